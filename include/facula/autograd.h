@@ -1,0 +1,185 @@
+/* Differentiation: backward, grad, modes, hooks, custom functions, checkpointing, numerical checks. */
+#ifndef FACULA_AUTOGRAD_H
+#define FACULA_AUTOGRAD_H
+
+#include <facula/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- leaves ------------------------------------------------------------------------------------------------------ */
+
+/* Whether a gradient flows to t: set on a leaf, or inherited from an operand. */
+FAC_API bool fac_requires_grad(const fac_tensor *t);
+/* Sets it on a leaf; returns t. Only floating and complex tensors can; a non-leaf cannot be switched off. */
+FAC_API fac_tensor *fac_set_requires_grad(fac_tensor *t, bool on);
+/* True if t was not made by a recorded operation. */
+FAC_API bool fac_is_leaf(const fac_tensor *t);
+/* The accumulated gradient, borrowed from t; NULL if there is none. */
+FAC_API fac_tensor *fac_grad_of(const fac_tensor *t);
+/* Replaces it (NULL drops it). Shape, dtype and device must be t's. */
+FAC_API FAC_MUST fac_status fac_set_grad(fac_tensor *t, fac_tensor *grad);
+/* Makes a non-leaf keep its gradient. */
+FAC_API FAC_MUST fac_status fac_retain_grad(fac_tensor *t);
+/* The node that made t, borrowed; NULL for leaves. */
+FAC_API fac_node *fac_grad_fn(fac_tensor *t);
+FAC_API const char *fac_node_name(const fac_node *n); /* "MulBackward0" */
+/* Inputs of a node: how many, and the i-th's node (borrowed; NULL if no gradient goes there). */
+FAC_API size_t fac_node_next_count(const fac_node *n);
+FAC_API fac_node *fac_node_next(const fac_node *n, size_t i);
+/* Writes the graph behind t as text, one node a line. */
+FAC_API FAC_MUST fac_status fac_graph_print(fac_tensor *t, FILE *stream);
+/* The same as a GraphViz digraph. */
+FAC_API FAC_MUST fac_status fac_graph_dot(fac_tensor *t, FILE *stream);
+/* True if t is a view, and its base (borrowed; NULL if not a view). */
+FAC_API bool fac_is_view(const fac_tensor *t);
+FAC_API fac_tensor *fac_view_base(const fac_tensor *t);
+
+/* ---- passes -------------------------------------------------------------------------------------------------------- */
+
+/* Keywords of fac_backward, fac_backward_all and fac_grad. */
+typedef struct fac_backward_kw {
+    FAC_KW_HEAD(struct fac_backward_kw);
+    fac_tensor *gradient FAC_DEF; /* of the root; NULL: ones, for a one-element root only */
+    bool retain_graph FAC_DEF;
+    bool create_graph FAC_DEF;    /* implies retain_graph */
+    fac_tensors inputs FAC_DEF;   /* accumulate into these only; empty: every leaf */
+} fac_backward_kw;
+/* Adds d root / d leaf to the gradient of every leaf that requires one.
+   errors: AUTOGRAD if root needs no gradient or the graph was freed; SHAPE if the root has several elements and no
+           gradient is given */
+FAC_API FAC_MUST fac_status fac_backward(fac_tensor *root, const fac_backward_kw *kw);
+/* The same from several roots; grads may be empty, or hold NULL for one-element roots. */
+FAC_API FAC_MUST fac_status fac_backward_all(fac_tensors roots, fac_tensors grads, const fac_backward_kw *kw);
+
+typedef struct fac_grad_kw {
+    FAC_KW_HEAD(struct fac_grad_kw);
+    fac_tensors grad_outputs FAC_DEF;
+    bool retain_graph FAC_DEF;
+    bool create_graph FAC_DEF;
+    bool allow_unused FAC_DEF; /* an input that outputs do not depend on gives NULL rather than an error */
+} fac_grad_kw;
+/* Gradients of the sum of outputs (weighted by grad_outputs) with respect to inputs, written to out_grads[inputs.n];
+   each belongs to the innermost scope. Leaves' own gradients are left alone. */
+FAC_API FAC_MUST fac_status fac_grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw);
+
+#ifndef __cplusplus
+#define fac_backward(...) FAC_KW_backward(__VA_ARGS__, ) /* fac_backward(Tensor root, .gradient, .retain_graph, .create_graph, .inputs) */
+#define FAC_KW_backward(root, ...) fac_backward((root), &(fac_backward_kw){FAC_KW_INIT_(fac_backward_kw), __VA_ARGS__})
+#endif
+
+/* ---- modes ------------------------------------------------------------------------------------------------------------ */
+
+/* Turns recording off or on for this thread; returns the former setting. */
+FAC_API bool fac_set_grad_enabled(bool on);
+FAC_API bool fac_is_grad_enabled(void);
+/* Inference mode: no recording, no version counters, no view tracking. Returns the former setting. */
+FAC_API bool fac_set_inference_mode(bool on);
+FAC_API bool fac_is_inference_mode(void);
+FAC_API bool fac_is_inference(const fac_tensor *t);
+typedef struct fac_mode_guard {
+    bool was, inference;
+} fac_mode_guard;
+FAC_API fac_mode_guard fac_no_grad_begin(void);
+FAC_API fac_mode_guard fac_enable_grad_begin(void);
+FAC_API fac_mode_guard fac_inference_begin(void);
+FAC_API void fac_mode_end(fac_mode_guard *g);
+#if defined(__GNUC__)
+/* For the rest of the block: no recording. */
+#define FAC_NO_GRAD(g) fac_mode_guard g __attribute__((cleanup(fac_mode_end), unused)) = fac_no_grad_begin()
+#define FAC_ENABLE_GRAD(g) fac_mode_guard g __attribute__((cleanup(fac_mode_end), unused)) = fac_enable_grad_begin()
+#define FAC_INFERENCE(g) fac_mode_guard g __attribute__((cleanup(fac_mode_end), unused)) = fac_inference_begin()
+#endif
+
+/* ---- hooks ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct fac_hook fac_hook;
+/* Takes a hook off and forgets the handle. */
+FAC_API void fac_hook_remove(fac_hook *h);
+/* Called with a gradient; returns a replacement, or NULL to leave it. Runs in a scope of its own. */
+typedef fac_tensor *(*fac_grad_hook)(void *context, fac_tensor *grad);
+/* On the gradient of t (leaf or not), before it is used or accumulated. NULL on failure. */
+FAC_API fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context);
+/* After t (a leaf) has accumulated its gradient. */
+FAC_API fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *context, fac_tensor *t), void *context);
+/* On a node: before it runs (may replace grads[i], owned by the innermost scope) and after (sees both). */
+FAC_API fac_hook *fac_node_register_pre_hook(fac_node *n, fac_status (*fn)(void *context, fac_tensor **grads, size_t n_grads),
+                                             void *context);
+FAC_API fac_hook *fac_node_register_hook(fac_node *n,
+                                         fac_status (*fn)(void *context, fac_tensor **grad_inputs, size_t n_in,
+                                                          fac_tensor *const *grad_outputs, size_t n_out),
+                                         void *context);
+
+/* ---- custom functions ---------------------------------------------------------------------------------------------------- */
+
+/* The context of one call of a custom function. */
+typedef struct fac_function_ctx fac_function_ctx;
+/* forward: computes outputs (owned by the innermost scope) without recording; may save. backward: gradients of outputs in
+   (NULL if none flowed), gradients of inputs out (NULL allowed), made with public operators so that they can be
+   differentiated again. */
+typedef struct fac_function {
+    const char *name;
+    size_t n_outputs;
+    fac_status (*forward)(fac_function_ctx *c, fac_tensors inputs, fac_tensor **out_outputs);
+    fac_status (*backward)(fac_function_ctx *c, fac_tensors grad_outputs, fac_tensor **out_grad_inputs);
+    void (*destroy)(void *user); /* of the pointer set with fac_function_set_user; may be NULL */
+} fac_function;
+FAC_API FAC_MUST fac_status fac_function_save(fac_function_ctx *c, fac_tensors tensors);
+/* The saved tensors, version-checked; borrowed for the call. */
+FAC_API fac_tensors fac_function_saved(fac_function_ctx *c);
+FAC_API void fac_function_set_user(fac_function_ctx *c, void *user);
+FAC_API void *fac_function_user(fac_function_ctx *c);
+FAC_API bool fac_function_needs_input_grad(fac_function_ctx *c, size_t i);
+/* Says that output i is input j changed in place. */
+FAC_API void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input);
+FAC_API void fac_function_mark_non_differentiable(fac_function_ctx *c, fac_tensor *output);
+/* Runs a custom function; out_outputs has room for fn->n_outputs. `user` is what forward reads with fac_function_user. */
+FAC_API FAC_MUST fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs);
+
+/* Gives a registered operator (fac_register_operator) a gradient: called when a backward pass reaches it. `args` are the
+   forward's boxed arguments and `results` its results, saved; out_grads has one slot per tensor argument. */
+typedef fac_status (*fac_operator_backward)(void *context, const fac_value *args, const fac_value *results,
+                                            fac_tensors grad_outputs, fac_tensor **out_grads);
+typedef struct fac_registration fac_registration;
+FAC_API fac_registration *fac_register_gradient(const char *op, fac_operator_backward fn, void *context, const char *where);
+
+/* Runs fn without keeping what it saves; backward runs it again. Random numbers are the same both times. */
+typedef fac_tensor *(*fac_checkpoint_fn)(void *context, fac_tensors inputs);
+FAC_API fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inputs);
+
+/* Saved-tensor hooks of this thread: pack turns what is saved into a handle, unpack turns it back. NULL takes them off. */
+typedef struct fac_saved_tensor_hooks {
+    void *(*pack)(void *context, fac_tensor *t);
+    fac_tensor *(*unpack)(void *context, void *handle);
+    void (*destroy)(void *context, void *handle);
+    void *context;
+} fac_saved_tensor_hooks;
+FAC_API void fac_set_saved_tensor_hooks(const fac_saved_tensor_hooks *hooks);
+/* Anomaly mode: a NaN in a gradient is an error that names the node. Returns the former setting. */
+FAC_API bool fac_set_detect_anomaly(bool on);
+
+/* ---- numerical checks --------------------------------------------------------------------------------------------------------- */
+
+/* A function under test: outputs belong to the innermost scope. */
+typedef fac_status (*fac_check_fn)(void *context, fac_tensors inputs, fac_tensor **out_outputs, size_t n_outputs);
+typedef struct fac_gradcheck_kw {
+    FAC_KW_HEAD(struct fac_gradcheck_kw);
+    fac_opt_num eps FAC_DEF;  /* 1e-6 */
+    fac_opt_num atol FAC_DEF; /* 1e-5 */
+    fac_opt_num rtol FAC_DEF; /* 1e-3 */
+} fac_gradcheck_kw;
+/* Compares analytic with central-difference Jacobians for every f64 (or c128) input that requires a gradient. A
+   mismatch is FAC_ERR_AUTOGRAD naming output, input and both values. source: torch.autograd.gradcheck */
+FAC_API FAC_MUST fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                                          const fac_gradcheck_kw *kw);
+/* The same for the gradients themselves, with random grad_outputs. */
+FAC_API FAC_MUST fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                                              const fac_gradcheck_kw *kw);
+/* Jacobian of fn (one output) by rows: [numel(output), numel(input)]; belongs to the innermost scope. */
+FAC_API fac_tensor *fac_jacobian(fac_check_fn fn, void *context, fac_tensor *input);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,250 @@
+/* What every other header needs: export marks, status codes, the error record, numbers and lists as
+   arguments, keyword structs, and scopes. */
+#ifndef FACULA_BASE_H
+#define FACULA_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+#define FAC_DEF {} /* default member initialiser, so that C++ users may name only some keywords */
+#define FAC_KW_HEAD(T)                                                                                                 \
+    size_t kw_size = sizeof(T);                                                                                        \
+    const struct fac_keyword_expected *kw_guard = FAC_KW_OK_
+extern "C" {
+#else
+#define FAC_DEF
+#define FAC_KW_HEAD(T)                                                                                                 \
+    size_t kw_size;                                                                                                    \
+    const struct fac_keyword_expected *kw_guard
+#endif
+
+#if defined(__GNUC__)
+#define FAC_API __attribute__((visibility("default")))
+#define FAC_MUST __attribute__((warn_unused_result))
+#define FAC_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define FAC_API
+#define FAC_MUST
+#define FAC_PRINTF(f, a)
+#endif
+
+#define FACULA_VERSION_MAJOR 0
+#define FACULA_VERSION_MINOR 1
+#define FACULA_VERSION_PATCH 0
+
+/* ---- status and errors ------------------------------------------------------------------------------------ */
+
+/* Every function that can fail returns a status (0 is success) or a pointer that is NULL on failure. */
+typedef enum fac_status {
+    FAC_OK = 0,
+    FAC_ERR_ARGUMENT,    /* a value no argument of this kind may have                   */
+    FAC_ERR_SHAPE,       /* sizes or strides that do not fit                            */
+    FAC_ERR_DTYPE,       /* an element type that the operator does not take             */
+    FAC_ERR_DEVICE,      /* operands on different devices, or a device that is not there */
+    FAC_ERR_INDEX,       /* an index or dimension out of range                          */
+    FAC_ERR_OVERFLOW,    /* size arithmetic that does not fit                           */
+    FAC_ERR_MEMORY,      /* an allocation failed                                        */
+    FAC_ERR_STATE,       /* a call at the wrong time: no scope, a dead handle           */
+    FAC_ERR_NOT_FOUND,   /* an unknown operator, parameter, file entry                  */
+    FAC_ERR_NO_KERNEL,   /* the operator has no kernel for the chosen dispatch key      */
+    FAC_ERR_AUTOGRAD,    /* a graph rule was broken                                     */
+    FAC_ERR_IO,          /* the operating system refused a read or write                */
+    FAC_ERR_FORMAT,      /* a file or text that is not what it claims to be             */
+    FAC_ERR_INTERRUPTED, /* stopped by the user                                         */
+    FAC_ERR_UNSUPPORTED, /* a combination that is not there, with the reason            */
+    FAC_ERR_INTERNAL     /* a bug in Facula                                             */
+} fac_status;
+
+/* The calling thread's pending error, FAC_OK if there is none. While one is pending every operator on the
+   thread is inert and returns NULL, so the first error is the one reported. */
+FAC_API fac_status fac_error(void);
+/* Text of the pending error, "" if there is none. Valid until the error is cleared. */
+FAC_API const char *fac_error_message(void);
+/* Forgets the pending error. */
+FAC_API void fac_error_clear(void);
+/* Sets an error of the caller's own, unless one is already pending (the first wins). Returns the pending code. */
+FAC_API fac_status fac_error_set(fac_status code, const char *format, ...) FAC_PRINTF(2, 3);
+/* Prints the pending error with its source line to `stream`. Returns 1 if there was one, else 0, so that
+   `return fac_report(stderr);` ends main. The error stays pending. */
+FAC_API int fac_report(FILE *stream);
+/* Name of a status code, such as "SHAPE". Never NULL. */
+FAC_API const char *fac_status_name(fac_status code);
+
+/* The parts of the pending error. Strings live until the error is cleared; op and argument may be "". */
+typedef struct fac_error_info {
+    fac_status code;
+    const char *op;
+    const char *argument;
+    const char *message;
+    const char *file;
+    int line;
+} fac_error_info;
+/* Fills `out_info` with the pending error; returns its code. */
+FAC_API fac_status fac_error_get(fac_error_info *out_info);
+
+/* ---- start and end ----------------------------------------------------------------------------------------- */
+
+/* Starts the library: registers the operators and picks the CPU kernels. Implied by a thread's first scope;
+   call it to see a start-up error early. Thread-safe; later calls do nothing. */
+FAC_API FAC_MUST fac_status fac_init(void);
+/* Frees what the library caches (pooled buffers, the calling thread's state, tables of custom operators).
+   The caller must have ended its scopes and released its objects. The library may be used again afterwards. */
+FAC_API void fac_shutdown(void);
+/* The library's version, "0.1.0". */
+FAC_API const char *fac_version(void);
+
+/* ---- objects ------------------------------------------------------------------------------------------------ */
+
+typedef struct fac_tensor fac_tensor;
+typedef struct fac_storage fac_storage;
+typedef struct fac_generator fac_generator;
+typedef struct fac_module fac_module;
+typedef struct fac_node fac_node;
+typedef struct fac_operator fac_operator;
+
+/* Takes a counted reference, so that `t` outlives its scope. NULL is passed through. Returns t. */
+FAC_API fac_tensor *fac_keep(fac_tensor *t);
+/* Drops a counted reference taken by fac_keep. NULL is allowed. */
+FAC_API void fac_release(fac_tensor *t);
+/* Frees a temporary of the innermost scope before that scope ends. `t` may not be used afterwards. */
+FAC_API void fac_drop(fac_tensor *t);
+
+/* A mark in the thread's list of temporaries. Plain data; ending it twice, or after an outer one, is harmless. */
+typedef struct fac_scope {
+    uint64_t serial;
+    uint32_t depth;
+} fac_scope;
+/* Opens a scope: results of operators belong to it until it ends. */
+FAC_API fac_scope fac_scope_begin(void);
+/* Ends a scope, releasing its temporaries and ending any inner scope left open by an early return. */
+FAC_API void fac_scope_end(fac_scope *s);
+/* Makes `s` innermost again after a longjmp past inner scopes; their temporaries stay until `s` ends. */
+FAC_API void fac_scope_unwind(fac_scope *s);
+/* Hands `t` to the scope that encloses `s`, so that it survives the end of `s`. Returns t, or NULL if t is NULL
+   or an error is set. */
+FAC_API fac_tensor *fac_scope_yield(fac_scope *s, fac_tensor *t);
+/* Number of live tensors, storages, nodes, modules and other counted objects in the process; for leak checks. */
+FAC_API int64_t fac_live(void);
+
+#if defined(__GNUC__)
+/* Opens a scope that ends with the enclosing block, however the block is left. */
+#define FAC_SCOPE(s) fac_scope s __attribute__((cleanup(fac_scope_end), unused)) = fac_scope_begin()
+#endif
+#define fac_yield(s, t) fac_scope_yield(&(s), (t))
+
+/* ---- numbers ------------------------------------------------------------------------------------------------ */
+
+enum { FAC_KIND_NONE, FAC_KIND_BOOL, FAC_KIND_INT, FAC_KIND_FLOAT, FAC_KIND_COMPLEX };
+
+/* A number as an argument: 16 bytes, passed in registers. `bits` holds an integer, or the bits of a double, or
+   the address of two doubles (real, imaginary) that live as long as the enclosing block. No union, since
+   foreign-function interfaces cannot pass one by value. */
+typedef struct fac_scalar {
+    int64_t bits;
+    int64_t kind; /* FAC_KIND_... */
+} fac_scalar;
+
+/* Scalars from C numbers; FAC_SCALAR(x) picks one by type. */
+static inline fac_scalar fac_scalar_i_(long long x) {
+    fac_scalar s = {(int64_t)x, FAC_KIND_INT};
+    return s;
+}
+static inline fac_scalar fac_scalar_b_(bool x) {
+    fac_scalar s = {x ? 1 : 0, FAC_KIND_BOOL};
+    return s;
+}
+static inline fac_scalar fac_scalar_f_(double x) {
+    fac_scalar s = {0, FAC_KIND_FLOAT};
+    __builtin_memcpy(&s.bits, &x, sizeof x);
+    return s;
+}
+static inline fac_scalar fac_scalar_s_(fac_scalar x) { return x; }
+/* Unsigned 64-bit values above INT64_MAX become doubles rather than wrapping. */
+static inline fac_scalar fac_scalar_u_(unsigned long long x) {
+    return x > (unsigned long long)INT64_MAX ? fac_scalar_f_((double)x) : fac_scalar_i_((long long)x);
+}
+/* A complex scalar from two doubles {re, im} that must stay alive while the scalar is used. */
+static inline fac_scalar fac_scalar_c_(const double *re_im) {
+    fac_scalar s = {(int64_t)(intptr_t)re_im, FAC_KIND_COMPLEX};
+    return s;
+}
+
+/* Optional values whose zero means something: `.dim = FAC_INT(0)`, `.alpha = FAC_NUM(0)`. The tag tells "not
+   given" (NULL) from a value; any other tag is an error that names the macro to use. */
+struct fac_use_FAC_NUM_or_FAC_INT;
+#define FAC_SET_ ((const struct fac_use_FAC_NUM_or_FAC_INT *)1)
+typedef struct fac_opt_num {
+    const struct fac_use_FAC_NUM_or_FAC_INT *set;
+    fac_scalar v;
+} fac_opt_num;
+typedef struct fac_opt_int {
+    const struct fac_use_FAC_NUM_or_FAC_INT *set;
+    int64_t v;
+} fac_opt_int;
+static inline fac_opt_num fac_opt_num_(fac_scalar x) {
+    fac_opt_num o = {FAC_SET_, x};
+    return o;
+}
+static inline fac_opt_int fac_opt_int_(int64_t x) {
+    fac_opt_int o = {FAC_SET_, x};
+    return o;
+}
+
+/* A borrowed list of integers. v NULL is "not given"; an empty list has v set and n 0. */
+typedef struct fac_ints {
+    const int64_t *v;
+    size_t n;
+} fac_ints;
+/* A borrowed list of doubles. */
+typedef struct fac_floats {
+    const double *v;
+    size_t n;
+} fac_floats;
+/* A borrowed list of tensors; entries may be NULL where the operator takes optional tensors. */
+typedef struct fac_tensors {
+    fac_tensor *const *v;
+    size_t n;
+} fac_tensors;
+
+/* ---- keyword structs ----------------------------------------------------------------------------------------- */
+
+struct fac_keyword_expected;
+#define FAC_KW_OK_ ((const struct fac_keyword_expected *)1)
+#define FAC_KW_INIT_(T) .kw_guard = FAC_KW_OK_, .kw_size = sizeof(T)
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+#define FAC_NUMS_(P)                                                                                                   \
+    bool : P##b_, char : P##i_, signed char : P##i_, unsigned char : P##i_, short : P##i_, unsigned short : P##i_,     \
+                                                                                                                       \
+           int : P##i_, unsigned : P##i_, long : P##i_, long long : P##i_, unsigned long : P##u_,                      \
+                                                                                                                       \
+                   unsigned long long : P##u_, float : P##f_, double : P##f_, fac_scalar : P##s_
+/* A fac_scalar from any C number. */
+#define FAC_SCALAR(x) _Generic((x), FAC_NUMS_(fac_scalar_))(x)
+/* A given optional number. */
+#define FAC_NUM(x) fac_opt_num_(FAC_SCALAR(x))
+/* A given optional integer. */
+#define FAC_INT(x) fac_opt_int_(x)
+/* A list of integers; empty is legal. Lives as long as the enclosing block. Outer parentheses matter: the
+   operator macros rescan their arguments. */
+#define FAC_INTS(...)                                                                                                  \
+    ((fac_ints){(const int64_t[]){0, __VA_ARGS__} + 1, sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1})
+#define FAC_SHAPE FAC_INTS
+#define FAC_DIMS FAC_INTS
+/* A list of doubles. */
+#define FAC_FLOATS(...)                                                                                                \
+    ((fac_floats){(const double[]){0, __VA_ARGS__} + 1, sizeof((const double[]){0, __VA_ARGS__}) / sizeof(double) - 1})
+/* A list of tensors. */
+#define FAC_TENSORS(...)                                                                                               \
+    ((fac_tensors){(fac_tensor *const[]){NULL, __VA_ARGS__} + 1,                                                       \
+                   sizeof((fac_tensor *const[]){NULL, __VA_ARGS__}) / sizeof(fac_tensor *) - 1})
+#endif
+
+#endif

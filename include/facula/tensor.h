@@ -1,0 +1,134 @@
+/* Tensors from C: making them from data, reading them, allocators, random generators, printing. Everything that is an
+   operator (zeros, add, view, ...) is in facula/ops.h. */
+#ifndef FACULA_TENSOR_H
+#define FACULA_TENSOR_H
+
+#include <facula/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- from data -------------------------------------------------------------------------------------------------- */
+
+/* Copies row-major data of the given dtype into a new CPU tensor.
+   own:    the result belongs to the innermost scope
+   errors: SHAPE for negative sizes; OVERFLOW; MEMORY */
+FAC_API fac_tensor *fac_tensor_from(const void *data, fac_dtype dtype, fac_ints sizes);
+/* Wraps memory of the caller's: strides and offset are in elements. `release(context)` is called when the last tensor
+   over it dies (NULL: nothing is called and the caller keeps it alive). Nothing is copied.
+   errors: SHAPE if sizes and strides differ in length or reach outside `bytes` */
+FAC_API fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, fac_ints sizes, fac_ints strides,
+                                    int64_t offset, void (*release)(void *context), void *context);
+#ifndef __cplusplus
+/* A 1-d tensor of floats from a literal list: fac_tensor_of(1, 2, 3). */
+#define fac_tensor_of(...)                                                                                             \
+    fac_tensor_from((const float[]){__VA_ARGS__}, FAC_F32, FAC_INTS(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)))
+#endif
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* Each of these gives 0, NULL or an unset value, with an error pending, for a NULL or dead handle. */
+
+FAC_API int fac_tensor_ndim(const fac_tensor *t);
+/* Size or stride (in elements) of dimension dim, counted from the end if negative. */
+FAC_API int64_t fac_tensor_size(const fac_tensor *t, int64_t dim);
+FAC_API int64_t fac_tensor_stride(const fac_tensor *t, int64_t dim);
+/* All sizes or strides; borrowed from the tensor. */
+FAC_API fac_ints fac_tensor_sizes(const fac_tensor *t);
+FAC_API fac_ints fac_tensor_strides(const fac_tensor *t);
+FAC_API int64_t fac_tensor_numel(const fac_tensor *t);
+FAC_API int64_t fac_tensor_offset(const fac_tensor *t); /* in elements */
+FAC_API fac_dtype fac_tensor_dtype(const fac_tensor *t);
+FAC_API fac_device fac_tensor_device(const fac_tensor *t);
+FAC_API fac_layout fac_tensor_layout(const fac_tensor *t);
+FAC_API bool fac_tensor_is_contiguous(const fac_tensor *t);
+/* True if the elements lie in the given order without gaps. */
+FAC_API bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format);
+/* Address of the first element on the tensor's device; NULL for meta and empty tensors. Valid while the tensor lives. */
+FAC_API void *fac_tensor_data(fac_tensor *t);
+/* The storage under the tensor, borrowed; NULL for meta tensors. */
+FAC_API fac_storage *fac_tensor_storage(fac_tensor *t);
+/* True if both tensors use the same storage. */
+FAC_API bool fac_is_alias_of(const fac_tensor *a, const fac_tensor *b);
+/* Counts the in-place changes to the tensor's memory through any view. Inference tensors have none: error. */
+FAC_API int64_t fac_tensor_version(fac_tensor *t);
+/* Copies the elements, row-major and converted to `dtype`, to `out` (room for `n` elements; n must be numel).
+   sync: waits for the device */
+FAC_API FAC_MUST fac_status fac_tensor_read(fac_tensor *t, fac_dtype dtype, void *out, size_t n);
+/* The value of a one-element tensor as a double or integer; 0 with an error pending otherwise. Waits for the device. */
+FAC_API double fac_item(fac_tensor *t);
+FAC_API int64_t fac_item_int(fac_tensor *t);
+/* Puts storage, shape, dtype and device of src under the handle t: every holder of t sees them. The version is fresh. */
+FAC_API FAC_MUST fac_status fac_set_data(fac_tensor *t, fac_tensor *src);
+
+/* ---- storage and allocators ---------------------------------------------------------------------------------------- */
+
+FAC_API void *fac_storage_data(fac_storage *s);
+FAC_API int64_t fac_storage_bytes(const fac_storage *s);
+FAC_API fac_device fac_storage_device(const fac_storage *s);
+FAC_API int64_t fac_storage_use_count(const fac_storage *s);
+
+/* Where storages of a device get their bytes. `alloc` returns memory aligned to 64 bytes, or NULL when out; zero bytes
+   are legal. `free` gets the same size back. Both may be called from any thread. */
+typedef struct fac_allocator {
+    const char *name;
+    void *(*alloc)(const struct fac_allocator *self, int64_t bytes);
+    void (*free)(const struct fac_allocator *self, void *p, int64_t bytes);
+    void *context;
+} fac_allocator;
+/* The CPU's allocators: immediate calls malloc and free; pooled keeps freed blocks for reuse. */
+FAC_API const fac_allocator *fac_allocator_immediate(void);
+FAC_API const fac_allocator *fac_allocator_pooled(void);
+/* The allocator of a device type, and its replacement: `a` must outlive every storage it makes. */
+FAC_API const fac_allocator *fac_allocator_get(fac_device_type type);
+FAC_API FAC_MUST fac_status fac_allocator_set(fac_device_type type, const fac_allocator *a);
+/* Bytes the pooled allocator handed out now, at most so far, and holds in reserve. */
+typedef struct fac_memory_stats {
+    int64_t allocated, peak, reserved, allocations;
+} fac_memory_stats;
+FAC_API fac_memory_stats fac_memory_get_stats(void);
+/* Sets the peak to the present value. */
+FAC_API void fac_memory_reset_peak(void);
+/* Gives pooled blocks that nobody uses back to the system. */
+FAC_API void fac_memory_trim(void);
+
+/* ---- random numbers ------------------------------------------------------------------------------------------------- */
+
+/* Makes a Philox 4x32-10 generator; NULL on failure. Element i of a draw is lane i%4 of the block (i/4, offset) under
+   the key `seed`, so numbers do not depend on threads or devices. source: Salmon et al. 2011. */
+FAC_API fac_generator *fac_generator_new(uint64_t seed);
+FAC_API fac_generator *fac_generator_keep(fac_generator *g);
+FAC_API void fac_generator_release(fac_generator *g);
+/* The process's default generator, borrowed. */
+FAC_API fac_generator *fac_default_generator(void);
+FAC_API void fac_generator_set_state(fac_generator *g, uint64_t seed, uint64_t offset);
+FAC_API void fac_generator_get_state(fac_generator *g, uint64_t *out_seed, uint64_t *out_offset);
+/* Seeds the default generator and sets its offset to zero. */
+FAC_API void fac_manual_seed(uint64_t seed);
+
+/* ---- printing ------------------------------------------------------------------------------------------------------- */
+
+/* Writes the tensor as PyTorch's repr does. */
+FAC_API FAC_MUST fac_status fac_print(fac_tensor *t, FILE *stream);
+/* The same text as a string to be freed with fac_string_free; NULL on failure. */
+FAC_API char *fac_tensor_string(fac_tensor *t);
+FAC_API void fac_string_free(char *s);
+/* Digits after the point, elements above which the middle is elided, edge items shown, and line width in columns. Zero
+   fields keep their value; at start 4, 1000, 3, 80. */
+typedef struct fac_print_options {
+    int precision, threshold, edge_items, line_width;
+} fac_print_options;
+FAC_API void fac_set_print_options(fac_print_options o);
+
+/* ---- threads ---------------------------------------------------------------------------------------------------------- */
+
+/* Threads that CPU kernels use; results do not depend on it. At start OMP_NUM_THREADS or the number of cores. */
+FAC_API int fac_num_threads(void);
+FAC_API FAC_MUST fac_status fac_set_num_threads(int n);
+/* The instruction set whose kernels were chosen: "default", "avx2" or "avx512". FACULA_ISA in the environment caps it. */
+FAC_API const char *fac_cpu_isa(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,109 @@
+/* The floor of the house: likely/unlikely, counts, checked arithmetic, the memory hook, failing with a message.
+   Everything includes this; it includes nothing of Facula's but the public base header. */
+#ifndef FAC_SRC_BASE_H
+#define FAC_SRC_BASE_H
+
+#include <facula/base.h>
+#include <facula/types.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define FAC_LIKELY(x) __builtin_expect(!!(x), 1)
+#define FAC_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define FAC_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define FAC_MAX_DIMS 64 /* PyTorch's limit for iterated operands; a tensor may not have more */
+
+static inline int64_t fac__min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t fac__max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- failing ------------------------------------------------------------------------------------------------ */
+
+/* Sets the thread's pending error unless one is pending; returns the pending code (never FAC_OK). The message is
+   a sentence that says what was wrong with which argument and what would be right; the operator's name is put in
+   front by the call path. */
+fac_status fac__fail(const char *file, int line, fac_status code, const char *format, ...) FAC_PRINTF(4, 5);
+#define FAC_FAIL(code, ...) fac__fail(__FILE__, __LINE__, (code), __VA_ARGS__)
+#define FAC_CHECK(cond, code, ...)                                                                                     \
+    do {                                                                                                               \
+        if (FAC_UNLIKELY(!(cond))) return FAC_FAIL((code), __VA_ARGS__);                                               \
+    } while (0)
+/* Returns the status of a failing expression to the caller. */
+#define FAC_TRY(expr)                                                                                                  \
+    do {                                                                                                               \
+        fac_status fac_try_ = (expr);                                                                                  \
+        if (FAC_UNLIKELY(fac_try_ != FAC_OK)) return fac_try_;                                                         \
+    } while (0)
+/* For functions that return a pointer: NULL when the expression fails. */
+#define FAC_TRY_NULL(expr)                                                                                             \
+    do {                                                                                                               \
+        if (FAC_UNLIKELY((expr) != FAC_OK)) return NULL;                                                               \
+    } while (0)
+/* A bug in Facula: prints and aborts in debug builds, sets FAC_ERR_INTERNAL otherwise. */
+fac_status fac__bug(const char *file, int line, const char *what);
+#define FAC_ASSERT(cond) ((void)(FAC_LIKELY(cond) || fac__bug(__FILE__, __LINE__, #cond)))
+
+/* ---- memory -------------------------------------------------------------------------------------------------- */
+
+/* The one hook under every host allocation. `realloc_fn(ctx, NULL, 0, n, align)` allocates, `(ctx, p, old, 0, align)`
+   frees. Tests replace it to count and to fail the n-th request. Set it before the first allocation. */
+typedef struct fac_memory_hook {
+    void *(*alloc)(void *ctx, size_t bytes, size_t align); /* NULL on failure; align is a power of two, >= 16 */
+    void (*free)(void *ctx, void *p);
+    void *ctx;
+} fac_memory_hook;
+extern fac_memory_hook fac__memory_hook;
+
+/* All return NULL with FAC_ERR_MEMORY pending on failure. Zero bytes yields a valid pointer. */
+void *fac__alloc(size_t bytes);
+void *fac__alloc_zero(size_t bytes);
+void *fac__alloc_array(size_t n, size_t size); /* overflow is FAC_ERR_OVERFLOW; not zeroed */
+void *fac__alloc_aligned(size_t bytes, size_t align);
+/* Keeps the first `old` bytes. On failure p stays valid. */
+void *fac__realloc(void *p, size_t old, size_t bytes);
+void fac__free(void *p); /* NULL is allowed; also frees what fac__alloc_aligned gave */
+char *fac__strdup(const char *s);
+/* printf into a fresh string. */
+char *fac__format(const char *format, ...) FAC_PRINTF(1, 2);
+
+/* A growable byte string. Zero-initialise; free with fac__buf_free. Once an append fails every later one does. */
+typedef struct fac_buf {
+    char *data; /* NUL-terminated once non-NULL */
+    size_t n, cap;
+    bool failed;
+} fac_buf;
+fac_status fac__buf_add(fac_buf *b, const void *bytes, size_t n);
+fac_status fac__buf_printf(fac_buf *b, const char *format, ...) FAC_PRINTF(2, 3);
+void fac__buf_free(fac_buf *b);
+
+/* Ensures room for one more element in a vector { T *v; size_t n, cap; }: FAC_TRY(FAC_VEC_GROW(&vec)). */
+fac_status fac__vec_grow(void **v, size_t n, size_t *cap, size_t elem);
+#define FAC_VEC_GROW(p) fac__vec_grow((void **)&(p)->v, (p)->n, &(p)->cap, sizeof *(p)->v)
+
+/* ---- checked arithmetic ---------------------------------------------------------------------------------------- */
+
+/* False on overflow; *out is then unspecified. */
+static inline bool fac__mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool fac__add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
+static inline bool fac__sub(int64_t a, int64_t b, int64_t *out) { return !__builtin_sub_overflow(a, b, out); }
+
+/* ---- hash table: string -> pointer ------------------------------------------------------------------------------- */
+
+typedef struct fac_map {
+    struct fac_map_entry {
+        const char *key; /* borrowed: must outlive the entry */
+        void *value;
+    } *v;
+    size_t n, cap;
+} fac_map;
+void *fac__map_get(const fac_map *m, const char *key);
+fac_status fac__map_set(fac_map *m, const char *key, void *value); /* replaces */
+void fac__map_remove(fac_map *m, const char *key);
+void fac__map_free(fac_map *m);
+
+/* Environment variable `name` as an integer in [lo, hi], or `fallback` if unset or not one. */
+int64_t fac__env_int(const char *name, int64_t lo, int64_t hi, int64_t fallback);
+/* Seconds on a clock that never goes back. */
+double fac__now(void);
+
+#endif

@@ -1,0 +1,188 @@
+/* Allocator -> storage (bytes) -> tensor (a view of them). Internals use owned references and status codes; "owned"
+   means the receiver must release. */
+#ifndef FAC_SRC_CORE_TENSOR_H
+#define FAC_SRC_CORE_TENSOR_H
+
+#include "core/thread.h"
+#include <facula/tensor.h>
+
+#define FAC_INLINE_DIMS 5
+#define FAC_TENSOR_MAGIC 0x6661636cu /* live */
+#define FAC_TENSOR_DEAD 0xdeadfacu   /* released: the handle is reported, not followed */
+
+/* The version counter: its own counted object, shared by a base, its views and detached handles. */
+typedef struct fac_version {
+    atomic_int refs;
+    atomic_uint value;
+} fac_version;
+
+struct fac_storage {
+    atomic_int refs;
+    fac_device device;
+    char *data;
+    int64_t bytes;
+    const fac_allocator *allocator; /* freed with it; NULL: `release` instead */
+    void (*release)(void *context); /* for memory that is the user's */
+    void *release_context;
+    bool resizable;
+};
+
+struct fac_autograd; /* src/autograd/autograd_meta.h */
+
+/* What a kind of tensor that is not plain (sparse, quantized, batched, private) hangs on it. */
+typedef struct fac_tensor_class {
+    const char *name;
+    void (*destroy)(fac_tensor *t);
+} fac_tensor_class;
+
+enum {
+    FAC_TF_CONTIGUOUS = 1,      /* row-major without gaps (sizes 0 and 1 ignored)          */
+    FAC_TF_DENSE = 2,           /* some permutation of it is contiguous: no overlap, no gap */
+    FAC_TF_CHANNELS_LAST = 4,   /* NHWC order, 4-d                                        */
+    FAC_TF_WRAPPED = 8,         /* made from a C number: weakest in promotion             */
+    FAC_TF_INFERENCE = 16,      /* made in inference mode                                  */
+    FAC_TF_CONJ = 32,           /* lazy conjugate bit                                       */
+    FAC_TF_CHANNELS_LAST_3D = 64
+};
+
+struct fac_tensor {
+    atomic_int refs;
+    uint32_t magic;
+    fac_keyset keys;
+    fac_storage *storage; /* NULL for meta tensors and opaque classes */
+    int64_t offset;       /* in elements */
+    int64_t numel;
+    int64_t *sizes, *strides; /* inline_dims, or one heap block of 2*ndim */
+    uint8_t ndim;
+    uint8_t dtype; /* fac_dtype */
+    uint16_t flags;
+    fac_device device;
+    fac_version *version; /* NULL in inference mode; made on first need elsewhere */
+    struct fac_autograd *ag;
+    const fac_tensor_class *cls;
+    void *ext;
+    int64_t inline_dims[2 * FAC_INLINE_DIMS];
+};
+
+/* ---- references -------------------------------------------------------------------------------------------------- */
+
+static inline fac_tensor *fac__ref(fac_tensor *t) {
+    if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+void fac__unref(fac_tensor *t); /* NULL allowed */
+void fac__tensor_free(fac_tensor *t); /* the count has reached zero */
+fac_storage *fac__storage_ref(fac_storage *s);
+void fac__storage_unref(fac_storage *s);
+/* Counts of live objects, for fac_live(). */
+void fac__live_add(int64_t n);
+
+/* ---- making ------------------------------------------------------------------------------------------------------- */
+
+/* Owned, uninitialised, row-major. The one creation routine: allocator and keys follow from the device. Negative
+   sizes, overflow, dtype 0 and too many dims are errors. */
+fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, fac_tensor **out);
+/* Owned, with given strides (non-negative); the storage is just large enough. */
+fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype, fac_device device,
+                              fac_tensor **out);
+/* Owned, same dtype and device as `like`; strides follow `like`'s permutation if dense, else row-major. */
+fac_status fac__empty_like(fac_tensor *like, fac_tensor **out);
+/* Owned alias of base's storage with other geometry; shares the version counter; no autograd data. Checks that the
+   view fits the storage when `check` is set. */
+fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset, bool check,
+                     fac_tensor **out);
+/* Owned alias with the same geometry (detach, alias). share_version false gives a fresh counter. */
+fac_status fac__alias(fac_tensor *t, bool share_version, fac_tensor **out);
+/* Owned 0-dim tensor holding a number in `dtype` on the CPU. */
+fac_status fac__scalar_tensor(fac_scalar v, fac_dtype dtype, fac_tensor **out);
+/* Sets geometry in place (resize_, set_data): no data moved, flags recomputed. */
+fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset);
+/* Changes sizes to row-major `sizes`, growing the storage when it must; contents up to the old end are kept. */
+fac_status fac__resize(fac_tensor *t, const int64_t *sizes, int ndim);
+/* Swaps storage, geometry, dtype, device and keys of `src` in under the handle `t`; fresh version. */
+fac_status fac__set_data(fac_tensor *t, fac_tensor *src);
+/* Keys a dense tensor on this device carries (backend, Dense, Autograd, ADInplaceOrView as the mode says). */
+fac_status fac__default_keys(fac_device d, fac_keyset *out);
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+/* Address of the first element; NULL for empty, meta and opaque tensors. Only for kernels, below all capture. */
+static inline void *fac__data(const fac_tensor *t) {
+    return t->storage && t->storage->data ? t->storage->data + t->offset * (int64_t)fac_dtype_size((fac_dtype)t->dtype) : NULL;
+}
+static inline bool fac__is_contiguous(const fac_tensor *t) { return (t->flags & FAC_TF_CONTIGUOUS) != 0; }
+static inline bool fac__is_cpu(const fac_tensor *t) { return t->device.type == FAC_CPU; }
+static inline bool fac__same_sizes(const fac_tensor *a, const fac_tensor *b) {
+    return a->ndim == b->ndim && memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof(int64_t)) == 0;
+}
+/* Checks that a handle is live: NULL or dead sets an error naming op and argument. */
+fac_status fac__check_handle_slow(const fac_tensor *t, const char *op, const char *argument);
+static inline fac_status fac__check_handle(const fac_tensor *t, const char *op, const char *argument) {
+    return FAC_LIKELY(t && t->magic == FAC_TENSOR_MAGIC) ? FAC_OK : fac__check_handle_slow(t, op, argument);
+}
+/* dim in [-ndim, ndim) -> [0, ndim); 0-dim tensors accept -1 and 0. Else FAC_ERR_INDEX with PyTorch's wording. */
+fac_status fac__wrap_dim(int64_t dim, int64_t ndim, int64_t *out);
+/* Bits of a set of dims, each wrapped; duplicates are an error. Empty or unset list: all dims. ndim <= 64. */
+fac_status fac__dim_mask(fac_ints dims, int64_t ndim, uint64_t *out_mask);
+/* Product of sizes; false on overflow or a negative size. */
+bool fac__numel(const int64_t *sizes, int ndim, int64_t *out);
+/* Row-major strides (zero sizes count as one, as PyTorch). */
+void fac__row_major(const int64_t *sizes, int ndim, int64_t *out_strides);
+/* Common broadcast sizes of two shapes into out (room FAC_MAX_DIMS). Error as PyTorch's. */
+fac_status fac__broadcast(const int64_t *a, int na, const int64_t *b, int nb, int64_t *out, int *out_n);
+/* One -1 replaced by what numel demands. */
+fac_status fac__infer_size(fac_ints sizes, int64_t numel, int64_t *out);
+/* "[2, 3]" into buf; returns buf. */
+char *fac__shape_text(const int64_t *sizes, int ndim, char *buf, size_t size);
+#define FAC_SHAPE_TEXT(t) fac__shape_text((t)->sizes, (t)->ndim, (char[256]){0}, 256)
+
+/* Version counter. */
+unsigned fac__version_of(fac_tensor *t);
+fac_status fac__bump_version(fac_tensor *t);
+
+/* True if two tensors share a storage; whether one tensor's elements overlap each other; whether two ranges meet. */
+bool fac__is_alias(const fac_tensor *a, const fac_tensor *b);
+bool fac__has_internal_overlap(const fac_tensor *t);
+typedef enum { FAC_OVERLAP_NO, FAC_OVERLAP_FULL, FAC_OVERLAP_PARTIAL, FAC_OVERLAP_UNKNOWN } fac_overlap;
+fac_overlap fac__overlap(const fac_tensor *a, const fac_tensor *b);
+
+/* ---- numbers --------------------------------------------------------------------------------------------------------- */
+
+double fac__scalar_f64(fac_scalar s);  /* real part; bools and ints convert */
+int64_t fac__scalar_i64(fac_scalar s); /* floats saturate, NaN gives 0 */
+void fac__scalar_c128(fac_scalar s, double out[2]);
+fac_dtype fac__scalar_dtype(fac_scalar s); /* bool, i64, default dtype, or its complex */
+/* Stores s as one element of dtype at p; loads one element into a scalar (complex: into re_im, which it then points to). */
+void fac__store(void *p, fac_dtype d, fac_scalar s);
+fac_scalar fac__load(const void *p, fac_dtype d, double re_im[2]);
+/* 16-bit floats. */
+float fac__f16_to_f32(uint16_t h);
+uint16_t fac__f32_to_f16(float f);
+static inline float fac__bf16_to_f32(uint16_t h) {
+    uint32_t u = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+static inline uint16_t fac__f32_to_bf16(float f) {
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
+    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+static inline fac_dtype fac__complex_of(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_C128 : FAC_C64; }
+static inline fac_dtype fac__real_of(fac_dtype d) { return d == FAC_C128 ? FAC_F64 : d == FAC_C64 ? FAC_F32 : d; }
+
+/* Promotion over a mix of tensors and scalars, PyTorch's three ranks: dimensioned > 0-dim > wrapped number. */
+typedef struct fac_promotion {
+    fac_dtype dim, zero, wrapped;
+} fac_promotion;
+void fac__promote_tensor(fac_promotion *p, const fac_tensor *t);
+void fac__promote_scalar(fac_promotion *p, fac_scalar s);
+fac_dtype fac__promote_result(const fac_promotion *p);
+
+/* ---- autograd's hooks into the core (filled in by src/autograd at start) --------------------------------------------- */
+
+extern void (*fac__autograd_meta_free)(struct fac_autograd *ag);
+
+#endif

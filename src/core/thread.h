@@ -1,0 +1,80 @@
+/* All state of one thread, behind one initial-exec pointer that a call path loads once. */
+#ifndef FAC_SRC_CORE_THREAD_H
+#define FAC_SRC_CORE_THREAD_H
+
+#include "base/base.h"
+#include "core/keyset.h"
+
+#define FAC_FREELIST_MAX 256 /* headers kept per list and thread */
+#define FAC_NODE_CLASSES 8   /* size classes of 128 bytes for autograd nodes */
+
+typedef struct fac_scope_mark {
+    size_t start;
+    uint64_t serial;
+} fac_scope_mark;
+
+typedef struct fac_freelist {
+    void *head; /* linked through the first word of each free object */
+    uint32_t n;
+} fac_freelist;
+
+typedef struct fac_thread {
+    /* error record: code 0 means none; message is a static buffer or allocated */
+    fac_status error;
+    int error_line;
+    const char *error_file;
+    char error_op[64];
+    char error_arg[64];
+    char *error_message;       /* points into error_text or the heap */
+    char error_text[512];
+
+    /* scopes: one vector of owned temporaries, and marks into it */
+    fac_tensor **temps;
+    size_t n_temps, cap_temps;
+    fac_scope_mark *marks;
+    size_t n_scopes, cap_scopes;
+    uint64_t next_serial;
+
+    /* dispatch */
+    fac_keyset include, exclude;
+
+    /* autograd */
+    bool grad_disabled;      /* no_grad */
+    bool inference;          /* inference mode */
+    bool create_graph;       /* set while a backward pass with create_graph runs */
+    int backward_depth;      /* nested engine runs on this thread */
+    uint64_t next_seq;       /* recency of the nodes this thread makes */
+    void *backward_task;     /* the engine's current task, for hooks and reentrance */
+
+    /* free lists */
+    fac_freelist tensors, storages, versions, nodes[FAC_NODE_CLASSES];
+    _Atomic(void *) returned; /* objects freed by other threads: see thread.c */
+
+    int num_threads; /* for parallel_for; 0 = default */
+    bool in_parallel;
+} fac_thread;
+
+extern _Thread_local fac_thread *fac__tls __attribute__((tls_model("initial-exec")));
+/* Makes the calling thread's state (and starts the library). Never NULL: when memory is out, a shared record with a
+   pending FAC_ERR_MEMORY is returned. */
+fac_thread *fac__thread_start(void);
+static inline fac_thread *fac__thread(void) {
+    fac_thread *t = fac__tls;
+    return FAC_LIKELY(t != NULL) ? t : fac__thread_start();
+}
+/* Names the operator (and argument, or NULL) of the pending error, if it has none yet. Returns the pending code. */
+fac_status fac__error_context(const char *op, const char *argument);
+/* Moves the pending error out of the thread and back, for running code with a clean record (hooks, the engine). */
+typedef struct fac_saved_error fac_saved_error;
+fac_saved_error *fac__error_take(void); /* NULL if none pending */
+void fac__error_restore(fac_saved_error *e); /* first wins; frees e */
+void fac__error_drop(fac_saved_error *e);
+
+/* Owned pointer -> temporary of the innermost scope, which now owns it. NULL (and the object released) when no
+   scope is open or memory is out. The public operator stubs end with it. */
+fac_tensor *fac__adopt(fac_thread *th, fac_tensor *owned);
+/* The reverse: moves `t`'s reference out of the scopes to the caller without counting. If no scope owns it (a
+   parameter, a kept tensor) a reference is counted. */
+fac_tensor *fac__take(fac_tensor *t);
+
+#endif

@@ -1,0 +1,139 @@
+/* The operator record and the call path's inner parts. The generated stubs inline fac__pick and call. */
+#ifndef FAC_SRC_DISPATCH_OPERATOR_H
+#define FAC_SRC_DISPATCH_OPERATOR_H
+
+#include "core/tensor.h"
+#include "dispatch/schema.h"
+
+/* Table slots: functionalities that differ by backend have 16 each, the others one. */
+#define FAC_PER_BACKEND(f)                                                                                             \
+    ((f) == FAC_KEY_DENSE || (f) == FAC_KEY_QUANTIZED || (f) == FAC_KEY_VENDOR || (f) == FAC_KEY_SPARSE_CSR ||         \
+     (f) == FAC_KEY_SPARSE || (f) == FAC_KEY_AUTOGRAD || (f) == FAC_KEY_AUTOCAST)
+#define FAC_SLOTS (7 * FAC_BACKEND_BITS + (FAC_KEY_COUNT - 7))
+extern const uint8_t fac__slot_offset[FAC_KEY_COUNT]; /* first slot of each functionality */
+extern const uint8_t fac__slot_mask[FAC_KEY_COUNT];   /* 15 if per backend, else 0 */
+
+/* A chosen kernel. Immutable once published; replaced by a release store, retired rather than freed. Both entries are
+   always set: where only one was registered, the other is the signature's adapter. */
+struct fac_kernel {
+    fac_fn typed;
+    fac_boxed_fn boxed;
+    void *context;
+    const char *where; /* file:line of the registration, or "generated" */
+    const char *label; /* "kernel", "composite explicit", "catch-all", "fallback", "missing" */
+    bool fallthrough;
+    fac_fn direct_typed;         /* as registered, NULL if boxed only: what the unboxing adapter calls  */
+    fac_boxed_fn direct_boxed;   /* as registered, NULL if typed only: what the boxing adapter calls    */
+};
+
+/* One distinct C signature: its two adapters, generated. */
+typedef struct fac_signature {
+    const char *text;   /* fac__schema_signature */
+    fac_fn box;         /* typed entry that packs its arguments and calls c->kernel->direct_boxed */
+    fac_boxed_fn unbox; /* boxed entry that unpacks the stack and calls c->kernel->direct_typed   */
+} fac_signature;
+
+/* One built-in registration: a row of the generated tables. */
+typedef struct fac_builtin_kernel {
+    const char *key; /* "CPU", "Meta", "CompositeExplicit", "CatchAll", "Autograd", "ADInplaceOrView" */
+    fac_fn typed;
+} fac_builtin_kernel;
+typedef struct fac_builtin_op {
+    fac_operator *op;
+    const char *schema;
+    const char *doc;
+    const char *const *tags; /* NULL-terminated */
+    const fac_signature *signature;
+    const fac_builtin_kernel *kernels; /* ends with key NULL */
+} fac_builtin_op;
+extern const fac_builtin_op fac__builtin_ops[]; /* generated; sorted by name */
+extern const size_t fac__builtin_op_count;
+extern const fac_signature fac__signatures[]; /* generated; sorted by text */
+extern const size_t fac__signature_count;
+/* Registers all of the above; called once by fac_init. */
+fac_status fac__dispatch_init(void);
+void fac__dispatch_shutdown(void);
+
+struct fac_operator {
+    _Atomic(const fac_kernel *) table[FAC_SLOTS]; /* never NULL after registration: a missing kernel is one that reports */
+    fac_keyset keep[FAC_BACKEND_BITS + 1];        /* by highest backend (last: none): keys that do not fall through */
+    const fac_schema *schema;
+    const fac_signature *signature; /* NULL if no built-in operator has it (boxed only) */
+    const char *name;               /* "aten::add.Tensor" */
+    const char *doc;
+    const char *const *tags;
+    const char *where;
+    size_t n_args, n_rets;
+    struct fac_op_registry *registry; /* stacks of registrations; dispatch.c's own */
+};
+
+extern _Atomic(fac_keyset) fac__global_keys;
+extern atomic_bool fac__observed; /* a call observer is set */
+
+/* Keys of the arguments with the thread's and the process's added and removed. */
+static inline fac_keyset fac__call_keys(const fac_thread *th, fac_keyset of_args) {
+    return (of_args | th->include | atomic_load_explicit(&fac__global_keys, memory_order_relaxed)) & ~th->exclude;
+}
+/* The kernel that serves `keys`; also strips fall-through keys from them. */
+static inline const fac_kernel *fac__pick(const fac_operator *op, fac_keyset *keys) {
+    int b = fac__keyset_backend(*keys);
+    *keys &= op->keep[b < 0 ? FAC_BACKEND_BITS : b] | FAC_BACKEND_MASK;
+    int f = fac__keyset_func(*keys);
+    if (FAC_UNLIKELY(f < 0)) f = FAC_KEY_DENSE;
+    unsigned slot = fac__slot_offset[f] + ((unsigned)(b < 0 ? 0 : b) & fac__slot_mask[f]);
+    return atomic_load_explicit(&op->table[slot], memory_order_acquire);
+}
+/* Keys for a call without tensor arguments that has a device argument. */
+static inline fac_keyset fac__device_keys(fac_device d) {
+    fac_keyset ks;
+    return fac__default_keys(d, &ks) == FAC_OK ? ks : FAC_KS_DENSE;
+}
+/* Tells the observer, if any; the stubs call it only when fac__observed. */
+void fac__observe(const fac_operator *op, fac_keyset keys, bool enter);
+/* Sets the error for a call that no kernel serves: op, key, and each key that has one. */
+fac_status fac__no_kernel(const fac_call_info *c);
+
+/* A result list of owned tensors, for operators that return Tensor[]. Zero-initialise. */
+typedef struct fac_tensor_list {
+    fac_tensor **v; /* fac__alloc'ed; owned, as each entry */
+    size_t n;
+} fac_tensor_list;
+void fac__tensor_list_free(fac_tensor_list *l);
+
+/* ---- what the generated adapters use ---- */
+
+/* Readers of boxed arguments into the C types of typed kernels. They accept what the schema type accepts (an int for a
+   float, a number for a Scalar, a single int for int[n]) and set a DTYPE/ARGUMENT error naming argument `i` else. */
+fac_status fac__unbox_tensor(const fac_value *v, bool optional, const char *arg, fac_tensor **out);
+fac_status fac__unbox_int(const fac_value *v, const char *arg, int64_t *out);
+fac_status fac__unbox_opt_int(const fac_value *v, const char *arg, fac_opt_int *out);
+fac_status fac__unbox_float(const fac_value *v, const char *arg, double *out);
+fac_status fac__unbox_opt_num(const fac_value *v, const char *arg, fac_opt_num *out); /* float?, Scalar?, bool? */
+fac_status fac__unbox_bool(const fac_value *v, const char *arg, bool *out);
+fac_status fac__unbox_scalar(const fac_value *v, const char *arg, fac_scalar *out);
+fac_status fac__unbox_string(const fac_value *v, bool optional, const char *arg, const char **out);
+fac_status fac__unbox_dtype(const fac_value *v, const char *arg, fac_dtype *out);
+fac_status fac__unbox_device(const fac_value *v, const char *arg, fac_device *out);
+fac_status fac__unbox_layout(const fac_value *v, const char *arg, fac_layout *out);
+fac_status fac__unbox_format(const fac_value *v, const char *arg, fac_memory_format *out);
+fac_status fac__unbox_generator(const fac_value *v, const char *arg, fac_generator **out);
+fac_status fac__unbox_object(const fac_value *v, const char *arg, void **out);
+fac_status fac__unbox_ints(const fac_value *v, bool optional, const char *arg, fac_ints *out); /* one int: points into v */
+fac_status fac__unbox_floats(const fac_value *v, bool optional, const char *arg, fac_floats *out);
+fac_status fac__unbox_tensors(const fac_value *v, const char *arg, fac_tensors *out);
+fac_value fac__box_opt_int(fac_opt_int x);
+fac_value fac__box_opt_num(fac_opt_num x);
+fac_value fac__box_ints(fac_ints x);     /* unset -> NONE */
+fac_value fac__box_floats(fac_floats x);
+fac_value fac__box_owned_tensor(fac_tensor *owned); /* takes the reference */
+fac_value fac__box_owned_list(fac_tensor_list *l);  /* takes it */
+/* dtype, device, layout and format that are unset box as NONE. */
+fac_value fac__box_dtype(fac_dtype d);
+fac_value fac__box_device(fac_device d);
+fac_value fac__box_layout(fac_layout l);
+fac_value fac__box_format(fac_memory_format f);
+/* Moves a result out of its stack slot. */
+fac_status fac__take_tensor(fac_value *v, fac_tensor **out);
+fac_status fac__take_list(fac_value *v, fac_tensor_list *out);
+
+#endif
