@@ -1,0 +1,110 @@
+/* The tensor iterator: the only place that broadcasts, promotes, orders and merges dimensions of pointwise operands.
+   begin, out/in/scalar, plan; then the caller makes the outputs that are missing and binds them; then finish. What is
+   left is a shape (fastest dimension first) and a byte stride per operand and dimension, which a back end runs over. */
+#ifndef FAC_SRC_ITER_ITER_H
+#define FAC_SRC_ITER_ITER_H
+
+#include "core/tensor.h"
+
+#define FAC_ITER_MAX 8 /* operands */
+
+enum {
+    FAC_ITER_PROMOTE = 1,       /* inputs of different dtypes meet in a common one; else all inputs must agree */
+    FAC_ITER_INT_TO_FLOAT = 2,  /* an integral common dtype becomes the default floating one */
+    FAC_ITER_CPU_SCALARS = 4,   /* a 0-dim CPU tensor may accompany tensors of another device */
+    FAC_ITER_ANY_DTYPE = 8      /* operands keep dtypes of their own (where's condition, casts): none is common */
+};
+
+/* One operand: a tensor, or a number, which never becomes a tensor. */
+typedef struct fac_iter_operand {
+    char *data;       /* first element; NULL for numbers, meta tensors and outputs that are not bound yet */
+    fac_tensor *t;    /* borrowed; NULL for numbers and unbound outputs */
+    fac_scalar value; /* if is_scalar */
+    uint8_t dtype;    /* of the elements in memory; of a number: that of its kind */
+    bool is_scalar, is_out;
+} fac_iter_operand;
+
+typedef struct fac_iter {
+    int n, n_out;      /* operands; outputs come first */
+    int ndim;          /* after merging; at least 1 once finished */
+    uint32_t options;  /* FAC_ITER_... */
+    bool flat;         /* finished, ndim 1, every stride is the item size or 0 */
+    fac_dtype common;  /* dtype in which the inputs meet; 0 with ANY_DTYPE */
+    fac_device device; /* of the outputs */
+    int64_t numel;
+    fac_iter_operand op[FAC_ITER_MAX];
+    int full_ndim;     /* of the broadcast shape */
+    bool reordered;    /* some dimension was moved */
+    /* The arrays are set up to ndim (full_ndim) only. */
+    int64_t full_shape[FAC_MAX_DIMS];           /* broadcast shape, outermost first, as tensors have it */
+    int8_t perm[FAC_MAX_DIMS];                  /* perm[d]: the tensor dimension that became d, fastest first */
+    int64_t shape[FAC_MAX_DIMS];                /* fastest first, merged */
+    int64_t strides[FAC_ITER_MAX][FAC_MAX_DIMS]; /* bytes */
+} fac_iter;
+
+/* Starts an iterator; nothing in it needs freeing. */
+void fac_iter_begin(fac_iter *it, uint32_t options);
+/* Adds operands; outputs first. An output may be NULL: it is bound after planning. A given output does not take part in
+   broadcasting or promotion; its sizes are checked when it is bound. */
+fac_status fac_iter_out(fac_iter *it, fac_tensor *t);
+fac_status fac_iter_in(fac_iter *it, fac_tensor *t);
+fac_status fac_iter_scalar(fac_iter *it, fac_scalar v);
+/* Finds the broadcast shape, the common dtype, the device and the order of dimensions.
+   errors: SHAPE if sizes do not broadcast; DTYPE if inputs must agree and do not; DEVICE */
+fac_status fac_iter_plan(fac_iter *it);
+/* Strides, in elements, that give a new output the order of the inputs (row-major where they leave a choice). */
+void fac_iter_out_strides(const fac_iter *it, int64_t *out_strides);
+/* Puts a tensor of the broadcast shape in output slot i.
+   errors: SHAPE if its sizes are not the broadcast shape */
+fac_status fac_iter_bind(fac_iter *it, int i, fac_tensor *t);
+/* Computes byte strides, merges dimensions and drops those of size one. Every output must be bound. */
+void fac_iter_finish(fac_iter *it);
+/* plan + bind + finish for iterators whose outputs are all given. */
+fac_status fac_iter_build(fac_iter *it);
+
+/* True if a tensor can be part of a flat iterator with `like`: contiguous, same sizes, dtype and device. */
+static inline bool fac_iter_matches(const fac_tensor *t, const fac_tensor *like) {
+    return (t->flags & like->flags & FAC_TF_CONTIGUOUS) && t->dtype == like->dtype && t->device.type == like->device.type &&
+           t->device.index_plus == like->device.index_plus && fac__same_sizes(t, like);
+}
+/* Short cut past begin..finish for operands of which each pair of tensors fac_iter_matches; then `common` is their dtype.
+   Call once for the whole operand list: `out`, then inputs (n_in of them), then optionally one number. */
+static inline void fac_iter_set_flat(fac_iter *it, fac_tensor *out, fac_tensor *const *in, int n_in) {
+    int64_t item = (int64_t)fac_dtype_size((fac_dtype)out->dtype);
+    it->n = 1 + n_in;
+    it->n_out = 1;
+    it->ndim = 1;
+    it->options = 0;
+    it->flat = true;
+    it->reordered = false;
+    it->common = (fac_dtype)out->dtype;
+    it->device = out->device;
+    it->numel = it->shape[0] = out->numel;
+    for (int i = 0; i <= n_in; i++) {
+        fac_iter_operand *o = &it->op[i];
+        o->t = i ? in[i - 1] : out;
+        o->data = fac__data(o->t);
+        o->dtype = out->dtype;
+        o->is_scalar = false;
+        o->is_out = i == 0;
+        it->strides[i][0] = item;
+    }
+}
+/* Appends a number to a flat iterator. */
+static inline void fac_iter_flat_scalar(fac_iter *it, fac_scalar v) {
+    fac_iter_operand *o = &it->op[it->n];
+    o->t = NULL;
+    o->data = NULL;
+    o->value = v;
+    o->dtype = (uint8_t)it->common;
+    o->is_scalar = true;
+    o->is_out = false;
+    it->strides[it->n++][0] = 0;
+}
+
+/* Visits a finished iterator's elements [begin, end) (row-major over shape, fastest first) as one-dimensional runs:
+   fn(context, pointers, n) with a pointer per operand at the run's first element; steps are strides[.][0]. */
+typedef void (*fac_iter_run_fn)(void *context, char *const *pointers, int64_t n);
+void fac_iter_runs(const fac_iter *it, int64_t begin, int64_t end, fac_iter_run_fn fn, void *context);
+
+#endif
