@@ -11,10 +11,10 @@
 #define FAC_TENSOR_DEAD 0xdeadfacu   /* released: the handle is reported, not followed */
 
 /* The version counter: its own counted object, shared by a base, its views and detached handles. */
-typedef struct fac_version {
+typedef struct fac_version_counter {
     atomic_int refs;
     atomic_uint value;
-} fac_version;
+} fac_version_counter;
 
 struct fac_storage {
     atomic_int refs;
@@ -57,7 +57,7 @@ struct fac_tensor {
     uint8_t dtype; /* fac_dtype */
     uint16_t flags;
     fac_device device;
-    fac_version *version; /* NULL in inference mode; made on first need elsewhere */
+    fac_version_counter *version; /* NULL in inference mode; made on first need elsewhere */
     struct fac_autograd *ag;
     const fac_tensor_class *cls;
     void *ext;
