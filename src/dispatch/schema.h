@@ -22,9 +22,12 @@ typedef struct fac_schema_type {
     int64_t list_size;  /* n of T[n], 0 if open    */
     bool optional;      /* trailing ?              */
     bool elem_optional; /* Tensor?[]               */
-    char alias;         /* 'a' of Tensor(a), or 0  */
+    char alias;         /* 'a' of Tensor(a), the first of Tensor(a|b), '*' of Tensor(*); or 0 */
     bool write;         /* the ! of Tensor(a!)     */
+    uint32_t before;    /* alias sets as bits: 'a' is bit 0, FAC_ALIAS_SET_ANY is '*' */
+    uint32_t after;     /* the same after the arrow of Tensor(a -> *); 0 if there is none */
 } fac_schema_type;
+#define FAC_ALIAS_SET_ANY (1u << 31)
 
 typedef struct fac_schema_arg {
     char *name; /* never NULL in arguments; "" in unnamed results */
@@ -46,10 +49,16 @@ typedef struct fac_schema {
    that the type cannot take. */
 fac_status fac__schema_parse(const char *text, fac_schema **out);
 void fac__schema_free(fac_schema *s);
+/* Rewrites a user's "Tensor, int[2] -> (Tensor, Tensor)" as fac__schema_signature would. Owned string in *out. */
+fac_status fac__signature_normalise(const char *text, char **out);
+/* The integer that a default of type int stands for: digits, or Mean, Sum (reductions). False if it is neither. */
+bool fac__default_int(const char *text, int64_t *out);
 /* Type as canonical text ("Tensor(a!)?", "int[2]"), into buf; returns buf. */
 char *fac__type_text(const fac_schema_type *t, char *buf, size_t size);
 /* The C signature class of a schema: argument and result kinds only, such as "Tensor, Tensor?, int[] -> Tensor".
    Alias marks and list sizes are left out. Two schemas with equal text share adapters. Owned string. */
 char *fac__schema_signature(const fac_schema *s);
+/* Fills in full and text of a schema that is otherwise complete; the parser's own. */
+fac_status fac__schema_texts(fac_schema *s);
 
 #endif
