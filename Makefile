@@ -1,0 +1,50 @@
+# A thin front for CMake: `make` builds, `make help` lists the rest. PRESET picks another configuration
+# (debug, asan, tsan, clang); BUILD another folder; JOBS the number of parallel jobs.
+
+PRESET ?= release
+BUILD ?= build/$(PRESET)
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: all configure setup demo test bench features conformance lint format install clean help
+
+all: configure ## build the library, the tools, the examples and the tests
+	@cmake --build $(BUILD) -j $(JOBS)
+
+configure: setup
+	@test -f $(BUILD)/build.ninja || cmake --preset $(PRESET) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+
+setup:
+	@scripts/setup.sh build
+
+demo: all ## train a small language model on this repository's own text and let it write
+	@scripts/demo.sh $(BUILD)
+
+test: all ## run every test
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
+
+bench: all ## measure; with python3-torch installed, beside PyTorch in the same run
+	@bench/run.py $(BUILD)/bench
+
+features: all ## print every feature with its test and the result
+	@scripts/features.py $(BUILD)
+
+conformance: all ## compare every operator with PyTorch (needs python3-torch)
+	@scripts/setup.sh conformance
+	@ctest --test-dir $(BUILD) -L conformance -j $(JOBS) --output-on-failure
+
+lint: ## check include directions, documentation of the headers, file sizes and formatting
+	@scripts/lint.py
+	@scripts/format.sh --check
+
+format: ## format the C sources in place
+	@scripts/format.sh
+
+install: all ## install under PREFIX (default /usr/local)
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean: ## remove this configuration's build folder
+	@rm -rf $(BUILD)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,40 @@
+# Flags that every target of ours is built with, as the interface target facula_flags.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug or Release" FORCE)
+endif()
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
+set(CMAKE_C_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer -DFAC_DEBUG=1")
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+
+find_program(FACULA_CCACHE ccache)
+mark_as_advanced(FACULA_CCACHE)
+if(FACULA_CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER)
+    set(CMAKE_C_COMPILER_LAUNCHER ${FACULA_CCACHE})
+endif()
+
+add_library(facula_flags INTERFACE)
+target_compile_options(facula_flags INTERFACE
+    -Wall -Wextra -Wconversion
+    # Nobody reads errno or the floating-point flags after an operator, and both stop loops from vectorising. Contraction
+    # is off so that a formula gives the same bits in every instruction set; where a fused multiply-add is wanted it is
+    # written as one.
+    -fno-math-errno -fno-trapping-math -ffp-contract=off
+    -fno-semantic-interposition)
+if(FACULA_WERROR)
+    target_compile_options(facula_flags INTERFACE -Werror)
+endif()
+if(FACULA_SANITIZE)
+    target_compile_options(facula_flags INTERFACE -fsanitize=${FACULA_SANITIZE} -fno-sanitize-recover=all)
+    target_link_options(facula_flags INTERFACE -fsanitize=${FACULA_SANITIZE})
+endif()
+
+if(FACULA_LTO)
+    include(CheckIPOSupported)
+    check_ipo_supported()
+    set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+endif()

@@ -1,0 +1,72 @@
+# libfacula: compiled once into objects, linked into the shared library that users get and into a static one whose
+# internals the unit tests see. Files named *.isa.c are compiled once per instruction set, with FAC_ISA saying which.
+
+file(GLOB_RECURSE facula_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+file(GLOB_RECURSE facula_isa_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*.isa.c)
+list(FILTER facula_sources EXCLUDE REGEX "\\.isa\\.c$|/src/base/|/src/simcuda/")
+
+# What all objects of the library are compiled with.
+add_library(facula_internal INTERFACE)
+target_include_directories(facula_internal INTERFACE
+    ${PROJECT_SOURCE_DIR}/include ${FACULA_GEN_DIR}/include ${PROJECT_SOURCE_DIR}/src ${FACULA_GEN_DIR})
+target_link_libraries(facula_internal INTERFACE facula_flags OpenMP::OpenMP_C Threads::Threads facula_dep::oneDNN
+    facula_dep::SLEEF facula_dep::jansson facula_dep::libzip facula_dep::zlib m ${CMAKE_DL_LIBS})
+
+add_library(facula_objects OBJECT ${facula_sources} ${FACULA_GEN_SOURCES})
+target_link_libraries(facula_objects PRIVATE facula_internal)
+add_dependencies(facula_objects facula_gen)
+set(facula_all_objects $<TARGET_OBJECTS:facula_objects>)
+if(TARGET facula_base)
+    list(APPEND facula_all_objects $<TARGET_OBJECTS:facula_base>)
+endif()
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+    set(facula_isas default avx2 avx512)
+else()
+    set(facula_isas default)
+endif()
+set(facula_isa_flags_default "")
+set(facula_isa_flags_avx2 -mavx2 -mfma -mf16c)
+set(facula_isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq ${facula_isa_flags_avx2})
+if(facula_isa_sources)
+    foreach(isa IN LISTS facula_isas)
+        add_library(facula_${isa} OBJECT ${facula_isa_sources})
+        target_link_libraries(facula_${isa} PRIVATE facula_internal)
+        target_compile_definitions(facula_${isa} PRIVATE FAC_ISA=${isa})
+        target_compile_options(facula_${isa} PRIVATE ${facula_isa_flags_${isa}} $<$<CONFIG:Release>:-O3>)
+        add_dependencies(facula_${isa} facula_gen)
+        list(APPEND facula_all_objects $<TARGET_OBJECTS:facula_${isa}>)
+    endforeach()
+endif()
+# Which variants exist, for the code that chooses one at start.
+foreach(isa IN LISTS facula_isas)
+    string(TOUPPER ${isa} upper)
+    target_compile_definitions(facula_internal INTERFACE FAC_HAVE_ISA_${upper}=1)
+endforeach()
+
+add_library(facula SHARED ${facula_all_objects})
+add_library(facula::facula ALIAS facula)
+set_target_properties(facula PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
+                      SOVERSION ${PROJECT_VERSION_MAJOR}
+                      LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/facula.map)
+target_link_libraries(facula PRIVATE facula_internal)
+target_include_directories(facula PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${FACULA_GEN_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+add_dependencies(facula facula_gen)
+if(NOT APPLE)
+    target_link_options(facula PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/facula.map)
+    if(NOT FACULA_SANITIZE)
+        target_link_options(facula PRIVATE -Wl,--no-undefined)
+    endif()
+endif()
+
+add_library(facula_static STATIC ${facula_all_objects})
+set_target_properties(facula_static PROPERTIES LINKER_LANGUAGE C)
+target_link_libraries(facula_static PUBLIC facula_internal)
+add_dependencies(facula_static facula_gen)
+
+# What programs of ours that use the public interface alone are compiled with: the promise to users is C11 without warnings.
+add_library(facula_user INTERFACE)
+target_link_libraries(facula_user INTERFACE facula facula_flags)
+target_compile_options(facula_user INTERFACE -Wpedantic)

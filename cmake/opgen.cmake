@@ -1,0 +1,48 @@
+# The operator generator and its output. Variables: FACULA_GEN_DIR, FACULA_GEN_SOURCES; target facula_gen.
+# While there are no operator files, facula_gen is empty and the rest still builds.
+
+set(FACULA_GEN_DIR ${PROJECT_BINARY_DIR}/gen)
+set(FACULA_GEN_SOURCES "")
+file(MAKE_DIRECTORY ${FACULA_GEN_DIR}/include)
+
+# The floor of the library is objects of its own, so that the generator links it before anything is generated.
+file(GLOB_RECURSE facula_base_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
+file(GLOB facula_opgen_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/opgen/*.c)
+file(GLOB facula_schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/schema/*.yaml)
+
+if(facula_base_sources)
+    add_library(facula_base OBJECT ${facula_base_sources})
+    target_link_libraries(facula_base PRIVATE facula_flags)
+    target_include_directories(facula_base PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+endif()
+
+if(facula_base_sources AND facula_opgen_sources)
+    # An archive rather than the objects: opgen takes only the members that it needs, and has its own error record.
+    add_library(facula_base_archive STATIC $<TARGET_OBJECTS:facula_base>)
+    set_target_properties(facula_base_archive PROPERTIES LINKER_LANGUAGE C)
+    add_executable(opgen ${facula_opgen_sources} ${PROJECT_SOURCE_DIR}/src/dispatch/schema.c
+                   ${PROJECT_SOURCE_DIR}/src/dispatch/schema_text.c)
+    target_include_directories(opgen PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(opgen PRIVATE facula_flags facula_base_archive facula_dep::libyaml)
+endif()
+
+if(TARGET opgen AND facula_schemas)
+    set(FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_signatures.c ${FACULA_GEN_DIR}/ops_table.c)
+    foreach(schema IN LISTS facula_schemas)
+        cmake_path(GET schema STEM family)
+        list(APPEND FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_${family}.c)
+    endforeach()
+    set(facula_gen_headers ${FACULA_GEN_DIR}/ops_gen.h)
+    foreach(part ops.h ops_decl.h ops_macros.h ops.hpp)
+        list(APPEND facula_gen_headers ${FACULA_GEN_DIR}/include/facula/${part})
+    endforeach()
+    add_custom_command(
+        OUTPUT ${FACULA_GEN_SOURCES} ${facula_gen_headers} ${FACULA_GEN_DIR}/ops_test.json
+        COMMAND opgen -o ${FACULA_GEN_DIR} ${facula_schemas}
+        DEPENDS opgen ${facula_schemas}
+        COMMENT "Generating the operators"
+        VERBATIM)
+    add_custom_target(facula_gen DEPENDS ${FACULA_GEN_SOURCES} ${facula_gen_headers})
+else()
+    add_custom_target(facula_gen)
+endif()
