@@ -334,11 +334,12 @@ static fac_status parse_args(parser *s, fac_schema *out) {
     return expect(s, ")", "',' or ')' is expected after an argument");
 }
 
-/* A result's mark must name a set of some argument; a wildcard needs none. */
+/* A result's mark must name a set of some argument (in "b|a" one of the two may be new); a wildcard needs none. */
 static fac_status check_result_alias(const parser *s, const char *at, const fac_schema *o, const fac_schema_type *t) {
     uint32_t known = FAC_ALIAS_SET_ANY;
     for (size_t i = 0; i < o->n_args; i++) known |= o->args[i].type.before | o->args[i].type.after;
-    return (t->before | t->after) & ~known ? fail_at(s, at, "a result's alias set must be one of an argument") : FAC_OK;
+    bool bad = (t->before && !(t->before & known)) || (t->after && !(t->after & known));
+    return bad ? fail_at(s, at, "a result's alias set must be one of an argument") : FAC_OK;
 }
 
 static fac_status parse_result(parser *s, fac_schema *out, size_t *cap) {
