@@ -1,0 +1,17 @@
+/* Splitting work over threads. Results must not depend on the number of threads, so ranges are cut by shape alone. */
+#ifndef FAC_SRC_BACKEND_CPU_PARALLEL_H
+#define FAC_SRC_BACKEND_CPU_PARALLEL_H
+
+#include "base/base.h"
+
+#define FAC_GRAIN 32768 /* elements of simple work per chunk: about 10 us */
+
+/* Work on [begin, end). Runs on any thread, calls no operators; an error it sets is moved to the caller. */
+typedef fac_status (*fac_range_fn)(void *ctx, int64_t begin, int64_t end);
+/* Calls fn on consecutive chunks of `grain` (the last may be shorter) covering [begin, end), each exactly once, on up to
+   fac_num_threads() threads. A call from inside another runs on its own thread. Returns the first failing chunk's status. */
+fac_status fac__parallel_for(int64_t begin, int64_t end, int64_t grain, fac_range_fn fn, void *ctx);
+/* True inside a body of fac__parallel_for that runs on several threads. */
+bool fac__in_parallel(void);
+
+#endif
