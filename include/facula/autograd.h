@@ -53,6 +53,7 @@ FAC_API FAC_MUST fac_status fac_backward(fac_tensor *root, const fac_backward_kw
 /* The same from several roots; grads may be empty, or hold NULL for one-element roots. */
 FAC_API FAC_MUST fac_status fac_backward_all(fac_tensors roots, fac_tensors grads, const fac_backward_kw *kw);
 
+/* Keywords of fac_grad. */
 typedef struct fac_grad_kw {
     FAC_KW_HEAD(struct fac_grad_kw);
     fac_tensors grad_outputs FAC_DEF;

@@ -137,6 +137,7 @@ FAC_API int64_t fac_live(void);
 
 /* ---- numbers ------------------------------------------------------------------------------------------------ */
 
+/* What a fac_scalar holds. */
 enum { FAC_KIND_NONE, FAC_KIND_BOOL, FAC_KIND_INT, FAC_KIND_FLOAT, FAC_KIND_COMPLEX };
 
 /* A number as an argument: 16 bytes, passed in registers. `bits` holds an integer, or the bits of a double, or

@@ -28,7 +28,6 @@ FAC_API fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, f
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 /* Each of these gives 0, NULL or an unset value, with an error pending, for a NULL or dead handle. */
-
 FAC_API int fac_tensor_ndim(const fac_tensor *t);
 /* Size or stride (in elements) of dimension dim, counted from the end if negative. */
 FAC_API int64_t fac_tensor_size(const fac_tensor *t, int64_t dim);
@@ -63,6 +62,7 @@ FAC_API FAC_MUST fac_status fac_set_data(fac_tensor *t, fac_tensor *src);
 
 /* ---- storage and allocators ---------------------------------------------------------------------------------------- */
 
+/* Address, bytes, device and number of holders of a storage. */
 FAC_API void *fac_storage_data(fac_storage *s);
 FAC_API int64_t fac_storage_bytes(const fac_storage *s);
 FAC_API fac_device fac_storage_device(const fac_storage *s);

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Checks what the compiler does not: include directions, documentation of public declarations, leftovers, file length.
+
+Usage: lint.py [ROOT]. Prints one line per finding and ends with 1 if there is an error; long files are only warned of.
+"""
+import pathlib
+import re
+import sys
+
+# Rooms from the floor up: a file may include its own room and those of a lower rank. Rooms of equal rank may use each
+# other, but for the pairs in STRANGERS.
+RANK = {"base": 0, "core": 1, "dispatch": 2, "iter": 3, "ops": 4, "backend": 5, "autograd": 5, "simcuda": 5,
+        "nn": 6, "optim": 6, "amp": 6, "data": 6, "io": 6, "graph": 6, "dist": 6, "profile": 6}
+STRANGERS = {("backend", "autograd"), ("autograd", "backend")}
+# Public headers not named after a room. The first four are the contract of the lowest rooms.
+PUBLIC_RANK = {"base": 0, "types": 0, "tensor": 0, "dispatch": 0, "ops": 4, "ops_decl": 4, "ops_macros": 4,
+               "autograd": 4, "facula": 6}
+MAX_LINES = 1000
+CODE_DIRS = ("include", "src", "tools", "apps", "examples", "bench", "tests")
+LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
+
+
+def code_files(root):
+    for folder in CODE_DIRS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".c", ".h", ".hpp", ".cu", ".py", ".yaml") and path.is_file():
+                yield path
+
+
+def room_of_include(text, own_room):
+    """The room (or public header) that an include names, as (room, rank); None for system headers."""
+    parts = text.split("/")
+    if parts[0] == "facula" and len(parts) == 2:
+        stem = parts[1].rsplit(".", 1)[0]
+        return stem, PUBLIC_RANK.get(stem, RANK.get(stem, 6))
+    if parts[0] == "ops_gen.h":
+        return "ops", RANK["ops"]
+    if len(parts) == 1:
+        return own_room, RANK[own_room]
+    return (parts[0], RANK[parts[0]]) if parts[0] in RANK else None
+
+
+def check_includes(root):
+    for path in sorted((root / "src").rglob("*.[ch]")):
+        room = path.relative_to(root / "src").parts[0]
+        if room not in RANK:
+            yield path, 1, f"src/{room} is not a known room: add it to scripts/lint.py"
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match or (match[1] == "<" and not match[2].startswith("facula/")):
+                continue
+            target = room_of_include(match[2], room)
+            if target is None:
+                continue
+            if target[1] > RANK[room]:
+                yield path, number, f"{room} includes {match[2]}: includes go from the higher room to the lower"
+            elif (room, target[0]) in STRANGERS:
+                yield path, number, f"{room} includes {match[2]}: a back end and autograd do not know each other"
+
+
+def check_apps(root):
+    """Programs use the public interface alone, as a user's would."""
+    for folder in ("apps", "examples"):
+        for path in sorted((root / folder).rglob("*.[ch]")):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = INCLUDE.match(line)
+                if match and match[1] == '"' and match[2].split("/")[0] in RANK:
+                    yield path, number, f"includes {match[2]}: programs use the public headers only"
+
+
+def paragraphs(lines):
+    """Runs of lines between blank lines at brace depth 0, as (first line number, lines)."""
+    start, block, depth, in_comment = 1, [], 0, False
+    for number, line in enumerate(lines, 1):
+        code = re.sub(r"/\*.*?\*/", "", line)
+        if in_comment:
+            in_comment = "*/" not in code
+            code = code.split("*/", 1)[1] if not in_comment else ""
+        if "/*" in code:
+            in_comment = True
+            code = code.split("/*", 1)[0]
+        if 'extern "C" {' not in line and not line.startswith("#"):
+            depth = max(0, depth + code.count("{") - code.count("}"))
+        if line.strip() or depth or in_comment:
+            if not block:
+                start = number
+            block.append(line)
+        elif block:
+            yield start, block
+            block = []
+    if block:
+        yield start, block
+
+
+DECLARATION = re.compile(r"^(FAC_API\b|static inline\b|typedef (struct|enum|union)\b.*\{|struct \w+ \{|enum\b.*\{)")
+
+
+def check_docs(root):
+    """Every public declaration has a comment: its own, or that of the group (no blank line between) it stands in."""
+    for path in sorted((root / "include" / "facula").glob("*.h*")):
+        for start, block in paragraphs(path.read_text().splitlines()):
+            documented = False
+            for offset, line in enumerate(block):
+                if "/*" in line and not re.match(r"\s*/\* ----", line):
+                    documented = True
+                if DECLARATION.match(line) and not documented:
+                    yield path, start + offset, f"no comment documents: {line.strip()[:70]}"
+
+
+def check_text(root):
+    for path in code_files(root):
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            match = LEFTOVER.search(line)
+            if match:
+                yield path, number, f"{match[1]} is left over"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    errors = 0
+    for check in (check_includes, check_apps, check_docs, check_text):
+        for path, number, message in check(root):
+            print(f"{path.relative_to(root)}:{number}: {message}")
+            errors += 1
+    for path in code_files(root):
+        count = len(path.read_text(errors="replace").splitlines())
+        if count > MAX_LINES and path.suffix != ".yaml":
+            print(f"{path.relative_to(root)}: warning: {count} lines; a file of more than {MAX_LINES} wants to be two")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

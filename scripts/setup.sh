@@ -1,0 +1,79 @@
+#!/bin/sh
+# Usage: setup.sh [build|conformance|ci]
+# Checks that what Facula is built from is there, and says nothing if it is. On Debian and Ubuntu the missing packages are
+# installed with apt; elsewhere their names are printed. FACULA_NO_INSTALL=1 only prints.
+set -eu
+
+group=${1:-build}
+cc=${CC:-cc}
+missing=
+
+need() { missing="$missing $1"; }
+has_command() { command -v "$1" >/dev/null 2>&1; }
+has_header() { echo "#include <$1>" | "$cc" -E -x c - >/dev/null 2>&1; }
+has_library() { (PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null || true) | grep -q "$1"; }
+has_python() { python=$(PATH=/usr/bin:$PATH command -v python3) && "$python" -c "import $1" >/dev/null 2>&1; }
+
+check_build() {
+    has_command "$cc" || need gcc
+    has_command cmake || need cmake
+    has_command ninja || need ninja-build
+    has_command python3 || need python3
+    if ! has_command "$cc"; then cc=false; fi
+    has_header yaml.h || need libyaml-dev
+    has_header oneapi/dnnl/dnnl.h || need libdnnl-dev
+    has_header sleef.h || need libsleef-dev
+    has_header jansson.h || need libjansson-dev
+    has_header zip.h || need libzip-dev
+    has_header zlib.h || need zlib1g-dev
+    has_header cmocka.h || need libcmocka-dev
+    has_library libopenblas || [ "$(uname)" != Linux ] || need libopenblas0-openmp
+}
+
+check_conformance() {
+    has_python numpy || need python3-numpy
+    has_python torch || need python3-torch
+}
+
+check_ci() {
+    check_build
+    check_conformance
+    has_command clang || need clang
+    has_command clang-format || need clang-format
+    has_library libomp.so.5 || need libomp-dev
+    has_command pkg-config || need pkg-config
+}
+
+print_other_families() {
+    echo "Facula needs these, by their Debian names:$missing"
+    echo "  Fedora:   sudo dnf install gcc cmake ninja-build libyaml-devel onednn-devel sleef-devel jansson-devel" \
+         "libzip-devel zlib-devel libcmocka-devel openblas-openmp"
+    echo "  Arch:     sudo pacman -S gcc cmake ninja libyaml onednn sleef jansson libzip zlib cmocka openblas"
+    echo "  Homebrew: brew install cmake ninja libyaml onednn sleef jansson libzip cmocka openblas libomp"
+}
+
+install_with_apt() {
+    sudo=
+    if [ "$(id -u)" != 0 ]; then
+        has_command sudo || { echo "Install as root: apt-get install$missing"; exit 1; }
+        sudo=sudo
+    fi
+    echo "Installing with apt:$missing"
+    # shellcheck disable=SC2086 # the list is meant to be split
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null 2>&1 || {
+        $sudo apt-get update -q
+        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+    }
+}
+
+case $group in
+build | conformance | ci) "check_$group" ;;
+*) echo "setup.sh: unknown group '$group'; there are build, conformance and ci" >&2; exit 2 ;;
+esac
+[ -n "$missing" ] || exit 0
+if has_command apt-get && [ -z "${FACULA_NO_INSTALL:-}" ]; then
+    install_with_apt
+else
+    print_other_families
+    exit 1
+fi
