@@ -1,0 +1,298 @@
+#include "iter/iter.h"
+
+void fac_iter_begin(fac_iter *it, uint32_t options) {
+    it->n = it->n_out = it->ndim = it->full_ndim = 0;
+    it->options = options;
+    it->flat = it->reordered = false;
+    it->common = FAC_DTYPE_DEFAULT;
+    it->device = (fac_device){0};
+    it->numel = 0;
+}
+
+static fac_status add_operand(fac_iter *it, fac_iter_operand **out) {
+    FAC_CHECK(it->n < FAC_ITER_MAX, FAC_ERR_INTERNAL, "an iterator takes at most %d operands", FAC_ITER_MAX);
+    *out = &it->op[it->n++];
+    memset(*out, 0, sizeof **out);
+    return FAC_OK;
+}
+
+fac_status fac_iter_out(fac_iter *it, fac_tensor *t) {
+    FAC_CHECK(it->n == it->n_out, FAC_ERR_INTERNAL, "an iterator's outputs come before its inputs");
+    fac_iter_operand *o;
+    FAC_TRY(add_operand(it, &o));
+    o->is_out = true;
+    o->t = t;
+    o->dtype = t ? t->dtype : 0;
+    it->n_out++;
+    return FAC_OK;
+}
+
+fac_status fac_iter_in(fac_iter *it, fac_tensor *t) {
+    fac_iter_operand *o;
+    FAC_TRY(add_operand(it, &o));
+    o->t = t;
+    o->dtype = t->dtype;
+    return FAC_OK;
+}
+
+fac_status fac_iter_scalar(fac_iter *it, fac_scalar v) {
+    fac_iter_operand *o;
+    FAC_TRY(add_operand(it, &o));
+    o->is_scalar = true;
+    o->value = v;
+    o->dtype = (uint8_t)fac__scalar_dtype(v);
+    return FAC_OK;
+}
+
+/* Tensors that decide the shape: the inputs, or, without any, the outputs. */
+static bool decides_shape(const fac_iter_operand *o, bool inputs) { return o->t && o->is_out != inputs; }
+
+static fac_status plan_shape(fac_iter *it) {
+    bool inputs = false;
+    for (int i = it->n_out; i < it->n; i++) inputs |= it->op[i].t != NULL;
+    it->full_ndim = 0;
+    for (int i = 0; i < it->n; i++) {
+        if (!decides_shape(&it->op[i], inputs)) continue;
+        const fac_tensor *t = it->op[i].t;
+        int64_t merged[FAC_MAX_DIMS];
+        FAC_TRY(fac__broadcast(it->full_shape, it->full_ndim, t->sizes, t->ndim, merged, &it->full_ndim));
+        memcpy(it->full_shape, merged, (size_t)it->full_ndim * sizeof merged[0]);
+    }
+    FAC_CHECK(fac__numel(it->full_shape, it->full_ndim, &it->numel), FAC_ERR_OVERFLOW,
+              "the broadcast shape %s has more elements than can be counted",
+              fac__shape_text(it->full_shape, it->full_ndim, (char[256]){0}, 256));
+    return FAC_OK;
+}
+
+/* The dtype in which the inputs meet: by promotion, or the one they all must have. */
+static fac_status plan_dtype(fac_iter *it) {
+    fac_promotion p = {0};
+    fac_dtype first = FAC_DTYPE_DEFAULT;
+    for (int i = it->n_out; i < it->n; i++) {
+        const fac_iter_operand *o = &it->op[i];
+        if (o->is_scalar) {
+            fac__promote_scalar(&p, o->value);
+            continue;
+        }
+        fac__promote_tensor(&p, o->t);
+        if (first == FAC_DTYPE_DEFAULT) first = (fac_dtype)o->dtype;
+        FAC_CHECK((it->options & FAC_ITER_PROMOTE) || o->dtype == first, FAC_ERR_DTYPE,
+                  "expected all inputs to have the same dtype, but found %s and %s", fac_dtype_name(first),
+                  fac_dtype_name((fac_dtype)o->dtype));
+    }
+    it->common = (it->options & FAC_ITER_PROMOTE) || first == FAC_DTYPE_DEFAULT ? fac__promote_result(&p) : first;
+    if ((it->options & FAC_ITER_INT_TO_FLOAT) && fac_dtype_is_integral(it->common, true)) it->common = fac_default_dtype();
+    return FAC_OK;
+}
+
+static bool is_cpu_scalar(const fac_tensor *t) { return t->ndim == 0 && fac__is_cpu(t); }
+
+/* The one device of all tensors; 0-dim CPU tensors may visit another device's. */
+static fac_status plan_device(fac_iter *it) {
+    const fac_tensor *first = NULL;
+    for (int i = 0; i < it->n; i++) {
+        const fac_tensor *t = it->op[i].t;
+        if (t && (!first || is_cpu_scalar(first))) first = t;
+    }
+    FAC_CHECK(first, FAC_ERR_INTERNAL, "an iterator needs at least one tensor");
+    it->device = first->device;
+    for (int i = 0; i < it->n; i++) {
+        const fac_tensor *t = it->op[i].t;
+        if (!t || fac_device_equal(t->device, it->device)) continue;
+        bool visits = is_cpu_scalar(t) && !it->op[i].is_out && (it->options & FAC_ITER_CPU_SCALARS);
+        FAC_CHECK(visits, FAC_ERR_DEVICE,
+                  "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
+                  fac_device_format(it->device, (char[24]){0}, 24), fac_device_format(t->device, (char[24]){0}, 24));
+    }
+    return FAC_OK;
+}
+
+/* Byte strides over the broadcast shape, last tensor dimension first; 0 where an operand is broadcast. */
+static void set_strides(fac_iter *it) {
+    it->ndim = it->full_ndim;
+    for (int d = 0; d < it->ndim; d++) {
+        it->perm[d] = (int8_t)(it->full_ndim - 1 - d);
+        it->shape[d] = it->full_shape[it->full_ndim - 1 - d];
+    }
+    for (int i = 0; i < it->n; i++) {
+        const fac_tensor *t = it->op[i].t;
+        int64_t item = t ? (int64_t)fac_dtype_size((fac_dtype)t->dtype) : 0;
+        for (int d = 0; d < it->ndim; d++) {
+            int from = t ? t->ndim - 1 - d : -1;
+            it->strides[i][d] = from >= 0 && t->sizes[from] == it->shape[d] ? t->strides[from] * item : 0;
+        }
+    }
+}
+
+/* Whether dimension a (now the faster one) belongs outside b: 1 yes, -1 no, 0 if no operand has an opinion. An operand
+   with stride 0 in either has none; on equal strides the smaller size is the faster. */
+static int should_swap(const fac_iter *it, int a, int b) {
+    for (int i = 0; i < it->n; i++) {
+        if (!it->op[i].t) continue;
+        int64_t sa = it->strides[i][a], sb = it->strides[i][b];
+        if (sa == 0 || sb == 0) continue;
+        if (sa != sb) return sa > sb ? 1 : -1;
+        if (it->shape[a] > it->shape[b]) return 1;
+    }
+    return 0;
+}
+
+static void swap_i64(int64_t *a, int64_t *b) {
+    int64_t t = *a;
+    *a = *b;
+    *b = t;
+}
+
+static void swap_dims(fac_iter *it, int a, int b) {
+    int8_t p = it->perm[a];
+    it->perm[a] = it->perm[b];
+    it->perm[b] = p;
+    swap_i64(&it->shape[a], &it->shape[b]);
+    for (int i = 0; i < it->n; i++) swap_i64(&it->strides[i][a], &it->strides[i][b]);
+}
+
+/* Insertion sort of the dimensions by stride; undecided pairs are stepped over. */
+static void reorder(fac_iter *it) {
+    it->reordered = false;
+    for (int d = 1; d < it->ndim; d++) {
+        int moving = d;
+        for (int e = d - 1; e >= 0; e--) {
+            int swap = should_swap(it, e, moving);
+            if (swap < 0) break;
+            if (swap == 0) continue;
+            swap_dims(it, e, moving);
+            moving = e;
+            it->reordered = true;
+        }
+    }
+}
+
+fac_status fac_iter_plan(fac_iter *it) {
+    FAC_TRY(plan_shape(it));
+    FAC_TRY(plan_device(it));
+    if (!(it->options & FAC_ITER_ANY_DTYPE)) FAC_TRY(plan_dtype(it));
+    set_strides(it);
+    reorder(it);
+    return FAC_OK;
+}
+
+void fac_iter_out_strides(const fac_iter *it, int64_t *out_strides) {
+    if (!it->reordered) {
+        fac__row_major(it->full_shape, it->full_ndim, out_strides);
+        return;
+    }
+    int64_t stride = 1;
+    for (int d = 0; d < it->full_ndim; d++) {
+        out_strides[it->perm[d]] = stride;
+        stride *= fac__max(it->shape[d], 1);
+    }
+}
+
+fac_status fac_iter_bind(fac_iter *it, int i, fac_tensor *t) {
+    bool same = t->ndim == it->full_ndim &&
+                memcmp(t->sizes, it->full_shape, (size_t)it->full_ndim * sizeof(int64_t)) == 0;
+    FAC_CHECK(same, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s", FAC_SHAPE_TEXT(t),
+              fac__shape_text(it->full_shape, it->full_ndim, (char[256]){0}, 256));
+    it->op[i].t = t;
+    it->op[i].dtype = t->dtype;
+    return FAC_OK;
+}
+
+/* True if stepping once in d is stepping shape[into] times in `into`, for every operand. */
+static bool can_merge(const fac_iter *it, int into, int d) {
+    if (it->shape[into] == 1 || it->shape[d] == 1) return true;
+    for (int i = 0; i < it->n; i++)
+        if (it->strides[i][d] != it->shape[into] * it->strides[i][into]) return false;
+    return true;
+}
+
+static void merge_dims(fac_iter *it) {
+    int last = 0;
+    for (int d = 1; d < it->ndim; d++) {
+        bool merge = can_merge(it, last, d);
+        bool take_strides = !merge || it->shape[last] == 1;
+        int to = merge ? last : ++last;
+        for (int i = 0; take_strides && i < it->n; i++) it->strides[i][to] = it->strides[i][d];
+        it->shape[to] = merge ? it->shape[to] * it->shape[d] : it->shape[d];
+    }
+    it->ndim = last + 1;
+}
+
+static bool is_flat(const fac_iter *it) {
+    if (it->ndim != 1) return false;
+    for (int i = 0; i < it->n; i++) {
+        int64_t item = it->op[i].t ? (int64_t)fac_dtype_size((fac_dtype)it->op[i].dtype) : 0;
+        if (it->strides[i][0] != item && it->strides[i][0] != 0) return false;
+    }
+    return true;
+}
+
+/* At most one element: one dimension, whose strides are never used and so may be the flat ones. */
+static void set_single(fac_iter *it) {
+    it->ndim = 1;
+    it->shape[0] = it->numel;
+    for (int i = 0; i < it->n; i++)
+        it->strides[i][0] = it->op[i].t ? (int64_t)fac_dtype_size((fac_dtype)it->op[i].dtype) : 0;
+}
+
+void fac_iter_finish(fac_iter *it) {
+    if (it->numel <= 1) {
+        set_single(it);
+    } else {
+        set_strides(it);
+        reorder(it);
+        merge_dims(it);
+    }
+    for (int i = 0; i < it->n; i++)
+        if (it->op[i].t) it->op[i].data = fac__data(it->op[i].t);
+    it->flat = is_flat(it);
+}
+
+fac_status fac_iter_build(fac_iter *it) {
+    FAC_TRY(fac_iter_plan(it));
+    for (int i = 0; i < it->n_out; i++) {
+        FAC_CHECK(it->op[i].t, FAC_ERR_INTERNAL, "iterator output %d was not given", i);
+        FAC_TRY(fac_iter_bind(it, i, it->op[i].t));
+    }
+    fac_iter_finish(it);
+    return FAC_OK;
+}
+
+/* Coordinates of element `at`, and each operand's pointer there. */
+static void seek(const fac_iter *it, int64_t at, int64_t *coords, char **pointers) {
+    for (int i = 0; i < it->n; i++) pointers[i] = it->op[i].data;
+    for (int d = 0; d < it->ndim; d++) {
+        coords[d] = at % it->shape[d];
+        at /= it->shape[d];
+        for (int i = 0; i < it->n; i++)
+            if (pointers[i]) pointers[i] += coords[d] * it->strides[i][d];
+    }
+}
+
+/* Moves n elements on along dimension 0, n at most what is left of it, and carries. */
+static void advance(const fac_iter *it, int64_t n, int64_t *coords, char **pointers) {
+    int64_t step = n;
+    for (int d = 0; d < it->ndim; d++) {
+        coords[d] += step;
+        bool carry = coords[d] == it->shape[d] && d + 1 < it->ndim;
+        int64_t moved = carry ? step - it->shape[d] : step;
+        for (int i = 0; i < it->n; i++)
+            if (pointers[i]) pointers[i] += moved * it->strides[i][d];
+        if (!carry) return;
+        coords[d] = 0;
+        step = 1;
+    }
+}
+
+void fac_iter_runs(const fac_iter *it, int64_t begin, int64_t end, fac_iter_run_fn fn, void *context) {
+    if (begin >= end) return;
+    int64_t coords[FAC_MAX_DIMS];
+    char *pointers[FAC_ITER_MAX];
+    seek(it, begin, coords, pointers);
+    while (begin < end) {
+        int64_t n = fac__min(end - begin, it->shape[0] - coords[0]);
+        fn(context, pointers, n);
+        begin += n;
+        if (begin < end) advance(it, n, coords, pointers);
+    }
+}
