@@ -68,7 +68,7 @@ FAC_API fac_keyset fac_global_include(fac_keyset ks);
 
 /* ---- boxed values ------------------------------------------------------------------------------------------------- */
 
-/* Keys that stand for many. */
+/* What a boxed value holds. */
 enum {
     FAC_TAG_NONE, FAC_TAG_TENSOR, FAC_TAG_INT, FAC_TAG_FLOAT, FAC_TAG_BOOL, FAC_TAG_COMPLEX, FAC_TAG_STRING,
     FAC_TAG_INTS, FAC_TAG_FLOATS, FAC_TAG_BOOLS, FAC_TAG_TENSORS, FAC_TAG_SCALARS,
