@@ -6,6 +6,14 @@
 #include "core/keyset.h"
 
 #define FAC_FREELIST_MAX 256 /* headers kept per list and thread */
+#define FAC_POOL_CLASSES 19  /* small sizes that the pooled allocator keeps per thread */
+#if defined(__SANITIZE_ADDRESS__)
+#define FAC_NO_FREELISTS 1 /* so that use after free is seen */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FAC_NO_FREELISTS 1
+#endif
+#endif
 #define FAC_NODE_CLASSES 8   /* size classes of 128 bytes for autograd nodes */
 
 typedef struct fac_scope_mark {
@@ -48,7 +56,12 @@ typedef struct fac_thread {
 
     /* free lists */
     fac_freelist tensors, storages, versions, nodes[FAC_NODE_CLASSES];
-    _Atomic(void *) returned; /* objects freed by other threads: see thread.c */
+    fac_freelist blocks[FAC_POOL_CLASSES]; /* of the pooled allocator: see allocator_pooled.c */
+
+    /* counts that only this thread writes and any thread may read */
+    _Atomic(int64_t) live;                            /* objects made less objects freed here */
+    _Atomic(int64_t) pool_bytes, pool_peak, pool_allocations; /* since the last flush to the process's counts */
+    struct fac_thread *next, *prev;                   /* all threads that have a state */
 
     int num_threads; /* for parallel_for; 0 = default */
     bool in_parallel;
@@ -62,6 +75,36 @@ static inline fac_thread *fac__thread(void) {
     fac_thread *t = fac__tls;
     return FAC_LIKELY(t != NULL) ? t : fac__thread_start();
 }
+/* Gives the calling thread's cached headers and blocks back. */
+void fac__thread_trim(void);
+
+/* Adds to a count that only this thread writes: no locked instruction. */
+static inline void fac__count(_Atomic(int64_t) *counter, int64_t n) {
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+/* A free object, or NULL. */
+static inline void *fac__freelist_pop(fac_freelist *l) {
+    void *p = l->head;
+    if (FAC_LIKELY(p != NULL)) {
+        memcpy(&l->head, p, sizeof p);
+        l->n--;
+    }
+    return p;
+}
+/* False if the list is full: the object is then the caller's to free. */
+static inline bool fac__freelist_push(fac_freelist *l, void *p, uint32_t limit) {
+#ifdef FAC_NO_FREELISTS
+    (void)l, (void)p, (void)limit;
+    return false;
+#else
+    if (FAC_UNLIKELY(l->n >= limit)) return false;
+    memcpy(p, &l->head, sizeof p);
+    l->head = p;
+    l->n++;
+    return true;
+#endif
+}
+
 /* Names the operator (and argument, or NULL) of the pending error, if it has none yet. Returns the pending code. */
 fac_status fac__error_context(const char *op, const char *argument);
 /* Moves the pending error out of the thread and back, for running code with a clean record (hooks, the engine). */

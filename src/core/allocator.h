@@ -1,0 +1,15 @@
+/* The allocator registry and the pooled allocator's per-thread part. */
+#ifndef FAC_SRC_CORE_ALLOCATOR_H
+#define FAC_SRC_CORE_ALLOCATOR_H
+
+#include "core/thread.h"
+#include <facula/tensor.h>
+
+#define FAC_DATA_ALIGN 64 /* of every storage: a cache line and an AVX-512 register */
+
+/* The allocator of a device; DEVICE error if none is registered for its type or the index is wrong. */
+fac_status fac__allocator_of(fac_device d, const fac_allocator **out);
+/* Gives the thread's cached blocks and counts back to the pool. */
+void fac__pool_flush(fac_thread *th);
+
+#endif

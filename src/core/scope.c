@@ -1,0 +1,137 @@
+/* Scopes: one vector of owned temporaries per thread, and marks into it. A tensor may stand in it several times, once
+   per reference. */
+#include "core/start.h"
+#include "core/tensor.h"
+
+static const uint64_t NO_SCOPE = 0; /* serial of a handle that could not be opened; ending it does nothing */
+
+fac_scope fac_scope_begin(void) {
+    fac_thread *th = fac__thread();
+    fac_scope none = {NO_SCOPE, 0};
+    if (FAC_UNLIKELY(!atomic_load_explicit(&fac__started, memory_order_acquire))) (void)!fac_init();
+    if (FAC_UNLIKELY(th->n_scopes == th->cap_scopes)) {
+        if (th != fac__tls || th->n_scopes > UINT32_MAX) return none;
+        if (fac__vec_grow((void **)&th->marks, th->n_scopes, &th->cap_scopes, sizeof *th->marks) != FAC_OK) return none;
+    }
+    uint32_t depth = (uint32_t)th->n_scopes++;
+    th->marks[depth] = (fac_scope_mark){th->n_temps, ++th->next_serial};
+    return (fac_scope){th->next_serial, depth};
+}
+
+/* The handle's mark, NULL if it has ended (or was another thread's). */
+static fac_scope_mark *mark_of(const fac_thread *th, const fac_scope *s) {
+    if (!th || s->serial == NO_SCOPE || s->depth >= th->n_scopes || th->marks[s->depth].serial != s->serial) return NULL;
+    return &th->marks[s->depth];
+}
+
+/* One at a time, since a destructor may look at the vector. */
+static void release_temps(fac_thread *th, size_t start) {
+    while (th->n_temps > start) {
+        fac_tensor *t = th->temps[--th->n_temps];
+        if (t) fac__unref(t);
+    }
+}
+
+void fac_scope_end(fac_scope *s) {
+    fac_thread *th = fac__tls;
+    const fac_scope_mark *m = mark_of(th, s);
+    if (!m) return;
+    size_t start = m->start;
+    th->n_scopes = s->depth;
+    s->serial = NO_SCOPE;
+    release_temps(th, start);
+}
+
+void fac__scopes_end_all(fac_thread *th) {
+    th->n_scopes = 0;
+    release_temps(th, 0);
+}
+
+void fac_scope_unwind(fac_scope *s) {
+    fac_thread *th = fac__tls;
+    if (mark_of(th, s)) th->n_scopes = (size_t)s->depth + 1;
+}
+
+static fac_tensor *no_scope(fac_tensor *owned) {
+    fac__unref(owned);
+    FAC_FAIL(FAC_ERR_STATE, "no scope is open, so nothing could own the result; write FAC_SCOPE(s); at the top of the block");
+    return NULL;
+}
+
+fac_tensor *fac__adopt(fac_thread *th, fac_tensor *owned) {
+    if (FAC_UNLIKELY(!owned)) return NULL;
+    if (FAC_UNLIKELY(th->n_scopes == 0)) return no_scope(owned);
+    if (FAC_UNLIKELY(th->n_temps == th->cap_temps) &&
+        fac__vec_grow((void **)&th->temps, th->n_temps, &th->cap_temps, sizeof(fac_tensor *)) != FAC_OK) {
+        fac__unref(owned);
+        return NULL;
+    }
+    th->temps[th->n_temps++] = owned;
+    return owned;
+}
+
+/* Takes t's newest entry out of the innermost scope; false if that scope does not own it. */
+static bool remove_temp(fac_thread *th, const fac_tensor *t) {
+    if (th->n_scopes == 0) return false;
+    size_t start = th->marks[th->n_scopes - 1].start, i = th->n_temps;
+    while (i > start && th->temps[i - 1] != t) i--;
+    if (i == start) return false;
+    th->temps[i - 1] = NULL;
+    while (th->n_temps > start && !th->temps[th->n_temps - 1]) th->n_temps--;
+    return true;
+}
+
+fac_tensor *fac__take(fac_tensor *t) {
+    fac_thread *th = fac__tls;
+    if (t && !(th && remove_temp(th, t))) fac__ref(t);
+    return t;
+}
+
+void fac_drop(fac_tensor *t) {
+    if (!t || fac__check_handle(t, "fac_drop", "t") != FAC_OK) return;
+    fac_thread *th = fac__thread();
+    if (remove_temp(th, t)) fac__unref(t);
+    else FAC_FAIL(FAC_ERR_STATE, "fac_drop: the tensor is no temporary of the innermost scope; use fac_release for one that was kept");
+}
+
+/* The newest entry of the vector moves to the scope around the one at `depth`: it changes places with the first entry
+   of each scope on the way, which then begins one later. */
+static void sink_top(fac_thread *th, size_t depth) {
+    size_t at = th->n_temps - 1;
+    for (size_t d = th->n_scopes; d-- > depth;) {
+        size_t first = th->marks[d].start++;
+        fac_tensor *moved = th->temps[at];
+        th->temps[at] = th->temps[first];
+        th->temps[first] = moved;
+        at = first;
+    }
+}
+
+fac_tensor *fac_scope_yield(fac_scope *s, fac_tensor *t) {
+    fac_thread *th = fac__thread();
+    if (!t || th->error != FAC_OK) return NULL;
+    FAC_TRY_NULL(fac__check_handle(t, "fac_yield", "t"));
+    if (!mark_of(th, s)) {
+        FAC_FAIL(FAC_ERR_STATE, "fac_yield: the scope has ended");
+        return NULL;
+    }
+    if (s->depth == 0) {
+        FAC_FAIL(FAC_ERR_STATE, "fac_yield: no scope encloses this one; use fac_keep to let the tensor outlive it");
+        return NULL;
+    }
+    bool on_top = th->n_temps > th->marks[th->n_scopes - 1].start && th->temps[th->n_temps - 1] == t;
+    if (!on_top && !fac__adopt(th, fac__ref(t))) return NULL;
+    sink_top(th, s->depth);
+    return t;
+}
+
+/* ---- counted references ------------------------------------------------------------------------------------------- */
+
+fac_tensor *fac_keep(fac_tensor *t) {
+    if (!t || fac__check_handle(t, "fac_keep", "t") != FAC_OK) return NULL;
+    return fac__ref(t);
+}
+
+void fac_release(fac_tensor *t) {
+    if (t && fac__check_handle(t, "fac_release", "t") == FAC_OK) fac__unref(t);
+}

@@ -1,0 +1,73 @@
+/* fac_init and fac_shutdown: once, but restartable. The rooms above the core start through weak references, so that a
+   program of base and core alone links. */
+#define _GNU_SOURCE /* PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP */
+#include "core/start.h"
+#include "core/allocator.h"
+#include <pthread.h>
+
+atomic_bool fac__started;
+
+fac_status fac__cpu_init(void) __attribute__((weak));
+fac_status fac__dispatch_init(void) __attribute__((weak));
+fac_status fac__autograd_init(void) __attribute__((weak));
+void fac__cpu_shutdown(void) __attribute__((weak));
+void fac__dispatch_shutdown(void) __attribute__((weak));
+void fac__autograd_shutdown(void) __attribute__((weak));
+
+static const struct {
+    fac_status (*start)(void);
+    void (*stop)(void);
+} rooms[] = {
+    {fac__cpu_init, fac__cpu_shutdown},
+    {fac__dispatch_init, fac__dispatch_shutdown},
+    {fac__autograd_init, fac__autograd_shutdown},
+};
+
+/* Recursive: what a room does while it starts may need the library, and finds it starting. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static bool starting;
+
+static void stop_rooms(size_t n) {
+    while (n--)
+        if (rooms[n].stop) rooms[n].stop();
+}
+
+static fac_status start_rooms(void) {
+    for (size_t i = 0; i < FAC_COUNT(rooms); i++) {
+        fac_status st = rooms[i].start ? rooms[i].start() : FAC_OK;
+        if (st == FAC_OK) continue;
+        stop_rooms(i);
+        return st;
+    }
+    return FAC_OK;
+}
+
+fac_status fac_init(void) {
+    if (FAC_LIKELY(atomic_load_explicit(&fac__started, memory_order_acquire))) return FAC_OK;
+    fac_status st = FAC_OK;
+    fac_thread *th = fac__thread();
+    if (atomic_load_explicit(&fac__started, memory_order_acquire)) return FAC_OK; /* by fac__thread */
+    if (th->error != FAC_OK) return th->error;
+    pthread_mutex_lock(&lock);
+    if (!starting && !atomic_load_explicit(&fac__started, memory_order_relaxed)) {
+        starting = true;
+        st = start_rooms();
+        starting = false;
+        if (st == FAC_OK) atomic_store_explicit(&fac__started, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+void fac_shutdown(void) {
+    pthread_mutex_lock(&lock);
+    if (atomic_load_explicit(&fac__started, memory_order_relaxed)) {
+        stop_rooms(FAC_COUNT(rooms));
+        atomic_store_explicit(&fac__started, false, memory_order_release);
+    }
+    fac__thread_end();
+    fac_memory_trim();
+    pthread_mutex_unlock(&lock);
+}
+
+const char *fac_version(void) { return "0.1.0"; }
