@@ -96,13 +96,15 @@ FAC_API fac_value fac_value_string(const char *s);
 FAC_API fac_value fac_value_ints(const int64_t *v, size_t n);
 FAC_API fac_value fac_value_floats(const double *v, size_t n);
 FAC_API fac_value fac_value_bools(const bool *v, size_t n);
+FAC_API fac_value fac_value_scalars(const fac_scalar *v, size_t n);
 FAC_API fac_value fac_value_tensors(fac_tensor *const *v, size_t n); /* entries may be NULL */
 FAC_API fac_value fac_value_dtype(fac_dtype d);
 FAC_API fac_value fac_value_device(fac_device d);
 FAC_API fac_value fac_value_layout(fac_layout l);
 FAC_API fac_value fac_value_format(fac_memory_format f);
 FAC_API fac_value fac_value_generator(fac_generator *g);
-/* An object of the user's, with a count of its own: `release` is called when the last value drops it. */
+/* An object of the user's, with a count of its own: `release` (may be NULL) is called when the last value drops it, and
+   at once if this fails. */
 FAC_API fac_value fac_value_object(void *object, void (*release)(void *object));
 
 /* Takes another reference of what v holds. */
@@ -111,18 +113,22 @@ FAC_API fac_value fac_value_copy(fac_value v);
 FAC_API void fac_value_release(fac_value *v);
 
 /* Readers: a value of another tag is an error (and a zero result), except that ints and bools read as floats and
-   scalars. Pointers are borrowed from the value. */
-FAC_API fac_tensor *fac_value_as_tensor(fac_value v); /* NONE reads as NULL, without an error */
+   scalars, bools as ints in lists, and NONE as "not given" (NULL, an unset list, zero) in all but numbers. Pointers are
+   borrowed from the value. */
+FAC_API fac_tensor *fac_value_as_tensor(fac_value v);
 FAC_API int64_t fac_value_as_int(fac_value v);
 FAC_API double fac_value_as_float(fac_value v);
 FAC_API bool fac_value_as_bool(fac_value v);
 FAC_API fac_scalar fac_value_as_scalar(fac_value v);
 FAC_API const char *fac_value_as_string(fac_value v);
-FAC_API fac_ints fac_value_as_ints(fac_value v); /* NONE reads as "not given" */
+FAC_API fac_ints fac_value_as_ints(fac_value v);
 FAC_API fac_floats fac_value_as_floats(fac_value v);
 FAC_API fac_tensors fac_value_as_tensors(fac_value v);
+FAC_API const fac_scalar *fac_value_as_scalars(fac_value v, size_t *out_n);
 FAC_API fac_dtype fac_value_as_dtype(fac_value v);
 FAC_API fac_device fac_value_as_device(fac_value v);
+FAC_API fac_layout fac_value_as_layout(fac_value v);
+FAC_API fac_memory_format fac_value_as_format(fac_value v);
 FAC_API fac_generator *fac_value_as_generator(fac_value v);
 FAC_API void *fac_value_as_object(fac_value v);
 

@@ -1,0 +1,18 @@
+/* Boxed values beside what facula/dispatch.h says of them. */
+#ifndef FAC_SRC_DISPATCH_VALUE_H
+#define FAC_SRC_DISPATCH_VALUE_H
+
+#include "core/tensor.h"
+#include "dispatch/schema.h"
+
+/* The schema's word for what a tag holds: "Tensor", "int[]". Never NULL. */
+const char *fac__tag_name(int64_t tag);
+/* A list value of n owned tensors in an fac__alloc'ed array; takes both, also on failure (NONE, error pending). */
+fac_value fac__value_owned_tensors(fac_tensor **v, size_t n);
+/* What the argument's default stands for; NONE and FAC_OK for None. The caller releases it. */
+fac_status fac__default_value(const fac_schema_arg *a, fac_value *out);
+/* Whether v may be passed for a schema type. Where it must be converted first (an int for a float, one int for
+   int[2], ints for float[]) *held receives the converted value, which the caller releases; else it is NONE. */
+fac_status fac__value_coerce(const fac_schema_type *t, const char *arg, fac_value v, fac_value *held);
+
+#endif
