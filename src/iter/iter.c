@@ -258,41 +258,28 @@ fac_status fac_iter_build(fac_iter *it) {
     return FAC_OK;
 }
 
-/* Coordinates of element `at`, and each operand's pointer there. */
-static void seek(const fac_iter *it, int64_t at, int64_t *coords, char **pointers) {
-    for (int i = 0; i < it->n; i++) pointers[i] = it->op[i].data;
+void fac_iter_seek(const fac_iter *it, int64_t at, fac_iter_cursor *c) {
+    for (int i = 0; i < it->n; i++) c->p[i] = it->op[i].data;
     for (int d = 0; d < it->ndim; d++) {
-        coords[d] = at % it->shape[d];
+        c->coords[d] = at % it->shape[d];
         at /= it->shape[d];
         for (int i = 0; i < it->n; i++)
-            if (pointers[i]) pointers[i] += coords[d] * it->strides[i][d];
+            if (c->p[i]) c->p[i] += c->coords[d] * it->strides[i][d];
     }
 }
 
-/* Moves n elements on along dimension 0, n at most what is left of it, and carries. */
-static void advance(const fac_iter *it, int64_t n, int64_t *coords, char **pointers) {
-    int64_t step = n;
-    for (int d = 0; d < it->ndim; d++) {
-        coords[d] += step;
-        bool carry = coords[d] == it->shape[d] && d + 1 < it->ndim;
-        int64_t moved = carry ? step - it->shape[d] : step;
+void fac_iter_advance(const fac_iter *it, fac_iter_cursor *c, int64_t n) {
+    while (n > 0) {
+        int64_t m = fac__min(n, it->shape[0] - c->coords[0]);
+        c->coords[0] += m;
         for (int i = 0; i < it->n; i++)
-            if (pointers[i]) pointers[i] += moved * it->strides[i][d];
-        if (!carry) return;
-        coords[d] = 0;
-        step = 1;
-    }
-}
-
-void fac_iter_runs(const fac_iter *it, int64_t begin, int64_t end, fac_iter_run_fn fn, void *context) {
-    if (begin >= end) return;
-    int64_t coords[FAC_MAX_DIMS];
-    char *pointers[FAC_ITER_MAX];
-    seek(it, begin, coords, pointers);
-    while (begin < end) {
-        int64_t n = fac__min(end - begin, it->shape[0] - coords[0]);
-        fn(context, pointers, n);
-        begin += n;
-        if (begin < end) advance(it, n, coords, pointers);
+            if (c->p[i]) c->p[i] += m * it->strides[i][0];
+        for (int d = 0; d + 1 < it->ndim && c->coords[d] == it->shape[d]; d++) {
+            for (int i = 0; i < it->n; i++)
+                if (c->p[i]) c->p[i] += it->strides[i][d + 1] - c->coords[d] * it->strides[i][d];
+            c->coords[d] = 0;
+            c->coords[d + 1]++;
+        }
+        n -= m;
     }
 }

@@ -102,9 +102,14 @@ static inline void fac_iter_flat_scalar(fac_iter *it, fac_scalar v) {
     it->strides[it->n++][0] = 0;
 }
 
-/* Visits a finished iterator's elements [begin, end) (row-major over shape, fastest first) as one-dimensional runs:
-   fn(context, pointers, n) with a pointer per operand at the run's first element; steps are strides[.][0]. */
-typedef void (*fac_iter_run_fn)(void *context, char *const *pointers, int64_t n);
-void fac_iter_runs(const fac_iter *it, int64_t begin, int64_t end, fac_iter_run_fn fn, void *context);
+/* A place in a finished iterator that has elements: coordinates, and each operand's address there (NULL for numbers). */
+typedef struct fac_iter_cursor {
+    int64_t coords[FAC_MAX_DIMS];
+    char *p[FAC_ITER_MAX];
+} fac_iter_cursor;
+/* Goes to element `at`, counted with dimension 0 fastest. */
+void fac_iter_seek(const fac_iter *it, int64_t at, fac_iter_cursor *c);
+/* Moves n elements on; may end one past the last. */
+void fac_iter_advance(const fac_iter *it, fac_iter_cursor *c, int64_t n);
 
 #endif

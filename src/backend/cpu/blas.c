@@ -1,0 +1,367 @@
+/* Which way a matrix product is computed, and how it is cut into tasks.
+
+   vector     one of m, n is 1 and the matrix has a contiguous side: gemv.isa.c, bound by memory
+   library    large f32: oneDNN's sgemm, on blocks fixed by shape, since its bits depend on the block
+   packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
+              follow the number of threads
+   integers   plain loops (blas_int.c)
+
+   A product with few, deep elements is first split along k into a number of parts fixed by shape, which are added in
+   order. Every choice depends on shape, strides and dtype alone. */
+#include "backend/cpu/blas.h"
+#include "backend/cpu/blas_int.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/parallel.h"
+#include <oneapi/dnnl/dnnl.h>
+
+enum {
+    STACK_SCRATCH = 16384,    /* bytes of scratch that small products keep on the stack */
+    TASK_WORK = 1 << 17,      /* multiply-adds per chunk of tasks: some microseconds */
+    SPLIT_DEPTH = 2048,       /* depth of one part of a split product */
+    SPLIT_MAX = 16,
+    LIBRARY_MIN = 256,        /* sides from which oneDNN is faster than gemm.isa.c (by 3 to 15%) */
+    LIBRARY_BLOCK = 512,
+    VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
+};
+
+static const fac_gemm_kernels *kernels(void) { return &FAC_ISA_PICK(fac__gemm); }
+
+static inline fac_dtype compute_type(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_F64 : FAC_F32; }
+static inline bool is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
+static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline const char *at(const void *p, int64_t elements, fac_dtype d) {
+    return (const char *)p + elements * (int64_t)fac_dtype_size(d);
+}
+
+/* ---- writing results: c = beta * c + t --------------------------------------------------------------------------- */
+
+typedef struct merge_target {
+    char *c;
+    int64_t row, col;
+    fac_dtype dtype;
+    double beta[2];
+} merge_target;
+
+static inline bool beta_is(const merge_target *t, double v) { return t->beta[0] == v && t->beta[1] == 0; }
+
+#define MERGE_REAL(name, E, T, GET, PUT)                                                                               \
+    static void name(const merge_target *o, int64_t m, int64_t n, const T *t, int64_t ld) {                            \
+        T beta = (T)o->beta[0];                                                                                        \
+        for (int64_t i = 0; i < m; i++) {                                                                              \
+            E *c = (E *)(void *)o->c + i * o->row;                                                                     \
+            for (int64_t j = 0; j < n; j++, c += o->col) *c = PUT(beta == 0 ? t[i * ld + j] : beta * GET(*c) + t[i * ld + j]); \
+        }                                                                                                              \
+    }
+#define SAME(x) (x)
+MERGE_REAL(merge_f32, float, float, SAME, SAME)
+MERGE_REAL(merge_f64, double, double, SAME, SAME)
+MERGE_REAL(merge_f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
+MERGE_REAL(merge_bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
+
+#define MERGE_COMPLEX(name, T)                                                                                         \
+    static void name(const merge_target *o, int64_t m, int64_t n, const T *re, const T *im, int64_t ld) {              \
+        T br = (T)o->beta[0], bi = (T)o->beta[1];                                                                      \
+        bool read = !beta_is(o, 0);                                                                                    \
+        for (int64_t i = 0; i < m; i++) {                                                                              \
+            T *c = (T *)(void *)o->c + 2 * i * o->row;                                                                 \
+            for (int64_t j = 0; j < n; j++, c += 2 * o->col) {                                                         \
+                T x = read ? c[0] : 0, y = read ? c[1] : 0;                                                            \
+                c[0] = read ? br * x - bi * y + re[i * ld + j] : re[i * ld + j];                                       \
+                c[1] = read ? br * y + bi * x + im[i * ld + j] : im[i * ld + j];                                       \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+MERGE_COMPLEX(merge_c64, float)
+MERGE_COMPLEX(merge_c128, double)
+
+/* t (and t_imag for complex): [m, n] of the compute type with leading dimension ld. */
+static void merge(const merge_target *o, int64_t m, int64_t n, const void *t, const void *t_imag, int64_t ld) {
+    switch (o->dtype) {
+    case FAC_F64: merge_f64(o, m, n, t, ld); break;
+    case FAC_F16: merge_f16(o, m, n, t, ld); break;
+    case FAC_BF16: merge_bf16(o, m, n, t, ld); break;
+    case FAC_C64: merge_c64(o, m, n, t, t_imag, ld); break;
+    case FAC_C128: merge_c128(o, m, n, t, t_imag, ld); break;
+    default: merge_f32(o, m, n, t, ld); break;
+    }
+}
+
+static merge_target target_of(const fac_gemm *g, int64_t batch, int64_t i, int64_t j) {
+    merge_target o = {.row = g->c_row, .col = g->c_col, .dtype = g->c_dtype};
+    o.c = (char *)g->c + (batch * g->c_batch + i * g->c_row + j * g->c_col) * (int64_t)fac_dtype_size(g->c_dtype);
+    fac__scalar_c128(g->beta, o.beta);
+    return o;
+}
+
+static void *scratch_take(char *stack, size_t bytes) {
+    return bytes <= STACK_SCRATCH ? stack : fac__alloc_aligned(bytes, 64);
+}
+static void scratch_give(char *stack, void *p) {
+    if (p != stack) fac__free(p);
+}
+
+/* ---- matrix by vector ---------------------------------------------------------------------------------------------- */
+
+/* y = A x with n == 1, after transposing a product with m == 1. */
+typedef struct vector_job {
+    const fac_gemm *g;
+    int64_t rows;   /* of A per task */
+    int64_t chunks; /* tasks per batch entry */
+    bool by_cols;   /* A's columns are contiguous */
+} vector_job;
+
+/* x of one batch entry as contiguous numbers of the compute type, times alpha; in place if it already is. */
+static const void *vector_x(const fac_gemm *g, int64_t batch, void *room) {
+    const char *x = at(g->b.data, batch * g->b.batch, g->dtype);
+    double alpha = fac__scalar_f64(g->alpha);
+    if (g->b.row == 1 && alpha == 1 && !is_half(g->dtype)) return x;
+    for (int64_t i = 0; i < g->k; i++) {
+        const char *e = at(x, i * g->b.row, g->dtype);
+        if (g->dtype == FAC_F64)
+            ((double *)room)[i] = alpha * *(const double *)(const void *)e;
+        else if (g->dtype == FAC_F32)
+            ((float *)room)[i] = (float)alpha * *(const float *)(const void *)e;
+        else if (g->dtype == FAC_BF16)
+            ((float *)room)[i] = (float)alpha * fac__bf16_to_f32(*(const uint16_t *)(const void *)e);
+        else
+            ((float *)room)[i] = (float)alpha * fac__f16_to_f32(*(const uint16_t *)(const void *)e);
+    }
+    return room;
+}
+
+static fac_status vector_task(const vector_job *job, int64_t task) {
+    const fac_gemm *g = job->g;
+    int64_t batch = task / job->chunks, i = task % job->chunks * job->rows, m = fac__min(job->rows, g->m - i);
+    size_t item = fac_dtype_size(compute_type(g->dtype));
+    merge_target o = target_of(g, batch, i, 0);
+    bool direct = !is_half(g->c_dtype) && g->c_row == 1 && beta_is(&o, 0);
+    size_t y_bytes = direct ? 0 : ((size_t)m * item + 63) & ~(size_t)63;
+    char stack[STACK_SCRATCH];
+    char *room = scratch_take(stack, y_bytes + (size_t)g->k * item);
+    if (!room) return fac_error();
+    const void *x = vector_x(g, batch, room + y_bytes);
+    void *y = direct ? o.c : room;
+    const char *a = at(g->a.data, batch * g->a.batch + i * g->a.row, g->dtype);
+    if (job->by_cols)
+        kernels()->gemv_cols(g->dtype, g->k, m, a, g->a.col, x, y, false);
+    else
+        kernels()->gemv_rows(g->dtype, m, g->k, a, g->a.row, x, y);
+    if (!direct) merge(&o, m, 1, y, NULL, 1);
+    scratch_give(stack, room);
+    return FAC_OK;
+}
+
+static fac_status vector_range(void *ctx, int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) FAC_TRY(vector_task(ctx, t));
+    return FAC_OK;
+}
+
+static bool is_vector(const fac_gemm *g) {
+    return g->n == 1 && !fac_dtype_is_complex(g->dtype) && (g->a.col == 1 || g->k == 1 || g->a.row == 1 || g->m == 1);
+}
+
+static fac_status run_vector(const fac_gemm *g) {
+    vector_job job = {.g = g, .rows = g->m, .chunks = 1};
+    job.by_cols = g->a.row == 1 && !(g->a.col == 1 || g->k == 1);
+    if (g->m * g->k > VECTOR_ELEMENTS) {
+        job.rows = fac__max(VECTOR_ELEMENTS / g->k, job.by_cols ? 256 : 1);
+        job.chunks = div_up(g->m, job.rows);
+    }
+    int64_t work = fac__min(job.rows, g->m) * g->k + 16;
+    return fac__parallel_for(0, g->batch * job.chunks, fac__max(1, VECTOR_ELEMENTS / work), vector_range, &job);
+}
+
+/* ---- packed and library products ------------------------------------------------------------------------------------ */
+
+typedef struct block_job {
+    const fac_gemm *g;
+    int64_t mb, nb;       /* sides of a block */
+    int64_t rows, cols;   /* blocks per batch entry */
+    bool direct;          /* blocks are written where C is */
+    bool library;
+    double alpha[2];
+    size_t kernel_bytes, plane_bytes; /* of a task's scratch: packing, one plane of a block that is not direct */
+} block_job;
+
+/* dnnl_sgemm takes row-major operands, each plain or transposed. */
+static char library_side(const fac_gemm_matrix *x, int64_t *ld) {
+    *ld = x->col == 1 ? x->row : x->col;
+    return x->col == 1 ? 'N' : 'T';
+}
+
+static fac_status library_block(const block_job *job, const fac_gemm_block *p) {
+    int64_t lda, ldb;
+    char ta = library_side(&job->g->a, &lda), tb = library_side(&job->g->b, &ldb);
+    dnnl_status_t st = dnnl_sgemm(ta, tb, p->m, p->n, p->k, (float)p->alpha[0], (const float *)(const void *)p->a.data, lda,
+                                  (const float *)(const void *)p->b.data, ldb, p->accumulate ? 1.0f : 0.0f, p->c, p->ldc);
+    FAC_CHECK(st == dnnl_success, FAC_ERR_INTERNAL, "oneDNN's sgemm refused a %lld x %lld x %lld product (status %d)",
+              (long long)p->m, (long long)p->n, (long long)p->k, (int)st);
+    return FAC_OK;
+}
+
+static fac_status block_task(const block_job *job, int64_t task) {
+    const fac_gemm *g = job->g;
+    int64_t per = job->rows * job->cols, batch = task / per;
+    int64_t i = task % per / job->cols * job->mb, j = task % job->cols * job->nb;
+    fac_gemm_block p = {.dtype = g->dtype, .m = fac__min(job->mb, g->m - i), .n = fac__min(job->nb, g->n - j), .k = g->k};
+    p.a = (fac_gemm_operand){at(g->a.data, batch * g->a.batch + i * g->a.row, g->dtype), g->a.row, g->a.col, g->a.conj};
+    p.b = (fac_gemm_operand){at(g->b.data, batch * g->b.batch + j * g->b.col, g->dtype), g->b.row, g->b.col, g->b.conj};
+    memcpy(p.alpha, job->alpha, sizeof p.alpha);
+    bool complex = fac_dtype_is_complex(g->dtype);
+    merge_target o = target_of(g, batch, i, j);
+    char stack[STACK_SCRATCH] __attribute__((aligned(64)));
+    size_t planes = job->direct ? 0 : job->plane_bytes * (complex ? 2 : 1);
+    char *room = scratch_take(stack, planes + job->kernel_bytes);
+    if (!room) return fac_error();
+    p.c = job->direct ? (void *)o.c : room;
+    p.c_imag = complex ? room + job->plane_bytes : NULL;
+    p.ldc = job->direct ? g->c_row : job->nb;
+    p.accumulate = job->direct && beta_is(&o, 1);
+    p.scratch = room + planes;
+    fac_status st = FAC_OK;
+    if (job->library)
+        st = library_block(job, &p);
+    else
+        kernels()->block(&p);
+    if (st == FAC_OK && !job->direct) merge(&o, p.m, p.n, p.c, p.c_imag, p.ldc);
+    scratch_give(stack, room);
+    return st;
+}
+
+static fac_status block_range(void *ctx, int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) FAC_TRY(block_task(ctx, t));
+    return FAC_OK;
+}
+
+/* Sides of a packed block: what suits the caches, made smaller while the threads would want for tasks. */
+static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t *mb, int64_t *nb) {
+    int64_t mr = kern->mr, nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32;
+    *mb = fac__min(div_up(g->m, mr), 252 / mr) * mr;
+    *nb = fac__min(div_up(g->n, nr), 1024 / nr) * nr;
+    int threads = g->m * g->n * g->k * g->batch <= TASK_WORK || fac__in_parallel() ? 1 : fac_num_threads();
+    int64_t wanted = threads == 1 ? 1 : 3 * threads;
+    while (g->batch * div_up(g->m, *mb) * div_up(g->n, *nb) < wanted && *mb * *nb * g->k > 8 * TASK_WORK) {
+        if (*nb > *mb && *nb >= 4 * nr)
+            *nb = div_up(*nb / 2, nr) * nr;
+        else if (*mb >= 4 * mr)
+            *mb = div_up(*mb / 2, mr) * mr;
+        else
+            break;
+    }
+}
+
+/* The table of measurements in one line: oneDNN wins where all sides are large and B need not be transposed. */
+static bool use_library(const fac_gemm *g) {
+    const fac_gemm_matrix *a = &g->a, *b = &g->b;
+    bool layout = (a->col == 1 ? a->row >= g->k : a->row == 1 && a->col >= g->m) && b->col == 1 && b->row >= g->n;
+    return g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n && layout && g->m >= LIBRARY_MIN && g->n >= LIBRARY_MIN &&
+           g->k >= LIBRARY_MIN;
+}
+
+static fac_status run_blocks(const fac_gemm *g) {
+    const fac_gemm_kernels *kern = kernels();
+    block_job job = {.g = g};
+    double beta[2];
+    fac__scalar_c128(g->alpha, job.alpha);
+    fac__scalar_c128(g->beta, beta);
+    job.direct = (g->c_dtype == FAC_F32 || g->c_dtype == FAC_F64) && g->c_col == 1 && (beta[0] == 0 || beta[0] == 1);
+    job.library = use_library(g);
+    if (job.library) {
+        job.mb = fac__min(g->m, LIBRARY_BLOCK);
+        job.nb = fac__min(g->n, LIBRARY_BLOCK);
+    } else {
+        packed_sides(g, kern, &job.mb, &job.nb);
+        job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
+    }
+    job.plane_bytes = (size_t)(job.mb * job.nb) * fac_dtype_size(compute_type(g->dtype));
+    job.rows = div_up(g->m, job.mb);
+    job.cols = div_up(g->n, job.nb);
+    int64_t work = fac__min(job.mb, g->m) * fac__min(job.nb, g->n) * g->k + 1;
+    return fac__parallel_for(0, g->batch * job.rows * job.cols, fac__max(1, TASK_WORK / work), block_range, &job);
+}
+
+/* ---- products split along k ------------------------------------------------------------------------------------------ */
+
+static fac_status run(const fac_gemm *g) { return is_vector(g) ? run_vector(g) : run_blocks(g); }
+
+/* Parts to split k into; 1: do not. */
+static int64_t split_parts(const fac_gemm *g) {
+    if (g->batch != 1 || fac_dtype_is_complex(g->dtype) || g->k < 2 * SPLIT_DEPTH || g->m * g->n > 8 * 128 * 128) return 1;
+    /* A vector's rows are tasks enough when there are many. */
+    if (is_vector(g) ? g->m > 64 : g->m * g->n * g->k < 16 * TASK_WORK) return 1;
+    return fac__min(SPLIT_MAX, g->k / SPLIT_DEPTH);
+}
+
+/* parts[0] += parts[1..n_parts), each of `size` numbers, in order. */
+static void add_parts(void *parts, int64_t n_parts, int64_t size, fac_dtype dtype) {
+    for (int64_t e = size; e < n_parts * size; e++) {
+        if (dtype == FAC_F64)
+            ((double *)parts)[e % size] += ((double *)parts)[e];
+        else
+            ((float *)parts)[e % size] += ((float *)parts)[e];
+    }
+}
+
+static fac_status run_split(const fac_gemm *g, int64_t n_parts) {
+    fac_gemm head = *g, tail;
+    int64_t depth = g->k / n_parts, size = g->m * g->n;
+    head.c_dtype = compute_type(g->dtype);
+    size_t item = fac_dtype_size(head.c_dtype);
+    char *parts = fac__alloc_array((size_t)(n_parts * size), item);
+    if (!parts) return fac_error();
+    head.batch = n_parts - 1;
+    head.k = depth;
+    head.a.batch = depth * g->a.col;
+    head.b.batch = depth * g->b.row;
+    head.c = parts;
+    head.c_row = g->n;
+    head.c_col = 1;
+    head.c_batch = size;
+    head.beta = fac_scalar_i_(0);
+    tail = head;
+    tail.batch = 1;
+    tail.k = g->k - (n_parts - 1) * depth;
+    tail.a.data = at(g->a.data, (n_parts - 1) * head.a.batch, g->dtype);
+    tail.b.data = at(g->b.data, (n_parts - 1) * head.b.batch, g->dtype);
+    tail.c = parts + (size_t)((n_parts - 1) * size) * item;
+    fac_status st = run(&head);
+    if (st == FAC_OK) st = run(&tail);
+    if (st == FAC_OK) {
+        add_parts(parts, n_parts, size, head.c_dtype);
+        merge_target o = target_of(g, 0, 0, 0);
+        merge(&o, g->m, g->n, parts, NULL, g->n);
+    }
+    fac__free(parts);
+    return st;
+}
+
+/* ---- entry ------------------------------------------------------------------------------------------------------------ */
+
+/* C^T = B^T A^T. */
+static void transpose(fac_gemm *g) {
+    fac_gemm_matrix a = g->a, b = g->b;
+    g->a = (fac_gemm_matrix){b.data, b.col, b.row, b.batch, b.conj};
+    g->b = (fac_gemm_matrix){a.data, a.col, a.row, a.batch, a.conj};
+    int64_t m = g->m, row = g->c_row;
+    g->m = g->n;
+    g->n = m;
+    g->c_row = g->c_col;
+    g->c_col = row;
+}
+
+fac_status fac__gemm(const fac_gemm *request) {
+    fac_gemm g = *request;
+    if (!g.c_dtype) g.c_dtype = g.dtype;
+    int64_t work;
+    FAC_CHECK(fac__mul(g.m, g.n, &work) && fac__mul(work, fac__max(g.k, 1), &work) && fac__mul(work, g.batch, &work),
+              FAC_ERR_OVERFLOW, "a product of %lld x [%lld, %lld] and [%lld, %lld] is too large", (long long)g.batch,
+              (long long)g.m, (long long)g.k, (long long)g.k, (long long)g.n);
+    if (work == 0) return FAC_OK;
+    FAC_CHECK(g.dtype != FAC_BOOL, FAC_ERR_DTYPE, "matrix products are not implemented for 'Bool'");
+    if (fac_dtype_is_integral(g.dtype, false)) return fac__gemm_int(&g);
+    /* Row-major C, and the vector on the right. */
+    if (g.n == 1 ? false : g.m == 1 || (g.c_row == 1 && g.c_col != 1)) transpose(&g);
+    int64_t parts = split_parts(&g);
+    return parts > 1 ? run_split(&g, parts) : run(&g);
+}

@@ -1,0 +1,30 @@
+/* Matrix products on the CPU: C = beta * C + alpha * A B for every dtype, any strides, batched. Results are bitwise the
+   same for any number of threads (of one build, instruction set and set of libraries). */
+#ifndef FAC_SRC_BACKEND_CPU_BLAS_H
+#define FAC_SRC_BACKEND_CPU_BLAS_H
+
+#include "base/base.h"
+
+/* Element (b, i, j) of a batch of matrices is at data + (b*batch + i*row + j*col) * item size. Strides are in elements;
+   those of inputs may be zero. */
+typedef struct fac_gemm_matrix {
+    const void *data;
+    int64_t row, col, batch;
+    bool conj; /* complex: the conjugate is meant */
+} fac_gemm_matrix;
+
+typedef struct fac_gemm {
+    fac_dtype dtype; /* of A and B; anything but bool. f16 and bf16 are summed in f32, integers wrap */
+    fac_dtype c_dtype; /* of C; 0: dtype. f16 and bf16 inputs may have an f32 C */
+    int64_t batch, m, n, k;
+    fac_gemm_matrix a; /* [batch, m, k] */
+    fac_gemm_matrix b; /* [batch, k, n] */
+    void *c;           /* [batch, m, n]; may not overlap A, B or itself */
+    int64_t c_row, c_col, c_batch;
+    fac_scalar alpha, beta; /* beta == 0: C is not read, so NaN in it does not matter */
+} fac_gemm;
+
+/* errors: DTYPE for bool; MEMORY for scratch; OVERFLOW */
+fac_status fac__gemm(const fac_gemm *g);
+
+#endif

@@ -1,0 +1,46 @@
+/* The packed matrix product, one variant per instruction set (gemm.isa.c), and the matrix-vector products beside it
+   (gemv.isa.c). Callers are in blas.c; nobody else includes this. */
+#ifndef FAC_SRC_BACKEND_CPU_GEMM_H
+#define FAC_SRC_BACKEND_CPU_GEMM_H
+
+#include "base/base.h"
+
+#define FAC_GEMM_KC 256      /* depth of one pass: a packed strip of B then stays in the L1 cache */
+
+/* A matrix in memory: element (i, j) is at data + (i*rs + j*cs) * item size. */
+typedef struct fac_gemm_operand {
+    const char *data;
+    int64_t rs, cs;
+    bool conj;
+} fac_gemm_operand;
+
+/* One block of C: c (+)= alpha * A[m,k] B[k,n]. A and B hold `dtype`; C holds its compute type (f32 for f16, bf16, f32
+   and c64; f64 for f64 and c128), row-major with leading dimension ldc. A complex C is two such planes, real and
+   imaginary. Each element of C is the same sum in the same order wherever the block's borders are. */
+typedef struct fac_gemm_block {
+    fac_dtype dtype;
+    int64_t m, n, k;
+    fac_gemm_operand a, b;
+    double alpha[2]; /* real, imaginary */
+    void *c, *c_imag;
+    int64_t ldc;
+    bool accumulate; /* false: what c held is not read */
+    void *scratch;   /* fac_gemm_kernels.scratch_bytes(m, n, k, dtype), aligned to 64 */
+} fac_gemm_block;
+
+/* What one instruction set offers. All matrices of the vector kernels are real, f32, f64, f16 or bf16; vectors x and y
+   are contiguous in the compute type. */
+typedef struct fac_gemm_kernels {
+    int mr, nr_f32, nr_f64;
+    size_t (*scratch_bytes)(int64_t m, int64_t n, int64_t k, fac_dtype dtype);
+    void (*block)(const fac_gemm_block *g);
+    /* y[i] = sum_j a[i*lda + j] * x[j] for i < m. Each y[i] depends on its row alone. */
+    void (*gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t lda, const void *x, void *y);
+    /* y[j] (+)= sum_i x[i] * a[i*lda + j] for j < n, summed in the order of i. */
+    void (*gemv_cols)(fac_dtype dtype, int64_t k, int64_t n, const void *a, int64_t lda, const void *x, void *y,
+                      bool accumulate);
+} fac_gemm_kernels;
+
+extern const fac_gemm_kernels fac__gemm_default, fac__gemm_avx2, fac__gemm_avx512;
+
+#endif

@@ -1,0 +1,131 @@
+/* The packed matrix product of gemm_body.h in f32 (also for f16, bf16 and c64) and in f64 (also for c128). */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/simd.h"
+
+#if FAC_VECTOR_BYTES == 64
+#define MR 14 /* 28 accumulators, two vectors of B and one of A: 31 of 32 registers */
+#elif FAC_VECTOR_BYTES == 32
+#define MR 6 /* 12 + 2 + 1 of 16 */
+#else
+#define MR 4
+#endif
+
+static void widen(float *dst, const uint16_t *src, int64_t n, fac_dtype dtype) {
+    int64_t i = 0;
+    if (dtype == FAC_BF16) {
+        for (; i < n; i++) dst[i] = fac__bf16_to_f32(src[i]);
+        return;
+    }
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8) {
+        __m128i h;
+        memcpy(&h, src + i, sizeof h);
+        __m256 f = _mm256_cvtph_ps(h);
+        memcpy(dst + i, &f, sizeof f);
+    }
+#endif
+    for (; i < n; i++) dst[i] = fac__f16_to_f32(src[i]);
+}
+
+static void pack_f32(float *dst, const float *src, int64_t is, int64_t ps, int width, int ld, int64_t depth);
+
+/* As pack_f32, from 16-bit floats, through pieces of 64 widened elements where memory runs along the depth. */
+static void pack_half(float *dst, const uint16_t *src, int64_t is, int64_t ps, int width, int ld, int64_t depth,
+                      fac_dtype dtype) {
+    enum { PIECE = 64 };
+    float piece[2 * FAC_LANES_F32 * PIECE];
+    for (int64_t p = 0; p < depth; p += PIECE) {
+        int64_t n = fac__min(PIECE, depth - p);
+        if (ps == 1) {
+            for (int i = 0; i < width; i++) widen(piece + i * PIECE, src + i * is + p, n, dtype);
+            pack_f32(dst + p * ld, piece, PIECE, 1, width, ld, n);
+            continue;
+        }
+        for (int64_t q = p; q < p + n; q++) {
+            float *d = dst + q * ld;
+            if (is == 1) {
+                widen(d, src + q * ps, width, dtype);
+            } else {
+                for (int i = 0; i < width; i++) widen(d + i, src + i * is + q * ps, 1, dtype);
+            }
+            for (int i = width; i < ld; i++) d[i] = 0;
+        }
+    }
+}
+
+static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t at, int64_t is, int64_t ps, int width, int ld,
+                                int64_t depth, fac_dtype dtype) {
+    if (dtype == FAC_F32)
+        pack_f32(dst, (const float *)(const void *)o->data + at, is, ps, width, ld, depth);
+    else
+        pack_half(dst, (const uint16_t *)(const void *)o->data + at, is, ps, width, ld, depth, dtype);
+}
+
+#define T float
+#define V fac_vf32
+#define LANES FAC_LANES_F32
+#define LOAD fac_load_f32
+#define STORE fac_store_f32
+#define SPLAT fac_splat_f32
+#define FMA fac_fma_f32
+#define ZIP_LO FAC_ZIP_LO_F32
+#define ZIP_HI FAC_ZIP_HI_F32
+#define N(name) FAC_PASTE(name, _f32)
+#define IS_NATIVE(dtype) ((dtype) == FAC_F32)
+#define PACK_REAL(dst, o, at, is, ps, width, ld, depth) pack_any_f32(dst, o, at, is, ps, width, ld, depth, g->dtype)
+#include "backend/cpu/gemm_body.h"
+#undef T
+#undef V
+#undef LANES
+#undef LOAD
+#undef STORE
+#undef SPLAT
+#undef FMA
+#undef ZIP_LO
+#undef ZIP_HI
+#undef N
+#undef IS_NATIVE
+#undef PACK_REAL
+
+#define T double
+#define V fac_vf64
+#define LANES FAC_LANES_F64
+#define LOAD fac_load_f64
+#define STORE fac_store_f64
+#define SPLAT fac_splat_f64
+#define FMA fac_fma_f64
+#define ZIP_LO FAC_ZIP_LO_F64
+#define ZIP_HI FAC_ZIP_HI_F64
+#define N(name) FAC_PASTE(name, _f64)
+#define IS_NATIVE(dtype) ((dtype) == FAC_F64)
+#define PACK_REAL(dst, o, at, is, ps, width, ld, depth)                                                                \
+    pack_f64(dst, (const double *)(const void *)(o)->data + (at), is, ps, width, ld, depth)
+#include "backend/cpu/gemm_body.h"
+
+static void block(const fac_gemm_block *g) {
+    if (g->dtype == FAC_F64 || g->dtype == FAC_C128)
+        block_f64(g);
+    else
+        block_f32(g);
+}
+
+static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, fac_dtype dtype) {
+    bool complex = dtype == FAC_C64 || dtype == FAC_C128;
+    return dtype == FAC_F64 || dtype == FAC_C128 ? scratch_f64(m, n, k, complex) : scratch_f32(m, n, k, complex);
+}
+
+void FAC_ISA_NAME(fac__gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t lda, const void *x,
+                                         void *y);
+void FAC_ISA_NAME(fac__gemv_cols)(fac_dtype dtype, int64_t k, int64_t n, const void *a, int64_t lda, const void *x,
+                                         void *y, bool accumulate);
+
+const fac_gemm_kernels FAC_ISA_NAME(fac__gemm) = {
+    .mr = MR,
+    .nr_f32 = 2 * FAC_LANES_F32,
+    .nr_f64 = 2 * FAC_LANES_F64,
+    .scratch_bytes = scratch_bytes,
+    .block = block,
+    .gemv_rows = FAC_ISA_NAME(fac__gemv_rows),
+    .gemv_cols = FAC_ISA_NAME(fac__gemv_cols),
+};

@@ -1,0 +1,244 @@
+/* The packed matrix product in one element type. Included by gemm.isa.c with T, V, LANES, LOAD, STORE, SPLAT, FMA, ZIP_LO,
+   ZIP_HI and the naming macro N(name).
+
+   C is computed in strips of NR = 2 vectors of columns and panels of at most MR rows, so that MR x 2 accumulators stay in
+   registers. A panel of A is packed as [depth][rows], a strip of B as [depth][NR]; both are then read front to back. A
+   strip (NR x KC) stays in L1; all of A's panels (m x KC) and a group of strips in L2. A complex product is the real one of doubled depth:
+   [a_re, -a_im] [b_re; b_im] gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
+
+   Each element of C is summed over k in order, in passes of KC; borders of panels, strips and blocks do not change it. */
+
+#define NR (2 * LANES)
+#define GROUP 4 /* strips packed together */
+
+/* c[rows, NR] (+)= a[depth][rows]^T b[depth, ldb]. `rows` is constant where this is inlined. */
+static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_t depth, const T *a, const T *b, int64_t ldb,
+                                                          T *c, int64_t ldc, bool add) {
+    V acc[MR][2];
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+        __builtin_prefetch(c + i * ldc, 1);
+        acc[i][0] = acc[i][1] = (V){0};
+    }
+    for (int64_t p = 0; p < depth; p++, a += rows, b += ldb) {
+        V b0 = LOAD(b), b1 = LOAD(b + LANES);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            V x = SPLAT(a[i]);
+            acc[i][0] = FMA(x, b0, acc[i][0]);
+            acc[i][1] = FMA(x, b1, acc[i][1]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++, c += ldc) {
+        STORE(c, add ? LOAD(c) + acc[i][0] : acc[i][0]);
+        STORE(c + LANES, add ? LOAD(c + LANES) + acc[i][1] : acc[i][1]);
+    }
+}
+
+typedef void (*N(tile_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, bool add);
+#define TILE(rows)                                                                                                     \
+    static void N(FAC_PASTE(tile, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, bool add) { \
+        N(tile)(rows, depth, a, b, ldb, c, ldc, add);                                                                  \
+    }
+TILE(1)
+TILE(2)
+TILE(3)
+TILE(4)
+#if MR > 4
+TILE(5)
+TILE(6)
+#endif
+#if MR > 6
+TILE(7)
+TILE(8)
+TILE(9)
+TILE(10)
+TILE(11)
+TILE(12)
+TILE(13)
+TILE(14)
+#endif
+#undef TILE
+static const N(tile_fn) N(tiles)[MR] = {
+    N(tile1), N(tile2), N(tile3), N(tile4),
+#if MR > 4
+    N(tile5), N(tile6),
+#endif
+#if MR > 6
+    N(tile7), N(tile8), N(tile9), N(tile10), N(tile11), N(tile12), N(tile13), N(tile14),
+#endif
+};
+
+/* v[LANES] as rows -> columns, in place: log2(LANES) rounds of perfect shuffles. */
+static inline __attribute__((always_inline)) void N(transpose)(V *v) {
+    V t[LANES];
+#pragma GCC unroll 4
+    for (int round = LANES; round > 1; round /= 2) {
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES / 2; i++) {
+            t[2 * i] = ZIP_LO(v[i], v[i + LANES / 2]);
+            t[2 * i + 1] = ZIP_HI(v[i], v[i + LANES / 2]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) v[i] = t[i];
+    }
+}
+
+/* dst[p*ld + i] = src[i*is + p*ps] for i < width, 0 for i in [width, ld). May write LANES elements past the end. */
+static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int ld, int64_t depth) {
+    int64_t p = 0;
+    if (ps == 1 && is != 1) {
+        for (; p + LANES <= depth; p += LANES) {
+            /* From the last columns down: a store that is too wide is mended by the columns stored after it. */
+            for (int i0 = (ld - 1) / LANES * LANES; i0 >= 0; i0 -= LANES) {
+                V v[LANES];
+#pragma GCC unroll 16
+                for (int i = 0; i < LANES; i++) v[i] = i0 + i < width ? LOAD(src + (i0 + i) * is + p) : (V){0};
+                N(transpose)(v);
+#pragma GCC unroll 16
+                for (int i = 0; i < LANES; i++) STORE(dst + (p + i) * ld + i0, v[i]);
+            }
+        }
+    } else if (is == 1 && width == NR && ld == NR) {
+        for (; p < depth; p++) {
+            STORE(dst + p * NR, LOAD(src + p * ps));
+            STORE(dst + p * NR + LANES, LOAD(src + p * ps + LANES));
+        }
+    }
+    for (; p < depth; p++) {
+        for (int i = 0; i < width; i++) dst[p * ld + i] = src[i * is + p * ps];
+        for (int i = width; i < ld; i++) dst[p * ld + i] = 0;
+    }
+}
+
+/* The same for complex elements, two rows of dst per p. As B: re, im. As A: re, -im in dst and im, re in dst_imag, each
+   times alpha. */
+static void N(pack_complex)(T *dst, T *dst_imag, const T *src, int64_t is, int64_t ps, int width, int ld, int64_t depth,
+                            bool conj, const double alpha[2]) {
+    T sign = conj ? (T)-1 : (T)1, ar = (T)alpha[0], ai = (T)alpha[1];
+    for (int64_t p = 0; p < depth; p++) {
+        T *d = dst + 2 * p * ld, *e = dst_imag ? dst_imag + 2 * p * ld : NULL;
+        for (int i = 0; i < ld; i++) {
+            const T *x = src + 2 * (i * is + p * ps);
+            T re = i < width ? x[0] : 0, im = i < width ? sign * x[1] : 0;
+            if (!e) {
+                d[i] = re;
+                d[ld + i] = im;
+                continue;
+            }
+            T zr = ar == 1 && ai == 0 ? re : ar * re - ai * im, zi = ar == 1 && ai == 0 ? im : ar * im + ai * re;
+            d[i] = zr;
+            d[ld + i] = -zi;
+            e[i] = zi;
+            e[ld + i] = zr;
+        }
+    }
+}
+
+/* One strip of C: all panels of A against it. cols <= NR; a narrow strip goes through a tile of its own. */
+static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, int64_t ldb, T *c, int64_t ldc, int cols,
+                     bool add) {
+    for (int64_t i = 0; i < m; i += h) {
+        int rows = (int)fac__min(h, m - i);
+        const T *panel = a + i * depth;
+        if (FAC_LIKELY(cols == NR)) {
+            N(tiles)[rows - 1](depth, panel, b, ldb, c + i * ldc, ldc, add);
+            continue;
+        }
+        T t[MR * NR];
+        N(tiles)[rows - 1](depth, panel, b, ldb, t, NR, false);
+        for (int r = 0; r < rows; r++) {
+            T *row = c + (i + r) * ldc;
+            for (int j = 0; j < cols; j++) row[j] = add ? row[j] + t[r * NR + j] : t[r * NR + j];
+        }
+    }
+}
+
+/* Packs rows [i, i + rows) and depth [p, p + depth) of A, times alpha. */
+static void N(pack_a)(const fac_gemm_block *g, T *dst, T *dst_imag, int64_t i, int rows, int64_t p, int64_t depth) {
+    const fac_gemm_operand *a = &g->a;
+    if (dst_imag) {
+        N(pack_complex)(dst, dst_imag, (const T *)(const void *)a->data + 2 * (i * a->rs + p * a->cs), a->rs, a->cs, rows, rows,
+                        depth, a->conj, g->alpha);
+        return;
+    }
+    PACK_REAL(dst, a, i * a->rs + p * a->cs, a->rs, a->cs, rows, rows, depth);
+    T alpha = (T)g->alpha[0];
+    if (alpha != 1)
+        for (int64_t e = 0; e < rows * depth; e++) dst[e] *= alpha;
+}
+
+/* dst[s][p][NR] = src[p*ps + s*NR ...]: `strips` strips at once, so that long rows are read in longer runs. */
+static void N(pack_rows)(T *dst, const T *src, int64_t ps, int strips, int64_t depth) {
+    for (int64_t p = 0; p < depth; p++, src += ps)
+        for (int s = 0; s < strips; s++) {
+            T *d = dst + (s * depth + p) * NR;
+            STORE(d, LOAD(src + s * NR));
+            STORE(d + LANES, LOAD(src + s * NR + LANES));
+        }
+}
+
+/* Packs columns [j, j + cols) of B, at depth [p, p + kc), as strips of depth `depth`. */
+static void N(pack_b)(const fac_gemm_block *g, T *dst, int64_t j, int64_t cols, int64_t p, int64_t kc, int64_t depth) {
+    const fac_gemm_operand *b = &g->b;
+    if (IS_NATIVE(g->dtype) && b->cs == 1 && cols % NR == 0) {
+        N(pack_rows)(dst, (const T *)(const void *)b->data + p * b->rs + j, b->rs, (int)(cols / NR), kc);
+        return;
+    }
+    for (int64_t s = 0; s < cols; s += NR, dst += NR * depth) {
+        int64_t at = p * b->rs + (j + s) * b->cs;
+        int width = (int)fac__min(NR, cols - s);
+        if (g->c_imag)
+            N(pack_complex)(dst, NULL, (const T *)(const void *)b->data + 2 * at, b->cs, b->rs, width, NR, kc, b->conj, g->alpha);
+        else
+            PACK_REAL(dst, b, at, b->cs, b->rs, width, NR, kc);
+    }
+}
+
+/* Elements of the packed group of strips. */
+static int64_t N(strips_size)(int64_t n, int64_t depth) {
+    return fac__min((n + NR - 1) / NR, GROUP) * NR * depth + LANES;
+}
+
+/* One pass over depth [p, p + kc). */
+static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc, bool add) {
+    bool complex = g->c_imag != NULL;
+    int64_t depth = complex ? 2 * kc : kc, m = g->m;
+    int h = (int)((m + (m + MR - 1) / MR - 1) / ((m + MR - 1) / MR));
+    T *bs = g->scratch, *a = bs + N(strips_size)(g->n, depth), *ai = complex ? a + m * depth + LANES : NULL;
+    for (int64_t i = 0; i < m; i += h)
+        N(pack_a)(g, a + i * depth, complex ? ai + i * depth : NULL, i, (int)fac__min(h, m - i), p, kc);
+    const fac_gemm_operand *b = &g->b;
+    bool in_place = IS_NATIVE(g->dtype) && b->cs == 1 && m <= MR;
+    for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
+        int64_t group = fac__min(GROUP * NR, g->n - j0);
+        bool direct = in_place && group % NR == 0;
+        if (!direct) N(pack_b)(g, bs, j0, group, p, kc, depth);
+        for (int64_t j = 0; j < group; j += NR) {
+            int cols = (int)fac__min(NR, group - j);
+            const T *strip = direct ? (const T *)(const void *)b->data + p * b->rs + j0 + j : bs + j * depth;
+            int64_t ldb = direct ? b->rs : NR;
+            N(strip)(a, m, h, depth, strip, ldb, (T *)g->c + j0 + j, g->ldc, cols, add);
+            if (complex) N(strip)(ai, m, h, depth, strip, ldb, (T *)g->c_imag + j0 + j, g->ldc, cols, add);
+        }
+    }
+}
+
+static void N(block)(const fac_gemm_block *g) {
+    int64_t step = g->c_imag ? FAC_GEMM_KC / 2 : FAC_GEMM_KC;
+    for (int64_t p = 0; p < g->k; p += step) N(pass)(g, p, fac__min(step, g->k - p), p > 0 || g->accumulate);
+    if (g->k > 0 || g->accumulate) return;
+    for (int64_t i = 0; i < g->m; i++) {
+        memset((T *)g->c + i * g->ldc, 0, (size_t)g->n * sizeof(T));
+        if (g->c_imag) memset((T *)g->c_imag + i * g->ldc, 0, (size_t)g->n * sizeof(T));
+    }
+}
+
+static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
+    int64_t depth = fac__min(complex ? 2 * k : k, FAC_GEMM_KC);
+    return (size_t)(N(strips_size)(n, depth) + (complex ? 2 : 1) * (m * depth + LANES)) * sizeof(T);
+}
+
+#undef NR
+#undef GROUP

@@ -1,0 +1,34 @@
+/* Folding runs of one accumulation kind: the inner loops of every reduction. */
+#ifndef FAC_SRC_BACKEND_CPU_KERNELS_FOLD_H
+#define FAC_SRC_BACKEND_CPU_KERNELS_FOLD_H
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels/tile.h"
+
+typedef enum fac_fold { FAC_FOLD_SUM, FAC_FOLD_PROD, FAC_FOLD_MAX, FAC_FOLD_MIN, FAC_FOLD_COUNT } fac_fold;
+
+/* acc = acc (op) x[0] (op) ... (op) x[n-1]. NaN wins over every number in MAX and MIN. Complex kinds: SUM and PROD only. */
+typedef void (*fac_fold_row_fn)(const void *x, int64_t n, void *acc);
+/* acc[j] = acc[j] (op) x[i*ld + j] over i, for j < w. `ld` is in elements. */
+typedef void (*fac_fold_col_fn)(const void *x, int64_t ld, int64_t rows, int64_t w, void *acc);
+
+typedef struct fac_fold_fns {
+    fac_fold_row_fn row;
+    fac_fold_col_fn col;
+} fac_fold_fns;
+typedef fac_fold_fns fac_fold_table[FAC_FOLD_COUNT][FAC_ACC_COUNT];
+
+extern const fac_fold_table fac__folds_default, fac__folds_avx2, fac__folds_avx512;
+static inline fac_fold_fns fac__fold_get(fac_fold op, fac_acc k) { return FAC_ISA_PICK(fac__folds)[op][k]; }
+/* Sets n accumulators to the operation's identity. */
+void fac__fold_identity(fac_fold op, fac_acc k, void *acc, int64_t n);
+
+/* Two-pass moments of a run: the mean, and the sum of squared differences from it. */
+FAC_ISA_DECLARE(void, fac__moments_f32, (const float *x, int64_t n, double *mean, double *m2));
+FAC_ISA_DECLARE(void, fac__moments_f64, (const double *x, int64_t n, double *mean, double *m2));
+/* Index of the first largest (sign +1) or smallest (-1) element, a NaN counting as more extreme than any number. */
+FAC_ISA_DECLARE(int64_t, fac__argbest_f32, (const float *x, int64_t n, int sign));
+FAC_ISA_DECLARE(int64_t, fac__argbest_f64, (const double *x, int64_t n, int sign));
+FAC_ISA_DECLARE(int64_t, fac__argbest_i64, (const int64_t *x, int64_t n, int sign));
+
+#endif

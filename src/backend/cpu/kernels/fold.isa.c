@@ -1,0 +1,301 @@
+/* Sums cascade: four vectors collect at most 64 steps each, then are added to four slower ones, so that an element passes
+   through about 64 + n/4096 additions in a run of n, and callers cut runs at 32768. Order depends on n alone. */
+#include "backend/cpu/kernels/fold.h"
+#include "backend/cpu/simd.h"
+#include <math.h>
+
+#define UNROLL 4
+#define CASCADE 64
+#define V32 FAC_LANES_F32
+#define V64 FAC_LANES_F64
+
+static inline float hsum_f32(fac_vf32 v) {
+    float s[V32];
+    fac_store_f32(s, v);
+    for (int w = V32 / 2; w > 0; w /= 2) {
+        for (int i = 0; i < w; i++) s[i] += s[i + w];
+    }
+    return s[0];
+}
+
+static inline double hsum_f64(fac_vf64 v) {
+    double s[V64];
+    fac_store_f64(s, v);
+    for (int w = V64 / 2; w > 0; w /= 2) {
+        for (int i = 0; i < w; i++) s[i] += s[i + w];
+    }
+    return s[0];
+}
+
+#define SUM_ROW(T, VT, LANES, LOAD, HSUM)                                                                              \
+    {                                                                                                                  \
+        const T *x = vx;                                                                                               \
+        T *acc = vacc;                                                                                                 \
+        VT slow[UNROLL] = {{0}};                                                                                       \
+        int64_t i = 0;                                                                                                 \
+        while (n - i >= UNROLL * (LANES)) {                                                                            \
+            int64_t steps = (n - i) / (UNROLL * (LANES));                                                              \
+            if (steps > CASCADE) steps = CASCADE;                                                                      \
+            VT a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};                                                                 \
+            for (int64_t k = 0; k < steps; k++, i += UNROLL * (LANES)) {                                               \
+                a0 += LOAD(x + i);                                                                                     \
+                a1 += LOAD(x + i + (LANES));                                                                           \
+                a2 += LOAD(x + i + 2 * (LANES));                                                                       \
+                a3 += LOAD(x + i + 3 * (LANES));                                                                       \
+            }                                                                                                          \
+            slow[0] += a0, slow[1] += a1, slow[2] += a2, slow[3] += a3;                                                \
+        }                                                                                                              \
+        for (; i + (LANES) <= n; i += (LANES)) slow[0] += LOAD(x + i);                                                 \
+        T tail = 0;                                                                                                    \
+        for (; i < n; i++) tail += x[i];                                                                               \
+        *acc += HSUM((slow[0] + slow[1]) + (slow[2] + slow[3])) + tail;                                                \
+    }
+
+static void sum_row_f32(const void *vx, int64_t n, void *vacc) SUM_ROW(float, fac_vf32, V32, fac_load_f32, hsum_f32)
+static void sum_row_f64(const void *vx, int64_t n, void *vacc) SUM_ROW(double, fac_vf64, V64, fac_load_f64, hsum_f64)
+
+/* Wraps as two's complement: no sum is undefined. */
+static void sum_row_i64(const void *vx, int64_t n, void *vacc) {
+    const uint64_t *x = vx;
+    uint64_t s = 0;
+    for (int64_t i = 0; i < n; i++) s += x[i];
+    *(uint64_t *)vacc += s;
+}
+
+static void sum_row_c128(const void *vx, int64_t n, void *vacc) {
+    const double *x = vx;
+    double *acc = vacc;
+    double re[4] = {0}, im[4] = {0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        for (int j = 0; j < 4; j++) re[j] += x[2 * (i + j)], im[j] += x[2 * (i + j) + 1];
+    }
+    for (; i < n; i++) re[0] += x[2 * i], im[0] += x[2 * i + 1];
+    acc[0] += (re[0] + re[1]) + (re[2] + re[3]);
+    acc[1] += (im[0] + im[1]) + (im[2] + im[3]);
+}
+
+#define LANES_ROW(NAME, T, N, STEP)                                                                                    \
+    static void NAME(const void *vx, int64_t n, void *vacc) {                                                          \
+        const T *x = vx;                                                                                               \
+        T acc = *(T *)vacc;                                                                                            \
+        int64_t i = 0;                                                                                                 \
+        if (n >= (N)) {                                                                                                \
+            T lane[N];                                                                                                 \
+            for (int j = 0; j < (N); j++) lane[j] = x[j];                                                              \
+            for (i = (N); i + (N) <= n; i += (N)) {                                                                    \
+                for (int j = 0; j < (N); j++) lane[j] = STEP(x[i + j], lane[j]);                                       \
+            }                                                                                                          \
+            for (int j = 0; j < (N); j++) acc = STEP(lane[j], acc);                                                    \
+        }                                                                                                              \
+        for (; i < n; i++) acc = STEP(x[i], acc);                                                                      \
+        *(T *)vacc = acc;                                                                                              \
+    }
+
+#define MUL(x, a) ((x) * (a))
+/* A NaN is taken when it comes, and kept: no comparison with it is true. */
+#define LARGER(x, a) ((x) > (a) || (x) != (x) ? (x) : (a))
+#define SMALLER(x, a) ((x) < (a) || (x) != (x) ? (x) : (a))
+#define LARGER_INT(x, a) ((x) > (a) ? (x) : (a))
+#define SMALLER_INT(x, a) ((x) < (a) ? (x) : (a))
+
+LANES_ROW(prod_row_f32, float, 16, MUL)
+LANES_ROW(prod_row_f64, double, 8, MUL)
+LANES_ROW(prod_row_u64, uint64_t, 8, MUL)
+LANES_ROW(max_row_f64, double, 16, LARGER)
+LANES_ROW(min_row_f64, double, 16, SMALLER)
+LANES_ROW(max_row_i64, int64_t, 16, LARGER_INT)
+LANES_ROW(min_row_i64, int64_t, 16, SMALLER_INT)
+
+#if FAC_VECTOR_BYTES == 64
+static inline fac_vf32 larger_f32(fac_vf32 x, fac_vf32 a) {
+    __m512 v = (__m512)x, m = _mm512_max_ps(v, (__m512)a);
+    return (fac_vf32)_mm512_mask_mov_ps(m, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
+}
+static inline fac_vf32 smaller_f32(fac_vf32 x, fac_vf32 a) {
+    __m512 v = (__m512)x, m = _mm512_min_ps(v, (__m512)a);
+    return (fac_vf32)_mm512_mask_mov_ps(m, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
+}
+#elif FAC_VECTOR_BYTES == 32
+static inline fac_vf32 larger_f32(fac_vf32 x, fac_vf32 a) {
+    __m256 v = (__m256)x, m = _mm256_max_ps(v, (__m256)a);
+    return (fac_vf32)_mm256_blendv_ps(m, v, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+}
+static inline fac_vf32 smaller_f32(fac_vf32 x, fac_vf32 a) {
+    __m256 v = (__m256)x, m = _mm256_min_ps(v, (__m256)a);
+    return (fac_vf32)_mm256_blendv_ps(m, v, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+}
+#else
+static inline fac_vf32 larger_f32(fac_vf32 x, fac_vf32 a) {
+    for (int j = 0; j < V32; j++) a[j] = LARGER(x[j], a[j]);
+    return a;
+}
+static inline fac_vf32 smaller_f32(fac_vf32 x, fac_vf32 a) {
+    for (int j = 0; j < V32; j++) a[j] = SMALLER(x[j], a[j]);
+    return a;
+}
+#endif
+
+/* Four vectors hide the latency of the comparison. */
+#define EXTREME_ROW_F32(NAME, VSTEP, STEP)                                                                             \
+    static void NAME(const void *vx, int64_t n, void *vacc) {                                                          \
+        const float *x = vx;                                                                                           \
+        float acc = *(float *)vacc;                                                                                    \
+        int64_t i = 0;                                                                                                 \
+        if (n >= V32) {                                                                                                \
+            fac_vf32 a0 = fac_load_f32(x), a1 = a0, a2 = a0, a3 = a0;                                                  \
+            for (i = V32; i + 4 * V32 <= n; i += 4 * V32) {                                                            \
+                a0 = VSTEP(fac_load_f32(x + i), a0);                                                                   \
+                a1 = VSTEP(fac_load_f32(x + i + V32), a1);                                                             \
+                a2 = VSTEP(fac_load_f32(x + i + 2 * V32), a2);                                                         \
+                a3 = VSTEP(fac_load_f32(x + i + 3 * V32), a3);                                                         \
+            }                                                                                                          \
+            for (; i + V32 <= n; i += V32) a0 = VSTEP(fac_load_f32(x + i), a0);                                        \
+            a0 = VSTEP(VSTEP(a0, a1), VSTEP(a2, a3));                                                                  \
+            for (int j = 0; j < V32; j++) acc = STEP(a0[j], acc);                                                      \
+        }                                                                                                              \
+        for (; i < n; i++) acc = STEP(x[i], acc);                                                                      \
+        *(float *)vacc = acc;                                                                                          \
+    }
+EXTREME_ROW_F32(max_row_f32, larger_f32, LARGER)
+EXTREME_ROW_F32(min_row_f32, smaller_f32, SMALLER)
+
+static void prod_row_c128(const void *vx, int64_t n, void *vacc) {
+    const double *x = vx;
+    double *acc = vacc;
+    double re = acc[0], im = acc[1];
+    for (int64_t i = 0; i < n; i++) {
+        double r = re * x[2 * i] - im * x[2 * i + 1];
+        im = re * x[2 * i + 1] + im * x[2 * i];
+        re = r;
+    }
+    acc[0] = re, acc[1] = im;
+}
+
+#define COL(NAME, T, STEP)                                                                                             \
+    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {                                \
+        const T *restrict x = vx;                                                                                      \
+        T *restrict acc = vacc;                                                                                        \
+        for (int64_t i = 0; i < rows; i++, x += ld) {                                                                  \
+            for (int64_t j = 0; j < w; j++) acc[j] = STEP(x[j], acc[j]);                                               \
+        }                                                                                                              \
+    }
+#define ADD(x, a) ((x) + (a))
+COL(sum_col_f64, double, ADD)
+COL(sum_col_u64, uint64_t, ADD)
+COL(prod_col_f32, float, MUL)
+COL(prod_col_f64, double, MUL)
+COL(prod_col_u64, uint64_t, MUL)
+COL(max_col_f32, float, LARGER)
+COL(min_col_f32, float, SMALLER)
+COL(max_col_f64, double, LARGER)
+COL(min_col_f64, double, SMALLER)
+COL(max_col_i64, int64_t, LARGER_INT)
+COL(min_col_i64, int64_t, SMALLER_INT)
+
+/* Four rows at a time: a quarter of the traffic on the accumulators. */
+static void sum_col_f32(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {
+    const float *restrict x = vx;
+    float *restrict acc = vacc;
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4, x += 4 * ld) {
+        for (int64_t j = 0; j < w; j++) acc[j] += (x[j] + x[ld + j]) + (x[2 * ld + j] + x[3 * ld + j]);
+    }
+    for (; i < rows; i++, x += ld) {
+        for (int64_t j = 0; j < w; j++) acc[j] += x[j];
+    }
+}
+
+static void sum_col_c128(const void *x, int64_t ld, int64_t rows, int64_t w, void *acc) {
+    sum_col_f64(x, 2 * ld, rows, 2 * w, acc);
+}
+
+static void prod_col_c128(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {
+    const double *x = vx;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < w; j++) prod_row_c128(x + 2 * (i * ld + j), 1, (double *)vacc + 2 * j);
+    }
+}
+
+const fac_fold_table FAC_ISA_NAME(fac__folds) = {
+    [FAC_FOLD_SUM] = {{sum_row_f32, sum_col_f32}, {sum_row_f64, sum_col_f64}, {sum_row_i64, sum_col_u64}, {sum_row_c128, sum_col_c128}},
+    [FAC_FOLD_PROD] = {{prod_row_f32, prod_col_f32}, {prod_row_f64, prod_col_f64}, {prod_row_u64, prod_col_u64},
+                       {prod_row_c128, prod_col_c128}},
+    [FAC_FOLD_MAX] = {{max_row_f32, max_col_f32}, {max_row_f64, max_col_f64}, {max_row_i64, max_col_i64}, {NULL, NULL}},
+    [FAC_FOLD_MIN] = {{min_row_f32, min_col_f32}, {min_row_f64, min_col_f64}, {min_row_i64, min_col_i64}, {NULL, NULL}},
+};
+
+/* The rounding of the mean is taken out again: m2 = sum d^2 - (sum d)^2 / n with d = x - mean. */
+void FAC_ISA_NAME(fac__moments_f32)(const float *x, int64_t n, double *mean, double *m2) {
+    float s = 0;
+    sum_row_f32(x, n, &s);
+    float m = s / (float)n;
+    fac_vf32 vm = fac_splat_f32(m), d0 = {0}, d1 = {0}, q0 = {0}, q1 = {0};
+    int64_t i = 0;
+    for (; i + 2 * V32 <= n; i += 2 * V32) {
+        fac_vf32 a = fac_load_f32(x + i) - vm, b = fac_load_f32(x + i + V32) - vm;
+        d0 += a, d1 += b;
+        q0 = fac_fma_f32(a, a, q0), q1 = fac_fma_f32(b, b, q1);
+    }
+    double d = (double)hsum_f32(d0 + d1), q = (double)hsum_f32(q0 + q1);
+    for (; i < n; i++) {
+        double a = (double)x[i] - (double)m;
+        d += a;
+        q += a * a;
+    }
+    *mean = (double)m + d / (double)n;
+    *m2 = fmax(q - d * d / (double)n, 0.0);
+    if (q != q) *m2 = q;
+}
+
+void FAC_ISA_NAME(fac__moments_f64)(const double *x, int64_t n, double *mean, double *m2) {
+    double s = 0;
+    sum_row_f64(x, n, &s);
+    double m = s / (double)n;
+    fac_vf64 vm = fac_splat_f64(m), d0 = {0}, q0 = {0};
+    int64_t i = 0;
+    for (; i + V64 <= n; i += V64) {
+        fac_vf64 a = fac_load_f64(x + i) - vm;
+        d0 += a;
+        q0 = fac_fma_f64(a, a, q0);
+    }
+    double d = hsum_f64(d0), q = hsum_f64(q0);
+    for (; i < n; i++) {
+        double a = x[i] - m;
+        d += a;
+        q += a * a;
+    }
+    *mean = m + d / (double)n;
+    *m2 = q == q ? fmax(q - d * d / (double)n, 0.0) : q;
+}
+
+/* The best value of a block that stays in L1 is found first; only when it beats the best so far is its place looked up. */
+#define ARG_BLOCK 2048
+#define ARGBEST(NAME, T, MAXROW, MINROW, BEATS_UP, BEATS_DOWN)                                                         \
+    int64_t FAC_ISA_NAME(NAME)(const T *x, int64_t n, int sign) {                                                      \
+        int64_t where = 0;                                                                                             \
+        T best = x[0];                                                                                                 \
+        for (int64_t i = 0; i < n; i += ARG_BLOCK) {                                                                   \
+            int64_t m = n - i < ARG_BLOCK ? n - i : ARG_BLOCK;                                                         \
+            T b = x[i];                                                                                                \
+            if (sign > 0) MAXROW(x + i, m, &b);                                                                        \
+            else MINROW(x + i, m, &b);                                                                                 \
+            if (i > 0 && !(sign > 0 ? BEATS_UP(b, best) : BEATS_DOWN(b, best))) continue;                              \
+            best = b;                                                                                                  \
+            where = i;                                                                                                 \
+            while (x[where] != b && !(x[where] != x[where])) where++;                                                  \
+            if (b != b) break;                                                                                         \
+        }                                                                                                              \
+        return where;                                                                                                  \
+    }
+#define UP(b, best) ((b) > (best) || (b) != (b))
+#define DOWN(b, best) ((b) < (best) || (b) != (b))
+ARGBEST(fac__argbest_f32, float, max_row_f32, min_row_f32, UP, DOWN)
+ARGBEST(fac__argbest_f64, double, max_row_f64, min_row_f64, UP, DOWN)
+int64_t FAC_ISA_NAME(fac__argbest_i64)(const int64_t *x, int64_t n, int sign) {
+    int64_t where = 0;
+    for (int64_t i = 1; i < n; i++) {
+        if (sign > 0 ? x[i] > x[where] : x[i] < x[where]) where = i;
+    }
+    return where;
+}

@@ -1,0 +1,90 @@
+#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/tile.h"
+
+/* True if dimension a steps faster than b: smaller stride in the first operand that tells them apart. */
+static bool faster(const int64_t *const *strides, int n_operands, int a, int b) {
+    for (int k = 0; k < n_operands; k++) {
+        if (strides[k][a] != strides[k][b]) return strides[k][a] < strides[k][b];
+    }
+    return false;
+}
+
+/* Adds dimension d on the slow side, merged into the slowest so far where every operand allows it. */
+static void push_dim(fac_nest *n, int64_t size, int d, int n_operands, const int64_t *const *strides) {
+    bool merge = n->ndim > 0;
+    int last = n->ndim - 1;
+    for (int k = 0; merge && k < n_operands; k++) merge = strides[k][d] == n->stride[k][last] * n->size[last];
+    if (merge) {
+        n->size[last] *= size;
+    } else {
+        n->size[n->ndim] = size;
+        for (int k = 0; k < n_operands; k++) n->stride[k][n->ndim] = strides[k][d];
+        n->ndim++;
+    }
+    n->count *= size;
+}
+
+void fac__nest_build(fac_nest *n, const int64_t *sizes, int ndim, uint64_t mask, int n_operands,
+                     const int64_t *const *strides, bool ordered) {
+    int order[FAC_MAX_DIMS];
+    int m = 0;
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (!(mask >> d & 1) || sizes[d] == 1) continue;
+        int at = m++;
+        for (; !ordered && at > 0 && faster(strides, n_operands, d, order[at - 1]); at--) order[at] = order[at - 1];
+        order[at] = d;
+    }
+    n->ndim = 0;
+    n->count = 1;
+    for (int i = 0; i < m; i++) push_dim(n, sizes[order[i]], order[i], n_operands, strides);
+}
+
+void fac__nest_seek(const fac_nest *n, int n_operands, int64_t i, fac_cursor *c) {
+    for (int k = 0; k < n_operands; k++) c->offset[k] = 0;
+    for (int d = 0; d < n->ndim; d++) {
+        int64_t q = d == n->ndim - 1 ? 0 : i / n->size[d];
+        c->index[d] = i - q * n->size[d];
+        for (int k = 0; k < n_operands; k++) c->offset[k] += c->index[d] * n->stride[k][d];
+        i = q;
+    }
+}
+
+void fac__nest_advance(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c) {
+    if (n->ndim == 0) return;
+    c->index[0] += step;
+    for (int k = 0; k < n_operands; k++) c->offset[k] += step * n->stride[k][0];
+    for (int d = 0; d + 1 < n->ndim && c->index[d] == n->size[d]; d++) {
+        c->index[d] = 0;
+        c->index[d + 1]++;
+        for (int k = 0; k < n_operands; k++) c->offset[k] += n->stride[k][d + 1] - n->size[d] * n->stride[k][d];
+    }
+}
+
+void fac__broadcast_strides(const fac_tensor *t, int ndim, int64_t *out_strides) {
+    int lead = ndim - t->ndim;
+    for (int d = 0; d < ndim; d++) out_strides[d] = d < lead || t->sizes[d - lead] == 1 ? 0 : t->strides[d - lead];
+}
+
+fac_status fac__cpu_contiguous(fac_tensor *t, fac_tensor **out) {
+    if (fac__is_contiguous(t)) {
+        *out = fac__ref(t);
+        return FAC_OK;
+    }
+    FAC_TRY(fac__empty(t->sizes, t->ndim, (fac_dtype)t->dtype, t->device, out));
+    if (t->numel == 0) return FAC_OK;
+    fac_nest n;
+    const int64_t *strides[1] = {t->strides};
+    fac__nest_build(&n, t->sizes, t->ndim, UINT64_MAX, 1, strides, true);
+    size_t item = fac_dtype_size((fac_dtype)t->dtype);
+    const char *src = fac__data(t);
+    char *dst = fac__data(*out);
+    fac_cursor c;
+    fac__nest_seek(&n, 1, 0, &c);
+    for (int64_t i = 0; i < n.count;) {
+        int64_t run = fac__nest_run(&n, &c);
+        fac__tile_gather(item, dst + (size_t)i * item, src + c.offset[0] * (int64_t)item, fac__nest_step(&n, 0), run);
+        fac__nest_advance(&n, 1, run, &c);
+        i += run;
+    }
+    return FAC_OK;
+}

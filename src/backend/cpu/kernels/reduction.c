@@ -1,0 +1,308 @@
+/* Two walks, chosen by which dimensions step fastest in memory:
+   - rows: each output folds its own run; runs above FAC_ROW_BLOCK are cut in blocks whose partial results are folded;
+   - columns: strips of FAC_COL_WIDTH neighbouring outputs fold row after row; 32 rows at a time go to a strip of their own
+     first, so that sums cascade; more than FAC_COL_BLOCK rows are cut in blocks.
+   Accumulates in float for 16- and 32-bit floats, double, int64 or a pair of doubles. */
+#include "backend/cpu/kernels/reduction.h"
+#include "backend/cpu/parallel.h"
+#include <math.h>
+
+#define CASCADE_ROWS 32
+#define DIRECT_RUN 64 /* shorter runs are collected in a tile */
+#define NARROW 8      /* fewer neighbouring outputs than this do not make a strip when the folds are long */
+
+typedef struct job {
+    const fac_reduction *r;
+    fac_split split;
+    fac_fold_fns fns;
+    const char *in;
+    char *out, *partial; /* partial NULL: one block */
+    fac_dtype in_dtype, out_dtype;
+    size_t in_item, out_item, acc_item;
+    bool direct; /* elements are accumulators already */
+    int64_t blocks, outer, strips, width;
+} job;
+
+void fac__fold_identity(fac_fold op, fac_acc k, void *acc, int64_t n) {
+    static const float f32[] = {0.0f, 1.0f, -INFINITY, INFINITY};
+    static const double f64[] = {0.0, 1.0, -INFINITY, INFINITY};
+    static const int64_t i64[] = {0, 1, INT64_MIN, INT64_MAX};
+    for (int64_t i = 0; i < n; i++) {
+        if (k == FAC_ACC_F32) ((float *)acc)[i] = f32[op];
+        else if (k == FAC_ACC_F64) ((double *)acc)[i] = f64[op];
+        else if (k == FAC_ACC_I64) ((int64_t *)acc)[i] = i64[op];
+        else ((double *)acc)[2 * i] = f64[op], ((double *)acc)[2 * i + 1] = 0.0;
+    }
+}
+
+/* Strides of an output over the index space of the input: 0 along reduced dimensions. */
+static void out_strides(const fac_tensor *in, uint64_t mask, const fac_tensor *out, int64_t *strides) {
+    bool keepdim = out->ndim == in->ndim;
+    for (int d = 0, o = 0; d < in->ndim; d++) {
+        bool reduced = mask >> d & 1;
+        strides[d] = reduced ? 0 : out->strides[o];
+        o += keepdim || !reduced;
+    }
+}
+
+void fac__split(fac_split *s, fac_tensor *in, uint64_t mask, fac_tensor *const *outs, int n_out, bool ordered) {
+    int64_t of_out[FAC_NEST_OPERANDS - 1][FAC_MAX_DIMS];
+    const int64_t *strides[FAC_NEST_OPERANDS] = {in->strides};
+    for (int i = 0; i < n_out; i++) {
+        out_strides(in, mask, outs[i], of_out[i]);
+        strides[i + 1] = of_out[i];
+    }
+    fac__nest_build(&s->kept, in->sizes, in->ndim, ~mask, n_out + 1, strides, false);
+    fac__nest_build(&s->reduced, in->sizes, in->ndim, mask, 1, strides, ordered);
+}
+
+bool fac__split_is_columns(const fac_split *s) {
+    if (s->kept.ndim == 0) return false;
+    if (s->reduced.ndim == 0) return true;
+    if (s->kept.size[0] < NARROW && s->reduced.size[0] >= DIRECT_RUN) return false;
+    return s->kept.stride[0][0] < s->reduced.stride[0][0];
+}
+
+static void load(const job *j, void *dst, const char *src, int64_t stride, int64_t n) {
+    fac_acc k = j->r->kind;
+    if (j->r->via && j->r->via != j->in_dtype) {
+        /* A float cast to an integer or bool must see its fraction, so it is loaded wide before it is narrowed. */
+        fac__tile_load(k, dst, src, j->in_dtype, stride, n);
+        if (j->r->via == FAC_BOOL) fac__tile_load_map(FAC_ACC_I64, dst, src, j->in_dtype, stride, n, FAC_MAP_NONZERO, 0);
+        else fac__tile_narrow(k, dst, n, j->r->via);
+        return;
+    }
+    if (j->r->map == FAC_MAP_NONE) fac__tile_load(k, dst, src, j->in_dtype, stride, n);
+    else fac__tile_load_map(k, dst, src, j->in_dtype, stride, n, j->r->map, j->r->p);
+}
+
+static void finish(const job *j, void *acc, int64_t n) {
+    const fac_reduction *r = j->r;
+    if (r->finish == FAC_FINISH_NONE) return;
+    int64_t m = r->kind == FAC_ACC_C128 ? 2 * n : n;
+    for (int64_t i = 0; i < m; i++) {
+        double x = r->kind == FAC_ACC_F32 ? (double)((float *)acc)[i] : ((double *)acc)[i];
+        double y = r->finish == FAC_FINISH_SCALE ? x * r->finish_p : r->finish == FAC_FINISH_SQRT ? sqrt(x) : pow(x, 1.0 / r->finish_p);
+        if (r->kind == FAC_ACC_F32) ((float *)acc)[i] = (float)y;
+        else ((double *)acc)[i] = y;
+    }
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* Folds points [i, end) of the reduced nest, collecting short or unreadable runs in a tile. */
+static void fold_tiled(const job *j, const char *base, int64_t i, int64_t end, void *acc) {
+    const fac_nest *red = &j->split.reduced;
+    int64_t step = fac__nest_step(red, 0);
+    fac_cursor c;
+    fac_tile tile;
+    fac__nest_seek(red, 1, i, &c);
+    while (i < end) {
+        int64_t filled = 0;
+        while (filled < FAC_TILE && i < end) {
+            int64_t m = fac__min(fac__min(fac__nest_run(red, &c), end - i), FAC_TILE - filled);
+            load(j, (char *)&tile + (size_t)filled * j->acc_item, base + c.offset[0] * (int64_t)j->in_item, step, m);
+            fac__nest_advance(red, 1, m, &c);
+            filled += m;
+            i += m;
+        }
+        j->fns.row(&tile, filled, acc);
+    }
+}
+
+static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, void *acc) {
+    const fac_nest *red = &j->split.reduced;
+    fac_cursor c;
+    fac__nest_seek(red, 1, i, &c);
+    while (i < end) {
+        int64_t m = fac__min(fac__nest_run(red, &c), end - i);
+        j->fns.row(base + c.offset[0] * (int64_t)j->in_item, m, acc);
+        fac__nest_advance(red, 1, m, &c);
+        i += m;
+    }
+}
+
+static void fold_range(const job *j, const char *base, int64_t begin, int64_t end, void *acc) {
+    const fac_nest *red = &j->split.reduced;
+    bool long_runs = red->ndim <= 1 || red->size[0] >= DIRECT_RUN;
+    if (j->direct && fac__nest_step(red, 0) == 1 && long_runs) fold_direct(j, base, begin, end, acc);
+    else fold_tiled(j, base, begin, end, acc);
+}
+
+static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const fac_nest *kept = &j->split.kept;
+    int64_t n = j->split.reduced.count;
+    double acc[2];
+    fac_cursor c;
+    fac__nest_seek(kept, 2, begin / j->blocks, &c);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i % j->blocks;
+        fac__fold_identity(j->r->op, j->r->kind, acc, 1);
+        const char *base = j->in + c.offset[0] * (int64_t)j->in_item;
+        fold_range(j, base, b * FAC_ROW_BLOCK, fac__min(n, (b + 1) * FAC_ROW_BLOCK), acc);
+        if (j->partial) {
+            memcpy(j->partial + (size_t)i * j->acc_item, acc, j->acc_item);
+        } else {
+            finish(j, acc, 1);
+            fac__tile_store(j->r->kind, acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
+        }
+        if (b == j->blocks - 1) fac__nest_advance(kept, 2, 1, &c);
+    }
+    return FAC_OK;
+}
+
+static void combine_rows(const job *j) {
+    const fac_nest *kept = &j->split.kept;
+    double acc[2];
+    fac_cursor c;
+    fac__nest_seek(kept, 2, 0, &c);
+    for (int64_t i = 0; i < kept->count; i++) {
+        fac__fold_identity(j->r->op, j->r->kind, acc, 1);
+        j->fns.row(j->partial + (size_t)(i * j->blocks) * j->acc_item, j->blocks, acc);
+        finish(j, acc, 1);
+        fac__tile_store(j->r->kind, acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
+        fac__nest_advance(kept, 2, 1, &c);
+    }
+}
+
+static fac_status alloc_partial(job *j, int64_t n) {
+    int64_t bytes;
+    FAC_CHECK(fac__mul(n, (int64_t)j->acc_item, &bytes), FAC_ERR_OVERFLOW, "too many partial results: %lld", (long long)n);
+    j->partial = fac__alloc_aligned((size_t)bytes, 64);
+    return j->partial ? FAC_OK : fac_error();
+}
+
+static fac_status reduce_rows(job *j) {
+    int64_t n = j->split.reduced.count;
+    j->blocks = fac__max(1, (n + FAC_ROW_BLOCK - 1) / FAC_ROW_BLOCK);
+    int64_t items;
+    FAC_CHECK(fac__mul(j->split.kept.count, j->blocks, &items), FAC_ERR_OVERFLOW, "too many elements to reduce");
+    if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
+    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / fac__max(1, fac__min(n, FAC_ROW_BLOCK))), run_rows, j);
+    if (j->partial && st == FAC_OK) combine_rows(j);
+    fac__free(j->partial);
+    return st;
+}
+
+/* ---- columns ------------------------------------------------------------------------------------------------------ */
+
+typedef union strip {
+    float f32[FAC_COL_WIDTH];
+    double f64[2 * FAC_COL_WIDTH];
+} strip __attribute__((aligned(64)));
+
+/* Folds `rows` rows from the cursor on into acc. */
+static void fold_rows(const job *j, const char *base, int64_t rows, int64_t w, fac_cursor *c, void *acc) {
+    const fac_nest *red = &j->split.reduced;
+    int64_t step = fac__nest_step(&j->split.kept, 0);
+    bool in_place = j->direct && step == 1;
+    while (rows > 0) {
+        int64_t m = in_place ? fac__min(fac__nest_run(red, c), rows) : 1;
+        const char *p = base + c->offset[0] * (int64_t)j->in_item;
+        if (in_place) {
+            j->fns.col(p, fac__nest_step(red, 0), m, w, acc);
+        } else {
+            strip row;
+            load(j, &row, p, step, w);
+            j->fns.col(&row, w, 1, w, acc);
+        }
+        fac__nest_advance(red, 1, m, c);
+        rows -= m;
+    }
+}
+
+static void fold_strip(const job *j, const char *base, int64_t begin, int64_t end, int64_t w, strip *acc) {
+    const fac_nest *red = &j->split.reduced;
+    bool cascade = j->r->op == FAC_FOLD_SUM && end - begin > CASCADE_ROWS;
+    fac_cursor c;
+    fac__fold_identity(j->r->op, j->r->kind, acc, w);
+    fac__nest_seek(red, 1, begin, &c);
+    if (!cascade) {
+        fold_rows(j, base, end - begin, w, &c, acc);
+        return;
+    }
+    for (int64_t i = begin; i < end; i += CASCADE_ROWS) {
+        strip part;
+        fac__fold_identity(j->r->op, j->r->kind, &part, w);
+        fold_rows(j, base, fac__min(CASCADE_ROWS, end - i), w, &c, &part);
+        j->fns.col(&part, w, 1, w, acc);
+    }
+}
+
+/* Task i is block b of strip t of outer output o, with i = (o * strips + t) * blocks + b. */
+static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const fac_nest *kept = &j->split.kept;
+    int64_t n = j->split.reduced.count;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i % j->blocks, t = i / j->blocks % j->strips, o = i / j->blocks / j->strips;
+        int64_t at = t * FAC_COL_WIDTH, w = fac__min(FAC_COL_WIDTH, j->width - at);
+        fac_cursor c;
+        strip acc;
+        fac__nest_seek(kept, 2, o * j->width + at, &c);
+        fold_strip(j, j->in + c.offset[0] * (int64_t)j->in_item, b * FAC_COL_BLOCK, fac__min(n, (b + 1) * FAC_COL_BLOCK), w, &acc);
+        if (j->partial) {
+            int64_t slot = b * kept->count + o * j->width + at;
+            memcpy(j->partial + (size_t)slot * j->acc_item, &acc, (size_t)w * j->acc_item);
+            continue;
+        }
+        finish(j, &acc, w);
+        fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, fac__nest_step(kept, 1), w);
+    }
+    return FAC_OK;
+}
+
+static void combine_columns(const job *j) {
+    const fac_nest *kept = &j->split.kept;
+    for (int64_t i = 0; i < j->outer * j->strips; i++) {
+        int64_t t = i % j->strips, o = i / j->strips;
+        int64_t at = t * FAC_COL_WIDTH, w = fac__min(FAC_COL_WIDTH, j->width - at), slot = o * j->width + at;
+        fac_cursor c;
+        strip acc;
+        fac__fold_identity(j->r->op, j->r->kind, &acc, w);
+        j->fns.col(j->partial + (size_t)slot * j->acc_item, kept->count, j->blocks, w, &acc);
+        finish(j, &acc, w);
+        fac__nest_seek(kept, 2, slot, &c);
+        fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, fac__nest_step(kept, 1), w);
+    }
+}
+
+static fac_status reduce_columns(job *j) {
+    const fac_nest *kept = &j->split.kept;
+    int64_t n = j->split.reduced.count;
+    j->blocks = fac__max(1, (n + FAC_COL_BLOCK - 1) / FAC_COL_BLOCK);
+    j->width = kept->size[0];
+    j->outer = kept->count / j->width;
+    j->strips = (j->width + FAC_COL_WIDTH - 1) / FAC_COL_WIDTH;
+    int64_t items = j->outer * j->strips * j->blocks;
+    if (j->blocks > 1) FAC_TRY(alloc_partial(j, j->blocks * kept->count));
+    int64_t cost = fac__min(n, FAC_COL_BLOCK) * fac__min(j->width, FAC_COL_WIDTH);
+    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / fac__max(1, cost)), run_columns, j);
+    if (j->partial && st == FAC_OK) combine_columns(j);
+    fac__free(j->partial);
+    return st;
+}
+
+/* ---- entry ---------------------------------------------------------------------------------------------------------- */
+
+fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fac_tensor *out) {
+    if (out->numel == 0) return FAC_OK;
+    job j = {.r = r, .fns = fac__fold_get(r->op, r->kind), .in = fac__data(in), .out = fac__data(out)};
+    j.in_dtype = (fac_dtype)in->dtype;
+    j.out_dtype = (fac_dtype)out->dtype;
+    j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);
+    j.acc_item = fac__acc_size(r->kind);
+    if (j.direct && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
+        double acc[2];
+        fac__fold_identity(r->op, r->kind, acc, 1);
+        j.fns.row(j.in, in->numel, acc);
+        finish(&j, acc, 1);
+        fac__tile_store(r->kind, acc, j.out, j.out_dtype, 1, 1);
+        return FAC_OK;
+    }
+    j.in_item = fac_dtype_size(j.in_dtype);
+    j.out_item = fac_dtype_size(j.out_dtype);
+    fac__split(&j.split, in, mask, &out, 1, false);
+    return fac__split_is_columns(&j.split) ? reduce_columns(&j) : reduce_rows(&j);
+}

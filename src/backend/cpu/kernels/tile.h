@@ -1,0 +1,61 @@
+/* Tiles: short runs of elements converted to the type in which a kernel accumulates. Kernels that cannot read a tensor in
+   place (another dtype, a stride, a mapping) go through a tile that stays in L1. */
+#ifndef FAC_SRC_BACKEND_CPU_KERNELS_TILE_H
+#define FAC_SRC_BACKEND_CPU_KERNELS_TILE_H
+
+#include "core/tensor.h"
+
+#define FAC_TILE 1024 /* elements of the widest kind: 16 KiB */
+
+/* The types that kernels accumulate in. */
+typedef enum fac_acc {
+    FAC_ACC_F32,  /* float: f16, bf16, f32 */
+    FAC_ACC_F64,  /* double                */
+    FAC_ACC_I64,  /* int64_t: bool and integers */
+    FAC_ACC_C128, /* two doubles: c64, c128 */
+    FAC_ACC_COUNT
+} fac_acc;
+
+/* What happens to an element on its way into a tile. */
+typedef enum fac_tile_map {
+    FAC_MAP_NONE,
+    FAC_MAP_NONZERO, /* 1 or 0; the kind is I64 */
+    FAC_MAP_NAN_TO_ZERO,
+    FAC_MAP_ABS,     /* a complex element gives its modulus in a real kind */
+    FAC_MAP_SQUARE,  /* |x|^2 */
+    FAC_MAP_POW      /* |x|^p */
+} fac_tile_map;
+
+typedef union fac_tile {
+    float f32[FAC_TILE];
+    double f64[FAC_TILE];
+    int64_t i64[FAC_TILE];
+    double c128[2 * FAC_TILE];
+} fac_tile __attribute__((aligned(64)));
+
+/* The kind that holds sums of d without loss of range. */
+static inline fac_acc fac__acc_of(fac_dtype d) {
+    if (fac_dtype_is_complex(d)) return FAC_ACC_C128;
+    if (d == FAC_F64) return FAC_ACC_F64;
+    return fac_dtype_is_floating(d) ? FAC_ACC_F32 : FAC_ACC_I64;
+}
+static inline size_t fac__acc_size(fac_acc k) { return k == FAC_ACC_F32 ? 4 : k == FAC_ACC_C128 ? 16 : 8; }
+/* True if elements of d can be read as kind k in place. */
+static inline bool fac__acc_is(fac_acc k, fac_dtype d) {
+    return (k == FAC_ACC_F32 && d == FAC_F32) || (k == FAC_ACC_F64 && d == FAC_F64) || (k == FAC_ACC_I64 && d == FAC_I64) ||
+           (k == FAC_ACC_C128 && d == FAC_C128);
+}
+
+/* Converts n elements of dtype d, `stride` elements apart, to kind k at dst. Complex to a real kind takes the real part. */
+void fac__tile_load(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n);
+/* The same, then maps each element; p is the exponent of FAC_MAP_POW. */
+void fac__tile_load_map(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_tile_map map,
+                        double p);
+/* Converts n elements of kind k to dtype d, `stride` elements apart at dst. To bool: non-zero. */
+void fac__tile_store(fac_acc k, const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n);
+/* Rounds a tile's elements as a cast to d would (wraps integers, rounds to 16-bit floats, makes bools). */
+void fac__tile_narrow(fac_acc k, void *tile, int64_t n, fac_dtype d);
+/* Copies n items of `item` bytes, `stride` items apart, to consecutive places. */
+void fac__tile_gather(size_t item, void *dst, const void *src, int64_t stride, int64_t n);
+
+#endif

@@ -1,0 +1,242 @@
+/* Loops want contiguous operands of one dtype. What lies so is passed as it is; what is strided, broadcast or of another
+   dtype is gathered and converted into tiles of 4 KB that stay in L1, and results are converted and scattered back. The
+   cost is one pass through L1; the gain is that a loop is compiled once. */
+#include "backend/cpu/pointwise.h"
+
+#include <stdalign.h>
+
+#define TILE_BYTES 4096
+#define SHORT_ROW 32 /* rows below this are gathered several to a tile */
+#define STREAM_BYTES (INT64_C(24) << 20) /* outputs this large are written past the cache */
+
+fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
+fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
+fac_stream fac__stream_copy;
+
+typedef struct run {
+    const fac_iter *it;
+    fac_loop loop;
+    const fac_loop_args *args;
+    const uint8_t *want;
+    int64_t tile;    /* elements per step; INT64_MAX if every operand is direct */
+    bool rows;       /* steps stay within a row of dimension 0 */
+    unsigned direct; /* bit i: the loop gets operand i as it lies */
+    unsigned fixed;  /* bit i: one value everywhere, put in its tile once */
+    unsigned stream; /* bit i: output i is written past the cache */
+} run;
+
+typedef struct tiles {
+    alignas(64) char operand[FAC_ITER_MAX][TILE_BYTES];
+    alignas(64) char raw[2][TILE_BYTES]; /* elements gathered but not converted yet */
+} tiles;
+
+static int64_t item_of(fac_dtype d) { return (int64_t)fac_dtype_size(d); }
+static bool has(unsigned set, int i) { return (set >> i) & 1u; }
+
+#define STRIDED(T)                                                                                                     \
+    for (int64_t i = 0; i < n; i++) *(T *)(dst + i * ds) = *(const T *)(src + i * ss)
+
+typedef struct two_words {
+    uint64_t w[2];
+} two_words;
+
+static void copy_strided(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n, int64_t item) {
+    if (ds == item && ss == item) {
+        memcpy(dst, src, (size_t)(n * item));
+        return;
+    }
+    switch (item) {
+    case 1: STRIDED(uint8_t); break;
+    case 2: STRIDED(uint16_t); break;
+    case 4: STRIDED(uint32_t); break;
+    case 8: STRIDED(uint64_t); break;
+    default: STRIDED(two_words); break;
+    }
+}
+
+/* Moves one operand's address n elements on from coords; n stays within the row. Carries are for the caller to count. */
+static char *step_operand(const fac_iter *it, int i, int64_t *coords, char *p, int64_t n) {
+    coords[0] += n;
+    p += n * it->strides[i][0];
+    for (int d = 0; d + 1 < it->ndim && coords[d] == it->shape[d]; d++) {
+        p += it->strides[i][d + 1] - coords[d] * it->strides[i][d];
+        coords[d] = 0;
+        coords[d + 1]++;
+    }
+    return p;
+}
+
+/* Copies n elements between operand i, from the cursor on, and a contiguous buffer. */
+static void move_raw(const fac_iter *it, int i, const fac_iter_cursor *c, char *buffer, int64_t n, bool gather) {
+    int64_t coords[FAC_MAX_DIMS], item = item_of((fac_dtype)it->op[i].dtype), stride = it->strides[i][0];
+    memcpy(coords, c->coords, (size_t)it->ndim * sizeof coords[0]);
+    char *p = c->p[i];
+    while (n > 0) {
+        int64_t m = fac__min(n, it->shape[0] - coords[0]);
+        if (gather) copy_strided(buffer, item, p, stride, m, item);
+        else copy_strided(p, stride, buffer, item, m, item);
+        buffer += m * item;
+        n -= m;
+        if (n > 0) p = step_operand(it, i, coords, p, m);
+    }
+}
+
+/* The elements of operand i for this step, contiguous but in their own dtype. */
+static const char *raw_input(const run *r, int i, const fac_iter_cursor *c, tiles *t, int64_t n) {
+    const fac_iter *it = r->it;
+    int64_t item = item_of((fac_dtype)it->op[i].dtype);
+    bool contiguous = it->strides[i][0] == item && (r->rows || it->ndim == 1);
+    if (contiguous) return c->p[i];
+    move_raw(it, i, c, t->raw[0], n, true);
+    return t->raw[0];
+}
+
+/* Operand i converted to the dtype that the loop wants. An operand that promotion turned into f16 or bf16 is rounded to
+   it on the way, as if it had been converted beforehand. */
+static void load_input(const run *r, int i, const fac_iter_cursor *c, tiles *t, int64_t n) {
+    const fac_iter_operand *o = &r->it->op[i];
+    if (o->dtype == r->want[i]) {
+        move_raw(r->it, i, c, t->operand[i], n, true);
+        return;
+    }
+    const char *src = raw_input(r, i, c, t, n);
+    fac_dtype from = (fac_dtype)o->dtype, common = r->it->common;
+    if ((common == FAC_F16 || common == FAC_BF16) && from != common) {
+        fac__casts[common][from](t->raw[1], src, n);
+        src = t->raw[1];
+        from = common;
+    }
+    fac__casts[r->want[i]][from](t->operand[i], src, n);
+}
+
+static void store_output(const run *r, int i, const fac_iter_cursor *c, tiles *t, int64_t n) {
+    fac_dtype to = (fac_dtype)r->it->op[i].dtype;
+    const char *src = t->operand[i];
+    if (to != r->want[i]) {
+        fac__casts[to][r->want[i]](t->raw[0], src, n);
+        src = t->raw[0];
+    }
+    if (has(r->stream, i)) fac__stream_copy(c->p[i], src, n * item_of(to));
+    else move_raw(r->it, i, c, (char *)(uintptr_t)src, n, false);
+}
+
+/* Doubles the filled part until n elements hold the first one. */
+static void replicate(char *tile, int64_t n, int64_t item) {
+    int64_t done = item, total = n * item;
+    while (done < total) {
+        int64_t m = fac__min(done, total - done);
+        memcpy(tile + done, tile, (size_t)m);
+        done += m;
+    }
+}
+
+static void fill_fixed(const run *r, tiles *t, int64_t n) {
+    for (int i = r->it->n_out; i < r->it->n; i++) {
+        if (!has(r->fixed, i)) continue;
+        const fac_iter_operand *o = &r->it->op[i];
+        fac_dtype want = (fac_dtype)r->want[i];
+        if (o->is_scalar) fac__store(t->operand[i], want, o->value);
+        else if (o->dtype == want) memcpy(t->operand[i], o->data, fac_dtype_size(want));
+        else fac__casts[want][o->dtype](t->operand[i], o->data, 1);
+        replicate(t->operand[i], n, item_of(want));
+    }
+}
+
+static void step(const run *r, const fac_iter_cursor *c, tiles *t, int64_t n) {
+    const fac_iter *it = r->it;
+    char *p[FAC_ITER_MAX];
+    for (int i = 0; i < it->n; i++) {
+        p[i] = has(r->direct, i) ? c->p[i] : t->operand[i];
+        if (i >= it->n_out && !has(r->direct | r->fixed, i)) load_input(r, i, c, t, n);
+    }
+    if (r->loop) r->loop(p, n, r->args);
+    else if (p[0] != p[1]) memcpy(p[0], p[1], (size_t)(n * item_of((fac_dtype)r->want[0])));
+    for (int i = 0; i < it->n_out; i++)
+        if (!has(r->direct, i)) store_output(r, i, c, t, n);
+}
+
+static fac_status run_chunk(void *ctx, int64_t begin, int64_t end) {
+    const run *r = ctx;
+    fac_iter_cursor c;
+    tiles t;
+    fac_iter_seek(r->it, begin, &c);
+    if (r->fixed) fill_fixed(r, &t, fac__min(r->tile, end - begin));
+    while (begin < end) {
+        int64_t n = fac__min(r->tile, end - begin);
+        if (r->rows) n = fac__min(n, r->it->shape[0] - c.coords[0]);
+        step(r, &c, &t, n);
+        begin += n;
+        if (begin < end) fac_iter_advance(r->it, &c, n);
+    }
+    if (r->stream) fac__stream_fence();
+    return FAC_OK;
+}
+
+static bool all_strides_zero(const fac_iter *it, int i) {
+    for (int d = 0; d < it->ndim; d++)
+        if (it->strides[i][d] != 0) return false;
+    return true;
+}
+
+/* True if operand i is contiguous over every dimension, so that steps may cross rows. */
+static bool contiguous_over_all(const fac_iter *it, int i) {
+    int64_t expected = item_of((fac_dtype)it->op[i].dtype);
+    for (int d = 0; d < it->ndim; d++) {
+        if (it->strides[i][d] != expected) return false;
+        expected *= it->shape[d];
+    }
+    return true;
+}
+
+static void plan_operand(run *r, int i) {
+    const fac_iter *it = r->it;
+    const fac_iter_operand *o = &it->op[i];
+    int64_t item = item_of((fac_dtype)o->dtype);
+    if (i >= it->n_out && (o->is_scalar || all_strides_zero(it, i))) {
+        r->fixed |= 1u << i;
+        return;
+    }
+    bool lies_well = r->rows ? it->strides[i][0] == item : contiguous_over_all(it, i);
+    if (i < it->n_out && it->ndim == 1 && lies_well && it->numel * item >= STREAM_BYTES) r->stream |= 1u << i;
+    else if (lies_well && o->dtype == r->want[i]) r->direct |= 1u << i;
+}
+
+static void plan_run(run *r) {
+    const fac_iter *it = r->it;
+    r->rows = it->ndim == 1 || it->shape[0] >= SHORT_ROW;
+    int64_t widest = 1;
+    for (int i = 0; i < it->n; i++) {
+        plan_operand(r, i);
+        widest = fac__max(widest, item_of((fac_dtype)r->want[i]));
+        if (it->op[i].t) widest = fac__max(widest, item_of((fac_dtype)it->op[i].dtype));
+    }
+    r->tile = r->direct + 1 == 1u << it->n ? INT64_MAX : TILE_BYTES / widest;
+}
+
+fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, const fac_loop_args *args) {
+    run r = {.it = it, .loop = loop, .want = want, .args = args};
+    plan_run(&r);
+    return fac__parallel_for(0, it->numel, FAC_GRAIN, run_chunk, &r);
+}
+
+fac_status fac__cpu_find_loop(fac_loop_id id, const char *op, fac_dtype dtype, fac_loop *out, fac_dtype *out_compute) {
+    *out_compute = dtype;
+    *out = fac__loops[id][dtype];
+    if (*out) return FAC_OK;
+    if (dtype == FAC_F16 || dtype == FAC_BF16) {
+        *out_compute = FAC_F32;
+        *out = fac__loops[id][FAC_F32];
+    }
+    FAC_CHECK(*out, FAC_ERR_DTYPE, "\"%s\" not implemented for '%s'", op, fac_dtype_name(dtype));
+    return FAC_OK;
+}
+
+fac_status fac__cpu_pointwise_slow(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+                                   const fac_loop_args *args) {
+    fac_loop loop;
+    fac_dtype compute;
+    uint8_t want[FAC_ITER_MAX];
+    FAC_TRY(fac__cpu_find_loop(id, op, it->common, &loop, &compute));
+    for (int i = 0; i < it->n; i++) want[i] = (uint8_t)(i < it->n_out && out ? out : compute);
+    return fac__cpu_run(it, loop, want, args);
+}

@@ -1,0 +1,48 @@
+/* Running inner loops over an iterator. */
+#ifndef FAC_SRC_BACKEND_CPU_POINTWISE_H
+#define FAC_SRC_BACKEND_CPU_POINTWISE_H
+
+#include "backend/cpu/loops.h"
+#include "backend/cpu/parallel.h"
+#include "iter/iter.h"
+
+/* Runs `loop` over a finished iterator of CPU operands; want[i] is the dtype in which the loop takes operand i. Operands
+   that lie otherwise pass through tiles in L1. loop NULL copies the one input to the one output. Outputs that share
+   memory with inputs must coincide with them element by element. */
+fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, const fac_loop_args *args);
+
+/* The loop for a dtype and the dtype it computes in, or DTYPE naming `op`. */
+fac_status fac__cpu_find_loop(fac_loop_id id, const char *op, fac_dtype dtype, fac_loop *out, fac_dtype *out_compute);
+
+/* Runs a loop of the table in the iterator's common dtype (f16 and bf16 in f32). Outputs come in `out`, or, when that is
+   0, like the inputs. args may be NULL. */
+fac_status fac__cpu_pointwise_slow(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+                                   const fac_loop_args *args);
+
+/* True if the loop of dtype `d` can take every operand as it lies, in one go. */
+static inline bool fac__cpu_plain(const fac_iter *it, fac_dtype d) {
+    if (!it->flat || it->numel > FAC_GRAIN) return false;
+    int64_t item = (int64_t)fac_dtype_size(d);
+    for (int i = 0; i < it->n; i++)
+        if (it->op[i].dtype != d || it->strides[i][0] != item) return false;
+    return true;
+}
+
+static inline fac_status fac__cpu_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+                                            const fac_loop_args *args) {
+    fac_loop loop = fac__loops[id][it->common];
+    if (FAC_LIKELY(loop && !out && fac__cpu_plain(it, it->common))) {
+        char *p[FAC_ITER_MAX];
+        for (int i = 0; i < it->n; i++) p[i] = it->op[i].data;
+        loop(p, it->numel, args);
+        return FAC_OK;
+    }
+    return fac__cpu_pointwise_slow(it, id, op, out, args);
+}
+
+/* dst <- src with conversion and broadcasting; both on the CPU. */
+fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src);
+/* Every element of dst <- v. */
+fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v);
+
+#endif

@@ -1,0 +1,97 @@
+/* Vectors of the instruction set a file is compiled for, in GNU C vector types: 64 bytes with AVX-512, 32 with AVX2, else
+   16. Contraction is off in the whole library, so a fused multiply-add is asked for by name; where the hardware has none
+   fac_fma_* is a product and a sum. For *.isa.c files only. */
+#ifndef FAC_SRC_BACKEND_CPU_SIMD_H
+#define FAC_SRC_BACKEND_CPU_SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define FAC_VECTOR_BYTES 64
+#elif defined(__AVX2__) && defined(__FMA__)
+#define FAC_VECTOR_BYTES 32
+#else
+#define FAC_VECTOR_BYTES 16
+#endif
+
+typedef float fac_vf32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
+typedef double fac_vf64 __attribute__((vector_size(FAC_VECTOR_BYTES)));
+#define FAC_LANES_F32 (FAC_VECTOR_BYTES / 4)
+#define FAC_LANES_F64 (FAC_VECTOR_BYTES / 8)
+
+/* a * b + c. */
+static inline fac_vf32 fac_fma_f32(fac_vf32 a, fac_vf32 b, fac_vf32 c) {
+#if FAC_VECTOR_BYTES == 64
+    return (fac_vf32)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif FAC_VECTOR_BYTES == 32
+    return (fac_vf32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
+}
+static inline fac_vf64 fac_fma_f64(fac_vf64 a, fac_vf64 b, fac_vf64 c) {
+#if FAC_VECTOR_BYTES == 64
+    return (fac_vf64)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif FAC_VECTOR_BYTES == 32
+    return (fac_vf64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    return a * b + c;
+#endif
+}
+/* The same for one lane, with the same rounding as the vectors'. */
+static inline float fac_fma1_f32(float a, float b, float c) {
+#if FAC_VECTOR_BYTES > 16
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+static inline double fac_fma1_f64(double a, double b, double c) {
+#if FAC_VECTOR_BYTES > 16
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+static inline fac_vf32 fac_load_f32(const float *p) {
+    fac_vf32 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline fac_vf64 fac_load_f64(const double *p) {
+    fac_vf64 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline void fac_store_f32(float *p, fac_vf32 v) { memcpy(p, &v, sizeof v); }
+static inline void fac_store_f64(double *p, fac_vf64 v) { memcpy(p, &v, sizeof v); }
+static inline fac_vf32 fac_splat_f32(float x) { return x - (fac_vf32){0}; }
+static inline fac_vf64 fac_splat_f64(double x) { return x - (fac_vf64){0}; }
+
+/* Interleaving of the lower and of the upper halves of two vectors: a0 b0 a1 b1 ... */
+#if FAC_VECTOR_BYTES == 64
+#define FAC_ZIP_LO_F32(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define FAC_ZIP_HI_F32(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define FAC_ZIP_LO_F64(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define FAC_ZIP_HI_F64(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif FAC_VECTOR_BYTES == 32
+#define FAC_ZIP_LO_F32(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define FAC_ZIP_HI_F32(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define FAC_ZIP_LO_F64(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define FAC_ZIP_HI_F64(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#else
+#define FAC_ZIP_LO_F32(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define FAC_ZIP_HI_F32(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define FAC_ZIP_LO_F64(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define FAC_ZIP_HI_F64(a, b) __builtin_shufflevector(a, b, 1, 3)
+#endif
+
+#define FAC_PASTE_(a, b) a##b
+#define FAC_PASTE(a, b) FAC_PASTE_(a, b)
+
+#endif
