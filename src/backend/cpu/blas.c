@@ -25,7 +25,7 @@ enum {
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
 
-static const fac_gemm_kernels *kernels(void) { return &FAC_ISA_PICK(fac__gemm); }
+static const fac_gemm_kernels *kernels(void) { return FAC_ISA_PICK(fac__gemm_kernels)(); }
 
 static inline fac_dtype compute_type(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_F64 : FAC_F32; }
 static inline bool is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
@@ -361,7 +361,7 @@ fac_status fac__gemm(const fac_gemm *request) {
     FAC_CHECK(g.dtype != FAC_BOOL, FAC_ERR_DTYPE, "matrix products are not implemented for 'Bool'");
     if (fac_dtype_is_integral(g.dtype, false)) return fac__gemm_int(&g);
     /* Row-major C, and the vector on the right. */
-    if (g.n == 1 ? false : g.m == 1 || (g.c_row == 1 && g.c_col != 1)) transpose(&g);
+    if (g.n != 1 && (g.m == 1 || (g.c_row == 1 && g.c_col != 1))) transpose(&g);
     int64_t parts = split_parts(&g);
     return parts > 1 ? run_split(&g, parts) : run(&g);
 }

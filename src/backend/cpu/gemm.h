@@ -3,7 +3,7 @@
 #ifndef FAC_SRC_BACKEND_CPU_GEMM_H
 #define FAC_SRC_BACKEND_CPU_GEMM_H
 
-#include "base/base.h"
+#include "backend/cpu/cpu.h"
 
 #define FAC_GEMM_KC 256      /* depth of one pass: a packed strip of B then stays in the L1 cache */
 
@@ -41,6 +41,6 @@ typedef struct fac_gemm_kernels {
                       bool accumulate);
 } fac_gemm_kernels;
 
-extern const fac_gemm_kernels fac__gemm_default, fac__gemm_avx2, fac__gemm_avx512;
+FAC_ISA_DECLARE(const fac_gemm_kernels *, fac__gemm_kernels, (void));
 
 #endif

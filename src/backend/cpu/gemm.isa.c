@@ -1,5 +1,4 @@
 /* The packed matrix product of gemm_body.h in f32 (also for f16, bf16 and c64) and in f64 (also for c128). */
-#include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/simd.h"
 
@@ -120,12 +119,15 @@ void FAC_ISA_NAME(fac__gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const v
 void FAC_ISA_NAME(fac__gemv_cols)(fac_dtype dtype, int64_t k, int64_t n, const void *a, int64_t lda, const void *x,
                                          void *y, bool accumulate);
 
-const fac_gemm_kernels FAC_ISA_NAME(fac__gemm) = {
-    .mr = MR,
-    .nr_f32 = 2 * FAC_LANES_F32,
-    .nr_f64 = 2 * FAC_LANES_F64,
-    .scratch_bytes = scratch_bytes,
-    .block = block,
-    .gemv_rows = FAC_ISA_NAME(fac__gemv_rows),
-    .gemv_cols = FAC_ISA_NAME(fac__gemv_cols),
-};
+const fac_gemm_kernels *FAC_ISA_NAME(fac__gemm_kernels)(void) {
+    static const fac_gemm_kernels table = {
+        .mr = MR,
+        .nr_f32 = 2 * FAC_LANES_F32,
+        .nr_f64 = 2 * FAC_LANES_F64,
+        .scratch_bytes = scratch_bytes,
+        .block = block,
+        .gemv_rows = FAC_ISA_NAME(fac__gemv_rows),
+        .gemv_cols = FAC_ISA_NAME(fac__gemv_cols),
+    };
+    return &table;
+}

@@ -1,7 +1,6 @@
 /* Matrix-vector products: bound by memory, so each element of the matrix is read once, in order, and nothing is packed.
    Sums are kept in f32 (f64 for f64). A row's dot product has a fixed shape: FAC_DOT vectors of partial sums, added
    pairwise, then the tail; a column sum runs over the rows in order. Neither depends on how callers cut the rows. */
-#include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/simd.h"
 
