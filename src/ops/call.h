@@ -1,0 +1,93 @@
+/* What generated code is written against: keyword structs, handles and lists as arguments, numbers in formulas. */
+#ifndef FAC_SRC_OPS_CALL_H
+#define FAC_SRC_OPS_CALL_H
+
+#include "dispatch/operator.h"
+
+/* ---- keyword structs ---------------------------------------------------------------------------------------- */
+
+struct fac_kw_head {
+    size_t kw_size;
+    const struct fac_keyword_expected *kw_guard;
+};
+/* The slow part of fac__kw: a struct of another version's size, or a positional argument that landed in the guard. */
+const void *fac__kw_slow(const char *op, const void *kw, void *local, size_t size);
+/* Keywords as this build lays them out: kw itself, `none` (all zero) for NULL, or a copy in `local` of a caller's struct
+   that is older or newer. NULL with an error if kw is not a keyword struct. */
+static inline const void *fac__kw(const char *op, const void *kw, const void *none, void *local, size_t size) {
+    const struct fac_kw_head *h = kw;
+    if (!h) return none;
+    if (FAC_LIKELY(h->kw_size == size && h->kw_guard == FAC_KW_OK_)) return kw;
+    return fac__kw_slow(op, kw, local, size);
+}
+fac_status fac__kw_bad_tag(const char *op, const char *keyword, const char *macro);
+/* Refuses an optional value that was not made with FAC_NUM or FAC_INT. */
+static inline bool fac__bad_tag(const struct fac_use_FAC_NUM_or_FAC_INT *set) { return set && set != FAC_SET_; }
+
+/* ---- arguments ------------------------------------------------------------------------------------------------ */
+
+static inline bool fac__dead(const fac_tensor *t) { return !t || t->magic != FAC_TENSOR_MAGIC; }
+/* Reports the first bad handle of a list; entries may be NULL where `optional`. */
+fac_status fac__check_list(fac_tensors l, bool optional, const char *op, const char *argument);
+static inline fac_keyset fac__list_keys(fac_tensors l) {
+    fac_keyset ks = 0;
+    for (size_t i = 0; i < l.n; i++)
+        if (l.v[i]) ks |= l.v[i]->keys;
+    return ks;
+}
+
+/* ---- results ---------------------------------------------------------------------------------------------------- */
+
+/* A list of owned tensors becomes temporaries of the innermost scope, as does the array. Empty on failure. */
+fac_tensors fac__adopt_list(fac_thread *th, fac_tensor_list *l);
+/* A composite's last line: moves a temporary (or a borrowed tensor, counted) to *out. NULL: the pending error. */
+static inline fac_status fac__give(fac_tensor **out, fac_tensor *t) {
+    if (FAC_UNLIKELY(!t)) return fac_error() ? fac_error() : FAC_FAIL(FAC_ERR_INTERNAL, "a composite operator gave no result");
+    *out = fac__take(t);
+    return *out ? FAC_OK : fac_error();
+}
+/* Puts the result of a functional form into an out argument: resized (with a warning unless empty), cast-checked,
+   copied. */
+fac_status fac__copy_to_out(fac_tensor *out, fac_tensor *result);
+/* The in-place form of an operator that has none of its own: result copied over self, whose size must be the same. */
+fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op);
+
+/* ---- numbers in formulas: `re_im` is room for a complex result ------------------------------------------------------ */
+
+fac_scalar fac__scalar_conj(fac_scalar a, double re_im[2]);
+fac_scalar fac__scalar_neg(fac_scalar a, double re_im[2]);
+fac_scalar fac__scalar_add(fac_scalar a, fac_scalar b, double re_im[2]);
+fac_scalar fac__scalar_sub(fac_scalar a, fac_scalar b, double re_im[2]);
+fac_scalar fac__scalar_mul(fac_scalar a, fac_scalar b, double re_im[2]);
+fac_scalar fac__scalar_div(fac_scalar a, fac_scalar b, double re_im[2]);
+bool fac__scalar_is(fac_scalar a, double v); /* equal to a real number */
+
+/* Entry of a list, counted from the end if negative; 0 with an error if out of range. */
+int64_t fac__at(fac_ints l, int64_t i);
+static inline fac_ints fac__sizes_now(const fac_tensor *t) {
+    fac_ints l = {t ? t->sizes : NULL, t ? t->ndim : 0};
+    return l;
+}
+static inline int64_t fac__numel_now(const fac_tensor *t) { return t ? t->numel : 0; }
+static inline int64_t fac__ndim_now(const fac_tensor *t) { return t ? t->ndim : 0; }
+static inline fac_dtype fac__dtype_now(const fac_tensor *t) { return t ? (fac_dtype)t->dtype : FAC_DTYPE_DEFAULT; }
+
+/* A formula's result into an edge's slot: moved out of the scope. NULL without an error is "no gradient". */
+static inline fac_status fac__emit_grad(fac_tensor *t, fac_tensor **slot) {
+    if (!t) return fac_error();
+    *slot = fac__take(t);
+    return *slot ? FAC_OK : fac_error();
+}
+/* Copies a list of gradients into g (room for l.n). */
+static inline fac_status fac__spread(fac_tensor **g, fac_tensors l) {
+    for (size_t i = 0; i < l.n; i++) g[i] = l.v[i];
+    return fac_error();
+}
+static inline void fac__drop_grads(fac_tensor **out, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        fac__unref(out[i]);
+        out[i] = NULL;
+    }
+}
+
+#endif

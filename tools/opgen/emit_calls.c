@@ -1,0 +1,213 @@
+/* Internal prototypes (ops_gen.h) and the call stubs: public, flat and scoped, dispatching, redispatching. */
+#include "opgen.h"
+#include <stdlib.h>
+
+static const char *display(const op *o) { return o->s->name; }
+
+/* Arguments of the functional schema, as metas and structured kernels take them. */
+static char *inner_params(const op *o, const char *lead) {
+    const op *fn = o->functional ? o->functional : o;
+    op flat = *fn;
+    fac_schema s = *fn->s;
+    s.n_rets = 0;
+    flat.s = &s;
+    return params(&flat, lead);
+}
+
+void emit_internal_decl(FILE *f, const op *o) {
+    const entry *e = o->e;
+    fprintf(f, "extern fac_operator fac_op_%s; /* %s */\n", o->id, o->s->full);
+    if (o->s->n_rets > 1 && returns_tensors(o) && (e->internal && o->form != FORM_OUT)) {
+        fprintf(f, "typedef struct fac_%s_result {\n    fac_tensor ", o->id);
+        for (size_t i = 0; i < o->s->n_rets; i++) fprintf(f, "%s*%s", i ? ", " : "", result_field(o, i));
+        fprintf(f, ";\n} fac_%s_result;\n", o->id);
+    }
+    char *p = params_flat(o);
+    fprintf(f, "%sfac__s_%s(%s);\n", result_type(o), o->id, p[0] ? p : "void");
+    char *q = params(o, NULL);
+    fprintf(f, "fac_status fac__%s(%s);\n", o->id, q);
+    fprintf(f, "fac_status fac__redispatch_%s(%s);\n", o->id, params(o, "fac_keyset keys_"));
+    if (o->form != FORM_FUNCTION) return;
+    if (e->meta) fprintf(f, "fac_status %s_meta(%s);\n", e->meta, inner_params(o, "fac_structured *s"));
+    for (size_t i = 0; i < e->kernels.n; i++) fprintf(f, "fac_status %s(%s);\n", e->kernels.v[i].value, inner_params(o, "fac_structured *s"));
+    const char *whole = e->composite ? e->composite : e->explicit_fn;
+    if (whole) fprintf(f, "fac_status %s(%s);\n", whole, params(o, "const fac_call_info *c"));
+    for (size_t i = 0; i < e->raw.n; i++) fprintf(f, "fac_status %s(%s);\n", e->raw.v[i].value, params(o, "const fac_call_info *c"));
+}
+
+/* ---- dispatching ---- */
+
+static void key_union(FILE *f, const op *o) {
+    bool any = false;
+    const char *device = NULL;
+    for (size_t i = 0; i < o->s->n_args; i++) {
+        const fac_schema_arg *a = &o->s->args[i];
+        const char *sep = any ? " | " : "";
+        if (is_tensor(&a->type)) fprintf(f, a->type.optional ? "%s(%s ? %s->keys : 0)" : "%s%s->keys", sep, a->name, a->name);
+        else if (is_tensor_list(&a->type)) fprintf(f, "%sfac__list_keys(%s)", sep, a->name);
+        else {
+            if (a->type.kind == FAC_TYPE_DEVICE) device = a->name;
+            continue;
+        }
+        any = true;
+    }
+    if (any) return;
+    if (device) fprintf(f, "fac__device_keys(%s)", device);
+    else fputs("fac__device_keys((fac_device){0})", f);
+}
+
+static void emit_dispatch(FILE *f, const op *o) {
+    fprintf(f, "fac_status fac__redispatch_%s(%s) {\n", o->id, params(o, "fac_keyset keys_"));
+    fprintf(f, "    const fac_kernel *k_ = fac__pick(&fac_op_%s, &keys_);\n", o->id);
+    fprintf(f, "    const fac_call_info c_ = {&fac_op_%s, keys_, k_, k_->context};\n", o->id);
+    fprintf(f, "    return ((fac_status (*)(%s))k_->typed)(%s);\n}\n", params(o, "const fac_call_info *c_"), args(o, "&c_", "res_"));
+    fprintf(f, "fac_status fac__%s(%s) {\n", o->id, params(o, NULL));
+    fputs("    fac_keyset keys_ = fac__call_keys(fac__thread(), ", f);
+    key_union(f, o);
+    fputs(");\n", f);
+    fprintf(f, "    if (FAC_LIKELY(!atomic_load_explicit(&fac__observed, memory_order_relaxed)))\n        return fac__redispatch_%s(%s);\n", o->id, args(o, "keys_", "res_"));
+    fprintf(f, "    fac__observe(&fac_op_%s, keys_, true);\n", o->id);
+    fprintf(f, "    fac_status st_ = fac__redispatch_%s(%s);\n", o->id, args(o, "keys_", "res_"));
+    fprintf(f, "    fac__observe(&fac_op_%s, keys_, false);\n    return st_;\n}\n", o->id);
+}
+
+/* ---- the scoped form with flat arguments ---- */
+
+static const char *failure_value(const op *o) {
+    if (o->s->n_rets == 0) return "fac_error()";
+    if (returns_tensors(o)) return o->s->n_rets == 1 ? "NULL" : NULL;
+    if (returns_list(o)) return "(fac_tensors){0}";
+    switch (type_of(&o->s->rets[0].type)) {
+    case T_BOOL: return "false";
+    case T_SCALAR: return "fac_scalar_i_(0)";
+    case T_DTYPE: return "FAC_DTYPE_DEFAULT";
+    default: return "0";
+    }
+}
+
+static void emit_handle_checks(FILE *f, const op *o, const char *fail) {
+    for (size_t i = 0; i < o->s->n_args; i++) {
+        const fac_schema_arg *a = &o->s->args[i];
+        if (a->type.kind != FAC_TYPE_TENSOR) continue;
+        if (a->type.list)
+            fprintf(f, "    if (FAC_UNLIKELY(fac__check_list(%s, %s, \"%s\", \"%s\"))) return %s;\n", a->name,
+                    a->type.elem_optional ? "true" : "false", display(o), a->name, fail);
+        else
+            fprintf(f, "    if (FAC_UNLIKELY(%s%s%sfac__check_handle(%s, \"%s\", \"%s\"))) return %s;\n", a->type.optional ? a->name : "",
+                    a->type.optional ? " && " : "", "", a->name, display(o), a->name, fail);
+    }
+}
+
+static void emit_result(FILE *f, const op *o, const char *fail) {
+    size_t n = o->s->n_rets;
+    const char *call = args(o, NULL, "res_");
+    const char *context = xformat("{\n        fac__error_context(\"%s\", NULL);\n        return %s;\n    }\n", display(o), fail);
+    if (n == 0) {
+        fprintf(f, "    fac_status st_ = fac__%s(%s);\n    if (st_) fac__error_context(\"%s\", NULL);\n    return st_;\n}\n", o->id, args(o, NULL, NULL), display(o));
+    } else if (returns_list(o)) {
+        fprintf(f, "    fac_tensor_list l_ = {0}, *res_ = &l_;\n    if (FAC_UNLIKELY(fac__%s(%s))) %s    return fac__adopt_list(th_, &l_);\n}\n", o->id, call, context);
+    } else if (!returns_tensors(o)) {
+        fprintf(f, "    %sr_ = %s, *res_ = &r_;\n    if (FAC_UNLIKELY(fac__%s(%s))) %s    return r_;\n}\n", result_type(o), fail, o->id, call, context);
+    } else if (n == 1) {
+        fprintf(f, "    fac_tensor *r_ = NULL, **res_ = &r_;\n    if (FAC_UNLIKELY(fac__%s(%s))) %s", o->id, call, context);
+        if (o->s->rets[0].type.write) { /* r_ is the written argument again, counted */
+            const fac_schema_arg *w = o->in_place ? &o->s->args[0] : &o->s->args[o->s->n_args - 1];
+            fprintf(f, "    fac__unref(r_);\n    return %s;\n}\n", w->name);
+        } else fputs("    return fac__adopt(th_, r_);\n}\n", f);
+    } else {
+        fprintf(f, "    fac_tensor *res_[%zu] = {NULL};\n    if (FAC_UNLIKELY(fac__%s(%s))) %s", n, o->id, call, context);
+        bool outs = o->s->rets[0].type.write;
+        fprintf(f, "    %sr_;\n", result_type(o));
+        for (size_t i = 0; i < n; i++) {
+            const char *field = result_field(o->functional && o->form == FORM_OUT ? o->functional : o, i);
+            if (outs) fprintf(f, "    fac__unref(res_[%zu]);\n    r_.%s = %s;\n", i, field, o->s->args[o->s->n_args - n + i].name);
+            else fprintf(f, "    r_.%s = fac__adopt(th_, res_[%zu]);\n", field, i);
+        }
+        fputs("    return r_;\n}\n", f);
+    }
+}
+
+static void emit_flat(FILE *f, const op *o) {
+    const char *fail = failure_value(o);
+    if (!fail) {
+        char *t = result_type(o);
+        t[strlen(t) - 1] = 0;
+        fail = xformat("(%s){0}", t);
+    }
+    char *p = params_flat(o);
+    fprintf(f, "%sfac__s_%s(%s) {\n", result_type(o), o->id, p[0] ? p : "void");
+    fputs("    fac_thread *th_ = fac__thread();\n", f);
+    fprintf(f, "    if (FAC_UNLIKELY(th_->error)) return %s;\n", o->s->n_rets ? fail : "th_->error");
+    emit_handle_checks(f, o, fail);
+    emit_result(f, o, fail);
+}
+
+/* ---- the public form: keywords into flat arguments ---- */
+
+static void kw_value(FILE *f, const op *o, const fac_schema_arg *a) {
+    etype t = type_of(&a->type);
+    char *field = kw_field_name(o, a), *d = default_c(o, a);
+    const char *ft = kw_field_type(o, a);
+    bool none = strcmp(a->default_text, "None") == 0;
+    if (is_reduction(a)) fprintf(f, "k_->%s ? (int64_t)k_->%s - 1 : 1", field, field);
+    else if (kw_negated(a)) fprintf(f, "!k_->%s", field);
+    else if (none || t == T_BOOL || t == T_TENSOR || t == T_TENSORS) fprintf(f, "k_->%s", field);
+    else if (t == T_INT && is_plain_int(o, a)) fprintf(f, strcmp(d, "0") ? "k_->%s ? k_->%s : %s" : "k_->%s", field, field, d);
+    else if (t == T_INT || t == T_SCALAR) fprintf(f, "k_->%s.set ? k_->%s.v : %s", field, field, d);
+    else if (t == T_FLOAT) fprintf(f, strcmp(ft, "double ") ? "k_->%s.set ? fac__scalar_f64(k_->%s.v) : %s" : "k_->%s", field, field, d);
+    else if (t == T_OPT_NUM || t == T_OPT_INT) fprintf(f, "k_->%s.set ? k_->%s : %s", field, field, d);
+    else if (t == T_INTS || t == T_FLOATS) fprintf(f, "k_->%s.v ? k_->%s : %s", field, field, d);
+    else if (t == T_DEVICE) fprintf(f, "k_->%s.type ? k_->%s : %s", field, field, d);
+    else fprintf(f, "k_->%s ? k_->%s : %s", field, field, d);
+}
+
+static void emit_kw_open(FILE *f, const op *o) {
+    const fac_schema *s = o->functional ? o->functional->s : o->s;
+    char *t = result_type(o);
+    const char *fail = failure_value(o);
+    t[strlen(t) - 1] = 0;
+    if (!fail) fail = xformat("(%s){0}", t);
+    fprintf(f, "    static const fac_%s_kw none_;\n    fac_%s_kw local_;\n", o->kw, o->kw);
+    fprintf(f, "    const fac_%s_kw *k_ = fac__kw(\"%s\", kw, &none_, &local_, sizeof local_);\n    if (FAC_UNLIKELY(!k_)) return %s;\n", o->kw, display(o), fail);
+    for (size_t i = o->n_pos; i < s->n_args; i++) {
+        const char *ft = kw_field_type(o, &s->args[i]);
+        bool num = strcmp(ft, "fac_opt_num ") == 0;
+        if (!num && strcmp(ft, "fac_opt_int ")) continue;
+        char *field = kw_field_name(o, &s->args[i]);
+        fprintf(f, "    if (FAC_UNLIKELY(fac__bad_tag(k_->%s.set))) {\n        fac__kw_bad_tag(\"%s\", \"%s\", \"%s\");\n        return %s;\n    }\n", field,
+                display(o), field, num ? "FAC_NUM" : "FAC_INT", fail);
+    }
+}
+
+static void emit_public(FILE *f, const op *o) {
+    if (o->e->internal) return;
+    const fac_schema *s = o->functional ? o->functional->s : o->s;
+    fprintf(f, "%s(fac_%s)(", result_type(o), o->cname);
+    const char *sep = "";
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_pos; i++, sep = ", ") fprintf(f, "%s%s%s", sep, c_type(&o->s->args[i].type), o->s->args[i].name);
+    if (o->kw) fprintf(f, "%sconst fac_%s_kw *kw", sep, o->kw);
+    else if (!sep[0]) fputs("void", f);
+    fputs(") {\n", f);
+    if (o->kw) emit_kw_open(f, o);
+    bool factory = o->e->factory && o->form == FORM_FUNCTION;
+    fprintf(f, factory ? "    fac_tensor *r_ = fac__s_%s(" : "    return fac__s_%s(", o->id);
+    sep = "";
+    for (size_t i = 0; i < s->n_args; i++, sep = ", ") {
+        fputs(sep, f);
+        if (i < o->n_pos) fputs(s->args[i].name, f);
+        else kw_value(f, o, &s->args[i]);
+    }
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    fputs(");\n", f);
+    if (factory) fputs("    return r_ && k_->requires_grad ? fac_set_requires_grad(r_, true) : r_;\n", f);
+    fputs("}\n", f);
+}
+
+void emit_calls(FILE *f, const model *m, const op *o) {
+    (void)m;
+    fprintf(f, "\n/* ---- %s ---- */\n\nfac_operator fac_op_%s;\n", o->s->full, o->id);
+    emit_dispatch(f, o);
+    emit_flat(f, o);
+    emit_public(f, o);
+}

@@ -1,0 +1,194 @@
+/* Registered kernels that follow from an entry: structured wrappers, forms that reuse the functional one, version bumps
+   and view records, and the rows that register them all. */
+#include "opgen.h"
+#include <stdlib.h>
+
+/* Fills given_[] with the tensors that an in-place or out form writes. */
+static void emit_given(FILE *f, const op *o) {
+    if (o->form == FORM_FUNCTION) return;
+    fprintf(f, "    fac_tensor *const given_[] = {");
+    if (o->form == FORM_INPLACE) fprintf(f, "%s", o->s->args[0].name);
+    for (size_t i = 0; i < o->n_out_args; i++) fprintf(f, "%s%s", i ? ", " : "", o->s->args[o->s->n_args - o->n_out_args + i].name);
+    fputs("};\n", f);
+}
+
+static char *inner_args(const op *o) {
+    const fac_schema *s = o->functional ? o->functional->s : o->s;
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    fputs("&s_", f);
+    for (size_t i = 0; i < s->n_args; i++) fprintf(f, ", %s", s->args[i].name);
+    fclose(f);
+    return text;
+}
+
+static void emit_device_check(FILE *f, const op *o) {
+    if (o->e->device_check && strcmp(o->e->device_check, "NoCheck") == 0) return;
+    size_t n = 0;
+    for (size_t i = 0; i < o->s->n_args; i++) n += is_tensor(&o->s->args[i].type);
+    if (n < 2) return;
+    fputs("    static const char *const names_[] = {", f);
+    for (size_t i = 0; i < o->s->n_args; i++)
+        if (is_tensor(&o->s->args[i].type)) fprintf(f, "\"%s\", ", o->s->args[i].name);
+    fputs("};\n    fac_tensor *const tensors_[] = {", f);
+    for (size_t i = 0; i < o->s->n_args; i++)
+        if (is_tensor(&o->s->args[i].type)) fprintf(f, "%s, ", o->s->args[i].name);
+    fprintf(f, "};\n    FAC_TRY(fac__check_same_device(names_, tensors_, %zu));\n", n);
+}
+
+static void emit_structured(FILE *f, const op *o, const char *key, const char *kernel) {
+    static const char *const forms[] = {"FAC_FUNCTIONAL", "FAC_INPLACE", "FAC_OUT"};
+    const op *fn = o->functional ? o->functional : o;
+    fprintf(f, "static fac_status %s_%s(%s) {\n", o->id, key, params(o, "const fac_call_info *c_"));
+    emit_device_check(f, o);
+    emit_given(f, o);
+    fprintf(f, "    fac_structured s_;\n    fac__structured_begin(&s_, c_, %s, %zu, %s);\n", forms[o->form], fn->s->n_rets,
+            o->form == FORM_FUNCTION ? "NULL" : "given_");
+    if (!kernel) fputs("    s_.meta_only = true;\n", f);
+    fprintf(f, "    fac_status st_ = %s_meta(%s);\n", o->e->meta, inner_args(o));
+    if (kernel) fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = %s(%s);\n", kernel, inner_args(o));
+    fputs("    return fac__structured_end(&s_, st_, res_);\n}\n", f);
+}
+
+/* An in-place or out form in terms of the functional operator. */
+static void emit_borrowed(FILE *f, const op *o) {
+    const op *fn = o->functional;
+    size_t n = fn->s->n_rets;
+    fprintf(f, "static fac_status %s_borrowed(%s) {\n    (void)c_;\n", o->id, params(o, "const fac_call_info *c_"));
+    emit_given(f, o);
+    fprintf(f, "    fac_tensor *made_[%zu] = {NULL};\n", n);
+    op view = *fn;
+    fprintf(f, "    fac_status st_ = fac__%s(%s);\n", fn->id, args(&view, NULL, "made_"));
+    fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) {\n", n);
+    if (o->form == FORM_INPLACE) fprintf(f, "        if (!st_) st_ = fac__copy_over(given_[i_], made_[i_], \"%s\");\n", o->s->name);
+    else fputs("        if (!st_) st_ = fac__copy_to_out(given_[i_], made_[i_]);\n", f);
+    fputs("        fac__unref(made_[i_]);\n    }\n    if (st_) return st_;\n", f);
+    fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) res_[i_] = fac__ref(given_[i_]);\n    return FAC_OK;\n}\n", n);
+}
+
+/* In-place-only operators written for the CPU have nothing to do on the meta device. */
+static bool wants_noop_meta(const op *o) {
+    if (!o->e->raw.n || !o->in_place || o->form != FORM_FUNCTION || o->e->explicit_fn) return false;
+    for (size_t i = 0; i < o->e->raw.n; i++)
+        if (strcmp(o->e->raw.v[i].key, "Meta") == 0) return false;
+    return true;
+}
+
+static void box_value(FILE *f, const fac_schema_arg *a) {
+    const char *n = a->name;
+    switch (type_of(&a->type)) {
+    case T_TENSOR: fprintf(f, "fac_value_tensor(%s)", n); break;
+    case T_TENSORS: fprintf(f, "fac_value_tensors(%s.v, %s.n)", n, n); break;
+    case T_INT: fprintf(f, "fac_value_int(%s)", n); break;
+    case T_OPT_INT: fprintf(f, "fac__box_opt_int(%s)", n); break;
+    case T_FLOAT: fprintf(f, "fac_value_float(%s)", n); break;
+    case T_BOOL: fprintf(f, "fac_value_bool(%s)", n); break;
+    case T_SCALAR: fprintf(f, "fac_value_scalar(%s)", n); break;
+    case T_OPT_NUM: fprintf(f, "fac__box_opt_num(%s)", n); break;
+    case T_INTS: fprintf(f, "fac__box_ints(%s)", n); break;
+    case T_FLOATS: fprintf(f, "fac__box_floats(%s)", n); break;
+    case T_STRING: fprintf(f, "%s ? fac_value_string(%s) : fac_value_none()", n, n); break;
+    case T_DTYPE: fprintf(f, "fac__box_dtype(%s)", n); break;
+    case T_DEVICE: fprintf(f, "fac__box_device(%s)", n); break;
+    case T_LAYOUT: fprintf(f, "fac__box_layout(%s)", n); break;
+    case T_FORMAT: fprintf(f, "fac__box_format(%s)", n); break;
+    case T_GENERATOR: fprintf(f, "fac_value_generator(%s)", n); break;
+    default: fprintf(f, "fac_value_none()"); break;
+    }
+}
+
+static void emit_view_record(FILE *f, const op *o) {
+    size_t n = o->s->n_args - 1;
+    bool multi = strcmp(o->e->view, "multi") == 0;
+    const char *how = multi ? "FAC_VIEW_MULTI_OUTPUT" : "FAC_VIEW_DEFAULT";
+    if (n) {
+        fputs("    fac_value args_[] = {", f);
+        for (size_t i = 1; i <= n; i++) {
+            fputs(i > 1 ? ", " : "", f);
+            box_value(f, &o->s->args[i]);
+        }
+        fputs("};\n", f);
+    }
+    const char *boxed = n ? "args_" : "NULL";
+    if (returns_list(o)) {
+        fprintf(f, "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++)\n        st_ = fac__view_record(th_, %s, res_->v[i_], %s, &fac_op_%s, %s, %zu);\n",
+                o->s->args[0].name, how, o->id, boxed, n);
+    } else fprintf(f, "    st_ = fac__view_record(th_, %s, res_[0], %s, &fac_op_%s, %s, %zu);\n", o->s->args[0].name, how, o->id, boxed, n);
+    if (n) fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) fac_value_release(&args_[i_]);\n", n);
+    if (returns_list(o)) fputs("    if (st_) fac__tensor_list_free(res_);\n", f);
+    else fputs("    if (st_) {\n        fac__unref(res_[0]);\n        res_[0] = NULL;\n    }\n", f);
+}
+
+static bool writes(const op *o) {
+    for (size_t i = 0; i < o->s->n_args; i++)
+        if (o->s->args[i].type.write) return true;
+    return false;
+}
+
+/* The ADInplaceOrView kernel: tracks views, bumps versions. */
+static void emit_adiv(FILE *f, const op *o) {
+    fprintf(f, "static fac_status %s_adiv(%s) {\n    fac_thread *th_ = fac__thread();\n", o->id, params(o, "const fac_call_info *c_"));
+    fputs("    fac_keyset was_ = th_->exclude;\n    th_->exclude = was_ | FAC_KS_AUTOGRAD | FAC_KS_ADIV;\n", f);
+    fprintf(f, "    fac_status st_ = fac__redispatch_%s(%s);\n    th_->exclude = was_;\n    if (FAC_UNLIKELY(st_)) return st_;\n", o->id,
+            args(o, "c_->keys & fac__below(FAC_KEY_AD_INPLACE_OR_VIEW)", "res_"));
+    if (o->e->view && o->form == FORM_FUNCTION) emit_view_record(f, o);
+    for (size_t i = 0; i < o->s->n_args; i++) {
+        const fac_schema_arg *a = &o->s->args[i];
+        if (!a->type.write) continue;
+        if (a->type.list) fprintf(f, "    for (size_t i_ = 0; i_ < %s.n && !st_; i_++) st_ = fac__bump_version(%s.v[i_]);\n", a->name, a->name);
+        else fprintf(f, "    if (!st_%s%s) st_ = fac__bump_version(%s);\n", a->type.optional ? " && " : "", a->type.optional ? a->name : "", a->name);
+    }
+    fputs("    return st_;\n}\n", f);
+}
+
+static bool has_adiv(const op *o) {
+    if (o->e->composite && o->form == FORM_FUNCTION) return false;
+    return (o->e->view && o->form == FORM_FUNCTION) || (writes(o) && !o->e->composite);
+}
+
+void emit_kernels(FILE *f, const model *m, const op *o) {
+    (void)m;
+    const entry *e = o->e;
+    if (e->meta) {
+        for (size_t i = 0; i < e->kernels.n; i++) emit_structured(f, o, e->kernels.v[i].key, e->kernels.v[i].value);
+        emit_structured(f, o, "Meta", NULL);
+    } else if (o->form != FORM_FUNCTION) emit_borrowed(f, o);
+    if (wants_noop_meta(o)) {
+        fprintf(f, "static fac_status %s_Meta(%s) {\n    (void)c_;\n", o->id, params(o, "const fac_call_info *c_"));
+        for (size_t i = 1; i < o->s->n_args; i++) fprintf(f, "    (void)%s;\n", o->s->args[i].name);
+        fprintf(f, "    res_[0] = fac__ref(%s);\n    return FAC_OK;\n}\n", o->s->args[0].name);
+    }
+    if (has_adiv(o)) emit_adiv(f, o);
+}
+
+/* ---- rows ---- */
+
+static void row(FILE *f, const char *key, const char *fn) { fprintf(f, "    {\"%s\", (fac_fn)%s},\n", key, fn); }
+
+static bool falls_through_autograd(const op *o) {
+    return o->e->nondifferentiable && !writes(o);
+}
+
+void emit_rows(FILE *f, const op *o) {
+    const entry *e = o->e;
+    fprintf(f, "static const char *const tags_%s[] = {", o->id);
+    for (char **t = e->tags; t && *t; t++) fprintf(f, "\"%s\", ", *t);
+    fputs("NULL};\n", f);
+    fprintf(f, "extern const char *const *const fac__tags_%s;\nconst char *const *const fac__tags_%s = tags_%s;\n", o->id, o->id, o->id);
+    fprintf(f, "extern const fac_builtin_kernel fac__kernels_%s[];\nconst fac_builtin_kernel fac__kernels_%s[] = {\n", o->id, o->id);
+    if (e->meta) {
+        for (size_t i = 0; i < e->kernels.n; i++) row(f, e->kernels.v[i].key, xformat("%s_%s", o->id, e->kernels.v[i].key));
+        row(f, "Meta", xformat("%s_Meta", o->id));
+    } else if (o->form != FORM_FUNCTION) {
+        row(f, e->composite ? "CatchAll" : "CompositeExplicit", xformat("%s_borrowed", o->id));
+    } else {
+        if (e->composite) row(f, "CatchAll", e->composite);
+        if (e->explicit_fn) row(f, "CompositeExplicit", e->explicit_fn);
+        for (size_t i = 0; i < e->raw.n; i++) row(f, e->raw.v[i].key, e->raw.v[i].value);
+        if (wants_noop_meta(o)) row(f, "Meta", xformat("%s_Meta", o->id));
+    }
+    if (has_adiv(o)) row(f, "ADInplaceOrView", xformat("%s_adiv", o->id));
+    if (!e->composite) row(f, "Autograd", falls_through_autograd(o) ? "NULL" : xformat("%s_autograd", o->id));
+    fputs("    {NULL, NULL},\n};\n", f);
+}

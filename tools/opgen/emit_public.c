@@ -1,0 +1,233 @@
+/* The public side: prototypes and keyword structs (ops_decl.h), macros (ops_macros.h), C++ overloads (ops.hpp). */
+#include "opgen.h"
+#include <stdlib.h>
+
+static const fac_schema *fn_schema(const op *o) { return o->functional ? o->functional->s : o->s; }
+
+/* First public operator, in file order, that shares o's keyword struct or macro. */
+bool kw_struct_first(const model *m, const op *o) {
+    for (const op *p = m->ops; p < o; p++)
+        if (!p->e->internal && p->kw && strcmp(p->kw, o->kw) == 0) return false;
+    return true;
+}
+
+bool macro_first(const model *m, const op *o) {
+    for (const op *p = m->ops; p < o; p++)
+        if (!p->e->internal && p->macro && strcmp(p->macro, o->macro) == 0) return false;
+    return true;
+}
+
+void emit_kw_struct(FILE *f, const model *m, const op *o) {
+    (void)m;
+    const fac_schema *s = fn_schema(o);
+    fprintf(f, "/* Keywords of fac_%s; zero is the default. */\n", o->kw);
+    fprintf(f, "typedef struct fac_%s_kw {\n    FAC_KW_HEAD(struct fac_%s_kw);\n", o->kw, o->kw);
+    for (size_t i = o->n_pos; i < s->n_args; i++) {
+        const fac_schema_arg *a = &s->args[i];
+        fprintf(f, "    %s%s FAC_DEF;", kw_field_type(o, a), kw_field_name(o, a));
+        if (strcmp(a->default_text, "None")) fprintf(f, " /* default %s%s */", kw_negated(a) ? "false: " : "", kw_negated(a) ? a->name : a->default_text);
+        fputc('\n', f);
+    }
+    if (o->e->factory) fputs("    bool requires_grad FAC_DEF;\n", f);
+    fprintf(f, "} fac_%s_kw;\n", o->kw);
+}
+
+static void emit_wrapped(FILE *f, const char *label, const char *text) {
+    if (text) fprintf(f, "\n   %-7s %s", label, text);
+}
+
+static void emit_doc(FILE *f, const op *o) {
+    const entry *e = o->e;
+    fprintf(f, "/* %s\n   schema: %s", e->doc, o->s->text);
+    emit_wrapped(f, "shape:", e->shape);
+    emit_wrapped(f, "dtype:", e->dtype);
+    fputs(o->in_place ? "\n   own:    returns self" : o->form == FORM_OUT ? "\n   own:    returns out" : returns_tensors(o) || returns_list(o) ? "\n   own:    the result belongs to the innermost scope" : "", f);
+    emit_wrapped(f, "errors:", e->errors);
+    if (o->form == FORM_OUT) fputs("\n   grad:   none: out forms take no part in autograd", f);
+    else if (e->nondifferentiable) fprintf(f, "\n   grad:   none: %s", e->nondifferentiable);
+    else if (e->grad.n) {
+        fputs("\n   grad:  ", f);
+        for (size_t i = 0; i < e->grad.n; i++)
+            if (strcmp(e->grad.v[i].value, "None")) fprintf(f, "%s %s", i ? "," : "", e->grad.v[i].key);
+    }
+    emit_wrapped(f, "source:", e->source);
+    fputs(" */\n", f);
+}
+
+/* Calls back for each positional parameter, out arguments first. */
+static void positional(FILE *f, const op *o, bool types, bool parens) {
+    const char *sep = "";
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") {
+        const char *n = o->s->args[o->s->n_args - o->n_out_args + i].name;
+        fprintf(f, parens ? "%s(%s)" : types ? "%sfac_tensor *%s" : "%s%s", sep, n);
+    }
+    for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
+        const fac_schema_arg *a = &o->s->args[i];
+        fprintf(f, "%s", sep);
+        if (types) fprintf(f, "%s%s", c_type(&a->type), a->name);
+        else if (parens && type_of(&a->type) == T_SCALAR) fprintf(f, "FAC_SCALAR(%s)", a->name);
+        else fprintf(f, parens ? "(%s)" : "%s", a->name);
+    }
+}
+
+static void emit_prototype(FILE *f, const op *o, const char *end) {
+    bool must = !o->in_place && o->form != FORM_OUT && (returns_tensors(o) || returns_list(o) || !o->s->n_rets);
+    fprintf(f, "FAC_API %s%sfac_%s(", must ? "FAC_MUST " : "", result_type(o), o->cname);
+    positional(f, o, true, false);
+    if (o->kw) fprintf(f, "%sconst fac_%s_kw *kw", o->n_pos + o->n_out_args ? ", " : "", o->kw);
+    else if (!o->n_pos && !o->n_out_args) fputs("void", f);
+    fprintf(f, ")%s", end);
+}
+
+void emit_decl(FILE *f, const model *m, const op *o) {
+    if (o->e->internal) return;
+    if (o->kw && kw_struct_first(m, o)) emit_kw_struct(f, m, o);
+    if (o->form != FORM_OUT && o->s->n_rets > 1) {
+        fprintf(f, "/* Results of fac_%s; all NULL on failure. */\ntypedef struct fac_%s_result {\n    fac_tensor ", o->cname, o->cname);
+        for (size_t i = 0; i < o->s->n_rets; i++) fprintf(f, "%s*%s", i ? ", " : "", result_field(o, i));
+        fprintf(f, ";\n} fac_%s_result;\n", o->cname);
+    }
+    emit_doc(f, o);
+    emit_prototype(f, o, ";\n\n");
+}
+
+/* ---- macros ---- */
+
+static void usage(FILE *f, const op *o, const char *name) {
+    const fac_schema *s = fn_schema(o);
+    fprintf(f, "/* fac_%s(", name);
+    const char *sep = "";
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%sTensor %s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < s->n_args; i++, sep = ", ") {
+        char buf[64];
+        if (i < o->n_pos) fprintf(f, "%s%s %s", sep, fac__type_text(&s->args[i].type, buf, sizeof buf), s->args[i].name);
+        else fprintf(f, "%s.%s", sep, kw_field_name(o, &s->args[i]));
+    }
+    fprintf(f, "%s) */", o->e->factory && o->form == FORM_FUNCTION ? ", .requires_grad" : "");
+}
+
+static void define_head(FILE *f, const op *o, const char *name) {
+    bool any = o->n_pos + o->n_out_args > 0;
+    if (o->kw) {
+        fprintf(f, "#define fac_%s(...) FAC_KW_%s(__VA_ARGS__%s) ", name, name, any ? ", " : "");
+        usage(f, o, name);
+        fprintf(f, "\n#define FAC_KW_%s(", name);
+        positional(f, o, false, false);
+        fprintf(f, "%s...) ", any ? ", " : "");
+    } else {
+        fprintf(f, "#define fac_%s(", name);
+        positional(f, o, false, false);
+        fputs(") ", f);
+    }
+}
+
+static void kw_literal(FILE *f, const op *o) {
+    if (o->kw) fprintf(f, "%s&(fac_%s_kw){FAC_KW_INIT_(fac_%s_kw), __VA_ARGS__}", o->n_pos + o->n_out_args ? ", " : "", o->kw, o->kw);
+}
+
+static bool has_scalar(const op *o) {
+    for (size_t i = 0; i < o->n_pos; i++)
+        if (type_of(&o->s->args[i].type) == T_SCALAR) return true;
+    return false;
+}
+
+/* The other member of o's macro, and the argument in which they differ. */
+static const op *partner(const model *m, const op *o, size_t *at) {
+    for (size_t i = 0; i < m->n_ops; i++) {
+        const op *p = &m->ops[i];
+        if (p == o || !p->macro || strcmp(p->macro, o->macro) || p->form != o->form) continue;
+        size_t differ = 0;
+        for (size_t j = 0; j < o->n_pos && j < p->n_pos; j++)
+            if (type_of(&o->s->args[j].type) != type_of(&p->s->args[j].type)) *at = j, differ++;
+        if (differ != 1 || o->n_pos != p->n_pos)
+            die(o->e->file, o->e->line, "macro %s: %s and %s should differ in one argument, a Tensor here and a Scalar there", o->macro, o->s->full, p->s->full);
+        return p;
+    }
+    die(o->e->file, o->e->line, "macro %s has a single member", o->macro);
+    return NULL;
+}
+
+static void generic_call(FILE *f, const op *t, const op *s, size_t at, const char *operand) {
+    fprintf(f, "_Generic(%s, fac_tensor *: fac_%s, default: fac_%s)(", operand, t->cname, s->cname);
+    const char *sep = "";
+    for (size_t i = 0; i < t->n_out_args; i++, sep = ", ") fprintf(f, "%s(%s)", sep, t->s->args[t->s->n_args - t->n_out_args + i].name);
+    for (size_t i = 0; i < t->n_pos; i++, sep = ", ") {
+        const fac_schema_arg *a = &t->s->args[i];
+        if (i == at) fprintf(f, "%s_Generic(%s, fac_tensor *: fac_tensor_t_, FAC_NUMS_(fac_scalar_))(%s)", sep, operand, operand);
+        else fprintf(f, type_of(&a->type) == T_SCALAR ? "%sFAC_SCALAR(%s)" : "%s(%s)", sep, a->name);
+    }
+    kw_literal(f, t);
+    fputc(')', f);
+}
+
+static void emit_generic(FILE *f, const model *m, const op *o) {
+    size_t at = 0;
+    const op *p = partner(m, o, &at);
+    bool tensor = is_tensor(&o->s->args[at].type);
+    const op *t = tensor ? o : p, *s = tensor ? p : o;
+    fputs("#if defined(__GNUC__)\n", f);
+    define_head(f, t, t->macro);
+    fprintf(f, "__extension__({ __auto_type fac_o_ = (%s); ", t->s->args[at].name);
+    generic_call(f, t, s, at, "fac_o_");
+    fputs("; })\n#else\n", f);
+    define_head(f, t, t->macro);
+    generic_call(f, t, s, at, xformat("(%s)", t->s->args[at].name));
+    fputs("\n#endif\n", f);
+}
+
+void emit_macros(FILE *f, const model *m, const op *o) {
+    if (o->e->internal) return;
+    if (o->macro && macro_first(m, o)) emit_generic(f, m, o);
+    if (o->macro || (!o->kw && !has_scalar(o))) return;
+    define_head(f, o, o->cname);
+    fprintf(f, "fac_%s(", o->cname);
+    positional(f, o, false, true);
+    kw_literal(f, o);
+    fputs(")\n", f);
+}
+
+/* ---- C++ ---- */
+
+static void hpp_params(FILE *f, const op *o, bool number) {
+    const char *sep = "";
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
+        const fac_schema_arg *a = &o->s->args[i];
+        bool n = number && type_of(&a->type) == T_SCALAR;
+        fprintf(f, "%s%s%s", sep, n ? "FacNum " : c_type(&a->type), a->name);
+    }
+    if (o->kw) fprintf(f, "%sconst fac_%s_kw &kw = {}", sep, o->kw);
+}
+
+static void hpp_call(FILE *f, const op *o, bool number) {
+    const char *sep = "";
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
+        const fac_schema_arg *a = &o->s->args[i];
+        bool n = number && type_of(&a->type) == T_SCALAR;
+        fprintf(f, n ? "%sfac_num(%s)" : "%s%s", sep, a->name);
+    }
+    if (o->kw) fprintf(f, "%s&kw", sep);
+}
+
+void emit_hpp(FILE *f, const model *m, const op *o) {
+    (void)m;
+    if (o->e->internal) return;
+    const char *name = o->macro ? o->macro : o->cname;
+    if (o->macro || o->kw) {
+        fprintf(f, "inline %sfac_%s(", result_type(o), name);
+        hpp_params(f, o, false);
+        fprintf(f, ") { return fac_%s(", o->cname);
+        hpp_call(f, o, false);
+        fputs("); }\n", f);
+    }
+    if (!has_scalar(o)) return;
+    size_t n = 0;
+    for (size_t i = 0; i < o->n_pos; i++) n += type_of(&o->s->args[i].type) == T_SCALAR;
+    if (n != 1) return; /* several numbers: the caller writes fac_num() */
+    fprintf(f, "template <class FacNum, class = fac_if_number<FacNum>> inline %sfac_%s(", result_type(o), name);
+    hpp_params(f, o, true);
+    fprintf(f, ") { return fac_%s(", o->cname);
+    hpp_call(f, o, true);
+    fputs("); }\n", f);
+}

@@ -1,0 +1,154 @@
+/* opgen: reads the operator files and writes everything that follows from them. See docs/operators.md.
+   A build-time tool: it stops at the first error with file, line and reason. */
+#ifndef FAC_OPGEN_H
+#define FAC_OPGEN_H
+
+#include "dispatch/schema.h"
+#include <stdio.h>
+
+/* ---- the YAML entry ---- */
+
+typedef struct pair {
+    char *key, *value;
+    int line; /* of the value, in the YAML file */
+} pair;
+
+typedef struct pairs {
+    pair *v;
+    size_t n;
+} pairs;
+
+/* One `- op:` entry as written. Strings are NULL where the key is absent. */
+typedef struct entry {
+    const char *file, *family; /* "path/linalg.yaml", "linalg" */
+    int line;
+    char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
+    char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
+    pairs kernels, raw, grad, negate;
+    char **variants, **tags, **plain; /* NULL-terminated; variants NULL means [function] */
+    int positional;                   /* -1: not given */
+    bool internal, factory;
+} entry;
+
+/* ---- an operator: one form of an entry ---- */
+
+typedef enum { FORM_FUNCTION, FORM_INPLACE, FORM_OUT } op_form;
+
+typedef struct op {
+    const entry *e;
+    fac_schema *s;
+    op_form form;
+    struct op *functional; /* of the in-place and out forms; NULL for entries of their own */
+    char *id;              /* "add_Tensor": C identifier, unique */
+    char *cname;           /* public name without fac_: "add_tensor_out" */
+    char *macro;           /* macro name without fac_, or NULL */
+    char *kw;              /* keyword struct without fac_ and _kw, or NULL if there are no keywords */
+    size_t n_pos;          /* leading arguments that are positional in C (out arguments not counted) */
+    size_t n_out_args;     /* trailing out arguments of an out form */
+    int sig;               /* index into the signatures */
+    bool in_place;         /* writes its first argument and returns it */
+    struct grad_plan *grad; /* NULL if not differentiable here */
+} op;
+
+typedef struct model {
+    entry *entries;
+    size_t n_entries;
+    op *ops; /* all forms, in file order */
+    size_t n_ops;
+    char **signatures;
+    size_t n_signatures;
+} model;
+
+/* ---- gradient plans (expr.c) ---- */
+
+typedef enum {
+    T_TENSOR, T_TENSORS, T_INT, T_OPT_INT, T_FLOAT, T_BOOL, T_SCALAR, T_OPT_NUM, T_INTS, T_FLOATS, T_STRING, T_DTYPE,
+    T_DEVICE, T_LAYOUT, T_FORMAT, T_GENERATOR, T_OBJECT, T_SIZES_LIST, T_NONE
+} etype;
+
+typedef enum { SAVE_VALUE, SAVE_SIZES, SAVE_NUMEL, SAVE_NDIM, SAVE_DTYPE, SAVE_KINDS } save_kind;
+
+/* What the node keeps of one forward argument (or result). */
+typedef struct saved_use {
+    bool used[SAVE_KINDS];
+} saved_use;
+
+typedef struct formula {
+    size_t *args; /* indices of the forward's arguments */
+    size_t n_args;
+    char *text; /* as written */
+    char *c;    /* C expression; NULL for "None" */
+    bool fills; /* C function or operator with several results: call fills grads[] */
+    const op *multi; /* the operator whose results are the gradients, if it is one */
+    int line;
+} formula;
+
+typedef struct grad_plan {
+    formula *v;
+    size_t n;
+    saved_use *args;    /* one per forward argument */
+    saved_use *results; /* one per result */
+    bool uses_grad_list;
+    unsigned grads_used; /* bit i: grad[i] is read */
+} grad_plan;
+
+/* A C formula function met in an expression, with its inferred prototype. */
+typedef struct formula_fn {
+    char *name, *prototype;
+} formula_fn;
+extern formula_fn *formula_fns;
+extern size_t n_formula_fns;
+
+/* ---- stages ---- */
+
+void die(const char *file, int line, const char *format, ...) FAC_PRINTF(3, 4);
+void *xalloc(size_t n);
+char *xformat(const char *format, ...) FAC_PRINTF(1, 2);
+#define PUSH(arr, n, x) ((arr) = xgrow((arr), (n), sizeof *(arr)), (arr)[(n)++] = (x))
+void *xgrow(void *p, size_t n, size_t elem);
+
+void load_yaml(const char *path, model *m);
+void build_model(model *m);
+void plan_gradients(model *m);
+const op *find_op(const model *m, const char *base, const char *overload);
+
+/* ---- C spelling (cnames.c) ---- */
+
+etype type_of(const fac_schema_type *t);
+const char *c_type(const fac_schema_type *t);       /* as a kernel argument, "fac_tensor *" */
+const char *c_type_of_etype(etype t);
+char *default_c(const op *o, const fac_schema_arg *a); /* C expression of the default, in the kernel's type */
+bool is_tensor(const fac_schema_type *t);
+bool is_tensor_list(const fac_schema_type *t);
+bool returns_tensors(const op *o); /* every result is a Tensor */
+bool returns_list(const op *o);    /* one Tensor[] */
+char *params(const op *o, const char *lead); /* "lead, fac_tensor *self, ..., fac_tensor **out" */
+char *args(const op *o, const char *lead, const char *out); /* "lead, self, other, out" */
+char *params_flat(const op *o);     /* without results */
+char *out_param(const op *o);       /* "fac_tensor **out", or NULL for no result */
+char *result_type(const op *o);     /* public: "fac_tensor *", "fac_max_dim_result", "bool" */
+char *result_field(const op *o, size_t i);
+const char *kw_field_type(const op *o, const fac_schema_arg *a);
+char *kw_field_name(const op *o, const fac_schema_arg *a);
+bool kw_negated(const fac_schema_arg *a);
+bool is_plain_int(const op *o, const fac_schema_arg *a);
+bool is_reduction(const fac_schema_arg *a);
+size_t n_kw(const op *o);
+
+/* ---- output (emit_*.c); each writes what one operator yields, or a whole file ---- */
+
+void emit_decl(FILE *f, const model *m, const op *o);
+void emit_macros(FILE *f, const model *m, const op *o);
+void emit_hpp(FILE *f, const model *m, const op *o);
+void emit_internal_decl(FILE *f, const op *o);
+void emit_calls(FILE *f, const model *m, const op *o);
+void emit_kernels(FILE *f, const model *m, const op *o);
+void emit_autograd(FILE *f, const model *m, const op *o);
+void emit_rows(FILE *f, const op *o);
+void emit_adapter(FILE *f, const char *signature, const op *example);
+void emit_man(FILE *f, const model *m, const op *o);
+void emit_kw_struct(FILE *f, const model *m, const op *o);
+bool kw_struct_first(const model *m, const op *o);
+bool macro_first(const model *m, const op *o);
+
+#endif
