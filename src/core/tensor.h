@@ -93,7 +93,8 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
                      fac_tensor **out);
 /* Owned alias with the same geometry (detach, alias). share_version false gives a fresh counter. */
 fac_status fac__alias(fac_tensor *t, bool share_version, fac_tensor **out);
-/* Owned 0-dim tensor holding a number in `dtype` on the CPU. */
+/* Owned 0-dim tensor holding a number in `dtype` on the CPU. FAC_DTYPE_DEFAULT: in the number's own dtype, and marked as
+   wrapped, so that it ranks lowest in promotion. */
 fac_status fac__scalar_tensor(fac_scalar v, fac_dtype dtype, fac_tensor **out);
 /* Sets geometry in place (resize_, set_data): no data moved, flags recomputed. */
 fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset);
@@ -106,9 +107,12 @@ fac_status fac__default_keys(fac_device d, fac_keyset *out);
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
+extern const uint8_t fac__item_sizes[FAC_DTYPE_COUNT];
+/* Bytes per element of a valid dtype. */
+static inline int64_t fac__item_size(const fac_tensor *t) { return fac__item_sizes[t->dtype]; }
 /* Address of the first element; NULL for empty, meta and opaque tensors. Only for kernels, below all capture. */
 static inline void *fac__data(const fac_tensor *t) {
-    return t->storage && t->storage->data ? t->storage->data + t->offset * (int64_t)fac_dtype_size((fac_dtype)t->dtype) : NULL;
+    return t->storage && t->storage->data && t->numel ? t->storage->data + t->offset * fac__item_size(t) : NULL;
 }
 static inline bool fac__is_contiguous(const fac_tensor *t) { return (t->flags & FAC_TF_CONTIGUOUS) != 0; }
 static inline bool fac__is_cpu(const fac_tensor *t) { return t->device.type == FAC_CPU; }
@@ -148,6 +152,11 @@ fac_overlap fac__overlap(const fac_tensor *a, const fac_tensor *b);
 
 /* ---- numbers --------------------------------------------------------------------------------------------------------- */
 
+/* A double as an integer: truncated, saturated; NaN gives 0. Narrower integers are its low bits, as in PyTorch. */
+static inline int64_t fac__f64_to_i64(double x) {
+    if (!(x >= -0x1p63)) return x < 0 ? INT64_MIN : 0;
+    return x < 0x1p63 ? (int64_t)x : INT64_MAX;
+}
 double fac__scalar_f64(fac_scalar s);  /* real part; bools and ints convert */
 int64_t fac__scalar_i64(fac_scalar s); /* floats saturate, NaN gives 0 */
 void fac__scalar_c128(fac_scalar s, double out[2]);
@@ -184,5 +193,8 @@ fac_dtype fac__promote_result(const fac_promotion *p);
 /* ---- autograd's hooks into the core (filled in by src/autograd at start) --------------------------------------------- */
 
 extern void (*fac__autograd_meta_free)(struct fac_autograd *ag);
+/* What a tensor's text ends with, such as "requires_grad=True" or "grad_fn=<AddBackward0>"; "" for neither. NULL until
+   set. Returns buf. */
+extern const char *(*fac__autograd_print_suffix)(fac_tensor *t, char *buf, size_t size);
 
 #endif

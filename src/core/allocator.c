@@ -1,0 +1,48 @@
+/* The registry of allocators by device type, and the CPU's plain one. */
+#include "core/allocator.h"
+#include <stdlib.h>
+
+static void *immediate_alloc(const fac_allocator *self, int64_t bytes) {
+    (void)self;
+    return bytes < 0 ? NULL : fac__alloc_aligned((size_t)bytes, FAC_DATA_ALIGN);
+}
+
+static void immediate_free(const fac_allocator *self, void *p, int64_t bytes) {
+    (void)self, (void)bytes;
+    fac__free(p);
+}
+
+static const fac_allocator immediate = {"immediate", immediate_alloc, immediate_free, NULL};
+
+const fac_allocator *fac_allocator_immediate(void) { return &immediate; }
+
+static _Atomic(const fac_allocator *) registry[FAC_DEVICE_TYPE_COUNT];
+
+/* The CPU's choice when none was set: pooled, unless FACULA_ALLOCATOR=immediate. */
+static const fac_allocator *cpu_default(void) {
+    const char *wanted = getenv("FACULA_ALLOCATOR");
+    const fac_allocator *a = wanted && strcmp(wanted, "immediate") == 0 ? &immediate : fac_allocator_pooled(), *none = NULL;
+    return atomic_compare_exchange_strong(&registry[FAC_CPU], &none, a) ? a : none;
+}
+
+const fac_allocator *fac_allocator_get(fac_device_type type) {
+    if ((unsigned)type >= FAC_DEVICE_TYPE_COUNT) return NULL;
+    const fac_allocator *a = atomic_load_explicit(&registry[type], memory_order_acquire);
+    return FAC_LIKELY(a != NULL) || type != FAC_CPU ? a : cpu_default();
+}
+
+fac_status fac_allocator_set(fac_device_type type, const fac_allocator *a) {
+    FAC_CHECK(type > FAC_DEVICE_UNSET && type < FAC_DEVICE_TYPE_COUNT && type != FAC_META, FAC_ERR_DEVICE,
+              "device type %d has no allocator to set", (int)type);
+    FAC_CHECK(a && a->name && a->alloc && a->free, FAC_ERR_ARGUMENT, "an allocator needs a name, an alloc and a free function");
+    atomic_store_explicit(&registry[type], a, memory_order_release);
+    return FAC_OK;
+}
+
+fac_status fac__allocator_of(fac_device d, const fac_allocator **out) {
+    *out = fac_allocator_get((fac_device_type)d.type);
+    if (FAC_LIKELY(*out != NULL)) return FAC_OK;
+    char text[24];
+    return FAC_FAIL(FAC_ERR_DEVICE, "cannot allocate on device '%s': no back end has registered an allocator for it",
+                    fac_device_format(d, text, sizeof text));
+}

@@ -1,0 +1,385 @@
+/* The CPU's default allocator: freed blocks are kept for reuse, since fresh pages cost more than the arithmetic on them.
+
+   Small blocks (to 8 KB) come in 19 sizes, cut from slabs of 64 KB. Each thread has a list per size and takes from it
+   without a lock; lists are refilled from, and spill to, the slabs in batches. A slab knows how many of its blocks are
+   out, so that idle slabs can be given back.
+
+   Large blocks carry a header that says what they hold. Free ones are kept in one array sorted by size; a request takes the
+   smallest that fits and wastes at most a quarter. The idle ones together never exceed the most that was in use at once.
+   Blocks of 4 MB and more ask the kernel for huge pages. */
+#include "core/allocator.h"
+#include "core/start.h"
+#include <pthread.h>
+#include <sys/mman.h>
+
+enum {
+    SLAB_BYTES = 64 << 10,
+    FINE_CLASSES = 16, /* 64, 128, ... 1024; then 2048, 4096, 8192 */
+    SMALL_MAX = 8192,
+    HEADER = FAC_DATA_ALIGN,
+    HUGE_FROM = 4 << 20,
+    HUGE_PAGE = 2 << 20,
+    KEEP_IDLE = 64 << 20 /* idle bytes that are always tolerated */
+};
+static const int64_t FLUSH_BYTES = 1 << 20;
+
+typedef struct slab {
+    struct slab *next, *prev; /* slabs of the class with a free block */
+    void *free;               /* linked through the blocks' first words */
+    uint32_t n_free, n_blocks;
+} slab;
+
+typedef struct large {
+    size_t room; /* usable bytes after the header */
+} large;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the four below */
+static slab *partial[FAC_POOL_CLASSES];
+static struct {
+    large **v; /* sorted by room */
+    size_t n, cap;
+} idle;
+static size_t idle_bytes;
+static size_t large_used, large_peak;
+
+static _Atomic(int64_t) total_allocated, total_peak, total_reserved, total_allocations;
+
+/* ---- counts ------------------------------------------------------------------------------------------------------------ */
+
+static void raise_peak(int64_t candidate) {
+    int64_t seen = atomic_load_explicit(&total_peak, memory_order_relaxed);
+    while (candidate > seen &&
+           !atomic_compare_exchange_weak_explicit(&total_peak, &seen, candidate, memory_order_relaxed, memory_order_relaxed)) {}
+}
+
+static void flush_counts(fac_thread *th) {
+    int64_t bytes = atomic_exchange_explicit(&th->pool_bytes, 0, memory_order_relaxed);
+    int64_t peak = atomic_exchange_explicit(&th->pool_peak, 0, memory_order_relaxed);
+    int64_t calls = atomic_exchange_explicit(&th->pool_allocations, 0, memory_order_relaxed);
+    int64_t before = atomic_fetch_add_explicit(&total_allocated, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&total_allocations, calls, memory_order_relaxed);
+    raise_peak(before + peak);
+}
+
+/* Each thread counts for itself, and its own highest point, until it has something worth telling. */
+static inline void count_bytes(fac_thread *th, int64_t bytes) {
+    if (FAC_UNLIKELY(!th)) {
+        raise_peak(atomic_fetch_add_explicit(&total_allocated, bytes, memory_order_relaxed) + bytes);
+        return;
+    }
+    int64_t now = atomic_load_explicit(&th->pool_bytes, memory_order_relaxed) + bytes;
+    atomic_store_explicit(&th->pool_bytes, now, memory_order_relaxed);
+    if (now > atomic_load_explicit(&th->pool_peak, memory_order_relaxed))
+        atomic_store_explicit(&th->pool_peak, now, memory_order_relaxed);
+    if (FAC_UNLIKELY(now > FLUSH_BYTES || now < -FLUSH_BYTES)) flush_counts(th);
+}
+
+static inline void count_call(fac_thread *th) {
+    if (FAC_LIKELY(th != NULL)) fac__count(&th->pool_allocations, 1);
+    else atomic_fetch_add_explicit(&total_allocations, 1, memory_order_relaxed);
+}
+
+static void reserve_bytes(size_t n) { atomic_fetch_add_explicit(&total_reserved, (int64_t)n, memory_order_relaxed); }
+static void unreserve_bytes(size_t n) { atomic_fetch_sub_explicit(&total_reserved, (int64_t)n, memory_order_relaxed); }
+
+/* ---- small blocks --------------------------------------------------------------------------------------------------------- */
+
+/* Class of 0 <= bytes <= SMALL_MAX. */
+static inline unsigned class_of(int64_t bytes) {
+    if (FAC_LIKELY(bytes <= 1024)) return bytes ? (unsigned)(bytes - 1) >> 6 : 0;
+    return bytes <= 2048 ? FINE_CLASSES : bytes <= 4096 ? FINE_CLASSES + 1 : FINE_CLASSES + 2;
+}
+static size_t class_bytes(unsigned c) { return c < FINE_CLASSES ? (size_t)(c + 1) << 6 : (size_t)2048 << (c - FINE_CLASSES); }
+/* Blocks that a thread keeps of a class: at most 64 KB of them. */
+static uint32_t list_limit(unsigned c) {
+    size_t n = SLAB_BYTES / class_bytes(c);
+    return n > FAC_FREELIST_MAX ? FAC_FREELIST_MAX : (uint32_t)n;
+}
+
+static slab *slab_of(void *block) { return (slab *)((uintptr_t)block & ~(uintptr_t)(SLAB_BYTES - 1)); }
+
+static void link_slab(slab *s, unsigned c) {
+    s->prev = NULL;
+    s->next = partial[c];
+    if (partial[c]) partial[c]->prev = s;
+    partial[c] = s;
+}
+
+static void unlink_slab(slab *s, unsigned c) {
+    if (s->prev) s->prev->next = s->next;
+    else partial[c] = s->next;
+    if (s->next) s->next->prev = s->prev;
+}
+
+static slab *new_slab(unsigned c) {
+    slab *s = fac__memory_hook.alloc(fac__memory_hook.ctx, SLAB_BYTES, SLAB_BYTES);
+    if (!s) return NULL;
+    size_t bytes = class_bytes(c);
+    *s = (slab){.n_blocks = (uint32_t)((SLAB_BYTES - HEADER) / bytes)};
+    char *block = (char *)s + HEADER + (s->n_blocks - 1) * bytes;
+    for (s->n_free = 0; s->n_free < s->n_blocks; s->n_free++, block -= bytes) {
+        memcpy(block, &s->free, sizeof s->free);
+        s->free = block;
+    }
+    reserve_bytes(SLAB_BYTES);
+    link_slab(s, c);
+    return s;
+}
+
+static void *slab_take(unsigned c) {
+    slab *s = partial[c] ? partial[c] : new_slab(c);
+    if (!s) return NULL;
+    void *block = s->free;
+    memcpy(&s->free, block, sizeof s->free);
+    if (--s->n_free == 0) unlink_slab(s, c);
+    return block;
+}
+
+static void slab_give(void *block, unsigned c) {
+    slab *s = slab_of(block);
+    if (s->n_free == 0) link_slab(s, c);
+    memcpy(block, &s->free, sizeof s->free);
+    s->free = block;
+    s->n_free++;
+}
+
+/* Half a list at a time, so that a thread that allocates and frees at the edge does not take the lock each time. */
+static void *small_refill(fac_thread *th, unsigned c) {
+    pthread_mutex_lock(&lock);
+    void *block = slab_take(c);
+    uint32_t batch = th ? list_limit(c) / 2 : 0;
+    for (void *more; block && batch-- && partial[c] && (more = slab_take(c));)
+        if (!fac__freelist_push(&th->blocks[c], more, list_limit(c))) {
+            slab_give(more, c);
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    return block;
+}
+
+static void spill(fac_freelist *l, unsigned c, uint32_t keep) {
+    pthread_mutex_lock(&lock);
+    while (l->n > keep) slab_give(fac__freelist_pop(l), c);
+    pthread_mutex_unlock(&lock);
+}
+
+static void *small_alloc(fac_thread *th, unsigned c) {
+    void *p = th ? fac__freelist_pop(&th->blocks[c]) : NULL;
+    return FAC_LIKELY(p != NULL) ? p : small_refill(th, c);
+}
+
+static void small_free(fac_thread *th, void *p, unsigned c) {
+    if (th && FAC_LIKELY(fac__freelist_push(&th->blocks[c], p, list_limit(c)))) return;
+    pthread_mutex_lock(&lock);
+    slab_give(p, c);
+    pthread_mutex_unlock(&lock);
+    if (th) spill(&th->blocks[c], c, list_limit(c) / 2);
+}
+
+/* ---- large blocks ------------------------------------------------------------------------------------------------------------ */
+
+/* Rounded up to an eighth of the power of two below, so that like sizes share blocks. 0 on overflow. */
+static size_t round_large(size_t bytes) {
+    size_t step = (size_t)1 << (63 - __builtin_clzll(bytes) - 3);
+    if (step < 4096) step = 4096;
+    return bytes > SIZE_MAX - step - HUGE_PAGE ? 0 : (bytes + step - 1) & ~(step - 1);
+}
+
+/* First idle block with room for n. */
+static size_t idle_find(size_t n) {
+    size_t lo = 0, hi = idle.n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (idle.v[mid]->room < n) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+static large *idle_remove(size_t i) {
+    large *b = idle.v[i];
+    memmove(idle.v + i, idle.v + i + 1, (--idle.n - i) * sizeof *idle.v);
+    idle_bytes -= b->room;
+    return b;
+}
+
+static large *idle_take(size_t n) {
+    size_t i = idle_find(n);
+    return i < idle.n && idle.v[i]->room <= n + n / 4 ? idle_remove(i) : NULL;
+}
+
+static void system_free(large *b) {
+    unreserve_bytes(b->room + HEADER);
+    fac__free(b);
+}
+
+static large *system_alloc(size_t room) {
+    size_t align = room >= HUGE_FROM ? HUGE_PAGE : FAC_DATA_ALIGN;
+    large *b = fac__memory_hook.alloc(fac__memory_hook.ctx, room + HEADER, align);
+    if (!b) return NULL;
+#ifdef MADV_HUGEPAGE
+    if (room >= HUGE_FROM) madvise(b, room & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE); /* advice: may be refused */
+#endif
+    b->room = room;
+    reserve_bytes(room + HEADER);
+    return b;
+}
+
+static void *large_alloc(size_t bytes) {
+    size_t room = round_large(bytes);
+    if (!room) return NULL;
+    pthread_mutex_lock(&lock);
+    large *b = idle_take(room);
+    pthread_mutex_unlock(&lock);
+    if (!b) b = system_alloc(room);
+    if (!b) { /* give everything idle back and try once more */
+        fac_memory_trim();
+        b = system_alloc(room);
+    }
+    if (!b) return NULL;
+    pthread_mutex_lock(&lock);
+    large_used += b->room;
+    if (large_used > large_peak) large_peak = large_used;
+    pthread_mutex_unlock(&lock);
+    return (char *)b + HEADER;
+}
+
+/* False if the block should go back to the system instead. */
+static bool keep_idle(large *b) {
+    size_t limit = large_peak > KEEP_IDLE ? large_peak : KEEP_IDLE;
+    if (idle_bytes + b->room > limit) return false;
+    if (idle.n == idle.cap) { /* by the hook: running out here is no error */
+        size_t cap = idle.cap ? idle.cap * 2 : 64;
+        large **v = fac__memory_hook.alloc(fac__memory_hook.ctx, cap * sizeof *v, _Alignof(max_align_t));
+        if (!v) return false;
+        if (idle.n) memcpy(v, idle.v, idle.n * sizeof *v);
+        fac__free(idle.v);
+        idle.v = v;
+        idle.cap = cap;
+    }
+    size_t i = idle_find(b->room);
+    memmove(idle.v + i + 1, idle.v + i, (idle.n++ - i) * sizeof *idle.v);
+    idle.v[i] = b;
+    idle_bytes += b->room;
+    return true;
+}
+
+static void large_free(void *p) {
+    large *b = (large *)(void *)((char *)p - HEADER);
+    pthread_mutex_lock(&lock);
+    large_used -= b->room;
+    bool kept = keep_idle(b);
+    pthread_mutex_unlock(&lock);
+    if (!kept) system_free(b);
+}
+
+/* ---- the allocator --------------------------------------------------------------------------------------------------------------- */
+
+#ifdef FAC_NO_FREELISTS
+/* Under AddressSanitizer every block is its own, so that overruns and uses after free are seen. */
+static void *take_block(fac_thread *th, int64_t bytes) {
+    (void)th;
+    reserve_bytes((size_t)bytes);
+    void *p = fac__memory_hook.alloc(fac__memory_hook.ctx, bytes ? (size_t)bytes : 1, FAC_DATA_ALIGN);
+    if (!p) unreserve_bytes((size_t)bytes);
+    return p;
+}
+static void give_block(fac_thread *th, void *p, int64_t bytes) {
+    (void)th;
+    unreserve_bytes((size_t)bytes);
+    fac__free(p);
+}
+#else
+static inline void *take_block(fac_thread *th, int64_t bytes) {
+    return FAC_LIKELY(bytes <= SMALL_MAX) ? small_alloc(th, class_of(bytes)) : large_alloc((size_t)bytes);
+}
+static inline void give_block(fac_thread *th, void *p, int64_t bytes) {
+    if (FAC_LIKELY(bytes <= SMALL_MAX)) small_free(th, p, class_of(bytes));
+    else large_free(p);
+}
+#endif
+
+static void *pooled_alloc(const fac_allocator *self, int64_t bytes) {
+    (void)self;
+    if (FAC_UNLIKELY(bytes < 0)) return NULL;
+    fac_thread *th = fac__tls;
+    void *p = take_block(th, bytes);
+    if (FAC_UNLIKELY(!p)) return NULL;
+    count_bytes(th, bytes);
+    count_call(th);
+    return p;
+}
+
+static void pooled_free(const fac_allocator *self, void *p, int64_t bytes) {
+    (void)self;
+    fac_thread *th = fac__tls;
+    if (!p) return;
+    count_bytes(th, -bytes);
+    give_block(th, p, bytes);
+}
+
+static const fac_allocator pooled = {"pooled", pooled_alloc, pooled_free, NULL};
+
+const fac_allocator *fac_allocator_pooled(void) { return &pooled; }
+
+void fac__pool_flush(fac_thread *th) {
+    for (unsigned c = 0; c < FAC_POOL_CLASSES; c++)
+        if (th->blocks[c].n) spill(&th->blocks[c], c, 0);
+    flush_counts(th);
+}
+
+static void trim_slabs(unsigned c) {
+    for (slab *s = partial[c], *next; s; s = next) {
+        next = s->next;
+        if (s->n_free < s->n_blocks) continue;
+        unlink_slab(s, c);
+        unreserve_bytes(SLAB_BYTES);
+        fac__free(s);
+    }
+}
+
+void fac_memory_trim(void) {
+    if (fac__tls) fac__pool_flush(fac__tls);
+    pthread_mutex_lock(&lock);
+    for (unsigned c = 0; c < FAC_POOL_CLASSES; c++) trim_slabs(c);
+    while (idle.n) system_free(idle_remove(idle.n - 1));
+    fac__free(idle.v);
+    idle.v = NULL;
+    idle.cap = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- statistics ------------------------------------------------------------------------------------------------------------------------ */
+
+static void add_counts(void *stats, fac_thread *th) {
+    fac_memory_stats *s = stats;
+    s->peak += atomic_load_explicit(&th->pool_peak, memory_order_relaxed);
+    s->allocated += atomic_load_explicit(&th->pool_bytes, memory_order_relaxed);
+    s->allocations += atomic_load_explicit(&th->pool_allocations, memory_order_relaxed);
+}
+
+/* Exact for one thread; with more, the peak may be too high by what each has not told yet, a megabyte at most. */
+fac_memory_stats fac_memory_get_stats(void) {
+    fac_memory_stats s = {0};
+    fac__threads_each(add_counts, &s);
+    int64_t told = atomic_load_explicit(&total_allocated, memory_order_relaxed);
+    int64_t peak = atomic_load_explicit(&total_peak, memory_order_relaxed);
+    s.allocated += told;
+    s.allocations += atomic_load_explicit(&total_allocations, memory_order_relaxed);
+    s.peak = fac__max(peak, s.peak + told);
+    s.reserved = atomic_load_explicit(&total_reserved, memory_order_relaxed);
+    return s;
+}
+
+static void forget_peak(void *context, fac_thread *th) {
+    (void)context;
+    int64_t now = atomic_load_explicit(&th->pool_bytes, memory_order_relaxed);
+    atomic_store_explicit(&th->pool_peak, now > 0 ? now : 0, memory_order_relaxed);
+}
+
+void fac_memory_reset_peak(void) {
+    fac__threads_each(forget_peak, NULL);
+    atomic_store_explicit(&total_peak, 0, memory_order_relaxed);
+    fac_memory_stats s = fac_memory_get_stats();
+    atomic_store_explicit(&total_peak, s.allocated, memory_order_relaxed);
+}

@@ -1,0 +1,137 @@
+/* Element types: names, sizes, the promotion lattice, casting rules. */
+#include "core/tensor.h"
+
+enum { KIND_NONE, KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX };
+
+static const struct {
+    const char *names[4]; /* PyTorch's first, then other spellings */
+    uint8_t kind;
+} table[FAC_DTYPE_COUNT] = {
+    [FAC_DTYPE_DEFAULT] = {{"default"}, KIND_NONE},
+    [FAC_BOOL] = {{"bool"}, KIND_BOOL},
+    [FAC_U8] = {{"uint8", "u8", "byte"}, KIND_INT},
+    [FAC_I8] = {{"int8", "i8", "char"}, KIND_INT},
+    [FAC_I16] = {{"int16", "i16", "short"}, KIND_INT},
+    [FAC_I32] = {{"int32", "i32", "int"}, KIND_INT},
+    [FAC_I64] = {{"int64", "i64", "long"}, KIND_INT},
+    [FAC_F16] = {{"float16", "f16", "half"}, KIND_FLOAT},
+    [FAC_BF16] = {{"bfloat16", "bf16"}, KIND_FLOAT},
+    [FAC_F32] = {{"float32", "f32", "float"}, KIND_FLOAT},
+    [FAC_F64] = {{"float64", "f64", "double"}, KIND_FLOAT},
+    [FAC_C64] = {{"complex64", "c64", "cfloat"}, KIND_COMPLEX},
+    [FAC_C128] = {{"complex128", "c128", "cdouble"}, KIND_COMPLEX},
+};
+
+const uint8_t fac__item_sizes[FAC_DTYPE_COUNT] = {
+    [FAC_BOOL] = 1, [FAC_U8] = 1,   [FAC_I8] = 1,  [FAC_I16] = 2, [FAC_I32] = 4, [FAC_I64] = 8,
+    [FAC_F16] = 2,  [FAC_BF16] = 2, [FAC_F32] = 4, [FAC_F64] = 8, [FAC_C64] = 8, [FAC_C128] = 16,
+};
+
+static bool valid(fac_dtype d) { return (unsigned)d < FAC_DTYPE_COUNT; }
+static uint8_t kind(fac_dtype d) { return valid(d) ? table[d].kind : KIND_NONE; }
+
+const char *fac_dtype_name(fac_dtype d) { return valid(d) ? table[d].names[0] : "invalid"; }
+
+size_t fac_dtype_size(fac_dtype d) { return valid(d) ? fac__item_sizes[d] : 0; }
+
+bool fac_dtype_is_floating(fac_dtype d) { return kind(d) == KIND_FLOAT; }
+
+bool fac_dtype_is_complex(fac_dtype d) { return kind(d) == KIND_COMPLEX; }
+
+bool fac_dtype_is_integral(fac_dtype d, bool with_bool) {
+    return kind(d) == KIND_INT || (with_bool && kind(d) == KIND_BOOL);
+}
+
+fac_dtype fac_dtype_parse(const char *text) {
+    const char *bare = text && strncmp(text, "torch.", 6) == 0 ? text + 6 : text;
+    for (int d = FAC_BOOL; bare && d < FAC_DTYPE_COUNT; d++)
+        for (size_t i = 0; i < FAC_COUNT(table[d].names) && table[d].names[i]; i++)
+            if (strcmp(table[d].names[i], bare) == 0) return (fac_dtype)d;
+    FAC_FAIL(FAC_ERR_DTYPE,
+             "'%s' names no dtype; expected one of bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, "
+             "float64, complex64, complex128",
+             text ? text : "(null)");
+    return FAC_DTYPE_DEFAULT;
+}
+
+/* ---- promotion ------------------------------------------------------------------------------------------------------ */
+
+#define BL FAC_BOOL
+#define U8 FAC_U8
+#define I8 FAC_I8
+#define IS FAC_I16
+#define II FAC_I32
+#define IL FAC_I64
+#define FH FAC_F16
+#define FB FAC_BF16
+#define FF FAC_F32
+#define FD FAC_F64
+#define CF FAC_C64
+#define CD FAC_C128
+static const uint8_t join[FAC_DTYPE_COUNT - 1][FAC_DTYPE_COUNT - 1] = {
+    /*      BL  U8  I8  IS  II  IL  FH  FB  FF  FD  CF  CD */
+    /*BL*/ {BL, U8, I8, IS, II, IL, FH, FB, FF, FD, CF, CD},
+    /*U8*/ {U8, U8, IS, IS, II, IL, FH, FB, FF, FD, CF, CD},
+    /*I8*/ {I8, IS, I8, IS, II, IL, FH, FB, FF, FD, CF, CD},
+    /*IS*/ {IS, IS, IS, IS, II, IL, FH, FB, FF, FD, CF, CD},
+    /*II*/ {II, II, II, II, II, IL, FH, FB, FF, FD, CF, CD},
+    /*IL*/ {IL, IL, IL, IL, IL, IL, FH, FB, FF, FD, CF, CD},
+    /*FH*/ {FH, FH, FH, FH, FH, FH, FH, FF, FF, FD, CF, CD},
+    /*FB*/ {FB, FB, FB, FB, FB, FB, FF, FB, FF, FD, CF, CD},
+    /*FF*/ {FF, FF, FF, FF, FF, FF, FF, FF, FF, FD, CF, CD},
+    /*FD*/ {FD, FD, FD, FD, FD, FD, FD, FD, FD, FD, CD, CD},
+    /*CF*/ {CF, CF, CF, CF, CF, CF, CF, CF, CF, CD, CF, CD},
+    /*CD*/ {CD, CD, CD, CD, CD, CD, CD, CD, CD, CD, CD, CD},
+};
+
+fac_dtype fac_promote_types(fac_dtype a, fac_dtype b) {
+    if (!valid(a) || a == FAC_DTYPE_DEFAULT) return b;
+    if (!valid(b) || b == FAC_DTYPE_DEFAULT) return a;
+    return (fac_dtype)join[a - 1][b - 1];
+}
+
+bool fac_can_cast(fac_dtype from, fac_dtype to) {
+    if (fac_dtype_is_complex(from) && !fac_dtype_is_complex(to)) return false;
+    if (fac_dtype_is_floating(from) && fac_dtype_is_integral(to, false)) return false;
+    return from == FAC_BOOL || to != FAC_BOOL;
+}
+
+/* What a number or 0-dim tensor of type `low` makes of the higher-ranking `high`: only its category counts. */
+static fac_dtype yield_to(fac_dtype high, fac_dtype low) {
+    uint8_t h = kind(high), l = kind(low);
+    if (h == KIND_COMPLEX) return high;
+    if (h == KIND_FLOAT) return l == KIND_COMPLEX ? fac__complex_of(high) : high;
+    if (h <= KIND_BOOL || l >= KIND_FLOAT) return fac_promote_types(high, low);
+    return high;
+}
+
+void fac__promote_tensor(fac_promotion *p, const fac_tensor *t) {
+    fac_dtype d = (fac_dtype)t->dtype;
+    if (t->ndim > 0) {
+        p->dim = fac_promote_types(p->dim, d);
+    } else if (t->flags & FAC_TF_WRAPPED) {
+        if (kind(d) == KIND_FLOAT) d = fac_default_dtype();
+        if (kind(d) == KIND_COMPLEX) d = fac__complex_of(fac_default_dtype());
+        p->wrapped = fac_promote_types(p->wrapped, d);
+    } else {
+        p->zero = fac_promote_types(p->zero, d);
+    }
+}
+
+void fac__promote_scalar(fac_promotion *p, fac_scalar s) {
+    p->wrapped = fac_promote_types(p->wrapped, fac__scalar_dtype(s));
+}
+
+fac_dtype fac__promote_result(const fac_promotion *p) { return yield_to(p->dim, yield_to(p->zero, p->wrapped)); }
+
+/* ---- the default ---------------------------------------------------------------------------------------------------- */
+
+static atomic_int default_dtype = FAC_F32;
+
+fac_dtype fac_default_dtype(void) { return (fac_dtype)atomic_load_explicit(&default_dtype, memory_order_relaxed); }
+
+fac_status fac_set_default_dtype(fac_dtype d) {
+    FAC_CHECK(fac_dtype_is_floating(d), FAC_ERR_DTYPE, "the default dtype must be a floating type, not %s", fac_dtype_name(d));
+    atomic_store_explicit(&default_dtype, (int)d, memory_order_relaxed);
+    return FAC_OK;
+}

@@ -1,0 +1,93 @@
+/* Values out of tensors, without operators: elements of CPU memory, converted one by one. */
+#include "core/read.h"
+
+fac_status (*fac__read_device)(fac_tensor *t, fac_tensor **out_cpu);
+
+fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
+    char name[24];
+    *out = NULL;
+    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "the elements of a %s tensor cannot be read; make it dense first", t->cls ? t->cls->name : "");
+    FAC_CHECK(t->device.type != FAC_META, FAC_ERR_DEVICE, "Cannot read the data of a meta tensor: it has none");
+    if (fac__is_cpu(t)) {
+        *out = fac__ref(t);
+        return FAC_OK;
+    }
+    FAC_CHECK(fac__read_device, FAC_ERR_DEVICE, "the back end of %s cannot copy its tensors to the CPU",
+              fac_device_format(t->device, name, sizeof name));
+    return fac__read_device(t, out);
+}
+
+void fac__reader_init(fac_reader *r, const fac_tensor *t) {
+    *r = (fac_reader){.t = t, .p = fac__data(t)};
+}
+
+fac_scalar fac__reader_next(fac_reader *r, double re_im[2]) {
+    const fac_tensor *t = r->t;
+    fac_scalar s = fac__load(r->p, (fac_dtype)t->dtype, re_im);
+    if (s.kind == FAC_KIND_COMPLEX && (t->flags & FAC_TF_CONJ)) re_im[1] = -re_im[1];
+    int64_t item = fac__item_size(t);
+    for (int d = t->ndim - 1; d >= 0; d--) { /* an odometer over the logical index */
+        r->p += t->strides[d] * item;
+        if (++r->index[d] < t->sizes[d]) break;
+        r->p -= t->sizes[d] * t->strides[d] * item;
+        r->index[d] = 0;
+    }
+    return s;
+}
+
+static void read_elements(const fac_tensor *t, fac_dtype dtype, char *out) {
+    size_t item = fac_dtype_size(dtype);
+    if (t->dtype == dtype && fac__is_contiguous(t) && !(t->flags & FAC_TF_CONJ)) {
+        if (t->numel) memcpy(out, fac__data(t), (size_t)t->numel * item);
+        return;
+    }
+    fac_reader r;
+    double re_im[2];
+    fac__reader_init(&r, t);
+    for (int64_t i = 0; i < t->numel; i++, out += item) {
+        char element[16]; /* out need not be aligned */
+        fac__store(element, dtype, fac__reader_next(&r, re_im));
+        memcpy(out, element, item);
+    }
+}
+
+fac_status fac_tensor_read(fac_tensor *t, fac_dtype dtype, void *out, size_t n) {
+    fac_tensor *cpu;
+    FAC_TRY(fac_error());
+    FAC_TRY(fac__check_handle(t, __func__, "t"));
+    FAC_CHECK(dtype > FAC_DTYPE_DEFAULT && dtype < FAC_DTYPE_COUNT, FAC_ERR_DTYPE, "fac_tensor_read: %d is no dtype", (int)dtype);
+    FAC_CHECK((size_t)t->numel == n, FAC_ERR_SHAPE, "fac_tensor_read: room for %zu elements was given, but the tensor has %lld", n,
+              (long long)t->numel);
+    FAC_TRY(fac__readable(t, &cpu));
+    read_elements(cpu, dtype, out);
+    fac__unref(cpu);
+    return FAC_OK;
+}
+
+/* The value of a one-element tensor; a complex one must be real. */
+static fac_status item(fac_tensor *t, const char *function, fac_scalar *out) {
+    double re_im[2];
+    fac_tensor *cpu;
+    fac_reader r;
+    FAC_TRY(fac_error());
+    FAC_TRY(fac__check_handle(t, function, "t"));
+    FAC_CHECK(t->numel == 1, FAC_ERR_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
+    FAC_TRY(fac__readable(t, &cpu));
+    fac__reader_init(&r, cpu);
+    *out = fac__reader_next(&r, re_im);
+    fac__unref(cpu);
+    if (out->kind != FAC_KIND_COMPLEX) return FAC_OK;
+    FAC_CHECK(re_im[1] == 0, FAC_ERR_DTYPE, "%s: the value %g%+gj is not real; read it with fac_tensor_read", function, re_im[0], re_im[1]);
+    *out = fac_scalar_f_(re_im[0]);
+    return FAC_OK;
+}
+
+double fac_item(fac_tensor *t) {
+    fac_scalar s;
+    return item(t, __func__, &s) == FAC_OK ? fac__scalar_f64(s) : 0;
+}
+
+int64_t fac_item_int(fac_tensor *t) {
+    fac_scalar s;
+    return item(t, __func__, &s) == FAC_OK ? fac__scalar_i64(s) : 0;
+}

@@ -1,0 +1,115 @@
+/* Numbers as arguments, and single elements in memory. */
+#include "core/tensor.h"
+
+static double float_of(fac_scalar s) {
+    double x;
+    memcpy(&x, &s.bits, sizeof x);
+    return x;
+}
+
+static const double *complex_of(fac_scalar s) { return (const double *)(intptr_t)s.bits; }
+
+double fac__scalar_f64(fac_scalar s) {
+    if (s.kind == FAC_KIND_FLOAT) return float_of(s);
+    if (s.kind == FAC_KIND_COMPLEX) return complex_of(s)[0];
+    return (double)s.bits;
+}
+
+int64_t fac__scalar_i64(fac_scalar s) {
+    if (s.kind == FAC_KIND_FLOAT || s.kind == FAC_KIND_COMPLEX) return fac__f64_to_i64(fac__scalar_f64(s));
+    return s.bits;
+}
+
+void fac__scalar_c128(fac_scalar s, double out[2]) {
+    double im = s.kind == FAC_KIND_COMPLEX ? complex_of(s)[1] : 0;
+    out[0] = fac__scalar_f64(s);
+    out[1] = im;
+}
+
+fac_dtype fac__scalar_dtype(fac_scalar s) {
+    switch (s.kind) {
+    case FAC_KIND_BOOL: return FAC_BOOL;
+    case FAC_KIND_INT: return FAC_I64;
+    case FAC_KIND_FLOAT: return fac_default_dtype();
+    case FAC_KIND_COMPLEX: return fac__complex_of(fac_default_dtype());
+    default: return FAC_DTYPE_DEFAULT;
+    }
+}
+
+static bool is_true(fac_scalar s) {
+    if (s.kind == FAC_KIND_COMPLEX) return complex_of(s)[0] != 0 || complex_of(s)[1] != 0;
+    return s.kind == FAC_KIND_FLOAT ? float_of(s) != 0 : s.bits != 0;
+}
+
+/* Rounding through f32 first would round twice; f64 to f16 goes by way of a float rounded to odd. */
+static float round_to_odd(double x) {
+    float f = (float)x;
+    if ((double)f == x || f != f) return f;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if (bits & 1u) return f;
+    bool away = ((double)f > x) == (x > 0); /* |f| > |x| */
+    bits += away ? UINT32_MAX : 1u;         /* towards x: the neighbour, which is odd */
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+#define STORE(T, value)                                                                                                \
+    do {                                                                                                               \
+        T x_ = (T)(value);                                                                                             \
+        memcpy(p, &x_, sizeof x_);                                                                                     \
+    } while (0)
+
+void fac__store(void *p, fac_dtype d, fac_scalar s) {
+    double c[2];
+    switch (d) {
+    case FAC_BOOL: STORE(uint8_t, is_true(s)); break;
+    case FAC_U8: STORE(uint8_t, fac__scalar_i64(s)); break;
+    case FAC_I8: STORE(int8_t, fac__scalar_i64(s)); break;
+    case FAC_I16: STORE(int16_t, fac__scalar_i64(s)); break;
+    case FAC_I32: STORE(int32_t, fac__scalar_i64(s)); break;
+    case FAC_I64: STORE(int64_t, fac__scalar_i64(s)); break;
+    case FAC_F16: STORE(uint16_t, fac__f32_to_f16(round_to_odd(fac__scalar_f64(s)))); break;
+    case FAC_BF16: STORE(uint16_t, fac__f32_to_bf16(round_to_odd(fac__scalar_f64(s)))); break;
+    case FAC_F32: STORE(float, fac__scalar_f64(s)); break;
+    case FAC_F64: STORE(double, fac__scalar_f64(s)); break;
+    case FAC_C64:
+        fac__scalar_c128(s, c);
+        memcpy(p, (const float[2]){(float)c[0], (float)c[1]}, 8);
+        break;
+    case FAC_C128:
+        fac__scalar_c128(s, c);
+        memcpy(p, c, sizeof c);
+        break;
+    default: break;
+    }
+}
+
+static fac_scalar load_int(const void *p, fac_dtype d) {
+    int64_t x = 0;
+    switch (d) {
+    case FAC_U8: x = *(const uint8_t *)p; break;
+    case FAC_I8: x = *(const int8_t *)p; break;
+    case FAC_I16: x = *(const int16_t *)p; break;
+    case FAC_I32: x = *(const int32_t *)p; break;
+    default: x = *(const int64_t *)p; break;
+    }
+    return fac_scalar_i_(x);
+}
+
+fac_scalar fac__load(const void *p, fac_dtype d, double re_im[2]) {
+    const float *f = p;
+    switch (d) {
+    case FAC_BOOL: return fac_scalar_b_(*(const uint8_t *)p != 0);
+    case FAC_F16: return fac_scalar_f_((double)fac__f16_to_f32(*(const uint16_t *)p));
+    case FAC_BF16: return fac_scalar_f_((double)fac__bf16_to_f32(*(const uint16_t *)p));
+    case FAC_F32: return fac_scalar_f_((double)*f);
+    case FAC_F64: return fac_scalar_f_(*(const double *)p);
+    case FAC_C64:
+        re_im[0] = (double)f[0];
+        re_im[1] = (double)f[1];
+        return fac_scalar_c_(re_im);
+    case FAC_C128: memcpy(re_im, p, 2 * sizeof(double)); return fac_scalar_c_(re_im);
+    default: return load_int(p, d);
+    }
+}

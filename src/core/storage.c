@@ -1,0 +1,125 @@
+/* Storages: bytes with a count, an allocator and a device. */
+#include "core/storage.h"
+#include "core/allocator.h"
+
+fac_status (*fac__device_copy)(fac_device device, void *to, const void *from, int64_t bytes);
+
+static fac_storage *new_header(fac_thread *th) {
+    fac_storage *s = fac__freelist_pop(&th->storages);
+    return FAC_LIKELY(s != NULL) ? s : fac__alloc(sizeof *s);
+}
+
+static void free_header(fac_storage *s) {
+    fac_thread *th = fac__tls;
+    fac__live_add(-1);
+    if (!th || !fac__freelist_push(&th->storages, s, FAC_FREELIST_MAX)) fac__free(s);
+}
+
+/* Asks an allocator; its failure becomes an error that says how much was wanted, unless it set one itself. */
+static fac_status allocate(const fac_allocator *a, int64_t bytes, fac_device device, char **out) {
+    *out = a->alloc(a, bytes);
+    if (FAC_LIKELY(*out != NULL)) return FAC_OK;
+    char name[24];
+    return FAC_FAIL(FAC_ERR_MEMORY, "out of memory: the %s allocator cannot give %lld bytes on %s", a->name, (long long)bytes,
+                    fac_device_format(device, name, sizeof name));
+}
+
+fac_status fac__storage_new(fac_thread *th, fac_device device, int64_t bytes, fac_storage **out) {
+    const fac_allocator *a;
+    *out = NULL;
+    FAC_TRY(fac__allocator_of(device, &a));
+    fac_storage *s = new_header(th);
+    if (FAC_UNLIKELY(!s)) return FAC_ERR_MEMORY;
+    fac_status st = allocate(a, bytes, device, &s->data);
+    if (FAC_UNLIKELY(st != FAC_OK)) {
+        fac__free(s);
+        return st;
+    }
+    atomic_init(&s->refs, 1);
+    s->device = device;
+    s->bytes = bytes;
+    s->allocator = a;
+    s->release = NULL;
+    s->release_context = NULL;
+    s->resizable = true;
+    fac__count(&th->live, 1);
+    *out = s;
+    return FAC_OK;
+}
+
+fac_status fac__storage_wrap(void *data, int64_t bytes, fac_device device, void (*release)(void *), void *context,
+                             fac_storage **out) {
+    fac_storage *s = new_header(fac__thread());
+    *out = s;
+    if (!s) return FAC_ERR_MEMORY;
+    *s = (fac_storage){.device = device, .data = data, .bytes = bytes, .release = release, .release_context = context};
+    atomic_init(&s->refs, 1);
+    fac__live_add(1);
+    return FAC_OK;
+}
+
+fac_storage *fac__storage_ref(fac_storage *s) {
+    if (s) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+static void free_storage(fac_storage *s) {
+    if (s->allocator) s->allocator->free(s->allocator, s->data, s->bytes);
+    else if (s->release) s->release(s->release_context);
+    free_header(s);
+}
+
+void fac__storage_unref(fac_storage *s) {
+    if (!s) return;
+    /* A count of 1 is ours alone: nobody else can raise it, so no locked instruction is needed. */
+    if (atomic_load_explicit(&s->refs, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+        free_storage(s);
+}
+
+static fac_status copy_bytes(fac_device device, void *to, const void *from, int64_t bytes) {
+    if (bytes == 0) return FAC_OK;
+    if (device.type == FAC_CPU) {
+        memcpy(to, from, (size_t)bytes);
+        return FAC_OK;
+    }
+    if (fac__device_copy) return fac__device_copy(device, to, from, bytes);
+    char name[24];
+    return FAC_FAIL(FAC_ERR_UNSUPPORTED, "a storage on %s that holds data cannot grow: its back end copies no bytes",
+                    fac_device_format(device, name, sizeof name));
+}
+
+fac_status fac__storage_grow(fac_storage *s, int64_t bytes) {
+    if (bytes <= s->bytes) return FAC_OK;
+    FAC_CHECK(s->resizable && s->allocator, FAC_ERR_STATE,
+              "a storage of %lld bytes cannot grow to %lld bytes: its memory belongs to the caller", (long long)s->bytes,
+              (long long)bytes);
+    char *data;
+    FAC_TRY(allocate(s->allocator, bytes, s->device, &data));
+    fac_status st = copy_bytes(s->device, data, s->data, s->bytes);
+    if (st != FAC_OK) {
+        s->allocator->free(s->allocator, data, bytes);
+        return st;
+    }
+    s->allocator->free(s->allocator, s->data, s->bytes);
+    s->data = data;
+    s->bytes = bytes;
+    return FAC_OK;
+}
+
+/* ---- public -------------------------------------------------------------------------------------------------------- */
+
+static bool given(const fac_storage *s) {
+    if (!s) FAC_FAIL(FAC_ERR_ARGUMENT, "NULL was given where a storage is needed");
+    return s != NULL;
+}
+
+void *fac_storage_data(fac_storage *s) { return given(s) ? s->data : NULL; }
+
+int64_t fac_storage_bytes(const fac_storage *s) { return given(s) ? s->bytes : 0; }
+
+fac_device fac_storage_device(const fac_storage *s) { return given(s) ? s->device : (fac_device){0}; }
+
+int64_t fac_storage_use_count(const fac_storage *s) {
+    return given(s) ? atomic_load_explicit(&s->refs, memory_order_relaxed) : 0;
+}

@@ -1,0 +1,322 @@
+/* Tensor headers: making, aliasing, geometry, freeing. */
+#include "core/storage.h"
+#include "core/tensor_flags.h"
+
+void (*fac__autograd_meta_free)(struct fac_autograd *ag);
+
+/* ---- checks of what a caller asks for --------------------------------------------------------------------------------- */
+
+static fac_status bad_shape(const int64_t *sizes, int ndim, fac_dtype dtype) {
+    char text[256];
+    FAC_CHECK(dtype > FAC_DTYPE_DEFAULT && dtype < FAC_DTYPE_COUNT, FAC_ERR_DTYPE, "%d is no dtype", (int)dtype);
+    FAC_CHECK(ndim >= 0 && ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor of %d dimensions; at most %d are supported", ndim,
+              FAC_MAX_DIMS);
+    fac__shape_text(sizes, ndim, text, sizeof text);
+    for (int d = 0; d < ndim; d++)
+        FAC_CHECK(sizes[d] >= 0, FAC_ERR_SHAPE,
+                  "Trying to create tensor with negative dimension %lld: %s", (long long)sizes[d], text);
+    return FAC_FAIL(FAC_ERR_OVERFLOW, "a tensor of sizes %s and dtype %s has more bytes than 64 bits can count", text,
+                    fac_dtype_name(dtype));
+}
+
+/* Fills strides and counts elements; false if anything does not fit, or is not legal. A zero size does not excuse the
+   others: strides are the products of the sizes, zeros taken as ones, and must fit too. */
+static bool row_major(const int64_t *sizes, int ndim, int64_t item, int64_t *strides, int64_t *out_numel, int64_t *out_bytes) {
+    int64_t span = item, n = 1, stride = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (FAC_UNLIKELY(sizes[d] < 0)) return false;
+        strides[d] = stride;
+        int64_t width = sizes[d] ? sizes[d] : 1;
+        if (FAC_UNLIKELY(!fac__mul(span, width, &span))) return false;
+        stride *= width;
+        n *= sizes[d];
+    }
+    *out_numel = n;
+    *out_bytes = n ? span : 0;
+    return true;
+}
+
+/* Elements from the first to one past the last that sizes and strides reach; 0 if there are none. False on overflow or a
+   negative number. */
+static bool extent(const int64_t *sizes, const int64_t *strides, int ndim, int64_t *out) {
+    int64_t last = 0, numel;
+    if (!fac__numel(sizes, ndim, &numel)) return false;
+    for (int d = 0; d < ndim; d++) {
+        int64_t step;
+        if (strides[d] < 0) return false;
+        if (numel && (!fac__mul(sizes[d] - 1, strides[d], &step) || !fac__add(last, step, &last))) return false;
+    }
+    *out = numel ? last + 1 : 0;
+    return last < INT64_MAX;
+}
+
+static fac_status bad_strides(const int64_t *sizes, const int64_t *strides, int ndim) {
+    char a[256], b[256];
+    fac__shape_text(sizes, ndim, a, sizeof a);
+    fac__shape_text(strides, ndim, b, sizeof b);
+    for (int d = 0; d < ndim; d++) {
+        FAC_CHECK(sizes[d] >= 0, FAC_ERR_SHAPE, "Trying to create tensor with negative dimension %lld: %s", (long long)sizes[d], a);
+        FAC_CHECK(strides[d] >= 0, FAC_ERR_SHAPE, "negative strides are not supported, but got strides %s", b);
+    }
+    return FAC_FAIL(FAC_ERR_OVERFLOW, "sizes %s with strides %s reach further than 64 bits can count", a, b);
+}
+
+/* ---- headers ------------------------------------------------------------------------------------------------------------ */
+
+/* A live header without storage and with room for ndim sizes and strides, which the caller fills in. */
+static fac_tensor *new_header(fac_thread *th, int ndim, fac_dtype dtype, fac_device device) {
+    fac_tensor *t = fac__freelist_pop(&th->tensors);
+    if (FAC_UNLIKELY(!t) && !(t = fac__alloc(sizeof *t))) return NULL;
+    t->sizes = t->inline_dims;
+    t->strides = t->inline_dims + FAC_INLINE_DIMS;
+    if (FAC_UNLIKELY(ndim > FAC_INLINE_DIMS)) {
+        t->sizes = fac__alloc_array(2 * (size_t)ndim, sizeof *t->sizes);
+        if (!t->sizes) {
+            fac__free(t);
+            return NULL;
+        }
+        t->strides = t->sizes + ndim;
+    }
+    atomic_init(&t->refs, 1);
+    t->magic = FAC_TENSOR_MAGIC;
+    t->storage = NULL;
+    t->offset = 0;
+    t->ndim = (uint8_t)ndim;
+    t->dtype = (uint8_t)dtype;
+    t->flags = 0;
+    t->device = device;
+    t->version = NULL;
+    t->ag = NULL;
+    t->cls = NULL;
+    t->ext = NULL;
+    fac__count(&th->live, 1);
+    return t;
+}
+
+static void free_header(fac_tensor *t) {
+    fac_thread *th = fac__tls;
+    if (t->sizes != t->inline_dims) fac__free(t->sizes);
+    t->magic = FAC_TENSOR_DEAD;
+    fac__live_add(-1);
+    if (!th || !fac__freelist_push(&th->tensors, t, FAC_FREELIST_MAX)) fac__free(t);
+}
+
+void fac__tensor_free(fac_tensor *t) {
+    if (t->ag) fac__autograd_meta_free(t->ag);
+    if (t->cls && t->cls->destroy) t->cls->destroy(t);
+    fac__version_unref(t->version);
+    fac__storage_unref(t->storage);
+    free_header(t);
+}
+
+void fac__unref(fac_tensor *t) {
+    if (!t) return;
+    /* A count of 1 is ours alone: nobody else can raise it, so no locked instruction is needed. */
+    if (atomic_load_explicit(&t->refs, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
+        fac__tensor_free(t);
+}
+
+/* ---- empty ----------------------------------------------------------------------------------------------------------------- */
+
+/* "cpu:0" is "cpu", and "cpu:1" does not exist; meta has no index either. */
+static fac_status plain_device(fac_device *d) {
+    FAC_CHECK(d->index_plus <= 1, FAC_ERR_DEVICE, "%s device index must be -1 or zero, got %d",
+              d->type == FAC_CPU ? "CPU" : "meta", d->index_plus - 1);
+    d->index_plus = 0;
+    return FAC_OK;
+}
+
+/* Keys, device, flags and storage of a header that has its geometry. Frees the header on failure. */
+static fac_status furnish(fac_thread *th, fac_tensor *t, int64_t bytes, fac_tensor **out) {
+    fac_status st = FAC_OK;
+    if (FAC_UNLIKELY(t->device.index_plus && (t->device.type == FAC_CPU || t->device.type == FAC_META))) st = plain_device(&t->device);
+    if (FAC_LIKELY(st == FAC_OK)) st = fac__default_keys(t->device, &t->keys);
+    if (FAC_LIKELY(st == FAC_OK && t->device.type != FAC_META)) st = fac__storage_new(th, t->device, bytes, &t->storage);
+    if (FAC_UNLIKELY(st != FAC_OK)) {
+        fac__unref(t);
+        return st;
+    }
+    if (FAC_UNLIKELY(th->inference)) t->flags |= FAC_TF_INFERENCE;
+    *out = t;
+    return FAC_OK;
+}
+
+fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, fac_tensor **out) {
+    *out = NULL;
+    if (FAC_UNLIKELY((unsigned)ndim > FAC_MAX_DIMS || (unsigned)dtype - 1 >= FAC_DTYPE_COUNT - 1))
+        return bad_shape(sizes, ndim, dtype);
+    fac_thread *th = fac__thread();
+    fac_tensor *t = new_header(th, ndim, dtype, device);
+    if (FAC_UNLIKELY(!t)) return FAC_ERR_MEMORY;
+    int64_t bytes;
+    if (FAC_UNLIKELY(!row_major(sizes, ndim, fac__item_sizes[dtype], t->strides, &t->numel, &bytes))) {
+        fac__unref(t);
+        return bad_shape(sizes, ndim, dtype);
+    }
+    for (int d = 0; d < ndim; d++) t->sizes[d] = sizes[d];
+    t->flags = FAC_TF_CONTIGUOUS | FAC_TF_DENSE;
+    if (FAC_UNLIKELY(ndim >= 4)) fac__compute_flags(t);
+    return furnish(th, t, bytes, out);
+}
+
+fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype, fac_device device,
+                              fac_tensor **out) {
+    int64_t room, bytes, numel;
+    *out = NULL;
+    if ((unsigned)ndim > FAC_MAX_DIMS || (unsigned)dtype - 1 >= FAC_DTYPE_COUNT - 1) return bad_shape(sizes, ndim, dtype);
+    if (!extent(sizes, strides, ndim, &room)) return bad_strides(sizes, strides, ndim);
+    if (!fac__mul(room, fac__item_sizes[dtype], &bytes) || !fac__numel(sizes, ndim, &numel)) return bad_shape(sizes, ndim, dtype);
+    fac_thread *th = fac__thread();
+    fac_tensor *t = new_header(th, ndim, dtype, device);
+    if (!t) return FAC_ERR_MEMORY;
+    for (int d = 0; d < ndim; d++) {
+        t->sizes[d] = sizes[d];
+        t->strides[d] = strides[d];
+    }
+    t->numel = numel;
+    fac__compute_flags(t);
+    return furnish(th, t, bytes, out);
+}
+
+fac_status fac__empty_like(fac_tensor *like, fac_tensor **out) {
+    if ((like->flags & FAC_TF_CONTIGUOUS) || !(like->flags & FAC_TF_DENSE))
+        return fac__empty(like->sizes, like->ndim, (fac_dtype)like->dtype, like->device, out);
+    return fac__empty_strided(like->sizes, like->strides, like->ndim, (fac_dtype)like->dtype, like->device, out);
+}
+
+fac_status fac__scalar_tensor(fac_scalar v, fac_dtype dtype, fac_tensor **out) {
+    bool wrapped = dtype == FAC_DTYPE_DEFAULT;
+    if (wrapped) dtype = fac__scalar_dtype(v);
+    FAC_TRY(fac__empty(NULL, 0, dtype, fac_device_make(FAC_CPU, -1), out));
+    fac__store((*out)->storage->data, dtype, v);
+    if (wrapped) (*out)->flags |= FAC_TF_WRAPPED;
+    return FAC_OK;
+}
+
+/* ---- aliases ------------------------------------------------------------------------------------------------------------------ */
+
+/* Whether elements [0, room) from `offset` on lie inside t's storage; meta tensors have none to leave. */
+static fac_status check_bounds(const fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset) {
+    int64_t room, end, bytes;
+    char a[256], b[256];
+    FAC_CHECK(offset >= 0, FAC_ERR_ARGUMENT, "storage_offset must be non-negative, got %lld", (long long)offset);
+    if (!extent(sizes, strides, ndim, &room)) return bad_strides(sizes, strides, ndim);
+    if (room == 0) return FAC_OK;
+    bool fits = fac__add(room, offset, &end) && fac__mul(end, fac__item_size(t), &bytes);
+    if (FAC_LIKELY(fits && (!t->storage || bytes <= t->storage->bytes))) return FAC_OK;
+    return FAC_FAIL(FAC_ERR_SHAPE,
+                    "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld are out of bounds for storage "
+                    "of size %lld",
+                    fac__shape_text(sizes, ndim, a, sizeof a), fac__shape_text(strides, ndim, b, sizeof b), (long long)offset,
+                    (long long)fac__item_size(t), t->storage ? (long long)t->storage->bytes : 0LL);
+}
+
+fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset, bool check,
+                     fac_tensor **out) {
+    *out = NULL;
+    FAC_CHECK(!base->cls, FAC_ERR_UNSUPPORTED, "a %s tensor has no strided views", base->cls ? base->cls->name : "");
+    FAC_CHECK((unsigned)ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a view of %d dimensions; at most %d are supported", ndim, FAC_MAX_DIMS);
+    if (check) FAC_TRY(check_bounds(base, sizes, strides, ndim, offset));
+    FAC_TRY(fac__version_make(base));
+    fac_tensor *t = new_header(fac__thread(), ndim, (fac_dtype)base->dtype, base->device);
+    if (!t) return FAC_ERR_MEMORY;
+    int64_t numel = 1;
+    for (int d = 0; d < ndim; d++) {
+        t->sizes[d] = sizes[d];
+        t->strides[d] = strides[d];
+        numel *= sizes[d];
+    }
+    t->numel = numel;
+    t->offset = offset;
+    t->keys = base->keys;
+    t->flags = base->flags & (FAC_TF_INFERENCE | FAC_TF_CONJ);
+    t->storage = fac__storage_ref(base->storage);
+    t->version = fac__version_ref(base->version);
+    fac__compute_flags(t);
+    *out = t;
+    return FAC_OK;
+}
+
+fac_status fac__alias(fac_tensor *t, bool share_version, fac_tensor **out) {
+    FAC_TRY(fac__view(t, t->sizes, t->strides, t->ndim, t->offset, false, out));
+    if (share_version) return FAC_OK;
+    fac__version_unref((*out)->version);
+    (*out)->version = NULL;
+    return FAC_OK;
+}
+
+/* ---- changes under a handle ------------------------------------------------------------------------------------------------------ */
+
+/* Room for ndim sizes and strides in t; the old ones are lost only on success. */
+static fac_status reserve_dims(fac_tensor *t, int ndim) {
+    if (ndim <= FAC_INLINE_DIMS) {
+        if (t->sizes != t->inline_dims) fac__free(t->sizes);
+        t->sizes = t->inline_dims;
+        t->strides = t->inline_dims + FAC_INLINE_DIMS;
+        return FAC_OK;
+    }
+    int64_t *block = fac__alloc_array(2 * (size_t)ndim, sizeof *block);
+    if (!block) return FAC_ERR_MEMORY;
+    if (t->sizes != t->inline_dims) fac__free(t->sizes);
+    t->sizes = block;
+    t->strides = block + ndim;
+    return FAC_OK;
+}
+
+fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset) {
+    int64_t kept[2 * FAC_MAX_DIMS], numel; /* the given lists may be t's own */
+    FAC_CHECK((unsigned)ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor of %d dimensions; at most %d are supported", ndim, FAC_MAX_DIMS);
+    if (!fac__numel(sizes, ndim, &numel)) return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
+    size_t bytes = (size_t)ndim * sizeof *sizes;
+    if (ndim) memcpy(kept, sizes, bytes), memcpy(kept + ndim, strides, bytes);
+    if (ndim != t->ndim) FAC_TRY(reserve_dims(t, ndim));
+    if (ndim) memcpy(t->sizes, kept, bytes), memcpy(t->strides, kept + ndim, bytes);
+    t->ndim = (uint8_t)ndim;
+    t->numel = numel;
+    t->offset = offset;
+    fac__compute_flags(t);
+    return FAC_OK;
+}
+
+fac_status fac__resize(fac_tensor *t, const int64_t *sizes, int ndim) {
+    int64_t strides[FAC_MAX_DIMS], numel, bytes, start;
+    int64_t item = fac__item_size(t);
+    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "a %s tensor cannot be resized", t->cls ? t->cls->name : "");
+    if ((unsigned)ndim > FAC_MAX_DIMS || !row_major(sizes, ndim, item, strides, &numel, &bytes))
+        return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
+    if (t->storage && numel) {
+        if (!fac__mul(t->offset, item, &start) || !fac__add(start, bytes, &bytes)) return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
+        FAC_TRY(fac__storage_grow(t->storage, bytes));
+    }
+    return fac__set_geometry(t, sizes, strides, ndim, t->offset);
+}
+
+fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
+    FAC_CHECK(!t->cls && !src->cls, FAC_ERR_UNSUPPORTED, "set_data: only plain tensors can change places, not a %s tensor",
+              t->cls ? t->cls->name : src->cls ? src->cls->name : "");
+    fac_storage *old = t->storage;
+    uint8_t dtype = t->dtype;
+    t->dtype = src->dtype;
+    fac_status st = fac__set_geometry(t, src->sizes, src->strides, src->ndim, src->offset);
+    if (st != FAC_OK) {
+        t->dtype = dtype;
+        return st;
+    }
+    t->storage = fac__storage_ref(src->storage);
+    t->device = src->device;
+    t->keys = src->keys;
+    t->flags = (uint16_t)((t->flags & ~(FAC_TF_CONJ | FAC_TF_INFERENCE)) | (src->flags & (FAC_TF_CONJ | FAC_TF_INFERENCE)));
+    fac__version_unref(t->version);
+    t->version = NULL;
+    fac__storage_unref(old);
+    return FAC_OK;
+}
+
+/* ---- dead handles -------------------------------------------------------------------------------------------------------------------- */
+
+fac_status fac__check_handle_slow(const fac_tensor *t, const char *op, const char *argument) {
+    if (!t) FAC_FAIL(FAC_ERR_ARGUMENT, "NULL was given where a tensor is needed");
+    else FAC_FAIL(FAC_ERR_STATE, "the tensor was released already: its scope has ended, or its last reference was dropped");
+    return fac__error_context(op, argument);
+}

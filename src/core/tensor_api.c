@@ -1,0 +1,150 @@
+/* The public face of a tensor: its properties, and tensors over given data. */
+#include "core/storage.h"
+#include "core/tensor_flags.h"
+
+static bool live(const fac_tensor *t, const char *function) { return fac__check_handle(t, function, "t") == FAC_OK; }
+
+int fac_tensor_ndim(const fac_tensor *t) { return live(t, __func__) ? t->ndim : 0; }
+
+/* Entry `dim` of sizes or strides, 0 with an error if there is none. */
+static int64_t entry(const int64_t *list, int ndim, int64_t dim) {
+    if (ndim == 0) {
+        FAC_FAIL(FAC_ERR_INDEX, "Dimension specified as %lld but tensor has no dimensions", (long long)dim);
+        return 0;
+    }
+    return fac__wrap_dim(dim, ndim, &dim) == FAC_OK ? list[dim] : 0;
+}
+
+int64_t fac_tensor_size(const fac_tensor *t, int64_t dim) { return live(t, __func__) ? entry(t->sizes, t->ndim, dim) : 0; }
+
+int64_t fac_tensor_stride(const fac_tensor *t, int64_t dim) { return live(t, __func__) ? entry(t->strides, t->ndim, dim) : 0; }
+
+fac_ints fac_tensor_sizes(const fac_tensor *t) {
+    return live(t, __func__) ? (fac_ints){t->sizes, t->ndim} : (fac_ints){NULL, 0};
+}
+
+fac_ints fac_tensor_strides(const fac_tensor *t) {
+    return live(t, __func__) ? (fac_ints){t->strides, t->ndim} : (fac_ints){NULL, 0};
+}
+
+int64_t fac_tensor_numel(const fac_tensor *t) { return live(t, __func__) ? t->numel : 0; }
+
+int64_t fac_tensor_offset(const fac_tensor *t) { return live(t, __func__) ? t->offset : 0; }
+
+fac_dtype fac_tensor_dtype(const fac_tensor *t) { return live(t, __func__) ? (fac_dtype)t->dtype : FAC_DTYPE_DEFAULT; }
+
+fac_device fac_tensor_device(const fac_tensor *t) { return live(t, __func__) ? t->device : (fac_device){0}; }
+
+fac_layout fac_tensor_layout(const fac_tensor *t) {
+    if (!live(t, __func__)) return FAC_STRIDED;
+    if (t->keys & fac__func_bit(FAC_KEY_SPARSE)) return FAC_SPARSE_COO;
+    if (t->keys & fac__func_bit(FAC_KEY_SPARSE_CSR)) return FAC_SPARSE_CSR;
+    return t->keys & fac__func_bit(FAC_KEY_VENDOR) ? FAC_VENDOR_LAYOUT : FAC_STRIDED;
+}
+
+bool fac_tensor_is_contiguous(const fac_tensor *t) { return live(t, __func__) && fac__is_contiguous(t); }
+
+bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format) {
+    if (!live(t, __func__)) return false;
+    switch (format) {
+    case FAC_FORMAT_DEFAULT:
+    case FAC_CONTIGUOUS: return fac__is_contiguous(t);
+    case FAC_CHANNELS_LAST: return (t->flags & FAC_TF_CHANNELS_LAST) != 0;
+    case FAC_CHANNELS_LAST_3D: return (t->flags & FAC_TF_CHANNELS_LAST_3D) != 0;
+    case FAC_PRESERVE: break;
+    }
+    FAC_FAIL(FAC_ERR_ARGUMENT, "memory format %d orders no elements; expected contiguous or a channels-last format", (int)format);
+    return false;
+}
+
+void *fac_tensor_data(fac_tensor *t) { return live(t, __func__) ? fac__data(t) : NULL; }
+
+fac_storage *fac_tensor_storage(fac_tensor *t) { return live(t, __func__) ? t->storage : NULL; }
+
+bool fac_is_alias_of(const fac_tensor *a, const fac_tensor *b) {
+    return live(a, __func__) && live(b, __func__) && fac__is_alias(a, b);
+}
+
+int64_t fac_tensor_version(fac_tensor *t) {
+    if (!live(t, __func__)) return 0;
+    if (t->flags & FAC_TF_INFERENCE) {
+        FAC_FAIL(FAC_ERR_STATE, "Inference tensors do not track version counter");
+        return 0;
+    }
+    return fac__version_of(t);
+}
+
+bool fac__requires_grad(const fac_tensor *t) __attribute__((weak));
+
+fac_status fac_set_data(fac_tensor *t, fac_tensor *src) {
+    FAC_TRY(fac_error());
+    FAC_TRY(fac__check_handle(t, __func__, "t"));
+    FAC_TRY(fac__check_handle(src, __func__, "src"));
+    bool differentiable = fac_dtype_is_floating((fac_dtype)src->dtype) || fac_dtype_is_complex((fac_dtype)src->dtype);
+    FAC_CHECK(differentiable || !fac__requires_grad || !fac__requires_grad(t), FAC_ERR_AUTOGRAD,
+              "data set to a tensor that requires gradients must be floating point or complex dtype, not %s",
+              fac_dtype_name((fac_dtype)src->dtype));
+    return t == src ? FAC_OK : fac__set_data(t, src);
+}
+
+/* ---- from data ---------------------------------------------------------------------------------------------------------- */
+
+fac_tensor *fac_tensor_from(const void *data, fac_dtype dtype, fac_ints sizes) {
+    fac_thread *th = fac__thread();
+    fac_tensor *t;
+    FAC_TRY_NULL(th->error);
+    int ndim = sizes.n > FAC_MAX_DIMS ? FAC_MAX_DIMS + 1 : (int)sizes.n;
+    FAC_TRY_NULL(fac__empty(sizes.v, ndim, dtype, fac_device_make(FAC_CPU, -1), &t));
+    if (t->numel && !data) {
+        fac__unref(t);
+        FAC_FAIL(FAC_ERR_ARGUMENT, "fac_tensor_from: data is NULL, but the sizes ask for elements");
+        return NULL;
+    }
+    if (t->numel) memcpy(fac__data(t), data, (size_t)(t->numel * fac__item_size(t)));
+    return fac__adopt(th, t);
+}
+
+/* The tensor over a wrapped storage, which it takes over. */
+static fac_status over_storage(fac_storage *s, fac_dtype dtype, fac_ints sizes, fac_ints strides, int64_t offset, fac_tensor **out) {
+    int64_t row_major[FAC_MAX_DIMS], none = 0;
+    fac_tensor *shell;
+    fac_status st = fac__empty(&none, 1, dtype, s->device, &shell);
+    if (st != FAC_OK) {
+        fac__storage_unref(s);
+        return st;
+    }
+    fac__storage_unref(shell->storage);
+    shell->storage = s;
+    int ndim = (int)sizes.n;
+    if (!strides.v && fac__numel(sizes.v, ndim, &none)) {
+        fac__row_major(sizes.v, ndim, row_major);
+        strides.v = row_major;
+    }
+    if (!strides.v) strides = sizes; /* negative or too many: the view says so */
+    st = fac__view(shell, sizes.v, strides.v, ndim, offset, true, out);
+    if (st == FAC_OK && fac__item_size(*out) > 1 && (uintptr_t)s->data % (uintptr_t)(fac__item_size(*out) > 8 ? 8 : fac__item_size(*out))) {
+        fac__unref(*out);
+        st = FAC_FAIL(FAC_ERR_ARGUMENT, "fac_tensor_wrap: data is not aligned for %s", fac_dtype_name(dtype));
+    }
+    fac__unref(shell);
+    return st;
+}
+
+fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, fac_ints sizes, fac_ints strides, int64_t offset,
+                            void (*release)(void *), void *context) {
+    fac_thread *th = fac__thread();
+    fac_storage *s;
+    fac_tensor *t;
+    FAC_TRY_NULL(th->error);
+    if (bytes > INT64_MAX || sizes.n > FAC_MAX_DIMS || (strides.v && strides.n != sizes.n) || (!data && bytes)) {
+        FAC_FAIL(FAC_ERR_SHAPE, "fac_tensor_wrap: %zu sizes and %zu strides over %zu bytes at %p: lengths must agree, be at most "
+                 "%d, and the memory must be there", sizes.n, strides.n, bytes, data, FAC_MAX_DIMS);
+        return NULL;
+    }
+    /* `release` is set last: on failure the memory stays the caller's. */
+    FAC_TRY_NULL(fac__storage_wrap(data, (int64_t)bytes, fac_device_make(FAC_CPU, -1), NULL, context, &s));
+    FAC_TRY_NULL(over_storage(s, dtype, sizes, strides, offset, &t));
+    if (!fac__adopt(th, t)) return NULL;
+    s->release = release;
+    return t;
+}
