@@ -68,6 +68,11 @@ static inline fac_ints fac__sizes_now(const fac_tensor *t) {
     fac_ints l = {t ? t->sizes : NULL, t ? t->ndim : 0};
     return l;
 }
+static inline fac_ints fac__strides_now(const fac_tensor *t) {
+    fac_ints l = {t ? t->strides : NULL, t ? t->ndim : 0};
+    return l;
+}
+static inline int64_t fac__offset_now(const fac_tensor *t) { return t ? t->offset : 0; }
 static inline int64_t fac__numel_now(const fac_tensor *t) { return t ? t->numel : 0; }
 static inline int64_t fac__ndim_now(const fac_tensor *t) { return t ? t->ndim : 0; }
 static inline fac_dtype fac__dtype_now(const fac_tensor *t) { return t ? (fac_dtype)t->dtype : FAC_DTYPE_DEFAULT; }

@@ -25,7 +25,7 @@ void emit_internal_decl(FILE *f, const op *o) {
     char *p = params_flat(o);
     fprintf(f, "%sfac__s_%s(%s);\n", result_type(o), o->id, p[0] ? p : "void");
     char *q = params(o, NULL);
-    fprintf(f, "fac_status fac__%s(%s);\n", o->id, q);
+    fprintf(f, "fac_status fac__c_%s(%s);\n", o->id, q);
     fprintf(f, "fac_status fac__redispatch_%s(%s);\n", o->id, params(o, "fac_keyset keys_"));
     if (o->form != FORM_FUNCTION) return;
     if (e->meta) fprintf(f, "fac_status %s_meta(%s);\n", e->meta, inner_params(o, "fac_structured *s"));
@@ -61,7 +61,7 @@ static void emit_dispatch(FILE *f, const op *o) {
     fprintf(f, "    const fac_kernel *k_ = fac__pick(&fac_op_%s, &keys_);\n", o->id);
     fprintf(f, "    const fac_call_info c_ = {&fac_op_%s, keys_, k_, k_->context};\n", o->id);
     fprintf(f, "    return ((fac_status (*)(%s))k_->typed)(%s);\n}\n", params(o, "const fac_call_info *c_"), args(o, "&c_", "res_"));
-    fprintf(f, "fac_status fac__%s(%s) {\n", o->id, params(o, NULL));
+    fprintf(f, "fac_status fac__c_%s(%s) {\n", o->id, params(o, NULL));
     fputs("    fac_keyset keys_ = fac__call_keys(fac__thread(), ", f);
     key_union(f, o);
     fputs(");\n", f);
@@ -103,19 +103,19 @@ static void emit_result(FILE *f, const op *o, const char *fail) {
     const char *call = args(o, NULL, "res_");
     const char *context = xformat("{\n        fac__error_context(\"%s\", NULL);\n        return %s;\n    }\n", display(o), fail);
     if (n == 0) {
-        fprintf(f, "    fac_status st_ = fac__%s(%s);\n    if (st_) fac__error_context(\"%s\", NULL);\n    return st_;\n}\n", o->id, args(o, NULL, NULL), display(o));
+        fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n    if (st_) fac__error_context(\"%s\", NULL);\n    return st_;\n}\n", o->id, args(o, NULL, NULL), display(o));
     } else if (returns_list(o)) {
-        fprintf(f, "    fac_tensor_list l_ = {0}, *res_ = &l_;\n    if (FAC_UNLIKELY(fac__%s(%s))) %s    return fac__adopt_list(th_, &l_);\n}\n", o->id, call, context);
+        fprintf(f, "    fac_tensor_list l_ = {0}, *res_ = &l_;\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s    return fac__adopt_list(th_, &l_);\n}\n", o->id, call, context);
     } else if (!returns_tensors(o)) {
-        fprintf(f, "    %sr_ = %s, *res_ = &r_;\n    if (FAC_UNLIKELY(fac__%s(%s))) %s    return r_;\n}\n", result_type(o), fail, o->id, call, context);
+        fprintf(f, "    %sr_ = %s, *res_ = &r_;\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s    return r_;\n}\n", result_type(o), fail, o->id, call, context);
     } else if (n == 1) {
-        fprintf(f, "    fac_tensor *r_ = NULL, **res_ = &r_;\n    if (FAC_UNLIKELY(fac__%s(%s))) %s", o->id, call, context);
+        fprintf(f, "    fac_tensor *r_ = NULL, **res_ = &r_;\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s", o->id, call, context);
         if (o->s->rets[0].type.write) { /* r_ is the written argument again, counted */
             const fac_schema_arg *w = o->in_place ? &o->s->args[0] : &o->s->args[o->s->n_args - 1];
             fprintf(f, "    fac__unref(r_);\n    return %s;\n}\n", w->name);
         } else fputs("    return fac__adopt(th_, r_);\n}\n", f);
     } else {
-        fprintf(f, "    fac_tensor *res_[%zu] = {NULL};\n    if (FAC_UNLIKELY(fac__%s(%s))) %s", n, o->id, call, context);
+        fprintf(f, "    fac_tensor *res_[%zu] = {NULL};\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s", n, o->id, call, context);
         bool outs = o->s->rets[0].type.write;
         fprintf(f, "    %sr_;\n", result_type(o));
         for (size_t i = 0; i < n; i++) {

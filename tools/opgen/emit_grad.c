@@ -85,6 +85,8 @@ static void emit_struct(FILE *f, const op *o, const field *v, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (v[i].use->used[SAVE_VALUE]) fprintf(f, "    %sv_%s;\n", held_type(v[i].t), v[i].name);
         if (v[i].use->used[SAVE_SIZES]) fprintf(f, "    %s sizes_%s;\n", v[i].t == T_TENSORS ? "fac_saved_sizes_list" : "fac_saved_ints", v[i].name);
+        if (v[i].use->used[SAVE_STRIDES]) fprintf(f, "    fac_saved_ints strides_%s;\n", v[i].name);
+        if (v[i].use->used[SAVE_OFFSET]) fprintf(f, "    int64_t offset_%s;\n", v[i].name);
         if (v[i].use->used[SAVE_NUMEL]) fprintf(f, "    int64_t numel_%s;\n", v[i].name);
         if (v[i].use->used[SAVE_NDIM]) fprintf(f, "    int64_t ndim_%s;\n", v[i].name);
         if (v[i].use->used[SAVE_DTYPE]) fprintf(f, "    fac_dtype dtype_%s;\n", v[i].name);
@@ -106,6 +108,7 @@ static void emit_release(FILE *f, const op *o, const field *v, size_t n) {
             }
         if (v[i].use->used[SAVE_SIZES])
             fprintf(f, "    fac__saved_%s_release(&n->sizes_%s);\n", v[i].t == T_TENSORS ? "sizes_list" : "ints", v[i].name);
+        if (v[i].use->used[SAVE_STRIDES]) fprintf(f, "    fac__saved_ints_release(&n->strides_%s);\n", v[i].name);
     }
     fputs("}\n", f);
 }
@@ -202,6 +205,8 @@ static void emit_save(FILE *f, const op *o, const field *v, const char *from, bo
         default: fprintf(f, "    n->v_%s = %s;\n", n, from); break;
         }
     if (v->use->used[SAVE_SIZES]) fprintf(f, "    if (!st_) st_ = fac__save_sizes%s(&n->sizes_%s, %s);\n", v->t == T_TENSORS ? "_list" : "", n, from);
+    if (v->use->used[SAVE_STRIDES]) fprintf(f, "    if (!st_) st_ = fac__save_ints(&n->strides_%s, fac__strides_now(%s));\n", n, from);
+    if (v->use->used[SAVE_OFFSET]) fprintf(f, "    n->offset_%s = fac__offset_now(%s);\n", n, from);
     if (v->use->used[SAVE_NUMEL]) fprintf(f, "    n->numel_%s = fac__numel_now(%s);\n", n, from);
     if (v->use->used[SAVE_NDIM]) fprintf(f, "    n->ndim_%s = fac__ndim_now(%s);\n", n, from);
     if (v->use->used[SAVE_DTYPE]) fprintf(f, "    n->dtype_%s = fac__dtype_now(%s);\n", n, from);
@@ -271,7 +276,7 @@ static void emit_inplace_record(FILE *f, const op *o, const field *v, size_t n) 
     const char *self = arg_name(o, 0);
     bool old = o->grad->args[0].used[SAVE_VALUE];
     fprintf(f, "    fac_status st_ = fac__check_inplace(%s, true);\n    if (FAC_UNLIKELY(st_)) return st_;\n", self);
-    if (old) fprintf(f, "    fac_tensor *old_ = NULL;\n    FAC_TRY(fac__clone(%s, FAC_FORMAT_DEFAULT, &old_));\n", self);
+    if (old) fprintf(f, "    fac_tensor *old_ = NULL;\n    FAC_TRY(fac__c_clone(%s, FAC_FORMAT_DEFAULT, &old_));\n", self);
     fprintf(f, "    %s_node *n = (%s_node *)fac__node_new(th_, &%s_class, %s, 1);\n", o->id, o->id, o->id, edge_of(o, o->s->n_args, ""));
     fprintf(f, "    if (FAC_UNLIKELY(!n)) {\n%s        return fac_error();\n    }\n", old ? "        fac__unref(old_);\n" : "");
     emit_connect(f, o);

@@ -59,7 +59,7 @@ static void emit_borrowed(FILE *f, const op *o) {
     emit_given(f, o);
     fprintf(f, "    fac_tensor *made_[%zu] = {NULL};\n", n);
     op view = *fn;
-    fprintf(f, "    fac_status st_ = fac__%s(%s);\n", fn->id, args(&view, NULL, "made_"));
+    fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n", fn->id, args(&view, NULL, "made_"));
     fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) {\n", n);
     if (o->form == FORM_INPLACE) fprintf(f, "        if (!st_) st_ = fac__copy_over(given_[i_], made_[i_], \"%s\");\n", o->s->name);
     else fputs("        if (!st_) st_ = fac__copy_to_out(given_[i_], made_[i_]);\n", f);

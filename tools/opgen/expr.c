@@ -194,14 +194,15 @@ static bool metadata_call(reader *r, const char *name, const call_args *a, val *
         const char *name;
         save_kind kind;
         size_t n;
-    } table[] = {{"sizes", SAVE_SIZES, 1}, {"size", SAVE_SIZES, 2}, {"numel", SAVE_NUMEL, 1}, {"ndim", SAVE_NDIM, 1}, {"dtype", SAVE_DTYPE, 1}};
+    } table[] = {{"sizes", SAVE_SIZES, 1}, {"size", SAVE_SIZES, 2}, {"numel", SAVE_NUMEL, 1}, {"ndim", SAVE_NDIM, 1}, {"dtype", SAVE_DTYPE, 1},
+                 {"strides", SAVE_STRIDES, 1}, {"offset", SAVE_OFFSET, 1}};
     for (size_t i = 0; i < FAC_COUNT(table); i++) {
         if (strcmp(name, table[i].name)) continue;
         if (a->n != table[i].n) fail(r, "wrong number of arguments");
         const val *x = &a->v[0];
         if (x->arg < 0 && x->result < 0) { /* of a computed tensor: read it there and then */
             if (x->t != T_TENSOR) fail(r, "a tensor is needed here");
-            etype t = table[i].kind == SAVE_SIZES && a->n == 1 ? T_INTS : table[i].kind == SAVE_DTYPE ? T_DTYPE : T_INT;
+            etype t = (table[i].kind == SAVE_SIZES && a->n == 1) || table[i].kind == SAVE_STRIDES ? T_INTS : table[i].kind == SAVE_DTYPE ? T_DTYPE : T_INT;
             *out = make(t, a->n == 2 ? xformat("fac__at(fac__sizes_now(%s), %s)", x->c, a->v[1].c) : xformat("fac__%s_now(%s)", name, x->c));
             return true;
         }
@@ -209,7 +210,7 @@ static bool metadata_call(reader *r, const char *name, const call_args *a, val *
         const char *of = origin(r, x);
         if (table[i].kind == SAVE_SIZES && x->t == T_TENSORS) *out = make(T_SIZES_LIST, xformat("&n->sizes_%s", of));
         else if (table[i].kind == SAVE_SIZES && a->n == 2) *out = make(T_INT, xformat("fac__at(fac__ints_of(&n->sizes_%s), %s)", of, a->v[1].c));
-        else if (table[i].kind == SAVE_SIZES) *out = make(T_INTS, xformat("fac__ints_of(&n->sizes_%s)", of));
+        else if (table[i].kind == SAVE_SIZES || table[i].kind == SAVE_STRIDES) *out = make(T_INTS, xformat("fac__ints_of(&n->%s_%s)", name, of));
         else *out = make(table[i].kind == SAVE_DTYPE ? T_DTYPE : T_INT, xformat("n->%s_%s", name, of));
         return true;
     }

@@ -66,7 +66,7 @@ typedef enum {
     T_DEVICE, T_LAYOUT, T_FORMAT, T_GENERATOR, T_OBJECT, T_SIZES_LIST, T_NONE
 } etype;
 
-typedef enum { SAVE_VALUE, SAVE_SIZES, SAVE_NUMEL, SAVE_NDIM, SAVE_DTYPE, SAVE_KINDS } save_kind;
+typedef enum { SAVE_VALUE, SAVE_SIZES, SAVE_STRIDES, SAVE_OFFSET, SAVE_NUMEL, SAVE_NDIM, SAVE_DTYPE, SAVE_KINDS } save_kind;
 
 /* What the node keeps of one forward argument (or result). */
 typedef struct saved_use {
