@@ -1,0 +1,48 @@
+/* Calls to the back end's kernels from operators that run below autograd. */
+#include "ops/composite/below.h"
+#include "ops_gen.h"
+
+static fac_keyset dense_keys(const fac_tensor *a, const fac_tensor *b) {
+    return ((a->keys | (b ? b->keys : 0)) & FAC_BACKEND_MASK) | FAC_KS_DENSE;
+}
+
+/* In-place kernels give a counted reference to their first argument; nobody here needs it. */
+static fac_status dropping(fac_status st, fac_tensor *result) {
+    if (st == FAC_OK) fac__unref(result);
+    return st;
+}
+
+fac_status fac__copy_below(fac_tensor *dst, fac_tensor *src) {
+    fac_tensor *r = NULL;
+    return dropping(fac__redispatch_copy_(dense_keys(dst, src), dst, src, false, &r), r);
+}
+
+fac_status fac__fill_below(fac_tensor *t, fac_scalar value) {
+    fac_tensor *r = NULL;
+    return dropping(fac__redispatch_fill__Scalar(dense_keys(t, NULL), t, value, &r), r);
+}
+
+fac_status fac__add_below(fac_tensor *dst, fac_tensor *src) {
+    fac_tensor *r = NULL;
+    return dropping(fac__redispatch_add__Tensor(dense_keys(dst, src), dst, src, fac_scalar_i_(1), &r), r);
+}
+
+/* Ends the making of an owned tensor: it goes out, or is dropped on failure. */
+static fac_status deliver(fac_status st, fac_tensor *t, fac_tensor **out) {
+    if (st != FAC_OK) fac__unref(t);
+    else *out = t;
+    return st;
+}
+
+fac_status fac__zeros_below(fac_ints sizes, const fac_tensor *like, fac_tensor **out) {
+    fac_tensor *t;
+    FAC_CHECK(sizes.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, sizes.n);
+    FAC_TRY(fac__empty(sizes.v, (int)sizes.n, (fac_dtype)like->dtype, like->device, &t));
+    return deliver(fac__fill_below(t, fac_scalar_i_(0)), t, out);
+}
+
+fac_status fac__clone_below(fac_tensor *t, fac_tensor **out) {
+    fac_tensor *copy;
+    FAC_TRY(fac__empty_like(t, &copy));
+    return deliver(fac__copy_below(copy, t), copy, out);
+}

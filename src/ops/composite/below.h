@@ -1,0 +1,19 @@
+/* Helpers of explicit operators: they run below autograd, so what they call must not be recorded again. Each of these
+   goes straight to the back end's kernel. */
+#ifndef FAC_SRC_OPS_COMPOSITE_BELOW_H
+#define FAC_SRC_OPS_COMPOSITE_BELOW_H
+
+#include "core/tensor.h"
+
+/* dst = src, broadcast and converted. */
+fac_status fac__copy_below(fac_tensor *dst, fac_tensor *src);
+/* Every element becomes `value`. */
+fac_status fac__fill_below(fac_tensor *t, fac_scalar value);
+/* dst += src, of the same sizes. */
+fac_status fac__add_below(fac_tensor *dst, fac_tensor *src);
+/* Owned row-major zeros with the dtype and device of `like`. */
+fac_status fac__zeros_below(fac_ints sizes, const fac_tensor *like, fac_tensor **out);
+/* Owned copy; strides follow those of `t` if it is dense, else row-major. */
+fac_status fac__clone_below(fac_tensor *t, fac_tensor **out);
+
+#endif
