@@ -12,6 +12,7 @@
 #include "backend/cpu/blas_int.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/parallel.h"
 #include <oneapi/dnnl/dnnl.h>
 
@@ -193,8 +194,10 @@ static char library_side(const fac_gemm_matrix *x, int64_t *ld) {
 static fac_status library_block(const block_job *job, const fac_gemm_block *p) {
     int64_t lda, ldb;
     char ta = library_side(&job->g->a, &lda), tb = library_side(&job->g->b, &ldb);
+    int was = fac__onednn_begin();
     dnnl_status_t st = dnnl_sgemm(ta, tb, p->m, p->n, p->k, (float)p->alpha[0], (const float *)(const void *)p->a.data, lda,
                                   (const float *)(const void *)p->b.data, ldb, p->accumulate ? 1.0f : 0.0f, p->c, p->ldc);
+    fac__onednn_end(was);
     FAC_CHECK(st == dnnl_success, FAC_ERR_INTERNAL, "oneDNN's sgemm refused a %lld x %lld x %lld product (status %d)",
               (long long)p->m, (long long)p->n, (long long)p->k, (int)st);
     return FAC_OK;

@@ -1,0 +1,263 @@
+/* Matrix products against sums in f64, over shapes, layouts, dtypes, alpha and beta; and their bits against the number of
+   threads. */
+#include "backend/cpu/blas.h"
+#include "core/tensor.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+typedef enum { ROWS, COLUMNS, GAPS, LAYOUTS } layout; /* row-major with slack, column-major with slack, both strides > 1 */
+
+static uint64_t state = 1;
+static double uniform(void) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(int32_t)(state >> 32) / 2147483648.0;
+}
+
+static void strides_of(layout l, int64_t m, int64_t n, int64_t *row, int64_t *col) {
+    *row = l == ROWS ? n + 3 : l == COLUMNS ? 1 : 2 * n + 1;
+    *col = l == ROWS ? 1 : l == COLUMNS ? m + 2 : 2;
+}
+
+/* A buffer of `n` elements of a dtype: small integers for integral dtypes, else in (-1, 1). */
+static void *filled(fac_dtype d, int64_t n) {
+    char *p = calloc((size_t)n, fac_dtype_size(d));
+    assert_non_null(p);
+    for (int64_t i = 0; i < n; i++) {
+        double re_im[2] = {uniform(), uniform()};
+        fac_scalar s = fac_dtype_is_complex(d)          ? fac_scalar_c_(re_im)
+                       : fac_dtype_is_integral(d, false) ? fac_scalar_i_((long long)((d == FAC_U8 ? fabs(re_im[0]) : re_im[0]) * 5))
+                                                         : fac_scalar_f_(re_im[0]);
+        fac__store(p + (size_t)i * fac_dtype_size(d), d, s);
+    }
+    return p;
+}
+
+static void get(const void *p, int64_t i, fac_dtype d, double z[2]) {
+    double room[2];
+    fac__scalar_c128(fac__load((const char *)p + i * (int64_t)fac_dtype_size(d), d, room), z);
+}
+
+static double tolerance(fac_dtype d, int64_t k) {
+    switch (d) {
+    case FAC_F16: return 2e-3 * (1 + sqrt((double)k));
+    case FAC_BF16: return 2e-2 * (1 + sqrt((double)k));
+    case FAC_F32:
+    case FAC_C64: return 2e-6 * (double)(8 + k);
+    case FAC_F64:
+    case FAC_C128: return 1e-14 * (double)(8 + k);
+    default: return 0;
+    }
+}
+
+typedef struct problem {
+    fac_gemm g;
+    int64_t c_size;
+    void *a, *b, *c, *before;
+} problem;
+
+static void problem_make(problem *p, fac_dtype d, int64_t batch, int64_t m, int64_t n, int64_t k, layout la, layout lb,
+                         layout lc) {
+    fac_gemm *g = &p->g;
+    *g = (fac_gemm){.dtype = d, .batch = batch, .m = m, .n = n, .k = k, .alpha = fac_scalar_i_(1), .beta = fac_scalar_i_(0)};
+    strides_of(la, m, k, &g->a.row, &g->a.col);
+    strides_of(lb, k, n, &g->b.row, &g->b.col);
+    strides_of(lc, m, n, &g->c_row, &g->c_col);
+    g->a.batch = m * g->a.row + k * g->a.col;
+    g->b.batch = k * g->b.row + n * g->b.col;
+    g->c_batch = m * g->c_row + n * g->c_col;
+    p->c_size = batch * g->c_batch + 1;
+    g->a.data = p->a = filled(d, batch * g->a.batch + 1);
+    g->b.data = p->b = filled(d, batch * g->b.batch + 1);
+    g->c = p->c = filled(d, p->c_size);
+    p->before = malloc((size_t)p->c_size * fac_dtype_size(d));
+    assert_non_null(p->before);
+    memcpy(p->before, p->c, (size_t)p->c_size * fac_dtype_size(d));
+}
+
+static void problem_free(problem *p) {
+    free(p->a);
+    free(p->b);
+    free(p->c);
+    free(p->before);
+}
+
+/* beta * C + alpha * sum A B of one element, in f64. */
+static void expected(const problem *p, int64_t b, int64_t i, int64_t j, double out[2]) {
+    const fac_gemm *g = &p->g;
+    double re = 0, im = 0, x[2], y[2], alpha[2], beta[2], c[2];
+    for (int64_t q = 0; q < g->k; q++) {
+        get(p->a, b * g->a.batch + i * g->a.row + q * g->a.col, g->dtype, x);
+        get(p->b, b * g->b.batch + q * g->b.row + j * g->b.col, g->dtype, y);
+        if (g->a.conj) x[1] = -x[1];
+        if (g->b.conj) y[1] = -y[1];
+        re += x[0] * y[0] - x[1] * y[1];
+        im += x[0] * y[1] + x[1] * y[0];
+    }
+    fac__scalar_c128(g->alpha, alpha);
+    fac__scalar_c128(g->beta, beta);
+    get(p->before, b * g->c_batch + i * g->c_row + j * g->c_col, g->dtype, c);
+    out[0] = alpha[0] * re - alpha[1] * im + (beta[0] != 0 || beta[1] != 0 ? beta[0] * c[0] - beta[1] * c[1] : 0);
+    out[1] = alpha[0] * im + alpha[1] * re + (beta[0] != 0 || beta[1] != 0 ? beta[0] * c[1] + beta[1] * c[0] : 0);
+}
+
+/* Runs the problem; every element of C must be right and every byte between its elements untouched. */
+static void problem_check(problem *p) {
+    const fac_gemm *g = &p->g;
+    size_t item = fac_dtype_size(g->dtype);
+    assert_int_equal(fac__gemm(g), FAC_OK);
+    char *seen = calloc((size_t)p->c_size, 1);
+    assert_non_null(seen);
+    for (int64_t b = 0; b < g->batch; b++)
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < g->n; j++) {
+                int64_t at = b * g->c_batch + i * g->c_row + j * g->c_col;
+                double want[2], got[2];
+                seen[at] = 1;
+                expected(p, b, i, j, want);
+                get(p->c, at, g->dtype, got);
+                double e = fabs(want[0] - got[0]) + fabs(want[1] - got[1]);
+                if (fac_dtype_is_integral(g->dtype, false)) e = fmod(e, ldexp(1, 8 * (int)item)); /* they wrap */
+                if (!(e <= tolerance(g->dtype, g->k)))
+                    fail_msg("%s %lld x [%lld,%lld,%lld] at (%lld,%lld,%lld): %g%+gi, expected %g%+gi", fac_dtype_name(g->dtype),
+                             (long long)g->batch, (long long)g->m, (long long)g->n, (long long)g->k, (long long)b, (long long)i,
+                             (long long)j, got[0], got[1], want[0], want[1]);
+            }
+    for (int64_t i = 0; i < p->c_size; i++)
+        if (!seen[i]) assert_memory_equal((char *)p->c + (size_t)i * item, (char *)p->before + (size_t)i * item, item);
+    free(seen);
+}
+
+static const fac_dtype dtypes[] = {FAC_U8,  FAC_I8,   FAC_I16, FAC_I32, FAC_I64, FAC_F16,
+                                   FAC_BF16, FAC_F32, FAC_F64, FAC_C64, FAC_C128};
+
+static void blas_every_layout_matches_f64(void **unused) {
+    (void)unused;
+    static const int64_t sides[][3] = {{1, 1, 1}, {3, 5, 7}, {17, 1, 33}, {1, 37, 19}, {15, 33, 40}, {29, 70, 300}};
+    for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
+        for (size_t s = 0; s < FAC_COUNT(sides); s++)
+            for (int l = 0; l < LAYOUTS * LAYOUTS * LAYOUTS; l++) {
+                problem p;
+                problem_make(&p, dtypes[d], 1 + l % 2, sides[s][0], sides[s][1], sides[s][2], (layout)(l % LAYOUTS),
+                             (layout)(l / LAYOUTS % LAYOUTS), (layout)(l / LAYOUTS / LAYOUTS));
+                problem_check(&p);
+                problem_free(&p);
+            }
+}
+
+static void blas_alpha_and_beta_scale(void **unused) {
+    (void)unused;
+    static const double alpha[] = {0.5, -2}, beta[] = {3, 0.25};
+    for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
+        for (int l = 0; l < 2 * LAYOUTS; l++) {
+            problem p;
+            problem_make(&p, dtypes[d], 2, l < LAYOUTS ? 19 : 1, 40, 65, ROWS, COLUMNS, (layout)(l % LAYOUTS));
+            bool integral = fac_dtype_is_integral(dtypes[d], false), complex = fac_dtype_is_complex(dtypes[d]);
+            p.g.alpha = integral ? fac_scalar_i_(2) : complex ? fac_scalar_c_(alpha) : fac_scalar_f_(0.5);
+            p.g.beta = integral ? fac_scalar_i_(3) : complex ? fac_scalar_c_(beta) : fac_scalar_f_(3);
+            problem_check(&p);
+            problem_free(&p);
+        }
+}
+
+static void blas_conjugate_operands(void **unused) {
+    (void)unused;
+    for (int l = 0; l < 8; l++) {
+        problem p;
+        problem_make(&p, l & 4 ? FAC_C128 : FAC_C64, 1, 20, 40, 150, ROWS, COLUMNS, ROWS);
+        p.g.a.conj = l & 1;
+        p.g.b.conj = (l & 2) != 0;
+        problem_check(&p);
+        problem_free(&p);
+    }
+}
+
+static void blas_large_blocks_match(void **unused) {
+    (void)unused;
+    static const int64_t sides[][3] = {{300, 280, 270}, {700, 40, 33}, {5, 1500, 600}, {8, 9, 9000}, {1, 3, 20000}, {1, 1, 50000}};
+    for (size_t s = 0; s < FAC_COUNT(sides); s++)
+        for (int l = 0; l < 4; l++) {
+            problem p;
+            problem_make(&p, l & 2 ? FAC_F64 : FAC_F32, 1, sides[s][0], sides[s][1], sides[s][2], ROWS, l & 1 ? COLUMNS : ROWS, ROWS);
+            problem_check(&p);
+            problem_free(&p);
+        }
+}
+
+static void blas_beta_zero_does_not_read(void **unused) {
+    (void)unused;
+    for (size_t d = 0; d < FAC_COUNT(dtypes); d++) {
+        if (fac_dtype_is_integral(dtypes[d], false)) continue;
+        for (int v = 0; v < 3; v++) {
+            problem p;
+            problem_make(&p, dtypes[d], 1, v == 1 ? 1 : 16, v == 2 ? 1 : 35, 9, ROWS, ROWS, ROWS);
+            for (int64_t i = 0; i < p.c_size; i++)
+                fac__store((char *)p.c + (size_t)i * fac_dtype_size(dtypes[d]), dtypes[d], fac_scalar_f_(NAN));
+            memcpy(p.before, p.c, (size_t)p.c_size * fac_dtype_size(dtypes[d]));
+            problem_check(&p);
+            problem_free(&p);
+        }
+    }
+}
+
+static void blas_empty_depth_scales_only(void **unused) {
+    (void)unused;
+    for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
+        for (int beta = 0; beta < 2; beta++) {
+            problem p;
+            problem_make(&p, dtypes[d], 2, 4, 3, 0, ROWS, ROWS, ROWS);
+            p.g.beta = fac_scalar_i_(beta);
+            problem_check(&p);
+            problem_free(&p);
+        }
+}
+
+static void blas_bits_do_not_depend_on_threads(void **unused) {
+    (void)unused;
+    static const int64_t sides[][3] = {{64, 64, 64},   {300, 300, 300}, {513, 600, 520}, {32, 1024, 512}, {8, 8, 20000},
+                                       {1, 700, 900},  {900, 1, 700},   {1, 1, 100000},  {64, 512, 3136}, {200, 10, 5000}};
+    static const fac_dtype kinds[] = {FAC_BF16, FAC_F32, FAC_F64, FAC_C64};
+    int was = fac_num_threads();
+    for (size_t s = 0; s < FAC_COUNT(sides); s++)
+        for (size_t d = 0; d < FAC_COUNT(kinds); d++)
+            for (int l = 0; l < 4; l++) {
+                problem p;
+                problem_make(&p, kinds[d], 1, sides[s][0], sides[s][1], sides[s][2], l & 1 ? COLUMNS : ROWS, l & 2 ? COLUMNS : ROWS, ROWS);
+                size_t bytes = (size_t)p.c_size * fac_dtype_size(kinds[d]);
+                assert_int_equal(fac_set_num_threads(1), FAC_OK);
+                assert_int_equal(fac__gemm(&p.g), FAC_OK);
+                memcpy(p.before, p.c, bytes);
+                for (int threads = 2; threads <= 3; threads++) {
+                    assert_int_equal(fac_set_num_threads(threads), FAC_OK);
+                    assert_int_equal(fac__gemm(&p.g), FAC_OK);
+                    assert_memory_equal(p.c, p.before, bytes);
+                }
+                problem_free(&p);
+            }
+    assert_int_equal(fac_set_num_threads(was), FAC_OK);
+}
+
+static void blas_bool_is_refused(void **unused) {
+    (void)unused;
+    bool one = true, out = false;
+    fac_gemm g = {.dtype = FAC_BOOL, .batch = 1, .m = 1, .n = 1, .k = 1, .c = &out, .alpha = fac_scalar_i_(1)};
+    g.a.data = g.b.data = &one;
+    assert_int_equal(fac__gemm(&g), FAC_ERR_DTYPE);
+    fac_error_clear();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blas_every_layout_matches_f64),  cmocka_unit_test(blas_alpha_and_beta_scale),
+        cmocka_unit_test(blas_conjugate_operands),        cmocka_unit_test(blas_large_blocks_match),
+        cmocka_unit_test(blas_beta_zero_does_not_read),   cmocka_unit_test(blas_empty_depth_scales_only),
+        cmocka_unit_test(blas_bits_do_not_depend_on_threads), cmocka_unit_test(blas_bool_is_refused),
+    };
+    if (fac_init() != FAC_OK) return fac_report(stderr);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
