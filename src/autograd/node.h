@@ -12,6 +12,8 @@ typedef struct fac_node_class {
     size_t size;      /* of the whole node struct, whose first member is fac_node */
     fac_status (*apply)(fac_node *n, fac_tensor *const *grads, fac_tensor **out);
     void (*release)(fac_node *n);
+    void (*destroy)(fac_node *n); /* what else it owns, once, when the node dies; NULL: nothing */
+    bool user_code;               /* runs code of the user's, which must see the thread's own keys */
 } fac_node_class;
 
 typedef struct fac_edge {
@@ -35,17 +37,21 @@ struct fac_node {
     uint64_t seq; /* later nodes run first */
     fac_edge *edges;
     fac_output_meta *outputs;
-    struct fac_node_hooks *hooks; /* NULL until one is added */
+    struct fac_hooks *hooks;      /* NULL until one is added */
     size_t bytes;                 /* of the allocation, for the free lists */
     bool released;                /* saved values are gone */
-    /* engine's scratch, valid while one pass that holds the engine's per-node record */
-    void *task_data;
+    fac_node *next;               /* links dying nodes, so that long chains are freed without recursion */
 };
 
 /* ---- building ------------------------------------------------------------------------------------------------------ */
 
 /* True if a gradient is wanted for t: it is a floating leaf with requires_grad or has a history. NULL: false. */
 bool fac__requires_grad(const fac_tensor *t);
+static inline bool fac__any_requires_grad(fac_tensors l) {
+    for (size_t i = 0; i < l.n; i++)
+        if (fac__requires_grad(l.v[i])) return true;
+    return false;
+}
 static inline bool fac__grad_enabled(const fac_thread *th) { return !th->grad_disabled && !th->inference; }
 
 /* Owned node with count 1, edges NULL, zeroed payload; NULL on failure. */

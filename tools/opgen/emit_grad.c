@@ -140,6 +140,7 @@ static void emit_fill(FILE *f, const op *o, const formula *g) {
         fprintf(f, "        %sr_ = %s;\n        fac_status st_ = fac_error();\n", result_type(g->multi), g->c);
         for (size_t j = 0; j < g->n_args && j < g->multi->s->n_rets; j++) fprintf(f, "        g_[%zu] = r_.%s;\n", j, result_field(g->multi, j));
     } else fprintf(f, "        fac_status st_ = %s;\n", g->c);
+    fputs("#line 0\n", f);
     if (list) {
         fprintf(f, "        for (size_t i_ = 0; i_ < n->count_%s && !st_; i_++)\n            if (fac__node_needs(n_, %s + (uint32_t)i_)) st_ = fac__emit_grad(g_[i_], &out_[%s + (uint32_t)i_]);\n",
                 first->name, edge_of(o, g->args[0], "n->"), edge_of(o, g->args[0], "n->"));
@@ -157,8 +158,35 @@ static void emit_formula(FILE *f, const op *o, const formula *g) {
         return;
     }
     const char *name = arg_name(o, g->args[0]);
-    fprintf(f, "    if (needs_%s_) {\n#line %d \"%s\"\n        fac_tensor *r_ = %s;\n", name, g->line, o->e->file, g->c);
+    fprintf(f, "    if (needs_%s_) {\n#line %d \"%s\"\n        fac_tensor *r_ = %s;\n#line 0\n", name, g->line, o->e->file, g->c);
     fprintf(f, "        if (FAC_UNLIKELY(fac__emit_grad(r_, &out_[%s]))) goto failed_;\n    }\n", edge_of(o, g->args[0], "n->"));
+}
+
+/* C condition under which the value of v is wanted: that some edge whose formula reads it has a receiver. `test` prints
+   the condition for one argument. NULL if every edge does, or v is not a single tensor. */
+static char *wanted(const op *o, const field *v, char *(*test)(const op *o, size_t arg)) {
+    if (v->t != T_TENSOR) return NULL;
+    char *text = NULL;
+    bool all = true;
+    for (size_t i = 0; i < o->grad->n; i++) {
+        const formula *g = &o->grad->v[i];
+        if (!g->c) continue;
+        if (!(v->use->formulas >> i & 1)) {
+            all = false;
+            continue;
+        }
+        for (size_t j = 0; j < g->n_args; j++) {
+            char *one = test(o, g->args[j]);
+            text = text ? xformat("%s || %s", text, one) : one;
+        }
+    }
+    return all ? NULL : text;
+}
+
+static char *test_local(const op *o, size_t arg) { return xformat("needs_%s_", arg_name(o, arg)); }
+
+static char *test_requires(const op *o, size_t arg) {
+    return xformat(o->s->args[arg].type.list ? "fac__any_requires_grad(%s)" : "fac__requires_grad(%s)", arg_name(o, arg));
 }
 
 static void emit_apply(FILE *f, const op *o, const field *v, size_t n) {
@@ -180,8 +208,11 @@ static void emit_apply(FILE *f, const op *o, const field *v, size_t n) {
     if (o->grad->uses_grad_list) fputs("    fac_tensors grads_ = {in_, n_->n_outputs};\n", f);
     fputs("    (void)in_;\n", f);
     for (size_t i = 0; i < n; i++)
-        if (v[i].use->used[SAVE_VALUE] && (v[i].t == T_TENSOR || v[i].t == T_TENSORS))
-            fprintf(f, "    if (FAC_UNLIKELY(fac__unpack%s(&n->v_%s, n_, \"%s\", &%s_))) goto failed_;\n", v[i].t == T_TENSORS ? "_list" : "", v[i].name, v[i].name, v[i].name);
+        if (v[i].use->used[SAVE_VALUE] && (v[i].t == T_TENSOR || v[i].t == T_TENSORS)) {
+            const char *cond = wanted(o, &v[i], test_local);
+            fprintf(f, cond ? "    if ((%s) && " : "    if (", cond);
+            fprintf(f, "FAC_UNLIKELY(fac__unpack%s(&n->v_%s, n_, \"%s\", &%s_))) goto failed_;\n", v[i].t == T_TENSORS ? "_list" : "", v[i].name, v[i].name, v[i].name);
+        }
     for (size_t i = 0; i < o->grad->n; i++) emit_formula(f, o, &o->grad->v[i]);
     fputs("    fac_scope_end(&scope_);\n    return FAC_OK;\nfailed_:\n    fac_scope_end(&scope_);\n    fac__drop_grads(out_, n_->n_edges);\n    return fac_error();\n}\n", f);
 }
@@ -190,11 +221,12 @@ static void emit_apply(FILE *f, const op *o, const field *v, size_t n) {
 
 static void emit_save(FILE *f, const op *o, const field *v, const char *from, bool output) {
     const char *n = v->name;
-    (void)o;
+    const char *cond = wanted(o, v, test_requires);
+    cond = cond ? xformat(" && (%s)", cond) : "";
     if (v->use->used[SAVE_VALUE]) switch (v->t) {
         case T_TENSOR:
             if (output) fprintf(f, "    if (!st_) st_ = fac__save_output(&n->v_%s, %s, %d);\n", n, from, v->result);
-            else fprintf(f, "    if (!st_) st_ = fac__save(&n->v_%s, %s);\n", n, from);
+            else fprintf(f, "    if (!st_%s) st_ = fac__save(&n->v_%s, %s);\n", cond, n, from);
             break;
         case T_TENSORS: fprintf(f, "    if (!st_) st_ = fac__save_list(&n->v_%s, %s);\n", n, from); break;
         case T_INTS: fprintf(f, "    if (!st_) st_ = fac__save_ints(&n->v_%s, %s);\n", n, from); break;
@@ -334,7 +366,7 @@ void emit_autograd(FILE *f, const model *m, const op *o) {
     emit_struct(f, o, v, n);
     emit_release(f, o, v, n);
     emit_apply(f, o, v, n);
-    fprintf(f, "static const fac_node_class %s_class = {\"%s\", sizeof(%s_node), %s_apply, %s_release};\n", o->id, node_name(m, o), o->id, o->id, o->id);
+    fprintf(f, "static const fac_node_class %s_class = {.name = \"%s\", .size = sizeof(%s_node), .apply = %s_apply, .release = %s_release};\n", o->id, node_name(m, o), o->id, o->id, o->id);
     emit_kernel_head(f, o);
     fputs("    if (FAC_LIKELY(!fac__grad_enabled(th_)))\n", f);
     fprintf(f, "        return fac__redispatch_%s(%s);\n", o->id, args(o, "below_", "res_"));

@@ -172,10 +172,9 @@ static bool falls_through_autograd(const op *o) {
 
 void emit_rows(FILE *f, const op *o) {
     const entry *e = o->e;
-    fprintf(f, "static const char *const tags_%s[] = {", o->id);
+    fprintf(f, "extern const char *const fac__tags_%s[];\nconst char *const fac__tags_%s[] = {", o->id, o->id);
     for (char **t = e->tags; t && *t; t++) fprintf(f, "\"%s\", ", *t);
     fputs("NULL};\n", f);
-    fprintf(f, "extern const char *const *const fac__tags_%s;\nconst char *const *const fac__tags_%s = tags_%s;\n", o->id, o->id, o->id);
     fprintf(f, "extern const fac_builtin_kernel fac__kernels_%s[];\nconst fac_builtin_kernel fac__kernels_%s[] = {\n", o->id, o->id);
     if (e->meta) {
         for (size_t i = 0; i < e->kernels.n; i++) row(f, e->kernels.v[i].key, xformat("%s_%s", o->id, e->kernels.v[i].key));

@@ -131,7 +131,7 @@ static bool has_scalar(const op *o) {
     return false;
 }
 
-/* The other member of o's macro, and the argument in which they differ. */
+/* The other member of o's macro, or NULL, and the argument in which they differ. */
 static const op *partner(const model *m, const op *o, size_t *at) {
     for (size_t i = 0; i < m->n_ops; i++) {
         const op *p = &m->ops[i];
@@ -143,8 +143,7 @@ static const op *partner(const model *m, const op *o, size_t *at) {
             die(o->e->file, o->e->line, "macro %s: %s and %s should differ in one argument, a Tensor here and a Scalar there", o->macro, o->s->full, p->s->full);
         return p;
     }
-    die(o->e->file, o->e->line, "macro %s has a single member", o->macro);
-    return NULL;
+    return NULL; /* only one of the two has this form */
 }
 
 static void generic_call(FILE *f, const op *t, const op *s, size_t at, const char *operand) {
@@ -160,9 +159,21 @@ static void generic_call(FILE *f, const op *t, const op *s, size_t at, const cha
     fputc(')', f);
 }
 
+static void emit_plain(FILE *f, const op *o, const char *name) {
+    define_head(f, o, name);
+    fprintf(f, "fac_%s(", o->cname);
+    positional(f, o, false, true);
+    kw_literal(f, o);
+    fputs(")\n", f);
+}
+
 static void emit_generic(FILE *f, const model *m, const op *o) {
     size_t at = 0;
     const op *p = partner(m, o, &at);
+    if (!p) {
+        emit_plain(f, o, o->macro);
+        return;
+    }
     bool tensor = is_tensor(&o->s->args[at].type);
     const op *t = tensor ? o : p, *s = tensor ? p : o;
     fputs("#if defined(__GNUC__)\n", f);
@@ -178,12 +189,7 @@ static void emit_generic(FILE *f, const model *m, const op *o) {
 void emit_macros(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
     if (o->macro && macro_first(m, o)) emit_generic(f, m, o);
-    if (o->macro || (!o->kw && !has_scalar(o))) return;
-    define_head(f, o, o->cname);
-    fprintf(f, "fac_%s(", o->cname);
-    positional(f, o, false, true);
-    kw_literal(f, o);
-    fputs(")\n", f);
+    if (!o->macro && (o->kw || has_scalar(o))) emit_plain(f, o, o->cname);
 }
 
 /* ---- C++ ---- */

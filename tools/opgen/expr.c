@@ -142,8 +142,10 @@ static val name_value(reader *r, const char *name) {
 
 /* Marks what the value reads. */
 static void use(reader *r, const val *v, save_kind kind) {
-    if (v->arg >= 0) r->plan->args[v->arg].used[kind] = true;
-    if (v->result >= 0) r->plan->results[v->result].used[kind] = true;
+    saved_use *u = v->arg >= 0 ? &r->plan->args[v->arg] : v->result >= 0 ? &r->plan->results[v->result] : NULL;
+    if (!u) return;
+    u->used[kind] = true;
+    if (kind == SAVE_VALUE) u->formulas |= (uint64_t)1 << r->plan->n; /* the one being read */
 }
 
 static const char *origin(reader *r, const val *v) {

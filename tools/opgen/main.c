@@ -14,11 +14,11 @@ typedef struct output {
     FILE *f;
 } output;
 
-static output open_output(const char *dir, const char *name) {
-    output o = {.path = xformat("%s/%s", dir, name)};
-    o.f = open_memstream(&o.text, &o.size);
-    if (!o.f) die(o.path, 0, "out of memory");
-    return o;
+/* Into a struct of the caller's, since the stream keeps its address. */
+static void open_output(output *o, const char *dir, const char *name) {
+    *o = (output){.path = xformat("%s/%s", dir, name)};
+    o->f = open_memstream(&o->text, &o->size);
+    if (!o->f) die(o->path, 0, "out of memory");
 }
 
 static bool same_text(const output *o) {
@@ -32,8 +32,31 @@ static bool same_text(const output *o) {
     return same;
 }
 
+/* Turns each `#line 0` that follows a formula into the true line of the generated file. */
+static void number_lines(output *o) {
+    static const char mark[] = "#line 0\n";
+    if (!strstr(o->text, mark)) return;
+    output n;
+    open_output(&n, ".", "");
+    size_t line = 1;
+    for (char *p = o->text; *p;) {
+        char *end = strchr(p, '\n');
+        size_t len = end ? (size_t)(end - p) + 1 : strlen(p);
+        if (strncmp(p, mark, sizeof mark - 1) == 0) fprintf(n.f, "#line %zu \"%s\"\n", line + 1, o->path);
+        else fwrite(p, 1, len, n.f);
+        p += len;
+        line++;
+    }
+    fclose(n.f);
+    free(o->text);
+    free(n.path);
+    o->text = n.text;
+    o->size = n.size;
+}
+
 static void close_output(output *o) {
     fclose(o->f);
+    number_lines(o);
     if (!same_text(o)) {
         FILE *f = fopen(o->path, "wb");
         if (!f || fwrite(o->text, 1, o->size, f) != o->size || fclose(f)) die(o->path, 0, "cannot be written");
@@ -69,7 +92,8 @@ static const char **families(const model *m, char **files, int n_files, size_t *
 /* ---- public headers ---- */
 
 static void write_decl(const char *dir, const model *m) {
-    output o = open_output(dir, "include/facula/ops_decl.h");
+    output o;
+    open_output(&o, dir, "include/facula/ops_decl.h");
     fprintf(o.f, "%s#ifndef FACULA_OPS_DECL_H\n#define FACULA_OPS_DECL_H\n\n#include <facula/tensor.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", notice);
     fputs("/* How a loss is reduced; 0 is the default (mean). */\ntypedef enum fac_reduction { FAC_REDUCTION_DEFAULT, FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_reduction;\n\n", o.f);
     fputs("static inline fac_tensor *fac_tensor_t_(fac_tensor *t) { return t; }\n\n", o.f);
@@ -79,7 +103,8 @@ static void write_decl(const char *dir, const model *m) {
 }
 
 static void write_macros(const char *dir, const model *m) {
-    output o = open_output(dir, "include/facula/ops_macros.h");
+    output o;
+    open_output(&o, dir, "include/facula/ops_macros.h");
     fprintf(o.f, "%s#ifndef FACULA_OPS_MACROS_H\n#define FACULA_OPS_MACROS_H\n\n", notice);
     for (size_t i = 0; i < m->n_ops; i++) emit_macros(o.f, m, &m->ops[i]);
     fputs("#endif\n", o.f);
@@ -106,7 +131,8 @@ static const char hpp_head[] =
     "template <class... T> inline fac_tensors_list<T...> FAC_TENSORS(T... t) { return {{t..., nullptr}}; }\n\n";
 
 static void write_hpp(const char *dir, const model *m) {
-    output o = open_output(dir, "include/facula/ops.hpp");
+    output o;
+    open_output(&o, dir, "include/facula/ops.hpp");
     fprintf(o.f, "%s#ifndef FACULA_OPS_HPP\n#define FACULA_OPS_HPP\n\n%s", notice, hpp_head);
     for (size_t i = 0; i < m->n_ops; i++) emit_hpp(o.f, m, &m->ops[i]);
     fputs("#endif\n", o.f);
@@ -114,7 +140,8 @@ static void write_hpp(const char *dir, const model *m) {
 }
 
 static void write_umbrella(const char *dir) {
-    output o = open_output(dir, "include/facula/ops.h");
+    output o;
+    open_output(&o, dir, "include/facula/ops.h");
     fprintf(o.f, "%s#ifndef FACULA_OPS_H\n#define FACULA_OPS_H\n\n#include <facula/ops_decl.h>\n#ifdef __cplusplus\n#include <facula/ops.hpp>\n#else\n#include <facula/ops_macros.h>\n#endif\n\n#endif\n", notice);
     close_output(&o);
 }
@@ -122,7 +149,8 @@ static void write_umbrella(const char *dir) {
 /* ---- internal files ---- */
 
 static void write_internal(const char *dir, const model *m) {
-    output o = open_output(dir, "ops_gen.h");
+    output o;
+    open_output(&o, dir, "ops_gen.h");
     fprintf(o.f, "%s#ifndef FAC_OPS_GEN_H\n#define FAC_OPS_GEN_H\n\n#include \"autograd/node.h\"\n#include \"ops/call.h\"\n#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n", notice);
     for (size_t i = 0; i < m->n_ops; i++) emit_internal_decl(o.f, &m->ops[i]);
     fputs("\n/* C formulas that gradient expressions call */\n", o.f);
@@ -133,7 +161,8 @@ static void write_internal(const char *dir, const model *m) {
 
 static void write_family(const char *dir, const model *m, const char *family) {
     char *name = xformat("ops_%s.c", family);
-    output o = open_output(dir, name);
+    output o;
+    open_output(&o, dir, name);
     fprintf(o.f, "%s#include \"ops_gen.h\"\n", notice);
     for (size_t i = 0; i < m->n_ops; i++) {
         const op *p = &m->ops[i];
@@ -154,7 +183,8 @@ static const op *example_of(const model *m, int sig) {
 }
 
 static void write_signatures(const char *dir, const model *m) {
-    output o = open_output(dir, "ops_signatures.c");
+    output o;
+    open_output(&o, dir, "ops_signatures.c");
     fprintf(o.f, "%s#include \"dispatch/operator.h\"\n", notice);
     for (size_t i = 0; i < m->n_signatures; i++) emit_adapter(o.f, m->signatures[i], example_of(m, (int)i));
     fprintf(o.f, "\nconst fac_signature fac__signatures[%zu] = {\n", m->n_signatures + 1);
@@ -181,9 +211,10 @@ static void write_table(const char *dir, const model *m) {
     size_t n = 0;
     for (size_t i = 0; i < m->n_ops; i++) PUSH(v, n, &m->ops[i]);
     if (n) qsort(v, n, sizeof *v, by_name);
-    output o = open_output(dir, "ops_table.c");
+    output o;
+    open_output(&o, dir, "ops_table.c");
     fprintf(o.f, "%s#include \"ops_gen.h\"\n\n", notice);
-    for (size_t i = 0; i < n; i++) fprintf(o.f, "extern const char *const *const fac__tags_%s;\nextern const fac_builtin_kernel fac__kernels_%s[];\n", v[i]->id, v[i]->id);
+    for (size_t i = 0; i < n; i++) fprintf(o.f, "extern const char *const fac__tags_%s[];\nextern const fac_builtin_kernel fac__kernels_%s[];\n", v[i]->id, v[i]->id);
     fprintf(o.f, "\nconst fac_builtin_op fac__builtin_ops[%zu] = {\n", n + 1);
     for (size_t i = 0; i < n; i++) {
         fprintf(o.f, "    {&fac_op_%s, ", v[i]->id);
@@ -197,7 +228,8 @@ static void write_table(const char *dir, const model *m) {
 }
 
 static void write_json(const char *dir, const model *m) {
-    output o = open_output(dir, "ops_test.json");
+    output o;
+    open_output(&o, dir, "ops_test.json");
     fputs("[\n", o.f);
     for (size_t i = 0; i < m->n_ops; i++) {
         const op *p = &m->ops[i];
@@ -217,7 +249,8 @@ static void write_man(const char *dir, const model *m) {
         const op *p = &m->ops[i];
         if (p->form != FORM_FUNCTION || p->e->internal) continue;
         char *name = xformat("man/fac_%s.3", p->cname);
-        output o = open_output(dir, name);
+        output o;
+    open_output(&o, dir, name);
         emit_man(o.f, m, p);
         close_output(&o);
         free(name);

@@ -71,6 +71,7 @@ typedef enum { SAVE_VALUE, SAVE_SIZES, SAVE_STRIDES, SAVE_OFFSET, SAVE_NUMEL, SA
 /* What the node keeps of one forward argument (or result). */
 typedef struct saved_use {
     bool used[SAVE_KINDS];
+    uint64_t formulas; /* bit i: formula i of the plan reads the value */
 } saved_use;
 
 typedef struct formula {
