@@ -85,6 +85,11 @@ typedef struct fac_error_info {
 /* Fills `out_info` with the pending error; returns its code. */
 FAC_API fac_status fac_error_get(fac_error_info *out_info);
 
+/* Called with a finished sentence when something is legal but probably not meant, such as resizing a non-empty out
+   tensor. NULL restores the default, which prints to standard error. May be called from any thread. */
+typedef void (*fac_warning_handler)(void *context, const char *message);
+FAC_API void fac_set_warning_handler(fac_warning_handler fn, void *context);
+
 /* ---- start and end ----------------------------------------------------------------------------------------- */
 
 /* Starts the library: registers the operators and picks the CPU kernels. Implied by a thread's first scope;

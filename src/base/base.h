@@ -39,6 +39,8 @@ fac_status fac__fail(const char *file, int line, fac_status code, const char *fo
     do {                                                                                                               \
         if (FAC_UNLIKELY((expr) != FAC_OK)) return NULL;                                                               \
     } while (0)
+/* Hands a sentence to the warning handler. Never fails. */
+void fac__warn(const char *format, ...) FAC_PRINTF(1, 2);
 /* A bug in Facula: prints and aborts in debug builds, sets FAC_ERR_INTERNAL otherwise. */
 fac_status fac__bug(const char *file, int line, const char *what);
 #define FAC_ASSERT(cond) ((void)(FAC_LIKELY(cond) || fac__bug(__FILE__, __LINE__, #cond)))

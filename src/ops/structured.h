@@ -34,8 +34,8 @@ fac_status fac_out_check_overlap(fac_structured *s, int i, fac_tensor *input, bo
 /* Copies temporaries back, moves functional outputs to out[] (NULL for the other forms), frees all on failure.
    Returns st, or the error of the copying. */
 fac_status fac__structured_end(fac_structured *s, fac_status st, fac_tensor **out);
-/* True if this functional output slot is wanted (never NULL in this version; kept for output masks). */
-
+/* Resizes a given out tensor to row-major `sizes`; warns if it held elements of another shape. */
+fac_status fac__resize_out(fac_tensor *out, const int64_t *sizes, int ndim);
 /* All tensors on one device, 0-dim CPU tensors aside; the error names both devices. NULL entries are skipped. */
 fac_status fac__check_same_device(const char *const *names, fac_tensor *const *tensors, size_t n);
 

@@ -1,0 +1,28 @@
+/* Warnings: sentences for the user, through a handler that can be replaced. */
+#include "base/base.h"
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_warning_handler handler;
+static void *handler_context;
+
+void fac_set_warning_handler(fac_warning_handler fn, void *context) {
+    pthread_mutex_lock(&lock);
+    handler = fn;
+    handler_context = context;
+    pthread_mutex_unlock(&lock);
+}
+
+void fac__warn(const char *format, ...) {
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    pthread_mutex_lock(&lock);
+    fac_warning_handler fn = handler;
+    void *context = handler_context;
+    pthread_mutex_unlock(&lock);
+    if (fn) fn(context, text);
+    else fprintf(stderr, "facula: warning: %s\n", text);
+}

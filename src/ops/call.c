@@ -1,0 +1,161 @@
+/* Services of the generated call stubs and gradient formulas. */
+#include "ops/call.h"
+#include "ops_gen.h"
+#include <complex.h>
+
+/* ---- keyword structs ---- */
+
+const void *fac__kw_slow(const char *op, const void *kw, void *local, size_t size) {
+    const struct fac_kw_head *h = kw;
+    if (h->kw_guard != FAC_KW_OK_ || h->kw_size < sizeof *h || h->kw_size > 4096) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "an argument after the positional ones should be a keyword, .name = value");
+        fac__error_context(op, NULL);
+        return NULL;
+    }
+    memset(local, 0, size);
+    memcpy(local, kw, h->kw_size < size ? h->kw_size : size);
+    return local;
+}
+
+fac_status fac__kw_bad_tag(const char *op, const char *keyword, const char *macro) {
+    FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes its value as %s(...)", keyword, macro);
+    return fac__error_context(op, keyword);
+}
+
+/* ---- lists of tensors ---- */
+
+fac_status fac__check_list(fac_tensors l, bool optional, const char *op, const char *argument) {
+    if (l.n && !l.v) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "a list of %zu tensors without an array", l.n);
+        return fac__error_context(op, argument);
+    }
+    for (size_t i = 0; i < l.n; i++) {
+        if (optional && !l.v[i]) continue;
+        fac_status st = fac__check_handle(l.v[i], op, argument);
+        if (st) return st;
+    }
+    return FAC_OK;
+}
+
+/* The array itself lives in the storage of a hidden byte tensor of the same scope. */
+fac_tensors fac__adopt_list(fac_thread *th, fac_tensor_list *l) {
+    fac_tensors none = {NULL, 0};
+    fac_tensor *holder = NULL;
+    const int64_t bytes = (int64_t)(l->n * sizeof *l->v);
+    if (fac__empty(&bytes, 1, FAC_U8, fac_device_make(FAC_CPU, -1), &holder) || !fac__adopt(th, holder)) {
+        fac__tensor_list_free(l);
+        return none;
+    }
+    fac_tensor **v = fac__data(holder);
+    size_t n = l->n, adopted = 0;
+    while (adopted < n && (v[adopted] = fac__adopt(th, l->v[adopted]))) {
+        l->v[adopted] = NULL;
+        adopted++;
+    }
+    if (adopted < n) l->v[adopted] = NULL; /* fac__adopt has released it */
+    fac__tensor_list_free(l);
+    if (adopted < n) return none;
+    return (fac_tensors){n ? v : NULL, n};
+}
+
+/* ---- results of functional forms into given tensors ---- */
+
+static fac_status check_castable(const fac_tensor *from, const fac_tensor *to) {
+    FAC_CHECK(fac_can_cast((fac_dtype)from->dtype, (fac_dtype)to->dtype), FAC_ERR_DTYPE, "result type %s can't be cast to the desired output type %s",
+              fac_dtype_name((fac_dtype)from->dtype), fac_dtype_name((fac_dtype)to->dtype));
+    return FAC_OK;
+}
+
+static fac_status copy_into(fac_tensor *to, fac_tensor *from) {
+    fac_tensor *same = NULL;
+    fac_status st = fac__c_copy_(to, from, false, &same);
+    fac__unref(same);
+    return st;
+}
+
+fac_status fac__copy_to_out(fac_tensor *out, fac_tensor *result) {
+    FAC_TRY(check_castable(result, out));
+    FAC_CHECK(fac_device_equal(out->device, result->device), FAC_ERR_DEVICE, "out is not on the device of the result");
+    if (!fac__same_sizes(out, result)) FAC_TRY(fac__resize_out(out, result->sizes, result->ndim));
+    return copy_into(out, result);
+}
+
+fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op) {
+    FAC_TRY(check_castable(result, self));
+    FAC_CHECK(fac__same_sizes(self, result), FAC_ERR_SHAPE, "%s: output with shape %s doesn't match the broadcast shape %s", op, FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(result));
+    return copy_into(self, result);
+}
+
+/* ---- numbers ---- */
+
+static double _Complex complex_of(fac_scalar s) {
+    double v[2];
+    fac__scalar_c128(s, v);
+    return CMPLX(v[0], v[1]);
+}
+
+static fac_scalar complex_into(double _Complex z, double re_im[2]) {
+    re_im[0] = creal(z);
+    re_im[1] = cimag(z);
+    return fac_scalar_c_(re_im);
+}
+
+/* The kind that holds both: complex over float over integer (bools count as integers). */
+static int common_kind(fac_scalar a, fac_scalar b) {
+    int64_t k = a.kind > b.kind ? a.kind : b.kind;
+    return k < FAC_KIND_INT ? FAC_KIND_INT : (int)k;
+}
+
+fac_scalar fac__scalar_conj(fac_scalar a, double re_im[2]) {
+    return a.kind == FAC_KIND_COMPLEX ? complex_into(conj(complex_of(a)), re_im) : a;
+}
+
+fac_scalar fac__scalar_neg(fac_scalar a, double re_im[2]) { return fac__scalar_sub(fac_scalar_i_(0), a, re_im); }
+
+fac_scalar fac__scalar_add(fac_scalar a, fac_scalar b, double re_im[2]) {
+    int64_t i;
+    switch (common_kind(a, b)) {
+    case FAC_KIND_COMPLEX: return complex_into(complex_of(a) + complex_of(b), re_im);
+    case FAC_KIND_INT:
+        if (fac__add(a.bits, b.bits, &i)) return fac_scalar_i_(i);
+    }
+    return fac_scalar_f_(fac__scalar_f64(a) + fac__scalar_f64(b));
+}
+
+fac_scalar fac__scalar_sub(fac_scalar a, fac_scalar b, double re_im[2]) {
+    int64_t i;
+    switch (common_kind(a, b)) {
+    case FAC_KIND_COMPLEX: return complex_into(complex_of(a) - complex_of(b), re_im);
+    case FAC_KIND_INT:
+        if (fac__sub(a.bits, b.bits, &i)) return fac_scalar_i_(i);
+    }
+    return fac_scalar_f_(fac__scalar_f64(a) - fac__scalar_f64(b));
+}
+
+fac_scalar fac__scalar_mul(fac_scalar a, fac_scalar b, double re_im[2]) {
+    int64_t i;
+    switch (common_kind(a, b)) {
+    case FAC_KIND_COMPLEX: return complex_into(complex_of(a) * complex_of(b), re_im);
+    case FAC_KIND_INT:
+        if (fac__mul(a.bits, b.bits, &i)) return fac_scalar_i_(i);
+    }
+    return fac_scalar_f_(fac__scalar_f64(a) * fac__scalar_f64(b));
+}
+
+fac_scalar fac__scalar_div(fac_scalar a, fac_scalar b, double re_im[2]) {
+    if (common_kind(a, b) == FAC_KIND_COMPLEX) return complex_into(complex_of(a) / complex_of(b), re_im);
+    return fac_scalar_f_(fac__scalar_f64(a) / fac__scalar_f64(b));
+}
+
+bool fac__scalar_is(fac_scalar a, double v) {
+    double z[2];
+    fac__scalar_c128(a, z);
+    return z[0] == v && z[1] == 0;
+}
+
+int64_t fac__at(fac_ints l, int64_t i) {
+    int64_t n = (int64_t)l.n, k = i < 0 ? i + n : i;
+    if (k >= 0 && k < n) return l.v[k];
+    FAC_FAIL(FAC_ERR_INDEX, "index %lld of a list of %lld", (long long)i, (long long)n);
+    return 0;
+}
