@@ -8,6 +8,7 @@
 typedef struct fac_loop_args {
     double f[4];
     int64_t i[2];
+    atomic_bool *zero_divisor; /* set by integer division when it meets one */
 } fac_loop_args;
 
 /* p: the outputs' then the inputs' first elements; n elements each, without gaps, in the dtypes the loop is for. An

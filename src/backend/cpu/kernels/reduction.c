@@ -76,13 +76,18 @@ static void load(const job *j, void *dst, const char *src, int64_t stride, int64
     else fac__tile_load_map(k, dst, src, j->in_dtype, stride, n, j->r->map, j->r->p);
 }
 
+static double finished(const fac_reduction *r, double x) {
+    if (r->finish == FAC_FINISH_DIV) return x / r->finish_p;
+    return r->finish == FAC_FINISH_SQRT ? sqrt(x) : pow(x, 1.0 / r->finish_p);
+}
+
 static void finish(const job *j, void *acc, int64_t n) {
     const fac_reduction *r = j->r;
     if (r->finish == FAC_FINISH_NONE) return;
     int64_t m = r->kind == FAC_ACC_C128 ? 2 * n : n;
     for (int64_t i = 0; i < m; i++) {
         double x = r->kind == FAC_ACC_F32 ? (double)((float *)acc)[i] : ((double *)acc)[i];
-        double y = r->finish == FAC_FINISH_SCALE ? x * r->finish_p : r->finish == FAC_FINISH_SQRT ? sqrt(x) : pow(x, 1.0 / r->finish_p);
+        double y = finished(r, x);
         if (r->kind == FAC_ACC_F32) ((float *)acc)[i] = (float)y;
         else ((double *)acc)[i] = y;
     }
@@ -288,7 +293,12 @@ static fac_status reduce_columns(job *j) {
 
 fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fac_tensor *out) {
     if (out->numel == 0) return FAC_OK;
-    job j = {.r = r, .fns = fac__fold_get(r->op, r->kind), .in = fac__data(in), .out = fac__data(out)};
+    job j; /* members are set one by one: the nests are large, and setting them up is what a small call costs */
+    j.r = r;
+    j.fns = fac__fold_get(r->op, r->kind);
+    j.in = fac__data(in);
+    j.out = fac__data(out);
+    j.partial = NULL;
     j.in_dtype = (fac_dtype)in->dtype;
     j.out_dtype = (fac_dtype)out->dtype;
     j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);

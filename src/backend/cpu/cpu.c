@@ -1,0 +1,69 @@
+#include "backend/cpu/cpu.h"
+
+#include "backend/cpu/loops.h"
+#include <facula/tensor.h>
+#include <stdlib.h>
+
+#if FAC_ISA_X86
+#include <immintrin.h>
+#endif
+
+fac_isa fac__cpu_isa;
+static const char *const isa_names[] = {"default", "avx2", "avx512"};
+
+/* The best level that the processor and the operating system support. */
+static fac_isa detect(void) {
+#if FAC_ISA_X86
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    if (!avx2) return FAC_ISA_DEFAULT;
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return avx512 ? FAC_ISA_AVX512 : FAC_ISA_AVX2;
+#else
+    return FAC_ISA_DEFAULT;
+#endif
+}
+
+/* FACULA_ISA lowers the level, never raises it. */
+static fac_status read_cap(fac_isa *isa) {
+    const char *text = getenv("FACULA_ISA");
+    if (!text || !*text) return FAC_OK;
+    for (size_t i = 0; i < FAC_COUNT(isa_names); i++) {
+        if (strcmp(text, isa_names[i]) != 0) continue;
+        if ((fac_isa)i < *isa) *isa = (fac_isa)i;
+        return FAC_OK;
+    }
+    return FAC_FAIL(FAC_ERR_ARGUMENT, "FACULA_ISA is \"%s\"; expected \"default\", \"avx2\" or \"avx512\"", text);
+}
+
+/* Each level overwrites what the lower one put there. */
+#define FAC_INSTALL_LEVEL(isa)                                                                                         \
+    do {                                                                                                               \
+        fac__install_arith_##isa(fac__loops);                                                                          \
+        fac__install_compare_##isa(fac__loops);                                                                        \
+        fac__install_math_##isa(fac__loops);                                                                           \
+        fac__install_activation_##isa(fac__loops);                                                                     \
+        fac__install_complex_##isa(fac__loops);                                                                        \
+        fac__install_casts_##isa(fac__casts, &fac__stream_copy);                                                       \
+    } while (0)
+
+fac_status fac__cpu_init(void) {
+    fac_isa isa = detect();
+    FAC_TRY(read_cap(&isa));
+    fac__cpu_isa = isa;
+    FAC_INSTALL_LEVEL(default);
+#if FAC_ISA_X86
+    if (isa >= FAC_ISA_AVX2) FAC_INSTALL_LEVEL(avx2);
+    if (isa >= FAC_ISA_AVX512) FAC_INSTALL_LEVEL(avx512);
+#endif
+    return FAC_OK;
+}
+
+const char *fac_cpu_isa(void) { return isa_names[fac__cpu_isa]; }
+
+void fac__stream_fence(void) {
+#if FAC_ISA_X86
+    _mm_sfence();
+#endif
+}

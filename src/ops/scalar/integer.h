@@ -1,0 +1,61 @@
+/* Formulas over integers; see README.md. Results wrap. */
+
+FAC_SCALAR_FN FAC_T FAC_FN(neg)(FAC_T x) { return (FAC_T)(0 - (FAC_UT)x); }
+FAC_SCALAR_FN FAC_T FAC_FN(abs)(FAC_T x) { return FAC_NEGATIVE(x) ? FAC_FN(neg)(x) : x; }
+FAC_SCALAR_FN FAC_T FAC_FN(sign)(FAC_T x) { return (FAC_T)((x > 0) - FAC_NEGATIVE(x)); }
+FAC_SCALAR_FN FAC_T FAC_FN(square)(FAC_T x) { return (FAC_T)((FAC_UT)x * (FAC_UT)x); }
+FAC_SCALAR_FN FAC_T FAC_FN(bitwise_not)(FAC_T x) { return (FAC_T)~x; }
+
+FAC_SCALAR_FN FAC_T FAC_FN(add)(FAC_T a, FAC_T b) { return (FAC_T)((FAC_UT)a + (FAC_UT)b); }
+FAC_SCALAR_FN FAC_T FAC_FN(sub)(FAC_T a, FAC_T b) { return (FAC_T)((FAC_UT)a - (FAC_UT)b); }
+FAC_SCALAR_FN FAC_T FAC_FN(mul)(FAC_T a, FAC_T b) { return (FAC_T)((FAC_UT)a * (FAC_UT)b); }
+FAC_SCALAR_FN FAC_T FAC_FN(add_alpha)(FAC_T a, FAC_T b, FAC_T alpha) {
+    return (FAC_T)((FAC_UT)a + (FAC_UT)alpha * (FAC_UT)b);
+}
+/* The divisions take b != 0. The least integer divided by -1 wraps to itself. */
+FAC_SCALAR_FN FAC_T FAC_FN(div_trunc)(FAC_T a, FAC_T b) {
+    return FAC_NEGATIVE(b) && b == (FAC_T)-1 ? FAC_FN(neg)(a) : (FAC_T)(a / b);
+}
+FAC_SCALAR_FN FAC_T FAC_FN(fmod)(FAC_T a, FAC_T b) { return FAC_NEGATIVE(b) && b == (FAC_T)-1 ? 0 : (FAC_T)(a % b); }
+FAC_SCALAR_FN FAC_T FAC_FN(remainder)(FAC_T a, FAC_T b) {
+    FAC_T m = FAC_FN(fmod)(a, b);
+    return m != 0 && FAC_NEGATIVE(m) != FAC_NEGATIVE(b) ? (FAC_T)(m + b) : m;
+}
+FAC_SCALAR_FN FAC_T FAC_FN(div_floor)(FAC_T a, FAC_T b) {
+    FAC_T q = FAC_FN(div_trunc)(a, b), m = FAC_FN(fmod)(a, b);
+    return m != 0 && FAC_NEGATIVE(m) != FAC_NEGATIVE(b) ? (FAC_T)(q - 1) : q;
+}
+/* By squaring. A negative exponent leaves what truncation leaves: 1 and -1 keep their powers, others vanish. */
+FAC_SCALAR_FN FAC_T FAC_FN(pow)(FAC_T base, FAC_T exponent) {
+    if (FAC_NEGATIVE(exponent)) {
+        if (base == 1) return 1;
+        return base == (FAC_T)-1 ? (exponent & 1 ? (FAC_T)-1 : (FAC_T)1) : 0;
+    }
+    FAC_UT power = 1, b = (FAC_UT)base;
+    for (FAC_UT e = (FAC_UT)exponent; e; e >>= 1) {
+        if (e & 1) power *= b;
+        b *= b;
+    }
+    return (FAC_T)power;
+}
+FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return a > b ? a : b; }
+FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return a < b ? a : b; }
+FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) {
+    return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi);
+}
+FAC_SCALAR_FN FAC_T FAC_FN(bitwise_and)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
+FAC_SCALAR_FN FAC_T FAC_FN(bitwise_or)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
+FAC_SCALAR_FN FAC_T FAC_FN(bitwise_xor)(FAC_T a, FAC_T b) { return (FAC_T)(a ^ b); }
+/* Shifts by a negative amount or by the width and more shift everything out. */
+FAC_SCALAR_FN FAC_T FAC_FN(shift_left)(FAC_T a, FAC_T b) {
+    bool out = FAC_NEGATIVE(b) || b >= FAC_BITS;
+    return out ? 0 : (FAC_T)((FAC_UT)a << (b & (FAC_BITS - 1)));
+}
+FAC_SCALAR_FN FAC_T FAC_FN(shift_right)(FAC_T a, FAC_T b) {
+    bool out = FAC_NEGATIVE(b) || b >= FAC_BITS;
+    FAC_T all = FAC_NEGATIVE(a) ? (FAC_T)-1 : 0;
+    return out ? all : (FAC_T)(a >> (b & (FAC_BITS - 1)));
+}
+FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_T value) {
+    return (FAC_T)((FAC_UT)x + (FAC_UT)value * (FAC_UT)a * (FAC_UT)b);
+}

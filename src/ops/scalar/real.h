@@ -1,0 +1,49 @@
+/* Formulas over real numbers; see README.md. */
+
+FAC_SCALAR_FN FAC_T FAC_FN(abs)(FAC_T x) { return FAC_MATH(fabs)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(neg)(FAC_T x) { return -x; }
+FAC_SCALAR_FN FAC_T FAC_FN(sign)(FAC_T x) { return (FAC_T)((x > 0) - (x < 0)); }
+FAC_SCALAR_FN FAC_T FAC_FN(ceil)(FAC_T x) { return FAC_MATH(ceil)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(floor)(FAC_T x) { return FAC_MATH(floor)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(round)(FAC_T x) { return FAC_MATH(rint)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(trunc)(FAC_T x) { return FAC_MATH(trunc)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(reciprocal)(FAC_T x) { return 1 / x; }
+FAC_SCALAR_FN FAC_T FAC_FN(sqrt)(FAC_T x) { return FAC_MATH(sqrt)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(rsqrt)(FAC_T x) { return 1 / FAC_MATH(sqrt)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(square)(FAC_T x) { return x * x; }
+
+FAC_SCALAR_FN FAC_T FAC_FN(add)(FAC_T a, FAC_T b) { return a + b; }
+FAC_SCALAR_FN FAC_T FAC_FN(add_alpha)(FAC_T a, FAC_T b, FAC_T alpha) { return a + alpha * b; }
+FAC_SCALAR_FN FAC_T FAC_FN(sub)(FAC_T a, FAC_T b) { return a - b; }
+FAC_SCALAR_FN FAC_T FAC_FN(mul)(FAC_T a, FAC_T b) { return a * b; }
+FAC_SCALAR_FN FAC_T FAC_FN(div)(FAC_T a, FAC_T b) { return a / b; }
+FAC_SCALAR_FN FAC_T FAC_FN(div_trunc)(FAC_T a, FAC_T b) { return FAC_MATH(trunc)(a / b); }
+FAC_SCALAR_FN FAC_T FAC_FN(fmod)(FAC_T a, FAC_T b) { return FAC_MATH(fmod)(a, b); }
+/* The remainder that has the divisor's sign, as Python's %. */
+FAC_SCALAR_FN FAC_T FAC_FN(remainder)(FAC_T a, FAC_T b) {
+    FAC_T m = FAC_MATH(fmod)(a, b);
+    return m != 0 && (b < 0) != (m < 0) ? m + b : m;
+}
+/* Python's //: the largest whole number not above a / b, found through the exact remainder, since a / b may round up to
+   the next whole number. */
+FAC_SCALAR_FN FAC_T FAC_FN(div_floor)(FAC_T a, FAC_T b) {
+    FAC_T m = FAC_MATH(fmod)(a, b), q = (a - m) / b;
+    if (m != 0 && (b < 0) != (m < 0)) q -= 1;
+    FAC_T whole = FAC_MATH(floor)(q);
+    if (q - whole > (FAC_T)0.5) whole += 1;
+    if (q == 0) whole = FAC_MATH(copysign)((FAC_T)0, a / b);
+    return b == 0 ? a / b : whole;
+}
+/* NaN if either is. */
+FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return a > b || a != a ? a : b; }
+FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return a < b || a != a ? a : b; }
+FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) {
+    return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi);
+}
+/* Takes the nearer end as the starting point, so that weights 0 and 1 give the ends exactly. */
+FAC_SCALAR_FN FAC_T FAC_FN(lerp)(FAC_T a, FAC_T b, FAC_T w) {
+    FAC_T low = a + w * (b - a), high = b - (b - a) * (1 - w);
+    return w < (FAC_T)0.5 && w > (FAC_T)-0.5 ? low : high;
+}
+FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_T value) { return x + value * a * b; }
+FAC_SCALAR_FN FAC_T FAC_FN(addcdiv)(FAC_T x, FAC_T a, FAC_T b, FAC_T value) { return x + value * a / b; }
