@@ -42,7 +42,8 @@ enum {
     FAC_ALIAS_NONE,
     FAC_ALIAS_CATCH_ALL,          /* composite implicit: every key that has nothing nearer, differentiable through its parts */
     FAC_ALIAS_COMPOSITE_EXPLICIT, /* every backend's dense key, below autograd */
-    FAC_ALIAS_AUTOGRAD            /* every backend's autograd key */
+    FAC_ALIAS_AUTOGRAD,           /* every backend's autograd key */
+    FAC_ALIAS_AUTOGRAD_OTHER      /* the autograd keys of backends that PyTorch gives none: HIP, VE, Vulkan, Metal, FPGA */
 };
 /* Parses a key's name. Unknown text is an error that lists the names. */
 FAC_API FAC_MUST fac_status fac_key_parse(const char *text, fac_key *out_key);
@@ -58,8 +59,9 @@ FAC_API fac_keyset fac_tensor_keys(const fac_tensor *t);
 /* Writes a key set as text: "{AutogradCPU, ADInplaceOrView, CPU}"; returns buf. */
 FAC_API char *fac_keyset_format(fac_keyset ks, char *buf, size_t size);
 
-/* Keys that this thread adds to or removes from every call, and keys that the process adds. Setters return the
-   former set, which the caller puts back. */
+/* Keys that this thread adds to or removes from every call, and keys that the process adds. Setters replace the set and
+   return the former one, which the caller puts back:
+       fac_keyset was = fac_thread_exclude(fac_thread_excluded() | fac_keyset_of(FAC_KEY_AUTOGRAD)); */
 FAC_API fac_keyset fac_thread_include(fac_keyset ks);
 FAC_API fac_keyset fac_thread_exclude(fac_keyset ks);
 FAC_API fac_keyset fac_thread_included(void);
@@ -178,7 +180,8 @@ typedef fac_status (*fac_boxed_fn)(const fac_call_info *c, fac_value *stack);
 /* Any typed kernel: fac_status k(const fac_call_info *c, args..., fac_tensor **out), cast to this. */
 typedef void (*fac_fn)(void);
 
-/* A registration; releasing it puts back what it hid. */
+/* A registration; releasing it puts back what it hid (NULL is allowed). A call that is under way on another thread may
+   still finish with the released kernel. fac_shutdown releases what is left; handles are then dead. */
 typedef struct fac_registration fac_registration;
 FAC_API void fac_registration_release(fac_registration *r);
 
@@ -201,7 +204,8 @@ FAC_API fac_registration *fac_register_fallback(const char *key, fac_boxed_fn fn
 /* Makes a key of one operator fall through: it is skipped without cost. */
 FAC_API fac_registration *fac_register_fallthrough(const char *op, const char *key, const char *where);
 
-/* Called after an operator's schema is registered (added true) or removed (false). */
+/* Called after an operator's schema is registered (added true) or removed (false), under the registration lock: it may
+   register and release, but not wait for another thread that does. */
 typedef void (*fac_operator_listener)(void *context, const fac_operator *op, bool added);
 FAC_API fac_registration *fac_register_listener(fac_operator_listener fn, void *context);
 

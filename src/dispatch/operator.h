@@ -14,7 +14,8 @@ extern const uint8_t fac__slot_offset[FAC_KEY_COUNT]; /* first slot of each func
 extern const uint8_t fac__slot_mask[FAC_KEY_COUNT];   /* 15 if per backend, else 0 */
 
 /* A chosen kernel. Immutable once published; replaced by a release store, retired rather than freed. Both entries are
-   always set: where only one was registered, the other is the signature's adapter. */
+   set: where only one was registered, the other is the signature's adapter. Only an operator whose signature no built-in
+   operator has lacks typed entries, since nothing can call them. */
 struct fac_kernel {
     fac_fn typed;
     fac_boxed_fn boxed;
@@ -56,15 +57,16 @@ void fac__dispatch_shutdown(void);
 
 struct fac_operator {
     _Atomic(const fac_kernel *) table[FAC_SLOTS]; /* never NULL after registration: a missing kernel is one that reports */
-    fac_keyset keep[FAC_BACKEND_BITS + 1];        /* by highest backend (last: none): keys that do not fall through */
-    const fac_schema *schema;
+    _Atomic(fac_keyset) keep[FAC_BACKEND_BITS + 1]; /* by highest backend + 1 (first: none): backends, and the keys that do
+                                                       not fall through */
+    _Atomic(const fac_schema *) schema; /* NULL until declared; stays readable after removal */
     const fac_signature *signature; /* NULL if no built-in operator has it (boxed only) */
     const char *name;               /* "aten::add.Tensor" */
     const char *doc;
     const char *const *tags;
     const char *where;
     size_t n_args, n_rets;
-    struct fac_op_registry *registry; /* stacks of registrations; dispatch.c's own */
+    struct fac_op_registry *registry; /* stacks of registrations: src/dispatch/registry.h */
 };
 
 extern _Atomic(fac_keyset) fac__global_keys;
@@ -74,13 +76,13 @@ extern atomic_bool fac__observed; /* a call observer is set */
 static inline fac_keyset fac__call_keys(const fac_thread *th, fac_keyset of_args) {
     return (of_args | th->include | atomic_load_explicit(&fac__global_keys, memory_order_relaxed)) & ~th->exclude;
 }
-/* The kernel that serves `keys`; also strips fall-through keys from them. */
+/* The kernel that serves `keys`; also strips fall-through keys from them. Without branches: no backend reads as CPU's
+   column, and no functionality as Dense. */
 static inline const fac_kernel *fac__pick(const fac_operator *op, fac_keyset *keys) {
-    int b = fac__keyset_backend(*keys);
-    *keys &= op->keep[b < 0 ? FAC_BACKEND_BITS : b] | FAC_BACKEND_MASK;
-    int f = fac__keyset_func(*keys);
-    if (FAC_UNLIKELY(f < 0)) f = FAC_KEY_DENSE;
-    unsigned slot = fac__slot_offset[f] + ((unsigned)(b < 0 ? 0 : b) & fac__slot_mask[f]);
+    unsigned i = 31u - (unsigned)__builtin_clz((unsigned)(*keys & FAC_BACKEND_MASK) << 1 | 1u); /* backend + 1, or 0 */
+    *keys &= atomic_load_explicit(&op->keep[i], memory_order_acquire);
+    unsigned f = 63u - (unsigned)__builtin_clzll(*keys >> FAC_BACKEND_BITS | 1u);
+    unsigned slot = fac__slot_offset[f] + ((i - (i != 0)) & fac__slot_mask[f]);
     return atomic_load_explicit(&op->table[slot], memory_order_acquire);
 }
 /* Keys for a call without tensor arguments that has a device argument. */
