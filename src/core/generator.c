@@ -1,0 +1,72 @@
+/* Generators: a seed and the next offset. */
+#include "core/generator.h"
+#include "core/tensor.h"
+#include <pthread.h>
+
+struct fac_generator {
+    atomic_int refs;
+    bool is_default; /* lives as long as the process */
+    pthread_mutex_t lock;
+    uint64_t seed, offset;
+};
+
+static fac_generator the_default = {.refs = 1, .is_default = true, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+fac_generator *fac_default_generator(void) { return &the_default; }
+
+fac_generator *fac_generator_new(uint64_t seed) {
+    fac_generator *g = fac__alloc(sizeof *g);
+    if (!g) return NULL;
+    *g = (fac_generator){.lock = PTHREAD_MUTEX_INITIALIZER, .seed = seed};
+    atomic_init(&g->refs, 1);
+    fac__live_add(1);
+    return g;
+}
+
+fac_generator *fac_generator_keep(fac_generator *g) {
+    if (g) atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+    return g;
+}
+
+void fac_generator_release(fac_generator *g) {
+    if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
+    if (g->is_default) { /* released more often than kept: it stays */
+        fac_generator_keep(g);
+        return;
+    }
+    pthread_mutex_destroy(&g->lock);
+    fac__free(g);
+    fac__live_add(-1);
+}
+
+void fac_generator_set_state(fac_generator *g, uint64_t seed, uint64_t offset) {
+    if (!g) g = &the_default;
+    pthread_mutex_lock(&g->lock);
+    g->seed = seed;
+    g->offset = offset;
+    pthread_mutex_unlock(&g->lock);
+}
+
+void fac_generator_get_state(fac_generator *g, uint64_t *out_seed, uint64_t *out_offset) {
+    if (!g) g = &the_default;
+    pthread_mutex_lock(&g->lock);
+    *out_seed = g->seed;
+    *out_offset = g->offset;
+    pthread_mutex_unlock(&g->lock);
+}
+
+void fac_manual_seed(uint64_t seed) { fac_generator_set_state(&the_default, seed, 0); }
+
+fac_status fac__generator_advance(fac_generator *g, uint64_t n, uint64_t *out_seed, uint64_t *out_offset) {
+    const uint64_t limit = (uint64_t)1 << 48; /* what the counter has room for: see philox.h */
+    if (!g) g = &the_default;
+    pthread_mutex_lock(&g->lock);
+    bool fits = g->offset < limit && n <= limit - g->offset;
+    *out_seed = g->seed;
+    *out_offset = g->offset;
+    if (fits) g->offset += n;
+    pthread_mutex_unlock(&g->lock);
+    return fits ? FAC_OK
+                : FAC_FAIL(FAC_ERR_OVERFLOW, "the generator is used up: its offset %llu may not pass 2^48; seed it again",
+                           (unsigned long long)*out_offset);
+}
