@@ -1,0 +1,138 @@
+/* What undoes a view: a tensor whose viewed part is written, the rest zero (…_backward) or kept (…_scatter). Built on
+   the view kernels and the back end's copy, below autograd. */
+#include "ops/composite/below.h"
+#include "ops/composite/view.h"
+#include "ops_gen.h"
+
+/* Copies src over `part`, a view of `base`, and hands base out. Takes both references; both may be NULL if st failed. */
+static fac_status write_part(fac_status st, fac_tensor *base, fac_tensor *part, fac_tensor *src, fac_tensor **out) {
+    if (st == FAC_OK && !fac__same_sizes(part, src))
+        st = FAC_FAIL(FAC_ERR_SHAPE, "expected src to have the sizes %s of the part that it replaces, got %s", FAC_SHAPE_TEXT(part),
+                      FAC_SHAPE_TEXT(src));
+    if (st == FAC_OK) st = fac__copy_below(part, src);
+    fac__unref(part);
+    if (st != FAC_OK) fac__unref(base);
+    else *out = base;
+    return st;
+}
+
+/* ---- zeros around ---------------------------------------------------------------------------------------------------- */
+
+fac_status slice_backward_explicit(const fac_call_info *c, fac_tensor *grad_output, fac_ints input_sizes, int64_t dim, int64_t start,
+                                   int64_t end, int64_t step, fac_tensor **out) {
+    fac_tensor *base = NULL, *part = NULL;
+    FAC_TRY(fac__zeros_below(input_sizes, grad_output, &base));
+    fac_status st = slice_view(c, base, dim, fac_opt_int_(start), fac_opt_int_(end), step, &part);
+    return write_part(st, base, part, grad_output, out);
+}
+
+fac_status select_backward_explicit(const fac_call_info *c, fac_tensor *grad_output, fac_ints input_sizes, int64_t dim, int64_t index,
+                                    fac_tensor **out) {
+    fac_tensor *base = NULL, *part = NULL;
+    FAC_TRY(fac__zeros_below(input_sizes, grad_output, &base));
+    return write_part(select_view(c, base, dim, index, &part), base, part, grad_output, out);
+}
+
+fac_status diagonal_backward_explicit(const fac_call_info *c, fac_tensor *grad_output, fac_ints input_sizes, int64_t offset, int64_t dim1,
+                                      int64_t dim2, fac_tensor **out) {
+    fac_tensor *base = NULL, *part = NULL;
+    FAC_TRY(fac__zeros_below(input_sizes, grad_output, &base));
+    return write_part(diagonal_view(c, base, offset, dim1, dim2, &part), base, part, grad_output, out);
+}
+
+/* Adds grad[..., j] to every `step`-th element from j on: one pass per place in the window, each free of overlap. */
+static fac_status add_windows(const fac_call_info *c, fac_tensor *base, fac_tensor *grad, int64_t dim, int64_t size, int64_t step) {
+    int64_t windows = grad->sizes[dim];
+    for (int64_t j = 0; j < size; j++) {
+        fac_tensor *place = NULL, *add = NULL;
+        fac_status st = slice_view(c, base, dim, fac_opt_int_(j), fac_opt_int_(j + (windows - 1) * step + 1), step, &place);
+        if (st == FAC_OK) st = select_view(c, grad, -1, j, &add);
+        if (st == FAC_OK) st = fac__add_below(place, add);
+        fac__unref(place);
+        fac__unref(add);
+        if (st != FAC_OK) return st;
+    }
+    return FAC_OK;
+}
+
+static fac_status check_windows(const fac_call_info *c, fac_tensor *base, fac_tensor *grad, int64_t dim, int64_t size, int64_t step) {
+    fac_tensor *windows = NULL;
+    FAC_TRY(unfold_view(c, base, dim, size, step, &windows));
+    bool same = fac__same_sizes(windows, grad);
+    fac__unref(windows);
+    FAC_CHECK(same, FAC_ERR_SHAPE, "the gradient of unfold has sizes %s, which are not those of its windows", FAC_SHAPE_TEXT(grad));
+    return FAC_OK;
+}
+
+fac_status unfold_backward_explicit(const fac_call_info *c, fac_tensor *grad_in, fac_ints input_sizes, int64_t dim, int64_t size,
+                                    int64_t step, fac_tensor **out) {
+    fac_tensor *base = NULL;
+    int64_t d;
+    FAC_TRY(fac__wrap_dim(dim, (int64_t)input_sizes.n, &d));
+    FAC_TRY(fac__zeros_below(input_sizes, grad_in, &base));
+    fac_status st = check_windows(c, base, grad_in, d, size, step);
+    if (st == FAC_OK && base->ndim) st = add_windows(c, base, grad_in, d, size, step);
+    else if (st == FAC_OK && size) {
+        fac_tensor *only = NULL; /* a tensor without dimensions has one window of one element */
+        st = select_view(c, grad_in, 0, 0, &only);
+        if (st == FAC_OK) st = fac__copy_below(base, only);
+        fac__unref(only);
+    }
+    if (st != FAC_OK) fac__unref(base);
+    else *out = base;
+    return st;
+}
+
+/* ---- the rest kept --------------------------------------------------------------------------------------------------------- */
+
+fac_status slice_scatter_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *src, int64_t dim, fac_opt_int start, fac_opt_int end,
+                                  int64_t step, fac_tensor **out) {
+    fac_tensor *base = NULL, *part = NULL;
+    FAC_TRY(fac__clone_below(self, &base));
+    return write_part(slice_view(c, base, dim, start, end, step, &part), base, part, src, out);
+}
+
+fac_status select_scatter_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *src, int64_t dim, int64_t index, fac_tensor **out) {
+    fac_tensor *base = NULL, *part = NULL;
+    FAC_TRY(fac__clone_below(self, &base));
+    return write_part(select_view(c, base, dim, index, &part), base, part, src, out);
+}
+
+fac_status diagonal_scatter_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *src, int64_t offset, int64_t dim1, int64_t dim2,
+                                     fac_tensor **out) {
+    fac_tensor *base = NULL, *part = NULL;
+    FAC_TRY(fac__clone_below(self, &base));
+    return write_part(diagonal_view(c, base, offset, dim1, dim2, &part), base, part, src, out);
+}
+
+fac_status as_strided_scatter_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *src, fac_ints size, fac_ints stride,
+                                       fac_opt_int storage_offset, fac_tensor **out) {
+    fac_tensor *base = NULL, *part = NULL;
+    FAC_TRY(fac__empty(self->sizes, self->ndim, (fac_dtype)self->dtype, self->device, &base));
+    fac_status st = fac__copy_below(base, self);
+    if (st == FAC_OK) st = as_strided_view(c, base, size, stride, storage_offset, &part);
+    return write_part(st, base, part, src, out);
+}
+
+/* ---- a diagonal --------------------------------------------------------------------------------------------------------------- */
+
+/* Sizes of diag_embed's result: self's without the last, with two of last + |offset| at dim1 and dim2. */
+static fac_status embed_sizes(const fac_tensor *self, int64_t offset, int64_t dim1, int64_t dim2, int64_t *sizes) {
+    int64_t side, magnitude = offset < 0 ? -offset : offset;
+    FAC_CHECK(offset != INT64_MIN && fac__add(self->sizes[self->ndim - 1], magnitude, &side), FAC_ERR_OVERFLOW,
+              "diag_embed: the diagonal %lld is too far away", (long long)offset);
+    for (int64_t d = 0, from = 0; d <= self->ndim; d++) sizes[d] = d == dim1 || d == dim2 ? side : self->sizes[from++];
+    return FAC_OK;
+}
+
+fac_status diag_embed_explicit(const fac_call_info *c, fac_tensor *self, int64_t offset, int64_t dim1, int64_t dim2, fac_tensor **out) {
+    int64_t a, b, sizes[FAC_MAX_DIMS + 1];
+    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "diag_embed needs at least one dimension, for the diagonal");
+    FAC_TRY(fac__wrap_dim(dim1, self->ndim + 1, &a));
+    FAC_TRY(fac__wrap_dim(dim2, self->ndim + 1, &b));
+    FAC_CHECK(a != b, FAC_ERR_ARGUMENT, "diagonal dimensions cannot be identical %lld, %lld", (long long)dim1, (long long)dim2);
+    FAC_TRY(embed_sizes(self, offset, a, b, sizes));
+    fac_tensor *base = NULL, *part = NULL;
+    FAC_TRY(fac__zeros_below((fac_ints){sizes, (size_t)self->ndim + 1}, self, &base));
+    return write_part(diagonal_view(c, base, offset, a, b, &part), base, part, self, out);
+}
