@@ -15,8 +15,8 @@ static const char *const isa_names[] = {"default", "avx2", "avx512"};
 static fac_isa detect(void) {
 #if FAC_ISA_X86
     __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    if (!avx2) return FAC_ISA_DEFAULT;
+    /* Every processor with AVX2 also has F16C. */
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return FAC_ISA_DEFAULT;
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     return avx512 ? FAC_ISA_AVX512 : FAC_ISA_AVX2;

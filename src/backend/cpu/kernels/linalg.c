@@ -1,0 +1,113 @@
+/* Matrix products of tensors: each is described to fac__gemm with its strides as they are. */
+#include "backend/cpu/blas.h"
+#include "ops/structured.h"
+#include "ops_gen.h"
+
+/* Size and stride of dimension d, which may lie in front of the tensor's own. */
+static int64_t stride_at(const fac_tensor *t, int d) { return d >= 0 && t->sizes[d] != 1 ? t->strides[d] : 0; }
+
+/* t as a batch of matrices by its last two (or, with 1-d tensors, its last) dimensions. */
+static fac_gemm_matrix matrix_of(const fac_tensor *t) {
+    fac_gemm_matrix m = {.data = fac__data(t), .conj = (t->flags & FAC_TF_CONJ) != 0};
+    m.col = t->strides[t->ndim - 1];
+    m.row = t->strides[t->ndim - 2];
+    m.batch = t->ndim > 2 ? t->strides[0] : 0;
+    return m;
+}
+static fac_gemm_matrix column_of(const fac_tensor *t) {
+    return (fac_gemm_matrix){.data = fac__data(t), .row = t->strides[0], .col = 1, .conj = (t->flags & FAC_TF_CONJ) != 0};
+}
+
+static void set_result(fac_gemm *g, const fac_tensor *out) {
+    g->dtype = (fac_dtype)out->dtype;
+    g->c = fac__data(out);
+    g->c_batch = out->ndim > 2 ? out->strides[0] : 0;
+    g->c_row = out->ndim > 1 ? out->strides[out->ndim - 2] : out->ndim == 1 ? out->strides[0] : 1;
+    g->c_col = out->ndim > 1 ? out->strides[out->ndim - 1] : 1;
+}
+
+/* out = self, broadcast: three nested dimensions, missing ones of size 1. */
+static void spread(fac_tensor *out, const fac_tensor *self) {
+    int64_t n[3], to[3], from[3];
+    for (int i = 0; i < 3; i++) {
+        int d = out->ndim - 3 + i;
+        n[i] = d >= 0 ? out->sizes[d] : 1;
+        to[i] = stride_at(out, d);
+        from[i] = stride_at(self, self->ndim - 3 + i);
+    }
+    size_t item = fac_dtype_size((fac_dtype)out->dtype);
+    char *dst = fac__data(out);
+    const char *src = fac__data(self);
+    bool rows = from[2] == 1 && (to[2] == 1 || n[2] == 1);
+    for (int64_t b = 0; b < n[0]; b++)
+        for (int64_t i = 0; i < n[1]; i++) {
+            char *d = dst + (b * to[0] + i * to[1]) * (int64_t)item;
+            const char *s = src + (b * from[0] + i * from[1]) * (int64_t)item;
+            if (rows) {
+                memcpy(d, s, (size_t)n[2] * item);
+                continue;
+            }
+            for (int64_t j = 0; j < n[2]; j++) memcpy(d + j * to[2] * (int64_t)item, s + j * from[2] * (int64_t)item, item);
+        }
+}
+
+/* out = beta * self + alpha * A B with g describing A and B. */
+static fac_status product(fac_structured *s, fac_gemm *g, const fac_tensor *self, fac_scalar beta, fac_scalar alpha) {
+    fac_tensor *out = s->out[0];
+    if (out->numel == 0) return FAC_OK;
+    set_result(g, out);
+    g->alpha = alpha;
+    g->beta = self ? beta : fac_scalar_i_(0);
+    double z[2];
+    fac__scalar_c128(g->beta, z);
+    if (self && (z[0] != 0 || z[1] != 0) && !(fac__data(self) == fac__data(out) && fac__same_sizes(self, out))) spread(out, self);
+    return fac__gemm(g);
+}
+
+static fac_gemm matrices(const fac_tensor *a, const fac_tensor *b) {
+    return (fac_gemm){.batch = a->ndim == 3 ? a->sizes[0] : 1,
+                      .m = a->sizes[a->ndim - 2],
+                      .k = a->sizes[a->ndim - 1],
+                      .n = b->sizes[b->ndim - 1],
+                      .a = matrix_of(a),
+                      .b = matrix_of(b)};
+}
+
+fac_status mm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat2) {
+    fac_gemm g = matrices(self, mat2);
+    return product(s, &g, NULL, fac_scalar_i_(0), fac_scalar_i_(1));
+}
+
+fac_status bmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat2) { return mm_cpu(s, self, mat2); }
+
+fac_status addmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2, fac_scalar beta, fac_scalar alpha) {
+    fac_gemm g = matrices(mat1, mat2);
+    return product(s, &g, self, beta, alpha);
+}
+
+fac_status baddbmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *batch1, fac_tensor *batch2, fac_scalar beta,
+                       fac_scalar alpha) {
+    return addmm_cpu(s, self, batch1, batch2, beta, alpha);
+}
+
+fac_status addmv_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat, fac_tensor *vec, fac_scalar beta, fac_scalar alpha) {
+    fac_gemm g = {.batch = 1, .m = mat->sizes[0], .k = mat->sizes[1], .n = 1, .a = matrix_of(mat), .b = column_of(vec)};
+    return product(s, &g, self, beta, alpha);
+}
+
+fac_status mv_cpu(fac_structured *s, fac_tensor *self, fac_tensor *vec) {
+    return addmv_cpu(s, NULL, self, vec, fac_scalar_i_(0), fac_scalar_i_(1));
+}
+
+/* A row times a column; `conj` conjugates the row. */
+static fac_status dot_product(fac_structured *s, const fac_tensor *x, const fac_tensor *y, bool conj) {
+    fac_gemm_matrix row = column_of(x);
+    row.col = row.row;
+    row.row = 1;
+    row.conj ^= conj;
+    fac_gemm g = {.batch = 1, .m = 1, .n = 1, .k = x->numel, .a = row, .b = column_of(y)};
+    return product(s, &g, NULL, fac_scalar_i_(0), fac_scalar_i_(1));
+}
+
+fac_status dot_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tensor) { return dot_product(s, self, tensor, false); }
+fac_status vdot_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other) { return dot_product(s, self, other, true); }

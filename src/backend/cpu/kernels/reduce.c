@@ -1,0 +1,135 @@
+/* Kernels of the folding reductions: each says what to fold and hands the rest to the engine. */
+#include "backend/cpu/kernels/reduction.h"
+#include "ops/meta/reduce.h"
+#include "ops_gen.h"
+#include <math.h>
+
+static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
+
+static fac_status run(fac_structured *s, const fac_reduction *r, fac_tensor *self) {
+    return fac__reduce(r, self, fac__carried_mask(s), s->out[0]);
+}
+
+/* ---- sums, means, products -------------------------------------------------------------------------------------- */
+
+/* Folds in the type that the result has, wide enough not to lose on the way. */
+static fac_reduction fold_as(fac_fold op, fac_dtype result, fac_dtype dtype) {
+    return (fac_reduction){.op = op, .kind = fac__acc_of(result), .via = dtype};
+}
+
+fac_status sum_dim_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
+    (void)dim, (void)keepdim;
+    fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), dtype);
+    return run(s, &r, self);
+}
+
+fac_status sum_cpu(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
+    return sum_dim_cpu(s, self, (fac_ints){0}, false, dtype);
+}
+
+fac_status nansum_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
+    if (!fac_dtype_is_floating(dtype_of(self)) || (dtype && !fac_dtype_is_floating(dtype))) return sum_dim_cpu(s, self, dim, keepdim, dtype);
+    fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), 0);
+    r.map = FAC_MAP_NAN_TO_ZERO;
+    return run(s, &r, self);
+}
+
+fac_status mean_dim_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
+    (void)dim, (void)keepdim;
+    fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), dtype);
+    int64_t n = 1;
+    for (int d = 0; d < self->ndim; d++) n *= fac__carried_mask(s) >> d & 1 ? self->sizes[d] : 1;
+    r.finish = FAC_FINISH_DIV;
+    r.finish_p = (double)n;
+    return run(s, &r, self);
+}
+
+fac_status mean_cpu(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
+    return mean_dim_cpu(s, self, (fac_ints){0}, false, dtype);
+}
+
+fac_status prod_cpu(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
+    fac_reduction r = fold_as(FAC_FOLD_PROD, dtype_of(s->out[0]), dtype);
+    return run(s, &r, self);
+}
+
+fac_status prod_dim_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim, fac_dtype dtype) {
+    (void)dim, (void)keepdim;
+    return prod_cpu(s, self, dtype);
+}
+
+/* ---- extremes -------------------------------------------------------------------------------------------------------- */
+
+static fac_status extreme(fac_structured *s, fac_tensor *self, fac_fold op, int out) {
+    fac_reduction r = {.op = op, .kind = fac__acc_of(dtype_of(self))};
+    return fac__reduce(&r, self, fac__carried_mask(s), s->out[out]);
+}
+
+fac_status amax_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return extreme(s, self, FAC_FOLD_MAX, 0);
+}
+
+fac_status amin_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return extreme(s, self, FAC_FOLD_MIN, 0);
+}
+
+fac_status aminmax_cpu(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    FAC_TRY(extreme(s, self, FAC_FOLD_MIN, 0));
+    return extreme(s, self, FAC_FOLD_MAX, 1);
+}
+
+fac_status max_cpu(fac_structured *s, fac_tensor *self) { return extreme(s, self, FAC_FOLD_MAX, 0); }
+fac_status min_cpu(fac_structured *s, fac_tensor *self) { return extreme(s, self, FAC_FOLD_MIN, 0); }
+
+/* ---- truth: elements become 0 or 1 ------------------------------------------------------------------------------------ */
+
+static fac_status count(fac_structured *s, fac_tensor *self, fac_fold op) {
+    fac_reduction r = {.op = op, .kind = FAC_ACC_I64, .map = FAC_MAP_NONZERO};
+    return run(s, &r, self);
+}
+
+/* The identity of a maximum is not a truth value. */
+static fac_status any_of(fac_structured *s, fac_tensor *self) {
+    if (self->numel > 0) return count(s, self, FAC_FOLD_MAX);
+    if (s->out[0]->numel > 0) memset(fac__data(s->out[0]), 0, (size_t)s->out[0]->numel);
+    return FAC_OK;
+}
+
+fac_status any_cpu(fac_structured *s, fac_tensor *self) { return any_of(s, self); }
+
+fac_status any_dim_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return any_of(s, self);
+}
+
+fac_status all_cpu(fac_structured *s, fac_tensor *self) { return count(s, self, FAC_FOLD_PROD); }
+
+fac_status all_dim_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return count(s, self, FAC_FOLD_PROD);
+}
+
+fac_status count_nonzero_dims_cpu(fac_structured *s, fac_tensor *self, fac_ints dim) {
+    (void)dim;
+    return count(s, self, FAC_FOLD_SUM);
+}
+
+/* ---- norms --------------------------------------------------------------------------------------------------------------- */
+
+static fac_reduction norm_of_order(double p) {
+    if (p == 0) return (fac_reduction){.map = FAC_MAP_NONZERO};
+    if (p == 1) return (fac_reduction){.map = FAC_MAP_ABS};
+    if (p == 2) return (fac_reduction){.map = FAC_MAP_SQUARE, .finish = FAC_FINISH_SQRT};
+    if (isinf(p)) return (fac_reduction){.op = p > 0 ? FAC_FOLD_MAX : FAC_FOLD_MIN, .map = FAC_MAP_ABS};
+    return (fac_reduction){.map = FAC_MAP_POW, .p = p, .finish = FAC_FINISH_ROOT, .finish_p = p};
+}
+
+fac_status vector_norm_cpu(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim, fac_dtype dtype) {
+    (void)dim, (void)keepdim, (void)dtype;
+    fac_reduction r = norm_of_order(fac__scalar_f64(ord));
+    r.kind = r.map == FAC_MAP_NONZERO ? FAC_ACC_I64 : fac__acc_of(dtype_of(s->out[0]));
+    return run(s, &r, self);
+}

@@ -1,0 +1,244 @@
+/* Running folds along one dimension. Sums and products accumulate in double or int64 (PyTorch's choice for f32 as well).
+   Where neighbours in memory are different lines, strips of them advance together; else one line goes through a tile. */
+#include "backend/cpu/kernels/reduction.h"
+#include "backend/cpu/parallel.h"
+#include "ops/meta/reduce.h"
+#include "ops_gen.h"
+#include <math.h>
+
+#define STRIP 128
+
+typedef enum scan_op { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN, SCAN_LOGSUMEXP } scan_op;
+
+typedef struct scan {
+    scan_op op;
+    fac_acc kind;
+    fac_dtype via, in_dtype, out_dtype;
+    fac_nest lines; /* operands: in, out, indices */
+    int64_t n, in_step, out_step, index_step;
+    const char *in;
+    char *out;
+    int64_t *indices; /* NULL for sums and products */
+    bool columns;
+    int64_t width, strips;
+} scan;
+
+typedef union wide {
+    double f64[2 * STRIP];
+    int64_t i64[2 * STRIP];
+} wide;
+
+/* ---- steps: acc takes in x and becomes the next result --------------------------------------------------------------- */
+
+static double log_add(double acc, double x) {
+    double hi = fmax(acc, x), lo = fmin(acc, x);
+    if (acc != acc || x != x) return acc + x;
+    if (hi == lo && isinf(hi)) return hi;
+    return hi + log1p(exp(lo - hi));
+}
+
+static void step_f64(scan_op op, double *acc, const double *x, int64_t w) {
+    switch (op) {
+    case SCAN_SUM:
+        for (int64_t j = 0; j < w; j++) acc[j] += x[j];
+        break;
+    case SCAN_PROD:
+        for (int64_t j = 0; j < w; j++) acc[j] *= x[j];
+        break;
+    default:
+        for (int64_t j = 0; j < w; j++) acc[j] = log_add(acc[j], x[j]);
+        break;
+    }
+}
+
+/* Wraps as two's complement. */
+static void step_i64(scan_op op, int64_t *acc, const int64_t *x, int64_t w) {
+    for (int64_t j = 0; j < w; j++) {
+        uint64_t a = (uint64_t)acc[j], b = (uint64_t)x[j];
+        acc[j] = (int64_t)(op == SCAN_SUM ? a + b : a * b);
+    }
+}
+
+static void step_c128(scan_op op, double *acc, const double *x, int64_t w) {
+    if (op == SCAN_SUM) {
+        step_f64(op, acc, x, 2 * w);
+        return;
+    }
+    for (int64_t j = 0; j < w; j++) {
+        double re = acc[2 * j] * x[2 * j] - acc[2 * j + 1] * x[2 * j + 1];
+        acc[2 * j + 1] = acc[2 * j] * x[2 * j + 1] + acc[2 * j + 1] * x[2 * j];
+        acc[2 * j] = re;
+    }
+}
+
+static void step(const scan *s, void *acc, const void *x, int64_t w) {
+    if (s->kind == FAC_ACC_F64) step_f64(s->op, acc, x, w);
+    else if (s->kind == FAC_ACC_I64) step_i64(s->op, acc, x, w);
+    else step_c128(s->op, acc, x, w);
+}
+
+/* Among equals the latest wins; a NaN, once met, is only replaced by a later one. */
+static bool takes_f64(bool larger, double acc, double x) { return x != x || (acc == acc && (larger ? x >= acc : x <= acc)); }
+
+static void step_extreme(const scan *s, void *acc, int64_t *where, const void *x, int64_t w, int64_t i) {
+    bool larger = s->op == SCAN_MAX;
+    for (int64_t j = 0; j < w; j++) {
+        bool take;
+        if (s->kind == FAC_ACC_F64) {
+            double *a = (double *)acc + j, b = ((const double *)x)[j];
+            take = takes_f64(larger, *a, b);
+            if (take) *a = b;
+        } else {
+            int64_t *a = (int64_t *)acc + j, b = ((const int64_t *)x)[j];
+            take = larger ? b >= *a : b <= *a;
+            if (take) *a = b;
+        }
+        if (take) where[j] = i;
+    }
+}
+
+static void identity(const scan *s, void *acc, int64_t w) {
+    static const fac_fold folds[] = {FAC_FOLD_SUM, FAC_FOLD_PROD, FAC_FOLD_MAX, FAC_FOLD_MIN, FAC_FOLD_MAX};
+    fac__fold_identity(folds[s->op], s->kind, acc, w);
+}
+
+static void load(const scan *s, void *dst, const char *src, int64_t stride, int64_t n) {
+    if (s->via == FAC_BOOL) fac__tile_load_map(FAC_ACC_I64, dst, src, s->in_dtype, stride, n, FAC_MAP_NONZERO, 0);
+    else fac__tile_load(s->kind, dst, src, s->in_dtype, stride, n);
+    if (s->via && s->via != s->in_dtype && s->via != FAC_BOOL) fac__tile_narrow(s->kind, dst, n, s->via);
+}
+
+/* ---- walks --------------------------------------------------------------------------------------------------------------- */
+
+/* w lines side by side from the cursor on. */
+static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
+    size_t in_item = fac_dtype_size(s->in_dtype), out_item = fac_dtype_size(s->out_dtype);
+    const char *in = s->in + c->offset[0] * (int64_t)in_item;
+    char *out = s->out + c->offset[1] * (int64_t)out_item;
+    int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL;
+    int64_t in_next = fac__nest_step(&s->lines, 0), out_next = fac__nest_step(&s->lines, 1), index_next = fac__nest_step(&s->lines, 2);
+    wide acc, x;
+    int64_t where[STRIP];
+    identity(s, &acc, w);
+    for (int64_t i = 0; i < s->n; i++) {
+        load(s, &x, in, in_next, w);
+        if (indices) {
+            step_extreme(s, &acc, where, &x, w, i);
+            for (int64_t j = 0; j < w; j++) indices[j * index_next] = where[j];
+            indices += s->index_step;
+        } else {
+            step(s, &acc, &x, w);
+        }
+        fac__tile_store(s->kind, &acc, out, s->out_dtype, out_next, w);
+        in += s->in_step * (int64_t)in_item;
+        out += s->out_step * (int64_t)out_item;
+    }
+}
+
+/* One line, tile after tile. */
+static void scan_line(const scan *s, const fac_cursor *c) {
+    size_t in_item = fac_dtype_size(s->in_dtype), out_item = fac_dtype_size(s->out_dtype), item = fac__acc_size(s->kind);
+    const char *in = s->in + c->offset[0] * (int64_t)in_item;
+    char *out = s->out + c->offset[1] * (int64_t)out_item;
+    int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL, where = 0;
+    fac_tile tile;
+    double acc[2];
+    identity(s, acc, 1);
+    for (int64_t i = 0; i < s->n; i += FAC_TILE) {
+        int64_t m = fac__min(FAC_TILE, s->n - i);
+        load(s, &tile, in + i * s->in_step * (int64_t)in_item, s->in_step, m);
+        for (int64_t j = 0; j < m; j++) {
+            char *x = (char *)&tile + (size_t)j * item;
+            if (indices) {
+                step_extreme(s, acc, &where, x, 1, i + j);
+                indices[(i + j) * s->index_step] = where;
+            } else {
+                step(s, acc, x, 1);
+            }
+            memcpy(x, acc, item);
+        }
+        fac__tile_store(s->kind, &tile, out + i * s->out_step * (int64_t)out_item, s->out_dtype, s->out_step, m);
+    }
+}
+
+static fac_status run_scan(void *ctx, int64_t begin, int64_t end) {
+    const scan *s = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        fac_cursor c;
+        if (!s->columns) {
+            fac__nest_seek(&s->lines, 3, i, &c);
+            scan_line(s, &c);
+            continue;
+        }
+        int64_t at = i % s->strips * STRIP;
+        fac__nest_seek(&s->lines, 3, i / s->strips * s->width + at, &c);
+        scan_strip(s, &c, fac__min(STRIP, s->width - at));
+    }
+    return FAC_OK;
+}
+
+/* Scans `self` along the dimension in `mask` (none for 0-dim tensors: one point). */
+static fac_status scan_run(scan *s, fac_tensor *self, uint64_t mask, fac_tensor *out, fac_tensor *indices) {
+    if (self->numel == 0) return FAC_OK;
+    const int64_t *strides[3] = {self->strides, out->strides, indices ? indices->strides : out->strides};
+    int d = mask ? __builtin_ctzll(mask) : -1;
+    s->in = fac__data(self);
+    s->out = fac__data(out);
+    s->indices = indices ? fac__data(indices) : NULL;
+    s->in_dtype = (fac_dtype)self->dtype;
+    s->out_dtype = (fac_dtype)out->dtype;
+    s->n = d < 0 ? 1 : self->sizes[d];
+    s->in_step = d < 0 ? 1 : strides[0][d];
+    s->out_step = d < 0 ? 1 : strides[1][d];
+    s->index_step = d < 0 ? 1 : strides[2][d];
+    fac__nest_build(&s->lines, self->sizes, self->ndim, ~mask, 3, strides, false);
+    s->width = s->lines.ndim ? s->lines.size[0] : 1;
+    s->columns = s->lines.ndim && s->width >= 4 && s->lines.stride[0][0] < s->in_step;
+    s->strips = (s->width + STRIP - 1) / STRIP;
+    int64_t items = s->columns ? s->lines.count / s->width * s->strips : s->lines.count;
+    int64_t cost = s->n * (s->columns ? fac__min(s->width, STRIP) : 1);
+    return fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / 4 / cost), run_scan, s);
+}
+
+static fac_acc scan_kind(fac_dtype d) { return fac__acc_of(d) == FAC_ACC_F32 ? FAC_ACC_F64 : fac__acc_of(d); }
+
+static fac_status running(fac_structured *st, fac_tensor *self, scan_op op, fac_dtype dtype) {
+    scan s;
+    s.op = op;
+    s.via = dtype;
+    s.kind = scan_kind((fac_dtype)st->out[0]->dtype);
+    return scan_run(&s, self, fac__carried_mask(st), st->out[0], NULL);
+}
+
+static fac_status running_extreme(fac_structured *st, fac_tensor *self, scan_op op) {
+    scan s;
+    s.op = op;
+    s.via = FAC_DTYPE_DEFAULT;
+    s.kind = scan_kind((fac_dtype)self->dtype);
+    return scan_run(&s, self, fac__carried_mask(st), st->out[0], st->out[1]);
+}
+
+fac_status cumsum_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_dtype dtype) {
+    (void)dim;
+    return running(s, self, SCAN_SUM, dtype);
+}
+
+fac_status cumprod_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_dtype dtype) {
+    (void)dim;
+    return running(s, self, SCAN_PROD, dtype);
+}
+
+fac_status cummax_cpu(fac_structured *s, fac_tensor *self, int64_t dim) {
+    (void)dim;
+    return running_extreme(s, self, SCAN_MAX);
+}
+
+fac_status cummin_cpu(fac_structured *s, fac_tensor *self, int64_t dim) {
+    (void)dim;
+    return running_extreme(s, self, SCAN_MIN);
+}
+
+fac_status logcumsumexp_cpu(fac_structured *s, fac_tensor *self, int64_t dim) {
+    (void)dim;
+    return running(s, self, SCAN_LOGSUMEXP, FAC_DTYPE_DEFAULT);
+}
