@@ -138,19 +138,19 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     const fac_nest *kept = &j->split.kept;
     int64_t n = j->split.reduced.count;
-    double acc[2];
+    fac_acc_value acc;
     fac_cursor c;
     fac__nest_seek(kept, 2, begin / j->blocks, &c);
     for (int64_t i = begin; i < end; i++) {
         int64_t b = i % j->blocks;
-        fac__fold_identity(j->r->op, j->r->kind, acc, 1);
+        fac__fold_identity(j->r->op, j->r->kind, &acc, 1);
         const char *base = j->in + c.offset[0] * (int64_t)j->in_item;
-        fold_range(j, base, b * FAC_ROW_BLOCK, fac__min(n, (b + 1) * FAC_ROW_BLOCK), acc);
+        fold_range(j, base, b * FAC_ROW_BLOCK, fac__min(n, (b + 1) * FAC_ROW_BLOCK), &acc);
         if (j->partial) {
-            memcpy(j->partial + (size_t)i * j->acc_item, acc, j->acc_item);
+            memcpy(j->partial + (size_t)i * j->acc_item, &acc, j->acc_item);
         } else {
-            finish(j, acc, 1);
-            fac__tile_store(j->r->kind, acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
+            finish(j, &acc, 1);
+            fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
         }
         if (b == j->blocks - 1) fac__nest_advance(kept, 2, 1, &c);
     }
@@ -159,14 +159,14 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
 
 static void combine_rows(const job *j) {
     const fac_nest *kept = &j->split.kept;
-    double acc[2];
+    fac_acc_value acc;
     fac_cursor c;
     fac__nest_seek(kept, 2, 0, &c);
     for (int64_t i = 0; i < kept->count; i++) {
-        fac__fold_identity(j->r->op, j->r->kind, acc, 1);
-        j->fns.row(j->partial + (size_t)(i * j->blocks) * j->acc_item, j->blocks, acc);
-        finish(j, acc, 1);
-        fac__tile_store(j->r->kind, acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
+        fac__fold_identity(j->r->op, j->r->kind, &acc, 1);
+        j->fns.row(j->partial + (size_t)(i * j->blocks) * j->acc_item, j->blocks, &acc);
+        finish(j, &acc, 1);
+        fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
         fac__nest_advance(kept, 2, 1, &c);
     }
 }
@@ -221,7 +221,7 @@ static void fold_strip(const job *j, const char *base, int64_t begin, int64_t en
     const fac_nest *red = &j->split.reduced;
     bool cascade = j->r->op == FAC_FOLD_SUM && end - begin > CASCADE_ROWS;
     fac_cursor c;
-    fac__fold_identity(j->r->op, j->r->kind, acc, w);
+    fac__fold_identity(j->r->op, j->r->kind, &acc, w);
     fac__nest_seek(red, 1, begin, &c);
     if (!cascade) {
         fold_rows(j, base, end - begin, w, &c, acc);
@@ -304,11 +304,11 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);
     j.acc_item = fac__acc_size(r->kind);
     if (j.direct && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
-        double acc[2];
-        fac__fold_identity(r->op, r->kind, acc, 1);
-        j.fns.row(j.in, in->numel, acc);
-        finish(&j, acc, 1);
-        fac__tile_store(r->kind, acc, j.out, j.out_dtype, 1, 1);
+        fac_acc_value acc;
+        fac__fold_identity(r->op, r->kind, &acc, 1);
+        j.fns.row(j.in, in->numel, &acc);
+        finish(&j, &acc, 1);
+        fac__tile_store(r->kind, &acc, j.out, j.out_dtype, 1, 1);
         return FAC_OK;
     }
     j.in_item = fac_dtype_size(j.in_dtype);

@@ -108,6 +108,17 @@ static void load(const scan *s, void *dst, const char *src, int64_t stride, int6
     if (s->via && s->via != s->in_dtype && s->via != FAC_BOOL) fac__tile_narrow(s->kind, dst, n, s->via);
 }
 
+/* The common line: sums and products of doubles, acc carried from tile to tile. */
+static void prefix_f64(scan_op op, double *x, int64_t n, double *acc) {
+    double a = *acc;
+    if (op == SCAN_SUM) {
+        for (int64_t i = 0; i < n; i++) x[i] = a += x[i];
+    } else {
+        for (int64_t i = 0; i < n; i++) x[i] = a *= x[i];
+    }
+    *acc = a;
+}
+
 /* ---- walks --------------------------------------------------------------------------------------------------------------- */
 
 /* w lines side by side from the cursor on. */
@@ -141,21 +152,23 @@ static void scan_line(const scan *s, const fac_cursor *c) {
     const char *in = s->in + c->offset[0] * (int64_t)in_item;
     char *out = s->out + c->offset[1] * (int64_t)out_item;
     int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL, where = 0;
+    bool plain = s->kind == FAC_ACC_F64 && (s->op == SCAN_SUM || s->op == SCAN_PROD);
     fac_tile tile;
-    double acc[2];
-    identity(s, acc, 1);
+    fac_acc_value acc;
+    identity(s, &acc, 1);
     for (int64_t i = 0; i < s->n; i += FAC_TILE) {
         int64_t m = fac__min(FAC_TILE, s->n - i);
         load(s, &tile, in + i * s->in_step * (int64_t)in_item, s->in_step, m);
-        for (int64_t j = 0; j < m; j++) {
+        if (plain) prefix_f64(s->op, tile.f64, m, &acc.f64);
+        for (int64_t j = plain ? m : 0; j < m; j++) {
             char *x = (char *)&tile + (size_t)j * item;
             if (indices) {
-                step_extreme(s, acc, &where, x, 1, i + j);
+                step_extreme(s, &acc, &where, x, 1, i + j);
                 indices[(i + j) * s->index_step] = where;
             } else {
-                step(s, acc, x, 1);
+                step(s, &acc, x, 1);
             }
-            memcpy(x, acc, item);
+            memcpy(x, &acc, item);
         }
         fac__tile_store(s->kind, &tile, out + i * s->out_step * (int64_t)out_item, s->out_dtype, s->out_step, m);
     }

@@ -33,6 +33,14 @@ typedef union fac_tile {
     double c128[2 * FAC_TILE];
 } fac_tile __attribute__((aligned(64)));
 
+/* One element of any kind. */
+typedef union fac_acc_value {
+    float f32;
+    double f64;
+    int64_t i64;
+    double c128[2];
+} fac_acc_value;
+
 /* The kind that holds sums of d without loss of range. */
 static inline fac_acc fac__acc_of(fac_dtype d) {
     if (fac_dtype_is_complex(d)) return FAC_ACC_C128;

@@ -1,0 +1,244 @@
+/* Places of extremes: argmax, argmin, max and min along a dimension. The first of equals is found; a NaN beats every
+   number. Runs are scanned block by block; strips of neighbouring outputs compare row after row. Long runs are cut in
+   blocks whose winners are compared in order. */
+#include "backend/cpu/kernels/reduction.h"
+#include "backend/cpu/parallel.h"
+#include "ops/meta/reduce.h"
+#include "ops_gen.h"
+
+#define BLOCK 65536
+#define STRIP 128
+
+/* A candidate: its value in the kind that compares it, and its place in the reduced run. */
+typedef struct best {
+    fac_acc_value v;
+    int64_t at; /* -1: none yet */
+} best;
+
+typedef struct job {
+    fac_split split;
+    const char *in;
+    char *values; /* NULL if only the place is wanted */
+    int64_t *indices;
+    fac_dtype dtype;
+    int64_t item;
+    fac_acc kind;
+    int sign; /* +1: largest */
+    bool direct;
+    best *partial;
+    int64_t blocks, width, strips;
+} job;
+
+static bool beats(fac_acc k, int sign, fac_acc_value x, fac_acc_value b) {
+    if (k == FAC_ACC_I64) return sign > 0 ? x.i64 > b.i64 : x.i64 < b.i64;
+    double p = k == FAC_ACC_F32 ? (double)x.f32 : x.f64, q = k == FAC_ACC_F32 ? (double)b.f32 : b.f64;
+    if (p != p) return q == q;
+    return sign > 0 ? p > q : p < q;
+}
+
+static fac_acc_value value_at(fac_acc k, const void *x, int64_t i) {
+    fac_acc_value v = {.i64 = 0};
+    memcpy(&v, (const char *)x + (size_t)i * fac__acc_size(k), fac__acc_size(k));
+    return v;
+}
+
+static void take(const job *j, best *b, fac_acc_value v, int64_t at) {
+    if (b->at < 0 || beats(j->kind, j->sign, v, b->v)) *b = (best){v, at};
+}
+
+static void scan_run(const job *j, const void *x, int64_t n, int64_t at, best *b) {
+    int64_t i;
+    if (j->kind == FAC_ACC_F32) i = FAC_ISA_PICK(fac__argbest_f32)(x, n, j->sign);
+    else if (j->kind == FAC_ACC_F64) i = FAC_ISA_PICK(fac__argbest_f64)(x, n, j->sign);
+    else i = FAC_ISA_PICK(fac__argbest_i64)(x, n, j->sign);
+    take(j, b, value_at(j->kind, x, i), at + i);
+}
+
+static void store(const job *j, const best *b, const fac_cursor *c, int64_t k) {
+    const fac_nest *kept = &j->split.kept;
+    j->indices[c->offset[1] + k * fac__nest_step(kept, 1)] = b->at;
+    if (!j->values) return;
+    int64_t at = c->offset[2] + k * fac__nest_step(kept, 2);
+    fac__tile_store(j->kind, &b->v, j->values + at * j->item, j->dtype, 1, 1);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static void scan_range(const job *j, const char *base, int64_t i, int64_t end, best *b) {
+    const fac_nest *red = &j->split.reduced;
+    int64_t step = fac__nest_step(red, 0);
+    fac_cursor c;
+    fac_tile tile;
+    fac__nest_seek(red, 1, i, &c);
+    while (i < end) {
+        int64_t n = fac__min(fac__nest_run(red, &c), end - i);
+        const char *p = base + c.offset[0] * j->item;
+        if (j->direct && step == 1) {
+            scan_run(j, p, n, i, b);
+        } else {
+            n = fac__min(n, FAC_TILE);
+            fac__tile_load(j->kind, &tile, p, j->dtype, step, n);
+            scan_run(j, &tile, n, i, b);
+        }
+        fac__nest_advance(red, 1, n, &c);
+        i += n;
+    }
+}
+
+static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    fac_cursor c;
+    fac__nest_seek(&j->split.kept, 3, begin / j->blocks, &c);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i % j->blocks;
+        best acc = {.at = -1};
+        scan_range(j, j->in + c.offset[0] * j->item, b * BLOCK, fac__min(j->split.reduced.count, (b + 1) * BLOCK), &acc);
+        if (j->partial) j->partial[i] = acc;
+        else store(j, &acc, &c, 0);
+        if (b == j->blocks - 1) fac__nest_advance(&j->split.kept, 3, 1, &c);
+    }
+    return FAC_OK;
+}
+
+static void combine(const job *j) {
+    for (int64_t i = 0; i < j->split.kept.count; i++) {
+        best acc = j->partial[i * j->blocks];
+        fac_cursor c;
+        for (int64_t b = 1; b < j->blocks; b++) take(j, &acc, j->partial[i * j->blocks + b].v, j->partial[i * j->blocks + b].at);
+        fac__nest_seek(&j->split.kept, 3, i, &c);
+        store(j, &acc, &c, 0);
+    }
+}
+
+/* ---- columns -------------------------------------------------------------------------------------------------------- */
+
+typedef union strip {
+    float f32[STRIP];
+    double f64[STRIP];
+    int64_t i64[STRIP];
+} strip;
+
+#define COMPARE_ROW(T, WINS)                                                                                           \
+    do {                                                                                                               \
+        const T *restrict x = row;                                                                                     \
+        T *restrict v = acc;                                                                                           \
+        for (int64_t k = 0; k < w; k++) {                                                                              \
+            bool win = (WINS);                                                                                         \
+            v[k] = win ? x[k] : v[k];                                                                                  \
+            at[k] = win ? i : at[k];                                                                                   \
+        }                                                                                                              \
+    } while (0)
+#define UP (x[k] > v[k] || (x[k] != x[k] && v[k] == v[k]))
+#define DOWN (x[k] < v[k] || (x[k] != x[k] && v[k] == v[k]))
+
+static void compare_row(const job *j, const void *row, int64_t i, int64_t w, void *acc, int64_t *restrict at) {
+    switch (j->kind) {
+    case FAC_ACC_F32:
+        if (j->sign > 0) COMPARE_ROW(float, UP);
+        else COMPARE_ROW(float, DOWN);
+        break;
+    case FAC_ACC_F64:
+        if (j->sign > 0) COMPARE_ROW(double, UP);
+        else COMPARE_ROW(double, DOWN);
+        break;
+    default:
+        if (j->sign > 0) COMPARE_ROW(int64_t, x[k] > v[k]);
+        else COMPARE_ROW(int64_t, x[k] < v[k]);
+        break;
+    }
+}
+
+static void scan_strip(const job *j, const char *base, int64_t begin, int64_t end, int64_t w, strip *acc, int64_t *at) {
+    const fac_nest *red = &j->split.reduced;
+    int64_t step = fac__nest_step(&j->split.kept, 0);
+    fac_cursor c;
+    strip row;
+    fac__nest_seek(red, 1, begin, &c);
+    for (int64_t i = begin; i < end; i++) {
+        const void *x = base + c.offset[0] * j->item;
+        if (!j->direct || step != 1) {
+            fac__tile_load(j->kind, &row, x, j->dtype, step, w);
+            x = &row;
+        }
+        if (i == begin) {
+            memcpy(acc, x, (size_t)w * fac__acc_size(j->kind));
+            for (int64_t k = 0; k < w; k++) at[k] = begin;
+        } else {
+            compare_row(j, x, i, w, acc, at);
+        }
+        fac__nest_advance(red, 1, 1, &c);
+    }
+}
+
+/* Task i is block b of strip t of outer output o, with i = (o * strips + t) * blocks + b. */
+static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i % j->blocks, first = i / j->blocks % j->strips * STRIP, o = i / j->blocks / j->strips;
+        int64_t w = fac__min(STRIP, j->width - first), at[STRIP];
+        strip acc;
+        fac_cursor c;
+        fac__nest_seek(&j->split.kept, 3, o * j->width + first, &c);
+        scan_strip(j, j->in + c.offset[0] * j->item, b * FAC_COL_BLOCK, fac__min(j->split.reduced.count, (b + 1) * FAC_COL_BLOCK), w,
+                   &acc, at);
+        for (int64_t k = 0; k < w; k++) {
+            best r = {value_at(j->kind, &acc, k), at[k]};
+            if (j->partial) j->partial[(o * j->width + first + k) * j->blocks + b] = r;
+            else store(j, &r, &c, k);
+        }
+    }
+    return FAC_OK;
+}
+
+/* ---- entry ------------------------------------------------------------------------------------------------------------ */
+
+static fac_status find(fac_tensor *self, uint64_t mask, int sign, fac_tensor *values, fac_tensor *indices) {
+    if (indices->numel == 0) return FAC_OK;
+    fac_tensor *outs[2] = {indices, values ? values : indices};
+    job j;
+    j.in = fac__data(self);
+    j.indices = fac__data(indices);
+    j.values = values ? fac__data(values) : NULL;
+    j.dtype = (fac_dtype)self->dtype;
+    j.item = (int64_t)fac_dtype_size(j.dtype);
+    j.kind = fac__acc_of(j.dtype);
+    j.direct = fac__acc_is(j.kind, j.dtype);
+    j.sign = sign;
+    j.partial = NULL;
+    fac__split(&j.split, self, mask, outs, 2, true);
+    bool columns = fac__split_is_columns(&j.split);
+    int64_t n = j.split.reduced.count, block = columns ? FAC_COL_BLOCK : BLOCK;
+    j.width = columns ? j.split.kept.size[0] : 1;
+    j.strips = columns ? (j.width + STRIP - 1) / STRIP : 1;
+    j.blocks = (n + block - 1) / block;
+    int64_t items = j.split.kept.count / j.width * j.strips * j.blocks;
+    if (j.blocks > 1) {
+        j.partial = fac__alloc_array((size_t)(j.split.kept.count * j.blocks), sizeof *j.partial);
+        if (!j.partial) return fac_error();
+    }
+    int64_t cost = fac__min(n, block) * fac__min(j.width, STRIP);
+    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / cost), columns ? run_columns : run_rows, &j);
+    if (j.partial && st == FAC_OK) combine(&j);
+    fac__free(j.partial);
+    return st;
+}
+
+fac_status argmax_cpu(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return find(self, fac__carried_mask(s), +1, NULL, s->out[0]);
+}
+
+fac_status argmin_cpu(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return find(self, fac__carried_mask(s), -1, NULL, s->out[0]);
+}
+
+fac_status max_dim_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return find(self, fac__carried_mask(s), +1, s->out[0], s->out[1]);
+}
+
+fac_status min_dim_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return find(self, fac__carried_mask(s), -1, s->out[0], s->out[1]);
+}

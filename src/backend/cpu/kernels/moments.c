@@ -1,0 +1,254 @@
+/* Variance and standard deviation. Runs of at most 4096 elements (16 KiB, so the second pass reads L1) are reduced to count,
+   mean and sum of squared differences by two passes; these are merged in double, in order (Chan, Golub, LeVeque 1979).
+   Strips of neighbouring outputs do the same row by row with Welford's update in double. Complex: the sum of both parts'. */
+#include "backend/cpu/kernels/reduction.h"
+#include "backend/cpu/parallel.h"
+#include "ops/meta/reduce.h"
+#include "ops_gen.h"
+#include <math.h>
+
+#define RUN 4096
+#define BLOCK 65536 /* elements of one output per task */
+#define STRIP 128
+
+typedef struct moments {
+    double n, mean[2], m2; /* mean: real and imaginary part */
+} moments;
+
+typedef struct job {
+    fac_split split;
+    const char *in;
+    char *out, *mean_out; /* mean_out NULL if not wanted */
+    fac_dtype in_dtype, out_dtype, mean_dtype;
+    fac_acc kind;
+    bool root, direct;
+    double correction;
+    moments *partial;
+    int64_t blocks, width, strips;
+} job;
+
+static void merge(moments *a, const moments *b) {
+    if (b->n == 0) return;
+    if (a->n == 0) {
+        *a = *b;
+        return;
+    }
+    double n = a->n + b->n, gap2 = 0;
+    for (int k = 0; k < 2; k++) {
+        double gap = b->mean[k] - a->mean[k];
+        gap2 += gap * gap;
+        a->mean[k] += gap * (b->n / n);
+    }
+    a->m2 += b->m2 + gap2 * (a->n * b->n / n);
+    a->n = n;
+}
+
+static void of_complex(const double *x, int64_t n, moments *out) {
+    double re = 0, im = 0, m2 = 0;
+    for (int64_t i = 0; i < n; i++) re += x[2 * i], im += x[2 * i + 1];
+    re /= (double)n, im /= (double)n;
+    for (int64_t i = 0; i < n; i++) m2 += (x[2 * i] - re) * (x[2 * i] - re) + (x[2 * i + 1] - im) * (x[2 * i + 1] - im);
+    *out = (moments){(double)n, {re, im}, m2};
+}
+
+static void of_run(fac_acc kind, const void *x, int64_t n, moments *out) {
+    *out = (moments){.n = (double)n};
+    if (kind == FAC_ACC_F32) FAC_ISA_PICK(fac__moments_f32)(x, n, &out->mean[0], &out->m2);
+    else if (kind == FAC_ACC_F64) FAC_ISA_PICK(fac__moments_f64)(x, n, &out->mean[0], &out->m2);
+    else of_complex(x, n, out);
+}
+
+static void store(const job *j, const moments *m, int64_t out_at, int64_t mean_at) {
+    double v = m->m2 / fmax(m->n - j->correction, 0.0);
+    if (m->n == 0) v = NAN;
+    if (j->root) v = sqrt(v);
+    fac__tile_store(FAC_ACC_F64, &v, j->out + out_at * (int64_t)fac_dtype_size(j->out_dtype), j->out_dtype, 1, 1);
+    if (!j->mean_out) return;
+    double mean[2] = {m->n == 0 ? NAN : m->mean[0], m->mean[1]};
+    fac__tile_store(j->kind == FAC_ACC_C128 ? FAC_ACC_C128 : FAC_ACC_F64, mean,
+                    j->mean_out + mean_at * (int64_t)fac_dtype_size(j->mean_dtype), j->mean_dtype, 1, 1);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------------------------- */
+
+static void fold_range(const job *j, const char *base, int64_t i, int64_t end, moments *acc) {
+    const fac_nest *red = &j->split.reduced;
+    int64_t step = fac__nest_step(red, 0), item = (int64_t)fac_dtype_size(j->in_dtype);
+    fac_cursor c;
+    fac_tile tile;
+    fac__nest_seek(red, 1, i, &c);
+    while (i < end) {
+        moments m;
+        int64_t n = fac__min(fac__min(fac__nest_run(red, &c), end - i), RUN);
+        if (j->direct && step == 1 && (n >= 64 || n == end - i)) {
+            of_run(j->kind, base + c.offset[0] * item, n, &m);
+            fac__nest_advance(red, 1, n, &c);
+        } else {
+            int64_t filled = 0;
+            while (filled < FAC_TILE && i + filled < end) {
+                int64_t part = fac__min(fac__min(fac__nest_run(red, &c), end - i - filled), FAC_TILE - filled);
+                fac__tile_load(j->kind, (char *)&tile + (size_t)filled * fac__acc_size(j->kind), base + c.offset[0] * item,
+                               j->in_dtype, step, part);
+                fac__nest_advance(red, 1, part, &c);
+                filled += part;
+            }
+            n = filled;
+            of_run(j->kind, &tile, n, &m);
+        }
+        merge(acc, &m);
+        i += n;
+    }
+}
+
+static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    fac_cursor c;
+    fac__nest_seek(&j->split.kept, 3, begin / j->blocks, &c);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i % j->blocks;
+        moments acc = {0};
+        fold_range(j, j->in + c.offset[0] * (int64_t)fac_dtype_size(j->in_dtype), b * BLOCK,
+                   fac__min(j->split.reduced.count, (b + 1) * BLOCK), &acc);
+        if (j->partial) j->partial[i] = acc;
+        else store(j, &acc, c.offset[1], c.offset[2]);
+        if (b == j->blocks - 1) fac__nest_advance(&j->split.kept, 3, 1, &c);
+    }
+    return FAC_OK;
+}
+
+static fac_status reduce_rows(job *j) {
+    const fac_nest *kept = &j->split.kept;
+    int64_t n = j->split.reduced.count;
+    j->blocks = fac__max(1, (n + BLOCK - 1) / BLOCK);
+    int64_t items = kept->count * j->blocks;
+    if (j->blocks > 1) {
+        j->partial = fac__alloc_array((size_t)items, sizeof *j->partial);
+        if (!j->partial) return fac_error();
+    }
+    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / fac__max(1, fac__min(n, BLOCK))), run_rows, j);
+    for (int64_t i = 0; j->partial && st == FAC_OK && i < kept->count; i++) {
+        moments acc = {0};
+        fac_cursor c;
+        for (int64_t b = 0; b < j->blocks; b++) merge(&acc, &j->partial[i * j->blocks + b]);
+        fac__nest_seek(kept, 3, i, &c);
+        store(j, &acc, c.offset[1], c.offset[2]);
+    }
+    fac__free(j->partial);
+    return st;
+}
+
+/* ---- columns ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct strip {
+    double mean[STRIP], m2[STRIP];
+} strip;
+
+static void welford(strip *restrict s, const double *restrict x, int64_t w, double n) {
+    double inv = 1.0 / n;
+    for (int64_t k = 0; k < w; k++) {
+        double d = x[k] - s->mean[k];
+        s->mean[k] += d * inv;
+        s->m2[k] += d * (x[k] - s->mean[k]);
+    }
+}
+
+/* Rows [begin, end) of w neighbouring outputs. */
+static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin, int64_t end, strip *s) {
+    const fac_nest *red = &j->split.reduced;
+    int64_t step = fac__nest_step(&j->split.kept, 0), item = (int64_t)fac_dtype_size(j->in_dtype);
+    fac_cursor c;
+    double row[STRIP];
+    memset(s, 0, sizeof *s);
+    fac__nest_seek(red, 1, begin, &c);
+    for (int64_t i = begin; i < end; i++) {
+        fac__tile_load(FAC_ACC_F64, row, base + c.offset[0] * item, j->in_dtype, step, w);
+        welford(s, row, w, (double)(i - begin + 1));
+        fac__nest_advance(red, 1, 1, &c);
+    }
+}
+
+/* Task i is block b of strip t of outer output o, with i = (o * strips + t) * blocks + b. */
+static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const fac_nest *kept = &j->split.kept;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i % j->blocks, at = i / j->blocks % j->strips * STRIP, o = i / j->blocks / j->strips;
+        int64_t w = fac__min(STRIP, j->width - at), first = b * FAC_COL_BLOCK, last = fac__min(j->split.reduced.count, first + FAC_COL_BLOCK);
+        fac_cursor c;
+        strip s;
+        fac__nest_seek(kept, 3, o * j->width + at, &c);
+        fold_strip(j, j->in + c.offset[0] * (int64_t)fac_dtype_size(j->in_dtype), w, first, last, &s);
+        for (int64_t k = 0; k < w; k++) {
+            moments m = {(double)(last - first), {s.mean[k], 0}, s.m2[k]};
+            if (j->partial) j->partial[(o * j->width + at + k) * j->blocks + b] = m;
+            else store(j, &m, c.offset[1] + k * fac__nest_step(kept, 1), c.offset[2] + k * fac__nest_step(kept, 2));
+        }
+    }
+    return FAC_OK;
+}
+
+static fac_status reduce_columns(job *j) {
+    const fac_nest *kept = &j->split.kept;
+    int64_t n = j->split.reduced.count;
+    j->width = kept->size[0];
+    j->strips = (j->width + STRIP - 1) / STRIP;
+    j->blocks = fac__max(1, (n + FAC_COL_BLOCK - 1) / FAC_COL_BLOCK);
+    int64_t items = kept->count / j->width * j->strips * j->blocks;
+    if (j->blocks > 1) {
+        j->partial = fac__alloc_array((size_t)(kept->count * j->blocks), sizeof *j->partial);
+        if (!j->partial) return fac_error();
+    }
+    int64_t cost = fac__min(n, FAC_COL_BLOCK) * fac__min(j->width, STRIP);
+    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / fac__max(1, cost)), run_columns, j);
+    for (int64_t i = 0; j->partial && st == FAC_OK && i < kept->count; i++) {
+        moments acc = {0};
+        fac_cursor c;
+        for (int64_t b = 0; b < j->blocks; b++) merge(&acc, &j->partial[i * j->blocks + b]);
+        fac__nest_seek(kept, 3, i, &c);
+        store(j, &acc, c.offset[1], c.offset[2]);
+    }
+    fac__free(j->partial);
+    return st;
+}
+
+/* ---- entries ------------------------------------------------------------------------------------------------------------- */
+
+static fac_status spread_of(fac_structured *s, fac_tensor *self, fac_opt_int correction, bool root, bool with_mean) {
+    if (s->out[0]->numel == 0) return FAC_OK;
+    fac_tensor *outs[2] = {s->out[0], with_mean ? s->out[1] : s->out[0]};
+    job j;
+    j.in = fac__data(self);
+    j.out = fac__data(outs[0]);
+    j.mean_out = with_mean ? fac__data(outs[1]) : NULL;
+    j.in_dtype = (fac_dtype)self->dtype;
+    j.out_dtype = (fac_dtype)outs[0]->dtype;
+    j.mean_dtype = (fac_dtype)outs[1]->dtype;
+    j.kind = fac__acc_of(j.in_dtype);
+    j.direct = fac__acc_is(j.kind, j.in_dtype);
+    j.root = root;
+    j.correction = correction.set ? (double)correction.v : 1.0;
+    j.partial = NULL;
+    fac__split(&j.split, self, fac__carried_mask(s), outs, 2, false);
+    bool columns = j.kind != FAC_ACC_C128 && j.split.reduced.count > 0 && fac__split_is_columns(&j.split);
+    return columns ? reduce_columns(&j) : reduce_rows(&j);
+}
+
+fac_status var_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return spread_of(s, self, correction, false, false);
+}
+
+fac_status std_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return spread_of(s, self, correction, true, false);
+}
+
+fac_status var_mean_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return spread_of(s, self, correction, false, true);
+}
+
+fac_status std_mean_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return spread_of(s, self, correction, true, true);
+}

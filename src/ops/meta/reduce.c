@@ -1,0 +1,261 @@
+/* Shapes and dtypes of reductions and scans. */
+#include "ops/meta/reduce.h"
+#include "ops_gen.h"
+#include <math.h>
+
+const char *fac__dtype_title(fac_dtype d) {
+    static const char *const titles[FAC_DTYPE_COUNT] = {"Undefined", "Bool", "Byte",   "Char",  "Short",  "Int",          "Long",
+                                                        "Half",      "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+    return (unsigned)d < FAC_DTYPE_COUNT ? titles[d] : titles[0];
+}
+
+fac_status fac__declare_reduced(fac_structured *s, int i, const fac_tensor *self, uint64_t mask, bool keepdim,
+                                fac_dtype dtype) {
+    int64_t sizes[FAC_MAX_DIMS];
+    int n = 0;
+    for (int d = 0; d < self->ndim; d++) {
+        if (!(mask >> d & 1)) sizes[n++] = self->sizes[d];
+        else if (keepdim) sizes[n++] = 1;
+    }
+    s->carry[FAC_CARRY_MASK] = (int64_t)mask;
+    return fac_out_declare(s, i, sizes, NULL, n, dtype, self->device);
+}
+
+static uint64_t all_dims(const fac_tensor *self) { return self->ndim >= 64 ? UINT64_MAX : (UINT64_C(1) << self->ndim) - 1; }
+
+static fac_status one_dim(const fac_tensor *self, int64_t dim, uint64_t *mask) {
+    int64_t d;
+    FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
+    *mask = self->ndim ? UINT64_C(1) << d : 0;
+    return FAC_OK;
+}
+
+static fac_status opt_dim(const fac_tensor *self, fac_opt_int dim, uint64_t *mask) {
+    if (dim.set) return one_dim(self, dim.v, mask);
+    *mask = all_dims(self);
+    return FAC_OK;
+}
+
+static bool is_float(fac_dtype d) { return fac_dtype_is_floating(d) || fac_dtype_is_complex(d); }
+static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
+
+/* The dtype in which sums, products and scans are given. */
+static fac_dtype sum_dtype(const fac_tensor *self, fac_dtype dtype) {
+    if (dtype) return dtype;
+    return is_float(dtype_of(self)) ? dtype_of(self) : FAC_I64;
+}
+
+static fac_status refuse_complex(const fac_tensor *self) {
+    FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE,
+              "does not support complex input, got %s; compare abs() or the real parts instead", fac__dtype_title(dtype_of(self)));
+    return FAC_OK;
+}
+
+/* ---- sums and products -------------------------------------------------------------------------------------------- */
+
+fac_status sum_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
+    return fac__declare_reduced(s, 0, self, all_dims(self), false, sum_dtype(self, dtype));
+}
+
+fac_status sum_dim_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
+    uint64_t mask;
+    FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, sum_dtype(self, dtype));
+}
+
+fac_status nansum_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
+    FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE, "nansum does not support complex inputs");
+    return sum_dim_meta(s, self, dim, keepdim, dtype);
+}
+
+static fac_status mean_dtype(const fac_tensor *self, fac_dtype dtype, fac_dtype *out) {
+    *out = dtype ? dtype : dtype_of(self);
+    FAC_CHECK(is_float(*out), FAC_ERR_DTYPE,
+              "mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s",
+              dtype ? "Optional" : "Input", fac__dtype_title(*out));
+    return FAC_OK;
+}
+
+fac_status mean_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
+    fac_dtype d;
+    FAC_TRY(mean_dtype(self, dtype, &d));
+    return fac__declare_reduced(s, 0, self, all_dims(self), false, d);
+}
+
+fac_status mean_dim_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
+    fac_dtype d;
+    uint64_t mask;
+    FAC_TRY(mean_dtype(self, dtype, &d));
+    FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, d);
+}
+
+fac_status prod_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) { return sum_meta(s, self, dtype); }
+
+fac_status prod_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim, fac_dtype dtype) {
+    uint64_t mask;
+    FAC_TRY(one_dim(self, dim, &mask));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, sum_dtype(self, dtype));
+}
+
+/* ---- extremes ------------------------------------------------------------------------------------------------------- */
+
+/* An extreme of nothing does not exist. */
+static fac_status check_not_empty(const fac_tensor *self, uint64_t mask, bool dims_given, fac_status code) {
+    if (FAC_LIKELY(self->numel > 0)) return FAC_OK;
+    FAC_CHECK(dims_given, code,
+              "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+    for (int d = 0; d < self->ndim; d++) {
+        FAC_CHECK(!(mask >> d & 1) || self->sizes[d] != 0, FAC_ERR_INDEX, "Expected reduction dim %d to have non-zero size.", d);
+    }
+    return FAC_OK;
+}
+
+fac_status amax_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
+    uint64_t mask;
+    FAC_TRY(refuse_complex(self));
+    FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
+    FAC_TRY(check_not_empty(self, mask, dim.n > 0, FAC_ERR_ARGUMENT));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, dtype_of(self));
+}
+
+fac_status aminmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
+    uint64_t mask;
+    FAC_TRY(refuse_complex(self));
+    FAC_TRY(opt_dim(self, dim, &mask));
+    FAC_CHECK(dim.set || self->numel > 0, FAC_ERR_ARGUMENT,
+              "cannot compute aminmax over an empty dimension as the operation has no identity.");
+    FAC_TRY(check_not_empty(self, mask, true, FAC_ERR_INDEX));
+    FAC_TRY(fac__declare_reduced(s, 0, self, mask, keepdim, dtype_of(self)));
+    return fac__declare_reduced(s, 1, self, mask, keepdim, dtype_of(self));
+}
+
+fac_status max_meta(fac_structured *s, fac_tensor *self) {
+    FAC_TRY(refuse_complex(self));
+    FAC_TRY(check_not_empty(self, 0, false, FAC_ERR_ARGUMENT));
+    return fac__declare_reduced(s, 0, self, all_dims(self), false, dtype_of(self));
+}
+
+fac_status max_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    uint64_t mask;
+    FAC_TRY(refuse_complex(self));
+    FAC_TRY(one_dim(self, dim, &mask));
+    FAC_TRY(check_not_empty(self, mask, true, FAC_ERR_INDEX));
+    FAC_TRY(fac__declare_reduced(s, 0, self, mask, keepdim, dtype_of(self)));
+    return fac__declare_reduced(s, 1, self, mask, keepdim, FAC_I64);
+}
+
+fac_status argmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
+    uint64_t mask;
+    FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)) && self->dtype != FAC_BOOL, FAC_ERR_DTYPE, "not implemented for '%s'",
+              fac__dtype_title(dtype_of(self)));
+    FAC_TRY(opt_dim(self, dim, &mask));
+    FAC_CHECK(dim.set || self->numel > 0, FAC_ERR_INDEX, "Expected reduction dim to be specified for input.numel() == 0.");
+    FAC_TRY(check_not_empty(self, mask, true, FAC_ERR_INDEX));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, FAC_I64);
+}
+
+/* ---- truth ------------------------------------------------------------------------------------------------------------ */
+
+static fac_dtype truth_dtype(const fac_tensor *self) { return self->dtype == FAC_U8 ? FAC_U8 : FAC_BOOL; }
+
+fac_status any_meta(fac_structured *s, fac_tensor *self) {
+    return fac__declare_reduced(s, 0, self, all_dims(self), false, truth_dtype(self));
+}
+
+fac_status any_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    uint64_t mask;
+    FAC_TRY(one_dim(self, dim, &mask));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, truth_dtype(self));
+}
+
+fac_status count_nonzero_dims_meta(fac_structured *s, fac_tensor *self, fac_ints dim) {
+    uint64_t mask;
+    FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
+    return fac__declare_reduced(s, 0, self, mask, false, FAC_I64);
+}
+
+/* ---- moments and norms --------------------------------------------------------------------------------------------------- */
+
+static fac_status var_mask(const fac_tensor *self, fac_ints dim, uint64_t *mask) {
+    FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE, "std and var only support floating point and complex dtypes, got %s",
+              fac__dtype_title(dtype_of(self)));
+    return fac__dim_mask(dim, self->ndim, mask);
+}
+
+fac_status var_meta(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+    uint64_t mask;
+    (void)correction;
+    FAC_TRY(var_mask(self, dim, &mask));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, fac__real_of(dtype_of(self)));
+}
+
+fac_status var_mean_meta(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+    FAC_TRY(var_meta(s, self, dim, correction, keepdim));
+    return fac__declare_reduced(s, 1, self, fac__carried_mask(s), keepdim, dtype_of(self));
+}
+
+/* Extremes and negative powers have no value on an empty set. */
+static fac_status check_norm_of_nothing(const fac_tensor *self, fac_scalar ord, uint64_t mask, bool dims_given) {
+    double p = fac__scalar_f64(ord);
+    if (self->numel > 0 || !(p < 0 || isinf(p))) return FAC_OK;
+    char text[32];
+    snprintf(text, sizeof text, "%g", p);
+    FAC_CHECK(dims_given, FAC_ERR_ARGUMENT,
+              "linalg.vector_norm cannot compute the %s norm on an empty tensor because the operation does not have an identity", text);
+    for (int d = 0; d < self->ndim; d++) {
+        FAC_CHECK(!(mask >> d & 1) || self->sizes[d] != 0, FAC_ERR_ARGUMENT,
+                  "linalg.vector_norm cannot compute the %s norm on the dimension %d because this dimension is empty and the "
+                  "operation does not have an identity", text, d);
+    }
+    return FAC_OK;
+}
+
+fac_status vector_norm_meta(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim, fac_dtype dtype) {
+    uint64_t mask;
+    fac_dtype d = dtype ? dtype : dtype_of(self);
+    FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE,
+              "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s", fac__dtype_title(dtype_of(self)));
+    FAC_CHECK(is_float(d), FAC_ERR_DTYPE, "linalg.vector_norm: dtype should be floating point or complex, but got %s",
+              fac__dtype_title(d));
+    FAC_CHECK(fac_dtype_is_complex(d) == fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE,
+              "linalg.vector_norm: dtype should be %s for %s inputs, but got %s",
+              fac_dtype_is_complex(d) ? "real" : "complex", fac_dtype_is_complex(d) ? "real" : "complex", fac__dtype_title(d));
+    FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
+    FAC_TRY(check_norm_of_nothing(self, ord, mask, dim.n > 0));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, fac__real_of(d));
+}
+
+fac_status logsumexp_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
+    uint64_t mask;
+    FAC_TRY(refuse_complex(self));
+    FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, is_float(dtype_of(self)) ? dtype_of(self) : fac_default_dtype());
+}
+
+/* ---- scans ------------------------------------------------------------------------------------------------------------------ */
+
+static fac_status declare_scan(fac_structured *s, int i, fac_tensor *self, int64_t dim, fac_dtype dtype) {
+    uint64_t mask;
+    FAC_TRY(one_dim(self, dim, &mask));
+    s->carry[FAC_CARRY_MASK] = (int64_t)mask;
+    return fac_out_declare_like(s, i, self, dtype);
+}
+
+fac_status cumsum_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_dtype dtype) {
+    fac_dtype d = sum_dtype(self, dtype);
+    if (s->form == FAC_INPLACE && !dtype) d = dtype_of(self);
+    return declare_scan(s, 0, self, dim, d);
+}
+
+fac_status cummax_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
+    FAC_TRY(refuse_complex(self));
+    FAC_TRY(declare_scan(s, 0, self, dim, dtype_of(self)));
+    return declare_scan(s, 1, self, dim, FAC_I64);
+}
+
+fac_status logcumsumexp_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
+    FAC_CHECK(fac_dtype_is_floating(dtype_of(self)), FAC_ERR_DTYPE, "not implemented for '%s'; a floating type is needed",
+              fac__dtype_title(dtype_of(self)));
+    return declare_scan(s, 0, self, dim, dtype_of(self));
+}

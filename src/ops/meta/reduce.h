@@ -1,0 +1,17 @@
+/* What the shape rules of reductions share with those of other families. */
+#ifndef FAC_SRC_OPS_META_REDUCE_H
+#define FAC_SRC_OPS_META_REDUCE_H
+
+#include "ops/structured.h"
+
+/* Declares output i as `self` without the dimensions of `mask`, or with 1 there if `keepdim`. */
+fac_status fac__declare_reduced(fac_structured *s, int i, const fac_tensor *self, uint64_t mask, bool keepdim,
+                                fac_dtype dtype);
+/* The name that messages give a dtype: "Float", "Long", "ComplexDouble". */
+const char *fac__dtype_title(fac_dtype d);
+
+/* Where a reduction's meta leaves the set of reduced dimensions for its kernel. */
+#define FAC_CARRY_MASK 0
+static inline uint64_t fac__carried_mask(const fac_structured *s) { return (uint64_t)s->carry[FAC_CARRY_MASK]; }
+
+#endif
