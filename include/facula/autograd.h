@@ -2,7 +2,7 @@
 #ifndef FACULA_AUTOGRAD_H
 #define FACULA_AUTOGRAD_H
 
-#include <facula/types.h>
+#include <facula/dispatch.h>
 
 #ifdef __cplusplus
 extern "C" {
