@@ -70,7 +70,7 @@ char *kw_field_name(const op *o, const fac_schema_arg *a) {
 
 const char *kw_field_type(const op *o, const fac_schema_arg *a) {
     etype t = type_of(&a->type);
-    if (is_reduction(a)) return "fac_reduction ";
+    if (is_reduction(a)) return "fac_loss_reduction ";
     switch (t) {
     case T_INT: return is_plain_int(o, a) ? "int64_t " : "fac_opt_int ";
     case T_FLOAT: return strtod(a->default_text, NULL) != 0 ? "fac_opt_num " : "double ";

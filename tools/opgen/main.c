@@ -95,7 +95,7 @@ static void write_decl(const char *dir, const model *m) {
     output o;
     open_output(&o, dir, "include/facula/ops_decl.h");
     fprintf(o.f, "%s#ifndef FACULA_OPS_DECL_H\n#define FACULA_OPS_DECL_H\n\n#include <facula/tensor.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", notice);
-    fputs("/* How a loss is reduced; 0 is the default (mean). */\ntypedef enum fac_reduction { FAC_REDUCTION_DEFAULT, FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_reduction;\n\n", o.f);
+    fputs("/* How a loss is reduced; 0 is the default (mean). */\ntypedef enum fac_loss_reduction { FAC_REDUCTION_DEFAULT, FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_loss_reduction;\n\n", o.f);
     fputs("static inline fac_tensor *fac_tensor_t_(fac_tensor *t) { return t; }\n\n", o.f);
     for (size_t i = 0; i < m->n_ops; i++) emit_decl(o.f, m, &m->ops[i]);
     fputs("#ifdef __cplusplus\n}\n#endif\n#endif\n", o.f);

@@ -88,7 +88,7 @@ static size_t positional_of(const entry *e, const fac_schema *s) {
         return (size_t)e->positional;
     }
     size_t n = 0;
-    while (n < s->n_args && !s->args[n].default_text && !s->args[n].kwarg_only) n++;
+    while (n < s->n_args && !s->args[n].default_text) n++;
     return n;
 }
 
@@ -116,9 +116,11 @@ static void name_op(op *o, const op *fn) {
     char *name = public_name(e, base);
     o->cname = xformat("%s%s", name, suffix);
     o->macro = e->macro ? xformat("%s%s", e->macro, suffix) : NULL;
-    for (size_t i = o->n_pos; i < base->n_args; i++)
-        if (!base->args[i].default_text && !base->args[i].type.optional)
-            die(e->file, e->line, "argument '%s' has no default, so it must be positional", base->args[i].name);
+    for (size_t i = o->n_pos; i < base->n_args; i++) {
+        if (base->args[i].default_text) continue;
+        if (!base->args[i].type.optional) die(e->file, e->line, "argument '%s' has no default, so it must be positional", base->args[i].name);
+        base->args[i].default_text = xformat("None"); /* an optional keyword may be left out in C */
+    }
     bool factory = e->factory && o->form == FORM_FUNCTION;
     if (base->n_args > o->n_pos || factory) o->kw = xformat("%s", e->macro ? e->macro : name);
 }
