@@ -31,8 +31,12 @@ fac_status fac_out_declare(fac_structured *s, int i, const int64_t *sizes, const
 fac_status fac_out_declare_like(fac_structured *s, int i, fac_tensor *like, fac_dtype dtype);
 /* Refuses outputs that overlap themselves or partly overlap an input; a full overlap is allowed when `elementwise`. */
 fac_status fac_out_check_overlap(fac_structured *s, int i, fac_tensor *input, bool elementwise);
-/* Copies temporaries back, moves functional outputs to out[] (NULL for the other forms), frees all on failure.
-   Returns st, or the error of the copying. */
+/* For metas of pointwise operators: s->iter has been begun and has its inputs, and before them n_out outputs, each NULL.
+   Plans it, declares the outputs in its shape, order and dtype (out_dtype, or the common one when that is 0) and finishes
+   it. Outputs of another dtype are written through a conversion, without temporaries. */
+fac_status fac_out_declare_iter(fac_structured *s, fac_dtype out_dtype);
+/* Copies temporaries back and hands over the results: functional outputs move to out[], the other forms give a counted
+   reference to the given tensor. Frees all on failure. Returns st, or the error of the copying. */
 fac_status fac__structured_end(fac_structured *s, fac_status st, fac_tensor **out);
 /* Resizes a given out tensor to row-major `sizes`; warns if it held elements of another shape. */
 fac_status fac__resize_out(fac_tensor *out, const int64_t *sizes, int ndim);

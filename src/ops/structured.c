@@ -1,0 +1,152 @@
+#include "ops/structured.h"
+
+#include "ops_gen.h"
+
+void fac__structured_begin(fac_structured *s, const fac_call_info *c, fac_form form, int n_out, fac_tensor *const *given) {
+    s->call = c;
+    s->form = form;
+    s->n_out = n_out;
+    s->meta_only = false;
+    s->has_iter = false;
+    for (int i = 0; i < n_out; i++) {
+        s->out[i] = NULL;
+        s->given[i] = given ? given[i] : NULL;
+    }
+}
+
+/* ---- declaring -------------------------------------------------------------------------------------------------------- */
+
+static fac_status check_cast(fac_dtype from, fac_dtype to) {
+    FAC_CHECK(fac_can_cast(from, to), FAC_ERR_DTYPE, "result type %s can't be cast to the desired output type %s",
+              fac_dtype_name(from), fac_dtype_name(to));
+    return FAC_OK;
+}
+
+static bool has_sizes(const fac_tensor *t, const int64_t *sizes, int ndim) {
+    return t->ndim == ndim && memcmp(t->sizes, sizes, (size_t)ndim * sizeof *sizes) == 0;
+}
+
+static fac_status resize_given(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim) {
+    FAC_TRY(fac__resize_out(t, sizes, ndim));
+    return strides ? fac__set_geometry(t, sizes, strides, ndim, t->offset) : FAC_OK;
+}
+
+/* Everything a caller's output must satisfy before it is written. */
+static fac_status prepare_given(fac_structured *s, int i, const int64_t *sizes, const int64_t *strides, int ndim,
+                                fac_dtype dtype, fac_device device) {
+    fac_tensor *t = s->given[i];
+    FAC_CHECK(fac_device_equal(t->device, device), FAC_ERR_DEVICE, "expected the out tensor on device %s, but it is on %s",
+              fac_device_format(device, (char[24]){0}, 24), fac_device_format(t->device, (char[24]){0}, 24));
+    FAC_TRY(check_cast(dtype, (fac_dtype)t->dtype));
+    if (!has_sizes(t, sizes, ndim)) {
+        FAC_CHECK(s->form == FAC_OUT, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
+                  FAC_SHAPE_TEXT(t), fac__shape_text(sizes, ndim, (char[256]){0}, 256));
+        FAC_TRY(resize_given(t, sizes, strides, ndim));
+    }
+    FAC_CHECK(!fac__has_internal_overlap(t), FAC_ERR_ARGUMENT,
+              "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+              "Please clone() the tensor before performing the operation.");
+    return FAC_OK;
+}
+
+static fac_status make(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype, fac_device device,
+                       fac_tensor **out) {
+    return strides ? fac__empty_strided(sizes, strides, ndim, dtype, device, out)
+                   : fac__empty(sizes, ndim, dtype, device, out);
+}
+
+fac_status fac_out_declare(fac_structured *s, int i, const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
+                           fac_device device) {
+    if (s->form == FAC_FUNCTIONAL) return make(sizes, strides, ndim, dtype, device, &s->out[i]);
+    FAC_TRY(prepare_given(s, i, sizes, strides, ndim, dtype, device));
+    if (s->given[i]->dtype != dtype) return make(sizes, strides, ndim, dtype, device, &s->out[i]);
+    s->out[i] = s->given[i];
+    return FAC_OK;
+}
+
+fac_status fac_out_declare_like(fac_structured *s, int i, fac_tensor *like, fac_dtype dtype) {
+    bool dense = (like->flags & FAC_TF_DENSE) && !(like->flags & FAC_TF_CONTIGUOUS);
+    return fac_out_declare(s, i, like->sizes, dense ? like->strides : NULL, like->ndim, dtype, like->device);
+}
+
+fac_status fac_out_check_overlap(fac_structured *s, int i, fac_tensor *input, bool elementwise) {
+    if (s->form == FAC_FUNCTIONAL || !input) return FAC_OK;
+    fac_overlap o = fac__overlap(s->given[i], input);
+    bool bad = o == FAC_OVERLAP_PARTIAL || (o == FAC_OVERLAP_FULL && !elementwise);
+    FAC_CHECK(!bad, FAC_ERR_ARGUMENT,
+              "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+              "location. Please clone() the tensor before performing the operation.");
+    return FAC_OK;
+}
+
+/* ---- pointwise -------------------------------------------------------------------------------------------------------- */
+
+static fac_status declare_iter_output(fac_structured *s, int i, fac_dtype dtype) {
+    fac_iter *it = &s->iter;
+    int64_t strides[FAC_MAX_DIMS];
+    if (it->reordered) fac_iter_out_strides(it, strides);
+    const int64_t *order = it->reordered ? strides : NULL;
+    if (s->form == FAC_FUNCTIONAL) return make(it->full_shape, order, it->full_ndim, dtype, it->device, &s->out[i]);
+    FAC_TRY(prepare_given(s, i, it->full_shape, order, it->full_ndim, dtype, it->device));
+    s->out[i] = s->given[i];
+    for (int k = it->n_out; k < it->n; k++) FAC_TRY(fac_out_check_overlap(s, i, it->op[k].t, true));
+    return FAC_OK;
+}
+
+fac_status fac_out_declare_iter(fac_structured *s, fac_dtype out_dtype) {
+    fac_iter *it = &s->iter;
+    FAC_TRY(fac_iter_plan(it));
+    for (int i = 0; i < s->n_out; i++) {
+        FAC_TRY(declare_iter_output(s, i, out_dtype ? out_dtype : it->common));
+        FAC_TRY(fac_iter_bind(it, i, s->out[i]));
+    }
+    fac_iter_finish(it);
+    s->has_iter = true;
+    return FAC_OK;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------------ */
+
+/* An output that was computed in another dtype is converted into the caller's tensor, below autograd. */
+static fac_status copy_back(fac_structured *s, int i) {
+    if (s->meta_only) return FAC_OK;
+    fac_tensor *same = NULL;
+    fac_status st = fac__redispatch_copy_(s->call->keys, s->given[i], s->out[i], false, &same);
+    fac__unref(same);
+    return st;
+}
+
+static fac_status finish_given(fac_structured *s, fac_status st, fac_tensor **out) {
+    for (int i = 0; i < s->n_out; i++) {
+        if (!s->out[i] || s->out[i] == s->given[i]) continue;
+        if (st == FAC_OK) st = copy_back(s, i);
+        fac__unref(s->out[i]);
+    }
+    for (int i = 0; i < s->n_out && st == FAC_OK; i++) out[i] = fac__ref(s->given[i]);
+    return st;
+}
+
+fac_status fac__structured_end(fac_structured *s, fac_status st, fac_tensor **out) {
+    if (s->form != FAC_FUNCTIONAL) return finish_given(s, st, out);
+    for (int i = 0; i < s->n_out; i++) {
+        out[i] = st == FAC_OK ? s->out[i] : NULL;
+        if (st != FAC_OK) fac__unref(s->out[i]);
+    }
+    return st;
+}
+
+/* ---- devices -------------------------------------------------------------------------------------------------------------- */
+
+fac_status fac__check_same_device(const char *const *names, fac_tensor *const *tensors, size_t n) {
+    size_t first = n;
+    for (size_t i = 0; i < n; i++) {
+        const fac_tensor *t = tensors[i];
+        if (!t || (t->ndim == 0 && fac__is_cpu(t))) continue;
+        if (first == n) first = i;
+        FAC_CHECK(fac_device_equal(t->device, tensors[first]->device), FAC_ERR_DEVICE,
+                  "Expected all tensors to be on the same device, but %s is on %s and %s is on %s!", names[first],
+                  fac_device_format(tensors[first]->device, (char[24]){0}, 24), names[i],
+                  fac_device_format(t->device, (char[24]){0}, 24));
+    }
+    return FAC_OK;
+}
