@@ -1,0 +1,72 @@
+#include "cli.h"
+#include <regex.h>
+#include <string.h>
+
+typedef struct ops_filter {
+    const char *pattern, *tag;
+    bool docs;
+    regex_t regex;
+} ops_filter;
+
+static bool matches(const ops_filter *f, const fac_operator *op) {
+    if (f->tag && !fac_operator_has_tag(op, f->tag)) return false;
+    if (!f->pattern) return true;
+    return regexec(&f->regex, fac_operator_schema(op), 0, NULL, 0) == 0 ||
+           regexec(&f->regex, fac_operator_doc(op), 0, NULL, 0) == 0;
+}
+
+static int list(const ops_filter *f) {
+    size_t found = 0;
+    for (size_t i = 0; i < fac_operator_count(); i++) {
+        const fac_operator *op = fac_operator_at(i);
+        if (!matches(f, op)) continue;
+        found++;
+        puts(fac_operator_schema(op));
+        if (f->docs && *fac_operator_doc(op)) printf("    %s\n", fac_operator_doc(op));
+    }
+    return found ? CLI_OK : CLI_FAILED;
+}
+
+static int parse(const cli_command *self, int argc, char **argv, ops_filter *f) {
+    cli_args a = {.command = self, .argc = argc, .argv = argv, .at = 1};
+    bool is_option;
+    for (const char *arg; (arg = cli_next(&a, &is_option)) != NULL;) {
+        if (is_option && strcmp(arg, "--grep") == 0) {
+            if (!(f->pattern = cli_value(&a, arg))) return CLI_USAGE;
+        } else if (is_option && strcmp(arg, "--tag") == 0) {
+            if (!(f->tag = cli_value(&a, arg))) return CLI_USAGE;
+        } else if (is_option && strcmp(arg, "--docs") == 0) {
+            f->docs = true;
+        } else {
+            return cli_usage_error(self, "'%s' is not understood", arg);
+        }
+    }
+    return CLI_OK;
+}
+
+static int ops(const cli_command *self, int argc, char **argv) {
+    ops_filter f = {0};
+    int code = parse(self, argc, argv, &f);
+    if (code != CLI_OK) return code;
+    if (fac_init() != FAC_OK) return cli_failed(self);
+    if (f.pattern) {
+        int bad = regcomp(&f.regex, f.pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
+        if (bad) {
+            char why[128];
+            regerror(bad, &f.regex, why, sizeof why);
+            return cli_usage_error(self, "'%s' is not a regular expression: %s", f.pattern, why);
+        }
+    }
+    code = list(&f);
+    if (f.pattern) regfree(&f.regex);
+    return code;
+}
+
+const cli_command cli_ops = {
+    "ops", "the operators and their schemas",
+    "usage: facula ops [--grep REGEX] [--tag TAG] [--docs]\n\n"
+    "Prints the schema of every operator in order of name; exit status 1 if none matches.\n\n"
+    "  --grep REGEX  those whose schema or description matches an extended regular expression, in any case\n"
+    "  --tag TAG     those that carry a tag, such as core\n"
+    "  --docs        with a line of description each\n",
+    ops};

@@ -1,0 +1,16 @@
+/* Facula: deep learning in C. This header brings in all the others. */
+#ifndef FACULA_FACULA_H
+#define FACULA_FACULA_H
+
+#include <facula/autograd.h>
+#include <facula/base.h>
+#include <facula/data.h>
+#include <facula/dispatch.h>
+#include <facula/io.h>
+#include <facula/nn.h>
+#include <facula/ops.h>
+#include <facula/optim.h>
+#include <facula/tensor.h>
+#include <facula/types.h>
+
+#endif
