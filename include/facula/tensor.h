@@ -108,9 +108,9 @@ FAC_API void fac_manual_seed(uint64_t seed);
 
 /* ---- printing ------------------------------------------------------------------------------------------------------- */
 
-/* Writes the tensor as PyTorch's repr does. */
+/* Writes the tensor as PyTorch's repr does, and a newline. */
 FAC_API FAC_MUST fac_status fac_print(fac_tensor *t, FILE *stream);
-/* The same text as a string to be freed with fac_string_free; NULL on failure. */
+/* The text without the newline, as a string to be freed with fac_string_free; NULL on failure. */
 FAC_API char *fac_tensor_string(fac_tensor *t);
 FAC_API void fac_string_free(char *s);
 /* Digits after the point, elements above which the middle is elided, edge items shown, and line width in columns. Zero

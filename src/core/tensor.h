@@ -193,8 +193,5 @@ fac_dtype fac__promote_result(const fac_promotion *p);
 /* ---- autograd's hooks into the core (filled in by src/autograd at start) --------------------------------------------- */
 
 extern void (*fac__autograd_meta_free)(struct fac_autograd *ag);
-/* What a tensor's text ends with, such as "requires_grad=True" or "grad_fn=<AddBackward0>"; "" for neither. NULL until
-   set. Returns buf. */
-extern const char *(*fac__autograd_print_suffix)(fac_tensor *t, char *buf, size_t size);
 
 #endif

@@ -1,0 +1,265 @@
+/* Tensors as text, as PyTorch's repr writes them: all numbers of a tensor get one width and one style, chosen from those
+   that are shown. */
+#include "core/read.h"
+#include <math.h>
+
+/* The rooms above tell what a tensor's text ends with. */
+const char *fac__autograd_print_suffix(fac_tensor *t, char *buf, size_t size) __attribute__((weak));
+
+static const char prefix[] = "tensor(";
+enum { INDENT = sizeof prefix - 1, NUMBER_SIZE = 512 };
+
+static atomic_int option_precision = 4, option_threshold = 1000, option_edge = 3, option_width = 80;
+
+void fac_set_print_options(fac_print_options o) {
+    if (o.precision > 0) atomic_store(&option_precision, o.precision < 100 ? o.precision : 100);
+    if (o.threshold > 0) atomic_store(&option_threshold, o.threshold);
+    if (o.edge_items > 0) atomic_store(&option_edge, o.edge_items);
+    if (o.line_width > 0) atomic_store(&option_width, o.line_width);
+}
+
+/* ---- numbers -------------------------------------------------------------------------------------------------------- */
+
+/* How the real or the imaginary parts of a tensor are written. */
+typedef struct style {
+    bool floating, integral_values, scientific;
+    int width, precision;
+    /* while looking at the values */
+    double least, most; /* magnitudes of finite non-zero values; least 0 while there are none */
+} style;
+
+typedef struct printer {
+    fac_buf out;
+    const fac_tensor *t; /* in CPU memory */
+    bool summarize, complex, conjugate;
+    int64_t edge, line_width;
+    style parts[2];
+} printer;
+
+static int format_float(char *buf, const style *s, double x) {
+    if (isnan(x)) return snprintf(buf, NUMBER_SIZE, "nan");
+    if (isinf(x)) return snprintf(buf, NUMBER_SIZE, x < 0 ? "-inf" : "inf");
+    if (s->scientific) return snprintf(buf, NUMBER_SIZE, "%.*e", s->precision, x);
+    return s->integral_values ? snprintf(buf, NUMBER_SIZE, "%.0f.", x) : snprintf(buf, NUMBER_SIZE, "%.*f", s->precision, x);
+}
+
+static int format_value(char *buf, const style *s, fac_scalar v) {
+    if (v.kind == FAC_KIND_BOOL) return snprintf(buf, NUMBER_SIZE, "%s", v.bits ? "True" : "False");
+    if (v.kind == FAC_KIND_INT) return snprintf(buf, NUMBER_SIZE, "%lld", (long long)v.bits);
+    return format_float(buf, s, fac__scalar_f64(v));
+}
+
+/* Part 0 or 1 of an element: a real number. */
+static fac_scalar element(const printer *p, const char *at, int part) {
+    double re_im[2];
+    fac_scalar v = fac__load(at, (fac_dtype)p->t->dtype, re_im);
+    if (v.kind != FAC_KIND_COMPLEX) return v;
+    return fac_scalar_f_(part && p->conjugate ? -re_im[1] : re_im[part]);
+}
+
+/* ---- what is shown ------------------------------------------------------------------------------------------------------ */
+
+/* After index i of n, the next one that is shown. */
+static int64_t next_shown(const printer *p, int64_t i, int64_t n) {
+    return p->summarize && n > 2 * p->edge && i + 1 == p->edge ? n - p->edge : i + 1;
+}
+
+typedef void (*visit_fn)(const printer *p, style *s, fac_scalar v);
+
+static void visit(const printer *p, int dim, const char *at, int part, visit_fn fn, style *s) {
+    if (dim == p->t->ndim) {
+        fn(p, s, element(p, at, part));
+        return;
+    }
+    int64_t n = p->t->sizes[dim], step = p->t->strides[dim] * fac__item_size(p->t);
+    for (int64_t i = 0; i < n; i = next_shown(p, i, n)) visit(p, dim + 1, at + i * step, part, fn, s);
+}
+
+static void note_range(const printer *p, style *s, fac_scalar v) {
+    (void)p;
+    double x = fac__scalar_f64(v), a = fabs(x);
+    if (!isfinite(x) || x == 0) return;
+    if (s->least == 0 || a < s->least) s->least = a;
+    if (a > s->most) s->most = a;
+    if (x != ceil(x)) s->integral_values = false;
+}
+
+static void note_width(const printer *p, style *s, fac_scalar v) {
+    (void)p;
+    char buf[NUMBER_SIZE];
+    double x = fac__scalar_f64(v);
+    if (s->floating && (!isfinite(x) || x == 0)) return;
+    int n = format_value(buf, s, v);
+    if (n > s->width) s->width = n;
+}
+
+static void choose_style(printer *p, int part, const char *data) {
+    style *s = &p->parts[part];
+    fac_dtype d = (fac_dtype)p->t->dtype;
+    *s = (style){.floating = fac_dtype_is_floating(d) || p->complex, .integral_values = true, .width = 1};
+    s->precision = atomic_load(&option_precision);
+    if (s->floating) {
+        visit(p, 0, data, part, note_range, s);
+        if (s->least == 0) return; /* nothing finite and non-zero */
+        s->scientific = s->most / s->least > 1000 || s->most > 1e8 || (!s->integral_values && s->least < 1e-4);
+    }
+    visit(p, 0, data, part, note_width, s);
+}
+
+/* ---- layout ---------------------------------------------------------------------------------------------------------------- */
+
+static void add(printer *p, const char *text, size_t n) { (void)fac__buf_add(&p->out, text, n); }
+static void add_spaces(printer *p, int64_t n) { (void)fac__buf_printf(&p->out, "%*s", (int)n, ""); }
+
+/* A number, padded on the left to the style's width. The imaginary part is not padded, and always has a sign. */
+static void add_element(printer *p, const char *at) {
+    char buf[NUMBER_SIZE];
+    int n = format_value(buf, &p->parts[0], element(p, at, 0));
+    add_spaces(p, p->parts[0].width > n ? p->parts[0].width - n : 0);
+    add(p, buf, (size_t)n);
+    if (!p->complex) return;
+    n = format_value(buf, &p->parts[1], element(p, at, 1));
+    if (buf[0] != '-') add(p, "+", 1);
+    add(p, buf, (size_t)n);
+    add(p, "j", 1);
+}
+
+static void add_vector(printer *p, const char *at, int64_t indent) {
+    int64_t n = p->t->sizes[p->t->ndim - 1], step = p->t->strides[p->t->ndim - 1] * fac__item_size(p->t);
+    int64_t width = p->parts[0].width + 2 + (p->complex ? p->parts[1].width + 1 : 0);
+    int64_t per_line = fac__max(1, (p->line_width - indent) / width), column = 0;
+    add(p, "[", 1);
+    for (int64_t i = 0, next; i < n; i = next) {
+        next = next_shown(p, i, n);
+        for (int gap = next > i + 1; gap >= 0; gap--) { /* the element, and the dots that follow the last before the gap */
+            if (column == per_line) {
+                add(p, ",\n", 2);
+                add_spaces(p, indent + 1);
+                column = 0;
+            } else if (i > 0 || column > 0) {
+                add(p, ", ", 2);
+            }
+            column++;
+            if (gap == 0 && next > i + 1) add(p, " ...", 4);
+            else add_element(p, at + i * step);
+        }
+    }
+    add(p, "]", 1);
+}
+
+static void add_dimension(printer *p, int dim, const char *at, int64_t indent) {
+    int rest = p->t->ndim - dim;
+    if (rest == 0) {
+        add_element(p, at);
+        return;
+    }
+    if (rest == 1) {
+        add_vector(p, at, indent);
+        return;
+    }
+    int64_t n = p->t->sizes[dim], step = p->t->strides[dim] * fac__item_size(p->t);
+    add(p, "[", 1);
+    for (int64_t i = 0, next; i < n && !p->out.failed; i = next) {
+        next = next_shown(p, i, n);
+        add_dimension(p, dim + 1, at + i * step, indent + 1);
+        for (int parts = (next > i + 1) + (next < n); parts > 0; parts--) {
+            add(p, ",", 1);
+            for (int k = 1; k < rest; k++) add(p, "\n", 1);
+            add_spaces(p, indent + 1);
+            if (parts == 2) add(p, "...", 3);
+        }
+    }
+    add(p, "]", 1);
+}
+
+/* ---- suffixes ----------------------------------------------------------------------------------------------------------------- */
+
+/* Columns of the last line, as PyTorch counts them: two too many. */
+static int64_t last_line(const printer *p) {
+    const char *data = p->out.data ? p->out.data : "", *newline = strrchr(data, '\n');
+    return newline ? (int64_t)strlen(newline) + 1 : (int64_t)strlen(data) + 2;
+}
+
+static void add_suffix(printer *p, int64_t *line, const char *format, const char *text) {
+    char suffix[320];
+    int n = snprintf(suffix, sizeof suffix, format, text);
+    if (n >= (int)sizeof suffix) n = (int)sizeof suffix - 1;
+    if (*line + n + 2 > p->line_width) {
+        add(p, ",\n", 2);
+        add_spaces(p, INDENT);
+        *line = INDENT + n;
+    } else {
+        add(p, ", ", 2);
+        *line += n + 2;
+    }
+    add(p, suffix, (size_t)n);
+}
+
+/* "(2, 3)", "(2,)", "()". */
+static const char *tuple_text(const fac_tensor *t, char *buf, size_t size) {
+    size_t n = strlen(fac__shape_text(t->sizes, t->ndim, buf, size - 1));
+    buf[0] = '(';
+    if (t->ndim == 1) buf[n - 1] = ',', buf[n++] = ')', buf[n] = '\0';
+    else buf[n - 1] = ')';
+    return buf;
+}
+
+static void add_suffixes(printer *p, fac_tensor *t) {
+    char text[300];
+    fac_dtype d = (fac_dtype)t->dtype, standard = fac_default_dtype();
+    bool meta = t->device.type == FAC_META, empty = t->numel == 0;
+    bool usual = d == standard || d == fac__complex_of(standard) || d == FAC_I64 || d == FAC_BOOL;
+    int64_t line = last_line(p);
+    if (!fac__is_cpu(t)) add_suffix(p, &line, "device='%s'", fac_device_format(t->device, text, sizeof text));
+    if (meta || (empty && t->ndim != 1)) add_suffix(p, &line, "size=%s", tuple_text(t, text, sizeof text));
+    if (meta || empty ? d != standard : !usual) add_suffix(p, &line, "dtype=torch.%s", fac_dtype_name(d));
+    if (fac__autograd_print_suffix && *fac__autograd_print_suffix(t, text, sizeof text)) add_suffix(p, &line, "%s", text);
+    add(p, ")", 1);
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------------------------- */
+
+static fac_status add_values(printer *p, fac_tensor *t) {
+    fac_tensor *cpu;
+    FAC_TRY(fac__readable(t, &cpu));
+    p->t = cpu;
+    p->complex = fac_dtype_is_complex((fac_dtype)cpu->dtype);
+    p->conjugate = (cpu->flags & FAC_TF_CONJ) != 0;
+    p->summarize = cpu->numel > atomic_load(&option_threshold);
+    p->edge = atomic_load(&option_edge);
+    const char *data = fac__data(cpu);
+    for (int part = 0; part <= p->complex; part++) choose_style(p, part, data);
+    add_dimension(p, 0, data, INDENT);
+    fac__unref(cpu);
+    return FAC_OK;
+}
+
+static fac_status write_text(fac_tensor *t, printer *p) {
+    FAC_TRY(fac_error());
+    FAC_TRY(fac__check_handle(t, "fac_print", "t"));
+    p->line_width = atomic_load(&option_width);
+    add(p, prefix, INDENT);
+    if (t->device.type == FAC_META) add(p, "...", 3);
+    else if (t->numel == 0) add(p, "[]", 2);
+    else FAC_TRY(add_values(p, t));
+    add_suffixes(p, t);
+    return p->out.failed ? FAC_ERR_MEMORY : FAC_OK;
+}
+
+char *fac_tensor_string(fac_tensor *t) {
+    printer p = {0};
+    if (write_text(t, &p) == FAC_OK) return p.out.data;
+    fac__buf_free(&p.out);
+    return NULL;
+}
+
+void fac_string_free(char *s) { fac__free(s); }
+
+fac_status fac_print(fac_tensor *t, FILE *stream) {
+    char *text = fac_tensor_string(t);
+    if (!text) return fac_error();
+    int written = fprintf(stream, "%s\n", text);
+    fac_string_free(text);
+    FAC_CHECK(written >= 0, FAC_ERR_IO, "the text of a tensor cannot be written to the stream");
+    return FAC_OK;
+}

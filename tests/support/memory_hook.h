@@ -1,0 +1,16 @@
+/* The memory hook of the tests: counts live blocks and fails chosen requests. Safe from any thread. */
+#ifndef FAC_TESTS_MEMORY_HOOK_H
+#define FAC_TESTS_MEMORY_HOOK_H
+
+#include "base/base.h"
+
+/* Puts the hook in place of the system's; later calls do nothing. Call before the library allocates anything. */
+void memory_hook_install(void);
+/* Blocks that were given out and not yet freed. */
+int64_t memory_hook_live(void);
+/* The n-th request from now fails (1 is the next one), and only that one, or each from then on; 0: none. */
+void memory_hook_fail(int64_t n, bool and_all_later);
+/* How many requests failed since memory_hook_fail. */
+int64_t memory_hook_failures(void);
+
+#endif
