@@ -231,11 +231,16 @@ static fac_value convert_list(const fac_schema_type *t, fac_value v) {
     return fac_value_none();
 }
 
+bool fac__value_fits(const fac_schema_type *t, fac_value v) {
+    if (v.tag == FAC_TAG_NONE) return t->optional;
+    return t->list ? is_list_of_kind(t->kind, v.tag) : is_of_kind(t->kind, v.tag);
+}
+
 fac_status fac__value_coerce(const fac_schema_type *t, const char *arg, fac_value v, fac_value *held) {
     *held = fac_value_none();
-    if (v.tag == FAC_TAG_NONE && t->optional) return FAC_OK;
-    if (t->list && is_list_of_kind(t->kind, v.tag)) return check_entries(t, arg, v);
-    if (!t->list && is_of_kind(t->kind, v.tag)) {
+    if (fac__value_fits(t, v)) {
+        if (t->list) return check_entries(t, arg, v);
+        if (v.tag == FAC_TAG_NONE) return FAC_OK;
         if (t->kind == FAC_TYPE_FLOAT && v.tag != FAC_TAG_FLOAT) *held = fac_value_float(fac_value_as_float(v));
         if (t->kind == FAC_TYPE_INT && v.tag == FAC_TAG_BOOL) *held = fac_value_int(v.payload);
         return FAC_OK;

@@ -61,6 +61,7 @@ typedef struct fac_op_registry {
         fac_registration *top;
     } *v; /* newest first; a place without registrations may stay, with top NULL */
     size_t n, cap;
+    bool fixed; /* the operator is a generated record, not one of ours to free */
 } fac_op_registry;
 
 /* The one lock of all writers; recursive, since a listener may register. */
@@ -105,6 +106,6 @@ void fac__registry_free(void);
 /* The generated adapters for a signature's text, or NULL (builtin.c). */
 const fac_signature *fac__signature_find(const char *text);
 /* For each namespace the place that first declared an operator in it, one per line. */
-fac_status fac__namespaces_print(FILE *stream);
+void fac__namespaces_print(FILE *stream);
 
 #endif

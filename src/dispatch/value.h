@@ -11,6 +11,8 @@ const char *fac__tag_name(int64_t tag);
 fac_value fac__value_owned_tensors(fac_tensor **v, size_t n);
 /* What the argument's default stands for; NONE and FAC_OK for None. The caller releases it. */
 fac_status fac__default_value(const fac_schema_arg *a, fac_value *out);
+/* Whether v is of a schema type as it stands; an int or bool also counts as a float, a bool as an int. */
+bool fac__value_fits(const fac_schema_type *t, fac_value v);
 /* Whether v may be passed for a schema type. Where it must be converted first (an int for a float, one int for
    int[2], ints for float[]) *held receives the converted value, which the caller releases; else it is NONE. */
 fac_status fac__value_coerce(const fac_schema_type *t, const char *arg, fac_value v, fac_value *held);
