@@ -1,0 +1,223 @@
+/* matmul, linear and their relatives in terms of mm, bmm, mv and dot. */
+#include "ops/call.h"
+#include "ops_gen.h"
+#include <facula/autograd.h>
+
+static fac_ints ints(const int64_t *v, int n) { return (fac_ints){v, (size_t)n}; }
+static bool wants_grad(const fac_tensor *t) { return fac_is_grad_enabled() && fac_requires_grad(t); }
+
+/* ---- matmul --------------------------------------------------------------------------------------------------------- */
+
+/* One side has a batch and the other is a matrix or vector: is one mm over the folded batch better than bmm? It is when
+   the small side needs a gradient (it then comes summed from one product instead of as a batch), and when the batch
+   folds without copying. */
+static bool should_fold(const fac_tensor *a, const fac_tensor *b) {
+    const fac_tensor *large = a->ndim >= b->ndim ? a : b, *small = a->ndim >= b->ndim ? b : a;
+    if (large->ndim < 3 || small->ndim > 2) return false;
+    if (wants_grad(small)) return true;
+    if (a->ndim == 2) return false; /* the result would have to be transposed and copied */
+    if (large->numel == 0 || small->ndim == 1) return true;
+    for (int d = 0; d + 2 < large->ndim; d++)
+        if (large->strides[d] != large->strides[d + 1] * large->sizes[d + 1]) return false;
+    return true;
+}
+
+/* [*, n, m] by [m, p] or [m]; a 2-d or 1-d left side is handled as (b^T a^T)^T. */
+static fac_tensor *folded(fac_tensor *a, fac_tensor *b) {
+    bool turned = b->ndim > a->ndim;
+    fac_tensor *large = turned ? fac__s_mT(b) : a;
+    fac_tensor *small = !turned ? b : a->ndim == 2 ? fac__s_t(a) : a;
+    if (!large || !small) return NULL;
+    int64_t sizes[FAC_MAX_DIMS], rows = 1, m = large->sizes[large->ndim - 1];
+    int n = large->ndim - 1;
+    for (int d = 0; d < n; d++) rows *= sizes[d] = large->sizes[d];
+    fac_tensor *flat = fac__s_reshape(large, ints((const int64_t[]){rows, m}, 2));
+    if (small->ndim == 1) return fac__s__unsafe_view(fac__s_mv(flat, small), ints(sizes, n));
+    sizes[n++] = small->sizes[1];
+    fac_tensor *y = fac__s__unsafe_view(fac__s_mm(flat, small), ints(sizes, n));
+    return turned ? fac__s_mT(y) : y;
+}
+
+/* t with its batch dimensions expanded to `batch` and merged into one: [prod(batch), rest]. */
+static fac_tensor *merged_batch(fac_tensor *t, const int64_t *batch, int n_batch, int n_rest) {
+    int64_t sizes[FAC_MAX_DIMS + 2], flat[3] = {1};
+    memcpy(sizes, batch, (size_t)n_batch * sizeof *sizes);
+    for (int i = 0; i < n_batch; i++) flat[0] *= batch[i];
+    for (int i = 0; i < n_rest; i++) sizes[n_batch + i] = flat[1 + i] = t->sizes[t->ndim - n_rest + i];
+    return fac__s_reshape(fac__s_expand(t, ints(sizes, n_batch + n_rest), false), ints(flat, 1 + n_rest));
+}
+
+static fac_tensor *batched(fac_tensor *a, fac_tensor *b) {
+    /* A batch of one that needs a gradient is folded rather than broadcast: the gradient then needs no sum. */
+    if (a->ndim == 3 && b->ndim == 3 && a->sizes[0] != b->sizes[0]) {
+        if (a->sizes[0] == 1 && wants_grad(a)) return fac__s_matmul(fac__s_squeeze_dim(a, 0), b);
+        if (b->sizes[0] == 1 && wants_grad(b)) return fac__s_matmul(a, fac__s_squeeze_dim(b, 0));
+    }
+    bool vector = b->ndim == 1;
+    int64_t batch[FAC_MAX_DIMS + 2];
+    int n;
+    int na = a->ndim > 1 ? a->ndim - 2 : 0, nb = b->ndim > 1 ? b->ndim - 2 : 0;
+    FAC_TRY_NULL(fac__broadcast(a->sizes, na, b->sizes, nb, batch, &n));
+    bool row = a->ndim == 1;
+    fac_tensor *left = merged_batch(row ? fac__s_unsqueeze(a, 0) : a, batch, n, 2);
+    fac_tensor *right = merged_batch(b, batch, n, vector ? 1 : 2);
+    if (vector) right = fac__s_unsqueeze(right, 2);
+    fac_tensor *y = fac__s_bmm(left, right);
+    if (!row) batch[n++] = a->sizes[a->ndim - 2];
+    if (!vector) batch[n++] = b->sizes[b->ndim - 1];
+    return fac__s__unsafe_view(y, ints(batch, n));
+}
+
+fac_status matmul_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(self->ndim > 0 && other->ndim > 0, FAC_ERR_SHAPE,
+              "both arguments to matmul need to be at least 1D, but they are %dD and %dD", self->ndim, other->ndim);
+    FAC_SCOPE(scope);
+    fac_tensor *y;
+    if (self->ndim == 1 && other->ndim == 1)
+        y = fac__s_dot(self, other);
+    else if (self->ndim == 2 && other->ndim == 1)
+        y = fac__s_mv(self, other);
+    else if (self->ndim == 1 && other->ndim == 2)
+        y = fac__s_squeeze_dim(fac__s_mm(fac__s_unsqueeze(self, 0), other), 0);
+    else if (self->ndim == 2 && other->ndim == 2)
+        y = fac__s_mm(self, other);
+    else if (should_fold(self, other))
+        y = folded(self, other);
+    else
+        y = batched(self, other);
+    return fac__give(out, y);
+}
+
+/* ---- linear --------------------------------------------------------------------------------------------------------- */
+
+fac_status linear_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(input->ndim > 0 && weight->ndim > 0, FAC_ERR_SHAPE,
+              "both arguments to linear need to be at least 1D, but they are %dD and %dD", input->ndim, weight->ndim);
+    FAC_CHECK(weight->ndim <= 2, FAC_ERR_SHAPE, "linear: weight must be [out, in] or [in], got size %s", FAC_SHAPE_TEXT(weight));
+    FAC_SCOPE(scope);
+    fac_tensor *wt = weight->ndim == 2 ? fac__s_t(weight) : weight;
+    if (bias && input->ndim == 2 && weight->ndim == 2)
+        return fac__give(out, fac__s_addmm(bias, input, wt, fac_scalar_i_(1), fac_scalar_i_(1)));
+    if (bias && input->ndim == 3 && weight->ndim == 2 && fac__is_contiguous(input)) {
+        int64_t sizes[3] = {input->sizes[0], input->sizes[1], weight->sizes[0]};
+        int64_t flat[2] = {sizes[0] * sizes[1], input->sizes[2]};
+        fac_tensor *x = fac__s_reshape(input, ints(flat, 2));
+        fac_tensor *y = fac__s_addmm(bias, x, wt, fac_scalar_i_(1), fac_scalar_i_(1));
+        return fac__give(out, fac__s__unsafe_view(y, ints(sizes, 3)));
+    }
+    fac_tensor *y = fac__s_matmul(input, wt);
+    if (bias) y = fac_add_tensor_(y, bias, NULL);
+    return fac__give(out, y);
+}
+
+/* ---- vectors and sums ------------------------------------------------------------------------------------------------ */
+
+fac_status outer_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *vec2, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(self->ndim == 1 && vec2->ndim == 1, FAC_ERR_SHAPE, "outer: expected 1-D tensors, but got %d-D and %d-D", self->ndim,
+              vec2->ndim);
+    FAC_SCOPE(scope);
+    return fac__give(out, fac__s_mul_Tensor(fac__s_unsqueeze(self, 1), vec2));
+}
+
+fac_status addr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *vec1, fac_tensor *vec2, fac_scalar beta,
+                          fac_scalar alpha, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(vec1->ndim == 1 && vec2->ndim == 1, FAC_ERR_SHAPE, "addr: expected 1-D vec1 and vec2, but got %d-D and %d-D",
+              vec1->ndim, vec2->ndim);
+    FAC_SCOPE(scope);
+    return fac__give(out, fac__s_addmm(self, fac__s_unsqueeze(vec1, 1), fac__s_unsqueeze(vec2, 0), beta, alpha));
+}
+
+/* The sum over the batch is one product whose inner dimension runs over the batch too. */
+fac_status addbmm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *batch1, fac_tensor *batch2, fac_scalar beta,
+                            fac_scalar alpha, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(batch1->ndim == 3 && batch2->ndim == 3, FAC_ERR_SHAPE, "addbmm: expected 3D batch1 and batch2, got %dD and %dD",
+              batch1->ndim, batch2->ndim);
+    FAC_CHECK(batch1->sizes[0] == batch2->sizes[0] && batch1->sizes[2] == batch2->sizes[1], FAC_ERR_SHAPE,
+              "Incompatible matrix sizes for addbmm: batch1 %s and batch2 %s", FAC_SHAPE_TEXT(batch1), FAC_SHAPE_TEXT(batch2));
+    FAC_SCOPE(scope);
+    int64_t b = batch1->sizes[0], n = batch1->sizes[1], m = batch1->sizes[2];
+    fac_tensor *left = fac__s_reshape(fac__s_transpose_int(batch1, 0, 1), ints((const int64_t[]){n, b * m}, 2));
+    fac_tensor *right = fac__s_reshape(batch2, ints((const int64_t[]){b * m, batch2->sizes[2]}, 2));
+    return fac__give(out, fac__s_addmm(self, left, right, beta, alpha));
+}
+
+/* ---- chains and Kronecker products ---------------------------------------------------------------------------------- */
+
+typedef struct chain {
+    fac_tensors m;
+    int64_t *sizes; /* matrix i is [sizes[i], sizes[i + 1]] */
+    size_t *cut;    /* [n][n]: where the best order splits matrices i..j */
+} chain;
+
+/* The cheapest order by dynamic programming over sub-chains, in multiply-adds as doubles: no overflow. */
+static fac_status chain_order(chain *c) {
+    size_t n = c->m.n;
+    double *cost = fac__alloc_array(n * n, sizeof *cost);
+    if (!cost) return fac_error();
+    for (size_t i = 0; i < n; i++) cost[i * n + i] = 0;
+    for (size_t length = 1; length < n; length++)
+        for (size_t i = 0; i + length < n; i++) {
+            size_t j = i + length;
+            cost[i * n + j] = -1;
+            for (size_t k = i; k < j; k++) {
+                double own = (double)c->sizes[i] * (double)c->sizes[k + 1] * (double)c->sizes[j + 1];
+                double total = cost[i * n + k] + cost[(k + 1) * n + j] + own;
+                if (cost[i * n + j] >= 0 && total >= cost[i * n + j]) continue;
+                cost[i * n + j] = total;
+                c->cut[i * n + j] = k;
+            }
+        }
+    fac__free(cost);
+    return FAC_OK;
+}
+
+/* Depth is at most the number of matrices. */
+static fac_tensor *chain_product(const chain *c, size_t i, size_t j) {
+    if (i == j) return c->m.v[i];
+    size_t k = c->cut[i * c->m.n + j];
+    fac_tensor *left = chain_product(c, i, k);
+    return fac__s_mm(left, chain_product(c, k + 1, j));
+}
+
+fac_status chain_matmul_composite(const fac_call_info *info, fac_tensors matrices, fac_tensor **out) {
+    (void)info;
+    FAC_CHECK(matrices.n > 0 && matrices.n < 1024, FAC_ERR_ARGUMENT, "chain_matmul: expected 1 to 1023 matrices, got %zu", matrices.n);
+    for (size_t i = 0; i < matrices.n; i++)
+        FAC_CHECK(matrices.v[i]->ndim == 2, FAC_ERR_SHAPE, "chain_matmul: Tensor %zu must be a matrix, got %d-D", i,
+                  matrices.v[i]->ndim);
+    FAC_SCOPE(scope);
+    size_t n = matrices.n;
+    chain c = {.m = matrices, .sizes = fac__alloc_array(n + 1, sizeof *c.sizes), .cut = fac__alloc_array(n * n, sizeof *c.cut)};
+    fac_tensor *y = NULL;
+    if (c.sizes && c.cut) {
+        c.sizes[0] = matrices.v[0]->sizes[0];
+        for (size_t i = 0; i < n; i++) c.sizes[i + 1] = matrices.v[i]->sizes[1];
+        if (chain_order(&c) == FAC_OK) y = chain_product(&c, 0, n - 1);
+    }
+    fac__free(c.sizes);
+    fac__free(c.cut);
+    return fac__give(out, y);
+}
+
+/* self [a0, 1, a1, 1, ...] times other [1, b0, 1, b1, ...], pairs of dimensions merged. */
+fac_status kron_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    int n = (int)fac__max(self->ndim, other->ndim);
+    FAC_CHECK(2 * n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "kron: %d dimensions are too many; at most %d", n, FAC_MAX_DIMS / 2);
+    int64_t a[FAC_MAX_DIMS], b[FAC_MAX_DIMS], merged[FAC_MAX_DIMS];
+    for (int d = 0; d < n; d++) {
+        int da = d - n + self->ndim, db = d - n + other->ndim;
+        a[2 * d] = da >= 0 ? self->sizes[da] : 1;
+        b[2 * d + 1] = db >= 0 ? other->sizes[db] : 1;
+        a[2 * d + 1] = b[2 * d] = 1;
+        FAC_CHECK(fac__mul(a[2 * d], b[2 * d + 1], &merged[d]), FAC_ERR_OVERFLOW, "kron: dimension %d of the result is too large", d);
+    }
+    FAC_SCOPE(scope);
+    fac_tensor *y = fac__s_mul_Tensor(fac__s_reshape(self, ints(a, 2 * n)), fac__s_reshape(other, ints(b, 2 * n)));
+    return fac__give(out, fac__s_reshape(y, ints(merged, n)));
+}
