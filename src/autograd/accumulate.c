@@ -1,0 +1,123 @@
+/* AccumulateGrad: where a gradient reaches a leaf.
+
+   Graph -> accumulator -> leaf would be a cycle with leaf -> accumulator, if all were counted. So the leaf owns the
+   accumulator's memory, and an accumulator holds its leaf only while a graph holds the accumulator: each step of its
+   count from 0 to 1 takes a reference of the leaf, each from 1 to 0 drops one. Whoever does the former has the leaf in
+   hand, so the two never need a lock, and training allocates no accumulator after its first step. */
+#include "autograd/autograd_meta.h"
+#include "autograd/hooks.h"
+#include "autograd/engine_ops.h"
+#include <pthread.h>
+
+struct fac_accumulator {
+    fac_node node;
+    fac_tensor *leaf;     /* counted while node.refs > 0 */
+    pthread_mutex_t lock; /* passes on several threads may add to one leaf */
+};
+
+static fac_status never_applied(fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
+    (void)n, (void)grads, (void)out;
+    return FAC_FAIL(FAC_ERR_INTERNAL, "the engine runs accumulators by fac__accumulate");
+}
+
+const fac_node_class fac__accumulate_class = {
+    .name = "AccumulateGrad", .size = sizeof(fac_accumulator), .apply = never_applied};
+
+fac_tensor *fac__accumulator_leaf(const fac_node *n) { return ((const fac_accumulator *)n)->leaf; }
+
+static fac_accumulator *make(fac_tensor *leaf) {
+    fac_accumulator *a = fac__block_new(fac__thread(), sizeof *a);
+    if (!a) return NULL;
+    memset(a, 0, sizeof *a);
+    a->node.cls = &fac__accumulate_class;
+    a->node.n_outputs = 1;
+    a->node.seq = UINT64_MAX; /* ready ones run at once, which frees their gradients' buffers early */
+    a->node.bytes = sizeof *a;
+    a->leaf = leaf;
+    pthread_mutex_init(&a->lock, NULL);
+    fac__live_add(1);
+    return a;
+}
+
+void fac__accumulator_free(fac_node *n) {
+    if (!n) return;
+    pthread_mutex_destroy(&((fac_accumulator *)n)->lock);
+    fac__hooks_free(n->hooks);
+    fac__live_add(-1);
+    fac__block_free(n, n->bytes);
+}
+
+fac_node *fac__accumulator_of(fac_tensor *t) {
+    fac_node *n = atomic_load_explicit(&t->ag->accumulator, memory_order_acquire);
+    if (FAC_UNLIKELY(!n)) {
+        fac_accumulator *a = make(t);
+        if (!a) return NULL;
+        if (atomic_compare_exchange_strong(&t->ag->accumulator, &n, &a->node)) n = &a->node;
+        else fac__accumulator_free(&a->node);
+    }
+    if (atomic_fetch_add_explicit(&n->refs, 1, memory_order_acq_rel) == 0) fac__ref(t);
+    return n;
+}
+
+void fac__accumulator_unref(fac_node *n) {
+    fac_tensor *leaf = ((fac_accumulator *)n)->leaf; /* read while n surely lives */
+    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) fac__unref(leaf);
+}
+
+/* ---- accumulating --------------------------------------------------------------------------------------------------- */
+
+static bool same_strides(const fac_tensor *a, const fac_tensor *b) {
+    for (int i = 0; i < a->ndim; i++)
+        if (a->sizes[i] != 1 && a->strides[i] != b->strides[i]) return false;
+    return true;
+}
+
+/* A gradient lies in memory as its leaf does, so that optimisers run over both in one sweep. */
+static bool laid_out_like(const fac_tensor *grad, const fac_tensor *leaf) {
+    if (FAC_LIKELY((grad->flags & leaf->flags & FAC_TF_CONTIGUOUS) != 0)) return true;
+    return (leaf->flags & FAC_TF_DENSE) ? same_strides(grad, leaf) : fac__is_contiguous(grad);
+}
+
+/* Nobody else sees the tensor or its memory. */
+static bool is_ours_alone(const fac_tensor *t) {
+    return atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && t->storage &&
+           atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1;
+}
+
+/* The leaf's first gradient: the very tensor if nobody else has it, else a copy. */
+static fac_status first_grad(fac_tensor *leaf, fac_tensor *owned, bool create_graph, fac_tensor **out) {
+    if (!create_graph && is_ours_alone(owned) && laid_out_like(owned, leaf)) {
+        *out = owned;
+        return FAC_OK;
+    }
+    fac_status st = create_graph ? fac__ag_clone(owned, out) : fac__ag_copy_laid_out_like(owned, leaf, out);
+    fac__unref(owned);
+    return st;
+}
+
+static fac_status add_to_grad(struct fac_autograd *ag, fac_tensor *owned, bool create_graph) {
+    fac_status st;
+    if (create_graph) {
+        fac_tensor *sum = NULL;
+        st = fac__ag_add(ag->grad, owned, &sum);
+        if (st == FAC_OK) {
+            fac__unref(ag->grad);
+            ag->grad = sum;
+        }
+    } else {
+        st = fac__ag_add_in_place(ag->grad, owned);
+        if (st == FAC_OK) st = fac__bump_version(ag->grad);
+    }
+    fac__unref(owned);
+    return st;
+}
+
+fac_status fac__accumulate(fac_node *n, fac_tensor *owned, bool create_graph) {
+    fac_accumulator *a = (fac_accumulator *)n;
+    struct fac_autograd *ag = a->leaf->ag;
+    pthread_mutex_lock(&a->lock);
+    fac_status st = ag->grad ? add_to_grad(ag, owned, create_graph) : first_grad(a->leaf, owned, create_graph, &ag->grad);
+    pthread_mutex_unlock(&a->lock);
+    if (st == FAC_OK && FAC_UNLIKELY(ag->hooks != NULL)) st = fac__run_post_accumulate_hooks(ag->hooks, a->leaf);
+    return st;
+}

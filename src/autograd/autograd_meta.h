@@ -1,0 +1,73 @@
+/* What autograd hangs on a tensor, and on a leaf's accumulator. Private to this room. */
+#ifndef FAC_SRC_AUTOGRAD_META_H
+#define FAC_SRC_AUTOGRAD_META_H
+
+#include "autograd/node.h"
+
+/* How a view was made: one step of the way from its base. Immutable and counted, since views of views share the steps
+   before theirs. It does not hold the base: nodes hold steps, and the base holds nodes. */
+typedef struct fac_view_step {
+    atomic_int refs;
+    uint32_t n_args;
+    struct fac_view_step *parent; /* owned; NULL: the step starts at the base */
+    const fac_operator *op;
+    fac_value args[]; /* owned; the boxed arguments after self */
+} fac_view_step;
+
+/* Made on first need; absent on tensors that no graph has touched. */
+struct fac_autograd {
+    fac_tensor *grad;                /* owned */
+    fac_node *grad_fn;               /* owned; NULL: a leaf */
+    _Atomic(fac_node *) accumulator; /* its memory is ours, its life is the graph's: see accumulate.c */
+    fac_tensor *base;                /* owned; NULL: not a view. Never a view itself */
+    fac_view_step *view;             /* owned; set with base */
+    struct fac_hooks *hooks;         /* of a leaf; a non-leaf's are on its node */
+    uint32_t output_nr;              /* which output of grad_fn */
+    unsigned view_version;           /* at which a view's grad_fn was computed */
+    uint8_t how;                     /* fac_view_made of a view */
+    bool requires_grad;              /* set on a leaf */
+    bool retains_grad;               /* a non-leaf that keeps its gradient */
+};
+
+/* Gradients exist for floating and complex elements only. */
+static inline bool fac__differentiable(fac_dtype d) { return d >= FAC_F16 && d < FAC_DTYPE_COUNT; }
+/* t's data, made if absent; NULL with an error pending when memory is out. */
+struct fac_autograd *fac__autograd_of(fac_tensor *t);
+/* Small blocks from the thread's node lists; freed on any thread with the size they were asked with. */
+void *fac__block_new(fac_thread *th, size_t bytes);
+void fac__block_free(void *p, size_t bytes);
+void fac__view_step_unref(fac_view_step *v);
+
+/* ---- accumulators ---------------------------------------------------------------------------------------------- */
+
+typedef struct fac_accumulator fac_accumulator;
+extern const fac_node_class fac__accumulate_class;
+static inline bool fac__is_accumulator(const fac_node *n) { return n->cls == &fac__accumulate_class; }
+/* The leaf that an accumulator of a live graph adds to; borrowed. */
+fac_tensor *fac__accumulator_leaf(const fac_node *n);
+/* Leaf t's accumulator, counted; NULL on failure. */
+fac_node *fac__accumulator_of(fac_tensor *t);
+/* Drops one count: the last lets the leaf go, and the accumulator sleeps until the next graph. */
+void fac__accumulator_unref(fac_node *n);
+/* The leaf dies: so does its accumulator, which no graph holds. */
+void fac__accumulator_free(fac_node *n);
+/* Adds `owned` to the leaf's gradient and runs the leaf's post-accumulate hooks. Takes the reference, always. */
+fac_status fac__accumulate(fac_node *n, fac_tensor *owned, bool create_graph);
+
+/* ---- history ------------------------------------------------------------------------------------------------------ */
+
+/* Replaces t's node by n (counted here), output nr; hooks that retain the gradient move along. */
+fac_status fac__set_grad_fn(fac_tensor *t, fac_node *n, uint32_t nr);
+/* Records t's sizes, dtype and device as output nr of n. */
+fac_status fac__output_meta_set(fac_node *n, uint32_t nr, const fac_tensor *t);
+/* The node and output that gradients of t go to, counted: its history, or a leaf's accumulator. Node NULL if t (or NULL)
+   wants none. */
+fac_status fac__gradient_edge(fac_tensor *t, fac_edge *out);
+/* Applies a view's steps to another tensor shaped like its base; owned. */
+fac_status fac__view_replay(const fac_view_step *v, fac_tensor *base, fac_tensor **out);
+/* Computes a view's node again from its base's history. */
+fac_status fac__view_regenerate(fac_tensor *t);
+/* The error for a view that may not be changed in place, NULL-safe; `indirect`: by way of its base or another view. */
+fac_status fac__check_view_inplace(const fac_tensor *t, bool indirect);
+
+#endif

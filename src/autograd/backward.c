@@ -1,0 +1,194 @@
+/* The doors of differentiation: fac_backward, fac_backward_all, fac_grad. Roots, their gradients and the named inputs are
+   gathered and checked here; the engine does the rest. */
+#include "autograd/autograd_meta.h"
+#include "autograd/engine.h"
+#include "autograd/engine_ops.h"
+#include "autograd/hooks.h"
+#include "ops/call.h"
+
+#define FEW 8 /* roots or inputs for which no memory is asked */
+
+/* Counted edges and gradients of a list of tensors. */
+typedef struct gathered {
+    fac_edge *edges, few_edges[FEW];
+    fac_tensor **grads, *few_grads[FEW]; /* owned */
+    size_t n;
+} gathered;
+
+static void gathered_free(gathered *g) {
+    for (size_t i = 0; i < g->n; i++) {
+        if (g->edges) fac__node_unref(g->edges[i].node);
+        if (g->grads) fac__unref(g->grads[i]);
+    }
+    if (g->edges != g->few_edges) fac__free(g->edges);
+    if (g->grads != g->few_grads) fac__free(g->grads);
+}
+
+/* n slots, all empty; to be freed also after a failure. */
+static fac_status gathered_init(gathered *g, size_t n) {
+    g->n = n;
+    g->edges = g->few_edges;
+    g->grads = g->few_grads;
+    if (FAC_UNLIKELY(n > FEW)) {
+        FAC_CHECK(n < SIZE_MAX / sizeof(fac_edge), FAC_ERR_OVERFLOW, "a list of %zu tensors is too long", n);
+        g->edges = fac__alloc_zero(n * sizeof *g->edges);
+        g->grads = fac__alloc_zero(n * sizeof *g->grads);
+        return g->edges && g->grads ? FAC_OK : FAC_ERR_MEMORY;
+    }
+    memset(g->few_edges, 0, n * sizeof *g->edges);
+    memset(g->few_grads, 0, n * sizeof *g->grads);
+    return FAC_OK;
+}
+
+/* ---- roots ------------------------------------------------------------------------------------------------------------ */
+
+static fac_status check_grad(const fac_tensor *root, const fac_tensor *grad, size_t i) {
+    FAC_TRY(fac__check_handle(grad, "backward", "gradient"));
+    FAC_CHECK(fac__same_sizes(root, grad), FAC_ERR_SHAPE,
+              "Mismatch in shape: grad_output[%zu] has a shape of %s and output[%zu] has a shape of %s.", i,
+              FAC_SHAPE_TEXT(grad), i, FAC_SHAPE_TEXT(root));
+    FAC_CHECK(fac_dtype_is_complex((fac_dtype)root->dtype) == fac_dtype_is_complex((fac_dtype)grad->dtype), FAC_ERR_DTYPE,
+              "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+              "grad_output[%zu] has a dtype of %s and output[%zu] has a dtype of %s.",
+              i, fac_dtype_name((fac_dtype)grad->dtype), i, fac_dtype_name((fac_dtype)root->dtype));
+    FAC_CHECK(fac__differentiable((fac_dtype)grad->dtype), FAC_ERR_DTYPE,
+              "grad_output[%zu] has a dtype of %s; a gradient must be floating or complex", i,
+              fac_dtype_name((fac_dtype)grad->dtype));
+    char want[24], got[24];
+    FAC_CHECK(fac_device_equal(root->device, grad->device), FAC_ERR_DEVICE,
+              "Mismatch in device: grad_output[%zu] is on %s and output[%zu] is on %s.", i,
+              fac_device_format(grad->device, got, sizeof got), i, fac_device_format(root->device, want, sizeof want));
+    return FAC_OK;
+}
+
+static fac_status gather_root(gathered *g, size_t i, fac_tensor *root, fac_tensor *grad) {
+    FAC_TRY(fac__check_handle(root, "backward", "tensors"));
+    FAC_TRY(fac__gradient_edge(root, &g->edges[i]));
+    FAC_CHECK(g->edges[i].node, FAC_ERR_AUTOGRAD, "element %zu of tensors does not require grad and does not have a grad_fn", i);
+    if (!grad) {
+        FAC_CHECK(root->numel == 1, FAC_ERR_SHAPE,
+                  "grad can be implicitly created only for scalar outputs, but output[%zu] has a shape of %s", i,
+                  FAC_SHAPE_TEXT(root));
+        if (root->ndim == 0 && fac__is_cpu(root))
+            return fac__scalar_tensor(fac_scalar_f_(1), (fac_dtype)root->dtype, &g->grads[i]);
+        return fac__ag_ones_like(root, &g->grads[i]);
+    }
+    FAC_TRY(check_grad(root, grad, i));
+    g->grads[i] = fac__ref(grad);
+    return fac__fit_gradient("backward", (uint32_t)i, &g->edges[i], &g->grads[i]);
+}
+
+static fac_status gather_roots(gathered *g, fac_tensors roots, fac_tensors grads) {
+    FAC_TRY(gathered_init(g, roots.n));
+    FAC_CHECK(grads.n == 0 || grads.n == roots.n, FAC_ERR_ARGUMENT, "got %zu tensors and %zu gradients", roots.n, grads.n);
+    FAC_CHECK(roots.n > 0, FAC_ERR_ARGUMENT, "backward needs at least one tensor to start from");
+    for (size_t i = 0; i < roots.n; i++) FAC_TRY(gather_root(g, i, roots.v[i], grads.n ? grads.v[i] : NULL));
+    return FAC_OK;
+}
+
+/* ---- inputs ----------------------------------------------------------------------------------------------------------- */
+
+/* Edges at which the inputs' gradients arrive. For accumulation a non-leaf is made to retain its gradient. */
+static fac_status gather_inputs(gathered *g, fac_tensors inputs, bool accumulate) {
+    FAC_TRY(gathered_init(g, inputs.n));
+    for (size_t i = 0; i < inputs.n; i++) {
+        fac_tensor *t = inputs.v[i];
+        FAC_TRY(fac__check_handle(t, "grad", "inputs"));
+        FAC_CHECK(fac__requires_grad(t), FAC_ERR_AUTOGRAD, "One of the differentiated Tensors does not require grad");
+        FAC_TRY(fac__gradient_edge(t, &g->edges[i]));
+        if (accumulate && t->ag->grad_fn) FAC_TRY(fac_retain_grad(t));
+    }
+    return FAC_OK;
+}
+
+/* ---- keywords ---------------------------------------------------------------------------------------------------------- */
+
+static const fac_backward_kw *backward_kw(const fac_backward_kw *kw, fac_backward_kw *local) {
+    static const fac_backward_kw none = {.kw_guard = NULL};
+    return fac__kw("backward", kw, &none, local, sizeof none);
+}
+
+static const fac_grad_kw *grad_kw(const fac_grad_kw *kw, fac_grad_kw *local) {
+    static const fac_grad_kw none = {.kw_guard = NULL};
+    return fac__kw("grad", kw, &none, local, sizeof none);
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------------------------ */
+
+static fac_status backward(fac_tensors roots, fac_tensors grads, const fac_backward_kw *kw) {
+    gathered from = {.n = 0}, to = {.n = 0};
+    fac_status st = gather_roots(&from, roots, grads);
+    if (st == FAC_OK) st = gather_inputs(&to, kw->inputs, true);
+    if (st == FAC_OK)
+        st = fac__pass_run(&(fac_pass_request){.roots = from.edges, .grads = from.grads, .n_roots = from.n, .targets = to.edges,
+                                               .n_targets = to.n, .keep_graph = kw->retain_graph || kw->create_graph,
+                                               .create_graph = kw->create_graph});
+    gathered_free(&to);
+    gathered_free(&from);
+    return st;
+}
+
+fac_status fac_backward_all(fac_tensors roots, fac_tensors grads, const fac_backward_kw *kw) {
+    FAC_TRY(fac_error());
+    fac_backward_kw local;
+    kw = backward_kw(kw, &local);
+    if (!kw) return fac_error();
+    FAC_CHECK(!kw->gradient, FAC_ERR_ARGUMENT, "backward from several tensors takes a list of gradients, not .gradient");
+    return backward(roots, grads, kw);
+}
+
+/* Parenthesised: the name is a macro too. */
+fac_status(fac_backward)(fac_tensor *root, const fac_backward_kw *kw) {
+    FAC_TRY(fac_error());
+    fac_backward_kw local;
+    kw = backward_kw(kw, &local);
+    if (!kw) return fac_error();
+    fac_tensor *const roots[] = {root}, *const grads[] = {kw->gradient};
+    return backward((fac_tensors){roots, 1}, (fac_tensors){grads, kw->gradient ? 1 : 0}, kw);
+}
+
+/* ---- grad ------------------------------------------------------------------------------------------------------------------ */
+
+static fac_status check_used(const gathered *to, bool allow_unused) {
+    for (size_t i = 0; i < to->n && !allow_unused; i++)
+        FAC_CHECK(to->grads[i], FAC_ERR_AUTOGRAD,
+                  "One of the differentiated Tensors (inputs[%zu]) appears to not have been used in the graph. Set "
+                  "allow_unused=True if this is the desired behavior.",
+                  i);
+    return FAC_OK;
+}
+
+/* Captured gradients become temporaries of the innermost scope. */
+static fac_status give_out(gathered *to, fac_tensor **out_grads) {
+    fac_thread *th = fac__thread();
+    for (size_t i = 0; i < to->n; i++) {
+        out_grads[i] = fac__adopt(th, to->grads[i]);
+        to->grads[i] = NULL;
+    }
+    return fac_error();
+}
+
+static fac_status grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
+    gathered from = {.n = 0}, to = {.n = 0};
+    fac_status st = gather_roots(&from, outputs, kw->grad_outputs);
+    if (st == FAC_OK) st = gather_inputs(&to, inputs, false);
+    if (st == FAC_OK && inputs.n == 0) st = FAC_FAIL(FAC_ERR_ARGUMENT, "grad requires non-empty inputs.");
+    if (st == FAC_OK)
+        st = fac__pass_run(&(fac_pass_request){.roots = from.edges, .grads = from.grads, .n_roots = from.n, .targets = to.edges,
+                                               .n_targets = to.n, .captured = to.grads,
+                                               .keep_graph = kw->retain_graph || kw->create_graph,
+                                               .create_graph = kw->create_graph});
+    if (st == FAC_OK) st = check_used(&to, kw->allow_unused);
+    if (st == FAC_OK) st = give_out(&to, out_grads);
+    gathered_free(&to);
+    gathered_free(&from);
+    return st;
+}
+
+fac_status fac_grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
+    FAC_TRY(fac_error());
+    for (size_t i = 0; i < inputs.n; i++) out_grads[i] = NULL;
+    fac_grad_kw local;
+    kw = grad_kw(kw, &local);
+    return kw ? grad(outputs, inputs, out_grads, kw) : fac_error();
+}

@@ -1,0 +1,535 @@
+/* The engine. A pass first walks the graph from its roots and counts, for each node, the edges that lead to it. Then it
+   runs nodes whose edges have all delivered, the most recent first; what they return is summed in the buffers of the nodes
+   behind. Leaves' accumulators run at once.
+
+   The records of the nodes of a pass live in scratch memory of the thread, found by hashing the node's address: nothing is
+   written into the nodes, which other threads may be passing over too, and a pass over a small graph allocates nothing. */
+#include "autograd/engine.h"
+#include "autograd/autograd_meta.h"
+#include "autograd/engine_ops.h"
+#include "autograd/hooks.h"
+#include "autograd/mode.h"
+#include <pthread.h>
+
+typedef struct record {
+    fac_node *node;
+    fac_tensor *one;   /* what has arrived for the only output of a node that has one */
+    fac_tensor **many; /* of other nodes: n_outputs slots, NULL until something arrives */
+    uint32_t waits;    /* edges that have not delivered */
+    uint32_t slot;     /* in the hash table */
+    uint32_t capture;  /* 1 + first capture of its gradients, 0: none */
+    bool needed;       /* to be run: a target lies behind, or none were named */
+} record;
+
+/* A gradient to hand out: that of output nr of a node, for one target. */
+typedef struct capture {
+    uint32_t nr, next; /* next: 1 + the node's next capture */
+    size_t target;
+} capture;
+
+typedef struct visit {
+    uint32_t record, edge;
+} visit;
+
+typedef struct scratch {
+    struct { record *v; size_t n, cap; } records;
+    struct { uint32_t *v; size_t n, cap; } heap; /* ready records, by recency */
+    struct { visit *v; size_t n, cap; } stack;   /* of the walk */
+    struct { capture *v; size_t n, cap; } captures;
+    uint32_t *table; /* 1 + record, 0: free; linear probing */
+    unsigned table_bits;
+    bool busy;
+} scratch;
+
+typedef struct pass {
+    const fac_pass_request *r;
+    scratch *s;
+    fac_thread *th;
+    fac_keyset user_exclude;  /* what hooks and user code see */
+    fac_keyset inner_exclude; /* what built-in nodes see: autograd is skipped altogether unless a graph is made */
+} pass;
+
+atomic_bool fac__detect_anomaly;
+
+bool fac_set_detect_anomaly(bool on) { return atomic_exchange(&fac__detect_anomaly, on); }
+
+/* ---- scratch ------------------------------------------------------------------------------------------------------------ */
+
+#define KEEP_RECORDS 1024 /* scratch of larger passes is given back at once */
+
+static _Thread_local scratch *idle __attribute__((tls_model("initial-exec"))); /* one per thread; nested passes make more */
+static pthread_key_t idle_key;
+static pthread_once_t idle_once = PTHREAD_ONCE_INIT;
+
+static void scratch_free(void *p) {
+    scratch *s = p;
+    if (!s) return;
+    fac__free(s->records.v);
+    fac__free(s->heap.v);
+    fac__free(s->stack.v);
+    fac__free(s->captures.v);
+    fac__free(s->table);
+    fac__free(s);
+}
+
+static void make_key(void) { pthread_key_create(&idle_key, scratch_free); }
+
+static void set_idle(scratch *s) {
+    pthread_once(&idle_once, make_key);
+    idle = pthread_setspecific(idle_key, s) == 0 ? s : NULL;
+}
+
+void fac__engine_trim(void) {
+    scratch *s = idle;
+    if (!s || s->busy) return;
+    set_idle(NULL);
+    scratch_free(s);
+}
+
+static scratch *scratch_take(void) {
+    if (FAC_LIKELY(idle && !idle->busy)) {
+        idle->busy = true;
+        return idle;
+    }
+    scratch *s = fac__alloc_zero(sizeof *s);
+    if (!s) return NULL;
+    s->busy = true;
+    if (!idle) set_idle(s);
+    return s;
+}
+
+static void scratch_give(scratch *s) {
+    for (size_t i = 0; i < s->records.n; i++) s->table[s->records.v[i].slot] = 0;
+    s->records.n = s->heap.n = s->stack.n = s->captures.n = 0;
+    s->busy = false;
+    bool large = s->records.cap > KEEP_RECORDS;
+    if (s == idle && !large) return;
+    if (s == idle) set_idle(NULL);
+    scratch_free(s);
+}
+
+/* ---- records -------------------------------------------------------------------------------------------------------------- */
+
+static size_t hash(const fac_node *n, unsigned bits) {
+    return (size_t)(((uint64_t)(uintptr_t)n >> 4) * 0x9e3779b97f4a7c15u >> (64 - bits));
+}
+
+/* The slot where n is, or would be put. */
+static size_t probe(const scratch *s, const fac_node *n) {
+    size_t mask = ((size_t)1 << s->table_bits) - 1, i = hash(n, s->table_bits);
+    while (s->table[i] && s->records.v[s->table[i] - 1].node != n) i = (i + 1) & mask;
+    return i;
+}
+
+static fac_status grow_table(scratch *s) {
+    unsigned bits = s->table ? s->table_bits + 1 : 6;
+    uint32_t *table = fac__alloc_zero(((size_t)1 << bits) * sizeof *table);
+    if (!table) return FAC_ERR_MEMORY;
+    fac__free(s->table);
+    s->table = table;
+    s->table_bits = bits;
+    for (size_t i = 0; i < s->records.n; i++) {
+        size_t slot = probe(s, s->records.v[i].node);
+        table[slot] = (uint32_t)i + 1;
+        s->records.v[i].slot = (uint32_t)slot;
+    }
+    return FAC_OK;
+}
+
+/* n's record, NULL if the walk did not reach it. */
+static record *find(const scratch *s, const fac_node *n) {
+    uint32_t at = s->table ? s->table[probe(s, n)] : 0;
+    return at ? &s->records.v[at - 1] : NULL;
+}
+
+/* n's record, made if new, which *fresh tells. */
+static fac_status record_of(scratch *s, fac_node *n, uint32_t *out, bool *fresh) {
+    if (FAC_UNLIKELY(!s->table || s->records.n * 2 >= (size_t)1 << s->table_bits)) FAC_TRY(grow_table(s));
+    size_t slot = probe(s, n);
+    *fresh = s->table[slot] == 0;
+    if (*fresh) {
+        FAC_CHECK(s->records.n < UINT32_MAX / 4, FAC_ERR_OVERFLOW, "the graph has too many nodes");
+        if (FAC_UNLIKELY(s->records.n == s->records.cap)) FAC_TRY(FAC_VEC_GROW(&s->records));
+        s->records.v[s->records.n] = (record){.node = n, .slot = (uint32_t)slot};
+        s->table[slot] = (uint32_t)++s->records.n;
+    }
+    *out = s->table[slot] - 1;
+    return FAC_OK;
+}
+
+/* ---- the walk --------------------------------------------------------------------------------------------------------------- */
+
+static fac_status push_visit(scratch *s, uint32_t rec) {
+    if (FAC_UNLIKELY(s->stack.n == s->stack.cap)) FAC_TRY(FAC_VEC_GROW(&s->stack));
+    s->stack.v[s->stack.n++] = (visit){rec, 0};
+    return FAC_OK;
+}
+
+static bool wanted(const record *r) { return r->needed || r->capture; }
+
+/* All nodes behind r have been left: a node with a target behind it is needed. */
+static void leave(const scratch *s, record *r) {
+    const fac_node *n = r->node;
+    for (uint32_t i = 0; i < n->n_edges && !r->needed; i++)
+        r->needed = n->edges[i].node && wanted(find(s, n->edges[i].node));
+}
+
+/* Depth first, each node once, counting the edges to each. Targets have their records already, marked. */
+static fac_status walk(const pass *p, uint32_t root) {
+    scratch *s = p->s;
+    FAC_TRY(push_visit(s, root));
+    while (s->stack.n) {
+        visit *top = &s->stack.v[s->stack.n - 1];
+        const fac_node *n = s->records.v[top->record].node;
+        if (top->edge == n->n_edges) {
+            if (p->r->n_targets) leave(s, &s->records.v[top->record]);
+            else s->records.v[top->record].needed = true;
+            s->stack.n--;
+            continue;
+        }
+        fac_node *next = n->edges[top->edge++].node;
+        if (!next) continue;
+        uint32_t rec;
+        bool fresh;
+        FAC_TRY(record_of(s, next, &rec, &fresh));
+        if (s->records.v[rec].waits++ == 0) FAC_TRY(push_visit(s, rec));
+    }
+    return FAC_OK;
+}
+
+static fac_status mark_targets(const pass *p) {
+    const fac_pass_request *r = p->r;
+    scratch *s = p->s;
+    for (size_t i = 0; i < r->n_targets; i++) {
+        if (!r->targets[i].node) continue;
+        uint32_t rec;
+        bool fresh;
+        FAC_TRY(record_of(s, r->targets[i].node, &rec, &fresh));
+        if (!r->captured) {
+            s->records.v[rec].needed = true;
+            continue;
+        }
+        FAC_TRY(FAC_VEC_GROW(&s->captures));
+        s->captures.v[s->captures.n++] = (capture){r->targets[i].nr, s->records.v[rec].capture, i};
+        s->records.v[rec].capture = (uint32_t)s->captures.n;
+    }
+    return FAC_OK;
+}
+
+/* ---- ready nodes: a heap with the highest seq on top -------------------------------------------------------------------------- */
+
+static uint64_t seq_at(const scratch *s, size_t i) { return s->records.v[s->heap.v[i]].node->seq; }
+
+static void swap(scratch *s, size_t i, size_t j) {
+    uint32_t t = s->heap.v[i];
+    s->heap.v[i] = s->heap.v[j];
+    s->heap.v[j] = t;
+}
+
+static fac_status push_ready(scratch *s, uint32_t rec) {
+    if (FAC_UNLIKELY(s->heap.n == s->heap.cap)) FAC_TRY(FAC_VEC_GROW(&s->heap));
+    size_t i = s->heap.n++;
+    s->heap.v[i] = rec;
+    for (; i && seq_at(s, i) > seq_at(s, (i - 1) / 2); i = (i - 1) / 2) swap(s, i, (i - 1) / 2);
+    return FAC_OK;
+}
+
+static record *pop_ready(scratch *s) {
+    uint32_t top = s->heap.v[0];
+    s->heap.v[0] = s->heap.v[--s->heap.n];
+    for (size_t i = 0, child = 1; child < s->heap.n; child = 2 * i + 1) {
+        if (child + 1 < s->heap.n && seq_at(s, child + 1) > seq_at(s, child)) child++;
+        if (seq_at(s, i) >= seq_at(s, child)) break;
+        swap(s, i, child);
+        i = child;
+    }
+    return &s->records.v[top];
+}
+
+/* ---- buffers --------------------------------------------------------------------------------------------------------------------- */
+
+static bool may_add_in_place(const fac_tensor *t) {
+    return atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && t->storage && (t->flags & FAC_TF_DENSE) &&
+           atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1;
+}
+
+/* Adds `owned` to what has arrived for output nr. Takes the reference, always. */
+static fac_status deliver(const pass *p, record *r, uint32_t nr, fac_tensor *owned) {
+    fac_tensor **slot = &r->one;
+    if (FAC_UNLIKELY(r->node->n_outputs != 1)) {
+        if (!r->many) r->many = fac__alloc_zero(r->node->n_outputs * sizeof *r->many);
+        if (!r->many) {
+            fac__unref(owned);
+            return FAC_ERR_MEMORY;
+        }
+        slot = &r->many[nr];
+    }
+    if (FAC_LIKELY(!*slot)) {
+        *slot = owned;
+        return FAC_OK;
+    }
+    fac_status st;
+    if (!p->r->create_graph && may_add_in_place(*slot)) st = fac__ag_add_in_place(*slot, owned);
+    else {
+        fac_tensor *sum = NULL;
+        st = fac__ag_add(*slot, owned, &sum);
+        if (st == FAC_OK) {
+            fac__unref(*slot);
+            *slot = sum;
+        }
+    }
+    fac__unref(owned);
+    return st;
+}
+
+static void drop_buffer(record *r) {
+    fac_tensor *one = r->one, **many = r->many;
+    r->one = NULL;
+    r->many = NULL;
+    fac__unref(one);
+    if (FAC_LIKELY(!many)) return;
+    for (uint32_t i = 0; i < r->node->n_outputs; i++) fac__unref(many[i]);
+    fac__free(many);
+}
+
+/* ---- running a node ------------------------------------------------------------------------------------------------------------------ */
+
+fac_status fac__error_prefix(const char *name) {
+    fac_error_info e;
+    if (fac_error_get(&e) == FAC_OK) return FAC_OK;
+    char op[64], arg[64], *text = fac__format("%s: %s", name, e.message);
+    if (!text) return e.code;
+    snprintf(op, sizeof op, "%s", e.op);
+    snprintf(arg, sizeof arg, "%s", e.argument);
+    fac_error_clear();
+    fac__fail(e.file, e.line, e.code, "%s", text);
+    fac__free(text);
+    fac_thread *th = fac__thread();
+    memcpy(th->error_op, op, sizeof op);
+    memcpy(th->error_arg, arg, sizeof arg);
+    return e.code;
+}
+
+static fac_status check_nan(const fac_node *n, uint32_t i, fac_tensor *grad) {
+    bool nan = false;
+    FAC_TRY(fac__ag_has_nan(grad, &nan));
+    FAC_CHECK(!nan, FAC_ERR_AUTOGRAD, "Function '%s' returned nan values in its %uth output.", n->cls->name, i);
+    return FAC_OK;
+}
+
+/* Hooks on the gradients of a node's outputs, then on all of them. */
+static fac_status run_hooks_before(const pass *p, const record *r, fac_tensor **grads) {
+    const fac_hooks *h = r->node->hooks;
+    p->th->exclude = p->user_exclude;
+    fac_status st = FAC_OK;
+    for (uint32_t i = 0; i < r->node->n_outputs && st == FAC_OK; i++) {
+        st = fac__run_tensor_hooks(h, i, &grads[i]);
+        if (st == FAC_OK) st = fac__run_retain_hooks(h, i, grads[i]);
+    }
+    if (st == FAC_OK && r->needed) st = fac__run_pre_hooks(h, grads, r->node->n_outputs);
+    p->th->exclude = p->inner_exclude;
+    return st;
+}
+
+static fac_status run_hooks_after(const pass *p, const fac_node *n, fac_tensor **out, fac_tensor *const *grads) {
+    p->th->exclude = p->user_exclude;
+    fac_status st = fac__run_post_hooks(n->hooks, out, n->n_edges, grads, n->n_outputs);
+    p->th->exclude = p->inner_exclude;
+    return st;
+}
+
+static void hand_out(const pass *p, const record *r, fac_tensor *const *grads) {
+    for (uint32_t c = r->capture; c; c = p->s->captures.v[c - 1].next) {
+        const capture *k = &p->s->captures.v[c - 1];
+        p->r->captured[k->target] = fac__ref(grads[k->nr]);
+    }
+}
+
+static fac_status call_apply(const pass *p, fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
+    if (FAC_UNLIKELY(n->cls->user_code)) p->th->exclude = p->user_exclude;
+    fac_status st = n->cls->apply(n, grads, out);
+    p->th->exclude = p->inner_exclude;
+    if (FAC_UNLIKELY(st != FAC_OK && fac_error() == FAC_OK)) FAC_FAIL(st, "the node failed without saying why");
+    return st == FAC_OK ? FAC_OK : fac__error_prefix(n->cls->name);
+}
+
+static fac_status run_accumulator(const pass *p, record *r) {
+    struct fac_autograd *ag = fac__accumulator_leaf(r->node)->ag;
+    if (FAC_UNLIKELY((ag->hooks || r->node->hooks) && r->one)) {
+        p->th->exclude = p->user_exclude;
+        fac_status st = fac__run_tensor_hooks(ag->hooks, 0, &r->one);
+        p->th->exclude = p->inner_exclude;
+        FAC_TRY(st == FAC_OK ? st : fac__error_prefix("a tensor hook"));
+        FAC_TRY(run_hooks_before(p, r, &r->one));
+    }
+    if (FAC_UNLIKELY(r->capture)) hand_out(p, r, &r->one);
+    fac_tensor *grad = r->one;
+    r->one = NULL;
+    if (!grad) return FAC_OK;
+    if (!r->needed) {
+        fac__unref(grad);
+        return FAC_OK;
+    }
+    if (FAC_UNLIKELY(ag->hooks != NULL)) p->th->exclude = p->user_exclude;
+    fac_status st = fac__accumulate(r->node, grad, p->r->create_graph);
+    p->th->exclude = p->inner_exclude;
+    if (st != FAC_OK) return fac__error_prefix("AccumulateGrad");
+    return FAC_UNLIKELY(r->node->hooks != NULL) ? run_hooks_after(p, r->node, NULL, (fac_tensor *[]){NULL}) : FAC_OK;
+}
+
+/* One edge has delivered (`owned`, or NULL for nothing); a node that waits for no other is ready. */
+static fac_status arrive(const pass *p, const fac_edge *edge, fac_tensor *owned) {
+    record *r = find(p->s, edge->node);
+    bool ready = --r->waits == 0;
+    if (owned && !wanted(r)) fac__unref(owned);
+    else if (owned) FAC_TRY(deliver(p, r, edge->nr, owned));
+    if (!ready || !wanted(r)) return FAC_OK;
+    return fac__is_accumulator(r->node) ? run_accumulator(p, r) : push_ready(p->s, (uint32_t)(r - p->s->records.v));
+}
+
+static fac_status distribute(const pass *p, const fac_node *n, fac_tensor **out) {
+    fac_status st = FAC_OK;
+    for (uint32_t i = 0; i < n->n_edges; i++) {
+        fac_tensor *grad = out[i];
+        out[i] = NULL;
+        if (st == FAC_OK && n->edges[i].node) st = arrive(p, &n->edges[i], grad);
+        else fac__unref(grad);
+    }
+    return st;
+}
+
+/* Results in the shape that the nodes behind expect. */
+static fac_status fit_all(const fac_node *n, fac_tensor **out) {
+    bool anomaly = atomic_load_explicit(&fac__detect_anomaly, memory_order_relaxed);
+    for (uint32_t i = 0; i < n->n_edges; i++) {
+        if (!out[i] || !n->edges[i].node) continue;
+        FAC_TRY(fac__fit_gradient(n->cls->name, i, &n->edges[i], &out[i]));
+        if (FAC_UNLIKELY(anomaly)) FAC_TRY(check_nan(n, i, out[i]));
+    }
+    return FAC_OK;
+}
+
+static bool any(fac_tensor *const *v, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (v[i]) return true;
+    return false;
+}
+
+/* Applies r's node to what has arrived. out[] is all NULL where nothing has. */
+static fac_status apply(const pass *p, record *r, fac_tensor **out) {
+    fac_node *n = r->node;
+    fac_tensor **grads = n->n_outputs == 1 ? &r->one : r->many;
+    if (!grads || !any(grads, n->n_outputs)) return FAC_OK;
+    if (FAC_UNLIKELY(n->hooks != NULL) && run_hooks_before(p, r, grads) != FAC_OK) return fac__error_prefix(n->cls->name);
+    if (FAC_UNLIKELY(r->capture)) hand_out(p, r, grads);
+    if (!r->needed) return FAC_OK;
+    FAC_TRY(call_apply(p, n, grads, out));
+    FAC_TRY(fit_all(n, out));
+    if (FAC_UNLIKELY(n->hooks != NULL)) FAC_TRY(run_hooks_after(p, n, out, grads));
+    if (!p->r->keep_graph && n->cls->release) {
+        n->cls->release(n);
+        n->released = true;
+    }
+    return FAC_OK;
+}
+
+static fac_status run_record(const pass *p, record *r) {
+    const fac_node *n = r->node;
+    fac_tensor *few[8] = {NULL}, **out = few;
+    if (FAC_UNLIKELY(n->n_edges > FAC_COUNT(few))) {
+        out = fac__alloc_zero(n->n_edges * sizeof *out);
+        if (!out) return FAC_ERR_MEMORY;
+    }
+    fac_status st = apply(p, r, out);
+    drop_buffer(r); /* before its results go on, so that one that was passed through is theirs alone */
+    if (FAC_LIKELY(st == FAC_OK)) st = r->needed ? distribute(p, n, out) : FAC_OK;
+    else
+        for (uint32_t i = 0; i < n->n_edges; i++) fac__unref(out[i]);
+    if (FAC_UNLIKELY(out != few)) fac__free(out);
+    return st;
+}
+
+/* ---- a pass -------------------------------------------------------------------------------------------------------------------------------- */
+
+static fac_status start(const pass *p) {
+    const fac_pass_request *r = p->r;
+    FAC_TRY(mark_targets(p));
+    for (size_t i = 0; i < r->n_roots; i++) {
+        uint32_t rec;
+        bool fresh;
+        FAC_TRY(record_of(p->s, r->roots[i].node, &rec, &fresh));
+        /* A root waits for its own gradient; the first visit walks on from it. */
+        if (p->s->records.v[rec].waits++ == 0) FAC_TRY(walk(p, rec));
+    }
+    for (size_t i = 0; i < r->n_roots; i++) FAC_TRY(arrive(p, &r->roots[i], fac__ref(r->grads[i])));
+    return FAC_OK;
+}
+
+static fac_status run(const pass *p) {
+    fac_status st = start(p);
+    while (st == FAC_OK && p->s->heap.n) st = run_record(p, pop_ready(p->s));
+    if (st == FAC_OK) return FAC_OK;
+    for (size_t i = 0; i < p->s->records.n; i++) drop_buffer(&p->s->records.v[i]);
+    for (size_t i = 0; p->r->captured && i < p->r->n_targets; i++) {
+        fac__unref(p->r->captured[i]);
+        p->r->captured[i] = NULL;
+    }
+    return st;
+}
+
+static fac_status run_here(const fac_pass_request *r) {
+    fac_thread *th = fac__thread();
+    fac_recording was = fac__recording_save(th);
+    pass p = {.r = r, .s = scratch_take(), .th = th, .user_exclude = th->exclude};
+    if (!p.s) return FAC_ERR_MEMORY;
+    p.inner_exclude = r->create_graph ? th->exclude : th->exclude | FAC_KS_AUTOGRAD | FAC_KS_ADIV;
+    bool outer_creates = th->create_graph;
+    void *outer_task = th->backward_task;
+    th->grad_disabled = !r->create_graph;
+    th->create_graph = r->create_graph;
+    th->exclude = p.inner_exclude;
+    th->backward_task = &p;
+    th->backward_depth++;
+    fac_status st = run(&p);
+    th->backward_depth--;
+    th->backward_task = outer_task;
+    th->create_graph = outer_creates;
+    fac__recording_end(was);
+    scratch_give(p.s);
+    return st;
+}
+
+/* ---- deep nesting: a thread, and so a stack, of its own -------------------------------------------------------------------------- */
+
+typedef struct errand {
+    const fac_pass_request *r;
+    fac_recording state;
+    int num_threads;
+    fac_saved_error *error;
+    fac_status st;
+} errand;
+
+static void *run_errand(void *p) {
+    errand *e = p;
+    fac_thread *th = fac__thread();
+    fac__recording_end(e->state);
+    th->num_threads = e->num_threads;
+    e->st = th->error == FAC_OK ? run_here(e->r) : th->error;
+    e->error = fac__error_take();
+    return NULL;
+}
+
+static fac_status run_elsewhere(const fac_pass_request *r) {
+    fac_thread *th = fac__thread();
+    errand e = {.r = r, .state = fac__recording_save(th), .num_threads = th->num_threads};
+    pthread_t worker;
+    FAC_CHECK(pthread_create(&worker, NULL, run_errand, &e) == 0, FAC_ERR_MEMORY,
+              "cannot start a thread for a backward pass nested %d deep", th->backward_depth);
+    pthread_join(worker, NULL);
+    fac__error_restore(e.error);
+    return e.st;
+}
+
+fac_status fac__pass_run(const fac_pass_request *r) {
+    return FAC_LIKELY(fac__thread()->backward_depth < FAC_MAX_NESTED_PASSES) ? run_here(r) : run_elsewhere(r);
+}

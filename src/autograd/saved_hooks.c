@@ -1,0 +1,46 @@
+/* Saved-tensor hooks: what a graph keeps goes through a pair of user functions. */
+#include "autograd/autograd_meta.h"
+#include "autograd/mode.h"
+#include "autograd/saved.h"
+
+_Thread_local fac_saved_tensor_hooks fac__saved_tensor_hooks __attribute__((tls_model("initial-exec")));
+
+void fac_set_saved_tensor_hooks(const fac_saved_tensor_hooks *hooks) {
+    fac__saved_tensor_hooks = hooks ? *hooks : (fac_saved_tensor_hooks){NULL, NULL, NULL, NULL};
+}
+
+fac_status fac__pack(fac_saved *s, fac_tensor *t) {
+    fac_saved_hooks *h = fac__alloc_zero(sizeof *h);
+    if (!h) return FAC_ERR_MEMORY;
+    h->fn = fac__saved_tensor_hooks;
+    fac_status st = s->is_output ? FAC_OK : fac__gradient_edge(t, &h->edge);
+    if (st == FAC_OK) {
+        fac_scope scope = fac_scope_begin();
+        fac_recording was = fac__recording_save(fac__thread());
+        fac__thread()->grad_disabled = true;
+        fac_set_saved_tensor_hooks(NULL); /* what pack computes is not packed again */
+        h->handle = h->fn.pack(h->fn.context, t);
+        fac__saved_tensor_hooks = h->fn;
+        fac__recording_end(was);
+        fac_scope_end(&scope);
+        st = fac_error();
+    }
+    s->hooks = h;
+    return st;
+}
+
+fac_status fac__unpack_hooked(fac_saved *s, fac_tensor **out) {
+    fac_thread *th = fac__thread();
+    fac_recording was = fac__recording_save(th);
+    th->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADIV); /* user code sees the keys it expects */
+    *out = s->hooks->fn.unpack(s->hooks->fn.context, s->hooks->handle);
+    fac__recording_end(was);
+    FAC_CHECK(*out || fac_error() != FAC_OK, FAC_ERR_AUTOGRAD, "the unpack hook of a saved tensor returned NULL");
+    return fac_error();
+}
+
+void fac__packed_release(fac_saved_hooks *h) {
+    if (h->fn.destroy && h->handle) h->fn.destroy(h->fn.context, h->handle);
+    fac__node_unref(h->edge.node);
+    fac__free(h);
+}
