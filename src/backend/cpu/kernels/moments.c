@@ -75,7 +75,7 @@ static void fold_range(const job *j, const char *base, int64_t i, int64_t end, m
     const fac_nest *red = &j->split.reduced;
     int64_t step = fac__nest_step(red, 0), item = (int64_t)fac_dtype_size(j->in_dtype);
     fac_cursor c;
-    fac_tile tile;
+    fac_tile_buf tile;
     fac__nest_seek(red, 1, i, &c);
     while (i < end) {
         moments m;

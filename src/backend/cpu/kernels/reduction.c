@@ -100,7 +100,7 @@ static void fold_tiled(const job *j, const char *base, int64_t i, int64_t end, v
     const fac_nest *red = &j->split.reduced;
     int64_t step = fac__nest_step(red, 0);
     fac_cursor c;
-    fac_tile tile;
+    fac_tile_buf tile;
     fac__nest_seek(red, 1, i, &c);
     while (i < end) {
         int64_t filled = 0;

@@ -153,7 +153,7 @@ static void scan_line(const scan *s, const fac_cursor *c) {
     char *out = s->out + c->offset[1] * (int64_t)out_item;
     int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL, where = 0;
     bool plain = s->kind == FAC_ACC_F64 && (s->op == SCAN_SUM || s->op == SCAN_PROD);
-    fac_tile tile;
+    fac_tile_buf tile;
     fac_acc_value acc;
     identity(s, &acc, 1);
     for (int64_t i = 0; i < s->n; i += FAC_TILE) {

@@ -26,12 +26,12 @@ typedef enum fac_tile_map {
     FAC_MAP_POW      /* |x|^p */
 } fac_tile_map;
 
-typedef union fac_tile {
+typedef union fac_tile_buf {
     float f32[FAC_TILE];
     double f64[FAC_TILE];
     int64_t i64[FAC_TILE];
     double c128[2 * FAC_TILE];
-} fac_tile __attribute__((aligned(64)));
+} fac_tile_buf __attribute__((aligned(64)));
 
 /* One element of any kind. */
 typedef union fac_acc_value {
