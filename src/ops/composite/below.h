@@ -5,6 +5,8 @@
 
 #include "core/tensor.h"
 
+/* The key set that reaches a tensor's back end and nothing else. */
+static inline fac_keyset fac__dense_keys(const fac_tensor *t) { return (t->keys & FAC_BACKEND_MASK) | FAC_KS_DENSE; }
 /* dst = src, broadcast and converted. */
 fac_status fac__copy_below(fac_tensor *dst, fac_tensor *src);
 /* Every element becomes `value`. */

@@ -1,0 +1,157 @@
+/* Numbered contents, the value of one element, and exact equality. Numbers are made in double (int64 for integral
+   ranges) in tiles of a kilobyte or so and then converted, each from its own index, so that chunks may run in any order. */
+#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/tile.h"
+#include "backend/cpu/parallel.h"
+#include "ops_gen.h"
+#include <math.h>
+
+typedef struct range_job {
+    char *data;
+    fac_dtype dtype;
+    int64_t stride, item, n;
+    bool whole;
+    int64_t start_i, step_i; /* arange of integers */
+    double start, end, step; /* arange of numbers, linspace */
+    bool power;              /* base to the value */
+    double base;
+} range_job;
+
+/* ---- arange ---------------------------------------------------------------------------------------------------------------- */
+
+static void arange_tile(const range_job *j, int64_t first, int64_t n, fac_tile_buf *tile) {
+    if (j->whole)
+        for (int64_t i = 0; i < n; i++) tile->i64[i] = (int64_t)((uint64_t)j->start_i + (uint64_t)j->step_i * (uint64_t)(first + i));
+    else
+        for (int64_t i = 0; i < n; i++) tile->f64[i] = j->start + j->step * (double)(first + i);
+}
+
+/* ---- linspace: from both ends, so that the last value is exact ---------------------------------------------------------------- */
+
+static void linspace_tile(const range_job *j, int64_t first, int64_t n, fac_tile_buf *tile) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = first + i;
+        double v = at < j->n / 2 ? j->start + j->step * (double)at : j->end - j->step * (double)(j->n - 1 - at);
+        tile->f64[i] = j->power ? pow(j->base, v) : v;
+    }
+}
+
+/* ---- both ----------------------------------------------------------------------------------------------------------------------- */
+
+static void fill_run(const range_job *j, int64_t begin, int64_t end, void (*make)(const range_job *, int64_t, int64_t, fac_tile_buf *)) {
+    fac_tile_buf tile;
+    for (int64_t i = begin; i < end; i += FAC_TILE) {
+        int64_t n = fac__min(FAC_TILE, end - i);
+        make(j, i, n, &tile);
+        fac__tile_store(j->whole ? FAC_ACC_I64 : FAC_ACC_F64, &tile, j->data + i * j->stride * j->item, j->dtype, j->stride, n);
+    }
+}
+
+static fac_status arange_run(void *ctx, int64_t begin, int64_t end) {
+    fill_run(ctx, begin, end, arange_tile);
+    return FAC_OK;
+}
+
+static fac_status linspace_run(void *ctx, int64_t begin, int64_t end) {
+    fill_run(ctx, begin, end, linspace_tile);
+    return FAC_OK;
+}
+
+static fac_status start_job(fac_tensor *self, range_job *j) {
+    FAC_CHECK(self->ndim == 1, FAC_ERR_SHAPE, "a range fills a vector, not a tensor of sizes %s", FAC_SHAPE_TEXT(self));
+    j->data = fac__data(self);
+    j->dtype = (fac_dtype)self->dtype;
+    j->item = (int64_t)fac_dtype_size(j->dtype);
+    j->stride = self->strides[0];
+    j->n = self->numel;
+    return FAC_OK;
+}
+
+fac_status arange_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar start, fac_scalar step, fac_tensor **out) {
+    (void)c;
+    range_job j = {0};
+    FAC_TRY(start_job(self, &j));
+    FAC_CHECK(self->dtype != FAC_BOOL && !fac_dtype_is_complex(j.dtype), FAC_ERR_DTYPE, "arange is not implemented for %s",
+              fac_dtype_name(j.dtype));
+    j.whole = (start.kind != FAC_KIND_FLOAT && step.kind != FAC_KIND_FLOAT && !fac_dtype_is_floating(j.dtype)) || j.dtype == FAC_I64;
+    j.start_i = fac__scalar_i64(start), j.step_i = fac__scalar_i64(step);
+    j.start = fac__scalar_f64(start), j.step = fac__scalar_f64(step);
+    FAC_TRY(fac__parallel_for(0, j.n, FAC_GRAIN, arange_run, &j));
+    *out = fac__ref(self);
+    return FAC_OK;
+}
+
+fac_status linspace_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar start, fac_scalar end, fac_opt_num base, fac_tensor **out) {
+    (void)c;
+    range_job j = {0};
+    FAC_TRY(start_job(self, &j));
+    j.start = fac__scalar_f64(start), j.end = fac__scalar_f64(end);
+    j.step = j.n > 1 ? (j.end - j.start) / (double)(j.n - 1) : 0;
+    if (j.n == 1) j.end = j.start;
+    j.power = base.set != NULL;
+    if (j.power) j.base = fac__scalar_f64(base.v);
+    FAC_TRY(fac__parallel_for(0, j.n, FAC_GRAIN, linspace_run, &j));
+    *out = fac__ref(self);
+    return FAC_OK;
+}
+
+/* ---- one element --------------------------------------------------------------------------------------------------------------------- */
+
+static _Thread_local double complex_item[2]; /* where a complex result points until the thread's next */
+
+static fac_status check_one(const fac_tensor *self) {
+    FAC_CHECK(self->numel == 1, FAC_ERR_ARGUMENT, "a Tensor with %lld elements cannot be converted to Scalar", (long long)self->numel);
+    return FAC_OK;
+}
+
+fac_status local_scalar_dense_cpu(const fac_call_info *c, fac_tensor *self, fac_scalar *out) {
+    (void)c;
+    FAC_TRY(check_one(self));
+    *out = fac__load(fac__data(self), (fac_dtype)self->dtype, complex_item);
+    return FAC_OK;
+}
+
+fac_status local_scalar_dense_meta(const fac_call_info *c, fac_tensor *self, fac_scalar *out) {
+    (void)c, (void)out;
+    FAC_TRY(check_one(self));
+    return FAC_FAIL(FAC_ERR_STATE, "Tensor.item() cannot be called on meta tensors, which have no data");
+}
+
+/* ---- equality ----------------------------------------------------------------------------------------------------------------------------- */
+
+static bool equal_values(const void *a, const void *b, fac_dtype d, int64_t n) {
+    if (fac_dtype_is_integral(d, true)) return memcmp(a, b, (size_t)n * fac_dtype_size(d)) == 0;
+    int64_t item = (int64_t)fac_dtype_size(d);
+    fac_acc kind = fac__acc_of(d);
+    int64_t lanes = kind == FAC_ACC_C128 ? 2 : 1;
+    fac_tile_buf x, y;
+    for (int64_t i = 0; i < n; i += FAC_TILE) {
+        int64_t m = fac__min(FAC_TILE, n - i);
+        fac__tile_load(kind, &x, (const char *)a + i * item, d, 1, m);
+        fac__tile_load(kind, &y, (const char *)b + i * item, d, 1, m);
+        for (int64_t k = 0; k < m * lanes; k++)
+            if (kind == FAC_ACC_F32 ? x.f32[k] != y.f32[k] : x.f64[k] != y.f64[k]) return false;
+    }
+    return true;
+}
+
+fac_status equal_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *other, bool *out) {
+    (void)c;
+    FAC_CHECK(self->dtype == other->dtype, FAC_ERR_DTYPE, "Expected object of data type %s but got data type %s for argument 'other'",
+              fac_dtype_name((fac_dtype)self->dtype), fac_dtype_name((fac_dtype)other->dtype));
+    FAC_CHECK(fac_device_equal(self->device, other->device), FAC_ERR_DEVICE, "Expected both tensors on the CPU");
+    *out = false;
+    if (!fac__same_sizes(self, other)) return FAC_OK;
+    fac_tensor *a = NULL, *b = NULL;
+    FAC_TRY(fac__cpu_contiguous(self, &a));
+    fac_status st = fac__cpu_contiguous(other, &b);
+    if (st == FAC_OK) *out = a->numel == 0 || equal_values(fac__data(a), fac__data(b), (fac_dtype)a->dtype, a->numel);
+    fac__unref(a);
+    fac__unref(b);
+    return st;
+}
+
+fac_status equal_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *other, bool *out) {
+    (void)c, (void)self, (void)other, (void)out;
+    return FAC_FAIL(FAC_ERR_STATE, "equal() cannot be called on meta tensors, which have no data");
+}
