@@ -1,0 +1,253 @@
+/* Softmax, its logarithm, their gradients and logsumexp over any layout. Lines that lie in memory as they are needed are
+   used in place; others are converted into a buffer of the task's own. Where neighbours belong to different lines, strips of
+   lines are handled together. f16 and bf16 compute in float. */
+#include "backend/cpu/kernels/softmax.h"
+#include "backend/cpu/kernels/reduction.h"
+#include "backend/cpu/parallel.h"
+#include "ops/meta/reduce.h"
+#include "ops_gen.h"
+
+/* Operands: forward in, out; backward grad, output, grad_input. */
+typedef struct lines {
+    fac_nest nest; /* one point per line */
+    int n_operands;
+    int64_t n; /* length of a line */
+    int64_t step[3], item[3];
+    char *data[3];
+    fac_dtype dtype[3];
+    fac_acc kind;
+    fac_softmax_form form;
+    bool in_place; /* every operand's lines are contiguous elements of the kind */
+    int64_t width, strips, strip;
+} lines;
+
+static void add_operand(lines *l, fac_tensor *t, int d) {
+    int k = l->n_operands++;
+    l->data[k] = fac__data(t);
+    l->dtype[k] = (fac_dtype)t->dtype;
+    l->item[k] = (int64_t)fac_dtype_size(l->dtype[k]);
+    l->step[k] = d < 0 ? 1 : t->strides[d];
+    l->in_place = l->in_place && fac__acc_is(l->kind, l->dtype[k]) && (l->step[k] == 1 || l->n == 1);
+}
+
+/* The lines of tensors of equal sizes along the dimension in `mask` (none: one point). */
+static void plan_lines(lines *l, fac_tensor *const *t, int n, uint64_t mask, fac_acc kind, fac_softmax_form form) {
+    const int64_t *strides[3] = {t[0]->strides, t[1]->strides, t[n - 1]->strides};
+    int d = mask ? __builtin_ctzll(mask) : -1;
+    l->n_operands = 0;
+    l->n = d < 0 ? 1 : t[0]->sizes[d];
+    l->kind = kind;
+    l->form = form;
+    l->in_place = true;
+    for (int k = 0; k < n; k++) add_operand(l, t[k], d);
+    fac__nest_build(&l->nest, t[0]->sizes, t[0]->ndim, ~mask, n, strides, false);
+    l->strip = kind == FAC_ACC_F32 ? FAC_STRIP_F32 : FAC_STRIP_F64;
+    bool columns = l->nest.ndim && l->nest.size[0] >= 4 && l->nest.stride[0][0] < l->step[0];
+    l->width = columns ? l->nest.size[0] : 1;
+    l->strips = columns ? (l->width + l->strip - 1) / l->strip : 0;
+}
+
+static char *address(const lines *l, const fac_cursor *c, int k) { return l->data[k] + c->offset[k] * l->item[k]; }
+
+/* ---- one line -------------------------------------------------------------------------------------------------------- */
+
+static void row(const lines *l, void *const *p) {
+    if (l->n_operands == 2) {
+        if (l->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__softmax_row_f32)(l->form, p[0], p[1], l->n);
+        else FAC_ISA_PICK(fac__softmax_row_f64)(l->form, p[0], p[1], l->n);
+    } else {
+        if (l->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__softmax_back_row_f32)(l->form, p[0], p[1], p[2], l->n);
+        else FAC_ISA_PICK(fac__softmax_back_row_f64)(l->form, p[0], p[1], p[2], l->n);
+    }
+}
+
+/* buffer: room for two lines; inputs are converted into it and the result is made over the first. */
+static void converted_row(const lines *l, const fac_cursor *c, char *buffer) {
+    char *a = buffer, *b = buffer + (size_t)l->n * fac__acc_size(l->kind);
+    int last = l->n_operands - 1;
+    fac__tile_load(l->kind, a, address(l, c, 0), l->dtype[0], l->step[0], l->n);
+    if (last == 2) fac__tile_load(l->kind, b, address(l, c, 1), l->dtype[1], l->step[1], l->n);
+    void *p[3] = {a, last == 2 ? b : a, a};
+    row(l, p);
+    fac__tile_store(l->kind, a, address(l, c, last), l->dtype[last], l->step[last], l->n);
+}
+
+static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
+    const lines *l = ctx;
+    char *buffer = NULL;
+    if (!l->in_place) {
+        buffer = fac__alloc_aligned((size_t)l->n * 2 * fac__acc_size(l->kind), 64);
+        if (!buffer) return fac_error();
+    }
+    fac_cursor c;
+    fac__nest_seek(&l->nest, l->n_operands, begin, &c);
+    for (int64_t i = begin; i < end; i++) {
+        if (buffer) {
+            converted_row(l, &c, buffer);
+        } else {
+            void *p[3] = {address(l, &c, 0), address(l, &c, 1), l->n_operands == 3 ? address(l, &c, 2) : NULL};
+            row(l, p);
+        }
+        fac__nest_advance(&l->nest, l->n_operands, 1, &c);
+    }
+    fac__free(buffer);
+    return FAC_OK;
+}
+
+/* ---- strips ----------------------------------------------------------------------------------------------------------- */
+
+/* Moves w lines side by side between memory and a strip; unused lanes of a loaded strip are zero. */
+static void load_strip(const lines *l, const fac_cursor *c, int k, int64_t w, char *strip) {
+    size_t row_bytes = (size_t)l->strip * fac__acc_size(l->kind);
+    if (w < l->strip) memset(strip, 0, (size_t)l->n * row_bytes);
+    for (int64_t i = 0; i < l->n; i++) {
+        fac__tile_load(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k], l->dtype[k],
+                       fac__nest_step(&l->nest, k), w);
+    }
+}
+
+static void store_strip(const lines *l, const fac_cursor *c, int k, int64_t w, const char *strip) {
+    size_t row_bytes = (size_t)l->strip * fac__acc_size(l->kind);
+    for (int64_t i = 0; i < l->n; i++) {
+        fac__tile_store(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k], l->dtype[k],
+                        fac__nest_step(&l->nest, k), w);
+    }
+}
+
+static void strip(const lines *l, void *a, void *b) {
+    if (l->n_operands == 2) {
+        if (l->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__softmax_strip_f32)(l->form, a, l->n);
+        else FAC_ISA_PICK(fac__softmax_strip_f64)(l->form, a, l->n);
+    } else {
+        if (l->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__softmax_back_strip_f32)(l->form, a, b, l->n);
+        else FAC_ISA_PICK(fac__softmax_back_strip_f64)(l->form, a, b, l->n);
+    }
+}
+
+static fac_status run_strips(void *ctx, int64_t begin, int64_t end) {
+    const lines *l = ctx;
+    size_t bytes = (size_t)l->n * (size_t)l->strip * fac__acc_size(l->kind);
+    char *a = fac__alloc_aligned(bytes * 2, 64);
+    if (!a) return fac_error();
+    char *b = a + bytes;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t at = i % l->strips * l->strip, w = fac__min(l->strip, l->width - at);
+        fac_cursor c;
+        fac__nest_seek(&l->nest, l->n_operands, i / l->strips * l->width + at, &c);
+        load_strip(l, &c, 0, w, a);
+        if (l->n_operands == 3) load_strip(l, &c, 1, w, b);
+        strip(l, a, b);
+        store_strip(l, &c, l->n_operands - 1, w, a);
+    }
+    fac__free(a);
+    return FAC_OK;
+}
+
+static fac_status run_lines(lines *l) {
+    int64_t rows = l->nest.count, n = fac__max(1, l->n), bytes;
+    FAC_CHECK(fac__mul(n, FAC_STRIP_F32 * 2 * 8, &bytes), FAC_ERR_OVERFLOW, "a line of %lld elements is too long", (long long)n);
+    if (l->strips == 0) return fac__parallel_for(0, rows, fac__max(1, FAC_GRAIN / 8 / n), run_rows, l);
+    return fac__parallel_for(0, rows / l->width * l->strips, fac__max(1, FAC_GRAIN / 8 / (n * l->strip)), run_strips, l);
+}
+
+static fac_status forward(fac_structured *s, fac_tensor *self, fac_softmax_form form) {
+    if (self->numel == 0) return FAC_OK;
+    fac_tensor *t[2] = {self, s->out[0]};
+    lines l;
+    plan_lines(&l, t, 2, fac__carried_mask(s), fac__acc_of((fac_dtype)s->out[0]->dtype), form);
+    return run_lines(&l);
+}
+
+static fac_status backward(fac_structured *s, fac_tensor *grad, fac_tensor *output, fac_softmax_form form) {
+    if (grad->numel == 0) return FAC_OK;
+    fac_tensor *t[3] = {grad, output, s->out[0]};
+    lines l;
+    plan_lines(&l, t, 3, fac__carried_mask(s), fac__acc_of((fac_dtype)output->dtype), form);
+    return run_lines(&l);
+}
+
+fac_status _softmax_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool half_to_float) {
+    (void)dim, (void)half_to_float;
+    return forward(s, self, FAC_SOFTMAX);
+}
+
+fac_status _log_softmax_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool half_to_float) {
+    (void)dim, (void)half_to_float;
+    return forward(s, self, FAC_LOG_SOFTMAX);
+}
+
+fac_status _softmax_backward_data_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *output, int64_t dim,
+                                      fac_dtype input_dtype) {
+    (void)dim, (void)input_dtype;
+    return backward(s, grad_output, output, FAC_SOFTMAX);
+}
+
+fac_status _log_softmax_backward_data_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *output, int64_t dim,
+                                          fac_dtype input_dtype) {
+    (void)dim, (void)input_dtype;
+    return backward(s, grad_output, output, FAC_LOG_SOFTMAX);
+}
+
+/* ---- logsumexp ------------------------------------------------------------------------------------------------------- */
+
+typedef struct sums {
+    fac_split split;
+    fac_tensor *in, *out;
+    fac_acc kind;
+    bool in_place;
+} sums;
+
+/* Collects the points of the reduced nest in a buffer of the kind. */
+static void collect(const sums *s, const char *base, char *buffer) {
+    const fac_nest *red = &s->split.reduced;
+    size_t item = fac_dtype_size((fac_dtype)s->in->dtype);
+    fac_cursor c;
+    fac__nest_seek(red, 1, 0, &c);
+    for (int64_t i = 0; i < red->count;) {
+        int64_t n = fac__nest_run(red, &c);
+        fac__tile_load(s->kind, buffer + (size_t)i * fac__acc_size(s->kind), base + c.offset[0] * (int64_t)item,
+                       (fac_dtype)s->in->dtype, fac__nest_step(red, 0), n);
+        fac__nest_advance(red, 1, n, &c);
+        i += n;
+    }
+}
+
+static fac_status run_sums(void *ctx, int64_t begin, int64_t end) {
+    const sums *s = ctx;
+    int64_t n = s->split.reduced.count;
+    char *buffer = NULL;
+    if (!s->in_place) {
+        buffer = fac__alloc_aligned((size_t)n * fac__acc_size(s->kind), 64);
+        if (!buffer) return fac_error();
+    }
+    fac_cursor c;
+    fac__nest_seek(&s->split.kept, 2, begin, &c);
+    for (int64_t i = begin; i < end; i++) {
+        const char *base = (char *)fac__data(s->in) + c.offset[0] * (int64_t)fac_dtype_size((fac_dtype)s->in->dtype);
+        if (buffer) collect(s, base, buffer);
+        const void *x = buffer ? (const void *)buffer : (const void *)base;
+        fac_acc_value v;
+        if (s->kind == FAC_ACC_F32) v.f32 = FAC_ISA_PICK(fac__logsumexp_row_f32)(x, n);
+        else v.f64 = FAC_ISA_PICK(fac__logsumexp_row_f64)(x, n);
+        fac_dtype d = (fac_dtype)s->out->dtype;
+        fac__tile_store(s->kind, &v, (char *)fac__data(s->out) + c.offset[1] * (int64_t)fac_dtype_size(d), d, 1, 1);
+        fac__nest_advance(&s->split.kept, 2, 1, &c);
+    }
+    fac__free(buffer);
+    return FAC_OK;
+}
+
+fac_status logsumexp_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    if (s->out[0]->numel == 0) return FAC_OK;
+    sums j;
+    j.in = self;
+    j.out = s->out[0];
+    j.kind = fac__acc_of((fac_dtype)j.out->dtype);
+    fac__split(&j.split, self, fac__carried_mask(s), &j.out, 1, false);
+    const fac_nest *red = &j.split.reduced;
+    int64_t bytes;
+    FAC_CHECK(fac__mul(red->count, 16, &bytes), FAC_ERR_OVERFLOW, "too many elements to reduce");
+    j.in_place = fac__acc_is(j.kind, (fac_dtype)self->dtype) && red->ndim <= 1 && fac__nest_step(red, 0) == 1;
+    return fac__parallel_for(0, j.split.kept.count, fac__max(1, FAC_GRAIN / 8 / fac__max(1, red->count)), run_sums, &j);
+}

@@ -1,0 +1,27 @@
+/* Softmax along lines: one line in a row of memory, or a strip of lines side by side. */
+#ifndef FAC_SRC_BACKEND_CPU_KERNELS_SOFTMAX_H
+#define FAC_SRC_BACKEND_CPU_KERNELS_SOFTMAX_H
+
+#include "backend/cpu/cpu.h"
+
+typedef enum fac_softmax_form { FAC_SOFTMAX, FAC_LOG_SOFTMAX } fac_softmax_form;
+
+/* y = softmax(x) or its logarithm, over n elements; x == y is allowed. */
+FAC_ISA_DECLARE(void, fac__softmax_row_f32, (fac_softmax_form form, const float *x, float *y, int64_t n));
+FAC_ISA_DECLARE(void, fac__softmax_row_f64, (fac_softmax_form form, const double *x, double *y, int64_t n));
+/* dx from dy and y = softmax(x) or its logarithm; dx may be dy. */
+FAC_ISA_DECLARE(void, fac__softmax_back_row_f32, (fac_softmax_form form, const float *dy, const float *y, float *dx, int64_t n));
+FAC_ISA_DECLARE(void, fac__softmax_back_row_f64, (fac_softmax_form form, const double *dy, const double *y, double *dx, int64_t n));
+/* log(sum(exp(x))) of n elements; -inf for none. */
+FAC_ISA_DECLARE(float, fac__logsumexp_row_f32, (const float *x, int64_t n));
+FAC_ISA_DECLARE(double, fac__logsumexp_row_f64, (const double *x, int64_t n));
+
+/* Strips hold FAC_STRIP_F32 (FAC_STRIP_F64) lines side by side: element i of line j at x[i * FAC_STRIP + j]. In place. */
+#define FAC_STRIP_F32 32
+#define FAC_STRIP_F64 16
+FAC_ISA_DECLARE(void, fac__softmax_strip_f32, (fac_softmax_form form, float *x, int64_t n));
+FAC_ISA_DECLARE(void, fac__softmax_strip_f64, (fac_softmax_form form, double *x, int64_t n));
+FAC_ISA_DECLARE(void, fac__softmax_back_strip_f32, (fac_softmax_form form, float *dy, const float *y, int64_t n));
+FAC_ISA_DECLARE(void, fac__softmax_back_strip_f64, (fac_softmax_form form, double *dy, const double *y, int64_t n));
+
+#endif

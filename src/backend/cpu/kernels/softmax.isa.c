@@ -1,0 +1,179 @@
+/* Three passes over a line that is in L1 or L2: maximum, exponentials and their sum, scaling. Sums run in two vectors, in an
+   order that depends on the length alone. */
+#include "backend/cpu/kernels/softmax.h"
+#include "backend/cpu/kernels/fold.h"
+#include "backend/cpu/kernels/vexp.h"
+#include <math.h>
+
+#define V FAC_LANES_F32
+
+static float hsum(fac_vf32 v) {
+    float s[V];
+    fac_store_f32(s, v);
+    for (int w = V / 2; w > 0; w /= 2) {
+        for (int i = 0; i < w; i++) s[i] += s[i + w];
+    }
+    return s[0];
+}
+
+/* The first m (< V) floats, the rest filled. */
+static fac_vf32 load_part(const float *p, int64_t m, float fill) {
+    fac_vf32 v = fac_splat_f32(fill);
+    memcpy(&v, p, (size_t)m * sizeof *p);
+    return v;
+}
+
+static float max_f32(const float *x, int64_t n) {
+    float m = -INFINITY;
+    FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][FAC_ACC_F32].row(x, n, &m);
+    return m;
+}
+
+static double max_f64(const double *x, int64_t n) {
+    double m = -INFINITY;
+    FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][FAC_ACC_F64].row(x, n, &m);
+    return m;
+}
+
+/* Sum of exp(x - m); the exponentials go to y unless it is NULL. */
+static float exp_sum(const float *x, float m, float *y, int64_t n) {
+    const fac_vf32 vm = fac_splat_f32(m);
+    fac_vf32 s0 = {0}, s1 = {0};
+    int64_t i = 0;
+    for (; i + 2 * V <= n; i += 2 * V) {
+        fac_vf32 a = fac__vexp(fac_load_f32(x + i) - vm), b = fac__vexp(fac_load_f32(x + i + V) - vm);
+        s0 += a, s1 += b;
+        if (y) fac_store_f32(y + i, a), fac_store_f32(y + i + V, b);
+    }
+    for (; i < n; i += V) {
+        int64_t part = n - i < V ? n - i : V;
+        fac_vf32 a = fac__vexp(load_part(x + i, part, -INFINITY) - vm);
+        if (part < V) a = load_part((const float *)&a, part, 0.0f);
+        s0 += a;
+        if (y) memcpy(y + i, &a, (size_t)part * sizeof *y);
+    }
+    return hsum(s0 + s1);
+}
+
+void FAC_ISA_NAME(fac__softmax_row_f32)(fac_softmax_form form, const float *x, float *y, int64_t n) {
+    float m = max_f32(x, n);
+    if (form == FAC_SOFTMAX) {
+        float inv = 1.0f / exp_sum(x, m, y, n);
+        for (int64_t i = 0; i < n; i++) y[i] *= inv;
+    } else {
+        float log_sum = logf(exp_sum(x, m, NULL, n));
+        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) - log_sum;
+    }
+}
+
+void FAC_ISA_NAME(fac__softmax_row_f64)(fac_softmax_form form, const double *x, double *y, int64_t n) {
+    double m = max_f64(x, n), sum = 0;
+    if (form == FAC_SOFTMAX) {
+        for (int64_t i = 0; i < n; i++) sum += y[i] = exp(x[i] - m);
+        for (int64_t i = 0; i < n; i++) y[i] /= sum;
+    } else {
+        for (int64_t i = 0; i < n; i++) sum += exp(x[i] - m);
+        sum = log(sum);
+        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) - sum;
+    }
+}
+
+float FAC_ISA_NAME(fac__logsumexp_row_f32)(const float *x, int64_t n) {
+    float m = max_f32(x, n);
+    return isinf(m) ? m : m + logf(exp_sum(x, m, NULL, n));
+}
+
+double FAC_ISA_NAME(fac__logsumexp_row_f64)(const double *x, int64_t n) {
+    double m = max_f64(x, n), sum = 0;
+    if (isinf(m)) return m;
+    for (int64_t i = 0; i < n; i++) sum += exp(x[i] - m);
+    return m + log(sum);
+}
+
+static float dot_f32(const float *a, const float *b, int64_t n) {
+    fac_vf32 s0 = {0}, s1 = {0};
+    int64_t i = 0;
+    for (; i + 2 * V <= n; i += 2 * V) {
+        s0 = fac_fma_f32(fac_load_f32(a + i), fac_load_f32(b + i), s0);
+        s1 = fac_fma_f32(fac_load_f32(a + i + V), fac_load_f32(b + i + V), s1);
+    }
+    float tail = 0;
+    for (; i < n; i++) tail = fac_fma1_f32(a[i], b[i], tail);
+    return hsum(s0 + s1) + tail;
+}
+
+void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float *dy, const float *y, float *dx, int64_t n) {
+    if (form == FAC_SOFTMAX) {
+        float s = dot_f32(dy, y, n);
+        for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - s);
+        return;
+    }
+    float s = 0;
+    FAC_ISA_NAME(fac__folds)[FAC_FOLD_SUM][FAC_ACC_F32].row(dy, n, &s);
+    const fac_vf32 vs = fac_splat_f32(s);
+    for (int64_t i = 0; i < n; i += V) {
+        int64_t part = n - i < V ? n - i : V;
+        fac_vf32 r = load_part(dy + i, part, 0.0f) - fac__vexp(load_part(y + i, part, 0.0f)) * vs;
+        memcpy(dx + i, &r, (size_t)part * sizeof *dx);
+    }
+}
+
+void FAC_ISA_NAME(fac__softmax_back_row_f64)(fac_softmax_form form, const double *dy, const double *y, double *dx, int64_t n) {
+    double s = 0;
+    if (form == FAC_SOFTMAX) {
+        for (int64_t i = 0; i < n; i++) s += dy[i] * y[i];
+        for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - s);
+    } else {
+        for (int64_t i = 0; i < n; i++) s += dy[i];
+        for (int64_t i = 0; i < n; i++) dx[i] = dy[i] - exp(y[i]) * s;
+    }
+}
+
+/* ---- strips: the same, a line per lane ---------------------------------------------------------------------------- */
+
+static void exp_all_f32(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i += V) fac_store_f32(x + i, fac__vexp(fac_load_f32(x + i)));
+}
+static void exp_all_f64(double *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = exp(x[i]);
+}
+
+#define STRIP(T, S, W, LOG)                                                                                            \
+    void FAC_ISA_NAME(fac__softmax_strip_##S)(fac_softmax_form form, T *x, int64_t n) {                                \
+        T m[W], sum[W] = {0}, e[W];                                                                                    \
+        for (int j = 0; j < W; j++) m[j] = x[j];                                                                       \
+        FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][sizeof(T) == 4 ? FAC_ACC_F32 : FAC_ACC_F64].col(x, W, n, W, m);         \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T *r = x + i * W;                                                                                          \
+            for (int j = 0; j < W; j++) e[j] = r[j] -= m[j];                                                           \
+            exp_all_##S(e, W);                                                                                         \
+            for (int j = 0; j < W; j++) sum[j] += e[j];                                                                \
+            if (form == FAC_SOFTMAX) memcpy(r, e, sizeof e);                                                           \
+        }                                                                                                              \
+        for (int j = 0; j < W; j++) sum[j] = form == FAC_SOFTMAX ? 1 / sum[j] : LOG(sum[j]);                           \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T *r = x + i * W;                                                                                          \
+            if (form == FAC_SOFTMAX)                                                                                   \
+                for (int j = 0; j < W; j++) r[j] *= sum[j];                                                            \
+            else                                                                                                       \
+                for (int j = 0; j < W; j++) r[j] -= sum[j];                                                            \
+        }                                                                                                              \
+    }                                                                                                                  \
+    void FAC_ISA_NAME(fac__softmax_back_strip_##S)(fac_softmax_form form, T *dy, const T *y, int64_t n) {              \
+        T sum[W] = {0}, e[W];                                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            for (int j = 0; j < W; j++) sum[j] += form == FAC_SOFTMAX ? dy[i * W + j] * y[i * W + j] : dy[i * W + j];  \
+        }                                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T *d = dy + i * W;                                                                                         \
+            memcpy(e, y + i * W, sizeof e);                                                                            \
+            if (form == FAC_SOFTMAX) {                                                                                 \
+                for (int j = 0; j < W; j++) d[j] = e[j] * (d[j] - sum[j]);                                             \
+            } else {                                                                                                   \
+                exp_all_##S(e, W);                                                                                     \
+                for (int j = 0; j < W; j++) d[j] -= e[j] * sum[j];                                                     \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+STRIP(float, f32, FAC_STRIP_F32, logf)
+STRIP(double, f64, FAC_STRIP_F64, log)
