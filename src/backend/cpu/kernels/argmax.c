@@ -16,7 +16,7 @@ typedef struct best {
 } best;
 
 typedef struct job {
-    fac_split split;
+    fac_dim_split split;
     const char *in;
     char *values; /* NULL if only the place is wanted */
     int64_t *indices;

@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/tile.h"
 
-typedef enum fac_fold { FAC_FOLD_SUM, FAC_FOLD_PROD, FAC_FOLD_MAX, FAC_FOLD_MIN, FAC_FOLD_COUNT } fac_fold;
+typedef enum fac_fold_op { FAC_FOLD_SUM, FAC_FOLD_PROD, FAC_FOLD_MAX, FAC_FOLD_MIN, FAC_FOLD_COUNT } fac_fold_op;
 
 /* acc = acc (op) x[0] (op) ... (op) x[n-1]. NaN wins over every number in MAX and MIN. Complex kinds: SUM and PROD only. */
 typedef void (*fac_fold_row_fn)(const void *x, int64_t n, void *acc);
@@ -19,9 +19,9 @@ typedef struct fac_fold_fns {
 typedef fac_fold_fns fac_fold_table[FAC_FOLD_COUNT][FAC_ACC_COUNT];
 
 extern const fac_fold_table fac__folds_default, fac__folds_avx2, fac__folds_avx512;
-static inline fac_fold_fns fac__fold_get(fac_fold op, fac_acc k) { return FAC_ISA_PICK(fac__folds)[op][k]; }
+static inline fac_fold_fns fac__fold_get(fac_fold_op op, fac_acc k) { return FAC_ISA_PICK(fac__folds)[op][k]; }
 /* Sets n accumulators to the operation's identity. */
-void fac__fold_identity(fac_fold op, fac_acc k, void *acc, int64_t n);
+void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n);
 
 /* Two-pass moments of a run: the mean, and the sum of squared differences from it. */
 FAC_ISA_DECLARE(void, fac__moments_f32, (const float *x, int64_t n, double *mean, double *m2));

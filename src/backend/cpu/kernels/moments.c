@@ -16,7 +16,7 @@ typedef struct moments {
 } moments;
 
 typedef struct job {
-    fac_split split;
+    fac_dim_split split;
     const char *in;
     char *out, *mean_out; /* mean_out NULL if not wanted */
     fac_dtype in_dtype, out_dtype, mean_dtype;

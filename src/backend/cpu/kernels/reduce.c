@@ -13,7 +13,7 @@ static fac_status run(fac_structured *s, const fac_reduction *r, fac_tensor *sel
 /* ---- sums, means, products -------------------------------------------------------------------------------------- */
 
 /* Folds in the type that the result has, wide enough not to lose on the way. */
-static fac_reduction fold_as(fac_fold op, fac_dtype result, fac_dtype dtype) {
+static fac_reduction fold_as(fac_fold_op op, fac_dtype result, fac_dtype dtype) {
     return (fac_reduction){.op = op, .kind = fac__acc_of(result), .via = dtype};
 }
 
@@ -60,7 +60,7 @@ fac_status prod_dim_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool k
 
 /* ---- extremes -------------------------------------------------------------------------------------------------------- */
 
-static fac_status extreme(fac_structured *s, fac_tensor *self, fac_fold op, int out) {
+static fac_status extreme(fac_structured *s, fac_tensor *self, fac_fold_op op, int out) {
     fac_reduction r = {.op = op, .kind = fac__acc_of(dtype_of(self))};
     return fac__reduce(&r, self, fac__carried_mask(s), s->out[out]);
 }
@@ -86,7 +86,7 @@ fac_status min_cpu(fac_structured *s, fac_tensor *self) { return extreme(s, self
 
 /* ---- truth: elements become 0 or 1 ------------------------------------------------------------------------------------ */
 
-static fac_status count(fac_structured *s, fac_tensor *self, fac_fold op) {
+static fac_status count(fac_structured *s, fac_tensor *self, fac_fold_op op) {
     fac_reduction r = {.op = op, .kind = FAC_ACC_I64, .map = FAC_MAP_NONZERO};
     return run(s, &r, self);
 }

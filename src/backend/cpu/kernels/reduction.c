@@ -13,7 +13,7 @@
 
 typedef struct job {
     const fac_reduction *r;
-    fac_split split;
+    fac_dim_split split;
     fac_fold_fns fns;
     const char *in;
     char *out, *partial; /* partial NULL: one block */
@@ -23,7 +23,7 @@ typedef struct job {
     int64_t blocks, outer, strips, width;
 } job;
 
-void fac__fold_identity(fac_fold op, fac_acc k, void *acc, int64_t n) {
+void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n) {
     static const float f32[] = {0.0f, 1.0f, -INFINITY, INFINITY};
     static const double f64[] = {0.0, 1.0, -INFINITY, INFINITY};
     static const int64_t i64[] = {0, 1, INT64_MIN, INT64_MAX};
@@ -45,7 +45,7 @@ static void out_strides(const fac_tensor *in, uint64_t mask, const fac_tensor *o
     }
 }
 
-void fac__split(fac_split *s, fac_tensor *in, uint64_t mask, fac_tensor *const *outs, int n_out, bool ordered) {
+void fac__split(fac_dim_split *s, fac_tensor *in, uint64_t mask, fac_tensor *const *outs, int n_out, bool ordered) {
     int64_t of_out[FAC_NEST_OPERANDS - 1][FAC_MAX_DIMS];
     const int64_t *strides[FAC_NEST_OPERANDS] = {in->strides};
     for (int i = 0; i < n_out; i++) {
@@ -56,7 +56,7 @@ void fac__split(fac_split *s, fac_tensor *in, uint64_t mask, fac_tensor *const *
     fac__nest_build(&s->reduced, in->sizes, in->ndim, mask, 1, strides, ordered);
 }
 
-bool fac__split_is_columns(const fac_split *s) {
+bool fac__split_is_columns(const fac_dim_split *s) {
     if (s->kept.ndim == 0) return false;
     if (s->reduced.ndim == 0) return true;
     if (s->kept.size[0] < NARROW && s->reduced.size[0] >= DIRECT_RUN) return false;

@@ -18,7 +18,7 @@ typedef enum fac_finish {
 } fac_finish;
 
 typedef struct fac_reduction {
-    fac_fold op;
+    fac_fold_op op;
     fac_acc kind;
     fac_tile_map map;
     fac_dtype via; /* elements are first cast to this; 0: not */
@@ -33,12 +33,12 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
 
 /* The dimensions of `in` split in two nests: those of `mask`, and the rest, over which `outs` (n_out <= 3 tensors shaped as
    above) run along as operands 1, 2, 3. */
-typedef struct fac_split {
+typedef struct fac_dim_split {
     fac_nest kept, reduced;
-} fac_split;
-void fac__split(fac_split *s, fac_tensor *in, uint64_t mask, fac_tensor *const *outs, int n_out, bool ordered);
+} fac_dim_split;
+void fac__split(fac_dim_split *s, fac_tensor *in, uint64_t mask, fac_tensor *const *outs, int n_out, bool ordered);
 /* True if neighbours in memory belong to different outputs, so that work should run across outputs. */
-bool fac__split_is_columns(const fac_split *s);
+bool fac__split_is_columns(const fac_dim_split *s);
 /* All dimensions. */
 static inline uint64_t fac__all_dims(int ndim) { return ndim >= 64 ? UINT64_MAX : (UINT64_C(1) << ndim) - 1; }
 

@@ -98,7 +98,7 @@ static void step_extreme(const scan *s, void *acc, int64_t *where, const void *x
 }
 
 static void identity(const scan *s, void *acc, int64_t w) {
-    static const fac_fold folds[] = {FAC_FOLD_SUM, FAC_FOLD_PROD, FAC_FOLD_MAX, FAC_FOLD_MIN, FAC_FOLD_MAX};
+    static const fac_fold_op folds[] = {FAC_FOLD_SUM, FAC_FOLD_PROD, FAC_FOLD_MAX, FAC_FOLD_MIN, FAC_FOLD_MAX};
     fac__fold_identity(folds[s->op], s->kind, acc, w);
 }
 

@@ -191,7 +191,7 @@ fac_status _log_softmax_backward_data_cpu(fac_structured *s, fac_tensor *grad_ou
 /* ---- logsumexp ------------------------------------------------------------------------------------------------------- */
 
 typedef struct sums {
-    fac_split split;
+    fac_dim_split split;
     fac_tensor *in, *out;
     fac_acc kind;
     bool in_place;

@@ -1,0 +1,73 @@
+/* Loops of activations over float or double: a template, included by activation.isa.c once per type after FAC_T, FAC_TD,
+   FAC_FN and FAC_MATH are defined; it undefines them. */
+#include "ops/scalar/activation.h"
+
+FAC_UNARY_LOOP(relu)
+FAC_UNARY_LOOP(sigmoid)
+FAC_UNARY_LOOP(log_sigmoid)
+FAC_UNARY_LOOP(silu)
+FAC_UNARY_LOOP(mish)
+FAC_UNARY_LOOP(hardswish)
+FAC_UNARY_LOOP(hardsigmoid)
+FAC_UNARY_LOOP(gelu)
+FAC_UNARY_LOOP(gelu_tanh)
+FAC_BINARY_LOOP(sigmoid_backward)
+FAC_BINARY_LOOP(tanh_backward)
+FAC_BINARY_LOOP(silu_backward)
+FAC_BINARY_LOOP(mish_backward)
+FAC_BINARY_LOOP(hardswish_backward)
+FAC_BINARY_LOOP(hardsigmoid_backward)
+FAC_BINARY_LOOP(log_sigmoid_backward)
+FAC_BINARY_LOOP(gelu_backward)
+FAC_BINARY_LOOP(gelu_tanh_backward)
+
+/* The numbers that come with a call, in the element type. */
+#define FAC_NUMBERS                                                                                                    \
+    const FAC_T f0 = (FAC_T)args->f[0], f1 = (FAC_T)args->f[1], f2 = (FAC_T)args->f[2];                                \
+    (void)f0, (void)f1, (void)f2
+#define FAC_UNARY_LOOP_WITH(name, ...)                                                                                 \
+    FAC_LOOP(name) {                                                                                                   \
+        FAC_OPERANDS_1(FAC_T);                                                                                         \
+        FAC_NUMBERS;                                                                                                   \
+        FAC_EACH(n) out[i] = FAC_FN(name)(a[i], __VA_ARGS__);                                                          \
+    }
+#define FAC_BINARY_LOOP_WITH(name, ...)                                                                                \
+    FAC_LOOP(name) {                                                                                                   \
+        FAC_OPERANDS_2(FAC_T);                                                                                         \
+        FAC_NUMBERS;                                                                                                   \
+        FAC_EACH(n) out[i] = FAC_FN(name)(a[i], b[i], __VA_ARGS__);                                                    \
+    }
+FAC_UNARY_LOOP_WITH(elu, f0, f1, f2)
+FAC_UNARY_LOOP_WITH(leaky_relu, f0)
+FAC_UNARY_LOOP_WITH(hardtanh, f0, f1)
+FAC_UNARY_LOOP_WITH(softplus, f0, f1)
+FAC_UNARY_LOOP_WITH(threshold, f0, f1)
+FAC_BINARY_LOOP_WITH(leaky_relu_backward, f0)
+FAC_BINARY_LOOP_WITH(hardtanh_backward, f0, f1)
+FAC_BINARY_LOOP_WITH(softplus_backward, f0, f1)
+FAC_BINARY_LOOP_WITH(threshold_backward, f0)
+FAC_LOOP(elu_backward) {
+    FAC_OPERANDS_2(FAC_T);
+    FAC_NUMBERS;
+    if (args->i[0]) FAC_EACH(n) out[i] = FAC_FN(elu_backward)(a[i], b[i], f0, f1, f2, true);
+    else FAC_EACH(n) out[i] = FAC_FN(elu_backward)(a[i], b[i], f0, f1, f2, false);
+}
+
+static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
+    FAC_INSTALL(relu), FAC_INSTALL(sigmoid), FAC_INSTALL(log_sigmoid), FAC_INSTALL(silu), FAC_INSTALL(mish);
+    FAC_INSTALL(hardswish), FAC_INSTALL(hardsigmoid), FAC_INSTALL(gelu), FAC_INSTALL(gelu_tanh), FAC_INSTALL(elu);
+    FAC_INSTALL(leaky_relu), FAC_INSTALL(hardtanh), FAC_INSTALL(softplus), FAC_INSTALL(threshold);
+    FAC_INSTALL(sigmoid_backward), FAC_INSTALL(tanh_backward), FAC_INSTALL(silu_backward), FAC_INSTALL(mish_backward);
+    FAC_INSTALL(hardswish_backward), FAC_INSTALL(hardsigmoid_backward), FAC_INSTALL(log_sigmoid_backward);
+    FAC_INSTALL(gelu_backward), FAC_INSTALL(gelu_tanh_backward), FAC_INSTALL(elu_backward);
+    FAC_INSTALL(leaky_relu_backward), FAC_INSTALL(hardtanh_backward), FAC_INSTALL(softplus_backward);
+    FAC_INSTALL(threshold_backward);
+}
+
+#undef FAC_NUMBERS
+#undef FAC_UNARY_LOOP_WITH
+#undef FAC_BINARY_LOOP_WITH
+#undef FAC_T
+#undef FAC_TD
+#undef FAC_FN
+#undef FAC_MATH

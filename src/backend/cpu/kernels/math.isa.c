@@ -1,0 +1,21 @@
+/* Loops of elementary functions. */
+#include "backend/cpu/loops.h"
+#include "backend/cpu/kernels/loop_macros.h"
+#include "backend/cpu/kernels/simd_math.h"
+
+#define FAC_T float
+#define FAC_TD FAC_F32
+#define FAC_FN(name) name##_f32
+#define FAC_MATH(name) FAC_SIMD(name, f32)
+#include "backend/cpu/kernels/math_loops.h"
+
+#define FAC_T double
+#define FAC_TD FAC_F64
+#define FAC_FN(name) name##_f64
+#define FAC_MATH(name) FAC_SIMD(name, f64)
+#include "backend/cpu/kernels/math_loops.h"
+
+void FAC_ISA_NAME(fac__install_math)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
+    install_f32(table);
+    install_f64(table);
+}
