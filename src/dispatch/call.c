@@ -129,6 +129,7 @@ static fac_status give_results(const fac_operator *op, const fac_schema *s, fac_
 
 static fac_status call_on(const fac_operator *op, const fac_schema *s, fac_value *stack, fac_value *out) {
     fac_keyset keys = fac__call_keys(fac__thread(), keys_of(s, stack));
+    if (FAC_UNLIKELY(fac_error() != FAC_OK)) return fac_error(); /* a device that nothing serves */
     fac_status st = run(op, keys, stack);
     if (st == FAC_OK) return give_results(op, s, keys, stack, out);
     return fac_error() ? fac_error() : FAC_FAIL(st, "the kernel from %s failed and did not say why", fac__pick(op, &keys)->where);

@@ -120,22 +120,6 @@ char *fac_key_format(fac_key key, char *buf, size_t size) {
     return buf;
 }
 
-fac_status fac_backend_of_device(fac_device_type type, fac_backend *out_backend) {
-    static const int8_t backends[FAC_DEVICE_TYPE_COUNT] = {
-        [FAC_DEVICE_UNSET] = -1,
-        [FAC_CPU] = FAC_BACKEND_CPU,
-        [FAC_CUDA] = FAC_BACKEND_CUDA,
-        [FAC_META] = FAC_BACKEND_META,
-        [FAC_PRIVATE1] = FAC_BACKEND_PRIVATE1,
-        [FAC_PRIVATE2] = FAC_BACKEND_PRIVATE2,
-        [FAC_PRIVATE3] = FAC_BACKEND_PRIVATE3,
-    };
-    bool known = (unsigned)type < FAC_DEVICE_TYPE_COUNT && backends[type] >= 0;
-    FAC_CHECK(known, FAC_ERR_DEVICE, "no dispatch key serves device type %d; please report this as a bug of Facula", (int)type);
-    *out_backend = (fac_backend)backends[type];
-    return FAC_OK;
-}
-
 /* ---- key sets ----------------------------------------------------------------------------------------------------------- */
 
 fac_keyset fac_keyset_of(fac_functionality f) { return (unsigned)f < FAC_KEY_COUNT ? fac__func_bit(f) : 0; }

@@ -85,10 +85,11 @@ static inline const fac_kernel *fac__pick(const fac_operator *op, fac_keyset *ke
     unsigned slot = fac__slot_offset[f] + ((i - (i != 0)) & fac__slot_mask[f]);
     return atomic_load_explicit(&op->table[slot], memory_order_acquire);
 }
-/* Keys for a call without tensor arguments: those of its device argument, or of the CPU where none is given. */
+/* Keys for a call without tensor arguments that has a device argument; unset means the CPU. A device that no back end
+   serves leaves an error pending. */
 static inline fac_keyset fac__device_keys(fac_device d) {
-    if (d.type == FAC_DEVICE_UNSET) d.type = FAC_CPU;
     fac_keyset ks;
+    if (!d.type) d.type = FAC_CPU;
     return fac__default_keys(d, &ks) == FAC_OK ? ks : FAC_KS_DENSE;
 }
 /* Tells the observer, if any; the stubs call it only when fac__observed. */
