@@ -1,0 +1,187 @@
+/* Joining tensors: cat is a copy of each into its place; the stacks are cats of reshaped views. */
+#include "ops/composite/below.h"
+#include "ops/composite/view.h"
+#include "ops_gen.h"
+
+/* ---- cat ---------------------------------------------------------------------------------------------------------------- */
+
+/* A one-dimensional tensor without elements fits anywhere: it is left out. */
+static bool is_skipped(const fac_tensor *t) { return t->ndim == 1 && t->sizes[0] == 0; }
+
+static const fac_tensor *first_joined(fac_tensors l) {
+    for (size_t i = 0; i < l.n; i++)
+        if (!is_skipped(l.v[i])) return l.v[i];
+    return l.v[0];
+}
+
+static fac_status check_joined(const fac_tensor *first, const fac_tensor *t, int64_t dim, size_t i) {
+    FAC_CHECK(fac_device_equal(first->device, t->device), FAC_ERR_DEVICE, "Expected all tensors to be on the same device, but tensor %zu is not",
+              i);
+    if (is_skipped(t)) return FAC_OK;
+    FAC_CHECK(first->ndim == t->ndim, FAC_ERR_SHAPE, "Tensors must have same number of dimensions: got %d and %d", first->ndim, t->ndim);
+    for (int d = 0; d < t->ndim; d++)
+        FAC_CHECK(d == dim || first->sizes[d] == t->sizes[d], FAC_ERR_SHAPE,
+                  "Sizes of tensors must match except in dimension %lld. Expected size %lld but got size %lld for tensor number %zu in the list.",
+                  (long long)dim, (long long)first->sizes[d], (long long)t->sizes[d], i);
+    return FAC_OK;
+}
+
+/* The joined sizes and common dtype; whether every part is channels-last. */
+typedef struct joined {
+    int64_t dim, sizes[FAC_MAX_DIMS];
+    int ndim;
+    fac_dtype dtype;
+    bool channels_last;
+} joined;
+
+static fac_status plan_join(fac_tensors l, int64_t dim, joined *j) {
+    FAC_CHECK(l.n > 0, FAC_ERR_ARGUMENT, "torch.cat(): expected a non-empty list of Tensors");
+    const fac_tensor *first = first_joined(l);
+    fac_promotion types = {0};
+    for (size_t i = 0; i < l.n; i++)
+        FAC_CHECK(l.v[i]->ndim > 0, FAC_ERR_SHAPE, "zero-dimensional tensor (at position %zu) cannot be concatenated", i);
+    FAC_TRY(fac__wrap_dim(dim, first->ndim, &j->dim));
+    j->ndim = first->ndim;
+    j->channels_last = first->ndim == 4;
+    memcpy(j->sizes, first->sizes, first->ndim * sizeof *j->sizes);
+    j->sizes[j->dim] = 0;
+    for (size_t i = 0; i < l.n; i++) {
+        const fac_tensor *t = l.v[i];
+        FAC_TRY(check_joined(first, t, j->dim, i));
+        fac__promote_tensor(&types, t);
+        if (is_skipped(t)) continue;
+        FAC_CHECK(fac__add(j->sizes[j->dim], t->sizes[j->dim], &j->sizes[j->dim]), FAC_ERR_OVERFLOW,
+                  "the sizes of dimension %lld add up to more than 64 bits hold", (long long)j->dim);
+        j->channels_last = j->channels_last && (t->flags & FAC_TF_CHANNELS_LAST) && !fac__is_contiguous(t);
+    }
+    j->dtype = fac__promote_result(&types);
+    return FAC_OK;
+}
+
+static fac_status empty_joined(const joined *j, fac_device device, fac_tensor **out) {
+    if (!j->channels_last) return fac__empty(j->sizes, j->ndim, j->dtype, device, out);
+    const int64_t *n = j->sizes;
+    int64_t strides[4] = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
+    return fac__empty_strided(n, strides, 4, j->dtype, device, out);
+}
+
+static fac_status copy_joined(fac_tensors l, int64_t dim, fac_tensor *whole) {
+    int64_t start = 0;
+    for (size_t i = 0; i < l.n; i++) {
+        if (is_skipped(l.v[i])) continue;
+        fac_tensor *place;
+        FAC_TRY(fac__narrow_view(whole, dim, start, l.v[i]->sizes[dim], &place));
+        fac_status st = fac__copy_below(place, l.v[i]);
+        fac__unref(place);
+        if (st != FAC_OK) return st;
+        start += l.v[i]->sizes[dim];
+    }
+    return FAC_OK;
+}
+
+fac_status cat_explicit(const fac_call_info *c, fac_tensors tensors, int64_t dim, fac_tensor **out) {
+    (void)c;
+    joined j;
+    fac_tensor *whole;
+    FAC_TRY(plan_join(tensors, dim, &j));
+    FAC_TRY(empty_joined(&j, tensors.v[0]->device, &whole));
+    fac_status st = copy_joined(tensors, j.dim, whole);
+    if (st != FAC_OK) fac__unref(whole);
+    else *out = whole;
+    return st;
+}
+
+fac_status concat_composite(const fac_call_info *c, fac_tensors tensors, int64_t dim, fac_tensor **out) {
+    (void)c;
+    return fac__c_cat(tensors, dim, out);
+}
+
+/* ---- stacks ----------------------------------------------------------------------------------------------------------------- */
+
+typedef fac_tensor *(*reshape_one)(fac_tensor *t, int64_t dim);
+
+/* Joins fn(t, arg) of each tensor along `dim`; fn's results belong to the caller's scope. */
+static fac_status join_each(fac_tensors l, reshape_one fn, int64_t arg, int64_t dim, fac_tensor **out) {
+    FAC_CHECK(l.n > 0, FAC_ERR_ARGUMENT, "expected a non-empty list of Tensors");
+    fac_tensor **parts = fac__alloc_array(l.n, sizeof *parts);
+    if (!parts) return fac_error();
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < l.n && st == FAC_OK; i++) {
+        parts[i] = fn(l.v[i], arg);
+        if (!parts[i]) st = fac_error();
+    }
+    if (st == FAC_OK) st = fac__c_cat((fac_tensors){parts, l.n}, dim, out);
+    fac__free(parts);
+    return st;
+}
+
+static fac_tensor *with_new_dim(fac_tensor *t, int64_t dim) { return fac__s_unsqueeze(t, dim); }
+
+fac_status stack_composite(const fac_call_info *c, fac_tensors tensors, int64_t dim, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "stack expects a non-empty TensorList");
+    for (size_t i = 1; i < tensors.n; i++)
+        FAC_CHECK(fac__same_sizes(tensors.v[0], tensors.v[i]), FAC_ERR_SHAPE,
+                  "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %zu", FAC_SHAPE_TEXT(tensors.v[0]),
+                  FAC_SHAPE_TEXT(tensors.v[i]), i);
+    int64_t d;
+    FAC_TRY(fac__wrap_dim(dim, tensors.v[0]->ndim + 1, &d));
+    FAC_SCOPE(s);
+    return join_each(tensors, with_new_dim, d, d, out);
+}
+
+static fac_tensor *at_least(fac_tensor *t, int64_t ndim) {
+    return ndim == 1 ? fac__s_atleast_1d(t) : ndim == 2 ? fac__s_atleast_2d(t) : fac__s_atleast_3d(t);
+}
+
+fac_status hstack_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    bool flat = tensors.n > 0 && tensors.v[0]->ndim <= 1;
+    return join_each(tensors, at_least, 1, flat ? 0 : 1, out);
+}
+
+fac_status vstack_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return join_each(tensors, at_least, 2, 0, out);
+}
+
+fac_status dstack_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return join_each(tensors, at_least, 3, 2, out);
+}
+
+/* ---- blocks on a diagonal ------------------------------------------------------------------------------------------------------- */
+
+static fac_status block_columns(fac_tensors l, int64_t *out) {
+    *out = 0;
+    for (size_t i = 0; i < l.n; i++) {
+        const fac_tensor *t = l.v[i];
+        FAC_CHECK(t->ndim <= 2, FAC_ERR_SHAPE, "block_diag: Input tensors must have 2 or fewer dimensions. Input %zu has %d dimensions", i, t->ndim);
+        FAC_CHECK(fac__add(*out, t->ndim ? t->sizes[t->ndim - 1] : 1, out), FAC_ERR_OVERFLOW, "the columns add up to more than 64 bits hold");
+    }
+    return FAC_OK;
+}
+
+fac_status block_diag_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor **out) {
+    (void)c;
+    int64_t columns, before = 0;
+    FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "block_diag expects a non-empty list of Tensors");
+    FAC_TRY(block_columns(tensors, &columns));
+    fac_tensor **rows = fac__alloc_array(tensors.n, sizeof *rows);
+    if (!rows) return fac_error();
+    FAC_SCOPE(s);
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < tensors.n && st == FAC_OK; i++) {
+        fac_tensor *block = fac__s_atleast_2d(tensors.v[i]);
+        int64_t own = block ? block->sizes[1] : 0;
+        rows[i] = fac__s_constant_pad_nd(block, FAC_INTS(before, columns - before - own), fac_scalar_i_(0));
+        before += own;
+        if (!rows[i]) st = fac_error();
+    }
+    if (st == FAC_OK) st = fac__c_cat((fac_tensors){rows, tensors.n}, 0, out);
+    fac__free(rows);
+    return st;
+}
