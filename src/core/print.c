@@ -1,10 +1,8 @@
 /* Tensors as text, as PyTorch's repr writes them: all numbers of a tensor get one width and one style, chosen from those
    that are shown. */
+#include "core/above.h"
 #include "core/read.h"
 #include <math.h>
-
-/* The rooms above tell what a tensor's text ends with. */
-const char *fac__autograd_print_suffix(fac_tensor *t, char *buf, size_t size) __attribute__((weak));
 
 static const char prefix[] = "tensor(";
 enum { INDENT = sizeof prefix - 1, NUMBER_SIZE = 512 };
@@ -213,7 +211,7 @@ static void add_suffixes(printer *p, fac_tensor *t) {
     if (!fac__is_cpu(t)) add_suffix(p, &line, "device='%s'", fac_device_format(t->device, text, sizeof text));
     if (meta || (empty && t->ndim != 1)) add_suffix(p, &line, "size=%s", tuple_text(t, text, sizeof text));
     if (meta || empty ? d != standard : !usual) add_suffix(p, &line, "dtype=torch.%s", fac_dtype_name(d));
-    if (fac__autograd_print_suffix && *fac__autograd_print_suffix(t, text, sizeof text)) add_suffix(p, &line, "%s", text);
+    if (*fac__autograd_print_suffix(t, text, sizeof text)) add_suffix(p, &line, "%s", text);
     add(p, ")", 1);
 }
 

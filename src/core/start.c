@@ -1,24 +1,18 @@
-/* fac_init and fac_shutdown: once, but restartable. The rooms above the core start through weak references, so that a
-   program of base and core alone links. */
+/* fac_init and fac_shutdown: once, but restartable. */
 #define _GNU_SOURCE /* PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP */
 #include "core/start.h"
+#include "core/above.h"
 #include "core/allocator.h"
 #include <pthread.h>
 
 atomic_bool fac__started;
 
-fac_status fac__cpu_init(void) __attribute__((weak));
-fac_status fac__dispatch_init(void) __attribute__((weak));
-fac_status fac__autograd_init(void) __attribute__((weak));
-void fac__cpu_shutdown(void) __attribute__((weak));
-void fac__dispatch_shutdown(void) __attribute__((weak));
-void fac__autograd_shutdown(void) __attribute__((weak));
-
+/* In the order of their start. A room that fails to start leaves nothing behind. */
 static const struct {
     fac_status (*start)(void);
     void (*stop)(void);
 } rooms[] = {
-    {fac__cpu_init, fac__cpu_shutdown},
+    {fac__cpu_init, NULL},
     {fac__dispatch_init, fac__dispatch_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
 };
@@ -34,7 +28,7 @@ static void stop_rooms(size_t n) {
 
 static fac_status start_rooms(void) {
     for (size_t i = 0; i < FAC_COUNT(rooms); i++) {
-        fac_status st = rooms[i].start ? rooms[i].start() : FAC_OK;
+        fac_status st = rooms[i].start();
         if (st == FAC_OK) continue;
         stop_rooms(i);
         return st;

@@ -1,4 +1,5 @@
 /* The public face of a tensor: its properties, and tensors over given data. */
+#include "core/above.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
 
@@ -74,14 +75,12 @@ int64_t fac_tensor_version(fac_tensor *t) {
     return fac__version_of(t);
 }
 
-bool fac__requires_grad(const fac_tensor *t) __attribute__((weak));
-
 fac_status fac_set_data(fac_tensor *t, fac_tensor *src) {
     FAC_TRY(fac_error());
     FAC_TRY(fac__check_handle(t, __func__, "t"));
     FAC_TRY(fac__check_handle(src, __func__, "src"));
     bool differentiable = fac_dtype_is_floating((fac_dtype)src->dtype) || fac_dtype_is_complex((fac_dtype)src->dtype);
-    FAC_CHECK(differentiable || !fac__requires_grad || !fac__requires_grad(t), FAC_ERR_AUTOGRAD,
+    FAC_CHECK(differentiable || !fac__requires_grad(t), FAC_ERR_AUTOGRAD,
               "data set to a tensor that requires gradients must be floating point or complex dtype, not %s",
               fac_dtype_name((fac_dtype)src->dtype));
     return t == src ? FAC_OK : fac__set_data(t, src);
