@@ -1,0 +1,268 @@
+/* Modules: trees of parameters, buffers and children with a forward function. */
+#ifndef FACULA_NN_H
+#define FACULA_NN_H
+
+#include <facula/autograd.h>
+#include <facula/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- classes and objects ---------------------------------------------------------------------------------------- */
+
+/* A kind of module. Static: it must outlive its modules. */
+typedef struct fac_module_class {
+    const char *name;  /* "Linear" */
+    int version;       /* of its state dict; saved with it */
+    size_t state_size; /* bytes of user state, zeroed at the start */
+    /* One of these computes the module; NULL: calling it is an error. The result belongs to the innermost scope; forward
+       runs in a scope of its own. */
+    fac_tensor *(*forward)(fac_module *self, fac_tensor *x);
+    fac_tensor *(*forward_many)(fac_module *self, fac_tensors inputs);
+    void (*destroy)(fac_module *self); /* frees what state holds beyond children and tensors; may be NULL */
+    /* Adjusts entries of an older version before loading; may be NULL. */
+    fac_status (*upgrade)(fac_module *self, int from_version);
+    /* What print shows in parentheses, such as "10, 5, bias=True"; may be NULL. */
+    void (*describe)(fac_module *self, char *buf, size_t size);
+} fac_module_class;
+
+/* Makes an empty module in training mode; the caller owns one reference. NULL on failure. */
+FAC_API FAC_MUST fac_module *fac_module_new(const fac_module_class *cls);
+/* Takes or drops a reference. NULL is allowed. */
+FAC_API fac_module *fac_module_keep(fac_module *m);
+FAC_API void fac_module_release(fac_module *m);
+/* The user state, and the class. */
+FAC_API void *fac_module_state(fac_module *m);
+FAC_API const fac_module_class *fac_module_class_of(const fac_module *m);
+
+/* Registers under `name`, which may hold no dot and not be taken; returns what was registered, borrowed. A NULL tensor
+   registers "none" (a layer without bias). Parameters must be leaves; they are made to require a gradient if floating. */
+FAC_API fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor *t);
+/* Buffers move with the module; persistent ones are saved. */
+FAC_API fac_tensor *fac_module_add_buffer(fac_module *m, const char *name, fac_tensor *t, bool persistent);
+/* Adds a child and takes over the caller's reference, also when it fails; NULL (a child that could not be made) is
+   passed on with its error. */
+FAC_API fac_module *fac_module_add(fac_module *m, const char *name, fac_module *child);
+
+/* Looks up "block.0.weight" or a child "block.0"; NULL with an error if it is not there. Borrowed. */
+FAC_API fac_tensor *fac_module_parameter(fac_module *m, const char *path);
+FAC_API fac_tensor *fac_module_buffer(fac_module *m, const char *path);
+FAC_API fac_module *fac_module_child(fac_module *m, const char *path);
+/* Puts another tensor in the place of a parameter or buffer (NULL: none). */
+FAC_API FAC_MUST fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t);
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+
+/* Runs pre-hooks, forward (in its own scope) and hooks. NULL on failure, with the module's path in the message. */
+FAC_API FAC_MUST fac_tensor *fac_forward(fac_module *m, fac_tensor *x);
+/* The same for modules of several inputs. */
+FAC_API FAC_MUST fac_tensor *fac_forward_many(fac_module *m, fac_tensors inputs);
+/* Training or evaluation mode, for the module and all below it. */
+FAC_API void fac_module_train(fac_module *m, bool on);
+FAC_API bool fac_module_is_training(const fac_module *m);
+
+/* Hooks run in order of registration, each in a scope of its own; fac_hook_remove takes them off. A pre-hook may return
+   another input, a forward hook another output; NULL leaves it. */
+FAC_API fac_hook *fac_module_register_forward_pre_hook(fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *x),
+                                                       void *context);
+FAC_API fac_hook *fac_module_register_forward_hook(fac_module *m,
+                                                   fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *x, fac_tensor *y),
+                                                   void *context);
+/* Called in backward with the gradient of the module's output; may return a replacement for it. */
+FAC_API fac_hook *fac_module_register_full_backward_pre_hook(fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *grad_output),
+                                                             void *context);
+/* Called in backward once the gradient of the module's input is known; may return a replacement for it. */
+FAC_API fac_hook *fac_module_register_full_backward_hook(fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *grad_input),
+                                                         void *context);
+/* After a state dict was made, and before one is loaded. */
+typedef struct fac_state fac_state;
+FAC_API fac_hook *fac_module_register_state_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m, fac_state *state), void *context);
+FAC_API fac_hook *fac_module_register_load_pre_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m, fac_state *state), void *context);
+
+/* ---- walking ----------------------------------------------------------------------------------------------------------- */
+
+/* An ordered list of names and tensors (or modules); it owns a reference of each. */
+typedef struct fac_named {
+    const char *name; /* "block.0.weight" */
+    fac_tensor *tensor;
+    fac_module *module; /* of fac_module_modules, else NULL */
+} fac_named;
+struct fac_state {
+    fac_named *v;
+    size_t n, cap;
+};
+/* Parameters, or buffers, of m and (unless `shallow`) all below it in order; each shared one once. Freed with
+   fac_state_free; NULL on failure. */
+FAC_API fac_state *fac_module_parameters(fac_module *m, bool shallow);
+FAC_API fac_state *fac_module_buffers(fac_module *m, bool shallow);
+/* m itself ("") and all modules below, parents first, each once; or only the direct children. */
+FAC_API fac_state *fac_module_modules(fac_module *m);
+FAC_API fac_state *fac_module_children(fac_module *m);
+FAC_API void fac_state_free(fac_state *s);
+/* Adds (a reference of) a tensor to a list, replacing one of the same name. */
+FAC_API FAC_MUST fac_status fac_state_set(fac_state *s, const char *name, fac_tensor *t);
+/* The tensor of that name, borrowed; NULL without an error if there is none. */
+FAC_API fac_tensor *fac_state_get(const fac_state *s, const char *name);
+FAC_API fac_state *fac_state_new(void);
+/* Calls fn on m and every module below, children first. */
+FAC_API FAC_MUST fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_module *m), void *context);
+/* Elements of all parameters. */
+FAC_API int64_t fac_module_parameter_count(fac_module *m);
+
+/* ---- state --------------------------------------------------------------------------------------------------------------- */
+
+/* Parameters and persistent buffers by path, sharing memory with the module. */
+FAC_API fac_state *fac_module_state_dict(fac_module *m);
+/* Copies a state dict into the module. Strict: missing and unexpected names are an error that lists them; shapes must
+   agree in any case. On an error nothing was changed. */
+FAC_API FAC_MUST fac_status fac_module_load_state_dict(fac_module *m, const fac_state *s, bool strict);
+/* A deep copy: structure, parameters and buffers; hooks are not copied. Pointers in the state to the module's own children,
+   parameters and buffers are turned to the copy's. The caller owns the result. */
+FAC_API FAC_MUST fac_module *fac_module_copy(fac_module *m);
+/* Saves or loads the state dict as safetensors: atomic, checked; see facula/io.h. */
+FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);
+FAC_API FAC_MUST fac_status fac_module_load(fac_module *m, const char *path, bool strict);
+
+typedef struct fac_module_to_kw {
+    FAC_KW_HEAD(struct fac_module_to_kw);
+    fac_dtype dtype FAC_DEF;   /* floating or complex: cast floating tensors; integers keep their dtype */
+    fac_device device FAC_DEF;
+    bool non_blocking FAC_DEF;
+} fac_module_to_kw;
+/* Moves or casts parameters, their gradients and buffers, children first. Parameters keep their identity (their data is
+   swapped) unless fac_set_overwrite_module_params(true). */
+FAC_API FAC_MUST fac_status fac_module_to(fac_module *m, const fac_module_to_kw *kw);
+#ifndef __cplusplus
+#define fac_module_to(...) FAC_KW_module_to(__VA_ARGS__, ) /* fac_module_to(Module m, .dtype, .device, .non_blocking) */
+#define FAC_KW_module_to(m, ...) fac_module_to((m), &(fac_module_to_kw){FAC_KW_INIT_(fac_module_to_kw), __VA_ARGS__})
+#endif
+FAC_API FAC_MUST fac_status fac_module_cpu(fac_module *m);
+FAC_API bool fac_set_overwrite_module_params(bool on);
+/* Switches requires_grad of all parameters. */
+FAC_API FAC_MUST fac_status fac_module_set_requires_grad(fac_module *m, bool on);
+/* Drops the gradients of all parameters. */
+FAC_API FAC_MUST fac_status fac_module_zero_grad(fac_module *m);
+/* Prints the tree as PyTorch does. */
+FAC_API FAC_MUST fac_status fac_module_print(fac_module *m, FILE *stream);
+
+/* ---- layers: each returns a module that the caller owns, NULL on failure -------------------------------------------------- */
+
+typedef struct fac_linear_kw {
+    FAC_KW_HEAD(struct fac_linear_kw);
+    bool no_bias FAC_DEF;
+    fac_dtype dtype FAC_DEF;
+    fac_device device FAC_DEF;
+} fac_linear_kw;
+/* y = x W^T + b.
+   shape:  x [..., in_features] -> [..., out_features]; weight [out, in], bias [out]
+   init:   uniform(-1/sqrt(in), 1/sqrt(in))
+   source: torch.nn.Linear */
+FAC_API FAC_MUST fac_module *fac_linear_new(int64_t in_features, int64_t out_features, const fac_linear_kw *kw);
+
+typedef struct fac_embedding_kw {
+    FAC_KW_HEAD(struct fac_embedding_kw);
+    fac_opt_int padding_idx FAC_DEF; /* row that gets no gradient and starts at zero */
+    fac_dtype dtype FAC_DEF;
+    fac_device device FAC_DEF;
+} fac_embedding_kw;
+/* Rows of a table.
+   shape:  x [...] of indices -> [..., dim]; weight [count, dim]
+   init:   normal(0, 1)
+   source: torch.nn.Embedding */
+FAC_API FAC_MUST fac_module *fac_embedding_new(int64_t count, int64_t dim, const fac_embedding_kw *kw);
+
+typedef struct fac_norm_kw {
+    FAC_KW_HEAD(struct fac_norm_kw);
+    fac_opt_num eps FAC_DEF; /* 1e-5 */
+    bool no_affine FAC_DEF;
+    bool no_bias FAC_DEF;
+    fac_opt_num momentum FAC_DEF; /* batch norm: 0.1 */
+    bool no_running_stats FAC_DEF; /* batch norm */
+} fac_norm_kw;
+/* Normalises over the last shape.n dimensions. source: torch.nn.LayerNorm */
+FAC_API FAC_MUST fac_module *fac_layer_norm_new(fac_ints shape, const fac_norm_kw *kw);
+/* x / rms(x) * weight over the last dimensions. source: torch.nn.RMSNorm */
+FAC_API FAC_MUST fac_module *fac_rms_norm_new(fac_ints shape, const fac_norm_kw *kw);
+/* Normalises each channel of [N, C, H, W]; running_mean and running_var are buffers. source: torch.nn.BatchNorm2d */
+FAC_API FAC_MUST fac_module *fac_batch_norm2d_new(int64_t channels, const fac_norm_kw *kw);
+
+typedef struct fac_conv2d_new_kw {
+    FAC_KW_HEAD(struct fac_conv2d_new_kw);
+    fac_ints stride FAC_DEF, padding FAC_DEF, dilation FAC_DEF; /* one number or two */
+    int64_t groups FAC_DEF;
+    bool no_bias FAC_DEF;
+} fac_conv2d_new_kw;
+/* 2-d convolution.
+   shape:  x [N, in, H, W] -> [N, out, H', W']; weight [out, in/groups, kh, kw]
+   init:   uniform(-b, b), b = 1/sqrt(in/groups * kh * kw)
+   source: torch.nn.Conv2d */
+FAC_API FAC_MUST fac_module *fac_conv2d_new(int64_t in_channels, int64_t out_channels, fac_ints kernel_size, const fac_conv2d_new_kw *kw);
+/* Pooling over windows; stride 0 entries mean the kernel size. source: torch.nn.MaxPool2d, torch.nn.AvgPool2d */
+FAC_API FAC_MUST fac_module *fac_max_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding);
+FAC_API FAC_MUST fac_module *fac_avg_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding);
+
+/* Zeroes each element with probability p in training and scales the rest by 1/(1-p). source: torch.nn.Dropout */
+FAC_API FAC_MUST fac_module *fac_dropout_new(double p);
+/* Pointwise activations without parameters. */
+FAC_API FAC_MUST fac_module *fac_relu_new(void);
+FAC_API FAC_MUST fac_module *fac_gelu_new(bool tanh_approximation);
+FAC_API FAC_MUST fac_module *fac_silu_new(void);
+FAC_API FAC_MUST fac_module *fac_tanh_new(void);
+FAC_API FAC_MUST fac_module *fac_sigmoid_new(void);
+/* [N, ...] -> [N, -1]. */
+FAC_API FAC_MUST fac_module *fac_flatten_new(void);
+/* Runs children "0", "1", ... in turn. Takes over the references in `modules` (also when it fails); a NULL entry is an
+   earlier failure. */
+FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size_t n);
+#ifndef __cplusplus
+/* fac_sequential(fac_linear_new(2, 16), fac_tanh_new(), ...) */
+#define fac_sequential(...)                                                                                            \
+    fac_sequential_new((fac_module *const[]){__VA_ARGS__}, sizeof((fac_module *const[]){__VA_ARGS__}) / sizeof(fac_module *))
+#endif
+
+typedef struct fac_attention_kw {
+    FAC_KW_HEAD(struct fac_attention_kw);
+    double dropout FAC_DEF;
+    bool no_bias FAC_DEF;
+    bool causal FAC_DEF; /* each position sees itself and those before */
+} fac_attention_kw;
+/* Multi-head attention, batch first: self-attention of x with fac_forward, or fac_forward_many over (query, key, value).
+   shape:  [N, T, dim] -> [N, T, dim]; in_proj_weight [3 dim, dim], out_proj.weight [dim, dim]
+   source: Vaswani et al. 2017; torch.nn.MultiheadAttention */
+FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t dim, int64_t heads, const fac_attention_kw *kw);
+
+#ifndef __cplusplus
+#define fac_linear_new(...) FAC_KW_linear_new(__VA_ARGS__, ) /* fac_linear_new(int in_features, int out_features, .no_bias, .dtype, .device) */
+#define FAC_KW_linear_new(i, o, ...) fac_linear_new((i), (o), &(fac_linear_kw){FAC_KW_INIT_(fac_linear_kw), __VA_ARGS__})
+#define fac_embedding_new(...) FAC_KW_embedding_new(__VA_ARGS__, ) /* fac_embedding_new(int count, int dim, .padding_idx, .dtype, .device) */
+#define FAC_KW_embedding_new(n, d, ...) fac_embedding_new((n), (d), &(fac_embedding_kw){FAC_KW_INIT_(fac_embedding_kw), __VA_ARGS__})
+#define fac_layer_norm_new(...) FAC_KW_layer_norm_new(__VA_ARGS__, ) /* fac_layer_norm_new(FAC_INTS(...) shape, .eps, .no_affine, .no_bias) */
+#define FAC_KW_layer_norm_new(s, ...) fac_layer_norm_new((s), &(fac_norm_kw){FAC_KW_INIT_(fac_norm_kw), __VA_ARGS__})
+#define fac_rms_norm_new(...) FAC_KW_rms_norm_new(__VA_ARGS__, ) /* fac_rms_norm_new(FAC_INTS(...) shape, .eps, .no_affine) */
+#define FAC_KW_rms_norm_new(s, ...) fac_rms_norm_new((s), &(fac_norm_kw){FAC_KW_INIT_(fac_norm_kw), __VA_ARGS__})
+#define fac_batch_norm2d_new(...) FAC_KW_batch_norm2d_new(__VA_ARGS__, ) /* fac_batch_norm2d_new(int channels, .eps, .no_affine, .momentum, .no_running_stats) */
+#define FAC_KW_batch_norm2d_new(c, ...) fac_batch_norm2d_new((c), &(fac_norm_kw){FAC_KW_INIT_(fac_norm_kw), __VA_ARGS__})
+#define fac_conv2d_new(...) FAC_KW_conv2d_new(__VA_ARGS__, ) /* fac_conv2d_new(int in, int out, FAC_INTS(...) kernel_size, .stride, .padding, .dilation, .groups, .no_bias) */
+#define FAC_KW_conv2d_new(i, o, k, ...) fac_conv2d_new((i), (o), (k), &(fac_conv2d_new_kw){FAC_KW_INIT_(fac_conv2d_new_kw), __VA_ARGS__})
+#define fac_multihead_attention_new(...) FAC_KW_mha_new(__VA_ARGS__, ) /* fac_multihead_attention_new(int dim, int heads, .dropout, .no_bias, .causal) */
+#define FAC_KW_mha_new(d, h, ...) fac_multihead_attention_new((d), (h), &(fac_attention_kw){FAC_KW_INIT_(fac_attention_kw), __VA_ARGS__})
+#endif
+
+/* Losses as modules of two inputs (prediction, target), mean-reduced. source: torch.nn.MSELoss, torch.nn.CrossEntropyLoss */
+FAC_API FAC_MUST fac_module *fac_mse_loss_new(void);
+FAC_API FAC_MUST fac_module *fac_cross_entropy_loss_new(void);
+
+/* ---- gradients of many parameters ------------------------------------------------------------------------------------------- */
+
+/* Scales all gradients so that their total norm is at most max_norm; the norm before goes to out_norm (may be NULL).
+   A norm that is not finite leaves them as they are and is an error if `error_if_nonfinite`.
+   source: torch.nn.utils.clip_grad_norm_ */
+FAC_API FAC_MUST fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool error_if_nonfinite, double *out_norm);
+/* Clamps every gradient to [-limit, limit]. */
+FAC_API FAC_MUST fac_status fac_clip_grad_value(fac_tensors parameters, double limit);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

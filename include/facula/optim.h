@@ -1,0 +1,74 @@
+/* Optimisers and learning-rate schedules. */
+#ifndef FACULA_OPTIM_H
+#define FACULA_OPTIM_H
+
+#include <facula/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fac_optimizer fac_optimizer;
+
+typedef struct fac_sgd_kw {
+    FAC_KW_HEAD(struct fac_sgd_kw);
+    double momentum FAC_DEF, dampening FAC_DEF, weight_decay FAC_DEF;
+    bool nesterov FAC_DEF, maximize FAC_DEF;
+} fac_sgd_kw;
+/* Stochastic gradient descent over the parameters of a module. The optimiser holds references; the caller owns the
+   result and releases it with fac_optimizer_release. NULL on failure.
+   errors: ARGUMENT for negative rates, or nesterov without momentum or with dampening
+   source: Sutskever et al. 2013; torch.optim.SGD */
+FAC_API FAC_MUST fac_optimizer *fac_sgd_new(fac_module *m, double lr, const fac_sgd_kw *kw);
+
+typedef struct fac_adamw_kw {
+    FAC_KW_HEAD(struct fac_adamw_kw);
+    fac_opt_num beta1 FAC_DEF, beta2 FAC_DEF; /* 0.9, 0.999 */
+    fac_opt_num eps FAC_DEF;                  /* 1e-8 */
+    fac_opt_num weight_decay FAC_DEF;         /* 0.01 for AdamW, 0 for Adam */
+    bool amsgrad FAC_DEF, maximize FAC_DEF;
+} fac_adamw_kw;
+/* Adam with decoupled weight decay. source: Loshchilov, Hutter 2019; torch.optim.AdamW */
+FAC_API FAC_MUST fac_optimizer *fac_adamw_new(fac_module *m, double lr, const fac_adamw_kw *kw);
+/* Adam, weight decay added to the gradient. source: Kingma, Ba 2015; torch.optim.Adam */
+FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac_adamw_kw *kw);
+#ifndef __cplusplus
+#define fac_sgd_new(...) FAC_KW_sgd_new(__VA_ARGS__, ) /* fac_sgd_new(Module m, lr, .momentum, .dampening, .weight_decay, .nesterov, .maximize) */
+#define FAC_KW_sgd_new(m, lr, ...) fac_sgd_new((m), (lr), &(fac_sgd_kw){FAC_KW_INIT_(fac_sgd_kw), __VA_ARGS__})
+#define fac_adamw_new(...) FAC_KW_adamw_new(__VA_ARGS__, ) /* fac_adamw_new(Module m, lr, .beta1, .beta2, .eps, .weight_decay, .amsgrad, .maximize) */
+#define FAC_KW_adamw_new(m, lr, ...) fac_adamw_new((m), (lr), &(fac_adamw_kw){FAC_KW_INIT_(fac_adamw_kw), __VA_ARGS__})
+#define fac_adam_new(...) FAC_KW_adam_new(__VA_ARGS__, ) /* as fac_adamw_new */
+#define FAC_KW_adam_new(m, lr, ...) fac_adam_new((m), (lr), &(fac_adamw_kw){FAC_KW_INIT_(fac_adamw_kw), __VA_ARGS__})
+#endif
+
+FAC_API void fac_optimizer_release(fac_optimizer *o);
+/* Adds another group of parameters with a learning rate and weight decay of its own (decay < 0: the optimiser's). A tensor
+   that is already in a group is an error. */
+FAC_API FAC_MUST fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, double lr, double weight_decay);
+/* Updates every parameter that has a gradient, in place, without recording. A pending error is returned and nothing is
+   changed. */
+FAC_API FAC_MUST fac_status fac_optimizer_step(fac_optimizer *o);
+/* Drops all gradients. A pending error does not stop it. */
+FAC_API void fac_optimizer_zero_grad(fac_optimizer *o);
+/* Learning rate of group 0, and setting it for all groups (each scaled from its own initial rate). */
+FAC_API double fac_optimizer_lr(const fac_optimizer *o);
+FAC_API void fac_optimizer_set_lr(fac_optimizer *o, double lr);
+/* All parameters, in order; borrowed while no group is added. */
+FAC_API fac_tensors fac_optimizer_parameters(fac_optimizer *o);
+/* Step counts and moments as tensors named "0.exp_avg", ...; freed with fac_state_free. Loading takes what a state dict of
+   the same kind of optimiser over parameters of the same shapes gave. */
+FAC_API fac_state *fac_optimizer_state_dict(fac_optimizer *o);
+FAC_API FAC_MUST fac_status fac_optimizer_load_state_dict(fac_optimizer *o, const fac_state *s);
+
+/* Learning rate at a step: linear warm-up from 0 to `peak` over `warmup` steps, then half a cosine down to `floor` at
+   `total`, then `floor`. */
+typedef struct fac_cosine_schedule {
+    double peak, floor;
+    int64_t warmup, total;
+} fac_cosine_schedule;
+FAC_API double fac_cosine_lr(const fac_cosine_schedule *s, int64_t step);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,184 @@
+/* Moving and casting a module's tensors, and copying whole modules. */
+#include "nn/module.h"
+#include <facula/ops.h>
+#include <stdatomic.h>
+
+static atomic_bool overwrite_params;
+
+bool fac_set_overwrite_module_params(bool on) { return atomic_exchange(&overwrite_params, on); }
+
+/* What a tensor becomes, in the innermost scope; t itself if nothing changes. */
+typedef fac_tensor *(*convert_fn)(const void *context, fac_tensor *t);
+
+/* A parameter keeps its identity (its data is swapped) unless the process asked for new objects. Its gradient follows,
+   with its own requires_grad. */
+static fac_status convert_parameter(fac_slot *slot, convert_fn fn, const void *context) {
+    FAC_NO_GRAD(g);
+    fac_tensor *t = slot->tensor, *r = fn(context, t), *grad = fac_grad_of(t);
+    if (!r) return fac_error();
+    fac_tensor *new_grad = NULL;
+    if (grad && !(new_grad = fn(context, grad))) return fac_error();
+    if (r == t && new_grad == grad) return FAC_OK;
+    const bool requires_grad = fac_requires_grad(t), grad_requires = grad && fac_requires_grad(grad);
+    if (new_grad) fac__ref(new_grad);
+    fac_status st = FAC_OK;
+    if (r != t && atomic_load(&overwrite_params)) {
+        fac_tensor *leaf = fac_detach(r);
+        if (!leaf) st = fac_error();
+        else {
+            if (requires_grad) fac_set_requires_grad(leaf, true);
+            fac__slot_set(slot, leaf);
+            t = leaf;
+        }
+    } else if (r != t) {
+        if (grad) st = fac_set_grad(t, NULL);
+        if (!st) st = fac_set_data(t, r);
+    }
+    if (!st && new_grad) {
+        if (grad_requires && new_grad != grad) fac_set_requires_grad(new_grad, true);
+        st = fac_set_grad(t, new_grad);
+    }
+    fac__unref(new_grad);
+    return st;
+}
+
+static fac_status convert_slots(fac_module *m, fac_slot_kind kind, convert_fn fn, const void *context) {
+    for (size_t i = 0; i < m->slots.n; i++) {
+        fac_slot *s = &m->slots.v[i];
+        if (!s->tensor || s->kind != kind) continue;
+        fac_scope scope = fac_scope_begin();
+        fac_status st = FAC_OK;
+        if (kind == FAC_SLOT_PARAMETER) st = convert_parameter(s, fn, context);
+        else {
+            fac_tensor *r = fn(context, s->tensor);
+            if (r) fac__slot_set(s, r);
+            else st = fac_error();
+        }
+        fac_scope_end(&scope);
+        if (st) return st;
+    }
+    return FAC_OK;
+}
+
+/* Children, then parameters with their gradients, then buffers. */
+static fac_status convert(fac_module *m, convert_fn fn, const void *context) {
+    for (size_t i = 0; i < m->children.n; i++) FAC_TRY(convert(m->children.v[i].module, fn, context));
+    FAC_TRY(convert_slots(m, FAC_SLOT_PARAMETER, fn, context));
+    return convert_slots(m, FAC_SLOT_BUFFER, fn, context);
+}
+
+static fac_tensor *to_kw(const void *context, fac_tensor *t) {
+    const fac_module_to_kw *kw = context;
+    const fac_dtype d = fac_tensor_dtype(t);
+    const bool cast = kw->dtype && (fac_dtype_is_floating(d) || fac_dtype_is_complex(d));
+    const fac_device device = kw->device.type ? kw->device : fac_tensor_device(t);
+    if ((!cast || kw->dtype == d) && fac_device_equal(device, fac_tensor_device(t))) return t;
+    return fac__to_copy(t, cast ? kw->dtype : d, device, kw->non_blocking);
+}
+
+fac_status (fac_module_to)(fac_module *m, const fac_module_to_kw *kw) {
+    static const fac_module_to_kw none;
+    fac_module_to_kw local;
+    if (fac_error()) return fac_error();
+    const fac_module_to_kw *k = kw ? fac__nn_kw("fac_module_to", kw, &local, sizeof local) : &none;
+    if (!k) return fac_error();
+    FAC_CHECK(!k->dtype || fac_dtype_is_floating(k->dtype) || fac_dtype_is_complex(k->dtype), FAC_ERR_DTYPE,
+              "fac_module_to only accepts floating or complex dtypes, but got %s", fac_dtype_name(k->dtype));
+    return convert(m, to_kw, k);
+}
+
+fac_status fac_module_cpu(fac_module *m) { return fac_module_to(m, .device = fac_device_make(FAC_CPU, -1)); }
+
+static fac_status switch_grad(void *context, const char *path, fac_module *owner, fac_slot *s) {
+    (void)path, (void)owner;
+    if (s->kind == FAC_SLOT_PARAMETER && s->tensor && !fac_set_requires_grad(s->tensor, *(bool *)context)) return fac_error();
+    return FAC_OK;
+}
+
+fac_status fac_module_set_requires_grad(fac_module *m, bool on) { return fac__module_walk_slots(m, switch_grad, &on); }
+
+static fac_status drop_grad(void *context, const char *path, fac_module *owner, fac_slot *s) {
+    (void)context, (void)path, (void)owner;
+    return s->kind == FAC_SLOT_PARAMETER && s->tensor ? fac_set_grad(s->tensor, NULL) : FAC_OK;
+}
+
+fac_status fac_module_zero_grad(fac_module *m) { return fac__module_walk_slots(m, drop_grad, NULL); }
+
+/* ---- copying ---- */
+
+/* What became of each tensor and module already copied, so that shared ones stay shared. */
+typedef struct copies {
+    struct copy_pair {
+        void *from, *to;
+    } *v;
+    size_t n, cap;
+} copies;
+
+static void *copied(const copies *c, const void *from) {
+    for (size_t i = 0; i < c->n; i++)
+        if (c->v[i].from == from) return c->v[i].to;
+    return NULL;
+}
+
+static fac_status remember(copies *c, void *from, void *to) {
+    FAC_TRY(FAC_VEC_GROW(c));
+    c->v[c->n++] = (struct copy_pair){from, to};
+    return FAC_OK;
+}
+
+static fac_status copy_slot(copies *c, fac_module *to, const fac_slot *s) {
+    fac_scope scope = fac_scope_begin();
+    fac_tensor *t = s->tensor ? copied(c, s->tensor) : NULL;
+    fac_status st = FAC_OK;
+    if (s->tensor && !t) {
+        FAC_NO_GRAD(g);
+        t = fac_clone(s->tensor);
+        st = t ? remember(c, s->tensor, t) : fac_error();
+    }
+    if (!st && s->kind == FAC_SLOT_PARAMETER) {
+        fac_module_add_parameter(to, s->name, t);
+        if (t && !fac_error()) fac_set_requires_grad(t, fac_requires_grad(s->tensor));
+        st = fac_error();
+    } else if (!st) {
+        fac_module_add_buffer(to, s->name, t, s->persistent);
+        st = fac_error();
+    }
+    fac_scope_end(&scope);
+    return st;
+}
+
+/* Words of the state that point at parts of the old module are turned to the new one's. */
+static void turn_pointers(const copies *c, fac_module *to) {
+    void **words = to->state;
+    for (size_t i = 0; i < to->cls->state_size / sizeof *words; i++) {
+        void *other = words[i] ? copied(c, words[i]) : NULL;
+        if (other) words[i] = other;
+    }
+}
+
+static fac_module *copy_tree(copies *c, fac_module *m) {
+    fac_module *shared = copied(c, m);
+    if (shared) return fac_module_keep(shared);
+    fac_module *to = fac_module_new(m->cls);
+    if (!to) return NULL;
+    to->training = m->training;
+    fac_status st = remember(c, m, to);
+    for (size_t i = 0; i < m->slots.n && !st; i++) st = copy_slot(c, to, &m->slots.v[i]);
+    for (size_t i = 0; i < m->children.n && !st; i++) {
+        fac_module *child = copy_tree(c, m->children.v[i].module);
+        if (!child || !fac_module_add(to, m->children.v[i].name, child)) st = fac_error();
+    }
+    if (!st && m->cls->state_size) {
+        memcpy(to->state, m->state, m->cls->state_size);
+        turn_pointers(c, to);
+    }
+    return fac__nn_done(to, st);
+}
+
+fac_module *fac_module_copy(fac_module *m) {
+    if (fac_error()) return NULL;
+    copies c = {0};
+    fac_module *r = copy_tree(&c, m);
+    fac__free(c.v);
+    return r;
+}

@@ -1,0 +1,149 @@
+/* Running a module: pre-hooks, forward in a scope of its own, hooks, backward hooks on the result. */
+#include "nn/module.h"
+#include <facula/ops.h>
+
+typedef fac_tensor *(*pre_fn)(void *context, fac_module *m, fac_tensor *x);
+typedef fac_tensor *(*forward_fn)(void *context, fac_module *m, fac_tensor *x, fac_tensor *y);
+typedef fac_tensor *(*grad_fn)(void *context, fac_module *m, fac_tensor *grad);
+
+static fac_hook *add_hook(fac_module *m, int list, void (*fn)(void), void *context) {
+    if (!m || !fn) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "a hook needs a module and a function");
+        return NULL;
+    }
+    return fac__hook_add(&m->hooks[list], FAC_HOOK_TENSOR, 0, fn, context, true);
+}
+
+fac_hook *fac_module_register_forward_pre_hook(fac_module *m, pre_fn fn, void *context) {
+    return add_hook(m, FAC_MODULE_HOOK_PRE, (void (*)(void))fn, context);
+}
+fac_hook *fac_module_register_forward_hook(fac_module *m, forward_fn fn, void *context) {
+    return add_hook(m, FAC_MODULE_HOOK_FORWARD, (void (*)(void))fn, context);
+}
+fac_hook *fac_module_register_full_backward_pre_hook(fac_module *m, grad_fn fn, void *context) {
+    return add_hook(m, FAC_MODULE_HOOK_BACKWARD_PRE, (void (*)(void))fn, context);
+}
+fac_hook *fac_module_register_full_backward_hook(fac_module *m, grad_fn fn, void *context) {
+    return add_hook(m, FAC_MODULE_HOOK_BACKWARD, (void (*)(void))fn, context);
+}
+fac_hook *fac_module_register_state_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m, fac_state *state), void *context) {
+    return add_hook(m, FAC_MODULE_HOOK_STATE, (void (*)(void))fn, context);
+}
+fac_hook *fac_module_register_load_pre_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m, fac_state *state), void *context) {
+    return add_hook(m, FAC_MODULE_HOOK_LOAD, (void (*)(void))fn, context);
+}
+
+/* The next hook that has not been removed. */
+static fac_hook_entry *live(fac_hook_entry *e) {
+    while (e && atomic_load_explicit(&e->dead, memory_order_acquire)) e = e->next;
+    return e;
+}
+
+static fac_hook_entry *first(const fac_module *m, int list) { return m->hooks[list] ? live(m->hooks[list]->first) : NULL; }
+
+static fac_tensor *run_pre_hooks(fac_module *m, fac_tensor *x) {
+    for (fac_hook_entry *e = first(m, FAC_MODULE_HOOK_PRE); e && x; e = live(e->next)) {
+        fac_scope s = fac_scope_begin();
+        fac_tensor *other = ((pre_fn)e->fn)(e->context, m, x);
+        if (other) x = fac_scope_yield(&s, other);
+        fac_scope_end(&s);
+        if (fac_error()) return NULL;
+    }
+    return x;
+}
+
+static fac_tensor *run_forward_hooks(fac_module *m, fac_tensor *x, fac_tensor *y) {
+    for (fac_hook_entry *e = first(m, FAC_MODULE_HOOK_FORWARD); e && y; e = live(e->next)) {
+        fac_scope s = fac_scope_begin();
+        fac_tensor *other = ((forward_fn)e->fn)(e->context, m, x, y);
+        if (other) y = fac_scope_yield(&s, other);
+        fac_scope_end(&s);
+        if (fac_error()) return NULL;
+    }
+    return y;
+}
+
+/* One call's bridge from a tensor hook to a list of module hooks; it lives in the graph through a custom function, so that
+   it is freed with it. */
+typedef struct bridge {
+    fac_module *m; /* owned */
+    int list;
+} bridge;
+
+static fac_status bridge_forward(fac_function_ctx *c, fac_tensors inputs, fac_tensor **out) {
+    (void)c;
+    out[0] = fac_alias(inputs.v[0]);
+    return out[0] ? FAC_OK : fac_error();
+}
+
+static fac_status bridge_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
+    const bridge *b = fac_function_user(c);
+    fac_tensor *g = grads.v[0];
+    for (fac_hook_entry *e = first(b->m, b->list); e && g; e = live(e->next)) {
+        fac_tensor *other = ((grad_fn)e->fn)(e->context, b->m, g);
+        if (fac_error()) return fac_error();
+        if (other) g = other;
+    }
+    out[0] = g;
+    return FAC_OK;
+}
+
+static void bridge_destroy(void *user) {
+    bridge *b = user;
+    fac_module_release(b->m);
+    fac__free(b);
+}
+
+static const fac_function bridge_function = {"ModuleBackwardHook", 1, bridge_forward, bridge_backward, bridge_destroy};
+
+/* t behind an identity whose backward runs the hooks of `list`; t itself if there are none or no gradient flows. */
+static fac_tensor *bridged(fac_module *m, int list, fac_tensor *t) {
+    if (!t || !first(m, list) || !fac_requires_grad(t) || !fac_is_grad_enabled()) return t;
+    bridge *b = fac__alloc(sizeof *b);
+    if (!b) return NULL;
+    *b = (bridge){fac_module_keep(m), list};
+    fac_tensor *in[] = {t}, *out = NULL;
+    if (fac_function_apply(&bridge_function, b, (fac_tensors){in, 1}, &out)) return NULL;
+    return out;
+}
+
+static fac_tensor *compute(fac_module *m, fac_tensors inputs) {
+    if (m->cls->forward && inputs.n == 1) return m->cls->forward(m, inputs.v[0]);
+    if (m->cls->forward_many) return m->cls->forward_many(m, inputs);
+    FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s has no forward function for %zu inputs", m->cls->name, inputs.n);
+    return NULL;
+}
+
+static fac_tensor *run(fac_module *m, fac_tensors inputs) {
+    if (!m) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "the module is NULL");
+        return NULL;
+    }
+    for (size_t i = 0; i < inputs.n; i++)
+        if (inputs.v[i] && fac__check_handle(inputs.v[i], m->cls->name, "input")) return NULL;
+    fac_scope s = fac_scope_begin();
+    fac_tensor *x = inputs.n ? inputs.v[0] : NULL, *y = NULL;
+    if (inputs.n == 1) {
+        x = bridged(m, FAC_MODULE_HOOK_BACKWARD, run_pre_hooks(m, x));
+        if (x) y = compute(m, (fac_tensors){&x, 1});
+    } else y = compute(m, inputs);
+    if (!y && !fac_error()) FAC_FAIL(FAC_ERR_ARGUMENT, "the forward function of %s returned NULL", m->cls->name);
+    y = bridged(m, FAC_MODULE_HOOK_BACKWARD_PRE, run_forward_hooks(m, x, y));
+    y = y ? fac_scope_yield(&s, y) : NULL;
+    fac_scope_end(&s);
+    return y;
+}
+
+fac_tensor *fac_forward(fac_module *m, fac_tensor *x) {
+    if (fac_error()) return NULL;
+    if (!x) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "the input is NULL");
+        return NULL;
+    }
+    return run(m, (fac_tensors){&x, 1});
+}
+
+fac_tensor *fac_forward_many(fac_module *m, fac_tensors inputs) {
+    if (fac_error()) return NULL;
+    return run(m, inputs);
+}

@@ -1,0 +1,99 @@
+/* Conv2d and the pooling layers. */
+#include "nn/module.h"
+#include <facula/ops.h>
+#include <math.h>
+
+typedef struct conv2d {
+    int64_t in, out, groups;
+    int64_t kernel[2], stride[2], padding[2], dilation[2];
+} conv2d;
+
+#define PAIR(v) ((fac_ints){(v), 2})
+
+static fac_tensor *conv2d_forward(fac_module *self, fac_tensor *x) {
+    const conv2d *c = fac_module_state(self);
+    return fac_conv2d(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"), .stride = PAIR(c->stride),
+                      .padding = PAIR(c->padding), .dilation = PAIR(c->dilation), .groups = c->groups);
+}
+
+static void conv2d_describe(fac_module *self, char *buf, size_t size) {
+    const conv2d *c = fac_module_state(self);
+    int n = snprintf(buf, size, "%lld, %lld, kernel_size=(%lld, %lld), stride=(%lld, %lld)", (long long)c->in, (long long)c->out,
+                     (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->stride[0], (long long)c->stride[1]);
+    if ((c->padding[0] || c->padding[1]) && n > 0 && (size_t)n < size)
+        snprintf(buf + n, size - (size_t)n, ", padding=(%lld, %lld)", (long long)c->padding[0], (long long)c->padding[1]);
+}
+
+static const fac_module_class conv2d_class = {
+    .name = "Conv2d", .version = 1, .state_size = sizeof(conv2d), .forward = conv2d_forward, .describe = conv2d_describe};
+
+/* One number for both directions, or two. */
+static fac_status pair_of(const char *what, fac_ints l, int64_t fallback, int64_t out[2]) {
+    FAC_CHECK(l.n <= 2, FAC_ERR_ARGUMENT, "%s should be one number or two, not %zu", what, l.n);
+    out[0] = l.n ? l.v[0] : fallback;
+    out[1] = l.n == 2 ? l.v[1] : out[0];
+    return FAC_OK;
+}
+
+static fac_status conv2d_fill(fac_module *m, int64_t in, int64_t out, fac_ints kernel, const fac_conv2d_new_kw *k) {
+    conv2d *c = fac_module_state(m);
+    *c = (conv2d){.in = in, .out = out, .groups = k->groups ? k->groups : 1};
+    FAC_CHECK(kernel.n > 0, FAC_ERR_ARGUMENT, "kernel_size is empty");
+    FAC_TRY(pair_of("kernel_size", kernel, 1, c->kernel));
+    FAC_TRY(pair_of("stride", k->stride, 1, c->stride));
+    FAC_TRY(pair_of("padding", k->padding, 0, c->padding));
+    FAC_TRY(pair_of("dilation", k->dilation, 1, c->dilation));
+    FAC_CHECK(c->groups > 0 && in % c->groups == 0, FAC_ERR_ARGUMENT, "in_channels must be divisible by groups");
+    FAC_CHECK(out % c->groups == 0, FAC_ERR_ARGUMENT, "out_channels must be divisible by groups");
+    fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(out, in / c->groups, c->kernel[0], c->kernel[1]), FAC_DTYPE_DEFAULT, (fac_device){0});
+    if (!w) return fac_error();
+    const double fan_in = (double)(in / c->groups) * (double)c->kernel[0] * (double)c->kernel[1], bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
+    FAC_TRY(fac__nn_uniform(w, bound));
+    if (k->no_bias) return fac_module_add_parameter(m, "bias", NULL), fac_error();
+    fac_tensor *b = fac__nn_parameter(m, "bias", FAC_INTS(out), FAC_DTYPE_DEFAULT, (fac_device){0});
+    return b ? fac__nn_uniform(b, bound) : fac_error();
+}
+
+fac_module *(fac_conv2d_new)(int64_t in_channels, int64_t out_channels, fac_ints kernel_size, const fac_conv2d_new_kw *kw) {
+    fac_conv2d_new_kw local;
+    if (fac_error()) return NULL;
+    const fac_conv2d_new_kw *k = fac__nn_kw("fac_conv2d_new", kw, &local, sizeof local);
+    fac_module *m = k ? fac_module_new(&conv2d_class) : NULL;
+    return m ? fac__nn_done(m, conv2d_fill(m, in_channels, out_channels, kernel_size, k)) : NULL;
+}
+
+/* ---- pooling ---- */
+
+typedef struct pool {
+    int64_t kernel, stride, padding;
+} pool;
+
+static fac_tensor *max_pool_forward(fac_module *self, fac_tensor *x) {
+    const pool *p = fac_module_state(self);
+    return fac_max_pool2d(x, FAC_INTS(p->kernel), .stride = FAC_INTS(p->stride), .padding = FAC_INTS(p->padding));
+}
+
+static fac_tensor *avg_pool_forward(fac_module *self, fac_tensor *x) {
+    const pool *p = fac_module_state(self);
+    return fac_avg_pool2d(x, FAC_INTS(p->kernel), .stride = FAC_INTS(p->stride), .padding = FAC_INTS(p->padding));
+}
+
+static void pool_describe(fac_module *self, char *buf, size_t size) {
+    const pool *p = fac_module_state(self);
+    snprintf(buf, size, "kernel_size=%lld, stride=%lld, padding=%lld", (long long)p->kernel, (long long)p->stride, (long long)p->padding);
+}
+
+static const fac_module_class max_pool_class = {
+    .name = "MaxPool2d", .version = 1, .state_size = sizeof(pool), .forward = max_pool_forward, .describe = pool_describe};
+static const fac_module_class avg_pool_class = {
+    .name = "AvgPool2d", .version = 1, .state_size = sizeof(pool), .forward = avg_pool_forward, .describe = pool_describe};
+
+static fac_module *pool_new(const fac_module_class *cls, int64_t kernel, int64_t stride, int64_t padding) {
+    if (fac_error()) return NULL;
+    fac_module *m = fac_module_new(cls);
+    if (m) *(pool *)fac_module_state(m) = (pool){kernel, stride ? stride : kernel, padding};
+    return m;
+}
+
+fac_module *fac_max_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding) { return pool_new(&max_pool_class, kernel_size, stride, padding); }
+fac_module *fac_avg_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding) { return pool_new(&avg_pool_class, kernel_size, stride, padding); }

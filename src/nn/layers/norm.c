@@ -1,0 +1,116 @@
+/* LayerNorm, RMSNorm, BatchNorm2d. */
+#include "nn/module.h"
+#include <facula/ops.h>
+
+#define MAX_NORM_DIMS 8
+
+typedef struct norm {
+    int64_t sizes[MAX_NORM_DIMS];
+    size_t n;
+    double eps, momentum;
+    bool affine, running;
+} norm;
+
+static fac_ints sizes_of(const norm *s) { return (fac_ints){s->sizes, s->n}; }
+
+static fac_tensor *layer_norm_forward(fac_module *self, fac_tensor *x) {
+    const norm *s = fac_module_state(self);
+    return fac_layer_norm(x, sizes_of(s), .weight = fac_module_parameter(self, "weight"), .bias = fac_module_parameter(self, "bias"),
+                          .eps = FAC_NUM(s->eps));
+}
+
+static fac_tensor *rms_norm_forward(fac_module *self, fac_tensor *x) {
+    const norm *s = fac_module_state(self);
+    return fac_rms_norm(x, sizes_of(s), .weight = fac_module_parameter(self, "weight"), .eps = FAC_NUM(s->eps));
+}
+
+static void norm_describe(fac_module *self, char *buf, size_t size) {
+    const norm *s = fac_module_state(self);
+    char shape[128];
+    snprintf(buf, size, "%s, eps=%g, elementwise_affine=%s", fac__shape_text(s->sizes, (int)s->n, shape, sizeof shape), s->eps,
+             s->affine ? "True" : "False");
+}
+
+static const fac_module_class layer_norm_class = {
+    .name = "LayerNorm", .version = 1, .state_size = sizeof(norm), .forward = layer_norm_forward, .describe = norm_describe};
+static const fac_module_class rms_norm_class = {
+    .name = "RMSNorm", .version = 1, .state_size = sizeof(norm), .forward = rms_norm_forward, .describe = norm_describe};
+
+static fac_status add_constant(fac_module *m, const char *name, fac_ints sizes, double value, bool wanted) {
+    if (!wanted) return fac_module_add_parameter(m, name, NULL), fac_error();
+    fac_tensor *t = fac__nn_parameter(m, name, sizes, FAC_DTYPE_DEFAULT, (fac_device){0});
+    return t ? fac__nn_fill(t, value) : fac_error();
+}
+
+static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_kw *k, bool bias) {
+    norm *s = fac_module_state(m);
+    FAC_CHECK(shape.n >= 1 && shape.n <= MAX_NORM_DIMS, FAC_ERR_SHAPE, "the normalised shape should have 1 to %d dimensions, not %zu", MAX_NORM_DIMS,
+              shape.n);
+    memcpy(s->sizes, shape.v, shape.n * sizeof *shape.v);
+    s->n = shape.n;
+    s->eps = k->eps.set ? fac__scalar_f64(k->eps.v) : 1e-5;
+    s->affine = !k->no_affine;
+    FAC_TRY(add_constant(m, "weight", shape, 1, s->affine));
+    return bias ? add_constant(m, "bias", shape, 0, s->affine && !k->no_bias) : FAC_OK;
+}
+
+static fac_module *norm_new(const char *what, const fac_module_class *cls, fac_ints shape, const fac_norm_kw *kw, bool bias) {
+    fac_norm_kw local;
+    if (fac_error()) return NULL;
+    const fac_norm_kw *k = fac__nn_kw(what, kw, &local, sizeof local);
+    fac_module *m = k ? fac_module_new(cls) : NULL;
+    return m ? fac__nn_done(m, norm_fill(m, shape, k, bias)) : NULL;
+}
+
+fac_module *(fac_layer_norm_new)(fac_ints shape, const fac_norm_kw *kw) { return norm_new("fac_layer_norm_new", &layer_norm_class, shape, kw, true); }
+fac_module *(fac_rms_norm_new)(fac_ints shape, const fac_norm_kw *kw) { return norm_new("fac_rms_norm_new", &rms_norm_class, shape, kw, false); }
+
+/* ---- BatchNorm2d ---- */
+
+static fac_tensor *batch_norm_forward(fac_module *self, fac_tensor *x) {
+    const norm *s = fac_module_state(self);
+    const bool training = fac_module_is_training(self);
+    if (fac_tensor_ndim(x) != 4) {
+        FAC_FAIL(FAC_ERR_SHAPE, "expected 4D input (got %dD input)", fac_tensor_ndim(x));
+        return NULL;
+    }
+    if (training && s->running) {
+        FAC_NO_GRAD(g);
+        if (!fac_add_(fac_module_buffer(self, "num_batches_tracked"), 1)) return NULL;
+    }
+    return fac_batch_norm(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"),
+                          s->running ? fac_module_buffer(self, "running_mean") : NULL, s->running ? fac_module_buffer(self, "running_var") : NULL,
+                          training || !s->running, s->momentum, s->eps, true);
+}
+
+static void batch_norm_describe(fac_module *self, char *buf, size_t size) {
+    const norm *s = fac_module_state(self);
+    snprintf(buf, size, "%lld, eps=%g, momentum=%g, affine=%s, track_running_stats=%s", (long long)s->sizes[0], s->eps, s->momentum,
+             s->affine ? "True" : "False", s->running ? "True" : "False");
+}
+
+static const fac_module_class batch_norm_class = {
+    .name = "BatchNorm2d", .version = 2, .state_size = sizeof(norm), .forward = batch_norm_forward, .describe = batch_norm_describe};
+
+static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_norm_kw *k) {
+    norm *s = fac_module_state(m);
+    *s = (norm){.sizes = {channels}, .n = 1, .affine = !k->no_affine, .running = !k->no_running_stats};
+    s->eps = k->eps.set ? fac__scalar_f64(k->eps.v) : 1e-5;
+    s->momentum = k->momentum.set ? fac__scalar_f64(k->momentum.v) : 0.1;
+    FAC_TRY(add_constant(m, "weight", sizes_of(s), 1, s->affine));
+    FAC_TRY(add_constant(m, "bias", sizes_of(s), 0, s->affine));
+    if (!s->running) return FAC_OK;
+    FAC_SCOPE(scope);
+    fac_module_add_buffer(m, "running_mean", fac_zeros(sizes_of(s)), true);
+    fac_module_add_buffer(m, "running_var", fac_ones(sizes_of(s)), true);
+    fac_module_add_buffer(m, "num_batches_tracked", fac_zeros(FAC_INTS(), .dtype = FAC_I64), true);
+    return fac_error();
+}
+
+fac_module *(fac_batch_norm2d_new)(int64_t channels, const fac_norm_kw *kw) {
+    fac_norm_kw local;
+    if (fac_error()) return NULL;
+    const fac_norm_kw *k = fac__nn_kw("fac_batch_norm2d_new", kw, &local, sizeof local);
+    fac_module *m = k ? fac_module_new(&batch_norm_class) : NULL;
+    return m ? fac__nn_done(m, batch_norm_fill(m, channels, k)) : NULL;
+}

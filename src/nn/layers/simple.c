@@ -1,0 +1,115 @@
+/* Layers without parameters: activations, Dropout, Flatten, Sequential, losses. */
+#include "nn/module.h"
+#include <facula/ops.h>
+
+static fac_module *plain_new(const fac_module_class *cls) { return fac_error() ? NULL : fac_module_new(cls); }
+
+/* ---- activations ---- */
+
+static fac_tensor *relu_forward(fac_module *self, fac_tensor *x) { return (void)self, fac_relu(x); }
+static fac_tensor *silu_forward(fac_module *self, fac_tensor *x) { return (void)self, fac_silu(x); }
+static fac_tensor *tanh_forward(fac_module *self, fac_tensor *x) { return (void)self, fac_tanh(x); }
+static fac_tensor *sigmoid_forward(fac_module *self, fac_tensor *x) { return (void)self, fac_sigmoid(x); }
+
+static fac_tensor *gelu_forward(fac_module *self, fac_tensor *x) {
+    const bool *approximate = fac_module_state(self);
+    return fac_gelu(x, .approximate = *approximate ? "tanh" : "none");
+}
+
+static const fac_module_class relu_class = {.name = "ReLU", .version = 1, .forward = relu_forward};
+static const fac_module_class silu_class = {.name = "SiLU", .version = 1, .forward = silu_forward};
+static const fac_module_class tanh_class = {.name = "Tanh", .version = 1, .forward = tanh_forward};
+static const fac_module_class sigmoid_class = {.name = "Sigmoid", .version = 1, .forward = sigmoid_forward};
+static const fac_module_class gelu_class = {.name = "GELU", .version = 1, .state_size = sizeof(bool), .forward = gelu_forward};
+
+fac_module *fac_relu_new(void) { return plain_new(&relu_class); }
+fac_module *fac_silu_new(void) { return plain_new(&silu_class); }
+fac_module *fac_tanh_new(void) { return plain_new(&tanh_class); }
+fac_module *fac_sigmoid_new(void) { return plain_new(&sigmoid_class); }
+
+fac_module *fac_gelu_new(bool tanh_approximation) {
+    fac_module *m = plain_new(&gelu_class);
+    if (m) *(bool *)fac_module_state(m) = tanh_approximation;
+    return m;
+}
+
+/* ---- Dropout ---- */
+
+static fac_tensor *dropout_forward(fac_module *self, fac_tensor *x) {
+    const double *p = fac_module_state(self);
+    return fac_dropout(x, *p, fac_module_is_training(self));
+}
+
+static void dropout_describe(fac_module *self, char *buf, size_t size) {
+    const double *p = fac_module_state(self);
+    snprintf(buf, size, "p=%g", *p);
+}
+
+static const fac_module_class dropout_class = {
+    .name = "Dropout", .version = 1, .state_size = sizeof(double), .forward = dropout_forward, .describe = dropout_describe};
+
+fac_module *fac_dropout_new(double p) {
+    if (fac_error()) return NULL;
+    if (!(p >= 0 && p <= 1)) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "dropout probability has to be between 0 and 1, but got %g", p);
+        return NULL;
+    }
+    fac_module *m = fac_module_new(&dropout_class);
+    if (m) *(double *)fac_module_state(m) = p;
+    return m;
+}
+
+/* ---- Flatten, Sequential ---- */
+
+static fac_tensor *flatten_forward(fac_module *self, fac_tensor *x) { return (void)self, fac_flatten(x, .start_dim = 1); }
+static const fac_module_class flatten_class = {.name = "Flatten", .version = 1, .forward = flatten_forward};
+fac_module *fac_flatten_new(void) { return plain_new(&flatten_class); }
+
+static fac_tensor *sequential_forward(fac_module *self, fac_tensor *x) {
+    fac_tensor *first = x;
+    for (size_t i = 0; i < self->children.n && x; i++) {
+        fac_tensor *y = fac_forward(self->children.v[i].module, x);
+        if (y && x != first && x != y) fac_drop(x); /* what the next layer needs of it, the graph holds */
+        x = y;
+    }
+    return x;
+}
+
+static const fac_module_class sequential_class = {.name = "Sequential", .version = 1, .forward = sequential_forward};
+
+fac_module *fac_sequential_new(fac_module *const *modules, size_t n) {
+    fac_module *m = plain_new(&sequential_class);
+    for (size_t i = 0; i < n; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%zu", i);
+        if (!m) fac_module_release(modules[i]);
+        else if (!fac_module_add(m, name, modules[i])) {
+            fac_module_release(m);
+            m = NULL;
+        }
+    }
+    return m;
+}
+
+/* ---- losses ---- */
+
+static fac_tensor *two_inputs(const char *name, fac_tensors in) {
+    if (in.n != 2) FAC_FAIL(FAC_ERR_ARGUMENT, "%s takes a prediction and a target, not %zu inputs", name, in.n);
+    return in.n == 2 ? in.v[0] : NULL;
+}
+
+static fac_tensor *mse_forward(fac_module *self, fac_tensors in) {
+    (void)self;
+    return two_inputs("MSELoss", in) ? fac_mse_loss(in.v[0], in.v[1]) : NULL;
+}
+
+static fac_tensor *cross_entropy_forward(fac_module *self, fac_tensors in) {
+    (void)self;
+    return two_inputs("CrossEntropyLoss", in) ? fac_cross_entropy_loss(in.v[0], in.v[1]) : NULL;
+}
+
+static const fac_module_class mse_class = {.name = "MSELoss", .version = 1, .forward_many = mse_forward};
+static const fac_module_class cross_entropy_class = {.name = "CrossEntropyLoss", .version = 1, .forward_many = cross_entropy_forward};
+
+fac_module *fac_mse_loss_new(void) { return plain_new(&mse_class); }
+fac_module *fac_cross_entropy_loss_new(void) { return plain_new(&cross_entropy_class); }

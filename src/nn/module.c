@@ -1,0 +1,190 @@
+/* Module objects: making, registration, look-up. */
+#include "nn/module.h"
+
+fac_module *fac_module_new(const fac_module_class *cls) {
+    if (fac_init()) return NULL;
+    fac_module *m = fac__alloc_zero(sizeof *m);
+    if (!m) return NULL;
+    if (cls->state_size && !(m->state = fac__alloc_zero(cls->state_size))) {
+        fac__free(m);
+        return NULL;
+    }
+    atomic_init(&m->refs, 1);
+    m->cls = cls;
+    m->training = true;
+    fac__live_add(1);
+    return m;
+}
+
+fac_module *fac_module_keep(fac_module *m) {
+    if (m) atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    return m;
+}
+
+static void module_free(fac_module *m) {
+    if (m->cls->destroy) m->cls->destroy(m);
+    for (int i = 0; i < FAC_MODULE_HOOKS; i++) fac__hooks_free(m->hooks[i]);
+    for (size_t i = 0; i < m->slots.n; i++) {
+        fac__free(m->slots.v[i].name);
+        fac__unref(m->slots.v[i].tensor);
+    }
+    for (size_t i = 0; i < m->children.n; i++) {
+        fac__free(m->children.v[i].name);
+        fac_module_release(m->children.v[i].module);
+    }
+    fac__free(m->slots.v);
+    fac__free(m->children.v);
+    fac__free(m->state);
+    fac__free(m);
+    fac__live_add(-1);
+}
+
+void fac_module_release(fac_module *m) {
+    if (m && atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) == 1) module_free(m);
+}
+
+void *fac_module_state(fac_module *m) { return m->state; }
+const fac_module_class *fac_module_class_of(const fac_module *m) { return m->cls; }
+
+/* ---- registration ---- */
+
+static fac_child *find_child(fac_module *m, const char *name, size_t len) {
+    for (size_t i = 0; i < m->children.n; i++)
+        if (strlen(m->children.v[i].name) == len && memcmp(m->children.v[i].name, name, len) == 0) return &m->children.v[i];
+    return NULL;
+}
+
+fac_slot *fac__module_slot(fac_module *m, const char *name) {
+    for (size_t i = 0; i < m->slots.n; i++)
+        if (strcmp(m->slots.v[i].name, name) == 0) return &m->slots.v[i];
+    return NULL;
+}
+
+static fac_status check_name(fac_module *m, const char *name) {
+    FAC_CHECK(m != NULL, FAC_ERR_ARGUMENT, "a module is NULL");
+    FAC_CHECK(name && name[0], FAC_ERR_ARGUMENT, "the name of a part of %s is empty", m->cls->name);
+    FAC_CHECK(!strchr(name, '.'), FAC_ERR_ARGUMENT, "the name '%s' holds a dot, which separates modules", name);
+    FAC_CHECK(!fac__module_slot(m, name) && !find_child(m, name, strlen(name)), FAC_ERR_ARGUMENT, "%s already has a part named '%s'", m->cls->name,
+              name);
+    return FAC_OK;
+}
+
+static fac_status add_slot(fac_module *m, const char *name, fac_tensor *t, fac_slot_kind kind, bool persistent) {
+    FAC_TRY(check_name(m, name));
+    if (t) FAC_TRY(fac__check_handle(t, "fac_module_add", name));
+    FAC_TRY(FAC_VEC_GROW(&m->slots));
+    char *copy = fac__strdup(name);
+    if (!copy) return fac_error();
+    m->slots.v[m->slots.n++] = (fac_slot){copy, fac__ref(t), kind, persistent};
+    return FAC_OK;
+}
+
+fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor *t) {
+    if (fac_error()) return NULL;
+    if (t && !fac_is_leaf(t)) {
+        FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' was computed by an operation; a parameter should be a leaf", name ? name : "");
+        return NULL;
+    }
+    if (t && (fac_dtype_is_floating(fac_tensor_dtype(t)) || fac_dtype_is_complex(fac_tensor_dtype(t)))) fac_set_requires_grad(t, true);
+    if (fac_error() || add_slot(m, name, t, FAC_SLOT_PARAMETER, true)) return NULL;
+    return t;
+}
+
+fac_tensor *fac_module_add_buffer(fac_module *m, const char *name, fac_tensor *t, bool persistent) {
+    if (fac_error() || add_slot(m, name, t, FAC_SLOT_BUFFER, persistent)) return NULL;
+    return t;
+}
+
+static fac_status add_child(fac_module *m, const char *name, fac_module *child) {
+    FAC_TRY(check_name(m, name));
+    FAC_CHECK(child != m, FAC_ERR_ARGUMENT, "a module cannot be its own child");
+    FAC_TRY(FAC_VEC_GROW(&m->children));
+    char *copy = fac__strdup(name);
+    if (!copy) return fac_error();
+    m->children.v[m->children.n++] = (fac_child){copy, child};
+    return FAC_OK;
+}
+
+fac_module *fac_module_add(fac_module *m, const char *name, fac_module *child) {
+    if (!child) {
+        if (!fac_error()) FAC_FAIL(FAC_ERR_ARGUMENT, "child '%s' is NULL", name ? name : "");
+        return NULL;
+    }
+    if (fac_error() || add_child(m, name, child)) {
+        fac_module_release(child);
+        return NULL;
+    }
+    return child;
+}
+
+/* ---- look-up ---- */
+
+/* Follows the path up to its last name, which *last then points to. */
+static fac_module *descend(fac_module *m, const char *path, const char **last) {
+    if (!m || !path) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "a module or the path in it is NULL");
+        return NULL;
+    }
+    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        fac_child *c = find_child(m, path, (size_t)(dot - path));
+        if (!c) {
+            FAC_FAIL(FAC_ERR_NOT_FOUND, "%s has no child '%.*s'", m->cls->name, (int)(dot - path), path);
+            return NULL;
+        }
+        m = c->module;
+    }
+    *last = path;
+    return m;
+}
+
+fac_slot *fac__module_find_slot(fac_module *m, const char *path) {
+    const char *name;
+    fac_module *owner = descend(m, path, &name);
+    if (!owner) return NULL;
+    fac_slot *s = fac__module_slot(owner, name);
+    if (!s) FAC_FAIL(FAC_ERR_NOT_FOUND, "%s has no parameter or buffer '%s'", owner->cls->name, name);
+    return s;
+}
+
+static fac_tensor *find_tensor(fac_module *m, const char *path, fac_slot_kind kind, const char *what) {
+    if (fac_error()) return NULL;
+    fac_slot *s = fac__module_find_slot(m, path);
+    if (s && s->kind != kind) FAC_FAIL(FAC_ERR_NOT_FOUND, "'%s' is not a %s", path, what);
+    return s && s->kind == kind ? s->tensor : NULL;
+}
+
+fac_tensor *fac_module_parameter(fac_module *m, const char *path) { return find_tensor(m, path, FAC_SLOT_PARAMETER, "parameter"); }
+fac_tensor *fac_module_buffer(fac_module *m, const char *path) { return find_tensor(m, path, FAC_SLOT_BUFFER, "buffer"); }
+
+fac_module *fac_module_child(fac_module *m, const char *path) {
+    const char *name;
+    if (fac_error() || !(m = descend(m, path, &name))) return NULL;
+    fac_child *c = find_child(m, name, strlen(name));
+    if (!c) FAC_FAIL(FAC_ERR_NOT_FOUND, "%s has no child '%s'", m->cls->name, name);
+    return c ? c->module : NULL;
+}
+
+void fac__slot_set(fac_slot *s, fac_tensor *t) {
+    fac__ref(t);
+    fac__unref(s->tensor);
+    s->tensor = t;
+}
+
+fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t) {
+    if (fac_error()) return fac_error();
+    if (t) FAC_TRY(fac__check_handle(t, "fac_module_set_tensor", "t"));
+    fac_slot *s = fac__module_find_slot(m, path);
+    if (!s) return fac_error();
+    if (s->kind == FAC_SLOT_PARAMETER && t && !fac_is_leaf(t)) return FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' should be a leaf", path);
+    fac__slot_set(s, t);
+    return FAC_OK;
+}
+
+/* ---- modes ---- */
+
+void fac_module_train(fac_module *m, bool on) {
+    m->training = on;
+    for (size_t i = 0; i < m->children.n; i++) fac_module_train(m->children.v[i].module, on);
+}
+
+bool fac_module_is_training(const fac_module *m) { return m->training; }

@@ -1,0 +1,73 @@
+/* Inside of a module. Names and slots are in order of registration; a slot's tensor may be NULL ("none"). */
+#ifndef FAC_SRC_NN_MODULE_H
+#define FAC_SRC_NN_MODULE_H
+
+#include "autograd/hooks.h"
+#include <facula/nn.h>
+
+typedef enum { FAC_SLOT_PARAMETER, FAC_SLOT_BUFFER } fac_slot_kind;
+
+typedef struct fac_slot {
+    char *name;
+    fac_tensor *tensor; /* owned */
+    fac_slot_kind kind;
+    bool persistent;
+} fac_slot;
+
+typedef struct fac_child {
+    char *name;
+    fac_module *module; /* owned */
+} fac_child;
+
+/* Lists of the hook kinds that modules have. */
+enum {
+    FAC_MODULE_HOOK_PRE,
+    FAC_MODULE_HOOK_FORWARD,
+    FAC_MODULE_HOOK_BACKWARD_PRE,
+    FAC_MODULE_HOOK_BACKWARD,
+    FAC_MODULE_HOOK_STATE,
+    FAC_MODULE_HOOK_LOAD,
+    FAC_MODULE_HOOKS
+};
+
+struct fac_module {
+    atomic_int refs;
+    bool training;
+    const fac_module_class *cls;
+    void *state;
+    struct {
+        fac_slot *v;
+        size_t n, cap;
+    } slots;
+    struct {
+        fac_child *v;
+        size_t n, cap;
+    } children;
+    fac_hooks *hooks[FAC_MODULE_HOOKS];
+};
+
+/* The slot of a name in m itself, or NULL. */
+fac_slot *fac__module_slot(fac_module *m, const char *name);
+/* Slot of a dotted path; NULL with an error that names what is missing. */
+fac_slot *fac__module_find_slot(fac_module *m, const char *path);
+/* Puts t in a slot (counted); the old tensor is released. */
+void fac__slot_set(fac_slot *s, fac_tensor *t);
+
+/* Every slot (or module) of m and below, in order; visit returns a status that stops the walk. `path` is the dotted name. */
+typedef fac_status (*fac_slot_visit)(void *context, const char *path, fac_module *owner, fac_slot *slot);
+fac_status fac__module_walk_slots(fac_module *m, fac_slot_visit visit, void *context);
+
+/* ---- for layers ---- */
+
+/* A module with a parameter list made by `init`; see layers. Reads a keyword struct as the operators do. */
+const void *fac__nn_kw(const char *what, const void *kw, void *local, size_t size);
+/* An uninitialised leaf parameter in slot `name`; NULL on failure. */
+fac_tensor *fac__nn_parameter(fac_module *m, const char *name, fac_ints sizes, fac_dtype dtype, fac_device device);
+/* Fills t with uniform numbers in [-bound, bound], with normal(0, 1), or with a constant, without recording. */
+fac_status fac__nn_uniform(fac_tensor *t, double bound);
+fac_status fac__nn_normal(fac_tensor *t);
+fac_status fac__nn_fill(fac_tensor *t, double value);
+/* Releases m if st is an error; returns m or NULL. */
+fac_module *fac__nn_done(fac_module *m, fac_status st);
+
+#endif

@@ -1,0 +1,192 @@
+/* State dicts: collecting, checking, loading, and their files. */
+#include "nn/module.h"
+#include <facula/io.h>
+#include <facula/ops.h>
+
+/* ---- hooks over the whole tree ---- */
+
+struct hook_walk {
+    int list;
+    fac_state *state;
+};
+
+static fac_status run_state_hooks(void *context, fac_module *m) {
+    const struct hook_walk *w = context;
+    for (fac_hook_entry *e = m->hooks[w->list] ? m->hooks[w->list]->first : NULL; e; e = e->next) {
+        if (atomic_load_explicit(&e->dead, memory_order_acquire)) continue;
+        fac_scope s = fac_scope_begin();
+        fac_status st = ((fac_status(*)(void *, fac_module *, fac_state *))e->fn)(e->context, m, w->state);
+        fac_scope_end(&s);
+        if (st) return st;
+    }
+    return FAC_OK;
+}
+
+static fac_status state_hooks(fac_module *m, int list, fac_state *s) {
+    struct hook_walk w = {list, s};
+    return fac_module_apply(m, run_state_hooks, &w);
+}
+
+/* ---- making ---- */
+
+static bool is_saved(const fac_slot *s) { return s->tensor && s->persistent; }
+
+static fac_status add_entry(void *context, const char *path, fac_module *owner, fac_slot *slot) {
+    (void)owner;
+    return is_saved(slot) ? fac_state_set(context, path, slot->tensor) : FAC_OK;
+}
+
+fac_state *fac_module_state_dict(fac_module *m) {
+    if (fac_error()) return NULL;
+    fac_state *s = fac_state_new();
+    if (!s) return NULL;
+    if (!fac__module_walk_slots(m, add_entry, s) && !state_hooks(m, FAC_MODULE_HOOK_STATE, s)) return s;
+    fac_state_free(s);
+    return NULL;
+}
+
+/* ---- loading ---- */
+
+struct match {
+    const fac_state *from;
+    fac_state *own; /* every saved slot of the module */
+    fac_buf missing;
+};
+
+static fac_status match_slot(void *context, const char *path, fac_module *owner, fac_slot *slot) {
+    struct match *x = context;
+    (void)owner;
+    if (!is_saved(slot)) return FAC_OK;
+    FAC_TRY(fac_state_set(x->own, path, slot->tensor));
+    const fac_tensor *t = fac_state_get(x->from, path);
+    if (!t) return fac__buf_printf(&x->missing, "%s'%s'", x->missing.n ? ", " : "", path);
+    FAC_CHECK(fac__same_sizes(t, slot->tensor), FAC_ERR_SHAPE, "size mismatch for %s: the state has %s, the module %s", path, FAC_SHAPE_TEXT(t),
+              FAC_SHAPE_TEXT(slot->tensor));
+    FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, (fac_dtype)slot->tensor->dtype), FAC_ERR_DTYPE, "%s: %s does not fit into %s", path,
+              fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name((fac_dtype)slot->tensor->dtype));
+    return FAC_OK;
+}
+
+static fac_status check_names(struct match *x, bool strict) {
+    if (!strict) return FAC_OK;
+    fac_buf extra = {0};
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < x->from->n && !st; i++)
+        if (!fac_state_get(x->own, x->from->v[i].name)) st = fac__buf_printf(&extra, "%s'%s'", extra.n ? ", " : "", x->from->v[i].name);
+    if (!st && (extra.n || x->missing.n))
+        st = FAC_FAIL(FAC_ERR_NOT_FOUND, "the state does not fit the module:%s%s%s%s%s", x->missing.n ? " missing " : "", x->missing.n ? x->missing.data : "",
+                      x->missing.n && extra.n ? ";" : "", extra.n ? " unexpected " : "", extra.n ? extra.data : "");
+    fac__buf_free(&extra);
+    return st;
+}
+
+static fac_status copy_all(const struct match *x) {
+    FAC_NO_GRAD(g);
+    for (size_t i = 0; i < x->own->n; i++) {
+        fac_tensor *from = fac_state_get(x->from, x->own->v[i].name);
+        if (from && !fac_copy_(x->own->v[i].tensor, from)) return fac_error();
+    }
+    return FAC_OK;
+}
+
+fac_status fac_module_load_state_dict(fac_module *m, const fac_state *s, bool strict) {
+    if (fac_error()) return fac_error();
+    FAC_CHECK(m && s, FAC_ERR_ARGUMENT, "a module or its state is NULL");
+    struct match x = {s, fac_state_new(), {0}};
+    if (!x.own) return fac_error();
+    fac_status st = state_hooks(m, FAC_MODULE_HOOK_LOAD, (fac_state *)(uintptr_t)s);
+    if (!st) st = fac__module_walk_slots(m, match_slot, &x);
+    if (!st) st = check_names(&x, strict);
+    if (!st) st = copy_all(&x);
+    fac__buf_free(&x.missing);
+    fac_state_free(x.own);
+    return st;
+}
+
+/* ---- files ---- */
+
+/* "facula" metadata must not be used by others, so versions are kept under "module.<path>". */
+static fac_status add_version(fac_buf *text, const fac_named *e) {
+    return fac__buf_printf(text, "%s%s=%d", text->n ? " " : "", e->name[0] ? e->name : ".", e->module->cls->version);
+}
+
+static char *versions_of(fac_module *m) {
+    fac_buf text = {0};
+    fac_state *all = fac_module_modules(m);
+    fac_status st = all ? FAC_OK : fac_error();
+    for (size_t i = 0; !st && i < all->n; i++) st = add_version(&text, &all->v[i]);
+    fac_state_free(all);
+    if (!st) return text.data;
+    fac__buf_free(&text);
+    return NULL;
+}
+
+fac_status fac_module_save(fac_module *m, const char *path) {
+    if (fac_error()) return fac_error();
+    fac_state *s = fac_module_state_dict(m);
+    char *versions = s ? versions_of(m) : NULL;
+    fac_named_tensor *v = versions ? fac__alloc_array(s->n ? s->n : 1, sizeof *v) : NULL;
+    fac_status st = fac_error();
+    if (v) {
+        for (size_t i = 0; i < s->n; i++) v[i] = (fac_named_tensor){s->v[i].name, s->v[i].tensor};
+        const fac_metadata meta[] = {{"module", m->cls->name}, {"module.versions", versions}};
+        st = fac_safetensors_save(path, v, s->n, meta, FAC_COUNT(meta));
+    }
+    fac__free(v);
+    fac__free(versions);
+    fac_state_free(s);
+    return st;
+}
+
+/* The version of the module at `path` that a file was saved with; its present one if the file does not say. */
+static int version_in(const char *versions, const fac_named *e) {
+    const char *name = e->name[0] ? e->name : ".";
+    const size_t len = strlen(name);
+    for (const char *p = versions; p && *p; p = strchr(p, ' '), p = p ? p + 1 : NULL) {
+        int v;
+        if (strncmp(p, name, len) == 0 && p[len] == '=' && sscanf(p + len + 1, "%d", &v) == 1) return v;
+    }
+    return e->module->cls->version;
+}
+
+static fac_status upgrade_all(fac_module *m, const char *versions) {
+    fac_state *all = fac_module_modules(m);
+    if (!all) return fac_error();
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < all->n && !st; i++) {
+        fac_module *x = all->v[i].module;
+        const int v = version_in(versions, &all->v[i]);
+        if (v > x->cls->version)
+            st = FAC_FAIL(FAC_ERR_UNSUPPORTED, "'%s' was saved by version %d of %s; this one is %d", all->v[i].name, v, x->cls->name, x->cls->version);
+        else if (v < x->cls->version && x->cls->upgrade) st = x->cls->upgrade(x, v);
+    }
+    fac_state_free(all);
+    return st;
+}
+
+static fac_status read_all(fac_safetensors *f, fac_state *s) {
+    for (size_t i = 0; i < fac_safetensors_count(f); i++) {
+        fac_safetensors_entry e;
+        FAC_TRY(fac_safetensors_get(f, i, &e));
+        fac_scope scope = fac_scope_begin();
+        fac_tensor *t = fac_safetensors_read(f, i);
+        fac_status st = t ? fac_state_set(s, e.name, t) : fac_error();
+        fac_scope_end(&scope);
+        if (st) return st;
+    }
+    return FAC_OK;
+}
+
+fac_status fac_module_load(fac_module *m, const char *path, bool strict) {
+    if (fac_error()) return fac_error();
+    fac_safetensors *f = fac_safetensors_open(path);
+    if (!f) return fac_error();
+    fac_state *s = fac_state_new();
+    fac_status st = s ? fac_safetensors_verify(f) : fac_error();
+    if (!st) st = upgrade_all(m, fac_safetensors_metadata(f, "module.versions"));
+    if (!st) st = read_all(f, s);
+    if (!st) st = fac_module_load_state_dict(m, s, strict);
+    fac_state_free(s);
+    fac_safetensors_close(f);
+    return st;
+}

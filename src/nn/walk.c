@@ -1,0 +1,160 @@
+/* Lists of named tensors and modules, and walking a tree into them. */
+#include "nn/module.h"
+
+/* ---- lists ---- */
+
+fac_state *fac_state_new(void) {
+    return fac__alloc_zero(sizeof(fac_state));
+}
+
+void fac_state_free(fac_state *s) {
+    if (!s) return;
+    for (size_t i = 0; i < s->n; i++) {
+        fac__free((void *)(uintptr_t)s->v[i].name);
+        fac__unref(s->v[i].tensor);
+        fac_module_release(s->v[i].module);
+    }
+    fac__free(s->v);
+    fac__free(s);
+}
+
+static fac_named *find(const fac_state *s, const char *name) {
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->v[i].name, name) == 0) return &s->v[i];
+    return NULL;
+}
+
+fac_tensor *fac_state_get(const fac_state *s, const char *name) {
+    const fac_named *e = find(s, name);
+    return e ? e->tensor : NULL;
+}
+
+static fac_status append(fac_state *s, const char *name, fac_tensor *t, fac_module *m) {
+    FAC_TRY(FAC_VEC_GROW(s));
+    char *copy = fac__strdup(name);
+    if (!copy) return fac_error();
+    s->v[s->n++] = (fac_named){copy, fac__ref(t), fac_module_keep(m)};
+    return FAC_OK;
+}
+
+fac_status fac_state_set(fac_state *s, const char *name, fac_tensor *t) {
+    FAC_CHECK(s && name, FAC_ERR_ARGUMENT, "a list or a name is NULL");
+    FAC_TRY(fac__check_handle(t, "fac_state_set", name));
+    fac_named *e = find(s, name);
+    if (!e) return append(s, name, t, NULL);
+    fac__ref(t);
+    fac__unref(e->tensor);
+    e->tensor = t;
+    return FAC_OK;
+}
+
+/* ---- walking ---- */
+
+typedef fac_status (*module_visit)(void *context, const char *path, fac_module *m);
+
+/* Parents first. `path` is a shared buffer, cut back after each child. */
+static fac_status walk_modules(fac_module *m, fac_buf *path, module_visit visit, void *context) {
+    FAC_TRY(visit(context, path->data ? path->data : "", m));
+    for (size_t i = 0; i < m->children.n; i++) {
+        size_t len = path->n;
+        FAC_TRY(fac__buf_printf(path, "%s%s", len ? "." : "", m->children.v[i].name));
+        FAC_TRY(walk_modules(m->children.v[i].module, path, visit, context));
+        path->n = len;
+        path->data[len] = 0;
+    }
+    return FAC_OK;
+}
+
+static fac_status walk_all(fac_module *m, module_visit visit, void *context) {
+    fac_buf path = {0};
+    fac_status st = walk_modules(m, &path, visit, context);
+    fac__buf_free(&path);
+    return st;
+}
+
+struct slot_walk {
+    fac_slot_visit visit;
+    void *context;
+};
+
+static fac_status visit_slots(void *context, const char *path, fac_module *m) {
+    struct slot_walk *w = context;
+    for (size_t i = 0; i < m->slots.n; i++) {
+        char *full = fac__format("%s%s%s", path, path[0] ? "." : "", m->slots.v[i].name);
+        if (!full) return fac_error();
+        fac_status st = w->visit(w->context, full, m, &m->slots.v[i]);
+        fac__free(full);
+        if (st) return st;
+    }
+    return FAC_OK;
+}
+
+fac_status fac__module_walk_slots(fac_module *m, fac_slot_visit visit, void *context) {
+    struct slot_walk w = {visit, context};
+    return walk_all(m, visit_slots, &w);
+}
+
+/* ---- collecting ---- */
+
+struct collect {
+    fac_state *list;
+    fac_slot_kind kind;
+};
+
+static fac_status collect_slot(void *context, const char *path, fac_module *owner, fac_slot *slot) {
+    struct collect *c = context;
+    (void)owner;
+    if (!slot->tensor || slot->kind != c->kind) return FAC_OK;
+    for (size_t i = 0; i < c->list->n; i++)
+        if (c->list->v[i].tensor == slot->tensor) return FAC_OK;
+    return append(c->list, path, slot->tensor, NULL);
+}
+
+static fac_state *finish(fac_state *s, fac_status st) {
+    if (!st) return s;
+    fac_state_free(s);
+    return NULL;
+}
+
+static fac_state *collect(fac_module *m, fac_slot_kind kind, bool shallow) {
+    struct collect c = {fac_state_new(), kind};
+    if (!c.list) return NULL;
+    struct slot_walk w = {collect_slot, &c};
+    return finish(c.list, shallow ? visit_slots(&w, "", m) : fac__module_walk_slots(m, collect_slot, &c));
+}
+
+fac_state *fac_module_parameters(fac_module *m, bool shallow) { return collect(m, FAC_SLOT_PARAMETER, shallow); }
+fac_state *fac_module_buffers(fac_module *m, bool shallow) { return collect(m, FAC_SLOT_BUFFER, shallow); }
+
+static fac_status collect_module(void *context, const char *path, fac_module *m) {
+    fac_state *s = context;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->v[i].module == m) return FAC_OK;
+    return append(s, path, NULL, m);
+}
+
+fac_state *fac_module_modules(fac_module *m) {
+    fac_state *s = fac_state_new();
+    return s ? finish(s, walk_all(m, collect_module, s)) : NULL;
+}
+
+fac_state *fac_module_children(fac_module *m) {
+    fac_state *s = fac_state_new();
+    if (!s) return NULL;
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < m->children.n && !st; i++) st = collect_module(s, m->children.v[i].name, m->children.v[i].module);
+    return finish(s, st);
+}
+
+fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_module *m), void *context) {
+    for (size_t i = 0; i < m->children.n; i++) FAC_TRY(fac_module_apply(m->children.v[i].module, fn, context));
+    return fn(context, m);
+}
+
+int64_t fac_module_parameter_count(fac_module *m) {
+    fac_state *s = fac_module_parameters(m, false);
+    int64_t n = 0;
+    for (size_t i = 0; s && i < s->n; i++) n += s->v[i].tensor->numel;
+    fac_state_free(s);
+    return n;
+}
