@@ -1,8 +1,8 @@
 /* Reading the data of safetensors files: verifying, single tensors, and whole sets of them by name. */
 #include "io/file.h"
 #include "io/safetensors_file.h"
-#include "ops_gen.h"
 #include <facula/autograd.h>
+#include <facula/ops.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <zlib.h>
