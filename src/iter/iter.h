@@ -12,7 +12,8 @@ enum {
     FAC_ITER_PROMOTE = 1,       /* inputs of different dtypes meet in a common one; else all inputs must agree */
     FAC_ITER_INT_TO_FLOAT = 2,  /* an integral common dtype becomes the default floating one */
     FAC_ITER_CPU_SCALARS = 4,   /* a 0-dim CPU tensor may accompany tensors of another device */
-    FAC_ITER_ANY_DTYPE = 8      /* operands keep dtypes of their own (where's condition, casts): none is common */
+    FAC_ITER_ANY_DTYPE = 8,     /* operands keep dtypes of their own (where's condition, casts): none is common */
+    FAC_ITER_ROUND_NUMBERS = 16 /* numbers are rounded to a common dtype f16 or bf16 although it is computed in f32 */
 };
 
 /* One operand: a tensor, or a number, which never becomes a tensor. */
@@ -67,28 +68,29 @@ static inline bool fac_iter_matches(const fac_tensor *t, const fac_tensor *like)
     return (t->flags & like->flags & FAC_TF_CONTIGUOUS) && t->dtype == like->dtype && t->device.type == like->device.type &&
            t->device.index_plus == like->device.index_plus && fac__same_sizes(t, like);
 }
-/* Short cut past begin..finish for operands of which each pair of tensors fac_iter_matches; then `common` is their dtype.
-   Call once for the whole operand list: `out`, then inputs (n_in of them), then optionally one number. */
+/* Short cut past begin..finish for inputs that pairwise fac_iter_matches and an output that is contiguous, with the same
+   sizes and device, in any dtype. The common dtype is that of the inputs. */
 static inline void fac_iter_set_flat(fac_iter *it, fac_tensor *out, fac_tensor *const *in, int n_in) {
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)out->dtype);
+    int64_t item = (int64_t)fac_dtype_size((fac_dtype)in[0]->dtype);
     it->n = 1 + n_in;
     it->n_out = 1;
     it->ndim = 1;
     it->options = 0;
     it->flat = true;
     it->reordered = false;
-    it->common = (fac_dtype)out->dtype;
+    it->common = (fac_dtype)in[0]->dtype;
     it->device = out->device;
     it->numel = it->shape[0] = out->numel;
     for (int i = 0; i <= n_in; i++) {
         fac_iter_operand *o = &it->op[i];
         o->t = i ? in[i - 1] : out;
         o->data = fac__data(o->t);
-        o->dtype = out->dtype;
+        o->dtype = o->t->dtype;
         o->is_scalar = false;
         o->is_out = i == 0;
         it->strides[i][0] = item;
     }
+    if (out->dtype != in[0]->dtype) it->strides[0][0] = (int64_t)fac_dtype_size((fac_dtype)out->dtype);
 }
 /* Appends a number to a flat iterator. */
 static inline void fac_iter_flat_scalar(fac_iter *it, fac_scalar v) {

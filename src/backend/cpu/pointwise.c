@@ -130,15 +130,24 @@ static void replicate(char *tile, int64_t n, int64_t item) {
     }
 }
 
+/* One element, o's only one, converted to what the loop wants. */
+static void load_fixed(const run *r, int i, char *dst) {
+    const fac_iter_operand *o = &r->it->op[i];
+    fac_dtype want = (fac_dtype)r->want[i], common = r->it->common;
+    bool half = common == FAC_F16 || common == FAC_BF16;
+    bool round = half && want != common && (!o->is_scalar || (r->it->options & FAC_ITER_ROUND_NUMBERS));
+    fac_dtype first = round ? common : want;
+    alignas(16) char element[16];
+    if (o->is_scalar) fac__store(element, first, o->value);
+    else fac__casts[first][o->dtype](element, o->data, 1);
+    fac__casts[want][first](dst, element, 1);
+}
+
 static void fill_fixed(const run *r, tiles *t, int64_t n) {
     for (int i = r->it->n_out; i < r->it->n; i++) {
         if (!has(r->fixed, i)) continue;
-        const fac_iter_operand *o = &r->it->op[i];
-        fac_dtype want = (fac_dtype)r->want[i];
-        if (o->is_scalar) fac__store(t->operand[i], want, o->value);
-        else if (o->dtype == want) memcpy(t->operand[i], o->data, fac_dtype_size(want));
-        else fac__casts[want][o->dtype](t->operand[i], o->data, 1);
-        replicate(t->operand[i], n, item_of(want));
+        load_fixed(r, i, t->operand[i]);
+        replicate(t->operand[i], n, item_of((fac_dtype)r->want[i]));
     }
 }
 

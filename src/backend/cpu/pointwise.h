@@ -19,19 +19,19 @@ fac_status fac__cpu_find_loop(fac_loop_id id, const char *op, fac_dtype dtype, f
 fac_status fac__cpu_pointwise_slow(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
                                    const fac_loop_args *args);
 
-/* True if the loop of dtype `d` can take every operand as it lies, in one go. */
-static inline bool fac__cpu_plain(const fac_iter *it, fac_dtype d) {
-    if (!it->flat || it->numel > FAC_GRAIN) return false;
-    int64_t item = (int64_t)fac_dtype_size(d);
-    for (int i = 0; i < it->n; i++)
-        if (it->op[i].dtype != d || it->strides[i][0] != item) return false;
-    return true;
+/* True if a loop from dtype `in` to dtype `out` can take every operand as it lies, in one go. */
+static inline bool fac__cpu_plain(const fac_iter *it, fac_dtype in, fac_dtype out) {
+    if (!it->flat || it->numel > FAC_GRAIN || it->op[0].dtype != out) return false;
+    int64_t item = (int64_t)fac_dtype_size(in);
+    for (int i = 1; i < it->n; i++)
+        if (it->op[i].dtype != in || it->strides[i][0] != item) return false;
+    return it->n_out == 1;
 }
 
 static inline fac_status fac__cpu_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
                                             const fac_loop_args *args) {
     fac_loop loop = fac__loops[id][it->common];
-    if (FAC_LIKELY(loop && !out && fac__cpu_plain(it, it->common))) {
+    if (FAC_LIKELY(loop && fac__cpu_plain(it, it->common, out ? out : it->common))) {
         char *p[FAC_ITER_MAX];
         for (int i = 0; i < it->n; i++) p[i] = it->op[i].data;
         loop(p, it->numel, args);

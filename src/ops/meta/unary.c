@@ -1,0 +1,91 @@
+/* Shape and dtype rules of unary operators and activations. */
+#include "ops/meta/pointwise.h"
+#include "ops_gen.h"
+
+fac_status unary_meta(fac_structured *s, fac_tensor *self) { return fac__pw_1(s, self, FAC_PW_PROMOTE, 0); }
+fac_status unary_float_meta(fac_structured *s, fac_tensor *self) { return fac__pw_1(s, self, FAC_PW_FLOAT, 0); }
+fac_status unary_bool_meta(fac_structured *s, fac_tensor *self) { return fac__pw_1(s, self, FAC_PW_PROMOTE, FAC_BOOL); }
+
+/* For operators that order numbers or round them. */
+fac_status unary_real_meta(fac_structured *s, fac_tensor *self) {
+    FAC_TRY(fac__refuse_complex("the operator", (fac_dtype)self->dtype));
+    return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
+}
+
+fac_status sign_meta(fac_structured *s, fac_tensor *self) {
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
+              "Unlike NumPy, sign is not intended to support complex numbers. Please use sgn instead.");
+    return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
+}
+
+fac_status neg_meta(fac_structured *s, fac_tensor *self) {
+    FAC_CHECK(self->dtype != FAC_BOOL, FAC_ERR_DTYPE,
+              "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
+              "`~` or `logical_not()` operator instead.");
+    return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
+}
+
+/* The magnitude of a complex number is real. */
+fac_status abs_meta(fac_structured *s, fac_tensor *self) {
+    fac_dtype d = (fac_dtype)self->dtype;
+    return fac__pw_1(s, self, FAC_PW_PROMOTE, fac_dtype_is_complex(d) ? fac__real_of(d) : 0);
+}
+fac_status angle_meta(fac_structured *s, fac_tensor *self) {
+    fac_dtype d = (fac_dtype)self->dtype;
+    return fac__pw_1(s, self, FAC_PW_FLOAT, fac_dtype_is_complex(d) ? fac__real_of(d) : 0);
+}
+
+/* ---- activations ---------------------------------------------------------------------------------------------------- */
+
+fac_status relu_meta(fac_structured *s, fac_tensor *self) {
+    FAC_TRY(fac__refuse_bool("relu", (fac_dtype)self->dtype));
+    return unary_real_meta(s, self);
+}
+fac_status gelu_meta(fac_structured *s, fac_tensor *self, const char *approximate) {
+    bool known = strcmp(approximate, "none") == 0 || strcmp(approximate, "tanh") == 0;
+    FAC_CHECK(known, FAC_ERR_ARGUMENT, "approximate argument must be either none or tanh, got \"%s\"", approximate);
+    return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
+}
+fac_status elu_meta(fac_structured *s, fac_tensor *self, fac_scalar alpha, fac_scalar scale, fac_scalar input_scale) {
+    (void)alpha, (void)scale, (void)input_scale;
+    return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
+}
+fac_status unary_1_meta(fac_structured *s, fac_tensor *self, fac_scalar a) {
+    (void)a;
+    return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
+}
+fac_status unary_2_meta(fac_structured *s, fac_tensor *self, fac_scalar a, fac_scalar b) {
+    (void)a, (void)b;
+    return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
+}
+
+/* Derivatives take the gradient and the input (or result), of equal dtype as a rule. */
+fac_status backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self) {
+    return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
+}
+fac_status gelu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, const char *approximate) {
+    (void)approximate;
+    return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
+}
+fac_status backward_1_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_scalar a) {
+    (void)a;
+    return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
+}
+fac_status backward_2_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_scalar a, fac_scalar b) {
+    (void)a, (void)b;
+    return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
+}
+fac_status leaky_relu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_scalar negative_slope,
+                                    bool self_is_result) {
+    FAC_CHECK(!self_is_result || fac__scalar_f64(negative_slope) >= 0, FAC_ERR_ARGUMENT,
+              "in-place leaky_relu with a negative slope below zero has no gradient from its result; use the functional "
+              "form");
+    return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
+}
+fac_status elu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_scalar alpha, fac_scalar scale,
+                             fac_scalar input_scale, bool is_result, fac_tensor *self_or_result) {
+    (void)scale, (void)input_scale;
+    FAC_CHECK(!is_result || fac__scalar_f64(alpha) >= 0, FAC_ERR_ARGUMENT,
+              "in-place elu with an alpha below zero has no gradient from its result; use the functional form");
+    return fac__pw_2(s, grad_output, self_or_result, FAC_PW_PROMOTE, 0);
+}
