@@ -9,6 +9,7 @@
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
 #include "autograd/mode.h"
+#include "core/above.h"
 #include <pthread.h>
 
 typedef struct record {
@@ -57,13 +58,9 @@ bool fac_set_detect_anomaly(bool on) { return atomic_exchange(&fac__detect_anoma
 
 #define KEEP_RECORDS 1024 /* scratch of larger passes is given back at once */
 
-static _Thread_local scratch *idle __attribute__((tls_model("initial-exec"))); /* one per thread; nested passes make more */
-static pthread_key_t idle_key;
-static pthread_once_t idle_once = PTHREAD_ONCE_INIT;
+static _Thread_local scratch *idle __attribute__((tls_model("initial-exec"))); /* the thread's own; nested passes make more */
 
-static void scratch_free(void *p) {
-    scratch *s = p;
-    if (!s) return;
+static void scratch_free(scratch *s) {
     fac__free(s->records.v);
     fac__free(s->heap.v);
     fac__free(s->stack.v);
@@ -72,17 +69,10 @@ static void scratch_free(void *p) {
     fac__free(s);
 }
 
-static void make_key(void) { pthread_key_create(&idle_key, scratch_free); }
-
-static void set_idle(scratch *s) {
-    pthread_once(&idle_once, make_key);
-    idle = pthread_setspecific(idle_key, s) == 0 ? s : NULL;
-}
-
-void fac__engine_trim(void) {
+void fac__autograd_trim(void) {
     scratch *s = idle;
     if (!s || s->busy) return;
-    set_idle(NULL);
+    idle = NULL;
     scratch_free(s);
 }
 
@@ -94,7 +84,7 @@ static scratch *scratch_take(void) {
     scratch *s = fac__alloc_zero(sizeof *s);
     if (!s) return NULL;
     s->busy = true;
-    if (!idle) set_idle(s);
+    if (!idle) idle = s;
     return s;
 }
 
@@ -104,7 +94,7 @@ static void scratch_give(scratch *s) {
     s->busy = false;
     bool large = s->records.cap > KEEP_RECORDS;
     if (s == idle && !large) return;
-    if (s == idle) set_idle(NULL);
+    if (s == idle) idle = NULL;
     scratch_free(s);
 }
 

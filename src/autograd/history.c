@@ -2,6 +2,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
+#include "autograd/init.h"
 
 struct fac_autograd *fac__autograd_of(fac_tensor *t) {
     if (t->ag) return t->ag;
@@ -12,7 +13,7 @@ struct fac_autograd *fac__autograd_of(fac_tensor *t) {
 }
 
 /* The core calls this when a tensor dies. No graph holds its accumulator then, or the tensor would live. */
-static void autograd_free(struct fac_autograd *ag) {
+void fac__autograd_free(struct fac_autograd *ag) {
     if (FAC_UNLIKELY(ag->retains_grad)) fac__retain_remove(ag->grad_fn, ag);
     fac__node_unref(ag->grad_fn);
     fac__unref(ag->grad);
@@ -22,8 +23,6 @@ static void autograd_free(struct fac_autograd *ag) {
     fac__hooks_free(ag->hooks);
     fac__block_free(ag, sizeof *ag);
 }
-
-void (*fac__autograd_meta_free)(struct fac_autograd *ag) = autograd_free;
 
 bool fac__requires_grad(const fac_tensor *t) {
     if (!t || !t->ag) return false;
@@ -46,7 +45,7 @@ fac_status fac__set_grad_fn(fac_tensor *t, fac_node *n, uint32_t nr) {
 }
 
 fac_status fac__set_history(fac_tensor *t, fac_node *n, uint32_t nr) {
-    if (FAC_UNLIKELY(!fac__differentiable((fac_dtype)t->dtype))) return FAC_OK;
+    if (FAC_UNLIKELY(!t || !fac__differentiable((fac_dtype)t->dtype))) return FAC_OK; /* NULL: masked out */
     if (FAC_UNLIKELY(t->ag && (t->ag->grad_fn || t->ag->requires_grad)))
         return FAC_FAIL(FAC_ERR_INTERNAL, "%s returned a tensor that has a history already; it must return a fresh one",
                         n->cls->name);

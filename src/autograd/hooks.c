@@ -13,7 +13,10 @@ static struct {
         uint32_t generation;
     } *v;
     size_t n, cap;
+    size_t named; /* slots in use; the table is freed with the last */
 } slots;
+
+static uint32_t generations; /* names given; never 0, so that no handle is NULL */
 
 /* Gives e a number; under the lock. */
 static fac_status name_entry(fac_hook_entry *e) {
@@ -22,9 +25,11 @@ static fac_status name_entry(fac_hook_entry *e) {
     if (i == slots.n) {
         FAC_CHECK(i < UINT32_MAX, FAC_ERR_OVERFLOW, "too many hooks");
         FAC_TRY(FAC_VEC_GROW(&slots));
-        slots.v[slots.n++] = (struct slot){NULL, 1};
+        slots.v[slots.n++] = (struct slot){NULL, 0};
     }
-    slots.v[i].entry = e;
+    if (++generations == 0) generations = 1;
+    slots.v[i] = (struct slot){e, generations};
+    slots.named++;
     e->id = (uint64_t)slots.v[i].generation << 32 | (uint32_t)i;
     return FAC_OK;
 }
@@ -39,7 +44,10 @@ static void forget(uint64_t id) {
     struct slot *s = id ? slot_of(id) : NULL;
     if (!s) return;
     s->entry = NULL;
-    if (++s->generation == 0) s->generation = 1;
+    if (--slots.named) return;
+    fac__free(slots.v);
+    slots.v = NULL;
+    slots.n = slots.cap = 0;
 }
 
 void fac_hook_remove(fac_hook *h) {
@@ -61,7 +69,7 @@ static fac_hooks *list_of(fac_hooks **list) {
     return *list;
 }
 
-fac_hook *fac__hook_add(fac_hooks **list, fac_hook_kind kind, uint32_t nr, void (*fn)(void), void *context, bool named) {
+fac_hook *fac__hook_add(fac_hooks **list, int kind, uint32_t nr, void (*fn)(void), void *context, bool named) {
     fac_hook_entry *e = list_of(list) ? fac__alloc_zero(sizeof *e) : NULL;
     if (!e) return NULL;
     e->kind = kind;
@@ -97,7 +105,7 @@ void fac__hooks_free(fac_hooks *list) {
 static bool alive(const fac_hook_entry *e) { return !atomic_load_explicit(&e->dead, memory_order_relaxed); }
 
 /* The first live entry of a kind from e on. */
-static const fac_hook_entry *next_of(const fac_hook_entry *e, fac_hook_kind kind) {
+static const fac_hook_entry *next_of(const fac_hook_entry *e, int kind) {
     while (e && (e->kind != kind || !alive(e))) e = e->next;
     return e;
 }
@@ -105,7 +113,7 @@ static const fac_hook_entry *next_of(const fac_hook_entry *e, fac_hook_kind kind
 #define EACH_HOOK(e, list, kind)                                                                                       \
     for (const fac_hook_entry *e = (list) ? next_of((list)->first, kind) : NULL; e; e = next_of(e->next, kind))
 
-bool fac__hooks_any(const fac_hooks *list, fac_hook_kind kind) { return list && next_of(list->first, kind); }
+bool fac__hooks_any(const fac_hooks *list, int kind) { return list && next_of(list->first, kind); }
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@ typedef enum {
 typedef struct fac_hook_entry {
     struct fac_hook_entry *next;
     uint64_t id; /* 0: without a handle */
-    fac_hook_kind kind;
+    int kind; /* fac_hook_kind, or a number of another room's own */
     uint32_t nr;
     atomic_bool dead; /* removed; freed with the list */
     void (*fn)(void);
@@ -29,11 +29,11 @@ typedef struct fac_hooks {
 } fac_hooks;
 
 /* Appends to *list, making it if NULL. With `named` it returns a handle, else any non-NULL pointer; NULL on failure. */
-fac_hook *fac__hook_add(fac_hooks **list, fac_hook_kind kind, uint32_t nr, void (*fn)(void), void *context, bool named);
+fac_hook *fac__hook_add(fac_hooks **list, int kind, uint32_t nr, void (*fn)(void), void *context, bool named);
 /* Frees the list and forgets its handles. NULL allowed. */
 void fac__hooks_free(fac_hooks *list);
 /* True if the list has a live entry of a kind. */
-bool fac__hooks_any(const fac_hooks *list, fac_hook_kind kind);
+bool fac__hooks_any(const fac_hooks *list, int kind);
 
 /* ---- running them, with the scope and thread state that user code expects ---- */
 

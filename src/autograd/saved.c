@@ -106,12 +106,16 @@ fac_status fac__unpack(fac_saved *s, fac_node *n, const char *what, fac_tensor *
 
 static size_t list_bytes(size_t n) { return n * (sizeof(fac_saved) + sizeof(fac_tensor *)); }
 
+fac_status fac__saved_list_reserve(fac_saved_list *s, size_t n) {
+    s->n = n;
+    if (n == 0) return FAC_OK;
+    FAC_CHECK(n <= SIZE_MAX / list_bytes(1), FAC_ERR_OVERFLOW, "a list of %zu tensors is too long", n);
+    s->v = fac__alloc_zero(list_bytes(n));
+    return s->v ? FAC_OK : FAC_ERR_MEMORY;
+}
+
 fac_status fac__save_list(fac_saved_list *s, fac_tensors l) {
-    s->n = l.n;
-    if (l.n == 0) return FAC_OK;
-    FAC_CHECK(l.n <= SIZE_MAX / list_bytes(1), FAC_ERR_OVERFLOW, "a list of %zu tensors is too long", l.n);
-    s->v = fac__alloc_zero(list_bytes(l.n));
-    if (!s->v) return FAC_ERR_MEMORY;
+    FAC_TRY(fac__saved_list_reserve(s, l.n));
     for (size_t i = 0; i < l.n; i++) FAC_TRY(fac__save(&s->v[i], l.v[i]));
     return FAC_OK;
 }

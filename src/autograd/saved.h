@@ -11,6 +11,9 @@ typedef struct fac_saved_hooks {
     fac_edge edge; /* history of the tensor that was packed, given back when it is unpacked; not of outputs */
 } fac_saved_hooks;
 
+/* Room for n saved values, none set. */
+fac_status fac__saved_list_reserve(fac_saved_list *s, size_t n);
+
 /* The calling thread's hooks; pack NULL without. */
 extern _Thread_local fac_saved_tensor_hooks fac__saved_tensor_hooks __attribute__((tls_model("initial-exec")));
 /* Packs t into s with the thread's hooks. */

@@ -11,6 +11,8 @@ fac_status fac__autograd_init(void);
 void fac__dispatch_shutdown(void);
 void fac__autograd_shutdown(void);
 
+/* Autograd: frees what it keeps for the calling thread's next backward pass. */
+void fac__autograd_trim(void);
 /* Autograd: whether a gradient is wanted for t; NULL: false. */
 bool fac__requires_grad(const fac_tensor *t);
 /* Autograd: "grad_fn=<AddBackward0>", "requires_grad=True" or "", into buf; returns buf. */

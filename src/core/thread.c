@@ -1,6 +1,7 @@
 /* Thread states: made on first use, freed by a pthread key's destructor. Objects freed on a thread go to that thread's
    own lists, whichever thread made them: headers are all alike, so none has to go home. */
 #include "core/thread.h"
+#include "core/above.h"
 #include "core/allocator.h"
 #include "core/start.h"
 #include <pthread.h>
@@ -45,6 +46,7 @@ static void free_lists(fac_thread *th) {
     free_list(&th->storages);
     free_list(&th->versions);
     for (size_t i = 0; i < FAC_NODE_CLASSES; i++) free_list(&th->nodes[i]);
+    fac__autograd_trim();
     fac__pool_flush(th);
 }
 

@@ -1,0 +1,232 @@
+/* Custom functions: one call's context is the node itself. */
+#include "autograd/autograd_meta.h"
+#include "autograd/mode.h"
+#include "autograd/saved.h"
+
+typedef struct tensor_vec {
+    fac_tensor **v; /* owned */
+    size_t n, cap;
+} tensor_vec;
+
+struct fac_function_ctx {
+    fac_node node;
+    fac_node_class cls; /* the node's own, for its name */
+    char name[64];
+    const fac_function *fn;
+    void *user;
+    bool owns_user;        /* set with fac_function_set_user: destroyed with the node */
+    bool recording;        /* a graph is wanted */
+    fac_saved_list saved;
+    tensor_vec to_save, dirty, plain; /* what forward asked for: saved, changed in place, not differentiable */
+};
+
+/* ---- what forward and backward call ------------------------------------------------------------------------------------ */
+
+static fac_status add(tensor_vec *l, fac_tensor *t) {
+    FAC_TRY(FAC_VEC_GROW(l));
+    l->v[l->n++] = fac__ref(t);
+    return FAC_OK;
+}
+
+static bool contains(const tensor_vec *l, const fac_tensor *t) {
+    for (size_t i = 0; i < l->n; i++)
+        if (l->v[i] == t) return true;
+    return false;
+}
+
+static void clear(tensor_vec *l) {
+    for (size_t i = 0; i < l->n; i++) fac__unref(l->v[i]);
+    fac__free(l->v);
+    *l = (tensor_vec){NULL, 0, 0};
+}
+
+fac_status fac_function_save(fac_function_ctx *c, fac_tensors tensors) {
+    for (size_t i = 0; i < tensors.n; i++) FAC_TRY(add(&c->to_save, tensors.v[i]));
+    return FAC_OK;
+}
+
+fac_tensors fac_function_saved(fac_function_ctx *c) {
+    fac_tensors l = {NULL, 0};
+    fac_status st = fac__unpack_list(&c->saved, &c->node, "saved", &l);
+    return st == FAC_OK ? l : (fac_tensors){NULL, 0};
+}
+
+void fac_function_set_user(fac_function_ctx *c, void *user) {
+    c->user = user;
+    c->owns_user = true;
+}
+
+void *fac_function_user(fac_function_ctx *c) { return c->user; }
+
+bool fac_function_needs_input_grad(fac_function_ctx *c, size_t i) {
+    return i < c->node.n_edges && fac__node_needs(&c->node, (uint32_t)i);
+}
+
+void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input) {
+    if (!input || add(&c->dirty, input) != FAC_OK) return;
+    if (c->recording) {
+        fac_thread *th = fac__thread();
+        fac_recording was = fac__recording_begin();
+        fac_status st = fac__check_inplace(input, true);
+        fac__recording_end(was);
+        if (st != FAC_OK || th->error != FAC_OK) return;
+    }
+    if (fac__bump_version(input) != FAC_OK) return;
+}
+
+void fac_function_mark_non_differentiable(fac_function_ctx *c, fac_tensor *output) {
+    if (output && add(&c->plain, output) != FAC_OK) return;
+}
+
+/* ---- the node ------------------------------------------------------------------------------------------------------------- */
+
+static fac_status take_results(fac_tensor *const *results, fac_tensor **out, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) out[i] = fac__take(results[i]);
+    return FAC_OK;
+}
+
+static fac_status function_apply(fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
+    fac_function_ctx *c = (fac_function_ctx *)n;
+    FAC_CHECK(c->fn->backward, FAC_ERR_AUTOGRAD, "the custom function %s has no backward", c->fn->name);
+    fac_tensor *few[8] = {NULL}, **results = n->n_edges <= FAC_COUNT(few) ? few : fac__alloc_zero(n->n_edges * sizeof *results);
+    if (!results) return FAC_ERR_MEMORY;
+    fac_scope s = fac_scope_begin();
+    fac_status st = c->fn->backward(c, (fac_tensors){grads, n->n_outputs}, results);
+    if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the custom function's backward returned an error");
+    st = fac_error();
+    if (st == FAC_OK) st = take_results(results, out, n->n_edges);
+    fac_scope_end(&s);
+    if (results != few) fac__free(results);
+    return st;
+}
+
+static void function_release(fac_node *n) { fac__saved_list_release(&((fac_function_ctx *)n)->saved); }
+
+static void function_destroy(fac_node *n) {
+    fac_function_ctx *c = (fac_function_ctx *)n;
+    clear(&c->to_save);
+    clear(&c->dirty);
+    clear(&c->plain);
+    if (c->owns_user && c->fn->destroy) c->fn->destroy(c->user);
+}
+
+static const fac_node_class function_class = {.name = "Function",
+                                              .size = sizeof(fac_function_ctx),
+                                              .apply = function_apply,
+                                              .release = function_release,
+                                              .destroy = function_destroy,
+                                              .user_code = true};
+
+static fac_function_ctx *context_new(fac_thread *th, const fac_function *fn, void *user, fac_tensors inputs) {
+    fac_function_ctx *c = (fac_function_ctx *)fac__node_new(th, &function_class, (uint32_t)inputs.n, (uint32_t)fn->n_outputs);
+    if (!c) return NULL;
+    c->fn = fn;
+    c->user = user;
+    snprintf(c->name, sizeof c->name, "%sBackward", fn->name ? fn->name : "Function");
+    c->cls = function_class;
+    c->cls.name = c->name;
+    c->node.cls = &c->cls;
+    c->recording = fac__grad_enabled(th) && fac__any_requires_grad(inputs);
+    fac_status st = FAC_OK;
+    for (size_t i = 0; c->recording && i < inputs.n && st == FAC_OK; i++)
+        st = fac__node_connect(&c->node, (uint32_t)i, inputs.v[i]);
+    if (st == FAC_OK) return c;
+    fac__node_unref(&c->node);
+    return NULL;
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------------------------------ */
+
+static fac_status run_forward(fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor **outs) {
+    fac_recording was = fac__recording_save(th);
+    th->grad_disabled = true;
+    fac_status st = c->fn->forward(c, inputs, outs);
+    fac__recording_end(was);
+    if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the forward of the custom function %s returned an error", c->fn->name);
+    FAC_TRY(fac_error());
+    for (size_t i = 0; i < c->fn->n_outputs; i++)
+        FAC_CHECK(outs[i], FAC_ERR_ARGUMENT, "the forward of the custom function %s left output %zu unset", c->fn->name, i);
+    return FAC_OK;
+}
+
+/* An output that is an input, or that some graph or view has its mark on, is replaced by an alias that is fresh. */
+static fac_status freshen(fac_thread *th, fac_tensors inputs, fac_tensor **out) {
+    bool fresh = !(*out)->ag;
+    for (size_t i = 0; i < inputs.n && fresh; i++) fresh = *out != inputs.v[i];
+    if (fresh) return FAC_OK;
+    fac_tensor *alias = NULL;
+    FAC_TRY(fac__alias(*out, true, &alias));
+    *out = fac__adopt(th, alias);
+    return *out ? FAC_OK : fac_error();
+}
+
+static fac_status record_output(fac_function_ctx *c, fac_thread *th, fac_tensors inputs, uint32_t i, fac_tensor **out) {
+    if (contains(&c->dirty, *out)) return c->recording ? fac__rebase_history(*out, &c->node, i) : FAC_OK;
+    bool plain = contains(&c->plain, *out);
+    FAC_TRY(freshen(th, inputs, out));
+    return c->recording && !plain ? fac__set_history(*out, &c->node, i) : FAC_OK;
+}
+
+/* The number of t among the outputs as forward gave them, or n_outputs. */
+static uint32_t output_nr(const fac_function_ctx *c, fac_tensor *const *raw, const fac_tensor *t) {
+    uint32_t i = 0;
+    while (i < c->fn->n_outputs && raw[i] != t) i++;
+    return i;
+}
+
+static fac_status save_all(fac_function_ctx *c, fac_tensor *const *raw, fac_tensor *const *outs) {
+    FAC_TRY(fac__saved_list_reserve(&c->saved, c->to_save.n));
+    for (size_t i = 0; i < c->to_save.n; i++) {
+        fac_tensor *t = c->to_save.v[i];
+        uint32_t nr = output_nr(c, raw, t);
+        bool is_output = t && nr < c->fn->n_outputs;
+        FAC_TRY(is_output ? fac__save_output(&c->saved.v[i], outs[nr], nr) : fac__save(&c->saved.v[i], t));
+    }
+    return FAC_OK;
+}
+
+static fac_status record(fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor *const *raw, fac_tensor **outs) {
+    for (size_t i = 0; i < c->fn->n_outputs; i++) FAC_TRY(record_output(c, th, inputs, (uint32_t)i, &outs[i]));
+    if (c->recording) FAC_TRY(save_all(c, raw, outs));
+    return FAC_OK;
+}
+
+static fac_status apply_in(fac_scope *s, fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor **raw, fac_tensor **outs) {
+    FAC_TRY(run_forward(c, th, inputs, raw));
+    memcpy(outs, raw, c->fn->n_outputs * sizeof *outs);
+    FAC_TRY(record(c, th, inputs, raw, outs));
+    for (size_t i = 0; i < c->fn->n_outputs; i++)
+        if (!fac_scope_yield(s, outs[i])) return fac_error();
+    return FAC_OK;
+}
+
+static fac_status check_apply(const fac_function *fn, fac_tensors inputs) {
+    FAC_TRY(fac_error());
+    FAC_CHECK(fn && fn->forward, FAC_ERR_ARGUMENT, "a custom function needs a forward");
+    FAC_CHECK(fn->n_outputs > 0 && fn->n_outputs < UINT16_MAX && inputs.n < UINT16_MAX, FAC_ERR_ARGUMENT,
+              "the custom function %s has %zu outputs and %zu inputs", fn->name, fn->n_outputs, inputs.n);
+    for (size_t i = 0; i < inputs.n; i++)
+        if (inputs.v[i]) FAC_TRY(fac__check_handle(inputs.v[i], fn->name, "inputs"));
+    return FAC_OK;
+}
+
+fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs) {
+    FAC_TRY(check_apply(fn, inputs));
+    fac_thread *th = fac__thread();
+    FAC_CHECK(th->n_scopes > 0, FAC_ERR_STATE, "no scope is open, so nothing could own the results of %s", fn->name);
+    fac_tensor **raw = fac__alloc_zero(fn->n_outputs * sizeof *raw);
+    fac_function_ctx *c = raw ? context_new(th, fn, user, inputs) : NULL;
+    fac_status st = c ? FAC_OK : fac_error();
+    if (c) {
+        fac_scope s = fac_scope_begin();
+        st = apply_in(&s, c, th, inputs, raw, out_outputs);
+        fac_scope_end(&s);
+        clear(&c->to_save);
+        clear(&c->dirty);
+        clear(&c->plain);
+        fac__node_unref(&c->node);
+    }
+    fac__free(raw);
+    for (size_t i = 0; st != FAC_OK && i < fn->n_outputs; i++) out_outputs[i] = NULL;
+    return st;
+}
