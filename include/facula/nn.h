@@ -160,32 +160,32 @@ typedef struct fac_linear_kw {
    source: torch.nn.Linear */
 FAC_API FAC_MUST fac_module *fac_linear_new(int64_t in_features, int64_t out_features, const fac_linear_kw *kw);
 
-typedef struct fac_embedding_kw {
-    FAC_KW_HEAD(struct fac_embedding_kw);
+typedef struct fac_embedding_new_kw {
+    FAC_KW_HEAD(struct fac_embedding_new_kw);
     fac_opt_int padding_idx FAC_DEF; /* row that gets no gradient and starts at zero */
     fac_dtype dtype FAC_DEF;
     fac_device device FAC_DEF;
-} fac_embedding_kw;
+} fac_embedding_new_kw;
 /* Rows of a table.
    shape:  x [...] of indices -> [..., dim]; weight [count, dim]
    init:   normal(0, 1)
    source: torch.nn.Embedding */
-FAC_API FAC_MUST fac_module *fac_embedding_new(int64_t count, int64_t dim, const fac_embedding_kw *kw);
+FAC_API FAC_MUST fac_module *fac_embedding_new(int64_t count, int64_t dim, const fac_embedding_new_kw *kw);
 
-typedef struct fac_norm_kw {
-    FAC_KW_HEAD(struct fac_norm_kw);
+typedef struct fac_norm_new_kw {
+    FAC_KW_HEAD(struct fac_norm_new_kw);
     fac_opt_num eps FAC_DEF; /* 1e-5 */
     bool no_affine FAC_DEF;
     bool no_bias FAC_DEF;
     fac_opt_num momentum FAC_DEF; /* batch norm: 0.1 */
     bool no_running_stats FAC_DEF; /* batch norm */
-} fac_norm_kw;
+} fac_norm_new_kw;
 /* Normalises over the last shape.n dimensions. source: torch.nn.LayerNorm */
-FAC_API FAC_MUST fac_module *fac_layer_norm_new(fac_ints shape, const fac_norm_kw *kw);
+FAC_API FAC_MUST fac_module *fac_layer_norm_new(fac_ints shape, const fac_norm_new_kw *kw);
 /* x / rms(x) * weight over the last dimensions. source: torch.nn.RMSNorm */
-FAC_API FAC_MUST fac_module *fac_rms_norm_new(fac_ints shape, const fac_norm_kw *kw);
+FAC_API FAC_MUST fac_module *fac_rms_norm_new(fac_ints shape, const fac_norm_new_kw *kw);
 /* Normalises each channel of [N, C, H, W]; running_mean and running_var are buffers. source: torch.nn.BatchNorm2d */
-FAC_API FAC_MUST fac_module *fac_batch_norm2d_new(int64_t channels, const fac_norm_kw *kw);
+FAC_API FAC_MUST fac_module *fac_batch_norm2d_new(int64_t channels, const fac_norm_new_kw *kw);
 
 typedef struct fac_conv2d_new_kw {
     FAC_KW_HEAD(struct fac_conv2d_new_kw);
@@ -236,13 +236,13 @@ FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t dim, int64_t he
 #define fac_linear_new(...) FAC_KW_linear_new(__VA_ARGS__, ) /* fac_linear_new(int in_features, int out_features, .no_bias, .dtype, .device) */
 #define FAC_KW_linear_new(i, o, ...) fac_linear_new((i), (o), &(fac_linear_kw){FAC_KW_INIT_(fac_linear_kw), __VA_ARGS__})
 #define fac_embedding_new(...) FAC_KW_embedding_new(__VA_ARGS__, ) /* fac_embedding_new(int count, int dim, .padding_idx, .dtype, .device) */
-#define FAC_KW_embedding_new(n, d, ...) fac_embedding_new((n), (d), &(fac_embedding_kw){FAC_KW_INIT_(fac_embedding_kw), __VA_ARGS__})
+#define FAC_KW_embedding_new(n, d, ...) fac_embedding_new((n), (d), &(fac_embedding_new_kw){FAC_KW_INIT_(fac_embedding_new_kw), __VA_ARGS__})
 #define fac_layer_norm_new(...) FAC_KW_layer_norm_new(__VA_ARGS__, ) /* fac_layer_norm_new(FAC_INTS(...) shape, .eps, .no_affine, .no_bias) */
-#define FAC_KW_layer_norm_new(s, ...) fac_layer_norm_new((s), &(fac_norm_kw){FAC_KW_INIT_(fac_norm_kw), __VA_ARGS__})
+#define FAC_KW_layer_norm_new(s, ...) fac_layer_norm_new((s), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
 #define fac_rms_norm_new(...) FAC_KW_rms_norm_new(__VA_ARGS__, ) /* fac_rms_norm_new(FAC_INTS(...) shape, .eps, .no_affine) */
-#define FAC_KW_rms_norm_new(s, ...) fac_rms_norm_new((s), &(fac_norm_kw){FAC_KW_INIT_(fac_norm_kw), __VA_ARGS__})
+#define FAC_KW_rms_norm_new(s, ...) fac_rms_norm_new((s), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
 #define fac_batch_norm2d_new(...) FAC_KW_batch_norm2d_new(__VA_ARGS__, ) /* fac_batch_norm2d_new(int channels, .eps, .no_affine, .momentum, .no_running_stats) */
-#define FAC_KW_batch_norm2d_new(c, ...) fac_batch_norm2d_new((c), &(fac_norm_kw){FAC_KW_INIT_(fac_norm_kw), __VA_ARGS__})
+#define FAC_KW_batch_norm2d_new(c, ...) fac_batch_norm2d_new((c), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
 #define fac_conv2d_new(...) FAC_KW_conv2d_new(__VA_ARGS__, ) /* fac_conv2d_new(int in, int out, FAC_INTS(...) kernel_size, .stride, .padding, .dilation, .groups, .no_bias) */
 #define FAC_KW_conv2d_new(i, o, k, ...) fac_conv2d_new((i), (o), (k), &(fac_conv2d_new_kw){FAC_KW_INIT_(fac_conv2d_new_kw), __VA_ARGS__})
 #define fac_multihead_attention_new(...) FAC_KW_mha_new(__VA_ARGS__, ) /* fac_multihead_attention_new(int dim, int heads, .dropout, .no_bias, .causal) */

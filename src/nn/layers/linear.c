@@ -68,7 +68,7 @@ static fac_status zero_row(fac_tensor *w, int64_t row) {
     return r && fac_zero_(r) ? FAC_OK : fac_error();
 }
 
-static fac_status embedding_fill(fac_module *m, int64_t count, int64_t dim, const fac_embedding_kw *k) {
+static fac_status embedding_fill(fac_module *m, int64_t count, int64_t dim, const fac_embedding_new_kw *k) {
     embedding *e = fac_module_state(m);
     int64_t pad = k->padding_idx.set ? k->padding_idx.v : -1;
     if (k->padding_idx.set && pad < 0) pad += count;
@@ -81,10 +81,10 @@ static fac_status embedding_fill(fac_module *m, int64_t count, int64_t dim, cons
     return pad >= 0 ? zero_row(w, pad) : FAC_OK;
 }
 
-fac_module *(fac_embedding_new)(int64_t count, int64_t dim, const fac_embedding_kw *kw) {
-    fac_embedding_kw local;
+fac_module *(fac_embedding_new)(int64_t count, int64_t dim, const fac_embedding_new_kw *kw) {
+    fac_embedding_new_kw local;
     if (fac_error()) return NULL;
-    const fac_embedding_kw *k = fac__nn_kw("fac_embedding_new", kw, &local, sizeof local);
+    const fac_embedding_new_kw *k = fac__nn_kw("fac_embedding_new", kw, &local, sizeof local);
     fac_module *m = k ? fac_module_new(&embedding_class) : NULL;
     return m ? fac__nn_done(m, embedding_fill(m, count, dim, k)) : NULL;
 }

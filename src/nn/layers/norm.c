@@ -42,7 +42,7 @@ static fac_status add_constant(fac_module *m, const char *name, fac_ints sizes, 
     return t ? fac__nn_fill(t, value) : fac_error();
 }
 
-static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_kw *k, bool bias) {
+static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_new_kw *k, bool bias) {
     norm *s = fac_module_state(m);
     FAC_CHECK(shape.n >= 1 && shape.n <= MAX_NORM_DIMS, FAC_ERR_SHAPE, "the normalised shape should have 1 to %d dimensions, not %zu", MAX_NORM_DIMS,
               shape.n);
@@ -54,16 +54,16 @@ static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_kw *k,
     return bias ? add_constant(m, "bias", shape, 0, s->affine && !k->no_bias) : FAC_OK;
 }
 
-static fac_module *norm_new(const char *what, const fac_module_class *cls, fac_ints shape, const fac_norm_kw *kw, bool bias) {
-    fac_norm_kw local;
+static fac_module *norm_new(const char *what, const fac_module_class *cls, fac_ints shape, const fac_norm_new_kw *kw, bool bias) {
+    fac_norm_new_kw local;
     if (fac_error()) return NULL;
-    const fac_norm_kw *k = fac__nn_kw(what, kw, &local, sizeof local);
+    const fac_norm_new_kw *k = fac__nn_kw(what, kw, &local, sizeof local);
     fac_module *m = k ? fac_module_new(cls) : NULL;
     return m ? fac__nn_done(m, norm_fill(m, shape, k, bias)) : NULL;
 }
 
-fac_module *(fac_layer_norm_new)(fac_ints shape, const fac_norm_kw *kw) { return norm_new("fac_layer_norm_new", &layer_norm_class, shape, kw, true); }
-fac_module *(fac_rms_norm_new)(fac_ints shape, const fac_norm_kw *kw) { return norm_new("fac_rms_norm_new", &rms_norm_class, shape, kw, false); }
+fac_module *(fac_layer_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) { return norm_new("fac_layer_norm_new", &layer_norm_class, shape, kw, true); }
+fac_module *(fac_rms_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) { return norm_new("fac_rms_norm_new", &rms_norm_class, shape, kw, false); }
 
 /* ---- BatchNorm2d ---- */
 
@@ -92,7 +92,7 @@ static void batch_norm_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class batch_norm_class = {
     .name = "BatchNorm2d", .version = 2, .state_size = sizeof(norm), .forward = batch_norm_forward, .describe = batch_norm_describe};
 
-static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_norm_kw *k) {
+static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_norm_new_kw *k) {
     norm *s = fac_module_state(m);
     *s = (norm){.sizes = {channels}, .n = 1, .affine = !k->no_affine, .running = !k->no_running_stats};
     s->eps = k->eps.set ? fac__scalar_f64(k->eps.v) : 1e-5;
@@ -107,10 +107,10 @@ static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_nor
     return fac_error();
 }
 
-fac_module *(fac_batch_norm2d_new)(int64_t channels, const fac_norm_kw *kw) {
-    fac_norm_kw local;
+fac_module *(fac_batch_norm2d_new)(int64_t channels, const fac_norm_new_kw *kw) {
+    fac_norm_new_kw local;
     if (fac_error()) return NULL;
-    const fac_norm_kw *k = fac__nn_kw("fac_batch_norm2d_new", kw, &local, sizeof local);
+    const fac_norm_new_kw *k = fac__nn_kw("fac_batch_norm2d_new", kw, &local, sizeof local);
     fac_module *m = k ? fac_module_new(&batch_norm_class) : NULL;
     return m ? fac__nn_done(m, batch_norm_fill(m, channels, k)) : NULL;
 }
