@@ -34,7 +34,7 @@ typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
     X(maximum) X(minimum) X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(shift_left) X(shift_right)                     \
     X(logical_and) X(logical_or) X(logical_xor) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 /* out <- f(a, b, c) */
-#define FAC_LOOPS_TERNARY(X) X(where) X(clamp) X(clamp_tensor) X(lerp) X(addcmul) X(addcdiv)
+#define FAC_LOOPS_TERNARY(X) X(where) X(clamp) X(lerp) X(addcmul) X(addcdiv)
 
 #define FAC_LOOP_ID_(name) FAC_LOOP_##name,
 typedef enum fac_loop_id {

@@ -18,6 +18,7 @@ FAC_BINARY_LOOP(bitwise_or)
 FAC_BINARY_LOOP(bitwise_xor)
 FAC_BINARY_LOOP(shift_left)
 FAC_BINARY_LOOP(shift_right)
+FAC_TERNARY_LOOP(clamp)
 
 /* Divisions note a zero divisor and give 0 there; the kernel turns the note into an error. */
 #define FAC_DIVISION_LOOP(name)                                                                                        \
@@ -41,11 +42,6 @@ FAC_LOOP(add_alpha) {
     FAC_OPERANDS_2(FAC_T);
     const FAC_T alpha = (FAC_T)args->i[0];
     FAC_EACH(n) out[i] = FAC_FN(add_alpha)(a[i], b[i], alpha);
-}
-FAC_LOOP(clamp) {
-    FAC_OPERANDS_1(FAC_T);
-    const FAC_T lo = (FAC_T)args->i[0], hi = (FAC_T)args->i[1];
-    FAC_EACH(n) out[i] = FAC_FN(clamp)(a[i], lo, hi);
 }
 FAC_LOOP(addcmul) {
     FAC_OPERANDS_3(FAC_T);

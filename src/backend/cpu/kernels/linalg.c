@@ -1,12 +1,10 @@
 /* Matrix products of tensors: each is described to fac__gemm with its strides as they are. */
 #include "backend/cpu/blas.h"
+#include "ops/composite/below.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
 
-/* Size and stride of dimension d, which may lie in front of the tensor's own. */
-static int64_t stride_at(const fac_tensor *t, int d) { return d >= 0 && t->sizes[d] != 1 ? t->strides[d] : 0; }
-
-/* t as a batch of matrices by its last two (or, with 1-d tensors, its last) dimensions. */
+/* t as a batch of matrices: 2-d or 3-d. */
 static fac_gemm_matrix matrix_of(const fac_tensor *t) {
     fac_gemm_matrix m = {.data = fac__data(t), .conj = (t->flags & FAC_TF_CONJ) != 0};
     m.col = t->strides[t->ndim - 1];
@@ -26,33 +24,8 @@ static void set_result(fac_gemm *g, const fac_tensor *out) {
     g->c_col = out->ndim > 1 ? out->strides[out->ndim - 1] : 1;
 }
 
-/* out = self, broadcast: three nested dimensions, missing ones of size 1. */
-static void spread(fac_tensor *out, const fac_tensor *self) {
-    int64_t n[3], to[3], from[3];
-    for (int i = 0; i < 3; i++) {
-        int d = out->ndim - 3 + i;
-        n[i] = d >= 0 ? out->sizes[d] : 1;
-        to[i] = stride_at(out, d);
-        from[i] = stride_at(self, self->ndim - 3 + i);
-    }
-    size_t item = fac_dtype_size((fac_dtype)out->dtype);
-    char *dst = fac__data(out);
-    const char *src = fac__data(self);
-    bool rows = from[2] == 1 && (to[2] == 1 || n[2] == 1);
-    for (int64_t b = 0; b < n[0]; b++)
-        for (int64_t i = 0; i < n[1]; i++) {
-            char *d = dst + (b * to[0] + i * to[1]) * (int64_t)item;
-            const char *s = src + (b * from[0] + i * from[1]) * (int64_t)item;
-            if (rows) {
-                memcpy(d, s, (size_t)n[2] * item);
-                continue;
-            }
-            for (int64_t j = 0; j < n[2]; j++) memcpy(d + j * to[2] * (int64_t)item, s + j * from[2] * (int64_t)item, item);
-        }
-}
-
 /* out = beta * self + alpha * A B with g describing A and B. */
-static fac_status product(fac_structured *s, fac_gemm *g, const fac_tensor *self, fac_scalar beta, fac_scalar alpha) {
+static fac_status product(fac_structured *s, fac_gemm *g, fac_tensor *self, fac_scalar beta, fac_scalar alpha) {
     fac_tensor *out = s->out[0];
     if (out->numel == 0) return FAC_OK;
     set_result(g, out);
@@ -60,7 +33,8 @@ static fac_status product(fac_structured *s, fac_gemm *g, const fac_tensor *self
     g->beta = self ? beta : fac_scalar_i_(0);
     double z[2];
     fac__scalar_c128(g->beta, z);
-    if (self && (z[0] != 0 || z[1] != 0) && !(fac__data(self) == fac__data(out) && fac__same_sizes(self, out))) spread(out, self);
+    bool read = self && (z[0] != 0 || z[1] != 0);
+    if (read && !(fac__data(self) == fac__data(out) && fac__same_sizes(self, out))) FAC_TRY(fac__copy_below(out, self));
     return fac__gemm(g);
 }
 

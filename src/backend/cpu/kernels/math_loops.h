@@ -29,6 +29,7 @@ FAC_MATH_LOOP(atanh)
 FAC_MATH_LOOP(erf)
 FAC_MATH_LOOP(erfc)
 FAC_UNARY_LOOP(sinc)
+FAC_UNARY_LOOP(angle)
 FAC_LOOP(pow) {
     FAC_OPERANDS_2(FAC_T);
     FAC_EACH(n) out[i] = FAC_MATH(pow)(a[i], b[i]);
@@ -43,7 +44,7 @@ static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     FAC_INSTALL(log10), FAC_INSTALL(log1p), FAC_INSTALL(sin), FAC_INSTALL(cos), FAC_INSTALL(tan);
     FAC_INSTALL(asin), FAC_INSTALL(acos), FAC_INSTALL(atan), FAC_INSTALL(sinh), FAC_INSTALL(cosh);
     FAC_INSTALL(tanh), FAC_INSTALL(asinh), FAC_INSTALL(acosh), FAC_INSTALL(atanh), FAC_INSTALL(erf);
-    FAC_INSTALL(erfc), FAC_INSTALL(sinc), FAC_INSTALL(pow), FAC_INSTALL(atan2);
+    FAC_INSTALL(erfc), FAC_INSTALL(sinc), FAC_INSTALL(angle), FAC_INSTALL(pow), FAC_INSTALL(atan2);
 }
 
 #undef FAC_MATH_LOOP

@@ -24,16 +24,12 @@ FAC_BINARY_LOOP(remainder)
 FAC_BINARY_LOOP(maximum)
 FAC_BINARY_LOOP(minimum)
 FAC_TERNARY_LOOP(lerp)
+FAC_TERNARY_LOOP(clamp)
 
 FAC_LOOP(add_alpha) {
     FAC_OPERANDS_2(FAC_T);
     const FAC_T alpha = (FAC_T)args->f[0];
     FAC_EACH(n) out[i] = FAC_FN(add_alpha)(a[i], b[i], alpha);
-}
-FAC_LOOP(clamp) {
-    FAC_OPERANDS_1(FAC_T);
-    const FAC_T lo = (FAC_T)args->f[0], hi = (FAC_T)args->f[1];
-    FAC_EACH(n) out[i] = FAC_FN(clamp)(a[i], lo, hi);
 }
 FAC_LOOP(addcmul) {
     FAC_OPERANDS_3(FAC_T);

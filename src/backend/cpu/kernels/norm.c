@@ -1,0 +1,257 @@
+/* Layer norm and RMS norm over rows of the last dimensions, and their gradients. Rows are independent and split over
+   threads; the gradients of weight and bias are summed over fixed groups of rows whose results are added in order. Layer
+   norm: y = (x - mean) rstd w + b. RMS norm is the same without mean and bias. Computes in float for 16-bit types. */
+#include "backend/cpu/kernels/norm.h"
+#include "backend/cpu/parallel.h"
+#include "ops_gen.h"
+#include <math.h>
+
+typedef struct job {
+    fac_acc kind;
+    int64_t rows, n, part_rows;
+    double eps;
+    bool centred; /* layer norm */
+    fac_rows x, y, dy, dx, w, b;
+    fac_rows mean, rstd;  /* one element per row */
+    void *w_row, *b_row;  /* weight and bias in the kind, NULL if none */
+    void *parts;          /* [groups][2][n]: partial gradients of weight and bias */
+    bool want_w, want_b;
+} job;
+
+/* Buffers of one task: the rows that have to be converted. */
+typedef struct buffers {
+    void *all, *x, *dy, *out;
+} buffers;
+
+static fac_status buffers_open(const job *j, buffers *b) {
+    size_t row = (size_t)j->n * fac__acc_size(j->kind);
+    b->all = NULL;
+    b->x = b->dy = b->out = NULL;
+    if (fac__acc_is(j->kind, j->x.dtype) && (!j->dy.data || fac__acc_is(j->kind, j->dy.dtype))) return FAC_OK;
+    b->all = fac__alloc_array(3, row);
+    if (!b->all) return fac_error();
+    b->x = b->all;
+    b->dy = (char *)b->all + row;
+    b->out = (char *)b->all + 2 * row;
+    return FAC_OK;
+}
+
+/* Statistics are read and written one element at a time. */
+static double stat_get(const fac_rows *r, int64_t i) {
+    if (!r->data) return 0.0;
+    double v;
+    fac__tile_load(FAC_ACC_F64, &v, r->data + i * (int64_t)fac_dtype_size(r->dtype), r->dtype, 1, 1);
+    return v;
+}
+
+static void stat_set(const fac_rows *r, int64_t i, double v) {
+    if (r->data) fac__tile_store(FAC_ACC_F64, &v, r->data + i * (int64_t)fac_dtype_size(r->dtype), r->dtype, 1, 1);
+}
+
+static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    buffers b;
+    FAC_TRY(buffers_open(j, &b));
+    for (int64_t i = begin; i < end; i++) {
+        const void *x = fac__rows_read(&j->x, i, b.x);
+        void *y = fac__rows_place(&j->y, i, b.out);
+        double mean = 0, square;
+        if (j->centred) fac__row_moments(j->kind, x, j->n, &mean, &square);
+        else square = fac__square_sum(j->kind, x, j->n);
+        double rstd = 1.0 / sqrt(square / (double)j->n + j->eps);
+        fac__norm_apply(j->kind, x, mean, rstd, j->w_row, j->b_row, y, j->n);
+        fac__rows_put(&j->y, i, y);
+        stat_set(&j->mean, i, mean);
+        stat_set(&j->rstd, i, rstd);
+    }
+    fac__free(b.all);
+    return FAC_OK;
+}
+
+static fac_status input_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    buffers b;
+    FAC_TRY(buffers_open(j, &b));
+    for (int64_t i = begin; i < end; i++) {
+        const void *x = fac__rows_read(&j->x, i, b.x), *dy = fac__rows_read(&j->dy, i, b.dy);
+        void *dx = fac__rows_place(&j->dx, i, b.out);
+        double mean = stat_get(&j->mean, i), rstd = stat_get(&j->rstd, i), sums[2];
+        fac__norm_sums(j->kind, dy, x, mean, rstd, j->w_row, j->n, sums);
+        double a = j->centred ? sums[0] / (double)j->n : 0.0;
+        fac__norm_back(j->kind, dy, x, mean, rstd, j->w_row, a, sums[1] / (double)j->n, dx, j->n);
+        fac__rows_put(&j->dx, i, dx);
+    }
+    fac__free(b.all);
+    return FAC_OK;
+}
+
+/* Group g of rows into its own partial sums. */
+static fac_status parameter_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    buffers b;
+    FAC_TRY(buffers_open(j, &b));
+    for (int64_t g = begin; g < end; g++) {
+        void *dw = fac__acc_at(j->kind, j->parts, 2 * g * j->n), *db = fac__acc_at(j->kind, dw, j->n);
+        memset(dw, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
+        for (int64_t i = g * j->part_rows; i < fac__min(j->rows, (g + 1) * j->part_rows); i++) {
+            const void *x = fac__rows_read(&j->x, i, b.x), *dy = fac__rows_read(&j->dy, i, b.dy);
+            fac__norm_params(j->kind, dy, x, stat_get(&j->mean, i), stat_get(&j->rstd, i), j->want_w ? dw : NULL,
+                             j->want_b ? db : NULL, j->n);
+        }
+    }
+    fac__free(b.all);
+    return FAC_OK;
+}
+
+/* A parameter of n elements as an array of the kind; *owned is what to free. */
+static fac_status parameter_row(const fac_rows *r, void **row, void **owned) {
+    *row = *owned = NULL;
+    if (!r->data) return FAC_OK;
+    if (!fac__acc_is(r->kind, r->dtype)) {
+        *owned = fac__alloc_array((size_t)r->n, fac__acc_size(r->kind));
+        if (!*owned) return fac_error();
+    }
+    *row = (void *)(uintptr_t)fac__rows_read(r, 0, *owned);
+    return FAC_OK;
+}
+
+static int64_t grain(const job *j) { return fac__max(1, FAC_GRAIN / 2 / fac__max(1, j->n)); }
+
+static fac_status open_common(job *j, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, int64_t n) {
+    FAC_TRY(fac__rows_open(&j->x, input, j->kind, n));
+    FAC_TRY(fac__rows_open(&j->w, weight, j->kind, n));
+    return fac__rows_open(&j->b, bias, j->kind, n);
+}
+
+static void close_all(job *j) {
+    fac_rows *const all[] = {&j->x, &j->y, &j->dy, &j->dx, &j->w, &j->b, &j->mean, &j->rstd};
+    for (size_t i = 0; i < FAC_COUNT(all); i++) fac__rows_close(all[i]);
+}
+
+static int64_t row_length(fac_ints normalized_shape) {
+    int64_t n = 1;
+    for (size_t i = 0; i < normalized_shape.n; i++) n *= normalized_shape.v[i];
+    return n;
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------------------ */
+
+static fac_status run_forward(job *j) {
+    void *owned_w, *owned_b = NULL;
+    fac_status st = parameter_row(&j->w, &j->w_row, &owned_w);
+    if (st == FAC_OK) st = parameter_row(&j->b, &j->b_row, &owned_b);
+    if (st == FAC_OK) st = fac__parallel_for(0, j->rows, grain(j), forward_rows, j);
+    fac__free(owned_w);
+    fac__free(owned_b);
+    return st;
+}
+
+static fac_status forward(job *j, fac_tensor *y, fac_tensor *mean, fac_tensor *rstd, fac_tensor *input, fac_ints shape,
+                          fac_tensor *weight, fac_tensor *bias) {
+    if (input->numel == 0) return FAC_OK;
+    int64_t n = row_length(shape);
+    j->kind = fac__norm_kind((fac_dtype)input->dtype);
+    j->n = n;
+    j->rows = input->numel / n;
+    fac_status st = open_common(j, input, weight, bias, n);
+    if (st == FAC_OK) st = fac__rows_open(&j->y, y, j->kind, n);
+    if (st == FAC_OK) st = fac__rows_open(&j->mean, mean, j->kind, 1);
+    if (st == FAC_OK) st = fac__rows_open(&j->rstd, rstd, j->kind, 1);
+    if (st == FAC_OK) st = run_forward(j);
+    close_all(j);
+    return st;
+}
+
+fac_status native_layer_norm_cpu(fac_structured *s, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight,
+                                 fac_tensor *bias, double eps) {
+    job j = {.eps = eps, .centred = true};
+    return forward(&j, s->out[0], s->out[1], s->out[2], input, normalized_shape, weight, bias);
+}
+
+fac_status _fused_rms_norm_cpu(fac_structured *s, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight,
+                               fac_opt_num eps) {
+    double by_dtype = input->dtype == FAC_F64 ? 0x1p-52 : 0x1p-23;
+    job j = {.eps = eps.set ? fac__scalar_f64(eps.v) : by_dtype, .centred = false};
+    return forward(&j, s->out[0], NULL, s->out[1], input, normalized_shape, weight, NULL);
+}
+
+/* ---- backward ----------------------------------------------------------------------------------------------------- */
+
+/* Adds the groups' sums in order and writes them out. */
+static void collect(const job *j, int64_t groups, int which, fac_tensor *out) {
+    if (!out) return;
+    void *sum = fac__acc_at(j->kind, j->parts, which * j->n);
+    for (int64_t g = 1; g < groups; g++) {
+        const void *part = fac__acc_at(j->kind, j->parts, (2 * g + which) * j->n);
+        for (int64_t i = 0; i < j->n; i++) fac__acc_set(j->kind, sum, i, fac__acc_get(j->kind, sum, i) + fac__acc_get(j->kind, part, i));
+    }
+    fac__tile_store(j->kind, sum, fac__data(out), (fac_dtype)out->dtype, 1, j->n);
+}
+
+static fac_status parameters(job *j, fac_tensor *dw, fac_tensor *db) {
+    if (!dw && !db) return FAC_OK;
+    j->want_w = dw != NULL;
+    j->want_b = db != NULL;
+    j->part_rows = fac__rows_per_part(j->rows);
+    int64_t groups = (j->rows + j->part_rows - 1) / j->part_rows;
+    j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
+    if (!j->parts) return fac_error();
+    fac_status st = fac__parallel_for(0, groups, 1, parameter_rows, j);
+    if (st == FAC_OK) {
+        collect(j, groups, 0, dw);
+        collect(j, groups, 1, db);
+    }
+    fac__free(j->parts);
+    return st;
+}
+
+static fac_status run_backward(job *j, fac_tensor *dx, fac_tensor *dw, fac_tensor *db) {
+    void *owned;
+    FAC_TRY(parameter_row(&j->w, &j->w_row, &owned));
+    fac_status st = dx ? fac__parallel_for(0, j->rows, grain(j), input_rows, j) : FAC_OK;
+    if (st == FAC_OK) st = parameters(j, dw, db);
+    fac__free(owned);
+    return st;
+}
+
+static fac_status zero(fac_tensor *t) {
+    if (t && t->numel) memset(fac__data(t), 0, (size_t)t->numel * fac_dtype_size((fac_dtype)t->dtype));
+    return FAC_OK;
+}
+
+/* d[0..2]: gradients of input, weight and bias; NULL where not wanted. */
+static fac_status backward(job *j, fac_tensor *const *d, fac_tensor *grad_out, fac_tensor *input, fac_ints shape,
+                           fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight) {
+    if (input->numel == 0) {
+        FAC_TRY(zero(d[1]));
+        return zero(d[2]);
+    }
+    int64_t n = row_length(shape);
+    j->kind = fac__norm_kind((fac_dtype)input->dtype);
+    j->n = n;
+    j->rows = input->numel / n;
+    fac_status st = open_common(j, input, weight, NULL, n);
+    if (st == FAC_OK) st = fac__rows_open(&j->dy, grad_out, j->kind, n);
+    if (st == FAC_OK) st = fac__rows_open(&j->dx, d[0], j->kind, n);
+    if (st == FAC_OK) st = fac__rows_open(&j->mean, mean, j->kind, 1);
+    if (st == FAC_OK) st = fac__rows_open(&j->rstd, rstd, j->kind, 1);
+    if (st == FAC_OK) st = run_backward(j, d[0], d[1], d[2]);
+    close_all(j);
+    return st;
+}
+
+fac_status native_layer_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_ints normalized_shape,
+                                          fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight, fac_tensor *bias,
+                                          fac_ints output_mask) {
+    (void)bias, (void)output_mask;
+    job j = {.centred = true};
+    return backward(&j, s->out, grad_out, input, normalized_shape, mean, rstd, weight);
+}
+
+fac_status _fused_rms_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_ints normalized_shape,
+                                        fac_tensor *rstd, fac_tensor *weight, fac_ints output_mask) {
+    (void)output_mask;
+    job j = {.centred = false};
+    fac_tensor *const d[3] = {s->out[0], s->out[1], NULL};
+    return backward(&j, d, grad_out, input, normalized_shape, NULL, rstd, weight);
+}
