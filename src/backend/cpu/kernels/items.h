@@ -1,0 +1,43 @@
+/* Moving elements by their size alone: kernels that copy do not care what the bytes mean. Strides are in bytes. */
+#ifndef FAC_SRC_BACKEND_CPU_KERNELS_ITEMS_H
+#define FAC_SRC_BACKEND_CPU_KERNELS_ITEMS_H
+
+#include "core/tensor.h"
+
+typedef struct fac_item16 {
+    uint64_t half[2];
+} fac_item16;
+
+/* Expands DO(T) with an unsigned type as wide as an element of `item` bytes. */
+#define FAC_ITEM_SWITCH(item, DO)                                                                                      \
+    switch (item) {                                                                                                    \
+    case 1: DO(uint8_t); break;                                                                                        \
+    case 2: DO(uint16_t); break;                                                                                       \
+    case 4: DO(uint32_t); break;                                                                                       \
+    case 8: DO(uint64_t); break;                                                                                       \
+    default: DO(fac_item16); break;                                                                                    \
+    }
+
+/* Copies n elements from one strided run to another. */
+void fac__items_copy(size_t item, char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t n);
+/* Sets n elements to zero bits. */
+void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n);
+/* Sets n elements to the one at `value`. */
+void fac__items_fill(size_t item, char *dst, int64_t dst_stride, const void *value, int64_t n);
+
+/* dst = src over index space `sizes`, element strides of either sign; several threads. */
+fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src, const int64_t *src_strides,
+                              const int64_t *sizes, int ndim);
+/* dst = src, which have the same sizes and dtype. */
+fac_status fac__items_copy_tensor(fac_tensor *dst, fac_tensor *src);
+
+/* A row-major stand-in for an output that may have any strides. Begin gives `target` itself if it is row-major, else an owned
+   temporary, filled from it if `load`; end writes the temporary back and frees it. */
+typedef struct fac_rowmajor {
+    fac_tensor *t, *target;
+} fac_rowmajor;
+fac_status fac__rowmajor_begin(fac_tensor *target, bool load, fac_rowmajor *out);
+/* Returns st, or the error of writing back. */
+fac_status fac__rowmajor_end(fac_rowmajor *r, fac_status st);
+
+#endif
