@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints each feature of docs/features.md with its tests and their result, and ends with a count.
 
-Usage: features.py BUILD [--missing]. A test belongs to a feature if its name carries the id: s003, e12. --missing also
+Usage: features.py BUILD [--missing]. A test belongs to a feature if its name carries the id: S003, e12. --missing also
 lists the features without a test. Ends with 1 if a test that belongs to a feature fails.
 """
 import os
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-IDENTIFIER = re.compile(r"(?:^|_)([se])_?(\d{2,3})(?=_|$)")
+IDENTIFIER = re.compile(r"(?:^|_)([se])_?(\d{2,3})(?=_|$)", re.IGNORECASE)
 ROW = re.compile(r"^\| ([SE])-(\d+) \| (.*?) \|")
 TAP = re.compile(r"^(ok|not ok) \d+ -? ?(?:# SKIP )?(\w+)")
 

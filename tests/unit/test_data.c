@@ -1,5 +1,6 @@
 /* Vocabularies, corpora, IDX files, samplers and loaders. */
-#include "support.h"
+#include "support/files.h"
+#include "support/support.h"
 
 #include "data/random.h"
 #include "data/utf8.h"
@@ -54,7 +55,7 @@ static void vocab_of_bytes_takes_any_text(void **state) {
     assert_int_equal(n, 1);
     assert_int_equal((unsigned char)text[0], 255);
     assert_int_equal(fac_vocab_decode(v, 256, text, &n), FAC_ERR_INDEX);
-    unit_assert_error(FAC_ERR_INDEX, "no token 256");
+    assert_error(FAC_ERR_INDEX, "no token 256");
     fac_vocab_release(v);
 }
 
@@ -78,26 +79,26 @@ static void vocab_of_characters_is_sorted_and_comes_back_from_its_text(void **st
     assert_int_equal(n, 3);
     assert_memory_equal(out, "\xe2\x82\xac", 3);
     assert_null(fac_vocab_encode(again, "abc", 3));
-    unit_assert_error(FAC_ERR_NOT_FOUND, "no 'c' (U+0063)");
+    assert_error(FAC_ERR_NOT_FOUND, "no 'c' (U+0063)");
     assert_null(fac_vocab_encode(again, "a\xff", 2));
-    unit_assert_error(FAC_ERR_FORMAT, "not UTF-8");
+    assert_error(FAC_ERR_FORMAT, "not UTF-8");
     assert_null(fac_vocab_characters("a\xff", 2));
-    unit_assert_error(FAC_ERR_FORMAT, "at byte 1");
+    assert_error(FAC_ERR_FORMAT, "at byte 1");
     fac_vocab_release(v);
     fac_vocab_release(again);
 }
 
 /* A folder with text, a hidden file, a binary one, a link and a folder below. Returns its path. */
 static const char *make_tree(void) {
-    const char *root = unit_path("tree");
+    const char *root = files_path("tree");
     if (mkdir(root, 0777) == 0) {
-        assert_int_equal(mkdir(unit_path("tree/below"), 0777), 0);
-        unit_write_file(unit_path("tree/b.txt"), "two", 3);
-        unit_write_file(unit_path("tree/a.txt"), "one\n", 4);
-        unit_write_file(unit_path("tree/below/c.txt"), "three", 5);
-        unit_write_file(unit_path("tree/.hidden"), "secret", 6);
-        unit_write_file(unit_path("tree/binary"), "x\0y", 3);
-        assert_int_equal(symlink("a.txt", unit_path("tree/link")), 0);
+        assert_int_equal(mkdir(files_path("tree/below"), 0777), 0);
+        files_write(files_path("tree/b.txt"), "two", 3);
+        files_write(files_path("tree/a.txt"), "one\n", 4);
+        files_write(files_path("tree/below/c.txt"), "three", 5);
+        files_write(files_path("tree/.hidden"), "secret", 6);
+        files_write(files_path("tree/binary"), "x\0y", 3);
+        assert_int_equal(symlink("a.txt", files_path("tree/link")), 0);
     }
     return root;
 }
@@ -129,8 +130,8 @@ static void corpus_batches_stay_in_their_span_and_follow_the_seed(void **state) 
     FAC_SCOPE(s);
     char text[256];
     for (int i = 0; i < 256; i++) text[i] = (char)i;
-    const char *path = unit_path("bytes");
-    unit_write_file(path, text, sizeof text);
+    const char *path = files_path("bytes");
+    files_write(path, text, sizeof text);
     fac_corpus *c = fac_corpus_new(&path, 1);
     assert_non_null(c);
     uint64_t first = 42, second = 42;
@@ -151,41 +152,41 @@ static void corpus_batches_stay_in_their_span_and_follow_the_seed(void **state) 
     for (int i = 0; i < 256; i++) assert_int_equal(seen[i], i >= 100 && i < 120);
     fac_tensor *x, *y;
     assert_int_equal(fac_corpus_batch(c, (fac_span){0, 4}, 1, 4, &first, &x, &y), FAC_ERR_SHAPE);
-    unit_assert_error(FAC_ERR_SHAPE, "no window of 4");
+    assert_error(FAC_ERR_SHAPE, "no window of 4");
     assert_int_equal(fac_corpus_batch(c, (fac_span){0, 257}, 1, 4, &first, &x, &y), FAC_ERR_SHAPE);
-    unit_assert_error(FAC_ERR_SHAPE, "not inside");
+    assert_error(FAC_ERR_SHAPE, "not inside");
     fac_corpus_release(c);
 }
 
 static void corpus_reports_what_it_cannot_read(void **state) {
     (void)state;
-    const char *missing = unit_path("not there"), *root = make_tree(), *empty = unit_path("empty");
+    const char *missing = files_path("not there"), *root = make_tree(), *empty = files_path("empty");
     assert_null(fac_corpus_new(&missing, 1));
-    unit_assert_error(FAC_ERR_IO, "not there");
+    assert_error(FAC_ERR_IO, "not there");
     (void)mkdir(empty, 0777);
     assert_null(fac_corpus_new(&empty, 1));
-    unit_assert_error(FAC_ERR_ARGUMENT, "no text to read");
-    const char *file = unit_path("tree/b.txt");
+    assert_error(FAC_ERR_ARGUMENT, "no text to read");
+    const char *file = files_path("tree/b.txt");
     assert_null(fac_corpus_new(&file, 1, .max_bytes = 2));
-    unit_assert_error(FAC_ERR_ARGUMENT, "exceed max_bytes");
+    assert_error(FAC_ERR_ARGUMENT, "exceed max_bytes");
     fac_corpus *c = fac_corpus_new(&root, 1, .max_bytes = 9);
     assert_non_null(c);
     assert_int_equal(fac_corpus_files(c), 2);
     fac_corpus_release(c);
     fac_vocab *v = fac_vocab_characters("enot\n", 5);
     assert_null(fac_corpus_new(&root, 1, .vocab = v));
-    unit_assert_error(FAC_ERR_NOT_FOUND, "no 'w'");
+    assert_error(FAC_ERR_NOT_FOUND, "no 'w'");
     fac_vocab_release(v);
 }
 
 static void corpus_survives_failing_allocations(void **state) {
     (void)state;
     const char *root = make_tree();
-    for (int64_t n = 0;; n++) {
-        unit_fail_allocation(n);
+    for (int64_t n = 1;; n++) {
+        memory_hook_fail(n, true);
         fac_corpus *c = fac_corpus_new(&root, 1, .characters = true);
-        bool failed = unit_allocation_failed();
-        unit_fail_allocation(-1);
+        bool failed = memory_hook_failures() > 0;
+        memory_hook_fail(0, false);
         assert_int_equal(c == NULL, failed);
         fac_corpus_release(c);
         fac_error_clear();
@@ -208,8 +209,8 @@ static void write_gzip(const char *path, const void *bytes, size_t n) {
 static void idx_reads_big_endian_plain_and_gzip(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    const char *plain = unit_path("plain.idx"), *packed = unit_path("packed.idx.gz");
-    unit_write_file(plain, IDX, sizeof IDX);
+    const char *plain = files_path("plain.idx"), *packed = files_path("packed.idx.gz");
+    files_write(plain, IDX, sizeof IDX);
     write_gzip(packed, IDX, sizeof IDX);
     fac_tensor *tensors[] = {fac_idx_read(plain), fac_idx_read(packed)};
     for (int i = 0; i < 2; i++) {
@@ -220,7 +221,7 @@ static void idx_reads_big_endian_plain_and_gzip(void **state) {
         assert_memory_equal(fac_tensor_data(tensors[i]), IDX_VALUES, sizeof IDX_VALUES);
     }
     const unsigned char real[] = {0, 0, 0x0e, 1, 0, 0, 0, 1, 0x3f, 0xf8, 0, 0, 0, 0, 0, 0};
-    unit_write_file(plain, real, sizeof real);
+    files_write(plain, real, sizeof real);
     fac_tensor *t = fac_idx_read(plain);
     assert_non_null(t);
     assert_true(*(const double *)fac_tensor_data(t) == 1.5);
@@ -229,7 +230,7 @@ static void idx_reads_big_endian_plain_and_gzip(void **state) {
 static void idx_refuses_bad_headers_and_lengths(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    const char *path = unit_path("bad.idx");
+    const char *path = files_path("bad.idx");
     unsigned char bytes[sizeof IDX + 1];
     static const struct {
         int at;
@@ -240,33 +241,33 @@ static void idx_refuses_bad_headers_and_lengths(void **state) {
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         memcpy(bytes, IDX, sizeof IDX);
         bytes[cases[i].at] = cases[i].value;
-        unit_write_file(path, bytes, sizeof IDX);
+        files_write(path, bytes, sizeof IDX);
         assert_null(fac_idx_read(path));
-        unit_assert_error(FAC_ERR_FORMAT, cases[i].text);
+        assert_error(FAC_ERR_FORMAT, cases[i].text);
     }
     bytes[7] = IDX[7];
     bytes[sizeof IDX] = 0;
-    unit_write_file(path, bytes, sizeof bytes);
+    files_write(path, bytes, sizeof bytes);
     assert_null(fac_idx_read(path));
-    unit_assert_error(FAC_ERR_FORMAT, "behind the last element");
-    assert_null(fac_idx_read(unit_path("none.idx")));
-    unit_assert_error(FAC_ERR_IO, "cannot open");
+    assert_error(FAC_ERR_FORMAT, "behind the last element");
+    assert_null(fac_idx_read(files_path("none.idx")));
+    assert_error(FAC_ERR_IO, "cannot open");
 }
 
 static void idx_refuses_files_cut_anywhere(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    const char *path = unit_path("cut.idx"), *packed = unit_path("whole.idx.gz");
+    const char *path = files_path("cut.idx"), *packed = files_path("whole.idx.gz");
     for (size_t n = 0; n < sizeof IDX; n++) {
-        unit_write_file(path, IDX, n);
+        files_write(path, IDX, n);
         assert_null(fac_idx_read(path));
-        unit_assert_error(FAC_ERR_FORMAT, "IDX file");
+        assert_error(FAC_ERR_FORMAT, "IDX file");
     }
     write_gzip(packed, IDX, sizeof IDX);
     size_t n;
-    unsigned char *bytes = unit_read_file(packed, &n);
+    unsigned char *bytes = files_read(packed, &n);
     for (size_t length = 0; length < n; length++) {
-        unit_write_file(path, bytes, length);
+        files_write(path, bytes, length);
         assert_null(fac_idx_read(path));
         assert_int_equal(fac_error(), FAC_ERR_FORMAT);
         fac_error_clear();
@@ -277,14 +278,14 @@ static void idx_refuses_files_cut_anywhere(void **state) {
 static void idx_finds_flipped_bits_in_gzip_data(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    const char *path = unit_path("flipped.idx.gz"), *packed = unit_path("whole.idx.gz");
+    const char *path = files_path("flipped.idx.gz"), *packed = files_path("whole.idx.gz");
     write_gzip(packed, IDX, sizeof IDX);
     size_t n;
-    unsigned char *bytes = unit_read_file(packed, &n);
+    unsigned char *bytes = files_read(packed, &n);
     enum { GZIP_HEADER = 10 }; /* time, system and flags are not covered by a checksum */
     for (size_t bit = 8 * GZIP_HEADER; bit < 8 * n; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        unit_write_file(path, bytes, n);
+        files_write(path, bytes, n);
         assert_null(fac_idx_read(path));
         assert_int_equal(fac_error(), FAC_ERR_FORMAT);
         fac_error_clear();
@@ -331,7 +332,7 @@ static void sampler_visits_everything_once_in_an_order_of_its_own_per_epoch(void
     fac_sampler_release(same);
     fac_sampler_release(other);
     assert_null(fac_sampler_new(-1, true, 0));
-    unit_assert_error(FAC_ERR_ARGUMENT, "-1 samples");
+    assert_error(FAC_ERR_ARGUMENT, "-1 samples");
 }
 
 /* Columns whose rows name themselves: images [n, 2] of (i, 10 i), labels [n] of i. */
@@ -407,36 +408,36 @@ static void loader_refuses_columns_that_do_not_fit(void **state) {
     fac_tensor *strided = fac_tensor_wrap(buffer, sizeof buffer, FAC_F32, FAC_INTS(2), FAC_INTS(2), 0, NULL, NULL);
     fac_tensor *scalar = fac_tensor_from(&number, FAC_F32, FAC_INTS());
     assert_null(fac_loader_new(FAC_TENSORS(columns[0], three)));
-    unit_assert_error(FAC_ERR_SHAPE, "column 1 has 3 samples, but column 0 has 10");
+    assert_error(FAC_ERR_SHAPE, "column 1 has 3 samples, but column 0 has 10");
     assert_null(fac_loader_new(FAC_TENSORS(scalar)));
-    unit_assert_error(FAC_ERR_SHAPE, "no dimension");
+    assert_error(FAC_ERR_SHAPE, "no dimension");
     assert_null(fac_loader_new(FAC_TENSORS(strided)));
-    unit_assert_error(FAC_ERR_UNSUPPORTED, "not contiguous");
+    assert_error(FAC_ERR_UNSUPPORTED, "not contiguous");
     assert_null(fac_loader_new(FAC_TENSORS()));
-    unit_assert_error(FAC_ERR_ARGUMENT, "at least one column");
+    assert_error(FAC_ERR_ARGUMENT, "at least one column");
     assert_null(fac_loader_new(FAC_TENSORS(three), .batch_size = -1));
-    unit_assert_error(FAC_ERR_ARGUMENT, "batch_size is -1");
+    assert_error(FAC_ERR_ARGUMENT, "batch_size is -1");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT_TEST(utf8_writes_and_reads_every_character),
-        UNIT_TEST(utf8_refuses_what_is_not_text),
-        UNIT_TEST(vocab_of_bytes_takes_any_text),
-        UNIT_TEST(vocab_of_characters_is_sorted_and_comes_back_from_its_text),
-        UNIT_TEST(corpus_joins_a_folder_in_order_of_name),
-        UNIT_TEST(corpus_batches_stay_in_their_span_and_follow_the_seed),
-        UNIT_TEST(corpus_reports_what_it_cannot_read),
-        UNIT_TEST(corpus_survives_failing_allocations),
-        UNIT_TEST(idx_reads_big_endian_plain_and_gzip),
-        UNIT_TEST(idx_refuses_bad_headers_and_lengths),
-        UNIT_TEST(idx_refuses_files_cut_anywhere),
-        UNIT_TEST(idx_finds_flipped_bits_in_gzip_data),
-        UNIT_TEST(split_mix_gives_the_published_numbers),
-        UNIT_TEST(sampler_visits_everything_once_in_an_order_of_its_own_per_epoch),
-        UNIT_TEST(loader_keeps_columns_together_s168),
-        UNIT_TEST(loader_goes_in_order_and_drops_a_short_batch_when_told),
-        UNIT_TEST(loader_refuses_columns_that_do_not_fit),
+        FAC_TEST(utf8_writes_and_reads_every_character),
+        FAC_TEST(utf8_refuses_what_is_not_text),
+        FAC_TEST(vocab_of_bytes_takes_any_text),
+        FAC_TEST(vocab_of_characters_is_sorted_and_comes_back_from_its_text),
+        FAC_TEST(corpus_joins_a_folder_in_order_of_name),
+        FAC_TEST(corpus_batches_stay_in_their_span_and_follow_the_seed),
+        FAC_TEST(corpus_reports_what_it_cannot_read),
+        FAC_TEST(corpus_survives_failing_allocations),
+        FAC_TEST(idx_reads_big_endian_plain_and_gzip),
+        FAC_TEST(idx_refuses_bad_headers_and_lengths),
+        FAC_TEST(idx_refuses_files_cut_anywhere),
+        FAC_TEST(idx_finds_flipped_bits_in_gzip_data),
+        FAC_TEST(split_mix_gives_the_published_numbers),
+        FAC_TEST(sampler_visits_everything_once_in_an_order_of_its_own_per_epoch),
+        FAC_TEST(loader_keeps_columns_together_s168),
+        FAC_TEST(loader_goes_in_order_and_drops_a_short_batch_when_told),
+        FAC_TEST(loader_refuses_columns_that_do_not_fit),
     };
     return cmocka_run_group_tests_name("data", tests, NULL, NULL);
 }

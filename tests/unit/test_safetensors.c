@@ -1,5 +1,6 @@
 /* safetensors: bytes against the format's definition, and every damage and every failure that the format invites. */
-#include "support.h"
+#include "support/files.h"
+#include "support/support.h"
 
 #include "io/file.h"
 #include <errno.h>
@@ -18,15 +19,15 @@ static const char *file_of(const char *header, size_t data_bytes) {
     assert_non_null(bytes);
     for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)((uint64_t)length >> 8 * i);
     memcpy(bytes + 8, header, length);
-    const char *path = unit_path("made.safetensors");
-    unit_write_file(path, bytes, n);
+    const char *path = files_path("made.safetensors");
+    files_write(path, bytes, n);
     free(bytes);
     return path;
 }
 
 static void assert_refused(const char *path, fac_status code, const char *text) {
     assert_null(fac_safetensors_open(path));
-    unit_assert_error(code, text);
+    assert_error(code, text);
 }
 
 /* True if the file opens and its checksum holds. Clears the error if not. */
@@ -64,7 +65,7 @@ static float first_weight(const char *path) {
 
 static void save_writes_the_bytes_of_the_format(void **state) {
     (void)state;
-    const char *path = unit_path("bytes.safetensors");
+    const char *path = files_path("bytes.safetensors");
     FAC_SCOPE(s);
     const unsigned char small[] = {1, 2, 3};
     const float large[] = {1.5f, -2};
@@ -73,7 +74,7 @@ static void save_writes_the_bytes_of_the_format(void **state) {
     assert_int_equal(fac_safetensors_save(path, tensors, 2, NULL, 0), FAC_OK);
 
     size_t n;
-    unsigned char *bytes = unit_read_file(path, &n);
+    unsigned char *bytes = files_read(path, &n);
     uint64_t length;
     memcpy(&length, bytes, 8);
     assert_int_equal(length % 8, 0);
@@ -93,7 +94,7 @@ static void save_and_read_keep_every_dtype_and_shape(void **state) {
     static const fac_dtype dtypes[] = {FAC_BOOL, FAC_U8,   FAC_I8,  FAC_I16, FAC_I32, FAC_I64,
                                        FAC_F16,  FAC_BF16, FAC_F32, FAC_F64, FAC_C64};
     enum { N = FAC_COUNT(dtypes) };
-    const char *path = unit_path("dtypes.safetensors");
+    const char *path = files_path("dtypes.safetensors");
     FAC_SCOPE(s);
     unsigned char data[N][48];
     char names[N][16];
@@ -125,7 +126,7 @@ static void save_and_read_keep_every_dtype_and_shape(void **state) {
 
 static void save_writes_strided_tensors_row_major(void **state) {
     (void)state;
-    const char *path = unit_path("strided.safetensors");
+    const char *path = files_path("strided.safetensors");
     FAC_SCOPE(s);
     float column_major[] = {1, 4, 2, 5, 3, 6};
     const float row_major[] = {1, 2, 3, 4, 5, 6};
@@ -158,16 +159,16 @@ static void open_reads_other_programs_files_and_metadata(void **state) {
     assert_int_equal(e.dtype, FAC_DTYPE_DEFAULT);
     assert_int_equal(e.bytes, 4);
     assert_int_equal(fac_safetensors_get(f, 2, &e), FAC_ERR_INDEX);
-    unit_assert_error(FAC_ERR_INDEX, "no number 2");
+    assert_error(FAC_ERR_INDEX, "no number 2");
     FAC_SCOPE(s);
     assert_null(fac_safetensors_read(f, 1));
-    unit_assert_error(FAC_ERR_UNSUPPORTED, "U16");
+    assert_error(FAC_ERR_UNSUPPORTED, "U16");
     fac_safetensors_close(f);
 }
 
 static void metadata_survives_with_quotes_and_newlines(void **state) {
     (void)state;
-    const char *path = unit_path("metadata.safetensors");
+    const char *path = files_path("metadata.safetensors");
     assert_int_equal(save_sample(path, 1), FAC_OK);
     fac_safetensors *f = fac_safetensors_open(path);
     assert_non_null(f);
@@ -228,16 +229,16 @@ static void open_refuses_bad_headers(void **state) {
 
 static void open_refuses_impossible_lengths(void **state) {
     (void)state;
-    const char *path = unit_path("length.safetensors");
+    const char *path = files_path("length.safetensors");
     static const uint64_t lengths[] = {100000001, (uint64_t)1 << 63, UINT64_MAX};
     for (size_t i = 0; i < FAC_COUNT(lengths); i++) {
-        unit_write_file(path, &lengths[i], 8);
+        files_write(path, &lengths[i], 8);
         assert_refused(path, FAC_ERR_FORMAT, "it claims a header of");
     }
     uint64_t longer_than_the_file = 3;
-    unit_write_file(path, &longer_than_the_file, 8);
+    files_write(path, &longer_than_the_file, 8);
     assert_refused(path, FAC_ERR_FORMAT, "it claims a header of 3 bytes but has only");
-    unit_write_file(path, "seven b", 7);
+    files_write(path, "seven b", 7);
     assert_refused(path, FAC_ERR_FORMAT, "it has 7 bytes");
 }
 
@@ -265,37 +266,37 @@ static void open_refuses_many_tensors_on_one_range(void **state) {
 
 static void open_refuses_what_is_no_file(void **state) {
     (void)state;
-    assert_refused(unit_path("not there"), FAC_ERR_IO, "cannot open");
-    assert_refused(unit_path("."), FAC_ERR_IO, "not a regular file");
+    assert_refused(files_path("not there"), FAC_ERR_IO, "cannot open");
+    assert_refused(files_path("."), FAC_ERR_IO, "not a regular file");
     assert_refused("/dev/zero", FAC_ERR_IO, "not a regular file");
     assert_null(fac_safetensors_open(NULL));
-    unit_assert_error(FAC_ERR_ARGUMENT, "NULL");
+    assert_error(FAC_ERR_ARGUMENT, "NULL");
 }
 
 static void cut_anywhere_is_refused(void **state) {
     (void)state;
-    const char *whole = unit_path("whole.safetensors"), *cut = unit_path("cut.safetensors");
+    const char *whole = files_path("whole.safetensors"), *cut = files_path("cut.safetensors");
     assert_int_equal(save_sample(whole, 1), FAC_OK);
     size_t n;
-    unsigned char *bytes = unit_read_file(whole, &n);
+    unsigned char *bytes = files_read(whole, &n);
     for (size_t length = 0; length < n; length++) {
-        unit_write_file(cut, bytes, length);
+        files_write(cut, bytes, length);
         if (is_whole(cut)) fail_msg("the first %zu of %zu bytes pass for a whole file", length, n);
     }
-    unit_write_file(cut, bytes, n);
+    files_write(cut, bytes, n);
     assert_true(is_whole(cut));
     free(bytes);
 }
 
 static void any_flipped_bit_is_found(void **state) {
     (void)state;
-    const char *whole = unit_path("whole.safetensors"), *flipped = unit_path("flipped.safetensors");
+    const char *whole = files_path("whole.safetensors"), *flipped = files_path("flipped.safetensors");
     assert_int_equal(save_sample(whole, 1), FAC_OK);
     size_t n;
-    unsigned char *bytes = unit_read_file(whole, &n);
+    unsigned char *bytes = files_read(whole, &n);
     for (size_t bit = 0; bit < 8 * n; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        unit_write_file(flipped, bytes, n);
+        files_write(flipped, bytes, n);
         if (is_whole(flipped)) fail_msg("bit %zu of byte %zu may change unseen", bit % 8, bit / 8);
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
@@ -306,7 +307,7 @@ static void any_flipped_bit_is_found(void **state) {
 
 static void save_refuses_bad_names_and_values(void **state) {
     (void)state;
-    const char *path = unit_path("refused.safetensors");
+    const char *path = files_path("refused.safetensors");
     FAC_SCOPE(s);
     fac_tensor *t = fac_tensor_of(1);
     const double complex[] = {1, 2};
@@ -314,38 +315,38 @@ static void save_refuses_bad_names_and_values(void **state) {
     fac_metadata metadata[] = {{"k", "1"}, {"k", "2"}};
     fac_metadata ours = {"facula.crc32", "x"}, broken = {"k", "\xc3("};
     assert_int_equal(fac_safetensors_save(path, twice, 2, NULL, 0), FAC_ERR_ARGUMENT);
-    unit_assert_error(FAC_ERR_ARGUMENT, "'a' is given twice");
+    assert_error(FAC_ERR_ARGUMENT, "'a' is given twice");
     assert_int_equal(fac_safetensors_save(path, &(fac_named_tensor){"__metadata__", t}, 1, NULL, 0), FAC_ERR_ARGUMENT);
-    unit_assert_error(FAC_ERR_ARGUMENT, "reserves");
+    assert_error(FAC_ERR_ARGUMENT, "reserves");
     assert_int_equal(fac_safetensors_save(path, &(fac_named_tensor){"\xed\xa0\x80", t}, 1, NULL, 0), FAC_ERR_ARGUMENT);
-    unit_assert_error(FAC_ERR_ARGUMENT, "not valid UTF-8");
+    assert_error(FAC_ERR_ARGUMENT, "not valid UTF-8");
     assert_int_equal(fac_safetensors_save(path, &(fac_named_tensor){NULL, t}, 1, NULL, 0), FAC_ERR_ARGUMENT);
-    unit_assert_error(FAC_ERR_ARGUMENT, "NULL");
+    assert_error(FAC_ERR_ARGUMENT, "NULL");
     assert_int_not_equal(fac_safetensors_save(path, &(fac_named_tensor){"a", NULL}, 1, NULL, 0), FAC_OK);
     fac_error_clear();
     assert_int_equal(fac_safetensors_save(path, twice, 1, metadata, 2), FAC_ERR_ARGUMENT);
-    unit_assert_error(FAC_ERR_ARGUMENT, "'k' is given twice");
+    assert_error(FAC_ERR_ARGUMENT, "'k' is given twice");
     assert_int_equal(fac_safetensors_save(path, twice, 1, &ours, 1), FAC_ERR_ARGUMENT);
-    unit_assert_error(FAC_ERR_ARGUMENT, "Facula's own");
+    assert_error(FAC_ERR_ARGUMENT, "Facula's own");
     assert_int_equal(fac_safetensors_save(path, twice, 1, &broken, 1), FAC_ERR_ARGUMENT);
-    unit_assert_error(FAC_ERR_ARGUMENT, "not valid UTF-8");
+    assert_error(FAC_ERR_ARGUMENT, "not valid UTF-8");
     fac_named_tensor wide = {"wide", fac_tensor_from(complex, FAC_C128, FAC_INTS(1))};
     assert_int_equal(fac_safetensors_save(path, &wide, 1, NULL, 0), FAC_ERR_UNSUPPORTED);
-    unit_assert_error(FAC_ERR_UNSUPPORTED, "complex128");
+    assert_error(FAC_ERR_UNSUPPORTED, "complex128");
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
 static void save_reports_a_folder_that_is_not_there(void **state) {
     (void)state;
-    assert_int_equal(save_sample(unit_path("no/such/folder"), 1), FAC_ERR_IO);
-    unit_assert_error(FAC_ERR_IO, "cannot create");
+    assert_int_equal(save_sample(files_path("no/such/folder"), 1), FAC_ERR_IO);
+    assert_error(FAC_ERR_IO, "cannot create");
 }
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------------ */
 
 static void load_copies_and_converts_by_name(void **state) {
     (void)state;
-    const char *path = unit_path("load.safetensors");
+    const char *path = files_path("load.safetensors");
     assert_int_equal(save_sample(path, 3), FAC_OK);
     FAC_SCOPE(s);
     const double zeros[6] = {0};
@@ -360,7 +361,7 @@ static void load_copies_and_converts_by_name(void **state) {
 
 static void load_changes_nothing_unless_all_fits(void **state) {
     (void)state;
-    const char *path = unit_path("strict.safetensors"), *damaged = unit_path("damaged.safetensors");
+    const char *path = files_path("strict.safetensors"), *damaged = files_path("damaged.safetensors");
     assert_int_equal(save_sample(path, 3), FAC_OK);
     FAC_SCOPE(s);
     const float zeros[6] = {0};
@@ -370,21 +371,21 @@ static void load_changes_nothing_unless_all_fits(void **state) {
     fac_named_tensor few[] = {{"weight", weight}}, many[] = {{"weight", weight}, {"steps", steps}, {"bias", steps}};
     fac_named_tensor twice[] = {{"weight", weight}, {"weight", weight}}, wrong[] = {{"steps", steps}, {"weight", turned}};
     assert_int_equal(fac_safetensors_load(path, few, 1), FAC_ERR_ARGUMENT);
-    unit_assert_error(FAC_ERR_ARGUMENT, "'steps' that is not among those to load");
+    assert_error(FAC_ERR_ARGUMENT, "'steps' that is not among those to load");
     assert_int_equal(fac_safetensors_load(path, many, 3), FAC_ERR_NOT_FOUND);
-    unit_assert_error(FAC_ERR_NOT_FOUND, "no tensor 'bias'");
+    assert_error(FAC_ERR_NOT_FOUND, "no tensor 'bias'");
     assert_int_equal(fac_safetensors_load(path, twice, 2), FAC_ERR_ARGUMENT);
-    unit_assert_error(FAC_ERR_ARGUMENT, "given twice");
+    assert_error(FAC_ERR_ARGUMENT, "given twice");
     assert_int_equal(fac_safetensors_load(path, wrong, 2), FAC_ERR_SHAPE);
-    unit_assert_error(FAC_ERR_SHAPE, "[2, 3] in");
+    assert_error(FAC_ERR_SHAPE, "[2, 3] in");
 
     size_t n;
-    unsigned char *bytes = unit_read_file(path, &n);
+    unsigned char *bytes = files_read(path, &n);
     bytes[n - 1] ^= 1;
-    unit_write_file(damaged, bytes, n);
+    files_write(damaged, bytes, n);
     free(bytes);
     assert_int_equal(fac_safetensors_load(damaged, many, 2), FAC_ERR_FORMAT);
-    unit_assert_error(FAC_ERR_FORMAT, "is damaged");
+    assert_error(FAC_ERR_FORMAT, "is damaged");
     assert_memory_equal(fac_tensor_data(weight), zeros, sizeof zeros);
     assert_memory_equal(fac_tensor_data(steps), old, sizeof old);
 }
@@ -417,21 +418,21 @@ static void set_calls(int n, bool kill, size_t most) {
 }
 static int reset_calls(void **state) {
     fac__file_calls = (fac_file_calls){write, pwrite, fsync, rename};
-    return unit_teardown(state);
+    return support_teardown(state);
 }
 
 static void save_survives_a_full_disk_at_any_call(void **state) {
     (void)state;
-    const char *path = unit_path("full.safetensors");
+    const char *path = files_path("full.safetensors");
     assert_int_equal(save_sample(path, 1), FAC_OK);
-    int files = unit_count_files(), failures = 0;
+    int files = files_count(), failures = 0;
     for (int n = 0;; n++) {
         set_calls(n, false, 0);
         fac_status st = save_sample(path, 2);
         if (st == FAC_OK) break;
         failures++;
-        unit_assert_error(FAC_ERR_IO, "No space left");
-        assert_int_equal(unit_count_files(), files);
+        assert_error(FAC_ERR_IO, "No space left");
+        assert_int_equal(files_count(), files);
         assert_true(is_whole(path));
     }
     assert_true(failures >= 7); /* length, header, two tensors, checksum, fsync, rename, folder */
@@ -440,7 +441,7 @@ static void save_survives_a_full_disk_at_any_call(void **state) {
 
 static void save_survives_being_killed_at_any_call(void **state) {
     (void)state;
-    const char *path = unit_path("killed.safetensors");
+    const char *path = files_path("killed.safetensors");
     assert_int_equal(save_sample(path, 1), FAC_OK);
     for (int n = 0;; n++) {
         pid_t child = fork();
@@ -462,12 +463,12 @@ static void save_survives_being_killed_at_any_call(void **state) {
 
 static void save_goes_on_after_short_writes(void **state) {
     (void)state;
-    const char *path = unit_path("short.safetensors"), *plain = unit_path("plain.safetensors");
+    const char *path = files_path("short.safetensors"), *plain = files_path("plain.safetensors");
     assert_int_equal(save_sample(plain, 1), FAC_OK);
     set_calls(-1, false, 1);
     assert_int_equal(save_sample(path, 1), FAC_OK);
     size_t n, n_plain;
-    unsigned char *bytes = unit_read_file(path, &n), *expected = unit_read_file(plain, &n_plain);
+    unsigned char *bytes = files_read(path, &n), *expected = files_read(plain, &n_plain);
     assert_int_equal(n, n_plain);
     assert_memory_equal(bytes, expected, n);
     free(bytes);
@@ -476,23 +477,23 @@ static void save_goes_on_after_short_writes(void **state) {
 
 static void save_and_open_survive_failing_allocations(void **state) {
     (void)state;
-    const char *path = unit_path("memory.safetensors");
+    const char *path = files_path("memory.safetensors");
     assert_int_equal(save_sample(path, 1), FAC_OK);
-    for (int64_t n = 0;; n++) {
-        unit_fail_allocation(n);
+    for (int64_t n = 1;; n++) {
+        memory_hook_fail(n, true);
         fac_status st = save_sample(path, 1);
-        bool failed = unit_allocation_failed();
-        unit_fail_allocation(-1);
+        bool failed = memory_hook_failures() > 0;
+        memory_hook_fail(0, false);
         assert_int_equal(st, failed ? FAC_ERR_MEMORY : FAC_OK);
         fac_error_clear();
         assert_true(is_whole(path));
         if (!failed) break;
     }
-    for (int64_t n = 0;; n++) {
-        unit_fail_allocation(n);
+    for (int64_t n = 1;; n++) {
+        memory_hook_fail(n, true);
         fac_safetensors *f = fac_safetensors_open(path);
-        bool failed = unit_allocation_failed();
-        unit_fail_allocation(-1);
+        bool failed = memory_hook_failures() > 0;
+        memory_hook_fail(0, false);
         assert_int_equal(f == NULL, failed);
         fac_safetensors_close(f);
         fac_error_clear();
@@ -502,26 +503,26 @@ static void save_and_open_survive_failing_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT_TEST(save_writes_the_bytes_of_the_format),
-        UNIT_TEST(save_and_read_keep_every_dtype_and_shape),
-        UNIT_TEST(save_writes_strided_tensors_row_major),
-        UNIT_TEST(open_reads_other_programs_files_and_metadata),
-        UNIT_TEST(metadata_survives_with_quotes_and_newlines),
-        UNIT_TEST(open_refuses_bad_headers),
-        UNIT_TEST(open_refuses_impossible_lengths),
-        UNIT_TEST(open_refuses_deep_nesting),
-        UNIT_TEST(open_refuses_many_tensors_on_one_range),
-        UNIT_TEST(open_refuses_what_is_no_file),
-        UNIT_TEST(cut_anywhere_is_refused),
-        UNIT_TEST(any_flipped_bit_is_found),
-        UNIT_TEST(save_refuses_bad_names_and_values),
-        UNIT_TEST(save_reports_a_folder_that_is_not_there),
-        UNIT_TEST(load_copies_and_converts_by_name),
-        UNIT_TEST(load_changes_nothing_unless_all_fits),
-        cmocka_unit_test_setup_teardown(save_survives_a_full_disk_at_any_call, unit_setup, reset_calls),
-        cmocka_unit_test_setup_teardown(save_survives_being_killed_at_any_call, unit_setup, reset_calls),
-        cmocka_unit_test_setup_teardown(save_goes_on_after_short_writes, unit_setup, reset_calls),
-        UNIT_TEST(save_and_open_survive_failing_allocations),
+        FAC_TEST(save_writes_the_bytes_of_the_format),
+        FAC_TEST(save_and_read_keep_every_dtype_and_shape),
+        FAC_TEST(save_writes_strided_tensors_row_major),
+        FAC_TEST(open_reads_other_programs_files_and_metadata),
+        FAC_TEST(metadata_survives_with_quotes_and_newlines),
+        FAC_TEST(open_refuses_bad_headers),
+        FAC_TEST(open_refuses_impossible_lengths),
+        FAC_TEST(open_refuses_deep_nesting),
+        FAC_TEST(open_refuses_many_tensors_on_one_range),
+        FAC_TEST(open_refuses_what_is_no_file),
+        FAC_TEST(cut_anywhere_is_refused),
+        FAC_TEST(any_flipped_bit_is_found),
+        FAC_TEST(save_refuses_bad_names_and_values),
+        FAC_TEST(save_reports_a_folder_that_is_not_there),
+        FAC_TEST(load_copies_and_converts_by_name),
+        FAC_TEST(load_changes_nothing_unless_all_fits),
+        cmocka_unit_test_setup_teardown(save_survives_a_full_disk_at_any_call, support_setup, reset_calls),
+        cmocka_unit_test_setup_teardown(save_survives_being_killed_at_any_call, support_setup, reset_calls),
+        cmocka_unit_test_setup_teardown(save_goes_on_after_short_writes, support_setup, reset_calls),
+        FAC_TEST(save_and_open_survive_failing_allocations),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }

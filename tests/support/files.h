@@ -1,0 +1,15 @@
+/* Files for tests, in a folder that is made for the test program and removed at its end. */
+#ifndef FAC_TESTS_FILES_H
+#define FAC_TESTS_FILES_H
+
+#include <stddef.h>
+
+/* A path in the folder; good until the eighth next call. */
+const char *files_path(const char *name);
+void files_write(const char *path, const void *bytes, size_t n);
+/* The bytes of a file, to be freed with free(). */
+unsigned char *files_read(const char *path, size_t *out_n);
+/* Number of entries in the folder, hidden ones aside. */
+int files_count(void);
+
+#endif
