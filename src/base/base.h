@@ -23,7 +23,12 @@ static inline int64_t fac__max(int64_t a, int64_t b) { return a > b ? a : b; }
    a sentence that says what was wrong with which argument and what would be right; the operator's name is put in
    front by the call path. */
 fac_status fac__fail(const char *file, int line, fac_status code, const char *format, ...) FAC_PRINTF(4, 5);
-#define FAC_FAIL(code, ...) fac__fail(__FILE__, __LINE__, (code), __VA_ARGS__)
+/* Tells the compiler that a failure is never FAC_OK, so that it sees which outputs are set on success. */
+static inline fac_status fac__failed(fac_status code) {
+    if (code == FAC_OK) __builtin_unreachable();
+    return code;
+}
+#define FAC_FAIL(code, ...) fac__failed(fac__fail(__FILE__, __LINE__, (code), __VA_ARGS__))
 #define FAC_CHECK(cond, code, ...)                                                                                     \
     do {                                                                                                               \
         if (FAC_UNLIKELY(!(cond))) return FAC_FAIL((code), __VA_ARGS__);                                               \

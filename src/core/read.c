@@ -45,7 +45,7 @@ static void read_elements(const fac_tensor *t, fac_dtype dtype, char *out) {
     double re_im[2];
     fac__reader_init(&r, t);
     for (int64_t i = 0; i < t->numel; i++, out += item) {
-        char element[16]; /* out need not be aligned */
+        char element[16] = {0}; /* out need not be aligned */
         fac__store(element, dtype, fac__reader_next(&r, re_im));
         memcpy(out, element, item);
     }
