@@ -1,0 +1,175 @@
+/* Checkpointing: what a piece of the graph saves is dropped and computed again when backward first asks for it.
+
+   The piece is recorded as always, but with saved-tensor hooks that keep a number instead of the tensor. Unpacking runs the
+   function once more, with hooks that catch what it saves, in the same order: the k-th caught is the k-th dropped. So
+   gradients flow to whatever the function used, leaves it closes over included, and every kind of pass works. */
+#include "autograd/autograd_meta.h"
+#include "autograd/mode.h"
+#include "autograd/saved.h"
+
+typedef struct frame {
+    atomic_int refs; /* one per number handed out, and one while forward runs */
+    fac_checkpoint_fn fn;
+    void *context;
+    fac_tensor **inputs; /* owned; an entry may be NULL */
+    unsigned *versions;
+    size_t n_inputs;
+    uint64_t seed, offset; /* of the default generator when forward ran */
+    fac_keyset include, exclude;
+    size_t n_dropped;    /* by forward */
+    fac_tensor **caught; /* by the last run: n_dropped slots, each emptied when it is unpacked */
+    size_t n_caught;
+} frame;
+
+typedef struct number {
+    frame *f;
+    size_t i;
+} number;
+
+static void drop_caught(frame *f) {
+    for (size_t i = 0; f->caught && i < f->n_dropped; i++) fac__unref(f->caught[i]);
+    fac__free(f->caught);
+    f->caught = NULL;
+    f->n_caught = 0;
+}
+
+static void frame_unref(frame *f) {
+    if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
+    drop_caught(f);
+    for (size_t i = 0; f->inputs && i < f->n_inputs; i++) fac__unref(f->inputs[i]);
+    fac__free(f->inputs);
+    fac__free(f->versions);
+    fac__free(f);
+}
+
+static frame *frame_new(fac_checkpoint_fn fn, void *context, fac_tensors inputs) {
+    const fac_thread *th = fac__thread();
+    frame *f = fac__alloc_zero(sizeof *f);
+    if (!f) return NULL;
+    atomic_init(&f->refs, 1);
+    f->fn = fn;
+    f->context = context;
+    f->include = th->include;
+    f->exclude = th->exclude;
+    fac_generator_get_state(fac_default_generator(), &f->seed, &f->offset);
+    f->n_inputs = inputs.n;
+    f->inputs = fac__alloc_array(inputs.n, sizeof *f->inputs);
+    f->versions = fac__alloc_array(inputs.n, sizeof *f->versions);
+    bool whole = f->inputs && f->versions;
+    for (size_t i = 0; f->inputs && i < inputs.n; i++) f->inputs[i] = fac__ref(inputs.v[i]);
+    for (size_t i = 0; whole && i < inputs.n; i++) f->versions[i] = inputs.v[i] ? fac__version_of(inputs.v[i]) : 0;
+    if (whole) return f;
+    frame_unref(f);
+    return NULL;
+}
+
+/* ---- running it again ---------------------------------------------------------------------------------------------------- */
+
+static void *catch_saved(void *context, fac_tensor *t) {
+    frame *f = context;
+    if (f->n_caught < f->n_dropped && fac__alias(t, true, &f->caught[f->n_caught]) != FAC_OK) return NULL;
+    f->n_caught++;
+    return f;
+}
+
+static fac_tensor *never_unpacked(void *context, void *handle) {
+    (void)context, (void)handle;
+    FAC_FAIL(FAC_ERR_AUTOGRAD, "a checkpointed function may not run backward through what it computes");
+    return NULL;
+}
+
+/* Temporaries that stand for the inputs: the same memory, cut off from what made them. */
+static fac_status detached_inputs(const frame *f, fac_tensor **out) {
+    fac_thread *th = fac__thread();
+    for (size_t i = 0; i < f->n_inputs; i++) {
+        out[i] = NULL;
+        if (!f->inputs[i]) continue;
+        FAC_CHECK(fac__version_of(f->inputs[i]) == f->versions[i], FAC_ERR_AUTOGRAD,
+                  "input %zu of a checkpointed function has been modified by an inplace operation since it ran", i);
+        fac_tensor *alias = NULL;
+        FAC_TRY(fac__alias(f->inputs[i], true, &alias));
+        out[i] = fac__adopt(th, alias);
+        if (!out[i]) return fac_error();
+        if (fac__requires_grad(f->inputs[i]) && !fac_set_requires_grad(out[i], true)) return fac_error();
+    }
+    return FAC_OK;
+}
+
+static fac_status run_again(frame *f) {
+    fac_tensor **inputs = fac__alloc_array(f->n_inputs, sizeof *inputs);
+    if (!inputs) return FAC_ERR_MEMORY;
+    fac_status st = detached_inputs(f, inputs);
+    if (st == FAC_OK) f->fn(f->context, (fac_tensors){inputs, f->n_inputs});
+    fac__free(inputs);
+    return fac_error();
+}
+
+/* With the random numbers, the keys and the mode of the first time. */
+static fac_status recompute(frame *f) {
+    drop_caught(f);
+    f->caught = fac__alloc_zero(f->n_dropped * sizeof *f->caught);
+    if (!f->caught) return FAC_ERR_MEMORY;
+    uint64_t seed, offset;
+    fac_generator_get_state(fac_default_generator(), &seed, &offset);
+    fac_generator_set_state(fac_default_generator(), f->seed, f->offset);
+    fac_saved_tensor_hooks outer = fac__saved_tensor_hooks;
+    fac__saved_tensor_hooks = (fac_saved_tensor_hooks){catch_saved, never_unpacked, NULL, f};
+    fac_recording was = fac__recording_begin();
+    fac__thread()->include = f->include;
+    fac__thread()->exclude = f->exclude;
+    fac_scope s = fac_scope_begin();
+    fac_status st = run_again(f);
+    fac_scope_end(&s);
+    fac__recording_end(was);
+    fac__saved_tensor_hooks = outer;
+    fac_generator_set_state(fac_default_generator(), seed, offset);
+    FAC_TRY(st);
+    FAC_CHECK(f->n_caught == f->n_dropped, FAC_ERR_AUTOGRAD,
+              "a checkpointed function saved %zu tensors when it was run again, but %zu the first time; it must do the same "
+              "both times",
+              f->n_caught, f->n_dropped);
+    return FAC_OK;
+}
+
+/* ---- hooks of the first run -------------------------------------------------------------------------------------------------- */
+
+static void *drop_saved(void *context, fac_tensor *t) {
+    (void)t;
+    frame *f = context;
+    number *n = fac__alloc(sizeof *n);
+    if (!n) return NULL;
+    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+    *n = (number){f, f->n_dropped++};
+    return n;
+}
+
+static fac_tensor *compute_saved(void *context, void *handle) {
+    (void)context;
+    const number *n = handle;
+    if (!n->f->caught || !n->f->caught[n->i]) FAC_TRY_NULL(recompute(n->f));
+    fac_tensor *t = n->f->caught[n->i];
+    n->f->caught[n->i] = NULL;
+    return fac__adopt(fac__thread(), t);
+}
+
+static void forget_number(void *context, void *handle) {
+    (void)context;
+    number *n = handle;
+    frame_unref(n->f);
+    fac__free(n);
+}
+
+fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inputs) {
+    FAC_TRY_NULL(fac_error());
+    if (!fac__grad_enabled(fac__thread())) return fn(context, inputs);
+    frame *f = frame_new(fn, context, inputs);
+    if (!f) return NULL;
+    fac_saved_tensor_hooks outer = fac__saved_tensor_hooks;
+    fac__saved_tensor_hooks = (fac_saved_tensor_hooks){drop_saved, compute_saved, forget_number, f};
+    fac_scope s = fac_scope_begin();
+    fac_tensor *out = fac_scope_yield(&s, fn(context, inputs));
+    fac_scope_end(&s);
+    fac__saved_tensor_hooks = outer;
+    frame_unref(f);
+    return out;
+}
