@@ -19,7 +19,8 @@ endif()
 
 add_library(facula_flags INTERFACE)
 target_compile_options(facula_flags INTERFACE
-    -Wall -Wextra -Wconversion
+    -Wall -Wextra -Wconversion -Werror=implicit-function-declaration -Werror=int-conversion
+    -Werror=incompatible-pointer-types
     # Nobody reads errno or the floating-point flags after an operator, and both stop loops from vectorising. Contraction
     # is off so that a formula gives the same bits in every instruction set; where a fused multiply-add is wanted it is
     # written as one.

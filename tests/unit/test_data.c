@@ -283,14 +283,20 @@ static void idx_finds_flipped_bits_in_gzip_data(void **state) {
     size_t n;
     unsigned char *bytes = files_read(packed, &n);
     enum { GZIP_HEADER = 10 }; /* time, system and flags are not covered by a checksum */
+    int unseen = 0;
     for (size_t bit = 8 * GZIP_HEADER; bit < 8 * n; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
         files_write(path, bytes, n);
-        assert_null(fac_idx_read(path));
-        assert_int_equal(fac_error(), FAC_ERR_FORMAT);
+        fac_tensor *t = fac_idx_read(path);
+        if (t) { /* the padding behind the last code means nothing */
+            assert_memory_equal(fac_tensor_data(t), IDX_VALUES, sizeof IDX_VALUES);
+            unseen++;
+        }
+        assert_int_equal(fac_error(), t ? FAC_OK : FAC_ERR_FORMAT);
         fac_error_clear();
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
+    assert_true(unseen < 8);
     free(bytes);
 }
 
@@ -348,7 +354,7 @@ static void make_columns(int64_t n, fac_tensor **out) {
     out[1] = fac_tensor_from(labels, FAC_I64, FAC_INTS(n));
 }
 
-static void loader_keeps_columns_together_s168(void **state) {
+static void S168_loader_keeps_columns_together(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *columns[2];
@@ -435,7 +441,7 @@ int main(void) {
         FAC_TEST(idx_finds_flipped_bits_in_gzip_data),
         FAC_TEST(split_mix_gives_the_published_numbers),
         FAC_TEST(sampler_visits_everything_once_in_an_order_of_its_own_per_epoch),
-        FAC_TEST(loader_keeps_columns_together_s168),
+        FAC_TEST(S168_loader_keeps_columns_together),
         FAC_TEST(loader_goes_in_order_and_drops_a_short_batch_when_told),
         FAC_TEST(loader_refuses_columns_that_do_not_fit),
     };
