@@ -1,6 +1,7 @@
 /* Variance and standard deviation. Runs of at most 4096 elements (16 KiB, so the second pass reads L1) are reduced to count,
    mean and sum of squared differences by two passes; these are merged in double, in order (Chan, Golub, LeVeque 1979).
    Strips of neighbouring outputs do the same row by row with Welford's update in double. Complex: the sum of both parts'. */
+#include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/kernels/reduction.h"
 #include "backend/cpu/parallel.h"
 #include "ops/meta/reduce.h"
@@ -213,24 +214,29 @@ static fac_status reduce_columns(job *j) {
 
 /* ---- entries ------------------------------------------------------------------------------------------------------------- */
 
-static fac_status spread_of(fac_structured *s, fac_tensor *self, fac_opt_int correction, bool root, bool with_mean) {
-    if (s->out[0]->numel == 0) return FAC_OK;
-    fac_tensor *outs[2] = {s->out[0], with_mean ? s->out[1] : s->out[0]};
+fac_status fac__moments(fac_tensor *in, uint64_t mask, double correction, bool root, fac_tensor *var, fac_tensor *mean) {
+    if (var->numel == 0) return FAC_OK;
+    fac_tensor *outs[2] = {var, mean ? mean : var};
     job j;
-    j.in = fac__data(self);
-    j.out = fac__data(outs[0]);
-    j.mean_out = with_mean ? fac__data(outs[1]) : NULL;
-    j.in_dtype = (fac_dtype)self->dtype;
-    j.out_dtype = (fac_dtype)outs[0]->dtype;
+    j.in = fac__data(in);
+    j.out = fac__data(var);
+    j.mean_out = mean ? fac__data(mean) : NULL;
+    j.in_dtype = (fac_dtype)in->dtype;
+    j.out_dtype = (fac_dtype)var->dtype;
     j.mean_dtype = (fac_dtype)outs[1]->dtype;
     j.kind = fac__acc_of(j.in_dtype);
     j.direct = fac__acc_is(j.kind, j.in_dtype);
     j.root = root;
-    j.correction = correction.set ? (double)correction.v : 1.0;
+    j.correction = correction;
     j.partial = NULL;
-    fac__split(&j.split, self, fac__carried_mask(s), outs, 2, false);
+    fac__split(&j.split, in, mask, outs, 2, false);
     bool columns = j.kind != FAC_ACC_C128 && j.split.reduced.count > 0 && fac__split_is_columns(&j.split);
     return columns ? reduce_columns(&j) : reduce_rows(&j);
+}
+
+static fac_status spread_of(fac_structured *s, fac_tensor *self, fac_opt_int correction, bool root, bool with_mean) {
+    double c = correction.set ? (double)correction.v : 1.0;
+    return fac__moments(self, fac__carried_mask(s), c, root, s->out[0], with_mean ? s->out[1] : NULL);
 }
 
 fac_status var_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {

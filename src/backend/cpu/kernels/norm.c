@@ -1,6 +1,7 @@
 /* Layer norm and RMS norm over rows of the last dimensions, and their gradients. Rows are independent and split over
    threads; the gradients of weight and bias are summed over fixed groups of rows whose results are added in order. Layer
    norm: y = (x - mean) rstd w + b. RMS norm is the same without mean and bias. Computes in float for 16-bit types. */
+#include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/parallel.h"
 #include "ops_gen.h"
@@ -181,10 +182,7 @@ fac_status _fused_rms_norm_cpu(fac_structured *s, fac_tensor *input, fac_ints no
 static void collect(const job *j, int64_t groups, int which, fac_tensor *out) {
     if (!out) return;
     void *sum = fac__acc_at(j->kind, j->parts, which * j->n);
-    for (int64_t g = 1; g < groups; g++) {
-        const void *part = fac__acc_at(j->kind, j->parts, (2 * g + which) * j->n);
-        for (int64_t i = 0; i < j->n; i++) fac__acc_set(j->kind, sum, i, fac__acc_get(j->kind, sum, i) + fac__acc_get(j->kind, part, i));
-    }
+    fac__fold_get(FAC_FOLD_SUM, j->kind).col(fac__acc_at(j->kind, sum, 2 * j->n), 2 * j->n, groups - 1, j->n, sum);
     fac__tile_store(j->kind, sum, fac__data(out), (fac_dtype)out->dtype, 1, j->n);
 }
 

@@ -47,10 +47,14 @@ void fac__norm_sums(fac_acc k, const void *dy, const void *x, double mean, doubl
 void fac__norm_back(fac_acc k, const void *dy, const void *x, double mean, double rstd, const void *w, double a, double b,
                     void *dx, int64_t n);
 void fac__norm_params(fac_acc k, const void *dy, const void *x, double mean, double rstd, void *dw, void *db, int64_t n);
+void fac__norm_params_each(fac_acc k, const void *dy, const void *x, const void *mean, void *dw, void *db, int64_t n);
 void fac__scale(fac_acc k, const void *x, double scale, double shift, void *y, int64_t n);
 void fac__scale_each(fac_acc k, const void *x, const void *scale, const void *shift, void *y, int64_t n);
 void fac__blend(fac_acc k, const void *dy, const void *x, double p, double q, double r, void *y, int64_t n);
 void fac__blend_each(fac_acc k, const void *dy, const void *x, const void *p, const void *q, const void *r, void *y, int64_t n);
 double fac__square_sum(fac_acc k, const void *x, int64_t n);
+
+/* Variance (or its root) and mean of `in` over the dimensions of `mask`, divided by N - correction; mean may be NULL. */
+fac_status fac__moments(fac_tensor *in, uint64_t mask, double correction, bool root, fac_tensor *var, fac_tensor *mean);
 
 #endif

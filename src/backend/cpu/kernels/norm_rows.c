@@ -66,6 +66,11 @@ void fac__norm_params(fac_acc k, const void *dy, const void *x, double mean, dou
     else FAC_ISA_PICK(fac__norm_params_f64)(dy, x, mean, rstd, dw, db, n);
 }
 
+void fac__norm_params_each(fac_acc k, const void *dy, const void *x, const void *mean, void *dw, void *db, int64_t n) {
+    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__norm_params_each_f32)(dy, x, mean, dw, db, n);
+    else FAC_ISA_PICK(fac__norm_params_each_f64)(dy, x, mean, dw, db, n);
+}
+
 void fac__scale(fac_acc k, const void *x, double scale, double shift, void *y, int64_t n) {
     if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__scale_f32)(x, (float)scale, (float)shift, y, n);
     else FAC_ISA_PICK(fac__scale_f64)(x, scale, shift, y, n);

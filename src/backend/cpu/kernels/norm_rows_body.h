@@ -66,6 +66,13 @@ void FN(fac__norm_params_)(const T *dy, const T *x, T mean, T rstd, T *dw, T *db
     }
 }
 
+void FN(fac__norm_params_each_)(const T *dy, const T *x, const T *mean, T *dw, T *db, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        dw[i] += dy[i] * (x[i] - mean[i]);
+        db[i] += dy[i];
+    }
+}
+
 void FN(fac__scale_)(const T *x, T scale, T shift, T *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * scale + shift;
 }

@@ -1,0 +1,257 @@
+/* Batch norm and its gradient. Statistics come from the reduction engine, whatever the layout. What follows runs over rows:
+   planes (one channel of one sample: scalars per row) or, where the channel is the fastest dimension, points (one value per
+   channel). Channel sums of the gradient run per channel over planes, or over fixed groups of points added in order. */
+#include "backend/cpu/kernels/fold.h"
+#include "backend/cpu/kernels/norm.h"
+#include "backend/cpu/parallel.h"
+#include "ops/meta/norm.h"
+#include "ops_gen.h"
+#include <math.h>
+
+typedef struct job {
+    fac_acc kind;
+    int64_t channels, rows, n, part_rows, per_channel;
+    bool points; /* rows are points of `channels` values */
+    fac_rows x, y, dy;
+    void *p, *q, *r;   /* coefficients per channel in the kind: y = x p + r, or dx = dy p + x q + r */
+    void *mean;        /* per channel, in the kind */
+    double *sum, *dot; /* per channel: sum dy, sum dy (x - mean) */
+    void *parts;       /* points: [groups][2][channels] */
+} job;
+
+static fac_status job_alloc(job *j) {
+    size_t item = fac__acc_size(j->kind), c = (size_t)j->channels;
+    char *all = fac__alloc_array(c, 4 * item + 2 * sizeof(double));
+    if (!all) return fac_error();
+    j->sum = (double *)(void *)all;
+    j->dot = j->sum + c;
+    j->p = all + 2 * c * sizeof(double);
+    j->q = (char *)j->p + c * item;
+    j->r = (char *)j->q + c * item;
+    j->mean = (char *)j->r + c * item;
+    return FAC_OK;
+}
+
+static void job_free(job *j) {
+    fac__rows_close(&j->x);
+    fac__rows_close(&j->y);
+    fac__rows_close(&j->dy);
+    fac__free(j->sum);
+}
+
+/* Opens the three tensors as rows. Points are read in memory order, so an alias with that order is made of them. */
+static fac_status open_rows(job *j, fac_rows *r, fac_tensor *t) {
+    if (!t) return fac__rows_open(r, NULL, j->kind, j->n);
+    if (!j->points) return fac__rows_open(r, t, j->kind, j->n);
+    const int64_t sizes[2] = {j->rows, j->n}, strides[2] = {j->n, 1};
+    fac_tensor *flat;
+    FAC_TRY(fac__view(t, sizes, strides, 2, t->offset, false, &flat));
+    fac_status st = fac__rows_open(r, flat, j->kind, j->n);
+    fac__unref(flat);
+    return st;
+}
+
+static fac_status job_open(job *j, fac_tensor *x, fac_tensor *y, fac_tensor *dy, bool points) {
+    *j = (job){.kind = fac__norm_kind((fac_dtype)x->dtype), .channels = x->sizes[1], .points = points};
+    j->per_channel = x->numel / fac__max(1, j->channels);
+    j->n = points ? j->channels : j->per_channel / fac__max(1, x->sizes[0]);
+    j->rows = j->n ? x->numel / j->n : 0;
+    FAC_TRY(open_rows(j, &j->x, x));
+    FAC_TRY(open_rows(j, &j->y, y));
+    FAC_TRY(open_rows(j, &j->dy, dy));
+    return job_alloc(j);
+}
+
+/* Element c of a parameter, `otherwise` if there is none. */
+static double parameter(const fac_tensor *t, int64_t c, double otherwise) {
+    if (!t) return otherwise;
+    double v;
+    fac__tile_load(FAC_ACC_F64, &v, (const char *)fac__data(t) + c * t->strides[0] * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
+                   (fac_dtype)t->dtype, 1, 1);
+    return v;
+}
+
+static void parameter_set(fac_tensor *t, int64_t c, double v) {
+    if (!t) return;
+    fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + c * t->strides[0] * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
+                    (fac_dtype)t->dtype, 1, 1);
+}
+
+static void *row_buffers(const job *j, fac_status *st) {
+    void *b = fac__alloc_array(3, (size_t)j->n * fac__acc_size(j->kind));
+    *st = b ? FAC_OK : fac_error();
+    return b;
+}
+
+static double coefficient(const job *j, const void *v, int64_t row) { return fac__acc_get(j->kind, v, row % j->channels); }
+
+static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    fac_status st;
+    void *buffer = row_buffers(j, &st);
+    for (int64_t i = begin; st == FAC_OK && i < end; i++) {
+        const void *x = fac__rows_read(&j->x, i, buffer);
+        void *y = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, j->n));
+        if (j->points) fac__scale_each(j->kind, x, j->p, j->r, y, j->n);
+        else fac__scale(j->kind, x, coefficient(j, j->p, i), coefficient(j, j->r, i), y, j->n);
+        fac__rows_put(&j->y, i, y);
+    }
+    fac__free(buffer);
+    return st;
+}
+
+static fac_status backward_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    fac_status st;
+    void *buffer = row_buffers(j, &st);
+    for (int64_t i = begin; st == FAC_OK && i < end; i++) {
+        const void *x = fac__rows_read(&j->x, i, buffer), *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
+        void *dx = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, 2 * j->n));
+        if (j->points) fac__blend_each(j->kind, dy, x, j->p, j->q, j->r, dx, j->n);
+        else fac__blend(j->kind, dy, x, coefficient(j, j->p, i), coefficient(j, j->q, i), coefficient(j, j->r, i), dx, j->n);
+        fac__rows_put(&j->y, i, dx);
+    }
+    fac__free(buffer);
+    return st;
+}
+
+static int64_t row_grain(const job *j) { return fac__max(1, FAC_GRAIN / fac__max(1, j->n)); }
+
+/* ---- channel sums --------------------------------------------------------------------------------------------------- */
+
+static fac_status plane_sums(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    fac_status st;
+    void *buffer = row_buffers(j, &st);
+    for (int64_t c = begin; st == FAC_OK && c < end; c++) {
+        j->sum[c] = j->dot[c] = 0;
+        for (int64_t i = c; i < j->rows; i += j->channels) {
+            const void *x = fac__rows_read(&j->x, i, buffer), *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
+            double s[2];
+            fac__norm_sums(j->kind, dy, x, fac__acc_get(j->kind, j->mean, c), 1.0, NULL, j->n, s);
+            j->sum[c] += s[0];
+            j->dot[c] += s[1];
+        }
+    }
+    fac__free(buffer);
+    return st;
+}
+
+static fac_status point_sums(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    fac_status st;
+    void *buffer = row_buffers(j, &st);
+    for (int64_t g = begin; st == FAC_OK && g < end; g++) {
+        void *dot = fac__acc_at(j->kind, j->parts, 2 * g * j->n), *sum = fac__acc_at(j->kind, dot, j->n);
+        memset(dot, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
+        for (int64_t i = g * j->part_rows; i < fac__min(j->rows, (g + 1) * j->part_rows); i++) {
+            const void *x = fac__rows_read(&j->x, i, buffer), *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
+            fac__norm_params_each(j->kind, dy, x, j->mean, dot, sum, j->n);
+        }
+    }
+    fac__free(buffer);
+    return st;
+}
+
+static fac_status channel_sums(job *j) {
+    if (!j->points) return fac__parallel_for(0, j->channels, fac__max(1, FAC_GRAIN / fac__max(1, j->per_channel)), plane_sums, j);
+    j->part_rows = fac__rows_per_part(j->rows);
+    int64_t groups = (j->rows + j->part_rows - 1) / j->part_rows;
+    j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
+    if (!j->parts) return fac_error();
+    fac_status st = fac__parallel_for(0, groups, 1, point_sums, j);
+    for (int64_t c = 0; st == FAC_OK && c < j->channels; c++) {
+        j->sum[c] = j->dot[c] = 0;
+        for (int64_t g = 0; g < groups; g++) {
+            j->dot[c] += fac__acc_get(j->kind, j->parts, 2 * g * j->n + c);
+            j->sum[c] += fac__acc_get(j->kind, j->parts, (2 * g + 1) * j->n + c);
+        }
+    }
+    fac__free(j->parts);
+    return st;
+}
+
+/* ---- forward ---------------------------------------------------------------------------------------------------------- */
+
+/* Mean and biased variance of each channel into the two saved tensors; running statistics move towards them. */
+static fac_status batch_statistics(fac_tensor *x, fac_tensor *mean, fac_tensor *var, fac_tensor *running_mean,
+                                   fac_tensor *running_var, double momentum) {
+    FAC_TRY(fac__moments(x, ~(uint64_t)2, 0.0, false, var, mean));
+    double n = (double)(x->numel / fac__max(1, x->sizes[1]));
+    for (int64_t c = 0; c < x->sizes[1]; c++) {
+        double m = parameter(mean, c, 0), v = parameter(var, c, 0) * (n / (n - 1));
+        parameter_set(running_mean, c, (1 - momentum) * parameter(running_mean, c, 0) + momentum * m);
+        parameter_set(running_var, c, (1 - momentum) * parameter(running_var, c, 0) + momentum * v);
+    }
+    return FAC_OK;
+}
+
+static void forward_coefficients(job *j, fac_tensor *weight, fac_tensor *bias, fac_tensor *mean, fac_tensor *var, fac_tensor *invstd,
+                                 double eps) {
+    for (int64_t c = 0; c < j->channels; c++) {
+        double m = parameter(mean, c, 0), s = 1.0 / sqrt(parameter(var, c, 0) + eps);
+        double p = s * parameter(weight, c, 1);
+        fac__acc_set(j->kind, j->p, c, p);
+        fac__acc_set(j->kind, j->r, c, parameter(bias, c, 0) - m * p);
+        parameter_set(invstd, c, s);
+    }
+}
+
+fac_status native_batch_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_tensor *running_mean,
+                                 fac_tensor *running_var, bool training, double momentum, double eps) {
+    fac_tensor *mean = training ? s->out[1] : running_mean, *var = training ? s->out[2] : running_var;
+    if (input->numel == 0) return FAC_OK;
+    if (training) FAC_TRY(batch_statistics(input, mean, var, running_mean, running_var, momentum));
+    job j;
+    fac_status st = job_open(&j, input, s->out[0], NULL, fac__channels_fastest(input));
+    if (st == FAC_OK) {
+        forward_coefficients(&j, weight, bias, mean, var, training ? var : NULL, eps);
+        st = fac__parallel_for(0, j.rows, row_grain(&j), forward_rows, &j);
+    }
+    job_free(&j);
+    return st;
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------------- */
+
+static void backward_coefficients(job *j, fac_tensor *weight, fac_tensor *invstd, fac_tensor *var, bool train, double eps,
+                                  fac_tensor *dweight, fac_tensor *dbias) {
+    double n = (double)j->per_channel;
+    for (int64_t c = 0; c < j->channels; c++) {
+        double s = train ? parameter(invstd, c, 0) : 1.0 / sqrt(parameter(var, c, 0) + eps);
+        double p = s * parameter(weight, c, 1), k = train ? j->dot[c] * s * s / n : 0.0, mean = fac__acc_get(j->kind, j->mean, c);
+        fac__acc_set(j->kind, j->p, c, p);
+        fac__acc_set(j->kind, j->q, c, -p * k);
+        fac__acc_set(j->kind, j->r, c, train ? p * (k * mean - j->sum[c] / n) : 0.0);
+        parameter_set(dweight, c, j->dot[c] * s);
+        parameter_set(dbias, c, j->sum[c]);
+    }
+}
+
+/* Zero gradients of the parameters, for an empty batch. */
+static fac_status no_gradient(fac_tensor *const *out) {
+    for (int i = 1; i < 3; i++) {
+        for (int64_t c = 0; out[i] && c < out[i]->numel; c++) parameter_set(out[i], c, 0);
+    }
+    return FAC_OK;
+}
+
+fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *weight,
+                                          fac_tensor *running_mean, fac_tensor *running_var, fac_tensor *save_mean,
+                                          fac_tensor *save_invstd, bool train, double eps, fac_ints output_mask) {
+    (void)output_mask;
+    if (input->numel == 0) return no_gradient(s->out);
+    job j;
+    fac_tensor *mean = train ? save_mean : running_mean;
+    fac_status st = job_open(&j, input, s->out[0], grad_out, fac__channels_fastest(input) && fac__same_strides(input, grad_out));
+    if (st == FAC_OK) {
+        for (int64_t c = 0; c < j.channels; c++) fac__acc_set(j.kind, j.mean, c, parameter(mean, c, 0));
+        st = channel_sums(&j);
+    }
+    if (st == FAC_OK) {
+        backward_coefficients(&j, weight, save_invstd, running_var, train, eps, s->out[1], s->out[2]);
+        if (s->out[0]) st = fac__parallel_for(0, j.rows, row_grain(&j), backward_rows, &j);
+    }
+    job_free(&j);
+    return st;
+}

@@ -1,0 +1,162 @@
+/* Group norm and its gradient. A group of a sample is one run of memory; its channels are rows of HxW. Tasks are groups, so
+   that every sum has one owner; the gradients of weight and bias are added over the batch in order. */
+#include "backend/cpu/kernels/norm.h"
+#include "backend/cpu/parallel.h"
+#include "ops_gen.h"
+#include <math.h>
+
+typedef struct job {
+    fac_acc kind;
+    int64_t batch, channels, plane, groups, per_group; /* per_group: channels of a group */
+    double eps;
+    fac_rows x, y, dy; /* rows are groups */
+    fac_tensor *mean, *rstd, *weight, *bias; /* statistics are row-major [N, groups]; owned by the caller */
+    double *sums; /* [N][C][2]: sum dy, sum dy (x - mean) */
+} job;
+
+static double get(const fac_tensor *t, int64_t i, double otherwise) {
+    if (!t) return otherwise;
+    double v;
+    int64_t step = t->ndim == 1 ? t->strides[0] : 1;
+    fac__tile_load(FAC_ACC_F64, &v, (const char *)fac__data(t) + i * step * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
+                   (fac_dtype)t->dtype, 1, 1);
+    return v;
+}
+
+static void put(fac_tensor *t, int64_t i, double v) {
+    if (!t) return;
+    fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + i * (int64_t)fac_dtype_size((fac_dtype)t->dtype), (fac_dtype)t->dtype, 1, 1);
+}
+
+static void *group_buffers(const job *j, fac_status *st) {
+    void *b = fac__alloc_array(3, (size_t)(j->per_group * j->plane) * fac__acc_size(j->kind));
+    *st = b ? FAC_OK : fac_error();
+    return b;
+}
+
+static fac_status forward_groups(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    int64_t n = j->per_group * j->plane;
+    fac_status st;
+    void *buffer = group_buffers(j, &st);
+    for (int64_t i = begin; st == FAC_OK && i < end; i++) {
+        const char *x = fac__rows_read(&j->x, i, buffer);
+        char *y = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, n));
+        double mean, square;
+        fac__row_moments(j->kind, x, n, &mean, &square);
+        double rstd = 1.0 / sqrt(square / (double)n + j->eps);
+        for (int64_t k = 0; k < j->per_group; k++) {
+            int64_t c = i % j->groups * j->per_group + k;
+            double p = rstd * get(j->weight, c, 1);
+            size_t at = (size_t)(k * j->plane) * fac__acc_size(j->kind);
+            fac__scale(j->kind, x + at, p, get(j->bias, c, 0) - mean * p, y + at, j->plane);
+        }
+        fac__rows_put(&j->y, i, y);
+        put(j->mean, i, mean);
+        put(j->rstd, i, rstd);
+    }
+    fac__free(buffer);
+    return st;
+}
+
+/* dx = rstd (dy w - mean(dy w) - xhat mean(dy w xhat)) over the group; channel sums are left for the parameters. */
+static void group_backward(const job *j, int64_t i, const char *x, const char *dy, char *dx) {
+    double mean = get(j->mean, i, 0), rstd = get(j->rstd, i, 0), a = 0, b = 0, n = (double)(j->per_group * j->plane);
+    int64_t first = i % j->groups * j->per_group;
+    double *sums = j->sums + 2 * (i / j->groups * j->channels + first);
+    size_t row = (size_t)j->plane * fac__acc_size(j->kind);
+    for (int64_t k = 0; k < j->per_group; k++) {
+        double w = get(j->weight, first + k, 1);
+        fac__norm_sums(j->kind, dy + (size_t)k * row, x + (size_t)k * row, mean, 1.0, NULL, j->plane, sums + 2 * k);
+        a += w * sums[2 * k];
+        b += w * sums[2 * k + 1];
+    }
+    double q = -rstd * rstd * rstd * b / n, r = -q * mean - rstd * a / n;
+    for (int64_t k = 0; dx && k < j->per_group; k++) {
+        fac__blend(j->kind, dy + (size_t)k * row, x + (size_t)k * row, rstd * get(j->weight, first + k, 1), q, r, dx + (size_t)k * row,
+                   j->plane);
+    }
+}
+
+static fac_status backward_groups(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    int64_t n = j->per_group * j->plane;
+    fac_status st;
+    void *buffer = group_buffers(j, &st);
+    for (int64_t i = begin; st == FAC_OK && i < end; i++) {
+        const void *x = fac__rows_read(&j->x, i, buffer), *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, n));
+        void *dx = j->y.data ? fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, 2 * n)) : NULL;
+        group_backward(j, i, x, dy, dx);
+        if (dx) fac__rows_put(&j->y, i, dx);
+    }
+    fac__free(buffer);
+    return st;
+}
+
+static void parameter_gradients(const job *j, fac_tensor *dweight, fac_tensor *dbias) {
+    for (int64_t c = 0; c < j->channels; c++) {
+        double dw = 0, db = 0;
+        for (int64_t i = 0; i < j->batch; i++) {
+            const double *s = j->sums + 2 * (i * j->channels + c);
+            dw += s[1] * get(j->rstd, i * j->groups + c / j->per_group, 0);
+            db += s[0];
+        }
+        put(dweight, c, dw);
+        put(dbias, c, db);
+    }
+}
+
+static fac_status job_open(job *j, fac_tensor *x, fac_tensor *y, fac_tensor *dy) {
+    j->per_group = j->channels / j->groups;
+    int64_t n = j->per_group * j->plane;
+    j->x = j->y = j->dy = (fac_rows){0};
+    FAC_TRY(fac__rows_open(&j->x, x, j->kind, n));
+    FAC_TRY(fac__rows_open(&j->y, y, j->kind, n));
+    return fac__rows_open(&j->dy, dy, j->kind, n);
+}
+
+static void job_close(job *j) {
+    fac__rows_close(&j->x);
+    fac__rows_close(&j->y);
+    fac__rows_close(&j->dy);
+    fac__free(j->sums);
+}
+
+fac_status native_group_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, int64_t N, int64_t C,
+                                 int64_t HxW, int64_t group, double eps) {
+    if (input->numel == 0) return FAC_OK;
+    job j = {.kind = fac__norm_kind((fac_dtype)input->dtype), .batch = N, .channels = C, .plane = HxW, .groups = group, .eps = eps,
+             .mean = s->out[1], .rstd = s->out[2], .weight = weight, .bias = bias};
+    fac_status st = job_open(&j, input, s->out[0], NULL);
+    int64_t grain = fac__max(1, FAC_GRAIN / 2 / (j.per_group * HxW));
+    if (st == FAC_OK) st = fac__parallel_for(0, N * group, grain, forward_groups, &j);
+    job_close(&j);
+    return st;
+}
+
+static fac_status run_backward(job *j, fac_structured *s, fac_tensor *input, fac_tensor *grad_out) {
+    FAC_TRY(job_open(j, input, s->out[0], grad_out));
+    j->sums = fac__alloc_array((size_t)(2 * j->batch * j->channels), sizeof(double));
+    if (!j->sums) return fac_error();
+    int64_t grain = fac__max(1, FAC_GRAIN / 2 / (j->per_group * j->plane));
+    FAC_TRY(fac__parallel_for(0, j->batch * j->groups, grain, backward_groups, j));
+    parameter_gradients(j, s->out[1], s->out[2]);
+    return FAC_OK;
+}
+
+fac_status native_group_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *mean, fac_tensor *rstd,
+                                          fac_tensor *weight, int64_t N, int64_t C, int64_t HxW, int64_t group, fac_ints output_mask) {
+    (void)output_mask;
+    if (input->numel == 0) {
+        for (int64_t c = 0; c < C; c++) put(s->out[1], c, 0), put(s->out[2], c, 0);
+        return FAC_OK;
+    }
+    job j = {.kind = fac__norm_kind((fac_dtype)input->dtype), .batch = N, .channels = C, .plane = HxW, .groups = group, .weight = weight};
+    fac_status st = fac__cpu_contiguous(mean, &j.mean);
+    if (st == FAC_OK) st = fac__cpu_contiguous(rstd, &j.rstd);
+    if (st == FAC_OK) st = run_backward(&j, s, input, grad_out);
+    job_close(&j);
+    fac__unref(j.mean);
+    fac__unref(j.rstd);
+    return st;
+}
