@@ -96,16 +96,22 @@ static void emit_struct(FILE *f, const op *o, const field *v, size_t n) {
     fprintf(f, "} %s_node;\n", o->id);
 }
 
+/* Tensors are dropped after the first backward, so that a second one finds out; numbers and sizes stay with the node. */
 static void emit_release(FILE *f, const op *o, const field *v, size_t n) {
     fprintf(f, "static void %s_release(fac_node *n_) {\n    %s_node *n = (%s_node *)n_;\n    (void)n;\n", o->id, o->id, o->id);
     for (size_t i = 0; i < n; i++) {
-        if (v[i].use->used[SAVE_VALUE]) switch (v[i].t) {
-            case T_TENSOR: fprintf(f, "    fac__saved_release(&n->v_%s);\n", v[i].name); break;
-            case T_TENSORS: fprintf(f, "    fac__saved_list_release(&n->v_%s);\n", v[i].name); break;
-            case T_INTS: fprintf(f, "    fac__saved_ints_release(&n->v_%s);\n", v[i].name); break;
-            case T_STRING: fprintf(f, "    fac__free(n->v_%s);\n    n->v_%s = NULL;\n", v[i].name, v[i].name); break;
-            default: break;
-            }
+        if (!v[i].use->used[SAVE_VALUE]) continue;
+        if (v[i].t == T_TENSOR) fprintf(f, "    fac__saved_release(&n->v_%s);\n", v[i].name);
+        if (v[i].t == T_TENSORS) fprintf(f, "    fac__saved_list_release(&n->v_%s);\n", v[i].name);
+    }
+    fputs("}\n", f);
+}
+
+static void emit_destroy(FILE *f, const op *o, const field *v, size_t n) {
+    fprintf(f, "static void %s_destroy(fac_node *n_) {\n    %s_node *n = (%s_node *)n_;\n    (void)n;\n", o->id, o->id, o->id);
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].use->used[SAVE_VALUE] && v[i].t == T_INTS) fprintf(f, "    fac__saved_ints_release(&n->v_%s);\n", v[i].name);
+        if (v[i].use->used[SAVE_VALUE] && v[i].t == T_STRING) fprintf(f, "    fac__free(n->v_%s);\n", v[i].name);
         if (v[i].use->used[SAVE_SIZES])
             fprintf(f, "    fac__saved_%s_release(&n->sizes_%s);\n", v[i].t == T_TENSORS ? "sizes_list" : "ints", v[i].name);
         if (v[i].use->used[SAVE_STRIDES]) fprintf(f, "    fac__saved_ints_release(&n->strides_%s);\n", v[i].name);
@@ -365,8 +371,9 @@ void emit_autograd(FILE *f, const model *m, const op *o) {
     size_t n = fields_of(o, v);
     emit_struct(f, o, v, n);
     emit_release(f, o, v, n);
+    emit_destroy(f, o, v, n);
     emit_apply(f, o, v, n);
-    fprintf(f, "static const fac_node_class %s_class = {.name = \"%s\", .size = sizeof(%s_node), .apply = %s_apply, .release = %s_release};\n", o->id, node_name(m, o), o->id, o->id, o->id);
+    fprintf(f, "static const fac_node_class %s_class = {.name = \"%s\", .size = sizeof(%s_node), .apply = %s_apply, .release = %s_release, .destroy = %s_destroy};\n", o->id, node_name(m, o), o->id, o->id, o->id, o->id);
     emit_kernel_head(f, o);
     fputs("    if (FAC_LIKELY(!fac__grad_enabled(th_)))\n", f);
     fprintf(f, "        return fac__redispatch_%s(%s);\n", o->id, args(o, "below_", "res_"));
