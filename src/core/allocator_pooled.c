@@ -374,12 +374,10 @@ fac_memory_stats fac_memory_get_stats(void) {
 static void forget_peak(void *context, fac_thread *th) {
     (void)context;
     int64_t now = atomic_load_explicit(&th->pool_bytes, memory_order_relaxed);
-    atomic_store_explicit(&th->pool_peak, now > 0 ? now : 0, memory_order_relaxed);
+    atomic_store_explicit(&th->pool_peak, now, memory_order_relaxed);
 }
 
 void fac_memory_reset_peak(void) {
     fac__threads_each(forget_peak, NULL);
-    atomic_store_explicit(&total_peak, 0, memory_order_relaxed);
-    fac_memory_stats s = fac_memory_get_stats();
-    atomic_store_explicit(&total_peak, s.allocated, memory_order_relaxed);
+    atomic_store_explicit(&total_peak, fac_memory_get_stats().allocated, memory_order_relaxed);
 }
