@@ -10,6 +10,8 @@ install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL FI
 install(DIRECTORY ${FACULA_GEN_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 OPTIONAL FILES_MATCHING PATTERN "*.3")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# The file finds its prefix by its own place, so that `cmake --install --prefix` may put everything elsewhere.
+file(RELATIVE_PATH facula_prefix_from_pc /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(cmake/facula.pc.in facula.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/facula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
