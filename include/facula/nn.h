@@ -124,6 +124,7 @@ FAC_API FAC_MUST fac_module *fac_module_copy(fac_module *m);
 FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);
 FAC_API FAC_MUST fac_status fac_module_load(fac_module *m, const char *path, bool strict);
 
+/* Keywords of fac_set_overwrite_module_params. */
 typedef struct fac_module_to_kw {
     FAC_KW_HEAD(struct fac_module_to_kw);
     fac_dtype dtype FAC_DEF;   /* floating or complex: cast floating tensors; integers keep their dtype */
@@ -148,6 +149,7 @@ FAC_API FAC_MUST fac_status fac_module_print(fac_module *m, FILE *stream);
 
 /* ---- layers: each returns a module that the caller owns, NULL on failure -------------------------------------------------- */
 
+/* Keywords of fac_linear_new. */
 typedef struct fac_linear_kw {
     FAC_KW_HEAD(struct fac_linear_kw);
     bool no_bias FAC_DEF;
@@ -160,6 +162,7 @@ typedef struct fac_linear_kw {
    source: torch.nn.Linear */
 FAC_API FAC_MUST fac_module *fac_linear_new(int64_t in_features, int64_t out_features, const fac_linear_kw *kw);
 
+/* Keywords of fac_embedding_new. */
 typedef struct fac_embedding_new_kw {
     FAC_KW_HEAD(struct fac_embedding_new_kw);
     fac_opt_int padding_idx FAC_DEF; /* row that gets no gradient and starts at zero */
@@ -172,6 +175,7 @@ typedef struct fac_embedding_new_kw {
    source: torch.nn.Embedding */
 FAC_API FAC_MUST fac_module *fac_embedding_new(int64_t count, int64_t dim, const fac_embedding_new_kw *kw);
 
+/* Keywords of fac_layer_norm_new, fac_rms_norm_new and fac_batch_norm2d_new. */
 typedef struct fac_norm_new_kw {
     FAC_KW_HEAD(struct fac_norm_new_kw);
     fac_opt_num eps FAC_DEF; /* 1e-5 */
@@ -187,6 +191,7 @@ FAC_API FAC_MUST fac_module *fac_rms_norm_new(fac_ints shape, const fac_norm_new
 /* Normalises each channel of [N, C, H, W]; running_mean and running_var are buffers. source: torch.nn.BatchNorm2d */
 FAC_API FAC_MUST fac_module *fac_batch_norm2d_new(int64_t channels, const fac_norm_new_kw *kw);
 
+/* Keywords of fac_conv2d_new. */
 typedef struct fac_conv2d_new_kw {
     FAC_KW_HEAD(struct fac_conv2d_new_kw);
     fac_ints stride FAC_DEF, padding FAC_DEF, dilation FAC_DEF; /* one number or two */
@@ -221,6 +226,7 @@ FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size
     fac_sequential_new((fac_module *const[]){__VA_ARGS__}, sizeof((fac_module *const[]){__VA_ARGS__}) / sizeof(fac_module *))
 #endif
 
+/* Keywords of fac_multihead_attention_new. */
 typedef struct fac_attention_kw {
     FAC_KW_HEAD(struct fac_attention_kw);
     double dropout FAC_DEF;

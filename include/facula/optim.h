@@ -10,6 +10,7 @@ extern "C" {
 
 typedef struct fac_optimizer fac_optimizer;
 
+/* Keywords of fac_sgd_new. */
 typedef struct fac_sgd_kw {
     FAC_KW_HEAD(struct fac_sgd_kw);
     double momentum FAC_DEF, dampening FAC_DEF, weight_decay FAC_DEF;
@@ -21,6 +22,7 @@ typedef struct fac_sgd_kw {
    source: Sutskever et al. 2013; torch.optim.SGD */
 FAC_API FAC_MUST fac_optimizer *fac_sgd_new(fac_module *m, double lr, const fac_sgd_kw *kw);
 
+/* Keywords of fac_adamw_new and fac_adam_new. */
 typedef struct fac_adamw_kw {
     FAC_KW_HEAD(struct fac_adamw_kw);
     fac_opt_num beta1 FAC_DEF, beta2 FAC_DEF; /* 0.9, 0.999 */
@@ -41,6 +43,7 @@ FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac
 #define FAC_KW_adam_new(m, lr, ...) fac_adam_new((m), (lr), &(fac_adamw_kw){FAC_KW_INIT_(fac_adamw_kw), __VA_ARGS__})
 #endif
 
+/* NULL is allowed. */
 FAC_API void fac_optimizer_release(fac_optimizer *o);
 /* Adds another group of parameters with a learning rate and weight decay of its own (decay < 0: the optimiser's). A tensor
    that is already in a group is an error. */
