@@ -275,29 +275,26 @@ static void large_free(void *p) {
 
 /* ---- the allocator --------------------------------------------------------------------------------------------------------------- */
 
-#ifdef FAC_NO_FREELISTS
-/* Under AddressSanitizer every block is its own, so that overruns and uses after free are seen. */
-static void *take_block(fac_thread *th, int64_t bytes) {
-    (void)th;
-    reserve_bytes((size_t)bytes);
+/* Without free lists every block is its own, so that a sanitizer sees overruns and uses after free. */
+static void *plain_alloc(int64_t bytes) {
     void *p = fac__memory_hook.alloc(fac__memory_hook.ctx, bytes ? (size_t)bytes : 1, FAC_DATA_ALIGN);
-    if (!p) unreserve_bytes((size_t)bytes);
+    if (p) reserve_bytes((size_t)bytes);
     return p;
 }
-static void give_block(fac_thread *th, void *p, int64_t bytes) {
-    (void)th;
+static void plain_free(void *p, int64_t bytes) {
     unreserve_bytes((size_t)bytes);
     fac__free(p);
 }
-#else
+
 static inline void *take_block(fac_thread *th, int64_t bytes) {
+    if (!FAC_FREELISTS) return plain_alloc(bytes);
     return FAC_LIKELY(bytes <= SMALL_MAX) ? small_alloc(th, class_of(bytes)) : large_alloc((size_t)bytes);
 }
 static inline void give_block(fac_thread *th, void *p, int64_t bytes) {
-    if (FAC_LIKELY(bytes <= SMALL_MAX)) small_free(th, p, class_of(bytes));
+    if (!FAC_FREELISTS) plain_free(p, bytes);
+    else if (FAC_LIKELY(bytes <= SMALL_MAX)) small_free(th, p, class_of(bytes));
     else large_free(p);
 }
-#endif
 
 static void *pooled_alloc(const fac_allocator *self, int64_t bytes) {
     (void)self;

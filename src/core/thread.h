@@ -7,12 +7,16 @@
 
 #define FAC_FREELIST_MAX 256 /* headers kept per list and thread */
 #define FAC_POOL_CLASSES 19  /* small sizes that the pooled allocator keeps per thread */
+/* Nothing is kept for reuse under AddressSanitizer, so that use after free is seen. */
 #if defined(__SANITIZE_ADDRESS__)
-#define FAC_NO_FREELISTS 1 /* so that use after free is seen */
+#define FAC_FREELISTS 0
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define FAC_NO_FREELISTS 1
+#define FAC_FREELISTS 0
 #endif
+#endif
+#ifndef FAC_FREELISTS
+#define FAC_FREELISTS 1
 #endif
 #define FAC_NODE_CLASSES 8   /* size classes of 128 bytes for autograd nodes */
 
@@ -93,16 +97,11 @@ static inline void *fac__freelist_pop(fac_freelist *l) {
 }
 /* False if the list is full: the object is then the caller's to free. */
 static inline bool fac__freelist_push(fac_freelist *l, void *p, uint32_t limit) {
-#ifdef FAC_NO_FREELISTS
-    (void)l, (void)p, (void)limit;
-    return false;
-#else
-    if (FAC_UNLIKELY(l->n >= limit)) return false;
+    if (!FAC_FREELISTS || FAC_UNLIKELY(l->n >= limit)) return false;
     memcpy(p, &l->head, sizeof p);
     l->head = p;
     l->n++;
     return true;
-#endif
 }
 
 /* Names the operator (and argument, or NULL) of the pending error, if it has none yet. Returns the pending code. */

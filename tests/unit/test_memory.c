@@ -103,7 +103,7 @@ static void memory_strings_are_copied_and_formatted(void **state) {
 static void memory_map_agrees_with_an_array(void **state) {
     (void)state;
     enum { KEYS = 300 };
-    char keys[KEYS][8];
+    char keys[KEYS][16];
     void *expected[KEYS] = {0};
     fac_map m = {0};
     unsigned seed = 1;
