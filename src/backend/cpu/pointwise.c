@@ -7,7 +7,6 @@
 
 #define TILE_BYTES 4096
 #define SHORT_ROW 32 /* rows below this are gathered several to a tile */
-#define STREAM_BYTES (INT64_C(24) << 20) /* outputs this large are written past the cache */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
@@ -137,7 +136,7 @@ static void load_fixed(const run *r, int i, char *dst) {
     bool half = common == FAC_F16 || common == FAC_BF16;
     bool round = half && want != common && (!o->is_scalar || (r->it->options & FAC_ITER_ROUND_NUMBERS));
     fac_dtype first = round ? common : want;
-    alignas(16) char element[16];
+    alignas(16) char element[16] = {0};
     if (o->is_scalar) fac__store(element, first, o->value);
     else fac__casts[first][o->dtype](element, o->data, 1);
     fac__casts[want][first](dst, element, 1);
@@ -206,7 +205,7 @@ static void plan_operand(run *r, int i) {
         return;
     }
     bool lies_well = r->rows ? it->strides[i][0] == item : contiguous_over_all(it, i);
-    if (i < it->n_out && it->ndim == 1 && lies_well && it->numel * item >= STREAM_BYTES) r->stream |= 1u << i;
+    if (i < it->n_out && it->ndim == 1 && lies_well && it->numel * item >= FAC_STREAM_BYTES) r->stream |= 1u << i;
     else if (lies_well && o->dtype == r->want[i]) r->direct |= 1u << i;
 }
 

@@ -6,6 +6,8 @@
 #include "backend/cpu/parallel.h"
 #include "iter/iter.h"
 
+#define FAC_STREAM_BYTES (INT64_C(24) << 20) /* outputs this large are written past the cache */
+
 /* Runs `loop` over a finished iterator of CPU operands; want[i] is the dtype in which the loop takes operand i. Operands
    that lie otherwise pass through tiles in L1. loop NULL copies the one input to the one output. Outputs that share
    memory with inputs must coincide with them element by element. */
