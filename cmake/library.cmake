@@ -33,7 +33,10 @@ if(facula_isa_sources)
         add_library(facula_${isa} OBJECT ${facula_isa_sources})
         target_link_libraries(facula_${isa} PRIVATE facula_internal)
         target_compile_definitions(facula_${isa} PRIVATE FAC_ISA=${isa})
-        target_compile_options(facula_${isa} PRIVATE ${facula_isa_flags_${isa}} $<$<CONFIG:Release>:-O3>)
+        # Sinking would put a call of an elementary function under the condition of the selection that follows it, and a
+        # loop with a conditional call does not vectorise.
+        target_compile_options(facula_${isa} PRIVATE ${facula_isa_flags_${isa}} $<$<CONFIG:Release>:-O3>
+            $<$<C_COMPILER_ID:GNU>:-fno-tree-sink>)
         add_dependencies(facula_${isa} facula_gen)
         list(APPEND facula_all_objects $<TARGET_OBJECTS:facula_${isa}>)
     endforeach()
