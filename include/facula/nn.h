@@ -124,7 +124,7 @@ FAC_API FAC_MUST fac_module *fac_module_copy(fac_module *m);
 FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);
 FAC_API FAC_MUST fac_status fac_module_load(fac_module *m, const char *path, bool strict);
 
-/* Keywords of fac_set_overwrite_module_params. */
+/* Keywords of fac_module_to. */
 typedef struct fac_module_to_kw {
     FAC_KW_HEAD(struct fac_module_to_kw);
     fac_dtype dtype FAC_DEF;   /* floating or complex: cast floating tensors; integers keep their dtype */
