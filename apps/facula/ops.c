@@ -24,7 +24,9 @@ static int list(const ops_filter *f) {
         puts(fac_operator_schema(op));
         if (f->docs && *fac_operator_doc(op)) printf("    %s\n", fac_operator_doc(op));
     }
-    return found ? CLI_OK : CLI_FAILED;
+    if (found) return CLI_OK;
+    fputs("facula ops: no operator matches\n", stderr);
+    return CLI_FAILED;
 }
 
 static int parse(const cli_command *self, int argc, char **argv, ops_filter *f) {
