@@ -27,7 +27,7 @@ static fac_registration *registration_new(fac_reg_kind kind, const char *where) 
     fac_registration *r = fac__alloc_zero(sizeof *r + n);
     if (!r) return NULL;
     r->kind = kind;
-    memcpy(r->where, where, n);
+    r->where = memcpy(r->where_copy, where, n);
     r->next_all = all_registrations;
     all_registrations = r;
     return r;

@@ -42,7 +42,8 @@ struct fac_registration {
     fac_operator_listener listener;
     void *context;
     fac_record *records; /* one per signature of the operators that it serves */
-    char where[];
+    const char *where;   /* never NULL */
+    char where_copy[];
 };
 
 /* What a schema declares; immutable. */

@@ -17,9 +17,9 @@ static fac_status fall_through(const fac_call_info *c, fac_value *stack) {
     return fac_redispatch(c->op, rest, stack);
 }
 
-static fac_registration missing = {.kind = FAC_REG_KERNEL, .label = "missing", .boxed = no_kernel};
+static fac_registration missing = {.kind = FAC_REG_KERNEL, .label = "missing", .boxed = no_kernel, .where = "-"};
 static fac_registration default_fallthrough = {
-    .kind = FAC_REG_FALLBACK, .label = "default fall-through", .boxed = fall_through, .fallthrough = true};
+    .kind = FAC_REG_FALLBACK, .label = "default fall-through", .boxed = fall_through, .fallthrough = true, .where = "-"};
 
 /* ---- records -------------------------------------------------------------------------------------------------------- */
 
