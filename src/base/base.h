@@ -29,20 +29,20 @@ static inline fac_status fac__failed(fac_status code) {
     return code;
 }
 #define FAC_FAIL(code, ...) fac__failed(fac__fail(__FILE__, __LINE__, (code), __VA_ARGS__))
-#define FAC_CHECK(cond, code, ...)                                                                                     \
-    do {                                                                                                               \
-        if (FAC_UNLIKELY(!(cond))) return FAC_FAIL((code), __VA_ARGS__);                                               \
+#define FAC_CHECK(cond, code, ...)                                       \
+    do {                                                                 \
+        if (FAC_UNLIKELY(!(cond))) return FAC_FAIL((code), __VA_ARGS__); \
     } while (0)
 /* Returns the status of a failing expression to the caller. */
-#define FAC_TRY(expr)                                                                                                  \
-    do {                                                                                                               \
-        fac_status fac_try_ = (expr);                                                                                  \
-        if (FAC_UNLIKELY(fac_try_ != FAC_OK)) return fac_try_;                                                         \
+#define FAC_TRY(expr)                                          \
+    do {                                                       \
+        fac_status fac_try_ = (expr);                          \
+        if (FAC_UNLIKELY(fac_try_ != FAC_OK)) return fac_try_; \
     } while (0)
 /* For functions that return a pointer: NULL when the expression fails. */
-#define FAC_TRY_NULL(expr)                                                                                             \
-    do {                                                                                                               \
-        if (FAC_UNLIKELY((expr) != FAC_OK)) return NULL;                                                               \
+#define FAC_TRY_NULL(expr)                               \
+    do {                                                 \
+        if (FAC_UNLIKELY((expr) != FAC_OK)) return NULL; \
     } while (0)
 /* Hands a sentence to the warning handler. Never fails. */
 void fac__warn(const char *format, ...) FAC_PRINTF(1, 2);
@@ -100,7 +100,7 @@ typedef struct fac_map {
     struct fac_map_entry {
         const char *key; /* borrowed: must outlive the entry */
         void *value;
-    } *v;
+    } * v;
     size_t n, cap;
 } fac_map;
 void *fac__map_get(const fac_map *m, const char *key);

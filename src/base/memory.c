@@ -55,7 +55,8 @@ fac_status fac__vec_grow(void **v, size_t n, size_t *cap, size_t elem) {
     if (FAC_LIKELY(n < *cap)) return FAC_OK;
     size_t wanted = *cap < 8 ? 8 : *cap + *cap / 2, bytes;
     if (wanted < *cap || __builtin_mul_overflow(wanted, elem, &bytes))
-        return FAC_FAIL(FAC_ERR_OVERFLOW, "a list of %zu elements of %zu bytes does not fit the address space", n, elem);
+        return FAC_FAIL(FAC_ERR_OVERFLOW, "a list of %zu elements of %zu bytes does not fit the address space", n,
+                        elem);
     void *fresh = fac__realloc(*v, n * elem, bytes);
     if (!fresh) return FAC_ERR_MEMORY;
     *v = fresh;

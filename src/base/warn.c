@@ -23,6 +23,8 @@ void fac__warn(const char *format, ...) {
     fac_warning_handler fn = handler;
     void *context = handler_context;
     pthread_mutex_unlock(&lock);
-    if (fn) fn(context, text);
-    else fprintf(stderr, "facula: warning: %s\n", text);
+    if (fn)
+        fn(context, text);
+    else
+        fprintf(stderr, "facula: warning: %s\n", text);
 }

@@ -21,7 +21,8 @@ static _Atomic(const fac_allocator *) registry[FAC_DEVICE_TYPE_COUNT];
 /* The CPU's choice when none was set: pooled, unless FACULA_ALLOCATOR=immediate. */
 static const fac_allocator *cpu_default(void) {
     const char *wanted = getenv("FACULA_ALLOCATOR");
-    const fac_allocator *a = wanted && strcmp(wanted, "immediate") == 0 ? &immediate : fac_allocator_pooled(), *none = NULL;
+    const fac_allocator *a = wanted && strcmp(wanted, "immediate") == 0 ? &immediate : fac_allocator_pooled(),
+                        *none = NULL;
     return atomic_compare_exchange_strong(&registry[FAC_CPU], &none, a) ? a : none;
 }
 
@@ -34,7 +35,8 @@ const fac_allocator *fac_allocator_get(fac_device_type type) {
 fac_status fac_allocator_set(fac_device_type type, const fac_allocator *a) {
     FAC_CHECK(type > FAC_DEVICE_UNSET && type < FAC_DEVICE_TYPE_COUNT && type != FAC_META, FAC_ERR_DEVICE,
               "device type %d has no allocator to set", (int)type);
-    FAC_CHECK(a && a->name && a->alloc && a->free, FAC_ERR_ARGUMENT, "an allocator needs a name, an alloc and a free function");
+    FAC_CHECK(a && a->name && a->alloc && a->free, FAC_ERR_ARGUMENT,
+              "an allocator needs a name, an alloc and a free function");
     atomic_store_explicit(&registry[type], a, memory_order_release);
     return FAC_OK;
 }

@@ -48,8 +48,8 @@ static _Atomic(int64_t) total_allocated, total_peak, total_reserved, total_alloc
 
 static void raise_peak(int64_t candidate) {
     int64_t seen = atomic_load_explicit(&total_peak, memory_order_relaxed);
-    while (candidate > seen &&
-           !atomic_compare_exchange_weak_explicit(&total_peak, &seen, candidate, memory_order_relaxed, memory_order_relaxed)) {}
+    while (candidate > seen && !atomic_compare_exchange_weak_explicit(&total_peak, &seen, candidate,
+                                                                      memory_order_relaxed, memory_order_relaxed)) {}
 }
 
 static void flush_counts(fac_thread *th) {
@@ -75,8 +75,10 @@ static inline void count_bytes(fac_thread *th, int64_t bytes) {
 }
 
 static inline void count_call(fac_thread *th) {
-    if (FAC_LIKELY(th != NULL)) fac__count(&th->pool_allocations, 1);
-    else atomic_fetch_add_explicit(&total_allocations, 1, memory_order_relaxed);
+    if (FAC_LIKELY(th != NULL))
+        fac__count(&th->pool_allocations, 1);
+    else
+        atomic_fetch_add_explicit(&total_allocations, 1, memory_order_relaxed);
 }
 
 static void reserve_bytes(size_t n) { atomic_fetch_add_explicit(&total_reserved, (int64_t)n, memory_order_relaxed); }
@@ -89,7 +91,9 @@ static inline unsigned class_of(int64_t bytes) {
     if (FAC_LIKELY(bytes <= 1024)) return bytes ? (unsigned)(bytes - 1) >> 6 : 0;
     return bytes <= 2048 ? FINE_CLASSES : bytes <= 4096 ? FINE_CLASSES + 1 : FINE_CLASSES + 2;
 }
-static size_t class_bytes(unsigned c) { return c < FINE_CLASSES ? (size_t)(c + 1) << 6 : (size_t)2048 << (c - FINE_CLASSES); }
+static size_t class_bytes(unsigned c) {
+    return c < FINE_CLASSES ? (size_t)(c + 1) << 6 : (size_t)2048 << (c - FINE_CLASSES);
+}
 /* Blocks that a thread keeps of a class: at most 64 KB of them. */
 static uint32_t list_limit(unsigned c) {
     size_t n = SLAB_BYTES / class_bytes(c);
@@ -106,8 +110,10 @@ static void link_slab(slab *s, unsigned c) {
 }
 
 static void unlink_slab(slab *s, unsigned c) {
-    if (s->prev) s->prev->next = s->next;
-    else partial[c] = s->next;
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        partial[c] = s->next;
     if (s->next) s->next->prev = s->prev;
 }
 
@@ -190,8 +196,10 @@ static size_t idle_find(size_t n) {
     size_t lo = 0, hi = idle.n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (idle.v[mid]->room < n) lo = mid + 1;
-        else hi = mid;
+        if (idle.v[mid]->room < n)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -291,9 +299,12 @@ static inline void *take_block(fac_thread *th, int64_t bytes) {
     return FAC_LIKELY(bytes <= SMALL_MAX) ? small_alloc(th, class_of(bytes)) : large_alloc((size_t)bytes);
 }
 static inline void give_block(fac_thread *th, void *p, int64_t bytes) {
-    if (!FAC_FREELISTS) plain_free(p, bytes);
-    else if (FAC_LIKELY(bytes <= SMALL_MAX)) small_free(th, p, class_of(bytes));
-    else large_free(p);
+    if (!FAC_FREELISTS)
+        plain_free(p, bytes);
+    else if (FAC_LIKELY(bytes <= SMALL_MAX))
+        small_free(th, p, class_of(bytes));
+    else
+        large_free(p);
 }
 
 static void *pooled_alloc(const fac_allocator *self, int64_t bytes) {

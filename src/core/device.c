@@ -6,8 +6,8 @@
 enum { NAME_SIZE = 16, FIRST_PRIVATE = FAC_PRIVATE1, MAX_INDEX = 9999 };
 
 static const char *const fixed_names[FAC_DEVICE_TYPE_COUNT] = {
-    [FAC_DEVICE_UNSET] = "unset",     [FAC_CPU] = "cpu",           [FAC_CUDA] = "cuda",        [FAC_META] = "meta",
-    [FAC_PRIVATE1] = "private1", [FAC_PRIVATE2] = "private2", [FAC_PRIVATE3] = "private3",
+    [FAC_DEVICE_UNSET] = "unset", [FAC_CPU] = "cpu",           [FAC_CUDA] = "cuda",         [FAC_META] = "meta",
+    [FAC_PRIVATE1] = "private1",  [FAC_PRIVATE2] = "private2", [FAC_PRIVATE3] = "private3",
 };
 
 /* New names of the private types: written once, then published. */
@@ -17,7 +17,8 @@ static pthread_mutex_t rename_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *type_name(int32_t type) {
     if (type < 0 || type >= FAC_DEVICE_TYPE_COUNT) return "invalid";
-    const char *name = type < FIRST_PRIVATE ? NULL : atomic_load_explicit(&names[type - FIRST_PRIVATE], memory_order_acquire);
+    const char *name =
+        type < FIRST_PRIVATE ? NULL : atomic_load_explicit(&names[type - FIRST_PRIVATE], memory_order_acquire);
     return name ? name : fixed_names[type];
 }
 
@@ -45,23 +46,26 @@ fac_device fac_device_parse(const char *text) {
     size_t n = strcspn(text, ":");
     fac_device_type type = find_type(text, n);
     if (type == FAC_DEVICE_UNSET) {
-        FAC_FAIL(FAC_ERR_DEVICE, "invalid device string '%s': expected cpu, cuda, meta, %s, %s or %s, and optionally :index",
-                 text, type_name(FAC_PRIVATE1), type_name(FAC_PRIVATE2), type_name(FAC_PRIVATE3));
+        FAC_FAIL(FAC_ERR_DEVICE,
+                 "invalid device string '%s': expected cpu, cuda, meta, %s, %s or %s, and optionally :index", text,
+                 type_name(FAC_PRIVATE1), type_name(FAC_PRIVATE2), type_name(FAC_PRIVATE3));
         return none;
     }
     if (!text[n]) return fac_device_make(type, -1);
     int index = parse_index(text + n + 1);
     if (index < 0) {
-        FAC_FAIL(FAC_ERR_DEVICE, "invalid device string '%s': '%s' is no device index; expected a number such as %s:0", text,
-                 text + n + 1, type_name((int32_t)type));
+        FAC_FAIL(FAC_ERR_DEVICE, "invalid device string '%s': '%s' is no device index; expected a number such as %s:0",
+                 text, text + n + 1, type_name((int32_t)type));
         return none;
     }
     return fac_device_make(type, index);
 }
 
 char *fac_device_format(fac_device d, char *buf, size_t size) {
-    if (d.index_plus > 0) snprintf(buf, size, "%s:%d", type_name(d.type), d.index_plus - 1);
-    else snprintf(buf, size, "%s", type_name(d.type));
+    if (d.index_plus > 0)
+        snprintf(buf, size, "%s:%d", type_name(d.type), d.index_plus - 1);
+    else
+        snprintf(buf, size, "%s", type_name(d.type));
     return buf;
 }
 
@@ -76,11 +80,12 @@ static bool good_name(const char *name) {
 }
 
 fac_status fac_device_rename(fac_device_type type, const char *name) {
-    FAC_CHECK(type >= FAC_PRIVATE1 && type <= FAC_PRIVATE3, FAC_ERR_ARGUMENT, "only private device types can be renamed, not %s",
-              type_name((int32_t)type));
-    FAC_CHECK(name && good_name(name), FAC_ERR_ARGUMENT,
-              "'%s' is no name for a device type: expected a lower-case letter, then up to %d letters, digits and underscores",
-              name ? name : "(null)", NAME_SIZE - 2);
+    FAC_CHECK(type >= FAC_PRIVATE1 && type <= FAC_PRIVATE3, FAC_ERR_ARGUMENT,
+              "only private device types can be renamed, not %s", type_name((int32_t)type));
+    FAC_CHECK(
+        name && good_name(name), FAC_ERR_ARGUMENT,
+        "'%s' is no name for a device type: expected a lower-case letter, then up to %d letters, digits and underscores",
+        name ? name : "(null)", NAME_SIZE - 2);
     fac_status st = FAC_OK;
     pthread_mutex_lock(&rename_lock);
     fac_device_type holder = find_type(name, strlen(name));
@@ -90,7 +95,8 @@ fac_status fac_device_rename(fac_device_type type, const char *name) {
     } else if (holder != FAC_DEVICE_UNSET) {
         st = FAC_FAIL(FAC_ERR_ARGUMENT, "the name '%s' is taken by another device type", name);
     } else if (atomic_load(&names[slot])) {
-        st = FAC_FAIL(FAC_ERR_STATE, "the device type %s was renamed to '%s' already", fixed_names[type], type_name((int32_t)type));
+        st = FAC_FAIL(FAC_ERR_STATE, "the device type %s was renamed to '%s' already", fixed_names[type],
+                      type_name((int32_t)type));
     } else {
         memcpy(renamed[slot], name, strlen(name) + 1);
         atomic_store_explicit(&names[slot], renamed[slot], memory_order_release);

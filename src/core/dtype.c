@@ -131,7 +131,8 @@ static atomic_int default_dtype = FAC_F32;
 fac_dtype fac_default_dtype(void) { return (fac_dtype)atomic_load_explicit(&default_dtype, memory_order_relaxed); }
 
 fac_status fac_set_default_dtype(fac_dtype d) {
-    FAC_CHECK(fac_dtype_is_floating(d), FAC_ERR_DTYPE, "the default dtype must be a floating type, not %s", fac_dtype_name(d));
+    FAC_CHECK(fac_dtype_is_floating(d), FAC_ERR_DTYPE, "the default dtype must be a floating type, not %s",
+              fac_dtype_name(d));
     atomic_store_explicit(&default_dtype, (int)d, memory_order_relaxed);
     return FAC_OK;
 }

@@ -2,9 +2,9 @@
 #include "core/start.h"
 #include <stdlib.h>
 
-static const char *const status_names[] = {"OK",       "ARGUMENT", "SHAPE",     "DTYPE",     "DEVICE",      "INDEX",
-                                           "OVERFLOW", "MEMORY",   "STATE",     "NOT_FOUND", "NO_KERNEL",   "AUTOGRAD",
-                                           "IO",       "FORMAT",   "INTERRUPTED", "UNSUPPORTED", "INTERNAL"};
+static const char *const status_names[] = {
+    "OK",        "ARGUMENT",  "SHAPE",    "DTYPE", "DEVICE", "INDEX",       "OVERFLOW",    "MEMORY",  "STATE",
+    "NOT_FOUND", "NO_KERNEL", "AUTOGRAD", "IO",    "FORMAT", "INTERRUPTED", "UNSUPPORTED", "INTERNAL"};
 
 const char *fac_status_name(fac_status code) {
     return (size_t)code < FAC_COUNT(status_names) ? status_names[code] : "UNKNOWN";
@@ -74,8 +74,10 @@ static void prepend(fac_thread *th, const char *prefix) {
     char *to = th->error_text;
     if (a + b + 1 > sizeof th->error_text) {
         char *grown = fac__alloc(a + b + 1);
-        if (grown) to = grown;
-        else b = sizeof th->error_text - a - 1;
+        if (grown)
+            to = grown;
+        else
+            b = sizeof th->error_text - a - 1;
     }
     memmove(to + a, th->error_message, b);
     memcpy(to, prefix, a);
@@ -111,7 +113,8 @@ fac_status fac_error_get(fac_error_info *out_info) {
         *out_info = (fac_error_info){FAC_OK, "", "", "", "", 0};
         return FAC_OK;
     }
-    *out_info = (fac_error_info){th->error, th->error_op, th->error_arg, th->error_message, th->error_file, th->error_line};
+    *out_info =
+        (fac_error_info){th->error, th->error_op, th->error_arg, th->error_message, th->error_file, th->error_line};
     return th->error;
 }
 

@@ -67,6 +67,7 @@ fac_status fac__generator_advance(fac_generator *g, uint64_t n, uint64_t *out_se
     if (fits) g->offset += n;
     pthread_mutex_unlock(&g->lock);
     return fits ? FAC_OK
-                : FAC_FAIL(FAC_ERR_OVERFLOW, "the generator is used up: its offset %llu may not pass 2^48; seed it again",
+                : FAC_FAIL(FAC_ERR_OVERFLOW,
+                           "the generator is used up: its offset %llu may not pass 2^48; seed it again",
                            (unsigned long long)*out_offset);
 }

@@ -8,7 +8,9 @@
 #define FAC_BACKEND_BITS 16
 #define FAC_BACKEND_MASK ((fac_keyset)0xffff)
 static inline fac_keyset fac__backend_bit(fac_backend b) { return (fac_keyset)1 << (unsigned)b; }
-static inline fac_keyset fac__func_bit(fac_functionality f) { return (fac_keyset)1 << (FAC_BACKEND_BITS + (unsigned)f); }
+static inline fac_keyset fac__func_bit(fac_functionality f) {
+    return (fac_keyset)1 << (FAC_BACKEND_BITS + (unsigned)f);
+}
 /* Highest functionality in the set, or -1 if it has none. */
 static inline int fac__keyset_func(fac_keyset ks) {
     fac_keyset high = ks >> FAC_BACKEND_BITS;

@@ -69,7 +69,9 @@ static inline int fac__bernoulli(uint32_t word, uint64_t threshold) { return wor
 
 /* An integer in [0, n), n >= 1: by the high half of a product; the bias is below n / 2^64 (n / 2^32 in the short form). */
 static inline uint32_t fac__below_u32(uint32_t word, uint32_t n) { return (uint32_t)((uint64_t)word * n >> 32); }
-static inline uint64_t fac__below_u64(uint64_t bits, uint64_t n) { return (uint64_t)((unsigned __int128)bits * n >> 64); }
+static inline uint64_t fac__below_u64(uint64_t bits, uint64_t n) {
+    return (uint64_t)((unsigned __int128)bits * n >> 64);
+}
 
 /* ---- normal ------------------------------------------------------------------------------------------------------------- */
 

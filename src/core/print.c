@@ -38,7 +38,8 @@ static int format_float(char *buf, const style *s, double x) {
     if (isnan(x)) return snprintf(buf, NUMBER_SIZE, "nan");
     if (isinf(x)) return snprintf(buf, NUMBER_SIZE, x < 0 ? "-inf" : "inf");
     if (s->scientific) return snprintf(buf, NUMBER_SIZE, "%.*e", s->precision, x);
-    return s->integral_values ? snprintf(buf, NUMBER_SIZE, "%.0f.", x) : snprintf(buf, NUMBER_SIZE, "%.*f", s->precision, x);
+    return s->integral_values ? snprintf(buf, NUMBER_SIZE, "%.0f.", x)
+                              : snprintf(buf, NUMBER_SIZE, "%.*f", s->precision, x);
 }
 
 static int format_value(char *buf, const style *s, fac_scalar v) {
@@ -129,7 +130,8 @@ static void add_vector(printer *p, const char *at, int64_t indent) {
     add(p, "[", 1);
     for (int64_t i = 0, next; i < n; i = next) {
         next = next_shown(p, i, n);
-        for (int gap = next > i + 1; gap >= 0; gap--) { /* the element, and the dots that follow the last before the gap */
+        /* The element, and the dots that follow the last before the gap. */
+        for (int gap = next > i + 1; gap >= 0; gap--) {
             if (column == per_line) {
                 add(p, ",\n", 2);
                 add_spaces(p, indent + 1);
@@ -138,8 +140,10 @@ static void add_vector(printer *p, const char *at, int64_t indent) {
                 add(p, ", ", 2);
             }
             column++;
-            if (gap == 0 && next > i + 1) add(p, " ...", 4);
-            else add_element(p, at + i * step);
+            if (gap == 0 && next > i + 1)
+                add(p, " ...", 4);
+            else
+                add_element(p, at + i * step);
         }
     }
     add(p, "]", 1);
@@ -197,8 +201,10 @@ static void add_suffix(printer *p, int64_t *line, const char *format, const char
 static const char *tuple_text(const fac_tensor *t, char *buf, size_t size) {
     size_t n = strlen(fac__shape_text(t->sizes, t->ndim, buf, size - 1));
     buf[0] = '(';
-    if (t->ndim == 1) buf[n - 1] = ',', buf[n++] = ')', buf[n] = '\0';
-    else buf[n - 1] = ')';
+    if (t->ndim == 1)
+        buf[n - 1] = ',', buf[n++] = ')', buf[n] = '\0';
+    else
+        buf[n - 1] = ')';
     return buf;
 }
 
@@ -237,9 +243,12 @@ static fac_status write_text(fac_tensor *t, printer *p) {
     FAC_TRY(fac__check_handle(t, "fac_print", "t"));
     p->line_width = atomic_load(&option_width);
     add(p, prefix, INDENT);
-    if (t->device.type == FAC_META) add(p, "...", 3);
-    else if (t->numel == 0) add(p, "[]", 2);
-    else FAC_TRY(add_values(p, t));
+    if (t->device.type == FAC_META)
+        add(p, "...", 3);
+    else if (t->numel == 0)
+        add(p, "[]", 2);
+    else
+        FAC_TRY(add_values(p, t));
     add_suffixes(p, t);
     return p->out.failed ? FAC_ERR_MEMORY : FAC_OK;
 }

@@ -6,7 +6,8 @@ fac_status (*fac__read_device)(fac_tensor *t, fac_tensor **out_cpu);
 fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
     char name[24];
     *out = NULL;
-    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "the elements of a %s tensor cannot be read; make it dense first", t->cls ? t->cls->name : "");
+    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "the elements of a %s tensor cannot be read; make it dense first",
+              t->cls->name);
     FAC_CHECK(t->device.type != FAC_META, FAC_ERR_DEVICE, "Cannot read the data of a meta tensor: it has none");
     if (fac__is_cpu(t)) {
         *out = fac__ref(t);
@@ -17,9 +18,7 @@ fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
     return fac__read_device(t, out);
 }
 
-void fac__reader_init(fac_reader *r, const fac_tensor *t) {
-    *r = (fac_reader){.t = t, .p = fac__data(t)};
-}
+void fac__reader_init(fac_reader *r, const fac_tensor *t) { *r = (fac_reader){.t = t, .p = fac__data(t)}; }
 
 fac_scalar fac__reader_next(fac_reader *r, double re_im[2]) {
     const fac_tensor *t = r->t;
@@ -55,9 +54,10 @@ fac_status fac_tensor_read(fac_tensor *t, fac_dtype dtype, void *out, size_t n) 
     fac_tensor *cpu;
     FAC_TRY(fac_error());
     FAC_TRY(fac__check_handle(t, __func__, "t"));
-    FAC_CHECK(dtype > FAC_DTYPE_DEFAULT && dtype < FAC_DTYPE_COUNT, FAC_ERR_DTYPE, "fac_tensor_read: %d is no dtype", (int)dtype);
-    FAC_CHECK((size_t)t->numel == n, FAC_ERR_SHAPE, "fac_tensor_read: room for %zu elements was given, but the tensor has %lld", n,
-              (long long)t->numel);
+    FAC_CHECK(dtype > FAC_DTYPE_DEFAULT && dtype < FAC_DTYPE_COUNT, FAC_ERR_DTYPE, "fac_tensor_read: %d is no dtype",
+              (int)dtype);
+    FAC_CHECK((size_t)t->numel == n, FAC_ERR_SHAPE,
+              "fac_tensor_read: room for %zu elements was given, but the tensor has %lld", n, (long long)t->numel);
     FAC_TRY(fac__readable(t, &cpu));
     read_elements(cpu, dtype, out);
     fac__unref(cpu);
@@ -71,13 +71,15 @@ static fac_status item(fac_tensor *t, const char *function, fac_scalar *out) {
     fac_reader r;
     FAC_TRY(fac_error());
     FAC_TRY(fac__check_handle(t, function, "t"));
-    FAC_CHECK(t->numel == 1, FAC_ERR_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
+    FAC_CHECK(t->numel == 1, FAC_ERR_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar",
+              (long long)t->numel);
     FAC_TRY(fac__readable(t, &cpu));
     fac__reader_init(&r, cpu);
     *out = fac__reader_next(&r, re_im);
     fac__unref(cpu);
     if (out->kind != FAC_KIND_COMPLEX) return FAC_OK;
-    FAC_CHECK(re_im[1] == 0, FAC_ERR_DTYPE, "%s: the value %g%+gj is not real; read it with fac_tensor_read", function, re_im[0], re_im[1]);
+    FAC_CHECK(re_im[1] == 0, FAC_ERR_DTYPE, "%s: the value %g%+gj is not real; read it with fac_tensor_read", function,
+              re_im[0], re_im[1]);
     *out = fac_scalar_f_(re_im[0]);
     return FAC_OK;
 }

@@ -54,10 +54,10 @@ static float round_to_odd(double x) {
     return f;
 }
 
-#define STORE(T, value)                                                                                                \
-    do {                                                                                                               \
-        T x_ = (T)(value);                                                                                             \
-        memcpy(p, &x_, sizeof x_);                                                                                     \
+#define STORE(T, value)            \
+    do {                           \
+        T x_ = (T)(value);         \
+        memcpy(p, &x_, sizeof x_); \
     } while (0)
 
 void fac__store(void *p, fac_dtype d, fac_scalar s) {

@@ -20,7 +20,8 @@ fac_scope fac_scope_begin(void) {
 
 /* The handle's mark, NULL if it has ended (or was another thread's). */
 static fac_scope_mark *mark_of(const fac_thread *th, const fac_scope *s) {
-    if (!th || s->serial == NO_SCOPE || s->depth >= th->n_scopes || th->marks[s->depth].serial != s->serial) return NULL;
+    if (!th || s->serial == NO_SCOPE || s->depth >= th->n_scopes || th->marks[s->depth].serial != s->serial)
+        return NULL;
     return &th->marks[s->depth];
 }
 
@@ -54,7 +55,8 @@ void fac_scope_unwind(fac_scope *s) {
 
 static fac_tensor *no_scope(fac_tensor *owned) {
     fac__unref(owned);
-    FAC_FAIL(FAC_ERR_STATE, "no scope is open, so nothing could own the result; write FAC_SCOPE(s); at the top of the block");
+    FAC_FAIL(FAC_ERR_STATE,
+             "no scope is open, so nothing could own the result; write FAC_SCOPE(s); at the top of the block");
     return NULL;
 }
 
@@ -90,8 +92,11 @@ fac_tensor *fac__take(fac_tensor *t) {
 void fac_drop(fac_tensor *t) {
     if (!t || fac__check_handle(t, "fac_drop", "t") != FAC_OK) return;
     fac_thread *th = fac__thread();
-    if (remove_temp(th, t)) fac__unref(t);
-    else FAC_FAIL(FAC_ERR_STATE, "fac_drop: the tensor is no temporary of the innermost scope; use fac_release for one that was kept");
+    if (remove_temp(th, t))
+        fac__unref(t);
+    else
+        FAC_FAIL(FAC_ERR_STATE,
+                 "fac_drop: the tensor is no temporary of the innermost scope; use fac_release for one that was kept");
 }
 
 /* The newest entry of the vector moves to the scope around the one at `depth`: it changes places with the first entry

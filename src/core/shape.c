@@ -64,7 +64,8 @@ fac_status fac__infer_size(fac_ints sizes, int64_t numel, int64_t *out) {
     char text[256];
     int n = (int)sizes.n, unknown = -1;
     int64_t known = 1;
-    FAC_CHECK(sizes.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a shape of %zu dimensions; at most %d are supported", sizes.n, FAC_MAX_DIMS);
+    FAC_CHECK(sizes.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a shape of %zu dimensions; at most %d are supported", sizes.n,
+              FAC_MAX_DIMS);
     for (int d = 0; d < n; d++) {
         out[d] = sizes.v[d];
         if (out[d] == -1) {
@@ -78,10 +79,11 @@ fac_status fac__infer_size(fac_ints sizes, int64_t numel, int64_t *out) {
     bool fits = fac__numel(out, n, &known);
     fac__shape_text(sizes.v, n, text, sizeof text);
     if (unknown >= 0) {
-        FAC_CHECK(!fits || known != 0 || numel != 0, FAC_ERR_SHAPE,
-                  "cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any "
-                  "value and is ambiguous",
-                  text);
+        FAC_CHECK(
+            !fits || known != 0 || numel != 0, FAC_ERR_SHAPE,
+            "cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any "
+            "value and is ambiguous",
+            text);
         fits = fits && known != 0 && numel % known == 0;
         if (fits) out[unknown] = numel / known;
     } else {

@@ -20,8 +20,8 @@ static fac_status allocate(const fac_allocator *a, int64_t bytes, fac_device dev
     *out = a->alloc(a, bytes);
     if (FAC_LIKELY(*out != NULL)) return FAC_OK;
     char name[24];
-    return FAC_FAIL(FAC_ERR_MEMORY, "out of memory: the %s allocator cannot give %lld bytes on %s", a->name, (long long)bytes,
-                    fac_device_format(device, name, sizeof name));
+    return FAC_FAIL(FAC_ERR_MEMORY, "out of memory: the %s allocator cannot give %lld bytes on %s", a->name,
+                    (long long)bytes, fac_device_format(device, name, sizeof name));
 }
 
 fac_status fac__storage_new(fac_thread *th, fac_device device, int64_t bytes, fac_storage **out) {
@@ -64,8 +64,10 @@ fac_storage *fac__storage_ref(fac_storage *s) {
 }
 
 static void free_storage(fac_storage *s) {
-    if (s->allocator) s->allocator->free(s->allocator, s->data, s->bytes);
-    else if (s->release) s->release(s->release_context);
+    if (s->allocator)
+        s->allocator->free(s->allocator, s->data, s->bytes);
+    else if (s->release)
+        s->release(s->release_context);
     free_header(s);
 }
 
@@ -92,8 +94,8 @@ static fac_status copy_bytes(fac_device device, void *to, const void *from, int6
 fac_status fac__storage_grow(fac_storage *s, int64_t bytes) {
     if (bytes <= s->bytes) return FAC_OK;
     FAC_CHECK(s->resizable && s->allocator, FAC_ERR_STATE,
-              "a storage of %lld bytes cannot grow to %lld bytes: its memory belongs to the caller", (long long)s->bytes,
-              (long long)bytes);
+              "a storage of %lld bytes cannot grow to %lld bytes: its memory belongs to the caller",
+              (long long)s->bytes, (long long)bytes);
     char *data;
     FAC_TRY(allocate(s->allocator, bytes, s->device, &data));
     fac_status st = copy_bytes(s->device, data, s->data, s->bytes);

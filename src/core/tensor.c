@@ -6,22 +6,33 @@ void (*fac__autograd_meta_free)(struct fac_autograd *ag);
 
 /* ---- checks of what a caller asks for --------------------------------------------------------------------------------- */
 
+static fac_status check_ndim(int ndim) {
+    FAC_CHECK(ndim >= 0 && ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor of %d dimensions; at most %d are supported",
+              ndim, FAC_MAX_DIMS);
+    return FAC_OK;
+}
+
+static fac_status check_plain(const fac_tensor *t, const char *what) {
+    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "%s works on plain tensors, not on a %s tensor", what, t->cls->name);
+    return FAC_OK;
+}
+
 static fac_status bad_shape(const int64_t *sizes, int ndim, fac_dtype dtype) {
     char text[256];
     FAC_CHECK(dtype > FAC_DTYPE_DEFAULT && dtype < FAC_DTYPE_COUNT, FAC_ERR_DTYPE, "%d is no dtype", (int)dtype);
-    FAC_CHECK(ndim >= 0 && ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor of %d dimensions; at most %d are supported", ndim,
-              FAC_MAX_DIMS);
+    FAC_TRY(check_ndim(ndim));
     fac__shape_text(sizes, ndim, text, sizeof text);
     for (int d = 0; d < ndim; d++)
-        FAC_CHECK(sizes[d] >= 0, FAC_ERR_SHAPE,
-                  "Trying to create tensor with negative dimension %lld: %s", (long long)sizes[d], text);
+        FAC_CHECK(sizes[d] >= 0, FAC_ERR_SHAPE, "Trying to create tensor with negative dimension %lld: %s",
+                  (long long)sizes[d], text);
     return FAC_FAIL(FAC_ERR_OVERFLOW, "a tensor of sizes %s and dtype %s has more bytes than 64 bits can count", text,
                     fac_dtype_name(dtype));
 }
 
 /* Fills strides and counts elements; false if anything does not fit, or is not legal. A zero size does not excuse the
    others: strides are the products of the sizes, zeros taken as ones, and must fit too. */
-static bool row_major(const int64_t *sizes, int ndim, int64_t item, int64_t *strides, int64_t *out_numel, int64_t *out_bytes) {
+static bool row_major(const int64_t *sizes, int ndim, int64_t item, int64_t *strides, int64_t *out_numel,
+                      int64_t *out_bytes) {
     int64_t span = item, n = 1, stride = 1;
     for (int d = ndim - 1; d >= 0; d--) {
         if (FAC_UNLIKELY(sizes[d] < 0)) return false;
@@ -55,7 +66,8 @@ static fac_status bad_strides(const int64_t *sizes, const int64_t *strides, int 
     fac__shape_text(sizes, ndim, a, sizeof a);
     fac__shape_text(strides, ndim, b, sizeof b);
     for (int d = 0; d < ndim; d++) {
-        FAC_CHECK(sizes[d] >= 0, FAC_ERR_SHAPE, "Trying to create tensor with negative dimension %lld: %s", (long long)sizes[d], a);
+        FAC_CHECK(sizes[d] >= 0, FAC_ERR_SHAPE, "Trying to create tensor with negative dimension %lld: %s",
+                  (long long)sizes[d], a);
         FAC_CHECK(strides[d] >= 0, FAC_ERR_SHAPE, "negative strides are not supported, but got strides %s", b);
     }
     return FAC_FAIL(FAC_ERR_OVERFLOW, "sizes %s with strides %s reach further than 64 bits can count", a, b);
@@ -130,9 +142,11 @@ static fac_status plain_device(fac_device *d) {
 /* Keys, device, flags and storage of a header that has its geometry. Frees the header on failure. */
 static fac_status furnish(fac_thread *th, fac_tensor *t, int64_t bytes, fac_tensor **out) {
     fac_status st = FAC_OK;
-    if (FAC_UNLIKELY(t->device.index_plus && (t->device.type == FAC_CPU || t->device.type == FAC_META))) st = plain_device(&t->device);
+    if (FAC_UNLIKELY(t->device.index_plus && (t->device.type == FAC_CPU || t->device.type == FAC_META)))
+        st = plain_device(&t->device);
     if (FAC_LIKELY(st == FAC_OK)) st = fac__default_keys(t->device, &t->keys);
-    if (FAC_LIKELY(st == FAC_OK && t->device.type != FAC_META)) st = fac__storage_new(th, t->device, bytes, &t->storage);
+    if (FAC_LIKELY(st == FAC_OK && t->device.type != FAC_META))
+        st = fac__storage_new(th, t->device, bytes, &t->storage);
     if (FAC_UNLIKELY(st != FAC_OK)) {
         fac__unref(t);
         return st;
@@ -160,13 +174,15 @@ fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_devic
     return furnish(th, t, bytes, out);
 }
 
-fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype, fac_device device,
-                              fac_tensor **out) {
+fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
+                              fac_device device, fac_tensor **out) {
     int64_t room, bytes, numel;
     *out = NULL;
-    if ((unsigned)ndim > FAC_MAX_DIMS || (unsigned)dtype - 1 >= FAC_DTYPE_COUNT - 1) return bad_shape(sizes, ndim, dtype);
+    if ((unsigned)ndim > FAC_MAX_DIMS || (unsigned)dtype - 1 >= FAC_DTYPE_COUNT - 1)
+        return bad_shape(sizes, ndim, dtype);
     if (!extent(sizes, strides, ndim, &room)) return bad_strides(sizes, strides, ndim);
-    if (!fac__mul(room, fac__item_sizes[dtype], &bytes) || !fac__numel(sizes, ndim, &numel)) return bad_shape(sizes, ndim, dtype);
+    if (!fac__mul(room, fac__item_sizes[dtype], &bytes) || !fac__numel(sizes, ndim, &numel))
+        return bad_shape(sizes, ndim, dtype);
     fac_thread *th = fac__thread();
     fac_tensor *t = new_header(th, ndim, dtype, device);
     if (!t) return FAC_ERR_MEMORY;
@@ -197,7 +213,8 @@ fac_status fac__scalar_tensor(fac_scalar v, fac_dtype dtype, fac_tensor **out) {
 /* ---- aliases ------------------------------------------------------------------------------------------------------------------ */
 
 /* Whether elements [0, room) from `offset` on lie inside t's storage; meta tensors have none to leave. */
-static fac_status check_bounds(const fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset) {
+static fac_status check_bounds(const fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim,
+                               int64_t offset) {
     int64_t room, end, bytes;
     char a[256], b[256];
     FAC_CHECK(offset >= 0, FAC_ERR_ARGUMENT, "storage_offset must be non-negative, got %lld", (long long)offset);
@@ -205,18 +222,19 @@ static fac_status check_bounds(const fac_tensor *t, const int64_t *sizes, const 
     if (room == 0) return FAC_OK;
     bool fits = fac__add(room, offset, &end) && fac__mul(end, fac__item_size(t), &bytes);
     if (FAC_LIKELY(fits && (!t->storage || bytes <= t->storage->bytes))) return FAC_OK;
-    return FAC_FAIL(FAC_ERR_SHAPE,
-                    "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld are out of bounds for storage "
-                    "of size %lld",
-                    fac__shape_text(sizes, ndim, a, sizeof a), fac__shape_text(strides, ndim, b, sizeof b), (long long)offset,
-                    (long long)fac__item_size(t), t->storage ? (long long)t->storage->bytes : 0LL);
+    return FAC_FAIL(
+        FAC_ERR_SHAPE,
+        "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld are out of bounds for storage "
+        "of size %lld",
+        fac__shape_text(sizes, ndim, a, sizeof a), fac__shape_text(strides, ndim, b, sizeof b), (long long)offset,
+        (long long)fac__item_size(t), t->storage ? (long long)t->storage->bytes : 0LL);
 }
 
-fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset, bool check,
-                     fac_tensor **out) {
+fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset,
+                     bool check, fac_tensor **out) {
     *out = NULL;
-    FAC_CHECK(!base->cls, FAC_ERR_UNSUPPORTED, "a %s tensor has no strided views", base->cls ? base->cls->name : "");
-    FAC_CHECK((unsigned)ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a view of %d dimensions; at most %d are supported", ndim, FAC_MAX_DIMS);
+    FAC_TRY(check_plain(base, "a strided view"));
+    FAC_TRY(check_ndim(ndim));
     if (check) FAC_TRY(check_bounds(base, sizes, strides, ndim, offset));
     FAC_TRY(fac__version_make(base));
     fac_tensor *t = new_header(fac__thread(), ndim, (fac_dtype)base->dtype, base->device);
@@ -266,7 +284,7 @@ static fac_status reserve_dims(fac_tensor *t, int ndim) {
 
 fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset) {
     int64_t kept[2 * FAC_MAX_DIMS], numel; /* the given lists may be t's own */
-    FAC_CHECK((unsigned)ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor of %d dimensions; at most %d are supported", ndim, FAC_MAX_DIMS);
+    FAC_TRY(check_ndim(ndim));
     if (!fac__numel(sizes, ndim, &numel)) return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
     size_t bytes = (size_t)ndim * sizeof *sizes;
     if (ndim) memcpy(kept, sizes, bytes), memcpy(kept + ndim, strides, bytes);
@@ -282,19 +300,20 @@ fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t 
 fac_status fac__resize(fac_tensor *t, const int64_t *sizes, int ndim) {
     int64_t strides[FAC_MAX_DIMS], numel, bytes, start;
     int64_t item = fac__item_size(t);
-    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "a %s tensor cannot be resized", t->cls ? t->cls->name : "");
+    FAC_TRY(check_plain(t, "resizing"));
     if ((unsigned)ndim > FAC_MAX_DIMS || !row_major(sizes, ndim, item, strides, &numel, &bytes))
         return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
     if (t->storage && numel) {
-        if (!fac__mul(t->offset, item, &start) || !fac__add(start, bytes, &bytes)) return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
+        if (!fac__mul(t->offset, item, &start) || !fac__add(start, bytes, &bytes))
+            return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
         FAC_TRY(fac__storage_grow(t->storage, bytes));
     }
     return fac__set_geometry(t, sizes, strides, ndim, t->offset);
 }
 
 fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
-    FAC_CHECK(!t->cls && !src->cls, FAC_ERR_UNSUPPORTED, "set_data: only plain tensors can change places, not a %s tensor",
-              t->cls ? t->cls->name : src->cls ? src->cls->name : "");
+    FAC_TRY(check_plain(t, "set_data"));
+    FAC_TRY(check_plain(src, "set_data"));
     fac_storage *old = t->storage;
     uint8_t dtype = t->dtype;
     t->dtype = src->dtype;
@@ -306,7 +325,8 @@ fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
     t->storage = fac__storage_ref(src->storage);
     t->device = src->device;
     t->keys = src->keys;
-    t->flags = (uint16_t)((t->flags & ~(FAC_TF_CONJ | FAC_TF_INFERENCE)) | (src->flags & (FAC_TF_CONJ | FAC_TF_INFERENCE)));
+    t->flags =
+        (uint16_t)((t->flags & ~(FAC_TF_CONJ | FAC_TF_INFERENCE)) | (src->flags & (FAC_TF_CONJ | FAC_TF_INFERENCE)));
     fac__version_unref(t->version);
     t->version = NULL;
     fac__storage_unref(old);
@@ -316,7 +336,10 @@ fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
 /* ---- dead handles -------------------------------------------------------------------------------------------------------------------- */
 
 fac_status fac__check_handle_slow(const fac_tensor *t, const char *op, const char *argument) {
-    if (!t) FAC_FAIL(FAC_ERR_ARGUMENT, "NULL was given where a tensor is needed");
-    else FAC_FAIL(FAC_ERR_STATE, "the tensor was released already: its scope has ended, or its last reference was dropped");
+    if (!t)
+        FAC_FAIL(FAC_ERR_ARGUMENT, "NULL was given where a tensor is needed");
+    else
+        FAC_FAIL(FAC_ERR_STATE,
+                 "the tensor was released already: its scope has ended, or its last reference was dropped");
     return fac__error_context(op, argument);
 }

@@ -36,12 +36,12 @@ typedef struct fac_tensor_class {
 } fac_tensor_class;
 
 enum {
-    FAC_TF_CONTIGUOUS = 1,      /* row-major without gaps (sizes 0 and 1 ignored)          */
-    FAC_TF_DENSE = 2,           /* some permutation of it is contiguous: no overlap, no gap */
-    FAC_TF_CHANNELS_LAST = 4,   /* NHWC order, 4-d                                        */
-    FAC_TF_WRAPPED = 8,         /* made from a C number: weakest in promotion             */
-    FAC_TF_INFERENCE = 16,      /* made in inference mode                                  */
-    FAC_TF_CONJ = 32,           /* lazy conjugate bit                                       */
+    FAC_TF_CONTIGUOUS = 1,    /* row-major without gaps (sizes 0 and 1 ignored)          */
+    FAC_TF_DENSE = 2,         /* some permutation of it is contiguous: no overlap, no gap */
+    FAC_TF_CHANNELS_LAST = 4, /* NHWC order, 4-d                                        */
+    FAC_TF_WRAPPED = 8,       /* made from a C number: weakest in promotion             */
+    FAC_TF_INFERENCE = 16,    /* made in inference mode                                  */
+    FAC_TF_CONJ = 32,         /* lazy conjugate bit                                       */
     FAC_TF_CHANNELS_LAST_3D = 64
 };
 
@@ -70,7 +70,7 @@ static inline fac_tensor *fac__ref(fac_tensor *t) {
     if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     return t;
 }
-void fac__unref(fac_tensor *t); /* NULL allowed */
+void fac__unref(fac_tensor *t);       /* NULL allowed */
 void fac__tensor_free(fac_tensor *t); /* the count has reached zero */
 fac_storage *fac__storage_ref(fac_storage *s);
 void fac__storage_unref(fac_storage *s);
@@ -83,14 +83,14 @@ void fac__live_add(int64_t n);
    sizes, overflow, dtype 0 and too many dims are errors. */
 fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, fac_tensor **out);
 /* Owned, with given strides (non-negative); the storage is just large enough. */
-fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype, fac_device device,
-                              fac_tensor **out);
+fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
+                              fac_device device, fac_tensor **out);
 /* Owned, same dtype and device as `like`; strides follow `like`'s permutation if dense, else row-major. */
 fac_status fac__empty_like(fac_tensor *like, fac_tensor **out);
 /* Owned alias of base's storage with other geometry; shares the version counter; no autograd data. Checks that the
    view fits the storage when `check` is set. */
-fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset, bool check,
-                     fac_tensor **out);
+fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset,
+                     bool check, fac_tensor **out);
 /* Owned alias with the same geometry (detach, alias). share_version false gives a fresh counter. */
 fac_status fac__alias(fac_tensor *t, bool share_version, fac_tensor **out);
 /* Owned 0-dim tensor holding a number in `dtype` on the CPU. FAC_DTYPE_DEFAULT: in the number's own dtype, and marked as

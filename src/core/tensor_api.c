@@ -16,9 +16,13 @@ static int64_t entry(const int64_t *list, int ndim, int64_t dim) {
     return fac__wrap_dim(dim, ndim, &dim) == FAC_OK ? list[dim] : 0;
 }
 
-int64_t fac_tensor_size(const fac_tensor *t, int64_t dim) { return live(t, __func__) ? entry(t->sizes, t->ndim, dim) : 0; }
+int64_t fac_tensor_size(const fac_tensor *t, int64_t dim) {
+    return live(t, __func__) ? entry(t->sizes, t->ndim, dim) : 0;
+}
 
-int64_t fac_tensor_stride(const fac_tensor *t, int64_t dim) { return live(t, __func__) ? entry(t->strides, t->ndim, dim) : 0; }
+int64_t fac_tensor_stride(const fac_tensor *t, int64_t dim) {
+    return live(t, __func__) ? entry(t->strides, t->ndim, dim) : 0;
+}
 
 fac_ints fac_tensor_sizes(const fac_tensor *t) {
     return live(t, __func__) ? (fac_ints){t->sizes, t->ndim} : (fac_ints){NULL, 0};
@@ -54,7 +58,8 @@ bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format) 
     case FAC_CHANNELS_LAST_3D: return (t->flags & FAC_TF_CHANNELS_LAST_3D) != 0;
     case FAC_PRESERVE: break;
     }
-    FAC_FAIL(FAC_ERR_ARGUMENT, "memory format %d orders no elements; expected contiguous or a channels-last format", (int)format);
+    FAC_FAIL(FAC_ERR_ARGUMENT, "memory format %d orders no elements; expected contiguous or a channels-last format",
+             (int)format);
     return false;
 }
 
@@ -104,7 +109,8 @@ fac_tensor *fac_tensor_from(const void *data, fac_dtype dtype, fac_ints sizes) {
 }
 
 /* The tensor over a wrapped storage, which it takes over. */
-static fac_status over_storage(fac_storage *s, fac_dtype dtype, fac_ints sizes, fac_ints strides, int64_t offset, fac_tensor **out) {
+static fac_status over_storage(fac_storage *s, fac_dtype dtype, fac_ints sizes, fac_ints strides, int64_t offset,
+                               fac_tensor **out) {
     int64_t row_major[FAC_MAX_DIMS], none = 0;
     fac_tensor *shell;
     fac_status st = fac__empty(&none, 1, dtype, s->device, &shell);
@@ -121,7 +127,8 @@ static fac_status over_storage(fac_storage *s, fac_dtype dtype, fac_ints sizes, 
     }
     if (!strides.v) strides = sizes; /* negative or too many: the view says so */
     st = fac__view(shell, sizes.v, strides.v, ndim, offset, true, out);
-    if (st == FAC_OK && fac__item_size(*out) > 1 && (uintptr_t)s->data % (uintptr_t)(fac__item_size(*out) > 8 ? 8 : fac__item_size(*out))) {
+    if (st == FAC_OK && fac__item_size(*out) > 1 &&
+        (uintptr_t)s->data % (uintptr_t)(fac__item_size(*out) > 8 ? 8 : fac__item_size(*out))) {
         fac__unref(*out);
         st = FAC_FAIL(FAC_ERR_ARGUMENT, "fac_tensor_wrap: data is not aligned for %s", fac_dtype_name(dtype));
     }
@@ -136,8 +143,10 @@ fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, fac_ints 
     fac_tensor *t;
     FAC_TRY_NULL(th->error);
     if (bytes > INT64_MAX || sizes.n > FAC_MAX_DIMS || (strides.v && strides.n != sizes.n) || (!data && bytes)) {
-        FAC_FAIL(FAC_ERR_SHAPE, "fac_tensor_wrap: %zu sizes and %zu strides over %zu bytes at %p: lengths must agree, be at most "
-                 "%d, and the memory must be there", sizes.n, strides.n, bytes, data, FAC_MAX_DIMS);
+        FAC_FAIL(FAC_ERR_SHAPE,
+                 "fac_tensor_wrap: %zu sizes and %zu strides over %zu bytes at %p: lengths must agree, be at most "
+                 "%d, and the memory must be there",
+                 sizes.n, strides.n, bytes, data, FAC_MAX_DIMS);
         return NULL;
     }
     /* `release` is set last: on failure the memory stays the caller's. */

@@ -51,9 +51,12 @@ static bool is_dense(const fac_tensor *t) {
 
 void fac__compute_flags(fac_tensor *t) {
     static const int8_t nhwc[] = {1, 3, 2, 0}, ndhwc[] = {1, 4, 3, 2, 0};
-    unsigned flags = t->flags & ~(unsigned)(FAC_TF_CONTIGUOUS | FAC_TF_DENSE | FAC_TF_CHANNELS_LAST | FAC_TF_CHANNELS_LAST_3D);
-    if (is_row_major(t)) flags |= FAC_TF_CONTIGUOUS | FAC_TF_DENSE;
-    else if (is_dense(t)) flags |= FAC_TF_DENSE;
+    unsigned flags =
+        t->flags & ~(unsigned)(FAC_TF_CONTIGUOUS | FAC_TF_DENSE | FAC_TF_CHANNELS_LAST | FAC_TF_CHANNELS_LAST_3D);
+    if (is_row_major(t))
+        flags |= FAC_TF_CONTIGUOUS | FAC_TF_DENSE;
+    else if (is_dense(t))
+        flags |= FAC_TF_DENSE;
     if (t->ndim == 4 && follows(t, nhwc)) flags |= FAC_TF_CHANNELS_LAST;
     if (t->ndim == 5 && follows(t, ndhwc)) flags |= FAC_TF_CHANNELS_LAST_3D;
     t->flags = (uint16_t)flags;
@@ -87,7 +90,8 @@ bool fac__has_internal_overlap(const fac_tensor *t) {
     if (t->strides[order[0]] == 0) return true;
     for (int i = 0; i < n; i++)
         for (int j = i + 1; j < n; j++)
-            if (collide(t->strides[order[i]], t->sizes[order[i]], t->strides[order[j]], t->sizes[order[j]])) return true;
+            if (collide(t->strides[order[i]], t->sizes[order[i]], t->strides[order[j]], t->sizes[order[j]]))
+                return true;
     return false;
 }
 
@@ -136,7 +140,8 @@ fac_status fac__version_make(fac_tensor *t) {
     if (!v && !(v = fac__alloc(sizeof *v))) return FAC_ERR_MEMORY;
     atomic_init(&v->refs, 1);
     atomic_init(&v->value, 0);
-    if (!__atomic_compare_exchange_n(&t->version, &none, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) fac__version_unref(v);
+    if (!__atomic_compare_exchange_n(&t->version, &none, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        fac__version_unref(v);
     return FAC_OK;
 }
 

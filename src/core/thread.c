@@ -14,7 +14,7 @@ static bool key_made;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below, and the links between states */
 static fac_thread *all_threads;
-static uint64_t thread_count;                /* ever made; the high half of a scope's serial */
+static uint64_t thread_count;                 /* ever made; the high half of a scope's serial */
 static _Atomic(int64_t) live_of_the_departed; /* also counts for threads that have no state */
 
 /* What a thread gets when there is no memory for a state: every operator is inert, since an error is pending. It is
@@ -52,8 +52,10 @@ static void free_lists(fac_thread *th) {
 
 static void unlink_thread(fac_thread *th) {
     pthread_mutex_lock(&lock);
-    if (th->prev) th->prev->next = th->next;
-    else all_threads = th->next;
+    if (th->prev)
+        th->prev->next = th->next;
+    else
+        all_threads = th->next;
     if (th->next) th->next->prev = th->prev;
     atomic_fetch_add_explicit(&live_of_the_departed, atomic_load_explicit(&th->live, memory_order_relaxed),
                               memory_order_relaxed);
@@ -133,8 +135,10 @@ void fac__threads_each(void (*visit)(void *context, fac_thread *th), void *conte
 
 void fac__live_add(int64_t n) {
     fac_thread *th = fac__tls;
-    if (FAC_LIKELY(th != NULL)) fac__count(&th->live, n);
-    else atomic_fetch_add_explicit(&live_of_the_departed, n, memory_order_relaxed);
+    if (FAC_LIKELY(th != NULL))
+        fac__count(&th->live, n);
+    else
+        atomic_fetch_add_explicit(&live_of_the_departed, n, memory_order_relaxed);
 }
 
 static void add_live(void *total, fac_thread *th) {

@@ -18,7 +18,7 @@
 #ifndef FAC_FREELISTS
 #define FAC_FREELISTS 1
 #endif
-#define FAC_NODE_CLASSES 8   /* size classes of 128 bytes for autograd nodes */
+#define FAC_NODE_CLASSES 8 /* size classes of 128 bytes for autograd nodes */
 
 typedef struct fac_scope_mark {
     size_t start;
@@ -37,7 +37,7 @@ typedef struct fac_thread {
     const char *error_file;
     char error_op[64];
     char error_arg[64];
-    char *error_message;       /* points into error_text or the heap */
+    char *error_message; /* points into error_text or the heap */
     char error_text[512];
 
     /* scopes: one vector of owned temporaries, and marks into it */
@@ -51,21 +51,21 @@ typedef struct fac_thread {
     fac_keyset include, exclude;
 
     /* autograd */
-    bool grad_disabled;      /* no_grad */
-    bool inference;          /* inference mode */
-    bool create_graph;       /* set while a backward pass with create_graph runs */
-    int backward_depth;      /* nested engine runs on this thread */
-    uint64_t next_seq;       /* recency of the nodes this thread makes */
-    void *backward_task;     /* the engine's current task, for hooks and reentrance */
+    bool grad_disabled;  /* no_grad */
+    bool inference;      /* inference mode */
+    bool create_graph;   /* set while a backward pass with create_graph runs */
+    int backward_depth;  /* nested engine runs on this thread */
+    uint64_t next_seq;   /* recency of the nodes this thread makes */
+    void *backward_task; /* the engine's current task, for hooks and reentrance */
 
     /* free lists */
     fac_freelist tensors, storages, versions, nodes[FAC_NODE_CLASSES];
     fac_freelist blocks[FAC_POOL_CLASSES]; /* of the pooled allocator: see allocator_pooled.c */
 
     /* counts that only this thread writes and any thread may read */
-    _Atomic(int64_t) live;                            /* objects made less objects freed here */
+    _Atomic(int64_t) live;                                    /* objects made less objects freed here */
     _Atomic(int64_t) pool_bytes, pool_peak, pool_allocations; /* since the last flush to the process's counts */
-    struct fac_thread *next, *prev;                   /* all threads that have a state */
+    struct fac_thread *next, *prev;                           /* all threads that have a state */
 
     int num_threads; /* for parallel_for; 0 = default */
     bool in_parallel;
@@ -108,7 +108,7 @@ static inline bool fac__freelist_push(fac_freelist *l, void *p, uint32_t limit) 
 fac_status fac__error_context(const char *op, const char *argument);
 /* Moves the pending error out of the thread and back, for running code with a clean record (hooks, the engine). */
 typedef struct fac_saved_error fac_saved_error;
-fac_saved_error *fac__error_take(void); /* NULL if none pending */
+fac_saved_error *fac__error_take(void);      /* NULL if none pending */
 void fac__error_restore(fac_saved_error *e); /* first wins; frees e */
 void fac__error_drop(fac_saved_error *e);
 

@@ -1,4 +1,5 @@
 /* Rules of PyTorch 1.13.0a0 over dtypes 1 to 12. Written by gen_dtype_tables.py. */
+/* clang-format off */
 /* torch.promote_types(row, column). */
 static const uint8_t promoted[12][12] = {
     {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},

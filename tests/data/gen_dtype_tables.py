@@ -19,7 +19,7 @@ def rows(name, comment, value):
     print("};")
 
 
-print(f"/* Rules of PyTorch {torch.__version__} over dtypes 1 to 12. Written by gen_dtype_tables.py. */")
+print(f"/* Rules of PyTorch {torch.__version__} over dtypes 1 to 12. Written by gen_dtype_tables.py. */\n/* clang-format off */")
 rows("promoted", "torch.promote_types(row, column).", lambda a, b: index[torch.promote_types(a, b)])
 rows("castable", "torch.can_cast(from row, to column).", lambda a, b: int(torch.can_cast(a, b)))
 rows("with_zero_dim", "Result of a dimensioned row and a 0-dim column.", lambda a, b: index[torch.result_type(tensor(a, 1), tensor(b, 0))])

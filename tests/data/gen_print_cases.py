@@ -103,6 +103,7 @@ case("suffix on a new line", (0.5, 1.25), [8], torch.float64)
 case("suffix on a new line by one", (0.5, 100.25), [7], torch.float64)
 
 print("""/* Tensors and their text by PyTorch %s. Written by gen_print_cases.py. */
+/* clang-format off */
 static const struct print_case {
     const char *name;
     fac_dtype dtype;

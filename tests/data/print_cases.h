@@ -1,4 +1,5 @@
 /* Tensors and their text by PyTorch 1.13.0a0. Written by gen_print_cases.py. */
+/* clang-format off */
 static const struct print_case {
     const char *name;
     fac_dtype dtype;

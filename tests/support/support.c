@@ -58,8 +58,10 @@ void support_fail_each_allocation(fac_status (*body)(void *context), void *conte
         fac_status st = body(context);
         bool met = memory_hook_failures() > 0;
         memory_hook_fail(0, false);
-        if (!met || st == FAC_OK) assert_no_error();
-        else assert_int_equal(fac_error(), FAC_ERR_MEMORY);
+        if (!met || st == FAC_OK)
+            assert_no_error();
+        else
+            assert_int_equal(fac_error(), FAC_ERR_MEMORY);
         fac_error_clear();
         empty_caches();
         assert_int_equal(fac_live(), live);

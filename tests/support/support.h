@@ -21,10 +21,10 @@
 int support_setup(void **state);
 int support_teardown(void **state);
 #define FAC_TEST(name) cmocka_unit_test_setup_teardown(name, support_setup, support_teardown)
-#define FAC_TEST_MAIN(...)                                                                                             \
-    int main(void) {                                                                                                   \
-        const struct CMUnitTest tests[] = {__VA_ARGS__};                                                               \
-        return cmocka_run_group_tests(tests, NULL, NULL);                                                              \
+#define FAC_TEST_MAIN(...)                                \
+    int main(void) {                                      \
+        const struct CMUnitTest tests[] = {__VA_ARGS__};  \
+        return cmocka_run_group_tests(tests, NULL, NULL); \
     }
 
 /* Fails the test with the message if an error is pending. */
@@ -34,11 +34,11 @@ void support_no_error(const char *file, int line);
 void support_error(fac_status code, const char *text, const char *file, int line);
 #define assert_error(code, text) support_error((code), (text), __FILE__, __LINE__)
 /* Asserts that expr is FAC_OK. */
-#define assert_ok(expr)                                                                                                \
-    do {                                                                                                               \
-        fac_status assert_ok_ = (expr);                                                                                \
-        assert_no_error();                                                                                             \
-        assert_int_equal(assert_ok_, FAC_OK);                                                                          \
+#define assert_ok(expr)                       \
+    do {                                      \
+        fac_status assert_ok_ = (expr);       \
+        assert_no_error();                    \
+        assert_int_equal(assert_ok_, FAC_OK); \
     } while (0)
 
 /* Runs body(context) with the 1st, 2nd, 3rd ... allocation failing until it meets none: each time it either succeeds

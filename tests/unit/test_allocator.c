@@ -12,7 +12,8 @@ static bool is_filled(const unsigned char *p, int64_t n, int value) {
 }
 
 static void check_sizes(const fac_allocator *a) {
-    const int64_t sizes[] = {0, 1, 63, 64, 65, 1023, 1024, 1025, 2048, 4097, 8192, 8193, 65536, 1 << 20, (1 << 20) + 1, 5 << 20};
+    const int64_t sizes[] = {0,    1,    63,   64,   65,    1023,    1024,          1025,
+                             2048, 4097, 8192, 8193, 65536, 1 << 20, (1 << 20) + 1, 5 << 20};
     unsigned char *p[FAC_COUNT(sizes)];
     for (size_t i = 0; i < FAC_COUNT(sizes); i++) {
         p[i] = a->alloc(a, sizes[i]);
@@ -248,7 +249,8 @@ static void S056_allocator_registry_refuses_nonsense(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(S057_immediate_allocator_gives_aligned_blocks_of_every_size),
               FAC_TEST(E33_pooled_allocator_gives_aligned_blocks_of_every_size),
-              FAC_TEST(S057_allocator_failure_is_an_error_with_the_size), FAC_TEST(pooled_allocator_reuses_small_blocks),
+              FAC_TEST(S057_allocator_failure_is_an_error_with_the_size),
+              FAC_TEST(pooled_allocator_reuses_small_blocks),
               FAC_TEST(pooled_allocator_reuses_large_blocks_that_fit_well), FAC_TEST(pooled_allocator_counts_bytes),
               FAC_TEST(pooled_allocator_trim_gives_everything_idle_back),
               FAC_TEST(pooled_allocator_gives_idle_blocks_back_before_it_fails),

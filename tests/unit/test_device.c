@@ -6,8 +6,14 @@ static void S031_device_strings_parse(void **state) {
         const char *text;
         fac_device_type type;
         int index;
-    } good[] = {{"cpu", FAC_CPU, -1},    {"cpu:0", FAC_CPU, 0},   {"cuda", FAC_CUDA, -1},         {"cuda:2", FAC_CUDA, 2},
-                {"cuda:10", FAC_CUDA, 10}, {"meta", FAC_META, -1}, {"private1:0", FAC_PRIVATE1, 0}, {"private3", FAC_PRIVATE3, -1}};
+    } good[] = {{"cpu", FAC_CPU, -1},
+                {"cpu:0", FAC_CPU, 0},
+                {"cuda", FAC_CUDA, -1},
+                {"cuda:2", FAC_CUDA, 2},
+                {"cuda:10", FAC_CUDA, 10},
+                {"meta", FAC_META, -1},
+                {"private1:0", FAC_PRIVATE1, 0},
+                {"private3", FAC_PRIVATE3, -1}};
     char buf[24];
     for (size_t i = 0; i < FAC_COUNT(good); i++) {
         fac_device d = fac_device_parse(good[i].text);
@@ -19,8 +25,9 @@ static void S031_device_strings_parse(void **state) {
 
 static void S031_device_bad_strings_are_errors_that_name_the_text(void **state) {
     (void)state;
-    const char *bad[] = {"", "cpux", "cuda:01", "cuda:-1", "cuda:+1", "cuda:", "cuda: 1", "cuda:1 ", "cpu:x", ":1", "CUDA", "cud",
-                         "unset", "cuda:1:2", "cuda:99999999999999999999"};
+    const char *bad[] = {"",      "cpux",    "cuda:01", "cuda:-1",  "cuda:+1",
+                         "cuda:", "cuda: 1", "cuda:1 ", "cpu:x",    ":1",
+                         "CUDA",  "cud",     "unset",   "cuda:1:2", "cuda:99999999999999999999"};
     for (size_t i = 0; i < FAC_COUNT(bad); i++) {
         char quoted[64];
         snprintf(quoted, sizeof quoted, "'%s'", bad[i]);
@@ -48,8 +55,9 @@ static void S083_device_without_a_back_end_is_an_error_asking_for_a_report(void 
     const struct {
         fac_device_type type;
         fac_backend backend;
-    } known[] = {{FAC_CPU, FAC_BACKEND_CPU}, {FAC_CUDA, FAC_BACKEND_CUDA}, {FAC_META, FAC_BACKEND_META},
-                 {FAC_PRIVATE1, FAC_BACKEND_PRIVATE1}, {FAC_PRIVATE2, FAC_BACKEND_PRIVATE2}, {FAC_PRIVATE3, FAC_BACKEND_PRIVATE3}};
+    } known[] = {{FAC_CPU, FAC_BACKEND_CPU},           {FAC_CUDA, FAC_BACKEND_CUDA},
+                 {FAC_META, FAC_BACKEND_META},         {FAC_PRIVATE1, FAC_BACKEND_PRIVATE1},
+                 {FAC_PRIVATE2, FAC_BACKEND_PRIVATE2}, {FAC_PRIVATE3, FAC_BACKEND_PRIVATE3}};
     for (size_t i = 0; i < FAC_COUNT(known); i++) {
         assert_ok(fac_backend_of_device(known[i].type, &b));
         assert_int_equal(b, known[i].backend);
@@ -103,5 +111,6 @@ static void device_private_type_is_renamed_once(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(S031_device_strings_parse), FAC_TEST(S031_device_bad_strings_are_errors_that_name_the_text),
               FAC_TEST(S031_device_index_of_the_cpu_is_zero_or_none),
-              FAC_TEST(S083_device_without_a_back_end_is_an_error_asking_for_a_report), FAC_TEST(S008_device_default_keys),
-              FAC_TEST(device_without_allocator_is_an_error_naming_it), FAC_TEST(device_private_type_is_renamed_once))
+              FAC_TEST(S083_device_without_a_back_end_is_an_error_asking_for_a_report),
+              FAC_TEST(S008_device_default_keys), FAC_TEST(device_without_allocator_is_an_error_naming_it),
+              FAC_TEST(device_private_type_is_renamed_once))

@@ -9,10 +9,12 @@ static void S010_dtype_names_and_sizes(void **state) {
         fac_dtype d;
         const char *name, *other;
         size_t size;
-    } all[] = {{FAC_BOOL, "bool", "torch.bool", 1},       {FAC_U8, "uint8", "byte", 1},         {FAC_I8, "int8", "char", 1},
-               {FAC_I16, "int16", "short", 2},            {FAC_I32, "int32", "int", 4},         {FAC_I64, "int64", "long", 8},
-               {FAC_F16, "float16", "half", 2},           {FAC_BF16, "bfloat16", "bf16", 2},    {FAC_F32, "float32", "float", 4},
-               {FAC_F64, "float64", "torch.double", 8},   {FAC_C64, "complex64", "cfloat", 8},  {FAC_C128, "complex128", "c128", 16}};
+    } all[] = {{FAC_BOOL, "bool", "torch.bool", 1}, {FAC_U8, "uint8", "byte", 1},
+               {FAC_I8, "int8", "char", 1},         {FAC_I16, "int16", "short", 2},
+               {FAC_I32, "int32", "int", 4},        {FAC_I64, "int64", "long", 8},
+               {FAC_F16, "float16", "half", 2},     {FAC_BF16, "bfloat16", "bf16", 2},
+               {FAC_F32, "float32", "float", 4},    {FAC_F64, "float64", "torch.double", 8},
+               {FAC_C64, "complex64", "cfloat", 8}, {FAC_C128, "complex128", "c128", 16}};
     assert_int_equal(FAC_COUNT(all), FAC_DTYPE_COUNT - 1);
     for (size_t i = 0; i < FAC_COUNT(all); i++) {
         assert_string_equal(fac_dtype_name(all[i].d), all[i].name);
@@ -209,9 +211,9 @@ static void scalar_store_and_load_round_trip(void **state) {
     assert_true(fac__scalar_i64(fac__load(cell, FAC_I64, c)) == INT64_MIN);
 }
 
-FAC_TEST_MAIN(FAC_TEST(S010_dtype_names_and_sizes), FAC_TEST(dtype_unknown_name_is_an_error_naming_it), FAC_TEST(dtype_kinds),
-              FAC_TEST(S030_dtype_promotion_agrees_with_pytorch), FAC_TEST(S030_dtype_ranks_agree_with_pytorch),
-              FAC_TEST(dtype_default_can_be_set_to_floating_types_only), FAC_TEST(f16_every_code_converts_exactly_and_back),
-              FAC_TEST(f16_rounds_to_nearest_even), FAC_TEST(bf16_rounds_to_nearest_even),
-              FAC_TEST(scalar_from_double_to_halves_rounds_once), FAC_TEST(scalar_out_of_range_floats_saturate),
-              FAC_TEST(scalar_store_and_load_round_trip))
+FAC_TEST_MAIN(FAC_TEST(S010_dtype_names_and_sizes), FAC_TEST(dtype_unknown_name_is_an_error_naming_it),
+              FAC_TEST(dtype_kinds), FAC_TEST(S030_dtype_promotion_agrees_with_pytorch),
+              FAC_TEST(S030_dtype_ranks_agree_with_pytorch), FAC_TEST(dtype_default_can_be_set_to_floating_types_only),
+              FAC_TEST(f16_every_code_converts_exactly_and_back), FAC_TEST(f16_rounds_to_nearest_even),
+              FAC_TEST(bf16_rounds_to_nearest_even), FAC_TEST(scalar_from_double_to_halves_rounds_once),
+              FAC_TEST(scalar_out_of_range_floats_saturate), FAC_TEST(scalar_store_and_load_round_trip))

@@ -134,7 +134,8 @@ static void error_status_names_are_total(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(error_first_one_wins), FAC_TEST(error_context_names_operator_and_argument_once),
-              FAC_TEST(error_long_message_is_kept_whole), FAC_TEST(error_context_moves_a_message_that_outgrows_its_buffer),
+              FAC_TEST(error_long_message_is_kept_whole),
+              FAC_TEST(error_context_moves_a_message_that_outgrows_its_buffer),
               FAC_TEST(error_needs_no_memory_to_report), FAC_TEST(error_take_and_restore_moves_it),
               FAC_TEST(error_restore_keeps_a_later_pending_one), FAC_TEST(error_take_without_memory_still_reports),
               FAC_TEST(error_set_by_caller_and_report), FAC_TEST(error_status_names_are_total))

@@ -149,9 +149,10 @@ static void now_does_not_go_back(void **state) {
     assert_true(b >= a);
 }
 
-FAC_TEST_MAIN(FAC_TEST(memory_zero_bytes_is_a_block), FAC_TEST(memory_aligned_as_asked), FAC_TEST(memory_array_overflow_is_an_error),
-              FAC_TEST(memory_failure_is_an_error_that_names_the_size),
-              FAC_TEST(memory_realloc_keeps_contents_and_survives_failure), FAC_TEST(memory_vector_grows_and_keeps_elements),
-              FAC_TEST(memory_buffer_appends_and_formats), FAC_TEST(memory_buffer_stays_failed),
-              FAC_TEST(memory_strings_are_copied_and_formatted), FAC_TEST(memory_map_agrees_with_an_array),
-              FAC_TEST(env_int_takes_only_whole_numbers_in_range), FAC_TEST(now_does_not_go_back))
+FAC_TEST_MAIN(FAC_TEST(memory_zero_bytes_is_a_block), FAC_TEST(memory_aligned_as_asked),
+              FAC_TEST(memory_array_overflow_is_an_error), FAC_TEST(memory_failure_is_an_error_that_names_the_size),
+              FAC_TEST(memory_realloc_keeps_contents_and_survives_failure),
+              FAC_TEST(memory_vector_grows_and_keeps_elements), FAC_TEST(memory_buffer_appends_and_formats),
+              FAC_TEST(memory_buffer_stays_failed), FAC_TEST(memory_strings_are_copied_and_formatted),
+              FAC_TEST(memory_map_agrees_with_an_array), FAC_TEST(env_int_takes_only_whole_numbers_in_range),
+              FAC_TEST(now_does_not_go_back))

@@ -1,5 +1,5 @@
-#include "core/philox.h"
 #include "core/generator.h"
+#include "core/philox.h"
 #include "support/support.h"
 
 static const uint64_t SEED = 0x0123456789abcdef, OFFSET = 7;
@@ -13,8 +13,12 @@ static void philox_known_answers(void **state) {
         uint32_t counter[4], key[2], word[4];
     } known[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         {0xffffffff, 0xffffffff},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < FAC_COUNT(known); i++) {
         fac_philox_block b = fac__philox(known[i].counter, known[i].key);
@@ -33,7 +37,8 @@ static void philox_counter_layout(void **state) {
 static void philox_elements_read_their_lanes(void **state) {
     (void)state;
     for (int64_t i = 0; i < 12; i++) {
-        fac_philox_block b = fac__philox_at(SEED, OFFSET, (uint64_t)i / 4, 0), c = fac__philox_at(SEED, OFFSET, (uint64_t)i / 2, 0);
+        fac_philox_block b = fac__philox_at(SEED, OFFSET, (uint64_t)i / 4, 0),
+                         c = fac__philox_at(SEED, OFFSET, (uint64_t)i / 2, 0);
         assert_int_equal(fac__random_u32(SEED, OFFSET, i), b.word[i % 4]);
         uint64_t pair = (uint64_t)c.word[2 * (i % 2) + 1] << 32 | c.word[2 * (i % 2)];
         assert_true(fac__random_u64(SEED, OFFSET, i) == pair);
@@ -157,7 +162,8 @@ static void S029_normal_bits_are_fixed(void **state) {
     fac__normal_fill_f64(d, 0, 4, 42, 0);
     memcpy(fb, f, sizeof f);
     memcpy(db, d, sizeof d);
-    const uint32_t expected32[8] = {0xbf785e59, 0x3e46aceb, 0xbf9e28cd, 0x3ff6433e, 0xbd95e014, 0x3e0e79fe, 0xbf8da732, 0x3ea7430a};
+    const uint32_t expected32[8] = {0xbf785e59, 0x3e46aceb, 0xbf9e28cd, 0x3ff6433e,
+                                    0xbd95e014, 0x3e0e79fe, 0xbf8da732, 0x3ea7430a};
     const uint64_t expected64[4] = {0xbfe54ac03c1a032a, 0x3ff0938db380d761, 0xbff6f135c80fefcb, 0x3fdb16fd5e6389c7};
     assert_memory_equal(fb, expected32, sizeof fb);
     assert_memory_equal(db, expected64, sizeof db);
@@ -258,10 +264,11 @@ static void generator_without_memory_is_an_error(void **state) {
     assert_error(FAC_ERR_MEMORY, "out of memory");
 }
 
-FAC_TEST_MAIN(FAC_TEST(philox_known_answers), FAC_TEST(philox_counter_layout), FAC_TEST(philox_elements_read_their_lanes),
-              FAC_TEST(S029_philox_ranges_do_not_depend_on_the_split), FAC_TEST(philox_uniform_ends),
-              FAC_TEST(philox_bernoulli_threshold), FAC_TEST(philox_integers_below), FAC_TEST(philox_log_is_accurate),
-              FAC_TEST(philox_sine_and_cosine_are_accurate), FAC_TEST(S029_normal_bits_are_fixed), FAC_TEST(S029_normal_moments),
+FAC_TEST_MAIN(FAC_TEST(philox_known_answers), FAC_TEST(philox_counter_layout),
+              FAC_TEST(philox_elements_read_their_lanes), FAC_TEST(S029_philox_ranges_do_not_depend_on_the_split),
+              FAC_TEST(philox_uniform_ends), FAC_TEST(philox_bernoulli_threshold), FAC_TEST(philox_integers_below),
+              FAC_TEST(philox_log_is_accurate), FAC_TEST(philox_sine_and_cosine_are_accurate),
+              FAC_TEST(S029_normal_bits_are_fixed), FAC_TEST(S029_normal_moments),
               FAC_TEST(S029_normal_neighbours_are_uncorrelated), FAC_TEST(S029_generator_advances_and_is_seeded),
-              FAC_TEST(S029_generator_default_is_seeded_by_manual_seed), FAC_TEST(generator_that_is_used_up_is_an_error),
-              FAC_TEST(generator_without_memory_is_an_error))
+              FAC_TEST(S029_generator_default_is_seeded_by_manual_seed),
+              FAC_TEST(generator_that_is_used_up_is_an_error), FAC_TEST(generator_without_memory_is_an_error))

@@ -18,7 +18,9 @@ static fac_tensor *strided(fac_ints sizes, fac_ints strides) {
     return fac__adopt(fac__thread(), t);
 }
 
-static fac_tensor *int32_matrix(void) { return fac_tensor_from((const int32_t[]){1, 2, 3, 4}, FAC_I32, FAC_INTS(2, 2)); }
+static fac_tensor *int32_matrix(void) {
+    return fac_tensor_from((const int32_t[]){1, 2, 3, 4}, FAC_I32, FAC_INTS(2, 2));
+}
 
 /* ---- properties and views ---- */
 
@@ -96,7 +98,8 @@ static void S004_select_row_starts_at_its_offset(void **state) {
 static void S006_write_through_one_view_shows_in_the_others(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *a = int32_matrix(), *row = view_of(a, FAC_INTS(2), FAC_INTS(1), 2), *column = view_of(a, FAC_INTS(2), FAC_INTS(2), 0);
+    fac_tensor *a = int32_matrix(), *row = view_of(a, FAC_INTS(2), FAC_INTS(1), 2),
+               *column = view_of(a, FAC_INTS(2), FAC_INTS(2), 0);
     *(int32_t *)fac_tensor_data(row) = 30;
     int32_t values[2];
     assert_ok(fac_tensor_read(column, FAC_I32, values, 2));
@@ -204,11 +207,13 @@ static void tensor_view_outside_its_storage_is_an_error(void **state) {
         {FAC_INTS(-2), FAC_INTS(1), 0, FAC_ERR_SHAPE, "negative dimension"},
     };
     for (size_t i = 0; i < FAC_COUNT(bad); i++) {
-        assert_int_equal(fac__view(a, bad[i].sizes.v, bad[i].strides.v, (int)bad[i].sizes.n, bad[i].offset, true, &v), bad[i].code);
+        assert_int_equal(fac__view(a, bad[i].sizes.v, bad[i].strides.v, (int)bad[i].sizes.n, bad[i].offset, true, &v),
+                         bad[i].code);
         assert_null(v);
         assert_error(bad[i].code, bad[i].text);
     }
-    assert_int_equal(fac__empty_strided(FAC_INTS(4).v, FAC_INTS(INT64_MAX / 2).v, 1, FAC_F32, cpu, &v), FAC_ERR_OVERFLOW);
+    assert_int_equal(fac__empty_strided(FAC_INTS(4).v, FAC_INTS(INT64_MAX / 2).v, 1, FAC_F32, cpu, &v),
+                     FAC_ERR_OVERFLOW);
     assert_error(FAC_ERR_OVERFLOW, "reach further");
     assert_int_equal(fac__empty_strided(FAC_INTS(2).v, FAC_INTS(-1).v, 1, FAC_F32, cpu, &v), FAC_ERR_SHAPE);
     assert_error(FAC_ERR_SHAPE, "negative strides");
@@ -410,7 +415,8 @@ static void S002_wrapped_memory_is_released_once_with_the_last_view(void **state
     fac_tensor *view;
     {
         FAC_SCOPE(s);
-        fac_tensor *t = fac_tensor_wrap(data, sizeof data, FAC_F32, FAC_INTS(2, 2), FAC_INTS(3, 1), 1, count_release, &released);
+        fac_tensor *t =
+            fac_tensor_wrap(data, sizeof data, FAC_F32, FAC_INTS(2, 2), FAC_INTS(3, 1), 1, count_release, &released);
         assert_ptr_equal(fac_tensor_data(t), data + 1);
         float values[4];
         assert_ok(fac_tensor_read(t, FAC_F32, values, 4));
@@ -443,7 +449,8 @@ static void tensor_wrap_that_fails_leaves_the_memory_to_the_caller(void **state)
         assert_error(FAC_ERR_SHAPE, "negative dimension");
         assert_null(fac_tensor_wrap(data, 32, (fac_dtype)99, FAC_INTS(2), unset, 0, count_release, &released));
         assert_error(FAC_ERR_DTYPE, "99");
-        assert_int_equal(fac_tensor_stride(fac_tensor_wrap(data, 32, FAC_F32, FAC_INTS(2, 3), unset, 0, NULL, NULL), 0), 3);
+        assert_int_equal(fac_tensor_stride(fac_tensor_wrap(data, 32, FAC_F32, FAC_INTS(2, 3), unset, 0, NULL, NULL), 0),
+                         3);
     }
     assert_null(fac_tensor_wrap(data, 32, FAC_F32, FAC_INTS(8), unset, 0, count_release, &released));
     assert_error(FAC_ERR_STATE, "no scope");
@@ -495,7 +502,8 @@ static void shape_broadcast(void **state) {
     assert_ok(fac__broadcast(FAC_INTS(1).v, 1, FAC_INTS(0).v, 1, out, &n));
     assert_int_equal(out[0], 0);
     assert_int_equal(fac__broadcast(FAC_INTS(2, 3).v, 2, FAC_INTS(4).v, 1, out, &n), FAC_ERR_SHAPE);
-    assert_error(FAC_ERR_SHAPE, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1");
+    assert_error(FAC_ERR_SHAPE,
+                 "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1");
     assert_int_equal(fac__broadcast(FAC_INTS(0).v, 1, FAC_INTS(2).v, 1, out, &n), FAC_ERR_SHAPE);
     assert_error(FAC_ERR_SHAPE, "tensor a (0)");
 }
@@ -518,7 +526,8 @@ static void shape_infer_size(void **state) {
         {FAC_INTS(5), 4, "shape '[5]' is invalid for input of size 4"},
         {FAC_INTS(-1, 3), 4, "shape '[-1, 3]' is invalid for input of size 4"},
         {FAC_INTS(-2), 4, "invalid shape dimension -2"},
-        {FAC_INTS(-1, 0), 0, "cannot reshape tensor of 0 elements into shape [-1, 0] because the unspecified dimension size -1"},
+        {FAC_INTS(-1, 0), 0,
+         "cannot reshape tensor of 0 elements into shape [-1, 0] because the unspecified dimension size -1"},
         {FAC_INTS(-1, 0), 4, "shape '[-1, 0]' is invalid"},
         {FAC_INTS((int64_t)1 << 32, (int64_t)1 << 32), 0, "is invalid for input of size 0"},
     };
@@ -555,7 +564,8 @@ static void shape_text_fits_or_ends_in_dots(void **state) {
     assert_string_equal(fac__shape_text(FAC_INTS(12345, 67890).v, 2, buf, sizeof buf), "[12345, 67890]");
     assert_string_equal(fac__shape_text(FAC_INTS(12345, 678901).v, 2, buf, sizeof buf), "[12345, 678901]");
     assert_string_equal(fac__shape_text(FAC_INTS(12345, 6789012).v, 2, buf, sizeof buf), "[12345, 678...]");
-    assert_string_equal(fac__shape_text(FAC_INTS(1111, 2222, 3333, 4444, 5555).v, 5, buf, sizeof buf), "[1111, 2222...]");
+    assert_string_equal(fac__shape_text(FAC_INTS(1111, 2222, 3333, 4444, 5555).v, 5, buf, sizeof buf),
+                        "[1111, 2222...]");
 }
 
 /* ---- failing allocations ---- */
@@ -584,11 +594,11 @@ FAC_TEST_MAIN(FAC_TEST(S001_tensor_properties_are_readable), FAC_TEST(S001_tenso
               FAC_TEST(S004_select_row_starts_at_its_offset), FAC_TEST(S006_write_through_one_view_shows_in_the_others),
               FAC_TEST(S007_keep_copies_no_data), FAC_TEST(S008_empty_on_cpu_and_meta),
               FAC_TEST(tensor_of_many_dimensions_uses_the_heap_for_its_shape), FAC_TEST(tensor_bad_sizes_are_errors),
-              FAC_TEST(tensor_too_large_for_memory_is_a_memory_error), FAC_TEST(tensor_view_outside_its_storage_is_an_error),
-              FAC_TEST(tensor_from_refuses_bad_input), FAC_TEST(tensor_empty_like_follows_the_permutation),
-              FAC_TEST(tensor_scalar_holds_its_number), FAC_TEST(S012_tensor_flags_agree_with_pytorch),
-              FAC_TEST(tensor_internal_overlap), FAC_TEST(tensor_mutual_overlap),
-              FAC_TEST(tensor_version_is_shared_by_views_and_detached_handles),
+              FAC_TEST(tensor_too_large_for_memory_is_a_memory_error),
+              FAC_TEST(tensor_view_outside_its_storage_is_an_error), FAC_TEST(tensor_from_refuses_bad_input),
+              FAC_TEST(tensor_empty_like_follows_the_permutation), FAC_TEST(tensor_scalar_holds_its_number),
+              FAC_TEST(S012_tensor_flags_agree_with_pytorch), FAC_TEST(tensor_internal_overlap),
+              FAC_TEST(tensor_mutual_overlap), FAC_TEST(tensor_version_is_shared_by_views_and_detached_handles),
               FAC_TEST(tensor_made_in_inference_mode_has_no_version),
               FAC_TEST(tensor_set_data_changes_what_every_holder_sees), FAC_TEST(S014_tensor_resize_keeps_contents),
               FAC_TEST(S002_wrapped_memory_is_released_once_with_the_last_view),
