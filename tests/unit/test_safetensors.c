@@ -97,7 +97,7 @@ static void save_and_read_keep_every_dtype_and_shape(void **state) {
     const char *path = files_path("dtypes.safetensors");
     FAC_SCOPE(s);
     unsigned char data[N][48];
-    char names[N][16];
+    char names[N][32];
     fac_named_tensor tensors[N];
     for (int i = 0; i < N; i++) {
         for (int k = 0; k < 48; k++) data[i][k] = (unsigned char)(dtypes[i] == FAC_BOOL ? k % 2 : 37 * i + k);
