@@ -149,16 +149,13 @@ static void slab_give(void *block, unsigned c) {
     s->n_free++;
 }
 
-/* Half a list at a time, so that a thread that allocates and frees at the edge does not take the lock each time. */
+/* Half a list at a time, so that a thread that allocates and frees at the edge does not take the lock each time. The
+   list is empty here. */
 static void *small_refill(fac_thread *th, unsigned c) {
     pthread_mutex_lock(&lock);
     void *block = slab_take(c);
     uint32_t batch = th ? list_limit(c) / 2 : 0;
-    for (void *more; block && batch-- && partial[c] && (more = slab_take(c));)
-        if (!fac__freelist_push(&th->blocks[c], more, list_limit(c))) {
-            slab_give(more, c);
-            break;
-        }
+    while (batch-- && partial[c]) (void)fac__freelist_push(&th->blocks[c], slab_take(c), list_limit(c));
     pthread_mutex_unlock(&lock);
     return block;
 }

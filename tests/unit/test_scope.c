@@ -65,6 +65,18 @@ static void scope_yield_from_the_outermost_is_an_error(void **state) {
     }
 }
 
+static void scope_yield_from_an_ended_one_is_an_error(void **state) {
+    (void)state;
+    FAC_SCOPE(outer);
+    fac_scope s = fac_scope_begin();
+    fac_scope_end(&s);
+    assert_null(fac_scope_yield(&s, temporary()));
+    assert_error(FAC_ERR_STATE, "the scope has ended");
+    assert_null(fac_scope_yield(&outer, NULL));
+    assert_null(fac__adopt(fac__thread(), NULL));
+    assert_null(fac__take(NULL));
+}
+
 /* Yielding past scopes that are still open, of a tensor that the outer scope made and of one that an inner one made. */
 static void scope_yield_works_under_open_inner_scopes(void **state) {
     (void)state;
@@ -286,6 +298,13 @@ static void thread_without_memory_for_its_state_reports_that(void **state) {
     assert_true((intptr_t)well);
 }
 
+static void version_is_that_of_the_header(void **state) {
+    (void)state;
+    char expected[32];
+    snprintf(expected, sizeof expected, "%d.%d.%d", FACULA_VERSION_MAJOR, FACULA_VERSION_MINOR, FACULA_VERSION_PATCH);
+    assert_string_equal(fac_version(), expected);
+}
+
 static void shutdown_and_start_again(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -299,7 +318,8 @@ static void shutdown_and_start_again(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(scope_end_frees_its_temporaries), FAC_TEST(scope_without_one_is_an_error_and_leaks_nothing),
               FAC_TEST(scope_keep_outlives_the_scope), FAC_TEST(scope_yield_hands_to_the_enclosing_scope),
-              FAC_TEST(scope_yield_from_the_outermost_is_an_error), FAC_TEST(scope_yield_works_under_open_inner_scopes),
+              FAC_TEST(scope_yield_from_the_outermost_is_an_error), FAC_TEST(scope_yield_from_an_ended_one_is_an_error),
+              FAC_TEST(scope_yield_works_under_open_inner_scopes),
               FAC_TEST(scope_yield_of_a_kept_tensor_leaves_the_keeper_its_reference),
               FAC_TEST(scope_ending_twice_or_out_of_order_is_harmless),
               FAC_TEST(scope_unwind_closes_inner_scopes_and_keeps_their_temporaries),
@@ -308,4 +328,5 @@ FAC_TEST_MAIN(FAC_TEST(scope_end_frees_its_temporaries), FAC_TEST(scope_without_
               FAC_TEST(scope_take_moves_the_reference_without_counting), FAC_TEST(scope_dead_handle_is_reported),
               FAC_TEST(scope_of_another_thread_is_not_ended), FAC_TEST(scope_thread_end_frees_what_it_left_open),
               FAC_TEST(scope_left_open_by_a_thread_is_freed_with_it), FAC_TEST(scope_survives_failing_allocations),
-              FAC_TEST(thread_without_memory_for_its_state_reports_that), FAC_TEST(shutdown_and_start_again))
+              FAC_TEST(thread_without_memory_for_its_state_reports_that), FAC_TEST(version_is_that_of_the_header),
+              FAC_TEST(shutdown_and_start_again))

@@ -1,3 +1,4 @@
+#include "core/read.h"
 #include "core/storage.h"
 #include "support/support.h"
 #include <pthread.h>
@@ -89,6 +90,48 @@ static void storage_over_the_users_memory_calls_release(void **state) {
     fac__storage_unref(s);
 }
 
+/* A device whose memory is the CPU's, with what a back end gives to the core: an allocator and two copies. */
+static fac_status copy_within(fac_device device, void *to, const void *from, int64_t bytes) {
+    assert_int_equal(device.type, FAC_PRIVATE1);
+    if (bytes == 12) return FAC_FAIL(FAC_ERR_IO, "the copy engine is broken");
+    memcpy(to, from, (size_t)bytes);
+    return FAC_OK;
+}
+
+static fac_status copy_to_cpu(fac_tensor *t, fac_tensor **out_cpu) {
+    FAC_TRY(fac__empty(t->sizes, t->ndim, (fac_dtype)t->dtype, fac_device_make(FAC_CPU, -1), out_cpu));
+    memcpy(fac__data(*out_cpu), fac__data(t), (size_t)(t->numel * fac__item_size(t)));
+    return FAC_OK;
+}
+
+static void S008_storage_on_a_private_device_needs_an_allocator_and_copies(void **state) {
+    (void)state;
+    fac_device npu = fac_device_make(FAC_PRIVATE1, 0);
+    fac_tensor *t, *u;
+    assert_ok(fac_allocator_set(FAC_PRIVATE1, fac_allocator_immediate()));
+    assert_ok(fac__empty(FAC_INTS(2).v, 1, FAC_F32, npu, &t));
+    assert_ok(fac__empty(FAC_INTS(3).v, 1, FAC_F32, npu, &u));
+    memcpy(fac__data(t), (const float[]){1, 2}, 8);
+    assert_int_equal(fac_tensor_read(t, FAC_F32, (float[2]){0}, 2), FAC_ERR_DEVICE);
+    assert_error(FAC_ERR_DEVICE, "private1:0 cannot copy");
+    assert_int_equal(fac__resize(t, FAC_INTS(9).v, 1), FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, "cannot grow");
+    fac__device_copy = copy_within;
+    fac__read_device = copy_to_cpu;
+    assert_ok(fac__resize(t, FAC_INTS(9).v, 1));
+    assert_ok(fac__resize(t, FAC_INTS(2).v, 1));
+    float values[2];
+    assert_ok(fac_tensor_read(t, FAC_F32, values, 2));
+    assert_true(values[0] == 1 && values[1] == 2);
+    assert_int_equal(fac__resize(u, FAC_INTS(9).v, 1), FAC_ERR_IO);
+    assert_error(FAC_ERR_IO, "broken");
+    assert_int_equal(u->numel, 3);
+    fac__device_copy = NULL;
+    fac__read_device = NULL;
+    fac__unref(t);
+    fac__unref(u);
+}
+
 /* Many threads take and drop references of one storage; the last to leave frees it. */
 static void *hold_and_drop(void *storage) {
     for (int i = 0; i < 20000; i++) {
@@ -118,4 +161,6 @@ static void storage_count_is_safe_between_threads(void **state) {
 FAC_TEST_MAIN(FAC_TEST(S002_storage_carries_pointer_size_device_and_allocator),
               FAC_TEST(S002_storage_is_freed_once_with_its_last_view), FAC_TEST(storage_null_is_reported),
               FAC_TEST(storage_grows_and_keeps_its_bytes), FAC_TEST(storage_that_cannot_grow_is_unchanged),
-              FAC_TEST(storage_over_the_users_memory_calls_release), FAC_TEST(storage_count_is_safe_between_threads))
+              FAC_TEST(storage_over_the_users_memory_calls_release),
+              FAC_TEST(S008_storage_on_a_private_device_needs_an_allocator_and_copies),
+              FAC_TEST(storage_count_is_safe_between_threads))

@@ -484,6 +484,7 @@ static void S026_item_reads_one_element(void **state) {
     assert_error(FAC_ERR_SHAPE, "a Tensor with 2 elements cannot be converted to Scalar");
     fac_item(fac_tensor_from((const float[]){1, 2}, FAC_C64, FAC_INTS(1)));
     assert_error(FAC_ERR_DTYPE, "not real");
+    assert_true(fac_item(fac_tensor_from((const float[]){1.5f, 0}, FAC_C64, FAC_INTS(1))) == 1.5);
     fac_tensor *meta;
     assert_ok(fac__empty(NULL, 0, FAC_F32, fac_device_make(FAC_META, -1), &meta));
     fac_item(fac__adopt(fac__thread(), meta));
@@ -580,6 +581,10 @@ static fac_status make_views_and_resize(void *unused) {
     FAC_TRY(fac__bump_version(t));
     FAC_TRY(fac__resize(t, FAC_INTS(1, 1, 1, 1, 1, 5000).v, 6));
     FAC_TRY(fac__resize(t, FAC_INTS(6000).v, 1));
+    FAC_TRY(fac__resize(v, FAC_INTS(1).v, 1));
+    fac_tensor *empty = fac_tensor_from(NULL, FAC_F32, FAC_INTS(0, 1, 1, 1, 1, 1));
+    FAC_TRY(fac_error());
+    FAC_TRY(fac__set_data(v, empty));
     fac_tensor_wrap((void *)t, 0, FAC_U8, FAC_INTS(0), (fac_ints){NULL, 0}, 0, NULL, NULL);
     return fac_error();
 }
