@@ -2,9 +2,9 @@
 
 /* A run of small positions in one row (the last dimension), and what one tap of the kernel makes of it. */
 typedef struct run {
-    int64_t x, n;      /* first position along the row, length */
-    int64_t from;      /* offset in the large side of the row's start; valid if `inside` */
-    bool inside;       /* the row of the large side exists (is not padding) */
+    int64_t x, n; /* first position along the row, length */
+    int64_t from; /* offset of the row's start in the large side; meant if `inside` */
+    bool inside;  /* the row of the large side exists: it is not padding */
 } run;
 
 /* Decodes small position p for tap (t0, t1): the run from p to the row's end or `end`. */
@@ -18,12 +18,14 @@ static run run_at(const fac_conv *c, int64_t p, int64_t end, int64_t t0, int64_t
     return r;
 }
 
-/* Positions x of the row for which x * stride + shift lies in [0, size): [*lo, *hi), within [r->x, r->x + r->n). */
+static int64_t clamp(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
+
+/* The positions x of a run for which x * stride + shift lies in [0, size) are [*lo, *hi). */
 static void valid(const run *r, int64_t stride, int64_t shift, int64_t size, int64_t *lo, int64_t *hi) {
-    int64_t a = shift >= 0 ? 0 : (-shift + stride - 1) / stride, b = shift >= size ? 0 : (size - shift + stride - 1) / stride;
-    *lo = fac__max(r->x, r->inside ? a : r->x);
-    *hi = r->inside ? fac__min(r->x + r->n, b) : r->x;
-    if (*lo > *hi) *lo = *hi = fac__min(fac__max(*lo, r->x), r->x + r->n);
+    int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
+    int64_t past = shift >= size ? 0 : (size - shift + stride - 1) / stride;
+    *lo = clamp(first, r->x, r->x + r->n);
+    *hi = r->inside ? clamp(past, *lo, r->x + r->n) : *lo;
 }
 
 /* The spatial arrays are padded to three dimensions at the end, but rows should be the last real one: moves it there. */
@@ -50,14 +52,13 @@ static fac_conv rows_last(const fac_conv *c) {
             run r = run_at(c, p, end, t0, t1);                                                                         \
             int64_t lo, hi;                                                                                            \
             valid(&r, stride, shift, c->large_size[2], &lo, &hi);                                                      \
-            E *to = col + (p - begin) - r.x;                                                                           \
-            memset(to + r.x, 0, (size_t)(lo - r.x) * sizeof(E));                                                       \
-            const E *from = large + (r.inside ? r.from + shift : 0);                                                   \
+            int64_t to = p - begin - r.x, from = r.from + shift;                                                       \
+            memset(col + (to + r.x), 0, (size_t)(lo - r.x) * sizeof(E));                                               \
             if (stride == 1 && hi > lo)                                                                                \
-                memcpy(to + lo, from + lo, (size_t)(hi - lo) * sizeof(E));                                             \
+                memcpy(col + (to + lo), large + (from + lo), (size_t)(hi - lo) * sizeof(E));                           \
             else                                                                                                       \
-                for (int64_t x = lo; x < hi; x++) to[x] = from[x * stride];                                            \
-            memset(to + hi, 0, (size_t)(r.x + r.n - hi) * sizeof(E));                                                  \
+                for (int64_t x = lo; x < hi; x++) col[to + x] = large[from + x * stride];                              \
+            memset(col + (to + hi), 0, (size_t)(r.x + r.n - hi) * sizeof(E));                                          \
             p += r.n;                                                                                                  \
         }                                                                                                              \
     }
@@ -93,13 +94,12 @@ void fac__im2col(const fac_conv *conv, size_t item, const void *large, int64_t c
             run r = run_at(c, p, end, t0, t1);                                                                         \
             int64_t lo, hi;                                                                                            \
             valid(&r, stride, shift, c->large_size[2], &lo, &hi);                                                      \
-            const T *from = col + (p - begin - r.x) * WIDTH;                                                           \
-            T *to = large + (r.inside ? r.from + shift : 0) * WIDTH;                                                   \
+            int64_t from = p - begin - r.x, to = r.from + shift;                                                       \
             if (stride == 1)                                                                                           \
-                for (int64_t x = lo * WIDTH; x < hi * WIDTH; x++) to[x] += from[x];                                    \
+                for (int64_t x = lo * WIDTH; x < hi * WIDTH; x++) large[to * WIDTH + x] += col[from * WIDTH + x];      \
             else                                                                                                       \
                 for (int64_t x = lo; x < hi; x++)                                                                      \
-                    for (int64_t w = 0; w < WIDTH; w++) to[x * stride * WIDTH + w] += from[x * WIDTH + w];             \
+                    for (int64_t w = 0; w < WIDTH; w++) large[(to + x * stride) * WIDTH + w] += col[(from + x) * WIDTH + w]; \
             p += r.n;                                                                                                  \
         }                                                                                                              \
     }

@@ -1,0 +1,388 @@
+/* Convolutions as matrix products over windows (im2col), for every dtype, layout of groups and number of dimensions.
+   In the words of ops/conv.h, per image and group:
+
+     to_small   small = W . im2col(large)      forward; gradient of a transposed convolution's input
+     to_large   large = col2im(W^T . small)    transposed forward; gradient of a plain convolution's input
+     to_weight  W     = small . im2col(large)^T
+
+   Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
+   alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. f16 and bf16 are
+   summed in f32. */
+#include "backend/cpu/blas.h"
+#include "backend/cpu/im2col.h"
+#include "backend/cpu/parallel.h"
+#include "ops/contiguous.h"
+#include "ops/structured.h"
+#include "ops_gen.h"
+
+enum {
+    WINDOW_BYTES = 1 << 19, /* of windows made at a time */
+    MIN_POSITIONS = 128,    /* at a time: below, packing the weight again and again would cost more */
+    ROWS = 256,             /* of windows (channels x taps) per task of to_large and to_weight */
+    WEIGHT_TASKS = 8        /* parallel tasks wanted of to_weight */
+};
+
+typedef struct conv_job {
+    fac_conv c;
+    fac_dtype dtype, sum; /* of the elements, of sums: f32 for f16 and bf16 */
+    const char *weight;
+    bool conj_weight, conj_small, conj_large;
+    char *small, *large, *result; /* result: to_weight's partial sums */
+    const char *bias;
+    int64_t positions, steps;  /* small positions per step */
+    int64_t channels, blocks;  /* large channels per task */
+    int64_t parts;             /* to_weight: partial sums over the batch */
+} conv_job;
+
+static inline size_t item(const conv_job *j) { return fac_dtype_size(j->dtype); }
+static inline fac_dtype sum_type(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16 ? FAC_F32 : d; }
+static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Windows are the large side itself: nothing to make. */
+static bool is_pointwise(const fac_conv *c) {
+    bool plain = c->taps == 1;
+    for (int d = 0; d < FAC_CONV_DIMS; d++) plain = plain && c->stride[d] == 1 && c->padding[d] == 0;
+    return plain && c->small_count == c->large_count;
+}
+
+static void set_steps(conv_job *j, int64_t rows) {
+    int64_t fit = WINDOW_BYTES / (rows * (int64_t)item(j));
+    j->positions = fac__min(j->c.small_count, fac__max(fit / 32 * 32, MIN_POSITIONS));
+    j->steps = div_up(j->c.small_count, j->positions);
+}
+static void set_blocks(conv_job *j) {
+    j->channels = fac__min(j->c.large, fac__max(1, ROWS / j->c.taps));
+    j->blocks = div_up(j->c.large, j->channels);
+}
+
+/* Start of one image and group on either side, at channel k of the group. */
+static char *small_at(const conv_job *j, int64_t n, int64_t g, int64_t k) {
+    return j->small + (size_t)(((n * j->c.groups + g) * j->c.small + k) * j->c.small_count) * item(j);
+}
+static char *large_at(const conv_job *j, int64_t n, int64_t g, int64_t k) {
+    return j->large + (size_t)(((n * j->c.groups + g) * j->c.large + k) * j->c.large_count) * item(j);
+}
+
+/* ---- to_small ------------------------------------------------------------------------------------------------------- */
+
+/* Rows of C set to the bias of their channel, to which the product is then added. */
+static void fill_bias(const conv_job *j, int64_t g, char *c, int64_t n) {
+    for (int64_t k = 0; k < j->c.small; k++, c += (size_t)j->c.small_count * item(j))
+        for (int64_t i = 0; i < n; i++)
+            memcpy(c + (size_t)i * item(j), j->bias + (size_t)(g * j->c.small + k) * item(j), item(j));
+}
+
+static fac_status to_small_task(const conv_job *j, int64_t task, char *windows) {
+    const fac_conv *c = &j->c;
+    int64_t step = task % j->steps, g = task / j->steps % c->groups, n = task / j->steps / c->groups;
+    int64_t begin = step * j->positions, end = fac__min(begin + j->positions, c->small_count), rows = c->large * c->taps;
+    fac_gemm p = {.dtype = j->dtype, .batch = 1, .m = c->small, .n = end - begin, .k = rows, .alpha = fac_scalar_i_(1)};
+    p.a = (fac_gemm_matrix){j->weight + (size_t)(g * c->small * rows) * item(j), rows, 1, 0, j->conj_weight};
+    if (windows) {
+        fac__im2col(c, item(j), large_at(j, n, g, 0), c->large, begin, end, windows);
+        p.b = (fac_gemm_matrix){windows, end - begin, 1, 0, false};
+    } else {
+        p.b = (fac_gemm_matrix){large_at(j, n, g, 0) + (size_t)begin * item(j), c->large_count, 1, 0, false};
+    }
+    p.c = small_at(j, n, g, 0) + (size_t)begin * item(j);
+    p.c_row = c->small_count;
+    p.c_col = 1;
+    p.beta = fac_scalar_i_(j->bias != NULL);
+    if (j->bias) fill_bias(j, g, p.c, end - begin);
+    return fac__gemm(&p);
+}
+
+static fac_status to_small_range(void *ctx, int64_t begin, int64_t end) {
+    const conv_job *j = ctx;
+    char *windows = NULL;
+    if (!is_pointwise(&j->c)) {
+        windows = fac__alloc_aligned((size_t)(j->c.large * j->c.taps * j->positions) * item(j), 64);
+        if (!windows) return fac_error();
+    }
+    fac_status st = FAC_OK;
+    for (int64_t t = begin; t < end && st == FAC_OK; t++) st = to_small_task(j, t, windows);
+    fac__free(windows);
+    return st;
+}
+
+static fac_status to_small(conv_job *j) {
+    set_steps(j, j->c.large * j->c.taps);
+    int64_t work = j->c.small * j->c.large * j->c.taps * j->positions;
+    return fac__parallel_for(0, j->c.batch * j->c.groups * j->steps, fac__max(1, FAC_GRAIN / work), to_small_range, j);
+}
+
+/* ---- to_large ------------------------------------------------------------------------------------------------------- */
+
+/* out[k][i] = sum[k][i] + bias[k] for one task's channels, rounded to the dtype. */
+static void store_large(const conv_job *j, const char *sum, char *out, int64_t first_channel, int64_t channels) {
+    int64_t n = j->c.large_count;
+    size_t sum_item = fac_dtype_size(j->sum);
+    for (int64_t k = 0; k < channels; k++) {
+        double re_im[2], z[2] = {0, 0};
+        if (j->bias) fac__scalar_c128(fac__load(j->bias + (size_t)(first_channel + k) * item(j), j->dtype, re_im), z);
+        const char *s = sum + (size_t)(k * n) * sum_item;
+        char *o = out + (size_t)(k * n) * item(j);
+        for (int64_t i = 0; i < n; i++) switch (j->dtype) {
+            case FAC_F16: ((uint16_t *)(void *)o)[i] = fac__f32_to_f16(((const float *)(const void *)s)[i] + (float)z[0]); break;
+            case FAC_BF16: ((uint16_t *)(void *)o)[i] = fac__f32_to_bf16(((const float *)(const void *)s)[i] + (float)z[0]); break;
+            case FAC_F64: ((double *)(void *)o)[i] = ((const double *)(const void *)s)[i] + z[0]; break;
+            case FAC_C64:
+                ((float *)(void *)o)[2 * i] = ((const float *)(const void *)s)[2 * i] + (float)z[0];
+                ((float *)(void *)o)[2 * i + 1] = ((const float *)(const void *)s)[2 * i + 1] + (float)z[1];
+                break;
+            case FAC_C128:
+                ((double *)(void *)o)[2 * i] = ((const double *)(const void *)s)[2 * i] + z[0];
+                ((double *)(void *)o)[2 * i + 1] = ((const double *)(const void *)s)[2 * i + 1] + z[1];
+                break;
+            default: ((float *)(void *)o)[i] = ((const float *)(const void *)s)[i] + (float)z[0]; break;
+            }
+    }
+}
+
+static fac_status to_large_task(const conv_job *j, int64_t task, char *windows, char *sum) {
+    const fac_conv *c = &j->c;
+    int64_t k = task % j->blocks * j->channels, g = task / j->blocks % c->groups, n = task / j->blocks / c->groups;
+    int64_t channels = fac__min(j->channels, c->large - k), depth = c->large * c->taps;
+    fac_gemm p = {.dtype = j->dtype, .c_dtype = j->sum, .batch = 1, .m = channels * c->taps, .k = c->small};
+    p.alpha = fac_scalar_i_(1);
+    p.beta = fac_scalar_i_(0);
+    p.a = (fac_gemm_matrix){j->weight + (size_t)(g * c->small * depth + k * c->taps) * item(j), 1, depth, 0, j->conj_weight};
+    p.c_col = 1;
+    memset(sum, 0, (size_t)(channels * c->large_count) * fac_dtype_size(j->sum));
+    for (int64_t begin = 0; begin < c->small_count; begin += j->positions) {
+        int64_t end = fac__min(begin + j->positions, c->small_count);
+        p.n = p.c_row = end - begin;
+        p.b = (fac_gemm_matrix){small_at(j, n, g, 0) + (size_t)begin * item(j), c->small_count, 1, 0, false};
+        p.c = windows;
+        FAC_TRY(fac__gemm(&p));
+        fac__col2im(c, j->sum, windows, channels, begin, end, sum);
+    }
+    store_large(j, sum, large_at(j, n, g, k), g * c->large + k, channels);
+    return FAC_OK;
+}
+
+static fac_status to_large_range(void *ctx, int64_t begin, int64_t end) {
+    const conv_job *j = ctx;
+    size_t sum_item = fac_dtype_size(j->sum);
+    char *windows = fac__alloc_aligned((size_t)(j->channels * j->c.taps * j->positions) * sum_item, 64);
+    char *sum = windows ? fac__alloc_aligned((size_t)(j->channels * j->c.large_count) * sum_item, 64) : NULL;
+    fac_status st = sum ? FAC_OK : fac_error();
+    for (int64_t t = begin; t < end && st == FAC_OK; t++) st = to_large_task(j, t, windows, sum);
+    fac__free(sum);
+    fac__free(windows);
+    return st;
+}
+
+static fac_status to_large(conv_job *j) {
+    set_blocks(j);
+    set_steps(j, j->channels * j->c.taps);
+    int64_t work = j->channels * j->c.taps * j->c.small * j->c.small_count;
+    return fac__parallel_for(0, j->c.batch * j->c.groups * j->blocks, fac__max(1, FAC_GRAIN / work), to_large_range, j);
+}
+
+/* ---- to_weight ------------------------------------------------------------------------------------------------------- */
+
+static fac_status to_weight_step(const conv_job *j, fac_gemm *p, int64_t n, int64_t g, int64_t k, int64_t begin, char *windows) {
+    const fac_conv *c = &j->c;
+    int64_t channels = p->n / c->taps, end = fac__min(begin + j->positions, c->small_count);
+    p->k = end - begin;
+    p->a = (fac_gemm_matrix){small_at(j, n, g, 0) + (size_t)begin * item(j), c->small_count, 1, 0, j->conj_small};
+    if (windows) {
+        fac__im2col(c, item(j), large_at(j, n, g, k), channels, begin, end, windows);
+        p->b = (fac_gemm_matrix){windows, 1, end - begin, 0, j->conj_large};
+    } else {
+        p->b = (fac_gemm_matrix){large_at(j, n, g, k) + (size_t)begin * item(j), 1, c->large_count, 0, j->conj_large};
+    }
+    fac_status st = fac__gemm(p);
+    p->beta = fac_scalar_i_(1);
+    return st;
+}
+
+/* One group, block of channels and part of the batch: partial sums [small, channels * taps]. */
+static fac_status to_weight_task(const conv_job *j, int64_t task, char *windows) {
+    const fac_conv *c = &j->c;
+    int64_t part = task % j->parts, k = task / j->parts % j->blocks * j->channels, g = task / j->parts / j->blocks;
+    int64_t channels = fac__min(j->channels, c->large - k), depth = c->large * c->taps;
+    fac_gemm p = {.dtype = j->dtype, .c_dtype = j->sum, .batch = 1, .m = c->small, .n = channels * c->taps};
+    p.alpha = fac_scalar_i_(1);
+    p.beta = fac_scalar_i_(0);
+    p.c = j->result + (size_t)((part * c->groups + g) * c->small * depth + k * c->taps) * fac_dtype_size(j->sum);
+    p.c_row = depth;
+    p.c_col = 1;
+    for (int64_t n = c->batch * part / j->parts; n < c->batch * (part + 1) / j->parts; n++)
+        for (int64_t begin = 0; begin < c->small_count; begin += j->positions)
+            FAC_TRY(to_weight_step(j, &p, n, g, k, begin, windows));
+    return FAC_OK;
+}
+
+static fac_status to_weight_range(void *ctx, int64_t begin, int64_t end) {
+    const conv_job *j = ctx;
+    char *windows = NULL;
+    if (!is_pointwise(&j->c)) {
+        windows = fac__alloc_aligned((size_t)(j->channels * j->c.taps * j->positions) * item(j), 64);
+        if (!windows) return fac_error();
+    }
+    fac_status st = FAC_OK;
+    for (int64_t t = begin; t < end && st == FAC_OK; t++) st = to_weight_task(j, t, windows);
+    fac__free(windows);
+    return st;
+}
+
+/* out = the parts' sum, in order, rounded to the dtype. */
+static void add_parts(const conv_job *j, char *out, int64_t size) {
+    int64_t width = fac_dtype_is_complex(j->dtype) ? 2 : 1, n = size * width;
+    bool wide = j->sum == FAC_F64 || j->sum == FAC_C128;
+    const float *f = (const void *)j->result;
+    const double *d = (const void *)j->result;
+    for (int64_t i = 0; i < n; i++) {
+        double s = wide ? d[i] : 0;
+        float t = wide ? 0 : f[i];
+        for (int64_t p = 1; p < j->parts; p++) {
+            if (wide)
+                s += d[p * n + i];
+            else
+                t += f[p * n + i];
+        }
+        switch (j->dtype) {
+        case FAC_F16: ((uint16_t *)(void *)out)[i] = fac__f32_to_f16(t); break;
+        case FAC_BF16: ((uint16_t *)(void *)out)[i] = fac__f32_to_bf16(t); break;
+        case FAC_F64:
+        case FAC_C128: ((double *)(void *)out)[i] = s; break;
+        default: ((float *)(void *)out)[i] = t; break;
+        }
+    }
+}
+
+static fac_status to_weight(conv_job *j, char *out) {
+    const fac_conv *c = &j->c;
+    int64_t size = c->groups * c->small * c->large * c->taps;
+    set_blocks(j);
+    set_steps(j, j->channels * c->taps);
+    j->parts = c->groups * j->blocks >= WEIGHT_TASKS ? 1 : fac__max(1, fac__min(c->batch, WEIGHT_TASKS));
+    j->result = fac__alloc_array((size_t)(j->parts * size), fac_dtype_size(j->sum));
+    if (!j->result) return fac_error();
+    if (c->batch == 0) memset(j->result, 0, (size_t)(j->parts * size) * fac_dtype_size(j->sum));
+    fac_status st = fac__parallel_for(0, c->groups * j->blocks * j->parts, 1, to_weight_range, j);
+    if (st == FAC_OK) add_parts(j, out, size);
+    fac__free(j->result);
+    j->result = NULL;
+    return st;
+}
+
+/* ---- bias ------------------------------------------------------------------------------------------------------------- */
+
+/* out[k] = sum over batch and positions of grad[n][k][:], as products with ones, then over the batch in order. */
+static fac_status to_bias(const fac_tensor *grad, const fac_conv *c, fac_tensor *out) {
+    fac_dtype dtype = (fac_dtype)out->dtype, sum = sum_type(dtype);
+    int64_t channels = out->numel, count = c->transposed ? c->large_count : c->small_count;
+    size_t size = fac_dtype_size(dtype), sum_size = fac_dtype_size(sum);
+    char *ones = fac__alloc_array((size_t)count, size);
+    char *rows = ones ? fac__alloc_array((size_t)fac__max(1, c->batch * channels), sum_size) : NULL;
+    fac_status st = rows ? FAC_OK : fac_error();
+    if (st == FAC_OK) {
+        for (int64_t i = 0; i < count; i++) fac__store(ones + (size_t)i * size, dtype, fac_scalar_i_(1));
+        fac_gemm p = {.dtype = dtype, .c_dtype = sum, .batch = c->batch, .m = channels, .n = 1, .k = count};
+        p.a = (fac_gemm_matrix){fac__data(grad), count, 1, channels * count, false};
+        p.b = (fac_gemm_matrix){ones, 1, 1, 0, false};
+        p.c = rows;
+        p.c_row = p.c_col = 1;
+        p.c_batch = channels;
+        p.alpha = fac_scalar_i_(1);
+        p.beta = fac_scalar_i_(0);
+        st = fac__gemm(&p);
+    }
+    for (int64_t k = 0; k < channels && st == FAC_OK; k++) {
+        double total[2] = {0, 0}, z[2], re_im[2];
+        for (int64_t n = 0; n < c->batch; n++) {
+            fac__scalar_c128(fac__load(rows + (size_t)(n * channels + k) * sum_size, sum, re_im), z);
+            total[0] += z[0];
+            total[1] += z[1];
+        }
+        fac_scalar v = fac_dtype_is_complex(dtype) ? fac_scalar_c_(total) : fac_scalar_f_(total[0]);
+        fac__store((char *)fac__data(out) + (size_t)k * size, dtype, v);
+    }
+    fac__free(rows);
+    fac__free(ones);
+    return st;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------------------------ */
+
+/* Row-major operands of a call, owned. */
+typedef struct operands {
+    fac_tensor *a, *b, *c;
+} operands;
+
+static fac_status operands_make(operands *o, fac_tensor *a, fac_tensor *b, fac_tensor *c) {
+    FAC_TRY(fac__contiguous_below(a, &o->a));
+    FAC_TRY(fac__contiguous_below(b, &o->b));
+    return fac__contiguous_below(c, &o->c);
+}
+static void operands_free(operands *o) {
+    fac__unref(o->a);
+    fac__unref(o->b);
+    fac__unref(o->c);
+}
+
+static conv_job job_of(const fac_conv *c, const fac_tensor *weight) {
+    fac_dtype d = (fac_dtype)weight->dtype;
+    return (conv_job){.c = *c, .dtype = d, .sum = sum_type(d), .weight = fac__data(weight)};
+}
+
+static fac_status forward(const fac_conv *c, const operands *o, fac_tensor *out) {
+    conv_job j = job_of(c, o->b);
+    char *in = fac__data(o->a), *to = fac__data(out);
+    j.bias = o->c ? fac__data(o->c) : NULL;
+    j.small = c->transposed ? in : to;
+    j.large = c->transposed ? to : in;
+    return c->transposed ? to_large(&j) : to_small(&j);
+}
+
+fac_status convolution_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
+                           fac_ints padding, fac_ints dilation, bool transposed, fac_ints output_padding, int64_t groups) {
+    fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
+    fac_conv c;
+    FAC_TRY(fac__conv_plan(input, weight, bias, &args, &c));
+    if (s->out[0]->numel == 0) return FAC_OK;
+    operands o = {0};
+    fac_status st = operands_make(&o, input, weight, bias);
+    if (st == FAC_OK) st = forward(&c, &o, s->out[0]);
+    operands_free(&o);
+    return st;
+}
+
+/* Gradients of input (out[0]), weight (out[1]) and bias (out[2]), where wanted; o: grad_output, input, weight. */
+static fac_status backward(const fac_conv *c, const operands *o, fac_tensor *const *out) {
+    conv_job j = job_of(c, o->c);
+    char *grad = fac__data(o->a), *input = fac__data(o->b);
+    if (out[0] && out[0]->numel) {
+        char *to = fac__data(out[0]);
+        j.conj_weight = true;
+        j.small = c->transposed ? to : grad;
+        j.large = c->transposed ? grad : to;
+        FAC_TRY(c->transposed ? to_small(&j) : to_large(&j));
+    }
+    if (out[1] && out[1]->numel) {
+        j.small = c->transposed ? input : grad;
+        j.large = c->transposed ? grad : input;
+        j.conj_small = c->transposed;
+        j.conj_large = !c->transposed;
+        FAC_TRY(to_weight(&j, fac__data(out[1])));
+    }
+    return out[2] ? to_bias(o->a, c, out[2]) : FAC_OK;
+}
+
+fac_status convolution_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *input, fac_tensor *weight,
+                                    fac_ints bias_sizes, fac_ints stride, fac_ints padding, fac_ints dilation, bool transposed,
+                                    fac_ints output_padding, int64_t groups, fac_ints output_mask) {
+    (void)bias_sizes;
+    (void)output_mask;
+    fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
+    fac_conv c;
+    FAC_TRY(fac__conv_plan(input, weight, NULL, &args, &c));
+    operands o = {0};
+    fac_status st = operands_make(&o, grad_output, input, weight);
+    if (st == FAC_OK) st = backward(&c, &o, s->out);
+    operands_free(&o);
+    return st;
+}
