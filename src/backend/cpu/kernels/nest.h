@@ -5,7 +5,7 @@
 
 #include "core/tensor.h"
 
-#define FAC_NEST_OPERANDS 4
+#define FAC_NEST_OPERANDS 5
 
 typedef struct fac_nest {
     int ndim;      /* 0: one point */

@@ -16,6 +16,10 @@ FAC_ISA_DECLARE(void, fac__softmax_back_row_f64, (fac_softmax_form form, const d
 FAC_ISA_DECLARE(float, fac__logsumexp_row_f32, (const float *x, int64_t n));
 FAC_ISA_DECLARE(double, fac__logsumexp_row_f64, (const double *x, int64_t n));
 
+/* y = exp(x - shift) * scale; x == y is allowed. */
+FAC_ISA_DECLARE(void, fac__exp_row_f32, (const float *x, float shift, float scale, float *y, int64_t n));
+FAC_ISA_DECLARE(void, fac__exp_row_f64, (const double *x, double shift, double scale, double *y, int64_t n));
+
 /* Strips hold FAC_STRIP_F32 (FAC_STRIP_F64) lines side by side: element i of line j at x[i * FAC_STRIP + j]. In place. */
 #define FAC_STRIP_F32 32
 #define FAC_STRIP_F64 16

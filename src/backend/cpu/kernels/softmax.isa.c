@@ -90,6 +90,20 @@ double FAC_ISA_NAME(fac__logsumexp_row_f64)(const double *x, int64_t n) {
     return m + log(sum);
 }
 
+void FAC_ISA_NAME(fac__exp_row_f32)(const float *x, float shift, float scale, float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i += V) {
+        int64_t part = n - i < V ? n - i : V;
+        fac_vf32 v = part == V ? fac_load_f32(x + i) : load_part(x + i, part, 0.0f);
+        v = fac__vexp(v - shift) * scale;
+        if (part == V) fac_store_f32(y + i, v);
+        else memcpy(y + i, &v, (size_t)part * sizeof *y);
+    }
+}
+
+void FAC_ISA_NAME(fac__exp_row_f64)(const double *x, double shift, double scale, double *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = exp(x[i] - shift) * scale;
+}
+
 static float dot_f32(const float *a, const float *b, int64_t n) {
     fac_vf32 s0 = {0}, s1 = {0};
     int64_t i = 0;

@@ -1,0 +1,204 @@
+/* Elementwise losses, reduced on the fly: elements go tile by tile through the loss and into a sum, so nothing of the size of
+   the input is written unless no reduction is asked for. Blocks of 32768 elements are cut by shape and their sums added in
+   order, in double. */
+#include "backend/cpu/kernels/loss.h"
+#include "backend/cpu/kernels/fold.h"
+#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/parallel.h"
+#include "ops_gen.h"
+
+#define BLOCK 32768
+enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
+/* Operands of a job; the gradient of the output is there in backward jobs only. */
+enum { X, TARGET, WEIGHT, GRAD, OUT, OPERANDS };
+
+typedef struct job {
+    fac_loss loss;
+    fac_acc kind;
+    double p, scale;
+    bool backward;
+    fac_nest nest; /* over the common shape */
+    char *data[OPERANDS]; /* NULL where there is none */
+    fac_dtype dtype[OPERANDS];
+    double *partial; /* sum of each block; NULL when elements are stored */
+} job;
+
+typedef struct tiles {
+    fac_tile_buf t[OPERANDS];
+} tiles;
+
+/* n elements of operand k from the cursor on, in place if they can be read so. */
+static const void *read(const job *j, tiles *b, int k, const fac_cursor *c, int64_t n) {
+    if (!j->data[k]) return NULL;
+    const char *p = j->data[k] + c->offset[k] * (int64_t)fac_dtype_size(j->dtype[k]);
+    int64_t step = fac__nest_step(&j->nest, k);
+    if (fac__acc_is(j->kind, j->dtype[k]) && (step == 1 || n == 1)) return p;
+    fac__tile_load(j->kind, &b->t[k], p, j->dtype[k], step, n);
+    return &b->t[k];
+}
+
+static void apply(const job *j, const void *g, const void *x, const void *t, void *y, int64_t n) {
+    if (j->kind == FAC_ACC_F32) {
+        if (j->backward) FAC_ISA_PICK(fac__loss_back_f32)(j->loss, g, x, t, j->p, j->scale, y, n);
+        else FAC_ISA_PICK(fac__loss_f32)(j->loss, x, t, j->p, y, n);
+    } else {
+        if (j->backward) FAC_ISA_PICK(fac__loss_back_f64)(j->loss, g, x, t, j->p, j->scale, y, n);
+        else FAC_ISA_PICK(fac__loss_f64)(j->loss, x, t, j->p, y, n);
+    }
+}
+
+static void multiply(fac_acc k, void *y, const void *w, int64_t n) {
+    for (int64_t i = 0; w && i < n; i++) {
+        if (k == FAC_ACC_F32) ((float *)y)[i] *= ((const float *)w)[i];
+        else ((double *)y)[i] *= ((const double *)w)[i];
+    }
+}
+
+static fac_status check_probabilities(const job *j, const void *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        double v = j->kind == FAC_ACC_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i];
+        FAC_CHECK(v >= 0 && v <= 1, FAC_ERR_ARGUMENT, "all elements of input should be between 0 and 1, got %g", v);
+    }
+    return FAC_OK;
+}
+
+static double sum_of(fac_acc k, const void *y, int64_t n) {
+    fac_acc_value acc = {.f64 = 0};
+    fac__fold_get(FAC_FOLD_SUM, k).row(y, n, &acc);
+    return k == FAC_ACC_F32 ? (double)acc.f32 : acc.f64;
+}
+
+static fac_status run_range(const job *j, int64_t i, int64_t end, double *sum) {
+    tiles b;
+    fac_cursor c;
+    fac__nest_seek(&j->nest, OPERANDS, i, &c);
+    while (i < end) {
+        int64_t n = fac__min(fac__min(fac__nest_run(&j->nest, &c), end - i), FAC_TILE);
+        const void *x = read(j, &b, X, &c, n), *t = read(j, &b, TARGET, &c, n);
+        if (j->loss == FAC_LOSS_BINARY && !j->backward) FAC_TRY(check_probabilities(j, x, n));
+        apply(j, read(j, &b, GRAD, &c, n), x, t, &b.t[OUT], n);
+        multiply(j->kind, &b.t[OUT], read(j, &b, WEIGHT, &c, n), n);
+        if (j->partial) *sum += sum_of(j->kind, &b.t[OUT], n);
+        else fac__tile_store(j->kind, &b.t[OUT], j->data[OUT] + c.offset[OUT] * (int64_t)fac_dtype_size(j->dtype[OUT]),
+                             j->dtype[OUT], fac__nest_step(&j->nest, OUT), n);
+        fac__nest_advance(&j->nest, OPERANDS, n, &c);
+        i += n;
+    }
+    return FAC_OK;
+}
+
+static fac_status run_blocks(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    for (int64_t b = begin; b < end; b++) {
+        double sum = 0;
+        FAC_TRY(run_range(j, b * BLOCK, fac__min(j->nest.count, (b + 1) * BLOCK), &sum));
+        if (j->partial) j->partial[b] = sum;
+    }
+    return FAC_OK;
+}
+
+/* Lays the operands out over their common shape; returns its number of elements in nest.count. */
+static fac_status plan(job *j, fac_tensor *const *operands) {
+    int64_t sizes[FAC_MAX_DIMS], next[FAC_MAX_DIMS], strides[OPERANDS][FAC_MAX_DIMS];
+    const int64_t *each[OPERANDS];
+    int ndim = 0, n;
+    for (int k = 0; k < OPERANDS; k++) {
+        if (!operands[k] || (k == OUT && j->partial)) continue;
+        FAC_TRY(fac__broadcast(sizes, ndim, operands[k]->sizes, operands[k]->ndim, next, &n));
+        ndim = n;
+        memcpy(sizes, next, (size_t)n * sizeof *sizes);
+    }
+    for (int k = 0; k < OPERANDS; k++) {
+        each[k] = strides[k];
+        j->data[k] = operands[k] ? fac__data(operands[k]) : NULL;
+        j->dtype[k] = operands[k] ? (fac_dtype)operands[k]->dtype : FAC_F32;
+        bool absent = !operands[k] || (k == OUT && j->partial);
+        if (absent) memset(strides[k], 0, (size_t)ndim * sizeof **strides);
+        else fac__broadcast_strides(operands[k], ndim, strides[k]);
+    }
+    fac__nest_build(&j->nest, sizes, ndim, UINT64_MAX, OPERANDS, each, false);
+    return FAC_OK;
+}
+
+static int64_t blocks_of(const job *j) { return (j->nest.count + BLOCK - 1) / BLOCK; }
+
+/* Sum or mean of the loss into the 0-dim out. */
+static fac_status reduced(job *j, fac_tensor *const *operands, int64_t reduction) {
+    double few[16], total = 0;
+    j->partial = few;
+    FAC_TRY(plan(j, operands));
+    int64_t blocks = blocks_of(j);
+    double *many = blocks > (int64_t)FAC_COUNT(few) ? fac__alloc_array((size_t)blocks, sizeof(double)) : NULL;
+    if (blocks > (int64_t)FAC_COUNT(few) && !many) return fac_error();
+    if (many) j->partial = many;
+    fac_status st = fac__parallel_for(0, blocks, 1, run_blocks, j);
+    for (int64_t b = 0; st == FAC_OK && b < blocks; b++) total += j->partial[b];
+    fac__free(many);
+    if (reduction == REDUCE_MEAN) total /= (double)j->nest.count;
+    fac__tile_store(FAC_ACC_F64, &total, j->data[OUT], j->dtype[OUT], 1, 1);
+    return st;
+}
+
+static fac_status forward(fac_structured *s, fac_loss loss, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction,
+                          double p) {
+    job j;
+    j.loss = loss;
+    j.kind = fac__acc_of((fac_dtype)s->out[0]->dtype);
+    j.p = p;
+    j.scale = 1;
+    j.backward = false;
+    j.partial = NULL;
+    fac_tensor *const operands[OPERANDS] = {[X] = self, [TARGET] = target, [WEIGHT] = weight, [OUT] = s->out[0]};
+    if (reduction != REDUCE_NONE) return reduced(&j, operands, reduction);
+    FAC_TRY(plan(&j, operands));
+    return fac__parallel_for(0, blocks_of(&j), 1, run_blocks, &j);
+}
+
+static fac_status backward(fac_structured *s, fac_loss loss, fac_tensor *grad, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                           int64_t reduction, double p) {
+    job j;
+    j.loss = loss;
+    j.kind = fac__acc_of((fac_dtype)s->out[0]->dtype);
+    j.p = p;
+    j.scale = reduction == REDUCE_MEAN ? 1.0 / (double)s->out[0]->numel : 1.0;
+    j.backward = true;
+    j.partial = NULL;
+    fac_tensor *const operands[OPERANDS] = {[X] = self, [TARGET] = target, [WEIGHT] = weight, [GRAD] = grad, [OUT] = s->out[0]};
+    FAC_TRY(plan(&j, operands));
+    return fac__parallel_for(0, blocks_of(&j), 1, run_blocks, &j);
+}
+
+fac_status mse_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction) {
+    return forward(s, FAC_LOSS_SQUARE, self, target, NULL, reduction, 0);
+}
+
+fac_status mse_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, int64_t reduction) {
+    return backward(s, FAC_LOSS_SQUARE, grad_output, self, target, NULL, reduction, 0);
+}
+
+fac_status smooth_l1_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction, double beta) {
+    return forward(s, FAC_LOSS_SMOOTH, self, target, NULL, reduction, beta);
+}
+
+fac_status smooth_l1_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                       int64_t reduction, double beta) {
+    return backward(s, FAC_LOSS_SMOOTH, grad_output, self, target, NULL, reduction, beta);
+}
+
+fac_status huber_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction, double delta) {
+    return forward(s, FAC_LOSS_HUBER, self, target, NULL, reduction, delta);
+}
+
+fac_status huber_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, int64_t reduction,
+                                   double delta) {
+    return backward(s, FAC_LOSS_HUBER, grad_output, self, target, NULL, reduction, delta);
+}
+
+fac_status binary_cross_entropy_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction) {
+    return forward(s, FAC_LOSS_BINARY, self, target, weight, reduction, 0);
+}
+
+fac_status binary_cross_entropy_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                             fac_tensor *weight, int64_t reduction) {
+    return backward(s, FAC_LOSS_BINARY, grad_output, self, target, weight, reduction, 0);
+}

@@ -1,0 +1,260 @@
+/* Losses over classes. nll_loss reads one element per target; _cross_entropy reads each row of logits once (maximum and sum
+   of exponentials while it is in cache) and its gradient writes each row once. Targets are cut in fixed blocks whose sums
+   are added in order, in double. */
+#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/norm.h"
+#include "backend/cpu/kernels/softmax.h"
+#include "backend/cpu/parallel.h"
+#include "ops_gen.h"
+#include <math.h>
+
+#define BLOCK 16384
+enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
+enum { TARGET, INPUT, LOSS, OPERANDS }; /* of the nest over targets; LOSS: losses or their gradients */
+
+typedef struct job {
+    fac_nest nest;
+    const char *target, *input, *weight, *loss;
+    char *out;
+    fac_dtype target_dtype, dtype, loss_dtype;
+    int64_t classes, class_step, weight_step, ignore, reduction, block;
+    bool backward;
+    double scale; /* of the gradient */
+    double *partial; /* [blocks][2]: loss, weight */
+    char *lse;       /* _cross_entropy: per row; else NULL */
+    fac_dtype lse_dtype;
+    fac_acc kind;
+} job;
+
+static double get(const char *p, fac_dtype d, int64_t i) {
+    double v;
+    fac__tile_load(FAC_ACC_F64, &v, p + i * (int64_t)fac_dtype_size(d), d, 1, 1);
+    return v;
+}
+
+static void put(char *p, fac_dtype d, int64_t i, double v) {
+    fac__tile_store(FAC_ACC_F64, &v, p + i * (int64_t)fac_dtype_size(d), d, 1, 1);
+}
+
+/* The class at a point: -1 if it is to be ignored. */
+static fac_status class_at(const job *j, const fac_cursor *c, int64_t *out) {
+    const char *p = j->target + c->offset[TARGET] * (int64_t)fac_dtype_size(j->target_dtype);
+    int64_t t = j->target_dtype == FAC_I64 ? *(const int64_t *)(const void *)p : (int64_t)*(const uint8_t *)p;
+    *out = -1;
+    if (t == j->ignore) return FAC_OK;
+    FAC_CHECK(t >= 0 && t < j->classes, FAC_ERR_INDEX, "Target %lld is out of bounds.", (long long)t);
+    *out = t;
+    return FAC_OK;
+}
+
+static double weight_of(const job *j, int64_t t) { return j->weight ? get(j->weight, j->dtype, t * j->weight_step) : 1.0; }
+
+/* Over the points of targets: operand INPUT steps over the input without its class dimension. */
+static void plan(job *j, fac_tensor *self, fac_tensor *target, fac_tensor *weight, fac_tensor *losses) {
+    int64_t in[FAC_MAX_DIMS], none[FAC_MAX_DIMS] = {0};
+    int d_class = self->ndim == 1 ? 0 : 1;
+    for (int d = 0, o = 0; d < self->ndim; d++) {
+        if (d != d_class) in[o++] = self->strides[d];
+    }
+    bool flat = self->ndim == 1;
+    const int64_t *strides[OPERANDS] = {target->strides, flat ? none : in, losses && losses->ndim && !flat ? losses->strides : none};
+    fac__nest_build(&j->nest, target->sizes, target->ndim, UINT64_MAX, OPERANDS, strides, true);
+    j->target = fac__data(target);
+    j->input = fac__data(self);
+    j->weight = weight ? fac__data(weight) : NULL;
+    j->target_dtype = (fac_dtype)target->dtype;
+    j->dtype = (fac_dtype)self->dtype;
+    j->classes = self->sizes[d_class];
+    j->class_step = self->strides[d_class];
+    j->weight_step = weight ? weight->strides[0] : 0;
+    j->kind = fac__norm_kind(j->dtype);
+    j->lse = NULL;
+    j->partial = NULL;
+}
+
+/* ---- one point -------------------------------------------------------------------------------------------------------- */
+
+/* Minus the log-probability of class t. For logits the log-sum of the row is found (and kept) on the way. */
+static double point_loss(const job *j, const fac_cursor *c, int64_t i, int64_t t, void *buffer) {
+    const char *row = j->input + c->offset[INPUT] * (int64_t)fac_dtype_size(j->dtype);
+    double x = t < 0 ? 0.0 : get(row, j->dtype, t * j->class_step);
+    if (!j->lse) return -x;
+    const void *line = row;
+    if (!fac__acc_is(j->kind, j->dtype) || j->class_step != 1) {
+        fac__tile_load(j->kind, buffer, row, j->dtype, j->class_step, j->classes);
+        line = buffer;
+    }
+    double lse = j->kind == FAC_ACC_F32 ? (double)FAC_ISA_PICK(fac__logsumexp_row_f32)(line, j->classes)
+                                        : FAC_ISA_PICK(fac__logsumexp_row_f64)(line, j->classes);
+    put(j->lse, j->lse_dtype, i, lse);
+    return lse - x;
+}
+
+static fac_status forward_block(const job *j, int64_t b, void *buffer) {
+    double loss = 0, total = 0;
+    fac_cursor c;
+    int64_t end = fac__min(j->nest.count, (b + 1) * j->block);
+    fac__nest_seek(&j->nest, OPERANDS, b * j->block, &c);
+    for (int64_t i = b * j->block; i < end; i++, fac__nest_advance(&j->nest, OPERANDS, 1, &c)) {
+        int64_t t;
+        FAC_TRY(class_at(j, &c, &t));
+        double w = t < 0 ? 0.0 : weight_of(j, t);
+        double one = t < 0 && !j->lse ? 0.0 : point_loss(j, &c, i, t, buffer) * w;
+        if (t < 0) one = 0;
+        if (j->out) put(j->out, j->loss_dtype, c.offset[LOSS], one);
+        loss += one;
+        total += w;
+    }
+    j->partial[2 * b] = loss;
+    j->partial[2 * b + 1] = total;
+    return FAC_OK;
+}
+
+static fac_status forward_blocks(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    void *buffer = NULL;
+    if (j->lse && (!fac__acc_is(j->kind, j->dtype) || j->class_step != 1)) {
+        buffer = fac__alloc_array((size_t)j->classes, fac__acc_size(j->kind));
+        if (!buffer) return fac_error();
+    }
+    fac_status st = FAC_OK;
+    for (int64_t b = begin; st == FAC_OK && b < end; b++) st = forward_block(j, b, buffer);
+    fac__free(buffer);
+    return st;
+}
+
+/* Runs the blocks and reduces; out and total are the results. */
+static fac_status run_forward(job *j, fac_tensor *out, fac_tensor *total, bool each, int64_t reduction) {
+    int64_t blocks = (j->nest.count + j->block - 1) / j->block;
+    j->out = each ? fac__data(out) : NULL;
+    j->loss_dtype = (fac_dtype)out->dtype;
+    j->partial = fac__alloc_array((size_t)fac__max(1, blocks), 2 * sizeof(double));
+    if (!j->partial) return fac_error();
+    fac_status st = fac__parallel_for(0, blocks, 1, forward_blocks, j);
+    double loss = 0, weight = 0;
+    for (int64_t b = 0; st == FAC_OK && b < blocks; b++) {
+        loss += j->partial[2 * b];
+        weight += j->partial[2 * b + 1];
+    }
+    fac__free(j->partial);
+    if (!each) put(fac__data(out), j->loss_dtype, 0, reduction == REDUCE_MEAN ? loss / weight : loss);
+    put(fac__data(total), (fac_dtype)total->dtype, 0, each ? 0 : weight);
+    return st;
+}
+
+fac_status nll_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction,
+                                int64_t ignore_index) {
+    bool each = reduction == REDUCE_NONE && self->ndim > 1;
+    job j;
+    plan(&j, self, target, weight, each ? s->out[0] : NULL);
+    j.ignore = ignore_index;
+    j.block = BLOCK;
+    return run_forward(&j, s->out[0], s->out[1], each, reduction);
+}
+
+/* A block of logits is as much work as a block of targets. */
+static int64_t rows_per_block(int64_t classes) { return fac__max(1, BLOCK / fac__max(1, classes)); }
+
+fac_status _cross_entropy_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction,
+                              int64_t ignore_index) {
+    job j;
+    plan(&j, self, target, weight, reduction == REDUCE_NONE ? s->out[0] : NULL);
+    j.ignore = ignore_index;
+    j.block = rows_per_block(j.classes);
+    j.lse = fac__data(s->out[1]);
+    j.lse_dtype = (fac_dtype)s->out[1]->dtype;
+    return run_forward(&j, s->out[0], s->out[2], reduction == REDUCE_NONE, reduction);
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------------------------ */
+
+/* The factor of a point: its weight times the gradient that reaches it. */
+static double point_scale(const job *j, const fac_cursor *c, int64_t t) {
+    return t < 0 ? 0.0 : weight_of(j, t) * j->scale * get(j->loss, j->loss_dtype, c->offset[LOSS]);
+}
+
+static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    fac_cursor c;
+    fac__nest_seek(&j->nest, OPERANDS, begin, &c);
+    for (int64_t i = begin; i < end; i++, fac__nest_advance(&j->nest, OPERANDS, 1, &c)) {
+        int64_t t;
+        FAC_TRY(class_at(j, &c, &t));
+        if (t >= 0) put(j->out, j->dtype, c.offset[INPUT] + t * j->class_step, -point_scale(j, &c, t));
+    }
+    return FAC_OK;
+}
+
+/* The gradient is row-major whatever the input is, so the nest is laid over it. */
+static void plan_backward(job *j, fac_tensor *grad_in, fac_tensor *grad, fac_tensor *target, fac_tensor *weight, int64_t reduction,
+                          fac_tensor *total) {
+    plan(j, grad_in, target, weight, reduction == REDUCE_NONE ? grad : NULL);
+    j->out = fac__data(grad_in);
+    j->loss = fac__data(grad);
+    j->loss_dtype = (fac_dtype)grad->dtype;
+    j->scale = reduction == REDUCE_MEAN ? 1.0 / get(fac__data(total), (fac_dtype)total->dtype, 0) : 1.0;
+}
+
+fac_status nll_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                                 int64_t reduction, int64_t ignore_index, fac_tensor *total_weight) {
+    (void)self;
+    fac_tensor *out = s->out[0];
+    if (out->numel == 0) return FAC_OK;
+    memset(fac__data(out), 0, (size_t)out->numel * fac_dtype_size((fac_dtype)out->dtype));
+    job j;
+    plan_backward(&j, out, grad_output, target, weight, reduction, total_weight);
+    j.ignore = ignore_index;
+    return fac__parallel_for(0, j.nest.count, BLOCK, scatter_range, &j);
+}
+
+typedef struct rows_job {
+    job j;
+    fac_rows x, dx;
+} rows_job;
+
+/* dx = (exp(x - lse) - [class]) * scale. */
+static fac_status logit_row(const rows_job *r, int64_t i, const fac_cursor *c, void *buffer) {
+    const job *j = &r->j;
+    int64_t t;
+    FAC_TRY(class_at(j, c, &t));
+    double scale = point_scale(j, c, t), lse = get(j->lse, j->lse_dtype, i);
+    const void *x = fac__rows_read(&r->x, i, buffer);
+    void *dx = fac__rows_place(&r->dx, i, buffer);
+    if (j->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__exp_row_f32)(x, (float)lse, (float)scale, dx, j->classes);
+    else FAC_ISA_PICK(fac__exp_row_f64)(x, lse, scale, dx, j->classes);
+    if (t >= 0) fac__acc_set(j->kind, dx, t, fac__acc_get(j->kind, dx, t) - scale);
+    fac__rows_put(&r->dx, i, dx);
+    return FAC_OK;
+}
+
+static fac_status logit_rows(void *ctx, int64_t begin, int64_t end) {
+    const rows_job *r = ctx;
+    fac_cursor c;
+    void *buffer = fac__alloc_array((size_t)r->j.classes, fac__acc_size(r->j.kind));
+    fac_status st = buffer ? FAC_OK : fac_error();
+    fac__nest_seek(&r->j.nest, OPERANDS, begin, &c);
+    for (int64_t i = begin; st == FAC_OK && i < end; i++, fac__nest_advance(&r->j.nest, OPERANDS, 1, &c)) st = logit_row(r, i, &c, buffer);
+    fac__free(buffer);
+    return st;
+}
+
+fac_status _cross_entropy_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                       fac_tensor *weight, int64_t reduction, int64_t ignore_index, fac_tensor *logsumexp,
+                                       fac_tensor *total_weight) {
+    fac_tensor *out = s->out[0];
+    if (out->numel == 0) return FAC_OK;
+    rows_job r = {.x = {0}, .dx = {0}};
+    fac_tensor *lse;
+    FAC_TRY(fac__cpu_contiguous(logsumexp, &lse));
+    plan_backward(&r.j, out, grad_output, target, weight, reduction, total_weight);
+    r.j.ignore = ignore_index;
+    r.j.lse = fac__data(lse);
+    r.j.lse_dtype = (fac_dtype)lse->dtype;
+    fac_status st = fac__rows_open(&r.x, self, r.j.kind, r.j.classes);
+    if (st == FAC_OK) st = fac__rows_open(&r.dx, out, r.j.kind, r.j.classes);
+    if (st == FAC_OK) st = fac__parallel_for(0, out->sizes[0], rows_per_block(r.j.classes), logit_rows, &r);
+    fac__rows_close(&r.x);
+    fac__rows_close(&r.dx);
+    fac__unref(lse);
+    return st;
+}
