@@ -16,7 +16,7 @@ typedef struct cli_command {
     int (*run)(const struct cli_command *self, int argc, char **argv);
 } cli_command;
 
-extern const cli_command cli_info, cli_ops, cli_dispatch, cli_inspect;
+extern const cli_command cli_info, cli_ops, cli_dispatch, cli_inspect, cli_train, cli_generate;
 
 /* Prints "facula NAME: message" and where to find help to stderr; returns CLI_USAGE. */
 int cli_usage_error(const cli_command *c, const char *format, ...) FAC_PRINTF(2, 3);

@@ -73,7 +73,7 @@ static fac_tensor *to_kw(const void *context, fac_tensor *t) {
     const bool cast = kw->dtype && (fac_dtype_is_floating(d) || fac_dtype_is_complex(d));
     const fac_device device = kw->device.type ? kw->device : fac_tensor_device(t);
     if ((!cast || kw->dtype == d) && fac_device_equal(device, fac_tensor_device(t))) return t;
-    return fac__to_copy(t, cast ? kw->dtype : d, device, kw->non_blocking);
+    return fac_to(t, .dtype = cast ? kw->dtype : d, .device = device, .non_blocking = kw->non_blocking);
 }
 
 fac_status (fac_module_to)(fac_module *m, const fac_module_to_kw *kw) {

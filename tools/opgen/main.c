@@ -38,11 +38,12 @@ static void number_lines(output *o) {
     if (!strstr(o->text, mark)) return;
     output n;
     open_output(&n, ".", "");
+    const char *slash = strrchr(o->path, '/'), *name = slash ? slash + 1 : o->path; /* the same text in every build folder */
     size_t line = 1;
     for (char *p = o->text; *p;) {
         char *end = strchr(p, '\n');
         size_t len = end ? (size_t)(end - p) + 1 : strlen(p);
-        if (strncmp(p, mark, sizeof mark - 1) == 0) fprintf(n.f, "#line %zu \"%s\"\n", line + 1, o->path);
+        if (strncmp(p, mark, sizeof mark - 1) == 0) fprintf(n.f, "#line %zu \"%s\"\n", line + 1, name);
         else fwrite(p, 1, len, n.f);
         p += len;
         line++;

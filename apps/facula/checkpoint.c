@@ -1,0 +1,210 @@
+#include "checkpoint.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char FILE_NAME[] = "checkpoint.safetensors";
+
+/* ---- notes ---- */
+
+void notes_set(notes *n, const char *key, const char *value) {
+    size_t i = 0;
+    while (i < n->n && strcmp(n->v[i].key, key) != 0) i++;
+    char *copy = strdup(value);
+    if (!copy || i == CHECKPOINT_MAX_NOTES) {
+        free(copy);
+        fac_error_set(FAC_ERR_MEMORY, "no room for '%s' in a checkpoint", key);
+        return;
+    }
+    if (i == n->n) {
+        n->n++;
+        snprintf(n->v[i].key, sizeof n->v[i].key, "%s", key);
+    } else free(n->v[i].value);
+    n->v[i].value = copy;
+}
+
+void notes_set_int(notes *n, const char *key, int64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    notes_set(n, key, text);
+}
+
+void notes_set_double(notes *n, const char *key, double value) {
+    char text[40];
+    snprintf(text, sizeof text, "%.17g", value);
+    notes_set(n, key, text);
+}
+
+const char *notes_get(const notes *n, const char *key) {
+    for (size_t i = 0; i < n->n; i++)
+        if (strcmp(n->v[i].key, key) == 0) return n->v[i].value;
+    return NULL;
+}
+
+static const char *need(const notes *n, const char *key) {
+    const char *text = notes_get(n, key);
+    if (!text) fac_error_set(FAC_ERR_FORMAT, "the checkpoint does not say '%s'; it is not one of a facula training", key);
+    return text;
+}
+
+int64_t notes_int(const notes *n, const char *key) {
+    const char *text = need(n, key);
+    char *end = NULL;
+    errno = 0;
+    const long long v = text ? strtoll(text, &end, 10) : 0;
+    if (text && (errno || end == text || *end)) fac_error_set(FAC_ERR_FORMAT, "'%s' of the checkpoint is '%s', not an integer", key, text);
+    return v;
+}
+
+double notes_double(const notes *n, const char *key) {
+    const char *text = need(n, key);
+    char *end = NULL;
+    const double v = text ? strtod(text, &end) : 0;
+    if (text && (end == text || *end)) fac_error_set(FAC_ERR_FORMAT, "'%s' of the checkpoint is '%s', not a number", key, text);
+    return v;
+}
+
+void notes_free(notes *n) {
+    for (size_t i = 0; i < n->n; i++) free(n->v[i].value);
+    n->n = 0;
+}
+
+/* ---- folders ---- */
+
+fac_status run_path(const char *dir, const char *name, char *buf, size_t size) {
+    if (snprintf(buf, size, "%s/%s", dir, name) < (int)size) return FAC_OK;
+    return fac_error_set(FAC_ERR_ARGUMENT, "the path '%s/%s' is too long", dir, name);
+}
+
+static fac_status make_one(const char *path) {
+    struct stat st;
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))) return FAC_OK;
+    return fac_error_set(FAC_ERR_IO, "cannot make the folder '%s': %s", path, strerror(errno));
+}
+
+fac_status run_make_dir(const char *dir) {
+    char part[4096];
+    if (!dir[0] || strlen(dir) >= sizeof part) return fac_error_set(FAC_ERR_ARGUMENT, "'%s' cannot be a folder's path", dir);
+    snprintf(part, sizeof part, "%s", dir);
+    for (char *p = part + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        fac_status st = make_one(part);
+        if (st) return st;
+        *p = '/';
+    }
+    return make_one(part);
+}
+
+/* ---- saving ---- */
+
+/* The entries of `from`, renamed with a prefix, appended to `all`. */
+static fac_status add_all(fac_state *all, const fac_state *from, const char *prefix) {
+    for (size_t i = 0; i < from->n; i++) {
+        char name[512];
+        snprintf(name, sizeof name, "%s%s", prefix, from->v[i].name);
+        fac_status st = fac_state_set(all, name, from->v[i].tensor);
+        if (st) return st;
+    }
+    return FAC_OK;
+}
+
+static void note_generator(notes *n) {
+    uint64_t seed, offset;
+    fac_generator_get_state(fac_default_generator(), &seed, &offset);
+    notes_set_int(n, "generator.seed", (int64_t)seed);
+    notes_set_int(n, "generator.offset", (int64_t)offset);
+}
+
+static fac_status write_state(const char *path, const fac_state *all, const notes *n) {
+    fac_named_tensor *t = malloc((all->n + 1) * sizeof *t);
+    fac_metadata meta[CHECKPOINT_MAX_NOTES];
+    if (!t) return fac_error_set(FAC_ERR_MEMORY, "no memory to save a checkpoint");
+    for (size_t i = 0; i < all->n; i++) t[i] = (fac_named_tensor){all->v[i].name, all->v[i].tensor};
+    for (size_t i = 0; i < n->n; i++) meta[i] = (fac_metadata){n->v[i].key, n->v[i].value};
+    fac_status st = fac_safetensors_save(path, t, all->n, meta, n->n);
+    free(t);
+    return st;
+}
+
+fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *optimizer, notes *n) {
+    char path[4096];
+    fac_state *all = fac_state_new(), *m = fac_module_state_dict(model), *o = optimizer ? fac_optimizer_state_dict(optimizer) : NULL;
+    note_generator(n);
+    fac_status st = fac_error();
+    if (!st) st = run_path(dir, FILE_NAME, path, sizeof path);
+    if (!st) st = add_all(all, m, "model.");
+    if (!st && o) st = add_all(all, o, "optim.");
+    if (!st) st = write_state(path, all, n);
+    fac_state_free(o);
+    fac_state_free(m);
+    fac_state_free(all);
+    return st;
+}
+
+/* ---- loading ---- */
+
+static fac_safetensors *open_checkpoint(const char *dir) {
+    char path[4096];
+    return run_path(dir, FILE_NAME, path, sizeof path) ? NULL : fac_safetensors_open(path);
+}
+
+fac_status checkpoint_read_notes(const char *dir, notes *out) {
+    fac_safetensors *f = open_checkpoint(dir);
+    if (!f) return fac_error();
+    for (size_t i = 0; i < fac_safetensors_metadata_count(f); i++) {
+        fac_metadata m = fac_safetensors_metadata_at(f, i);
+        if (strncmp(m.key, "facula.", 7) != 0) notes_set(out, m.key, m.value);
+    }
+    fac_safetensors_close(f);
+    return fac_error();
+}
+
+/* Reads the tensors whose names begin with prefix, without it. */
+static fac_status read_part(fac_safetensors *f, const char *prefix, fac_state *out) {
+    const size_t skip = strlen(prefix);
+    for (size_t i = 0; i < fac_safetensors_count(f); i++) {
+        fac_safetensors_entry e;
+        fac_status st = fac_safetensors_get(f, i, &e);
+        if (st || strncmp(e.name, prefix, skip) != 0) {
+            if (st) return st;
+            continue;
+        }
+        FAC_SCOPE(s);
+        fac_tensor *t = fac_safetensors_read(f, i);
+        st = t ? fac_state_set(out, e.name + skip, t) : fac_error();
+        if (st) return st;
+    }
+    return FAC_OK;
+}
+
+static fac_status load_parts(fac_safetensors *f, fac_module *model, fac_optimizer *optimizer) {
+    fac_state *m = fac_state_new(), *o = fac_state_new();
+    fac_status st = fac_error();
+    if (!st) st = fac_safetensors_verify(f);
+    if (!st) st = read_part(f, "model.", m);
+    if (!st) st = fac_module_load_state_dict(model, m, true);
+    if (!st && optimizer) st = read_part(f, "optim.", o);
+    if (!st && optimizer) st = fac_optimizer_load_state_dict(optimizer, o);
+    fac_state_free(o);
+    fac_state_free(m);
+    return st;
+}
+
+static void load_generator(const notes *n) {
+    const int64_t seed = notes_int(n, "generator.seed"), offset = notes_int(n, "generator.offset");
+    if (!fac_error()) fac_generator_set_state(fac_default_generator(), (uint64_t)seed, (uint64_t)offset);
+}
+
+fac_status checkpoint_load(const char *dir, fac_module *model, fac_optimizer *optimizer) {
+    notes n = {0};
+    fac_safetensors *f = open_checkpoint(dir);
+    fac_status st = f ? load_parts(f, model, optimizer) : fac_error();
+    fac_safetensors_close(f);
+    if (!st) st = checkpoint_read_notes(dir, &n);
+    if (!st) load_generator(&n);
+    notes_free(&n);
+    return st ? st : fac_error();
+}

@@ -1,0 +1,46 @@
+/* A run folder: what a training can be resumed from, bit for bit, and what it left to look at.
+
+   checkpoint.safetensors  parameters ("model.*"), optimiser state ("optim.*"), settings and counters as metadata
+   log.tsv                 one row per logged step
+   loss.svg                the loss curve */
+#ifndef FACULA_APP_CHECKPOINT_H
+#define FACULA_APP_CHECKPOINT_H
+
+#include <facula/facula.h>
+
+enum { CHECKPOINT_MAX_NOTES = 40 };
+
+/* Settings and counters by name, as text. */
+typedef struct notes {
+    struct note {
+        char key[40];
+        char *value; /* owned */
+    } v[CHECKPOINT_MAX_NOTES];
+    size_t n;
+} notes;
+
+/* Setters replace; numbers are written so that they read back exactly. A pending error when memory is out. */
+void notes_set(notes *n, const char *key, const char *value);
+void notes_set_int(notes *n, const char *key, int64_t value);
+void notes_set_double(notes *n, const char *key, double value);
+/* The value; NULL if there is none. */
+const char *notes_get(const notes *n, const char *key);
+/* The number; an error naming the key if it is missing or not one. */
+int64_t notes_int(const notes *n, const char *key);
+double notes_double(const notes *n, const char *key);
+void notes_free(notes *n);
+
+/* Saves model, optimiser (may be NULL) and notes to DIR/checkpoint.safetensors: atomically, with a checksum. The random
+   generator's state goes with it. */
+fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *optimizer, notes *n);
+/* Reads only the notes. */
+fac_status checkpoint_read_notes(const char *dir, notes *out);
+/* Loads model, optimiser (may be NULL: its state is skipped) and the random generator's state. */
+fac_status checkpoint_load(const char *dir, fac_module *model, fac_optimizer *optimizer);
+
+/* "DIR/name" into buf; an error if it is too long. */
+fac_status run_path(const char *dir, const char *name, char *buf, size_t size);
+/* Makes the folder and those above it. */
+fac_status run_make_dir(const char *dir);
+
+#endif

@@ -1,0 +1,213 @@
+/* facula train: settings from the command line, or from the run that is resumed. */
+#include "train.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char HELP[] =
+    "usage: facula train [OPTION...] FILE|FOLDER...\n"
+    "       facula train [OPTION...] --images FILE --labels FILE [--test-images FILE --test-labels FILE]\n"
+    "       facula train --resume --out FOLDER\n"
+    "\n"
+    "Trains a small GPT on text: every text file given and below the folders given. With --images it trains an image\n"
+    "classifier instead, on IDX files (MNIST's format), plain or gzipped. Ctrl-C saves and stops; --resume goes on.\n"
+    "\n"
+    "  --out FOLDER       where the run is kept: checkpoint, log, loss curve (default runs/last)\n"
+    "  --resume           go on with the run in --out; its settings are used, other options given here win\n"
+    "  --steps N          training steps (default 600)\n"
+    "  --batch N          windows or images per step (default 16; images 64)\n"
+    "  --lr X             peak learning rate (default 0.001)\n"
+    "  --warmup N         steps until the peak (default 50)\n"
+    "  --clip X           largest norm of the gradients, 0 for no limit (default 1)\n"
+    "  --weight-decay X   AdamW's decay (default 0.01)\n"
+    "  --dropout X        probability (default 0)\n"
+    "  --eval-every N     steps between validations (default 50)\n"
+    "  --save-every N     steps between checkpoints (default 100)\n"
+    "  --seed N           of weights, order and dropout (default 1)\n"
+    "  --threads N        of the CPU kernels; results do not depend on it\n"
+    "  --quiet            say only what goes wrong\n"
+    "\n"
+    "text:\n"
+    "  --context N        tokens the model sees (default 64)\n"
+    "  --dim N --heads N --layers N   of the model (default 128, 4, 4)\n"
+    "  --characters       tokens are characters; without it, bytes\n"
+    "  --sample N         tokens to write at the end (default 400, 0 for none)\n";
+
+/* ---- the settings as a table: where each is kept, how it is called, and what it may be ---- */
+
+typedef struct setting {
+    const char *option, *key; /* key NULL: not saved */
+    size_t offset;
+    char kind; /* i: int64, d: double, s: text, b: bool */
+    double least, most;
+} setting;
+
+#define AT(field) offsetof(train_options, field)
+static const setting SETTINGS[] = {
+    {"--out", NULL, AT(out), 's', 0, 0},
+    {"--resume", NULL, AT(resume), 'b', 0, 0},
+    {"--quiet", NULL, AT(quiet), 'b', 0, 0},
+    {"--threads", NULL, AT(threads), 'i', 1, 1024},
+    {"--sample", NULL, AT(sample), 'i', 0, 1e6},
+    {"--images", "images", AT(images), 's', 0, 0},
+    {"--labels", "labels", AT(labels), 's', 0, 0},
+    {"--test-images", "test_images", AT(test_images), 's', 0, 0},
+    {"--test-labels", "test_labels", AT(test_labels), 's', 0, 0},
+    {"--steps", "steps", AT(steps), 'i', 1, 1e12},
+    {"--batch", "batch", AT(batch), 'i', 1, 1e6},
+    {"--warmup", "warmup", AT(warmup), 'i', 0, 1e12},
+    {"--eval-every", "eval_every", AT(eval_every), 'i', 0, 1e12},
+    {"--save-every", "save_every", AT(save_every), 'i', 0, 1e12},
+    {"--seed", "seed", AT(seed), 'i', 0, 9e15},
+    {"--context", "context", AT(context), 'i', 1, 1e6},
+    {"--dim", "dim", AT(dim), 'i', 1, 1e6},
+    {"--heads", "heads", AT(heads), 'i', 1, 1e4},
+    {"--layers", "layers", AT(layers), 'i', 1, 1e4},
+    {"--lr", "lr", AT(lr), 'd', 0, 1e3},
+    {"--dropout", "dropout", AT(dropout), 'd', 0, 1},
+    {"--clip", "clip", AT(clip), 'd', 0, 1e9},
+    {"--weight-decay", "weight_decay", AT(weight_decay), 'd', 0, 1e3},
+    {"--characters", "characters", AT(characters), 'b', 0, 0},
+};
+enum { N_SETTINGS = sizeof SETTINGS / sizeof *SETTINGS };
+
+static void *slot(train_options *o, const setting *s) { return (char *)o + s->offset; }
+
+/* False if text is not a value of the setting's kind and range. Text values are borrowed. */
+static bool set(train_options *o, const setting *s, const char *text) {
+    char *end = NULL;
+    errno = 0;
+    switch (s->kind) {
+    case 's': *(const char **)slot(o, s) = text; return true;
+    case 'b': *(bool *)slot(o, s) = strcmp(text, "0") != 0; return true;
+    case 'i': {
+        const long long v = strtoll(text, &end, 10);
+        if (errno || end == text || *end || (double)v < s->least || (double)v > s->most) return false;
+        *(int64_t *)slot(o, s) = v;
+        return true;
+    }
+    default: {
+        const double v = strtod(text, &end);
+        if (errno || end == text || *end || !(v >= s->least && v <= s->most)) return false;
+        *(double *)slot(o, s) = v;
+        return true;
+    }
+    }
+}
+
+static int parse_option(train_options *o, cli_args *a, const char *option) {
+    for (int i = 0; i < N_SETTINGS; i++) {
+        const setting *s = &SETTINGS[i];
+        if (strcmp(s->option, option) != 0) continue;
+        const char *value = s->kind == 'b' ? "1" : cli_value(a, option);
+        if (!value) return CLI_USAGE;
+        if (set(o, s, value)) return CLI_OK;
+        return cli_usage_error(o->command, "%s takes a number from %g to %g, not '%s'", option, s->least, s->most, value);
+    }
+    return cli_usage_error(o->command, "there is no option '%s'", option);
+}
+
+static int parse(train_options *o, const char **given, int argc, char **argv) {
+    cli_args a = {.command = o->command, .argc = argc, .argv = argv, .at = 1};
+    bool is_option;
+    size_t n = 0;
+    for (const char *arg; (arg = cli_next(&a, &is_option)) != NULL;) {
+        int code = CLI_OK;
+        if (is_option) code = parse_option(o, &a, arg);
+        else given[n++] = arg;
+        if (code != CLI_OK) return code;
+    }
+    if (n) {
+        o->paths = given;
+        o->n_paths = n;
+    }
+    return CLI_OK;
+}
+
+/* ---- settings in the notes ---- */
+
+/* One path a line. */
+static void save_paths(notes *n, const train_options *o) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) {
+        fac_error_set(FAC_ERR_MEMORY, "no memory for the settings");
+        return;
+    }
+    for (size_t i = 0; i < o->n_paths; i++) fprintf(f, "%s\n", o->paths[i]);
+    if (fclose(f) == 0) notes_set(n, "paths", text);
+    free(text);
+}
+
+fac_status train_save_settings(notes *n, const train_options *o, const char *kind) {
+    notes_set(n, "kind", kind);
+    for (int i = 0; i < N_SETTINGS; i++) {
+        const setting *s = &SETTINGS[i];
+        const void *p = (const char *)o + s->offset;
+        if (!s->key) continue;
+        if (s->kind == 'i') notes_set_int(n, s->key, *(const int64_t *)p);
+        else if (s->kind == 'd') notes_set_double(n, s->key, *(const double *)p);
+        else if (s->kind == 'b') notes_set(n, s->key, *(const bool *)p ? "1" : "0");
+        else if (*(const char *const *)p) notes_set(n, s->key, *(const char *const *)p);
+    }
+    save_paths(n, o);
+    return fac_error();
+}
+
+/* The run's own settings, under those given now. Text stays in the notes, which must outlive the options. */
+static fac_status load_settings(train_options *o, notes *n, const char **paths, size_t room) {
+    fac_status st = checkpoint_read_notes(o->out, n);
+    for (int i = 0; i < N_SETTINGS && !st; i++) {
+        const setting *s = &SETTINGS[i];
+        const char *text = s->key ? notes_get(n, s->key) : NULL;
+        if (text && !set(o, s, text)) st = fac_error_set(FAC_ERR_FORMAT, "the checkpoint says %s = '%s', which is out of range", s->key, text);
+    }
+    for (size_t i = 0; i < n->n && !st && !o->n_paths; i++) {
+        if (strcmp(n->v[i].key, "paths") != 0) continue;
+        for (char *line = strtok(n->v[i].value, "\n"); line && o->n_paths < room; line = strtok(NULL, "\n")) paths[o->n_paths++] = line;
+    }
+    if (!st && o->n_paths) o->paths = paths;
+    return st;
+}
+
+/* ---- the command ---- */
+
+static int check(const train_options *o) {
+    if (!o->images != !o->labels) return cli_usage_error(o->command, "--images and --labels go together");
+    if (!o->test_images != !o->test_labels) return cli_usage_error(o->command, "--test-images and --test-labels go together");
+    if (!o->images && !o->n_paths) return cli_usage_error(o->command, "give a file or folder of text, or --images and --labels");
+    if (o->images && o->n_paths) return cli_usage_error(o->command, "give text or images, not both");
+    if (o->dim % o->heads) return cli_usage_error(o->command, "--dim must be a multiple of --heads");
+    return CLI_OK;
+}
+
+static int run(train_options *o) {
+    if (o->threads && fac_set_num_threads((int)o->threads)) return cli_failed(o->command);
+    if (run_make_dir(o->out)) return cli_failed(o->command);
+    if (!o->batch) o->batch = o->images ? 64 : 16;
+    fac_manual_seed((uint64_t)o->seed);
+    FAC_SCOPE(s);
+    return o->images ? train_images(o) : train_text(o);
+}
+
+static int train(const cli_command *self, int argc, char **argv) {
+    enum { MAX_SAVED_PATHS = 256 };
+    static const char *saved_paths[MAX_SAVED_PATHS];
+    const char **given = calloc((size_t)argc, sizeof *given);
+    notes n = {0};
+    train_options o = {.command = self, .out = "runs/last", .paths = given, .steps = 600, .warmup = 50, .eval_every = 50, .save_every = 100, .seed = 1,
+                       .sample = 400, .context = 64, .dim = 128, .heads = 4, .layers = 4, .lr = 1e-3, .clip = 1, .weight_decay = 0.01};
+    int code = given ? parse(&o, given, argc, argv) : CLI_FAILED;
+    if (code == CLI_OK && o.resume) {
+        if (fac_init() || load_settings(&o, &n, saved_paths, MAX_SAVED_PATHS)) code = cli_failed(self);
+        else code = parse(&o, given, argc, argv); /* once more: what is given now wins */
+    }
+    if (code == CLI_OK) code = check(&o);
+    if (code == CLI_OK) code = fac_init() ? cli_failed(self) : run(&o);
+    notes_free(&n);
+    free(given);
+    return code;
+}
+
+const cli_command cli_train = {"train", "train a small GPT on text, or an image classifier", HELP, train};

@@ -1,0 +1,53 @@
+/* What the two kinds of training share: settings from the command line, the loop, the run folder. */
+#ifndef FACULA_APP_TRAIN_H
+#define FACULA_APP_TRAIN_H
+
+#include "checkpoint.h"
+#include "cli.h"
+#include "plot.h"
+#include "progress.h"
+
+typedef struct train_options {
+    const cli_command *command;
+    const char *out;            /* run folder */
+    const char **paths;         /* text to train on */
+    size_t n_paths;
+    const char *images, *labels, *test_images, *test_labels; /* IDX files; images chooses the classifier */
+    int64_t steps, batch, warmup, eval_every, save_every, seed, threads, sample;
+    int64_t context, dim, heads, layers;
+    double lr, dropout, clip, weight_decay;
+    bool resume, characters, quiet;
+} train_options;
+
+/* One training: what it trains and how a step, a validation and a log line of it work. */
+typedef struct train_job {
+    const train_options *options;
+    fac_module *model;
+    fac_optimizer *optimizer;
+    notes notes;                       /* saved with every checkpoint */
+    const char *unit;                  /* of the rate: "tokens" */
+    int64_t units_per_step;
+    const char *measure;               /* what validate gives: "validation loss" */
+    void *data;
+    /* Loss of one batch, in the innermost scope. */
+    fac_tensor *(*loss)(struct train_job *j);
+    /* Validation loss; *extra gets a second figure to show (NaN: none). */
+    fac_status (*validate)(struct train_job *j, double *out_loss, double *extra);
+    /* State of the data's order, to be kept in the notes and put back. */
+    void (*save_order)(struct train_job *j);
+    void (*load_order)(struct train_job *j);
+} train_job;
+
+/* Set by Ctrl-C (SIGINT) and SIGTERM while a training runs. */
+extern volatile int train_stop;
+
+/* Runs the job from where its notes say ("step") to options->steps: logs, validates, saves, draws the curve. Returns an exit
+   code: 130 when stopped by a signal, with everything saved. */
+int train_run(train_job *j);
+/* Writes the settings to the notes, so that --resume needs no others. */
+fac_status train_save_settings(notes *n, const train_options *o, const char *kind);
+/* The two kinds. */
+int train_text(const train_options *o);
+int train_images(const train_options *o);
+
+#endif

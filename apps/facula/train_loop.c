@@ -1,0 +1,216 @@
+/* The training loop, and the log and picture it leaves behind. */
+#include "train.h"
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+volatile int train_stop;
+
+static void on_signal(int number) {
+    (void)number;
+    train_stop = 1;
+}
+
+static void catch_signals(bool on) {
+    struct sigaction a = {.sa_handler = on ? on_signal : SIG_DFL};
+    sigemptyset(&a.sa_mask);
+    a.sa_flags = (int)SA_RESETHAND; /* a second Ctrl-C ends the program at once */
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+/* ---- the log: points in memory, and rows in log.tsv ---- */
+
+typedef struct history {
+    plot_point *v;
+    size_t n, cap;
+    FILE *f;
+} history;
+
+static fac_status history_add(history *h, plot_point p) {
+    if (h->n == h->cap) {
+        const size_t cap = h->cap ? 2 * h->cap : 256;
+        plot_point *v = realloc(h->v, cap * sizeof *v);
+        if (!v) return fac_error_set(FAC_ERR_MEMORY, "no memory for the log");
+        h->v = v;
+        h->cap = cap;
+    }
+    h->v[h->n++] = p;
+    return FAC_OK;
+}
+
+static double parse_or_nan(const char *text) { return text[0] == '-' && !text[1] ? NAN : strtod(text, NULL); }
+
+/* Rows of a log that was cut off in the middle of a line, or goes past the checkpoint, are dropped. */
+static fac_status read_rows(history *h, const char *path, int64_t upto) {
+    FILE *f = fopen(path, "r");
+    char line[256], train[64], valid[64];
+    if (!f) return FAC_OK;
+    fac_status st = FAC_OK;
+    while (!st && fgets(line, sizeof line, f)) {
+        long long step;
+        if (strchr(line, '\n') && sscanf(line, "%lld\t%63s\t%63s", &step, train, valid) == 3 && step <= upto)
+            st = history_add(h, (plot_point){step, parse_or_nan(train), parse_or_nan(valid)});
+    }
+    fclose(f);
+    return st;
+}
+
+static void write_row(FILE *f, const plot_point *p) {
+    fprintf(f, "%lld\t", (long long)p->step);
+    fprintf(f, isnan(p->train) ? "-\t" : "%.9g\t", p->train);
+    fprintf(f, isnan(p->valid) ? "-\n" : "%.9g\n", p->valid);
+}
+
+/* Opens log.tsv with the rows up to the checkpoint's step. */
+static fac_status history_open(history *h, const char *dir, int64_t step) {
+    char path[4096];
+    fac_status st = run_path(dir, "log.tsv", path, sizeof path);
+    if (!st && step > 0) st = read_rows(h, path, step);
+    if (st) return st;
+    if (!(h->f = fopen(path, "w"))) return fac_error_set(FAC_ERR_IO, "cannot write '%s': %s", path, strerror(errno));
+    fputs("step\ttraining_loss\tvalidation_loss\n", h->f);
+    for (size_t i = 0; i < h->n; i++) write_row(h->f, &h->v[i]);
+    return FAC_OK;
+}
+
+static fac_status history_put(history *h, plot_point p) {
+    write_row(h->f, &p);
+    fflush(h->f);
+    return history_add(h, p);
+}
+
+static void history_close(history *h) {
+    if (h->f) fclose(h->f);
+    free(h->v);
+}
+
+static fac_status draw(const history *h, const train_options *o) {
+    char path[4096];
+    fac_status st = run_path(o->out, "loss.svg", path, sizeof path);
+    return st ? st : plot_loss(path, "Loss by training step", "cross entropy, nats", h->v, h->n);
+}
+
+/* ---- steps ---- */
+
+typedef struct loop {
+    train_job *j;
+    history h;
+    progress bar;
+    int64_t step, first;
+    double loss, valid, extra, first_valid, last_validated;
+} loop;
+
+static fac_status one_step(loop *l) {
+    train_job *j = l->j;
+    const train_options *o = j->options;
+    const fac_cosine_schedule schedule = {o->lr, o->lr / 10, o->warmup, o->steps};
+    FAC_SCOPE(s);
+    fac_optimizer_set_lr(j->optimizer, fac_cosine_lr(&schedule, l->step));
+    fac_optimizer_zero_grad(j->optimizer);
+    fac_tensor *loss = j->loss(j);
+    if (!loss) return fac_error();
+    fac_status st = fac_backward(loss);
+    if (!st && o->clip > 0) st = fac_clip_grad_norm(fac_optimizer_parameters(j->optimizer), o->clip, false, NULL);
+    if (!st) st = fac_optimizer_step(j->optimizer);
+    l->loss = fac_item(loss);
+    if (!st && !isfinite(l->loss)) st = fac_error_set(FAC_ERR_ARGUMENT, "the loss became %g at step %lld; try a smaller --lr", l->loss, (long long)l->step);
+    return st ? st : fac_error();
+}
+
+static fac_status validate(loop *l) {
+    FAC_SCOPE(s);
+    FAC_NO_GRAD(g);
+    fac_module_train(l->j->model, false);
+    fac_status st = l->j->validate(l->j, &l->valid, &l->extra);
+    fac_module_train(l->j->model, true);
+    if (isnan(l->first_valid)) {
+        l->first_valid = l->valid;
+        notes_set_double(&l->j->notes, "first_valid", l->valid);
+    }
+    return st ? st : fac_error();
+}
+
+static fac_status save(loop *l) {
+    train_job *j = l->j;
+    notes_set_int(&j->notes, "step", l->step);
+    j->save_order(j);
+    fac_status st = checkpoint_save(j->options->out, j->model, j->optimizer, &j->notes);
+    return st ? st : draw(&l->h, j->options);
+}
+
+static void show(loop *l) {
+    char text[128];
+    const double seconds = progress_seconds(&l->bar);
+    const double rate = seconds > 0 ? (double)((l->step - l->first) * l->j->units_per_step) / seconds : 0;
+    int n = snprintf(text, sizeof text, "loss %.3f", l->loss);
+    if (!isnan(l->valid)) n += snprintf(text + n, sizeof text - (size_t)n, "  val %.3f", l->valid);
+    snprintf(text + n, sizeof text - (size_t)n, rate >= 1e4 ? "  %.1fk %s/s" : "  %.4g %s/s", rate >= 1e4 ? rate / 1e3 : rate, l->j->unit);
+    progress_update(&l->bar, l->step, text);
+}
+
+static bool due(int64_t step, int64_t every, int64_t last) { return step == last || (every > 0 && step % every == 0); }
+
+/* After a step: validate, log and save as the settings say. */
+static fac_status after_step(loop *l) {
+    const train_options *o = l->j->options;
+    const bool evaluate = due(l->step, o->eval_every, o->steps);
+    fac_status st = evaluate ? validate(l) : FAC_OK;
+    if (!st) st = history_put(&l->h, (plot_point){l->step, l->loss, evaluate ? l->valid : NAN});
+    if (!st && (due(l->step, o->save_every, o->steps) || train_stop)) st = save(l);
+    show(l);
+    return st;
+}
+
+static fac_status steps(loop *l) {
+    const train_options *o = l->j->options;
+    fac_status st = FAC_OK;
+    if (l->step == 0) {
+        st = validate(l);
+        if (!st) st = history_put(&l->h, (plot_point){0, NAN, l->valid});
+    }
+    while (!st && l->step < o->steps && !train_stop) {
+        st = one_step(l);
+        if (st) break;
+        l->step++;
+        st = after_step(l);
+    }
+    return st;
+}
+
+static void summary(const loop *l) {
+    const train_options *o = l->j->options;
+    char clock[32];
+    if (o->quiet) return;
+    printf("%s after %lld steps, %s\n", train_stop ? "stopped" : "finished", (long long)l->step,
+           progress_clock(progress_seconds(&l->bar), clock, sizeof clock));
+    if (!isnan(l->valid)) printf("%s %.4f, from %.4f at the start", l->j->measure, l->valid, l->first_valid);
+    if (!isnan(l->extra)) printf("; accuracy %.2f%%", 100 * l->extra);
+    printf("\nrun folder: %s (checkpoint.safetensors, log.tsv, loss.svg)\n", o->out);
+    if (train_stop) printf("go on with: facula train ... --out %s --resume\n", o->out);
+}
+
+int train_run(train_job *j) {
+    loop l = {.j = j, .loss = NAN, .valid = NAN, .extra = NAN, .first_valid = NAN};
+    const train_options *o = j->options;
+    if (o->resume) {
+        l.step = notes_int(&j->notes, "step");
+        l.first_valid = notes_double(&j->notes, "first_valid");
+        j->load_order(j);
+    }
+    l.first = l.step;
+    fac_status st = fac_error();
+    if (!st) st = history_open(&l.h, o->out, l.step);
+    catch_signals(true);
+    progress_start(&l.bar, stderr, l.first, o->steps, o->quiet);
+    if (!st) st = steps(&l);
+    progress_clear(&l.bar);
+    catch_signals(false);
+    history_close(&l.h);
+    if (st) return cli_failed(o->command);
+    summary(&l);
+    return train_stop ? 130 : CLI_OK;
+}
