@@ -4,17 +4,22 @@
 
 #include "core/tensor.h"
 
-typedef struct fac_item16 {
+/* Elements of 1 to 16 bytes; they may lie over memory of any type. */
+typedef uint8_t fac_item1;
+typedef uint16_t __attribute__((may_alias)) fac_item2;
+typedef uint32_t __attribute__((may_alias)) fac_item4;
+typedef uint64_t __attribute__((may_alias)) fac_item8;
+typedef struct __attribute__((may_alias)) fac_item16 {
     uint64_t half[2];
 } fac_item16;
 
-/* Expands DO(T) with an unsigned type as wide as an element of `item` bytes. */
+/* Expands DO(T) with the type of elements of `item` bytes. */
 #define FAC_ITEM_SWITCH(item, DO)                                                                                      \
     switch (item) {                                                                                                    \
-    case 1: DO(uint8_t); break;                                                                                        \
-    case 2: DO(uint16_t); break;                                                                                       \
-    case 4: DO(uint32_t); break;                                                                                       \
-    case 8: DO(uint64_t); break;                                                                                       \
+    case 1: DO(fac_item1); break;                                                                                      \
+    case 2: DO(fac_item2); break;                                                                                      \
+    case 4: DO(fac_item4); break;                                                                                      \
+    case 8: DO(fac_item8); break;                                                                                      \
     default: DO(fac_item16); break;                                                                                    \
     }
 

@@ -1,0 +1,89 @@
+/* Gathering: runs along the fastest dimension, in one piece where the index does not change within a run. */
+#include "backend/cpu/kernels/gather.h"
+#include "backend/cpu/kernels/items.h"
+#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/tile.h"
+#include "backend/cpu/parallel.h"
+
+void fac__walk_of(const fac_tensor *t, fac_walk *out) {
+    out->ndim = t->ndim ? t->ndim : 1;
+    out->data = fac__data(t);
+    out->sizes[0] = out->strides[0] = 1;
+    for (int d = 0; d < t->ndim; d++) out->sizes[d] = t->sizes[d], out->strides[d] = t->strides[d];
+}
+
+/* ---- indices -------------------------------------------------------------------------------------------------------------- */
+
+fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t **out_v) {
+    FAC_CHECK(index->dtype == FAC_I64 || index->dtype == FAC_I32, FAC_ERR_DTYPE, "Expected dtype int32 or int64 for index, got %s",
+              fac_dtype_name((fac_dtype)index->dtype));
+    FAC_TRY(fac__cpu_contiguous(index, out));
+    if (index->dtype == FAC_I32) {
+        fac_tensor *narrow = *out;
+        fac_status st = fac__empty(index->sizes, index->ndim, FAC_I64, index->device, out);
+        if (st == FAC_OK && index->numel) fac__tile_load(FAC_ACC_I64, fac__data(*out), fac__data(narrow), FAC_I32, 1, index->numel);
+        fac__unref(narrow);
+        if (st != FAC_OK) return st;
+    }
+    *out_v = fac__data(*out);
+    return FAC_OK;
+}
+
+fac_status fac__check_indices(const int64_t *v, int64_t n, int64_t dim, int64_t size, bool negative) {
+    int64_t low = negative ? -size : 0;
+    for (int64_t i = 0; i < n; i++)
+        FAC_CHECK(v[i] >= low && v[i] < size, FAC_ERR_INDEX, "index %lld is out of bounds for dimension %lld with size %lld", (long long)v[i],
+                  (long long)dim, (long long)size);
+    return FAC_OK;
+}
+
+fac_status fac__wrap_indices(int64_t *v, int64_t n, int64_t dim, int64_t size) {
+    FAC_TRY(fac__check_indices(v, n, dim, size, true));
+    for (int64_t i = 0; i < n; i++) v[i] += v[i] < 0 ? size : 0;
+    return FAC_OK;
+}
+
+/* ---- gathering --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct gather_job {
+    const fac_gather_plan *g;
+    fac_nest nest; /* out, index, src */
+} gather_job;
+
+static void gather_varying(size_t item, char *out, int64_t out_step, const int64_t *index, int64_t index_step, const char *src,
+                           int64_t src_step, int64_t step, int64_t n) {
+#define GATHER(T)                                                                                                      \
+    do {                                                                                                               \
+        T *o = (T *)out;                                                                                               \
+        const T *s = (const T *)src;                                                                                   \
+        for (int64_t i = 0; i < n; i++) o[i * out_step] = s[i * src_step + index[i * index_step] * step];              \
+    } while (0)
+    FAC_ITEM_SWITCH(item, GATHER)
+#undef GATHER
+}
+
+static fac_status gather_range(void *ctx, int64_t begin, int64_t end) {
+    const gather_job *j = ctx;
+    const fac_gather_plan *g = j->g;
+    int64_t item = (int64_t)g->item, to = fac__nest_step(&j->nest, 0), by = fac__nest_step(&j->nest, 1), from = fac__nest_step(&j->nest, 2);
+    fac_cursor c;
+    fac__nest_seek(&j->nest, 3, begin, &c);
+    for (int64_t i = begin; i < end;) {
+        int64_t n = fac__min(fac__nest_run(&j->nest, &c), end - i);
+        char *out = g->out + c.offset[0] * item;
+        const int64_t *index = g->index + c.offset[1];
+        const char *src = g->src + c.offset[2] * item;
+        if (by == 0 || n == 1) fac__items_copy(g->item, out, to * item, src + *index * g->step * item, from * item, n);
+        else gather_varying(g->item, out, to, index, by, src, from, g->step, n);
+        fac__nest_advance(&j->nest, 3, n, &c);
+        i += n;
+    }
+    return FAC_OK;
+}
+
+fac_status fac__gather_run(const fac_gather_plan *g) {
+    gather_job j = {.g = g};
+    const int64_t *strides[3] = {g->out_strides, g->index_strides, g->src_strides};
+    fac__nest_build(&j.nest, g->sizes, g->ndim, UINT64_MAX, 3, strides, true);
+    return fac__parallel_for(0, j.nest.count, FAC_GRAIN / 2, gather_range, &j);
+}

@@ -1,0 +1,55 @@
+/* Reading and writing through indices. Both walk an index space; an index tensor says, at each point, how many steps of
+   `step` elements to go from the place that the other strides give. Strides are in elements. Indices have been checked. */
+#ifndef FAC_SRC_BACKEND_CPU_KERNELS_GATHER_H
+#define FAC_SRC_BACKEND_CPU_KERNELS_GATHER_H
+
+#include "core/tensor.h"
+
+/* A tensor as a kernel walks it; one without dimensions counts as one of size 1. */
+typedef struct fac_walk {
+    int ndim;
+    char *data;
+    int64_t sizes[FAC_MAX_DIMS], strides[FAC_MAX_DIMS];
+} fac_walk;
+void fac__walk_of(const fac_tensor *t, fac_walk *out);
+
+typedef struct fac_gather_plan {
+    int ndim;
+    const int64_t *sizes; /* the index space */
+    size_t item;
+    char *out;
+    const int64_t *out_strides;
+    const int64_t *index, *index_strides;
+    const char *src;
+    const int64_t *src_strides;
+    int64_t step;
+} fac_gather_plan;
+/* out[p] = src[p + index[p] * step]; several threads. */
+fac_status fac__gather_run(const fac_gather_plan *g);
+
+typedef enum { FAC_SCATTER_SET, FAC_SCATTER_ADD, FAC_SCATTER_MUL, FAC_SCATTER_MAX, FAC_SCATTER_MIN, FAC_SCATTER_OPS } fac_scatter_op;
+typedef struct fac_scatter_plan {
+    int ndim;
+    const int64_t *sizes; /* the index space */
+    uint64_t conflicts;   /* dimensions along which two points may meet in one place */
+    fac_dtype dtype;
+    fac_scatter_op op;
+    char *dst;
+    const int64_t *dst_strides;
+    const int64_t *index, *index_strides;
+    const char *src;
+    const int64_t *src_strides;
+    int64_t step;
+} fac_scatter_plan;
+/* dst[p + index[p] * step] = op(what is there, src[p]). Points that may meet are taken in row-major order on one thread, so
+   that the result does not depend on threads. Complex numbers have no MAX and MIN, which is an error. */
+fac_status fac__scatter_run(const fac_scatter_plan *s);
+
+/* Indices as a row-major array of int64 (from int64 or int32): *out_v lives as long as the owned *out. */
+fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t **out_v);
+/* INDEX error naming index, dimension and size for the first of n indices outside [0, size), or [-size, size). */
+fac_status fac__check_indices(const int64_t *v, int64_t n, int64_t dim, int64_t size, bool negative);
+/* The same, and wraps negative ones, in place. */
+fac_status fac__wrap_indices(int64_t *v, int64_t n, int64_t dim, int64_t size);
+
+#endif
