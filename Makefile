@@ -18,7 +18,8 @@ setup:
 	@scripts/setup.sh build
 
 demo: all ## train a small language model on this repository's own text and let it write
-	@scripts/demo.sh $(BUILD)
+	@$(BUILD)/bin/facula train --out runs/demo docs include src apps
+	@$(BUILD)/bin/facula generate --prompt 'fac_tensor *' runs/demo
 
 test: all ## run every test
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
