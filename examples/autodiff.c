@@ -1,0 +1,50 @@
+/* Automatic differentiation, watched: f(x1, x2) = (exp(x1) + x2) * (x2 + 1), every node's value and adjoint.
+
+   cc autodiff.c $(pkg-config --cflags --libs facula) -lm -o autodiff && ./autodiff [x1 x2] */
+#include <facula/facula.h>
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct {
+    const char *name, *formula;
+    fac_tensor *value;
+    double adjoint; /* by hand, for comparison */
+} node;
+
+static bool close_to(double a, double b) { return fabs(a - b) <= 1e-12 * (1 + fabs(b)); }
+
+int main(int argc, char **argv) {
+    const double a = argc == 3 ? atof(argv[1]) : 0.5, b = argc == 3 ? atof(argv[2]) : 2.0;
+    FAC_SCOPE(s);
+    fac_tensor *x1 = fac_full(FAC_SHAPE(), a, .dtype = FAC_F64, .requires_grad = true);
+    fac_tensor *x2 = fac_full(FAC_SHAPE(), b, .dtype = FAC_F64, .requires_grad = true);
+    fac_tensor *v1 = fac_exp(x1);
+    fac_tensor *v2 = fac_add(v1, x2);
+    fac_tensor *v3 = fac_add(x2, 1);
+    fac_tensor *f = fac_mul(v2, v3);
+
+    /* Backwards: the adjoint of a node is df/dnode; x2 is used twice, so it gets two terms. */
+    node nodes[] = {
+        {"f", "v2 * v3", f, 1},
+        {"v3", "x2 + 1", v3, exp(a) + b},
+        {"v2", "v1 + x2", v2, b + 1},
+        {"v1", "exp(x1)", v1, b + 1},
+        {"x2", "", x2, (b + 1) + (exp(a) + b)},
+        {"x1", "", x1, (b + 1) * exp(a)},
+    };
+    enum { N = sizeof nodes / sizeof *nodes };
+    for (int i = 0; i < N; i++)
+        if (fac_retain_grad(nodes[i].value)) return fac_report(stderr);
+    if (fac_backward(f)) return fac_report(stderr);
+
+    printf("%-4s %-10s %14s %14s %14s\n", "node", "formula", "value", "adjoint", "by hand");
+    int wrong = 0;
+    for (int i = 0; i < N; i++) {
+        const double adjoint = fac_item(fac_grad_of(nodes[i].value));
+        printf("%-4s %-10s %14.8f %14.8f %14.8f\n", nodes[i].name, nodes[i].formula, fac_item(nodes[i].value), adjoint, nodes[i].adjoint);
+        wrong += !close_to(adjoint, nodes[i].adjoint);
+    }
+    puts("\nthe graph that backward walked:");
+    if (fac_graph_print(f, stdout)) return fac_report(stderr);
+    return wrong || fac_report(stderr);
+}
