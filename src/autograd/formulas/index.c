@@ -1,0 +1,108 @@
+/* Gradients of indexing, made of public operators. Reading through an index is undone by adding through it. */
+#include "ops_gen.h"
+
+static fac_tensor *zeros_of(fac_tensor *like, fac_ints sizes) {
+    return fac__s_new_zeros(like, sizes, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+}
+
+fac_tensor *index_select_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_tensor *index) {
+    return fac__s_index_add(zeros_of(grad, sizes), dim, index, grad, fac_scalar_i_(1));
+}
+
+fac_tensor *gather_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_tensor *index) {
+    return fac__s_scatter_add(zeros_of(grad, sizes), dim, index, grad);
+}
+
+fac_tensor *index_grad(fac_tensor *grad, fac_ints sizes, fac_tensors indices) {
+    return fac__s_index_put(zeros_of(grad, sizes), indices, grad, true);
+}
+
+/* What was written over has no part in the result. */
+fac_tensor *index_put_self_grad(fac_tensor *grad, fac_tensors indices, bool accumulate) {
+    return accumulate ? grad : fac__s_index_put(grad, indices, zeros_of(grad, FAC_INTS()), false);
+}
+
+fac_tensor *take_grad(fac_tensor *grad, fac_ints sizes, fac_tensor *index) {
+    return fac__s_put(zeros_of(grad, sizes), index, grad, true);
+}
+
+fac_tensor *put_self_grad(fac_tensor *grad, fac_tensor *index, fac_ints source_sizes, bool accumulate) {
+    return accumulate ? grad : fac__s_put(grad, index, zeros_of(grad, source_sizes), false);
+}
+
+fac_tensor *take_reshaped(fac_tensor *grad, fac_tensor *index, fac_ints sizes) { return fac__s_reshape(fac__s_take(grad, index), sizes); }
+
+fac_tensor *masked_select_grad(fac_tensor *grad, fac_ints sizes, fac_tensor *mask) {
+    int64_t common[FAC_MAX_DIMS];
+    int n;
+    FAC_TRY_NULL(fac__broadcast(sizes.v, (int)sizes.n, mask->sizes, mask->ndim, common, &n));
+    return fac__s_masked_scatter(zeros_of(grad, (fac_ints){common, (size_t)n}), mask, grad);
+}
+
+/* ---- embedding: the gradient of its gradient ------------------------------------------------------------------------------------ */
+
+/* grad [V, D] at the indices, zero where they are padding, divided by how often each occurs if that was asked for. */
+fac_tensor *embedding_dense_double_grad(fac_tensor *grad, fac_tensor *indices, int64_t padding_idx, bool scale_grad_by_freq) {
+    fac_tensor *rows = fac__s_embedding(grad, indices, -1, false, false);
+    fac_tensor *padding = fac__s_unsqueeze(fac__s_eq_Scalar(indices, fac_scalar_i_(padding_idx)), -1);
+    rows = fac__s_masked_fill_Scalar(rows, padding, fac_scalar_i_(0));
+    if (!scale_grad_by_freq || !rows) return rows;
+    fac_tensor *ones = fac__s_new_ones(grad, FAC_INTS(indices->numel), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    fac_tensor *flat = fac__s_reshape(indices, FAC_INTS(-1));
+    fac_tensor *counts = fac__s_index_add(zeros_of(grad, FAC_INTS(grad->sizes[0])), 0, flat, ones, fac_scalar_i_(1));
+    fac_tensor *uses = fac__s_reshape(fac__s_index_select(counts, 0, flat), fac__sizes_now(indices));
+    return fac__s_div_Tensor(rows, fac__s_unsqueeze(uses, -1));
+}
+
+/* ---- scatter_reduce ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct reduced {
+    fac_tensor *grad, *self, *index, *src, *result;
+    int64_t dim;
+    bool include_self;
+} reduced;
+
+/* Number of elements that each element of the result was reduced from; at least 1. */
+static fac_tensor *reduced_from(const reduced *r) {
+    fac_tensor *start = zeros_of(r->grad, fac__sizes_now(r->self));
+    if (r->include_self) start = fac__s_add_Scalar(start, fac_scalar_i_(1), fac_scalar_i_(1));
+    fac_tensor *ones = fac__s_new_ones(r->grad, fac__sizes_now(r->src), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    fac_tensor *n = fac__s_scatter_add(start, r->dim, r->index, ones);
+    return fac__s_masked_fill_Scalar(n, fac__s_eq_Scalar(n, fac_scalar_i_(0)), fac_scalar_i_(1));
+}
+
+static void grads_of_mean(const reduced *r, fac_tensor **grads) {
+    fac_tensor *share = fac__s_div_Tensor(r->grad, reduced_from(r));
+    grads[0] = share;
+    grads[1] = fac__s_gather(share, r->dim, r->index, false);
+}
+
+/* Through the product of the others, which is the result over the element itself: elements must not be zero. */
+static void grads_of_prod(const reduced *r, fac_tensor **grads) {
+    fac_tensor *flow = fac__s_mul_Tensor(r->grad, r->result);
+    grads[0] = fac__s_div_Tensor(flow, r->self);
+    grads[1] = fac__s_div_Tensor(fac__s_gather(flow, r->dim, r->index, false), r->src);
+}
+
+/* Shared evenly among the elements that are the extreme one. */
+static void grads_of_extreme(const reduced *r, fac_tensor **grads) {
+    fac_dtype d = (fac_dtype)r->grad->dtype;
+    fac_tensor *self_is = fac__s_to_dtype(fac__s_eq_Tensor(r->self, r->result), d, false, false, FAC_FORMAT_DEFAULT);
+    fac_tensor *at = fac__s_gather(r->result, r->dim, r->index, false);
+    fac_tensor *src_is = fac__s_to_dtype(fac__s_eq_Tensor(r->src, at), d, false, false, FAC_FORMAT_DEFAULT);
+    fac_tensor *n = fac__s_scatter_add(self_is, r->dim, r->index, src_is);
+    fac_tensor *share = fac__s_div_Tensor(r->grad, fac__s_masked_fill_Scalar(n, fac__s_eq_Scalar(n, fac_scalar_i_(0)), fac_scalar_i_(1)));
+    grads[0] = fac__s_mul_Tensor(share, self_is);
+    grads[1] = fac__s_mul_Tensor(fac__s_gather(share, r->dim, r->index, false), src_is);
+}
+
+fac_status scatter_reduce_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src,
+                               const char *reduce, bool include_self, fac_tensor *result) {
+    reduced r = {grad, self, index, src, result, dim, include_self};
+    if (strcmp(reduce, "sum") == 0) grads[0] = grad, grads[1] = fac__s_gather(grad, dim, index, false);
+    else if (strcmp(reduce, "mean") == 0) grads_of_mean(&r, grads);
+    else if (strcmp(reduce, "prod") == 0) grads_of_prod(&r, grads);
+    else grads_of_extreme(&r, grads);
+    if (!include_self && grads[0]) grads[0] = fac__s_scatter_value(grads[0], dim, index, fac_scalar_i_(0));
+    return grads[0] && grads[1] ? FAC_OK : fac_error();
+}
