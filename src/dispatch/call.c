@@ -56,7 +56,7 @@ fac_status fac_redispatch_below(const fac_call_info *c, fac_functionality f, fac
 }
 
 static fac_status run(const fac_operator *op, fac_keyset keys, fac_value *stack) {
-    if (FAC_LIKELY(!atomic_load_explicit(&fac__observed, memory_order_relaxed))) return fac_redispatch(op, keys, stack);
+    if (FAC_LIKELY(!fac__is_observed())) return fac_redispatch(op, keys, stack);
     fac__observe(op, keys, true);
     fac_status st = fac_redispatch(op, keys, stack);
     fac__observe(op, keys, false);

@@ -71,6 +71,14 @@ struct fac_operator {
 
 extern _Atomic(fac_keyset) fac__global_keys;
 extern atomic_bool fac__observed; /* a call observer is set */
+/* Whether calls are to be told of. Built with FAC_NO_OBSERVER, never, and call paths do not look. */
+static inline bool fac__is_observed(void) {
+#ifdef FAC_NO_OBSERVER
+    return false;
+#else
+    return atomic_load_explicit(&fac__observed, memory_order_relaxed);
+#endif
+}
 
 /* Keys of the arguments with the thread's and the process's added and removed. */
 static inline fac_keyset fac__call_keys(const fac_thread *th, fac_keyset of_args) {

@@ -3,7 +3,7 @@
 #include "support/dispatch.h"
 #include <pthread.h>
 
-enum { CALLERS = 4, CHANGES = 400 };
+enum { CALLERS = 4, CHANGES = 200 };
 
 static atomic_bool stop;
 static atomic_int bad, calls, failed_threads;
