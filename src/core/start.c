@@ -20,6 +20,7 @@ static const struct {
 /* Recursive: what a room does while it starts may need the library, and finds it starting. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool starting;
+static int64_t own_objects; /* made by the rooms for themselves; left out of fac_live, which is for finding leaks */
 
 static void stop_rooms(size_t n) {
     while (n--)
@@ -44,9 +45,12 @@ fac_status fac_init(void) {
     if (th->error != FAC_OK) return th->error;
     pthread_mutex_lock(&lock);
     if (!starting && !atomic_load_explicit(&fac__started, memory_order_relaxed)) {
+        int64_t before = fac_live();
         starting = true;
         st = start_rooms();
         starting = false;
+        own_objects = fac_live() - before;
+        fac__live_add(-own_objects);
         if (st == FAC_OK) atomic_store_explicit(&fac__started, true, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
@@ -56,6 +60,7 @@ fac_status fac_init(void) {
 void fac_shutdown(void) {
     pthread_mutex_lock(&lock);
     if (atomic_load_explicit(&fac__started, memory_order_relaxed)) {
+        fac__live_add(own_objects);
         stop_rooms(FAC_COUNT(rooms));
         atomic_store_explicit(&fac__started, false, memory_order_release);
     }
@@ -64,4 +69,7 @@ void fac_shutdown(void) {
     pthread_mutex_unlock(&lock);
 }
 
-const char *fac_version(void) { return "0.1.0"; }
+const char *fac_version(void) {
+    return FAC_STRINGIZE(FACULA_VERSION_MAJOR) "." FAC_STRINGIZE(FACULA_VERSION_MINOR) "." FAC_STRINGIZE(
+        FACULA_VERSION_PATCH);
+}
