@@ -6,8 +6,8 @@
 #include "dispatch/schema.h"
 
 /* Table slots: functionalities that differ by backend have 16 each, the others one. */
-#define FAC_PER_BACKEND(f)                                                                                             \
-    ((f) == FAC_KEY_DENSE || (f) == FAC_KEY_QUANTIZED || (f) == FAC_KEY_VENDOR || (f) == FAC_KEY_SPARSE_CSR ||         \
+#define FAC_PER_BACKEND(f)                                                                                     \
+    ((f) == FAC_KEY_DENSE || (f) == FAC_KEY_QUANTIZED || (f) == FAC_KEY_VENDOR || (f) == FAC_KEY_SPARSE_CSR || \
      (f) == FAC_KEY_SPARSE || (f) == FAC_KEY_AUTOGRAD || (f) == FAC_KEY_AUTOCAST)
 #define FAC_SLOTS (7 * FAC_BACKEND_BITS + (FAC_KEY_COUNT - 7))
 extern const uint8_t fac__slot_offset[FAC_KEY_COUNT]; /* first slot of each functionality */
@@ -23,8 +23,8 @@ struct fac_kernel {
     const char *where; /* file:line of the registration, or "generated" */
     const char *label; /* "kernel", "composite explicit", "catch-all", "fallback", "missing" */
     bool fallthrough;
-    fac_fn direct_typed;         /* as registered, NULL if boxed only: what the unboxing adapter calls  */
-    fac_boxed_fn direct_boxed;   /* as registered, NULL if typed only: what the boxing adapter calls    */
+    fac_fn direct_typed;       /* as registered, NULL if boxed only: what the unboxing adapter calls  */
+    fac_boxed_fn direct_boxed; /* as registered, NULL if typed only: what the boxing adapter calls    */
 };
 
 /* One distinct C signature: its two adapters, generated. */
@@ -37,7 +37,7 @@ typedef struct fac_signature {
 /* One built-in registration: a row of the generated tables. */
 typedef struct fac_builtin_kernel {
     const char *key; /* "CPU", "Meta", "CompositeExplicit", "CatchAll", "Autograd", "ADInplaceOrView" */
-    fac_fn typed;
+    fac_fn typed;    /* NULL: the key falls through */
 } fac_builtin_kernel;
 typedef struct fac_builtin_op {
     fac_operator *op;
@@ -56,12 +56,14 @@ fac_status fac__dispatch_init(void);
 void fac__dispatch_shutdown(void);
 
 struct fac_operator {
-    _Atomic(const fac_kernel *) table[FAC_SLOTS]; /* never NULL after registration: a missing kernel is one that reports */
-    _Atomic(fac_keyset) keep[FAC_BACKEND_BITS + 1]; /* by highest backend + 1 (first: none): backends, and the keys that do
+    _Atomic(const fac_kernel *)
+        table[FAC_SLOTS]; /* never NULL after registration: a missing kernel is one that reports */
+    _Atomic(fac_keyset)
+        keep[FAC_BACKEND_BITS + 1];     /* by highest backend + 1 (first: none): backends, and the keys that do
                                                        not fall through */
     _Atomic(const fac_schema *) schema; /* NULL until declared; stays readable after removal */
-    const fac_signature *signature; /* NULL if no built-in operator has it (boxed only) */
-    const char *name;               /* "aten::add.Tensor" */
+    const fac_signature *signature;     /* NULL if no built-in operator has it (boxed only) */
+    const char *name;                   /* "aten::add.Tensor" */
     const char *doc;
     const char *const *tags;
     const char *where;
@@ -130,12 +132,13 @@ fac_status fac__unbox_layout(const fac_value *v, const char *arg, fac_layout *ou
 fac_status fac__unbox_format(const fac_value *v, const char *arg, fac_memory_format *out);
 fac_status fac__unbox_generator(const fac_value *v, const char *arg, fac_generator **out);
 fac_status fac__unbox_object(const fac_value *v, const char *arg, void **out);
-fac_status fac__unbox_ints(const fac_value *v, bool optional, const char *arg, fac_ints *out); /* one int: points into v */
+fac_status fac__unbox_ints(const fac_value *v, bool optional, const char *arg,
+                           fac_ints *out); /* one int: points into v */
 fac_status fac__unbox_floats(const fac_value *v, bool optional, const char *arg, fac_floats *out);
 fac_status fac__unbox_tensors(const fac_value *v, const char *arg, fac_tensors *out);
 fac_value fac__box_opt_int(fac_opt_int x);
 fac_value fac__box_opt_num(fac_opt_num x);
-fac_value fac__box_ints(fac_ints x);     /* unset -> NONE */
+fac_value fac__box_ints(fac_ints x); /* unset -> NONE */
 fac_value fac__box_floats(fac_floats x);
 fac_value fac__box_owned_tensor(fac_tensor *owned); /* takes the reference */
 fac_value fac__box_owned_list(fac_tensor_list *l);  /* takes it */

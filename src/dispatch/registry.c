@@ -13,7 +13,7 @@ static struct {
     struct library {
         char *ns;
         const fac_registration *first; /* the registration that first declared an operator in the namespace */
-    } *v;
+    } * v;
     size_t n, cap;
 } libraries;
 
@@ -61,10 +61,11 @@ static fac_status stack_of(fac_operator *op, int place, struct fac_stack **out) 
     return FAC_OK;
 }
 
-static fac_status check_signature(const fac_registration *r, const fac_operator *op, const char *wanted, const char *declared) {
+static fac_status check_signature(const fac_registration *r, const fac_operator *op, const char *wanted,
+                                  const char *declared) {
     FAC_CHECK(!r->typed || strcmp(r->signature->text, wanted) == 0, FAC_ERR_ARGUMENT,
-              "the kernel for '%s' registered at %s takes (%s), but the schema declared at %s needs (%s)", op->name, r->where,
-              r->signature->text, declared, wanted);
+              "the kernel for '%s' registered at %s takes (%s), but the schema declared at %s needs (%s)", op->name,
+              r->where, r->signature->text, declared, wanted);
     return FAC_OK;
 }
 
@@ -121,8 +122,10 @@ static fac_status add_kernel(const request *q, int place, fac_registration **out
     if (!r) return FAC_ERR_MEMORY;
     fill(r, q, place);
     fac_status st = push_kernel(r, op);
-    if (st != FAC_OK) retire(r);
-    else *out = r;
+    if (st != FAC_OK)
+        retire(r);
+    else
+        *out = r;
     return st;
 }
 
@@ -138,10 +141,12 @@ static fac_registration *register_kernel(const request *q) {
     return st == FAC_OK ? r : NULL;
 }
 
-fac_registration *fac_register_boxed(const char *op, const char *key, fac_boxed_fn fn, void *context, const char *where) {
+fac_registration *fac_register_boxed(const char *op, const char *key, fac_boxed_fn fn, void *context,
+                                     const char *where) {
     request q = {.op = op, .key = key, .where = where, .label = "kernel", .boxed = fn, .context = context};
     if (fn) return register_kernel(&q);
-    FAC_FAIL(FAC_ERR_ARGUMENT, "the kernel for '%s' is NULL; to skip a key use fac_register_fallthrough", op ? op : "(null)");
+    FAC_FAIL(FAC_ERR_ARGUMENT, "the kernel for '%s' is NULL; to skip a key use fac_register_fallthrough",
+             op ? op : "(null)");
     return NULL;
 }
 
@@ -154,12 +159,14 @@ fac_registration *fac_register_typed(const char *op, const char *key, const char
                                      const char *where) {
     request q = {.op = op, .key = key, .where = where, .label = "kernel", .typed = fn, .context = context};
     char *text;
-    if (!fn) FAC_FAIL(FAC_ERR_ARGUMENT, "the kernel for '%s' is NULL; to skip a key use fac_register_fallthrough", op ? op : "(null)");
+    if (!fn)
+        FAC_FAIL(FAC_ERR_ARGUMENT, "the kernel for '%s' is NULL; to skip a key use fac_register_fallthrough",
+                 op ? op : "(null)");
     if (!fn || fac__signature_normalise(signature, &text) != FAC_OK) return NULL;
     q.signature = fac__signature_find(text);
     if (!q.signature)
-        FAC_FAIL(FAC_ERR_UNSUPPORTED, "no built-in operator has the signature '%s', so nothing can box it; register a boxed kernel",
-                 text);
+        FAC_FAIL(FAC_ERR_UNSUPPORTED,
+                 "no built-in operator has the signature '%s', so nothing can box it; register a boxed kernel", text);
     fac__free(text);
     return q.signature ? register_kernel(&q) : NULL;
 }
@@ -192,13 +199,17 @@ static fac_status add_fallback(const request *q, int place, fac_registration **o
 }
 
 fac_registration *fac_register_fallback(const char *key, fac_boxed_fn fn, void *context, const char *where) {
-    request q = {.where = where, .label = fn ? "fallback" : "fallback falls through", .boxed = fn, .context = context,
+    request q = {.where = where,
+                 .label = fn ? "fallback" : "fallback falls through",
+                 .boxed = fn,
+                 .context = context,
                  .fallthrough = !fn};
     fac_key k;
     FAC_TRY_NULL(fac_init());
     FAC_TRY_NULL(fac_key_parse(key, &k));
     if (k.alias == FAC_ALIAS_CATCH_ALL || k.alias == FAC_ALIAS_COMPOSITE_EXPLICIT) {
-        FAC_FAIL(FAC_ERR_ARGUMENT, "%s stands for many keys of one operator and cannot have a fallback; name a key", key);
+        FAC_FAIL(FAC_ERR_ARGUMENT, "%s stands for many keys of one operator and cannot have a fallback; name a key",
+                 key);
         return NULL;
     }
     fac_registration *r = NULL;
@@ -231,7 +242,8 @@ static fac_status fill_defaults(fac_definition *d) {
 static fac_status check_boxable(const fac_schema_arg *v, size_t n) {
     for (size_t i = 0; i < n; i++) {
         fac_type_kind k = v[i].type.kind;
-        bool holds = k == FAC_TYPE_TENSOR || k == FAC_TYPE_INT || k == FAC_TYPE_FLOAT || k == FAC_TYPE_BOOL || k == FAC_TYPE_SCALAR;
+        bool holds = k == FAC_TYPE_TENSOR || k == FAC_TYPE_INT || k == FAC_TYPE_FLOAT || k == FAC_TYPE_BOOL ||
+                     k == FAC_TYPE_SCALAR;
         char text[256];
         FAC_CHECK(!v[i].type.list || holds, FAC_ERR_UNSUPPORTED,
                   "values of type %s cannot be passed; lists hold Tensor, int, float, bool or Scalar",
@@ -262,8 +274,10 @@ static fac_status definition_new(const char *schema, const fac_signature *signat
     if (!d) return FAC_ERR_MEMORY;
     fac_status st = fac__schema_parse(schema, &d->schema);
     if (st == FAC_OK) st = complete_definition(d, signature);
-    if (st == FAC_OK) *out = d;
-    else definition_free(d);
+    if (st == FAC_OK)
+        *out = d;
+    else
+        definition_free(d);
     return st;
 }
 
@@ -366,7 +380,10 @@ fac_status fac__builtin_kernel_add(fac_operator *op, const fac_builtin_kernel *k
     FAC_TRY(fac_key_parse(k->key, &key));
     fac_registration *r = registration_new(FAC_REG_KERNEL, "generated");
     if (!r) return FAC_ERR_MEMORY;
-    request q = {.label = "kernel", .typed = k->typed, .signature = signature};
+    request q = {.label = k->typed ? "kernel" : "fall-through",
+                 .typed = k->typed,
+                 .signature = signature,
+                 .fallthrough = !k->typed};
     fill(r, &q, fac__place_of(key));
     return push_kernel(r, op);
 }
