@@ -91,7 +91,7 @@ fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op) 
 static double _Complex complex_of(fac_scalar s) {
     double v[2];
     fac__scalar_c128(s, v);
-    return CMPLX(v[0], v[1]);
+    return __builtin_complex(v[0], v[1]);
 }
 
 static fac_scalar complex_into(double _Complex z, double re_im[2]) {

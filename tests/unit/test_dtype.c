@@ -76,7 +76,7 @@ static void S030_dtype_ranks_agree_with_pytorch(void **state) {
         }
         for (size_t k = 0; k < 8; k++) {
             fac_promotion p = {0}, q = {0};
-            fac_tensor x = shell(a, k < 4, 0), w = shell(wrapped[k % 4], 0, FAC_TF_WRAPPED);
+            fac_tensor x = shell(a, k < 4, 0), w = shell((int)wrapped[k % 4], 0, FAC_TF_WRAPPED);
             fac__promote_tensor(&p, &x);
             fac__promote_scalar(&p, numbers[k % 4]);
             assert_int_equal(fac__promote_result(&p), with_number[a - 1][k / 4][k % 4]);
