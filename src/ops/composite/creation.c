@@ -8,25 +8,25 @@
 
 static const fac_scalar zero = {0, FAC_KIND_INT}, one = {1, FAC_KIND_INT};
 
-/* Fills a fresh tensor and hands it out. */
-static fac_status fill(fac_status st, fac_tensor *t, fac_scalar value, fac_tensor **out) {
+/* Fills a fresh tensor and hands it out; `t` is made by the call that gives `st`, and so is read after it. */
+static fac_status fill(fac_status st, fac_tensor *const *t, fac_scalar value, fac_tensor **out) {
     if (st != FAC_OK) return st;
-    st = fac__fill_below(t, value);
-    if (st != FAC_OK) fac__unref(t);
-    else *out = t;
+    st = fac__fill_below(*t, value);
+    if (st != FAC_OK) fac__unref(*t);
+    else *out = *t;
     return st;
 }
 
 static fac_status filled(fac_factory f, fac_dtype dtype, fac_ints size, fac_scalar value, fac_tensor **out) {
     fac_tensor *t = NULL;
     FAC_TRY(fac__factory_resolve(&f, dtype));
-    return fill(fac__factory_empty(&f, size, FAC_CONTIGUOUS, &t), t, value, out);
+    return fill(fac__factory_empty(&f, size, FAC_CONTIGUOUS, &t), &t, value, out);
 }
 
 static fac_status filled_like(fac_factory f, fac_tensor *like, fac_memory_format format, fac_scalar value, fac_tensor **out) {
     fac_tensor *t = NULL;
     FAC_TRY(fac__factory_like(&f, like));
-    return fill(fac__factory_empty_like(&f, like, format, &t), t, value, out);
+    return fill(fac__factory_empty_like(&f, like, format, &t), &t, value, out);
 }
 
 static fac_status filled_new(fac_factory f, fac_tensor *like, fac_ints size, fac_scalar value, fac_tensor **out) {
