@@ -442,7 +442,10 @@ static grad_plan *plan_op(const model *m, const op *o) {
     grad_plan *g = xalloc(sizeof *g);
     g->args = xalloc(o->s->n_args * sizeof *g->args);
     g->results = xalloc(o->s->n_rets * sizeof *g->results);
-    for (size_t i = 0; i < o->e->grad.n; i++) PUSH(g->v, g->n, read_formula(m, o, g, &o->e->grad.v[i]));
+    for (size_t i = 0; i < o->e->grad.n; i++) {
+        formula f = read_formula(m, o, g, &o->e->grad.v[i]); /* reads g->n, so before it grows */
+        PUSH(g->v, g->n, f);
+    }
     return g;
 }
 
