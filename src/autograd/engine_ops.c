@@ -7,24 +7,24 @@ fac_status fac__ag_add(fac_tensor *a, fac_tensor *b, fac_tensor **out) {
 }
 
 /* In-place forms give a counted reference of the tensor itself. */
-static fac_status same(fac_status st, fac_tensor *result) {
-    if (st == FAC_OK) fac__unref(result);
+static fac_status same(fac_status st, fac_tensor *const *result) {
+    if (st == FAC_OK) fac__unref(*result);
     return st;
 }
 
 fac_status fac__ag_add_in_place(fac_tensor *a, fac_tensor *b) {
     fac_tensor *r = NULL;
-    return same(fac__c_add__Tensor(a, b, fac_scalar_i_(1), &r), r);
+    return same(fac__c_add__Tensor(a, b, fac_scalar_i_(1), &r), &r);
 }
 
 fac_status fac__ag_zero_in_place(fac_tensor *t) {
     fac_tensor *r = NULL;
-    return same(fac__c_zero_(t, &r), r);
+    return same(fac__c_zero_(t, &r), &r);
 }
 
 fac_status fac__ag_copy_in_place(fac_tensor *to, fac_tensor *from) {
     fac_tensor *r = NULL;
-    return same(fac__c_copy_(to, from, false, &r), r);
+    return same(fac__c_copy_(to, from, false, &r), &r);
 }
 
 fac_status fac__ag_clone(fac_tensor *t, fac_tensor **out) { return fac__c_clone(t, FAC_FORMAT_DEFAULT, out); }
@@ -61,8 +61,6 @@ fac_status fac__ag_sum_to(fac_tensor *t, const int64_t *sizes, int ndim, fac_ten
     for (int i = 0; i < t->ndim; i++)
         if (i < lead || (sizes[i - lead] == 1 && t->sizes[i] != 1)) dims[n++] = i;
     fac_tensor *sum = NULL;
-    fac_opt_num dtype = {0};
-    (void)dtype;
     FAC_TRY(fac__c_sum_dim_IntList(t, (fac_ints){dims, n}, true, FAC_DTYPE_DEFAULT, &sum));
     if (lead == 0) {
         *out = sum;

@@ -37,11 +37,11 @@ static bool expands_to(const shape *s, const fac_tensor *g) {
     return true;
 }
 
-/* *grad becomes `next`, unless making it failed. */
-static fac_status step(fac_status st, fac_tensor **grad, fac_tensor *next) {
+/* *grad becomes *next, unless making it failed. */
+static fac_status step(fac_status st, fac_tensor **grad, fac_tensor *const *next) {
     if (st != FAC_OK) return st;
     fac__unref(*grad);
-    *grad = next;
+    *grad = *next;
     return FAC_OK;
 }
 
@@ -51,21 +51,21 @@ static fac_status fit_sizes(const char *from, uint32_t i, const shape *s, fac_te
               "Function %s returned an invalid gradient at index %u - got %s but expected shape compatible with %s", from, i,
               FAC_SHAPE_TEXT(*grad), fac__shape_text(s->sizes, s->ndim, want, sizeof want));
     fac_tensor *sum = NULL;
-    return step(fac__ag_sum_to(*grad, s->sizes, s->ndim, &sum), grad, sum);
+    return step(fac__ag_sum_to(*grad, s->sizes, s->ndim, &sum), grad, &sum);
 }
 
 static fac_status fit_slow(const char *from, uint32_t i, const shape *s, fac_tensor **grad) {
     if (!same_sizes(s, *grad)) FAC_TRY(fit_sizes(from, i, s, grad));
     fac_tensor *next = NULL;
     if (fac_dtype_is_complex((fac_dtype)(*grad)->dtype) && !fac_dtype_is_complex(s->dtype))
-        FAC_TRY(step(fac__ag_real(*grad, &next), grad, next));
+        FAC_TRY(step(fac__ag_real(*grad, &next), grad, &next));
     bool moves = !fac_device_equal(s->device, (*grad)->device);
     char want[24], got[24];
     FAC_CHECK(!moves || (*grad)->ndim == 0, FAC_ERR_DEVICE,
               "Function %s returned an invalid gradient at index %u - expected device %s but got %s", from, i,
               fac_device_format(s->device, want, sizeof want), fac_device_format((*grad)->device, got, sizeof got));
     if (!moves && s->dtype == (*grad)->dtype) return FAC_OK;
-    return step(fac__ag_cast(*grad, s->dtype, s->device, &next), grad, next);
+    return step(fac__ag_cast(*grad, s->dtype, s->device, &next), grad, &next);
 }
 
 fac_status fac__fit_gradient(const char *from, uint32_t i, const fac_edge *edge, fac_tensor **grad) {
