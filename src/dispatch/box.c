@@ -7,7 +7,7 @@ static fac_status mismatch(const char *arg, const char *wanted, const fac_value 
     return FAC_FAIL(FAC_ERR_ARGUMENT, "argument '%s' must be %s, not %s", arg, wanted, fac__tag_name(v->tag));
 }
 
-/* ---- unboxing ------------------------------------------------------------------------------------------------------ */
+/* ---- unboxing ---------------------------------------------------------------------------------------------------- */
 
 fac_status fac__unbox_tensor(const fac_value *v, bool optional, const char *arg, fac_tensor **out) {
     *out = NULL;
@@ -72,11 +72,11 @@ fac_status fac__unbox_string(const fac_value *v, bool optional, const char *arg,
 }
 
 /* The rest reads NONE as the C type's "not given". */
-#define UNBOX_OR_UNSET(name, c_type, TAG, wanted, reader)                                                              \
-    fac_status fac__unbox_##name(const fac_value *v, const char *arg, c_type *out) {                                   \
-        if (v->tag != FAC_TAG_NONE && v->tag != TAG) return mismatch(arg, wanted, v);                                  \
-        *out = reader(*v);                                                                                             \
-        return FAC_OK;                                                                                                 \
+#define UNBOX_OR_UNSET(name, c_type, TAG, wanted, reader)                             \
+    fac_status fac__unbox_##name(const fac_value *v, const char *arg, c_type *out) {  \
+        if (v->tag != FAC_TAG_NONE && v->tag != TAG) return mismatch(arg, wanted, v); \
+        *out = reader(*v);                                                            \
+        return FAC_OK;                                                                \
     }
 UNBOX_OR_UNSET(dtype, fac_dtype, FAC_TAG_DTYPE, "ScalarType", fac_value_as_dtype)
 UNBOX_OR_UNSET(device, fac_device, FAC_TAG_DEVICE, "Device", fac_value_as_device)
@@ -112,7 +112,7 @@ fac_status fac__unbox_tensors(const fac_value *v, const char *arg, fac_tensors *
     return FAC_OK;
 }
 
-/* ---- boxing --------------------------------------------------------------------------------------------------------- */
+/* ---- boxing ------------------------------------------------------------------------------------------------------ */
 
 fac_value fac__box_opt_int(fac_opt_int x) { return x.set ? fac_value_int(x.v) : fac_value_none(); }
 fac_value fac__box_opt_num(fac_opt_num x) { return x.set ? fac_value_scalar(x.v) : fac_value_none(); }
@@ -139,12 +139,13 @@ void fac__tensor_list_free(fac_tensor_list *l) {
     *l = (fac_tensor_list){NULL, 0};
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static fac_status wrong_result(fac_value *v, const char *wanted) {
     int64_t tag = v->tag;
     fac_value_release(v);
-    return FAC_FAIL(FAC_ERR_ARGUMENT, "a boxed kernel gave %s where its schema promises %s", fac__tag_name(tag), wanted);
+    return FAC_FAIL(FAC_ERR_ARGUMENT, "a boxed kernel gave %s where its schema promises %s", fac__tag_name(tag),
+                    wanted);
 }
 
 fac_status fac__take_tensor(fac_value *v, fac_tensor **out) {
@@ -168,13 +169,15 @@ fac_status fac__take_list(fac_value *v, fac_tensor_list *out) {
     return out->v ? FAC_OK : FAC_ERR_MEMORY;
 }
 
-/* ---- a caller's values against the schema ------------------------------------------------------------------------------ */
+/* ---- a caller's values against the schema ------------------------------------------------------------------------ */
 
 static const int8_t tag_of_kind[FAC_TYPE_KINDS] = {
-    [FAC_TYPE_TENSOR] = FAC_TAG_TENSOR, [FAC_TYPE_INT] = FAC_TAG_INT,       [FAC_TYPE_FLOAT] = FAC_TAG_FLOAT,
-    [FAC_TYPE_BOOL] = FAC_TAG_BOOL,     [FAC_TYPE_SCALAR] = FAC_TAG_COMPLEX, [FAC_TYPE_STRING] = FAC_TAG_STRING,
-    [FAC_TYPE_DTYPE] = FAC_TAG_DTYPE,   [FAC_TYPE_DEVICE] = FAC_TAG_DEVICE, [FAC_TYPE_LAYOUT] = FAC_TAG_LAYOUT,
-    [FAC_TYPE_FORMAT] = FAC_TAG_FORMAT, [FAC_TYPE_GENERATOR] = FAC_TAG_GENERATOR, [FAC_TYPE_OBJECT] = FAC_TAG_OBJECT,
+    [FAC_TYPE_TENSOR] = FAC_TAG_TENSOR,       [FAC_TYPE_INT] = FAC_TAG_INT,
+    [FAC_TYPE_FLOAT] = FAC_TAG_FLOAT,         [FAC_TYPE_BOOL] = FAC_TAG_BOOL,
+    [FAC_TYPE_SCALAR] = FAC_TAG_COMPLEX,      [FAC_TYPE_STRING] = FAC_TAG_STRING,
+    [FAC_TYPE_DTYPE] = FAC_TAG_DTYPE,         [FAC_TYPE_DEVICE] = FAC_TAG_DEVICE,
+    [FAC_TYPE_LAYOUT] = FAC_TAG_LAYOUT,       [FAC_TYPE_FORMAT] = FAC_TAG_FORMAT,
+    [FAC_TYPE_GENERATOR] = FAC_TAG_GENERATOR, [FAC_TYPE_OBJECT] = FAC_TAG_OBJECT,
 };
 
 /* Whether one value (not a list) is of the kind, without conversion. */

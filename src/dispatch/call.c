@@ -4,7 +4,7 @@
 
 #define INLINE_VALUES 24
 
-/* ---- the observer --------------------------------------------------------------------------------------------------- */
+/* ---- the observer ------------------------------------------------------------------------------------------------ */
 
 /* Immutable, so that function and context are always read together; kept until shutdown. */
 typedef struct observer {
@@ -42,7 +42,7 @@ void fac__observers_free(void) {
     }
 }
 
-/* ---- with given keys -------------------------------------------------------------------------------------------------- */
+/* ---- with given keys --------------------------------------------------------------------------------------------- */
 
 fac_status fac_redispatch(const fac_operator *op, fac_keyset keys, fac_value *stack) {
     const fac_kernel *k = fac__pick(op, &keys);
@@ -63,17 +63,20 @@ static fac_status run(const fac_operator *op, fac_keyset keys, fac_value *stack)
     return st;
 }
 
-/* ---- from a caller's values --------------------------------------------------------------------------------------------- */
+/* ---- from a caller's values -------------------------------------------------------------------------------------- */
 
 /* Fills the stack with borrowed values in the schema's types; what had to be converted is in held, to be released. */
-static fac_status fill_stack(const fac_definition *d, const fac_value *args, size_t n, fac_value *stack, fac_value *held) {
+static fac_status fill_stack(const fac_definition *d, const fac_value *args, size_t n, fac_value *stack,
+                             fac_value *held) {
     const fac_schema *s = d->schema;
     for (size_t i = 0; i < s->n_args; i++) held[i] = fac_value_none();
-    FAC_CHECK(n <= s->n_args, FAC_ERR_ARGUMENT, "%zu arguments were given, but %s takes at most %zu", n, s->text, s->n_args);
+    FAC_CHECK(n <= s->n_args, FAC_ERR_ARGUMENT, "%zu arguments were given, but %s takes at most %zu", n, s->text,
+              s->n_args);
     for (size_t i = 0; i < s->n_args; i++) {
         const fac_schema_arg *a = &s->args[i];
         if (i >= n) {
-            FAC_CHECK(a->default_text, FAC_ERR_ARGUMENT, "argument '%s' is missing, and %s has no default for it", a->name, s->text);
+            FAC_CHECK(a->default_text, FAC_ERR_ARGUMENT, "argument '%s' is missing, and %s has no default for it",
+                      a->name, s->text);
             stack[i] = d->defaults[i];
             continue;
         }
@@ -114,14 +117,15 @@ static fac_status drop_results(const fac_schema *s, fac_value *stack, fac_status
 }
 
 /* Moves the results to the caller, or drops them all if one is not what the schema says. */
-static fac_status give_results(const fac_operator *op, const fac_schema *s, fac_keyset keys, fac_value *stack, fac_value *out) {
+static fac_status give_results(const fac_operator *op, const fac_schema *s, fac_keyset keys, fac_value *stack,
+                               fac_value *out) {
     if (FAC_UNLIKELY(fac_error() != FAC_OK)) return drop_results(s, stack, fac_error());
     for (size_t i = 0; i < s->n_rets; i++) {
         if (FAC_LIKELY(result_fits(&s->rets[i].type, stack[i]))) continue;
         int64_t tag = stack[i].tag;
         drop_results(s, stack, FAC_OK);
-        return FAC_FAIL(FAC_ERR_ARGUMENT, "result %zu is %s, which does not suit %s; the kernel is from %s", i, fac__tag_name(tag),
-                        s->text, fac__pick(op, &keys)->where);
+        return FAC_FAIL(FAC_ERR_ARGUMENT, "result %zu is %s, which does not suit %s; the kernel is from %s", i,
+                        fac__tag_name(tag), s->text, fac__pick(op, &keys)->where);
     }
     if (s->n_rets) memcpy(out, stack, s->n_rets * sizeof *out);
     return FAC_OK;
@@ -132,15 +136,18 @@ static fac_status call_on(const fac_operator *op, const fac_schema *s, fac_value
     if (FAC_UNLIKELY(fac_error() != FAC_OK)) return fac_error(); /* a device that nothing serves */
     fac_status st = run(op, keys, stack);
     if (st == FAC_OK) return give_results(op, s, keys, stack, out);
-    return fac_error() ? fac_error() : FAC_FAIL(st, "the kernel from %s failed and did not say why", fac__pick(op, &keys)->where);
+    return fac_error() ? fac_error()
+                       : FAC_FAIL(st, "the kernel from %s failed and did not say why", fac__pick(op, &keys)->where);
 }
 
 fac_status fac_call_op(const fac_operator *op, const fac_value *args, size_t n_args, fac_value *out_results) {
     if (fac_error() != FAC_OK) return fac_error();
-    FAC_CHECK(op && (args || !n_args), FAC_ERR_ARGUMENT, "a call needs an operator and its arguments, but one of them is NULL");
+    FAC_CHECK(op && (args || !n_args), FAC_ERR_ARGUMENT,
+              "a call needs an operator and its arguments, but one of them is NULL");
     const fac_definition *d = atomic_load_explicit(&op->registry->definition, memory_order_acquire);
     FAC_CHECK(d, FAC_ERR_NOT_FOUND, "operator '%s' is not declared (any more)", op->name);
-    FAC_CHECK(out_results || !d->schema->n_rets, FAC_ERR_ARGUMENT, "a call of '%s' needs a place for its results", op->name);
+    FAC_CHECK(out_results || !d->schema->n_rets, FAC_ERR_ARGUMENT, "a call of '%s' needs a place for its results",
+              op->name);
     fac_value inline_values[2 * INLINE_VALUES];
     size_t width = d->schema->n_args > d->schema->n_rets ? d->schema->n_args : d->schema->n_rets;
     fac_value *values = inline_values;
@@ -160,7 +167,7 @@ fac_status fac_call(const char *name, const fac_value *args, size_t n_args, fac_
     return op ? fac_call_op(op, args, n_args, out_results) : fac_error();
 }
 
-/* ---- no kernel -------------------------------------------------------------------------------------------------------------- */
+/* ---- no kernel --------------------------------------------------------------------------------------------------- */
 
 static void add_kernel_place(fac_buf *b, const fac_registration *r) {
     char name[40];
@@ -180,11 +187,12 @@ fac_status fac__no_kernel(const fac_call_info *c) {
     for (size_t i = 0; i < c->op->registry->n; i++) add_kernel_place(&have, c->op->registry->v[i].top);
     for (int p = 0; p < FAC_PLACES; p++) add_kernel_place(&have, fac__fallbacks[p]);
     fac__registry_unlock();
-    fac_status st = FAC_FAIL(FAC_ERR_NO_KERNEL,
-                             "could not run '%s' with arguments of the '%s' key (of %s): it has no kernel there. '%s' is only "
-                             "available for these keys: [%s]",
-                             c->op->name, fac_key_format(k, key, sizeof key), fac_keyset_format(c->keys, keys, sizeof keys),
-                             c->op->name, have.data ? have.data : "");
+    fac_status st =
+        FAC_FAIL(FAC_ERR_NO_KERNEL,
+                 "could not run '%s' with arguments of the '%s' key (of %s): it has no kernel there. '%s' is only "
+                 "available for these keys: [%s]",
+                 c->op->name, fac_key_format(k, key, sizeof key), fac_keyset_format(c->keys, keys, sizeof keys),
+                 c->op->name, have.data ? have.data : "");
     fac__buf_free(&have);
     return st;
 }

@@ -45,7 +45,8 @@ static fac_value layout_default(const char *text) {
 }
 
 static fac_value format_default(const char *text) {
-    static const char *const words[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d", NULL};
+    static const char *const words[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d",
+                                        NULL};
     int i = word_index(words, text,
                        "memory format; expected contiguous_format, preserve_format, channels_last or channels_last_3d");
     return i < 0 ? fac_value_none() : fac_value_format((fac_memory_format)(FAC_CONTIGUOUS + i));
@@ -131,7 +132,8 @@ fac_status fac__default_value(const fac_schema_arg *a, fac_value *out) {
     *out = fac_value_none();
     if (strcmp(text, "None") == 0) return FAC_OK;
     *out = *text == '[' ? list_default(a->type.kind, text) : plain_default(a->type.kind, text);
-    if (out->tag == FAC_TAG_NONE) return fac_error() ? fac_error() : FAC_FAIL(FAC_ERR_INTERNAL, "default %s has no value", text);
+    if (out->tag == FAC_TAG_NONE)
+        return fac_error() ? fac_error() : FAC_FAIL(FAC_ERR_INTERNAL, "default %s has no value", text);
     fac_status st = spread(a, out);
     if (st != FAC_OK) fac_value_release(out);
     return st;

@@ -65,7 +65,8 @@ static void print_legend(FILE *stream) {
     fputs("K kernel, e composite explicit, c catch-all, f fallback, - falls through, . missing\n", stream);
     fputs("groups of columns:", stream);
     for (int f = FAC_KEY_COUNT - 1; f >= 0; f--)
-        fprintf(stream, " %s", fac_key_format((fac_key){(int16_t)f, FAC_ALL_BACKENDS, FAC_ALIAS_NONE}, name, sizeof name));
+        fprintf(stream, " %s",
+                fac_key_format((fac_key){(int16_t)f, FAC_ALL_BACKENDS, FAC_ALIAS_NONE}, name, sizeof name));
     fputs("\na group of 16 columns:", stream);
     for (int b = 0; b < FAC_BACKEND_COUNT; b++) fprintf(stream, " %s", slot_name(FAC_KEY_DENSE, b, name, sizeof name));
     fputc('\n', stream);
@@ -88,7 +89,8 @@ static void print_grid(FILE *stream) {
 fac_status fac_dispatch_dump(const fac_operator *op, FILE *stream) {
     FAC_CHECK(stream, FAC_ERR_ARGUMENT, "fac_dispatch_dump needs a stream, but it is NULL");
     FAC_TRY(fac_init());
-    FAC_CHECK(!op || atomic_load_explicit(&op->schema, memory_order_acquire), FAC_ERR_ARGUMENT, "the operator is not declared");
+    FAC_CHECK(!op || atomic_load_explicit(&op->schema, memory_order_acquire), FAC_ERR_ARGUMENT,
+              "the operator is not declared");
     fac__registry_lock();
     if (op) {
         print_operator(op, stream);

@@ -2,24 +2,39 @@
 #include "dispatch/operator.h"
 
 const uint8_t fac__slot_offset[FAC_KEY_COUNT] = {
-    [FAC_KEY_DENSE] = 0,           [FAC_KEY_QUANTIZED] = 16, [FAC_KEY_CUSTOM_RNG] = 32,    [FAC_KEY_VENDOR] = 33,
-    [FAC_KEY_SPARSE_CSR] = 49,     [FAC_KEY_SPARSE] = 65,    [FAC_KEY_BACKEND_SELECT] = 81, [FAC_KEY_NAMED] = 82,
-    [FAC_KEY_CONJUGATE] = 83,      [FAC_KEY_FUNCTIONALIZE] = 84, [FAC_KEY_AD_INPLACE_OR_VIEW] = 85,
-    [FAC_KEY_AUTOGRAD] = 86,       [FAC_KEY_TRACE] = 102,    [FAC_KEY_AUTOCAST] = 103,     [FAC_KEY_BATCHED] = 119,
+    [FAC_KEY_DENSE] = 0,       [FAC_KEY_QUANTIZED] = 16,     [FAC_KEY_CUSTOM_RNG] = 32,         [FAC_KEY_VENDOR] = 33,
+    [FAC_KEY_SPARSE_CSR] = 49, [FAC_KEY_SPARSE] = 65,        [FAC_KEY_BACKEND_SELECT] = 81,     [FAC_KEY_NAMED] = 82,
+    [FAC_KEY_CONJUGATE] = 83,  [FAC_KEY_FUNCTIONALIZE] = 84, [FAC_KEY_AD_INPLACE_OR_VIEW] = 85, [FAC_KEY_AUTOGRAD] = 86,
+    [FAC_KEY_TRACE] = 102,     [FAC_KEY_AUTOCAST] = 103,     [FAC_KEY_BATCHED] = 119,
 };
 #define PER_BACKEND(f) [f] = FAC_BACKEND_BITS - 1
 const uint8_t fac__slot_mask[FAC_KEY_COUNT] = {
-    PER_BACKEND(FAC_KEY_DENSE),  PER_BACKEND(FAC_KEY_QUANTIZED), PER_BACKEND(FAC_KEY_VENDOR),  PER_BACKEND(FAC_KEY_SPARSE_CSR),
-    PER_BACKEND(FAC_KEY_SPARSE), PER_BACKEND(FAC_KEY_AUTOGRAD),  PER_BACKEND(FAC_KEY_AUTOCAST),
+    PER_BACKEND(FAC_KEY_DENSE),      PER_BACKEND(FAC_KEY_QUANTIZED), PER_BACKEND(FAC_KEY_VENDOR),
+    PER_BACKEND(FAC_KEY_SPARSE_CSR), PER_BACKEND(FAC_KEY_SPARSE),    PER_BACKEND(FAC_KEY_AUTOGRAD),
+    PER_BACKEND(FAC_KEY_AUTOCAST),
 };
 _Static_assert(FAC_SLOTS == 120, "the offsets above fill the table");
 
-/* ---- names ----------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* First the name that is written, then others that are understood (PyTorch's own among them). */
 static const char *const backend_names[FAC_BACKEND_COUNT][2] = {
-    {"CPU"}, {"CUDA"}, {"HIP"}, {"XLA"}, {"XPU"}, {"HPU"}, {"VE"}, {"Lazy"}, {"Vulkan"}, {"Metal"}, {"MLC"}, {"FPGA"}, {"Meta"},
-    {"PrivateUse1", "Private1"}, {"PrivateUse2", "Private2"}, {"PrivateUse3", "Private3"},
+    {"CPU"},
+    {"CUDA"},
+    {"HIP"},
+    {"XLA"},
+    {"XPU"},
+    {"HPU"},
+    {"VE"},
+    {"Lazy"},
+    {"Vulkan"},
+    {"Metal"},
+    {"MLC"},
+    {"FPGA"},
+    {"Meta"},
+    {"PrivateUse1", "Private1"},
+    {"PrivateUse2", "Private2"},
+    {"PrivateUse3", "Private3"},
 };
 /* Alone for single slots; as a prefix of the backend's name for the others. Dense has none. */
 static const char *const functionality_names[FAC_KEY_COUNT][2] = {
@@ -83,13 +98,15 @@ static fac_status unknown_key(const char *text) {
     for (int f = 0; f < FAC_KEY_COUNT; f++)
         if (!fac__slot_mask[f]) fac__buf_printf(&b, ", %s", functionality_names[f][0]);
     for (int i = 0; i < 4; i++) fac__buf_printf(&b, ", %s", alias_names[i].name);
-    fac_status st = FAC_FAIL(FAC_ERR_ARGUMENT, "'%s' names no dispatch key; the keys are %s", text, b.data ? b.data : "");
+    fac_status st =
+        FAC_FAIL(FAC_ERR_ARGUMENT, "'%s' names no dispatch key; the keys are %s", text, b.data ? b.data : "");
     fac__buf_free(&b);
     return st;
 }
 
 fac_status fac_key_parse(const char *text, fac_key *out_key) {
-    FAC_CHECK(text && out_key, FAC_ERR_ARGUMENT, "fac_key_parse needs a key's name and a place for the key, but one is NULL");
+    FAC_CHECK(text && out_key, FAC_ERR_ARGUMENT,
+              "fac_key_parse needs a key's name and a place for the key, but one is NULL");
     *out_key = (fac_key){FAC_KEY_ANY, FAC_ALL_BACKENDS, FAC_ALIAS_NONE};
     for (size_t i = 0; i < FAC_COUNT(alias_names); i++) {
         if (strcmp(text, alias_names[i].name) != 0) continue;
@@ -115,12 +132,13 @@ char *fac_key_format(fac_key key, char *buf, size_t size) {
         snprintf(buf, size, "?");
     } else {
         bool bare = f == FAC_KEY_DENSE && b >= 0;
-        snprintf(buf, size, "%s%s", bare ? "" : functionality_names[f][0], b >= 0 && fac__slot_mask[f] ? backend_names[b][0] : "");
+        snprintf(buf, size, "%s%s", bare ? "" : functionality_names[f][0],
+                 b >= 0 && fac__slot_mask[f] ? backend_names[b][0] : "");
     }
     return buf;
 }
 
-/* ---- key sets ----------------------------------------------------------------------------------------------------------- */
+/* ---- key sets ---------------------------------------------------------------------------------------------------- */
 
 fac_keyset fac_keyset_of(fac_functionality f) { return (unsigned)f < FAC_KEY_COUNT ? fac__func_bit(f) : 0; }
 
@@ -158,7 +176,7 @@ char *fac_keyset_format(fac_keyset ks, char *buf, size_t size) {
     return buf;
 }
 
-/* ---- what threads and the process add ------------------------------------------------------------------------------------- */
+/* ---- what threads and the process add ---------------------------------------------------------------------------- */
 
 _Atomic(fac_keyset) fac__global_keys;
 
@@ -181,4 +199,6 @@ fac_keyset fac_thread_exclude(fac_keyset ks) {
 
 fac_keyset fac_thread_included(void) { return fac__thread()->include; }
 fac_keyset fac_thread_excluded(void) { return fac__thread()->exclude; }
-fac_keyset fac_global_include(fac_keyset ks) { return atomic_exchange_explicit(&fac__global_keys, ks, memory_order_relaxed); }
+fac_keyset fac_global_include(fac_keyset ks) {
+    return atomic_exchange_explicit(&fac__global_keys, ks, memory_order_relaxed);
+}

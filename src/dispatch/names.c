@@ -70,8 +70,10 @@ static void entry_free(fac_operator *op, bool fixed) {
     if (op->registry) fac__free(op->registry->v);
     fac__free(op->registry);
     fac__free((char *)(uintptr_t)op->name);
-    if (fixed) memset(op, 0, sizeof *op);
-    else fac__free(op);
+    if (fixed)
+        memset(op, 0, sizeof *op);
+    else
+        fac__free(op);
 }
 
 fac_status fac__entry_make(const char *name, fac_operator *fixed, fac_operator **out) {
@@ -112,15 +114,17 @@ void fac__names_free(void) {
     listing.n = listing.cap = 0;
 }
 
-/* ---- in order of name ---------------------------------------------------------------------------------------------- */
+/* ---- in order of name -------------------------------------------------------------------------------------------- */
 
 /* Where the name is or belongs. */
 static size_t listing_index(const char *name) {
     size_t lo = 0, hi = listing.n;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        if (strcmp(listing.v[mid]->name, name) < 0) lo = mid + 1;
-        else hi = mid;
+        if (strcmp(listing.v[mid]->name, name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -164,7 +168,7 @@ const fac_operator *fac_operator_at(size_t i) {
     return op;
 }
 
-/* ---- misspelt names ------------------------------------------------------------------------------------------------- */
+/* ---- misspelt names ---------------------------------------------------------------------------------------------- */
 
 #define MAX_GUESSED 80
 
@@ -226,8 +230,8 @@ static void add_guesses(fac_buf *b, const char *asked) {
 
 static void unknown_operator(const char *name, const fac_operator *entry) {
     if (entry) {
-        FAC_FAIL(FAC_ERR_NOT_FOUND, "operator '%s' has no schema (kernels may come first, but it must be declared before a call)",
-                 name);
+        FAC_FAIL(FAC_ERR_NOT_FOUND,
+                 "operator '%s' has no schema (kernels may come first, but it must be declared before a call)", name);
         return;
     }
     fac_buf b = {0};
@@ -247,16 +251,20 @@ const fac_operator *fac_operator_lookup(const char *name) {
 const fac_operator *fac_operator_find(const char *name) {
     const fac_operator *op = fac_operator_lookup(name);
     if (op || fac_error() != FAC_OK) return op;
-    if (name) unknown_operator(name, fac__entry_find(name));
-    else FAC_FAIL(FAC_ERR_ARGUMENT, "fac_operator_find needs an operator's name, but it is NULL");
+    if (name)
+        unknown_operator(name, fac__entry_find(name));
+    else
+        FAC_FAIL(FAC_ERR_ARGUMENT, "fac_operator_find needs an operator's name, but it is NULL");
     return NULL;
 }
 
-/* ---- what an operator says of itself ---------------------------------------------------------------------------------- */
+/* ---- what an operator says of itself ----------------------------------------------------------------------------- */
 
 static const fac_schema *schema_of(const fac_operator *op) {
     const fac_schema *s = op ? atomic_load_explicit(&op->schema, memory_order_acquire) : NULL;
-    if (!s) FAC_FAIL(FAC_ERR_ARGUMENT, "an operator is expected, from fac_operator_find, but %s", op ? "it is not declared" : "it is NULL");
+    if (!s)
+        FAC_FAIL(FAC_ERR_ARGUMENT, "an operator is expected, from fac_operator_find, but %s",
+                 op ? "it is not declared" : "it is NULL");
     return s;
 }
 

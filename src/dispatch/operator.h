@@ -14,8 +14,8 @@ extern const uint8_t fac__slot_offset[FAC_KEY_COUNT]; /* first slot of each func
 extern const uint8_t fac__slot_mask[FAC_KEY_COUNT];   /* 15 if per backend, else 0 */
 
 /* A chosen kernel. Immutable once published; replaced by a release store, retired rather than freed. Both entries are
-   set: where only one was registered, the other is the signature's adapter. Only an operator whose signature no built-in
-   operator has lacks typed entries, since nothing can call them. */
+   set: where only one was registered, the other is the signature's adapter. Only an operator whose signature no
+   built-in operator has lacks typed entries, since nothing can call them. */
 struct fac_kernel {
     fac_fn typed;
     fac_boxed_fn boxed;
@@ -114,7 +114,7 @@ typedef struct fac_tensor_list {
 } fac_tensor_list;
 void fac__tensor_list_free(fac_tensor_list *l);
 
-/* ---- what the generated adapters use ---- */
+/* ---- what the generated adapters use ----------------------------------------------------------------------------- */
 
 /* Readers of boxed arguments into the C types of typed kernels. They accept what the schema type accepts (an int for a
    float, a number for a Scalar, a single int for int[n]) and set a DTYPE/ARGUMENT error naming argument `i` else. */

@@ -1,5 +1,5 @@
-/* Registration: stacks of kernels per operator and place, newest active; schemas; fallbacks; listeners. Each change is made
-   in two steps: all that can fail (memory, checks), then the linking and publishing, which cannot. */
+/* Registration: stacks of kernels per operator and place, newest active; schemas; fallbacks; listeners. Each change is
+   made in two steps: all that can fail (memory, checks), then the linking and publishing, which cannot. */
 #define _GNU_SOURCE /* PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP */
 #include "dispatch/registry.h"
 #include <pthread.h>
@@ -42,7 +42,7 @@ static void unlink_from(fac_registration **head, const fac_registration *r) {
     if (*head) *head = r->below;
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static const fac_definition *definition_of(const fac_operator *op) {
     return atomic_load_explicit(&op->registry->definition, memory_order_relaxed);
@@ -171,7 +171,7 @@ fac_registration *fac_register_typed(const char *op, const char *key, const char
     return q.signature ? register_kernel(&q) : NULL;
 }
 
-/* ---- fallbacks ---------------------------------------------------------------------------------------------------------- */
+/* ---- fallbacks --------------------------------------------------------------------------------------------------- */
 
 static void refresh_all(void) {
     fac_operator *const *ops;
@@ -219,7 +219,7 @@ fac_registration *fac_register_fallback(const char *key, fac_boxed_fn fn, void *
     return st == FAC_OK ? r : NULL;
 }
 
-/* ---- schemas -------------------------------------------------------------------------------------------------------------- */
+/* ---- schemas ----------------------------------------------------------------------------------------------------- */
 
 static void definition_free(fac_definition *d) {
     for (size_t i = 0; d->defaults && i < d->schema->n_args; i++) fac_value_release(&d->defaults[i]);
@@ -373,7 +373,7 @@ static void undeclare(fac_operator *op) {
     notify(op, false);
 }
 
-/* ---- built-in operators ------------------------------------------------------------------------------------------------- */
+/* ---- built-in operators ------------------------------------------------------------------------------------------ */
 
 fac_status fac__builtin_kernel_add(fac_operator *op, const fac_builtin_kernel *k, const fac_signature *signature) {
     fac_key key;
@@ -407,7 +407,7 @@ fac_status fac__builtin_declare(const fac_builtin_op *row) {
     return declare(d, row->op, "generated", &r);
 }
 
-/* ---- listeners, release, shutdown ---------------------------------------------------------------------------------------- */
+/* ---- listeners, release, shutdown -------------------------------------------------------------------------------- */
 
 fac_registration *fac_register_listener(fac_operator_listener fn, void *context) {
     if (!fn) FAC_FAIL(FAC_ERR_ARGUMENT, "the listener is NULL");

@@ -1,6 +1,6 @@
-/* The book-keeping behind the operator tables. Everything here is read and written under fac__registry_lock, but for the
-   table of names, which is searched without. Call paths see its results only: kernel records, keep masks and definitions,
-   each published by a release store and retired, never freed, before fac_shutdown. */
+/* The book-keeping behind the operator tables. Everything here is read and written under fac__registry_lock, but for
+   the table of names, which is searched without. Call paths see its results only: kernel records, keep masks and
+   definitions, each published by a release store and retired, never freed, before fac_shutdown. */
 #ifndef FAC_SRC_DISPATCH_REGISTRY_H
 #define FAC_SRC_DISPATCH_REGISTRY_H
 
@@ -60,7 +60,7 @@ typedef struct fac_op_registry {
     struct fac_stack {
         int place;
         fac_registration *top;
-    } *v; /* newest first; a place without registrations may stay, with top NULL */
+    } * v; /* newest first; a place without registrations may stay, with top NULL */
     size_t n, cap;
     bool fixed; /* the operator is a generated record, not one of ours to free */
 } fac_op_registry;
@@ -69,7 +69,7 @@ typedef struct fac_op_registry {
 void fac__registry_lock(void);
 void fac__registry_unlock(void);
 
-/* ---- operators by name (names.c) ------------------------------------------------------------------------------------ */
+/* ---- operators by name (names.c) --------------------------------------------------------------------------------- */
 
 /* Without a lock: the entry of this name, declared or not; NULL if there is none. */
 fac_operator *fac__entry_find(const char *name);
@@ -82,7 +82,7 @@ void fac__listing_remove(const fac_operator *op);
 size_t fac__listing(fac_operator *const **out);
 void fac__names_free(void);
 
-/* ---- kernel records and tables (table.c) ------------------------------------------------------------------------------ */
+/* ---- kernel records and tables (table.c) ------------------------------------------------------------------------- */
 
 extern fac_registration *fac__fallbacks[FAC_PLACES]; /* newest first */
 /* Ensures that the registration has a record for operators of the signature (NULL: boxed only). */
@@ -98,7 +98,7 @@ void fac__table_clear(fac_operator *op);
 const fac_registration *fac__table_choose(const fac_operator *op, int f, int b);
 void fac__table_free(void);
 
-/* ---- registration (registry.c) ------------------------------------------------------------------------------------------ */
+/* ---- registration (registry.c) ----------------------------------------------------------------------------------- */
 
 /* Attaches a built-in kernel; declares a built-in operator, whose kernels are attached already. */
 fac_status fac__builtin_kernel_add(fac_operator *op, const fac_builtin_kernel *k, const fac_signature *signature);

@@ -32,7 +32,7 @@ static const struct {
     {"SymFloat", FAC_TYPE_FLOAT},      {"number", FAC_TYPE_SCALAR},
 };
 
-/* ---- characters ------------------------------------------------------------------------------------------------- */
+/* ---- characters -------------------------------------------------------------------------------------------------- */
 
 static bool ident_start(char c) { return isalpha((unsigned char)c) || c == '_'; }
 static bool ident_part(char c) { return isalnum((unsigned char)c) || c == '_'; }
@@ -50,8 +50,8 @@ static int token_length(const char *p) {
 
 static fac_status fail_at(const parser *s, const char *at, const char *what) {
     int n = token_length(at);
-    return FAC_FAIL(FAC_ERR_ARGUMENT, "schema \"%s\", column %d: %s, but here is %s%.*s%s", s->text, (int)(at - s->text) + 1,
-                    what, n ? "'" : "the end", n, at, n ? "'" : "");
+    return FAC_FAIL(FAC_ERR_ARGUMENT, "schema \"%s\", column %d: %s, but here is %s%.*s%s", s->text,
+                    (int)(at - s->text) + 1, what, n ? "'" : "the end", n, at, n ? "'" : "");
 }
 
 static bool accept(parser *s, const char *token) {
@@ -162,7 +162,7 @@ static fac_status parse_type(parser *s, fac_schema_type *t) {
     return *s->p == '[' ? fail_at(s, s->p, "a list of lists is not supported") : FAC_OK;
 }
 
-/* ---- defaults ----------------------------------------------------------------------------------------------------- */
+/* ---- defaults ---------------------------------------------------------------------------------------------------- */
 
 bool fac__default_int(const char *text, int64_t *out) {
     if (strcmp(text, "Mean") == 0 || strcmp(text, "Sum") == 0) {
@@ -282,7 +282,7 @@ static fac_status parse_default(parser *s, fac_schema_arg *a) {
     return st;
 }
 
-/* ---- arguments and results ------------------------------------------------------------------------------------------ */
+/* ---- arguments and results --------------------------------------------------------------------------------------- */
 
 /* A fresh zeroed entry at the end of a list of n. */
 static fac_status append(fac_schema_arg **v, size_t *n, size_t *cap, fac_schema_arg **out) {
@@ -390,7 +390,8 @@ static fac_status parse_name(parser *s, fac_schema *out) {
 
 fac_status fac__schema_parse(const char *text, fac_schema **out) {
     *out = NULL;
-    FAC_CHECK(text, FAC_ERR_ARGUMENT, "a schema is expected, such as \"ns::name(Tensor self) -> Tensor\", but it is NULL");
+    FAC_CHECK(text, FAC_ERR_ARGUMENT,
+              "a schema is expected, such as \"ns::name(Tensor self) -> Tensor\", but it is NULL");
     fac_schema *o = fac__alloc_zero(sizeof *o);
     if (!o) return FAC_ERR_MEMORY;
     parser s = {text, text};
@@ -427,7 +428,7 @@ void fac__schema_free(fac_schema *s) {
     fac__free(s);
 }
 
-/* ---- signatures as a user writes them -------------------------------------------------------------------------------- */
+/* ---- signatures as a user writes them ---------------------------------------------------------------------------- */
 
 /* Types separated by commas, in parentheses or not; "()" stands for none. */
 static fac_status parse_types(parser *s, fac_schema_arg **v, size_t *n) {

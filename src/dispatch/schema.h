@@ -1,12 +1,17 @@
 /* The schema language: "ns::name.overload(Tensor(a!) self, int[2] k=1, *, Scalar alpha=1) -> (Tensor(a!), Tensor)".
-   One parser for the library (registration at run time) and for the generator (build time): it may include base only. */
+   One parser for the library (registration at run time) and for the generator (build time): it includes base only. */
 #ifndef FAC_SRC_DISPATCH_SCHEMA_H
 #define FAC_SRC_DISPATCH_SCHEMA_H
 
 #include "base/base.h"
 
 typedef enum fac_type_kind {
-    FAC_TYPE_TENSOR, FAC_TYPE_INT, FAC_TYPE_FLOAT, FAC_TYPE_BOOL, FAC_TYPE_SCALAR, FAC_TYPE_STRING,
+    FAC_TYPE_TENSOR,
+    FAC_TYPE_INT,
+    FAC_TYPE_FLOAT,
+    FAC_TYPE_BOOL,
+    FAC_TYPE_SCALAR,
+    FAC_TYPE_STRING,
     FAC_TYPE_DTYPE,     /* ScalarType   */
     FAC_TYPE_DEVICE,    /* Device       */
     FAC_TYPE_LAYOUT,    /* Layout       */
@@ -33,7 +38,8 @@ typedef struct fac_schema_arg {
     char *name; /* never NULL in arguments; "" in unnamed results */
     fac_schema_type type;
     bool kwarg_only;
-    char *default_text; /* as written: "1", "None", "[0,1]", "True", "\"mean\"", "contiguous_format"; NULL if required */
+    char
+        *default_text; /* as written: "1", "None", "[0,1]", "True", "\"mean\"", "contiguous_format"; NULL if required */
 } fac_schema_arg;
 
 typedef struct fac_schema {

@@ -4,10 +4,12 @@
 #include <stdio.h>
 
 static const char *const kind_names[FAC_TYPE_KINDS] = {
-    [FAC_TYPE_TENSOR] = "Tensor",       [FAC_TYPE_INT] = "int",        [FAC_TYPE_FLOAT] = "float",
-    [FAC_TYPE_BOOL] = "bool",           [FAC_TYPE_SCALAR] = "Scalar",  [FAC_TYPE_STRING] = "str",
-    [FAC_TYPE_DTYPE] = "ScalarType",    [FAC_TYPE_DEVICE] = "Device",  [FAC_TYPE_LAYOUT] = "Layout",
-    [FAC_TYPE_FORMAT] = "MemoryFormat", [FAC_TYPE_GENERATOR] = "Generator", [FAC_TYPE_OBJECT] = "Object",
+    [FAC_TYPE_TENSOR] = "Tensor",       [FAC_TYPE_INT] = "int",
+    [FAC_TYPE_FLOAT] = "float",         [FAC_TYPE_BOOL] = "bool",
+    [FAC_TYPE_SCALAR] = "Scalar",       [FAC_TYPE_STRING] = "str",
+    [FAC_TYPE_DTYPE] = "ScalarType",    [FAC_TYPE_DEVICE] = "Device",
+    [FAC_TYPE_LAYOUT] = "Layout",       [FAC_TYPE_FORMAT] = "MemoryFormat",
+    [FAC_TYPE_GENERATOR] = "Generator", [FAC_TYPE_OBJECT] = "Object",
 };
 
 /* "a|b" or "*", into buf (60 bytes suffice); returns buf. */

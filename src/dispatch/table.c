@@ -18,10 +18,13 @@ static fac_status fall_through(const fac_call_info *c, fac_value *stack) {
 }
 
 static fac_registration missing = {.kind = FAC_REG_KERNEL, .label = "missing", .boxed = no_kernel, .where = "-"};
-static fac_registration default_fallthrough = {
-    .kind = FAC_REG_FALLBACK, .label = "default fall-through", .boxed = fall_through, .fallthrough = true, .where = "-"};
+static fac_registration default_fallthrough = {.kind = FAC_REG_FALLBACK,
+                                               .label = "default fall-through",
+                                               .boxed = fall_through,
+                                               .fallthrough = true,
+                                               .where = "-"};
 
-/* ---- records -------------------------------------------------------------------------------------------------------- */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 static fac_record *record_of(const fac_registration *r, const fac_signature *signature) {
     fac_record *k = r->records;
@@ -35,7 +38,9 @@ fac_status fac__record_ensure(fac_registration *r, const fac_signature *signatur
     if (!k) return FAC_ERR_MEMORY;
     fac_boxed_fn boxed = r->fallthrough ? fall_through : r->boxed;
     k->kernel = (fac_kernel){
-        .typed = r->typed ? r->typed : signature ? signature->box : NULL,
+        .typed = r->typed    ? r->typed
+                 : signature ? signature->box
+                             : NULL,
         .boxed = r->typed ? signature->unbox : boxed,
         .context = r->context,
         .where = r->where,
@@ -72,7 +77,7 @@ void fac__table_free(void) {
     memset(fac__fallbacks, 0, sizeof fac__fallbacks);
 }
 
-/* ---- places ---------------------------------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 int fac__place_of(fac_key key) {
     switch (key.alias) {
@@ -96,7 +101,7 @@ fac_key fac__key_of_place(int place) {
     return (fac_key){(int16_t)f, (int16_t)b, FAC_ALIAS_NONE};
 }
 
-/* ---- precedence -------------------------------------------------------------------------------------------------------- */
+/* ---- precedence -------------------------------------------------------------------------------------------------- */
 
 typedef fac_registration *const *tops; /* the newest registration of each place */
 
@@ -133,7 +138,7 @@ static bool has_dense_kernel(tops t, int b) {
 }
 
 /* A catch-all serves every key that has nothing nearer. But where the operator has a kernel of its own for the backend
-   (or, for keys without backends, for any), the keys on the way down to it must not be caught, or it could never run. */
+   (or, for keys without backends, for any), the keys on the way down to it are not caught, or it could never run. */
 static bool steps_back(tops t, int f, int b) {
     if (!falls_through_by_default(f)) return false;
     if (fac__slot_mask[f]) return has_dense_kernel(t, b);
@@ -163,7 +168,7 @@ const fac_registration *fac__table_choose(const fac_operator *op, int f, int b) 
     return choose(t, f, b);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------------ */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* Clears the key's bit in the masks of the slot's backends. */
 static void drop_key(fac_keyset *keep, int f, int b) {

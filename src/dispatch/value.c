@@ -5,8 +5,8 @@
 /* The block behind a pointer payload. */
 typedef struct block {
     atomic_int refs;
-    size_t n;                      /* elements, or bytes of a string */
-    void *object;                  /* of an object: the user's pointer and how to let go of it */
+    size_t n;     /* elements, or bytes of a string */
+    void *object; /* of an object: the user's pointer and how to let go of it */
     void (*release)(void *object);
     _Alignas(16) char data[];
 } block;
@@ -43,7 +43,7 @@ static fac_value make_block(int64_t tag, const void *data, size_t n, size_t size
     return make_pointer(tag, b);
 }
 
-/* ---- makers ------------------------------------------------------------------------------------------------------- */
+/* ---- makers ------------------------------------------------------------------------------------------------------ */
 
 fac_value fac_value_none(void) { return make(FAC_TAG_NONE, 0); }
 
@@ -150,7 +150,7 @@ fac_value fac_value_object(void *object, void (*release)(void *object)) {
     return make_pointer(FAC_TAG_OBJECT, b);
 }
 
-/* ---- references ---------------------------------------------------------------------------------------------------- */
+/* ---- references -------------------------------------------------------------------------------------------------- */
 
 fac_value fac_value_copy(fac_value v) {
     if (v.tag == FAC_TAG_TENSOR)
@@ -186,11 +186,11 @@ void fac_value_release(fac_value *v) {
         release_block(old);
 }
 
-/* ---- readers -------------------------------------------------------------------------------------------------------- */
+/* ---- readers ----------------------------------------------------------------------------------------------------- */
 
 const char *fac__tag_name(int64_t tag) {
-    static const char *const names[] = {"None",    "Tensor",   "int",      "float",        "bool",      "complex",
-                                        "str",     "int[]",    "float[]",  "bool[]",       "Tensor[]",  "Scalar[]",
+    static const char *const names[] = {"None",       "Tensor", "int",     "float",        "bool",      "complex",
+                                        "str",        "int[]",  "float[]", "bool[]",       "Tensor[]",  "Scalar[]",
                                         "ScalarType", "Device", "Layout",  "MemoryFormat", "Generator", "Object"};
     return tag >= 0 && (size_t)tag < FAC_COUNT(names) ? names[tag] : "a value with a broken tag";
 }
@@ -253,8 +253,12 @@ const fac_scalar *fac_value_as_scalars(fac_value v, size_t *out_n) {
     return data_of(v);
 }
 
-fac_dtype fac_value_as_dtype(fac_value v) { return is(v, FAC_TAG_DTYPE, true) ? (fac_dtype)v.payload : FAC_DTYPE_DEFAULT; }
-fac_layout fac_value_as_layout(fac_value v) { return is(v, FAC_TAG_LAYOUT, true) ? (fac_layout)v.payload : FAC_STRIDED; }
+fac_dtype fac_value_as_dtype(fac_value v) {
+    return is(v, FAC_TAG_DTYPE, true) ? (fac_dtype)v.payload : FAC_DTYPE_DEFAULT;
+}
+fac_layout fac_value_as_layout(fac_value v) {
+    return is(v, FAC_TAG_LAYOUT, true) ? (fac_layout)v.payload : FAC_STRIDED;
+}
 
 fac_memory_format fac_value_as_format(fac_value v) {
     return is(v, FAC_TAG_FORMAT, true) ? (fac_memory_format)v.payload : FAC_FORMAT_DEFAULT;

@@ -17,7 +17,7 @@ fac_keyset keys_on(fac_functionality f, fac_backend b);
 fac_status answer(const fac_call_info *c, fac_value *stack);
 /* Contexts for `answer`. */
 extern const int one, two, three, four;
-#define ANSWER(n) answer, (void *)(uintptr_t)&(n)
+#define ANSWER(n) answer, (void *)(uintptr_t) & (n)
 
 /* Registers and asserts that it worked. */
 fac_registration *declare(const char *schema);

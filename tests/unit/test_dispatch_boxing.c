@@ -23,7 +23,8 @@ static fac_status second_boxed(const fac_call_info *c, fac_value *stack) {
 }
 
 static void add_typed(const char *op, const char *key) {
-    assert_non_null(fac_register_typed(op, key, "Tensor, Tensor -> Tensor", (fac_fn)second_typed, &typed_runs, FAC_HERE));
+    assert_non_null(
+        fac_register_typed(op, key, "Tensor, Tensor -> Tensor", (fac_fn)second_typed, &typed_runs, FAC_HERE));
 }
 static void add_boxed(const char *op, const char *key) {
     assert_non_null(fac_register_boxed(op, key, second_boxed, &boxed_runs, FAC_HERE));
@@ -77,12 +78,12 @@ static void S087_four_crossings_agree(void **state) {
     fac__unref(y);
 }
 
-/* ---- E-45: each type through both adapters --------------------------------------------------------------------------------- */
+/* ---- E-45: each type through both adapters ----------------------------------------------------------------------- */
 
 static fac_tensor *seen_tensor;
 
-static fac_status check_typed(const fac_call_info *c, fac_tensor *self, fac_scalar p, fac_ints dim, bool keepdim, fac_dtype dtype,
-                              fac_tensor *given, fac_tensor **out) {
+static fac_status check_typed(const fac_call_info *c, fac_tensor *self, fac_scalar p, fac_ints dim, bool keepdim,
+                              fac_dtype dtype, fac_tensor *given, fac_tensor **out) {
     (void)c;
     assert_ptr_equal(self, seen_tensor);
     assert_int_equal(p.kind, FAC_KIND_COMPLEX);
@@ -95,12 +96,13 @@ static fac_status check_typed(const fac_call_info *c, fac_tensor *self, fac_scal
     *out = fac__ref(given);
     return FAC_OK;
 }
-typedef fac_status (*norm_fn)(const fac_call_info *c, fac_tensor *self, fac_scalar p, fac_ints dim, bool keepdim, fac_dtype dtype,
-                              fac_tensor *given, fac_tensor **out);
+typedef fac_status (*norm_fn)(const fac_call_info *c, fac_tensor *self, fac_scalar p, fac_ints dim, bool keepdim,
+                              fac_dtype dtype, fac_tensor *given, fac_tensor **out);
 
 static fac_status check_boxed(const fac_call_info *c, fac_value *stack) {
     (void)c;
-    static const int64_t tags[] = {FAC_TAG_TENSOR, FAC_TAG_COMPLEX, FAC_TAG_INTS, FAC_TAG_BOOL, FAC_TAG_DTYPE, FAC_TAG_TENSOR};
+    static const int64_t tags[] = {FAC_TAG_TENSOR, FAC_TAG_COMPLEX, FAC_TAG_INTS,
+                                   FAC_TAG_BOOL,   FAC_TAG_DTYPE,   FAC_TAG_TENSOR};
     for (size_t i = 0; i < FAC_COUNT(tags); i++) assert_int_equal(stack[i].tag, tags[i]);
     assert_ptr_equal(fac_value_as_tensor(stack[0]), seen_tensor);
     assert_int_equal(fac_value_as_ints(stack[2]).v[1], 3);
@@ -121,7 +123,7 @@ static fac_status call_wide(fac_tensor *x, fac_tensor *given, bool typed, fac_te
         const fac_call_info c = {op, keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU), k, NULL};
         return ((norm_fn)k->typed)(&c, x, fac_scalar_c_(z), (fac_ints){dims, 2}, true, FAC_F64, given, got);
     }
-    fac_value out, args[] = {fac_value_tensor(x),    fac_value_complex(1, -2),   fac_value_ints(dims, 2),
+    fac_value out, args[] = {fac_value_tensor(x),  fac_value_complex(1, -2), fac_value_ints(dims, 2),
                              fac_value_bool(true), fac_value_dtype(FAC_F64), fac_value_tensor(given)};
     fac_status st = fac_call_op(op, args, FAC_COUNT(args), &out);
     if (st == FAC_OK) st = fac__take_tensor(&out, got);
@@ -131,13 +133,15 @@ static fac_status call_wide(fac_tensor *x, fac_tensor *given, bool typed, fac_te
 
 static void E45_adapters_carry_every_argument(void **state) {
     (void)state;
-    declare("t::wide(Tensor self, Scalar p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) "
-            "-> Tensor(a!)");
+    declare(
+        "t::wide(Tensor self, Scalar p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) "
+        "-> Tensor(a!)");
     fac_tensor *x = seen_tensor = cpu_tensor(), *given = cpu_tensor();
     for (int way = 0; way < 4; way++) {
         bool from_typed = way & 1, to_typed = way & 2;
-        fac_registration *r = to_typed ? fac_register_typed("t::wide", "CPU", wide_signature, (fac_fn)check_typed, NULL, FAC_HERE)
-                                       : fac_register_boxed("t::wide", "CPU", check_boxed, NULL, FAC_HERE);
+        fac_registration *r =
+            to_typed ? fac_register_typed("t::wide", "CPU", wide_signature, (fac_fn)check_typed, NULL, FAC_HERE)
+                     : fac_register_boxed("t::wide", "CPU", check_boxed, NULL, FAC_HERE);
         assert_no_error();
         fac_tensor *got;
         assert_ok(call_wide(x, given, from_typed, &got));
@@ -194,13 +198,14 @@ static void E45_lists_of_results_cross(void **state) {
     fac__unref(x);
 }
 
-/* ---- S-077 -------------------------------------------------------------------------------------------------------------------- */
+/* ---- S-077 ------------------------------------------------------------------------------------------------------- */
 
 static void S077_signature_must_agree_with_the_schema(void **state) {
     (void)state;
     declare("t::f(Tensor x, Tensor y) -> Tensor");
     assert_null(fac_register_typed("t::f", "CPU", "Tensor -> Tensor", (fac_fn)second_typed, NULL, "here.c:1"));
-    assert_true(strstr(fac_error_message(), "(Tensor -> Tensor)") && strstr(fac_error_message(), "(Tensor, Tensor -> Tensor)"));
+    assert_true(strstr(fac_error_message(), "(Tensor -> Tensor)") &&
+                strstr(fac_error_message(), "(Tensor, Tensor -> Tensor)"));
     assert_error(FAC_ERR_ARGUMENT, "here.c:1");
     assert_null(fac_register_typed("t::f", "CPU", "Object, Object -> Object", (fac_fn)second_typed, NULL, FAC_HERE));
     assert_error(FAC_ERR_UNSUPPORTED, "register a boxed kernel");
@@ -212,7 +217,8 @@ static void S077_signature_must_agree_with_the_schema(void **state) {
 
 static void S077_schema_must_agree_with_an_earlier_kernel(void **state) {
     (void)state;
-    fac_registration *r = fac_register_typed("t::f", "CPU", "Tensor -> Tensor", (fac_fn)second_typed, NULL, "early.c:3");
+    fac_registration *r =
+        fac_register_typed("t::f", "CPU", "Tensor -> Tensor", (fac_fn)second_typed, NULL, "early.c:3");
     assert_non_null(r);
     assert_null(fac_register_operator("t::f(Tensor x, Tensor y) -> Tensor", "late.c:9"));
     assert_true(strstr(fac_error_message(), "early.c:3") && strstr(fac_error_message(), "late.c:9"));
@@ -222,7 +228,7 @@ static void S077_schema_must_agree_with_an_earlier_kernel(void **state) {
     declare("t::f(Tensor x, Tensor y) -> Tensor");
 }
 
-/* ---- S-088 -------------------------------------------------------------------------------------------------------------------- */
+/* ---- S-088 ------------------------------------------------------------------------------------------------------- */
 
 static fac_status count_and_go_on(const fac_call_info *c, fac_value *stack) {
     ++*(int *)c->context;
@@ -272,11 +278,12 @@ static void S088_fallback_is_in_every_row(void **state) {
         const fac_kernel *k = fac__pick(op, &keys);
         if (strcmp(k->label, "fallback") != 0) /* only a catch-all is nearer */
             assert_int_equal(fac__table_choose(op, FAC_KEY_QUANTIZED, FAC_BACKEND_MLC)->place, FAC_PLACE_CATCH_ALL);
-        else assert_string_equal(k->where, "counter.c:1");
+        else
+            assert_string_equal(k->where, "counter.c:1");
     }
 }
 
-/* ---- failures ------------------------------------------------------------------------------------------------------------------ */
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 static fac_status fail_typed(const fac_call_info *c, fac_tensor *x, fac_tensor *y, fac_tensor **out) {
     (void)c, (void)x, (void)y, (void)out;
@@ -296,7 +303,8 @@ static void S087_failures_cross_too(void **state) {
     (void)state;
     declare("t::typed(Tensor x, Tensor y) -> Tensor");
     declare("t::boxed(Tensor x, Tensor y) -> Tensor");
-    assert_non_null(fac_register_typed("t::typed", "CPU", "Tensor, Tensor -> Tensor", (fac_fn)fail_typed, NULL, FAC_HERE));
+    assert_non_null(
+        fac_register_typed("t::typed", "CPU", "Tensor, Tensor -> Tensor", (fac_fn)fail_typed, NULL, FAC_HERE));
     assert_non_null(fac_register_boxed("t::boxed", "CPU", fail_boxed, NULL, FAC_HERE));
     fac_tensor *x = cpu_tensor(), *y = cpu_tensor();
     static const char *const ops[] = {"t::typed", "t::boxed"};
@@ -337,9 +345,10 @@ static void S084_missing_kernel_reports_through_both_doors(void **state) {
     fac__unref(y);
 }
 
-FAC_TEST_MAIN(DISPATCH_TEST(S087_four_crossings_agree), DISPATCH_TEST(E45_adapters_carry_every_argument), DISPATCH_TEST(E45_lists_of_results_cross),
-              DISPATCH_TEST(S077_signature_must_agree_with_the_schema),
+FAC_TEST_MAIN(DISPATCH_TEST(S087_four_crossings_agree), DISPATCH_TEST(E45_adapters_carry_every_argument),
+              DISPATCH_TEST(E45_lists_of_results_cross), DISPATCH_TEST(S077_signature_must_agree_with_the_schema),
               DISPATCH_TEST(S077_schema_must_agree_with_an_earlier_kernel),
-              DISPATCH_TEST(S088_one_boxed_fallback_serves_every_operator), DISPATCH_TEST(S088_fallback_is_in_every_row),
-              DISPATCH_TEST(S087_failures_cross_too), DISPATCH_TEST(S087_wrong_results_of_a_boxed_kernel_are_refused),
+              DISPATCH_TEST(S088_one_boxed_fallback_serves_every_operator),
+              DISPATCH_TEST(S088_fallback_is_in_every_row), DISPATCH_TEST(S087_failures_cross_too),
+              DISPATCH_TEST(S087_wrong_results_of_a_boxed_kernel_are_refused),
               DISPATCH_TEST(S084_missing_kernel_reports_through_both_doors))

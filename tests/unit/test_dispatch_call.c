@@ -10,7 +10,7 @@ static fac_status give_keys(const fac_call_info *c, fac_value *stack) {
     return FAC_OK;
 }
 
-/* ---- keys of a call --------------------------------------------------------------------------------------------------- */
+/* ---- keys of a call ---------------------------------------------------------------------------------------------- */
 
 static void S063_every_tensor_argument_counts(void **state) {
     (void)state;
@@ -20,8 +20,9 @@ static void S063_every_tensor_argument_counts(void **state) {
     for (int which = 0; which < 4; which++) {
         fac_tensor *plain = cpu_tensor(), *other = tensor_with_keys(keys_on(FAC_KEY_DENSE, b[which]));
         fac_tensor *const c[] = {plain, which == 2 ? other : plain}, *const d[] = {NULL, which == 3 ? other : NULL};
-        fac_value out, args[] = {fac_value_tensor(which == 0 ? other : plain), fac_value_tensor(which == 1 ? other : NULL),
-                                 fac_value_tensors(c, 2), fac_value_tensors(d, 2)};
+        fac_value out,
+            args[] = {fac_value_tensor(which == 0 ? other : plain), fac_value_tensor(which == 1 ? other : NULL),
+                      fac_value_tensors(c, 2), fac_value_tensors(d, 2)};
         assert_ok(fac_call("t::f", args, 4, &out));
         assert_int_equal(fac_value_as_int(out), FAC_KS_DENSE | fac__backend_bit(b[0]) | fac__backend_bit(b[which]));
         for (int i = 0; i < 4; i++) fac_value_release(&args[i]);
@@ -99,7 +100,7 @@ static void S062_keys_without_tensor_arguments(void **state) {
     assert_error(FAC_ERR_DEVICE, "77");
 }
 
-/* ---- arguments --------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static fac_status gather(const fac_call_info *c, fac_value *stack) {
     (void)c;
@@ -234,7 +235,7 @@ static void E19_calls_are_inert_while_an_error_is_pending(void **state) {
     assert_int_equal(fac_value_as_int(out), 1);
 }
 
-/* ---- redispatch ---------------------------------------------------------------------------------------------------------------- */
+/* ---- redispatch -------------------------------------------------------------------------------------------------- */
 
 static fac_status record_and_go_below(const fac_call_info *c, fac_value *stack) {
     ++*(int *)c->context;
@@ -278,7 +279,7 @@ static void S079_redispatch_takes_the_keys_it_is_given(void **state) {
     fac__unref(t);
 }
 
-/* ---- the observer --------------------------------------------------------------------------------------------------------------- */
+/* ---- the observer ------------------------------------------------------------------------------------------------ */
 
 static char trace[400];
 static void observe(void *context, const fac_operator *op, fac_keyset keys, bool enter) {
@@ -306,7 +307,7 @@ static void S078_observer_sees_calls_and_not_redispatches(void **state) {
     assert_false(atomic_load(&fac__observed));
 }
 
-/* ---- a tracing mode -------------------------------------------------------------------------------------------------------------- */
+/* ---- a tracing mode ---------------------------------------------------------------------------------------------- */
 
 static fac_status trace_call(const fac_call_info *c, fac_value *stack) {
     size_t n = strlen(trace);
@@ -340,7 +341,7 @@ static void S090_tracing_is_a_mode_of_the_thread(void **state) {
     assert_string_equal(trace, "t::f t::g "); /* the composite is recorded by its parts */
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static fac_status call_with_conversions(void *tensor) {
     fac_value args[] = {fac_value_tensor(tensor), fac_value_ints((const int64_t[]){1, 2}, 2), fac_value_string("s")};
@@ -366,11 +367,13 @@ static void calls_survive_each_failing_allocation(void **state) {
 }
 
 FAC_TEST_MAIN(DISPATCH_TEST(S063_every_tensor_argument_counts), DISPATCH_TEST(S064_thread_sets_add_and_remove),
-              DISPATCH_TEST(S064_handler_excludes_itself_and_calls_again), DISPATCH_TEST(S065_global_set_is_always_considered),
-              DISPATCH_TEST(S062_keys_without_tensor_arguments), DISPATCH_TEST(E19_arguments_are_filled_in_and_fitted),
-              DISPATCH_TEST(E19_wrong_arguments_name_operator_and_argument), DISPATCH_TEST(E19_many_arguments_and_results),
-              DISPATCH_TEST(E19_kernels_that_break_the_rules), DISPATCH_TEST(E19_calls_are_inert_while_an_error_is_pending),
+              DISPATCH_TEST(S064_handler_excludes_itself_and_calls_again),
+              DISPATCH_TEST(S065_global_set_is_always_considered), DISPATCH_TEST(S062_keys_without_tensor_arguments),
+              DISPATCH_TEST(E19_arguments_are_filled_in_and_fitted),
+              DISPATCH_TEST(E19_wrong_arguments_name_operator_and_argument),
+              DISPATCH_TEST(E19_many_arguments_and_results), DISPATCH_TEST(E19_kernels_that_break_the_rules),
+              DISPATCH_TEST(E19_calls_are_inert_while_an_error_is_pending),
               DISPATCH_TEST(S089_autograd_kernel_redispatches_below_itself),
               DISPATCH_TEST(S079_redispatch_takes_the_keys_it_is_given),
-              DISPATCH_TEST(S078_observer_sees_calls_and_not_redispatches), DISPATCH_TEST(S090_tracing_is_a_mode_of_the_thread),
-              DISPATCH_TEST(calls_survive_each_failing_allocation))
+              DISPATCH_TEST(S078_observer_sees_calls_and_not_redispatches),
+              DISPATCH_TEST(S090_tracing_is_a_mode_of_the_thread), DISPATCH_TEST(calls_survive_each_failing_allocation))

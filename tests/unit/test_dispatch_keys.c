@@ -3,7 +3,8 @@
 #include "support/dispatch.h"
 #include <stdlib.h>
 
-static const char *const backend_names[] = {"CPU", "CUDA", "HIP", "XLA", "XPU", "HPU", "VE", "Lazy", "Vulkan", "Metal", "MLC", "FPGA",
+static const char *const backend_names[] = {"CPU",  "CUDA",        "HIP",         "XLA",        "XPU", "HPU",
+                                            "VE",   "Lazy",        "Vulkan",      "Metal",      "MLC", "FPGA",
                                             "Meta", "PrivateUse1", "PrivateUse2", "PrivateUse3"};
 
 static void assert_key(const char *text, int f, int b, int alias, const char *written) {
@@ -27,8 +28,8 @@ static void S081_functionalities_of_each_backend(void **state) {
     static const struct {
         const char *prefix;
         fac_functionality f;
-    } cases[] = {{"Quantized", FAC_KEY_QUANTIZED},   {"Vendor", FAC_KEY_VENDOR},     {"SparseCsr", FAC_KEY_SPARSE_CSR},
-                 {"Sparse", FAC_KEY_SPARSE},         {"Autograd", FAC_KEY_AUTOGRAD}, {"Autocast", FAC_KEY_AUTOCAST}};
+    } cases[] = {{"Quantized", FAC_KEY_QUANTIZED}, {"Vendor", FAC_KEY_VENDOR},     {"SparseCsr", FAC_KEY_SPARSE_CSR},
+                 {"Sparse", FAC_KEY_SPARSE},       {"Autograd", FAC_KEY_AUTOGRAD}, {"Autocast", FAC_KEY_AUTOCAST}};
     char text[60];
     (void)state;
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
@@ -60,7 +61,8 @@ static void S081_single_keys_and_aliases(void **state) {
 }
 
 static void S092_unknown_keys_are_refused(void **state) {
-    static const char *const bad[] = {"", "cpu", "GPU", "CPUSparse", "SparseGPU", "TraceCPU", "Dense", "DenseCPU", "Autograd CPU"};
+    static const char *const bad[] = {"",         "cpu",   "GPU",      "CPUSparse",   "SparseGPU",
+                                      "TraceCPU", "Dense", "DenseCPU", "Autograd CPU"};
     fac_key k;
     (void)state;
     for (size_t i = 0; i < FAC_COUNT(bad); i++) {
@@ -99,9 +101,11 @@ static void S062_key_sets_as_text(void **state) {
     char buf[600];
     (void)state;
     assert_string_equal(fac_keyset_format(0, buf, sizeof buf), "{}");
-    assert_string_equal(fac_keyset_format(FAC_KS_AUTOGRAD | FAC_KS_ADIV | keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU), buf, sizeof buf),
-                        "{AutogradCPU, ADInplaceOrView, CPU}");
-    assert_string_equal(fac_keyset_format(keys_on(FAC_KEY_SPARSE, FAC_BACKEND_CPU) | fac__backend_bit(FAC_BACKEND_CUDA), buf, sizeof buf),
+    assert_string_equal(
+        fac_keyset_format(FAC_KS_AUTOGRAD | FAC_KS_ADIV | keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU), buf, sizeof buf),
+        "{AutogradCPU, ADInplaceOrView, CPU}");
+    assert_string_equal(fac_keyset_format(keys_on(FAC_KEY_SPARSE, FAC_BACKEND_CPU) | fac__backend_bit(FAC_BACKEND_CUDA),
+                                          buf, sizeof buf),
                         "{SparseCUDA, SparseCPU}");
     assert_string_equal(fac_keyset_format(FAC_KS_DENSE, buf, sizeof buf), "{Dense}");
     assert_string_equal(fac_keyset_format(~(fac_keyset)0, buf, 12), "{Batched}"); /* whole names only */
@@ -144,7 +148,7 @@ static void S089_keys_lie_on_tensors(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "fac_tensor_keys");
 }
 
-/* ---- the tables as text -------------------------------------------------------------------------------------------------- */
+/* ---- the tables as text ------------------------------------------------------------------------------------------ */
 
 static char *dump(const fac_operator *op) {
     char *text;
@@ -224,5 +228,6 @@ FAC_TEST_MAIN(DISPATCH_TEST(S080_each_backend_is_a_column), DISPATCH_TEST(S081_f
               DISPATCH_TEST(S081_single_keys_and_aliases), DISPATCH_TEST(S092_unknown_keys_are_refused),
               DISPATCH_TEST(E17_slots_and_keys_correspond), DISPATCH_TEST(S062_key_sets_as_text),
               DISPATCH_TEST(S083_each_device_type_has_a_backend),
-              DISPATCH_TEST(E21_a_device_type_without_a_backend_asks_for_a_report), DISPATCH_TEST(S089_keys_lie_on_tensors),
-              DISPATCH_TEST(S061_row_of_an_operator), DISPATCH_TEST(S061_the_whole_grid), DISPATCH_TEST(S061_dump_refusals))
+              DISPATCH_TEST(E21_a_device_type_without_a_backend_asks_for_a_report),
+              DISPATCH_TEST(S089_keys_lie_on_tensors), DISPATCH_TEST(S061_row_of_an_operator),
+              DISPATCH_TEST(S061_the_whole_grid), DISPATCH_TEST(S061_dump_refusals))

@@ -31,8 +31,10 @@ static void S070_all_eight_combinations(void **state) {
                 has & 4 ? add("t::f", cells[i].name, &one) : NULL,
             };
             fac_keyset keys = keys_on(cells[i].f, cells[i].b);
-            if (has) assert_int_equal(ask("t::f", keys), has & 4 ? 1 : has & 2 ? 2 : 3);
-            else ask_in_vain("t::f", keys, "could not run 't::f'");
+            if (has)
+                assert_int_equal(ask("t::f", keys), has & 4 ? 1 : has & 2 ? 2 : 3);
+            else
+                ask_in_vain("t::f", keys, "could not run 't::f'");
             for (size_t k = 0; k < FAC_COUNT(r); k++) fac_registration_release(r[k]);
         }
     }
@@ -53,8 +55,10 @@ static void S070_explicit_composite_in_all_sixteen_combinations(void **state) {
                 has & 1 ? add_fallback(dense[i], &four) : NULL,
             };
             fac_keyset keys = keys_on(FAC_KEY_DENSE, backends[i]);
-            if (has) assert_int_equal(ask("t::f", keys), has & 8 ? 1 : has & 4 ? 2 : has & 2 ? 3 : 4);
-            else ask_in_vain("t::f", keys, dense[i]);
+            if (has)
+                assert_int_equal(ask("t::f", keys), has & 8 ? 1 : has & 4 ? 2 : has & 2 ? 3 : 4);
+            else
+                ask_in_vain("t::f", keys, dense[i]);
             for (size_t k = 0; k < FAC_COUNT(r); k++) fac_registration_release(r[k]);
         }
     }
@@ -64,7 +68,8 @@ static void S070_explicit_composite_serves_dense_keys_only(void **state) {
     (void)state;
     declare("t::f(Tensor x) -> int");
     add("t::f", "CompositeExplicit", &one);
-    for (int b = 0; b < FAC_BACKEND_COUNT; b++) assert_int_equal(ask("t::f", keys_on(FAC_KEY_DENSE, (fac_backend)b)), 1);
+    for (int b = 0; b < FAC_BACKEND_COUNT; b++)
+        assert_int_equal(ask("t::f", keys_on(FAC_KEY_DENSE, (fac_backend)b)), 1);
     ask_in_vain("t::f", keys_on(FAC_KEY_SPARSE, FAC_BACKEND_CPU), "SparseCPU");
     ask_in_vain("t::f", keys_on(FAC_KEY_QUANTIZED, FAC_BACKEND_CPU), "QuantizedCPU");
 }
@@ -78,8 +83,10 @@ static void E43_one_cell(void **state) {
     for (int f = 0; f < FAC_KEY_COUNT; f++) {
         for (int b = 0; b < FAC_BACKEND_COUNT; b++) {
             bool cell = f == FAC_KEY_SPARSE && b == FAC_BACKEND_CUDA;
-            if (cell) assert_int_equal(ask("t::f", keys_on((fac_functionality)f, (fac_backend)b)), 1);
-            else ask_in_vain("t::f", keys_on((fac_functionality)f, (fac_backend)b), "SparseCUDA (");
+            if (cell)
+                assert_int_equal(ask("t::f", keys_on((fac_functionality)f, (fac_backend)b)), 1);
+            else
+                ask_in_vain("t::f", keys_on((fac_functionality)f, (fac_backend)b), "SparseCUDA (");
         }
     }
     ask_in_vain("t::g", keys_on(FAC_KEY_SPARSE, FAC_BACKEND_CUDA), "'SparseCUDA' key");
@@ -142,7 +149,7 @@ static void S081_autograd_groups_of_backends(void **state) {
     fac_registration_release(sparse);
 }
 
-/* ---- fall-through --------------------------------------------------------------------------------------------------------- */
+/* ---- fall-through ------------------------------------------------------------------------------------------------ */
 
 static void S071_fall_through_skips_a_key(void **state) {
     const fac_keyset keys = FAC_KS_AUTOGRAD | FAC_KS_DENSE | fac__backend_bit(FAC_BACKEND_CPU);
@@ -185,9 +192,9 @@ static void S071_fallback_may_fall_through(void **state) {
 }
 
 static void S071_modes_fall_through_by_default(void **state) {
-    static const fac_functionality modes[] = {FAC_KEY_AUTOCAST, FAC_KEY_TRACE, FAC_KEY_AUTOGRAD, FAC_KEY_AD_INPLACE_OR_VIEW,
-                                              FAC_KEY_FUNCTIONALIZE, FAC_KEY_CONJUGATE, FAC_KEY_NAMED, FAC_KEY_BACKEND_SELECT,
-                                              FAC_KEY_CUSTOM_RNG};
+    static const fac_functionality modes[] = {
+        FAC_KEY_AUTOCAST,  FAC_KEY_TRACE, FAC_KEY_AUTOGRAD,       FAC_KEY_AD_INPLACE_OR_VIEW, FAC_KEY_FUNCTIONALIZE,
+        FAC_KEY_CONJUGATE, FAC_KEY_NAMED, FAC_KEY_BACKEND_SELECT, FAC_KEY_CUSTOM_RNG};
     fac_keyset all = keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU);
     (void)state;
     declare("t::f(Tensor x) -> int");
@@ -230,7 +237,7 @@ static void E18_mask_follows_the_table(void **state) {
     assert_false(atomic_load(&op->keep[0]) & trace);
 }
 
-/* ---- priorities ------------------------------------------------------------------------------------------------------------ */
+/* ---- priorities -------------------------------------------------------------------------------------------------- */
 
 static void S062_highest_functionality_on_the_highest_backend(void **state) {
     (void)state;
@@ -247,9 +254,9 @@ static void S062_highest_functionality_on_the_highest_backend(void **state) {
 }
 
 static void S062_order_of_functionalities(void **state) {
-    static const char *const order[] = {"Batched",   "AutocastCPU", "Trace",        "AutogradCPU",   "ADInplaceOrView",
-                                        "Functionalize", "Conjugate", "Named",      "BackendSelect", "SparseCPU",
-                                        "SparseCsrCPU", "VendorCPU", "CustomRNG",   "QuantizedCPU",  "CPU"};
+    static const char *const order[] = {"Batched",       "AutocastCPU", "Trace",     "AutogradCPU",   "ADInplaceOrView",
+                                        "Functionalize", "Conjugate",   "Named",     "BackendSelect", "SparseCPU",
+                                        "SparseCsrCPU",  "VendorCPU",   "CustomRNG", "QuantizedCPU",  "CPU"};
     fac_keyset all = ((fac_keyset)((1 << FAC_KEY_COUNT) - 1) << FAC_BACKEND_BITS) | fac__backend_bit(FAC_BACKEND_CPU);
     fac_registration *r[FAC_COUNT(order)];
     int answers[FAC_COUNT(order)];
@@ -287,12 +294,14 @@ static void S082_sparse_beats_dense_among_arguments(void **state) {
     fac__unref(sparse);
 }
 
-FAC_TEST_MAIN(DISPATCH_TEST(S070_all_eight_combinations), DISPATCH_TEST(S070_explicit_composite_in_all_sixteen_combinations),
+FAC_TEST_MAIN(DISPATCH_TEST(S070_all_eight_combinations),
+              DISPATCH_TEST(S070_explicit_composite_in_all_sixteen_combinations),
               DISPATCH_TEST(S070_explicit_composite_serves_dense_keys_only), DISPATCH_TEST(E43_one_cell),
               DISPATCH_TEST(S068_catch_all_fills_the_row), DISPATCH_TEST(S069_fallback_fills_the_column),
-              DISPATCH_TEST(S070_catch_all_steps_back_above_a_dense_kernel), DISPATCH_TEST(S081_autograd_groups_of_backends),
-              DISPATCH_TEST(S071_fall_through_skips_a_key), DISPATCH_TEST(S071_fall_through_of_one_backend_leaves_the_others),
+              DISPATCH_TEST(S070_catch_all_steps_back_above_a_dense_kernel),
+              DISPATCH_TEST(S081_autograd_groups_of_backends), DISPATCH_TEST(S071_fall_through_skips_a_key),
+              DISPATCH_TEST(S071_fall_through_of_one_backend_leaves_the_others),
               DISPATCH_TEST(S071_fallback_may_fall_through), DISPATCH_TEST(S071_modes_fall_through_by_default),
               DISPATCH_TEST(S071_nothing_below_a_fall_through_is_reported), DISPATCH_TEST(E18_mask_follows_the_table),
-              DISPATCH_TEST(S062_highest_functionality_on_the_highest_backend), DISPATCH_TEST(S062_order_of_functionalities),
-              DISPATCH_TEST(S082_sparse_beats_dense_among_arguments))
+              DISPATCH_TEST(S062_highest_functionality_on_the_highest_backend),
+              DISPATCH_TEST(S062_order_of_functionalities), DISPATCH_TEST(S082_sparse_beats_dense_among_arguments))

@@ -93,7 +93,8 @@ static void S073_unknown_names_get_near_misses(void **state) {
     declare("t::foo_bar.Scalar(Tensor x) -> int");
     declare("t::unrelated_thing(Tensor x) -> int");
     assert_null(fac_operator_find("t::foo_baz"));
-    assert_true(strstr(fac_error_message(), "'t::foo_bar.Scalar'") && strstr(fac_error_message(), "'t::foo_bar.Tensor'"));
+    assert_true(strstr(fac_error_message(), "'t::foo_bar.Scalar'") &&
+                strstr(fac_error_message(), "'t::foo_bar.Tensor'"));
     assert_null(strstr(fac_error_message(), "unrelated"));
     assert_error(FAC_ERR_NOT_FOUND, "there is no operator 't::foo_baz'");
     assert_null(fac_operator_find("t::foo_bar"));
@@ -155,7 +156,7 @@ static void S073_what_an_operator_says_of_itself(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "an operator is expected");
 }
 
-/* ---- listeners ---------------------------------------------------------------------------------------------------------- */
+/* ---- listeners --------------------------------------------------------------------------------------------------- */
 
 static char heard[200];
 static void listen(void *context, const fac_operator *op, bool added) {
@@ -200,7 +201,7 @@ static void S075_listener_may_register(void **state) {
     assert_int_equal(ask_cpu("t::f"), 4);
 }
 
-/* ---- places -------------------------------------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static void S076_places_of_registration_are_kept(void **state) {
     (void)state;
@@ -213,7 +214,7 @@ static void S076_places_of_registration_are_kept(void **state) {
     assert_int_equal(ask_cpu("t::f"), 1);
 }
 
-/* ---- refusals -------------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void S092_bad_registrations_are_refused(void **state) {
     (void)state;
@@ -272,7 +273,43 @@ static void S092_library_restarts_without_what_users_added(void **state) {
     ask_in_vain("t::f", keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU), "t::f");
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------------- */
+/* ---- a back end, and what the dispatcher holds ----------------------------------------------------------------------- */
+
+/* A back end registers a block of kernels for its own key; taking the block back leaves nothing behind. */
+static void E41_registration_block_of_a_back_end(void **state) {
+    static const struct {
+        const char *op;
+        const int *answer;
+    } block[] = {{"t::f", &one}, {"t::g", &two}, {"other::h.out", &three}};
+    const fac_keyset keys = keys_on(FAC_KEY_DENSE, FAC_BACKEND_PRIVATE1);
+    fac_registration *r[FAC_COUNT(block)];
+    (void)state;
+    declare("t::f(Tensor x) -> int");
+    declare("t::g(Tensor x) -> int");
+    declare("other::h.out(Tensor x) -> int");
+    for (size_t i = 0; i < FAC_COUNT(block); i++) r[i] = add(block[i].op, "PrivateUse1", block[i].answer);
+    for (size_t i = 0; i < FAC_COUNT(block); i++) assert_int_equal(ask(block[i].op, keys), *block[i].answer);
+    for (size_t i = 0; i < FAC_COUNT(block); i++) fac_registration_release(r[i]);
+    for (size_t i = 0; i < FAC_COUNT(block); i++) ask_in_vain(block[i].op, keys, "'PrivateUse1' key");
+}
+
+/* The list of operators, the search by name, fallbacks and listeners work on one and the same set. */
+static void E15_the_dispatchers_data_agree(void **state) {
+    (void)state;
+    heard[0] = 0;
+    fac_register_listener(listen, "");
+    add_fallback("SparseMLC", &four);
+    size_t before = fac_operator_count();
+    fac_registration *r = declare("zz::last(Tensor x) -> int");
+    assert_int_equal(fac_operator_count(), before + 1);
+    assert_ptr_equal(fac_operator_at(before), fac_operator_find("zz::last"));
+    assert_int_equal(ask("zz::last", keys_on(FAC_KEY_SPARSE, FAC_BACKEND_MLC)), 4);
+    fac_registration_release(r);
+    assert_int_equal(fac_operator_count(), before);
+    assert_string_equal(heard, "+zz::last -zz::last ");
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Declares, registers, calls and releases; false once something failed. */
 static bool use_dispatcher(fac_tensor *t) {
@@ -307,9 +344,10 @@ static void registration_survives_each_failing_allocation(void **state) {
     }
 }
 
-FAC_TEST_MAIN(DISPATCH_TEST(S066_second_declaration_names_both_places), DISPATCH_TEST(S066_overloads_are_operators_of_their_own),
-              DISPATCH_TEST(S067_kernel_after_the_schema), DISPATCH_TEST(S067_kernel_before_the_schema),
-              DISPATCH_TEST(S072_release_puts_back_what_was_hidden), DISPATCH_TEST(E16_handles_of_fallbacks_too),
+FAC_TEST_MAIN(DISPATCH_TEST(S066_second_declaration_names_both_places),
+              DISPATCH_TEST(S066_overloads_are_operators_of_their_own), DISPATCH_TEST(S067_kernel_after_the_schema),
+              DISPATCH_TEST(S067_kernel_before_the_schema), DISPATCH_TEST(S072_release_puts_back_what_was_hidden),
+              DISPATCH_TEST(E16_handles_of_fallbacks_too),
               DISPATCH_TEST(S072_kernels_of_other_signatures_survive_a_new_schema),
               DISPATCH_TEST(S073_unknown_names_get_near_misses), DISPATCH_TEST(S073_all_operators_in_order_of_name),
               DISPATCH_TEST(S073_many_operators_are_all_found), DISPATCH_TEST(S073_what_an_operator_says_of_itself),
@@ -317,4 +355,5 @@ FAC_TEST_MAIN(DISPATCH_TEST(S066_second_declaration_names_both_places), DISPATCH
               DISPATCH_TEST(S076_places_of_registration_are_kept), DISPATCH_TEST(S092_bad_registrations_are_refused),
               DISPATCH_TEST(S094_alias_keys_have_no_fallback), DISPATCH_TEST(S092_removed_operator_reports_itself),
               DISPATCH_TEST(S092_library_restarts_without_what_users_added),
+              DISPATCH_TEST(E41_registration_block_of_a_back_end), DISPATCH_TEST(E15_the_dispatchers_data_agree),
               DISPATCH_TEST(registration_survives_each_failing_allocation))

@@ -34,7 +34,8 @@ static void with_callers(const fac_keyset *keys, void (*change)(int i)) {
     atomic_store(&stop, false);
     atomic_store(&bad, 0);
     atomic_store(&calls, 0);
-    for (int i = 0; i < CALLERS; i++) assert_int_equal(pthread_create(&callers[i], NULL, keep_calling, (void *)(uintptr_t)keys), 0);
+    for (int i = 0; i < CALLERS; i++)
+        assert_int_equal(pthread_create(&callers[i], NULL, keep_calling, (void *)(uintptr_t)keys), 0);
     while (atomic_load(&calls) < CALLERS) sched_yield();
     for (int i = 0; i < CHANGES; i++) change(i);
     atomic_store(&stop, true);
@@ -89,7 +90,7 @@ static void S074_operators_and_fallbacks_come_under_callers(void **state) {
     with_callers(&keys, change_fallback_and_operators);
 }
 
-/* ---- writers against writers ---------------------------------------------------------------------------------------------- */
+/* ---- writers against writers ------------------------------------------------------------------------------------- */
 
 static void *register_many(void *context) {
     int me = (int)(intptr_t)context, failed = 0;
@@ -115,14 +116,15 @@ static void S074_writers_on_many_threads(void **state) {
     declare("t::shared(Tensor x) -> int");
     add("t::shared", "CPU", &one);
     atomic_store(&failed_threads, 0);
-    for (int i = 0; i < CALLERS; i++) assert_int_equal(pthread_create(&writers[i], NULL, register_many, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < CALLERS; i++)
+        assert_int_equal(pthread_create(&writers[i], NULL, register_many, (void *)(intptr_t)i), 0);
     for (int i = 0; i < CALLERS; i++) assert_int_equal(pthread_join(writers[i], NULL), 0);
     assert_int_equal(atomic_load(&failed_threads), 0);
     assert_int_equal(fac_operator_count(), before + 1 + CALLERS * 25);
     assert_int_equal(ask_cpu("t::shared"), 1);
 }
 
-/* ---- state that is a thread's own ------------------------------------------------------------------------------------------- */
+/* ---- state that is a thread's own -------------------------------------------------------------------------------- */
 
 static void *ask_elsewhere(void *context) {
     fac_keyset mine = fac_thread_include(fac_keyset_of(FAC_KEY_NAMED));
@@ -169,5 +171,6 @@ static void S078_observer_changes_under_callers(void **state) {
 }
 
 FAC_TEST_MAIN(DISPATCH_TEST(S074_kernels_change_under_callers), DISPATCH_TEST(S074_fall_through_changes_under_callers),
-              DISPATCH_TEST(S074_operators_and_fallbacks_come_under_callers), DISPATCH_TEST(S074_writers_on_many_threads),
-              DISPATCH_TEST(S064_sets_are_the_threads_own), DISPATCH_TEST(S078_observer_changes_under_callers))
+              DISPATCH_TEST(S074_operators_and_fallbacks_come_under_callers),
+              DISPATCH_TEST(S074_writers_on_many_threads), DISPATCH_TEST(S064_sets_are_the_threads_own),
+              DISPATCH_TEST(S078_observer_changes_under_callers))

@@ -23,13 +23,16 @@ static void S097_canonical_text(void **state) {
         {"frobenius(Tensor self, int[1]? dim=[-2, -1], bool keepdim=False, float eps=1e-05) -> Tensor",
          "frobenius(Tensor self, int[1]? dim=[-2,-1], bool keepdim=False, float eps=1e-05) -> Tensor"},
         {"max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", NULL},
-        {"gelu(Tensor self, *, str approximate='none') -> Tensor", "gelu(Tensor self, *, str approximate=\"none\") -> Tensor"},
+        {"gelu(Tensor self, *, str approximate='none') -> Tensor",
+         "gelu(Tensor self, *, str approximate=\"none\") -> Tensor"},
         {"quoted(str s='a\"b\\'c') -> ()", "quoted(str s=\"a\\\"b\\'c\") -> ()"},
         {"mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", NULL},
         {"contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)", NULL},
         {"rand(int[] size, *, Generator? generator=None, Layout? layout=None, Device? device=None) -> Tensor", NULL},
-        {"conv(Tensor self, int[2] stride=1, int[2] padding=[0,1], bool[3] mask=[True,False,True]) -> (Tensor, Tensor)", NULL},
-        {"fill(Tensor self, Scalar v=-2.5, Scalar w=True, Scalar z=3j, Scalar[] l=[1,2.5]) -> (Scalar, int, bool, float)", NULL},
+        {"conv(Tensor self, int[2] stride=1, int[2] padding=[0,1], bool[3] mask=[True,False,True]) -> (Tensor, Tensor)",
+         NULL},
+        {"fill(Tensor self, Scalar v=-2.5, Scalar w=True, Scalar z=3j, Scalar[] l=[1,2.5]) -> (Scalar, int, bool, float)",
+         NULL},
         {"mylib::op.a_b(Object o, str? s=None, Device d=cpu, ScalarType t=long, int big=9223372036854775807) -> ()",
          "op.a_b(Object o, str? s=None, Device d=cpu, ScalarType t=long, int big=9223372036854775807) -> ()"},
         {"cpu(Tensor(a) self) -> Tensor(b|a)", "cpu(Tensor(a) self) -> Tensor(a|b)"},
@@ -51,7 +54,8 @@ static void S097_canonical_text(void **state) {
 
 static void S097_parts(void **state) {
     (void)state;
-    fac_schema *s = parse("ns::f.over(Tensor(a!)? self, int[3] k=[1,2,3], *, Tensor?[] l, str m='x') -> (Tensor(a!) r, int n)");
+    fac_schema *s =
+        parse("ns::f.over(Tensor(a!)? self, int[3] k=[1,2,3], *, Tensor?[] l, str m='x') -> (Tensor(a!) r, int n)");
     assert_string_equal(s->ns, "ns");
     assert_string_equal(s->name, "f");
     assert_string_equal(s->overload, "over");
@@ -62,7 +66,8 @@ static void S097_parts(void **state) {
     assert_true(a[0].type.kind == FAC_TYPE_TENSOR && a[0].type.optional && a[0].type.write && a[0].type.alias == 'a');
     assert_true(a[1].type.kind == FAC_TYPE_INT && a[1].type.list && a[1].type.list_size == 3 && !a[1].kwarg_only);
     assert_string_equal(a[1].default_text, "[1,2,3]");
-    assert_true(a[2].type.list && a[2].type.elem_optional && !a[2].type.optional && a[2].kwarg_only && !a[2].default_text);
+    assert_true(a[2].type.list && a[2].type.elem_optional && !a[2].type.optional && a[2].kwarg_only &&
+                !a[2].default_text);
     assert_true(a[3].type.kind == FAC_TYPE_STRING && a[3].kwarg_only);
     assert_string_equal(s->rets[0].name, "r");
     assert_true(s->rets[0].type.write && s->rets[1].type.kind == FAC_TYPE_INT);
@@ -75,8 +80,9 @@ static void S097_parts(void **state) {
 }
 
 static void S097_each_type_by_name(void **state) {
-    static const char *const names[FAC_TYPE_KINDS] = {"Tensor", "int",    "float",  "bool",         "Scalar",    "str", "ScalarType",
-                                                      "Device", "Layout", "MemoryFormat", "Generator", "Object"};
+    static const char *const names[FAC_TYPE_KINDS] = {"Tensor", "int",          "float",      "bool",
+                                                      "Scalar", "str",          "ScalarType", "Device",
+                                                      "Layout", "MemoryFormat", "Generator",  "Object"};
     (void)state;
     for (int k = 0; k < FAC_TYPE_KINDS; k++) {
         char text[80], type[40];
@@ -177,7 +183,8 @@ static void S097_malformed_schemas_are_refused(void **state) {
 }
 
 static void S097_every_prefix_is_refused_without_a_leak(void **state) {
-    static const char whole[] = "ns::f.o(Tensor(a! -> *)[]? x, int[2] k=[1,-2], *, str s='a\\'b', float e=1e-5) -> (Tensor(a!) r, int)";
+    static const char whole[] =
+        "ns::f.o(Tensor(a! -> *)[]? x, int[2] k=[1,-2], *, str s='a\\'b', float e=1e-5) -> (Tensor(a!) r, int)";
     (void)state;
     fac__schema_free(parse(whole));
     for (size_t n = 0; n + 1 < sizeof whole - 1; n++) {
@@ -196,7 +203,8 @@ static void S077_signature_leaves_out_marks_and_sizes(void **state) {
         {"f(Tensor(a!) x, int[2] k=1, *, Tensor? m=None) -> Tensor(a!)", "Tensor, int[], Tensor? -> Tensor",
          "Tensor,int[ 3 ],Tensor ?->Tensor"},
         {"f() -> ()", "() -> ()", "()->()"},
-        {"f(Tensor?[] x, Scalar s) -> (Tensor, int)", "Tensor?[], Scalar -> (Tensor, int)", "Tensor?[], Scalar -> Tensor, int"},
+        {"f(Tensor?[] x, Scalar s) -> (Tensor, int)", "Tensor?[], Scalar -> (Tensor, int)",
+         "Tensor?[], Scalar -> Tensor, int"},
         {"f(Tensor(a -> *) x) -> Tensor(a)[]", "Tensor -> Tensor[]", "(Tensor) -> (Tensor[])"},
     };
     (void)state;
@@ -240,7 +248,8 @@ static fac_status parse_and_free(void *text) {
 
 static void schema_survives_each_failing_allocation(void **state) {
     (void)state;
-    support_fail_each_allocation(parse_and_free, "ns::f.o(Tensor(a!) x, int[2] k=[1,2], str s='q') -> (Tensor(a!) r, Tensor t)");
+    support_fail_each_allocation(parse_and_free,
+                                 "ns::f.o(Tensor(a!) x, int[2] k=[1,2], str s='q') -> (Tensor(a!) r, Tensor t)");
 }
 
 FAC_TEST_MAIN(FAC_TEST(S097_canonical_text), FAC_TEST(S097_parts), FAC_TEST(S097_each_type_by_name),

@@ -66,7 +66,8 @@ static void E44_counted_tags_round_trip(void **state) {
     double re_im[2];
     fac__scalar_c128(z, re_im);
     assert_true(re_im[0] == 1 && re_im[1] == -2);
-    fac_value copies[] = {fac_value_copy(s), fac_value_copy(i), fac_value_copy(f), fac_value_copy(b), fac_value_copy(c)};
+    fac_value copies[] = {fac_value_copy(s), fac_value_copy(i), fac_value_copy(f), fac_value_copy(b),
+                          fac_value_copy(c)};
     fac_value *originals[] = {&s, &i, &f, &b, &c};
     for (size_t k = 0; k < FAC_COUNT(copies); k++) {
         assert_int_equal(copies[k].payload, originals[k]->payload); /* shared, not copied */
@@ -143,7 +144,10 @@ static void S086_scalars_of_each_kind(void **state) {
     static const double re_im[] = {1, 2};
     static const struct {
         int64_t kind, tag;
-    } cases[] = {{FAC_KIND_BOOL, FAC_TAG_BOOL}, {FAC_KIND_INT, FAC_TAG_INT}, {FAC_KIND_FLOAT, FAC_TAG_FLOAT}, {FAC_KIND_COMPLEX, FAC_TAG_COMPLEX}};
+    } cases[] = {{FAC_KIND_BOOL, FAC_TAG_BOOL},
+                 {FAC_KIND_INT, FAC_TAG_INT},
+                 {FAC_KIND_FLOAT, FAC_TAG_FLOAT},
+                 {FAC_KIND_COMPLEX, FAC_TAG_COMPLEX}};
     (void)state;
     const fac_scalar s[] = {fac_scalar_b_(true), fac_scalar_i_(3), fac_scalar_f_(1.5), fac_scalar_c_(re_im)};
     for (size_t i = 0; i < FAC_COUNT(s); i++) {
@@ -197,7 +201,7 @@ static void S086_wrong_tag_is_an_error(void **state) {
     assert_error(FAC_ERR_OVERFLOW, "does not fit");
 }
 
-/* ---- schema types ------------------------------------------------------------------------------------------------------- */
+/* ---- schema types ------------------------------------------------------------------------------------------------ */
 
 static fac_schema *schema_of(const char *type_and_default) {
     char text[200];
@@ -250,8 +254,8 @@ static void S097_defaults_become_values(void **state) {
 }
 
 static void S097_defaults_without_a_value_are_errors(void **state) {
-    static const char *const cases[] = {"ScalarType x=quaternion", "Layout x=round", "MemoryFormat x=upside_down", "Device x=abacus",
-                                        "Scalar[] x=[1j]"};
+    static const char *const cases[] = {"ScalarType x=quaternion", "Layout x=round", "MemoryFormat x=upside_down",
+                                        "Device x=abacus", "Scalar[] x=[1j]"};
     (void)state;
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         fac_schema *s = schema_of(cases[i]);
@@ -311,8 +315,9 @@ static void S087_values_are_fitted_to_schema_types(void **state) {
 static fac_status make_all(void *context) {
     fac_tensor *t[] = {context};
     const fac_scalar s[] = {fac_scalar_i_(1)};
-    fac_value v[] = {fac_value_string("a"),      fac_value_ints((const int64_t[]){1}, 1), fac_value_tensors(t, 1),
-                     fac_value_complex(1, 2),    fac_value_scalars(s, 1),                  fac_value_bools((const bool[]){true}, 1)};
+    fac_value v[] = {fac_value_string("a"),   fac_value_ints((const int64_t[]){1}, 1),
+                     fac_value_tensors(t, 1), fac_value_complex(1, 2),
+                     fac_value_scalars(s, 1), fac_value_bools((const bool[]){true}, 1)};
     for (size_t i = 0; i < FAC_COUNT(v); i++) fac_value_release(&v[i]);
     return fac_error();
 }
@@ -336,9 +341,10 @@ static void values_survive_each_failing_allocation(void **state) {
     fac__schema_free(s);
 }
 
-FAC_TEST_MAIN(FAC_TEST(E44_plain_tags_round_trip), FAC_TEST(E44_tensor_round_trip), FAC_TEST(E44_counted_tags_round_trip),
-              FAC_TEST(E44_tensor_list_round_trip), FAC_TEST(E44_scalar_list_round_trip), FAC_TEST(E44_generator_round_trip),
-              FAC_TEST(E44_object_round_trip), FAC_TEST(S086_scalars_of_each_kind), FAC_TEST(S086_ints_and_bools_read_as_floats),
+FAC_TEST_MAIN(FAC_TEST(E44_plain_tags_round_trip), FAC_TEST(E44_tensor_round_trip),
+              FAC_TEST(E44_counted_tags_round_trip), FAC_TEST(E44_tensor_list_round_trip),
+              FAC_TEST(E44_scalar_list_round_trip), FAC_TEST(E44_generator_round_trip), FAC_TEST(E44_object_round_trip),
+              FAC_TEST(S086_scalars_of_each_kind), FAC_TEST(S086_ints_and_bools_read_as_floats),
               FAC_TEST(S086_empty_list_is_not_an_unset_one), FAC_TEST(S086_wrong_tag_is_an_error),
               FAC_TEST(S097_defaults_become_values), FAC_TEST(S097_defaults_without_a_value_are_errors),
               FAC_TEST(S087_values_are_fitted_to_schema_types), FAC_TEST(values_survive_each_failing_allocation))
