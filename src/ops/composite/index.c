@@ -29,8 +29,8 @@ fac_status take_along_dim_composite(const fac_call_info *c, fac_tensor *self, fa
 fac_status nonzero_numpy_composite(const fac_call_info *c, fac_tensor *self, fac_tensor_list *out) {
     (void)c;
     FAC_SCOPE(s);
-    fac_tensor *x = self->ndim ? self : fac__s_unsqueeze(self, 0);
-    return fac__c_unbind_int(fac__s_nonzero(x), 1, out);
+    fac_tensor *positions = fac__s_nonzero(self->ndim ? self : fac__s_unsqueeze(self, 0));
+    return positions ? fac__c_unbind_int(positions, 1, out) : fac_error();
 }
 
 fac_status argwhere_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {

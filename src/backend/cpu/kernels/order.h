@@ -1,0 +1,43 @@
+/* Ordering elements of a row. Every element becomes an unsigned key in the same order: NaN above all numbers, both zeros
+   equal. With its position below it in one word, or beside it, no two entries are equal, so any way of sorting is stable. */
+#ifndef FAC_SRC_BACKEND_CPU_KERNELS_ORDER_H
+#define FAC_SRC_BACKEND_CPU_KERNELS_ORDER_H
+
+#include "core/tensor.h"
+
+/* An element's key and its position in the row. */
+typedef struct fac_ranked {
+    uint64_t key;
+    int64_t at;
+} fac_ranked;
+
+/* Bits of the keys of a dtype: 8, 16, 32 or 64; 0 if it has no order. */
+int fac__key_bits(fac_dtype d);
+/* Keys of n elements, `stride` elements apart. */
+void fac__keys(fac_dtype d, const void *src, int64_t stride, int64_t n, uint64_t *out);
+
+/* A row being ordered, with its scratch memory. Rows may be ordered one after another. */
+typedef struct fac_order {
+    fac_dtype dtype;
+    int64_t n;
+    bool descending;
+    bool packed;       /* key and position share a word: keys of at most 32 bits, fewer than 2^32 elements */
+    uint64_t *keys;    /* n words */
+    uint64_t *words, *words2;
+    fac_ranked *pairs, *pairs2;
+} fac_order;
+/* Allocates for rows of n. DTYPE error if there is no order. */
+fac_status fac__order_begin(fac_order *o, fac_dtype d, int64_t n, bool descending);
+void fac__order_end(fac_order *o);
+/* Reads a row. */
+void fac__order_load(fac_order *o, const void *src, int64_t stride);
+/* Orders the whole row: O(n), by radix. */
+void fac__order_sort(fac_order *o);
+/* Puts the first k entries in their places, in order; the others follow in any order. */
+void fac__order_first(fac_order *o, int64_t k);
+/* Position in the row of the i-th entry. */
+static inline int64_t fac__order_at(const fac_order *o, int64_t i) {
+    return o->packed ? (int64_t)(uint32_t)o->words[i] : o->pairs[i].at;
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* Sorting, selecting, searching. Each row along the dimension is ordered on its own (order.h); rows are shared out to
+   threads. Values are copied from the row by position, so that every NaN and zero keeps its bits. */
+#include "backend/cpu/kernels/items.h"
+#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/order.h"
+#include "backend/cpu/parallel.h"
+#include "ops_gen.h"
+
+/* What is kept of an ordered row: entries [first, first + count). */
+typedef struct sort_job {
+    fac_nest rows; /* all dimensions but the one sorted: values, indices, self */
+    fac_dtype dtype;
+    bool descending, select, nan_first; /* nan_first: a NaN in the row is the result (median) */
+    int64_t n, first, count;
+    int64_t steps[3]; /* along the dimension, in elements */
+    char *values;
+    int64_t *indices;
+    const char *self;
+} sort_job;
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------------- */
+
+/* Position of the first NaN of the row just loaded, or -1: its key has every bit set. */
+static int64_t first_nan(const fac_order *o) {
+    if (!fac_dtype_is_floating(o->dtype)) return -1;
+    const uint64_t nan = ~(uint64_t)0 >> (64 - fac__key_bits(o->dtype));
+    for (int64_t i = 0; i < o->n; i++)
+        if (o->keys[i] == nan) return i;
+    return -1;
+}
+
+static void write_entry(const sort_job *j, const fac_cursor *c, int64_t i, int64_t at) {
+    const size_t item = fac_dtype_size(j->dtype);
+    j->indices[c->offset[1] + i * j->steps[1]] = at;
+    memcpy(j->values + (c->offset[0] + i * j->steps[0]) * (int64_t)item, j->self + (c->offset[2] + at * j->steps[2]) * (int64_t)item, item);
+}
+
+static void write_entries(const sort_job *j, const fac_cursor *c, const fac_order *o) {
+    const size_t item = fac_dtype_size(j->dtype);
+    const char *src = j->self + c->offset[2] * (int64_t)item;
+    char *dst = j->values + c->offset[0] * (int64_t)item;
+    int64_t *indices = j->indices + c->offset[1];
+    for (int64_t i = 0; i < j->count; i++) indices[i * j->steps[1]] = fac__order_at(o, j->first + i);
+#define VALUES(T)                                                                                                      \
+    for (int64_t i = 0; i < j->count; i++)                                                                             \
+    ((T *)dst)[i * j->steps[0]] = ((const T *)src)[fac__order_at(o, j->first + i) * j->steps[2]]
+    FAC_ITEM_SWITCH(item, VALUES)
+#undef VALUES
+}
+
+static void order_row(const sort_job *j, const fac_cursor *c, fac_order *o) {
+    fac__order_load(o, j->self + c->offset[2] * (int64_t)fac_dtype_size(j->dtype), j->steps[2]);
+    int64_t nan = j->nan_first ? first_nan(o) : -1;
+    if (nan >= 0) {
+        write_entry(j, c, 0, nan);
+        return;
+    }
+    if (j->select) fac__order_first(o, j->first + j->count);
+    else fac__order_sort(o);
+    write_entries(j, c, o);
+}
+
+static fac_status sort_rows(void *ctx, int64_t begin, int64_t end) {
+    const sort_job *j = ctx;
+    fac_order o;
+    fac_cursor c;
+    FAC_TRY(fac__order_begin(&o, j->dtype, j->n, j->descending));
+    for (int64_t r = begin; r < end; r++) {
+        fac__nest_seek(&j->rows, 3, r, &c);
+        order_row(j, &c, &o);
+    }
+    fac__order_end(&o);
+    return FAC_OK;
+}
+
+/* ---- outputs ------------------------------------------------------------------------------------------------------------------ */
+
+/* Strides of an output over self's dimensions: where the sorted dimension is missing from it, 0 stands in. */
+static void strides_over(const fac_tensor *out, const fac_tensor *self, int64_t d, int64_t *strides) {
+    bool missing = out->ndim < self->ndim;
+    for (int e = 0, from = 0; e < self->ndim; e++) strides[e] = missing && e == d ? 0 : out->strides[from++];
+}
+
+static fac_status order_all(fac_structured *s, fac_tensor *self, sort_job *j) {
+    int64_t d = s->carry[0], values[FAC_MAX_DIMS], indices[FAC_MAX_DIMS];
+    const int64_t *strides[3] = {values, indices, self->strides};
+    if (s->out[0]->numel == 0) return FAC_OK;
+    strides_over(s->out[0], self, d, values);
+    strides_over(s->out[1], self, d, indices);
+    j->dtype = (fac_dtype)self->dtype;
+    j->values = fac__data(s->out[0]), j->indices = fac__data(s->out[1]), j->self = fac__data(self);
+    for (int k = 0; k < 3; k++) j->steps[k] = self->ndim ? strides[k][d] : 1;
+    j->n = self->ndim ? self->sizes[d] : 1;
+    fac__nest_build(&j->rows, self->sizes, self->ndim, self->ndim ? ~((uint64_t)1 << d) : 0, 3, strides, false);
+    return fac__parallel_for(0, j->rows.count, fac__max(1, FAC_GRAIN / 8 / j->n), sort_rows, j);
+}
+
+static fac_status sort_whole(fac_structured *s, fac_tensor *self, bool descending) {
+    sort_job j = {.descending = descending, .count = self->ndim ? self->sizes[s->carry[0]] : 1};
+    return order_all(s, self, &j);
+}
+
+fac_status sort_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool descending) {
+    (void)dim;
+    return sort_whole(s, self, descending);
+}
+
+fac_status sort_stable_cpu(fac_structured *s, fac_tensor *self, fac_opt_num stable, int64_t dim, bool descending) {
+    (void)stable, (void)dim; /* every sort is stable */
+    return sort_whole(s, self, descending);
+}
+
+fac_status topk_cpu(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim, bool largest, bool sorted) {
+    (void)dim, (void)sorted;
+    sort_job j = {.descending = largest, .select = true, .count = k};
+    return order_all(s, self, &j);
+}
+
+fac_status kthvalue_cpu(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    sort_job j = {.select = true, .first = k - 1, .count = 1};
+    return order_all(s, self, &j);
+}
+
+fac_status median_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    int64_t n = self->ndim ? self->sizes[s->carry[0]] : 1;
+    sort_job j = {.select = true, .nan_first = true, .first = (n - 1) / 2, .count = 1};
+    return order_all(s, self, &j);
+}
