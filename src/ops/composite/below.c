@@ -2,25 +2,25 @@
 #include "ops/composite/below.h"
 #include "ops_gen.h"
 
-/* In-place kernels give a counted reference to their first argument; nobody here needs it. */
-static fac_status dropping(fac_status st, fac_tensor *result) {
-    if (st == FAC_OK) fac__unref(result);
+/* In-place kernels give a counted reference to their first argument, `self`; nobody here needs it. */
+static fac_status dropping(fac_status st, fac_tensor *self) {
+    if (st == FAC_OK) fac__unref(self);
     return st;
 }
 
 fac_status fac__copy_below(fac_tensor *dst, fac_tensor *src) {
     fac_tensor *r = NULL;
-    return dropping(fac__redispatch_copy_(fac__dense_keys(dst) | fac__dense_keys(src), dst, src, false, &r), r);
+    return dropping(fac__redispatch_copy_(fac__dense_keys(dst) | fac__dense_keys(src), dst, src, false, &r), dst);
 }
 
 fac_status fac__fill_below(fac_tensor *t, fac_scalar value) {
     fac_tensor *r = NULL;
-    return dropping(fac__redispatch_fill__Scalar(fac__dense_keys(t), t, value, &r), r);
+    return dropping(fac__redispatch_fill__Scalar(fac__dense_keys(t), t, value, &r), t);
 }
 
 fac_status fac__add_below(fac_tensor *dst, fac_tensor *src) {
     fac_tensor *r = NULL;
-    return dropping(fac__redispatch_add__Tensor(fac__dense_keys(dst) | fac__dense_keys(src), dst, src, fac_scalar_i_(1), &r), r);
+    return dropping(fac__redispatch_add__Tensor(fac__dense_keys(dst) | fac__dense_keys(src), dst, src, fac_scalar_i_(1), &r), dst);
 }
 
 /* Ends the making of an owned tensor: it goes out, or is dropped on failure. */

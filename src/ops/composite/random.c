@@ -7,25 +7,25 @@
 
 /* In-place kernels give another reference to the tensor they fill: it is dropped, and the tensor goes out, or is dropped
    too if the fill failed. */
-static fac_status drawn(fac_status st, fac_tensor *t, fac_tensor *same, fac_tensor **out) {
-    fac__unref(st == FAC_OK ? same : t);
+static fac_status drawn(fac_status st, fac_tensor *t, fac_tensor **out) {
+    fac__unref(t);
     if (st == FAC_OK) *out = t;
     return st;
 }
 
 static fac_status fill_uniform(fac_tensor *t, fac_generator *g, fac_tensor **out) {
     fac_tensor *same = NULL;
-    return drawn(fac__redispatch_uniform_(fac__dense_keys(t), t, 0, 1, g, &same), t, same, out);
+    return drawn(fac__redispatch_uniform_(fac__dense_keys(t), t, 0, 1, g, &same), t, out);
 }
 
 static fac_status fill_normal(fac_tensor *t, double mean, double std, fac_generator *g, fac_tensor **out) {
     fac_tensor *same = NULL;
-    return drawn(fac__redispatch_normal_(fac__dense_keys(t), t, mean, std, g, &same), t, same, out);
+    return drawn(fac__redispatch_normal_(fac__dense_keys(t), t, mean, std, g, &same), t, out);
 }
 
 static fac_status fill_integers(fac_tensor *t, int64_t low, int64_t high, fac_tensor **out) {
     fac_tensor *same = NULL;
-    return drawn(fac__redispatch_random__from(fac__dense_keys(t), t, low, fac_opt_int_(high), NULL, &same), t, same, out);
+    return drawn(fac__redispatch_random__from(fac__dense_keys(t), t, low, fac_opt_int_(high), NULL, &same), t, out);
 }
 
 /* ---- factories ------------------------------------------------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ fac_status randperm_explicit(const fac_call_info *c, int64_t n, fac_dtype dtype,
     FAC_CHECK(holds_below(f.dtype, n), FAC_ERR_ARGUMENT, "n is too large for result tensor type: %lld for %s", (long long)n,
               fac_dtype_name(f.dtype));
     FAC_TRY(fac__factory_empty(&f, FAC_INTS(n), FAC_CONTIGUOUS, &t));
-    return drawn(fac__redispatch_randperm_(fac__dense_keys(t), t, NULL, &same), t, same, out);
+    return drawn(fac__redispatch_randperm_(fac__dense_keys(t), t, NULL, &same), t, out);
 }
 
 fac_status rand_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout, fac_device device,
@@ -164,14 +164,14 @@ fac_status bernoulli_explicit(const fac_call_info *c, fac_tensor *self, fac_gene
     (void)c;
     fac_tensor *t, *same = NULL;
     FAC_TRY(fac__empty_like(self, &t));
-    return drawn(fac__redispatch_bernoulli__Tensor(fac__dense_keys(t), t, self, generator, &same), t, same, out);
+    return drawn(fac__redispatch_bernoulli__Tensor(fac__dense_keys(t), t, self, generator, &same), t, out);
 }
 
 fac_status bernoulli_p_explicit(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator, fac_tensor **out) {
     (void)c;
     fac_tensor *t, *same = NULL;
     FAC_TRY(fac__empty_like(self, &t));
-    return drawn(fac__redispatch_bernoulli__float(fac__dense_keys(t), t, p, generator, &same), t, same, out);
+    return drawn(fac__redispatch_bernoulli__float(fac__dense_keys(t), t, p, generator, &same), t, out);
 }
 
 /* t = t * std + mean for tensors that broadcast to t; NULL leaves a step out. Takes t. */
