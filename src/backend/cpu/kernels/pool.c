@@ -1,0 +1,315 @@
+/* Pooling, plane by plane. Planes run in parallel; within one, windows are visited in order and summed in f32 (f64 for f64),
+   so that results do not depend on the threads. */
+#include "backend/cpu/parallel.h"
+#include "ops/contiguous.h"
+#include "ops/pool.h"
+#include "ops/structured.h"
+#include "ops_gen.h"
+
+/* One call: planes of `in` and `out` sides. */
+typedef struct pool_job {
+    fac_pool p;
+    fac_dtype dtype;
+    const char *from;   /* forward: input; backward: grad_output */
+    char *to;           /* forward: result; backward: grad_input */
+    int64_t *indices;   /* max */
+    bool count_pad;     /* mean: the padding counts */
+    int64_t divisor;    /* mean: 0 for the window's size */
+    void (*plane)(const struct pool_job *j, int64_t plane);
+} pool_job;
+
+/* A window's clipped range per dimension. */
+typedef struct window {
+    int64_t begin[FAC_POOL_DIMS], end[FAC_POOL_DIMS];
+} window;
+
+/* Clips the window of output position o; *size gets its element count with the padding (mean pooling has no dilation). */
+static window window_at(const fac_pool *p, int64_t o, int64_t *size) {
+    window w;
+    *size = 1;
+    for (int d = FAC_POOL_DIMS - 1; d >= 0; d--, o = o / p->out[d + 1]) {
+        int64_t step = p->adaptive ? 1 : p->dilation[d];
+        fac__pool_window(p, d, o % p->out[d], &w.begin[d], &w.end[d]);
+        *size *= fac__min(w.end[d], p->in[d] + (p->adaptive ? 0 : p->padding[d])) - w.begin[d];
+        if (w.begin[d] < 0) w.begin[d] += (-w.begin[d] + step - 1) / step * step;
+        w.end[d] = fac__min(w.end[d], p->in[d]);
+        if (d == 0) break;
+    }
+    return w;
+}
+
+#define EACH_IN_WINDOW(p, w, at)                                                                                       \
+    for (int64_t z_ = (w).begin[0]; z_ < (w).end[0]; z_ += (p)->adaptive ? 1 : (p)->dilation[0])                       \
+        for (int64_t y_ = (w).begin[1]; y_ < (w).end[1]; y_ += (p)->adaptive ? 1 : (p)->dilation[1])                   \
+            for (int64_t x_ = (w).begin[2], at; x_ < (w).end[2] && (at = (z_ * (p)->in[1] + y_) * (p)->in[2] + x_, true); \
+                 x_ += (p)->adaptive ? 1 : (p)->dilation[2])
+
+/* ---- max -------------------------------------------------------------------------------------------------------------- */
+
+/* The first of equal elements wins; NaN wins over all. A window that lies in the padding alone (possible with dilation)
+   gives the least value and index -1, clamped to 0. */
+#define MAX_PLANE(name, E, T, GET)                                                                                     \
+    static void name(const pool_job *j, int64_t plane) {                                                               \
+        const fac_pool *p = &j->p;                                                                                     \
+        const E *from = (const E *)(const void *)j->from + plane * p->in_count;                                        \
+        E *to = (E *)(void *)j->to + plane * p->out_count;                                                             \
+        int64_t *indices = j->indices + plane * p->out_count;                                                          \
+        for (int64_t o = 0; o < p->out_count; o++) {                                                                   \
+            int64_t size, best = -1;                                                                                   \
+            window w = window_at(p, o, &size);                                                                         \
+            T top = 0;                                                                                                 \
+            EACH_IN_WINDOW(p, w, at) {                                                                                 \
+                T v = GET(from[at]);                                                                                   \
+                if (best >= 0 && !(v > top) && v == v) continue;                                                       \
+                if (best >= 0 && top != top) continue;                                                                 \
+                top = v;                                                                                               \
+                best = at;                                                                                             \
+            }                                                                                                          \
+            indices[o] = fac__max(best, 0);                                                                            \
+            to[o] = from[indices[o]];                                                                                  \
+        }                                                                                                              \
+    }
+#define SAME(x) (x)
+MAX_PLANE(max_u8, uint8_t, uint8_t, SAME)
+MAX_PLANE(max_i8, int8_t, int8_t, SAME)
+MAX_PLANE(max_i16, int16_t, int16_t, SAME)
+MAX_PLANE(max_i32, int32_t, int32_t, SAME)
+MAX_PLANE(max_i64, int64_t, int64_t, SAME)
+MAX_PLANE(max_f16, uint16_t, float, fac__f16_to_f32)
+MAX_PLANE(max_bf16, uint16_t, float, fac__bf16_to_f32)
+MAX_PLANE(max_f32, float, float, SAME)
+MAX_PLANE(max_f64, double, double, SAME)
+
+/* The most common case of all, 2 x 2 windows side by side, without clipping: branch-free along a row. */
+static void max_f32_2x2(const pool_job *j, int64_t plane) {
+    const fac_pool *p = &j->p;
+    int64_t width = p->in[2];
+    const float *from = (const float *)(const void *)j->from + plane * p->in_count;
+    float *to = (float *)(void *)j->to + plane * p->out_count;
+    int64_t *indices = j->indices + plane * p->out_count;
+    for (int64_t y = 0; y < p->out[1]; y++)
+        for (int64_t x = 0; x < p->out[2]; x++) {
+            int64_t at = 2 * y * width + 2 * x, places[4] = {at, at + 1, at + width, at + width + 1}, best = at;
+            float top = from[at];
+            for (int k = 1; k < 4; k++) {
+                float v = from[places[k]];
+                bool better = (v > top) | ((v != v) & (top == top));
+                top = better ? v : top;
+                best = better ? places[k] : best;
+            }
+            to[y * p->out[2] + x] = top;
+            indices[y * p->out[2] + x] = best;
+        }
+}
+
+static bool is_2x2(const fac_pool *p) {
+    bool plain = !p->adaptive && p->kernel[0] == 1 && p->in[0] == 1 && p->padding[0] == 0;
+    for (int d = 1; d < FAC_POOL_DIMS; d++)
+        plain = plain && p->kernel[d] == 2 && p->stride[d] == 2 && p->dilation[d] == 1 && p->padding[d] == 0 && 2 * p->out[d] <= p->in[d];
+    return plain;
+}
+
+/* grad_input[index] += grad; indices are checked before. */
+#define SCATTER_PLANE(name, E, T, GET, PUT)                                                                            \
+    static void name(const pool_job *j, int64_t plane) {                                                               \
+        const fac_pool *p = &j->p;                                                                                     \
+        const E *from = (const E *)(const void *)j->from + plane * p->out_count;                                       \
+        E *to = (E *)(void *)j->to + plane * p->in_count;                                                              \
+        const int64_t *indices = j->indices + plane * p->out_count;                                                    \
+        memset(to, 0, (size_t)p->in_count * sizeof(E));                                                                \
+        for (int64_t o = 0; o < p->out_count; o++) to[indices[o]] = (E)PUT((T)(GET(to[indices[o]]) + GET(from[o])));   \
+    }
+SCATTER_PLANE(scatter_u8, uint8_t, uint8_t, SAME, SAME)
+SCATTER_PLANE(scatter_i8, int8_t, int8_t, SAME, SAME)
+SCATTER_PLANE(scatter_i16, int16_t, int16_t, SAME, SAME)
+SCATTER_PLANE(scatter_i32, int32_t, int32_t, SAME, SAME)
+SCATTER_PLANE(scatter_i64, int64_t, int64_t, SAME, SAME)
+SCATTER_PLANE(scatter_f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
+SCATTER_PLANE(scatter_bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
+SCATTER_PLANE(scatter_f32, float, float, SAME, SAME)
+SCATTER_PLANE(scatter_f64, double, double, SAME, SAME)
+
+/* ---- mean -------------------------------------------------------------------------------------------------------------- */
+
+static int64_t divisor_of(const pool_job *j, const window *w, int64_t size) {
+    if (j->divisor) return j->divisor;
+    if (j->count_pad && !j->p.adaptive) return size;
+    int64_t n = 1;
+    for (int d = 0; d < FAC_POOL_DIMS; d++) n *= fac__max(0, w->end[d] - w->begin[d]);
+    return n;
+}
+
+#define MEAN_PLANE(SUF, E, T, GET, PUT)                                                                                \
+    static void mean_##SUF(const pool_job *j, int64_t plane) {                                                         \
+        const fac_pool *p = &j->p;                                                                                     \
+        const E *from = (const E *)(const void *)j->from + plane * p->in_count;                                        \
+        E *to = (E *)(void *)j->to + plane * p->out_count;                                                             \
+        for (int64_t o = 0; o < p->out_count; o++) {                                                                   \
+            int64_t size;                                                                                              \
+            window w = window_at(p, o, &size);                                                                         \
+            T sum = 0;                                                                                                 \
+            EACH_IN_WINDOW(p, w, at) sum += GET(from[at]);                                                             \
+            int64_t n = divisor_of(j, &w, size);                                                                       \
+            to[o] = n ? PUT(sum / (T)n) : PUT((T)0);                                                                   \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* grad_input += grad / divisor over each window, in `sum`, a plane of the wider type. */                          \
+    static void mean_back_##SUF(const pool_job *j, int64_t plane, T *sum) {                                            \
+        const fac_pool *p = &j->p;                                                                                     \
+        const E *from = (const E *)(const void *)j->from + plane * p->out_count;                                       \
+        E *to = (E *)(void *)j->to + plane * p->in_count;                                                              \
+        memset(sum, 0, (size_t)p->in_count * sizeof(T));                                                               \
+        for (int64_t o = 0; o < p->out_count; o++) {                                                                   \
+            int64_t size;                                                                                              \
+            window w = window_at(p, o, &size);                                                                         \
+            int64_t n = divisor_of(j, &w, size);                                                                       \
+            T g = n ? GET(from[o]) / (T)n : 0;                                                                         \
+            EACH_IN_WINDOW(p, w, at) sum[at] += g;                                                                     \
+        }                                                                                                              \
+        for (int64_t i = 0; i < p->in_count; i++) to[i] = PUT(sum[i]);                                                 \
+    }
+MEAN_PLANE(f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
+MEAN_PLANE(bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
+MEAN_PLANE(f32, float, float, SAME, SAME)
+MEAN_PLANE(f64, double, double, SAME, SAME)
+
+/* ---- running over planes ------------------------------------------------------------------------------------------------ */
+
+typedef void (*plane_fn)(const pool_job *j, int64_t plane);
+static const plane_fn max_planes[FAC_DTYPE_COUNT] = {
+    [FAC_U8] = max_u8,   [FAC_I8] = max_i8,     [FAC_I16] = max_i16, [FAC_I32] = max_i32, [FAC_I64] = max_i64,
+    [FAC_F16] = max_f16, [FAC_BF16] = max_bf16, [FAC_F32] = max_f32, [FAC_F64] = max_f64};
+static const plane_fn scatter_planes[FAC_DTYPE_COUNT] = {
+    [FAC_U8] = scatter_u8,   [FAC_I8] = scatter_i8,     [FAC_I16] = scatter_i16, [FAC_I32] = scatter_i32, [FAC_I64] = scatter_i64,
+    [FAC_F16] = scatter_f16, [FAC_BF16] = scatter_bf16, [FAC_F32] = scatter_f32, [FAC_F64] = scatter_f64};
+static const plane_fn mean_planes[FAC_DTYPE_COUNT] = {
+    [FAC_F16] = mean_f16, [FAC_BF16] = mean_bf16, [FAC_F32] = mean_f32, [FAC_F64] = mean_f64};
+
+static fac_status plane_range(void *ctx, int64_t begin, int64_t end) {
+    const pool_job *j = ctx;
+    for (int64_t p = begin; p < end; p++) j->plane(j, p);
+    return FAC_OK;
+}
+
+static fac_status mean_back_range(void *ctx, int64_t begin, int64_t end) {
+    const pool_job *j = ctx;
+    void *sum = fac__alloc_array((size_t)j->p.in_count, j->dtype == FAC_F64 ? sizeof(double) : sizeof(float));
+    if (!sum) return fac_error();
+    for (int64_t p = begin; p < end; p++) switch (j->dtype) {
+        case FAC_F16: mean_back_f16(j, p, sum); break;
+        case FAC_BF16: mean_back_bf16(j, p, sum); break;
+        case FAC_F64: mean_back_f64(j, p, sum); break;
+        default: mean_back_f32(j, p, sum); break;
+        }
+    fac__free(sum);
+    return FAC_OK;
+}
+
+/* Refuses indices outside their plane, so that nothing is written before all are known to be good. */
+static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
+    const pool_job *j = ctx;
+    for (int64_t i = begin; i < end; i++)
+        FAC_CHECK(j->indices[i] >= 0 && j->indices[i] < j->p.in_count, FAC_ERR_INDEX,
+                  "found an invalid max index %lld: it must lie in [0, %lld)", (long long)j->indices[i], (long long)j->p.in_count);
+    return FAC_OK;
+}
+
+static fac_status run(pool_job *j, fac_range_fn fn) {
+    int64_t work = j->p.in_count + j->p.out_count + 1;
+    return fac__parallel_for(0, j->p.planes, fac__max(1, FAC_GRAIN / work), fn, j);
+}
+
+static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {
+    if (j->p.planes == 0 || j->p.out_count == 0) return FAC_OK;
+    fac_tensor *in;
+    FAC_TRY(fac__contiguous_below(self, &in));
+    j->dtype = (fac_dtype)self->dtype;
+    j->from = fac__data(in);
+    j->to = fac__data(s->out[0]);
+    if (s->n_out == 2) j->indices = fac__data(s->out[1]);
+    j->plane = s->n_out == 1 ? mean_planes[j->dtype] : j->dtype == FAC_F32 && is_2x2(&j->p) ? max_f32_2x2 : max_planes[j->dtype];
+    fac_status st = run(j, plane_range);
+    fac__unref(in);
+    return st;
+}
+
+/* indices NULL: mean pooling. */
+static fac_status backward(fac_structured *s, fac_tensor *grad_output, fac_tensor *indices, pool_job *j) {
+    fac_tensor *out = s->out[0], *grad = NULL, *places = NULL;
+    if (out->numel == 0) return FAC_OK;
+    if (grad_output->numel == 0) {
+        memset(fac__data(out), 0, (size_t)out->numel * fac_dtype_size((fac_dtype)out->dtype));
+        return FAC_OK;
+    }
+    fac_status st = fac__contiguous_below(grad_output, &grad);
+    if (st == FAC_OK) st = fac__contiguous_below(indices, &places);
+    if (st == FAC_OK) {
+        j->dtype = (fac_dtype)out->dtype;
+        j->from = fac__data(grad);
+        j->to = fac__data(out);
+        j->indices = places ? fac__data(places) : NULL;
+        j->plane = scatter_planes[j->dtype];
+        if (places) st = fac__parallel_for(0, places->numel, FAC_GRAIN, check_range, j);
+        if (st == FAC_OK) st = run(j, places ? plane_range : mean_back_range);
+    }
+    fac__unref(grad);
+    fac__unref(places);
+    return st;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------------------------------------- */
+
+static fac_ints last_sizes(const fac_tensor *t, int nd) { return (fac_ints){t->sizes + t->ndim - nd, (size_t)nd}; }
+
+#define POOL_CPU(nd)                                                                                                   \
+    fac_status max_pool##nd##d_with_indices_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size, fac_ints stride, \
+                                                fac_ints padding, fac_ints dilation, bool ceil_mode) {                 \
+        pool_job j = {0};                                                                                              \
+        FAC_TRY(fac__pool_plan(nd, self, &(fac_pool_args){kernel_size, stride, padding, dilation, ceil_mode}, &j.p));  \
+        return forward(s, self, &j);                                                                                   \
+    }                                                                                                                  \
+    fac_status max_pool##nd##d_with_indices_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, \
+                                                         fac_ints kernel_size, fac_ints stride, fac_ints padding,      \
+                                                         fac_ints dilation, bool ceil_mode, fac_tensor *indices) {     \
+        pool_job j = {0};                                                                                              \
+        FAC_TRY(fac__pool_plan(nd, self, &(fac_pool_args){kernel_size, stride, padding, dilation, ceil_mode}, &j.p));  \
+        return backward(s, grad_output, indices, &j);                                                                  \
+    }                                                                                                                  \
+    fac_status avg_pool##nd##d_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size, fac_ints stride, fac_ints padding, \
+                                   bool ceil_mode, bool count_include_pad, fac_opt_int divisor_override) {             \
+        pool_job j = {.count_pad = count_include_pad, .divisor = divisor_override.set ? divisor_override.v : 0};       \
+        FAC_TRY(fac__pool_plan(nd, self, &(fac_pool_args){.kernel = kernel_size, .stride = stride, .padding = padding, \
+                                                          .ceil_mode = ceil_mode}, &j.p));                             \
+        return forward(s, self, &j);                                                                                   \
+    }                                                                                                                  \
+    fac_status avg_pool##nd##d_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_ints kernel_size, \
+                                            fac_ints stride, fac_ints padding, bool ceil_mode, bool count_include_pad, \
+                                            fac_opt_int divisor_override) {                                            \
+        pool_job j = {.count_pad = count_include_pad, .divisor = divisor_override.set ? divisor_override.v : 0};       \
+        FAC_TRY(fac__pool_plan(nd, self, &(fac_pool_args){.kernel = kernel_size, .stride = stride, .padding = padding, \
+                                                          .ceil_mode = ceil_mode}, &j.p));                             \
+        return backward(s, grad_output, NULL, &j);                                                                     \
+    }                                                                                                                  \
+    fac_status adaptive_avg_pool##nd##d_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size) {               \
+        pool_job j = {0};                                                                                              \
+        FAC_TRY(fac__pool_plan_adaptive(nd, self, output_size, &j.p));                                                 \
+        return forward(s, self, &j);                                                                                   \
+    }                                                                                                                  \
+    fac_status adaptive_avg_pool##nd##d_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self) {   \
+        pool_job j = {0};                                                                                              \
+        FAC_TRY(fac__pool_plan_adaptive(nd, self, last_sizes(grad_output, nd), &j.p));                                 \
+        return backward(s, grad_output, NULL, &j);                                                                     \
+    }                                                                                                                  \
+    fac_status adaptive_max_pool##nd##d_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size) {               \
+        pool_job j = {0};                                                                                              \
+        FAC_TRY(fac__pool_plan_adaptive(nd, self, output_size, &j.p));                                                 \
+        return forward(s, self, &j);                                                                                   \
+    }                                                                                                                  \
+    fac_status adaptive_max_pool##nd##d_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,     \
+                                                     fac_tensor *indices) {                                            \
+        pool_job j = {0};                                                                                              \
+        FAC_TRY(fac__pool_plan_adaptive(nd, self, last_sizes(grad_output, nd), &j.p));                                 \
+        return backward(s, grad_output, indices, &j);                                                                  \
+    }
+POOL_CPU(2)
+POOL_CPU(3)
