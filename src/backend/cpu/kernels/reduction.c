@@ -221,7 +221,7 @@ static void fold_strip(const job *j, const char *base, int64_t begin, int64_t en
     const fac_nest *red = &j->split.reduced;
     bool cascade = j->r->op == FAC_FOLD_SUM && end - begin > CASCADE_ROWS;
     fac_cursor c;
-    fac__fold_identity(j->r->op, j->r->kind, &acc, w);
+    fac__fold_identity(j->r->op, j->r->kind, acc, w);
     fac__nest_seek(red, 1, begin, &c);
     if (!cascade) {
         fold_rows(j, base, end - begin, w, &c, acc);
