@@ -1,4 +1,5 @@
 #include "support/support.h"
+#include <facula/facula.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -61,6 +62,14 @@ static void print_meta_shows_size_and_device(void **state) {
     expect_text(fac__adopt(fac__thread(), t), "tensor(..., device='meta', size=(2,), dtype=torch.int64)");
 }
 
+static void S027_print_shows_the_place_in_the_graph(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *leaf = fac_set_requires_grad(fac_tensor_of(1, 2), true);
+    expect_text(leaf, "tensor([1., 2.], requires_grad=True)");
+    expect_text(fac_add(leaf, leaf), "tensor([2., 4.], grad_fn=<AddBackward0>)");
+}
+
 static void print_options_take_effect(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -120,6 +129,7 @@ static void print_survives_failing_allocations(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(S027_print_agrees_with_pytorch), FAC_TEST(print_strided_view_and_conjugate),
-              FAC_TEST(print_meta_shows_size_and_device), FAC_TEST(print_options_take_effect),
-              FAC_TEST(print_default_dtype_is_not_shown), FAC_TEST(print_to_a_stream_ends_the_line),
-              FAC_TEST(print_reports_bad_handles_and_pending_errors), FAC_TEST(print_survives_failing_allocations))
+              FAC_TEST(print_meta_shows_size_and_device), FAC_TEST(S027_print_shows_the_place_in_the_graph),
+              FAC_TEST(print_options_take_effect), FAC_TEST(print_default_dtype_is_not_shown),
+              FAC_TEST(print_to_a_stream_ends_the_line), FAC_TEST(print_reports_bad_handles_and_pending_errors),
+              FAC_TEST(print_survives_failing_allocations))

@@ -1,6 +1,7 @@
 #include "core/start.h"
 #include "core/tensor_flags.h"
 #include "support/support.h"
+#include <facula/autograd.h>
 #include <math.h>
 
 static const fac_device cpu = {FAC_CPU, 0};
@@ -386,6 +387,16 @@ static void tensor_set_data_changes_what_every_holder_sees(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "argument src");
 }
 
+static void tensor_set_data_of_integers_under_a_gradient_is_an_error(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *leaf = fac_set_requires_grad(fac_tensor_of(1, 2), true);
+    assert_int_equal(fac_set_data(leaf, int32_matrix()), FAC_ERR_AUTOGRAD);
+    assert_error(FAC_ERR_AUTOGRAD, "must be floating point or complex dtype, not int32");
+    assert_ok(fac_set_data(leaf, fac_tensor_of(3)));
+    assert_true(fac_requires_grad(leaf));
+}
+
 static void S014_tensor_resize_keeps_contents(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -605,7 +616,9 @@ FAC_TEST_MAIN(FAC_TEST(S001_tensor_properties_are_readable), FAC_TEST(S001_tenso
               FAC_TEST(S012_tensor_flags_agree_with_pytorch), FAC_TEST(tensor_internal_overlap),
               FAC_TEST(tensor_mutual_overlap), FAC_TEST(tensor_version_is_shared_by_views_and_detached_handles),
               FAC_TEST(tensor_made_in_inference_mode_has_no_version),
-              FAC_TEST(tensor_set_data_changes_what_every_holder_sees), FAC_TEST(S014_tensor_resize_keeps_contents),
+              FAC_TEST(tensor_set_data_changes_what_every_holder_sees),
+              FAC_TEST(tensor_set_data_of_integers_under_a_gradient_is_an_error),
+              FAC_TEST(S014_tensor_resize_keeps_contents),
               FAC_TEST(S002_wrapped_memory_is_released_once_with_the_last_view),
               FAC_TEST(tensor_wrap_that_fails_leaves_the_memory_to_the_caller),
               FAC_TEST(tensor_read_converts_and_walks_strides), FAC_TEST(S026_item_reads_one_element),
