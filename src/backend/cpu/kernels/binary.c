@@ -83,6 +83,16 @@ fac_status sub_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar other,
     return add_scaled(s, alpha, true, "sub");
 }
 
+/* The iterators hold other before self. */
+fac_status rsub_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other, fac_scalar alpha) {
+    (void)self, (void)other;
+    return add_scaled(s, alpha, true, "rsub");
+}
+fac_status rsub_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar other, fac_scalar alpha) {
+    (void)self, (void)other;
+    return add_scaled(s, alpha, true, "rsub");
+}
+
 /* ---- integer division ------------------------------------------------------------------------------------------------------- */
 
 static fac_status divide(fac_structured *s, fac_loop_id id, const char *op) {
