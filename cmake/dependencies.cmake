@@ -25,8 +25,7 @@ if(FACULA_TESTS)
     facula_dependency(cmocka cmocka.h cmocka libcmocka-dev libcmocka-devel)
 endif()
 
-# clang emits calls into its own runtime, libomp. Debian's oneDNN brings libgomp; the two share a process without harm
-# since oneDNN only ever runs one-threaded inside our loops (docs/dependencies.md). GCC's is the release compiler.
+# clang emits calls into its own runtime, libomp, which also serves oneDNN's calls to libgomp (docs/dependencies.md).
 find_package(OpenMP COMPONENTS C)
 if(NOT OpenMP_C_FOUND)
     message(FATAL_ERROR "OpenMP was not found for ${CMAKE_C_COMPILER_ID}: install libgomp1 (GCC) or libomp-dev (clang) "
