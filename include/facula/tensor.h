@@ -28,6 +28,7 @@ FAC_API fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, f
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 /* Each of these gives 0, NULL or an unset value, with an error pending, for a NULL or dead handle. */
+/* Number of dimensions. */
 FAC_API int fac_tensor_ndim(const fac_tensor *t);
 /* Size or stride (in elements) of dimension dim, counted from the end if negative. */
 FAC_API int64_t fac_tensor_size(const fac_tensor *t, int64_t dim);
@@ -35,11 +36,15 @@ FAC_API int64_t fac_tensor_stride(const fac_tensor *t, int64_t dim);
 /* All sizes or strides; borrowed from the tensor. */
 FAC_API fac_ints fac_tensor_sizes(const fac_tensor *t);
 FAC_API fac_ints fac_tensor_strides(const fac_tensor *t);
+/* Number of elements. */
 FAC_API int64_t fac_tensor_numel(const fac_tensor *t);
-FAC_API int64_t fac_tensor_offset(const fac_tensor *t); /* in elements */
+/* Where the first element lies in the storage, in elements. */
+FAC_API int64_t fac_tensor_offset(const fac_tensor *t);
+/* Element type, device and layout. */
 FAC_API fac_dtype fac_tensor_dtype(const fac_tensor *t);
 FAC_API fac_device fac_tensor_device(const fac_tensor *t);
 FAC_API fac_layout fac_tensor_layout(const fac_tensor *t);
+/* True if the elements lie in row-major order without gaps. */
 FAC_API bool fac_tensor_is_contiguous(const fac_tensor *t);
 /* True if the elements lie in the given order without gaps. */
 FAC_API bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format);
@@ -63,6 +68,7 @@ FAC_API FAC_MUST fac_status fac_set_data(fac_tensor *t, fac_tensor *src);
 /* ---- storage and allocators ---------------------------------------------------------------------------------------- */
 
 /* Address, bytes, device and number of holders of a storage. */
+/* Address on the storage's device, size, device, and how many tensors hold the storage. */
 FAC_API void *fac_storage_data(fac_storage *s);
 FAC_API int64_t fac_storage_bytes(const fac_storage *s);
 FAC_API fac_device fac_storage_device(const fac_storage *s);
@@ -97,10 +103,13 @@ FAC_API void fac_memory_trim(void);
 /* Makes a Philox 4x32-10 generator; NULL on failure. Element i of a draw is lane i%4 of the block (i/4, offset) under
    the key `seed`, so numbers do not depend on threads or devices. source: Salmon et al. 2011. */
 FAC_API fac_generator *fac_generator_new(uint64_t seed);
+/* Takes and drops a counted reference. NULL is allowed. */
 FAC_API fac_generator *fac_generator_keep(fac_generator *g);
 FAC_API void fac_generator_release(fac_generator *g);
 /* The process's default generator, borrowed. */
 FAC_API fac_generator *fac_default_generator(void);
+/* The seed and the offset of the next draw (NULL: of the default generator). Each random operator moves the offset on by
+   one; it may reach 2^48. */
 FAC_API void fac_generator_set_state(fac_generator *g, uint64_t seed, uint64_t offset);
 FAC_API void fac_generator_get_state(fac_generator *g, uint64_t *out_seed, uint64_t *out_offset);
 /* Seeds the default generator and sets its offset to zero. */
@@ -112,6 +121,7 @@ FAC_API void fac_manual_seed(uint64_t seed);
 FAC_API FAC_MUST fac_status fac_print(fac_tensor *t, FILE *stream);
 /* The text without the newline, as a string to be freed with fac_string_free; NULL on failure. */
 FAC_API char *fac_tensor_string(fac_tensor *t);
+/* Frees a string that the library gave. NULL is allowed. */
 FAC_API void fac_string_free(char *s);
 /* Digits after the point, elements above which the middle is elided, edge items shown, and line width in columns. Zero
    fields keep their value; at start 4, 1000, 3, 80. */
