@@ -61,37 +61,34 @@ static fac_status stack_of(fac_operator *op, int place, struct fac_stack **out) 
     return FAC_OK;
 }
 
-static fac_status check_signature(const fac_registration *r, const fac_operator *op, const char *wanted,
+static fac_status wrong_signature(const fac_registration *r, const fac_operator *op, const fac_definition *d,
                                   const char *declared) {
-    FAC_CHECK(!r->typed || strcmp(r->signature->text, wanted) == 0, FAC_ERR_ARGUMENT,
-              "the kernel for '%s' registered at %s takes (%s), but the schema declared at %s needs (%s)", op->name,
-              r->where, r->signature->text, declared, wanted);
-    return FAC_OK;
+    char *wanted = fac__schema_signature(d->schema);
+    if (!wanted) return FAC_ERR_MEMORY;
+    fac_status st = FAC_FAIL(
+        FAC_ERR_ARGUMENT, "the kernel for '%s' registered at %s takes (%s), but the schema declared at %s needs (%s)",
+        op->name, r->where, r->signature->text, declared, wanted);
+    fac__free(wanted);
+    return st;
 }
 
-/* Checks the kernel against the schema and makes its record, if the operator is declared. */
-static fac_status fit_kernel(fac_registration *r, const fac_operator *op) {
-    const fac_definition *d = definition_of(op);
-    if (!d) return FAC_OK;
-    if (r->typed) {
-        char *wanted = fac__schema_signature(d->schema);
-        if (!wanted) return FAC_ERR_MEMORY;
-        fac_status st = check_signature(r, op, wanted, op->registry->declared->where);
-        fac__free(wanted);
-        FAC_TRY(st);
-    }
+/* Checks the kernel against a schema and makes its record. Signatures with equal text are one object. */
+static fac_status fit_kernel(fac_registration *r, const fac_operator *op, const fac_definition *d,
+                             const char *declared) {
+    if (r->typed && r->signature != d->signature) return wrong_signature(r, op, d, declared);
     return fac__record_ensure(r, d->signature);
 }
 
 /* Puts a filled-in kernel on its operator's stack. */
 static fac_status push_kernel(fac_registration *r, fac_operator *op) {
     struct fac_stack *s;
-    FAC_TRY(fit_kernel(r, op));
+    const fac_definition *d = definition_of(op);
+    if (d) FAC_TRY(fit_kernel(r, op, d, op->registry->declared->where));
     FAC_TRY(stack_of(op, r->place, &s));
     r->op = op;
     r->below = s->top;
     s->top = r;
-    if (definition_of(op)) fac__table_refresh(op);
+    if (d) fac__table_refresh(op);
     return FAC_OK;
 }
 
@@ -107,7 +104,9 @@ typedef struct request {
 
 static void fill(fac_registration *r, const request *q, int place) {
     r->place = place;
-    r->label = q->label;
+    r->label = place == FAC_PLACE_CATCH_ALL  ? "catch-all"
+               : place == FAC_PLACE_EXPLICIT ? "composite explicit"
+                                             : q->label;
     r->boxed = q->boxed;
     r->typed = q->typed;
     r->signature = q->signature;
@@ -284,17 +283,10 @@ static fac_status definition_new(const char *schema, const fac_signature *signat
 /* Every kernel that came before the schema must suit it; then all have records. */
 static fac_status fit_all_kernels(fac_operator *op, const fac_definition *d, const char *where) {
     const fac_op_registry *g = op->registry;
-    char *wanted = fac__schema_signature(d->schema);
-    if (!wanted) return FAC_ERR_MEMORY;
-    fac_status st = fac__records_ensure_shared(d->signature);
-    for (size_t i = 0; i < g->n; i++) {
-        for (fac_registration *r = g->v[i].top; r && st == FAC_OK; r = r->below) {
-            st = check_signature(r, op, wanted, where);
-            if (st == FAC_OK) st = fac__record_ensure(r, d->signature);
-        }
-    }
-    fac__free(wanted);
-    return st;
+    FAC_TRY(fac__records_ensure_shared(d->signature));
+    for (size_t i = 0; i < g->n; i++)
+        for (fac_registration *r = g->v[i].top; r; r = r->below) FAC_TRY(fit_kernel(r, op, d, where));
+    return FAC_OK;
 }
 
 /* Notes the namespace, if it is new. */

@@ -188,14 +188,14 @@ void fac__table_refresh(fac_operator *op) {
     const fac_record *record = NULL;
     collect_tops(op, t);
     for (int i = 0; i <= FAC_BACKEND_BITS; i++) keep[i] = ((fac_keyset)1 << (FAC_BACKEND_BITS + FAC_KEY_COUNT)) - 1;
-    for (int slot = 0; slot < FAC_SLOTS; slot++) {
-        fac_key key = fac__key_of_place(slot);
-        int f = key.functionality, b = key.backend < 0 ? 0 : key.backend;
-        const fac_registration *r = choose(t, f, b);
-        if (r != last) record = record_of(r, op->signature);
-        last = r;
-        if (r->fallthrough) drop_key(keep, f, b);
-        atomic_store_explicit(&op->table[slot], &record->kernel, memory_order_release);
+    for (int f = 0; f < FAC_KEY_COUNT; f++) {
+        for (int b = 0; b < (fac__slot_mask[f] ? FAC_BACKEND_BITS : 1); b++) {
+            const fac_registration *r = choose(t, f, b);
+            if (r != last) record = record_of(r, op->signature);
+            last = r;
+            if (r->fallthrough) drop_key(keep, f, b);
+            atomic_store_explicit(&op->table[fac__slot(f, b)], &record->kernel, memory_order_release);
+        }
     }
     for (int i = 0; i <= FAC_BACKEND_BITS; i++) atomic_store_explicit(&op->keep[i], keep[i], memory_order_release);
 }

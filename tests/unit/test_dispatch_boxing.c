@@ -228,6 +228,18 @@ static void S077_schema_must_agree_with_an_earlier_kernel(void **state) {
     declare("t::f(Tensor x, Tensor y) -> Tensor");
 }
 
+/* Each generated operator uses the adapters of its own schema's signature. */
+static void S077_generated_signatures_agree(void **state) {
+    (void)state;
+    for (size_t i = 0; i < fac_operator_count(); i++) {
+        const fac_operator *op = fac_operator_at(i);
+        char *text = fac__schema_signature(op->schema);
+        assert_non_null(op->signature);
+        assert_string_equal(text, op->signature->text);
+        fac__free(text);
+    }
+}
+
 /* ---- S-088 ------------------------------------------------------------------------------------------------------- */
 
 static fac_status count_and_go_on(const fac_call_info *c, fac_value *stack) {
@@ -347,6 +359,7 @@ static void S084_missing_kernel_reports_through_both_doors(void **state) {
 
 FAC_TEST_MAIN(DISPATCH_TEST(S087_four_crossings_agree), DISPATCH_TEST(E45_adapters_carry_every_argument),
               DISPATCH_TEST(E45_lists_of_results_cross), DISPATCH_TEST(S077_signature_must_agree_with_the_schema),
+              DISPATCH_TEST(S077_generated_signatures_agree),
               DISPATCH_TEST(S077_schema_must_agree_with_an_earlier_kernel),
               DISPATCH_TEST(S088_one_boxed_fallback_serves_every_operator),
               DISPATCH_TEST(S088_fallback_is_in_every_row), DISPATCH_TEST(S087_failures_cross_too),

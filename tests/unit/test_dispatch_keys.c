@@ -183,7 +183,7 @@ static void S061_row_of_an_operator(void **state) {
     char *text = dump(fac_operator_find("t::f"));
     assert_non_null(strstr(text, "t::f(Tensor x) -> int\n  declared: schema.c:1\n"));
     assert_line(text, "CPU", "cpu.c:2");
-    assert_line(text, "CUDA .. PrivateUse3", "explicit.c:3");
+    assert_line(text, "CUDA .. PrivateUse3", "composite explicit    explicit.c:3");
     assert_line(text, "SparseCPU", "sparse.c:4");
     assert_line(text, "SparseCUDA .. SparsePrivateUse3", "missing");
     assert_line(text, "QuantizedCUDA", "fallback.c:5");
