@@ -1,0 +1,318 @@
+/* Fused attention. Forward: a task is a block of queries of one head; its scores against all keys it may see are made by one
+   product, turned into weights, and multiplied by the values, so that only QUERIES x S weights exist at a time. The row's
+   log-sum-exp is kept. Backward: a task is one head; block by block the weights are made again from it, and
+       dV += P^T dO,  dS = P (dO V^T - rowsum(dO O)),  dQ = dS K,  dK += dS^T Q,
+   in the order of the blocks. Sums are f32 (f64 for f64): 16-bit operands are widened first. */
+#include "backend/cpu/blas.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels/softmax.h"
+#include "backend/cpu/parallel.h"
+#include "ops/contiguous.h"
+#include "ops/structured.h"
+#include "ops_gen.h"
+#include <math.h>
+
+enum { BLOCK_WEIGHTS = 1 << 16, MIN_QUERIES = 16, MAX_QUERIES = 128 };
+
+typedef struct attention_job {
+    fac_dtype dtype; /* f32 or f64 */
+    int64_t heads, queries, keys, width, value_width;
+    int64_t block, blocks; /* queries per block, blocks per head */
+    double scale;
+    bool causal;
+    const fac_tensor *q, *k, *v, *mask, *out, *lse;
+    const fac_tensor *grad, *grad_q, *grad_k, *grad_v; /* backward */
+} attention_job;
+
+/* One block of one head. */
+typedef struct block {
+    int64_t b, h, first, rows;
+    int64_t keys; /* that any of its rows may see */
+} block;
+
+static size_t item(const attention_job *j) { return fac_dtype_size(j->dtype); }
+
+/* Rows [row, ...) of head (b, h) of a 4-d tensor, as a matrix. */
+static fac_gemm_matrix rows_of(const fac_tensor *t, int64_t b, int64_t h, int64_t row) {
+    int64_t at = b * t->strides[0] + h * t->strides[1] + row * t->strides[2];
+    return (fac_gemm_matrix){(char *)fac__data(t) + at * (int64_t)fac_dtype_size((fac_dtype)t->dtype), t->strides[2], t->strides[3], 0, false};
+}
+static fac_gemm_matrix turned(fac_gemm_matrix m) { return (fac_gemm_matrix){m.data, m.col, m.row, 0, m.conj}; }
+
+/* c[m, n] = alpha * a b (+ c). */
+static fac_status product(const attention_job *j, int64_t m, int64_t n, int64_t k, double alpha, fac_gemm_matrix a, fac_gemm_matrix b,
+                          fac_gemm_matrix c, bool add) {
+    fac_gemm g = {.dtype = j->dtype, .batch = 1, .m = m, .n = n, .k = k, .a = a, .b = b, .alpha = fac_scalar_f_(alpha)};
+    g.beta = fac_scalar_i_(add);
+    g.c = (void *)(uintptr_t)c.data;
+    g.c_row = c.row;
+    g.c_col = c.col;
+    return fac__gemm(&g);
+}
+
+static fac_gemm_matrix scratch(const attention_job *j, void *p) { return (fac_gemm_matrix){p, j->keys, 1, 0, false}; }
+
+static block block_at(const attention_job *j, int64_t head, int64_t index) {
+    block x = {.b = head / j->heads, .h = head % j->heads, .first = index * j->block};
+    x.rows = fac__min(j->block, j->queries - x.first);
+    x.keys = j->causal ? fac__min(j->keys, x.first + x.rows) : j->keys;
+    return x;
+}
+/* Keys that row i of a block may see. */
+static int64_t seen(const attention_job *j, const block *x, int64_t i) {
+    return j->causal ? fac__min(j->keys, x->first + i + 1) : j->keys;
+}
+
+static double mask_value(const fac_tensor *m, const char *p) {
+    switch ((fac_dtype)m->dtype) {
+    case FAC_BOOL: return *(const bool *)p ? 0 : -INFINITY;
+    case FAC_F16: return fac__f16_to_f32(*(const uint16_t *)(const void *)p);
+    case FAC_BF16: return fac__bf16_to_f32(*(const uint16_t *)(const void *)p);
+    case FAC_F64: return *(const double *)(const void *)p;
+    default: return *(const float *)(const void *)p;
+    }
+}
+
+/* Adds row `query` of the mask, which broadcasts, to n scores. */
+static void add_mask(const attention_job *j, const block *x, int64_t query, void *scores, int64_t n) {
+    const fac_tensor *m = j->mask;
+    const int64_t place[4] = {x->b, x->h, query, 0};
+    int64_t at = 0, step = 0, size = (int64_t)fac_dtype_size((fac_dtype)m->dtype);
+    for (int d = 0; d < m->ndim; d++) {
+        int full = 4 - m->ndim + d;
+        if (m->sizes[d] == 1) continue;
+        at += place[full] * m->strides[d];
+        if (full == 3) step = m->strides[d];
+    }
+    const char *p = (const char *)fac__data(m) + at * size;
+    for (int64_t i = 0; i < n; i++, p += step * size) {
+        if (j->dtype == FAC_F64)
+            ((double *)scores)[i] += mask_value(m, p);
+        else
+            ((float *)scores)[i] += (float)mask_value(m, p);
+    }
+}
+
+/* weights[rows, keys] = scale * Q K^T + mask; entries that a row may not see are left undefined. */
+static fac_status make_scores(const attention_job *j, const block *x, char *weights) {
+    FAC_TRY(product(j, x->rows, x->keys, j->width, j->scale, rows_of(j->q, x->b, x->h, x->first), turned(rows_of(j->k, x->b, x->h, 0)),
+                    scratch(j, weights), false));
+    for (int64_t i = 0; i < x->rows && j->mask; i++)
+        add_mask(j, x, x->first + i, weights + (size_t)(i * j->keys) * item(j), seen(j, x, i));
+    return FAC_OK;
+}
+
+/* Scores -> weights with the given log-sum-exp; a row that may see nothing has weights 0. */
+static void weigh(const attention_job *j, char *row, int64_t n, int64_t all, double lse) {
+    if (lse == -INFINITY)
+        n = 0;
+    else if (j->dtype == FAC_F64)
+        FAC_ISA_PICK(fac__exp_row_f64)((double *)(void *)row, lse, 1, (double *)(void *)row, n);
+    else
+        FAC_ISA_PICK(fac__exp_row_f32)((float *)(void *)row, (float)lse, 1, (float *)(void *)row, n);
+    memset(row + (size_t)n * item(j), 0, (size_t)(all - n) * item(j));
+}
+
+static double *lse64(const attention_job *j, const block *x) {
+    return (double *)fac__data(j->lse) + (x->b * j->heads + x->h) * j->queries + x->first;
+}
+static float *lse32(const attention_job *j, const block *x) {
+    return (float *)fac__data(j->lse) + (x->b * j->heads + x->h) * j->queries + x->first;
+}
+static double lse_of(const attention_job *j, const block *x, int64_t i) { return j->dtype == FAC_F64 ? lse64(j, x)[i] : (double)lse32(j, x)[i]; }
+
+/* ---- forward ------------------------------------------------------------------------------------------------------------ */
+
+static fac_status forward_block(const attention_job *j, const block *x, char *weights) {
+    FAC_TRY(make_scores(j, x, weights));
+    for (int64_t i = 0; i < x->rows; i++) {
+        char *row = weights + (size_t)(i * j->keys) * item(j);
+        int64_t n = seen(j, x, i);
+        if (j->dtype == FAC_F64)
+            lse64(j, x)[i] = FAC_ISA_PICK(fac__logsumexp_row_f64)((double *)(void *)row, n);
+        else
+            lse32(j, x)[i] = FAC_ISA_PICK(fac__logsumexp_row_f32)((float *)(void *)row, n);
+        weigh(j, row, n, x->keys, lse_of(j, x, i));
+    }
+    return product(j, x->rows, j->value_width, x->keys, 1, scratch(j, weights), rows_of(j->v, x->b, x->h, 0),
+                   rows_of(j->out, x->b, x->h, x->first), false);
+}
+
+static fac_status forward_range(void *ctx, int64_t begin, int64_t end) {
+    const attention_job *j = ctx;
+    char *weights = fac__alloc_aligned((size_t)(j->block * j->keys) * item(j), 64);
+    if (!weights) return fac_error();
+    fac_status st = FAC_OK;
+    for (int64_t t = begin; t < end && st == FAC_OK; t++) {
+        block x = block_at(j, t / j->blocks, t % j->blocks);
+        st = forward_block(j, &x, weights);
+    }
+    fac__free(weights);
+    return st;
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------------------------ */
+
+/* d[i] = p[i] * (d[i] - s), s the product of a row of dO and of O. */
+#define BACK_ROW(name, T)                                                                                              \
+    static void name(const T *p, T *d, int64_t n, const fac_gemm_matrix *grad, const fac_gemm_matrix *out, int64_t i, int64_t width) { \
+        const T *g = (const T *)grad->data + i * grad->row, *o = (const T *)out->data + i * out->row;                  \
+        T s = 0;                                                                                                       \
+        for (int64_t k = 0; k < width; k++) s += g[k * grad->col] * o[k * out->col];                                   \
+        for (int64_t k = 0; k < n; k++) d[k] = p[k] * (d[k] - s);                                                      \
+    }
+BACK_ROW(back_row_f32, float)
+BACK_ROW(back_row_f64, double)
+
+/* weights and scores: [block, keys] each. */
+static fac_status backward_block(const attention_job *j, const block *x, char *weights, char *scores) {
+    fac_gemm_matrix grad = rows_of(j->grad, x->b, x->h, x->first), out = rows_of(j->out, x->b, x->h, x->first);
+    FAC_TRY(make_scores(j, x, weights));
+    for (int64_t i = 0; i < x->rows; i++)
+        weigh(j, weights + (size_t)(i * j->keys) * item(j), seen(j, x, i), x->keys, lse_of(j, x, i));
+    FAC_TRY(product(j, x->keys, j->value_width, x->rows, 1, turned(scratch(j, weights)), grad, rows_of(j->grad_v, x->b, x->h, 0), true));
+    FAC_TRY(product(j, x->rows, x->keys, j->value_width, 1, grad, turned(rows_of(j->v, x->b, x->h, 0)), scratch(j, scores), false));
+    for (int64_t i = 0; i < x->rows; i++) {
+        size_t at = (size_t)(i * j->keys) * item(j);
+        if (j->dtype == FAC_F64)
+            back_row_f64((double *)(void *)(weights + at), (double *)(void *)(scores + at), x->keys, &grad, &out, i, j->value_width);
+        else
+            back_row_f32((float *)(void *)(weights + at), (float *)(void *)(scores + at), x->keys, &grad, &out, i, j->value_width);
+    }
+    FAC_TRY(product(j, x->rows, j->width, x->keys, j->scale, scratch(j, scores), rows_of(j->k, x->b, x->h, 0),
+                    rows_of(j->grad_q, x->b, x->h, x->first), false));
+    return product(j, x->keys, j->width, x->rows, j->scale, turned(scratch(j, scores)), rows_of(j->q, x->b, x->h, x->first),
+                   rows_of(j->grad_k, x->b, x->h, 0), true);
+}
+
+static fac_status backward_range(void *ctx, int64_t begin, int64_t end) {
+    const attention_job *j = ctx;
+    size_t bytes = ((size_t)(j->block * j->keys) * item(j) + 63) & ~(size_t)63;
+    char *room = fac__alloc_aligned(2 * bytes, 64);
+    if (!room) return fac_error();
+    fac_status st = FAC_OK;
+    for (int64_t head = begin; head < end && st == FAC_OK; head++)
+        for (int64_t i = 0; i < j->blocks && st == FAC_OK; i++) {
+            block x = block_at(j, head, i);
+            st = backward_block(j, &x, room, room + bytes);
+        }
+    fac__free(room);
+    return st;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------------------------------------- */
+
+static void job_fill(attention_job *j, bool causal, fac_opt_num scale) {
+    j->dtype = (fac_dtype)j->q->dtype;
+    j->heads = j->q->sizes[1];
+    j->queries = j->q->sizes[2];
+    j->keys = j->k->sizes[2];
+    j->width = j->q->sizes[3];
+    j->value_width = j->v->sizes[3];
+    j->causal = causal;
+    j->scale = scale.set ? fac__scalar_f64(scale.v) : 1 / sqrt((double)fac__max(1, j->width));
+    j->block = fac__min(fac__max(1, j->queries), fac__min(MAX_QUERIES, fac__max(MIN_QUERIES, BLOCK_WEIGHTS / fac__max(1, j->keys))));
+    j->blocks = (j->queries + j->block - 1) / j->block;
+}
+
+static void zero(const fac_tensor *t) {
+    if (t->numel) memset(fac__data(t), 0, (size_t)t->numel * fac_dtype_size((fac_dtype)t->dtype));
+}
+
+/* Operands as they are if f32 or f64, else as owned f32 copies. */
+enum { MAX_OPERANDS = 5 };
+typedef struct widened {
+    fac_tensor *t[MAX_OPERANDS];
+    int n;
+} widened;
+static fac_status widen(widened *w, fac_tensor *t) {
+    fac_tensor **slot = &w->t[w->n];
+    if (t->dtype == FAC_F32 || t->dtype == FAC_F64) {
+        *slot = fac__ref(t);
+    } else {
+        FAC_TRY(fac__empty(t->sizes, t->ndim, FAC_F32, t->device, slot));
+        fac_status st = fac__copy_below(*slot, t);
+        if (st != FAC_OK) {
+            fac__unref(*slot);
+            return st;
+        }
+    }
+    w->n++;
+    return FAC_OK;
+}
+static void widened_free(widened *w) {
+    for (int i = 0; i < w->n; i++) fac__unref(w->t[i]);
+}
+
+/* A result in which sums are made: `out` itself, or an owned f32 tensor that finish_result copies back. */
+static fac_status begin_result(fac_tensor *out, fac_tensor **work) {
+    if (out->dtype == FAC_F32 || out->dtype == FAC_F64) {
+        *work = fac__ref(out);
+        return FAC_OK;
+    }
+    return fac__empty(out->sizes, out->ndim, FAC_F32, out->device, work);
+}
+static fac_status finish_result(fac_status st, fac_tensor *out, fac_tensor *work) {
+    if (st == FAC_OK && work != out) st = fac__copy_below(out, work);
+    fac__unref(work);
+    return st;
+}
+
+static fac_status run_forward(attention_job *j) {
+    if (j->keys == 0) { /* nothing to see: zeros, and the logarithm of an empty sum */
+        zero(j->out);
+        for (int64_t i = 0; i < j->lse->numel; i++)
+            fac__store((char *)fac__data(j->lse) + (size_t)i * item(j), j->dtype, fac_scalar_f_(-INFINITY));
+        return FAC_OK;
+    }
+    int64_t work = j->block * j->keys * (j->width + j->value_width + 8);
+    return fac__parallel_for(0, j->q->sizes[0] * j->heads * j->blocks, fac__max(1, 2 * FAC_GRAIN / work), forward_range, j);
+}
+
+fac_status flash_attention_cpu(fac_structured *s, fac_tensor *query, fac_tensor *key, fac_tensor *value, double dropout_p,
+                               bool is_causal, fac_tensor *attn_mask, fac_opt_num scale) {
+    (void)dropout_p;
+    widened w = {0};
+    fac_tensor *out = NULL;
+    fac_status st = widen(&w, query);
+    if (st == FAC_OK) st = widen(&w, key);
+    if (st == FAC_OK) st = widen(&w, value);
+    if (st == FAC_OK) st = begin_result(s->out[0], &out);
+    if (st == FAC_OK) {
+        attention_job j = {.q = w.t[0], .k = w.t[1], .v = w.t[2], .mask = attn_mask, .out = out, .lse = s->out[1]};
+        job_fill(&j, is_causal, scale);
+        st = finish_result(run_forward(&j), s->out[0], out);
+    }
+    widened_free(&w);
+    return st;
+}
+
+static fac_status run_backward(attention_job *j) {
+    zero(j->grad_q);
+    zero(j->grad_k);
+    zero(j->grad_v);
+    if (j->keys == 0 || j->queries == 0) return FAC_OK;
+    return fac__parallel_for(0, j->q->sizes[0] * j->heads, 1, backward_range, j);
+}
+
+fac_status flash_attention_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *query, fac_tensor *key,
+                                        fac_tensor *value, fac_tensor *out, fac_tensor *logsumexp, double dropout_p, bool is_causal,
+                                        fac_tensor *attn_mask, fac_opt_num scale) {
+    (void)dropout_p;
+    widened w = {0};
+    fac_tensor *const in[MAX_OPERANDS] = {query, key, value, grad_out, out};
+    fac_tensor *work[3] = {NULL}, *lse = NULL;
+    fac_status st = fac__contiguous_below(logsumexp, &lse);
+    for (int i = 0; i < MAX_OPERANDS && st == FAC_OK; i++) st = widen(&w, in[i]);
+    for (int i = 0; i < 3 && st == FAC_OK; i++) st = begin_result(s->out[i], &work[i]);
+    if (st == FAC_OK) {
+        attention_job j = {.q = w.t[0], .k = w.t[1], .v = w.t[2], .grad = w.t[3], .out = w.t[4], .lse = lse, .mask = attn_mask,
+                           .grad_q = work[0], .grad_k = work[1], .grad_v = work[2]};
+        job_fill(&j, is_causal, scale);
+        st = run_backward(&j);
+    }
+    for (int i = 0; i < 3; i++) st = work[i] ? finish_result(st, s->out[i], work[i]) : st;
+    fac__unref(lse);
+    widened_free(&w);
+    return st;
+}
