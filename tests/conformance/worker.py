@@ -1,0 +1,166 @@
+"""Checks one operator of PyTorch's database after another, as the parent asks by name on standard input, and writes one JSON
+line for each. It may crash: the parent then knows which operator did it."""
+
+import json
+import sys
+import time
+import types
+import warnings
+
+import torch
+
+stub = types.ModuleType("expecttest")  # torch.testing._internal imports it, and uses nothing of it here
+stub.TestCase = __import__("unittest").TestCase
+sys.modules.setdefault("expecttest", stub)
+warnings.simplefilter("ignore")
+
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+import facula  # noqa: E402
+import interpret  # noqa: E402
+from facula import Facula, Scope, Unsupported  # noqa: E402
+
+# Results of these depend on a generator of PyTorch's own: only shape and dtype are compared.
+RANDOM = {"bernoulli", "multinomial", "normal", "normal.number_mean", "nn.functional.dropout", "nn.functional.dropout2d",
+          "nn.functional.dropout3d", "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout.with_train",
+          "nn.functional.feature_alpha_dropout", "nn.functional.rrelu", "rand_like", "randn", "randn_like", "randint_like",
+          "uniform", "exponential", "cauchy", "geometric", "log_normal", "nn.functional.fractional_max_pool2d",
+          "nn.functional.fractional_max_pool3d", "randint", "empty_like", "empty", "new_empty", "new_empty_strided", "empty_strided"}
+UNINITIALISED_OK = {"empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "resize_", "resize_as_"}
+
+
+def tolerances(op, dtype):
+    """The loosest of PyTorch's default for the dtype and what the database overrides for this operator."""
+    rtol, atol = torch.testing._comparison.default_tolerances(dtype)
+    for d in op.decorators:
+        override = getattr(d, "decorators", [d])
+        for o in override:
+            tol = getattr(o, "tols", {}).get(dtype) if hasattr(o, "tols") else None
+            if tol is not None:
+                rtol, atol = max(rtol, tol.rtol), max(atol, tol.atol)
+    return rtol, atol
+
+
+def compare(op, mine, theirs, what):
+    if len(mine) != len(theirs):
+        raise AssertionError(f"{what}: {len(mine)} results, PyTorch has {len(theirs)}")
+    for i, (a, b) in enumerate(zip(mine, theirs)):
+        if a is None and b is None:
+            continue
+        if a is None or b is None:
+            if b is not None and not b.any() or a is not None and not a.any():
+                continue  # no gradient and a gradient of zeros mean the same
+            raise AssertionError(f"{what} {i}: {'nothing' if a is None else 'a tensor'}, PyTorch has {'nothing' if b is None else 'a tensor'}")
+        b = b.detach().resolve_conj().resolve_neg()
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise AssertionError(f"{what} {i}: {a.dtype} {list(a.shape)}, PyTorch has {b.dtype} {list(b.shape)}")
+        if op.name in RANDOM or op.name in UNINITIALISED_OK:
+            continue
+        rtol, atol = tolerances(op, b.dtype)
+        torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what} {i}: {m}")
+
+
+def differentiable(t):
+    return t.requires_grad and (t.is_floating_point() or t.is_complex())
+
+
+def check_sample(f, op, sample, gradients):
+    """Raises if Facula and PyTorch disagree."""
+    inputs = []
+    shape = interpret.flatten((sample.input, sample.args, sample.kwargs), inputs)
+
+    def fn(*ts):
+        first, args, kwargs = interpret.fill(shape, ts)
+        return op.op(first, *args, **kwargs)
+
+    fresh = [t.detach().clone(memory_format=torch.preserve_format) if t.is_contiguous() else t.detach() for t in inputs]
+    graph = interpret.trace(fn, fresh)
+    mine_inputs = [t.detach() if not t.is_contiguous() else t.detach().clone() for t in inputs]
+    theirs_inputs = [t.detach().clone().requires_grad_(t.requires_grad and gradients) for t in inputs]
+    expected = [t for t in interpret.tensors_of(fn(*theirs_inputs))]
+    with Scope(f) as scope:
+        handles = [scope.wrap(t) for t in mine_inputs]
+        wanted = [i for i, t in enumerate(theirs_inputs) if gradients and differentiable(t)]
+        for i in wanted:
+            handles[i].require_grad()
+        results = interpret.run(scope, graph, handles)
+        compare(op, [r.torch() for r in results], expected, "result")
+        if wanted:
+            check_gradients(op, scope, results, handles, expected, theirs_inputs, wanted)
+
+
+def check_gradients(op, scope, results, handles, expected, theirs_inputs, wanted):
+    flows = [i for i, t in enumerate(expected) if differentiable(t)]
+    mine_flows = [i for i, r in enumerate(results) if r.requires_grad()]
+    if not flows:
+        return
+    if mine_flows != flows:
+        raise AssertionError(f"gradient: results {mine_flows} require one, in PyTorch {flows}")
+    torch.manual_seed(0)
+    seeds = [torch.randn_like(expected[i].detach()) for i in flows]
+    theirs = torch.autograd.grad([expected[i] for i in flows], [theirs_inputs[i] for i in wanted], seeds, allow_unused=True)
+    mine = scope.grad([results[i] for i in flows], [handles[i] for i in wanted], [scope.wrap(s) for s in seeds])
+    compare(op, [g and g.torch() for g in mine], list(theirs), "gradient")
+
+
+def samples_of(op, dtype, gradients):
+    torch.manual_seed(1)
+    return op.sample_inputs("cpu", dtype, requires_grad=gradients)
+
+
+def is_strided(t):
+    return t.layout == torch.strided
+
+
+def check_operator(f, op, dtype, mode, limit, seconds):
+    """Counts and reasons for one operator, dtype and mode (plain, noncontiguous, gradient)."""
+    out = {"samples": 0, "passed": 0, "failed": 0, "missing": 0, "unsupported": 0, "cut": False, "reasons": []}
+    started = time.monotonic()
+    for n, sample in enumerate(samples_of(op, dtype, mode == "gradient")):
+        if n >= limit or time.monotonic() - started > seconds:
+            out["cut"] = True
+            break
+        found = []
+        interpret.flatten((sample.input, sample.args, sample.kwargs), found)
+        if mode == "noncontiguous":
+            sample = sample.noncontiguous()
+        out["samples"] += 1
+        try:
+            check_sample(f, op, sample, mode == "gradient")
+            out["passed"] += 1
+            continue
+        except interpret.Missing as e:
+            out["missing"] += 1
+            reason = f"missing {e}"
+        except Unsupported as e:
+            out["unsupported"] += 1
+            reason = f"unsupported: {e}"
+        except Exception as e:  # whatever it is, it is this sample's result
+            out["failed"] += 1
+            reason = f"{type(e).__name__}: {str(e).strip()}"
+        reason = " ".join(reason.split())[:300]
+        if reason not in out["reasons"] and len(out["reasons"]) < 4:
+            out["reasons"].append(reason)
+    return out
+
+
+def main():
+    f = Facula(sys.argv[1])
+    torch.set_num_threads(1)
+    table = {}
+    for op in op_db:
+        table[op.name + ("." + op.variant_test_name if op.variant_test_name else "")] = op
+    for line in sys.stdin:
+        job = json.loads(line)
+        op, dtype = table[job["op"]], getattr(torch, job["dtype"])
+        result = {"samples": 0, "skipped": True}
+        if dtype in op.supported_dtypes("cpu") and (job["mode"] != "gradient" or (op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"))):
+            try:
+                result = check_operator(f, op, dtype, job["mode"], job["limit"], job["seconds"])
+            except Exception as e:  # the database itself failed
+                result = {"samples": 0, "skipped": True, "reasons": [f"{type(e).__name__}: {e}"[:200]]}
+        print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
