@@ -26,10 +26,16 @@ static fac_registration default_fallthrough = {.kind = FAC_REG_FALLBACK,
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-static fac_record *record_of(const fac_registration *r, const fac_signature *signature) {
-    fac_record *k = r->records;
-    while (k && k->signature != signature) k = k->next;
-    return k;
+/* The record for a signature, moved to the front: the next question is mostly for the same one. Only writers, under the
+   lock, walk these lists. */
+static fac_record *record_of(fac_registration *r, const fac_signature *signature) {
+    for (fac_record **at = &r->records, *k; (k = *at); at = &k->next) {
+        if (k->signature != signature) continue;
+        *at = k->next;
+        k->next = r->records;
+        return r->records = k;
+    }
+    return NULL;
 }
 
 fac_status fac__record_ensure(fac_registration *r, const fac_signature *signature) {
@@ -126,8 +132,8 @@ static bool is_other_backend(int b) {
 }
 
 /* The registration for the slot itself, or for a group of keys that the slot is in. */
-static const fac_registration *nearest(tops t, int f, int b) {
-    const fac_registration *r = t[fac__slot(f, b)];
+static fac_registration *nearest(tops t, int f, int b) {
+    fac_registration *r = t[fac__slot(f, b)];
     if (!r && f == FAC_KEY_AUTOGRAD && is_other_backend(b)) r = t[FAC_PLACE_AUTOGRAD_OTHER];
     return r ? r : t[FAC_PLACE_ALL + f];
 }
@@ -147,8 +153,8 @@ static bool steps_back(tops t, int f, int b) {
     return false;
 }
 
-static const fac_registration *choose(tops t, int f, int b) {
-    const fac_registration *r = nearest(t, f, b);
+static fac_registration *choose(tops t, int f, int b) {
+    fac_registration *r = nearest(t, f, b);
     if (r) return r;
     if (f == FAC_KEY_DENSE && t[FAC_PLACE_EXPLICIT]) return t[FAC_PLACE_EXPLICIT];
     if (t[FAC_PLACE_CATCH_ALL] && !steps_back(t, f, b)) return t[FAC_PLACE_CATCH_ALL];
@@ -190,7 +196,7 @@ void fac__table_refresh(fac_operator *op) {
     for (int i = 0; i <= FAC_BACKEND_BITS; i++) keep[i] = ((fac_keyset)1 << (FAC_BACKEND_BITS + FAC_KEY_COUNT)) - 1;
     for (int f = 0; f < FAC_KEY_COUNT; f++) {
         for (int b = 0; b < (fac__slot_mask[f] ? FAC_BACKEND_BITS : 1); b++) {
-            const fac_registration *r = choose(t, f, b);
+            fac_registration *r = choose(t, f, b);
             if (r != last) record = record_of(r, op->signature);
             last = r;
             if (r->fallthrough) drop_key(keep, f, b);
