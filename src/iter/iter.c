@@ -44,16 +44,16 @@ fac_status fac_iter_scalar(fac_iter *it, fac_scalar v) {
     return FAC_OK;
 }
 
-/* Tensors that decide the shape: the inputs, or, without any, the outputs. */
-static bool decides_shape(const fac_iter_operand *o, bool inputs) { return o->t && o->is_out != inputs; }
 
+/* The inputs decide the shape; without any, or if so asked, the outputs too. */
 static fac_status plan_shape(fac_iter *it) {
-    bool inputs = false;
-    for (int i = it->n_out; i < it->n; i++) inputs |= it->op[i].t != NULL;
+    bool outputs = true;
+    for (int i = it->n_out; i < it->n; i++) outputs &= it->op[i].t == NULL;
+    outputs |= (it->options & FAC_ITER_OUT_SHAPE) != 0;
     it->full_ndim = 0;
-    for (int i = 0; i < it->n; i++) {
-        if (!decides_shape(&it->op[i], inputs)) continue;
+    for (int i = outputs ? 0 : it->n_out; i < it->n; i++) {
         const fac_tensor *t = it->op[i].t;
+        if (!t) continue;
         int64_t merged[FAC_MAX_DIMS];
         FAC_TRY(fac__broadcast(it->full_shape, it->full_ndim, t->sizes, t->ndim, merged, &it->full_ndim));
         memcpy(it->full_shape, merged, (size_t)it->full_ndim * sizeof merged[0]);

@@ -13,6 +13,7 @@ enum {
     FAC_ITER_INT_TO_FLOAT = 2,  /* an integral common dtype becomes the default floating one */
     FAC_ITER_CPU_SCALARS = 4,   /* a 0-dim CPU tensor may accompany tensors of another device */
     FAC_ITER_ANY_DTYPE = 8,     /* operands keep dtypes of their own (where's condition, casts): none is common */
+    FAC_ITER_OUT_SHAPE = 32,    /* given outputs take part in broadcasting: inputs may be smaller (copies) */
     FAC_ITER_ROUND_NUMBERS = 16 /* numbers are rounded to a common dtype f16 or bf16 although it is computed in f32 */
 };
 
@@ -46,7 +47,7 @@ typedef struct fac_iter {
 /* Starts an iterator; nothing in it needs freeing. */
 void fac_iter_begin(fac_iter *it, uint32_t options);
 /* Adds operands; outputs first. An output may be NULL: it is bound after planning. A given output does not take part in
-   broadcasting or promotion; its sizes are checked when it is bound. */
+   broadcasting (unless FAC_ITER_OUT_SHAPE) or promotion; its sizes are checked when it is bound. */
 fac_status fac_iter_out(fac_iter *it, fac_tensor *t);
 fac_status fac_iter_in(fac_iter *it, fac_tensor *t);
 fac_status fac_iter_scalar(fac_iter *it, fac_scalar v);

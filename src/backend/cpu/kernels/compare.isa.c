@@ -103,5 +103,6 @@ void FAC_ISA_NAME(fac__install_compare)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_i64(table);
     install_u8(table);
     install_bool(table);
+    table[FAC_LOOP_bitwise_not][FAC_BOOL] = loop_logical_not_bool;
 #endif
 }

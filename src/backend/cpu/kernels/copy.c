@@ -83,7 +83,7 @@ fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src) {
     fac_overlap overlap = fac__overlap(dst, src);
     if (overlap == FAC_OVERLAP_PARTIAL || overlap == FAC_OVERLAP_UNKNOWN) return copy_aside(dst, src);
     fac_iter it;
-    fac_iter_begin(&it, FAC_ITER_ANY_DTYPE);
+    fac_iter_begin(&it, FAC_ITER_ANY_DTYPE | FAC_ITER_OUT_SHAPE);
     FAC_TRY(fac_iter_out(&it, dst));
     FAC_TRY(fac_iter_in(&it, src));
     FAC_TRY(fac_iter_build(&it));
