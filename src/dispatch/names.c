@@ -1,6 +1,5 @@
 /* Operators by name: a hash table that is searched without a lock, a sorted list, and guesses at misspelt names. */
 #include "dispatch/registry.h"
-#include <stdlib.h>
 
 /* Open addressing; entries are only ever added. Grown by publishing a larger copy; older tables stay readable, since a
    search may be under way in one, until shutdown. */

@@ -35,7 +35,7 @@ static void S081_functionalities_of_each_backend(void **state) {
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         for (int b = 0; b < FAC_BACKEND_COUNT; b++) {
             snprintf(text, sizeof text, "%s%s", cases[i].prefix, backend_names[b]);
-            assert_key(text, cases[i].f, b, FAC_ALIAS_NONE, NULL);
+            assert_key(text, (int)cases[i].f, b, FAC_ALIAS_NONE, NULL);
         }
     }
     assert_key("MkldnnCPU", FAC_KEY_VENDOR, FAC_BACKEND_CPU, FAC_ALIAS_NONE, "VendorCPU");
