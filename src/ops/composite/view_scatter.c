@@ -30,14 +30,16 @@ fac_status select_backward_explicit(const fac_call_info *c, fac_tensor *grad_out
                                     fac_tensor **out) {
     fac_tensor *base = NULL, *part = NULL;
     FAC_TRY(fac__zeros_below(input_sizes, grad_output, &base));
-    return write_part(select_view(c, base, dim, index, &part), base, part, grad_output, out);
+    fac_status st = select_view(c, base, dim, index, &part);
+    return write_part(st, base, part, grad_output, out);
 }
 
 fac_status diagonal_backward_explicit(const fac_call_info *c, fac_tensor *grad_output, fac_ints input_sizes, int64_t offset, int64_t dim1,
                                       int64_t dim2, fac_tensor **out) {
     fac_tensor *base = NULL, *part = NULL;
     FAC_TRY(fac__zeros_below(input_sizes, grad_output, &base));
-    return write_part(diagonal_view(c, base, offset, dim1, dim2, &part), base, part, grad_output, out);
+    fac_status st = diagonal_view(c, base, offset, dim1, dim2, &part);
+    return write_part(st, base, part, grad_output, out);
 }
 
 /* Adds grad[..., j] to every `step`-th element from j on: one pass per place in the window, each free of overlap. */
@@ -89,20 +91,23 @@ fac_status slice_scatter_explicit(const fac_call_info *c, fac_tensor *self, fac_
                                   int64_t step, fac_tensor **out) {
     fac_tensor *base = NULL, *part = NULL;
     FAC_TRY(fac__clone_below(self, &base));
-    return write_part(slice_view(c, base, dim, start, end, step, &part), base, part, src, out);
+    fac_status st = slice_view(c, base, dim, start, end, step, &part);
+    return write_part(st, base, part, src, out);
 }
 
 fac_status select_scatter_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *src, int64_t dim, int64_t index, fac_tensor **out) {
     fac_tensor *base = NULL, *part = NULL;
     FAC_TRY(fac__clone_below(self, &base));
-    return write_part(select_view(c, base, dim, index, &part), base, part, src, out);
+    fac_status st = select_view(c, base, dim, index, &part);
+    return write_part(st, base, part, src, out);
 }
 
 fac_status diagonal_scatter_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *src, int64_t offset, int64_t dim1, int64_t dim2,
                                      fac_tensor **out) {
     fac_tensor *base = NULL, *part = NULL;
     FAC_TRY(fac__clone_below(self, &base));
-    return write_part(diagonal_view(c, base, offset, dim1, dim2, &part), base, part, src, out);
+    fac_status st = diagonal_view(c, base, offset, dim1, dim2, &part);
+    return write_part(st, base, part, src, out);
 }
 
 fac_status as_strided_scatter_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *src, fac_ints size, fac_ints stride,
@@ -134,5 +139,6 @@ fac_status diag_embed_explicit(const fac_call_info *c, fac_tensor *self, int64_t
     FAC_TRY(embed_sizes(self, offset, a, b, sizes));
     fac_tensor *base = NULL, *part = NULL;
     FAC_TRY(fac__zeros_below((fac_ints){sizes, (size_t)self->ndim + 1}, self, &base));
-    return write_part(diagonal_view(c, base, offset, a, b, &part), base, part, self, out);
+    fac_status st = diagonal_view(c, base, offset, a, b, &part);
+    return write_part(st, base, part, self, out);
 }
