@@ -58,7 +58,7 @@ fac_status fac__check_out_form(fac_tensor *const *outs, size_t n_outs, bool any_
     for (size_t i = 0; i < n_outs; i++) any_requires_grad = any_requires_grad || fac__requires_grad(outs[i]);
     FAC_CHECK(!any_requires_grad, FAC_ERR_AUTOGRAD,
               "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-              "requires grad");
+              "requires grad.");
     return FAC_OK;
 }
 

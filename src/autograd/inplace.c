@@ -2,12 +2,16 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/mode.h"
+#include "ops/call.h"
+
+fac_status fac__not_writable(void) {
+    return FAC_FAIL(FAC_ERR_AUTOGRAD, "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
+                                      "clone to get a normal tensor before doing inplace update.");
+}
 
 fac_status fac__check_inplace(fac_tensor *t, bool any_requires_grad) {
     const fac_thread *th = fac__thread();
-    FAC_CHECK(!(t->flags & FAC_TF_INFERENCE) || th->inference, FAC_ERR_AUTOGRAD,
-              "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
-              "tensor before doing inplace update.");
+    FAC_TRY(fac__check_writable(t));
     if (!any_requires_grad || !fac__grad_enabled(th) || !t->ag) return FAC_OK;
     FAC_TRY(fac__check_view_inplace(t, false));
     if (!fac__requires_grad(t)) return FAC_OK;

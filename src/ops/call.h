@@ -36,6 +36,13 @@ static inline fac_keyset fac__list_keys(fac_tensors l) {
     return ks;
 }
 
+/* The error for an inference tensor that is changed outside inference mode. */
+fac_status fac__not_writable(void);
+static inline fac_status fac__check_writable(const fac_tensor *t) {
+    bool inference = t && (t->flags & FAC_TF_INFERENCE) && !fac__thread()->inference;
+    return FAC_UNLIKELY(inference) ? fac__not_writable() : FAC_OK;
+}
+
 /* ---- results ---------------------------------------------------------------------------------------------------- */
 
 /* A list of owned tensors becomes temporaries of the innermost scope, as does the array. Empty on failure. */

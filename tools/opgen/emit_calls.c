@@ -62,6 +62,9 @@ static void emit_dispatch(FILE *f, const op *o) {
     fprintf(f, "    const fac_call_info c_ = {&fac_op_%s, keys_, k_, k_->context};\n", o->id);
     fprintf(f, "    return ((fac_status (*)(%s))k_->typed)(%s);\n}\n", params(o, "const fac_call_info *c_"), args(o, "&c_", "res_"));
     fprintf(f, "fac_status fac__c_%s(%s) {\n", o->id, params(o, NULL));
+    for (size_t i = 0; i < o->s->n_args; i++)
+        if (o->s->args[i].type.write && !o->s->args[i].type.list)
+            fprintf(f, "    FAC_TRY(fac__check_writable(%s));\n", o->s->args[i].name);
     fputs("    fac_keyset keys_ = fac__call_keys(fac__thread(), ", f);
     key_union(f, o);
     fputs(");\n", f);

@@ -323,10 +323,11 @@ static void emit_inplace_record(FILE *f, const op *o, const field *v, size_t n) 
     if (old) fputs("    fac__unref(old_);\n", f);
     fputs("    if (FAC_UNLIKELY(st_)) {\n        fac__node_unref(&n->node);\n        return st_;\n    }\n", f);
     emit_below(f, o);
-    fprintf(f, "    if (!st_) st_ = fac__rebase_history(%s, &n->node, 0);\n", self);
+    fputs("    const bool ran_ = !st_;\n", f);
+    fprintf(f, "    if (ran_) st_ = fac__rebase_history(%s, &n->node, 0);\n", self);
     for (size_t i = 0; i < n; i++)
         if (v[i].result >= 0) emit_save(f, o, &v[i], self, true);
-    fputs("    fac__node_unref(&n->node);\n    return st_;\n}\n", f);
+    fputs("    fac__node_unref(&n->node);\n    if (FAC_UNLIKELY(st_ && ran_)) fac__drop_grads(res_, 1);\n    return st_;\n}\n", f);
 }
 
 static void emit_kernel_head(FILE *f, const op *o) {

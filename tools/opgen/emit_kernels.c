@@ -139,6 +139,8 @@ static void emit_adiv(FILE *f, const op *o) {
         if (a->type.list) fprintf(f, "    for (size_t i_ = 0; i_ < %s.n && !st_; i_++) st_ = fac__bump_version(%s.v[i_]);\n", a->name, a->name);
         else fprintf(f, "    if (!st_%s%s) st_ = fac__bump_version(%s);\n", a->type.optional ? " && " : "", a->type.optional ? a->name : "", a->name);
     }
+    if (!(o->e->view && o->form == FORM_FUNCTION) && returns_tensors(o))
+        fprintf(f, "    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, %zu);\n", o->s->n_rets);
     fputs("    return st_;\n}\n", f);
 }
 
