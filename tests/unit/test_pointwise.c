@@ -58,7 +58,7 @@ static double hardswish_of(double x) { return x * hardsigmoid_of(x); }
     X(acosh, acosh, 1.01, 9, 1) X(atanh, atanh, -0.95, 0.95, 1) X(erf, erf, -4, 4, 1) X(erfc, erfc, -4, 4, 2)        \
     X(sigmoid, sigmoid_of, -9, 9, 4) X(silu, silu_of, -9, 9, 4) X(gelu, gelu_of, -2, 9, 16)                          \
     X(mish, mish_of, -9, 9, 8) X(softplus, softplus_of, -9, 9, 4) X(log_sigmoid, log_sigmoid_of, -9, 9, 4)           \
-    X(sinc, sinc_of, 0.1, 0.9, 4) X(relu, relu_of, -5, 5, 0) X(elu, elu_of, -5, 5, 2)                                \
+    X(sinc, sinc_of, 0.1, 0.9, 16) X(relu, relu_of, -5, 5, 0) X(elu, elu_of, -5, 5, 2)                                \
     X(leaky_relu, leaky_relu_of, -5, 5, 1) X(hardtanh, hardtanh_of, -5, 5, 0)                                        \
     X(hardsigmoid, hardsigmoid_of, -5, 5, 2) X(hardswish, hardswish_of, -5, 5, 4)
 
