@@ -41,7 +41,7 @@ int main(void) {
     fac_manual_seed(1);
     fac_module *model = toy_new();
     fac_optimizer *sgd = fac_sgd_new(model, 0.05, .momentum = 0.9);
-    if (sgd) (void)fac_module_print(model, stdout);
+    if (sgd && fac_module_print(model, stdout)) return fac_report(stderr);
     if (sgd) (void)train(model, sgd);
     fac_optimizer_release(sgd);
     fac_module_release(model);

@@ -99,7 +99,7 @@ fac_tensor *gpt_loss(fac_module *m, fac_tensor *tokens, fac_tensor *targets) {
     FAC_SCOPE(s);
     fac_tensor *logits = fac_forward(m, tokens);
     const int64_t vocab = gpt_config_of(m).vocab;
-    return fac_yield(s, fac_cross_entropy_loss(fac_view(logits, FAC_INTS(-1, vocab)), fac_view(targets, FAC_INTS(-1))));
+    return fac_yield(s, fac_cross_entropy(fac_view(logits, FAC_INTS(-1, vocab)), fac_view(targets, FAC_INTS(-1))));
 }
 
 gpt_config gpt_config_of(fac_module *m) { return ((gpt *)fac_module_state(m))->config; }

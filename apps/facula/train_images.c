@@ -29,7 +29,7 @@ static fac_tensor *batch_loss(train_job *j) {
         d->taken = 0;
     }
     d->taken++;
-    return fac_cross_entropy_loss(fac_forward(j->model, as_input(d, columns[0])), as_target(columns[1]));
+    return fac_cross_entropy(fac_forward(j->model, as_input(d, columns[0])), as_target(columns[1]));
 }
 
 static void save_order(train_job *j) {
@@ -60,7 +60,7 @@ static fac_status validate(train_job *j, double *out_loss, double *extra) {
         const int64_t k = n - i < chunk ? n - i : chunk;
         fac_tensor *y = as_target(fac_narrow(d->test_labels, 0, i, k));
         fac_tensor *logits = fac_forward(j->model, as_input(d, fac_narrow(d->test_images, 0, i, k)));
-        loss += fac_item(fac_cross_entropy_loss(logits, y)) * (double)k;
+        loss += fac_item(fac_cross_entropy(logits, y)) * (double)k;
         right += fac_item(fac_sum(fac_eq(fac_argmax(logits, .dim = FAC_INT(1)), y)));
     }
     *out_loss = loss / (double)n;

@@ -42,7 +42,7 @@ const char *c_type_of_etype(etype t) {
 const char *c_type(const fac_schema_type *t) { return c_type_of_etype(type_of(t)); }
 
 bool is_reduction(const fac_schema_arg *a) {
-    return a->default_text && strcmp(a->default_text, "Mean") == 0;
+    return a->default_text && strcmp(a->name, "reduction") == 0 && a->type.kind == FAC_TYPE_INT;
 }
 
 static bool is_int_default(const char *d, long long v) {

@@ -68,7 +68,7 @@ static void emit_dispatch(FILE *f, const op *o) {
     fputs("    fac_keyset keys_ = fac__call_keys(fac__thread(), ", f);
     key_union(f, o);
     fputs(");\n", f);
-    fprintf(f, "    if (FAC_LIKELY(!atomic_load_explicit(&fac__observed, memory_order_relaxed)))\n        return fac__redispatch_%s(%s);\n", o->id, args(o, "keys_", "res_"));
+    fprintf(f, "    if (FAC_LIKELY(!fac__is_observed()))\n        return fac__redispatch_%s(%s);\n", o->id, args(o, "keys_", "res_"));
     fprintf(f, "    fac__observe(&fac_op_%s, keys_, true);\n", o->id);
     fprintf(f, "    fac_status st_ = fac__redispatch_%s(%s);\n", o->id, args(o, "keys_", "res_"));
     fprintf(f, "    fac__observe(&fac_op_%s, keys_, false);\n    return st_;\n}\n", o->id);

@@ -105,7 +105,7 @@ static fac_tensor *mse_forward(fac_module *self, fac_tensors in) {
 
 static fac_tensor *cross_entropy_forward(fac_module *self, fac_tensors in) {
     (void)self;
-    return two_inputs("CrossEntropyLoss", in) ? fac_cross_entropy_loss(in.v[0], in.v[1]) : NULL;
+    return two_inputs("CrossEntropyLoss", in) ? fac_cross_entropy(in.v[0], in.v[1]) : NULL;
 }
 
 static const fac_module_class mse_class = {.name = "MSELoss", .version = 1, .forward_many = mse_forward};
