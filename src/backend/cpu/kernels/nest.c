@@ -42,7 +42,7 @@ void fac__nest_build(fac_nest *n, const int64_t *sizes, int ndim, uint64_t mask,
 void fac__nest_seek(const fac_nest *n, int n_operands, int64_t i, fac_cursor *c) {
     for (int k = 0; k < n_operands; k++) c->offset[k] = 0;
     for (int d = 0; d < n->ndim; d++) {
-        int64_t q = d == n->ndim - 1 ? 0 : i / n->size[d];
+        int64_t q = d == n->ndim - 1 || n->count == 0 ? 0 : i / n->size[d];
         c->index[d] = i - q * n->size[d];
         for (int k = 0; k < n_operands; k++) c->offset[k] += c->index[d] * n->stride[k][d];
         i = q;
