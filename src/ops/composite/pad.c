@@ -65,15 +65,17 @@ fac_status constant_pad_nd_explicit(const fac_call_info *c, fac_tensor *self, fa
 
 /* ---- circular -------------------------------------------------------------------------------------------------------------- */
 
-/* Wraps one dimension: the end before it, the start after it; negative counts cut. */
+/* Wraps one dimension: negative counts cut first; then the end goes before what is left, and its start after it. */
 static fac_tensor *wrap_one(fac_tensor *x, int d, int64_t before, int64_t after) {
-    int64_t size = x->sizes[d], cut_b = fac__max(0, -before), cut_a = fac__max(0, -after);
+    int64_t cut_before = fac__max(0, -before), cut_after = fac__max(0, -after);
     fac_tensor *parts[3];
     size_t n = 0;
-    if (before > 0) parts[n++] = fac__s_narrow(x, d, size - before, before);
-    parts[n++] = cut_b || cut_a ? fac__s_narrow(x, d, cut_b, fac__max(0, size - cut_b - cut_a)) : x;
+    if (cut_before || cut_after) x = fac__s_narrow(x, d, cut_before, fac__max(0, x->sizes[d] - cut_before - cut_after));
+    if (!x) return NULL;
+    if (before > 0) parts[n++] = fac__s_narrow(x, d, x->sizes[d] - before, before);
+    parts[n++] = x;
     if (after > 0) parts[n++] = fac__s_narrow(x, d, 0, after);
-    return n == 1 ? parts[0] : fac__s_cat((fac_tensors){parts, n}, d);
+    return n == 1 ? x : fac__s_cat((fac_tensors){parts, n}, d);
 }
 
 static fac_status pad_circular(fac_tensor *self, fac_ints pad, fac_tensor **out) {

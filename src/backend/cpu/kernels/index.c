@@ -129,7 +129,7 @@ fac_status index_fill_scalar_cpu(fac_structured *s, fac_tensor *self, int64_t di
     (void)dim;
     fac_tensor *owned;
     fac_walk w;
-    fac_item16 element;
+    fac_item16 element = {{0, 0}};
     int64_t d = s->carry[0];
     FAC_TRY(wrapped_indices(index, d, self->ndim ? self->sizes[d] : 1, &owned));
     fac__store(&element, (fac_dtype)self->dtype, value);
@@ -202,7 +202,7 @@ static fac_status scatter_tensor(fac_structured *s, fac_tensor *self, fac_tensor
 }
 
 static fac_status scatter_number(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_scalar value, fac_scatter_op op) {
-    fac_item16 element;
+    fac_item16 element = {{0, 0}};
     fac__store(&element, (fac_dtype)self->dtype, value);
     return scatter(s, self, index, (const char *)&element, no_strides, op);
 }
@@ -307,7 +307,7 @@ fac_status scatter_reduce_two_cpu(fac_structured *s, fac_tensor *self, int64_t d
     fac_tensor *owned;
     const int64_t *v;
     fac_walk w;
-    fac_item16 start;
+    fac_item16 start = {{0, 0}};
     int64_t d = s->carry[0];
     fac_scatter_op op = reduce_op(reduce);
     if (index->numel == 0) return start_from(s, self);

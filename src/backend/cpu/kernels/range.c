@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/nest.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
+#include "ops/composite/below.h"
 #include "ops_gen.h"
 #include <math.h>
 
@@ -135,19 +136,29 @@ static bool equal_values(const void *a, const void *b, fac_dtype d, int64_t n) {
     return true;
 }
 
+/* Owned row-major copy in dtype d, or another reference to t if it is that already. */
+static fac_status as_rows(fac_tensor *t, fac_dtype d, fac_tensor **out) {
+    if (t->dtype == d) return fac__cpu_contiguous(t, out);
+    FAC_TRY(fac__empty(t->sizes, t->ndim, d, t->device, out));
+    fac_status st = fac__copy_below(*out, t);
+    if (st != FAC_OK) fac__unref(*out);
+    return st;
+}
+
 fac_status equal_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *other, bool *out) {
     (void)c;
-    FAC_CHECK(self->dtype == other->dtype, FAC_ERR_DTYPE, "Expected object of data type %s but got data type %s for argument 'other'",
-              fac_dtype_name((fac_dtype)self->dtype), fac_dtype_name((fac_dtype)other->dtype));
     FAC_CHECK(fac_device_equal(self->device, other->device), FAC_ERR_DEVICE, "Expected both tensors on the CPU");
     *out = false;
     if (!fac__same_sizes(self, other)) return FAC_OK;
+    fac_dtype common = fac_promote_types((fac_dtype)self->dtype, (fac_dtype)other->dtype);
     fac_tensor *a = NULL, *b = NULL;
-    FAC_TRY(fac__cpu_contiguous(self, &a));
-    fac_status st = fac__cpu_contiguous(other, &b);
-    if (st == FAC_OK) *out = a->numel == 0 || equal_values(fac__data(a), fac__data(b), (fac_dtype)a->dtype, a->numel);
+    FAC_TRY(as_rows(self, common, &a));
+    fac_status st = as_rows(other, common, &b);
+    if (st == FAC_OK) {
+        *out = a->numel == 0 || equal_values(fac__data(a), fac__data(b), common, a->numel);
+        fac__unref(b);
+    }
     fac__unref(a);
-    fac__unref(b);
     return st;
 }
 
