@@ -96,9 +96,9 @@ static void S125_gradcheck_of_complex_functions(void **state) {
     assert_values(fac_grad_of(r), 2 * 3 * (0.25 + 1), 2 * 4 * (0.09 + 0.64));
     double g[4];
     assert_ok(fac_tensor_read(fac_grad_of(x), FAC_C128, g, 2));
-    assert_float_equal(g[0], 2 * 9 * 0.5, 1e-12);
-    assert_float_equal(g[1], 2 * 9 * 1.0, 1e-12);
-    assert_float_equal(g[3], 2 * 16 * 0.8, 1e-12);
+    assert_true(fabs(g[0] - 2 * 9 * 0.5) < 1e-12);
+    assert_true(fabs(g[1] - 2 * 9 * 1.0) < 1e-12);
+    assert_true(fabs(g[3] - 2 * 16 * 0.8) < 1e-12);
 }
 
 static int passes;
