@@ -71,7 +71,11 @@ typedef struct bridge {
 } bridge;
 
 static fac_status bridge_forward(fac_function_ctx *c, fac_tensors inputs, fac_tensor **out) {
-    (void)c;
+    const bridge *given = fac_function_user(c);
+    bridge *own = fac__alloc(sizeof *own);
+    if (!own) return fac_error();
+    *own = (bridge){fac_module_keep(given->m), given->list};
+    fac_function_set_user(c, own); /* the graph frees it */
     out[0] = fac_alias(inputs.v[0]);
     return out[0] ? FAC_OK : fac_error();
 }
@@ -99,11 +103,9 @@ static const fac_function bridge_function = {"ModuleBackwardHook", 1, bridge_for
 /* t behind an identity whose backward runs the hooks of `list`; t itself if there are none or no gradient flows. */
 static fac_tensor *bridged(fac_module *m, int list, fac_tensor *t) {
     if (!t || !first(m, list) || !fac_requires_grad(t) || !fac_is_grad_enabled()) return t;
-    bridge *b = fac__alloc(sizeof *b);
-    if (!b) return NULL;
-    *b = (bridge){fac_module_keep(m), list};
+    bridge given = {m, list};
     fac_tensor *in[] = {t}, *out = NULL;
-    if (fac_function_apply(&bridge_function, b, (fac_tensors){in, 1}, &out)) return NULL;
+    if (fac_function_apply(&bridge_function, &given, (fac_tensors){in, 1}, &out)) return NULL;
     return out;
 }
 

@@ -1,0 +1,387 @@
+#include "nn/module.h"
+#include "support/support.h"
+#include <facula/facula.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the model of the examples: two linear layers with a ReLU between ---- */
+
+typedef struct toy {
+    fac_module *net1, *net2;
+} toy;
+
+static fac_tensor *toy_forward(fac_module *self, fac_tensor *x) {
+    toy *t = fac_module_state(self);
+    return fac_forward(t->net2, fac_relu(fac_forward(t->net1, x)));
+}
+
+static const fac_module_class toy_class = {.name = "ToyModel", .version = 3, .state_size = sizeof(toy), .forward = toy_forward};
+
+static fac_module *toy_new(void) {
+    fac_module *m = fac_module_new(&toy_class);
+    if (!m) return NULL;
+    toy *t = fac_module_state(m);
+    t->net1 = fac_module_add(m, "net1", fac_linear_new(10, 10));
+    t->net2 = fac_module_add(m, "net2", fac_linear_new(10, 5));
+    return m;
+}
+
+/* ---- structure ---- */
+
+static void E04_a_new_module_is_empty_and_training(void **state) {
+    (void)state;
+    fac_module *m = fac_relu_new();
+    fac_state *p = fac_module_parameters(m, false), *b = fac_module_buffers(m, false), *c = fac_module_children(m);
+    assert_int_equal(p->n + b->n + c->n, 0);
+    assert_true(fac_module_is_training(m));
+    fac_state_free(p);
+    fac_state_free(b);
+    fac_state_free(c);
+    fac_module_release(m);
+}
+
+static void S147_parts_keep_their_order_and_names_must_be_free(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = toy_new();
+    fac_state *p = fac_module_parameters(m, false);
+    const char *names[] = {"net1.weight", "net1.bias", "net2.weight", "net2.bias"};
+    assert_int_equal(p->n, 4);
+    for (int i = 0; i < 4; i++) assert_string_equal(p->v[i].name, names[i]);
+    assert_null(fac_module_add_parameter(m, "net1", fac_tensor_of(1)));
+    assert_error(FAC_ERR_ARGUMENT, "already has a part named 'net1'");
+    assert_null(fac_module_add_buffer(m, "a.b", fac_tensor_of(1), true));
+    assert_error(FAC_ERR_ARGUMENT, "dot");
+    assert_null(fac_module_add(m, "", fac_relu_new()));
+    assert_error(FAC_ERR_ARGUMENT, "empty");
+    fac_module_train(m, false);
+    assert_false(fac_module_is_training(fac_module_child(m, "net2")));
+    assert_int_equal(fac_module_parameter_count(m), 10 * 10 + 10 + 10 * 5 + 5);
+    fac_state_free(p);
+    fac_module_release(m);
+}
+
+static void S148_S150_buffers_that_do_not_persist_are_not_saved(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = toy_new();
+    fac_module_add_buffer(m, "kept", fac_tensor_of(1), true);
+    fac_module_add_buffer(m, "scratch", fac_tensor_of(2), false);
+    fac_state *sd = fac_module_state_dict(m);
+    assert_non_null(fac_state_get(sd, "kept"));
+    assert_null(fac_state_get(sd, "scratch"));
+    assert_int_equal(sd->n, 5);
+    assert_ok(fac_module_to(m, .dtype = FAC_F64));
+    assert_int_equal(fac_tensor_dtype(fac_module_buffer(m, "scratch")), FAC_F64);
+    fac_state_free(sd);
+    fac_module_release(m);
+}
+
+static void S151_shared_parts_are_visited_once(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_module_new(&toy_class), *shared = fac_linear_new(2, 2);
+    fac_module_add(m, "a", fac_module_keep(shared));
+    fac_module_add(m, "b", shared);
+    fac_state *p = fac_module_parameters(m, false), *all = fac_module_modules(m);
+    assert_int_equal(p->n, 2);
+    assert_int_equal(all->n, 2);
+    assert_string_equal(all->v[0].name, "");
+    fac_state_free(p);
+    fac_state_free(all);
+    fac_module_release(m);
+}
+
+/* ---- running ---- */
+
+static void E02_S161_the_toy_model_runs_and_equals_its_formula(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = toy_new();
+    fac_tensor *x = fac_randn(FAC_SHAPE(20, 10)), *y = fac_forward(m, x);
+    fac_tensor *w1 = fac_module_parameter(m, "net1.weight"), *b1 = fac_module_parameter(m, "net1.bias");
+    fac_tensor *w2 = fac_module_parameter(m, "net2.weight"), *b2 = fac_module_parameter(m, "net2.bias");
+    fac_tensor *h = fac_relu(fac_add(fac_matmul(x, fac_t(w1)), b1));
+    assert_true(fac_allclose(y, fac_add(fac_matmul(h, fac_t(w2)), b2), .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
+    assert_true(fac_item(fac_max(fac_abs(w1))) <= 1 / sqrt(10.0));
+    assert_no_error();
+    fac_module_release(m);
+}
+
+static void E03_a_training_step_lowers_the_loss(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_manual_seed(3);
+    fac_module *m = toy_new(), *mse = fac_mse_loss_new();
+    fac_optimizer *o = fac_sgd_new(m, 0.05);
+    fac_tensor *x = fac_randn(FAC_SHAPE(20, 10)), *labels = fac_randn(FAC_SHAPE(20, 5));
+    double first = 0, last = 0;
+    for (int i = 0; i < 20; i++) {
+        FAC_SCOPE(step);
+        fac_optimizer_zero_grad(o);
+        fac_tensor *loss = fac_forward_many(mse, FAC_TENSORS(fac_forward(m, x), labels));
+        assert_ok(fac_backward(loss));
+        assert_ok(fac_optimizer_step(o));
+        last = fac_item(loss);
+        if (i == 0) first = last;
+    }
+    assert_true(last < first);
+    fac_optimizer_release(o);
+    fac_module_release(mse);
+    fac_module_release(m);
+}
+
+static void S162_dropout_follows_the_mode_and_sequential_names_its_children(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_sequential(fac_dropout_new(0.5), fac_flatten_new());
+    fac_tensor *x = fac_ones(FAC_SHAPE(10, 10, 10)), *y = fac_forward(m, x);
+    const double mean = fac_item(fac_mean(y));
+    assert_int_equal(fac_tensor_ndim(y), 2);
+    assert_true(mean > 0.8 && mean < 1.2 && fac_item(fac_max(y)) == 2 && fac_item(fac_min(y)) == 0);
+    fac_module_train(m, false);
+    assert_true(fac_equal(fac_forward(m, x), fac_view(x, FAC_INTS(10, 100))));
+    assert_non_null(fac_module_child(m, "1"));
+    fac_module_release(m);
+    assert_null(fac_dropout_new(1.5));
+    assert_error(FAC_ERR_ARGUMENT, "between 0 and 1");
+}
+
+static void forward_errors_name_what_is_wrong(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = toy_new();
+    assert_null(fac_forward(m, NULL));
+    assert_error(FAC_ERR_ARGUMENT, "NULL");
+    assert_null(fac_forward(m, fac_ones(FAC_SHAPE(2, 3))));
+    assert_error(FAC_ERR_SHAPE, "");
+    assert_null(fac_forward_many(m, FAC_TENSORS(fac_ones(FAC_SHAPE(1)), fac_ones(FAC_SHAPE(1)))));
+    assert_error(FAC_ERR_UNSUPPORTED, "2 inputs");
+    fac_module_release(m);
+}
+
+/* ---- hooks ---- */
+
+static int order[8], n_order;
+
+static fac_tensor *pre(void *context, fac_module *m, fac_tensor *x) {
+    (void)m;
+    order[n_order++] = *(int *)context;
+    return fac_mul(x, 2);
+}
+static fac_tensor *post(void *context, fac_module *m, fac_tensor *x, fac_tensor *y) {
+    (void)m, (void)x, (void)y;
+    order[n_order++] = *(int *)context;
+    return NULL;
+}
+static fac_tensor *on_grad(void *context, fac_module *m, fac_tensor *g) {
+    (void)m;
+    order[n_order++] = *(int *)context;
+    return fac_mul(g, 10);
+}
+
+static void S149_S128_hooks_run_in_order_and_can_be_removed(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    int one = 1, two = 2, three = 3, four = 4;
+    n_order = 0;
+    fac_module *m = fac_relu_new();
+    fac_hook *h1 = fac_module_register_forward_pre_hook(m, pre, &one);
+    fac_module_register_forward_hook(m, post, &two);
+    fac_module_register_full_backward_pre_hook(m, on_grad, &three);
+    fac_module_register_full_backward_hook(m, on_grad, &four);
+    fac_tensor *x = fac_ones(FAC_SHAPE(2), .requires_grad = true);
+    fac_tensor *y = fac_forward(m, x);
+    assert_true(fac_item(fac_sum(y)) == 4);
+    assert_ok(fac_backward(fac_sum(y)));
+    assert_int_equal(n_order, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(order[i], i + 1);
+    assert_true(fac_item(fac_select(fac_grad_of(x), 0, 0)) == 2 * 10 * 10);
+    fac_hook_remove(h1);
+    n_order = 0;
+    assert_non_null(fac_forward(m, x));
+    assert_int_equal(order[0], 2);
+    fac_module_release(m);
+}
+
+/* ---- conversion ---- */
+
+static void S155_S156_E08_conversion_keeps_parameters_and_moves_gradients(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = toy_new();
+    fac_module_add_buffer(m, "count", fac_zeros(FAC_SHAPE(), .dtype = FAC_I64), true);
+    fac_tensor *w = fac_module_parameter(m, "net1.weight");
+    assert_ok(fac_backward(fac_sum(fac_forward(m, fac_ones(FAC_SHAPE(1, 10))))));
+    assert_ok(fac_module_to(m, .dtype = FAC_F64));
+    assert_ptr_equal(fac_module_parameter(m, "net1.weight"), w);
+    assert_int_equal(fac_tensor_dtype(w), FAC_F64);
+    assert_int_equal(fac_tensor_dtype(fac_grad_of(w)), FAC_F64);
+    assert_true(fac_is_leaf(w) && fac_requires_grad(w));
+    assert_int_equal(fac_tensor_dtype(fac_module_buffer(m, "count")), FAC_I64);
+    assert_int_equal(fac_module_to(m, .dtype = FAC_I32), FAC_ERR_DTYPE);
+    assert_error(FAC_ERR_DTYPE, "floating or complex");
+    assert_false(fac_set_overwrite_module_params(true));
+    assert_ok(fac_module_to(m, .dtype = FAC_F32));
+    assert_true(fac_set_overwrite_module_params(false));
+    assert_ptr_not_equal(fac_module_parameter(m, "net1.weight"), w);
+    assert_int_equal(fac_tensor_dtype(fac_grad_of(fac_module_parameter(m, "net1.weight"))), FAC_F32);
+    fac_module_release(m);
+}
+
+static void S169_a_copy_is_deep_and_its_state_points_at_its_own_parts(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = toy_new(), *c = fac_module_copy(m);
+    toy *t = fac_module_state(c);
+    assert_ptr_equal(t->net1, fac_module_child(c, "net1"));
+    assert_ptr_not_equal(t->net1, fac_module_child(m, "net1"));
+    fac_tensor *x = fac_randn(FAC_SHAPE(3, 10));
+    assert_true(fac_equal(fac_forward(m, x), fac_forward(c, x)));
+    {
+        FAC_NO_GRAD(g);
+        fac_zero_(fac_module_parameter(c, "net1.weight"));
+    }
+    assert_true(fac_item(fac_sum(fac_abs(fac_module_parameter(m, "net1.weight")))) > 0);
+    fac_module_release(m);
+    fac_module_release(c);
+}
+
+/* ---- state ---- */
+
+static void S150_state_dicts_load_strictly_and_change_nothing_on_an_error(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *a = toy_new(), *b = toy_new();
+    fac_state *sd = fac_module_state_dict(a);
+    assert_ok(fac_module_load_state_dict(b, sd, true));
+    assert_true(fac_equal(fac_module_parameter(a, "net2.bias"), fac_module_parameter(b, "net2.bias")));
+    fac_state *part = fac_state_new();
+    assert_ok(fac_state_set(part, "net1.weight", fac_zeros(FAC_SHAPE(10, 10))));
+    assert_ok(fac_state_set(part, "other", fac_zeros(FAC_SHAPE(1))));
+    assert_int_equal(fac_module_load_state_dict(b, part, true), FAC_ERR_NOT_FOUND);
+    assert_error(FAC_ERR_NOT_FOUND, "unexpected 'other'");
+    assert_true(fac_equal(fac_module_parameter(a, "net1.weight"), fac_module_parameter(b, "net1.weight")));
+    assert_ok(fac_module_load_state_dict(b, part, false));
+    assert_true(fac_item(fac_sum(fac_abs(fac_module_parameter(b, "net1.weight")))) == 0);
+    assert_ok(fac_state_set(part, "net1.weight", fac_zeros(FAC_SHAPE(3, 3))));
+    assert_int_equal(fac_module_load_state_dict(b, part, false), FAC_ERR_SHAPE);
+    assert_error(FAC_ERR_SHAPE, "size mismatch for net1.weight");
+    fac_state_free(part);
+    fac_state_free(sd);
+    fac_module_release(a);
+    fac_module_release(b);
+}
+
+static void module_files_round_trip_bit_for_bit(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    char path[] = "/tmp/facula-test-nn-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    fac_module *a = toy_new(), *b = toy_new();
+    assert_ok(fac_module_save(a, path));
+    assert_ok(fac_module_load(b, path, true));
+    fac_state *pa = fac_module_parameters(a, false), *pb = fac_module_parameters(b, false);
+    for (size_t i = 0; i < pa->n; i++) assert_true(fac_equal(pa->v[i].tensor, pb->v[i].tensor));
+    fac_state_free(pa);
+    fac_state_free(pb);
+    fac_module_release(a);
+    fac_module_release(b);
+    unlink(path);
+}
+
+static void module_prints_as_a_tree(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t size = 0;
+    fac_module *m = toy_new();
+    FILE *f = open_memstream(&text, &size);
+    assert_ok(fac_module_print(m, f));
+    fclose(f);
+    assert_string_equal(text, "ToyModel(\n  (net1): Linear(in_features=10, out_features=10, bias=True)\n"
+                              "  (net2): Linear(in_features=10, out_features=5, bias=True)\n)\n");
+    free(text);
+    fac_module_release(m);
+}
+
+/* ---- layers ---- */
+
+static void S164_batch_norm_moves_its_running_statistics_outside_the_graph(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_batch_norm2d_new(2);
+    fac_tensor *x = fac_add(fac_randn(FAC_SHAPE(8, 2, 4, 4)), 3.0), *y = fac_forward(m, x);
+    assert_true(fabs(fac_item(fac_mean(y))) < 1e-5);
+    assert_true(fabs(fac_item(fac_select(fac_module_buffer(m, "running_mean"), 0, 0)) - 0.3) < 0.1);
+    assert_int_equal(fac_item_int(fac_module_buffer(m, "num_batches_tracked")), 1);
+    assert_false(fac_requires_grad(fac_module_buffer(m, "running_mean")));
+    fac_module_train(m, false);
+    assert_non_null(fac_forward(m, x));
+    assert_int_equal(fac_item_int(fac_module_buffer(m, "num_batches_tracked")), 1);
+    fac_module_release(m);
+}
+
+static void attention_looks_back_only_when_causal(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_multihead_attention_new(8, 2, .causal = true);
+    fac_tensor *x = fac_randn(FAC_SHAPE(1, 5, 8)), *y = fac_forward(m, x);
+    fac_tensor *other = fac_clone(x);
+    assert_non_null(fac_fill_(fac_select(other, 1, 4), 7.0));
+    fac_tensor *z = fac_forward(m, other);
+    assert_true(fac_allclose(fac_narrow(y, 1, 0, 4), fac_narrow(z, 1, 0, 4), .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
+    assert_false(fac_allclose(fac_select(y, 1, 4), fac_select(z, 1, 4), .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
+    assert_no_error();
+    fac_tensor *q = fac_forward_many(m, FAC_TENSORS(x, x, x));
+    assert_true(fac_allclose(q, y, .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
+    assert_null(fac_multihead_attention_new(10, 3));
+    assert_error(FAC_ERR_ARGUMENT, "divisible");
+    fac_module_release(m);
+}
+
+static void embedding_padding_row_is_zero_and_gets_no_gradient(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_embedding_new(5, 3, .padding_idx = FAC_INT(-1));
+    fac_tensor *w = fac_module_parameter(m, "weight");
+    const int64_t ids[] = {0, 4};
+    assert_true(fac_item(fac_sum(fac_abs(fac_select(w, 0, 4)))) == 0);
+    assert_ok(fac_backward(fac_sum(fac_forward(m, fac_tensor_from(ids, FAC_I64, FAC_INTS(2))))));
+    assert_true(fac_item(fac_sum(fac_select(fac_grad_of(w), 0, 4))) == 0);
+    assert_true(fac_item(fac_sum(fac_select(fac_grad_of(w), 0, 0))) == 3);
+    fac_module_release(m);
+}
+
+static fac_status build_all(void *context) {
+    (void)context;
+    FAC_SCOPE(s);
+    fac_module *m = fac_sequential(fac_conv2d_new(1, 2, FAC_INTS(3), .padding = FAC_INTS(1)), fac_batch_norm2d_new(2), fac_relu_new(),
+                                   fac_max_pool2d_new(2, 0, 0), fac_flatten_new(), fac_linear_new(8, 3));
+    if (m) {
+        fac_module *c = fac_module_copy(m);
+        (void)!fac_forward(c, fac_ones(FAC_SHAPE(1, 1, 4, 4)));
+        fac_module_release(c);
+    }
+    fac_module_release(m);
+    return fac_error();
+}
+
+static void nn_every_allocation_may_fail(void **state) {
+    (void)state;
+    support_fail_each_allocation(build_all, NULL);
+}
+
+FAC_TEST_MAIN(FAC_TEST(E04_a_new_module_is_empty_and_training), FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
+              FAC_TEST(S148_S150_buffers_that_do_not_persist_are_not_saved), FAC_TEST(S151_shared_parts_are_visited_once),
+              FAC_TEST(E02_S161_the_toy_model_runs_and_equals_its_formula), FAC_TEST(E03_a_training_step_lowers_the_loss),
+              FAC_TEST(S162_dropout_follows_the_mode_and_sequential_names_its_children), FAC_TEST(forward_errors_name_what_is_wrong),
+              FAC_TEST(S149_S128_hooks_run_in_order_and_can_be_removed), FAC_TEST(S155_S156_E08_conversion_keeps_parameters_and_moves_gradients),
+              FAC_TEST(S169_a_copy_is_deep_and_its_state_points_at_its_own_parts),
+              FAC_TEST(S150_state_dicts_load_strictly_and_change_nothing_on_an_error), FAC_TEST(module_files_round_trip_bit_for_bit),
+              FAC_TEST(module_prints_as_a_tree), FAC_TEST(S164_batch_norm_moves_its_running_statistics_outside_the_graph),
+              FAC_TEST(attention_looks_back_only_when_causal), FAC_TEST(embedding_padding_row_is_zero_and_gets_no_gradient),
+              FAC_TEST(nn_every_allocation_may_fail))
