@@ -335,10 +335,24 @@ static void hand_out(const pass *p, const record *r, fac_tensor *const *grads) {
     }
 }
 
+/* With named targets, formulas for edges that lead to none of them are not computed. */
+static void skip_unwanted(const pass *p, const fac_node *n) {
+    p->th->skip_node = n;
+    p->th->skip_edges = 0;
+    for (uint32_t i = 0; i < n->n_edges && i < 64; i++)
+        if (n->edges[i].node && !wanted(find(p->s, n->edges[i].node))) p->th->skip_edges |= (uint64_t)1 << i;
+}
+
 static fac_status call_apply(const pass *p, fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
-    if (FAC_UNLIKELY(n->cls->user_code)) p->th->exclude = p->user_exclude;
+    fac_thread *th = p->th;
+    const void *outer_node = th->skip_node;
+    uint64_t outer_edges = th->skip_edges;
+    if (p->r->n_targets) skip_unwanted(p, n);
+    if (FAC_UNLIKELY(n->cls->user_code)) th->exclude = p->user_exclude;
     fac_status st = n->cls->apply(n, grads, out);
-    p->th->exclude = p->inner_exclude;
+    th->exclude = p->inner_exclude;
+    th->skip_node = outer_node;
+    th->skip_edges = outer_edges;
     if (FAC_UNLIKELY(st != FAC_OK && fac_error() == FAC_OK)) FAC_FAIL(st, "the node failed without saying why");
     return st == FAC_OK ? FAC_OK : fac__error_prefix(n->cls->name);
 }
@@ -474,15 +488,12 @@ static fac_status run_here(const fac_pass_request *r) {
     if (!p.s) return FAC_ERR_MEMORY;
     p.inner_exclude = r->create_graph ? th->exclude : th->exclude | FAC_KS_AUTOGRAD | FAC_KS_ADIV;
     bool outer_creates = th->create_graph;
-    void *outer_task = th->backward_task;
     th->grad_disabled = !r->create_graph;
     th->create_graph = r->create_graph;
     th->exclude = p.inner_exclude;
-    th->backward_task = &p;
     th->backward_depth++;
     fac_status st = run(&p);
     th->backward_depth--;
-    th->backward_task = outer_task;
     th->create_graph = outer_creates;
     fac__recording_end(was);
     scratch_give(p.s);

@@ -60,7 +60,12 @@ fac_node *fac__node_ref(fac_node *n);
 void fac__node_unref(fac_node *n); /* iterative: chains of any length are freed without recursion */
 /* Points edge i at t's history or accumulator; nothing if t (or NULL) wants no gradient. */
 fac_status fac__node_connect(fac_node *n, uint32_t i, fac_tensor *t);
-static inline bool fac__node_needs(const fac_node *n, uint32_t i) { return n->edges[i].node != NULL; }
+/* Whether the gradient for edge i is wanted: by the graph and, while n runs, by the pass. */
+static inline bool fac__node_needs(const fac_node *n, uint32_t i) {
+    const fac_thread *th = fac__tls;
+    bool skipped = th && th->skip_node == n && i < 64 && (th->skip_edges >> i & 1);
+    return n->edges[i].node != NULL && !skipped;
+}
 /* Makes `t` output nr of n: its grad_fn, with its metadata recorded. Non-floating results are left alone.
    t must be fresh (no history of its own). A list: t_i is output first + i. */
 fac_status fac__set_history(fac_tensor *t, fac_node *n, uint32_t nr);

@@ -56,7 +56,8 @@ typedef struct fac_thread {
     bool create_graph;   /* set while a backward pass with create_graph runs */
     int backward_depth;  /* nested engine runs on this thread */
     uint64_t next_seq;   /* recency of the nodes this thread makes */
-    void *backward_task; /* the engine's current task, for hooks and reentrance */
+    const void *skip_node; /* the node that runs in a pass with named targets, */
+    uint64_t skip_edges;   /* and which of its first 64 edges lead to none of them */
 
     /* free lists */
     fac_freelist tensors, storages, versions, nodes[FAC_NODE_CLASSES];

@@ -102,6 +102,36 @@ static void S118_inputs_name_where_gradients_go(void **state) {
     assert_values(fac_grad_of(mid), 20);
 }
 
+static bool needed_first, needed_second;
+
+static fac_status pick_forward(fac_function_ctx *c, fac_tensors inputs, fac_tensor **out) {
+    (void)c;
+    out[0] = fac_add(inputs.v[0], inputs.v[1]);
+    return fac_error();
+}
+
+static fac_status pick_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
+    needed_first = fac_function_needs_input_grad(c, 0);
+    needed_second = fac_function_needs_input_grad(c, 1);
+    out[0] = out[1] = grads.v[0];
+    return FAC_OK;
+}
+
+static void S118_gradients_that_lead_to_no_input_are_not_computed(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const fac_function pick = {"Pick", 1, pick_forward, pick_backward, NULL};
+    fac_tensor *a = leaf(DOUBLES(1)), *b = leaf(DOUBLES(2)), *y, *g[1];
+    assert_ok(fac_function_apply(&pick, NULL, FAC_TENSORS(a, fac_mul(b, 2.0)), &y));
+    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(a), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
+    assert_true(needed_first && !needed_second);
+    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(b), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
+    assert_true(!needed_first && needed_second);
+    assert_values(g[0], 2);
+    assert_ok(fac_backward(y));
+    assert_true(needed_first && needed_second);
+}
+
 static void S119_each_node_runs_once_with_its_gradients_summed(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -423,6 +453,7 @@ static void engine_survives_every_failing_allocation(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(S115_tape_is_built_anew_by_each_run), FAC_TEST(S116_scalar_root_needs_no_gradient),
               FAC_TEST(S117_roots_and_gradients_are_checked), FAC_TEST(S118_inputs_name_where_gradients_go),
+              FAC_TEST(S118_gradients_that_lead_to_no_input_are_not_computed),
               FAC_TEST(S119_each_node_runs_once_with_its_gradients_summed),
               FAC_TEST(S120_a_value_used_twice_gets_both_gradients), FAC_TEST(S121_saved_values_are_freed_unless_retained),
               FAC_TEST(S123_several_roots_and_weights), FAC_TEST(E26_S124_no_expression_swell),
