@@ -77,19 +77,19 @@ fac_status fac__infer_size(fac_ints sizes, int64_t numel, int64_t *out) {
     }
     if (unknown >= 0) out[unknown] = 1;
     bool fits = fac__numel(out, n, &known);
-    fac__shape_text(sizes.v, n, text, sizeof text);
     if (unknown >= 0) {
         FAC_CHECK(
             !fits || known != 0 || numel != 0, FAC_ERR_SHAPE,
             "cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any "
             "value and is ambiguous",
-            text);
+            fac__shape_text(sizes.v, n, text, sizeof text));
         fits = fits && known != 0 && numel % known == 0;
         if (fits) out[unknown] = numel / known;
     } else {
         fits = fits && known == numel;
     }
-    FAC_CHECK(fits, FAC_ERR_SHAPE, "shape '%s' is invalid for input of size %lld", text, (long long)numel);
+    FAC_CHECK(fits, FAC_ERR_SHAPE, "shape '%s' is invalid for input of size %lld",
+              fac__shape_text(sizes.v, n, text, sizeof text), (long long)numel);
     return FAC_OK;
 }
 

@@ -5,7 +5,7 @@
 fac_tensor *fac__restored(fac_tensor *t, int64_t ndim, fac_ints dim, bool keepdim) {
     uint64_t mask;
     int64_t sizes[FAC_MAX_DIMS];
-    if (!t || keepdim || ndim == 0) return t;
+    if (!t || keepdim || t->ndim == 0) return t; /* no dimensions broadcast as they are */
     FAC_TRY_NULL(fac__dim_mask(dim, ndim, &mask));
     for (int64_t d = 0, o = 0; d < ndim; d++) sizes[d] = mask >> d & 1 ? 1 : t->sizes[o++];
     return fac__s_view(t, (fac_ints){sizes, (size_t)ndim});
