@@ -1,23 +1,24 @@
 /* Formulas over real numbers; see README.md. */
 
-FAC_SCALAR_FN FAC_T FAC_FN(abs)(FAC_T x) { return FAC_MATH(fabs)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(abs)(FAC_T x) { return FAC_BUILTIN(fabs)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(neg)(FAC_T x) { return -x; }
 FAC_SCALAR_FN FAC_T FAC_FN(sign)(FAC_T x) { return (FAC_T)((x > 0) - (x < 0)); }
-FAC_SCALAR_FN FAC_T FAC_FN(ceil)(FAC_T x) { return FAC_MATH(ceil)(x); }
-FAC_SCALAR_FN FAC_T FAC_FN(floor)(FAC_T x) { return FAC_MATH(floor)(x); }
-FAC_SCALAR_FN FAC_T FAC_FN(round)(FAC_T x) { return FAC_MATH(rint)(x); }
-FAC_SCALAR_FN FAC_T FAC_FN(trunc)(FAC_T x) { return FAC_MATH(trunc)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(ceil)(FAC_T x) { return FAC_BUILTIN(ceil)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(floor)(FAC_T x) { return FAC_BUILTIN(floor)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(round)(FAC_T x) { return FAC_BUILTIN(rint)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(trunc)(FAC_T x) { return FAC_BUILTIN(trunc)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(reciprocal)(FAC_T x) { return 1 / x; }
-FAC_SCALAR_FN FAC_T FAC_FN(sqrt)(FAC_T x) { return FAC_MATH(sqrt)(x); }
-FAC_SCALAR_FN FAC_T FAC_FN(rsqrt)(FAC_T x) { return 1 / FAC_MATH(sqrt)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(sqrt)(FAC_T x) { return FAC_BUILTIN(sqrt)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(rsqrt)(FAC_T x) { return 1 / FAC_BUILTIN(sqrt)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(square)(FAC_T x) { return x * x; }
+FAC_SCALAR_FN FAC_T FAC_FN(cube)(FAC_T x) { return x * x * x; }
 
 FAC_SCALAR_FN FAC_T FAC_FN(add)(FAC_T a, FAC_T b) { return a + b; }
 FAC_SCALAR_FN FAC_T FAC_FN(add_alpha)(FAC_T a, FAC_T b, FAC_T alpha) { return a + alpha * b; }
 FAC_SCALAR_FN FAC_T FAC_FN(sub)(FAC_T a, FAC_T b) { return a - b; }
 FAC_SCALAR_FN FAC_T FAC_FN(mul)(FAC_T a, FAC_T b) { return a * b; }
 FAC_SCALAR_FN FAC_T FAC_FN(div)(FAC_T a, FAC_T b) { return a / b; }
-FAC_SCALAR_FN FAC_T FAC_FN(div_trunc)(FAC_T a, FAC_T b) { return FAC_MATH(trunc)(a / b); }
+FAC_SCALAR_FN FAC_T FAC_FN(div_trunc)(FAC_T a, FAC_T b) { return FAC_BUILTIN(trunc)(a / b); }
 FAC_SCALAR_FN FAC_T FAC_FN(fmod)(FAC_T a, FAC_T b) { return FAC_MATH(fmod)(a, b); }
 /* The remainder that has the divisor's sign, as Python's %. */
 FAC_SCALAR_FN FAC_T FAC_FN(remainder)(FAC_T a, FAC_T b) {
@@ -29,14 +30,14 @@ FAC_SCALAR_FN FAC_T FAC_FN(remainder)(FAC_T a, FAC_T b) {
 FAC_SCALAR_FN FAC_T FAC_FN(div_floor)(FAC_T a, FAC_T b) {
     FAC_T m = FAC_MATH(fmod)(a, b), q = (a - m) / b;
     if (m != 0 && (b < 0) != (m < 0)) q -= 1;
-    FAC_T whole = FAC_MATH(floor)(q);
+    FAC_T whole = FAC_BUILTIN(floor)(q);
     if (q - whole > (FAC_T)0.5) whole += 1;
-    if (q == 0) whole = FAC_MATH(copysign)((FAC_T)0, a / b);
+    if (q == 0) whole = FAC_BUILTIN(copysign)((FAC_T)0, a / b);
     return b == 0 ? a / b : whole;
 }
-/* NaN if either is. */
-FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return a > b || a != a ? a : b; }
-FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return a < b || a != a ? a : b; }
+/* NaN if either is. The conditions are joined without branches, so that nested uses vectorise too. */
+FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return ((b > a) | (b != b)) ? b : a; }
+FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return ((b < a) | (b != b)) ? b : a; }
 FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) {
     return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi);
 }

@@ -2,19 +2,20 @@
    that would pay for the code. */
 #include "backend/cpu/loops.h"
 #include "backend/cpu/kernels/loop_macros.h"
-
-#include <math.h>
+#include "backend/cpu/kernels/simd_math.h"
 
 #define FAC_T float
 #define FAC_TD FAC_F32
 #define FAC_FN(name) name##_f32
-#define FAC_MATH(name) __builtin_##name##f
+#define FAC_MATH(name) FAC_SIMD(name, f32)
+#define FAC_BUILTIN(name) __builtin_##name##f
 #include "backend/cpu/kernels/real_loops.h"
 
 #define FAC_T double
 #define FAC_TD FAC_F64
 #define FAC_FN(name) name##_f64
-#define FAC_MATH(name) __builtin_##name
+#define FAC_MATH(name) FAC_SIMD(name, f64)
+#define FAC_BUILTIN(name) __builtin_##name
 #include "backend/cpu/kernels/real_loops.h"
 
 #if FAC_ISA_LEVEL < 2

@@ -130,6 +130,7 @@ fac_status pow_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar expone
     double e = exponent.kind == FAC_KIND_COMPLEX ? 0 : fac__scalar_f64(exponent);
     if (e == 2.0) return run(s, FAC_LOOP_square, "pow");
     if (fac_dtype_is_integral(d, true)) return run(s, FAC_LOOP_pow, "pow");
+    if (e == 3.0 && !fac_dtype_is_complex(d)) return run(s, FAC_LOOP_cube, "pow");
     if (e == 0.5) return run(s, FAC_LOOP_sqrt, "pow");
     if (e == -0.5) return run(s, FAC_LOOP_rsqrt, "pow");
     if (e == -1.0) return run(s, FAC_LOOP_reciprocal, "pow");

@@ -1,5 +1,5 @@
-/* Arithmetic loops over float or double: a template, included by arith.isa.c once per type after FAC_T, FAC_FN, FAC_MATH
-   and FAC_TD (the dtype) are defined; it undefines those that name the type. */
+/* Arithmetic loops over float or double: a template, included by arith.isa.c once per type after FAC_T, FAC_TD (the
+   dtype), FAC_FN, FAC_MATH and FAC_BUILTIN are defined; it undefines those that name the type. */
 #include "ops/scalar/real.h"
 
 FAC_UNARY_LOOP(abs)
@@ -13,6 +13,7 @@ FAC_UNARY_LOOP(reciprocal)
 FAC_UNARY_LOOP(sqrt)
 FAC_UNARY_LOOP(rsqrt)
 FAC_UNARY_LOOP(square)
+FAC_UNARY_LOOP(cube)
 FAC_BINARY_LOOP(add)
 FAC_BINARY_LOOP(sub)
 FAC_BINARY_LOOP(mul)
@@ -45,7 +46,7 @@ FAC_LOOP(addcdiv) {
 static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     FAC_INSTALL(abs), FAC_INSTALL(neg), FAC_INSTALL(sign), FAC_INSTALL(ceil), FAC_INSTALL(floor);
     FAC_INSTALL(round), FAC_INSTALL(trunc), FAC_INSTALL(reciprocal), FAC_INSTALL(sqrt), FAC_INSTALL(rsqrt);
-    FAC_INSTALL(square), FAC_INSTALL(add), FAC_INSTALL(add_alpha), FAC_INSTALL(sub), FAC_INSTALL(mul);
+    FAC_INSTALL(square), FAC_INSTALL(cube), FAC_INSTALL(add), FAC_INSTALL(add_alpha), FAC_INSTALL(sub), FAC_INSTALL(mul);
     FAC_INSTALL(div), FAC_INSTALL(div_trunc), FAC_INSTALL(div_floor), FAC_INSTALL(fmod), FAC_INSTALL(remainder);
     FAC_INSTALL(maximum), FAC_INSTALL(minimum), FAC_INSTALL(clamp), FAC_INSTALL(lerp);
     FAC_INSTALL(addcmul), FAC_INSTALL(addcdiv);
@@ -55,3 +56,4 @@ static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #undef FAC_TD
 #undef FAC_FN
 #undef FAC_MATH
+#undef FAC_BUILTIN

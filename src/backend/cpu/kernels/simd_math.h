@@ -15,20 +15,72 @@
 
 #define FAC_SIMD(name, type) FAC_ISA_NAME(fac__##name##_##type)
 
-/* X(name, SLEEF's accuracy suffix) */
+/* X(name, SLEEF's suffix, which says the accuracy) */
 #define FAC_SIMD_UNARY(X)                                                                                              \
-    X(exp, u10) X(exp2, u10) X(expm1, u10) X(log, u10) X(log2, u10) X(log10, u10) X(log1p, u10) X(sin, u10)            \
-    X(cos, u10) X(tan, u10) X(asin, u10) X(acos, u10) X(atan, u10) X(sinh, u10) X(cosh, u10) X(tanh, u10)              \
-    X(asinh, u10) X(acosh, u10) X(atanh, u10) X(erf, u10) X(erfc, u15) X(lgamma, u10) X(tgamma, u10)
-#define FAC_SIMD_BINARY(X) X(pow, u10) X(atan2, u10) X(hypot, u05)
+    X(exp, _u10) X(exp2, _u10) X(expm1, _u10) X(log, _u10) X(log2, _u10) X(log10, _u10) X(log1p, _u10) X(sin, _u10)            \
+    X(cos, _u10) X(tan, _u10) X(asin, _u10) X(acos, _u10) X(atan, _u10) X(sinh, _u10) X(cosh, _u10)              \
+    X(asinh, _u10) X(acosh, _u10) X(atanh, _u10) X(erfc, _u15) X(lgamma, _u10) X(tgamma, _u10)
+/* Of these only the f64 form is SLEEF's. */
+#define FAC_SIMD_UNARY_F64(X) X(tanh, _u10) X(erf, _u10)
+#define FAC_SIMD_BINARY(X) X(pow, _u10) X(atan2, _u10) X(hypot, _u05)
 
 #define FAC_SIMD_DECLARE_UNARY(name, accuracy)                                                                         \
     FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x);                                                               \
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
+#define FAC_SIMD_DECLARE_UNARY_F64(name, accuracy) FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
 #define FAC_SIMD_DECLARE_BINARY(name, accuracy)                                                                        \
     FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x, float y);                                                      \
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x, double y);
 FAC_SIMD_UNARY(FAC_SIMD_DECLARE_UNARY)
+FAC_SIMD_UNARY_F64(FAC_SIMD_DECLARE_UNARY_F64)
 FAC_SIMD_BINARY(FAC_SIMD_DECLARE_BINARY)
+FAC_SIMD_DECLARE_BINARY(fmod, )
+
+/* a b + c, fused where the instruction set has it. */
+static inline float FAC_ISA_NAME(fac__mad)(float a, float b, float c) {
+#if FAC_ISA_LEVEL >= 1
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* tanh in f32, several times as fast as SLEEF's and within 2 ulp: an odd polynomial (minimax, fitted) below 0.625, where
+   1 - 2 / (exp(2x) + 1) would cancel, and that above. */
+static inline float FAC_SIMD(tanh, f32)(float x) {
+    const float size = __builtin_fabsf(x), s = x * x;
+    float p = -0x1.8f3ccap-8f;
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.57fd94p-6f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.b925cap-5f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.110e24p-3f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.555552p-2f);
+    const float small = FAC_ISA_NAME(fac__mad)(p * s, x, x);
+    const float large = 1 - 2 / (FAC_SIMD(exp, f32)(2 * size) + 1);
+    return __builtin_copysignf(size < 0.625f ? small : large, x);
+}
+
+/* erf in f32 likewise, within 1 ulp where multiplications fuse: x + x P(x^2) up to 1.2, and 1 - exp(Q(|x|)) beyond, with Q
+   a fit of log(erfc). Past 4 the result is 1. */
+static inline float FAC_SIMD(erf, f32)(float x) {
+    const float size = __builtin_fabsf(x), s = x * x, t = size > 4 ? 4 : size;
+    float p = 0x1.d3190ep-21f;
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.b5b588p-17f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.eeb486p-14f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.bf0c4ep-11f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.564a04p-8f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.b82ba6p-6f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.ce2f16p-4f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.812746p-2f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.06eba8p-3f);
+    float q = 0x1.537c6ep-13f;
+    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.60233cp-9f);
+    q = FAC_ISA_NAME(fac__mad)(q, t, 0x1.53280ap-6f);
+    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.9bb09cp-4f);
+    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.48685cp-1f);
+    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.1ffacap+0f);
+    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.e7c7b4p-11f);
+    const float small = FAC_ISA_NAME(fac__mad)(p, x, x), large = 1 - FAC_SIMD(exp, f32)(q);
+    return size < 1.2f ? small : __builtin_copysignf(large, x);
+}
 
 #endif

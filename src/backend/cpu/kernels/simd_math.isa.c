@@ -3,6 +3,8 @@
 #define FAC_SIMD_DEFINE
 #include "backend/cpu/kernels/simd_math.h"
 
+#include <math.h>
+
 #if FAC_ISA_X86
 
 #include <immintrin.h>
@@ -11,8 +13,8 @@
 #if FAC_ISA_LEVEL == 2
 typedef __m512 wide_f;
 typedef __m512d wide_d;
-#define SLEEF_F(name, accuracy) Sleef_##name##f16_##accuracy##avx512f
-#define SLEEF_D(name, accuracy) Sleef_##name##d8_##accuracy##avx512f
+#define SLEEF_F(name, accuracy) Sleef_##name##f16##accuracy##avx512f
+#define SLEEF_D(name, accuracy) Sleef_##name##d8##accuracy##avx512f
 #define SET_F _mm512_set1_ps
 #define SET_D _mm512_set1_pd
 #define FIRST_F _mm512_cvtss_f32
@@ -24,8 +26,8 @@ typedef __m512d wide_d;
 #elif FAC_ISA_LEVEL == 1
 typedef __m256 wide_f;
 typedef __m256d wide_d;
-#define SLEEF_F(name, accuracy) Sleef_##name##f8_##accuracy##avx2
-#define SLEEF_D(name, accuracy) Sleef_##name##d4_##accuracy##avx2
+#define SLEEF_F(name, accuracy) Sleef_##name##f8##accuracy##avx2
+#define SLEEF_D(name, accuracy) Sleef_##name##d4##accuracy##avx2
 #define SET_F _mm256_set1_ps
 #define SET_D _mm256_set1_pd
 #define FIRST_F _mm256_cvtss_f32
@@ -37,8 +39,8 @@ typedef __m256d wide_d;
 #else
 typedef __m128 wide_f;
 typedef __m128d wide_d;
-#define SLEEF_F(name, accuracy) Sleef_##name##f4_##accuracy##sse2
-#define SLEEF_D(name, accuracy) Sleef_##name##d2_##accuracy##sse2
+#define SLEEF_F(name, accuracy) Sleef_##name##f4##accuracy##sse2
+#define SLEEF_D(name, accuracy) Sleef_##name##d2##accuracy##sse2
 #define SET_F _mm_set1_ps
 #define SET_D _mm_set1_pd
 #define FIRST_F _mm_cvtss_f32
@@ -63,20 +65,25 @@ typedef __m128d wide_d;
 
 #define SAME(x) (x)
 #if FAC_ISA_LEVEL == 2
-#define WIDE_TWINS(KIND, vs, name, accuracy)                                                                           \
+#define WIDE_TWINS_F32(KIND, vs, name, accuracy)                                                                       \
     KIND##_TWIN(_ZGVeN16##vs##_, name, f32, __m512, SAME, SAME, SLEEF_F(name, accuracy))                               \
-    KIND##_TWIN(_ZGVeN8##vs##_, name, f64, __m512d, SAME, SAME, SLEEF_D(name, accuracy))                               \
     KIND##_TWIN(_ZGVdN8##vs##_, name, f32, __m256, _mm512_castps256_ps512, _mm512_castps512_ps256,                     \
-                SLEEF_F(name, accuracy))                                                                               \
+                SLEEF_F(name, accuracy))
+#define WIDE_TWINS_F64(KIND, vs, name, accuracy)                                                                       \
+    KIND##_TWIN(_ZGVeN8##vs##_, name, f64, __m512d, SAME, SAME, SLEEF_D(name, accuracy))                               \
     KIND##_TWIN(_ZGVdN4##vs##_, name, f64, __m256d, _mm512_castpd256_pd512, _mm512_castpd512_pd256,                    \
                 SLEEF_D(name, accuracy))
 #elif FAC_ISA_LEVEL == 1
-#define WIDE_TWINS(KIND, vs, name, accuracy)                                                                           \
-    KIND##_TWIN(_ZGVdN8##vs##_, name, f32, __m256, SAME, SAME, SLEEF_F(name, accuracy))                                \
+#define WIDE_TWINS_F32(KIND, vs, name, accuracy)                                                                       \
+    KIND##_TWIN(_ZGVdN8##vs##_, name, f32, __m256, SAME, SAME, SLEEF_F(name, accuracy))
+#define WIDE_TWINS_F64(KIND, vs, name, accuracy)                                                                       \
     KIND##_TWIN(_ZGVdN4##vs##_, name, f64, __m256d, SAME, SAME, SLEEF_D(name, accuracy))
 #else
-#define WIDE_TWINS(KIND, vs, name, accuracy)
+#define WIDE_TWINS_F32(KIND, vs, name, accuracy)
+#define WIDE_TWINS_F64(KIND, vs, name, accuracy)
 #endif
+#define WIDE_TWINS(KIND, vs, name, accuracy)                                                                           \
+    WIDE_TWINS_F32(KIND, vs, name, accuracy) WIDE_TWINS_F64(KIND, vs, name, accuracy)
 #define NARROW_TWINS(KIND, vs, name, accuracy)                                                                         \
     KIND##_TWIN(_ZGVbN4##vs##_, name, f32, __m128, WIDEN_F128, LOW_F128, SLEEF_F(name, accuracy))                      \
     KIND##_TWIN(_ZGVbN2##vs##_, name, f64, __m128d, WIDEN_D128, LOW_D128, SLEEF_D(name, accuracy))
@@ -86,6 +93,11 @@ typedef __m128d wide_d;
     NARROW_TWINS(UNARY, v, name, accuracy)                                                                             \
     float FAC_SIMD(name, f32)(float x) { return FIRST_F(SLEEF_F(name, accuracy)(SET_F(x))); }                          \
     double FAC_SIMD(name, f64)(double x) { return FIRST_D(SLEEF_D(name, accuracy)(SET_D(x))); }
+/* Twins of the f64 form alone. */
+#define DEFINE_UNARY_F64(name, accuracy)                                                                               \
+    WIDE_TWINS_F64(UNARY, v, name, accuracy)                                                                           \
+    UNARY_TWIN(_ZGVbN2v_, name, f64, __m128d, WIDEN_D128, LOW_D128, SLEEF_D(name, accuracy))                           \
+    double FAC_SIMD(name, f64)(double x) { return FIRST_D(SLEEF_D(name, accuracy)(SET_D(x))); }
 #define DEFINE_BINARY(name, accuracy)                                                                                  \
     WIDE_TWINS(BINARY, vv, name, accuracy)                                                                             \
     NARROW_TWINS(BINARY, vv, name, accuracy)                                                                           \
@@ -94,10 +106,10 @@ typedef __m128d wide_d;
 
 #else
 
-#include <math.h>
-
 #define DEFINE_UNARY(name, accuracy)                                                                                   \
     float FAC_SIMD(name, f32)(float x) { return name##f(x); }                                                          \
+    double FAC_SIMD(name, f64)(double x) { return name(x); }
+#define DEFINE_UNARY_F64(name, accuracy)                                                                               \
     double FAC_SIMD(name, f64)(double x) { return name(x); }
 #define DEFINE_BINARY(name, accuracy)                                                                                  \
     float FAC_SIMD(name, f32)(float x, float y) { return name##f(x, y); }                                              \
@@ -106,4 +118,33 @@ typedef __m128d wide_d;
 #endif
 
 FAC_SIMD_UNARY(DEFINE_UNARY)
+FAC_SIMD_UNARY_F64(DEFINE_UNARY_F64)
 FAC_SIMD_BINARY(DEFINE_BINARY)
+
+#if FAC_ISA_X86
+/* SLEEF's fmod is exact while the quotient is in range and NaN beyond. The C library, slow but exact everywhere, settles
+   every NaN, most of which never occur. */
+#define SETTLE_FMOD(name, wide, T, sleef, exact)                                                                       \
+    static wide name(wide x, wide y) {                                                                                 \
+        wide r = sleef(x, y);                                                                                          \
+        T lanes[FAC_LANES(wide, T)], a[FAC_LANES(wide, T)], b[FAC_LANES(wide, T)];                               \
+        int nan = 0;                                                                                                   \
+        memcpy(lanes, &r, sizeof r);                                                                                   \
+        for (size_t i = 0; i < FAC_LANES(wide, T); i++) nan |= lanes[i] != lanes[i];                                   \
+        if (FAC_LIKELY(!nan)) return r;                                                                                \
+        memcpy(a, &x, sizeof x);                                                                                       \
+        memcpy(b, &y, sizeof y);                                                                                       \
+        for (size_t i = 0; i < FAC_LANES(wide, T); i++)                                                                \
+            if (lanes[i] != lanes[i]) lanes[i] = exact(a[i], b[i]);                                                    \
+        memcpy(&r, lanes, sizeof r);                                                                                   \
+        return r;                                                                                                      \
+    }
+#define FAC_LANES(wide, T) (sizeof(wide) / sizeof(T))
+SETTLE_FMOD(settled_fmod_f, wide_f, float, SLEEF_F(fmod, _), fmodf)
+SETTLE_FMOD(settled_fmod_d, wide_d, double, SLEEF_D(fmod, _), fmod)
+#undef SLEEF_F
+#undef SLEEF_D
+#define SLEEF_F(name, accuracy) settled_fmod_f
+#define SLEEF_D(name, accuracy) settled_fmod_d
+#endif
+DEFINE_BINARY(fmod, )
