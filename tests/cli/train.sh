@@ -1,0 +1,84 @@
+#!/bin/bash
+# Usage: train.sh FACULA TEXT_FOLDER : trains small models as a user would. A run that was stopped and resumed, and runs with
+# one and two threads, must agree bit for bit with one that was left alone.
+set -u
+facula=$1
+text=$2
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+tiny="--steps 40 --eval-every 10 --save-every 20 --batch 4 --context 32 --dim 32 --heads 2 --layers 2 --dropout 0.1 --sample 0 --quiet"
+
+problem() {
+    echo "train: $*"
+    failed=1
+}
+
+# expect STATUS PATTERN ARGUMENT...
+expect() {
+    local status=$1 pattern=$2 got
+    shift 2
+    "$facula" "$@" >"$work/out" 2>&1
+    got=$?
+    if [ $got != "$status" ] || ! grep -aEq -- "$pattern" "$work/out"; then
+        problem "facula $*: exit status $got (expected $status), output (expected /$pattern/): $(cat "$work/out")"
+    fi
+}
+
+same() { cmp -s "$1" "$2" || problem "$1 and $2 differ"; }
+
+"$facula" train $tiny --threads 1 --out "$work/one" "$text" || problem "one thread"
+"$facula" train $tiny --threads 2 --out "$work/two" "$text" || problem "two threads"
+same "$work/one/log.tsv" "$work/two/log.tsv"
+same "$work/one/checkpoint.safetensors" "$work/two/checkpoint.safetensors"
+grep -q '<svg' "$work/one/loss.svg" || problem "no loss curve"
+awk -F'\t' 'NR==2 {first=$3} $3 != "-" {last=$3} END {exit !(last + 0 < first + 0)}' "$work/one/log.tsv" || problem "the loss did not fall"
+
+# Stopped by Ctrl-C somewhere in the middle, then resumed.
+"$facula" train $tiny --out "$work/cut" "$text" &
+child=$!
+for _ in $(seq 200); do
+    [ -f "$work/cut/log.tsv" ] && [ "$(wc -l <"$work/cut/log.tsv")" -ge 5 ] && break
+    sleep 0.05
+done
+kill -INT $child 2>/dev/null
+wait $child
+status=$?
+[ $status = 130 ] || [ $status = 0 ] || problem "Ctrl-C ended with status $status"
+if [ $status = 130 ]; then "$facula" train --resume --quiet --sample 0 --out "$work/cut" || problem "resume"; fi
+same "$work/one/log.tsv" "$work/cut/log.tsv"
+same "$work/one/checkpoint.safetensors" "$work/cut/checkpoint.safetensors"
+
+# Writing text: the same seed, the same text.
+"$facula" generate "$work/one" --tokens 30 --prompt 'The ' --seed 3 >"$work/text1" || problem "generate"
+"$facula" generate "$work/one" --tokens 30 --prompt 'The ' --seed 3 >"$work/text2"
+same "$work/text1" "$work/text2"
+head -c 4 "$work/text1" | grep -q 'The ' || problem "the prompt is not there"
+expect 0 '' generate "$work/one" --tokens 5 --temperature 0 --top-k 0
+
+# Characters as tokens.
+expect 0 'characters|tokens of [0-9]+ kinds' train --steps 2 --batch 2 --context 16 --dim 16 --heads 2 --layers 1 --sample 5 --characters --out "$work/chars" "$text"
+
+# Digits.
+python3 "$here/draw_digits.py" "$work" 2000
+expect 0 'accuracy (9[0-9]|100)' train --images "$work/images.idx" --labels "$work/labels.idx" --steps 120 --eval-every 60 --out "$work/digits"
+expect 0 'accuracy' train --images "$work/images.idx.gz" --labels "$work/labels.idx.gz" --steps 2 --out "$work/digits-gz"
+
+# Wrong use.
+expect 1 'is not the run of a text model' generate "$work/digits"
+expect 1 'cannot (open|read)' generate "$work/none"
+expect 1 'cannot (open|read)' train --resume --out "$work/none"
+expect 1 'cannot (open|read)' train --out "$work/x" "$work/none"
+echo short >"$work/short.txt"
+expect 1 'needs at least' train --out "$work/x" "$work/short.txt"
+expect 2 'give a file or folder' train
+expect 2 'go together' train --images "$work/images.idx"
+expect 2 'multiple of --heads' train --dim 7 "$text"
+expect 2 'takes a number' train --steps 0 "$text"
+expect 2 'no option' train --nonsense "$text"
+expect 1 'labels' train --images "$work/images.idx" --labels "$work/images.idx" --out "$work/x"
+head -c 1000 "$work/one/checkpoint.safetensors" >"$work/two/checkpoint.safetensors"
+expect 1 'safetensors' train --resume --out "$work/two"
+for command in train generate; do expect 0 "usage: facula $command" $command --help; done
+exit $failed
