@@ -18,8 +18,7 @@ def flatten(x, found):
         found.append(x)
         return _Slot(len(found) - 1)
     if isinstance(x, (list, tuple)):
-        parts = [flatten(e, found) for e in x]
-        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+        return sequence(x, [flatten(e, found) for e in x])
     if isinstance(x, dict):
         return {k: flatten(v, found) for k, v in x.items()}
     return x
@@ -29,11 +28,17 @@ def fill(x, tensors):
     if isinstance(x, _Slot):
         return tensors[x.i]
     if isinstance(x, (list, tuple)):
-        parts = [fill(e, tensors) for e in x]
-        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+        return sequence(x, [fill(e, tensors) for e in x])
     if isinstance(x, dict):
         return {k: fill(v, tensors) for k, v in x.items()}
     return x
+
+
+def sequence(like, parts):
+    """A list or tuple of the same type."""
+    if hasattr(like, "_fields"):
+        return type(like)(*parts)
+    return tuple(parts) if isinstance(like, torch.Size) else type(like)(parts)
 
 
 class _Slot:
@@ -49,7 +54,7 @@ def tensors_of(x):
 
 
 def trace(fn, tensors):
-    """The graph of fn(*tensors)."""
+    """The graph of fn(*tensors). Memory that fn would change is the caller's to care for."""
     with warnings.catch_warnings(), torch.random.fork_rng():
         warnings.simplefilter("ignore")
 
@@ -59,9 +64,21 @@ def trace(fn, tensors):
                 raise Unsupported("the result is no tensor")
             return tuple(out)
 
-        traced = torch.jit.trace(run, tuple(t.detach().clone() if t.numel() == 0 else t.detach() for t in tensors),
-                                 check_trace=False)
-        return traced.inlined_graph
+        return torch.jit.trace(run, tuple(tensors), check_trace=False).inlined_graph
+
+
+def missing(facula, graph):
+    """The first operator of the graph that Facula does not have, or None."""
+    for node in graph.nodes():
+        if node.kind().startswith("aten::") and node.kind() not in NUMBERS:
+            name = operator_name(node)[0]
+            if not facula.schema(name):
+                return name
+    return None
+
+
+# A tensor becomes a number of Python's: nothing of it is an operator.
+NUMBERS = ("aten::Int", "aten::Float", "aten::Bool", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit")
 
 
 def constant(node):
@@ -100,7 +117,7 @@ def step(scope, env, node):
     elif kind == "prim::NumToTensor":
         v = ins()[0]
         env[outs[0]] = scope.wrap(torch.tensor(v))
-    elif kind in ("aten::Int", "aten::Float", "aten::Bool", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit"):
+    elif kind in NUMBERS:
         v = ins()[0]
         env[outs[0]] = v.torch().item() if hasattr(v, "torch") else v
     elif kind == "prim::device":
@@ -115,14 +132,18 @@ def step(scope, env, node):
         raise Unsupported(kind)
 
 
-def call(scope, env, node, values, outs):
+def operator_name(node):
+    """The node's operator, overload included, and the names of its arguments."""
     text = node.schema()
     if text == "(no schema)":
         raise Unsupported(f"{node.kind()} has no schema")
     schema = torch._C.parse_schema(text)
-    name = schema.name + ("." + schema.overload_name if schema.overload_name else "")
+    return schema.name + ("." + schema.overload_name if schema.overload_name else ""), [a.name for a in schema.arguments]
+
+
+def call(scope, env, node, values, outs):
+    name, arguments = operator_name(node)
     if not scope.f.schema(name):
         raise Missing(name)
-    results = scope.call(name, {a.name: v for a, v in zip(schema.arguments, values)})
-    for out, v in zip(outs, results):
+    for out, v in zip(outs, scope.call(name, dict(zip(arguments, values)))):
         env[out] = v

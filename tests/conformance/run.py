@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODES = ("plain", "noncontiguous", "gradient")
@@ -51,10 +50,9 @@ class Worker:
 
 
 def operators(pattern):
-    code = ("import sys,types,unittest,warnings;warnings.simplefilter('ignore');m=types.ModuleType('expecttest');m.TestCase=unittest.TestCase;"
-            "sys.modules['expecttest']=m;from torch.testing._internal.common_methods_invocations import op_db;"
-            "print('\\n'.join(o.name+('.'+o.variant_test_name if o.variant_test_name else '') for o in op_db))")
-    names = subprocess.run([sys.executable, "-c", code], check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.split()
+    listing = subprocess.run([sys.executable, os.path.join(HERE, "database.py")], check=True, text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL)
+    names = listing.stdout.split()
     return [n for n in dict.fromkeys(names) if re.search(pattern, n)]
 
 
