@@ -1,0 +1,180 @@
+/* Normalisations: values from their definitions in double, statistics, and gradients of any order. */
+#include "grad_cases.h"
+
+#define LN(...) fac_layer_norm(x[0], FAC_SHAPE(4), __VA_ARGS__)
+#define BN(training, mean, var) fac_batch_norm(x[0], x[1], x[2], mean, var, training, 0.1, 1e-5, false)
+#define STATS fac_tensor *m = fac_tensor_from((const double[]){0.1, -0.2, 0.3}, FAC_F64, FAC_INTS(3)); \
+              fac_tensor *v = fac_tensor_from((const double[]){0.5, 1.5, 2.0}, FAC_F64, FAC_INTS(3))
+
+#define CASES(X)                                                                                                    \
+    X(layer, 1, "3,4;4;4", -1, 1, out[0] = LN(.weight = x[1], .bias = x[2]))                                        \
+    X(layer_bare, 1, "2,3,4", -1, 1, out[0] = fac_layer_norm(x[0], FAC_SHAPE(4)))                                                                 \
+    X(layer_weight, 1, "3,4;4", -1, 1, out[0] = LN(.weight = x[1]))                                                 \
+    X(layer_two_dims, 1, "2,2,3;2,3;2,3", -1, 1, out[0] = fac_layer_norm(x[0], FAC_SHAPE(2, 3), .weight = x[1], .bias = x[2])) \
+    X(layer_statistics, 3, "3,4;4;4", -1, 1,                                                                        \
+      fac_native_layer_norm_result r = fac_native_layer_norm(x[0], FAC_SHAPE(4), x[1], x[2], 1e-5); out[0] = r.result0; \
+      out[1] = r.result1; out[2] = r.result2)                                                                       \
+    X(rms, 1, "3,4;4", -1, 1, out[0] = fac_rms_norm(x[0], FAC_SHAPE(4), .weight = x[1], .eps = FAC_NUM(1e-5)))      \
+    X(rms_bare, 1, "2,3,4", -1, 1, out[0] = fac_rms_norm(x[0], FAC_SHAPE(3, 4)))                                    \
+    X(batch, 1, "4,3;3;3", -1, 1, out[0] = BN(true, NULL, NULL))                                                    \
+    X(batch_planes, 1, "2,3,2,2;3;3", -1, 1, out[0] = BN(true, NULL, NULL))                                         \
+    X(batch_frozen, 1, "2,3,4;3;3", -1, 1, STATS; out[0] = BN(false, m, v))                                         \
+    X(batch_bare, 1, "4,3", -1, 1, out[0] = fac_batch_norm(x[0], NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false))   \
+    X(batch_statistics, 3, "3,3,2;3;3", -1, 1,                                                                      \
+      fac_native_batch_norm_result r = fac_native_batch_norm(x[0], x[1], x[2], NULL, NULL, true, 0.1, 1e-5);        \
+      out[0] = r.result0; out[1] = r.result1; out[2] = r.result2)                                                   \
+    X(instance, 1, "2,3,4;3;3", -1, 1, out[0] = fac_instance_norm(x[0], x[1], x[2], NULL, NULL, true, 0.1, 1e-5, false)) \
+    X(group, 1, "2,4,3;4;4", -1, 1, out[0] = fac_group_norm(x[0], 2, .weight = x[1], .bias = x[2]))                 \
+    X(group_bare, 1, "2,4,2,2", -1, 1, out[0] = fac_group_norm(x[0], 2))                                            \
+    X(group_statistics, 3, "2,4,3;4;4", -1, 1,                                                                      \
+      fac_native_group_norm_result r = fac_native_group_norm(x[0], x[1], x[2], 2, 4, 3, 2, 1e-5); out[0] = r.result0; \
+      out[1] = r.result1; out[2] = r.result2)
+
+CASES(GRAD_FN)
+static const grad_case cases[] = {CASES(GRAD_ROW)};
+
+static void norm_gradients_agree_with_differences(void **state) {
+    (void)state;
+    grad_run(cases, FAC_COUNT(cases), false);
+}
+static void norm_second_gradients_agree_with_differences(void **state) {
+    (void)state;
+    grad_run(cases, FAC_COUNT(cases), true);
+}
+
+/* Third order, through double_grads of double_grads: the gradient of a gradgrad is compared with differences. */
+static fac_status gradient_of_layer_norm(void *context, fac_tensors inputs, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    fac_tensor *y = fac_layer_norm(inputs.v[0], FAC_SHAPE(3), .weight = inputs.v[1]);
+    fac_tensor *loss = fac_sum(fac_mul(fac_mul(y, y), y));
+    const fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .create_graph = true};
+    return fac_grad(FAC_TENSORS(loss), inputs, out, &kw);
+}
+static void layer_norm_third_gradient_agrees_with_differences(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const char *shapes = "2,3;3";
+    fac_tensor *x[2];
+    for (size_t i = 0; i < 2; i++) x[i] = grad_input(&shapes, i, -1, 1);
+    const fac_gradcheck_kw kw = {FAC_KW_INIT_(fac_gradcheck_kw), .atol = FAC_NUM(1e-4)};
+    assert_ok(fac_gradgradcheck(gradient_of_layer_norm, NULL, (fac_tensors){x, 2}, 2, &kw));
+}
+
+static void read(fac_tensor *t, double *out, size_t n) {
+    assert_no_error();
+    assert_non_null(t);
+    assert_ok(fac_tensor_read(t, FAC_F64, out, n));
+}
+
+/* Rows of every length around the vector widths and the block of the moments. */
+static void layer_norm_of_f32_agrees_with_double_arithmetic(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 1024, 4095, 4097, 9000};
+    static float v[2 * 9000];
+    static double got[2 * 9000];
+    for (size_t k = 0; k < FAC_COUNT(lengths); k++) {
+        FAC_SCOPE(s);
+        int64_t n = lengths[k];
+        for (int64_t i = 0; i < 2 * n; i++) v[i] = (float)(100 + sin(1.7 * (double)i) + (double)(i % 5));
+        fac_tensor *y = fac_layer_norm(fac_tensor_from(v, FAC_F32, FAC_INTS(2, n)), FAC_SHAPE(n));
+        read(y, got, (size_t)(2 * n));
+        for (int64_t row = 0; row < 2; row++) {
+            double mean = 0, var = 0;
+            for (int64_t i = 0; i < n; i++) mean += (double)v[row * n + i] / (double)n;
+            for (int64_t i = 0; i < n; i++) var += pow((double)v[row * n + i] - mean, 2) / (double)n;
+            for (int64_t i = 0; i < n; i++) {
+                double want = ((double)v[row * n + i] - mean) / sqrt(var + 1e-5);
+                if (fabs(got[row * n + i] - want) > 2e-4) fail_msg("length %lld, element %lld: %g, not %g", (long long)n, (long long)i, got[row * n + i], want);
+            }
+        }
+    }
+}
+
+static void batch_norm_moves_the_running_statistics(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    double mean[2], var[2];
+    fac_tensor *x = fac_tensor_from((const float[]){1, 10, 3, 20, 5, 60}, FAC_F32, FAC_INTS(3, 2));
+    fac_tensor *m = fac_tensor_of(1, 2), *v = fac_tensor_of(1, 1);
+    assert_non_null(fac_batch_norm(x, NULL, NULL, m, v, true, 0.5, 1e-5, false));
+    read(m, mean, 2);
+    read(v, var, 2);
+    assert_float_equal(mean[0], 0.5 * 1 + 0.5 * 3, 1e-5); /* means 3 and 30 */
+    assert_float_equal(mean[1], 0.5 * 2 + 0.5 * 30, 1e-5);
+    assert_float_equal(var[0], 0.5 + 0.5 * 4, 1e-5); /* unbiased variances 4 and 700 */
+    assert_float_equal(var[1], 0.5 + 0.5 * 700, 1e-3);
+}
+
+static void batch_norm_keeps_channels_last(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    double a[48], b[48];
+    float v[48];
+    for (int i = 0; i < 48; i++) v[i] = (float)((i * 37) % 19);
+    fac_tensor *x = fac_tensor_from(v, FAC_F32, FAC_INTS(2, 3, 2, 4));
+    fac_tensor *last = fac_permute(fac_contiguous(fac_permute(x, FAC_DIMS(0, 2, 3, 1))), FAC_DIMS(0, 3, 1, 2));
+    fac_tensor *y = fac_batch_norm(x, NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false);
+    fac_tensor *y_last = fac_batch_norm(last, NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false);
+    assert_int_equal(fac_tensor_stride(y_last, 1), 1);
+    read(y, a, 48);
+    read(y_last, b, 48);
+    for (int i = 0; i < 48; i++) assert_float_equal(a[i], b[i], 1e-5);
+}
+
+static void shapes_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_zeros(FAC_SHAPE(2, 3)), *w = fac_zeros(FAC_SHAPE(4));
+    assert_null(fac_layer_norm(x, FAC_SHAPE(4)));
+    assert_error(FAC_ERR_SHAPE, "Given normalized_shape=[4], expected input with shape [*, 4], but got input of size[2, 3]");
+    assert_null(fac_layer_norm(x, FAC_SHAPE(3), .weight = w));
+    assert_error(FAC_ERR_SHAPE, "Expected weight to be of same shape as normalized_shape");
+    assert_null(fac_batch_norm(x, w, NULL, NULL, NULL, true, 0.1, 1e-5, false));
+    assert_error(FAC_ERR_SHAPE, "weight should contain 3 elements not 4");
+    assert_null(fac_batch_norm(x, NULL, NULL, NULL, NULL, false, 0.1, 1e-5, false));
+    assert_error(FAC_ERR_ARGUMENT, "Expected running_mean and running_var to be given when training=False");
+    assert_null(fac_group_norm(x, 2));
+    assert_error(FAC_ERR_SHAPE, "divisible by num_groups");
+    assert_null(fac_layer_norm(fac_zeros(FAC_SHAPE(2, 3), .dtype = FAC_I64), FAC_SHAPE(3)));
+    assert_error(FAC_ERR_DTYPE, "floating type, got Long");
+}
+
+static void results_do_not_depend_on_the_number_of_threads(void **state) {
+    (void)state;
+    static float v[600 * 130], w[130];
+    static float one[600 * 130], many[600 * 130], dw[2][130];
+    for (int i = 0; i < 600 * 130; i++) v[i] = (float)sin(0.37 * i);
+    for (int i = 0; i < 130; i++) w[i] = (float)cos(i);
+    int was = fac_num_threads();
+    for (int k = 0; k < 2; k++) {
+        FAC_SCOPE(s);
+        assert_ok(fac_set_num_threads(k == 0 ? 1 : 3));
+        fac_tensor *x = fac_set_requires_grad(fac_tensor_from(v, FAC_F32, FAC_INTS(600, 130)), true);
+        fac_tensor *weight = fac_set_requires_grad(fac_tensor_from(w, FAC_F32, FAC_INTS(130)), true);
+        fac_tensor *y = fac_layer_norm(fac_batch_norm(x, NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false), FAC_SHAPE(130), .weight = weight);
+        assert_ok(fac_backward(fac_sum(fac_mul(y, fac_mul(y, y)))));
+        assert_ok(fac_tensor_read(fac_grad_of(x), FAC_F32, k == 0 ? one : many, 600 * 130));
+        assert_ok(fac_tensor_read(fac_grad_of(weight), FAC_F32, dw[k], 130));
+    }
+    assert_ok(fac_set_num_threads(was));
+    assert_memory_equal(one, many, sizeof one);
+    assert_memory_equal(dw[0], dw[1], sizeof dw[0]);
+}
+
+static fac_status normalise_all(void *context) {
+    (void)context;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_ones(FAC_SHAPE(2, 4, 3), .dtype = FAC_F16);
+    fac_tensor *y = fac_batch_norm(fac_layer_norm(x, FAC_SHAPE(3)), NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false);
+    return fac_group_norm(fac_transpose(y, 1, 2), 3) ? FAC_OK : fac_error();
+}
+static void failing_allocations_are_survived(void **state) {
+    (void)state;
+    support_fail_each_allocation(normalise_all, NULL);
+}
+
+FAC_TEST_MAIN(FAC_TEST(norm_gradients_agree_with_differences), FAC_TEST(norm_second_gradients_agree_with_differences),
+              FAC_TEST(layer_norm_third_gradient_agrees_with_differences), FAC_TEST(layer_norm_of_f32_agrees_with_double_arithmetic),
+              FAC_TEST(batch_norm_moves_the_running_statistics), FAC_TEST(batch_norm_keeps_channels_last),
+              FAC_TEST(shapes_that_do_not_fit_are_refused), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
+              FAC_TEST(failing_allocations_are_survived))
