@@ -138,7 +138,7 @@ static const fac_dtype dtypes[] = {FAC_U8,  FAC_I8,   FAC_I16, FAC_I32, FAC_I64,
 
 static void blas_every_layout_matches_f64(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{1, 1, 1}, {3, 5, 7}, {17, 1, 33}, {1, 37, 19}, {15, 33, 40}, {29, 70, 300}};
+    static const int64_t sides[][3] = {{1, 1, 1}, {1, 1, 50}, {3, 5, 7}, {17, 1, 33}, {1, 37, 19}, {15, 33, 40}, {29, 70, 300}};
     for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
         for (size_t s = 0; s < FAC_COUNT(sides); s++)
             for (int l = 0; l < LAYOUTS * LAYOUTS * LAYOUTS; l++) {

@@ -164,7 +164,7 @@ static bool is_vector(const fac_gemm *g) {
 
 static fac_status run_vector(const fac_gemm *g) {
     vector_job job = {.g = g, .rows = g->m, .chunks = 1};
-    job.by_cols = g->a.row == 1 && !(g->a.col == 1 || g->k == 1);
+    job.by_cols = !(g->a.col == 1 || g->k == 1);
     if (g->m * g->k > VECTOR_ELEMENTS) {
         job.rows = fac__max(VECTOR_ELEMENTS / g->k, job.by_cols ? 256 : 1);
         job.chunks = div_up(g->m, job.rows);

@@ -77,3 +77,22 @@ static fac_status conv_named(int nd, const char *op, fac_tensor *input, fac_tens
 CONV_PADDING(1)
 CONV_PADDING(2)
 CONV_PADDING(3)
+
+fac_status convolution_flags_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
+                                       fac_ints padding, fac_ints dilation, bool transposed, fac_ints output_padding, int64_t groups,
+                                       bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32, fac_tensor **out) {
+    (void)c;
+    (void)benchmark;
+    (void)deterministic;
+    (void)cudnn_enabled;
+    (void)allow_tf32;
+    FAC_SCOPE(scope);
+    return fac__give(out, fac__s_convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups));
+}
+
+fac_status convolution_mode_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
+                                      const char *padding, fac_ints dilation, int64_t groups, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(weight->ndim >= 3 && weight->ndim <= 5, FAC_ERR_SHAPE, "weight must have 3 to 5 dimensions, got size %s", FAC_SHAPE_TEXT(weight));
+    return conv_named(weight->ndim - 2, "convolution", input, weight, bias, stride, padding, dilation, groups, out);
+}

@@ -221,3 +221,32 @@ fac_status kron_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
     fac_tensor *y = fac__s_mul_Tensor(fac__s_reshape(self, ints(a, 2 * n)), fac__s_reshape(other, ints(b, 2 * n)));
     return fac__give(out, fac__s_reshape(y, ints(merged, n)));
 }
+
+/* ---- products of last dimensions ---------------------------------------------------------------------------------------- */
+
+fac_status inner_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(scope);
+    if (self->ndim == 0 || other->ndim == 0) return fac__give(out, fac__s_mul_Tensor(self, other));
+    FAC_CHECK(self->sizes[self->ndim - 1] == other->sizes[other->ndim - 1], FAC_ERR_SHAPE,
+              "inner() the last dimension must match on both input tensors but got shapes %s and %s", FAC_SHAPE_TEXT(self),
+              FAC_SHAPE_TEXT(other));
+    return fac__give(out, fac__s_tensordot(self, other, FAC_INTS(-1), FAC_INTS(-1)));
+}
+
+/* [*, o] = sum over n, m of input1[*, n] weight[o, n, m] input2[*, m]: one product over n, then one over m per row. */
+fac_status bilinear_composite(const fac_call_info *c, fac_tensor *input1, fac_tensor *input2, fac_tensor *weight, fac_tensor *bias,
+                              fac_tensor **out) {
+    (void)c;
+    int d = input1->ndim;
+    FAC_CHECK(weight->ndim == 3 && d > 0 && input2->ndim == d && memcmp(input1->sizes, input2->sizes, (size_t)(d - 1) * sizeof(int64_t)) == 0,
+              FAC_ERR_SHAPE, "bilinear(): input1 %s and input2 %s must agree but in the last size, and weight %s have 3 dimensions",
+              FAC_SHAPE_TEXT(input1), FAC_SHAPE_TEXT(input2), FAC_SHAPE_TEXT(weight));
+    FAC_CHECK(input1->sizes[d - 1] == weight->sizes[1] && input2->sizes[d - 1] == weight->sizes[2], FAC_ERR_SHAPE,
+              "bilinear(): the last sizes of input1 %s and input2 %s must be those of weight %s", FAC_SHAPE_TEXT(input1),
+              FAC_SHAPE_TEXT(input2), FAC_SHAPE_TEXT(weight));
+    FAC_SCOPE(scope);
+    fac_tensor *by_n = fac__s_tensordot(input1, weight, FAC_INTS(-1), FAC_INTS(1)); /* [*, o, m] */
+    fac_tensor *y = fac__s_squeeze_dim(fac__s_matmul(by_n, fac__s_unsqueeze(input2, -1)), -1);
+    return fac__give(out, bias ? fac__s_add_Tensor(y, bias, fac_scalar_i_(1)) : y);
+}

@@ -4,7 +4,8 @@
 #include "ops_gen.h"
 
 static fac_status check_average(const fac_tensor *self, fac_opt_int divisor) {
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "average pooling takes floating tensors, got %s",
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype) || self->dtype == FAC_I64, FAC_ERR_DTYPE,
+              "average pooling takes floating or int64 tensors, got %s",
               fac_dtype_name((fac_dtype)self->dtype));
     FAC_CHECK(!divisor.set || divisor.v != 0, FAC_ERR_ARGUMENT, "divisor must be not zero");
     return FAC_OK;

@@ -172,6 +172,7 @@ MEAN_PLANE(f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
 MEAN_PLANE(bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
 MEAN_PLANE(f32, float, float, SAME, SAME)
 MEAN_PLANE(f64, double, double, SAME, SAME)
+MEAN_PLANE(i64, int64_t, int64_t, SAME, SAME)
 
 /* ---- running over planes ------------------------------------------------------------------------------------------------ */
 
@@ -183,7 +184,7 @@ static const plane_fn scatter_planes[FAC_DTYPE_COUNT] = {
     [FAC_U8] = scatter_u8,   [FAC_I8] = scatter_i8,     [FAC_I16] = scatter_i16, [FAC_I32] = scatter_i32, [FAC_I64] = scatter_i64,
     [FAC_F16] = scatter_f16, [FAC_BF16] = scatter_bf16, [FAC_F32] = scatter_f32, [FAC_F64] = scatter_f64};
 static const plane_fn mean_planes[FAC_DTYPE_COUNT] = {
-    [FAC_F16] = mean_f16, [FAC_BF16] = mean_bf16, [FAC_F32] = mean_f32, [FAC_F64] = mean_f64};
+    [FAC_I64] = mean_i64, [FAC_F16] = mean_f16, [FAC_BF16] = mean_bf16, [FAC_F32] = mean_f32, [FAC_F64] = mean_f64};
 
 static fac_status plane_range(void *ctx, int64_t begin, int64_t end) {
     const pool_job *j = ctx;
@@ -193,12 +194,13 @@ static fac_status plane_range(void *ctx, int64_t begin, int64_t end) {
 
 static fac_status mean_back_range(void *ctx, int64_t begin, int64_t end) {
     const pool_job *j = ctx;
-    void *sum = fac__alloc_array((size_t)j->p.in_count, j->dtype == FAC_F64 ? sizeof(double) : sizeof(float));
+    void *sum = fac__alloc_array((size_t)j->p.in_count, fac_dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float));
     if (!sum) return fac_error();
     for (int64_t p = begin; p < end; p++) switch (j->dtype) {
         case FAC_F16: mean_back_f16(j, p, sum); break;
         case FAC_BF16: mean_back_bf16(j, p, sum); break;
         case FAC_F64: mean_back_f64(j, p, sum); break;
+        case FAC_I64: mean_back_i64(j, p, sum); break;
         default: mean_back_f32(j, p, sum); break;
         }
     fac__free(sum);
