@@ -26,6 +26,14 @@ typedef struct grad_case {
     }
 #define GRAD_ROW(name, n_out, shapes, lo, hi, ...) {#name, check_##name, n_out, shapes, lo, hi},
 
+/* Fails unless the two numbers differ by at most `tolerance`. */
+static inline void near_(double got, double want, double tolerance, const char *file, int line) {
+    if (fabs(got - want) <= tolerance) return;
+    print_error("%.15g should be %.15g\n", got, want);
+    _fail(file, line);
+}
+#define assert_near(got, want, tolerance) near_((got), (want), (tolerance), __FILE__, __LINE__)
+
 /* A leaf of the next shape in *text; values are far from each other, so that no difference step swaps two of them. */
 static inline fac_tensor *grad_input(const char **text, size_t which, double lo, double hi) {
     int64_t sizes[8], numel = 1;

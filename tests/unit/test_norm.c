@@ -99,10 +99,10 @@ static void batch_norm_moves_the_running_statistics(void **state) {
     assert_non_null(fac_batch_norm(x, NULL, NULL, m, v, true, 0.5, 1e-5, false));
     read(m, mean, 2);
     read(v, var, 2);
-    assert_float_equal(mean[0], 0.5 * 1 + 0.5 * 3, 1e-5); /* means 3 and 30 */
-    assert_float_equal(mean[1], 0.5 * 2 + 0.5 * 30, 1e-5);
-    assert_float_equal(var[0], 0.5 + 0.5 * 4, 1e-5); /* unbiased variances 4 and 700 */
-    assert_float_equal(var[1], 0.5 + 0.5 * 700, 1e-3);
+    assert_near(mean[0], 0.5 * 1 + 0.5 * 3, 1e-5); /* means 3 and 30 */
+    assert_near(mean[1], 0.5 * 2 + 0.5 * 30, 1e-5);
+    assert_near(var[0], 0.5 + 0.5 * 4, 1e-5); /* unbiased variances 4 and 700 */
+    assert_near(var[1], 0.5 + 0.5 * 700, 1e-3);
 }
 
 static void batch_norm_keeps_channels_last(void **state) {
@@ -118,7 +118,7 @@ static void batch_norm_keeps_channels_last(void **state) {
     assert_int_equal(fac_tensor_stride(y_last, 1), 1);
     read(y, a, 48);
     read(y_last, b, 48);
-    for (int i = 0; i < 48; i++) assert_float_equal(a[i], b[i], 1e-5);
+    for (int i = 0; i < 48; i++) assert_near(a[i], b[i], 1e-5);
 }
 
 static void shapes_that_do_not_fit_are_refused(void **state) {

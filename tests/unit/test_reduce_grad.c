@@ -67,7 +67,7 @@ static void gradient_is(fac_tensor *x, const float *want, size_t n) {
     assert_no_error();
     assert_non_null(fac_grad_of(x));
     assert_ok(fac_tensor_read(fac_grad_of(x), FAC_F32, got, n));
-    for (size_t i = 0; i < n; i++) assert_float_equal(got[i], want[i], 1e-6);
+    for (size_t i = 0; i < n; i++) assert_near(got[i], want[i], 1e-6);
 }
 
 static void equal_maxima_share_the_gradient(void **state) {
