@@ -194,11 +194,16 @@ fac_status index_meta(const fac_call_info *c, fac_tensor *self, fac_tensors indi
     return st;
 }
 
+static bool expands_to(const fac_tensor *values, const indexing *x) {
+    int lead = x->ndim - values->ndim;
+    bool fits = lead >= 0;
+    for (int d = 0; d < values->ndim && fits; d++) fits = values->sizes[d] == 1 || values->sizes[d] == x->sizes[lead + d];
+    return fits;
+}
+
 static fac_status write_values(const indexing *x, fac_tensor *out, const fac_tensor *values, bool accumulate) {
-    int64_t from[FAC_MAX_DIMS], wider[FAC_MAX_DIMS];
-    int n;
-    FAC_TRY(fac__broadcast(x->sizes, x->ndim, values->sizes, values->ndim, wider, &n));
-    FAC_CHECK(n == x->ndim && memcmp(wider, x->sizes, (size_t)n * sizeof *wider) == 0, FAC_ERR_SHAPE,
+    int64_t from[FAC_MAX_DIMS];
+    FAC_CHECK(expands_to(values, x), FAC_ERR_SHAPE,
               "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s", FAC_SHAPE_TEXT(values),
               fac__shape_text(x->sizes, x->ndim, (char[256]){0}, 256));
     if (x->offsets->numel == 0 || values->numel == 0) return FAC_OK;

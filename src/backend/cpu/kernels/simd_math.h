@@ -59,28 +59,29 @@ static inline float FAC_SIMD(tanh, f32)(float x) {
     return __builtin_copysignf(size < 0.625f ? small : large, x);
 }
 
-/* erf in f32 likewise, within 1 ulp where multiplications fuse: x + x P(x^2) up to 1.2, and 1 - exp(Q(|x|)) beyond, with Q
-   a fit of log(erfc). Past 4 the result is 1. */
+/* erf in f32 likewise, within 1 ulp where multiplications fuse: x + x P(x^2) up to 0.92; beyond, with u = |x| - 1,
+   1 - erfc(1) exp(u Q(u)), where u Q(u) is a fit of log(erfc(1 + u) / erfc(1)): its error vanishes with u, just where erfc
+   still counts. Past 4 the result is 1. */
 static inline float FAC_SIMD(erf, f32)(float x) {
-    const float size = __builtin_fabsf(x), s = x * x, t = size > 4 ? 4 : size;
-    float p = 0x1.d3190ep-21f;
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.b5b588p-17f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.eeb486p-14f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.bf0c4ep-11f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.564a04p-8f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.b82ba6p-6f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.ce2f16p-4f);
+    const float size = __builtin_fabsf(x), s = x * x, u = (size > 4 ? 4 : size) - 1;
+    float p = -0x1.436f42p-17f;
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.d828eap-14f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.bcc104p-11f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.562950p-8f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.b829b4p-6f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.ce2f08p-4f);
     p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.812746p-2f);
     p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.06eba8p-3f);
-    float q = 0x1.537c6ep-13f;
-    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.60233cp-9f);
-    q = FAC_ISA_NAME(fac__mad)(q, t, 0x1.53280ap-6f);
-    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.9bb09cp-4f);
-    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.48685cp-1f);
-    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.1ffacap+0f);
-    q = FAC_ISA_NAME(fac__mad)(q, t, -0x1.e7c7b4p-11f);
-    const float small = FAC_ISA_NAME(fac__mad)(p, x, x), large = 1 - FAC_SIMD(exp, f32)(q);
-    return size < 1.2f ? small : __builtin_copysignf(large, x);
+    float q = -0x1.6990ccp-16f;
+    q = FAC_ISA_NAME(fac__mad)(q, u, 0x1.2eef02p-12f);
+    q = FAC_ISA_NAME(fac__mad)(q, u, -0x1.07920cp-9f);
+    q = FAC_ISA_NAME(fac__mad)(q, u, 0x1.492c74p-7f);
+    q = FAC_ISA_NAME(fac__mad)(q, u, -0x1.547c40p-5f);
+    q = FAC_ISA_NAME(fac__mad)(q, u, -0x1.afabbcp-1f);
+    q = FAC_ISA_NAME(fac__mad)(q, u, -0x1.51c9b0p+1f);
+    const float small = FAC_ISA_NAME(fac__mad)(p, x, x);
+    const float large = FAC_ISA_NAME(fac__mad)(-0x1.422616p-3f, FAC_SIMD(exp, f32)(u * q), 1);
+    return size < 0.92f ? small : __builtin_copysignf(large, x);
 }
 
 #endif
