@@ -91,7 +91,7 @@ static void S013_transpose_expand_squeeze_unsqueeze(void **state) {
 static void S013_reshape_views_when_it_can_and_copies_when_it_must(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *a = fac_reshape(fac_arange(FAC_SCALAR(6)), FAC_SHAPE(2, 3)), *turned = fac_t(a);
+    fac_tensor *a = fac_reshape(fac_arange(6), FAC_SHAPE(2, 3)), *turned = fac_t(a);
     assert_true(fac_is_alias_of(fac_reshape(a, FAC_SHAPE(3, -1)), a));
     fac_tensor *copy = fac_reshape(turned, FAC_SHAPE(6));
     assert_false(fac_is_alias_of(copy, a));
@@ -104,7 +104,7 @@ static void S013_reshape_views_when_it_can_and_copies_when_it_must(void **state)
 static void view_lists_cover_the_dimension(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *a = fac_arange(FAC_SCALAR(7));
+    fac_tensor *a = fac_arange(7);
     fac_tensors parts = fac_split(a, 3);
     assert_int_equal(parts.n, 3);
     assert_values(parts.v[2], 6);
@@ -122,7 +122,7 @@ static void view_lists_cover_the_dimension(void **state) {
 static void view_windows_overlap(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    assert_values(fac_unfold(fac_arange(FAC_SCALAR(5)), 0, 3, 2), 0, 1, 2, 2, 3, 4);
+    assert_values(fac_unfold(fac_arange(5), 0, 3, 2), 0, 1, 2, 2, 3, 4);
     assert_values(fac_diagonal(matrix(), .offset = 1), 2);
 }
 

@@ -13,6 +13,21 @@ fac_tensor *gather_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_tenso
     return fac__s_scatter_add(zeros_of(grad, sizes), dim, index, grad);
 }
 
+/* What was scattered from src gets its gradient back; the part of src beyond the index has none. */
+fac_tensor *scattered_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_tensor *index) {
+    fac_tensor *g = fac__s_gather(grad, dim, index, false);
+    int64_t pad[2 * FAC_MAX_DIMS];
+    bool whole = true;
+    if (!g) return NULL;
+    for (size_t k = 0; k < sizes.n; k++) { /* (before, after) from the last dimension on */
+        size_t d = sizes.n - 1 - k;
+        pad[2 * k] = 0;
+        pad[2 * k + 1] = sizes.v[d] - (g->ndim ? g->sizes[d] : 1);
+        whole = whole && pad[2 * k + 1] == 0;
+    }
+    return whole ? g : fac__s_constant_pad_nd(g, (fac_ints){pad, 2 * sizes.n}, fac_scalar_i_(0));
+}
+
 fac_tensor *index_grad(fac_tensor *grad, fac_ints sizes, fac_tensors indices) {
     return fac__s_index_put(zeros_of(grad, sizes), indices, grad, true);
 }

@@ -1,0 +1,191 @@
+#include "difference_cases.h"
+
+static fac_tensor *counting(int64_t rows, int64_t cols) {
+    return fac_reshape(fac_arange((double)(rows * cols)), FAC_SHAPE(rows, cols));
+}
+#define LONGS(...) fac_tensor_from((const int64_t[]){__VA_ARGS__}, FAC_I64, FAC_INTS(sizeof((const int64_t[]){__VA_ARGS__}) / 8))
+
+/* ---- values ---- */
+
+static void index_picks_slices_and_elements(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = counting(3, 2);
+    assert_values(fac_index_select(a, 0, LONGS(2, 0)), 4, 5, 0, 1);
+    assert_values(fac_gather(a, 1, fac_reshape(LONGS(1, 0, 0), FAC_SHAPE(3, 1))), 1, 2, 4);
+    assert_values(fac_take(a, LONGS(-1, 3)), 5, 3);
+    assert_values(fac_index(a, FAC_TENSORS(LONGS(0, 2), LONGS(1, -1))), 1, 5);
+    assert_values(fac_index(a, FAC_TENSORS(NULL, LONGS(1))), 1, 3, 5);
+    assert_values(fac_index(a, FAC_TENSORS(fac_gt(a, 2.5))), 3, 4, 5);
+    assert_values(fac_masked_select(a, fac_lt(a, 2)), 0, 1);
+    assert_values(fac_nonzero(fac_gt(a, 3.5)), 2, 0, 2, 1);
+}
+
+static void index_separated_indices_come_first(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_reshape(fac_arange(24), FAC_SHAPE(2, 3, 4));
+    fac_tensor *t = fac_index(a, FAC_TENSORS(LONGS(0, 1), NULL, LONGS(3, 0)));
+    assert_int_equal(fac_tensor_size(t, 0), 2);
+    assert_int_equal(fac_tensor_size(t, 1), 3);
+    assert_values(t, 3, 7, 11, 12, 16, 20);
+}
+
+static void index_writes_and_accumulates(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *zeros = fac_zeros(FAC_SHAPE(4));
+    assert_values(fac_index_put(zeros, FAC_TENSORS(LONGS(1, 1, 3)), fac_tensor_of(1, 2, 3)), 0, 2, 0, 3);
+    assert_values(fac_index_put(zeros, FAC_TENSORS(LONGS(1, 1, 3)), fac_tensor_of(1, 2, 3), .accumulate = true), 0, 3, 0, 3);
+    assert_values(fac_scatter(zeros, 0, LONGS(2, 0), fac_tensor_of(5, 6)), 6, 0, 5, 0);
+    assert_values(fac_scatter(zeros, 0, LONGS(2, 0), 7), 7, 0, 7, 0);
+    assert_values(fac_scatter_add(zeros, 0, LONGS(2, 2), fac_tensor_of(5, 6)), 0, 0, 11, 0);
+    assert_values(fac_index_add(zeros, 0, LONGS(0, 0), fac_tensor_of(1, 2), .alpha = FAC_NUM(10)), 30, 0, 0, 0);
+    assert_values(fac_index_fill(zeros, 0, LONGS(-1), 4), 0, 0, 0, 4);
+    assert_values(zeros, 0, 0, 0, 0);
+    fac_scatter_(zeros, 0, LONGS(1), 1);
+    assert_values(zeros, 0, 1, 0, 0);
+}
+
+static void index_scatter_reduces(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *self = fac_tensor_of(2, 2, 2), *index = LONGS(0, 0, 1), *src = fac_tensor_of(4, 6, 5);
+    assert_values(fac_scatter_reduce(self, 0, index, src, "sum"), 12, 7, 2);
+    assert_values(fac_scatter_reduce(self, 0, index, src, "mean"), 4, 3.5, 2);
+    assert_values(fac_scatter_reduce(self, 0, index, src, "amax", .exclude_self = true), 6, 5, 2);
+    assert_values(fac_scatter_reduce(self, 0, index, src, "prod"), 48, 10, 2);
+}
+
+static void index_embedding_reads_rows(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *w = fac_set_requires_grad(counting(3, 2), true);
+    fac_tensor *t = fac_embedding(w, LONGS(2, 1, 2), .padding_idx = FAC_INT(1));
+    assert_values(t, 4, 5, 2, 3, 4, 5);
+    assert_ok(fac_backward(fac_sum(t)));
+    assert_values(fac_grad_of(w), 0, 0, 0, 0, 2, 2);
+    assert_values(fac_one_hot(LONGS(1, 0)), 0, 1, 1, 0);
+}
+
+/* ---- indices out of range: nothing is written ---- */
+
+static void index_out_of_range_names_index_dimension_and_size(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = counting(3, 2), *w = counting(5, 2);
+    assert_null(fac_embedding(w, LONGS(5)));
+    assert_error(FAC_ERR_INDEX, "index 5 is out of bounds for dimension 0 with size 5");
+    assert_null(fac_embedding(w, LONGS(-1)));
+    assert_error(FAC_ERR_INDEX, "index -1 is out of bounds for dimension 0 with size 5");
+    assert_null(fac_embedding(w, LONGS(INT64_MIN)));
+    assert_error(FAC_ERR_INDEX, "out of bounds for dimension 0 with size 5");
+    assert_null(fac_gather(a, 1, fac_reshape(LONGS(2), FAC_SHAPE(1, 1))));
+    assert_error(FAC_ERR_INDEX, "index 2 is out of bounds for dimension 1 with size 2");
+    assert_null(fac_index(a, FAC_TENSORS(NULL, LONGS(-3))));
+    assert_error(FAC_ERR_INDEX, "index -3 is out of bounds for dimension 1 with size 2");
+    assert_null(fac_index_add(a, 0, LONGS(3), fac_ones(FAC_SHAPE(1, 2))));
+    assert_error(FAC_ERR_INDEX, "index 3 is out of bounds for dimension 0 with size 3");
+    assert_null(fac_take(a, LONGS(6)));
+    assert_error(FAC_ERR_INDEX, "index 6");
+}
+
+static void index_failed_write_leaves_everything_as_it_was(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_zeros(FAC_SHAPE(3));
+    assert_null(fac_scatter_(a, 0, LONGS(0, 1, 7), fac_ones(FAC_SHAPE(3))));
+    assert_error(FAC_ERR_INDEX, "index 7");
+    assert_null(fac_index_put_(a, FAC_TENSORS(LONGS(0, -4)), fac_ones(FAC_SHAPE(2))));
+    assert_error(FAC_ERR_INDEX, "index -4");
+    assert_null(fac_index_put_(a, FAC_TENSORS(LONGS(0, 1)), fac_ones(FAC_SHAPE(3))));
+    assert_error(FAC_ERR_SHAPE, "shape mismatch");
+    assert_null(fac_index(a, FAC_TENSORS(LONGS(0), LONGS(0))));
+    assert_error(FAC_ERR_INDEX, "too many indices for tensor of dimension 1");
+    assert_values(a, 0, 0, 0);
+}
+
+/* ---- the same for any number of threads ---- */
+
+static void index_sums_do_not_depend_on_threads(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_manual_seed(1);
+    fac_tensor *source = fac_randn(FAC_SHAPE(4000, 96)), *index = fac_randint(50, FAC_SHAPE(4000));
+    fac_tensor *zeros = fac_zeros(FAC_SHAPE(50, 96)), *first = NULL;
+    int were = fac_num_threads();
+    for (int n = 1; n <= 4; n++) {
+        assert_ok(fac_set_num_threads(n));
+        fac_tensor *t = fac_index_add(zeros, 0, index, source);
+        if (!first) first = t;
+        assert_true(fac_equal(first, t));
+    }
+    assert_ok(fac_set_num_threads(were));
+}
+
+/* ---- gradients ---- */
+
+DIFF_FN(d_select, fac_index_select(x, 1, LONGS(2, 0, 2)))
+DIFF_FN(d_index, fac_index(x, FAC_TENSORS(LONGS(0, 2, 2), LONGS(1, 3, 3))))
+DIFF_FN(d_index_kept, fac_index(x, FAC_TENSORS(NULL, LONGS(1, 1))))
+DIFF_FN(d_put, fac_index_put(x, FAC_TENSORS(LONGS(0, 2)), fac_slice(y, 0, .end = FAC_INT(2))))
+DIFF_FN(d_put_add, fac_index_put(x, FAC_TENSORS(LONGS(1, 1)), fac_slice(y, 0, .end = FAC_INT(2)), .accumulate = true))
+DIFF_FN(d_gather, fac_gather(x, 0, fac_reshape(LONGS(0, 2, 1, 1, 0, 0), FAC_SHAPE(2, 3))))
+DIFF_FN(d_scatter, fac_scatter(x, 0, fac_reshape(LONGS(0, 2, 1, 1, 0, 0), FAC_SHAPE(2, 3)), y))
+DIFF_FN(d_scatter_add, fac_scatter_add(x, 0, fac_reshape(LONGS(0, 2, 1, 0, 0, 1), FAC_SHAPE(2, 3)), y))
+DIFF_FN(d_add, fac_index_add(x, 0, LONGS(1, 1, 0), y, .alpha = FAC_NUM(2.5)))
+DIFF_FN(d_copy, fac_index_copy(x, 0, LONGS(2, 0), fac_slice(y, 0, .end = FAC_INT(2))))
+DIFF_FN(d_fill, fac_index_fill(x, 1, LONGS(0, 3), 2.0))
+DIFF_FN(d_masked_select, fac_masked_select(x, fac_gt(fac_detach(y), 0)))
+DIFF_FN(d_masked_scatter, fac_masked_scatter(x, fac_gt(fac_detach(y), 0), y))
+DIFF_FN(d_take, fac_take(x, LONGS(0, 5, 5)))
+
+static void index_gradients_agree_with_differences(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    static const difference_case cases[] = {
+        DIFF_CASE(d_select), DIFF_CASE(d_index), DIFF_CASE(d_index_kept), DIFF_CASE(d_put), DIFF_CASE(d_put_add), DIFF_CASE(d_gather),
+        DIFF_CASE(d_scatter), DIFF_CASE(d_scatter_add), DIFF_CASE(d_add), DIFF_CASE(d_copy), DIFF_CASE(d_fill),
+        DIFF_CASE(d_masked_select), DIFF_CASE(d_masked_scatter), DIFF_CASE(d_take),
+    };
+    check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 4), 0.3), irregular(FAC_INTS(3, 4), 1.3)));
+}
+
+#define REDUCE(how) fac_scatter_reduce(x, 0, fac_reshape(LONGS(0, 2, 1, 0, 0, 1), FAC_SHAPE(2, 3)), y, how)
+DIFF_FN(d_sum, REDUCE("sum"))
+DIFF_FN(d_mean, REDUCE("mean"))
+DIFF_FN(d_prod, REDUCE("prod"))
+DIFF_FN(d_amax, REDUCE("amax"))
+DIFF_FN(d_embedding, fac_embedding(x, LONGS(1, 2, 1), .scale_grad_by_freq = false))
+
+static void index_reduction_gradients_agree_with_differences(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    static const difference_case cases[] = {DIFF_CASE_ONCE(d_sum), DIFF_CASE_ONCE(d_mean), DIFF_CASE_ONCE(d_prod), DIFF_CASE_ONCE(d_amax),
+                                            DIFF_CASE(d_embedding)};
+    check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 3), 0.3), irregular(FAC_INTS(2, 3), 1.3)));
+}
+
+/* ---- failing allocations ---- */
+
+static fac_status read_and_write(void *context) {
+    (void)context;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_zeros(FAC_SHAPE(3, 4)), *i = LONGS(0, 2);
+    fac_tensor *t = fac_index(a, FAC_TENSORS(i, i));
+    t = fac_index_put(a, FAC_TENSORS(NULL, i), t);
+    t = fac_index_add(t, 1, i, fac_ones(FAC_SHAPE(3, 2)));
+    t = fac_masked_select(t, fac_gt(t, 0));
+    return t ? FAC_OK : fac_error();
+}
+
+static void index_survives_failing_allocations(void **state) {
+    (void)state;
+    support_fail_each_allocation(read_and_write, NULL);
+}
+
+FAC_TEST_MAIN(FAC_TEST(index_picks_slices_and_elements), FAC_TEST(index_separated_indices_come_first),
+              FAC_TEST(index_writes_and_accumulates), FAC_TEST(index_scatter_reduces), FAC_TEST(index_embedding_reads_rows),
+              FAC_TEST(index_out_of_range_names_index_dimension_and_size), FAC_TEST(index_failed_write_leaves_everything_as_it_was),
+              FAC_TEST(index_sums_do_not_depend_on_threads), FAC_TEST(index_gradients_agree_with_differences),
+              FAC_TEST(index_reduction_gradients_agree_with_differences), FAC_TEST(index_survives_failing_allocations))

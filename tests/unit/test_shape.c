@@ -1,0 +1,158 @@
+#include "difference_cases.h"
+
+static fac_tensor *counting(int64_t rows, int64_t cols) {
+    return fac_reshape(fac_arange(rows * cols), FAC_SHAPE(rows, cols));
+}
+
+/* ---- values: small enough to be checked by eye ---- */
+
+static void shape_cat_joins_and_promotes(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = counting(2, 2), *b = fac_tensor_from((const float[]){0.5f, 1.5f}, FAC_F32, FAC_INTS(2, 1));
+    fac_tensor *t = fac_cat(FAC_TENSORS(a, b), .dim = 1);
+    assert_int_equal(fac_tensor_dtype(t), FAC_F32);
+    assert_values(t, 0, 1, 0.5, 2, 3, 1.5);
+    assert_values(fac_cat(FAC_TENSORS(a, fac_zeros(FAC_SHAPE(0), .dtype = FAC_I64))), 0, 1, 2, 3);
+    assert_values(fac_stack(FAC_TENSORS(a, a), .dim = -1), 0, 0, 1, 1, 2, 2, 3, 3);
+}
+
+static void shape_cat_refuses_what_does_not_fit(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = counting(2, 2);
+    assert_null(fac_cat(FAC_TENSORS(a, counting(2, 3))));
+    assert_error(FAC_ERR_SHAPE, "Expected size 2 but got size 3 for tensor number 1");
+    assert_null(fac_cat(FAC_TENSORS(a), .dim = 2));
+    assert_error(FAC_ERR_INDEX, "");
+    assert_null(fac_cat(((fac_tensors){NULL, 0})));
+    assert_error(FAC_ERR_ARGUMENT, "non-empty list");
+    assert_null(fac_stack(FAC_TENSORS(a, counting(2, 3))));
+    assert_error(FAC_ERR_SHAPE, "equal size");
+}
+
+static void shape_repeats_and_tiles(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_arange(2);
+    assert_values(fac_repeat(a, FAC_INTS(2, 2)), 0, 1, 0, 1, 0, 1, 0, 1);
+    assert_values(fac_tile(counting(2, 2), FAC_INTS(2)), 0, 1, 0, 1, 2, 3, 2, 3);
+    assert_values(fac_repeat_interleave_self_int(a, 3), 0, 0, 0, 1, 1, 1);
+    assert_null(fac_repeat(a, FAC_INTS((int64_t)1 << 62, 4)));
+    assert_error(FAC_ERR_OVERFLOW, "");
+}
+
+static void shape_flips_rolls_and_turns(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = counting(2, 3);
+    assert_values(fac_flip(a, FAC_DIMS(1)), 2, 1, 0, 5, 4, 3);
+    assert_values(fac_flip(fac_t(a), FAC_DIMS(0, 1)), 5, 2, 4, 1, 3, 0);
+    assert_values(fac_roll(a, FAC_INTS(1), .dims = FAC_DIMS(1)), 2, 0, 1, 5, 3, 4);
+    assert_values(fac_roll(a, FAC_INTS(-1)), 1, 2, 3, 4, 5, 0);
+    assert_values(fac_rot90(a), 2, 5, 1, 4, 0, 3);
+}
+
+static void shape_triangles_also_in_place(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_ones(FAC_SHAPE(3, 3));
+    assert_values(fac_triu(a, .diagonal = 1), 0, 1, 1, 0, 0, 1, 0, 0, 0);
+    assert_values(fac_tril(a, .diagonal = -1), 0, 0, 0, 1, 0, 0, 1, 1, 0);
+    fac_triu_(fac_t(a), .diagonal = 1);
+    assert_values(a, 0, 0, 0, 1, 0, 0, 1, 1, 0);
+}
+
+static void shape_pads_in_every_mode(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_reshape(fac_tensor_of(1, 2, 3), FAC_SHAPE(1, 1, 3));
+    assert_values(fac_pad(a, FAC_INTS(1, 2), .value = FAC_NUM(9)), 9, 1, 2, 3, 9, 9);
+    assert_values(fac_pad(a, FAC_INTS(2, 1), .mode = "reflect"), 3, 2, 1, 2, 3, 2);
+    assert_values(fac_pad(a, FAC_INTS(2, 1), .mode = "replicate"), 1, 1, 1, 2, 3, 3);
+    assert_values(fac_pad(a, FAC_INTS(2, 1), .mode = "circular"), 2, 3, 1, 2, 3, 1);
+    assert_values(fac_constant_pad_nd(a, FAC_INTS(-1, 1)), 2, 3, 0);
+    assert_null(fac_pad(a, FAC_INTS(3, 0), .mode = "reflect"));
+    assert_error(FAC_ERR_SHAPE, "less than the corresponding input dimension");
+    assert_null(fac_constant_pad_nd(a, FAC_INTS(-4, 0)));
+    assert_error(FAC_ERR_SHAPE, "negative output size");
+    assert_null(fac_constant_pad_nd(a, FAC_INTS(INT64_MAX, 0)));
+    assert_error(FAC_ERR_OVERFLOW, "");
+}
+
+static void shape_diagonals_and_grids(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    assert_values(fac_diag(fac_tensor_of(1, 2), .diagonal = 1), 0, 1, 0, 0, 0, 2, 0, 0, 0);
+    assert_values(fac_diag(counting(2, 3)), 0, 4);
+    assert_int_equal(fac_item_int(fac_trace(counting(3, 3))), 12);
+    fac_tensors grid = fac_meshgrid_indexing(FAC_TENSORS(fac_arange(2), fac_arange(3)), "xy");
+    assert_int_equal(grid.n, 2);
+    assert_values(grid.v[0], 0, 1, 0, 1, 0, 1);
+    assert_values(grid.v[1], 0, 0, 1, 1, 2, 2);
+}
+
+/* ---- gradients ---- */
+
+DIFF_FN(d_cat, fac_cat(FAC_TENSORS(x, fac_mul(y, x), y), .dim = 1))
+DIFF_FN(d_stack, fac_stack(FAC_TENSORS(x, y)))
+DIFF_FN(d_repeat, fac_repeat(x, FAC_INTS(2, 1, 3)))
+DIFF_FN(d_interleave, fac_repeat_interleave_self_int(x, 2, .dim = FAC_INT(0)))
+DIFF_FN(d_flip, fac_flip(x, FAC_DIMS(0, 1)))
+DIFF_FN(d_roll, fac_roll(x, FAC_INTS(1, 2), .dims = FAC_DIMS(0, 1)))
+DIFF_FN(d_roll_flat, fac_roll(x, FAC_INTS(5)))
+DIFF_FN(d_rot90, fac_rot90(x, .k = FAC_INT(3)))
+DIFF_FN(d_pad, fac_constant_pad_nd(x, FAC_INTS(1, -1, -1, 2), .value = FAC_NUM(3)))
+DIFF_FN(d_circular, fac_pad(fac_unsqueeze(x, 0), FAC_INTS(2, 3), .mode = "circular"))
+DIFF_FN(d_triu, fac_triu(x))
+DIFF_FN(d_tril, fac_tril(x, .diagonal = 1))
+DIFF_FN(d_diag, fac_diag(x, .diagonal = -1))
+DIFF_FN(d_diag_embed, fac_diag_embed(x, .offset = 1))
+DIFF_FN(d_block_diag, fac_block_diag(FAC_TENSORS(x, y)))
+DIFF_FN(d_reflect, fac_reflection_pad1d(x, FAC_INTS(2, 3)))
+DIFF_FN(d_replicate, fac_replication_pad1d(x, FAC_INTS(2, -1)))
+
+static void shape_gradients_agree_with_differences(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    static const difference_case cases[] = {
+        DIFF_CASE(d_cat),  DIFF_CASE(d_stack), DIFF_CASE(d_repeat), DIFF_CASE(d_interleave), DIFF_CASE(d_flip),       DIFF_CASE(d_roll),
+        DIFF_CASE(d_roll_flat), DIFF_CASE(d_rot90), DIFF_CASE(d_pad), DIFF_CASE(d_circular), DIFF_CASE(d_triu),       DIFF_CASE(d_tril),
+        DIFF_CASE(d_diag), DIFF_CASE(d_diag_embed), DIFF_CASE(d_block_diag), DIFF_CASE(d_reflect), DIFF_CASE(d_replicate),
+    };
+    check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 4), 0.3), irregular(FAC_INTS(3, 4), 1.3)));
+}
+
+DIFF_FN(d_reflect2, fac_reflection_pad2d(x, FAC_INTS(1, 2, 0, 1)))
+DIFF_FN(d_replicate2, fac_replication_pad2d(x, FAC_INTS(1, 2, 2, 0)))
+DIFF_FN(d_reflect3, fac_reflection_pad3d(fac_unsqueeze(x, 0), FAC_INTS(1, 1, 2, 0, 1, 0)))
+DIFF_FN(d_replicate3, fac_replication_pad3d(fac_unsqueeze(x, 0), FAC_INTS(1, 1, 2, 0, 0, 1)))
+
+static void shape_border_gradients_agree_with_differences(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    static const difference_case cases[] = {DIFF_CASE(d_reflect2), DIFF_CASE(d_replicate2), DIFF_CASE(d_reflect3), DIFF_CASE(d_replicate3)};
+    check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(2, 3, 4), 0.3)));
+}
+
+/* ---- failing allocations ---- */
+
+static fac_status join_and_pad(void *context) {
+    (void)context;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_ones(FAC_SHAPE(2, 3)), *turned = fac_t(a);
+    fac_tensor *t = fac_cat(FAC_TENSORS(turned, turned), .dim = 1);
+    t = fac_reflection_pad1d(fac_flip(fac_triu(t), FAC_DIMS(0)), FAC_INTS(1, 1));
+    t = fac_roll(fac_repeat(t, FAC_INTS(2, 2)), FAC_INTS(3));
+    return t ? FAC_OK : fac_error();
+}
+
+static void shape_survives_failing_allocations(void **state) {
+    (void)state;
+    support_fail_each_allocation(join_and_pad, NULL);
+}
+
+FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_cat_refuses_what_does_not_fit), FAC_TEST(shape_repeats_and_tiles),
+              FAC_TEST(shape_flips_rolls_and_turns), FAC_TEST(shape_triangles_also_in_place), FAC_TEST(shape_pads_in_every_mode),
+              FAC_TEST(shape_diagonals_and_grids), FAC_TEST(shape_gradients_agree_with_differences),
+              FAC_TEST(shape_border_gradients_agree_with_differences), FAC_TEST(shape_survives_failing_allocations))

@@ -1,0 +1,144 @@
+#include "difference_cases.h"
+
+/* ---- order ---- */
+
+static void sort_orders_nan_last_and_keeps_ties(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_tensor_of(2, NAN, -0.0f, INFINITY, 0, 2, -INFINITY);
+    fac_sort_result r = fac_sort(a);
+    assert_values(r.indices, 6, 2, 4, 0, 5, 3, 1);
+    assert_int_equal(fac_tensor_dtype(r.indices), FAC_I64);
+    r = fac_sort(a, .descending = true);
+    assert_values(r.indices, 1, 3, 0, 5, 2, 4, 6);
+    assert_true(signbit(fac_item(fac_select(r.values, 0, 4))));
+}
+
+/* Neighbours in order, and values where the indices say: for rows short, middling and long, of every kind of key. */
+static void check_sorted(fac_dtype d, int64_t n, bool descending) {
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_to_dtype(fac_mul(fac_randn(FAC_SHAPE(n), .dtype = FAC_F64), 40.0), d);
+    fac_sort_result r = fac_sort(a, .descending = descending);
+    assert_true(fac_equal(r.values, fac_gather(a, 0, r.indices)));
+    fac_tensor *low = fac_slice(r.values, 0, .end = FAC_INT(n - 1)), *high = fac_slice(r.values, 0, .start = FAC_INT(1));
+    assert_true(fac_is_nonzero(fac_all(descending ? fac_ge(low, high) : fac_le(low, high))));
+    fac_tensor *seen = fac_scatter(fac_zeros(FAC_SHAPE(n)), 0, r.indices, 1);
+    assert_int_equal(fac_item_int(fac_sum(seen)), n);
+    assert_no_error();
+}
+
+static void sort_of_every_dtype_is_a_permutation_in_order(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_BOOL, FAC_U8, FAC_I8, FAC_I16, FAC_I32, FAC_I64, FAC_F16, FAC_BF16, FAC_F32, FAC_F64};
+    static const int64_t lengths[] = {1, 2, 39, 40, 41, 300, 5000};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++)
+        for (size_t j = 0; j < FAC_COUNT(lengths); j++) {
+            check_sorted(dtypes[i], lengths[j], false);
+            check_sorted(dtypes[i], lengths[j], true);
+        }
+}
+
+static void sort_works_along_any_dimension(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_tensor_from((const int32_t[]){3, 1, 2, 1, 3, 0}, FAC_I32, FAC_INTS(2, 3));
+    assert_values(fac_sort(a, .dim = FAC_INT(0)).values, 1, 1, 0, 3, 3, 2);
+    assert_values(fac_sort(fac_t(a), .dim = FAC_INT(0)).indices, 1, 2, 2, 0, 0, 1);
+    assert_values(fac_argsort(a), 1, 2, 0, 2, 0, 1);
+    assert_values(fac_msort(a), 1, 1, 0, 3, 3, 2);
+}
+
+/* ---- selection ---- */
+
+static void sort_topk_kthvalue_and_median(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_tensor_of(5, 1, 4, 2, 3);
+    assert_values(fac_topk(a, 2).values, 5, 4);
+    assert_values(fac_topk(a, 2, .smallest = true).indices, 1, 3);
+    assert_values(fac_kthvalue(a, 2).values, 2);
+    assert_values(fac_median(a), 3);
+    assert_values(fac_median_dim(fac_tensor_of(4, NAN, 1), 0).indices, 1);
+    assert_null(fac_topk(a, 6).values);
+    assert_error(FAC_ERR_INDEX, "k is 6, dimension 0 has size 5");
+    assert_null(fac_kthvalue(a, 0).values);
+    assert_error(FAC_ERR_INDEX, "out of range");
+    assert_null(fac_sort(fac_zeros(FAC_SHAPE(2), .dtype = FAC_C64)).values);
+    assert_error(FAC_ERR_DTYPE, "sort is not implemented for complex64");
+}
+
+static void sort_topk_agrees_with_sort(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_randn(FAC_SHAPE(3, 20000));
+    fac_sort_result all = fac_sort(a, .descending = true);
+    fac_topk_result best = fac_topk(a, 37);
+    assert_true(fac_equal(best.indices, fac_slice(all.indices, 1, .end = FAC_INT(37))));
+    fac_tensor *steps = fac_arange(20000);
+    assert_true(fac_equal(fac_topk(steps, 3).values, fac_tensor_from((const int64_t[]){19999, 19998, 19997}, FAC_I64, FAC_INTS(3))));
+}
+
+/* ---- searching ---- */
+
+static void sort_searches_and_finds_unique_values(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *edges = fac_tensor_of(1, 3, 5), *v = fac_tensor_of(0, 3, 9);
+    assert_values(fac_searchsorted(edges, v), 0, 1, 3);
+    assert_values(fac_searchsorted(edges, v, .right = true), 0, 2, 3);
+    assert_values(fac_bucketize(v, edges, .out_int32 = true), 0, 1, 3);
+    fac_unique_result u = fac_unique(fac_tensor_of(3, 1, 3), .return_inverse = true, .return_counts = true);
+    assert_values(u.output, 1, 3);
+    assert_values(u.inverse, 1, 0, 1);
+    assert_values(u.counts, 1, 2);
+    assert_null(fac_searchsorted(edges, v, .side = "middle"));
+    assert_error(FAC_ERR_ARGUMENT, "side can only be 'left' or 'right'");
+}
+
+/* ---- threads, gradients, allocations ---- */
+
+static void sort_does_not_depend_on_threads(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_randint(9, FAC_SHAPE(64, 500)), *first = NULL;
+    int were = fac_num_threads();
+    for (int n = 1; n <= 3; n++) {
+        assert_ok(fac_set_num_threads(n));
+        fac_tensor *t = fac_sort(a).indices;
+        if (!first) first = t;
+        assert_true(fac_equal(first, t));
+    }
+    assert_ok(fac_set_num_threads(were));
+}
+
+DIFF_FN(d_sort, fac_sort(x, .dim = FAC_INT(0), .descending = true).values)
+DIFF_FN(d_topk, fac_topk(x, 2).values)
+DIFF_FN(d_kth, fac_kthvalue(x, 3, .keepdim = true).values)
+DIFF_FN(d_median, fac_median_dim(x, 1).values)
+DIFF_FN(d_median_all, fac_median(x))
+
+static void sort_gradients_agree_with_differences(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    static const difference_case cases[] = {DIFF_CASE(d_sort), DIFF_CASE(d_topk), DIFF_CASE(d_kth), DIFF_CASE(d_median), DIFF_CASE(d_median_all)};
+    check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 5), 0.3)));
+}
+
+static fac_status sort_and_search(void *context) {
+    (void)context;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_reshape(fac_arange(12), FAC_SHAPE(3, 4));
+    fac_tensor *t = fac_sort(fac_t(a)).values;
+    t = fac_topk(a, 2).values ? fac_searchsorted(fac_select(a, 0, 0), t) : NULL;
+    return t && fac_unique(t, .return_inverse = true).inverse ? FAC_OK : fac_error();
+}
+
+static void sort_survives_failing_allocations(void **state) {
+    (void)state;
+    support_fail_each_allocation(sort_and_search, NULL);
+}
+
+FAC_TEST_MAIN(FAC_TEST(sort_orders_nan_last_and_keeps_ties), FAC_TEST(sort_of_every_dtype_is_a_permutation_in_order),
+              FAC_TEST(sort_works_along_any_dimension), FAC_TEST(sort_topk_kthvalue_and_median), FAC_TEST(sort_topk_agrees_with_sort),
+              FAC_TEST(sort_searches_and_finds_unique_values), FAC_TEST(sort_does_not_depend_on_threads),
+              FAC_TEST(sort_gradients_agree_with_differences), FAC_TEST(sort_survives_failing_allocations))
