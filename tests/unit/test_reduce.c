@@ -1,0 +1,400 @@
+/* Reductions and scans against plain loops in double, over shapes that meet every walk of the engine (rows, columns, blocks,
+   tiles, short runs), NaN and empty inputs, PyTorch's words for what is refused, and equality over threads. */
+#include "grad_cases.h"
+
+/* ---- a reference -------------------------------------------------------------------------------------------------- */
+
+typedef struct shape {
+    int64_t n[4]; /* outermost first; 1 where unused */
+    int keep;     /* the order in memory: which dimension is the fastest */
+} shape;
+
+static const shape shapes[] = {
+    {{1, 1, 1, 5}, 3},   {{1, 1, 3, 17}, 3},  {{1, 2, 40, 70}, 3},  {{1, 2, 40, 70}, 1}, {{3, 5, 7, 2}, 0}, {{2, 3, 4, 5}, 2},
+    {{1, 1, 1, 40000}, 3}, {{1, 1, 3, 70001}, 3}, {{1, 1, 2500, 3}, 3}, {{1, 1, 3000, 300}, 3}, {{2, 1, 1, 9}, 3}, {{1, 70, 2, 64}, 1},
+};
+enum { MOST = 3000 * 300 };
+static double data[MOST], got[MOST], want[MOST];
+
+static int64_t numel(const shape *s) { return s->n[0] * s->n[1] * s->n[2] * s->n[3]; }
+static double value(int64_t i) { return sin(0.7 * (double)i) + 0.1 * (double)(i % 7); }
+
+/* The tensor with elements value(0), value(1), ... in logical order, laid out with dimension `keep` fastest. */
+static fac_tensor *make(const shape *s, fac_dtype dtype) {
+    for (int64_t i = 0; i < numel(s); i++) data[i] = value(i);
+    fac_tensor *t = fac_to_dtype(fac_tensor_from(data, FAC_F64, FAC_INTS(s->n[0], s->n[1], s->n[2], s->n[3])), dtype);
+    return fac_transpose(fac_contiguous(fac_transpose(t, s->keep, 3)), s->keep, 3);
+}
+
+typedef double (*fold_fn)(double acc, double x);
+static double add(double a, double x) { return a + x; }
+static double larger(double a, double x) { return x > a ? x : a; }
+static double smaller(double a, double x) { return x < a ? x : a; }
+
+/* Folds the dimensions in mask (bit 0: outermost) of the logical data; returns the number of results. */
+static int64_t fold(const shape *s, unsigned mask, fold_fn f, double first) {
+    int64_t outs = 0, stride[4], size = 1;
+    for (int d = 3; d >= 0; d--) {
+        stride[d] = mask >> d & 1 ? 0 : size;
+        size *= mask >> d & 1 ? 1 : s->n[d];
+    }
+    outs = size;
+    for (int64_t i = 0; i < outs; i++) want[i] = first;
+    for (int64_t i = 0; i < numel(s); i++) {
+        int64_t rest = i, o = 0;
+        for (int d = 3; d >= 0; d--) {
+            o += rest % s->n[d] * stride[d];
+            rest /= s->n[d];
+        }
+        want[o] = f(want[o], data[i]);
+    }
+    return outs;
+}
+
+static fac_ints dims_of(unsigned mask, int64_t *room) {
+    size_t n = 0;
+    for (int d = 0; d < 4; d++) {
+        if (mask >> d & 1) room[n++] = d;
+    }
+    return (fac_ints){room, n};
+}
+
+static void compare(fac_tensor *t, int64_t n, double tolerance) {
+    assert_no_error();
+    assert_non_null(t);
+    assert_int_equal(fac_tensor_numel(t), n);
+    assert_ok(fac_tensor_read(t, FAC_F64, got, (size_t)n));
+    for (int64_t i = 0; i < n; i++) assert_near(got[i], want[i], tolerance * (1 + fabs(want[i])));
+}
+
+static void folds_agree(fac_dtype dtype, double tolerance) {
+    for (size_t k = 0; k < FAC_COUNT(shapes); k++) {
+        for (unsigned mask = 1; mask < 16; mask++) {
+            FAC_SCOPE(s);
+            int64_t room[4];
+            fac_tensor *x = make(&shapes[k], dtype);
+            fac_ints dims = dims_of(mask, room);
+            int64_t n = fold(&shapes[k], mask, add, 0);
+            compare(fac_sum(x, .dim = dims), n, tolerance);
+            for (int64_t i = 0; i < n; i++) want[i] /= (double)(numel(&shapes[k]) / n);
+            compare(fac_mean(x, .dim = dims, .keepdim = true), n, tolerance);
+            n = fold(&shapes[k], mask, larger, -INFINITY);
+            compare(fac_amax(x, .dim = dims), n, tolerance);
+            n = fold(&shapes[k], mask, smaller, INFINITY);
+            compare(fac_amin(x, .dim = dims), n, tolerance);
+        }
+    }
+}
+
+static void folds_of_f32_agree_with_loops(void **state) {
+    (void)state;
+    folds_agree(FAC_F32, 2e-6);
+}
+static void folds_of_f64_agree_with_loops(void **state) {
+    (void)state;
+    folds_agree(FAC_F64, 1e-12);
+}
+static void folds_of_bf16_agree_with_loops(void **state) {
+    (void)state;
+    folds_agree(FAC_BF16, 2e-2);
+}
+
+/* Mean and sum of squared differences by two passes. */
+static void variances_agree_with_loops(void **state) {
+    (void)state;
+    static double mean[MOST];
+    for (size_t k = 0; k < FAC_COUNT(shapes); k++) {
+        for (unsigned mask = 1; mask < 16; mask += 2) {
+            FAC_SCOPE(s);
+            int64_t room[4];
+            fac_tensor *x = make(&shapes[k], FAC_F32);
+            int64_t n = fold(&shapes[k], mask, add, 0), each = numel(&shapes[k]) / n;
+            if (each < 2) continue;
+            for (int64_t i = 0; i < n; i++) mean[i] = want[i] / (double)each;
+            for (int64_t i = 0; i < numel(&shapes[k]); i++) data[i] = value(i) * value(i);
+            fold(&shapes[k], mask, add, 0);
+            for (int64_t i = 0; i < n; i++) want[i] = (want[i] - (double)each * mean[i] * mean[i]) / (double)(each - 1);
+            fac_var_mean_result r = fac_var_mean(x, .dim = dims_of(mask, room));
+            compare(r.result0, n, 1e-5);
+            for (int64_t i = 0; i < n; i++) want[i] = sqrt(fmax(want[i], 0));
+            compare(fac_std(x, .dim = dims_of(mask, room)), n, 1e-4);
+            memcpy(want, mean, (size_t)n * sizeof *want);
+            compare(r.result1, n, 1e-5);
+        }
+    }
+}
+
+static void variance_survives_a_large_mean(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_tensor_of(16777216, 16777218, 16777220, 16777222);
+    double v = fac_item(fac_var(x));
+    assert_near(v, 20.0 / 3, 1e-5);
+}
+
+/* A sum of 2^24 ones would stop at 2^24 in a single float; a long sum of tenths keeps its digits. */
+static void long_sums_do_not_lose_what_is_added(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *ones = fac_expand(fac_ones(FAC_SHAPE(1)), FAC_SHAPE(20000000));
+    double n = fac_item(fac_sum(ones));
+    assert_near(n, 20000000, 0);
+    double tenths = fac_item(fac_sum(fac_full(FAC_SHAPE(1000003), 0.1)));
+    assert_near(tenths, 1000003 * (double)0.1f, 0.1);
+}
+
+static void extremes_find_the_first_of_equals(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    for (size_t k = 0; k < FAC_COUNT(shapes); k++) {
+        for (int d = 0; d < 4; d++) {
+            FAC_SCOPE(inner);
+            fac_tensor *x = fac_floor(fac_mul(make(&shapes[k], FAC_F32), 3.0));
+            fac_max_dim_result r = fac_max_dim(x, d, .keepdim = true);
+            fac_tensor *picked = fac_gather(x, d, r.indices);
+            assert_no_error();
+            assert_int_equal(fac_item_int(fac_all(fac_eq(picked, r.values))), 1);
+            assert_int_equal(fac_item_int(fac_all(fac_le(x, r.values))), 1);
+            fac_tensor *places = fac_view(fac_arange(fac_tensor_size(x, d)), d == 0 ? FAC_INTS(-1, 1, 1, 1) : d == 1 ? FAC_INTS(1, -1, 1, 1)
+                                          : d == 2 ? FAC_INTS(1, 1, -1, 1) : FAC_INTS(1, 1, 1, -1));
+            fac_tensor *earlier = fac_logical_and(fac_eq(x, r.values), fac_lt(places, r.indices));
+            assert_int_equal(fac_item_int(fac_any(earlier)), 0);
+            assert_int_equal(fac_item_int(fac_all(fac_eq(fac_argmax(x, .dim = FAC_INT(d), .keepdim = true), r.indices))), 1);
+        }
+    }
+}
+
+static void argmax_of_all_counts_in_row_major_order(void **state) {
+    (void)state;
+    for (size_t k = 0; k < FAC_COUNT(shapes); k++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = make(&shapes[k], FAC_F64);
+        int64_t most = 0, least = 0;
+        for (int64_t i = 1; i < numel(&shapes[k]); i++) {
+            if (data[i] > data[most]) most = i;
+            if (data[i] < data[least]) least = i;
+        }
+        assert_int_equal(fac_item_int(fac_argmax(x)), most);
+        assert_int_equal(fac_item_int(fac_argmin(x)), least);
+    }
+}
+
+/* ---- special values ------------------------------------------------------------------------------------------------- */
+
+static void nan_wins_every_comparison(void **state) {
+    (void)state;
+    static float v[5000];
+    FAC_SCOPE(s);
+    for (int i = 0; i < 5000; i++) v[i] = (float)i;
+    v[3001] = v[4002] = NAN;
+    fac_tensor *x = fac_tensor_from(v, FAC_F32, FAC_INTS(5000)), *column = fac_view(x, FAC_INTS(500, 10));
+    assert_true(isnan(fac_item(fac_max(x))));
+    assert_true(isnan(fac_item(fac_amin(x))));
+    assert_int_equal(fac_item_int(fac_argmax(x)), 3001);
+    assert_int_equal(fac_item_int(fac_argmin(x)), 3001);
+    assert_int_equal(fac_item_int(fac_select(fac_argmax(column, .dim = FAC_INT(0)), 0, 1)), 300);
+    assert_int_equal(fac_item_int(fac_select(fac_cummax(x, 0).indices, 0, 4999)), 4002);
+    double sum = fac_item(fac_nansum(x));
+    assert_near(sum, 4999.0 * 2500 - 3001 - 4002, 2);
+}
+
+static void empty_folds_give_identities_or_are_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_zeros(FAC_SHAPE(0, 3));
+    assert_near(fac_item(fac_sum(x)), 0, 0);
+    assert_near(fac_item(fac_prod(x)), 1, 0);
+    assert_true(isnan(fac_item(fac_mean(x))));
+    assert_int_equal(fac_item_int(fac_all(x)), 1);
+    assert_int_equal(fac_item_int(fac_any(x)), 0);
+    assert_int_equal(fac_tensor_numel(fac_sum(x, .dim = FAC_DIMS(0))), 3);
+    assert_int_equal(fac_tensor_numel(fac_amax(x, .dim = FAC_DIMS(1))), 0);
+    assert_null(fac_max(x));
+    assert_error(FAC_ERR_ARGUMENT, "Specify the reduction dim with the 'dim' argument.");
+    fac_max_dim_result none = fac_max_dim(x, 0);
+    assert_null(none.values);
+    assert_error(FAC_ERR_INDEX, "Expected reduction dim 0 to have non-zero size.");
+    assert_null(fac_argmax(x));
+    assert_error(FAC_ERR_INDEX, "Expected reduction dim to be specified for input.numel() == 0.");
+}
+
+static void zero_dim_tensors_accept_dim_0_and_minus_1(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_full(FAC_SHAPE(), 3.0);
+    assert_near(fac_item(fac_sum(x, .dim = FAC_DIMS(0))), 3, 0);
+    assert_near(fac_item(fac_prod_dim(x, -1)), 3, 0);
+    assert_near(fac_item(fac_max_dim(x, 0).values), 3, 0);
+    assert_near(fac_item(fac_cumsum(x, 0)), 3, 0);
+    assert_near(fac_item(fac_softmax(x, -1)), 1, 0);
+    assert_null(fac_sum(x, .dim = FAC_DIMS(1)));
+    assert_error(FAC_ERR_INDEX, "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+}
+
+static void dims_and_dtypes_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_zeros(FAC_SHAPE(2, 3)), *i = fac_zeros(FAC_SHAPE(2), .dtype = FAC_I64), *c = fac_zeros(FAC_SHAPE(2), .dtype = FAC_C64);
+    assert_null(fac_sum(x, .dim = FAC_DIMS(5)));
+    assert_error(FAC_ERR_INDEX, "Dimension out of range (expected to be in range of [-2, 1], but got 5)");
+    assert_null(fac_sum(x, .dim = FAC_DIMS(0, -2)));
+    assert_error(FAC_ERR_ARGUMENT, "dim 0 appears multiple times in the list of dims");
+    assert_null(fac_mean(i));
+    assert_error(FAC_ERR_DTYPE, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long");
+    assert_null(fac_var(i));
+    assert_error(FAC_ERR_DTYPE, "std and var only support floating point and complex dtypes");
+    assert_null(fac_max(c));
+    assert_error(FAC_ERR_DTYPE, "does not support complex input");
+    assert_null(fac_softmax(i, 0));
+    assert_error(FAC_ERR_DTYPE, "not implemented for 'Long'");
+    assert_null(fac_softmax(x, 2));
+    assert_error(FAC_ERR_INDEX, "Dimension out of range");
+}
+
+/* ---- dtypes ------------------------------------------------------------------------------------------------------------ */
+
+static void integer_sums_are_int64_and_wrap(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_full(FAC_SHAPE(3, 100), 127, .dtype = FAC_I8);
+    fac_tensor *sum = fac_sum(x);
+    assert_int_equal(fac_tensor_dtype(sum), FAC_I64);
+    assert_int_equal(fac_item_int(sum), 127 * 300);
+    assert_int_equal(fac_item_int(fac_sum(x, .dtype = FAC_U8)), (127 * 300) & 255);
+    fac_tensor *halves = fac_full(FAC_SHAPE(3), 0.5);
+    assert_int_equal(fac_item_int(fac_sum(halves, .dtype = FAC_I32)), 0); /* each is cast before it is added */
+    assert_near(fac_item(fac_sum(x, .dtype = FAC_F32)), 127 * 300, 0);
+    assert_int_equal(fac_item_int(fac_count_nonzero(halves)), 3);
+}
+
+static void out_forms_cast_and_resize(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_view(fac_arange(6, .dtype = FAC_F32), FAC_INTS(2, 3)), *out = fac_empty(FAC_SHAPE(0), .dtype = FAC_F64);
+    assert_non_null(fac_sum_out(out, x, .dim = FAC_DIMS(1)));
+    assert_int_equal(fac_tensor_numel(out), 2);
+    assert_near(fac_item(fac_select(out, 0, 1)), 12, 0);
+    assert_null(fac_sum_out(fac_empty(FAC_SHAPE(2), .dtype = FAC_I64), x, .dim = FAC_DIMS(1)));
+    assert_error(FAC_ERR_DTYPE, "");
+    fac_tensor *y = fac_clone(x);
+    assert_ptr_equal(fac_cumsum_(y, 0), y);
+    assert_near(fac_item(fac_select(fac_select(y, 0, 1), 0, 2)), 7, 0);
+}
+
+/* ---- scans ---------------------------------------------------------------------------------------------------------------- */
+
+static void scans_agree_with_loops(void **state) {
+    (void)state;
+    for (size_t k = 0; k < FAC_COUNT(shapes); k++) {
+        for (int d = 0; d < 4; d++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = make(&shapes[k], FAC_F32);
+            const int64_t *n = shapes[k].n;
+            int64_t step = 1, all = numel(&shapes[k]);
+            for (int e = d + 1; e < 4; e++) step *= n[e];
+            for (int64_t i = 0; i < all; i++) want[i] = i / step % n[d] == 0 ? data[i] : want[i - step] + data[i];
+            compare(fac_cumsum(x, d), all, 1e-5);
+            for (int64_t i = 0; i < all; i++) want[i] = i / step % n[d] == 0 ? data[i] : fmax(want[i - step], data[i]);
+            compare(fac_cummax(x, d).values, all, 1e-6);
+            for (int64_t i = 0; i < all; i++) want[i] = i / step % n[d] == 0 ? data[i] : log(exp(want[i - step]) + exp(data[i]));
+            compare(fac_logcumsumexp(x, d), all, 1e-4);
+        }
+    }
+}
+
+/* ---- softmax ----------------------------------------------------------------------------------------------------------------- */
+
+static void softmax_agrees_with_loops(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_BF16};
+    for (size_t k = 0; k < FAC_COUNT(shapes) * FAC_COUNT(dtypes); k++) {
+        const shape *p = &shapes[k / FAC_COUNT(dtypes)];
+        fac_dtype dtype = dtypes[k % FAC_COUNT(dtypes)];
+        double tolerance = dtype == FAC_F64 ? 1e-12 : dtype == FAC_F32 ? 2e-6 : 1e-2;
+        for (int d = 0; d < 4; d++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = make(p, dtype);
+            if (dtype == FAC_BF16) assert_ok(fac_tensor_read(x, FAC_F64, data, (size_t)numel(p))); /* as rounded */
+            int64_t step = 1, all = numel(p), n = p->n[d];
+            for (int e = d + 1; e < 4; e++) step *= p->n[e];
+            for (int64_t i = 0; i < all; i++) {
+                if (i / step % n) continue;
+                double sum = 0;
+                for (int64_t j = 0; j < n; j++) sum += exp(data[i + j * step]);
+                for (int64_t j = 0; j < n; j++) want[i + j * step] = exp(data[i + j * step]) / sum;
+            }
+            compare(fac_softmax(x, d), all, tolerance);
+            for (int64_t i = 0; i < all; i++) want[i] = log(want[i]);
+            compare(fac_log_softmax(x, d), all, tolerance * 4);
+        }
+    }
+}
+
+static void softmax_of_large_and_infinite_numbers(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    float y[3];
+    assert_ok(fac_tensor_read(fac_softmax(fac_tensor_of(1000, 1000, -1000), 0), FAC_F32, y, 3));
+    assert_near((double)y[0], 0.5, 0);
+    assert_near((double)y[2], 0, 0);
+    assert_ok(fac_tensor_read(fac_softmax(fac_tensor_of(-INFINITY, 0, -INFINITY), 0), FAC_F32, y, 3));
+    assert_near((double)y[1], 1, 0);
+    assert_near((double)y[0], 0, 0);
+    assert_ok(fac_tensor_read(fac_softmax(fac_tensor_of(-INFINITY, -INFINITY, -INFINITY), 0), FAC_F32, y, 3));
+    assert_true(isnan(y[1]));
+    assert_true(fac_item(fac_logsumexp(fac_tensor_of(-INFINITY, -INFINITY), FAC_DIMS(0))) == -INFINITY);
+    fac_tensor *wide = fac_softmax(fac_zeros(FAC_SHAPE(2, 4), .dtype = FAC_F16), 1, .dtype = FAC_F32);
+    assert_int_equal(fac_tensor_dtype(wide), FAC_F32);
+}
+
+/* ---- threads and memory ------------------------------------------------------------------------------------------------------- */
+
+static void results_do_not_depend_on_the_number_of_threads(void **state) {
+    (void)state;
+    static double first[4096], now[4096];
+    int was = fac_num_threads();
+    for (int threads = 1; threads <= 3; threads++) {
+        FAC_SCOPE(s);
+        assert_ok(fac_set_num_threads(threads));
+        const shape long_row = {{1, 1, 3, 70001}, 3}, tall = {{1, 1, 3000, 300}, 3};
+        fac_tensor *a = make(&long_row, FAC_F32), *b = make(&tall, FAC_F32);
+        fac_tensor *parts[] = {fac_sum(a), fac_var(a), fac_norm(b), fac_sum(b, .dim = FAC_DIMS(2)), fac_var(b, .dim = FAC_DIMS(2)),
+                               fac_prod_dim(b, 2), fac_logsumexp(a, FAC_DIMS(3))};
+        size_t at = 0;
+        for (size_t i = 0; i < FAC_COUNT(parts); i++) {
+            assert_no_error();
+            size_t n = (size_t)fac_tensor_numel(parts[i]);
+            assert_ok(fac_tensor_read(parts[i], FAC_F64, now + at, n));
+            at += n;
+        }
+        if (threads == 1) memcpy(first, now, at * sizeof *now);
+        assert_memory_equal(first, now, at * sizeof *now);
+    }
+    assert_ok(fac_set_num_threads(was));
+}
+
+static fac_status reduce_all(void *context) {
+    (void)context;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_expand(fac_ones(FAC_SHAPE(1, 8), .dtype = FAC_F16), FAC_SHAPE(9000, 8));
+    fac_tensor *y = fac_sum(fac_var(x, .dim = FAC_DIMS(0)));
+    y = fac_add(y, fac_max_dim(fac_sum(x, .dim = FAC_DIMS(0)), 0).values);
+    return fac_add(y, fac_logsumexp(fac_softmax(fac_t(x), 0), FAC_DIMS(0, 1))) ? FAC_OK : fac_error();
+}
+static void failing_allocations_are_survived(void **state) {
+    (void)state;
+    int was = fac_num_threads();
+    assert_ok(fac_set_num_threads(1)); /* a worker's first error makes its thread state, which outlives the test */
+    support_fail_each_allocation(reduce_all, NULL);
+    assert_ok(fac_set_num_threads(was));
+}
+
+FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agree_with_loops), FAC_TEST(folds_of_bf16_agree_with_loops),
+              FAC_TEST(variances_agree_with_loops), FAC_TEST(variance_survives_a_large_mean),
+              FAC_TEST(long_sums_do_not_lose_what_is_added), FAC_TEST(extremes_find_the_first_of_equals),
+              FAC_TEST(argmax_of_all_counts_in_row_major_order), FAC_TEST(nan_wins_every_comparison),
+              FAC_TEST(empty_folds_give_identities_or_are_refused), FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
+              FAC_TEST(dims_and_dtypes_that_do_not_fit_are_refused), FAC_TEST(integer_sums_are_int64_and_wrap),
+              FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops), FAC_TEST(softmax_agrees_with_loops),
+              FAC_TEST(softmax_of_large_and_infinite_numbers), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
+              FAC_TEST(failing_allocations_are_survived))
