@@ -44,7 +44,6 @@ fac_status fac_iter_scalar(fac_iter *it, fac_scalar v) {
     return FAC_OK;
 }
 
-
 /* The inputs decide the shape; without any, or if so asked, the outputs too. */
 static fac_status plan_shape(fac_iter *it) {
     bool outputs = true;
@@ -81,7 +80,8 @@ static fac_status plan_dtype(fac_iter *it) {
                   fac_dtype_name((fac_dtype)o->dtype));
     }
     it->common = (it->options & FAC_ITER_PROMOTE) || first == FAC_DTYPE_DEFAULT ? fac__promote_result(&p) : first;
-    if ((it->options & FAC_ITER_INT_TO_FLOAT) && fac_dtype_is_integral(it->common, true)) it->common = fac_default_dtype();
+    if ((it->options & FAC_ITER_INT_TO_FLOAT) && fac_dtype_is_integral(it->common, true))
+        it->common = fac_default_dtype();
     return FAC_OK;
 }
 
@@ -189,8 +189,8 @@ void fac_iter_out_strides(const fac_iter *it, int64_t *out_strides) {
 }
 
 fac_status fac_iter_bind(fac_iter *it, int i, fac_tensor *t) {
-    bool same = t->ndim == it->full_ndim &&
-                memcmp(t->sizes, it->full_shape, (size_t)it->full_ndim * sizeof(int64_t)) == 0;
+    bool same =
+        t->ndim == it->full_ndim && memcmp(t->sizes, it->full_shape, (size_t)it->full_ndim * sizeof(int64_t)) == 0;
     FAC_CHECK(same, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s", FAC_SHAPE_TEXT(t),
               fac__shape_text(it->full_shape, it->full_ndim, (char[256]){0}, 256));
     it->op[i].t = t;

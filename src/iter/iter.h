@@ -35,12 +35,12 @@ typedef struct fac_iter {
     fac_device device; /* of the outputs */
     int64_t numel;
     fac_iter_operand op[FAC_ITER_MAX];
-    int full_ndim;     /* of the broadcast shape */
-    bool reordered;    /* some dimension was moved */
+    int full_ndim;  /* of the broadcast shape */
+    bool reordered; /* some dimension was moved */
     /* The arrays are set up to ndim (full_ndim) only. */
-    int64_t full_shape[FAC_MAX_DIMS];           /* broadcast shape, outermost first, as tensors have it */
-    int8_t perm[FAC_MAX_DIMS];                  /* perm[d]: the tensor dimension that became d, fastest first */
-    int64_t shape[FAC_MAX_DIMS];                /* fastest first, merged */
+    int64_t full_shape[FAC_MAX_DIMS];            /* broadcast shape, outermost first, as tensors have it */
+    int8_t perm[FAC_MAX_DIMS];                   /* perm[d]: the tensor dimension that became d, fastest first */
+    int64_t shape[FAC_MAX_DIMS];                 /* fastest first, merged */
     int64_t strides[FAC_ITER_MAX][FAC_MAX_DIMS]; /* bytes */
 } fac_iter;
 
@@ -66,8 +66,9 @@ fac_status fac_iter_build(fac_iter *it);
 
 /* True if a tensor can be part of a flat iterator with `like`: contiguous, same sizes, dtype and device. */
 static inline bool fac_iter_matches(const fac_tensor *t, const fac_tensor *like) {
-    return (t->flags & like->flags & FAC_TF_CONTIGUOUS) && t->dtype == like->dtype && t->device.type == like->device.type &&
-           t->device.index_plus == like->device.index_plus && fac__same_sizes(t, like);
+    return (t->flags & like->flags & FAC_TF_CONTIGUOUS) && t->dtype == like->dtype &&
+           t->device.type == like->device.type && t->device.index_plus == like->device.index_plus &&
+           fac__same_sizes(t, like);
 }
 /* Short cut past begin..finish for inputs that pairwise fac_iter_matches and an output that is contiguous, with the same
    sizes and device, in any dtype. The common dtype is that of the inputs. */

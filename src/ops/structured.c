@@ -2,7 +2,8 @@
 
 #include "ops_gen.h"
 
-void fac__structured_begin(fac_structured *s, const fac_call_info *c, fac_form form, int n_out, fac_tensor *const *given) {
+void fac__structured_begin(fac_structured *s, const fac_call_info *c, fac_form form, int n_out,
+                           fac_tensor *const *given) {
     s->call = c;
     s->form = form;
     s->n_out = n_out;
@@ -35,17 +36,19 @@ static fac_status resize_given(fac_tensor *t, const int64_t *sizes, const int64_
 static fac_status prepare_given(fac_structured *s, int i, const int64_t *sizes, const int64_t *strides, int ndim,
                                 fac_dtype dtype, fac_device device) {
     fac_tensor *t = s->given[i];
-    FAC_CHECK(fac_device_equal(t->device, device), FAC_ERR_DEVICE, "expected the out tensor on device %s, but it is on %s",
-              fac_device_format(device, (char[24]){0}, 24), fac_device_format(t->device, (char[24]){0}, 24));
+    FAC_CHECK(fac_device_equal(t->device, device), FAC_ERR_DEVICE,
+              "expected the out tensor on device %s, but it is on %s", fac_device_format(device, (char[24]){0}, 24),
+              fac_device_format(t->device, (char[24]){0}, 24));
     FAC_TRY(check_cast(dtype, (fac_dtype)t->dtype));
     if (!has_sizes(t, sizes, ndim)) {
         FAC_CHECK(s->form == FAC_OUT, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
                   FAC_SHAPE_TEXT(t), fac__shape_text(sizes, ndim, (char[256]){0}, 256));
         FAC_TRY(resize_given(t, sizes, strides, ndim));
     }
-    FAC_CHECK(!fac__has_internal_overlap(t), FAC_ERR_ARGUMENT,
-              "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-              "Please clone() the tensor before performing the operation.");
+    FAC_CHECK(
+        !fac__has_internal_overlap(t), FAC_ERR_ARGUMENT,
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation.");
     return FAC_OK;
 }
 
@@ -55,8 +58,8 @@ static fac_status make(const int64_t *sizes, const int64_t *strides, int ndim, f
                    : fac__empty(sizes, ndim, dtype, device, out);
 }
 
-fac_status fac_out_declare(fac_structured *s, int i, const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
-                           fac_device device) {
+fac_status fac_out_declare(fac_structured *s, int i, const int64_t *sizes, const int64_t *strides, int ndim,
+                           fac_dtype dtype, fac_device device) {
     if (s->form == FAC_FUNCTIONAL) return make(sizes, strides, ndim, dtype, device, &s->out[i]);
     FAC_TRY(prepare_given(s, i, sizes, strides, ndim, dtype, device));
     if (s->given[i]->dtype != dtype) return make(sizes, strides, ndim, dtype, device, &s->out[i]);
@@ -73,9 +76,10 @@ fac_status fac_out_check_overlap(fac_structured *s, int i, fac_tensor *input, bo
     if (s->form == FAC_FUNCTIONAL || !input) return FAC_OK;
     fac_overlap o = fac__overlap(s->given[i], input);
     bool bad = o == FAC_OVERLAP_PARTIAL || (o == FAC_OVERLAP_FULL && !elementwise);
-    FAC_CHECK(!bad, FAC_ERR_ARGUMENT,
-              "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-              "location. Please clone() the tensor before performing the operation.");
+    FAC_CHECK(
+        !bad, FAC_ERR_ARGUMENT,
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+        "location. Please clone() the tensor before performing the operation.");
     return FAC_OK;
 }
 

@@ -44,7 +44,8 @@ static void S110_sizes_that_do_not_broadcast_are_named(void **state) {
     FAC_SCOPE(s);
     fac_iter it;
     assert_int_equal(plan_2(&it, FAC_ITER_PROMOTE, EMPTY(FAC_F32, 3), EMPTY(FAC_F32, 4)), FAC_ERR_SHAPE);
-    assert_error(FAC_ERR_SHAPE, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 0");
+    assert_error(FAC_ERR_SHAPE,
+                 "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 0");
 }
 
 static void S110_options_decide_the_common_dtype(void **state) {
@@ -200,6 +201,6 @@ FAC_TEST_MAIN(FAC_TEST(S110_operands_broadcast_to_a_common_shape), FAC_TEST(S110
               FAC_TEST(S110_outputs_come_first_and_operands_are_limited), FAC_TEST(S110_devices_must_agree),
               FAC_TEST(S111_contiguous_operands_become_one_dimension),
               FAC_TEST(S111_outputs_follow_the_order_of_the_inputs),
-              FAC_TEST(S111_a_transposed_operand_leaves_two_dimensions),
-              FAC_TEST(S111_broadcast_rows_have_stride_zero), FAC_TEST(S111_a_cursor_visits_every_element_in_order),
+              FAC_TEST(S111_a_transposed_operand_leaves_two_dimensions), FAC_TEST(S111_broadcast_rows_have_stride_zero),
+              FAC_TEST(S111_a_cursor_visits_every_element_in_order),
               FAC_TEST(S111_given_outputs_must_have_the_broadcast_shape))

@@ -47,6 +47,7 @@ static double hardsigmoid_of(double x) { return fmin(fmax(x + 3, 0), 6) / 6; }
 static double hardswish_of(double x) { return x * hardsigmoid_of(x); }
 
 /* X(operator, reference, lowest and highest argument, error allowed in units of the last place) */
+/* clang-format off */
 #define UNARY_CASES(X)                                                                                               \
     X(abs, fabs, -5, 5, 0) X(ceil, ceil, -5, 5, 0) X(floor, floor, -5, 5, 0) X(round, rint, -5, 5, 0)                \
     X(trunc, trunc, -5, 5, 0) X(sqrt, sqrt, 0, 9, 1) X(rsqrt, rsqrt_of, 0.1, 9, 2)                                   \
@@ -61,6 +62,7 @@ static double hardswish_of(double x) { return x * hardsigmoid_of(x); }
     X(sinc, sinc_of, 0.1, 0.9, 16) X(relu, relu_of, -5, 5, 0) X(elu, elu_of, -5, 5, 2)                                \
     X(leaky_relu, leaky_relu_of, -5, 5, 1) X(hardtanh, hardtanh_of, -5, 5, 0)                                        \
     X(hardsigmoid, hardsigmoid_of, -5, 5, 2) X(hardswish, hardswish_of, -5, 5, 4)
+/* clang-format on */
 
 #define DEFINE_RUN(op, reference, lo, hi, ulps) \
     static fac_tensor *run_##op(fac_tensor *t) { return fac_##op(t); }
@@ -322,7 +324,8 @@ static void in_place_results_must_fit(void **state) {
 static void out_forms_resize_and_convert(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *a = OF(FAC_F32, 1, 2), *empty = fac_empty(FAC_INTS(0)), *wide = fac_zeros(FAC_INTS(2), .dtype = FAC_F64);
+    fac_tensor *a = OF(FAC_F32, 1, 2), *empty = fac_empty(FAC_INTS(0)),
+               *wide = fac_zeros(FAC_INTS(2), .dtype = FAC_F64);
     assert_ptr_equal(fac_add_out(empty, a, a), empty);
     assert_values(empty, FAC_F32, 2, 4);
     assert_values(fac_exp_out(wide, fac_mul(a, 0.0)), FAC_F64, 1, 1);
@@ -354,7 +357,8 @@ static void every_pair_of_dtypes_converts_small_integers(void **state) {
                 x[i] = from == FAC_BOOL ? i % 2 : i;
                 want[i] = to == FAC_BOOL ? x[i] != 0 : x[i];
             }
-            fac_tensor *t = fac_to_dtype(fac_to_dtype(fac_tensor_from(x, FAC_F64, FAC_INTS(45)), (fac_dtype)from), (fac_dtype)to);
+            fac_tensor *t =
+                fac_to_dtype(fac_to_dtype(fac_tensor_from(x, FAC_F64, FAC_INTS(45)), (fac_dtype)from), (fac_dtype)to);
             values_are(t, (fac_dtype)to, want, 45, __LINE__);
         }
 }
@@ -420,11 +424,13 @@ static void allocation_failures_leave_nothing(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(unary_operators_agree_with_the_c_library), FAC_TEST(S109_results_do_not_depend_on_the_position),
-              FAC_TEST(integers_become_floats_where_functions_need_them), FAC_TEST(promotion_ranks_tensors_over_numbers),
-              FAC_TEST(division_follows_its_rounding_mode), FAC_TEST(integer_division_by_zero_is_an_error),
+              FAC_TEST(integers_become_floats_where_functions_need_them),
+              FAC_TEST(promotion_ranks_tensors_over_numbers), FAC_TEST(division_follows_its_rounding_mode),
+              FAC_TEST(integer_division_by_zero_is_an_error),
               FAC_TEST(the_least_integer_survives_division_by_minus_one),
-              FAC_TEST(powers_of_integers_and_special_exponents), FAC_TEST(shifts_beyond_the_width_shift_everything_out),
-              FAC_TEST(extrema_pass_nan_on), FAC_TEST(comparisons_round_numbers_to_the_dtype), FAC_TEST(selection_by_a_mask),
+              FAC_TEST(powers_of_integers_and_special_exponents),
+              FAC_TEST(shifts_beyond_the_width_shift_everything_out), FAC_TEST(extrema_pass_nan_on),
+              FAC_TEST(comparisons_round_numbers_to_the_dtype), FAC_TEST(selection_by_a_mask),
               FAC_TEST(ternary_arithmetic), FAC_TEST(booleans_are_refused_where_arithmetic_means_something_else),
               FAC_TEST(in_place_results_must_fit), FAC_TEST(out_forms_resize_and_convert),
               FAC_TEST(floats_that_do_not_fit_saturate), FAC_TEST(every_pair_of_dtypes_converts_small_integers),

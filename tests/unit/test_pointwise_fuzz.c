@@ -57,7 +57,11 @@ static void make(operand *o, fac_dtype d) {
     o->data = malloc(ROOM * item);
     assert_non_null(o->data);
     for (int64_t i = 0; i < ROOM; i++)
-        fac__store(o->data + (size_t)i * item, d, fac_scalar_i_(below(d == FAC_BOOL ? 2 : d == FAC_U8 ? 12 : 25) - (d == FAC_U8 || d == FAC_BOOL ? 0 : 12)));
+        fac__store(o->data + (size_t)i * item, d,
+                   fac_scalar_i_(below(d == FAC_BOOL ? 2
+                                       : d == FAC_U8 ? 12
+                                                     : 25) -
+                                 (d == FAC_U8 || d == FAC_BOOL ? 0 : 12)));
     o->t = fac_tensor_wrap(o->data, ROOM * item, d, (fac_ints){o->sizes, (size_t)o->ndim},
                            (fac_ints){o->strides, (size_t)o->ndim}, 0, release, o->data);
     assert_no_error();
@@ -93,7 +97,8 @@ static double add(double a, double b) { return a + b; }
 static double mul(double a, double b) { return a * b; }
 static double maximum(double a, double b) { return a > b ? a : b; }
 static double lt(double a, double b) { return a < b; }
-static const binary_case cases[] = {{run_add, add, false}, {run_mul, mul, false}, {run_maximum, maximum, false}, {run_lt, lt, true}};
+static const binary_case cases[] = {
+    {run_add, add, false}, {run_mul, mul, false}, {run_maximum, maximum, false}, {run_lt, lt, true}};
 
 static bool next_index(int64_t *index, const int64_t *sizes, int ndim) {
     for (int d = ndim - 1; d >= 0; d--) {
@@ -114,8 +119,8 @@ static void check_result(fac_tensor *r, const operand *a, const operand *b, cons
             double x = element(a, index, ndim), y = element(b, index, ndim), want = c->expect(x, y);
             if (!c->to_bool) want = rounded(d, want);
             if (got[at] != want) {
-                print_error("seed case: %g, %g gave %g, should be %g (element %zu of %zu, dtypes %s %s)\n", x, y, got[at], want, at, n,
-                            fac_dtype_name(a->dtype), fac_dtype_name(b->dtype));
+                print_error("seed case: %g, %g gave %g, should be %g (element %zu of %zu, dtypes %s %s)\n", x, y,
+                            got[at], want, at, n, fac_dtype_name(a->dtype), fac_dtype_name(b->dtype));
                 fail();
             }
             at++;
@@ -129,7 +134,8 @@ static void one_case(void) {
     int64_t full[MAX_DIMS];
     int ndim = (int)below(MAX_DIMS + 1);
     static const int64_t small[] = {1, 2, 3, 5, 0, 7}, large[] = {40, 70, 33, 100, 1, 12};
-    for (int d = 0; d < ndim; d++) full[d] = below(4) == 0 && ndim <= 2 ? large[below(6)] : small[below(d == 0 ? 6 : 4)];
+    for (int d = 0; d < ndim; d++)
+        full[d] = below(4) == 0 && ndim <= 2 ? large[below(6)] : small[below(d == 0 ? 6 : 4)];
     operand a, b;
     choose_sizes(&a, ndim, full);
     choose_sizes(&b, ndim, full);

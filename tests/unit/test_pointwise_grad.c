@@ -4,6 +4,7 @@
 #include <math.h>
 
 /* X(name, expression over x[0], x[1], x[2], number of inputs, lowest and highest value). Ranges keep clear of kinks. */
+/* clang-format off */
 #define CASES(X)                                                                                                       \
     X(abs, fac_abs(x[0]), 1, 0.5, 2) X(neg, fac_neg(x[0]), 1, -2, 2) X(sgn, fac_sgn(x[0]), 1, 0.5, 2)                  \
     X(floor, fac_floor(x[0]), 1, 0.1, 0.9) X(reciprocal, fac_reciprocal(x[0]), 1, 0.5, 2)                              \
@@ -43,13 +44,14 @@
     X(addcdiv, fac_addcdiv(x[0], x[1], x[2], .value = FAC_NUM(0.5)), 3, 0.5, 2)                                        \
     X(copy, fac_copy_(fac_mul(x[0], 2.0), x[1]), 2, -2, 2) X(to, fac_to_dtype(fac_to_dtype(x[0], FAC_C128), FAC_C128), 1, -2, 2) \
     X(in_place, fac_mul_(fac_sin_(fac_mul(x[0], 0.5)), x[1]), 2, -2, 2) X(clone, fac_clone(x[0]), 1, -2, 2)
+/* clang-format on */
 
-#define DEFINE(name, expression, n, lo, hi)                                                                          \
-    static fac_status check_##name(void *context, fac_tensors inputs, fac_tensor **out, size_t n_out) {              \
-        (void)context, (void)n_out;                                                                                  \
-        fac_tensor *const *x = inputs.v;                                                                             \
-        out[0] = expression;                                                                                         \
-        return fac_error();                                                                                          \
+#define DEFINE(name, expression, n, lo, hi)                                                             \
+    static fac_status check_##name(void *context, fac_tensors inputs, fac_tensor **out, size_t n_out) { \
+        (void)context, (void)n_out;                                                                     \
+        fac_tensor *const *x = inputs.v;                                                                \
+        out[0] = expression;                                                                            \
+        return fac_error();                                                                             \
     }
 CASES(DEFINE)
 
@@ -65,7 +67,8 @@ static const struct {
 /* Values spread over [lo, hi]; the second and third input are narrower, to exercise broadcasting. */
 static fac_tensor *input(size_t which, double lo, double hi) {
     double v[6];
-    for (int i = 0; i < 6; i++) v[i] = lo + (hi - lo) * fmod(0.137 + 0.618034 * (double)(i + 1) + 0.29 * (double)which, 1.0);
+    for (int i = 0; i < 6; i++)
+        v[i] = lo + (hi - lo) * fmod(0.137 + 0.618034 * (double)(i + 1) + 0.29 * (double)which, 1.0);
     fac_tensor *t = which == 0 ? fac_tensor_from(v, FAC_F64, FAC_INTS(2, 3)) : fac_tensor_from(v, FAC_F64, FAC_INTS(3));
     return fac_set_requires_grad(t, true);
 }
@@ -76,7 +79,8 @@ static void run(bool second) {
         fac_tensor *x[3];
         for (size_t k = 0; k < cases[i].n; k++) x[k] = input(k, cases[i].lo, cases[i].hi);
         fac_tensors inputs = {x, cases[i].n};
-        fac_status st = second ? fac_gradgradcheck(cases[i].fn, NULL, inputs, 1, NULL) : fac_gradcheck(cases[i].fn, NULL, inputs, 1, NULL);
+        fac_status st = second ? fac_gradgradcheck(cases[i].fn, NULL, inputs, 1, NULL)
+                               : fac_gradcheck(cases[i].fn, NULL, inputs, 1, NULL);
         if (st != FAC_OK) print_error("%s:\n", cases[i].name);
         assert_no_error();
     }
@@ -94,7 +98,8 @@ static void pointwise_second_gradients_agree_with_differences(void **state) {
 static void ties_share_the_gradient(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *a = fac_set_requires_grad(fac_tensor_of(1, 2, 3), true), *b = fac_set_requires_grad(fac_tensor_of(1, 3, 2), true);
+    fac_tensor *a = fac_set_requires_grad(fac_tensor_of(1, 2, 3), true),
+               *b = fac_set_requires_grad(fac_tensor_of(1, 3, 2), true);
     assert_ok(fac_backward(fac_sum_all(fac_maximum(a, b))));
     float g[3];
     assert_ok(fac_tensor_read(fac_grad_of(a), FAC_F32, g, 3));
@@ -116,7 +121,8 @@ static void S112_the_iterator_serves_a_backward_operator(void **state) {
 static void powers_at_zero_have_finite_gradients(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = fac_set_requires_grad(fac_tensor_of(0, 0), true), *e = fac_set_requires_grad(fac_tensor_of(0, 2), true);
+    fac_tensor *x = fac_set_requires_grad(fac_tensor_of(0, 0), true),
+               *e = fac_set_requires_grad(fac_tensor_of(0, 2), true);
     assert_ok(fac_backward(fac_sum_all(fac_pow(x, e))));
     float g[2];
     assert_ok(fac_tensor_read(fac_grad_of(x), FAC_F32, g, 2));

@@ -187,8 +187,8 @@ fac_tensor *elu_double_grad(fac_tensor *grad, fac_tensor *grad_output, fac_scala
                             fac_scalar input_scale, bool is_result, fac_tensor *self_or_result) {
     double factor = fac__scalar_f64(input_scale), size = fac__scalar_f64(alpha) * fac__scalar_f64(scale);
     fac_tensor *both = mul(grad, grad_output);
-    fac_tensor *bend = is_result ? by(both, factor)
-                                 : mul(by(both, factor * factor * size), fac__s_exp(by(self_or_result, factor)));
+    fac_tensor *bend =
+        is_result ? by(both, factor) : mul(by(both, factor * factor * size), fac__s_exp(by(self_or_result, factor)));
     return zero_where(fac__s_gt_Scalar(self_or_result, fac_scalar_i_(0)), bend);
 }
 
@@ -205,5 +205,6 @@ fac_tensor *softplus_double_grad(fac_tensor *grad, fac_tensor *grad_output, fac_
 /* The edge casts; what is left is to go back to self's device. */
 fac_tensor *to_copy_grad(fac_tensor *grad, fac_tensor *self) {
     if (fac_device_equal(grad->device, self->device)) return grad;
-    return fac__s__to_copy(grad, FAC_DTYPE_DEFAULT, FAC_STRIDED, self->device, (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT);
+    return fac__s__to_copy(grad, FAC_DTYPE_DEFAULT, FAC_STRIDED, self->device, (fac_opt_num){0}, false,
+                           FAC_FORMAT_DEFAULT);
 }

@@ -38,14 +38,14 @@ static fac_status read_cap(fac_isa *isa) {
 }
 
 /* Each level overwrites what the lower one put there. */
-#define FAC_INSTALL_LEVEL(isa)                                                                                         \
-    do {                                                                                                               \
-        fac__install_arith_##isa(fac__loops);                                                                          \
-        fac__install_compare_##isa(fac__loops);                                                                        \
-        fac__install_math_##isa(fac__loops);                                                                           \
-        fac__install_activation_##isa(fac__loops);                                                                     \
-        fac__install_complex_##isa(fac__loops);                                                                        \
-        fac__install_casts_##isa(fac__casts, &fac__stream_copy);                                                       \
+#define FAC_INSTALL_LEVEL(isa)                                   \
+    do {                                                         \
+        fac__install_arith_##isa(fac__loops);                    \
+        fac__install_compare_##isa(fac__loops);                  \
+        fac__install_math_##isa(fac__loops);                     \
+        fac__install_activation_##isa(fac__loops);               \
+        fac__install_complex_##isa(fac__loops);                  \
+        fac__install_casts_##isa(fac__casts, &fac__stream_copy); \
     } while (0)
 
 fac_status fac__cpu_init(void) {

@@ -25,13 +25,13 @@ typedef enum { FAC_ISA_DEFAULT, FAC_ISA_AVX2, FAC_ISA_AVX512 } fac_isa;
 #endif
 
 /* Declares the variants of a function of a *.isa.c file: FAC_ISA_DECLARE(void, f, (int64_t n, float *x)). */
-#define FAC_ISA_DECLARE(ret, f, params)                                                                                \
-    ret f##_default params;                                                                                            \
-    ret f##_avx2 params;                                                                                               \
+#define FAC_ISA_DECLARE(ret, f, params) \
+    ret f##_default params;             \
+    ret f##_avx2 params;                \
     ret f##_avx512 params
 /* The variant for this machine: FAC_ISA_PICK(f)(n, x). */
 #if FAC_ISA_X86
-#define FAC_ISA_PICK(f)                                                                                                \
+#define FAC_ISA_PICK(f) \
     (fac__cpu_isa == FAC_ISA_AVX512 ? f##_avx512 : fac__cpu_isa == FAC_ISA_AVX2 ? f##_avx2 : f##_default)
 #else
 #define FAC_ISA_PICK(f) (f##_default)

@@ -15,6 +15,7 @@ typedef struct fac_loop_args {
    output may be the same memory as an input; otherwise they do not overlap. */
 typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
 
+/* clang-format off */
 /* out <- f(in) */
 #define FAC_LOOPS_UNARY(X)                                                                                             \
     X(abs) X(neg) X(sign) X(ceil) X(floor) X(round) X(trunc) X(reciprocal) X(sqrt) X(rsqrt) X(square) X(cube) X(bitwise_not)   \
@@ -35,11 +36,12 @@ typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
     X(logical_and) X(logical_or) X(logical_xor) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 /* out <- f(a, b, c) */
 #define FAC_LOOPS_TERNARY(X) X(where) X(clamp) X(lerp) X(addcmul) X(addcdiv)
+/* clang-format on */
 
 #define FAC_LOOP_ID_(name) FAC_LOOP_##name,
 typedef enum fac_loop_id {
     FAC_LOOPS_UNARY(FAC_LOOP_ID_) FAC_LOOPS_ACTIVATION(FAC_LOOP_ID_) FAC_LOOPS_BINARY(FAC_LOOP_ID_)
-    FAC_LOOPS_TERNARY(FAC_LOOP_ID_) FAC_LOOP_COUNT
+        FAC_LOOPS_TERNARY(FAC_LOOP_ID_) FAC_LOOP_COUNT
 } fac_loop_id;
 
 /* NULL where an operation has no loop for a dtype. f16 and bf16 mostly have none: they are computed in f32. */
@@ -56,11 +58,11 @@ extern fac_stream fac__stream_copy;
 void fac__stream_fence(void);
 
 /* Each instruction set's contribution: overwrites the entries that it has. */
-FAC_ISA_DECLARE(void, fac__install_arith, (fac_loop (*table)[FAC_DTYPE_COUNT]));
-FAC_ISA_DECLARE(void, fac__install_compare, (fac_loop (*table)[FAC_DTYPE_COUNT]));
-FAC_ISA_DECLARE(void, fac__install_math, (fac_loop (*table)[FAC_DTYPE_COUNT]));
-FAC_ISA_DECLARE(void, fac__install_activation, (fac_loop (*table)[FAC_DTYPE_COUNT]));
-FAC_ISA_DECLARE(void, fac__install_complex, (fac_loop (*table)[FAC_DTYPE_COUNT]));
-FAC_ISA_DECLARE(void, fac__install_casts, (fac_cast (*table)[FAC_DTYPE_COUNT], fac_stream *stream));
+FAC_ISA_DECLARE(void, fac__install_arith, (fac_loop(*table)[FAC_DTYPE_COUNT]));
+FAC_ISA_DECLARE(void, fac__install_compare, (fac_loop(*table)[FAC_DTYPE_COUNT]));
+FAC_ISA_DECLARE(void, fac__install_math, (fac_loop(*table)[FAC_DTYPE_COUNT]));
+FAC_ISA_DECLARE(void, fac__install_activation, (fac_loop(*table)[FAC_DTYPE_COUNT]));
+FAC_ISA_DECLARE(void, fac__install_complex, (fac_loop(*table)[FAC_DTYPE_COUNT]));
+FAC_ISA_DECLARE(void, fac__install_casts, (fac_cast(*table)[FAC_DTYPE_COUNT], fac_stream *stream));
 
 #endif

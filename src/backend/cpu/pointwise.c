@@ -32,7 +32,7 @@ typedef struct tiles {
 static int64_t item_of(fac_dtype d) { return (int64_t)fac_dtype_size(d); }
 static bool has(unsigned set, int i) { return (set >> i) & 1u; }
 
-#define STRIDED(T)                                                                                                     \
+#define STRIDED(T) \
     for (int64_t i = 0; i < n; i++) *(T *)(dst + i * ds) = *(const T *)(src + i * ss)
 
 typedef struct two_words {
@@ -72,8 +72,10 @@ static void move_raw(const fac_iter *it, int i, const fac_iter_cursor *c, char *
     char *p = c->p[i];
     while (n > 0) {
         int64_t m = fac__min(n, it->shape[0] - coords[0]);
-        if (gather) copy_strided(buffer, item, p, stride, m, item);
-        else copy_strided(p, stride, buffer, item, m, item);
+        if (gather)
+            copy_strided(buffer, item, p, stride, m, item);
+        else
+            copy_strided(p, stride, buffer, item, m, item);
         buffer += m * item;
         n -= m;
         if (n > 0) p = step_operand(it, i, coords, p, m);
@@ -115,8 +117,10 @@ static void store_output(const run *r, int i, const fac_iter_cursor *c, tiles *t
         fac__casts[to][r->want[i]](t->raw[0], src, n);
         src = t->raw[0];
     }
-    if (has(r->stream, i)) fac__stream_copy(c->p[i], src, n * item_of(to));
-    else move_raw(r->it, i, c, (char *)(uintptr_t)src, n, false);
+    if (has(r->stream, i))
+        fac__stream_copy(c->p[i], src, n * item_of(to));
+    else
+        move_raw(r->it, i, c, (char *)(uintptr_t)src, n, false);
 }
 
 /* Doubles the filled part until n elements hold the first one. */
@@ -137,8 +141,10 @@ static void load_fixed(const run *r, int i, char *dst) {
     bool round = half && want != common && (!o->is_scalar || (r->it->options & FAC_ITER_ROUND_NUMBERS));
     fac_dtype first = round ? common : want;
     alignas(16) char element[16] = {0};
-    if (o->is_scalar) fac__store(element, first, o->value);
-    else fac__casts[first][o->dtype](element, o->data, 1);
+    if (o->is_scalar)
+        fac__store(element, first, o->value);
+    else
+        fac__casts[first][o->dtype](element, o->data, 1);
     fac__casts[want][first](dst, element, 1);
 }
 
@@ -157,8 +163,10 @@ static void step(const run *r, const fac_iter_cursor *c, tiles *t, int64_t n) {
         p[i] = has(r->direct, i) ? c->p[i] : t->operand[i];
         if (i >= it->n_out && !has(r->direct | r->fixed, i)) load_input(r, i, c, t, n);
     }
-    if (r->loop) r->loop(p, n, r->args);
-    else if (p[0] != p[1]) memcpy(p[0], p[1], (size_t)(n * item_of((fac_dtype)r->want[0])));
+    if (r->loop)
+        r->loop(p, n, r->args);
+    else if (p[0] != p[1])
+        memcpy(p[0], p[1], (size_t)(n * item_of((fac_dtype)r->want[0])));
     for (int i = 0; i < it->n_out; i++)
         if (!has(r->direct, i)) store_output(r, i, c, t, n);
 }
@@ -205,8 +213,10 @@ static void plan_operand(run *r, int i) {
         return;
     }
     bool lies_well = r->rows ? it->strides[i][0] == item : contiguous_over_all(it, i);
-    if (i < it->n_out && it->ndim == 1 && lies_well && it->numel * item >= FAC_STREAM_BYTES) r->stream |= 1u << i;
-    else if (lies_well && o->dtype == r->want[i]) r->direct |= 1u << i;
+    if (i < it->n_out && it->ndim == 1 && lies_well && it->numel * item >= FAC_STREAM_BYTES)
+        r->stream |= 1u << i;
+    else if (lies_well && o->dtype == r->want[i])
+        r->direct |= 1u << i;
 }
 
 static void plan_run(run *r) {

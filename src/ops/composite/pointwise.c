@@ -2,10 +2,10 @@
 #include "ops/call.h"
 #include "ops_gen.h"
 
-#define ALIAS(name, of)                                                                                                \
-    fac_status name##_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {                          \
-        (void)c;                                                                                                       \
-        return fac__c_##of(self, out);                                                                                 \
+#define ALIAS(name, of)                                                                       \
+    fac_status name##_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) { \
+        (void)c;                                                                              \
+        return fac__c_##of(self, out);                                                        \
     }
 ALIAS(absolute, abs)
 ALIAS(negative, neg)
@@ -14,7 +14,8 @@ ALIAS(arccos, acos)
 ALIAS(arctan, atan)
 
 #define BINARY_ALIAS(name, of)                                                                                         \
-    fac_status name##_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) { \
+    fac_status name##_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other,                    \
+                                       fac_tensor **out) {                                                             \
         (void)c;                                                                                                       \
         return fac__c_##of##_Tensor(self, other, out);                                                                 \
     }                                                                                                                  \
@@ -44,7 +45,8 @@ fac_status floor_divide_scalar_composite(const fac_call_info *c, fac_tensor *sel
     (void)c;
     return fac__c_div_Scalar_mode(self, other, "floor", out);
 }
-fac_status clip_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num min, fac_opt_num max, fac_tensor **out) {
+fac_status clip_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num min, fac_opt_num max,
+                          fac_tensor **out) {
     (void)c;
     return fac__c_clamp(self, min, max, out);
 }

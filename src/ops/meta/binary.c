@@ -4,7 +4,9 @@
 
 #define PROMOTE FAC_PW_PROMOTE
 
-fac_status binary_meta(fac_structured *s, fac_tensor *self, fac_tensor *other) { return fac__pw_2(s, self, other, PROMOTE, 0); }
+fac_status binary_meta(fac_structured *s, fac_tensor *self, fac_tensor *other) {
+    return fac__pw_2(s, self, other, PROMOTE, 0);
+}
 fac_status binary_scalar_meta(fac_structured *s, fac_tensor *self, fac_scalar other) {
     return fac__pw_2_scalar(s, self, other, PROMOTE, 0);
 }
@@ -46,9 +48,10 @@ static fac_status check_sub(bool a, bool b) {
     FAC_CHECK(!a || !b, FAC_ERR_DTYPE,
               "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
               "operator instead.");
-    FAC_CHECK(!a && !b, FAC_ERR_DTYPE,
-              "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
-              "the `~` or `logical_not()` operator instead.");
+    FAC_CHECK(
+        !a && !b, FAC_ERR_DTYPE,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
+        "the `~` or `logical_not()` operator instead.");
     return FAC_OK;
 }
 
@@ -137,8 +140,8 @@ static fac_status check_condition(const fac_tensor *condition) {
 }
 
 /* Condition, then the two values (tensor, or number where NULL); the values meet in `common`. */
-static fac_status select_meta(fac_structured *s, fac_tensor *condition, fac_tensor *a, fac_tensor *b, const fac_scalar *v,
-                              fac_dtype common) {
+static fac_status select_meta(fac_structured *s, fac_tensor *condition, fac_tensor *a, fac_tensor *b,
+                              const fac_scalar *v, fac_dtype common) {
     fac_iter *it = &s->iter;
     fac_iter_begin(it, FAC_ITER_ANY_DTYPE | FAC_ITER_CPU_SCALARS);
     FAC_TRY(fac_iter_out(it, NULL));
@@ -195,7 +198,8 @@ fac_status masked_fill_meta(fac_structured *s, fac_tensor *self, fac_tensor *mas
 fac_status masked_fill_tensor_meta(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_tensor *value) {
     FAC_TRY(check_mask(mask));
     FAC_CHECK(value->ndim == 0, FAC_ERR_SHAPE,
-              "masked_fill only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", value->ndim);
+              "masked_fill only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
+              value->ndim);
     return select_meta(s, mask, value, self, NULL, (fac_dtype)self->dtype);
 }
 
@@ -207,13 +211,16 @@ fac_status lerp_meta(fac_structured *s, fac_tensor *self, fac_tensor *end, fac_t
 fac_status lerp_scalar_meta(fac_structured *s, fac_tensor *self, fac_tensor *end, fac_scalar weight) {
     return fac__pw_n(s, (fac_tensor *[]){self, end, NULL}, 3, &weight, FAC_ITER_CPU_SCALARS, 0);
 }
-fac_status addcmul_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2, fac_scalar value) {
+fac_status addcmul_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
+                        fac_scalar value) {
     (void)value;
     return fac__pw_n(s, (fac_tensor *[]){self, tensor1, tensor2}, 3, NULL, PROMOTE, 0);
 }
-fac_status addcdiv_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2, fac_scalar value) {
+fac_status addcdiv_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
+                        fac_scalar value) {
     bool integral = fac_dtype_is_integral((fac_dtype)tensor1->dtype, true) &&
                     fac_dtype_is_integral((fac_dtype)tensor2->dtype, true);
-    FAC_CHECK(!integral, FAC_ERR_DTYPE, "integer division with addcdiv is not supported; cast an operand to a floating dtype");
+    FAC_CHECK(!integral, FAC_ERR_DTYPE,
+              "integer division with addcdiv is not supported; cast an operand to a floating dtype");
     return addcmul_meta(s, self, tensor1, tensor2, value);
 }

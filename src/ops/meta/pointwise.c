@@ -80,7 +80,8 @@ fac_status fac__pw_scalar_2(fac_structured *s, fac_scalar a, fac_tensor *b, uint
     return fac__pw_n(s, (fac_tensor *[]){NULL, b}, 2, &a, options, out);
 }
 
-fac_status fac__pw_n(fac_structured *s, fac_tensor *const *t, int n, const fac_scalar *v, uint32_t options, fac_dtype out) {
+fac_status fac__pw_n(fac_structured *s, fac_tensor *const *t, int n, const fac_scalar *v, uint32_t options,
+                     fac_dtype out) {
     FAC_TRY(begin(s, options));
     for (int i = 0; i < n; i++) FAC_TRY(t[i] ? fac_iter_in(&s->iter, t[i]) : fac_iter_scalar(&s->iter, *v++));
     return fac_out_declare_iter(s, out);

@@ -15,7 +15,8 @@ fac_status fac__pw_2(fac_structured *s, fac_tensor *a, fac_tensor *b, uint32_t o
 fac_status fac__pw_2_scalar(fac_structured *s, fac_tensor *a, fac_scalar b, uint32_t options, fac_dtype out);
 fac_status fac__pw_scalar_2(fac_structured *s, fac_scalar a, fac_tensor *b, uint32_t options, fac_dtype out);
 /* The same over any inputs: entries of t that are NULL take the next number of v. */
-fac_status fac__pw_n(fac_structured *s, fac_tensor *const *t, int n, const fac_scalar *v, uint32_t options, fac_dtype out);
+fac_status fac__pw_n(fac_structured *s, fac_tensor *const *t, int n, const fac_scalar *v, uint32_t options,
+                     fac_dtype out);
 
 /* Errors for dtypes that an operator does not take. */
 fac_status fac__refuse_complex(const char *op, fac_dtype d);

@@ -19,9 +19,10 @@ fac_status sign_meta(fac_structured *s, fac_tensor *self) {
 }
 
 fac_status neg_meta(fac_structured *s, fac_tensor *self) {
-    FAC_CHECK(self->dtype != FAC_BOOL, FAC_ERR_DTYPE,
-              "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
-              "`~` or `logical_not()` operator instead.");
+    FAC_CHECK(
+        self->dtype != FAC_BOOL, FAC_ERR_DTYPE,
+        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
+        "`~` or `logical_not()` operator instead.");
     return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
 }
 
@@ -75,11 +76,12 @@ fac_status backward_2_meta(fac_structured *s, fac_tensor *grad_output, fac_tenso
     (void)a, (void)b;
     return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
 }
-fac_status leaky_relu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_scalar negative_slope,
-                                    bool self_is_result) {
-    FAC_CHECK(!self_is_result || fac__scalar_f64(negative_slope) >= 0, FAC_ERR_ARGUMENT,
-              "in-place leaky_relu with a negative slope below zero has no gradient from its result; use the functional "
-              "form");
+fac_status leaky_relu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                    fac_scalar negative_slope, bool self_is_result) {
+    FAC_CHECK(
+        !self_is_result || fac__scalar_f64(negative_slope) >= 0, FAC_ERR_ARGUMENT,
+        "in-place leaky_relu with a negative slope below zero has no gradient from its result; use the functional "
+        "form");
     return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
 }
 fac_status elu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_scalar alpha, fac_scalar scale,

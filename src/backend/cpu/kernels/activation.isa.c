@@ -1,7 +1,7 @@
 /* Loops of activations and their derivatives. */
-#include "backend/cpu/loops.h"
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/kernels/simd_math.h"
+#include "backend/cpu/loops.h"
 
 #define FAC_T float
 #define FAC_TD FAC_F32
@@ -17,12 +17,12 @@
 
 #if FAC_ISA_LEVEL < 2
 /* relu also takes integers. */
-#define FAC_INTEGER_RELU(T, type)                                                                                      \
-    static void loop_relu_##type(char *const *p, int64_t n, const fac_loop_args *args) {                               \
-        T *out = (T *)(void *)p[0];                                                                                    \
-        const T *a = (const T *)(const void *)p[1];                                                                    \
-        (void)args;                                                                                                    \
-        FAC_EACH(n) out[i] = a[i] > 0 ? a[i] : 0;                                                                      \
+#define FAC_INTEGER_RELU(T, type)                                                        \
+    static void loop_relu_##type(char *const *p, int64_t n, const fac_loop_args *args) { \
+        T *out = (T *)(void *)p[0];                                                      \
+        const T *a = (const T *)(const void *)p[1];                                      \
+        (void)args;                                                                      \
+        FAC_EACH(n) out[i] = a[i] > 0 ? a[i] : 0;                                        \
     }
 FAC_INTEGER_RELU(uint8_t, u8)
 FAC_INTEGER_RELU(int8_t, i8)

@@ -1,8 +1,8 @@
 /* Arithmetic loops of every real dtype. AVX-512 brings variants for the floating types only: integers gain nothing there
    that would pay for the code. */
-#include "backend/cpu/loops.h"
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/kernels/simd_math.h"
+#include "backend/cpu/loops.h"
 
 #define FAC_T float
 #define FAC_TD FAC_F32

@@ -9,21 +9,21 @@ static fac_status compare(fac_structured *s, fac_loop_id id, const char *op) {
     return fac__cpu_pointwise(&s->iter, id, op, FAC_BOOL, NULL);
 }
 
-#define TENSOR_TENSOR(name, how)                                                                                       \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other) {                                    \
-        (void)self, (void)other;                                                                                       \
-        return how(s, FAC_LOOP_##name, #name);                                                                         \
+#define TENSOR_TENSOR(name, how)                                                    \
+    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other) { \
+        (void)self, (void)other;                                                    \
+        return how(s, FAC_LOOP_##name, #name);                                      \
     }
-#define TENSOR_SCALAR(name, how)                                                                                       \
-    fac_status name##_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar other) {                              \
-        (void)self, (void)other;                                                                                       \
-        return how(s, FAC_LOOP_##name, #name);                                                                         \
+#define TENSOR_SCALAR(name, how)                                                          \
+    fac_status name##_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar other) { \
+        (void)self, (void)other;                                                          \
+        return how(s, FAC_LOOP_##name, #name);                                            \
     }
 #define BOTH(name, how) TENSOR_TENSOR(name, how) TENSOR_SCALAR(name, how)
-#define SCALAR_TENSOR(name, how)                                                                                       \
-    fac_status scalar_##name##_cpu(fac_structured *s, fac_scalar self, fac_tensor *other) {                            \
-        (void)self, (void)other;                                                                                       \
-        return how(s, FAC_LOOP_##name, #name);                                                                         \
+#define SCALAR_TENSOR(name, how)                                                            \
+    fac_status scalar_##name##_cpu(fac_structured *s, fac_scalar self, fac_tensor *other) { \
+        (void)self, (void)other;                                                            \
+        return how(s, FAC_LOOP_##name, #name);                                              \
     }
 
 BOTH(mul, run)
@@ -200,11 +200,13 @@ static fac_status with_value(fac_structured *s, fac_loop_id id, const char *op, 
     fac__scalar_c128(value, args.f);
     return fac__cpu_pointwise(&s->iter, id, op, 0, &args);
 }
-fac_status addcmul_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2, fac_scalar value) {
+fac_status addcmul_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
+                       fac_scalar value) {
     (void)self, (void)tensor1, (void)tensor2;
     return with_value(s, FAC_LOOP_addcmul, "addcmul", value);
 }
-fac_status addcdiv_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2, fac_scalar value) {
+fac_status addcdiv_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
+                       fac_scalar value) {
     (void)self, (void)tensor1, (void)tensor2;
     return with_value(s, FAC_LOOP_addcdiv, "addcdiv", value);
 }

@@ -1,7 +1,7 @@
 /* Conversions between all dtypes, contiguous. The eight plain types convert directly to one another; f16 and bf16 go
    through f32, complex numbers through their real type, in pieces that stay in L1. Also copying past the cache. */
-#include "backend/cpu/loops.h"
 #include "backend/cpu/kernels/loop_macros.h"
+#include "backend/cpu/loops.h"
 
 #if FAC_ISA_X86
 #include <immintrin.h>
@@ -10,17 +10,17 @@
 /* ---- plain types ---------------------------------------------------------------------------------------------------- */
 
 /* A truncated float, saturated to 32 or 64 bits; NaN gives 0. */
-#define FAC_SATURATE(name, F, I, lo, hi, bound)                                                                        \
-    static inline I name(F x) {                                                                                        \
-        if (!(x == x)) return 0;                                                                                       \
-        return x >= (bound) ? (hi) : x < -(bound) ? (lo) : (I)x;                                                       \
+#define FAC_SATURATE(name, F, I, lo, hi, bound)                  \
+    static inline I name(F x) {                                  \
+        if (!(x == x)) return 0;                                 \
+        return x >= (bound) ? (hi) : x < -(bound) ? (lo) : (I)x; \
     }
 FAC_SATURATE(f32_to_i32, float, int32_t, INT32_MIN, INT32_MAX, 0x1p31f)
 FAC_SATURATE(f64_to_i32, double, int32_t, INT32_MIN, INT32_MAX, 0x1p31)
 FAC_SATURATE(f32_to_i64, float, int64_t, INT64_MIN, INT64_MAX, 0x1p63f)
 FAC_SATURATE(f64_to_i64, double, int64_t, INT64_MIN, INT64_MAX, 0x1p63)
 /* To a narrower integer: wraps what fits 32 bits, as a conversion through int does, and saturates the rest. */
-#define FAC_NARROW(name, F, T, lo, hi, wide)                                                                           \
+#define FAC_NARROW(name, F, T, lo, hi, wide) \
     static inline T name(F x) { return x >= (F)0x1p31 ? (hi) : x < -(F)0x1p31 ? (lo) : (T)wide(x); }
 FAC_NARROW(f32_to_u8, float, uint8_t, 0, UINT8_MAX, f32_to_i32)
 FAC_NARROW(f64_to_u8, double, uint8_t, 0, UINT8_MAX, f64_to_i32)
@@ -29,32 +29,32 @@ FAC_NARROW(f64_to_i8, double, int8_t, INT8_MIN, INT8_MAX, f64_to_i32)
 FAC_NARROW(f32_to_i16, float, int16_t, INT16_MIN, INT16_MAX, f32_to_i32)
 FAC_NARROW(f64_to_i16, double, int16_t, INT16_MIN, INT16_MAX, f64_to_i32)
 
-#define FAC_CAST(from, F, to, T, expr)                                                                                 \
-    static void from##_##to##_n(void *dst, const void *src, int64_t n) {                                               \
-        T *out = dst;                                                                                                  \
-        const F *a = src;                                                                                              \
-        FAC_EACH(n) {                                                                                                  \
-            const F x = a[i];                                                                                          \
-            out[i] = (T)(expr);                                                                                        \
-        }                                                                                                              \
+#define FAC_CAST(from, F, to, T, expr)                                   \
+    static void from##_##to##_n(void *dst, const void *src, int64_t n) { \
+        T *out = dst;                                                    \
+        const F *a = src;                                                \
+        FAC_EACH(n) {                                                    \
+            const F x = a[i];                                            \
+            out[i] = (T)(expr);                                          \
+        }                                                                \
     }
-#define FAC_CASTS_FROM_INT(from, F)                                                                                    \
-    FAC_CAST(from, F, b, uint8_t, x != 0)                                                                              \
-    FAC_CAST(from, F, u8, uint8_t, x)                                                                                  \
-    FAC_CAST(from, F, i8, int8_t, x)                                                                                   \
-    FAC_CAST(from, F, i16, int16_t, x)                                                                                 \
-    FAC_CAST(from, F, i32, int32_t, x)                                                                                 \
-    FAC_CAST(from, F, i64, int64_t, x)                                                                                 \
-    FAC_CAST(from, F, f32, float, x)                                                                                   \
+#define FAC_CASTS_FROM_INT(from, F)       \
+    FAC_CAST(from, F, b, uint8_t, x != 0) \
+    FAC_CAST(from, F, u8, uint8_t, x)     \
+    FAC_CAST(from, F, i8, int8_t, x)      \
+    FAC_CAST(from, F, i16, int16_t, x)    \
+    FAC_CAST(from, F, i32, int32_t, x)    \
+    FAC_CAST(from, F, i64, int64_t, x)    \
+    FAC_CAST(from, F, f32, float, x)      \
     FAC_CAST(from, F, f64, double, x)
-#define FAC_CASTS_FROM_FLOAT(from, F)                                                                                  \
-    FAC_CAST(from, F, b, uint8_t, x != 0)                                                                              \
-    FAC_CAST(from, F, u8, uint8_t, from##_to_u8(x))                                                                    \
-    FAC_CAST(from, F, i8, int8_t, from##_to_i8(x))                                                                     \
-    FAC_CAST(from, F, i16, int16_t, from##_to_i16(x))                                                                  \
-    FAC_CAST(from, F, i32, int32_t, from##_to_i32(x))                                                                  \
-    FAC_CAST(from, F, i64, int64_t, from##_to_i64(x))                                                                  \
-    FAC_CAST(from, F, f32, float, x)                                                                                   \
+#define FAC_CASTS_FROM_FLOAT(from, F)                 \
+    FAC_CAST(from, F, b, uint8_t, x != 0)             \
+    FAC_CAST(from, F, u8, uint8_t, from##_to_u8(x))   \
+    FAC_CAST(from, F, i8, int8_t, from##_to_i8(x))    \
+    FAC_CAST(from, F, i16, int16_t, from##_to_i16(x)) \
+    FAC_CAST(from, F, i32, int32_t, from##_to_i32(x)) \
+    FAC_CAST(from, F, i64, int64_t, from##_to_i64(x)) \
+    FAC_CAST(from, F, f32, float, x)                  \
     FAC_CAST(from, F, f64, double, x)
 
 FAC_CASTS_FROM_INT(b, uint8_t)
@@ -73,7 +73,8 @@ static void f16_f32_n(void *dst, const void *src, int64_t n) {
     const uint16_t *a = src;
     int64_t i = 0;
 #if FAC_ISA_LEVEL >= 2
-    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(a + i))));
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(a + i))));
 #elif FAC_ISA_LEVEL >= 1
     for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(a + i))));
 #endif
@@ -105,24 +106,24 @@ static void f32_bf16_n(void *dst, const void *src, int64_t n) {
 
 /* ---- complex ------------------------------------------------------------------------------------------------------------ */
 
-#define FAC_CAST_REAL_PART(from, to, T)                                                                                \
-    static void from##_##to##_n(void *dst, const void *src, int64_t n) {                                               \
-        T *out = dst;                                                                                                  \
-        const T *a = src;                                                                                              \
-        FAC_EACH(n) out[i] = a[2 * i];                                                                                 \
-    }                                                                                                                  \
-    static void to##_##from##_n(void *dst, const void *src, int64_t n) {                                               \
-        T *out = dst;                                                                                                  \
-        const T *a = src;                                                                                              \
-        FAC_EACH(n) {                                                                                                  \
-            out[2 * i] = a[i];                                                                                         \
-            out[2 * i + 1] = 0;                                                                                        \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void from##_b_n(void *dst, const void *src, int64_t n) {                                                    \
-        uint8_t *out = dst;                                                                                            \
-        const T *a = src;                                                                                              \
-        for (int64_t i = 0; i < n; i++) out[i] = a[2 * i] != 0 || a[2 * i + 1] != 0;                                   \
+#define FAC_CAST_REAL_PART(from, to, T)                                              \
+    static void from##_##to##_n(void *dst, const void *src, int64_t n) {             \
+        T *out = dst;                                                                \
+        const T *a = src;                                                            \
+        FAC_EACH(n) out[i] = a[2 * i];                                               \
+    }                                                                                \
+    static void to##_##from##_n(void *dst, const void *src, int64_t n) {             \
+        T *out = dst;                                                                \
+        const T *a = src;                                                            \
+        FAC_EACH(n) {                                                                \
+            out[2 * i] = a[i];                                                       \
+            out[2 * i + 1] = 0;                                                      \
+        }                                                                            \
+    }                                                                                \
+    static void from##_b_n(void *dst, const void *src, int64_t n) {                  \
+        uint8_t *out = dst;                                                          \
+        const T *a = src;                                                            \
+        for (int64_t i = 0; i < n; i++) out[i] = a[2 * i] != 0 || a[2 * i + 1] != 0; \
     }
 FAC_CAST_REAL_PART(c64, f32, float)
 FAC_CAST_REAL_PART(c128, f64, double)
@@ -141,20 +142,20 @@ static inline void through(char *dst, size_t to_item, const char *src, size_t fr
         second(dst + (size_t)i * to_item, middle, m);
     }
 }
-#define FAC_THROUGH(from, from_item, mid, to, to_item)                                                                 \
-    static void from##_##to##_n(void *dst, const void *src, int64_t n) {                                               \
-        through(dst, to_item, src, from_item, n, from##_##mid##_n, mid##_##to##_n);                                    \
+#define FAC_THROUGH(from, from_item, mid, to, to_item)                              \
+    static void from##_##to##_n(void *dst, const void *src, int64_t n) {            \
+        through(dst, to_item, src, from_item, n, from##_##mid##_n, mid##_##to##_n); \
     }
 /* Both ways between `x`, which converts to `mid` directly, and a type that mid converts to. */
-#define FAC_BOTH_THROUGH(x, x_item, mid, y, y_item)                                                                    \
-    FAC_THROUGH(x, x_item, mid, y, y_item)                                                                             \
+#define FAC_BOTH_THROUGH(x, x_item, mid, y, y_item) \
+    FAC_THROUGH(x, x_item, mid, y, y_item)          \
     FAC_THROUGH(y, y_item, mid, x, x_item)
-#define FAC_INTEGERS_THROUGH(x, x_item, mid)                                                                           \
-    FAC_BOTH_THROUGH(x, x_item, mid, u8, 1)                                                                            \
-    FAC_BOTH_THROUGH(x, x_item, mid, i8, 1)                                                                            \
-    FAC_BOTH_THROUGH(x, x_item, mid, i16, 2)                                                                           \
-    FAC_BOTH_THROUGH(x, x_item, mid, i32, 4)                                                                           \
-    FAC_BOTH_THROUGH(x, x_item, mid, i64, 8)                                                                           \
+#define FAC_INTEGERS_THROUGH(x, x_item, mid) \
+    FAC_BOTH_THROUGH(x, x_item, mid, u8, 1)  \
+    FAC_BOTH_THROUGH(x, x_item, mid, i8, 1)  \
+    FAC_BOTH_THROUGH(x, x_item, mid, i16, 2) \
+    FAC_BOTH_THROUGH(x, x_item, mid, i32, 4) \
+    FAC_BOTH_THROUGH(x, x_item, mid, i64, 8) \
     FAC_THROUGH(b, 1, mid, x, x_item)
 FAC_INTEGERS_THROUGH(f16, 2, f32)
 FAC_INTEGERS_THROUGH(bf16, 2, f32)
@@ -182,10 +183,10 @@ static void copy_16(void *dst, const void *src, int64_t n) { memcpy(dst, src, (s
 #define c64_c64_n copy_8
 #define c128_c128_n copy_16
 
-#define FAC_INSTALL_FROM(FROM, from)                                                                                   \
-    table[FAC_BOOL][FROM] = from##_b_n, table[FAC_U8][FROM] = from##_u8_n, table[FAC_I8][FROM] = from##_i8_n;          \
-    table[FAC_I16][FROM] = from##_i16_n, table[FAC_I32][FROM] = from##_i32_n, table[FAC_I64][FROM] = from##_i64_n;     \
-    table[FAC_F16][FROM] = from##_f16_n, table[FAC_BF16][FROM] = from##_bf16_n, table[FAC_F32][FROM] = from##_f32_n;   \
+#define FAC_INSTALL_FROM(FROM, from)                                                                                 \
+    table[FAC_BOOL][FROM] = from##_b_n, table[FAC_U8][FROM] = from##_u8_n, table[FAC_I8][FROM] = from##_i8_n;        \
+    table[FAC_I16][FROM] = from##_i16_n, table[FAC_I32][FROM] = from##_i32_n, table[FAC_I64][FROM] = from##_i64_n;   \
+    table[FAC_F16][FROM] = from##_f16_n, table[FAC_BF16][FROM] = from##_bf16_n, table[FAC_F32][FROM] = from##_f32_n; \
     table[FAC_F64][FROM] = from##_f64_n, table[FAC_C64][FROM] = from##_c64_n, table[FAC_C128][FROM] = from##_c128_n
 
 /* Copies bytes with stores that go past the cache. What precedes alignment and what is left over is copied plainly. */

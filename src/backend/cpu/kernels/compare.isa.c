@@ -1,17 +1,17 @@
 /* Comparisons, logic and tests, whose results are booleans, and selection by a boolean. They read every dtype and so share
    one template; selection moves bits and needs only a loop per element size. */
-#include "backend/cpu/loops.h"
 #include "backend/cpu/kernels/loop_macros.h"
+#include "backend/cpu/loops.h"
 
-#define FAC_PREDICATE_LOOP(name, expr)                                                                                 \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_2(uint8_t);                                                                                       \
-        FAC_EACH(n) out[i] = (uint8_t)(expr);                                                                          \
+#define FAC_PREDICATE_LOOP(name, expr)        \
+    FAC_LOOP(name) {                          \
+        FAC_OPERANDS_2(uint8_t);              \
+        FAC_EACH(n) out[i] = (uint8_t)(expr); \
     }
-#define FAC_TEST_LOOP(name, expr)                                                                                      \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_1(uint8_t);                                                                                       \
-        FAC_EACH(n) out[i] = (uint8_t)(expr);                                                                          \
+#define FAC_TEST_LOOP(name, expr)             \
+    FAC_LOOP(name) {                          \
+        FAC_OPERANDS_1(uint8_t);              \
+        FAC_EACH(n) out[i] = (uint8_t)(expr); \
     }
 
 #define FAC_T float
@@ -67,12 +67,12 @@
 #include "backend/cpu/kernels/compare_loops.h"
 #endif
 
-#define FAC_WHERE_LOOP(bits, T)                                                                                        \
-    static void loop_where_##bits(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) {      \
-        T *out = (T *)(void *)p[0];                                                                                    \
-        const uint8_t *take = (const uint8_t *)p[1];                                                                   \
-        const T *a = (const T *)(const void *)p[2], *b = (const T *)(const void *)p[3];                                \
-        FAC_EACH(n) out[i] = take[i] ? a[i] : b[i];                                                                    \
+#define FAC_WHERE_LOOP(bits, T)                                                                                   \
+    static void loop_where_##bits(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
+        T *out = (T *)(void *)p[0];                                                                               \
+        const uint8_t *take = (const uint8_t *)p[1];                                                              \
+        const T *a = (const T *)(const void *)p[2], *b = (const T *)(const void *)p[3];                           \
+        FAC_EACH(n) out[i] = take[i] ? a[i] : b[i];                                                               \
     }
 typedef struct two_words {
     uint64_t w[2];

@@ -1,6 +1,6 @@
 /* Loops over complex numbers, by the compiler's complex arithmetic and the C library's functions. */
-#include "backend/cpu/loops.h"
 #include "backend/cpu/kernels/loop_macros.h"
+#include "backend/cpu/loops.h"
 
 #include <complex.h>
 #include <math.h>

@@ -15,13 +15,13 @@ typedef struct transpose {
     int64_t rows, cols, dst_stride, src_stride, item;
 } transpose;
 
-#define TRANSPOSE_BLOCK(T)                                                                                             \
-    static void block_##T(const transpose *t, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {                        \
-        for (int64_t i = i0; i < i1; i++) {                                                                            \
-            T *dst = (T *)(void *)(t->dst + i * t->dst_stride);                                                        \
-            const char *src = t->src + i * (int64_t)sizeof(T);                                                         \
-            for (int64_t j = j0; j < j1; j++) dst[j] = *(const T *)(const void *)(src + j * t->src_stride);            \
-        }                                                                                                              \
+#define TRANSPOSE_BLOCK(T)                                                                                  \
+    static void block_##T(const transpose *t, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {             \
+        for (int64_t i = i0; i < i1; i++) {                                                                 \
+            T *dst = (T *)(void *)(t->dst + i * t->dst_stride);                                             \
+            const char *src = t->src + i * (int64_t)sizeof(T);                                              \
+            for (int64_t j = j0; j < j1; j++) dst[j] = *(const T *)(const void *)(src + j * t->src_stride); \
+        }                                                                                                   \
     }
 TRANSPOSE_BLOCK(uint8_t)
 TRANSPOSE_BLOCK(uint16_t)
@@ -51,7 +51,8 @@ static bool copy_transposed(const fac_iter *it) {
     bool fits = it->ndim == 2 && it->op[0].dtype == it->op[1].dtype && item <= 8 && it->shape[0] >= BLOCK &&
                 it->shape[1] >= BLOCK && it->strides[0][0] == item && it->strides[1][1] == item;
     if (!fits) return false;
-    transpose t = {it->op[0].data, it->op[1].data, it->shape[1], it->shape[0], it->strides[0][1], it->strides[1][0], item};
+    transpose t = {it->op[0].data,    it->op[1].data,    it->shape[1], it->shape[0],
+                   it->strides[0][1], it->strides[1][0], item};
     return fac__parallel_for(0, t.rows, BLOCKS_ROWS, transpose_rows, &t) == FAC_OK;
 }
 
@@ -110,9 +111,10 @@ fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v) {
 /* ---- kernels ------------------------------------------------------------------------------------------------------------------ */
 
 static fac_status check_written(const fac_tensor *t) {
-    FAC_CHECK(!fac__has_internal_overlap(t), FAC_ERR_ARGUMENT,
-              "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-              "Please clone() the tensor before performing the operation.");
+    FAC_CHECK(
+        !fac__has_internal_overlap(t), FAC_ERR_ARGUMENT,
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation.");
     return FAC_OK;
 }
 

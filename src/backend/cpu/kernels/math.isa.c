@@ -1,7 +1,7 @@
 /* Loops of elementary functions. */
-#include "backend/cpu/loops.h"
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/kernels/simd_math.h"
+#include "backend/cpu/loops.h"
 
 #define FAC_T float
 #define FAC_TD FAC_F32

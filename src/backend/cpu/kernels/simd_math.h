@@ -15,6 +15,7 @@
 
 #define FAC_SIMD(name, type) FAC_ISA_NAME(fac__##name##_##type)
 
+/* clang-format off */
 /* X(name, SLEEF's suffix, which says the accuracy) */
 #define FAC_SIMD_UNARY(X)                                                                                              \
     X(exp, _u10) X(exp2, _u10) X(expm1, _u10) X(log, _u10) X(log2, _u10) X(log10, _u10) X(log1p, _u10) X(sin, _u10)            \
@@ -23,13 +24,14 @@
 /* Of these only the f64 form is SLEEF's. */
 #define FAC_SIMD_UNARY_F64(X) X(tanh, _u10) X(erf, _u10)
 #define FAC_SIMD_BINARY(X) X(pow, _u10) X(atan2, _u10) X(hypot, _u05)
+/* clang-format on */
 
-#define FAC_SIMD_DECLARE_UNARY(name, accuracy)                                                                         \
-    FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x);                                                               \
+#define FAC_SIMD_DECLARE_UNARY(name, accuracy)           \
+    FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x); \
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
 #define FAC_SIMD_DECLARE_UNARY_F64(name, accuracy) FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
-#define FAC_SIMD_DECLARE_BINARY(name, accuracy)                                                                        \
-    FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x, float y);                                                      \
+#define FAC_SIMD_DECLARE_BINARY(name, accuracy)                   \
+    FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x, float y); \
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x, double y);
 FAC_SIMD_UNARY(FAC_SIMD_DECLARE_UNARY)
 FAC_SIMD_UNARY_F64(FAC_SIMD_DECLARE_UNARY_F64)

@@ -2,15 +2,15 @@
 #include "backend/cpu/pointwise.h"
 #include "ops_gen.h"
 
-#define UNARY(name)                                                                                                    \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *self) {                                                       \
-        (void)self;                                                                                                    \
-        return fac__cpu_pointwise(&s->iter, FAC_LOOP_##name, #name, 0, NULL);                                          \
+#define UNARY(name)                                                           \
+    fac_status name##_cpu(fac_structured *s, fac_tensor *self) {              \
+        (void)self;                                                           \
+        return fac__cpu_pointwise(&s->iter, FAC_LOOP_##name, #name, 0, NULL); \
     }
-#define TEST(name)                                                                                                     \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *self) {                                                       \
-        (void)self;                                                                                                    \
-        return fac__cpu_pointwise(&s->iter, FAC_LOOP_##name, #name, FAC_BOOL, NULL);                                   \
+#define TEST(name)                                                                   \
+    fac_status name##_cpu(fac_structured *s, fac_tensor *self) {                     \
+        (void)self;                                                                  \
+        return fac__cpu_pointwise(&s->iter, FAC_LOOP_##name, #name, FAC_BOOL, NULL); \
     }
 
 UNARY(neg)
@@ -76,7 +76,8 @@ fac_status sgn_cpu(fac_structured *s, fac_tensor *self) {
     return fac__cpu_pointwise(&s->iter, id, "sgn", 0, NULL);
 }
 fac_status conj_physical_cpu(fac_structured *s, fac_tensor *self) {
-    if (fac_dtype_is_complex((fac_dtype)self->dtype)) return fac__cpu_pointwise(&s->iter, FAC_LOOP_conj, "conj", 0, NULL);
+    if (fac_dtype_is_complex((fac_dtype)self->dtype))
+        return fac__cpu_pointwise(&s->iter, FAC_LOOP_conj, "conj", 0, NULL);
     return fac__cpu_copy(s->out[0], self);
 }
 
@@ -111,25 +112,25 @@ fac_status elu_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_scal
     return fac__cpu_pointwise(&s->iter, FAC_LOOP_elu_backward, "elu_backward", 0, &args);
 }
 
-#define UNARY_1(name)                                                                                                  \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_scalar a) {                                         \
-        (void)self;                                                                                                    \
-        return with(s, FAC_LOOP_##name, #name, fac__scalar_f64(a), 0, 0);                                              \
+#define UNARY_1(name)                                                          \
+    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_scalar a) { \
+        (void)self;                                                            \
+        return with(s, FAC_LOOP_##name, #name, fac__scalar_f64(a), 0, 0);      \
     }
-#define UNARY_2(name)                                                                                                  \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_scalar a, fac_scalar b) {                           \
-        (void)self;                                                                                                    \
-        return with(s, FAC_LOOP_##name, #name, fac__scalar_f64(a), fac__scalar_f64(b), 0);                             \
+#define UNARY_2(name)                                                                        \
+    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_scalar a, fac_scalar b) { \
+        (void)self;                                                                          \
+        return with(s, FAC_LOOP_##name, #name, fac__scalar_f64(a), fac__scalar_f64(b), 0);   \
     }
-#define BACKWARD(name)                                                                                                 \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self) {                              \
-        (void)grad_output, (void)self;                                                                                 \
-        return fac__cpu_pointwise(&s->iter, FAC_LOOP_##name, #name, 0, NULL);                                          \
+#define BACKWARD(name)                                                                    \
+    fac_status name##_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self) { \
+        (void)grad_output, (void)self;                                                    \
+        return fac__cpu_pointwise(&s->iter, FAC_LOOP_##name, #name, 0, NULL);             \
     }
-#define BACKWARD_2(name)                                                                                               \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_scalar a, fac_scalar b) {  \
-        (void)grad_output, (void)self;                                                                                 \
-        return with(s, FAC_LOOP_##name, #name, fac__scalar_f64(a), fac__scalar_f64(b), 0);                             \
+#define BACKWARD_2(name)                                                                                              \
+    fac_status name##_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_scalar a, fac_scalar b) { \
+        (void)grad_output, (void)self;                                                                                \
+        return with(s, FAC_LOOP_##name, #name, fac__scalar_f64(a), fac__scalar_f64(b), 0);                            \
     }
 UNARY_1(leaky_relu)
 UNARY_2(hardtanh)
@@ -149,8 +150,8 @@ fac_status threshold_backward_cpu(fac_structured *s, fac_tensor *grad_output, fa
     (void)grad_output, (void)self;
     return with(s, FAC_LOOP_threshold_backward, "threshold_backward", fac__scalar_f64(threshold), 0, 0);
 }
-fac_status leaky_relu_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_scalar negative_slope,
-                                   bool self_is_result) {
+fac_status leaky_relu_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                   fac_scalar negative_slope, bool self_is_result) {
     (void)grad_output, (void)self, (void)self_is_result;
     return with(s, FAC_LOOP_leaky_relu_backward, "leaky_relu_backward", fac__scalar_f64(negative_slope), 0, 0);
 }
