@@ -297,6 +297,9 @@ class Tensor:
     def requires_grad(self):
         return self.scope.lib.fac_requires_grad(self.h)
 
+    def dtype(self):
+        return DTYPES[self.scope.lib.fac_tensor_dtype(self.h)]
+
     def torch(self):
         """A copy as a torch tensor."""
         lib = self.scope.lib

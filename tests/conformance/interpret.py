@@ -5,7 +5,7 @@ import warnings
 
 import torch
 
-from facula import Unsupported
+from facula import Tensor, Unsupported
 
 
 class Missing(Exception):
@@ -54,7 +54,17 @@ def tensors_of(x):
 
 
 def trace(fn, tensors):
-    """The graph of fn(*tensors). Memory that fn would change is the caller's to care for."""
+    """The graph of fn(*tensors). Memory that fn would change is the caller's to care for. What PyTorch itself cannot trace
+    or compute says nothing of Facula."""
+    try:
+        return traced(fn, tensors)
+    except Unsupported:
+        raise
+    except Exception as e:
+        raise Unsupported(f"PyTorch cannot trace it: {e}") from None
+
+
+def traced(fn, tensors):
     with warnings.catch_warnings(), torch.random.fork_rng():
         warnings.simplefilter("ignore")
 
@@ -78,11 +88,41 @@ def missing(facula, graph):
 
 
 # A tensor becomes a number of Python's: nothing of it is an operator.
-NUMBERS = ("aten::Int", "aten::Float", "aten::Bool", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit")
+NUMBERS = {"aten::Int": int, "aten::Float": float, "aten::Bool": bool, "aten::ScalarImplicit": lambda v: v,
+           "aten::IntImplicit": int, "aten::FloatImplicit": float}
 
 
-def constant(node):
-    return node.output().toIValue() if node.hasAttribute("value") else None
+def number(v):
+    if isinstance(v, Number):
+        return v.tensor.item()
+    return v.torch().item() if isinstance(v, Tensor) else v
+
+
+
+class Number:
+    """A number of Python's where PyTorch's schema wants a tensor: a constant without dimensions, in the widest dtype. It takes
+    part in type promotion only by its kind, which Facula says by a Scalar overload."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def wrapped(self, scope, others):
+        """As a tensor, for operators without such an overload."""
+        dtypes = [t.dtype() for t in others if isinstance(t, Tensor)]
+        dtype = torch.get_default_dtype() if self.tensor.is_floating_point() else self.tensor.dtype
+        if dtypes:
+            dtype = torch.result_type(torch.empty(1, dtype=dtypes[0]), self.tensor.item())
+        return scope.wrap(self.tensor.to(dtype))
+
+
+def constant(scope, node):
+    if not node.hasAttribute("value"):
+        return None
+    if node.kindOf("value") != "t":
+        return node.output().toIValue()
+    t = node.t("value")
+    number = t.dim() == 0 and t.dtype in (torch.bool, torch.int64, torch.float64, torch.complex128)
+    return Number(t) if number else scope.wrap(t)
 
 
 def run(scope, graph, inputs):
@@ -98,7 +138,8 @@ def run(scope, graph, inputs):
     result = []
     for out in graph.outputs():
         v = env[out.debugName()]
-        result.extend(v if isinstance(v, (list, tuple)) else [v])
+        for t in v if isinstance(v, (list, tuple)) else [v]:
+            result.append(t.wrapped(scope, []) if isinstance(t, Number) else t)
     return result
 
 
@@ -107,23 +148,20 @@ def step(scope, env, node):
     ins = lambda: [env[i.debugName()] for i in node.inputs()]
     outs = [o.debugName() for o in node.outputs()]
     if kind == "prim::Constant":
-        v = constant(node)
-        env[outs[0]] = scope.wrap(v) if isinstance(v, torch.Tensor) else v
+        env[outs[0]] = constant(scope, node)
     elif kind in ("prim::ListConstruct", "prim::TupleConstruct"):
-        env[outs[0]] = ins()
+        env[outs[0]] = [v.wrapped(scope, ins()) if isinstance(v, Number) else v for v in ins()]
     elif kind in ("prim::ListUnpack", "prim::TupleUnpack"):
         for name, v in zip(outs, ins()[0]):
             env[name] = v
     elif kind == "prim::NumToTensor":
-        v = ins()[0]
-        env[outs[0]] = scope.wrap(torch.tensor(v))
+        env[outs[0]] = Number(torch.tensor(ins()[0]))
     elif kind in NUMBERS:
-        v = ins()[0]
-        env[outs[0]] = v.torch().item() if hasattr(v, "torch") else v
+        env[outs[0]] = NUMBERS[kind](number(ins()[0]))
     elif kind == "prim::device":
         env[outs[0]] = torch.device("cpu")
     elif kind == "prim::dtype":
-        env[outs[0]] = ins()[0].torch().dtype
+        env[outs[0]] = ins()[0].dtype()
     elif kind == "prim::GetAttr":
         raise Unsupported("a trace with attributes")
     elif kind.startswith("aten::"):
@@ -141,9 +179,25 @@ def operator_name(node):
     return schema.name + ("." + schema.overload_name if schema.overload_name else ""), [a.name for a in schema.arguments]
 
 
+def scalar_overload(scope, name, arguments):
+    """The overload of `name` that takes the numbers among its arguments as Scalars, if there is one."""
+    numbers = [k for k, v in arguments.items() if isinstance(v, Number)]
+    base, _, overload = name.partition(".")
+    wanted = base + "." + overload.replace("Tensor", "Scalar", 1) if "Tensor" in overload else base + ".Scalar"
+    found = scope.f.schema(wanted) if numbers else None
+    kinds = {arg: kind for kind, arg, _ in found[1]} if found else {}
+    return wanted if found and all(kinds.get(k, "").startswith("Scalar") for k in numbers) else None
+
+
 def call(scope, env, node, values, outs):
-    name, arguments = operator_name(node)
+    name, names = operator_name(node)
     if not scope.f.schema(name):
         raise Missing(name)
-    for out, v in zip(outs, scope.call(name, dict(zip(arguments, values)))):
+    arguments = dict(zip(names, values))
+    other = scalar_overload(scope, name, arguments)
+    if other:
+        name, arguments = other, {k: v.tensor.item() if isinstance(v, Number) else v for k, v in arguments.items()}
+    else:
+        arguments = {k: v.wrapped(scope, values) if isinstance(v, Number) else v for k, v in arguments.items()}
+    for out, v in zip(outs, scope.call(name, arguments)):
         env[out] = v
