@@ -1,0 +1,27 @@
+/* The rows that bench.c measures. torch_rows.py has the same rows, by the same names, for PyTorch. */
+#ifndef FACULA_BENCH_ROWS_H
+#define FACULA_BENCH_ROWS_H
+
+#include <facula/facula.h>
+
+enum { ROW_TENSORS = 4, ROW_DIMS = 4 };
+
+/* What a row works on. Everything belongs to it and is dropped after the row. */
+typedef struct fixture {
+    fac_tensor *x[ROW_TENSORS]; /* temporaries of the scope that is open around the row */
+    fac_module *model;
+    fac_optimizer *optimizer;
+} fixture;
+
+typedef struct row {
+    const char *section, *name;
+    fac_tensor *(*run)(fixture *f);       /* one measured run; NULL is a failure. Temporaries go to the scope around it. */
+    void (*prepare)(fixture *f);          /* after the inputs are drawn; may be NULL */
+    int64_t sizes[ROW_TENSORS][ROW_DIMS]; /* of normal inputs, each up to its first 0 */
+    bool grad;                            /* the inputs require gradients */
+} row;
+
+extern const row op_rows[], model_rows[];
+extern const size_t n_op_rows, n_model_rows;
+
+#endif
