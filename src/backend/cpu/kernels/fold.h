@@ -26,6 +26,10 @@ void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n);
 /* Two-pass moments of a run: the mean, and the sum of squared differences from it. */
 FAC_ISA_DECLARE(void, fac__moments_f32, (const float *x, int64_t n, double *mean, double *m2));
 FAC_ISA_DECLARE(void, fac__moments_f64, (const double *x, int64_t n, double *mean, double *m2));
+/* The same for w <= FAC_MOMENTS_WIDTH neighbouring columns of a few rows. */
+#define FAC_MOMENTS_WIDTH 128
+FAC_ISA_DECLARE(void, fac__moments_strip_f32,
+                (const float *x, int64_t ld, int64_t rows, int64_t w, float *restrict mean, float *restrict m2));
 /* Index of the first largest (sign +1) or smallest (-1) element, a NaN counting as more extreme than any number. */
 FAC_ISA_DECLARE(int64_t, fac__argbest_f32, (const float *x, int64_t n, int sign));
 FAC_ISA_DECLARE(int64_t, fac__argbest_f64, (const double *x, int64_t n, int sign));

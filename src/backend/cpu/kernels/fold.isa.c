@@ -269,9 +269,64 @@ void FAC_ISA_NAME(fac__moments_f64)(const double *x, int64_t n, double *mean, do
     *m2 = q == q ? fmax(q - d * d / (double)n, 0.0) : q;
 }
 
+void FAC_ISA_NAME(fac__moments_strip_f32)(const float *x, int64_t ld, int64_t rows, int64_t w, float *restrict mean,
+                                          float *restrict m2) {
+    float off[FAC_MOMENTS_WIDTH] = {0};
+    float inv = 1.0f / (float)rows;
+    memset(mean, 0, (size_t)w * sizeof *mean);
+    memset(m2, 0, (size_t)w * sizeof *m2);
+    sum_col_f32(x, ld, rows, w, mean);
+    for (int64_t j = 0; j < w; j++) mean[j] *= inv;
+    for (int64_t i = 0; i < rows; i++, x += ld) {
+        for (int64_t j = 0; j < w; j++) {
+            float d = x[j] - mean[j];
+            off[j] += d;
+            m2[j] += d * d;
+        }
+    }
+    for (int64_t j = 0; j < w; j++) {
+        float excess = off[j] * off[j] * inv;
+        mean[j] += off[j] * inv;
+        m2[j] = m2[j] < excess ? 0.0f : m2[j] - excess;
+    }
+}
+
+/* Bit j is set if lane j equals b or is a NaN. */
+static inline unsigned hits_f32(fac_vf32 v, float b) {
+#if FAC_VECTOR_BYTES == 64
+    __m512 x = (__m512)v;
+    return _mm512_cmp_ps_mask(x, _mm512_set1_ps(b), _CMP_EQ_OQ) | (unsigned)_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+#elif FAC_VECTOR_BYTES == 32
+    __m256 x = (__m256)v;
+    __m256 hit = _mm256_or_ps(_mm256_cmp_ps(x, _mm256_set1_ps(b), _CMP_EQ_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    return (unsigned)_mm256_movemask_ps(hit);
+#else
+    unsigned bits = 0;
+    for (int j = 0; j < V32; j++) bits |= (unsigned)(v[j] == b || v[j] != v[j]) << j;
+    return bits;
+#endif
+}
+
+/* First place of b, the best of n elements: of a NaN if b is one, and else there is none. */
+static int64_t place_f32(const float *x, int64_t n, float b) {
+    int64_t i = 0;
+    for (; i + V32 <= n; i += V32) {
+        unsigned hits = hits_f32(fac_load_f32(x + i), b);
+        if (hits) return i + __builtin_ctz(hits);
+    }
+    while (x[i] != b && x[i] == x[i]) i++;
+    return i;
+}
+static int64_t place_f64(const double *x, int64_t n, double b) {
+    int64_t i = 0;
+    (void)n;
+    while (x[i] != b && x[i] == x[i]) i++;
+    return i;
+}
+
 /* The best value of a block that stays in L1 is found first; only when it beats the best so far is its place looked up. */
 #define ARG_BLOCK 2048
-#define ARGBEST(NAME, T, MAXROW, MINROW, BEATS_UP, BEATS_DOWN)                                                         \
+#define ARGBEST(NAME, T, MAXROW, MINROW, PLACE)                                                                        \
     int64_t FAC_ISA_NAME(NAME)(const T *x, int64_t n, int sign) {                                                      \
         int64_t where = 0;                                                                                             \
         T best = x[0];                                                                                                 \
@@ -280,18 +335,17 @@ void FAC_ISA_NAME(fac__moments_f64)(const double *x, int64_t n, double *mean, do
             T b = x[i];                                                                                                \
             if (sign > 0) MAXROW(x + i, m, &b);                                                                        \
             else MINROW(x + i, m, &b);                                                                                 \
-            if (i > 0 && !(sign > 0 ? BEATS_UP(b, best) : BEATS_DOWN(b, best))) continue;                              \
+            if (i > 0 && !(sign > 0 ? UP(b, best) : DOWN(b, best))) continue;                                          \
             best = b;                                                                                                  \
-            where = i;                                                                                                 \
-            while (x[where] != b && !(x[where] != x[where])) where++;                                                  \
+            where = i + PLACE(x + i, m, b);                                                                            \
             if (b != b) break;                                                                                         \
         }                                                                                                              \
         return where;                                                                                                  \
     }
 #define UP(b, best) ((b) > (best) || (b) != (b))
 #define DOWN(b, best) ((b) < (best) || (b) != (b))
-ARGBEST(fac__argbest_f32, float, max_row_f32, min_row_f32, UP, DOWN)
-ARGBEST(fac__argbest_f64, double, max_row_f64, min_row_f64, UP, DOWN)
+ARGBEST(fac__argbest_f32, float, max_row_f32, min_row_f32, place_f32)
+ARGBEST(fac__argbest_f64, double, max_row_f64, min_row_f64, place_f64)
 int64_t FAC_ISA_NAME(fac__argbest_i64)(const int64_t *x, int64_t n, int sign) {
     int64_t where = 0;
     for (int64_t i = 1; i < n; i++) {

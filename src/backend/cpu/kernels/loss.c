@@ -16,7 +16,7 @@ typedef struct job {
     fac_loss loss;
     fac_acc kind;
     double p, scale;
-    bool backward;
+    bool backward, one_grad; /* one gradient for every element */
     fac_nest nest; /* over the common shape */
     char *data[OPERANDS]; /* NULL where there is none */
     fac_dtype dtype[OPERANDS];
@@ -30,6 +30,7 @@ typedef struct tiles {
 /* n elements of operand k from the cursor on, in place if they can be read so. */
 static const void *read(const job *j, tiles *b, int k, const fac_cursor *c, int64_t n) {
     if (!j->data[k]) return NULL;
+    if (k == GRAD && j->one_grad) return &b->t[GRAD];
     const char *p = j->data[k] + c->offset[k] * (int64_t)fac_dtype_size(j->dtype[k]);
     int64_t step = fac__nest_step(&j->nest, k);
     if (fac__acc_is(j->kind, j->dtype[k]) && (step == 1 || n == 1)) return p;
@@ -72,15 +73,18 @@ static fac_status run_range(const job *j, int64_t i, int64_t end, double *sum) {
     tiles b;
     fac_cursor c;
     fac__nest_seek(&j->nest, OPERANDS, i, &c);
+    if (j->one_grad) fac__tile_load(j->kind, &b.t[GRAD], j->data[GRAD], j->dtype[GRAD], 0, fac__min(FAC_TILE, end - i));
     while (i < end) {
         int64_t n = fac__min(fac__min(fac__nest_run(&j->nest, &c), end - i), FAC_TILE);
         const void *x = read(j, &b, X, &c, n), *t = read(j, &b, TARGET, &c, n);
         if (j->loss == FAC_LOSS_BINARY && !j->backward) FAC_TRY(check_probabilities(j, x, n));
-        apply(j, read(j, &b, GRAD, &c, n), x, t, &b.t[OUT], n);
-        multiply(j->kind, &b.t[OUT], read(j, &b, WEIGHT, &c, n), n);
-        if (j->partial) *sum += sum_of(j->kind, &b.t[OUT], n);
-        else fac__tile_store(j->kind, &b.t[OUT], j->data[OUT] + c.offset[OUT] * (int64_t)fac_dtype_size(j->dtype[OUT]),
-                             j->dtype[OUT], fac__nest_step(&j->nest, OUT), n);
+        char *home = j->data[OUT] + c.offset[OUT] * (int64_t)fac_dtype_size(j->dtype[OUT]);
+        bool in_place = !j->partial && fac__acc_is(j->kind, j->dtype[OUT]) && fac__nest_step(&j->nest, OUT) == 1;
+        void *y = in_place ? (void *)home : (void *)&b.t[OUT];
+        apply(j, read(j, &b, GRAD, &c, n), x, t, y, n);
+        multiply(j->kind, y, read(j, &b, WEIGHT, &c, n), n);
+        if (j->partial) *sum += sum_of(j->kind, y, n);
+        else if (!in_place) fac__tile_store(j->kind, y, home, j->dtype[OUT], fac__nest_step(&j->nest, OUT), n);
         fac__nest_advance(&j->nest, OPERANDS, n, &c);
         i += n;
     }
@@ -146,7 +150,7 @@ static fac_status forward(fac_structured *s, fac_loss loss, fac_tensor *self, fa
     j.kind = fac__acc_of((fac_dtype)s->out[0]->dtype);
     j.p = p;
     j.scale = 1;
-    j.backward = false;
+    j.backward = j.one_grad = false;
     j.partial = NULL;
     fac_tensor *const operands[OPERANDS] = {[X] = self, [TARGET] = target, [WEIGHT] = weight, [OUT] = s->out[0]};
     if (reduction != REDUCE_NONE) return reduced(&j, operands, reduction);
@@ -162,6 +166,7 @@ static fac_status backward(fac_structured *s, fac_loss loss, fac_tensor *grad, f
     j.p = p;
     j.scale = reduction == REDUCE_MEAN ? 1.0 / (double)s->out[0]->numel : 1.0;
     j.backward = true;
+    j.one_grad = grad->numel == 1;
     j.partial = NULL;
     fac_tensor *const operands[OPERANDS] = {[X] = self, [TARGET] = target, [WEIGHT] = weight, [GRAD] = grad, [OUT] = s->out[0]};
     FAC_TRY(plan(&j, operands));

@@ -1,6 +1,8 @@
 /* Variance and standard deviation. Runs of at most 4096 elements (16 KiB, so the second pass reads L1) are reduced to count,
    mean and sum of squared differences by two passes; these are merged in double, in order (Chan, Golub, LeVeque 1979).
-   Strips of neighbouring outputs do the same row by row with Welford's update in double. Complex: the sum of both parts'. */
+   Strips of neighbouring outputs do the same over 128 rows at a time; where the rows cannot be read in place, row by row with
+   Welford's update in double. Complex: the sum of both parts'. */
+#include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/kernels/reduction.h"
 #include "backend/cpu/parallel.h"
@@ -10,7 +12,8 @@
 
 #define RUN 4096
 #define BLOCK 65536 /* elements of one output per task */
-#define STRIP 128
+#define STRIP FAC_MOMENTS_WIDTH
+#define STRIP_ROWS 128 /* times a strip's width: 64 KiB that the second pass finds in L2 */
 
 typedef struct moments {
     double n, mean[2], m2; /* mean: real and imaginary part */
@@ -153,6 +156,27 @@ static void welford(strip *restrict s, const double *restrict x, int64_t w, doub
     }
 }
 
+/* Merges the moments of `more` rows into those of `n`. */
+static void merge_strip(strip *restrict s, const float *restrict mean, const float *restrict m2, int64_t w, double n, double more) {
+    double part = more / (n + more), cross = n * part;
+    for (int64_t k = 0; k < w; k++) {
+        double gap = (double)mean[k] - s->mean[k];
+        s->mean[k] += gap * part;
+        s->m2[k] += (double)m2[k] + gap * gap * cross;
+    }
+}
+
+static void fold_strip_direct(const job *j, const char *base, int64_t w, int64_t begin, int64_t end, strip *s) {
+    float mean[STRIP], m2[STRIP];
+    int64_t ld = fac__nest_step(&j->split.reduced, 0);
+    const float *x = (const float *)(const void *)base + begin * ld;
+    for (int64_t i = begin; i < end; i += STRIP_ROWS, x += STRIP_ROWS * ld) {
+        int64_t rows = fac__min(STRIP_ROWS, end - i);
+        FAC_ISA_PICK(fac__moments_strip_f32)(x, ld, rows, w, mean, m2);
+        merge_strip(s, mean, m2, w, (double)(i - begin), (double)rows);
+    }
+}
+
 /* Rows [begin, end) of w neighbouring outputs. */
 static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin, int64_t end, strip *s) {
     const fac_nest *red = &j->split.reduced;
@@ -160,6 +184,10 @@ static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin,
     fac_cursor c;
     double row[STRIP];
     memset(s, 0, sizeof *s);
+    if (j->direct && j->kind == FAC_ACC_F32 && step == 1 && red->ndim <= 1) {
+        fold_strip_direct(j, base, w, begin, end, s);
+        return;
+    }
     fac__nest_seek(red, 1, begin, &c);
     for (int64_t i = begin; i < end; i++) {
         fac__tile_load(FAC_ACC_F64, row, base + c.offset[0] * item, j->in_dtype, step, w);

@@ -15,7 +15,7 @@ typedef struct job {
     fac_rows x, y, dy, dx, w, b;
     fac_rows mean, rstd;  /* one element per row */
     void *w_row, *b_row;  /* weight and bias in the kind, NULL if none */
-    void *parts;          /* [groups][2][n]: partial gradients of weight and bias */
+    void *parts;          /* [groups][2][n]: partial gradients of weight and bias; NULL if not wanted */
     bool want_w, want_b;
 } job;
 
@@ -69,35 +69,28 @@ static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-static fac_status input_rows(void *ctx, int64_t begin, int64_t end) {
-    const job *j = ctx;
-    buffers b;
-    FAC_TRY(buffers_open(j, &b));
-    for (int64_t i = begin; i < end; i++) {
-        const void *x = fac__rows_read(&j->x, i, b.x), *dy = fac__rows_read(&j->dy, i, b.dy);
-        void *dx = fac__rows_place(&j->dx, i, b.out);
-        double mean = stat_get(&j->mean, i), rstd = stat_get(&j->rstd, i), sums[2];
-        fac__norm_sums(j->kind, dy, x, mean, rstd, j->w_row, j->n, sums);
-        double a = j->centred ? sums[0] / (double)j->n : 0.0;
-        fac__norm_back(j->kind, dy, x, mean, rstd, j->w_row, a, sums[1] / (double)j->n, dx, j->n);
-        fac__rows_put(&j->dx, i, dx);
-    }
-    fac__free(b.all);
-    return FAC_OK;
+static void input_row(const job *j, int64_t i, const void *x, const void *dy, double mean, double rstd, void *buffer) {
+    void *dx = fac__rows_place(&j->dx, i, buffer);
+    double sums[2];
+    fac__norm_sums(j->kind, dy, x, mean, rstd, j->w_row, j->n, sums);
+    double a = j->centred ? sums[0] / (double)j->n : 0.0;
+    fac__norm_back(j->kind, dy, x, mean, rstd, j->w_row, a, sums[1] / (double)j->n, dx, j->n);
+    fac__rows_put(&j->dx, i, dx);
 }
 
-/* Group g of rows into its own partial sums. */
-static fac_status parameter_rows(void *ctx, int64_t begin, int64_t end) {
+/* Groups of part_rows rows: each row is read once, for the input's gradient and for the group's own sums of the parameters'. */
+static fac_status backward_groups(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     buffers b;
     FAC_TRY(buffers_open(j, &b));
     for (int64_t g = begin; g < end; g++) {
-        void *dw = fac__acc_at(j->kind, j->parts, 2 * g * j->n), *db = fac__acc_at(j->kind, dw, j->n);
-        memset(dw, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
+        void *dw = j->parts ? fac__acc_at(j->kind, j->parts, 2 * g * j->n) : NULL, *db = dw ? fac__acc_at(j->kind, dw, j->n) : NULL;
+        if (dw) memset(dw, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
         for (int64_t i = g * j->part_rows; i < fac__min(j->rows, (g + 1) * j->part_rows); i++) {
             const void *x = fac__rows_read(&j->x, i, b.x), *dy = fac__rows_read(&j->dy, i, b.dy);
-            fac__norm_params(j->kind, dy, x, stat_get(&j->mean, i), stat_get(&j->rstd, i), j->want_w ? dw : NULL,
-                             j->want_b ? db : NULL, j->n);
+            double mean = stat_get(&j->mean, i), rstd = stat_get(&j->rstd, i);
+            if (dw) fac__norm_params(j->kind, dy, x, mean, rstd, j->want_w ? dw : NULL, j->want_b ? db : NULL, j->n);
+            if (j->dx.data) input_row(j, i, x, dy, mean, rstd, b.out);
         }
     }
     fac__free(b.all);
@@ -186,15 +179,16 @@ static void collect(const job *j, int64_t groups, int which, fac_tensor *out) {
     fac__tile_store(j->kind, sum, fac__data(out), (fac_dtype)out->dtype, 1, j->n);
 }
 
-static fac_status parameters(job *j, fac_tensor *dw, fac_tensor *db) {
-    if (!dw && !db) return FAC_OK;
+static fac_status run_groups(job *j, fac_tensor *dw, fac_tensor *db) {
     j->want_w = dw != NULL;
     j->want_b = db != NULL;
-    j->part_rows = fac__rows_per_part(j->rows);
+    j->part_rows = dw || db ? fac__rows_per_part(j->rows) : grain(j);
     int64_t groups = (j->rows + j->part_rows - 1) / j->part_rows;
-    j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
-    if (!j->parts) return fac_error();
-    fac_status st = fac__parallel_for(0, groups, 1, parameter_rows, j);
+    if (dw || db) {
+        j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
+        if (!j->parts) return fac_error();
+    }
+    fac_status st = fac__parallel_for(0, groups, 1, backward_groups, j);
     if (st == FAC_OK) {
         collect(j, groups, 0, dw);
         collect(j, groups, 1, db);
@@ -203,11 +197,10 @@ static fac_status parameters(job *j, fac_tensor *dw, fac_tensor *db) {
     return st;
 }
 
-static fac_status run_backward(job *j, fac_tensor *dx, fac_tensor *dw, fac_tensor *db) {
+static fac_status run_backward(job *j, fac_tensor *dw, fac_tensor *db) {
     void *owned;
     FAC_TRY(parameter_row(&j->w, &j->w_row, &owned));
-    fac_status st = dx ? fac__parallel_for(0, j->rows, grain(j), input_rows, j) : FAC_OK;
-    if (st == FAC_OK) st = parameters(j, dw, db);
+    fac_status st = run_groups(j, dw, db);
     fac__free(owned);
     return st;
 }
@@ -233,7 +226,7 @@ static fac_status backward(job *j, fac_tensor *const *d, fac_tensor *grad_out, f
     if (st == FAC_OK) st = fac__rows_open(&j->dx, d[0], j->kind, n);
     if (st == FAC_OK) st = fac__rows_open(&j->mean, mean, j->kind, 1);
     if (st == FAC_OK) st = fac__rows_open(&j->rstd, rstd, j->kind, 1);
-    if (st == FAC_OK) st = run_backward(j, d[0], d[1], d[2]);
+    if (st == FAC_OK) st = run_backward(j, d[1], d[2]);
     close_all(j);
     return st;
 }

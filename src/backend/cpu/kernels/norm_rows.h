@@ -15,9 +15,9 @@
     FAC_ISA_DECLARE(void, fac__norm_back_##S,                                                                          \
                     (const T *dy, const T *x, T mean, T rstd, const T *w, T a, T b, T *dx, int64_t n));                \
     /* dw += dy * (x - mean) * rstd; db += dy, element by element; either may be NULL. */                               \
-    FAC_ISA_DECLARE(void, fac__norm_params_##S, (const T *dy, const T *x, T mean, T rstd, T *dw, T *db, int64_t n));   \
+    FAC_ISA_DECLARE(void, fac__norm_params_##S, (const T *dy, const T *x, T mean, T rstd, T *restrict dw, T *restrict db, int64_t n));   \
     /* dw += dy * (x - mean), db += dy, with a mean per element. */                                                     \
-    FAC_ISA_DECLARE(void, fac__norm_params_each_##S, (const T *dy, const T *x, const T *mean, T *dw, T *db, int64_t n)); \
+    FAC_ISA_DECLARE(void, fac__norm_params_each_##S, (const T *dy, const T *x, const T *mean, T *restrict dw, T *restrict db, int64_t n)); \
     /* y = x * scale + shift, with one scale and shift, or one per element. */                                          \
     FAC_ISA_DECLARE(void, fac__scale_##S, (const T *x, T scale, T shift, T *y, int64_t n));                            \
     FAC_ISA_DECLARE(void, fac__scale_each_##S, (const T *x, const T *scale, const T *shift, T *y, int64_t n));         \

@@ -57,16 +57,20 @@ void FN(fac__norm_back_)(const T *dy, const T *x, T mean, T rstd, const T *w, T 
     }
 }
 
-void FN(fac__norm_params_)(const T *dy, const T *x, T mean, T rstd, T *dw, T *db, int64_t n) {
-    if (dw) {
+void FN(fac__norm_params_)(const T *dy, const T *x, T mean, T rstd, T *restrict dw, T *restrict db, int64_t n) {
+    if (dw && db) {
+        for (int64_t i = 0; i < n; i++) {
+            dw[i] += dy[i] * ((x[i] - mean) * rstd);
+            db[i] += dy[i];
+        }
+    } else if (dw) {
         for (int64_t i = 0; i < n; i++) dw[i] += dy[i] * ((x[i] - mean) * rstd);
-    }
-    if (db) {
+    } else if (db) {
         for (int64_t i = 0; i < n; i++) db[i] += dy[i];
     }
 }
 
-void FN(fac__norm_params_each_)(const T *dy, const T *x, const T *mean, T *dw, T *db, int64_t n) {
+void FN(fac__norm_params_each_)(const T *dy, const T *x, const T *mean, T *restrict dw, T *restrict db, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         dw[i] += dy[i] * (x[i] - mean[i]);
         db[i] += dy[i];

@@ -19,7 +19,8 @@ typedef struct job {
     char *out, *partial; /* partial NULL: one block */
     fac_dtype in_dtype, out_dtype;
     size_t in_item, out_item, acc_item;
-    bool direct; /* elements are accumulators already */
+    bool direct;    /* elements are accumulators already */
+    bool plain_out; /* so are results */
     int64_t blocks, outer, strips, width;
 } job;
 
@@ -134,6 +135,32 @@ static void fold_range(const job *j, const char *base, int64_t begin, int64_t en
     else fold_tiled(j, base, begin, end, acc);
 }
 
+/* Results go home in one piece: no conversion but what finish does. */
+static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
+    char *home = j->out + c->offset[1] * (int64_t)j->out_item;
+    finish(j, acc, 1);
+    if (j->plain_out) memcpy(home, acc, j->acc_item);
+    else fac__tile_store(j->r->kind, acc, home, j->out_dtype, 1, 1);
+}
+
+/* The common case, with nothing decided per row: each output folds one contiguous run of at most a block. */
+static fac_status run_plain_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const fac_nest *kept = &j->split.kept;
+    int64_t n = j->split.reduced.count;
+    fac_acc_value first, acc;
+    fac_cursor c;
+    fac__fold_identity(j->r->op, j->r->kind, &first, 1);
+    fac__nest_seek(kept, 2, begin, &c);
+    for (int64_t i = begin; i < end; i++) {
+        acc = first;
+        j->fns.row(j->in + c.offset[0] * (int64_t)j->in_item, n, &acc);
+        store(j, &acc, &c);
+        fac__nest_advance(kept, 2, 1, &c);
+    }
+    return FAC_OK;
+}
+
 static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     const fac_nest *kept = &j->split.kept;
@@ -146,12 +173,8 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
         fac__fold_identity(j->r->op, j->r->kind, &acc, 1);
         const char *base = j->in + c.offset[0] * (int64_t)j->in_item;
         fold_range(j, base, b * FAC_ROW_BLOCK, fac__min(n, (b + 1) * FAC_ROW_BLOCK), &acc);
-        if (j->partial) {
-            memcpy(j->partial + (size_t)i * j->acc_item, &acc, j->acc_item);
-        } else {
-            finish(j, &acc, 1);
-            fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
-        }
+        if (j->partial) memcpy(j->partial + (size_t)i * j->acc_item, &acc, j->acc_item);
+        else store(j, &acc, &c);
         if (b == j->blocks - 1) fac__nest_advance(kept, 2, 1, &c);
     }
     return FAC_OK;
@@ -165,8 +188,7 @@ static void combine_rows(const job *j) {
     for (int64_t i = 0; i < kept->count; i++) {
         fac__fold_identity(j->r->op, j->r->kind, &acc, 1);
         j->fns.row(j->partial + (size_t)(i * j->blocks) * j->acc_item, j->blocks, &acc);
-        finish(j, &acc, 1);
-        fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
+        store(j, &acc, &c);
         fac__nest_advance(kept, 2, 1, &c);
     }
 }
@@ -184,7 +206,9 @@ static fac_status reduce_rows(job *j) {
     int64_t items;
     FAC_CHECK(fac__mul(j->split.kept.count, j->blocks, &items), FAC_ERR_OVERFLOW, "too many elements to reduce");
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
-    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / fac__max(1, fac__min(n, FAC_ROW_BLOCK))), run_rows, j);
+    bool plain = j->blocks == 1 && j->direct && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
+    int64_t grain = fac__max(1, FAC_GRAIN / fac__max(1, fac__min(n, FAC_ROW_BLOCK)));
+    fac_status st = fac__parallel_for(0, items, grain, plain ? run_plain_rows : run_rows, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
     return st;
@@ -302,6 +326,7 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.in_dtype = (fac_dtype)in->dtype;
     j.out_dtype = (fac_dtype)out->dtype;
     j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);
+    j.plain_out = fac__acc_is(r->kind, j.out_dtype);
     j.acc_item = fac__acc_size(r->kind);
     if (j.direct && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
         fac_acc_value acc;
