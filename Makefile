@@ -5,6 +5,8 @@ PRESET ?= release
 BUILD ?= build/$(PRESET)
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# The system's Python comes first: that is where distribution packages such as python3-torch are.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .PHONY: all configure setup demo test bench features conformance lint format install clean help
 
@@ -25,14 +27,14 @@ test: all ## run every test
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
 
 bench: all ## measure; with python3-torch installed, beside PyTorch in the same run
-	@bench/run.py $(BUILD)/bench
+	@$(PYTHON) bench/run.py $(BUILD)/bench
 
 features: all ## print every feature with its test and the result
 	@scripts/features.py $(BUILD)
 
 conformance: all ## compare every operator with PyTorch (needs python3-torch)
 	@scripts/setup.sh conformance
-	@ctest --test-dir $(BUILD) -L conformance -j $(JOBS) --output-on-failure
+	@$(PYTHON) tests/conformance/run.py $(BUILD)/libfacula.so --jobs $(JOBS)
 
 lint: ## check include directions, documentation of the headers, file sizes and formatting
 	@scripts/lint.py
