@@ -1,0 +1,186 @@
+/* Pooling against its definition, its gradients against differences, and what it refuses. */
+#include "linalg_test.h"
+
+typedef struct pool_case {
+    int64_t h, w, kernel[2], stride[2], padding[2], dilation[2];
+    bool ceil_mode;
+} pool_case;
+static const pool_case cases[] = {
+    {6, 6, {2, 2}, {2, 2}, {0, 0}, {1, 1}, false}, {7, 5, {3, 2}, {2, 1}, {1, 1}, {1, 1}, false},
+    {7, 6, {2, 3}, {2, 3}, {0, 1}, {1, 1}, true},  {9, 8, {3, 3}, {1, 2}, {1, 0}, {2, 1}, false},
+    {5, 5, {2, 2}, {3, 3}, {1, 1}, {1, 1}, true},
+};
+
+static int64_t count_of(const pool_case *k, int d) {
+    int64_t in = d ? k->w : k->h, room = in + 2 * k->padding[d] - k->dilation[d] * (k->kernel[d] - 1) - 1;
+    int64_t n = (room + (k->ceil_mode ? k->stride[d] - 1 : 0)) / k->stride[d] + 1;
+    return k->ceil_mode && (n - 1) * k->stride[d] >= in + k->padding[d] ? n - 1 : n;
+}
+
+/* The greatest (or, with `mean`, the mean) of each window; the mean's divisor counts the padding when `padded`. */
+static fac_tensor *expected_pool(const pool_case *k, fac_tensor *x, bool mean, bool padded, int64_t divisor) {
+    int64_t planes = x->sizes[0] * x->sizes[1], size[4] = {x->sizes[0], x->sizes[1], count_of(k, 0), count_of(k, 1)};
+    double *xs = numbers(x), *y = calloc((size_t)(planes * size[2] * size[3]), sizeof *y), *to = y;
+    assert_non_null(y);
+    for (int64_t p = 0; p < planes; p++)
+        for (int64_t i = 0; i < size[2]; i++)
+            for (int64_t j = 0; j < size[3]; j++, to++) {
+                double best = -INFINITY, sum = 0;
+                int64_t inside = 0, all = 0;
+                for (int64_t a = 0; a < k->kernel[0]; a++)
+                    for (int64_t b = 0; b < k->kernel[1]; b++) {
+                        int64_t r = i * k->stride[0] - k->padding[0] + a * k->dilation[0], c = j * k->stride[1] - k->padding[1] + b * k->dilation[1];
+                        all += r < k->h + k->padding[0] && c < k->w + k->padding[1];
+                        if (r < 0 || r >= k->h || c < 0 || c >= k->w) continue;
+                        double v = xs[(p * k->h + r) * k->w + c];
+                        inside++;
+                        sum += v;
+                        if (v > best || v != v) best = v;
+                    }
+                *to = mean ? sum / (double)(divisor ? divisor : padded ? all : inside) : best;
+            }
+    fac_tensor *t = fac_tensor_from(y, FAC_F64, (fac_ints){size, 4});
+    free(xs);
+    free(y);
+    return t;
+}
+#define WINDOWS(k)                                                                                                     \
+    .stride = FAC_INTS((k)->stride[0], (k)->stride[1]), .padding = FAC_INTS((k)->padding[0], (k)->padding[1]), .ceil_mode = (k)->ceil_mode
+
+static void max_pool2d_matches_its_definition(void **state) {
+    (void)state;
+    static const fac_dtype types[] = {FAC_F64, FAC_F32, FAC_BF16, FAC_F16};
+    for (size_t i = 0; i < FAC_COUNT(cases); i++)
+        for (size_t d = 0; d < FAC_COUNT(types); d++) {
+            FAC_SCOPE(s);
+            const pool_case *k = &cases[i];
+            fac_tensor *x = random_of(types[d], FAC_INTS(2, 3, k->h, k->w));
+            fac_tensor *y = fac_max_pool2d(x, FAC_INTS(k->kernel[0], k->kernel[1]), WINDOWS(k), .dilation = FAC_INTS(k->dilation[0], k->dilation[1]));
+            assert_close(y, expected_pool(k, x, false, false, 0));
+            fac_max_pool2d_with_indices_result r = fac_max_pool2d_with_indices(
+                x, FAC_INTS(k->kernel[0], k->kernel[1]), WINDOWS(k), .dilation = FAC_INTS(k->dilation[0], k->dilation[1]));
+            fac_tensor *found = fac_gather(fac_reshape(x, FAC_INTS(2, 3, k->h * k->w)), 2, fac_reshape(r.result1, FAC_INTS(2, 3, -1)));
+            assert_close(fac_reshape_as(found, y), y);
+        }
+}
+
+static void max_pool2d_nan_wins_and_the_first_of_equals(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_reshape(fac_tensor_of(1, 1, 5, NAN, 1, 1, NAN, 9), FAC_INTS(1, 2, 4));
+    fac_max_pool2d_with_indices_result r = fac_max_pool2d_with_indices(x, FAC_INTS(2));
+    double *v = numbers(r.result0), *at = numbers(r.result1);
+    assert_true(v[0] == 1 && at[0] == 0);
+    assert_true(v[1] != v[1] && at[1] == 3);
+    free(v);
+    free(at);
+}
+
+static void avg_pool2d_matches_its_definition(void **state) {
+    (void)state;
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        FAC_SCOPE(s);
+        const pool_case *k = &cases[i];
+        if (k->dilation[0] != 1) continue;
+        fac_tensor *x = RANDOM(2, 3, k->h, k->w);
+        fac_ints kernel = FAC_INTS(k->kernel[0], k->kernel[1]);
+        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k)), expected_pool(k, x, true, true, 0));
+        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .no_count_include_pad = true), expected_pool(k, x, true, false, 0));
+        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .divisor_override = FAC_INT(3)), expected_pool(k, x, true, true, 3));
+    }
+}
+
+static void pooling_of_other_ranks_agrees(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = RANDOM(2, 3, 9), *flat = fac_unsqueeze(x, 2);
+    assert_close(fac_max_pool1d(x, FAC_INTS(3), .stride = FAC_INTS(2)), fac_squeeze_dim(fac_max_pool2d(flat, FAC_INTS(1, 3), .stride = FAC_INTS(1, 2)), 2));
+    assert_close(fac_avg_pool1d(x, FAC_INTS(3), .padding = FAC_INTS(1)), fac_squeeze_dim(fac_avg_pool2d(flat, FAC_INTS(1, 3), .padding = FAC_INTS(0, 1)), 2));
+    assert_close(fac_adaptive_avg_pool1d(x, FAC_INTS(1)), fac_mean(x, .dim = FAC_INTS(2), .keepdim = true));
+    fac_tensor *x3 = RANDOM(1, 2, 2, 4, 4), *y3 = fac_max_pool3d(x3, FAC_INTS(2));
+    assert_close(fac_select(y3, 2, 0), fac_maximum(fac_max_pool2d(fac_select(x3, 2, 0), FAC_INTS(2)), fac_max_pool2d(fac_select(x3, 2, 1), FAC_INTS(2))));
+    assert_close(fac_avg_pool3d(x3, FAC_INTS(2, 4, 4)), fac_mean(x3, .dim = FAC_INTS(2, 3, 4), .keepdim = true));
+    /* Unequal windows: 5 to 3 is [0,2), [1,4), [3,5). */
+    fac_tensor *line = RANDOM(1, 1, 5), *three = fac_adaptive_avg_pool1d(line, FAC_INTS(3));
+    assert_close(fac_select(three, 2, 1), fac_mean(fac_narrow(line, 2, 1, 3), .dim = FAC_INTS(2)));
+    assert_close(fac_select(three, 2, 2), fac_mean(fac_narrow(line, 2, 3, 2), .dim = FAC_INTS(2)));
+}
+
+/* ---- gradients --------------------------------------------------------------------------------------------------------------- */
+
+typedef fac_tensor *(*pool_fn)(fac_tensor *x);
+static fac_status call_pool(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = (*(pool_fn *)context)(in.v[0]);
+    return fac_error();
+}
+static fac_tensor *do_max(fac_tensor *x) { return fac_max_pool2d(x, FAC_INTS(2), .stride = FAC_INTS(1), .padding = FAC_INTS(1)); }
+static fac_tensor *do_avg(fac_tensor *x) { return fac_avg_pool2d(x, FAC_INTS(3, 2), .padding = FAC_INTS(1), .ceil_mode = true); }
+static fac_tensor *do_adaptive(fac_tensor *x) { return fac_adaptive_avg_pool2d(x, FAC_INTS(3, 2)); }
+static fac_tensor *do_adaptive_max(fac_tensor *x) { return fac_adaptive_max_pool2d(x, FAC_INTS(3, 2)).result0; }
+static fac_tensor *do_max1(fac_tensor *x) { return fac_max_pool1d(fac_select(x, 0, 0), FAC_INTS(2)); }
+
+static void pooling_has_gradients_to_second_order(void **state) {
+    (void)state;
+    static const pool_fn fns[] = {do_max, do_avg, do_adaptive, do_adaptive_max, do_max1};
+    for (size_t i = 0; i < FAC_COUNT(fns); i++) {
+        FAC_SCOPE(s);
+        pool_fn fn = fns[i];
+        fac_tensors in = FAC_TENSORS(LEAF(1, 2, 5, 4));
+        assert_ok(fac_gradcheck(call_pool, &fn, in, 1, NULL));
+        assert_ok(fac_gradgradcheck(call_pool, &fn, in, 1, NULL));
+    }
+}
+
+/* ---- refusals ------------------------------------------------------------------------------------------------------------------ */
+
+static void pooling_refuses_bad_arguments(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = RANDOM(1, 2, 5, 5);
+    const int64_t huge = INT64_C(8600000000000000000);
+    assert_null(fac_max_pool2d(x, FAC_INTS(2), .stride = FAC_INTS(0)));
+    assert_error(FAC_ERR_ARGUMENT, "stride should be greater than zero");
+    assert_null(fac_max_pool2d(x, FAC_INTS(0)));
+    assert_error(FAC_ERR_ARGUMENT, "kernel_size should be greater than zero");
+    assert_null(fac_max_pool2d(x, FAC_INTS()));
+    assert_error(FAC_ERR_ARGUMENT, "kernel_size must either be a single int");
+    assert_null(fac_max_pool2d(x, FAC_INTS(huge)));
+    assert_error(FAC_ERR_SHAPE, "too small");
+    assert_null(fac_max_pool2d(x, FAC_INTS(huge), .dilation = FAC_INTS(INT64_C(1200000000000))));
+    assert_error(FAC_ERR_OVERFLOW, "too large");
+    assert_null(fac_avg_pool2d(x, FAC_INTS(huge), .padding = FAC_INTS(huge / 2)));
+    assert_error(FAC_ERR_OVERFLOW, "");
+    assert_null(fac_avg_pool2d(x, FAC_INTS(2), .padding = FAC_INTS(2)));
+    assert_error(FAC_ERR_ARGUMENT, "pad should be at most half of kernel size");
+    assert_null(fac_avg_pool2d(x, FAC_INTS(2), .divisor_override = FAC_INT(0)));
+    assert_error(FAC_ERR_ARGUMENT, "divisor must be not zero");
+    assert_null(fac_avg_pool2d(RANDOM(5, 5), FAC_INTS(2)));
+    assert_error(FAC_ERR_SHAPE, "Expected 3D or 4D");
+    assert_null(fac_max_pool2d(RANDOM(1, 0, 5, 5), FAC_INTS(2)));
+    assert_error(FAC_ERR_SHAPE, "non-zero sizes");
+    assert_null(fac_adaptive_avg_pool2d(x, FAC_INTS(-1)));
+    assert_error(FAC_ERR_ARGUMENT, "output_size should be non-negative");
+    assert_sizes(fac_max_pool2d(RANDOM(0, 2, 4, 4), FAC_INTS(2)), 0, 2, 2, 2);
+}
+
+static void max_pool_backward_refuses_bad_indices(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = RANDOM(1, 1, 4, 4), *grad = RANDOM(1, 1, 2, 2);
+    static const int64_t bad[] = {16, -1, INT64_MIN, INT64_MAX};
+    for (size_t i = 0; i < FAC_COUNT(bad); i++) {
+        int64_t places[4] = {0, 5, 10, bad[i]};
+        fac_tensor *indices = fac_tensor_from(places, FAC_I64, FAC_INTS(1, 1, 2, 2));
+        assert_null(fac_max_pool2d_with_indices_backward(grad, x, FAC_INTS(2), FAC_INTS(2), FAC_INTS(0), FAC_INTS(1), false, indices));
+        assert_error(FAC_ERR_INDEX, "found an invalid max index");
+    }
+    fac_tensor *few = fac_zeros(FAC_INTS(1, 1, 1, 2), .dtype = FAC_I64);
+    assert_null(fac_max_pool2d_with_indices_backward(grad, x, FAC_INTS(2), FAC_INTS(2), FAC_INTS(0), FAC_INTS(1), false, few));
+    assert_error(FAC_ERR_SHAPE, "Expected indices to have the pooled size");
+}
+
+FAC_TEST_MAIN(FAC_TEST(max_pool2d_matches_its_definition), FAC_TEST(max_pool2d_nan_wins_and_the_first_of_equals),
+              FAC_TEST(avg_pool2d_matches_its_definition), FAC_TEST(pooling_of_other_ranks_agrees),
+              FAC_TEST(pooling_has_gradients_to_second_order), FAC_TEST(pooling_refuses_bad_arguments),
+              FAC_TEST(max_pool_backward_refuses_bad_indices))
