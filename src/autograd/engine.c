@@ -9,38 +9,8 @@
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
 #include "autograd/mode.h"
-#include "core/above.h"
+#include "autograd/records.h"
 #include <pthread.h>
-
-typedef struct record {
-    fac_node *node;
-    fac_tensor *one;   /* what has arrived for the only output of a node that has one */
-    fac_tensor **many; /* of other nodes: n_outputs slots, NULL until something arrives */
-    uint32_t waits;    /* edges that have not delivered */
-    uint32_t slot;     /* in the hash table */
-    uint32_t capture;  /* 1 + first capture of its gradients, 0: none */
-    bool needed;       /* to be run: a target lies behind, or none were named */
-} record;
-
-/* A gradient to hand out: that of output nr of a node, for one target. */
-typedef struct capture {
-    uint32_t nr, next; /* next: 1 + the node's next capture */
-    size_t target;
-} capture;
-
-typedef struct visit {
-    uint32_t record, edge;
-} visit;
-
-typedef struct scratch {
-    struct { record *v; size_t n, cap; } records;
-    struct { uint32_t *v; size_t n, cap; } heap; /* ready records, by recency */
-    struct { visit *v; size_t n, cap; } stack;   /* of the walk */
-    struct { capture *v; size_t n, cap; } captures;
-    uint32_t *table; /* 1 + record, 0: free; linear probing */
-    unsigned table_bits;
-    bool busy;
-} scratch;
 
 typedef struct pass {
     const fac_pass_request *r;
@@ -53,99 +23,6 @@ typedef struct pass {
 atomic_bool fac__detect_anomaly;
 
 bool fac_set_detect_anomaly(bool on) { return atomic_exchange(&fac__detect_anomaly, on); }
-
-/* ---- scratch ------------------------------------------------------------------------------------------------------------ */
-
-#define KEEP_RECORDS 1024 /* scratch of larger passes is given back at once */
-
-static _Thread_local scratch *idle __attribute__((tls_model("initial-exec"))); /* the thread's own; nested passes make more */
-
-static void scratch_free(scratch *s) {
-    fac__free(s->records.v);
-    fac__free(s->heap.v);
-    fac__free(s->stack.v);
-    fac__free(s->captures.v);
-    fac__free(s->table);
-    fac__free(s);
-}
-
-void fac__autograd_trim(void) {
-    scratch *s = idle;
-    if (!s || s->busy) return;
-    idle = NULL;
-    scratch_free(s);
-}
-
-static scratch *scratch_take(void) {
-    if (FAC_LIKELY(idle && !idle->busy)) {
-        idle->busy = true;
-        return idle;
-    }
-    scratch *s = fac__alloc_zero(sizeof *s);
-    if (!s) return NULL;
-    s->busy = true;
-    if (!idle) idle = s;
-    return s;
-}
-
-static void scratch_give(scratch *s) {
-    for (size_t i = 0; i < s->records.n; i++) s->table[s->records.v[i].slot] = 0;
-    s->records.n = s->heap.n = s->stack.n = s->captures.n = 0;
-    s->busy = false;
-    bool large = s->records.cap > KEEP_RECORDS;
-    if (s == idle && !large) return;
-    if (s == idle) idle = NULL;
-    scratch_free(s);
-}
-
-/* ---- records -------------------------------------------------------------------------------------------------------------- */
-
-static size_t hash(const fac_node *n, unsigned bits) {
-    return (size_t)(((uint64_t)(uintptr_t)n >> 4) * 0x9e3779b97f4a7c15u >> (64 - bits));
-}
-
-/* The slot where n is, or would be put. */
-static size_t probe(const scratch *s, const fac_node *n) {
-    size_t mask = ((size_t)1 << s->table_bits) - 1, i = hash(n, s->table_bits);
-    while (s->table[i] && s->records.v[s->table[i] - 1].node != n) i = (i + 1) & mask;
-    return i;
-}
-
-static fac_status grow_table(scratch *s) {
-    unsigned bits = s->table ? s->table_bits + 1 : 6;
-    uint32_t *table = fac__alloc_zero(((size_t)1 << bits) * sizeof *table);
-    if (!table) return FAC_ERR_MEMORY;
-    fac__free(s->table);
-    s->table = table;
-    s->table_bits = bits;
-    for (size_t i = 0; i < s->records.n; i++) {
-        size_t slot = probe(s, s->records.v[i].node);
-        table[slot] = (uint32_t)i + 1;
-        s->records.v[i].slot = (uint32_t)slot;
-    }
-    return FAC_OK;
-}
-
-/* n's record, NULL if the walk did not reach it. */
-static record *find(const scratch *s, const fac_node *n) {
-    uint32_t at = s->table ? s->table[probe(s, n)] : 0;
-    return at ? &s->records.v[at - 1] : NULL;
-}
-
-/* n's record, made if new, which *fresh tells. */
-static fac_status record_of(scratch *s, fac_node *n, uint32_t *out, bool *fresh) {
-    if (FAC_UNLIKELY(!s->table || s->records.n * 2 >= (size_t)1 << s->table_bits)) FAC_TRY(grow_table(s));
-    size_t slot = probe(s, n);
-    *fresh = s->table[slot] == 0;
-    if (*fresh) {
-        FAC_CHECK(s->records.n < UINT32_MAX / 4, FAC_ERR_OVERFLOW, "the graph has too many nodes");
-        if (FAC_UNLIKELY(s->records.n == s->records.cap)) FAC_TRY(FAC_VEC_GROW(&s->records));
-        s->records.v[s->records.n] = (record){.node = n, .slot = (uint32_t)slot};
-        s->table[slot] = (uint32_t)++s->records.n;
-    }
-    *out = s->table[slot] - 1;
-    return FAC_OK;
-}
 
 /* ---- the walk --------------------------------------------------------------------------------------------------------------- */
 
@@ -180,8 +57,7 @@ static fac_status walk(const pass *p, uint32_t root) {
         fac_node *next = n->edges[top->edge++].node;
         if (!next) continue;
         uint32_t rec;
-        bool fresh;
-        FAC_TRY(record_of(s, next, &rec, &fresh));
+        FAC_TRY(record_of(s, next, &rec));
         if (s->records.v[rec].waits++ == 0) FAC_TRY(push_visit(s, rec));
     }
     return FAC_OK;
@@ -193,8 +69,7 @@ static fac_status mark_targets(const pass *p) {
     for (size_t i = 0; i < r->n_targets; i++) {
         if (!r->targets[i].node) continue;
         uint32_t rec;
-        bool fresh;
-        FAC_TRY(record_of(s, r->targets[i].node, &rec, &fresh));
+        FAC_TRY(record_of(s, r->targets[i].node, &rec));
         if (!r->captured) {
             s->records.v[rec].needed = true;
             continue;
@@ -204,36 +79,6 @@ static fac_status mark_targets(const pass *p) {
         s->records.v[rec].capture = (uint32_t)s->captures.n;
     }
     return FAC_OK;
-}
-
-/* ---- ready nodes: a heap with the highest seq on top -------------------------------------------------------------------------- */
-
-static uint64_t seq_at(const scratch *s, size_t i) { return s->records.v[s->heap.v[i]].node->seq; }
-
-static void swap(scratch *s, size_t i, size_t j) {
-    uint32_t t = s->heap.v[i];
-    s->heap.v[i] = s->heap.v[j];
-    s->heap.v[j] = t;
-}
-
-static fac_status push_ready(scratch *s, uint32_t rec) {
-    if (FAC_UNLIKELY(s->heap.n == s->heap.cap)) FAC_TRY(FAC_VEC_GROW(&s->heap));
-    size_t i = s->heap.n++;
-    s->heap.v[i] = rec;
-    for (; i && seq_at(s, i) > seq_at(s, (i - 1) / 2); i = (i - 1) / 2) swap(s, i, (i - 1) / 2);
-    return FAC_OK;
-}
-
-static record *pop_ready(scratch *s) {
-    uint32_t top = s->heap.v[0];
-    s->heap.v[0] = s->heap.v[--s->heap.n];
-    for (size_t i = 0, child = 1; child < s->heap.n; child = 2 * i + 1) {
-        if (child + 1 < s->heap.n && seq_at(s, child + 1) > seq_at(s, child)) child++;
-        if (seq_at(s, i) >= seq_at(s, child)) break;
-        swap(s, i, child);
-        i = child;
-    }
-    return &s->records.v[top];
 }
 
 /* ---- buffers --------------------------------------------------------------------------------------------------------------------- */
@@ -460,8 +305,7 @@ static fac_status start(const pass *p) {
     FAC_TRY(mark_targets(p));
     for (size_t i = 0; i < r->n_roots; i++) {
         uint32_t rec;
-        bool fresh;
-        FAC_TRY(record_of(p->s, r->roots[i].node, &rec, &fresh));
+        FAC_TRY(record_of(p->s, r->roots[i].node, &rec));
         /* A root waits for its own gradient; the first visit walks on from it. */
         if (p->s->records.v[rec].waits++ == 0) FAC_TRY(walk(p, rec));
     }
@@ -484,7 +328,7 @@ static fac_status run(const pass *p) {
 static fac_status run_here(const fac_pass_request *r) {
     fac_thread *th = fac__thread();
     fac_recording was = fac__recording_save(th);
-    pass p = {.r = r, .s = scratch_take(), .th = th, .user_exclude = th->exclude};
+    pass p = {.r = r, .s = fac__scratch_take(), .th = th, .user_exclude = th->exclude};
     if (!p.s) return FAC_ERR_MEMORY;
     p.inner_exclude = r->create_graph ? th->exclude : th->exclude | FAC_KS_AUTOGRAD | FAC_KS_ADIV;
     bool outer_creates = th->create_graph;
@@ -496,7 +340,7 @@ static fac_status run_here(const fac_pass_request *r) {
     th->backward_depth--;
     th->create_graph = outer_creates;
     fac__recording_end(was);
-    scratch_give(p.s);
+    fac__scratch_give(p.s);
     return st;
 }
 

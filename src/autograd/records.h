@@ -1,0 +1,108 @@
+/* The scratch memory of a pass: a record per node, found by the node's address, and the heap of those that are ready.
+   Nothing here is written into the nodes, which other threads may be passing over too. */
+#ifndef FAC_SRC_AUTOGRAD_RECORDS_H
+#define FAC_SRC_AUTOGRAD_RECORDS_H
+
+#include "autograd/node.h"
+
+typedef struct record {
+    fac_node *node;
+    fac_tensor *one;   /* what has arrived for the only output of a node that has one */
+    fac_tensor **many; /* of other nodes: n_outputs slots, NULL until something arrives */
+    uint32_t waits;    /* edges that have not delivered */
+    uint32_t slot;     /* in the hash table */
+    uint32_t capture;  /* 1 + first capture of its gradients, 0: none */
+    bool needed;       /* to be run: a target lies behind, or none were named */
+} record;
+
+/* A gradient to hand out: that of output nr of a node, for one target. */
+typedef struct capture {
+    uint32_t nr, next; /* next: 1 + the node's next capture */
+    size_t target;
+} capture;
+
+typedef struct visit {
+    uint32_t record, edge;
+} visit;
+
+typedef struct scratch {
+    struct { record *v; size_t n, cap; } records;
+    struct { uint32_t *v; size_t n, cap; } heap; /* ready records, by recency */
+    struct { visit *v; size_t n, cap; } stack;   /* of the walk */
+    struct { capture *v; size_t n, cap; } captures;
+    uint32_t *table; /* 1 + record, 0: free; linear probing */
+    unsigned table_bits;
+    bool busy;
+} scratch;
+
+/* The thread's scratch, or a fresh one if a pass is under way; NULL on failure. */
+scratch *fac__scratch_take(void);
+/* Empties it, and keeps it for the thread's next pass. */
+void fac__scratch_give(scratch *s);
+/* Doubles the hash table. */
+fac_status fac__scratch_grow_table(scratch *s);
+
+/* ---- records -------------------------------------------------------------------------------------------------------------- */
+
+static inline size_t hash(const fac_node *n, unsigned bits) {
+    return (size_t)(((uint64_t)(uintptr_t)n >> 4) * 0x9e3779b97f4a7c15u >> (64 - bits));
+}
+
+/* The slot where n is, or would be put. */
+static inline size_t probe(const scratch *s, const fac_node *n) {
+    size_t mask = ((size_t)1 << s->table_bits) - 1, i = hash(n, s->table_bits);
+    while (s->table[i] && s->records.v[s->table[i] - 1].node != n) i = (i + 1) & mask;
+    return i;
+}
+
+/* n's record, NULL if the walk did not reach it. */
+static inline record *find(const scratch *s, const fac_node *n) {
+    uint32_t at = s->table ? s->table[probe(s, n)] : 0;
+    return at ? &s->records.v[at - 1] : NULL;
+}
+
+/* Position of n's record, which is made if new. */
+static inline fac_status record_of(scratch *s, fac_node *n, uint32_t *out) {
+    if (FAC_UNLIKELY(!s->table || s->records.n * 2 >= (size_t)1 << s->table_bits)) FAC_TRY(fac__scratch_grow_table(s));
+    size_t slot = probe(s, n);
+    if (s->table[slot] == 0) {
+        FAC_CHECK(s->records.n < UINT32_MAX / 4, FAC_ERR_OVERFLOW, "the graph has too many nodes");
+        if (FAC_UNLIKELY(s->records.n == s->records.cap)) FAC_TRY(FAC_VEC_GROW(&s->records));
+        s->records.v[s->records.n] = (record){.node = n, .slot = (uint32_t)slot};
+        s->table[slot] = (uint32_t)++s->records.n;
+    }
+    *out = s->table[slot] - 1;
+    return FAC_OK;
+}
+
+/* ---- ready nodes: a heap with the highest seq on top -------------------------------------------------------------------------- */
+
+static inline uint64_t seq_at(const scratch *s, size_t i) { return s->records.v[s->heap.v[i]].node->seq; }
+
+static inline void swap(scratch *s, size_t i, size_t j) {
+    uint32_t t = s->heap.v[i];
+    s->heap.v[i] = s->heap.v[j];
+    s->heap.v[j] = t;
+}
+
+static inline fac_status push_ready(scratch *s, uint32_t rec) {
+    if (FAC_UNLIKELY(s->heap.n == s->heap.cap)) FAC_TRY(FAC_VEC_GROW(&s->heap));
+    size_t i = s->heap.n++;
+    s->heap.v[i] = rec;
+    for (; i && seq_at(s, i) > seq_at(s, (i - 1) / 2); i = (i - 1) / 2) swap(s, i, (i - 1) / 2);
+    return FAC_OK;
+}
+
+static inline record *pop_ready(scratch *s) {
+    uint32_t top = s->heap.v[0];
+    s->heap.v[0] = s->heap.v[--s->heap.n];
+    for (size_t i = 0, child = 1; child < s->heap.n; child = 2 * i + 1) {
+        if (child + 1 < s->heap.n && seq_at(s, child + 1) > seq_at(s, child)) child++;
+        if (seq_at(s, i) >= seq_at(s, child)) break;
+        swap(s, i, child);
+        i = child;
+    }
+    return &s->records.v[top];
+}
+
+#endif
