@@ -28,18 +28,32 @@ static void count_tile(void *context, int64_t first, const int64_t *flags, int64
 typedef struct position_writer {
     const fac_tensor *t;
     int64_t *next;
+    int64_t row_begin, row_end;   /* elements of the row that `outer` describes */
+    int64_t outer[FAC_MAX_DIMS];  /* position of that row in all dimensions but the last */
 } position_writer;
+
+/* Moves to the row of the last dimension that holds element `at`. */
+static void enter_row(position_writer *w, int64_t at) {
+    int last = w->t->ndim - 1;
+    int64_t width = w->t->sizes[last], row = at / width;
+    w->row_begin = row * width;
+    w->row_end = w->row_begin + width;
+    for (int d = last - 1; d >= 0; d--) {
+        w->outer[d] = row % w->t->sizes[d];
+        row /= w->t->sizes[d];
+    }
+}
 
 static void write_positions(void *context, int64_t first, const int64_t *flags, int64_t n) {
     position_writer *w = context;
+    int last = w->t->ndim - 1;
+    if (last < 0) return; /* without dimensions there is nothing to say where */
     for (int64_t i = 0; i < n; i++) {
         if (!flags[i]) continue;
-        int64_t at = first + i;
-        for (int d = w->t->ndim - 1; d >= 0; d--) {
-            w->next[d] = at % w->t->sizes[d];
-            at /= w->t->sizes[d];
-        }
-        w->next += w->t->ndim;
+        if (first + i >= w->row_end) enter_row(w, first + i);
+        for (int d = 0; d < last; d++) w->next[d] = w->outer[d];
+        w->next[last] = first + i - w->row_begin;
+        w->next += last + 1;
     }
 }
 
@@ -50,7 +64,7 @@ fac_status fac__nonzero(fac_tensor *t, fac_tensor **out) {
     each_tile(rows, count_tile, &sizes[0]);
     fac_status st = fac__empty(sizes, 2, FAC_I64, t->device, out);
     if (st == FAC_OK && sizes[0]) {
-        position_writer w = {rows, fac__data(*out)};
+        position_writer w = {.t = rows, .next = fac__data(*out)};
         each_tile(rows, write_positions, &w);
     }
     fac__unref(rows);

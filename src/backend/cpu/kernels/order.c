@@ -1,12 +1,13 @@
-/* Radix sort, least digit first: one pass over the row counts every digit, digits that all keys share are skipped. Short
-   rows are sorted by insertion. The first k of n are found by quickselect, which falls back on sorting when its pivots
-   are unlucky, so that no input takes more than O(n log n). */
+/* Radix sort, least digit first. While a digit is distributed the next one is counted; digits that all keys share are
+   skipped. Short rows are sorted by insertion. The first k of n are kept in a heap if they are few, else found by
+   quickselect, which falls back on sorting when its pivots are unlucky: no input takes more than O(n log n). */
 #include "backend/cpu/kernels/order.h"
 
 #define SHORT_ROW 40      /* insertion sort up to here */
 #define LONG_ROW 4096     /* wide digits from here on */
 #define MAX_DIGIT_BITS 11
-#define MAX_PASSES 8
+#define FEW 32            /* a heap serves for k up to n / FEW */
+#define KEY_TILE 512
 
 /* ---- keys ------------------------------------------------------------------------------------------------------------------ */
 
@@ -46,42 +47,42 @@ void fac__keys(fac_dtype d, const void *src, int64_t stride, int64_t n, uint64_t
     }
 }
 
+uint64_t fac__nan_key(fac_dtype d) { return fac_dtype_is_floating(d) ? ~(uint64_t)0 >> (64 - fac__key_bits(d)) : 0; }
+
 /* ---- memory ------------------------------------------------------------------------------------------------------------------- */
 
 fac_status fac__order_begin(fac_order *o, fac_dtype d, int64_t n, bool descending) {
     int bits = fac__key_bits(d);
     FAC_CHECK(bits, FAC_ERR_DTYPE, "sorting is not supported for %s, which has no order", fac_dtype_name(d));
     *o = (fac_order){.dtype = d, .n = n, .descending = descending, .packed = bits <= 32 && n <= UINT32_MAX};
-    size_t m = (size_t)n;
-    o->keys = fac__alloc_array(m, sizeof *o->keys);
-    if (o->packed) {
-        o->words = fac__alloc_array(m, sizeof *o->words);
-        o->words2 = fac__alloc_array(m, sizeof *o->words2);
-    } else {
-        o->pairs = fac__alloc_array(m, sizeof *o->pairs);
-        o->pairs2 = fac__alloc_array(m, sizeof *o->pairs2);
-    }
-    if (o->keys && (o->packed ? o->words && o->words2 : o->pairs && o->pairs2)) return FAC_OK;
-    fac__order_end(o);
-    return fac_error();
+    int64_t entry = o->packed ? (int64_t)sizeof *o->words : (int64_t)sizeof *o->pairs;
+    FAC_CHECK(fac__mul(n, 2 * entry, &o->bytes), FAC_ERR_OVERFLOW, "a row of %lld elements is too long to be sorted", (long long)n);
+    const fac_allocator *a = fac_allocator_get(FAC_CPU);
+    o->bytes = fac__max(o->bytes, 1);
+    o->block = a->alloc(a, o->bytes);
+    FAC_CHECK(o->block, FAC_ERR_MEMORY, "no %lld bytes were left for sorting", (long long)o->bytes);
+    if (o->packed) o->words = o->block, o->words2 = o->words + n;
+    else o->pairs = o->block, o->pairs2 = o->pairs + n;
+    return FAC_OK;
 }
 
 void fac__order_end(fac_order *o) {
-    fac__free(o->keys);
-    fac__free(o->words);
-    fac__free(o->words2);
-    fac__free(o->pairs);
-    fac__free(o->pairs2);
+    const fac_allocator *a = fac_allocator_get(FAC_CPU);
+    if (o->block) a->free(a, o->block, o->bytes);
 }
 
 void fac__order_load(fac_order *o, const void *src, int64_t stride) {
-    const int bits = fac__key_bits(o->dtype);
-    const uint64_t flip = o->descending ? ~(uint64_t)0 >> (64 - bits) : 0;
-    fac__keys(o->dtype, src, stride, o->n, o->keys);
-    if (o->packed)
-        for (int64_t i = 0; i < o->n; i++) o->words[i] = (o->keys[i] ^ flip) << 32 | (uint64_t)i;
-    else
-        for (int64_t i = 0; i < o->n; i++) o->pairs[i] = (fac_ranked){o->keys[i] ^ flip, i};
+    const uint64_t flip = o->descending ? ~(uint64_t)0 >> (64 - fac__key_bits(o->dtype)) : 0;
+    const int64_t step = stride * (int64_t)fac_dtype_size(o->dtype);
+    uint64_t keys[KEY_TILE];
+    for (int64_t b = 0; b < o->n; b += KEY_TILE) {
+        const int64_t m = fac__min(KEY_TILE, o->n - b);
+        fac__keys(o->dtype, (const char *)src + b * step, stride, m, keys);
+        if (o->packed)
+            for (int64_t i = 0; i < m; i++) o->words[b + i] = (keys[i] ^ flip) << 32 | (uint64_t)(b + i);
+        else
+            for (int64_t i = 0; i < m; i++) o->pairs[b + i] = (fac_ranked){keys[i] ^ flip, b + i};
+    }
 }
 
 /* ---- the two kinds of entries ----------------------------------------------------------------------------------------------------- */
@@ -91,8 +92,19 @@ static inline uint64_t word_key(uint64_t a) { return a >> 32; }
 static inline bool pair_less(fac_ranked a, fac_ranked b) { return a.key < b.key || (a.key == b.key && a.at < b.at); }
 static inline uint64_t pair_key(fac_ranked a) { return a.key; }
 
-/* Defines, for entries T: insertion_<name>; radix_<name>, which leaves the sorted row in *a and the scratch row in *b; and
-   select_<name>, which puts the k smallest of n first and returns false if it ran out of patience. */
+/* Turns counts into where each group begins. */
+static void starts_of(int64_t *count, uint64_t mask) {
+    int64_t sum = 0;
+    for (uint64_t v = 0; v <= mask; v++) {
+        const int64_t c = count[v];
+        count[v] = sum;
+        sum += c;
+    }
+}
+
+/* Defines, for entries T: insertion_<name>; radix_<name>, which leaves the sorted row in *a and the scratch row in *b;
+   few_<name> and select_<name>, which put the k smallest of n first (the latter returns false if it ran out of patience);
+   and what chooses between them. */
 #define ORDER_OF(name, T)                                                                                              \
     static void insertion_##name(T *v, int64_t n) {                                                                    \
         for (int64_t i = 1; i < n; i++) {                                                                              \
@@ -102,28 +114,58 @@ static inline uint64_t pair_key(fac_ranked a) { return a.key; }
             v[at] = x;                                                                                                 \
         }                                                                                                              \
     }                                                                                                                  \
-    static void scatter_##name(const T *from, T *to, int64_t n, int shift, uint64_t mask, int64_t *next) {             \
-        for (int64_t i = 0; i < n; i++) to[next[name##_key(from[i]) >> shift & mask]++] = from[i];                     \
+    static void count_##name(const T *v, int64_t n, int shift, uint64_t mask, int64_t *count) {                        \
+        for (int64_t i = 0; i < n; i++) count[name##_key(v[i]) >> shift & mask]++;                                     \
+    }                                                                                                                  \
+    static void distribute_##name(const T *from, T *to, int64_t n, int shift, int digit, uint64_t mask, int64_t *next, \
+                                  int64_t *count) {                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const T x = from[i];                                                                                       \
+            const uint64_t key = name##_key(x) >> shift;                                                               \
+            to[next[key & mask]++] = x;                                                                                \
+            count[key >> digit & mask]++;                                                                              \
+        }                                                                                                              \
     }                                                                                                                  \
     static void radix_##name(T **a, T **b, int64_t n, int bits) {                                                      \
-        const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : 8, passes = (bits + digit - 1) / digit;                     \
+        const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : 8;                                                          \
         const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                              \
-        int64_t count[MAX_PASSES][1 << MAX_DIGIT_BITS];                                                                \
-        for (int p = 0; p < passes; p++) memset(count[p], 0, (size_t)(mask + 1) * sizeof **count);                     \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int p = 0; p < passes; p++) count[p][name##_key((*a)[i]) >> (p * digit) & mask]++;                    \
-        for (int p = 0; p < passes; p++) {                                                                             \
-            if (count[p][name##_key((*a)[0]) >> (p * digit) & mask] == n) continue;                                    \
-            int64_t sum = 0;                                                                                           \
-            for (uint64_t v = 0; v <= mask; v++) {                                                                     \
-                const int64_t c = count[p][v];                                                                         \
-                count[p][v] = sum;                                                                                     \
-                sum += c;                                                                                              \
+        int64_t tables[2][1 << MAX_DIGIT_BITS], *now = tables[0], *later = tables[1];                                  \
+        memset(now, 0, (size_t)(mask + 1) * sizeof *now);                                                              \
+        count_##name(*a, n, 0, mask, now);                                                                             \
+        for (int shift = 0; shift < bits; shift += digit) {                                                            \
+            memset(later, 0, (size_t)(mask + 1) * sizeof *later);                                                      \
+            if (now[name##_key((*a)[0]) >> shift & mask] == n) {                                                       \
+                if (shift + digit < bits) count_##name(*a, n, shift + digit, mask, later);                             \
+            } else {                                                                                                   \
+                starts_of(now, mask);                                                                                  \
+                distribute_##name(*a, *b, n, shift, digit, mask, now, later);                                          \
+                T *t = *a;                                                                                             \
+                *a = *b;                                                                                               \
+                *b = t;                                                                                                \
             }                                                                                                          \
-            scatter_##name(*a, *b, n, p * digit, mask, count[p]);                                                      \
-            T *t = *a;                                                                                                 \
-            *a = *b;                                                                                                   \
-            *b = t;                                                                                                    \
+            int64_t *t = now;                                                                                          \
+            now = later;                                                                                               \
+            later = t;                                                                                                 \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* Restores the heap (largest first) of k entries after its top was replaced. */                                   \
+    static void sift_##name(T *heap, int64_t k, int64_t i) {                                                           \
+        const T x = heap[i];                                                                                           \
+        for (int64_t child; (child = 2 * i + 1) < k; i = child) {                                                      \
+            if (child + 1 < k && name##_less(heap[child], heap[child + 1])) child++;                                   \
+            if (!name##_less(x, heap[child])) break;                                                                   \
+            heap[i] = heap[child];                                                                                     \
+        }                                                                                                              \
+        heap[i] = x;                                                                                                   \
+    }                                                                                                                  \
+    static void few_##name(T *v, int64_t n, int64_t k) {                                                               \
+        for (int64_t i = k / 2; i-- > 0;) sift_##name(v, k, i);                                                        \
+        for (int64_t i = k; i < n && k > 0; i++) {                                                                     \
+            if (!name##_less(v[i], v[0])) continue;                                                                    \
+            const T t = v[0];                                                                                          \
+            v[0] = v[i];                                                                                               \
+            v[i] = t;                                                                                                  \
+            sift_##name(v, k, 0);                                                                                      \
         }                                                                                                              \
     }                                                                                                                  \
     static T median_##name(T a, T b, T c) {                                                                            \
@@ -154,9 +196,10 @@ static inline uint64_t pair_key(fac_ranked a) { return a.key; }
         if (n <= SHORT_ROW) insertion_##name(*a, n);                                                                   \
         else radix_##name(a, b, n, bits);                                                                              \
     }                                                                                                                  \
-    /* Sorts the first k after they were selected: they are moved to the scratch row's place if the passes were odd. */ \
     static void first_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                           \
-        if (n <= SHORT_ROW || 2 * k > n || !select_##name(*a, n, k)) {                                                 \
+        const bool few = k <= n / FEW;                                                                                 \
+        if (few) few_##name(*a, n, k);                                                                                 \
+        else if (n <= SHORT_ROW || 2 * k > n || !select_##name(*a, n, k)) {                                            \
             sort_##name(a, b, n, bits);                                                                                \
             return;                                                                                                    \
         }                                                                                                              \

@@ -21,10 +21,11 @@ typedef struct fac_order {
     fac_dtype dtype;
     int64_t n;
     bool descending;
-    bool packed;       /* key and position share a word: keys of at most 32 bits, fewer than 2^32 elements */
-    uint64_t *keys;    /* n words */
-    uint64_t *words, *words2;
-    fac_ranked *pairs, *pairs2;
+    bool packed; /* key and position share a word: keys of at most 32 bits, fewer than 2^32 elements */
+    void *block; /* the memory of both rows, from the CPU's allocator: fresh pages would cost more than the sorting */
+    int64_t bytes;
+    uint64_t *words, *words2;   /* if packed: the row, and room for another */
+    fac_ranked *pairs, *pairs2; /* otherwise */
 } fac_order;
 /* Allocates for rows of n. DTYPE error if there is no order. */
 fac_status fac__order_begin(fac_order *o, fac_dtype d, int64_t n, bool descending);
@@ -35,6 +36,10 @@ void fac__order_load(fac_order *o, const void *src, int64_t stride);
 void fac__order_sort(fac_order *o);
 /* Puts the first k entries in their places, in order; the others follow in any order. */
 void fac__order_first(fac_order *o, int64_t k);
+/* Key of the i-th entry: inverted if the order is descending. */
+static inline uint64_t fac__order_key(const fac_order *o, int64_t i) { return o->packed ? o->words[i] >> 32 : o->pairs[i].key; }
+/* The key of NaN; 0 (which is then no NaN's) for dtypes that have none. */
+uint64_t fac__nan_key(fac_dtype d);
 /* Position in the row of the i-th entry. */
 static inline int64_t fac__order_at(const fac_order *o, int64_t i) {
     return o->packed ? (int64_t)(uint32_t)o->words[i] : o->pairs[i].at;

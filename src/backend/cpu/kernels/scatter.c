@@ -1,138 +1,15 @@
 /* Scattering. The index space is cut in two: points that cannot meet (shared out to threads) and, for each chunk of them,
-   the dimensions along which they can, walked in row-major order. Sums are made in the dtype itself, in that order. */
+   the dimensions along which they can, walked in row-major order. So sums do not depend on the number of threads. */
 #include "backend/cpu/kernels/gather.h"
-#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/scatter_runs.h"
 #include "backend/cpu/parallel.h"
 
-/* n points in a row; steps in elements. */
-typedef void (*run_fn)(void *dst, int64_t dst_step, const int64_t *index, int64_t index_step, int64_t step, const void *src,
-                       int64_t src_step, int64_t n);
-
-/* ---- one element: a = op(a, b) ----------------------------------------------------------------------------------------------- */
-
-#define SET_ONE(name, T)                                                                                               \
-    static inline void set_##name(T *a, T b) { *a = b; }
-SET_ONE(item1, fac_item1)
-SET_ONE(item2, fac_item2)
-SET_ONE(item4, fac_item4)
-SET_ONE(item8, fac_item8)
-SET_ONE(item16, fac_item16)
-
-/* Integers wrap around: they are combined unsigned, and wide enough that no product overflows an int. */
-#define INTEGER_ONES(name, T, U)                                                                                       \
-    static inline void add_##name(T *a, T b) { *a = (T)((U)*a + (U)b); }                                               \
-    static inline void mul_##name(T *a, T b) { *a = (T)((U)*a * (U)b); }                                               \
-    static inline void max_##name(T *a, T b) { *a = b > *a ? b : *a; }                                                 \
-    static inline void min_##name(T *a, T b) { *a = b < *a ? b : *a; }
-INTEGER_ONES(u8, uint8_t, uint32_t)
-INTEGER_ONES(i8, int8_t, uint32_t)
-INTEGER_ONES(i16, int16_t, uint32_t)
-INTEGER_ONES(i32, int32_t, uint32_t)
-INTEGER_ONES(i64, int64_t, uint64_t)
-
-/* A NaN on either side stays. */
-#define FLOAT_ONES(name, T)                                                                                            \
-    static inline void add_##name(T *a, T b) { *a += b; }                                                              \
-    static inline void mul_##name(T *a, T b) { *a *= b; }                                                              \
-    static inline void max_##name(T *a, T b) { *a = b > *a || b != b ? b : *a; }                                       \
-    static inline void min_##name(T *a, T b) { *a = b < *a || b != b ? b : *a; }
-FLOAT_ONES(f32, float)
-FLOAT_ONES(f64, double)
-
-/* 16-bit floats are widened, combined, and rounded each time. */
-#define HALF_ONES(name, load, store)                                                                                   \
-    static inline void add_##name(uint16_t *a, uint16_t b) { *a = store(load(*a) + load(b)); }                         \
-    static inline void mul_##name(uint16_t *a, uint16_t b) { *a = store(load(*a) * load(b)); }                         \
-    static inline void max_##name(uint16_t *a, uint16_t b) { *a = load(b) > load(*a) || load(b) != load(b) ? b : *a; } \
-    static inline void min_##name(uint16_t *a, uint16_t b) { *a = load(b) < load(*a) || load(b) != load(b) ? b : *a; }
-HALF_ONES(f16, fac__f16_to_f32, fac__f32_to_f16)
-HALF_ONES(bf16, fac__bf16_to_f32, fac__f32_to_bf16)
-
-#define COMPLEX_ONES(name, T)                                                                                          \
-    typedef struct name {                                                                                              \
-        T re, im;                                                                                                      \
-    } name;                                                                                                            \
-    static inline void add_##name(name *a, name b) { *a = (name){a->re + b.re, a->im + b.im}; }                        \
-    static inline void mul_##name(name *a, name b) {                                                                   \
-        *a = (name){a->re * b.re - a->im * b.im, a->re * b.im + a->im * b.re};                                         \
-    }
-COMPLEX_ONES(c64, float)
-COMPLEX_ONES(c128, double)
-
-static inline void add_bool(uint8_t *a, uint8_t b) { *a = *a || b; }
-static inline void mul_bool(uint8_t *a, uint8_t b) { *a = *a && b; }
-
-/* ---- runs ----------------------------------------------------------------------------------------------------------------------- */
-
-/* n points in a row; steps in elements. */
-typedef void (*run_fn)(void *dst, int64_t dst_step, const int64_t *index, int64_t index_step, int64_t step, const void *src,
-                       int64_t src_step, int64_t n);
-
-/* Where the index is the same all along and the steps are one, the loop vectorises. */
-#define RUN(one, T)                                                                                                    \
-    static void run_##one(void *dst, int64_t dst_step, const int64_t *index, int64_t index_step, int64_t step,         \
-                          const void *src, int64_t src_step, int64_t n) {                                              \
-        T *d = dst;                                                                                                    \
-        const T *s = src;                                                                                              \
-        if (index_step == 0 && dst_step == 1 && src_step == 1) {                                                       \
-            d += *index * step;                                                                                        \
-            for (int64_t i = 0; i < n; i++) one(&d[i], s[i]);                                                          \
-        } else                                                                                                         \
-            for (int64_t i = 0; i < n; i++) one(&d[i * dst_step + index[i * index_step] * step], s[i * src_step]);     \
-    }
-#define RUNS_2(name, T) RUN(add_##name, T) RUN(mul_##name, T)
-#define RUNS_4(name, T) RUNS_2(name, T) RUN(max_##name, T) RUN(min_##name, T)
-RUN(set_item1, fac_item1)
-RUN(set_item2, fac_item2)
-RUN(set_item4, fac_item4)
-RUN(set_item8, fac_item8)
-RUN(set_item16, fac_item16)
-RUNS_2(bool, uint8_t)
-RUNS_2(c64, c64)
-RUNS_2(c128, c128)
-RUNS_4(u8, uint8_t)
-RUNS_4(i8, int8_t)
-RUNS_4(i16, int16_t)
-RUNS_4(i32, int32_t)
-RUNS_4(i64, int64_t)
-RUNS_4(f16, uint16_t)
-RUNS_4(bf16, uint16_t)
-RUNS_4(f32, float)
-RUNS_4(f64, double)
-
-#define ROW_4(name) {NULL, run_add_##name, run_mul_##name, run_max_##name, run_min_##name}
-static const run_fn runs[FAC_DTYPE_COUNT][FAC_SCATTER_OPS] = {
-    [FAC_BOOL] = {NULL, run_add_bool, run_mul_bool, run_add_bool, run_mul_bool}, /* the larger is "or", the smaller "and" */
-    [FAC_U8] = ROW_4(u8),
-    [FAC_I8] = ROW_4(i8),
-    [FAC_I16] = ROW_4(i16),
-    [FAC_I32] = ROW_4(i32),
-    [FAC_I64] = ROW_4(i64),
-    [FAC_F16] = ROW_4(f16),
-    [FAC_BF16] = ROW_4(bf16),
-    [FAC_F32] = ROW_4(f32),
-    [FAC_F64] = ROW_4(f64),
-    [FAC_C64] = {NULL, run_add_c64, run_mul_c64, NULL, NULL},
-    [FAC_C128] = {NULL, run_add_c128, run_mul_c128, NULL, NULL},
-};
-
-static run_fn pick_run(fac_dtype d, fac_scatter_op op) {
-    if (op != FAC_SCATTER_SET) return runs[d][op];
-    switch (fac_dtype_size(d)) {
-    case 1: return run_set_item1;
-    case 2: return run_set_item2;
-    case 4: return run_set_item4;
-    case 8: return run_set_item8;
-    default: return run_set_item16;
-    }
-}
-
-/* ---- the walk ------------------------------------------------------------------------------------------------------------------- */
+#define MIN_CHUNK 64 /* points that cannot meet are not cut finer: rows are walked once per chunk */
 
 typedef struct scatter_job {
     const fac_scatter_plan *s;
-    run_fn run;
+    fac_scatter_run_fn run;
     fac_nest apart, meeting; /* points that cannot meet, and those that can: dst, index, src */
     int64_t item;
 } scatter_job;
@@ -163,7 +40,7 @@ static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 fac_status fac__scatter_run(const fac_scatter_plan *s) {
-    scatter_job j = {.s = s, .run = pick_run(s->dtype, s->op), .item = (int64_t)fac_dtype_size(s->dtype)};
+    scatter_job j = {.s = s, .run = FAC_ISA_PICK(fac__scatter_pick)(s->dtype, s->op), .item = (int64_t)fac_dtype_size(s->dtype)};
     FAC_CHECK(j.run, FAC_ERR_DTYPE, "%s has no order, so there is no largest or smallest", fac_dtype_name(s->dtype));
     const int64_t *strides[3] = {s->dst_strides, s->index_strides, s->src_strides};
     fac__nest_build(&j.apart, s->sizes, s->ndim, ~s->conflicts, 3, strides, true);
@@ -174,5 +51,5 @@ fac_status fac__scatter_run(const fac_scatter_plan *s) {
         walk(&j, &j.meeting, 0, j.meeting.count, &origin);
         return FAC_OK;
     }
-    return fac__parallel_for(0, j.apart.count, fac__max(64, FAC_GRAIN / j.meeting.count), scatter_range, &j);
+    return fac__parallel_for(0, j.apart.count, fac__max(FAC_GRAIN / j.meeting.count, fac__max(MIN_CHUNK, j.apart.count / 16)), scatter_range, &j);
 }

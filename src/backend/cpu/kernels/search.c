@@ -124,20 +124,17 @@ fac_status searchsorted_meta(const fac_call_info *c, fac_tensor *sorted_sequence
 
 /* ---- unique ------------------------------------------------------------------------------------------------------------------- */
 
-/* Groups of equal neighbours in some order of the elements of a row-major tensor. */
+/* Groups of equal neighbours among the entries of `order`, elements of a row-major tensor. */
 typedef struct groups {
     fac_tensor *rows;
-    const uint64_t *keys;
-    fac_order *order; /* NULL: as they lie */
+    const fac_order *order;
     int64_t n, count;
     uint64_t nan; /* this key is equal to nothing, not even itself; 0 if there is none */
 } groups;
 
-static int64_t at_of(const groups *g, int64_t i) { return g->order ? fac__order_at(g->order, i) : i; }
-
 static bool begins_group(const groups *g, int64_t i) {
     if (i == 0) return true;
-    uint64_t a = g->keys[at_of(g, i - 1)], b = g->keys[at_of(g, i)];
+    uint64_t a = fac__order_key(g->order, i - 1), b = fac__order_key(g->order, i);
     return a != b || (g->nan && b == g->nan);
 }
 
@@ -145,7 +142,7 @@ static void fill_groups(const groups *g, fac_tensor *values, int64_t *inverse, i
     size_t item = fac_dtype_size((fac_dtype)g->rows->dtype);
     int64_t group = -1;
     for (int64_t i = 0; i < g->n; i++) {
-        int64_t at = at_of(g, i);
+        int64_t at = fac__order_at(g->order, i);
         if (begins_group(g, i)) {
             group++;
             memcpy((char *)fac__data(values) + (size_t)group * item, (const char *)fac__data(g->rows) + (size_t)at * item, item);
@@ -183,9 +180,8 @@ static fac_status unique(fac_tensor *self, bool sort, bool inverse, bool counts,
     if (st == FAC_OK) {
         fac__order_load(&o, fac__data(g.rows), 1);
         if (sort) fac__order_sort(&o);
-        g.keys = o.keys;
-        g.order = sort ? &o : NULL;
-        g.nan = fac_dtype_is_floating(d) ? ~(uint64_t)0 >> (64 - fac__key_bits(d)) : 0;
+        g.order = &o;
+        g.nan = fac__nan_key(d);
         for (int64_t i = 0; i < g.n; i++) g.count += begins_group(&g, i);
         st = make_groups(&g, self, inverse, counts, out);
         fac__unref(g.rows);

@@ -20,12 +20,11 @@ typedef struct sort_job {
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------------- */
 
-/* Position of the first NaN of the row just loaded, or -1: its key has every bit set. */
+/* Position of the first NaN of the row just loaded (in ascending order), or -1. */
 static int64_t first_nan(const fac_order *o) {
-    if (!fac_dtype_is_floating(o->dtype)) return -1;
-    const uint64_t nan = ~(uint64_t)0 >> (64 - fac__key_bits(o->dtype));
-    for (int64_t i = 0; i < o->n; i++)
-        if (o->keys[i] == nan) return i;
+    const uint64_t nan = fac__nan_key(o->dtype);
+    for (int64_t i = 0; nan && i < o->n; i++)
+        if (fac__order_key(o, i) == nan) return i;
     return -1;
 }
 
