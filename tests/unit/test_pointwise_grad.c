@@ -25,6 +25,7 @@
     X(leaky_relu, fac_leaky_relu(x[0]), 1, -2, -0.2) X(hardtanh, fac_hardtanh(x[0]), 1, -0.9, 0.9)                     \
     X(softplus, fac_softplus(x[0], .beta = FAC_NUM(2)), 1, -2, 2)                                                      \
     X(threshold, fac_threshold(x[0], FAC_SCALAR(0.1), FAC_SCALAR(20)), 1, 0.2, 2)                                      \
+    X(prelu, fac_prelu(x[0], x[1]), 2, -2, 2)                                                                          \
     X(add, fac_add(x[0], x[1], .alpha = FAC_NUM(3)), 2, -2, 2) X(sub, fac_sub(x[0], x[1], .alpha = FAC_NUM(3)), 2, -2, 2) \
     X(rsub, fac_rsub(x[0], x[1]), 2, -2, 2) X(rsub_number, fac_rsub(x[0], 3), 1, -2, 2)                                \
     X(mul, fac_mul(x[0], x[1]), 2, -2, 2) X(div, fac_div(x[0], x[1]), 2, 0.5, 2)                                       \
@@ -118,6 +119,24 @@ static void S112_the_iterator_serves_a_backward_operator(void **state) {
     for (int i = 0; i < 6; i++) assert_true(v[i] == (float)(i % 2));
 }
 
+static void S106_prelu_has_a_weight_per_channel(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x =
+        fac_set_requires_grad(fac_reshape(fac_tensor_of(-1, 2, -3, 4, -5, 6, -7, 8), FAC_INTS(2, 2, 2)), true);
+    fac_tensor *w = fac_set_requires_grad(fac_tensor_of(0.5, 0.25), true), *y = fac_prelu(x, w);
+    float v[8];
+    assert_ok(fac_tensor_read(y, FAC_F32, v, 8));
+    assert_true(v[0] == -0.5f && v[1] == 2 && v[2] == -0.75f && v[4] == -2.5f && v[6] == -1.75f && v[7] == 8);
+    assert_ok(fac_backward(fac_sum_all(y)));
+    assert_ok(fac_tensor_read(fac_grad_of(w), FAC_F32, v, 2));
+    assert_true(v[0] == -6 && v[1] == -10); /* sums of the negative inputs */
+    assert_ok(fac_tensor_read(fac_grad_of(x), FAC_F32, v, 8));
+    assert_true(v[0] == 0.5f && v[1] == 1 && v[2] == 0.25f);
+    assert_null(fac_prelu(x, fac_tensor_of(1, 2, 3)));
+    assert_error(FAC_ERR_SHAPE, "parameter numbers = 3 and channel size = 2");
+}
+
 static void powers_at_zero_have_finite_gradients(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -133,4 +152,5 @@ static void powers_at_zero_have_finite_gradients(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(pointwise_gradients_agree_with_differences),
               FAC_TEST(pointwise_second_gradients_agree_with_differences), FAC_TEST(ties_share_the_gradient),
-              FAC_TEST(S112_the_iterator_serves_a_backward_operator), FAC_TEST(powers_at_zero_have_finite_gradients))
+              FAC_TEST(S106_prelu_has_a_weight_per_channel), FAC_TEST(S112_the_iterator_serves_a_backward_operator),
+              FAC_TEST(powers_at_zero_have_finite_gradients))

@@ -200,6 +200,25 @@ fac_tensor *softplus_double_grad(fac_tensor *grad, fac_tensor *grad_output, fac_
     return zero_where(fac__s_gt_Scalar(z, threshold), bend);
 }
 
+/* The edge sums the weight's gradient to its size. */
+fac_status prelu_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, fac_tensor *weight) {
+    fac__prelu_kernel_backward_result r = fac__s__prelu_kernel_backward(grad, self, weight);
+    grads[0] = r.result0;
+    grads[1] = r.result1;
+    return fac_error();
+}
+/* gx, gw: what flows to the gradients of the input and of the weight. Both are linear in each of grad_output, and, below 0,
+   in the weight and in the input. */
+fac_status prelu_double_grads(fac_tensor **grads, fac_tensor *gx, fac_tensor *gw, fac_tensor *grad_output,
+                              fac_tensor *self, fac_tensor *weight) {
+    fac_tensor *above = fac__s_gt_Scalar(self, fac_scalar_i_(0));
+    fac_tensor *bent = fac__s_add_Tensor(mul(weight, gx), mul(self, gw), fac_scalar_i_(1));
+    grads[0] = fac__s_where_self(above, gx, bent);
+    grads[1] = zero_where(above, mul(grad_output, gw));
+    grads[2] = zero_where(above, mul(grad_output, gx));
+    return fac_error();
+}
+
 /* ---- copies ---------------------------------------------------------------------------------------------------------------------- */
 
 /* The edge casts; what is left is to go back to self's device. */

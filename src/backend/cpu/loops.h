@@ -25,10 +25,10 @@ typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
 /* out <- f(in, numbers) */
 #define FAC_LOOPS_ACTIVATION(X)                                                                                        \
     X(relu) X(sigmoid) X(log_sigmoid) X(silu) X(mish) X(hardswish) X(hardsigmoid) X(gelu) X(gelu_tanh) X(elu)           \
-    X(leaky_relu) X(hardtanh) X(softplus) X(threshold)                                                                 \
+    X(leaky_relu) X(hardtanh) X(softplus) X(threshold) X(prelu)                                                                 \
     X(sigmoid_backward) X(tanh_backward) X(silu_backward) X(mish_backward) X(hardswish_backward)                       \
     X(hardsigmoid_backward) X(gelu_backward) X(gelu_tanh_backward) X(elu_backward) X(leaky_relu_backward)              \
-    X(hardtanh_backward) X(softplus_backward) X(threshold_backward) X(log_sigmoid_backward)
+    X(hardtanh_backward) X(softplus_backward) X(threshold_backward) X(log_sigmoid_backward) X(prelu_backward)
 /* out <- f(a, b) */
 #define FAC_LOOPS_BINARY(X)                                                                                            \
     X(add) X(add_alpha) X(sub) X(mul) X(div) X(div_trunc) X(div_floor) X(fmod) X(remainder) X(pow) X(atan2)            \

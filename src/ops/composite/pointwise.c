@@ -56,3 +56,19 @@ fac_status positive_composite(const fac_call_info *c, fac_tensor *self, fac_tens
     *out = fac__ref(self);
     return FAC_OK;
 }
+
+/* A weight per channel lies along dimension 1 (dimension 0 of a single vector has no channels: one weight). */
+fac_status prelu_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *weight, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(scope);
+    int64_t channels = self->ndim >= 2 ? self->sizes[1] : 1, shape[FAC_MAX_DIMS];
+    FAC_CHECK(weight->ndim <= 1, FAC_ERR_SHAPE,
+              "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d", weight->ndim);
+    FAC_CHECK(
+        weight->numel == 1 || weight->numel == channels, FAC_ERR_SHAPE,
+        "Mismatch of parameter numbers and input channel size. Found parameter numbers = %lld and channel size = %lld.",
+        (long long)weight->numel, (long long)channels);
+    for (int d = 0; d < self->ndim; d++) shape[d] = d == 1 ? weight->numel : 1;
+    fac_tensor *w = fac__s_view(weight, (fac_ints){shape, self->ndim});
+    return fac__give(out, fac__s__prelu_kernel(self, w));
+}

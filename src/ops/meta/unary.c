@@ -91,3 +91,10 @@ fac_status elu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_sca
               "in-place elu with an alpha below zero has no gradient from its result; use the functional form");
     return fac__pw_2(s, grad_output, self_or_result, FAC_PW_PROMOTE, 0);
 }
+fac_status prelu_kernel_meta(fac_structured *s, fac_tensor *self, fac_tensor *weight) {
+    return fac__pw_2(s, self, weight, FAC_PW_PROMOTE, 0);
+}
+fac_status prelu_kernel_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                      fac_tensor *weight) {
+    return fac__pw_n(s, (fac_tensor *[]){grad_output, self, weight}, 3, NULL, FAC_PW_PROMOTE, 0);
+}

@@ -36,6 +36,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(softplus)(FAC_T x, FAC_T beta, FAC_T threshold) {
     return z > threshold ? x : soft;
 }
 FAC_SCALAR_FN FAC_T FAC_FN(threshold)(FAC_T x, FAC_T at, FAC_T value) { return x <= at ? value : x; }
+FAC_SCALAR_FN FAC_T FAC_FN(prelu)(FAC_T x, FAC_T w) { return x > 0 ? x : w * x; }
 
 /* From the result y. */
 FAC_SCALAR_FN FAC_T FAC_FN(sigmoid_backward)(FAC_T g, FAC_T y) { return g * ((1 - y) * y); }

@@ -11,6 +11,7 @@ FAC_UNARY_LOOP(hardswish)
 FAC_UNARY_LOOP(hardsigmoid)
 FAC_UNARY_LOOP(gelu)
 FAC_UNARY_LOOP(gelu_tanh)
+FAC_BINARY_LOOP(prelu)
 FAC_BINARY_LOOP(sigmoid_backward)
 FAC_BINARY_LOOP(tanh_backward)
 FAC_BINARY_LOOP(silu_backward)
@@ -53,6 +54,17 @@ FAC_LOOP(elu_backward) {
     else FAC_EACH(n) out[i] = FAC_FN(elu_backward)(a[i], b[i], f0, f1, f2, false);
 }
 
+/* Two outputs: the gradients of the input and of the weight. */
+FAC_LOOP(prelu_backward) {
+    FAC_T *gx = (FAC_T *)(void *)p[0], *gw = (FAC_T *)(void *)p[1];
+    const FAC_T *g = (const FAC_T *)(const void *)p[2], *x = (const FAC_T *)(const void *)p[3];
+    const FAC_T *w = (const FAC_T *)(const void *)p[4];
+    FAC_EACH(n) {
+        gx[i] = FAC_FN(leaky_relu_backward)(g[i], x[i], w[i]);
+        gw[i] = x[i] > 0 ? 0 : x[i] * g[i];
+    }
+}
+
 static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     FAC_INSTALL(relu), FAC_INSTALL(sigmoid), FAC_INSTALL(log_sigmoid), FAC_INSTALL(silu), FAC_INSTALL(mish);
     FAC_INSTALL(hardswish), FAC_INSTALL(hardsigmoid), FAC_INSTALL(gelu), FAC_INSTALL(gelu_tanh), FAC_INSTALL(elu);
@@ -61,7 +73,7 @@ static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     FAC_INSTALL(hardswish_backward), FAC_INSTALL(hardsigmoid_backward), FAC_INSTALL(log_sigmoid_backward);
     FAC_INSTALL(gelu_backward), FAC_INSTALL(gelu_tanh_backward), FAC_INSTALL(elu_backward);
     FAC_INSTALL(leaky_relu_backward), FAC_INSTALL(hardtanh_backward), FAC_INSTALL(softplus_backward);
-    FAC_INSTALL(threshold_backward);
+    FAC_INSTALL(threshold_backward), FAC_INSTALL(prelu), FAC_INSTALL(prelu_backward);
 }
 
 #undef FAC_NUMBERS

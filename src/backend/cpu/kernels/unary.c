@@ -155,3 +155,14 @@ fac_status leaky_relu_backward_cpu(fac_structured *s, fac_tensor *grad_output, f
     (void)grad_output, (void)self, (void)self_is_result;
     return with(s, FAC_LOOP_leaky_relu_backward, "leaky_relu_backward", fac__scalar_f64(negative_slope), 0, 0);
 }
+
+/* ---- prelu ------------------------------------------------------------------------------------------------------ */
+
+fac_status prelu_kernel_cpu(fac_structured *s, fac_tensor *self, fac_tensor *weight) {
+    (void)self, (void)weight;
+    return fac__cpu_pointwise(&s->iter, FAC_LOOP_prelu, "prelu", 0, NULL);
+}
+fac_status prelu_kernel_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *weight) {
+    (void)grad_output, (void)self, (void)weight;
+    return fac__cpu_pointwise(&s->iter, FAC_LOOP_prelu_backward, "prelu_backward", 0, NULL);
+}
