@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels/scatter_runs.h"
 #include "backend/cpu/parallel.h"
 
-#define MIN_CHUNK 64 /* points that cannot meet are not cut finer: rows are walked once per chunk */
+#define MIN_CHUNK 128 /* points that cannot meet are not cut finer: rows are walked once per chunk */
 
 typedef struct scatter_job {
     const fac_scatter_plan *s;
