@@ -210,7 +210,9 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc, bool add) {
     for (int64_t i = 0; i < m; i += h)
         N(pack_a)(g, a + i * depth, complex ? ai + i * depth : NULL, i, (int)fac__min(h, m - i), p, kc);
     const fac_gemm_operand *b = &g->b;
-    bool in_place = IS_NATIVE(g->dtype) && b->cs == 1 && m <= MR;
+    /* B is read where it is when packing would not pay: one panel, or rows that lie close and spread over L1's sets. */
+    int64_t gap = b->rs * (int64_t)sizeof(T);
+    bool in_place = IS_NATIVE(g->dtype) && b->cs == 1 && (m <= MR || (gap <= 4096 && gap % 1024 != 0));
     for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
         int64_t group = fac__min(GROUP * NR, g->n - j0);
         bool direct = in_place && group % NR == 0;

@@ -79,7 +79,7 @@ static fac_status to_small_task(const conv_job *j, int64_t task, char *windows) 
     fac_gemm p = {.dtype = j->dtype, .batch = 1, .m = c->small, .n = end - begin, .k = rows, .alpha = fac_scalar_i_(1)};
     p.a = (fac_gemm_matrix){j->weight + (size_t)(g * c->small * rows) * item(j), rows, 1, 0, j->conj_weight};
     if (windows) {
-        fac__im2col(c, item(j), large_at(j, n, g, 0), c->large, begin, end, windows);
+        FAC_ISA_PICK(fac__im2col)(c, item(j), large_at(j, n, g, 0), c->large, begin, end, windows);
         p.b = (fac_gemm_matrix){windows, end - begin, 1, 0, false};
     } else {
         p.b = (fac_gemm_matrix){large_at(j, n, g, 0) + (size_t)begin * item(j), c->large_count, 1, 0, false};
@@ -155,7 +155,7 @@ static fac_status to_large_task(const conv_job *j, int64_t task, char *windows, 
         p.b = (fac_gemm_matrix){small_at(j, n, g, 0) + (size_t)begin * item(j), c->small_count, 1, 0, false};
         p.c = windows;
         FAC_TRY(fac__gemm(&p));
-        fac__col2im(c, j->sum, windows, channels, begin, end, sum);
+        FAC_ISA_PICK(fac__col2im)(c, j->sum, windows, channels, begin, end, sum);
     }
     store_large(j, sum, large_at(j, n, g, k), g * c->large + k, channels);
     return FAC_OK;
@@ -188,7 +188,7 @@ static fac_status to_weight_step(const conv_job *j, fac_gemm *p, int64_t n, int6
     p->k = end - begin;
     p->a = (fac_gemm_matrix){small_at(j, n, g, 0) + (size_t)begin * item(j), c->small_count, 1, 0, j->conj_small};
     if (windows) {
-        fac__im2col(c, item(j), large_at(j, n, g, k), channels, begin, end, windows);
+        FAC_ISA_PICK(fac__im2col)(c, item(j), large_at(j, n, g, k), channels, begin, end, windows);
         p->b = (fac_gemm_matrix){windows, 1, end - begin, 0, j->conj_large};
     } else {
         p->b = (fac_gemm_matrix){large_at(j, n, g, k) + (size_t)begin * item(j), 1, c->large_count, 0, j->conj_large};

@@ -1,4 +1,18 @@
 #include "backend/cpu/im2col.h"
+#include "backend/cpu/simd.h"
+
+/* Rows are short, so that a call per row would cost as much as the copying. */
+static inline void copy_bytes(void *to, const void *from, int64_t n) {
+    if (n < FAC_VECTOR_BYTES) {
+        memcpy(to, from, (size_t)n);
+        return;
+    }
+    /* Whole vectors, the last of them ending at the end. */
+    for (int64_t i = 0; i < n; i += FAC_VECTOR_BYTES) {
+        int64_t at = fac__min(i, n - FAC_VECTOR_BYTES);
+        memcpy((char *)to + at, (const char *)from + at, FAC_VECTOR_BYTES);
+    }
+}
 
 /* A run of small positions in one row (the last dimension), and what one tap of the kernel makes of it. */
 typedef struct run {
@@ -53,12 +67,12 @@ static fac_conv rows_last(const fac_conv *c) {
             int64_t lo, hi;                                                                                            \
             valid(&r, stride, shift, c->large_size[2], &lo, &hi);                                                      \
             int64_t to = p - begin - r.x, from = r.from + shift;                                                       \
-            memset(col + (to + r.x), 0, (size_t)(lo - r.x) * sizeof(E));                                               \
+            if (lo > r.x) memset(col + (to + r.x), 0, (size_t)(lo - r.x) * sizeof(E));                                 \
             if (stride == 1 && hi > lo)                                                                                \
-                memcpy(col + (to + lo), large + (from + lo), (size_t)(hi - lo) * sizeof(E));                           \
+                copy_bytes(col + (to + lo), large + (from + lo), (hi - lo) * (int64_t)sizeof(E));                      \
             else                                                                                                       \
                 for (int64_t x = lo; x < hi; x++) col[to + x] = large[from + x * stride];                              \
-            memset(col + (to + hi), 0, (size_t)(r.x + r.n - hi) * sizeof(E));                                          \
+            if (hi < r.x + r.n) memset(col + (to + hi), 0, (size_t)(r.x + r.n - hi) * sizeof(E));                      \
             p += r.n;                                                                                                  \
         }                                                                                                              \
     }
@@ -70,7 +84,7 @@ IM2COL(im2col_4, uint32_t)
 IM2COL(im2col_8, uint64_t)
 IM2COL(im2col_16, item16)
 
-void fac__im2col(const fac_conv *conv, size_t item, const void *large, int64_t channels, int64_t begin, int64_t end, void *col) {
+void FAC_ISA_NAME(fac__im2col)(const fac_conv *conv, size_t item, const void *large, int64_t channels, int64_t begin, int64_t end, void *col) {
     fac_conv c = rows_last(conv);
     const char *from = large;
     char *to = col;
@@ -108,7 +122,7 @@ COL2IM(col2im_f64, double, 1)
 COL2IM(col2im_c64, float, 2)
 COL2IM(col2im_c128, double, 2)
 
-void fac__col2im(const fac_conv *conv, fac_dtype dtype, const void *col, int64_t channels, int64_t begin, int64_t end, void *large) {
+void FAC_ISA_NAME(fac__col2im)(const fac_conv *conv, fac_dtype dtype, const void *col, int64_t channels, int64_t begin, int64_t end, void *large) {
     fac_conv c = rows_last(conv);
     size_t item = fac_dtype_size(dtype);
     const char *from = col;
