@@ -92,11 +92,30 @@ static void grads_of_mean(const reduced *r, fac_tensor **grads) {
     grads[1] = fac__s_gather(share, r->dim, r->index, false);
 }
 
-/* Through the product of the others, which is the result over the element itself: elements must not be zero. */
+static fac_tensor *ones_for_zeros(fac_tensor *t, fac_tensor *where) { return fac__s_masked_fill_Scalar(t, where, fac_scalar_i_(1)); }
+
+/* The product with some of its factors exchanged. */
+static fac_tensor *product(const reduced *r, fac_tensor *self, fac_tensor *src) {
+    return fac__s_scatter_reduce_two(self, r->dim, r->index, src, "prod", r->include_self);
+}
+
+/* grad times the product of the others at each element of src: the result over the element itself, and for a zero the
+   product without it, which is zero again where there is another. */
+static fac_tensor *src_grad_of_prod(const reduced *r) {
+    fac_tensor *zero = fac__s_eq_Scalar(r->src, fac_scalar_i_(0)), *flow = fac__s_mul_Tensor(r->grad, r->result);
+    fac_tensor *counts = fac__s_to_dtype(zero, (fac_dtype)r->grad->dtype, false, false, FAC_FORMAT_DEFAULT);
+    fac_tensor *zeros = fac__s_scatter_add(zeros_of(r->grad, fac__sizes_now(r->self)), r->dim, r->index, counts);
+    fac_tensor *only = fac__s_eq_Scalar(fac__s_gather(zeros, r->dim, r->index, false), fac_scalar_i_(1));
+    fac_tensor *lone = fac__s_logical_and(zero, only);
+    fac_tensor *without = fac__s_mul_Tensor(r->grad, product(r, r->self, ones_for_zeros(r->src, lone)));
+    fac_tensor *others = fac__s_div_Tensor(fac__s_gather(flow, r->dim, r->index, false), ones_for_zeros(r->src, zero));
+    return fac__s_where_self(lone, fac__s_gather(without, r->dim, r->index, false), others);
+}
+
 static void grads_of_prod(const reduced *r, fac_tensor **grads) {
-    fac_tensor *flow = fac__s_mul_Tensor(r->grad, r->result);
-    grads[0] = fac__s_div_Tensor(flow, r->self);
-    grads[1] = fac__s_div_Tensor(fac__s_gather(flow, r->dim, r->index, false), r->src);
+    fac_tensor *self = ones_for_zeros(r->self, fac__s_eq_Scalar(r->self, fac_scalar_i_(0)));
+    grads[0] = fac__s_div_Tensor(fac__s_mul_Tensor(r->grad, product(r, self, r->src)), self);
+    grads[1] = src_grad_of_prod(r);
 }
 
 /* Shared evenly among the elements that are the extreme one. */

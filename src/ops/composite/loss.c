@@ -197,8 +197,8 @@ fac_status margin_ranking_loss_composite(const fac_call_info *c, fac_tensor *inp
                                          double margin, int64_t reduction, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
-    fac_tensor *gain = mul(target, sub(input1, input2));
-    return finish(at_least(fac__s_rsub_Scalar(gain, fac_scalar_f_(margin), fac_scalar_i_(1)), 0), reduction, out);
+    fac_tensor *loss = mul(fac__s_neg(target), sub(input1, input2));
+    return finish(at_least(add_number(loss, margin), 0), reduction, out);
 }
 
 fac_status soft_margin_loss_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *target, int64_t reduction, fac_tensor **out) {
@@ -233,7 +233,9 @@ static fac_tensor *unit(fac_tensor *x, int64_t dim, double eps) {
 fac_status cosine_similarity_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x2, int64_t dim, double eps, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
-    fac_tensor *product = mul(unit(x1, dim, eps), unit(x2, dim, eps));
+    fac_tensors both = fac__s_broadcast_tensors((fac_tensors){(fac_tensor *[]){x1, x2}, 2});
+    if (both.n != 2) return fac_error();
+    fac_tensor *product = mul(unit(both.v[0], dim, eps), unit(both.v[1], dim, eps));
     return fac__give(out, sum_along(product, dim));
 }
 

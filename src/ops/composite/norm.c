@@ -26,10 +26,20 @@ fac_status rms_norm_composite(const fac_call_info *c, fac_tensor *input, fac_int
     return first_of(r, 2, out);
 }
 
+/* Nothing to normalise: the input, tied to the parameters so that they get (zero) gradients. */
+static fac_status empty_batch(fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_tensor **out) {
+    FAC_SCOPE(scope);
+    fac_tensor *y = fac__s_clone(input, FAC_FORMAT_DEFAULT);
+    if (weight) y = fac__s_mul_Tensor(y, fac__s_select_int(weight, 0, 0));
+    if (bias) y = fac__s_add_Tensor(y, fac__s_select_int(bias, 0, 0), fac_scalar_i_(1));
+    return fac__give(out, y);
+}
+
 fac_status batch_norm_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_tensor *running_mean,
                                 fac_tensor *running_var, bool training, double momentum, double eps, bool cudnn_enabled,
                                 fac_tensor **out) {
     (void)c, (void)cudnn_enabled;
+    if (input->numel == 0) return empty_batch(input, weight, bias, out);
     fac_tensor *r[3];
     FAC_TRY(fac__c_native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, r));
     return first_of(r, 3, out);

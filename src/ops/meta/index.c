@@ -5,7 +5,9 @@
 static int64_t size_at(const fac_tensor *t, int64_t d) { return t->ndim ? t->sizes[d] : 1; }
 static int64_t rank(const fac_tensor *t) { return t->ndim ? t->ndim : 1; }
 
+/* An index without elements may have any dtype. */
 static fac_status need_index(const fac_tensor *index, bool narrow) {
+    if (index->numel == 0) return FAC_OK;
     FAC_CHECK(index->dtype == FAC_I64 || (narrow && index->dtype == FAC_I32), FAC_ERR_DTYPE, "Expected dtype %s for index, got %s",
               narrow ? "int32 or int64" : "int64", fac_dtype_name((fac_dtype)index->dtype));
     return FAC_OK;

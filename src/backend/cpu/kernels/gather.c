@@ -15,7 +15,7 @@ void fac__walk_of(const fac_tensor *t, fac_walk *out) {
 /* ---- indices -------------------------------------------------------------------------------------------------------------- */
 
 fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t **out_v) {
-    FAC_CHECK(index->dtype == FAC_I64 || index->dtype == FAC_I32, FAC_ERR_DTYPE, "Expected dtype int32 or int64 for index, got %s",
+    FAC_CHECK(index->dtype == FAC_I64 || index->dtype == FAC_I32 || !index->numel, FAC_ERR_DTYPE, "Expected dtype int32 or int64 for index, got %s",
               fac_dtype_name((fac_dtype)index->dtype));
     FAC_TRY(fac__cpu_contiguous(index, out));
     if (index->dtype == FAC_I32) {
