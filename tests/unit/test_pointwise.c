@@ -386,6 +386,31 @@ static void copies_broadcast_convert_and_transpose(void **state) {
     assert_error(FAC_ERR_OVERFLOW, "value cannot be converted to type int8 without overflow");
 }
 
+/* Batches of matrices of every element size, with edges that blocks do not cover. */
+static void copies_that_swap_dimensions_agree_with_a_plain_loop(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_U8, FAC_I16, FAC_F32, FAC_F64, FAC_C128};
+    for (size_t k = 0; k < FAC_COUNT(dtypes); k++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_to_dtype(
+            fac_reshape(fac_remainder(fac_arange(2 * 37 * 5 * 21), 120), FAC_INTS(2, 37, 5, 21)), dtypes[k]);
+        fac_tensor *y = fac_contiguous(x, .memory_format = FAC_CHANNELS_LAST);
+        fac_tensor *z = fac_contiguous(fac_permute(x, FAC_INTS(3, 0, 2, 1)));
+        assert_no_error();
+        assert_int_equal(fac_tensor_stride(y, 1), 1);
+        size_t item = fac_dtype_size(dtypes[k]);
+        const char *a = fac_tensor_data(x), *b = fac_tensor_data(y), *c = fac_tensor_data(z);
+        for (size_t n = 0; n < 2; n++)
+            for (size_t p = 0; p < 37; p++)
+                for (size_t q = 0; q < 5; q++)
+                    for (size_t r = 0; r < 21; r++) {
+                        const char *e = a + (((n * 37 + p) * 5 + q) * 21 + r) * item;
+                        assert_memory_equal(e, b + (((n * 5 + q) * 21 + r) * 37 + p) * item, item);
+                        assert_memory_equal(e, c + (((r * 2 + n) * 5 + q) * 37 + p) * item, item);
+                    }
+    }
+}
+
 static void overlapping_copies_read_before_they_write(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -423,16 +448,15 @@ static void allocation_failures_leave_nothing(void **state) {
     support_fail_each_allocation(add_and_scale, OF(FAC_F32, 1, 2, 3));
 }
 
-FAC_TEST_MAIN(FAC_TEST(unary_operators_agree_with_the_c_library), FAC_TEST(S109_results_do_not_depend_on_the_position),
-              FAC_TEST(integers_become_floats_where_functions_need_them),
-              FAC_TEST(promotion_ranks_tensors_over_numbers), FAC_TEST(division_follows_its_rounding_mode),
-              FAC_TEST(integer_division_by_zero_is_an_error),
-              FAC_TEST(the_least_integer_survives_division_by_minus_one),
-              FAC_TEST(powers_of_integers_and_special_exponents),
-              FAC_TEST(shifts_beyond_the_width_shift_everything_out), FAC_TEST(extrema_pass_nan_on),
-              FAC_TEST(comparisons_round_numbers_to_the_dtype), FAC_TEST(selection_by_a_mask),
-              FAC_TEST(ternary_arithmetic), FAC_TEST(booleans_are_refused_where_arithmetic_means_something_else),
-              FAC_TEST(in_place_results_must_fit), FAC_TEST(out_forms_resize_and_convert),
-              FAC_TEST(floats_that_do_not_fit_saturate), FAC_TEST(every_pair_of_dtypes_converts_small_integers),
-              FAC_TEST(copies_broadcast_convert_and_transpose), FAC_TEST(overlapping_copies_read_before_they_write),
-              FAC_TEST(complex_arithmetic), FAC_TEST(allocation_failures_leave_nothing))
+FAC_TEST_MAIN(
+    FAC_TEST(unary_operators_agree_with_the_c_library), FAC_TEST(S109_results_do_not_depend_on_the_position),
+    FAC_TEST(integers_become_floats_where_functions_need_them), FAC_TEST(promotion_ranks_tensors_over_numbers),
+    FAC_TEST(division_follows_its_rounding_mode), FAC_TEST(integer_division_by_zero_is_an_error),
+    FAC_TEST(the_least_integer_survives_division_by_minus_one), FAC_TEST(powers_of_integers_and_special_exponents),
+    FAC_TEST(shifts_beyond_the_width_shift_everything_out), FAC_TEST(extrema_pass_nan_on),
+    FAC_TEST(comparisons_round_numbers_to_the_dtype), FAC_TEST(selection_by_a_mask), FAC_TEST(ternary_arithmetic),
+    FAC_TEST(booleans_are_refused_where_arithmetic_means_something_else), FAC_TEST(in_place_results_must_fit),
+    FAC_TEST(out_forms_resize_and_convert), FAC_TEST(floats_that_do_not_fit_saturate),
+    FAC_TEST(every_pair_of_dtypes_converts_small_integers), FAC_TEST(copies_broadcast_convert_and_transpose),
+    FAC_TEST(copies_that_swap_dimensions_agree_with_a_plain_loop), FAC_TEST(overlapping_copies_read_before_they_write),
+    FAC_TEST(complex_arithmetic), FAC_TEST(allocation_failures_leave_nothing))

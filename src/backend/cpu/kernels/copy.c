@@ -1,60 +1,7 @@
-/* Copying, converting and filling. A copy that only permutes two dimensions goes by square blocks, so that both sides are
-   read and written by whole cache lines. */
+/* Copying, converting and filling. */
+#include "backend/cpu/kernels/transpose.h"
 #include "backend/cpu/pointwise.h"
 #include "ops_gen.h"
-
-#define BLOCK 16       /* elements a side: 16 lines of 64 bytes for 4-byte elements */
-#define BLOCKS_ROWS 64 /* rows of blocks' edge per parallel chunk */
-
-/* ---- transposing --------------------------------------------------------------------------------------------------------- */
-
-/* dst[i][j] = src[j][i]: dst runs along i by dst_stride bytes and is contiguous in j; src the other way round. */
-typedef struct transpose {
-    char *dst;
-    const char *src;
-    int64_t rows, cols, dst_stride, src_stride, item;
-} transpose;
-
-#define TRANSPOSE_BLOCK(T)                                                                                  \
-    static void block_##T(const transpose *t, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {             \
-        for (int64_t i = i0; i < i1; i++) {                                                                 \
-            T *dst = (T *)(void *)(t->dst + i * t->dst_stride);                                             \
-            const char *src = t->src + i * (int64_t)sizeof(T);                                              \
-            for (int64_t j = j0; j < j1; j++) dst[j] = *(const T *)(const void *)(src + j * t->src_stride); \
-        }                                                                                                   \
-    }
-TRANSPOSE_BLOCK(uint8_t)
-TRANSPOSE_BLOCK(uint16_t)
-TRANSPOSE_BLOCK(uint32_t)
-TRANSPOSE_BLOCK(uint64_t)
-
-static fac_status transpose_rows(void *ctx, int64_t begin, int64_t end) {
-    const transpose *t = ctx;
-    for (int64_t i = begin; i < end; i += BLOCK) {
-        int64_t i1 = fac__min(i + BLOCK, end);
-        for (int64_t j = 0; j < t->cols; j += BLOCK) {
-            int64_t j1 = fac__min(j + BLOCK, t->cols);
-            switch (t->item) {
-            case 1: block_uint8_t(t, i, i1, j, j1); break;
-            case 2: block_uint16_t(t, i, i1, j, j1); break;
-            case 4: block_uint32_t(t, i, i1, j, j1); break;
-            default: block_uint64_t(t, i, i1, j, j1); break;
-            }
-        }
-    }
-    return FAC_OK;
-}
-
-/* True if it was a transposition of two dimensions and has been done. */
-static bool copy_transposed(const fac_iter *it) {
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)it->op[0].dtype);
-    bool fits = it->ndim == 2 && it->op[0].dtype == it->op[1].dtype && item <= 8 && it->shape[0] >= BLOCK &&
-                it->shape[1] >= BLOCK && it->strides[0][0] == item && it->strides[1][1] == item;
-    if (!fits) return false;
-    transpose t = {it->op[0].data,    it->op[1].data,    it->shape[1], it->shape[0],
-                   it->strides[0][1], it->strides[1][0], item};
-    return fac__parallel_for(0, t.rows, BLOCKS_ROWS, transpose_rows, &t) == FAC_OK;
-}
 
 /* ---- copying --------------------------------------------------------------------------------------------------------------- */
 
@@ -93,7 +40,7 @@ fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src) {
         int64_t bytes = it.numel * (int64_t)fac_dtype_size((fac_dtype)dst->dtype);
         if (bytes < FAC_STREAM_BYTES) return fac__parallel_for(0, it.numel, 4 * FAC_GRAIN, copy_flat, &it);
     }
-    if (copy_transposed(&it)) return FAC_OK;
+    if (fac__cpu_is_transposition(&it)) return fac__cpu_transpose(&it);
     const uint8_t want[] = {dst->dtype, dst->dtype};
     return fac__cpu_run(&it, NULL, want, NULL);
 }

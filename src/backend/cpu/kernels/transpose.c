@@ -1,0 +1,104 @@
+#include "backend/cpu/kernels/transpose.h"
+
+#include "backend/cpu/loops.h"
+#include "backend/cpu/pointwise.h"
+
+#define SIDE 16       /* elements of a block's side; no dimension below it is worth a transposition */
+#define CHUNK_ROWS 64 /* rows of the output per parallel chunk */
+
+/* dst[i][j] = src[j][i] in every one of the other dimensions: dst is contiguous in j, src in i. */
+typedef struct transpose {
+    const fac_iter *it;
+    int along;                                                /* the iterator's dimension of i */
+    int64_t rows, cols, dst_stride, src_stride, item, chunks; /* chunks per matrix */
+    bool stream;
+} transpose;
+
+typedef struct matrix {
+    char *dst;
+    const char *src;
+} matrix;
+
+#define TRANSPOSE_BLOCK(T)                                                                                  \
+    static void block_##T(const transpose *t, matrix m, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {   \
+        for (int64_t i = i0; i < i1; i++) {                                                                 \
+            T *dst = (T *)(void *)(m.dst + i * t->dst_stride);                                              \
+            const char *src = m.src + i * (int64_t)sizeof(T);                                               \
+            for (int64_t j = j0; j < j1; j++) dst[j] = *(const T *)(const void *)(src + j * t->src_stride); \
+        }                                                                                                   \
+    }
+TRANSPOSE_BLOCK(uint8_t)
+TRANSPOSE_BLOCK(uint16_t)
+TRANSPOSE_BLOCK(uint32_t)
+TRANSPOSE_BLOCK(uint64_t)
+
+static void copy_block(const transpose *t, matrix m, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+    switch (t->item) {
+    case 1: block_uint8_t(t, m, i0, i1, j0, j1); break;
+    case 2: block_uint16_t(t, m, i0, i1, j0, j1); break;
+    case 4: block_uint32_t(t, m, i0, i1, j0, j1); break;
+    default: block_uint64_t(t, m, i0, i1, j0, j1); break;
+    }
+}
+
+static void copy_rows(const transpose *t, matrix m, int64_t begin, int64_t end) {
+    if (t->item == 4 && fac__cpu_isa != FAC_ISA_DEFAULT) {
+        FAC_ISA_PICK(fac__transpose_4)
+        (m.dst + begin * t->dst_stride, t->dst_stride, m.src + begin * 4, t->src_stride, end - begin, t->cols,
+         t->stream);
+        return;
+    }
+    for (int64_t i = begin; i < end; i += SIDE)
+        for (int64_t j = 0; j < t->cols; j += SIDE)
+            copy_block(t, m, i, fac__min(i + SIDE, end), j, fac__min(j + SIDE, t->cols));
+}
+
+/* The n-th matrix: its place in the dimensions other than 0 and `along`. */
+static matrix matrix_at(const transpose *t, int64_t n) {
+    const fac_iter *it = t->it;
+    int64_t dst = 0, src = 0;
+    for (int d = 1; d < it->ndim; d++) {
+        if (d == t->along) continue;
+        dst += n % it->shape[d] * it->strides[0][d];
+        src += n % it->shape[d] * it->strides[1][d];
+        n /= it->shape[d];
+    }
+    return (matrix){it->op[0].data + dst, it->op[1].data + src};
+}
+
+static fac_status run_chunks(void *ctx, int64_t begin, int64_t end) {
+    const transpose *t = ctx;
+    for (int64_t c = begin; c < end; c++) {
+        int64_t row = c % t->chunks * CHUNK_ROWS;
+        copy_rows(t, matrix_at(t, c / t->chunks), row, fac__min(row + CHUNK_ROWS, t->rows));
+    }
+    if (t->stream) fac__stream_fence();
+    return FAC_OK;
+}
+
+/* The dimension along which the input is contiguous, or 0. */
+static int dimension_along(const fac_iter *it, int64_t item) {
+    for (int d = 1; d < it->ndim; d++)
+        if (it->strides[1][d] == item && it->shape[d] >= SIDE) return d;
+    return 0;
+}
+
+bool fac__cpu_is_transposition(const fac_iter *it) {
+    int64_t item = (int64_t)fac_dtype_size((fac_dtype)it->op[0].dtype);
+    return it->ndim >= 2 && it->op[0].dtype == it->op[1].dtype && item <= 8 && it->shape[0] >= SIDE &&
+           it->strides[0][0] == item && it->strides[1][0] != item && dimension_along(it, item) != 0;
+}
+
+fac_status fac__cpu_transpose(const fac_iter *it) {
+    int64_t item = (int64_t)fac_dtype_size((fac_dtype)it->op[0].dtype);
+    int along = dimension_along(it, item);
+    transpose t = {.it = it, .along = along, .item = item};
+    t.rows = it->shape[along];
+    t.cols = it->shape[0];
+    t.dst_stride = it->strides[0][along];
+    t.src_stride = it->strides[1][0];
+    t.chunks = (t.rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    t.stream = it->numel * item >= FAC_STREAM_BYTES;
+    int64_t matrices = it->numel / (t.rows * t.cols), per_task = fac__max(1, FAC_GRAIN / (CHUNK_ROWS * t.cols));
+    return fac__parallel_for(0, matrices * t.chunks, per_task, run_chunks, &t);
+}

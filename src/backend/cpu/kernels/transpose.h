@@ -1,0 +1,20 @@
+/* Copies that swap two dimensions. */
+#ifndef FAC_SRC_BACKEND_CPU_KERNELS_TRANSPOSE_H
+#define FAC_SRC_BACKEND_CPU_KERNELS_TRANSPOSE_H
+
+#include "backend/cpu/cpu.h"
+#include "iter/iter.h"
+
+/* True if a finished iterator from one input to one output of the same dtype swaps dimension 0, along which the output is
+   contiguous, with one along which the input is. */
+bool fac__cpu_is_transposition(const fac_iter *it);
+/* Carries such a copy out by blocks, so that both sides are read and written by whole cache lines. */
+fac_status fac__cpu_transpose(const fac_iter *it);
+
+/* 4-byte elements: dst[i][j] = src[j][i] for i < rows, j < cols; strides in bytes, rows contiguous. `stream`: stores may go past the
+   cache; the caller fences. */
+FAC_ISA_DECLARE(void, fac__transpose_4,
+                (char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows, int64_t cols,
+                 bool stream));
+
+#endif
