@@ -76,8 +76,9 @@ static fac_tensor *either(fac_tensor *a, fac_tensor *b) { return fac__s_logical_
 
 /* |self - other| <= atol + rtol * |other|, where the difference is finite. */
 static fac_tensor *within(fac_tensor *self, fac_tensor *other, double rtol, double atol) {
-    bool real = fac_dtype_is_floating((fac_dtype)other->dtype) || fac_dtype_is_complex((fac_dtype)other->dtype);
-    fac_tensor *o = real ? other : fac__s_to_dtype(other, fac_default_dtype(), false, false, FAC_FORMAT_DEFAULT);
+    bool whole = fac_dtype_is_integral((fac_dtype)other->dtype, true);
+    fac_tensor *o = whole ? fac__s_to_dtype(other, fac_default_dtype(), false, false, FAC_FORMAT_DEFAULT) : other;
+    if (self->dtype == FAC_BOOL) self = fac__s_to_dtype(self, fac_default_dtype(), false, false, FAC_FORMAT_DEFAULT);
     fac_tensor *allowed = fac__s_add_Scalar(fac__s_abs(fac__s_mul_Scalar(o, fac_scalar_f_(rtol))), fac_scalar_f_(atol), fac_scalar_i_(1));
     fac_tensor *actual = fac__s_abs(fac__s_sub_Tensor(self, o, fac_scalar_i_(1)));
     return fac__s_logical_and(fac__s_isfinite(actual), fac__s_le_Tensor(actual, allowed));

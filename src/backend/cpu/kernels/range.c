@@ -87,6 +87,7 @@ fac_status linspace_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar st
     range_job j = {0};
     FAC_TRY(start_job(self, &j));
     j.start = fac__scalar_f64(start), j.end = fac__scalar_f64(end);
+    if (fac_dtype_is_integral(j.dtype, true)) j.start = trunc(j.start), j.end = trunc(j.end); /* the ends are of the dtype */
     j.step = j.n > 1 ? (j.end - j.start) / (double)(j.n - 1) : 0;
     if (j.n == 1) j.end = j.start;
     j.power = base.set != NULL;
