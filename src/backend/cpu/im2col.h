@@ -13,4 +13,13 @@ FAC_ISA_DECLARE(void, fac__im2col,
 FAC_ISA_DECLARE(void, fac__col2im,
                 (const fac_conv *c, fac_dtype dtype, const void *col, int64_t channels, int64_t begin, int64_t end, void *large));
 
+/* Depthwise convolution, one plane (a group whose two sides have one channel each) of f32 or f64: no windows are made, each
+   tap passes over the plane once. weight: the plane's taps; bias: one element or NULL. */
+FAC_ISA_DECLARE(void, fac__depthwise_to_small,
+                (const fac_conv *c, fac_dtype dtype, const void *weight, const void *large, const void *bias, void *small));
+FAC_ISA_DECLARE(void, fac__depthwise_to_large,
+                (const fac_conv *c, fac_dtype dtype, const void *weight, const void *small, const void *bias, void *large));
+/* Adds the plane's gradient to `weight`. */
+FAC_ISA_DECLARE(void, fac__depthwise_to_weight, (const fac_conv *c, fac_dtype dtype, const void *small, const void *large, void *weight));
+
 #endif

@@ -63,6 +63,51 @@ static char *large_at(const conv_job *j, int64_t n, int64_t g, int64_t k) {
     return j->large + (size_t)(((n * j->c.groups + g) * j->c.large + k) * j->c.large_count) * item(j);
 }
 
+/* ---- depthwise --------------------------------------------------------------------------------------------------------- */
+
+static bool is_depthwise(const conv_job *j) {
+    return j->c.small == 1 && j->c.large == 1 && (j->dtype == FAC_F32 || j->dtype == FAC_F64);
+}
+
+static const char *taps_of(const conv_job *j, const char *weight, int64_t g) { return weight + (size_t)(g * j->c.taps) * item(j); }
+
+static fac_status depthwise_small(void *ctx, int64_t begin, int64_t end) {
+    const conv_job *j = ctx;
+    for (int64_t t = begin; t < end; t++) {
+        int64_t g = t % j->c.groups, n = t / j->c.groups;
+        FAC_ISA_PICK(fac__depthwise_to_small)(&j->c, j->dtype, taps_of(j, j->weight, g), large_at(j, n, g, 0),
+                                              j->bias ? j->bias + (size_t)g * item(j) : NULL, small_at(j, n, g, 0));
+    }
+    return FAC_OK;
+}
+
+static fac_status depthwise_large(void *ctx, int64_t begin, int64_t end) {
+    const conv_job *j = ctx;
+    for (int64_t t = begin; t < end; t++) {
+        int64_t g = t % j->c.groups, n = t / j->c.groups;
+        FAC_ISA_PICK(fac__depthwise_to_large)(&j->c, j->dtype, taps_of(j, j->weight, g), small_at(j, n, g, 0),
+                                              j->bias ? j->bias + (size_t)g * item(j) : NULL, large_at(j, n, g, 0));
+    }
+    return FAC_OK;
+}
+
+/* A task is a group: its planes are added in the order of the batch. */
+static fac_status depthwise_weight(void *ctx, int64_t begin, int64_t end) {
+    const conv_job *j = ctx;
+    for (int64_t g = begin; g < end; g++) {
+        char *to = j->result + (size_t)(g * j->c.taps) * item(j);
+        memset(to, 0, (size_t)j->c.taps * item(j));
+        for (int64_t n = 0; n < j->c.batch; n++)
+            FAC_ISA_PICK(fac__depthwise_to_weight)(&j->c, j->dtype, small_at(j, n, g, 0), large_at(j, n, g, 0), to);
+    }
+    return FAC_OK;
+}
+
+static fac_status depthwise(conv_job *j, fac_range_fn fn, int64_t tasks) {
+    int64_t work = j->c.taps * j->c.small_count + j->c.large_count;
+    return fac__parallel_for(0, tasks, fac__max(1, FAC_GRAIN / work), fn, j);
+}
+
 /* ---- to_small ------------------------------------------------------------------------------------------------------- */
 
 /* Rows of C set to the bias of their channel, to which the product is then added. */
@@ -106,6 +151,7 @@ static fac_status to_small_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 static fac_status to_small(conv_job *j) {
+    if (is_depthwise(j)) return depthwise(j, depthwise_small, j->c.batch * j->c.groups);
     set_steps(j, j->c.large * j->c.taps);
     int64_t work = j->c.small * j->c.large * j->c.taps * j->positions;
     return fac__parallel_for(0, j->c.batch * j->c.groups * j->steps, fac__max(1, FAC_GRAIN / work), to_small_range, j);
@@ -174,6 +220,7 @@ static fac_status to_large_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 static fac_status to_large(conv_job *j) {
+    if (is_depthwise(j)) return depthwise(j, depthwise_large, j->c.batch * j->c.groups);
     set_blocks(j);
     set_steps(j, j->channels * j->c.taps);
     int64_t work = j->channels * j->c.taps * j->c.small * j->c.small_count;
@@ -256,6 +303,10 @@ static void add_parts(const conv_job *j, char *out, int64_t size) {
 static fac_status to_weight(conv_job *j, char *out) {
     const fac_conv *c = &j->c;
     int64_t size = c->groups * c->small * c->large * c->taps;
+    if (is_depthwise(j)) {
+        j->result = out;
+        return depthwise(j, depthwise_weight, c->groups);
+    }
     set_blocks(j);
     set_steps(j, j->channels * c->taps);
     j->parts = c->groups * j->blocks >= WEIGHT_TASKS ? 1 : fac__max(1, fac__min(c->batch, WEIGHT_TASKS));
