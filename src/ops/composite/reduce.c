@@ -21,6 +21,40 @@ fac_status count_nonzero_composite(const fac_call_info *c, fac_tensor *self, fac
     return fac__c_count_nonzero_dim_IntList(self, (fac_ints){dim.set ? &dim.v : NULL, dim.set ? 1 : 0}, out);
 }
 
+fac_status nanmean_composite(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "nanmean(): expected input to have floating point dtype but got %s",
+              fac_dtype_name((fac_dtype)self->dtype));
+    FAC_SCOPE(scope);
+    fac_tensor *count = fac__s_sum_dim_IntList(fac__s_logical_not(fac__s_isnan(self)), dim, keepdim, FAC_DTYPE_DEFAULT);
+    return fac__give(out, fac__s_div_Tensor(fac__s_nansum(self, dim, keepdim, dtype), count));
+}
+
+/* The dimensions that broadcasting `size` to self would have stretched, or added in front. */
+static fac_status stretched(const fac_tensor *self, fac_ints size, int64_t *dims, size_t *n) {
+    size_t lead = (size_t)self->ndim - size.n;
+    bool fits = size.n <= (size_t)self->ndim;
+    *n = 0;
+    for (size_t d = 0; fits && d < (size_t)self->ndim; d++) {
+        int64_t want = d < lead ? 1 : size.v[d - lead];
+        fits = want == self->sizes[d] || want == 1;
+        if (d < lead || want != self->sizes[d]) dims[(*n)++] = (int64_t)d;
+    }
+    FAC_CHECK(fits, FAC_ERR_SHAPE, "size {%s} is not expandable to size {%s}.", fac__shape_text(size.v, (int)size.n, (char[256]){0}, 256),
+              FAC_SHAPE_TEXT(self));
+    return FAC_OK;
+}
+
+fac_status sum_to_size_composite(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_tensor **out) {
+    (void)c;
+    int64_t dims[FAC_MAX_DIMS];
+    size_t n;
+    FAC_TRY(stretched(self, size, dims, &n));
+    FAC_SCOPE(scope);
+    fac_tensor *sum = n ? fac__s_sum_dim_IntList(self, (fac_ints){dims, n}, true, (fac_dtype)self->dtype) : self;
+    return fac__give(out, fac__s_view(sum, size));
+}
+
 fac_status var_all(const fac_call_info *c, fac_tensor *self, bool unbiased, fac_tensor **out) {
     (void)c;
     return fac__c_var_correction(self, all_dims, correction_of(unbiased), false, out);

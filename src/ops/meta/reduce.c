@@ -126,6 +126,12 @@ fac_status aminmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, bo
     FAC_CHECK(dim.set || self->numel > 0, FAC_ERR_ARGUMENT,
               "cannot compute aminmax over an empty dimension as the operation has no identity.");
     FAC_TRY(check_not_empty(self, mask, true, FAC_ERR_INDEX));
+    if (self->ndim == 0 && dim.set && keepdim) { /* PyTorch's result is [1] here */
+        const int64_t one = 1;
+        s->carry[FAC_CARRY_MASK] = 0;
+        FAC_TRY(fac_out_declare(s, 0, &one, NULL, 1, dtype_of(self), self->device));
+        return fac_out_declare(s, 1, &one, NULL, 1, dtype_of(self), self->device);
+    }
     FAC_TRY(fac__declare_reduced(s, 0, self, mask, keepdim, dtype_of(self)));
     return fac__declare_reduced(s, 1, self, mask, keepdim, dtype_of(self));
 }
