@@ -58,7 +58,8 @@ target_include_directories(facula PUBLIC
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 add_dependencies(facula facula_gen)
 if(NOT APPLE)
-    target_link_options(facula PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/facula.map)
+    # Calls of our own public functions are bound here rather than through the table that programs could interpose in.
+    target_link_options(facula PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/facula.map -Wl,-Bsymbolic-functions)
     if(NOT FACULA_SANITIZE)
         target_link_options(facula PRIVATE -Wl,--no-undefined)
     endif()
