@@ -51,7 +51,7 @@ fac_status sum_to_size_composite(const fac_call_info *c, fac_tensor *self, fac_i
     size_t n;
     FAC_TRY(stretched(self, size, dims, &n));
     FAC_SCOPE(scope);
-    fac_tensor *sum = n ? fac__s_sum_dim_IntList(self, (fac_ints){dims, n}, true, (fac_dtype)self->dtype) : self;
+    fac_tensor *sum = n ? fac__s_sum_dim_IntList(self, (fac_ints){dims, n}, true, FAC_DTYPE_DEFAULT) : self;
     return fac__give(out, fac__s_view(sum, size));
 }
 
