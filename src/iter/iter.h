@@ -71,7 +71,7 @@ static inline bool fac_iter_matches(const fac_tensor *t, const fac_tensor *like)
            fac__same_sizes(t, like);
 }
 /* Short cut past begin..finish for inputs that pairwise fac_iter_matches and an output that is contiguous, with the same
-   sizes and device, in any dtype. The common dtype is that of the inputs. */
+   sizes and device, in any dtype. The common dtype is that of the inputs. The broadcast shape is not set. */
 static inline void fac_iter_set_flat(fac_iter *it, fac_tensor *out, fac_tensor *const *in, int n_in) {
     int64_t item = (int64_t)fac_dtype_size((fac_dtype)in[0]->dtype);
     it->n = 1 + n_in;
