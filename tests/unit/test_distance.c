@@ -1,0 +1,72 @@
+/* Distances: closed forms, gradients of any order, and what is refused. */
+#include "grad_cases.h"
+
+#define CASES(X)                                                                                                     \
+    X(dist, 1, "2,3;2,3", -1, 1, out[0] = fac_dist(x[0], x[1]))                                                      \
+    X(pairwise, 1, "2,3;2,3", -1, 1, out[0] = fac_pairwise_distance(x[0], x[1]))                                     \
+    X(cdist, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1]))                                                    \
+    X(cdist_15, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1], .p = FAC_NUM(1.5)))                              \
+    X(pdist, 1, "4,3", -1, 1, out[0] = fac_pdist(x[0]))                                                              \
+    X(triplet, 1, "2,3;2,3;2,3", -1, 1, out[0] = fac_triplet_margin_loss(x[0], x[1], x[2], .swap = true))            \
+    X(renorm, 1, "3,4", -1, 1, out[0] = fac_renorm(x[0], FAC_SCALAR(2), 0, FAC_SCALAR(0.9)))                         \
+    X(nanmean, 1, "3,4", -1, 1, out[0] = fac_nanmean(x[0], .dim = FAC_DIMS(1)))                                      \
+    X(sum_to_size, 1, "2,3,4", -1, 1, out[0] = fac_sum_to_size(x[0], FAC_INTS(3, 1)))
+
+CASES(GRAD_FN)
+static const grad_case cases[] = {CASES(GRAD_ROW)};
+
+static void distance_gradients_agree_with_differences(void **state) {
+    (void)state;
+    grad_run(cases, FAC_COUNT(cases), false);
+}
+static void distance_second_gradients_agree_with_differences(void **state) {
+    (void)state;
+    grad_run(cases, FAC_COUNT(cases), true);
+}
+
+static void values_are(fac_tensor *t, const double *want, size_t n) {
+    double got[16];
+    assert_no_error();
+    assert_non_null(t);
+    assert_ok(fac_tensor_read(t, FAC_F64, got, n));
+    for (size_t i = 0; i < n; i++) assert_near(got[i], want[i], 1e-5);
+}
+
+static void distances_have_their_closed_forms(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_tensor_from((const float[]){0, 0, 3, 4, 0, 1}, FAC_F32, FAC_INTS(3, 2));
+    values_are(fac_pdist(x), (const double[]){5, 1, sqrt(18)}, 3);
+    values_are(fac_cdist(fac_narrow(x, 0, 0, 1), x), (const double[]){0, 5, 1}, 3);
+    values_are(fac_cdist(fac_narrow(x, 0, 0, 1), x, .p = FAC_NUM(INFINITY)), (const double[]){0, 4, 1}, 3);
+    values_are(fac_renorm(x, FAC_SCALAR(2), 0, FAC_SCALAR(2.5)), (const double[]){0, 0, 1.5, 2, 0, 1}, 6);
+    values_are(fac_nanmean(fac_tensor_of(1, NAN, 3)), (const double[]){2}, 1);
+    values_are(fac_sum_to_size(x, FAC_INTS(2)), (const double[]){3, 5}, 2);
+}
+
+/* A distance of zero has no direction; its gradient is zero, not NaN. */
+static void gradient_of_a_zero_distance_is_zero(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(fac_ones(FAC_SHAPE(2, 3)), true);
+    assert_ok(fac_backward(fac_sum(fac_cdist(x, x))));
+    values_are(fac_grad_of(x), (const double[]){0, 0, 0, 0, 0, 0}, 6);
+}
+
+static void shapes_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_zeros(FAC_SHAPE(2, 3));
+    assert_null(fac_cdist(x, fac_zeros(FAC_SHAPE(2, 4))));
+    assert_error(FAC_ERR_SHAPE, "X1 and X2 must have the same number of columns. X1: 3 X2: 4");
+    assert_null(fac_cdist(x, x, .p = FAC_NUM(-1)));
+    assert_error(FAC_ERR_ARGUMENT, "cdist only supports non-negative p values");
+    assert_null(fac_pdist(fac_zeros(FAC_SHAPE(3))));
+    assert_error(FAC_ERR_SHAPE, "pdist only supports 2D tensors, got: 1D");
+    assert_null(fac_sum_to_size(x, FAC_INTS(2, 2)));
+    assert_error(FAC_ERR_SHAPE, "is not expandable to size");
+}
+
+FAC_TEST_MAIN(FAC_TEST(distance_gradients_agree_with_differences), FAC_TEST(distance_second_gradients_agree_with_differences),
+              FAC_TEST(distances_have_their_closed_forms), FAC_TEST(gradient_of_a_zero_distance_is_zero),
+              FAC_TEST(shapes_that_do_not_fit_are_refused))
