@@ -298,12 +298,15 @@ static int64_t split_parts(const fac_gemm *g) {
 
 /* parts[0] += parts[1..n_parts), each of `size` numbers, in order. */
 static void add_parts(void *parts, int64_t n_parts, int64_t size, fac_dtype dtype) {
-    for (int64_t e = size; e < n_parts * size; e++) {
-        if (dtype == FAC_F64)
-            ((double *)parts)[e % size] += ((double *)parts)[e];
-        else
-            ((float *)parts)[e % size] += ((float *)parts)[e];
-    }
+    double *d = parts;
+    float *f = parts;
+    for (int64_t p = 1; p < n_parts; p++)
+        for (int64_t e = 0; e < size; e++) {
+            if (dtype == FAC_F64)
+                d[e] += d[p * size + e];
+            else
+                f[e] += f[p * size + e];
+        }
 }
 
 static fac_status run_split(const fac_gemm *g, int64_t n_parts) {
