@@ -1,0 +1,261 @@
+/* Pointwise functions in terms of others. */
+#include "ops/composite/brief.h"
+#include <float.h>
+#include <math.h>
+
+static const double pi = 3.14159265358979323846;
+
+fac_status deg2rad_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    return fac__c_mul_Scalar(self, fac_scalar_f_(pi / 180), out);
+}
+
+fac_status rad2deg_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    return fac__c_mul_Scalar(self, fac_scalar_f_(180 / pi), out);
+}
+
+fac_status frac_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return fac__give(out, sub(self, fac__s_trunc(self)));
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------------ */
+
+static fac_tensor *all_of(fac_tensor *self, bool answer) {
+    return fac__s_full_like(self, fac_scalar_b_(answer), FAC_BOOL, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+}
+
+static fac_status is_infinity(fac_tensor *self, double infinity, fac_tensor **out) {
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "isposinf and isneginf do not support complex inputs.");
+    FAC_SCOPE(s);
+    return fac__give(out, is_integral(self) ? all_of(self, false) : is_value(self, infinity));
+}
+
+fac_status isposinf_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    return is_infinity(self, INFINITY, out);
+}
+
+fac_status isneginf_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    return is_infinity(self, -INFINITY, out);
+}
+
+fac_status isreal_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    bool complex = fac_dtype_is_complex((fac_dtype)self->dtype);
+    return fac__give(out, complex ? is_value(fac__s_imag(self), 0) : all_of(self, true));
+}
+
+/* ---- replacing ------------------------------------------------------------------------------------------------------- */
+
+static double largest(fac_dtype dtype) {
+    switch (dtype) {
+    case FAC_F16: return 65504.0;
+    case FAC_BF16: return 0x1.fep127;
+    case FAC_F32: return FLT_MAX;
+    default: return DBL_MAX;
+    }
+}
+
+static double value_or(fac_opt_num given, double otherwise) { return given.set ? fac__scalar_f64(given.v) : otherwise; }
+
+fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num nan, fac_opt_num posinf, fac_opt_num neginf,
+                                fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "nan_to_num does not support complex inputs");
+    FAC_SCOPE(s);
+    if (is_integral(self)) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
+    double most = largest((fac_dtype)self->dtype);
+    fac_tensor *y = fill_where(self, fac__s_isnan(self), value_or(nan, 0));
+    y = fill_where(y, is_value(self, INFINITY), value_or(posinf, most));
+    return fac__give(out, fill_where(y, is_value(self, -INFINITY), value_or(neginf, -most)));
+}
+
+/* Only where the other is NaN or not larger (not smaller): a NaN is never chosen while there is a number. */
+fac_status fmax_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return fac__give(out, either(fac__s_logical_or(fac__s_ge_Tensor(self, other), fac__s_isnan(other)), self, other));
+}
+
+fac_status fmin_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return fac__give(out, either(fac__s_logical_or(fac__s_le_Tensor(self, other), fac__s_isnan(other)), self, other));
+}
+
+fac_status heaviside_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *values, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(self->dtype == values->dtype, FAC_ERR_DTYPE, "heaviside is not yet implemented for tensors with different dtypes.");
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "heaviside is not yet implemented for complex tensors.");
+    FAC_SCOPE(s);
+    fac_tensor *step = cast(fac__s_gt_Scalar(self, fac_scalar_i_(0)), (fac_dtype)self->dtype);
+    return fac__give(out, either(is_value(self, 0), values, step));
+}
+
+fac_status clamp_min_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *min, fac_tensor **out) {
+    (void)c;
+    return fac__c_clamp_Tensor(self, min, NULL, out);
+}
+
+fac_status clamp_max_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *max, fac_tensor **out) {
+    (void)c;
+    return fac__c_clamp_Tensor(self, NULL, max, out);
+}
+
+/* ---- powers and logarithms ---------------------------------------------------------------------------------------------- */
+
+fac_status hypot_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return fac__give(out, fac__s_sqrt(add(fac__s_square(self), fac__s_square(other))));
+}
+
+/* The larger one plus a correction in (0, 1]; their difference is 0, not NaN, where both are the same infinity. */
+fac_status logaddexp_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    fac_tensor *apart = fill_where(fac__s_neg(fac__s_abs(sub(self, other))), fac__s_eq_Tensor(self, other), 0);
+    return fac__give(out, add(fac__s_maximum(self, other), fac__s_log1p(fac__s_exp(apart))));
+}
+
+fac_status logaddexp2_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    fac_tensor *apart = fill_where(fac__s_neg(fac__s_abs(sub(self, other))), fac__s_eq_Tensor(self, other), 0);
+    fac_tensor *correction = scaled(fac__s_log1p(fac__s_exp2(apart)), 1.44269504088896340736);
+    return fac__give(out, add(fac__s_maximum(self, other), correction));
+}
+
+/* y, or `neutral` (whose logarithm is 0) where x is 0 and y is a number: 0 times any logarithm is 0, and so is its slope. */
+static fac_tensor *neutral_where_zero(fac_tensor *x, fac_tensor *y, double neutral) {
+    fac_tensor *unused = fac__s_logical_and(is_value(x, 0), fac__s_logical_not(fac__s_isnan(y)));
+    return fac__s_where_ScalarSelf(unused, fac_scalar_f_(neutral), floating(y));
+}
+
+static fac_status times_log(fac_tensor *x, fac_tensor *y, fac_tensor **out) {
+    FAC_SCOPE(s);
+    return fac__give(out, mul(x, fac__s_log(neutral_where_zero(x, y, 1))));
+}
+
+static fac_status times_log1p(fac_tensor *x, fac_tensor *y, fac_tensor **out) {
+    FAC_SCOPE(s);
+    return fac__give(out, mul(x, fac__s_log1p(neutral_where_zero(x, y, 0))));
+}
+
+/* A number in the dtype that it has beside t. */
+static fac_tensor *number_beside(fac_tensor *t, fac_scalar x) {
+    fac_tensor *like = floating(t);
+    return fac__s_full_like(fac__s_select_int(fac__s_reshape(like, FAC_INTS(-1)), 0, 0), x, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
+                            (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+}
+
+#define TIMES_LOG(name, of)                                                                                            \
+    fac_status name##_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) { \
+        (void)c;                                                                                                       \
+        return of(self, other, out);                                                                                   \
+    }                                                                                                                  \
+    fac_status name##_other_composite(const fac_call_info *c, fac_tensor *self, fac_scalar other, fac_tensor **out) {  \
+        (void)c;                                                                                                       \
+        FAC_SCOPE(s);                                                                                                  \
+        if (!self->numel) return fac__give(out, fac__s_clone(floating(self), FAC_FORMAT_DEFAULT));                     \
+        return of(self, number_beside(self, other), out);                                                              \
+    }                                                                                                                  \
+    fac_status name##_self_composite(const fac_call_info *c, fac_scalar self, fac_tensor *other, fac_tensor **out) {   \
+        (void)c;                                                                                                       \
+        FAC_SCOPE(s);                                                                                                  \
+        if (!other->numel) return fac__give(out, fac__s_clone(floating(other), FAC_FORMAT_DEFAULT));                   \
+        return of(number_beside(other, self), other, out);                                                             \
+    }
+TIMES_LOG(xlogy, times_log)
+TIMES_LOG(xlog1py, times_log1p)
+
+fac_status logit_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num eps, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    fac_tensor *x = floating(self);
+    if (eps.set) {
+        double e = fac__scalar_f64(eps.v);
+        x = fac__s_clamp(x, fac_opt_num_(fac_scalar_f_(e)), fac_opt_num_(fac_scalar_f_(1 - e)));
+    }
+    return fac__give(out, fac__s_log(divide(x, fac__s_rsub_Scalar(x, fac_scalar_i_(1), fac_scalar_i_(1)))));
+}
+
+fac_status ldexp_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return fac__give(out, mul(self, fac__s_pow_Scalar(fac_scalar_f_(2), other)));
+}
+
+/* (1 + erf(x / sqrt 2)) / 2 without cancellation. */
+fac_status special_ndtr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return fac__give(out, scaled(fac__s_erfc(scaled(self, -0.70710678118654752440)), 0.5));
+}
+
+static fac_dtype widest(fac_dtype a, bool complex) { return complex || fac_dtype_is_complex(a) ? FAC_C128 : FAC_F64; }
+
+fac_status float_power_tensor_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *exponent, fac_tensor **out) {
+    (void)c;
+    fac_dtype dtype = widest((fac_dtype)self->dtype, fac_dtype_is_complex((fac_dtype)exponent->dtype));
+    FAC_SCOPE(s);
+    return fac__give(out, fac__s_pow_Tensor_Tensor(cast(self, dtype), cast(exponent, dtype)));
+}
+
+fac_status float_power_tensor_scalar_composite(const fac_call_info *c, fac_tensor *self, fac_scalar exponent, fac_tensor **out) {
+    (void)c;
+    fac_dtype dtype = widest((fac_dtype)self->dtype, exponent.kind == FAC_KIND_COMPLEX);
+    FAC_SCOPE(s);
+    return fac__give(out, fac__s_pow_Tensor_Scalar(cast(self, dtype), exponent));
+}
+
+fac_status float_power_scalar_composite(const fac_call_info *c, fac_scalar self, fac_tensor *exponent, fac_tensor **out) {
+    (void)c;
+    fac_dtype dtype = widest((fac_dtype)exponent->dtype, self.kind == FAC_KIND_COMPLEX);
+    FAC_SCOPE(s);
+    return fac__give(out, fac__s_pow_Scalar(self, cast(exponent, dtype)));
+}
+
+fac_status round_decimals_composite(const fac_call_info *c, fac_tensor *self, int64_t decimals, fac_tensor **out) {
+    (void)c;
+    if (decimals == 0) return fac__c_round(self, out);
+    FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "round with decimals needs a floating tensor, got %s", fac_dtype_name((fac_dtype)self->dtype));
+    fac_scalar power = fac_scalar_f_(pow(10, (double)(decimals < 0 ? -decimals : decimals)));
+    FAC_SCOPE(s);
+    fac_tensor *shifted = decimals < 0 ? fac__s_div_Scalar(self, power) : fac__s_mul_Scalar(self, power), *rounded = fac__s_round(shifted);
+    return fac__give(out, decimals < 0 ? fac__s_mul_Scalar(rounded, power) : fac__s_div_Scalar(rounded, power));
+}
+
+/* ---- complex numbers from two real ones ------------------------------------------------------------------------------------ */
+
+static fac_tensor *complex_of(fac_tensor *re, fac_tensor *im) {
+    fac_tensors both = fac__s_broadcast_tensors((fac_tensors){(fac_tensor *[]){re, im}, 2});
+    return both.n == 2 ? fac__s_view_as_complex(fac__s_stack(both, -1)) : NULL;
+}
+
+static fac_status check_parts(const fac_tensor *a, const fac_tensor *b) {
+    FAC_CHECK(a->dtype == FAC_F32 || a->dtype == FAC_F64, FAC_ERR_DTYPE, "Expected both inputs to be float32 or float64 tensors but got %s",
+              fac_dtype_name((fac_dtype)a->dtype));
+    FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE, "Expected object of scalar type %s but got scalar type %s for second argument",
+              fac_dtype_name((fac_dtype)a->dtype), fac_dtype_name((fac_dtype)b->dtype));
+    return FAC_OK;
+}
+
+fac_status complex_composite(const fac_call_info *c, fac_tensor *real, fac_tensor *imag, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_parts(real, imag));
+    FAC_SCOPE(s);
+    return fac__give(out, complex_of(real, imag));
+}
+
+fac_status polar_composite(const fac_call_info *c, fac_tensor *abs, fac_tensor *angle, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_parts(abs, angle));
+    FAC_SCOPE(s);
+    return fac__give(out, complex_of(mul(abs, fac__s_cos(angle)), mul(abs, fac__s_sin(angle))));
+}

@@ -1,0 +1,149 @@
+/* Products, differences and integrals in terms of others. */
+#include "ops/composite/brief.h"
+
+/* ---- vectors ------------------------------------------------------------------------------------------------------------ */
+
+/* (a1 b2 - a2 b1, a2 b0 - a0 b2, a0 b1 - a1 b0): each factor is the vector rolled by one or two. */
+fac_status linalg_cross_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, int64_t dim, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(self->ndim == other->ndim, FAC_ERR_SHAPE, "linalg.cross: inputs must have the same number of dimensions.");
+    int64_t d;
+    FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
+    FAC_CHECK(self->ndim && self->sizes[d] == 3 && other->sizes[d] == 3, FAC_ERR_SHAPE,
+              "linalg.cross: inputs dimension %lld must have length 3. Got %s and %s", (long long)dim, FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(other));
+    FAC_SCOPE(s);
+    fac_ints along = {&d, 1}, one = FAC_INTS(-1), two = FAC_INTS(-2);
+    fac_tensor *forth = mul(fac__s_roll(self, one, along), fac__s_roll(other, two, along));
+    return fac__give(out, sub(forth, mul(fac__s_roll(self, two, along), fac__s_roll(other, one, along))));
+}
+
+/* Along dim, by default the first dimension of size 3. */
+fac_status cross_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_opt_int dim, fac_tensor **out) {
+    (void)c;
+    int64_t d = 0;
+    while (!dim.set && d < self->ndim && self->sizes[d] != 3) d++;
+    FAC_CHECK(dim.set || d < self->ndim, FAC_ERR_SHAPE, "no dimension of size 3 in input");
+    return fac__c_linalg_cross(self, other, dim.set ? dim.v : d, out);
+}
+
+fac_status linalg_vecdot_composite(const fac_call_info *c, fac_tensor *x, fac_tensor *y, int64_t dim, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return fac__give(out, sum_along(mul(fac__s_conj(x), y), dim, false));
+}
+
+fac_status linalg_vander_composite(const fac_call_info *c, fac_tensor *x, fac_opt_int n, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(x->ndim > 0 || n.set, FAC_ERR_SHAPE, "linalg.vander: expects a tensor of at least one dimension");
+    int64_t columns = n.set ? n.v : x->sizes[x->ndim - 1];
+    FAC_CHECK(columns > 1, FAC_ERR_ARGUMENT, "N must be greater than 1.");
+    FAC_SCOPE(s);
+    fac_tensor *powers = fac__s_arange(fac_scalar_i_(columns), FAC_I64, FAC_STRIDED, x->device, (fac_opt_num){0});
+    return fac__give(out, fac__s_pow_Tensor_Tensor(fac__s_unsqueeze(x, -1), powers));
+}
+
+/* A vector in front is a row and one at the end a column; their dimension goes away again. */
+static fac_status multi_dot(fac_tensors l, fac_tensor **room, fac_tensor **out) {
+    FAC_SCOPE(s);
+    memcpy(room, l.v, l.n * sizeof *room);
+    bool row = l.v[0]->ndim == 1, column = l.v[l.n - 1]->ndim == 1;
+    if (row) room[0] = fac__s_unsqueeze(room[0], 0);
+    if (column) room[l.n - 1] = fac__s_unsqueeze(room[l.n - 1], -1);
+    if (fac_error()) return fac_error();
+    fac_tensor *product = fac__s_chain_matmul((fac_tensors){room, l.n});
+    if (row) product = fac__s_squeeze_dim(product, 0);
+    return fac__give(out, column ? fac__s_squeeze_dim(product, -1) : product);
+}
+
+fac_status linalg_multi_dot_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(tensors.n >= 2, FAC_ERR_ARGUMENT, "multi_dot(): expected at least 2 tensors but got %zu", tensors.n);
+    fac_tensor **room = fac__alloc_array(tensors.n, sizeof *room);
+    if (!room) return fac_error();
+    fac_status st = multi_dot(tensors, room, out);
+    fac__free(room);
+    return st;
+}
+
+/* ---- differences and integrals -------------------------------------------------------------------------------------------- */
+
+static fac_tensor *all_but(fac_tensor *t, int64_t dim, bool first) {
+    int64_t n = t ? t->sizes[dim] : 0;
+    return fac__s_narrow(t, dim, first && n > 0 ? 1 : 0, n > 0 ? n - 1 : 0);
+}
+
+static fac_tensor *joined(fac_tensor *before, fac_tensor *self, fac_tensor *after, int64_t dim) {
+    fac_tensor *parts[3];
+    size_t n = 0;
+    if (before) parts[n++] = before;
+    parts[n++] = self;
+    if (after) parts[n++] = after;
+    return n == 1 ? self : fac__s_cat((fac_tensors){parts, n}, dim);
+}
+
+fac_status diff_composite(const fac_call_info *c, fac_tensor *self, int64_t n, int64_t dim, fac_tensor *prepend, fac_tensor *append,
+                          fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "diff expects input to be at least one-dimensional");
+    FAC_CHECK(n >= 0, FAC_ERR_ARGUMENT, "order must be non-negative but got %lld", (long long)n);
+    int64_t d;
+    FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
+    FAC_SCOPE(s);
+    if (n == 0) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
+    fac_tensor *t = joined(prepend, self, append, d);
+    for (; n > 0 && t; n--) {
+        fac_tensor *later = all_but(t, d, true), *earlier = all_but(t, d, false);
+        t = t->dtype == FAC_BOOL ? fac__s_logical_xor(later, earlier) : sub(later, earlier);
+    }
+    return fac__give(out, t);
+}
+
+/* The areas of the trapezoids between neighbours along dim; their widths are differences of x, or dx. */
+static fac_tensor *trapezoids(fac_tensor *y, fac_tensor *x, double dx, int64_t dim) {
+    fac_tensor *heights = add(all_but(y, dim, true), all_but(y, dim, false));
+    if (!x) return scaled(heights, dx / 2);
+    int64_t sizes[FAC_MAX_DIMS], xd = dim;
+    if (x->ndim == 1) {
+        for (int i = 0; i < y->ndim; i++) sizes[i] = i == dim ? x->numel : 1;
+        x = fac__s_reshape(x, (fac_ints){sizes, y->ndim});
+    } else {
+        xd = dim - y->ndim + x->ndim;
+    }
+    if (!x || xd < 0) return NULL;
+    return scaled(mul(sub(all_but(x, xd, true), all_but(x, xd, false)), heights), 0.5);
+}
+
+static fac_status integral(fac_tensor *y, fac_tensor *x, double dx, int64_t dim, bool cumulative, fac_tensor **out) {
+    int64_t d;
+    FAC_TRY(fac__wrap_dim(dim, y->ndim, &d));
+    FAC_CHECK(y->ndim > 0 && (!x || (x->ndim > 0 && x->ndim <= y->ndim && d - y->ndim + x->ndim >= (x->ndim == 1 ? -FAC_MAX_DIMS : 0))),
+              FAC_ERR_SHAPE, "trapezoid: x must have as many dimensions as y, or one");
+    FAC_SCOPE(s);
+    fac_tensor *areas = trapezoids(y, x, dx, d);
+    return fac__give(out, cumulative ? fac__s_cumsum(areas, d, FAC_DTYPE_DEFAULT) : sum_along(areas, d, false));
+}
+
+fac_status trapezoid_x_composite(const fac_call_info *c, fac_tensor *y, fac_tensor *x, int64_t dim, fac_tensor **out) {
+    (void)c;
+    return integral(y, x, 1, dim, false, out);
+}
+
+fac_status trapezoid_dx_composite(const fac_call_info *c, fac_tensor *y, fac_scalar dx, int64_t dim, fac_tensor **out) {
+    (void)c;
+    return integral(y, NULL, fac__scalar_f64(dx), dim, false, out);
+}
+
+fac_status trapz_dx_composite(const fac_call_info *c, fac_tensor *y, double dx, int64_t dim, fac_tensor **out) {
+    (void)c;
+    return integral(y, NULL, dx, dim, false, out);
+}
+
+fac_status cumulative_trapezoid_x_composite(const fac_call_info *c, fac_tensor *y, fac_tensor *x, int64_t dim, fac_tensor **out) {
+    (void)c;
+    return integral(y, x, 1, dim, true, out);
+}
+
+fac_status cumulative_trapezoid_dx_composite(const fac_call_info *c, fac_tensor *y, fac_scalar dx, int64_t dim, fac_tensor **out) {
+    (void)c;
+    return integral(y, NULL, fac__scalar_f64(dx), dim, true, out);
+}
