@@ -1,12 +1,12 @@
 /* Measures rows of operators and training steps.
 
-       bench                        every row with one thread
-       bench --list                 section and name of every row
-       bench --serve                answers each line `name<TAB>threads<TAB>milliseconds` on stdin with a row's line; run.py asks so
-       bench --memory NAME          runs a row ten times and prints the process's peak resident KiB and the allocator's peak bytes
+       bench                  every row with one thread
+       bench --list           section and name of every row
+       bench --serve          for each line `name<TAB>threads<TAB>milliseconds` on stdin, that row; run.py asks so
+       bench --memory NAME    runs a row ten times; prints the process's peak resident KiB and the allocator's peak bytes
 
-   A row's line is `section<TAB>name<TAB>threads<TAB>median_us<TAB>min_us`. A sample is as many runs as take 200 us; samples are
-   taken until the time is up, seven at least. */
+   A row's line is `section<TAB>name<TAB>threads<TAB>median_us<TAB>min_us`. A sample is as many runs as take 200 us;
+   samples are taken until the time is up, seven at least. */
 #include "rows.h"
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,8 @@ static int measure(const row *r, int threads, double budget_ms) {
     static double samples[MAX_SAMPLES];
     FAC_SCOPE(s);
     fixture f = {0};
-    const int n = fac_set_num_threads(threads) == FAC_OK && make_inputs(r, &f) ? take_samples(r, &f, budget_ms, samples) : 0;
+    const int n =
+        fac_set_num_threads(threads) == FAC_OK && make_inputs(r, &f) ? take_samples(r, &f, budget_ms, samples) : 0;
     drop_fixture(&f);
     if (n == 0) return fac_report(stderr);
     printf("%s\t%s\t%d\t%.4f\t%.4f\n", r->section, r->name, threads, samples[n / 2] / 1e3, samples[0] / 1e3);
@@ -76,7 +77,9 @@ static int measure(const row *r, int threads, double budget_ms) {
     return 0;
 }
 
-static const row *row_at(size_t i) { return i < n_op_rows ? &op_rows[i] : i - n_op_rows < n_model_rows ? &model_rows[i - n_op_rows] : NULL; }
+static const row *row_at(size_t i) {
+    return i < n_op_rows ? &op_rows[i] : i - n_op_rows < n_model_rows ? &model_rows[i - n_op_rows] : NULL;
+}
 
 static const row *find_row(const char *name) {
     const row *r;

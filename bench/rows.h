@@ -15,8 +15,8 @@ typedef struct fixture {
 
 typedef struct row {
     const char *section, *name;
-    fac_tensor *(*run)(fixture *f);       /* one measured run; NULL is a failure. Temporaries go to the scope around it. */
-    void (*prepare)(fixture *f);          /* after the inputs are drawn; may be NULL */
+    fac_tensor *(*run)(fixture *f); /* one measured run; NULL is a failure. Temporaries go to the scope around it. */
+    void (*prepare)(fixture *f);    /* after the inputs are drawn; may be NULL */
     int64_t sizes[ROW_TENSORS][ROW_DIMS]; /* of normal inputs, each up to its first 0 */
     bool grad;                            /* the inputs require gradients */
 } row;

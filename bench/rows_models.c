@@ -7,18 +7,22 @@ static fac_tensor *step(fixture *f, fac_tensor *loss) {
     fac_optimizer_zero_grad(f->optimizer);
     return loss;
 }
-static fac_tensor *run_classifier(fixture *f) { return step(f, fac_cross_entropy(fac_forward(f->model, f->x[0]), f->x[1])); }
+static fac_tensor *run_classifier(fixture *f) {
+    return step(f, fac_cross_entropy(fac_forward(f->model, f->x[0]), f->x[1]));
+}
 static fac_tensor *run_gpt(fixture *f) { return step(f, gpt_loss(f->model, f->x[0], f->x[1])); }
 
 static void prepare_tiny(fixture *f) {
     f->x[1] = fac_randint(2, FAC_INTS(8));
-    f->model = fac_sequential(fac_linear_new(2, 16), fac_tanh_new(), fac_linear_new(16, 16), fac_tanh_new(), fac_linear_new(16, 2));
+    f->model = fac_sequential(fac_linear_new(2, 16), fac_tanh_new(), fac_linear_new(16, 16), fac_tanh_new(),
+                              fac_linear_new(16, 2));
     f->optimizer = fac_sgd_new(f->model, 0.01);
 }
 
 static void prepare_mlp(fixture *f) {
     f->x[1] = fac_randint(10, FAC_INTS(64));
-    f->model = fac_sequential(fac_linear_new(784, 512), fac_relu_new(), fac_linear_new(512, 256), fac_relu_new(), fac_linear_new(256, 10));
+    f->model = fac_sequential(fac_linear_new(784, 512), fac_relu_new(), fac_linear_new(512, 256), fac_relu_new(),
+                              fac_linear_new(256, 10));
     f->optimizer = fac_sgd_new(f->model, 0.01);
 }
 

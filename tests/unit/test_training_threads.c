@@ -1,4 +1,5 @@
-/* Training gives the same bits for any number of threads: attention, norms, dropout, convolutions, products, losses, AdamW. */
+/* Training gives the same bits for any number of threads: attention, norms, dropout, convolutions, products, losses,
+   AdamW. */
 #include "support/support.h"
 #include <facula/facula.h>
 
