@@ -3,7 +3,7 @@
        bench                  every row with one thread
        bench --list           section and name of every row
        bench --serve          for each line `name<TAB>threads<TAB>milliseconds` on stdin, that row; run.py asks so
-       bench --memory NAME    runs a row ten times; prints the process's peak resident KiB and the allocator's peak bytes
+       bench --memory NAME    runs a row ten times; prints the peak resident KiB and the allocator's peak bytes
 
    A row's line is `section<TAB>name<TAB>threads<TAB>median_us<TAB>min_us`. A sample is as many runs as take 200 us;
    samples are taken until the time is up, seven at least. */
