@@ -20,20 +20,22 @@ fac_tensor *mse_grad_of_grad(fac_tensor *v, fac_tensor *self, fac_tensor *target
     return averaged(mul(v, scaled_by(sub(self, target), 2)), reduction);
 }
 
-fac_tensor *mse_double_grad(fac_tensor *v, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, int64_t reduction) {
+fac_tensor *mse_double_grad(fac_tensor *v, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                            int64_t reduction) {
     (void)self, (void)target;
     return scaled_by(share(v, grad_output, reduction), 2);
 }
 
-fac_tensor *smooth_l1_grad_of_grad(fac_tensor *v, fac_tensor *self, fac_tensor *target, int64_t reduction, double beta) {
+fac_tensor *smooth_l1_grad_of_grad(fac_tensor *v, fac_tensor *self, fac_tensor *target, int64_t reduction,
+                                   double beta) {
     fac_tensor *d = sub(self, target);
     if (beta == 0) return averaged(mul(v, fac__s_sign(d)), reduction);
     fac_tensor *slope = fac__s_where_self(less(fac__s_abs(d), beta), divided_by(d, beta), fac__s_sign(d));
     return averaged(mul(v, slope), reduction);
 }
 
-fac_tensor *smooth_l1_double_grad(fac_tensor *v, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, int64_t reduction,
-                                  double beta) {
+fac_tensor *smooth_l1_double_grad(fac_tensor *v, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                  int64_t reduction, double beta) {
     fac_tensor *inside = less(fac__s_abs(sub(self, target)), beta);
     return mul(share(v, grad_output, reduction), beta == 0 ? inside : divided_by(inside, beta));
 }
@@ -45,8 +47,8 @@ fac_tensor *huber_grad_of_grad(fac_tensor *v, fac_tensor *self, fac_tensor *targ
     return averaged(mul(v, slope), reduction);
 }
 
-fac_tensor *huber_double_grad(fac_tensor *v, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, int64_t reduction,
-                              double delta) {
+fac_tensor *huber_double_grad(fac_tensor *v, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                              int64_t reduction, double delta) {
     fac_tensor *inside = fac__s_le_Scalar(fac__s_abs(sub(self, target)), fac_scalar_f_(delta));
     return mul(share(v, grad_output, reduction), inside);
 }
@@ -57,7 +59,8 @@ static fac_tensor *weighted(fac_tensor *t, fac_tensor *weight) { return weight ?
 static fac_tensor *one_minus(fac_tensor *t) { return fac__s_rsub_Scalar(t, fac_scalar_i_(1), fac_scalar_i_(1)); }
 
 /* The loss is linear in the target: log(1 - x) - log(x), each held above -100. */
-fac_tensor *binary_cross_entropy_target_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *weight, int64_t reduction, int64_t n) {
+fac_tensor *binary_cross_entropy_target_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *weight, int64_t reduction,
+                                             int64_t n) {
     fac_tensor *of_one = fac__s_clamp_min(fac__s_log(self), fac_scalar_i_(-100));
     fac_tensor *of_zero = fac__s_clamp_min(fac__s_log1p(fac__s_neg(self)), fac_scalar_i_(-100));
     fac_tensor *g = weighted(mul(grad, sub(of_zero, of_one)), weight);
@@ -65,8 +68,9 @@ fac_tensor *binary_cross_entropy_target_grad(fac_tensor *grad, fac_tensor *self,
 }
 
 /* The gradient is g c (x - t) / q with q = x (1 - x) held above 1e-12. */
-fac_status binary_cross_entropy_double_grads(fac_tensor **grads, fac_tensor *v, fac_tensor *grad_output, fac_tensor *self,
-                                             fac_tensor *target, fac_tensor *weight, int64_t reduction) {
+fac_status binary_cross_entropy_double_grads(fac_tensor **grads, fac_tensor *v, fac_tensor *grad_output,
+                                             fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                                             int64_t reduction) {
     fac_tensor *d = sub(self, target);
     fac_tensor *q = fac__s_clamp_min(mul(self, one_minus(self)), fac_scalar_f_(1e-12));
     fac_tensor *slope = divide(weighted(d, weight), q);
@@ -82,12 +86,14 @@ fac_status binary_cross_entropy_double_grads(fac_tensor **grads, fac_tensor *v, 
 
 /* dx = c_i (p - [class]), c_i = w g_i / total, p = softmax(x): for a gradient v of dx, with s = sum p v by row,
    the gradient for g is w (s - v_class) / total and for x c_i p (v - s). */
-fac_status cross_entropy_double_grads(fac_tensor **grads, fac_tensor *v, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                                      fac_tensor *weight, int64_t reduction, int64_t ignore_index, fac_tensor *total_weight) {
+fac_status cross_entropy_double_grads(fac_tensor **grads, fac_tensor *v, fac_tensor *grad_output, fac_tensor *self,
+                                      fac_tensor *target, fac_tensor *weight, int64_t reduction, int64_t ignore_index,
+                                      fac_tensor *total_weight) {
     fac_tensor *p = fac__s__softmax(self, 1, false);
     fac_tensor *rest = sub(v, sum_over(mul(p, v), FAC_INTS(1), true));
     grads[0] = fac__s_nll_loss_forward(rest, target, weight, reduction, ignore_index).output;
-    fac_tensor *picked = fac__s_nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight);
+    fac_tensor *picked =
+        fac__s_nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight);
     grads[1] = fac__s_neg(mul(mul(p, rest), sum_over(picked, FAC_INTS(1), true)));
     return fac_error();
 }

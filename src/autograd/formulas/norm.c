@@ -20,7 +20,8 @@ static fac_tensor *centred(const terms *t) { return t->mean ? sub(t->x, t->mean)
 static fac_tensor *weighted(const terms *t, fac_tensor *a) { return t->w ? mul(a, t->w) : a; }
 
 /* What v, the gradient of dx, contributes; *h collects the gradient of xhat, *b that of rstd where it stands alone. */
-static void through_input(const terms *t, fac_tensor *v, fac_tensor *xhat, term_grads *d, fac_tensor **h, fac_tensor **b) {
+static void through_input(const terms *t, fac_tensor *v, fac_tensor *xhat, term_grads *d, fac_tensor **h,
+                          fac_tensor **b) {
     fac_tensor *g = weighted(t, t->go);
     fac_tensor *vx = mean_over(mul(v, xhat), t->dims), *gx = mean_over(mul(g, xhat), t->dims);
     fac_tensor *v_rest = sub(v, mul(xhat, vx)), *g_rest = sub(g, mul(xhat, gx));
@@ -58,7 +59,8 @@ static term_grads double_grads(const terms *t, fac_tensor *v, fac_tensor *of_w, 
 }
 
 /* Gradients of the statistics, on their way to the input: mean = <x>, rstd = (<(x - mean)^2> + eps)^(-1/2). */
-static fac_tensor *through_statistics(const terms *t, double n, fac_tensor *dx, fac_tensor *of_mean, fac_tensor *of_rstd) {
+static fac_tensor *through_statistics(const terms *t, double n, fac_tensor *dx, fac_tensor *of_mean,
+                                      fac_tensor *of_rstd) {
     if (of_mean) dx = plus(dx, fac__s_expand(divided_by(of_mean, n), fac__sizes_now(t->x), false));
     if (of_rstd) {
         fac_tensor *cube = mul(mul(t->rstd, t->rstd), t->rstd);
@@ -81,8 +83,9 @@ static double product(fac_ints sizes) {
     return n;
 }
 
-fac_status layer_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input, fac_ints shape, fac_tensor *weight, fac_tensor *bias,
-                            fac_tensor *mean, fac_tensor *rstd, bool needs_input, bool needs_weight, bool needs_bias) {
+fac_status layer_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input, fac_ints shape, fac_tensor *weight,
+                            fac_tensor *bias, fac_tensor *mean, fac_tensor *rstd, bool needs_input, bool needs_weight,
+                            bool needs_bias) {
     if (in.v[0]) {
         fac_native_layer_norm_backward_result r = fac__s_native_layer_norm_backward(
             in.v[0], input, shape, mean, rstd, weight, bias, FAC_INTS(needs_input, needs_weight, needs_bias));
@@ -93,8 +96,8 @@ fac_status layer_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *inpu
     return fac_error();
 }
 
-fac_status layer_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tensor *grad_out, fac_tensor *input, fac_ints shape,
-                                   fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight) {
+fac_status layer_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tensor *grad_out, fac_tensor *input,
+                                   fac_ints shape, fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight) {
     int64_t room[FAC_MAX_DIMS];
     terms t = {grad_out, input, mean, rstd, weight, last_dims(input->ndim, shape.n, room)};
     term_grads d = double_grads(&t, in.v[0], in.v[1], in.v[2]);
@@ -102,8 +105,8 @@ fac_status layer_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tenso
     return fac_error();
 }
 
-fac_status rms_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input, fac_ints shape, fac_tensor *weight, fac_tensor *rstd,
-                          bool needs_input, bool needs_weight) {
+fac_status rms_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input, fac_ints shape, fac_tensor *weight,
+                          fac_tensor *rstd, bool needs_input, bool needs_weight) {
     if (in.v[0]) {
         fac_fused_rms_norm_backward_result r =
             fac__s__fused_rms_norm_backward(in.v[0], input, shape, rstd, weight, FAC_INTS(needs_input, needs_weight));
@@ -114,8 +117,8 @@ fac_status rms_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input,
     return fac_error();
 }
 
-fac_status rms_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tensor *grad_out, fac_tensor *input, fac_ints shape,
-                                 fac_tensor *rstd, fac_tensor *weight) {
+fac_status rms_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tensor *grad_out, fac_tensor *input,
+                                 fac_ints shape, fac_tensor *rstd, fac_tensor *weight) {
     int64_t room[FAC_MAX_DIMS];
     terms t = {grad_out, input, NULL, rstd, weight, last_dims(input->ndim, shape.n, room)};
     term_grads d = double_grads(&t, in.v[0], in.v[1], NULL);
@@ -149,19 +152,20 @@ static fac_tensor *deviation(fac_tensor *var, double eps) {
     return fac__s_rsqrt(fac__s_add_Scalar(var, fac_scalar_f_(eps), fac_scalar_i_(1)));
 }
 
-fac_status batch_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input, fac_tensor *weight, fac_tensor *running_mean,
-                            fac_tensor *running_var, fac_tensor *mean, fac_tensor *invstd, bool training, double eps, bool needs_input,
-                            bool needs_weight, bool needs_bias) {
+fac_status batch_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input, fac_tensor *weight,
+                            fac_tensor *running_mean, fac_tensor *running_var, fac_tensor *mean, fac_tensor *invstd,
+                            bool training, double eps, bool needs_input, bool needs_weight, bool needs_bias) {
     if (in.v[0]) {
         fac_native_batch_norm_backward_result r =
-            fac__s_native_batch_norm_backward(in.v[0], input, weight, running_mean, running_var, mean, invstd, training, eps,
-                                              FAC_INTS(needs_input, needs_weight, needs_bias));
+            fac__s_native_batch_norm_backward(in.v[0], input, weight, running_mean, running_var, mean, invstd, training,
+                                              eps, FAC_INTS(needs_input, needs_weight, needs_bias));
         grads[0] = r.result0, grads[1] = r.result1, grads[2] = r.result2;
     }
     if (!training || !needs_input || !(in.v[1] || in.v[2])) return fac_error();
     terms t = {.x = input, .mean = per_channel(mean, input->ndim), .rstd = per_channel(invstd, input->ndim)};
     double n = (double)input->numel / (double)fac__max(1, input->sizes[1]);
-    grads[0] = through_statistics(&t, n, grads[0], per_channel(in.v[1], input->ndim), per_channel(in.v[2], input->ndim));
+    grads[0] =
+        through_statistics(&t, n, grads[0], per_channel(in.v[1], input->ndim), per_channel(in.v[2], input->ndim));
     return fac_error();
 }
 
@@ -178,17 +182,22 @@ static term_grads frozen_double_grads(const terms *t, fac_tensor *v, fac_tensor 
     return d;
 }
 
-fac_status batch_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tensor *grad_out, fac_tensor *input, fac_tensor *weight,
-                                   fac_tensor *running_mean, fac_tensor *running_var, fac_tensor *save_mean, fac_tensor *save_invstd,
-                                   bool train, double eps) {
+fac_status batch_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tensor *grad_out, fac_tensor *input,
+                                   fac_tensor *weight, fac_tensor *running_mean, fac_tensor *running_var,
+                                   fac_tensor *save_mean, fac_tensor *save_invstd, bool train, double eps) {
     int64_t room[FAC_MAX_DIMS];
     int ndim = input->ndim;
     fac_tensor *rstd = train ? save_invstd : deviation(running_var, eps);
-    terms t = {grad_out, input, per_channel(train ? save_mean : running_mean, ndim), per_channel(rstd, ndim), per_channel(weight, ndim),
+    terms t = {grad_out,
+               input,
+               per_channel(train ? save_mean : running_mean, ndim),
+               per_channel(rstd, ndim),
+               per_channel(weight, ndim),
                but_channels(ndim, room)};
     fac_tensor *of_w = per_channel(in.v[1], ndim), *of_b = per_channel(in.v[2], ndim);
     term_grads d = train ? double_grads(&t, in.v[0], of_w, of_b) : frozen_double_grads(&t, in.v[0], of_w, of_b);
-    grads[0] = d.go, grads[1] = d.x, grads[2] = to_channels(d.w, t.dims), grads[3] = flat(d.mean), grads[4] = flat(d.rstd);
+    grads[0] = d.go, grads[1] = d.x, grads[2] = to_channels(d.w, t.dims), grads[3] = flat(d.mean),
+    grads[4] = flat(d.rstd);
     return fac_error();
 }
 
@@ -198,26 +207,30 @@ static fac_tensor *shaped(fac_tensor *t, int64_t a, int64_t b, int64_t c, int64_
     return t ? fac__s_reshape(t, FAC_INTS(a, b, c, d)) : NULL;
 }
 
-fac_status group_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input, fac_tensor *weight, fac_tensor *mean, fac_tensor *rstd,
-                            int64_t N, int64_t C, int64_t HxW, int64_t group, bool needs_input, bool needs_weight, bool needs_bias) {
+fac_status group_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input, fac_tensor *weight, fac_tensor *mean,
+                            fac_tensor *rstd, int64_t N, int64_t C, int64_t HxW, int64_t group, bool needs_input,
+                            bool needs_weight, bool needs_bias) {
     if (in.v[0]) {
         fac_native_group_norm_backward_result r = fac__s_native_group_norm_backward(
             in.v[0], input, mean, rstd, weight, N, C, HxW, group, FAC_INTS(needs_input, needs_weight, needs_bias));
         grads[0] = r.result0, grads[1] = r.result1, grads[2] = r.result2;
     }
     if (!needs_input || !(in.v[1] || in.v[2])) return fac_error();
-    terms t = {.x = shaped(input, N, group, C / group, HxW), .mean = shaped(mean, N, group, 1, 1), .rstd = shaped(rstd, N, group, 1, 1)};
+    terms t = {.x = shaped(input, N, group, C / group, HxW),
+               .mean = shaped(mean, N, group, 1, 1),
+               .rstd = shaped(rstd, N, group, 1, 1)};
     fac_tensor *dx = through_statistics(&t, (double)(C / group * HxW), shaped(grads[0], N, group, C / group, HxW),
                                         shaped(in.v[1], N, group, 1, 1), shaped(in.v[2], N, group, 1, 1));
     grads[0] = fac__s_reshape(dx, fac__sizes_now(input));
     return fac_error();
 }
 
-fac_status group_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tensor *grad_out, fac_tensor *input, fac_tensor *mean,
-                                   fac_tensor *rstd, fac_tensor *weight, int64_t N, int64_t C, int64_t HxW, int64_t group) {
+fac_status group_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tensor *grad_out, fac_tensor *input,
+                                   fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight, int64_t N, int64_t C,
+                                   int64_t HxW, int64_t group) {
     int64_t per = C / group;
     terms t = {shaped(grad_out, N, group, per, HxW), shaped(input, N, group, per, HxW), shaped(mean, N, group, 1, 1),
-               shaped(rstd, N, group, 1, 1), shaped(weight, 1, group, per, 1), FAC_INTS(2, 3)};
+               shaped(rstd, N, group, 1, 1),         shaped(weight, 1, group, per, 1),  FAC_INTS(2, 3)};
     term_grads d = double_grads(&t, shaped(in.v[0], N, group, per, HxW), shaped(in.v[1], 1, group, per, 1),
                                 shaped(in.v[2], 1, group, per, 1));
     if (d.go) grads[0] = fac__s_reshape(d.go, fac__sizes_now(grad_out));

@@ -44,7 +44,9 @@ static bool has_zero(fac_tensor *t) {
     return any && fac_item_int(any) != 0;
 }
 
-static fac_tensor *conj_if_complex(fac_tensor *t) { return t && fac_dtype_is_complex((fac_dtype)t->dtype) ? fac__s_conj(t) : t; }
+static fac_tensor *conj_if_complex(fac_tensor *t) {
+    return t && fac_dtype_is_complex((fac_dtype)t->dtype) ? fac__s_conj(t) : t;
+}
 
 /* t moved by k places along dim; the places before it hold `fill`. */
 static fac_tensor *shifted(fac_tensor *t, int64_t dim, int64_t k, double fill) {
@@ -100,7 +102,8 @@ fac_tensor *max_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result) {
     return amax_grad(grad, self, result, (fac_ints){0}, false);
 }
 
-fac_tensor *aminmax_grad(fac_tensors grads, fac_tensor *self, fac_tensor *least, fac_tensor *most, fac_opt_int dim, bool keepdim) {
+fac_tensor *aminmax_grad(fac_tensors grads, fac_tensor *self, fac_tensor *least, fac_tensor *most, fac_opt_int dim,
+                         bool keepdim) {
     fac_ints dims = {dim.set ? &dim.v : NULL, dim.set ? 1 : 0};
     fac_tensor *g = grads.v[0] ? amax_grad(grads.v[0], self, least, dims, keepdim) : NULL;
     return plus(g, grads.v[1] ? amax_grad(grads.v[1], self, most, dims, keepdim) : NULL);
@@ -114,7 +117,8 @@ fac_tensor *var_grad(fac_tensor *grad, fac_tensor *self, fac_ints dim, fac_opt_i
     return mul(scaled_by(fac__restored(grad, self->ndim, dim, keepdim), 2.0 / n), centred);
 }
 
-fac_tensor *std_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_int correction, bool keepdim) {
+fac_tensor *std_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_int correction,
+                     bool keepdim) {
     fac_tensor *of_var = fill_where(divide(grad, scaled_by(result, 2)), is_zero(result), 0);
     return var_grad(of_var, self, dim, correction, keepdim);
 }
@@ -124,7 +128,8 @@ fac_tensor *var_mean_grad(fac_tensors grads, fac_tensor *self, fac_ints dim, fac
     return plus(g, grads.v[1] ? mean_dim_grad(grads.v[1], fac__sizes_now(self), dim, keepdim) : NULL);
 }
 
-fac_tensor *std_mean_grad(fac_tensors grads, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_int correction, bool keepdim) {
+fac_tensor *std_mean_grad(fac_tensors grads, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_int correction,
+                          bool keepdim) {
     fac_tensor *g = grads.v[0] ? std_grad(grads.v[0], self, result, dim, correction, keepdim) : NULL;
     return plus(g, grads.v[1] ? mean_dim_grad(grads.v[1], fac__sizes_now(self), dim, keepdim) : NULL);
 }
@@ -147,9 +152,11 @@ static fac_tensor *extreme_norm_grad(fac_tensor *g, fac_tensor *self, fac_tensor
     return mul(fac__s_sgn(self), mul(divide(g, sum_over(best, dim, true)), best));
 }
 
-fac_tensor *norm_grad(fac_tensor *grad, fac_tensor *self, fac_scalar ord, fac_tensor *result, fac_ints dim, bool keepdim) {
+fac_tensor *norm_grad(fac_tensor *grad, fac_tensor *self, fac_scalar ord, fac_tensor *result, fac_ints dim,
+                      bool keepdim) {
     double p = fac__scalar_f64(ord);
-    fac_tensor *g = fac__restored(grad, self->ndim, dim, keepdim), *norm = fac__restored(result, self->ndim, dim, keepdim);
+    fac_tensor *g = fac__restored(grad, self->ndim, dim, keepdim),
+               *norm = fac__restored(result, self->ndim, dim, keepdim);
     if (p == 0) return fac__s_zeros_like(self, 0, 0, (fac_device){0}, (fac_opt_num){0}, 0);
     if (p == 1) return mul(fac__s_sgn(self), g);
     if (p == 2) return mul(self, fill_where(divide(g, norm), is_zero(norm), 0));
@@ -163,7 +170,9 @@ fac_tensor *logsumexp_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *resul
 
 /* ---- scans ----------------------------------------------------------------------------------------------------------------- */
 
-static fac_tensor *flipped(fac_tensor *t, int64_t dim) { return t && t->ndim ? fac__s_flip(t, (fac_ints){&dim, 1}) : t; }
+static fac_tensor *flipped(fac_tensor *t, int64_t dim) {
+    return t && t->ndim ? fac__s_flip(t, (fac_ints){&dim, 1}) : t;
+}
 
 fac_tensor *cumsum_grad(fac_tensor *grad, int64_t dim) {
     if (grad->ndim == 0) return grad;

@@ -3,7 +3,9 @@
 #include "ops_gen.h"
 
 static fac_tensor *sub(fac_tensor *a, fac_tensor *b) { return fac__s_sub_Tensor(a, b, fac_scalar_i_(1)); }
-static fac_tensor *add_number(fac_tensor *a, double x) { return fac__s_add_Scalar(a, fac_scalar_f_(x), fac_scalar_i_(1)); }
+static fac_tensor *add_number(fac_tensor *a, double x) {
+    return fac__s_add_Scalar(a, fac_scalar_f_(x), fac_scalar_i_(1));
+}
 static fac_tensor *norm_over(fac_tensor *a, double p, fac_ints dims, bool keepdim) {
     return fac__s_linalg_vector_norm(a, fac_scalar_f_(p), dims, keepdim, FAC_DTYPE_DEFAULT);
 }
@@ -17,22 +19,24 @@ fac_status dist_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
     return fac__give(out, norm_over(sub(self, other), fac__scalar_f64(p), (fac_ints){0}, false));
 }
 
-fac_status pairwise_distance_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x2, double p, double eps, bool keepdim,
-                                       fac_tensor **out) {
+fac_status pairwise_distance_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x2, double p, double eps,
+                                       bool keepdim, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
     return fac__give(out, between(x1, x2, p, eps, keepdim));
 }
 
-fac_status cdist_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x2, double p, fac_opt_int compute_mode, fac_tensor **out) {
+fac_status cdist_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x2, double p, fac_opt_int compute_mode,
+                           fac_tensor **out) {
     (void)c;
-    FAC_CHECK(x1->ndim >= 2 && x2->ndim >= 2, FAC_ERR_SHAPE, "cdist only supports at least 2D tensors, got %s and %s", FAC_SHAPE_TEXT(x1),
-              FAC_SHAPE_TEXT(x2));
-    FAC_CHECK(x1->sizes[x1->ndim - 1] == x2->sizes[x2->ndim - 1], FAC_ERR_SHAPE, "X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
-              (long long)x1->sizes[x1->ndim - 1], (long long)x2->sizes[x2->ndim - 1]);
+    FAC_CHECK(x1->ndim >= 2 && x2->ndim >= 2, FAC_ERR_SHAPE, "cdist only supports at least 2D tensors, got %s and %s",
+              FAC_SHAPE_TEXT(x1), FAC_SHAPE_TEXT(x2));
+    FAC_CHECK(x1->sizes[x1->ndim - 1] == x2->sizes[x2->ndim - 1], FAC_ERR_SHAPE,
+              "X1 and X2 must have the same number of columns. X1: %lld X2: %lld", (long long)x1->sizes[x1->ndim - 1],
+              (long long)x2->sizes[x2->ndim - 1]);
     FAC_CHECK(p >= 0, FAC_ERR_ARGUMENT, "cdist only supports non-negative p values");
-    FAC_CHECK(!compute_mode.set || (compute_mode.v >= 0 && compute_mode.v <= 2), FAC_ERR_ARGUMENT, "possible modes: 0, 1, 2, but was: %lld",
-              (long long)compute_mode.v);
+    FAC_CHECK(!compute_mode.set || (compute_mode.v >= 0 && compute_mode.v <= 2), FAC_ERR_ARGUMENT,
+              "possible modes: 0, 1, 2, but was: %lld", (long long)compute_mode.v);
     FAC_SCOPE(scope);
     fac_tensor *apart = sub(fac__s_unsqueeze(x1, -2), fac__s_unsqueeze(x2, -3));
     return fac__give(out, norm_over(apart, p, FAC_INTS(-1), false));
@@ -50,28 +54,35 @@ fac_status pdist_composite(const fac_call_info *c, fac_tensor *self, double p, f
     return fac__give(out, norm_over(sub(first, second), p, FAC_INTS(-1), false));
 }
 
-fac_status triplet_margin_loss_composite(const fac_call_info *c, fac_tensor *anchor, fac_tensor *positive, fac_tensor *negative,
-                                         double margin, double p, double eps, bool swap, int64_t reduction, fac_tensor **out) {
+fac_status triplet_margin_loss_composite(const fac_call_info *c, fac_tensor *anchor, fac_tensor *positive,
+                                         fac_tensor *negative, double margin, double p, double eps, bool swap,
+                                         int64_t reduction, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(anchor->ndim == positive->ndim && anchor->ndim == negative->ndim, FAC_ERR_SHAPE,
-              "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor %dD, "
-              "positive %dD, and negative %dD inputs", anchor->ndim, positive->ndim, negative->ndim);
-    FAC_CHECK(reduction >= 0 && reduction <= 2, FAC_ERR_ARGUMENT, "%lld is not a valid value for reduction: 0 is none, 1 mean, 2 sum",
-              (long long)reduction);
+    FAC_CHECK(
+        anchor->ndim == positive->ndim && anchor->ndim == negative->ndim, FAC_ERR_SHAPE,
+        "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor %dD, "
+        "positive %dD, and negative %dD inputs",
+        anchor->ndim, positive->ndim, negative->ndim);
+    FAC_CHECK(reduction >= 0 && reduction <= 2, FAC_ERR_ARGUMENT,
+              "%lld is not a valid value for reduction: 0 is none, 1 mean, 2 sum", (long long)reduction);
     FAC_SCOPE(scope);
     fac_tensor *far = between(anchor, negative, p, eps, false);
     if (swap) far = fac__s_minimum(far, between(positive, negative, p, eps, false));
-    fac_tensor *loss = fac__s_clamp_min(add_number(sub(between(anchor, positive, p, eps, false), far), margin), fac_scalar_i_(0));
+    fac_tensor *loss =
+        fac__s_clamp_min(add_number(sub(between(anchor, positive, p, eps, false), far), margin), fac_scalar_i_(0));
     if (reduction == 1) loss = fac__s_mean(loss, FAC_DTYPE_DEFAULT);
     if (reduction == 2) loss = fac__s_sum(loss, FAC_DTYPE_DEFAULT);
     return fac__give(out, loss);
 }
 
-fac_status renorm_composite(const fac_call_info *c, fac_tensor *self, fac_scalar p, int64_t dim, fac_scalar maxnorm, fac_tensor **out) {
+fac_status renorm_composite(const fac_call_info *c, fac_tensor *self, fac_scalar p, int64_t dim, fac_scalar maxnorm,
+                            fac_tensor **out) {
     (void)c;
     FAC_CHECK(fac__scalar_f64(p) > 0, FAC_ERR_ARGUMENT, "renorm: non-positive-norm not supported");
-    FAC_CHECK(fac__scalar_f64(maxnorm) >= 0, FAC_ERR_ARGUMENT, "renorm: expected maxnorm to be >= 0 but got %g", fac__scalar_f64(maxnorm));
-    FAC_CHECK(self->ndim > 1, FAC_ERR_SHAPE, "renorm: input needs at least 2 dimensions, got %d dimensions", self->ndim);
+    FAC_CHECK(fac__scalar_f64(maxnorm) >= 0, FAC_ERR_ARGUMENT, "renorm: expected maxnorm to be >= 0 but got %g",
+              fac__scalar_f64(maxnorm));
+    FAC_CHECK(self->ndim > 1, FAC_ERR_SHAPE, "renorm: input needs at least 2 dimensions, got %d dimensions",
+              self->ndim);
     int64_t kept, dims[FAC_MAX_DIMS];
     size_t n = 0;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &kept));

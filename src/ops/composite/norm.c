@@ -10,16 +10,16 @@ static fac_status first_of(fac_tensor **results, size_t n, fac_tensor **out) {
     return FAC_OK;
 }
 
-fac_status layer_norm_composite(const fac_call_info *c, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight,
-                                fac_tensor *bias, double eps, bool cudnn_enable, fac_tensor **out) {
+fac_status layer_norm_composite(const fac_call_info *c, fac_tensor *input, fac_ints normalized_shape,
+                                fac_tensor *weight, fac_tensor *bias, double eps, bool cudnn_enable, fac_tensor **out) {
     (void)c, (void)cudnn_enable;
     fac_tensor *r[3];
     FAC_TRY(fac__c_native_layer_norm(input, normalized_shape, weight, bias, eps, r));
     return first_of(r, 3, out);
 }
 
-fac_status rms_norm_composite(const fac_call_info *c, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight, fac_opt_num eps,
-                              fac_tensor **out) {
+fac_status rms_norm_composite(const fac_call_info *c, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight,
+                              fac_opt_num eps, fac_tensor **out) {
     (void)c;
     fac_tensor *r[2];
     FAC_TRY(fac__c__fused_rms_norm(input, normalized_shape, weight, eps, r));
@@ -35,9 +35,9 @@ static fac_status empty_batch(fac_tensor *input, fac_tensor *weight, fac_tensor 
     return fac__give(out, y);
 }
 
-fac_status batch_norm_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_tensor *running_mean,
-                                fac_tensor *running_var, bool training, double momentum, double eps, bool cudnn_enabled,
-                                fac_tensor **out) {
+fac_status batch_norm_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
+                                fac_tensor *running_mean, fac_tensor *running_var, bool training, double momentum,
+                                double eps, bool cudnn_enabled, fac_tensor **out) {
     (void)c, (void)cudnn_enabled;
     if (input->numel == 0) return empty_batch(input, weight, bias, out);
     fac_tensor *r[3];
@@ -45,10 +45,11 @@ fac_status batch_norm_composite(const fac_call_info *c, fac_tensor *input, fac_t
     return first_of(r, 3, out);
 }
 
-fac_status group_norm_composite(const fac_call_info *c, fac_tensor *input, int64_t num_groups, fac_tensor *weight, fac_tensor *bias,
-                                double eps, bool cudnn_enabled, fac_tensor **out) {
+fac_status group_norm_composite(const fac_call_info *c, fac_tensor *input, int64_t num_groups, fac_tensor *weight,
+                                fac_tensor *bias, double eps, bool cudnn_enabled, fac_tensor **out) {
     (void)c, (void)cudnn_enabled;
-    FAC_CHECK(input->ndim >= 2, FAC_ERR_SHAPE, "Expected at least 2 dimensions for input tensor but received %d", input->ndim);
+    FAC_CHECK(input->ndim >= 2, FAC_ERR_SHAPE, "Expected at least 2 dimensions for input tensor but received %d",
+              input->ndim);
     FAC_CHECK(num_groups > 0, FAC_ERR_ARGUMENT, "num_groups must be positive, got %lld", (long long)num_groups);
     int64_t n = input->sizes[0], channels = input->sizes[1], plane = 1;
     for (int d = 2; d < input->ndim; d++) plane *= input->sizes[d];
@@ -71,20 +72,23 @@ static fac_status put_back(fac_tensor *running, fac_tensor *repeated, int64_t n)
 static fac_tensor *repeated(fac_tensor *t, int64_t n) { return t ? fac__s_repeat(t, FAC_INTS(n)) : NULL; }
 
 fac_status instance_norm_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
-                                   fac_tensor *running_mean, fac_tensor *running_var, bool use_input_stats, double momentum, double eps,
-                                   bool cudnn_enabled, fac_tensor **out) {
+                                   fac_tensor *running_mean, fac_tensor *running_var, bool use_input_stats,
+                                   double momentum, double eps, bool cudnn_enabled, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(input->ndim >= 2, FAC_ERR_SHAPE, "expected input of at least 2 dimensions [N, C, ...], got %s", FAC_SHAPE_TEXT(input));
+    FAC_CHECK(input->ndim >= 2, FAC_ERR_SHAPE, "expected input of at least 2 dimensions [N, C, ...], got %s",
+              FAC_SHAPE_TEXT(input));
     FAC_CHECK(use_input_stats || (running_mean && running_var), FAC_ERR_ARGUMENT,
               "Expected running_mean and running_var to be defined when use_input_stats is false");
     FAC_SCOPE(scope);
     int64_t n = input->sizes[0], sizes[FAC_MAX_DIMS];
     memcpy(sizes, input->sizes, (size_t)input->ndim * sizeof *sizes);
     sizes[0] = 1;
-    FAC_CHECK(fac__mul(n, input->sizes[1], &sizes[1]), FAC_ERR_OVERFLOW, "input %s has too many channels", FAC_SHAPE_TEXT(input));
+    FAC_CHECK(fac__mul(n, input->sizes[1], &sizes[1]), FAC_ERR_OVERFLOW, "input %s has too many channels",
+              FAC_SHAPE_TEXT(input));
     fac_tensor *mean = repeated(running_mean, n), *var = repeated(running_var, n);
     fac_tensor *x = fac__s_reshape(input, (fac_ints){sizes, (size_t)input->ndim});
-    fac_tensor *y = fac__s_batch_norm(x, repeated(weight, n), repeated(bias, n), mean, var, use_input_stats, momentum, eps, cudnn_enabled);
+    fac_tensor *y = fac__s_batch_norm(x, repeated(weight, n), repeated(bias, n), mean, var, use_input_stats, momentum,
+                                      eps, cudnn_enabled);
     if (use_input_stats) {
         FAC_TRY(put_back(running_mean, mean, n));
         FAC_TRY(put_back(running_var, var, n));

@@ -21,9 +21,11 @@ fac_status count_nonzero_composite(const fac_call_info *c, fac_tensor *self, fac
     return fac__c_count_nonzero_dim_IntList(self, (fac_ints){dim.set ? &dim.v : NULL, dim.set ? 1 : 0}, out);
 }
 
-fac_status nanmean_composite(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype, fac_tensor **out) {
+fac_status nanmean_composite(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype,
+                             fac_tensor **out) {
     (void)c;
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "nanmean(): expected input to have floating point dtype but got %s",
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE,
+              "nanmean(): expected input to have floating point dtype but got %s",
               fac_dtype_name((fac_dtype)self->dtype));
     FAC_SCOPE(scope);
     fac_tensor *count = fac__s_sum_dim_IntList(fac__s_logical_not(fac__s_isnan(self)), dim, keepdim, FAC_DTYPE_DEFAULT);
@@ -40,8 +42,8 @@ static fac_status stretched(const fac_tensor *self, fac_ints size, int64_t *dims
         fits = want == self->sizes[d] || want == 1;
         if (d < lead || want != self->sizes[d]) dims[(*n)++] = (int64_t)d;
     }
-    FAC_CHECK(fits, FAC_ERR_SHAPE, "size {%s} is not expandable to size {%s}.", fac__shape_text(size.v, (int)size.n, (char[256]){0}, 256),
-              FAC_SHAPE_TEXT(self));
+    FAC_CHECK(fits, FAC_ERR_SHAPE, "size {%s} is not expandable to size {%s}.",
+              fac__shape_text(size.v, (int)size.n, (char[256]){0}, 256), FAC_SHAPE_TEXT(self));
     return FAC_OK;
 }
 
@@ -60,7 +62,8 @@ fac_status var_all(const fac_call_info *c, fac_tensor *self, bool unbiased, fac_
     return fac__c_var_correction(self, all_dims, correction_of(unbiased), false, out);
 }
 
-fac_status var_dim(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool unbiased, bool keepdim, fac_tensor **out) {
+fac_status var_dim(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool unbiased, bool keepdim,
+                   fac_tensor **out) {
     (void)c;
     return fac__c_var_correction(self, dim, correction_of(unbiased), keepdim, out);
 }
@@ -70,7 +73,8 @@ fac_status std_all(const fac_call_info *c, fac_tensor *self, bool unbiased, fac_
     return fac__c_std_correction(self, all_dims, correction_of(unbiased), false, out);
 }
 
-fac_status std_dim(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool unbiased, bool keepdim, fac_tensor **out) {
+fac_status std_dim(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool unbiased, bool keepdim,
+                   fac_tensor **out) {
     (void)c;
     return fac__c_std_correction(self, dim, correction_of(unbiased), keepdim, out);
 }
@@ -80,7 +84,8 @@ fac_status var_mean_all(const fac_call_info *c, fac_tensor *self, bool unbiased,
     return fac__c_var_mean_correction(self, all_dims, correction_of(unbiased), false, out);
 }
 
-fac_status var_mean_dim(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool unbiased, bool keepdim, fac_tensor **out) {
+fac_status var_mean_dim(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool unbiased, bool keepdim,
+                        fac_tensor **out) {
     (void)c;
     return fac__c_var_mean_correction(self, dim, correction_of(unbiased), keepdim, out);
 }
@@ -90,7 +95,8 @@ fac_status std_mean_all(const fac_call_info *c, fac_tensor *self, bool unbiased,
     return fac__c_std_mean_correction(self, all_dims, correction_of(unbiased), false, out);
 }
 
-fac_status std_mean_dim(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool unbiased, bool keepdim, fac_tensor **out) {
+fac_status std_mean_dim(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool unbiased, bool keepdim,
+                        fac_tensor **out) {
     (void)c;
     return fac__c_std_mean_correction(self, dim, correction_of(unbiased), keepdim, out);
 }
@@ -104,7 +110,8 @@ fac_status norm_scalar(const fac_call_info *c, fac_tensor *self, fac_scalar p, f
     return fac__c_linalg_vector_norm(self, p, all_dims, false, FAC_DTYPE_DEFAULT, out);
 }
 
-fac_status norm_dim(const fac_call_info *c, fac_tensor *self, fac_opt_num p, fac_ints dim, bool keepdim, fac_tensor **out) {
+fac_status norm_dim(const fac_call_info *c, fac_tensor *self, fac_opt_num p, fac_ints dim, bool keepdim,
+                    fac_tensor **out) {
     (void)c;
     return fac__c_linalg_vector_norm(self, order_of(p), dim, keepdim, FAC_DTYPE_DEFAULT, out);
 }
@@ -114,8 +121,8 @@ fac_status norm_dtype(const fac_call_info *c, fac_tensor *self, fac_opt_num p, f
     return fac__c_linalg_vector_norm(self, order_of(p), all_dims, false, dtype, out);
 }
 
-fac_status norm_dim_dtype(const fac_call_info *c, fac_tensor *self, fac_opt_num p, fac_ints dim, bool keepdim, fac_dtype dtype,
-                          fac_tensor **out) {
+fac_status norm_dim_dtype(const fac_call_info *c, fac_tensor *self, fac_opt_num p, fac_ints dim, bool keepdim,
+                          fac_dtype dtype, fac_tensor **out) {
     (void)c;
     return fac__c_linalg_vector_norm(self, order_of(p), dim, keepdim, dtype, out);
 }

@@ -15,14 +15,14 @@ static fac_status check_reduction(int64_t reduction) {
 /* ---- element by element -------------------------------------------------------------------------------------------- */
 
 /* The common shape and dtype of the operands (weight may be NULL). */
-static fac_status common(const fac_tensor *self, const fac_tensor *target, const fac_tensor *weight, int64_t *sizes, int *ndim,
-                         fac_dtype *dtype) {
+static fac_status common(const fac_tensor *self, const fac_tensor *target, const fac_tensor *weight, int64_t *sizes,
+                         int *ndim, fac_dtype *dtype) {
     fac_promotion p = {0};
     fac__promote_tensor(&p, self);
     fac__promote_tensor(&p, target);
     *dtype = fac__promote_result(&p);
-    FAC_CHECK(fac_dtype_is_floating(*dtype), FAC_ERR_DTYPE, "not implemented for '%s'; self and target must be floating",
-              fac__dtype_title(*dtype));
+    FAC_CHECK(fac_dtype_is_floating(*dtype), FAC_ERR_DTYPE,
+              "not implemented for '%s'; self and target must be floating", fac__dtype_title(*dtype));
     FAC_TRY(fac__broadcast(self->sizes, self->ndim, target->sizes, target->ndim, sizes, ndim));
     if (!weight) return FAC_OK;
     int64_t so_far[FAC_MAX_DIMS];
@@ -30,7 +30,8 @@ static fac_status common(const fac_tensor *self, const fac_tensor *target, const
     return fac__broadcast(so_far, *ndim, weight->sizes, weight->ndim, sizes, ndim);
 }
 
-fac_status weighted_pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction) {
+fac_status weighted_pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                                   int64_t reduction) {
     int64_t sizes[FAC_MAX_DIMS];
     int ndim;
     fac_dtype dtype;
@@ -43,13 +44,15 @@ fac_status pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *targe
     return weighted_pair_loss_meta(s, self, target, NULL, reduction);
 }
 
-fac_status scaled_pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction, double scale) {
-    FAC_CHECK(scale >= 0, FAC_ERR_ARGUMENT, "the loss does not support negative values for beta or delta, got %g", scale);
+fac_status scaled_pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction,
+                                 double scale) {
+    FAC_CHECK(scale >= 0, FAC_ERR_ARGUMENT, "the loss does not support negative values for beta or delta, got %g",
+              scale);
     return weighted_pair_loss_meta(s, self, target, NULL, reduction);
 }
 
-fac_status weighted_pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                                            fac_tensor *weight, int64_t reduction) {
+fac_status weighted_pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                            fac_tensor *target, fac_tensor *weight, int64_t reduction) {
     int64_t sizes[FAC_MAX_DIMS], full[FAC_MAX_DIMS];
     int ndim, full_ndim;
     fac_dtype dtype;
@@ -61,73 +64,83 @@ fac_status weighted_pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_
     return fac_out_declare(s, 0, sizes, NULL, ndim, dtype, self->device);
 }
 
-fac_status pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, int64_t reduction) {
+fac_status pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                   int64_t reduction) {
     return weighted_pair_loss_backward_meta(s, grad_output, self, target, NULL, reduction);
 }
 
-fac_status scaled_pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                                          int64_t reduction, double scale) {
+fac_status scaled_pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                          fac_tensor *target, int64_t reduction, double scale) {
     (void)scale;
     return weighted_pair_loss_backward_meta(s, grad_output, self, target, NULL, reduction);
 }
 
 /* ---- classes -------------------------------------------------------------------------------------------------------- */
 
-static fac_status check_classes(const fac_tensor *self, const fac_tensor *target, const fac_tensor *weight, int64_t classes) {
-    FAC_CHECK(fac_dtype_is_floating(dtype_of(self)), FAC_ERR_DTYPE, "not implemented for '%s'; the input must be floating",
-              fac__dtype_title(dtype_of(self)));
-    FAC_CHECK(target->dtype == FAC_I64 || target->dtype == FAC_U8, FAC_ERR_DTYPE, "expected scalar type Long but found %s",
-              fac__dtype_title(dtype_of(target)));
-    FAC_CHECK(!weight || (weight->ndim == 1 && weight->numel == classes), FAC_ERR_SHAPE,
-              "weight tensor should be defined either for all %lld classes or no classes but got weight tensor of shape: %s",
-              (long long)classes, FAC_SHAPE_TEXT(weight));
+static fac_status check_classes(const fac_tensor *self, const fac_tensor *target, const fac_tensor *weight,
+                                int64_t classes) {
+    FAC_CHECK(fac_dtype_is_floating(dtype_of(self)), FAC_ERR_DTYPE,
+              "not implemented for '%s'; the input must be floating", fac__dtype_title(dtype_of(self)));
+    FAC_CHECK(target->dtype == FAC_I64 || target->dtype == FAC_U8, FAC_ERR_DTYPE,
+              "expected scalar type Long but found %s", fac__dtype_title(dtype_of(target)));
+    FAC_CHECK(
+        !weight || (weight->ndim == 1 && weight->numel == classes), FAC_ERR_SHAPE,
+        "weight tensor should be defined either for all %lld classes or no classes but got weight tensor of shape: %s",
+        (long long)classes, FAC_SHAPE_TEXT(weight));
     FAC_CHECK(!weight || weight->dtype == self->dtype, FAC_ERR_DTYPE, "expected scalar type %s but found %s for weight",
               fac__dtype_title(dtype_of(self)), fac__dtype_title(dtype_of(weight)));
     return FAC_OK;
 }
 
-static fac_status check_nll(const fac_tensor *self, const fac_tensor *target, const fac_tensor *weight, int64_t reduction) {
+static fac_status check_nll(const fac_tensor *self, const fac_tensor *target, const fac_tensor *weight,
+                            int64_t reduction) {
     FAC_TRY(check_reduction(reduction));
-    FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "input tensor should be 1D or 2D, got %s", FAC_SHAPE_TEXT(self));
+    FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "input tensor should be 1D or 2D, got %s",
+              FAC_SHAPE_TEXT(self));
     FAC_CHECK(target->ndim <= 1, FAC_ERR_SHAPE, "0D or 1D target tensor expected, multi-target not supported");
     bool fits = self->ndim == 1 ? target->numel == 1 : target->ndim == 1 && self->sizes[0] == target->sizes[0];
-    FAC_CHECK(fits, FAC_ERR_SHAPE, "size mismatch (got input: %s, target: %s)", FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(target));
+    FAC_CHECK(fits, FAC_ERR_SHAPE, "size mismatch (got input: %s, target: %s)", FAC_SHAPE_TEXT(self),
+              FAC_SHAPE_TEXT(target));
     return check_classes(self, target, weight, self->sizes[self->ndim - 1]);
 }
 
-static fac_status check_nll2d(const fac_tensor *self, const fac_tensor *target, const fac_tensor *weight, int64_t reduction) {
+static fac_status check_nll2d(const fac_tensor *self, const fac_tensor *target, const fac_tensor *weight,
+                              int64_t reduction) {
     FAC_TRY(check_reduction(reduction));
     FAC_CHECK(target->ndim == 3, FAC_ERR_SHAPE,
               "only batches of spatial targets supported (3D tensors) but got targets of dimension: %d", target->ndim);
-    FAC_CHECK(self->ndim == 4, FAC_ERR_SHAPE, "only batches of spatial inputs supported (4D tensors), but got input of dimension: %d",
-              self->ndim);
-    FAC_CHECK(self->sizes[0] == target->sizes[0] && self->sizes[2] == target->sizes[1] && self->sizes[3] == target->sizes[2],
+    FAC_CHECK(self->ndim == 4, FAC_ERR_SHAPE,
+              "only batches of spatial inputs supported (4D tensors), but got input of dimension: %d", self->ndim);
+    FAC_CHECK(self->sizes[0] == target->sizes[0] && self->sizes[2] == target->sizes[1] &&
+                  self->sizes[3] == target->sizes[2],
               FAC_ERR_SHAPE, "size mismatch (got input: %s , target: %s", FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(target));
     return check_classes(self, target, weight, self->sizes[1]);
 }
 
-static fac_status declare_losses(fac_structured *s, const fac_tensor *self, const fac_tensor *target, int64_t reduction) {
+static fac_status declare_losses(fac_structured *s, const fac_tensor *self, const fac_tensor *target,
+                                 int64_t reduction) {
     int ndim = reduction == REDUCE_NONE && self->ndim > 1 ? target->ndim : 0;
     FAC_TRY(fac_out_declare(s, 0, target->sizes, NULL, ndim, dtype_of(self), self->device));
     return fac_out_declare(s, s->n_out - 1, NULL, NULL, 0, self->dtype == FAC_F64 ? FAC_F64 : FAC_F32, self->device);
 }
 
-fac_status nll_loss_forward_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction,
-                                 int64_t ignore_index) {
+fac_status nll_loss_forward_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                                 int64_t reduction, int64_t ignore_index) {
     (void)ignore_index;
     FAC_TRY(check_nll(self, target, weight, reduction));
     return declare_losses(s, self, target, reduction);
 }
 
-fac_status nll_loss2d_forward_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction,
-                                   int64_t ignore_index) {
+fac_status nll_loss2d_forward_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                                   int64_t reduction, int64_t ignore_index) {
     (void)ignore_index;
     FAC_TRY(check_nll2d(self, target, weight, reduction));
     return declare_losses(s, self, target, reduction);
 }
 
 /* The gradient has one element, or one per target. */
-static fac_status check_loss_grad(const fac_tensor *grad_output, const fac_tensor *self, const fac_tensor *target, int64_t reduction) {
+static fac_status check_loss_grad(const fac_tensor *grad_output, const fac_tensor *self, const fac_tensor *target,
+                                  int64_t reduction) {
     bool each = reduction == REDUCE_NONE && self->ndim > 1;
     FAC_CHECK(each ? fac__same_sizes(grad_output, target) : grad_output->numel == 1, FAC_ERR_SHAPE,
               "grad_output %s does not have the sizes of the loss", FAC_SHAPE_TEXT(grad_output));
@@ -138,24 +151,26 @@ static fac_status declare_like_input(fac_structured *s, const fac_tensor *self) 
     return fac_out_declare(s, 0, self->sizes, NULL, self->ndim, dtype_of(self), self->device);
 }
 
-fac_status nll_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
-                                  int64_t reduction, int64_t ignore_index, fac_tensor *total_weight) {
+fac_status nll_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                  fac_tensor *weight, int64_t reduction, int64_t ignore_index,
+                                  fac_tensor *total_weight) {
     (void)ignore_index, (void)total_weight;
     FAC_TRY(check_nll(self, target, weight, reduction));
     FAC_TRY(check_loss_grad(grad_output, self, target, reduction));
     return declare_like_input(s, self);
 }
 
-fac_status nll_loss2d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
-                                    int64_t reduction, int64_t ignore_index, fac_tensor *total_weight) {
+fac_status nll_loss2d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                    fac_tensor *weight, int64_t reduction, int64_t ignore_index,
+                                    fac_tensor *total_weight) {
     (void)ignore_index, (void)total_weight;
     FAC_TRY(check_nll2d(self, target, weight, reduction));
     FAC_TRY(check_loss_grad(grad_output, self, target, reduction));
     return declare_like_input(s, self);
 }
 
-fac_status _cross_entropy_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction,
-                               int64_t ignore_index) {
+fac_status _cross_entropy_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                               int64_t reduction, int64_t ignore_index) {
     (void)ignore_index;
     FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "expected logits [N, C], got %s", FAC_SHAPE_TEXT(self));
     FAC_TRY(check_nll(self, target, weight, reduction));
@@ -163,9 +178,9 @@ fac_status _cross_entropy_meta(fac_structured *s, fac_tensor *self, fac_tensor *
     return fac_out_declare(s, 1, self->sizes, NULL, 1, self->dtype == FAC_F64 ? FAC_F64 : FAC_F32, self->device);
 }
 
-fac_status _cross_entropy_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                                        fac_tensor *weight, int64_t reduction, int64_t ignore_index, fac_tensor *logsumexp,
-                                        fac_tensor *total_weight) {
+fac_status _cross_entropy_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                        fac_tensor *target, fac_tensor *weight, int64_t reduction, int64_t ignore_index,
+                                        fac_tensor *logsumexp, fac_tensor *total_weight) {
     (void)ignore_index, (void)logsumexp, (void)total_weight;
     FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "expected logits [N, C], got %s", FAC_SHAPE_TEXT(self));
     FAC_TRY(check_nll(self, target, weight, reduction));

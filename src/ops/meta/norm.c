@@ -8,7 +8,8 @@ static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
 static fac_dtype stat_dtype(const fac_tensor *t) { return t->dtype == FAC_F64 ? FAC_F64 : FAC_F32; }
 
 static fac_status check_floating(const fac_tensor *t) {
-    FAC_CHECK(fac_dtype_is_floating(dtype_of(t)), FAC_ERR_DTYPE, "input must be of a floating type, got %s", fac__dtype_title(dtype_of(t)));
+    FAC_CHECK(fac_dtype_is_floating(dtype_of(t)), FAC_ERR_DTYPE, "input must be of a floating type, got %s",
+              fac__dtype_title(dtype_of(t)));
     return FAC_OK;
 }
 
@@ -30,22 +31,26 @@ static bool wanted(fac_ints mask, size_t i) { return i >= mask.n || mask.v[i] !=
 
 static fac_status check_parameter(const char *name, const fac_tensor *t, fac_ints shape) {
     if (!t || has_sizes(t, shape)) return FAC_OK;
-    return FAC_FAIL(FAC_ERR_SHAPE,
-                    "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s", name, name,
-                    FAC_SHAPE_TEXT(t), fac__shape_text(shape.v, (int)shape.n, (char[256]){0}, 256));
+    return FAC_FAIL(
+        FAC_ERR_SHAPE,
+        "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s", name,
+        name, FAC_SHAPE_TEXT(t), fac__shape_text(shape.v, (int)shape.n, (char[256]){0}, 256));
 }
 
-static fac_status check_rows(const fac_tensor *input, fac_ints shape, const fac_tensor *weight, const fac_tensor *bias) {
+static fac_status check_rows(const fac_tensor *input, fac_ints shape, const fac_tensor *weight,
+                             const fac_tensor *bias) {
     FAC_TRY(check_floating(input));
-    FAC_CHECK(shape.n >= 1, FAC_ERR_SHAPE,
-              "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []");
+    FAC_CHECK(
+        shape.n >= 1, FAC_ERR_SHAPE,
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []");
     FAC_TRY(check_parameter("weight", weight, shape));
     FAC_TRY(check_parameter("bias", bias, shape));
     size_t n = (size_t)input->ndim;
     bool fits = n >= shape.n && memcmp(input->sizes + (n - shape.n), shape.v, shape.n * sizeof *shape.v) == 0;
-    FAC_CHECK(fits, FAC_ERR_SHAPE, "Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s",
-              fac__shape_text(shape.v, (int)shape.n, (char[256]){0}, 256), fac__shape_text(shape.v, (int)shape.n, (char[256]){0}, 256) + 1,
-              FAC_SHAPE_TEXT(input));
+    FAC_CHECK(fits, FAC_ERR_SHAPE,
+              "Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s",
+              fac__shape_text(shape.v, (int)shape.n, (char[256]){0}, 256),
+              fac__shape_text(shape.v, (int)shape.n, (char[256]){0}, 256) + 1, FAC_SHAPE_TEXT(input));
     return FAC_OK;
 }
 
@@ -60,8 +65,8 @@ static fac_status declare_row_major(fac_structured *s, int i, const fac_tensor *
     return fac_out_declare(s, i, like->sizes, NULL, like->ndim, dtype_of(like), like->device);
 }
 
-fac_status native_layer_norm_meta(fac_structured *s, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight, fac_tensor *bias,
-                                  double eps) {
+fac_status native_layer_norm_meta(fac_structured *s, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight,
+                                  fac_tensor *bias, double eps) {
     (void)eps;
     FAC_TRY(check_rows(input, normalized_shape, weight, bias));
     FAC_TRY(declare_row_major(s, 0, input));
@@ -70,12 +75,14 @@ fac_status native_layer_norm_meta(fac_structured *s, fac_tensor *input, fac_ints
 }
 
 /* The gradient of a parameter of the given shape, in the dtype of the parameter (or of the input, if there is none). */
-static fac_status declare_parameter(fac_structured *s, int i, const fac_tensor *input, const fac_tensor *parameter, fac_ints shape) {
+static fac_status declare_parameter(fac_structured *s, int i, const fac_tensor *input, const fac_tensor *parameter,
+                                    fac_ints shape) {
     return fac_out_declare(s, i, shape.v, NULL, (int)shape.n, dtype_of(parameter ? parameter : input), input->device);
 }
 
-fac_status native_layer_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_ints normalized_shape,
-                                           fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight, fac_tensor *bias, fac_ints output_mask) {
+fac_status native_layer_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
+                                           fac_ints normalized_shape, fac_tensor *mean, fac_tensor *rstd,
+                                           fac_tensor *weight, fac_tensor *bias, fac_ints output_mask) {
     (void)mean, (void)rstd;
     FAC_TRY(check_same(grad_out, input));
     FAC_TRY(check_rows(input, normalized_shape, weight, NULL));
@@ -85,15 +92,17 @@ fac_status native_layer_norm_backward_meta(fac_structured *s, fac_tensor *grad_o
     return FAC_OK;
 }
 
-fac_status _fused_rms_norm_meta(fac_structured *s, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight, fac_opt_num eps) {
+fac_status _fused_rms_norm_meta(fac_structured *s, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight,
+                                fac_opt_num eps) {
     (void)eps;
     FAC_TRY(check_rows(input, normalized_shape, weight, NULL));
     FAC_TRY(declare_row_major(s, 0, input));
     return declare_stat(s, 1, input, normalized_shape);
 }
 
-fac_status _fused_rms_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_ints normalized_shape,
-                                         fac_tensor *rstd, fac_tensor *weight, fac_ints output_mask) {
+fac_status _fused_rms_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
+                                         fac_ints normalized_shape, fac_tensor *rstd, fac_tensor *weight,
+                                         fac_ints output_mask) {
     (void)rstd;
     FAC_TRY(check_same(grad_out, input));
     FAC_TRY(check_rows(input, normalized_shape, weight, NULL));
@@ -121,15 +130,16 @@ bool fac__same_strides(const fac_tensor *a, const fac_tensor *b) {
 }
 
 static fac_status check_channels(const char *name, const fac_tensor *t, int64_t channels) {
-    FAC_CHECK(!t || (t->ndim == 1 && t->sizes[0] == channels), FAC_ERR_SHAPE, "%s should contain %lld elements not %lld", name,
-              (long long)channels, (long long)t->numel);
+    FAC_CHECK(!t || (t->ndim == 1 && t->sizes[0] == channels), FAC_ERR_SHAPE,
+              "%s should contain %lld elements not %lld", name, (long long)channels, (long long)t->numel);
     return FAC_OK;
 }
 
 static fac_status check_batch(const fac_tensor *input, const fac_tensor *weight, const fac_tensor *running_mean,
                               const fac_tensor *running_var, bool training) {
     FAC_TRY(check_floating(input));
-    FAC_CHECK(input->ndim >= 2, FAC_ERR_SHAPE, "expected input of at least 2 dimensions [N, C, ...], got %s", FAC_SHAPE_TEXT(input));
+    FAC_CHECK(input->ndim >= 2, FAC_ERR_SHAPE, "expected input of at least 2 dimensions [N, C, ...], got %s",
+              FAC_SHAPE_TEXT(input));
     FAC_CHECK(training || (running_mean && running_var), FAC_ERR_ARGUMENT,
               "Expected running_mean and running_var to be given when training=False");
     FAC_TRY(check_channels("weight", weight, input->sizes[1]));
@@ -137,29 +147,33 @@ static fac_status check_batch(const fac_tensor *input, const fac_tensor *weight,
     return check_channels("running_var", running_var, input->sizes[1]);
 }
 
-fac_status native_batch_norm_meta(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_tensor *running_mean,
-                                  fac_tensor *running_var, bool training, double momentum, double eps) {
+fac_status native_batch_norm_meta(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
+                                  fac_tensor *running_mean, fac_tensor *running_var, bool training, double momentum,
+                                  double eps) {
     (void)momentum, (void)eps;
     FAC_TRY(check_batch(input, weight, running_mean, running_var, training));
     FAC_TRY(check_channels("bias", bias, input->sizes[1]));
     const int64_t stats[1] = {training ? input->sizes[1] : 0};
-    FAC_TRY(fac_out_declare(s, 0, input->sizes, fac__channels_fastest(input) ? input->strides : NULL, input->ndim, dtype_of(input),
-                            input->device));
+    FAC_TRY(fac_out_declare(s, 0, input->sizes, fac__channels_fastest(input) ? input->strides : NULL, input->ndim,
+                            dtype_of(input), input->device));
     FAC_TRY(fac_out_declare(s, 1, stats, NULL, 1, stat_dtype(input), input->device));
     return fac_out_declare(s, 2, stats, NULL, 1, stat_dtype(input), input->device);
 }
 
-fac_status native_batch_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *weight,
-                                           fac_tensor *running_mean, fac_tensor *running_var, fac_tensor *save_mean,
-                                           fac_tensor *save_invstd, bool train, double eps, fac_ints output_mask) {
+fac_status native_batch_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
+                                           fac_tensor *weight, fac_tensor *running_mean, fac_tensor *running_var,
+                                           fac_tensor *save_mean, fac_tensor *save_invstd, bool train, double eps,
+                                           fac_ints output_mask) {
     (void)eps;
     FAC_TRY(check_same(grad_out, input));
     FAC_TRY(check_batch(input, weight, running_mean, running_var, train));
-    FAC_CHECK(!train || (save_mean && save_invstd), FAC_ERR_ARGUMENT, "save_mean and save_invstd are needed when train is true");
+    FAC_CHECK(!train || (save_mean && save_invstd), FAC_ERR_ARGUMENT,
+              "save_mean and save_invstd are needed when train is true");
     bool points = fac__channels_fastest(input) && fac__same_strides(input, grad_out);
     const fac_ints channels = {&input->sizes[1], 1};
     if (wanted(output_mask, 0))
-        FAC_TRY(fac_out_declare(s, 0, input->sizes, points ? input->strides : NULL, input->ndim, dtype_of(input), input->device));
+        FAC_TRY(fac_out_declare(s, 0, input->sizes, points ? input->strides : NULL, input->ndim, dtype_of(input),
+                                input->device));
     if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, weight, channels));
     if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, weight, channels));
     return FAC_OK;
@@ -167,20 +181,22 @@ fac_status native_batch_norm_backward_meta(fac_structured *s, fac_tensor *grad_o
 
 /* ---- group norm ------------------------------------------------------------------------------------------------------- */
 
-static fac_status check_groups(const fac_tensor *input, const fac_tensor *weight, int64_t N, int64_t C, int64_t HxW, int64_t group) {
+static fac_status check_groups(const fac_tensor *input, const fac_tensor *weight, int64_t N, int64_t C, int64_t HxW,
+                               int64_t group) {
     int64_t n;
     FAC_TRY(check_floating(input));
-    FAC_CHECK(N >= 0 && C >= 0 && HxW >= 0 && fac__mul(N, C, &n) && fac__mul(n, HxW, &n) && n == input->numel, FAC_ERR_SHAPE,
-              "input %s does not hold N * C * HxW = %lld * %lld * %lld elements", FAC_SHAPE_TEXT(input), (long long)N, (long long)C,
-              (long long)HxW);
-    FAC_CHECK(group > 0 && C % group == 0, FAC_ERR_SHAPE,
-              "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%lld",
-              FAC_SHAPE_TEXT(input), (long long)group);
+    FAC_CHECK(N >= 0 && C >= 0 && HxW >= 0 && fac__mul(N, C, &n) && fac__mul(n, HxW, &n) && n == input->numel,
+              FAC_ERR_SHAPE, "input %s does not hold N * C * HxW = %lld * %lld * %lld elements", FAC_SHAPE_TEXT(input),
+              (long long)N, (long long)C, (long long)HxW);
+    FAC_CHECK(
+        group > 0 && C % group == 0, FAC_ERR_SHAPE,
+        "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%lld",
+        FAC_SHAPE_TEXT(input), (long long)group);
     return check_channels("weight", weight, C);
 }
 
-fac_status native_group_norm_meta(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, int64_t N, int64_t C,
-                                  int64_t HxW, int64_t group, double eps) {
+fac_status native_group_norm_meta(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, int64_t N,
+                                  int64_t C, int64_t HxW, int64_t group, double eps) {
     (void)eps;
     FAC_TRY(check_groups(input, weight, N, C, HxW, group));
     FAC_TRY(check_channels("bias", bias, C));
@@ -190,8 +206,9 @@ fac_status native_group_norm_meta(fac_structured *s, fac_tensor *input, fac_tens
     return fac_out_declare(s, 2, stats, NULL, 2, stat_dtype(input), input->device);
 }
 
-fac_status native_group_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *mean, fac_tensor *rstd,
-                                           fac_tensor *weight, int64_t N, int64_t C, int64_t HxW, int64_t group, fac_ints output_mask) {
+fac_status native_group_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *mean,
+                                           fac_tensor *rstd, fac_tensor *weight, int64_t N, int64_t C, int64_t HxW,
+                                           int64_t group, fac_ints output_mask) {
     (void)mean, (void)rstd;
     FAC_TRY(check_same(grad_out, input));
     FAC_TRY(check_groups(input, weight, N, C, HxW, group));

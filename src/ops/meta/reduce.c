@@ -4,8 +4,9 @@
 #include <math.h>
 
 const char *fac__dtype_title(fac_dtype d) {
-    static const char *const titles[FAC_DTYPE_COUNT] = {"Undefined", "Bool", "Byte",   "Char",  "Short",  "Int",          "Long",
-                                                        "Half",      "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+    static const char *const titles[FAC_DTYPE_COUNT] = {
+        "Undefined", "Bool",     "Byte",  "Char",   "Short",        "Int",          "Long",
+        "Half",      "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
     return (unsigned)d < FAC_DTYPE_COUNT ? titles[d] : titles[0];
 }
 
@@ -14,14 +15,18 @@ fac_status fac__declare_reduced(fac_structured *s, int i, const fac_tensor *self
     int64_t sizes[FAC_MAX_DIMS];
     int n = 0;
     for (int d = 0; d < self->ndim; d++) {
-        if (!(mask >> d & 1)) sizes[n++] = self->sizes[d];
-        else if (keepdim) sizes[n++] = 1;
+        if (!(mask >> d & 1))
+            sizes[n++] = self->sizes[d];
+        else if (keepdim)
+            sizes[n++] = 1;
     }
     s->carry[FAC_CARRY_MASK] = (int64_t)mask;
     return fac_out_declare(s, i, sizes, NULL, n, dtype, self->device);
 }
 
-static uint64_t all_dims(const fac_tensor *self) { return self->ndim >= 64 ? UINT64_MAX : (UINT64_C(1) << self->ndim) - 1; }
+static uint64_t all_dims(const fac_tensor *self) {
+    return self->ndim >= 64 ? UINT64_MAX : (UINT64_C(1) << self->ndim) - 1;
+}
 
 static fac_status one_dim(const fac_tensor *self, int64_t dim, uint64_t *mask) {
     int64_t d;
@@ -47,7 +52,8 @@ static fac_dtype sum_dtype(const fac_tensor *self, fac_dtype dtype) {
 
 static fac_status refuse_complex(const fac_tensor *self) {
     FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE,
-              "does not support complex input, got %s; compare abs() or the real parts instead", fac__dtype_title(dtype_of(self)));
+              "does not support complex input, got %s; compare abs() or the real parts instead",
+              fac__dtype_title(dtype_of(self)));
     return FAC_OK;
 }
 
@@ -70,9 +76,10 @@ fac_status nansum_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool k
 
 static fac_status mean_dtype(const fac_tensor *self, fac_dtype dtype, fac_dtype *out) {
     *out = dtype ? dtype : dtype_of(self);
-    FAC_CHECK(is_float(*out), FAC_ERR_DTYPE,
-              "mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s",
-              dtype ? "Optional" : "Input", fac__dtype_title(*out));
+    FAC_CHECK(
+        is_float(*out), FAC_ERR_DTYPE,
+        "mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s",
+        dtype ? "Optional" : "Input", fac__dtype_title(*out));
     return FAC_OK;
 }
 
@@ -103,10 +110,12 @@ fac_status prod_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool 
 /* An extreme of nothing does not exist. */
 static fac_status check_not_empty(const fac_tensor *self, uint64_t mask, bool dims_given, fac_status code) {
     if (FAC_LIKELY(self->numel > 0)) return FAC_OK;
-    FAC_CHECK(dims_given, code,
-              "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+    FAC_CHECK(
+        dims_given, code,
+        "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
     for (int d = 0; d < self->ndim; d++) {
-        FAC_CHECK(!(mask >> d & 1) || self->sizes[d] != 0, FAC_ERR_INDEX, "Expected reduction dim %d to have non-zero size.", d);
+        FAC_CHECK(!(mask >> d & 1) || self->sizes[d] != 0, FAC_ERR_INDEX,
+                  "Expected reduction dim %d to have non-zero size.", d);
     }
     return FAC_OK;
 }
@@ -153,10 +162,11 @@ fac_status max_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool k
 
 fac_status argmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
     uint64_t mask;
-    FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)) && self->dtype != FAC_BOOL, FAC_ERR_DTYPE, "not implemented for '%s'",
-              fac__dtype_title(dtype_of(self)));
+    FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)) && self->dtype != FAC_BOOL, FAC_ERR_DTYPE,
+              "not implemented for '%s'", fac__dtype_title(dtype_of(self)));
     FAC_TRY(opt_dim(self, dim, &mask));
-    FAC_CHECK(dim.set || self->numel > 0, FAC_ERR_INDEX, "Expected reduction dim to be specified for input.numel() == 0.");
+    FAC_CHECK(dim.set || self->numel > 0, FAC_ERR_INDEX,
+              "Expected reduction dim to be specified for input.numel() == 0.");
     FAC_TRY(check_not_empty(self, mask, true, FAC_ERR_INDEX));
     return fac__declare_reduced(s, 0, self, mask, keepdim, FAC_I64);
 }
@@ -184,8 +194,8 @@ fac_status count_nonzero_dims_meta(fac_structured *s, fac_tensor *self, fac_ints
 /* ---- moments and norms --------------------------------------------------------------------------------------------------- */
 
 static fac_status var_mask(const fac_tensor *self, fac_ints dim, uint64_t *mask) {
-    FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE, "std and var only support floating point and complex dtypes, got %s",
-              fac__dtype_title(dtype_of(self)));
+    FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE,
+              "std and var only support floating point and complex dtypes, got %s", fac__dtype_title(dtype_of(self)));
     return fac__dim_mask(dim, self->ndim, mask);
 }
 
@@ -207,26 +217,33 @@ static fac_status check_norm_of_nothing(const fac_tensor *self, fac_scalar ord, 
     if (self->numel > 0 || !(p < 0 || isinf(p))) return FAC_OK;
     char text[32];
     snprintf(text, sizeof text, "%g", p);
-    FAC_CHECK(dims_given, FAC_ERR_ARGUMENT,
-              "linalg.vector_norm cannot compute the %s norm on an empty tensor because the operation does not have an identity", text);
+    FAC_CHECK(
+        dims_given, FAC_ERR_ARGUMENT,
+        "linalg.vector_norm cannot compute the %s norm on an empty tensor because the operation does not have an identity",
+        text);
     for (int d = 0; d < self->ndim; d++) {
-        FAC_CHECK(!(mask >> d & 1) || self->sizes[d] != 0, FAC_ERR_ARGUMENT,
-                  "linalg.vector_norm cannot compute the %s norm on the dimension %d because this dimension is empty and the "
-                  "operation does not have an identity", text, d);
+        FAC_CHECK(
+            !(mask >> d & 1) || self->sizes[d] != 0, FAC_ERR_ARGUMENT,
+            "linalg.vector_norm cannot compute the %s norm on the dimension %d because this dimension is empty and the "
+            "operation does not have an identity",
+            text, d);
     }
     return FAC_OK;
 }
 
-fac_status vector_norm_meta(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim, fac_dtype dtype) {
+fac_status vector_norm_meta(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim,
+                            fac_dtype dtype) {
     uint64_t mask;
     fac_dtype d = dtype ? dtype : dtype_of(self);
     FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE,
-              "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s", fac__dtype_title(dtype_of(self)));
+              "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
+              fac__dtype_title(dtype_of(self)));
     FAC_CHECK(is_float(d), FAC_ERR_DTYPE, "linalg.vector_norm: dtype should be floating point or complex, but got %s",
               fac__dtype_title(d));
     FAC_CHECK(fac_dtype_is_complex(d) == fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE,
               "linalg.vector_norm: dtype should be %s for %s inputs, but got %s",
-              fac_dtype_is_complex(d) ? "real" : "complex", fac_dtype_is_complex(d) ? "real" : "complex", fac__dtype_title(d));
+              fac_dtype_is_complex(d) ? "real" : "complex", fac_dtype_is_complex(d) ? "real" : "complex",
+              fac__dtype_title(d));
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
     FAC_TRY(check_norm_of_nothing(self, ord, mask, dim.n > 0));
     return fac__declare_reduced(s, 0, self, mask, keepdim, fac__real_of(d));
@@ -236,7 +253,8 @@ fac_status logsumexp_meta(fac_structured *s, fac_tensor *self, fac_ints dim, boo
     uint64_t mask;
     FAC_TRY(refuse_complex(self));
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, is_float(dtype_of(self)) ? dtype_of(self) : fac_default_dtype());
+    return fac__declare_reduced(s, 0, self, mask, keepdim,
+                                is_float(dtype_of(self)) ? dtype_of(self) : fac_default_dtype());
 }
 
 /* ---- scans ------------------------------------------------------------------------------------------------------------------ */
@@ -261,7 +279,7 @@ fac_status cummax_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
 }
 
 fac_status logcumsumexp_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
-    FAC_CHECK(fac_dtype_is_floating(dtype_of(self)), FAC_ERR_DTYPE, "not implemented for '%s'; a floating type is needed",
-              fac__dtype_title(dtype_of(self)));
+    FAC_CHECK(fac_dtype_is_floating(dtype_of(self)), FAC_ERR_DTYPE,
+              "not implemented for '%s'; a floating type is needed", fac__dtype_title(dtype_of(self)));
     return declare_scan(s, 0, self, dim, dtype_of(self));
 }

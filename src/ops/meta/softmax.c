@@ -11,8 +11,8 @@ static fac_status carry_dim(fac_structured *s, const fac_tensor *t, int64_t dim)
 
 fac_status _softmax_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool half_to_float) {
     fac_dtype d = (fac_dtype)self->dtype;
-    FAC_CHECK(fac_dtype_is_floating(d), FAC_ERR_DTYPE, "not implemented for '%s'; cast the input to a floating type first",
-              fac__dtype_title(d));
+    FAC_CHECK(fac_dtype_is_floating(d), FAC_ERR_DTYPE,
+              "not implemented for '%s'; cast the input to a floating type first", fac__dtype_title(d));
     FAC_CHECK(!half_to_float || d == FAC_F16 || d == FAC_BF16, FAC_ERR_DTYPE,
               "half_to_float needs a 16-bit floating input, got %s", fac__dtype_title(d));
     FAC_TRY(carry_dim(s, self, dim));
@@ -22,8 +22,9 @@ fac_status _softmax_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool 
 fac_status _softmax_backward_data_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *output, int64_t dim,
                                        fac_dtype input_dtype) {
     fac_dtype d = (fac_dtype)grad_output->dtype;
-    FAC_CHECK(fac__same_sizes(grad_output, output), FAC_ERR_SHAPE, "grad_output %s and output %s must have the same sizes",
-              FAC_SHAPE_TEXT(grad_output), FAC_SHAPE_TEXT(output));
+    FAC_CHECK(fac__same_sizes(grad_output, output), FAC_ERR_SHAPE,
+              "grad_output %s and output %s must have the same sizes", FAC_SHAPE_TEXT(grad_output),
+              FAC_SHAPE_TEXT(output));
     FAC_CHECK(fac_dtype_is_floating(d) && d == (fac_dtype)output->dtype, FAC_ERR_DTYPE,
               "grad_output (%s) and output (%s) must have the same floating type", fac__dtype_title(d),
               fac__dtype_title((fac_dtype)output->dtype));

@@ -48,9 +48,12 @@ static void take(const job *j, best *b, fac_acc_value v, int64_t at) {
 
 static void scan_run(const job *j, const void *x, int64_t n, int64_t at, best *b) {
     int64_t i;
-    if (j->kind == FAC_ACC_F32) i = FAC_ISA_PICK(fac__argbest_f32)(x, n, j->sign);
-    else if (j->kind == FAC_ACC_F64) i = FAC_ISA_PICK(fac__argbest_f64)(x, n, j->sign);
-    else i = FAC_ISA_PICK(fac__argbest_i64)(x, n, j->sign);
+    if (j->kind == FAC_ACC_F32)
+        i = FAC_ISA_PICK(fac__argbest_f32)(x, n, j->sign);
+    else if (j->kind == FAC_ACC_F64)
+        i = FAC_ISA_PICK(fac__argbest_f64)(x, n, j->sign);
+    else
+        i = FAC_ISA_PICK(fac__argbest_i64)(x, n, j->sign);
     take(j, b, value_at(j->kind, x, i), at + i);
 }
 
@@ -92,9 +95,12 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         int64_t b = i % j->blocks;
         best acc = {.at = -1};
-        scan_range(j, j->in + c.offset[0] * j->item, b * BLOCK, fac__min(j->split.reduced.count, (b + 1) * BLOCK), &acc);
-        if (j->partial) j->partial[i] = acc;
-        else store(j, &acc, &c, 0);
+        scan_range(j, j->in + c.offset[0] * j->item, b * BLOCK, fac__min(j->split.reduced.count, (b + 1) * BLOCK),
+                   &acc);
+        if (j->partial)
+            j->partial[i] = acc;
+        else
+            store(j, &acc, &c, 0);
         if (b == j->blocks - 1) fac__nest_advance(&j->split.kept, 3, 1, &c);
     }
     return FAC_OK;
@@ -104,7 +110,8 @@ static void combine(const job *j) {
     for (int64_t i = 0; i < j->split.kept.count; i++) {
         best acc = j->partial[i * j->blocks];
         fac_cursor c;
-        for (int64_t b = 1; b < j->blocks; b++) take(j, &acc, j->partial[i * j->blocks + b].v, j->partial[i * j->blocks + b].at);
+        for (int64_t b = 1; b < j->blocks; b++)
+            take(j, &acc, j->partial[i * j->blocks + b].v, j->partial[i * j->blocks + b].at);
         fac__nest_seek(&j->split.kept, 3, i, &c);
         store(j, &acc, &c, 0);
     }
@@ -118,15 +125,15 @@ typedef union strip {
     int64_t i64[STRIP];
 } strip;
 
-#define COMPARE_ROW(T, WINS)                                                                                           \
-    do {                                                                                                               \
-        const T *restrict x = row;                                                                                     \
-        T *restrict v = acc;                                                                                           \
-        for (int64_t k = 0; k < w; k++) {                                                                              \
-            bool win = (WINS);                                                                                         \
-            v[k] = win ? x[k] : v[k];                                                                                  \
-            at[k] = win ? i : at[k];                                                                                   \
-        }                                                                                                              \
+#define COMPARE_ROW(T, WINS)              \
+    do {                                  \
+        const T *restrict x = row;        \
+        T *restrict v = acc;              \
+        for (int64_t k = 0; k < w; k++) { \
+            bool win = (WINS);            \
+            v[k] = win ? x[k] : v[k];     \
+            at[k] = win ? i : at[k];      \
+        }                                 \
     } while (0)
 #define UP (x[k] > v[k] || (x[k] != x[k] && v[k] == v[k]))
 #define DOWN (x[k] < v[k] || (x[k] != x[k] && v[k] == v[k]))
@@ -134,16 +141,22 @@ typedef union strip {
 static void compare_row(const job *j, const void *row, int64_t i, int64_t w, void *acc, int64_t *restrict at) {
     switch (j->kind) {
     case FAC_ACC_F32:
-        if (j->sign > 0) COMPARE_ROW(float, UP);
-        else COMPARE_ROW(float, DOWN);
+        if (j->sign > 0)
+            COMPARE_ROW(float, UP);
+        else
+            COMPARE_ROW(float, DOWN);
         break;
     case FAC_ACC_F64:
-        if (j->sign > 0) COMPARE_ROW(double, UP);
-        else COMPARE_ROW(double, DOWN);
+        if (j->sign > 0)
+            COMPARE_ROW(double, UP);
+        else
+            COMPARE_ROW(double, DOWN);
         break;
     default:
-        if (j->sign > 0) COMPARE_ROW(int64_t, x[k] > v[k]);
-        else COMPARE_ROW(int64_t, x[k] < v[k]);
+        if (j->sign > 0)
+            COMPARE_ROW(int64_t, x[k] > v[k]);
+        else
+            COMPARE_ROW(int64_t, x[k] < v[k]);
         break;
     }
 }
@@ -179,12 +192,14 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
         strip acc;
         fac_cursor c;
         fac__nest_seek(&j->split.kept, 3, o * j->width + first, &c);
-        scan_strip(j, j->in + c.offset[0] * j->item, b * FAC_COL_BLOCK, fac__min(j->split.reduced.count, (b + 1) * FAC_COL_BLOCK), w,
-                   &acc, at);
+        scan_strip(j, j->in + c.offset[0] * j->item, b * FAC_COL_BLOCK,
+                   fac__min(j->split.reduced.count, (b + 1) * FAC_COL_BLOCK), w, &acc, at);
         for (int64_t k = 0; k < w; k++) {
             best r = {value_at(j->kind, &acc, k), at[k]};
-            if (j->partial) j->partial[(o * j->width + first + k) * j->blocks + b] = r;
-            else store(j, &r, &c, k);
+            if (j->partial)
+                j->partial[(o * j->width + first + k) * j->blocks + b] = r;
+            else
+                store(j, &r, &c, k);
         }
     }
     return FAC_OK;

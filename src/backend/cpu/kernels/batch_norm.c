@@ -66,14 +66,16 @@ static fac_status job_open(job *j, fac_tensor *x, fac_tensor *y, fac_tensor *dy,
 static double parameter(const fac_tensor *t, int64_t c, double otherwise) {
     if (!t) return otherwise;
     double v;
-    fac__tile_load(FAC_ACC_F64, &v, (const char *)fac__data(t) + c * t->strides[0] * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
+    fac__tile_load(FAC_ACC_F64, &v,
+                   (const char *)fac__data(t) + c * t->strides[0] * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
                    (fac_dtype)t->dtype, 1, 1);
     return v;
 }
 
 static void parameter_set(fac_tensor *t, int64_t c, double v) {
     if (!t) return;
-    fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + c * t->strides[0] * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
+    fac__tile_store(FAC_ACC_F64, &v,
+                    (char *)fac__data(t) + c * t->strides[0] * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
                     (fac_dtype)t->dtype, 1, 1);
 }
 
@@ -83,7 +85,9 @@ static void *row_buffers(const job *j, fac_status *st) {
     return b;
 }
 
-static double coefficient(const job *j, const void *v, int64_t row) { return fac__acc_get(j->kind, v, row % j->channels); }
+static double coefficient(const job *j, const void *v, int64_t row) {
+    return fac__acc_get(j->kind, v, row % j->channels);
+}
 
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
@@ -92,8 +96,10 @@ static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
     for (int64_t i = begin; st == FAC_OK && i < end; i++) {
         const void *x = fac__rows_read(&j->x, i, buffer);
         void *y = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, j->n));
-        if (j->points) fac__scale_each(j->kind, x, j->p, j->r, y, j->n);
-        else fac__scale(j->kind, x, coefficient(j, j->p, i), coefficient(j, j->r, i), y, j->n);
+        if (j->points)
+            fac__scale_each(j->kind, x, j->p, j->r, y, j->n);
+        else
+            fac__scale(j->kind, x, coefficient(j, j->p, i), coefficient(j, j->r, i), y, j->n);
         fac__rows_put(&j->y, i, y);
     }
     fac__free(buffer);
@@ -105,10 +111,14 @@ static fac_status backward_rows(void *ctx, int64_t begin, int64_t end) {
     fac_status st;
     void *buffer = row_buffers(j, &st);
     for (int64_t i = begin; st == FAC_OK && i < end; i++) {
-        const void *x = fac__rows_read(&j->x, i, buffer), *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
+        const void *x = fac__rows_read(&j->x, i, buffer),
+                   *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
         void *dx = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, 2 * j->n));
-        if (j->points) fac__blend_each(j->kind, dy, x, j->p, j->q, j->r, dx, j->n);
-        else fac__blend(j->kind, dy, x, coefficient(j, j->p, i), coefficient(j, j->q, i), coefficient(j, j->r, i), dx, j->n);
+        if (j->points)
+            fac__blend_each(j->kind, dy, x, j->p, j->q, j->r, dx, j->n);
+        else
+            fac__blend(j->kind, dy, x, coefficient(j, j->p, i), coefficient(j, j->q, i), coefficient(j, j->r, i), dx,
+                       j->n);
         fac__rows_put(&j->y, i, dx);
     }
     fac__free(buffer);
@@ -126,7 +136,8 @@ static fac_status plane_sums(void *ctx, int64_t begin, int64_t end) {
     for (int64_t c = begin; st == FAC_OK && c < end; c++) {
         j->sum[c] = j->dot[c] = 0;
         for (int64_t i = c; i < j->rows; i += j->channels) {
-            const void *x = fac__rows_read(&j->x, i, buffer), *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
+            const void *x = fac__rows_read(&j->x, i, buffer),
+                       *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
             double s[2];
             fac__norm_sums(j->kind, dy, x, fac__acc_get(j->kind, j->mean, c), 1.0, NULL, j->n, s);
             j->sum[c] += s[0];
@@ -145,7 +156,8 @@ static fac_status point_sums(void *ctx, int64_t begin, int64_t end) {
         void *dot = fac__acc_at(j->kind, j->parts, 2 * g * j->n), *sum = fac__acc_at(j->kind, dot, j->n);
         memset(dot, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
         for (int64_t i = g * j->part_rows; i < fac__min(j->rows, (g + 1) * j->part_rows); i++) {
-            const void *x = fac__rows_read(&j->x, i, buffer), *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
+            const void *x = fac__rows_read(&j->x, i, buffer),
+                       *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
             fac__norm_params_each(j->kind, dy, x, j->mean, dot, sum, j->n);
         }
     }
@@ -154,7 +166,8 @@ static fac_status point_sums(void *ctx, int64_t begin, int64_t end) {
 }
 
 static fac_status channel_sums(job *j) {
-    if (!j->points) return fac__parallel_for(0, j->channels, fac__max(1, FAC_GRAIN / fac__max(1, j->per_channel)), plane_sums, j);
+    if (!j->points)
+        return fac__parallel_for(0, j->channels, fac__max(1, FAC_GRAIN / fac__max(1, j->per_channel)), plane_sums, j);
     j->part_rows = fac__rows_per_part(j->rows);
     int64_t groups = (j->rows + j->part_rows - 1) / j->part_rows;
     j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
@@ -186,8 +199,8 @@ static fac_status batch_statistics(fac_tensor *x, fac_tensor *mean, fac_tensor *
     return FAC_OK;
 }
 
-static void forward_coefficients(job *j, fac_tensor *weight, fac_tensor *bias, fac_tensor *mean, fac_tensor *var, fac_tensor *invstd,
-                                 double eps) {
+static void forward_coefficients(job *j, fac_tensor *weight, fac_tensor *bias, fac_tensor *mean, fac_tensor *var,
+                                 fac_tensor *invstd, double eps) {
     for (int64_t c = 0; c < j->channels; c++) {
         double m = parameter(mean, c, 0), s = 1.0 / sqrt(parameter(var, c, 0) + eps);
         double p = s * parameter(weight, c, 1);
@@ -197,8 +210,9 @@ static void forward_coefficients(job *j, fac_tensor *weight, fac_tensor *bias, f
     }
 }
 
-fac_status native_batch_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_tensor *running_mean,
-                                 fac_tensor *running_var, bool training, double momentum, double eps) {
+fac_status native_batch_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
+                                 fac_tensor *running_mean, fac_tensor *running_var, bool training, double momentum,
+                                 double eps) {
     fac_tensor *mean = training ? s->out[1] : running_mean, *var = training ? s->out[2] : running_var;
     if (input->numel == 0) return FAC_OK;
     if (training) FAC_TRY(batch_statistics(input, mean, var, running_mean, running_var, momentum));
@@ -214,12 +228,13 @@ fac_status native_batch_norm_cpu(fac_structured *s, fac_tensor *input, fac_tenso
 
 /* ---- backward ---------------------------------------------------------------------------------------------------------- */
 
-static void backward_coefficients(job *j, fac_tensor *weight, fac_tensor *invstd, fac_tensor *var, bool train, double eps,
-                                  fac_tensor *dweight, fac_tensor *dbias) {
+static void backward_coefficients(job *j, fac_tensor *weight, fac_tensor *invstd, fac_tensor *var, bool train,
+                                  double eps, fac_tensor *dweight, fac_tensor *dbias) {
     double n = (double)j->per_channel;
     for (int64_t c = 0; c < j->channels; c++) {
         double s = train ? parameter(invstd, c, 0) : 1.0 / sqrt(parameter(var, c, 0) + eps);
-        double p = s * parameter(weight, c, 1), k = train ? j->dot[c] * s * s / n : 0.0, mean = fac__acc_get(j->kind, j->mean, c);
+        double p = s * parameter(weight, c, 1), k = train ? j->dot[c] * s * s / n : 0.0,
+               mean = fac__acc_get(j->kind, j->mean, c);
         fac__acc_set(j->kind, j->p, c, p);
         fac__acc_set(j->kind, j->q, c, -p * k);
         fac__acc_set(j->kind, j->r, c, train ? p * (k * mean - j->sum[c] / n) : 0.0);
@@ -236,14 +251,16 @@ static fac_status no_gradient(fac_tensor *const *out) {
     return FAC_OK;
 }
 
-fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *weight,
-                                          fac_tensor *running_mean, fac_tensor *running_var, fac_tensor *save_mean,
-                                          fac_tensor *save_invstd, bool train, double eps, fac_ints output_mask) {
+fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
+                                          fac_tensor *weight, fac_tensor *running_mean, fac_tensor *running_var,
+                                          fac_tensor *save_mean, fac_tensor *save_invstd, bool train, double eps,
+                                          fac_ints output_mask) {
     (void)output_mask;
     if (input->numel == 0) return no_gradient(s->out);
     job j;
     fac_tensor *mean = train ? save_mean : running_mean;
-    fac_status st = job_open(&j, input, s->out[0], grad_out, fac__channels_fastest(input) && fac__same_strides(input, grad_out));
+    fac_status st =
+        job_open(&j, input, s->out[0], grad_out, fac__channels_fastest(input) && fac__same_strides(input, grad_out));
     if (st == FAC_OK) {
         for (int64_t c = 0; c < j.channels; c++) fac__acc_set(j.kind, j.mean, c, parameter(mean, c, 0));
         st = channel_sums(&j);

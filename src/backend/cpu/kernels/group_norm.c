@@ -9,23 +9,25 @@ typedef struct job {
     fac_acc kind;
     int64_t batch, channels, plane, groups, per_group; /* per_group: channels of a group */
     double eps;
-    fac_rows x, y, dy; /* rows are groups */
+    fac_rows x, y, dy;                       /* rows are groups */
     fac_tensor *mean, *rstd, *weight, *bias; /* statistics are row-major [N, groups]; owned by the caller */
-    double *sums; /* [N][C][2]: sum dy, sum dy (x - mean) */
+    double *sums;                            /* [N][C][2]: sum dy, sum dy (x - mean) */
 } job;
 
 static double get(const fac_tensor *t, int64_t i, double otherwise) {
     if (!t) return otherwise;
     double v;
     int64_t step = t->ndim == 1 ? t->strides[0] : 1;
-    fac__tile_load(FAC_ACC_F64, &v, (const char *)fac__data(t) + i * step * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
+    fac__tile_load(FAC_ACC_F64, &v,
+                   (const char *)fac__data(t) + i * step * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
                    (fac_dtype)t->dtype, 1, 1);
     return v;
 }
 
 static void put(fac_tensor *t, int64_t i, double v) {
     if (!t) return;
-    fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + i * (int64_t)fac_dtype_size((fac_dtype)t->dtype), (fac_dtype)t->dtype, 1, 1);
+    fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + i * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
+                    (fac_dtype)t->dtype, 1, 1);
 }
 
 static void *group_buffers(const job *j, fac_status *st) {
@@ -73,8 +75,8 @@ static void group_backward(const job *j, int64_t i, const char *x, const char *d
     }
     double q = -rstd * rstd * rstd * b / n, r = -q * mean - rstd * a / n;
     for (int64_t k = 0; dx && k < j->per_group; k++) {
-        fac__blend(j->kind, dy + (size_t)k * row, x + (size_t)k * row, rstd * get(j->weight, first + k, 1), q, r, dx + (size_t)k * row,
-                   j->plane);
+        fac__blend(j->kind, dy + (size_t)k * row, x + (size_t)k * row, rstd * get(j->weight, first + k, 1), q, r,
+                   dx + (size_t)k * row, j->plane);
     }
 }
 
@@ -84,7 +86,8 @@ static fac_status backward_groups(void *ctx, int64_t begin, int64_t end) {
     fac_status st;
     void *buffer = group_buffers(j, &st);
     for (int64_t i = begin; st == FAC_OK && i < end; i++) {
-        const void *x = fac__rows_read(&j->x, i, buffer), *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, n));
+        const void *x = fac__rows_read(&j->x, i, buffer),
+                   *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, n));
         void *dx = j->y.data ? fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, 2 * n)) : NULL;
         group_backward(j, i, x, dy, dx);
         if (dx) fac__rows_put(&j->y, i, dx);
@@ -122,11 +125,19 @@ static void job_close(job *j) {
     fac__free(j->sums);
 }
 
-fac_status native_group_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, int64_t N, int64_t C,
-                                 int64_t HxW, int64_t group, double eps) {
+fac_status native_group_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, int64_t N,
+                                 int64_t C, int64_t HxW, int64_t group, double eps) {
     if (input->numel == 0) return FAC_OK;
-    job j = {.kind = fac__norm_kind((fac_dtype)input->dtype), .batch = N, .channels = C, .plane = HxW, .groups = group, .eps = eps,
-             .mean = s->out[1], .rstd = s->out[2], .weight = weight, .bias = bias};
+    job j = {.kind = fac__norm_kind((fac_dtype)input->dtype),
+             .batch = N,
+             .channels = C,
+             .plane = HxW,
+             .groups = group,
+             .eps = eps,
+             .mean = s->out[1],
+             .rstd = s->out[2],
+             .weight = weight,
+             .bias = bias};
     fac_status st = job_open(&j, input, s->out[0], NULL);
     int64_t grain = fac__max(1, FAC_GRAIN / 2 / (j.per_group * HxW));
     if (st == FAC_OK) st = fac__parallel_for(0, N * group, grain, forward_groups, &j);
@@ -144,14 +155,20 @@ static fac_status run_backward(job *j, fac_structured *s, fac_tensor *input, fac
     return FAC_OK;
 }
 
-fac_status native_group_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *mean, fac_tensor *rstd,
-                                          fac_tensor *weight, int64_t N, int64_t C, int64_t HxW, int64_t group, fac_ints output_mask) {
+fac_status native_group_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *mean,
+                                          fac_tensor *rstd, fac_tensor *weight, int64_t N, int64_t C, int64_t HxW,
+                                          int64_t group, fac_ints output_mask) {
     (void)output_mask;
     if (input->numel == 0) {
         for (int64_t c = 0; c < C; c++) put(s->out[1], c, 0), put(s->out[2], c, 0);
         return FAC_OK;
     }
-    job j = {.kind = fac__norm_kind((fac_dtype)input->dtype), .batch = N, .channels = C, .plane = HxW, .groups = group, .weight = weight};
+    job j = {.kind = fac__norm_kind((fac_dtype)input->dtype),
+             .batch = N,
+             .channels = C,
+             .plane = HxW,
+             .groups = group,
+             .weight = weight};
     fac_status st = fac__cpu_contiguous(mean, &j.mean);
     if (st == FAC_OK) st = fac__cpu_contiguous(rstd, &j.rstd);
     if (st == FAC_OK) st = run_backward(&j, s, input, grad_out);

@@ -17,8 +17,8 @@ typedef struct job {
     fac_acc kind;
     double p, scale;
     bool backward, one_grad; /* one gradient for every element */
-    fac_nest nest; /* over the common shape */
-    char *data[OPERANDS]; /* NULL where there is none */
+    fac_nest nest;           /* over the common shape */
+    char *data[OPERANDS];    /* NULL where there is none */
     fac_dtype dtype[OPERANDS];
     double *partial; /* sum of each block; NULL when elements are stored */
 } job;
@@ -40,18 +40,24 @@ static const void *read(const job *j, tiles *b, int k, const fac_cursor *c, int6
 
 static void apply(const job *j, const void *g, const void *x, const void *t, void *y, int64_t n) {
     if (j->kind == FAC_ACC_F32) {
-        if (j->backward) FAC_ISA_PICK(fac__loss_back_f32)(j->loss, g, x, t, j->p, j->scale, y, n);
-        else FAC_ISA_PICK(fac__loss_f32)(j->loss, x, t, j->p, y, n);
+        if (j->backward)
+            FAC_ISA_PICK(fac__loss_back_f32)(j->loss, g, x, t, j->p, j->scale, y, n);
+        else
+            FAC_ISA_PICK(fac__loss_f32)(j->loss, x, t, j->p, y, n);
     } else {
-        if (j->backward) FAC_ISA_PICK(fac__loss_back_f64)(j->loss, g, x, t, j->p, j->scale, y, n);
-        else FAC_ISA_PICK(fac__loss_f64)(j->loss, x, t, j->p, y, n);
+        if (j->backward)
+            FAC_ISA_PICK(fac__loss_back_f64)(j->loss, g, x, t, j->p, j->scale, y, n);
+        else
+            FAC_ISA_PICK(fac__loss_f64)(j->loss, x, t, j->p, y, n);
     }
 }
 
 static void multiply(fac_acc k, void *y, const void *w, int64_t n) {
     for (int64_t i = 0; w && i < n; i++) {
-        if (k == FAC_ACC_F32) ((float *)y)[i] *= ((const float *)w)[i];
-        else ((double *)y)[i] *= ((const double *)w)[i];
+        if (k == FAC_ACC_F32)
+            ((float *)y)[i] *= ((const float *)w)[i];
+        else
+            ((double *)y)[i] *= ((const double *)w)[i];
     }
 }
 
@@ -83,8 +89,10 @@ static fac_status run_range(const job *j, int64_t i, int64_t end, double *sum) {
         void *y = in_place ? (void *)home : (void *)&b.t[OUT];
         apply(j, read(j, &b, GRAD, &c, n), x, t, y, n);
         multiply(j->kind, y, read(j, &b, WEIGHT, &c, n), n);
-        if (j->partial) *sum += sum_of(j->kind, y, n);
-        else if (!in_place) fac__tile_store(j->kind, y, home, j->dtype[OUT], fac__nest_step(&j->nest, OUT), n);
+        if (j->partial)
+            *sum += sum_of(j->kind, y, n);
+        else if (!in_place)
+            fac__tile_store(j->kind, y, home, j->dtype[OUT], fac__nest_step(&j->nest, OUT), n);
         fac__nest_advance(&j->nest, OPERANDS, n, &c);
         i += n;
     }
@@ -117,8 +125,10 @@ static fac_status plan(job *j, fac_tensor *const *operands) {
         j->data[k] = operands[k] ? fac__data(operands[k]) : NULL;
         j->dtype[k] = operands[k] ? (fac_dtype)operands[k]->dtype : FAC_F32;
         bool absent = !operands[k] || (k == OUT && j->partial);
-        if (absent) memset(strides[k], 0, (size_t)ndim * sizeof **strides);
-        else fac__broadcast_strides(operands[k], ndim, strides[k]);
+        if (absent)
+            memset(strides[k], 0, (size_t)ndim * sizeof **strides);
+        else
+            fac__broadcast_strides(operands[k], ndim, strides[k]);
     }
     fac__nest_build(&j->nest, sizes, ndim, UINT64_MAX, OPERANDS, each, false);
     return FAC_OK;
@@ -143,8 +153,8 @@ static fac_status reduced(job *j, fac_tensor *const *operands, int64_t reduction
     return st;
 }
 
-static fac_status forward(fac_structured *s, fac_loss loss, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction,
-                          double p) {
+static fac_status forward(fac_structured *s, fac_loss loss, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                          int64_t reduction, double p) {
     job j;
     j.loss = loss;
     j.kind = fac__acc_of((fac_dtype)s->out[0]->dtype);
@@ -158,8 +168,8 @@ static fac_status forward(fac_structured *s, fac_loss loss, fac_tensor *self, fa
     return fac__parallel_for(0, blocks_of(&j), 1, run_blocks, &j);
 }
 
-static fac_status backward(fac_structured *s, fac_loss loss, fac_tensor *grad, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
-                           int64_t reduction, double p) {
+static fac_status backward(fac_structured *s, fac_loss loss, fac_tensor *grad, fac_tensor *self, fac_tensor *target,
+                           fac_tensor *weight, int64_t reduction, double p) {
     job j;
     j.loss = loss;
     j.kind = fac__acc_of((fac_dtype)s->out[0]->dtype);
@@ -168,7 +178,8 @@ static fac_status backward(fac_structured *s, fac_loss loss, fac_tensor *grad, f
     j.backward = true;
     j.one_grad = grad->numel == 1;
     j.partial = NULL;
-    fac_tensor *const operands[OPERANDS] = {[X] = self, [TARGET] = target, [WEIGHT] = weight, [GRAD] = grad, [OUT] = s->out[0]};
+    fac_tensor *const operands[OPERANDS] = {
+        [X] = self, [TARGET] = target, [WEIGHT] = weight, [GRAD] = grad, [OUT] = s->out[0]};
     FAC_TRY(plan(&j, operands));
     return fac__parallel_for(0, blocks_of(&j), 1, run_blocks, &j);
 }
@@ -177,7 +188,8 @@ fac_status mse_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target,
     return forward(s, FAC_LOSS_SQUARE, self, target, NULL, reduction, 0);
 }
 
-fac_status mse_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, int64_t reduction) {
+fac_status mse_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                 int64_t reduction) {
     return backward(s, FAC_LOSS_SQUARE, grad_output, self, target, NULL, reduction, 0);
 }
 
@@ -194,16 +206,17 @@ fac_status huber_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *targe
     return forward(s, FAC_LOSS_HUBER, self, target, NULL, reduction, delta);
 }
 
-fac_status huber_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, int64_t reduction,
-                                   double delta) {
+fac_status huber_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                   int64_t reduction, double delta) {
     return backward(s, FAC_LOSS_HUBER, grad_output, self, target, NULL, reduction, delta);
 }
 
-fac_status binary_cross_entropy_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction) {
+fac_status binary_cross_entropy_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                                    int64_t reduction) {
     return forward(s, FAC_LOSS_BINARY, self, target, weight, reduction, 0);
 }
 
-fac_status binary_cross_entropy_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                                             fac_tensor *weight, int64_t reduction) {
+fac_status binary_cross_entropy_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                             fac_tensor *target, fac_tensor *weight, int64_t reduction) {
     return backward(s, FAC_LOSS_BINARY, grad_output, self, target, weight, reduction, 0);
 }

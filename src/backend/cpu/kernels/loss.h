@@ -11,8 +11,10 @@ FAC_ISA_DECLARE(void, fac__loss_f32, (fac_loss l, const float *x, const float *t
 FAC_ISA_DECLARE(void, fac__loss_f64, (fac_loss l, const double *x, const double *t, double p, double *y, int64_t n));
 /* y = d loss / dx times scale times g. */
 FAC_ISA_DECLARE(void, fac__loss_back_f32,
-                (fac_loss l, const float *g, const float *x, const float *t, double p, double scale, float *y, int64_t n));
+                (fac_loss l, const float *g, const float *x, const float *t, double p, double scale, float *y,
+                 int64_t n));
 FAC_ISA_DECLARE(void, fac__loss_back_f64,
-                (fac_loss l, const double *g, const double *x, const double *t, double p, double scale, double *y, int64_t n));
+                (fac_loss l, const double *g, const double *x, const double *t, double p, double scale, double *y,
+                 int64_t n));
 
 #endif

@@ -57,9 +57,12 @@ static void of_complex(const double *x, int64_t n, moments *out) {
 
 static void of_run(fac_acc kind, const void *x, int64_t n, moments *out) {
     *out = (moments){.n = (double)n};
-    if (kind == FAC_ACC_F32) FAC_ISA_PICK(fac__moments_f32)(x, n, &out->mean[0], &out->m2);
-    else if (kind == FAC_ACC_F64) FAC_ISA_PICK(fac__moments_f64)(x, n, &out->mean[0], &out->m2);
-    else of_complex(x, n, out);
+    if (kind == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__moments_f32)(x, n, &out->mean[0], &out->m2);
+    else if (kind == FAC_ACC_F64)
+        FAC_ISA_PICK(fac__moments_f64)(x, n, &out->mean[0], &out->m2);
+    else
+        of_complex(x, n, out);
 }
 
 static void store(const job *j, const moments *m, int64_t out_at, int64_t mean_at) {
@@ -91,8 +94,8 @@ static void fold_range(const job *j, const char *base, int64_t i, int64_t end, m
             int64_t filled = 0;
             while (filled < FAC_TILE && i + filled < end) {
                 int64_t part = fac__min(fac__min(fac__nest_run(red, &c), end - i - filled), FAC_TILE - filled);
-                fac__tile_load(j->kind, (char *)&tile + (size_t)filled * fac__acc_size(j->kind), base + c.offset[0] * item,
-                               j->in_dtype, step, part);
+                fac__tile_load(j->kind, (char *)&tile + (size_t)filled * fac__acc_size(j->kind),
+                               base + c.offset[0] * item, j->in_dtype, step, part);
                 fac__nest_advance(red, 1, part, &c);
                 filled += part;
             }
@@ -113,8 +116,10 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
         moments acc = {0};
         fold_range(j, j->in + c.offset[0] * (int64_t)fac_dtype_size(j->in_dtype), b * BLOCK,
                    fac__min(j->split.reduced.count, (b + 1) * BLOCK), &acc);
-        if (j->partial) j->partial[i] = acc;
-        else store(j, &acc, c.offset[1], c.offset[2]);
+        if (j->partial)
+            j->partial[i] = acc;
+        else
+            store(j, &acc, c.offset[1], c.offset[2]);
         if (b == j->blocks - 1) fac__nest_advance(&j->split.kept, 3, 1, &c);
     }
     return FAC_OK;
@@ -157,7 +162,8 @@ static void welford(strip *restrict s, const double *restrict x, int64_t w, doub
 }
 
 /* Merges the moments of `more` rows into those of `n`. */
-static void merge_strip(strip *restrict s, const float *restrict mean, const float *restrict m2, int64_t w, double n, double more) {
+static void merge_strip(strip *restrict s, const float *restrict mean, const float *restrict m2, int64_t w, double n,
+                        double more) {
     double part = more / (n + more), cross = n * part;
     for (int64_t k = 0; k < w; k++) {
         double gap = (double)mean[k] - s->mean[k];
@@ -202,15 +208,18 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
     const fac_nest *kept = &j->split.kept;
     for (int64_t i = begin; i < end; i++) {
         int64_t b = i % j->blocks, at = i / j->blocks % j->strips * STRIP, o = i / j->blocks / j->strips;
-        int64_t w = fac__min(STRIP, j->width - at), first = b * FAC_COL_BLOCK, last = fac__min(j->split.reduced.count, first + FAC_COL_BLOCK);
+        int64_t w = fac__min(STRIP, j->width - at), first = b * FAC_COL_BLOCK,
+                last = fac__min(j->split.reduced.count, first + FAC_COL_BLOCK);
         fac_cursor c;
         strip s;
         fac__nest_seek(kept, 3, o * j->width + at, &c);
         fold_strip(j, j->in + c.offset[0] * (int64_t)fac_dtype_size(j->in_dtype), w, first, last, &s);
         for (int64_t k = 0; k < w; k++) {
             moments m = {(double)(last - first), {s.mean[k], 0}, s.m2[k]};
-            if (j->partial) j->partial[(o * j->width + at + k) * j->blocks + b] = m;
-            else store(j, &m, c.offset[1] + k * fac__nest_step(kept, 1), c.offset[2] + k * fac__nest_step(kept, 2));
+            if (j->partial)
+                j->partial[(o * j->width + at + k) * j->blocks + b] = m;
+            else
+                store(j, &m, c.offset[1] + k * fac__nest_step(kept, 1), c.offset[2] + k * fac__nest_step(kept, 2));
         }
     }
     return FAC_OK;
@@ -242,7 +251,8 @@ static fac_status reduce_columns(job *j) {
 
 /* ---- entries ------------------------------------------------------------------------------------------------------------- */
 
-fac_status fac__moments(fac_tensor *in, uint64_t mask, double correction, bool root, fac_tensor *var, fac_tensor *mean) {
+fac_status fac__moments(fac_tensor *in, uint64_t mask, double correction, bool root, fac_tensor *var,
+                        fac_tensor *mean) {
     if (var->numel == 0) return FAC_OK;
     fac_tensor *outs[2] = {var, mean ? mean : var};
     job j;

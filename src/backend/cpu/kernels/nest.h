@@ -35,7 +35,9 @@ void fac__nest_seek(const fac_nest *n, int n_operands, int64_t i, fac_cursor *c)
    carries into the next dimension. */
 void fac__nest_advance(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c);
 /* Points left along the fastest dimension from the cursor on. */
-static inline int64_t fac__nest_run(const fac_nest *n, const fac_cursor *c) { return n->ndim ? n->size[0] - c->index[0] : 1; }
+static inline int64_t fac__nest_run(const fac_nest *n, const fac_cursor *c) {
+    return n->ndim ? n->size[0] - c->index[0] : 1;
+}
 /* The fastest dimension's step for an operand; 1 for a nest of one point. */
 static inline int64_t fac__nest_step(const fac_nest *n, int operand) { return n->ndim ? n->stride[operand][0] : 1; }
 

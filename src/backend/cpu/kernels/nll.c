@@ -19,7 +19,7 @@ typedef struct job {
     fac_dtype target_dtype, dtype, loss_dtype;
     int64_t classes, class_step, weight_step, ignore, reduction, block;
     bool backward;
-    double scale; /* of the gradient */
+    double scale;    /* of the gradient */
     double *partial; /* [blocks][2]: loss, weight */
     char *lse;       /* _cross_entropy: per row; else NULL */
     fac_dtype lse_dtype;
@@ -39,7 +39,7 @@ static void put(char *p, fac_dtype d, int64_t i, double v) {
 /* The class at a point: -1 if it is to be ignored. */
 static fac_status class_at(const job *j, const fac_cursor *c, int64_t *out) {
     const char *p = j->target + c->offset[TARGET] * (int64_t)fac_dtype_size(j->target_dtype);
-    int64_t t = j->target_dtype == FAC_I64 ? *(const int64_t *)(const void *)p : (int64_t)*(const uint8_t *)p;
+    int64_t t = j->target_dtype == FAC_I64 ? *(const int64_t *)(const void *)p : (int64_t) * (const uint8_t *)p;
     *out = -1;
     if (t == j->ignore) return FAC_OK;
     FAC_CHECK(t >= 0 && t < j->classes, FAC_ERR_INDEX, "Target %lld is out of bounds.", (long long)t);
@@ -47,7 +47,9 @@ static fac_status class_at(const job *j, const fac_cursor *c, int64_t *out) {
     return FAC_OK;
 }
 
-static double weight_of(const job *j, int64_t t) { return j->weight ? get(j->weight, j->dtype, t * j->weight_step) : 1.0; }
+static double weight_of(const job *j, int64_t t) {
+    return j->weight ? get(j->weight, j->dtype, t * j->weight_step) : 1.0;
+}
 
 /* Over the points of targets: operand INPUT steps over the input without its class dimension. */
 static void plan(job *j, fac_tensor *self, fac_tensor *target, fac_tensor *weight, fac_tensor *losses) {
@@ -57,7 +59,8 @@ static void plan(job *j, fac_tensor *self, fac_tensor *target, fac_tensor *weigh
         if (d != d_class) in[o++] = self->strides[d];
     }
     bool flat = self->ndim == 1;
-    const int64_t *strides[OPERANDS] = {target->strides, flat ? none : in, losses && losses->ndim && !flat ? losses->strides : none};
+    const int64_t *strides[OPERANDS] = {target->strides, flat ? none : in,
+                                        losses && losses->ndim && !flat ? losses->strides : none};
     fac__nest_build(&j->nest, target->sizes, target->ndim, UINT64_MAX, OPERANDS, strides, true);
     j->target = fac__data(target);
     j->input = fac__data(self);
@@ -142,8 +145,8 @@ static fac_status run_forward(job *j, fac_tensor *out, fac_tensor *total, bool e
     return st;
 }
 
-fac_status nll_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction,
-                                int64_t ignore_index) {
+fac_status nll_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                                int64_t reduction, int64_t ignore_index) {
     bool each = reduction == REDUCE_NONE && self->ndim > 1;
     job j;
     plan(&j, self, target, weight, each ? s->out[0] : NULL);
@@ -155,8 +158,8 @@ fac_status nll_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor 
 /* A block of logits is as much work as a block of targets. */
 static int64_t rows_per_block(int64_t classes) { return fac__max(1, BLOCK / fac__max(1, classes)); }
 
-fac_status _cross_entropy_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t reduction,
-                              int64_t ignore_index) {
+fac_status _cross_entropy_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                              int64_t reduction, int64_t ignore_index) {
     job j;
     plan(&j, self, target, weight, reduction == REDUCE_NONE ? s->out[0] : NULL);
     j.ignore = ignore_index;
@@ -186,8 +189,8 @@ static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* The gradient is row-major whatever the input is, so the nest is laid over it. */
-static void plan_backward(job *j, fac_tensor *grad_in, fac_tensor *grad, fac_tensor *target, fac_tensor *weight, int64_t reduction,
-                          fac_tensor *total) {
+static void plan_backward(job *j, fac_tensor *grad_in, fac_tensor *grad, fac_tensor *target, fac_tensor *weight,
+                          int64_t reduction, fac_tensor *total) {
     plan(j, grad_in, target, weight, reduction == REDUCE_NONE ? grad : NULL);
     j->out = fac__data(grad_in);
     j->loss = fac__data(grad);
@@ -195,8 +198,9 @@ static void plan_backward(job *j, fac_tensor *grad_in, fac_tensor *grad, fac_ten
     j->scale = reduction == REDUCE_MEAN ? 1.0 / get(fac__data(total), (fac_dtype)total->dtype, 0) : 1.0;
 }
 
-fac_status nll_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
-                                 int64_t reduction, int64_t ignore_index, fac_tensor *total_weight) {
+fac_status nll_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+                                 fac_tensor *weight, int64_t reduction, int64_t ignore_index,
+                                 fac_tensor *total_weight) {
     (void)self;
     fac_tensor *out = s->out[0];
     if (out->numel == 0) return FAC_OK;
@@ -220,8 +224,10 @@ static fac_status logit_row(const rows_job *r, int64_t i, const fac_cursor *c, v
     double scale = point_scale(j, c, t), lse = get(j->lse, j->lse_dtype, i);
     const void *x = fac__rows_read(&r->x, i, buffer);
     void *dx = fac__rows_place(&r->dx, i, buffer);
-    if (j->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__exp_row_f32)(x, (float)lse, (float)scale, dx, j->classes);
-    else FAC_ISA_PICK(fac__exp_row_f64)(x, lse, scale, dx, j->classes);
+    if (j->kind == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__exp_row_f32)(x, (float)lse, (float)scale, dx, j->classes);
+    else
+        FAC_ISA_PICK(fac__exp_row_f64)(x, lse, scale, dx, j->classes);
     if (t >= 0) fac__acc_set(j->kind, dx, t, fac__acc_get(j->kind, dx, t) - scale);
     fac__rows_put(&r->dx, i, dx);
     return FAC_OK;
@@ -233,14 +239,15 @@ static fac_status logit_rows(void *ctx, int64_t begin, int64_t end) {
     void *buffer = fac__alloc_array((size_t)r->j.classes, fac__acc_size(r->j.kind));
     fac_status st = buffer ? FAC_OK : fac_error();
     fac__nest_seek(&r->j.nest, OPERANDS, begin, &c);
-    for (int64_t i = begin; st == FAC_OK && i < end; i++, fac__nest_advance(&r->j.nest, OPERANDS, 1, &c)) st = logit_row(r, i, &c, buffer);
+    for (int64_t i = begin; st == FAC_OK && i < end; i++, fac__nest_advance(&r->j.nest, OPERANDS, 1, &c))
+        st = logit_row(r, i, &c, buffer);
     fac__free(buffer);
     return st;
 }
 
 fac_status _cross_entropy_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                                       fac_tensor *weight, int64_t reduction, int64_t ignore_index, fac_tensor *logsumexp,
-                                       fac_tensor *total_weight) {
+                                       fac_tensor *weight, int64_t reduction, int64_t ignore_index,
+                                       fac_tensor *logsumexp, fac_tensor *total_weight) {
     fac_tensor *out = s->out[0];
     if (out->numel == 0) return FAC_OK;
     rows_job r = {.x = {0}, .dx = {0}};

@@ -1,8 +1,8 @@
 /* Layer norm and RMS norm over rows of the last dimensions, and their gradients. Rows are independent and split over
    threads; the gradients of weight and bias are summed over fixed groups of rows whose results are added in order. Layer
    norm: y = (x - mean) rstd w + b. RMS norm is the same without mean and bias. Computes in float for 16-bit types. */
-#include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/norm.h"
+#include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/parallel.h"
 #include "ops_gen.h"
 #include <math.h>
@@ -13,9 +13,9 @@ typedef struct job {
     double eps;
     bool centred; /* layer norm */
     fac_rows x, y, dy, dx, w, b;
-    fac_rows mean, rstd;  /* one element per row */
-    void *w_row, *b_row;  /* weight and bias in the kind, NULL if none */
-    void *parts;          /* [groups][2][n]: partial gradients of weight and bias; NULL if not wanted */
+    fac_rows mean, rstd; /* one element per row */
+    void *w_row, *b_row; /* weight and bias in the kind, NULL if none */
+    void *parts;         /* [groups][2][n]: partial gradients of weight and bias; NULL if not wanted */
     bool want_w, want_b;
 } job;
 
@@ -57,8 +57,10 @@ static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
         const void *x = fac__rows_read(&j->x, i, b.x);
         void *y = fac__rows_place(&j->y, i, b.out);
         double mean = 0, square;
-        if (j->centred) fac__row_moments(j->kind, x, j->n, &mean, &square);
-        else square = fac__square_sum(j->kind, x, j->n);
+        if (j->centred)
+            fac__row_moments(j->kind, x, j->n, &mean, &square);
+        else
+            square = fac__square_sum(j->kind, x, j->n);
         double rstd = 1.0 / sqrt(square / (double)j->n + j->eps);
         fac__norm_apply(j->kind, x, mean, rstd, j->w_row, j->b_row, y, j->n);
         fac__rows_put(&j->y, i, y);
@@ -84,7 +86,8 @@ static fac_status backward_groups(void *ctx, int64_t begin, int64_t end) {
     buffers b;
     FAC_TRY(buffers_open(j, &b));
     for (int64_t g = begin; g < end; g++) {
-        void *dw = j->parts ? fac__acc_at(j->kind, j->parts, 2 * g * j->n) : NULL, *db = dw ? fac__acc_at(j->kind, dw, j->n) : NULL;
+        void *dw = j->parts ? fac__acc_at(j->kind, j->parts, 2 * g * j->n) : NULL,
+             *db = dw ? fac__acc_at(j->kind, dw, j->n) : NULL;
         if (dw) memset(dw, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
         for (int64_t i = g * j->part_rows; i < fac__min(j->rows, (g + 1) * j->part_rows); i++) {
             const void *x = fac__rows_read(&j->x, i, b.x), *dy = fac__rows_read(&j->dy, i, b.dy);
@@ -231,16 +234,17 @@ static fac_status backward(job *j, fac_tensor *const *d, fac_tensor *grad_out, f
     return st;
 }
 
-fac_status native_layer_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_ints normalized_shape,
-                                          fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight, fac_tensor *bias,
-                                          fac_ints output_mask) {
+fac_status native_layer_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
+                                          fac_ints normalized_shape, fac_tensor *mean, fac_tensor *rstd,
+                                          fac_tensor *weight, fac_tensor *bias, fac_ints output_mask) {
     (void)bias, (void)output_mask;
     job j = {.centred = true};
     return backward(&j, s->out, grad_out, input, normalized_shape, mean, rstd, weight);
 }
 
-fac_status _fused_rms_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_ints normalized_shape,
-                                        fac_tensor *rstd, fac_tensor *weight, fac_ints output_mask) {
+fac_status _fused_rms_norm_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
+                                        fac_ints normalized_shape, fac_tensor *rstd, fac_tensor *weight,
+                                        fac_ints output_mask) {
     (void)output_mask;
     job j = {.centred = false};
     fac_tensor *const d[3] = {s->out[0], s->out[1], NULL};

@@ -29,8 +29,10 @@ static inline double fac__acc_get(fac_acc k, const void *p, int64_t i) {
     return k == FAC_ACC_F32 ? (double)((const float *)p)[i] : ((const double *)p)[i];
 }
 static inline void fac__acc_set(fac_acc k, void *p, int64_t i, double v) {
-    if (k == FAC_ACC_F32) ((float *)p)[i] = (float)v;
-    else ((double *)p)[i] = v;
+    if (k == FAC_ACC_F32)
+        ((float *)p)[i] = (float)v;
+    else
+        ((double *)p)[i] = v;
 }
 static inline void *fac__acc_at(fac_acc k, void *p, int64_t i) { return (char *)p + (size_t)i * fac__acc_size(k); }
 
@@ -42,16 +44,20 @@ static inline int64_t fac__rows_per_part(int64_t rows) { return fac__max(32, (ro
 static inline fac_acc fac__norm_kind(fac_dtype d) { return d == FAC_F64 ? FAC_ACC_F64 : FAC_ACC_F32; }
 
 /* Loops of norm_rows.h by kind. */
-void fac__norm_apply(fac_acc k, const void *x, double mean, double rstd, const void *w, const void *b, void *y, int64_t n);
-void fac__norm_sums(fac_acc k, const void *dy, const void *x, double mean, double rstd, const void *w, int64_t n, double *sums);
-void fac__norm_back(fac_acc k, const void *dy, const void *x, double mean, double rstd, const void *w, double a, double b,
-                    void *dx, int64_t n);
-void fac__norm_params(fac_acc k, const void *dy, const void *x, double mean, double rstd, void *dw, void *db, int64_t n);
+void fac__norm_apply(fac_acc k, const void *x, double mean, double rstd, const void *w, const void *b, void *y,
+                     int64_t n);
+void fac__norm_sums(fac_acc k, const void *dy, const void *x, double mean, double rstd, const void *w, int64_t n,
+                    double *sums);
+void fac__norm_back(fac_acc k, const void *dy, const void *x, double mean, double rstd, const void *w, double a,
+                    double b, void *dx, int64_t n);
+void fac__norm_params(fac_acc k, const void *dy, const void *x, double mean, double rstd, void *dw, void *db,
+                      int64_t n);
 void fac__norm_params_each(fac_acc k, const void *dy, const void *x, const void *mean, void *dw, void *db, int64_t n);
 void fac__scale(fac_acc k, const void *x, double scale, double shift, void *y, int64_t n);
 void fac__scale_each(fac_acc k, const void *x, const void *scale, const void *shift, void *y, int64_t n);
 void fac__blend(fac_acc k, const void *dy, const void *x, double p, double q, double r, void *y, int64_t n);
-void fac__blend_each(fac_acc k, const void *dy, const void *x, const void *p, const void *q, const void *r, void *y, int64_t n);
+void fac__blend_each(fac_acc k, const void *dy, const void *x, const void *p, const void *q, const void *r, void *y,
+                     int64_t n);
 double fac__square_sum(fac_acc k, const void *x, int64_t n);
 
 /* Variance (or its root) and mean of `in` over the dimensions of `mask`, divided by N - correction; mean may be NULL. */

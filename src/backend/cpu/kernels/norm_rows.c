@@ -1,5 +1,5 @@
-#include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/kernels/fold.h"
+#include "backend/cpu/kernels/norm.h"
 
 fac_status fac__rows_open(fac_rows *r, fac_tensor *t, fac_acc kind, int64_t n) {
     *r = (fac_rows){.kind = kind, .n = n};
@@ -34,8 +34,10 @@ void fac__row_moments(fac_acc k, const void *x, int64_t n, double *mean, double 
     for (int64_t i = 0; i < n; i += 4096) {
         int64_t part = fac__min(4096, n - i);
         double pm, pq;
-        if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__moments_f32)((const float *)x + i, part, &pm, &pq);
-        else FAC_ISA_PICK(fac__moments_f64)((const double *)x + i, part, &pm, &pq);
+        if (k == FAC_ACC_F32)
+            FAC_ISA_PICK(fac__moments_f32)((const float *)x + i, part, &pm, &pq);
+        else
+            FAC_ISA_PICK(fac__moments_f64)((const double *)x + i, part, &pm, &pq);
         double total = count + (double)part, gap = pm - m;
         q += pq + gap * gap * (count * (double)part / total);
         m += gap * ((double)part / total);
@@ -45,50 +47,72 @@ void fac__row_moments(fac_acc k, const void *x, int64_t n, double *mean, double 
     *m2 = q;
 }
 
-void fac__norm_apply(fac_acc k, const void *x, double mean, double rstd, const void *w, const void *b, void *y, int64_t n) {
-    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__norm_apply_f32)(x, (float)mean, (float)rstd, w, b, y, n);
-    else FAC_ISA_PICK(fac__norm_apply_f64)(x, mean, rstd, w, b, y, n);
+void fac__norm_apply(fac_acc k, const void *x, double mean, double rstd, const void *w, const void *b, void *y,
+                     int64_t n) {
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__norm_apply_f32)(x, (float)mean, (float)rstd, w, b, y, n);
+    else
+        FAC_ISA_PICK(fac__norm_apply_f64)(x, mean, rstd, w, b, y, n);
 }
 
-void fac__norm_sums(fac_acc k, const void *dy, const void *x, double mean, double rstd, const void *w, int64_t n, double *sums) {
-    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__norm_sums_f32)(dy, x, (float)mean, (float)rstd, w, n, sums);
-    else FAC_ISA_PICK(fac__norm_sums_f64)(dy, x, mean, rstd, w, n, sums);
+void fac__norm_sums(fac_acc k, const void *dy, const void *x, double mean, double rstd, const void *w, int64_t n,
+                    double *sums) {
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__norm_sums_f32)(dy, x, (float)mean, (float)rstd, w, n, sums);
+    else
+        FAC_ISA_PICK(fac__norm_sums_f64)(dy, x, mean, rstd, w, n, sums);
 }
 
-void fac__norm_back(fac_acc k, const void *dy, const void *x, double mean, double rstd, const void *w, double a, double b,
-                    void *dx, int64_t n) {
-    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__norm_back_f32)(dy, x, (float)mean, (float)rstd, w, (float)a, (float)b, dx, n);
-    else FAC_ISA_PICK(fac__norm_back_f64)(dy, x, mean, rstd, w, a, b, dx, n);
+void fac__norm_back(fac_acc k, const void *dy, const void *x, double mean, double rstd, const void *w, double a,
+                    double b, void *dx, int64_t n) {
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__norm_back_f32)(dy, x, (float)mean, (float)rstd, w, (float)a, (float)b, dx, n);
+    else
+        FAC_ISA_PICK(fac__norm_back_f64)(dy, x, mean, rstd, w, a, b, dx, n);
 }
 
-void fac__norm_params(fac_acc k, const void *dy, const void *x, double mean, double rstd, void *dw, void *db, int64_t n) {
-    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__norm_params_f32)(dy, x, (float)mean, (float)rstd, dw, db, n);
-    else FAC_ISA_PICK(fac__norm_params_f64)(dy, x, mean, rstd, dw, db, n);
+void fac__norm_params(fac_acc k, const void *dy, const void *x, double mean, double rstd, void *dw, void *db,
+                      int64_t n) {
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__norm_params_f32)(dy, x, (float)mean, (float)rstd, dw, db, n);
+    else
+        FAC_ISA_PICK(fac__norm_params_f64)(dy, x, mean, rstd, dw, db, n);
 }
 
 void fac__norm_params_each(fac_acc k, const void *dy, const void *x, const void *mean, void *dw, void *db, int64_t n) {
-    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__norm_params_each_f32)(dy, x, mean, dw, db, n);
-    else FAC_ISA_PICK(fac__norm_params_each_f64)(dy, x, mean, dw, db, n);
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__norm_params_each_f32)(dy, x, mean, dw, db, n);
+    else
+        FAC_ISA_PICK(fac__norm_params_each_f64)(dy, x, mean, dw, db, n);
 }
 
 void fac__scale(fac_acc k, const void *x, double scale, double shift, void *y, int64_t n) {
-    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__scale_f32)(x, (float)scale, (float)shift, y, n);
-    else FAC_ISA_PICK(fac__scale_f64)(x, scale, shift, y, n);
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__scale_f32)(x, (float)scale, (float)shift, y, n);
+    else
+        FAC_ISA_PICK(fac__scale_f64)(x, scale, shift, y, n);
 }
 
 void fac__scale_each(fac_acc k, const void *x, const void *scale, const void *shift, void *y, int64_t n) {
-    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__scale_each_f32)(x, scale, shift, y, n);
-    else FAC_ISA_PICK(fac__scale_each_f64)(x, scale, shift, y, n);
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__scale_each_f32)(x, scale, shift, y, n);
+    else
+        FAC_ISA_PICK(fac__scale_each_f64)(x, scale, shift, y, n);
 }
 
 void fac__blend(fac_acc k, const void *dy, const void *x, double p, double q, double r, void *y, int64_t n) {
-    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__blend_f32)(dy, x, (float)p, (float)q, (float)r, y, n);
-    else FAC_ISA_PICK(fac__blend_f64)(dy, x, p, q, r, y, n);
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__blend_f32)(dy, x, (float)p, (float)q, (float)r, y, n);
+    else
+        FAC_ISA_PICK(fac__blend_f64)(dy, x, p, q, r, y, n);
 }
 
-void fac__blend_each(fac_acc k, const void *dy, const void *x, const void *p, const void *q, const void *r, void *y, int64_t n) {
-    if (k == FAC_ACC_F32) FAC_ISA_PICK(fac__blend_each_f32)(dy, x, p, q, r, y, n);
-    else FAC_ISA_PICK(fac__blend_each_f64)(dy, x, p, q, r, y, n);
+void fac__blend_each(fac_acc k, const void *dy, const void *x, const void *p, const void *q, const void *r, void *y,
+                     int64_t n) {
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__blend_each_f32)(dy, x, p, q, r, y, n);
+    else
+        FAC_ISA_PICK(fac__blend_each_f64)(dy, x, p, q, r, y, n);
 }
 
 double fac__square_sum(fac_acc k, const void *x, int64_t n) {

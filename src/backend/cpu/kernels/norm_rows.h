@@ -8,24 +8,26 @@
 #define FAC_NORM_FNS(T, S)                                                                                             \
     /* y = (x - mean) * rstd * w + b; w, b of n elements or NULL. */                                                   \
     FAC_ISA_DECLARE(void, fac__norm_apply_##S, (const T *x, T mean, T rstd, const T *w, const T *b, T *y, int64_t n)); \
-    /* sums[0] = sum g, sums[1] = sum g * (x - mean) * rstd with g = dy * w (w NULL: 1). */                             \
+    /* sums[0] = sum g, sums[1] = sum g * (x - mean) * rstd with g = dy * w (w NULL: 1). */                            \
     FAC_ISA_DECLARE(void, fac__norm_sums_##S,                                                                          \
                     (const T *dy, const T *x, T mean, T rstd, const T *w, int64_t n, double *sums));                   \
-    /* dx = rstd * (dy * w - a - (x - mean) * rstd * b). */                                                             \
+    /* dx = rstd * (dy * w - a - (x - mean) * rstd * b). */                                                            \
     FAC_ISA_DECLARE(void, fac__norm_back_##S,                                                                          \
                     (const T *dy, const T *x, T mean, T rstd, const T *w, T a, T b, T *dx, int64_t n));                \
-    /* dw += dy * (x - mean) * rstd; db += dy, element by element; either may be NULL. */                               \
-    FAC_ISA_DECLARE(void, fac__norm_params_##S, (const T *dy, const T *x, T mean, T rstd, T *restrict dw, T *restrict db, int64_t n));   \
-    /* dw += dy * (x - mean), db += dy, with a mean per element. */                                                     \
-    FAC_ISA_DECLARE(void, fac__norm_params_each_##S, (const T *dy, const T *x, const T *mean, T *restrict dw, T *restrict db, int64_t n)); \
-    /* y = x * scale + shift, with one scale and shift, or one per element. */                                          \
+    /* dw += dy * (x - mean) * rstd; db += dy, element by element; either may be NULL. */                              \
+    FAC_ISA_DECLARE(void, fac__norm_params_##S,                                                                        \
+                    (const T *dy, const T *x, T mean, T rstd, T *restrict dw, T *restrict db, int64_t n));             \
+    /* dw += dy * (x - mean), db += dy, with a mean per element. */                                                    \
+    FAC_ISA_DECLARE(void, fac__norm_params_each_##S,                                                                   \
+                    (const T *dy, const T *x, const T *mean, T *restrict dw, T *restrict db, int64_t n));              \
+    /* y = x * scale + shift, with one scale and shift, or one per element. */                                         \
     FAC_ISA_DECLARE(void, fac__scale_##S, (const T *x, T scale, T shift, T *y, int64_t n));                            \
     FAC_ISA_DECLARE(void, fac__scale_each_##S, (const T *x, const T *scale, const T *shift, T *y, int64_t n));         \
-    /* y = dy * p + x * q + r. */                                                                                       \
+    /* y = dy * p + x * q + r. */                                                                                      \
     FAC_ISA_DECLARE(void, fac__blend_##S, (const T *dy, const T *x, T p, T q, T r, T *y, int64_t n));                  \
     FAC_ISA_DECLARE(void, fac__blend_each_##S,                                                                         \
                     (const T *dy, const T *x, const T *p, const T *q, const T *r, T *y, int64_t n));                   \
-    /* sum x^2. */                                                                                                      \
+    /* sum x^2. */                                                                                                     \
     FAC_ISA_DECLARE(double, fac__square_sum_##S, (const T *x, int64_t n))
 
 FAC_NORM_FNS(float, f32);

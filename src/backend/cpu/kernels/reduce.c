@@ -1,6 +1,6 @@
 /* Kernels of the folding reductions: each says what to fold and hands the rest to the engine. */
-#include "backend/cpu/kernels/reduction.h"
 #include "ops/meta/reduce.h"
+#include "backend/cpu/kernels/reduction.h"
 #include "ops_gen.h"
 #include <math.h>
 
@@ -28,7 +28,8 @@ fac_status sum_cpu(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
 }
 
 fac_status nansum_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
-    if (!fac_dtype_is_floating(dtype_of(self)) || (dtype && !fac_dtype_is_floating(dtype))) return sum_dim_cpu(s, self, dim, keepdim, dtype);
+    if (!fac_dtype_is_floating(dtype_of(self)) || (dtype && !fac_dtype_is_floating(dtype)))
+        return sum_dim_cpu(s, self, dim, keepdim, dtype);
     fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), 0);
     r.map = FAC_MAP_NAN_TO_ZERO;
     return run(s, &r, self);
@@ -127,7 +128,8 @@ static fac_reduction norm_of_order(double p) {
     return (fac_reduction){.map = FAC_MAP_POW, .p = p, .finish = FAC_FINISH_ROOT, .finish_p = p};
 }
 
-fac_status vector_norm_cpu(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim, fac_dtype dtype) {
+fac_status vector_norm_cpu(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim,
+                           fac_dtype dtype) {
     (void)dim, (void)keepdim, (void)dtype;
     fac_reduction r = norm_of_order(fac__scalar_f64(ord));
     r.kind = r.map == FAC_MAP_NONZERO ? FAC_ACC_I64 : fac__acc_of(dtype_of(s->out[0]));

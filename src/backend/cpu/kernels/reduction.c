@@ -29,10 +29,14 @@ void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n) {
     static const double f64[] = {0.0, 1.0, -INFINITY, INFINITY};
     static const int64_t i64[] = {0, 1, INT64_MIN, INT64_MAX};
     for (int64_t i = 0; i < n; i++) {
-        if (k == FAC_ACC_F32) ((float *)acc)[i] = f32[op];
-        else if (k == FAC_ACC_F64) ((double *)acc)[i] = f64[op];
-        else if (k == FAC_ACC_I64) ((int64_t *)acc)[i] = i64[op];
-        else ((double *)acc)[2 * i] = f64[op], ((double *)acc)[2 * i + 1] = 0.0;
+        if (k == FAC_ACC_F32)
+            ((float *)acc)[i] = f32[op];
+        else if (k == FAC_ACC_F64)
+            ((double *)acc)[i] = f64[op];
+        else if (k == FAC_ACC_I64)
+            ((int64_t *)acc)[i] = i64[op];
+        else
+            ((double *)acc)[2 * i] = f64[op], ((double *)acc)[2 * i + 1] = 0.0;
     }
 }
 
@@ -69,12 +73,16 @@ static void load(const job *j, void *dst, const char *src, int64_t stride, int64
     if (j->r->via && j->r->via != j->in_dtype) {
         /* A float cast to an integer or bool must see its fraction, so it is loaded wide before it is narrowed. */
         fac__tile_load(k, dst, src, j->in_dtype, stride, n);
-        if (j->r->via == FAC_BOOL) fac__tile_load_map(FAC_ACC_I64, dst, src, j->in_dtype, stride, n, FAC_MAP_NONZERO, 0);
-        else fac__tile_narrow(k, dst, n, j->r->via);
+        if (j->r->via == FAC_BOOL)
+            fac__tile_load_map(FAC_ACC_I64, dst, src, j->in_dtype, stride, n, FAC_MAP_NONZERO, 0);
+        else
+            fac__tile_narrow(k, dst, n, j->r->via);
         return;
     }
-    if (j->r->map == FAC_MAP_NONE) fac__tile_load(k, dst, src, j->in_dtype, stride, n);
-    else fac__tile_load_map(k, dst, src, j->in_dtype, stride, n, j->r->map, j->r->p);
+    if (j->r->map == FAC_MAP_NONE)
+        fac__tile_load(k, dst, src, j->in_dtype, stride, n);
+    else
+        fac__tile_load_map(k, dst, src, j->in_dtype, stride, n, j->r->map, j->r->p);
 }
 
 static double finished(const fac_reduction *r, double x) {
@@ -89,8 +97,10 @@ static void finish(const job *j, void *acc, int64_t n) {
     for (int64_t i = 0; i < m; i++) {
         double x = r->kind == FAC_ACC_F32 ? (double)((float *)acc)[i] : ((double *)acc)[i];
         double y = finished(r, x);
-        if (r->kind == FAC_ACC_F32) ((float *)acc)[i] = (float)y;
-        else ((double *)acc)[i] = y;
+        if (r->kind == FAC_ACC_F32)
+            ((float *)acc)[i] = (float)y;
+        else
+            ((double *)acc)[i] = y;
     }
 }
 
@@ -131,16 +141,20 @@ static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, 
 static void fold_range(const job *j, const char *base, int64_t begin, int64_t end, void *acc) {
     const fac_nest *red = &j->split.reduced;
     bool long_runs = red->ndim <= 1 || red->size[0] >= DIRECT_RUN;
-    if (j->direct && fac__nest_step(red, 0) == 1 && long_runs) fold_direct(j, base, begin, end, acc);
-    else fold_tiled(j, base, begin, end, acc);
+    if (j->direct && fac__nest_step(red, 0) == 1 && long_runs)
+        fold_direct(j, base, begin, end, acc);
+    else
+        fold_tiled(j, base, begin, end, acc);
 }
 
 /* Results go home in one piece: no conversion but what finish does. */
 static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
     char *home = j->out + c->offset[1] * (int64_t)j->out_item;
     finish(j, acc, 1);
-    if (j->plain_out) memcpy(home, acc, j->acc_item);
-    else fac__tile_store(j->r->kind, acc, home, j->out_dtype, 1, 1);
+    if (j->plain_out)
+        memcpy(home, acc, j->acc_item);
+    else
+        fac__tile_store(j->r->kind, acc, home, j->out_dtype, 1, 1);
 }
 
 /* The common case, with nothing decided per row: each output folds one contiguous run of at most a block. */
@@ -173,8 +187,10 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
         fac__fold_identity(j->r->op, j->r->kind, &acc, 1);
         const char *base = j->in + c.offset[0] * (int64_t)j->in_item;
         fold_range(j, base, b * FAC_ROW_BLOCK, fac__min(n, (b + 1) * FAC_ROW_BLOCK), &acc);
-        if (j->partial) memcpy(j->partial + (size_t)i * j->acc_item, &acc, j->acc_item);
-        else store(j, &acc, &c);
+        if (j->partial)
+            memcpy(j->partial + (size_t)i * j->acc_item, &acc, j->acc_item);
+        else
+            store(j, &acc, &c);
         if (b == j->blocks - 1) fac__nest_advance(kept, 2, 1, &c);
     }
     return FAC_OK;
@@ -195,7 +211,8 @@ static void combine_rows(const job *j) {
 
 static fac_status alloc_partial(job *j, int64_t n) {
     int64_t bytes;
-    FAC_CHECK(fac__mul(n, (int64_t)j->acc_item, &bytes), FAC_ERR_OVERFLOW, "too many partial results: %lld", (long long)n);
+    FAC_CHECK(fac__mul(n, (int64_t)j->acc_item, &bytes), FAC_ERR_OVERFLOW, "too many partial results: %lld",
+              (long long)n);
     j->partial = fac__alloc_aligned((size_t)bytes, 64);
     return j->partial ? FAC_OK : fac_error();
 }
@@ -270,14 +287,16 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
         fac_cursor c;
         strip acc;
         fac__nest_seek(kept, 2, o * j->width + at, &c);
-        fold_strip(j, j->in + c.offset[0] * (int64_t)j->in_item, b * FAC_COL_BLOCK, fac__min(n, (b + 1) * FAC_COL_BLOCK), w, &acc);
+        fold_strip(j, j->in + c.offset[0] * (int64_t)j->in_item, b * FAC_COL_BLOCK,
+                   fac__min(n, (b + 1) * FAC_COL_BLOCK), w, &acc);
         if (j->partial) {
             int64_t slot = b * kept->count + o * j->width + at;
             memcpy(j->partial + (size_t)slot * j->acc_item, &acc, (size_t)w * j->acc_item);
             continue;
         }
         finish(j, &acc, w);
-        fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, fac__nest_step(kept, 1), w);
+        fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype,
+                        fac__nest_step(kept, 1), w);
     }
     return FAC_OK;
 }
@@ -293,7 +312,8 @@ static void combine_columns(const job *j) {
         j->fns.col(j->partial + (size_t)slot * j->acc_item, kept->count, j->blocks, w, &acc);
         finish(j, &acc, w);
         fac__nest_seek(kept, 2, slot, &c);
-        fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype, fac__nest_step(kept, 1), w);
+        fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype,
+                        fac__nest_step(kept, 1), w);
     }
 }
 

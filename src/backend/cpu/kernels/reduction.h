@@ -14,7 +14,7 @@ typedef enum fac_finish {
     FAC_FINISH_NONE,
     FAC_FINISH_DIV, /* by finish_p (real kinds and C128) */
     FAC_FINISH_SQRT,
-    FAC_FINISH_ROOT   /* acc ^ (1/finish_p) */
+    FAC_FINISH_ROOT /* acc ^ (1/finish_p) */
 } fac_finish;
 
 typedef struct fac_reduction {

@@ -72,13 +72,18 @@ static void step_c128(scan_op op, double *acc, const double *x, int64_t w) {
 }
 
 static void step(const scan *s, void *acc, const void *x, int64_t w) {
-    if (s->kind == FAC_ACC_F64) step_f64(s->op, acc, x, w);
-    else if (s->kind == FAC_ACC_I64) step_i64(s->op, acc, x, w);
-    else step_c128(s->op, acc, x, w);
+    if (s->kind == FAC_ACC_F64)
+        step_f64(s->op, acc, x, w);
+    else if (s->kind == FAC_ACC_I64)
+        step_i64(s->op, acc, x, w);
+    else
+        step_c128(s->op, acc, x, w);
 }
 
 /* Among equals the latest wins; a NaN, once met, is only replaced by a later one. */
-static bool takes_f64(bool larger, double acc, double x) { return x != x || (acc == acc && (larger ? x >= acc : x <= acc)); }
+static bool takes_f64(bool larger, double acc, double x) {
+    return x != x || (acc == acc && (larger ? x >= acc : x <= acc));
+}
 
 static void step_extreme(const scan *s, void *acc, int64_t *where, const void *x, int64_t w, int64_t i) {
     bool larger = s->op == SCAN_MAX;
@@ -103,8 +108,10 @@ static void identity(const scan *s, void *acc, int64_t w) {
 }
 
 static void load(const scan *s, void *dst, const char *src, int64_t stride, int64_t n) {
-    if (s->via == FAC_BOOL) fac__tile_load_map(FAC_ACC_I64, dst, src, s->in_dtype, stride, n, FAC_MAP_NONZERO, 0);
-    else fac__tile_load(s->kind, dst, src, s->in_dtype, stride, n);
+    if (s->via == FAC_BOOL)
+        fac__tile_load_map(FAC_ACC_I64, dst, src, s->in_dtype, stride, n, FAC_MAP_NONZERO, 0);
+    else
+        fac__tile_load(s->kind, dst, src, s->in_dtype, stride, n);
     if (s->via && s->via != s->in_dtype && s->via != FAC_BOOL) fac__tile_narrow(s->kind, dst, n, s->via);
 }
 
@@ -127,7 +134,8 @@ static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
     const char *in = s->in + c->offset[0] * (int64_t)in_item;
     char *out = s->out + c->offset[1] * (int64_t)out_item;
     int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL;
-    int64_t in_next = fac__nest_step(&s->lines, 0), out_next = fac__nest_step(&s->lines, 1), index_next = fac__nest_step(&s->lines, 2);
+    int64_t in_next = fac__nest_step(&s->lines, 0), out_next = fac__nest_step(&s->lines, 1),
+            index_next = fac__nest_step(&s->lines, 2);
     wide acc, x;
     int64_t where[STRIP];
     identity(s, &acc, w);
@@ -148,7 +156,8 @@ static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
 
 /* One line, tile after tile. */
 static void scan_line(const scan *s, const fac_cursor *c) {
-    size_t in_item = fac_dtype_size(s->in_dtype), out_item = fac_dtype_size(s->out_dtype), item = fac__acc_size(s->kind);
+    size_t in_item = fac_dtype_size(s->in_dtype), out_item = fac_dtype_size(s->out_dtype),
+           item = fac__acc_size(s->kind);
     const char *in = s->in + c->offset[0] * (int64_t)in_item;
     char *out = s->out + c->offset[1] * (int64_t)out_item;
     int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL, where = 0;

@@ -53,11 +53,15 @@ static char *address(const lines *l, const fac_cursor *c, int k) { return l->dat
 
 static void row(const lines *l, void *const *p) {
     if (l->n_operands == 2) {
-        if (l->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__softmax_row_f32)(l->form, p[0], p[1], l->n);
-        else FAC_ISA_PICK(fac__softmax_row_f64)(l->form, p[0], p[1], l->n);
+        if (l->kind == FAC_ACC_F32)
+            FAC_ISA_PICK(fac__softmax_row_f32)(l->form, p[0], p[1], l->n);
+        else
+            FAC_ISA_PICK(fac__softmax_row_f64)(l->form, p[0], p[1], l->n);
     } else {
-        if (l->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__softmax_back_row_f32)(l->form, p[0], p[1], p[2], l->n);
-        else FAC_ISA_PICK(fac__softmax_back_row_f64)(l->form, p[0], p[1], p[2], l->n);
+        if (l->kind == FAC_ACC_F32)
+            FAC_ISA_PICK(fac__softmax_back_row_f32)(l->form, p[0], p[1], p[2], l->n);
+        else
+            FAC_ISA_PICK(fac__softmax_back_row_f64)(l->form, p[0], p[1], p[2], l->n);
     }
 }
 
@@ -101,26 +105,30 @@ static void load_strip(const lines *l, const fac_cursor *c, int k, int64_t w, ch
     size_t row_bytes = (size_t)l->strip * fac__acc_size(l->kind);
     if (w < l->strip) memset(strip, 0, (size_t)l->n * row_bytes);
     for (int64_t i = 0; i < l->n; i++) {
-        fac__tile_load(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k], l->dtype[k],
-                       fac__nest_step(&l->nest, k), w);
+        fac__tile_load(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k],
+                       l->dtype[k], fac__nest_step(&l->nest, k), w);
     }
 }
 
 static void store_strip(const lines *l, const fac_cursor *c, int k, int64_t w, const char *strip) {
     size_t row_bytes = (size_t)l->strip * fac__acc_size(l->kind);
     for (int64_t i = 0; i < l->n; i++) {
-        fac__tile_store(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k], l->dtype[k],
-                        fac__nest_step(&l->nest, k), w);
+        fac__tile_store(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k],
+                        l->dtype[k], fac__nest_step(&l->nest, k), w);
     }
 }
 
 static void strip(const lines *l, void *a, void *b) {
     if (l->n_operands == 2) {
-        if (l->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__softmax_strip_f32)(l->form, a, l->n);
-        else FAC_ISA_PICK(fac__softmax_strip_f64)(l->form, a, l->n);
+        if (l->kind == FAC_ACC_F32)
+            FAC_ISA_PICK(fac__softmax_strip_f32)(l->form, a, l->n);
+        else
+            FAC_ISA_PICK(fac__softmax_strip_f64)(l->form, a, l->n);
     } else {
-        if (l->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__softmax_back_strip_f32)(l->form, a, b, l->n);
-        else FAC_ISA_PICK(fac__softmax_back_strip_f64)(l->form, a, b, l->n);
+        if (l->kind == FAC_ACC_F32)
+            FAC_ISA_PICK(fac__softmax_back_strip_f32)(l->form, a, b, l->n);
+        else
+            FAC_ISA_PICK(fac__softmax_back_strip_f64)(l->form, a, b, l->n);
     }
 }
 
@@ -145,9 +153,11 @@ static fac_status run_strips(void *ctx, int64_t begin, int64_t end) {
 
 static fac_status run_lines(lines *l) {
     int64_t rows = l->nest.count, n = fac__max(1, l->n), bytes;
-    FAC_CHECK(fac__mul(n, FAC_STRIP_F32 * 2 * 8, &bytes), FAC_ERR_OVERFLOW, "a line of %lld elements is too long", (long long)n);
+    FAC_CHECK(fac__mul(n, FAC_STRIP_F32 * 2 * 8, &bytes), FAC_ERR_OVERFLOW, "a line of %lld elements is too long",
+              (long long)n);
     if (l->strips == 0) return fac__parallel_for(0, rows, fac__max(1, FAC_GRAIN / 8 / n), run_rows, l);
-    return fac__parallel_for(0, rows / l->width * l->strips, fac__max(1, FAC_GRAIN / 8 / (n * l->strip)), run_strips, l);
+    return fac__parallel_for(0, rows / l->width * l->strips, fac__max(1, FAC_GRAIN / 8 / (n * l->strip)), run_strips,
+                             l);
 }
 
 static fac_status forward(fac_structured *s, fac_tensor *self, fac_softmax_form form) {
@@ -227,8 +237,10 @@ static fac_status run_sums(void *ctx, int64_t begin, int64_t end) {
         if (buffer) collect(s, base, buffer);
         const void *x = buffer ? (const void *)buffer : (const void *)base;
         fac_acc_value v;
-        if (s->kind == FAC_ACC_F32) v.f32 = FAC_ISA_PICK(fac__logsumexp_row_f32)(x, n);
-        else v.f64 = FAC_ISA_PICK(fac__logsumexp_row_f64)(x, n);
+        if (s->kind == FAC_ACC_F32)
+            v.f32 = FAC_ISA_PICK(fac__logsumexp_row_f32)(x, n);
+        else
+            v.f64 = FAC_ISA_PICK(fac__logsumexp_row_f64)(x, n);
         fac_dtype d = (fac_dtype)s->out->dtype;
         fac__tile_store(s->kind, &v, (char *)fac__data(s->out) + c.offset[1] * (int64_t)fac_dtype_size(d), d, 1, 1);
         fac__nest_advance(&s->split.kept, 2, 1, &c);

@@ -10,8 +10,10 @@ typedef enum fac_softmax_form { FAC_SOFTMAX, FAC_LOG_SOFTMAX } fac_softmax_form;
 FAC_ISA_DECLARE(void, fac__softmax_row_f32, (fac_softmax_form form, const float *x, float *y, int64_t n));
 FAC_ISA_DECLARE(void, fac__softmax_row_f64, (fac_softmax_form form, const double *x, double *y, int64_t n));
 /* dx from dy and y = softmax(x) or its logarithm; dx may be dy. */
-FAC_ISA_DECLARE(void, fac__softmax_back_row_f32, (fac_softmax_form form, const float *dy, const float *y, float *dx, int64_t n));
-FAC_ISA_DECLARE(void, fac__softmax_back_row_f64, (fac_softmax_form form, const double *dy, const double *y, double *dx, int64_t n));
+FAC_ISA_DECLARE(void, fac__softmax_back_row_f32,
+                (fac_softmax_form form, const float *dy, const float *y, float *dx, int64_t n));
+FAC_ISA_DECLARE(void, fac__softmax_back_row_f64,
+                (fac_softmax_form form, const double *dy, const double *y, double *dx, int64_t n));
 /* log(sum(exp(x))) of n elements; -inf for none. */
 FAC_ISA_DECLARE(float, fac__logsumexp_row_f32, (const float *x, int64_t n));
 FAC_ISA_DECLARE(double, fac__logsumexp_row_f64, (const double *x, int64_t n));

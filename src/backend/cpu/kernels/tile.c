@@ -25,11 +25,11 @@ void fac__tile_narrow(fac_acc k, void *tile, int64_t n, fac_dtype d) {
     }
 }
 
-#define GATHER(T)                                                                                                      \
-    do {                                                                                                               \
-        const T *s = src;                                                                                              \
-        T *d = dst;                                                                                                    \
-        for (int64_t i = 0; i < n; i++) d[i] = s[i * stride];                                                          \
+#define GATHER(T)                                             \
+    do {                                                      \
+        const T *s = src;                                     \
+        T *d = dst;                                           \
+        for (int64_t i = 0; i < n; i++) d[i] = s[i * stride]; \
     } while (0)
 
 typedef struct item16 {

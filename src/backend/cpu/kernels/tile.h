@@ -21,9 +21,9 @@ typedef enum fac_tile_map {
     FAC_MAP_NONE,
     FAC_MAP_NONZERO, /* 1 or 0; the kind is I64 */
     FAC_MAP_NAN_TO_ZERO,
-    FAC_MAP_ABS,     /* a complex element gives its modulus in a real kind */
-    FAC_MAP_SQUARE,  /* |x|^2 */
-    FAC_MAP_POW      /* |x|^p */
+    FAC_MAP_ABS,    /* a complex element gives its modulus in a real kind */
+    FAC_MAP_SQUARE, /* |x|^2 */
+    FAC_MAP_POW     /* |x|^p */
 } fac_tile_map;
 
 typedef union fac_tile_buf {
@@ -50,8 +50,8 @@ static inline fac_acc fac__acc_of(fac_dtype d) {
 static inline size_t fac__acc_size(fac_acc k) { return k == FAC_ACC_F32 ? 4 : k == FAC_ACC_C128 ? 16 : 8; }
 /* True if elements of d can be read as kind k in place. */
 static inline bool fac__acc_is(fac_acc k, fac_dtype d) {
-    return (k == FAC_ACC_F32 && d == FAC_F32) || (k == FAC_ACC_F64 && d == FAC_F64) || (k == FAC_ACC_I64 && d == FAC_I64) ||
-           (k == FAC_ACC_C128 && d == FAC_C128);
+    return (k == FAC_ACC_F32 && d == FAC_F32) || (k == FAC_ACC_F64 && d == FAC_F64) ||
+           (k == FAC_ACC_I64 && d == FAC_I64) || (k == FAC_ACC_C128 && d == FAC_C128);
 }
 
 /* Converts n elements of dtype d, `stride` elements apart, to kind k at dst. Complex to a real kind takes the real part. */

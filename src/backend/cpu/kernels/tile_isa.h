@@ -6,8 +6,9 @@
 #include "backend/cpu/kernels/tile.h"
 
 FAC_ISA_DECLARE(void, fac__tile_load, (fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n));
-FAC_ISA_DECLARE(void, fac__tile_load_map, (fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n,
-                                           fac_tile_map map, double p));
+FAC_ISA_DECLARE(void, fac__tile_load_map,
+                (fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_tile_map map,
+                 double p));
 FAC_ISA_DECLARE(void, fac__tile_store, (fac_acc k, const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n));
 
 #endif
