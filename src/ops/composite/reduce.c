@@ -52,6 +52,7 @@ fac_status sum_to_size_composite(const fac_call_info *c, fac_tensor *self, fac_i
     int64_t dims[FAC_MAX_DIMS];
     size_t n;
     FAC_TRY(stretched(self, size, dims, &n));
+    if (size.n == 0) return fac__c_sum(self, FAC_DTYPE_DEFAULT, out);
     FAC_SCOPE(scope);
     fac_tensor *sum = n ? fac__s_sum_dim_IntList(self, (fac_ints){dims, n}, true, FAC_DTYPE_DEFAULT) : self;
     return fac__give(out, fac__s_view(sum, size));
