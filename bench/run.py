@@ -18,9 +18,13 @@ COLUMNS = ("section", "row", "threads", "facula", "pytorch", "ratio")
 
 
 def environment():
-    """PyTorch at its best: the widest kernels, an OpenBLAS that knows this CPU, a C library that keeps freed pages. What both
-    sides read (threads that spin shortly) is the same for both."""
-    tuned = dict(os.environ, GOMP_SPINCOUNT="10000",
+    """Of both sides: idle threads spin shortly, then sleep, so that neither keeps a core from the other."""
+    return dict(os.environ, GOMP_SPINCOUNT="10000")
+
+
+def torch_environment():
+    """PyTorch at its best: the widest kernels, an OpenBLAS that knows this CPU, a C library that keeps freed pages."""
+    tuned = dict(environment(),
                  GLIBC_TUNABLES="glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=34359738368:glibc.malloc.top_pad=16777216")
     if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace"):
         tuned.update(ATEN_CPU_CAPABILITY="avx512", OPENBLAS_CORETYPE="SkylakeX")
@@ -36,9 +40,8 @@ def torch_command(*arguments):
 class Side:
     """A process that measures the rows it is asked for."""
 
-    def __init__(self, command, env):
-        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        stderr=None if env is None else subprocess.DEVNULL)
+    def __init__(self, command, env, errors=None):
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=errors)
 
     def read(self):
         return self.process.stdout.readline().split("\t")
@@ -53,7 +56,7 @@ class Side:
 
 def start_torch():
     """The side and PyTorch's version; (None, None) where it is not installed."""
-    side = Side(torch_command("--serve"), environment())
+    side = Side(torch_command("--serve"), torch_environment(), subprocess.DEVNULL)
     ready = side.read()[0].split()
     return (side, ready[1]) if ready[:1] == ["ready"] else (None, None)
 
@@ -80,8 +83,8 @@ def memory_rows(program, with_torch):
     def run(command, env):
         return [float(x) for x in subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True, text=True).stdout.split()]
 
-    resident_kib, tensors = run([program, "--memory", MEMORY_ROW], None)
-    theirs = run(torch_command("--memory", MEMORY_ROW), dict(os.environ))[0] / 1024 if with_torch else None
+    resident_kib, tensors = run([program, "--memory", MEMORY_ROW], environment())
+    theirs = run(torch_command("--memory", MEMORY_ROW), environment())[0] / 1024 if with_torch else None
     yield table_row("memory_mib", f"{MEMORY_ROW}: resident", 1, resident_kib / 1024, theirs, 1)
     yield table_row("memory_mib", f"{MEMORY_ROW}: tensors", 1, tensors / 2**20, None, 1)
 
@@ -95,7 +98,7 @@ def wanted_rows(program, options):
 
 
 def all_rows(program, options, torch_side):
-    sides = (Side([program, "--serve"], None), torch_side)
+    sides = (Side([program, "--serve"], environment()), torch_side)
     rounds, budget = (QUICK_ROUNDS, QUICK_BUDGET_MS) if options.quick else (ROUNDS, BUDGET_MS)
     for section, row in wanted_rows(program, options):
         for threads in options.threads:
