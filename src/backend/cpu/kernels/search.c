@@ -2,6 +2,7 @@
 #include "backend/cpu/kernels/nest.h"
 #include "backend/cpu/kernels/order.h"
 #include "backend/cpu/parallel.h"
+#include "ops/composite/unique.h"
 #include "ops_gen.h"
 
 /* ---- searchsorted ---------------------------------------------------------------------------------------------------------- */
@@ -195,15 +196,10 @@ fac_status unique_cpu(const fac_call_info *c, fac_tensor *self, bool sorted, boo
     return unique(self, true, return_inverse, return_counts, out);
 }
 
-static fac_status no_dim(fac_opt_int dim) {
-    FAC_CHECK(!dim.set, FAC_ERR_UNSUPPORTED, "unique_consecutive works on the flattened tensor only; dim must not be given");
-    return FAC_OK;
-}
-
 fac_status unique_consecutive_cpu(const fac_call_info *c, fac_tensor *self, bool return_inverse, bool return_counts, fac_opt_int dim,
                                   fac_tensor **out) {
     (void)c;
-    FAC_TRY(no_dim(dim));
+    if (dim.set) return fac__unique_slices(self, dim.v, out);
     return unique(self, false, return_inverse, return_counts, out);
 }
 
@@ -218,7 +214,12 @@ fac_status unique_meta(const fac_call_info *c, fac_tensor *self, bool sorted, bo
 
 fac_status unique_consecutive_meta(const fac_call_info *c, fac_tensor *self, bool return_inverse, bool return_counts, fac_opt_int dim,
                                    fac_tensor **out) {
-    (void)c, (void)self, (void)return_inverse, (void)return_counts, (void)out;
-    FAC_TRY(no_dim(dim));
+    (void)c, (void)self, (void)return_inverse, (void)return_counts, (void)dim, (void)out;
+    return depends_on_data();
+}
+
+fac_status unique_dim_meta(const fac_call_info *c, fac_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts,
+                           fac_tensor **out) {
+    (void)c, (void)self, (void)dim, (void)sorted, (void)return_inverse, (void)return_counts, (void)out;
     return depends_on_data();
 }
