@@ -1,0 +1,94 @@
+/* Operators made of others: derivatives against differences, values by hand where a part alone would go wrong. */
+#include "grad_cases.h"
+
+#define CASES(X)                                                                                                      \
+    X(selu, 1, "2,3", -1, 1, out[0] = fac_selu(x[0])) X(celu, 1, "2,3", -1, 1, out[0] = fac_celu(x[0]))               \
+    X(glu, 1, "2,4", -1, 1, out[0] = fac_glu(x[0])) X(frac, 1, "2,3", -2, 2, out[0] = fac_frac(x[0]))                 \
+    X(softshrink, 1, "2,3", -1, 1, out[0] = fac_softshrink(x[0]))                                                     \
+    X(hardshrink, 1, "2,3", -1, 1, out[0] = fac_hardshrink(x[0]))                                                     \
+    X(logaddexp, 1, "2,3;3", -1, 1, out[0] = fac_logaddexp(x[0], x[1]))                                               \
+    X(logaddexp2, 1, "2,3;3", -1, 1, out[0] = fac_logaddexp2(x[0], x[1]))                                             \
+    X(hypot, 1, "2,3;3", 0.5, 1, out[0] = fac_hypot(x[0], x[1]))                                                      \
+    X(logit, 1, "2,3", 0.2, 0.8, out[0] = fac_logit(x[0]))                                                            \
+    X(fmax, 1, "2,3;2,3", -1, 1, out[0] = fac_fmax(x[0], x[1]))                                                       \
+    X(pixel_shuffle, 1, "8,1,2", -1, 1, out[0] = fac_pixel_shuffle(x[0], 2))                                          \
+    X(diff, 1, "2,4", -1, 1, out[0] = fac_diff(x[0], .n = FAC_INT(2)))                                                \
+    X(trapezoid, 1, "2,4", -1, 1, out[0] = fac_trapezoid_dx(x[0], .dx = FAC_NUM(0.5)))                                \
+    X(cross, 1, "2,3;2,3", -1, 1, out[0] = fac_linalg_cross(x[0], x[1]))                                              \
+    X(cosine, 1, "1,2,3;2,1,3", 0.5, 1, out[0] = fac_cosine_similarity(x[0], x[1], .dim = FAC_INT(-2)))
+
+CASES(GRAD_FN)
+static const grad_case cases[] = {CASES(GRAD_ROW)};
+
+static void composite_gradients_agree_with_differences(void **state) {
+    (void)state;
+    grad_run(cases, sizeof cases / sizeof *cases, false);
+}
+
+static void values_are(fac_tensor *t, const float *want, size_t n) {
+    float got[16];
+    assert_non_null(t);
+    assert_int_equal(t->numel, n);
+    assert_ok(fac_tensor_read(t, FAC_F32, got, n));
+    for (size_t i = 0; i < n; i++) assert_near(got[i], want[i], 1e-5);
+}
+
+/* Sizes are made equal before norms are taken: along a dimension where one of the two has size 1. */
+static void cosine_similarity_of_broadcast_vectors(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_reshape(fac_tensor_of(1, 2), FAC_INTS(1, 2)), *b = fac_reshape(fac_tensor_of(3, 4, 3, 4), FAC_INTS(2, 2));
+    values_are(fac_cosine_similarity(a, b, .dim = FAC_INT(0)), (const float[]){1, 1}, 2);
+}
+
+/* d prod / d src_i is the product of the others, also where src_i is the only zero. */
+static void scattered_product_gradient_with_a_zero(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *src = fac_set_requires_grad(fac_tensor_of(0, 3, 5), true), *self = fac_tensor_of(2, 7);
+    fac_tensor *index = fac_tensor_from((const int64_t[]){0, 0, 1}, FAC_I64, FAC_INTS(3));
+    assert_ok(fac_backward(fac_sum(fac_scatter_reduce(self, 0, index, src, "prod"))));
+    values_are(fac_grad_of(src), (const float[]){6, 0, 7}, 3);
+}
+
+static void gather_with_an_empty_index_of_any_dtype(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *got = fac_gather(fac_tensor_of(1, 2), 0, fac_tensor_from(NULL, FAC_U8, FAC_INTS(0)));
+    assert_no_error();
+    assert_int_equal(got->numel, 0);
+}
+
+static void infinities_add_as_logarithms(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *inf = fac_tensor_of(INFINITY, -INFINITY);
+    fac_tensor *sum = fac_logaddexp(inf, inf);
+    assert_true(isinf(fac_item(fac_select(sum, 0, 0))) && isinf(fac_item(fac_select(sum, 0, 1))));
+    assert_true(fac_item(fac_select(sum, 0, 1)) < 0);
+}
+
+static void unique_rows_in_order_with_places_and_counts(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *t = fac_reshape(fac_tensor_of(2, 1, 0, 9, 2, 1, 0, 3), FAC_INTS(4, 2));
+    fac_unique_dim_result r = fac_unique_dim(t, 0);
+    values_are(r.output, (const float[]){0, 3, 0, 9, 2, 1}, 6);
+    values_are(r.inverse, (const float[]){2, 1, 2, 0}, 4);
+    values_are(r.counts, (const float[]){1, 1, 2}, 3);
+}
+
+static void unique_consecutive_slices_are_neighbours(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *t = fac_reshape(fac_tensor_of(1, 1, 2, 1, 5, 5, 6, 5), FAC_INTS(2, 4));
+    fac_unique_consecutive_result r = fac_unique_consecutive(t, .dim = FAC_INT(1));
+    values_are(r.output, (const float[]){1, 2, 1, 5, 6, 5}, 6);
+    values_are(r.inverse, (const float[]){0, 0, 1, 2}, 4);
+    values_are(r.counts, (const float[]){2, 1, 1}, 3);
+}
+
+FAC_TEST_MAIN(FAC_TEST(composite_gradients_agree_with_differences), FAC_TEST(cosine_similarity_of_broadcast_vectors),
+              FAC_TEST(scattered_product_gradient_with_a_zero), FAC_TEST(gather_with_an_empty_index_of_any_dtype),
+              FAC_TEST(infinities_add_as_logarithms), FAC_TEST(unique_rows_in_order_with_places_and_counts),
+              FAC_TEST(unique_consecutive_slices_are_neighbours))
