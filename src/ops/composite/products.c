@@ -4,13 +4,16 @@
 /* ---- vectors ------------------------------------------------------------------------------------------------------------ */
 
 /* (a1 b2 - a2 b1, a2 b0 - a0 b2, a0 b1 - a1 b0): each factor is the vector rolled by one or two. */
-fac_status linalg_cross_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, int64_t dim, fac_tensor **out) {
+fac_status linalg_cross_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, int64_t dim,
+                                  fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim == other->ndim, FAC_ERR_SHAPE, "linalg.cross: inputs must have the same number of dimensions.");
+    FAC_CHECK(self->ndim == other->ndim, FAC_ERR_SHAPE,
+              "linalg.cross: inputs must have the same number of dimensions.");
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     FAC_CHECK(self->ndim && self->sizes[d] == 3 && other->sizes[d] == 3, FAC_ERR_SHAPE,
-              "linalg.cross: inputs dimension %lld must have length 3. Got %s and %s", (long long)dim, FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(other));
+              "linalg.cross: inputs dimension %lld must have length 3. Got %s and %s", (long long)dim,
+              FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(other));
     FAC_SCOPE(s);
     fac_ints along = {&d, 1}, one = FAC_INTS(-1), two = FAC_INTS(-2);
     fac_tensor *forth = mul(fac__s_roll(self, one, along), fac__s_roll(other, two, along));
@@ -18,7 +21,8 @@ fac_status linalg_cross_composite(const fac_call_info *c, fac_tensor *self, fac_
 }
 
 /* Along dim, by default the first dimension of size 3. */
-fac_status cross_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_opt_int dim, fac_tensor **out) {
+fac_status cross_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_opt_int dim,
+                           fac_tensor **out) {
     (void)c;
     int64_t d = 0;
     while (!dim.set && d < self->ndim && self->sizes[d] != 3) d++;
@@ -26,7 +30,8 @@ fac_status cross_composite(const fac_call_info *c, fac_tensor *self, fac_tensor 
     return fac__c_linalg_cross(self, other, dim.set ? dim.v : d, out);
 }
 
-fac_status linalg_vecdot_composite(const fac_call_info *c, fac_tensor *x, fac_tensor *y, int64_t dim, fac_tensor **out) {
+fac_status linalg_vecdot_composite(const fac_call_info *c, fac_tensor *x, fac_tensor *y, int64_t dim,
+                                   fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     return fac__give(out, sum_along(mul(fac__s_conj(x), y), dim, false));
@@ -34,12 +39,12 @@ fac_status linalg_vecdot_composite(const fac_call_info *c, fac_tensor *x, fac_te
 
 fac_status linalg_vander_composite(const fac_call_info *c, fac_tensor *x, fac_opt_int n, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(x->ndim > 0 || n.set, FAC_ERR_SHAPE, "linalg.vander: expects a tensor of at least one dimension");
-    int64_t columns = n.set ? n.v : x->sizes[x->ndim - 1];
+    int64_t columns = n.set ? n.v : x->ndim ? x->sizes[x->ndim - 1] : 1;
     FAC_CHECK(columns > 1, FAC_ERR_ARGUMENT, "N must be greater than 1.");
     FAC_SCOPE(s);
     fac_tensor *powers = fac__s_arange(fac_scalar_i_(columns), FAC_I64, FAC_STRIDED, x->device, (fac_opt_num){0});
-    return fac__give(out, fac__s_pow_Tensor_Tensor(fac__s_unsqueeze(x, -1), powers));
+    fac_tensor *column = x->ndim ? fac__s_unsqueeze(x, -1) : fac__s_reshape(x, FAC_INTS(1, 1));
+    return fac__give(out, fac__s_pow_Tensor_Tensor(column, powers));
 }
 
 /* A vector in front is a row and one at the end a column; their dimension goes away again. */
@@ -81,8 +86,8 @@ static fac_tensor *joined(fac_tensor *before, fac_tensor *self, fac_tensor *afte
     return n == 1 ? self : fac__s_cat((fac_tensors){parts, n}, dim);
 }
 
-fac_status diff_composite(const fac_call_info *c, fac_tensor *self, int64_t n, int64_t dim, fac_tensor *prepend, fac_tensor *append,
-                          fac_tensor **out) {
+fac_status diff_composite(const fac_call_info *c, fac_tensor *self, int64_t n, int64_t dim, fac_tensor *prepend,
+                          fac_tensor *append, fac_tensor **out) {
     (void)c;
     FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "diff expects input to be at least one-dimensional");
     FAC_CHECK(n >= 0, FAC_ERR_ARGUMENT, "order must be non-negative but got %lld", (long long)n);
@@ -116,7 +121,8 @@ static fac_tensor *trapezoids(fac_tensor *y, fac_tensor *x, double dx, int64_t d
 static fac_status integral(fac_tensor *y, fac_tensor *x, double dx, int64_t dim, bool cumulative, fac_tensor **out) {
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, y->ndim, &d));
-    FAC_CHECK(y->ndim > 0 && (!x || (x->ndim > 0 && x->ndim <= y->ndim && d - y->ndim + x->ndim >= (x->ndim == 1 ? -FAC_MAX_DIMS : 0))),
+    FAC_CHECK(y->ndim > 0 && (!x || (x->ndim > 0 && x->ndim <= y->ndim &&
+                                     d - y->ndim + x->ndim >= (x->ndim == 1 ? -FAC_MAX_DIMS : 0))),
               FAC_ERR_SHAPE, "trapezoid: x must have as many dimensions as y, or one");
     FAC_SCOPE(s);
     fac_tensor *areas = trapezoids(y, x, dx, d);
@@ -138,12 +144,14 @@ fac_status trapz_dx_composite(const fac_call_info *c, fac_tensor *y, double dx, 
     return integral(y, NULL, dx, dim, false, out);
 }
 
-fac_status cumulative_trapezoid_x_composite(const fac_call_info *c, fac_tensor *y, fac_tensor *x, int64_t dim, fac_tensor **out) {
+fac_status cumulative_trapezoid_x_composite(const fac_call_info *c, fac_tensor *y, fac_tensor *x, int64_t dim,
+                                            fac_tensor **out) {
     (void)c;
     return integral(y, x, 1, dim, true, out);
 }
 
-fac_status cumulative_trapezoid_dx_composite(const fac_call_info *c, fac_tensor *y, fac_scalar dx, int64_t dim, fac_tensor **out) {
+fac_status cumulative_trapezoid_dx_composite(const fac_call_info *c, fac_tensor *y, fac_scalar dx, int64_t dim,
+                                             fac_tensor **out) {
     (void)c;
     return integral(y, NULL, fac__scalar_f64(dx), dim, true, out);
 }
