@@ -22,9 +22,10 @@ def environment():
     return dict(os.environ, GOMP_SPINCOUNT="10000")
 
 
-def torch_environment():
-    """PyTorch at its best: the widest kernels, an OpenBLAS that knows this CPU, a C library that keeps freed pages."""
-    tuned = dict(environment(),
+def torch_environment(threads):
+    """PyTorch at its best: the widest kernels, an OpenBLAS that knows this CPU, a C library that keeps freed pages.
+    torch.set_num_threads does not reach OpenBLAS, which reads its number of threads when it is loaded."""
+    tuned = dict(environment(), OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads),
                  GLIBC_TUNABLES="glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=34359738368:glibc.malloc.top_pad=16777216")
     if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace"):
         tuned.update(ATEN_CPU_CAPABILITY="avx512", OPENBLAS_CORETYPE="SkylakeX")
@@ -54,9 +55,9 @@ class Side:
         return float(answer[3]) if len(answer) == 5 else None
 
 
-def start_torch():
+def start_torch(threads):
     """The side and PyTorch's version; (None, None) where it is not installed."""
-    side = Side(torch_command("--serve"), torch_environment(), subprocess.DEVNULL)
+    side = Side(torch_command("--serve"), torch_environment(threads), subprocess.DEVNULL)
     ready = side.read()[0].split()
     return (side, ready[1]) if ready[:1] == ["ready"] else (None, None)
 
@@ -97,23 +98,23 @@ def wanted_rows(program, options):
             yield section, row
 
 
-def all_rows(program, options, torch_side):
-    sides = (Side([program, "--serve"], environment()), torch_side)
+def all_rows(program, options, torch_sides):
+    facula_side = Side([program, "--serve"], environment())
     rounds, budget = (QUICK_ROUNDS, QUICK_BUDGET_MS) if options.quick else (ROUNDS, BUDGET_MS)
     for section, row in wanted_rows(program, options):
         for threads in options.threads:
-            ours, theirs = measure_row(sides, row, threads, rounds, budget)
+            ours, theirs = measure_row((facula_side, torch_sides[threads]), row, threads, rounds, budget)
             yield table_row(section, row, threads, ours, theirs)
             if section == "overhead":
                 break
     if options.grep in MEMORY_ROW and (not options.sections or "memory" in options.sections):
-        yield from memory_rows(program, torch_side is not None)
+        yield from memory_rows(program, all(torch_sides.values()))
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the program `bench` is")
-    parser.add_argument("--quick", action="store_true", help="short samples: under a minute")
+    parser.add_argument("--quick", action="store_true", help="short samples: about a minute")
     parser.add_argument("--sections", type=lambda s: s.split(","), help="overhead, pointwise, reduction, matrix, step, memory")
     parser.add_argument("--grep", default="", help="only rows with this text in their name")
     parser.add_argument("--threads", type=lambda s: [int(n) for n in s.split(",")], default=[1, 2])
@@ -123,11 +124,12 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
-    torch_side, version = start_torch()
-    lines = ["# Facula beside " + (f"PyTorch {version}" if torch_side else "nothing: PyTorch is not installed (python3-torch)"),
+    started = {threads: start_torch(threads) for threads in options.threads}
+    version = started[options.threads[0]][1]
+    lines = ["# Facula beside " + (f"PyTorch {version}" if version else "nothing: PyTorch is not installed (python3-torch)"),
              "\t".join(COLUMNS)]
     print(*lines, sep="\n", flush=True)
-    for row in all_rows(str(options.folder / "bench"), options, torch_side):
+    for row in all_rows(str(options.folder / "bench"), options, {threads: side for threads, (side, _) in started.items()}):
         lines.append("\t".join(row))
         print(lines[-1], flush=True)
     if options.out:
