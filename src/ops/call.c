@@ -80,6 +80,14 @@ fac_status fac__copy_to_out(fac_tensor *out, fac_tensor *result) {
     return copy_into(out, result);
 }
 
+fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **out_before) {
+    bool recorded = false;
+    for (size_t i = 0; i < n && !recorded; i++) recorded = reads[i] && fac__requires_grad(reads[i]);
+    if (recorded && fac__grad_enabled(fac__thread())) return fac__c_clone(reads[0], FAC_FORMAT_DEFAULT, out_before);
+    *out_before = fac__ref(reads[0]);
+    return FAC_OK;
+}
+
 fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op) {
     FAC_TRY(check_castable(result, self));
     FAC_CHECK(fac__same_sizes(self, result), FAC_ERR_SHAPE, "%s: output with shape %s doesn't match the broadcast shape %s", op, FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(result));

@@ -56,6 +56,9 @@ static inline fac_status fac__give(fac_tensor **out, fac_tensor *t) {
 /* Puts the result of a functional form into an out argument: resized (with a warning unless empty), cast-checked,
    copied. */
 fac_status fac__copy_to_out(fac_tensor *out, fac_tensor *result);
+/* What an in-place form without a kernel of its own computes from: a new reference to reads[0], or to a recorded copy of it
+   if a gradient flows to any of `reads`. The graph may keep what it reads, and reads[0] is about to change. */
+fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **out_before);
 /* The in-place form of an operator that has none of its own: result copied over self, whose size must be the same. */
 fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op);
 

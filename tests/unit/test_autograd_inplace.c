@@ -9,8 +9,9 @@ static void S122_change_of_a_saved_tensor_is_found_out(void **state) {
     fac_tensor *x = leaf(DOUBLES(1, 2, 3, 4)), *z = fac_exp(x), *y = fac_mul(z, z);
     fac_add_(z, 1.0);
     assert_int_equal(fac_backward(fac_sum(y)), FAC_ERR_AUTOGRAD);
-    assert_error(FAC_ERR_AUTOGRAD, "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                                   "[float64 [4]]");
+    assert_error(FAC_ERR_AUTOGRAD,
+                 "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                 "[float64 [4]]");
     y = fac_mul(x, z);
     fac_zero_(z);
     fac_zero_(z);
@@ -42,7 +43,8 @@ static void inplace_leaves_and_their_views_are_refused(void **state) {
     assert_null(fac_mul_(x, 2.0));
     assert_error(FAC_ERR_AUTOGRAD, "a leaf Variable that requires grad is being used in an in-place operation.");
     assert_null(fac_mul_(pair(x, 0), 2.0));
-    assert_error(FAC_ERR_AUTOGRAD, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    assert_error(FAC_ERR_AUTOGRAD,
+                 "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     assert_values(x, 1, 2, 3, 4);
     {
         FAC_NO_GRAD(g);
@@ -59,19 +61,22 @@ static void inplace_views_of_several_and_of_no_grad_are_refused(void **state) {
     fac_tensor *x = leaf(DOUBLES(1, 2, 3, 4)), *y = fac_mul(x, 1.0), *v;
     fac_tensors parts = fac_unbind(y);
     assert_null(fac_mul_(parts.v[0], 2.0));
-    assert_error(FAC_ERR_AUTOGRAD, "Output 0 of UnbindBackward0 is a view and is being modified inplace. This view is the output of a "
-                                   "function that returns multiple views.");
+    assert_error(FAC_ERR_AUTOGRAD,
+                 "Output 0 of UnbindBackward0 is a view and is being modified inplace. This view is the output of a "
+                 "function that returns multiple views.");
     parts = fac_split(y, 2);
     assert_non_null(fac_mul_(y, 2.0));
     assert_null(fac_mul(parts.v[1], 1.0));
-    assert_error(FAC_ERR_AUTOGRAD, "Output 1 of SplitBackward0 is a view and its base or another view of its base has been modified "
-                                   "inplace.");
+    assert_error(FAC_ERR_AUTOGRAD,
+                 "Output 1 of SplitBackward0 is a view and its base or another view of its base has been modified "
+                 "inplace.");
     {
         FAC_NO_GRAD(g);
         v = fac_view(x, FAC_INTS(2, 2));
     }
     assert_null(fac_mul_(v, 2.0));
-    assert_error(FAC_ERR_AUTOGRAD, "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
+    assert_error(FAC_ERR_AUTOGRAD,
+                 "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
 }
 
 static void inplace_on_a_view_rebases_its_base(void **state) {
@@ -132,7 +137,8 @@ static void inplace_on_a_view_can_be_differentiated_twice(void **state) {
     fac_tensor *x = leaf(DOUBLES(2, 3, 4)), *y = fac_mul(x, x), *g[1], *h[1];
     fac_mul_(pair(y, 0), pair(x, 1)); /* y = x0^2 x1, x1^2 x2, x2^2 */
     assert_values(y, 12, 36, 16);
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(x), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(x), g,
+                       &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
     assert_values(g[0], 2 * 2 * 3, 4 + 2 * 3 * 4, 9 + 2 * 4);
     assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(x), h, NULL));
     /* g = 2 x0 x1, x0^2 + 2 x1 x2, x1^2 + 2 x2 */
@@ -147,6 +153,23 @@ static void inplace_formula_that_reads_the_old_value_keeps_it(void **state) {
     assert_ok(fac_backward(fac_sum(y)));
     assert_values(fac_grad_of(x), 5, 7);
     assert_values(fac_grad_of(w), 2, 3);
+}
+
+static void inplace_forms_made_of_others_keep_the_old_value(void **state) {
+    (void)state;
+    const int64_t before = fac_live();
+    {
+        FAC_SCOPE(s);
+        fac_tensor *x = leaf(DOUBLES(-1, 2));
+        fac_tensor *t = fac_mul(x, 2.0);
+        assert_ok(fac_backward(fac_sum(fac_multiply_(fac_absolute_(t), 3.0))));
+        assert_values(fac_grad_of(x), -6, 6);
+        fac_tensor *factor = vector(DOUBLES(5, 7)); /* itself without a gradient, but needed for that of x */
+        assert_ok(fac_set_grad(x, NULL));
+        assert_ok(fac_backward(fac_sum(fac_multiply_(factor, x))));
+        assert_values(fac_grad_of(x), 5, 7);
+    }
+    assert_int_equal(fac_live(), before);
 }
 
 static void inplace_inference_tensors_stay_out_of_graphs(void **state) {
@@ -167,7 +190,8 @@ static void inplace_inference_tensors_stay_out_of_graphs(void **state) {
     assert_null(fac_mul(w, inside));
     assert_error(FAC_ERR_AUTOGRAD, "Inference tensors cannot be saved for backward.");
     assert_null(fac_set_requires_grad(inside, true));
-    assert_error(FAC_ERR_AUTOGRAD, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+    assert_error(FAC_ERR_AUTOGRAD,
+                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     assert_int_equal(fac_tensor_version(inside), 0);
     fac_error_clear();
     fac_tensor *copy = fac_clone(inside);
@@ -193,8 +217,9 @@ static void out_forms_take_no_part(void **state) {
     FAC_SCOPE(s);
     fac_tensor *x = leaf(DOUBLES(1, 2)), *out = vector(DOUBLES(0, 0));
     assert_null(fac_add_out(out, x, 1.0));
-    assert_error(FAC_ERR_AUTOGRAD, "functions with out=... arguments don't support automatic differentiation, but one of the "
-                                   "arguments requires grad.");
+    assert_error(FAC_ERR_AUTOGRAD,
+                 "functions with out=... arguments don't support automatic differentiation, but one of the "
+                 "arguments requires grad.");
     FAC_NO_GRAD(g);
     assert_non_null(fac_add_out(out, x, 1.0));
     assert_values(out, 2, 3);
@@ -215,10 +240,11 @@ static void inplace_survives_every_failing_allocation(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(S122_change_of_a_saved_tensor_is_found_out), FAC_TEST(S122_change_of_what_was_not_saved_is_fine),
               FAC_TEST(inplace_leaves_and_their_views_are_refused),
-              FAC_TEST(inplace_views_of_several_and_of_no_grad_are_refused), FAC_TEST(inplace_on_a_view_rebases_its_base),
-              FAC_TEST(inplace_brings_others_into_the_graph_of_the_base),
+              FAC_TEST(inplace_views_of_several_and_of_no_grad_are_refused),
+              FAC_TEST(inplace_on_a_view_rebases_its_base), FAC_TEST(inplace_brings_others_into_the_graph_of_the_base),
               FAC_TEST(inplace_writes_that_forget_the_old_value_cut_its_gradient),
               FAC_TEST(inplace_on_a_view_can_be_differentiated_twice),
               FAC_TEST(inplace_formula_that_reads_the_old_value_keeps_it),
+              FAC_TEST(inplace_forms_made_of_others_keep_the_old_value),
               FAC_TEST(inplace_inference_tensors_stay_out_of_graphs), FAC_TEST(inplace_set_data_under_a_leaf),
               FAC_TEST(out_forms_take_no_part), FAC_TEST(inplace_survives_every_failing_allocation))

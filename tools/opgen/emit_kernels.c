@@ -51,6 +51,17 @@ static void emit_structured(FILE *f, const op *o, const char *key, const char *k
     fputs("    return fac__structured_end(&s_, st_, res_);\n}\n", f);
 }
 
+/* Makes an in-place form compute from before_, which the graph may keep while self is overwritten. */
+static void emit_before(FILE *f, const op *o) {
+    const fac_schema *s = o->s;
+    fputs("    fac_tensor *const reads_[] = {", f);
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_args; i++)
+        if (is_tensor(&s->args[i].type)) fprintf(f, "%s%s", n++ ? ", " : "", s->args[i].name);
+    fprintf(f, "};\n    fac_tensor *before_ = NULL;\n    FAC_TRY(fac__before_change(reads_, %zu, &before_));\n", n);
+    fprintf(f, "    %s = before_;\n", s->args[0].name);
+}
+
 /* An in-place or out form in terms of the functional operator. */
 static void emit_borrowed(FILE *f, const op *o) {
     const op *fn = o->functional;
@@ -58,8 +69,11 @@ static void emit_borrowed(FILE *f, const op *o) {
     fprintf(f, "static fac_status %s_borrowed(%s) {\n    (void)c_;\n", o->id, params(o, "const fac_call_info *c_"));
     emit_given(f, o);
     fprintf(f, "    fac_tensor *made_[%zu] = {NULL};\n", n);
+    bool recorded = o->form == FORM_INPLACE && o->e->composite;
+    if (recorded) emit_before(f, o);
     op view = *fn;
     fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n", fn->id, args(&view, NULL, "made_"));
+    if (recorded) fputs("    fac__unref(before_);\n", f);
     fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) {\n", n);
     if (o->form == FORM_INPLACE) fprintf(f, "        if (!st_) st_ = fac__copy_over(given_[i_], made_[i_], \"%s\");\n", o->s->name);
     else fputs("        if (!st_) st_ = fac__copy_to_out(given_[i_], made_[i_]);\n", f);
