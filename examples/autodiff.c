@@ -25,12 +25,8 @@ static int run(int argc, char **argv) {
 
     /* Backwards: the adjoint of a node is df/dnode; x2 is used twice, so it gets two terms. */
     node nodes[] = {
-        {"f", "v2 * v3", f, 1},
-        {"v3", "x2 + 1", v3, exp(a) + b},
-        {"v2", "v1 + x2", v2, b + 1},
-        {"v1", "exp(x1)", v1, b + 1},
-        {"x2", "", x2, (b + 1) + (exp(a) + b)},
-        {"x1", "", x1, (b + 1) * exp(a)},
+        {"f", "v2 * v3", f, 1},       {"v3", "x2 + 1", v3, exp(a) + b},       {"v2", "v1 + x2", v2, b + 1},
+        {"v1", "exp(x1)", v1, b + 1}, {"x2", "", x2, (b + 1) + (exp(a) + b)}, {"x1", "", x1, (b + 1) * exp(a)},
     };
     enum { N = sizeof nodes / sizeof *nodes };
     for (int i = 0; i < N; i++)
@@ -41,7 +37,8 @@ static int run(int argc, char **argv) {
     int wrong = 0;
     for (int i = 0; i < N; i++) {
         const double adjoint = fac_item(fac_grad_of(nodes[i].value));
-        printf("%-4s %-10s %14.8f %14.8f %14.8f\n", nodes[i].name, nodes[i].formula, fac_item(nodes[i].value), adjoint, nodes[i].adjoint);
+        printf("%-4s %-10s %14.8f %14.8f %14.8f\n", nodes[i].name, nodes[i].formula, fac_item(nodes[i].value), adjoint,
+               nodes[i].adjoint);
         wrong += !close_to(adjoint, nodes[i].adjoint);
     }
     puts("\nthe graph that backward walked:");

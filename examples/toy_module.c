@@ -12,7 +12,8 @@ static fac_tensor *toy_forward(fac_module *self, fac_tensor *x) {
     return fac_forward(t->net2, fac_relu(fac_forward(t->net1, x)));
 }
 
-static const fac_module_class toy_class = {.name = "ToyModel", .version = 1, .state_size = sizeof(toy), .forward = toy_forward};
+static const fac_module_class toy_class = {
+    .name = "ToyModel", .version = 1, .state_size = sizeof(toy), .forward = toy_forward};
 
 static fac_module *toy_new(void) {
     fac_module *m = fac_module_new(&toy_class);

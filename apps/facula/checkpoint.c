@@ -21,7 +21,8 @@ void notes_set(notes *n, const char *key, const char *value) {
     if (i == n->n) {
         n->n++;
         snprintf(n->v[i].key, sizeof n->v[i].key, "%s", key);
-    } else free(n->v[i].value);
+    } else
+        free(n->v[i].value);
     n->v[i].value = copy;
 }
 
@@ -45,7 +46,8 @@ const char *notes_get(const notes *n, const char *key) {
 
 static const char *need(const notes *n, const char *key) {
     const char *text = notes_get(n, key);
-    if (!text) fac_error_set(FAC_ERR_FORMAT, "the checkpoint does not say '%s'; it is not one of a facula training", key);
+    if (!text)
+        fac_error_set(FAC_ERR_FORMAT, "the checkpoint does not say '%s'; it is not one of a facula training", key);
     return text;
 }
 
@@ -54,7 +56,8 @@ int64_t notes_int(const notes *n, const char *key) {
     char *end = NULL;
     errno = 0;
     const long long v = text ? strtoll(text, &end, 10) : 0;
-    if (text && (errno || end == text || *end)) fac_error_set(FAC_ERR_FORMAT, "'%s' of the checkpoint is '%s', not an integer", key, text);
+    if (text && (errno || end == text || *end))
+        fac_error_set(FAC_ERR_FORMAT, "'%s' of the checkpoint is '%s', not an integer", key, text);
     return v;
 }
 
@@ -62,7 +65,8 @@ double notes_double(const notes *n, const char *key) {
     const char *text = need(n, key);
     char *end = NULL;
     const double v = text ? strtod(text, &end) : 0;
-    if (text && (end == text || *end)) fac_error_set(FAC_ERR_FORMAT, "'%s' of the checkpoint is '%s', not a number", key, text);
+    if (text && (end == text || *end))
+        fac_error_set(FAC_ERR_FORMAT, "'%s' of the checkpoint is '%s', not a number", key, text);
     return v;
 }
 
@@ -86,7 +90,8 @@ static fac_status make_one(const char *path) {
 
 fac_status run_make_dir(const char *dir) {
     char part[4096];
-    if (!dir[0] || strlen(dir) >= sizeof part) return fac_error_set(FAC_ERR_ARGUMENT, "'%s' cannot be a folder's path", dir);
+    if (!dir[0] || strlen(dir) >= sizeof part)
+        return fac_error_set(FAC_ERR_ARGUMENT, "'%s' cannot be a folder's path", dir);
     snprintf(part, sizeof part, "%s", dir);
     for (char *p = part + 1; *p; p++) {
         if (*p != '/') continue;
@@ -131,7 +136,8 @@ static fac_status write_state(const char *path, const fac_state *all, const note
 
 fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *optimizer, notes *n) {
     char path[4096];
-    fac_state *all = fac_state_new(), *m = fac_module_state_dict(model), *o = optimizer ? fac_optimizer_state_dict(optimizer) : NULL;
+    fac_state *all = fac_state_new(), *m = fac_module_state_dict(model),
+              *o = optimizer ? fac_optimizer_state_dict(optimizer) : NULL;
     note_generator(n);
     fac_status st = fac_error();
     if (!st) st = run_path(dir, FILE_NAME, path, sizeof path);

@@ -74,7 +74,8 @@ static int parse(const cli_command *self, int argc, char **argv, generate_option
         const char *value = cli_value(&a, arg);
         if (!value) return CLI_USAGE;
         if (!set(o, arg, value, &known))
-            return known ? cli_usage_error(self, "%s does not take '%s'", arg, value) : cli_usage_error(self, "there is no option '%s'", arg);
+            return known ? cli_usage_error(self, "%s does not take '%s'", arg, value)
+                         : cli_usage_error(self, "there is no option '%s'", arg);
     }
     return CLI_OK;
 }
@@ -85,7 +86,8 @@ static fac_module *load_model(const notes *n, const char *run) {
         fac_error_set(FAC_ERR_FORMAT, "'%s' is not the run of a text model", run);
         return NULL;
     }
-    const gpt_config config = {notes_int(n, "vocab_size"), notes_int(n, "context"), notes_int(n, "dim"), notes_int(n, "heads"), notes_int(n, "layers"), 0};
+    const gpt_config config = {notes_int(n, "vocab_size"), notes_int(n, "context"), notes_int(n, "dim"),
+                               notes_int(n, "heads"),      notes_int(n, "layers"),  0};
     fac_module *m = fac_error() ? NULL : gpt_new(&config);
     if (m && !checkpoint_load(run, m, NULL)) return m;
     fac_module_release(m);

@@ -15,14 +15,16 @@ static fac_tensor *block_forward(fac_module *self, fac_tensor *x) {
     return fac_add(x, fac_forward(b->dropout, fac_forward(b->down, h)));
 }
 
-static const fac_module_class block_class = {.name = "Block", .version = 1, .state_size = sizeof(block), .forward = block_forward};
+static const fac_module_class block_class = {
+    .name = "Block", .version = 1, .state_size = sizeof(block), .forward = block_forward};
 
 static fac_module *block_new(const gpt_config *c) {
     fac_module *m = fac_module_new(&block_class);
     if (!m) return NULL;
     block *b = fac_module_state(m);
     b->norm1 = fac_module_add(m, "norm1", fac_layer_norm_new(FAC_INTS(c->dim)));
-    b->attention = fac_module_add(m, "attention", fac_multihead_attention_new(c->dim, c->heads, .dropout = c->dropout, .causal = true));
+    b->attention = fac_module_add(m, "attention",
+                                  fac_multihead_attention_new(c->dim, c->heads, .dropout = c->dropout, .causal = true));
     b->norm2 = fac_module_add(m, "norm2", fac_layer_norm_new(FAC_INTS(c->dim)));
     b->up = fac_module_add(m, "up", fac_linear_new(c->dim, 4 * c->dim));
     b->down = fac_module_add(m, "down", fac_linear_new(4 * c->dim, c->dim));
@@ -43,12 +45,14 @@ static fac_tensor *gpt_forward(fac_module *self, fac_tensor *x) {
     gpt *g = fac_module_state(self);
     const int64_t length = fac_tensor_size(x, 1);
     if (!fac_error() && length > g->config.context)
-        fac_error_set(FAC_ERR_SHAPE, "a text of %lld tokens is longer than the model's context of %lld", (long long)length, (long long)g->config.context);
+        fac_error_set(FAC_ERR_SHAPE, "a text of %lld tokens is longer than the model's context of %lld",
+                      (long long)length, (long long)g->config.context);
     fac_tensor *h = fac_add(fac_forward(g->tokens, x), fac_forward(g->positions, fac_arange(length, .dtype = FAC_I64)));
     return fac_forward(g->head, fac_forward(g->norm, fac_forward(g->blocks, h)));
 }
 
-static const fac_module_class gpt_class = {.name = "GPT", .version = 1, .state_size = sizeof(gpt), .forward = gpt_forward};
+static const fac_module_class gpt_class = {
+    .name = "GPT", .version = 1, .state_size = sizeof(gpt), .forward = gpt_forward};
 
 static bool ends_with(const char *name, const char *end) {
     const size_t n = strlen(name), k = strlen(end);

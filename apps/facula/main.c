@@ -2,8 +2,8 @@
 #include "cli.h"
 #include <string.h>
 
-static const cli_command *const COMMANDS[] = {&cli_train,    &cli_generate, &cli_inspect,
-                                              &cli_ops,      &cli_dispatch, &cli_info};
+static const cli_command *const COMMANDS[] = {&cli_train, &cli_generate, &cli_inspect,
+                                              &cli_ops,   &cli_dispatch, &cli_info};
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
 static void print_help(FILE *stream) {

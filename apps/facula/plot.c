@@ -11,7 +11,9 @@ typedef struct frame {
 } frame;
 
 static double px(const frame *f, double x) { return LEFT + (x - f->x0) / (f->x1 - f->x0) * (WIDTH - LEFT - RIGHT); }
-static double py(const frame *f, double y) { return HEIGHT - BOTTOM - (y - f->y0) / (f->y1 - f->y0) * (HEIGHT - TOP - BOTTOM); }
+static double py(const frame *f, double y) {
+    return HEIGHT - BOTTOM - (y - f->y0) / (f->y1 - f->y0) * (HEIGHT - TOP - BOTTOM);
+}
 
 /* 1, 2 or 5 times a power of ten, so that a range has about five steps. */
 static double nice_step(double range) {
@@ -40,17 +42,22 @@ static frame frame_of(const plot_point *v, size_t n) {
 static void axes(FILE *f, const frame *r, const char *y_label) {
     const double dx = nice_step(r->x1 - r->x0), dy = nice_step(r->y1 - r->y0);
     for (double y = ceil(r->y0 / dy) * dy; y <= r->y1; y += dy) {
-        fprintf(f, "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' stroke='#ddd'/>\n", LEFT, py(r, y), WIDTH - RIGHT, py(r, y));
-        fprintf(f, "<text x='%d' y='%.1f' text-anchor='end'>%g</text>\n", LEFT - 8, py(r, y) + 4, fabs(y) < dy / 2 ? 0 : y);
+        fprintf(f, "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' stroke='#ddd'/>\n", LEFT, py(r, y), WIDTH - RIGHT,
+                py(r, y));
+        fprintf(f, "<text x='%d' y='%.1f' text-anchor='end'>%g</text>\n", LEFT - 8, py(r, y) + 4,
+                fabs(y) < dy / 2 ? 0 : y);
     }
     for (double x = ceil(r->x0 / dx) * dx; x <= r->x1; x += dx)
         fprintf(f, "<text x='%.1f' y='%d' text-anchor='middle'>%g</text>\n", px(r, x), HEIGHT - BOTTOM + 18, x);
-    fprintf(f, "<line x1='%d' y1='%d' x2='%d' y2='%d' stroke='#444'/>\n", LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM);
+    fprintf(f, "<line x1='%d' y1='%d' x2='%d' y2='%d' stroke='#444'/>\n", LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT,
+            HEIGHT - BOTTOM);
     fprintf(f, "<text x='%d' y='%d' text-anchor='middle'>step</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12);
-    fprintf(f, "<text transform='translate(16,%d) rotate(-90)' text-anchor='middle'>%s</text>\n", (TOP + HEIGHT - BOTTOM) / 2, y_label);
+    fprintf(f, "<text transform='translate(16,%d) rotate(-90)' text-anchor='middle'>%s</text>\n",
+            (TOP + HEIGHT - BOTTOM) / 2, y_label);
 }
 
-static void curve(FILE *f, const frame *r, const plot_point *v, size_t n, bool valid, const char *colour, double width) {
+static void curve(FILE *f, const frame *r, const plot_point *v, size_t n, bool valid, const char *colour,
+                  double width) {
     fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='%g' points='", colour, width);
     for (size_t i = 0; i < n; i++) {
         const double y = valid ? v[i].valid : v[i].train;
@@ -60,14 +67,18 @@ static void curve(FILE *f, const frame *r, const plot_point *v, size_t n, bool v
 }
 
 static void legend(FILE *f, int x, const char *colour, const char *text) {
-    fprintf(f, "<line x1='%d' y1='26' x2='%d' y2='26' stroke='%s' stroke-width='3'/><text x='%d' y='30'>%s</text>\n", x, x + 22, colour, x + 28, text);
+    fprintf(f, "<line x1='%d' y1='26' x2='%d' y2='26' stroke='%s' stroke-width='3'/><text x='%d' y='30'>%s</text>\n", x,
+            x + 22, colour, x + 28, text);
 }
 
 static void draw(FILE *f, const char *title, const char *y_label, const plot_point *v, size_t n) {
     const frame r = frame_of(v, n);
-    fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d' font-family='sans-serif' font-size='12'>\n", WIDTH, HEIGHT,
-            WIDTH, HEIGHT);
-    fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n<text x='%d' y='30' font-size='15'>%s</text>\n", LEFT, title);
+    fprintf(
+        f,
+        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d' font-family='sans-serif' font-size='12'>\n",
+        WIDTH, HEIGHT, WIDTH, HEIGHT);
+    fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n<text x='%d' y='30' font-size='15'>%s</text>\n",
+            LEFT, title);
     legend(f, WIDTH - 230, "#9bb8e0", "training");
     legend(f, WIDTH - 120, "#d9480f", "validation");
     axes(f, &r, y_label);
@@ -78,7 +89,8 @@ static void draw(FILE *f, const char *title, const char *y_label, const plot_poi
 
 fac_status plot_loss(const char *path, const char *title, const char *y_label, const plot_point *v, size_t n) {
     char temporary[4096];
-    if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary) return fac_error_set(FAC_ERR_ARGUMENT, "the path '%s' is too long", path);
+    if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary)
+        return fac_error_set(FAC_ERR_ARGUMENT, "the path '%s' is too long", path);
     FILE *f = fopen(temporary, "w");
     if (!f) return fac_error_set(FAC_ERR_IO, "cannot write '%s': %s", temporary, strerror(errno));
     draw(f, title, y_label, v, n);

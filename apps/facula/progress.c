@@ -11,7 +11,12 @@ static double now(void) {
 }
 
 void progress_start(progress *p, FILE *stream, int64_t first, int64_t total, bool quiet) {
-    *p = (progress){.stream = stream, .terminal = isatty(fileno(stream)), .quiet = quiet, .total = total, .first = first, .line_every = 5};
+    *p = (progress){.stream = stream,
+                    .terminal = isatty(fileno(stream)),
+                    .quiet = quiet,
+                    .total = total,
+                    .first = first,
+                    .line_every = 5};
     p->started = now();
 }
 
@@ -19,8 +24,10 @@ double progress_seconds(const progress *p) { return now() - p->started; }
 
 char *progress_clock(double seconds, char *buf, size_t size) {
     const long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
-    if (s >= 3600) snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-    else snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
+    if (s >= 3600)
+        snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
     return buf;
 }
 
@@ -46,11 +53,13 @@ void progress_update(progress *p, int64_t done, const char *text) {
     const double t = now(), pause = p->terminal ? 0.1 : p->line_every;
     if (p->quiet || (done < p->total && p->drawn > 0 && t - p->drawn < pause)) return;
     p->drawn = t;
-    const double worked = (double)(done - p->first), left = worked > 0 ? (t - p->started) / worked * (double)(p->total - done) : 0;
+    const double worked = (double)(done - p->first),
+                 left = worked > 0 ? (t - p->started) / worked * (double)(p->total - done) : 0;
     char head[64], tail[192], clock[32];
     snprintf(head, sizeof head, "step %lld/%lld", (long long)done, (long long)p->total);
     snprintf(tail, sizeof tail, "%s  %s left", text, progress_clock(left, clock, sizeof clock));
-    if (p->terminal) draw_bar(p, p->total > 0 ? (double)done / (double)p->total : 1, head, tail);
+    if (p->terminal)
+        draw_bar(p, p->total > 0 ? (double)done / (double)p->total : 1, head, tail);
     else {
         fprintf(p->stream, "%s  %s\n", head, tail);
         fflush(p->stream);

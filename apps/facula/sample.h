@@ -12,6 +12,7 @@ typedef struct sample_options {
 } sample_options;
 
 /* Writes `prompt` and what follows it to stream, token by token. Stops early when *stop is set (may be NULL). */
-fac_status sample_text(fac_module *gpt, const fac_vocab *vocab, const char *prompt, const sample_options *o, FILE *stream, const volatile int *stop);
+fac_status sample_text(fac_module *gpt, const fac_vocab *vocab, const char *prompt, const sample_options *o,
+                       FILE *stream, const volatile int *stop);
 
 #endif

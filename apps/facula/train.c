@@ -102,7 +102,8 @@ static int parse_option(train_options *o, cli_args *a, const char *option) {
         const char *value = s->kind == 'b' ? "1" : cli_value(a, option);
         if (!value) return CLI_USAGE;
         if (set(o, s, value)) return CLI_OK;
-        return cli_usage_error(o->command, "%s takes a number from %g to %g, not '%s'", option, s->least, s->most, value);
+        return cli_usage_error(o->command, "%s takes a number from %g to %g, not '%s'", option, s->least, s->most,
+                               value);
     }
     return cli_usage_error(o->command, "there is no option '%s'", option);
 }
@@ -113,8 +114,10 @@ static int parse(train_options *o, const char **given, int argc, char **argv) {
     size_t n = 0;
     for (const char *arg; (arg = cli_next(&a, &is_option)) != NULL;) {
         int code = CLI_OK;
-        if (is_option) code = parse_option(o, &a, arg);
-        else given[n++] = arg;
+        if (is_option)
+            code = parse_option(o, &a, arg);
+        else
+            given[n++] = arg;
         if (code != CLI_OK) return code;
     }
     if (n) {
@@ -146,10 +149,14 @@ fac_status train_save_settings(notes *n, const train_options *o, const char *kin
         const setting *s = &SETTINGS[i];
         const void *p = (const char *)o + s->offset;
         if (!s->key) continue;
-        if (s->kind == 'i') notes_set_int(n, s->key, *(const int64_t *)p);
-        else if (s->kind == 'd') notes_set_double(n, s->key, *(const double *)p);
-        else if (s->kind == 'b') notes_set(n, s->key, *(const bool *)p ? "1" : "0");
-        else if (*(const char *const *)p) notes_set(n, s->key, *(const char *const *)p);
+        if (s->kind == 'i')
+            notes_set_int(n, s->key, *(const int64_t *)p);
+        else if (s->kind == 'd')
+            notes_set_double(n, s->key, *(const double *)p);
+        else if (s->kind == 'b')
+            notes_set(n, s->key, *(const bool *)p ? "1" : "0");
+        else if (*(const char *const *)p)
+            notes_set(n, s->key, *(const char *const *)p);
     }
     save_paths(n, o);
     return fac_error();
@@ -161,11 +168,13 @@ static fac_status load_settings(train_options *o, notes *n, const char **paths, 
     for (int i = 0; i < N_SETTINGS && !st; i++) {
         const setting *s = &SETTINGS[i];
         const char *text = s->key ? notes_get(n, s->key) : NULL;
-        if (text && !set(o, s, text)) st = fac_error_set(FAC_ERR_FORMAT, "the checkpoint says %s = '%s', which is out of range", s->key, text);
+        if (text && !set(o, s, text))
+            st = fac_error_set(FAC_ERR_FORMAT, "the checkpoint says %s = '%s', which is out of range", s->key, text);
     }
     for (size_t i = 0; i < n->n && !st && !o->n_paths; i++) {
         if (strcmp(n->v[i].key, "paths") != 0) continue;
-        for (char *line = strtok(n->v[i].value, "\n"); line && o->n_paths < room; line = strtok(NULL, "\n")) paths[o->n_paths++] = line;
+        for (char *line = strtok(n->v[i].value, "\n"); line && o->n_paths < room; line = strtok(NULL, "\n"))
+            paths[o->n_paths++] = line;
     }
     if (!st && o->n_paths) o->paths = paths;
     return st;
@@ -175,8 +184,10 @@ static fac_status load_settings(train_options *o, notes *n, const char **paths, 
 
 static int check(const train_options *o) {
     if (!o->images != !o->labels) return cli_usage_error(o->command, "--images and --labels go together");
-    if (!o->test_images != !o->test_labels) return cli_usage_error(o->command, "--test-images and --test-labels go together");
-    if (!o->images && !o->n_paths) return cli_usage_error(o->command, "give a file or folder of text, or --images and --labels");
+    if (!o->test_images != !o->test_labels)
+        return cli_usage_error(o->command, "--test-images and --test-labels go together");
+    if (!o->images && !o->n_paths)
+        return cli_usage_error(o->command, "give a file or folder of text, or --images and --labels");
     if (o->images && o->n_paths) return cli_usage_error(o->command, "give text or images, not both");
     if (o->dim % o->heads) return cli_usage_error(o->command, "--dim must be a multiple of --heads");
     return CLI_OK;
@@ -196,12 +207,28 @@ static int train(const cli_command *self, int argc, char **argv) {
     static const char *saved_paths[MAX_SAVED_PATHS];
     const char **given = calloc((size_t)argc, sizeof *given);
     notes n = {0};
-    train_options o = {.command = self, .out = "runs/last", .paths = given, .steps = 600, .warmup = 50, .eval_every = 50, .save_every = 100, .seed = 1,
-                       .sample = 400, .context = 64, .dim = 128, .heads = 4, .layers = 4, .lr = 1e-3, .clip = 1, .weight_decay = 0.01};
+    train_options o = {.command = self,
+                       .out = "runs/last",
+                       .paths = given,
+                       .steps = 600,
+                       .warmup = 50,
+                       .eval_every = 50,
+                       .save_every = 100,
+                       .seed = 1,
+                       .sample = 400,
+                       .context = 64,
+                       .dim = 128,
+                       .heads = 4,
+                       .layers = 4,
+                       .lr = 1e-3,
+                       .clip = 1,
+                       .weight_decay = 0.01};
     int code = given ? parse(&o, given, argc, argv) : CLI_FAILED;
     if (code == CLI_OK && o.resume) {
-        if (fac_init() || load_settings(&o, &n, saved_paths, MAX_SAVED_PATHS)) code = cli_failed(self);
-        else code = parse(&o, given, argc, argv); /* once more: what is given now wins */
+        if (fac_init() || load_settings(&o, &n, saved_paths, MAX_SAVED_PATHS))
+            code = cli_failed(self);
+        else
+            code = parse(&o, given, argc, argv); /* once more: what is given now wins */
     }
     if (code == CLI_OK) code = check(&o);
     if (code == CLI_OK) code = fac_init() ? cli_failed(self) : run(&o);

@@ -9,8 +9,8 @@
 
 typedef struct train_options {
     const cli_command *command;
-    const char *out;            /* run folder */
-    const char **paths;         /* text to train on */
+    const char *out;    /* run folder */
+    const char **paths; /* text to train on */
     size_t n_paths;
     const char *images, *labels, *test_images, *test_labels; /* IDX files; images chooses the classifier */
     int64_t steps, batch, warmup, eval_every, save_every, seed, threads, sample;
@@ -24,10 +24,10 @@ typedef struct train_job {
     const train_options *options;
     fac_module *model;
     fac_optimizer *optimizer;
-    notes notes;                       /* saved with every checkpoint */
-    const char *unit;                  /* of the rate: "tokens" */
+    notes notes;      /* saved with every checkpoint */
+    const char *unit; /* of the rate: "tokens" */
     int64_t units_per_step;
-    const char *measure;               /* what validate gives: "validation loss" */
+    const char *measure; /* what validate gives: "validation loss" */
     void *data;
     /* Loss of one batch, in the innermost scope. */
     fac_tensor *(*loss)(struct train_job *j);

@@ -74,10 +74,13 @@ static fac_status read_pair(const char *images, const char *labels, fac_tensor *
     FAC_SCOPE(s);
     fac_tensor *x = fac_idx_read(images), *y = x ? fac_idx_read(labels) : NULL;
     if (!y) return fac_error();
-    if (fac_tensor_ndim(x) != 3 || fac_tensor_dtype(x) != FAC_U8) return fac_error_set(FAC_ERR_FORMAT, "'%s' does not hold images: three dimensions of bytes", images);
-    if (fac_tensor_ndim(y) != 1 || fac_tensor_dtype(y) != FAC_U8) return fac_error_set(FAC_ERR_FORMAT, "'%s' does not hold labels: one dimension of bytes", labels);
+    if (fac_tensor_ndim(x) != 3 || fac_tensor_dtype(x) != FAC_U8)
+        return fac_error_set(FAC_ERR_FORMAT, "'%s' does not hold images: three dimensions of bytes", images);
+    if (fac_tensor_ndim(y) != 1 || fac_tensor_dtype(y) != FAC_U8)
+        return fac_error_set(FAC_ERR_FORMAT, "'%s' does not hold labels: one dimension of bytes", labels);
     if (fac_tensor_size(x, 0) != fac_tensor_size(y, 0) || fac_tensor_size(x, 0) == 0)
-        return fac_error_set(FAC_ERR_SHAPE, "'%s' holds %lld images, '%s' %lld labels", images, (long long)fac_tensor_size(x, 0), labels, (long long)fac_tensor_size(y, 0));
+        return fac_error_set(FAC_ERR_SHAPE, "'%s' holds %lld images, '%s' %lld labels", images,
+                             (long long)fac_tensor_size(x, 0), labels, (long long)fac_tensor_size(y, 0));
     *out_images = fac_keep(x);
     *out_labels = fac_keep(y);
     return FAC_OK;
@@ -91,7 +94,10 @@ static fac_tensor *part(fac_tensor *t, int64_t begin, int64_t n) {
 /* Without test files the last tenth is held out. */
 static fac_status hold_out(image_data *d) {
     const int64_t n = fac_tensor_size(d->images, 0), m = n / 10;
-    if (m < 1) return fac_error_set(FAC_ERR_ARGUMENT, "%lld images are too few to hold a tenth out; give --test-images and --test-labels", (long long)n);
+    if (m < 1)
+        return fac_error_set(FAC_ERR_ARGUMENT,
+                             "%lld images are too few to hold a tenth out; give --test-images and --test-labels",
+                             (long long)n);
     d->test_images = part(d->images, n - m, m);
     d->test_labels = part(d->labels, n - m, m);
     fac_tensor *x = part(d->images, 0, n - m), *y = part(d->labels, 0, n - m);
@@ -105,26 +111,32 @@ static fac_status hold_out(image_data *d) {
 static fac_status open_images(image_data *d, const train_options *o) {
     FAC_SCOPE(s);
     fac_status st = read_pair(o->images, o->labels, &d->images, &d->labels);
-    if (!st && o->test_images) st = read_pair(o->test_images, o->test_labels, &d->test_images, &d->test_labels);
-    else if (!st) st = hold_out(d);
+    if (!st && o->test_images)
+        st = read_pair(o->test_images, o->test_labels, &d->test_images, &d->test_labels);
+    else if (!st)
+        st = hold_out(d);
     if (st) return st;
     d->n_train = fac_tensor_size(d->images, 0);
     d->height = fac_tensor_size(d->images, 1);
     d->width = fac_tensor_size(d->images, 2);
     d->classes = fac_item_int(fac_max(d->labels)) + 1;
-    if (fac_item_int(fac_max(d->test_labels)) >= d->classes) return fac_error_set(FAC_ERR_FORMAT, "the test labels have classes that the training labels lack");
-    if (d->height < 4 || d->width < 4 || fac_tensor_size(d->test_images, 1) != d->height || fac_tensor_size(d->test_images, 2) != d->width)
+    if (fac_item_int(fac_max(d->test_labels)) >= d->classes)
+        return fac_error_set(FAC_ERR_FORMAT, "the test labels have classes that the training labels lack");
+    if (d->height < 4 || d->width < 4 || fac_tensor_size(d->test_images, 1) != d->height ||
+        fac_tensor_size(d->test_images, 2) != d->width)
         return fac_error_set(FAC_ERR_SHAPE, "images should all be of one size, at least 4 by 4");
     fac_tensor *columns[] = {d->images, d->labels};
-    d->loader = fac_loader_new(((fac_tensors){columns, 2}), .batch_size = o->batch, .shuffle = true, .seed = (uint64_t)o->seed);
+    d->loader =
+        fac_loader_new(((fac_tensors){columns, 2}), .batch_size = o->batch, .shuffle = true, .seed = (uint64_t)o->seed);
     return fac_error();
 }
 
 static fac_module *classifier_new(const image_data *d, const train_options *o) {
     const int64_t features = 32 * (d->height / 4) * (d->width / 4);
-    return fac_sequential(fac_conv2d_new(1, 16, FAC_INTS(3), .padding = FAC_INTS(1)), fac_relu_new(), fac_max_pool2d_new(2, 0, 0),
-                          fac_conv2d_new(16, 32, FAC_INTS(3), .padding = FAC_INTS(1)), fac_relu_new(), fac_max_pool2d_new(2, 0, 0), fac_flatten_new(),
-                          fac_linear_new(features, 128), fac_relu_new(), fac_dropout_new(o->dropout), fac_linear_new(128, d->classes));
+    return fac_sequential(fac_conv2d_new(1, 16, FAC_INTS(3), .padding = FAC_INTS(1)), fac_relu_new(),
+                          fac_max_pool2d_new(2, 0, 0), fac_conv2d_new(16, 32, FAC_INTS(3), .padding = FAC_INTS(1)),
+                          fac_relu_new(), fac_max_pool2d_new(2, 0, 0), fac_flatten_new(), fac_linear_new(features, 128),
+                          fac_relu_new(), fac_dropout_new(o->dropout), fac_linear_new(128, d->classes));
 }
 
 static fac_status make(train_job *j, image_data *d) {
@@ -138,9 +150,9 @@ static fac_status make(train_job *j, image_data *d) {
 
 static void describe(const train_job *j, const image_data *d) {
     if (j->options->quiet) return;
-    printf("images: %lld to train on, %lld held out, %lldx%lld, %lld classes\nmodel: %lld parameters\n", (long long)d->n_train,
-           (long long)fac_tensor_size(d->test_labels, 0), (long long)d->height, (long long)d->width, (long long)d->classes,
-           (long long)fac_module_parameter_count(j->model));
+    printf("images: %lld to train on, %lld held out, %lldx%lld, %lld classes\nmodel: %lld parameters\n",
+           (long long)d->n_train, (long long)fac_tensor_size(d->test_labels, 0), (long long)d->height,
+           (long long)d->width, (long long)d->classes, (long long)fac_module_parameter_count(j->model));
     fflush(stdout);
 }
 
@@ -154,13 +166,21 @@ static void release(image_data *d) {
 
 int train_images(const train_options *o) {
     image_data d = {0};
-    train_job j = {.options = o, .unit = "images", .units_per_step = o->batch, .measure = "test loss", .data = &d,
-                   .loss = batch_loss, .validate = validate, .save_order = save_order, .load_order = load_order};
+    train_job j = {.options = o,
+                   .unit = "images",
+                   .units_per_step = o->batch,
+                   .measure = "test loss",
+                   .data = &d,
+                   .loss = batch_loss,
+                   .validate = validate,
+                   .save_order = save_order,
+                   .load_order = load_order};
     int code = CLI_FAILED;
     fac_status st = o->resume ? checkpoint_read_notes(o->out, &j.notes) : FAC_OK;
     if (!st) st = make(&j, &d);
     if (!st) st = train_save_settings(&j.notes, o, "images");
-    if (st) cli_failed(o->command);
+    if (st)
+        cli_failed(o->command);
     else {
         describe(&j, &d);
         code = train_run(&j);

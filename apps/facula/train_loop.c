@@ -117,7 +117,9 @@ static fac_status one_step(loop *l) {
     if (!st && o->clip > 0) st = fac_clip_grad_norm(fac_optimizer_parameters(j->optimizer), o->clip, false, NULL);
     if (!st) st = fac_optimizer_step(j->optimizer);
     l->loss = fac_item(loss);
-    if (!st && !isfinite(l->loss)) st = fac_error_set(FAC_ERR_ARGUMENT, "the loss became %g at step %lld; try a smaller --lr", l->loss, (long long)l->step);
+    if (!st && !isfinite(l->loss))
+        st = fac_error_set(FAC_ERR_ARGUMENT, "the loss became %g at step %lld; try a smaller --lr", l->loss,
+                           (long long)l->step);
     return st ? st : fac_error();
 }
 
@@ -148,7 +150,8 @@ static void show(loop *l) {
     const double rate = seconds > 0 ? (double)((l->step - l->first) * l->j->units_per_step) / seconds : 0;
     int n = snprintf(text, sizeof text, "loss %.3f", l->loss);
     if (!isnan(l->valid)) n += snprintf(text + n, sizeof text - (size_t)n, "  val %.3f", l->valid);
-    snprintf(text + n, sizeof text - (size_t)n, rate >= 1e4 ? "  %.1fk %s/s" : "  %.4g %s/s", rate >= 1e4 ? rate / 1e3 : rate, l->j->unit);
+    snprintf(text + n, sizeof text - (size_t)n, rate >= 1e4 ? "  %.1fk %s/s" : "  %.4g %s/s",
+             rate >= 1e4 ? rate / 1e3 : rate, l->j->unit);
     progress_update(&l->bar, l->step, text);
 }
 

@@ -46,7 +46,8 @@ static void load_order(train_job *j) { ((text_data *)j->data)->order = (uint64_t
 static fac_status split(text_data *d, const train_options *o) {
     const int64_t n = fac_corpus_tokens(d->corpus), held_out = n / 10, least = o->context + 1;
     if (held_out < least)
-        return fac_error_set(FAC_ERR_ARGUMENT, "the text has %lld tokens; with a context of %lld it needs at least %lld", (long long)n,
+        return fac_error_set(FAC_ERR_ARGUMENT,
+                             "the text has %lld tokens; with a context of %lld it needs at least %lld", (long long)n,
                              (long long)o->context, (long long)(10 * least));
     d->train = (fac_span){0, n - held_out};
     d->valid = (fac_span){n - held_out, n};
@@ -57,7 +58,8 @@ static fac_status split(text_data *d, const train_options *o) {
 static fac_status check_same_text(const train_job *j, const text_data *d) {
     const int64_t then = notes_int(&j->notes, "tokens"), is = fac_corpus_tokens(d->corpus);
     if (fac_error() || then == is) return fac_error();
-    return fac_error_set(FAC_ERR_STATE, "the text has changed since the run began: %lld tokens then, %lld now", (long long)then, (long long)is);
+    return fac_error_set(FAC_ERR_STATE, "the text has changed since the run began: %lld tokens then, %lld now",
+                         (long long)then, (long long)is);
 }
 
 static fac_status open_text(train_job *j, text_data *d) {
@@ -80,11 +82,12 @@ static void describe(const train_job *j, const text_data *d) {
     const train_options *o = j->options;
     char bytes[32];
     if (o->quiet) return;
-    printf("text: %lld files, %s, %lld tokens of %lld kinds; a tenth is held out\n", (long long)fac_corpus_files(d->corpus),
-           cli_bytes(fac_corpus_bytes(d->corpus), bytes, sizeof bytes), (long long)fac_corpus_tokens(d->corpus),
-           (long long)fac_vocab_size(fac_corpus_vocab(d->corpus)));
-    printf("model: GPT, %lld layers of %lld, %lld heads, context %lld; %lld parameters\n", (long long)o->layers, (long long)o->dim, (long long)o->heads,
-           (long long)o->context, (long long)fac_module_parameter_count(j->model));
+    printf("text: %lld files, %s, %lld tokens of %lld kinds; a tenth is held out\n",
+           (long long)fac_corpus_files(d->corpus), cli_bytes(fac_corpus_bytes(d->corpus), bytes, sizeof bytes),
+           (long long)fac_corpus_tokens(d->corpus), (long long)fac_vocab_size(fac_corpus_vocab(d->corpus)));
+    printf("model: GPT, %lld layers of %lld, %lld heads, context %lld; %lld parameters\n", (long long)o->layers,
+           (long long)o->dim, (long long)o->heads, (long long)o->context,
+           (long long)fac_module_parameter_count(j->model));
     fflush(stdout);
 }
 
@@ -92,7 +95,8 @@ static fac_status make(train_job *j, text_data *d) {
     const train_options *o = j->options;
     fac_status st = open_text(j, d);
     if (st) return st;
-    const gpt_config config = {fac_vocab_size(fac_corpus_vocab(d->corpus)), o->context, o->dim, o->heads, o->layers, o->dropout};
+    const gpt_config config = {
+        fac_vocab_size(fac_corpus_vocab(d->corpus)), o->context, o->dim, o->heads, o->layers, o->dropout};
     notes_set_int(&j->notes, "vocab_size", config.vocab);
     d->order = (uint64_t)o->seed;
     j->model = gpt_new(&config);
@@ -107,18 +111,27 @@ static int show_sample(const train_job *j, const text_data *d) {
     const sample_options s = {o->sample, 0.8, 40, 1};
     if (o->sample <= 0 || o->quiet) return CLI_OK;
     printf("\na sample of what it learned:\n\n");
-    return sample_text(j->model, fac_corpus_vocab(d->corpus), "", &s, stdout, &train_stop) ? cli_failed(o->command) : CLI_OK;
+    return sample_text(j->model, fac_corpus_vocab(d->corpus), "", &s, stdout, &train_stop) ? cli_failed(o->command)
+                                                                                           : CLI_OK;
 }
 
 int train_text(const train_options *o) {
     text_data d = {0};
-    train_job j = {.options = o, .unit = "tokens", .units_per_step = o->batch * o->context, .measure = "validation loss", .data = &d,
-                   .loss = batch_loss, .validate = validate, .save_order = save_order, .load_order = load_order};
+    train_job j = {.options = o,
+                   .unit = "tokens",
+                   .units_per_step = o->batch * o->context,
+                   .measure = "validation loss",
+                   .data = &d,
+                   .loss = batch_loss,
+                   .validate = validate,
+                   .save_order = save_order,
+                   .load_order = load_order};
     int code = CLI_FAILED;
     fac_status st = o->resume ? checkpoint_read_notes(o->out, &j.notes) : FAC_OK;
     if (!st) st = make(&j, &d);
     if (!st) st = train_save_settings(&j.notes, o, "text");
-    if (st) cli_failed(o->command);
+    if (st)
+        cli_failed(o->command);
     else {
         describe(&j, &d);
         code = train_run(&j);

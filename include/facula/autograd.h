@@ -43,8 +43,8 @@ typedef struct fac_backward_kw {
     FAC_KW_HEAD(struct fac_backward_kw);
     fac_tensor *gradient FAC_DEF; /* of the root; NULL: ones, for a one-element root only */
     bool retain_graph FAC_DEF;
-    bool create_graph FAC_DEF;    /* implies retain_graph */
-    fac_tensors inputs FAC_DEF;   /* accumulate into these only; empty: every leaf */
+    bool create_graph FAC_DEF;  /* implies retain_graph */
+    fac_tensors inputs FAC_DEF; /* accumulate into these only; empty: every leaf */
 } fac_backward_kw;
 /* Adds d root / d leaf to the gradient of every leaf that requires one.
    errors: AUTOGRAD if root needs no gradient or the graph was freed; SHAPE if the root has several elements and no
@@ -63,10 +63,12 @@ typedef struct fac_grad_kw {
 } fac_grad_kw;
 /* Gradients of the sum of outputs (weighted by grad_outputs) with respect to inputs, written to out_grads[inputs.n];
    each belongs to the innermost scope. Leaves' own gradients are left alone. */
-FAC_API FAC_MUST fac_status fac_grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw);
+FAC_API FAC_MUST fac_status fac_grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads,
+                                     const fac_grad_kw *kw);
 
 #ifndef __cplusplus
-#define fac_backward(...) FAC_KW_backward(__VA_ARGS__, ) /* fac_backward(Tensor root, .gradient, .retain_graph, .create_graph, .inputs) */
+#define fac_backward(...) \
+    FAC_KW_backward(__VA_ARGS__, ) /* fac_backward(Tensor root, .gradient, .retain_graph, .create_graph, .inputs) */
 #define FAC_KW_backward(root, ...) fac_backward((root), &(fac_backward_kw){FAC_KW_INIT_(fac_backward_kw), __VA_ARGS__})
 #endif
 
@@ -103,9 +105,11 @@ typedef fac_tensor *(*fac_grad_hook)(void *context, fac_tensor *grad);
 /* On the gradient of t (leaf or not), before it is used or accumulated. NULL on failure. */
 FAC_API fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context);
 /* After t (a leaf) has accumulated its gradient. */
-FAC_API fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *context, fac_tensor *t), void *context);
+FAC_API fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *context, fac_tensor *t),
+                                                    void *context);
 /* On a node: before it runs (may replace grads[i], owned by the innermost scope) and after (sees both). */
-FAC_API fac_hook *fac_node_register_pre_hook(fac_node *n, fac_status (*fn)(void *context, fac_tensor **grads, size_t n_grads),
+FAC_API fac_hook *fac_node_register_pre_hook(fac_node *n,
+                                             fac_status (*fn)(void *context, fac_tensor **grads, size_t n_grads),
                                              void *context);
 FAC_API fac_hook *fac_node_register_hook(fac_node *n,
                                          fac_status (*fn)(void *context, fac_tensor **grad_inputs, size_t n_in,
@@ -136,14 +140,16 @@ FAC_API bool fac_function_needs_input_grad(fac_function_ctx *c, size_t i);
 FAC_API void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input);
 FAC_API void fac_function_mark_non_differentiable(fac_function_ctx *c, fac_tensor *output);
 /* Runs a custom function; out_outputs has room for fn->n_outputs. `user` is what forward reads with fac_function_user. */
-FAC_API FAC_MUST fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs);
+FAC_API FAC_MUST fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs,
+                                               fac_tensor **out_outputs);
 
 /* Gives a registered operator (fac_register_operator) a gradient: called when a backward pass reaches it. `args` are the
    forward's boxed arguments and `results` its results, saved; out_grads has one slot per tensor argument. */
 typedef fac_status (*fac_operator_backward)(void *context, const fac_value *args, const fac_value *results,
                                             fac_tensors grad_outputs, fac_tensor **out_grads);
 typedef struct fac_registration fac_registration;
-FAC_API fac_registration *fac_register_gradient(const char *op, fac_operator_backward fn, void *context, const char *where);
+FAC_API fac_registration *fac_register_gradient(const char *op, fac_operator_backward fn, void *context,
+                                                const char *where);
 
 /* Runs fn without keeping what it saves; backward runs it again. Random numbers are the same both times. */
 typedef fac_tensor *(*fac_checkpoint_fn)(void *context, fac_tensors inputs);

@@ -9,15 +9,16 @@
 #include <stdio.h>
 
 #ifdef __cplusplus
-#define FAC_DEF {} /* default member initialiser, so that C++ users may name only some keywords */
-#define FAC_KW_HEAD(T)                                                                                                 \
-    size_t kw_size = sizeof(T);                                                                                        \
+#define FAC_DEF \
+    {} /* default member initialiser, so that C++ users may name only some keywords */
+#define FAC_KW_HEAD(T)          \
+    size_t kw_size = sizeof(T); \
     const struct fac_keyword_expected *kw_guard = FAC_KW_OK_
 extern "C" {
 #else
 #define FAC_DEF
-#define FAC_KW_HEAD(T)                                                                                                 \
-    size_t kw_size;                                                                                                    \
+#define FAC_KW_HEAD(T) \
+    size_t kw_size;    \
     const struct fac_keyword_expected *kw_guard
 #endif
 
@@ -226,12 +227,25 @@ struct fac_keyword_expected;
 #endif
 
 #ifndef __cplusplus
-#define FAC_NUMS_(P)                                                                                                   \
-    bool : P##b_, char : P##i_, signed char : P##i_, unsigned char : P##i_, short : P##i_, unsigned short : P##i_,     \
-                                                                                                                       \
-           int : P##i_, unsigned : P##i_, long : P##i_, long long : P##i_, unsigned long : P##u_,                      \
-                                                                                                                       \
-                   unsigned long long : P##u_, float : P##f_, double : P##f_, fac_scalar : P##s_
+#define FAC_NUMS_(P)                                                                                       \
+    bool : P##b_,                                                                                          \
+           char : P##i_,                                                                                   \
+                  signed char : P##i_,                                                                     \
+                                unsigned char : P##i_,                                                     \
+                                                short : P##i_,                                             \
+                                                        unsigned short : P##i_,                            \
+                                                                                                           \
+                                                                         int : P##i_,                      \
+                                                                               unsigned : P##i_,           \
+                                                                                          long : P##i_,    \
+                                                                                                 long long \
+        : P##i_,                                                                                           \
+          unsigned long : P##u_,                                                                           \
+                                                                                                           \
+                          unsigned long long : P##u_,                                                      \
+                                               float : P##f_,                                              \
+                                                       double : P##f_,                                     \
+                                                                fac_scalar : P##s_
 /* A fac_scalar from any C number. */
 #define FAC_SCALAR(x) _Generic((x), FAC_NUMS_(fac_scalar_))(x)
 /* A given optional number. */
@@ -240,16 +254,16 @@ struct fac_keyword_expected;
 #define FAC_INT(x) fac_opt_int_(x)
 /* A list of integers; empty is legal. Lives as long as the enclosing block. Outer parentheses matter: the
    operator macros rescan their arguments. */
-#define FAC_INTS(...)                                                                                                  \
+#define FAC_INTS(...) \
     ((fac_ints){(const int64_t[]){0, __VA_ARGS__} + 1, sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1})
 #define FAC_SHAPE FAC_INTS
 #define FAC_DIMS FAC_INTS
 /* A list of doubles. */
-#define FAC_FLOATS(...)                                                                                                \
+#define FAC_FLOATS(...) \
     ((fac_floats){(const double[]){0, __VA_ARGS__} + 1, sizeof((const double[]){0, __VA_ARGS__}) / sizeof(double) - 1})
 /* A list of tensors. */
-#define FAC_TENSORS(...)                                                                                               \
-    ((fac_tensors){(fac_tensor *const[]){NULL, __VA_ARGS__} + 1,                                                       \
+#define FAC_TENSORS(...)                                         \
+    ((fac_tensors){(fac_tensor *const[]){NULL, __VA_ARGS__} + 1, \
                    sizeof((fac_tensor *const[]){NULL, __VA_ARGS__}) / sizeof(fac_tensor *) - 1})
 #endif
 

@@ -104,11 +104,14 @@ FAC_API bool fac_loader_next(fac_loader *l, fac_tensor **out_columns);
 FAC_API void fac_loader_start(fac_loader *l, int64_t epoch);
 
 #ifndef __cplusplus
-#define fac_corpus_new(...) FAC_KW_corpus_new(__VA_ARGS__, ) /* fac_corpus_new(paths, n_paths, .characters, .vocab, .max_bytes) */
-#define FAC_KW_corpus_new(paths, n, ...)                                                                               \
+#define fac_corpus_new(...) \
+    FAC_KW_corpus_new(__VA_ARGS__, ) /* fac_corpus_new(paths, n_paths, .characters, .vocab, .max_bytes) */
+#define FAC_KW_corpus_new(paths, n, ...) \
     fac_corpus_new((paths), (n), &(fac_corpus_kw){FAC_KW_INIT_(fac_corpus_kw), __VA_ARGS__})
-#define fac_loader_new(...) FAC_KW_loader_new(__VA_ARGS__, ) /* fac_loader_new(columns, .batch_size, .shuffle, .seed, .drop_last) */
-#define FAC_KW_loader_new(columns, ...) fac_loader_new((columns), &(fac_loader_kw){FAC_KW_INIT_(fac_loader_kw), __VA_ARGS__})
+#define fac_loader_new(...) \
+    FAC_KW_loader_new(__VA_ARGS__, ) /* fac_loader_new(columns, .batch_size, .shuffle, .seed, .drop_last) */
+#define FAC_KW_loader_new(columns, ...) \
+    fac_loader_new((columns), &(fac_loader_kw){FAC_KW_INIT_(fac_loader_kw), __VA_ARGS__})
 #endif
 
 #ifdef __cplusplus

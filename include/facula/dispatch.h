@@ -16,17 +16,42 @@ typedef uint64_t fac_keyset;
 
 /* Columns of the operator table: where the data lives. Higher wins. Those without a back end are reserved. */
 typedef enum fac_backend {
-    FAC_BACKEND_CPU, FAC_BACKEND_CUDA, FAC_BACKEND_HIP, FAC_BACKEND_XLA, FAC_BACKEND_XPU, FAC_BACKEND_HPU,
-    FAC_BACKEND_VE, FAC_BACKEND_LAZY, FAC_BACKEND_VULKAN, FAC_BACKEND_METAL, FAC_BACKEND_MLC, FAC_BACKEND_FPGA,
-    FAC_BACKEND_META, FAC_BACKEND_PRIVATE1, FAC_BACKEND_PRIVATE2, FAC_BACKEND_PRIVATE3,
+    FAC_BACKEND_CPU,
+    FAC_BACKEND_CUDA,
+    FAC_BACKEND_HIP,
+    FAC_BACKEND_XLA,
+    FAC_BACKEND_XPU,
+    FAC_BACKEND_HPU,
+    FAC_BACKEND_VE,
+    FAC_BACKEND_LAZY,
+    FAC_BACKEND_VULKAN,
+    FAC_BACKEND_METAL,
+    FAC_BACKEND_MLC,
+    FAC_BACKEND_FPGA,
+    FAC_BACKEND_META,
+    FAC_BACKEND_PRIVATE1,
+    FAC_BACKEND_PRIVATE2,
+    FAC_BACKEND_PRIVATE3,
     FAC_BACKEND_COUNT
 } fac_backend;
 
 /* What kind of handling a call needs. Higher runs first. */
 typedef enum fac_functionality {
-    FAC_KEY_DENSE, FAC_KEY_QUANTIZED, FAC_KEY_CUSTOM_RNG, FAC_KEY_VENDOR, FAC_KEY_SPARSE_CSR, FAC_KEY_SPARSE,
-    FAC_KEY_BACKEND_SELECT, FAC_KEY_NAMED, FAC_KEY_CONJUGATE, FAC_KEY_FUNCTIONALIZE, FAC_KEY_AD_INPLACE_OR_VIEW,
-    FAC_KEY_AUTOGRAD, FAC_KEY_TRACE, FAC_KEY_AUTOCAST, FAC_KEY_BATCHED,
+    FAC_KEY_DENSE,
+    FAC_KEY_QUANTIZED,
+    FAC_KEY_CUSTOM_RNG,
+    FAC_KEY_VENDOR,
+    FAC_KEY_SPARSE_CSR,
+    FAC_KEY_SPARSE,
+    FAC_KEY_BACKEND_SELECT,
+    FAC_KEY_NAMED,
+    FAC_KEY_CONJUGATE,
+    FAC_KEY_FUNCTIONALIZE,
+    FAC_KEY_AD_INPLACE_OR_VIEW,
+    FAC_KEY_AUTOGRAD,
+    FAC_KEY_TRACE,
+    FAC_KEY_AUTOCAST,
+    FAC_KEY_BATCHED,
     FAC_KEY_COUNT
 } fac_functionality;
 
@@ -40,10 +65,10 @@ typedef struct fac_key {
 enum { FAC_ALL_BACKENDS = -1, FAC_KEY_ANY = -1 };
 enum {
     FAC_ALIAS_NONE,
-    FAC_ALIAS_CATCH_ALL,          /* composite implicit: every key that has nothing nearer, differentiable through its parts */
+    FAC_ALIAS_CATCH_ALL, /* composite implicit: every key that has nothing nearer, differentiable through its parts */
     FAC_ALIAS_COMPOSITE_EXPLICIT, /* every backend's dense key, below autograd */
     FAC_ALIAS_AUTOGRAD,           /* every backend's autograd key */
-    FAC_ALIAS_AUTOGRAD_OTHER      /* the autograd keys of backends that PyTorch gives none: HIP, VE, Vulkan, Metal, FPGA */
+    FAC_ALIAS_AUTOGRAD_OTHER /* the autograd keys of backends that PyTorch gives none: HIP, VE, Vulkan, Metal, FPGA */
 };
 /* Parses a key's name. Unknown text is an error that lists the names. */
 FAC_API FAC_MUST fac_status fac_key_parse(const char *text, fac_key *out_key);
@@ -72,9 +97,24 @@ FAC_API fac_keyset fac_global_include(fac_keyset ks);
 
 /* What a boxed value holds. */
 enum {
-    FAC_TAG_NONE, FAC_TAG_TENSOR, FAC_TAG_INT, FAC_TAG_FLOAT, FAC_TAG_BOOL, FAC_TAG_COMPLEX, FAC_TAG_STRING,
-    FAC_TAG_INTS, FAC_TAG_FLOATS, FAC_TAG_BOOLS, FAC_TAG_TENSORS, FAC_TAG_SCALARS,
-    FAC_TAG_DTYPE, FAC_TAG_DEVICE, FAC_TAG_LAYOUT, FAC_TAG_FORMAT, FAC_TAG_GENERATOR, FAC_TAG_OBJECT
+    FAC_TAG_NONE,
+    FAC_TAG_TENSOR,
+    FAC_TAG_INT,
+    FAC_TAG_FLOAT,
+    FAC_TAG_BOOL,
+    FAC_TAG_COMPLEX,
+    FAC_TAG_STRING,
+    FAC_TAG_INTS,
+    FAC_TAG_FLOATS,
+    FAC_TAG_BOOLS,
+    FAC_TAG_TENSORS,
+    FAC_TAG_SCALARS,
+    FAC_TAG_DTYPE,
+    FAC_TAG_DEVICE,
+    FAC_TAG_LAYOUT,
+    FAC_TAG_FORMAT,
+    FAC_TAG_GENERATOR,
+    FAC_TAG_OBJECT
 };
 
 /* A value of any type: 16 bytes. A tensor, string, list or object is a counted reference that the value owns;

@@ -55,7 +55,8 @@ FAC_API void fac_safetensors_close(fac_safetensors *file);
 /* How many tensors there are; they are numbered in the order of their data. */
 FAC_API size_t fac_safetensors_count(const fac_safetensors *file);
 /* Describes tensor i; INDEX if there is none. */
-FAC_API FAC_MUST fac_status fac_safetensors_get(const fac_safetensors *file, size_t i, fac_safetensors_entry *out_entry);
+FAC_API FAC_MUST fac_status fac_safetensors_get(const fac_safetensors *file, size_t i,
+                                                fac_safetensors_entry *out_entry);
 /* Number of the tensor of that name, or -1 (no error is set). */
 FAC_API int64_t fac_safetensors_find(const fac_safetensors *file, const char *name);
 /* The metadata: how many, the i-th pair (NULLs if there is none), and the value under a key (NULL if there is none). */

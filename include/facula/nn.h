@@ -64,21 +64,25 @@ FAC_API bool fac_module_is_training(const fac_module *m);
 
 /* Hooks run in order of registration, each in a scope of its own; fac_hook_remove takes them off. A pre-hook may return
    another input, a forward hook another output; NULL leaves it. */
-FAC_API fac_hook *fac_module_register_forward_pre_hook(fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *x),
+FAC_API fac_hook *fac_module_register_forward_pre_hook(fac_module *m,
+                                                       fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *x),
                                                        void *context);
-FAC_API fac_hook *fac_module_register_forward_hook(fac_module *m,
-                                                   fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *x, fac_tensor *y),
-                                                   void *context);
+FAC_API fac_hook *fac_module_register_forward_hook(
+    fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *x, fac_tensor *y), void *context);
 /* Called in backward with the gradient of the module's output; may return a replacement for it. */
-FAC_API fac_hook *fac_module_register_full_backward_pre_hook(fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *grad_output),
-                                                             void *context);
+FAC_API fac_hook *fac_module_register_full_backward_pre_hook(
+    fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *grad_output), void *context);
 /* Called in backward once the gradient of the module's input is known; may return a replacement for it. */
-FAC_API fac_hook *fac_module_register_full_backward_hook(fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *grad_input),
-                                                         void *context);
+FAC_API fac_hook *fac_module_register_full_backward_hook(
+    fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *grad_input), void *context);
 /* After a state dict was made, and before one is loaded. */
 typedef struct fac_state fac_state;
-FAC_API fac_hook *fac_module_register_state_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m, fac_state *state), void *context);
-FAC_API fac_hook *fac_module_register_load_pre_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m, fac_state *state), void *context);
+FAC_API fac_hook *fac_module_register_state_hook(fac_module *m,
+                                                 fac_status (*fn)(void *context, fac_module *m, fac_state *state),
+                                                 void *context);
+FAC_API fac_hook *fac_module_register_load_pre_hook(fac_module *m,
+                                                    fac_status (*fn)(void *context, fac_module *m, fac_state *state),
+                                                    void *context);
 
 /* ---- walking ----------------------------------------------------------------------------------------------------------- */
 
@@ -106,7 +110,8 @@ FAC_API FAC_MUST fac_status fac_state_set(fac_state *s, const char *name, fac_te
 FAC_API fac_tensor *fac_state_get(const fac_state *s, const char *name);
 FAC_API fac_state *fac_state_new(void);
 /* Calls fn on m and every module below, children first. */
-FAC_API FAC_MUST fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_module *m), void *context);
+FAC_API FAC_MUST fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_module *m),
+                                             void *context);
 /* Elements of all parameters. */
 FAC_API int64_t fac_module_parameter_count(fac_module *m);
 
@@ -127,7 +132,7 @@ FAC_API FAC_MUST fac_status fac_module_load(fac_module *m, const char *path, boo
 /* Keywords of fac_module_to. */
 typedef struct fac_module_to_kw {
     FAC_KW_HEAD(struct fac_module_to_kw);
-    fac_dtype dtype FAC_DEF;   /* floating or complex: cast floating tensors; integers keep their dtype */
+    fac_dtype dtype FAC_DEF; /* floating or complex: cast floating tensors; integers keep their dtype */
     fac_device device FAC_DEF;
     bool non_blocking FAC_DEF;
 } fac_module_to_kw;
@@ -181,7 +186,7 @@ typedef struct fac_norm_new_kw {
     fac_opt_num eps FAC_DEF; /* 1e-5 */
     bool no_affine FAC_DEF;
     bool no_bias FAC_DEF;
-    fac_opt_num momentum FAC_DEF; /* batch norm: 0.1 */
+    fac_opt_num momentum FAC_DEF;  /* batch norm: 0.1 */
     bool no_running_stats FAC_DEF; /* batch norm */
 } fac_norm_new_kw;
 /* Normalises over the last shape.n dimensions. source: torch.nn.LayerNorm */
@@ -202,7 +207,8 @@ typedef struct fac_conv2d_new_kw {
    shape:  x [N, in, H, W] -> [N, out, H', W']; weight [out, in/groups, kh, kw]
    init:   uniform(-b, b), b = 1/sqrt(in/groups * kh * kw)
    source: torch.nn.Conv2d */
-FAC_API FAC_MUST fac_module *fac_conv2d_new(int64_t in_channels, int64_t out_channels, fac_ints kernel_size, const fac_conv2d_new_kw *kw);
+FAC_API FAC_MUST fac_module *fac_conv2d_new(int64_t in_channels, int64_t out_channels, fac_ints kernel_size,
+                                            const fac_conv2d_new_kw *kw);
 /* Pooling over windows; stride 0 entries mean the kernel size. source: torch.nn.MaxPool2d, torch.nn.AvgPool2d */
 FAC_API FAC_MUST fac_module *fac_max_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding);
 FAC_API FAC_MUST fac_module *fac_avg_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding);
@@ -222,8 +228,9 @@ FAC_API FAC_MUST fac_module *fac_flatten_new(void);
 FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size_t n);
 #ifndef __cplusplus
 /* fac_sequential(fac_linear_new(2, 16), fac_tanh_new(), ...) */
-#define fac_sequential(...)                                                                                            \
-    fac_sequential_new((fac_module *const[]){__VA_ARGS__}, sizeof((fac_module *const[]){__VA_ARGS__}) / sizeof(fac_module *))
+#define fac_sequential(...)                                \
+    fac_sequential_new((fac_module *const[]){__VA_ARGS__}, \
+                       sizeof((fac_module *const[]){__VA_ARGS__}) / sizeof(fac_module *))
 #endif
 
 /* Keywords of fac_multihead_attention_new. */
@@ -239,20 +246,36 @@ typedef struct fac_attention_kw {
 FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t dim, int64_t heads, const fac_attention_kw *kw);
 
 #ifndef __cplusplus
-#define fac_linear_new(...) FAC_KW_linear_new(__VA_ARGS__, ) /* fac_linear_new(int in_features, int out_features, .no_bias, .dtype, .device) */
-#define FAC_KW_linear_new(i, o, ...) fac_linear_new((i), (o), &(fac_linear_kw){FAC_KW_INIT_(fac_linear_kw), __VA_ARGS__})
-#define fac_embedding_new(...) FAC_KW_embedding_new(__VA_ARGS__, ) /* fac_embedding_new(int count, int dim, .padding_idx, .dtype, .device) */
-#define FAC_KW_embedding_new(n, d, ...) fac_embedding_new((n), (d), &(fac_embedding_new_kw){FAC_KW_INIT_(fac_embedding_new_kw), __VA_ARGS__})
-#define fac_layer_norm_new(...) FAC_KW_layer_norm_new(__VA_ARGS__, ) /* fac_layer_norm_new(FAC_INTS(...) shape, .eps, .no_affine, .no_bias) */
-#define FAC_KW_layer_norm_new(s, ...) fac_layer_norm_new((s), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
-#define fac_rms_norm_new(...) FAC_KW_rms_norm_new(__VA_ARGS__, ) /* fac_rms_norm_new(FAC_INTS(...) shape, .eps, .no_affine) */
-#define FAC_KW_rms_norm_new(s, ...) fac_rms_norm_new((s), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
-#define fac_batch_norm2d_new(...) FAC_KW_batch_norm2d_new(__VA_ARGS__, ) /* fac_batch_norm2d_new(int channels, .eps, .no_affine, .momentum, .no_running_stats) */
-#define FAC_KW_batch_norm2d_new(c, ...) fac_batch_norm2d_new((c), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
-#define fac_conv2d_new(...) FAC_KW_conv2d_new(__VA_ARGS__, ) /* fac_conv2d_new(int in, int out, FAC_INTS(...) kernel_size, .stride, .padding, .dilation, .groups, .no_bias) */
-#define FAC_KW_conv2d_new(i, o, k, ...) fac_conv2d_new((i), (o), (k), &(fac_conv2d_new_kw){FAC_KW_INIT_(fac_conv2d_new_kw), __VA_ARGS__})
-#define fac_multihead_attention_new(...) FAC_KW_mha_new(__VA_ARGS__, ) /* fac_multihead_attention_new(int dim, int heads, .dropout, .no_bias, .causal) */
-#define FAC_KW_mha_new(d, h, ...) fac_multihead_attention_new((d), (h), &(fac_attention_kw){FAC_KW_INIT_(fac_attention_kw), __VA_ARGS__})
+#define fac_linear_new(...) \
+    FAC_KW_linear_new(__VA_ARGS__, ) /* fac_linear_new(int in_features, int out_features, .no_bias, .dtype, .device) */
+#define FAC_KW_linear_new(i, o, ...) \
+    fac_linear_new((i), (o), &(fac_linear_kw){FAC_KW_INIT_(fac_linear_kw), __VA_ARGS__})
+#define fac_embedding_new(...) \
+    FAC_KW_embedding_new(__VA_ARGS__, ) /* fac_embedding_new(int count, int dim, .padding_idx, .dtype, .device) */
+#define FAC_KW_embedding_new(n, d, ...) \
+    fac_embedding_new((n), (d), &(fac_embedding_new_kw){FAC_KW_INIT_(fac_embedding_new_kw), __VA_ARGS__})
+#define fac_layer_norm_new(...) \
+    FAC_KW_layer_norm_new(__VA_ARGS__, ) /* fac_layer_norm_new(FAC_INTS(...) shape, .eps, .no_affine, .no_bias) */
+#define FAC_KW_layer_norm_new(s, ...) \
+    fac_layer_norm_new((s), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
+#define fac_rms_norm_new(...) \
+    FAC_KW_rms_norm_new(__VA_ARGS__, ) /* fac_rms_norm_new(FAC_INTS(...) shape, .eps, .no_affine) */
+#define FAC_KW_rms_norm_new(s, ...) \
+    fac_rms_norm_new((s), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
+#define fac_batch_norm2d_new(...) \
+    FAC_KW_batch_norm2d_new(      \
+        __VA_ARGS__, ) /* fac_batch_norm2d_new(int channels, .eps, .no_affine, .momentum, .no_running_stats) */
+#define FAC_KW_batch_norm2d_new(c, ...) \
+    fac_batch_norm2d_new((c), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
+#define fac_conv2d_new(...) \
+    FAC_KW_conv2d_new(      \
+        __VA_ARGS__, ) /* fac_conv2d_new(int in, int out, FAC_INTS(...) kernel_size, .stride, .padding, .dilation, .groups, .no_bias) */
+#define FAC_KW_conv2d_new(i, o, k, ...) \
+    fac_conv2d_new((i), (o), (k), &(fac_conv2d_new_kw){FAC_KW_INIT_(fac_conv2d_new_kw), __VA_ARGS__})
+#define fac_multihead_attention_new(...) \
+    FAC_KW_mha_new(__VA_ARGS__, ) /* fac_multihead_attention_new(int dim, int heads, .dropout, .no_bias, .causal) */
+#define FAC_KW_mha_new(d, h, ...) \
+    fac_multihead_attention_new((d), (h), &(fac_attention_kw){FAC_KW_INIT_(fac_attention_kw), __VA_ARGS__})
 #endif
 
 /* Losses as modules of two inputs (prediction, target), mean-reduced. source: torch.nn.MSELoss, torch.nn.CrossEntropyLoss */
@@ -264,7 +287,8 @@ FAC_API FAC_MUST fac_module *fac_cross_entropy_loss_new(void);
 /* Scales all gradients so that their total norm is at most max_norm; the norm before goes to out_norm (may be NULL).
    A norm that is not finite leaves them as they are and is an error if `error_if_nonfinite`.
    source: torch.nn.utils.clip_grad_norm_ */
-FAC_API FAC_MUST fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool error_if_nonfinite, double *out_norm);
+FAC_API FAC_MUST fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool error_if_nonfinite,
+                                               double *out_norm);
 /* Clamps every gradient to [-limit, limit]. */
 FAC_API FAC_MUST fac_status fac_clip_grad_value(fac_tensors parameters, double limit);
 

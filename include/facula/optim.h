@@ -35,9 +35,13 @@ FAC_API FAC_MUST fac_optimizer *fac_adamw_new(fac_module *m, double lr, const fa
 /* Adam, weight decay added to the gradient. source: Kingma, Ba 2015; torch.optim.Adam */
 FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac_adamw_kw *kw);
 #ifndef __cplusplus
-#define fac_sgd_new(...) FAC_KW_sgd_new(__VA_ARGS__, ) /* fac_sgd_new(Module m, lr, .momentum, .dampening, .weight_decay, .nesterov, .maximize) */
+#define fac_sgd_new(...) \
+    FAC_KW_sgd_new(      \
+        __VA_ARGS__, ) /* fac_sgd_new(Module m, lr, .momentum, .dampening, .weight_decay, .nesterov, .maximize) */
 #define FAC_KW_sgd_new(m, lr, ...) fac_sgd_new((m), (lr), &(fac_sgd_kw){FAC_KW_INIT_(fac_sgd_kw), __VA_ARGS__})
-#define fac_adamw_new(...) FAC_KW_adamw_new(__VA_ARGS__, ) /* fac_adamw_new(Module m, lr, .beta1, .beta2, .eps, .weight_decay, .amsgrad, .maximize) */
+#define fac_adamw_new(...) \
+    FAC_KW_adamw_new(      \
+        __VA_ARGS__, ) /* fac_adamw_new(Module m, lr, .beta1, .beta2, .eps, .weight_decay, .amsgrad, .maximize) */
 #define FAC_KW_adamw_new(m, lr, ...) fac_adamw_new((m), (lr), &(fac_adamw_kw){FAC_KW_INIT_(fac_adamw_kw), __VA_ARGS__})
 #define fac_adam_new(...) FAC_KW_adam_new(__VA_ARGS__, ) /* as fac_adamw_new */
 #define FAC_KW_adam_new(m, lr, ...) fac_adam_new((m), (lr), &(fac_adamw_kw){FAC_KW_INIT_(fac_adamw_kw), __VA_ARGS__})
@@ -47,7 +51,8 @@ FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac
 FAC_API void fac_optimizer_release(fac_optimizer *o);
 /* Adds another group of parameters with a learning rate and weight decay of its own (decay < 0: the optimiser's). A tensor
    that is already in a group is an error. */
-FAC_API FAC_MUST fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, double lr, double weight_decay);
+FAC_API FAC_MUST fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, double lr,
+                                                    double weight_decay);
 /* Updates every parameter that has a gradient, in place, without recording. A pending error is returned and nothing is
    changed. */
 FAC_API FAC_MUST fac_status fac_optimizer_step(fac_optimizer *o);

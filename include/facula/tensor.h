@@ -22,8 +22,9 @@ FAC_API fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, f
                                     int64_t offset, void (*release)(void *context), void *context);
 #ifndef __cplusplus
 /* A 1-d tensor of floats from a literal list: fac_tensor_of(1, 2, 3). */
-#define fac_tensor_of(...)                                                                                             \
-    fac_tensor_from((const float[]){__VA_ARGS__}, FAC_F32, FAC_INTS(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)))
+#define fac_tensor_of(...)                                 \
+    fac_tensor_from((const float[]){__VA_ARGS__}, FAC_F32, \
+                    FAC_INTS(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)))
 #endif
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

@@ -11,9 +11,18 @@ extern "C" {
 /* Element types. 0 means "the default". */
 typedef enum fac_dtype {
     FAC_DTYPE_DEFAULT = 0,
-    FAC_BOOL, FAC_U8, FAC_I8, FAC_I16, FAC_I32, FAC_I64,
-    FAC_F16, FAC_BF16, FAC_F32, FAC_F64,
-    FAC_C64, FAC_C128,
+    FAC_BOOL,
+    FAC_U8,
+    FAC_I8,
+    FAC_I16,
+    FAC_I32,
+    FAC_I64,
+    FAC_F16,
+    FAC_BF16,
+    FAC_F32,
+    FAC_F64,
+    FAC_C64,
+    FAC_C128,
     FAC_DTYPE_COUNT
 } fac_dtype;
 
@@ -42,8 +51,12 @@ FAC_API fac_status fac_set_default_dtype(fac_dtype d);
 /* Kinds of device. 0 means "not given". */
 typedef enum fac_device_type {
     FAC_DEVICE_UNSET = 0,
-    FAC_CPU, FAC_CUDA, FAC_META,
-    FAC_PRIVATE1, FAC_PRIVATE2, FAC_PRIVATE3,
+    FAC_CPU,
+    FAC_CUDA,
+    FAC_META,
+    FAC_PRIVATE1,
+    FAC_PRIVATE2,
+    FAC_PRIVATE3,
     FAC_DEVICE_TYPE_COUNT
 } fac_device_type;
 
@@ -74,7 +87,10 @@ typedef enum fac_layout { FAC_STRIDED = 0, FAC_SPARSE_COO, FAC_SPARSE_CSR, FAC_V
 /* How the elements of a new tensor are ordered. 0 is "not given". */
 typedef enum fac_memory_format {
     FAC_FORMAT_DEFAULT = 0,
-    FAC_CONTIGUOUS, FAC_PRESERVE, FAC_CHANNELS_LAST, FAC_CHANNELS_LAST_3D
+    FAC_CONTIGUOUS,
+    FAC_PRESERVE,
+    FAC_CHANNELS_LAST,
+    FAC_CHANNELS_LAST_3D
 } fac_memory_format;
 
 #ifdef __cplusplus

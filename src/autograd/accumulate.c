@@ -5,8 +5,8 @@
    count from 0 to 1 takes a reference of the leaf, each from 1 to 0 drops one. Whoever does the former has the leaf in
    hand, so the two never need a lock, and training allocates no accumulator after its first step. */
 #include "autograd/autograd_meta.h"
-#include "autograd/hooks.h"
 #include "autograd/engine_ops.h"
+#include "autograd/hooks.h"
 #include <pthread.h>
 
 struct fac_accumulator {
@@ -52,8 +52,10 @@ fac_node *fac__accumulator_of(fac_tensor *t) {
     if (FAC_UNLIKELY(!n)) {
         fac_accumulator *a = make(t);
         if (!a) return NULL;
-        if (atomic_compare_exchange_strong(&t->ag->accumulator, &n, &a->node)) n = &a->node;
-        else fac__accumulator_free(&a->node);
+        if (atomic_compare_exchange_strong(&t->ag->accumulator, &n, &a->node))
+            n = &a->node;
+        else
+            fac__accumulator_free(&a->node);
     }
     if (atomic_fetch_add_explicit(&n->refs, 1, memory_order_acq_rel) == 0) fac__ref(t);
     return n;
@@ -116,7 +118,8 @@ fac_status fac__accumulate(fac_node *n, fac_tensor *owned, bool create_graph) {
     fac_accumulator *a = (fac_accumulator *)n;
     struct fac_autograd *ag = a->leaf->ag;
     pthread_mutex_lock(&a->lock);
-    fac_status st = ag->grad ? add_to_grad(ag, owned, create_graph) : first_grad(a->leaf, owned, create_graph, &ag->grad);
+    fac_status st =
+        ag->grad ? add_to_grad(ag, owned, create_graph) : first_grad(a->leaf, owned, create_graph, &ag->grad);
     pthread_mutex_unlock(&a->lock);
     if (st == FAC_OK && FAC_UNLIKELY(ag->hooks != NULL)) st = fac__run_post_accumulate_hooks(ag->hooks, a->leaf);
     return st;

@@ -47,10 +47,11 @@ static fac_status check_grad(const fac_tensor *root, const fac_tensor *grad, siz
     FAC_CHECK(fac__same_sizes(root, grad), FAC_ERR_SHAPE,
               "Mismatch in shape: grad_output[%zu] has a shape of %s and output[%zu] has a shape of %s.", i,
               FAC_SHAPE_TEXT(grad), i, FAC_SHAPE_TEXT(root));
-    FAC_CHECK(fac_dtype_is_complex((fac_dtype)root->dtype) == fac_dtype_is_complex((fac_dtype)grad->dtype), FAC_ERR_DTYPE,
-              "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-              "grad_output[%zu] has a dtype of %s and output[%zu] has a dtype of %s.",
-              i, fac_dtype_name((fac_dtype)grad->dtype), i, fac_dtype_name((fac_dtype)root->dtype));
+    FAC_CHECK(
+        fac_dtype_is_complex((fac_dtype)root->dtype) == fac_dtype_is_complex((fac_dtype)grad->dtype), FAC_ERR_DTYPE,
+        "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+        "grad_output[%zu] has a dtype of %s and output[%zu] has a dtype of %s.",
+        i, fac_dtype_name((fac_dtype)grad->dtype), i, fac_dtype_name((fac_dtype)root->dtype));
     FAC_CHECK(fac__differentiable((fac_dtype)grad->dtype), FAC_ERR_DTYPE,
               "grad_output[%zu] has a dtype of %s; a gradient must be floating or complex", i,
               fac_dtype_name((fac_dtype)grad->dtype));
@@ -64,7 +65,8 @@ static fac_status check_grad(const fac_tensor *root, const fac_tensor *grad, siz
 static fac_status gather_root(gathered *g, size_t i, fac_tensor *root, fac_tensor *grad) {
     FAC_TRY(fac__check_handle(root, "backward", "tensors"));
     FAC_TRY(fac__gradient_edge(root, &g->edges[i]));
-    FAC_CHECK(g->edges[i].node, FAC_ERR_AUTOGRAD, "element %zu of tensors does not require grad and does not have a grad_fn", i);
+    FAC_CHECK(g->edges[i].node, FAC_ERR_AUTOGRAD,
+              "element %zu of tensors does not require grad and does not have a grad_fn", i);
     if (!grad) {
         FAC_CHECK(root->numel == 1, FAC_ERR_SHAPE,
                   "grad can be implicitly created only for scalar outputs, but output[%zu] has a shape of %s", i,
@@ -80,7 +82,8 @@ static fac_status gather_root(gathered *g, size_t i, fac_tensor *root, fac_tenso
 
 static fac_status gather_roots(gathered *g, fac_tensors roots, fac_tensors grads) {
     FAC_TRY(gathered_init(g, roots.n));
-    FAC_CHECK(grads.n == 0 || grads.n == roots.n, FAC_ERR_ARGUMENT, "got %zu tensors and %zu gradients", roots.n, grads.n);
+    FAC_CHECK(grads.n == 0 || grads.n == roots.n, FAC_ERR_ARGUMENT, "got %zu tensors and %zu gradients", roots.n,
+              grads.n);
     FAC_CHECK(roots.n > 0, FAC_ERR_ARGUMENT, "backward needs at least one tensor to start from");
     for (size_t i = 0; i < roots.n; i++) FAC_TRY(gather_root(g, i, roots.v[i], grads.n ? grads.v[i] : NULL));
     return FAC_OK;
@@ -120,8 +123,12 @@ static fac_status backward(fac_tensors roots, fac_tensors grads, const fac_backw
     fac_status st = gather_roots(&from, roots, grads);
     if (st == FAC_OK) st = gather_inputs(&to, kw->inputs, true);
     if (st == FAC_OK)
-        st = fac__pass_run(&(fac_pass_request){.roots = from.edges, .grads = from.grads, .n_roots = from.n, .targets = to.edges,
-                                               .n_targets = to.n, .keep_graph = kw->retain_graph || kw->create_graph,
+        st = fac__pass_run(&(fac_pass_request){.roots = from.edges,
+                                               .grads = from.grads,
+                                               .n_roots = from.n,
+                                               .targets = to.edges,
+                                               .n_targets = to.n,
+                                               .keep_graph = kw->retain_graph || kw->create_graph,
                                                .create_graph = kw->create_graph});
     gathered_free(&to);
     gathered_free(&from);
@@ -133,7 +140,8 @@ fac_status fac_backward_all(fac_tensors roots, fac_tensors grads, const fac_back
     fac_backward_kw local;
     kw = backward_kw(kw, &local);
     if (!kw) return fac_error();
-    FAC_CHECK(!kw->gradient, FAC_ERR_ARGUMENT, "backward from several tensors takes a list of gradients, not .gradient");
+    FAC_CHECK(!kw->gradient, FAC_ERR_ARGUMENT,
+              "backward from several tensors takes a list of gradients, not .gradient");
     return backward(roots, grads, kw);
 }
 
@@ -174,8 +182,12 @@ static fac_status grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out
     if (st == FAC_OK) st = gather_inputs(&to, inputs, false);
     if (st == FAC_OK && inputs.n == 0) st = FAC_FAIL(FAC_ERR_ARGUMENT, "grad requires non-empty inputs.");
     if (st == FAC_OK)
-        st = fac__pass_run(&(fac_pass_request){.roots = from.edges, .grads = from.grads, .n_roots = from.n, .targets = to.edges,
-                                               .n_targets = to.n, .captured = to.grads,
+        st = fac__pass_run(&(fac_pass_request){.roots = from.edges,
+                                               .grads = from.grads,
+                                               .n_roots = from.n,
+                                               .targets = to.edges,
+                                               .n_targets = to.n,
+                                               .captured = to.grads,
                                                .keep_graph = kw->retain_graph || kw->create_graph,
                                                .create_graph = kw->create_graph});
     if (st == FAC_OK) st = check_used(&to, kw->allow_unused);

@@ -57,15 +57,19 @@ static bool any_requires_grad(const fac_value *v, size_t n) {
 /* Values as the forward had them, owned. */
 static fac_status rebuild(boxed_node *b, const kept *k, size_t n, fac_tensors saved, fac_value *out) {
     for (size_t i = 0; i < n; i++) {
-        if (k[i].tag == FAC_TAG_TENSOR) out[i] = fac_value_tensor(saved.v[k[i].first]);
-        else if (k[i].tag == FAC_TAG_TENSORS) out[i] = fac_value_tensors(saved.v + k[i].first, k[i].n);
-        else out[i] = fac_value_copy(k[i].plain);
+        if (k[i].tag == FAC_TAG_TENSOR)
+            out[i] = fac_value_tensor(saved.v[k[i].first]);
+        else if (k[i].tag == FAC_TAG_TENSORS)
+            out[i] = fac_value_tensors(saved.v + k[i].first, k[i].n);
+        else
+            out[i] = fac_value_copy(k[i].plain);
     }
     (void)b;
     return fac_error();
 }
 
-static fac_status call_backward(boxed_node *b, fac_value *args, fac_value *results, fac_tensor *const *grads, fac_tensor **temps) {
+static fac_status call_backward(boxed_node *b, fac_value *args, fac_value *results, fac_tensor *const *grads,
+                                fac_tensor **temps) {
     fac_tensors saved;
     FAC_TRY(fac__unpack_list(&b->saved, &b->node, "an argument", &saved));
     FAC_TRY(rebuild(b, b->args, b->op->n_args, saved, args));
@@ -78,7 +82,8 @@ static fac_status call_backward(boxed_node *b, fac_value *args, fac_value *resul
 static fac_status boxed_apply(fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
     boxed_node *b = (boxed_node *)n;
     FAC_CHECK(b->g.fn, FAC_ERR_AUTOGRAD,
-              "derivative for %s is not implemented: give it one with fac_register_gradient, or detach its inputs", b->op->name);
+              "derivative for %s is not implemented: give it one with fac_register_gradient, or detach its inputs",
+              b->op->name);
     size_t n_values = b->op->n_args + b->op->n_rets;
     fac_value *values = fac__alloc_zero(n_values * sizeof *values + n->n_edges * sizeof(fac_tensor *));
     if (!values) return FAC_ERR_MEMORY;

@@ -124,10 +124,11 @@ static fac_status recompute(frame *f) {
     fac__saved_tensor_hooks = outer;
     fac_generator_set_state(fac_default_generator(), seed, offset);
     FAC_TRY(st);
-    FAC_CHECK(f->n_caught == f->n_dropped, FAC_ERR_AUTOGRAD,
-              "a checkpointed function saved %zu tensors when it was run again, but %zu the first time; it must do the same "
-              "both times",
-              f->n_caught, f->n_dropped);
+    FAC_CHECK(
+        f->n_caught == f->n_dropped, FAC_ERR_AUTOGRAD,
+        "a checkpointed function saved %zu tensors when it was run again, but %zu the first time; it must do the same "
+        "both times",
+        f->n_caught, f->n_dropped);
     return FAC_OK;
 }
 

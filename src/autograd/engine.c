@@ -49,8 +49,10 @@ static fac_status walk(const pass *p, uint32_t root) {
         visit *top = &s->stack.v[s->stack.n - 1];
         const fac_node *n = s->records.v[top->record].node;
         if (top->edge == n->n_edges) {
-            if (p->r->n_targets) leave(s, &s->records.v[top->record]);
-            else s->records.v[top->record].needed = true;
+            if (p->r->n_targets)
+                leave(s, &s->records.v[top->record]);
+            else
+                s->records.v[top->record].needed = true;
             s->stack.n--;
             continue;
         }
@@ -104,7 +106,8 @@ static fac_status deliver(const pass *p, record *r, uint32_t nr, fac_tensor *own
         return FAC_OK;
     }
     fac_status st;
-    if (!p->r->create_graph && may_add_in_place(*slot)) st = fac__ag_add_in_place(*slot, owned);
+    if (!p->r->create_graph && may_add_in_place(*slot))
+        st = fac__ag_add_in_place(*slot, owned);
     else {
         fac_tensor *sum = NULL;
         st = fac__ag_add(*slot, owned, &sum);
@@ -230,8 +233,10 @@ static fac_status run_accumulator(const pass *p, record *r) {
 static fac_status arrive(const pass *p, const fac_edge *edge, fac_tensor *owned) {
     record *r = find(p->s, edge->node);
     bool ready = --r->waits == 0;
-    if (owned && !wanted(r)) fac__unref(owned);
-    else if (owned) FAC_TRY(deliver(p, r, edge->nr, owned));
+    if (owned && !wanted(r))
+        fac__unref(owned);
+    else if (owned)
+        FAC_TRY(deliver(p, r, edge->nr, owned));
     if (!ready || !wanted(r)) return FAC_OK;
     return fac__is_accumulator(r->node) ? run_accumulator(p, r) : push_ready(p->s, (uint32_t)(r - p->s->records.v));
 }
@@ -241,8 +246,10 @@ static fac_status distribute(const pass *p, const fac_node *n, fac_tensor **out)
     for (uint32_t i = 0; i < n->n_edges; i++) {
         fac_tensor *grad = out[i];
         out[i] = NULL;
-        if (st == FAC_OK && n->edges[i].node) st = arrive(p, &n->edges[i], grad);
-        else fac__unref(grad);
+        if (st == FAC_OK && n->edges[i].node)
+            st = arrive(p, &n->edges[i], grad);
+        else
+            fac__unref(grad);
     }
     return st;
 }
@@ -269,7 +276,8 @@ static fac_status apply(const pass *p, record *r, fac_tensor **out) {
     fac_node *n = r->node;
     fac_tensor **grads = n->n_outputs == 1 ? &r->one : r->many;
     if (!grads || !any(grads, n->n_outputs)) return FAC_OK;
-    if (FAC_UNLIKELY(n->hooks != NULL) && run_hooks_before(p, r, grads) != FAC_OK) return fac__error_prefix(n->cls->name);
+    if (FAC_UNLIKELY(n->hooks != NULL) && run_hooks_before(p, r, grads) != FAC_OK)
+        return fac__error_prefix(n->cls->name);
     if (FAC_UNLIKELY(r->capture)) hand_out(p, r, grads);
     if (!r->needed) return FAC_OK;
     FAC_TRY(call_apply(p, n, grads, out));
@@ -291,7 +299,8 @@ static fac_status run_record(const pass *p, record *r) {
     }
     fac_status st = apply(p, r, out);
     drop_buffer(r); /* before its results go on, so that one that was passed through is theirs alone */
-    if (FAC_LIKELY(st == FAC_OK)) st = r->needed ? distribute(p, n, out) : FAC_OK;
+    if (FAC_LIKELY(st == FAC_OK))
+        st = r->needed ? distribute(p, n, out) : FAC_OK;
     else
         for (uint32_t i = 0; i < n->n_edges; i++) fac__unref(out[i]);
     if (FAC_UNLIKELY(out != few)) fac__free(out);

@@ -8,12 +8,12 @@
 #define FAC_MAX_NESTED_PASSES 60
 
 typedef struct fac_pass_request {
-    const fac_edge *roots;      /* where to start; borrowed, kept alive by the caller */
-    fac_tensor *const *grads;   /* one per root, borrowed, of the root's shape */
+    const fac_edge *roots;    /* where to start; borrowed, kept alive by the caller */
+    fac_tensor *const *grads; /* one per root, borrowed, of the root's shape */
     size_t n_roots;
-    const fac_edge *targets;    /* none: every leaf that is reached accumulates */
+    const fac_edge *targets; /* none: every leaf that is reached accumulates */
     size_t n_targets;
-    fac_tensor **captured;      /* room for n_targets: gets each target's gradient, owned, NULL if none came. NULL: the
+    fac_tensor **captured; /* room for n_targets: gets each target's gradient, owned, NULL if none came. NULL: the
                                    targets' leaves accumulate, and nothing else does */
     bool keep_graph;
     bool create_graph;

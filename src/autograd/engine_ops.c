@@ -30,7 +30,8 @@ fac_status fac__ag_copy_in_place(fac_tensor *to, fac_tensor *from) {
 fac_status fac__ag_clone(fac_tensor *t, fac_tensor **out) { return fac__c_clone(t, FAC_FORMAT_DEFAULT, out); }
 
 fac_status fac__ag_ones_like(fac_tensor *t, fac_tensor **out) {
-    return fac__c_ones_like(t, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0, 0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT, out);
+    return fac__c_ones_like(t, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0, 0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT,
+                            out);
 }
 
 fac_status fac__ag_zeros(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, fac_tensor **out) {
@@ -41,8 +42,10 @@ fac_status fac__ag_zeros(const int64_t *sizes, int ndim, fac_dtype dtype, fac_de
 static fac_status copied(fac_status st, fac_tensor *fresh, fac_tensor *from, fac_tensor **out) {
     if (st != FAC_OK) return st;
     st = fac__ag_copy_in_place(fresh, from);
-    if (st == FAC_OK) *out = fresh;
-    else fac__unref(fresh);
+    if (st == FAC_OK)
+        *out = fresh;
+    else
+        fac__unref(fresh);
     return st;
 }
 

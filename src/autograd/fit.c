@@ -1,6 +1,6 @@
 /* Gradients that have another size, dtype or device than what they are gradients of. */
-#include "autograd/engine.h"
 #include "autograd/autograd_meta.h"
+#include "autograd/engine.h"
 #include "autograd/engine_ops.h"
 
 typedef struct shape {
@@ -48,8 +48,8 @@ static fac_status step(fac_status st, fac_tensor **grad, fac_tensor *const *next
 static fac_status fit_sizes(const char *from, uint32_t i, const shape *s, fac_tensor **grad) {
     char want[256];
     FAC_CHECK(expands_to(s, *grad), FAC_ERR_SHAPE,
-              "Function %s returned an invalid gradient at index %u - got %s but expected shape compatible with %s", from, i,
-              FAC_SHAPE_TEXT(*grad), fac__shape_text(s->sizes, s->ndim, want, sizeof want));
+              "Function %s returned an invalid gradient at index %u - got %s but expected shape compatible with %s",
+              from, i, FAC_SHAPE_TEXT(*grad), fac__shape_text(s->sizes, s->ndim, want, sizeof want));
     fac_tensor *sum = NULL;
     return step(fac__ag_sum_to(*grad, s->sizes, s->ndim, &sum), grad, &sum);
 }

@@ -14,8 +14,8 @@ struct fac_function_ctx {
     char name[64];
     const fac_function *fn;
     void *user;
-    bool owns_user;        /* set with fac_function_set_user: destroyed with the node */
-    bool recording;        /* a graph is wanted */
+    bool owns_user; /* set with fac_function_set_user: destroyed with the node */
+    bool recording; /* a graph is wanted */
     fac_saved_list saved;
     tensor_vec to_save, dirty, plain; /* what forward asked for: saved, changed in place, not differentiable */
 };
@@ -88,7 +88,8 @@ static fac_status take_results(fac_tensor *const *results, fac_tensor **out, uin
 static fac_status function_apply(fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
     fac_function_ctx *c = (fac_function_ctx *)n;
     FAC_CHECK(c->fn->backward, FAC_ERR_AUTOGRAD, "the custom function %s has no backward", c->fn->name);
-    fac_tensor *few[8] = {NULL}, **results = n->n_edges <= FAC_COUNT(few) ? few : fac__alloc_zero(n->n_edges * sizeof *results);
+    fac_tensor *few[8] = {NULL},
+               **results = n->n_edges <= FAC_COUNT(few) ? few : fac__alloc_zero(n->n_edges * sizeof *results);
     if (!results) return FAC_ERR_MEMORY;
     fac_scope s = fac_scope_begin();
     fac_status st = c->fn->backward(c, (fac_tensors){grads, n->n_outputs}, results);
@@ -118,7 +119,8 @@ static const fac_node_class function_class = {.name = "Function",
                                               .user_code = true};
 
 static fac_function_ctx *context_new(fac_thread *th, const fac_function *fn, void *user, fac_tensors inputs) {
-    fac_function_ctx *c = (fac_function_ctx *)fac__node_new(th, &function_class, (uint32_t)inputs.n, (uint32_t)fn->n_outputs);
+    fac_function_ctx *c =
+        (fac_function_ctx *)fac__node_new(th, &function_class, (uint32_t)inputs.n, (uint32_t)fn->n_outputs);
     if (!c) return NULL;
     c->fn = fn;
     c->user = user;
@@ -142,10 +144,12 @@ static fac_status run_forward(fac_function_ctx *c, fac_thread *th, fac_tensors i
     th->grad_disabled = true;
     fac_status st = c->fn->forward(c, inputs, outs);
     fac__recording_end(was);
-    if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the forward of the custom function %s returned an error", c->fn->name);
+    if (st != FAC_OK && fac_error() == FAC_OK)
+        FAC_FAIL(st, "the forward of the custom function %s returned an error", c->fn->name);
     FAC_TRY(fac_error());
     for (size_t i = 0; i < c->fn->n_outputs; i++)
-        FAC_CHECK(outs[i], FAC_ERR_ARGUMENT, "the forward of the custom function %s left output %zu unset", c->fn->name, i);
+        FAC_CHECK(outs[i], FAC_ERR_ARGUMENT, "the forward of the custom function %s left output %zu unset", c->fn->name,
+                  i);
     return FAC_OK;
 }
 
@@ -185,13 +189,15 @@ static fac_status save_all(fac_function_ctx *c, fac_tensor *const *raw, fac_tens
     return FAC_OK;
 }
 
-static fac_status record(fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor *const *raw, fac_tensor **outs) {
+static fac_status record(fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor *const *raw,
+                         fac_tensor **outs) {
     for (size_t i = 0; i < c->fn->n_outputs; i++) FAC_TRY(record_output(c, th, inputs, (uint32_t)i, &outs[i]));
     if (c->recording) FAC_TRY(save_all(c, raw, outs));
     return FAC_OK;
 }
 
-static fac_status apply_in(fac_scope *s, fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor **raw, fac_tensor **outs) {
+static fac_status apply_in(fac_scope *s, fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor **raw,
+                           fac_tensor **outs) {
     FAC_TRY(run_forward(c, th, inputs, raw));
     memcpy(outs, raw, c->fn->n_outputs * sizeof *outs);
     FAC_TRY(record(c, th, inputs, raw, outs));

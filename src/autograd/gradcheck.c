@@ -13,8 +13,8 @@ typedef struct check {
     fac_tensors inputs;
     fac_tensor **outputs; /* n_outputs, of one run on the inputs */
     size_t n_outputs;
-    size_t n_in, n_out;   /* components of all inputs that require a gradient, of all differentiable outputs */
-    double *numeric;      /* [n_in][n_out] */
+    size_t n_in, n_out; /* components of all inputs that require a gradient, of all differentiable outputs */
+    double *numeric;    /* [n_in][n_out] */
     double eps, atol, rtol;
 } check;
 
@@ -35,7 +35,8 @@ static fac_status call(const check *c, fac_tensors inputs, fac_tensor **outputs)
 /* The outputs' components with input i replaced, one after the other. */
 static fac_status outputs_with(const check *c, size_t i, const double *components, double *out) {
     FAC_SCOPE(s);
-    fac_tensor **inputs = fac__alloc_array(c->inputs.n + c->n_outputs, sizeof *inputs), **outputs = inputs + c->inputs.n;
+    fac_tensor **inputs = fac__alloc_array(c->inputs.n + c->n_outputs, sizeof *inputs),
+               **outputs = inputs + c->inputs.n;
     if (!inputs) return FAC_ERR_MEMORY;
     memcpy(inputs, c->inputs.v, c->inputs.n * sizeof *inputs);
     inputs[i] = fac_set_requires_grad(fac__tensor_of_components(c->inputs.v[i], components), true);
@@ -67,7 +68,8 @@ static fac_status difference_input(const check *c, size_t i, double *rows) {
     double *components = fac__alloc_array(n + c->n_out, sizeof *components);
     if (!components) return FAC_ERR_MEMORY;
     fac_status st = fac__read_components(c->inputs.v[i], c->inputs.v[i], components);
-    for (size_t k = 0; st == FAC_OK && k < n; k++) st = difference(c, i, components, k, components + n, rows + k * c->n_out);
+    for (size_t k = 0; st == FAC_OK && k < n; k++)
+        st = difference(c, i, components, k, components + n, rows + k * c->n_out);
     fac__free(components);
     return st;
 }
@@ -84,7 +86,8 @@ static fac_status differences(const check *c) {
 
 /* ---- analytic, and the comparison ---------------------------------------------------------------------------------------------- */
 
-static fac_status compare(const check *c, size_t o, size_t k, size_t i, const double *analytic, const double *numeric, size_t n) {
+static fac_status compare(const check *c, size_t o, size_t k, size_t i, const double *analytic, const double *numeric,
+                          size_t n) {
     for (size_t e = 0; e < n; e++, numeric += c->n_out) {
         if (fabs(analytic[e] - *numeric) <= c->atol + c->rtol * fabs(*numeric)) continue;
         return FAC_FAIL(FAC_ERR_AUTOGRAD,
@@ -113,13 +116,15 @@ static fac_status compare_all(const check *c, size_t o, size_t k, fac_tensor *co
     return FAC_OK;
 }
 
-static fac_status check_component(const check *c, fac_tensors wanted, fac_tensor **grads, size_t o, size_t k, const double *column) {
+static fac_status check_component(const check *c, fac_tensors wanted, fac_tensor **grads, size_t o, size_t k,
+                                  const double *column) {
     FAC_SCOPE(s);
     fac_tensor *out = c->outputs[o], *unit = fac__unit_like(out, k);
     if (!unit) return fac_error();
     memset(grads, 0, wanted.n * sizeof *grads);
     fac_tensor *const outs[] = {out}, *const units[] = {unit};
-    fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {units, 1}, .retain_graph = true, .allow_unused = true};
+    fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {units, 1}, .retain_graph = true,
+                      .allow_unused = true};
     if (fac__requires_grad(out)) FAC_TRY(fac_grad((fac_tensors){outs, 1}, wanted, grads, &kw));
     return compare_all(c, o, k, grads, column);
 }
@@ -128,7 +133,8 @@ static fac_status check_all(const check *c, fac_tensors wanted, fac_tensor **gra
     const double *column = c->numeric;
     for (size_t o = 0; o < c->n_outputs; o++) {
         if (!checked_output(c->outputs[o])) continue;
-        for (size_t k = 0; k < fac__components(c->outputs[o]); k++) FAC_TRY(check_component(c, wanted, grads, o, k, column++));
+        for (size_t k = 0; k < fac__components(c->outputs[o]); k++)
+            FAC_TRY(check_component(c, wanted, grads, o, k, column++));
     }
     return FAC_OK;
 }
@@ -149,14 +155,16 @@ static fac_status check_inputs(fac_tensors inputs) {
         if (!t) continue;
         FAC_TRY(fac__check_handle(t, "gradcheck", "inputs"));
         if (!fac__requires_grad(t)) continue;
-        FAC_CHECK(t->dtype == FAC_F64 || t->dtype == FAC_C128, FAC_ERR_DTYPE,
-                  "gradcheck needs inputs of float64 or complex128, but input %zu, which requires a gradient, is %s: finite "
-                  "differences would be too coarse",
-                  i, fac_dtype_name((fac_dtype)t->dtype));
+        FAC_CHECK(
+            t->dtype == FAC_F64 || t->dtype == FAC_C128, FAC_ERR_DTYPE,
+            "gradcheck needs inputs of float64 or complex128, but input %zu, which requires a gradient, is %s: finite "
+            "differences would be too coarse",
+            i, fac_dtype_name((fac_dtype)t->dtype));
         any = true;
     }
-    FAC_CHECK(any, FAC_ERR_ARGUMENT, "gradcheck expects at least one input tensor to require gradient, but none of the them have "
-                                     "requires_grad=True.");
+    FAC_CHECK(any, FAC_ERR_ARGUMENT,
+              "gradcheck expects at least one input tensor to require gradient, but none of the them have "
+              "requires_grad=True.");
     return FAC_OK;
 }
 
@@ -167,7 +175,8 @@ static fac_status run_check(check *c, fac_tensor **room) {
     size_t n_wanted = gather_wanted(c->inputs, wanted);
     FAC_TRY(call(c, c->inputs, c->outputs));
     for (size_t i = 0; i < n_wanted; i++) c->n_in += fac__components(wanted[i]);
-    for (size_t i = 0; i < c->n_outputs; i++) c->n_out += checked_output(c->outputs[i]) ? fac__components(c->outputs[i]) : 0;
+    for (size_t i = 0; i < c->n_outputs; i++)
+        c->n_out += checked_output(c->outputs[i]) ? fac__components(c->outputs[i]) : 0;
     if (c->n_in == 0 || c->n_out == 0) return FAC_OK;
     FAC_CHECK(c->n_out < SIZE_MAX / c->n_in, FAC_ERR_OVERFLOW, "the Jacobian is too large");
     c->numeric = fac__alloc_array(c->n_in * c->n_out, sizeof *c->numeric);
@@ -185,15 +194,21 @@ static const fac_gradcheck_kw *check_kw(const char *op, const fac_gradcheck_kw *
 
 static double number_or(fac_opt_num x, double fallback) { return x.set ? fac__scalar_f64(x.v) : fallback; }
 
-fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs, const fac_gradcheck_kw *kw) {
+fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                         const fac_gradcheck_kw *kw) {
     FAC_TRY(fac_error());
     fac_gradcheck_kw local;
     kw = check_kw("gradcheck", kw, &local);
     if (!kw) return fac_error();
     FAC_CHECK(fn && n_outputs > 0, FAC_ERR_ARGUMENT, "gradcheck needs a function with at least one output");
     FAC_TRY(check_inputs(inputs));
-    check c = {.fn = fn, .context = context, .inputs = inputs, .n_outputs = n_outputs, .eps = number_or(kw->eps, 1e-6),
-               .atol = number_or(kw->atol, 1e-5), .rtol = number_or(kw->rtol, 1e-3)};
+    check c = {.fn = fn,
+               .context = context,
+               .inputs = inputs,
+               .n_outputs = n_outputs,
+               .eps = number_or(kw->eps, 1e-6),
+               .atol = number_or(kw->atol, 1e-5),
+               .rtol = number_or(kw->rtol, 1e-3)};
     fac_tensor **room = fac__alloc_array(n_outputs + 2 * inputs.n, sizeof *room);
     if (!room) return FAC_ERR_MEMORY;
     fac_recording was = fac__recording_begin();
@@ -213,7 +228,8 @@ typedef struct second {
 
 /* A function whose outputs are fn's gradients, one for each of its inputs that requires one. */
 static fac_status gradients_of(const second *g, fac_tensors all, fac_tensor **room, fac_tensor **out, size_t n_out) {
-    fac_tensor **results = room, **roots = results + g->n_outputs, **seeds = roots + g->n_outputs, **wanted = seeds + g->n_outputs;
+    fac_tensor **results = room, **roots = results + g->n_outputs, **seeds = roots + g->n_outputs,
+               **wanted = seeds + g->n_outputs;
     memset(results, 0, g->n_outputs * sizeof *results);
     fac_tensors inputs = {all.v, g->n_inputs};
     FAC_TRY(g->fn(g->context, inputs, results, g->n_outputs));
@@ -223,8 +239,10 @@ static fac_status gradients_of(const second *g, fac_tensors all, fac_tensor **ro
         roots[n_roots] = results[i];
         seeds[n_roots++] = all.v[g->n_inputs + i];
     }
-    FAC_CHECK(n_roots && n_wanted == n_out, FAC_ERR_ARGUMENT, "gradgradcheck: no output depends on an input that requires grad");
-    fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {seeds, n_roots}, .create_graph = true, .allow_unused = true};
+    FAC_CHECK(n_roots && n_wanted == n_out, FAC_ERR_ARGUMENT,
+              "gradgradcheck: no output depends on an input that requires grad");
+    fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {seeds, n_roots}, .create_graph = true,
+                      .allow_unused = true};
     FAC_TRY(fac_grad((fac_tensors){roots, n_roots}, (fac_tensors){wanted, n_wanted}, out, &kw));
     for (size_t i = 0; i < n_out; i++)
         if (!out[i]) {
@@ -275,7 +293,8 @@ static fac_status check_second(second *g, fac_tensors inputs, fac_tensor **all, 
     return fac_gradcheck(second_fn, g, (fac_tensors){all, inputs.n + g->n_outputs}, n_wanted, kw);
 }
 
-fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs, const fac_gradcheck_kw *kw) {
+fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                             const fac_gradcheck_kw *kw) {
     FAC_TRY(fac_error());
     FAC_CHECK(fn && n_outputs > 0, FAC_ERR_ARGUMENT, "gradgradcheck needs a function with at least one output");
     FAC_TRY(check_inputs(inputs));

@@ -2,7 +2,10 @@
 #include "autograd/autograd_meta.h"
 
 typedef struct node_list {
-    struct { const fac_node *node; int depth; } *v;
+    struct {
+        const fac_node *node;
+        int depth;
+    } * v;
     size_t n, cap;
 } node_list;
 
@@ -50,7 +53,9 @@ static fac_status collect(fac_tensor *t, node_list *l, index_table *table) {
     return FAC_OK;
 }
 
-static uint32_t number(const node_list *l, const index_table *t, const fac_node *n) { return t->slots[slot_of(t, l, n)] - 1; }
+static uint32_t number(const node_list *l, const index_table *t, const fac_node *n) {
+    return t->slots[slot_of(t, l, n)] - 1;
+}
 
 static void print_shape(FILE *f, const fac_node *n) {
     if (!fac__is_accumulator(n)) return;

@@ -11,7 +11,7 @@ static struct {
     struct slot {
         fac_hook_entry *entry; /* NULL: free */
         uint32_t generation;
-    } *v;
+    } * v;
     size_t n, cap;
     size_t named; /* slots in use; the table is freed with the last */
 } slots;
@@ -110,7 +110,7 @@ static const fac_hook_entry *next_of(const fac_hook_entry *e, int kind) {
     return e;
 }
 
-#define EACH_HOOK(e, list, kind)                                                                                       \
+#define EACH_HOOK(e, list, kind) \
     for (const fac_hook_entry *e = (list) ? next_of((list)->first, kind) : NULL; e; e = next_of(e->next, kind))
 
 bool fac__hooks_any(const fac_hooks *list, int kind) { return list && next_of(list->first, kind); }
@@ -154,7 +154,8 @@ static fac_status hook_status(fac_status st) {
 }
 
 /* Calls `call` with room for the gradients as they were, so that what was replaced can be told. */
-static fac_status with_copy(const fac_hook_entry *e, fac_tensor **grads, size_t n, fac_tensor *const *outs, size_t n_out) {
+static fac_status with_copy(const fac_hook_entry *e, fac_tensor **grads, size_t n, fac_tensor *const *outs,
+                            size_t n_out) {
     fac_tensor *few[8], **before = n <= FAC_COUNT(few) ? few : fac__alloc_array(n, sizeof *before);
     if (!before) return FAC_ERR_MEMORY;
     memcpy(before, grads, n * sizeof *before);
@@ -162,8 +163,10 @@ static fac_status with_copy(const fac_hook_entry *e, fac_tensor **grads, size_t 
     fac_status st = e->kind == FAC_HOOK_PRE ? ((pre_hook)e->fn)(e->context, grads, n)
                                             : ((post_hook)e->fn)(e->context, grads, n, outs, n_out);
     st = hook_status(st);
-    if (st == FAC_OK) take_replaced(grads, before, n);
-    else memcpy(grads, before, n * sizeof *before);
+    if (st == FAC_OK)
+        take_replaced(grads, before, n);
+    else
+        memcpy(grads, before, n * sizeof *before);
     fac_scope_end(&s);
     if (before != few) fac__free(before);
     return st;
@@ -174,8 +177,8 @@ fac_status fac__run_pre_hooks(const fac_hooks *list, fac_tensor **grads, size_t 
     return FAC_OK;
 }
 
-fac_status fac__run_post_hooks(const fac_hooks *list, fac_tensor **grad_inputs, size_t n_in, fac_tensor *const *grad_outputs,
-                               size_t n_out) {
+fac_status fac__run_post_hooks(const fac_hooks *list, fac_tensor **grad_inputs, size_t n_in,
+                               fac_tensor *const *grad_outputs, size_t n_out) {
     EACH_HOOK(e, list, FAC_HOOK_POST) FAC_TRY(with_copy(e, grad_inputs, n_in, grad_outputs, n_out));
     return FAC_OK;
 }

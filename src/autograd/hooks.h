@@ -6,17 +6,17 @@
 #include "autograd/node.h"
 
 typedef enum {
-    FAC_HOOK_TENSOR,          /* fac_grad_hook on output `nr` of a node, or on a leaf */
-    FAC_HOOK_RETAIN,          /* context: the fac_autograd that keeps the gradient of output `nr` */
-    FAC_HOOK_PRE,             /* on a node, before it runs */
-    FAC_HOOK_POST,            /* on a node, after it ran */
-    FAC_HOOK_POST_ACCUMULATE  /* on a leaf */
+    FAC_HOOK_TENSOR,         /* fac_grad_hook on output `nr` of a node, or on a leaf */
+    FAC_HOOK_RETAIN,         /* context: the fac_autograd that keeps the gradient of output `nr` */
+    FAC_HOOK_PRE,            /* on a node, before it runs */
+    FAC_HOOK_POST,           /* on a node, after it ran */
+    FAC_HOOK_POST_ACCUMULATE /* on a leaf */
 } fac_hook_kind;
 
 typedef struct fac_hook_entry {
     struct fac_hook_entry *next;
     uint64_t id; /* 0: without a handle */
-    int kind; /* fac_hook_kind, or a number of another room's own */
+    int kind;    /* fac_hook_kind, or a number of another room's own */
     uint32_t nr;
     atomic_bool dead; /* removed; freed with the list */
     void (*fn)(void);
@@ -43,8 +43,8 @@ fac_status fac__run_tensor_hooks(const fac_hooks *list, uint32_t nr, fac_tensor 
 fac_status fac__run_retain_hooks(const fac_hooks *list, uint32_t nr, fac_tensor *grad);
 /* Pre-hooks of a node over its n gradients, each owned and replaceable. */
 fac_status fac__run_pre_hooks(const fac_hooks *list, fac_tensor **grads, size_t n);
-fac_status fac__run_post_hooks(const fac_hooks *list, fac_tensor **grad_inputs, size_t n_in, fac_tensor *const *grad_outputs,
-                               size_t n_out);
+fac_status fac__run_post_hooks(const fac_hooks *list, fac_tensor **grad_inputs, size_t n_in,
+                               fac_tensor *const *grad_outputs, size_t n_out);
 fac_status fac__run_post_accumulate_hooks(const fac_hooks *list, fac_tensor *leaf);
 /* Lists `ag` with a node that computes a gradient to retain, and takes it off. */
 fac_status fac__retain_add(fac_node *n, uint32_t nr, struct fac_autograd *ag);

@@ -8,6 +8,4 @@ fac_status fac__autograd_init(void) {
     return fac__boxed_gradients_init();
 }
 
-void fac__autograd_shutdown(void) {
-    fac__boxed_gradients_shutdown();
-}
+void fac__autograd_shutdown(void) { fac__boxed_gradients_shutdown(); }

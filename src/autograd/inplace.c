@@ -5,8 +5,9 @@
 #include "ops/call.h"
 
 fac_status fac__not_writable(void) {
-    return FAC_FAIL(FAC_ERR_AUTOGRAD, "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
-                                      "clone to get a normal tensor before doing inplace update.");
+    return FAC_FAIL(FAC_ERR_AUTOGRAD,
+                    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
+                    "clone to get a normal tensor before doing inplace update.");
 }
 
 fac_status fac__check_inplace(fac_tensor *t, bool any_requires_grad) {
@@ -28,8 +29,8 @@ fac_status fac__check_inplace(fac_tensor *t, bool any_requires_grad) {
    goes to the old value with the slice replaced by fn's gradient for it, and through fn to the others. */
 
 typedef struct copy_slices {
-    fac_node node;       /* edge 0: the base's history before; then fn's other edges */
-    fac_node *fn;        /* owned; its output fn_nr is the slice */
+    fac_node node; /* edge 0: the base's history before; then fn's other edges */
+    fac_node *fn;  /* owned; its output fn_nr is the slice */
     uint32_t fn_nr;
     bool fn_reads_slice; /* fn's edge 0 is the slice's own; else fn replaces it whatever it was */
     fac_view_step *view; /* owned: from the base to the slice */
@@ -41,15 +42,18 @@ static fac_status copy_of_grad(const copy_slices *c, fac_tensor *grad, fac_tenso
     fac_tensor *copy = NULL;
     FAC_TRY(fac__empty_strided(grad->sizes, c->strides, grad->ndim, (fac_dtype)grad->dtype, grad->device, &copy));
     fac_status st = fac__ag_copy_in_place(copy, grad);
-    if (st == FAC_OK) *out = copy;
-    else fac__unref(copy);
+    if (st == FAC_OK)
+        *out = copy;
+    else
+        fac__unref(copy);
     return st;
 }
 
 /* Calls fn on the slice's gradient; res has room for its edges. */
 static fac_status apply_fn(const copy_slices *c, fac_tensor *slice, fac_tensor **res) {
     fac_node *fn = c->fn;
-    fac_tensor *few[4] = {NULL}, **grads = fn->n_outputs <= FAC_COUNT(few) ? few : fac__alloc_zero(fn->n_outputs * sizeof *grads);
+    fac_tensor *few[4] = {NULL},
+               **grads = fn->n_outputs <= FAC_COUNT(few) ? few : fac__alloc_zero(fn->n_outputs * sizeof *grads);
     if (!grads) return FAC_ERR_MEMORY;
     fac_recording was = fac__recording_save(fac__thread());
     if (fn->cls->user_code) fac__thread()->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADIV);
@@ -137,7 +141,8 @@ static fac_status copy_slices_fill(copy_slices *c, fac_tensor *base, fac_node *f
 
 /* Whether fn's first edge leads to the history that t had: then t is what fn reads. */
 static bool reads(const fac_node *fn, const fac_tensor *t) {
-    return fn->n_edges && fn->edges[0].node == t->ag->grad_fn && (!t->ag->grad_fn || fn->edges[0].nr == t->ag->output_nr);
+    return fn->n_edges && fn->edges[0].node == t->ag->grad_fn &&
+           (!t->ag->grad_fn || fn->edges[0].nr == t->ag->output_nr);
 }
 
 static fac_status rebase_view(fac_tensor *t, fac_node *fn, uint32_t nr) {

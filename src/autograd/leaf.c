@@ -45,7 +45,8 @@ static fac_status check_grad(const fac_tensor *t, const fac_tensor *grad) {
               FAC_SHAPE_TEXT(grad), FAC_SHAPE_TEXT(t));
     FAC_CHECK(t->dtype == grad->dtype, FAC_ERR_DTYPE, "assigned grad has data of a different type: %s, expected %s",
               fac_dtype_name((fac_dtype)grad->dtype), fac_dtype_name((fac_dtype)t->dtype));
-    FAC_CHECK(fac_device_equal(t->device, grad->device), FAC_ERR_DEVICE, "assigned grad has data located on a different device");
+    FAC_CHECK(fac_device_equal(t->device, grad->device), FAC_ERR_DEVICE,
+              "assigned grad has data located on a different device");
     return FAC_OK;
 }
 
@@ -101,7 +102,8 @@ fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context) {
 fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *context, fac_tensor *t), void *context) {
     FAC_TRY_NULL(fac__check_handle(t, "register_post_accumulate_grad_hook", "self"));
     if (!t->ag || !t->ag->requires_grad || t->ag->grad_fn) {
-        FAC_FAIL(FAC_ERR_AUTOGRAD, "post accumulate grad hooks can only be registered on leaf tensors that require a gradient");
+        FAC_FAIL(FAC_ERR_AUTOGRAD,
+                 "post accumulate grad hooks can only be registered on leaf tensors that require a gradient");
         return NULL;
     }
     return fac__hook_add(&t->ag->hooks, FAC_HOOK_POST_ACCUMULATE, 0, (void (*)(void))fn, context, true);

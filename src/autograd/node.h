@@ -37,10 +37,10 @@ struct fac_node {
     uint64_t seq; /* later nodes run first */
     fac_edge *edges;
     fac_output_meta *outputs;
-    struct fac_hooks *hooks;      /* NULL until one is added */
-    size_t bytes;                 /* of the allocation, for the free lists */
-    bool released;                /* saved values are gone */
-    fac_node *next;               /* links dying nodes, so that long chains are freed without recursion */
+    struct fac_hooks *hooks; /* NULL until one is added */
+    size_t bytes;            /* of the allocation, for the free lists */
+    bool released;           /* saved values are gone */
+    fac_node *next;          /* links dying nodes, so that long chains are freed without recursion */
 };
 
 /* ---- building ------------------------------------------------------------------------------------------------------ */
@@ -84,8 +84,8 @@ fac_status fac__not_differentiable(const char *op, const char *reason);
 typedef enum { FAC_VIEW_DEFAULT, FAC_VIEW_NO_GRAD, FAC_VIEW_MULTI_OUTPUT, FAC_VIEW_INFERENCE } fac_view_made;
 /* Records that `view` (fresh) is `op(args)` of `parent`: base, replay record, how it was made; shares the version.
    args are the boxed arguments after self, copied. Under no-grad the making is FAC_VIEW_NO_GRAD, whatever is asked. */
-fac_status fac__view_record(fac_thread *th, fac_tensor *parent, fac_tensor *view, fac_view_made how, const fac_operator *op,
-                            const fac_value *args, size_t n_args);
+fac_status fac__view_record(fac_thread *th, fac_tensor *parent, fac_tensor *view, fac_view_made how,
+                            const fac_operator *op, const fac_value *args, size_t n_args);
 /* The node of t, regenerated if t is a view whose base changed in place since. Borrowed; NULL if none. */
 fac_node *fac__grad_fn(fac_tensor *t);
 
@@ -98,7 +98,7 @@ typedef struct fac_saved {
     bool set, is_output;
     struct fac_saved_hooks *hooks; /* pack/unpack hooks, NULL without */
 } fac_saved;
-fac_status fac__save(fac_saved *s, fac_tensor *t);                          /* NULL allowed: unpacks as NULL */
+fac_status fac__save(fac_saved *s, fac_tensor *t); /* NULL allowed: unpacks as NULL */
 fac_status fac__save_output(fac_saved *s, fac_tensor *t, uint32_t nr);
 /* Borrowed until the scope of the node's run ends; *out NULL if NULL was saved. Errors: freed (second backward), changed
    in place since (names versions). */

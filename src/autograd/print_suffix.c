@@ -4,7 +4,9 @@
 
 const char *fac__autograd_print_suffix(fac_tensor *t, char *buf, size_t size) {
     fac_node *n = fac_grad_fn(t);
-    if (n) snprintf(buf, size, "grad_fn=<%s>", fac_node_name(n));
-    else snprintf(buf, size, "%s", fac_requires_grad(t) ? "requires_grad=True" : "");
+    if (n)
+        snprintf(buf, size, "grad_fn=<%s>", fac_node_name(n));
+    else
+        snprintf(buf, size, "%s", fac_requires_grad(t) ? "requires_grad=True" : "");
     return buf;
 }

@@ -4,7 +4,8 @@
 
 #define KEEP_RECORDS 1024 /* scratch of larger passes is given back at once */
 
-static _Thread_local scratch *idle __attribute__((tls_model("initial-exec"))); /* the thread's own; nested passes make more */
+static _Thread_local scratch *idle
+    __attribute__((tls_model("initial-exec"))); /* the thread's own; nested passes make more */
 
 static void scratch_free(scratch *s) {
     fac__free(s->records.v);

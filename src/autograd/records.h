@@ -26,10 +26,22 @@ typedef struct visit {
 } visit;
 
 typedef struct scratch {
-    struct { record *v; size_t n, cap; } records;
-    struct { uint32_t *v; size_t n, cap; } heap; /* ready records, by recency */
-    struct { visit *v; size_t n, cap; } stack;   /* of the walk */
-    struct { capture *v; size_t n, cap; } captures;
+    struct {
+        record *v;
+        size_t n, cap;
+    } records;
+    struct {
+        uint32_t *v;
+        size_t n, cap;
+    } heap; /* ready records, by recency */
+    struct {
+        visit *v;
+        size_t n, cap;
+    } stack; /* of the walk */
+    struct {
+        capture *v;
+        size_t n, cap;
+    } captures;
     uint32_t *table; /* 1 + record, 0: free; linear probing */
     unsigned table_bits;
     bool busy;

@@ -8,8 +8,9 @@ static unsigned version_now(const fac_tensor *t) {
 }
 
 static fac_status cannot_save(void) {
-    return FAC_FAIL(FAC_ERR_AUTOGRAD, "Inference tensors cannot be saved for backward. To work around you can make a clone "
-                                      "to get a normal tensor and use it in autograd.");
+    return FAC_FAIL(FAC_ERR_AUTOGRAD,
+                    "Inference tensors cannot be saved for backward. To work around you can make a clone "
+                    "to get a normal tensor and use it in autograd.");
 }
 
 fac_status fac__save(fac_saved *s, fac_tensor *t) {
@@ -51,17 +52,19 @@ void fac__saved_release(fac_saved *s) {
 /* ---- unpacking --------------------------------------------------------------------------------------------------------- */
 
 static fac_status already_freed(void) {
-    return FAC_FAIL(FAC_ERR_AUTOGRAD,
-                    "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                    "already been freed). Saved intermediate values of the graph are freed when you call backward() or "
-                    "grad(). Specify retain_graph if you need to backward through the graph a second time or if you need "
-                    "to access saved tensors after calling backward.");
+    return FAC_FAIL(
+        FAC_ERR_AUTOGRAD,
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+        "already been freed). Saved intermediate values of the graph are freed when you call backward() or "
+        "grad(). Specify retain_graph if you need to backward through the graph a second time or if you need "
+        "to access saved tensors after calling backward.");
 }
 
 static fac_status changed_in_place(const fac_saved *s, const fac_node *n, const char *what, unsigned now) {
     char origin[128] = "";
     const struct fac_autograd *ag = s->t->ag;
-    if (s->is_output) snprintf(origin, sizeof origin, ", which is output %u of %s,", s->output_nr, n->cls->name);
+    if (s->is_output)
+        snprintf(origin, sizeof origin, ", which is output %u of %s,", s->output_nr, n->cls->name);
     else if (ag && ag->grad_fn)
         snprintf(origin, sizeof origin, ", which is output %u of %s,", ag->output_nr, ag->grad_fn->cls->name);
     return FAC_FAIL(FAC_ERR_AUTOGRAD,
@@ -152,7 +155,9 @@ static fac_status save_ints(fac_saved_ints *s, const int64_t *v, size_t n) {
 
 fac_status fac__save_ints(fac_saved_ints *s, fac_ints l) { return l.v ? save_ints(s, l.v, l.n) : FAC_OK; }
 
-fac_status fac__save_sizes(fac_saved_ints *s, const fac_tensor *t) { return t ? save_ints(s, t->sizes, t->ndim) : FAC_OK; }
+fac_status fac__save_sizes(fac_saved_ints *s, const fac_tensor *t) {
+    return t ? save_ints(s, t->sizes, t->ndim) : FAC_OK;
+}
 
 void fac__saved_ints_release(fac_saved_ints *s) {
     if (s->v != s->inline_v) fac__free(s->v);

@@ -15,7 +15,8 @@ void fac__view_step_unref(fac_view_step *v) {
     }
 }
 
-static fac_view_step *step_new(fac_thread *th, fac_tensor *parent, const fac_operator *op, const fac_value *args, size_t n) {
+static fac_view_step *step_new(fac_thread *th, fac_tensor *parent, const fac_operator *op, const fac_value *args,
+                               size_t n) {
     fac_view_step *v = fac__block_new(th, step_bytes(n));
     if (!v) return NULL;
     fac_view_step *before = parent->ag ? parent->ag->view : NULL;
@@ -34,8 +35,8 @@ static fac_view_step *step_new(fac_thread *th, fac_tensor *parent, const fac_ope
     return NULL;
 }
 
-fac_status fac__view_record(fac_thread *th, fac_tensor *parent, fac_tensor *view, fac_view_made how, const fac_operator *op,
-                            const fac_value *args, size_t n_args) {
+fac_status fac__view_record(fac_thread *th, fac_tensor *parent, fac_tensor *view, fac_view_made how,
+                            const fac_operator *op, const fac_value *args, size_t n_args) {
     if (view == parent || (parent->flags & FAC_TF_INFERENCE)) return FAC_OK;
     struct fac_autograd *ag = fac__autograd_of(view);
     if (!ag) return FAC_ERR_MEMORY;
@@ -43,9 +44,12 @@ fac_status fac__view_record(fac_thread *th, fac_tensor *parent, fac_tensor *view
     ag->view = step_new(th, parent, op, args, n_args);
     if (!ag->view) return FAC_ERR_MEMORY;
     ag->base = fac__ref(parent->ag && parent->ag->base ? parent->ag->base : parent);
-    if (th->inference) how = FAC_VIEW_INFERENCE;
-    else if (th->grad_disabled) how = FAC_VIEW_NO_GRAD;
-    else if (how == FAC_VIEW_DEFAULT && ag->view->parent) how = (fac_view_made)parent->ag->how;
+    if (th->inference)
+        how = FAC_VIEW_INFERENCE;
+    else if (th->grad_disabled)
+        how = FAC_VIEW_NO_GRAD;
+    else if (how == FAC_VIEW_DEFAULT && ag->view->parent)
+        how = (fac_view_made)parent->ag->how;
     ag->how = (uint8_t)how;
     ag->view_version = fac__version_of(view);
     return FAC_OK;
@@ -116,8 +120,8 @@ fac_status fac__check_view_inplace(const fac_tensor *t, bool indirect) {
                         "Output %u of %s is a view of a view which was created in %s mode and %s modified inplace with "
                         "grad mode enabled.%s",
                         ag->output_nr, ag->grad_fn->cls->name, mode, changed, advice);
-    return FAC_FAIL(FAC_ERR_AUTOGRAD, "A view was created in %s mode and %s modified inplace with grad mode enabled.%s", mode,
-                    changed, advice);
+    return FAC_FAIL(FAC_ERR_AUTOGRAD, "A view was created in %s mode and %s modified inplace with grad mode enabled.%s",
+                    mode, changed, advice);
 }
 
 /* ---- a view's node -------------------------------------------------------------------------------------------------- */

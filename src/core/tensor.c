@@ -237,7 +237,8 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
     FAC_TRY(check_ndim(ndim));
     if (check) FAC_TRY(check_bounds(base, sizes, strides, ndim, offset));
     int64_t numel; /* a stride of 0 may repeat elements without end */
-    FAC_CHECK(fac__numel(sizes, ndim, &numel), FAC_ERR_OVERFLOW, "a view of sizes %s has more elements than 64 bits can count",
+    FAC_CHECK(fac__numel(sizes, ndim, &numel), FAC_ERR_OVERFLOW,
+              "a view of sizes %s has more elements than 64 bits can count",
               fac__shape_text(sizes, ndim, (char[256]){0}, 256));
     FAC_TRY(fac__version_make(base));
     fac_tensor *t = new_header(fac__thread(), ndim, (fac_dtype)base->dtype, base->device);

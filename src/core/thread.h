@@ -51,11 +51,11 @@ typedef struct fac_thread {
     fac_keyset include, exclude;
 
     /* autograd */
-    bool grad_disabled;  /* no_grad */
-    bool inference;      /* inference mode */
-    bool create_graph;   /* set while a backward pass with create_graph runs */
-    int backward_depth;  /* nested engine runs on this thread */
-    uint64_t next_seq;   /* recency of the nodes this thread makes */
+    bool grad_disabled;    /* no_grad */
+    bool inference;        /* inference mode */
+    bool create_graph;     /* set while a backward pass with create_graph runs */
+    int backward_depth;    /* nested engine runs on this thread */
+    uint64_t next_seq;     /* recency of the nodes this thread makes */
     const void *skip_node; /* the node that runs in a pass with named targets, */
     uint64_t skip_edges;   /* and which of its first 64 edges lead to none of them */
 

@@ -116,7 +116,7 @@ static fac_status read_path(fac_corpus *c, const char *path) {
 /* ---- tokens ---------------------------------------------------------------------------------------------------------------- */
 
 static fac_status choose_vocab(fac_corpus *c, const fac_corpus_kw *kw) {
-    c->vocab = kw->vocab         ? fac_vocab_keep(kw->vocab)
+    c->vocab = kw->vocab        ? fac_vocab_keep(kw->vocab)
                : kw->characters ? fac_vocab_characters(c->text.data, c->text.n)
                                 : fac_vocab_bytes();
     return c->vocab ? FAC_OK : fac_error();
@@ -138,7 +138,8 @@ static fac_status cut(fac_corpus *c) {
 }
 
 static fac_status fill(fac_corpus *c, const char *const *paths, size_t n, const fac_corpus_kw *kw) {
-    FAC_CHECK(kw->max_bytes >= 0, FAC_ERR_ARGUMENT, "max_bytes is %lld; it cannot be negative", (long long)kw->max_bytes);
+    FAC_CHECK(kw->max_bytes >= 0, FAC_ERR_ARGUMENT, "max_bytes is %lld; it cannot be negative",
+              (long long)kw->max_bytes);
     c->max_bytes = kw->max_bytes ? kw->max_bytes : (int64_t)256 << 20;
     for (size_t i = 0; i < n; i++) FAC_TRY(read_path(c, paths[i]));
     FAC_CHECK(c->text.n > 0, FAC_ERR_ARGUMENT, "there is no text to read: %lld files were left out, none was taken",
@@ -195,8 +196,9 @@ fac_status fac_corpus_batch(const fac_corpus *c, fac_span span, int64_t batch, i
     FAC_CHECK(span.begin >= 0 && span.begin <= end && end <= c->n_tokens, FAC_ERR_SHAPE,
               "the span [%lld, %lld) is not inside the corpus of %lld tokens", (long long)span.begin, (long long)end,
               (long long)c->n_tokens);
-    FAC_CHECK(end - span.begin > length, FAC_ERR_SHAPE, "a span of %lld tokens has no window of %lld and its next token",
-              (long long)(end - span.begin), (long long)length);
+    FAC_CHECK(end - span.begin > length, FAC_ERR_SHAPE,
+              "a span of %lld tokens has no window of %lld and its next token", (long long)(end - span.begin),
+              (long long)length);
     FAC_TRY(new_window_tensor(batch, length, out_inputs));
     FAC_TRY(new_window_tensor(batch, length, out_targets));
     int64_t *inputs = fac__data(*out_inputs), *targets = fac__data(*out_targets);

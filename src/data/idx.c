@@ -35,7 +35,8 @@ static fac_status check_end(const idx_file *f) {
     char byte;
     int more = gzread(f->gz, &byte, 1), code = Z_OK;
     (void)gzerror(f->gz, &code);
-    FAC_CHECK(more >= 0 && code == Z_OK, FAC_ERR_FORMAT, "'%s' is damaged: the compressed data do not match their checksum", f->path);
+    FAC_CHECK(more >= 0 && code == Z_OK, FAC_ERR_FORMAT,
+              "'%s' is damaged: the compressed data do not match their checksum", f->path);
     FAC_CHECK(more == 0, FAC_ERR_FORMAT, "'%s' is not an IDX file: it goes on behind the last element", f->path);
     return FAC_OK;
 }
@@ -45,8 +46,8 @@ static uint32_t big_endian(const unsigned char *p) {
 }
 
 static fac_dtype type_of(unsigned char code) {
-    static const fac_dtype types[] = {[0x08] = FAC_U8,  [0x09] = FAC_I8,  [0x0b] = FAC_I16,
-                                      [0x0c] = FAC_I32, [0x0d] = FAC_F32, [0x0e] = FAC_F64};
+    static const fac_dtype types[] = {
+        [0x08] = FAC_U8, [0x09] = FAC_I8, [0x0b] = FAC_I16, [0x0c] = FAC_I32, [0x0d] = FAC_F32, [0x0e] = FAC_F64};
     return code < FAC_COUNT(types) ? types[code] : FAC_DTYPE_DEFAULT;
 }
 
@@ -55,9 +56,11 @@ static fac_status read_header(const idx_file *f, fac_dtype *dtype, int64_t *size
     FAC_TRY(read_bytes(f, magic, sizeof magic));
     *dtype = type_of(magic[2]);
     *ndim = magic[3];
-    FAC_CHECK(magic[0] == 0 && magic[1] == 0 && *dtype != FAC_DTYPE_DEFAULT && *ndim > 0 && *ndim <= FAC_MAX_DIMS,
-              FAC_ERR_FORMAT, "'%s' is not an IDX file: it begins with %02x %02x %02x %02x, not 00 00, a type and a number of dimensions",
-              f->path, magic[0], magic[1], magic[2], magic[3]);
+    FAC_CHECK(
+        magic[0] == 0 && magic[1] == 0 && *dtype != FAC_DTYPE_DEFAULT && *ndim > 0 && *ndim <= FAC_MAX_DIMS,
+        FAC_ERR_FORMAT,
+        "'%s' is not an IDX file: it begins with %02x %02x %02x %02x, not 00 00, a type and a number of dimensions",
+        f->path, magic[0], magic[1], magic[2], magic[3]);
     for (int i = 0; i < *ndim; i++) {
         FAC_TRY(read_bytes(f, raw, sizeof raw));
         sizes[i] = big_endian(raw);
@@ -71,8 +74,9 @@ static fac_status check_size(const idx_file *f, const int64_t *sizes, int ndim, 
     FAC_CHECK(fac__numel(sizes, ndim, &numel) && fac__mul(numel, (int64_t)element, &bytes), FAC_ERR_OVERFLOW,
               "the sizes in '%s' overflow", f->path);
     if (!gzdirect(f->gz) && !fac__mul(limit, DEFLATE_RATIO, &limit)) limit = INT64_MAX;
-    FAC_CHECK(bytes <= limit, FAC_ERR_FORMAT, "'%s' is not a whole IDX file: its header promises %lld bytes, which %lld cannot hold",
-              f->path, (long long)bytes, (long long)f->file_bytes);
+    FAC_CHECK(bytes <= limit, FAC_ERR_FORMAT,
+              "'%s' is not a whole IDX file: its header promises %lld bytes, which %lld cannot hold", f->path,
+              (long long)bytes, (long long)f->file_bytes);
     return FAC_OK;
 }
 

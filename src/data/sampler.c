@@ -1,6 +1,6 @@
 /* Orders of samples, epoch by epoch, and batches cut along them. */
-#include "data/random.h"
 #include "core/tensor.h"
+#include "data/random.h"
 #include "ops/call.h"
 #include <facula/data.h>
 
@@ -70,13 +70,15 @@ static fac_status check_column(fac_tensors columns, size_t i) {
     FAC_CHECK(t->sizes[0] == first->sizes[0], FAC_ERR_SHAPE, "column %zu has %lld samples, but column 0 has %lld", i,
               (long long)t->sizes[0], (long long)first->sizes[0]);
     FAC_CHECK(fac__is_cpu(t), FAC_ERR_DEVICE, "column %zu is not on the CPU", i);
-    FAC_CHECK(fac__is_contiguous(t), FAC_ERR_UNSUPPORTED, "column %zu is not contiguous; pass fac_contiguous(column)", i);
+    FAC_CHECK(fac__is_contiguous(t), FAC_ERR_UNSUPPORTED, "column %zu is not contiguous; pass fac_contiguous(column)",
+              i);
     return FAC_OK;
 }
 
 static fac_status fill(fac_loader *l, fac_tensors columns, const fac_loader_kw *kw) {
     FAC_CHECK(columns.n > 0, FAC_ERR_ARGUMENT, "a loader needs at least one column");
-    FAC_CHECK(kw->batch_size >= 0, FAC_ERR_ARGUMENT, "batch_size is %lld; it cannot be negative", (long long)kw->batch_size);
+    FAC_CHECK(kw->batch_size >= 0, FAC_ERR_ARGUMENT, "batch_size is %lld; it cannot be negative",
+              (long long)kw->batch_size);
     for (size_t i = 0; i < columns.n; i++) FAC_TRY(check_column(columns, i));
     int64_t n = columns.v[0]->sizes[0];
     l->drop_last = kw->drop_last;

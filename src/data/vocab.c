@@ -100,8 +100,8 @@ fac_status fac__vocab_next(const fac_vocab *v, const char **p, const char *end, 
     int length = fac__utf8_read(*p, end, &c);
     FAC_CHECK(length > 0, FAC_ERR_FORMAT, "the text is not UTF-8");
     *out = find_token(v, c);
-    FAC_CHECK(*out >= 0, FAC_ERR_NOT_FOUND, "the vocabulary of %lld characters has no '%.*s' (U+%04X)", (long long)v->size,
-              length, *p, (unsigned)c);
+    FAC_CHECK(*out >= 0, FAC_ERR_NOT_FOUND, "the vocabulary of %lld characters has no '%.*s' (U+%04X)",
+              (long long)v->size, length, *p, (unsigned)c);
     *p += length;
     return FAC_OK;
 }

@@ -10,7 +10,7 @@ typedef struct fac_safetensors_item {
     const char *type;
     fac_dtype dtype;
     int ndim;
-    int64_t *sizes; /* owned */
+    int64_t *sizes;     /* owned */
     int64_t begin, end; /* in the data */
 } fac_safetensors_item;
 

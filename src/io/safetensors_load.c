@@ -70,8 +70,10 @@ static fac_status check_target(const fac_safetensors *f, const fac_named_tensor 
     int64_t i = fac_safetensors_find(f, target->name);
     FAC_CHECK(i >= 0, FAC_ERR_NOT_FOUND, "'%s' has no tensor '%s'", f->path, target->name);
     const fac_safetensors_item *e = &f->items[i];
-    FAC_CHECK(e->dtype != FAC_DTYPE_DEFAULT, FAC_ERR_UNSUPPORTED, "tensor '%s' is of type %s, which Facula has not", e->name, e->type);
-    FAC_CHECK(e->ndim == target->tensor->ndim && memcmp(e->sizes, target->tensor->sizes, (size_t)e->ndim * sizeof *e->sizes) == 0,
+    FAC_CHECK(e->dtype != FAC_DTYPE_DEFAULT, FAC_ERR_UNSUPPORTED, "tensor '%s' is of type %s, which Facula has not",
+              e->name, e->type);
+    FAC_CHECK(e->ndim == target->tensor->ndim &&
+                  memcmp(e->sizes, target->tensor->sizes, (size_t)e->ndim * sizeof *e->sizes) == 0,
               FAC_ERR_SHAPE, "tensor '%s' has shape %s in '%s', but %s is expected", e->name,
               fac__shape_text(e->sizes, e->ndim, (char[256]){0}, 256), f->path, FAC_SHAPE_TEXT(target->tensor));
     return FAC_OK;
@@ -89,7 +91,8 @@ static fac_status check_targets(const fac_safetensors *f, const fac_named_tensor
     }
     for (size_t i = 0; i < f->n && st == FAC_OK; i++)
         if (!fac__map_get(&seen, f->items[i].name))
-            st = FAC_FAIL(FAC_ERR_ARGUMENT, "'%s' holds a tensor '%s' that is not among those to load", f->path, f->items[i].name);
+            st = FAC_FAIL(FAC_ERR_ARGUMENT, "'%s' holds a tensor '%s' that is not among those to load", f->path,
+                          f->items[i].name);
     fac__map_free(&seen);
     return st;
 }

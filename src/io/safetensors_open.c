@@ -30,10 +30,12 @@ static fac_status read_type(const fac_safetensors *f, fac_safetensors_item *e, c
     return FAC_OK;
 }
 
-static fac_status read_shape(const fac_safetensors *f, fac_safetensors_item *e, const json_t *value, int64_t *out_numel) {
+static fac_status read_shape(const fac_safetensors *f, fac_safetensors_item *e, const json_t *value,
+                             int64_t *out_numel) {
     if (!json_is_array(value)) return bad(f, "tensor '%.100s' has no shape", e->name);
     size_t n = json_array_size(value);
-    if (n > FAC_MAX_DIMS) return bad(f, "tensor '%.100s' has %zu dimensions; at most %d are possible", e->name, n, FAC_MAX_DIMS);
+    if (n > FAC_MAX_DIMS)
+        return bad(f, "tensor '%.100s' has %zu dimensions; at most %d are possible", e->name, n, FAC_MAX_DIMS);
     e->ndim = (int)n;
     e->sizes = fac__alloc_array(n, sizeof *e->sizes);
     if (!e->sizes) return fac_error();
@@ -54,8 +56,8 @@ static fac_status read_range(const fac_safetensors *f, fac_safetensors_item *e, 
     e->begin = json_integer_value(begin);
     e->end = json_integer_value(end);
     if (e->begin < 0 || e->begin > e->end || e->end > f->data_bytes)
-        return bad(f, "the range [%lld, %lld] of tensor '%.100s' is not inside the %lld bytes of data", (long long)e->begin,
-                   (long long)e->end, e->name, (long long)f->data_bytes);
+        return bad(f, "the range [%lld, %lld] of tensor '%.100s' is not inside the %lld bytes of data",
+                   (long long)e->begin, (long long)e->end, e->name, (long long)f->data_bytes);
     if (e->end - e->begin != bytes)
         return bad(f, "tensor '%.100s' has %lld bytes in the file; its shape and dtype make %lld", e->name,
                    (long long)(e->end - e->begin), (long long)bytes);
@@ -92,7 +94,8 @@ static fac_status read_metadata(fac_safetensors *f, json_t *object) {
         return bad(f, "one of '" FAC_CHECKSUM_KEY "' and '" FAC_WRITER_KEY "' is missing: the file was changed");
     const char *lead = FAC_CHECKSUM_LEAD;
     f->has_checksum = checksum;
-    if (checksum && ((size_t)f->header_bytes < strlen(lead) + FAC_CHECKSUM_DIGITS || memcmp(f->header, lead, strlen(lead)) != 0))
+    if (checksum &&
+        ((size_t)f->header_bytes < strlen(lead) + FAC_CHECKSUM_DIGITS || memcmp(f->header, lead, strlen(lead)) != 0))
         return bad(f, "the checksum is not where Facula puts it: the file was changed");
     return FAC_OK;
 }
@@ -108,10 +111,12 @@ static fac_status check_cover(const fac_safetensors *f) {
     for (size_t i = 0; i < f->n; i++) {
         const fac_safetensors_item *e = &f->items[i];
         if (e->begin < at) return bad(f, "the data of tensor '%.100s' overlap another's", e->name);
-        if (e->begin > at) return bad(f, "bytes %lld to %lld of the data belong to no tensor", (long long)at, (long long)e->begin);
+        if (e->begin > at)
+            return bad(f, "bytes %lld to %lld of the data belong to no tensor", (long long)at, (long long)e->begin);
         at = e->end;
     }
-    if (at != f->data_bytes) return bad(f, "%lld bytes at the end belong to no tensor", (long long)(f->data_bytes - at));
+    if (at != f->data_bytes)
+        return bad(f, "%lld bytes at the end belong to no tensor", (long long)(f->data_bytes - at));
     return FAC_OK;
 }
 
@@ -141,13 +146,16 @@ static fac_status read_entries(fac_safetensors *f) {
 static fac_status read_header(fac_safetensors *f) {
     unsigned char raw[8];
     uint64_t length = 0;
-    if (f->file_bytes < 8) return bad(f, "it has %lld bytes; the length of the header alone takes 8", (long long)f->file_bytes);
+    if (f->file_bytes < 8)
+        return bad(f, "it has %lld bytes; the length of the header alone takes 8", (long long)f->file_bytes);
     FAC_TRY(fac__file_read(f->fd, f->path, 0, raw, sizeof raw));
     for (int i = 0; i < 8; i++) length |= (uint64_t)raw[i] << 8 * i;
     if (length > FAC_HEADER_MAX)
-        return bad(f, "it claims a header of %llu bytes; at most %d are possible", (unsigned long long)length, FAC_HEADER_MAX);
+        return bad(f, "it claims a header of %llu bytes; at most %d are possible", (unsigned long long)length,
+                   FAC_HEADER_MAX);
     if ((int64_t)length > f->file_bytes - 8)
-        return bad(f, "it claims a header of %llu bytes but has only %lld", (unsigned long long)length, (long long)f->file_bytes);
+        return bad(f, "it claims a header of %llu bytes but has only %lld", (unsigned long long)length,
+                   (long long)f->file_bytes);
     f->header_bytes = (int64_t)length;
     f->data_bytes = f->file_bytes - 8 - f->header_bytes;
     f->header = fac__alloc((size_t)length);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 static const fac_safetensors_type TYPES[] = {
-    {"BOOL", FAC_BOOL, 1}, {"U8", FAC_U8, 1},     {"I8", FAC_I8, 1},   {"I16", FAC_I16, 2}, {"I32", FAC_I32, 4},
-    {"I64", FAC_I64, 8},   {"F16", FAC_F16, 2},   {"F32", FAC_F32, 4}, {"F64", FAC_F64, 8}, {"BF16", FAC_BF16, 2},
-    {"C64", FAC_C64, 8},   {"U16", 0, 2},         {"U32", 0, 4},       {"U64", 0, 8},       {"F8_E4M3", 0, 1},
+    {"BOOL", FAC_BOOL, 1}, {"U8", FAC_U8, 1},   {"I8", FAC_I8, 1},   {"I16", FAC_I16, 2}, {"I32", FAC_I32, 4},
+    {"I64", FAC_I64, 8},   {"F16", FAC_F16, 2}, {"F32", FAC_F32, 4}, {"F64", FAC_F64, 8}, {"BF16", FAC_BF16, 2},
+    {"C64", FAC_C64, 8},   {"U16", 0, 2},       {"U32", 0, 4},       {"U64", 0, 8},       {"F8_E4M3", 0, 1},
     {"F8_E5M2", 0, 1},     {"F8_E8M0", 0, 1},
 };
 
@@ -112,7 +112,8 @@ static fac_status put_tensor(json_t *root, const plan *p) {
 }
 
 /* The header as text, padded with blanks to a multiple of eight bytes. */
-static fac_status make_header(const plan *plans, size_t n, const fac_metadata *metadata, size_t n_metadata, fac_buf *out) {
+static fac_status make_header(const plan *plans, size_t n, const fac_metadata *metadata, size_t n_metadata,
+                              fac_buf *out) {
     json_t *root = json_object();
     FAC_CHECK(root, FAC_ERR_MEMORY, "out of memory: cannot write the header");
     fac_status st = put_metadata(root, metadata, n_metadata);
@@ -126,7 +127,8 @@ static fac_status make_header(const plan *plans, size_t n, const fac_metadata *m
     while (st == FAC_OK && out->n % 8 != 0) st = fac__buf_add(out, " ", 1);
     if (st) return st;
     FAC_CHECK(out->n <= FAC_HEADER_MAX, FAC_ERR_ARGUMENT,
-              "names, shapes and metadata take %zu bytes; a safetensors header holds at most %d", out->n, FAC_HEADER_MAX);
+              "names, shapes and metadata take %zu bytes; a safetensors header holds at most %d", out->n,
+              FAC_HEADER_MAX);
     return FAC_OK;
 }
 
@@ -152,7 +154,8 @@ static fac_status write_file(fac_new_file *f, const plan *plans, size_t n, const
     for (size_t i = 0; i < n; i++) FAC_TRY(write_tensor(f, plans[i].tensor));
     char digits[FAC_CHECKSUM_DIGITS + 1];
     snprintf(digits, sizeof digits, "%08" PRIx32, f->crc);
-    FAC_TRY(fac__new_file_patch(f, (int64_t)(sizeof length + sizeof FAC_CHECKSUM_LEAD - 1), digits, FAC_CHECKSUM_DIGITS));
+    FAC_TRY(
+        fac__new_file_patch(f, (int64_t)(sizeof length + sizeof FAC_CHECKSUM_LEAD - 1), digits, FAC_CHECKSUM_DIGITS));
     return fac__new_file_commit(f);
 }
 

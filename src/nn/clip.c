@@ -26,7 +26,8 @@ fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool erro
     FAC_TRY(total_norm(parameters, &norm));
     if (out_norm) *out_norm = norm;
     if (!isfinite(norm)) {
-        FAC_CHECK(!error_if_nonfinite, FAC_ERR_ARGUMENT, "the total norm of the gradients is %g, so they cannot be clipped", norm);
+        FAC_CHECK(!error_if_nonfinite, FAC_ERR_ARGUMENT,
+                  "the total norm of the gradients is %g, so they cannot be clipped", norm);
         return FAC_OK;
     }
     const double scale = max_norm / (norm + 1e-6);

@@ -24,7 +24,8 @@ static fac_status convert_parameter(fac_slot *slot, convert_fn fn, const void *c
     fac_status st = FAC_OK;
     if (r != t && atomic_load(&overwrite_params)) {
         fac_tensor *leaf = fac_detach(r);
-        if (!leaf) st = fac_error();
+        if (!leaf)
+            st = fac_error();
         else {
             if (requires_grad) fac_set_requires_grad(leaf, true);
             fac__slot_set(slot, leaf);
@@ -48,11 +49,14 @@ static fac_status convert_slots(fac_module *m, fac_slot_kind kind, convert_fn fn
         if (!s->tensor || s->kind != kind) continue;
         fac_scope scope = fac_scope_begin();
         fac_status st = FAC_OK;
-        if (kind == FAC_SLOT_PARAMETER) st = convert_parameter(s, fn, context);
+        if (kind == FAC_SLOT_PARAMETER)
+            st = convert_parameter(s, fn, context);
         else {
             fac_tensor *r = fn(context, s->tensor);
-            if (r) fac__slot_set(s, r);
-            else st = fac_error();
+            if (r)
+                fac__slot_set(s, r);
+            else
+                st = fac_error();
         }
         fac_scope_end(&scope);
         if (st) return st;
@@ -76,7 +80,7 @@ static fac_tensor *to_kw(const void *context, fac_tensor *t) {
     return fac_to(t, .dtype = cast ? kw->dtype : d, .device = device, .non_blocking = kw->non_blocking);
 }
 
-fac_status (fac_module_to)(fac_module *m, const fac_module_to_kw *kw) {
+fac_status(fac_module_to)(fac_module *m, const fac_module_to_kw *kw) {
     static const fac_module_to_kw none;
     fac_module_to_kw local;
     if (fac_error()) return fac_error();
@@ -91,7 +95,8 @@ fac_status fac_module_cpu(fac_module *m) { return fac_module_to(m, .device = fac
 
 static fac_status switch_grad(void *context, const char *path, fac_module *owner, fac_slot *s) {
     (void)path, (void)owner;
-    if (s->kind == FAC_SLOT_PARAMETER && s->tensor && !fac_set_requires_grad(s->tensor, *(bool *)context)) return fac_error();
+    if (s->kind == FAC_SLOT_PARAMETER && s->tensor && !fac_set_requires_grad(s->tensor, *(bool *)context))
+        return fac_error();
     return FAC_OK;
 }
 
@@ -110,7 +115,7 @@ fac_status fac_module_zero_grad(fac_module *m) { return fac__module_walk_slots(m
 typedef struct copies {
     struct copy_pair {
         void *from, *to;
-    } *v;
+    } * v;
     size_t n, cap;
 } copies;
 

@@ -26,10 +26,14 @@ fac_hook *fac_module_register_full_backward_pre_hook(fac_module *m, grad_fn fn, 
 fac_hook *fac_module_register_full_backward_hook(fac_module *m, grad_fn fn, void *context) {
     return add_hook(m, FAC_MODULE_HOOK_BACKWARD, (void (*)(void))fn, context);
 }
-fac_hook *fac_module_register_state_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m, fac_state *state), void *context) {
+fac_hook *fac_module_register_state_hook(fac_module *m,
+                                         fac_status (*fn)(void *context, fac_module *m, fac_state *state),
+                                         void *context) {
     return add_hook(m, FAC_MODULE_HOOK_STATE, (void (*)(void))fn, context);
 }
-fac_hook *fac_module_register_load_pre_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m, fac_state *state), void *context) {
+fac_hook *fac_module_register_load_pre_hook(fac_module *m,
+                                            fac_status (*fn)(void *context, fac_module *m, fac_state *state),
+                                            void *context) {
     return add_hook(m, FAC_MODULE_HOOK_LOAD, (void (*)(void))fn, context);
 }
 
@@ -39,7 +43,9 @@ static fac_hook_entry *live(fac_hook_entry *e) {
     return e;
 }
 
-static fac_hook_entry *first(const fac_module *m, int list) { return m->hooks[list] ? live(m->hooks[list]->first) : NULL; }
+static fac_hook_entry *first(const fac_module *m, int list) {
+    return m->hooks[list] ? live(m->hooks[list]->first) : NULL;
+}
 
 static fac_tensor *run_pre_hooks(fac_module *m, fac_tensor *x) {
     for (fac_hook_entry *e = first(m, FAC_MODULE_HOOK_PRE); e && x; e = live(e->next)) {
@@ -128,7 +134,8 @@ static fac_tensor *run(fac_module *m, fac_tensors inputs) {
     if (inputs.n == 1) {
         x = bridged(m, FAC_MODULE_HOOK_BACKWARD, run_pre_hooks(m, x));
         if (x) y = compute(m, (fac_tensors){&x, 1});
-    } else y = compute(m, inputs);
+    } else
+        y = compute(m, inputs);
     if (!y && !fac_error()) FAC_FAIL(FAC_ERR_ARGUMENT, "the forward function of %s returned NULL", m->cls->name);
     y = bridged(m, FAC_MODULE_HOOK_BACKWARD_PRE, run_forward_hooks(m, x, y));
     y = y ? fac_scope_yield(&s, y) : NULL;

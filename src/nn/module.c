@@ -50,7 +50,8 @@ const fac_module_class *fac_module_class_of(const fac_module *m) { return m->cls
 
 static fac_child *find_child(fac_module *m, const char *name, size_t len) {
     for (size_t i = 0; i < m->children.n; i++)
-        if (strlen(m->children.v[i].name) == len && memcmp(m->children.v[i].name, name, len) == 0) return &m->children.v[i];
+        if (strlen(m->children.v[i].name) == len && memcmp(m->children.v[i].name, name, len) == 0)
+            return &m->children.v[i];
     return NULL;
 }
 
@@ -64,8 +65,8 @@ static fac_status check_name(fac_module *m, const char *name) {
     FAC_CHECK(m != NULL, FAC_ERR_ARGUMENT, "a module is NULL");
     FAC_CHECK(name && name[0], FAC_ERR_ARGUMENT, "the name of a part of %s is empty", m->cls->name);
     FAC_CHECK(!strchr(name, '.'), FAC_ERR_ARGUMENT, "the name '%s' holds a dot, which separates modules", name);
-    FAC_CHECK(!fac__module_slot(m, name) && !find_child(m, name, strlen(name)), FAC_ERR_ARGUMENT, "%s already has a part named '%s'", m->cls->name,
-              name);
+    FAC_CHECK(!fac__module_slot(m, name) && !find_child(m, name, strlen(name)), FAC_ERR_ARGUMENT,
+              "%s already has a part named '%s'", m->cls->name, name);
     return FAC_OK;
 }
 
@@ -82,10 +83,12 @@ static fac_status add_slot(fac_module *m, const char *name, fac_tensor *t, fac_s
 fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor *t) {
     if (fac_error()) return NULL;
     if (t && !fac_is_leaf(t)) {
-        FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' was computed by an operation; a parameter should be a leaf", name ? name : "");
+        FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' was computed by an operation; a parameter should be a leaf",
+                 name ? name : "");
         return NULL;
     }
-    if (t && (fac_dtype_is_floating(fac_tensor_dtype(t)) || fac_dtype_is_complex(fac_tensor_dtype(t)))) fac_set_requires_grad(t, true);
+    if (t && (fac_dtype_is_floating(fac_tensor_dtype(t)) || fac_dtype_is_complex(fac_tensor_dtype(t))))
+        fac_set_requires_grad(t, true);
     if (fac_error() || add_slot(m, name, t, FAC_SLOT_PARAMETER, true)) return NULL;
     return t;
 }
@@ -153,8 +156,12 @@ static fac_tensor *find_tensor(fac_module *m, const char *path, fac_slot_kind ki
     return s && s->kind == kind ? s->tensor : NULL;
 }
 
-fac_tensor *fac_module_parameter(fac_module *m, const char *path) { return find_tensor(m, path, FAC_SLOT_PARAMETER, "parameter"); }
-fac_tensor *fac_module_buffer(fac_module *m, const char *path) { return find_tensor(m, path, FAC_SLOT_BUFFER, "buffer"); }
+fac_tensor *fac_module_parameter(fac_module *m, const char *path) {
+    return find_tensor(m, path, FAC_SLOT_PARAMETER, "parameter");
+}
+fac_tensor *fac_module_buffer(fac_module *m, const char *path) {
+    return find_tensor(m, path, FAC_SLOT_BUFFER, "buffer");
+}
 
 fac_module *fac_module_child(fac_module *m, const char *path) {
     const char *name;
@@ -175,7 +182,8 @@ fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t)
     if (t) FAC_TRY(fac__check_handle(t, "fac_module_set_tensor", "t"));
     fac_slot *s = fac__module_find_slot(m, path);
     if (!s) return fac_error();
-    if (s->kind == FAC_SLOT_PARAMETER && t && !fac_is_leaf(t)) return FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' should be a leaf", path);
+    if (s->kind == FAC_SLOT_PARAMETER && t && !fac_is_leaf(t))
+        return FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' should be a leaf", path);
     fac__slot_set(s, t);
     return FAC_OK;
 }

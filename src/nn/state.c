@@ -60,10 +60,11 @@ static fac_status match_slot(void *context, const char *path, fac_module *owner,
     FAC_TRY(fac_state_set(x->own, path, slot->tensor));
     const fac_tensor *t = fac_state_get(x->from, path);
     if (!t) return fac__buf_printf(&x->missing, "%s'%s'", x->missing.n ? ", " : "", path);
-    FAC_CHECK(fac__same_sizes(t, slot->tensor), FAC_ERR_SHAPE, "size mismatch for %s: the state has %s, the module %s", path, FAC_SHAPE_TEXT(t),
-              FAC_SHAPE_TEXT(slot->tensor));
-    FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, (fac_dtype)slot->tensor->dtype), FAC_ERR_DTYPE, "%s: %s does not fit into %s", path,
-              fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name((fac_dtype)slot->tensor->dtype));
+    FAC_CHECK(fac__same_sizes(t, slot->tensor), FAC_ERR_SHAPE, "size mismatch for %s: the state has %s, the module %s",
+              path, FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(slot->tensor));
+    FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, (fac_dtype)slot->tensor->dtype), FAC_ERR_DTYPE,
+              "%s: %s does not fit into %s", path, fac_dtype_name((fac_dtype)t->dtype),
+              fac_dtype_name((fac_dtype)slot->tensor->dtype));
     return FAC_OK;
 }
 
@@ -72,9 +73,11 @@ static fac_status check_names(struct match *x, bool strict) {
     fac_buf extra = {0};
     fac_status st = FAC_OK;
     for (size_t i = 0; i < x->from->n && !st; i++)
-        if (!fac_state_get(x->own, x->from->v[i].name)) st = fac__buf_printf(&extra, "%s'%s'", extra.n ? ", " : "", x->from->v[i].name);
+        if (!fac_state_get(x->own, x->from->v[i].name))
+            st = fac__buf_printf(&extra, "%s'%s'", extra.n ? ", " : "", x->from->v[i].name);
     if (!st && (extra.n || x->missing.n))
-        st = FAC_FAIL(FAC_ERR_NOT_FOUND, "the state does not fit the module:%s%s%s%s%s", x->missing.n ? " missing " : "", x->missing.n ? x->missing.data : "",
+        st = FAC_FAIL(FAC_ERR_NOT_FOUND, "the state does not fit the module:%s%s%s%s%s",
+                      x->missing.n ? " missing " : "", x->missing.n ? x->missing.data : "",
                       x->missing.n && extra.n ? ";" : "", extra.n ? " unexpected " : "", extra.n ? extra.data : "");
     fac__buf_free(&extra);
     return st;
@@ -157,8 +160,10 @@ static fac_status upgrade_all(fac_module *m, const char *versions) {
         fac_module *x = all->v[i].module;
         const int v = version_in(versions, &all->v[i]);
         if (v > x->cls->version)
-            st = FAC_FAIL(FAC_ERR_UNSUPPORTED, "'%s' was saved by version %d of %s; this one is %d", all->v[i].name, v, x->cls->name, x->cls->version);
-        else if (v < x->cls->version && x->cls->upgrade) st = x->cls->upgrade(x, v);
+            st = FAC_FAIL(FAC_ERR_UNSUPPORTED, "'%s' was saved by version %d of %s; this one is %d", all->v[i].name, v,
+                          x->cls->name, x->cls->version);
+        else if (v < x->cls->version && x->cls->upgrade)
+            st = x->cls->upgrade(x, v);
     }
     fac_state_free(all);
     return st;

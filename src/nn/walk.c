@@ -3,9 +3,7 @@
 
 /* ---- lists ---- */
 
-fac_state *fac_state_new(void) {
-    return fac__alloc_zero(sizeof(fac_state));
-}
+fac_state *fac_state_new(void) { return fac__alloc_zero(sizeof(fac_state)); }
 
 void fac_state_free(fac_state *s) {
     if (!s) return;
@@ -142,7 +140,8 @@ fac_state *fac_module_children(fac_module *m) {
     fac_state *s = fac_state_new();
     if (!s) return NULL;
     fac_status st = FAC_OK;
-    for (size_t i = 0; i < m->children.n && !st; i++) st = collect_module(s, m->children.v[i].name, m->children.v[i].module);
+    for (size_t i = 0; i < m->children.n && !st; i++)
+        st = collect_module(s, m->children.v[i].name, m->children.v[i].module);
     return finish(s, st);
 }
 

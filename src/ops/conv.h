@@ -33,7 +33,7 @@ typedef struct fac_conv_args {
    errors: SHAPE if ranks, channels or bias do not fit or the kernel is larger than the padded input; ARGUMENT for strides,
            dilations or groups below one, negative paddings, or lists of a wrong length; DTYPE if dtypes differ or are not
            floating or complex; OVERFLOW */
-fac_status fac__conv_plan(const fac_tensor *input, const fac_tensor *weight, const fac_tensor *bias, const fac_conv_args *args,
-                          fac_conv *out);
+fac_status fac__conv_plan(const fac_tensor *input, const fac_tensor *weight, const fac_tensor *bias,
+                          const fac_conv_args *args, fac_conv *out);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct fac_pool {
     int64_t planes;
     int64_t in[FAC_POOL_DIMS], out[FAC_POOL_DIMS];
     int64_t kernel[FAC_POOL_DIMS], stride[FAC_POOL_DIMS], padding[FAC_POOL_DIMS], dilation[FAC_POOL_DIMS];
-    int64_t in_count, out_count; /* elements of a plane */
+    int64_t in_count, out_count;      /* elements of a plane */
     int64_t sizes[FAC_POOL_DIMS + 2]; /* of the result */
     int ndim;
 } fac_pool;

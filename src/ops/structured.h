@@ -13,20 +13,22 @@ typedef struct fac_structured {
     const fac_call_info *call;
     fac_form form;
     int n_out;
-    bool meta_only;            /* the call is on the meta device: outputs have no data, no kernel follows */
-    fac_tensor *out[FAC_MAX_OUT];   /* what the kernel writes. Functional: owned, NULL until declared */
-    fac_tensor *given[FAC_MAX_OUT]; /* in-place and out: the caller's tensors; out[i] may be a temporary in another dtype */
-    int64_t carry[8];          /* values that meta hands to the kernel */
+    bool meta_only;               /* the call is on the meta device: outputs have no data, no kernel follows */
+    fac_tensor *out[FAC_MAX_OUT]; /* what the kernel writes. Functional: owned, NULL until declared */
+    fac_tensor
+        *given[FAC_MAX_OUT]; /* in-place and out: the caller's tensors; out[i] may be a temporary in another dtype */
+    int64_t carry[8];        /* values that meta hands to the kernel */
     bool has_iter;
-    fac_iter iter;             /* built by metas of pointwise and reduction operators; not initialised otherwise */
+    fac_iter iter; /* built by metas of pointwise and reduction operators; not initialised otherwise */
 } fac_structured;
 
 /* `given` holds n_out tensors for in-place and out forms, NULL for the functional form. */
-void fac__structured_begin(fac_structured *s, const fac_call_info *c, fac_form form, int n_out, fac_tensor *const *given);
+void fac__structured_begin(fac_structured *s, const fac_call_info *c, fac_form form, int n_out,
+                           fac_tensor *const *given);
 /* Declares output i. strides NULL: row-major. Functional: allocates. In-place: given sizes must equal `sizes` and dtype
    must be castable from `dtype`. Out: resizes (warning unless it was empty), checks device and castability. */
-fac_status fac_out_declare(fac_structured *s, int i, const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
-                           fac_device device);
+fac_status fac_out_declare(fac_structured *s, int i, const int64_t *sizes, const int64_t *strides, int ndim,
+                           fac_dtype dtype, fac_device device);
 /* Same sizes and strides permutation as `like`. */
 fac_status fac_out_declare_like(fac_structured *s, int i, fac_tensor *like, fac_dtype dtype);
 /* Refuses outputs that overlap themselves or partly overlap an input; a full overlap is allowed when `elementwise`. */

@@ -55,8 +55,10 @@ fac_optimizer *fac__optim_new(const fac_optim_class *cls, fac_module *m, double 
     }
     if (v) {
         for (size_t i = 0; i < s->n; i++) v[i] = s->v[i].tensor;
-        if (!s->n) FAC_FAIL(FAC_ERR_ARGUMENT, "the optimiser got a module without parameters");
-        else (void)add_group(o, (fac_tensors){v, s->n}, lr, weight_decay);
+        if (!s->n)
+            FAC_FAIL(FAC_ERR_ARGUMENT, "the optimiser got a module without parameters");
+        else
+            (void)add_group(o, (fac_tensors){v, s->n}, lr, weight_decay);
     }
     fac__free(v);
     fac_state_free(s);
@@ -70,8 +72,8 @@ fac_optimizer *fac__optim_new(const fac_optim_class *cls, fac_module *m, double 
 fac_status fac__optim_buffer(fac_optim_entry *e, int i) {
     if (e->buffers[i]) return FAC_OK;
     fac_tensor *t = NULL;
-    FAC_TRY(fac__empty_strided(e->parameter->sizes, e->parameter->strides, e->parameter->ndim, (fac_dtype)e->parameter->dtype,
-                               e->parameter->device, &t));
+    FAC_TRY(fac__empty_strided(e->parameter->sizes, e->parameter->strides, e->parameter->ndim,
+                               (fac_dtype)e->parameter->dtype, e->parameter->device, &t));
     if (!fac_zero_(t)) {
         fac__unref(t);
         return fac_error();
@@ -174,8 +176,9 @@ static fac_status check_state(const fac_optimizer *o, const fac_state *s) {
         FAC_CHECK(entry_of(s, i, "step"), FAC_ERR_NOT_FOUND, "the state has no step count for parameter %zu", i);
         for (int j = 0; j < FAC_OPTIM_BUFFERS && o->cls->buffers[j]; j++) {
             const fac_tensor *t = entry_of(s, i, o->cls->buffers[j]);
-            FAC_CHECK(!t || fac__same_sizes(t, p), FAC_ERR_SHAPE, "%s of parameter %zu has shape %s in the state, but the parameter has %s",
-                      o->cls->buffers[j], i, FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(p));
+            FAC_CHECK(!t || fac__same_sizes(t, p), FAC_ERR_SHAPE,
+                      "%s of parameter %zu has shape %s in the state, but the parameter has %s", o->cls->buffers[j], i,
+                      FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(p));
         }
     }
     return FAC_OK;

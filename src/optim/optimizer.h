@@ -8,9 +8,9 @@
 #define FAC_OPTIM_BUFFERS 3
 
 typedef struct fac_optim_entry {
-    fac_tensor *parameter;                 /* owned */
+    fac_tensor *parameter;                  /* owned */
     fac_tensor *buffers[FAC_OPTIM_BUFFERS]; /* owned; NULL until the first step that needs them */
-    int64_t step;                          /* steps taken */
+    int64_t step;                           /* steps taken */
     size_t group;
 } fac_optim_entry;
 

@@ -9,7 +9,9 @@
 #define DOUBLES(...) (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double)
 
 /* A 1-d f64 tensor, and one that requires a gradient. */
-static inline fac_tensor *vector(const double *v, size_t n) { return fac_tensor_from(v, FAC_F64, FAC_INTS((int64_t)n)); }
+static inline fac_tensor *vector(const double *v, size_t n) {
+    return fac_tensor_from(v, FAC_F64, FAC_INTS((int64_t)n));
+}
 static inline fac_tensor *leaf(const double *v, size_t n) { return fac_set_requires_grad(vector(v, n), true); }
 /* The same without dimensions. */
 static inline fac_tensor *scalar_leaf(double v) {

@@ -18,8 +18,10 @@ typedef struct difference_case {
         out[0] = (__VA_ARGS__);                                                         \
         return fac_error();                                                             \
     }
-#define DIFF_CASE(name) {#name, name, false}
-#define DIFF_CASE_ONCE(name) {#name, name, true}
+#define DIFF_CASE(name) \
+    { #name, name, false }
+#define DIFF_CASE_ONCE(name) \
+    { #name, name, true }
 
 /* An f64 leaf of these sizes with distinct, irregular values. */
 static inline fac_tensor *irregular(fac_ints sizes, double seed) {

@@ -16,7 +16,7 @@ typedef struct grad_case {
     double lo, hi;
 } grad_case;
 
-#define GRAD_FN(name, n_out, shapes, lo, hi, ...)                                                     \
+#define GRAD_FN(name, n_out, shapes, lo, hi, ...)                                                   \
     static fac_status check_##name(void *context, fac_tensors inputs, fac_tensor **out, size_t n) { \
         (void)context, (void)n;                                                                     \
         fac_tensor *const *x = inputs.v;                                                            \
@@ -46,7 +46,8 @@ static inline fac_tensor *grad_input(const char **text, size_t which, double lo,
         *text = *end == ',' ? end + 1 : end;
     }
     if (**text == ';') ++*text;
-    for (int64_t i = 0; i < numel; i++) v[i] = lo + (hi - lo) * fmod(0.137 + 0.6180339887 * (double)(i + 1) + 0.29 * (double)which, 1.0);
+    for (int64_t i = 0; i < numel; i++)
+        v[i] = lo + (hi - lo) * fmod(0.137 + 0.6180339887 * (double)(i + 1) + 0.29 * (double)which, 1.0);
     return fac_set_requires_grad(fac_tensor_from(v, FAC_F64, (fac_ints){sizes, ndim}), true);
 }
 

@@ -234,7 +234,8 @@ static void function_saves_inputs_and_outputs_and_is_twice_differentiable(void *
     assert_values(out[0], 8, 27);
     assert_false(fac_requires_grad(out[1]));
     assert_string_equal(fac_node_name(fac_grad_fn(out[0])), "CubeBackward");
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(out[0])), FAC_TENSORS(x), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(out[0])), FAC_TENSORS(x), g,
+                       &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
     assert_values(g[0], 12, 27);
     assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(x), h, NULL));
     assert_values(h[0], 12, 18);
@@ -244,7 +245,8 @@ static void function_saves_inputs_and_outputs_and_is_twice_differentiable(void *
     assert_ok(fac_function_apply(&cube, NULL, FAC_TENSORS(x), out));
     fac_add_(x, 1.0);
     assert_int_equal(fac_backward(fac_sum(out[0])), FAC_ERR_AUTOGRAD);
-    assert_error(FAC_ERR_AUTOGRAD, "CubeBackward: one of the variables needed for gradient computation has been modified");
+    assert_error(FAC_ERR_AUTOGRAD,
+                 "CubeBackward: one of the variables needed for gradient computation has been modified");
 }
 
 static int destroyed;
@@ -307,8 +309,10 @@ static void function_output_that_is_an_input_gets_a_history_of_its_own(void **st
     assert_true(fac_requires_grad(out[0]));
     assert_false(fac_requires_grad(out[1]));
     assert_int_equal(fac_backward(fac_sum(out[0])), FAC_ERR_SHAPE);
-    assert_error(FAC_ERR_SHAPE, "Function SameBackward returned an invalid gradient at index 0 - got [5] but expected shape compatible "
-                                "with [2]");
+    assert_error(
+        FAC_ERR_SHAPE,
+        "Function SameBackward returned an invalid gradient at index 0 - got [5] but expected shape compatible "
+        "with [2]");
 }
 
 /* ---- custom operators ---------------------------------------------------------------------------------------------------------------- */
@@ -321,7 +325,8 @@ static fac_status square_kernel(const fac_call_info *c, fac_value *stack) {
     return fac_error();
 }
 
-static fac_status square_backward(void *context, const fac_value *args, const fac_value *results, fac_tensors grads, fac_tensor **out) {
+static fac_status square_backward(void *context, const fac_value *args, const fac_value *results, fac_tensors grads,
+                                  fac_tensor **out) {
     (void)context;
     assert_values(fac_value_as_tensor(results[0]), 12, 27);
     out[0] = fac_mul(fac_mul(grads.v[0], fac_value_as_tensor(args[0])), 2 * fac_value_as_float(args[1]));
@@ -411,9 +416,7 @@ static void checkpoint_gives_the_same_gradients_by_running_again(void **state) {
     }
 }
 
-static fac_tensor *run_outer(void *context, fac_tensors in) {
-    return fac_exp(fac_checkpoint(run_block, context, in));
-}
+static fac_tensor *run_outer(void *context, fac_tensors in) { return fac_exp(fac_checkpoint(run_block, context, in)); }
 
 static void checkpoint_nests(void **state) {
     (void)state;
@@ -473,7 +476,8 @@ static void saved_tensor_hooks_see_what_is_saved(void **state) {
         fac_tensor *y = fac_sum(fac_mul(fac_mul(x, w), x));
         fac_set_saved_tensor_hooks(NULL);
         assert_int_equal(packed, 4);
-        assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
+        assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x), g,
+                           &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
         assert_values(g[0], 6, 16);
         assert_int_equal(unpacked, 3); /* w is not asked for, and so not the x that its gradient reads */
         assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(w), h, NULL)); /* history survives packing */
@@ -522,11 +526,13 @@ static void autograd_threads_share_a_leaf(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(S127_leaves_and_no_grad), FAC_TEST(S127_detach_shares_memory_but_no_history),
               FAC_TEST(S127_integral_results_are_left_out), FAC_TEST(S129_dropped_gradients_are_made_anew),
-              FAC_TEST(autograd_retained_gradient_dies_with_its_tensor), FAC_TEST(S128_tensor_hooks_see_and_replace_gradients),
-              FAC_TEST(S128_post_accumulate_hooks_run_after), FAC_TEST(S128_node_hooks_before_and_after),
+              FAC_TEST(autograd_retained_gradient_dies_with_its_tensor),
+              FAC_TEST(S128_tensor_hooks_see_and_replace_gradients), FAC_TEST(S128_post_accumulate_hooks_run_after),
+              FAC_TEST(S128_node_hooks_before_and_after),
               FAC_TEST(function_saves_inputs_and_outputs_and_is_twice_differentiable),
               FAC_TEST(function_may_change_its_input_in_place),
               FAC_TEST(function_output_that_is_an_input_gets_a_history_of_its_own),
-              FAC_TEST(operator_with_and_without_a_gradient), FAC_TEST(checkpoint_gives_the_same_gradients_by_running_again),
-              FAC_TEST(checkpoint_nests), FAC_TEST(checkpoint_works_with_create_graph), FAC_TEST(saved_tensor_hooks_see_what_is_saved),
+              FAC_TEST(operator_with_and_without_a_gradient),
+              FAC_TEST(checkpoint_gives_the_same_gradients_by_running_again), FAC_TEST(checkpoint_nests),
+              FAC_TEST(checkpoint_works_with_create_graph), FAC_TEST(saved_tensor_hooks_see_what_is_saved),
               FAC_TEST(anomaly_mode_names_the_node_that_made_a_nan), FAC_TEST(autograd_threads_share_a_leaf))

@@ -83,12 +83,14 @@ static void S118_inputs_name_where_gradients_go(void **state) {
     FAC_SCOPE(s);
     fac_tensor *a = leaf(DOUBLES(2)), *b = leaf(DOUBLES(5)), *c = leaf(DOUBLES(7));
     fac_tensor *mid = fac_mul(a, b), *out = fac_sum(fac_mul(mid, mid)), *g[3];
-    assert_ok(fac_grad(FAC_TENSORS(out), FAC_TENSORS(mid, a), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
+    assert_ok(fac_grad(FAC_TENSORS(out), FAC_TENSORS(mid, a), g,
+                       &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
     assert_values(g[0], 20);
     assert_values(g[1], 100);
     assert_null(fac_grad_of(a));
-    assert_int_equal(fac_grad(FAC_TENSORS(out), FAC_TENSORS(c), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}),
-                     FAC_ERR_AUTOGRAD);
+    assert_int_equal(
+        fac_grad(FAC_TENSORS(out), FAC_TENSORS(c), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}),
+        FAC_ERR_AUTOGRAD);
     assert_error(FAC_ERR_AUTOGRAD, "appears to not have been used in the graph");
     assert_ok(fac_grad(FAC_TENSORS(out), FAC_TENSORS(c, b), g,
                        &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true, .allow_unused = true}));
@@ -123,9 +125,11 @@ static void S118_gradients_that_lead_to_no_input_are_not_computed(void **state) 
     const fac_function pick = {"Pick", 1, pick_forward, pick_backward, NULL};
     fac_tensor *a = leaf(DOUBLES(1)), *b = leaf(DOUBLES(2)), *y, *g[1];
     assert_ok(fac_function_apply(&pick, NULL, FAC_TENSORS(a, fac_mul(b, 2.0)), &y));
-    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(a), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
+    assert_ok(
+        fac_grad(FAC_TENSORS(y), FAC_TENSORS(a), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
     assert_true(needed_first && !needed_second);
-    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(b), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
+    assert_ok(
+        fac_grad(FAC_TENSORS(y), FAC_TENSORS(b), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
     assert_true(!needed_first && needed_second);
     assert_values(g[0], 2);
     assert_ok(fac_backward(y));
@@ -215,7 +219,8 @@ static void E26_S124_no_expression_swell(void **state) {
         fac_tensor *root = fac_mul(l, 1.0);
         fac_node *seen[64];
         nodes[n] = count_nodes(fac_grad_fn(root), seen, 0);
-        assert_ok(fac_grad(FAC_TENSORS(root), FAC_TENSORS(x), g, &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
+        assert_ok(fac_grad(FAC_TENSORS(root), FAC_TENSORS(x), g,
+                           &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .retain_graph = true}));
         assert_values(g[0], derivative[n]);
     }
     assert_int_equal(nodes[2] - nodes[1], nodes[1] - nodes[0]);
@@ -294,7 +299,8 @@ static void E28_roots_edges_execution(void **state) {
     fac_tensor *x = scalar_leaf(3), *y = fac_mul(x, x), *one = vector(DOUBLES(1)), *captured = NULL;
     one = fac_reshape(one, FAC_INTS());
     fac_edge root = {fac_grad_fn(y), 0}, target = {fac_node_next(fac_grad_fn(y), 0), 0};
-    fac_pass_request r = {.roots = &root, .grads = &one, .n_roots = 1, .targets = &target, .n_targets = 1, .captured = &captured};
+    fac_pass_request r = {
+        .roots = &root, .grads = &one, .n_roots = 1, .targets = &target, .n_targets = 1, .captured = &captured};
     assert_ok(fac__pass_run(&r));
     assert_values(captured, 6);
     assert_null(fac_grad_of(x));
@@ -409,7 +415,8 @@ static void engine_first_failure_stops_and_names_its_node(void **state) {
 static void engine_gradients_are_summed_to_the_size_of_what_was_broadcast(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *row = leaf(DOUBLES(1, 2, 3)), *column = fac_set_requires_grad(fac_clone(fac_reshape(vector(DOUBLES(10, 20)), FAC_INTS(2, 1))), true);
+    fac_tensor *row = leaf(DOUBLES(1, 2, 3)),
+               *column = fac_set_requires_grad(fac_clone(fac_reshape(vector(DOUBLES(10, 20)), FAC_INTS(2, 1))), true);
     fac_tensor *f32 = fac_set_requires_grad(fac_tensor_of(1, 1, 1), true);
     assert_ok(fac_backward(fac_sum(fac_mul(fac_mul(row, column), f32))));
     assert_values(fac_grad_of(row), 30, 30, 30);
@@ -455,12 +462,14 @@ FAC_TEST_MAIN(FAC_TEST(S115_tape_is_built_anew_by_each_run), FAC_TEST(S116_scala
               FAC_TEST(S117_roots_and_gradients_are_checked), FAC_TEST(S118_inputs_name_where_gradients_go),
               FAC_TEST(S118_gradients_that_lead_to_no_input_are_not_computed),
               FAC_TEST(S119_each_node_runs_once_with_its_gradients_summed),
-              FAC_TEST(S120_a_value_used_twice_gets_both_gradients), FAC_TEST(S121_saved_values_are_freed_unless_retained),
-              FAC_TEST(S123_several_roots_and_weights), FAC_TEST(E26_S124_no_expression_swell),
-              FAC_TEST(E27_two_branches_meet_in_x2), FAC_TEST(E25_graph_of_an_rnn_cell_grows_line_by_line),
-              FAC_TEST(E28_roots_edges_execution), FAC_TEST(engine_long_chain_runs_and_is_freed_without_recursion),
+              FAC_TEST(S120_a_value_used_twice_gets_both_gradients),
+              FAC_TEST(S121_saved_values_are_freed_unless_retained), FAC_TEST(S123_several_roots_and_weights),
+              FAC_TEST(E26_S124_no_expression_swell), FAC_TEST(E27_two_branches_meet_in_x2),
+              FAC_TEST(E25_graph_of_an_rnn_cell_grows_line_by_line), FAC_TEST(E28_roots_edges_execution),
+              FAC_TEST(engine_long_chain_runs_and_is_freed_without_recursion),
               FAC_TEST(engine_long_chain_of_saved_tensors_is_freed_when_dropped),
               FAC_TEST(engine_backward_within_backward_nests_to_any_depth),
               FAC_TEST(engine_first_failure_stops_and_names_its_node),
               FAC_TEST(engine_gradients_are_summed_to_the_size_of_what_was_broadcast),
-              FAC_TEST(engine_accumulates_and_never_aliases_gradients), FAC_TEST(engine_survives_every_failing_allocation))
+              FAC_TEST(engine_accumulates_and_never_aliases_gradients),
+              FAC_TEST(engine_survives_every_failing_allocation))

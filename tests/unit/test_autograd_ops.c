@@ -28,8 +28,10 @@ static size_t tensors_wanted(const fac_operator *op) {
         const fac_schema_arg *a = &s->args[i];
         bool plain = a->type.kind == FAC_TYPE_TENSOR && !a->type.list && !a->type.optional && !a->type.write;
         if (a->type.write) return 0;
-        if (plain && !a->default_text && n == i) n++;
-        else if (!a->default_text) return 0;
+        if (plain && !a->default_text && n == i)
+            n++;
+        else if (!a->default_text)
+            return 0;
     }
     for (size_t i = 0; i < s->n_rets; i++)
         if (s->rets[i].type.kind != FAC_TYPE_TENSOR || s->rets[i].type.list) return 0;
@@ -88,8 +90,10 @@ static bool check(const fac_operator *op, size_t n, const shape *shape) {
     fac_tensors l = {in, n};
     if (!differentiates(op, l)) return false;
     checked++;
-    if (fac_gradcheck(call, (void *)(uintptr_t)op, l, op->n_rets, NULL)) report(op, "gradcheck");
-    else if (fac_gradgradcheck(call, (void *)(uintptr_t)op, l, op->n_rets, NULL)) report(op, "gradgradcheck");
+    if (fac_gradcheck(call, (void *)(uintptr_t)op, l, op->n_rets, NULL))
+        report(op, "gradcheck");
+    else if (fac_gradgradcheck(call, (void *)(uintptr_t)op, l, op->n_rets, NULL))
+        report(op, "gradgradcheck");
     return true;
 }
 

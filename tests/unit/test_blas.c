@@ -11,7 +11,12 @@
 
 #include <cmocka.h>
 
-typedef enum { ROWS, COLUMNS, GAPS, LAYOUTS } layout; /* row-major with slack, column-major with slack, both strides > 1 */
+typedef enum {
+    ROWS,
+    COLUMNS,
+    GAPS,
+    LAYOUTS
+} layout; /* row-major with slack, column-major with slack, both strides > 1 */
 
 static uint64_t state = 1;
 static double uniform(void) {
@@ -30,9 +35,10 @@ static void *filled(fac_dtype d, int64_t n) {
     assert_non_null(p);
     for (int64_t i = 0; i < n; i++) {
         double re_im[2] = {uniform(), uniform()};
-        fac_scalar s = fac_dtype_is_complex(d)          ? fac_scalar_c_(re_im)
-                       : fac_dtype_is_integral(d, false) ? fac_scalar_i_((long long)((d == FAC_U8 ? fabs(re_im[0]) : re_im[0]) * 5))
-                                                         : fac_scalar_f_(re_im[0]);
+        fac_scalar s = fac_dtype_is_complex(d) ? fac_scalar_c_(re_im)
+                       : fac_dtype_is_integral(d, false)
+                           ? fac_scalar_i_((long long)((d == FAC_U8 ? fabs(re_im[0]) : re_im[0]) * 5))
+                           : fac_scalar_f_(re_im[0]);
         fac__store(p + (size_t)i * fac_dtype_size(d), d, s);
     }
     return p;
@@ -64,7 +70,8 @@ typedef struct problem {
 static void problem_make(problem *p, fac_dtype d, int64_t batch, int64_t m, int64_t n, int64_t k, layout la, layout lb,
                          layout lc) {
     fac_gemm *g = &p->g;
-    *g = (fac_gemm){.dtype = d, .batch = batch, .m = m, .n = n, .k = k, .alpha = fac_scalar_i_(1), .beta = fac_scalar_i_(0)};
+    *g = (fac_gemm){
+        .dtype = d, .batch = batch, .m = m, .n = n, .k = k, .alpha = fac_scalar_i_(1), .beta = fac_scalar_i_(0)};
     strides_of(la, m, k, &g->a.row, &g->a.col);
     strides_of(lb, k, n, &g->b.row, &g->b.col);
     strides_of(lc, m, n, &g->c_row, &g->c_col);
@@ -124,21 +131,23 @@ static void problem_check(problem *p) {
                 double e = fabs(want[0] - got[0]) + fabs(want[1] - got[1]);
                 if (fac_dtype_is_integral(g->dtype, false)) e = fmod(e, ldexp(1, 8 * (int)item)); /* they wrap */
                 if (!(e <= tolerance(g->dtype, g->k)))
-                    fail_msg("%s %lld x [%lld,%lld,%lld] at (%lld,%lld,%lld): %g%+gi, expected %g%+gi", fac_dtype_name(g->dtype),
-                             (long long)g->batch, (long long)g->m, (long long)g->n, (long long)g->k, (long long)b, (long long)i,
-                             (long long)j, got[0], got[1], want[0], want[1]);
+                    fail_msg("%s %lld x [%lld,%lld,%lld] at (%lld,%lld,%lld): %g%+gi, expected %g%+gi",
+                             fac_dtype_name(g->dtype), (long long)g->batch, (long long)g->m, (long long)g->n,
+                             (long long)g->k, (long long)b, (long long)i, (long long)j, got[0], got[1], want[0],
+                             want[1]);
             }
     for (int64_t i = 0; i < p->c_size; i++)
         if (!seen[i]) assert_memory_equal((char *)p->c + (size_t)i * item, (char *)p->before + (size_t)i * item, item);
     free(seen);
 }
 
-static const fac_dtype dtypes[] = {FAC_U8,  FAC_I8,   FAC_I16, FAC_I32, FAC_I64, FAC_F16,
+static const fac_dtype dtypes[] = {FAC_U8,   FAC_I8,  FAC_I16, FAC_I32, FAC_I64, FAC_F16,
                                    FAC_BF16, FAC_F32, FAC_F64, FAC_C64, FAC_C128};
 
 static void blas_every_layout_matches_f64(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{1, 1, 1}, {1, 1, 50}, {3, 5, 7}, {17, 1, 33}, {1, 37, 19}, {15, 33, 40}, {29, 70, 300}};
+    static const int64_t sides[][3] = {{1, 1, 1},   {1, 1, 50},   {3, 5, 7},    {17, 1, 33},
+                                       {1, 37, 19}, {15, 33, 40}, {29, 70, 300}};
     for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
         for (size_t s = 0; s < FAC_COUNT(sides); s++)
             for (int l = 0; l < LAYOUTS * LAYOUTS * LAYOUTS; l++) {
@@ -179,11 +188,13 @@ static void blas_conjugate_operands(void **unused) {
 
 static void blas_large_blocks_match(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{300, 280, 270}, {700, 40, 33}, {5, 1500, 600}, {8, 9, 9000}, {1, 3, 20000}, {1, 1, 50000}};
+    static const int64_t sides[][3] = {{300, 280, 270}, {700, 40, 33}, {5, 1500, 600},
+                                       {8, 9, 9000},    {1, 3, 20000}, {1, 1, 50000}};
     for (size_t s = 0; s < FAC_COUNT(sides); s++)
         for (int l = 0; l < 4; l++) {
             problem p;
-            problem_make(&p, l & 2 ? FAC_F64 : FAC_F32, 1, sides[s][0], sides[s][1], sides[s][2], ROWS, l & 1 ? COLUMNS : ROWS, ROWS);
+            problem_make(&p, l & 2 ? FAC_F64 : FAC_F32, 1, sides[s][0], sides[s][1], sides[s][2], ROWS,
+                         l & 1 ? COLUMNS : ROWS, ROWS);
             problem_check(&p);
             problem_free(&p);
         }
@@ -219,15 +230,17 @@ static void blas_empty_depth_scales_only(void **unused) {
 
 static void blas_bits_do_not_depend_on_threads(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{64, 64, 64},   {300, 300, 300}, {513, 600, 520}, {32, 1024, 512}, {8, 8, 20000},
-                                       {1, 700, 900},  {900, 1, 700},   {1, 1, 100000},  {64, 512, 3136}, {200, 10, 5000}};
+    static const int64_t sides[][3] = {{64, 64, 64},    {300, 300, 300}, {513, 600, 520}, {32, 1024, 512},
+                                       {8, 8, 20000},   {1, 700, 900},   {900, 1, 700},   {1, 1, 100000},
+                                       {64, 512, 3136}, {200, 10, 5000}};
     static const fac_dtype kinds[] = {FAC_BF16, FAC_F32, FAC_F64, FAC_C64};
     int was = fac_num_threads();
     for (size_t s = 0; s < FAC_COUNT(sides); s++)
         for (size_t d = 0; d < FAC_COUNT(kinds); d++)
             for (int l = 0; l < 4; l++) {
                 problem p;
-                problem_make(&p, kinds[d], 1, sides[s][0], sides[s][1], sides[s][2], l & 1 ? COLUMNS : ROWS, l & 2 ? COLUMNS : ROWS, ROWS);
+                problem_make(&p, kinds[d], 1, sides[s][0], sides[s][1], sides[s][2], l & 1 ? COLUMNS : ROWS,
+                             l & 2 ? COLUMNS : ROWS, ROWS);
                 size_t bytes = (size_t)p.c_size * fac_dtype_size(kinds[d]);
                 assert_int_equal(fac_set_num_threads(1), FAC_OK);
                 assert_int_equal(fac__gemm(&p.g), FAC_OK);
@@ -253,10 +266,14 @@ static void blas_bool_is_refused(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blas_every_layout_matches_f64),  cmocka_unit_test(blas_alpha_and_beta_scale),
-        cmocka_unit_test(blas_conjugate_operands),        cmocka_unit_test(blas_large_blocks_match),
-        cmocka_unit_test(blas_beta_zero_does_not_read),   cmocka_unit_test(blas_empty_depth_scales_only),
-        cmocka_unit_test(blas_bits_do_not_depend_on_threads), cmocka_unit_test(blas_bool_is_refused),
+        cmocka_unit_test(blas_every_layout_matches_f64),
+        cmocka_unit_test(blas_alpha_and_beta_scale),
+        cmocka_unit_test(blas_conjugate_operands),
+        cmocka_unit_test(blas_large_blocks_match),
+        cmocka_unit_test(blas_beta_zero_does_not_read),
+        cmocka_unit_test(blas_empty_depth_scales_only),
+        cmocka_unit_test(blas_bits_do_not_depend_on_threads),
+        cmocka_unit_test(blas_bool_is_refused),
     };
     if (fac_init() != FAC_OK) return fac_report(stderr);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,17 +6,20 @@ typedef struct conv_case {
     int64_t batch, in, out, groups, h, w, kh, kw, stride[2], padding[2], dilation[2];
 } conv_case;
 static const conv_case cases[] = {
-    {1, 1, 1, 1, 4, 4, 1, 1, {1, 1}, {0, 0}, {1, 1}}, {2, 3, 4, 1, 6, 5, 3, 3, {1, 1}, {1, 1}, {1, 1}},
-    {2, 4, 6, 2, 7, 8, 3, 2, {2, 3}, {2, 1}, {1, 2}}, {3, 6, 6, 6, 5, 5, 3, 3, {1, 1}, {1, 1}, {1, 1}},
-    {1, 2, 5, 1, 9, 3, 5, 1, {1, 1}, {0, 0}, {2, 1}}, {2, 8, 3, 1, 6, 6, 1, 1, {2, 2}, {0, 0}, {1, 1}},
+    {1, 1, 1, 1, 4, 4, 1, 1, {1, 1}, {0, 0}, {1, 1}},     {2, 3, 4, 1, 6, 5, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {2, 4, 6, 2, 7, 8, 3, 2, {2, 3}, {2, 1}, {1, 2}},     {3, 6, 6, 6, 5, 5, 3, 3, {1, 1}, {1, 1}, {1, 1}},
+    {1, 2, 5, 1, 9, 3, 5, 1, {1, 1}, {0, 0}, {2, 1}},     {2, 8, 3, 1, 6, 6, 1, 1, {2, 2}, {0, 0}, {1, 1}},
     {1, 40, 30, 1, 33, 31, 3, 3, {1, 1}, {1, 1}, {1, 1}},
 };
 
-static int64_t at4(const int64_t *n, int64_t a, int64_t b, int64_t c, int64_t d) { return ((a * n[1] + b) * n[2] + c) * n[3] + d; }
+static int64_t at4(const int64_t *n, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return ((a * n[1] + b) * n[2] + c) * n[3] + d;
+}
 
 /* The sum over channels and taps that defines a convolution. */
 static fac_tensor *expected_conv(const conv_case *k, fac_tensor *x, fac_tensor *w, fac_tensor *bias) {
-    int64_t size[4] = {k->batch, k->out, (k->h + 2 * k->padding[0] - k->dilation[0] * (k->kh - 1) - 1) / k->stride[0] + 1,
+    int64_t size[4] = {k->batch, k->out,
+                       (k->h + 2 * k->padding[0] - k->dilation[0] * (k->kh - 1) - 1) / k->stride[0] + 1,
                        (k->w + 2 * k->padding[1] - k->dilation[1] * (k->kw - 1) - 1) / k->stride[1] + 1};
     double *xs = numbers(x), *ws = numbers(w), *bs = numbers(bias);
     double *y = calloc((size_t)(size[0] * size[1] * size[2] * size[3]), sizeof *y);
@@ -47,7 +50,8 @@ static fac_tensor *expected_conv(const conv_case *k, fac_tensor *x, fac_tensor *
 }
 
 static fac_tensor *run_conv(const conv_case *k, fac_tensor *x, fac_tensor *w, fac_tensor *bias) {
-    return fac_conv2d(x, w, bias, .stride = FAC_INTS(k->stride[0], k->stride[1]), .padding = FAC_INTS(k->padding[0], k->padding[1]),
+    return fac_conv2d(x, w, bias, .stride = FAC_INTS(k->stride[0], k->stride[1]),
+                      .padding = FAC_INTS(k->padding[0], k->padding[1]),
                       .dilation = FAC_INTS(k->dilation[0], k->dilation[1]), .groups = k->groups);
 }
 
@@ -72,12 +76,14 @@ static void conv_of_other_ranks_agrees_with_conv2d(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = RANDOM(2, 3, 9), *w = RANDOM(4, 3, 3), *b = RANDOM(4);
-    fac_tensor *flat = fac_conv2d(fac_unsqueeze(x, 2), fac_unsqueeze(w, 2), b, .stride = FAC_INTS(1, 2), .padding = FAC_INTS(0, 1));
+    fac_tensor *flat =
+        fac_conv2d(fac_unsqueeze(x, 2), fac_unsqueeze(w, 2), b, .stride = FAC_INTS(1, 2), .padding = FAC_INTS(0, 1));
     assert_close(fac_conv1d(x, w, b, .stride = FAC_INTS(2), .padding = FAC_INTS(1)), fac_squeeze_dim(flat, 2));
     fac_tensor *one = fac_conv1d(fac_select(x, 0, 1), w, b, .stride = FAC_INTS(2), .padding = FAC_INTS(1));
     assert_close(one, fac_select(fac_squeeze_dim(flat, 2), 0, 1));
     /* A depth of kernel 2 is the sum of two planes. */
-    fac_tensor *x3 = RANDOM(1, 2, 3, 5, 4), *w3 = RANDOM(3, 2, 2, 3, 3), *y3 = fac_conv3d(x3, w3, NULL, .padding = FAC_INTS(0, 1, 1));
+    fac_tensor *x3 = RANDOM(1, 2, 3, 5, 4), *w3 = RANDOM(3, 2, 2, 3, 3),
+               *y3 = fac_conv3d(x3, w3, NULL, .padding = FAC_INTS(0, 1, 1));
     assert_sizes(y3, 1, 3, 2, 5, 4);
     fac_tensor *first = fac_conv2d(fac_select(x3, 2, 1), fac_select(w3, 2, 0), NULL, .padding = FAC_INTS(1));
     fac_tensor *second = fac_conv2d(fac_select(x3, 2, 2), fac_select(w3, 2, 1), NULL, .padding = FAC_INTS(1));
@@ -87,7 +93,8 @@ static void conv_of_other_ranks_agrees_with_conv2d(void **state) {
 static void conv_padding_by_name(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = RANDOM(2, 3, 6, 7), *w = RANDOM(4, 3, 4, 3), *same = fac_conv2d_padding(x, w, NULL, .padding = "same");
+    fac_tensor *x = RANDOM(2, 3, 6, 7), *w = RANDOM(4, 3, 4, 3),
+               *same = fac_conv2d_padding(x, w, NULL, .padding = "same");
     assert_sizes(same, 2, 4, 6, 7);
     fac_tensor *padded = fac_constant_pad_nd(x, FAC_INTS(1, 1, 1, 2));
     assert_close(same, fac_conv2d(padded, w, NULL));
@@ -106,7 +113,8 @@ static void conv_transpose_is_the_adjoint(void **state) {
         const conv_case *k = &cases[i];
         fac_tensor *x = RANDOM(k->batch, k->in, k->h, k->w), *w = RANDOM(k->out, k->in / k->groups, k->kh, k->kw);
         fac_tensor *c = run_conv(k, x, w, NULL), *y = fac_rand_like(c);
-        int64_t left[2] = {k->h + 2 * k->padding[0] - k->dilation[0] * (k->kh - 1) - 1, k->w + 2 * k->padding[1] - k->dilation[1] * (k->kw - 1) - 1};
+        int64_t left[2] = {k->h + 2 * k->padding[0] - k->dilation[0] * (k->kh - 1) - 1,
+                           k->w + 2 * k->padding[1] - k->dilation[1] * (k->kw - 1) - 1};
         fac_tensor *t = fac_conv_transpose2d(y, w, NULL, .stride = FAC_INTS(k->stride[0], k->stride[1]),
                                              .padding = FAC_INTS(k->padding[0], k->padding[1]),
                                              .output_padding = FAC_INTS(left[0] % k->stride[0], left[1] % k->stride[1]),
@@ -131,7 +139,8 @@ static void conv_results_do_not_depend_on_threads(void **state) {
             g[t][0] = fac_grad_of(a), g[t][1] = fac_grad_of(b), g[t][2] = y[t];
         }
         for (int j = 0; j < 3; j++)
-            assert_memory_equal(fac_tensor_data(g[0][j]), fac_tensor_data(g[1][j]), (size_t)fac_tensor_numel(g[0][j]) * sizeof(float));
+            assert_memory_equal(fac_tensor_data(g[0][j]), fac_tensor_data(g[1][j]),
+                                (size_t)fac_tensor_numel(g[0][j]) * sizeof(float));
     }
     assert_ok(fac_set_num_threads(was));
 }
@@ -146,18 +155,20 @@ static fac_status call_conv(void *context, fac_tensors in, fac_tensor **out, siz
 static fac_status call_transposed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context;
     (void)n;
-    out[0] = fac_conv_transpose1d(in.v[0], in.v[1], in.v[2], .stride = FAC_INTS(2), .padding = FAC_INTS(1), .output_padding = FAC_INTS(1),
-                                  .groups = 2);
+    out[0] = fac_conv_transpose1d(in.v[0], in.v[1], in.v[2], .stride = FAC_INTS(2), .padding = FAC_INTS(1),
+                                  .output_padding = FAC_INTS(1), .groups = 2);
     return fac_error();
 }
 
 static void conv_has_gradients_to_second_order(void **state) {
     (void)state;
-    static const conv_case small[] = {{2, 2, 2, 1, 3, 4, 2, 2, {1, 2}, {1, 0}, {1, 1}}, {1, 4, 2, 2, 4, 3, 2, 1, {1, 1}, {0, 0}, {2, 1}}};
+    static const conv_case small[] = {{2, 2, 2, 1, 3, 4, 2, 2, {1, 2}, {1, 0}, {1, 1}},
+                                      {1, 4, 2, 2, 4, 3, 2, 1, {1, 1}, {0, 0}, {2, 1}}};
     for (size_t i = 0; i < FAC_COUNT(small); i++) {
         FAC_SCOPE(s);
         conv_case k = small[i];
-        fac_tensors in = FAC_TENSORS(LEAF(k.batch, k.in, k.h, k.w), LEAF(k.out, k.in / k.groups, k.kh, k.kw), LEAF(k.out));
+        fac_tensors in =
+            FAC_TENSORS(LEAF(k.batch, k.in, k.h, k.w), LEAF(k.out, k.in / k.groups, k.kh, k.kw), LEAF(k.out));
         assert_ok(fac_gradcheck(call_conv, &k, in, 1, NULL));
         assert_ok(fac_gradgradcheck(call_conv, &k, in, 1, NULL));
     }
@@ -210,7 +221,8 @@ static void conv_refuses_bad_arguments(void **state) {
 static fac_status convolve(void *context) {
     (void)context;
     FAC_SCOPE(s);
-    fac_tensor *x = fac_set_requires_grad(fac_ones(FAC_INTS(2, 3, 8, 8)), true), *w = fac_set_requires_grad(fac_ones(FAC_INTS(4, 3, 3, 3)), true);
+    fac_tensor *x = fac_set_requires_grad(fac_ones(FAC_INTS(2, 3, 8, 8)), true),
+               *w = fac_set_requires_grad(fac_ones(FAC_INTS(4, 3, 3, 3)), true);
     fac_tensor *y = fac_conv2d(x, w, NULL, .padding = FAC_INTS(1));
     if (y) (void)!fac_backward(fac_sum(y));
     return fac_error();
@@ -219,12 +231,13 @@ static fac_status convolve(void *context) {
 static void conv_survives_every_failed_allocation(void **state) {
     (void)state;
     int was = fac_num_threads();
-    assert_ok(fac_set_num_threads(1)); /* a worker that meets its first error keeps a thread's state, which would count */
+    assert_ok(
+        fac_set_num_threads(1)); /* a worker that meets its first error keeps a thread's state, which would count */
     support_fail_each_allocation(convolve, NULL);
     assert_ok(fac_set_num_threads(was));
 }
 
-FAC_TEST_MAIN(FAC_TEST(conv2d_matches_its_definition), FAC_TEST(conv_of_other_ranks_agrees_with_conv2d), FAC_TEST(conv_padding_by_name),
-              FAC_TEST(conv_transpose_is_the_adjoint), FAC_TEST(conv_results_do_not_depend_on_threads),
-              FAC_TEST(conv_has_gradients_to_second_order), FAC_TEST(conv_refuses_bad_arguments),
-              FAC_TEST(conv_survives_every_failed_allocation))
+FAC_TEST_MAIN(FAC_TEST(conv2d_matches_its_definition), FAC_TEST(conv_of_other_ranks_agrees_with_conv2d),
+              FAC_TEST(conv_padding_by_name), FAC_TEST(conv_transpose_is_the_adjoint),
+              FAC_TEST(conv_results_do_not_depend_on_threads), FAC_TEST(conv_has_gradients_to_second_order),
+              FAC_TEST(conv_refuses_bad_arguments), FAC_TEST(conv_survives_every_failed_allocation))

@@ -63,7 +63,8 @@ static void S016_like_factories_keep_sizes_dtype_and_order(void **state) {
 static void S017_new_factories_keep_dtype_and_device(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *longs = fac_zeros(FAC_SHAPE(1), .dtype = FAC_I64), *meta = fac_empty(FAC_SHAPE(2), .device = fac_device_make(FAC_META, -1));
+    fac_tensor *longs = fac_zeros(FAC_SHAPE(1), .dtype = FAC_I64),
+               *meta = fac_empty(FAC_SHAPE(2), .device = fac_device_make(FAC_META, -1));
     assert_values(fac_new_ones(longs, FAC_SHAPE(2)), 1, 1);
     assert_int_equal(fac_tensor_dtype(fac_new_full(longs, FAC_SHAPE(2), 1.5)), FAC_I64);
     assert_int_equal(fac_tensor_device(fac_new_zeros(meta, FAC_SHAPE(3))).type, FAC_META);
@@ -81,9 +82,11 @@ static void E86_new_full_and_new_tensor_print_as_the_example(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = fac_empty(FAC_SHAPE(1)), *x_long = fac_empty(FAC_SHAPE(1), .dtype = FAC_I64);
-    prints_as(fac_new_full(x, FAC_SHAPE(3, 2), 0.3), "tensor([[0.3000, 0.3000],\n        [0.3000, 0.3000],\n        [0.3000, 0.3000]])");
+    prints_as(fac_new_full(x, FAC_SHAPE(3, 2), 0.3),
+              "tensor([[0.3000, 0.3000],\n        [0.3000, 0.3000],\n        [0.3000, 0.3000]])");
     prints_as(fac_new_full(x, FAC_SHAPE(3, 2), -5), "tensor([[-5., -5.],\n        [-5., -5.],\n        [-5., -5.]])");
-    prints_as(fac_tensor_from((const int64_t[]){1, 2, 3}, fac_tensor_dtype(x_long), FAC_INTS(1, 3)), "tensor([[1, 2, 3]])");
+    prints_as(fac_tensor_from((const int64_t[]){1, 2, 3}, fac_tensor_dtype(x_long), FAC_INTS(1, 3)),
+              "tensor([[1, 2, 3]])");
 }
 
 static void E87_ones_like_and_zeros_like(void **state) {
@@ -154,7 +157,8 @@ static void creation_survives_failing_allocations(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(S015_factories_take_dtype_device_and_requires_grad), FAC_TEST(S015_arange_linspace_and_eye),
-              FAC_TEST(S016_like_factories_keep_sizes_dtype_and_order), FAC_TEST(S017_new_factories_keep_dtype_and_device),
+              FAC_TEST(S016_like_factories_keep_sizes_dtype_and_order),
+              FAC_TEST(S017_new_factories_keep_dtype_and_device),
               FAC_TEST(E86_new_full_and_new_tensor_print_as_the_example), FAC_TEST(E87_ones_like_and_zeros_like),
               FAC_TEST(creation_bad_sizes_are_errors), FAC_TEST(creation_equality_and_closeness),
               FAC_TEST(S014_resize_keeps_memory_and_refuses_gradients), FAC_TEST(creation_survives_failing_allocations))

@@ -32,7 +32,8 @@ static void utf8_writes_and_reads_every_character(void **state) {
 
 static void utf8_refuses_what_is_not_text(void **state) {
     (void)state;
-    static const char *const bad[] = {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xff", "\xe2\x28\xa1"};
+    static const char *const bad[] = {
+        "\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xff", "\xe2\x28\xa1"};
     for (size_t i = 0; i < FAC_COUNT(bad); i++) assert_false(fac__utf8_valid(bad[i], strlen(bad[i])));
 }
 
@@ -62,7 +63,8 @@ static void vocab_of_bytes_takes_any_text(void **state) {
 static void vocab_of_characters_is_sorted_and_comes_back_from_its_text(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    const char *text = "b\xe2\x82\xac" "ab\xc3\xa9"; /* b, euro sign, a, b, e acute */
+    const char *text = "b\xe2\x82\xac"
+                       "ab\xc3\xa9"; /* b, euro sign, a, b, e acute */
     fac_vocab *v = fac_vocab_characters(text, strlen(text));
     assert_non_null(v);
     assert_int_equal(fac_vocab_size(v), 4);
@@ -196,7 +198,8 @@ static void corpus_survives_failing_allocations(void **state) {
 
 /* ---- IDX -------------------------------------------------------------------------------------------------------------- */
 
-static const unsigned char IDX[] = {0, 0, 0x0b, 2, 0, 0, 0, 2, 0, 0, 0, 3, 0, 1, 0, 2, 0xff, 0xff, 1, 0, 0x7f, 0xff, 0x80, 0};
+static const unsigned char IDX[] = {0, 0, 0x0b, 2, 0,    0,    0, 2, 0,    0,    0,    3,
+                                    0, 1, 0,    2, 0xff, 0xff, 1, 0, 0x7f, 0xff, 0x80, 0};
 static const int16_t IDX_VALUES[] = {1, 2, -1, 256, 32767, -32768};
 
 static void write_gzip(const char *path, const void *bytes, size_t n) {
@@ -236,8 +239,9 @@ static void idx_refuses_bad_headers_and_lengths(void **state) {
         int at;
         unsigned char value;
         const char *text;
-    } cases[] = {{0, 1, "not an IDX file"}, {2, 0x0a, "not an IDX file"}, {2, 0xff, "not an IDX file"}, {3, 0, "not an IDX file"},
-                 {3, 255, "not an IDX file"}, {4, 0x7f, "promises"}, {7, 1, "behind the last element"}};
+    } cases[] = {{0, 1, "not an IDX file"},        {2, 0x0a, "not an IDX file"}, {2, 0xff, "not an IDX file"},
+                 {3, 0, "not an IDX file"},        {3, 255, "not an IDX file"},  {4, 0x7f, "promises"},
+                 {7, 1, "behind the last element"}};
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         memcpy(bytes, IDX, sizeof IDX);
         bytes[cases[i].at] = cases[i].value;
@@ -305,15 +309,16 @@ static void idx_finds_flipped_bits_in_gzip_data(void **state) {
 static void split_mix_gives_the_published_numbers(void **state) {
     (void)state;
     uint64_t seed = 1234567; /* from the reference program's own output */
-    static const uint64_t expected[] = {6457827717110365317u, 3203168211198807973u, 9817491932198370423u, 4593380528125082431u,
-                                        16408922859458223821u};
+    static const uint64_t expected[] = {6457827717110365317u, 3203168211198807973u, 9817491932198370423u,
+                                        4593380528125082431u, 16408922859458223821u};
     for (size_t i = 0; i < FAC_COUNT(expected); i++) assert_true(fac__split_mix(&seed) == expected[i]);
 }
 
 static void sampler_visits_everything_once_in_an_order_of_its_own_per_epoch(void **state) {
     (void)state;
     enum { N = 1000 };
-    fac_sampler *s = fac_sampler_new(N, true, 7), *same = fac_sampler_new(N, true, 7), *other = fac_sampler_new(N, true, 8);
+    fac_sampler *s = fac_sampler_new(N, true, 7), *same = fac_sampler_new(N, true, 7),
+                *other = fac_sampler_new(N, true, 8);
     assert_non_null(s);
     int64_t order[2][N], again[N], different[N];
     for (int epoch = 0; epoch < 2; epoch++) {

@@ -1,15 +1,15 @@
 /* Distances: closed forms, gradients of any order, and what is refused. */
 #include "grad_cases.h"
 
-#define CASES(X)                                                                                                     \
-    X(dist, 1, "2,3;2,3", -1, 1, out[0] = fac_dist(x[0], x[1]))                                                      \
-    X(pairwise, 1, "2,3;2,3", -1, 1, out[0] = fac_pairwise_distance(x[0], x[1]))                                     \
-    X(cdist, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1]))                                                    \
-    X(cdist_15, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1], .p = FAC_NUM(1.5)))                              \
-    X(pdist, 1, "4,3", -1, 1, out[0] = fac_pdist(x[0]))                                                              \
-    X(triplet, 1, "2,3;2,3;2,3", -1, 1, out[0] = fac_triplet_margin_loss(x[0], x[1], x[2], .swap = true))            \
-    X(renorm, 1, "3,4", -1, 1, out[0] = fac_renorm(x[0], FAC_SCALAR(2), 0, FAC_SCALAR(0.9)))                         \
-    X(nanmean, 1, "3,4", -1, 1, out[0] = fac_nanmean(x[0], .dim = FAC_DIMS(1)))                                      \
+#define CASES(X)                                                                                          \
+    X(dist, 1, "2,3;2,3", -1, 1, out[0] = fac_dist(x[0], x[1]))                                           \
+    X(pairwise, 1, "2,3;2,3", -1, 1, out[0] = fac_pairwise_distance(x[0], x[1]))                          \
+    X(cdist, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1]))                                         \
+    X(cdist_15, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1], .p = FAC_NUM(1.5)))                   \
+    X(pdist, 1, "4,3", -1, 1, out[0] = fac_pdist(x[0]))                                                   \
+    X(triplet, 1, "2,3;2,3;2,3", -1, 1, out[0] = fac_triplet_margin_loss(x[0], x[1], x[2], .swap = true)) \
+    X(renorm, 1, "3,4", -1, 1, out[0] = fac_renorm(x[0], FAC_SCALAR(2), 0, FAC_SCALAR(0.9)))              \
+    X(nanmean, 1, "3,4", -1, 1, out[0] = fac_nanmean(x[0], .dim = FAC_DIMS(1)))                           \
     X(sum_to_size, 1, "2,3,4", -1, 1, out[0] = fac_sum_to_size(x[0], FAC_INTS(3, 1)))
 
 CASES(GRAD_FN)
@@ -67,6 +67,6 @@ static void shapes_that_do_not_fit_are_refused(void **state) {
     assert_error(FAC_ERR_SHAPE, "is not expandable to size");
 }
 
-FAC_TEST_MAIN(FAC_TEST(distance_gradients_agree_with_differences), FAC_TEST(distance_second_gradients_agree_with_differences),
-              FAC_TEST(distances_have_their_closed_forms), FAC_TEST(gradient_of_a_zero_distance_is_zero),
-              FAC_TEST(shapes_that_do_not_fit_are_refused))
+FAC_TEST_MAIN(FAC_TEST(distance_gradients_agree_with_differences),
+              FAC_TEST(distance_second_gradients_agree_with_differences), FAC_TEST(distances_have_their_closed_forms),
+              FAC_TEST(gradient_of_a_zero_distance_is_zero), FAC_TEST(shapes_that_do_not_fit_are_refused))

@@ -3,7 +3,8 @@
 static fac_tensor *counting(int64_t rows, int64_t cols) {
     return fac_reshape(fac_arange((double)(rows * cols)), FAC_SHAPE(rows, cols));
 }
-#define LONGS(...) fac_tensor_from((const int64_t[]){__VA_ARGS__}, FAC_I64, FAC_INTS(sizeof((const int64_t[]){__VA_ARGS__}) / 8))
+#define LONGS(...) \
+    fac_tensor_from((const int64_t[]){__VA_ARGS__}, FAC_I64, FAC_INTS(sizeof((const int64_t[]){__VA_ARGS__}) / 8))
 
 /* ---- values ---- */
 
@@ -36,7 +37,8 @@ static void index_writes_and_accumulates(void **state) {
     FAC_SCOPE(s);
     fac_tensor *zeros = fac_zeros(FAC_SHAPE(4));
     assert_values(fac_index_put(zeros, FAC_TENSORS(LONGS(1, 1, 3)), fac_tensor_of(1, 2, 3)), 0, 2, 0, 3);
-    assert_values(fac_index_put(zeros, FAC_TENSORS(LONGS(1, 1, 3)), fac_tensor_of(1, 2, 3), .accumulate = true), 0, 3, 0, 3);
+    assert_values(fac_index_put(zeros, FAC_TENSORS(LONGS(1, 1, 3)), fac_tensor_of(1, 2, 3), .accumulate = true), 0, 3,
+                  0, 3);
     assert_values(fac_scatter(zeros, 0, LONGS(2, 0), fac_tensor_of(5, 6)), 6, 0, 5, 0);
     assert_values(fac_scatter(zeros, 0, LONGS(2, 0), 7), 7, 0, 7, 0);
     assert_values(fac_scatter_add(zeros, 0, LONGS(2, 2), fac_tensor_of(5, 6)), 0, 0, 11, 0);
@@ -144,11 +146,23 @@ static void index_gradients_agree_with_differences(void **state) {
     (void)state;
     FAC_SCOPE(s);
     static const difference_case cases[] = {
-        DIFF_CASE(d_select), DIFF_CASE(d_index), DIFF_CASE(d_index_kept), DIFF_CASE(d_put), DIFF_CASE(d_put_add), DIFF_CASE(d_gather),
-        DIFF_CASE(d_scatter), DIFF_CASE(d_scatter_add), DIFF_CASE(d_add), DIFF_CASE(d_copy), DIFF_CASE(d_fill),
-        DIFF_CASE(d_masked_select), DIFF_CASE(d_masked_scatter), DIFF_CASE(d_take),
+        DIFF_CASE(d_select),
+        DIFF_CASE(d_index),
+        DIFF_CASE(d_index_kept),
+        DIFF_CASE(d_put),
+        DIFF_CASE(d_put_add),
+        DIFF_CASE(d_gather),
+        DIFF_CASE(d_scatter),
+        DIFF_CASE(d_scatter_add),
+        DIFF_CASE(d_add),
+        DIFF_CASE(d_copy),
+        DIFF_CASE(d_fill),
+        DIFF_CASE(d_masked_select),
+        DIFF_CASE(d_masked_scatter),
+        DIFF_CASE(d_take),
     };
-    check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 4), 0.3), irregular(FAC_INTS(3, 4), 1.3)));
+    check_differences(cases, FAC_COUNT(cases),
+                      FAC_TENSORS(irregular(FAC_INTS(3, 4), 0.3), irregular(FAC_INTS(3, 4), 1.3)));
 }
 
 #define REDUCE(how) fac_scatter_reduce(x, 0, fac_reshape(LONGS(0, 2, 1, 0, 0, 1), FAC_SHAPE(2, 3)), y, how)
@@ -161,9 +175,10 @@ DIFF_FN(d_embedding, fac_embedding(x, LONGS(1, 2, 1), .scale_grad_by_freq = fals
 static void index_reduction_gradients_agree_with_differences(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    static const difference_case cases[] = {DIFF_CASE_ONCE(d_sum), DIFF_CASE_ONCE(d_mean), DIFF_CASE_ONCE(d_prod), DIFF_CASE_ONCE(d_amax),
-                                            DIFF_CASE(d_embedding)};
-    check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 3), 0.3), irregular(FAC_INTS(2, 3), 1.3)));
+    static const difference_case cases[] = {DIFF_CASE_ONCE(d_sum), DIFF_CASE_ONCE(d_mean), DIFF_CASE_ONCE(d_prod),
+                                            DIFF_CASE_ONCE(d_amax), DIFF_CASE(d_embedding)};
+    check_differences(cases, FAC_COUNT(cases),
+                      FAC_TENSORS(irregular(FAC_INTS(3, 3), 0.3), irregular(FAC_INTS(2, 3), 1.3)));
 }
 
 /* ---- failing allocations ---- */
@@ -185,7 +200,8 @@ static void index_survives_failing_allocations(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(index_picks_slices_and_elements), FAC_TEST(index_separated_indices_come_first),
-              FAC_TEST(index_writes_and_accumulates), FAC_TEST(index_scatter_reduces), FAC_TEST(index_embedding_reads_rows),
-              FAC_TEST(index_out_of_range_names_index_dimension_and_size), FAC_TEST(index_failed_write_leaves_everything_as_it_was),
-              FAC_TEST(index_sums_do_not_depend_on_threads), FAC_TEST(index_gradients_agree_with_differences),
+              FAC_TEST(index_writes_and_accumulates), FAC_TEST(index_scatter_reduces),
+              FAC_TEST(index_embedding_reads_rows), FAC_TEST(index_out_of_range_names_index_dimension_and_size),
+              FAC_TEST(index_failed_write_leaves_everything_as_it_was), FAC_TEST(index_sums_do_not_depend_on_threads),
+              FAC_TEST(index_gradients_agree_with_differences),
               FAC_TEST(index_reduction_gradients_agree_with_differences), FAC_TEST(index_survives_failing_allocations))

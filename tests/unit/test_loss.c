@@ -1,45 +1,52 @@
 /* Losses: closed forms, both paths of cross entropy, gradients of any order, bad targets. */
 #include "grad_cases.h"
 
-#define CLASSES(...) fac_tensor_from((const int64_t[]){__VA_ARGS__}, FAC_I64, FAC_INTS(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+#define CLASSES(...)                                         \
+    fac_tensor_from((const int64_t[]){__VA_ARGS__}, FAC_I64, \
+                    FAC_INTS(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 #define WEIGHTS fac_tensor_from((const double[]){0.5, 1.0, 2.0, 0.25}, FAC_F64, FAC_INTS(4))
 #define SUM .reduction = FAC_REDUCTION_SUM
 #define NONE .reduction = FAC_REDUCTION_NONE
 #define PLANES fac_view(CLASSES(0, 1, 2, 0, 1, 1, 2, 0), FAC_INTS(2, 2, 2))
 
 /* Losses with a kink take inputs in a range, and parameters, that keep clear of it. */
-#define CASES(X)                                                                                                            \
-    X(mse, 1, "2,3;2,3", -1, 1, out[0] = fac_mse_loss(x[0], x[1]))                                                          \
-    X(mse_sum, 1, "2,3;3", -1, 1, out[0] = fac_mse_loss(x[0], x[1], SUM))                                                   \
-    X(mse_none, 1, "2,3;2,3", -1, 1, out[0] = fac_mse_loss(x[0], x[1], NONE))                                               \
-    X(l1, 1, "2,3;2,3", -1, 1, out[0] = fac_l1_loss(x[0], x[1]))                                                            \
-    X(smooth_l1, 1, "2,3;2,3", -1, 1, out[0] = fac_smooth_l1_loss(x[0], x[1], .beta = FAC_NUM(0.7)))                        \
-    X(smooth_l1_zero, 1, "2,3;2,3", -1, 1, out[0] = fac_smooth_l1_loss(x[0], x[1], SUM, .beta = FAC_NUM(0)))                \
-    X(huber, 1, "2,3;2,3", -1, 1, out[0] = fac_huber_loss(x[0], x[1], NONE, .delta = FAC_NUM(0.7)))                         \
-    X(bce, 1, "2,3;2,3", 0.1, 0.9, out[0] = fac_binary_cross_entropy(x[0], x[1]))                                           \
-    X(bce_weight, 1, "2,3;2,3", 0.1, 0.9, out[0] = fac_binary_cross_entropy(x[0], x[1], SUM, .weight = fac_tensor_from(     \
-        (const double[]){0.5, 2, 3}, FAC_F64, FAC_INTS(3))))                                                                \
-    X(bce_logits, 1, "2,3;2,3;3", -1, 1, out[0] = fac_binary_cross_entropy_with_logits(x[0], x[1], .pos_weight = x[2]))     \
-    X(kl, 1, "2,3;2,3", 0.1, 0.9, out[0] = fac_kl_div(x[0], x[1]))                                                          \
-    X(kl_log, 1, "2,3;2,3", 0.1, 0.9, out[0] = fac_kl_div(x[0], x[1], .log_target = true))                                  \
-    X(nll, 1, "3,4", -1, 1, out[0] = fac_nll_loss(x[0], CLASSES(1, 3, 0), .weight = WEIGHTS))                               \
-    X(nll_none, 1, "3,4", -1, 1, out[0] = fac_nll_loss(x[0], CLASSES(1, -100, 0), NONE))                                    \
-    X(nll_one, 1, "4", -1, 1, out[0] = fac_nll_loss(x[0], CLASSES(2)))                                                      \
-    X(nll_planes, 1, "2,3,2,2", -1, 1, out[0] = fac_nll_loss_nd(x[0], PLANES))                                              \
-    X(nll_line, 1, "2,3,4", -1, 1, out[0] = fac_nll_loss_nd(x[0], fac_view(PLANES, FAC_INTS(2, 4)), NONE))                  \
-    X(cross_entropy, 1, "3,4", -1, 1, out[0] = fac_cross_entropy(x[0], CLASSES(1, 3, 0)))                                   \
-    X(cross_entropy_sum, 1, "3,4", -1, 1, out[0] = fac_cross_entropy(x[0], CLASSES(1, -100, 0), SUM, .weight = WEIGHTS))    \
-    X(cross_entropy_none, 1, "3,4", -1, 1, out[0] = fac_cross_entropy(x[0], CLASSES(1, 3, -100), NONE, .weight = WEIGHTS))  \
-    X(cross_entropy_mean, 1, "3,4", -1, 1, out[0] = fac_cross_entropy(x[0], CLASSES(1, 3, 2), .weight = WEIGHTS))           \
-    X(cross_entropy_smooth, 1, "3,4", -1, 1,                                                                                \
-      out[0] = fac_cross_entropy(x[0], CLASSES(1, 3, -100), .weight = WEIGHTS, .label_smoothing = 0.2))            \
-    X(cross_entropy_soft, 1, "3,4;3,4", 0.1, 1, out[0] = fac_cross_entropy(x[0], x[1], .label_smoothing = 0.1))    \
-    X(cross_entropy_planes, 1, "2,3,2,2", -1, 1, out[0] = fac_cross_entropy(x[0], PLANES))                                  \
-    X(hinge, 1, "4", -1, 0.9, out[0] = fac_hinge_embedding_loss(x[0], fac_tensor_of(1, -1, 1, -1)))                         \
-    X(ranking, 1, "4;4", -1, 1, out[0] = fac_margin_ranking_loss(x[0], x[1], fac_tensor_of(1, -1, 1, -1), .margin = 0.3)) \
-    X(soft_margin, 1, "4", -1, 1, out[0] = fac_soft_margin_loss(x[0], fac_tensor_of(1, -1, 1, -1)))                         \
-    X(poisson, 1, "4", -1, 1, out[0] = fac_poisson_nll_loss(x[0], fac_tensor_of(1, 2, 3, 0), true, true, 1e-8, 1))          \
-    X(cosine, 1, "2,3;2,3", 0.1, 1, out[0] = fac_cosine_similarity(x[0], x[1]))                                             \
+#define CASES(X)                                                                                                       \
+    X(mse, 1, "2,3;2,3", -1, 1, out[0] = fac_mse_loss(x[0], x[1]))                                                     \
+    X(mse_sum, 1, "2,3;3", -1, 1, out[0] = fac_mse_loss(x[0], x[1], SUM))                                              \
+    X(mse_none, 1, "2,3;2,3", -1, 1, out[0] = fac_mse_loss(x[0], x[1], NONE))                                          \
+    X(l1, 1, "2,3;2,3", -1, 1, out[0] = fac_l1_loss(x[0], x[1]))                                                       \
+    X(smooth_l1, 1, "2,3;2,3", -1, 1, out[0] = fac_smooth_l1_loss(x[0], x[1], .beta = FAC_NUM(0.7)))                   \
+    X(smooth_l1_zero, 1, "2,3;2,3", -1, 1, out[0] = fac_smooth_l1_loss(x[0], x[1], SUM, .beta = FAC_NUM(0)))           \
+    X(huber, 1, "2,3;2,3", -1, 1, out[0] = fac_huber_loss(x[0], x[1], NONE, .delta = FAC_NUM(0.7)))                    \
+    X(bce, 1, "2,3;2,3", 0.1, 0.9, out[0] = fac_binary_cross_entropy(x[0], x[1]))                                      \
+    X(bce_weight, 1, "2,3;2,3", 0.1, 0.9,                                                                              \
+      out[0] = fac_binary_cross_entropy(x[0], x[1], SUM,                                                               \
+                                        .weight = fac_tensor_from((const double[]){0.5, 2, 3}, FAC_F64, FAC_INTS(3)))) \
+    X(bce_logits, 1, "2,3;2,3;3", -1, 1,                                                                               \
+      out[0] = fac_binary_cross_entropy_with_logits(x[0], x[1], .pos_weight = x[2]))                                   \
+    X(kl, 1, "2,3;2,3", 0.1, 0.9, out[0] = fac_kl_div(x[0], x[1]))                                                     \
+    X(kl_log, 1, "2,3;2,3", 0.1, 0.9, out[0] = fac_kl_div(x[0], x[1], .log_target = true))                             \
+    X(nll, 1, "3,4", -1, 1, out[0] = fac_nll_loss(x[0], CLASSES(1, 3, 0), .weight = WEIGHTS))                          \
+    X(nll_none, 1, "3,4", -1, 1, out[0] = fac_nll_loss(x[0], CLASSES(1, -100, 0), NONE))                               \
+    X(nll_one, 1, "4", -1, 1, out[0] = fac_nll_loss(x[0], CLASSES(2)))                                                 \
+    X(nll_planes, 1, "2,3,2,2", -1, 1, out[0] = fac_nll_loss_nd(x[0], PLANES))                                         \
+    X(nll_line, 1, "2,3,4", -1, 1, out[0] = fac_nll_loss_nd(x[0], fac_view(PLANES, FAC_INTS(2, 4)), NONE))             \
+    X(cross_entropy, 1, "3,4", -1, 1, out[0] = fac_cross_entropy(x[0], CLASSES(1, 3, 0)))                              \
+    X(cross_entropy_sum, 1, "3,4", -1, 1,                                                                              \
+      out[0] = fac_cross_entropy(x[0], CLASSES(1, -100, 0), SUM, .weight = WEIGHTS))                                   \
+    X(cross_entropy_none, 1, "3,4", -1, 1,                                                                             \
+      out[0] = fac_cross_entropy(x[0], CLASSES(1, 3, -100), NONE, .weight = WEIGHTS))                                  \
+    X(cross_entropy_mean, 1, "3,4", -1, 1, out[0] = fac_cross_entropy(x[0], CLASSES(1, 3, 2), .weight = WEIGHTS))      \
+    X(cross_entropy_smooth, 1, "3,4", -1, 1,                                                                           \
+      out[0] = fac_cross_entropy(x[0], CLASSES(1, 3, -100), .weight = WEIGHTS, .label_smoothing = 0.2))                \
+    X(cross_entropy_soft, 1, "3,4;3,4", 0.1, 1, out[0] = fac_cross_entropy(x[0], x[1], .label_smoothing = 0.1))        \
+    X(cross_entropy_planes, 1, "2,3,2,2", -1, 1, out[0] = fac_cross_entropy(x[0], PLANES))                             \
+    X(hinge, 1, "4", -1, 0.9, out[0] = fac_hinge_embedding_loss(x[0], fac_tensor_of(1, -1, 1, -1)))                    \
+    X(ranking, 1, "4;4", -1, 1,                                                                                        \
+      out[0] = fac_margin_ranking_loss(x[0], x[1], fac_tensor_of(1, -1, 1, -1), .margin = 0.3))                        \
+    X(soft_margin, 1, "4", -1, 1, out[0] = fac_soft_margin_loss(x[0], fac_tensor_of(1, -1, 1, -1)))                    \
+    X(poisson, 1, "4", -1, 1, out[0] = fac_poisson_nll_loss(x[0], fac_tensor_of(1, 2, 3, 0), true, true, 1e-8, 1))     \
+    X(cosine, 1, "2,3;2,3", 0.1, 1, out[0] = fac_cosine_similarity(x[0], x[1]))                                        \
     X(cosine_embedding, 1, "2,3;2,3", 0.1, 1, out[0] = fac_cosine_embedding_loss(x[0], x[1], fac_tensor_of(1, -1)))
 
 CASES(GRAD_FN)
@@ -101,7 +108,8 @@ static void fused_cross_entropy_agrees_with_its_parts(void **state) {
         double got[37 * 50], want[37 * 50], tolerance = k < 2 ? 1e-5 : 2e-2;
         fac_tensor *t = fac_tensor_from(target, FAC_I64, FAC_INTS(37));
         fac_tensor *x = fac_to_dtype(fac_tensor_from(v, FAC_F32, FAC_INTS(50, 37)), dtypes[k]);
-        fac_tensor *a = fac_set_requires_grad(fac_detach(fac_t(x)), true), *b = fac_set_requires_grad(fac_contiguous(fac_detach(fac_t(x))), true);
+        fac_tensor *a = fac_set_requires_grad(fac_detach(fac_t(x)), true),
+                   *b = fac_set_requires_grad(fac_contiguous(fac_detach(fac_t(x))), true);
         fac_tensor *one = fac_cross_entropy(a, t), *two = fac_nll_loss(fac_log_softmax(b, 1), t);
         double first = fac_item(one), second = fac_item(two);
         assert_near(first, second, tolerance * 4);
@@ -164,7 +172,8 @@ static fac_status lose_all(void *context) {
     (void)context;
     FAC_SCOPE(s);
     fac_tensor *x = fac_set_requires_grad(fac_zeros(FAC_SHAPE(2, 3)), true);
-    fac_tensor *loss = fac_add(fac_cross_entropy(x, CLASSES(0, 1)), fac_mse_loss(x, fac_ones(FAC_SHAPE(2, 3), .dtype = FAC_F16)));
+    fac_tensor *loss =
+        fac_add(fac_cross_entropy(x, CLASSES(0, 1)), fac_mse_loss(x, fac_ones(FAC_SHAPE(2, 3), .dtype = FAC_F16)));
     return loss ? fac_backward(loss) : fac_error();
 }
 static void failing_allocations_are_survived(void **state) {

@@ -92,7 +92,8 @@ static void S171_linear_equals_product_and_bias(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *w = RANDOM(3, 4), *bias = RANDOM(3);
-    fac_tensor *inputs[] = {RANDOM(4), RANDOM(2, 4), RANDOM(5, 2, 4), fac_transpose(RANDOM(2, 5, 4), 0, 1), RANDOM(2, 3, 2, 4)};
+    fac_tensor *inputs[] = {RANDOM(4), RANDOM(2, 4), RANDOM(5, 2, 4), fac_transpose(RANDOM(2, 5, 4), 0, 1),
+                            RANDOM(2, 3, 2, 4)};
     for (size_t i = 0; i < FAC_COUNT(inputs); i++) {
         fac_tensor *plain = expected_product(inputs[i], fac_t(w));
         assert_close(fac_linear(inputs[i], w, NULL), plain);
@@ -129,7 +130,8 @@ static void S180_empty_depth_gives_zeros_or_beta_self(void **state) {
 static void products_of_vectors_and_batches(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = RANDOM(5), *y = RANDOM(5), *m = RANDOM(3, 5), *b1 = RANDOM(4, 2, 3), *b2 = RANDOM(4, 3, 5), *self = RANDOM(2, 5);
+    fac_tensor *x = RANDOM(5), *y = RANDOM(5), *m = RANDOM(3, 5), *b1 = RANDOM(4, 2, 3), *b2 = RANDOM(4, 3, 5),
+               *self = RANDOM(2, 5);
     assert_close(fac_dot(x, y), fac_sum(fac_mul(x, y)));
     assert_close(fac_outer(x, y), fac_mul(fac_unsqueeze(x, 1), y));
     assert_close(fac_addmv(RANDOM(1), m, x, .beta = FAC_NUM(0)), fac_mv(m, x));
@@ -138,7 +140,8 @@ static void products_of_vectors_and_batches(void **state) {
     assert_near(fac_addbmm(self, b1, b2), fac_add(self, sum), 1e-12);
     assert_close(fac_baddbmm(self, b1, b2), fac_add(self, fac_bmm(b1, b2)));
     assert_close(fac_kron(x, y), fac_reshape(fac_outer(x, y), FAC_INTS(25)));
-    assert_near(fac_chain_matmul(FAC_TENSORS(fac_t(m), m, fac_t(m), m)), fac_mm(fac_mm(fac_mm(fac_t(m), m), fac_t(m)), m), 1e-12);
+    assert_near(fac_chain_matmul(FAC_TENSORS(fac_t(m), m, fac_t(m), m)),
+                fac_mm(fac_mm(fac_mm(fac_t(m), m), fac_t(m)), m), 1e-12);
     assert_close(fac_tensordot(b1, b2, FAC_INTS(0, 2), FAC_INTS(0, 1)), sum);
 }
 
@@ -160,7 +163,8 @@ static void einsum_grammar(void **state) {
     assert_close(fac_einsum("i,j->ij", FAC_TENSORS(x, x)), fac_outer(x, x));
     fac_tensor *z = RANDOM(5);
     assert_close(fac_einsum("bij,jk,k->bi", FAC_TENSORS(c, b, z)), fac_matmul(c, fac_mv(b, z)));
-    assert_close(fac_einsum("ij,jk,kl->il", FAC_TENSORS(a, b, fac_t(b)), .path = FAC_INTS(1, 2, 0, 1)), fac_mm(fac_mm(a, b), fac_t(b)));
+    assert_close(fac_einsum("ij,jk,kl->il", FAC_TENSORS(a, b, fac_t(b)), .path = FAC_INTS(1, 2, 0, 1)),
+                 fac_mm(fac_mm(a, b), fac_t(b)));
 }
 
 static void einsum_says_what_is_wrong(void **state) {
@@ -204,7 +208,9 @@ static fac_status call_product(void *context, fac_tensors in, fac_tensor **out, 
 }
 static fac_tensor *do_matmul(fac_tensors in) { return fac_matmul(in.v[0], in.v[1]); }
 static fac_tensor *do_linear(fac_tensors in) { return fac_linear(in.v[0], in.v[1], in.v[2]); }
-static fac_tensor *do_addmm(fac_tensors in) { return fac_addmm(in.v[0], in.v[1], in.v[2], .beta = FAC_NUM(0.5), .alpha = FAC_NUM(2)); }
+static fac_tensor *do_addmm(fac_tensors in) {
+    return fac_addmm(in.v[0], in.v[1], in.v[2], .beta = FAC_NUM(0.5), .alpha = FAC_NUM(2));
+}
 static fac_tensor *do_baddbmm(fac_tensors in) { return fac_baddbmm(in.v[0], in.v[1], in.v[2], .beta = FAC_NUM(2)); }
 static fac_tensor *do_addmv(fac_tensors in) { return fac_addmv(in.v[0], in.v[1], in.v[2]); }
 static fac_tensor *do_dot(fac_tensors in) { return fac_dot(in.v[0], in.v[1]); }
@@ -255,4 +261,5 @@ FAC_TEST_MAIN(FAC_TEST(S171_linear_equals_product_and_bias), FAC_TEST(S172_matmu
               FAC_TEST(S177_matmul_into_an_output), FAC_TEST(S179_beta_zero_does_not_read_self),
               FAC_TEST(S180_empty_depth_gives_zeros_or_beta_self), FAC_TEST(products_of_vectors_and_batches),
               FAC_TEST(einsum_grammar), FAC_TEST(einsum_says_what_is_wrong),
-              FAC_TEST(S191_products_have_gradients_to_second_order), FAC_TEST(products_survive_every_failed_allocation))
+              FAC_TEST(S191_products_have_gradients_to_second_order),
+              FAC_TEST(products_survive_every_failed_allocation))

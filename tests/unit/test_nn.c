@@ -17,7 +17,8 @@ static fac_tensor *toy_forward(fac_module *self, fac_tensor *x) {
     return fac_forward(t->net2, fac_relu(fac_forward(t->net1, x)));
 }
 
-static const fac_module_class toy_class = {.name = "ToyModel", .version = 3, .state_size = sizeof(toy), .forward = toy_forward};
+static const fac_module_class toy_class = {
+    .name = "ToyModel", .version = 3, .state_size = sizeof(toy), .forward = toy_forward};
 
 static fac_module *toy_new(void) {
     fac_module *m = fac_module_new(&toy_class);
@@ -333,7 +334,8 @@ static void attention_looks_back_only_when_causal(void **state) {
     fac_tensor *other = fac_clone(x);
     assert_non_null(fac_fill_(fac_select(other, 1, 4), 7.0));
     fac_tensor *z = fac_forward(m, other);
-    assert_true(fac_allclose(fac_narrow(y, 1, 0, 4), fac_narrow(z, 1, 0, 4), .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
+    assert_true(
+        fac_allclose(fac_narrow(y, 1, 0, 4), fac_narrow(z, 1, 0, 4), .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
     assert_false(fac_allclose(fac_select(y, 1, 4), fac_select(z, 1, 4), .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
     assert_no_error();
     fac_tensor *q = fac_forward_many(m, FAC_TENSORS(x, x, x));
@@ -359,8 +361,9 @@ static void embedding_padding_row_is_zero_and_gets_no_gradient(void **state) {
 static fac_status build_all(void *context) {
     (void)context;
     FAC_SCOPE(s);
-    fac_module *m = fac_sequential(fac_conv2d_new(1, 2, FAC_INTS(3), .padding = FAC_INTS(1)), fac_batch_norm2d_new(2), fac_relu_new(),
-                                   fac_max_pool2d_new(2, 0, 0), fac_flatten_new(), fac_linear_new(8, 3));
+    fac_module *m =
+        fac_sequential(fac_conv2d_new(1, 2, FAC_INTS(3), .padding = FAC_INTS(1)), fac_batch_norm2d_new(2),
+                       fac_relu_new(), fac_max_pool2d_new(2, 0, 0), fac_flatten_new(), fac_linear_new(8, 3));
     if (m) {
         fac_module *c = fac_module_copy(m);
         (void)!fac_forward(c, fac_ones(FAC_SHAPE(1, 1, 4, 4)));
@@ -375,13 +378,18 @@ static void nn_every_allocation_may_fail(void **state) {
     support_fail_each_allocation(build_all, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(E04_a_new_module_is_empty_and_training), FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
-              FAC_TEST(S148_S150_buffers_that_do_not_persist_are_not_saved), FAC_TEST(S151_shared_parts_are_visited_once),
-              FAC_TEST(E02_S161_the_toy_model_runs_and_equals_its_formula), FAC_TEST(E03_a_training_step_lowers_the_loss),
-              FAC_TEST(S162_dropout_follows_the_mode_and_sequential_names_its_children), FAC_TEST(forward_errors_name_what_is_wrong),
-              FAC_TEST(S149_S128_hooks_run_in_order_and_can_be_removed), FAC_TEST(S155_S156_E08_conversion_keeps_parameters_and_moves_gradients),
+FAC_TEST_MAIN(FAC_TEST(E04_a_new_module_is_empty_and_training),
+              FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
+              FAC_TEST(S148_S150_buffers_that_do_not_persist_are_not_saved),
+              FAC_TEST(S151_shared_parts_are_visited_once),
+              FAC_TEST(E02_S161_the_toy_model_runs_and_equals_its_formula),
+              FAC_TEST(E03_a_training_step_lowers_the_loss),
+              FAC_TEST(S162_dropout_follows_the_mode_and_sequential_names_its_children),
+              FAC_TEST(forward_errors_name_what_is_wrong), FAC_TEST(S149_S128_hooks_run_in_order_and_can_be_removed),
+              FAC_TEST(S155_S156_E08_conversion_keeps_parameters_and_moves_gradients),
               FAC_TEST(S169_a_copy_is_deep_and_its_state_points_at_its_own_parts),
-              FAC_TEST(S150_state_dicts_load_strictly_and_change_nothing_on_an_error), FAC_TEST(module_files_round_trip_bit_for_bit),
-              FAC_TEST(module_prints_as_a_tree), FAC_TEST(S164_batch_norm_moves_its_running_statistics_outside_the_graph),
-              FAC_TEST(attention_looks_back_only_when_causal), FAC_TEST(embedding_padding_row_is_zero_and_gets_no_gradient),
-              FAC_TEST(nn_every_allocation_may_fail))
+              FAC_TEST(S150_state_dicts_load_strictly_and_change_nothing_on_an_error),
+              FAC_TEST(module_files_round_trip_bit_for_bit), FAC_TEST(module_prints_as_a_tree),
+              FAC_TEST(S164_batch_norm_moves_its_running_statistics_outside_the_graph),
+              FAC_TEST(attention_looks_back_only_when_causal),
+              FAC_TEST(embedding_padding_row_is_zero_and_gets_no_gradient), FAC_TEST(nn_every_allocation_may_fail))

@@ -3,32 +3,35 @@
 
 #define LN(...) fac_layer_norm(x[0], FAC_SHAPE(4), __VA_ARGS__)
 #define BN(training, mean, var) fac_batch_norm(x[0], x[1], x[2], mean, var, training, 0.1, 1e-5, false)
-#define STATS fac_tensor *m = fac_tensor_from((const double[]){0.1, -0.2, 0.3}, FAC_F64, FAC_INTS(3)); \
-              fac_tensor *v = fac_tensor_from((const double[]){0.5, 1.5, 2.0}, FAC_F64, FAC_INTS(3))
+#define STATS                                                                                \
+    fac_tensor *m = fac_tensor_from((const double[]){0.1, -0.2, 0.3}, FAC_F64, FAC_INTS(3)); \
+    fac_tensor *v = fac_tensor_from((const double[]){0.5, 1.5, 2.0}, FAC_F64, FAC_INTS(3))
 
-#define CASES(X)                                                                                                    \
-    X(layer, 1, "3,4;4;4", -1, 1, out[0] = LN(.weight = x[1], .bias = x[2]))                                        \
-    X(layer_bare, 1, "2,3,4", -1, 1, out[0] = fac_layer_norm(x[0], FAC_SHAPE(4)))                                                                 \
-    X(layer_weight, 1, "3,4;4", -1, 1, out[0] = LN(.weight = x[1]))                                                 \
-    X(layer_two_dims, 1, "2,2,3;2,3;2,3", -1, 1, out[0] = fac_layer_norm(x[0], FAC_SHAPE(2, 3), .weight = x[1], .bias = x[2])) \
-    X(layer_statistics, 3, "3,4;4;4", -1, 1,                                                                        \
-      fac_native_layer_norm_result r = fac_native_layer_norm(x[0], FAC_SHAPE(4), x[1], x[2], 1e-5); out[0] = r.result0; \
-      out[1] = r.result1; out[2] = r.result2)                                                                       \
-    X(rms, 1, "3,4;4", -1, 1, out[0] = fac_rms_norm(x[0], FAC_SHAPE(4), .weight = x[1], .eps = FAC_NUM(1e-5)))      \
-    X(rms_bare, 1, "2,3,4", -1, 1, out[0] = fac_rms_norm(x[0], FAC_SHAPE(3, 4)))                                    \
-    X(batch, 1, "4,3;3;3", -1, 1, out[0] = BN(true, NULL, NULL))                                                    \
-    X(batch_planes, 1, "2,3,2,2;3;3", -1, 1, out[0] = BN(true, NULL, NULL))                                         \
-    X(batch_frozen, 1, "2,3,4;3;3", -1, 1, STATS; out[0] = BN(false, m, v))                                         \
-    X(batch_bare, 1, "4,3", -1, 1, out[0] = fac_batch_norm(x[0], NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false))   \
-    X(batch_statistics, 3, "3,3,2;3;3", -1, 1,                                                                      \
-      fac_native_batch_norm_result r = fac_native_batch_norm(x[0], x[1], x[2], NULL, NULL, true, 0.1, 1e-5);        \
-      out[0] = r.result0; out[1] = r.result1; out[2] = r.result2)                                                   \
-    X(instance, 1, "2,3,4;3;3", -1, 1, out[0] = fac_instance_norm(x[0], x[1], x[2], NULL, NULL, true, 0.1, 1e-5, false)) \
-    X(group, 1, "2,4,3;4;4", -1, 1, out[0] = fac_group_norm(x[0], 2, .weight = x[1], .bias = x[2]))                 \
-    X(group_bare, 1, "2,4,2,2", -1, 1, out[0] = fac_group_norm(x[0], 2))                                            \
-    X(group_statistics, 3, "2,4,3;4;4", -1, 1,                                                                      \
-      fac_native_group_norm_result r = fac_native_group_norm(x[0], x[1], x[2], 2, 4, 3, 2, 1e-5); out[0] = r.result0; \
-      out[1] = r.result1; out[2] = r.result2)
+#define CASES(X)                                                                                                  \
+    X(layer, 1, "3,4;4;4", -1, 1, out[0] = LN(.weight = x[1], .bias = x[2]))                                      \
+    X(layer_bare, 1, "2,3,4", -1, 1, out[0] = fac_layer_norm(x[0], FAC_SHAPE(4)))                                 \
+    X(layer_weight, 1, "3,4;4", -1, 1, out[0] = LN(.weight = x[1]))                                               \
+    X(layer_two_dims, 1, "2,2,3;2,3;2,3", -1, 1,                                                                  \
+      out[0] = fac_layer_norm(x[0], FAC_SHAPE(2, 3), .weight = x[1], .bias = x[2]))                               \
+    X(layer_statistics, 3, "3,4;4;4", -1, 1,                                                                      \
+      fac_native_layer_norm_result r = fac_native_layer_norm(x[0], FAC_SHAPE(4), x[1], x[2], 1e-5);               \
+      out[0] = r.result0; out[1] = r.result1; out[2] = r.result2)                                                 \
+    X(rms, 1, "3,4;4", -1, 1, out[0] = fac_rms_norm(x[0], FAC_SHAPE(4), .weight = x[1], .eps = FAC_NUM(1e-5)))    \
+    X(rms_bare, 1, "2,3,4", -1, 1, out[0] = fac_rms_norm(x[0], FAC_SHAPE(3, 4)))                                  \
+    X(batch, 1, "4,3;3;3", -1, 1, out[0] = BN(true, NULL, NULL))                                                  \
+    X(batch_planes, 1, "2,3,2,2;3;3", -1, 1, out[0] = BN(true, NULL, NULL))                                       \
+    X(batch_frozen, 1, "2,3,4;3;3", -1, 1, STATS; out[0] = BN(false, m, v))                                       \
+    X(batch_bare, 1, "4,3", -1, 1, out[0] = fac_batch_norm(x[0], NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false)) \
+    X(batch_statistics, 3, "3,3,2;3;3", -1, 1,                                                                    \
+      fac_native_batch_norm_result r = fac_native_batch_norm(x[0], x[1], x[2], NULL, NULL, true, 0.1, 1e-5);      \
+      out[0] = r.result0; out[1] = r.result1; out[2] = r.result2)                                                 \
+    X(instance, 1, "2,3,4;3;3", -1, 1,                                                                            \
+      out[0] = fac_instance_norm(x[0], x[1], x[2], NULL, NULL, true, 0.1, 1e-5, false))                           \
+    X(group, 1, "2,4,3;4;4", -1, 1, out[0] = fac_group_norm(x[0], 2, .weight = x[1], .bias = x[2]))               \
+    X(group_bare, 1, "2,4,2,2", -1, 1, out[0] = fac_group_norm(x[0], 2))                                          \
+    X(group_statistics, 3, "2,4,3;4;4", -1, 1,                                                                    \
+      fac_native_group_norm_result r = fac_native_group_norm(x[0], x[1], x[2], 2, 4, 3, 2, 1e-5);                 \
+      out[0] = r.result0; out[1] = r.result1; out[2] = r.result2)
 
 CASES(GRAD_FN)
 static const grad_case cases[] = {CASES(GRAD_ROW)};
@@ -84,7 +87,9 @@ static void layer_norm_of_f32_agrees_with_double_arithmetic(void **state) {
             for (int64_t i = 0; i < n; i++) var += pow((double)v[row * n + i] - mean, 2) / (double)n;
             for (int64_t i = 0; i < n; i++) {
                 double want = ((double)v[row * n + i] - mean) / sqrt(var + 1e-5);
-                if (fabs(got[row * n + i] - want) > 2e-4) fail_msg("length %lld, element %lld: %g, not %g", (long long)n, (long long)i, got[row * n + i], want);
+                if (fabs(got[row * n + i] - want) > 2e-4)
+                    fail_msg("length %lld, element %lld: %g, not %g", (long long)n, (long long)i, got[row * n + i],
+                             want);
             }
         }
     }
@@ -126,7 +131,8 @@ static void shapes_that_do_not_fit_are_refused(void **state) {
     FAC_SCOPE(s);
     fac_tensor *x = fac_zeros(FAC_SHAPE(2, 3)), *w = fac_zeros(FAC_SHAPE(4));
     assert_null(fac_layer_norm(x, FAC_SHAPE(4)));
-    assert_error(FAC_ERR_SHAPE, "Given normalized_shape=[4], expected input with shape [*, 4], but got input of size[2, 3]");
+    assert_error(FAC_ERR_SHAPE,
+                 "Given normalized_shape=[4], expected input with shape [*, 4], but got input of size[2, 3]");
     assert_null(fac_layer_norm(x, FAC_SHAPE(3), .weight = w));
     assert_error(FAC_ERR_SHAPE, "Expected weight to be of same shape as normalized_shape");
     assert_null(fac_batch_norm(x, w, NULL, NULL, NULL, true, 0.1, 1e-5, false));
@@ -151,7 +157,8 @@ static void results_do_not_depend_on_the_number_of_threads(void **state) {
         assert_ok(fac_set_num_threads(k == 0 ? 1 : 3));
         fac_tensor *x = fac_set_requires_grad(fac_tensor_from(v, FAC_F32, FAC_INTS(600, 130)), true);
         fac_tensor *weight = fac_set_requires_grad(fac_tensor_from(w, FAC_F32, FAC_INTS(130)), true);
-        fac_tensor *y = fac_layer_norm(fac_batch_norm(x, NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false), FAC_SHAPE(130), .weight = weight);
+        fac_tensor *y = fac_layer_norm(fac_batch_norm(x, NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false),
+                                       FAC_SHAPE(130), .weight = weight);
         assert_ok(fac_backward(fac_sum(fac_mul(y, fac_mul(y, y)))));
         assert_ok(fac_tensor_read(fac_grad_of(x), FAC_F32, k == 0 ? one : many, 600 * 130));
         assert_ok(fac_tensor_read(fac_grad_of(weight), FAC_F32, dw[k], 130));
@@ -174,7 +181,8 @@ static void failing_allocations_are_survived(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(norm_gradients_agree_with_differences), FAC_TEST(norm_second_gradients_agree_with_differences),
-              FAC_TEST(layer_norm_third_gradient_agrees_with_differences), FAC_TEST(layer_norm_of_f32_agrees_with_double_arithmetic),
+              FAC_TEST(layer_norm_third_gradient_agrees_with_differences),
+              FAC_TEST(layer_norm_of_f32_agrees_with_double_arithmetic),
               FAC_TEST(batch_norm_moves_the_running_statistics), FAC_TEST(batch_norm_keeps_channels_last),
               FAC_TEST(shapes_that_do_not_fit_are_refused), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
               FAC_TEST(failing_allocations_are_survived))

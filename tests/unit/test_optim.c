@@ -17,14 +17,17 @@ static fac_module *holder(fac_tensor *p) {
 static fac_optimizer *make(const char *name, fac_module *m) {
     if (!strcmp(name, "sgd plain")) return fac_sgd_new(m, 0.1);
     if (!strcmp(name, "sgd momentum")) return fac_sgd_new(m, 0.1, .momentum = 0.9);
-    if (!strcmp(name, "sgd nesterov")) return fac_sgd_new(m, 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01);
+    if (!strcmp(name, "sgd nesterov"))
+        return fac_sgd_new(m, 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01);
     if (!strcmp(name, "sgd dampening")) return fac_sgd_new(m, 0.1, .momentum = 0.8, .dampening = 0.5);
     if (!strcmp(name, "sgd maximize")) return fac_sgd_new(m, 0.1, .maximize = true);
     if (!strcmp(name, "adam")) return fac_adam_new(m, 0.01);
     if (!strcmp(name, "adam decay")) return fac_adam_new(m, 0.01, .weight_decay = FAC_NUM(0.1));
-    if (!strcmp(name, "adam amsgrad")) return fac_adam_new(m, 0.01, .beta1 = FAC_NUM(0.8), .beta2 = FAC_NUM(0.9), .amsgrad = true);
+    if (!strcmp(name, "adam amsgrad"))
+        return fac_adam_new(m, 0.01, .beta1 = FAC_NUM(0.8), .beta2 = FAC_NUM(0.9), .amsgrad = true);
     if (!strcmp(name, "adamw")) return fac_adamw_new(m, 0.01);
-    if (!strcmp(name, "adamw amsgrad")) return fac_adamw_new(m, 0.01, .weight_decay = FAC_NUM(0.2), .amsgrad = true, .eps = FAC_NUM(1e-6));
+    if (!strcmp(name, "adamw amsgrad"))
+        return fac_adamw_new(m, 0.01, .weight_decay = FAC_NUM(0.2), .amsgrad = true, .eps = FAC_NUM(1e-6));
     fail_msg("no optimiser for case '%s'", name);
     return NULL;
 }
@@ -51,7 +54,8 @@ static void S166_optimisers_step_as_pytorch_does(void **state) {
             assert_ok(fac_tensor_read(p, FAC_F64, got, 4));
             for (int j = 0; j < 4; j++)
                 if (!(fabs(got[j] - OPTIM_CASES[i].after[k][j]) <= 1e-12 * (1 + fabs(got[j]))))
-                    fail_msg("%s, step %d, element %d: %.17g, PyTorch has %.17g", OPTIM_CASES[i].name, k, j, got[j], OPTIM_CASES[i].after[k][j]);
+                    fail_msg("%s, step %d, element %d: %.17g, PyTorch has %.17g", OPTIM_CASES[i].name, k, j, got[j],
+                             OPTIM_CASES[i].after[k][j]);
         }
         fac_optimizer_release(o);
         fac_module_release(m);
@@ -179,7 +183,8 @@ static fac_status train_once(void *context) {
     fac_optimizer *o = fac_adamw_new(m, 0.01);
     if (o) {
         fac_tensor *loss = fac_mse_loss(fac_forward(m, fac_ones(FAC_SHAPE(2, 3))), fac_zeros(FAC_SHAPE(2, 2)));
-        if (!fac_backward(loss) && fac_optimizer_step(o)) return fac_optimizer_release(o), fac_module_release(m), fac_error();
+        if (!fac_backward(loss) && fac_optimizer_step(o))
+            return fac_optimizer_release(o), fac_module_release(m), fac_error();
     }
     fac_optimizer_release(o);
     fac_module_release(m);
@@ -191,7 +196,10 @@ static void optim_every_allocation_of_a_training_step_may_fail(void **state) {
     support_fail_each_allocation(train_once, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(S166_optimisers_step_as_pytorch_does), FAC_TEST(S129_zero_grad_drops_gradients_and_a_parameter_without_one_stays),
-              FAC_TEST(optim_a_pending_error_stops_the_step_and_changes_nothing), FAC_TEST(optim_bad_settings_are_errors),
-              FAC_TEST(optim_state_dict_goes_on_where_it_stopped), FAC_TEST(optim_cosine_schedule_warms_up_and_comes_down),
-              FAC_TEST(optim_clip_grad_norm_scales_all_gradients_together), FAC_TEST(optim_every_allocation_of_a_training_step_may_fail))
+FAC_TEST_MAIN(FAC_TEST(S166_optimisers_step_as_pytorch_does),
+              FAC_TEST(S129_zero_grad_drops_gradients_and_a_parameter_without_one_stays),
+              FAC_TEST(optim_a_pending_error_stops_the_step_and_changes_nothing),
+              FAC_TEST(optim_bad_settings_are_errors), FAC_TEST(optim_state_dict_goes_on_where_it_stopped),
+              FAC_TEST(optim_cosine_schedule_warms_up_and_comes_down),
+              FAC_TEST(optim_clip_grad_norm_scales_all_gradients_together),
+              FAC_TEST(optim_every_allocation_of_a_training_step_may_fail))

@@ -29,7 +29,8 @@ static fac_tensor *expected_pool(const pool_case *k, fac_tensor *x, bool mean, b
                 int64_t inside = 0, all = 0;
                 for (int64_t a = 0; a < k->kernel[0]; a++)
                     for (int64_t b = 0; b < k->kernel[1]; b++) {
-                        int64_t r = i * k->stride[0] - k->padding[0] + a * k->dilation[0], c = j * k->stride[1] - k->padding[1] + b * k->dilation[1];
+                        int64_t r = i * k->stride[0] - k->padding[0] + a * k->dilation[0],
+                                c = j * k->stride[1] - k->padding[1] + b * k->dilation[1];
                         all += r < k->h + k->padding[0] && c < k->w + k->padding[1];
                         if (r < 0 || r >= k->h || c < 0 || c >= k->w) continue;
                         double v = xs[(p * k->h + r) * k->w + c];
@@ -44,8 +45,9 @@ static fac_tensor *expected_pool(const pool_case *k, fac_tensor *x, bool mean, b
     free(y);
     return t;
 }
-#define WINDOWS(k)                                                                                                     \
-    .stride = FAC_INTS((k)->stride[0], (k)->stride[1]), .padding = FAC_INTS((k)->padding[0], (k)->padding[1]), .ceil_mode = (k)->ceil_mode
+#define WINDOWS(k)                                                                                             \
+    .stride = FAC_INTS((k)->stride[0], (k)->stride[1]), .padding = FAC_INTS((k)->padding[0], (k)->padding[1]), \
+    .ceil_mode = (k)->ceil_mode
 
 static void max_pool2d_matches_its_definition(void **state) {
     (void)state;
@@ -55,11 +57,14 @@ static void max_pool2d_matches_its_definition(void **state) {
             FAC_SCOPE(s);
             const pool_case *k = &cases[i];
             fac_tensor *x = random_of(types[d], FAC_INTS(2, 3, k->h, k->w));
-            fac_tensor *y = fac_max_pool2d(x, FAC_INTS(k->kernel[0], k->kernel[1]), WINDOWS(k), .dilation = FAC_INTS(k->dilation[0], k->dilation[1]));
+            fac_tensor *y = fac_max_pool2d(x, FAC_INTS(k->kernel[0], k->kernel[1]), WINDOWS(k),
+                                           .dilation = FAC_INTS(k->dilation[0], k->dilation[1]));
             assert_close(y, expected_pool(k, x, false, false, 0));
-            fac_max_pool2d_with_indices_result r = fac_max_pool2d_with_indices(
-                x, FAC_INTS(k->kernel[0], k->kernel[1]), WINDOWS(k), .dilation = FAC_INTS(k->dilation[0], k->dilation[1]));
-            fac_tensor *found = fac_gather(fac_reshape(x, FAC_INTS(2, 3, k->h * k->w)), 2, fac_reshape(r.result1, FAC_INTS(2, 3, -1)));
+            fac_max_pool2d_with_indices_result r =
+                fac_max_pool2d_with_indices(x, FAC_INTS(k->kernel[0], k->kernel[1]), WINDOWS(k),
+                                            .dilation = FAC_INTS(k->dilation[0], k->dilation[1]));
+            fac_tensor *found =
+                fac_gather(fac_reshape(x, FAC_INTS(2, 3, k->h * k->w)), 2, fac_reshape(r.result1, FAC_INTS(2, 3, -1)));
             assert_close(fac_reshape_as(found, y), y);
         }
 }
@@ -85,8 +90,10 @@ static void avg_pool2d_matches_its_definition(void **state) {
         fac_tensor *x = RANDOM(2, 3, k->h, k->w);
         fac_ints kernel = FAC_INTS(k->kernel[0], k->kernel[1]);
         assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k)), expected_pool(k, x, true, true, 0));
-        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .no_count_include_pad = true), expected_pool(k, x, true, false, 0));
-        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .divisor_override = FAC_INT(3)), expected_pool(k, x, true, true, 3));
+        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .no_count_include_pad = true),
+                     expected_pool(k, x, true, false, 0));
+        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .divisor_override = FAC_INT(3)),
+                     expected_pool(k, x, true, true, 3));
     }
 }
 
@@ -94,11 +101,14 @@ static void pooling_of_other_ranks_agrees(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = RANDOM(2, 3, 9), *flat = fac_unsqueeze(x, 2);
-    assert_close(fac_max_pool1d(x, FAC_INTS(3), .stride = FAC_INTS(2)), fac_squeeze_dim(fac_max_pool2d(flat, FAC_INTS(1, 3), .stride = FAC_INTS(1, 2)), 2));
-    assert_close(fac_avg_pool1d(x, FAC_INTS(3), .padding = FAC_INTS(1)), fac_squeeze_dim(fac_avg_pool2d(flat, FAC_INTS(1, 3), .padding = FAC_INTS(0, 1)), 2));
+    assert_close(fac_max_pool1d(x, FAC_INTS(3), .stride = FAC_INTS(2)),
+                 fac_squeeze_dim(fac_max_pool2d(flat, FAC_INTS(1, 3), .stride = FAC_INTS(1, 2)), 2));
+    assert_close(fac_avg_pool1d(x, FAC_INTS(3), .padding = FAC_INTS(1)),
+                 fac_squeeze_dim(fac_avg_pool2d(flat, FAC_INTS(1, 3), .padding = FAC_INTS(0, 1)), 2));
     assert_close(fac_adaptive_avg_pool1d(x, FAC_INTS(1)), fac_mean(x, .dim = FAC_INTS(2), .keepdim = true));
     fac_tensor *x3 = RANDOM(1, 2, 2, 4, 4), *y3 = fac_max_pool3d(x3, FAC_INTS(2));
-    assert_close(fac_select(y3, 2, 0), fac_maximum(fac_max_pool2d(fac_select(x3, 2, 0), FAC_INTS(2)), fac_max_pool2d(fac_select(x3, 2, 1), FAC_INTS(2))));
+    assert_close(fac_select(y3, 2, 0), fac_maximum(fac_max_pool2d(fac_select(x3, 2, 0), FAC_INTS(2)),
+                                                   fac_max_pool2d(fac_select(x3, 2, 1), FAC_INTS(2))));
     assert_close(fac_avg_pool3d(x3, FAC_INTS(2, 4, 4)), fac_mean(x3, .dim = FAC_INTS(2, 3, 4), .keepdim = true));
     /* Unequal windows: 5 to 3 is [0,2), [1,4), [3,5). */
     fac_tensor *line = RANDOM(1, 1, 5), *three = fac_adaptive_avg_pool1d(line, FAC_INTS(3));
@@ -114,8 +124,12 @@ static fac_status call_pool(void *context, fac_tensors in, fac_tensor **out, siz
     out[0] = (*(pool_fn *)context)(in.v[0]);
     return fac_error();
 }
-static fac_tensor *do_max(fac_tensor *x) { return fac_max_pool2d(x, FAC_INTS(2), .stride = FAC_INTS(1), .padding = FAC_INTS(1)); }
-static fac_tensor *do_avg(fac_tensor *x) { return fac_avg_pool2d(x, FAC_INTS(3, 2), .padding = FAC_INTS(1), .ceil_mode = true); }
+static fac_tensor *do_max(fac_tensor *x) {
+    return fac_max_pool2d(x, FAC_INTS(2), .stride = FAC_INTS(1), .padding = FAC_INTS(1));
+}
+static fac_tensor *do_avg(fac_tensor *x) {
+    return fac_avg_pool2d(x, FAC_INTS(3, 2), .padding = FAC_INTS(1), .ceil_mode = true);
+}
 static fac_tensor *do_adaptive(fac_tensor *x) { return fac_adaptive_avg_pool2d(x, FAC_INTS(3, 2)); }
 static fac_tensor *do_adaptive_max(fac_tensor *x) { return fac_adaptive_max_pool2d(x, FAC_INTS(3, 2)).result0; }
 static fac_tensor *do_max1(fac_tensor *x) { return fac_max_pool1d(fac_select(x, 0, 0), FAC_INTS(2)); }
@@ -172,11 +186,13 @@ static void max_pool_backward_refuses_bad_indices(void **state) {
     for (size_t i = 0; i < FAC_COUNT(bad); i++) {
         int64_t places[4] = {0, 5, 10, bad[i]};
         fac_tensor *indices = fac_tensor_from(places, FAC_I64, FAC_INTS(1, 1, 2, 2));
-        assert_null(fac_max_pool2d_with_indices_backward(grad, x, FAC_INTS(2), FAC_INTS(2), FAC_INTS(0), FAC_INTS(1), false, indices));
+        assert_null(fac_max_pool2d_with_indices_backward(grad, x, FAC_INTS(2), FAC_INTS(2), FAC_INTS(0), FAC_INTS(1),
+                                                         false, indices));
         assert_error(FAC_ERR_INDEX, "found an invalid max index");
     }
     fac_tensor *few = fac_zeros(FAC_INTS(1, 1, 1, 2), .dtype = FAC_I64);
-    assert_null(fac_max_pool2d_with_indices_backward(grad, x, FAC_INTS(2), FAC_INTS(2), FAC_INTS(0), FAC_INTS(1), false, few));
+    assert_null(
+        fac_max_pool2d_with_indices_backward(grad, x, FAC_INTS(2), FAC_INTS(2), FAC_INTS(0), FAC_INTS(1), false, few));
     assert_error(FAC_ERR_SHAPE, "Expected indices to have the pooled size");
 }
 

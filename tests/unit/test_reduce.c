@@ -10,8 +10,9 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {{1, 1, 1, 5}, 3},   {{1, 1, 3, 17}, 3},  {{1, 2, 40, 70}, 3},  {{1, 2, 40, 70}, 1}, {{3, 5, 7, 2}, 0}, {{2, 3, 4, 5}, 2},
-    {{1, 1, 1, 40000}, 3}, {{1, 1, 3, 70001}, 3}, {{1, 1, 2500, 3}, 3}, {{1, 1, 3000, 300}, 3}, {{2, 1, 1, 9}, 3}, {{1, 70, 2, 64}, 1},
+    {{1, 1, 1, 5}, 3},    {{1, 1, 3, 17}, 3},     {{1, 2, 40, 70}, 3},   {{1, 2, 40, 70}, 1},
+    {{3, 5, 7, 2}, 0},    {{2, 3, 4, 5}, 2},      {{1, 1, 1, 40000}, 3}, {{1, 1, 3, 70001}, 3},
+    {{1, 1, 2500, 3}, 3}, {{1, 1, 3000, 300}, 3}, {{2, 1, 1, 9}, 3},     {{1, 70, 2, 64}, 1},
 };
 enum { MOST = 3000 * 300 };
 static double data[MOST], got[MOST], want[MOST];
@@ -155,11 +156,14 @@ static void extremes_find_the_first_of_equals(void **state) {
             assert_no_error();
             assert_int_equal(fac_item_int(fac_all(fac_eq(picked, r.values))), 1);
             assert_int_equal(fac_item_int(fac_all(fac_le(x, r.values))), 1);
-            fac_tensor *places = fac_view(fac_arange(fac_tensor_size(x, d)), d == 0 ? FAC_INTS(-1, 1, 1, 1) : d == 1 ? FAC_INTS(1, -1, 1, 1)
-                                          : d == 2 ? FAC_INTS(1, 1, -1, 1) : FAC_INTS(1, 1, 1, -1));
+            fac_tensor *places = fac_view(fac_arange(fac_tensor_size(x, d)), d == 0   ? FAC_INTS(-1, 1, 1, 1)
+                                                                             : d == 1 ? FAC_INTS(1, -1, 1, 1)
+                                                                             : d == 2 ? FAC_INTS(1, 1, -1, 1)
+                                                                                      : FAC_INTS(1, 1, 1, -1));
             fac_tensor *earlier = fac_logical_and(fac_eq(x, r.values), fac_lt(places, r.indices));
             assert_int_equal(fac_item_int(fac_any(earlier)), 0);
-            assert_int_equal(fac_item_int(fac_all(fac_eq(fac_argmax(x, .dim = FAC_INT(d), .keepdim = true), r.indices))), 1);
+            assert_int_equal(
+                fac_item_int(fac_all(fac_eq(fac_argmax(x, .dim = FAC_INT(d), .keepdim = true), r.indices))), 1);
         }
     }
 }
@@ -234,13 +238,16 @@ static void zero_dim_tensors_accept_dim_0_and_minus_1(void **state) {
 static void dims_and_dtypes_that_do_not_fit_are_refused(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = fac_zeros(FAC_SHAPE(2, 3)), *i = fac_zeros(FAC_SHAPE(2), .dtype = FAC_I64), *c = fac_zeros(FAC_SHAPE(2), .dtype = FAC_C64);
+    fac_tensor *x = fac_zeros(FAC_SHAPE(2, 3)), *i = fac_zeros(FAC_SHAPE(2), .dtype = FAC_I64),
+               *c = fac_zeros(FAC_SHAPE(2), .dtype = FAC_C64);
     assert_null(fac_sum(x, .dim = FAC_DIMS(5)));
     assert_error(FAC_ERR_INDEX, "Dimension out of range (expected to be in range of [-2, 1], but got 5)");
     assert_null(fac_sum(x, .dim = FAC_DIMS(0, -2)));
     assert_error(FAC_ERR_ARGUMENT, "dim 0 appears multiple times in the list of dims");
     assert_null(fac_mean(i));
-    assert_error(FAC_ERR_DTYPE, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long");
+    assert_error(
+        FAC_ERR_DTYPE,
+        "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long");
     assert_null(fac_var(i));
     assert_error(FAC_ERR_DTYPE, "std and var only support floating point and complex dtypes");
     assert_null(fac_max(c));
@@ -270,7 +277,8 @@ static void integer_sums_are_int64_and_wrap(void **state) {
 static void out_forms_cast_and_resize(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = fac_view(fac_arange(6, .dtype = FAC_F32), FAC_INTS(2, 3)), *out = fac_empty(FAC_SHAPE(0), .dtype = FAC_F64);
+    fac_tensor *x = fac_view(fac_arange(6, .dtype = FAC_F32), FAC_INTS(2, 3)),
+               *out = fac_empty(FAC_SHAPE(0), .dtype = FAC_F64);
     assert_non_null(fac_sum_out(out, x, .dim = FAC_DIMS(1)));
     assert_int_equal(fac_tensor_numel(out), 2);
     assert_near(fac_item(fac_select(out, 0, 1)), 12, 0);
@@ -296,7 +304,8 @@ static void scans_agree_with_loops(void **state) {
             compare(fac_cumsum(x, d), all, 1e-5);
             for (int64_t i = 0; i < all; i++) want[i] = i / step % n[d] == 0 ? data[i] : fmax(want[i - step], data[i]);
             compare(fac_cummax(x, d).values, all, 1e-6);
-            for (int64_t i = 0; i < all; i++) want[i] = i / step % n[d] == 0 ? data[i] : log(exp(want[i - step]) + exp(data[i]));
+            for (int64_t i = 0; i < all; i++)
+                want[i] = i / step % n[d] == 0 ? data[i] : log(exp(want[i - step]) + exp(data[i]));
             compare(fac_logcumsumexp(x, d), all, 1e-4);
         }
     }
@@ -358,8 +367,13 @@ static void results_do_not_depend_on_the_number_of_threads(void **state) {
         assert_ok(fac_set_num_threads(threads));
         const shape long_row = {{1, 1, 3, 70001}, 3}, tall = {{1, 1, 3000, 300}, 3};
         fac_tensor *a = make(&long_row, FAC_F32), *b = make(&tall, FAC_F32);
-        fac_tensor *parts[] = {fac_sum(a), fac_var(a), fac_norm(b), fac_sum(b, .dim = FAC_DIMS(2)), fac_var(b, .dim = FAC_DIMS(2)),
-                               fac_prod_dim(b, 2), fac_logsumexp(a, FAC_DIMS(3))};
+        fac_tensor *parts[] = {fac_sum(a),
+                               fac_var(a),
+                               fac_norm(b),
+                               fac_sum(b, .dim = FAC_DIMS(2)),
+                               fac_var(b, .dim = FAC_DIMS(2)),
+                               fac_prod_dim(b, 2),
+                               fac_logsumexp(a, FAC_DIMS(3))};
         size_t at = 0;
         for (size_t i = 0; i < FAC_COUNT(parts); i++) {
             assert_no_error();
@@ -389,12 +403,13 @@ static void failing_allocations_are_survived(void **state) {
     assert_ok(fac_set_num_threads(was));
 }
 
-FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agree_with_loops), FAC_TEST(folds_of_bf16_agree_with_loops),
-              FAC_TEST(variances_agree_with_loops), FAC_TEST(variance_survives_a_large_mean),
-              FAC_TEST(long_sums_do_not_lose_what_is_added), FAC_TEST(extremes_find_the_first_of_equals),
-              FAC_TEST(argmax_of_all_counts_in_row_major_order), FAC_TEST(nan_wins_every_comparison),
-              FAC_TEST(empty_folds_give_identities_or_are_refused), FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
+FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agree_with_loops),
+              FAC_TEST(folds_of_bf16_agree_with_loops), FAC_TEST(variances_agree_with_loops),
+              FAC_TEST(variance_survives_a_large_mean), FAC_TEST(long_sums_do_not_lose_what_is_added),
+              FAC_TEST(extremes_find_the_first_of_equals), FAC_TEST(argmax_of_all_counts_in_row_major_order),
+              FAC_TEST(nan_wins_every_comparison), FAC_TEST(empty_folds_give_identities_or_are_refused),
+              FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
               FAC_TEST(dims_and_dtypes_that_do_not_fit_are_refused), FAC_TEST(integer_sums_are_int64_and_wrap),
-              FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops), FAC_TEST(softmax_agrees_with_loops),
-              FAC_TEST(softmax_of_large_and_infinite_numbers), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
-              FAC_TEST(failing_allocations_are_survived))
+              FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops),
+              FAC_TEST(softmax_agrees_with_loops), FAC_TEST(softmax_of_large_and_infinite_numbers),
+              FAC_TEST(results_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived))

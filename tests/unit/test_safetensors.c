@@ -130,7 +130,8 @@ static void save_writes_strided_tensors_row_major(void **state) {
     FAC_SCOPE(s);
     float column_major[] = {1, 4, 2, 5, 3, 6};
     const float row_major[] = {1, 2, 3, 4, 5, 6};
-    fac_tensor *t = fac_tensor_wrap(column_major, sizeof column_major, FAC_F32, FAC_INTS(2, 3), FAC_INTS(1, 2), 0, NULL, NULL);
+    fac_tensor *t =
+        fac_tensor_wrap(column_major, sizeof column_major, FAC_F32, FAC_INTS(2, 3), FAC_INTS(1, 2), 0, NULL, NULL);
     assert_int_equal(fac_safetensors_save(path, &(fac_named_tensor){"t", t}, 1, NULL, 0), FAC_OK);
     fac_safetensors *f = fac_safetensors_open(path);
     assert_non_null(f);
@@ -142,9 +143,10 @@ static void save_writes_strided_tensors_row_major(void **state) {
 
 static void open_reads_other_programs_files_and_metadata(void **state) {
     (void)state;
-    const char *path = file_of("{\"x\":{\"shape\":[2],\"dtype\":\"U16\",\"data_offsets\":[4,8]},"
-                               "\"y\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"__metadata__\":{\"format\":\"pt\"}}  ",
-                               8);
+    const char *path =
+        file_of("{\"x\":{\"shape\":[2],\"dtype\":\"U16\",\"data_offsets\":[4,8]},"
+                "\"y\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"__metadata__\":{\"format\":\"pt\"}}  ",
+                8);
     fac_safetensors *f = fac_safetensors_open(path);
     assert_non_null(f);
     assert_int_equal(fac_safetensors_verify(f), FAC_OK);
@@ -178,7 +180,7 @@ static void metadata_survives_with_quotes_and_newlines(void **state) {
 
 /* ---- bad files ------------------------------------------------------------------------------------------------------------ */
 
-#define ENTRY(name, type, shape, range)                                                                                \
+#define ENTRY(name, type, shape, range) \
     "\"" name "\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" range "}"
 
 static void open_refuses_bad_headers(void **state) {
@@ -258,7 +260,9 @@ static void open_refuses_many_tensors_on_one_range(void **state) {
     (void)state;
     fac_buf header = {0};
     for (int i = 0; i < 100000; i++)
-        assert_int_equal(fac__buf_printf(&header, "%c\"t%d\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}", i ? ',' : '{', i), 0);
+        assert_int_equal(fac__buf_printf(&header, "%c\"t%d\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}",
+                                         i ? ',' : '{', i),
+                         0);
     assert_int_equal(fac__buf_add(&header, "}", 1), 0);
     assert_refused(file_of(header.data, 4), FAC_ERR_FORMAT, "overlap");
     fac__buf_free(&header);
@@ -366,10 +370,12 @@ static void load_changes_nothing_unless_all_fits(void **state) {
     FAC_SCOPE(s);
     const float zeros[6] = {0};
     const int64_t old[2] = {0};
-    fac_tensor *weight = fac_tensor_from(zeros, FAC_F32, FAC_INTS(2, 3)), *turned = fac_tensor_from(zeros, FAC_F32, FAC_INTS(3, 2));
+    fac_tensor *weight = fac_tensor_from(zeros, FAC_F32, FAC_INTS(2, 3)),
+               *turned = fac_tensor_from(zeros, FAC_F32, FAC_INTS(3, 2));
     fac_tensor *steps = fac_tensor_from(old, FAC_I64, FAC_INTS(2));
     fac_named_tensor few[] = {{"weight", weight}}, many[] = {{"weight", weight}, {"steps", steps}, {"bias", steps}};
-    fac_named_tensor twice[] = {{"weight", weight}, {"weight", weight}}, wrong[] = {{"steps", steps}, {"weight", turned}};
+    fac_named_tensor twice[] = {{"weight", weight}, {"weight", weight}},
+                     wrong[] = {{"steps", steps}, {"weight", turned}};
     assert_int_equal(fac_safetensors_load(path, few, 1), FAC_ERR_ARGUMENT);
     assert_error(FAC_ERR_ARGUMENT, "'steps' that is not among those to load");
     assert_int_equal(fac_safetensors_load(path, many, 3), FAC_ERR_NOT_FOUND);
@@ -406,7 +412,9 @@ static ssize_t test_write(int fd, const void *bytes, size_t n) {
     if (fails_now()) return -1;
     return write(fd, bytes, most_bytes && n > most_bytes ? most_bytes : n);
 }
-static ssize_t test_pwrite(int fd, const void *bytes, size_t n, off_t at) { return fails_now() ? -1 : pwrite(fd, bytes, n, at); }
+static ssize_t test_pwrite(int fd, const void *bytes, size_t n, off_t at) {
+    return fails_now() ? -1 : pwrite(fd, bytes, n, at);
+}
 static int test_fsync(int fd) { return fails_now() ? -1 : fsync(fd); }
 static int test_rename(const char *from, const char *to) { return fails_now() ? -1 : rename(from, to); }
 

@@ -116,11 +116,14 @@ static void shape_gradients_agree_with_differences(void **state) {
     (void)state;
     FAC_SCOPE(s);
     static const difference_case cases[] = {
-        DIFF_CASE(d_cat),  DIFF_CASE(d_stack), DIFF_CASE(d_repeat), DIFF_CASE(d_interleave), DIFF_CASE(d_flip),       DIFF_CASE(d_roll),
-        DIFF_CASE(d_roll_flat), DIFF_CASE(d_rot90), DIFF_CASE(d_pad), DIFF_CASE(d_circular), DIFF_CASE(d_triu),       DIFF_CASE(d_tril),
-        DIFF_CASE(d_diag), DIFF_CASE(d_diag_embed), DIFF_CASE(d_block_diag), DIFF_CASE(d_reflect), DIFF_CASE(d_replicate),
+        DIFF_CASE(d_cat),       DIFF_CASE(d_stack),      DIFF_CASE(d_repeat),     DIFF_CASE(d_interleave),
+        DIFF_CASE(d_flip),      DIFF_CASE(d_roll),       DIFF_CASE(d_roll_flat),  DIFF_CASE(d_rot90),
+        DIFF_CASE(d_pad),       DIFF_CASE(d_circular),   DIFF_CASE(d_triu),       DIFF_CASE(d_tril),
+        DIFF_CASE(d_diag),      DIFF_CASE(d_diag_embed), DIFF_CASE(d_block_diag), DIFF_CASE(d_reflect),
+        DIFF_CASE(d_replicate),
     };
-    check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 4), 0.3), irregular(FAC_INTS(3, 4), 1.3)));
+    check_differences(cases, FAC_COUNT(cases),
+                      FAC_TENSORS(irregular(FAC_INTS(3, 4), 0.3), irregular(FAC_INTS(3, 4), 1.3)));
 }
 
 DIFF_FN(d_reflect2, fac_reflection_pad2d(x, FAC_INTS(1, 2, 0, 1)))
@@ -131,7 +134,8 @@ DIFF_FN(d_replicate3, fac_replication_pad3d(fac_unsqueeze(x, 0), FAC_INTS(1, 1, 
 static void shape_border_gradients_agree_with_differences(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    static const difference_case cases[] = {DIFF_CASE(d_reflect2), DIFF_CASE(d_replicate2), DIFF_CASE(d_reflect3), DIFF_CASE(d_replicate3)};
+    static const difference_case cases[] = {DIFF_CASE(d_reflect2), DIFF_CASE(d_replicate2), DIFF_CASE(d_reflect3),
+                                            DIFF_CASE(d_replicate3)};
     check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(2, 3, 4), 0.3)));
 }
 
@@ -152,7 +156,8 @@ static void shape_survives_failing_allocations(void **state) {
     support_fail_each_allocation(join_and_pad, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_cat_refuses_what_does_not_fit), FAC_TEST(shape_repeats_and_tiles),
-              FAC_TEST(shape_flips_rolls_and_turns), FAC_TEST(shape_triangles_also_in_place), FAC_TEST(shape_pads_in_every_mode),
+FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_cat_refuses_what_does_not_fit),
+              FAC_TEST(shape_repeats_and_tiles), FAC_TEST(shape_flips_rolls_and_turns),
+              FAC_TEST(shape_triangles_also_in_place), FAC_TEST(shape_pads_in_every_mode),
               FAC_TEST(shape_diagonals_and_grids), FAC_TEST(shape_gradients_agree_with_differences),
               FAC_TEST(shape_border_gradients_agree_with_differences), FAC_TEST(shape_survives_failing_allocations))

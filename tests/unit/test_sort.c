@@ -20,7 +20,8 @@ static void check_sorted(fac_dtype d, int64_t n, bool descending) {
     fac_tensor *a = fac_to_dtype(fac_mul(fac_randn(FAC_SHAPE(n), .dtype = FAC_F64), 40.0), d);
     fac_sort_result r = fac_sort(a, .descending = descending);
     assert_true(fac_equal(r.values, fac_gather(a, 0, r.indices)));
-    fac_tensor *low = fac_slice(r.values, 0, .end = FAC_INT(n - 1)), *high = fac_slice(r.values, 0, .start = FAC_INT(1));
+    fac_tensor *low = fac_slice(r.values, 0, .end = FAC_INT(n - 1)),
+               *high = fac_slice(r.values, 0, .start = FAC_INT(1));
     assert_true(fac_is_nonzero(fac_all(descending ? fac_ge(low, high) : fac_le(low, high))));
     fac_tensor *seen = fac_scatter(fac_zeros(FAC_SHAPE(n)), 0, r.indices, 1);
     assert_int_equal(fac_item_int(fac_sum(seen)), n);
@@ -29,7 +30,8 @@ static void check_sorted(fac_dtype d, int64_t n, bool descending) {
 
 static void sort_of_every_dtype_is_a_permutation_in_order(void **state) {
     (void)state;
-    static const fac_dtype dtypes[] = {FAC_BOOL, FAC_U8, FAC_I8, FAC_I16, FAC_I32, FAC_I64, FAC_F16, FAC_BF16, FAC_F32, FAC_F64};
+    static const fac_dtype dtypes[] = {FAC_BOOL, FAC_U8,  FAC_I8,   FAC_I16, FAC_I32,
+                                       FAC_I64,  FAC_F16, FAC_BF16, FAC_F32, FAC_F64};
     static const int64_t lengths[] = {1, 2, 39, 40, 41, 300, 5000};
     for (size_t i = 0; i < FAC_COUNT(dtypes); i++)
         for (size_t j = 0; j < FAC_COUNT(lengths); j++) {
@@ -75,7 +77,8 @@ static void sort_topk_agrees_with_sort(void **state) {
     fac_topk_result best = fac_topk(a, 37);
     assert_true(fac_equal(best.indices, fac_slice(all.indices, 1, .end = FAC_INT(37))));
     fac_tensor *steps = fac_arange(20000);
-    assert_true(fac_equal(fac_topk(steps, 3).values, fac_tensor_from((const int64_t[]){19999, 19998, 19997}, FAC_I64, FAC_INTS(3))));
+    assert_true(fac_equal(fac_topk(steps, 3).values,
+                          fac_tensor_from((const int64_t[]){19999, 19998, 19997}, FAC_I64, FAC_INTS(3))));
 }
 
 /* ---- searching ---- */
@@ -120,7 +123,8 @@ DIFF_FN(d_median_all, fac_median(x))
 static void sort_gradients_agree_with_differences(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    static const difference_case cases[] = {DIFF_CASE(d_sort), DIFF_CASE(d_topk), DIFF_CASE(d_kth), DIFF_CASE(d_median), DIFF_CASE(d_median_all)};
+    static const difference_case cases[] = {DIFF_CASE(d_sort), DIFF_CASE(d_topk), DIFF_CASE(d_kth), DIFF_CASE(d_median),
+                                            DIFF_CASE(d_median_all)};
     check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 5), 0.3)));
 }
 
@@ -139,6 +143,7 @@ static void sort_survives_failing_allocations(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(sort_orders_nan_last_and_keeps_ties), FAC_TEST(sort_of_every_dtype_is_a_permutation_in_order),
-              FAC_TEST(sort_works_along_any_dimension), FAC_TEST(sort_topk_kthvalue_and_median), FAC_TEST(sort_topk_agrees_with_sort),
-              FAC_TEST(sort_searches_and_finds_unique_values), FAC_TEST(sort_does_not_depend_on_threads),
-              FAC_TEST(sort_gradients_agree_with_differences), FAC_TEST(sort_survives_failing_allocations))
+              FAC_TEST(sort_works_along_any_dimension), FAC_TEST(sort_topk_kthvalue_and_median),
+              FAC_TEST(sort_topk_agrees_with_sort), FAC_TEST(sort_searches_and_finds_unique_values),
+              FAC_TEST(sort_does_not_depend_on_threads), FAC_TEST(sort_gradients_agree_with_differences),
+              FAC_TEST(sort_survives_failing_allocations))

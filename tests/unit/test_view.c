@@ -189,7 +189,8 @@ DIFF_FN(g_diagonal, fac_diagonal(x, .offset = 1, .dim1 = 1, .dim2 = FAC_INT(2)))
 DIFF_FN(g_unfold, fac_unfold(x, 2, 2, 1))
 DIFF_FN(g_as_strided, fac_as_strided(x, FAC_SHAPE(3, 2), FAC_INTS(1, 5), .storage_offset = FAC_INT(2)))
 DIFF_FN(g_as_strided_overlapping, fac_as_strided(x, FAC_SHAPE(3, 4), FAC_INTS(1, 1)))
-DIFF_FN(g_as_strided_of_expanded, fac_as_strided(fac_expand(fac_select(x, 0, 0), FAC_SHAPE(2, 3, 4)), FAC_SHAPE(3, 2), FAC_INTS(4, 1)))
+DIFF_FN(g_as_strided_of_expanded,
+        fac_as_strided(fac_expand(fac_select(x, 0, 0), FAC_SHAPE(2, 3, 4)), FAC_SHAPE(3, 2), FAC_INTS(4, 1)))
 DIFF_FN(g_split, fac_mul(fac_split(x, 2, .dim = 2).v[1], 3.0))
 DIFF_FN(g_split_with_sizes, fac_split_with_sizes(x, FAC_INTS(1, 3), .dim = 2).v[1])
 DIFF_FN(g_unbind, fac_unbind(x, .dim = 1).v[2])
@@ -201,25 +202,43 @@ static void view_gradients_agree_with_differences(void **state) {
     (void)state;
     FAC_SCOPE(s);
     static const difference_case cases[] = {
-        DIFF_CASE(g_permute), DIFF_CASE(g_transpose), DIFF_CASE(g_view), DIFF_CASE(g_reshape), DIFF_CASE(g_select), DIFF_CASE(g_slice),
-        DIFF_CASE(g_expand), DIFF_CASE(g_squeeze), DIFF_CASE(g_diagonal), DIFF_CASE(g_unfold), DIFF_CASE(g_as_strided),
-        DIFF_CASE(g_as_strided_overlapping), DIFF_CASE(g_as_strided_of_expanded), DIFF_CASE(g_split), DIFF_CASE(g_split_with_sizes),
-        DIFF_CASE(g_unbind), DIFF_CASE(g_movedim), DIFF_CASE(g_unflatten), DIFF_CASE(g_alias),
+        DIFF_CASE(g_permute),
+        DIFF_CASE(g_transpose),
+        DIFF_CASE(g_view),
+        DIFF_CASE(g_reshape),
+        DIFF_CASE(g_select),
+        DIFF_CASE(g_slice),
+        DIFF_CASE(g_expand),
+        DIFF_CASE(g_squeeze),
+        DIFF_CASE(g_diagonal),
+        DIFF_CASE(g_unfold),
+        DIFF_CASE(g_as_strided),
+        DIFF_CASE(g_as_strided_overlapping),
+        DIFF_CASE(g_as_strided_of_expanded),
+        DIFF_CASE(g_split),
+        DIFF_CASE(g_split_with_sizes),
+        DIFF_CASE(g_unbind),
+        DIFF_CASE(g_movedim),
+        DIFF_CASE(g_unflatten),
+        DIFF_CASE(g_alias),
     };
     check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(2, 3, 4), 0.3)));
 }
 
-DIFF_FN(g_slice_scatter, fac_slice_scatter(x, fac_slice(y, 1, .end = FAC_INT(2)), .dim = 1, .start = FAC_INT(1), .end = FAC_INT(3)))
+DIFF_FN(g_slice_scatter,
+        fac_slice_scatter(x, fac_slice(y, 1, .end = FAC_INT(2)), .dim = 1, .start = FAC_INT(1), .end = FAC_INT(3)))
 DIFF_FN(g_select_scatter, fac_select_scatter(x, fac_select(y, 1, 0), 1, 2))
 DIFF_FN(g_diagonal_scatter, fac_diagonal_scatter(x, fac_select(y, 1, 0)))
-DIFF_FN(g_as_strided_scatter, fac_as_strided_scatter(x, fac_slice(y, 1, .end = FAC_INT(2)), FAC_SHAPE(3, 2), FAC_INTS(1, 5)))
+DIFF_FN(g_as_strided_scatter,
+        fac_as_strided_scatter(x, fac_slice(y, 1, .end = FAC_INT(2)), FAC_SHAPE(3, 2), FAC_INTS(1, 5)))
 
 static void scatter_gradients_agree_with_differences(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    static const difference_case cases[] = {DIFF_CASE(g_slice_scatter), DIFF_CASE(g_select_scatter), DIFF_CASE(g_diagonal_scatter),
-                                      DIFF_CASE(g_as_strided_scatter)};
-    check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 4), 0.1), irregular(FAC_INTS(3, 4), 2.0)));
+    static const difference_case cases[] = {DIFF_CASE(g_slice_scatter), DIFF_CASE(g_select_scatter),
+                                            DIFF_CASE(g_diagonal_scatter), DIFF_CASE(g_as_strided_scatter)};
+    check_differences(cases, FAC_COUNT(cases),
+                      FAC_TENSORS(irregular(FAC_INTS(3, 4), 0.1), irregular(FAC_INTS(3, 4), 2.0)));
 }
 
 /* ---- failing allocations ---- */
@@ -229,7 +248,8 @@ static fac_status use_views(void *context) {
     FAC_SCOPE(s);
     fac_tensor *a = fac_zeros(FAC_SHAPE(2, 3, 1, 1, 2, 2));
     fac_tensors parts = fac_split(fac_reshape(fac_transpose(a, 0, 5), FAC_SHAPE(4, 6)), 2);
-    fac_tensor *changed = fac_slice_scatter(fac_reshape(a, FAC_SHAPE(4, 6)), fac_ones(FAC_SHAPE(4, 1)), .dim = 1, .end = FAC_INT(1));
+    fac_tensor *changed =
+        fac_slice_scatter(fac_reshape(a, FAC_SHAPE(4, 6)), fac_ones(FAC_SHAPE(4, 1)), .dim = 1, .end = FAC_INT(1));
     return parts.n && changed ? FAC_OK : fac_error();
 }
 
@@ -239,10 +259,12 @@ static void views_survive_failing_allocations(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(S003_select_of_a_column_copies_nothing), FAC_TEST(S004_select_of_a_row_starts_at_an_offset),
-              FAC_TEST(S005_a_range_keeps_the_dimension_an_index_drops_it), FAC_TEST(S006_writes_show_through_every_view),
-              FAC_TEST(E31_shapes_of_rows_columns_and_ranges), FAC_TEST(E32_addresses_of_a_column_are_two_elements_apart),
-              FAC_TEST(S013_transpose_expand_squeeze_unsqueeze), FAC_TEST(S013_reshape_views_when_it_can_and_copies_when_it_must),
-              FAC_TEST(view_lists_cover_the_dimension), FAC_TEST(view_windows_overlap), FAC_TEST(view_bad_sizes_are_errors),
-              FAC_TEST(view_bad_dims_and_indices_are_errors), FAC_TEST(view_of_other_dtypes_shares_bytes),
-              FAC_TEST(view_gradients_agree_with_differences), FAC_TEST(scatter_gradients_agree_with_differences),
-              FAC_TEST(views_survive_failing_allocations))
+              FAC_TEST(S005_a_range_keeps_the_dimension_an_index_drops_it),
+              FAC_TEST(S006_writes_show_through_every_view), FAC_TEST(E31_shapes_of_rows_columns_and_ranges),
+              FAC_TEST(E32_addresses_of_a_column_are_two_elements_apart),
+              FAC_TEST(S013_transpose_expand_squeeze_unsqueeze),
+              FAC_TEST(S013_reshape_views_when_it_can_and_copies_when_it_must),
+              FAC_TEST(view_lists_cover_the_dimension), FAC_TEST(view_windows_overlap),
+              FAC_TEST(view_bad_sizes_are_errors), FAC_TEST(view_bad_dims_and_indices_are_errors),
+              FAC_TEST(view_of_other_dtypes_shares_bytes), FAC_TEST(view_gradients_agree_with_differences),
+              FAC_TEST(scatter_gradients_agree_with_differences), FAC_TEST(views_survive_failing_allocations))

@@ -29,11 +29,24 @@ etype type_of(const fac_schema_type *t) {
 
 const char *c_type_of_etype(etype t) {
     static const char *const names[] = {
-        [T_TENSOR] = "fac_tensor *", [T_TENSORS] = "fac_tensors ", [T_INT] = "int64_t ", [T_OPT_INT] = "fac_opt_int ",
-        [T_FLOAT] = "double ", [T_BOOL] = "bool ", [T_SCALAR] = "fac_scalar ", [T_OPT_NUM] = "fac_opt_num ",
-        [T_INTS] = "fac_ints ", [T_FLOATS] = "fac_floats ", [T_STRING] = "const char *", [T_DTYPE] = "fac_dtype ",
-        [T_DEVICE] = "fac_device ", [T_LAYOUT] = "fac_layout ", [T_FORMAT] = "fac_memory_format ",
-        [T_GENERATOR] = "fac_generator *", [T_OBJECT] = "void *", [T_SIZES_LIST] = "const fac_saved_sizes_list *",
+        [T_TENSOR] = "fac_tensor *",
+        [T_TENSORS] = "fac_tensors ",
+        [T_INT] = "int64_t ",
+        [T_OPT_INT] = "fac_opt_int ",
+        [T_FLOAT] = "double ",
+        [T_BOOL] = "bool ",
+        [T_SCALAR] = "fac_scalar ",
+        [T_OPT_NUM] = "fac_opt_num ",
+        [T_INTS] = "fac_ints ",
+        [T_FLOATS] = "fac_floats ",
+        [T_STRING] = "const char *",
+        [T_DTYPE] = "fac_dtype ",
+        [T_DEVICE] = "fac_device ",
+        [T_LAYOUT] = "fac_layout ",
+        [T_FORMAT] = "fac_memory_format ",
+        [T_GENERATOR] = "fac_generator *",
+        [T_OBJECT] = "void *",
+        [T_SIZES_LIST] = "const fac_saved_sizes_list *",
         [T_NONE] = "fac_tensor *",
     };
     return names[t];
@@ -107,7 +120,8 @@ static char *list_default(const fac_schema_arg *a, const char *type, const char 
 
 static char *scalar_default(const op *o, const char *d) {
     char *end;
-    if (strcmp(d, "True") == 0 || strcmp(d, "False") == 0) return xformat("fac_scalar_b_(%s)", d[0] == 'T' ? "true" : "false");
+    if (strcmp(d, "True") == 0 || strcmp(d, "False") == 0)
+        return xformat("fac_scalar_b_(%s)", d[0] == 'T' ? "true" : "false");
     strtoll(d, &end, 10);
     if (!*end) return xformat("fac_scalar_i_(%s)", d);
     strtod(d, &end);
@@ -117,7 +131,8 @@ static char *scalar_default(const op *o, const char *d) {
 }
 
 static char *format_default(const op *o, const char *d) {
-    static const char *const names[][2] = {{"contiguous_format", "FAC_CONTIGUOUS"}, {"preserve_format", "FAC_PRESERVE"},
+    static const char *const names[][2] = {{"contiguous_format", "FAC_CONTIGUOUS"},
+                                           {"preserve_format", "FAC_PRESERVE"},
                                            {"channels_last", "FAC_CHANNELS_LAST"}};
     for (size_t i = 0; i < FAC_COUNT(names); i++)
         if (strcmp(d, names[i][0]) == 0) return xformat("%s", names[i][1]);
@@ -133,7 +148,10 @@ static char *string_default(const char *d) {
 
 static char *none_of(etype t) {
     switch (t) {
-    case T_TENSOR: case T_STRING: case T_GENERATOR: case T_OBJECT: return xformat("NULL");
+    case T_TENSOR:
+    case T_STRING:
+    case T_GENERATOR:
+    case T_OBJECT: return xformat("NULL");
     case T_DTYPE: return xformat("FAC_DTYPE_DEFAULT");
     case T_LAYOUT: return xformat("FAC_STRIDED");
     case T_FORMAT: return xformat("FAC_FORMAT_DEFAULT");
@@ -160,7 +178,8 @@ char *default_c(const op *o, const fac_schema_arg *a) {
     case T_FLOATS: return list_default(a, "fac_floats", "double");
     case T_STRING: return string_default(d);
     case T_FORMAT: return format_default(o, d);
-    case T_DTYPE: return strcmp(d, "long") == 0 ? xformat("FAC_I64") : strcmp(d, "float") == 0 ? xformat("FAC_F32") : none_of(t);
+    case T_DTYPE:
+        return strcmp(d, "long") == 0 ? xformat("FAC_I64") : strcmp(d, "float") == 0 ? xformat("FAC_F32") : none_of(t);
     case T_TENSORS: return xformat("(fac_tensors){0}");
     default: die(o->e->file, o->e->line, "default '%s' of '%s' is not understood", d, a->name); return NULL;
     }
@@ -197,7 +216,9 @@ char *result_field(const op *o, size_t i) {
 char *result_type(const op *o) {
     if (o->form == FORM_OUT && o->functional && o->s->n_rets > 1) return result_type(o->functional);
     if (o->s->n_rets == 0) return xformat("fac_status ");
-    if (returns_tensors(o)) return o->s->n_rets == 1 ? xformat("fac_tensor *") : xformat("fac_%s_result ", o->e->internal ? o->id : o->cname);
+    if (returns_tensors(o))
+        return o->s->n_rets == 1 ? xformat("fac_tensor *")
+                                 : xformat("fac_%s_result ", o->e->internal ? o->id : o->cname);
     if (returns_list(o)) return xformat("fac_tensors ");
     return xformat("%s", c_type(&o->s->rets[0].type));
 }

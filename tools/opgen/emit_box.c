@@ -50,19 +50,29 @@ static void emit_unbox(FILE *f, const op *o, int id) {
         if (flag) fprintf(f, "%s, ", t->optional ? "true" : "false");
         fprintf(f, "as[%zu].name, &a%zu));\n", i, i);
     }
-    if (r == 0) fputs("    return ", f);
-    else if (returns_list(o)) fputs("    fac_tensor_list out = {0};\n    FAC_TRY(", f);
-    else if (returns_tensors(o)) fprintf(f, "    fac_tensor *out[%zu] = {NULL};\n    FAC_TRY(", r);
-    else fprintf(f, "    %sout = {0};\n    FAC_TRY(", type_of(&o->s->rets[0].type) == T_SCALAR ? "fac_scalar " : xformat("%s", c_type(&o->s->rets[0].type)));
+    if (r == 0)
+        fputs("    return ", f);
+    else if (returns_list(o))
+        fputs("    fac_tensor_list out = {0};\n    FAC_TRY(", f);
+    else if (returns_tensors(o))
+        fprintf(f, "    fac_tensor *out[%zu] = {NULL};\n    FAC_TRY(", r);
+    else
+        fprintf(f, "    %sout = {0};\n    FAC_TRY(",
+                type_of(&o->s->rets[0].type) == T_SCALAR ? "fac_scalar " : xformat("%s", c_type(&o->s->rets[0].type)));
     fprintf(f, "((fac_status (*)(%s))c->kernel->direct_typed)(c", typed_params(o));
     for (size_t i = 0; i < n; i++) fprintf(f, ", a%zu", i);
     if (r) fputs(returns_tensors(o) ? ", out" : ", &out", f);
     fputs(r ? "));\n" : ");\n", f);
-    if (returns_list(o)) fputs("    st[0] = fac__box_owned_list(&out);\n", f);
+    if (returns_list(o))
+        fputs("    st[0] = fac__box_owned_list(&out);\n", f);
     else if (r && returns_tensors(o))
         for (size_t i = 0; i < r; i++) fprintf(f, "    st[%zu] = fac__box_owned_tensor(out[%zu]);\n", i, i);
     else if (r) {
-        static const char *const makers[] = {[T_BOOL] = "fac_value_bool", [T_INT] = "fac_value_int", [T_FLOAT] = "fac_value_float", [T_SCALAR] = "fac_value_scalar", [T_DTYPE] = "fac_value_dtype"};
+        static const char *const makers[] = {[T_BOOL] = "fac_value_bool",
+                                             [T_INT] = "fac_value_int",
+                                             [T_FLOAT] = "fac_value_float",
+                                             [T_SCALAR] = "fac_value_scalar",
+                                             [T_DTYPE] = "fac_value_dtype"};
         fprintf(f, "    st[0] = %s(out);\n", makers[type_of(&o->s->rets[0].type)]);
     }
     fputs(r ? "    return fac_error();\n}\n" : "}\n", f);
@@ -93,17 +103,22 @@ static void emit_boxed(FILE *f, const op *o, int id) {
         fputs(i ? ", " : "", f);
         box_arg(f, &o->s->args[i].type, i);
     }
-    fprintf(f, "%s}, st[%zu] = {{0, 0}};\n    memcpy(st, own, %zu * sizeof *st);\n", n ? "" : "{0, 0}", room ? room : 1, n);
+    fprintf(f, "%s}, st[%zu] = {{0, 0}};\n    memcpy(st, own, %zu * sizeof *st);\n", n ? "" : "{0, 0}", room ? room : 1,
+            n);
     fputs("    fac_status e = fac_error();\n    if (!e) e = c->kernel->direct_boxed(c, st);\n", f);
     fprintf(f, "    for (int i = 0; i < %zu; i++) fac_value_release(&own[i]);\n    if (e) return e;\n", n);
-    if (returns_list(o)) fputs("    return fac__take_list(&st[0], res_);\n", f);
+    if (returns_list(o))
+        fputs("    return fac__take_list(&st[0], res_);\n", f);
     else if (r && returns_tensors(o)) {
         for (size_t i = 0; i < r; i++) fprintf(f, "    if (!e) e = fac__take_tensor(&st[%zu], &res_[%zu]);\n", i, i);
         fputs("    return e;\n", f);
     } else if (r) {
-        static const char *const readers[] = {[T_BOOL] = "bool", [T_INT] = "int", [T_FLOAT] = "float", [T_SCALAR] = "scalar", [T_DTYPE] = "dtype"};
-        fprintf(f, "    *res_ = fac_value_as_%s(st[0]);\n    fac_value_release(&st[0]);\n    return fac_error();\n", readers[type_of(&o->s->rets[0].type)]);
-    } else fputs("    return FAC_OK;\n", f);
+        static const char *const readers[] = {
+            [T_BOOL] = "bool", [T_INT] = "int", [T_FLOAT] = "float", [T_SCALAR] = "scalar", [T_DTYPE] = "dtype"};
+        fprintf(f, "    *res_ = fac_value_as_%s(st[0]);\n    fac_value_release(&st[0]);\n    return fac_error();\n",
+                readers[type_of(&o->s->rets[0].type)]);
+    } else
+        fputs("    return FAC_OK;\n", f);
     fputs("}\n", f);
 }
 

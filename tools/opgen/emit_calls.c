@@ -29,10 +29,12 @@ void emit_internal_decl(FILE *f, const op *o) {
     fprintf(f, "fac_status fac__redispatch_%s(%s);\n", o->id, params(o, "fac_keyset keys_"));
     if (o->form != FORM_FUNCTION) return;
     if (e->meta) fprintf(f, "fac_status %s_meta(%s);\n", e->meta, inner_params(o, "fac_structured *s"));
-    for (size_t i = 0; i < e->kernels.n; i++) fprintf(f, "fac_status %s(%s);\n", e->kernels.v[i].value, inner_params(o, "fac_structured *s"));
+    for (size_t i = 0; i < e->kernels.n; i++)
+        fprintf(f, "fac_status %s(%s);\n", e->kernels.v[i].value, inner_params(o, "fac_structured *s"));
     const char *whole = e->composite ? e->composite : e->explicit_fn;
     if (whole) fprintf(f, "fac_status %s(%s);\n", whole, params(o, "const fac_call_info *c"));
-    for (size_t i = 0; i < e->raw.n; i++) fprintf(f, "fac_status %s(%s);\n", e->raw.v[i].value, params(o, "const fac_call_info *c"));
+    for (size_t i = 0; i < e->raw.n; i++)
+        fprintf(f, "fac_status %s(%s);\n", e->raw.v[i].value, params(o, "const fac_call_info *c"));
 }
 
 /* ---- dispatching ---- */
@@ -43,8 +45,10 @@ static void key_union(FILE *f, const op *o) {
     for (size_t i = 0; i < o->s->n_args; i++) {
         const fac_schema_arg *a = &o->s->args[i];
         const char *sep = any ? " | " : "";
-        if (is_tensor(&a->type)) fprintf(f, a->type.optional ? "%s(%s ? %s->keys : 0)" : "%s%s->keys", sep, a->name, a->name);
-        else if (is_tensor_list(&a->type)) fprintf(f, "%sfac__list_keys(%s)", sep, a->name);
+        if (is_tensor(&a->type))
+            fprintf(f, a->type.optional ? "%s(%s ? %s->keys : 0)" : "%s%s->keys", sep, a->name, a->name);
+        else if (is_tensor_list(&a->type))
+            fprintf(f, "%sfac__list_keys(%s)", sep, a->name);
         else {
             if (a->type.kind == FAC_TYPE_DEVICE) device = a->name;
             continue;
@@ -52,15 +56,18 @@ static void key_union(FILE *f, const op *o) {
         any = true;
     }
     if (any) return;
-    if (device) fprintf(f, "fac__device_keys(%s)", device);
-    else fputs("fac__device_keys((fac_device){0})", f);
+    if (device)
+        fprintf(f, "fac__device_keys(%s)", device);
+    else
+        fputs("fac__device_keys((fac_device){0})", f);
 }
 
 static void emit_dispatch(FILE *f, const op *o) {
     fprintf(f, "fac_status fac__redispatch_%s(%s) {\n", o->id, params(o, "fac_keyset keys_"));
     fprintf(f, "    const fac_kernel *k_ = fac__pick(&fac_op_%s, &keys_);\n", o->id);
     fprintf(f, "    const fac_call_info c_ = {&fac_op_%s, keys_, k_, k_->context};\n", o->id);
-    fprintf(f, "    return ((fac_status (*)(%s))k_->typed)(%s);\n}\n", params(o, "const fac_call_info *c_"), args(o, "&c_", "res_"));
+    fprintf(f, "    return ((fac_status (*)(%s))k_->typed)(%s);\n}\n", params(o, "const fac_call_info *c_"),
+            args(o, "&c_", "res_"));
     fprintf(f, "fac_status fac__c_%s(%s) {\n", o->id, params(o, NULL));
     for (size_t i = 0; i < o->s->n_args; i++)
         if (o->s->args[i].type.write && !o->s->args[i].type.list)
@@ -68,7 +75,8 @@ static void emit_dispatch(FILE *f, const op *o) {
     fputs("    fac_keyset keys_ = fac__call_keys(fac__thread(), ", f);
     key_union(f, o);
     fputs(");\n", f);
-    fprintf(f, "    if (FAC_LIKELY(!fac__is_observed()))\n        return fac__redispatch_%s(%s);\n", o->id, args(o, "keys_", "res_"));
+    fprintf(f, "    if (FAC_LIKELY(!fac__is_observed()))\n        return fac__redispatch_%s(%s);\n", o->id,
+            args(o, "keys_", "res_"));
     fprintf(f, "    fac__observe(&fac_op_%s, keys_, true);\n", o->id);
     fprintf(f, "    fac_status st_ = fac__redispatch_%s(%s);\n", o->id, args(o, "keys_", "res_"));
     fprintf(f, "    fac__observe(&fac_op_%s, keys_, false);\n    return st_;\n}\n", o->id);
@@ -96,35 +104,50 @@ static void emit_handle_checks(FILE *f, const op *o, const char *fail) {
             fprintf(f, "    if (FAC_UNLIKELY(fac__check_list(%s, %s, \"%s\", \"%s\"))) return %s;\n", a->name,
                     a->type.elem_optional ? "true" : "false", display(o), a->name, fail);
         else
-            fprintf(f, "    if (FAC_UNLIKELY(%s%s%sfac__check_handle(%s, \"%s\", \"%s\"))) return %s;\n", a->type.optional ? a->name : "",
-                    a->type.optional ? " && " : "", "", a->name, display(o), a->name, fail);
+            fprintf(f, "    if (FAC_UNLIKELY(%s%s%sfac__check_handle(%s, \"%s\", \"%s\"))) return %s;\n",
+                    a->type.optional ? a->name : "", a->type.optional ? " && " : "", "", a->name, display(o), a->name,
+                    fail);
     }
 }
 
 static void emit_result(FILE *f, const op *o, const char *fail) {
     size_t n = o->s->n_rets;
     const char *call = args(o, NULL, "res_");
-    const char *context = xformat("{\n        fac__error_context(\"%s\", NULL);\n        return %s;\n    }\n", display(o), fail);
+    const char *context =
+        xformat("{\n        fac__error_context(\"%s\", NULL);\n        return %s;\n    }\n", display(o), fail);
     if (n == 0) {
-        fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n    if (st_) fac__error_context(\"%s\", NULL);\n    return st_;\n}\n", o->id, args(o, NULL, NULL), display(o));
+        fprintf(
+            f,
+            "    fac_status st_ = fac__c_%s(%s);\n    if (st_) fac__error_context(\"%s\", NULL);\n    return st_;\n}\n",
+            o->id, args(o, NULL, NULL), display(o));
     } else if (returns_list(o)) {
-        fprintf(f, "    fac_tensor_list l_ = {0}, *res_ = &l_;\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s    return fac__adopt_list(th_, &l_);\n}\n", o->id, call, context);
+        fprintf(
+            f,
+            "    fac_tensor_list l_ = {0}, *res_ = &l_;\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s    return fac__adopt_list(th_, &l_);\n}\n",
+            o->id, call, context);
     } else if (!returns_tensors(o)) {
-        fprintf(f, "    %sr_ = %s, *res_ = &r_;\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s    return r_;\n}\n", result_type(o), fail, o->id, call, context);
+        fprintf(f, "    %sr_ = %s, *res_ = &r_;\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s    return r_;\n}\n",
+                result_type(o), fail, o->id, call, context);
     } else if (n == 1) {
-        fprintf(f, "    fac_tensor *r_ = NULL, **res_ = &r_;\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s", o->id, call, context);
+        fprintf(f, "    fac_tensor *r_ = NULL, **res_ = &r_;\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s", o->id, call,
+                context);
         if (o->s->rets[0].type.write) { /* r_ is the written argument again, counted */
             const fac_schema_arg *w = o->in_place ? &o->s->args[0] : &o->s->args[o->s->n_args - 1];
             fprintf(f, "    fac__unref(r_);\n    return %s;\n}\n", w->name);
-        } else fputs("    return fac__adopt(th_, r_);\n}\n", f);
+        } else
+            fputs("    return fac__adopt(th_, r_);\n}\n", f);
     } else {
-        fprintf(f, "    fac_tensor *res_[%zu] = {NULL};\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s", n, o->id, call, context);
+        fprintf(f, "    fac_tensor *res_[%zu] = {NULL};\n    if (FAC_UNLIKELY(fac__c_%s(%s))) %s", n, o->id, call,
+                context);
         bool outs = o->s->rets[0].type.write;
         fprintf(f, "    %sr_;\n", result_type(o));
         for (size_t i = 0; i < n; i++) {
             const char *field = result_field(o->functional && o->form == FORM_OUT ? o->functional : o, i);
-            if (outs) fprintf(f, "    fac__unref(res_[%zu]);\n    r_.%s = %s;\n", i, field, o->s->args[o->s->n_args - n + i].name);
-            else fprintf(f, "    r_.%s = fac__adopt(th_, res_[%zu]);\n", field, i);
+            if (outs)
+                fprintf(f, "    fac__unref(res_[%zu]);\n    r_.%s = %s;\n", i, field,
+                        o->s->args[o->s->n_args - n + i].name);
+            else
+                fprintf(f, "    r_.%s = fac__adopt(th_, res_[%zu]);\n", field, i);
         }
         fputs("    return r_;\n}\n", f);
     }
@@ -152,16 +175,26 @@ static void kw_value(FILE *f, const op *o, const fac_schema_arg *a) {
     char *field = kw_field_name(o, a), *d = default_c(o, a);
     const char *ft = kw_field_type(o, a);
     bool none = strcmp(a->default_text, "None") == 0;
-    if (is_reduction(a)) fprintf(f, "k_->%s ? (int64_t)k_->%s - 1 : 1", field, field);
-    else if (kw_negated(a)) fprintf(f, "!k_->%s", field);
-    else if (none || t == T_BOOL || t == T_TENSOR || t == T_TENSORS) fprintf(f, "k_->%s", field);
-    else if (t == T_INT && is_plain_int(o, a)) fprintf(f, strcmp(d, "0") ? "k_->%s ? k_->%s : %s" : "k_->%s", field, field, d);
-    else if (t == T_INT || t == T_SCALAR) fprintf(f, "k_->%s.set ? k_->%s.v : %s", field, field, d);
-    else if (t == T_FLOAT) fprintf(f, strcmp(ft, "double ") ? "k_->%s.set ? fac__scalar_f64(k_->%s.v) : %s" : "k_->%s", field, field, d);
-    else if (t == T_OPT_NUM || t == T_OPT_INT) fprintf(f, "k_->%s.set ? k_->%s : %s", field, field, d);
-    else if (t == T_INTS || t == T_FLOATS) fprintf(f, "k_->%s.v ? k_->%s : %s", field, field, d);
-    else if (t == T_DEVICE) fprintf(f, "k_->%s.type ? k_->%s : %s", field, field, d);
-    else fprintf(f, "k_->%s ? k_->%s : %s", field, field, d);
+    if (is_reduction(a))
+        fprintf(f, "k_->%s ? (int64_t)k_->%s - 1 : 1", field, field);
+    else if (kw_negated(a))
+        fprintf(f, "!k_->%s", field);
+    else if (none || t == T_BOOL || t == T_TENSOR || t == T_TENSORS)
+        fprintf(f, "k_->%s", field);
+    else if (t == T_INT && is_plain_int(o, a))
+        fprintf(f, strcmp(d, "0") ? "k_->%s ? k_->%s : %s" : "k_->%s", field, field, d);
+    else if (t == T_INT || t == T_SCALAR)
+        fprintf(f, "k_->%s.set ? k_->%s.v : %s", field, field, d);
+    else if (t == T_FLOAT)
+        fprintf(f, strcmp(ft, "double ") ? "k_->%s.set ? fac__scalar_f64(k_->%s.v) : %s" : "k_->%s", field, field, d);
+    else if (t == T_OPT_NUM || t == T_OPT_INT)
+        fprintf(f, "k_->%s.set ? k_->%s : %s", field, field, d);
+    else if (t == T_INTS || t == T_FLOATS)
+        fprintf(f, "k_->%s.v ? k_->%s : %s", field, field, d);
+    else if (t == T_DEVICE)
+        fprintf(f, "k_->%s.type ? k_->%s : %s", field, field, d);
+    else
+        fprintf(f, "k_->%s ? k_->%s : %s", field, field, d);
 }
 
 static void emit_kw_open(FILE *f, const op *o) {
@@ -171,14 +204,19 @@ static void emit_kw_open(FILE *f, const op *o) {
     t[strlen(t) - 1] = 0;
     if (!fail) fail = xformat("(%s){0}", t);
     fprintf(f, "    static const fac_%s_kw none_;\n    fac_%s_kw local_;\n", o->kw, o->kw);
-    fprintf(f, "    const fac_%s_kw *k_ = fac__kw(\"%s\", kw, &none_, &local_, sizeof local_);\n    if (FAC_UNLIKELY(!k_)) return %s;\n", o->kw, display(o), fail);
+    fprintf(
+        f,
+        "    const fac_%s_kw *k_ = fac__kw(\"%s\", kw, &none_, &local_, sizeof local_);\n    if (FAC_UNLIKELY(!k_)) return %s;\n",
+        o->kw, display(o), fail);
     for (size_t i = o->n_pos; i < s->n_args; i++) {
         const char *ft = kw_field_type(o, &s->args[i]);
         bool num = strcmp(ft, "fac_opt_num ") == 0;
         if (!num && strcmp(ft, "fac_opt_int ")) continue;
         char *field = kw_field_name(o, &s->args[i]);
-        fprintf(f, "    if (FAC_UNLIKELY(fac__bad_tag(k_->%s.set))) {\n        fac__kw_bad_tag(\"%s\", \"%s\", \"%s\");\n        return %s;\n    }\n", field,
-                display(o), field, num ? "FAC_NUM" : "FAC_INT", fail);
+        fprintf(
+            f,
+            "    if (FAC_UNLIKELY(fac__bad_tag(k_->%s.set))) {\n        fac__kw_bad_tag(\"%s\", \"%s\", \"%s\");\n        return %s;\n    }\n",
+            field, display(o), field, num ? "FAC_NUM" : "FAC_INT", fail);
     }
 }
 
@@ -187,10 +225,14 @@ static void emit_public(FILE *f, const op *o) {
     const fac_schema *s = o->functional ? o->functional->s : o->s;
     fprintf(f, "%s(fac_%s)(", result_type(o), o->cname);
     const char *sep = "";
-    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
-    for (size_t i = 0; i < o->n_pos; i++, sep = ", ") fprintf(f, "%s%s%s", sep, c_type(&o->s->args[i].type), o->s->args[i].name);
-    if (o->kw) fprintf(f, "%sconst fac_%s_kw *kw", sep, o->kw);
-    else if (!sep[0]) fputs("void", f);
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
+        fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_pos; i++, sep = ", ")
+        fprintf(f, "%s%s%s", sep, c_type(&o->s->args[i].type), o->s->args[i].name);
+    if (o->kw)
+        fprintf(f, "%sconst fac_%s_kw *kw", sep, o->kw);
+    else if (!sep[0])
+        fputs("void", f);
     fputs(") {\n", f);
     if (o->kw) emit_kw_open(f, o);
     bool factory = o->e->factory && o->form == FORM_FUNCTION;
@@ -198,10 +240,13 @@ static void emit_public(FILE *f, const op *o) {
     sep = "";
     for (size_t i = 0; i < s->n_args; i++, sep = ", ") {
         fputs(sep, f);
-        if (i < o->n_pos) fputs(s->args[i].name, f);
-        else kw_value(f, o, &s->args[i]);
+        if (i < o->n_pos)
+            fputs(s->args[i].name, f);
+        else
+            kw_value(f, o, &s->args[i]);
     }
-    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
+        fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     fputs(");\n", f);
     if (factory) fputs("    return r_ && k_->requires_grad ? fac_set_requires_grad(r_, true) : r_;\n", f);
     fputs("}\n", f);

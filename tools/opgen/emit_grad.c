@@ -24,8 +24,11 @@ static char *edge_of(const op *o, size_t arg, const char *counts) {
     char *lists = xalloc(1);
     for (size_t i = 0; i < arg; i++) {
         if (!is_edge(o, i)) continue;
-        if (o->s->args[i].type.list) lists = xformat("%s + (uint32_t)%s%s", lists, counts, counts[0] ? xformat("count_%s", arg_name(o, i)) : xformat("%s.n", arg_name(o, i)));
-        else fixed++;
+        if (o->s->args[i].type.list)
+            lists = xformat("%s + (uint32_t)%s%s", lists, counts,
+                            counts[0] ? xformat("count_%s", arg_name(o, i)) : xformat("%s.n", arg_name(o, i)));
+        else
+            fixed++;
     }
     return xformat("%zu%s", fixed, lists);
 }
@@ -40,7 +43,8 @@ static char *node_name(const model *m, const op *o) {
     char *text = xalloc(strlen(fn->s->name) + 32), *w = text;
     bool up = true;
     for (const char *p = fn->s->name; *p; p++) {
-        if (*p == '_') up = true;
+        if (*p == '_')
+            up = true;
         else {
             *w++ = up ? (char)toupper((unsigned char)*p) : *p;
             up = false;
@@ -62,9 +66,11 @@ typedef struct field {
 
 static size_t fields_of(const op *o, field *v) {
     size_t n = 0;
-    for (size_t i = 0; i < o->s->n_args; i++) v[n++] = (field){arg_name(o, i), type_of(&o->s->args[i].type), &o->grad->args[i], -1, o->s->args[i].type.list};
+    for (size_t i = 0; i < o->s->n_args; i++)
+        v[n++] = (field){arg_name(o, i), type_of(&o->s->args[i].type), &o->grad->args[i], -1, o->s->args[i].type.list};
     for (size_t i = 0; i < o->s->n_rets; i++)
-        v[n++] = (field){xformat("result%zu", i), is_tensor_list(&o->s->rets[i].type) ? T_TENSORS : T_TENSOR, &o->grad->results[i], (int)i, o->s->rets[i].type.list};
+        v[n++] = (field){xformat("result%zu", i), is_tensor_list(&o->s->rets[i].type) ? T_TENSORS : T_TENSOR,
+                         &o->grad->results[i], (int)i, o->s->rets[i].type.list};
     return n;
 }
 
@@ -84,7 +90,9 @@ static void emit_struct(FILE *f, const op *o, const field *v, size_t n) {
     fprintf(f, "typedef struct %s_node {\n    fac_node node;\n", o->id);
     for (size_t i = 0; i < n; i++) {
         if (v[i].use->used[SAVE_VALUE]) fprintf(f, "    %sv_%s;\n", held_type(v[i].t), v[i].name);
-        if (v[i].use->used[SAVE_SIZES]) fprintf(f, "    %s sizes_%s;\n", v[i].t == T_TENSORS ? "fac_saved_sizes_list" : "fac_saved_ints", v[i].name);
+        if (v[i].use->used[SAVE_SIZES])
+            fprintf(f, "    %s sizes_%s;\n", v[i].t == T_TENSORS ? "fac_saved_sizes_list" : "fac_saved_ints",
+                    v[i].name);
         if (v[i].use->used[SAVE_STRIDES]) fprintf(f, "    fac_saved_ints strides_%s;\n", v[i].name);
         if (v[i].use->used[SAVE_OFFSET]) fprintf(f, "    int64_t offset_%s;\n", v[i].name);
         if (v[i].use->used[SAVE_NUMEL]) fprintf(f, "    int64_t numel_%s;\n", v[i].name);
@@ -98,7 +106,8 @@ static void emit_struct(FILE *f, const op *o, const field *v, size_t n) {
 
 /* Tensors are dropped after the first backward, so that a second one finds out; numbers and sizes stay with the node. */
 static void emit_release(FILE *f, const op *o, const field *v, size_t n) {
-    fprintf(f, "static void %s_release(fac_node *n_) {\n    %s_node *n = (%s_node *)n_;\n    (void)n;\n", o->id, o->id, o->id);
+    fprintf(f, "static void %s_release(fac_node *n_) {\n    %s_node *n = (%s_node *)n_;\n    (void)n;\n", o->id, o->id,
+            o->id);
     for (size_t i = 0; i < n; i++) {
         if (!v[i].use->used[SAVE_VALUE]) continue;
         if (v[i].t == T_TENSOR) fprintf(f, "    fac__saved_release(&n->v_%s);\n", v[i].name);
@@ -108,12 +117,15 @@ static void emit_release(FILE *f, const op *o, const field *v, size_t n) {
 }
 
 static void emit_destroy(FILE *f, const op *o, const field *v, size_t n) {
-    fprintf(f, "static void %s_destroy(fac_node *n_) {\n    %s_node *n = (%s_node *)n_;\n    (void)n;\n", o->id, o->id, o->id);
+    fprintf(f, "static void %s_destroy(fac_node *n_) {\n    %s_node *n = (%s_node *)n_;\n    (void)n;\n", o->id, o->id,
+            o->id);
     for (size_t i = 0; i < n; i++) {
-        if (v[i].use->used[SAVE_VALUE] && v[i].t == T_INTS) fprintf(f, "    fac__saved_ints_release(&n->v_%s);\n", v[i].name);
+        if (v[i].use->used[SAVE_VALUE] && v[i].t == T_INTS)
+            fprintf(f, "    fac__saved_ints_release(&n->v_%s);\n", v[i].name);
         if (v[i].use->used[SAVE_VALUE] && v[i].t == T_STRING) fprintf(f, "    fac__free(n->v_%s);\n", v[i].name);
         if (v[i].use->used[SAVE_SIZES])
-            fprintf(f, "    fac__saved_%s_release(&n->sizes_%s);\n", v[i].t == T_TENSORS ? "sizes_list" : "ints", v[i].name);
+            fprintf(f, "    fac__saved_%s_release(&n->sizes_%s);\n", v[i].t == T_TENSORS ? "sizes_list" : "ints",
+                    v[i].name);
         if (v[i].use->used[SAVE_STRIDES]) fprintf(f, "    fac__saved_ints_release(&n->strides_%s);\n", v[i].name);
     }
     fputs("}\n", f);
@@ -139,21 +151,31 @@ static void emit_fill(FILE *f, const op *o, const formula *g) {
     fputs("    if (", f);
     for (size_t j = 0; j < g->n_args; j++) fprintf(f, "%sneeds_%s_", j ? " || " : "", arg_name(o, g->args[j]));
     fputs(") {\n", f);
-    if (list) fprintf(f, "        fac_tensor **g_ = fac__alloc_zero(n->count_%s * sizeof *g_ + 1);\n        if (!g_) goto failed_;\n", first->name);
-    else fprintf(f, "        fac_tensor *g_[%zu] = {NULL};\n", g->n_args);
+    if (list)
+        fprintf(
+            f,
+            "        fac_tensor **g_ = fac__alloc_zero(n->count_%s * sizeof *g_ + 1);\n        if (!g_) goto failed_;\n",
+            first->name);
+    else
+        fprintf(f, "        fac_tensor *g_[%zu] = {NULL};\n", g->n_args);
     fprintf(f, "#line %d \"%s\"\n", g->line, o->e->file);
     if (g->multi) {
         fprintf(f, "        %sr_ = %s;\n        fac_status st_ = fac_error();\n", result_type(g->multi), g->c);
-        for (size_t j = 0; j < g->n_args && j < g->multi->s->n_rets; j++) fprintf(f, "        g_[%zu] = r_.%s;\n", j, result_field(g->multi, j));
-    } else fprintf(f, "        fac_status st_ = %s;\n", g->c);
+        for (size_t j = 0; j < g->n_args && j < g->multi->s->n_rets; j++)
+            fprintf(f, "        g_[%zu] = r_.%s;\n", j, result_field(g->multi, j));
+    } else
+        fprintf(f, "        fac_status st_ = %s;\n", g->c);
     fputs("#line 0\n", f);
     if (list) {
-        fprintf(f, "        for (size_t i_ = 0; i_ < n->count_%s && !st_; i_++)\n            if (fac__node_needs(n_, %s + (uint32_t)i_)) st_ = fac__emit_grad(g_[i_], &out_[%s + (uint32_t)i_]);\n",
-                first->name, edge_of(o, g->args[0], "n->"), edge_of(o, g->args[0], "n->"));
+        fprintf(
+            f,
+            "        for (size_t i_ = 0; i_ < n->count_%s && !st_; i_++)\n            if (fac__node_needs(n_, %s + (uint32_t)i_)) st_ = fac__emit_grad(g_[i_], &out_[%s + (uint32_t)i_]);\n",
+            first->name, edge_of(o, g->args[0], "n->"), edge_of(o, g->args[0], "n->"));
         fputs("        fac__free(g_);\n", f);
     } else
         for (size_t j = 0; j < g->n_args; j++)
-            fprintf(f, "        if (!st_ && needs_%s_) st_ = fac__emit_grad(g_[%zu], &out_[%s]);\n", arg_name(o, g->args[j]), j, edge_of(o, g->args[j], "n->"));
+            fprintf(f, "        if (!st_ && needs_%s_) st_ = fac__emit_grad(g_[%zu], &out_[%s]);\n",
+                    arg_name(o, g->args[j]), j, edge_of(o, g->args[j], "n->"));
     fputs("        if (FAC_UNLIKELY(st_)) goto failed_;\n    }\n", f);
 }
 
@@ -164,8 +186,10 @@ static void emit_formula(FILE *f, const op *o, const formula *g) {
         return;
     }
     const char *name = arg_name(o, g->args[0]);
-    fprintf(f, "    if (needs_%s_) {\n#line %d \"%s\"\n        fac_tensor *r_ = %s;\n#line 0\n", name, g->line, o->e->file, g->c);
-    fprintf(f, "        if (FAC_UNLIKELY(fac__emit_grad(r_, &out_[%s]))) goto failed_;\n    }\n", edge_of(o, g->args[0], "n->"));
+    fprintf(f, "    if (needs_%s_) {\n#line %d \"%s\"\n        fac_tensor *r_ = %s;\n#line 0\n", name, g->line,
+            o->e->file, g->c);
+    fprintf(f, "        if (FAC_UNLIKELY(fac__emit_grad(r_, &out_[%s]))) goto failed_;\n    }\n",
+            edge_of(o, g->args[0], "n->"));
 }
 
 /* C condition under which the value of v is wanted: that some edge whose formula reads it has a receiver. `test` prints
@@ -192,24 +216,35 @@ static char *wanted(const op *o, const field *v, char *(*test)(const op *o, size
 static char *test_local(const op *o, size_t arg) { return xformat("needs_%s_", arg_name(o, arg)); }
 
 static char *test_requires(const op *o, size_t arg) {
-    return xformat(o->s->args[arg].type.list ? "fac__any_requires_grad(%s)" : "fac__requires_grad(%s)", arg_name(o, arg));
+    return xformat(o->s->args[arg].type.list ? "fac__any_requires_grad(%s)" : "fac__requires_grad(%s)",
+                   arg_name(o, arg));
 }
 
 static void emit_apply(FILE *f, const op *o, const field *v, size_t n) {
     fprintf(f, "static fac_status %s_apply(fac_node *n_, fac_tensor *const *in_, fac_tensor **out_) {\n", o->id);
-    fprintf(f, "    %s_node *n = (%s_node *)n_;\n    fac_scope scope_ = fac_scope_begin();\n    (void)n;\n", o->id, o->id);
+    fprintf(f, "    %s_node *n = (%s_node *)n_;\n    fac_scope scope_ = fac_scope_begin();\n    (void)n;\n", o->id,
+            o->id);
     for (size_t i = 0; i < o->s->n_args; i++) {
         if (!is_edge(o, i)) continue;
-        if (!o->s->args[i].type.list) fprintf(f, "    const bool needs_%s_ = fac__node_needs(n_, %s);\n", arg_name(o, i), edge_of(o, i, "n->"));
-        else fprintf(f, "    bool needs_%s_ = false;\n    for (size_t i_ = 0; i_ < n->count_%s; i_++) needs_%s_ = needs_%s_ || fac__node_needs(n_, %s + (uint32_t)i_);\n", arg_name(o, i),
-                     arg_name(o, i), arg_name(o, i), arg_name(o, i), edge_of(o, i, "n->"));
+        if (!o->s->args[i].type.list)
+            fprintf(f, "    const bool needs_%s_ = fac__node_needs(n_, %s);\n", arg_name(o, i), edge_of(o, i, "n->"));
+        else
+            fprintf(
+                f,
+                "    bool needs_%s_ = false;\n    for (size_t i_ = 0; i_ < n->count_%s; i_++) needs_%s_ = needs_%s_ || fac__node_needs(n_, %s + (uint32_t)i_);\n",
+                arg_name(o, i), arg_name(o, i), arg_name(o, i), arg_name(o, i), edge_of(o, i, "n->"));
     }
     for (size_t i = 0; i < n; i++)
         if (v[i].use->used[SAVE_VALUE]) emit_unpack(f, &v[i]);
     for (size_t i = 0; i < o->s->n_rets && !returns_list(o); i++)
         if (o->grad->grads_used >> i & 1) {
-            if (o->s->n_rets == 1) fputs("    fac_tensor *grad0_ = in_[0];\n", f);
-            else fprintf(f, "    fac_tensor *grad%zu_ = fac__grad_or_zeros(n_, in_, %zu);\n    if (FAC_UNLIKELY(!grad%zu_)) goto failed_;\n", i, i, i);
+            if (o->s->n_rets == 1)
+                fputs("    fac_tensor *grad0_ = in_[0];\n", f);
+            else
+                fprintf(
+                    f,
+                    "    fac_tensor *grad%zu_ = fac__grad_or_zeros(n_, in_, %zu);\n    if (FAC_UNLIKELY(!grad%zu_)) goto failed_;\n",
+                    i, i, i);
         }
     if (o->grad->uses_grad_list) fputs("    fac_tensors grads_ = {in_, n_->n_outputs};\n", f);
     fputs("    (void)in_;\n", f);
@@ -217,10 +252,13 @@ static void emit_apply(FILE *f, const op *o, const field *v, size_t n) {
         if (v[i].use->used[SAVE_VALUE] && (v[i].t == T_TENSOR || v[i].t == T_TENSORS)) {
             const char *cond = wanted(o, &v[i], test_local);
             fprintf(f, cond ? "    if ((%s) && " : "    if (", cond);
-            fprintf(f, "FAC_UNLIKELY(fac__unpack%s(&n->v_%s, n_, \"%s\", &%s_))) goto failed_;\n", v[i].t == T_TENSORS ? "_list" : "", v[i].name, v[i].name, v[i].name);
+            fprintf(f, "FAC_UNLIKELY(fac__unpack%s(&n->v_%s, n_, \"%s\", &%s_))) goto failed_;\n",
+                    v[i].t == T_TENSORS ? "_list" : "", v[i].name, v[i].name, v[i].name);
         }
     for (size_t i = 0; i < o->grad->n; i++) emit_formula(f, o, &o->grad->v[i]);
-    fputs("    fac_scope_end(&scope_);\n    return FAC_OK;\nfailed_:\n    fac_scope_end(&scope_);\n    fac__drop_grads(out_, n_->n_edges);\n    return fac_error();\n}\n", f);
+    fputs(
+        "    fac_scope_end(&scope_);\n    return FAC_OK;\nfailed_:\n    fac_scope_end(&scope_);\n    fac__drop_grads(out_, n_->n_edges);\n    return fac_error();\n}\n",
+        f);
 }
 
 /* ---- recording ---- */
@@ -231,19 +269,26 @@ static void emit_save(FILE *f, const op *o, const field *v, const char *from, bo
     cond = cond ? xformat(" && (%s)", cond) : "";
     if (v->use->used[SAVE_VALUE]) switch (v->t) {
         case T_TENSOR:
-            if (output) fprintf(f, "    if (!st_) st_ = fac__save_output(&n->v_%s, %s, %d);\n", n, from, v->result);
-            else fprintf(f, "    if (!st_%s) st_ = fac__save(&n->v_%s, %s);\n", cond, n, from);
+            if (output)
+                fprintf(f, "    if (!st_) st_ = fac__save_output(&n->v_%s, %s, %d);\n", n, from, v->result);
+            else
+                fprintf(f, "    if (!st_%s) st_ = fac__save(&n->v_%s, %s);\n", cond, n, from);
             break;
         case T_TENSORS: fprintf(f, "    if (!st_) st_ = fac__save_list(&n->v_%s, %s);\n", n, from); break;
         case T_INTS: fprintf(f, "    if (!st_) st_ = fac__save_ints(&n->v_%s, %s);\n", n, from); break;
         case T_SCALAR: fprintf(f, "    fac__save_scalar(&n->v_%s, %s);\n", n, from); break;
         case T_OPT_NUM: fprintf(f, "    fac__save_opt_num(&n->v_%s, %s);\n", n, from); break;
-        case T_STRING: fprintf(f, "    if (!st_ && %s && !(n->v_%s = fac__strdup(%s))) st_ = fac_error();\n", from, n, from); break;
+        case T_STRING:
+            fprintf(f, "    if (!st_ && %s && !(n->v_%s = fac__strdup(%s))) st_ = fac_error();\n", from, n, from);
+            break;
         case T_FLOATS: die(o->e->file, o->e->line, "%s: a list of floats cannot be saved", o->s->full); break;
         default: fprintf(f, "    n->v_%s = %s;\n", n, from); break;
         }
-    if (v->use->used[SAVE_SIZES]) fprintf(f, "    if (!st_) st_ = fac__save_sizes%s(&n->sizes_%s, %s);\n", v->t == T_TENSORS ? "_list" : "", n, from);
-    if (v->use->used[SAVE_STRIDES]) fprintf(f, "    if (!st_) st_ = fac__save_ints(&n->strides_%s, fac__strides_now(%s));\n", n, from);
+    if (v->use->used[SAVE_SIZES])
+        fprintf(f, "    if (!st_) st_ = fac__save_sizes%s(&n->sizes_%s, %s);\n", v->t == T_TENSORS ? "_list" : "", n,
+                from);
+    if (v->use->used[SAVE_STRIDES])
+        fprintf(f, "    if (!st_) st_ = fac__save_ints(&n->strides_%s, fac__strides_now(%s));\n", n, from);
     if (v->use->used[SAVE_OFFSET]) fprintf(f, "    n->offset_%s = fac__offset_now(%s);\n", n, from);
     if (v->use->used[SAVE_NUMEL]) fprintf(f, "    n->numel_%s = fac__numel_now(%s);\n", n, from);
     if (v->use->used[SAVE_NDIM]) fprintf(f, "    n->ndim_%s = fac__ndim_now(%s);\n", n, from);
@@ -254,7 +299,8 @@ static void emit_any(FILE *f, const op *o) {
     const char *sep = "";
     for (size_t i = 0; i < o->s->n_args; i++) {
         if (!is_edge(o, i)) continue;
-        fprintf(f, o->s->args[i].type.list ? "%sfac__any_requires_grad(%s)" : "%sfac__requires_grad(%s)", sep, arg_name(o, i));
+        fprintf(f, o->s->args[i].type.list ? "%sfac__any_requires_grad(%s)" : "%sfac__requires_grad(%s)", sep,
+                arg_name(o, i));
         sep = " || ";
     }
     if (!sep[0]) fputs("false", f);
@@ -265,8 +311,10 @@ static void emit_unsupported(FILE *f, const op *o) {
     for (size_t i = 0; i < o->s->n_args; i++) {
         const fac_schema_arg *a = &o->s->args[i];
         if (a->type.kind != FAC_TYPE_TENSOR || formula_of(o, i)) continue;
-        fprintf(f, a->type.list ? "    if (fac__any_requires_grad(%s))\n" : "    if (fac__requires_grad(%s))\n", a->name);
-        fprintf(f, "        return fac__not_differentiable(\"%s\", \"it has no gradient with respect to '%s'\");\n", o->s->name, a->name);
+        fprintf(f, a->type.list ? "    if (fac__any_requires_grad(%s))\n" : "    if (fac__requires_grad(%s))\n",
+                a->name);
+        fprintf(f, "        return fac__not_differentiable(\"%s\", \"it has no gradient with respect to '%s'\");\n",
+                o->s->name, a->name);
     }
 }
 
@@ -275,9 +323,12 @@ static void emit_connect(FILE *f, const op *o) {
         if (!is_edge(o, i)) continue;
         const char *n = arg_name(o, i);
         if (o->s->args[i].type.list)
-            fprintf(f, "    n->count_%s = %s.n;\n    for (size_t i_ = 0; i_ < %s.n && !st_; i_++) st_ = fac__node_connect(&n->node, %s + (uint32_t)i_, %s.v[i_]);\n", n, n, n,
-                    edge_of(o, i, ""), n);
-        else fprintf(f, "    if (!st_) st_ = fac__node_connect(&n->node, %s, %s);\n", edge_of(o, i, ""), n);
+            fprintf(
+                f,
+                "    n->count_%s = %s.n;\n    for (size_t i_ = 0; i_ < %s.n && !st_; i_++) st_ = fac__node_connect(&n->node, %s + (uint32_t)i_, %s.v[i_]);\n",
+                n, n, n, edge_of(o, i, ""), n);
+        else
+            fprintf(f, "    if (!st_) st_ = fac__node_connect(&n->node, %s, %s);\n", edge_of(o, i, ""), n);
     }
 }
 
@@ -291,22 +342,33 @@ static void emit_functional_record(FILE *f, const op *o, const field *v, size_t 
     emit_below(f, o);
     fputs("    if (FAC_UNLIKELY(st_)) return st_;\n", f);
     const char *outputs = returns_list(o) ? "(uint32_t)res_->n" : xformat("%zu", o->s->n_rets);
-    fprintf(f, "    %s_node *n = (%s_node *)fac__node_new(th_, &%s_class, %s, %s);\n", o->id, o->id, o->id, edge_of(o, o->s->n_args, ""), outputs);
+    fprintf(f, "    %s_node *n = (%s_node *)fac__node_new(th_, &%s_class, %s, %s);\n", o->id, o->id, o->id,
+            edge_of(o, o->s->n_args, ""), outputs);
     fputs("    if (FAC_UNLIKELY(!n)) st_ = fac_error();\n    else {\n", f);
     emit_connect(f, o);
     for (size_t i = 0; i < n; i++) {
         bool result = v[i].result >= 0;
-        const char *from = !result ? v[i].name : returns_list(o) ? "((fac_tensors){res_->v, res_->n})" : xformat("res_[%d]", v[i].result);
+        const char *from = !result           ? v[i].name
+                           : returns_list(o) ? "((fac_tensors){res_->v, res_->n})"
+                                             : xformat("res_[%d]", v[i].result);
         if (!result) emit_save(f, o, &v[i], from, false);
     }
-    if (returns_list(o)) fputs("    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &n->node, (uint32_t)i_);\n", f);
+    if (returns_list(o))
+        fputs(
+            "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &n->node, (uint32_t)i_);\n",
+            f);
     else
-        for (size_t i = 0; i < o->s->n_rets; i++) fprintf(f, "    if (!st_) st_ = fac__set_history(res_[%zu], &n->node, %zu);\n", i, i);
+        for (size_t i = 0; i < o->s->n_rets; i++)
+            fprintf(f, "    if (!st_) st_ = fac__set_history(res_[%zu], &n->node, %zu);\n", i, i);
     for (size_t i = 0; i < n; i++)
-        if (v[i].result >= 0) emit_save(f, o, &v[i], returns_list(o) ? "((fac_tensors){res_->v, res_->n})" : xformat("res_[%d]", v[i].result), true);
+        if (v[i].result >= 0)
+            emit_save(f, o, &v[i],
+                      returns_list(o) ? "((fac_tensors){res_->v, res_->n})" : xformat("res_[%d]", v[i].result), true);
     fputs("    fac__node_unref(&n->node);\n    }\n", f);
-    if (returns_list(o)) fputs("    if (FAC_UNLIKELY(st_)) fac__tensor_list_free(res_);\n", f);
-    else fprintf(f, "    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, %zu);\n", o->s->n_rets);
+    if (returns_list(o))
+        fputs("    if (FAC_UNLIKELY(st_)) fac__tensor_list_free(res_);\n", f);
+    else
+        fprintf(f, "    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, %zu);\n", o->s->n_rets);
     fputs("    return st_;\n}\n", f);
 }
 
@@ -314,9 +376,12 @@ static void emit_inplace_record(FILE *f, const op *o, const field *v, size_t n) 
     const char *self = arg_name(o, 0);
     bool old = o->grad->args[0].used[SAVE_VALUE];
     fprintf(f, "    fac_status st_ = fac__check_inplace(%s, true);\n    if (FAC_UNLIKELY(st_)) return st_;\n", self);
-    if (old) fprintf(f, "    fac_tensor *old_ = NULL;\n    FAC_TRY(fac__c_clone(%s, FAC_FORMAT_DEFAULT, &old_));\n", self);
-    fprintf(f, "    %s_node *n = (%s_node *)fac__node_new(th_, &%s_class, %s, 1);\n", o->id, o->id, o->id, edge_of(o, o->s->n_args, ""));
-    fprintf(f, "    if (FAC_UNLIKELY(!n)) {\n%s        return fac_error();\n    }\n", old ? "        fac__unref(old_);\n" : "");
+    if (old)
+        fprintf(f, "    fac_tensor *old_ = NULL;\n    FAC_TRY(fac__c_clone(%s, FAC_FORMAT_DEFAULT, &old_));\n", self);
+    fprintf(f, "    %s_node *n = (%s_node *)fac__node_new(th_, &%s_class, %s, 1);\n", o->id, o->id, o->id,
+            edge_of(o, o->s->n_args, ""));
+    fprintf(f, "    if (FAC_UNLIKELY(!n)) {\n%s        return fac_error();\n    }\n",
+            old ? "        fac__unref(old_);\n" : "");
     emit_connect(f, o);
     for (size_t i = 0; i < n; i++)
         if (v[i].result < 0) emit_save(f, o, &v[i], i == 0 && old ? "old_" : v[i].name, false);
@@ -327,12 +392,16 @@ static void emit_inplace_record(FILE *f, const op *o, const field *v, size_t n) 
     fprintf(f, "    if (ran_) st_ = fac__rebase_history(%s, &n->node, 0);\n", self);
     for (size_t i = 0; i < n; i++)
         if (v[i].result >= 0) emit_save(f, o, &v[i], self, true);
-    fputs("    fac__node_unref(&n->node);\n    if (FAC_UNLIKELY(st_ && ran_)) fac__drop_grads(res_, 1);\n    return st_;\n}\n", f);
+    fputs(
+        "    fac__node_unref(&n->node);\n    if (FAC_UNLIKELY(st_ && ran_)) fac__drop_grads(res_, 1);\n    return st_;\n}\n",
+        f);
 }
 
 static void emit_kernel_head(FILE *f, const op *o) {
     fprintf(f, "static fac_status %s_autograd(%s) {\n", o->id, params(o, "const fac_call_info *c_"));
-    fputs("    fac_thread *th_ = fac__thread();\n    const fac_keyset below_ = c_->keys & fac__below(FAC_KEY_AUTOGRAD);\n", f);
+    fputs(
+        "    fac_thread *th_ = fac__thread();\n    const fac_keyset below_ = c_->keys & fac__below(FAC_KEY_AUTOGRAD);\n",
+        f);
 }
 
 static void emit_out_form(FILE *f, const op *o) {
@@ -343,16 +412,21 @@ static void emit_out_form(FILE *f, const op *o) {
     const char *sep = "";
     for (size_t i = 0; i + o->n_out_args < o->s->n_args; i++) {
         if (o->s->args[i].type.kind != FAC_TYPE_TENSOR) continue;
-        fprintf(f, o->s->args[i].type.list ? "%sfac__any_requires_grad(%s)" : "%sfac__requires_grad(%s)", sep, arg_name(o, i));
+        fprintf(f, o->s->args[i].type.list ? "%sfac__any_requires_grad(%s)" : "%sfac__requires_grad(%s)", sep,
+                arg_name(o, i));
         sep = " || ";
     }
-    fprintf(f, "%s));\n    }\n    return fac__redispatch_%s(%s);\n}\n", sep[0] ? "" : "false", o->id, args(o, "below_", "res_"));
+    fprintf(f, "%s));\n    }\n    return fac__redispatch_%s(%s);\n}\n", sep[0] ? "" : "false", o->id,
+            args(o, "below_", "res_"));
 }
 
 /* In-place operators without a gradient: fine as long as nothing would be lost. */
 static void emit_refusal(FILE *f, const op *o) {
     emit_kernel_head(f, o);
-    fprintf(f, "    if (fac__grad_enabled(th_) && fac__requires_grad(%s)) return fac__not_differentiable(\"%s\", \"%s\");\n", arg_name(o, 0), o->s->name, o->e->nondifferentiable);
+    fprintf(
+        f,
+        "    if (fac__grad_enabled(th_) && fac__requires_grad(%s)) return fac__not_differentiable(\"%s\", \"%s\");\n",
+        arg_name(o, 0), o->s->name, o->e->nondifferentiable);
     fprintf(f, "    return fac__redispatch_%s(%s);\n}\n", o->id, args(o, "below_", "res_"));
 }
 
@@ -374,7 +448,10 @@ void emit_autograd(FILE *f, const model *m, const op *o) {
     emit_release(f, o, v, n);
     emit_destroy(f, o, v, n);
     emit_apply(f, o, v, n);
-    fprintf(f, "static const fac_node_class %s_class = {.name = \"%s\", .size = sizeof(%s_node), .apply = %s_apply, .release = %s_release, .destroy = %s_destroy};\n", o->id, node_name(m, o), o->id, o->id, o->id, o->id);
+    fprintf(
+        f,
+        "static const fac_node_class %s_class = {.name = \"%s\", .size = sizeof(%s_node), .apply = %s_apply, .release = %s_release, .destroy = %s_destroy};\n",
+        o->id, node_name(m, o), o->id, o->id, o->id, o->id);
     emit_kernel_head(f, o);
     fputs("    if (FAC_LIKELY(!fac__grad_enabled(th_)))\n", f);
     fprintf(f, "        return fac__redispatch_%s(%s);\n", o->id, args(o, "below_", "res_"));
@@ -382,7 +459,9 @@ void emit_autograd(FILE *f, const model *m, const op *o) {
     fputs("    if (FAC_LIKELY(!(", f);
     emit_any(f, o);
     fprintf(f, ")))\n        return fac__redispatch_%s(%s);\n", o->id, args(o, "below_", "res_"));
-    if (o->in_place) emit_inplace_record(f, o, v, n);
-    else emit_functional_record(f, o, v, n);
+    if (o->in_place)
+        emit_inplace_record(f, o, v, n);
+    else
+        emit_functional_record(f, o, v, n);
     free(v);
 }

@@ -6,9 +6,12 @@
 static void troff(FILE *f, const char *s) {
     if (*s == '.' || *s == '\'') fputs("\\&", f);
     for (; *s; s++) {
-        if (*s == '\\') fputs("\\e", f);
-        else if (*s == '-') fputs("\\-", f);
-        else fputc(*s, f);
+        if (*s == '\\')
+            fputs("\\e", f);
+        else if (*s == '-')
+            fputs("\\-", f);
+        else
+            fputc(*s, f);
     }
 }
 
@@ -22,10 +25,13 @@ static void section(FILE *f, const char *title, const char *text) {
 static void synopsis(FILE *f, const op *o) {
     fprintf(f, ".PP\n.BI \"%sfac_%s(", result_type(o), o->macro ? o->macro : o->cname);
     const char *sep = "";
-    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%sfac_tensor *\" %s \"", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
-    for (size_t i = 0; i < o->n_pos; i++, sep = ", ") fprintf(f, "%s%s\" %s \"", sep, c_type(&o->s->args[i].type), o->s->args[i].name);
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
+        fprintf(f, "%sfac_tensor *\" %s \"", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_pos; i++, sep = ", ")
+        fprintf(f, "%s%s\" %s \"", sep, c_type(&o->s->args[i].type), o->s->args[i].name);
     const fac_schema *s = o->functional ? o->functional->s : o->s;
-    for (size_t i = o->n_pos; i < s->n_args; i++, sep = ", ") fprintf(f, "%s.\" %s \"", sep, kw_field_name(o, &s->args[i]));
+    for (size_t i = o->n_pos; i < s->n_args; i++, sep = ", ")
+        fprintf(f, "%s.\" %s \"", sep, kw_field_name(o, &s->args[i]));
     fputs(");\"\n", f);
 }
 
@@ -63,8 +69,10 @@ void emit_man(FILE *f, const model *m, const op *o) {
     section(f, "DTYPE", e->dtype);
     keywords(f, o);
     section(f, "ERRORS", e->errors);
-    if (e->nondifferentiable) section(f, "GRADIENT", xformat("None: %s.", e->nondifferentiable));
-    else if (e->composite) section(f, "GRADIENT", "Through the operators it is made of.");
+    if (e->nondifferentiable)
+        section(f, "GRADIENT", xformat("None: %s.", e->nondifferentiable));
+    else if (e->composite)
+        section(f, "GRADIENT", "Through the operators it is made of.");
     else {
         fputs(".SH GRADIENT\n", f);
         for (size_t i = 0; i < e->grad.n; i++) {

@@ -25,7 +25,9 @@ void emit_kw_struct(FILE *f, const model *m, const op *o) {
     for (size_t i = o->n_pos; i < s->n_args; i++) {
         const fac_schema_arg *a = &s->args[i];
         fprintf(f, "    %s%s FAC_DEF;", kw_field_type(o, a), kw_field_name(o, a));
-        if (strcmp(a->default_text, "None")) fprintf(f, " /* default %s%s */", kw_negated(a) ? "false: " : "", kw_negated(a) ? a->name : a->default_text);
+        if (strcmp(a->default_text, "None"))
+            fprintf(f, " /* default %s%s */", kw_negated(a) ? "false: " : "",
+                    kw_negated(a) ? a->name : a->default_text);
         fputc('\n', f);
     }
     if (o->e->factory) fputs("    bool requires_grad FAC_DEF;\n", f);
@@ -41,10 +43,16 @@ static void emit_doc(FILE *f, const op *o) {
     fprintf(f, "/* %s\n   schema: %s", e->doc, o->s->text);
     emit_wrapped(f, "shape:", e->shape);
     emit_wrapped(f, "dtype:", e->dtype);
-    fputs(o->in_place ? "\n   own:    returns self" : o->form == FORM_OUT ? "\n   own:    returns out" : returns_tensors(o) || returns_list(o) ? "\n   own:    the result belongs to the innermost scope" : "", f);
+    fputs(o->in_place                             ? "\n   own:    returns self"
+          : o->form == FORM_OUT                   ? "\n   own:    returns out"
+          : returns_tensors(o) || returns_list(o) ? "\n   own:    the result belongs to the innermost scope"
+                                                  : "",
+          f);
     emit_wrapped(f, "errors:", e->errors);
-    if (o->form == FORM_OUT) fputs("\n   grad:   none: out forms take no part in autograd", f);
-    else if (e->nondifferentiable) fprintf(f, "\n   grad:   none: %s", e->nondifferentiable);
+    if (o->form == FORM_OUT)
+        fputs("\n   grad:   none: out forms take no part in autograd", f);
+    else if (e->nondifferentiable)
+        fprintf(f, "\n   grad:   none: %s", e->nondifferentiable);
     else if (e->grad.n) {
         fputs("\n   grad:  ", f);
         for (size_t i = 0; i < e->grad.n; i++)
@@ -64,9 +72,12 @@ static void positional(FILE *f, const op *o, bool types, bool parens) {
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
         const fac_schema_arg *a = &o->s->args[i];
         fprintf(f, "%s", sep);
-        if (types) fprintf(f, "%s%s", c_type(&a->type), a->name);
-        else if (parens && type_of(&a->type) == T_SCALAR) fprintf(f, "FAC_SCALAR(%s)", a->name);
-        else fprintf(f, parens ? "(%s)" : "%s", a->name);
+        if (types)
+            fprintf(f, "%s%s", c_type(&a->type), a->name);
+        else if (parens && type_of(&a->type) == T_SCALAR)
+            fprintf(f, "FAC_SCALAR(%s)", a->name);
+        else
+            fprintf(f, parens ? "(%s)" : "%s", a->name);
     }
 }
 
@@ -74,8 +85,10 @@ static void emit_prototype(FILE *f, const op *o, const char *end) {
     bool must = !o->in_place && o->form != FORM_OUT && (returns_tensors(o) || returns_list(o) || !o->s->n_rets);
     fprintf(f, "FAC_API %s%sfac_%s(", must ? "FAC_MUST " : "", result_type(o), o->cname);
     positional(f, o, true, false);
-    if (o->kw) fprintf(f, "%sconst fac_%s_kw *kw", o->n_pos + o->n_out_args ? ", " : "", o->kw);
-    else if (!o->n_pos && !o->n_out_args) fputs("void", f);
+    if (o->kw)
+        fprintf(f, "%sconst fac_%s_kw *kw", o->n_pos + o->n_out_args ? ", " : "", o->kw);
+    else if (!o->n_pos && !o->n_out_args)
+        fputs("void", f);
     fprintf(f, ")%s", end);
 }
 
@@ -83,7 +96,8 @@ void emit_decl(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
     if (o->kw && kw_struct_first(m, o)) emit_kw_struct(f, m, o);
     if (o->form != FORM_OUT && o->s->n_rets > 1) {
-        fprintf(f, "/* Results of fac_%s; all NULL on failure. */\ntypedef struct fac_%s_result {\n    fac_tensor ", o->cname, o->cname);
+        fprintf(f, "/* Results of fac_%s; all NULL on failure. */\ntypedef struct fac_%s_result {\n    fac_tensor ",
+                o->cname, o->cname);
         for (size_t i = 0; i < o->s->n_rets; i++) fprintf(f, "%s*%s", i ? ", " : "", result_field(o, i));
         fprintf(f, ";\n} fac_%s_result;\n", o->cname);
     }
@@ -97,11 +111,14 @@ static void usage(FILE *f, const op *o, const char *name) {
     const fac_schema *s = fn_schema(o);
     fprintf(f, "/* fac_%s(", name);
     const char *sep = "";
-    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%sTensor %s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
+        fprintf(f, "%sTensor %s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     for (size_t i = 0; i < s->n_args; i++, sep = ", ") {
         char buf[64];
-        if (i < o->n_pos) fprintf(f, "%s%s %s", sep, fac__type_text(&s->args[i].type, buf, sizeof buf), s->args[i].name);
-        else fprintf(f, "%s.%s", sep, kw_field_name(o, &s->args[i]));
+        if (i < o->n_pos)
+            fprintf(f, "%s%s %s", sep, fac__type_text(&s->args[i].type, buf, sizeof buf), s->args[i].name);
+        else
+            fprintf(f, "%s.%s", sep, kw_field_name(o, &s->args[i]));
     }
     fprintf(f, "%s) */", o->e->factory && o->form == FORM_FUNCTION ? ", .requires_grad" : "");
 }
@@ -122,7 +139,9 @@ static void define_head(FILE *f, const op *o, const char *name) {
 }
 
 static void kw_literal(FILE *f, const op *o) {
-    if (o->kw) fprintf(f, "%s&(fac_%s_kw){FAC_KW_INIT_(fac_%s_kw), __VA_ARGS__}", o->n_pos + o->n_out_args ? ", " : "", o->kw, o->kw);
+    if (o->kw)
+        fprintf(f, "%s&(fac_%s_kw){FAC_KW_INIT_(fac_%s_kw), __VA_ARGS__}", o->n_pos + o->n_out_args ? ", " : "", o->kw,
+                o->kw);
 }
 
 static bool has_scalar(const op *o) {
@@ -140,7 +159,9 @@ static const op *partner(const model *m, const op *o, size_t *at) {
         for (size_t j = 0; j < o->n_pos && j < p->n_pos; j++)
             if (type_of(&o->s->args[j].type) != type_of(&p->s->args[j].type)) *at = j, differ++;
         if (differ != 1 || o->n_pos != p->n_pos)
-            die(o->e->file, o->e->line, "macro %s: %s and %s should differ in one argument, a Tensor here and a Scalar there", o->macro, o->s->full, p->s->full);
+            die(o->e->file, o->e->line,
+                "macro %s: %s and %s should differ in one argument, a Tensor here and a Scalar there", o->macro,
+                o->s->full, p->s->full);
         return p;
     }
     return NULL; /* only one of the two has this form */
@@ -149,11 +170,15 @@ static const op *partner(const model *m, const op *o, size_t *at) {
 static void generic_call(FILE *f, const op *t, const op *s, size_t at, const char *operand) {
     fprintf(f, "_Generic(%s, fac_tensor *: fac_%s, default: fac_%s)(", operand, t->cname, s->cname);
     const char *sep = "";
-    for (size_t i = 0; i < t->n_out_args; i++, sep = ", ") fprintf(f, "%s(%s)", sep, t->s->args[t->s->n_args - t->n_out_args + i].name);
+    for (size_t i = 0; i < t->n_out_args; i++, sep = ", ")
+        fprintf(f, "%s(%s)", sep, t->s->args[t->s->n_args - t->n_out_args + i].name);
     for (size_t i = 0; i < t->n_pos; i++, sep = ", ") {
         const fac_schema_arg *a = &t->s->args[i];
-        if (i == at) fprintf(f, "%s_Generic(%s, fac_tensor *: fac_tensor_t_, FAC_NUMS_(fac_scalar_))(%s)", sep, operand, operand);
-        else fprintf(f, type_of(&a->type) == T_SCALAR ? "%sFAC_SCALAR(%s)" : "%s(%s)", sep, a->name);
+        if (i == at)
+            fprintf(f, "%s_Generic(%s, fac_tensor *: fac_tensor_t_, FAC_NUMS_(fac_scalar_))(%s)", sep, operand,
+                    operand);
+        else
+            fprintf(f, type_of(&a->type) == T_SCALAR ? "%sFAC_SCALAR(%s)" : "%s(%s)", sep, a->name);
     }
     kw_literal(f, t);
     fputc(')', f);
@@ -196,7 +221,8 @@ void emit_macros(FILE *f, const model *m, const op *o) {
 
 static void hpp_params(FILE *f, const op *o, bool number) {
     const char *sep = "";
-    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
+        fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
         const fac_schema_arg *a = &o->s->args[i];
         bool n = number && type_of(&a->type) == T_SCALAR;
@@ -207,7 +233,8 @@ static void hpp_params(FILE *f, const op *o, bool number) {
 
 static void hpp_call(FILE *f, const op *o, bool number) {
     const char *sep = "";
-    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ") fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
+        fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
         const fac_schema_arg *a = &o->s->args[i];
         bool n = number && type_of(&a->type) == T_SCALAR;

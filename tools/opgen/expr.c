@@ -21,13 +21,14 @@ typedef struct reader {
     grad_plan *plan;
     const char *p, *start;
     int line;
-    bool want_many;    /* the outermost call should fill several gradients */
-    const op *multi;   /* set by it: the operator with several results */
-    bool fills;        /* set by it: a C function that fills */
+    bool want_many;  /* the outermost call should fill several gradients */
+    const op *multi; /* set by it: the operator with several results */
+    bool fills;      /* set by it: a C function that fills */
 } reader;
 
 static void fail(reader *r, const char *what) {
-    die(r->o->e->file, r->line, "%s: in gradient '%s' at column %d: %s", r->o->s->full, r->start, (int)(r->p - r->start) + 1, what);
+    die(r->o->e->file, r->line, "%s: in gradient '%s' at column %d: %s", r->o->s->full, r->start,
+        (int)(r->p - r->start) + 1, what);
 }
 
 static void space(reader *r) {
@@ -45,15 +46,15 @@ static void need(reader *r, char c) {
     if (!eat(r, c)) fail(r, xformat("expected '%c'", c));
 }
 
-static val make(etype t, char *c) {
-    return (val){t, c, -1, -1, t == T_INT || t == T_FLOAT || t == T_SCALAR};
-}
+static val make(etype t, char *c) { return (val){t, c, -1, -1, t == T_INT || t == T_FLOAT || t == T_SCALAR}; }
 
 /* ---- conversions ---- */
 
 static char *none_as(etype t) {
     switch (t) {
-    case T_TENSOR: case T_STRING: case T_GENERATOR: return xformat("NULL");
+    case T_TENSOR:
+    case T_STRING:
+    case T_GENERATOR: return xformat("NULL");
     case T_TENSORS: return xformat("(fac_tensors){0}");
     case T_INTS: return xformat("(fac_ints){0}");
     case T_FLOATS: return xformat("(fac_floats){0}");
@@ -178,7 +179,8 @@ static call_args read_args(reader *r) {
         const char *save = r->p;
         char *name = isalpha((unsigned char)*r->p) || *r->p == '_' ? identifier(r) : NULL;
         space(r);
-        if (name && *r->p == '=' ) r->p++;
+        if (name && *r->p == '=')
+            r->p++;
         else {
             r->p = save;
             name = NULL;
@@ -196,24 +198,32 @@ static bool metadata_call(reader *r, const char *name, const call_args *a, val *
         const char *name;
         save_kind kind;
         size_t n;
-    } table[] = {{"sizes", SAVE_SIZES, 1}, {"size", SAVE_SIZES, 2}, {"numel", SAVE_NUMEL, 1}, {"ndim", SAVE_NDIM, 1}, {"dtype", SAVE_DTYPE, 1},
-                 {"strides", SAVE_STRIDES, 1}, {"offset", SAVE_OFFSET, 1}};
+    } table[] = {{"sizes", SAVE_SIZES, 1},  {"size", SAVE_SIZES, 2},  {"numel", SAVE_NUMEL, 1},
+                 {"ndim", SAVE_NDIM, 1},    {"dtype", SAVE_DTYPE, 1}, {"strides", SAVE_STRIDES, 1},
+                 {"offset", SAVE_OFFSET, 1}};
     for (size_t i = 0; i < FAC_COUNT(table); i++) {
         if (strcmp(name, table[i].name)) continue;
         if (a->n != table[i].n) fail(r, "wrong number of arguments");
         const val *x = &a->v[0];
         if (x->arg < 0 && x->result < 0) { /* of a computed tensor: read it there and then */
             if (x->t != T_TENSOR) fail(r, "a tensor is needed here");
-            etype t = (table[i].kind == SAVE_SIZES && a->n == 1) || table[i].kind == SAVE_STRIDES ? T_INTS : table[i].kind == SAVE_DTYPE ? T_DTYPE : T_INT;
-            *out = make(t, a->n == 2 ? xformat("fac__at(fac__sizes_now(%s), %s)", x->c, a->v[1].c) : xformat("fac__%s_now(%s)", name, x->c));
+            etype t = (table[i].kind == SAVE_SIZES && a->n == 1) || table[i].kind == SAVE_STRIDES ? T_INTS
+                      : table[i].kind == SAVE_DTYPE                                               ? T_DTYPE
+                                                                                                  : T_INT;
+            *out = make(t, a->n == 2 ? xformat("fac__at(fac__sizes_now(%s), %s)", x->c, a->v[1].c)
+                                     : xformat("fac__%s_now(%s)", name, x->c));
             return true;
         }
         use(r, x, table[i].kind);
         const char *of = origin(r, x);
-        if (table[i].kind == SAVE_SIZES && x->t == T_TENSORS) *out = make(T_SIZES_LIST, xformat("&n->sizes_%s", of));
-        else if (table[i].kind == SAVE_SIZES && a->n == 2) *out = make(T_INT, xformat("fac__at(fac__ints_of(&n->sizes_%s), %s)", of, a->v[1].c));
-        else if (table[i].kind == SAVE_SIZES || table[i].kind == SAVE_STRIDES) *out = make(T_INTS, xformat("fac__ints_of(&n->%s_%s)", name, of));
-        else *out = make(table[i].kind == SAVE_DTYPE ? T_DTYPE : T_INT, xformat("n->%s_%s", name, of));
+        if (table[i].kind == SAVE_SIZES && x->t == T_TENSORS)
+            *out = make(T_SIZES_LIST, xformat("&n->sizes_%s", of));
+        else if (table[i].kind == SAVE_SIZES && a->n == 2)
+            *out = make(T_INT, xformat("fac__at(fac__ints_of(&n->sizes_%s), %s)", of, a->v[1].c));
+        else if (table[i].kind == SAVE_SIZES || table[i].kind == SAVE_STRIDES)
+            *out = make(T_INTS, xformat("fac__ints_of(&n->%s_%s)", name, of));
+        else
+            *out = make(table[i].kind == SAVE_DTYPE ? T_DTYPE : T_INT, xformat("n->%s_%s", name, of));
         return true;
     }
     if (strcmp(name, "needs") == 0) {
@@ -243,13 +253,15 @@ static bool number_call(reader *r, const char *name, const call_args *a, val *ou
         int cost = 0;
         if (scalar) {
             char *x = coerce(&a->v[0], T_SCALAR, &cost), *y = a->n == 2 ? coerce(&a->v[1], T_SCALAR, &cost) : NULL;
-            *out = make(T_SCALAR, y ? xformat("fac__scalar_%s(%s, %s, (double[2]){0})", name, x, y) : xformat("fac__scalar_%s(%s, (double[2]){0})", name, x));
+            *out = make(T_SCALAR, y ? xformat("fac__scalar_%s(%s, %s, (double[2]){0})", name, x, y)
+                                    : xformat("fac__scalar_%s(%s, (double[2]){0})", name, x));
         } else if (a->n == 1) {
             *out = make(ints ? T_INT : T_FLOAT, xformat("(%s(%s))", table[i].sign, a->v[0].c));
         } else {
             bool whole = ints && table[i].sign[0] != '/';
-            *out = make(whole ? T_INT : T_FLOAT, whole ? xformat("(%s %s %s)", a->v[0].c, table[i].sign, a->v[1].c)
-                                                       : xformat("((double)%s %s (double)%s)", a->v[0].c, table[i].sign, a->v[1].c));
+            *out = make(whole ? T_INT : T_FLOAT,
+                        whole ? xformat("(%s %s %s)", a->v[0].c, table[i].sign, a->v[1].c)
+                              : xformat("((double)%s %s (double)%s)", a->v[0].c, table[i].sign, a->v[1].c));
         }
         return true;
     }
@@ -273,8 +285,10 @@ static char *fit(const op *o, const call_args *a, int *cost) {
             c = coerce(v, type_of(&s->args[i].type), cost);
             if (v->t == T_NONE && !s->args[i].type.optional) c = NULL;
         } else {
-            if (!s->args[i].default_text) c = NULL;
-            else c = default_c(o, &s->args[i]);
+            if (!s->args[i].default_text)
+                c = NULL;
+            else
+                c = default_c(o, &s->args[i]);
         }
         if (!c) {
             fclose(f);
@@ -308,7 +322,8 @@ static val formula_call(reader *r, const char *name, const call_args *a, bool ou
     for (size_t i = 0; i < n_formula_fns; i++)
         if (strcmp(formula_fns[i].name, name) == 0) {
             if (strcmp(formula_fns[i].prototype, proto))
-                fail(r, xformat("'%s' is called as '%s' here and '%s' elsewhere", name, proto, formula_fns[i].prototype));
+                fail(r,
+                     xformat("'%s' is called as '%s' here and '%s' elsewhere", name, proto, formula_fns[i].prototype));
             return make(T_TENSOR, text);
         }
     formula_fn fn = {xformat("%s", name), proto};
@@ -367,9 +382,12 @@ static val list(reader *r) {
     while (!eat(r, ']')) {
         val v = expression(r);
         use(r, &v, SAVE_VALUE);
-        if (v.t == T_TENSOR) t = T_TENSORS;
-        else if (v.t == T_FLOAT) t = T_FLOATS;
-        else if (v.t != T_INT) fail(r, "a list holds numbers or tensors");
+        if (v.t == T_TENSOR)
+            t = T_TENSORS;
+        else if (v.t == T_FLOAT)
+            t = T_FLOATS;
+        else if (v.t != T_INT)
+            fail(r, "a list holds numbers or tensors");
         fprintf(f, "%s%s", n++ ? ", " : "", v.c);
         eat(r, ',');
     }
@@ -382,7 +400,8 @@ static val expression(reader *r) {
     bool outermost = r->p == r->start;
     space(r);
     char c = *r->p;
-    if (isdigit((unsigned char)c) || ((c == '-' || c == '.') && (isdigit((unsigned char)r->p[1]) || r->p[1] == '.'))) return number(r);
+    if (isdigit((unsigned char)c) || ((c == '-' || c == '.') && (isdigit((unsigned char)r->p[1]) || r->p[1] == '.')))
+        return number(r);
     if (c == '[') {
         r->p++;
         return list(r);

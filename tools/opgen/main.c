@@ -38,13 +38,16 @@ static void number_lines(output *o) {
     if (!strstr(o->text, mark)) return;
     output n;
     open_output(&n, ".", "");
-    const char *slash = strrchr(o->path, '/'), *name = slash ? slash + 1 : o->path; /* the same text in every build folder */
+    const char *slash = strrchr(o->path, '/'),
+               *name = slash ? slash + 1 : o->path; /* the same text in every build folder */
     size_t line = 1;
     for (char *p = o->text; *p;) {
         char *end = strchr(p, '\n');
         size_t len = end ? (size_t)(end - p) + 1 : strlen(p);
-        if (strncmp(p, mark, sizeof mark - 1) == 0) fprintf(n.f, "#line %zu \"%s\"\n", line + 1, name);
-        else fwrite(p, 1, len, n.f);
+        if (strncmp(p, mark, sizeof mark - 1) == 0)
+            fprintf(n.f, "#line %zu \"%s\"\n", line + 1, name);
+        else
+            fwrite(p, 1, len, n.f);
         p += len;
         line++;
     }
@@ -95,8 +98,13 @@ static const char **families(const model *m, char **files, int n_files, size_t *
 static void write_decl(const char *dir, const model *m) {
     output o;
     open_output(&o, dir, "include/facula/ops_decl.h");
-    fprintf(o.f, "%s#ifndef FACULA_OPS_DECL_H\n#define FACULA_OPS_DECL_H\n\n#include <facula/tensor.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", notice);
-    fputs("/* How a loss is reduced; 0 is the default (mean). */\ntypedef enum fac_loss_reduction { FAC_REDUCTION_DEFAULT, FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_loss_reduction;\n\n", o.f);
+    fprintf(
+        o.f,
+        "%s#ifndef FACULA_OPS_DECL_H\n#define FACULA_OPS_DECL_H\n\n#include <facula/tensor.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+        notice);
+    fputs(
+        "/* How a loss is reduced; 0 is the default (mean). */\ntypedef enum fac_loss_reduction { FAC_REDUCTION_DEFAULT, FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_loss_reduction;\n\n",
+        o.f);
     fputs("static inline fac_tensor *fac_tensor_t_(fac_tensor *t) { return t; }\n\n", o.f);
     for (size_t i = 0; i < m->n_ops; i++) emit_decl(o.f, m, &m->ops[i]);
     fputs("#ifdef __cplusplus\n}\n#endif\n#endif\n", o.f);
@@ -143,7 +151,10 @@ static void write_hpp(const char *dir, const model *m) {
 static void write_umbrella(const char *dir) {
     output o;
     open_output(&o, dir, "include/facula/ops.h");
-    fprintf(o.f, "%s#ifndef FACULA_OPS_H\n#define FACULA_OPS_H\n\n#include <facula/ops_decl.h>\n#ifdef __cplusplus\n#include <facula/ops.hpp>\n#else\n#include <facula/ops_macros.h>\n#endif\n\n#endif\n", notice);
+    fprintf(
+        o.f,
+        "%s#ifndef FACULA_OPS_H\n#define FACULA_OPS_H\n\n#include <facula/ops_decl.h>\n#ifdef __cplusplus\n#include <facula/ops.hpp>\n#else\n#include <facula/ops_macros.h>\n#endif\n\n#endif\n",
+        notice);
     close_output(&o);
 }
 
@@ -152,7 +163,10 @@ static void write_umbrella(const char *dir) {
 static void write_internal(const char *dir, const model *m) {
     output o;
     open_output(&o, dir, "ops_gen.h");
-    fprintf(o.f, "%s#ifndef FAC_OPS_GEN_H\n#define FAC_OPS_GEN_H\n\n#include \"autograd/node.h\"\n#include \"ops/call.h\"\n#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n", notice);
+    fprintf(
+        o.f,
+        "%s#ifndef FAC_OPS_GEN_H\n#define FAC_OPS_GEN_H\n\n#include \"autograd/node.h\"\n#include \"ops/call.h\"\n#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n",
+        notice);
     for (size_t i = 0; i < m->n_ops; i++) emit_internal_decl(o.f, &m->ops[i]);
     fputs("\n/* C formulas that gradient expressions call */\n", o.f);
     for (size_t i = 0; i < n_formula_fns; i++) fprintf(o.f, "%s;\n", formula_fns[i].prototype);
@@ -189,7 +203,8 @@ static void write_signatures(const char *dir, const model *m) {
     fprintf(o.f, "%s#include \"dispatch/operator.h\"\n", notice);
     for (size_t i = 0; i < m->n_signatures; i++) emit_adapter(o.f, m->signatures[i], example_of(m, (int)i));
     fprintf(o.f, "\nconst fac_signature fac__signatures[%zu] = {\n", m->n_signatures + 1);
-    for (size_t i = 0; i < m->n_signatures; i++) fprintf(o.f, "    {\"%s\", (fac_fn)box_%zu, unbox_%zu},\n", m->signatures[i], i, i);
+    for (size_t i = 0; i < m->n_signatures; i++)
+        fprintf(o.f, "    {\"%s\", (fac_fn)box_%zu, unbox_%zu},\n", m->signatures[i], i, i);
     fprintf(o.f, "    {NULL, NULL, NULL},\n};\nconst size_t fac__signature_count = %zu;\n", m->n_signatures);
     close_output(&o);
 }
@@ -215,7 +230,9 @@ static void write_table(const char *dir, const model *m) {
     output o;
     open_output(&o, dir, "ops_table.c");
     fprintf(o.f, "%s#include \"ops_gen.h\"\n\n", notice);
-    for (size_t i = 0; i < n; i++) fprintf(o.f, "extern const char *const fac__tags_%s[];\nextern const fac_builtin_kernel fac__kernels_%s[];\n", v[i]->id, v[i]->id);
+    for (size_t i = 0; i < n; i++)
+        fprintf(o.f, "extern const char *const fac__tags_%s[];\nextern const fac_builtin_kernel fac__kernels_%s[];\n",
+                v[i]->id, v[i]->id);
     fprintf(o.f, "\nconst fac_builtin_op fac__builtin_ops[%zu] = {\n", n + 1);
     for (size_t i = 0; i < n; i++) {
         fprintf(o.f, "    {&fac_op_%s, ", v[i]->id);
@@ -238,7 +255,8 @@ static void write_json(const char *dir, const model *m) {
         quoted(o.f, p->s->full);
         fputs(", \"schema\": ", o.f);
         quoted(o.f, p->s->text);
-        fprintf(o.f, ", \"family\": \"%s\", \"c\": \"%s\", \"differentiable\": %s, \"composite\": %s}%s\n", p->e->family, p->e->internal ? "" : p->cname, p->grad || p->e->composite ? "true" : "false",
+        fprintf(o.f, ", \"family\": \"%s\", \"c\": \"%s\", \"differentiable\": %s, \"composite\": %s}%s\n",
+                p->e->family, p->e->internal ? "" : p->cname, p->grad || p->e->composite ? "true" : "false",
                 p->e->composite ? "true" : "false", i + 1 < m->n_ops ? "," : "");
     }
     fputs("]\n", o.f);
@@ -251,7 +269,7 @@ static void write_man(const char *dir, const model *m) {
         if (p->form != FORM_FUNCTION || p->e->internal) continue;
         char *name = xformat("man/fac_%s.3", p->cname);
         output o;
-    open_output(&o, dir, name);
+        open_output(&o, dir, name);
         emit_man(o.f, m, p);
         close_output(&o);
         free(name);
@@ -278,7 +296,8 @@ static int explain(const model *m, const char *name) {
     int found = 0;
     for (size_t i = 0; i < m->n_ops; i++) {
         const op *p = &m->ops[i];
-        if (strcmp(p->s->name, name) && strcmp(p->s->full, name) && strcmp(p->s->full + strlen(p->s->ns) + 2, name)) continue;
+        if (strcmp(p->s->name, name) && strcmp(p->s->full, name) && strcmp(p->s->full + strlen(p->s->ns) + 2, name))
+            continue;
         printf("%s==== %s (%s:%d)\n\n-- public --\n", found++ ? "\n" : "", p->s->full, p->e->file, p->e->line);
         emit_decl(stdout, m, p);
         emit_macros(stdout, m, p);
@@ -294,13 +313,16 @@ static int explain(const model *m, const char *name) {
 }
 
 static int usage(void) {
-    fputs("usage: opgen -o DIR FILE.yaml...\n       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml...\n", stderr);
+    fputs(
+        "usage: opgen -o DIR FILE.yaml...\n       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml...\n",
+        stderr);
     return 2;
 }
 
 int main(int argc, char **argv) {
     if (argc < 2) return usage();
-    bool list = strcmp(argv[1], "--list-outputs") == 0, out = strcmp(argv[1], "-o") == 0, why = strcmp(argv[1], "explain") == 0;
+    bool list = strcmp(argv[1], "--list-outputs") == 0, out = strcmp(argv[1], "-o") == 0,
+         why = strcmp(argv[1], "explain") == 0;
     int first = list ? 2 : 3;
     if ((!list && !out && !why) || argc < first) return usage();
     model m = {0};

@@ -70,7 +70,9 @@ static char *out_schema(const entry *e, const fac_schema *s) {
     bool star = s->n_args && s->args[s->n_args - 1].kwarg_only;
     fputs(s->n_args ? (star ? ", " : ", *, ") : "*, ", f);
     for (size_t i = 0; i < s->n_rets; i++) {
-        char *name = s->n_rets == 1 ? xformat("out") : s->rets[i].name[0] ? xformat("%s", s->rets[i].name) : xformat("out%zu", i);
+        char *name = s->n_rets == 1       ? xformat("out")
+                     : s->rets[i].name[0] ? xformat("%s", s->rets[i].name)
+                                          : xformat("out%zu", i);
         for (size_t j = 0; j < s->n_args; j++) /* a result may be named like an argument */
             if (strcmp(s->args[j].name, name) == 0) name = xformat("out_%s", name);
         fprintf(f, "%sTensor(%c!) %s", i ? ", " : "", (char)('a' + (int)i), name);
@@ -118,7 +120,8 @@ static void name_op(op *o, const op *fn) {
     o->macro = e->macro ? xformat("%s%s", e->macro, suffix) : NULL;
     for (size_t i = o->n_pos; i < base->n_args; i++) {
         if (base->args[i].default_text) continue;
-        if (!base->args[i].type.optional) die(e->file, e->line, "argument '%s' has no default, so it must be positional", base->args[i].name);
+        if (!base->args[i].type.optional)
+            die(e->file, e->line, "argument '%s' has no default, so it must be positional", base->args[i].name);
         base->args[i].default_text = xformat("None"); /* an optional keyword may be left out in C */
     }
     bool factory = e->factory && o->form == FORM_FUNCTION;
@@ -127,7 +130,9 @@ static void name_op(op *o, const op *fn) {
 
 static void check_entry(const entry *e, const fac_schema *s) {
     int how = (e->meta != NULL) + (e->composite != NULL) + (e->explicit_fn != NULL) + (e->raw.n > 0 && !e->explicit_fn);
-    if (how != 1) die(e->file, e->line, "%s: exactly one of meta, composite, explicit, raw should say how it is computed", s->full);
+    if (how != 1)
+        die(e->file, e->line, "%s: exactly one of meta, composite, explicit, raw should say how it is computed",
+            s->full);
     if ((e->meta != NULL) != (e->kernels.n > 0)) die(e->file, e->line, "%s: meta and kernels go together", s->full);
     if (!e->doc || !e->doc[0]) die(e->file, e->line, "%s: 'doc' is missing", s->full);
     if (e->doc[strlen(e->doc) - 1] != '.') die(e->file, e->line, "%s: 'doc' should end with a full stop", s->full);
@@ -144,7 +149,8 @@ static void check_entry(const entry *e, const fac_schema *s) {
 static void add_op(model *m, op o) {
     for (size_t i = 0; i < m->n_ops; i++)
         if (strcmp(m->ops[i].id, o.id) == 0)
-            die(o.e->file, o.e->line, "%s is declared twice; the first is at %s:%d", o.s->full, m->ops[i].e->file, m->ops[i].e->line);
+            die(o.e->file, o.e->line, "%s is declared twice; the first is at %s:%d", o.s->full, m->ops[i].e->file,
+                m->ops[i].e->line);
     PUSH(m->ops, m->n_ops, o);
 }
 
@@ -155,7 +161,8 @@ static void add_forms(model *m, const entry *e) {
     name_op(&fn, &fn);
     add_op(m, fn);
     if (has_variant(e, "inplace")) {
-        if (!s->n_args || !is_tensor(&s->args[0].type) || s->n_rets != 1) die(e->file, e->line, "%s cannot have an in-place form", s->full);
+        if (!s->n_args || !is_tensor(&s->args[0].type) || s->n_rets != 1)
+            die(e->file, e->line, "%s cannot have an in-place form", s->full);
         op o = make_op(e, parse(e, inplace_schema(s)), FORM_INPLACE);
         name_op(&o, &fn);
         add_op(m, o);
@@ -198,8 +205,8 @@ static void check_public_names(const model *m) {
         for (size_t j = 0; j < i; j++) {
             const op *a = &m->ops[i], *b = &m->ops[j];
             if (a->e->internal || b->e->internal || strcmp(a->cname, b->cname)) continue;
-            die(a->e->file, a->e->line, "%s and %s (%s:%d) both have the C name fac_%s; give one a 'c:' name", a->s->full, b->s->full,
-                b->e->file, b->e->line, a->cname);
+            die(a->e->file, a->e->line, "%s and %s (%s:%d) both have the C name fac_%s; give one a 'c:' name",
+                a->s->full, b->s->full, b->e->file, b->e->line, a->cname);
         }
 }
 

@@ -38,15 +38,15 @@ typedef struct op {
     const entry *e;
     fac_schema *s;
     op_form form;
-    struct op *functional; /* of the in-place and out forms; NULL for entries of their own */
-    char *id;              /* "add_Tensor": C identifier, unique */
-    char *cname;           /* public name without fac_: "add_tensor_out" */
-    char *macro;           /* macro name without fac_, or NULL */
-    char *kw;              /* keyword struct without fac_ and _kw, or NULL if there are no keywords */
-    size_t n_pos;          /* leading arguments that are positional in C (out arguments not counted) */
-    size_t n_out_args;     /* trailing out arguments of an out form */
-    int sig;               /* index into the signatures */
-    bool in_place;         /* writes its first argument and returns it */
+    struct op *functional;  /* of the in-place and out forms; NULL for entries of their own */
+    char *id;               /* "add_Tensor": C identifier, unique */
+    char *cname;            /* public name without fac_: "add_tensor_out" */
+    char *macro;            /* macro name without fac_, or NULL */
+    char *kw;               /* keyword struct without fac_ and _kw, or NULL if there are no keywords */
+    size_t n_pos;           /* leading arguments that are positional in C (out arguments not counted) */
+    size_t n_out_args;      /* trailing out arguments of an out form */
+    int sig;                /* index into the signatures */
+    bool in_place;          /* writes its first argument and returns it */
     struct grad_plan *grad; /* NULL if not differentiable here */
 } op;
 
@@ -62,11 +62,37 @@ typedef struct model {
 /* ---- gradient plans (expr.c) ---- */
 
 typedef enum {
-    T_TENSOR, T_TENSORS, T_INT, T_OPT_INT, T_FLOAT, T_BOOL, T_SCALAR, T_OPT_NUM, T_INTS, T_FLOATS, T_STRING, T_DTYPE,
-    T_DEVICE, T_LAYOUT, T_FORMAT, T_GENERATOR, T_OBJECT, T_SIZES_LIST, T_NONE
+    T_TENSOR,
+    T_TENSORS,
+    T_INT,
+    T_OPT_INT,
+    T_FLOAT,
+    T_BOOL,
+    T_SCALAR,
+    T_OPT_NUM,
+    T_INTS,
+    T_FLOATS,
+    T_STRING,
+    T_DTYPE,
+    T_DEVICE,
+    T_LAYOUT,
+    T_FORMAT,
+    T_GENERATOR,
+    T_OBJECT,
+    T_SIZES_LIST,
+    T_NONE
 } etype;
 
-typedef enum { SAVE_VALUE, SAVE_SIZES, SAVE_STRIDES, SAVE_OFFSET, SAVE_NUMEL, SAVE_NDIM, SAVE_DTYPE, SAVE_KINDS } save_kind;
+typedef enum {
+    SAVE_VALUE,
+    SAVE_SIZES,
+    SAVE_STRIDES,
+    SAVE_OFFSET,
+    SAVE_NUMEL,
+    SAVE_NDIM,
+    SAVE_DTYPE,
+    SAVE_KINDS
+} save_kind;
 
 /* What the node keeps of one forward argument (or result). */
 typedef struct saved_use {
@@ -77,9 +103,9 @@ typedef struct saved_use {
 typedef struct formula {
     size_t *args; /* indices of the forward's arguments */
     size_t n_args;
-    char *text; /* as written */
-    char *c;    /* C expression; NULL for "None" */
-    bool fills; /* C function or operator with several results: call fills grads[] */
+    char *text;      /* as written */
+    char *c;         /* C expression; NULL for "None" */
+    bool fills;      /* C function or operator with several results: call fills grads[] */
     const op *multi; /* the operator whose results are the gradients, if it is one */
     int line;
 } formula;
@@ -116,18 +142,18 @@ const op *find_op(const model *m, const char *base, const char *overload);
 /* ---- C spelling (cnames.c) ---- */
 
 etype type_of(const fac_schema_type *t);
-const char *c_type(const fac_schema_type *t);       /* as a kernel argument, "fac_tensor *" */
+const char *c_type(const fac_schema_type *t); /* as a kernel argument, "fac_tensor *" */
 const char *c_type_of_etype(etype t);
 char *default_c(const op *o, const fac_schema_arg *a); /* C expression of the default, in the kernel's type */
 bool is_tensor(const fac_schema_type *t);
 bool is_tensor_list(const fac_schema_type *t);
-bool returns_tensors(const op *o); /* every result is a Tensor */
-bool returns_list(const op *o);    /* one Tensor[] */
-char *params(const op *o, const char *lead); /* "lead, fac_tensor *self, ..., fac_tensor **out" */
+bool returns_tensors(const op *o);                          /* every result is a Tensor */
+bool returns_list(const op *o);                             /* one Tensor[] */
+char *params(const op *o, const char *lead);                /* "lead, fac_tensor *self, ..., fac_tensor **out" */
 char *args(const op *o, const char *lead, const char *out); /* "lead, self, other, out" */
-char *params_flat(const op *o);     /* without results */
-char *out_param(const op *o);       /* "fac_tensor **out", or NULL for no result */
-char *result_type(const op *o);     /* public: "fac_tensor *", "fac_max_dim_result", "bool" */
+char *params_flat(const op *o);                             /* without results */
+char *out_param(const op *o);                               /* "fac_tensor **out", or NULL for no result */
+char *result_type(const op *o);                             /* public: "fac_tensor *", "fac_max_dim_result", "bool" */
 char *result_field(const op *o, size_t i);
 const char *kw_field_type(const op *o, const fac_schema_arg *a);
 char *kw_field_name(const op *o, const fac_schema_arg *a);

@@ -57,11 +57,23 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         const char *key;
         char **slot;
     } texts[] = {
-        {"op", &e->op}, {"c", &e->c}, {"macro", &e->macro}, {"meta", &e->meta}, {"composite", &e->composite},
-        {"explicit", &e->explicit_fn}, {"view", &e->view}, {"view_copy", &e->view_copy},
-        {"view_inverse", &e->view_inverse}, {"nondifferentiable", &e->nondifferentiable},
-        {"double_backward", &e->double_backward}, {"doc", &e->doc}, {"shape", &e->shape}, {"dtype", &e->dtype},
-        {"errors", &e->errors}, {"source", &e->source}, {"out_overload", &e->out_overload},
+        {"op", &e->op},
+        {"c", &e->c},
+        {"macro", &e->macro},
+        {"meta", &e->meta},
+        {"composite", &e->composite},
+        {"explicit", &e->explicit_fn},
+        {"view", &e->view},
+        {"view_copy", &e->view_copy},
+        {"view_inverse", &e->view_inverse},
+        {"nondifferentiable", &e->nondifferentiable},
+        {"double_backward", &e->double_backward},
+        {"doc", &e->doc},
+        {"shape", &e->shape},
+        {"dtype", &e->dtype},
+        {"errors", &e->errors},
+        {"source", &e->source},
+        {"out_overload", &e->out_overload},
         {"device_check", &e->device_check},
     };
     for (size_t i = 0; i < FAC_COUNT(texts); i++)
@@ -69,17 +81,28 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
             *texts[i].slot = text_of(d, v, k);
             return;
         }
-    if (strcmp(k, "variants") == 0) e->variants = list_of(d, v, k);
-    else if (strcmp(k, "tags") == 0) e->tags = list_of(d, v, k);
-    else if (strcmp(k, "plain") == 0) e->plain = list_of(d, v, k);
-    else if (strcmp(k, "kernels") == 0) e->kernels = map_of(d, v, k);
-    else if (strcmp(k, "raw") == 0) e->raw = map_of(d, v, k);
-    else if (strcmp(k, "grad") == 0) e->grad = map_of(d, v, k);
-    else if (strcmp(k, "negate") == 0) e->negate = map_of(d, v, k);
-    else if (strcmp(k, "positional") == 0) e->positional = count_of(d, v, k);
-    else if (strcmp(k, "internal") == 0) e->internal = bool_of(d, v, k);
-    else if (strcmp(k, "factory") == 0) e->factory = bool_of(d, v, k);
-    else die(d->path, line_of(v), "unknown key '%s'", k);
+    if (strcmp(k, "variants") == 0)
+        e->variants = list_of(d, v, k);
+    else if (strcmp(k, "tags") == 0)
+        e->tags = list_of(d, v, k);
+    else if (strcmp(k, "plain") == 0)
+        e->plain = list_of(d, v, k);
+    else if (strcmp(k, "kernels") == 0)
+        e->kernels = map_of(d, v, k);
+    else if (strcmp(k, "raw") == 0)
+        e->raw = map_of(d, v, k);
+    else if (strcmp(k, "grad") == 0)
+        e->grad = map_of(d, v, k);
+    else if (strcmp(k, "negate") == 0)
+        e->negate = map_of(d, v, k);
+    else if (strcmp(k, "positional") == 0)
+        e->positional = count_of(d, v, k);
+    else if (strcmp(k, "internal") == 0)
+        e->internal = bool_of(d, v, k);
+    else if (strcmp(k, "factory") == 0)
+        e->factory = bool_of(d, v, k);
+    else
+        die(d->path, line_of(v), "unknown key '%s'", k);
 }
 
 static entry read_entry(doc *d, yaml_node_t *n, const char *family) {

@@ -45,7 +45,9 @@ fac_tensor *put_self_grad(fac_tensor *grad, fac_tensor *index, fac_ints source_s
     return accumulate ? grad : fac__s_put(grad, index, zeros_of(grad, source_sizes), false);
 }
 
-fac_tensor *take_reshaped(fac_tensor *grad, fac_tensor *index, fac_ints sizes) { return fac__s_reshape(fac__s_take(grad, index), sizes); }
+fac_tensor *take_reshaped(fac_tensor *grad, fac_tensor *index, fac_ints sizes) {
+    return fac__s_reshape(fac__s_take(grad, index), sizes);
+}
 
 fac_tensor *masked_select_grad(fac_tensor *grad, fac_ints sizes, fac_tensor *mask) {
     int64_t common[FAC_MAX_DIMS];
@@ -57,12 +59,14 @@ fac_tensor *masked_select_grad(fac_tensor *grad, fac_ints sizes, fac_tensor *mas
 /* ---- embedding: the gradient of its gradient ------------------------------------------------------------------------------------ */
 
 /* grad [V, D] at the indices, zero where they are padding, divided by how often each occurs if that was asked for. */
-fac_tensor *embedding_dense_double_grad(fac_tensor *grad, fac_tensor *indices, int64_t padding_idx, bool scale_grad_by_freq) {
+fac_tensor *embedding_dense_double_grad(fac_tensor *grad, fac_tensor *indices, int64_t padding_idx,
+                                        bool scale_grad_by_freq) {
     fac_tensor *rows = fac__s_embedding(grad, indices, -1, false, false);
     fac_tensor *padding = fac__s_unsqueeze(fac__s_eq_Scalar(indices, fac_scalar_i_(padding_idx)), -1);
     rows = fac__s_masked_fill_Scalar(rows, padding, fac_scalar_i_(0));
     if (!scale_grad_by_freq || !rows) return rows;
-    fac_tensor *ones = fac__s_new_ones(grad, FAC_INTS(indices->numel), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    fac_tensor *ones = fac__s_new_ones(grad, FAC_INTS(indices->numel), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
+                                       (fac_opt_num){0});
     fac_tensor *flat = fac__s_reshape(indices, FAC_INTS(-1));
     fac_tensor *counts = fac__s_index_add(zeros_of(grad, FAC_INTS(grad->sizes[0])), 0, flat, ones, fac_scalar_i_(1));
     fac_tensor *uses = fac__s_reshape(fac__s_index_select(counts, 0, flat), fac__sizes_now(indices));
@@ -81,7 +85,8 @@ typedef struct reduced {
 static fac_tensor *reduced_from(const reduced *r) {
     fac_tensor *start = zeros_of(r->grad, fac__sizes_now(r->self));
     if (r->include_self) start = fac__s_add_Scalar(start, fac_scalar_i_(1), fac_scalar_i_(1));
-    fac_tensor *ones = fac__s_new_ones(r->grad, fac__sizes_now(r->src), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    fac_tensor *ones = fac__s_new_ones(r->grad, fac__sizes_now(r->src), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
+                                       (fac_opt_num){0});
     fac_tensor *n = fac__s_scatter_add(start, r->dim, r->index, ones);
     return fac__s_masked_fill_Scalar(n, fac__s_eq_Scalar(n, fac_scalar_i_(0)), fac_scalar_i_(1));
 }
@@ -92,7 +97,9 @@ static void grads_of_mean(const reduced *r, fac_tensor **grads) {
     grads[1] = fac__s_gather(share, r->dim, r->index, false);
 }
 
-static fac_tensor *ones_for_zeros(fac_tensor *t, fac_tensor *where) { return fac__s_masked_fill_Scalar(t, where, fac_scalar_i_(1)); }
+static fac_tensor *ones_for_zeros(fac_tensor *t, fac_tensor *where) {
+    return fac__s_masked_fill_Scalar(t, where, fac_scalar_i_(1));
+}
 
 /* The product with some of its factors exchanged. */
 static fac_tensor *product(const reduced *r, fac_tensor *self, fac_tensor *src) {
@@ -125,18 +132,23 @@ static void grads_of_extreme(const reduced *r, fac_tensor **grads) {
     fac_tensor *at = fac__s_gather(r->result, r->dim, r->index, false);
     fac_tensor *src_is = fac__s_to_dtype(fac__s_eq_Tensor(r->src, at), d, false, false, FAC_FORMAT_DEFAULT);
     fac_tensor *n = fac__s_scatter_add(self_is, r->dim, r->index, src_is);
-    fac_tensor *share = fac__s_div_Tensor(r->grad, fac__s_masked_fill_Scalar(n, fac__s_eq_Scalar(n, fac_scalar_i_(0)), fac_scalar_i_(1)));
+    fac_tensor *share = fac__s_div_Tensor(
+        r->grad, fac__s_masked_fill_Scalar(n, fac__s_eq_Scalar(n, fac_scalar_i_(0)), fac_scalar_i_(1)));
     grads[0] = fac__s_mul_Tensor(share, self_is);
     grads[1] = fac__s_mul_Tensor(fac__s_gather(share, r->dim, r->index, false), src_is);
 }
 
-fac_status scatter_reduce_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src,
-                               const char *reduce, bool include_self, fac_tensor *result) {
+fac_status scatter_reduce_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, int64_t dim, fac_tensor *index,
+                               fac_tensor *src, const char *reduce, bool include_self, fac_tensor *result) {
     reduced r = {grad, self, index, src, result, dim, include_self};
-    if (strcmp(reduce, "sum") == 0) grads[0] = grad, grads[1] = fac__s_gather(grad, dim, index, false);
-    else if (strcmp(reduce, "mean") == 0) grads_of_mean(&r, grads);
-    else if (strcmp(reduce, "prod") == 0) grads_of_prod(&r, grads);
-    else grads_of_extreme(&r, grads);
+    if (strcmp(reduce, "sum") == 0)
+        grads[0] = grad, grads[1] = fac__s_gather(grad, dim, index, false);
+    else if (strcmp(reduce, "mean") == 0)
+        grads_of_mean(&r, grads);
+    else if (strcmp(reduce, "prod") == 0)
+        grads_of_prod(&r, grads);
+    else
+        grads_of_extreme(&r, grads);
     if (!include_self && grads[0]) grads[0] = fac__s_scatter_value(grads[0], dim, index, fac_scalar_i_(0));
     return grads[0] && grads[1] ? FAC_OK : fac_error();
 }

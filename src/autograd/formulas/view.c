@@ -12,7 +12,8 @@ fac_tensor *permute_grad(fac_tensor *grad, fac_ints dims) {
     return fac__s_permute(grad, (fac_ints){inverse, dims.n});
 }
 
-fac_tensor *slice_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_opt_int start, fac_opt_int end, int64_t step) {
+fac_tensor *slice_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_opt_int start, fac_opt_int end,
+                       int64_t step) {
     int64_t d;
     FAC_TRY_NULL(fac__wrap_dim(dim, (int64_t)sizes.n, &d));
     return fac__s_slice_backward(grad, sizes, d, start.set ? start.v : 0, end.set ? end.v : sizes.v[d], step);
@@ -36,10 +37,13 @@ static fac_tensor *part_grad(fac_tensors grads, size_t i, fac_ints sizes, int64_
     int64_t part[FAC_MAX_DIMS];
     size_t n = 0;
     for (size_t j = 0; j < sizes.n; j++) {
-        if ((int64_t)j != d) part[n++] = sizes.v[j];
-        else if (length >= 0) part[n++] = length;
+        if ((int64_t)j != d)
+            part[n++] = sizes.v[j];
+        else if (length >= 0)
+            part[n++] = length;
     }
-    return fac__s_new_zeros(like_of(grads), (fac_ints){part, n}, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    return fac__s_new_zeros(like_of(grads), (fac_ints){part, n}, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
+                            (fac_opt_num){0});
 }
 
 /* Where the parts end: every `step` elements, or as `lengths` says. */
@@ -93,7 +97,8 @@ static fac_tensor *zeros_of(fac_tensor *like, fac_ints sizes) {
     return fac__s_new_zeros(like, sizes, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
 }
 
-fac_tensor *slice_scatter_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_opt_int start, fac_opt_int end, int64_t step) {
+fac_tensor *slice_scatter_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_opt_int start, fac_opt_int end,
+                               int64_t step) {
     return fac__s_slice_scatter(grad, zeros_of(grad, sizes), dim, start, end, step);
 }
 
@@ -105,7 +110,8 @@ fac_tensor *diagonal_scatter_grad(fac_tensor *grad, fac_ints sizes, int64_t offs
     return fac__s_diagonal_scatter(grad, zeros_of(grad, sizes), offset, dim1, dim2);
 }
 
-fac_tensor *as_strided_scatter_grad(fac_tensor *grad, fac_ints sizes, fac_ints size, fac_ints stride, fac_opt_int storage_offset) {
+fac_tensor *as_strided_scatter_grad(fac_tensor *grad, fac_ints sizes, fac_ints size, fac_ints stride,
+                                    fac_opt_int storage_offset) {
     return fac__s_as_strided_scatter(grad, zeros_of(grad, sizes), size, stride, storage_offset);
 }
 
@@ -140,26 +146,30 @@ static bool may_overlap(fac_ints sizes, fac_ints strides) {
 
 /* Positions in the stand-in of a geometry's elements, row-major. */
 static fac_tensor *positions(int64_t n, fac_tensor *like, fac_ints sizes, fac_ints strides, int64_t offset) {
-    fac_tensor *all = fac__s_arange(fac_scalar_i_(n), FAC_I64, FAC_STRIDED, like ? like->device : (fac_device){0}, (fac_opt_num){0});
+    fac_tensor *all =
+        fac__s_arange(fac_scalar_i_(n), FAC_I64, FAC_STRIDED, like ? like->device : (fac_device){0}, (fac_opt_num){0});
     return fac__s_reshape(fac__s_as_strided(all, sizes, strides, fac_opt_int_(offset)), FAC_INTS(-1));
 }
 
 /* Elements of an overlapping input share the gradient of the memory that they share. */
 static fac_tensor *divided_by_uses(fac_tensor *flat, fac_tensor *used) {
-    fac_tensor *ones = fac__s_new_ones(flat, fac__sizes_now(used), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
-    fac_tensor *uses = fac__s_index_add(fac__s_zeros_like(flat, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT),
-                                        0, used, ones, fac_scalar_i_(1));
+    fac_tensor *ones =
+        fac__s_new_ones(flat, fac__sizes_now(used), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    fac_tensor *uses = fac__s_index_add(
+        fac__s_zeros_like(flat, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT),
+        0, used, ones, fac_scalar_i_(1));
     uses = fac__s_masked_fill_Scalar(uses, fac__s_eq_Scalar(uses, fac_scalar_i_(0)), fac_scalar_i_(1));
     return fac__s_div_Tensor(flat, uses);
 }
 
-fac_tensor *as_strided_grad(fac_tensor *grad, fac_ints sizes, fac_ints strides, int64_t offset, fac_ints size, fac_ints stride,
-                            fac_opt_int storage_offset) {
+fac_tensor *as_strided_grad(fac_tensor *grad, fac_ints sizes, fac_ints strides, int64_t offset, fac_ints size,
+                            fac_ints stride, fac_opt_int storage_offset) {
     int64_t from = storage_offset.set ? storage_offset.v : offset, base = fac__min(from, offset);
     int64_t n = fac__max(offset + reach(sizes, strides), from + reach(size, stride)) - base;
     if (reach(size, stride) == 0 || reach(sizes, strides) == 0) return zeros_of(grad, sizes);
     fac_tensor *flat = zeros_of(grad, FAC_INTS(n));
-    flat = fac__s_index_add(flat, 0, positions(n, grad, size, stride, from - base), fac__s_reshape(grad, FAC_INTS(-1)), fac_scalar_i_(1));
+    flat = fac__s_index_add(flat, 0, positions(n, grad, size, stride, from - base), fac__s_reshape(grad, FAC_INTS(-1)),
+                            fac_scalar_i_(1));
     if (may_overlap(sizes, strides)) flat = divided_by_uses(flat, positions(n, grad, sizes, strides, offset - base));
     return fac__s_as_strided(flat, sizes, strides, fac_opt_int_(offset - base));
 }

@@ -17,11 +17,11 @@
 #include <oneapi/dnnl/dnnl.h>
 
 enum {
-    STACK_SCRATCH = 16384,    /* bytes of scratch that small products keep on the stack */
-    TASK_WORK = 1 << 17,      /* multiply-adds per chunk of tasks: some microseconds */
-    SPLIT_DEPTH = 2048,       /* depth of one part of a split product */
+    STACK_SCRATCH = 16384, /* bytes of scratch that small products keep on the stack */
+    TASK_WORK = 1 << 17,   /* multiply-adds per chunk of tasks: some microseconds */
+    SPLIT_DEPTH = 2048,    /* depth of one part of a split product */
     SPLIT_MAX = 16,
-    LIBRARY_MIN = 256,        /* sides from which oneDNN is faster than gemm.isa.c (by 3 to 15%) */
+    LIBRARY_MIN = 256, /* sides from which oneDNN is faster than gemm.isa.c (by 3 to 15%) */
     LIBRARY_BLOCK = 512,
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
@@ -46,13 +46,14 @@ typedef struct merge_target {
 
 static inline bool beta_is(const merge_target *t, double v) { return t->beta[0] == v && t->beta[1] == 0; }
 
-#define MERGE_REAL(name, E, T, GET, PUT)                                                                               \
-    static void name(const merge_target *o, int64_t m, int64_t n, const T *t, int64_t ld) {                            \
-        T beta = (T)o->beta[0];                                                                                        \
-        for (int64_t i = 0; i < m; i++) {                                                                              \
-            E *c = (E *)(void *)o->c + i * o->row;                                                                     \
-            for (int64_t j = 0; j < n; j++, c += o->col) *c = PUT(beta == 0 ? t[i * ld + j] : beta * GET(*c) + t[i * ld + j]); \
-        }                                                                                                              \
+#define MERGE_REAL(name, E, T, GET, PUT)                                                    \
+    static void name(const merge_target *o, int64_t m, int64_t n, const T *t, int64_t ld) { \
+        T beta = (T)o->beta[0];                                                             \
+        for (int64_t i = 0; i < m; i++) {                                                   \
+            E *c = (E *)(void *)o->c + i * o->row;                                          \
+            for (int64_t j = 0; j < n; j++, c += o->col)                                    \
+                *c = PUT(beta == 0 ? t[i * ld + j] : beta * GET(*c) + t[i * ld + j]);       \
+        }                                                                                   \
     }
 #define SAME(x) (x)
 MERGE_REAL(merge_f32, float, float, SAME, SAME)
@@ -60,18 +61,18 @@ MERGE_REAL(merge_f64, double, double, SAME, SAME)
 MERGE_REAL(merge_f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
 MERGE_REAL(merge_bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
 
-#define MERGE_COMPLEX(name, T)                                                                                         \
-    static void name(const merge_target *o, int64_t m, int64_t n, const T *re, const T *im, int64_t ld) {              \
-        T br = (T)o->beta[0], bi = (T)o->beta[1];                                                                      \
-        bool read = !beta_is(o, 0);                                                                                    \
-        for (int64_t i = 0; i < m; i++) {                                                                              \
-            T *c = (T *)(void *)o->c + 2 * i * o->row;                                                                 \
-            for (int64_t j = 0; j < n; j++, c += 2 * o->col) {                                                         \
-                T x = read ? c[0] : 0, y = read ? c[1] : 0;                                                            \
-                c[0] = read ? br * x - bi * y + re[i * ld + j] : re[i * ld + j];                                       \
-                c[1] = read ? br * y + bi * x + im[i * ld + j] : im[i * ld + j];                                       \
-            }                                                                                                          \
-        }                                                                                                              \
+#define MERGE_COMPLEX(name, T)                                                                            \
+    static void name(const merge_target *o, int64_t m, int64_t n, const T *re, const T *im, int64_t ld) { \
+        T br = (T)o->beta[0], bi = (T)o->beta[1];                                                         \
+        bool read = !beta_is(o, 0);                                                                       \
+        for (int64_t i = 0; i < m; i++) {                                                                 \
+            T *c = (T *)(void *)o->c + 2 * i * o->row;                                                    \
+            for (int64_t j = 0; j < n; j++, c += 2 * o->col) {                                            \
+                T x = read ? c[0] : 0, y = read ? c[1] : 0;                                               \
+                c[0] = read ? br * x - bi * y + re[i * ld + j] : re[i * ld + j];                          \
+                c[1] = read ? br * y + bi * x + im[i * ld + j] : im[i * ld + j];                          \
+            }                                                                                             \
+        }                                                                                                 \
     }
 MERGE_COMPLEX(merge_c64, float)
 MERGE_COMPLEX(merge_c128, double)
@@ -177,9 +178,9 @@ static fac_status run_vector(const fac_gemm *g) {
 
 typedef struct block_job {
     const fac_gemm *g;
-    int64_t mb, nb;       /* sides of a block */
-    int64_t rows, cols;   /* blocks per batch entry */
-    bool direct;          /* blocks are written where C is */
+    int64_t mb, nb;     /* sides of a block */
+    int64_t rows, cols; /* blocks per batch entry */
+    bool direct;        /* blocks are written where C is */
     bool library;
     double alpha[2];
     size_t kernel_bytes, plane_bytes; /* of a task's scratch: packing, one plane of a block that is not direct */
@@ -195,8 +196,9 @@ static fac_status library_block(const block_job *job, const fac_gemm_block *p) {
     int64_t lda, ldb;
     char ta = library_side(&job->g->a, &lda), tb = library_side(&job->g->b, &ldb);
     int was = fac__onednn_begin();
-    dnnl_status_t st = dnnl_sgemm(ta, tb, p->m, p->n, p->k, (float)p->alpha[0], (const float *)(const void *)p->a.data, lda,
-                                  (const float *)(const void *)p->b.data, ldb, p->accumulate ? 1.0f : 0.0f, p->c, p->ldc);
+    dnnl_status_t st =
+        dnnl_sgemm(ta, tb, p->m, p->n, p->k, (float)p->alpha[0], (const float *)(const void *)p->a.data, lda,
+                   (const float *)(const void *)p->b.data, ldb, p->accumulate ? 1.0f : 0.0f, p->c, p->ldc);
     fac__onednn_end(was);
     FAC_CHECK(st == dnnl_success, FAC_ERR_INTERNAL, "oneDNN's sgemm refused a %lld x %lld x %lld product (status %d)",
               (long long)p->m, (long long)p->n, (long long)p->k, (int)st);
@@ -207,7 +209,8 @@ static fac_status block_task(const block_job *job, int64_t task) {
     const fac_gemm *g = job->g;
     int64_t per = job->rows * job->cols, batch = task / per;
     int64_t i = task % per / job->cols * job->mb, j = task % job->cols * job->nb;
-    fac_gemm_block p = {.dtype = g->dtype, .m = fac__min(job->mb, g->m - i), .n = fac__min(job->nb, g->n - j), .k = g->k};
+    fac_gemm_block p = {
+        .dtype = g->dtype, .m = fac__min(job->mb, g->m - i), .n = fac__min(job->nb, g->n - j), .k = g->k};
     p.a = (fac_gemm_operand){at(g->a.data, batch * g->a.batch + i * g->a.row, g->dtype), g->a.row, g->a.col, g->a.conj};
     p.b = (fac_gemm_operand){at(g->b.data, batch * g->b.batch + j * g->b.col, g->dtype), g->b.row, g->b.col, g->b.conj};
     memcpy(p.alpha, job->alpha, sizeof p.alpha);
@@ -258,8 +261,8 @@ static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_
 static bool use_library(const fac_gemm *g) {
     const fac_gemm_matrix *a = &g->a, *b = &g->b;
     bool layout = (a->col == 1 ? a->row >= g->k : a->row == 1 && a->col >= g->m) && b->col == 1 && b->row >= g->n;
-    return g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n && layout && g->m >= LIBRARY_MIN && g->n >= LIBRARY_MIN &&
-           g->k >= LIBRARY_MIN;
+    return g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n && layout &&
+           g->m >= LIBRARY_MIN && g->n >= LIBRARY_MIN && g->k >= LIBRARY_MIN;
 }
 
 static fac_status run_blocks(const fac_gemm *g) {
@@ -290,7 +293,8 @@ static fac_status run(const fac_gemm *g) { return is_vector(g) ? run_vector(g) :
 
 /* Parts to split k into; 1: do not. */
 static int64_t split_parts(const fac_gemm *g) {
-    if (g->batch != 1 || fac_dtype_is_complex(g->dtype) || g->k < 2 * SPLIT_DEPTH || g->m * g->n > 8 * 128 * 128) return 1;
+    if (g->batch != 1 || fac_dtype_is_complex(g->dtype) || g->k < 2 * SPLIT_DEPTH || g->m * g->n > 8 * 128 * 128)
+        return 1;
     /* A vector's rows are tasks enough when there are many. */
     if (is_vector(g) ? g->m > 64 : g->m * g->n * g->k < 16 * TASK_WORK) return 1;
     return fac__min(SPLIT_MAX, g->k / SPLIT_DEPTH);

@@ -14,7 +14,7 @@ typedef struct fac_gemm_matrix {
 } fac_gemm_matrix;
 
 typedef struct fac_gemm {
-    fac_dtype dtype; /* of A and B; anything but bool. f16 and bf16 are summed in f32, integers wrap */
+    fac_dtype dtype;   /* of A and B; anything but bool. f16 and bf16 are summed in f32, integers wrap */
     fac_dtype c_dtype; /* of C; 0: dtype. f16 and bf16 inputs may have an f32 C */
     int64_t batch, m, n, k;
     fac_gemm_matrix a; /* [batch, m, k] */

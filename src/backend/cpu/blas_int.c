@@ -11,25 +11,25 @@ typedef struct int_job {
     uint64_t alpha, beta;
 } int_job;
 
-#define ROW(name, E)                                                                                                   \
-    static void name(const int_job *job, int64_t batch, int64_t i) {                                                   \
-        const fac_gemm *g = job->g;                                                                                    \
-        const E *a = (const E *)g->a.data + batch * g->a.batch + i * g->a.row;                                         \
-        const E *b = (const E *)g->b.data + batch * g->b.batch;                                                        \
-        E *c = (E *)g->c + batch * g->c_batch + i * g->c_row;                                                          \
-        for (int64_t j0 = 0; j0 < g->n; j0 += COLUMNS) {                                                               \
-            uint64_t sum[COLUMNS] = {0};                                                                               \
-            int64_t n = fac__min(COLUMNS, g->n - j0);                                                                  \
-            for (int64_t p = 0; p < g->k; p++) {                                                                       \
-                uint64_t x = (uint64_t)a[p * g->a.col];                                                                \
-                const E *row = b + p * g->b.row + j0 * g->b.col;                                                       \
-                for (int64_t j = 0; j < n; j++) sum[j] += x * (uint64_t)row[j * g->b.col];                             \
-            }                                                                                                          \
-            for (int64_t j = 0; j < n; j++) {                                                                          \
-                E *e = c + (j0 + j) * g->c_col;                                                                        \
-                *e = (E)(job->alpha * sum[j] + (job->beta ? job->beta * (uint64_t)*e : 0));                            \
-            }                                                                                                          \
-        }                                                                                                              \
+#define ROW(name, E)                                                                        \
+    static void name(const int_job *job, int64_t batch, int64_t i) {                        \
+        const fac_gemm *g = job->g;                                                         \
+        const E *a = (const E *)g->a.data + batch * g->a.batch + i * g->a.row;              \
+        const E *b = (const E *)g->b.data + batch * g->b.batch;                             \
+        E *c = (E *)g->c + batch * g->c_batch + i * g->c_row;                               \
+        for (int64_t j0 = 0; j0 < g->n; j0 += COLUMNS) {                                    \
+            uint64_t sum[COLUMNS] = {0};                                                    \
+            int64_t n = fac__min(COLUMNS, g->n - j0);                                       \
+            for (int64_t p = 0; p < g->k; p++) {                                            \
+                uint64_t x = (uint64_t)a[p * g->a.col];                                     \
+                const E *row = b + p * g->b.row + j0 * g->b.col;                            \
+                for (int64_t j = 0; j < n; j++) sum[j] += x * (uint64_t)row[j * g->b.col];  \
+            }                                                                               \
+            for (int64_t j = 0; j < n; j++) {                                               \
+                E *e = c + (j0 + j) * g->c_col;                                             \
+                *e = (E)(job->alpha * sum[j] + (job->beta ? job->beta * (uint64_t)*e : 0)); \
+            }                                                                               \
+        }                                                                                   \
     }
 ROW(row_u8, uint8_t)
 ROW(row_i8, int8_t)

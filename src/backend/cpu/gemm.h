@@ -5,7 +5,7 @@
 
 #include "backend/cpu/cpu.h"
 
-#define FAC_GEMM_KC 256      /* depth of one pass: a packed strip of B then stays in the L1 cache */
+#define FAC_GEMM_KC 256 /* depth of one pass: a packed strip of B then stays in the L1 cache */
 
 /* A matrix in memory: element (i, j) is at data + (i*rs + j*cs) * item size. */
 typedef struct fac_gemm_operand {

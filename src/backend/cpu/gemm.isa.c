@@ -53,8 +53,8 @@ static void pack_half(float *dst, const uint16_t *src, int64_t is, int64_t ps, i
     }
 }
 
-static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t at, int64_t is, int64_t ps, int width, int ld,
-                                int64_t depth, fac_dtype dtype) {
+static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t at, int64_t is, int64_t ps, int width,
+                                int ld, int64_t depth, fac_dtype dtype) {
     if (dtype == FAC_F32)
         pack_f32(dst, (const float *)(const void *)o->data + at, is, ps, width, ld, depth);
     else
@@ -98,7 +98,7 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #define ZIP_HI FAC_ZIP_HI_F64
 #define N(name) FAC_PASTE(name, _f64)
 #define IS_NATIVE(dtype) ((dtype) == FAC_F64)
-#define PACK_REAL(dst, o, at, is, ps, width, ld, depth)                                                                \
+#define PACK_REAL(dst, o, at, is, ps, width, ld, depth) \
     pack_f64(dst, (const double *)(const void *)(o)->data + (at), is, ps, width, ld, depth)
 #include "backend/cpu/gemm_body.h"
 
@@ -115,9 +115,9 @@ static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, fac_dtype dtype) {
 }
 
 void FAC_ISA_NAME(fac__gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t lda, const void *x,
-                                         void *y);
+                                  void *y);
 void FAC_ISA_NAME(fac__gemv_cols)(fac_dtype dtype, int64_t k, int64_t n, const void *a, int64_t lda, const void *x,
-                                         void *y, bool accumulate);
+                                  void *y, bool accumulate);
 
 const fac_gemm_kernels *FAC_ISA_NAME(fac__gemm_kernels)(void) {
     static const fac_gemm_kernels table = {

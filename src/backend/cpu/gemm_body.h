@@ -12,8 +12,8 @@
 #define GROUP 4 /* strips packed together */
 
 /* c[rows, NR] (+)= a[depth][rows]^T b[depth, ldb]. `rows` is constant where this is inlined. */
-static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_t depth, const T *a, const T *b, int64_t ldb,
-                                                          T *c, int64_t ldc, bool add) {
+static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_t depth, const T *a, const T *b,
+                                                          int64_t ldb, T *c, int64_t ldc, bool add) {
     V acc[MR][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
@@ -37,9 +37,10 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_
 }
 
 typedef void (*N(tile_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, bool add);
-#define TILE(rows)                                                                                                     \
-    static void N(FAC_PASTE(tile, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, bool add) { \
-        N(tile)(rows, depth, a, b, ldb, c, ldc, add);                                                                  \
+#define TILE(rows)                                                                                              \
+    static void N(FAC_PASTE(tile, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, \
+                                         bool add) {                                                            \
+        N(tile)(rows, depth, a, b, ldb, c, ldc, add);                                                           \
     }
 TILE(1)
 TILE(2)
@@ -159,8 +160,9 @@ static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, in
 static void N(pack_a)(const fac_gemm_block *g, T *dst, T *dst_imag, int64_t i, int rows, int64_t p, int64_t depth) {
     const fac_gemm_operand *a = &g->a;
     if (dst_imag) {
-        N(pack_complex)(dst, dst_imag, (const T *)(const void *)a->data + 2 * (i * a->rs + p * a->cs), a->rs, a->cs, rows, rows,
-                        depth, a->conj, g->alpha);
+        N(pack_complex)
+        (dst, dst_imag, (const T *)(const void *)a->data + 2 * (i * a->rs + p * a->cs), a->rs, a->cs, rows, rows, depth,
+         a->conj, g->alpha);
         return;
     }
     PACK_REAL(dst, a, i * a->rs + p * a->cs, a->rs, a->cs, rows, rows, depth);
@@ -190,7 +192,8 @@ static void N(pack_b)(const fac_gemm_block *g, T *dst, int64_t j, int64_t cols, 
         int64_t at = p * b->rs + (j + s) * b->cs;
         int width = (int)fac__min(NR, cols - s);
         if (g->c_imag)
-            N(pack_complex)(dst, NULL, (const T *)(const void *)b->data + 2 * at, b->cs, b->rs, width, NR, kc, b->conj, g->alpha);
+            N(pack_complex)
+            (dst, NULL, (const T *)(const void *)b->data + 2 * at, b->cs, b->rs, width, NR, kc, b->conj, g->alpha);
         else
             PACK_REAL(dst, b, at, b->cs, b->rs, width, NR, kc);
     }

@@ -29,63 +29,63 @@ static inline fac_vf32 load_f16(const uint16_t *p) {
 #endif
 }
 
-#define GEMV(SUF, E, T, V, LANES, LOAD_E, ONE, LOAD, STORE, SPLAT, FMA, FMA1)                                          \
-    static T dot_##SUF(int64_t k, const E *a, const T *x) {                                                            \
-        V s[FAC_DOT] = {{0}};                                                                                          \
-        int64_t j = 0;                                                                                                 \
-        for (; j + FAC_DOT * LANES <= k; j += FAC_DOT * LANES)                                                         \
-            for (int u = 0; u < FAC_DOT; u++) s[u] = FMA(LOAD_E(a + j + u * LANES), LOAD(x + j + u * LANES), s[u]);    \
-        for (; j + LANES <= k; j += LANES) s[0] = FMA(LOAD_E(a + j), LOAD(x + j), s[0]);                               \
-        V v = (s[0] + s[1]) + (s[2] + s[3]);                                                                           \
-        T lanes[LANES];                                                                                                \
-        STORE(lanes, v);                                                                                               \
-        for (int w = LANES / 2; w > 0; w /= 2)                                                                         \
-            for (int i = 0; i < w; i++) lanes[i] += lanes[i + w];                                                      \
-        T sum = lanes[0];                                                                                              \
-        for (; j < k; j++) sum = FMA1(ONE(a[j]), x[j], sum);                                                           \
-        return sum;                                                                                                    \
-    }                                                                                                                  \
-    static void rows_##SUF(int64_t m, int64_t k, const E *a, int64_t lda, const T *x, T *y) {                          \
-        for (int64_t i = 0; i < m; i++) y[i] = dot_##SUF(k, a + i * lda, x);                                           \
-    }                                                                                                                  \
-    /* Four rows at a time, so that y is read and written once per four. */                                            \
-    static void cols_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                          \
-        int64_t i = 0;                                                                                                 \
-        for (; i + 4 <= k; i += 4) {                                                                                   \
-            const E *r = a + i * lda;                                                                                  \
-            int64_t j = 0;                                                                                             \
-            for (; j + LANES <= n; j += LANES) {                                                                       \
-                V s = LOAD(y + j);                                                                                     \
-                for (int u = 0; u < 4; u++) s = FMA(SPLAT(x[i + u]), LOAD_E(r + u * lda + j), s);                      \
-                STORE(y + j, s);                                                                                       \
-            }                                                                                                          \
-            for (; j < n; j++)                                                                                         \
-                for (int u = 0; u < 4; u++) y[j] = FMA1(x[i + u], ONE(r[u * lda + j]), y[j]);                          \
-        }                                                                                                              \
-        for (; i < k; i++) {                                                                                           \
-            const E *r = a + i * lda;                                                                                  \
-            int64_t j = 0;                                                                                             \
-            for (; j + LANES <= n; j += LANES) STORE(y + j, FMA(SPLAT(x[i]), LOAD_E(r + j), LOAD(y + j)));             \
-            for (; j < n; j++) y[j] = FMA1(x[i], ONE(r[j]), y[j]);                                                     \
-        }                                                                                                              \
+#define GEMV(SUF, E, T, V, LANES, LOAD_E, ONE, LOAD, STORE, SPLAT, FMA, FMA1)                                       \
+    static T dot_##SUF(int64_t k, const E *a, const T *x) {                                                         \
+        V s[FAC_DOT] = {{0}};                                                                                       \
+        int64_t j = 0;                                                                                              \
+        for (; j + FAC_DOT * LANES <= k; j += FAC_DOT * LANES)                                                      \
+            for (int u = 0; u < FAC_DOT; u++) s[u] = FMA(LOAD_E(a + j + u * LANES), LOAD(x + j + u * LANES), s[u]); \
+        for (; j + LANES <= k; j += LANES) s[0] = FMA(LOAD_E(a + j), LOAD(x + j), s[0]);                            \
+        V v = (s[0] + s[1]) + (s[2] + s[3]);                                                                        \
+        T lanes[LANES];                                                                                             \
+        STORE(lanes, v);                                                                                            \
+        for (int w = LANES / 2; w > 0; w /= 2)                                                                      \
+            for (int i = 0; i < w; i++) lanes[i] += lanes[i + w];                                                   \
+        T sum = lanes[0];                                                                                           \
+        for (; j < k; j++) sum = FMA1(ONE(a[j]), x[j], sum);                                                        \
+        return sum;                                                                                                 \
+    }                                                                                                               \
+    static void rows_##SUF(int64_t m, int64_t k, const E *a, int64_t lda, const T *x, T *y) {                       \
+        for (int64_t i = 0; i < m; i++) y[i] = dot_##SUF(k, a + i * lda, x);                                        \
+    }                                                                                                               \
+    /* Four rows at a time, so that y is read and written once per four. */                                         \
+    static void cols_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                       \
+        int64_t i = 0;                                                                                              \
+        for (; i + 4 <= k; i += 4) {                                                                                \
+            const E *r = a + i * lda;                                                                               \
+            int64_t j = 0;                                                                                          \
+            for (; j + LANES <= n; j += LANES) {                                                                    \
+                V s = LOAD(y + j);                                                                                  \
+                for (int u = 0; u < 4; u++) s = FMA(SPLAT(x[i + u]), LOAD_E(r + u * lda + j), s);                   \
+                STORE(y + j, s);                                                                                    \
+            }                                                                                                       \
+            for (; j < n; j++)                                                                                      \
+                for (int u = 0; u < 4; u++) y[j] = FMA1(x[i + u], ONE(r[u * lda + j]), y[j]);                       \
+        }                                                                                                           \
+        for (; i < k; i++) {                                                                                        \
+            const E *r = a + i * lda;                                                                               \
+            int64_t j = 0;                                                                                          \
+            for (; j + LANES <= n; j += LANES) STORE(y + j, FMA(SPLAT(x[i]), LOAD_E(r + j), LOAD(y + j)));          \
+            for (; j < n; j++) y[j] = FMA1(x[i], ONE(r[j]), y[j]);                                                  \
+        }                                                                                                           \
     }
 #define SAME(x) (x)
-GEMV(f32, float, float, fac_vf32, FAC_LANES_F32, fac_load_f32, SAME, fac_load_f32, fac_store_f32, fac_splat_f32, fac_fma_f32,
-     fac_fma1_f32)
+GEMV(f32, float, float, fac_vf32, FAC_LANES_F32, fac_load_f32, SAME, fac_load_f32, fac_store_f32, fac_splat_f32,
+     fac_fma_f32, fac_fma1_f32)
 GEMV(f64, double, double, fac_vf64, FAC_LANES_F64, fac_load_f64, SAME, fac_load_f64, fac_store_f64, fac_splat_f64,
      fac_fma_f64, fac_fma1_f64)
-GEMV(bf16, uint16_t, float, fac_vf32, FAC_LANES_F32, load_bf16, fac__bf16_to_f32, fac_load_f32, fac_store_f32, fac_splat_f32,
-     fac_fma_f32, fac_fma1_f32)
-GEMV(f16, uint16_t, float, fac_vf32, FAC_LANES_F32, load_f16, fac__f16_to_f32, fac_load_f32, fac_store_f32, fac_splat_f32,
-     fac_fma_f32, fac_fma1_f32)
+GEMV(bf16, uint16_t, float, fac_vf32, FAC_LANES_F32, load_bf16, fac__bf16_to_f32, fac_load_f32, fac_store_f32,
+     fac_splat_f32, fac_fma_f32, fac_fma1_f32)
+GEMV(f16, uint16_t, float, fac_vf32, FAC_LANES_F32, load_f16, fac__f16_to_f32, fac_load_f32, fac_store_f32,
+     fac_splat_f32, fac_fma_f32, fac_fma1_f32)
 
 void FAC_ISA_NAME(fac__gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t lda, const void *x,
-                                         void *y);
+                                  void *y);
 void FAC_ISA_NAME(fac__gemv_cols)(fac_dtype dtype, int64_t k, int64_t n, const void *a, int64_t lda, const void *x,
-                                         void *y, bool accumulate);
+                                  void *y, bool accumulate);
 
 void FAC_ISA_NAME(fac__gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t lda, const void *x,
-                                         void *y) {
+                                  void *y) {
     switch (dtype) {
     case FAC_F64: rows_f64(m, k, a, lda, x, y); break;
     case FAC_BF16: rows_bf16(m, k, a, lda, x, y); break;
@@ -95,7 +95,7 @@ void FAC_ISA_NAME(fac__gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const v
 }
 
 void FAC_ISA_NAME(fac__gemv_cols)(fac_dtype dtype, int64_t k, int64_t n, const void *a, int64_t lda, const void *x,
-                                         void *y, bool accumulate) {
+                                  void *y, bool accumulate) {
     if (!accumulate) memset(y, 0, (size_t)n * (dtype == FAC_F64 ? sizeof(double) : sizeof(float)));
     switch (dtype) {
     case FAC_F64: cols_f64(k, n, a, lda, x, y); break;

@@ -21,9 +21,9 @@ static int64_t clamp(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x
 typedef struct runs {
     const fac_conv *c;
     int64_t p, end;
-    int64_t i0, i1, x, n;             /* row, and the run in it */
-    int64_t d0, d1, shift;            /* the tap's offset to stride * position, by dimension */
-    int64_t first, past, stride;      /* x that stay inside, for any row */
+    int64_t i0, i1, x, n;        /* row, and the run in it */
+    int64_t d0, d1, shift;       /* the tap's offset to stride * position, by dimension */
+    int64_t first, past, stride; /* x that stay inside, for any row */
     int64_t at, from, lo, hi;
 } runs;
 
@@ -42,7 +42,8 @@ static inline void runs_set(runs *s) {
 static inline runs runs_begin(const fac_conv *c, int64_t begin, int64_t end, int64_t tap) {
     int64_t t2 = tap % c->kernel[2], t1 = tap / c->kernel[2] % c->kernel[1], t0 = tap / c->kernel[2] / c->kernel[1];
     int64_t row = begin / c->small_size[2], size = c->large_size[2], stride = c->stride[2];
-    runs s = {.c = c, .p = begin, .end = end, .i0 = row / c->small_size[1], .i1 = row % c->small_size[1], .stride = stride};
+    runs s = {
+        .c = c, .p = begin, .end = end, .i0 = row / c->small_size[1], .i1 = row % c->small_size[1], .stride = stride};
     s.x = begin % c->small_size[2];
     s.d0 = t0 * c->dilation[0] - c->padding[0];
     s.d1 = t1 * c->dilation[1] - c->padding[1];
@@ -82,17 +83,17 @@ static fac_conv rows_last(const fac_conv *c) {
     return r;
 }
 
-#define IM2COL(name, E)                                                                                                \
-    static void name(const fac_conv *c, const E *large, int64_t begin, int64_t end, int64_t tap, E *col) {             \
-        EACH_RUN(s, c, begin, end, tap) {                                                                              \
-            int64_t to = s.at - begin;                                                                                 \
-            if (s.lo > s.x) memset(col + (to + s.x), 0, (size_t)(s.lo - s.x) * sizeof(E));                             \
-            if (s.stride == 1 && s.hi > s.lo)                                                                          \
-                copy_bytes(col + (to + s.lo), large + (s.from + s.lo), (s.hi - s.lo) * (int64_t)sizeof(E));            \
-            else                                                                                                       \
-                for (int64_t x = s.lo; x < s.hi; x++) col[to + x] = large[s.from + x * s.stride];                      \
-            if (s.hi < s.x + s.n) memset(col + (to + s.hi), 0, (size_t)(s.x + s.n - s.hi) * sizeof(E));                \
-        }                                                                                                              \
+#define IM2COL(name, E)                                                                                     \
+    static void name(const fac_conv *c, const E *large, int64_t begin, int64_t end, int64_t tap, E *col) {  \
+        EACH_RUN(s, c, begin, end, tap) {                                                                   \
+            int64_t to = s.at - begin;                                                                      \
+            if (s.lo > s.x) memset(col + (to + s.x), 0, (size_t)(s.lo - s.x) * sizeof(E));                  \
+            if (s.stride == 1 && s.hi > s.lo)                                                               \
+                copy_bytes(col + (to + s.lo), large + (s.from + s.lo), (s.hi - s.lo) * (int64_t)sizeof(E)); \
+            else                                                                                            \
+                for (int64_t x = s.lo; x < s.hi; x++) col[to + x] = large[s.from + x * s.stride];           \
+            if (s.hi < s.x + s.n) memset(col + (to + s.hi), 0, (size_t)(s.x + s.n - s.hi) * sizeof(E));     \
+        }                                                                                                   \
     }
 typedef struct item16 {
     uint64_t lo, hi;
@@ -102,7 +103,8 @@ IM2COL(im2col_4, uint32_t)
 IM2COL(im2col_8, uint64_t)
 IM2COL(im2col_16, item16)
 
-void FAC_ISA_NAME(fac__im2col)(const fac_conv *conv, size_t item, const void *large, int64_t channels, int64_t begin, int64_t end, void *col) {
+void FAC_ISA_NAME(fac__im2col)(const fac_conv *conv, size_t item, const void *large, int64_t channels, int64_t begin,
+                               int64_t end, void *col) {
     fac_conv c = rows_last(conv);
     const char *from = large;
     char *to = col;
@@ -118,23 +120,27 @@ void FAC_ISA_NAME(fac__im2col)(const fac_conv *conv, size_t item, const void *la
 }
 
 /* WIDTH numbers per element: 2 for complex. */
-#define COL2IM(name, T, WIDTH)                                                                                         \
-    static void name(const fac_conv *c, const T *restrict col, int64_t begin, int64_t end, int64_t tap, T *restrict large) { \
-        EACH_RUN(s, c, begin, end, tap) {                                                                              \
-            int64_t at = s.at - begin;                                                                                 \
-            if (s.stride == 1)                                                                                         \
-                for (int64_t x = s.lo * WIDTH; x < s.hi * WIDTH; x++) large[s.from * WIDTH + x] += col[at * WIDTH + x]; \
-            else                                                                                                       \
-                for (int64_t x = s.lo; x < s.hi; x++)                                                                  \
-                    for (int64_t w = 0; w < WIDTH; w++) large[(s.from + x * s.stride) * WIDTH + w] += col[(at + x) * WIDTH + w]; \
-        }                                                                                                              \
+#define COL2IM(name, T, WIDTH)                                                                          \
+    static void name(const fac_conv *c, const T *restrict col, int64_t begin, int64_t end, int64_t tap, \
+                     T *restrict large) {                                                               \
+        EACH_RUN(s, c, begin, end, tap) {                                                               \
+            int64_t at = s.at - begin;                                                                  \
+            if (s.stride == 1)                                                                          \
+                for (int64_t x = s.lo * WIDTH; x < s.hi * WIDTH; x++)                                   \
+                    large[s.from * WIDTH + x] += col[at * WIDTH + x];                                   \
+            else                                                                                        \
+                for (int64_t x = s.lo; x < s.hi; x++)                                                   \
+                    for (int64_t w = 0; w < WIDTH; w++)                                                 \
+                        large[(s.from + x * s.stride) * WIDTH + w] += col[(at + x) * WIDTH + w];        \
+        }                                                                                               \
     }
 COL2IM(col2im_f32, float, 1)
 COL2IM(col2im_f64, double, 1)
 COL2IM(col2im_c64, float, 2)
 COL2IM(col2im_c128, double, 2)
 
-void FAC_ISA_NAME(fac__col2im)(const fac_conv *conv, fac_dtype dtype, const void *col, int64_t channels, int64_t begin, int64_t end, void *large) {
+void FAC_ISA_NAME(fac__col2im)(const fac_conv *conv, fac_dtype dtype, const void *col, int64_t channels, int64_t begin,
+                               int64_t end, void *large) {
     fac_conv c = rows_last(conv);
     size_t item = fac_dtype_size(dtype);
     const char *from = col;
@@ -152,40 +158,42 @@ void FAC_ISA_NAME(fac__col2im)(const fac_conv *conv, fac_dtype dtype, const void
 
 /* ---- depthwise ---- */
 
-#define DEPTHWISE(SUF, T)                                                                                              \
-    static void to_small_##SUF(const fac_conv *c, const T *restrict w, const T *restrict large, const T *bias, T *restrict small) { \
-        for (int64_t i = 0; i < c->small_count; i++) small[i] = bias ? *bias : 0;                                      \
-        for (int64_t tap = 0; tap < c->taps; tap++) EACH_RUN(s, c, 0, c->small_count, tap) {                           \
-                if (s.stride == 1)                                                                                     \
-                    for (int64_t x = s.lo; x < s.hi; x++) small[s.at + x] += w[tap] * large[s.from + x];               \
-                else                                                                                                   \
-                    for (int64_t x = s.lo; x < s.hi; x++) small[s.at + x] += w[tap] * large[s.from + x * s.stride];    \
-            }                                                                                                          \
-    }                                                                                                                  \
-    static void to_large_##SUF(const fac_conv *c, const T *restrict w, const T *restrict small, const T *bias, T *restrict large) { \
-        for (int64_t i = 0; i < c->large_count; i++) large[i] = bias ? *bias : 0;                                      \
-        for (int64_t tap = 0; tap < c->taps; tap++) EACH_RUN(s, c, 0, c->small_count, tap) {                           \
-                if (s.stride == 1)                                                                                     \
-                    for (int64_t x = s.lo; x < s.hi; x++) large[s.from + x] += w[tap] * small[s.at + x];               \
-                else                                                                                                   \
-                    for (int64_t x = s.lo; x < s.hi; x++) large[s.from + x * s.stride] += w[tap] * small[s.at + x];    \
-            }                                                                                                          \
-    }                                                                                                                  \
-    /* Products are summed in the lanes of one vector, which are then added pairwise. */                               \
-    static void to_weight_##SUF(const fac_conv *c, const T *restrict small, const T *restrict large, T *restrict w) {  \
-        enum { LANES = FAC_VECTOR_BYTES / sizeof(T) };                                                                 \
-        for (int64_t tap = 0; tap < c->taps; tap++) {                                                                  \
-            T lanes[LANES] = {0};                                                                                      \
-            EACH_RUN(s, c, 0, c->small_count, tap) {                                                                   \
-                int64_t x = s.lo;                                                                                      \
-                for (; s.stride == 1 && x + LANES <= s.hi; x += LANES)                                                 \
-                    for (int64_t l = 0; l < LANES; l++) lanes[l] += small[s.at + x + l] * large[s.from + x + l];       \
-                for (; x < s.hi; x++) lanes[x % LANES] += small[s.at + x] * large[s.from + x * s.stride];              \
-            }                                                                                                          \
-            for (int64_t n = LANES / 2; n > 0; n /= 2)                                                                 \
-                for (int64_t l = 0; l < n; l++) lanes[l] += lanes[l + n];                                              \
-            w[tap] += lanes[0];                                                                                        \
-        }                                                                                                              \
+#define DEPTHWISE(SUF, T)                                                                                             \
+    static void to_small_##SUF(const fac_conv *c, const T *restrict w, const T *restrict large, const T *bias,        \
+                               T *restrict small) {                                                                   \
+        for (int64_t i = 0; i < c->small_count; i++) small[i] = bias ? *bias : 0;                                     \
+        for (int64_t tap = 0; tap < c->taps; tap++) EACH_RUN(s, c, 0, c->small_count, tap) {                          \
+                if (s.stride == 1)                                                                                    \
+                    for (int64_t x = s.lo; x < s.hi; x++) small[s.at + x] += w[tap] * large[s.from + x];              \
+                else                                                                                                  \
+                    for (int64_t x = s.lo; x < s.hi; x++) small[s.at + x] += w[tap] * large[s.from + x * s.stride];   \
+            }                                                                                                         \
+    }                                                                                                                 \
+    static void to_large_##SUF(const fac_conv *c, const T *restrict w, const T *restrict small, const T *bias,        \
+                               T *restrict large) {                                                                   \
+        for (int64_t i = 0; i < c->large_count; i++) large[i] = bias ? *bias : 0;                                     \
+        for (int64_t tap = 0; tap < c->taps; tap++) EACH_RUN(s, c, 0, c->small_count, tap) {                          \
+                if (s.stride == 1)                                                                                    \
+                    for (int64_t x = s.lo; x < s.hi; x++) large[s.from + x] += w[tap] * small[s.at + x];              \
+                else                                                                                                  \
+                    for (int64_t x = s.lo; x < s.hi; x++) large[s.from + x * s.stride] += w[tap] * small[s.at + x];   \
+            }                                                                                                         \
+    }                                                                                                                 \
+    /* Products are summed in the lanes of one vector, which are then added pairwise. */                              \
+    static void to_weight_##SUF(const fac_conv *c, const T *restrict small, const T *restrict large, T *restrict w) { \
+        enum { LANES = FAC_VECTOR_BYTES / sizeof(T) };                                                                \
+        for (int64_t tap = 0; tap < c->taps; tap++) {                                                                 \
+            T lanes[LANES] = {0};                                                                                     \
+            EACH_RUN(s, c, 0, c->small_count, tap) {                                                                  \
+                int64_t x = s.lo;                                                                                     \
+                for (; s.stride == 1 && x + LANES <= s.hi; x += LANES)                                                \
+                    for (int64_t l = 0; l < LANES; l++) lanes[l] += small[s.at + x + l] * large[s.from + x + l];      \
+                for (; x < s.hi; x++) lanes[x % LANES] += small[s.at + x] * large[s.from + x * s.stride];             \
+            }                                                                                                         \
+            for (int64_t n = LANES / 2; n > 0; n /= 2)                                                                \
+                for (int64_t l = 0; l < n; l++) lanes[l] += lanes[l + n];                                             \
+            w[tap] += lanes[0];                                                                                       \
+        }                                                                                                             \
     }
 DEPTHWISE(f32, float)
 DEPTHWISE(f64, double)

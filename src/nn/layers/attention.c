@@ -11,13 +11,15 @@ typedef struct attention {
 
 /* [N, T, dim] -> [N, heads, T, dim/heads] */
 static fac_tensor *split_heads(const attention *a, fac_tensor *x) {
-    return fac_transpose(fac_view(x, FAC_INTS(fac_tensor_size(x, 0), fac_tensor_size(x, 1), a->heads, a->dim / a->heads)), 1, 2);
+    return fac_transpose(
+        fac_view(x, FAC_INTS(fac_tensor_size(x, 0), fac_tensor_size(x, 1), a->heads, a->dim / a->heads)), 1, 2);
 }
 
 static fac_tensor *attend(fac_module *self, fac_tensor *q, fac_tensor *k, fac_tensor *v) {
     const attention *a = fac_module_state(self);
     fac_tensor *y = fac_scaled_dot_product_attention(split_heads(a, q), split_heads(a, k), split_heads(a, v),
-                                                     .dropout_p = fac_module_is_training(self) ? a->dropout : 0, .is_causal = a->causal);
+                                                     .dropout_p = fac_module_is_training(self) ? a->dropout : 0,
+                                                     .is_causal = a->causal);
     if (!y) return NULL;
     y = fac_reshape(fac_transpose(y, 1, 2), FAC_INTS(fac_tensor_size(q, 0), fac_tensor_size(q, 1), a->dim));
     return fac_forward(fac_module_child(self, "out_proj"), y);
@@ -25,15 +27,19 @@ static fac_tensor *attend(fac_module *self, fac_tensor *q, fac_tensor *k, fac_te
 
 static bool check_input(const attention *a, const fac_tensor *x) {
     if (x && x->ndim == 3 && x->sizes[2] == a->dim) return true;
-    if (!fac_error()) FAC_FAIL(FAC_ERR_SHAPE, "attention takes [N, T, %lld], not %s", (long long)a->dim, x ? FAC_SHAPE_TEXT(x) : "NULL");
+    if (!fac_error())
+        FAC_FAIL(FAC_ERR_SHAPE, "attention takes [N, T, %lld], not %s", (long long)a->dim,
+                 x ? FAC_SHAPE_TEXT(x) : "NULL");
     return false;
 }
 
 static fac_tensor *self_attention(fac_module *self, fac_tensor *x) {
     const attention *a = fac_module_state(self);
     if (!check_input(a, x)) return NULL;
-    fac_tensor *qkv = fac_linear(x, fac_module_parameter(self, "in_proj_weight"), fac_module_parameter(self, "in_proj_bias"));
-    return attend(self, fac_narrow(qkv, 2, 0, a->dim), fac_narrow(qkv, 2, a->dim, a->dim), fac_narrow(qkv, 2, 2 * a->dim, a->dim));
+    fac_tensor *qkv =
+        fac_linear(x, fac_module_parameter(self, "in_proj_weight"), fac_module_parameter(self, "in_proj_bias"));
+    return attend(self, fac_narrow(qkv, 2, 0, a->dim), fac_narrow(qkv, 2, a->dim, a->dim),
+                  fac_narrow(qkv, 2, 2 * a->dim, a->dim));
 }
 
 static fac_tensor *project(fac_module *self, int part, fac_tensor *x) {
@@ -67,13 +73,16 @@ static const fac_module_class attention_class = {.name = "MultiheadAttention",
 
 /* Projections start as Glorot's uniform (in) and as a Linear (out); biases start at zero. */
 static fac_status attention_fill(fac_module *m, int64_t dim, int64_t heads, const fac_attention_kw *k) {
-    FAC_CHECK(heads > 0 && dim > 0 && dim % heads == 0, FAC_ERR_ARGUMENT, "dim %lld must be divisible by heads %lld", (long long)dim, (long long)heads);
-    FAC_CHECK(k->dropout >= 0 && k->dropout <= 1, FAC_ERR_ARGUMENT, "dropout probability has to be between 0 and 1, but got %g", k->dropout);
+    FAC_CHECK(heads > 0 && dim > 0 && dim % heads == 0, FAC_ERR_ARGUMENT, "dim %lld must be divisible by heads %lld",
+              (long long)dim, (long long)heads);
+    FAC_CHECK(k->dropout >= 0 && k->dropout <= 1, FAC_ERR_ARGUMENT,
+              "dropout probability has to be between 0 and 1, but got %g", k->dropout);
     *(attention *)fac_module_state(m) = (attention){dim, heads, k->dropout, k->causal};
     fac_tensor *w = fac__nn_parameter(m, "in_proj_weight", FAC_INTS(3 * dim, dim), FAC_DTYPE_DEFAULT, (fac_device){0});
     if (!w) return fac_error();
     FAC_TRY(fac__nn_uniform(w, sqrt(6.0 / (4.0 * (double)dim))));
-    fac_tensor *b = k->no_bias ? NULL : fac__nn_parameter(m, "in_proj_bias", FAC_INTS(3 * dim), FAC_DTYPE_DEFAULT, (fac_device){0});
+    fac_tensor *b =
+        k->no_bias ? NULL : fac__nn_parameter(m, "in_proj_bias", FAC_INTS(3 * dim), FAC_DTYPE_DEFAULT, (fac_device){0});
     if (k->no_bias) fac_module_add_parameter(m, "in_proj_bias", NULL);
     if (fac_error()) return fac_error();
     if (b) FAC_TRY(fac__nn_fill(b, 0));

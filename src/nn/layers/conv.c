@@ -12,20 +12,26 @@ typedef struct conv2d {
 
 static fac_tensor *conv2d_forward(fac_module *self, fac_tensor *x) {
     const conv2d *c = fac_module_state(self);
-    return fac_conv2d(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"), .stride = PAIR(c->stride),
-                      .padding = PAIR(c->padding), .dilation = PAIR(c->dilation), .groups = c->groups);
+    return fac_conv2d(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"),
+                      .stride = PAIR(c->stride), .padding = PAIR(c->padding), .dilation = PAIR(c->dilation),
+                      .groups = c->groups);
 }
 
 static void conv2d_describe(fac_module *self, char *buf, size_t size) {
     const conv2d *c = fac_module_state(self);
-    int n = snprintf(buf, size, "%lld, %lld, kernel_size=(%lld, %lld), stride=(%lld, %lld)", (long long)c->in, (long long)c->out,
-                     (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->stride[0], (long long)c->stride[1]);
+    int n = snprintf(buf, size, "%lld, %lld, kernel_size=(%lld, %lld), stride=(%lld, %lld)", (long long)c->in,
+                     (long long)c->out, (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->stride[0],
+                     (long long)c->stride[1]);
     if ((c->padding[0] || c->padding[1]) && n > 0 && (size_t)n < size)
-        snprintf(buf + n, size - (size_t)n, ", padding=(%lld, %lld)", (long long)c->padding[0], (long long)c->padding[1]);
+        snprintf(buf + n, size - (size_t)n, ", padding=(%lld, %lld)", (long long)c->padding[0],
+                 (long long)c->padding[1]);
 }
 
-static const fac_module_class conv2d_class = {
-    .name = "Conv2d", .version = 1, .state_size = sizeof(conv2d), .forward = conv2d_forward, .describe = conv2d_describe};
+static const fac_module_class conv2d_class = {.name = "Conv2d",
+                                              .version = 1,
+                                              .state_size = sizeof(conv2d),
+                                              .forward = conv2d_forward,
+                                              .describe = conv2d_describe};
 
 /* One number for both directions, or two. */
 static fac_status pair_of(const char *what, fac_ints l, int64_t fallback, int64_t out[2]) {
@@ -45,16 +51,19 @@ static fac_status conv2d_fill(fac_module *m, int64_t in, int64_t out, fac_ints k
     FAC_TRY(pair_of("dilation", k->dilation, 1, c->dilation));
     FAC_CHECK(c->groups > 0 && in % c->groups == 0, FAC_ERR_ARGUMENT, "in_channels must be divisible by groups");
     FAC_CHECK(out % c->groups == 0, FAC_ERR_ARGUMENT, "out_channels must be divisible by groups");
-    fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(out, in / c->groups, c->kernel[0], c->kernel[1]), FAC_DTYPE_DEFAULT, (fac_device){0});
+    fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(out, in / c->groups, c->kernel[0], c->kernel[1]),
+                                      FAC_DTYPE_DEFAULT, (fac_device){0});
     if (!w) return fac_error();
-    const double fan_in = (double)(in / c->groups) * (double)c->kernel[0] * (double)c->kernel[1], bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
+    const double fan_in = (double)(in / c->groups) * (double)c->kernel[0] * (double)c->kernel[1],
+                 bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
     FAC_TRY(fac__nn_uniform(w, bound));
     if (k->no_bias) return fac_module_add_parameter(m, "bias", NULL), fac_error();
     fac_tensor *b = fac__nn_parameter(m, "bias", FAC_INTS(out), FAC_DTYPE_DEFAULT, (fac_device){0});
     return b ? fac__nn_uniform(b, bound) : fac_error();
 }
 
-fac_module *(fac_conv2d_new)(int64_t in_channels, int64_t out_channels, fac_ints kernel_size, const fac_conv2d_new_kw *kw) {
+fac_module *(fac_conv2d_new)(int64_t in_channels, int64_t out_channels, fac_ints kernel_size,
+                             const fac_conv2d_new_kw *kw) {
     fac_conv2d_new_kw local;
     if (fac_error()) return NULL;
     const fac_conv2d_new_kw *k = fac__nn_kw("fac_conv2d_new", kw, &local, sizeof local);
@@ -80,13 +89,20 @@ static fac_tensor *avg_pool_forward(fac_module *self, fac_tensor *x) {
 
 static void pool_describe(fac_module *self, char *buf, size_t size) {
     const pool *p = fac_module_state(self);
-    snprintf(buf, size, "kernel_size=%lld, stride=%lld, padding=%lld", (long long)p->kernel, (long long)p->stride, (long long)p->padding);
+    snprintf(buf, size, "kernel_size=%lld, stride=%lld, padding=%lld", (long long)p->kernel, (long long)p->stride,
+             (long long)p->padding);
 }
 
-static const fac_module_class max_pool_class = {
-    .name = "MaxPool2d", .version = 1, .state_size = sizeof(pool), .forward = max_pool_forward, .describe = pool_describe};
-static const fac_module_class avg_pool_class = {
-    .name = "AvgPool2d", .version = 1, .state_size = sizeof(pool), .forward = avg_pool_forward, .describe = pool_describe};
+static const fac_module_class max_pool_class = {.name = "MaxPool2d",
+                                                .version = 1,
+                                                .state_size = sizeof(pool),
+                                                .forward = max_pool_forward,
+                                                .describe = pool_describe};
+static const fac_module_class avg_pool_class = {.name = "AvgPool2d",
+                                                .version = 1,
+                                                .state_size = sizeof(pool),
+                                                .forward = avg_pool_forward,
+                                                .describe = pool_describe};
 
 static fac_module *pool_new(const fac_module_class *cls, int64_t kernel, int64_t stride, int64_t padding) {
     if (fac_error()) return NULL;
@@ -95,5 +111,9 @@ static fac_module *pool_new(const fac_module_class *cls, int64_t kernel, int64_t
     return m;
 }
 
-fac_module *fac_max_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding) { return pool_new(&max_pool_class, kernel_size, stride, padding); }
-fac_module *fac_avg_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding) { return pool_new(&avg_pool_class, kernel_size, stride, padding); }
+fac_module *fac_max_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding) {
+    return pool_new(&max_pool_class, kernel_size, stride, padding);
+}
+fac_module *fac_avg_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding) {
+    return pool_new(&avg_pool_class, kernel_size, stride, padding);
+}

@@ -17,8 +17,11 @@ static void linear_describe(fac_module *self, char *buf, size_t size) {
              fac__module_slot(self, "bias")->tensor ? "True" : "False");
 }
 
-static const fac_module_class linear_class = {
-    .name = "Linear", .version = 1, .state_size = sizeof(linear), .forward = linear_forward, .describe = linear_describe};
+static const fac_module_class linear_class = {.name = "Linear",
+                                              .version = 1,
+                                              .state_size = sizeof(linear),
+                                              .forward = linear_forward,
+                                              .describe = linear_describe};
 
 static fac_status linear_fill(fac_module *m, int64_t in, int64_t out, const fac_linear_kw *k) {
     linear *l = fac_module_state(m);
@@ -55,11 +58,15 @@ static fac_tensor *embedding_forward(fac_module *self, fac_tensor *x) {
 static void embedding_describe(fac_module *self, char *buf, size_t size) {
     const embedding *e = fac_module_state(self);
     int n = snprintf(buf, size, "%lld, %lld", (long long)e->count, (long long)e->dim);
-    if (e->padding_idx >= 0 && n > 0 && (size_t)n < size) snprintf(buf + n, size - (size_t)n, ", padding_idx=%lld", (long long)e->padding_idx);
+    if (e->padding_idx >= 0 && n > 0 && (size_t)n < size)
+        snprintf(buf + n, size - (size_t)n, ", padding_idx=%lld", (long long)e->padding_idx);
 }
 
-static const fac_module_class embedding_class = {
-    .name = "Embedding", .version = 1, .state_size = sizeof(embedding), .forward = embedding_forward, .describe = embedding_describe};
+static const fac_module_class embedding_class = {.name = "Embedding",
+                                                 .version = 1,
+                                                 .state_size = sizeof(embedding),
+                                                 .forward = embedding_forward,
+                                                 .describe = embedding_describe};
 
 static fac_status zero_row(fac_tensor *w, int64_t row) {
     FAC_SCOPE(s);
@@ -72,8 +79,8 @@ static fac_status embedding_fill(fac_module *m, int64_t count, int64_t dim, cons
     embedding *e = fac_module_state(m);
     int64_t pad = k->padding_idx.set ? k->padding_idx.v : -1;
     if (k->padding_idx.set && pad < 0) pad += count;
-    FAC_CHECK(!k->padding_idx.set || (pad >= 0 && pad < count), FAC_ERR_INDEX, "padding_idx %lld is outside of a table of %lld rows",
-              (long long)k->padding_idx.v, (long long)count);
+    FAC_CHECK(!k->padding_idx.set || (pad >= 0 && pad < count), FAC_ERR_INDEX,
+              "padding_idx %lld is outside of a table of %lld rows", (long long)k->padding_idx.v, (long long)count);
     *e = (embedding){count, dim, pad};
     fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(count, dim), k->dtype, k->device);
     if (!w) return fac_error();

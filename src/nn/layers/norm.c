@@ -15,8 +15,8 @@ static fac_ints sizes_of(const norm *s) { return (fac_ints){s->sizes, s->n}; }
 
 static fac_tensor *layer_norm_forward(fac_module *self, fac_tensor *x) {
     const norm *s = fac_module_state(self);
-    return fac_layer_norm(x, sizes_of(s), .weight = fac_module_parameter(self, "weight"), .bias = fac_module_parameter(self, "bias"),
-                          .eps = FAC_NUM(s->eps));
+    return fac_layer_norm(x, sizes_of(s), .weight = fac_module_parameter(self, "weight"),
+                          .bias = fac_module_parameter(self, "bias"), .eps = FAC_NUM(s->eps));
 }
 
 static fac_tensor *rms_norm_forward(fac_module *self, fac_tensor *x) {
@@ -27,14 +27,20 @@ static fac_tensor *rms_norm_forward(fac_module *self, fac_tensor *x) {
 static void norm_describe(fac_module *self, char *buf, size_t size) {
     const norm *s = fac_module_state(self);
     char shape[128];
-    snprintf(buf, size, "%s, eps=%g, elementwise_affine=%s", fac__shape_text(s->sizes, (int)s->n, shape, sizeof shape), s->eps,
-             s->affine ? "True" : "False");
+    snprintf(buf, size, "%s, eps=%g, elementwise_affine=%s", fac__shape_text(s->sizes, (int)s->n, shape, sizeof shape),
+             s->eps, s->affine ? "True" : "False");
 }
 
-static const fac_module_class layer_norm_class = {
-    .name = "LayerNorm", .version = 1, .state_size = sizeof(norm), .forward = layer_norm_forward, .describe = norm_describe};
-static const fac_module_class rms_norm_class = {
-    .name = "RMSNorm", .version = 1, .state_size = sizeof(norm), .forward = rms_norm_forward, .describe = norm_describe};
+static const fac_module_class layer_norm_class = {.name = "LayerNorm",
+                                                  .version = 1,
+                                                  .state_size = sizeof(norm),
+                                                  .forward = layer_norm_forward,
+                                                  .describe = norm_describe};
+static const fac_module_class rms_norm_class = {.name = "RMSNorm",
+                                                .version = 1,
+                                                .state_size = sizeof(norm),
+                                                .forward = rms_norm_forward,
+                                                .describe = norm_describe};
 
 static fac_status add_constant(fac_module *m, const char *name, fac_ints sizes, double value, bool wanted) {
     if (!wanted) return fac_module_add_parameter(m, name, NULL), fac_error();
@@ -44,8 +50,8 @@ static fac_status add_constant(fac_module *m, const char *name, fac_ints sizes, 
 
 static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_new_kw *k, bool bias) {
     norm *s = fac_module_state(m);
-    FAC_CHECK(shape.n >= 1 && shape.n <= MAX_NORM_DIMS, FAC_ERR_SHAPE, "the normalised shape should have 1 to %d dimensions, not %zu", MAX_NORM_DIMS,
-              shape.n);
+    FAC_CHECK(shape.n >= 1 && shape.n <= MAX_NORM_DIMS, FAC_ERR_SHAPE,
+              "the normalised shape should have 1 to %d dimensions, not %zu", MAX_NORM_DIMS, shape.n);
     memcpy(s->sizes, shape.v, shape.n * sizeof *shape.v);
     s->n = shape.n;
     s->eps = k->eps.set ? fac__scalar_f64(k->eps.v) : 1e-5;
@@ -54,7 +60,8 @@ static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_new_kw
     return bias ? add_constant(m, "bias", shape, 0, s->affine && !k->no_bias) : FAC_OK;
 }
 
-static fac_module *norm_new(const char *what, const fac_module_class *cls, fac_ints shape, const fac_norm_new_kw *kw, bool bias) {
+static fac_module *norm_new(const char *what, const fac_module_class *cls, fac_ints shape, const fac_norm_new_kw *kw,
+                            bool bias) {
     fac_norm_new_kw local;
     if (fac_error()) return NULL;
     const fac_norm_new_kw *k = fac__nn_kw(what, kw, &local, sizeof local);
@@ -62,8 +69,12 @@ static fac_module *norm_new(const char *what, const fac_module_class *cls, fac_i
     return m ? fac__nn_done(m, norm_fill(m, shape, k, bias)) : NULL;
 }
 
-fac_module *(fac_layer_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) { return norm_new("fac_layer_norm_new", &layer_norm_class, shape, kw, true); }
-fac_module *(fac_rms_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) { return norm_new("fac_rms_norm_new", &rms_norm_class, shape, kw, false); }
+fac_module *(fac_layer_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) {
+    return norm_new("fac_layer_norm_new", &layer_norm_class, shape, kw, true);
+}
+fac_module *(fac_rms_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) {
+    return norm_new("fac_rms_norm_new", &rms_norm_class, shape, kw, false);
+}
 
 /* ---- BatchNorm2d ---- */
 
@@ -79,18 +90,22 @@ static fac_tensor *batch_norm_forward(fac_module *self, fac_tensor *x) {
         if (!fac_add_(fac_module_buffer(self, "num_batches_tracked"), 1)) return NULL;
     }
     return fac_batch_norm(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"),
-                          s->running ? fac_module_buffer(self, "running_mean") : NULL, s->running ? fac_module_buffer(self, "running_var") : NULL,
-                          training || !s->running, s->momentum, s->eps, true);
+                          s->running ? fac_module_buffer(self, "running_mean") : NULL,
+                          s->running ? fac_module_buffer(self, "running_var") : NULL, training || !s->running,
+                          s->momentum, s->eps, true);
 }
 
 static void batch_norm_describe(fac_module *self, char *buf, size_t size) {
     const norm *s = fac_module_state(self);
-    snprintf(buf, size, "%lld, eps=%g, momentum=%g, affine=%s, track_running_stats=%s", (long long)s->sizes[0], s->eps, s->momentum,
-             s->affine ? "True" : "False", s->running ? "True" : "False");
+    snprintf(buf, size, "%lld, eps=%g, momentum=%g, affine=%s, track_running_stats=%s", (long long)s->sizes[0], s->eps,
+             s->momentum, s->affine ? "True" : "False", s->running ? "True" : "False");
 }
 
-static const fac_module_class batch_norm_class = {
-    .name = "BatchNorm2d", .version = 2, .state_size = sizeof(norm), .forward = batch_norm_forward, .describe = batch_norm_describe};
+static const fac_module_class batch_norm_class = {.name = "BatchNorm2d",
+                                                  .version = 2,
+                                                  .state_size = sizeof(norm),
+                                                  .forward = batch_norm_forward,
+                                                  .describe = batch_norm_describe};
 
 static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_norm_new_kw *k) {
     norm *s = fac_module_state(m);

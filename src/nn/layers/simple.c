@@ -20,7 +20,8 @@ static const fac_module_class relu_class = {.name = "ReLU", .version = 1, .forwa
 static const fac_module_class silu_class = {.name = "SiLU", .version = 1, .forward = silu_forward};
 static const fac_module_class tanh_class = {.name = "Tanh", .version = 1, .forward = tanh_forward};
 static const fac_module_class sigmoid_class = {.name = "Sigmoid", .version = 1, .forward = sigmoid_forward};
-static const fac_module_class gelu_class = {.name = "GELU", .version = 1, .state_size = sizeof(bool), .forward = gelu_forward};
+static const fac_module_class gelu_class = {
+    .name = "GELU", .version = 1, .state_size = sizeof(bool), .forward = gelu_forward};
 
 fac_module *fac_relu_new(void) { return plain_new(&relu_class); }
 fac_module *fac_silu_new(void) { return plain_new(&silu_class); }
@@ -45,8 +46,11 @@ static void dropout_describe(fac_module *self, char *buf, size_t size) {
     snprintf(buf, size, "p=%g", *p);
 }
 
-static const fac_module_class dropout_class = {
-    .name = "Dropout", .version = 1, .state_size = sizeof(double), .forward = dropout_forward, .describe = dropout_describe};
+static const fac_module_class dropout_class = {.name = "Dropout",
+                                               .version = 1,
+                                               .state_size = sizeof(double),
+                                               .forward = dropout_forward,
+                                               .describe = dropout_describe};
 
 fac_module *fac_dropout_new(double p) {
     if (fac_error()) return NULL;
@@ -61,7 +65,9 @@ fac_module *fac_dropout_new(double p) {
 
 /* ---- Flatten, Sequential ---- */
 
-static fac_tensor *flatten_forward(fac_module *self, fac_tensor *x) { return (void)self, fac_flatten(x, .start_dim = 1); }
+static fac_tensor *flatten_forward(fac_module *self, fac_tensor *x) {
+    return (void)self, fac_flatten(x, .start_dim = 1);
+}
 static const fac_module_class flatten_class = {.name = "Flatten", .version = 1, .forward = flatten_forward};
 fac_module *fac_flatten_new(void) { return plain_new(&flatten_class); }
 
@@ -82,7 +88,8 @@ fac_module *fac_sequential_new(fac_module *const *modules, size_t n) {
     for (size_t i = 0; i < n; i++) {
         char name[24];
         snprintf(name, sizeof name, "%zu", i);
-        if (!m) fac_module_release(modules[i]);
+        if (!m)
+            fac_module_release(modules[i]);
         else if (!fac_module_add(m, name, modules[i])) {
             fac_module_release(m);
             m = NULL;
@@ -109,7 +116,8 @@ static fac_tensor *cross_entropy_forward(fac_module *self, fac_tensors in) {
 }
 
 static const fac_module_class mse_class = {.name = "MSELoss", .version = 1, .forward_many = mse_forward};
-static const fac_module_class cross_entropy_class = {.name = "CrossEntropyLoss", .version = 1, .forward_many = cross_entropy_forward};
+static const fac_module_class cross_entropy_class = {
+    .name = "CrossEntropyLoss", .version = 1, .forward_many = cross_entropy_forward};
 
 fac_module *fac_mse_loss_new(void) { return plain_new(&mse_class); }
 fac_module *fac_cross_entropy_loss_new(void) { return plain_new(&cross_entropy_class); }

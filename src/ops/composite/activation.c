@@ -10,8 +10,8 @@ fac_status relu6_composite(const fac_call_info *c, fac_tensor *self, fac_tensor 
 /* Constants for which the activations of a deep network keep mean 0 and variance 1. */
 fac_status selu_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    return fac__c_elu(self, fac_scalar_f_(1.6732632423543772848170429916717), fac_scalar_f_(1.0507009873554804934193349852946),
-                      fac_scalar_i_(1), out);
+    return fac__c_elu(self, fac_scalar_f_(1.6732632423543772848170429916717),
+                      fac_scalar_f_(1.0507009873554804934193349852946), fac_scalar_i_(1), out);
 }
 
 fac_status celu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar alpha, fac_tensor **out) {
@@ -27,7 +27,8 @@ fac_status glu_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, 
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     int64_t n = self->sizes[d];
-    FAC_CHECK(n % 2 == 0, FAC_ERR_SHAPE, "Halving dimension must be even, but dimension %lld is size %lld", (long long)d, (long long)n);
+    FAC_CHECK(n % 2 == 0, FAC_ERR_SHAPE, "Halving dimension must be even, but dimension %lld is size %lld",
+              (long long)d, (long long)n);
     FAC_SCOPE(s);
     return fac__give(out, mul(fac__s_narrow(self, d, 0, n / 2), fac__s_sigmoid(fac__s_narrow(self, d, n / 2, n / 2))));
 }

@@ -16,7 +16,8 @@ fac_status resolve_neg_composite(const fac_call_info *c, fac_tensor *self, fac_t
 fac_status matrix_h_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
     if (self->ndim == 0) return fac__c_conj(self, out);
-    FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.", self->ndim);
+    FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.",
+              self->ndim);
     return fac__c_adjoint(self, out);
 }
 
@@ -26,7 +27,8 @@ fac_status diagflat_composite(const fac_call_info *c, fac_tensor *self, int64_t 
     return fac__give(out, fac__s_diag_embed(fac__s_reshape(self, FAC_INTS(-1)), offset, 0, 1));
 }
 
-fac_status narrow_copy_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, int64_t start, int64_t length, fac_tensor **out) {
+fac_status narrow_copy_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, int64_t start, int64_t length,
+                                 fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     return fac__give(out, fac__s_clone(fac__s_narrow(self, dim, start, length), FAC_CONTIGUOUS));
@@ -56,7 +58,8 @@ fac_status column_stack_composite(const fac_call_info *c, fac_tensors tensors, f
 fac_status cartesian_prod_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor **out) {
     (void)c;
     for (size_t i = 0; i < tensors.n; i++)
-        FAC_CHECK(tensors.v[i]->ndim == 1, FAC_ERR_SHAPE, "Expect a 1D vector, but got shape %s", FAC_SHAPE_TEXT(tensors.v[i]));
+        FAC_CHECK(tensors.v[i]->ndim == 1, FAC_ERR_SHAPE, "Expect a 1D vector, but got shape %s",
+                  FAC_SHAPE_TEXT(tensors.v[i]));
     FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "cartesian_prod expects a non-empty TensorList");
     if (tensors.n == 1) return fac__c_alias(tensors.v[0], out);
     FAC_SCOPE(s);
@@ -67,25 +70,30 @@ fac_status cartesian_prod_composite(const fac_call_info *c, fac_tensors tensors,
 }
 
 /* The dimension that hsplit (0), vsplit (1) and dsplit (2) cut, which must divide into `sections` if that is not 0. */
-static fac_status check_split(const fac_tensor *self, const char *name, int need, int64_t dim, const int64_t *sections) {
-    FAC_CHECK(self->ndim >= need, FAC_ERR_SHAPE, "torch.%s requires a tensor with at least %d dimension%s, but got a tensor with %d dimensions!",
-              name, need, need > 1 ? "s" : "", self->ndim);
-    FAC_CHECK(!sections || (*sections > 0 && self->sizes[dim] % *sections == 0), FAC_ERR_SHAPE,
-              "torch.%s attempted to split along dimension %lld, but the size of the dimension %lld is not divisible by the split_size %lld!",
-              name, (long long)dim, (long long)self->sizes[dim], (long long)*sections);
+static fac_status check_split(const fac_tensor *self, const char *name, int need, int64_t dim,
+                              const int64_t *sections) {
+    FAC_CHECK(self->ndim >= need, FAC_ERR_SHAPE,
+              "torch.%s requires a tensor with at least %d dimension%s, but got a tensor with %d dimensions!", name,
+              need, need > 1 ? "s" : "", self->ndim);
+    FAC_CHECK(
+        !sections || (*sections > 0 && self->sizes[dim] % *sections == 0), FAC_ERR_SHAPE,
+        "torch.%s attempted to split along dimension %lld, but the size of the dimension %lld is not divisible by the split_size %lld!",
+        name, (long long)dim, (long long)self->sizes[dim], (long long)*sections);
     return FAC_OK;
 }
 
-#define SPLIT(name, need, dim)                                                                                              \
-    fac_status name##_int_composite(const fac_call_info *c, fac_tensor *self, int64_t sections, fac_tensor_list *out) {    \
-        (void)c;                                                                                                            \
-        FAC_TRY(check_split(self, #name, need, dim, &sections));                                                            \
-        return fac__c_tensor_split_sections(self, sections, dim, out);                                                      \
-    }                                                                                                                       \
-    fac_status name##_array_composite(const fac_call_info *c, fac_tensor *self, fac_ints indices, fac_tensor_list *out) {  \
-        (void)c;                                                                                                            \
-        FAC_TRY(check_split(self, #name, need, dim, NULL));                                                                 \
-        return fac__c_tensor_split_indices(self, indices, dim, out);                                                        \
+#define SPLIT(name, need, dim)                                                                    \
+    fac_status name##_int_composite(const fac_call_info *c, fac_tensor *self, int64_t sections,   \
+                                    fac_tensor_list *out) {                                       \
+        (void)c;                                                                                  \
+        FAC_TRY(check_split(self, #name, need, dim, &sections));                                  \
+        return fac__c_tensor_split_sections(self, sections, dim, out);                            \
+    }                                                                                             \
+    fac_status name##_array_composite(const fac_call_info *c, fac_tensor *self, fac_ints indices, \
+                                      fac_tensor_list *out) {                                     \
+        (void)c;                                                                                  \
+        FAC_TRY(check_split(self, #name, need, dim, NULL));                                       \
+        return fac__c_tensor_split_indices(self, indices, dim, out);                              \
     }
 SPLIT(hsplit, 1, self->ndim == 1 ? 0 : 1)
 SPLIT(vsplit, 2, 0)
@@ -108,7 +116,8 @@ static fac_tensor *rearranged(fac_tensor *self, const int64_t *split, const int6
 static fac_status check_pixels(const fac_tensor *self, const char *name, int64_t factor) {
     FAC_CHECK(self->ndim >= 3 && self->ndim + 2 <= FAC_MAX_DIMS, FAC_ERR_SHAPE,
               "%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", name, self->ndim);
-    FAC_CHECK(factor > 0 && factor < (1 << 15), FAC_ERR_ARGUMENT, "%s expects a positive factor, but got %lld", name, (long long)factor);
+    FAC_CHECK(factor > 0 && factor < (1 << 15), FAC_ERR_ARGUMENT, "%s expects a positive factor, but got %lld", name,
+              (long long)factor);
     return FAC_OK;
 }
 
@@ -117,11 +126,14 @@ fac_status pixel_shuffle_composite(const fac_call_info *c, fac_tensor *self, int
     (void)c;
     FAC_TRY(check_pixels(self, "pixel_shuffle", r));
     const int64_t *last = self->sizes + self->ndim - 3;
-    FAC_CHECK(last[0] % (r * r) == 0, FAC_ERR_SHAPE,
-              "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-              "input.size(-3)=%lld is not divisible by %lld", (long long)last[0], (long long)(r * r));
+    FAC_CHECK(
+        last[0] % (r * r) == 0, FAC_ERR_SHAPE,
+        "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+        "input.size(-3)=%lld is not divisible by %lld",
+        (long long)last[0], (long long)(r * r));
     FAC_SCOPE(s);
-    int64_t channels = last[0] / (r * r), split[] = {channels, r, r, last[1], last[2]}, joined[] = {channels, last[1] * r, last[2] * r};
+    int64_t channels = last[0] / (r * r), split[] = {channels, r, r, last[1], last[2]},
+            joined[] = {channels, last[1] * r, last[2] * r};
     return fac__give(out, rearranged(self, split, (int64_t[]){0, 3, 1, 4, 2}, joined));
 }
 
@@ -130,9 +142,10 @@ fac_status pixel_unshuffle_composite(const fac_call_info *c, fac_tensor *self, i
     (void)c;
     FAC_TRY(check_pixels(self, "pixel_unshuffle", r));
     const int64_t *last = self->sizes + self->ndim - 3;
-    FAC_CHECK(last[1] % r == 0 && last[2] % r == 0, FAC_ERR_SHAPE,
-              "pixel_unshuffle expects height and width to be divisible by downscale_factor, but got %lld by %lld and %lld",
-              (long long)last[1], (long long)last[2], (long long)r);
+    FAC_CHECK(
+        last[1] % r == 0 && last[2] % r == 0, FAC_ERR_SHAPE,
+        "pixel_unshuffle expects height and width to be divisible by downscale_factor, but got %lld by %lld and %lld",
+        (long long)last[1], (long long)last[2], (long long)r);
     FAC_SCOPE(s);
     int64_t h = last[1] / r, w = last[2] / r, split[] = {last[0], h, r, w, r}, joined[] = {last[0] * r * r, h, w};
     return fac__give(out, rearranged(self, split, (int64_t[]){0, 2, 4, 1, 3}, joined));
@@ -147,26 +160,31 @@ static fac_tensor *nearest(fac_tensor *self, int64_t dim, int64_t size, float st
 }
 
 /* Spatial dimensions, to the given sizes or by the given factors. */
-static fac_status upsample_nearest(fac_tensor *t, int spatial, fac_ints output_size, fac_floats factors, fac_tensor **out) {
-    FAC_CHECK(t->ndim == spatial + 2, FAC_ERR_SHAPE, "upsample_nearest%dd expects an input of %d dimensions, got %s", spatial, spatial + 2,
-              FAC_SHAPE_TEXT(t));
-    FAC_CHECK((output_size.v != NULL) != (factors.v != NULL), FAC_ERR_ARGUMENT, "Must specify exactly one of output_size and scale_factors");
-    FAC_CHECK((output_size.v ? output_size.n : factors.n) == (size_t)spatial, FAC_ERR_ARGUMENT, "expected %d sizes or scale factors", spatial);
+static fac_status upsample_nearest(fac_tensor *t, int spatial, fac_ints output_size, fac_floats factors,
+                                   fac_tensor **out) {
+    FAC_CHECK(t->ndim == spatial + 2, FAC_ERR_SHAPE, "upsample_nearest%dd expects an input of %d dimensions, got %s",
+              spatial, spatial + 2, FAC_SHAPE_TEXT(t));
+    FAC_CHECK((output_size.v != NULL) != (factors.v != NULL), FAC_ERR_ARGUMENT,
+              "Must specify exactly one of output_size and scale_factors");
+    FAC_CHECK((output_size.v ? output_size.n : factors.n) == (size_t)spatial, FAC_ERR_ARGUMENT,
+              "expected %d sizes or scale factors", spatial);
     FAC_SCOPE(s);
     for (int d = 0; d < spatial && t; d++) {
-        int64_t from = t->sizes[d + 2], size = output_size.v ? output_size.v[d] : (int64_t)((double)from * factors.v[d]);
-        FAC_CHECK(from > 0 && size > 0, FAC_ERR_SHAPE, "Input and output sizes should be greater than 0, but got %lld and %lld",
-                  (long long)from, (long long)size);
+        int64_t from = t->sizes[d + 2],
+                size = output_size.v ? output_size.v[d] : (int64_t)((double)from * factors.v[d]);
+        FAC_CHECK(from > 0 && size > 0, FAC_ERR_SHAPE,
+                  "Input and output sizes should be greater than 0, but got %lld and %lld", (long long)from,
+                  (long long)size);
         t = nearest(t, d + 2, size, factors.v ? (float)(1 / factors.v[d]) : (float)from / (float)size);
     }
     return fac__give(out, t);
 }
 
-#define UPSAMPLE(n)                                                                                                          \
-    fac_status upsample_nearest##n##d_composite(const fac_call_info *c, fac_tensor *input, fac_ints output_size,             \
-                                                fac_floats scale_factors, fac_tensor **out) {                                \
-        (void)c;                                                                                                             \
-        return upsample_nearest(input, n, output_size, scale_factors, out);                                                  \
+#define UPSAMPLE(n)                                                                                              \
+    fac_status upsample_nearest##n##d_composite(const fac_call_info *c, fac_tensor *input, fac_ints output_size, \
+                                                fac_floats scale_factors, fac_tensor **out) {                    \
+        (void)c;                                                                                                 \
+        return upsample_nearest(input, n, output_size, scale_factors, out);                                      \
     }
 UPSAMPLE(1)
 UPSAMPLE(2)

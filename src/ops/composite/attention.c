@@ -6,13 +6,15 @@
 
 static fac_ints ints(const int64_t *v, int n) { return (fac_ints){v, (size_t)n}; }
 
-static fac_status check(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v, const fac_tensor *mask, bool causal) {
+static fac_status check(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v, const fac_tensor *mask,
+                        bool causal) {
     FAC_CHECK(q->ndim >= 2 && k->ndim >= 2 && v->ndim >= 2, FAC_ERR_SHAPE,
-              "Expected query, key, and value to all be at least 2 dimensional, but got %d, %d and %d dimensions", q->ndim, k->ndim,
-              v->ndim);
+              "Expected query, key, and value to all be at least 2 dimensional, but got %d, %d and %d dimensions",
+              q->ndim, k->ndim, v->ndim);
     FAC_CHECK(q->dtype == k->dtype && q->dtype == v->dtype, FAC_ERR_DTYPE,
-              "Expected query, key, and value to have the same dtype, but got %s, %s and %s", fac_dtype_name((fac_dtype)q->dtype),
-              fac_dtype_name((fac_dtype)k->dtype), fac_dtype_name((fac_dtype)v->dtype));
+              "Expected query, key, and value to have the same dtype, but got %s, %s and %s",
+              fac_dtype_name((fac_dtype)q->dtype), fac_dtype_name((fac_dtype)k->dtype),
+              fac_dtype_name((fac_dtype)v->dtype));
     FAC_CHECK(!mask || !causal, FAC_ERR_ARGUMENT, "Explicit attn_mask should not be set when is_causal=True");
     FAC_CHECK(!mask || mask->dtype == FAC_BOOL || mask->dtype == q->dtype, FAC_ERR_DTYPE,
               "Expected attn_mask dtype to be bool or to match query dtype, but got %s and query %s",
@@ -23,8 +25,10 @@ static fac_status check(const fac_tensor *q, const fac_tensor *k, const fac_tens
 /* Heads of keys or values repeated until there are as many as query has. */
 static fac_tensor *repeat_heads(fac_tensor *t, const fac_tensor *query) {
     if (!t) return NULL;
-    if (t->ndim < 3 || query->ndim < 3 || t->sizes[t->ndim - 3] <= 0 || query->sizes[query->ndim - 3] % t->sizes[t->ndim - 3] != 0) {
-        FAC_FAIL(FAC_ERR_SHAPE, "enable_gqa: the heads of query %s must be a multiple of those of key and value, got %s",
+    if (t->ndim < 3 || query->ndim < 3 || t->sizes[t->ndim - 3] <= 0 ||
+        query->sizes[query->ndim - 3] % t->sizes[t->ndim - 3] != 0) {
+        FAC_FAIL(FAC_ERR_SHAPE,
+                 "enable_gqa: the heads of query %s must be a multiple of those of key and value, got %s",
                  FAC_SHAPE_TEXT(query), FAC_SHAPE_TEXT(t));
         return NULL;
     }
@@ -56,10 +60,10 @@ static fac_tensor *drop(fac_tensor *weights, double p, fac_tensor *kept) {
     return fac__s_mul_Scalar(w, fac_scalar_f_(1 / (1 - p)));
 }
 
-fac_status scaled_dot_product_attention_math_composite(const fac_call_info *c, fac_tensor *query, fac_tensor *key, fac_tensor *value,
-                                                       fac_tensor *attn_mask, double dropout_p, bool is_causal,
-                                                       fac_tensor *dropout_mask, fac_opt_num scale, bool enable_gqa,
-                                                       fac_tensor **out) {
+fac_status scaled_dot_product_attention_math_composite(const fac_call_info *c, fac_tensor *query, fac_tensor *key,
+                                                       fac_tensor *value, fac_tensor *attn_mask, double dropout_p,
+                                                       bool is_causal, fac_tensor *dropout_mask, fac_opt_num scale,
+                                                       bool enable_gqa, fac_tensor **out) {
     (void)c;
     FAC_TRY(check(query, key, value, attn_mask, is_causal));
     FAC_SCOPE(scope);
@@ -86,19 +90,23 @@ fac_status scaled_dot_product_attention_math_composite(const fac_call_info *c, f
 static bool wants_grad(const fac_tensor *t) { return t && fac_is_grad_enabled() && fac_requires_grad(t); }
 
 /* Whether the fused operator takes these: three or four dimensions, equal batches, no dropout, a mask without gradient. */
-static bool fits_fused(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v, const fac_tensor *mask, double p) {
-    bool fits = p == 0 && (q->ndim == 3 || q->ndim == 4) && k->ndim == q->ndim && v->ndim == q->ndim && !wants_grad(mask) &&
-                (!mask || mask->ndim <= q->ndim);
+static bool fits_fused(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v, const fac_tensor *mask,
+                       double p) {
+    bool fits = p == 0 && (q->ndim == 3 || q->ndim == 4) && k->ndim == q->ndim && v->ndim == q->ndim &&
+                !wants_grad(mask) && (!mask || mask->ndim <= q->ndim);
     for (int d = 0; fits && d < q->ndim - 2; d++) fits = q->sizes[d] == k->sizes[d] && k->sizes[d] == v->sizes[d];
     return fits && fac__is_cpu(q) && fac_dtype_is_floating((fac_dtype)q->dtype);
 }
 
 /* Three dimensions become [B, 1, L, E]; a mask's batch likewise. */
-static fac_tensor *with_heads(fac_tensor *t, int ndim) { return t && t->ndim == 3 && ndim == 3 ? fac__s_unsqueeze(t, 1) : t; }
+static fac_tensor *with_heads(fac_tensor *t, int ndim) {
+    return t && t->ndim == 3 && ndim == 3 ? fac__s_unsqueeze(t, 1) : t;
+}
 
-fac_status scaled_dot_product_attention_composite(const fac_call_info *c, fac_tensor *query, fac_tensor *key, fac_tensor *value,
-                                                  fac_tensor *attn_mask, double dropout_p, bool is_causal, fac_opt_num scale,
-                                                  bool enable_gqa, fac_tensor **out) {
+fac_status scaled_dot_product_attention_composite(const fac_call_info *c, fac_tensor *query, fac_tensor *key,
+                                                  fac_tensor *value, fac_tensor *attn_mask, double dropout_p,
+                                                  bool is_causal, fac_opt_num scale, bool enable_gqa,
+                                                  fac_tensor **out) {
     (void)c;
     FAC_TRY(check(query, key, value, attn_mask, is_causal));
     FAC_SCOPE(scope);
@@ -108,12 +116,14 @@ fac_status scaled_dot_product_attention_composite(const fac_call_info *c, fac_te
         if (!key || !value) return fac_error();
     }
     if (!fits_fused(query, key, value, attn_mask, dropout_p))
-        return fac__give(out, fac__s__scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, NULL,
-                                                                        scale, false).result0);
+        return fac__give(out, fac__s__scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p,
+                                                                        is_causal, NULL, scale, false)
+                                  .result0);
     int n = query->ndim;
     fac_tensor *mask = with_heads(attn_mask, n);
     if (attn_mask && !mask) return fac_error();
-    fac_tensor *y = fac__s__scaled_dot_product_flash_attention_for_cpu(with_heads(query, n), with_heads(key, n), with_heads(value, n),
-                                                                       0, is_causal, mask, scale).output;
+    fac_tensor *y = fac__s__scaled_dot_product_flash_attention_for_cpu(with_heads(query, n), with_heads(key, n),
+                                                                       with_heads(value, n), 0, is_causal, mask, scale)
+                        .output;
     return fac__give(out, n == 3 ? fac__s_squeeze_dim(y, 1) : y);
 }

@@ -20,19 +20,23 @@ fac_status fac__fill_below(fac_tensor *t, fac_scalar value) {
 
 fac_status fac__add_below(fac_tensor *dst, fac_tensor *src) {
     fac_tensor *r = NULL;
-    return dropping(fac__redispatch_add__Tensor(fac__dense_keys(dst) | fac__dense_keys(src), dst, src, fac_scalar_i_(1), &r), dst);
+    return dropping(
+        fac__redispatch_add__Tensor(fac__dense_keys(dst) | fac__dense_keys(src), dst, src, fac_scalar_i_(1), &r), dst);
 }
 
 /* Ends the making of an owned tensor: it goes out, or is dropped on failure. */
 static fac_status deliver(fac_status st, fac_tensor *t, fac_tensor **out) {
-    if (st != FAC_OK) fac__unref(t);
-    else *out = t;
+    if (st != FAC_OK)
+        fac__unref(t);
+    else
+        *out = t;
     return st;
 }
 
 fac_status fac__zeros_below(fac_ints sizes, const fac_tensor *like, fac_tensor **out) {
     fac_tensor *t;
-    FAC_CHECK(sizes.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, sizes.n);
+    FAC_CHECK(sizes.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
+              sizes.n);
     FAC_TRY(fac__empty(sizes.v, (int)sizes.n, (fac_dtype)like->dtype, like->device, &t));
     return deliver(fac__fill_below(t, fac_scalar_i_(0)), t, out);
 }

@@ -12,8 +12,10 @@ static const fac_scalar zero = {0, FAC_KIND_INT}, one = {1, FAC_KIND_INT};
 static fac_status fill(fac_status st, fac_tensor *const *t, fac_scalar value, fac_tensor **out) {
     if (st != FAC_OK) return st;
     st = fac__fill_below(*t, value);
-    if (st != FAC_OK) fac__unref(*t);
-    else *out = *t;
+    if (st != FAC_OK)
+        fac__unref(*t);
+    else
+        *out = *t;
     return st;
 }
 
@@ -23,7 +25,8 @@ static fac_status filled(fac_factory f, fac_dtype dtype, fac_ints size, fac_scal
     return fill(fac__factory_empty(&f, size, FAC_CONTIGUOUS, &t), &t, value, out);
 }
 
-static fac_status filled_like(fac_factory f, fac_tensor *like, fac_memory_format format, fac_scalar value, fac_tensor **out) {
+static fac_status filled_like(fac_factory f, fac_tensor *like, fac_memory_format format, fac_scalar value,
+                              fac_tensor **out) {
     fac_tensor *t = NULL;
     FAC_TRY(fac__factory_like(&f, like));
     return fill(fac__factory_empty_like(&f, like, format, &t), &t, value, out);
@@ -45,38 +48,41 @@ fac_status empty_explicit(const fac_call_info *c, fac_ints size, fac_dtype dtype
 }
 
 static fac_status strided(const fac_factory *f, fac_ints size, fac_ints stride, fac_tensor **out) {
-    FAC_CHECK(size.n == stride.n, FAC_ERR_SHAPE, "dimensionality of sizes (%zu) must match dimensionality of strides (%zu)", size.n,
-              stride.n);
-    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, size.n);
+    FAC_CHECK(size.n == stride.n, FAC_ERR_SHAPE,
+              "dimensionality of sizes (%zu) must match dimensionality of strides (%zu)", size.n, stride.n);
+    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
+              size.n);
     return fac__empty_strided(size.v, stride.v, (int)size.n, f->dtype, f->device, out);
 }
 
-fac_status empty_strided_explicit(const fac_call_info *c, fac_ints size, fac_ints stride, fac_dtype dtype, fac_layout layout,
-                                  fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status empty_strided_explicit(const fac_call_info *c, fac_ints size, fac_ints stride, fac_dtype dtype,
+                                  fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     fac_factory f = FACTORY(dtype, layout, device, pin_memory);
     FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
     return strided(&f, size, stride, out);
 }
 
-fac_status new_empty_strided_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_ints stride, fac_dtype dtype,
-                                      fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status new_empty_strided_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_ints stride,
+                                      fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
+                                      fac_tensor **out) {
     (void)c;
     fac_factory f = FACTORY(dtype, layout, device, pin_memory);
     FAC_TRY(fac__factory_like(&f, self));
     return strided(&f, size, stride, out);
 }
 
-fac_status new_empty_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_dtype dtype, fac_layout layout,
-                              fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status new_empty_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_dtype dtype,
+                              fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     fac_factory f = FACTORY(dtype, layout, device, pin_memory);
     FAC_TRY(fac__factory_like(&f, self));
     return fac__factory_empty(&f, size, FAC_CONTIGUOUS, out);
 }
 
-fac_status empty_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout, fac_device device,
-                               fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
+fac_status empty_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout,
+                               fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format,
+                               fac_tensor **out) {
     (void)c;
     fac_factory f = FACTORY(dtype, layout, device, pin_memory);
     FAC_TRY(fac__factory_like(&f, self));
@@ -97,50 +103,54 @@ fac_status ones_explicit(const fac_call_info *c, fac_ints size, fac_dtype dtype,
     return filled(FACTORY(dtype, layout, device, pin_memory), fac_default_dtype(), size, one, out);
 }
 
-fac_status full_explicit(const fac_call_info *c, fac_ints size, fac_scalar fill_value, fac_dtype dtype, fac_layout layout,
-                         fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status full_explicit(const fac_call_info *c, fac_ints size, fac_scalar fill_value, fac_dtype dtype,
+                         fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return filled(FACTORY(dtype, layout, device, pin_memory), fac__scalar_dtype(fill_value), size, fill_value, out);
 }
 
-fac_status scalar_tensor_explicit(const fac_call_info *c, fac_scalar s, fac_dtype dtype, fac_layout layout, fac_device device,
-                                  fac_opt_num pin_memory, fac_tensor **out) {
+fac_status scalar_tensor_explicit(const fac_call_info *c, fac_scalar s, fac_dtype dtype, fac_layout layout,
+                                  fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return filled(FACTORY(dtype, layout, device, pin_memory), fac_default_dtype(), FAC_INTS(), s, out);
 }
 
-fac_status zeros_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout, fac_device device,
-                               fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
+fac_status zeros_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout,
+                               fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format,
+                               fac_tensor **out) {
     (void)c;
     return filled_like(FACTORY(dtype, layout, device, pin_memory), self, memory_format, zero, out);
 }
 
-fac_status ones_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout, fac_device device,
-                              fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
+fac_status ones_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout,
+                              fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format,
+                              fac_tensor **out) {
     (void)c;
     return filled_like(FACTORY(dtype, layout, device, pin_memory), self, memory_format, one, out);
 }
 
-fac_status full_like_explicit(const fac_call_info *c, fac_tensor *self, fac_scalar fill_value, fac_dtype dtype, fac_layout layout,
-                              fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
+fac_status full_like_explicit(const fac_call_info *c, fac_tensor *self, fac_scalar fill_value, fac_dtype dtype,
+                              fac_layout layout, fac_device device, fac_opt_num pin_memory,
+                              fac_memory_format memory_format, fac_tensor **out) {
     (void)c;
     return filled_like(FACTORY(dtype, layout, device, pin_memory), self, memory_format, fill_value, out);
 }
 
-fac_status new_zeros_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_dtype dtype, fac_layout layout,
-                              fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status new_zeros_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_dtype dtype,
+                              fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return filled_new(FACTORY(dtype, layout, device, pin_memory), self, size, zero, out);
 }
 
-fac_status new_ones_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_dtype dtype, fac_layout layout,
-                             fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status new_ones_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_dtype dtype,
+                             fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return filled_new(FACTORY(dtype, layout, device, pin_memory), self, size, one, out);
 }
 
-fac_status new_full_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_scalar fill_value, fac_dtype dtype,
-                             fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status new_full_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_scalar fill_value,
+                             fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
+                             fac_tensor **out) {
     (void)c;
     return filled_new(FACTORY(dtype, layout, device, pin_memory), self, size, fill_value, out);
 }
@@ -156,19 +166,21 @@ static fac_status eye(fac_factory f, int64_t n, int64_t m, fac_tensor **out) {
     fac_status st = fac__view(t, &length, &stride, 1, 0, false, &diagonal);
     if (st == FAC_OK) st = fac__fill_below(diagonal, one);
     fac__unref(diagonal);
-    if (st != FAC_OK) fac__unref(t);
-    else *out = t;
+    if (st != FAC_OK)
+        fac__unref(t);
+    else
+        *out = t;
     return st;
 }
 
-fac_status eye_explicit(const fac_call_info *c, int64_t n, fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
-                        fac_tensor **out) {
+fac_status eye_explicit(const fac_call_info *c, int64_t n, fac_dtype dtype, fac_layout layout, fac_device device,
+                        fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return eye(FACTORY(dtype, layout, device, pin_memory), n, n, out);
 }
 
-fac_status eye_m_explicit(const fac_call_info *c, int64_t n, int64_t m, fac_dtype dtype, fac_layout layout, fac_device device,
-                          fac_opt_num pin_memory, fac_tensor **out) {
+fac_status eye_m_explicit(const fac_call_info *c, int64_t n, int64_t m, fac_dtype dtype, fac_layout layout,
+                          fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return eye(FACTORY(dtype, layout, device, pin_memory), n, m, out);
 }
@@ -178,19 +190,21 @@ fac_status eye_m_explicit(const fac_call_info *c, int64_t n, int64_t m, fac_dtyp
 static fac_status resize(fac_tensor *self, fac_ints size, fac_memory_format format, fac_tensor **out) {
     FAC_CHECK(format == FAC_FORMAT_DEFAULT || format == FAC_CONTIGUOUS, FAC_ERR_UNSUPPORTED,
               "resize_ makes row-major tensors; memory_format must be contiguous");
-    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, size.n);
+    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
+              size.n);
     FAC_TRY(fac__resize(self, size.v, (int)size.n));
     *out = fac__ref(self);
     return FAC_OK;
 }
 
-fac_status resize_explicit_(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_memory_format memory_format, fac_tensor **out) {
+fac_status resize_explicit_(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_memory_format memory_format,
+                            fac_tensor **out) {
     (void)c;
     return resize(self, size, memory_format, out);
 }
 
-fac_status resize_as_explicit_(const fac_call_info *c, fac_tensor *self, fac_tensor *the_template, fac_memory_format memory_format,
-                               fac_tensor **out) {
+fac_status resize_as_explicit_(const fac_call_info *c, fac_tensor *self, fac_tensor *the_template,
+                               fac_memory_format memory_format, fac_tensor **out) {
     (void)c;
     return resize(self, fac__sizes_now(the_template), memory_format, out);
 }

@@ -29,9 +29,7 @@ typedef struct equation {
 } equation;
 
 static fac_ints ints(const int64_t *v, int n) { return (fac_ints){v, (size_t)n}; }
-static int label_of(char c) {
-    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
-}
+static int label_of(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1; }
 static char letter_of(int label) { return (char)(label < 26 ? 'A' + label : 'a' + label - 26); }
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------------- */
@@ -46,7 +44,8 @@ static fac_status parse_term(const char *text, size_t *at, term *t, const char *
         if (!c || c == ',' || (c == '-' && text[*at + 1] == '>')) return FAC_OK;
         FAC_CHECK(t->n < MAX_SUBSCRIPTS, FAC_ERR_ARGUMENT, "einsum(): too many subscripts for %s", what);
         if (c == '.') {
-            FAC_CHECK(!t->ellipsis, FAC_ERR_ARGUMENT, "einsum(): found '.' for %s for which an ellipsis was already found", what);
+            FAC_CHECK(!t->ellipsis, FAC_ERR_ARGUMENT,
+                      "einsum(): found '.' for %s for which an ellipsis was already found", what);
             FAC_CHECK(text[*at + 1] == '.' && text[*at + 2] == '.', FAC_ERR_ARGUMENT,
                       "einsum(): found '.' for %s that is not part of any ellipsis", what);
             *at += 2;
@@ -55,8 +54,10 @@ static fac_status parse_term(const char *text, size_t *at, term *t, const char *
             continue;
         }
         int label = label_of(c);
-        FAC_CHECK(label >= 0, FAC_ERR_ARGUMENT,
-                  "einsum(): invalid subscript given at index %zu in the equation string, subscripts must be in [a-zA-Z]", *at);
+        FAC_CHECK(
+            label >= 0, FAC_ERR_ARGUMENT,
+            "einsum(): invalid subscript given at index %zu in the equation string, subscripts must be in [a-zA-Z]",
+            *at);
         t->label[t->n++] = (uint8_t)label;
     }
 }
@@ -64,7 +65,8 @@ static fac_status parse_term(const char *text, size_t *at, term *t, const char *
 static fac_status parse_inputs(equation *e, const char *text, size_t *at) {
     for (size_t i = 0;; i++) {
         char what[32];
-        FAC_CHECK(i < e->n_in, FAC_ERR_ARGUMENT, "einsum(): fewer operands were provided than specified in the equation");
+        FAC_CHECK(i < e->n_in, FAC_ERR_ARGUMENT,
+                  "einsum(): fewer operands were provided than specified in the equation");
         snprintf(what, sizeof what, "operand %zu", i);
         FAC_TRY(parse_term(text, at, &e->in[i], what));
         for (int s = 0; s < e->in[i].n; s++)
@@ -73,7 +75,8 @@ static fac_status parse_inputs(equation *e, const char *text, size_t *at) {
             (*at)++;
             continue;
         }
-        FAC_CHECK(i + 1 == e->n_in, FAC_ERR_ARGUMENT, "einsum(): more operands were provided than specified in the equation");
+        FAC_CHECK(i + 1 == e->n_in, FAC_ERR_ARGUMENT,
+                  "einsum(): more operands were provided than specified in the equation");
         return FAC_OK;
     }
 }
@@ -91,7 +94,8 @@ static fac_status check_output(const equation *e) {
     for (int s = 0; s < e->out.n; s++) {
         int l = e->out.label[s];
         if (l == ELLIPSIS) continue;
-        FAC_CHECK(!seen[l], FAC_ERR_ARGUMENT, "einsum(): output subscript %c appears more than once in the output", letter_of(l));
+        FAC_CHECK(!seen[l], FAC_ERR_ARGUMENT, "einsum(): output subscript %c appears more than once in the output",
+                  letter_of(l));
         FAC_CHECK(e->count[l] > 0, FAC_ERR_ARGUMENT,
                   "einsum(): output subscript %c does not appear in the equation for any input operand", letter_of(l));
         seen[l] = true;
@@ -108,7 +112,8 @@ static fac_status parse(equation *e, const char *text) {
     }
     at += 2;
     FAC_TRY(parse_term(text, &at, &e->out, "the output"));
-    FAC_CHECK(!text[at], FAC_ERR_ARGUMENT, "einsum(): the output has a '%c' at index %zu; it ends the equation", text[at], at);
+    FAC_CHECK(!text[at], FAC_ERR_ARGUMENT, "einsum(): the output has a '%c' at index %zu; it ends the equation",
+              text[at], at);
     return check_output(e);
 }
 
@@ -123,13 +128,17 @@ static fac_status check_ranks(equation *e, fac_tensors tensors) {
     for (size_t i = 0; i < e->n_in; i++) {
         int labels = e->in[i].n - e->in[i].ellipsis, dims = tensors.v[i]->ndim;
         if (e->in[i].ellipsis)
-            FAC_CHECK(labels <= dims, FAC_ERR_SHAPE,
-                      "einsum(): the number of subscripts in the equation (%d) is more than the number of dimensions (%d) for "
-                      "operand %zu", labels, dims, i);
+            FAC_CHECK(
+                labels <= dims, FAC_ERR_SHAPE,
+                "einsum(): the number of subscripts in the equation (%d) is more than the number of dimensions (%d) for "
+                "operand %zu",
+                labels, dims, i);
         else
-            FAC_CHECK(labels == dims, FAC_ERR_SHAPE,
-                      "einsum(): the number of subscripts in the equation (%d) does not match the number of dimensions (%d) for "
-                      "operand %zu and no ellipsis was given", labels, dims, i);
+            FAC_CHECK(
+                labels == dims, FAC_ERR_SHAPE,
+                "einsum(): the number of subscripts in the equation (%d) does not match the number of dimensions (%d) for "
+                "operand %zu and no ellipsis was given",
+                labels, dims, i);
         int n = ellipsis_of(e, i, tensors.v[i]);
         if (n > e->ellipsis_dims) e->ellipsis_dims = n;
     }
@@ -153,7 +162,8 @@ static fac_status order(equation *e) {
     for (int l = 0; l < LETTERS; l++)
         if (e->count[l] > 0 && e->dim_of[l] < 0) e->dim_of[l] = next++;
     e->n_dims = next;
-    FAC_CHECK(next <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "einsum(): %d distinct dimensions are too many; at most %d", next, FAC_MAX_DIMS);
+    FAC_CHECK(next <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "einsum(): %d distinct dimensions are too many; at most %d", next,
+              FAC_MAX_DIMS);
     return FAC_OK;
 }
 
@@ -176,7 +186,8 @@ static fac_tensor *aligned(const equation *e, size_t i, fac_tensor *t) {
         }
         int64_t one = t->sizes[at[d]], two = t->sizes[n];
         if (one != two) {
-            FAC_FAIL(FAC_ERR_SHAPE, "einsum(): subscript %c is repeated for operand %zu but the sizes don't match, %lld != %lld",
+            FAC_FAIL(FAC_ERR_SHAPE,
+                     "einsum(): subscript %c is repeated for operand %zu but the sizes don't match, %lld != %lld",
                      letter_of(w->label[s]), i, (long long)two, (long long)one);
             return NULL;
         }
@@ -201,9 +212,10 @@ static fac_status check_sizes(const equation *e, fac_tensor *const *t) {
             int label = ELLIPSIS;
             for (int l = 0; l < LETTERS; l++)
                 if (e->dim_of[l] == d) label = l;
-            FAC_CHECK(size == 1 || size == have, FAC_ERR_SHAPE,
-                      "einsum(): subscript %.3s has size %lld for operand %zu which does not broadcast with previously seen size %lld",
-                      label == ELLIPSIS ? "..." : (char[]){letter_of(label), 0}, (long long)have, i, (long long)size);
+            FAC_CHECK(
+                size == 1 || size == have, FAC_ERR_SHAPE,
+                "einsum(): subscript %.3s has size %lld for operand %zu which does not broadcast with previously seen size %lld",
+                label == ELLIPSIS ? "..." : (char[]){letter_of(label), 0}, (long long)have, i, (long long)size);
             size = have;
         }
     }
@@ -230,8 +242,8 @@ static int64_t *put(int64_t *p, const int *list, int n) {
 }
 
 /* t permuted to the dimensions a, b, c (then the rest, all of size 1) and reshaped to three. */
-static fac_tensor *as_batch(fac_tensor *t, const int *a, int na, int64_t sa, const int *b, int nb, int64_t sb, const int *c, int nc,
-                            int64_t sc, const int *rest, int n_rest) {
+static fac_tensor *as_batch(fac_tensor *t, const int *a, int na, int64_t sa, const int *b, int nb, int64_t sb,
+                            const int *c, int nc, int64_t sc, const int *rest, int n_rest) {
     int64_t perm[FAC_MAX_DIMS];
     put(put(put(put(perm, a, na), b, nb), c, nc), rest, n_rest);
     return fac__s_reshape(fac__s_permute(t, ints(perm, na + nb + nc + n_rest)), ints((const int64_t[]){sa, sb, sc}, 3));
@@ -261,10 +273,10 @@ static fac_tensor *pair(fac_tensor *x, fac_tensor *y, uint64_t mask) {
             add_dim(s.right, &s.n_right, &s.right_size, d, y->sizes[d]);
         }
     }
-    fac_tensor *a = as_batch(x, s.batch, s.n_batch, s.batch_size, s.left, s.n_left, s.left_size, s.sum, s.n_sum, s.sum_size,
-                             s.right, s.n_right);
-    fac_tensor *b = as_batch(y, s.batch, s.n_batch, s.batch_size, s.sum, s.n_sum, s.sum_size, s.right, s.n_right, s.right_size,
-                             s.left, s.n_left);
+    fac_tensor *a = as_batch(x, s.batch, s.n_batch, s.batch_size, s.left, s.n_left, s.left_size, s.sum, s.n_sum,
+                             s.sum_size, s.right, s.n_right);
+    fac_tensor *b = as_batch(y, s.batch, s.n_batch, s.batch_size, s.sum, s.n_sum, s.sum_size, s.right, s.n_right,
+                             s.right_size, s.left, s.n_left);
     /* The result's dimensions are batch, left, right, summed; their sizes, and the way back to the common order. */
     int64_t from[FAC_MAX_DIMS], back[FAC_MAX_DIMS];
     put(put(put(put(from, s.batch, s.n_batch), s.left, s.n_left), s.right, s.n_right), s.sum, s.n_sum);
@@ -316,8 +328,8 @@ static fac_status contract_all(const equation *e, fac_tensor **t, fac_ints path)
         }
         int64_t i = path.v[2 * step], j = path.v[2 * step + 1];
         FAC_CHECK(i != j && i >= 0 && j >= 0 && i < (int64_t)n && j < (int64_t)n, FAC_ERR_ARGUMENT,
-                  "einsum(): invalid contraction path, step %zu names operands %lld and %lld of %zu", step, (long long)i,
-                  (long long)j, n);
+                  "einsum(): invalid contraction path, step %zu names operands %lld and %lld of %zu", step,
+                  (long long)i, (long long)j, n);
         FAC_TRY(contract(e, t, &n, (size_t)fac__min(i, j), (size_t)fac__max(i, j)));
     }
     return FAC_OK;
@@ -333,7 +345,8 @@ static fac_tensor *finish(const equation *e, fac_tensor *t) {
         sum |= t->sizes[d] != 1;
     }
     if (n == 0) return t;
-    return sum ? fac__s_sum_dim_IntList(t, ints(dims, n), false, FAC_DTYPE_DEFAULT) : fac__s_squeeze_dims(t, ints(dims, n));
+    return sum ? fac__s_sum_dim_IntList(t, ints(dims, n), false, FAC_DTYPE_DEFAULT)
+               : fac__s_squeeze_dims(t, ints(dims, n));
 }
 
 static fac_tensor *einsum(equation *e, const char *text, fac_tensors tensors, fac_ints path, fac_tensor **work) {
@@ -349,11 +362,13 @@ static fac_tensor *einsum(equation *e, const char *text, fac_tensors tensors, fa
     return finish(e, work[0]);
 }
 
-fac_status einsum_composite(const fac_call_info *c, const char *text, fac_tensors tensors, fac_ints path, fac_tensor **out) {
+fac_status einsum_composite(const fac_call_info *c, const char *text, fac_tensors tensors, fac_ints path,
+                            fac_tensor **out) {
     (void)c;
     FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "einsum(): must provide at least one operand");
     FAC_CHECK(!path.v || path.n == 2 * (tensors.n - 1), FAC_ERR_ARGUMENT,
-              "einsum(): expected contraction path given in path parameter to have size %zu but got %zu", 2 * (tensors.n - 1), path.n);
+              "einsum(): expected contraction path given in path parameter to have size %zu but got %zu",
+              2 * (tensors.n - 1), path.n);
     FAC_SCOPE(scope);
     equation e = {.n_in = tensors.n, .in = fac__alloc_array(tensors.n, sizeof(term))};
     fac_tensor **work = fac__alloc_array(tensors.n, sizeof *work);
@@ -399,9 +414,10 @@ static fac_status match_sizes(fac_tensor **x, fac_tensor **y, fac_ints dx, fac_i
         FAC_TRY(fac__wrap_dim(dx.v[i], (*x)->ndim, &wx[i]));
         FAC_TRY(fac__wrap_dim(dy.v[i], (*y)->ndim, &wy[i]));
         int64_t a = (*x)->sizes[wx[i]], b = (*y)->sizes[wy[i]];
-        FAC_CHECK(a == b || a == 1 || b == 1, FAC_ERR_SHAPE,
-                  "contracted dimensions need to match, but first has size %lld in dim %lld and second has size %lld in dim %lld",
-                  (long long)a, (long long)wx[i], (long long)b, (long long)wy[i]);
+        FAC_CHECK(
+            a == b || a == 1 || b == 1, FAC_ERR_SHAPE,
+            "contracted dimensions need to match, but first has size %lld in dim %lld and second has size %lld in dim %lld",
+            (long long)a, (long long)wx[i], (long long)b, (long long)wy[i]);
         if (a != b && b == 1) *x = fac__s_sum_dim_IntList(*x, ints(&wx[i], 1), true, FAC_DTYPE_DEFAULT);
         if (a != b && a == 1) *y = fac__s_sum_dim_IntList(*y, ints(&wy[i], 1), true, FAC_DTYPE_DEFAULT);
         if (!*x || !*y) return fac_error();
@@ -415,21 +431,24 @@ static fac_tensor *tensordot(fac_tensor *x, fac_tensor *y, fac_ints dx, fac_ints
     FAC_TRY_NULL(match_sizes(&x, &y, dx, dy, wx, wy));
     FAC_TRY_NULL(make_side(x, wx, dx.n, true, &a));
     FAC_TRY_NULL(make_side(y, wy, dy.n, false, &b));
-    fac_tensor *left = fac__s_reshape(fac__s_permute(x, ints(a.perm, x->ndim)), ints((const int64_t[]){a.kept_size, a.sum_size}, 2));
-    fac_tensor *right = fac__s_reshape(fac__s_permute(y, ints(b.perm, y->ndim)), ints((const int64_t[]){b.sum_size, b.kept_size}, 2));
+    fac_tensor *left =
+        fac__s_reshape(fac__s_permute(x, ints(a.perm, x->ndim)), ints((const int64_t[]){a.kept_size, a.sum_size}, 2));
+    fac_tensor *right =
+        fac__s_reshape(fac__s_permute(y, ints(b.perm, y->ndim)), ints((const int64_t[]){b.sum_size, b.kept_size}, 2));
     int64_t sizes[2 * FAC_MAX_DIMS];
     memcpy(sizes, a.kept, (size_t)a.n_kept * sizeof *sizes);
     memcpy(sizes + a.n_kept, b.kept, (size_t)b.n_kept * sizeof *sizes);
     return fac__s_reshape(fac__s_mm(left, right), ints(sizes, a.n_kept + b.n_kept));
 }
 
-fac_status tensordot_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_ints dims_self, fac_ints dims_other,
-                               fac_tensor **out) {
+fac_status tensordot_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_ints dims_self,
+                               fac_ints dims_other, fac_tensor **out) {
     (void)c;
     FAC_CHECK(dims_self.n == dims_other.n && dims_self.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT,
               "both dimension lists should have same length, got %zu and %zu", dims_self.n, dims_other.n);
     FAC_CHECK(dims_self.n <= self->ndim && dims_other.n <= other->ndim, FAC_ERR_ARGUMENT,
-              "tensordot: %zu dimensions to contract, but the tensors have %d and %d", dims_self.n, self->ndim, other->ndim);
+              "tensordot: %zu dimensions to contract, but the tensors have %d and %d", dims_self.n, self->ndim,
+              other->ndim);
     FAC_SCOPE(scope);
     return fac__give(out, tensordot(self, other, dims_self, dims_other));
 }

@@ -3,7 +3,8 @@
 #include "iter/iter.h"
 
 fac_status fac__factory_resolve(fac_factory *f, fac_dtype dtype) {
-    FAC_CHECK(f->layout == FAC_STRIDED, FAC_ERR_UNSUPPORTED, "only strided tensors can be made here; make it strided and convert it");
+    FAC_CHECK(f->layout == FAC_STRIDED, FAC_ERR_UNSUPPORTED,
+              "only strided tensors can be made here; make it strided and convert it");
     bool pinned = f->pin_memory.set && fac__scalar_f64(f->pin_memory.v) != 0;
     FAC_CHECK(!pinned, FAC_ERR_UNSUPPORTED, "pin_memory needs an accelerator, and none is available");
     if (f->dtype == FAC_DTYPE_DEFAULT) f->dtype = dtype;
@@ -41,7 +42,8 @@ static fac_status in_format(const fac_factory *f, fac_ints size, fac_memory_form
 }
 
 fac_status fac__factory_empty(const fac_factory *f, fac_ints size, fac_memory_format format, fac_tensor **out) {
-    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, size.n);
+    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
+              size.n);
     FAC_CHECK(format != FAC_PRESERVE, FAC_ERR_ARGUMENT, "there is nothing whose memory format could be preserved");
     return in_format(f, size, format, out);
 }
@@ -61,7 +63,8 @@ fac_status fac__factory_empty_like(const fac_factory *f, fac_tensor *like, fac_m
     fac_ints size = {like->sizes, like->ndim};
     bool preserve = format == FAC_FORMAT_DEFAULT || format == FAC_PRESERVE;
     if (!preserve || (like->flags & FAC_TF_CONTIGUOUS)) return in_format(f, size, format, out);
-    if (like->flags & FAC_TF_DENSE) return fac__empty_strided(like->sizes, like->strides, like->ndim, f->dtype, f->device, out);
+    if (like->flags & FAC_TF_DENSE)
+        return fac__empty_strided(like->sizes, like->strides, like->ndim, f->dtype, f->device, out);
     int64_t strides[FAC_MAX_DIMS];
     FAC_TRY(dense_strides(like, strides));
     return fac__empty_strided(like->sizes, strides, like->ndim, f->dtype, f->device, out);

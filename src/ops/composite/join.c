@@ -15,14 +15,16 @@ static const fac_tensor *first_joined(fac_tensors l) {
 }
 
 static fac_status check_joined(const fac_tensor *first, const fac_tensor *t, int64_t dim, size_t i) {
-    FAC_CHECK(fac_device_equal(first->device, t->device), FAC_ERR_DEVICE, "Expected all tensors to be on the same device, but tensor %zu is not",
-              i);
+    FAC_CHECK(fac_device_equal(first->device, t->device), FAC_ERR_DEVICE,
+              "Expected all tensors to be on the same device, but tensor %zu is not", i);
     if (is_skipped(t)) return FAC_OK;
-    FAC_CHECK(first->ndim == t->ndim, FAC_ERR_SHAPE, "Tensors must have same number of dimensions: got %d and %d", first->ndim, t->ndim);
+    FAC_CHECK(first->ndim == t->ndim, FAC_ERR_SHAPE, "Tensors must have same number of dimensions: got %d and %d",
+              first->ndim, t->ndim);
     for (int d = 0; d < t->ndim; d++)
-        FAC_CHECK(d == dim || first->sizes[d] == t->sizes[d], FAC_ERR_SHAPE,
-                  "Sizes of tensors must match except in dimension %lld. Expected size %lld but got size %lld for tensor number %zu in the list.",
-                  (long long)dim, (long long)first->sizes[d], (long long)t->sizes[d], i);
+        FAC_CHECK(
+            d == dim || first->sizes[d] == t->sizes[d], FAC_ERR_SHAPE,
+            "Sizes of tensors must match except in dimension %lld. Expected size %lld but got size %lld for tensor number %zu in the list.",
+            (long long)dim, (long long)first->sizes[d], (long long)t->sizes[d], i);
     return FAC_OK;
 }
 
@@ -39,7 +41,8 @@ static fac_status plan_join(fac_tensors l, int64_t dim, joined *j) {
     const fac_tensor *first = first_joined(l);
     fac_promotion types = {0};
     for (size_t i = 0; i < l.n; i++)
-        FAC_CHECK(l.v[i]->ndim > 0, FAC_ERR_SHAPE, "zero-dimensional tensor (at position %zu) cannot be concatenated", i);
+        FAC_CHECK(l.v[i]->ndim > 0, FAC_ERR_SHAPE, "zero-dimensional tensor (at position %zu) cannot be concatenated",
+                  i);
     FAC_TRY(fac__wrap_dim(dim, first->ndim, &j->dim));
     j->ndim = first->ndim;
     j->channels_last = first->ndim == 4;
@@ -86,8 +89,10 @@ fac_status cat_explicit(const fac_call_info *c, fac_tensors tensors, int64_t dim
     FAC_TRY(plan_join(tensors, dim, &j));
     FAC_TRY(empty_joined(&j, tensors.v[0]->device, &whole));
     fac_status st = copy_joined(tensors, j.dim, whole);
-    if (st != FAC_OK) fac__unref(whole);
-    else *out = whole;
+    if (st != FAC_OK)
+        fac__unref(whole);
+    else
+        *out = whole;
     return st;
 }
 
@@ -122,8 +127,8 @@ fac_status stack_composite(const fac_call_info *c, fac_tensors tensors, int64_t 
     FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "stack expects a non-empty TensorList");
     for (size_t i = 1; i < tensors.n; i++)
         FAC_CHECK(fac__same_sizes(tensors.v[0], tensors.v[i]), FAC_ERR_SHAPE,
-                  "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %zu", FAC_SHAPE_TEXT(tensors.v[0]),
-                  FAC_SHAPE_TEXT(tensors.v[i]), i);
+                  "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %zu",
+                  FAC_SHAPE_TEXT(tensors.v[0]), FAC_SHAPE_TEXT(tensors.v[i]), i);
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, tensors.v[0]->ndim + 1, &d));
     FAC_SCOPE(s);
@@ -159,8 +164,10 @@ static fac_status block_columns(fac_tensors l, int64_t *out) {
     *out = 0;
     for (size_t i = 0; i < l.n; i++) {
         const fac_tensor *t = l.v[i];
-        FAC_CHECK(t->ndim <= 2, FAC_ERR_SHAPE, "block_diag: Input tensors must have 2 or fewer dimensions. Input %zu has %d dimensions", i, t->ndim);
-        FAC_CHECK(fac__add(*out, t->ndim ? t->sizes[t->ndim - 1] : 1, out), FAC_ERR_OVERFLOW, "the columns add up to more than 64 bits hold");
+        FAC_CHECK(t->ndim <= 2, FAC_ERR_SHAPE,
+                  "block_diag: Input tensors must have 2 or fewer dimensions. Input %zu has %d dimensions", i, t->ndim);
+        FAC_CHECK(fac__add(*out, t->ndim ? t->sizes[t->ndim - 1] : 1, out), FAC_ERR_OVERFLOW,
+                  "the columns add up to more than 64 bits hold");
     }
     return FAC_OK;
 }

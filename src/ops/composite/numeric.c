@@ -24,11 +24,13 @@ fac_status frac_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
 /* ---- questions ------------------------------------------------------------------------------------------------------ */
 
 static fac_tensor *all_of(fac_tensor *self, bool answer) {
-    return fac__s_full_like(self, fac_scalar_b_(answer), FAC_BOOL, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    return fac__s_full_like(self, fac_scalar_b_(answer), FAC_BOOL, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0},
+                            FAC_FORMAT_DEFAULT);
 }
 
 static fac_status is_infinity(fac_tensor *self, double infinity, fac_tensor **out) {
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "isposinf and isneginf do not support complex inputs.");
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
+              "isposinf and isneginf do not support complex inputs.");
     FAC_SCOPE(s);
     return fac__give(out, is_integral(self) ? all_of(self, false) : is_value(self, infinity));
 }
@@ -63,10 +65,11 @@ static double largest(fac_dtype dtype) {
 
 static double value_or(fac_opt_num given, double otherwise) { return given.set ? fac__scalar_f64(given.v) : otherwise; }
 
-fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num nan, fac_opt_num posinf, fac_opt_num neginf,
-                                fac_tensor **out) {
+fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num nan, fac_opt_num posinf,
+                                fac_opt_num neginf, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "nan_to_num does not support complex inputs");
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
+              "nan_to_num does not support complex inputs");
     FAC_SCOPE(s);
     if (is_integral(self)) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
     double most = largest((fac_dtype)self->dtype);
@@ -90,8 +93,10 @@ fac_status fmin_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
 
 fac_status heaviside_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *values, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->dtype == values->dtype, FAC_ERR_DTYPE, "heaviside is not yet implemented for tensors with different dtypes.");
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "heaviside is not yet implemented for complex tensors.");
+    FAC_CHECK(self->dtype == values->dtype, FAC_ERR_DTYPE,
+              "heaviside is not yet implemented for tensors with different dtypes.");
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
+              "heaviside is not yet implemented for complex tensors.");
     FAC_SCOPE(s);
     fac_tensor *step = cast(fac__s_gt_Scalar(self, fac_scalar_i_(0)), (fac_dtype)self->dtype);
     return fac__give(out, either(is_value(self, 0), values, step));
@@ -150,26 +155,27 @@ static fac_status times_log1p(fac_tensor *x, fac_tensor *y, fac_tensor **out) {
 /* A number in the dtype that it has beside t. */
 static fac_tensor *number_beside(fac_tensor *t, fac_scalar x) {
     fac_tensor *like = floating(t);
-    return fac__s_full_like(fac__s_select_int(fac__s_reshape(like, FAC_INTS(-1)), 0, 0), x, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
-                            (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    return fac__s_full_like(fac__s_select_int(fac__s_reshape(like, FAC_INTS(-1)), 0, 0), x, FAC_DTYPE_DEFAULT,
+                            FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
 }
 
-#define TIMES_LOG(name, of)                                                                                            \
-    fac_status name##_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) { \
-        (void)c;                                                                                                       \
-        return of(self, other, out);                                                                                   \
-    }                                                                                                                  \
-    fac_status name##_other_composite(const fac_call_info *c, fac_tensor *self, fac_scalar other, fac_tensor **out) {  \
-        (void)c;                                                                                                       \
-        FAC_SCOPE(s);                                                                                                  \
-        if (!self->numel) return fac__give(out, fac__s_clone(floating(self), FAC_FORMAT_DEFAULT));                     \
-        return of(self, number_beside(self, other), out);                                                              \
-    }                                                                                                                  \
-    fac_status name##_self_composite(const fac_call_info *c, fac_scalar self, fac_tensor *other, fac_tensor **out) {   \
-        (void)c;                                                                                                       \
-        FAC_SCOPE(s);                                                                                                  \
-        if (!other->numel) return fac__give(out, fac__s_clone(floating(other), FAC_FORMAT_DEFAULT));                   \
-        return of(number_beside(other, self), other, out);                                                             \
+#define TIMES_LOG(name, of)                                                                                           \
+    fac_status name##_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other,                   \
+                                       fac_tensor **out) {                                                            \
+        (void)c;                                                                                                      \
+        return of(self, other, out);                                                                                  \
+    }                                                                                                                 \
+    fac_status name##_other_composite(const fac_call_info *c, fac_tensor *self, fac_scalar other, fac_tensor **out) { \
+        (void)c;                                                                                                      \
+        FAC_SCOPE(s);                                                                                                 \
+        if (!self->numel) return fac__give(out, fac__s_clone(floating(self), FAC_FORMAT_DEFAULT));                    \
+        return of(self, number_beside(self, other), out);                                                             \
+    }                                                                                                                 \
+    fac_status name##_self_composite(const fac_call_info *c, fac_scalar self, fac_tensor *other, fac_tensor **out) {  \
+        (void)c;                                                                                                      \
+        FAC_SCOPE(s);                                                                                                 \
+        if (!other->numel) return fac__give(out, fac__s_clone(floating(other), FAC_FORMAT_DEFAULT));                  \
+        return of(number_beside(other, self), other, out);                                                            \
     }
 TIMES_LOG(xlogy, times_log)
 TIMES_LOG(xlog1py, times_log1p)
@@ -200,21 +206,24 @@ fac_status special_ndtr_composite(const fac_call_info *c, fac_tensor *self, fac_
 
 static fac_dtype widest(fac_dtype a, bool complex) { return complex || fac_dtype_is_complex(a) ? FAC_C128 : FAC_F64; }
 
-fac_status float_power_tensor_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *exponent, fac_tensor **out) {
+fac_status float_power_tensor_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *exponent,
+                                               fac_tensor **out) {
     (void)c;
     fac_dtype dtype = widest((fac_dtype)self->dtype, fac_dtype_is_complex((fac_dtype)exponent->dtype));
     FAC_SCOPE(s);
     return fac__give(out, fac__s_pow_Tensor_Tensor(cast(self, dtype), cast(exponent, dtype)));
 }
 
-fac_status float_power_tensor_scalar_composite(const fac_call_info *c, fac_tensor *self, fac_scalar exponent, fac_tensor **out) {
+fac_status float_power_tensor_scalar_composite(const fac_call_info *c, fac_tensor *self, fac_scalar exponent,
+                                               fac_tensor **out) {
     (void)c;
     fac_dtype dtype = widest((fac_dtype)self->dtype, exponent.kind == FAC_KIND_COMPLEX);
     FAC_SCOPE(s);
     return fac__give(out, fac__s_pow_Tensor_Scalar(cast(self, dtype), exponent));
 }
 
-fac_status float_power_scalar_composite(const fac_call_info *c, fac_scalar self, fac_tensor *exponent, fac_tensor **out) {
+fac_status float_power_scalar_composite(const fac_call_info *c, fac_scalar self, fac_tensor *exponent,
+                                        fac_tensor **out) {
     (void)c;
     fac_dtype dtype = widest((fac_dtype)exponent->dtype, self.kind == FAC_KIND_COMPLEX);
     FAC_SCOPE(s);
@@ -224,10 +233,12 @@ fac_status float_power_scalar_composite(const fac_call_info *c, fac_scalar self,
 fac_status round_decimals_composite(const fac_call_info *c, fac_tensor *self, int64_t decimals, fac_tensor **out) {
     (void)c;
     if (decimals == 0) return fac__c_round(self, out);
-    FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "round with decimals needs a floating tensor, got %s", fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "round with decimals needs a floating tensor, got %s",
+              fac_dtype_name((fac_dtype)self->dtype));
     fac_scalar power = fac_scalar_f_(pow(10, (double)(decimals < 0 ? -decimals : decimals)));
     FAC_SCOPE(s);
-    fac_tensor *shifted = decimals < 0 ? fac__s_div_Scalar(self, power) : fac__s_mul_Scalar(self, power), *rounded = fac__s_round(shifted);
+    fac_tensor *shifted = decimals < 0 ? fac__s_div_Scalar(self, power) : fac__s_mul_Scalar(self, power),
+               *rounded = fac__s_round(shifted);
     return fac__give(out, decimals < 0 ? fac__s_mul_Scalar(rounded, power) : fac__s_div_Scalar(rounded, power));
 }
 
@@ -239,9 +250,10 @@ static fac_tensor *complex_of(fac_tensor *re, fac_tensor *im) {
 }
 
 static fac_status check_parts(const fac_tensor *a, const fac_tensor *b) {
-    FAC_CHECK(a->dtype == FAC_F32 || a->dtype == FAC_F64, FAC_ERR_DTYPE, "Expected both inputs to be float32 or float64 tensors but got %s",
-              fac_dtype_name((fac_dtype)a->dtype));
-    FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE, "Expected object of scalar type %s but got scalar type %s for second argument",
+    FAC_CHECK(a->dtype == FAC_F32 || a->dtype == FAC_F64, FAC_ERR_DTYPE,
+              "Expected both inputs to be float32 or float64 tensors but got %s", fac_dtype_name((fac_dtype)a->dtype));
+    FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE,
+              "Expected object of scalar type %s but got scalar type %s for second argument",
               fac_dtype_name((fac_dtype)a->dtype), fac_dtype_name((fac_dtype)b->dtype));
     return FAC_OK;
 }

@@ -4,15 +4,20 @@
 #include "ops_gen.h"
 
 /* pad lists (before, after) from the last dimension on. */
-static int64_t pad_before(fac_ints pad, int ndim, int d) { return ndim - 1 - d < (int64_t)pad.n / 2 ? pad.v[2 * (ndim - 1 - d)] : 0; }
-static int64_t pad_after(fac_ints pad, int ndim, int d) { return ndim - 1 - d < (int64_t)pad.n / 2 ? pad.v[2 * (ndim - 1 - d) + 1] : 0; }
+static int64_t pad_before(fac_ints pad, int ndim, int d) {
+    return ndim - 1 - d < (int64_t)pad.n / 2 ? pad.v[2 * (ndim - 1 - d)] : 0;
+}
+static int64_t pad_after(fac_ints pad, int ndim, int d) {
+    return ndim - 1 - d < (int64_t)pad.n / 2 ? pad.v[2 * (ndim - 1 - d) + 1] : 0;
+}
 
 static fac_status check_pad(const fac_tensor *self, fac_ints pad) {
     FAC_CHECK(pad.n % 2 == 0, FAC_ERR_ARGUMENT, "Length of pad must be even but instead it equals %zu", pad.n);
-    FAC_CHECK(pad.n / 2 <= self->ndim, FAC_ERR_ARGUMENT,
-              "Length of pad should be no more than twice the number of dimensions of the input. Pad length is %zu while the input has %d "
-              "dimensions.",
-              pad.n, self->ndim);
+    FAC_CHECK(
+        pad.n / 2 <= self->ndim, FAC_ERR_ARGUMENT,
+        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is %zu while the input has %d "
+        "dimensions.",
+        pad.n, self->ndim);
     return FAC_OK;
 }
 
@@ -22,11 +27,13 @@ static fac_status padded_sizes(const fac_tensor *self, fac_ints pad, int64_t *si
     for (int d = 0; d < self->ndim; d++) {
         int64_t before = pad_before(pad, self->ndim, d), after = pad_after(pad, self->ndim, d);
         FAC_CHECK(fac__add(self->sizes[d], before, &sizes[d]) && fac__add(sizes[d], after, &sizes[d]), FAC_ERR_OVERFLOW,
-                  "size %lld padded by %lld and %lld does not fit 64 bits", (long long)self->sizes[d], (long long)before, (long long)after);
-        FAC_CHECK(sizes[d] >= 0, FAC_ERR_SHAPE,
-                  "The input size %lld, plus negative padding %lld and %lld, resulted in a negative output size, which is invalid. Check "
-                  "dimension %d of your input.",
-                  (long long)self->sizes[d], (long long)before, (long long)after, d);
+                  "size %lld padded by %lld and %lld does not fit 64 bits", (long long)self->sizes[d],
+                  (long long)before, (long long)after);
+        FAC_CHECK(
+            sizes[d] >= 0, FAC_ERR_SHAPE,
+            "The input size %lld, plus negative padding %lld and %lld, resulted in a negative output size, which is invalid. Check "
+            "dimension %d of your input.",
+            (long long)self->sizes[d], (long long)before, (long long)after, d);
     }
     return FAC_OK;
 }
@@ -34,7 +41,8 @@ static fac_status padded_sizes(const fac_tensor *self, fac_ints pad, int64_t *si
 /* The part of t that is neither border nor cut off: from max(side * before, 0), along each dimension. Takes t's reference. */
 static fac_status inner_part(fac_tensor *t, fac_ints pad, int sign, fac_tensor **out) {
     for (int d = 0; d < t->ndim; d++) {
-        int64_t before = fac__max(0, sign * pad_before(pad, t->ndim, d)), after = fac__max(0, sign * pad_after(pad, t->ndim, d));
+        int64_t before = fac__max(0, sign * pad_before(pad, t->ndim, d)),
+                after = fac__max(0, sign * pad_after(pad, t->ndim, d));
         fac_tensor *part;
         fac_status st = fac__narrow_view(t, d, before, fac__max(0, t->sizes[d] - before - after), &part);
         fac__unref(t);
@@ -45,7 +53,8 @@ static fac_status inner_part(fac_tensor *t, fac_ints pad, int sign, fac_tensor *
     return FAC_OK;
 }
 
-fac_status constant_pad_nd_explicit(const fac_call_info *c, fac_tensor *self, fac_ints pad, fac_scalar value, fac_tensor **out) {
+fac_status constant_pad_nd_explicit(const fac_call_info *c, fac_tensor *self, fac_ints pad, fac_scalar value,
+                                    fac_tensor **out) {
     (void)c;
     int64_t sizes[FAC_MAX_DIMS];
     fac_tensor *t, *to = NULL, *from = NULL;
@@ -58,8 +67,10 @@ fac_status constant_pad_nd_explicit(const fac_call_info *c, fac_tensor *self, fa
     if (st == FAC_OK && to->numel) st = fac__copy_below(to, from);
     fac__unref(to);
     fac__unref(from);
-    if (st != FAC_OK) fac__unref(t);
-    else *out = t;
+    if (st != FAC_OK)
+        fac__unref(t);
+    else
+        *out = t;
     return st;
 }
 
@@ -83,7 +94,8 @@ static fac_status pad_circular(fac_tensor *self, fac_ints pad, fac_tensor **out)
     fac_tensor *x = self;
     for (int d = self->ndim - 1; d >= self->ndim - (int)(pad.n / 2); d--) {
         int64_t before = pad_before(pad, self->ndim, d), after = pad_after(pad, self->ndim, d), size = self->sizes[d];
-        FAC_CHECK(before <= size && after <= size, FAC_ERR_SHAPE, "Padding value causes wrapping around more than once.");
+        FAC_CHECK(before <= size && after <= size, FAC_ERR_SHAPE,
+                  "Padding value causes wrapping around more than once.");
         FAC_CHECK(before > -size - 1 && after > -size - 1 && size + before + after >= 0, FAC_ERR_SHAPE,
                   "Negative padding value is resulting in an empty dimension.");
         if (!(x = wrap_one(x, d, before, after))) return fac_error();
@@ -100,16 +112,21 @@ static fac_status pad_mirror(fac_tensor *self, fac_ints pad, bool reflect, fac_t
     return reflect ? fac__c_reflection_pad3d(self, pad, out) : fac__c_replication_pad3d(self, pad, out);
 }
 
-fac_status pad_composite(const fac_call_info *c, fac_tensor *self, fac_ints pad, const char *mode, fac_opt_num value, fac_tensor **out) {
+fac_status pad_composite(const fac_call_info *c, fac_tensor *self, fac_ints pad, const char *mode, fac_opt_num value,
+                         fac_tensor **out) {
     (void)c;
     FAC_TRY(check_pad(self, pad));
-    if (strcmp(mode, "constant") == 0) return fac__c_constant_pad_nd(self, pad, value.set ? value.v : fac_scalar_f_(0), out);
-    FAC_CHECK(!value.set || fac__scalar_is(value.v, 0), FAC_ERR_ARGUMENT, "Padding mode \"%s\" doesn't take in value argument", mode);
+    if (strcmp(mode, "constant") == 0)
+        return fac__c_constant_pad_nd(self, pad, value.set ? value.v : fac_scalar_f_(0), out);
+    FAC_CHECK(!value.set || fac__scalar_is(value.v, 0), FAC_ERR_ARGUMENT,
+              "Padding mode \"%s\" doesn't take in value argument", mode);
     bool reflect = strcmp(mode, "reflect") == 0, circular = strcmp(mode, "circular") == 0;
     FAC_CHECK(reflect || circular || strcmp(mode, "replicate") == 0, FAC_ERR_ARGUMENT,
               "Unrecognised padding mode %s; it should be constant, reflect, replicate or circular", mode);
     size_t n = pad.n / 2;
-    FAC_CHECK(n >= 1 && n <= 3 && (self->ndim == n + 1 || self->ndim == n + 2), FAC_ERR_UNSUPPORTED,
-              "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: %zu dimensions of a tensor with %d", n, self->ndim);
+    FAC_CHECK(
+        n >= 1 && n <= 3 && (self->ndim == n + 1 || self->ndim == n + 2), FAC_ERR_UNSUPPORTED,
+        "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: %zu dimensions of a tensor with %d",
+        n, self->ndim);
     return circular ? pad_circular(self, pad, out) : pad_mirror(self, pad, reflect, out);
 }

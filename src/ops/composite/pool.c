@@ -15,34 +15,38 @@ static fac_status widen(const char *name, fac_ints l, int64_t first, pair *room,
 }
 
 static fac_status check_rank(const fac_tensor *self, const char *op) {
-    FAC_CHECK(self->ndim == 2 || self->ndim == 3, FAC_ERR_SHAPE, "%s: Expected 2D or 3D (batch mode) tensor, but got size %s", op,
-              FAC_SHAPE_TEXT(self));
+    FAC_CHECK(self->ndim == 2 || self->ndim == 3, FAC_ERR_SHAPE,
+              "%s: Expected 2D or 3D (batch mode) tensor, but got size %s", op, FAC_SHAPE_TEXT(self));
     return FAC_OK;
 }
 
 /* ---- without indices ---- */
 
-fac_status max_pool2d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride, fac_ints padding,
-                                fac_ints dilation, bool ceil_mode, fac_tensor **out) {
+fac_status max_pool2d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride,
+                                fac_ints padding, fac_ints dilation, bool ceil_mode, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
-    return fac__give(out, fac__s_max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0);
+    return fac__give(out,
+                     fac__s_max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0);
 }
 
-fac_status max_pool3d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride, fac_ints padding,
-                                fac_ints dilation, bool ceil_mode, fac_tensor **out) {
+fac_status max_pool3d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride,
+                                fac_ints padding, fac_ints dilation, bool ceil_mode, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
-    return fac__give(out, fac__s_max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0);
+    return fac__give(out,
+                     fac__s_max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0);
 }
 
-fac_status adaptive_avg_pool2d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size, fac_tensor **out) {
+fac_status adaptive_avg_pool2d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size,
+                                         fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
     return fac__give(out, fac__s__adaptive_avg_pool2d(self, output_size));
 }
 
-fac_status adaptive_avg_pool3d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size, fac_tensor **out) {
+fac_status adaptive_avg_pool3d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size,
+                                         fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
     return fac__give(out, fac__s__adaptive_avg_pool3d(self, output_size));
@@ -60,8 +64,9 @@ static fac_status give_two(fac_tensor *values, fac_tensor *indices, fac_tensor *
     return st;
 }
 
-fac_status max_pool1d_with_indices_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride,
-                                             fac_ints padding, fac_ints dilation, bool ceil_mode, fac_tensor **out) {
+fac_status max_pool1d_with_indices_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size,
+                                             fac_ints stride, fac_ints padding, fac_ints dilation, bool ceil_mode,
+                                             fac_tensor **out) {
     (void)c;
     pair room[4];
     fac_ints k, s, p, d;
@@ -71,19 +76,21 @@ fac_status max_pool1d_with_indices_composite(const fac_call_info *c, fac_tensor 
     FAC_TRY(widen("padding", padding, 0, &room[2], &p));
     FAC_TRY(widen("dilation", dilation, 1, &room[3], &d));
     FAC_SCOPE(scope);
-    fac_max_pool2d_with_indices_result r = fac__s_max_pool2d_with_indices(fac__s_unsqueeze(self, -2), k, s, p, d, ceil_mode);
+    fac_max_pool2d_with_indices_result r =
+        fac__s_max_pool2d_with_indices(fac__s_unsqueeze(self, -2), k, s, p, d, ceil_mode);
     return give_two(r.result0, r.result1, out);
 }
 
-fac_status max_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride, fac_ints padding,
-                                fac_ints dilation, bool ceil_mode, fac_tensor **out) {
+fac_status max_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride,
+                                fac_ints padding, fac_ints dilation, bool ceil_mode, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
-    return fac__give(out, fac__s_max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0);
+    return fac__give(out,
+                     fac__s_max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0);
 }
 
-fac_status avg_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride, fac_ints padding,
-                                bool ceil_mode, bool count_include_pad, fac_tensor **out) {
+fac_status avg_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride,
+                                fac_ints padding, bool ceil_mode, bool count_include_pad, fac_tensor **out) {
     (void)c;
     pair room[3];
     fac_ints k, s, p;
@@ -92,11 +99,13 @@ fac_status avg_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_in
     FAC_TRY(widen("stride", stride, 1, &room[1], &s));
     FAC_TRY(widen("padding", padding, 0, &room[2], &p));
     FAC_SCOPE(scope);
-    fac_tensor *y = fac__s_avg_pool2d(fac__s_unsqueeze(self, -2), k, s, p, ceil_mode, count_include_pad, (fac_opt_int){0});
+    fac_tensor *y =
+        fac__s_avg_pool2d(fac__s_unsqueeze(self, -2), k, s, p, ceil_mode, count_include_pad, (fac_opt_int){0});
     return fac__give(out, fac__s_squeeze_dim(y, -2));
 }
 
-fac_status adaptive_avg_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size, fac_tensor **out) {
+fac_status adaptive_avg_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size,
+                                         fac_tensor **out) {
     (void)c;
     pair room;
     fac_ints size;
@@ -106,7 +115,8 @@ fac_status adaptive_avg_pool1d_composite(const fac_call_info *c, fac_tensor *sel
     return fac__give(out, fac__s_squeeze_dim(fac__s_adaptive_avg_pool2d(fac__s_unsqueeze(self, -2), size), -2));
 }
 
-fac_status adaptive_max_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size, fac_tensor **out) {
+fac_status adaptive_max_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size,
+                                         fac_tensor **out) {
     (void)c;
     pair room;
     fac_ints size;

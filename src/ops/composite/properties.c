@@ -16,7 +16,8 @@ fac_status dim_composite(const fac_call_info *c, fac_tensor *self, int64_t *out)
 /* Entry `dim` of sizes or strides; a tensor without dimensions has none. */
 static fac_status entry(const fac_tensor *self, const int64_t *list, int64_t dim, int64_t *out) {
     int64_t d;
-    FAC_CHECK(self->ndim > 0, FAC_ERR_INDEX, "dimension specified as %lld but tensor has no dimensions", (long long)dim);
+    FAC_CHECK(self->ndim > 0, FAC_ERR_INDEX, "dimension specified as %lld but tensor has no dimensions",
+              (long long)dim);
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     *out = list[d];
     return FAC_OK;
@@ -60,8 +61,8 @@ fac_status item_composite(const fac_call_info *c, fac_tensor *self, fac_scalar *
 fac_status is_nonzero_composite(const fac_call_info *c, fac_tensor *self, bool *out) {
     (void)c;
     FAC_CHECK(self->numel != 0, FAC_ERR_ARGUMENT, "Boolean value of Tensor with no values is ambiguous");
-    FAC_CHECK(self->numel == 1, FAC_ERR_ARGUMENT, "Boolean value of Tensor with more than one value is ambiguous; it has %lld",
-              (long long)self->numel);
+    FAC_CHECK(self->numel == 1, FAC_ERR_ARGUMENT,
+              "Boolean value of Tensor with more than one value is ambiguous; it has %lld", (long long)self->numel);
     fac_scalar v;
     double re_im[2];
     FAC_TRY(fac__c__local_scalar_dense(self, &v));
@@ -79,7 +80,8 @@ static fac_tensor *within(fac_tensor *self, fac_tensor *other, double rtol, doub
     bool whole = fac_dtype_is_integral((fac_dtype)other->dtype, true);
     fac_tensor *o = whole ? fac__s_to_dtype(other, fac_default_dtype(), false, false, FAC_FORMAT_DEFAULT) : other;
     if (self->dtype == FAC_BOOL) self = fac__s_to_dtype(self, fac_default_dtype(), false, false, FAC_FORMAT_DEFAULT);
-    fac_tensor *allowed = fac__s_add_Scalar(fac__s_abs(fac__s_mul_Scalar(o, fac_scalar_f_(rtol))), fac_scalar_f_(atol), fac_scalar_i_(1));
+    fac_tensor *allowed =
+        fac__s_add_Scalar(fac__s_abs(fac__s_mul_Scalar(o, fac_scalar_f_(rtol))), fac_scalar_f_(atol), fac_scalar_i_(1));
     fac_tensor *actual = fac__s_abs(fac__s_sub_Tensor(self, o, fac_scalar_i_(1)));
     return fac__s_logical_and(fac__s_isfinite(actual), fac__s_le_Tensor(actual, allowed));
 }
@@ -92,8 +94,8 @@ static fac_status check_tolerances(const fac_tensor *self, const fac_tensor *oth
     return FAC_OK;
 }
 
-fac_status isclose_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, double rtol, double atol, bool equal_nan,
-                             fac_tensor **out) {
+fac_status isclose_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, double rtol, double atol,
+                             bool equal_nan, fac_tensor **out) {
     (void)c;
     FAC_TRY(check_tolerances(self, other, rtol, atol));
     FAC_SCOPE(s);
@@ -104,8 +106,8 @@ fac_status isclose_composite(const fac_call_info *c, fac_tensor *self, fac_tenso
     return fac__give(out, close);
 }
 
-fac_status allclose_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, double rtol, double atol, bool equal_nan,
-                              bool *out) {
+fac_status allclose_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, double rtol, double atol,
+                              bool equal_nan, bool *out) {
     (void)c;
     FAC_SCOPE(s);
     fac_tensor *all = fac__s_all(fac__s_isclose(self, other, rtol, atol, equal_nan));

@@ -37,7 +37,8 @@ static fac_status rand_sized(fac_factory f, fac_ints size, fac_generator *g, fac
     return fill_uniform(t, g, out);
 }
 
-static fac_status normal_sized(fac_factory f, fac_ints size, double mean, double std, fac_generator *g, fac_tensor **out) {
+static fac_status normal_sized(fac_factory f, fac_ints size, double mean, double std, fac_generator *g,
+                               fac_tensor **out) {
     fac_tensor *t;
     FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
     FAC_TRY(fac__factory_empty(&f, size, FAC_CONTIGUOUS, &t));
@@ -46,8 +47,8 @@ static fac_status normal_sized(fac_factory f, fac_ints size, double mean, double
 
 static fac_status integers_sized(fac_factory f, fac_ints size, int64_t low, int64_t high, fac_tensor **out) {
     fac_tensor *t;
-    FAC_CHECK(low < high, FAC_ERR_ARGUMENT, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld", (long long)low,
-              (long long)high);
+    FAC_CHECK(low < high, FAC_ERR_ARGUMENT, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld",
+              (long long)low, (long long)high);
     FAC_TRY(fac__factory_resolve(&f, FAC_I64));
     FAC_TRY(fac__factory_empty(&f, size, FAC_CONTIGUOUS, &t));
     return fill_integers(t, low, high, out);
@@ -64,8 +65,8 @@ fac_status rand_explicit(const fac_call_info *c, fac_ints size, fac_dtype dtype,
     return rand_sized(FACTORY(dtype, layout, device, pin_memory), size, NULL, out);
 }
 
-fac_status rand_generator_explicit(const fac_call_info *c, fac_ints size, fac_generator *generator, fac_dtype dtype, fac_layout layout,
-                                   fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status rand_generator_explicit(const fac_call_info *c, fac_ints size, fac_generator *generator, fac_dtype dtype,
+                                   fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return rand_sized(FACTORY(dtype, layout, device, pin_memory), size, generator, out);
 }
@@ -76,26 +77,27 @@ fac_status randn_explicit(const fac_call_info *c, fac_ints size, fac_dtype dtype
     return normal_sized(FACTORY(dtype, layout, device, pin_memory), size, 0, 1, NULL, out);
 }
 
-fac_status randn_generator_explicit(const fac_call_info *c, fac_ints size, fac_generator *generator, fac_dtype dtype, fac_layout layout,
-                                    fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status randn_generator_explicit(const fac_call_info *c, fac_ints size, fac_generator *generator, fac_dtype dtype,
+                                    fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return normal_sized(FACTORY(dtype, layout, device, pin_memory), size, 0, 1, generator, out);
 }
 
-fac_status normal_float_float_explicit(const fac_call_info *c, double mean, double std, fac_ints size, fac_generator *generator,
-                                       fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status normal_float_float_explicit(const fac_call_info *c, double mean, double std, fac_ints size,
+                                       fac_generator *generator, fac_dtype dtype, fac_layout layout, fac_device device,
+                                       fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return normal_sized(FACTORY(dtype, layout, device, pin_memory), size, mean, std, generator, out);
 }
 
-fac_status randint_explicit(const fac_call_info *c, int64_t high, fac_ints size, fac_dtype dtype, fac_layout layout, fac_device device,
-                            fac_opt_num pin_memory, fac_tensor **out) {
+fac_status randint_explicit(const fac_call_info *c, int64_t high, fac_ints size, fac_dtype dtype, fac_layout layout,
+                            fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return integers_sized(FACTORY(dtype, layout, device, pin_memory), size, 0, high, out);
 }
 
-fac_status randint_low_explicit(const fac_call_info *c, int64_t low, int64_t high, fac_ints size, fac_dtype dtype, fac_layout layout,
-                                fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status randint_low_explicit(const fac_call_info *c, int64_t low, int64_t high, fac_ints size, fac_dtype dtype,
+                                fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return integers_sized(FACTORY(dtype, layout, device, pin_memory), size, low, high, out);
 }
@@ -123,38 +125,42 @@ fac_status randperm_explicit(const fac_call_info *c, int64_t n, fac_dtype dtype,
     fac_tensor *t, *same = NULL;
     FAC_CHECK(n >= 0, FAC_ERR_ARGUMENT, "n must be non-negative, got %lld", (long long)n);
     FAC_TRY(fac__factory_resolve(&f, FAC_I64));
-    FAC_CHECK(holds_below(f.dtype, n), FAC_ERR_ARGUMENT, "n is too large for result tensor type: %lld for %s", (long long)n,
-              fac_dtype_name(f.dtype));
+    FAC_CHECK(holds_below(f.dtype, n), FAC_ERR_ARGUMENT, "n is too large for result tensor type: %lld for %s",
+              (long long)n, fac_dtype_name(f.dtype));
     FAC_TRY(fac__factory_empty(&f, FAC_INTS(n), FAC_CONTIGUOUS, &t));
     return drawn(fac__redispatch_randperm_(fac__dense_keys(t), t, NULL, &same), t, out);
 }
 
-fac_status rand_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout, fac_device device,
-                              fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
+fac_status rand_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout,
+                              fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format,
+                              fac_tensor **out) {
     (void)c;
     fac_tensor *t;
     FAC_TRY(empty_as(FACTORY(dtype, layout, device, pin_memory), self, memory_format, &t));
     return fill_uniform(t, NULL, out);
 }
 
-fac_status randn_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout, fac_device device,
-                               fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
+fac_status randn_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout,
+                               fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format,
+                               fac_tensor **out) {
     (void)c;
     fac_tensor *t;
     FAC_TRY(empty_as(FACTORY(dtype, layout, device, pin_memory), self, memory_format, &t));
     return fill_normal(t, 0, 1, NULL, out);
 }
 
-fac_status randint_like_low_explicit(const fac_call_info *c, fac_tensor *self, int64_t low, int64_t high, fac_dtype dtype, fac_layout layout,
-                                     fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
+fac_status randint_like_low_explicit(const fac_call_info *c, fac_tensor *self, int64_t low, int64_t high,
+                                     fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
+                                     fac_memory_format memory_format, fac_tensor **out) {
     (void)c;
     fac_tensor *t;
     FAC_TRY(empty_as(FACTORY(dtype, layout, device, pin_memory), self, memory_format, &t));
     return fill_integers(t, low, high, out);
 }
 
-fac_status randint_like_explicit(const fac_call_info *c, fac_tensor *self, int64_t high, fac_dtype dtype, fac_layout layout, fac_device device,
-                                 fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
+fac_status randint_like_explicit(const fac_call_info *c, fac_tensor *self, int64_t high, fac_dtype dtype,
+                                 fac_layout layout, fac_device device, fac_opt_num pin_memory,
+                                 fac_memory_format memory_format, fac_tensor **out) {
     return randint_like_low_explicit(c, self, 0, high, dtype, layout, device, pin_memory, memory_format, out);
 }
 
@@ -167,7 +173,8 @@ fac_status bernoulli_explicit(const fac_call_info *c, fac_tensor *self, fac_gene
     return drawn(fac__redispatch_bernoulli__Tensor(fac__dense_keys(t), t, self, generator, &same), t, out);
 }
 
-fac_status bernoulli_p_explicit(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator, fac_tensor **out) {
+fac_status bernoulli_p_explicit(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator,
+                                fac_tensor **out) {
     (void)c;
     fac_tensor *t, *same = NULL;
     FAC_TRY(fac__empty_like(self, &t));
@@ -185,26 +192,30 @@ static fac_status shift_and_scale(fac_tensor *t, fac_tensor *std, fac_tensor *me
         st = fac__redispatch_add__Scalar(fac__dense_keys(t), t, fac_scalar_f_(constant), fac_scalar_i_(1), &same);
         if (st == FAC_OK) fac__unref(same);
     }
-    if (st != FAC_OK) fac__unref(t);
-    else *out = t;
+    if (st != FAC_OK)
+        fac__unref(t);
+    else
+        *out = t;
     return st;
 }
 
 /* Refuses negative deviations; below autograd, as its caller is. */
 static fac_status check_deviations(fac_tensor *std) {
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)std->dtype), FAC_ERR_DTYPE, "normal expects standard deviation to be floating, got %s",
-              fac_dtype_name((fac_dtype)std->dtype));
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)std->dtype), FAC_ERR_DTYPE,
+              "normal expects standard deviation to be floating, got %s", fac_dtype_name((fac_dtype)std->dtype));
     if (std->numel == 0 || std->device.type == FAC_META) return FAC_OK;
     FAC_SCOPE(s);
     fac_tensor *low = fac__s_min(fac__s_detach(std));
     FAC_CHECK(low, fac_error(), "the smallest deviation could not be found");
     fac_scalar v;
     FAC_TRY(fac__c__local_scalar_dense(low, &v));
-    FAC_CHECK(fac__scalar_f64(v) >= 0, FAC_ERR_ARGUMENT, "normal expects all elements of std >= 0.0, but found %g", fac__scalar_f64(v));
+    FAC_CHECK(fac__scalar_f64(v) >= 0, FAC_ERR_ARGUMENT, "normal expects all elements of std >= 0.0, but found %g",
+              fac__scalar_f64(v));
     return FAC_OK;
 }
 
-fac_status normal_tensor_float_explicit(const fac_call_info *c, fac_tensor *mean, double std, fac_generator *generator, fac_tensor **out) {
+fac_status normal_tensor_float_explicit(const fac_call_info *c, fac_tensor *mean, double std, fac_generator *generator,
+                                        fac_tensor **out) {
     (void)c;
     fac_tensor *t;
     FAC_TRY(fac__empty_like(mean, &t));
@@ -212,7 +223,8 @@ fac_status normal_tensor_float_explicit(const fac_call_info *c, fac_tensor *mean
     return shift_and_scale(t, NULL, mean, 0, out);
 }
 
-fac_status normal_float_tensor_explicit(const fac_call_info *c, double mean, fac_tensor *std, fac_generator *generator, fac_tensor **out) {
+fac_status normal_float_tensor_explicit(const fac_call_info *c, double mean, fac_tensor *std, fac_generator *generator,
+                                        fac_tensor **out) {
     (void)c;
     fac_tensor *t;
     FAC_TRY(check_deviations(std));
@@ -221,8 +233,8 @@ fac_status normal_float_tensor_explicit(const fac_call_info *c, double mean, fac
     return shift_and_scale(t, std, NULL, mean, out);
 }
 
-fac_status normal_tensor_tensor_explicit(const fac_call_info *c, fac_tensor *mean, fac_tensor *std, fac_generator *generator,
-                                         fac_tensor **out) {
+fac_status normal_tensor_tensor_explicit(const fac_call_info *c, fac_tensor *mean, fac_tensor *std,
+                                         fac_generator *generator, fac_tensor **out) {
     (void)c;
     fac_tensor *t;
     int64_t sizes[FAC_MAX_DIMS];
@@ -263,7 +275,8 @@ fac_status dropout_composite_(const fac_call_info *c, fac_tensor *self, double p
     FAC_TRY(check_dropout(p));
     if (p > 0 && train && self->numel) {
         FAC_SCOPE(s);
-        fac_tensor *noise = fac__s_empty_like(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+        fac_tensor *noise = fac__s_empty_like(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0},
+                                              FAC_FORMAT_DEFAULT);
         fac__s_bernoulli__float(noise, 1 - p, NULL);
         if (p < 1) fac__s_div__Scalar(noise, fac_scalar_f_(1 - p));
         if (!fac__s_mul__Tensor(self, noise)) return fac_error();

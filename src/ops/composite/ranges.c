@@ -13,11 +13,13 @@ static bool is_whole(fac_scalar s) { return s.kind == FAC_KIND_INT || s.kind == 
 /* Number of elements of an integral range, exactly. */
 static fac_status whole_count(int64_t start, int64_t end, int64_t step, int64_t *out) {
     FAC_CHECK(step != 0, FAC_ERR_ARGUMENT, "step must be nonzero");
-    FAC_CHECK(step > 0 ? end >= start : end <= start, FAC_ERR_ARGUMENT, "upper bound and larger bound inconsistent with step sign");
+    FAC_CHECK(step > 0 ? end >= start : end <= start, FAC_ERR_ARGUMENT,
+              "upper bound and larger bound inconsistent with step sign");
     __int128 span = (__int128)end - start, width = step;
     if (width < 0) span = -span, width = -width;
     __int128 n = (span + width - 1) / width;
-    FAC_CHECK(n <= INT64_MAX, FAC_ERR_OVERFLOW, "invalid size, possible overflow: the range has more than 2^63 elements");
+    FAC_CHECK(n <= INT64_MAX, FAC_ERR_OVERFLOW,
+              "invalid size, possible overflow: the range has more than 2^63 elements");
     *out = (int64_t)n;
     return FAC_OK;
 }
@@ -25,7 +27,8 @@ static fac_status whole_count(int64_t start, int64_t end, int64_t step, int64_t 
 static fac_status real_count(double start, double end, double step, int64_t *out) {
     FAC_CHECK(step > 0 || step < 0, FAC_ERR_ARGUMENT, "step must be nonzero");
     FAC_CHECK(isfinite(start) && isfinite(end), FAC_ERR_ARGUMENT, "unsupported range: %g -> %g", start, end);
-    FAC_CHECK(step > 0 ? end >= start : end <= start, FAC_ERR_ARGUMENT, "upper bound and larger bound inconsistent with step sign");
+    FAC_CHECK(step > 0 ? end >= start : end <= start, FAC_ERR_ARGUMENT,
+              "upper bound and larger bound inconsistent with step sign");
     double n = ceil((end - start) / step);
     FAC_CHECK(n >= 0 && n < 0x1p63, FAC_ERR_OVERFLOW, "invalid size, possible overflow: the range has %g elements", n);
     *out = (int64_t)n;
@@ -33,13 +36,15 @@ static fac_status real_count(double start, double end, double step, int64_t *out
 }
 
 static fac_status arange(fac_factory f, fac_scalar start, fac_scalar end, fac_scalar step, fac_tensor **out) {
-    FAC_CHECK(start.kind != FAC_KIND_COMPLEX && end.kind != FAC_KIND_COMPLEX && step.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE,
-              "a range has real bounds and a real step");
+    FAC_CHECK(start.kind != FAC_KIND_COMPLEX && end.kind != FAC_KIND_COMPLEX && step.kind != FAC_KIND_COMPLEX,
+              FAC_ERR_DTYPE, "a range has real bounds and a real step");
     bool whole = is_whole(start) && is_whole(end) && is_whole(step);
     FAC_TRY(fac__factory_resolve(&f, whole ? FAC_I64 : fac_default_dtype()));
     int64_t n;
-    if (whole || f.dtype == FAC_I64) FAC_TRY(whole_count(fac__scalar_i64(start), fac__scalar_i64(end), fac__scalar_i64(step), &n));
-    else FAC_TRY(real_count(fac__scalar_f64(start), fac__scalar_f64(end), fac__scalar_f64(step), &n));
+    if (whole || f.dtype == FAC_I64)
+        FAC_TRY(whole_count(fac__scalar_i64(start), fac__scalar_i64(end), fac__scalar_i64(step), &n));
+    else
+        FAC_TRY(real_count(fac__scalar_f64(start), fac__scalar_f64(end), fac__scalar_f64(step), &n));
     fac_tensor *t = NULL, *same = NULL;
     FAC_TRY(fac__factory_empty(&f, FAC_INTS(n), FAC_CONTIGUOUS, &t));
     fac_status st = fac__redispatch__arange_(fac__dense_keys(t), t, start, step, &same);
@@ -48,29 +53,32 @@ static fac_status arange(fac_factory f, fac_scalar start, fac_scalar end, fac_sc
     return st;
 }
 
-fac_status arange_explicit(const fac_call_info *c, fac_scalar end, fac_dtype dtype, fac_layout layout, fac_device device,
-                           fac_opt_num pin_memory, fac_tensor **out) {
+fac_status arange_explicit(const fac_call_info *c, fac_scalar end, fac_dtype dtype, fac_layout layout,
+                           fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return arange(FACTORY(dtype, layout, device, pin_memory), fac_scalar_i_(0), end, fac_scalar_i_(1), out);
 }
 
-fac_status arange_start_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, fac_dtype dtype, fac_layout layout,
-                                 fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status arange_start_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, fac_dtype dtype,
+                                 fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return arange(FACTORY(dtype, layout, device, pin_memory), start, end, fac_scalar_i_(1), out);
 }
 
-fac_status arange_start_step_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, fac_scalar step, fac_dtype dtype,
-                                      fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status arange_start_step_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, fac_scalar step,
+                                      fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
+                                      fac_tensor **out) {
     (void)c;
     return arange(FACTORY(dtype, layout, device, pin_memory), start, end, step, out);
 }
 
 /* ---- linspace -------------------------------------------------------------------------------------------------------------- */
 
-static fac_status linspace(fac_factory f, fac_scalar start, fac_scalar end, int64_t steps, fac_opt_num base, fac_tensor **out) {
+static fac_status linspace(fac_factory f, fac_scalar start, fac_scalar end, int64_t steps, fac_opt_num base,
+                           fac_tensor **out) {
     FAC_CHECK(steps >= 0, FAC_ERR_ARGUMENT, "number of steps must be non-negative, got %lld", (long long)steps);
-    FAC_CHECK(start.kind != FAC_KIND_COMPLEX && end.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "start and end must be real numbers");
+    FAC_CHECK(start.kind != FAC_KIND_COMPLEX && end.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE,
+              "start and end must be real numbers");
     FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
     fac_tensor *t = NULL, *same = NULL;
     FAC_TRY(fac__factory_empty(&f, FAC_INTS(steps), FAC_CONTIGUOUS, &t));
@@ -80,16 +88,18 @@ static fac_status linspace(fac_factory f, fac_scalar start, fac_scalar end, int6
     return st;
 }
 
-fac_status linspace_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, int64_t steps, fac_dtype dtype, fac_layout layout,
-                             fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status linspace_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, int64_t steps, fac_dtype dtype,
+                             fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return linspace(FACTORY(dtype, layout, device, pin_memory), start, end, steps, (fac_opt_num){0}, out);
 }
 
-fac_status logspace_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, int64_t steps, double base, fac_dtype dtype,
-                             fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status logspace_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, int64_t steps, double base,
+                             fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
+                             fac_tensor **out) {
     (void)c;
-    return linspace(FACTORY(dtype, layout, device, pin_memory), start, end, steps, fac_opt_num_(fac_scalar_f_(base)), out);
+    return linspace(FACTORY(dtype, layout, device, pin_memory), start, end, steps, fac_opt_num_(fac_scalar_f_(base)),
+                    out);
 }
 
 /* ---- indices of triangles ----------------------------------------------------------------------------------------------------- */
@@ -116,8 +126,10 @@ static __int128 lower_count(__int128 rows, __int128 cols, __int128 offset) {
 }
 
 static fac_status triangle_count(int64_t rows, int64_t cols, int64_t offset, bool upper, int64_t *out) {
-    FAC_CHECK(rows >= 0 && cols >= 0, FAC_ERR_ARGUMENT, "row and col must be non-negative, got %lld and %lld", (long long)rows, (long long)cols);
-    __int128 n = upper ? (__int128)rows * cols - lower_count(rows, cols, (__int128)offset - 1) : lower_count(rows, cols, offset);
+    FAC_CHECK(rows >= 0 && cols >= 0, FAC_ERR_ARGUMENT, "row and col must be non-negative, got %lld and %lld",
+              (long long)rows, (long long)cols);
+    __int128 n =
+        upper ? (__int128)rows * cols - lower_count(rows, cols, (__int128)offset - 1) : lower_count(rows, cols, offset);
     FAC_CHECK(n <= INT64_MAX, FAC_ERR_OVERFLOW, "the triangle has more than 2^63 elements");
     *out = (int64_t)n;
     return FAC_OK;
@@ -134,7 +146,8 @@ static void triangle_fill(int64_t n, int64_t cols, int64_t offset, bool upper, i
 }
 
 /* The indices are made on the CPU and copied to where they are wanted. */
-static fac_status triangle_indices(fac_factory f, int64_t rows, int64_t cols, int64_t offset, bool upper, fac_tensor **out) {
+static fac_status triangle_indices(fac_factory f, int64_t rows, int64_t cols, int64_t offset, bool upper,
+                                   fac_tensor **out) {
     int64_t n;
     fac_tensor *t, *host;
     FAC_TRY(fac__factory_resolve(&f, FAC_I64));
@@ -145,21 +158,23 @@ static fac_status triangle_indices(fac_factory f, int64_t rows, int64_t cols, in
     fac_status st = fac__empty(host->sizes, 2, f.dtype, f.device, &t);
     if (st == FAC_OK) {
         st = fac__copy_below(t, host);
-        if (st == FAC_OK) *out = t;
-        else fac__unref(t);
+        if (st == FAC_OK)
+            *out = t;
+        else
+            fac__unref(t);
     }
     fac__unref(host);
     return st;
 }
 
-fac_status tril_indices_explicit(const fac_call_info *c, int64_t row, int64_t col, int64_t offset, fac_dtype dtype, fac_layout layout,
-                                 fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status tril_indices_explicit(const fac_call_info *c, int64_t row, int64_t col, int64_t offset, fac_dtype dtype,
+                                 fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return triangle_indices(FACTORY(dtype, layout, device, pin_memory), row, col, offset, false, out);
 }
 
-fac_status triu_indices_explicit(const fac_call_info *c, int64_t row, int64_t col, int64_t offset, fac_dtype dtype, fac_layout layout,
-                                 fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+fac_status triu_indices_explicit(const fac_call_info *c, int64_t row, int64_t col, int64_t offset, fac_dtype dtype,
+                                 fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     return triangle_indices(FACTORY(dtype, layout, device, pin_memory), row, col, offset, true, out);
 }

@@ -8,29 +8,33 @@
 /* The three shapes of repeat: a repeated dimension gets a new one before it, which is expanded; one of size 1 is expanded
    itself. A copy of the expanded view then has the elements in the order of the result. */
 typedef struct repeat_plan {
-    size_t n;      /* dimensions of the view */
-    size_t n_out;  /* of the result */
+    size_t n;     /* dimensions of the view */
+    size_t n_out; /* of the result */
     int64_t view[2 * FAC_MAX_DIMS], expanded[2 * FAC_MAX_DIMS], out[FAC_MAX_DIMS];
 } repeat_plan;
 
 static fac_status plan_repeat(const fac_tensor *self, fac_ints repeats, repeat_plan *p) {
-    FAC_CHECK(repeats.n >= self->ndim, FAC_ERR_SHAPE,
-              "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor; got %zu and %d", repeats.n,
-              self->ndim);
-    FAC_CHECK(repeats.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, repeats.n);
+    FAC_CHECK(
+        repeats.n >= self->ndim, FAC_ERR_SHAPE,
+        "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor; got %zu and %d",
+        repeats.n, self->ndim);
+    FAC_CHECK(repeats.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu",
+              FAC_MAX_DIMS, repeats.n);
     size_t lead = repeats.n - self->ndim;
     p->n = 0;
     p->n_out = repeats.n;
     for (size_t i = 0; i < repeats.n; i++) {
         int64_t r = repeats.v[i], size = i < lead ? 1 : self->sizes[i - lead];
-        FAC_CHECK(r >= 0, FAC_ERR_SHAPE, "Trying to create tensor with negative dimension: repeats[%zu] is %lld", i, (long long)r);
-        FAC_CHECK(fac__mul(r, size, &p->out[i]), FAC_ERR_OVERFLOW, "size %lld repeated %lld times does not fit 64 bits", (long long)size,
+        FAC_CHECK(r >= 0, FAC_ERR_SHAPE, "Trying to create tensor with negative dimension: repeats[%zu] is %lld", i,
                   (long long)r);
+        FAC_CHECK(fac__mul(r, size, &p->out[i]), FAC_ERR_OVERFLOW, "size %lld repeated %lld times does not fit 64 bits",
+                  (long long)size, (long long)r);
         if (r != 1 && size != 1) p->view[p->n] = 1, p->expanded[p->n++] = r;
         p->view[p->n] = size;
         p->expanded[p->n++] = size == 1 ? r : size;
     }
-    FAC_CHECK(p->n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "too many dimensions are repeated: %zu places are needed, %d are there", p->n, FAC_MAX_DIMS);
+    FAC_CHECK(p->n <= FAC_MAX_DIMS, FAC_ERR_SHAPE,
+              "too many dimensions are repeated: %zu places are needed, %d are there", p->n, FAC_MAX_DIMS);
     return FAC_OK;
 }
 
@@ -53,8 +57,8 @@ fac_status tile_composite(const fac_call_info *c, fac_tensor *self, fac_ints dim
     return fac__c_repeat(self, (fac_ints){repeats, self->ndim}, out);
 }
 
-fac_status repeat_interleave_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *repeats, fac_opt_int dim,
-                                              fac_opt_int output_size, fac_tensor **out) {
+fac_status repeat_interleave_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *repeats,
+                                              fac_opt_int dim, fac_opt_int output_size, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     fac_tensor *x = dim.set ? self : fac__s_flatten_using_ints(self, 0, -1);
@@ -62,15 +66,18 @@ fac_status repeat_interleave_tensor_composite(const fac_call_info *c, fac_tensor
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim.set ? dim.v : 0, x->ndim, &d));
     int64_t size = x->ndim ? x->sizes[d] : 1;
-    FAC_CHECK(repeats->ndim == 0 || (repeats->ndim == 1 && (repeats->sizes[0] == 1 || repeats->sizes[0] == size)), FAC_ERR_SHAPE,
-              "repeats must have the same size as input along dim, but got repeats.size(0) = %lld and input.size(%lld) = %lld",
-              (long long)repeats->numel, (long long)d, (long long)size);
-    fac_tensor *times = repeats->numel == 1 ? fac__s_expand(fac__s_reshape(repeats, FAC_INTS(1)), FAC_INTS(size), false) : repeats;
+    FAC_CHECK(
+        repeats->ndim == 0 || (repeats->ndim == 1 && (repeats->sizes[0] == 1 || repeats->sizes[0] == size)),
+        FAC_ERR_SHAPE,
+        "repeats must have the same size as input along dim, but got repeats.size(0) = %lld and input.size(%lld) = %lld",
+        (long long)repeats->numel, (long long)d, (long long)size);
+    fac_tensor *times =
+        repeats->numel == 1 ? fac__s_expand(fac__s_reshape(repeats, FAC_INTS(1)), FAC_INTS(size), false) : repeats;
     return fac__give(out, fac__s_index_select(x, d, fac__s_repeat_interleave_Tensor(times, output_size)));
 }
 
-fac_status repeat_interleave_int_composite(const fac_call_info *c, fac_tensor *self, int64_t repeats, fac_opt_int dim, fac_opt_int output_size,
-                                           fac_tensor **out) {
+fac_status repeat_interleave_int_composite(const fac_call_info *c, fac_tensor *self, int64_t repeats, fac_opt_int dim,
+                                           fac_opt_int output_size, fac_tensor **out) {
     (void)c;
     FAC_CHECK(repeats >= 0, FAC_ERR_ARGUMENT, "Repeats must be non-negative, got %lld", (long long)repeats);
     FAC_SCOPE(s);
@@ -84,8 +91,8 @@ fac_status repeat_interleave_int_composite(const fac_call_info *c, fac_tensor *s
     fac_tensor *result = fac__s_flatten_using_ints(fac__s_clone(wide, FAC_CONTIGUOUS), d, d + 1);
     if (!result) return fac_error();
     FAC_CHECK(!output_size.set || output_size.v == result->sizes[d], FAC_ERR_ARGUMENT,
-              "repeat_interleave: output_size is %lld, but the result has %lld elements along the dimension", (long long)output_size.v,
-              (long long)result->sizes[d]);
+              "repeat_interleave: output_size is %lld, but the result has %lld elements along the dimension",
+              (long long)output_size.v, (long long)result->sizes[d]);
     return fac__give(out, result);
 }
 
@@ -110,7 +117,8 @@ fac_status rot90_composite(const fac_call_info *c, fac_tensor *self, int64_t k, 
     int64_t a, b;
     FAC_TRY(fac__wrap_dim(dims.v[0], self->ndim, &a));
     FAC_TRY(fac__wrap_dim(dims.v[1], self->ndim, &b));
-    FAC_CHECK(a != b, FAC_ERR_ARGUMENT, "expected rotation dims to be different, but got dim0 = %lld and dim1 = %lld", (long long)a, (long long)b);
+    FAC_CHECK(a != b, FAC_ERR_ARGUMENT, "expected rotation dims to be different, but got dim0 = %lld and dim1 = %lld",
+              (long long)a, (long long)b);
     FAC_SCOPE(s);
     switch (((k % 4) + 4) % 4) {
     case 1: return fac__give(out, fac__s_transpose_int(fac__s_flip(self, FAC_INTS(b)), a, b));
@@ -123,7 +131,8 @@ fac_status rot90_composite(const fac_call_info *c, fac_tensor *self, int64_t k, 
 /* ---- roll ----------------------------------------------------------------------------------------------------------------------- */
 
 /* dst[dim: to, length] = src[dim: from, length]. */
-static fac_status copy_stretch(fac_tensor *dst, int64_t to, fac_tensor *src, int64_t from, int64_t length, int64_t dim) {
+static fac_status copy_stretch(fac_tensor *dst, int64_t to, fac_tensor *src, int64_t from, int64_t length,
+                               int64_t dim) {
     fac_tensor *a = NULL, *b = NULL;
     if (length == 0) return FAC_OK;
     fac_status st = fac__narrow_view(dst, dim, to, length, &a);
@@ -140,8 +149,10 @@ static fac_status roll_one(fac_tensor *self, int64_t shift, int64_t dim, fac_ten
     FAC_TRY(fac__empty_like(self, &t));
     fac_status st = copy_stretch(t, by, self, 0, size - by, dim);
     if (st == FAC_OK) st = copy_stretch(t, 0, self, size - by, by, dim);
-    if (st != FAC_OK) fac__unref(t);
-    else *out = t;
+    if (st != FAC_OK)
+        fac__unref(t);
+    else
+        *out = t;
     return st;
 }
 
@@ -165,7 +176,8 @@ fac_status roll_explicit(const fac_call_info *c, fac_tensor *self, fac_ints shif
     FAC_CHECK(dims.n == 0 ? shifts.n == 1 : shifts.n == dims.n, FAC_ERR_ARGUMENT,
               "shifts and dimensions must align. shifts: %zu, dims:%zu", shifts.n, dims.n);
     if (dims.n == 0) return roll_flat(self, shifts.v[0], out);
-    FAC_CHECK(self->ndim > 0, FAC_ERR_INDEX, "dimension specified as %lld but tensor has no dimensions", (long long)dims.v[0]);
+    FAC_CHECK(self->ndim > 0, FAC_ERR_INDEX, "dimension specified as %lld but tensor has no dimensions",
+              (long long)dims.v[0]);
     fac_tensor *now = fac__ref(self);
     for (size_t i = 0; i < dims.n; i++) {
         int64_t d;

@@ -6,7 +6,8 @@
 
 fac_status diag_composite(const fac_call_info *c, fac_tensor *self, int64_t diagonal, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "diag(): Supports 1D or 2D tensors. Got %dD", self->ndim);
+    FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "diag(): Supports 1D or 2D tensors. Got %dD",
+              self->ndim);
     if (self->ndim == 1) return fac__c_diag_embed(self, diagonal, 0, 1, out);
     FAC_SCOPE(s);
     return fac__give(out, fac__s_clone(fac__s_diagonal(self, diagonal, 0, 1), FAC_CONTIGUOUS));
@@ -74,11 +75,15 @@ fac_status broadcast_tensors_composite(const fac_call_info *c, fac_tensors tenso
 
 static fac_status check_grid(fac_tensors l) {
     FAC_CHECK(l.n > 0, FAC_ERR_ARGUMENT, "meshgrid expects a non-empty TensorList");
-    FAC_CHECK(l.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "meshgrid of %zu tensors would need as many dimensions; %d are the most", l.n, FAC_MAX_DIMS);
+    FAC_CHECK(l.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE,
+              "meshgrid of %zu tensors would need as many dimensions; %d are the most", l.n, FAC_MAX_DIMS);
     for (size_t i = 0; i < l.n; i++) {
-        FAC_CHECK(l.v[i]->ndim <= 1, FAC_ERR_SHAPE, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %dD", l.v[i]->ndim);
-        FAC_CHECK(l.v[i]->dtype == l.v[0]->dtype, FAC_ERR_DTYPE, "torch.meshgrid expects all tensors to have the same dtype");
-        FAC_CHECK(fac_device_equal(l.v[i]->device, l.v[0]->device), FAC_ERR_DEVICE, "torch.meshgrid expects all tensors to have the same device");
+        FAC_CHECK(l.v[i]->ndim <= 1, FAC_ERR_SHAPE,
+                  "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %dD", l.v[i]->ndim);
+        FAC_CHECK(l.v[i]->dtype == l.v[0]->dtype, FAC_ERR_DTYPE,
+                  "torch.meshgrid expects all tensors to have the same dtype");
+        FAC_CHECK(fac_device_equal(l.v[i]->device, l.v[0]->device), FAC_ERR_DEVICE,
+                  "torch.meshgrid expects all tensors to have the same device");
     }
     return FAC_OK;
 }
@@ -114,7 +119,8 @@ fac_status meshgrid_composite(const fac_call_info *c, fac_tensors tensors, fac_t
     return meshgrid(tensors, false, out);
 }
 
-fac_status meshgrid_indexing_composite(const fac_call_info *c, fac_tensors tensors, const char *indexing, fac_tensor_list *out) {
+fac_status meshgrid_indexing_composite(const fac_call_info *c, fac_tensors tensors, const char *indexing,
+                                       fac_tensor_list *out) {
     (void)c;
     bool xy = strcmp(indexing, "xy") == 0;
     FAC_CHECK(xy || strcmp(indexing, "ij") == 0, FAC_ERR_ARGUMENT,

@@ -38,14 +38,16 @@ static void remove_dim(geometry *g, int64_t dim) {
 }
 
 static fac_status finish(fac_tensor *self, const geometry *g, fac_tensor **out) {
-    FAC_CHECK(g->ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %d", FAC_MAX_DIMS, g->ndim);
+    FAC_CHECK(g->ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %d", FAC_MAX_DIMS,
+              g->ndim);
     return fac__view(self, g->sizes, g->strides, g->ndim, g->offset, false, out);
 }
 
 /* ---- sizes of any kind ------------------------------------------------------------------------------------------------- */
 
 fac_status fac__view_sizes(fac_ints sizes, int64_t numel, int64_t *out) {
-    FAC_CHECK(sizes.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, sizes.n);
+    FAC_CHECK(sizes.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
+              sizes.n);
     return fac__infer_size(sizes, numel, out);
 }
 
@@ -83,9 +85,10 @@ bool fac__view_strides(const fac_tensor *t, const int64_t *sizes, int ndim, int6
 static fac_status view_as_sizes(fac_tensor *self, fac_ints size, fac_tensor **out) {
     int64_t sizes[FAC_MAX_DIMS], strides[FAC_MAX_DIMS];
     FAC_TRY(fac__view_sizes(size, self->numel, sizes));
-    FAC_CHECK(fac__view_strides(self, sizes, (int)size.n, strides), FAC_ERR_SHAPE,
-              "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-              "contiguous subspaces). Use reshape instead.");
+    FAC_CHECK(
+        fac__view_strides(self, sizes, (int)size.n, strides), FAC_ERR_SHAPE,
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+        "contiguous subspaces). Use reshape instead.");
     return fac__view(self, sizes, strides, (int)size.n, self->offset, false, out);
 }
 
@@ -99,16 +102,20 @@ fac_status unsafe_view_explicit(const fac_call_info *c, fac_tensor *self, fac_in
     return view_as_sizes(self, size, out);
 }
 
-fac_status as_strided_view(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_ints stride, fac_opt_int storage_offset,
-                           fac_tensor **out) {
+fac_status as_strided_view(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_ints stride,
+                           fac_opt_int storage_offset, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(size.n == stride.n, FAC_ERR_SHAPE, "mismatch in length of strides and shape: %zu sizes, %zu strides", size.n, stride.n);
-    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, size.n);
+    FAC_CHECK(size.n == stride.n, FAC_ERR_SHAPE, "mismatch in length of strides and shape: %zu sizes, %zu strides",
+              size.n, stride.n);
+    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
+              size.n);
     int64_t offset = storage_offset.set ? storage_offset.v : self->offset;
-    FAC_CHECK(offset >= 0, FAC_ERR_SHAPE, "Tensor: invalid storage offset %lld; it may not be negative", (long long)offset);
+    FAC_CHECK(offset >= 0, FAC_ERR_SHAPE, "Tensor: invalid storage offset %lld; it may not be negative",
+              (long long)offset);
     for (size_t d = 0; d < size.n; d++) {
         FAC_CHECK(size.v[d] >= 0, FAC_ERR_SHAPE, "size %lld of dimension %zu is negative", (long long)size.v[d], d);
-        FAC_CHECK(stride.v[d] >= 0, FAC_ERR_SHAPE, "as_strided: Negative strides are not supported at the moment, got stride %lld in dimension %zu",
+        FAC_CHECK(stride.v[d] >= 0, FAC_ERR_SHAPE,
+                  "as_strided: Negative strides are not supported at the moment, got stride %lld in dimension %zu",
                   (long long)stride.v[d], d);
     }
     return fac__view(self, size.v, stride.v, (int)size.n, offset, true, out);
@@ -118,17 +125,19 @@ fac_status as_strided_view(const fac_call_info *c, fac_tensor *self, fac_ints si
 
 fac_status permute_view(const fac_call_info *c, fac_tensor *self, fac_ints dims, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(dims.n == self->ndim, FAC_ERR_SHAPE,
-              "permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
-              "i.e. input.dim() = %d is not equal to len(dims) = %zu",
-              self->ndim, dims.n);
+    FAC_CHECK(
+        dims.n == self->ndim, FAC_ERR_SHAPE,
+        "permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
+        "i.e. input.dim() = %d is not equal to len(dims) = %zu",
+        self->ndim, dims.n);
     geometry g;
     start_empty(&g, self);
     uint64_t seen = 0;
     for (size_t i = 0; i < dims.n; i++) {
         int64_t d;
         FAC_TRY(fac__wrap_dim(dims.v[i], self->ndim, &d));
-        FAC_CHECK(!(seen >> d & 1), FAC_ERR_ARGUMENT, "permute(): duplicate dims are not allowed; dimension %lld is repeated", (long long)d);
+        FAC_CHECK(!(seen >> d & 1), FAC_ERR_ARGUMENT,
+                  "permute(): duplicate dims are not allowed; dimension %lld is repeated", (long long)d);
         seen |= (uint64_t)1 << d;
         append(&g, self->sizes[d], self->strides[d]);
     }
@@ -167,8 +176,9 @@ fac_status select_view(const fac_call_info *c, fac_tensor *self, int64_t dim, in
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     int64_t size = self->sizes[d];
-    FAC_CHECK(index >= -size && index < size, FAC_ERR_INDEX, "select(): index %lld out of range for tensor of size %s at dimension %lld",
-              (long long)index, FAC_SHAPE_TEXT(self), (long long)d);
+    FAC_CHECK(index >= -size && index < size, FAC_ERR_INDEX,
+              "select(): index %lld out of range for tensor of size %s at dimension %lld", (long long)index,
+              FAC_SHAPE_TEXT(self), (long long)d);
     geometry g;
     start_from(&g, self);
     g.offset += (index < 0 ? index + size : index) * self->strides[d];
@@ -186,8 +196,8 @@ fac_slice_range fac__slice_range(fac_opt_int start, fac_opt_int end, int64_t ste
     return r;
 }
 
-fac_status slice_view(const fac_call_info *c, fac_tensor *self, int64_t dim, fac_opt_int start, fac_opt_int end, int64_t step,
-                      fac_tensor **out) {
+fac_status slice_view(const fac_call_info *c, fac_tensor *self, int64_t dim, fac_opt_int start, fac_opt_int end,
+                      int64_t step, fac_tensor **out) {
     (void)c;
     FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "slice() cannot be applied to a 0-dim tensor.");
     FAC_CHECK(step > 0, FAC_ERR_ARGUMENT, "slice step must be positive, got %lld", (long long)step);
@@ -198,7 +208,8 @@ fac_status slice_view(const fac_call_info *c, fac_tensor *self, int64_t dim, fac
     start_from(&g, self);
     g.offset += r.start * self->strides[d];
     g.sizes[d] = r.length;
-    if (!fac__mul(self->strides[d], step, &g.strides[d])) g.strides[d] = self->strides[d]; /* then there is at most one element */
+    if (!fac__mul(self->strides[d], step, &g.strides[d]))
+        g.strides[d] = self->strides[d]; /* then there is at most one element */
     return finish(self, &g, out);
 }
 
@@ -219,12 +230,14 @@ fac_diagonal_range fac__diagonal_range(int64_t a, int64_t b, int64_t offset) {
     return r;
 }
 
-fac_status diagonal_view(const fac_call_info *c, fac_tensor *self, int64_t offset, int64_t dim1, int64_t dim2, fac_tensor **out) {
+fac_status diagonal_view(const fac_call_info *c, fac_tensor *self, int64_t offset, int64_t dim1, int64_t dim2,
+                         fac_tensor **out) {
     (void)c;
     int64_t a, b;
     FAC_TRY(fac__wrap_dim(dim1, self->ndim, &a));
     FAC_TRY(fac__wrap_dim(dim2, self->ndim, &b));
-    FAC_CHECK(a != b, FAC_ERR_ARGUMENT, "diagonal dimensions cannot be identical %lld, %lld", (long long)dim1, (long long)dim2);
+    FAC_CHECK(a != b, FAC_ERR_ARGUMENT, "diagonal dimensions cannot be identical %lld, %lld", (long long)dim1,
+              (long long)dim2);
     fac_diagonal_range r = fac__diagonal_range(self->sizes[a], self->sizes[b], offset);
     geometry g;
     start_from(&g, self);
@@ -235,14 +248,15 @@ fac_status diagonal_view(const fac_call_info *c, fac_tensor *self, int64_t offse
     return finish(self, &g, out);
 }
 
-fac_status unfold_view(const fac_call_info *c, fac_tensor *self, int64_t dimension, int64_t size, int64_t step, fac_tensor **out) {
+fac_status unfold_view(const fac_call_info *c, fac_tensor *self, int64_t dimension, int64_t size, int64_t step,
+                       fac_tensor **out) {
     (void)c;
     int64_t d;
     FAC_TRY(fac__wrap_dim(dimension, self->ndim, &d));
     int64_t most = self->ndim ? self->sizes[d] : 1, stride = self->ndim ? self->strides[d] : 1;
     FAC_CHECK(size >= 0, FAC_ERR_ARGUMENT, "size is %lld but must be >= 0", (long long)size);
-    FAC_CHECK(size <= most, FAC_ERR_ARGUMENT, "maximum size for tensor at dimension %lld is %lld but size is %lld", (long long)d,
-              (long long)most, (long long)size);
+    FAC_CHECK(size <= most, FAC_ERR_ARGUMENT, "maximum size for tensor at dimension %lld is %lld but size is %lld",
+              (long long)d, (long long)most, (long long)size);
     FAC_CHECK(step > 0, FAC_ERR_ARGUMENT, "step is %lld but must be > 0", (long long)step);
     geometry g;
     start_from(&g, self);
@@ -299,16 +313,20 @@ fac_status unsqueeze_view(const fac_call_info *c, fac_tensor *self, int64_t dim,
 static fac_status expand_dim(geometry *g, const fac_tensor *self, fac_ints size, int64_t i) {
     int64_t own = i - ((int64_t)size.n - self->ndim), want = size.v[i];
     int64_t have = own >= 0 ? self->sizes[own] : 1, stride = 1;
-    if (own >= 0) stride = self->strides[own];
-    else if (i + 1 < (int64_t)size.n && !fac__mul(g->sizes[i + 1], g->strides[i + 1], &stride)) stride = 0;
+    if (own >= 0)
+        stride = self->strides[own];
+    else if (i + 1 < (int64_t)size.n && !fac__mul(g->sizes[i + 1], g->strides[i + 1], &stride))
+        stride = 0;
     FAC_CHECK(want >= -1 && (want >= 0 || own >= 0), FAC_ERR_SHAPE,
               "The expanded size of the tensor (%lld) isn't allowed in %s dimension %lld", (long long)want,
               own < 0 ? "a leading, non-existing" : "an existing", (long long)i);
     if (want == -1) want = have;
-    FAC_CHECK(want == have || have == 1, FAC_ERR_SHAPE,
-              "The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton dimension %lld.  "
-              "Target sizes: %s.  Tensor sizes: %s",
-              (long long)want, (long long)have, (long long)i, fac__shape_text(size.v, (int)size.n, (char[256]){0}, 256), FAC_SHAPE_TEXT(self));
+    FAC_CHECK(
+        want == have || have == 1, FAC_ERR_SHAPE,
+        "The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton dimension %lld.  "
+        "Target sizes: %s.  Tensor sizes: %s",
+        (long long)want, (long long)have, (long long)i, fac__shape_text(size.v, (int)size.n, (char[256]){0}, 256),
+        FAC_SHAPE_TEXT(self));
     g->sizes[i] = want;
     g->strides[i] = want == have ? stride : 0;
     return FAC_OK;
@@ -316,10 +334,12 @@ static fac_status expand_dim(geometry *g, const fac_tensor *self, fac_ints size,
 
 fac_status expand_view(const fac_call_info *c, fac_tensor *self, fac_ints size, bool implicit, fac_tensor **out) {
     (void)c, (void)implicit;
-    FAC_CHECK(size.n >= self->ndim, FAC_ERR_SHAPE,
-              "expand(%s): the number of sizes provided (%zu) must be greater or equal to the number of dimensions in the tensor (%d)",
-              FAC_SHAPE_TEXT(self), size.n, self->ndim);
-    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, size.n);
+    FAC_CHECK(
+        size.n >= self->ndim, FAC_ERR_SHAPE,
+        "expand(%s): the number of sizes provided (%zu) must be greater or equal to the number of dimensions in the tensor (%d)",
+        FAC_SHAPE_TEXT(self), size.n, self->ndim);
+    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
+              size.n);
     geometry g;
     start_empty(&g, self);
     g.ndim = (int)size.n;
@@ -350,15 +370,18 @@ fac_status fac__list_new(size_t n, fac_tensor_list *out) {
 /* Adds a view of `length` elements from start on; the list is freed on failure. */
 static fac_status add_piece(fac_tensor_list *l, fac_tensor *self, int64_t dim, int64_t start, int64_t length) {
     fac_status st = fac__narrow_view(self, dim, start, length, &l->v[l->n]);
-    if (st != FAC_OK) fac__tensor_list_free(l);
-    else l->n++;
+    if (st != FAC_OK)
+        fac__tensor_list_free(l);
+    else
+        l->n++;
     return st;
 }
 
 fac_status split_view(const fac_call_info *c, fac_tensor *self, int64_t split_size, int64_t dim, fac_tensor_list *out) {
     (void)c;
     FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "split expects at least a 1-dimensional tensor");
-    FAC_CHECK(split_size >= 0, FAC_ERR_ARGUMENT, "split expects split_size be non-negative, but got split_size=%lld", (long long)split_size);
+    FAC_CHECK(split_size >= 0, FAC_ERR_ARGUMENT, "split expects split_size be non-negative, but got split_size=%lld",
+              (long long)split_size);
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     int64_t size = self->sizes[d];
@@ -366,33 +389,40 @@ fac_status split_view(const fac_call_info *c, fac_tensor *self, int64_t split_si
               "split_size can only be 0 if dimension size is 0, but got dimension size of %lld", (long long)size);
     int64_t n = size ? (size - 1) / split_size + 1 : 1;
     FAC_TRY(fac__list_new((size_t)n, out));
-    for (int64_t i = 0; i < n; i++) FAC_TRY(add_piece(out, self, d, i * split_size, fac__min(split_size, size - i * split_size)));
+    for (int64_t i = 0; i < n; i++)
+        FAC_TRY(add_piece(out, self, d, i * split_size, fac__min(split_size, size - i * split_size)));
     return FAC_OK;
 }
 
-fac_status split_with_sizes_view(const fac_call_info *c, fac_tensor *self, fac_ints split_sizes, int64_t dim, fac_tensor_list *out) {
+fac_status split_with_sizes_view(const fac_call_info *c, fac_tensor *self, fac_ints split_sizes, int64_t dim,
+                                 fac_tensor_list *out) {
     (void)c;
     FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "split expects at least a 1-dimensional tensor");
     int64_t d, left;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     left = self->sizes[d];
     for (size_t i = 0; i < split_sizes.n; i++) {
-        FAC_CHECK(split_sizes.v[i] >= 0, FAC_ERR_ARGUMENT, "split_with_sizes expects split_sizes have only non-negative entries, but got %lld",
+        FAC_CHECK(split_sizes.v[i] >= 0, FAC_ERR_ARGUMENT,
+                  "split_with_sizes expects split_sizes have only non-negative entries, but got %lld",
                   (long long)split_sizes.v[i]);
         left = split_sizes.v[i] > left ? -1 : left - split_sizes.v[i];
         if (left < 0) break;
     }
-    FAC_CHECK(left == 0, FAC_ERR_ARGUMENT,
-              "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size at dimension %lld), but got split_sizes=%s",
-              (long long)self->sizes[d], (long long)d, fac__shape_text(split_sizes.v, (int)fac__min((int64_t)split_sizes.n, 64), (char[256]){0}, 256));
+    FAC_CHECK(
+        left == 0, FAC_ERR_ARGUMENT,
+        "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size at dimension %lld), but got split_sizes=%s",
+        (long long)self->sizes[d], (long long)d,
+        fac__shape_text(split_sizes.v, (int)fac__min((int64_t)split_sizes.n, 64), (char[256]){0}, 256));
     FAC_TRY(fac__list_new(split_sizes.n, out));
     int64_t start = 0;
-    for (size_t i = 0; i < split_sizes.n; start += split_sizes.v[i++]) FAC_TRY(add_piece(out, self, d, start, split_sizes.v[i]));
+    for (size_t i = 0; i < split_sizes.n; start += split_sizes.v[i++])
+        FAC_TRY(add_piece(out, self, d, start, split_sizes.v[i]));
     return FAC_OK;
 }
 
 fac_status unbind_view(const fac_call_info *c, fac_tensor *self, int64_t dim, fac_tensor_list *out) {
-    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "Dimension specified as %lld but tensor has no dimensions", (long long)dim);
+    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "Dimension specified as %lld but tensor has no dimensions",
+              (long long)dim);
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     FAC_TRY(fac__list_new((size_t)self->sizes[d], out));

@@ -2,9 +2,10 @@
 #include "ops_gen.h"
 
 /* Owned view with other geometry whose elements are of dtype d; sizes, strides and offset count in elements of d. */
-static fac_status retyped(fac_tensor *self, fac_dtype d, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset,
-                          fac_tensor **out) {
-    FAC_CHECK(ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %d", FAC_MAX_DIMS, ndim);
+static fac_status retyped(fac_tensor *self, fac_dtype d, const int64_t *sizes, const int64_t *strides, int ndim,
+                          int64_t offset, fac_tensor **out) {
+    FAC_CHECK(ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %d", FAC_MAX_DIMS,
+              ndim);
     FAC_TRY(fac__view(self, sizes, strides, ndim, offset, false, out));
     (*out)->dtype = (uint8_t)d;
     return FAC_OK;
@@ -20,13 +21,14 @@ static fac_status finer(const fac_tensor *self, int64_t ratio, int64_t *strides,
 
 /* The reverse: elements become `ratio` times larger. */
 static fac_status coarser(const fac_tensor *self, int64_t ratio, int64_t *strides, int64_t *offset) {
-    FAC_CHECK(self->offset % ratio == 0, FAC_ERR_SHAPE, "Tensor must have a storage_offset divisible by %lld, but got %lld", (long long)ratio,
+    FAC_CHECK(self->offset % ratio == 0, FAC_ERR_SHAPE,
+              "Tensor must have a storage_offset divisible by %lld, but got %lld", (long long)ratio,
               (long long)self->offset);
     *offset = self->offset / ratio;
     for (int d = 0; d < self->ndim - 1; d++) {
         FAC_CHECK(self->strides[d] % ratio == 0, FAC_ERR_SHAPE,
-                  "Tensor must have strides divisible by %lld except in the last dimension, but stride[%d] is %lld", (long long)ratio, d,
-                  (long long)self->strides[d]);
+                  "Tensor must have strides divisible by %lld except in the last dimension, but stride[%d] is %lld",
+                  (long long)ratio, d, (long long)self->strides[d]);
         strides[d] = self->strides[d] / ratio;
     }
     return FAC_OK;
@@ -34,8 +36,8 @@ static fac_status coarser(const fac_tensor *self, int64_t ratio, int64_t *stride
 
 fac_status view_as_real_view(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "view_as_real is only supported for complex tensors, got %s",
-              fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
+              "view_as_real is only supported for complex tensors, got %s", fac_dtype_name((fac_dtype)self->dtype));
     int64_t sizes[FAC_MAX_DIMS + 1], strides[FAC_MAX_DIMS + 1], offset;
     FAC_TRY(finer(self, 2, strides, &offset));
     memcpy(sizes, self->sizes, self->ndim * sizeof *sizes);
@@ -47,10 +49,12 @@ fac_status view_as_real_view(const fac_call_info *c, fac_tensor *self, fac_tenso
 fac_status view_as_complex_view(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
     FAC_CHECK(self->dtype == FAC_F32 || self->dtype == FAC_F64, FAC_ERR_DTYPE,
-              "view_as_complex is only supported for float32 and float64 tensors, got %s", fac_dtype_name((fac_dtype)self->dtype));
+              "view_as_complex is only supported for float32 and float64 tensors, got %s",
+              fac_dtype_name((fac_dtype)self->dtype));
     FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "Input tensor must have one or more dimensions");
     int last = self->ndim - 1;
-    FAC_CHECK(self->sizes[last] == 2, FAC_ERR_SHAPE, "Tensor must have a last dimension of size 2, got %s", FAC_SHAPE_TEXT(self));
+    FAC_CHECK(self->sizes[last] == 2, FAC_ERR_SHAPE, "Tensor must have a last dimension of size 2, got %s",
+              FAC_SHAPE_TEXT(self));
     FAC_CHECK(self->strides[last] == 1, FAC_ERR_SHAPE, "Tensor must have a last dimension with stride 1, got %lld",
               (long long)self->strides[last]);
     int64_t strides[FAC_MAX_DIMS], offset;
@@ -63,18 +67,21 @@ static fac_status resized_elements(fac_tensor *self, fac_dtype dtype, int64_t fr
     FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "self.dim() cannot be 0 to view %s as %s (different element sizes)",
               fac_dtype_name((fac_dtype)self->dtype), fac_dtype_name(dtype));
     int last = self->ndim - 1;
-    FAC_CHECK(self->strides[last] == 1, FAC_ERR_SHAPE, "self.stride(-1) must be 1 to view %s as %s (different element sizes), but got %lld",
+    FAC_CHECK(self->strides[last] == 1, FAC_ERR_SHAPE,
+              "self.stride(-1) must be 1 to view %s as %s (different element sizes), but got %lld",
               fac_dtype_name((fac_dtype)self->dtype), fac_dtype_name(dtype), (long long)self->strides[last]);
     int64_t sizes[FAC_MAX_DIMS], strides[FAC_MAX_DIMS], offset;
     memcpy(sizes, self->sizes, self->ndim * sizeof *sizes);
     if (from > to) {
         FAC_TRY(finer(self, from / to, strides, &offset));
-        FAC_CHECK(fac__mul(sizes[last], from / to, &sizes[last]), FAC_ERR_OVERFLOW, "the size of the last dimension does not fit 64 bits");
+        FAC_CHECK(fac__mul(sizes[last], from / to, &sizes[last]), FAC_ERR_OVERFLOW,
+                  "the size of the last dimension does not fit 64 bits");
     } else {
         FAC_TRY(coarser(self, to / from, strides, &offset));
         FAC_CHECK(sizes[last] % (to / from) == 0, FAC_ERR_SHAPE,
-                  "self.size(-1) must be divisible by %lld to view %s as %s (different element sizes), but got %lld", (long long)(to / from),
-                  fac_dtype_name((fac_dtype)self->dtype), fac_dtype_name(dtype), (long long)sizes[last]);
+                  "self.size(-1) must be divisible by %lld to view %s as %s (different element sizes), but got %lld",
+                  (long long)(to / from), fac_dtype_name((fac_dtype)self->dtype), fac_dtype_name(dtype),
+                  (long long)sizes[last]);
         sizes[last] /= to / from;
     }
     strides[last] = 1;

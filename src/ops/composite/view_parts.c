@@ -42,7 +42,8 @@ fac_status broadcast_to_composite(const fac_call_info *c, fac_tensor *self, fac_
     return fac__c_expand(self, size, false, out);
 }
 
-fac_status flatten_composite(const fac_call_info *c, fac_tensor *self, int64_t start_dim, int64_t end_dim, fac_tensor **out) {
+fac_status flatten_composite(const fac_call_info *c, fac_tensor *self, int64_t start_dim, int64_t end_dim,
+                             fac_tensor **out) {
     (void)c;
     int64_t a, b, sizes[FAC_MAX_DIMS];
     FAC_TRY(fac__wrap_dim(start_dim, self->ndim, &a));
@@ -52,20 +53,23 @@ fac_status flatten_composite(const fac_call_info *c, fac_tensor *self, int64_t s
     if (a == b) return itself(self, out);
     size_t n = 0;
     for (int64_t d = 0; d < self->ndim; d++) {
-        if (d > a && d <= b) sizes[n - 1] *= self->sizes[d]; /* divides numel, or is zero: fits */
-        else sizes[n++] = self->sizes[d];
+        if (d > a && d <= b)
+            sizes[n - 1] *= self->sizes[d]; /* divides numel, or is zero: fits */
+        else
+            sizes[n++] = self->sizes[d];
     }
     return fac__c_reshape(self, (fac_ints){sizes, n}, out);
 }
 
-fac_status unflatten_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, fac_ints sizes, fac_tensor **out) {
+fac_status unflatten_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, fac_ints sizes,
+                               fac_tensor **out) {
     (void)c;
     int64_t d, all[FAC_MAX_DIMS];
     FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "unflatten: a tensor without dimensions has none to unflatten");
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     FAC_CHECK(sizes.n > 0, FAC_ERR_ARGUMENT, "unflatten: sizes must be non-empty");
-    FAC_CHECK(sizes.n + self->ndim - 1 <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
-              sizes.n + self->ndim - 1);
+    FAC_CHECK(sizes.n + self->ndim - 1 <= FAC_MAX_DIMS, FAC_ERR_SHAPE,
+              "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, sizes.n + self->ndim - 1);
     memcpy(all, self->sizes, (size_t)d * sizeof *all);
     FAC_TRY(fac__view_sizes(sizes, self->sizes[d], all + d));
     memcpy(all + d + sizes.n, self->sizes + d + 1, (size_t)(self->ndim - 1 - d) * sizeof *all);
@@ -83,19 +87,22 @@ fac_status numpy_T_composite(const fac_call_info *c, fac_tensor *self, fac_tenso
 
 fac_status mT_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim >= 2, FAC_ERR_SHAPE, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", self->ndim);
+    FAC_CHECK(self->ndim >= 2, FAC_ERR_SHAPE,
+              "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", self->ndim);
     return fac__c_transpose_int(self, -2, -1, out);
 }
 
 fac_status adjoint_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim >= 2, FAC_ERR_SHAPE, "adjoint() is only supported on matrices or batches of matrices. Got %d-D tensor.", self->ndim);
+    FAC_CHECK(self->ndim >= 2, FAC_ERR_SHAPE,
+              "adjoint() is only supported on matrices or batches of matrices. Got %d-D tensor.", self->ndim);
     if (!fac_dtype_is_complex((fac_dtype)self->dtype)) return fac__c_transpose_int(self, -2, -1, out);
     FAC_SCOPE(s);
     return fac__give(out, fac__s_conj(fac__s_transpose_int(self, -2, -1)));
 }
 
-fac_status swapaxes_composite(const fac_call_info *c, fac_tensor *self, int64_t axis0, int64_t axis1, fac_tensor **out) {
+fac_status swapaxes_composite(const fac_call_info *c, fac_tensor *self, int64_t axis0, int64_t axis1,
+                              fac_tensor **out) {
     (void)c;
     return fac__c_transpose_int(self, axis0, axis1, out);
 }
@@ -105,18 +112,22 @@ static fac_status wrap_dims(fac_ints dims, int ndim, const char *what, int64_t *
     *mask = 0;
     for (size_t i = 0; i < dims.n; i++) {
         FAC_TRY(fac__wrap_dim(dims.v[i], ndim, &out[i]));
-        FAC_CHECK(!(*mask >> out[i] & 1), FAC_ERR_ARGUMENT, "movedim: repeated dim in `%s`: %lld", what, (long long)dims.v[i]);
+        FAC_CHECK(!(*mask >> out[i] & 1), FAC_ERR_ARGUMENT, "movedim: repeated dim in `%s`: %lld", what,
+                  (long long)dims.v[i]);
         *mask |= (uint64_t)1 << out[i];
     }
     return FAC_OK;
 }
 
-fac_status movedim_composite(const fac_call_info *c, fac_tensor *self, fac_ints source, fac_ints destination, fac_tensor **out) {
+fac_status movedim_composite(const fac_call_info *c, fac_tensor *self, fac_ints source, fac_ints destination,
+                             fac_tensor **out) {
     (void)c;
-    FAC_CHECK(source.n == destination.n, FAC_ERR_ARGUMENT,
-              "movedim: Invalid source or destination dims: source (%zu dims) should contain the same number of dims as destination (%zu dims)",
-              source.n, destination.n);
-    FAC_CHECK(source.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "movedim: %zu dims are more than a tensor may have", source.n);
+    FAC_CHECK(
+        source.n == destination.n, FAC_ERR_ARGUMENT,
+        "movedim: Invalid source or destination dims: source (%zu dims) should contain the same number of dims as destination (%zu dims)",
+        source.n, destination.n);
+    FAC_CHECK(source.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "movedim: %zu dims are more than a tensor may have",
+              source.n);
     int64_t from[FAC_MAX_DIMS], to[FAC_MAX_DIMS], order[FAC_MAX_DIMS];
     uint64_t moved, taken;
     FAC_TRY(wrap_dims(source, self->ndim, "source", from, &moved));
@@ -132,36 +143,42 @@ fac_status movedim_composite(const fac_call_info *c, fac_tensor *self, fac_ints 
     return fac__c_permute(self, (fac_ints){order, self->ndim}, out);
 }
 
-fac_status movedim_int_composite(const fac_call_info *c, fac_tensor *self, int64_t source, int64_t destination, fac_tensor **out) {
+fac_status movedim_int_composite(const fac_call_info *c, fac_tensor *self, int64_t source, int64_t destination,
+                                 fac_tensor **out) {
     return movedim_composite(c, self, (fac_ints){&source, 1}, (fac_ints){&destination, 1}, out);
 }
 
 /* ---- parts --------------------------------------------------------------------------------------------------------------------- */
 
-fac_status narrow_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, int64_t start, int64_t length, fac_tensor **out) {
+fac_status narrow_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, int64_t start, int64_t length,
+                            fac_tensor **out) {
     (void)c;
     FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "narrow() cannot be applied to a 0-dim tensor.");
     FAC_CHECK(length >= 0, FAC_ERR_ARGUMENT, "narrow(): length must be non-negative, got %lld", (long long)length);
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     int64_t size = self->sizes[d];
-    FAC_CHECK(start >= -size && start <= size, FAC_ERR_INDEX, "start out of range (expected to be in range of [%lld, %lld], but got %lld)",
-              (long long)-size, (long long)size, (long long)start);
+    FAC_CHECK(start >= -size && start <= size, FAC_ERR_INDEX,
+              "start out of range (expected to be in range of [%lld, %lld], but got %lld)", (long long)-size,
+              (long long)size, (long long)start);
     if (start < 0) start += size;
-    FAC_CHECK(start <= size - length, FAC_ERR_INDEX, "start (%lld) + length (%lld) exceeds dimension size (%lld).", (long long)start,
-              (long long)length, (long long)size);
+    FAC_CHECK(start <= size - length, FAC_ERR_INDEX, "start (%lld) + length (%lld) exceeds dimension size (%lld).",
+              (long long)start, (long long)length, (long long)size);
     return fac__c_slice_Tensor(self, d, fac_opt_int_(start), fac_opt_int_(start + length), 1, out);
 }
 
-fac_status split_sizes_composite(const fac_call_info *c, fac_tensor *self, fac_ints split_size, int64_t dim, fac_tensor_list *out) {
+fac_status split_sizes_composite(const fac_call_info *c, fac_tensor *self, fac_ints split_size, int64_t dim,
+                                 fac_tensor_list *out) {
     (void)c;
     return fac__c_split_with_sizes(self, split_size, dim, out);
 }
 
-fac_status chunk_composite(const fac_call_info *c, fac_tensor *self, int64_t chunks, int64_t dim, fac_tensor_list *out) {
+fac_status chunk_composite(const fac_call_info *c, fac_tensor *self, int64_t chunks, int64_t dim,
+                           fac_tensor_list *out) {
     (void)c;
     FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "chunk expects at least a 1-dimensional tensor");
-    FAC_CHECK(chunks > 0, FAC_ERR_ARGUMENT, "chunk expects `chunks` to be greater than 0, got: %lld", (long long)chunks);
+    FAC_CHECK(chunks > 0, FAC_ERR_ARGUMENT, "chunk expects `chunks` to be greater than 0, got: %lld",
+              (long long)chunks);
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     int64_t size = self->sizes[d];
@@ -176,8 +193,8 @@ fac_status chunk_composite(const fac_call_info *c, fac_tensor *self, int64_t chu
 }
 
 /* Pieces between consecutive cuts; `cut(context, i)` is where piece i ends, i < n - 1. */
-static fac_status split_at(fac_tensor *self, int64_t d, int64_t n, int64_t (*cut)(const void *context, int64_t i), const void *context,
-                           fac_tensor_list *out) {
+static fac_status split_at(fac_tensor *self, int64_t d, int64_t n, int64_t (*cut)(const void *context, int64_t i),
+                           const void *context, fac_tensor_list *out) {
     FAC_TRY(fac__list_new((size_t)n, out));
     fac_opt_int from = {0}, to;
     for (int64_t i = 0; i < n; i++, from = to) {
@@ -193,7 +210,8 @@ static fac_status split_at(fac_tensor *self, int64_t d, int64_t n, int64_t (*cut
 }
 
 static fac_status split_dim(fac_tensor *self, int64_t dim, int64_t *out) {
-    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE,
+              "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
     return fac__wrap_dim(dim, self->ndim, out);
 }
 
@@ -206,18 +224,21 @@ static int64_t even_cut(const void *context, int64_t i) {
     return (i + 1) * (e->size / e->sections) + fac__min(i + 1, e->size % e->sections);
 }
 
-fac_status tensor_split_sections_composite(const fac_call_info *c, fac_tensor *self, int64_t sections, int64_t dim, fac_tensor_list *out) {
+fac_status tensor_split_sections_composite(const fac_call_info *c, fac_tensor *self, int64_t sections, int64_t dim,
+                                           fac_tensor_list *out) {
     (void)c;
     int64_t d;
     FAC_TRY(split_dim(self, dim, &d));
-    FAC_CHECK(sections > 0, FAC_ERR_ARGUMENT, "number of sections must be larger than 0, got %lld", (long long)sections);
+    FAC_CHECK(sections > 0, FAC_ERR_ARGUMENT, "number of sections must be larger than 0, got %lld",
+              (long long)sections);
     even_cuts e = {self->sizes[d], sections};
     return split_at(self, d, sections, even_cut, &e, out);
 }
 
 static int64_t listed_cut(const void *context, int64_t i) { return ((const int64_t *)context)[i]; }
 
-fac_status tensor_split_indices_composite(const fac_call_info *c, fac_tensor *self, fac_ints indices, int64_t dim, fac_tensor_list *out) {
+fac_status tensor_split_indices_composite(const fac_call_info *c, fac_tensor *self, fac_ints indices, int64_t dim,
+                                          fac_tensor_list *out) {
     (void)c;
     int64_t d;
     FAC_TRY(split_dim(self, dim, &d));
@@ -238,7 +259,8 @@ fac_status real_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
 
 fac_status imag_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "imag is not implemented for tensors with non-complex dtypes, got %s",
+    FAC_CHECK(fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
+              "imag is not implemented for tensors with non-complex dtypes, got %s",
               fac_dtype_name((fac_dtype)self->dtype));
     return complex_part(self, 1, out);
 }

@@ -4,14 +4,17 @@
 
 static fac_status check_operands(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v, double dropout_p) {
     fac_dtype d = (fac_dtype)q->dtype;
-    FAC_CHECK(q->ndim == 4 && k->ndim == 4 && v->ndim == 4, FAC_ERR_SHAPE, "query, key and value must be 4-d, got %s, %s and %s",
-              FAC_SHAPE_TEXT(q), FAC_SHAPE_TEXT(k), FAC_SHAPE_TEXT(v));
-    FAC_CHECK(k->dtype == d && v->dtype == d, FAC_ERR_DTYPE, "Expected query, key, and value to have the same dtype, but got %s, %s and %s",
-              fac_dtype_name(d), fac_dtype_name((fac_dtype)k->dtype), fac_dtype_name((fac_dtype)v->dtype));
+    FAC_CHECK(q->ndim == 4 && k->ndim == 4 && v->ndim == 4, FAC_ERR_SHAPE,
+              "query, key and value must be 4-d, got %s, %s and %s", FAC_SHAPE_TEXT(q), FAC_SHAPE_TEXT(k),
+              FAC_SHAPE_TEXT(v));
+    FAC_CHECK(k->dtype == d && v->dtype == d, FAC_ERR_DTYPE,
+              "Expected query, key, and value to have the same dtype, but got %s, %s and %s", fac_dtype_name(d),
+              fac_dtype_name((fac_dtype)k->dtype), fac_dtype_name((fac_dtype)v->dtype));
     FAC_CHECK(fac_dtype_is_floating(d), FAC_ERR_DTYPE, "attention takes floating tensors, got %s", fac_dtype_name(d));
     bool fits = q->sizes[3] == k->sizes[3] && k->sizes[2] == v->sizes[2];
     for (int i = 0; i < 2; i++) fits = fits && q->sizes[i] == k->sizes[i] && k->sizes[i] == v->sizes[i];
-    FAC_CHECK(fits, FAC_ERR_SHAPE, "query [B, H, L, E], key [B, H, S, E] and value [B, H, S, V] do not fit: %s, %s and %s",
+    FAC_CHECK(fits, FAC_ERR_SHAPE,
+              "query [B, H, L, E], key [B, H, S, E] and value [B, H, S, V] do not fit: %s, %s and %s",
               FAC_SHAPE_TEXT(q), FAC_SHAPE_TEXT(k), FAC_SHAPE_TEXT(v));
     FAC_CHECK(dropout_p == 0, FAC_ERR_ARGUMENT, "fused attention has no dropout, got %g", dropout_p);
     return FAC_OK;
@@ -32,8 +35,8 @@ static fac_status check_mask(const fac_tensor *mask, const fac_tensor *q, const 
     return FAC_OK;
 }
 
-fac_status flash_attention_meta(fac_structured *s, fac_tensor *query, fac_tensor *key, fac_tensor *value, double dropout_p,
-                                bool is_causal, fac_tensor *attn_mask, fac_opt_num scale) {
+fac_status flash_attention_meta(fac_structured *s, fac_tensor *query, fac_tensor *key, fac_tensor *value,
+                                double dropout_p, bool is_causal, fac_tensor *attn_mask, fac_opt_num scale) {
     (void)is_causal;
     (void)scale;
     FAC_TRY(check_operands(query, key, value, dropout_p));
@@ -52,11 +55,13 @@ fac_status flash_attention_backward_meta(fac_structured *s, fac_tensor *grad_out
     FAC_TRY(check_operands(query, key, value, dropout_p));
     FAC_TRY(check_mask(attn_mask, query, key));
     const int64_t sizes[4] = {query->sizes[0], query->sizes[1], query->sizes[2], value->sizes[3]};
-    bool same = fac__same_sizes(grad_out, out) && grad_out->ndim == 4 && memcmp(grad_out->sizes, sizes, sizeof sizes) == 0;
+    bool same =
+        fac__same_sizes(grad_out, out) && grad_out->ndim == 4 && memcmp(grad_out->sizes, sizes, sizeof sizes) == 0;
     FAC_CHECK(same, FAC_ERR_SHAPE, "grad_out and out must have size %s, got %s and %s",
               fac__shape_text(sizes, 4, (char[256]){0}, 256), FAC_SHAPE_TEXT(grad_out), FAC_SHAPE_TEXT(out));
     FAC_CHECK(logsumexp->ndim == 3 && memcmp(logsumexp->sizes, sizes, 3 * sizeof *sizes) == 0, FAC_ERR_SHAPE,
-              "logsumexp must have size %s, got %s", fac__shape_text(sizes, 3, (char[256]){0}, 256), FAC_SHAPE_TEXT(logsumexp));
+              "logsumexp must have size %s, got %s", fac__shape_text(sizes, 3, (char[256]){0}, 256),
+              FAC_SHAPE_TEXT(logsumexp));
     fac_tensor *const like[3] = {query, key, value};
     for (int i = 0; i < 3; i++)
         FAC_TRY(fac_out_declare(s, i, like[i]->sizes, NULL, 4, (fac_dtype)query->dtype, query->device));

@@ -4,7 +4,8 @@
 #include "ops_gen.h"
 
 fac_status convolution_meta(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
-                            fac_ints padding, fac_ints dilation, bool transposed, fac_ints output_padding, int64_t groups) {
+                            fac_ints padding, fac_ints dilation, bool transposed, fac_ints output_padding,
+                            int64_t groups) {
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
     fac_conv c;
     FAC_TRY(fac__conv_plan(input, weight, bias, &args, &c));
@@ -12,8 +13,8 @@ fac_status convolution_meta(fac_structured *s, fac_tensor *input, fac_tensor *we
 }
 
 fac_status convolution_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *input, fac_tensor *weight,
-                                     fac_ints bias_sizes, fac_ints stride, fac_ints padding, fac_ints dilation, bool transposed,
-                                     fac_ints output_padding, int64_t groups, fac_ints output_mask) {
+                                     fac_ints bias_sizes, fac_ints stride, fac_ints padding, fac_ints dilation,
+                                     bool transposed, fac_ints output_padding, int64_t groups, fac_ints output_mask) {
     (void)bias_sizes;
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
     fac_conv c;
@@ -23,7 +24,8 @@ fac_status convolution_backward_meta(fac_structured *s, fac_tensor *grad_output,
                 memcmp(grad_output->sizes, c.out_sizes, (size_t)c.out_ndim * sizeof *c.out_sizes) == 0;
     FAC_CHECK(same, FAC_ERR_SHAPE, "grad_output must have the convolution's size %s, got %s",
               fac__shape_text(c.out_sizes, c.out_ndim, (char[256]){0}, 256), FAC_SHAPE_TEXT(grad_output));
-    FAC_CHECK(grad_output->dtype == input->dtype, FAC_ERR_DTYPE, "grad_output and input should have the same dtype, but got %s and %s",
+    FAC_CHECK(grad_output->dtype == input->dtype, FAC_ERR_DTYPE,
+              "grad_output and input should have the same dtype, but got %s and %s",
               fac_dtype_name((fac_dtype)grad_output->dtype), fac_dtype_name((fac_dtype)input->dtype));
     fac_dtype dtype = (fac_dtype)input->dtype;
     if (output_mask.v[0]) FAC_TRY(fac_out_declare(s, 0, input->sizes, NULL, input->ndim, dtype, input->device));

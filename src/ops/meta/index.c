@@ -8,13 +8,15 @@ static int64_t rank(const fac_tensor *t) { return t->ndim ? t->ndim : 1; }
 /* An index without elements may have any dtype. */
 static fac_status need_index(const fac_tensor *index, bool narrow) {
     if (index->numel == 0) return FAC_OK;
-    FAC_CHECK(index->dtype == FAC_I64 || (narrow && index->dtype == FAC_I32), FAC_ERR_DTYPE, "Expected dtype %s for index, got %s",
-              narrow ? "int32 or int64" : "int64", fac_dtype_name((fac_dtype)index->dtype));
+    FAC_CHECK(index->dtype == FAC_I64 || (narrow && index->dtype == FAC_I32), FAC_ERR_DTYPE,
+              "Expected dtype %s for index, got %s", narrow ? "int32 or int64" : "int64",
+              fac_dtype_name((fac_dtype)index->dtype));
     return FAC_OK;
 }
 
 static fac_status need_vector(const fac_tensor *index) {
-    FAC_CHECK(index->ndim <= 1, FAC_ERR_SHAPE, "Index is supposed to be a vector or have no dimensions, got sizes %s", FAC_SHAPE_TEXT(index));
+    FAC_CHECK(index->ndim <= 1, FAC_ERR_SHAPE, "Index is supposed to be a vector or have no dimensions, got sizes %s",
+              FAC_SHAPE_TEXT(index));
     return FAC_OK;
 }
 
@@ -39,8 +41,8 @@ fac_status index_select_meta(fac_structured *s, fac_tensor *self, int64_t dim, f
     FAC_TRY(need_vector(index));
     FAC_TRY(need_index(index, true));
     memcpy(sizes, self->sizes, self->ndim * sizeof *sizes);
-    FAC_CHECK(self->ndim > 0 || index->numel == 1, FAC_ERR_SHAPE, "Index of a tensor without dimensions should have one element, got %lld",
-              (long long)index->numel);
+    FAC_CHECK(self->ndim > 0 || index->numel == 1, FAC_ERR_SHAPE,
+              "Index of a tensor without dimensions should have one element, got %lld", (long long)index->numel);
     if (self->ndim) sizes[d] = index->numel;
     s->carry[0] = d;
     FAC_TRY(fac_out_declare(s, 0, sizes, NULL, self->ndim, (fac_dtype)self->dtype, self->device));
@@ -48,7 +50,8 @@ fac_status index_select_meta(fac_structured *s, fac_tensor *self, int64_t dim, f
     return fac_out_check_overlap(s, 0, self, false);
 }
 
-fac_status embedding_meta(fac_structured *s, fac_tensor *weight, fac_tensor *indices, int64_t padding_idx, bool scale_grad_by_freq, bool sparse) {
+fac_status embedding_meta(fac_structured *s, fac_tensor *weight, fac_tensor *indices, int64_t padding_idx,
+                          bool scale_grad_by_freq, bool sparse) {
     (void)padding_idx, (void)scale_grad_by_freq;
     int64_t sizes[FAC_MAX_DIMS];
     FAC_CHECK(weight->ndim == 2, FAC_ERR_SHAPE, "'weight' must be 2-D, got sizes %s", FAC_SHAPE_TEXT(weight));
@@ -60,13 +63,15 @@ fac_status embedding_meta(fac_structured *s, fac_tensor *weight, fac_tensor *ind
     return fac_out_declare(s, 0, sizes, NULL, indices->ndim + 1, (fac_dtype)weight->dtype, weight->device);
 }
 
-fac_status embedding_dense_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *indices, int64_t num_weights,
-                                         int64_t padding_idx, bool scale_grad_by_freq) {
+fac_status embedding_dense_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *indices,
+                                         int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
     (void)padding_idx, (void)scale_grad_by_freq;
     FAC_TRY(need_index(indices, true));
     FAC_CHECK(num_weights >= 0, FAC_ERR_ARGUMENT, "num_weights must not be negative, got %lld", (long long)num_weights);
-    FAC_CHECK(grad_output->ndim == indices->ndim + 1 && memcmp(grad_output->sizes, indices->sizes, indices->ndim * sizeof(int64_t)) == 0,
-              FAC_ERR_SHAPE, "grad_output of sizes %s does not fit indices of sizes %s", FAC_SHAPE_TEXT(grad_output), FAC_SHAPE_TEXT(indices));
+    FAC_CHECK(grad_output->ndim == indices->ndim + 1 &&
+                  memcmp(grad_output->sizes, indices->sizes, indices->ndim * sizeof(int64_t)) == 0,
+              FAC_ERR_SHAPE, "grad_output of sizes %s does not fit indices of sizes %s", FAC_SHAPE_TEXT(grad_output),
+              FAC_SHAPE_TEXT(indices));
     int64_t sizes[2] = {num_weights, grad_output->sizes[indices->ndim]};
     return fac_out_declare(s, 0, sizes, NULL, 2, (fac_dtype)grad_output->dtype, grad_output->device);
 }
@@ -85,22 +90,26 @@ fac_status take_meta(fac_structured *s, fac_tensor *self, fac_tensor *index) {
 static fac_status fits_in(const fac_tensor *index, const fac_tensor *whole, int64_t except, const char *name) {
     for (int64_t d = 0; d < rank(index); d++)
         FAC_CHECK(d == except || size_at(index, d) <= size_at(whole, d), FAC_ERR_SHAPE,
-                  "Size does not match at dimension %lld: expected index %s to be no larger than %s %s%s", (long long)d, FAC_SHAPE_TEXT(index),
-                  name, FAC_SHAPE_TEXT(whole), except < 0 ? "" : " apart from the dimension indexed");
+                  "Size does not match at dimension %lld: expected index %s to be no larger than %s %s%s", (long long)d,
+                  FAC_SHAPE_TEXT(index), name, FAC_SHAPE_TEXT(whole),
+                  except < 0 ? "" : " apart from the dimension indexed");
     return FAC_OK;
 }
 
 /* Checks index and src (may be NULL) against self; carries the wrapped dim. */
-static fac_status check_along(fac_structured *s, const fac_tensor *self, int64_t dim, const fac_tensor *index, const fac_tensor *src) {
+static fac_status check_along(fac_structured *s, const fac_tensor *self, int64_t dim, const fac_tensor *index,
+                              const fac_tensor *src) {
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &s->carry[0]));
     if (index->numel == 0) return FAC_OK;
     FAC_TRY(need_index(index, false));
-    FAC_CHECK(rank(index) == rank(self), FAC_ERR_SHAPE, "Index tensor must have the same number of dimensions as self tensor, got %d and %d",
-              index->ndim, self->ndim);
+    FAC_CHECK(rank(index) == rank(self), FAC_ERR_SHAPE,
+              "Index tensor must have the same number of dimensions as self tensor, got %d and %d", index->ndim,
+              self->ndim);
     FAC_TRY(fits_in(index, self, s->carry[0], "self"));
     if (!src) return FAC_OK;
-    FAC_CHECK(rank(index) == rank(src), FAC_ERR_SHAPE, "Index tensor must have the same number of dimensions as src tensor, got %d and %d",
-              index->ndim, src->ndim);
+    FAC_CHECK(rank(index) == rank(src), FAC_ERR_SHAPE,
+              "Index tensor must have the same number of dimensions as src tensor, got %d and %d", index->ndim,
+              src->ndim);
     return fits_in(index, src, -1, "src");
 }
 
@@ -139,18 +148,20 @@ static fac_status check_old_reduce(const char *reduce) {
     return FAC_OK;
 }
 
-fac_status scatter_reduce_src_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src, const char *reduce) {
+fac_status scatter_reduce_src_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src,
+                                   const char *reduce) {
     FAC_TRY(check_old_reduce(reduce));
     return scatter_from(s, self, dim, index, src);
 }
 
-fac_status scatter_value_reduce_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_scalar value, const char *reduce) {
+fac_status scatter_value_reduce_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index,
+                                     fac_scalar value, const char *reduce) {
     FAC_TRY(check_old_reduce(reduce));
     return scatter_value_meta(s, self, dim, index, value);
 }
 
-fac_status scatter_reduce_two_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src, const char *reduce,
-                                   bool include_self) {
+fac_status scatter_reduce_two_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src,
+                                   const char *reduce, bool include_self) {
     static const char *const names[] = {"sum", "prod", "mean", "amax", "amin"};
     (void)include_self;
     bool known = false;
@@ -162,25 +173,28 @@ fac_status scatter_reduce_two_meta(fac_structured *s, fac_tensor *self, int64_t 
 /* ---- along a dimension, slice by slice --------------------------------------------------------------------------------------------- */
 
 /* source must be self with the indexed dimension as long as index. */
-static fac_status check_slices(fac_structured *s, const fac_tensor *self, int64_t dim, const fac_tensor *index, const fac_tensor *source) {
+static fac_status check_slices(fac_structured *s, const fac_tensor *self, int64_t dim, const fac_tensor *index,
+                               const fac_tensor *source) {
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     s->carry[0] = d;
     FAC_TRY(need_vector(index));
     FAC_TRY(same_dtype(self, source, "source"));
-    FAC_CHECK(rank(self) == rank(source), FAC_ERR_SHAPE, "source has sizes %s; expected those of self %s outside dimension %lld",
-              FAC_SHAPE_TEXT(source), FAC_SHAPE_TEXT(self), (long long)d);
+    FAC_CHECK(rank(self) == rank(source), FAC_ERR_SHAPE,
+              "source has sizes %s; expected those of self %s outside dimension %lld", FAC_SHAPE_TEXT(source),
+              FAC_SHAPE_TEXT(self), (long long)d);
     FAC_CHECK(size_at(source, d) == index->numel, FAC_ERR_SHAPE,
-              "Number of indices (%lld) should be equal to source.size(dim) (%lld), for dim: %lld", (long long)index->numel,
-              (long long)size_at(source, d), (long long)d);
+              "Number of indices (%lld) should be equal to source.size(dim) (%lld), for dim: %lld",
+              (long long)index->numel, (long long)size_at(source, d), (long long)d);
     for (int64_t e = 0; e < rank(self); e++)
         FAC_CHECK(e == d || size_at(self, e) == size_at(source, e), FAC_ERR_SHAPE,
-                  "source has sizes %s; expected those of self %s outside dimension %lld", FAC_SHAPE_TEXT(source), FAC_SHAPE_TEXT(self),
-                  (long long)d);
+                  "source has sizes %s; expected those of self %s outside dimension %lld", FAC_SHAPE_TEXT(source),
+                  FAC_SHAPE_TEXT(self), (long long)d);
     return FAC_OK;
 }
 
-fac_status index_add_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *source, fac_scalar alpha) {
+fac_status index_add_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *source,
+                          fac_scalar alpha) {
     (void)alpha;
     FAC_TRY(need_index(index, true));
     FAC_TRY(check_slices(s, self, dim, index, source));
@@ -193,7 +207,8 @@ fac_status index_copy_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac
     return declare_changed_copy(s, self, index, source);
 }
 
-fac_status index_fill_scalar_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_scalar value) {
+fac_status index_fill_scalar_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index,
+                                  fac_scalar value) {
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &s->carry[0]));
     FAC_TRY(need_index(index, false));
     FAC_TRY(need_vector(index));
@@ -202,7 +217,8 @@ fac_status index_fill_scalar_meta(fac_structured *s, fac_tensor *self, int64_t d
     return declare_changed_copy(s, self, index, NULL);
 }
 
-fac_status index_fill_tensor_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *value) {
+fac_status index_fill_tensor_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index,
+                                  fac_tensor *value) {
     FAC_CHECK(value->ndim == 0, FAC_ERR_SHAPE,
               "Only supports 0-dimension value tensor, but got tensor with %d dimension(s)", value->ndim);
     return index_fill_scalar_meta(s, self, dim, index, fac_scalar_i_(0));
@@ -214,18 +230,21 @@ fac_status put_meta(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_
     (void)accumulate;
     FAC_TRY(need_index(index, false));
     FAC_TRY(same_dtype(self, source, "source"));
-    FAC_CHECK(index->numel == source->numel, FAC_ERR_SHAPE,
-              "put_(): Expected source and index to have the same number of elements, but got source.numel() = %lld, index.numel() = %lld",
-              (long long)source->numel, (long long)index->numel);
+    FAC_CHECK(
+        index->numel == source->numel, FAC_ERR_SHAPE,
+        "put_(): Expected source and index to have the same number of elements, but got source.numel() = %lld, index.numel() = %lld",
+        (long long)source->numel, (long long)index->numel);
     FAC_CHECK(self->numel > 0 || index->numel == 0, FAC_ERR_INDEX, "put_(): the destination has no elements");
     return declare_changed_copy(s, self, index, source);
 }
 
-fac_status index_put_meta(fac_structured *s, fac_tensor *self, fac_tensors indices, fac_tensor *values, bool accumulate) {
+fac_status index_put_meta(fac_structured *s, fac_tensor *self, fac_tensors indices, fac_tensor *values,
+                          bool accumulate) {
     (void)accumulate;
-    FAC_CHECK(self->dtype == values->dtype, FAC_ERR_DTYPE,
-              "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
-              fac_dtype_name((fac_dtype)self->dtype), fac_dtype_name((fac_dtype)values->dtype));
+    FAC_CHECK(
+        self->dtype == values->dtype, FAC_ERR_DTYPE,
+        "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
+        fac_dtype_name((fac_dtype)self->dtype), fac_dtype_name((fac_dtype)values->dtype));
     FAC_TRY(declare_changed_copy(s, self, NULL, values));
     for (size_t i = 0; i < indices.n; i++) FAC_TRY(fac_out_check_overlap(s, 0, indices.v[i], false));
     return FAC_OK;
@@ -234,11 +253,14 @@ fac_status index_put_meta(fac_structured *s, fac_tensor *self, fac_tensors indic
 fac_status masked_scatter_meta(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_tensor *source) {
     int64_t sizes[FAC_MAX_DIMS];
     int n;
-    FAC_CHECK(mask->dtype == FAC_BOOL, FAC_ERR_DTYPE, "masked_scatter_ only supports boolean masks, but got mask with dtype %s",
+    FAC_CHECK(mask->dtype == FAC_BOOL, FAC_ERR_DTYPE,
+              "masked_scatter_ only supports boolean masks, but got mask with dtype %s",
               fac_dtype_name((fac_dtype)mask->dtype));
     FAC_TRY(same_dtype(self, source, "source"));
     FAC_TRY(fac__broadcast(self->sizes, self->ndim, mask->sizes, mask->ndim, sizes, &n));
-    FAC_CHECK(s->form == FAC_FUNCTIONAL || (n == self->ndim && memcmp(sizes, self->sizes, (size_t)n * sizeof *sizes) == 0), FAC_ERR_SHAPE,
-              "the mask of sizes %s does not broadcast to self of sizes %s", FAC_SHAPE_TEXT(mask), FAC_SHAPE_TEXT(self));
+    FAC_CHECK(s->form == FAC_FUNCTIONAL ||
+                  (n == self->ndim && memcmp(sizes, self->sizes, (size_t)n * sizeof *sizes) == 0),
+              FAC_ERR_SHAPE, "the mask of sizes %s does not broadcast to self of sizes %s", FAC_SHAPE_TEXT(mask),
+              FAC_SHAPE_TEXT(self));
     return fac_out_declare(s, 0, sizes, NULL, n, (fac_dtype)self->dtype, self->device);
 }

@@ -1,11 +1,11 @@
 /* Shapes and dtypes of matrix products. */
-#include "ops_gen.h"
 #include "ops/structured.h"
+#include "ops_gen.h"
 
 /* The operands of one product must have one dtype. */
 static fac_status same_dtype(const char *a_name, const fac_tensor *a, const char *b_name, const fac_tensor *b) {
-    FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE, "expected %s and %s to have the same dtype, but got: %s != %s", a_name, b_name,
-              fac_dtype_name((fac_dtype)a->dtype), fac_dtype_name((fac_dtype)b->dtype));
+    FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE, "expected %s and %s to have the same dtype, but got: %s != %s",
+              a_name, b_name, fac_dtype_name((fac_dtype)a->dtype), fac_dtype_name((fac_dtype)b->dtype));
     FAC_CHECK(a->dtype != FAC_BOOL, FAC_ERR_DTYPE, "matrix products are not implemented for 'Bool'");
     return FAC_OK;
 }
@@ -30,7 +30,8 @@ static fac_status check_self(const fac_tensor *self, const int64_t *sizes, int n
 }
 
 /* The same, and the result may be `self` itself but no other view of its memory. */
-static fac_status declare_over(fac_structured *s, const int64_t *sizes, int ndim, fac_tensor *self, fac_tensor *a, fac_tensor *b) {
+static fac_status declare_over(fac_structured *s, const int64_t *sizes, int ndim, fac_tensor *self, fac_tensor *a,
+                               fac_tensor *b) {
     FAC_TRY(same_dtype("self", self, "the factors", a));
     FAC_TRY(check_self(self, sizes, ndim));
     FAC_TRY(declare(s, sizes, ndim, a, b));
@@ -40,8 +41,9 @@ static fac_status declare_over(fac_structured *s, const int64_t *sizes, int ndim
 static fac_status matrix_sizes(const fac_tensor *mat1, const fac_tensor *mat2, const char *first, int64_t sizes[2]) {
     FAC_CHECK(mat1->ndim == 2, FAC_ERR_SHAPE, "%s must be a matrix, got %d-D tensor", first, mat1->ndim);
     FAC_CHECK(mat2->ndim == 2, FAC_ERR_SHAPE, "mat2 must be a matrix, got %d-D tensor", mat2->ndim);
-    FAC_CHECK(mat1->sizes[1] == mat2->sizes[0], FAC_ERR_SHAPE, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
-              (long long)mat1->sizes[0], (long long)mat1->sizes[1], (long long)mat2->sizes[0], (long long)mat2->sizes[1]);
+    FAC_CHECK(mat1->sizes[1] == mat2->sizes[0], FAC_ERR_SHAPE,
+              "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)", (long long)mat1->sizes[0],
+              (long long)mat1->sizes[1], (long long)mat2->sizes[0], (long long)mat2->sizes[1]);
     sizes[0] = mat1->sizes[0];
     sizes[1] = mat2->sizes[1];
     return same_dtype(first, mat1, "mat2", mat2);
@@ -53,7 +55,8 @@ fac_status mm_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat2) {
     return declare(s, sizes, 2, self, mat2);
 }
 
-fac_status addmm_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2, fac_scalar beta, fac_scalar alpha) {
+fac_status addmm_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2, fac_scalar beta,
+                      fac_scalar alpha) {
     (void)beta;
     (void)alpha;
     int64_t sizes[2];
@@ -103,7 +106,8 @@ fac_status mv_meta(fac_structured *s, fac_tensor *self, fac_tensor *vec) {
     return declare(s, &size, 1, self, vec);
 }
 
-fac_status addmv_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat, fac_tensor *vec, fac_scalar beta, fac_scalar alpha) {
+fac_status addmv_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat, fac_tensor *vec, fac_scalar beta,
+                      fac_scalar alpha) {
     (void)beta;
     (void)alpha;
     int64_t size;
@@ -112,8 +116,8 @@ fac_status addmv_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat, fac_
 }
 
 fac_status dot_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor) {
-    FAC_CHECK(self->ndim == 1 && tensor->ndim == 1, FAC_ERR_SHAPE, "1D tensors expected, but got %dD and %dD tensors", self->ndim,
-              tensor->ndim);
+    FAC_CHECK(self->ndim == 1 && tensor->ndim == 1, FAC_ERR_SHAPE, "1D tensors expected, but got %dD and %dD tensors",
+              self->ndim, tensor->ndim);
     FAC_CHECK(self->numel == tensor->numel, FAC_ERR_SHAPE,
               "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same number of elements",
               (long long)self->numel, (long long)tensor->numel);

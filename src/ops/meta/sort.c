@@ -3,7 +3,8 @@
 
 static fac_status need_order(const fac_tensor *self, const char *what, bool with_bool) {
     fac_dtype d = (fac_dtype)self->dtype;
-    FAC_CHECK(!fac_dtype_is_complex(d) && (with_bool || d != FAC_BOOL), FAC_ERR_DTYPE, "%s is not implemented for %s", what, fac_dtype_name(d));
+    FAC_CHECK(!fac_dtype_is_complex(d) && (with_bool || d != FAC_BOOL), FAC_ERR_DTYPE, "%s is not implemented for %s",
+              what, fac_dtype_name(d));
     return FAC_OK;
 }
 
@@ -37,8 +38,8 @@ fac_status topk_meta(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim
     FAC_TRY(need_order(self, "topk", false));
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     n = self->ndim ? self->sizes[d] : 1;
-    FAC_CHECK(k >= 0 && k <= n, FAC_ERR_INDEX, "selected index k out of range: k is %lld, dimension %lld has size %lld", (long long)k,
-              (long long)d, (long long)n);
+    FAC_CHECK(k >= 0 && k <= n, FAC_ERR_INDEX, "selected index k out of range: k is %lld, dimension %lld has size %lld",
+              (long long)k, (long long)d, (long long)n);
     memcpy(sizes, self->sizes, self->ndim * sizeof *sizes);
     if (self->ndim) sizes[d] = k;
     s->carry[0] = d;
@@ -50,8 +51,10 @@ static fac_status declare_one_of_row(fac_structured *s, fac_tensor *self, int64_
     int64_t sizes[FAC_MAX_DIMS];
     int n = 0;
     for (int e = 0; e < self->ndim; e++) {
-        if (e != d) sizes[n++] = self->sizes[e];
-        else if (keepdim) sizes[n++] = 1;
+        if (e != d)
+            sizes[n++] = self->sizes[e];
+        else if (keepdim)
+            sizes[n++] = 1;
     }
     s->carry[0] = d;
     return declare_both(s, self, sizes, n);
@@ -62,8 +65,9 @@ fac_status kthvalue_meta(fac_structured *s, fac_tensor *self, int64_t k, int64_t
     FAC_TRY(need_order(self, "kthvalue", true));
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     n = self->ndim ? self->sizes[d] : 1;
-    FAC_CHECK(k >= 1 && k <= n, FAC_ERR_INDEX, "kthvalue(): selected number k out of range for dimension %lld: k is %lld, its size %lld",
-              (long long)d, (long long)k, (long long)n);
+    FAC_CHECK(k >= 1 && k <= n, FAC_ERR_INDEX,
+              "kthvalue(): selected number k out of range for dimension %lld: k is %lld, its size %lld", (long long)d,
+              (long long)k, (long long)n);
     return declare_one_of_row(s, self, d, keepdim);
 }
 

@@ -40,9 +40,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(pow)(FAC_T base, FAC_T exponent) {
 }
 FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return a > b ? a : b; }
 FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return a < b ? a : b; }
-FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) {
-    return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi);
-}
+FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) { return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_and)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_or)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_xor)(FAC_T a, FAC_T b) { return (FAC_T)(a ^ b); }

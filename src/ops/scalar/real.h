@@ -38,9 +38,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(div_floor)(FAC_T a, FAC_T b) {
 /* NaN if either is. The conditions are joined without branches, so that nested uses vectorise too. */
 FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return ((b > a) | (b != b)) ? b : a; }
 FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return ((b < a) | (b != b)) ? b : a; }
-FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) {
-    return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi);
-}
+FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) { return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi); }
 /* Takes the nearer end as the starting point, so that weights 0 and 1 give the ends exactly. */
 FAC_SCALAR_FN FAC_T FAC_FN(lerp)(FAC_T a, FAC_T b, FAC_T w) {
     FAC_T low = a + w * (b - a), high = b - (b - a) * (1 - w);

@@ -23,20 +23,20 @@ FAC_BINARY_LOOP(gelu_backward)
 FAC_BINARY_LOOP(gelu_tanh_backward)
 
 /* The numbers that come with a call, in the element type. */
-#define FAC_NUMBERS                                                                                                    \
-    const FAC_T f0 = (FAC_T)args->f[0], f1 = (FAC_T)args->f[1], f2 = (FAC_T)args->f[2];                                \
+#define FAC_NUMBERS                                                                     \
+    const FAC_T f0 = (FAC_T)args->f[0], f1 = (FAC_T)args->f[1], f2 = (FAC_T)args->f[2]; \
     (void)f0, (void)f1, (void)f2
-#define FAC_UNARY_LOOP_WITH(name, ...)                                                                                 \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_1(FAC_T);                                                                                         \
-        FAC_NUMBERS;                                                                                                   \
-        FAC_EACH(n) out[i] = FAC_FN(name)(a[i], __VA_ARGS__);                                                          \
+#define FAC_UNARY_LOOP_WITH(name, ...)                        \
+    FAC_LOOP(name) {                                          \
+        FAC_OPERANDS_1(FAC_T);                                \
+        FAC_NUMBERS;                                          \
+        FAC_EACH(n) out[i] = FAC_FN(name)(a[i], __VA_ARGS__); \
     }
-#define FAC_BINARY_LOOP_WITH(name, ...)                                                                                \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_2(FAC_T);                                                                                         \
-        FAC_NUMBERS;                                                                                                   \
-        FAC_EACH(n) out[i] = FAC_FN(name)(a[i], b[i], __VA_ARGS__);                                                    \
+#define FAC_BINARY_LOOP_WITH(name, ...)                             \
+    FAC_LOOP(name) {                                                \
+        FAC_OPERANDS_2(FAC_T);                                      \
+        FAC_NUMBERS;                                                \
+        FAC_EACH(n) out[i] = FAC_FN(name)(a[i], b[i], __VA_ARGS__); \
     }
 FAC_UNARY_LOOP_WITH(elu, f0, f1, f2)
 FAC_UNARY_LOOP_WITH(leaky_relu, f0)
@@ -50,8 +50,10 @@ FAC_BINARY_LOOP_WITH(threshold_backward, f0)
 FAC_LOOP(elu_backward) {
     FAC_OPERANDS_2(FAC_T);
     FAC_NUMBERS;
-    if (args->i[0]) FAC_EACH(n) out[i] = FAC_FN(elu_backward)(a[i], b[i], f0, f1, f2, true);
-    else FAC_EACH(n) out[i] = FAC_FN(elu_backward)(a[i], b[i], f0, f1, f2, false);
+    if (args->i[0])
+        FAC_EACH(n) out[i] = FAC_FN(elu_backward)(a[i], b[i], f0, f1, f2, true);
+    else
+        FAC_EACH(n) out[i] = FAC_FN(elu_backward)(a[i], b[i], f0, f1, f2, false);
 }
 
 /* Two outputs: the gradients of the input and of the weight. */

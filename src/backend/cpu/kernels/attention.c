@@ -35,13 +35,14 @@ static size_t item(const attention_job *j) { return fac_dtype_size(j->dtype); }
 /* Rows [row, ...) of head (b, h) of a 4-d tensor, as a matrix. */
 static fac_gemm_matrix rows_of(const fac_tensor *t, int64_t b, int64_t h, int64_t row) {
     int64_t at = b * t->strides[0] + h * t->strides[1] + row * t->strides[2];
-    return (fac_gemm_matrix){(char *)fac__data(t) + at * (int64_t)fac_dtype_size((fac_dtype)t->dtype), t->strides[2], t->strides[3], 0, false};
+    return (fac_gemm_matrix){(char *)fac__data(t) + at * (int64_t)fac_dtype_size((fac_dtype)t->dtype), t->strides[2],
+                             t->strides[3], 0, false};
 }
 static fac_gemm_matrix turned(fac_gemm_matrix m) { return (fac_gemm_matrix){m.data, m.col, m.row, 0, m.conj}; }
 
 /* c[m, n] = alpha * a b (+ c). */
-static fac_status product(const attention_job *j, int64_t m, int64_t n, int64_t k, double alpha, fac_gemm_matrix a, fac_gemm_matrix b,
-                          fac_gemm_matrix c, bool add) {
+static fac_status product(const attention_job *j, int64_t m, int64_t n, int64_t k, double alpha, fac_gemm_matrix a,
+                          fac_gemm_matrix b, fac_gemm_matrix c, bool add) {
     fac_gemm g = {.dtype = j->dtype, .batch = 1, .m = m, .n = n, .k = k, .a = a, .b = b, .alpha = fac_scalar_f_(alpha)};
     g.beta = fac_scalar_i_(add);
     g.c = (void *)(uintptr_t)c.data;
@@ -95,8 +96,8 @@ static void add_mask(const attention_job *j, const block *x, int64_t query, void
 
 /* weights[rows, keys] = scale * Q K^T + mask; entries that a row may not see are left undefined. */
 static fac_status make_scores(const attention_job *j, const block *x, char *weights) {
-    FAC_TRY(product(j, x->rows, x->keys, j->width, j->scale, rows_of(j->q, x->b, x->h, x->first), turned(rows_of(j->k, x->b, x->h, 0)),
-                    scratch(j, weights), false));
+    FAC_TRY(product(j, x->rows, x->keys, j->width, j->scale, rows_of(j->q, x->b, x->h, x->first),
+                    turned(rows_of(j->k, x->b, x->h, 0)), scratch(j, weights), false));
     for (int64_t i = 0; i < x->rows && j->mask; i++)
         add_mask(j, x, x->first + i, weights + (size_t)(i * j->keys) * item(j), seen(j, x, i));
     return FAC_OK;
@@ -119,7 +120,9 @@ static double *lse64(const attention_job *j, const block *x) {
 static float *lse32(const attention_job *j, const block *x) {
     return (float *)fac__data(j->lse) + (x->b * j->heads + x->h) * j->queries + x->first;
 }
-static double lse_of(const attention_job *j, const block *x, int64_t i) { return j->dtype == FAC_F64 ? lse64(j, x)[i] : (double)lse32(j, x)[i]; }
+static double lse_of(const attention_job *j, const block *x, int64_t i) {
+    return j->dtype == FAC_F64 ? lse64(j, x)[i] : (double)lse32(j, x)[i];
+}
 
 /* ---- forward ------------------------------------------------------------------------------------------------------------ */
 
@@ -154,12 +157,13 @@ static fac_status forward_range(void *ctx, int64_t begin, int64_t end) {
 /* ---- backward ------------------------------------------------------------------------------------------------------------ */
 
 /* d[i] = p[i] * (d[i] - s), s the product of a row of dO and of O. */
-#define BACK_ROW(name, T)                                                                                              \
-    static void name(const T *p, T *d, int64_t n, const fac_gemm_matrix *grad, const fac_gemm_matrix *out, int64_t i, int64_t width) { \
-        const T *g = (const T *)grad->data + i * grad->row, *o = (const T *)out->data + i * out->row;                  \
-        T s = 0;                                                                                                       \
-        for (int64_t k = 0; k < width; k++) s += g[k * grad->col] * o[k * out->col];                                   \
-        for (int64_t k = 0; k < n; k++) d[k] = p[k] * (d[k] - s);                                                      \
+#define BACK_ROW(name, T)                                                                                             \
+    static void name(const T *p, T *d, int64_t n, const fac_gemm_matrix *grad, const fac_gemm_matrix *out, int64_t i, \
+                     int64_t width) {                                                                                 \
+        const T *g = (const T *)grad->data + i * grad->row, *o = (const T *)out->data + i * out->row;                 \
+        T s = 0;                                                                                                      \
+        for (int64_t k = 0; k < width; k++) s += g[k * grad->col] * o[k * out->col];                                  \
+        for (int64_t k = 0; k < n; k++) d[k] = p[k] * (d[k] - s);                                                     \
     }
 BACK_ROW(back_row_f32, float)
 BACK_ROW(back_row_f64, double)
@@ -170,19 +174,23 @@ static fac_status backward_block(const attention_job *j, const block *x, char *w
     FAC_TRY(make_scores(j, x, weights));
     for (int64_t i = 0; i < x->rows; i++)
         weigh(j, weights + (size_t)(i * j->keys) * item(j), seen(j, x, i), x->keys, lse_of(j, x, i));
-    FAC_TRY(product(j, x->keys, j->value_width, x->rows, 1, turned(scratch(j, weights)), grad, rows_of(j->grad_v, x->b, x->h, 0), true));
-    FAC_TRY(product(j, x->rows, x->keys, j->value_width, 1, grad, turned(rows_of(j->v, x->b, x->h, 0)), scratch(j, scores), false));
+    FAC_TRY(product(j, x->keys, j->value_width, x->rows, 1, turned(scratch(j, weights)), grad,
+                    rows_of(j->grad_v, x->b, x->h, 0), true));
+    FAC_TRY(product(j, x->rows, x->keys, j->value_width, 1, grad, turned(rows_of(j->v, x->b, x->h, 0)),
+                    scratch(j, scores), false));
     for (int64_t i = 0; i < x->rows; i++) {
         size_t at = (size_t)(i * j->keys) * item(j);
         if (j->dtype == FAC_F64)
-            back_row_f64((double *)(void *)(weights + at), (double *)(void *)(scores + at), x->keys, &grad, &out, i, j->value_width);
+            back_row_f64((double *)(void *)(weights + at), (double *)(void *)(scores + at), x->keys, &grad, &out, i,
+                         j->value_width);
         else
-            back_row_f32((float *)(void *)(weights + at), (float *)(void *)(scores + at), x->keys, &grad, &out, i, j->value_width);
+            back_row_f32((float *)(void *)(weights + at), (float *)(void *)(scores + at), x->keys, &grad, &out, i,
+                         j->value_width);
     }
     FAC_TRY(product(j, x->rows, j->width, x->keys, j->scale, scratch(j, scores), rows_of(j->k, x->b, x->h, 0),
                     rows_of(j->grad_q, x->b, x->h, x->first), false));
-    return product(j, x->keys, j->width, x->rows, j->scale, turned(scratch(j, scores)), rows_of(j->q, x->b, x->h, x->first),
-                   rows_of(j->grad_k, x->b, x->h, 0), true);
+    return product(j, x->keys, j->width, x->rows, j->scale, turned(scratch(j, scores)),
+                   rows_of(j->q, x->b, x->h, x->first), rows_of(j->grad_k, x->b, x->h, 0), true);
 }
 
 static fac_status backward_range(void *ctx, int64_t begin, int64_t end) {
@@ -211,7 +219,8 @@ static void job_fill(attention_job *j, bool causal, fac_opt_num scale) {
     j->value_width = j->v->sizes[3];
     j->causal = causal;
     j->scale = scale.set ? fac__scalar_f64(scale.v) : 1 / sqrt((double)fac__max(1, j->width));
-    j->block = fac__min(fac__max(1, j->queries), fac__min(MAX_QUERIES, fac__max(MIN_QUERIES, BLOCK_WEIGHTS / fac__max(1, j->keys))));
+    j->block = fac__min(fac__max(1, j->queries),
+                        fac__min(MAX_QUERIES, fac__max(MIN_QUERIES, BLOCK_WEIGHTS / fac__max(1, j->keys))));
     j->blocks = (j->queries + j->block - 1) / j->block;
 }
 
@@ -266,11 +275,12 @@ static fac_status run_forward(attention_job *j) {
         return FAC_OK;
     }
     int64_t work = j->block * j->keys * (j->width + j->value_width + 8);
-    return fac__parallel_for(0, j->q->sizes[0] * j->heads * j->blocks, fac__max(1, 2 * FAC_GRAIN / work), forward_range, j);
+    return fac__parallel_for(0, j->q->sizes[0] * j->heads * j->blocks, fac__max(1, 2 * FAC_GRAIN / work), forward_range,
+                             j);
 }
 
-fac_status flash_attention_cpu(fac_structured *s, fac_tensor *query, fac_tensor *key, fac_tensor *value, double dropout_p,
-                               bool is_causal, fac_tensor *attn_mask, fac_opt_num scale) {
+fac_status flash_attention_cpu(fac_structured *s, fac_tensor *query, fac_tensor *key, fac_tensor *value,
+                               double dropout_p, bool is_causal, fac_tensor *attn_mask, fac_opt_num scale) {
     (void)dropout_p;
     widened w = {0};
     fac_tensor *out = NULL;
@@ -296,8 +306,8 @@ static fac_status run_backward(attention_job *j) {
 }
 
 fac_status flash_attention_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *query, fac_tensor *key,
-                                        fac_tensor *value, fac_tensor *out, fac_tensor *logsumexp, double dropout_p, bool is_causal,
-                                        fac_tensor *attn_mask, fac_opt_num scale) {
+                                        fac_tensor *value, fac_tensor *out, fac_tensor *logsumexp, double dropout_p,
+                                        bool is_causal, fac_tensor *attn_mask, fac_opt_num scale) {
     (void)dropout_p;
     widened w = {0};
     fac_tensor *const in[MAX_OPERANDS] = {query, key, value, grad_out, out};
@@ -306,8 +316,16 @@ fac_status flash_attention_backward_cpu(fac_structured *s, fac_tensor *grad_out,
     for (int i = 0; i < MAX_OPERANDS && st == FAC_OK; i++) st = widen(&w, in[i]);
     for (int i = 0; i < 3 && st == FAC_OK; i++) st = begin_result(s->out[i], &work[i]);
     if (st == FAC_OK) {
-        attention_job j = {.q = w.t[0], .k = w.t[1], .v = w.t[2], .grad = w.t[3], .out = w.t[4], .lse = lse, .mask = attn_mask,
-                           .grad_q = work[0], .grad_k = work[1], .grad_v = work[2]};
+        attention_job j = {.q = w.t[0],
+                           .k = w.t[1],
+                           .v = w.t[2],
+                           .grad = w.t[3],
+                           .out = w.t[4],
+                           .lse = lse,
+                           .mask = attn_mask,
+                           .grad_q = work[0],
+                           .grad_k = work[1],
+                           .grad_v = work[2]};
         job_fill(&j, is_causal, scale);
         st = run_backward(&j);
     }

@@ -1,38 +1,38 @@
 /* Loops over one complex type: a template, included by complex.isa.c once per type after FAC_T, its real type FAC_R, FAC_TD,
    FAC_FN and FAC_C (the C library's name) are defined; it undefines them. */
 
-#define FAC_C1(name, expr)                                                                                             \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_1(FAC_T);                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const FAC_T x = a[i];                                                                                      \
-            out[i] = (expr);                                                                                           \
-        }                                                                                                              \
+#define FAC_C1(name, expr)                \
+    FAC_LOOP(name) {                      \
+        FAC_OPERANDS_1(FAC_T);            \
+        for (int64_t i = 0; i < n; i++) { \
+            const FAC_T x = a[i];         \
+            out[i] = (expr);              \
+        }                                 \
     }
-#define FAC_C2(name, expr)                                                                                             \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_2(FAC_T);                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const FAC_T x = a[i], y = b[i];                                                                            \
-            out[i] = (expr);                                                                                           \
-        }                                                                                                              \
+#define FAC_C2(name, expr)                  \
+    FAC_LOOP(name) {                        \
+        FAC_OPERANDS_2(FAC_T);              \
+        for (int64_t i = 0; i < n; i++) {   \
+            const FAC_T x = a[i], y = b[i]; \
+            out[i] = (expr);                \
+        }                                   \
     }
 /* A test of one or two numbers: the result is a boolean. */
-#define FAC_C1_TEST(name, expr)                                                                                        \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_1(uint8_t);                                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const FAC_T x = a[i];                                                                                      \
-            out[i] = (uint8_t)(expr);                                                                                  \
-        }                                                                                                              \
+#define FAC_C1_TEST(name, expr)           \
+    FAC_LOOP(name) {                      \
+        FAC_OPERANDS_1(uint8_t);          \
+        for (int64_t i = 0; i < n; i++) { \
+            const FAC_T x = a[i];         \
+            out[i] = (uint8_t)(expr);     \
+        }                                 \
     }
-#define FAC_C2_TEST(name, expr)                                                                                        \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_2(uint8_t);                                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const FAC_T x = a[i], y = b[i];                                                                            \
-            out[i] = (uint8_t)(expr);                                                                                  \
-        }                                                                                                              \
+#define FAC_C2_TEST(name, expr)             \
+    FAC_LOOP(name) {                        \
+        FAC_OPERANDS_2(uint8_t);            \
+        for (int64_t i = 0; i < n; i++) {   \
+            const FAC_T x = a[i], y = b[i]; \
+            out[i] = (uint8_t)(expr);       \
+        }                                   \
     }
 
 static inline FAC_T FAC_FN(make)(FAC_R re, FAC_R im) {
@@ -67,7 +67,7 @@ FAC_C1(square, FAC_FN(product)(x, x))
 FAC_C1(sqrt, FAC_C(csqrt)(x))
 FAC_C1(rsqrt, 1 / FAC_C(csqrt)(x))
 FAC_C1(exp, FAC_C(cexp)(x))
-FAC_C1(exp2, FAC_C(cexp)(x * (FAC_R)0.69314718055994530942))
+FAC_C1(exp2, FAC_C(cexp)(x *(FAC_R)0.69314718055994530942))
 FAC_C1(expm1, FAC_C(cexp)(x) - 1)
 FAC_C1(log, FAC_C(clog)(x))
 FAC_C1(log2, FAC_C(clog)(x) / (FAC_R)0.69314718055994530942)
@@ -91,8 +91,8 @@ FAC_C2(sub, x - y)
 FAC_C2(mul, FAC_FN(product)(x, y))
 FAC_C2(div, x / y)
 FAC_C2(pow, y == 0 ? 1 : FAC_C(cpow)(x, y))
-FAC_C2(sigmoid_backward, x * FAC_C(conj)((1 - y) * y))
-FAC_C2(tanh_backward, x * FAC_C(conj)(1 - y * y))
+FAC_C2(sigmoid_backward, x *FAC_C(conj)((1 - y) * y))
+FAC_C2(tanh_backward, x *FAC_C(conj)(1 - y * y))
 FAC_C2_TEST(eq, x == y)
 FAC_C2_TEST(ne, x != y)
 FAC_C2_TEST(logical_and, x != 0 && y != 0)

@@ -29,9 +29,9 @@ typedef struct conv_job {
     bool conj_weight, conj_small, conj_large;
     char *small, *large, *result; /* result: to_weight's partial sums */
     const char *bias;
-    int64_t positions, steps;  /* small positions per step */
-    int64_t channels, blocks;  /* large channels per task */
-    int64_t parts;             /* to_weight: partial sums over the batch */
+    int64_t positions, steps; /* small positions per step */
+    int64_t channels, blocks; /* large channels per task */
+    int64_t parts;            /* to_weight: partial sums over the batch */
 } conv_job;
 
 static inline size_t item(const conv_job *j) { return fac_dtype_size(j->dtype); }
@@ -69,14 +69,17 @@ static bool is_depthwise(const conv_job *j) {
     return j->c.small == 1 && j->c.large == 1 && (j->dtype == FAC_F32 || j->dtype == FAC_F64);
 }
 
-static const char *taps_of(const conv_job *j, const char *weight, int64_t g) { return weight + (size_t)(g * j->c.taps) * item(j); }
+static const char *taps_of(const conv_job *j, const char *weight, int64_t g) {
+    return weight + (size_t)(g * j->c.taps) * item(j);
+}
 
 static fac_status depthwise_small(void *ctx, int64_t begin, int64_t end) {
     const conv_job *j = ctx;
     for (int64_t t = begin; t < end; t++) {
         int64_t g = t % j->c.groups, n = t / j->c.groups;
-        FAC_ISA_PICK(fac__depthwise_to_small)(&j->c, j->dtype, taps_of(j, j->weight, g), large_at(j, n, g, 0),
-                                              j->bias ? j->bias + (size_t)g * item(j) : NULL, small_at(j, n, g, 0));
+        FAC_ISA_PICK(fac__depthwise_to_small)
+        (&j->c, j->dtype, taps_of(j, j->weight, g), large_at(j, n, g, 0),
+         j->bias ? j->bias + (size_t)g * item(j) : NULL, small_at(j, n, g, 0));
     }
     return FAC_OK;
 }
@@ -85,8 +88,9 @@ static fac_status depthwise_large(void *ctx, int64_t begin, int64_t end) {
     const conv_job *j = ctx;
     for (int64_t t = begin; t < end; t++) {
         int64_t g = t % j->c.groups, n = t / j->c.groups;
-        FAC_ISA_PICK(fac__depthwise_to_large)(&j->c, j->dtype, taps_of(j, j->weight, g), small_at(j, n, g, 0),
-                                              j->bias ? j->bias + (size_t)g * item(j) : NULL, large_at(j, n, g, 0));
+        FAC_ISA_PICK(fac__depthwise_to_large)
+        (&j->c, j->dtype, taps_of(j, j->weight, g), small_at(j, n, g, 0),
+         j->bias ? j->bias + (size_t)g * item(j) : NULL, large_at(j, n, g, 0));
     }
     return FAC_OK;
 }
@@ -120,7 +124,8 @@ static void fill_bias(const conv_job *j, int64_t g, char *c, int64_t n) {
 static fac_status to_small_task(const conv_job *j, int64_t task, char *windows) {
     const fac_conv *c = &j->c;
     int64_t step = task % j->steps, g = task / j->steps % c->groups, n = task / j->steps / c->groups;
-    int64_t begin = step * j->positions, end = fac__min(begin + j->positions, c->small_count), rows = c->large * c->taps;
+    int64_t begin = step * j->positions, end = fac__min(begin + j->positions, c->small_count),
+            rows = c->large * c->taps;
     fac_gemm p = {.dtype = j->dtype, .batch = 1, .m = c->small, .n = end - begin, .k = rows, .alpha = fac_scalar_i_(1)};
     p.a = (fac_gemm_matrix){j->weight + (size_t)(g * c->small * rows) * item(j), rows, 1, 0, j->conj_weight};
     if (windows) {
@@ -169,8 +174,12 @@ static void store_large(const conv_job *j, const char *sum, char *out, int64_t f
         const char *s = sum + (size_t)(k * n) * sum_item;
         char *o = out + (size_t)(k * n) * item(j);
         for (int64_t i = 0; i < n; i++) switch (j->dtype) {
-            case FAC_F16: ((uint16_t *)(void *)o)[i] = fac__f32_to_f16(((const float *)(const void *)s)[i] + (float)z[0]); break;
-            case FAC_BF16: ((uint16_t *)(void *)o)[i] = fac__f32_to_bf16(((const float *)(const void *)s)[i] + (float)z[0]); break;
+            case FAC_F16:
+                ((uint16_t *)(void *)o)[i] = fac__f32_to_f16(((const float *)(const void *)s)[i] + (float)z[0]);
+                break;
+            case FAC_BF16:
+                ((uint16_t *)(void *)o)[i] = fac__f32_to_bf16(((const float *)(const void *)s)[i] + (float)z[0]);
+                break;
             case FAC_F64: ((double *)(void *)o)[i] = ((const double *)(const void *)s)[i] + z[0]; break;
             case FAC_C64:
                 ((float *)(void *)o)[2 * i] = ((const float *)(const void *)s)[2 * i] + (float)z[0];
@@ -192,7 +201,8 @@ static fac_status to_large_task(const conv_job *j, int64_t task, char *windows, 
     fac_gemm p = {.dtype = j->dtype, .c_dtype = j->sum, .batch = 1, .m = channels * c->taps, .k = c->small};
     p.alpha = fac_scalar_i_(1);
     p.beta = fac_scalar_i_(0);
-    p.a = (fac_gemm_matrix){j->weight + (size_t)(g * c->small * depth + k * c->taps) * item(j), 1, depth, 0, j->conj_weight};
+    p.a = (fac_gemm_matrix){j->weight + (size_t)(g * c->small * depth + k * c->taps) * item(j), 1, depth, 0,
+                            j->conj_weight};
     p.c_col = 1;
     memset(sum, 0, (size_t)(channels * c->large_count) * fac_dtype_size(j->sum));
     for (int64_t begin = 0; begin < c->small_count; begin += j->positions) {
@@ -229,7 +239,8 @@ static fac_status to_large(conv_job *j) {
 
 /* ---- to_weight ------------------------------------------------------------------------------------------------------- */
 
-static fac_status to_weight_step(const conv_job *j, fac_gemm *p, int64_t n, int64_t g, int64_t k, int64_t begin, char *windows) {
+static fac_status to_weight_step(const conv_job *j, fac_gemm *p, int64_t n, int64_t g, int64_t k, int64_t begin,
+                                 char *windows) {
     const fac_conv *c = &j->c;
     int64_t channels = p->n / c->taps, end = fac__min(begin + j->positions, c->small_count);
     p->k = end - begin;
@@ -390,7 +401,8 @@ static fac_status forward(const fac_conv *c, const operands *o, fac_tensor *out)
 }
 
 fac_status convolution_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
-                           fac_ints padding, fac_ints dilation, bool transposed, fac_ints output_padding, int64_t groups) {
+                           fac_ints padding, fac_ints dilation, bool transposed, fac_ints output_padding,
+                           int64_t groups) {
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
     fac_conv c;
     FAC_TRY(fac__conv_plan(input, weight, bias, &args, &c));
@@ -424,8 +436,8 @@ static fac_status backward(const fac_conv *c, const operands *o, fac_tensor *con
 }
 
 fac_status convolution_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *input, fac_tensor *weight,
-                                    fac_ints bias_sizes, fac_ints stride, fac_ints padding, fac_ints dilation, bool transposed,
-                                    fac_ints output_padding, int64_t groups, fac_ints output_mask) {
+                                    fac_ints bias_sizes, fac_ints stride, fac_ints padding, fac_ints dilation,
+                                    bool transposed, fac_ints output_padding, int64_t groups, fac_ints output_mask) {
     (void)bias_sizes;
     (void)output_mask;
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};

@@ -49,7 +49,9 @@ fac_status native_dropout_cpu(fac_structured *s, fac_tensor *input, double p, fa
     bool on = !train.set || fac__scalar_f64(train.v) != 0;
     double keep = on ? 1 - p : 1;
     fac_tensor *rows;
-    dropout_job j = {.dtype = (fac_dtype)input->dtype, .threshold = fac__bernoulli_threshold(keep), .scale = keep > 0 ? 1 / keep : 0};
+    dropout_job j = {.dtype = (fac_dtype)input->dtype,
+                     .threshold = fac__bernoulli_threshold(keep),
+                     .scale = keep > 0 ? 1 / keep : 0};
     if (on) FAC_TRY(fac__generator_advance(NULL, 1, &j.seed, &j.offset));
     if (input->numel == 0) return FAC_OK;
     FAC_TRY(fac__cpu_contiguous(input, &rows));
@@ -68,7 +70,8 @@ static fac_status mask_scale_range(void *ctx, int64_t begin, int64_t end) {
         size_t at = (size_t)i * fac_dtype_size(j->dtype);
         fac_tile_buf x;
         if (j->dtype == FAC_F64) {
-            FAC_ISA_PICK(fac__mask_scale_f64)((double *)j->out + i, j->keep + i, (const double *)j->in + i, n, j->scale);
+            FAC_ISA_PICK(fac__mask_scale_f64)
+            ((double *)j->out + i, j->keep + i, (const double *)j->in + i, n, j->scale);
             continue;
         }
         fac__tile_load(FAC_ACC_F32, &x, j->in + at, j->dtype, 1, n);
@@ -84,7 +87,10 @@ fac_status native_dropout_backward_cpu(fac_structured *s, fac_tensor *grad_outpu
     FAC_TRY(fac__cpu_contiguous(grad_output, &grad));
     fac_status st = fac__cpu_contiguous(mask, &keep);
     if (st == FAC_OK) {
-        dropout_job j = {.dtype = (fac_dtype)grad_output->dtype, .scale = scale, .in = fac__data(grad), .out = fac__data(s->out[0]),
+        dropout_job j = {.dtype = (fac_dtype)grad_output->dtype,
+                         .scale = scale,
+                         .in = fac__data(grad),
+                         .out = fac__data(s->out[0]),
                          .keep = fac__data(keep)};
         st = fac__parallel_for(0, grad_output->numel, FAC_GRAIN, mask_scale_range, &j);
     }
@@ -110,15 +116,16 @@ static fac_status load_weights(const multinomial_job *j, int64_t row, double *w,
     fac__tile_load(FAC_ACC_F64, w, j->weights + row * j->n * (int64_t)fac_dtype_size(j->dtype), j->dtype, 1, j->n);
     for (int64_t i = 0; i < j->n; i++) {
         FAC_CHECK(w[i] >= 0 && w[i] <= 0x1.fffffffffffffp1023, FAC_ERR_ARGUMENT,
-                  "probability tensor contains either `inf`, `nan` or element < 0: element %lld of row %lld is %g", (long long)i, (long long)row,
-                  w[i]);
+                  "probability tensor contains either `inf`, `nan` or element < 0: element %lld of row %lld is %g",
+                  (long long)i, (long long)row, w[i]);
         *out_sum += w[i];
         *out_some += w[i] > 0;
     }
     FAC_CHECK(*out_sum > 0, FAC_ERR_ARGUMENT, "invalid multinomial distribution (sum of probabilities <= 0)");
-    FAC_CHECK(j->replacement || *out_some >= j->samples, FAC_ERR_ARGUMENT,
-              "invalid multinomial distribution (with replacement=False, not enough non-negative category to sample): %lld of %lld",
-              (long long)*out_some, (long long)j->samples);
+    FAC_CHECK(
+        j->replacement || *out_some >= j->samples, FAC_ERR_ARGUMENT,
+        "invalid multinomial distribution (with replacement=False, not enough non-negative category to sample): %lld of %lld",
+        (long long)*out_some, (long long)j->samples);
     return FAC_OK;
 }
 
@@ -133,8 +140,10 @@ static void sample_with_replacement(const multinomial_job *j, int64_t row, doubl
         int64_t low = 0, high = last;
         while (low < high) {
             int64_t mid = low + (high - low) / 2;
-            if (w[mid] > u) high = mid;
-            else low = mid + 1;
+            if (w[mid] > u)
+                high = mid;
+            else
+                low = mid + 1;
         }
         out[s] = low;
     }
@@ -165,8 +174,10 @@ static fac_status multinomial_rows(void *ctx, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end && st == FAC_OK; row++) {
         st = load_weights(j, row, w, &sum, &some);
         if (st != FAC_OK) break;
-        if (j->replacement) sample_with_replacement(j, row, w, j->out + row * j->samples);
-        else sample_without_replacement(j, row, w, j->out + row * j->samples);
+        if (j->replacement)
+            sample_with_replacement(j, row, w, j->out + row * j->samples);
+        else
+            sample_without_replacement(j, row, w, j->out + row * j->samples);
     }
     fac__free(w);
     return st;
@@ -175,16 +186,19 @@ static fac_status multinomial_rows(void *ctx, int64_t begin, int64_t end) {
 static fac_status multinomial_empty(fac_tensor *self, int64_t num_samples, bool replacement, fac_tensor **out) {
     FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "prob_dist must be 1 or 2 dim, got %d", self->ndim);
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "multinomial only supports floating-point dtypes for input, got: %s", fac_dtype_name((fac_dtype)self->dtype));
+              "multinomial only supports floating-point dtypes for input, got: %s",
+              fac_dtype_name((fac_dtype)self->dtype));
     int64_t n = self->sizes[self->ndim - 1], sizes[2] = {self->sizes[0], num_samples};
-    FAC_CHECK(num_samples > 0, FAC_ERR_ARGUMENT, "cannot sample n_sample <= 0 samples, got %lld", (long long)num_samples);
+    FAC_CHECK(num_samples > 0, FAC_ERR_ARGUMENT, "cannot sample n_sample <= 0 samples, got %lld",
+              (long long)num_samples);
     FAC_CHECK(replacement || num_samples <= n, FAC_ERR_ARGUMENT,
-              "cannot sample n_sample > prob_dist.size(-1) samples without replacement: %lld of %lld", (long long)num_samples, (long long)n);
+              "cannot sample n_sample > prob_dist.size(-1) samples without replacement: %lld of %lld",
+              (long long)num_samples, (long long)n);
     return fac__empty(sizes + 2 - self->ndim, self->ndim, FAC_I64, self->device, out);
 }
 
-fac_status multinomial_cpu(const fac_call_info *c, fac_tensor *self, int64_t num_samples, bool replacement, fac_generator *generator,
-                           fac_tensor **out) {
+fac_status multinomial_cpu(const fac_call_info *c, fac_tensor *self, int64_t num_samples, bool replacement,
+                           fac_generator *generator, fac_tensor **out) {
     (void)c;
     fac_tensor *t, *rows = NULL;
     multinomial_job j = {.dtype = (fac_dtype)self->dtype, .samples = num_samples, .replacement = replacement};
@@ -198,13 +212,15 @@ fac_status multinomial_cpu(const fac_call_info *c, fac_tensor *self, int64_t num
         st = fac__parallel_for(0, count, fac__max(1, FAC_GRAIN / fac__max(1, j.n)), multinomial_rows, &j);
     }
     fac__unref(rows);
-    if (st != FAC_OK) fac__unref(t);
-    else *out = t;
+    if (st != FAC_OK)
+        fac__unref(t);
+    else
+        *out = t;
     return st;
 }
 
-fac_status multinomial_meta(const fac_call_info *c, fac_tensor *self, int64_t num_samples, bool replacement, fac_generator *generator,
-                            fac_tensor **out) {
+fac_status multinomial_meta(const fac_call_info *c, fac_tensor *self, int64_t num_samples, bool replacement,
+                            fac_generator *generator, fac_tensor **out) {
     (void)c, (void)generator;
     return multinomial_empty(self, num_samples, replacement, out);
 }

@@ -27,35 +27,36 @@ static inline double hsum_f64(fac_vf64 v) {
     return s[0];
 }
 
-#define SUM_ROW(T, VT, LANES, LOAD, HSUM)                                                                              \
-    {                                                                                                                  \
-        const T *x = vx;                                                                                               \
-        T *acc = vacc;                                                                                                 \
-        VT slow[UNROLL] = {{0}};                                                                                       \
-        int64_t i = 0;                                                                                                 \
-        while (n - i >= UNROLL * (LANES)) {                                                                            \
-            int64_t steps = (n - i) / (UNROLL * (LANES));                                                              \
-            if (steps > CASCADE) steps = CASCADE;                                                                      \
-            VT a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};                                                                 \
-            for (int64_t k = 0; k < steps; k++, i += UNROLL * (LANES)) {                                               \
-                a0 += LOAD(x + i);                                                                                     \
-                a1 += LOAD(x + i + (LANES));                                                                           \
-                a2 += LOAD(x + i + 2 * (LANES));                                                                       \
-                a3 += LOAD(x + i + 3 * (LANES));                                                                       \
-            }                                                                                                          \
-            slow[0] += a0, slow[1] += a1, slow[2] += a2, slow[3] += a3;                                                \
-        }                                                                                                              \
-        for (; i + (LANES) <= n; i += (LANES)) slow[0] += LOAD(x + i);                                                 \
-        T tail = 0;                                                                                                    \
-        for (; i < n; i++) tail += x[i];                                                                               \
-        *acc += HSUM((slow[0] + slow[1]) + (slow[2] + slow[3])) + tail;                                                \
+#define SUM_ROW(T, VT, LANES, LOAD, HSUM)                                \
+    {                                                                    \
+        const T *x = vx;                                                 \
+        T *acc = vacc;                                                   \
+        VT slow[UNROLL] = {{0}};                                         \
+        int64_t i = 0;                                                   \
+        while (n - i >= UNROLL * (LANES)) {                              \
+            int64_t steps = (n - i) / (UNROLL * (LANES));                \
+            if (steps > CASCADE) steps = CASCADE;                        \
+            VT a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};                   \
+            for (int64_t k = 0; k < steps; k++, i += UNROLL * (LANES)) { \
+                a0 += LOAD(x + i);                                       \
+                a1 += LOAD(x + i + (LANES));                             \
+                a2 += LOAD(x + i + 2 * (LANES));                         \
+                a3 += LOAD(x + i + 3 * (LANES));                         \
+            }                                                            \
+            slow[0] += a0, slow[1] += a1, slow[2] += a2, slow[3] += a3;  \
+        }                                                                \
+        for (; i + (LANES) <= n; i += (LANES)) slow[0] += LOAD(x + i);   \
+        T tail = 0;                                                      \
+        for (; i < n; i++) tail += x[i];                                 \
+        *acc += HSUM((slow[0] + slow[1]) + (slow[2] + slow[3])) + tail;  \
     }
 
-static void sum_row_f32(const void *vx, int64_t n, void *vacc) SUM_ROW(float, fac_vf32, V32, fac_load_f32, hsum_f32)
-static void sum_row_f64(const void *vx, int64_t n, void *vacc) SUM_ROW(double, fac_vf64, V64, fac_load_f64, hsum_f64)
+static void sum_row_f32(const void *vx, int64_t n, void *vacc)
+    SUM_ROW(float, fac_vf32, V32, fac_load_f32, hsum_f32) static void sum_row_f64(const void *vx, int64_t n, void *vacc)
+        SUM_ROW(double, fac_vf64, V64, fac_load_f64, hsum_f64)
 
-/* Wraps as two's complement: no sum is undefined. */
-static void sum_row_i64(const void *vx, int64_t n, void *vacc) {
+    /* Wraps as two's complement: no sum is undefined. */
+    static void sum_row_i64(const void *vx, int64_t n, void *vacc) {
     const uint64_t *x = vx;
     uint64_t s = 0;
     for (int64_t i = 0; i < n; i++) s += x[i];
@@ -75,21 +76,21 @@ static void sum_row_c128(const void *vx, int64_t n, void *vacc) {
     acc[1] += (im[0] + im[1]) + (im[2] + im[3]);
 }
 
-#define LANES_ROW(NAME, T, N, STEP)                                                                                    \
-    static void NAME(const void *vx, int64_t n, void *vacc) {                                                          \
-        const T *x = vx;                                                                                               \
-        T acc = *(T *)vacc;                                                                                            \
-        int64_t i = 0;                                                                                                 \
-        if (n >= (N)) {                                                                                                \
-            T lane[N];                                                                                                 \
-            for (int j = 0; j < (N); j++) lane[j] = x[j];                                                              \
-            for (i = (N); i + (N) <= n; i += (N)) {                                                                    \
-                for (int j = 0; j < (N); j++) lane[j] = STEP(x[i + j], lane[j]);                                       \
-            }                                                                                                          \
-            for (int j = 0; j < (N); j++) acc = STEP(lane[j], acc);                                                    \
-        }                                                                                                              \
-        for (; i < n; i++) acc = STEP(x[i], acc);                                                                      \
-        *(T *)vacc = acc;                                                                                              \
+#define LANES_ROW(NAME, T, N, STEP)                                              \
+    static void NAME(const void *vx, int64_t n, void *vacc) {                    \
+        const T *x = vx;                                                         \
+        T acc = *(T *)vacc;                                                      \
+        int64_t i = 0;                                                           \
+        if (n >= (N)) {                                                          \
+            T lane[N];                                                           \
+            for (int j = 0; j < (N); j++) lane[j] = x[j];                        \
+            for (i = (N); i + (N) <= n; i += (N)) {                              \
+                for (int j = 0; j < (N); j++) lane[j] = STEP(x[i + j], lane[j]); \
+            }                                                                    \
+            for (int j = 0; j < (N); j++) acc = STEP(lane[j], acc);              \
+        }                                                                        \
+        for (; i < n; i++) acc = STEP(x[i], acc);                                \
+        *(T *)vacc = acc;                                                        \
     }
 
 #define MUL(x, a) ((x) * (a))
@@ -137,25 +138,25 @@ static inline fac_vf32 smaller_f32(fac_vf32 x, fac_vf32 a) {
 #endif
 
 /* Four vectors hide the latency of the comparison. */
-#define EXTREME_ROW_F32(NAME, VSTEP, STEP)                                                                             \
-    static void NAME(const void *vx, int64_t n, void *vacc) {                                                          \
-        const float *x = vx;                                                                                           \
-        float acc = *(float *)vacc;                                                                                    \
-        int64_t i = 0;                                                                                                 \
-        if (n >= V32) {                                                                                                \
-            fac_vf32 a0 = fac_load_f32(x), a1 = a0, a2 = a0, a3 = a0;                                                  \
-            for (i = V32; i + 4 * V32 <= n; i += 4 * V32) {                                                            \
-                a0 = VSTEP(fac_load_f32(x + i), a0);                                                                   \
-                a1 = VSTEP(fac_load_f32(x + i + V32), a1);                                                             \
-                a2 = VSTEP(fac_load_f32(x + i + 2 * V32), a2);                                                         \
-                a3 = VSTEP(fac_load_f32(x + i + 3 * V32), a3);                                                         \
-            }                                                                                                          \
-            for (; i + V32 <= n; i += V32) a0 = VSTEP(fac_load_f32(x + i), a0);                                        \
-            a0 = VSTEP(VSTEP(a0, a1), VSTEP(a2, a3));                                                                  \
-            for (int j = 0; j < V32; j++) acc = STEP(a0[j], acc);                                                      \
-        }                                                                                                              \
-        for (; i < n; i++) acc = STEP(x[i], acc);                                                                      \
-        *(float *)vacc = acc;                                                                                          \
+#define EXTREME_ROW_F32(NAME, VSTEP, STEP)                                      \
+    static void NAME(const void *vx, int64_t n, void *vacc) {                   \
+        const float *x = vx;                                                    \
+        float acc = *(float *)vacc;                                             \
+        int64_t i = 0;                                                          \
+        if (n >= V32) {                                                         \
+            fac_vf32 a0 = fac_load_f32(x), a1 = a0, a2 = a0, a3 = a0;           \
+            for (i = V32; i + 4 * V32 <= n; i += 4 * V32) {                     \
+                a0 = VSTEP(fac_load_f32(x + i), a0);                            \
+                a1 = VSTEP(fac_load_f32(x + i + V32), a1);                      \
+                a2 = VSTEP(fac_load_f32(x + i + 2 * V32), a2);                  \
+                a3 = VSTEP(fac_load_f32(x + i + 3 * V32), a3);                  \
+            }                                                                   \
+            for (; i + V32 <= n; i += V32) a0 = VSTEP(fac_load_f32(x + i), a0); \
+            a0 = VSTEP(VSTEP(a0, a1), VSTEP(a2, a3));                           \
+            for (int j = 0; j < V32; j++) acc = STEP(a0[j], acc);               \
+        }                                                                       \
+        for (; i < n; i++) acc = STEP(x[i], acc);                               \
+        *(float *)vacc = acc;                                                   \
     }
 EXTREME_ROW_F32(max_row_f32, larger_f32, LARGER)
 EXTREME_ROW_F32(min_row_f32, smaller_f32, SMALLER)
@@ -172,13 +173,13 @@ static void prod_row_c128(const void *vx, int64_t n, void *vacc) {
     acc[0] = re, acc[1] = im;
 }
 
-#define COL(NAME, T, STEP)                                                                                             \
-    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {                                \
-        const T *restrict x = vx;                                                                                      \
-        T *restrict acc = vacc;                                                                                        \
-        for (int64_t i = 0; i < rows; i++, x += ld) {                                                                  \
-            for (int64_t j = 0; j < w; j++) acc[j] = STEP(x[j], acc[j]);                                               \
-        }                                                                                                              \
+#define COL(NAME, T, STEP)                                                              \
+    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) { \
+        const T *restrict x = vx;                                                       \
+        T *restrict acc = vacc;                                                         \
+        for (int64_t i = 0; i < rows; i++, x += ld) {                                   \
+            for (int64_t j = 0; j < w; j++) acc[j] = STEP(x[j], acc[j]);                \
+        }                                                                               \
     }
 #define ADD(x, a) ((x) + (a))
 COL(sum_col_f64, double, ADD)
@@ -218,8 +219,13 @@ static void prod_col_c128(const void *vx, int64_t ld, int64_t rows, int64_t w, v
 }
 
 const fac_fold_table FAC_ISA_NAME(fac__folds) = {
-    [FAC_FOLD_SUM] = {{sum_row_f32, sum_col_f32}, {sum_row_f64, sum_col_f64}, {sum_row_i64, sum_col_u64}, {sum_row_c128, sum_col_c128}},
-    [FAC_FOLD_PROD] = {{prod_row_f32, prod_col_f32}, {prod_row_f64, prod_col_f64}, {prod_row_u64, prod_col_u64},
+    [FAC_FOLD_SUM] = {{sum_row_f32, sum_col_f32},
+                      {sum_row_f64, sum_col_f64},
+                      {sum_row_i64, sum_col_u64},
+                      {sum_row_c128, sum_col_c128}},
+    [FAC_FOLD_PROD] = {{prod_row_f32, prod_col_f32},
+                       {prod_row_f64, prod_col_f64},
+                       {prod_row_u64, prod_col_u64},
                        {prod_row_c128, prod_col_c128}},
     [FAC_FOLD_MAX] = {{max_row_f32, max_col_f32}, {max_row_f64, max_col_f64}, {max_row_i64, max_col_i64}, {NULL, NULL}},
     [FAC_FOLD_MIN] = {{min_row_f32, min_col_f32}, {min_row_f64, min_col_f64}, {min_row_i64, min_col_i64}, {NULL, NULL}},
@@ -326,21 +332,23 @@ static int64_t place_f64(const double *x, int64_t n, double b) {
 
 /* The best value of a block that stays in L1 is found first; only when it beats the best so far is its place looked up. */
 #define ARG_BLOCK 2048
-#define ARGBEST(NAME, T, MAXROW, MINROW, PLACE)                                                                        \
-    int64_t FAC_ISA_NAME(NAME)(const T *x, int64_t n, int sign) {                                                      \
-        int64_t where = 0;                                                                                             \
-        T best = x[0];                                                                                                 \
-        for (int64_t i = 0; i < n; i += ARG_BLOCK) {                                                                   \
-            int64_t m = n - i < ARG_BLOCK ? n - i : ARG_BLOCK;                                                         \
-            T b = x[i];                                                                                                \
-            if (sign > 0) MAXROW(x + i, m, &b);                                                                        \
-            else MINROW(x + i, m, &b);                                                                                 \
-            if (i > 0 && !(sign > 0 ? UP(b, best) : DOWN(b, best))) continue;                                          \
-            best = b;                                                                                                  \
-            where = i + PLACE(x + i, m, b);                                                                            \
-            if (b != b) break;                                                                                         \
-        }                                                                                                              \
-        return where;                                                                                                  \
+#define ARGBEST(NAME, T, MAXROW, MINROW, PLACE)                               \
+    int64_t FAC_ISA_NAME(NAME)(const T *x, int64_t n, int sign) {             \
+        int64_t where = 0;                                                    \
+        T best = x[0];                                                        \
+        for (int64_t i = 0; i < n; i += ARG_BLOCK) {                          \
+            int64_t m = n - i < ARG_BLOCK ? n - i : ARG_BLOCK;                \
+            T b = x[i];                                                       \
+            if (sign > 0)                                                     \
+                MAXROW(x + i, m, &b);                                         \
+            else                                                              \
+                MINROW(x + i, m, &b);                                         \
+            if (i > 0 && !(sign > 0 ? UP(b, best) : DOWN(b, best))) continue; \
+            best = b;                                                         \
+            where = i + PLACE(x + i, m, b);                                   \
+            if (b != b) break;                                                \
+        }                                                                     \
+        return where;                                                         \
     }
 #define UP(b, best) ((b) > (best) || (b) != (b))
 #define DOWN(b, best) ((b) < (best) || (b) != (b))

@@ -15,13 +15,14 @@ void fac__walk_of(const fac_tensor *t, fac_walk *out) {
 /* ---- indices -------------------------------------------------------------------------------------------------------------- */
 
 fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t **out_v) {
-    FAC_CHECK(index->dtype == FAC_I64 || index->dtype == FAC_I32 || !index->numel, FAC_ERR_DTYPE, "Expected dtype int32 or int64 for index, got %s",
-              fac_dtype_name((fac_dtype)index->dtype));
+    FAC_CHECK(index->dtype == FAC_I64 || index->dtype == FAC_I32 || !index->numel, FAC_ERR_DTYPE,
+              "Expected dtype int32 or int64 for index, got %s", fac_dtype_name((fac_dtype)index->dtype));
     FAC_TRY(fac__cpu_contiguous(index, out));
     if (index->dtype == FAC_I32) {
         fac_tensor *narrow = *out;
         fac_status st = fac__empty(index->sizes, index->ndim, FAC_I64, index->device, out);
-        if (st == FAC_OK && index->numel) fac__tile_load(FAC_ACC_I64, fac__data(*out), fac__data(narrow), FAC_I32, 1, index->numel);
+        if (st == FAC_OK && index->numel)
+            fac__tile_load(FAC_ACC_I64, fac__data(*out), fac__data(narrow), FAC_I32, 1, index->numel);
         fac__unref(narrow);
         if (st != FAC_OK) return st;
     }
@@ -32,8 +33,9 @@ fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t *
 fac_status fac__check_indices(const int64_t *v, int64_t n, int64_t dim, int64_t size, bool negative) {
     int64_t low = negative ? -size : 0;
     for (int64_t i = 0; i < n; i++)
-        FAC_CHECK(v[i] >= low && v[i] < size, FAC_ERR_INDEX, "index %lld is out of bounds for dimension %lld with size %lld", (long long)v[i],
-                  (long long)dim, (long long)size);
+        FAC_CHECK(v[i] >= low && v[i] < size, FAC_ERR_INDEX,
+                  "index %lld is out of bounds for dimension %lld with size %lld", (long long)v[i], (long long)dim,
+                  (long long)size);
     return FAC_OK;
 }
 
@@ -50,13 +52,13 @@ typedef struct gather_job {
     fac_nest nest; /* out, index, src */
 } gather_job;
 
-static void gather_varying(size_t item, char *out, int64_t out_step, const int64_t *index, int64_t index_step, const char *src,
-                           int64_t src_step, int64_t step, int64_t n) {
-#define GATHER(T)                                                                                                      \
-    do {                                                                                                               \
-        T *o = (T *)out;                                                                                               \
-        const T *s = (const T *)src;                                                                                   \
-        for (int64_t i = 0; i < n; i++) o[i * out_step] = s[i * src_step + index[i * index_step] * step];              \
+static void gather_varying(size_t item, char *out, int64_t out_step, const int64_t *index, int64_t index_step,
+                           const char *src, int64_t src_step, int64_t step, int64_t n) {
+#define GATHER(T)                                                                                         \
+    do {                                                                                                  \
+        T *o = (T *)out;                                                                                  \
+        const T *s = (const T *)src;                                                                      \
+        for (int64_t i = 0; i < n; i++) o[i * out_step] = s[i * src_step + index[i * index_step] * step]; \
     } while (0)
     FAC_ITEM_SWITCH(item, GATHER)
 #undef GATHER
@@ -65,7 +67,8 @@ static void gather_varying(size_t item, char *out, int64_t out_step, const int64
 static fac_status gather_range(void *ctx, int64_t begin, int64_t end) {
     const gather_job *j = ctx;
     const fac_gather_plan *g = j->g;
-    int64_t item = (int64_t)g->item, to = fac__nest_step(&j->nest, 0), by = fac__nest_step(&j->nest, 1), from = fac__nest_step(&j->nest, 2);
+    int64_t item = (int64_t)g->item, to = fac__nest_step(&j->nest, 0), by = fac__nest_step(&j->nest, 1),
+            from = fac__nest_step(&j->nest, 2);
     fac_cursor c;
     fac__nest_seek(&j->nest, 3, begin, &c);
     for (int64_t i = begin; i < end;) {
@@ -73,8 +76,10 @@ static fac_status gather_range(void *ctx, int64_t begin, int64_t end) {
         char *out = g->out + c.offset[0] * item;
         const int64_t *index = g->index + c.offset[1];
         const char *src = g->src + c.offset[2] * item;
-        if (by == 0 || n == 1) fac__items_copy(g->item, out, to * item, src + *index * g->step * item, from * item, n);
-        else gather_varying(g->item, out, to, index, by, src, from, g->step, n);
+        if (by == 0 || n == 1)
+            fac__items_copy(g->item, out, to * item, src + *index * g->step * item, from * item, n);
+        else
+            gather_varying(g->item, out, to, index, by, src, from, g->step, n);
         fac__nest_advance(&j->nest, 3, n, &c);
         i += n;
     }

@@ -27,7 +27,14 @@ typedef struct fac_gather_plan {
 /* out[p] = src[p + index[p] * step]; several threads. */
 fac_status fac__gather_run(const fac_gather_plan *g);
 
-typedef enum { FAC_SCATTER_SET, FAC_SCATTER_ADD, FAC_SCATTER_MUL, FAC_SCATTER_MAX, FAC_SCATTER_MIN, FAC_SCATTER_OPS } fac_scatter_op;
+typedef enum {
+    FAC_SCATTER_SET,
+    FAC_SCATTER_ADD,
+    FAC_SCATTER_MUL,
+    FAC_SCATTER_MAX,
+    FAC_SCATTER_MIN,
+    FAC_SCATTER_OPS
+} fac_scatter_op;
 typedef struct fac_scatter_plan {
     int ndim;
     const int64_t *sizes; /* the index space */

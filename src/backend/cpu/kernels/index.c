@@ -36,8 +36,16 @@ static fac_status select_slices(const fac_tensor *out, const fac_tensor *src, in
     int64_t step = rest[d];
     along[d] = 1;
     rest[d] = 0;
-    fac_gather_plan g = {.ndim = o.ndim, .sizes = o.sizes, .item = fac_dtype_size((fac_dtype)src->dtype), .out = o.data, .out_strides = o.strides,
-                    .index = index, .index_strides = along, .src = w.data, .src_strides = rest, .step = step};
+    fac_gather_plan g = {.ndim = o.ndim,
+                         .sizes = o.sizes,
+                         .item = fac_dtype_size((fac_dtype)src->dtype),
+                         .out = o.data,
+                         .out_strides = o.strides,
+                         .index = index,
+                         .index_strides = along,
+                         .src = w.data,
+                         .src_strides = rest,
+                         .step = step};
     return fac__gather_run(&g);
 }
 
@@ -52,7 +60,8 @@ fac_status index_select_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fa
     return st;
 }
 
-fac_status embedding_cpu(fac_structured *s, fac_tensor *weight, fac_tensor *indices, int64_t padding_idx, bool scale_grad_by_freq, bool sparse) {
+fac_status embedding_cpu(fac_structured *s, fac_tensor *weight, fac_tensor *indices, int64_t padding_idx,
+                         bool scale_grad_by_freq, bool sparse) {
     (void)padding_idx, (void)scale_grad_by_freq, (void)sparse;
     fac_tensor *owned, *flat = NULL;
     const int64_t *v;
@@ -66,20 +75,31 @@ fac_status embedding_cpu(fac_structured *s, fac_tensor *weight, fac_tensor *indi
 }
 
 /* out[.., index[i], ..] = op(.., src[.., i, ..]) over the index space `sizes`. */
-static fac_status scatter_slices(const fac_tensor *out, int64_t d, const int64_t *sizes, const int64_t *index, const char *src,
-                                 const int64_t *src_strides, fac_scatter_op op) {
+static fac_status scatter_slices(const fac_tensor *out, int64_t d, const int64_t *sizes, const int64_t *index,
+                                 const char *src, const int64_t *src_strides, fac_scatter_op op) {
     fac_walk o;
     int64_t along[FAC_MAX_DIMS] = {0};
     fac__walk_of(out, &o);
     int64_t step = o.strides[d];
     along[d] = 1;
     o.strides[d] = 0;
-    fac_scatter_plan j = {.ndim = o.ndim, .sizes = sizes, .conflicts = (uint64_t)1 << d, .dtype = (fac_dtype)out->dtype, .op = op, .dst = o.data,
-                     .dst_strides = o.strides, .index = index, .index_strides = along, .src = src, .src_strides = src_strides, .step = step};
+    fac_scatter_plan j = {.ndim = o.ndim,
+                          .sizes = sizes,
+                          .conflicts = (uint64_t)1 << d,
+                          .dtype = (fac_dtype)out->dtype,
+                          .op = op,
+                          .dst = o.data,
+                          .dst_strides = o.strides,
+                          .index = index,
+                          .index_strides = along,
+                          .src = src,
+                          .src_strides = src_strides,
+                          .step = step};
     return fac__scatter_run(&j);
 }
 
-static fac_status scatter_source(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_tensor *source, fac_scatter_op op) {
+static fac_status scatter_source(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_tensor *source,
+                                 fac_scatter_op op) {
     fac_tensor *owned;
     const int64_t *v;
     fac_walk w;
@@ -106,7 +126,8 @@ static fac_status scaled(fac_tensor *source, fac_scalar alpha, fac_tensor **out)
     return st;
 }
 
-fac_status index_add_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *source, fac_scalar alpha) {
+fac_status index_add_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *source,
+                         fac_scalar alpha) {
     (void)dim;
     if (fac__scalar_is(alpha, 1)) return scatter_source(s, self, index, source, FAC_SCATTER_ADD);
     fac_tensor *product;
@@ -125,7 +146,8 @@ static fac_status wrapped_indices(fac_tensor *index, int64_t dim, int64_t size, 
     return st;
 }
 
-fac_status index_fill_scalar_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_scalar value) {
+fac_status index_fill_scalar_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index,
+                                 fac_scalar value) {
     (void)dim;
     fac_tensor *owned;
     fac_walk w;
@@ -137,12 +159,14 @@ fac_status index_fill_scalar_cpu(fac_structured *s, fac_tensor *self, int64_t di
     fac__walk_of(self, &w);
     w.sizes[d] = index->numel;
     if (st == FAC_OK && self->numel)
-        st = scatter_slices(s->out[0], d, w.sizes, fac__data(owned), (const char *)&element, no_strides, FAC_SCATTER_SET);
+        st = scatter_slices(s->out[0], d, w.sizes, fac__data(owned), (const char *)&element, no_strides,
+                            FAC_SCATTER_SET);
     fac__unref(owned);
     return st;
 }
 
-fac_status index_fill_tensor_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *value) {
+fac_status index_fill_tensor_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index,
+                                 fac_tensor *value) {
     double re_im[2];
     return index_fill_scalar_cpu(s, self, dim, index, fac__load(fac__data(value), (fac_dtype)value->dtype, re_im));
 }
@@ -162,28 +186,46 @@ fac_status gather_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tens
     fac__walk_of(owned, &i);
     int64_t step = w.strides[d];
     w.strides[d] = 0;
-    fac_gather_plan g = {.ndim = i.ndim, .sizes = i.sizes, .item = fac_dtype_size((fac_dtype)self->dtype), .out = o.data, .out_strides = o.strides,
-                    .index = v, .index_strides = i.strides, .src = w.data, .src_strides = w.strides, .step = step};
+    fac_gather_plan g = {.ndim = i.ndim,
+                         .sizes = i.sizes,
+                         .item = fac_dtype_size((fac_dtype)self->dtype),
+                         .out = o.data,
+                         .out_strides = o.strides,
+                         .index = v,
+                         .index_strides = i.strides,
+                         .src = w.data,
+                         .src_strides = w.strides,
+                         .step = step};
     fac_status st = fac__gather_run(&g);
     fac__unref(owned);
     return st;
 }
 
 /* Scatters over checked indices into `out`, which need not be self. */
-static fac_status scatter_elements(fac_tensor *out, int64_t d, fac_tensor *index, const char *src, const int64_t *src_strides,
-                                   fac_scatter_op op) {
+static fac_status scatter_elements(fac_tensor *out, int64_t d, fac_tensor *index, const char *src,
+                                   const int64_t *src_strides, fac_scatter_op op) {
     fac_walk o, i;
     fac__walk_of(out, &o);
     fac__walk_of(index, &i);
     int64_t step = o.strides[d];
     o.strides[d] = 0;
-    fac_scatter_plan j = {.ndim = i.ndim, .sizes = i.sizes, .conflicts = (uint64_t)1 << d, .dtype = (fac_dtype)out->dtype, .op = op, .dst = o.data,
-                     .dst_strides = o.strides, .index = (const int64_t *)(const void *)i.data, .index_strides = i.strides, .src = src,
-                     .src_strides = src_strides, .step = step};
+    fac_scatter_plan j = {.ndim = i.ndim,
+                          .sizes = i.sizes,
+                          .conflicts = (uint64_t)1 << d,
+                          .dtype = (fac_dtype)out->dtype,
+                          .op = op,
+                          .dst = o.data,
+                          .dst_strides = o.strides,
+                          .index = (const int64_t *)(const void *)i.data,
+                          .index_strides = i.strides,
+                          .src = src,
+                          .src_strides = src_strides,
+                          .step = step};
     return fac__scatter_run(&j);
 }
 
-static fac_status scatter(fac_structured *s, fac_tensor *self, fac_tensor *index, const char *src, const int64_t *src_strides, fac_scatter_op op) {
+static fac_status scatter(fac_structured *s, fac_tensor *self, fac_tensor *index, const char *src,
+                          const int64_t *src_strides, fac_scatter_op op) {
     fac_tensor *owned;
     const int64_t *v;
     int64_t d = s->carry[0];
@@ -195,13 +237,15 @@ static fac_status scatter(fac_structured *s, fac_tensor *self, fac_tensor *index
     return st;
 }
 
-static fac_status scatter_tensor(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_tensor *src, fac_scatter_op op) {
+static fac_status scatter_tensor(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_tensor *src,
+                                 fac_scatter_op op) {
     fac_walk w;
     fac__walk_of(src, &w);
     return scatter(s, self, index, w.data, w.strides, op);
 }
 
-static fac_status scatter_number(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_scalar value, fac_scatter_op op) {
+static fac_status scatter_number(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_scalar value,
+                                 fac_scatter_op op) {
     fac_item16 element = {{0, 0}};
     fac__store(&element, (fac_dtype)self->dtype, value);
     return scatter(s, self, index, (const char *)&element, no_strides, op);
@@ -224,12 +268,14 @@ fac_status scatter_value_cpu(fac_structured *s, fac_tensor *self, int64_t dim, f
 
 static fac_scatter_op old_reduce(const char *reduce) { return reduce[0] == 'a' ? FAC_SCATTER_ADD : FAC_SCATTER_MUL; }
 
-fac_status scatter_reduce_src_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src, const char *reduce) {
+fac_status scatter_reduce_src_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src,
+                                  const char *reduce) {
     (void)dim;
     return scatter_tensor(s, self, index, src, old_reduce(reduce));
 }
 
-fac_status scatter_value_reduce_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_scalar value, const char *reduce) {
+fac_status scatter_value_reduce_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index,
+                                    fac_scalar value, const char *reduce) {
     (void)dim;
     return scatter_number(s, self, index, value, old_reduce(reduce));
 }
@@ -244,22 +290,29 @@ static fac_scatter_op reduce_op(const char *reduce) {
 
 /* The element that an operation leaves other elements unchanged by. */
 static void neutral(fac_scatter_op op, fac_dtype d, fac_item16 *out) {
-    static const int bits[FAC_DTYPE_COUNT] = {[FAC_U8] = 8, [FAC_I8] = 7, [FAC_I16] = 15, [FAC_I32] = 31, [FAC_I64] = 63};
+    static const int bits[FAC_DTYPE_COUNT] = {
+        [FAC_U8] = 8, [FAC_I8] = 7, [FAC_I16] = 15, [FAC_I32] = 31, [FAC_I64] = 63};
     bool real = fac_dtype_is_floating(d);
-    int64_t most = bits[d] == 63 ? INT64_MAX : ((int64_t)1 << bits[d]) - 1, least = d == FAC_U8 || d == FAC_BOOL ? 0 : -most - 1;
+    int64_t most = bits[d] == 63 ? INT64_MAX : ((int64_t)1 << bits[d]) - 1,
+            least = d == FAC_U8 || d == FAC_BOOL ? 0 : -most - 1;
     fac_scalar v = fac_scalar_i_(op == FAC_SCATTER_MUL);
     if (op == FAC_SCATTER_MAX) v = real ? fac_scalar_f_(-__builtin_inf()) : fac_scalar_i_(least);
-    if (op == FAC_SCATTER_MIN) v = real ? fac_scalar_f_(__builtin_inf()) : d == FAC_BOOL ? fac_scalar_b_(true) : fac_scalar_i_(most);
+    if (op == FAC_SCATTER_MIN)
+        v = real ? fac_scalar_f_(__builtin_inf()) : d == FAC_BOOL ? fac_scalar_b_(true) : fac_scalar_i_(most);
     fac__store(out, d, v);
 }
 
 static void divide_tile(fac_acc kind, fac_tile_buf *sums, const fac_tile_buf *counts, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         int64_t by = counts->i64[i] > 1 ? counts->i64[i] : 1;
-        if (kind == FAC_ACC_F32) sums->f32[i] /= (float)by;
-        else if (kind == FAC_ACC_F64) sums->f64[i] /= (double)by;
-        else if (kind == FAC_ACC_C128) sums->c128[2 * i] /= (double)by, sums->c128[2 * i + 1] /= (double)by;
-        else sums->i64[i] = sums->i64[i] / by - (sums->i64[i] % by < 0); /* rounds down */
+        if (kind == FAC_ACC_F32)
+            sums->f32[i] /= (float)by;
+        else if (kind == FAC_ACC_F64)
+            sums->f64[i] /= (double)by;
+        else if (kind == FAC_ACC_C128)
+            sums->c128[2 * i] /= (double)by, sums->c128[2 * i + 1] /= (double)by;
+        else
+            sums->i64[i] = sums->i64[i] / by - (sums->i64[i] % by < 0); /* rounds down */
     }
 }
 
@@ -301,8 +354,8 @@ static fac_status finish_mean(fac_tensor *out, int64_t d, fac_tensor *index, boo
     return st;
 }
 
-fac_status scatter_reduce_two_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src, const char *reduce,
-                                  bool include_self) {
+fac_status scatter_reduce_two_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *src,
+                                  const char *reduce, bool include_self) {
     (void)dim;
     fac_tensor *owned;
     const int64_t *v;
@@ -311,13 +364,14 @@ fac_status scatter_reduce_two_cpu(fac_structured *s, fac_tensor *self, int64_t d
     int64_t d = s->carry[0];
     fac_scatter_op op = reduce_op(reduce);
     if (index->numel == 0) return start_from(s, self);
-    FAC_CHECK(op < FAC_SCATTER_MAX || !fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "%s has no order, so there is no %s",
-              fac_dtype_name((fac_dtype)self->dtype), reduce);
+    FAC_CHECK(op < FAC_SCATTER_MAX || !fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
+              "%s has no order, so there is no %s", fac_dtype_name((fac_dtype)self->dtype), reduce);
     FAC_TRY(load_indices(index, d, self->ndim ? self->sizes[d] : 1, &owned, &v));
     fac__walk_of(src, &w);
     neutral(op, (fac_dtype)self->dtype, &start);
     fac_status st = start_from(s, self);
-    if (st == FAC_OK && !include_self) st = scatter_elements(s->out[0], d, owned, (const char *)&start, no_strides, FAC_SCATTER_SET);
+    if (st == FAC_OK && !include_self)
+        st = scatter_elements(s->out[0], d, owned, (const char *)&start, no_strides, FAC_SCATTER_SET);
     if (st == FAC_OK) st = scatter_elements(s->out[0], d, owned, w.data, w.strides, op);
     if (st == FAC_OK && strcmp(reduce, "mean") == 0) st = finish_mean(s->out[0], d, owned, include_self);
     fac__unref(owned);
@@ -335,9 +389,16 @@ fac_status take_cpu(fac_structured *s, fac_tensor *self, fac_tensor *index) {
     if (st == FAC_OK) {
         fac__walk_of(s->out[0], &o);
         fac__walk_of(owned, &i);
-        fac_gather_plan g = {.ndim = o.ndim, .sizes = o.sizes, .item = fac_dtype_size((fac_dtype)self->dtype), .out = o.data,
-                        .out_strides = o.strides, .index = fac__data(owned), .index_strides = i.strides, .src = fac__data(rows),
-                        .src_strides = no_strides, .step = 1};
+        fac_gather_plan g = {.ndim = o.ndim,
+                             .sizes = o.sizes,
+                             .item = fac_dtype_size((fac_dtype)self->dtype),
+                             .out = o.data,
+                             .out_strides = o.strides,
+                             .index = fac__data(owned),
+                             .index_strides = i.strides,
+                             .src = fac__data(rows),
+                             .src_strides = no_strides,
+                             .step = 1};
         st = fac__gather_run(&g);
     }
     fac__unref(rows);
@@ -350,8 +411,18 @@ static fac_status put_flat(fac_tensor *rows, const int64_t *index, fac_tensor *s
     fac_tensor *values;
     const int64_t one = 1;
     FAC_TRY(fac__cpu_contiguous(source, &values));
-    fac_scatter_plan j = {.ndim = 1, .sizes = &values->numel, .conflicts = 1, .dtype = (fac_dtype)rows->dtype, .op = op, .dst = fac__data(rows),
-                     .dst_strides = no_strides, .index = index, .index_strides = &one, .src = fac__data(values), .src_strides = &one, .step = 1};
+    fac_scatter_plan j = {.ndim = 1,
+                          .sizes = &values->numel,
+                          .conflicts = 1,
+                          .dtype = (fac_dtype)rows->dtype,
+                          .op = op,
+                          .dst = fac__data(rows),
+                          .dst_strides = no_strides,
+                          .index = index,
+                          .index_strides = &one,
+                          .src = fac__data(values),
+                          .src_strides = &one,
+                          .step = 1};
     fac_status st = fac__scatter_run(&j);
     fac__unref(values);
     return st;
@@ -364,7 +435,9 @@ fac_status put_cpu(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_t
     FAC_TRY(wrapped_indices(index, 0, self->numel, &owned));
     fac_status st = start_from(s, self);
     if (st == FAC_OK) st = fac__rowmajor_begin(s->out[0], true, &r);
-    if (st == FAC_OK) st = fac__rowmajor_end(&r, put_flat(r.t, fac__data(owned), source, accumulate ? FAC_SCATTER_ADD : FAC_SCATTER_SET));
+    if (st == FAC_OK)
+        st = fac__rowmajor_end(&r,
+                               put_flat(r.t, fac__data(owned), source, accumulate ? FAC_SCATTER_ADD : FAC_SCATTER_SET));
     fac__unref(owned);
     return st;
 }
@@ -394,8 +467,10 @@ static fac_status by_frequency(fac_tensor *grad, const int64_t *index, int64_t n
 /* out = sums of grad's rows [n, D] by index; the row of padding_idx stays zero. */
 static fac_status sum_rows(fac_tensor *out, fac_tensor *grad, const int64_t *index, int64_t padding_idx, bool by_freq) {
     fac_tensor *rows;
-    if (by_freq) FAC_TRY(by_frequency(grad, index, grad->sizes[0], out->sizes[0], &rows));
-    else rows = fac__ref(grad);
+    if (by_freq)
+        FAC_TRY(by_frequency(grad, index, grad->sizes[0], out->sizes[0], &rows));
+    else
+        rows = fac__ref(grad);
     fac_status st = fac__fill_below(out, fac_scalar_i_(0));
     if (st == FAC_OK) st = scatter_slices(out, 0, rows->sizes, index, fac__data(rows), rows->strides, FAC_SCATTER_ADD);
     if (st == FAC_OK && padding_idx >= 0 && padding_idx < out->sizes[0]) {
@@ -406,16 +481,18 @@ static fac_status sum_rows(fac_tensor *out, fac_tensor *grad, const int64_t *ind
     return st;
 }
 
-fac_status embedding_dense_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *indices, int64_t num_weights,
-                                        int64_t padding_idx, bool scale_grad_by_freq) {
+fac_status embedding_dense_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *indices,
+                                        int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
     fac_tensor *owned, *grad = NULL, *flat = NULL;
     const int64_t *v;
     int64_t width = s->out[0]->sizes[1], sizes[2] = {indices->numel, width}, strides[2] = {width, 1};
     FAC_TRY(load_indices(indices, 0, num_weights, &owned, &v));
     fac_status st = fac__cpu_contiguous(grad_output, &grad);
     if (st == FAC_OK) st = fac__view(grad, sizes, strides, 2, grad->offset, false, &flat);
-    if (st == FAC_OK && flat->numel) st = sum_rows(s->out[0], flat, v, padding_idx, scale_grad_by_freq);
-    else if (st == FAC_OK) st = fac__fill_below(s->out[0], fac_scalar_i_(0));
+    if (st == FAC_OK && flat->numel)
+        st = sum_rows(s->out[0], flat, v, padding_idx, scale_grad_by_freq);
+    else if (st == FAC_OK)
+        st = fac__fill_below(s->out[0], fac_scalar_i_(0));
     fac__unref(flat);
     fac__unref(grad);
     fac__unref(owned);

@@ -8,17 +8,17 @@
 #include "ops_gen.h"
 
 typedef struct indexing {
-    int n;                             /* index tensors after masks were replaced */
-    fac_tensor *index[FAC_MAX_DIMS];   /* owned int64, by dimension of self; NULL: the dimension is kept */
-    int indexed[FAC_MAX_DIMS];         /* which dimensions have one */
-    int n_dims;                        /* dimensions of self that were spoken for */
-    int64_t common[FAC_MAX_DIMS];      /* sizes of the index tensors, broadcast */
+    int n;                           /* index tensors after masks were replaced */
+    fac_tensor *index[FAC_MAX_DIMS]; /* owned int64, by dimension of self; NULL: the dimension is kept */
+    int indexed[FAC_MAX_DIMS];       /* which dimensions have one */
+    int n_dims;                      /* dimensions of self that were spoken for */
+    int64_t common[FAC_MAX_DIMS];    /* sizes of the index tensors, broadcast */
     int n_common;
-    int ndim, first;                   /* of the result; where the index dimensions begin in it */
-    int64_t sizes[FAC_MAX_DIMS];       /* of the result */
-    int64_t kept[FAC_MAX_DIMS];        /* self's strides over the result; 0 along index dimensions */
-    int64_t along[FAC_MAX_DIMS];       /* strides of `offsets` over the result */
-    fac_tensor *offsets;               /* owned int64 [common] */
+    int ndim, first;             /* of the result; where the index dimensions begin in it */
+    int64_t sizes[FAC_MAX_DIMS]; /* of the result */
+    int64_t kept[FAC_MAX_DIMS];  /* self's strides over the result; 0 along index dimensions */
+    int64_t along[FAC_MAX_DIMS]; /* strides of `offsets` over the result */
+    fac_tensor *offsets;         /* owned int64 [common] */
 } indexing;
 
 static void indexing_end(indexing *x) {
@@ -43,9 +43,10 @@ static fac_status add_mask(indexing *x, const fac_tensor *self, fac_tensor *mask
     fac_tensor *positions;
     for (int d = 0; d < mask->ndim; d++)
         FAC_CHECK(x->n_dims + d < self->ndim && mask->sizes[d] == self->sizes[x->n_dims + d], FAC_ERR_SHAPE,
-                  "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d", FAC_SHAPE_TEXT(mask), d,
-                  FAC_SHAPE_TEXT(self), x->n_dims + d);
-    FAC_CHECK(mask->ndim > 0, FAC_ERR_UNSUPPORTED, "a mask without dimensions is not supported as an index; unsqueeze the tensor and the mask");
+                  "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
+                  FAC_SHAPE_TEXT(mask), d, FAC_SHAPE_TEXT(self), x->n_dims + d);
+    FAC_CHECK(mask->ndim > 0, FAC_ERR_UNSUPPORTED,
+              "a mask without dimensions is not supported as an index; unsqueeze the tensor and the mask");
     FAC_TRY(fac__nonzero(mask, &positions));
     fac_status st = FAC_OK;
     for (int d = 0; d < mask->ndim && st == FAC_OK; d++) {
@@ -65,7 +66,8 @@ static fac_status add_index(indexing *x, const fac_tensor *self, fac_tensor *ind
     const int64_t *v;
     FAC_CHECK(x->n_dims < self->ndim, FAC_ERR_INDEX, "too many indices for tensor of dimension %d", self->ndim);
     FAC_CHECK(index->dtype == FAC_I64 || index->dtype == FAC_I32, FAC_ERR_DTYPE,
-              "tensors used as indices must be long, int, byte or bool tensors, got %s", fac_dtype_name((fac_dtype)index->dtype));
+              "tensors used as indices must be long, int, byte or bool tensors, got %s",
+              fac_dtype_name((fac_dtype)index->dtype));
     FAC_TRY(fac__index_array(index, &wide, &v));
     fac_status st = fac__empty(index->sizes, index->ndim, FAC_I64, index->device, &own);
     if (st == FAC_OK) {
@@ -80,10 +82,14 @@ static fac_status add_index(indexing *x, const fac_tensor *self, fac_tensor *ind
 static fac_status collect(indexing *x, const fac_tensor *self, fac_tensors indices) {
     for (size_t i = 0; i < indices.n; i++) {
         fac_tensor *t = indices.v[i];
-        if (t && t->device.type != FAC_CPU) return FAC_FAIL(FAC_ERR_DEVICE, "indices should be on the CPU, as the indexed tensor is");
-        if (!t) FAC_TRY(add_dim(x, self, NULL));
-        else if (t->dtype == FAC_BOOL || t->dtype == FAC_U8) FAC_TRY(add_mask(x, self, t));
-        else FAC_TRY(add_index(x, self, t));
+        if (t && t->device.type != FAC_CPU)
+            return FAC_FAIL(FAC_ERR_DEVICE, "indices should be on the CPU, as the indexed tensor is");
+        if (!t)
+            FAC_TRY(add_dim(x, self, NULL));
+        else if (t->dtype == FAC_BOOL || t->dtype == FAC_U8)
+            FAC_TRY(add_mask(x, self, t));
+        else
+            FAC_TRY(add_index(x, self, t));
     }
     return FAC_OK;
 }
@@ -107,13 +113,15 @@ static fac_status plan_result(indexing *x, const fac_tensor *self) {
     bool together = x->n == 0 || x->indexed[x->n - 1] - x->indexed[0] == x->n - 1;
     x->first = x->n && together ? x->indexed[0] : 0;
     x->ndim = self->ndim - x->n + x->n_common;
-    FAC_CHECK(x->ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "the result would have %d dimensions; %d are the most", x->ndim, FAC_MAX_DIMS);
+    FAC_CHECK(x->ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "the result would have %d dimensions; %d are the most", x->ndim,
+              FAC_MAX_DIMS);
     int64_t row[FAC_MAX_DIMS];
     fac__row_major(x->common, x->n_common, row);
     int at = 0;
     for (int d = 0; d <= self->ndim; d++) {
         if (at == x->first)
-            for (int k = 0; k < x->n_common; k++, at++) x->sizes[at] = x->common[k], x->kept[at] = 0, x->along[at] = row[k];
+            for (int k = 0; k < x->n_common; k++, at++)
+                x->sizes[at] = x->common[k], x->kept[at] = 0, x->along[at] = row[k];
         if (d == self->ndim) break;
         if (d < x->n_dims && x->index[d]) continue;
         x->sizes[at] = self->sizes[d], x->kept[at] = self->strides[d], x->along[at] = 0;
@@ -165,9 +173,16 @@ fac_status index_cpu(const fac_call_info *c, fac_tensor *self, fac_tensors indic
     FAC_TRY(indexing_begin(&x, self, indices));
     fac_status st = fac__empty(x.sizes, x.ndim, (fac_dtype)self->dtype, self->device, out);
     if (st == FAC_OK && (*out)->numel) {
-        fac_gather_plan g = {.ndim = x.ndim, .sizes = x.sizes, .item = fac_dtype_size((fac_dtype)self->dtype), .out = fac__data(*out),
-                             .out_strides = (*out)->strides, .index = fac__data(x.offsets), .index_strides = x.along, .src = fac__data(self),
-                             .src_strides = x.kept, .step = 1};
+        fac_gather_plan g = {.ndim = x.ndim,
+                             .sizes = x.sizes,
+                             .item = fac_dtype_size((fac_dtype)self->dtype),
+                             .out = fac__data(*out),
+                             .out_strides = (*out)->strides,
+                             .index = fac__data(x.offsets),
+                             .index_strides = x.along,
+                             .src = fac__data(self),
+                             .src_strides = x.kept,
+                             .step = 1};
         st = fac__gather_run(&g);
         if (st != FAC_OK) fac__unref(*out);
     }
@@ -184,8 +199,10 @@ fac_status index_meta(const fac_call_info *c, fac_tensor *self, fac_tensors indi
     for (size_t i = 0; i < indices.n && st == FAC_OK; i++) {
         fac_tensor *t = indices.v[i];
         if (t && (t->dtype == FAC_BOOL || t->dtype == FAC_U8))
-            st = FAC_FAIL(FAC_ERR_STATE, "the sizes of a result indexed by a mask depend on data, which meta tensors do not have");
-        else st = add_dim(&x, self, fac__ref(t));
+            st = FAC_FAIL(FAC_ERR_STATE,
+                          "the sizes of a result indexed by a mask depend on data, which meta tensors do not have");
+        else
+            st = add_dim(&x, self, fac__ref(t));
     }
     if (st == FAC_OK) st = broadcast_indices(&x);
     if (st == FAC_OK) st = plan_result(&x, self);
@@ -197,26 +214,37 @@ fac_status index_meta(const fac_call_info *c, fac_tensor *self, fac_tensors indi
 static bool expands_to(const fac_tensor *values, const indexing *x) {
     int lead = x->ndim - values->ndim;
     bool fits = lead >= 0;
-    for (int d = 0; d < values->ndim && fits; d++) fits = values->sizes[d] == 1 || values->sizes[d] == x->sizes[lead + d];
+    for (int d = 0; d < values->ndim && fits; d++)
+        fits = values->sizes[d] == 1 || values->sizes[d] == x->sizes[lead + d];
     return fits;
 }
 
 static fac_status write_values(const indexing *x, fac_tensor *out, const fac_tensor *values, bool accumulate) {
     int64_t from[FAC_MAX_DIMS];
     FAC_CHECK(expands_to(values, x), FAC_ERR_SHAPE,
-              "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s", FAC_SHAPE_TEXT(values),
-              fac__shape_text(x->sizes, x->ndim, (char[256]){0}, 256));
+              "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s",
+              FAC_SHAPE_TEXT(values), fac__shape_text(x->sizes, x->ndim, (char[256]){0}, 256));
     if (x->offsets->numel == 0 || values->numel == 0) return FAC_OK;
     fac__broadcast_strides(values, x->ndim, from);
     uint64_t meeting = 0;
     for (int k = 0; k < x->n_common; k++) meeting |= (uint64_t)1 << (x->first + k);
-    fac_scatter_plan j = {.ndim = x->ndim, .sizes = x->sizes, .conflicts = meeting, .dtype = (fac_dtype)out->dtype,
-                          .op = accumulate ? FAC_SCATTER_ADD : FAC_SCATTER_SET, .dst = fac__data(out), .dst_strides = x->kept,
-                          .index = fac__data(x->offsets), .index_strides = x->along, .src = fac__data(values), .src_strides = from, .step = 1};
+    fac_scatter_plan j = {.ndim = x->ndim,
+                          .sizes = x->sizes,
+                          .conflicts = meeting,
+                          .dtype = (fac_dtype)out->dtype,
+                          .op = accumulate ? FAC_SCATTER_ADD : FAC_SCATTER_SET,
+                          .dst = fac__data(out),
+                          .dst_strides = x->kept,
+                          .index = fac__data(x->offsets),
+                          .index_strides = x->along,
+                          .src = fac__data(values),
+                          .src_strides = from,
+                          .step = 1};
     return fac__scatter_run(&j);
 }
 
-fac_status index_put_cpu(fac_structured *s, fac_tensor *self, fac_tensors indices, fac_tensor *values, bool accumulate) {
+fac_status index_put_cpu(fac_structured *s, fac_tensor *self, fac_tensors indices, fac_tensor *values,
+                         bool accumulate) {
     fac_tensor *out = s->out[0];
     indexing x;
     FAC_TRY(indexing_begin(&x, out, indices));

@@ -21,15 +21,15 @@ FAC_BINARY_LOOP(shift_right)
 FAC_TERNARY_LOOP(clamp)
 
 /* Divisions note a zero divisor and give 0 there; the kernel turns the note into an error. */
-#define FAC_DIVISION_LOOP(name)                                                                                        \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_2(FAC_T);                                                                                         \
-        bool zero = false;                                                                                             \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            zero |= b[i] == 0;                                                                                         \
-            out[i] = b[i] == 0 ? 0 : FAC_FN(name)(a[i], b[i]);                                                         \
-        }                                                                                                              \
-        if (zero) atomic_store_explicit(args->zero_divisor, true, memory_order_relaxed);                               \
+#define FAC_DIVISION_LOOP(name)                                                          \
+    FAC_LOOP(name) {                                                                     \
+        FAC_OPERANDS_2(FAC_T);                                                           \
+        bool zero = false;                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            zero |= b[i] == 0;                                                           \
+            out[i] = b[i] == 0 ? 0 : FAC_FN(name)(a[i], b[i]);                           \
+        }                                                                                \
+        if (zero) atomic_store_explicit(args->zero_divisor, true, memory_order_relaxed); \
     }
 FAC_DIVISION_LOOP(div_trunc)
 FAC_DIVISION_LOOP(div_floor)

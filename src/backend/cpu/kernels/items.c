@@ -8,7 +8,8 @@ void fac__items_copy(size_t item, char *dst, int64_t dst_stride, const char *src
         memcpy(dst, src, (size_t)n * item);
         return;
     }
-#define COPY(T) for (int64_t i = 0; i < n; i++) *(T *)(dst + i * dst_stride) = *(const T *)(src + i * src_stride)
+#define COPY(T) \
+    for (int64_t i = 0; i < n; i++) *(T *)(dst + i * dst_stride) = *(const T *)(src + i * src_stride)
     FAC_ITEM_SWITCH(item, COPY)
 #undef COPY
 }
@@ -23,10 +24,10 @@ void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n) {
 }
 
 void fac__items_fill(size_t item, char *dst, int64_t dst_stride, const void *value, int64_t n) {
-#define FILL(T)                                                                                                        \
-    do {                                                                                                               \
-        const T v = *(const T *)value;                                                                                 \
-        for (int64_t i = 0; i < n; i++) *(T *)(dst + i * dst_stride) = v;                                              \
+#define FILL(T)                                                           \
+    do {                                                                  \
+        const T v = *(const T *)value;                                    \
+        for (int64_t i = 0; i < n; i++) *(T *)(dst + i * dst_stride) = v; \
     } while (0)
     FAC_ITEM_SWITCH(item, FILL)
 #undef FILL
@@ -55,8 +56,8 @@ static fac_status copy_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src, const int64_t *src_strides,
-                              const int64_t *sizes, int ndim) {
+fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src,
+                              const int64_t *src_strides, const int64_t *sizes, int ndim) {
     copy_job j = {.item = item, .dst = dst, .src = src};
     const int64_t *strides[2] = {dst_strides, src_strides};
     fac__nest_build(&j.nest, sizes, ndim, UINT64_MAX, 2, strides, false);
@@ -65,8 +66,8 @@ fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides
 
 fac_status fac__items_copy_tensor(fac_tensor *dst, fac_tensor *src) {
     if (dst->numel == 0) return FAC_OK;
-    return fac__items_copy_nd(fac_dtype_size((fac_dtype)dst->dtype), fac__data(dst), dst->strides, fac__data(src), src->strides, src->sizes,
-                              src->ndim);
+    return fac__items_copy_nd(fac_dtype_size((fac_dtype)dst->dtype), fac__data(dst), dst->strides, fac__data(src),
+                              src->strides, src->sizes, src->ndim);
 }
 
 /* ---- row-major stand-ins ---------------------------------------------------------------------------------------------------- */

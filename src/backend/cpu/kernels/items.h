@@ -14,13 +14,13 @@ typedef struct __attribute__((may_alias)) fac_item16 {
 } fac_item16;
 
 /* Expands DO(T) with the type of elements of `item` bytes. */
-#define FAC_ITEM_SWITCH(item, DO)                                                                                      \
-    switch (item) {                                                                                                    \
-    case 1: DO(fac_item1); break;                                                                                      \
-    case 2: DO(fac_item2); break;                                                                                      \
-    case 4: DO(fac_item4); break;                                                                                      \
-    case 8: DO(fac_item8); break;                                                                                      \
-    default: DO(fac_item16); break;                                                                                    \
+#define FAC_ITEM_SWITCH(item, DO)   \
+    switch (item) {                 \
+    case 1: DO(fac_item1); break;   \
+    case 2: DO(fac_item2); break;   \
+    case 4: DO(fac_item4); break;   \
+    case 8: DO(fac_item8); break;   \
+    default: DO(fac_item16); break; \
     }
 
 /* Copies n elements from one strided run to another. */
@@ -31,8 +31,8 @@ void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n);
 void fac__items_fill(size_t item, char *dst, int64_t dst_stride, const void *value, int64_t n);
 
 /* dst = src over index space `sizes`, element strides of either sign; several threads. */
-fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src, const int64_t *src_strides,
-                              const int64_t *sizes, int ndim);
+fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src,
+                              const int64_t *src_strides, const int64_t *sizes, int ndim);
 /* dst = src, which have the same sizes and dtype. */
 fac_status fac__items_copy_tensor(fac_tensor *dst, fac_tensor *src);
 

@@ -13,7 +13,8 @@ static fac_gemm_matrix matrix_of(const fac_tensor *t) {
     return m;
 }
 static fac_gemm_matrix column_of(const fac_tensor *t) {
-    return (fac_gemm_matrix){.data = fac__data(t), .row = t->strides[0], .col = 1, .conj = (t->flags & FAC_TF_CONJ) != 0};
+    return (fac_gemm_matrix){
+        .data = fac__data(t), .row = t->strides[0], .col = 1, .conj = (t->flags & FAC_TF_CONJ) != 0};
 }
 
 static void set_result(fac_gemm *g, const fac_tensor *out) {
@@ -54,7 +55,8 @@ fac_status mm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat2) {
 
 fac_status bmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat2) { return mm_cpu(s, self, mat2); }
 
-fac_status addmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2, fac_scalar beta, fac_scalar alpha) {
+fac_status addmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2, fac_scalar beta,
+                     fac_scalar alpha) {
     fac_gemm g = matrices(mat1, mat2);
     return product(s, &g, self, beta, alpha);
 }
@@ -64,7 +66,8 @@ fac_status baddbmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *batch1, 
     return addmm_cpu(s, self, batch1, batch2, beta, alpha);
 }
 
-fac_status addmv_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat, fac_tensor *vec, fac_scalar beta, fac_scalar alpha) {
+fac_status addmv_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat, fac_tensor *vec, fac_scalar beta,
+                     fac_scalar alpha) {
     fac_gemm g = {.batch = 1, .m = mat->sizes[0], .k = mat->sizes[1], .n = 1, .a = matrix_of(mat), .b = column_of(vec)};
     return product(s, &g, self, beta, alpha);
 }
@@ -83,5 +86,9 @@ static fac_status dot_product(fac_structured *s, const fac_tensor *x, const fac_
     return product(s, &g, NULL, fac_scalar_i_(0), fac_scalar_i_(1));
 }
 
-fac_status dot_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tensor) { return dot_product(s, self, tensor, false); }
-fac_status vdot_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other) { return dot_product(s, self, other, true); }
+fac_status dot_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tensor) {
+    return dot_product(s, self, tensor, false);
+}
+fac_status vdot_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other) {
+    return dot_product(s, self, other, true);
+}

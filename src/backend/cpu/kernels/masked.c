@@ -8,7 +8,8 @@
 /* ---- nonzero ------------------------------------------------------------------------------------------------------------- */
 
 /* Calls fn(context, first, flags, n) over row-major tiles of t; flags[i] tells whether element first + i is not zero. */
-static void each_tile(const fac_tensor *rows, void (*fn)(void *context, int64_t first, const int64_t *flags, int64_t n), void *context) {
+static void each_tile(const fac_tensor *rows, void (*fn)(void *context, int64_t first, const int64_t *flags, int64_t n),
+                      void *context) {
     fac_dtype d = (fac_dtype)rows->dtype;
     const char *data = fac__data(rows);
     fac_tile_buf flags;
@@ -28,8 +29,8 @@ static void count_tile(void *context, int64_t first, const int64_t *flags, int64
 typedef struct position_writer {
     const fac_tensor *t;
     int64_t *next;
-    int64_t row_begin, row_end;   /* elements of the row that `outer` describes */
-    int64_t outer[FAC_MAX_DIMS];  /* position of that row in all dimensions but the last */
+    int64_t row_begin, row_end;  /* elements of the row that `outer` describes */
+    int64_t outer[FAC_MAX_DIMS]; /* position of that row in all dimensions but the last */
 } position_writer;
 
 /* Moves to the row of the last dimension that holds element `at`. */
@@ -77,7 +78,8 @@ fac_status nonzero_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor **ou
 }
 
 static fac_status depends_on_data(const char *what) {
-    return FAC_FAIL(FAC_ERR_STATE, "the sizes of the result of %s depend on data, which meta tensors do not have", what);
+    return FAC_FAIL(FAC_ERR_STATE, "the sizes of the result of %s depend on data, which meta tensors do not have",
+                    what);
 }
 
 fac_status nonzero_meta(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
@@ -130,8 +132,10 @@ static void move_true(const masked_walk *w, char *list, bool unpack) {
         for (int64_t k = 0; k < n; k++) {
             if (!w->mask[c.offset[1] + k * flag]) continue;
             char *at = w->data + (c.offset[0] + k * step) * item;
-            if (unpack) memcpy(at, list, w->item);
-            else memcpy(list, at, w->item);
+            if (unpack)
+                memcpy(at, list, w->item);
+            else
+                memcpy(list, at, w->item);
             list += item;
         }
         fac__nest_advance(&w->nest, 2, n, &c);
@@ -167,8 +171,8 @@ static fac_status start_broadcast(fac_tensor *out, fac_tensor *self) {
     int64_t strides[FAC_MAX_DIMS];
     if (out == self || out->numel == 0) return FAC_OK;
     fac__broadcast_strides(self, out->ndim, strides);
-    return fac__items_copy_nd(fac_dtype_size((fac_dtype)out->dtype), fac__data(out), out->strides, fac__data(self), strides, out->sizes,
-                              out->ndim);
+    return fac__items_copy_nd(fac_dtype_size((fac_dtype)out->dtype), fac__data(out), out->strides, fac__data(self),
+                              strides, out->sizes, out->ndim);
 }
 
 fac_status masked_scatter_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_tensor *source) {
@@ -177,9 +181,10 @@ fac_status masked_scatter_cpu(fac_structured *s, fac_tensor *self, fac_tensor *m
     memcpy(w.sizes, out->sizes, out->ndim * sizeof *w.sizes);
     walk_begin(out, mask, &w);
     int64_t n = count_true(&w);
-    FAC_CHECK(n <= source->numel, FAC_ERR_SHAPE,
-              "masked_scatter: expected self and source to have same number of elements: the mask has %lld trues, source %lld elements",
-              (long long)n, (long long)source->numel);
+    FAC_CHECK(
+        n <= source->numel, FAC_ERR_SHAPE,
+        "masked_scatter: expected self and source to have same number of elements: the mask has %lld trues, source %lld elements",
+        (long long)n, (long long)source->numel);
     FAC_TRY(fac__cpu_contiguous(source, &list));
     fac_status st = start_broadcast(out, self);
     if (st == FAC_OK && n) move_true(&w, fac__data(list), true);

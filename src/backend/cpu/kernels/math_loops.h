@@ -2,10 +2,10 @@
    FAC_TD, FAC_FN and FAC_MATH are defined; it undefines them. */
 #include "ops/scalar/math.h"
 
-#define FAC_MATH_LOOP(name)                                                                                            \
-    FAC_LOOP(name) {                                                                                                   \
-        FAC_OPERANDS_1(FAC_T);                                                                                         \
-        FAC_EACH(n) out[i] = FAC_MATH(name)(a[i]);                                                                     \
+#define FAC_MATH_LOOP(name)                        \
+    FAC_LOOP(name) {                               \
+        FAC_OPERANDS_1(FAC_T);                     \
+        FAC_EACH(n) out[i] = FAC_MATH(name)(a[i]); \
     }
 FAC_MATH_LOOP(exp)
 FAC_MATH_LOOP(exp2)

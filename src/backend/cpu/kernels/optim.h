@@ -18,7 +18,9 @@ typedef struct fac_adam_step {
 /* buf is NULL without momentum; max is NULL without amsgrad. */
 FAC_ISA_DECLARE(void, fac__sgd_f32, (float *p, const float *g, float *buf, int64_t n, const fac_sgd_step *s));
 FAC_ISA_DECLARE(void, fac__sgd_f64, (double *p, const double *g, double *buf, int64_t n, const fac_sgd_step *s));
-FAC_ISA_DECLARE(void, fac__adam_f32, (float *p, const float *g, float *m, float *v, float *max, int64_t n, const fac_adam_step *s));
-FAC_ISA_DECLARE(void, fac__adam_f64, (double *p, const double *g, double *m, double *v, double *max, int64_t n, const fac_adam_step *s));
+FAC_ISA_DECLARE(void, fac__adam_f32,
+                (float *p, const float *g, float *m, float *v, float *max, int64_t n, const fac_adam_step *s));
+FAC_ISA_DECLARE(void, fac__adam_f64,
+                (double *p, const double *g, double *m, double *v, double *max, int64_t n, const fac_adam_step *s));
 
 #endif

@@ -3,10 +3,10 @@
    quickselect, which falls back on sorting when its pivots are unlucky: no input takes more than O(n log n). */
 #include "backend/cpu/kernels/order.h"
 
-#define SHORT_ROW 40      /* insertion sort up to here */
-#define LONG_ROW 4096     /* wide digits from here on */
+#define SHORT_ROW 40  /* insertion sort up to here */
+#define LONG_ROW 4096 /* wide digits from here on */
 #define MAX_DIGIT_BITS 11
-#define FEW 32            /* a heap serves for k up to n / FEW */
+#define FEW 32 /* a heap serves for k up to n / FEW */
 #define KEY_TILE 512
 
 /* ---- keys ------------------------------------------------------------------------------------------------------------------ */
@@ -21,13 +21,13 @@ static inline uint64_t float_key(uint64_t x, int bits, uint64_t infinity) {
     return x & sign ? ~x & all : x | sign;
 }
 
-#define KEYS(T, expr)                                                                                                  \
-    do {                                                                                                               \
-        const T *s = src;                                                                                              \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const T x = s[i * stride];                                                                                 \
-            out[i] = (expr);                                                                                           \
-        }                                                                                                              \
+#define KEYS(T, expr)                     \
+    do {                                  \
+        const T *s = src;                 \
+        for (int64_t i = 0; i < n; i++) { \
+            const T x = s[i * stride];    \
+            out[i] = (expr);              \
+        }                                 \
     } while (0)
 
 void fac__keys(fac_dtype d, const void *src, int64_t stride, int64_t n, uint64_t *out) {
@@ -56,13 +56,16 @@ fac_status fac__order_begin(fac_order *o, fac_dtype d, int64_t n, bool descendin
     FAC_CHECK(bits, FAC_ERR_DTYPE, "sorting is not supported for %s, which has no order", fac_dtype_name(d));
     *o = (fac_order){.dtype = d, .n = n, .descending = descending, .packed = bits <= 32 && n <= UINT32_MAX};
     int64_t entry = o->packed ? (int64_t)sizeof *o->words : (int64_t)sizeof *o->pairs;
-    FAC_CHECK(fac__mul(n, 2 * entry, &o->bytes), FAC_ERR_OVERFLOW, "a row of %lld elements is too long to be sorted", (long long)n);
+    FAC_CHECK(fac__mul(n, 2 * entry, &o->bytes), FAC_ERR_OVERFLOW, "a row of %lld elements is too long to be sorted",
+              (long long)n);
     const fac_allocator *a = fac_allocator_get(FAC_CPU);
     o->bytes = fac__max(o->bytes, 1);
     o->block = a->alloc(a, o->bytes);
     FAC_CHECK(o->block, FAC_ERR_MEMORY, "no %lld bytes were left for sorting", (long long)o->bytes);
-    if (o->packed) o->words = o->block, o->words2 = o->words + n;
-    else o->pairs = o->block, o->pairs2 = o->pairs + n;
+    if (o->packed)
+        o->words = o->block, o->words2 = o->words + n;
+    else
+        o->pairs = o->block, o->pairs2 = o->pairs + n;
     return FAC_OK;
 }
 
@@ -186,19 +189,25 @@ static void starts_of(int64_t *count, uint64_t mask) {
                 v[i++] = v[j];                                                                                         \
                 v[j--] = t;                                                                                            \
             }                                                                                                          \
-            if (k <= j + 1) high = j;                                                                                  \
-            else if (k >= i) low = i;                                                                                  \
-            else break;                                                                                                \
+            if (k <= j + 1)                                                                                            \
+                high = j;                                                                                              \
+            else if (k >= i)                                                                                           \
+                low = i;                                                                                               \
+            else                                                                                                       \
+                break;                                                                                                 \
         }                                                                                                              \
         return true;                                                                                                   \
     }                                                                                                                  \
     static void sort_##name(T **a, T **b, int64_t n, int bits) {                                                       \
-        if (n <= SHORT_ROW) insertion_##name(*a, n);                                                                   \
-        else radix_##name(a, b, n, bits);                                                                              \
+        if (n <= SHORT_ROW)                                                                                            \
+            insertion_##name(*a, n);                                                                                   \
+        else                                                                                                           \
+            radix_##name(a, b, n, bits);                                                                               \
     }                                                                                                                  \
     static void first_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                           \
         const bool few = k <= n / FEW;                                                                                 \
-        if (few) few_##name(*a, n, k);                                                                                 \
+        if (few)                                                                                                       \
+            few_##name(*a, n, k);                                                                                      \
         else if (n <= SHORT_ROW || 2 * k > n || !select_##name(*a, n, k)) {                                            \
             sort_##name(a, b, n, bits);                                                                                \
             return;                                                                                                    \
@@ -211,11 +220,15 @@ ORDER_OF(word, uint64_t)
 ORDER_OF(pair, fac_ranked)
 
 void fac__order_sort(fac_order *o) {
-    if (o->packed) sort_word(&o->words, &o->words2, o->n, fac__key_bits(o->dtype));
-    else sort_pair(&o->pairs, &o->pairs2, o->n, fac__key_bits(o->dtype));
+    if (o->packed)
+        sort_word(&o->words, &o->words2, o->n, fac__key_bits(o->dtype));
+    else
+        sort_pair(&o->pairs, &o->pairs2, o->n, fac__key_bits(o->dtype));
 }
 
 void fac__order_first(fac_order *o, int64_t k) {
-    if (o->packed) first_word(&o->words, &o->words2, o->n, k, fac__key_bits(o->dtype));
-    else first_pair(&o->pairs, &o->pairs2, o->n, k, fac__key_bits(o->dtype));
+    if (o->packed)
+        first_word(&o->words, &o->words2, o->n, k, fac__key_bits(o->dtype));
+    else
+        first_pair(&o->pairs, &o->pairs2, o->n, k, fac__key_bits(o->dtype));
 }

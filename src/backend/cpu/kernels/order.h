@@ -37,7 +37,9 @@ void fac__order_sort(fac_order *o);
 /* Puts the first k entries in their places, in order; the others follow in any order. */
 void fac__order_first(fac_order *o, int64_t k);
 /* Key of the i-th entry: inverted if the order is descending. */
-static inline uint64_t fac__order_key(const fac_order *o, int64_t i) { return o->packed ? o->words[i] >> 32 : o->pairs[i].key; }
+static inline uint64_t fac__order_key(const fac_order *o, int64_t i) {
+    return o->packed ? o->words[i] >> 32 : o->pairs[i].key;
+}
 /* The key of NaN; 0 (which is then no NaN's) for dtypes that have none. */
 uint64_t fac__nan_key(fac_dtype d);
 /* Position in the row of the i-th entry. */

@@ -8,9 +8,9 @@
 #include "ops_gen.h"
 
 typedef struct border {
-    int64_t planes;      /* batch * channels */
-    int64_t in[3], out[3]; /* depth, height, width; 1 where there are fewer dimensions */
-    int64_t *map[3];     /* output index -> input index; one block, at map[0] */
+    int64_t planes;           /* batch * channels */
+    int64_t in[3], out[3];    /* depth, height, width; 1 where there are fewer dimensions */
+    int64_t *map[3];          /* output index -> input index; one block, at map[0] */
     int64_t inner, inner_end; /* output columns that show consecutive input columns */
 } border;
 
@@ -58,7 +58,8 @@ typedef struct pad_job {
 } pad_job;
 
 static void copy_mapped(size_t item, char *dst, const char *src, const int64_t *map, int64_t begin, int64_t end) {
-#define COPY(T) for (int64_t w = begin; w < end; w++) ((T *)dst)[w] = ((const T *)src)[map[w]]
+#define COPY(T) \
+    for (int64_t w = begin; w < end; w++) ((T *)dst)[w] = ((const T *)src)[map[w]]
     FAC_ITEM_SWITCH(item, COPY)
 #undef COPY
 }
@@ -69,11 +70,13 @@ static fac_status pad_rows(void *ctx, int64_t begin, int64_t end) {
     const int64_t *map = b->map[2];
     for (int64_t r = begin; r < end; r++) {
         int64_t h = r % b->out[1], d = r / b->out[1] % b->out[0], p = r / b->out[1] / b->out[0];
-        const char *src = j->in + (size_t)(((p * b->in[0] + b->map[0][d]) * b->in[1] + b->map[1][h]) * b->in[2]) * j->item;
+        const char *src =
+            j->in + (size_t)(((p * b->in[0] + b->map[0][d]) * b->in[1] + b->map[1][h]) * b->in[2]) * j->item;
         char *dst = j->out + (size_t)(r * b->out[2]) * j->item;
         copy_mapped(j->item, dst, src, map, 0, b->inner);
         if (b->inner_end > b->inner)
-            memcpy(dst + (size_t)b->inner * j->item, src + (size_t)map[b->inner] * j->item, (size_t)(b->inner_end - b->inner) * j->item);
+            memcpy(dst + (size_t)b->inner * j->item, src + (size_t)map[b->inner] * j->item,
+                   (size_t)(b->inner_end - b->inner) * j->item);
         copy_mapped(j->item, dst, src, map, fac__max(b->inner, b->inner_end), b->out[2]);
     }
     return FAC_OK;
@@ -95,8 +98,12 @@ static fac_status pad(fac_structured *s, fac_tensor *self, fac_ints padding, boo
     return st;
 }
 
-fac_status reflection_pad_cpu(fac_structured *s, fac_tensor *self, fac_ints padding) { return pad(s, self, padding, true); }
-fac_status replication_pad_cpu(fac_structured *s, fac_tensor *self, fac_ints padding) { return pad(s, self, padding, false); }
+fac_status reflection_pad_cpu(fac_structured *s, fac_tensor *self, fac_ints padding) {
+    return pad(s, self, padding, true);
+}
+fac_status replication_pad_cpu(fac_structured *s, fac_tensor *self, fac_ints padding) {
+    return pad(s, self, padding, false);
+}
 
 /* ---- backward ---------------------------------------------------------------------------------------------------------------- */
 
@@ -112,9 +119,12 @@ static void add_mapped(fac_acc kind, void *row, const fac_tile_buf *tile, const 
     float *f = row;
     double *g = row;
     for (int64_t w = 0; w < n; w++) {
-        if (kind == FAC_ACC_F32) f[map[w]] += tile->f32[w];
-        else if (kind == FAC_ACC_F64) g[map[w]] += tile->f64[w];
-        else g[2 * map[w]] += tile->c128[2 * w], g[2 * map[w] + 1] += tile->c128[2 * w + 1];
+        if (kind == FAC_ACC_F32)
+            f[map[w]] += tile->f32[w];
+        else if (kind == FAC_ACC_F64)
+            g[map[w]] += tile->f64[w];
+        else
+            g[2 * map[w]] += tile->c128[2 * w], g[2 * map[w] + 1] += tile->c128[2 * w + 1];
     }
 }
 
@@ -168,6 +178,7 @@ static fac_status unpad(fac_structured *s, fac_tensor *grad_output, fac_tensor *
 fac_status reflection_pad_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_ints padding) {
     return unpad(s, grad_output, self, padding, true);
 }
-fac_status replication_pad_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_ints padding) {
+fac_status replication_pad_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                        fac_ints padding) {
     return unpad(s, grad_output, self, padding, false);
 }

@@ -1,8 +1,8 @@
 /* Pooling, plane by plane. Planes run in parallel; within one, windows are visited in order and summed in f32 (f64 for f64),
    so that results do not depend on the threads. */
+#include "ops/pool.h"
 #include "backend/cpu/parallel.h"
 #include "ops/contiguous.h"
-#include "ops/pool.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
 
@@ -10,11 +10,11 @@
 typedef struct pool_job {
     fac_pool p;
     fac_dtype dtype;
-    const char *from;   /* forward: input; backward: grad_output */
-    char *to;           /* forward: result; backward: grad_input */
-    int64_t *indices;   /* max */
-    bool count_pad;     /* mean: the padding counts */
-    int64_t divisor;    /* mean: 0 for the window's size */
+    const char *from; /* forward: input; backward: grad_output */
+    char *to;         /* forward: result; backward: grad_input */
+    int64_t *indices; /* max */
+    bool count_pad;   /* mean: the padding counts */
+    int64_t divisor;  /* mean: 0 for the window's size */
     void (*plane)(const struct pool_job *j, int64_t plane);
 } pool_job;
 
@@ -38,36 +38,37 @@ static window window_at(const fac_pool *p, int64_t o, int64_t *size) {
     return w;
 }
 
-#define EACH_IN_WINDOW(p, w, at)                                                                                       \
-    for (int64_t z_ = (w).begin[0]; z_ < (w).end[0]; z_ += (p)->adaptive ? 1 : (p)->dilation[0])                       \
-        for (int64_t y_ = (w).begin[1]; y_ < (w).end[1]; y_ += (p)->adaptive ? 1 : (p)->dilation[1])                   \
-            for (int64_t x_ = (w).begin[2], at; x_ < (w).end[2] && (at = (z_ * (p)->in[1] + y_) * (p)->in[2] + x_, true); \
+#define EACH_IN_WINDOW(p, w, at)                                                                     \
+    for (int64_t z_ = (w).begin[0]; z_ < (w).end[0]; z_ += (p)->adaptive ? 1 : (p)->dilation[0])     \
+        for (int64_t y_ = (w).begin[1]; y_ < (w).end[1]; y_ += (p)->adaptive ? 1 : (p)->dilation[1]) \
+            for (int64_t x_ = (w).begin[2], at;                                                      \
+                 x_ < (w).end[2] && (at = (z_ * (p)->in[1] + y_) * (p)->in[2] + x_, true);           \
                  x_ += (p)->adaptive ? 1 : (p)->dilation[2])
 
 /* ---- max -------------------------------------------------------------------------------------------------------------- */
 
 /* The first of equal elements wins; NaN wins over all. A window that lies in the padding alone (possible with dilation)
    gives the least value and index -1, clamped to 0. */
-#define MAX_PLANE(name, E, T, GET)                                                                                     \
-    static void name(const pool_job *j, int64_t plane) {                                                               \
-        const fac_pool *p = &j->p;                                                                                     \
-        const E *from = (const E *)(const void *)j->from + plane * p->in_count;                                        \
-        E *to = (E *)(void *)j->to + plane * p->out_count;                                                             \
-        int64_t *indices = j->indices + plane * p->out_count;                                                          \
-        for (int64_t o = 0; o < p->out_count; o++) {                                                                   \
-            int64_t size, best = -1;                                                                                   \
-            window w = window_at(p, o, &size);                                                                         \
-            T top = 0;                                                                                                 \
-            EACH_IN_WINDOW(p, w, at) {                                                                                 \
-                T v = GET(from[at]);                                                                                   \
-                if (best >= 0 && !(v > top) && v == v) continue;                                                       \
-                if (best >= 0 && top != top) continue;                                                                 \
-                top = v;                                                                                               \
-                best = at;                                                                                             \
-            }                                                                                                          \
-            indices[o] = fac__max(best, 0);                                                                            \
-            to[o] = from[indices[o]];                                                                                  \
-        }                                                                                                              \
+#define MAX_PLANE(name, E, T, GET)                                              \
+    static void name(const pool_job *j, int64_t plane) {                        \
+        const fac_pool *p = &j->p;                                              \
+        const E *from = (const E *)(const void *)j->from + plane * p->in_count; \
+        E *to = (E *)(void *)j->to + plane * p->out_count;                      \
+        int64_t *indices = j->indices + plane * p->out_count;                   \
+        for (int64_t o = 0; o < p->out_count; o++) {                            \
+            int64_t size, best = -1;                                            \
+            window w = window_at(p, o, &size);                                  \
+            T top = 0;                                                          \
+            EACH_IN_WINDOW(p, w, at) {                                          \
+                T v = GET(from[at]);                                            \
+                if (best >= 0 && !(v > top) && v == v) continue;                \
+                if (best >= 0 && top != top) continue;                          \
+                top = v;                                                        \
+                best = at;                                                      \
+            }                                                                   \
+            indices[o] = fac__max(best, 0);                                     \
+            to[o] = from[indices[o]];                                           \
+        }                                                                       \
     }
 #define SAME(x) (x)
 MAX_PLANE(max_u8, uint8_t, uint8_t, SAME)
@@ -105,19 +106,20 @@ static void max_f32_2x2(const pool_job *j, int64_t plane) {
 static bool is_2x2(const fac_pool *p) {
     bool plain = !p->adaptive && p->kernel[0] == 1 && p->in[0] == 1 && p->padding[0] == 0;
     for (int d = 1; d < FAC_POOL_DIMS; d++)
-        plain = plain && p->kernel[d] == 2 && p->stride[d] == 2 && p->dilation[d] == 1 && p->padding[d] == 0 && 2 * p->out[d] <= p->in[d];
+        plain = plain && p->kernel[d] == 2 && p->stride[d] == 2 && p->dilation[d] == 1 && p->padding[d] == 0 &&
+                2 * p->out[d] <= p->in[d];
     return plain;
 }
 
 /* grad_input[index] += grad; indices are checked before. */
-#define SCATTER_PLANE(name, E, T, GET, PUT)                                                                            \
-    static void name(const pool_job *j, int64_t plane) {                                                               \
-        const fac_pool *p = &j->p;                                                                                     \
-        const E *from = (const E *)(const void *)j->from + plane * p->out_count;                                       \
-        E *to = (E *)(void *)j->to + plane * p->in_count;                                                              \
-        const int64_t *indices = j->indices + plane * p->out_count;                                                    \
-        memset(to, 0, (size_t)p->in_count * sizeof(E));                                                                \
-        for (int64_t o = 0; o < p->out_count; o++) to[indices[o]] = (E)PUT((T)(GET(to[indices[o]]) + GET(from[o])));   \
+#define SCATTER_PLANE(name, E, T, GET, PUT)                                                                          \
+    static void name(const pool_job *j, int64_t plane) {                                                             \
+        const fac_pool *p = &j->p;                                                                                   \
+        const E *from = (const E *)(const void *)j->from + plane * p->out_count;                                     \
+        E *to = (E *)(void *)j->to + plane * p->in_count;                                                            \
+        const int64_t *indices = j->indices + plane * p->out_count;                                                  \
+        memset(to, 0, (size_t)p->in_count * sizeof(E));                                                              \
+        for (int64_t o = 0; o < p->out_count; o++) to[indices[o]] = (E)PUT((T)(GET(to[indices[o]]) + GET(from[o]))); \
     }
 SCATTER_PLANE(scatter_u8, uint8_t, uint8_t, SAME, SAME)
 SCATTER_PLANE(scatter_i8, int8_t, int8_t, SAME, SAME)
@@ -139,34 +141,34 @@ static int64_t divisor_of(const pool_job *j, const window *w, int64_t size) {
     return n;
 }
 
-#define MEAN_PLANE(SUF, E, T, GET, PUT)                                                                                \
-    static void mean_##SUF(const pool_job *j, int64_t plane) {                                                         \
-        const fac_pool *p = &j->p;                                                                                     \
-        const E *from = (const E *)(const void *)j->from + plane * p->in_count;                                        \
-        E *to = (E *)(void *)j->to + plane * p->out_count;                                                             \
-        for (int64_t o = 0; o < p->out_count; o++) {                                                                   \
-            int64_t size;                                                                                              \
-            window w = window_at(p, o, &size);                                                                         \
-            T sum = 0;                                                                                                 \
-            EACH_IN_WINDOW(p, w, at) sum += GET(from[at]);                                                             \
-            int64_t n = divisor_of(j, &w, size);                                                                       \
-            to[o] = n ? PUT(sum / (T)n) : PUT((T)0);                                                                   \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* grad_input += grad / divisor over each window, in `sum`, a plane of the wider type. */                          \
-    static void mean_back_##SUF(const pool_job *j, int64_t plane, T *sum) {                                            \
-        const fac_pool *p = &j->p;                                                                                     \
-        const E *from = (const E *)(const void *)j->from + plane * p->out_count;                                       \
-        E *to = (E *)(void *)j->to + plane * p->in_count;                                                              \
-        memset(sum, 0, (size_t)p->in_count * sizeof(T));                                                               \
-        for (int64_t o = 0; o < p->out_count; o++) {                                                                   \
-            int64_t size;                                                                                              \
-            window w = window_at(p, o, &size);                                                                         \
-            int64_t n = divisor_of(j, &w, size);                                                                       \
-            T g = n ? GET(from[o]) / (T)n : 0;                                                                         \
-            EACH_IN_WINDOW(p, w, at) sum[at] += g;                                                                     \
-        }                                                                                                              \
-        for (int64_t i = 0; i < p->in_count; i++) to[i] = PUT(sum[i]);                                                 \
+#define MEAN_PLANE(SUF, E, T, GET, PUT)                                                       \
+    static void mean_##SUF(const pool_job *j, int64_t plane) {                                \
+        const fac_pool *p = &j->p;                                                            \
+        const E *from = (const E *)(const void *)j->from + plane * p->in_count;               \
+        E *to = (E *)(void *)j->to + plane * p->out_count;                                    \
+        for (int64_t o = 0; o < p->out_count; o++) {                                          \
+            int64_t size;                                                                     \
+            window w = window_at(p, o, &size);                                                \
+            T sum = 0;                                                                        \
+            EACH_IN_WINDOW(p, w, at) sum += GET(from[at]);                                    \
+            int64_t n = divisor_of(j, &w, size);                                              \
+            to[o] = n ? PUT(sum / (T)n) : PUT((T)0);                                          \
+        }                                                                                     \
+    }                                                                                         \
+    /* grad_input += grad / divisor over each window, in `sum`, a plane of the wider type. */ \
+    static void mean_back_##SUF(const pool_job *j, int64_t plane, T *sum) {                   \
+        const fac_pool *p = &j->p;                                                            \
+        const E *from = (const E *)(const void *)j->from + plane * p->out_count;              \
+        E *to = (E *)(void *)j->to + plane * p->in_count;                                     \
+        memset(sum, 0, (size_t)p->in_count * sizeof(T));                                      \
+        for (int64_t o = 0; o < p->out_count; o++) {                                          \
+            int64_t size;                                                                     \
+            window w = window_at(p, o, &size);                                                \
+            int64_t n = divisor_of(j, &w, size);                                              \
+            T g = n ? GET(from[o]) / (T)n : 0;                                                \
+            EACH_IN_WINDOW(p, w, at) sum[at] += g;                                            \
+        }                                                                                     \
+        for (int64_t i = 0; i < p->in_count; i++) to[i] = PUT(sum[i]);                        \
     }
 MEAN_PLANE(f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
 MEAN_PLANE(bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
@@ -181,8 +183,9 @@ static const plane_fn max_planes[FAC_DTYPE_COUNT] = {
     [FAC_U8] = max_u8,   [FAC_I8] = max_i8,     [FAC_I16] = max_i16, [FAC_I32] = max_i32, [FAC_I64] = max_i64,
     [FAC_F16] = max_f16, [FAC_BF16] = max_bf16, [FAC_F32] = max_f32, [FAC_F64] = max_f64};
 static const plane_fn scatter_planes[FAC_DTYPE_COUNT] = {
-    [FAC_U8] = scatter_u8,   [FAC_I8] = scatter_i8,     [FAC_I16] = scatter_i16, [FAC_I32] = scatter_i32, [FAC_I64] = scatter_i64,
-    [FAC_F16] = scatter_f16, [FAC_BF16] = scatter_bf16, [FAC_F32] = scatter_f32, [FAC_F64] = scatter_f64};
+    [FAC_U8] = scatter_u8,     [FAC_I8] = scatter_i8,   [FAC_I16] = scatter_i16,
+    [FAC_I32] = scatter_i32,   [FAC_I64] = scatter_i64, [FAC_F16] = scatter_f16,
+    [FAC_BF16] = scatter_bf16, [FAC_F32] = scatter_f32, [FAC_F64] = scatter_f64};
 static const plane_fn mean_planes[FAC_DTYPE_COUNT] = {
     [FAC_I64] = mean_i64, [FAC_F16] = mean_f16, [FAC_BF16] = mean_bf16, [FAC_F32] = mean_f32, [FAC_F64] = mean_f64};
 
@@ -194,7 +197,8 @@ static fac_status plane_range(void *ctx, int64_t begin, int64_t end) {
 
 static fac_status mean_back_range(void *ctx, int64_t begin, int64_t end) {
     const pool_job *j = ctx;
-    void *sum = fac__alloc_array((size_t)j->p.in_count, fac_dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float));
+    void *sum = fac__alloc_array((size_t)j->p.in_count,
+                                 fac_dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float));
     if (!sum) return fac_error();
     for (int64_t p = begin; p < end; p++) switch (j->dtype) {
         case FAC_F16: mean_back_f16(j, p, sum); break;
@@ -212,7 +216,8 @@ static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
     const pool_job *j = ctx;
     for (int64_t i = begin; i < end; i++)
         FAC_CHECK(j->indices[i] >= 0 && j->indices[i] < j->p.in_count, FAC_ERR_INDEX,
-                  "found an invalid max index %lld: it must lie in [0, %lld)", (long long)j->indices[i], (long long)j->p.in_count);
+                  "found an invalid max index %lld: it must lie in [0, %lld)", (long long)j->indices[i],
+                  (long long)j->p.in_count);
     return FAC_OK;
 }
 
@@ -229,7 +234,9 @@ static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {
     j->from = fac__data(in);
     j->to = fac__data(s->out[0]);
     if (s->n_out == 2) j->indices = fac__data(s->out[1]);
-    j->plane = s->n_out == 1 ? mean_planes[j->dtype] : j->dtype == FAC_F32 && is_2x2(&j->p) ? max_f32_2x2 : max_planes[j->dtype];
+    j->plane = s->n_out == 1                          ? mean_planes[j->dtype]
+               : j->dtype == FAC_F32 && is_2x2(&j->p) ? max_f32_2x2
+                                                      : max_planes[j->dtype];
     fac_status st = run(j, plane_range);
     fac__unref(in);
     return st;
@@ -264,8 +271,9 @@ static fac_status backward(fac_structured *s, fac_tensor *grad_output, fac_tenso
 static fac_ints last_sizes(const fac_tensor *t, int nd) { return (fac_ints){t->sizes + t->ndim - nd, (size_t)nd}; }
 
 #define POOL_CPU(nd)                                                                                                   \
-    fac_status max_pool##nd##d_with_indices_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size, fac_ints stride, \
-                                                fac_ints padding, fac_ints dilation, bool ceil_mode) {                 \
+    fac_status max_pool##nd##d_with_indices_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size,             \
+                                                fac_ints stride, fac_ints padding, fac_ints dilation,                  \
+                                                bool ceil_mode) {                                                      \
         pool_job j = {0};                                                                                              \
         FAC_TRY(fac__pool_plan(nd, self, &(fac_pool_args){kernel_size, stride, padding, dilation, ceil_mode}, &j.p));  \
         return forward(s, self, &j);                                                                                   \
@@ -277,19 +285,24 @@ static fac_ints last_sizes(const fac_tensor *t, int nd) { return (fac_ints){t->s
         FAC_TRY(fac__pool_plan(nd, self, &(fac_pool_args){kernel_size, stride, padding, dilation, ceil_mode}, &j.p));  \
         return backward(s, grad_output, indices, &j);                                                                  \
     }                                                                                                                  \
-    fac_status avg_pool##nd##d_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size, fac_ints stride, fac_ints padding, \
-                                   bool ceil_mode, bool count_include_pad, fac_opt_int divisor_override) {             \
+    fac_status avg_pool##nd##d_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size, fac_ints stride,         \
+                                   fac_ints padding, bool ceil_mode, bool count_include_pad,                           \
+                                   fac_opt_int divisor_override) {                                                     \
         pool_job j = {.count_pad = count_include_pad, .divisor = divisor_override.set ? divisor_override.v : 0};       \
-        FAC_TRY(fac__pool_plan(nd, self, &(fac_pool_args){.kernel = kernel_size, .stride = stride, .padding = padding, \
-                                                          .ceil_mode = ceil_mode}, &j.p));                             \
+        FAC_TRY(fac__pool_plan(                                                                                        \
+            nd, self,                                                                                                  \
+            &(fac_pool_args){.kernel = kernel_size, .stride = stride, .padding = padding, .ceil_mode = ceil_mode},     \
+            &j.p));                                                                                                    \
         return forward(s, self, &j);                                                                                   \
     }                                                                                                                  \
-    fac_status avg_pool##nd##d_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_ints kernel_size, \
-                                            fac_ints stride, fac_ints padding, bool ceil_mode, bool count_include_pad, \
-                                            fac_opt_int divisor_override) {                                            \
+    fac_status avg_pool##nd##d_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,              \
+                                            fac_ints kernel_size, fac_ints stride, fac_ints padding, bool ceil_mode,   \
+                                            bool count_include_pad, fac_opt_int divisor_override) {                    \
         pool_job j = {.count_pad = count_include_pad, .divisor = divisor_override.set ? divisor_override.v : 0};       \
-        FAC_TRY(fac__pool_plan(nd, self, &(fac_pool_args){.kernel = kernel_size, .stride = stride, .padding = padding, \
-                                                          .ceil_mode = ceil_mode}, &j.p));                             \
+        FAC_TRY(fac__pool_plan(                                                                                        \
+            nd, self,                                                                                                  \
+            &(fac_pool_args){.kernel = kernel_size, .stride = stride, .padding = padding, .ceil_mode = ceil_mode},     \
+            &j.p));                                                                                                    \
         return backward(s, grad_output, NULL, &j);                                                                     \
     }                                                                                                                  \
     fac_status adaptive_avg_pool##nd##d_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size) {               \

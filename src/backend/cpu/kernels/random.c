@@ -20,7 +20,7 @@ struct random_job {
     make_fn make;
     fac_acc kind;
     uint64_t seed, offset;
-    double a, b;          /* parameters of the distribution */
+    double a, b; /* parameters of the distribution */
     int64_t low;
     uint64_t span; /* of integers: low + [0, span); 0 is 2^64 */
 };
@@ -28,7 +28,8 @@ struct random_job {
 /* Words of elements [begin, begin + n), `each` (1 or 2) per element. */
 static void words_of(const random_job *j, int64_t begin, int64_t n, int each, uint32_t *words) {
     int64_t per_block = 4 / each;
-    FAC_ISA_PICK(fac__philox_words)(words, (uint64_t)(begin / per_block), (n + per_block - 1) / per_block, j->seed, j->offset);
+    FAC_ISA_PICK(fac__philox_words)
+    (words, (uint64_t)(begin / per_block), (n + per_block - 1) / per_block, j->seed, j->offset);
 }
 
 #define MORE 4 /* words that a block may give beyond the last element */
@@ -40,7 +41,8 @@ static void load_parameters(const random_job *j, fac_cursor c, int64_t n, double
     const char *src = fac__data(j->p);
     for (int64_t i = 0; i < n;) {
         int64_t run = fac__min(fac__nest_run(&j->nest, &c), n - i);
-        fac__tile_load(FAC_ACC_F64, p + i, src + c.offset[1] * (int64_t)fac_dtype_size(d), d, fac__nest_step(&j->nest, 1), run);
+        fac__tile_load(FAC_ACC_F64, p + i, src + c.offset[1] * (int64_t)fac_dtype_size(d), d,
+                       fac__nest_step(&j->nest, 1), run);
         fac__nest_advance(&j->nest, 2, run, &c);
         i += run;
     }
@@ -52,7 +54,8 @@ static void store_values(const random_job *j, fac_cursor *c, int64_t n, const fa
     char *dst = fac__data(j->self);
     for (int64_t i = 0; i < n;) {
         int64_t run = fac__min(fac__nest_run(&j->nest, c), n - i);
-        fac__tile_store(j->kind, (const char *)tile + i * acc, dst + c->offset[0] * item, d, fac__nest_step(&j->nest, 0), run);
+        fac__tile_store(j->kind, (const char *)tile + i * acc, dst + c->offset[0] * item, d,
+                        fac__nest_step(&j->nest, 0), run);
         fac__nest_advance(&j->nest, 2, run, c);
         i += run;
     }
@@ -102,12 +105,15 @@ static void make_normal(const random_job *j, int64_t begin, int64_t n, fac_tile_
     uint32_t words[2 * FAC_TILE + MORE];
     int64_t even = (n + 1) & ~(int64_t)1; /* pairs are made whole; a tile has room, since FAC_TILE is even */
     words_of(j, begin, even, j->kind == FAC_ACC_F32 ? 1 : 2, words);
-    if (j->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__normals_f32)(tile->f32, words, even, (float)j->a, (float)j->b);
-    else FAC_ISA_PICK(fac__normals_f64)(tile->f64, words, even, j->a, j->b);
+    if (j->kind == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__normals_f32)(tile->f32, words, even, (float)j->a, (float)j->b);
+    else
+        FAC_ISA_PICK(fac__normals_f64)(tile->f64, words, even, j->a, j->b);
 }
 
 /* A complex normal of variance std^2 has two independent parts of half the variance each. */
-static fac_status complex_normal(const fac_call_info *c, fac_tensor *self, double std, fac_generator *generator, fac_tensor **out) {
+static fac_status complex_normal(const fac_call_info *c, fac_tensor *self, double std, fac_generator *generator,
+                                 fac_tensor **out) {
     fac_tensor *parts, *same = NULL;
     FAC_TRY(view_as_real_view(c, self, &parts));
     fac_status st = normal_cpu_(c, parts, 0, std * 0x1.6a09e667f3bcdp-1, generator, &same);
@@ -117,7 +123,8 @@ static fac_status complex_normal(const fac_call_info *c, fac_tensor *self, doubl
     return st;
 }
 
-fac_status normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_generator *generator, fac_tensor **out) {
+fac_status normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_generator *generator,
+                       fac_tensor **out) {
     FAC_CHECK(std >= 0, FAC_ERR_ARGUMENT, "normal expects std >= 0.0, but found std %g", std);
     if (fac_dtype_is_complex((fac_dtype)self->dtype) && mean == 0) return complex_normal(c, self, std, generator, out);
     FAC_TRY(need_floating(self, "normal_"));
@@ -128,12 +135,15 @@ fac_status normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, do
 static void make_log_normal(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
     make_normal(j, begin, n, tile, p);
     for (int64_t i = 0; i < n; i++) {
-        if (j->kind == FAC_ACC_F32) tile->f32[i] = expf(tile->f32[i]);
-        else tile->f64[i] = exp(tile->f64[i]);
+        if (j->kind == FAC_ACC_F32)
+            tile->f32[i] = expf(tile->f32[i]);
+        else
+            tile->f64[i] = exp(tile->f64[i]);
     }
 }
 
-fac_status log_normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_generator *generator, fac_tensor **out) {
+fac_status log_normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_generator *generator,
+                           fac_tensor **out) {
     (void)c;
     FAC_CHECK(std > 0, FAC_ERR_ARGUMENT, "log_normal_ expects std > 0.0, but found std=%g", std);
     FAC_TRY(need_floating(self, "log_normal_"));
@@ -150,21 +160,30 @@ static void make_uniform(const random_job *j, int64_t begin, int64_t n, fac_tile
     uint32_t words[2 * FAC_TILE + MORE];
     words_of(j, begin, n, j->kind == FAC_ACC_F32 ? 1 : 2, words);
     if (j->kind == FAC_ACC_F32)
-        FAC_ISA_PICK(fac__uniforms_f32)(tile->f32, words, n, (float)j->a, (float)j->b, uniform_bits((fac_dtype)j->self->dtype));
-    else FAC_ISA_PICK(fac__uniforms_f64)(tile->f64, words, n, j->a, j->b);
+        FAC_ISA_PICK(fac__uniforms_f32)
+        (tile->f32, words, n, (float)j->a, (float)j->b, uniform_bits((fac_dtype)j->self->dtype));
+    else
+        FAC_ISA_PICK(fac__uniforms_f64)(tile->f64, words, n, j->a, j->b);
 }
 
 /* The largest finite number of a floating dtype. */
-static double largest(fac_dtype d) { return d == FAC_F16 ? 65504.0 : d == FAC_BF16 ? 0x1.fep127 : d == FAC_F32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023; }
+static double largest(fac_dtype d) {
+    return d == FAC_F16 ? 65504.0 : d == FAC_BF16 ? 0x1.fep127 : d == FAC_F32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+}
 
-fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_generator *generator, fac_tensor **out) {
+fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_generator *generator,
+                        fac_tensor **out) {
     (void)c;
     FAC_TRY(need_floating(self, "uniform_"));
     double most = largest((fac_dtype)self->dtype);
-    FAC_CHECK(from >= -most && from <= most, FAC_ERR_ARGUMENT, "from is out of bounds for %s: %g", fac_dtype_name((fac_dtype)self->dtype), from);
-    FAC_CHECK(to >= -most && to <= most, FAC_ERR_ARGUMENT, "to is out of bounds for %s: %g", fac_dtype_name((fac_dtype)self->dtype), to);
-    FAC_CHECK(from <= to, FAC_ERR_ARGUMENT, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", from, to);
-    FAC_CHECK(to - from <= most, FAC_ERR_ARGUMENT, "uniform_ expects to-from <= the largest %s, but found to=%g and from=%g",
+    FAC_CHECK(from >= -most && from <= most, FAC_ERR_ARGUMENT, "from is out of bounds for %s: %g",
+              fac_dtype_name((fac_dtype)self->dtype), from);
+    FAC_CHECK(to >= -most && to <= most, FAC_ERR_ARGUMENT, "to is out of bounds for %s: %g",
+              fac_dtype_name((fac_dtype)self->dtype), to);
+    FAC_CHECK(from <= to, FAC_ERR_ARGUMENT, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g",
+              from, to);
+    FAC_CHECK(to - from <= most, FAC_ERR_ARGUMENT,
+              "uniform_ expects to-from <= the largest %s, but found to=%g and from=%g",
               fac_dtype_name((fac_dtype)self->dtype), to, from);
     random_job j = {.make = make_uniform, .kind = real_kind((fac_dtype)self->dtype), .a = from, .b = to};
     return draw(&j, self, generator, out);
@@ -180,7 +199,8 @@ static void make_exponential(const random_job *j, int64_t begin, int64_t n, fac_
     }
 }
 
-fac_status exponential_cpu_(const fac_call_info *c, fac_tensor *self, double lambd, fac_generator *generator, fac_tensor **out) {
+fac_status exponential_cpu_(const fac_call_info *c, fac_tensor *self, double lambd, fac_generator *generator,
+                            fac_tensor **out) {
     (void)c;
     FAC_CHECK(lambd > 0, FAC_ERR_ARGUMENT, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
     FAC_TRY(need_floating(self, "exponential_"));
@@ -198,11 +218,12 @@ static void make_geometric(const random_job *j, int64_t begin, int64_t n, fac_ti
     }
 }
 
-fac_status geometric_cpu_(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator, fac_tensor **out) {
+fac_status geometric_cpu_(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator,
+                          fac_tensor **out) {
     (void)c;
     FAC_CHECK(p > 0 && p < 1, FAC_ERR_ARGUMENT, "geometric_ expects p to be in (0, 1), but got p=%g", p);
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype) && self->dtype != FAC_BOOL, FAC_ERR_DTYPE, "geometric_ is not implemented for %s",
-              fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype) && self->dtype != FAC_BOOL, FAC_ERR_DTYPE,
+              "geometric_ is not implemented for %s", fac_dtype_name((fac_dtype)self->dtype));
     random_job j = {.make = make_geometric, .kind = FAC_ACC_F64, .a = log1p(-p)};
     return draw(&j, self, generator, out);
 }
@@ -218,7 +239,8 @@ static void make_cauchy(const random_job *j, int64_t begin, int64_t n, fac_tile_
     }
 }
 
-fac_status cauchy_cpu_(const fac_call_info *c, fac_tensor *self, double median, double sigma, fac_generator *generator, fac_tensor **out) {
+fac_status cauchy_cpu_(const fac_call_info *c, fac_tensor *self, double median, double sigma, fac_generator *generator,
+                       fac_tensor **out) {
     (void)c;
     FAC_CHECK(sigma > 0, FAC_ERR_ARGUMENT, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma);
     FAC_TRY(need_floating(self, "cauchy_"));
@@ -244,7 +266,8 @@ static fac_status need_real(const fac_tensor *self) {
     return FAC_OK;
 }
 
-fac_status bernoulli_float_cpu_(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator, fac_tensor **out) {
+fac_status bernoulli_float_cpu_(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator,
+                                fac_tensor **out) {
     (void)c;
     FAC_CHECK(p >= 0 && p <= 1, FAC_ERR_ARGUMENT, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
     FAC_TRY(need_real(self));
@@ -266,11 +289,13 @@ static fac_status check_probabilities(fac_tensor *p) {
             if (!(tile[k] >= 0 && tile[k] <= 1)) bad = tile[k];
     }
     fac__unref(rows);
-    FAC_CHECK(bad == 0, FAC_ERR_ARGUMENT, "Expected p_in >= 0 && p_in <= 1 to be true, but got the probability %g", bad);
+    FAC_CHECK(bad == 0, FAC_ERR_ARGUMENT, "Expected p_in >= 0 && p_in <= 1 to be true, but got the probability %g",
+              bad);
     return FAC_OK;
 }
 
-fac_status bernoulli_tensor_cpu_(const fac_call_info *c, fac_tensor *self, fac_tensor *p, fac_generator *generator, fac_tensor **out) {
+fac_status bernoulli_tensor_cpu_(const fac_call_info *c, fac_tensor *self, fac_tensor *p, fac_generator *generator,
+                                 fac_tensor **out) {
     (void)c;
     int64_t sizes[FAC_MAX_DIMS];
     int n;
@@ -297,8 +322,9 @@ static void make_integer(const random_job *j, int64_t begin, int64_t n, fac_tile
 
 /* Integers that a dtype holds, all of them exactly: [*low, *high]. */
 static fac_status integer_range(fac_dtype d, int64_t *low, int64_t *high) {
-    static const int digits[FAC_DTYPE_COUNT] = {[FAC_BOOL] = 1, [FAC_U8] = 8,   [FAC_I8] = 7,   [FAC_I16] = 15, [FAC_I32] = 31,
-                                                [FAC_I64] = 63, [FAC_F16] = 11, [FAC_BF16] = 8, [FAC_F32] = 24, [FAC_F64] = 53};
+    static const int digits[FAC_DTYPE_COUNT] = {
+        [FAC_BOOL] = 1, [FAC_U8] = 8,   [FAC_I8] = 7,   [FAC_I16] = 15, [FAC_I32] = 31,
+        [FAC_I64] = 63, [FAC_F16] = 11, [FAC_BF16] = 8, [FAC_F32] = 24, [FAC_F64] = 53};
     FAC_CHECK(!fac_dtype_is_complex(d), FAC_ERR_DTYPE, "random_ is not implemented for %s", fac_dtype_name(d));
     bool real = fac_dtype_is_floating(d);
     *high = digits[d] == 63 ? INT64_MAX : ((int64_t)1 << digits[d]) - !real;
@@ -307,34 +333,42 @@ static fac_status integer_range(fac_dtype d, int64_t *low, int64_t *high) {
 }
 
 /* Draws from [from, last], both included. */
-static fac_status draw_integers(fac_tensor *self, int64_t from, int64_t last, fac_generator *generator, fac_tensor **out) {
-    random_job j = {.make = make_integer, .kind = FAC_ACC_I64, .low = from, .span = (uint64_t)last - (uint64_t)from + 1};
+static fac_status draw_integers(fac_tensor *self, int64_t from, int64_t last, fac_generator *generator,
+                                fac_tensor **out) {
+    random_job j = {
+        .make = make_integer, .kind = FAC_ACC_I64, .low = from, .span = (uint64_t)last - (uint64_t)from + 1};
     return draw(&j, self, generator, out);
 }
 
-static fac_status random_between(fac_tensor *self, int64_t from, int64_t last, fac_generator *generator, fac_tensor **out) {
+static fac_status random_between(fac_tensor *self, int64_t from, int64_t last, fac_generator *generator,
+                                 fac_tensor **out) {
     int64_t low, high;
     FAC_TRY(integer_range((fac_dtype)self->dtype, &low, &high));
-    FAC_CHECK(from >= low && from <= high, FAC_ERR_ARGUMENT, "from is out of bounds for %s: %lld is not in [%lld, %lld]",
-              fac_dtype_name((fac_dtype)self->dtype), (long long)from, (long long)low, (long long)high);
-    FAC_CHECK(last >= low && last <= high, FAC_ERR_ARGUMENT, "to - 1 is out of bounds for %s: %lld is not in [%lld, %lld]",
-              fac_dtype_name((fac_dtype)self->dtype), (long long)last, (long long)low, (long long)high);
+    FAC_CHECK(from >= low && from <= high, FAC_ERR_ARGUMENT,
+              "from is out of bounds for %s: %lld is not in [%lld, %lld]", fac_dtype_name((fac_dtype)self->dtype),
+              (long long)from, (long long)low, (long long)high);
+    FAC_CHECK(last >= low && last <= high, FAC_ERR_ARGUMENT,
+              "to - 1 is out of bounds for %s: %lld is not in [%lld, %lld]", fac_dtype_name((fac_dtype)self->dtype),
+              (long long)last, (long long)low, (long long)high);
     return draw_integers(self, from, last, generator, out);
 }
 
-fac_status random_from_cpu_(const fac_call_info *c, fac_tensor *self, int64_t from, fac_opt_int to, fac_generator *generator,
-                            fac_tensor **out) {
+fac_status random_from_cpu_(const fac_call_info *c, fac_tensor *self, int64_t from, fac_opt_int to,
+                            fac_generator *generator, fac_tensor **out) {
     (void)c;
     int64_t low, high;
     FAC_TRY(integer_range((fac_dtype)self->dtype, &low, &high));
-    FAC_CHECK(!to.set || from < to.v, FAC_ERR_ARGUMENT, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld",
-              (long long)from, (long long)to.v);
+    FAC_CHECK(!to.set || from < to.v, FAC_ERR_ARGUMENT,
+              "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld", (long long)from,
+              (long long)to.v);
     return random_between(self, from, to.set ? to.v - 1 : high, generator, out);
 }
 
-fac_status random_to_cpu_(const fac_call_info *c, fac_tensor *self, int64_t to, fac_generator *generator, fac_tensor **out) {
+fac_status random_to_cpu_(const fac_call_info *c, fac_tensor *self, int64_t to, fac_generator *generator,
+                          fac_tensor **out) {
     (void)c;
-    FAC_CHECK(to > 0, FAC_ERR_ARGUMENT, "random_ expects 'from' to be less than 'to', but got from=0 >= to=%lld", (long long)to);
+    FAC_CHECK(to > 0, FAC_ERR_ARGUMENT, "random_ expects 'from' to be less than 'to', but got from=0 >= to=%lld",
+              (long long)to);
     return random_between(self, 0, to - 1, generator, out);
 }
 
@@ -359,14 +393,16 @@ static void shuffle(int64_t *v, int64_t n, uint64_t seed, uint64_t offset) {
 
 fac_status randperm_cpu_(const fac_call_info *c, fac_tensor *self, fac_generator *generator, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim == 1, FAC_ERR_SHAPE, "a permutation fills a vector, not a tensor of sizes %s", FAC_SHAPE_TEXT(self));
+    FAC_CHECK(self->ndim == 1, FAC_ERR_SHAPE, "a permutation fills a vector, not a tensor of sizes %s",
+              FAC_SHAPE_TEXT(self));
     uint64_t seed, offset;
     int64_t *order = fac__alloc_array((size_t)self->numel, sizeof *order);
     if (!order) return fac_error();
     fac_status st = fac__generator_advance(generator, 1, &seed, &offset);
     if (st == FAC_OK) {
         shuffle(order, self->numel, seed, offset);
-        if (self->numel) fac__tile_store(FAC_ACC_I64, order, fac__data(self), (fac_dtype)self->dtype, self->strides[0], self->numel);
+        if (self->numel)
+            fac__tile_store(FAC_ACC_I64, order, fac__data(self), (fac_dtype)self->dtype, self->strides[0], self->numel);
         *out = fac__ref(self);
     }
     fac__free(order);

@@ -5,21 +5,26 @@
 #include "backend/cpu/cpu.h"
 
 /* Words of blocks [first, first + blocks) of the draw (seed, offset): 4 per block. */
-FAC_ISA_DECLARE(void, fac__philox_words, (uint32_t *out, uint64_t first, int64_t blocks, uint64_t seed, uint64_t offset));
+FAC_ISA_DECLARE(void, fac__philox_words,
+                (uint32_t * out, uint64_t first, int64_t blocks, uint64_t seed, uint64_t offset));
 /* n standard normals from n words (n a multiple of 2), times std plus mean. */
 FAC_ISA_DECLARE(void, fac__normals_f32, (float *out, const uint32_t *words, int64_t n, float mean, float std));
 /* The same from n pairs of words. */
 FAC_ISA_DECLARE(void, fac__normals_f64, (double *out, const uint32_t *words, int64_t n, double mean, double std));
 /* u (to - from) + from for u in [0, 1), of `bits` random bits (at most 24) a word. */
-FAC_ISA_DECLARE(void, fac__uniforms_f32, (float *out, const uint32_t *words, int64_t n, float from, float to, int bits));
+FAC_ISA_DECLARE(void, fac__uniforms_f32,
+                (float *out, const uint32_t *words, int64_t n, float from, float to, int bits));
 FAC_ISA_DECLARE(void, fac__uniforms_f64, (double *out, const uint32_t *words, int64_t n, double from, double to));
 /* keep[i] = words[i] < threshold; out[i] = keep[i] ? x[i] * scale : 0. */
 FAC_ISA_DECLARE(void, fac__dropout_f32,
-                (float *out, uint8_t *keep, const float *x, const uint32_t *words, int64_t n, uint64_t threshold, float scale));
+                (float *out, uint8_t *keep, const float *x, const uint32_t *words, int64_t n, uint64_t threshold,
+                 float scale));
 FAC_ISA_DECLARE(void, fac__dropout_f64,
-                (double *out, uint8_t *keep, const double *x, const uint32_t *words, int64_t n, uint64_t threshold, double scale));
+                (double *out, uint8_t *keep, const double *x, const uint32_t *words, int64_t n, uint64_t threshold,
+                 double scale));
 /* out[i] = keep[i] ? x[i] * scale : 0. */
 FAC_ISA_DECLARE(void, fac__mask_scale_f32, (float *out, const uint8_t *keep, const float *x, int64_t n, float scale));
-FAC_ISA_DECLARE(void, fac__mask_scale_f64, (double *out, const uint8_t *keep, const double *x, int64_t n, double scale));
+FAC_ISA_DECLARE(void, fac__mask_scale_f64,
+                (double *out, const uint8_t *keep, const double *x, int64_t n, double scale));
 
 #endif

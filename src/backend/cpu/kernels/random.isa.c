@@ -35,7 +35,8 @@ static inline vec join(vec low, vec high) { return OR(AND(low, splat(0xffffffffu
 static inline void store_blocks(uint32_t *out, vec a, vec b) {
     vec low = V(unpacklo_epi64)(a, b), high = V(unpackhi_epi64)(a, b);
 #if FAC_ISA_LEVEL == 2
-    const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+    const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
+                  second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
     _mm512_storeu_si512(out, _mm512_permutex2var_epi64(low, first, high));
     _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi64(low, second, high));
 #else
@@ -78,7 +79,9 @@ void FAC_ISA_NAME(fac__philox_words)(uint32_t *out, uint64_t first, int64_t bloc
 
 /* ---- distributions ------------------------------------------------------------------------------------------------------ */
 
-static inline uint64_t wide(const uint32_t *words, int64_t i) { return (uint64_t)words[2 * i + 1] << 32 | words[2 * i]; }
+static inline uint64_t wide(const uint32_t *words, int64_t i) {
+    return (uint64_t)words[2 * i + 1] << 32 | words[2 * i];
+}
 
 void FAC_ISA_NAME(fac__normals_f32)(float *out, const uint32_t *words, int64_t n, float mean, float std) {
     for (int64_t p = 0; p < n / 2; p++) {
@@ -111,7 +114,7 @@ void FAC_ISA_NAME(fac__uniforms_f64)(double *out, const uint32_t *words, int64_t
 /* ---- dropout --------------------------------------------------------------------------------------------------------------- */
 
 #define DROPOUT(T, name)                                                                                               \
-    void FAC_ISA_NAME(name)(T * out, uint8_t *keep, const T *x, const uint32_t *words, int64_t n, uint64_t threshold,  \
+    void FAC_ISA_NAME(name)(T * out, uint8_t * keep, const T *x, const uint32_t *words, int64_t n, uint64_t threshold, \
                             T scale) {                                                                                 \
         const uint32_t last = (uint32_t)(threshold - 1); /* threshold 0 keeps nothing: its loop is memset's */         \
         if (threshold == 0) {                                                                                          \
@@ -125,9 +128,9 @@ void FAC_ISA_NAME(fac__uniforms_f64)(double *out, const uint32_t *words, int64_t
         }                                                                                                              \
     }
 
-#define MASK_SCALE(T, name)                                                                                            \
-    void FAC_ISA_NAME(name)(T * out, const uint8_t *keep, const T *x, int64_t n, T scale) {                            \
-        for (int64_t i = 0; i < n; i++) out[i] = keep[i] ? x[i] * scale : 0;                                           \
+#define MASK_SCALE(T, name)                                                                 \
+    void FAC_ISA_NAME(name)(T * out, const uint8_t *keep, const T *x, int64_t n, T scale) { \
+        for (int64_t i = 0; i < n; i++) out[i] = keep[i] ? x[i] * scale : 0;                \
     }
 
 DROPOUT(float, fac__dropout_f32)

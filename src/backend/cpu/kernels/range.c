@@ -22,7 +22,8 @@ typedef struct range_job {
 
 static void arange_tile(const range_job *j, int64_t first, int64_t n, fac_tile_buf *tile) {
     if (j->whole)
-        for (int64_t i = 0; i < n; i++) tile->i64[i] = (int64_t)((uint64_t)j->start_i + (uint64_t)j->step_i * (uint64_t)(first + i));
+        for (int64_t i = 0; i < n; i++)
+            tile->i64[i] = (int64_t)((uint64_t)j->start_i + (uint64_t)j->step_i * (uint64_t)(first + i));
     else
         for (int64_t i = 0; i < n; i++) tile->f64[i] = j->start + j->step * (double)(first + i);
 }
@@ -39,12 +40,14 @@ static void linspace_tile(const range_job *j, int64_t first, int64_t n, fac_tile
 
 /* ---- both ----------------------------------------------------------------------------------------------------------------------- */
 
-static void fill_run(const range_job *j, int64_t begin, int64_t end, void (*make)(const range_job *, int64_t, int64_t, fac_tile_buf *)) {
+static void fill_run(const range_job *j, int64_t begin, int64_t end,
+                     void (*make)(const range_job *, int64_t, int64_t, fac_tile_buf *)) {
     fac_tile_buf tile;
     for (int64_t i = begin; i < end; i += FAC_TILE) {
         int64_t n = fac__min(FAC_TILE, end - i);
         make(j, i, n, &tile);
-        fac__tile_store(j->whole ? FAC_ACC_I64 : FAC_ACC_F64, &tile, j->data + i * j->stride * j->item, j->dtype, j->stride, n);
+        fac__tile_store(j->whole ? FAC_ACC_I64 : FAC_ACC_F64, &tile, j->data + i * j->stride * j->item, j->dtype,
+                        j->stride, n);
     }
 }
 
@@ -72,9 +75,10 @@ fac_status arange_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar star
     (void)c;
     range_job j = {0};
     FAC_TRY(start_job(self, &j));
-    FAC_CHECK(self->dtype != FAC_BOOL && !fac_dtype_is_complex(j.dtype), FAC_ERR_DTYPE, "arange is not implemented for %s",
-              fac_dtype_name(j.dtype));
-    j.whole = (start.kind != FAC_KIND_FLOAT && step.kind != FAC_KIND_FLOAT && !fac_dtype_is_floating(j.dtype)) || j.dtype == FAC_I64;
+    FAC_CHECK(self->dtype != FAC_BOOL && !fac_dtype_is_complex(j.dtype), FAC_ERR_DTYPE,
+              "arange is not implemented for %s", fac_dtype_name(j.dtype));
+    j.whole = (start.kind != FAC_KIND_FLOAT && step.kind != FAC_KIND_FLOAT && !fac_dtype_is_floating(j.dtype)) ||
+              j.dtype == FAC_I64;
     j.start_i = fac__scalar_i64(start), j.step_i = fac__scalar_i64(step);
     j.start = fac__scalar_f64(start), j.step = fac__scalar_f64(step);
     FAC_TRY(fac__parallel_for(0, j.n, FAC_GRAIN, arange_run, &j));
@@ -82,12 +86,14 @@ fac_status arange_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar star
     return FAC_OK;
 }
 
-fac_status linspace_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar start, fac_scalar end, fac_opt_num base, fac_tensor **out) {
+fac_status linspace_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar start, fac_scalar end, fac_opt_num base,
+                         fac_tensor **out) {
     (void)c;
     range_job j = {0};
     FAC_TRY(start_job(self, &j));
     j.start = fac__scalar_f64(start), j.end = fac__scalar_f64(end);
-    if (fac_dtype_is_integral(j.dtype, true)) j.start = trunc(j.start), j.end = trunc(j.end); /* the ends are of the dtype */
+    if (fac_dtype_is_integral(j.dtype, true))
+        j.start = trunc(j.start), j.end = trunc(j.end); /* the ends are of the dtype */
     j.step = j.n > 1 ? (j.end - j.start) / (double)(j.n - 1) : 0;
     if (j.n == 1) j.end = j.start;
     j.power = base.set != NULL;
@@ -102,7 +108,8 @@ fac_status linspace_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar st
 static _Thread_local double complex_item[2]; /* where a complex result points until the thread's next */
 
 static fac_status check_one(const fac_tensor *self) {
-    FAC_CHECK(self->numel == 1, FAC_ERR_ARGUMENT, "a Tensor with %lld elements cannot be converted to Scalar", (long long)self->numel);
+    FAC_CHECK(self->numel == 1, FAC_ERR_ARGUMENT, "a Tensor with %lld elements cannot be converted to Scalar",
+              (long long)self->numel);
     return FAC_OK;
 }
 

@@ -46,7 +46,8 @@ FAC_LOOP(addcdiv) {
 static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     FAC_INSTALL(abs), FAC_INSTALL(neg), FAC_INSTALL(sign), FAC_INSTALL(ceil), FAC_INSTALL(floor);
     FAC_INSTALL(round), FAC_INSTALL(trunc), FAC_INSTALL(reciprocal), FAC_INSTALL(sqrt), FAC_INSTALL(rsqrt);
-    FAC_INSTALL(square), FAC_INSTALL(cube), FAC_INSTALL(add), FAC_INSTALL(add_alpha), FAC_INSTALL(sub), FAC_INSTALL(mul);
+    FAC_INSTALL(square), FAC_INSTALL(cube), FAC_INSTALL(add), FAC_INSTALL(add_alpha), FAC_INSTALL(sub),
+        FAC_INSTALL(mul);
     FAC_INSTALL(div), FAC_INSTALL(div_trunc), FAC_INSTALL(div_floor), FAC_INSTALL(fmod), FAC_INSTALL(remainder);
     FAC_INSTALL(maximum), FAC_INSTALL(minimum), FAC_INSTALL(clamp), FAC_INSTALL(lerp);
     FAC_INSTALL(addcmul), FAC_INSTALL(addcdiv);

@@ -21,8 +21,9 @@ static void walk(const scatter_job *j, const fac_nest *nest, int64_t begin, int6
     fac__nest_seek(nest, 3, begin, &c);
     for (int64_t i = begin; i < end;) {
         int64_t n = fac__min(fac__nest_run(nest, &c), end - i);
-        j->run(s->dst + (from->offset[0] + c.offset[0]) * j->item, fac__nest_step(nest, 0), s->index + from->offset[1] + c.offset[1],
-               fac__nest_step(nest, 1), s->step, s->src + (from->offset[2] + c.offset[2]) * j->item, fac__nest_step(nest, 2), n);
+        j->run(s->dst + (from->offset[0] + c.offset[0]) * j->item, fac__nest_step(nest, 0),
+               s->index + from->offset[1] + c.offset[1], fac__nest_step(nest, 1), s->step,
+               s->src + (from->offset[2] + c.offset[2]) * j->item, fac__nest_step(nest, 2), n);
         fac__nest_advance(nest, 3, n, &c);
         i += n;
     }
@@ -40,7 +41,8 @@ static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 fac_status fac__scatter_run(const fac_scatter_plan *s) {
-    scatter_job j = {.s = s, .run = FAC_ISA_PICK(fac__scatter_pick)(s->dtype, s->op), .item = (int64_t)fac_dtype_size(s->dtype)};
+    scatter_job j = {
+        .s = s, .run = FAC_ISA_PICK(fac__scatter_pick)(s->dtype, s->op), .item = (int64_t)fac_dtype_size(s->dtype)};
     FAC_CHECK(j.run, FAC_ERR_DTYPE, "%s has no order, so there is no largest or smallest", fac_dtype_name(s->dtype));
     const int64_t *strides[3] = {s->dst_strides, s->index_strides, s->src_strides};
     fac__nest_build(&j.apart, s->sizes, s->ndim, ~s->conflicts, 3, strides, true);
@@ -51,5 +53,7 @@ fac_status fac__scatter_run(const fac_scatter_plan *s) {
         walk(&j, &j.meeting, 0, j.meeting.count, &origin);
         return FAC_OK;
     }
-    return fac__parallel_for(0, j.apart.count, fac__max(FAC_GRAIN / j.meeting.count, fac__max(MIN_CHUNK, j.apart.count / 16)), scatter_range, &j);
+    return fac__parallel_for(0, j.apart.count,
+                             fac__max(FAC_GRAIN / j.meeting.count, fac__max(MIN_CHUNK, j.apart.count / 16)),
+                             scatter_range, &j);
 }

@@ -1,11 +1,11 @@
 /* The loops of scattering, for every dtype and way of combining, compiled once per instruction set. Sums are made in the
    dtype itself. */
-#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/scatter_runs.h"
+#include "backend/cpu/kernels/items.h"
 
 /* ---- one element: a = op(a, b) ----------------------------------------------------------------------------------------------- */
 
-#define SET_ONE(name, T)                                                                                               \
+#define SET_ONE(name, T) \
     static inline void set_##name(T *a, T b) { *a = b; }
 SET_ONE(item1, fac_item1)
 SET_ONE(item2, fac_item2)
@@ -14,10 +14,10 @@ SET_ONE(item8, fac_item8)
 SET_ONE(item16, fac_item16)
 
 /* Integers wrap around: they are combined unsigned, and wide enough that no product overflows an int. */
-#define INTEGER_ONES(name, T, U)                                                                                       \
-    static inline void add_##name(T *a, T b) { *a = (T)((U)*a + (U)b); }                                               \
-    static inline void mul_##name(T *a, T b) { *a = (T)((U)*a * (U)b); }                                               \
-    static inline void max_##name(T *a, T b) { *a = b > *a ? b : *a; }                                                 \
+#define INTEGER_ONES(name, T, U)                                         \
+    static inline void add_##name(T *a, T b) { *a = (T)((U)*a + (U)b); } \
+    static inline void mul_##name(T *a, T b) { *a = (T)((U)*a * (U)b); } \
+    static inline void max_##name(T *a, T b) { *a = b > *a ? b : *a; }   \
     static inline void min_##name(T *a, T b) { *a = b < *a ? b : *a; }
 INTEGER_ONES(u8, uint8_t, uint32_t)
 INTEGER_ONES(i8, int8_t, uint32_t)
@@ -26,10 +26,10 @@ INTEGER_ONES(i32, int32_t, uint32_t)
 INTEGER_ONES(i64, int64_t, uint64_t)
 
 /* A NaN on either side stays. */
-#define FLOAT_ONES(name, T)                                                                                            \
-    static inline void add_##name(T *a, T b) { *a += b; }                                                              \
-    static inline void mul_##name(T *a, T b) { *a *= b; }                                                              \
-    static inline void max_##name(T *a, T b) { *a = b > *a || b != b ? b : *a; }                                       \
+#define FLOAT_ONES(name, T)                                                      \
+    static inline void add_##name(T *a, T b) { *a += b; }                        \
+    static inline void mul_##name(T *a, T b) { *a *= b; }                        \
+    static inline void max_##name(T *a, T b) { *a = b > *a || b != b ? b : *a; } \
     static inline void min_##name(T *a, T b) { *a = b < *a || b != b ? b : *a; }
 FLOAT_ONES(f32, float)
 FLOAT_ONES(f64, double)
@@ -43,13 +43,13 @@ FLOAT_ONES(f64, double)
 HALF_ONES(f16, fac__f16_to_f32, fac__f32_to_f16)
 HALF_ONES(bf16, fac__bf16_to_f32, fac__f32_to_bf16)
 
-#define COMPLEX_ONES(name, T)                                                                                          \
-    typedef struct name {                                                                                              \
-        T re, im;                                                                                                      \
-    } name;                                                                                                            \
-    static inline void add_##name(name *a, name b) { *a = (name){a->re + b.re, a->im + b.im}; }                        \
-    static inline void mul_##name(name *a, name b) {                                                                   \
-        *a = (name){a->re * b.re - a->im * b.im, a->re * b.im + a->im * b.re};                                         \
+#define COMPLEX_ONES(name, T)                                                                   \
+    typedef struct name {                                                                       \
+        T re, im;                                                                               \
+    } name;                                                                                     \
+    static inline void add_##name(name *a, name b) { *a = (name){a->re + b.re, a->im + b.im}; } \
+    static inline void mul_##name(name *a, name b) {                                            \
+        *a = (name){a->re * b.re - a->im * b.im, a->re * b.im + a->im * b.re};                  \
     }
 COMPLEX_ONES(c64, float)
 COMPLEX_ONES(c128, double)
@@ -60,16 +60,16 @@ static inline void mul_bool(uint8_t *a, uint8_t b) { *a = *a && b; }
 /* ---- runs ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Where the index is the same all along and the steps are one, the loop vectorises. */
-#define RUN(one, T)                                                                                                    \
-    static void run_##one(void *dst, int64_t dst_step, const int64_t *index, int64_t index_step, int64_t step,         \
-                          const void *src, int64_t src_step, int64_t n) {                                              \
-        T *d = dst;                                                                                                    \
-        const T *s = src;                                                                                              \
-        if (index_step == 0 && dst_step == 1 && src_step == 1) {                                                       \
-            d += *index * step;                                                                                        \
-            for (int64_t i = 0; i < n; i++) one(&d[i], s[i]);                                                          \
-        } else                                                                                                         \
-            for (int64_t i = 0; i < n; i++) one(&d[i * dst_step + index[i * index_step] * step], s[i * src_step]);     \
+#define RUN(one, T)                                                                                                \
+    static void run_##one(void *dst, int64_t dst_step, const int64_t *index, int64_t index_step, int64_t step,     \
+                          const void *src, int64_t src_step, int64_t n) {                                          \
+        T *d = dst;                                                                                                \
+        const T *s = src;                                                                                          \
+        if (index_step == 0 && dst_step == 1 && src_step == 1) {                                                   \
+            d += *index * step;                                                                                    \
+            for (int64_t i = 0; i < n; i++) one(&d[i], s[i]);                                                      \
+        } else                                                                                                     \
+            for (int64_t i = 0; i < n; i++) one(&d[i * dst_step + index[i * index_step] * step], s[i * src_step]); \
     }
 #define RUNS_2(name, T) RUN(add_##name, T) RUN(mul_##name, T)
 #define RUNS_4(name, T) RUNS_2(name, T) RUN(max_##name, T) RUN(min_##name, T)
@@ -91,9 +91,11 @@ RUNS_4(bf16, uint16_t)
 RUNS_4(f32, float)
 RUNS_4(f64, double)
 
-#define ROW_4(name) {NULL, run_add_##name, run_mul_##name, run_max_##name, run_min_##name}
+#define ROW_4(name) \
+    { NULL, run_add_##name, run_mul_##name, run_max_##name, run_min_##name }
 static const fac_scatter_run_fn runs[FAC_DTYPE_COUNT][FAC_SCATTER_OPS] = {
-    [FAC_BOOL] = {NULL, run_add_bool, run_mul_bool, run_add_bool, run_mul_bool}, /* the larger is "or", the smaller "and" */
+    [FAC_BOOL] = {NULL, run_add_bool, run_mul_bool, run_add_bool,
+                  run_mul_bool}, /* the larger is "or", the smaller "and" */
     [FAC_U8] = ROW_4(u8),
     [FAC_I8] = ROW_4(i8),
     [FAC_I16] = ROW_4(i16),

@@ -45,7 +45,8 @@ static void triangle_row(const triangle_job *j, char *out, const char *self, int
     int64_t edge = edge_of_row(j, i);
     int64_t kept = j->upper ? edge : 0, n_kept = j->upper ? j->cols - edge : edge;
     int64_t cleared = j->upper ? 0 : edge;
-    if (!j->in_place) fac__items_copy(j->item, out + kept * j->out_col, j->out_col, self + kept * j->self_col, j->self_col, n_kept);
+    if (!j->in_place)
+        fac__items_copy(j->item, out + kept * j->out_col, j->out_col, self + kept * j->self_col, j->self_col, n_kept);
     fac__items_zero(j->item, out + cleared * j->out_col, j->out_col, j->cols - n_kept);
 }
 
@@ -56,7 +57,8 @@ static fac_status triangle_range(void *ctx, int64_t begin, int64_t end) {
         int64_t i = r % j->rows;
         fac_cursor c;
         fac__nest_seek(&j->batch, 2, r / j->rows, &c);
-        triangle_row(j, j->out + c.offset[0] * item + i * j->out_row, j->self + c.offset[1] * item + i * j->self_row, i);
+        triangle_row(j, j->out + c.offset[0] * item + i * j->out_row, j->self + c.offset[1] * item + i * j->self_row,
+                     i);
     }
     return FAC_OK;
 }
@@ -66,8 +68,13 @@ static fac_status triangle(fac_structured *s, fac_tensor *self, int64_t diagonal
     if (self->numel == 0) return FAC_OK;
     int lead = self->ndim - 2;
     int64_t item = (int64_t)fac_dtype_size((fac_dtype)self->dtype);
-    triangle_job j = {.item = (size_t)item, .out = fac__data(out), .self = fac__data(self), .rows = self->sizes[lead],
-                      .cols = self->sizes[lead + 1], .diagonal = diagonal, .upper = upper};
+    triangle_job j = {.item = (size_t)item,
+                      .out = fac__data(out),
+                      .self = fac__data(self),
+                      .rows = self->sizes[lead],
+                      .cols = self->sizes[lead + 1],
+                      .diagonal = diagonal,
+                      .upper = upper};
     j.out_row = out->strides[lead] * item, j.out_col = out->strides[lead + 1] * item;
     j.self_row = self->strides[lead] * item, j.self_col = self->strides[lead + 1] * item;
     j.in_place = j.out == j.self;
@@ -77,7 +84,9 @@ static fac_status triangle(fac_structured *s, fac_tensor *self, int64_t diagonal
 }
 
 fac_status triu_cpu(fac_structured *s, fac_tensor *self, int64_t diagonal) { return triangle(s, self, diagonal, true); }
-fac_status tril_cpu(fac_structured *s, fac_tensor *self, int64_t diagonal) { return triangle(s, self, diagonal, false); }
+fac_status tril_cpu(fac_structured *s, fac_tensor *self, int64_t diagonal) {
+    return triangle(s, self, diagonal, false);
+}
 
 /* ---- repeat_interleave -------------------------------------------------------------------------------------------------------- */
 
@@ -87,8 +96,8 @@ static int64_t count_at(const fac_tensor *repeats, const void *data, int64_t i) 
 
 static fac_status check_repeats(const fac_tensor *repeats) {
     FAC_CHECK(repeats->ndim == 1, FAC_ERR_SHAPE, "repeat_interleave only accept 1D vector as repeat");
-    FAC_CHECK(repeats->dtype == FAC_I32 || repeats->dtype == FAC_I64, FAC_ERR_DTYPE, "repeats has to be Long or Int tensor, got %s",
-              fac_dtype_name((fac_dtype)repeats->dtype));
+    FAC_CHECK(repeats->dtype == FAC_I32 || repeats->dtype == FAC_I64, FAC_ERR_DTYPE,
+              "repeats has to be Long or Int tensor, got %s", fac_dtype_name((fac_dtype)repeats->dtype));
     return FAC_OK;
 }
 
@@ -96,7 +105,8 @@ static fac_status total_repeats(const fac_tensor *repeats, const void *data, int
     *out = 0;
     for (int64_t i = 0; i < repeats->numel; i++) {
         int64_t n = count_at(repeats, data, i);
-        FAC_CHECK(n >= 0, FAC_ERR_ARGUMENT, "repeats can not be negative; repeats[%lld] is %lld", (long long)i, (long long)n);
+        FAC_CHECK(n >= 0, FAC_ERR_ARGUMENT, "repeats can not be negative; repeats[%lld] is %lld", (long long)i,
+                  (long long)n);
         FAC_CHECK(fac__add(*out, n, out), FAC_ERR_OVERFLOW, "the repeats add up to more than 64 bits hold");
     }
     return FAC_OK;
@@ -106,19 +116,22 @@ static fac_status interleave(const fac_tensor *repeats, fac_opt_int output_size,
     const void *data = fac__data(repeats);
     int64_t total, at = 0;
     FAC_TRY(total_repeats(repeats, data, &total));
-    FAC_CHECK(!output_size.set || output_size.v == total, FAC_ERR_ARGUMENT, "allocated size does not match required size: %lld and %lld",
-              (long long)output_size.v, (long long)total);
+    FAC_CHECK(!output_size.set || output_size.v == total, FAC_ERR_ARGUMENT,
+              "allocated size does not match required size: %lld and %lld", (long long)output_size.v, (long long)total);
     FAC_TRY(fac__empty(&total, 1, (fac_dtype)repeats->dtype, repeats->device, out));
     void *result = fac__data(*out);
     for (int64_t i = 0; i < repeats->numel; i++)
         for (int64_t end = at + count_at(repeats, data, i); at < end; at++) {
-            if (repeats->dtype == FAC_I32) ((int32_t *)result)[at] = (int32_t)i;
-            else ((int64_t *)result)[at] = i;
+            if (repeats->dtype == FAC_I32)
+                ((int32_t *)result)[at] = (int32_t)i;
+            else
+                ((int64_t *)result)[at] = i;
         }
     return FAC_OK;
 }
 
-fac_status repeat_interleave_cpu(const fac_call_info *c, fac_tensor *repeats, fac_opt_int output_size, fac_tensor **out) {
+fac_status repeat_interleave_cpu(const fac_call_info *c, fac_tensor *repeats, fac_opt_int output_size,
+                                 fac_tensor **out) {
     (void)c;
     FAC_TRY(check_repeats(repeats));
     fac_tensor *rows;
@@ -128,9 +141,11 @@ fac_status repeat_interleave_cpu(const fac_call_info *c, fac_tensor *repeats, fa
     return st;
 }
 
-fac_status repeat_interleave_meta(const fac_call_info *c, fac_tensor *repeats, fac_opt_int output_size, fac_tensor **out) {
+fac_status repeat_interleave_meta(const fac_call_info *c, fac_tensor *repeats, fac_opt_int output_size,
+                                  fac_tensor **out) {
     (void)c;
     FAC_TRY(check_repeats(repeats));
-    FAC_CHECK(output_size.set, FAC_ERR_STATE, "repeat_interleave on the meta device needs output_size: it depends on data");
+    FAC_CHECK(output_size.set, FAC_ERR_STATE,
+              "repeat_interleave on the meta device needs output_size: it depends on data");
     return fac__empty(&output_size.v, 1, (fac_dtype)repeats->dtype, repeats->device, out);
 }

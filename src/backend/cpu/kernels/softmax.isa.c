@@ -95,8 +95,10 @@ void FAC_ISA_NAME(fac__exp_row_f32)(const float *x, float shift, float scale, fl
         int64_t part = n - i < V ? n - i : V;
         fac_vf32 v = part == V ? fac_load_f32(x + i) : load_part(x + i, part, 0.0f);
         v = fac__vexp(v - shift) * scale;
-        if (part == V) fac_store_f32(y + i, v);
-        else memcpy(y + i, &v, (size_t)part * sizeof *y);
+        if (part == V)
+            fac_store_f32(y + i, v);
+        else
+            memcpy(y + i, &v, (size_t)part * sizeof *y);
     }
 }
 
@@ -116,7 +118,8 @@ static float dot_f32(const float *a, const float *b, int64_t n) {
     return hsum(s0 + s1) + tail;
 }
 
-void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float *dy, const float *y, float *dx, int64_t n) {
+void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float *dy, const float *y, float *dx,
+                                             int64_t n) {
     if (form == FAC_SOFTMAX) {
         float s = dot_f32(dy, y, n);
         for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - s);
@@ -132,7 +135,8 @@ void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float 
     }
 }
 
-void FAC_ISA_NAME(fac__softmax_back_row_f64)(fac_softmax_form form, const double *dy, const double *y, double *dx, int64_t n) {
+void FAC_ISA_NAME(fac__softmax_back_row_f64)(fac_softmax_form form, const double *dy, const double *y, double *dx,
+                                             int64_t n) {
     double s = 0;
     if (form == FAC_SOFTMAX) {
         for (int64_t i = 0; i < n; i++) s += dy[i] * y[i];
@@ -152,42 +156,42 @@ static void exp_all_f64(double *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = exp(x[i]);
 }
 
-#define STRIP(T, S, W, LOG)                                                                                            \
-    void FAC_ISA_NAME(fac__softmax_strip_##S)(fac_softmax_form form, T *x, int64_t n) {                                \
-        T m[W], sum[W] = {0}, e[W];                                                                                    \
-        for (int j = 0; j < W; j++) m[j] = x[j];                                                                       \
-        FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][sizeof(T) == 4 ? FAC_ACC_F32 : FAC_ACC_F64].col(x, W, n, W, m);         \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            T *r = x + i * W;                                                                                          \
-            for (int j = 0; j < W; j++) e[j] = r[j] -= m[j];                                                           \
-            exp_all_##S(e, W);                                                                                         \
-            for (int j = 0; j < W; j++) sum[j] += e[j];                                                                \
-            if (form == FAC_SOFTMAX) memcpy(r, e, sizeof e);                                                           \
-        }                                                                                                              \
-        for (int j = 0; j < W; j++) sum[j] = form == FAC_SOFTMAX ? 1 / sum[j] : LOG(sum[j]);                           \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            T *r = x + i * W;                                                                                          \
-            if (form == FAC_SOFTMAX)                                                                                   \
-                for (int j = 0; j < W; j++) r[j] *= sum[j];                                                            \
-            else                                                                                                       \
-                for (int j = 0; j < W; j++) r[j] -= sum[j];                                                            \
-        }                                                                                                              \
-    }                                                                                                                  \
-    void FAC_ISA_NAME(fac__softmax_back_strip_##S)(fac_softmax_form form, T *dy, const T *y, int64_t n) {              \
-        T sum[W] = {0}, e[W];                                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            for (int j = 0; j < W; j++) sum[j] += form == FAC_SOFTMAX ? dy[i * W + j] * y[i * W + j] : dy[i * W + j];  \
-        }                                                                                                              \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            T *d = dy + i * W;                                                                                         \
-            memcpy(e, y + i * W, sizeof e);                                                                            \
-            if (form == FAC_SOFTMAX) {                                                                                 \
-                for (int j = 0; j < W; j++) d[j] = e[j] * (d[j] - sum[j]);                                             \
-            } else {                                                                                                   \
-                exp_all_##S(e, W);                                                                                     \
-                for (int j = 0; j < W; j++) d[j] -= e[j] * sum[j];                                                     \
-            }                                                                                                          \
-        }                                                                                                              \
+#define STRIP(T, S, W, LOG)                                                                                           \
+    void FAC_ISA_NAME(fac__softmax_strip_##S)(fac_softmax_form form, T * x, int64_t n) {                              \
+        T m[W], sum[W] = {0}, e[W];                                                                                   \
+        for (int j = 0; j < W; j++) m[j] = x[j];                                                                      \
+        FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][sizeof(T) == 4 ? FAC_ACC_F32 : FAC_ACC_F64].col(x, W, n, W, m);        \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            T *r = x + i * W;                                                                                         \
+            for (int j = 0; j < W; j++) e[j] = r[j] -= m[j];                                                          \
+            exp_all_##S(e, W);                                                                                        \
+            for (int j = 0; j < W; j++) sum[j] += e[j];                                                               \
+            if (form == FAC_SOFTMAX) memcpy(r, e, sizeof e);                                                          \
+        }                                                                                                             \
+        for (int j = 0; j < W; j++) sum[j] = form == FAC_SOFTMAX ? 1 / sum[j] : LOG(sum[j]);                          \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            T *r = x + i * W;                                                                                         \
+            if (form == FAC_SOFTMAX)                                                                                  \
+                for (int j = 0; j < W; j++) r[j] *= sum[j];                                                           \
+            else                                                                                                      \
+                for (int j = 0; j < W; j++) r[j] -= sum[j];                                                           \
+        }                                                                                                             \
+    }                                                                                                                 \
+    void FAC_ISA_NAME(fac__softmax_back_strip_##S)(fac_softmax_form form, T * dy, const T *y, int64_t n) {            \
+        T sum[W] = {0}, e[W];                                                                                         \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            for (int j = 0; j < W; j++) sum[j] += form == FAC_SOFTMAX ? dy[i * W + j] * y[i * W + j] : dy[i * W + j]; \
+        }                                                                                                             \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            T *d = dy + i * W;                                                                                        \
+            memcpy(e, y + i * W, sizeof e);                                                                           \
+            if (form == FAC_SOFTMAX) {                                                                                \
+                for (int j = 0; j < W; j++) d[j] = e[j] * (d[j] - sum[j]);                                            \
+            } else {                                                                                                  \
+                exp_all_##S(e, W);                                                                                    \
+                for (int j = 0; j < W; j++) d[j] -= e[j] * sum[j];                                                    \
+            }                                                                                                         \
+        }                                                                                                             \
     }
 STRIP(float, f32, FAC_STRIP_F32, logf)
 STRIP(double, f64, FAC_STRIP_F64, log)

@@ -31,7 +31,8 @@ static int64_t first_nan(const fac_order *o) {
 static void write_entry(const sort_job *j, const fac_cursor *c, int64_t i, int64_t at) {
     const size_t item = fac_dtype_size(j->dtype);
     j->indices[c->offset[1] + i * j->steps[1]] = at;
-    memcpy(j->values + (c->offset[0] + i * j->steps[0]) * (int64_t)item, j->self + (c->offset[2] + at * j->steps[2]) * (int64_t)item, item);
+    memcpy(j->values + (c->offset[0] + i * j->steps[0]) * (int64_t)item,
+           j->self + (c->offset[2] + at * j->steps[2]) * (int64_t)item, item);
 }
 
 static void write_entries(const sort_job *j, const fac_cursor *c, const fac_order *o) {
@@ -40,8 +41,8 @@ static void write_entries(const sort_job *j, const fac_cursor *c, const fac_orde
     char *dst = j->values + c->offset[0] * (int64_t)item;
     int64_t *indices = j->indices + c->offset[1];
     for (int64_t i = 0; i < j->count; i++) indices[i * j->steps[1]] = fac__order_at(o, j->first + i);
-#define VALUES(T)                                                                                                      \
-    for (int64_t i = 0; i < j->count; i++)                                                                             \
+#define VALUES(T)                          \
+    for (int64_t i = 0; i < j->count; i++) \
     ((T *)dst)[i * j->steps[0]] = ((const T *)src)[fac__order_at(o, j->first + i) * j->steps[2]]
     FAC_ITEM_SWITCH(item, VALUES)
 #undef VALUES
@@ -54,8 +55,10 @@ static void order_row(const sort_job *j, const fac_cursor *c, fac_order *o) {
         write_entry(j, c, 0, nan);
         return;
     }
-    if (j->select) fac__order_first(o, j->first + j->count);
-    else fac__order_sort(o);
+    if (j->select)
+        fac__order_first(o, j->first + j->count);
+    else
+        fac__order_sort(o);
     write_entries(j, c, o);
 }
 

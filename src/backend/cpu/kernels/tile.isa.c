@@ -3,30 +3,30 @@
 #include "backend/cpu/simd.h"
 #include <math.h>
 
-#define RUN(T, D, EXPR)                                                                                                \
-    do {                                                                                                               \
-        const T *s_ = src;                                                                                             \
-        D *d_ = dst;                                                                                                   \
-        if (stride == 1) {                                                                                             \
-            for (int64_t i = 0; i < n; i++) {                                                                          \
-                T x = s_[i];                                                                                           \
-                d_[i] = (D)(EXPR);                                                                                     \
-            }                                                                                                          \
-        } else {                                                                                                       \
-            for (int64_t i = 0; i < n; i++) {                                                                          \
-                T x = s_[i * stride];                                                                                  \
-                d_[i] = (D)(EXPR);                                                                                     \
-            }                                                                                                          \
-        }                                                                                                              \
+#define RUN(T, D, EXPR)                       \
+    do {                                      \
+        const T *s_ = src;                    \
+        D *d_ = dst;                          \
+        if (stride == 1) {                    \
+            for (int64_t i = 0; i < n; i++) { \
+                T x = s_[i];                  \
+                d_[i] = (D)(EXPR);            \
+            }                                 \
+        } else {                              \
+            for (int64_t i = 0; i < n; i++) { \
+                T x = s_[i * stride];         \
+                d_[i] = (D)(EXPR);            \
+            }                                 \
+        }                                     \
     } while (0)
 
 /* The cases that real kinds share. A bool is read as a byte and normalised. */
-#define REAL_CASES(D)                                                                                                  \
-    case FAC_BOOL: RUN(uint8_t, D, x != 0); break;                                                                     \
-    case FAC_U8: RUN(uint8_t, D, x); break;                                                                            \
-    case FAC_I8: RUN(int8_t, D, x); break;                                                                             \
-    case FAC_I16: RUN(int16_t, D, x); break;                                                                           \
-    case FAC_I32: RUN(int32_t, D, x); break;                                                                           \
+#define REAL_CASES(D)                              \
+    case FAC_BOOL: RUN(uint8_t, D, x != 0); break; \
+    case FAC_U8: RUN(uint8_t, D, x); break;        \
+    case FAC_I8: RUN(int8_t, D, x); break;         \
+    case FAC_I16: RUN(int16_t, D, x); break;       \
+    case FAC_I32: RUN(int32_t, D, x); break;       \
     case FAC_I64: RUN(int64_t, D, x); break
 
 typedef struct re_im32 {
@@ -55,7 +55,8 @@ static inline uint16_t half_of_f32(float x) {
 static int64_t half_to_f32_blocks(float *dst, const uint16_t *src, int64_t n) {
     int64_t i = 0;
 #if defined(__F16C__)
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(src + i))));
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(src + i))));
 #else
     (void)dst, (void)src, (void)n;
 #endif
@@ -158,27 +159,38 @@ static void load_nonzero(void *dst, const void *src, fac_dtype d, int64_t stride
     switch (fac_dtype_size(d)) {
     case 1: RUN(uint8_t, int64_t, x != 0); break;
     case 2:
-        if (d == FAC_I16) RUN(uint16_t, int64_t, x != 0);
-        else RUN(uint16_t, int64_t, (x & 0x7fff) != 0); /* the sign of a 16-bit float's zero does not count */
+        if (d == FAC_I16)
+            RUN(uint16_t, int64_t, x != 0);
+        else
+            RUN(uint16_t, int64_t, (x & 0x7fff) != 0); /* the sign of a 16-bit float's zero does not count */
         break;
     case 4:
-        if (d == FAC_F32) RUN(float, int64_t, x != 0);
-        else RUN(uint32_t, int64_t, x != 0);
+        if (d == FAC_F32)
+            RUN(float, int64_t, x != 0);
+        else
+            RUN(uint32_t, int64_t, x != 0);
         break;
     case 8:
-        if (d == FAC_F64) RUN(double, int64_t, x != 0);
-        else if (d == FAC_C64) RUN(re_im32, int64_t, x.re != 0 || x.im != 0);
-        else RUN(uint64_t, int64_t, x != 0);
+        if (d == FAC_F64)
+            RUN(double, int64_t, x != 0);
+        else if (d == FAC_C64)
+            RUN(re_im32, int64_t, x.re != 0 || x.im != 0);
+        else
+            RUN(uint64_t, int64_t, x != 0);
         break;
     default: RUN(re_im64, int64_t, x.re != 0 || x.im != 0); break;
     }
 }
 
 static void load_modulus(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n) {
-    if (d == FAC_C64 && k == FAC_ACC_F32) RUN(re_im32, float, hypotf(x.re, x.im));
-    else if (d == FAC_C64) RUN(re_im32, double, hypot((double)x.re, (double)x.im));
-    else if (k == FAC_ACC_F32) RUN(re_im64, float, hypot(x.re, x.im));
-    else RUN(re_im64, double, hypot(x.re, x.im));
+    if (d == FAC_C64 && k == FAC_ACC_F32)
+        RUN(re_im32, float, hypotf(x.re, x.im));
+    else if (d == FAC_C64)
+        RUN(re_im32, double, hypot((double)x.re, (double)x.im));
+    else if (k == FAC_ACC_F32)
+        RUN(re_im64, float, hypot(x.re, x.im));
+    else
+        RUN(re_im64, double, hypot(x.re, x.im));
 }
 
 static void map_f32(float *x, int64_t n, fac_tile_map map, double p) {
@@ -224,53 +236,61 @@ void FAC_ISA_NAME(fac__tile_load_map)(fac_acc k, void *dst, const void *src, fac
         load_nonzero(dst, src, d, stride, n);
         return;
     }
-    if (fac_dtype_is_complex(d) && k != FAC_ACC_C128) load_modulus(k, dst, src, d, stride, n);
-    else FAC_ISA_NAME(fac__tile_load)(k, dst, src, d, stride, n);
-    if (k == FAC_ACC_F32) map_f32(dst, n, map, p);
-    else if (k == FAC_ACC_F64) map_f64(dst, n, map, p);
+    if (fac_dtype_is_complex(d) && k != FAC_ACC_C128)
+        load_modulus(k, dst, src, d, stride, n);
+    else
+        FAC_ISA_NAME(fac__tile_load)(k, dst, src, d, stride, n);
+    if (k == FAC_ACC_F32)
+        map_f32(dst, n, map, p);
+    else if (k == FAC_ACC_F64)
+        map_f64(dst, n, map, p);
 }
 
-#define PUT(S, T, EXPR)                                                                                                \
-    do {                                                                                                               \
-        const S *s_ = src;                                                                                             \
-        T *d_ = dst;                                                                                                   \
-        if (stride == 1) {                                                                                             \
-            for (int64_t i = 0; i < n; i++) {                                                                          \
-                S x = s_[i];                                                                                           \
-                d_[i] = (T)(EXPR);                                                                                     \
-            }                                                                                                          \
-        } else {                                                                                                       \
-            for (int64_t i = 0; i < n; i++) {                                                                          \
-                S x = s_[i];                                                                                           \
-                d_[i * stride] = (T)(EXPR);                                                                            \
-            }                                                                                                          \
-        }                                                                                                              \
+#define PUT(S, T, EXPR)                       \
+    do {                                      \
+        const S *s_ = src;                    \
+        T *d_ = dst;                          \
+        if (stride == 1) {                    \
+            for (int64_t i = 0; i < n; i++) { \
+                S x = s_[i];                  \
+                d_[i] = (T)(EXPR);            \
+            }                                 \
+        } else {                              \
+            for (int64_t i = 0; i < n; i++) { \
+                S x = s_[i];                  \
+                d_[i * stride] = (T)(EXPR);   \
+            }                                 \
+        }                                     \
     } while (0)
 
-#define INT_CASES(S, CAST)                                                                                             \
-    case FAC_BOOL: PUT(S, uint8_t, x != 0); break;                                                                     \
-    case FAC_U8: PUT(S, uint8_t, CAST(x)); break;                                                                      \
-    case FAC_I8: PUT(S, int8_t, CAST(x)); break;                                                                       \
-    case FAC_I16: PUT(S, int16_t, CAST(x)); break;                                                                     \
-    case FAC_I32: PUT(S, int32_t, CAST(x)); break;                                                                     \
-    case FAC_I64: PUT(S, int64_t, CAST(x)); break
-#define FLOAT_CASES(S)                                                                                                 \
-    case FAC_F16: PUT(S, uint16_t, half_of_f32((float)x)); break;                                                      \
-    case FAC_BF16: PUT(S, uint16_t, fac__f32_to_bf16((float)x)); break;                                                \
-    case FAC_F32: PUT(S, float, x); break;                                                                             \
-    case FAC_F64: PUT(S, double, x); break
-#define COMPLEX_CASES(S)                                                                                               \
-    case FAC_C64: {                                                                                                    \
-        re_im32 *z = dst;                                                                                              \
-        const S *s = src;                                                                                              \
-        for (int64_t i = 0; i < n; i++) z[i * stride] = (re_im32){(float)s[i], 0.0f};                                  \
-        break;                                                                                                         \
-    }                                                                                                                  \
-    case FAC_C128: {                                                                                                   \
-        re_im64 *z = dst;                                                                                              \
-        const S *s = src;                                                                                              \
-        for (int64_t i = 0; i < n; i++) z[i * stride] = (re_im64){(double)s[i], 0.0};                                  \
-        break;                                                                                                         \
+#define INT_CASES(S, CAST)                         \
+    case FAC_BOOL: PUT(S, uint8_t, x != 0); break; \
+    case FAC_U8: PUT(S, uint8_t, CAST(x)); break;  \
+    case FAC_I8: PUT(S, int8_t, CAST(x)); break;   \
+    case FAC_I16: PUT(S, int16_t, CAST(x)); break; \
+    case FAC_I32: PUT(S, int32_t, CAST(x)); break; \
+    case FAC_I64:                                  \
+        PUT(S, int64_t, CAST(x));                  \
+        break
+#define FLOAT_CASES(S)                                                  \
+    case FAC_F16: PUT(S, uint16_t, half_of_f32((float)x)); break;       \
+    case FAC_BF16: PUT(S, uint16_t, fac__f32_to_bf16((float)x)); break; \
+    case FAC_F32: PUT(S, float, x); break;                              \
+    case FAC_F64:                                                       \
+        PUT(S, double, x);                                              \
+        break
+#define COMPLEX_CASES(S)                                                              \
+    case FAC_C64: {                                                                   \
+        re_im32 *z = dst;                                                             \
+        const S *s = src;                                                             \
+        for (int64_t i = 0; i < n; i++) z[i * stride] = (re_im32){(float)s[i], 0.0f}; \
+        break;                                                                        \
+    }                                                                                 \
+    case FAC_C128: {                                                                  \
+        re_im64 *z = dst;                                                             \
+        const S *s = src;                                                             \
+        for (int64_t i = 0; i < n; i++) z[i * stride] = (re_im64){(double)s[i], 0.0}; \
+        break;                                                                        \
     }
 
 static void store_f32(const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n) {
