@@ -199,6 +199,8 @@ static fac_status grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out
 
 fac_status fac_grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
     FAC_TRY(fac_error());
+    FAC_CHECK((outputs.v || !outputs.n) && ((inputs.v && out_grads) || !inputs.n), FAC_ERR_ARGUMENT,
+              "grad: a list of tensors has no array");
     for (size_t i = 0; i < inputs.n; i++) out_grads[i] = NULL;
     fac_grad_kw local;
     kw = grad_kw(kw, &local);

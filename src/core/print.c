@@ -263,6 +263,7 @@ char *fac_tensor_string(fac_tensor *t) {
 void fac_string_free(char *s) { fac__free(s); }
 
 fac_status fac_print(fac_tensor *t, FILE *stream) {
+    FAC_CHECK(stream, FAC_ERR_ARGUMENT, "fac_print: the stream is NULL");
     char *text = fac_tensor_string(t);
     if (!text) return fac_error();
     int written = fprintf(stream, "%s\n", text);

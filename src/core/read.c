@@ -58,6 +58,7 @@ fac_status fac_tensor_read(fac_tensor *t, fac_dtype dtype, void *out, size_t n) 
               (int)dtype);
     FAC_CHECK((size_t)t->numel == n, FAC_ERR_SHAPE,
               "fac_tensor_read: room for %zu elements was given, but the tensor has %lld", n, (long long)t->numel);
+    FAC_CHECK(out || !n, FAC_ERR_ARGUMENT, "fac_tensor_read: out is NULL");
     FAC_TRY(fac__readable(t, &cpu));
     read_elements(cpu, dtype, out);
     fac__unref(cpu);

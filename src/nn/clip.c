@@ -20,6 +20,7 @@ static fac_status total_norm(fac_tensors parameters, double *out) {
 
 fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool error_if_nonfinite, double *out_norm) {
     if (fac_error()) return fac_error();
+    FAC_CHECK(parameters.v || !parameters.n, FAC_ERR_ARGUMENT, "a list of %zu parameters has no array", parameters.n);
     FAC_CHECK(max_norm >= 0, FAC_ERR_ARGUMENT, "max_norm should not be negative, but is %g", max_norm);
     FAC_NO_GRAD(g);
     double norm = 0;

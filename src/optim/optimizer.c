@@ -39,6 +39,7 @@ static fac_status add_group(fac_optimizer *o, fac_tensors parameters, double lr,
 
 fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, double lr, double weight_decay) {
     if (fac_error()) return fac_error();
+    FAC_CHECK(o && (parameters.v || !parameters.n), FAC_ERR_ARGUMENT, "the optimiser or the array of parameters is NULL");
     const size_t before = o->entries.n;
     fac_status st = add_group(o, parameters, lr, weight_decay < 0 ? o->groups.v[0].weight_decay : weight_decay);
     while (st && o->entries.n > before) fac__unref(o->entries.v[--o->entries.n].parameter);
@@ -46,7 +47,8 @@ fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, dou
 }
 
 fac_optimizer *fac__optim_new(const fac_optim_class *cls, fac_module *m, double lr, double weight_decay) {
-    fac_state *s = fac_module_parameters(m, false);
+    if (!m) FAC_FAIL(FAC_ERR_ARGUMENT, "the module to optimise is NULL");
+    fac_state *s = m ? fac_module_parameters(m, false) : NULL;
     fac_optimizer *o = s ? fac__alloc_zero(sizeof *o) : NULL;
     fac_tensor **v = o ? fac__alloc_array(s->n + 1, sizeof *v) : NULL;
     if (o) {
@@ -119,9 +121,15 @@ void fac_optimizer_zero_grad(fac_optimizer *o) {
     }
 }
 
-double fac_optimizer_lr(const fac_optimizer *o) { return o->groups.v[0].lr; }
+static bool is_there(const fac_optimizer *o) {
+    if (!o) FAC_FAIL(FAC_ERR_ARGUMENT, "the optimiser is NULL");
+    return o != NULL;
+}
+
+double fac_optimizer_lr(const fac_optimizer *o) { return is_there(o) ? o->groups.v[0].lr : 0; }
 
 void fac_optimizer_set_lr(fac_optimizer *o, double lr) {
+    if (!is_there(o)) return;
     const double base = o->groups.v[0].initial_lr;
     for (size_t i = 0; i < o->groups.n; i++) {
         fac_optim_group *g = &o->groups.v[i];
@@ -129,7 +137,9 @@ void fac_optimizer_set_lr(fac_optimizer *o, double lr) {
     }
 }
 
-fac_tensors fac_optimizer_parameters(fac_optimizer *o) { return (fac_tensors){o->list, o->entries.n}; }
+fac_tensors fac_optimizer_parameters(fac_optimizer *o) {
+    return is_there(o) ? (fac_tensors){o->list, o->entries.n} : (fac_tensors){NULL, 0};
+}
 
 /* ---- state ---- */
 

@@ -196,7 +196,24 @@ static void optim_every_allocation_of_a_training_step_may_fail(void **state) {
     support_fail_each_allocation(train_once, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(S166_optimisers_step_as_pytorch_does),
+static void optim_null_is_an_error(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    assert_null(fac_sgd_new(NULL, 0.1));
+    assert_int_equal(fac_error(), FAC_ERR_ARGUMENT);
+    fac_error_clear();
+    fac_optimizer_set_lr(NULL, 0.1);
+    assert_int_equal(fac_error(), FAC_ERR_ARGUMENT);
+    fac_error_clear();
+    assert_true(fac_optimizer_lr(NULL) == 0);
+    assert_int_equal(fac_error(), FAC_ERR_ARGUMENT);
+    fac_error_clear();
+    assert_int_equal(fac_optimizer_parameters(NULL).n, 0);
+    assert_int_equal(fac_error(), FAC_ERR_ARGUMENT);
+    fac_error_clear();
+}
+
+FAC_TEST_MAIN(FAC_TEST(optim_null_is_an_error), FAC_TEST(S166_optimisers_step_as_pytorch_does),
               FAC_TEST(S129_zero_grad_drops_gradients_and_a_parameter_without_one_stays),
               FAC_TEST(optim_a_pending_error_stops_the_step_and_changes_nothing),
               FAC_TEST(optim_bad_settings_are_errors), FAC_TEST(optim_state_dict_goes_on_where_it_stopped),
