@@ -2,6 +2,8 @@
 
 #include "support/support.h"
 #include <facula/facula.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define N 100003
 
@@ -80,6 +82,27 @@ static void numbers_of_threads_are_checked(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "got -3");
 }
 
+static fac_status add_up(void *context, int64_t begin, int64_t end) {
+    atomic_fetch_add((_Atomic int64_t *)context, end - begin);
+    return FAC_OK;
+}
+
+static void a_forked_child_works_alone(void **state) {
+    (void)state;
+    _Atomic int64_t sum = 0;
+    assert_ok(fac_set_num_threads(4));
+    assert_ok(fac__parallel_for(0, 1000, 10, add_up, &sum));
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20); /* it would wait for ever for threads that it does not have */
+        _exit(fac__parallel_for(0, 1000, 10, add_up, &sum) == FAC_OK && sum == 2000 && fac_num_threads() == 1 ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(fac_num_threads(), 4);
+}
+
 /* Worker threads have states of their own from their first error on: they are made before blocks are counted. */
 static int start_workers(void **state) {
     (void)state;
@@ -95,6 +118,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {FAC_TEST(S109_the_first_failing_chunk_is_reported),
                                        FAC_TEST(nested_calls_run_on_their_own_thread),
                                        FAC_TEST(empty_ranges_call_nothing), FAC_TEST(numbers_of_threads_are_checked),
+                                       FAC_TEST(a_forked_child_works_alone),
                                        FAC_TEST(S109_chunks_cover_the_range_once_for_any_number_of_threads)};
     return cmocka_run_group_tests(tests, start_workers, NULL);
 }

@@ -2,10 +2,25 @@
 #include "core/thread.h"
 #include <facula/tensor.h>
 #include <omp.h>
+#include <pthread.h>
 
 #define FAC_MAX_THREADS 1024
 
+/* A forked child has only the thread that forked, but OpenMP goes on waiting for that thread's team: it works alone. */
+static _Thread_local bool forked;
+
+static void after_fork_in_child(void) {
+    forked = true;
+    omp_set_num_threads(1);
+}
+
+/* Before the first team can be there; without memory for it, forking stays what it is without Facula. */
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_child); }
+
 int fac_num_threads(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_forks);
+    if (FAC_UNLIKELY(forked)) return 1;
     int n = fac__thread()->num_threads;
     return n > 0 ? n : omp_get_max_threads();
 }
