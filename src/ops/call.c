@@ -37,6 +37,11 @@ fac_status fac__check_list(fac_tensors l, bool optional, const char *op, const c
     return FAC_OK;
 }
 
+void fac__null_given(const char *op, const char *argument) {
+    FAC_FAIL(FAC_ERR_ARGUMENT, "NULL was given where a value is needed");
+    fac__error_context(op, argument);
+}
+
 /* The array itself lives in the storage of a hidden byte tensor of the same scope. */
 fac_tensors fac__adopt_list(fac_thread *th, fac_tensor_list *l) {
     fac_tensors none = {NULL, 0};

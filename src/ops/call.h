@@ -29,6 +29,8 @@ static inline bool fac__bad_tag(const struct fac_use_FAC_NUM_or_FAC_INT *set) { 
 static inline bool fac__dead(const fac_tensor *t) { return !t || t->magic != FAC_TENSOR_MAGIC; }
 /* Reports the first bad handle of a list; entries may be NULL where `optional`. */
 fac_status fac__check_list(fac_tensors l, bool optional, const char *op, const char *argument);
+/* The error of a list argument without an array, or of a text that is NULL. */
+void fac__null_given(const char *op, const char *argument);
 static inline fac_keyset fac__list_keys(fac_tensors l) {
     fac_keyset ks = 0;
     for (size_t i = 0; i < l.n; i++)

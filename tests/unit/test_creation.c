@@ -156,7 +156,17 @@ static void creation_survives_failing_allocations(void **state) {
     support_fail_each_allocation(make_some, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(S015_factories_take_dtype_device_and_requires_grad), FAC_TEST(S015_arange_linspace_and_eye),
+static void arguments_of_null_are_errors(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    assert_null(fac_zeros(((fac_ints){NULL, 3})));
+    assert_error(FAC_ERR_ARGUMENT, "zeros, argument size: NULL was given");
+    assert_null(fac_einsum(NULL, FAC_TENSORS(fac_ones(FAC_SHAPE(2)))));
+    assert_error(FAC_ERR_ARGUMENT, "einsum, argument equation: NULL was given");
+}
+
+FAC_TEST_MAIN(FAC_TEST(arguments_of_null_are_errors),
+              FAC_TEST(S015_factories_take_dtype_device_and_requires_grad), FAC_TEST(S015_arange_linspace_and_eye),
               FAC_TEST(S016_like_factories_keep_sizes_dtype_and_order),
               FAC_TEST(S017_new_factories_keep_dtype_and_device),
               FAC_TEST(E86_new_full_and_new_tensor_print_as_the_example), FAC_TEST(E87_ones_like_and_zeros_like),

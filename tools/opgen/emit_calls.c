@@ -96,10 +96,25 @@ static const char *failure_value(const op *o) {
     }
 }
 
+/* A list without an array, or no text where one is needed. */
+static void emit_null_check(FILE *f, const op *o, const fac_schema_arg *a, const char *fail) {
+    etype t = type_of(&a->type);
+    if (t == T_INTS || t == T_FLOATS)
+        fprintf(f, "    if (FAC_UNLIKELY(%s.n && !%s.v))", a->name, a->name);
+    else if (t == T_STRING && !a->type.optional)
+        fprintf(f, "    if (FAC_UNLIKELY(!%s))", a->name);
+    else
+        return;
+    fprintf(f, " {\n        fac__null_given(\"%s\", \"%s\");\n        return %s;\n    }\n", display(o), a->name, fail);
+}
+
 static void emit_handle_checks(FILE *f, const op *o, const char *fail) {
     for (size_t i = 0; i < o->s->n_args; i++) {
         const fac_schema_arg *a = &o->s->args[i];
-        if (a->type.kind != FAC_TYPE_TENSOR) continue;
+        if (a->type.kind != FAC_TYPE_TENSOR) {
+            emit_null_check(f, o, a, fail);
+            continue;
+        }
         if (a->type.list)
             fprintf(f, "    if (FAC_UNLIKELY(fac__check_list(%s, %s, \"%s\", \"%s\"))) return %s;\n", a->name,
                     a->type.elem_optional ? "true" : "false", display(o), a->name, fail);
