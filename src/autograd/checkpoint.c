@@ -162,6 +162,10 @@ static void forget_number(void *context, void *handle) {
 
 fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inputs) {
     FAC_TRY_NULL(fac_error());
+    if (!fn || (inputs.n && !inputs.v)) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "checkpoint needs a function and its inputs");
+        return NULL;
+    }
     if (!fac__grad_enabled(fac__thread())) return fn(context, inputs);
     frame *f = frame_new(fn, context, inputs);
     if (!f) return NULL;

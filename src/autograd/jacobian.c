@@ -55,6 +55,10 @@ static fac_tensor *jacobian(fac_check_fn fn, void *context, fac_tensor *input) {
 
 fac_tensor *fac_jacobian(fac_check_fn fn, void *context, fac_tensor *input) {
     FAC_TRY_NULL(fac_error());
+    if (!fn) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "jacobian needs a function");
+        return NULL;
+    }
     FAC_TRY_NULL(fac__check_handle(input, "jacobian", "input"));
     fac_recording was = fac__recording_begin();
     fac_tensor *out = jacobian(fn, context, input);

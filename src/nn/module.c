@@ -3,6 +3,10 @@
 
 fac_module *fac_module_new(const fac_module_class *cls) {
     if (fac_init()) return NULL;
+    if (!cls) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "the class of a new module is NULL");
+        return NULL;
+    }
     fac_module *m = fac__alloc_zero(sizeof *m);
     if (!m) return NULL;
     if (cls->state_size && !(m->state = fac__alloc_zero(cls->state_size))) {

@@ -378,7 +378,16 @@ static void nn_every_allocation_may_fail(void **state) {
     support_fail_each_allocation(build_all, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(E04_a_new_module_is_empty_and_training),
+static void modules_of_null_are_errors(void **state) {
+    (void)state;
+    assert_null(fac_module_new(NULL));
+    assert_error(FAC_ERR_ARGUMENT, "the class of a new module is NULL");
+    assert_null(fac_sequential_new(NULL, 2));
+    assert_error(FAC_ERR_ARGUMENT, "the array is NULL");
+}
+
+FAC_TEST_MAIN(FAC_TEST(modules_of_null_are_errors),
+              FAC_TEST(E04_a_new_module_is_empty_and_training),
               FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
               FAC_TEST(S148_S150_buffers_that_do_not_persist_are_not_saved),
               FAC_TEST(S151_shared_parts_are_visited_once),

@@ -85,6 +85,11 @@ static const fac_module_class sequential_class = {.name = "Sequential", .version
 
 fac_module *fac_sequential_new(fac_module *const *modules, size_t n) {
     fac_module *m = plain_new(&sequential_class);
+    if (n && !modules) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "fac_sequential_new: %zu modules were announced, but the array is NULL", n);
+        fac_module_release(m);
+        return NULL;
+    }
     for (size_t i = 0; i < n; i++) {
         char name[24];
         snprintf(name, sizeof name, "%zu", i);
