@@ -68,7 +68,6 @@ FAC_API FAC_MUST fac_status fac_set_data(fac_tensor *t, fac_tensor *src);
 
 /* ---- storage and allocators ---------------------------------------------------------------------------------------- */
 
-/* Address, bytes, device and number of holders of a storage. */
 /* Address on the storage's device, size, device, and how many tensors hold the storage. */
 FAC_API void *fac_storage_data(fac_storage *s);
 FAC_API int64_t fac_storage_bytes(const fac_storage *s);
@@ -133,7 +132,8 @@ FAC_API void fac_set_print_options(fac_print_options o);
 
 /* ---- threads ---------------------------------------------------------------------------------------------------------- */
 
-/* Threads that CPU kernels use; results do not depend on it. At start OMP_NUM_THREADS or the number of cores. */
+/* Threads that CPU kernels called from this thread use; results do not depend on it. At start OMP_NUM_THREADS or the number
+   of cores; always 1 for the thread that a fork copied into the child. */
 FAC_API int fac_num_threads(void);
 FAC_API FAC_MUST fac_status fac_set_num_threads(int n);
 /* The instruction set whose kernels were chosen: "default", "avx2" or "avx512". FACULA_ISA in the environment caps it. */
