@@ -155,10 +155,10 @@ def report(args, names, done, seconds):
             if tsv and r.get("samples"):
                 print(name, dtype, mode, r["samples"], r["passed"], r["failed"], r["missing"], r["unsupported"],
                       " | ".join(r["reasons"]), sep="\t", file=tsv)
-        if v == "missing" and not args.verbose:
+        if v == "missing" and not total.failed and not args.verbose:
             continue
         print(f"{name:44} {total.samples:8} {total.passed:8} {total.failed:8} {total.unsupported:8} {total.missing:8}  {v}")
-        if v == "failed":
+        if total.failed:
             for dtype, mode, r in rows:
                 for reason in r.get("reasons", []):
                     print(f"    {dtype} {mode}: {reason}")
