@@ -66,8 +66,9 @@ fac_tensors fac__adopt_list(fac_thread *th, fac_tensor_list *l) {
 /* ---- results of functional forms into given tensors ---- */
 
 static fac_status check_castable(const fac_tensor *from, const fac_tensor *to) {
-    FAC_CHECK(fac_can_cast((fac_dtype)from->dtype, (fac_dtype)to->dtype), FAC_ERR_DTYPE, "result type %s can't be cast to the desired output type %s",
-              fac_dtype_name((fac_dtype)from->dtype), fac_dtype_name((fac_dtype)to->dtype));
+    FAC_CHECK(fac_can_cast((fac_dtype)from->dtype, (fac_dtype)to->dtype), FAC_ERR_DTYPE,
+              "result type %s can't be cast to the desired output type %s", fac_dtype_name((fac_dtype)from->dtype),
+              fac_dtype_name((fac_dtype)to->dtype));
     return FAC_OK;
 }
 
@@ -95,7 +96,9 @@ fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **o
 
 fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op) {
     FAC_TRY(check_castable(result, self));
-    FAC_CHECK(fac__same_sizes(self, result), FAC_ERR_SHAPE, "%s: output with shape %s doesn't match the broadcast shape %s", op, FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(result));
+    FAC_CHECK(fac__same_sizes(self, result), FAC_ERR_SHAPE,
+              "%s: output with shape %s doesn't match the broadcast shape %s", op, FAC_SHAPE_TEXT(self),
+              FAC_SHAPE_TEXT(result));
     return copy_into(self, result);
 }
 

@@ -51,7 +51,8 @@ static inline fac_status fac__check_writable(const fac_tensor *t) {
 fac_tensors fac__adopt_list(fac_thread *th, fac_tensor_list *l);
 /* A composite's last line: moves a temporary (or a borrowed tensor, counted) to *out. NULL: the pending error. */
 static inline fac_status fac__give(fac_tensor **out, fac_tensor *t) {
-    if (FAC_UNLIKELY(!t)) return fac_error() ? fac_error() : FAC_FAIL(FAC_ERR_INTERNAL, "a composite operator gave no result");
+    if (FAC_UNLIKELY(!t))
+        return fac_error() ? fac_error() : FAC_FAIL(FAC_ERR_INTERNAL, "a composite operator gave no result");
     *out = fac__take(t);
     return *out ? FAC_OK : fac_error();
 }

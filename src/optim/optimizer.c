@@ -39,7 +39,8 @@ static fac_status add_group(fac_optimizer *o, fac_tensors parameters, double lr,
 
 fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, double lr, double weight_decay) {
     if (fac_error()) return fac_error();
-    FAC_CHECK(o && (parameters.v || !parameters.n), FAC_ERR_ARGUMENT, "the optimiser or the array of parameters is NULL");
+    FAC_CHECK(o && (parameters.v || !parameters.n), FAC_ERR_ARGUMENT,
+              "the optimiser or the array of parameters is NULL");
     const size_t before = o->entries.n;
     fac_status st = add_group(o, parameters, lr, weight_decay < 0 ? o->groups.v[0].weight_decay : weight_decay);
     while (st && o->entries.n > before) fac__unref(o->entries.v[--o->entries.n].parameter);

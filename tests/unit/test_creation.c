@@ -165,9 +165,8 @@ static void arguments_of_null_are_errors(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "einsum, argument equation: NULL was given");
 }
 
-FAC_TEST_MAIN(FAC_TEST(arguments_of_null_are_errors),
-              FAC_TEST(S015_factories_take_dtype_device_and_requires_grad), FAC_TEST(S015_arange_linspace_and_eye),
-              FAC_TEST(S016_like_factories_keep_sizes_dtype_and_order),
+FAC_TEST_MAIN(FAC_TEST(arguments_of_null_are_errors), FAC_TEST(S015_factories_take_dtype_device_and_requires_grad),
+              FAC_TEST(S015_arange_linspace_and_eye), FAC_TEST(S016_like_factories_keep_sizes_dtype_and_order),
               FAC_TEST(S017_new_factories_keep_dtype_and_device),
               FAC_TEST(E86_new_full_and_new_tensor_print_as_the_example), FAC_TEST(E87_ones_like_and_zeros_like),
               FAC_TEST(creation_bad_sizes_are_errors), FAC_TEST(creation_equality_and_closeness),

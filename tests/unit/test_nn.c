@@ -386,8 +386,7 @@ static void modules_of_null_are_errors(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "the array is NULL");
 }
 
-FAC_TEST_MAIN(FAC_TEST(modules_of_null_are_errors),
-              FAC_TEST(E04_a_new_module_is_empty_and_training),
+FAC_TEST_MAIN(FAC_TEST(modules_of_null_are_errors), FAC_TEST(E04_a_new_module_is_empty_and_training),
               FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
               FAC_TEST(S148_S150_buffers_that_do_not_persist_are_not_saved),
               FAC_TEST(S151_shared_parts_are_visited_once),

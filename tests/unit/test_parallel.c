@@ -117,7 +117,8 @@ static int start_workers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {FAC_TEST(S109_the_first_failing_chunk_is_reported),
                                        FAC_TEST(nested_calls_run_on_their_own_thread),
-                                       FAC_TEST(empty_ranges_call_nothing), FAC_TEST(numbers_of_threads_are_checked),
+                                       FAC_TEST(empty_ranges_call_nothing),
+                                       FAC_TEST(numbers_of_threads_are_checked),
                                        FAC_TEST(a_forked_child_works_alone),
                                        FAC_TEST(S109_chunks_cover_the_range_once_for_any_number_of_threads)};
     return cmocka_run_group_tests(tests, start_workers, NULL);

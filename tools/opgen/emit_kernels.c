@@ -8,7 +8,8 @@ static void emit_given(FILE *f, const op *o) {
     if (o->form == FORM_FUNCTION) return;
     fprintf(f, "    fac_tensor *const given_[] = {");
     if (o->form == FORM_INPLACE) fprintf(f, "%s", o->s->args[0].name);
-    for (size_t i = 0; i < o->n_out_args; i++) fprintf(f, "%s%s", i ? ", " : "", o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_out_args; i++)
+        fprintf(f, "%s%s", i ? ", " : "", o->s->args[o->s->n_args - o->n_out_args + i].name);
     fputs("};\n", f);
 }
 
@@ -43,8 +44,8 @@ static void emit_structured(FILE *f, const op *o, const char *key, const char *k
     fprintf(f, "static fac_status %s_%s(%s) {\n", o->id, key, params(o, "const fac_call_info *c_"));
     emit_device_check(f, o);
     emit_given(f, o);
-    fprintf(f, "    fac_structured s_;\n    fac__structured_begin(&s_, c_, %s, %zu, %s);\n", forms[o->form], fn->s->n_rets,
-            o->form == FORM_FUNCTION ? "NULL" : "given_");
+    fprintf(f, "    fac_structured s_;\n    fac__structured_begin(&s_, c_, %s, %zu, %s);\n", forms[o->form],
+            fn->s->n_rets, o->form == FORM_FUNCTION ? "NULL" : "given_");
     if (!kernel) fputs("    s_.meta_only = true;\n", f);
     fprintf(f, "    fac_status st_ = %s_meta(%s);\n", o->e->meta, inner_args(o));
     if (kernel) fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = %s(%s);\n", kernel, inner_args(o));
@@ -75,8 +76,10 @@ static void emit_borrowed(FILE *f, const op *o) {
     fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n", fn->id, args(&view, NULL, "made_"));
     if (recorded) fputs("    fac__unref(before_);\n", f);
     fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) {\n", n);
-    if (o->form == FORM_INPLACE) fprintf(f, "        if (!st_) st_ = fac__copy_over(given_[i_], made_[i_], \"%s\");\n", o->s->name);
-    else fputs("        if (!st_) st_ = fac__copy_to_out(given_[i_], made_[i_]);\n", f);
+    if (o->form == FORM_INPLACE)
+        fprintf(f, "        if (!st_) st_ = fac__copy_over(given_[i_], made_[i_], \"%s\");\n", o->s->name);
+    else
+        fputs("        if (!st_) st_ = fac__copy_to_out(given_[i_], made_[i_]);\n", f);
     fputs("        fac__unref(made_[i_]);\n    }\n    if (st_) return st_;\n", f);
     fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) res_[i_] = fac__ref(given_[i_]);\n    return FAC_OK;\n}\n", n);
 }
@@ -126,12 +129,18 @@ static void emit_view_record(FILE *f, const op *o) {
     }
     const char *boxed = n ? "args_" : "NULL";
     if (returns_list(o)) {
-        fprintf(f, "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++)\n        st_ = fac__view_record(th_, %s, res_->v[i_], %s, &fac_op_%s, %s, %zu);\n",
-                o->s->args[0].name, how, o->id, boxed, n);
-    } else fprintf(f, "    st_ = fac__view_record(th_, %s, res_[0], %s, &fac_op_%s, %s, %zu);\n", o->s->args[0].name, how, o->id, boxed, n);
+        fprintf(
+            f,
+            "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++)\n        st_ = fac__view_record(th_, %s, res_->v[i_], %s, &fac_op_%s, %s, %zu);\n",
+            o->s->args[0].name, how, o->id, boxed, n);
+    } else
+        fprintf(f, "    st_ = fac__view_record(th_, %s, res_[0], %s, &fac_op_%s, %s, %zu);\n", o->s->args[0].name, how,
+                o->id, boxed, n);
     if (n) fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) fac_value_release(&args_[i_]);\n", n);
-    if (returns_list(o)) fputs("    if (st_) fac__tensor_list_free(res_);\n", f);
-    else fputs("    if (st_) {\n        fac__unref(res_[0]);\n        res_[0] = NULL;\n    }\n", f);
+    if (returns_list(o))
+        fputs("    if (st_) fac__tensor_list_free(res_);\n", f);
+    else
+        fputs("    if (st_) {\n        fac__unref(res_[0]);\n        res_[0] = NULL;\n    }\n", f);
 }
 
 static bool writes(const op *o) {
@@ -142,16 +151,23 @@ static bool writes(const op *o) {
 
 /* The ADInplaceOrView kernel: tracks views, bumps versions. */
 static void emit_adiv(FILE *f, const op *o) {
-    fprintf(f, "static fac_status %s_adiv(%s) {\n    fac_thread *th_ = fac__thread();\n", o->id, params(o, "const fac_call_info *c_"));
+    fprintf(f, "static fac_status %s_adiv(%s) {\n    fac_thread *th_ = fac__thread();\n", o->id,
+            params(o, "const fac_call_info *c_"));
     fputs("    fac_keyset was_ = th_->exclude;\n    th_->exclude = was_ | FAC_KS_AUTOGRAD | FAC_KS_ADIV;\n", f);
-    fprintf(f, "    fac_status st_ = fac__redispatch_%s(%s);\n    th_->exclude = was_;\n    if (FAC_UNLIKELY(st_)) return st_;\n", o->id,
-            args(o, "c_->keys & fac__below(FAC_KEY_AD_INPLACE_OR_VIEW)", "res_"));
+    fprintf(
+        f,
+        "    fac_status st_ = fac__redispatch_%s(%s);\n    th_->exclude = was_;\n    if (FAC_UNLIKELY(st_)) return st_;\n",
+        o->id, args(o, "c_->keys & fac__below(FAC_KEY_AD_INPLACE_OR_VIEW)", "res_"));
     if (o->e->view && o->form == FORM_FUNCTION) emit_view_record(f, o);
     for (size_t i = 0; i < o->s->n_args; i++) {
         const fac_schema_arg *a = &o->s->args[i];
         if (!a->type.write) continue;
-        if (a->type.list) fprintf(f, "    for (size_t i_ = 0; i_ < %s.n && !st_; i_++) st_ = fac__bump_version(%s.v[i_]);\n", a->name, a->name);
-        else fprintf(f, "    if (!st_%s%s) st_ = fac__bump_version(%s);\n", a->type.optional ? " && " : "", a->type.optional ? a->name : "", a->name);
+        if (a->type.list)
+            fprintf(f, "    for (size_t i_ = 0; i_ < %s.n && !st_; i_++) st_ = fac__bump_version(%s.v[i_]);\n", a->name,
+                    a->name);
+        else
+            fprintf(f, "    if (!st_%s%s) st_ = fac__bump_version(%s);\n", a->type.optional ? " && " : "",
+                    a->type.optional ? a->name : "", a->name);
     }
     if (!(o->e->view && o->form == FORM_FUNCTION) && returns_tensors(o))
         fprintf(f, "    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, %zu);\n", o->s->n_rets);
@@ -169,7 +185,8 @@ void emit_kernels(FILE *f, const model *m, const op *o) {
     if (e->meta) {
         for (size_t i = 0; i < e->kernels.n; i++) emit_structured(f, o, e->kernels.v[i].key, e->kernels.v[i].value);
         emit_structured(f, o, "Meta", NULL);
-    } else if (o->form != FORM_FUNCTION) emit_borrowed(f, o);
+    } else if (o->form != FORM_FUNCTION)
+        emit_borrowed(f, o);
     if (wants_noop_meta(o)) {
         fprintf(f, "static fac_status %s_Meta(%s) {\n    (void)c_;\n", o->id, params(o, "const fac_call_info *c_"));
         for (size_t i = 1; i < o->s->n_args; i++) fprintf(f, "    (void)%s;\n", o->s->args[i].name);
@@ -182,18 +199,18 @@ void emit_kernels(FILE *f, const model *m, const op *o) {
 
 static void row(FILE *f, const char *key, const char *fn) { fprintf(f, "    {\"%s\", (fac_fn)%s},\n", key, fn); }
 
-static bool falls_through_autograd(const op *o) {
-    return o->e->nondifferentiable && !writes(o);
-}
+static bool falls_through_autograd(const op *o) { return o->e->nondifferentiable && !writes(o); }
 
 void emit_rows(FILE *f, const op *o) {
     const entry *e = o->e;
     fprintf(f, "extern const char *const fac__tags_%s[];\nconst char *const fac__tags_%s[] = {", o->id, o->id);
     for (char **t = e->tags; t && *t; t++) fprintf(f, "\"%s\", ", *t);
     fputs("NULL};\n", f);
-    fprintf(f, "extern const fac_builtin_kernel fac__kernels_%s[];\nconst fac_builtin_kernel fac__kernels_%s[] = {\n", o->id, o->id);
+    fprintf(f, "extern const fac_builtin_kernel fac__kernels_%s[];\nconst fac_builtin_kernel fac__kernels_%s[] = {\n",
+            o->id, o->id);
     if (e->meta) {
-        for (size_t i = 0; i < e->kernels.n; i++) row(f, e->kernels.v[i].key, xformat("%s_%s", o->id, e->kernels.v[i].key));
+        for (size_t i = 0; i < e->kernels.n; i++)
+            row(f, e->kernels.v[i].key, xformat("%s_%s", o->id, e->kernels.v[i].key));
         row(f, "Meta", xformat("%s_Meta", o->id));
     } else if (o->form != FORM_FUNCTION) {
         row(f, e->composite ? "CatchAll" : "CompositeExplicit", xformat("%s_borrowed", o->id));

@@ -191,11 +191,9 @@ static void N(pack_b)(const fac_gemm_block *g, T *dst, int64_t j, int64_t cols, 
     for (int64_t s = 0; s < cols; s += NR, dst += NR * depth) {
         int64_t at = p * b->rs + (j + s) * b->cs;
         int width = (int)fac__min(NR, cols - s);
-        if (g->c_imag)
-            N(pack_complex)
-            (dst, NULL, (const T *)(const void *)b->data + 2 * at, b->cs, b->rs, width, NR, kc, b->conj, g->alpha);
-        else
-            PACK_REAL(dst, b, at, b->cs, b->rs, width, NR, kc);
+        if (g->c_imag) N(pack_complex)
+        (dst, NULL, (const T *)(const void *)b->data + 2 * at, b->cs, b->rs, width, NR, kc, b->conj, g->alpha);
+        else PACK_REAL(dst, b, at, b->cs, b->rs, width, NR, kc);
     }
 }
 

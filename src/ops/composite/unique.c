@@ -24,7 +24,8 @@ static fac_status check_slices(const fac_tensor *self, int64_t dim, int64_t *out
 /* True where a slice begins a group: the first one, and each that differs from the one before. */
 static fac_tensor *beginnings(fac_tensor *rows) {
     int64_t n = rows ? rows->sizes[0] : 0;
-    fac_tensor *differ = fac__s_any_dim(fac__s_ne_Tensor(fac__s_narrow(rows, 0, 1, n - 1), fac__s_narrow(rows, 0, 0, n - 1)), 1, false);
+    fac_tensor *differ =
+        fac__s_any_dim(fac__s_ne_Tensor(fac__s_narrow(rows, 0, 1, n - 1), fac__s_narrow(rows, 0, 0, n - 1)), 1, false);
     fac_tensor *first = fac__s_ones(FAC_INTS(1), FAC_BOOL, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
     return n == 1 ? first : fac__s_cat((fac_tensors){(fac_tensor *[]){first, differ}, 2}, 0);
 }
@@ -73,8 +74,8 @@ static fac_tensor *order_of_rows(fac_tensor *rows) {
     return order;
 }
 
-fac_status unique_dim_cpu(const fac_call_info *c, fac_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts,
-                                fac_tensor **out) {
+fac_status unique_dim_cpu(const fac_call_info *c, fac_tensor *self, int64_t dim, bool sorted, bool return_inverse,
+                          bool return_counts, fac_tensor **out) {
     (void)c, (void)sorted, (void)return_inverse, (void)return_counts; /* always sorted, and the rest is at hand */
     int64_t d;
     FAC_TRY(check_slices(self, dim, &d));

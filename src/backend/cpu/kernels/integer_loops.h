@@ -37,7 +37,9 @@ FAC_DIVISION_LOOP(fmod)
 FAC_DIVISION_LOOP(remainder)
 #undef FAC_DIVISION_LOOP
 
-FAC_LOOP(copy) { memmove(p[0], p[1], (size_t)n * sizeof(FAC_T)); }
+FAC_LOOP(copy) {
+    if (n) memmove(p[0], p[1], (size_t)n * sizeof(FAC_T)); /* empty tensors have no address */
+}
 FAC_LOOP(add_alpha) {
     FAC_OPERANDS_2(FAC_T);
     const FAC_T alpha = (FAC_T)args->i[0];

@@ -159,11 +159,9 @@ static void make_uniform(const random_job *j, int64_t begin, int64_t n, fac_tile
     (void)p;
     uint32_t words[2 * FAC_TILE + MORE];
     words_of(j, begin, n, j->kind == FAC_ACC_F32 ? 1 : 2, words);
-    if (j->kind == FAC_ACC_F32)
-        FAC_ISA_PICK(fac__uniforms_f32)
-        (tile->f32, words, n, (float)j->a, (float)j->b, uniform_bits((fac_dtype)j->self->dtype));
-    else
-        FAC_ISA_PICK(fac__uniforms_f64)(tile->f64, words, n, j->a, j->b);
+    if (j->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__uniforms_f32)
+    (tile->f32, words, n, (float)j->a, (float)j->b, uniform_bits((fac_dtype)j->self->dtype));
+    else FAC_ISA_PICK(fac__uniforms_f64)(tile->f64, words, n, j->a, j->b);
 }
 
 /* The largest finite number of a floating dtype. */

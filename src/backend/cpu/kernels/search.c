@@ -19,8 +19,10 @@ static int64_t place(const uint64_t *keys, int64_t n, uint64_t v, bool right) {
     int64_t low = 0, high = n;
     while (low < high) {
         int64_t mid = low + (high - low) / 2;
-        if (right ? keys[mid] <= v : keys[mid] < v) low = mid + 1;
-        else high = mid;
+        if (right ? keys[mid] <= v : keys[mid] < v)
+            low = mid + 1;
+        else
+            high = mid;
     }
     return low;
 }
@@ -30,8 +32,10 @@ static fac_status search_range(void *ctx, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         const uint64_t *row = j->boundaries + (j->shared ? 0 : i / j->m * j->n);
         int64_t at = place(row, j->n, j->values[i], j->right);
-        if (j->narrow) ((int32_t *)j->out)[i] = (int32_t)at;
-        else ((int64_t *)j->out)[i] = at;
+        if (j->narrow)
+            ((int32_t *)j->out)[i] = (int32_t)at;
+        else
+            ((int64_t *)j->out)[i] = at;
     }
     return FAC_OK;
 }
@@ -51,36 +55,48 @@ static fac_status keys_of(fac_tensor *t, fac_tensor *sorter, int64_t n, uint64_t
         st = sorted ? fac__cpu_contiguous(sorter, &order) : fac_error();
         const int64_t *at = order ? fac__data(order) : NULL;
         for (int64_t i = 0; i < t->numel && st == FAC_OK; i++) {
-            if (at[i] < 0 || at[i] >= n) st = FAC_FAIL(FAC_ERR_INDEX, "sorter index %lld is out of range [0, %lld)", (long long)at[i], (long long)n);
-            else sorted[i] = plain[i / n * n + at[i]];
+            if (at[i] < 0 || at[i] >= n)
+                st = FAC_FAIL(FAC_ERR_INDEX, "sorter index %lld is out of range [0, %lld)", (long long)at[i],
+                              (long long)n);
+            else
+                sorted[i] = plain[i / n * n + at[i]];
         }
         fac__unref(order);
         fac__free(plain);
         plain = sorted;
     }
-    if (st != FAC_OK) fac__free(plain);
-    else *out = plain;
+    if (st != FAC_OK)
+        fac__free(plain);
+    else
+        *out = plain;
     return st;
 }
 
-static fac_status check_search(const fac_tensor *seq, const fac_tensor *self, bool right, const char *side, const fac_tensor *sorter) {
-    FAC_CHECK(seq->ndim > 0, FAC_ERR_SHAPE, "torch.searchsorted(): the boundaries tensor should have at least one dimension");
-    FAC_CHECK(seq->dtype == self->dtype, FAC_ERR_DTYPE,
-              "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor dtype %s and input "
-              "value tensor dtype %s",
-              fac_dtype_name((fac_dtype)seq->dtype), fac_dtype_name((fac_dtype)self->dtype));
-    FAC_CHECK(fac__key_bits((fac_dtype)seq->dtype), FAC_ERR_DTYPE, "searchsorted is not implemented for %s", fac_dtype_name((fac_dtype)seq->dtype));
+static fac_status check_search(const fac_tensor *seq, const fac_tensor *self, bool right, const char *side,
+                               const fac_tensor *sorter) {
+    FAC_CHECK(seq->ndim > 0, FAC_ERR_SHAPE,
+              "torch.searchsorted(): the boundaries tensor should have at least one dimension");
+    FAC_CHECK(
+        seq->dtype == self->dtype, FAC_ERR_DTYPE,
+        "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor dtype %s and input "
+        "value tensor dtype %s",
+        fac_dtype_name((fac_dtype)seq->dtype), fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(fac__key_bits((fac_dtype)seq->dtype), FAC_ERR_DTYPE, "searchsorted is not implemented for %s",
+              fac_dtype_name((fac_dtype)seq->dtype));
     FAC_CHECK(!side || strcmp(side, "left") == 0 || strcmp(side, "right") == 0, FAC_ERR_ARGUMENT,
               "torch.searchsorted(): side can only be 'left' or 'right' but got %s", side);
     FAC_CHECK(!side || !right || strcmp(side, "right") == 0, FAC_ERR_ARGUMENT,
               "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True");
     FAC_CHECK(!sorter || (sorter->dtype == FAC_I64 && fac__same_sizes(sorter, seq)), FAC_ERR_SHAPE,
-              "torch.searchsorted(): sorter should be int64 and of the boundary tensor's sizes %s", FAC_SHAPE_TEXT(seq));
-    bool rows = seq->ndim == 1 || (seq->ndim == self->ndim && memcmp(seq->sizes, self->sizes, (size_t)(seq->ndim - 1) * sizeof(int64_t)) == 0);
-    FAC_CHECK(rows, FAC_ERR_SHAPE,
-              "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
-              "tensor must match, but we got boundaries tensor %s and input value tensor %s",
-              FAC_SHAPE_TEXT(seq), FAC_SHAPE_TEXT(self));
+              "torch.searchsorted(): sorter should be int64 and of the boundary tensor's sizes %s",
+              FAC_SHAPE_TEXT(seq));
+    bool rows = seq->ndim == 1 || (seq->ndim == self->ndim &&
+                                   memcmp(seq->sizes, self->sizes, (size_t)(seq->ndim - 1) * sizeof(int64_t)) == 0);
+    FAC_CHECK(
+        rows, FAC_ERR_SHAPE,
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
+        "tensor must match, but we got boundaries tensor %s and input value tensor %s",
+        FAC_SHAPE_TEXT(seq), FAC_SHAPE_TEXT(self));
     return FAC_OK;
 }
 
@@ -91,7 +107,13 @@ static fac_status search_all(fac_tensor *seq, fac_tensor *self, fac_tensor *sort
     FAC_TRY(keys_of(seq, sorter, n, &boundaries));
     fac_status st = keys_of(self, NULL, 1, &values);
     if (st == FAC_OK) {
-        search_job j = {boundaries, values, n, self->ndim ? self->sizes[self->ndim - 1] : 1, seq->ndim == 1, right, out->dtype == FAC_I32,
+        search_job j = {boundaries,
+                        values,
+                        n,
+                        self->ndim ? self->sizes[self->ndim - 1] : 1,
+                        seq->ndim == 1,
+                        right,
+                        out->dtype == FAC_I32,
                         fac__data(out)};
         st = fac__parallel_for(0, self->numel, FAC_GRAIN / 8, search_range, &j);
     }
@@ -100,16 +122,17 @@ static fac_status search_all(fac_tensor *seq, fac_tensor *self, fac_tensor *sort
     return st;
 }
 
-static fac_status search_empty(fac_tensor *seq, fac_tensor *self, bool out_int32, bool right, const char *side, fac_tensor *sorter,
-                               fac_tensor **out) {
+static fac_status search_empty(fac_tensor *seq, fac_tensor *self, bool out_int32, bool right, const char *side,
+                               fac_tensor *sorter, fac_tensor **out) {
     FAC_TRY(check_search(seq, self, right, side, sorter));
-    FAC_CHECK(!out_int32 || seq->sizes[seq->ndim - 1] < INT32_MAX, FAC_ERR_OVERFLOW,
-              "torch.searchsorted(): the size of boundaries' last dimension should be less than 2^31 - 1 when out_int32 is true");
+    FAC_CHECK(
+        !out_int32 || seq->sizes[seq->ndim - 1] < INT32_MAX, FAC_ERR_OVERFLOW,
+        "torch.searchsorted(): the size of boundaries' last dimension should be less than 2^31 - 1 when out_int32 is true");
     return fac__empty(self->sizes, self->ndim, out_int32 ? FAC_I32 : FAC_I64, self->device, out);
 }
 
-fac_status searchsorted_cpu(const fac_call_info *c, fac_tensor *sorted_sequence, fac_tensor *self, bool out_int32, bool right, const char *side,
-                            fac_tensor *sorter, fac_tensor **out) {
+fac_status searchsorted_cpu(const fac_call_info *c, fac_tensor *sorted_sequence, fac_tensor *self, bool out_int32,
+                            bool right, const char *side, fac_tensor *sorter, fac_tensor **out) {
     (void)c;
     FAC_TRY(search_empty(sorted_sequence, self, out_int32, right, side, sorter, out));
     fac_status st = search_all(sorted_sequence, self, sorter, right || (side && strcmp(side, "right") == 0), *out);
@@ -117,8 +140,8 @@ fac_status searchsorted_cpu(const fac_call_info *c, fac_tensor *sorted_sequence,
     return st;
 }
 
-fac_status searchsorted_meta(const fac_call_info *c, fac_tensor *sorted_sequence, fac_tensor *self, bool out_int32, bool right, const char *side,
-                             fac_tensor *sorter, fac_tensor **out) {
+fac_status searchsorted_meta(const fac_call_info *c, fac_tensor *sorted_sequence, fac_tensor *self, bool out_int32,
+                             bool right, const char *side, fac_tensor *sorter, fac_tensor **out) {
     (void)c;
     return search_empty(sorted_sequence, self, out_int32, right, side, sorter, out);
 }
@@ -146,7 +169,8 @@ static void fill_groups(const groups *g, fac_tensor *values, int64_t *inverse, i
         int64_t at = fac__order_at(g->order, i);
         if (begins_group(g, i)) {
             group++;
-            memcpy((char *)fac__data(values) + (size_t)group * item, (const char *)fac__data(g->rows) + (size_t)at * item, item);
+            memcpy((char *)fac__data(values) + (size_t)group * item,
+                   (const char *)fac__data(g->rows) + (size_t)at * item, item);
             if (counts) counts[group] = 0;
         }
         if (inverse) inverse[at] = group;
@@ -158,7 +182,8 @@ static void fill_groups(const groups *g, fac_tensor *values, int64_t *inverse, i
 static fac_status make_groups(const groups *g, fac_tensor *self, bool inverse, bool counts, fac_tensor **out) {
     const int64_t none = 0;
     FAC_TRY(fac__empty(&g->count, 1, (fac_dtype)self->dtype, self->device, &out[0]));
-    fac_status st = inverse ? fac__empty(self->sizes, self->ndim, FAC_I64, self->device, &out[1]) : fac__empty(&none, 1, FAC_I64, self->device, &out[1]);
+    fac_status st = inverse ? fac__empty(self->sizes, self->ndim, FAC_I64, self->device, &out[1])
+                            : fac__empty(&none, 1, FAC_I64, self->device, &out[1]);
     if (st == FAC_OK) st = fac__empty(counts ? &g->count : &none, 1, FAC_I64, self->device, &out[2]);
     if (st == FAC_OK) {
         fill_groups(g, out[0], inverse ? fac__data(out[1]) : NULL, counts ? fac__data(out[2]) : NULL);
@@ -191,13 +216,14 @@ static fac_status unique(fac_tensor *self, bool sort, bool inverse, bool counts,
     return st;
 }
 
-fac_status unique_cpu(const fac_call_info *c, fac_tensor *self, bool sorted, bool return_inverse, bool return_counts, fac_tensor **out) {
+fac_status unique_cpu(const fac_call_info *c, fac_tensor *self, bool sorted, bool return_inverse, bool return_counts,
+                      fac_tensor **out) {
     (void)c, (void)sorted; /* always in order */
     return unique(self, true, return_inverse, return_counts, out);
 }
 
-fac_status unique_consecutive_cpu(const fac_call_info *c, fac_tensor *self, bool return_inverse, bool return_counts, fac_opt_int dim,
-                                  fac_tensor **out) {
+fac_status unique_consecutive_cpu(const fac_call_info *c, fac_tensor *self, bool return_inverse, bool return_counts,
+                                  fac_opt_int dim, fac_tensor **out) {
     (void)c;
     if (dim.set) return fac__unique_slices(self, dim.v, out);
     return unique(self, false, return_inverse, return_counts, out);
@@ -207,19 +233,20 @@ static fac_status depends_on_data(void) {
     return FAC_FAIL(FAC_ERR_STATE, "the number of unique values depends on data, which meta tensors do not have");
 }
 
-fac_status unique_meta(const fac_call_info *c, fac_tensor *self, bool sorted, bool return_inverse, bool return_counts, fac_tensor **out) {
+fac_status unique_meta(const fac_call_info *c, fac_tensor *self, bool sorted, bool return_inverse, bool return_counts,
+                       fac_tensor **out) {
     (void)c, (void)self, (void)sorted, (void)return_inverse, (void)return_counts, (void)out;
     return depends_on_data();
 }
 
-fac_status unique_consecutive_meta(const fac_call_info *c, fac_tensor *self, bool return_inverse, bool return_counts, fac_opt_int dim,
-                                   fac_tensor **out) {
+fac_status unique_consecutive_meta(const fac_call_info *c, fac_tensor *self, bool return_inverse, bool return_counts,
+                                   fac_opt_int dim, fac_tensor **out) {
     (void)c, (void)self, (void)return_inverse, (void)return_counts, (void)dim, (void)out;
     return depends_on_data();
 }
 
-fac_status unique_dim_meta(const fac_call_info *c, fac_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts,
-                           fac_tensor **out) {
+fac_status unique_dim_meta(const fac_call_info *c, fac_tensor *self, int64_t dim, bool sorted, bool return_inverse,
+                           bool return_counts, fac_tensor **out) {
     (void)c, (void)self, (void)dim, (void)sorted, (void)return_inverse, (void)return_counts, (void)out;
     return depends_on_data();
 }
