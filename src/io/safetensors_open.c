@@ -68,7 +68,7 @@ static fac_status read_entry(const fac_safetensors *f, fac_safetensors_item *e, 
     e->name = name;
     if (!json_is_object(value) || json_object_size(value) != 3)
         return bad(f, "entry '%.100s' is not an object of dtype, shape and data_offsets", name);
-    int element;
+    int element = 0;
     int64_t numel, bytes;
     FAC_TRY(read_type(f, e, json_object_get(value, "dtype"), &element));
     FAC_TRY(read_shape(f, e, json_object_get(value, "shape"), &numel));
