@@ -1,6 +1,7 @@
 /* Operators made of others: derivatives against differences, values by hand where a part alone would go wrong. */
 #include "grad_cases.h"
 
+/* clang-format off: a table */
 #define CASES(X)                                                                                                       \
     X(selu, 1, "2,3", -1, 1, out[0] = fac_selu(x[0]))                                                                  \
     X(celu, 1, "2,3", -1, 1, out[0] = fac_celu(x[0])) X(glu, 1, "2,4", -1, 1, out[0] = fac_glu(x[0])) X(               \
@@ -17,6 +18,7 @@
                                         X(cross, 1, "2,3;2,3", -1, 1, out[0] = fac_linalg_cross(x[0], x[1]))           \
                                             X(cosine, 1, "1,2,3;2,1,3", 0.5, 1,                                        \
                                               out[0] = fac_cosine_similarity(x[0], x[1], .dim = FAC_INT(-2)))
+/* clang-format on */
 
 CASES(GRAD_FN)
 static const grad_case cases[] = {CASES(GRAD_ROW)};

@@ -7,6 +7,7 @@ static fac_tensor *with_zero(fac_tensor *x) {
     return fac_sub(x, fac_tensor_from((const double[]){first, 0, 0, 0, 0, 0}, FAC_F64, FAC_INTS(2, 3)));
 }
 
+/* clang-format off: a table */
 #define CASES(X)                                                                                                       \
     X(sum, 1, "2,3", -1, 1, out[0] = fac_sum(x[0]))                                                                    \
     X(sum_dim, 1, "2,3", -1, 1, out[0] = fac_sum(x[0], .dim = FAC_DIMS(-1)))                                           \
@@ -22,18 +23,18 @@ static fac_tensor *with_zero(fac_tensor *x) {
     X(amax, 1, "2,3", -1, 1, out[0] = fac_amax(x[0], .dim = FAC_DIMS(1)))                                              \
     X(amin, 1, "2,3", -1, 1, out[0] = fac_amin(x[0]))                                                                  \
     X(max, 1, "2,3", -1, 1, out[0] = fac_max(x[0]))                                                                    \
-    X(min, 1, "2,3", -1, 1, out[0] = fac_min(x[0]))                                                                    \
-    X(max_dim, 1, "2,3", -1, 1, out[0] = fac_max_dim(x[0], 0).values) X(                                               \
-        min_dim, 1, "2,3", -1, 1, out[0] = fac_min_dim(x[0], 1, .keepdim = true).values)                               \
-        X(max_other, 1, "2,3;3", -1, 1, out[0] = fac_max_other(x[0], x[1])) X(                                         \
-            aminmax, 2, "2,3", -1, 1, fac_aminmax_result r = fac_aminmax(x[0], .dim = FAC_INT(1)); out[0] = r.min;     \
-            out[1] = r.max) X(var, 1, "3,4", -1, 1, out[0] = fac_var(x[0]))                                            \
-            X(std, 1, "3,4", -1, 1, out[0] = fac_std(x[0], .dim = FAC_DIMS(0))) X(                                     \
-                var_biased, 1, "3,4", -1, 1, out[0] = fac_var(x[0], .dim = FAC_DIMS(1), .correction = FAC_INT(0)))     \
-                X(var_mean, 2, "3,4", -1, 1, fac_var_mean_result r = fac_var_mean(x[0], .dim = FAC_DIMS(1));           \
-                  out[0] = r.result0; out[1] = r.result1)                                                              \
-                    X(std_mean, 2, "3,4", -1, 1, fac_std_mean_result r = fac_std_mean(x[0]); out[0] = r.result0;       \
-                      out[1] = r.result1) X(norm, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0]))                           \
+    X(min, 1, "2,3", -1, 1, out[0] = fac_min(x[0])) X(max_dim, 1, "2,3", -1, 1, out[0] = fac_max_dim(x[0], 0).values)  \
+        X(min_dim, 1, "2,3", -1, 1, out[0] = fac_min_dim(x[0], 1, .keepdim = true).values)                             \
+            X(max_other, 1, "2,3;3", -1, 1, out[0] = fac_max_other(x[0], x[1])) X(                                     \
+                aminmax, 2, "2,3", -1, 1, fac_aminmax_result r = fac_aminmax(x[0], .dim = FAC_INT(1)); out[0] = r.min; \
+                out[1] = r.max) X(var, 1, "3,4", -1, 1, out[0] = fac_var(x[0]))                                        \
+                X(std, 1, "3,4", -1, 1, out[0] = fac_std(x[0], .dim = FAC_DIMS(0))) X(                                 \
+                    var_biased, 1, "3,4", -1, 1, out[0] = fac_var(x[0], .dim = FAC_DIMS(1), .correction = FAC_INT(0))) \
+                    X(var_mean, 2, "3,4", -1, 1, fac_var_mean_result r = fac_var_mean(x[0], .dim = FAC_DIMS(1));       \
+                      out[0] = r.result0;                                                                              \
+                      out[1] = r.result1) X(std_mean, 2, "3,4", -1, 1, fac_std_mean_result r = fac_std_mean(x[0]);     \
+                                            out[0] = r.result0;                                                        \
+                                            out[1] = r.result1) X(norm, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0]))     \
                         X(norm_1, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = FAC_NUM(1)))                          \
                             X(norm_3, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = FAC_NUM(3))) X(                   \
                                 norm_15, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = FAC_NUM(1.5)))                 \
@@ -66,6 +67,7 @@ static fac_tensor *with_zero(fac_tensor *x) {
                                                                                     X(log_softmax_0, 1, "3,5", -1, 1,  \
                                                                                       out[0] =                         \
                                                                                           fac_log_softmax(x[0], 0))
+/* clang-format on */
 
 CASES(GRAD_FN)
 static const grad_case cases[] = {CASES(GRAD_ROW)};

@@ -8,7 +8,8 @@
 static fac_status copy_flat(void *ctx, int64_t begin, int64_t end) {
     const fac_iter *it = ctx;
     int64_t item = (int64_t)fac_dtype_size((fac_dtype)it->op[0].dtype);
-    if (end > begin) memcpy(it->op[0].data + begin * item, it->op[1].data + begin * item, (size_t)((end - begin) * item));
+    if (end > begin)
+        memcpy(it->op[0].data + begin * item, it->op[1].data + begin * item, (size_t)((end - begin) * item));
     return FAC_OK;
 }
 
