@@ -1,23 +1,24 @@
 /* Operators made of others: derivatives against differences, values by hand where a part alone would go wrong. */
 #include "grad_cases.h"
 
-/* clang-format off: a table */
-#define CASES(X)                                                                                                       \
-    X(selu, 1, "2,3", -1, 1, out[0] = fac_selu(x[0]))                                                                  \
-    X(celu, 1, "2,3", -1, 1, out[0] = fac_celu(x[0])) X(glu, 1, "2,4", -1, 1, out[0] = fac_glu(x[0])) X(               \
-        frac, 1, "2,3", -2, 2, out[0] = fac_frac(x[0])) X(softshrink, 1, "2,3", -1, 1, out[0] = fac_softshrink(x[0]))  \
-        X(hardshrink, 1, "2,3", -1, 1, out[0] = fac_hardshrink(x[0]))                                                  \
-            X(logaddexp, 1, "2,3;3", -1, 1, out[0] = fac_logaddexp(x[0], x[1]))                                        \
-                X(logaddexp2, 1, "2,3;3", -1, 1, out[0] = fac_logaddexp2(x[0], x[1]))                                  \
-                    X(hypot, 1, "2,3;3", 0.5, 1, out[0] = fac_hypot(x[0], x[1]))                                       \
-                        X(logit, 1, "2,3", 0.2, 0.8, out[0] = fac_logit(x[0])) X(fmax, 1, "2,3;2,3", -1, 1,            \
-                                                                                 out[0] = fac_fmax(x[0], x[1]))        \
-                            X(pixel_shuffle, 1, "8,1,2", -1, 1, out[0] = fac_pixel_shuffle(x[0], 2))                   \
-                                X(diff, 1, "2,4", -1, 1, out[0] = fac_diff(x[0], .n = FAC_INT(2)))                     \
-                                    X(trapezoid, 1, "2,4", -1, 1, out[0] = fac_trapezoid_dx(x[0], .dx = FAC_NUM(0.5))) \
-                                        X(cross, 1, "2,3;2,3", -1, 1, out[0] = fac_linalg_cross(x[0], x[1]))           \
-                                            X(cosine, 1, "1,2,3;2,1,3", 0.5, 1,                                        \
-                                              out[0] = fac_cosine_similarity(x[0], x[1], .dim = FAC_INT(-2)))
+/* clang-format off */
+#define CASES(X) \
+    X(selu, 1, "2,3", -1, 1, out[0] = fac_selu(x[0])) \
+    X(celu, 1, "2,3", -1, 1, out[0] = fac_celu(x[0])) \
+    X(glu, 1, "2,4", -1, 1, out[0] = fac_glu(x[0])) \
+    X(frac, 1, "2,3", -2, 2, out[0] = fac_frac(x[0])) \
+    X(softshrink, 1, "2,3", -1, 1, out[0] = fac_softshrink(x[0])) \
+    X(hardshrink, 1, "2,3", -1, 1, out[0] = fac_hardshrink(x[0])) \
+    X(logaddexp, 1, "2,3;3", -1, 1, out[0] = fac_logaddexp(x[0], x[1])) \
+    X(logaddexp2, 1, "2,3;3", -1, 1, out[0] = fac_logaddexp2(x[0], x[1])) \
+    X(hypot, 1, "2,3;3", 0.5, 1, out[0] = fac_hypot(x[0], x[1])) \
+    X(logit, 1, "2,3", 0.2, 0.8, out[0] = fac_logit(x[0])) \
+    X(fmax, 1, "2,3;2,3", -1, 1, out[0] = fac_fmax(x[0], x[1])) \
+    X(pixel_shuffle, 1, "8,1,2", -1, 1, out[0] = fac_pixel_shuffle(x[0], 2)) \
+    X(diff, 1, "2,4", -1, 1, out[0] = fac_diff(x[0], .n = FAC_INT(2))) \
+    X(trapezoid, 1, "2,4", -1, 1, out[0] = fac_trapezoid_dx(x[0], .dx = FAC_NUM(0.5))) \
+    X(cross, 1, "2,3;2,3", -1, 1, out[0] = fac_linalg_cross(x[0], x[1])) \
+    X(cosine, 1, "1,2,3;2,1,3", 0.5, 1, out[0] = fac_cosine_similarity(x[0], x[1], .dim = FAC_INT(-2)))
 /* clang-format on */
 
 CASES(GRAD_FN)
