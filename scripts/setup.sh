@@ -27,7 +27,6 @@ check_build() {
     has_header zip.h || need libzip-dev
     has_header zlib.h || need zlib1g-dev
     has_header cmocka.h || need libcmocka-dev
-    has_library libopenblas || [ "$(uname)" != Linux ] || need libopenblas0-openmp
 }
 
 check_conformance() {
@@ -47,9 +46,9 @@ check_ci() {
 print_other_families() {
     echo "Facula needs these, by their Debian names:$missing"
     echo "  Fedora:   sudo dnf install gcc cmake ninja-build libyaml-devel onednn-devel sleef-devel jansson-devel" \
-         "libzip-devel zlib-devel libcmocka-devel openblas-openmp"
-    echo "  Arch:     sudo pacman -S gcc cmake ninja libyaml onednn sleef jansson libzip zlib cmocka openblas"
-    echo "  Homebrew: brew install cmake ninja libyaml onednn sleef jansson libzip cmocka openblas libomp"
+         "libzip-devel zlib-devel libcmocka-devel"
+    echo "  Arch:     sudo pacman -S gcc cmake ninja libyaml onednn sleef jansson libzip zlib cmocka"
+    echo "  Homebrew: brew install cmake ninja libyaml onednn sleef jansson libzip cmocka libomp"
 }
 
 install_with_apt() {
