@@ -78,7 +78,7 @@ typedef struct fac_cuda_access {
 } fac_cuda_access;
 void fac__cuda_access_tensor(const fac_tensor *t, bool read, bool write, const char *name, fac_cuda_access *out);
 
-typedef struct fac_cuda_launch {
+typedef struct fac_cuda_launch_spec {
     fac_cuda_kernel *kernel;
     int device;
     unsigned grid[3], block[3], shared;
@@ -86,9 +86,9 @@ typedef struct fac_cuda_launch {
     const fac_cuda_access *accesses;
     size_t n_accesses;
     const char *op; /* named when the launch fails */
-} fac_cuda_launch;
+} fac_cuda_launch_spec;
 /* Queues a kernel on the current stream of the device. In launch-blocking mode waits and reports. */
-fac_status fac__cuda_launch(const fac_cuda_launch *l);
+fac_status fac__cuda_launch(const fac_cuda_launch_spec *l);
 
 /* Queues a copy or a fill on the current stream of the device. Sizes in bytes. */
 fac_status fac__cuda_copy(fac_device to_device, void *to, fac_device from_device, const void *from, int64_t bytes,
