@@ -13,7 +13,7 @@ RANK = {"base": 0, "core": 1, "dispatch": 2, "iter": 3, "ops": 4, "backend": 5, 
         "nn": 6, "optim": 6, "amp": 6, "data": 6, "io": 6, "graph": 6, "dist": 6, "profile": 6}
 STRANGERS = {("backend", "autograd"), ("autograd", "backend")}
 # Public headers not named after a room. The first four are the contract of the lowest rooms.
-PUBLIC_RANK = {"base": 0, "types": 0, "tensor": 0, "dispatch": 0, "ops": 4, "ops_decl": 4, "ops_macros": 4,
+PUBLIC_RANK = {"base": 0, "types": 0, "tensor": 0, "device": 0, "dispatch": 0, "ops": 4, "ops_decl": 4, "ops_macros": 4,
                "autograd": 4, "facula": 6}
 MAX_LINES = 1000
 CODE_DIRS = ("include", "src", "tools", "apps", "examples", "bench", "tests")

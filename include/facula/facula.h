@@ -5,6 +5,7 @@
 #include <facula/autograd.h>
 #include <facula/base.h>
 #include <facula/data.h>
+#include <facula/device.h>
 #include <facula/dispatch.h>
 #include <facula/io.h>
 #include <facula/nn.h>

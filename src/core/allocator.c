@@ -1,5 +1,6 @@
 /* The registry of allocators by device type, and the CPU's plain one. */
 #include "core/allocator.h"
+#include "core/guard.h"
 #include <stdlib.h>
 
 static void *immediate_alloc(const fac_allocator *self, int64_t bytes) {
@@ -29,7 +30,11 @@ static const fac_allocator *cpu_default(void) {
 const fac_allocator *fac_allocator_get(fac_device_type type) {
     if ((unsigned)type >= FAC_DEVICE_TYPE_COUNT) return NULL;
     const fac_allocator *a = atomic_load_explicit(&registry[type], memory_order_acquire);
-    return FAC_LIKELY(a != NULL) || type != FAC_CPU ? a : cpu_default();
+    if (FAC_LIKELY(a != NULL)) return a;
+    if (type == FAC_CPU) return cpu_default();
+    const fac_device_guard *g = fac_device_guard_of(type);
+    int index;
+    return g && g->get_device(g, &index) == FAC_OK ? g->allocator(g, index) : NULL;
 }
 
 fac_status fac_allocator_set(fac_device_type type, const fac_allocator *a) {
@@ -41,9 +46,20 @@ fac_status fac_allocator_set(fac_device_type type, const fac_allocator *a) {
     return FAC_OK;
 }
 
+bool fac__allocator_replaced(fac_device_type type) {
+    return atomic_load_explicit(&registry[type], memory_order_acquire) != NULL;
+}
+
 fac_status fac__allocator_of(fac_device d, const fac_allocator **out) {
-    *out = fac_allocator_get((fac_device_type)d.type);
+    const fac_device_guard *g;
+    *out = NULL;
+    if (FAC_UNLIKELY((unsigned)d.type >= FAC_DEVICE_TYPE_COUNT)) return fac__guard_of(d.type, &g);
+    *out = atomic_load_explicit(&registry[d.type], memory_order_acquire);
     if (FAC_LIKELY(*out != NULL)) return FAC_OK;
+    g = d.type == FAC_CPU ? NULL : fac_device_guard_of((fac_device_type)d.type);
+    *out = g ? g->allocator(g, d.index_plus ? d.index_plus - 1 : 0) : fac_allocator_get((fac_device_type)d.type);
+    if (FAC_LIKELY(*out != NULL)) return FAC_OK;
+    FAC_TRY(fac_error());
     char text[24];
     return FAC_FAIL(FAC_ERR_DEVICE, "cannot allocate on device '%s': no back end has registered an allocator for it",
                     fac_device_format(d, text, sizeof text));

@@ -9,6 +9,8 @@
 
 /* The allocator of a device; DEVICE error if none is registered for its type or the index is wrong. */
 fac_status fac__allocator_of(fac_device d, const fac_allocator **out);
+/* True if fac_allocator_set put the user's own in place of a device type's. */
+bool fac__allocator_replaced(fac_device_type type);
 /* Gives the thread's cached blocks and counts back to the pool. */
 void fac__pool_flush(fac_thread *th);
 

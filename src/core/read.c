@@ -1,21 +1,30 @@
 /* Values out of tensors, without operators: elements of CPU memory, converted one by one. */
 #include "core/read.h"
+#include "core/guard.h"
 
-fac_status (*fac__read_device)(fac_tensor *t, fac_tensor **out_cpu);
+/* Owned copy on the CPU with the strides of t: the bytes between its first and last element, in one go. */
+static fac_status fetch(fac_tensor *t, fac_tensor **out) {
+    fac_tensor *made;
+    FAC_TRY(
+        fac__empty_strided(t->sizes, t->strides, t->ndim, (fac_dtype)t->dtype, fac_device_make(FAC_CPU, -1), &made));
+    made->flags |= t->flags & FAC_TF_CONJ;
+    fac_status st = fac__copy_bytes(made->device, fac__data(made), t->device, fac__data(t),
+                                    t->numel ? made->storage->bytes : 0, false);
+    if (st == FAC_OK)
+        *out = made;
+    else
+        fac__unref(made);
+    return st;
+}
 
 fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
-    char name[24];
     *out = NULL;
     FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "the elements of a %s tensor cannot be read; make it dense first",
               t->cls->name);
     FAC_CHECK(t->device.type != FAC_META, FAC_ERR_DEVICE, "Cannot read the data of a meta tensor: it has none");
-    if (fac__is_cpu(t)) {
-        *out = fac__ref(t);
-        return FAC_OK;
-    }
-    FAC_CHECK(fac__read_device, FAC_ERR_DEVICE, "the back end of %s cannot copy its tensors to the CPU",
-              fac_device_format(t->device, name, sizeof name));
-    return fac__read_device(t, out);
+    if (!fac__is_cpu(t)) return fetch(t, out);
+    *out = fac__ref(t);
+    return FAC_OK;
 }
 
 void fac__reader_init(fac_reader *r, const fac_tensor *t) { *r = (fac_reader){.t = t, .p = fac__data(t)}; }

@@ -6,8 +6,6 @@
 
 /* Owned: t itself if it lies in CPU memory, else a copy there. Errors: meta and opaque tensors. */
 fac_status fac__readable(fac_tensor *t, fac_tensor **out);
-/* How a back end copies a tensor of its own to the CPU (owned result); it sets this when it starts, NULL without one. */
-extern fac_status (*fac__read_device)(fac_tensor *t, fac_tensor **out_cpu);
 
 typedef struct fac_reader {
     const fac_tensor *t;

@@ -3,6 +3,7 @@
 #include "core/start.h"
 #include "core/above.h"
 #include "core/allocator.h"
+#include "core/guard.h"
 #include <pthread.h>
 
 atomic_bool fac__started;
@@ -62,6 +63,7 @@ void fac_shutdown(void) {
     if (atomic_load_explicit(&fac__started, memory_order_relaxed)) {
         fac__live_add(own_objects);
         stop_rooms(FAC_COUNT(rooms));
+        fac__guards_forget();
         atomic_store_explicit(&fac__started, false, memory_order_release);
     }
     fac__thread_end();

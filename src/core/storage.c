@@ -1,8 +1,7 @@
 /* Storages: bytes with a count, an allocator and a device. */
 #include "core/storage.h"
 #include "core/allocator.h"
-
-fac_status (*fac__device_copy)(fac_device device, void *to, const void *from, int64_t bytes);
+#include "core/guard.h"
 
 static fac_storage *new_header(fac_thread *th) {
     fac_storage *s = fac__freelist_pop(&th->storages);
@@ -15,19 +14,30 @@ static void free_header(fac_storage *s) {
     if (!th || !fac__freelist_push(&th->storages, s, FAC_FREELIST_MAX)) fac__free(s);
 }
 
+/* A replaced allocator serves all devices of its type and asks which one is current. */
+static void *on_device(const fac_allocator *a, int64_t bytes, fac_device device) {
+    fac_device_scope scope = fac_device_scope_begin(device);
+    void *p = fac_error() == FAC_OK ? a->alloc(a, bytes) : NULL;
+    fac_device_scope_end(&scope);
+    return p;
+}
+
 /* Asks an allocator; its failure becomes an error that says how much was wanted, unless it set one itself. */
 static fac_status allocate(const fac_allocator *a, int64_t bytes, fac_device device, char **out) {
-    *out = a->alloc(a, bytes);
+    bool plain = FAC_LIKELY(device.type == FAC_CPU) || !fac__allocator_replaced((fac_device_type)device.type) ||
+                 !fac_device_guard_of((fac_device_type)device.type);
+    *out = plain ? a->alloc(a, bytes) : on_device(a, bytes, device);
     if (FAC_LIKELY(*out != NULL)) return FAC_OK;
+    FAC_TRY(fac_error());
     char name[24];
     return FAC_FAIL(FAC_ERR_MEMORY, "out of memory: the %s allocator cannot give %lld bytes on %s", a->name,
                     (long long)bytes, fac_device_format(device, name, sizeof name));
 }
 
-fac_status fac__storage_new(fac_thread *th, fac_device device, int64_t bytes, fac_storage **out) {
-    const fac_allocator *a;
+fac_status fac__storage_new(fac_thread *th, fac_device device, int64_t bytes, const fac_allocator *a,
+                            fac_storage **out) {
     *out = NULL;
-    FAC_TRY(fac__allocator_of(device, &a));
+    if (!a) FAC_TRY(fac__allocator_of(device, &a));
     fac_storage *s = new_header(th);
     if (FAC_UNLIKELY(!s)) return FAC_ERR_MEMORY;
     fac_status st = allocate(a, bytes, device, &s->data);
@@ -80,15 +90,9 @@ void fac__storage_unref(fac_storage *s) {
 }
 
 static fac_status copy_bytes(fac_device device, void *to, const void *from, int64_t bytes) {
-    if (bytes == 0) return FAC_OK;
-    if (device.type == FAC_CPU) {
-        memcpy(to, from, (size_t)bytes);
-        return FAC_OK;
-    }
-    if (fac__device_copy) return fac__device_copy(device, to, from, bytes);
-    char name[24];
-    return FAC_FAIL(FAC_ERR_UNSUPPORTED, "a storage on %s that holds data cannot grow: its back end copies no bytes",
-                    fac_device_format(device, name, sizeof name));
+    if (device.type != FAC_CPU) return fac__copy_bytes(device, to, device, from, bytes, true);
+    if (bytes) memcpy(to, from, (size_t)bytes);
+    return FAC_OK;
 }
 
 fac_status fac__storage_grow(fac_storage *s, int64_t bytes) {

@@ -4,15 +4,13 @@
 
 #include "core/tensor.h"
 
-/* Owned, uninitialised, from the device's allocator. */
-fac_status fac__storage_new(fac_thread *th, fac_device device, int64_t bytes, fac_storage **out);
+/* Owned, uninitialised, from `a`, or from the device's allocator if that is NULL. */
+fac_status fac__storage_new(fac_thread *th, fac_device device, int64_t bytes, const fac_allocator *a,
+                            fac_storage **out);
 /* Owned, over memory of the caller's; `release` (NULL allowed) is called with `context` when it dies. */
 fac_status fac__storage_wrap(void *data, int64_t bytes, fac_device device, void (*release)(void *), void *context,
                              fac_storage **out);
 /* Makes room for `bytes`, keeping the contents. On failure nothing changes. */
 fac_status fac__storage_grow(fac_storage *s, int64_t bytes);
-
-/* Copies bytes within a device that is not the CPU; set by the back end, NULL without one. */
-extern fac_status (*fac__device_copy)(fac_device device, void *to, const void *from, int64_t bytes);
 
 #endif

@@ -1,4 +1,5 @@
 /* Tensor headers: making, aliasing, geometry, freeing. */
+#include "core/guard.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
 
@@ -131,22 +132,14 @@ void fac__unref(fac_tensor *t) {
 
 /* ---- empty ----------------------------------------------------------------------------------------------------------------- */
 
-/* "cpu:0" is "cpu", and "cpu:1" does not exist; meta has no index either. */
-static fac_status plain_device(fac_device *d) {
-    FAC_CHECK(d->index_plus <= 1, FAC_ERR_DEVICE, "%s device index must be -1 or zero, got %d",
-              d->type == FAC_CPU ? "CPU" : "meta", d->index_plus - 1);
-    d->index_plus = 0;
-    return FAC_OK;
-}
-
-/* Keys, device, flags and storage of a header that has its geometry. Frees the header on failure. */
-static fac_status furnish(fac_thread *th, fac_tensor *t, int64_t bytes, fac_tensor **out) {
+/* Keys, device, flags and storage of a header that has its geometry. The bytes come from `a`, NULL: the device's own
+   allocator. Frees the header on failure. */
+static fac_status furnish(fac_thread *th, fac_tensor *t, int64_t bytes, const fac_allocator *a, fac_tensor **out) {
     fac_status st = FAC_OK;
-    if (FAC_UNLIKELY(t->device.index_plus && (t->device.type == FAC_CPU || t->device.type == FAC_META)))
-        st = plain_device(&t->device);
+    if (FAC_UNLIKELY(t->device.type != FAC_CPU || t->device.index_plus)) st = fac__device_resolve(&t->device);
     if (FAC_LIKELY(st == FAC_OK)) st = fac__default_keys(t->device, &t->keys);
     if (FAC_LIKELY(st == FAC_OK && t->device.type != FAC_META))
-        st = fac__storage_new(th, t->device, bytes, &t->storage);
+        st = fac__storage_new(th, t->device, bytes, a, &t->storage);
     if (FAC_UNLIKELY(st != FAC_OK)) {
         fac__unref(t);
         return st;
@@ -156,7 +149,8 @@ static fac_status furnish(fac_thread *th, fac_tensor *t, int64_t bytes, fac_tens
     return FAC_OK;
 }
 
-fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, fac_tensor **out) {
+fac_status fac__empty_from(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, const fac_allocator *a,
+                           fac_tensor **out) {
     *out = NULL;
     if (FAC_UNLIKELY((unsigned)ndim > FAC_MAX_DIMS || (unsigned)dtype - 1 >= FAC_DTYPE_COUNT - 1))
         return bad_shape(sizes, ndim, dtype);
@@ -171,11 +165,15 @@ fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_devic
     for (int d = 0; d < ndim; d++) t->sizes[d] = sizes[d];
     t->flags = FAC_TF_CONTIGUOUS | FAC_TF_DENSE;
     if (FAC_UNLIKELY(ndim >= 4)) fac__compute_flags(t);
-    return furnish(th, t, bytes, out);
+    return furnish(th, t, bytes, a, out);
 }
 
-fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
-                              fac_device device, fac_tensor **out) {
+fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, fac_tensor **out) {
+    return fac__empty_from(sizes, ndim, dtype, device, NULL, out);
+}
+
+fac_status fac__empty_strided_from(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
+                                   fac_device device, const fac_allocator *a, fac_tensor **out) {
     int64_t room, bytes, numel;
     *out = NULL;
     if ((unsigned)ndim > FAC_MAX_DIMS || (unsigned)dtype - 1 >= FAC_DTYPE_COUNT - 1)
@@ -192,7 +190,12 @@ fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int 
     }
     t->numel = numel;
     fac__compute_flags(t);
-    return furnish(th, t, bytes, out);
+    return furnish(th, t, bytes, a, out);
+}
+
+fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
+                              fac_device device, fac_tensor **out) {
+    return fac__empty_strided_from(sizes, strides, ndim, dtype, device, NULL, out);
 }
 
 fac_status fac__empty_like(fac_tensor *like, fac_tensor **out) {
@@ -258,11 +261,24 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
     return FAC_OK;
 }
 
-fac_status fac__alias(fac_tensor *t, bool share_version, fac_tensor **out) {
-    FAC_TRY(fac__view(t, t->sizes, t->strides, t->ndim, t->offset, false, out));
-    if (share_version) return FAC_OK;
-    fac__version_unref((*out)->version);
-    (*out)->version = NULL;
+/* Every saved value that is no leaf is an alias, so this does not take the long way through fac__view. */
+fac_status fac__alias(fac_tensor *base, bool share_version, fac_tensor **out) {
+    *out = NULL;
+    FAC_TRY(check_plain(base, "an alias"));
+    if (share_version) FAC_TRY(fac__version_make(base));
+    fac_tensor *t = new_header(fac__thread(), base->ndim, (fac_dtype)base->dtype, base->device);
+    if (FAC_UNLIKELY(!t)) return FAC_ERR_MEMORY;
+    for (int d = 0; d < base->ndim; d++) {
+        t->sizes[d] = base->sizes[d];
+        t->strides[d] = base->strides[d];
+    }
+    t->numel = base->numel;
+    t->offset = base->offset;
+    t->keys = base->keys;
+    t->flags = (uint16_t)(base->flags & ~FAC_TF_WRAPPED);
+    t->storage = fac__storage_ref(base->storage);
+    if (share_version) t->version = fac__version_ref(base->version);
+    *out = t;
     return FAC_OK;
 }
 

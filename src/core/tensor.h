@@ -85,6 +85,11 @@ fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_devic
 /* Owned, with given strides (non-negative); the storage is just large enough. */
 fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
                               fac_device device, fac_tensor **out);
+/* The same with the bytes from an allocator that is not the device's own (page-locked memory); NULL: the device's. */
+fac_status fac__empty_from(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, const fac_allocator *a,
+                           fac_tensor **out);
+fac_status fac__empty_strided_from(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
+                                   fac_device device, const fac_allocator *a, fac_tensor **out);
 /* Owned, same dtype and device as `like`; strides follow `like`'s permutation if dense, else row-major. */
 fac_status fac__empty_like(fac_tensor *like, fac_tensor **out);
 /* Owned alias of base's storage with other geometry; shares the version counter; no autograd data. Checks that the

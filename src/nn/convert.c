@@ -1,4 +1,5 @@
 /* Moving and casting a module's tensors, and copying whole modules. */
+#include "core/guard.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 #include <stdatomic.h>
@@ -75,7 +76,8 @@ static fac_tensor *to_kw(const void *context, fac_tensor *t) {
     const fac_module_to_kw *kw = context;
     const fac_dtype d = fac_tensor_dtype(t);
     const bool cast = kw->dtype && (fac_dtype_is_floating(d) || fac_dtype_is_complex(d));
-    const fac_device device = kw->device.type ? kw->device : fac_tensor_device(t);
+    fac_device device = kw->device.type ? kw->device : fac_tensor_device(t);
+    FAC_TRY_NULL(fac__device_resolve(&device));
     if ((!cast || kw->dtype == d) && fac_device_equal(device, fac_tensor_device(t))) return t;
     return fac_to(t, .dtype = cast ? kw->dtype : d, .device = device, .non_blocking = kw->non_blocking);
 }

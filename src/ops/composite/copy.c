@@ -1,44 +1,16 @@
 /* Copying and converting, in terms of copy_. */
+#include "core/guard.h"
 #include "ops/call.h"
+#include "ops/composite/factory.h"
 #include "ops_gen.h"
 
 /* ---- copies below autograd -------------------------------------------------------------------------------------------- */
 
-/* NHWC or NDHWC strides for `sizes`. */
-static fac_status channels_last_strides(const int64_t *sizes, int ndim, int want_ndim, int64_t *strides) {
-    FAC_CHECK(ndim == want_ndim, FAC_ERR_SHAPE,
-              "required rank %d tensor to use this channels_last format, got %d dimensions", want_ndim, ndim);
-    int64_t stride = 1;
-    strides[1] = stride;
-    stride *= fac__max(sizes[1], 1);
-    for (int d = ndim - 1; d >= 2; d--) {
-        strides[d] = stride;
-        stride *= fac__max(sizes[d], 1);
-    }
-    strides[0] = stride;
-    return FAC_OK;
-}
-
-static bool keeps_order(const fac_tensor *t, fac_memory_format format) {
-    return (format == FAC_FORMAT_DEFAULT || format == FAC_PRESERVE) && (t->flags & FAC_TF_DENSE);
-}
-
-/* Owned, uninitialised, in self's sizes and the given order. */
-static fac_status make_in_order(fac_tensor *self, fac_memory_format format, fac_dtype dtype, fac_device device,
-                                fac_tensor **out) {
-    int64_t strides[FAC_MAX_DIMS];
-    if (keeps_order(self, format))
-        return fac__empty_strided(self->sizes, self->strides, self->ndim, dtype, device, out);
-    if (format != FAC_CHANNELS_LAST && format != FAC_CHANNELS_LAST_3D)
-        return fac__empty(self->sizes, self->ndim, dtype, device, out);
-    FAC_TRY(channels_last_strides(self->sizes, self->ndim, format == FAC_CHANNELS_LAST ? 4 : 5, strides));
-    return fac__empty_strided(self->sizes, strides, self->ndim, dtype, device, out);
-}
-
-static fac_status copy_to_new(fac_keyset keys, fac_tensor *self, fac_memory_format format, fac_dtype dtype,
-                              fac_device device, bool non_blocking, fac_tensor **out) {
+/* f says the dtype, device and memory of the copy. */
+static fac_status copy_to_new(fac_keyset keys, const fac_factory *f, fac_tensor *self, fac_memory_format format,
+                              bool non_blocking, fac_tensor **out) {
     fac_tensor *made, *same = NULL;
-    FAC_TRY(make_in_order(self, format, dtype, device, &made));
+    FAC_TRY(fac__factory_empty_like(f, self, format, &made));
     fac_status st = fac__redispatch_copy_(keys | (made->keys & FAC_BACKEND_MASK), made, self, non_blocking, &same);
     fac__unref(same);
     if (st == FAC_OK)
@@ -49,7 +21,8 @@ static fac_status copy_to_new(fac_keyset keys, fac_tensor *self, fac_memory_form
 }
 
 fac_status clone_explicit(const fac_call_info *c, fac_tensor *self, fac_memory_format memory_format, fac_tensor **out) {
-    return copy_to_new(c->keys, self, memory_format, (fac_dtype)self->dtype, self->device, false, out);
+    const fac_factory f = {.dtype = (fac_dtype)self->dtype, .device = self->device};
+    return copy_to_new(c->keys, &f, self, memory_format, false, out);
 }
 
 fac_status to_copy_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout,
@@ -57,10 +30,9 @@ fac_status to_copy_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype 
                             fac_memory_format memory_format, fac_tensor **out) {
     FAC_CHECK(layout == FAC_STRIDED, FAC_ERR_UNSUPPORTED,
               "to: only the strided layout can be asked for; use to_sparse");
-    (void)pin_memory;
-    if (!device.type) device = self->device;
-    if (!dtype) dtype = (fac_dtype)self->dtype;
-    return copy_to_new(c->keys, self, memory_format, dtype, device, non_blocking, out);
+    fac_factory f = {dtype, layout, device, pin_memory};
+    FAC_TRY(fac__factory_like(&f, self));
+    return copy_to_new(c->keys, &f, self, memory_format, non_blocking, out);
 }
 
 /* ---- to ---------------------------------------------------------------------------------------------------------------- */
@@ -76,6 +48,7 @@ static bool is_in_order(const fac_tensor *t, fac_memory_format format) {
 
 static fac_status to(fac_tensor *self, fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
                      bool non_blocking, bool copy, fac_memory_format format, fac_tensor **out) {
+    FAC_TRY(fac__device_resolve(&device));
     bool same = (!dtype || dtype == self->dtype) && (!device.type || fac_device_equal(device, self->device)) &&
                 is_in_order(self, format);
     if (!same || copy) return fac__c__to_copy(self, dtype, layout, device, pin_memory, non_blocking, format, out);

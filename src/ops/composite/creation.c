@@ -52,7 +52,9 @@ static fac_status strided(const fac_factory *f, fac_ints size, fac_ints stride, 
               "dimensionality of sizes (%zu) must match dimensionality of strides (%zu)", size.n, stride.n);
     FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
               size.n);
-    return fac__empty_strided(size.v, stride.v, (int)size.n, f->dtype, f->device, out);
+    const fac_allocator *from;
+    FAC_TRY(fac__pin_allocator(f->pin_memory, f->device, &from));
+    return fac__empty_strided_from(size.v, stride.v, (int)size.n, f->dtype, f->device, from, out);
 }
 
 fac_status empty_strided_explicit(const fac_call_info *c, fac_ints size, fac_ints stride, fac_dtype dtype,

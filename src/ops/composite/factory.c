@@ -1,15 +1,22 @@
 /* Factory keywords: defaults, refusals, and the one place that turns them into an empty tensor. */
 #include "ops/composite/factory.h"
+#include "core/guard.h"
 #include "iter/iter.h"
 
 fac_status fac__factory_resolve(fac_factory *f, fac_dtype dtype) {
     FAC_CHECK(f->layout == FAC_STRIDED, FAC_ERR_UNSUPPORTED,
               "only strided tensors can be made here; make it strided and convert it");
-    bool pinned = f->pin_memory.set && fac__scalar_f64(f->pin_memory.v) != 0;
-    FAC_CHECK(!pinned, FAC_ERR_UNSUPPORTED, "pin_memory needs an accelerator, and none is available");
     if (f->dtype == FAC_DTYPE_DEFAULT) f->dtype = dtype;
     if (f->device.type == FAC_DEVICE_UNSET) f->device = fac_device_make(FAC_CPU, -1);
-    return FAC_OK;
+    return fac__device_resolve(&f->device);
+}
+
+fac_status fac__pin_allocator(fac_opt_num pin_memory, fac_device device, const fac_allocator **out) {
+    *out = NULL;
+    if (!pin_memory.set || fac__scalar_f64(pin_memory.v) == 0) return FAC_OK;
+    FAC_CHECK(device.type == FAC_CPU, FAC_ERR_ARGUMENT, "Only dense CPU tensors can be pinned, not those on %s",
+              fac_device_format(device, (char[24]){0}, 24));
+    return fac__host_allocator(out);
 }
 
 fac_status fac__factory_like(fac_factory *f, const fac_tensor *like) {
@@ -35,10 +42,12 @@ static fac_status channels_last(const int64_t *sizes, int ndim, int wanted, int6
 
 static fac_status in_format(const fac_factory *f, fac_ints size, fac_memory_format format, fac_tensor **out) {
     int64_t strides[FAC_MAX_DIMS];
+    const fac_allocator *from;
+    FAC_TRY(fac__pin_allocator(f->pin_memory, f->device, &from));
     bool last = format == FAC_CHANNELS_LAST || format == FAC_CHANNELS_LAST_3D;
-    if (!last) return fac__empty(size.v, (int)size.n, f->dtype, f->device, out);
+    if (!last) return fac__empty_from(size.v, (int)size.n, f->dtype, f->device, from, out);
     FAC_TRY(channels_last(size.v, (int)size.n, format == FAC_CHANNELS_LAST ? 4 : 5, strides));
-    return fac__empty_strided(size.v, strides, (int)size.n, f->dtype, f->device, out);
+    return fac__empty_strided_from(size.v, strides, (int)size.n, f->dtype, f->device, from, out);
 }
 
 fac_status fac__factory_empty(const fac_factory *f, fac_ints size, fac_memory_format format, fac_tensor **out) {
@@ -63,9 +72,11 @@ fac_status fac__factory_empty_like(const fac_factory *f, fac_tensor *like, fac_m
     fac_ints size = {like->sizes, like->ndim};
     bool preserve = format == FAC_FORMAT_DEFAULT || format == FAC_PRESERVE;
     if (!preserve || (like->flags & FAC_TF_CONTIGUOUS)) return in_format(f, size, format, out);
-    if (like->flags & FAC_TF_DENSE)
-        return fac__empty_strided(like->sizes, like->strides, like->ndim, f->dtype, f->device, out);
+    const fac_allocator *from;
     int64_t strides[FAC_MAX_DIMS];
+    FAC_TRY(fac__pin_allocator(f->pin_memory, f->device, &from));
+    if (like->flags & FAC_TF_DENSE)
+        return fac__empty_strided_from(like->sizes, like->strides, like->ndim, f->dtype, f->device, from, out);
     FAC_TRY(dense_strides(like, strides));
-    return fac__empty_strided(like->sizes, strides, like->ndim, f->dtype, f->device, out);
+    return fac__empty_strided_from(like->sizes, strides, like->ndim, f->dtype, f->device, from, out);
 }
