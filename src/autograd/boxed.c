@@ -223,7 +223,7 @@ static fac_status record(const fac_call_info *c, fac_thread *th, const fac_value
         return st;
     }
     boxed_node *b = boxed_new(th, c, args, count_tensors(stack, c->op->n_rets));
-    st = b ? bump_written(c->op, args) : fac_error();
+    st = b ? FAC_OK : fac_error();
     if (b) {
         size_t n_saved = 0;
         memcpy(b->node.edges, before->node.edges, b->node.n_edges * sizeof *b->node.edges);
@@ -231,7 +231,9 @@ static fac_status record(const fac_call_info *c, fac_thread *th, const fac_value
         describe(b->args, args, c->op->n_args, &n_saved);
         describe(b->results, stack, c->op->n_rets, &n_saved);
         if (st == FAC_OK && b->g.fn) st = fac__saved_list_reserve(&b->saved, n_saved);
+        /* Arguments are kept at the version before, so one that shares memory with what was written is found out. */
         if (st == FAC_OK && b->g.fn) st = save_args(b, args);
+        if (st == FAC_OK) st = bump_written(c->op, args);
         if (st == FAC_OK) st = set_histories(b, args, stack);
         fac__node_unref(&b->node);
     }

@@ -92,11 +92,11 @@ fac_node *fac__grad_fn(fac_tensor *t);
 /* ---- saved values --------------------------------------------------------------------------------------------------------- */
 
 typedef struct fac_saved {
-    fac_tensor *t; /* owned; an output is stored as an alias without autograd data */
-    unsigned version;
-    uint32_t output_nr;
-    bool set, is_output;
+    fac_tensor *t;                 /* owned; but for leaves an alias without autograd data */
+    fac_edge edge;                 /* where its gradient goes; of an output: no node, and the number of the output */
     struct fac_saved_hooks *hooks; /* pack/unpack hooks, NULL without */
+    unsigned version;
+    bool set, is_output;
 } fac_saved;
 fac_status fac__save(fac_saved *s, fac_tensor *t); /* NULL allowed: unpacks as NULL */
 fac_status fac__save_output(fac_saved *s, fac_tensor *t, uint32_t nr);

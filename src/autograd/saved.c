@@ -1,5 +1,7 @@
-/* Saved values. A saved input is the very tensor; a saved output is an alias without autograd data, since the tensor
-   holds its node and the node must not hold it. Both remember the version, so a change in place is found out. */
+/* Saved values. A leaf that wants a gradient is saved as it is. Anything else may hold the saving node sooner or later: an
+   output does at once, an input once it is changed in place by something computed from it. So what is kept of these is an
+   alias without autograd data, and beside it the edge that their gradient goes to. The version is remembered, so that a
+   change in place is found out. */
 #include "autograd/saved.h"
 #include "autograd/autograd_meta.h"
 
@@ -13,12 +15,28 @@ static fac_status cannot_save(void) {
                     "to get a normal tensor and use it in autograd.");
 }
 
+/* Whether t never holds a node: a leaf that wants a gradient has no history. What is not plain cannot be aliased. */
+static bool kept_as_it_is(const fac_tensor *t) {
+    const struct fac_autograd *ag = t->ag;
+    return (ag && ag->requires_grad && !ag->base) || FAC_UNLIKELY(t->cls != NULL);
+}
+
+static fac_status keep(fac_saved *s, fac_tensor *t) {
+    if (kept_as_it_is(t)) {
+        s->t = fac__ref(t);
+        return FAC_OK;
+    }
+    FAC_TRY(fac__alias(t, true, &s->t));
+    s->t->flags |= t->flags & FAC_TF_WRAPPED;
+    return t->ag ? fac__gradient_edge(t, &s->edge) : FAC_OK;
+}
+
 fac_status fac__save(fac_saved *s, fac_tensor *t) {
     s->set = true;
     if (!t) return FAC_OK;
     if (FAC_UNLIKELY((t->flags & FAC_TF_INFERENCE) != 0)) return cannot_save();
     if (FAC_UNLIKELY(fac__saved_tensor_hooks.pack != NULL)) return fac__pack(s, t);
-    s->t = fac__ref(t);
+    FAC_TRY(keep(s, t));
     s->version = version_now(t);
     return FAC_OK;
 }
@@ -28,7 +46,7 @@ fac_status fac__save_output(fac_saved *s, fac_tensor *t, uint32_t nr) {
     if (!t) return FAC_OK;
     if (FAC_UNLIKELY((t->flags & FAC_TF_INFERENCE) != 0)) return cannot_save();
     s->is_output = true;
-    s->output_nr = nr;
+    s->edge.nr = nr;
     FAC_TRY(fac__alias(t, true, &s->t));
     s->version = version_now(t);
     if (FAC_LIKELY(!fac__saved_tensor_hooks.pack)) return FAC_OK;
@@ -40,13 +58,11 @@ fac_status fac__save_output(fac_saved *s, fac_tensor *t, uint32_t nr) {
 }
 
 void fac__saved_release(fac_saved *s) {
-    fac_tensor *t = s->t;
-    fac_saved_hooks *h = s->hooks;
-    s->t = NULL;
-    s->hooks = NULL;
-    s->set = false;
-    if (h) fac__packed_release(h);
-    fac__unref(t);
+    fac_saved was = *s;
+    *s = (fac_saved){0};
+    if (was.hooks) fac__packed_release(was.hooks);
+    fac__node_unref(was.edge.node);
+    fac__unref(was.t);
 }
 
 /* ---- unpacking --------------------------------------------------------------------------------------------------------- */
@@ -62,11 +78,8 @@ static fac_status already_freed(void) {
 
 static fac_status changed_in_place(const fac_saved *s, const fac_node *n, const char *what, unsigned now) {
     char origin[128] = "";
-    const struct fac_autograd *ag = s->t->ag;
-    if (s->is_output)
-        snprintf(origin, sizeof origin, ", which is output %u of %s,", s->output_nr, n->cls->name);
-    else if (ag && ag->grad_fn)
-        snprintf(origin, sizeof origin, ", which is output %u of %s,", ag->output_nr, ag->grad_fn->cls->name);
+    const fac_node *maker = s->is_output ? n : s->edge.node;
+    if (maker) snprintf(origin, sizeof origin, ", which is output %u of %s,", s->edge.nr, maker->cls->name);
     return FAC_FAIL(FAC_ERR_AUTOGRAD,
                     "one of the variables needed for gradient computation has been modified by an inplace operation: "
                     "[%s %s] (saved as '%s')%s is at version %u; expected version %u instead.",
@@ -86,23 +99,25 @@ static fac_status with_history(fac_tensor *t, fac_node *node, uint32_t nr, fac_t
     return *out ? FAC_OK : fac_error();
 }
 
-static fac_status unpack_hooked(fac_saved *s, fac_node *n, fac_tensor **out) {
-    FAC_TRY(fac__unpack_hooked(s, out));
+/* Gives *out its history back where something is recorded; what was kept as it is has it all along. */
+static fac_status reconnect(const fac_saved *s, fac_node *n, fac_tensor **out) {
     if (!*out || !fac__grad_enabled(fac__thread())) return FAC_OK;
-    if (s->is_output) return n->outputs[s->output_nr].set ? with_history(*out, n, s->output_nr, out) : FAC_OK;
-    return s->hooks->edge.node ? with_history(*out, s->hooks->edge.node, s->hooks->edge.nr, out) : FAC_OK;
+    if (s->is_output) return n->outputs[s->edge.nr].set ? with_history(*out, n, s->edge.nr, out) : FAC_OK;
+    return s->edge.node ? with_history(*out, s->edge.node, s->edge.nr, out) : FAC_OK;
 }
 
 fac_status fac__unpack(fac_saved *s, fac_node *n, const char *what, fac_tensor **out) {
     *out = NULL;
     if (FAC_UNLIKELY(!s->set)) return already_freed();
-    if (FAC_UNLIKELY(s->hooks != NULL)) return unpack_hooked(s, n, out);
+    if (FAC_UNLIKELY(s->hooks != NULL)) {
+        FAC_TRY(fac__unpack_hooked(s, out));
+        return reconnect(s, n, out);
+    }
     if (!s->t) return FAC_OK;
     unsigned now = version_now(s->t);
     if (FAC_UNLIKELY(now != s->version)) return changed_in_place(s, n, what, now);
     *out = s->t;
-    bool recorded = s->is_output && n->outputs[s->output_nr].set && fac__grad_enabled(fac__thread());
-    return recorded ? with_history(s->t, n, s->output_nr, out) : FAC_OK;
+    return reconnect(s, n, out);
 }
 
 /* ---- lists: one block, the saved values and behind them room for the unpacked pointers --------------------------------- */

@@ -8,7 +8,6 @@
 typedef struct fac_saved_hooks {
     fac_saved_tensor_hooks fn;
     void *handle;
-    fac_edge edge; /* history of the tensor that was packed, given back when it is unpacked; not of outputs */
 } fac_saved_hooks;
 
 /* Room for n saved values, none set. */

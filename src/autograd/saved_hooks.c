@@ -13,7 +13,7 @@ fac_status fac__pack(fac_saved *s, fac_tensor *t) {
     fac_saved_hooks *h = fac__alloc_zero(sizeof *h);
     if (!h) return FAC_ERR_MEMORY;
     h->fn = fac__saved_tensor_hooks;
-    fac_status st = s->is_output ? FAC_OK : fac__gradient_edge(t, &h->edge);
+    fac_status st = s->is_output ? FAC_OK : fac__gradient_edge(t, &s->edge);
     if (st == FAC_OK) {
         fac_scope scope = fac_scope_begin();
         fac_recording was = fac__recording_save(fac__thread());
@@ -41,6 +41,5 @@ fac_status fac__unpack_hooked(fac_saved *s, fac_tensor **out) {
 
 void fac__packed_release(fac_saved_hooks *h) {
     if (h->fn.destroy && h->handle) h->fn.destroy(h->fn.context, h->handle);
-    fac__node_unref(h->edge.node);
     fac__free(h);
 }

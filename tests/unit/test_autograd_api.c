@@ -371,6 +371,47 @@ static void operator_with_and_without_a_gradient(void **state) {
     assert_ok(fac_init());
 }
 
+static fac_status times_kernel(const fac_call_info *c, fac_value *stack) {
+    (void)c;
+    stack[0] = fac_value_tensor(fac_mul_(fac_value_as_tensor(stack[0]), fac_value_as_tensor(stack[1])));
+    return fac_error();
+}
+
+static fac_status times_backward(void *context, const fac_value *args, const fac_value *results, fac_tensors grads,
+                                 fac_tensor **out) {
+    (void)context, (void)results;
+    out[0] = fac_mul(grads.v[0], fac_value_as_tensor(args[1]));
+    return fac_error();
+}
+
+static void operator_that_writes_what_its_gradient_reads_is_found_out(void **state) {
+    (void)state;
+    fac_registration *op = fac_register_operator("tag::times_(Tensor(a!) x, Tensor y) -> Tensor(a!)", FAC_HERE);
+    fac_registration *kernel = fac_register_boxed("tag::times_", "CPU", times_kernel, NULL, FAC_HERE);
+    fac_registration *gradient = fac_register_gradient("tag::times_", times_backward, NULL, FAC_HERE);
+    for (int itself = 0; itself < 2; itself++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = leaf(DOUBLES(2, 3)), *t = fac_mul(x, 1.0), *y = itself ? t : vector(DOUBLES(5, 7));
+        fac_value args[2] = {fac_value_tensor(t), fac_value_tensor(y)}, result = fac_value_none();
+        assert_ok(fac_call("tag::times_", args, 2, &result));
+        for (int i = 0; i < 2; i++) fac_value_release(&args[i]);
+        fac_value_release(&result);
+        fac_status st = fac_backward(fac_sum(t));
+        if (itself) {
+            assert_int_equal(st, FAC_ERR_AUTOGRAD);
+            assert_error(FAC_ERR_AUTOGRAD, "modified by an inplace operation");
+        } else {
+            assert_ok(st);
+            assert_values(fac_grad_of(x), 5, 7);
+        }
+    }
+    fac_registration_release(gradient);
+    fac_registration_release(kernel);
+    fac_registration_release(op);
+    fac_shutdown();
+    assert_ok(fac_init());
+}
+
 /* ---- checkpoints and saved-tensor hooks --------------------------------------------------------------------------------------------------- */
 
 typedef struct block {
@@ -533,6 +574,7 @@ FAC_TEST_MAIN(FAC_TEST(S127_leaves_and_no_grad), FAC_TEST(S127_detach_shares_mem
               FAC_TEST(function_may_change_its_input_in_place),
               FAC_TEST(function_output_that_is_an_input_gets_a_history_of_its_own),
               FAC_TEST(operator_with_and_without_a_gradient),
+              FAC_TEST(operator_that_writes_what_its_gradient_reads_is_found_out),
               FAC_TEST(checkpoint_gives_the_same_gradients_by_running_again), FAC_TEST(checkpoint_nests),
               FAC_TEST(checkpoint_works_with_create_graph), FAC_TEST(saved_tensor_hooks_see_what_is_saved),
               FAC_TEST(anomaly_mode_names_the_node_that_made_a_nan), FAC_TEST(autograd_threads_share_a_leaf))

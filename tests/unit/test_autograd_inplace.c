@@ -225,6 +225,102 @@ static void out_forms_take_no_part(void **state) {
     assert_values(out, 2, 3);
 }
 
+/* ---- tensors that are read by what they are changed with ---- */
+
+typedef fac_tensor *(*change)(fac_tensor *x);
+
+static fac_tensor *itself_times_itself(fac_tensor *x) {
+    fac_tensor *t = fac_mul(x, 2.0);
+    return fac_mul_(t, t);
+}
+
+static fac_tensor *itself_by_itself(fac_tensor *x) {
+    fac_tensor *t = fac_mul(x, 2.0);
+    return fac_div_(t, t);
+}
+
+static fac_tensor *its_magnitude(fac_tensor *x) {
+    fac_tensor *t = fac_mul(x, 2.0);
+    return fac_copy_(t, fac_abs(t));
+}
+
+static fac_tensor *plus_its_square(fac_tensor *x) {
+    fac_tensor *t = fac_mul(x, 2.0);
+    return fac_add_(t, fac_mul(t, t));
+}
+
+/* The factor has no history when it is saved, and gets one that leads to where it was saved. */
+static fac_tensor *plain_factor(fac_tensor *x) {
+    fac_tensor *w = fac_ones_like(x);
+    return fac_add_(w, fac_mul(w, x));
+}
+
+static fac_tensor *view_of_the_base(fac_tensor *x) {
+    fac_tensor *base = fac_mul(x, 2.0), *v = pair(base, 0);
+    fac_add_(pair(base, 1), fac_mul(v, v));
+    return base;
+}
+
+static fac_tensor *third_operand(fac_tensor *x) {
+    fac_tensor *t = fac_mul(x, 2.0);
+    return fac_addcmul_(t, t, t);
+}
+
+static fac_tensor *plus_itself(fac_tensor *x) {
+    fac_tensor *t = fac_mul(x, 2.0);
+    return fac_add_(t, t);
+}
+
+static fac_tensor *minus_itself(fac_tensor *x) {
+    fac_tensor *t = fac_mul(x, 2.0);
+    return fac_sub_(t, t);
+}
+
+static fac_tensor *over_itself(fac_tensor *x) {
+    fac_tensor *t = fac_mul(x, 2.0);
+    return fac_copy_(t, t);
+}
+
+static void inplace_change_of_what_a_gradient_reads_is_found_out_and_freed(void **state) {
+    (void)state;
+    const change cases[] = {itself_times_itself, itself_by_itself, its_magnitude, plus_its_square,
+                            plain_factor,        view_of_the_base, third_operand};
+    const int64_t before = fac_live();
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = leaf(DOUBLES(-1, 2, 3)), *y = cases[i](x);
+        assert_int_equal(fac_backward(fac_sum(y)), FAC_ERR_AUTOGRAD);
+        assert_error(FAC_ERR_AUTOGRAD, "is at version 1; expected version 0 instead");
+    }
+    assert_int_equal(fac_live(), before);
+}
+
+static void inplace_change_by_itself_has_pytorchs_gradient(void **state) {
+    (void)state;
+    const change cases[] = {plus_itself, minus_itself, over_itself};
+    const double want[] = {4, 0, 2};
+    const int64_t before = fac_live();
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = leaf(DOUBLES(-1, 2, 3));
+        assert_ok(fac_backward(fac_sum(cases[i](x))));
+        assert_values(fac_grad_of(x), want[i], want[i], want[i]);
+    }
+    assert_int_equal(fac_live(), before);
+}
+
+static void saved_intermediates_are_differentiated_through(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = leaf(DOUBLES(2, 3)), *z = fac_mul(x, x), *y = fac_mul(z, pair(fac_mul(z, x), 0)), *g[1], *h[1];
+    /* y = x^5 */
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(x), g,
+                       &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
+    assert_values(g[0], 5 * 16, 5 * 81);
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(x), h, NULL));
+    assert_values(h[0], 20 * 8, 20 * 27);
+}
+
 static fac_status change_view(void *context) {
     (void)context;
     FAC_SCOPE(s);
@@ -247,4 +343,7 @@ FAC_TEST_MAIN(FAC_TEST(S122_change_of_a_saved_tensor_is_found_out), FAC_TEST(S12
               FAC_TEST(inplace_formula_that_reads_the_old_value_keeps_it),
               FAC_TEST(inplace_forms_made_of_others_keep_the_old_value),
               FAC_TEST(inplace_inference_tensors_stay_out_of_graphs), FAC_TEST(inplace_set_data_under_a_leaf),
-              FAC_TEST(out_forms_take_no_part), FAC_TEST(inplace_survives_every_failing_allocation))
+              FAC_TEST(inplace_change_of_what_a_gradient_reads_is_found_out_and_freed),
+              FAC_TEST(inplace_change_by_itself_has_pytorchs_gradient),
+              FAC_TEST(saved_intermediates_are_differentiated_through), FAC_TEST(out_forms_take_no_part),
+              FAC_TEST(inplace_survives_every_failing_allocation))
