@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char FILE_NAME[] = "checkpoint.safetensors";
-
 /* ---- notes ---- */
 
 void notes_set(notes *n, const char *key, const char *value) {
@@ -38,11 +36,13 @@ void notes_set_double(notes *n, const char *key, double value) {
     notes_set(n, key, text);
 }
 
-const char *notes_get(const notes *n, const char *key) {
+char *notes_edit(notes *n, const char *key) {
     for (size_t i = 0; i < n->n; i++)
         if (strcmp(n->v[i].key, key) == 0) return n->v[i].value;
     return NULL;
 }
+
+const char *notes_get(const notes *n, const char *key) { return notes_edit((notes *)(uintptr_t)n, key); }
 
 static const char *need(const notes *n, const char *key) {
     const char *text = notes_get(n, key);
@@ -140,7 +140,7 @@ fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *op
               *o = optimizer ? fac_optimizer_state_dict(optimizer) : NULL;
     note_generator(n);
     fac_status st = fac_error();
-    if (!st) st = run_path(dir, FILE_NAME, path, sizeof path);
+    if (!st) st = run_path(dir, CHECKPOINT_NAME, path, sizeof path);
     if (!st) st = add_all(all, m, "model.");
     if (!st && o) st = add_all(all, o, "optim.");
     if (!st) st = write_state(path, all, n);
@@ -154,7 +154,7 @@ fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *op
 
 static fac_safetensors *open_checkpoint(const char *dir) {
     char path[4096];
-    return run_path(dir, FILE_NAME, path, sizeof path) ? NULL : fac_safetensors_open(path);
+    return run_path(dir, CHECKPOINT_NAME, path, sizeof path) ? NULL : fac_safetensors_open(path);
 }
 
 fac_status checkpoint_read_notes(const char *dir, notes *out) {

@@ -9,6 +9,7 @@
 #include <facula/facula.h>
 
 enum { CHECKPOINT_MAX_NOTES = 40 };
+#define CHECKPOINT_NAME "checkpoint.safetensors"
 
 /* Settings and counters by name, as text. */
 typedef struct notes {
@@ -25,6 +26,8 @@ void notes_set_int(notes *n, const char *key, int64_t value);
 void notes_set_double(notes *n, const char *key, double value);
 /* The value; NULL if there is none. */
 const char *notes_get(const notes *n, const char *key);
+/* The same, to be cut up by the caller. */
+char *notes_edit(notes *n, const char *key);
 /* The number; an error naming the key if it is missing or not one. */
 int64_t notes_int(const notes *n, const char *key);
 double notes_double(const notes *n, const char *key);

@@ -45,6 +45,28 @@ const char *cli_value(cli_args *a, const char *option) {
     return NULL;
 }
 
+bool cli_no_value(const cli_args *a, const char *option) {
+    if (a->value) cli_usage_error(a->command, "%s takes no value", option);
+    return !a->value;
+}
+
+/* ---- stopping ------------------------------------------------------------------------------------------------- */
+
+volatile sig_atomic_t cli_stop;
+
+static void on_signal(int number) {
+    (void)number;
+    cli_stop = 1;
+}
+
+void cli_catch_stop(bool on) {
+    struct sigaction a = {.sa_handler = on ? on_signal : SIG_DFL};
+    sigemptyset(&a.sa_mask);
+    a.sa_flags = (int)SA_RESETHAND | SA_RESTART;
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
 /* ---- text ------------------------------------------------------------------------------------------------------ */
 
 static int put(FILE *stream, const char *text) {

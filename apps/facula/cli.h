@@ -3,6 +3,7 @@
 #define FACULA_CLI_H
 
 #include <facula/facula.h>
+#include <signal.h>
 #include <stdio.h>
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
@@ -36,6 +37,13 @@ typedef struct cli_args {
 const char *cli_next(cli_args *a, bool *is_option);
 /* The present option's value; NULL, with a message printed, if there is none. */
 const char *cli_value(cli_args *a, const char *option);
+/* For options that are only there or not: false, with a message printed, if the present one was given a value. */
+bool cli_no_value(const cli_args *a, const char *option);
+
+/* Set by the first Ctrl-C (SIGINT) or SIGTERM after cli_catch_stop(true), for long work to end in good order; a second one ends
+   the program at once. */
+extern volatile sig_atomic_t cli_stop;
+void cli_catch_stop(bool on);
 
 /* Writes text with control characters escaped, so that a file's names cannot drive the terminal. Returns its width, counting
    characters as one column each. */

@@ -19,6 +19,7 @@ static int dispatch(const cli_command *self, int argc, char **argv) {
             return cli_usage_error(self, "'%s' is not understood", arg);
         else
             name = arg;
+        if (is_option && !cli_no_value(&a, arg)) return CLI_USAGE;
     }
     if (grid == (name != NULL)) return cli_usage_error(self, "give either one operator or --grid");
     if (fac_init() != FAC_OK) return cli_failed(self);

@@ -3,9 +3,7 @@
 #include "cli.h"
 #include "gpt.h"
 #include "sample.h"
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
+#include "settings.h"
 #include <string.h>
 
 static const char HELP[] =
@@ -15,7 +13,7 @@ static const char HELP[] =
     "\n"
     "  --prompt TEXT      what the text begins with (default a new line)\n"
     "  --tokens N         how many tokens to write (default 500)\n"
-    "  --temperature X    below 1 bolder, above 1 wilder, 0 always the likeliest token (default 0.8)\n"
+    "  --temperature X    below 1 safer, above 1 wilder, 0 always the likeliest token (default 0.8)\n"
     "  --top-k N          draw among the N likeliest tokens, 0 for all (default 40)\n"
     "  --seed N           the same seed writes the same text (default 1)\n"
     "  --threads N        of the CPU kernels\n";
@@ -26,57 +24,29 @@ typedef struct generate_options {
     int64_t threads;
 } generate_options;
 
-static volatile int stop;
-static void on_signal(int number) {
-    (void)number;
-    stop = 1;
-}
-
-static bool parse_int(const char *text, int64_t least, int64_t *out) {
-    char *end;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return !errno && end != text && !*end && *out >= least;
-}
-
-static bool parse_double(const char *text, double *out) {
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end && *out >= 0 && *out < 1e9;
-}
-
-/* Sets the option; false if the value is not one. *known tells whether there is such an option. */
-static bool set(generate_options *o, const char *option, const char *value, bool *known) {
-    int64_t seed;
-    *known = true;
-    if (strcmp(option, "--prompt") == 0) return o->prompt = value, true;
-    if (strcmp(option, "--tokens") == 0) return parse_int(value, 1, &o->sample.tokens);
-    if (strcmp(option, "--top-k") == 0) return parse_int(value, 0, &o->sample.top_k);
-    if (strcmp(option, "--threads") == 0) return parse_int(value, 1, &o->threads);
-    if (strcmp(option, "--temperature") == 0) return parse_double(value, &o->sample.temperature);
-    if (strcmp(option, "--seed") == 0) {
-        const bool ok = parse_int(value, 0, &seed);
-        o->sample.seed = (uint64_t)seed;
-        return ok;
-    }
-    *known = false;
-    return false;
-}
+#define AT(field) offsetof(generate_options, field)
+static const setting SETTINGS[] = {
+    {"--prompt", NULL, AT(prompt), SETTING_TEXT, 0, 0},
+    {"--tokens", NULL, AT(sample.tokens), SETTING_INT, 1, 1e7},
+    {"--temperature", NULL, AT(sample.temperature), SETTING_DOUBLE, 0, 1e9},
+    {"--top-k", NULL, AT(sample.top_k), SETTING_INT, 0, 1e9},
+    {"--seed", NULL, AT(sample.seed), SETTING_INT, 0, 9e15},
+    {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024},
+};
 
 static int parse(const cli_command *self, int argc, char **argv, generate_options *o) {
     cli_args a = {.command = self, .argc = argc, .argv = argv, .at = 1};
-    bool is_option, known;
+    bool is_option;
     for (const char *arg; (arg = cli_next(&a, &is_option)) != NULL;) {
-        if (!is_option) {
+        if (is_option) {
+            const int code = setting_parse(o, SETTINGS, sizeof SETTINGS / sizeof *SETTINGS, &a, arg);
+            if (code != CLI_OK) return code;
+        } else if (o->run)
+            return cli_usage_error(self, "one run folder is enough: '%s' is not understood", arg);
+        else
             o->run = arg;
-            continue;
-        }
-        const char *value = cli_value(&a, arg);
-        if (!value) return CLI_USAGE;
-        if (!set(o, arg, value, &known))
-            return known ? cli_usage_error(self, "%s does not take '%s'", arg, value)
-                         : cli_usage_error(self, "there is no option '%s'", arg);
     }
+    if (!o->run) o->run = "runs/last";
     return CLI_OK;
 }
 
@@ -88,6 +58,12 @@ static fac_module *load_model(const notes *n, const char *run) {
     }
     const gpt_config config = {notes_int(n, "vocab_size"), notes_int(n, "context"), notes_int(n, "dim"),
                                notes_int(n, "heads"),      notes_int(n, "layers"),  0};
+    const int64_t least = 1, most = 1 << 24; /* a file may claim anything */
+    const int64_t sizes[] = {config.vocab, config.context, config.dim, config.heads, config.layers};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !fac_error(); i++)
+        if (sizes[i] < least || sizes[i] > most)
+            fac_error_set(FAC_ERR_FORMAT, "'%s' describes an impossible model: a size is %lld", run,
+                          (long long)sizes[i]);
     fac_module *m = fac_error() ? NULL : gpt_new(&config);
     if (m && !checkpoint_load(run, m, NULL)) return m;
     fac_module_release(m);
@@ -101,16 +77,16 @@ static int write_text(const cli_command *self, const generate_options *o) {
     const char *text = m ? notes_get(&n, "vocab") : NULL;
     fac_vocab *vocab = !text ? NULL : text[0] ? fac_vocab_characters(text, strlen(text)) : fac_vocab_bytes();
     if (m && !text) fac_error_set(FAC_ERR_FORMAT, "the checkpoint does not say which vocabulary it uses");
-    signal(SIGINT, on_signal);
-    fac_status st = vocab ? sample_text(m, vocab, o->prompt, &o->sample, stdout, &stop) : fac_error();
+    cli_catch_stop(true);
+    fac_status st = vocab ? sample_text(m, vocab, o->prompt, &o->sample, stdout, &cli_stop) : fac_error();
     fac_vocab_release(vocab);
     fac_module_release(m);
     notes_free(&n);
-    return st ? cli_failed(self) : stop ? 130 : CLI_OK;
+    return st ? cli_failed(self) : cli_stop ? 130 : CLI_OK;
 }
 
 static int generate(const cli_command *self, int argc, char **argv) {
-    generate_options o = {"runs/last", "", {500, 0.8, 40, 1}, 0};
+    generate_options o = {.prompt = "", .sample = {500, 0.8, 40, 1}};
     int code = parse(self, argc, argv, &o);
     if (code != CLI_OK) return code;
     if (fac_init() || (o.threads && fac_set_num_threads((int)o.threads))) return cli_failed(self);

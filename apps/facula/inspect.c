@@ -1,7 +1,8 @@
+#include "checkpoint.h"
 #include "cli.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct inspect_options {
     bool verify, whole_metadata;
@@ -34,6 +35,7 @@ static void print_metadata(const fac_safetensors *f, const inspect_options *o) {
         } else {
             char start[SHOWN + 1];
             snprintf(start, sizeof start, "%s", m.value);
+            for (size_t n = SHOWN; n && (m.value[n] & 0xc0) == 0x80;) start[--n] = 0; /* no half of a UTF-8 character */
             cli_put_text(stdout, start);
             printf("... (%zu bytes; --metadata prints all)", length);
         }
@@ -107,16 +109,23 @@ static int inspect(const cli_command *self, int argc, char **argv) {
             return cli_usage_error(self, "'%s' is not understood", arg);
         else
             path = arg;
+        if (is_option && !cli_no_value(&a, arg)) return CLI_USAGE;
     }
     if (!path) return cli_usage_error(self, "which file?");
+    char checkpoint[4096];
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        if (run_path(path, CHECKPOINT_NAME, checkpoint, sizeof checkpoint)) return cli_failed(self);
+        path = checkpoint;
+    }
     return inspect_file(self, path, &o);
 }
 
 const cli_command cli_inspect = {
     "inspect", "the tensors in a safetensors file",
-    "usage: facula inspect [--verify] [--metadata] FILE\n\n"
+    "usage: facula inspect [--verify] [--metadata] FILE|FOLDER\n\n"
     "Prints the metadata and, for each tensor, name, dtype, shape and bytes. Only the file's header is read, and\n"
-    "all of it is checked.\n\n"
+    "all of it is checked. FOLDER is the run of a training: its checkpoint is shown.\n\n"
     "  --verify      read the whole file and compare with its checksum\n"
     "  --metadata    print long metadata whole\n",
     inspect};

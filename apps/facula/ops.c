@@ -38,6 +38,7 @@ static int parse(const cli_command *self, int argc, char **argv, ops_filter *f) 
         } else if (is_option && strcmp(arg, "--tag") == 0) {
             if (!(f->tag = cli_value(&a, arg))) return CLI_USAGE;
         } else if (is_option && strcmp(arg, "--docs") == 0) {
+            if (!cli_no_value(&a, arg)) return CLI_USAGE;
             f->docs = true;
         } else {
             return cli_usage_error(self, "'%s' is not understood", arg);

@@ -31,7 +31,7 @@ static fac_status put_token(const fac_vocab *vocab, int64_t token, FILE *stream)
 }
 
 static fac_status write_tokens(fac_module *gpt, const fac_vocab *vocab, int64_t *tokens, int64_t n,
-                               const sample_options *o, FILE *stream, const volatile int *stop) {
+                               const sample_options *o, FILE *stream, const volatile sig_atomic_t *stop) {
     fac_generator *g = fac_generator_new(o->seed);
     fac_status st = g ? FAC_OK : fac_error();
     for (int64_t i = 0; i < o->tokens && !st && !(stop && *stop); i++) {
@@ -46,7 +46,7 @@ static fac_status write_tokens(fac_module *gpt, const fac_vocab *vocab, int64_t 
 }
 
 fac_status sample_text(fac_module *gpt, const fac_vocab *vocab, const char *prompt, const sample_options *o,
-                       FILE *stream, const volatile int *stop) {
+                       FILE *stream, const volatile sig_atomic_t *stop) {
     FAC_SCOPE(s);
     FAC_NO_GRAD(g);
     const bool was_training = fac_module_is_training(gpt);

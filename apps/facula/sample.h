@@ -3,6 +3,7 @@
 #define FACULA_APP_SAMPLE_H
 
 #include <facula/facula.h>
+#include <signal.h>
 
 typedef struct sample_options {
     int64_t tokens;     /* how many to write */
@@ -13,6 +14,6 @@ typedef struct sample_options {
 
 /* Writes `prompt` and what follows it to stream, token by token. Stops early when *stop is set (may be NULL). */
 fac_status sample_text(fac_module *gpt, const fac_vocab *vocab, const char *prompt, const sample_options *o,
-                       FILE *stream, const volatile int *stop);
+                       FILE *stream, const volatile sig_atomic_t *stop);
 
 #endif

@@ -1,6 +1,6 @@
 /* facula train: settings from the command line, or from the run that is resumed. */
 #include "train.h"
-#include <errno.h>
+#include "settings.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@ static const char HELP[] =
     "Trains a small GPT on text: every text file given and below the folders given. With --images it trains an image\n"
     "classifier instead, on IDX files (MNIST's format), plain or gzipped. Ctrl-C saves and stops; --resume goes on.\n"
     "\n"
-    "  --out FOLDER       where the run is kept: checkpoint, log, loss curve (default runs/last)\n"
+    "  --out FOLDER       where the run is kept: checkpoint, log, loss curve (default runs/last);\n"
+    "                     a run that is there is replaced\n"
     "  --resume           go on with the run in --out; its settings are used, other options given here win\n"
     "  --steps N          training steps (default 600)\n"
     "  --batch N          windows or images per step (default 16; images 64)\n"
@@ -33,80 +34,36 @@ static const char HELP[] =
     "  --characters       tokens are characters; without it, bytes\n"
     "  --sample N         tokens to write at the end (default 400, 0 for none)\n";
 
-/* ---- the settings as a table: where each is kept, how it is called, and what it may be ---- */
-
-typedef struct setting {
-    const char *option, *key; /* key NULL: not saved */
-    size_t offset;
-    char kind; /* i: int64, d: double, s: text, b: bool */
-    double least, most;
-} setting;
+/* ---- settings ---- */
 
 #define AT(field) offsetof(train_options, field)
 static const setting SETTINGS[] = {
-    {"--out", NULL, AT(out), 's', 0, 0},
-    {"--resume", NULL, AT(resume), 'b', 0, 0},
-    {"--quiet", NULL, AT(quiet), 'b', 0, 0},
-    {"--threads", NULL, AT(threads), 'i', 1, 1024},
-    {"--sample", NULL, AT(sample), 'i', 0, 1e6},
-    {"--images", "images", AT(images), 's', 0, 0},
-    {"--labels", "labels", AT(labels), 's', 0, 0},
-    {"--test-images", "test_images", AT(test_images), 's', 0, 0},
-    {"--test-labels", "test_labels", AT(test_labels), 's', 0, 0},
-    {"--steps", "steps", AT(steps), 'i', 1, 1e12},
-    {"--batch", "batch", AT(batch), 'i', 1, 1e6},
-    {"--warmup", "warmup", AT(warmup), 'i', 0, 1e12},
-    {"--eval-every", "eval_every", AT(eval_every), 'i', 0, 1e12},
-    {"--save-every", "save_every", AT(save_every), 'i', 0, 1e12},
-    {"--seed", "seed", AT(seed), 'i', 0, 9e15},
-    {"--context", "context", AT(context), 'i', 1, 1e6},
-    {"--dim", "dim", AT(dim), 'i', 1, 1e6},
-    {"--heads", "heads", AT(heads), 'i', 1, 1e4},
-    {"--layers", "layers", AT(layers), 'i', 1, 1e4},
-    {"--lr", "lr", AT(lr), 'd', 0, 1e3},
-    {"--dropout", "dropout", AT(dropout), 'd', 0, 1},
-    {"--clip", "clip", AT(clip), 'd', 0, 1e9},
-    {"--weight-decay", "weight_decay", AT(weight_decay), 'd', 0, 1e3},
-    {"--characters", "characters", AT(characters), 'b', 0, 0},
+    {"--out", NULL, AT(out), SETTING_TEXT, 0, 0},
+    {"--resume", NULL, AT(resume), SETTING_FLAG, 0, 0},
+    {"--quiet", NULL, AT(quiet), SETTING_FLAG, 0, 0},
+    {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024},
+    {"--sample", NULL, AT(sample), SETTING_INT, 0, 1e6},
+    {"--images", "images", AT(images), SETTING_TEXT, 0, 0},
+    {"--labels", "labels", AT(labels), SETTING_TEXT, 0, 0},
+    {"--test-images", "test_images", AT(test_images), SETTING_TEXT, 0, 0},
+    {"--test-labels", "test_labels", AT(test_labels), SETTING_TEXT, 0, 0},
+    {"--steps", "steps", AT(steps), SETTING_INT, 1, 1e12},
+    {"--batch", "batch", AT(batch), SETTING_INT, 1, 1e6},
+    {"--warmup", "warmup", AT(warmup), SETTING_INT, 0, 1e12},
+    {"--eval-every", "eval_every", AT(eval_every), SETTING_INT, 0, 1e12},
+    {"--save-every", "save_every", AT(save_every), SETTING_INT, 0, 1e12},
+    {"--seed", "seed", AT(seed), SETTING_INT, 0, 9e15},
+    {"--context", "context", AT(context), SETTING_INT, 1, 1e6},
+    {"--dim", "dim", AT(dim), SETTING_INT, 1, 1e6},
+    {"--heads", "heads", AT(heads), SETTING_INT, 1, 1e4},
+    {"--layers", "layers", AT(layers), SETTING_INT, 1, 1e4},
+    {"--lr", "lr", AT(lr), SETTING_DOUBLE, 0, 1e3},
+    {"--dropout", "dropout", AT(dropout), SETTING_DOUBLE, 0, 1},
+    {"--clip", "clip", AT(clip), SETTING_DOUBLE, 0, 1e9},
+    {"--weight-decay", "weight_decay", AT(weight_decay), SETTING_DOUBLE, 0, 1e3},
+    {"--characters", "characters", AT(characters), SETTING_FLAG, 0, 0},
 };
 enum { N_SETTINGS = sizeof SETTINGS / sizeof *SETTINGS };
-
-static void *slot(train_options *o, const setting *s) { return (char *)o + s->offset; }
-
-/* False if text is not a value of the setting's kind and range. Text values are borrowed. */
-static bool set(train_options *o, const setting *s, const char *text) {
-    char *end = NULL;
-    errno = 0;
-    switch (s->kind) {
-    case 's': *(const char **)slot(o, s) = text; return true;
-    case 'b': *(bool *)slot(o, s) = strcmp(text, "0") != 0; return true;
-    case 'i': {
-        const long long v = strtoll(text, &end, 10);
-        if (errno || end == text || *end || (double)v < s->least || (double)v > s->most) return false;
-        *(int64_t *)slot(o, s) = v;
-        return true;
-    }
-    default: {
-        const double v = strtod(text, &end);
-        if (errno || end == text || *end || !(v >= s->least && v <= s->most)) return false;
-        *(double *)slot(o, s) = v;
-        return true;
-    }
-    }
-}
-
-static int parse_option(train_options *o, cli_args *a, const char *option) {
-    for (int i = 0; i < N_SETTINGS; i++) {
-        const setting *s = &SETTINGS[i];
-        if (strcmp(s->option, option) != 0) continue;
-        const char *value = s->kind == 'b' ? "1" : cli_value(a, option);
-        if (!value) return CLI_USAGE;
-        if (set(o, s, value)) return CLI_OK;
-        return cli_usage_error(o->command, "%s takes a number from %g to %g, not '%s'", option, s->least, s->most,
-                               value);
-    }
-    return cli_usage_error(o->command, "there is no option '%s'", option);
-}
 
 static int parse(train_options *o, const char **given, int argc, char **argv) {
     cli_args a = {.command = o->command, .argc = argc, .argv = argv, .at = 1};
@@ -115,7 +72,7 @@ static int parse(train_options *o, const char **given, int argc, char **argv) {
     for (const char *arg; (arg = cli_next(&a, &is_option)) != NULL;) {
         int code = CLI_OK;
         if (is_option)
-            code = parse_option(o, &a, arg);
+            code = setting_parse(o, SETTINGS, N_SETTINGS, &a, arg);
         else
             given[n++] = arg;
         if (code != CLI_OK) return code;
@@ -149,11 +106,11 @@ fac_status train_save_settings(notes *n, const train_options *o, const char *kin
         const setting *s = &SETTINGS[i];
         const void *p = (const char *)o + s->offset;
         if (!s->key) continue;
-        if (s->kind == 'i')
+        if (s->kind == SETTING_INT)
             notes_set_int(n, s->key, *(const int64_t *)p);
-        else if (s->kind == 'd')
+        else if (s->kind == SETTING_DOUBLE)
             notes_set_double(n, s->key, *(const double *)p);
-        else if (s->kind == 'b')
+        else if (s->kind == SETTING_FLAG)
             notes_set(n, s->key, *(const bool *)p ? "1" : "0");
         else if (*(const char *const *)p)
             notes_set(n, s->key, *(const char *const *)p);
@@ -162,22 +119,29 @@ fac_status train_save_settings(notes *n, const train_options *o, const char *kin
     return fac_error();
 }
 
+/* Cuts the saved text into lines; `paths` gets the array, which the caller frees. */
+static fac_status load_paths(train_options *o, notes *n, const char ***paths) {
+    char *text = notes_edit(n, "paths");
+    if (!text) return FAC_OK;
+    size_t lines = 1;
+    for (const char *p = text; *p; p++) lines += *p == '\n';
+    *paths = calloc(lines, sizeof **paths);
+    if (!*paths) return fac_error_set(FAC_ERR_MEMORY, "no memory for the settings");
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) (*paths)[o->n_paths++] = line;
+    o->paths = *paths;
+    return FAC_OK;
+}
+
 /* The run's own settings, under those given now. Text stays in the notes, which must outlive the options. */
-static fac_status load_settings(train_options *o, notes *n, const char **paths, size_t room) {
+static fac_status load_settings(train_options *o, notes *n, const char ***paths) {
     fac_status st = checkpoint_read_notes(o->out, n);
     for (int i = 0; i < N_SETTINGS && !st; i++) {
         const setting *s = &SETTINGS[i];
         const char *text = s->key ? notes_get(n, s->key) : NULL;
-        if (text && !set(o, s, text))
+        if (text && !setting_set(o, s, text))
             st = fac_error_set(FAC_ERR_FORMAT, "the checkpoint says %s = '%s', which is out of range", s->key, text);
     }
-    for (size_t i = 0; i < n->n && !st && !o->n_paths; i++) {
-        if (strcmp(n->v[i].key, "paths") != 0) continue;
-        for (char *line = strtok(n->v[i].value, "\n"); line && o->n_paths < room; line = strtok(NULL, "\n"))
-            paths[o->n_paths++] = line;
-    }
-    if (!st && o->n_paths) o->paths = paths;
-    return st;
+    return st || o->n_paths ? st : load_paths(o, n, paths);
 }
 
 /* ---- the command ---- */
@@ -203,13 +167,14 @@ static int run(train_options *o) {
 }
 
 static int train(const cli_command *self, int argc, char **argv) {
-    enum { MAX_SAVED_PATHS = 256 };
-    static const char *saved_paths[MAX_SAVED_PATHS];
-    const char **given = calloc((size_t)argc, sizeof *given);
+    const char **given = calloc((size_t)argc, sizeof *given), **saved = NULL;
+    if (!given) {
+        fac_error_set(FAC_ERR_MEMORY, "no memory for the arguments");
+        return cli_failed(self);
+    }
     notes n = {0};
     train_options o = {.command = self,
                        .out = "runs/last",
-                       .paths = given,
                        .steps = 600,
                        .warmup = 50,
                        .eval_every = 50,
@@ -223,9 +188,9 @@ static int train(const cli_command *self, int argc, char **argv) {
                        .lr = 1e-3,
                        .clip = 1,
                        .weight_decay = 0.01};
-    int code = given ? parse(&o, given, argc, argv) : CLI_FAILED;
+    int code = parse(&o, given, argc, argv);
     if (code == CLI_OK && o.resume) {
-        if (fac_init() || load_settings(&o, &n, saved_paths, MAX_SAVED_PATHS))
+        if (fac_init() || load_settings(&o, &n, &saved))
             code = cli_failed(self);
         else
             code = parse(&o, given, argc, argv); /* once more: what is given now wins */
@@ -233,6 +198,7 @@ static int train(const cli_command *self, int argc, char **argv) {
     if (code == CLI_OK) code = check(&o);
     if (code == CLI_OK) code = fac_init() ? cli_failed(self) : run(&o);
     notes_free(&n);
+    free(saved);
     free(given);
     return code;
 }

@@ -19,30 +19,42 @@ typedef struct train_options {
     bool resume, characters, quiet;
 } train_options;
 
-/* One training: what it trains and how a step, a validation and a log line of it work. */
+/* One training: what it trains, and on what. */
 typedef struct train_job {
+    const struct train_kind *kind;
     const train_options *options;
-    fac_module *model;
-    fac_optimizer *optimizer;
-    notes notes;      /* saved with every checkpoint */
-    const char *unit; /* of the rate: "tokens" */
     int64_t units_per_step;
-    const char *measure; /* what validate gives: "validation loss" */
-    void *data;
-    /* Loss of one batch, in the innermost scope. */
-    fac_tensor *(*loss)(struct train_job *j);
-    /* Validation loss; *extra gets a second figure to show (NaN: none). */
-    fac_status (*validate)(struct train_job *j, double *out_loss, double *extra);
-    /* State of the data's order, to be kept in the notes and put back. */
-    void (*save_order)(struct train_job *j);
-    void (*load_order)(struct train_job *j);
+    void *data;        /* the kind's own */
+    fac_module *model; /* this and the rest: what train_run fills */
+    fac_optimizer *optimizer;
+    notes notes; /* saved with every checkpoint */
 } train_job;
 
-/* Set by Ctrl-C (SIGINT) and SIGTERM while a training runs. */
-extern volatile int train_stop;
+/* A kind of training: how a step, a validation and a log line of it work. */
+typedef struct train_kind {
+    const char *name;    /* in the notes: "text" */
+    const char *unit;    /* of the rate: "tokens" */
+    const char *measure; /* what validate gives: "validation loss" */
+    /* Reads the data and makes model and optimiser. */
+    fac_status (*make)(train_job *j);
+    /* Prints what will be trained. */
+    void (*describe)(const train_job *j);
+    /* Loss of one batch, in the innermost scope. */
+    fac_tensor *(*loss)(train_job *j);
+    /* Validation loss; *extra gets a second figure to show (NaN: none). */
+    fac_status (*validate)(train_job *j, double *out_loss, double *extra);
+    /* State of the data's order, to be kept in the notes and put back. */
+    void (*save_order)(train_job *j);
+    void (*load_order)(train_job *j);
+    /* Shows the trained model at work; may be NULL. */
+    fac_status (*show)(train_job *j);
+    /* Frees what data holds. */
+    void (*release)(void *data);
+} train_kind;
 
-/* Runs the job from where its notes say ("step") to options->steps: logs, validates, saves, draws the curve. Returns an exit
-   code: 130 when stopped by a signal, with everything saved. */
+/* Makes what the job needs, or with options->resume takes it from the run folder; trains from where the notes say ("step") to
+   options->steps: logs, validates, saves, draws the curve; frees all. Returns an exit code: 130 when stopped by a signal,
+   with everything saved. */
 int train_run(train_job *j);
 /* Writes the settings to the notes, so that --resume needs no others. */
 fac_status train_save_settings(notes *n, const train_options *o, const char *kind);

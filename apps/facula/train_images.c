@@ -139,24 +139,25 @@ static fac_module *classifier_new(const image_data *d, const train_options *o) {
                           fac_relu_new(), fac_dropout_new(o->dropout), fac_linear_new(128, d->classes));
 }
 
-static fac_status make(train_job *j, image_data *d) {
+static fac_status make(train_job *j) {
+    image_data *d = j->data;
     const train_options *o = j->options;
     fac_status st = open_images(d, o);
     if (st) return st;
     if (!(j->model = classifier_new(d, o))) return fac_error();
-    if (!(j->optimizer = fac_adamw_new(j->model, o->lr, .weight_decay = FAC_NUM(o->weight_decay)))) return fac_error();
-    return o->resume ? checkpoint_load(o->out, j->model, j->optimizer) : FAC_OK;
+    j->optimizer = fac_adamw_new(j->model, o->lr, .weight_decay = FAC_NUM(o->weight_decay));
+    return fac_error();
 }
 
-static void describe(const train_job *j, const image_data *d) {
-    if (j->options->quiet) return;
+static void describe(const train_job *j) {
+    const image_data *d = j->data;
     printf("images: %lld to train on, %lld held out, %lldx%lld, %lld classes\nmodel: %lld parameters\n",
            (long long)d->n_train, (long long)fac_tensor_size(d->test_labels, 0), (long long)d->height,
            (long long)d->width, (long long)d->classes, (long long)fac_module_parameter_count(j->model));
-    fflush(stdout);
 }
 
-static void release(image_data *d) {
+static void release(void *data) {
+    image_data *d = data;
     fac_loader_release(d->loader);
     fac_release(d->images);
     fac_release(d->labels);
@@ -164,30 +165,18 @@ static void release(image_data *d) {
     fac_release(d->test_labels);
 }
 
+static const train_kind images_kind = {.name = "images",
+                                       .unit = "images",
+                                       .measure = "test loss",
+                                       .make = make,
+                                       .describe = describe,
+                                       .loss = batch_loss,
+                                       .validate = validate,
+                                       .save_order = save_order,
+                                       .load_order = load_order,
+                                       .release = release};
+
 int train_images(const train_options *o) {
     image_data d = {0};
-    train_job j = {.options = o,
-                   .unit = "images",
-                   .units_per_step = o->batch,
-                   .measure = "test loss",
-                   .data = &d,
-                   .loss = batch_loss,
-                   .validate = validate,
-                   .save_order = save_order,
-                   .load_order = load_order};
-    int code = CLI_FAILED;
-    fac_status st = o->resume ? checkpoint_read_notes(o->out, &j.notes) : FAC_OK;
-    if (!st) st = make(&j, &d);
-    if (!st) st = train_save_settings(&j.notes, o, "images");
-    if (st)
-        cli_failed(o->command);
-    else {
-        describe(&j, &d);
-        code = train_run(&j);
-    }
-    fac_optimizer_release(j.optimizer);
-    fac_module_release(j.model);
-    release(&d);
-    notes_free(&j.notes);
-    return code;
+    return train_run(&(train_job){.kind = &images_kind, .options = o, .units_per_step = o->batch, .data = &d});
 }

@@ -2,25 +2,8 @@
 #include "train.h"
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-volatile int train_stop;
-
-static void on_signal(int number) {
-    (void)number;
-    train_stop = 1;
-}
-
-static void catch_signals(bool on) {
-    struct sigaction a = {.sa_handler = on ? on_signal : SIG_DFL};
-    sigemptyset(&a.sa_mask);
-    a.sa_flags = (int)SA_RESETHAND; /* a second Ctrl-C ends the program at once */
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-}
 
 /* ---- the log: points in memory, and rows in log.tsv ---- */
 
@@ -79,7 +62,8 @@ static fac_status history_open(history *h, const char *dir, int64_t step) {
 
 static fac_status history_put(history *h, plot_point p) {
     write_row(h->f, &p);
-    fflush(h->f);
+    if (fflush(h->f) != 0 || ferror(h->f))
+        return fac_error_set(FAC_ERR_IO, "cannot write the log: %s", strerror(errno));
     return history_add(h, p);
 }
 
@@ -100,7 +84,7 @@ typedef struct loop {
     train_job *j;
     history h;
     progress bar;
-    int64_t step, first;
+    int64_t step, first, saved; /* saved: -1 before the first checkpoint */
     double loss, valid, extra, first_valid, last_validated;
 } loop;
 
@@ -111,7 +95,7 @@ static fac_status one_step(loop *l) {
     FAC_SCOPE(s);
     fac_optimizer_set_lr(j->optimizer, fac_cosine_lr(&schedule, l->step));
     fac_optimizer_zero_grad(j->optimizer);
-    fac_tensor *loss = j->loss(j);
+    fac_tensor *loss = j->kind->loss(j);
     if (!loss) return fac_error();
     fac_status st = fac_backward(loss);
     if (!st && o->clip > 0) st = fac_clip_grad_norm(fac_optimizer_parameters(j->optimizer), o->clip, false, NULL);
@@ -127,7 +111,7 @@ static fac_status validate(loop *l) {
     FAC_SCOPE(s);
     FAC_NO_GRAD(g);
     fac_module_train(l->j->model, false);
-    fac_status st = l->j->validate(l->j, &l->valid, &l->extra);
+    fac_status st = l->j->kind->validate(l->j, &l->valid, &l->extra);
     fac_module_train(l->j->model, true);
     if (isnan(l->first_valid)) {
         l->first_valid = l->valid;
@@ -139,9 +123,11 @@ static fac_status validate(loop *l) {
 static fac_status save(loop *l) {
     train_job *j = l->j;
     notes_set_int(&j->notes, "step", l->step);
-    j->save_order(j);
+    j->kind->save_order(j);
     fac_status st = checkpoint_save(j->options->out, j->model, j->optimizer, &j->notes);
-    return st ? st : draw(&l->h, j->options);
+    if (st) return st;
+    l->saved = l->step;
+    return draw(&l->h, j->options);
 }
 
 static void show(loop *l) {
@@ -151,7 +137,7 @@ static void show(loop *l) {
     int n = snprintf(text, sizeof text, "loss %.3f", l->loss);
     if (!isnan(l->valid)) n += snprintf(text + n, sizeof text - (size_t)n, "  val %.3f", l->valid);
     snprintf(text + n, sizeof text - (size_t)n, rate >= 1e4 ? "  %.1fk %s/s" : "  %.4g %s/s",
-             rate >= 1e4 ? rate / 1e3 : rate, l->j->unit);
+             rate >= 1e4 ? rate / 1e3 : rate, l->j->kind->unit);
     progress_update(&l->bar, l->step, text);
 }
 
@@ -163,7 +149,7 @@ static fac_status after_step(loop *l) {
     const bool evaluate = due(l->step, o->eval_every, o->steps);
     fac_status st = evaluate ? validate(l) : FAC_OK;
     if (!st) st = history_put(&l->h, (plot_point){l->step, l->loss, evaluate ? l->valid : NAN});
-    if (!st && (due(l->step, o->save_every, o->steps) || train_stop)) st = save(l);
+    if (!st && due(l->step, o->save_every, o->steps)) st = save(l);
     show(l);
     return st;
 }
@@ -175,12 +161,13 @@ static fac_status steps(loop *l) {
         st = validate(l);
         if (!st) st = history_put(&l->h, (plot_point){0, NAN, l->valid});
     }
-    while (!st && l->step < o->steps && !train_stop) {
+    while (!st && l->step < o->steps && !cli_stop) {
         st = one_step(l);
         if (st) break;
         l->step++;
         st = after_step(l);
     }
+    if (!st && cli_stop && l->saved != l->step) st = save(l); /* also when nothing was trained yet */
     return st;
 }
 
@@ -188,32 +175,62 @@ static void summary(const loop *l) {
     const train_options *o = l->j->options;
     char clock[32];
     if (o->quiet) return;
-    printf("%s after %lld steps, %s\n", train_stop ? "stopped" : "finished", (long long)l->step,
+    printf("%s after %lld steps, %s\n", cli_stop ? "stopped" : "finished", (long long)l->step,
            progress_clock(progress_seconds(&l->bar), clock, sizeof clock));
-    if (!isnan(l->valid)) printf("%s %.4f, from %.4f at the start", l->j->measure, l->valid, l->first_valid);
+    if (!isnan(l->valid)) printf("%s %.4f, from %.4f at the start", l->j->kind->measure, l->valid, l->first_valid);
     if (!isnan(l->extra)) printf("; accuracy %.2f%%", 100 * l->extra);
     printf("\nrun folder: %s (checkpoint.safetensors, log.tsv, loss.svg)\n", o->out);
-    if (train_stop) printf("go on with: facula train ... --out %s --resume\n", o->out);
+    if (cli_stop) printf("go on with: facula train ... --out %s --resume\n", o->out);
 }
 
-int train_run(train_job *j) {
-    loop l = {.j = j, .loss = NAN, .valid = NAN, .extra = NAN, .first_valid = NAN};
+/* Trains what has been made. */
+static int train(train_job *j) {
+    loop l = {.j = j, .saved = -1, .loss = NAN, .valid = NAN, .extra = NAN, .first_valid = NAN};
     const train_options *o = j->options;
     if (o->resume) {
-        l.step = notes_int(&j->notes, "step");
+        l.step = l.saved = notes_int(&j->notes, "step");
         l.first_valid = notes_double(&j->notes, "first_valid");
-        j->load_order(j);
+        j->kind->load_order(j);
     }
     l.first = l.step;
     fac_status st = fac_error();
+    if (!st && l.step > 0 && l.step >= o->steps) {
+        if (!o->quiet) printf("the run has its %lld steps; --steps N goes further\n", (long long)l.step);
+        return CLI_OK;
+    }
     if (!st) st = history_open(&l.h, o->out, l.step);
-    catch_signals(true);
+    cli_catch_stop(true);
     progress_start(&l.bar, stderr, l.first, o->steps, o->quiet);
     if (!st) st = steps(&l);
     progress_clear(&l.bar);
-    catch_signals(false);
+    cli_catch_stop(false);
     history_close(&l.h);
     if (st) return cli_failed(o->command);
     summary(&l);
-    return train_stop ? 130 : CLI_OK;
+    return cli_stop ? 130 : CLI_OK;
+}
+
+static fac_status make(train_job *j) {
+    const train_options *o = j->options;
+    fac_status st = o->resume ? checkpoint_read_notes(o->out, &j->notes) : FAC_OK;
+    if (!st) st = j->kind->make(j);
+    if (!st && o->resume) st = checkpoint_load(o->out, j->model, j->optimizer);
+    return st ? st : train_save_settings(&j->notes, o, j->kind->name);
+}
+
+int train_run(train_job *j) {
+    const train_options *o = j->options;
+    int code = CLI_OK;
+    if (make(j)) code = cli_failed(o->command);
+    if (code == CLI_OK && !o->quiet) {
+        j->kind->describe(j);
+        fflush(stdout);
+    }
+    if (code == CLI_OK) code = train(j);
+    if (code == CLI_OK && !o->quiet && j->kind->show && j->kind->show(j)) code = cli_failed(o->command);
+    fac_optimizer_release(j->optimizer);
+    fac_module_release(j->model);
+    j->kind->release(j->data);
+    notes_free(&j->notes);
+    return code;
 }

@@ -68,7 +68,8 @@ static fac_status open_text(train_job *j, text_data *d) {
     fac_vocab *vocab = NULL;
     if (characters) vocab = characters[0] ? fac_vocab_characters(characters, strlen(characters)) : fac_vocab_bytes();
     if (fac_error()) return fac_error();
-    d->corpus = fac_corpus_new(o->paths, o->n_paths, .characters = o->characters, .vocab = vocab);
+    d->corpus = fac_corpus_new(o->paths, o->n_paths, .characters = o->characters, .vocab = vocab,
+                               .skip_beside = CHECKPOINT_NAME);
     fac_vocab_release(vocab);
     fac_status st = d->corpus ? split(d, o) : fac_error();
     if (!st && o->resume) st = check_same_text(j, d);
@@ -78,20 +79,20 @@ static fac_status open_text(train_job *j, text_data *d) {
     return fac_error();
 }
 
-static void describe(const train_job *j, const text_data *d) {
+static void describe(const train_job *j) {
+    const text_data *d = j->data;
     const train_options *o = j->options;
     char bytes[32];
-    if (o->quiet) return;
     printf("text: %lld files, %s, %lld tokens of %lld kinds; a tenth is held out\n",
            (long long)fac_corpus_files(d->corpus), cli_bytes(fac_corpus_bytes(d->corpus), bytes, sizeof bytes),
            (long long)fac_corpus_tokens(d->corpus), (long long)fac_vocab_size(fac_corpus_vocab(d->corpus)));
     printf("model: GPT, %lld layers of %lld, %lld heads, context %lld; %lld parameters\n", (long long)o->layers,
            (long long)o->dim, (long long)o->heads, (long long)o->context,
            (long long)fac_module_parameter_count(j->model));
-    fflush(stdout);
 }
 
-static fac_status make(train_job *j, text_data *d) {
+static fac_status make(train_job *j) {
+    text_data *d = j->data;
     const train_options *o = j->options;
     fac_status st = open_text(j, d);
     if (st) return st;
@@ -102,44 +103,33 @@ static fac_status make(train_job *j, text_data *d) {
     j->model = gpt_new(&config);
     if (!j->model) return fac_error();
     j->optimizer = fac_adamw_new(j->model, o->lr, .beta2 = FAC_NUM(0.95), .weight_decay = FAC_NUM(o->weight_decay));
-    if (!j->optimizer) return fac_error();
-    return o->resume ? checkpoint_load(o->out, j->model, j->optimizer) : fac_error();
+    return fac_error();
 }
 
-static int show_sample(const train_job *j, const text_data *d) {
-    const train_options *o = j->options;
-    const sample_options s = {o->sample, 0.8, 40, 1};
-    if (o->sample <= 0 || o->quiet) return CLI_OK;
+static fac_status show_sample(train_job *j) {
+    const text_data *d = j->data;
+    const sample_options s = {j->options->sample, 0.8, 40, 1};
+    if (s.tokens <= 0) return FAC_OK;
     printf("\na sample of what it learned:\n\n");
-    return sample_text(j->model, fac_corpus_vocab(d->corpus), "", &s, stdout, &train_stop) ? cli_failed(o->command)
-                                                                                           : CLI_OK;
+    return sample_text(j->model, fac_corpus_vocab(d->corpus), "", &s, stdout, NULL);
 }
+
+static void release(void *data) { fac_corpus_release(((text_data *)data)->corpus); }
+
+static const train_kind text_kind = {.name = "text",
+                                     .unit = "tokens",
+                                     .measure = "validation loss",
+                                     .make = make,
+                                     .describe = describe,
+                                     .loss = batch_loss,
+                                     .validate = validate,
+                                     .save_order = save_order,
+                                     .load_order = load_order,
+                                     .show = show_sample,
+                                     .release = release};
 
 int train_text(const train_options *o) {
     text_data d = {0};
-    train_job j = {.options = o,
-                   .unit = "tokens",
-                   .units_per_step = o->batch * o->context,
-                   .measure = "validation loss",
-                   .data = &d,
-                   .loss = batch_loss,
-                   .validate = validate,
-                   .save_order = save_order,
-                   .load_order = load_order};
-    int code = CLI_FAILED;
-    fac_status st = o->resume ? checkpoint_read_notes(o->out, &j.notes) : FAC_OK;
-    if (!st) st = make(&j, &d);
-    if (!st) st = train_save_settings(&j.notes, o, "text");
-    if (st)
-        cli_failed(o->command);
-    else {
-        describe(&j, &d);
-        code = train_run(&j);
-        if (code == CLI_OK) code = show_sample(&j, &d);
-    }
-    fac_optimizer_release(j.optimizer);
-    fac_module_release(j.model);
-    fac_corpus_release(d.corpus);
-    notes_free(&j.notes);
-    return code;
+    return train_run(
+        &(train_job){.kind = &text_kind, .options = o, .units_per_step = o->batch * o->context, .data = &d});
 }

@@ -36,9 +36,10 @@ FAC_API FAC_MUST fac_status fac_vocab_decode(const fac_vocab *v, int64_t token, 
 typedef struct fac_corpus fac_corpus;
 typedef struct fac_corpus_kw {
     FAC_KW_HEAD(struct fac_corpus_kw);
-    bool characters FAC_DEF;   /* a vocabulary of the text's characters rather than of bytes */
-    fac_vocab *vocab FAC_DEF;  /* this vocabulary; the text may have no other characters */
-    int64_t max_bytes FAC_DEF; /* at most this much text; default 256 MiB */
+    bool characters FAC_DEF;         /* a vocabulary of the text's characters rather than of bytes */
+    fac_vocab *vocab FAC_DEF;        /* this vocabulary; the text may have no other characters */
+    int64_t max_bytes FAC_DEF;       /* at most this much text; default 256 MiB */
+    const char *skip_beside FAC_DEF; /* leave out folders that hold a file of this name, such as those of results */
 } fac_corpus_kw;
 /* Reads files, and folders with all that is below them in order of name. Left out, in folders: hidden files and folders,
    symbolic links, files that are not text (with a zero byte, or not UTF-8), files for which there is no room. Files are
@@ -105,7 +106,7 @@ FAC_API void fac_loader_start(fac_loader *l, int64_t epoch);
 
 #ifndef __cplusplus
 #define fac_corpus_new(...) \
-    FAC_KW_corpus_new(__VA_ARGS__, ) /* fac_corpus_new(paths, n_paths, .characters, .vocab, .max_bytes) */
+    FAC_KW_corpus_new(__VA_ARGS__, ) /* fac_corpus_new(paths, n, .characters, .vocab, .max_bytes, .skip_beside) */
 #define FAC_KW_corpus_new(paths, n, ...) \
     fac_corpus_new((paths), (n), &(fac_corpus_kw){FAC_KW_INIT_(fac_corpus_kw), __VA_ARGS__})
 #define fac_loader_new(...) \

@@ -44,6 +44,11 @@ static inline fac_status fac__failed(fac_status code) {
     do {                                                 \
         if (FAC_UNLIKELY((expr) != FAC_OK)) return NULL; \
     } while (0)
+/* False, with an error that says so, for an object that is NULL. */
+static inline bool fac__given(const void *object, const char *what) {
+    if (FAC_UNLIKELY(!object)) (void)FAC_FAIL(FAC_ERR_ARGUMENT, "the %s is NULL", what);
+    return object != NULL;
+}
 /* Hands a sentence to the warning handler. Never fails. */
 void fac__warn(const char *format, ...) FAC_PRINTF(1, 2);
 /* A bug in Facula: prints and aborts in debug builds, sets FAC_ERR_INTERNAL otherwise. */

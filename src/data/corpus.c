@@ -15,6 +15,7 @@ struct fac_corpus {
     uint32_t *tokens; /* NULL with a vocabulary of bytes */
     int64_t n_tokens, n_bytes, files, skipped, max_bytes;
     fac_vocab *vocab;
+    const char *skip_beside; /* the caller's, while files are read */
 };
 
 /* ---- reading files ----------------------------------------------------------------------------------------------------- */
@@ -42,7 +43,8 @@ static fac_status read_file(fac_corpus *c, const char *path, bool named) {
     int64_t bytes;
     FAC_TRY(fac__file_open(path, &fd, &bytes));
     fac_status st = FAC_OK;
-    bool fits = bytes <= c->max_bytes - (int64_t)c->text.n - 1;
+    bool newline = c->text.n > 0 && c->text.data[c->text.n - 1] != '\n';
+    bool fits = bytes <= c->max_bytes - (int64_t)c->text.n - newline;
     if (fits)
         st = append_file(c, path, fd, bytes, named);
     else if (named)
@@ -88,6 +90,12 @@ static fac_status list_folder(const char *path, names *l) {
     return st;
 }
 
+static bool has_file(const names *l, const char *wanted) {
+    for (size_t i = 0; wanted && i < l->n; i++)
+        if (strcmp(strrchr(l->v[i], '/') + 1, wanted) == 0) return true;
+    return false;
+}
+
 static fac_status walk(fac_corpus *c, const char *path);
 
 /* Something found in a folder. What vanished since it was listed, and what is neither file nor folder, is passed over. */
@@ -101,7 +109,8 @@ static fac_status visit(fac_corpus *c, const char *path) {
 static fac_status walk(fac_corpus *c, const char *path) {
     names l = {0};
     fac_status st = list_folder(path, &l);
-    for (size_t i = 0; i < l.n && st == FAC_OK; i++) st = visit(c, l.v[i]);
+    bool skip = st == FAC_OK && has_file(&l, c->skip_beside);
+    for (size_t i = 0; i < l.n && st == FAC_OK && !skip; i++) st = visit(c, l.v[i]);
     free_names(&l);
     return st;
 }
@@ -140,7 +149,9 @@ static fac_status cut(fac_corpus *c) {
 static fac_status fill(fac_corpus *c, const char *const *paths, size_t n, const fac_corpus_kw *kw) {
     FAC_CHECK(kw->max_bytes >= 0, FAC_ERR_ARGUMENT, "max_bytes is %lld; it cannot be negative",
               (long long)kw->max_bytes);
+    FAC_CHECK(paths || !n, FAC_ERR_ARGUMENT, "a list of %zu paths has no array", n);
     c->max_bytes = kw->max_bytes ? kw->max_bytes : (int64_t)256 << 20;
+    c->skip_beside = kw->skip_beside;
     for (size_t i = 0; i < n; i++) FAC_TRY(read_path(c, paths[i]));
     FAC_CHECK(c->text.n > 0, FAC_ERR_ARGUMENT, "there is no text to read: %lld files were left out, none was taken",
               (long long)c->skipped);
@@ -167,11 +178,11 @@ void fac_corpus_release(fac_corpus *c) {
     fac__free(c);
 }
 
-int64_t fac_corpus_files(const fac_corpus *c) { return c->files; }
-int64_t fac_corpus_skipped(const fac_corpus *c) { return c->skipped; }
-int64_t fac_corpus_bytes(const fac_corpus *c) { return c->n_bytes; }
-int64_t fac_corpus_tokens(const fac_corpus *c) { return c->n_tokens; }
-fac_vocab *fac_corpus_vocab(const fac_corpus *c) { return c->vocab; }
+int64_t fac_corpus_files(const fac_corpus *c) { return fac__given(c, "corpus") ? c->files : 0; }
+int64_t fac_corpus_skipped(const fac_corpus *c) { return fac__given(c, "corpus") ? c->skipped : 0; }
+int64_t fac_corpus_bytes(const fac_corpus *c) { return fac__given(c, "corpus") ? c->n_bytes : 0; }
+int64_t fac_corpus_tokens(const fac_corpus *c) { return fac__given(c, "corpus") ? c->n_tokens : 0; }
+fac_vocab *fac_corpus_vocab(const fac_corpus *c) { return fac__given(c, "corpus") ? c->vocab : NULL; }
 
 /* ---- windows --------------------------------------------------------------------------------------------------------------- */
 
@@ -190,6 +201,8 @@ static void copy_tokens(const fac_corpus *c, int64_t at, int64_t n, int64_t *out
 fac_status fac_corpus_batch(const fac_corpus *c, fac_span span, int64_t batch, int64_t length, uint64_t *state,
                             fac_tensor **out_inputs, fac_tensor **out_targets) {
     if (fac_error()) return fac_error();
+    FAC_CHECK(c && state && out_inputs && out_targets, FAC_ERR_ARGUMENT,
+              "the corpus, the random state or the place for a result is NULL");
     int64_t end = span.end ? span.end : c->n_tokens;
     FAC_CHECK(batch > 0 && length > 0, FAC_ERR_SHAPE, "batch %lld and length %lld must be at least 1", (long long)batch,
               (long long)length);

@@ -32,6 +32,7 @@ void fac_sampler_release(fac_sampler *s) {
 }
 
 void fac_sampler_start(fac_sampler *s, int64_t epoch) {
+    if (!fac__given(s, "sampler")) return;
     s->at = 0;
     s->epoch = epoch;
     if (!s->order) return;
@@ -46,6 +47,7 @@ void fac_sampler_start(fac_sampler *s, int64_t epoch) {
 }
 
 int64_t fac_sampler_next(fac_sampler *s, int64_t *out, int64_t room) {
+    if (!fac__given(s, "sampler")) return 0;
     int64_t n = fac__max(0, fac__min(room, s->n - s->at));
     for (int64_t i = 0; i < n; i++) out[i] = s->order ? s->order[s->at + i] : s->at + i;
     s->at += n;
@@ -76,7 +78,7 @@ static fac_status check_column(fac_tensors columns, size_t i) {
 }
 
 static fac_status fill(fac_loader *l, fac_tensors columns, const fac_loader_kw *kw) {
-    FAC_CHECK(columns.n > 0, FAC_ERR_ARGUMENT, "a loader needs at least one column");
+    FAC_CHECK(columns.n > 0 && columns.v, FAC_ERR_ARGUMENT, "a loader needs at least one column");
     FAC_CHECK(kw->batch_size >= 0, FAC_ERR_ARGUMENT, "batch_size is %lld; it cannot be negative",
               (long long)kw->batch_size);
     for (size_t i = 0; i < columns.n; i++) FAC_TRY(check_column(columns, i));
@@ -115,11 +117,14 @@ void fac_loader_release(fac_loader *l) {
 }
 
 int64_t fac_loader_batches(const fac_loader *l) {
+    if (!fac__given(l, "loader")) return 0;
     int64_t full = l->sampler->n / l->batch_size;
     return full + (l->sampler->n % l->batch_size != 0 && !l->drop_last);
 }
 
-void fac_loader_start(fac_loader *l, int64_t epoch) { fac_sampler_start(l->sampler, epoch); }
+void fac_loader_start(fac_loader *l, int64_t epoch) {
+    if (fac__given(l, "loader")) fac_sampler_start(l->sampler, epoch);
+}
 
 /* The chosen rows of a column as a new tensor of the innermost scope. */
 static fac_tensor *gather(const fac_tensor *column, const int64_t *chosen, int64_t n) {
@@ -136,7 +141,7 @@ static fac_tensor *gather(const fac_tensor *column, const int64_t *chosen, int64
 }
 
 bool fac_loader_next(fac_loader *l, fac_tensor **out_columns) {
-    if (fac_error()) return false;
+    if (fac_error() || !fac__given(l, "loader")) return false;
     int64_t n = fac_sampler_next(l->sampler, l->chosen, l->batch_size);
     if (n == 0 || (l->drop_last && n < l->batch_size)) {
         fac_sampler_start(l->sampler, l->sampler->epoch + 1);

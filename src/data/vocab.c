@@ -50,6 +50,7 @@ static fac_status list_characters(fac_vocab *v, const uint64_t *seen) {
 }
 
 fac_vocab *fac_vocab_characters(const char *text, size_t n) {
+    if (n && !fac__given(text, "text")) return NULL;
     uint64_t *seen = fac__alloc_zero(CODE_POINTS / 8);
     fac_vocab *v = seen ? new_vocab() : NULL;
     if (v) {
@@ -75,8 +76,8 @@ void fac_vocab_release(fac_vocab *v) {
     fac__free(v);
 }
 
-int64_t fac_vocab_size(const fac_vocab *v) { return v->size; }
-const char *fac_vocab_text(const fac_vocab *v) { return v->text ? v->text : ""; }
+int64_t fac_vocab_size(const fac_vocab *v) { return fac__given(v, "vocabulary") ? v->size : 0; }
+const char *fac_vocab_text(const fac_vocab *v) { return fac__given(v, "vocabulary") && v->text ? v->text : ""; }
 
 /* Token of a code point, -1 if there is none. */
 static int64_t find_token(const fac_vocab *v, uint32_t c) {
@@ -107,19 +108,19 @@ fac_status fac__vocab_next(const fac_vocab *v, const char **p, const char *end, 
 }
 
 fac_tensor *fac_vocab_encode(const fac_vocab *v, const char *text, size_t n) {
-    if (fac_error()) return NULL;
+    if (fac_error() || !fac__given(v, "vocabulary") || (n && !fac__given(text, "text"))) return NULL;
     const char *end = text + n;
     int64_t count = 0, token;
     for (const char *p = text; p < end; count++) FAC_TRY_NULL(fac__vocab_next(v, &p, end, &token));
     fac_tensor *t;
     FAC_TRY_NULL(fac__empty(&count, 1, FAC_I64, fac_device_make(FAC_CPU, -1), &t));
     int64_t *out = fac__data(t);
-    fac_status st = FAC_OK;
-    for (const char *p = text; p < end && st == FAC_OK;) st = fac__vocab_next(v, &p, end, out++);
+    for (const char *p = text; p < end;) (void)fac__vocab_next(v, &p, end, out++); /* cannot fail: it did not above */
     return fac__adopt(fac__thread(), t);
 }
 
 fac_status fac_vocab_decode(const fac_vocab *v, int64_t token, char *out, size_t *out_n) {
+    if (!fac__given(v, "vocabulary")) return fac_error();
     FAC_CHECK(token >= 0 && token < v->size, FAC_ERR_INDEX, "there is no token %lld; the vocabulary has %lld",
               (long long)token, (long long)v->size);
     *out_n = 1;

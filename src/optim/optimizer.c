@@ -122,10 +122,7 @@ void fac_optimizer_zero_grad(fac_optimizer *o) {
     }
 }
 
-static bool is_there(const fac_optimizer *o) {
-    if (!o) FAC_FAIL(FAC_ERR_ARGUMENT, "the optimiser is NULL");
-    return o != NULL;
-}
+static bool is_there(const fac_optimizer *o) { return fac__given(o, "optimiser"); }
 
 double fac_optimizer_lr(const fac_optimizer *o) { return is_there(o) ? o->groups.v[0].lr : 0; }
 

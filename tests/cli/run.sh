@@ -63,6 +63,10 @@ expect 0 '^\\x1b\[2J +U8' inspect "$work/control.safetensors"
 made "$work/bad.safetensors" '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
 expect 1 'is not a valid safetensors file: .*not inside' inspect "$work/bad.safetensors"
 expect 1 'cannot open' inspect "$work/none"
+expect 1 "cannot open '.*/checkpoint.safetensors'" inspect "$work"
+expect 2 '--verify takes no value' inspect --verify=yes "$work/empty.safetensors"
+expect 2 '--grid takes no value' dispatch --grid=all
+expect 2 '--docs takes no value' ops --docs=all
 expect 2 'which file' inspect
 expect 2 'is not understood' inspect "$work/none" "$work/none"
 

@@ -65,6 +65,24 @@ python3 "$here/draw_digits.py" "$work" 2000
 expect 0 'accuracy (9[0-9]|100)' train --images "$work/images.idx" --labels "$work/labels.idx" --steps 120 --eval-every 60 --out "$work/digits"
 expect 0 'accuracy' train --images "$work/images.idx.gz" --labels "$work/labels.idx.gz" --steps 2 --out "$work/digits-gz"
 
+# A run that lies in the folder it is trained on is no part of the text; Ctrl-C before the first step saves as well.
+mkdir "$work/project" && cp "$text"/*.md "$work/project"
+cd "$work/project" || exit 1
+expect 0 'finished after 4 steps' train --steps 4 --batch 2 --dim 16 --heads 2 --layers 1 --sample 0 .
+expect 0 'finished after 6 steps' train --resume --steps 6 --sample 0
+expect 0 'the run has its 6 steps' train --resume --sample 0
+expect 0 '^model.head.weight' inspect runs/last
+cd "$here" || exit 1
+"$facula" train --quiet --batch 1000 --layers 6 --dim 256 --sample 0 --out "$work/early" "$text" &
+child=$!
+for _ in $(seq 400); do
+    [ -f "$work/early/log.tsv" ] && break
+    sleep 0.05
+done
+kill -INT $child
+wait $child
+[ $? = 130 ] && [ -f "$work/early/checkpoint.safetensors" ] || problem "Ctrl-C at the start"
+
 # Wrong use.
 expect 1 'is not the run of a text model' generate "$work/digits"
 expect 1 'cannot (open|read)' generate "$work/none"
@@ -75,7 +93,13 @@ expect 1 'needs at least' train --out "$work/x" "$work/short.txt"
 expect 2 'give a file or folder' train
 expect 2 'go together' train --images "$work/images.idx"
 expect 2 'multiple of --heads' train --dim 7 "$text"
-expect 2 'takes a number' train --steps 0 "$text"
+expect 2 'takes a whole number from 1' train --steps 0 "$text"
+expect 2 'takes a whole number' train --steps 2.5 "$text"
+expect 2 'takes a number from 0' train --lr -1 "$text"
+expect 2 '--quiet takes no value' train --quiet=yes "$text"
+expect 2 'takes a whole number' generate --tokens 99999999999
+expect 2 'one run folder is enough' generate "$work/one" "$work/two"
+expect 2 "no option '--nonsense'" generate --nonsense
 expect 2 'no option' train --nonsense "$text"
 expect 1 'labels' train --images "$work/images.idx" --labels "$work/images.idx" --out "$work/x"
 head -c 1000 "$work/one/checkpoint.safetensors" >"$work/two/checkpoint.safetensors"

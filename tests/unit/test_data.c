@@ -181,6 +181,49 @@ static void corpus_reports_what_it_cannot_read(void **state) {
     fac_vocab_release(v);
 }
 
+static void corpus_leaves_out_folders_of_results(void **state) {
+    (void)state;
+    const char *root = make_tree();
+    fac_corpus *c = fac_corpus_new(&root, 1), *without = fac_corpus_new(&root, 1, .skip_beside = "not there");
+    assert_int_equal(fac_corpus_files(c), fac_corpus_files(without));
+    fac_corpus_release(without);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/results", root);
+    assert_int_equal(mkdir(path, 0777), 0);
+    for (const char *const *name = (const char *const[]){"log.tsv", "mark", NULL}; *name; name++) {
+        snprintf(path, sizeof path, "%s/results/%s", root, *name);
+        FILE *f = fopen(path, "w");
+        assert_true(f && fputs("text", f) >= 0 && fclose(f) == 0);
+    }
+    without = fac_corpus_new(&root, 1, .skip_beside = "mark");
+    assert_int_equal(fac_corpus_files(c), fac_corpus_files(without));
+    fac_corpus_release(without);
+    fac_corpus *with = fac_corpus_new(&root, 1);
+    assert_int_equal(fac_corpus_files(with), fac_corpus_files(c) + 2);
+    fac_corpus_release(with);
+    fac_corpus_release(c);
+}
+
+static void data_objects_that_are_null_are_errors(void **state) {
+    (void)state;
+    fac_tensor *x = NULL, *y = NULL;
+    uint64_t order = 1;
+    assert_null(fac_corpus_new(NULL, 1));
+    assert_error(FAC_ERR_ARGUMENT, "no array");
+    assert_int_equal(fac_corpus_tokens(NULL), 0);
+    assert_error(FAC_ERR_ARGUMENT, "the corpus is NULL");
+    assert_int_equal(fac_corpus_batch(NULL, (fac_span){0, 0}, 1, 1, &order, &x, &y), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "the corpus, ");
+    assert_int_equal(fac_vocab_size(NULL), 0);
+    assert_error(FAC_ERR_ARGUMENT, "the vocabulary is NULL");
+    assert_null(fac_vocab_encode(NULL, "a", 1));
+    assert_error(FAC_ERR_ARGUMENT, "the vocabulary is NULL");
+    assert_int_equal(fac_sampler_next(NULL, NULL, 0), 0);
+    assert_error(FAC_ERR_ARGUMENT, "the sampler is NULL");
+    assert_false(fac_loader_next(NULL, &x));
+    assert_error(FAC_ERR_ARGUMENT, "the loader is NULL");
+}
+
 static void corpus_survives_failing_allocations(void **state) {
     (void)state;
     const char *root = make_tree();
@@ -439,6 +482,8 @@ int main(void) {
         FAC_TEST(corpus_joins_a_folder_in_order_of_name),
         FAC_TEST(corpus_batches_stay_in_their_span_and_follow_the_seed),
         FAC_TEST(corpus_reports_what_it_cannot_read),
+        FAC_TEST(corpus_leaves_out_folders_of_results),
+        FAC_TEST(data_objects_that_are_null_are_errors),
         FAC_TEST(corpus_survives_failing_allocations),
         FAC_TEST(idx_reads_big_endian_plain_and_gzip),
         FAC_TEST(idx_refuses_bad_headers_and_lengths),

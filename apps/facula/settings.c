@@ -1,0 +1,46 @@
+#include "settings.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool set_int(int64_t *slot, const setting *s, const char *text) {
+    char *end = NULL;
+    errno = 0;
+    const long long v = strtoll(text, &end, 10);
+    if (errno || end == text || *end || (double)v < s->least || (double)v > s->most) return false;
+    *slot = v;
+    return true;
+}
+
+static bool set_double(double *slot, const setting *s, const char *text) {
+    char *end = NULL;
+    errno = 0;
+    const double v = strtod(text, &end);
+    if (errno || end == text || *end || !(v >= s->least && v <= s->most)) return false;
+    *slot = v;
+    return true;
+}
+
+bool setting_set(void *options, const setting *s, const char *text) {
+    void *slot = (char *)options + s->offset;
+    switch (s->kind) {
+    case SETTING_INT: return set_int(slot, s, text);
+    case SETTING_DOUBLE: return set_double(slot, s, text);
+    case SETTING_TEXT: *(const char **)slot = text; return true;
+    case SETTING_FLAG: *(bool *)slot = strcmp(text, "0") != 0; return true;
+    }
+    return false;
+}
+
+int setting_parse(void *options, const setting *table, size_t n, cli_args *a, const char *name) {
+    for (const setting *s = table; s < table + n; s++) {
+        if (strcmp(s->option, name) != 0) continue;
+        if (s->kind == SETTING_FLAG && !cli_no_value(a, name)) return CLI_USAGE;
+        const char *value = s->kind == SETTING_FLAG ? "1" : cli_value(a, name);
+        if (!value) return CLI_USAGE;
+        if (setting_set(options, s, value)) return CLI_OK;
+        return cli_usage_error(a->command, "%s takes a %s from %.15g to %.15g, not '%s'", name,
+                               s->kind == SETTING_INT ? "whole number" : "number", s->least, s->most, value);
+    }
+    return cli_usage_error(a->command, "there is no option '%s'", name);
+}
