@@ -47,8 +47,8 @@ typedef struct sim_launch {
     const sim_kernel *kernel;
     unsigned grid[3], block[3];
     unsigned dynamic_shared;
-    void **args;        /* copies of the values, 16-byte aligned, alive until the launch is done */
-    uint64_t seed;      /* order of threads and blocks; 0: plain order */
+    void **args;         /* copies of the values, 16-byte aligned, alive until the launch is done */
+    uint64_t seed;       /* order of threads and blocks; 0: plain order */
     int multiprocessors; /* of the device, for code that asks */
 } sim_launch;
 
