@@ -43,9 +43,9 @@ CUstream fac__cuda_stream_of(int index, int64_t id);
    say that an earlier, asynchronous call is to blame and how to find it. Out of memory is FAC_ERR_MEMORY. */
 fac_status fac__cuda_fail(CUresult r, const char *what);
 #define FAC_CU(call) FAC_CU_AS(call, #call)
-#define FAC_CU_AS(call, what)                                          \
-    do {                                                               \
-        CUresult fac_r_ = (call);                                      \
+#define FAC_CU_AS(call, what)                                               \
+    do {                                                                    \
+        CUresult fac_r_ = (call);                                           \
         if (FAC_UNLIKELY(fac_r_ != 0)) return fac__cuda_fail(fac_r_, what); \
     } while (0)
 
@@ -53,6 +53,9 @@ fac_status fac__cuda_fail(CUresult r, const char *what);
    capture mode is relaxed in between. */
 CUstreamCaptureMode fac__cuda_relax(void);
 void fac__cuda_unrelax(CUstreamCaptureMode was);
+
+/* First call of a thread of Facula's own that uses CUDA: it then takes part in no capture of other threads. */
+void fac__cuda_helper_begin(void);
 
 /* True once the driver has begun to shut down with the process: every release is then a no-op. */
 bool fac__cuda_gone(void);
@@ -63,9 +66,9 @@ bool fac__cuda_gone(void);
 typedef struct fac_cuda_kernel {
     const char *name;
     uint8_t n_params;
-    const uint16_t *sizes;        /* bytes of each parameter */
-    const uint8_t *roles;         /* FAC_CUDA_VAL, IN, OUT, IO of each */
-    _Atomic(void *) handle[FAC_CUDA_MAX_DEVICES]; /* CUfunction or CUkernel, on first launch */
+    const uint16_t *sizes;    /* bytes of each parameter */
+    const uint8_t *roles;     /* FAC_CUDA_VAL, IN, OUT, IO of each */
+    _Atomic(void *) *handle;  /* FAC_CUDA_MAX_DEVICES of CUfunction or CUkernel, each set on first launch */
 } fac_cuda_kernel;
 
 /* Bytes that a launch, copy or library call reads or writes: rows of `width` bytes, `pitch` apart. For the race checker and
