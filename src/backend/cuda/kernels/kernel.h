@@ -1,0 +1,108 @@
+/* The kernel dialect: one source, three readings.
+     - nvcc and NVRTC make device code of it (C++);
+     - gcc or clang, in C, a simulator image, when nothing else is defined (kernel_sim.h);
+     - gcc or clang, in C with FAC_KERNEL_TABLE, the launch table: what the library knows of each kernel (kernel_table.h).
+   So kernels are written in what C and C++ have in common. The README tells how.
+
+     KERNEL(name, (OUT, float, out), (IN, float, x), (VAL, int64_t, n)) { ... }
+
+   IN, OUT and IO are pointers that the kernel reads, writes, or both; VAL is a value, structures included. A kernel returns
+   nothing and is called by nobody but a launch. The header includes nothing of Facula, so that users' kernels, compiled at
+   run time, may be written in it too. */
+#ifndef FAC_KERNEL_H
+#define FAC_KERNEL_H
+
+/* clang-format off */
+/* ---- one macro applied to each parameter ------------------------------------------------------------------------------- */
+
+#define K_CAT(a, b) K_CAT_(a, b)
+#define K_CAT_(a, b) a##b
+#define K_COUNT(...) K_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define K_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, N, ...) N
+#define K_EACH(f, ...) K_CAT(K_EACH_, K_COUNT(__VA_ARGS__))(f, 0, __VA_ARGS__)
+#define K_EACH_1(f, i, p) f(i, p)
+#define K_EACH_2(f, i, p, ...) f(i, p), K_EACH_1(f, i + 1, __VA_ARGS__)
+#define K_EACH_3(f, i, p, ...) f(i, p), K_EACH_2(f, i + 1, __VA_ARGS__)
+#define K_EACH_4(f, i, p, ...) f(i, p), K_EACH_3(f, i + 1, __VA_ARGS__)
+#define K_EACH_5(f, i, p, ...) f(i, p), K_EACH_4(f, i + 1, __VA_ARGS__)
+#define K_EACH_6(f, i, p, ...) f(i, p), K_EACH_5(f, i + 1, __VA_ARGS__)
+#define K_EACH_7(f, i, p, ...) f(i, p), K_EACH_6(f, i + 1, __VA_ARGS__)
+#define K_EACH_8(f, i, p, ...) f(i, p), K_EACH_7(f, i + 1, __VA_ARGS__)
+#define K_EACH_9(f, i, p, ...) f(i, p), K_EACH_8(f, i + 1, __VA_ARGS__)
+#define K_EACH_10(f, i, p, ...) f(i, p), K_EACH_9(f, i + 1, __VA_ARGS__)
+#define K_EACH_11(f, i, p, ...) f(i, p), K_EACH_10(f, i + 1, __VA_ARGS__)
+#define K_EACH_12(f, i, p, ...) f(i, p), K_EACH_11(f, i + 1, __VA_ARGS__)
+#define K_EACH_13(f, i, p, ...) f(i, p), K_EACH_12(f, i + 1, __VA_ARGS__)
+#define K_EACH_14(f, i, p, ...) f(i, p), K_EACH_13(f, i + 1, __VA_ARGS__)
+#define K_EACH_15(f, i, p, ...) f(i, p), K_EACH_14(f, i + 1, __VA_ARGS__)
+#define K_EACH_16(f, i, p, ...) f(i, p), K_EACH_15(f, i + 1, __VA_ARGS__)
+/* clang-format on */
+
+/* (role, type, name) as the parameter of a function */
+#define K_DECLARE(i, p) K_DECLARE_ p
+#define K_DECLARE_(role, T, name) K_DECLARE_##role(T, name)
+#define K_DECLARE_IN(T, name) const T *name
+#define K_DECLARE_OUT(T, name) T *name
+#define K_DECLARE_IO(T, name) T *name
+#define K_DECLARE_VAL(T, name) T name
+#define K_DECLARE_ALL(...) K_EACH(K_DECLARE, __VA_ARGS__)
+
+/* ---- device code --------------------------------------------------------------------------------------------------------- */
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+#ifdef __CUDACC_RTC__ /* has no headers of its own */
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long uint64_t;
+typedef unsigned long uintptr_t;
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+#ifndef NAN
+#define NAN __int_as_float(0x7fffffff)
+#endif
+#else
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#endif
+
+#define KERNEL(name, ...) extern "C" __global__ void name(K_DECLARE_ALL(__VA_ARGS__))
+/* A function that kernels call; KDEV_CALL where a copy at every call would be too much code. */
+#define KDEV static __device__ __forceinline__
+#define KDEV_CALL static __device__ __noinline__
+/* An array that the block's threads share; KSHARED_DYNAMIC is as long as the launch says, in bytes. */
+#define KSHARED(T, name, n) __shared__ T name[n]
+#define KSHARED2(T, name, rows, columns) __shared__ T name[rows][columns]
+#define KSHARED_DYNAMIC(T, name)                            \
+    extern __shared__ __align__(16) unsigned char k_dynamic[]; \
+    T *name = (T *)(void *)k_dynamic
+/* Read-only tables and variables of the device. */
+#define KCONSTANT(T, name, n) static __constant__ T name[n]
+#define KGLOBAL(T, name) extern "C" __device__ T name
+/* Ends the launch with an error if the condition does not hold. */
+#define KASSERT(condition)          \
+    do {                            \
+        if (!(condition)) __trap(); \
+    } while (0)
+
+#elif defined(FAC_KERNEL_TABLE)
+#include "kernel_table.h"
+#else
+#include "kernel_sim.h"
+#endif
+
+/* ---- for all readings ------------------------------------------------------------------------------------------------------ */
+
+/* i runs over the thread's share of [0, n): a grid-stride loop in the first dimension. */
+#define KLOOP(i, n)                                                                                                    \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (int64_t)gridDim.x * blockDim.x; i < (n); \
+         i += i##_step)
+
+#endif
