@@ -1,8 +1,8 @@
 /* The driver's entries that Facula calls, one row each:
    X(name, exact symbol, oldest ABI version that suffices, REQUIRED or OPTIONAL, (parameters)).
-   An entry is asked for by name in that very version, so that an older driver than the headers of today will do; where the
-   driver cannot be asked, the exact symbol is looked up. All return CUresult. Callers test optional entries for NULL. The
-   simulated driver and the test against the real headers read this table too. */
+   An entry is asked for by name in that very version, so that an older driver than the headers of today will do; where
+   the driver cannot be asked, the exact symbol is looked up. All return CUresult. Callers test optional entries for
+   NULL. The simulated driver and the test against the real headers read this table too. */
 #ifndef FAC_SRC_BACKEND_CUDA_DRIVER_ENTRIES_H
 #define FAC_SRC_BACKEND_CUDA_DRIVER_ENTRIES_H
 
@@ -107,7 +107,8 @@
        unsigned long long flags)) \
     X(cuMemRelease, cuMemRelease, 10020, OPTIONAL, (CUmemGenericAllocationHandle handle)) \
     X(cuMemMap, cuMemMap, 10020, OPTIONAL, \
-      (CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)) \
+      (CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, \
+       unsigned long long flags)) \
     X(cuMemUnmap, cuMemUnmap, 10020, OPTIONAL, (CUdeviceptr pointer, size_t bytes)) \
     X(cuMemSetAccess, cuMemSetAccess, 10020, OPTIONAL, \
       (CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *list, size_t count))
@@ -151,14 +152,16 @@
     X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010, REQUIRED, \
       (CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values)) \
     X(cuModuleUnload, cuModuleUnload, 2000, REQUIRED, (CUmodule module)) \
-    X(cuModuleGetFunction, cuModuleGetFunction, 2000, REQUIRED, (CUfunction *function, CUmodule module, const char *name)) \
+    X(cuModuleGetFunction, cuModuleGetFunction, 2000, REQUIRED, \
+      (CUfunction *function, CUmodule module, const char *name)) \
     X(cuModuleGetGlobal, cuModuleGetGlobal_v2, 3020, REQUIRED, \
       (CUdeviceptr *pointer, size_t *bytes, CUmodule module, const char *name)) \
     X(cuLibraryLoadData, cuLibraryLoadData, 12000, OPTIONAL, \
       (CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_values, unsigned jit_count, \
        CUlibraryOption *options, void **values, unsigned count)) \
     X(cuLibraryUnload, cuLibraryUnload, 12000, OPTIONAL, (CUlibrary library)) \
-    X(cuLibraryGetKernel, cuLibraryGetKernel, 12000, OPTIONAL, (CUkernel *kernel, CUlibrary library, const char *name)) \
+    X(cuLibraryGetKernel, cuLibraryGetKernel, 12000, OPTIONAL, \
+      (CUkernel *kernel, CUlibrary library, const char *name)) \
     X(cuLibraryGetGlobal, cuLibraryGetGlobal, 12000, OPTIONAL, \
       (CUdeviceptr *pointer, size_t *bytes, CUlibrary library, const char *name)) \
     X(cuKernelGetFunction, cuKernelGetFunction, 12000, OPTIONAL, (CUfunction *function, CUkernel kernel)) \
@@ -168,7 +171,8 @@
       (CUfunction_attribute a, int value, CUkernel kernel, CUdevice device)) \
     X(cuFuncGetAttribute, cuFuncGetAttribute, 2020, REQUIRED, \
       (int *value, CUfunction_attribute a, CUfunction function)) \
-    X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, REQUIRED, (CUfunction function, CUfunction_attribute a, int value)) \
+    X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, REQUIRED, \
+      (CUfunction function, CUfunction_attribute a, int value)) \
     X(cuLaunchKernel, cuLaunchKernel, 4000, REQUIRED, \
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra)) \
