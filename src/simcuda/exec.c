@@ -93,6 +93,7 @@ void sim_note_failure(sim_worker *w, int code, const char *text) {
     w->code = code;
     snprintf(w->text, sizeof(w->text), "kernel %s, block (%u, %u, %u), thread (%u, %u, %u): %s",
              w->launch->kernel->name, b->x, b->y, b->z, t->x, t->y, t->z, text);
+    SIM_RELEASE(&w->ended);
 }
 
 void sim_fail(int code, const char *text) {
@@ -142,7 +143,7 @@ sim_fiber *sim_next(sim_worker *w) {
     }
     if (w->started == w->n_threads) return NULL;
     sim_fiber *f = sim_fiber_take(w, fiber_main);
-    if (!f) sim_note_failure(w, 2, "no memory is left for the simulated threads' stacks");
+    if (!f) sim_note_failure(w, 2, "no memory is left for the stacks of simulated threads");
     return f;
 }
 
@@ -194,7 +195,8 @@ int sim_execute(const sim_launch *l, char *message, size_t message_size) {
     int refused = refuse(l, message, message_size);
     if (refused) return refused;
     sim_worker *w = worker_get();
-    if (!w) {
+    bool native = l->kernel->native;
+    if (!w || !sim_fibers_prepare(w, native ? 1 : l->block[0] * l->block[1] * l->block[2])) {
         snprintf(message, message_size, "no memory is left to run the kernel");
         return 2;
     }

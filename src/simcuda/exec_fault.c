@@ -19,8 +19,9 @@ static bool on_own_stack(const sim_fiber *f, uintptr_t address) {
 }
 
 static int explain(int signal, const siginfo_t *info, const sim_fiber *f, char *text, size_t size) {
-    /* Kernels are compiled to trap where a pointer is less aligned than its type. */
-    if (signal == SIGILL) {
+    /* Kernels are compiled to trap where a pointer is less aligned than its type; where they are not, instructions that want
+       alignment fault without an address. */
+    if (signal == SIGILL || (signal == SIGSEGV && info->si_code == SI_KERNEL)) {
         snprintf(text, size, "misaligned address: a vector is read or written where its alignment does not allow it");
         return 716;
     }
@@ -34,9 +35,7 @@ static int explain(int signal, const siginfo_t *info, const sim_fiber *f, char *
     }
     int n = snprintf(text, size, "illegal address %p: ", info->si_addr);
     if (n < 0 || (size_t)n >= size) return 700;
-    if (info->si_code == SI_KERNEL) /* an address no pointer can have, or an aligned instruction on one that is not */
-        snprintf(text + n, size - (size_t)n, "not an address, or not aligned");
-    else if (!sim_memory_explain(info->si_addr, text + n, size - (size_t)n))
+    if (!sim_memory_explain(info->si_addr, text + n, size - (size_t)n))
         snprintf(text + n, size - (size_t)n, "no memory of any device");
     return 700;
 }
@@ -54,15 +53,20 @@ static void hand_on(int signal, siginfo_t *info, void *context) {
     }
 }
 
-static void on_signal(int signal, siginfo_t *info, void *context) {
+#if defined(__GNUC__)
+#define NO_FAKE_FRAME __attribute__((no_sanitize("address"))) /* the escape does away with the fiber's fake frames */
+#else
+#define NO_FAKE_FRAME
+#endif
+
+NO_FAKE_FRAME static void on_signal(int signal, siginfo_t *info, void *context) {
     sim_worker *w = sim_worker_of_thread;
     if (!w || !w->launch || !w->current) {
         hand_on(signal, info, context);
         return;
     }
-    char text[320];
-    int code = explain(signal, info, w->current, text, sizeof(text));
-    sim_note_failure(w, code, text);
+    int code = explain(signal, info, w->current, w->explanation, sizeof(w->explanation));
+    sim_note_failure(w, code, w->explanation);
     sim_fiber_escape(w, context);
 }
 

@@ -125,25 +125,49 @@ static char *stack_new(void) {
     return stack + GUARD;
 }
 
-/* The last one given back is the next one taken, while its stack is in the cache. */
-sim_fiber *sim_fiber_take(sim_worker *w, void (*entry)(void)) {
-    sim_fiber *f = w->n_free ? w->free_fibers[--w->n_free] : &w->fibers[w->n_fibers];
-    if (!f->stack) {
-        f->stack = stack_new();
-        if (!f->stack) return NULL;
-        w->n_fibers++;
+static bool fiber_make(sim_worker *w, sim_fiber *f) {
+    if (f->stack) return true;
+    f->stack = stack_new();
+    if (!f->stack) return false;
+    w->n_fibers++;
 #ifdef SIM_TSAN
-        f->tsan = __tsan_create_fiber(0);
+    f->tsan = __tsan_create_fiber(0);
 #endif
-    }
+    return true;
+}
+
+/* The last one given back is the next one taken, while its stack is in the cache. For ThreadSanitizer each thread of a block
+   has a fiber of its own, and none is made by another, which would be a happens-before edge. */
+#ifdef SIM_TSAN
+bool sim_fibers_prepare(sim_worker *w, unsigned n) {
+    for (unsigned i = 0; i < n; i++)
+        if (!fiber_make(w, &w->fibers[i])) return false;
+    return true;
+}
+static sim_fiber *any_fiber(sim_worker *w) { return &w->fibers[w->started]; }
+void sim_fiber_put(sim_worker *w, sim_fiber *f) { (void)w, (void)f; }
+#else
+bool sim_fibers_prepare(sim_worker *w, unsigned n) {
+    (void)n;
+    return w->n_free || fiber_make(w, &w->fibers[w->n_fibers]);
+}
+static sim_fiber *any_fiber(sim_worker *w) {
+    if (w->n_free) return w->free_fibers[--w->n_free];
+    sim_fiber *f = &w->fibers[w->n_fibers];
+    return fiber_make(w, f) ? f : NULL;
+}
+void sim_fiber_put(sim_worker *w, sim_fiber *f) { w->free_fibers[w->n_free++] = f; }
+#endif
+
+sim_fiber *sim_fiber_take(sim_worker *w, void (*entry)(void)) {
+    sim_fiber *f = any_fiber(w);
+    if (!f) return NULL;
     /* Tops at different offsets, or the hot ends of all stacks would compete for the same lines of the cache. */
     size_t colour = (size_t)(f - w->fibers) * 320 % 4096 / 64 * 64;
     f->sp = context_new(f->stack + SIM_STACK_BYTES - colour, entry);
     f->fake = NULL;
     return f;
 }
-
-void sim_fiber_put(sim_worker *w, sim_fiber *f) { w->free_fibers[w->n_free++] = f; }
 
 void sim_fibers_abandon(sim_worker *w) {
     w->n_free = 0;
@@ -152,10 +176,6 @@ void sim_fibers_abandon(sim_worker *w) {
         w->free_fibers[w->n_free++] = &w->fibers[i];
 #ifdef SIM_ASAN
         ASAN_UNPOISON_MEMORY_REGION(w->fibers[i].stack, SIM_STACK_BYTES);
-#endif
-#ifdef SIM_TSAN /* its record of calls in progress is of no use any more */
-        __tsan_destroy_fiber(w->fibers[i].tsan);
-        w->fibers[i].tsan = __tsan_create_fiber(0);
 #endif
     }
 }

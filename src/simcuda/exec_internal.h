@@ -11,18 +11,14 @@
 #if __has_feature(address_sanitizer)
 #define SIM_ASAN 1
 #endif
-#if __has_feature(thread_sanitizer)
-#define SIM_TSAN 1
-#endif
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 #define SIM_ASAN 1
 #endif
-#if defined(__SANITIZE_THREAD__)
-#define SIM_TSAN 1
-#endif
 
-/* Happens-before edges that ThreadSanitizer cannot see: barriers, and the beginning and end of a launch. */
+/* Happens-before edges that ThreadSanitizer cannot see: barriers, and the beginning and end of a launch. The build defines
+   SIM_TSAN and leaves the executor itself without instrumentation: its fibers take turns on one OS thread, which the sanitizer
+   is told are threads that run side by side. */
 #ifdef SIM_TSAN
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
@@ -103,13 +99,15 @@ typedef struct sim_worker {
     void *signal_stack;
     /* the first failure of the launch */
     int code;
-    char text[512];
+    char text[512], explanation[320];
     char began, ended; /* tokens of ThreadSanitizer's edges */
 } sim_worker;
 
 extern __thread sim_worker *sim_worker_of_thread __attribute__((tls_model("initial-exec")));
 
 /* exec_fiber.c: stacks and switches. `NULL` stands for the stack that sim_execute was called on. */
+/* Makes what a block of n threads needs before it runs. False: no memory. */
+bool sim_fibers_prepare(sim_worker *w, unsigned n);
 sim_fiber *sim_fiber_take(sim_worker *w, void (*entry)(void));
 void sim_fiber_put(sim_worker *w, sim_fiber *f);
 /* Goes on in `to`; comes back when somebody switches to `from` again. A fiber that is `done` never is. */

@@ -19,7 +19,9 @@
 enum { GAP = 64, ARENA_BYTES = SIM_SHARED_BYTES + (SIM_MAX_ARRAYS + 2) * 2 * GAP };
 
 bool sim_shared_make(sim_worker *w) {
-#ifndef SIM_TSAN
+#ifdef SIM_TSAN
+    w->shared = NULL;
+#else
     w->shared = aligned_alloc(128, ARENA_BYTES);
     if (!w->shared) return false;
     POISON(w->shared, ARENA_BYTES);
@@ -40,7 +42,7 @@ void sim_shared_begin(sim_worker *w) {
     w->shared_used = 0;
     w->dynamic = NULL;
 #ifdef SIM_TSAN
-    w->shared = NULL;
+    w->shared = aligned_alloc(128, ARENA_BYTES);
 #else
     POISON(w->shared, ARENA_BYTES);
 #endif
@@ -55,10 +57,7 @@ void sim_shared_end(sim_worker *w) {
 }
 
 static char *cut(sim_worker *w, size_t bytes, const char *name) {
-#ifdef SIM_TSAN
-    if (!w->shared) w->shared = aligned_alloc(128, ARENA_BYTES);
     if (!w->shared) sim_fail(2, "no memory is left for shared memory");
-#endif
     size_t first = w->shared_used + GAP, used = (first + bytes + 2 * GAP - 1) / GAP * GAP - GAP;
     if (bytes > SIM_SHARED_BYTES || used + GAP > ARENA_BYTES) {
         char text[160];

@@ -7,6 +7,7 @@
 /* Leaves the running thread where it stands until somebody makes it ready. */
 static void wait_here(sim_worker *w, sim_fiber *f, sim_wait why) {
     f->wait = why;
+    SIM_RELEASE(&w->ended); /* it may never go on */
     sim_fiber *next = sim_next(w);
     if (!next) {
         if (!w->code) {

@@ -80,9 +80,11 @@ typedef unsigned long uintptr_t;
 /* An array that the block's threads share; KSHARED_DYNAMIC is as long as the launch says, in bytes. */
 #define KSHARED(T, name, n) __shared__ T name[n]
 #define KSHARED2(T, name, rows, columns) __shared__ T name[rows][columns]
-#define KSHARED_DYNAMIC(T, name)                            \
+#define KSHARED_DYNAMIC(T, name)                               \
     extern __shared__ __align__(16) unsigned char k_dynamic[]; \
     T *name = (T *)(void *)k_dynamic
+/* A vector at p, to read or to write; simulated, an address that is not aligned for it ends the launch. */
+#define KVECTOR(T, p) (*(T *)(p))
 /* Read-only tables and variables of the device. */
 #define KCONSTANT(T, name, n) static __constant__ T name[n]
 #define KGLOBAL(T, name) extern "C" __device__ T name
@@ -101,8 +103,8 @@ typedef unsigned long uintptr_t;
 /* ---- for all readings ------------------------------------------------------------------------------------------------------ */
 
 /* i runs over the thread's share of [0, n): a grid-stride loop in the first dimension. */
-#define KLOOP(i, n)                                                                                                    \
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (int64_t)gridDim.x * blockDim.x; i < (n); \
-         i += i##_step)
+#define KLOOP(i, n)                                                                                              \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (int64_t)gridDim.x * blockDim.x; \
+         i < (n); i += i##_step)
 
 #endif

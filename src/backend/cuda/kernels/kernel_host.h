@@ -11,11 +11,11 @@
 
 #define KDEV static inline
 #define KDEV_CALL static __attribute__((noinline, unused))
-#define KSHARED(T, name, n)        \
+#define KSHARED(T, name, n)       \
     static const char name##_key; \
     T *const name = (T *)sim_shared(&name##_key, sizeof(T) * (n), #name)
 #define KSHARED2(T, name, rows, columns) \
-    static const char name##_key;       \
+    static const char name##_key;        \
     T(*const name)[columns] = (T(*)[columns])sim_shared(&name##_key, sizeof(T) * (rows) * (columns), #name)
 #define KSHARED_DYNAMIC(T, name) T *const name = (T *)sim_shared_dynamic()
 #define KCONSTANT(T, name, n) static const T name[n]
@@ -35,23 +35,35 @@ enum { warpSize = 32 };
 
 /* ---- vectors: as aligned as on a device, and free to alias what they are made of ------------------------------------------- */
 
+static inline void *k_aligned(const void *p, size_t bytes, const char *text) {
+    if ((uintptr_t)p % bytes) sim_fail(716, text);
+    return (void *)(uintptr_t)p;
+}
+#define KVECTOR(T, p) (*(T *)k_aligned(p, _Alignof(T), "misaligned address: " #p " is not aligned for a " #T))
 #define K_VECTOR(bytes) struct __attribute__((aligned(bytes), may_alias))
-typedef K_VECTOR(8) float2 { float x, y; } float2;
-typedef K_VECTOR(16) float4 { float x, y, z, w; } float4;
-typedef K_VECTOR(16) double2 { double x, y; } double2;
-typedef K_VECTOR(8) int2 { int x, y; } int2;
-typedef K_VECTOR(16) int4 { int x, y, z, w; } int4;
-typedef K_VECTOR(8) uint2 { unsigned x, y; } uint2;
-typedef K_VECTOR(16) uint4 { unsigned x, y, z, w; } uint4;
+typedef K_VECTOR(8) float2 { float x, y; }
+float2;
+typedef K_VECTOR(16) float4 { float x, y, z, w; }
+float4;
+typedef K_VECTOR(16) double2 { double x, y; }
+double2;
+typedef K_VECTOR(8) int2 { int x, y; }
+int2;
+typedef K_VECTOR(16) int4 { int x, y, z, w; }
+int4;
+typedef K_VECTOR(8) uint2 { unsigned x, y; }
+uint2;
+typedef K_VECTOR(16) uint4 { unsigned x, y, z, w; }
+uint4;
 
 /* ---- bits ------------------------------------------------------------------------------------------------------------------- */
 
 /* `to` with the bits of `from`, of the same size. */
-#define K_BITS(name, To, From)       \
-    static inline To name(From from) { \
-        To to;                       \
+#define K_BITS(name, To, From)          \
+    static inline To name(From from) {  \
+        To to;                          \
         memcpy(&to, &from, sizeof(to)); \
-        return to;                   \
+        return to;                      \
     }
 K_BITS(__float_as_uint, unsigned, float)
 K_BITS(__float_as_int, int, float)
@@ -115,27 +127,32 @@ static inline int k_lane_xor(int bits, int width) {
 }
 
 /* One function per type that shuffles take; k_word is its value as 64 bits. */
-#define K_SHFL(T, name)                                                                          \
+#define K_SHFL(T, name)                                                                         \
     static inline T k_shfl_##name(unsigned mask, T v, int source, const char *file, int line) { \
-        uint64_t word = 0;                                                                       \
-        memcpy(&word, &v, sizeof(v));                                                            \
-        word = sim_shfl(mask, word, source, file, line);                                         \
-        memcpy(&v, &word, sizeof(v));                                                            \
-        return v;                                                                                \
-    }                                                                                            \
-    static inline uint64_t k_word_##name(T v) {                                                  \
-        uint64_t word = 0;                                                                       \
-        memcpy(&word, &v, sizeof(v));                                                            \
-        return word;                                                                             \
+        uint64_t word = 0;                                                                      \
+        memcpy(&word, &v, sizeof(v));                                                           \
+        word = sim_shfl(mask, word, source, file, line);                                        \
+        memcpy(&v, &word, sizeof(v));                                                           \
+        return v;                                                                               \
+    }                                                                                           \
+    static inline uint64_t k_word_##name(T v) {                                                 \
+        uint64_t word = 0;                                                                      \
+        memcpy(&word, &v, sizeof(v));                                                           \
+        return word;                                                                            \
     }
 #define K_SHFL_TYPES(X, sep)                                                                                  \
-    X(int, int) sep() X(unsigned, uint) sep() X(long, long) sep() X(unsigned long, ulong) sep()              \
-        X(long long, llong) sep() X(unsigned long long, ullong) sep() X(float, float) sep() X(double, double)
+    X(int, int)                                                                                               \
+    sep() X(unsigned, uint) sep() X(long, long) sep() X(unsigned long, ulong) sep() X(long long, llong) sep() \
+        X(unsigned long long, ullong) sep() X(float, float) sep() X(double, double)
 #define K_NOTHING()
 #define K_COMMA() ,
 K_SHFL_TYPES(K_SHFL, K_NOTHING)
-#define K_SHFL_CASE(T, name) T : k_shfl_##name
-#define K_WORD_CASE(T, name) T : k_word_##name
+#define K_SHFL_CASE(T, name) \
+    T:                       \
+    k_shfl_##name
+#define K_WORD_CASE(T, name) \
+    T:                       \
+    k_word_##name
 #define k_shfl(mask, v, source) _Generic((v), K_SHFL_TYPES(K_SHFL_CASE, K_COMMA))(mask, v, source, K_HERE)
 #define k_word(v) _Generic((v), K_SHFL_TYPES(K_WORD_CASE, K_COMMA))(v)
 /* The width may be left out. */
@@ -148,51 +165,52 @@ K_SHFL_TYPES(K_SHFL, K_NOTHING)
 
 /* ---- atomics: relaxed, as a device's are; each gives the old value ---------------------------------------------------------------- */
 
-#define K_ATOMIC_INT(T, name)                                                                                  \
-    static inline T k_add_##name(T *p, T v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }             \
-    static inline T k_exch_##name(T *p, T v) { return __atomic_exchange_n(p, v, __ATOMIC_RELAXED); }           \
-    static inline T k_or_##name(T *p, T v) { return __atomic_fetch_or(p, v, __ATOMIC_RELAXED); }               \
-    static inline T k_and_##name(T *p, T v) { return __atomic_fetch_and(p, v, __ATOMIC_RELAXED); }             \
-    static inline T k_xor_##name(T *p, T v) { return __atomic_fetch_xor(p, v, __ATOMIC_RELAXED); }             \
-    static inline T k_cas_##name(T *p, T expected, T v) {                                                      \
-        __atomic_compare_exchange_n(p, &expected, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);                   \
-        return expected;                                                                                       \
-    }                                                                                                          \
-    static inline T k_max_##name(T *p, T v) {                                                                  \
-        T old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                          \
-        while (old < v && !__atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {   \
-        }                                                                                                      \
-        return old;                                                                                            \
-    }                                                                                                          \
-    static inline T k_min_##name(T *p, T v) {                                                                  \
-        T old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                          \
-        while (old > v && !__atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {   \
-        }                                                                                                      \
-        return old;                                                                                            \
+#define K_ATOMIC_INT(T, name)                                                                                 \
+    static inline T k_add_##name(T *p, T v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }            \
+    static inline T k_exch_##name(T *p, T v) { return __atomic_exchange_n(p, v, __ATOMIC_RELAXED); }          \
+    static inline T k_or_##name(T *p, T v) { return __atomic_fetch_or(p, v, __ATOMIC_RELAXED); }              \
+    static inline T k_and_##name(T *p, T v) { return __atomic_fetch_and(p, v, __ATOMIC_RELAXED); }            \
+    static inline T k_xor_##name(T *p, T v) { return __atomic_fetch_xor(p, v, __ATOMIC_RELAXED); }            \
+    static inline T k_cas_##name(T *p, T expected, T v) {                                                     \
+        __atomic_compare_exchange_n(p, &expected, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);                  \
+        return expected;                                                                                      \
+    }                                                                                                         \
+    static inline T k_max_##name(T *p, T v) {                                                                 \
+        T old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                         \
+        while (old < v && !__atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {} \
+        return old;                                                                                           \
+    }                                                                                                         \
+    static inline T k_min_##name(T *p, T v) {                                                                 \
+        T old = __atomic_load_n(p, __ATOMIC_RELAXED);                                                         \
+        while (old > v && !__atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {} \
+        return old;                                                                                           \
     }
 K_ATOMIC_INT(int, int)
 K_ATOMIC_INT(unsigned, uint)
 K_ATOMIC_INT(long long, llong)
 K_ATOMIC_INT(unsigned long long, ullong)
 
-#define K_ATOMIC_REAL(T, name)                                                                        \
-    static inline T k_add_##name(T *p, T v) {                                                         \
-        T old, sum;                                                                                   \
-        __atomic_load(p, &old, __ATOMIC_RELAXED);                                                     \
-        do sum = old + v;                                                                             \
-        while (!__atomic_compare_exchange(p, &old, &sum, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));     \
-        return old;                                                                                   \
-    }                                                                                                 \
-    static inline T k_exch_##name(T *p, T v) {                                                        \
-        T old;                                                                                        \
-        __atomic_exchange(p, &v, &old, __ATOMIC_RELAXED);                                             \
-        return old;                                                                                   \
+#define K_ATOMIC_REAL(T, name)                                                                    \
+    static inline T k_add_##name(T *p, T v) {                                                     \
+        T old, sum;                                                                               \
+        __atomic_load(p, &old, __ATOMIC_RELAXED);                                                 \
+        do sum = old + v;                                                                         \
+        while (!__atomic_compare_exchange(p, &old, &sum, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)); \
+        return old;                                                                               \
+    }                                                                                             \
+    static inline T k_exch_##name(T *p, T v) {                                                    \
+        T old;                                                                                    \
+        __atomic_exchange(p, &v, &old, __ATOMIC_RELAXED);                                         \
+        return old;                                                                               \
     }
 K_ATOMIC_REAL(float, float)
 K_ATOMIC_REAL(double, double)
 
-#define K_ATOMIC_CASES(op) \
-    int * : k_##op##_int, unsigned * : k_##op##_uint, long long * : k_##op##_llong, unsigned long long * : k_##op##_ullong
+#define K_ATOMIC_CASES(op)                             \
+    int * : k_##op##_int,                              \
+            unsigned * : k_##op##_uint,                \
+                         long long * : k_##op##_llong, \
+                                       unsigned long long * : k_##op##_ullong
 #define K_ATOMIC_REAL_CASES(op) float * : k_##op##_float, double * : k_##op##_double
 #define atomicAdd(p, v) _Generic((p), K_ATOMIC_CASES(add), K_ATOMIC_REAL_CASES(add))(p, v)
 #define atomicExch(p, v) _Generic((p), K_ATOMIC_CASES(exch), K_ATOMIC_REAL_CASES(exch))(p, v)
