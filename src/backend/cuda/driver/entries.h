@@ -173,6 +173,8 @@
       (int *value, CUfunction_attribute a, CUfunction function)) \
     X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, REQUIRED, \
       (CUfunction function, CUfunction_attribute a, int value)) \
+    X(cuFuncGetParamInfo, cuFuncGetParamInfo, 12040, OPTIONAL, \
+      (CUfunction function, size_t index, size_t *offset, size_t *bytes)) \
     X(cuLaunchKernel, cuLaunchKernel, 4000, REQUIRED, \
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra)) \
