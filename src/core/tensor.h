@@ -152,6 +152,8 @@ fac_status fac__bump_version(fac_tensor *t);
 /* True if two tensors share a storage; whether one tensor's elements overlap each other; whether two ranges meet. */
 bool fac__is_alias(const fac_tensor *a, const fac_tensor *b);
 bool fac__has_internal_overlap(const fac_tensor *t);
+/* The error for writing to elements that overlap each other. */
+fac_status fac__check_no_overlap(const fac_tensor *t);
 typedef enum { FAC_OVERLAP_NO, FAC_OVERLAP_FULL, FAC_OVERLAP_PARTIAL, FAC_OVERLAP_UNKNOWN } fac_overlap;
 fac_overlap fac__overlap(const fac_tensor *a, const fac_tensor *b);
 

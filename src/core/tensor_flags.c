@@ -95,6 +95,14 @@ bool fac__has_internal_overlap(const fac_tensor *t) {
     return false;
 }
 
+fac_status fac__check_no_overlap(const fac_tensor *t) {
+    FAC_CHECK(
+        !fac__has_internal_overlap(t), FAC_ERR_ARGUMENT,
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation.");
+    return FAC_OK;
+}
+
 /* First byte and one past the last that t touches. */
 static void byte_range(const fac_tensor *t, int64_t *begin, int64_t *end) {
     int64_t item = fac__item_size(t), last = t->offset;

@@ -168,6 +168,36 @@ static void random_bad_arguments_are_errors(void **state) {
     assert_values(t, 0, 0, 0);
 }
 
+static void random_fills_refuse_elements_that_share_memory(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *one = fac_zeros(FAC_SHAPE(1, 4)), *t = fac_expand(one, FAC_INTS(3, 4)),
+               *p = fac_full(FAC_SHAPE(3, 4), 0.5);
+    const uint64_t seed = 5;
+    uint64_t offset, before;
+    fac_manual_seed(seed);
+    fac_generator_get_state(fac_default_generator(), &(uint64_t){0}, &before);
+#define REFUSED(call)  \
+    assert_null(call); \
+    assert_error(FAC_ERR_ARGUMENT, "more than one element of the written-to tensor refers to a single memory location")
+    REFUSED(fac_normal_(t));
+    REFUSED(fac_normal_(fac_expand(fac_zeros(FAC_SHAPE(1, 4), .dtype = FAC_C64), FAC_INTS(3, 4))));
+    REFUSED(fac_uniform_(t));
+    REFUSED(fac_bernoulli_float_(t));
+    REFUSED(fac_bernoulli_tensor_(t, p));
+    REFUSED(fac_random_(t));
+    REFUSED(fac_random_to_(t, 5));
+    REFUSED(fac_random_from_(t, 0, FAC_INT(5)));
+    REFUSED(fac_exponential_(t));
+    REFUSED(fac_geometric_(t, 0.5));
+    REFUSED(fac_cauchy_(t));
+    REFUSED(fac_log_normal_(t));
+#undef REFUSED
+    fac_generator_get_state(fac_default_generator(), &(uint64_t){0}, &offset);
+    assert_true(offset == before);
+    assert_values(one, 0, 0, 0, 0);
+}
+
 static fac_status draw_some(void *context) {
     (void)context;
     FAC_SCOPE(s);
@@ -186,4 +216,4 @@ FAC_TEST_MAIN(FAC_TEST(S015_rand_and_randn_are_the_documented_draws), FAC_TEST(r
               FAC_TEST(random_distributions_have_their_moments), FAC_TEST(random_uniform_never_reaches_its_end),
               FAC_TEST(random_permutations_and_generators), FAC_TEST(random_multinomial_follows_the_weights),
               FAC_TEST(random_dropout_zeroes_and_scales), FAC_TEST(random_bad_arguments_are_errors),
-              FAC_TEST(random_survives_failing_allocations))
+              FAC_TEST(random_fills_refuse_elements_that_share_memory), FAC_TEST(random_survives_failing_allocations))

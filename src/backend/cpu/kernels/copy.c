@@ -58,19 +58,11 @@ fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v) {
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------------------ */
 
-static fac_status check_written(const fac_tensor *t) {
-    FAC_CHECK(
-        !fac__has_internal_overlap(t), FAC_ERR_ARGUMENT,
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-        "Please clone() the tensor before performing the operation.");
-    return FAC_OK;
-}
-
 fac_status copy_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *src, bool non_blocking, fac_tensor **out) {
     (void)c, (void)non_blocking;
     FAC_CHECK(fac__is_cpu(self) && fac__is_cpu(src), FAC_ERR_DEVICE, "copy_: expected CPU tensors, got %s and %s",
               fac_device_format(self->device, (char[24]){0}, 24), fac_device_format(src->device, (char[24]){0}, 24));
-    FAC_TRY(check_written(self));
+    FAC_TRY(fac__check_no_overlap(self));
     if (self != src) FAC_TRY(fac__cpu_copy(self, src));
     *out = fac__ref(self);
     return FAC_OK;
@@ -78,7 +70,7 @@ fac_status copy_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *src, b
 
 fac_status zero_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_TRY(check_written(self));
+    FAC_TRY(fac__check_no_overlap(self));
     FAC_TRY(fac__cpu_fill(self, fac_scalar_i_(0)));
     *out = fac__ref(self);
     return FAC_OK;

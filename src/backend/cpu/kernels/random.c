@@ -79,6 +79,7 @@ static fac_status fill_range(void *ctx, int64_t begin, int64_t end) {
 /* Draws for every element of self; *out is self, counted. */
 static fac_status draw(random_job *j, fac_tensor *self, fac_generator *generator, fac_tensor **out) {
     int64_t none[FAC_MAX_DIMS] = {0}, p_strides[FAC_MAX_DIMS];
+    FAC_TRY(fac__check_no_overlap(self));
     if (j->p) fac__broadcast_strides(j->p, self->ndim, p_strides);
     const int64_t *strides[2] = {self->strides, j->p ? p_strides : none};
     j->self = self;
@@ -393,6 +394,7 @@ fac_status randperm_cpu_(const fac_call_info *c, fac_tensor *self, fac_generator
     (void)c;
     FAC_CHECK(self->ndim == 1, FAC_ERR_SHAPE, "a permutation fills a vector, not a tensor of sizes %s",
               FAC_SHAPE_TEXT(self));
+    FAC_TRY(fac__check_no_overlap(self));
     uint64_t seed, offset;
     int64_t *order = fac__alloc_array((size_t)self->numel, sizeof *order);
     if (!order) return fac_error();
