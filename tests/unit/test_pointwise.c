@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "data/complex_cases.h"
+
 #define DOUBLES(...) (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double)
 
 static fac_tensor *make(fac_dtype d, const double *v, size_t n) {
@@ -435,6 +437,44 @@ static void complex_arithmetic(void **state) {
     assert_error(FAC_ERR_DTYPE, "lt");
 }
 
+static char kind_of(double x) { return isnan(x) ? 'n' : isfinite(x) ? 'f' : x > 0 ? '+' : '-'; }
+
+/* Row k of the table, at once and alone: (a + bi) over each pair of parts. */
+static void quotients_are_of_kind(fac_dtype d, size_t k) {
+    enum { PARTS = FAC_COUNT(complex_parts), N = PARTS * PARTS };
+    FAC_SCOPE(s);
+    double num[2 * N], den[2 * N], got[2 * N];
+    for (size_t i = 0; i < N; i++) {
+        num[2 * i] = complex_parts[k / PARTS], num[2 * i + 1] = complex_parts[k % PARTS];
+        den[2 * i] = complex_parts[i / PARTS], den[2 * i + 1] = complex_parts[i % PARTS];
+    }
+    fac_tensor *x = fac_to_dtype(fac_tensor_from(num, FAC_C128, FAC_INTS(N)), d);
+    fac_tensor *y = fac_to_dtype(fac_tensor_from(den, FAC_C128, FAC_INTS(N)), d), *q = fac_div(x, y);
+    assert_ok(fac_tensor_read(q, FAC_C128, got, N));
+    for (size_t i = 0; i < N; i++) {
+        double one[2];
+        assert_ok(
+            fac_tensor_read(fac_div(fac_select(x, 0, (int64_t)i), fac_select(y, 0, (int64_t)i)), FAC_C128, one, 1));
+        for (size_t part = 0; part < 2; part++) {
+            assert_int_equal(kind_of(got[2 * i + part]), complex_quotients[k][2 * i + part]);
+            assert_int_equal(kind_of(one[part]), complex_quotients[k][2 * i + part]);
+        }
+    }
+}
+
+static void complex_quotients_of_special_values_are_pytorchs(void **state) {
+    (void)state;
+    for (size_t k = 0; k < FAC_COUNT(complex_quotients); k++) {
+        quotients_are_of_kind(FAC_C64, k);
+        quotients_are_of_kind(FAC_C128, k);
+    }
+    FAC_SCOPE(s);
+    const double x[] = {3, -4, 1e200, 1e200, 1e-200, 2e-200}, y[] = {1, 2, 2e200, 2e200, 2e-200, -1e-200};
+    fac_tensor *q = fac_div(fac_tensor_from(x, FAC_C128, FAC_INTS(3)), fac_tensor_from(y, FAC_C128, FAC_INTS(3)));
+    assert_values(fac_real(q), FAC_F64, -1, 0.5, 0);
+    assert_values(fac_imag(q), FAC_F64, -2, 0, 1);
+}
+
 static fac_status add_and_scale(void *context) {
     FAC_SCOPE(s);
     fac_tensor *t = context;
@@ -448,15 +488,18 @@ static void allocation_failures_leave_nothing(void **state) {
     support_fail_each_allocation(add_and_scale, OF(FAC_F32, 1, 2, 3));
 }
 
-FAC_TEST_MAIN(
-    FAC_TEST(unary_operators_agree_with_the_c_library), FAC_TEST(S109_results_do_not_depend_on_the_position),
-    FAC_TEST(integers_become_floats_where_functions_need_them), FAC_TEST(promotion_ranks_tensors_over_numbers),
-    FAC_TEST(division_follows_its_rounding_mode), FAC_TEST(integer_division_by_zero_is_an_error),
-    FAC_TEST(the_least_integer_survives_division_by_minus_one), FAC_TEST(powers_of_integers_and_special_exponents),
-    FAC_TEST(shifts_beyond_the_width_shift_everything_out), FAC_TEST(extrema_pass_nan_on),
-    FAC_TEST(comparisons_round_numbers_to_the_dtype), FAC_TEST(selection_by_a_mask), FAC_TEST(ternary_arithmetic),
-    FAC_TEST(booleans_are_refused_where_arithmetic_means_something_else), FAC_TEST(in_place_results_must_fit),
-    FAC_TEST(out_forms_resize_and_convert), FAC_TEST(floats_that_do_not_fit_saturate),
-    FAC_TEST(every_pair_of_dtypes_converts_small_integers), FAC_TEST(copies_broadcast_convert_and_transpose),
-    FAC_TEST(copies_that_swap_dimensions_agree_with_a_plain_loop), FAC_TEST(overlapping_copies_read_before_they_write),
-    FAC_TEST(complex_arithmetic), FAC_TEST(allocation_failures_leave_nothing))
+FAC_TEST_MAIN(FAC_TEST(unary_operators_agree_with_the_c_library), FAC_TEST(S109_results_do_not_depend_on_the_position),
+              FAC_TEST(integers_become_floats_where_functions_need_them),
+              FAC_TEST(promotion_ranks_tensors_over_numbers), FAC_TEST(division_follows_its_rounding_mode),
+              FAC_TEST(integer_division_by_zero_is_an_error),
+              FAC_TEST(the_least_integer_survives_division_by_minus_one),
+              FAC_TEST(powers_of_integers_and_special_exponents),
+              FAC_TEST(shifts_beyond_the_width_shift_everything_out), FAC_TEST(extrema_pass_nan_on),
+              FAC_TEST(comparisons_round_numbers_to_the_dtype), FAC_TEST(selection_by_a_mask),
+              FAC_TEST(ternary_arithmetic), FAC_TEST(booleans_are_refused_where_arithmetic_means_something_else),
+              FAC_TEST(in_place_results_must_fit), FAC_TEST(out_forms_resize_and_convert),
+              FAC_TEST(floats_that_do_not_fit_saturate), FAC_TEST(every_pair_of_dtypes_converts_small_integers),
+              FAC_TEST(copies_broadcast_convert_and_transpose),
+              FAC_TEST(copies_that_swap_dimensions_agree_with_a_plain_loop),
+              FAC_TEST(overlapping_copies_read_before_they_write), FAC_TEST(complex_arithmetic),
+              FAC_TEST(complex_quotients_of_special_values_are_pytorchs), FAC_TEST(allocation_failures_leave_nothing))

@@ -50,7 +50,6 @@ static inline FAC_T FAC_FN(product)(FAC_T x, FAC_T y) {
     FAC_R a = FAC_C(creal)(x), b = FAC_C(cimag)(x), c = FAC_C(creal)(y), d = FAC_C(cimag)(y);
     return FAC_FN(make)(a * c - b * d, a * d + b * c);
 }
-
 FAC_LOOP(abs) {
     FAC_OPERANDS_1(FAC_R);
     for (int64_t i = 0; i < n; i++) out[i] = FAC_C(cabs)(a[i]);
@@ -89,7 +88,7 @@ FAC_C1(sigmoid, 1 / (1 + FAC_C(cexp)(-x)))
 FAC_C2(add, x + y)
 FAC_C2(sub, x - y)
 FAC_C2(mul, FAC_FN(product)(x, y))
-FAC_C2(div, x / y)
+FAC_C2(div, FAC_FN(quotient)(x, y))
 FAC_C2(pow, y == 0 ? 1 : FAC_C(cpow)(x, y))
 FAC_C2(sigmoid_backward, x *FAC_C(conj)((1 - y) * y))
 FAC_C2(tanh_backward, x *FAC_C(conj)(1 - y * y))
@@ -116,7 +115,7 @@ FAC_LOOP(addcmul) {
 FAC_LOOP(addcdiv) {
     FAC_OPERANDS_3(FAC_T);
     const FAC_T value = FAC_FN(make)((FAC_R)args->f[0], (FAC_R)args->f[1]);
-    for (int64_t i = 0; i < n; i++) out[i] = a[i] + FAC_FN(product)(value, b[i]) / c[i];
+    for (int64_t i = 0; i < n; i++) out[i] = a[i] + FAC_FN(product)(value, FAC_FN(quotient)(b[i], c[i]));
 }
 FAC_LOOP(lerp) {
     FAC_OPERANDS_3(FAC_T);
