@@ -150,7 +150,7 @@ typedef struct fac_device_guard {
 } fac_device_guard;
 
 /* Makes a kind of device known; `g` must stay valid. A second table for a kind, or one that lacks what is not optional, is
-   an error. Kernels are registered as for any key, "PrivateUse1" and so on. */
+   an error. Kernels are registered as for any key, "PrivateUse1" and so on. fac_shutdown forgets the tables too. */
 FAC_API FAC_MUST fac_status fac_register_device_guard(const fac_device_guard *g);
 /* The table of a kind, NULL if it has none. */
 FAC_API const fac_device_guard *fac_device_guard_of(fac_device_type type);

@@ -7,6 +7,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
+#include "autograd/streams.h"
 #include <pthread.h>
 
 struct fac_accumulator {
@@ -57,7 +58,14 @@ fac_node *fac__accumulator_of(fac_tensor *t) {
         else
             fac__accumulator_free(&a->node);
     }
-    if (atomic_fetch_add_explicit(&n->refs, 1, memory_order_acq_rel) == 0) fac__ref(t);
+    if (atomic_fetch_add_explicit(&n->refs, 1, memory_order_acq_rel) == 0) {
+        fac__ref(t);
+        n->stream = (fac_stream){{0, 0}, 0}; /* of the graph that is now made */
+        if (fac__note_stream(n, t->device) != FAC_OK) {
+            fac__accumulator_unref(n);
+            return NULL;
+        }
+    }
     return n;
 }
 

@@ -10,6 +10,7 @@
 #include "autograd/hooks.h"
 #include "autograd/mode.h"
 #include "autograd/records.h"
+#include "autograd/streams.h"
 #include <pthread.h>
 
 typedef struct pass {
@@ -90,8 +91,24 @@ static bool may_add_in_place(const fac_tensor *t) {
            atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1;
 }
 
-/* Adds `owned` to what has arrived for output nr. Takes the reference, always. */
-static fac_status deliver(const pass *p, record *r, uint32_t nr, fac_tensor *owned) {
+/* Sums two gradients in the stream of the node that takes them. */
+static fac_status add(const pass *p, const fac_node *taker, fac_tensor **slot, fac_tensor *more) {
+    fac_stream_scope in = {{{0, 0}, 0}, {0, 0}};
+    if (!fac__is_cpu(more)) in = fac_stream_scope_begin(fac__stream_on(taker, more->device));
+    fac_tensor *sum = NULL;
+    fac_status st = fac_error();
+    if (st == FAC_OK && !p->r->create_graph && may_add_in_place(*slot))
+        st = fac__ag_add_in_place(*slot, more);
+    else if (st == FAC_OK && (st = fac__ag_add(*slot, more, &sum)) == FAC_OK) {
+        fac__unref(*slot);
+        *slot = sum;
+    }
+    fac__leave_stream(&in);
+    return st;
+}
+
+/* Adds `owned`, which `giver` made (NULL: the caller), to what has arrived for output nr. Takes the reference, always. */
+static fac_status deliver(const pass *p, record *r, uint32_t nr, const fac_node *giver, fac_tensor *owned) {
     fac_tensor **slot = &r->one;
     if (FAC_UNLIKELY(r->node->n_outputs != 1)) {
         if (!r->many) r->many = fac__alloc_zero(r->node->n_outputs * sizeof *r->many);
@@ -101,21 +118,19 @@ static fac_status deliver(const pass *p, record *r, uint32_t nr, fac_tensor *own
         }
         slot = &r->many[nr];
     }
+    if (FAC_UNLIKELY(!fac__is_cpu(owned))) {
+        fac_status st = fac__hand_over(owned, fac__stream_on(giver, owned->device),
+                                       fac__stream_on(r->node, owned->device));
+        if (st != FAC_OK) {
+            fac__unref(owned);
+            return st;
+        }
+    }
     if (FAC_LIKELY(!*slot)) {
         *slot = owned;
         return FAC_OK;
     }
-    fac_status st;
-    if (!p->r->create_graph && may_add_in_place(*slot))
-        st = fac__ag_add_in_place(*slot, owned);
-    else {
-        fac_tensor *sum = NULL;
-        st = fac__ag_add(*slot, owned, &sum);
-        if (st == FAC_OK) {
-            fac__unref(*slot);
-            *slot = sum;
-        }
-    }
+    fac_status st = add(p, r->node, slot, owned);
     fac__unref(owned);
     return st;
 }
@@ -205,7 +220,26 @@ static fac_status call_apply(const pass *p, fac_node *n, fac_tensor *const *grad
     return st == FAC_OK ? FAC_OK : fac__error_prefix(n->cls->name);
 }
 
-static fac_status run_accumulator(const pass *p, record *r) {
+/* The caller's streams will wait for those in which gradients come out. */
+static fac_status note_exit(const pass *p, const fac_node *n) {
+    if (FAC_LIKELY(!n->stream.device.type)) return FAC_OK;
+    scratch *s = p->s;
+    for (size_t i = 0; i < s->exits.n; i++)
+        if (fac_stream_equal(s->exits.v[i], n->stream)) return FAC_OK;
+    if (s->exits.n == s->exits.cap) FAC_TRY(FAC_VEC_GROW(&s->exits));
+    s->exits.v[s->exits.n++] = n->stream;
+    return FAC_OK;
+}
+
+static fac_status wait_for_exits(const pass *p) {
+    for (size_t i = 0; i < p->s->exits.n; i++) {
+        fac_stream from = p->s->exits.v[i];
+        FAC_TRY(fac_stream_wait_stream(fac_current_stream(from.device), from));
+    }
+    return FAC_OK;
+}
+
+static fac_status accumulate(const pass *p, record *r) {
     struct fac_autograd *ag = fac__accumulator_leaf(r->node)->ag;
     if (FAC_UNLIKELY((ag->hooks || r->node->hooks) && r->one)) {
         p->th->exclude = p->user_exclude;
@@ -229,14 +263,23 @@ static fac_status run_accumulator(const pass *p, record *r) {
     return FAC_UNLIKELY(r->node->hooks != NULL) ? run_hooks_after(p, r->node, NULL, (fac_tensor *[]){NULL}) : FAC_OK;
 }
 
+static fac_status run_accumulator(const pass *p, record *r) {
+    FAC_TRY(note_exit(p, r->node));
+    fac_stream_scope in = fac__enter_stream_of(r->node);
+    fac_status st = p->th->error;
+    if (FAC_LIKELY(st == FAC_OK)) st = accumulate(p, r);
+    fac__leave_stream(&in);
+    return st;
+}
+
 /* One edge has delivered (`owned`, or NULL for nothing); a node that waits for no other is ready. */
-static fac_status arrive(const pass *p, const fac_edge *edge, fac_tensor *owned) {
+static fac_status arrive(const pass *p, const fac_edge *edge, const fac_node *giver, fac_tensor *owned) {
     record *r = find(p->s, edge->node);
     bool ready = --r->waits == 0;
     if (owned && !wanted(r))
         fac__unref(owned);
     else if (owned)
-        FAC_TRY(deliver(p, r, edge->nr, owned));
+        FAC_TRY(deliver(p, r, edge->nr, giver, owned));
     if (!ready || !wanted(r)) return FAC_OK;
     return fac__is_accumulator(r->node) ? run_accumulator(p, r) : push_ready(p->s, (uint32_t)(r - p->s->records.v));
 }
@@ -247,7 +290,7 @@ static fac_status distribute(const pass *p, const fac_node *n, fac_tensor **out)
         fac_tensor *grad = out[i];
         out[i] = NULL;
         if (st == FAC_OK && n->edges[i].node)
-            st = arrive(p, &n->edges[i], grad);
+            st = arrive(p, &n->edges[i], n, grad);
         else
             fac__unref(grad);
     }
@@ -278,7 +321,10 @@ static fac_status apply(const pass *p, record *r, fac_tensor **out) {
     if (!grads || !any(grads, n->n_outputs)) return FAC_OK;
     if (FAC_UNLIKELY(n->hooks != NULL) && run_hooks_before(p, r, grads) != FAC_OK)
         return fac__error_prefix(n->cls->name);
-    if (FAC_UNLIKELY(r->capture)) hand_out(p, r, grads);
+    if (FAC_UNLIKELY(r->capture)) {
+        FAC_TRY(note_exit(p, n));
+        hand_out(p, r, grads);
+    }
     if (!r->needed) return FAC_OK;
     FAC_TRY(call_apply(p, n, grads, out));
     FAC_TRY(fit_all(n, out));
@@ -297,7 +343,10 @@ static fac_status run_record(const pass *p, record *r) {
         out = fac__alloc_zero(n->n_edges * sizeof *out);
         if (!out) return FAC_ERR_MEMORY;
     }
-    fac_status st = apply(p, r, out);
+    fac_stream_scope in = fac__enter_stream_of(n);
+    fac_status st = p->th->error;
+    if (FAC_LIKELY(st == FAC_OK)) st = apply(p, r, out);
+    fac__leave_stream(&in);
     drop_buffer(r); /* before its results go on, so that one that was passed through is theirs alone */
     if (FAC_LIKELY(st == FAC_OK))
         st = r->needed ? distribute(p, n, out) : FAC_OK;
@@ -318,13 +367,14 @@ static fac_status start(const pass *p) {
         /* A root waits for its own gradient; the first visit walks on from it. */
         if (p->s->records.v[rec].waits++ == 0) FAC_TRY(walk(p, rec));
     }
-    for (size_t i = 0; i < r->n_roots; i++) FAC_TRY(arrive(p, &r->roots[i], fac__ref(r->grads[i])));
+    for (size_t i = 0; i < r->n_roots; i++) FAC_TRY(arrive(p, &r->roots[i], NULL, fac__ref(r->grads[i])));
     return FAC_OK;
 }
 
 static fac_status run(const pass *p) {
     fac_status st = start(p);
     while (st == FAC_OK && p->s->heap.n) st = run_record(p, pop_ready(p->s));
+    if (st == FAC_OK) st = wait_for_exits(p);
     if (st == FAC_OK) return FAC_OK;
     for (size_t i = 0; i < p->s->records.n; i++) drop_buffer(&p->s->records.v[i]);
     for (size_t i = 0; p->r->captured && i < p->r->n_targets; i++) {

@@ -1,6 +1,7 @@
 /* Nodes: one block each, from the thread's lists, with edges and output records behind the class's own struct. */
 #include "autograd/autograd_meta.h"
 #include "autograd/hooks.h"
+#include "autograd/streams.h"
 
 #define BLOCK_STEP 128 /* sizes of the lists fac_thread.nodes[] are multiples of this */
 
@@ -124,7 +125,7 @@ fac_status fac__output_meta_set(fac_node *n, uint32_t nr, const fac_tensor *t) {
     m->dtype = t->dtype;
     m->device = t->device;
     m->set = true;
-    return FAC_OK;
+    return fac__note_stream(n, t->device);
 }
 
 /* ---- public: reading the graph ------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #include "dispatch/operator.h"
 #include <facula/autograd.h>
+#include <facula/device.h>
 
 /* A kind of node. `apply` gets one gradient per forward output (borrowed, NULL if nothing flowed there; never all
    NULL) and writes one owned gradient, or NULL, per edge. `release` drops the saved values; it may run more than once. */
@@ -40,6 +41,7 @@ struct fac_node {
     struct fac_hooks *hooks; /* NULL until one is added */
     size_t bytes;            /* of the allocation, for the free lists */
     bool released;           /* saved values are gone */
+    fac_stream stream;       /* current when the node was made; unset if its outputs are the CPU's */
     fac_node *next;          /* links dying nodes, so that long chains are freed without recursion */
 };
 

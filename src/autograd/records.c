@@ -12,6 +12,7 @@ static void scratch_free(scratch *s) {
     fac__free(s->heap.v);
     fac__free(s->stack.v);
     fac__free(s->captures.v);
+    fac__free(s->exits.v);
     fac__free(s->table);
     fac__free(s);
 }
@@ -37,7 +38,7 @@ scratch *fac__scratch_take(void) {
 
 void fac__scratch_give(scratch *s) {
     for (size_t i = 0; i < s->records.n; i++) s->table[s->records.v[i].slot] = 0;
-    s->records.n = s->heap.n = s->stack.n = s->captures.n = 0;
+    s->records.n = s->heap.n = s->stack.n = s->captures.n = s->exits.n = 0;
     s->busy = false;
     bool large = s->records.cap > KEEP_RECORDS;
     if (s == idle && !large) return;

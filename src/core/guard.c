@@ -125,6 +125,14 @@ fac_status fac__host_allocator(const fac_allocator **out) {
     return FAC_FAIL(FAC_ERR_UNSUPPORTED, "page-locked memory (pin_memory) needs an accelerator, and none is available");
 }
 
+bool fac__is_host_memory(const void *p) {
+    for (int i = 0; p && i < FAC_DEVICE_TYPE_COUNT; i++) {
+        const fac_device_guard *g = fac_device_guard_of((fac_device_type)i);
+        if (g && g->is_host_memory && g->is_host_memory(g, p)) return true;
+    }
+    return false;
+}
+
 fac_status fac__copy_bytes(fac_device to_device, void *to, fac_device from_device, const void *from, int64_t bytes,
                            bool non_blocking) {
     const fac_device_guard *g;

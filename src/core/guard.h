@@ -11,6 +11,8 @@ fac_status fac__guard_of(int32_t type, const fac_device_guard **out);
 fac_status fac__device_resolve(fac_device *d);
 /* The allocator of page-locked host memory, of whichever back end has one. UNSUPPORTED if none has. */
 fac_status fac__host_allocator(const fac_allocator **out);
+/* Whether an address lies in page-locked host memory. */
+bool fac__is_host_memory(const void *p);
 /* Copies bytes between two devices of which at least one is not the CPU. */
 fac_status fac__copy_bytes(fac_device to_device, void *to, fac_device from_device, const void *from, int64_t bytes,
                            bool non_blocking);

@@ -31,7 +31,7 @@ typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
     X(hardtanh_backward) X(softplus_backward) X(threshold_backward) X(log_sigmoid_backward) X(prelu_backward)
 /* out <- f(a, b) */
 #define FAC_LOOPS_BINARY(X)                                                                                            \
-    X(add) X(add_alpha) X(sub) X(mul) X(div) X(div_trunc) X(div_floor) X(fmod) X(remainder) X(pow) X(atan2)            \
+    X(add) X(add_alpha) X(sub) X(mul) X(div) X(div_trunc) X(div_floor) X(fmod) X(remainder) X(pow) X(atan2) X(hypot)   \
     X(maximum) X(minimum) X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(shift_left) X(shift_right)                     \
     X(logical_and) X(logical_or) X(logical_xor) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 /* out <- f(a, b, c) */
@@ -53,8 +53,8 @@ typedef void (*fac_cast)(void *dst, const void *src, int64_t n);
 extern fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT]; /* [to][from] */
 
 /* Copies bytes past the cache; the caller fences with fac__stream_fence when done. */
-typedef void (*fac_stream)(char *dst, const char *src, int64_t bytes);
-extern fac_stream fac__stream_copy;
+typedef void (*fac_stream_copy)(char *dst, const char *src, int64_t bytes);
+extern fac_stream_copy fac__stream_copy;
 void fac__stream_fence(void);
 
 /* Each instruction set's contribution: overwrites the entries that it has. */
@@ -63,6 +63,6 @@ FAC_ISA_DECLARE(void, fac__install_compare, (fac_loop(*table)[FAC_DTYPE_COUNT]))
 FAC_ISA_DECLARE(void, fac__install_math, (fac_loop(*table)[FAC_DTYPE_COUNT]));
 FAC_ISA_DECLARE(void, fac__install_activation, (fac_loop(*table)[FAC_DTYPE_COUNT]));
 FAC_ISA_DECLARE(void, fac__install_complex, (fac_loop(*table)[FAC_DTYPE_COUNT]));
-FAC_ISA_DECLARE(void, fac__install_casts, (fac_cast(*table)[FAC_DTYPE_COUNT], fac_stream *stream));
+FAC_ISA_DECLARE(void, fac__install_casts, (fac_cast(*table)[FAC_DTYPE_COUNT], fac_stream_copy *stream));
 
 #endif

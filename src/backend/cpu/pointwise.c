@@ -10,7 +10,7 @@
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
-fac_stream fac__stream_copy;
+fac_stream_copy fac__stream_copy;
 
 typedef struct run {
     const fac_iter *it;

@@ -99,6 +99,24 @@ fac_status copy_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
     return fac__give(out, fac__s_clone(fac__s_expand(moved, fac__sizes_now(self), false), FAC_FORMAT_DEFAULT));
 }
 
+/* ---- page-locked memory --------------------------------------------------------------------------------------------------- */
+
+fac_status is_pinned_explicit(const fac_call_info *c, fac_tensor *self, fac_device device, bool *out) {
+    (void)c, (void)device;
+    *out = fac__is_cpu(self) && self->storage && fac__is_host_memory(self->storage->data);
+    return FAC_OK;
+}
+
+fac_status pin_memory_composite(const fac_call_info *c, fac_tensor *self, fac_device device, fac_tensor **out) {
+    bool pinned;
+    FAC_TRY(is_pinned_explicit(c, self, device, &pinned));
+    if (!pinned)
+        return fac__c__to_copy(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, self->device, FAC_NUM(true), false,
+                               FAC_FORMAT_DEFAULT, out);
+    *out = fac__ref(self);
+    return FAC_OK;
+}
+
 /* ---- on the meta device --------------------------------------------------------------------------------------------------- */
 
 /* Only the check that src broadcasts to self is left. */

@@ -213,7 +213,7 @@ static void stream_copy(char *dst, const char *src, int64_t bytes) {
 #endif
 }
 
-void FAC_ISA_NAME(fac__install_casts)(fac_cast (*table)[FAC_DTYPE_COUNT], fac_stream *stream) {
+void FAC_ISA_NAME(fac__install_casts)(fac_cast (*table)[FAC_DTYPE_COUNT], fac_stream_copy *stream) {
     FAC_INSTALL_FROM(FAC_BOOL, b);
     FAC_INSTALL_FROM(FAC_U8, u8);
     FAC_INSTALL_FROM(FAC_I8, i8);
