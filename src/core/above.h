@@ -8,6 +8,7 @@
 fac_status fac__cpu_init(void);
 fac_status fac__dispatch_init(void);
 fac_status fac__autograd_init(void);
+void fac__cpu_shutdown(void);
 void fac__dispatch_shutdown(void);
 void fac__autograd_shutdown(void);
 

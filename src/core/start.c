@@ -13,7 +13,7 @@ static const struct {
     fac_status (*start)(void);
     void (*stop)(void);
 } rooms[] = {
-    {fac__cpu_init, NULL},
+    {fac__cpu_init, fac__cpu_shutdown},
     {fac__dispatch_init, fac__dispatch_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
 };

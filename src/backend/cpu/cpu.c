@@ -1,6 +1,7 @@
 #include "backend/cpu/cpu.h"
 
 #include "backend/cpu/loops.h"
+#include "backend/cpu/onednn_conv.h"
 #include <facula/tensor.h>
 #include <stdlib.h>
 
@@ -59,6 +60,8 @@ fac_status fac__cpu_init(void) {
 #endif
     return FAC_OK;
 }
+
+void fac__cpu_shutdown(void) { fac__conv_primitives_trim(); }
 
 const char *fac_cpu_isa(void) { return isa_names[fac__cpu_isa]; }
 

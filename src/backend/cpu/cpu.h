@@ -41,6 +41,8 @@ extern fac_isa fac__cpu_isa; /* set once by fac__cpu_init */
 
 /* Chooses the instruction set (FACULA_ISA=default|avx2|avx512 caps it) and fills the loop tables. Called by fac_init. */
 fac_status fac__cpu_init(void);
+/* Frees what kernels keep for the process. Called by fac_shutdown. */
+void fac__cpu_shutdown(void);
 
 /* Tells the compiler that iterations of the next loop may run together although pointers may be equal. */
 #if defined(__clang__)

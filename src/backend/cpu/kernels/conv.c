@@ -7,9 +7,10 @@
 
    Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
    alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. f16 and bf16 are
-   summed in f32. */
+   summed in f32. Most f32 convolutions go to oneDNN instead (conv_library.c). */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/im2col.h"
+#include "backend/cpu/kernels/conv_library.h"
 #include "backend/cpu/parallel.h"
 #include "ops/contiguous.h"
 #include "ops/structured.h"
@@ -155,7 +156,21 @@ static fac_status to_small_range(void *ctx, int64_t begin, int64_t end) {
     return st;
 }
 
+/* Through oneDNN, if that is the faster way; weight: the one to be computed, else NULL. */
+static fac_status by_library(const conv_job *j, fac_conv_side result, char *weight, bool *done) {
+    *done = false;
+    if (j->dtype != FAC_F32) return FAC_OK;
+    float *side[FAC_CONV_SIDES];
+    side[FAC_CONV_SMALL] = (float *)(void *)j->small;
+    side[FAC_CONV_LARGE] = (float *)(void *)j->large;
+    side[FAC_CONV_WEIGHT] = weight ? (float *)(void *)weight : (float *)(uintptr_t)j->weight;
+    return fac__conv_library(&j->c, result, side, (const float *)(const void *)j->bias, done);
+}
+
 static fac_status to_small(conv_job *j) {
+    bool done;
+    FAC_TRY(by_library(j, FAC_CONV_SMALL, NULL, &done));
+    if (done) return FAC_OK;
     if (is_depthwise(j)) return depthwise(j, depthwise_small, j->c.batch * j->c.groups);
     set_steps(j, j->c.large * j->c.taps);
     int64_t work = j->c.small * j->c.large * j->c.taps * j->positions;
@@ -230,6 +245,9 @@ static fac_status to_large_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 static fac_status to_large(conv_job *j) {
+    bool done;
+    FAC_TRY(by_library(j, FAC_CONV_LARGE, NULL, &done));
+    if (done) return FAC_OK;
     if (is_depthwise(j)) return depthwise(j, depthwise_large, j->c.batch * j->c.groups);
     set_blocks(j);
     set_steps(j, j->channels * j->c.taps);
@@ -314,6 +332,9 @@ static void add_parts(const conv_job *j, char *out, int64_t size) {
 static fac_status to_weight(conv_job *j, char *out) {
     const fac_conv *c = &j->c;
     int64_t size = c->groups * c->small * c->large * c->taps;
+    bool done;
+    FAC_TRY(by_library(j, FAC_CONV_WEIGHT, out, &done));
+    if (done) return FAC_OK;
     if (is_depthwise(j)) {
         j->result = out;
         return depthwise(j, depthwise_weight, c->groups);

@@ -1,0 +1,232 @@
+/* Convolutions through oneDNN, each task on one thread.
+
+   A small or large side is cut by images; where these are few, also by blocks of the result's channels (or of groups), each a
+   convolution of its own. A weight is cut into blocks of small channels (or of groups) and parts of the batch, whose sums are
+   added in order. The cuts depend on the shape alone, so the bits do not depend on the number of threads. */
+#include "backend/cpu/kernels/conv_library.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/parallel.h"
+#include <facula/tensor.h>
+
+enum {
+    LEAST_WORK = 1 << 16, /* multiply-adds from which preparing oneDNN is repaid */
+    TASK_WORK = 1 << 22,  /* per task, at least, where work is cut */
+    GRAIN = 1 << 19,      /* per chunk of tasks */
+    TASKS = 32,           /* at most, where cutting costs work: blocks of channels, parts of the batch */
+    CHANNELS = 16,        /* per block: oneDNN's widest */
+    LEAST_LARGE = 5,      /* channels of a large side that is summed into; fewer waste most of a vector */
+    SUM_CHUNK = 1 << 14   /* elements per task of adding parts */
+};
+
+typedef struct library_job {
+    const fac_conv *c;
+    fac_conv_side result;
+    float *side[FAC_CONV_SIDES];
+    const float *bias;
+    int64_t images, parts, blocks;   /* images per part; a task is one block of one part */
+    int64_t part[FAC_CONV_SIDES];    /* elements from one part to the next */
+    int64_t block[FAC_CONV_SIDES];   /* elements from one block to the next */
+    fac_conv_primitive *full, *last; /* of all parts but the last, and of the last, which may have fewer images */
+    char *packed;                    /* weights of all blocks in oneDNN's layout */
+    int64_t packed_bytes;            /* of one block */
+    float *sums;                     /* a weight's parts, if there are several */
+} library_job;
+
+static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Multiply-adds; a double, as the product of all sizes may exceed an int64_t. */
+static double work_of(const fac_conv *c) {
+    return (double)c->batch * (double)c->groups * (double)c->small * (double)c->large * (double)c->taps *
+           (double)c->small_count;
+}
+
+/* The table of measurements in one place. */
+static bool is_faster(const fac_conv *c, fac_conv_side result) {
+    bool depthwise = c->small == 1 && c->large == 1 && c->groups >= CHANNELS;
+    if (fac__cpu_isa < FAC_ISA_AVX2 || work_of(c) < LEAST_WORK) return false;
+    return result != FAC_CONV_LARGE || depthwise || c->large >= LEAST_LARGE;
+}
+
+/* The most blocks, up to `wanted`, that share `channels` evenly in multiples of `unit`. */
+static int64_t even_blocks(int64_t channels, int64_t unit, int64_t wanted) {
+    if (channels % unit) return 1;
+    int64_t units = channels / unit, n = fac__min(wanted, units);
+    while (n > 1 && units % n) n--;
+    return fac__max(n, 1);
+}
+
+static int64_t blocks_for(const fac_conv *c, fac_conv_side result, int64_t wanted) {
+    if (c->groups > 1) return even_blocks(c->groups, fac__max(1, CHANNELS / fac__min(c->small, c->large)), wanted);
+    return even_blocks(result == FAC_CONV_LARGE ? c->large : c->small, CHANNELS, wanted);
+}
+
+/* How many tasks the work is worth. */
+static int64_t wanted_tasks(const fac_conv *c) {
+    return work_of(c) >= (double)TASK_WORK * TASKS ? TASKS : (int64_t)(work_of(c) / TASK_WORK) + 1;
+}
+
+static int64_t weight_size(const fac_conv *c) { return c->groups * c->small * c->large * c->taps; }
+
+static void cut(library_job *j) {
+    const fac_conv *c = j->c;
+    int64_t wanted = wanted_tasks(c);
+    j->images = 1;
+    if (j->result == FAC_CONV_WEIGHT) {
+        /* Parts no larger in all than what they are summed from. */
+        int64_t inputs = c->batch * c->groups * (c->small * c->small_count + c->large * c->large_count);
+        int64_t room = inputs / weight_size(c);
+        int64_t parts = fac__max(1, fac__min(fac__min(wanted, c->batch), room));
+        j->images = div_up(c->batch, parts);
+    }
+    j->parts = div_up(c->batch, j->images);
+    j->blocks = blocks_for(c, j->result, div_up(wanted, j->parts));
+}
+
+/* ---- addresses ------------------------------------------------------------------------------------------------------- */
+
+static void set_strides(library_job *j) {
+    const fac_conv *c = j->c;
+    j->part[FAC_CONV_SMALL] = j->images * c->groups * c->small * c->small_count;
+    j->part[FAC_CONV_LARGE] = j->images * c->groups * c->large * c->large_count;
+    j->part[FAC_CONV_WEIGHT] = j->result == FAC_CONV_WEIGHT ? weight_size(c) : 0;
+    bool by_groups = c->groups > 1, by_large = !by_groups && j->result == FAC_CONV_LARGE;
+    j->block[FAC_CONV_SMALL] = by_large ? 0 : c->groups * c->small * c->small_count / j->blocks;
+    j->block[FAC_CONV_LARGE] = by_groups || by_large ? c->groups * c->large * c->large_count / j->blocks : 0;
+    j->block[FAC_CONV_WEIGHT] = (by_large ? c->large * c->taps : weight_size(c)) / j->blocks;
+}
+
+/* What one task computes. */
+static fac_conv_shape shape_of(const library_job *j, int64_t images) {
+    const fac_conv *c = j->c;
+    fac_conv_shape s = {.result = j->result, .nd = c->nd, .images = images, .groups = c->groups};
+    bool by_groups = c->groups > 1, by_large = !by_groups && j->result == FAC_CONV_LARGE;
+    s.groups = by_groups ? c->groups / j->blocks : 1;
+    s.small = by_groups || by_large ? c->small : c->small / j->blocks;
+    s.large = by_large ? c->large / j->blocks : c->large;
+    memcpy(s.small_size, c->small_size, sizeof s.small_size);
+    memcpy(s.large_size, c->large_size, sizeof s.large_size);
+    memcpy(s.kernel, c->kernel, sizeof s.kernel);
+    memcpy(s.stride, c->stride, sizeof s.stride);
+    memcpy(s.padding, c->padding, sizeof s.padding);
+    memcpy(s.dilation, c->dilation, sizeof s.dilation);
+    /* A single image is dense whatever lies between images, and so has one primitive. */
+    s.small_pitch = (images > 1 ? c->groups * c->small : s.groups * s.small) * c->small_count;
+    s.large_pitch = (images > 1 ? c->groups * c->large : s.groups * s.large) * c->large_count;
+    s.weight_pitch = c->large * c->taps;
+    s.bias = j->bias && j->result == FAC_CONV_SMALL;
+    return s;
+}
+
+static void sides_of(const library_job *j, int64_t part, int64_t block, void **side) {
+    for (int i = 0; i < FAC_CONV_SIDES; i++) side[i] = j->side[i] + part * j->part[i] + block * j->block[i];
+    if (j->packed) side[FAC_CONV_WEIGHT] = j->packed + block * j->packed_bytes;
+    if (j->sums) side[FAC_CONV_WEIGHT] = j->sums + part * j->part[FAC_CONV_WEIGHT] + block * j->block[FAC_CONV_WEIGHT];
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------------ */
+
+static int64_t result_count(const library_job *j) {
+    return j->result == FAC_CONV_SMALL ? j->c->small_count : j->c->large_count;
+}
+
+/* oneDNN's convolution towards the large side takes no bias. */
+static void add_bias(float *out, const float *bias, int64_t channels, int64_t count) {
+    for (int64_t k = 0; k < channels; k++, out += count)
+        for (int64_t i = 0; i < count; i++) out[i] += bias[k];
+}
+
+static fac_status run_task(const library_job *j, fac_conv_lane *lane, int64_t part, int64_t block) {
+    void *side[FAC_CONV_SIDES];
+    sides_of(j, part, block, side);
+    int64_t channels = j->bias ? j->block[j->result] / result_count(j) : 0;
+    const float *bias = j->bias ? j->bias + block * channels : NULL;
+    FAC_TRY(fac__conv_lane_run(lane, side, bias));
+    if (bias && j->result == FAC_CONV_LARGE) add_bias(side[FAC_CONV_LARGE], bias, channels, j->c->large_count);
+    return FAC_OK;
+}
+
+static fac_status run_range(void *ctx, int64_t begin, int64_t end) {
+    const library_job *j = ctx;
+    fac_conv_lane lane = {0};
+    fac_status st = FAC_OK;
+    for (int64_t t = begin; t < end && st == FAC_OK; t++) {
+        int64_t part = t / j->blocks;
+        const fac_conv_primitive *p = part == j->parts - 1 ? j->last : j->full;
+        if (lane.primitive != p) {
+            fac__conv_lane_close(&lane);
+            st = fac__conv_lane_open(&lane, p);
+        }
+        if (st == FAC_OK) st = run_task(j, &lane, part, t % j->blocks);
+    }
+    fac__conv_lane_close(&lane);
+    return st;
+}
+
+static fac_status pack_range(void *ctx, int64_t begin, int64_t end) {
+    const library_job *j = ctx;
+    for (int64_t b = begin; b < end; b++)
+        FAC_TRY(fac__conv_pack_weight(j->full, j->side[FAC_CONV_WEIGHT] + b * j->block[FAC_CONV_WEIGHT],
+                                      j->packed + b * j->packed_bytes));
+    return FAC_OK;
+}
+
+/* out = the parts' sums, added in order. */
+static fac_status add_range(void *ctx, int64_t begin, int64_t end) {
+    const library_job *j = ctx;
+    float *out = j->side[FAC_CONV_WEIGHT];
+    memcpy(out + begin, j->sums + begin, (size_t)(end - begin) * sizeof *out);
+    for (int64_t p = 1; p < j->parts; p++) {
+        const float *sum = j->sums + p * j->part[FAC_CONV_WEIGHT];
+        for (int64_t i = begin; i < end; i++) out[i] += sum[i];
+    }
+    return FAC_OK;
+}
+
+/* ---- a call ------------------------------------------------------------------------------------------------------------- */
+
+static fac_status run_tasks(library_job *j) {
+    int64_t tasks = j->parts * j->blocks, each = (int64_t)(work_of(j->c) / (double)tasks) + 1;
+    if (j->packed) FAC_TRY(fac__parallel_for(0, j->blocks, 1, pack_range, j));
+    FAC_TRY(fac__parallel_for(0, tasks, fac__max(1, GRAIN / each), run_range, j));
+    return j->sums ? fac__parallel_for(0, weight_size(j->c), SUM_CHUNK, add_range, j) : FAC_OK;
+}
+
+/* Packed weights, or room for sums: never both. */
+static fac_status run(library_job *j) {
+    bool sums = j->result == FAC_CONV_WEIGHT && j->parts > 1;
+    bool packs = j->result != FAC_CONV_WEIGHT && j->full->reorder[FAC_CONV_WEIGHT];
+    if (!sums && !packs) return run_tasks(j);
+    j->packed_bytes = (j->full->bytes[FAC_CONV_WEIGHT] + 63) / 64 * 64;
+    int64_t bytes = sums ? j->parts * weight_size(j->c) * (int64_t)sizeof(float) : j->blocks * j->packed_bytes;
+    const fac_allocator *a = fac_allocator_get(FAC_CPU);
+    void *block = a->alloc(a, bytes);
+    FAC_CHECK(block, FAC_ERR_MEMORY, "no %lld bytes were left for a convolution", (long long)bytes);
+    if (sums)
+        j->sums = block;
+    else
+        j->packed = block;
+    fac_status st = run_tasks(j);
+    a->free(a, block, bytes);
+    return st;
+}
+
+fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, float *const side[FAC_CONV_SIDES],
+                             const float *bias, bool *done) {
+    *done = false;
+    if (!is_faster(c, result)) return FAC_OK;
+    library_job j = {.c = c, .result = result, .bias = bias};
+    memcpy(j.side, side, sizeof j.side);
+    cut(&j);
+    set_strides(&j);
+    fac_conv_primitive rooms[2];
+    fac_conv_shape full = shape_of(&j, j.images), last = shape_of(&j, c->batch - (j.parts - 1) * j.images);
+    fac_status st = fac__conv_primitive_take(&full, &rooms[0], &j.full);
+    if (st == FAC_OK) st = fac__conv_primitive_take(&last, &rooms[1], &j.last);
+    if (st == FAC_OK && j.full->compute && j.last->compute) {
+        st = run(&j);
+        *done = st == FAC_OK;
+    }
+    fac__conv_primitive_give(j.last, &rooms[1]);
+    fac__conv_primitive_give(j.full, &rooms[0]);
+    return st;
+}
