@@ -2,6 +2,10 @@
    runs nodes whose edges have all delivered, the most recent first; what they return is summed in the buffers of the nodes
    behind. Leaves' accumulators run at once.
 
+   A pass over nodes of several accelerators takes a thread for each but the first, so that the host queues work on all of
+   them at once: nodes run side by side, and what they return is distributed under one lock. Otherwise the calling thread
+   does everything.
+
    The records of the nodes of a pass live in scratch memory of the thread, found by hashing the node's address: nothing is
    written into the nodes, which other threads may be passing over too, and a pass over a small graph allocates nothing. */
 #include "autograd/engine.h"
@@ -19,7 +23,29 @@ typedef struct pass {
     fac_thread *th;
     fac_keyset user_exclude;  /* what hooks and user code see */
     fac_keyset inner_exclude; /* what built-in nodes see: autograd is skipped altogether unless a graph is made */
+    struct team *team;        /* NULL unless several accelerators take part */
 } pass;
+
+#define MAX_TEAM 16 /* accelerators with a thread of their own; further ones share the last */
+
+/* The threads of a pass over several accelerators. Everything but the lock itself is read and written under the lock; so
+   are the records' buffers and counts. */
+typedef struct team {
+    pthread_mutex_t lock;
+    pthread_cond_t news; /* a node is ready, the last one is done, or something failed */
+    fac_device devices[MAX_TEAM];
+    ready queues[MAX_TEAM]; /* by device; the calling thread serves the first, and nodes of the CPU */
+    size_t n, unfinished;   /* queues; nodes that are ready or running */
+    fac_status st;
+    fac_saved_error *error;
+} team;
+
+static void lock(const pass *p) {
+    if (FAC_UNLIKELY(p->team != NULL)) pthread_mutex_lock(&p->team->lock);
+}
+static void unlock(const pass *p) {
+    if (FAC_UNLIKELY(p->team != NULL)) pthread_mutex_unlock(&p->team->lock);
+}
 
 atomic_bool fac__detect_anomaly;
 
@@ -264,12 +290,22 @@ static fac_status accumulate(const pass *p, record *r) {
 }
 
 static fac_status run_accumulator(const pass *p, record *r) {
-    FAC_TRY(note_exit(p, r->node));
     fac_stream_scope in = fac__enter_stream_of(r->node);
     fac_status st = p->th->error;
     if (FAC_LIKELY(st == FAC_OK)) st = accumulate(p, r);
     fac__leave_stream(&in);
     return st;
+}
+
+/* Hands a ready record to the thread of its device. */
+static fac_status assign(const pass *p, const record *r) {
+    team *t = p->team;
+    size_t i = 0;
+    while (i + 1 < t->n && !fac_device_equal(t->devices[i], r->node->stream.device)) i++;
+    if (!r->node->stream.device.type) i = 0;
+    t->unfinished++;
+    pthread_cond_broadcast(&t->news);
+    return push_ready(p->s, &t->queues[i], (uint32_t)(r - p->s->records.v));
 }
 
 /* One edge has delivered (`owned`, or NULL for nothing); a node that waits for no other is ready. */
@@ -281,7 +317,10 @@ static fac_status arrive(const pass *p, const fac_edge *edge, const fac_node *gi
     else if (owned)
         FAC_TRY(deliver(p, r, edge->nr, giver, owned));
     if (!ready || !wanted(r)) return FAC_OK;
-    return fac__is_accumulator(r->node) ? run_accumulator(p, r) : push_ready(p->s, (uint32_t)(r - p->s->records.v));
+    if (r->capture || fac__is_accumulator(r->node)) FAC_TRY(note_exit(p, r->node));
+    if (FAC_UNLIKELY(p->team != NULL)) return assign(p, r);
+    if (fac__is_accumulator(r->node)) return run_accumulator(p, r);
+    return push_ready(p->s, &p->s->heap, (uint32_t)(r - p->s->records.v));
 }
 
 static fac_status distribute(const pass *p, const fac_node *n, fac_tensor **out) {
@@ -321,10 +360,7 @@ static fac_status apply(const pass *p, record *r, fac_tensor **out) {
     if (!grads || !any(grads, n->n_outputs)) return FAC_OK;
     if (FAC_UNLIKELY(n->hooks != NULL) && run_hooks_before(p, r, grads) != FAC_OK)
         return fac__error_prefix(n->cls->name);
-    if (FAC_UNLIKELY(r->capture)) {
-        FAC_TRY(note_exit(p, n));
-        hand_out(p, r, grads);
-    }
+    if (FAC_UNLIKELY(r->capture)) hand_out(p, r, grads);
     if (!r->needed) return FAC_OK;
     FAC_TRY(call_apply(p, n, grads, out));
     FAC_TRY(fit_all(n, out));
@@ -348,17 +384,19 @@ static fac_status run_record(const pass *p, record *r) {
     if (FAC_LIKELY(st == FAC_OK)) st = apply(p, r, out);
     fac__leave_stream(&in);
     drop_buffer(r); /* before its results go on, so that one that was passed through is theirs alone */
-    if (FAC_LIKELY(st == FAC_OK))
+    if (FAC_LIKELY(st == FAC_OK)) {
+        lock(p);
         st = r->needed ? distribute(p, n, out) : FAC_OK;
-    else
+        unlock(p);
+    } else
         for (uint32_t i = 0; i < n->n_edges; i++) fac__unref(out[i]);
     if (FAC_UNLIKELY(out != few)) fac__free(out);
     return st;
 }
 
-/* ---- a pass -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the beginning ------------------------------------------------------------------------------------------------------ */
 
-static fac_status start(const pass *p) {
+static fac_status walk_all(const pass *p) {
     const fac_pass_request *r = p->r;
     FAC_TRY(mark_targets(p));
     for (size_t i = 0; i < r->n_roots; i++) {
@@ -367,13 +405,146 @@ static fac_status start(const pass *p) {
         /* A root waits for its own gradient; the first visit walks on from it. */
         if (p->s->records.v[rec].waits++ == 0) FAC_TRY(walk(p, rec));
     }
+    return FAC_OK;
+}
+
+static fac_status give_roots(const pass *p) {
+    const fac_pass_request *r = p->r;
     for (size_t i = 0; i < r->n_roots; i++) FAC_TRY(arrive(p, &r->roots[i], NULL, fac__ref(r->grads[i])));
     return FAC_OK;
 }
 
-static fac_status run(const pass *p) {
-    fac_status st = start(p);
-    while (st == FAC_OK && p->s->heap.n) st = run_record(p, pop_ready(p->s));
+/* ---- several accelerators -------------------------------------------------------------------------------------------------- */
+
+static bool several_devices(const scratch *s) {
+    fac_device first = {0, 0};
+    for (size_t i = 0; i < s->records.n; i++) {
+        fac_device d = s->records.v[i].node->stream.device;
+        if (FAC_LIKELY(!d.type)) continue;
+        if (first.type && !fac_device_equal(first, d)) return true;
+        first = d;
+    }
+    return false;
+}
+
+/* Notes the accelerators whose nodes the pass may reach. */
+static void gather_devices(const scratch *s, team *t) {
+    for (size_t i = 0; i < s->records.n; i++) {
+        fac_device d = s->records.v[i].node->stream.device;
+        bool known = !d.type || t->n == MAX_TEAM;
+        for (size_t k = 0; k < t->n && !known; k++) known = fac_device_equal(t->devices[k], d);
+        if (!known) t->devices[t->n++] = d;
+    }
+}
+
+/* Runs what is ready in one queue until the whole pass is done or has failed. */
+static void serve(const pass *p, size_t queue) {
+    team *t = p->team;
+    pthread_mutex_lock(&t->lock);
+    while (t->st == FAC_OK && (t->unfinished || t->queues[queue].n)) {
+        if (!t->queues[queue].n) {
+            pthread_cond_wait(&t->news, &t->lock);
+            continue;
+        }
+        record *r = pop_ready(p->s, &t->queues[queue]);
+        pthread_mutex_unlock(&t->lock);
+        fac_status st = fac__is_accumulator(r->node) ? run_accumulator(p, r) : run_record(p, r);
+        fac_saved_error *e = st == FAC_OK ? NULL : fac__error_take();
+        pthread_mutex_lock(&t->lock);
+        t->unfinished--;
+        if (st != FAC_OK && t->st == FAC_OK) {
+            t->st = st;
+            t->error = e;
+            e = NULL;
+        }
+        fac__error_drop(e);
+        pthread_cond_broadcast(&t->news);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* What a thread of a team takes over from the caller of the pass. */
+typedef struct member {
+    const pass *p;
+    size_t queue;
+    fac_recording state;
+    pthread_t thread;
+    bool started;
+} member;
+
+static void fail_team(team *t, fac_status st) {
+    pthread_mutex_lock(&t->lock);
+    if (t->st == FAC_OK) {
+        t->st = st;
+        t->error = fac__error_take();
+    }
+    pthread_cond_broadcast(&t->news);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void *run_member(void *context) {
+    const member *m = context;
+    fac_thread *th = fac__thread();
+    pass mine = *m->p;
+    mine.th = th;
+    fac__recording_end(m->state);
+    th->create_graph = mine.r->create_graph;
+    th->num_threads = m->p->th->num_threads;
+    th->backward_depth = m->p->th->backward_depth;
+    th->next_seq = m->p->th->next_seq;
+    if (th->error == FAC_OK)
+        serve(&mine, m->queue);
+    else
+        fail_team(mine.team, th->error);
+    th->backward_depth = 0;
+    return NULL;
+}
+
+static fac_status run_team(pass *p) {
+    team *t = p->team;
+    member members[MAX_TEAM];
+    for (size_t i = 1; i < t->n; i++) {
+        members[i] = (member){.p = p, .queue = i, .state = fac__recording_save(p->th)};
+        members[i].started = pthread_create(&members[i].thread, NULL, run_member, &members[i]) == 0;
+        if (!members[i].started)
+            fail_team(t, FAC_FAIL(FAC_ERR_MEMORY, "cannot start the thread of a device for a backward pass"));
+    }
+    serve(p, 0);
+    for (size_t i = 1; i < t->n; i++)
+        if (members[i].started) pthread_join(members[i].thread, NULL);
+    fac__error_restore(t->error);
+    return t->st;
+}
+
+/* The threads' heaps and what else a team holds. */
+static void team_end(team *t) {
+    for (size_t i = 0; i < t->n; i++) fac__free(t->queues[i].v);
+    pthread_cond_destroy(&t->news);
+    pthread_mutex_destroy(&t->lock);
+}
+
+/* ---- a pass -------------------------------------------------------------------------------------------------------------------------------- */
+
+static fac_status run_alone(const pass *p) {
+    fac_status st = give_roots(p);
+    while (st == FAC_OK && p->s->heap.n) st = run_record(p, pop_ready(p->s, &p->s->heap));
+    return st;
+}
+
+static fac_status run_together(pass *p) {
+    team t = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
+    gather_devices(p->s, &t);
+    p->team = &t;
+    fac_status st = give_roots(p);
+    if (st == FAC_OK) st = run_team(p);
+    p->team = NULL;
+    team_end(&t);
+    return st;
+}
+
+static fac_status run(pass *p) {
+    fac_status st = walk_all(p);
+    if (st == FAC_OK) st = FAC_UNLIKELY(several_devices(p->s)) ? run_together(p) : run_alone(p);
     if (st == FAC_OK) st = wait_for_exits(p);
     if (st == FAC_OK) return FAC_OK;
     for (size_t i = 0; i < p->s->records.n; i++) drop_buffer(&p->s->records.v[i]);

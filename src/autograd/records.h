@@ -25,15 +25,18 @@ typedef struct visit {
     uint32_t record, edge;
 } visit;
 
+/* Positions of ready records, a heap with the most recent node on top. */
+typedef struct ready {
+    uint32_t *v;
+    size_t n, cap;
+} ready;
+
 typedef struct scratch {
     struct {
         record *v;
         size_t n, cap;
     } records;
-    struct {
-        uint32_t *v;
-        size_t n, cap;
-    } heap; /* ready records, by recency */
+    ready heap; /* of the calling thread */
     struct {
         visit *v;
         size_t n, cap;
@@ -93,29 +96,29 @@ static inline fac_status record_of(scratch *s, fac_node *n, uint32_t *out) {
 
 /* ---- ready nodes: a heap with the highest seq on top -------------------------------------------------------------------------- */
 
-static inline uint64_t seq_at(const scratch *s, size_t i) { return s->records.v[s->heap.v[i]].node->seq; }
+static inline uint64_t seq_at(const scratch *s, const ready *h, size_t i) { return s->records.v[h->v[i]].node->seq; }
 
-static inline void swap(scratch *s, size_t i, size_t j) {
-    uint32_t t = s->heap.v[i];
-    s->heap.v[i] = s->heap.v[j];
-    s->heap.v[j] = t;
+static inline void swap(ready *h, size_t i, size_t j) {
+    uint32_t t = h->v[i];
+    h->v[i] = h->v[j];
+    h->v[j] = t;
 }
 
-static inline fac_status push_ready(scratch *s, uint32_t rec) {
-    if (FAC_UNLIKELY(s->heap.n == s->heap.cap)) FAC_TRY(FAC_VEC_GROW(&s->heap));
-    size_t i = s->heap.n++;
-    s->heap.v[i] = rec;
-    for (; i && seq_at(s, i) > seq_at(s, (i - 1) / 2); i = (i - 1) / 2) swap(s, i, (i - 1) / 2);
+static inline fac_status push_ready(const scratch *s, ready *h, uint32_t rec) {
+    if (FAC_UNLIKELY(h->n == h->cap)) FAC_TRY(FAC_VEC_GROW(h));
+    size_t i = h->n++;
+    h->v[i] = rec;
+    for (; i && seq_at(s, h, i) > seq_at(s, h, (i - 1) / 2); i = (i - 1) / 2) swap(h, i, (i - 1) / 2);
     return FAC_OK;
 }
 
-static inline record *pop_ready(scratch *s) {
-    uint32_t top = s->heap.v[0];
-    s->heap.v[0] = s->heap.v[--s->heap.n];
-    for (size_t i = 0, child = 1; child < s->heap.n; child = 2 * i + 1) {
-        if (child + 1 < s->heap.n && seq_at(s, child + 1) > seq_at(s, child)) child++;
-        if (seq_at(s, i) >= seq_at(s, child)) break;
-        swap(s, i, child);
+static inline record *pop_ready(const scratch *s, ready *h) {
+    uint32_t top = h->v[0];
+    h->v[0] = h->v[--h->n];
+    for (size_t i = 0, child = 1; child < h->n; child = 2 * i + 1) {
+        if (child + 1 < h->n && seq_at(s, h, child + 1) > seq_at(s, h, child)) child++;
+        if (seq_at(s, h, i) >= seq_at(s, h, child)) break;
+        swap(h, i, child);
         i = child;
     }
     return &s->records.v[top];

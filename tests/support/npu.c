@@ -1,4 +1,6 @@
 #include "support/npu.h"
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +27,9 @@ typedef struct mark { /* an event */
 
 static _Thread_local int current;
 static _Thread_local int64_t current_stream[NPU_DEVICES];
-static int next_stream = 1, blocks[NPU_DEVICES];
+static int next_stream = 1;
+static atomic_int blocks[NPU_DEVICES];
+static pthread_mutex_t lock; /* of the queues; recursive, since an entry may run others */
 
 fac_device npu(int index) { return fac_device_make(FAC_PRIVATE1, index); }
 
@@ -35,6 +39,7 @@ int npu_blocks(int index) { return blocks[index]; }
 
 static void run_until(int device, int64_t stream, int64_t until) {
     struct queue *q = &queues[device][stream];
+    pthread_mutex_lock(&lock);
     while (q->done < until) {
         item i = q->items[q->done % DEPTH];
         q->done++;
@@ -43,14 +48,17 @@ static void run_until(int device, int64_t stream, int64_t until) {
         else
             run_until(i.device, i.stream, i.until);
     }
+    pthread_mutex_unlock(&lock);
 }
 
 static void drain(int device, int64_t stream) { run_until(device, stream, queues[device][stream].given); }
 
 static void give(int device, int64_t stream, item i) {
     struct queue *q = &queues[device][stream];
+    pthread_mutex_lock(&lock);
     if (q->given - q->done == DEPTH) drain(device, stream);
     q->items[q->given++ % DEPTH] = i;
+    pthread_mutex_unlock(&lock);
 }
 
 void npu_queue(int index, void (*fn)(void *argument), void *argument) {
@@ -98,13 +106,13 @@ static fac_status synchronize(const fac_device_guard *g, int index) {
 
 static void *take(const fac_allocator *self, int64_t bytes) {
     void *p = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
-    if (p) ++*(int *)self->context;
+    if (p) ++*(atomic_int *)self->context;
     return p;
 }
 
 static void give_back(const fac_allocator *self, void *p, int64_t bytes) {
     (void)bytes;
-    --*(int *)self->context;
+    --*(atomic_int *)self->context;
     free(p);
 }
 
@@ -319,7 +327,17 @@ static fac_status compute_on_host(const fac_call_info *c, fac_value *stack) {
     return fac_error();
 }
 
+static void make_lock(void) {
+    pthread_mutexattr_t a;
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &a);
+    pthread_mutexattr_destroy(&a);
+}
+
 fac_status npu_register(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_lock);
     memset(current_stream, 0, sizeof current_stream);
     current = 0;
     if (fac_register_device_guard(&guard) != FAC_OK) return fac_error();

@@ -3,6 +3,7 @@
 #include "support/npu.h"
 #include "support/support.h"
 #include <facula/facula.h>
+#include <pthread.h>
 
 static int npu_setup(void **state) {
     int failed = support_setup(state);
@@ -92,6 +93,55 @@ static void S039_operators_and_autograd_run_on_a_third_device(void **state) {
     assert_int_equal(npu_blocks(0), 0);
 }
 
+static fac_tensor *note_thread(void *context, fac_tensor *grad) {
+    *(pthread_t *)context = pthread_self();
+    return grad;
+}
+
+static void S130_backward_over_several_devices_uses_a_thread_for_each(void **state) {
+    (void)state;
+    float values[2];
+    pthread_t on[2];
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(fac_tensor_of(1, 2), true);
+    fac_tensor *a = fac_to(x, .device = npu(0)), *b = fac_to(x, .device = npu(1));
+    fac_tensor *aa = fac_mul(a, a), *bb = fac_mul(fac_mul(b, b), b);
+    fac_register_hook(aa, note_thread, &on[0]);
+    fac_register_hook(bb, note_thread, &on[1]);
+    fac_tensor *y = fac_add(fac_sum(aa), fac_to(fac_sum(bb), .device = npu(0)));
+    assert_no_error();
+    assert_ok(fac_backward(y, .retain_graph = true));
+    assert_false(pthread_equal(on[0], on[1]));
+    assert_ok(fac_tensor_read(fac_grad_of(x), FAC_F32, values, 2));
+    assert_true(values[0] == 2 + 3 && values[1] == 4 + 12);
+    assert_ok(fac_backward(y)); /* accumulates */
+    assert_ok(fac_tensor_read(fac_grad_of(x), FAC_F32, values, 2));
+    assert_true(values[0] == 10 && values[1] == 32);
+}
+
+static fac_tensor *refuse(void *context, fac_tensor *grad) {
+    (void)context, (void)grad;
+    fac_error_set(FAC_ERR_ARGUMENT, "the hook refuses");
+    return NULL;
+}
+
+static void S130_failure_on_one_device_ends_the_pass_on_all(void **state) {
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_set_requires_grad(fac_tensor_of(1, 2), true), *sum = fac_sum(x);
+        for (int d = 0; d < NPU_DEVICES; d++) {
+            fac_tensor *a = fac_to(x, .device = npu(d));
+            for (int k = 0; k < 10; k++) a = fac_mul(a, 2);
+            if (d == i % NPU_DEVICES) fac_register_hook(a, refuse, NULL);
+            sum = fac_add(sum, fac_to(fac_sum(a), .device = fac_device_make(FAC_CPU, -1)));
+        }
+        assert_no_error();
+        assert_int_equal(fac_backward(sum), FAC_ERR_ARGUMENT);
+        assert_error(FAC_ERR_ARGUMENT, "the hook refuses");
+    }
+}
+
 static void S033_S035_device_scopes_nest_and_restore(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -173,6 +223,8 @@ static void E30_cpu_has_one_device_and_one_stream(void **state) {
 FAC_TEST_MAIN(NPU_TEST(S038_E30_every_entry_of_the_guard_table_is_reached),
               NPU_TEST(S039_streams_of_a_third_device_wait_for_each_other),
               NPU_TEST(S039_operators_and_autograd_run_on_a_third_device),
+              NPU_TEST(S130_backward_over_several_devices_uses_a_thread_for_each),
+              NPU_TEST(S130_failure_on_one_device_ends_the_pass_on_all),
               NPU_TEST(S033_S035_device_scopes_nest_and_restore),
               NPU_TEST(S036_operands_on_two_devices_are_an_error_that_names_both),
               NPU_TEST(S038_guard_tables_are_checked), FAC_TEST(E30_cpu_has_one_device_and_one_stream))
