@@ -1,6 +1,7 @@
 #include "ops/structured.h"
-
 #include "ops_gen.h"
+#include <float.h>
+#include <math.h>
 
 void fac__structured_begin(fac_structured *s, const fac_call_info *c, fac_form form, int n_out,
                            fac_tensor *const *given) {
@@ -45,11 +46,7 @@ static fac_status prepare_given(fac_structured *s, int i, const int64_t *sizes, 
                   FAC_SHAPE_TEXT(t), fac__shape_text(sizes, ndim, (char[256]){0}, 256));
         FAC_TRY(resize_given(t, sizes, strides, ndim));
     }
-    FAC_CHECK(
-        !fac__has_internal_overlap(t), FAC_ERR_ARGUMENT,
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-        "Please clone() the tensor before performing the operation.");
-    return FAC_OK;
+    return fac__check_no_overlap(t);
 }
 
 static fac_status make(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype, fac_device device,
@@ -137,6 +134,32 @@ fac_status fac__structured_end(fac_structured *s, fac_status st, fac_tensor **ou
         if (st != FAC_OK) fac__unref(s->out[i]);
     }
     return st;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
+
+fac_status fac__check_number(fac_dtype d, fac_scalar v) {
+    static const struct {
+        double lo, hi;
+    } range[FAC_DTYPE_COUNT] = {
+        [FAC_U8] = {-UINT8_MAX, UINT8_MAX},     [FAC_I8] = {INT8_MIN, INT8_MAX}, [FAC_I16] = {INT16_MIN, INT16_MAX},
+        [FAC_I32] = {INT32_MIN, INT32_MAX},     [FAC_I64] = {-0x1p63, 0x1p63},   [FAC_F16] = {-65504, 65504},
+        [FAC_BF16] = {-0x1.fep127, 0x1.fep127}, [FAC_F32] = {-FLT_MAX, FLT_MAX}, [FAC_C64] = {-FLT_MAX, FLT_MAX}};
+    FAC_CHECK(v.kind != FAC_KIND_COMPLEX || fac_dtype_is_complex(d), FAC_ERR_DTYPE,
+              "value cannot be converted to type %s without losing its imaginary part", fac_dtype_name(d));
+    if (d == FAC_BOOL || d == FAC_F64 || d == FAC_C128) return FAC_OK;
+    double z[2];
+    fac__scalar_c128(v, z);
+    for (int i = 0; i < 2; i++) {
+        bool special = isinf(z[i]) || isnan(z[i]);
+        bool fits = special ? !fac_dtype_is_integral(d, false) : z[i] >= range[d].lo && z[i] <= range[d].hi;
+        FAC_CHECK(fits, FAC_ERR_OVERFLOW, "value cannot be converted to type %s without overflow", fac_dtype_name(d));
+    }
+    return FAC_OK;
+}
+
+fac_status fac__check_factor(fac_dtype d, fac_scalar v) {
+    return fac__check_number(d == FAC_F16 || d == FAC_BF16 ? FAC_F32 : d, v);
 }
 
 /* ---- devices -------------------------------------------------------------------------------------------------------------- */

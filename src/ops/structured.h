@@ -42,6 +42,11 @@ fac_status fac_out_declare_iter(fac_structured *s, fac_dtype out_dtype);
 fac_status fac__structured_end(fac_structured *s, fac_status st, fac_tensor **out);
 /* Resizes a given out tensor to row-major `sizes`; warns if it held elements of another shape. */
 fac_status fac__resize_out(fac_tensor *out, const int64_t *sizes, int ndim);
+/* Refuses a number that cannot become a d: a complex one for a real dtype, or a finite one beyond its range. Negative numbers
+   wrap around in uint8, as in PyTorch. */
+fac_status fac__check_number(fac_dtype d, fac_scalar v);
+/* The same for a factor, which halves take in single precision. */
+fac_status fac__check_factor(fac_dtype d, fac_scalar v);
 /* All tensors on one device, 0-dim CPU tensors aside; the error names both devices. NULL entries are skipped. */
 fac_status fac__check_same_device(const char *const *names, fac_tensor *const *tensors, size_t n);
 

@@ -67,6 +67,28 @@ static void shapes_that_do_not_fit_are_refused(void **state) {
     assert_error(FAC_ERR_SHAPE, "is not expandable to size");
 }
 
-FAC_TEST_MAIN(FAC_TEST(distance_gradients_agree_with_differences),
+static void points_without_coordinates_are_at_distance_zero(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const double zeros[6] = {0};
+    for (int i = 0; i < 4; i++) {
+        const double p = (const double[]){0, 1, 2, INFINITY}[i];
+        values_are(fac_cdist(fac_zeros(FAC_SHAPE(2, 0)), fac_zeros(FAC_SHAPE(3, 0)), .p = FAC_NUM(p)), zeros, 6);
+        values_are(fac_pdist(fac_zeros(FAC_SHAPE(3, 0)), .p = FAC_NUM(p)), zeros, 3);
+    }
+}
+
+static void renorm_leaves_a_row_whose_norm_is_not_a_number(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_tensor_from((const double[]){1, NAN, 3, 4}, FAC_F64, FAC_INTS(2, 2));
+    fac_tensor *y = fac_renorm(x, FAC_SCALAR(2), 0, FAC_SCALAR(1));
+    assert_true(fac_item(fac_select(fac_select(y, 0, 0), 0, 0)) == 1);
+    assert_true(fabs(fac_item(fac_select(fac_select(y, 0, 1), 0, 1)) - 0.8) < 1e-6);
+}
+
+FAC_TEST_MAIN(FAC_TEST(points_without_coordinates_are_at_distance_zero),
+              FAC_TEST(renorm_leaves_a_row_whose_norm_is_not_a_number),
+              FAC_TEST(distance_gradients_agree_with_differences),
               FAC_TEST(distance_second_gradients_agree_with_differences), FAC_TEST(distances_have_their_closed_forms),
               FAC_TEST(gradient_of_a_zero_distance_is_zero), FAC_TEST(shapes_that_do_not_fit_are_refused))

@@ -28,7 +28,7 @@
     X(kl_log, 1, "2,3;2,3", 0.1, 0.9, out[0] = fac_kl_div(x[0], x[1], .log_target = true))                             \
     X(nll, 1, "3,4", -1, 1, out[0] = fac_nll_loss(x[0], CLASSES(1, 3, 0), .weight = WEIGHTS))                          \
     X(nll_none, 1, "3,4", -1, 1, out[0] = fac_nll_loss(x[0], CLASSES(1, -100, 0), NONE))                               \
-    X(nll_one, 1, "4", -1, 1, out[0] = fac_nll_loss(x[0], CLASSES(2)))                                                 \
+    X(nll_one, 1, "4", -1, 1, out[0] = fac_nll_loss(x[0], fac_select(CLASSES(2), 0, 0)))                               \
     X(nll_planes, 1, "2,3,2,2", -1, 1, out[0] = fac_nll_loss_nd(x[0], PLANES))                                         \
     X(nll_line, 1, "2,3,4", -1, 1, out[0] = fac_nll_loss_nd(x[0], fac_view(PLANES, FAC_INTS(2, 4)), NONE))             \
     X(cross_entropy, 1, "3,4", -1, 1, out[0] = fac_cross_entropy(x[0], CLASSES(1, 3, 0)))                              \
@@ -181,7 +181,15 @@ static void failing_allocations_are_survived(void **state) {
     support_fail_each_allocation(lose_all, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(loss_gradients_agree_with_differences), FAC_TEST(loss_second_gradients_agree_with_differences),
+static void one_sample_without_a_batch_has_one_target_without_dimensions(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    assert_null(fac_nll_loss(fac_zeros(FAC_SHAPE(5)), fac_zeros(FAC_SHAPE(1), .dtype = FAC_I64)));
+    assert_error(FAC_ERR_SHAPE, "size mismatch");
+}
+
+FAC_TEST_MAIN(FAC_TEST(one_sample_without_a_batch_has_one_target_without_dimensions),
+              FAC_TEST(loss_gradients_agree_with_differences), FAC_TEST(loss_second_gradients_agree_with_differences),
               FAC_TEST(losses_have_their_closed_forms), FAC_TEST(cross_entropy_has_its_closed_form),
               FAC_TEST(fused_cross_entropy_agrees_with_its_parts), FAC_TEST(bad_targets_are_refused),
               FAC_TEST(losses_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived))

@@ -488,18 +488,53 @@ static void allocation_failures_leave_nothing(void **state) {
     support_fail_each_allocation(add_and_scale, OF(FAC_F32, 1, 2, 3));
 }
 
-FAC_TEST_MAIN(FAC_TEST(unary_operators_agree_with_the_c_library), FAC_TEST(S109_results_do_not_depend_on_the_position),
-              FAC_TEST(integers_become_floats_where_functions_need_them),
-              FAC_TEST(promotion_ranks_tensors_over_numbers), FAC_TEST(division_follows_its_rounding_mode),
-              FAC_TEST(integer_division_by_zero_is_an_error),
-              FAC_TEST(the_least_integer_survives_division_by_minus_one),
-              FAC_TEST(powers_of_integers_and_special_exponents),
-              FAC_TEST(shifts_beyond_the_width_shift_everything_out), FAC_TEST(extrema_pass_nan_on),
-              FAC_TEST(comparisons_round_numbers_to_the_dtype), FAC_TEST(selection_by_a_mask),
-              FAC_TEST(ternary_arithmetic), FAC_TEST(booleans_are_refused_where_arithmetic_means_something_else),
-              FAC_TEST(in_place_results_must_fit), FAC_TEST(out_forms_resize_and_convert),
-              FAC_TEST(floats_that_do_not_fit_saturate), FAC_TEST(every_pair_of_dtypes_converts_small_integers),
-              FAC_TEST(copies_broadcast_convert_and_transpose),
-              FAC_TEST(copies_that_swap_dimensions_agree_with_a_plain_loop),
-              FAC_TEST(overlapping_copies_read_before_they_write), FAC_TEST(complex_arithmetic),
-              FAC_TEST(complex_quotients_of_special_values_are_pytorchs), FAC_TEST(allocation_failures_leave_nothing))
+static void hypot_neither_overflows_nor_vanishes_on_the_way(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    assert_values(fac_hypot(OF(FAC_F64, 3e300, 3e-300, INFINITY, 0), OF(FAC_F64, 4e300, 4e-300, NAN, 0)), FAC_F64,
+                  hypot(3e300, 4e300), hypot(3e-300, 4e-300), INFINITY, 0);
+    fac_tensor *y = fac_hypot(OF(FAC_F32, 3e30), OF(FAC_F32, 4e30));
+    assert_true(fabs(fac_item(y) / 5e30 - 1) < 1e-6);
+    assert_null(fac_hypot(OF(FAC_I64, 3), OF(FAC_I64, 4)));
+    assert_error(FAC_ERR_DTYPE, "hypot");
+}
+
+/* A number goes into a tensor's dtype, or is refused; nothing wraps around in silence. */
+static void numbers_that_the_dtype_cannot_hold_are_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *bytes = OF(FAC_U8, 1, 2), *halves = OF(FAC_F16, 1, 2), *floats = OF(FAC_F32, 1, 2),
+               *mask = OF(FAC_BOOL, 1, 0), *first = OF(FAC_I64, 0);
+    const double re_im[2] = {0, 1};
+    const fac_scalar i = fac_scalar_c_(re_im);
+    assert_null(fac_masked_fill(bytes, mask, 300));
+    assert_error(FAC_ERR_OVERFLOW, "uint8");
+    assert_null(fac_masked_fill(halves, mask, 1e6));
+    assert_error(FAC_ERR_OVERFLOW, "float16");
+    assert_values(fac_masked_fill(halves, mask, -INFINITY), FAC_F16, -INFINITY, 2);
+    assert_values(fac_full_like(bytes, fac_scalar_i_(-1)), FAC_U8, 255, 255); /* as PyTorch has it */
+    assert_null(fac_index_fill(bytes, 0, first, NAN));
+    assert_error(FAC_ERR_OVERFLOW, "uint8");
+    assert_null(fac_scatter_value(bytes, 0, first, fac_scalar_i_(256)));
+    assert_error(FAC_ERR_OVERFLOW, "uint8");
+    assert_null(fac_addcmul(floats, floats, floats, .value = fac_opt_num_(i)));
+    assert_error(FAC_ERR_DTYPE, "imaginary");
+    assert_null(fac_clamp_min(bytes, fac_scalar_i_(300)));
+    assert_error(FAC_ERR_OVERFLOW, "uint8");
+    assert_values(fac_hardtanh(halves, .max_val = FAC_NUM(1e6)), FAC_F16, 1, 2); /* bounds are compared in float32 */
+}
+
+FAC_TEST_MAIN(
+    FAC_TEST(hypot_neither_overflows_nor_vanishes_on_the_way), FAC_TEST(numbers_that_the_dtype_cannot_hold_are_refused),
+    FAC_TEST(unary_operators_agree_with_the_c_library), FAC_TEST(S109_results_do_not_depend_on_the_position),
+    FAC_TEST(integers_become_floats_where_functions_need_them), FAC_TEST(promotion_ranks_tensors_over_numbers),
+    FAC_TEST(division_follows_its_rounding_mode), FAC_TEST(integer_division_by_zero_is_an_error),
+    FAC_TEST(the_least_integer_survives_division_by_minus_one), FAC_TEST(powers_of_integers_and_special_exponents),
+    FAC_TEST(shifts_beyond_the_width_shift_everything_out), FAC_TEST(extrema_pass_nan_on),
+    FAC_TEST(comparisons_round_numbers_to_the_dtype), FAC_TEST(selection_by_a_mask), FAC_TEST(ternary_arithmetic),
+    FAC_TEST(booleans_are_refused_where_arithmetic_means_something_else), FAC_TEST(in_place_results_must_fit),
+    FAC_TEST(out_forms_resize_and_convert), FAC_TEST(floats_that_do_not_fit_saturate),
+    FAC_TEST(every_pair_of_dtypes_converts_small_integers), FAC_TEST(copies_broadcast_convert_and_transpose),
+    FAC_TEST(copies_that_swap_dimensions_agree_with_a_plain_loop), FAC_TEST(overlapping_copies_read_before_they_write),
+    FAC_TEST(complex_arithmetic), FAC_TEST(complex_quotients_of_special_values_are_pytorchs),
+    FAC_TEST(allocation_failures_leave_nothing))

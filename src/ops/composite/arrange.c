@@ -170,8 +170,10 @@ static fac_status upsample_nearest(fac_tensor *t, int spatial, fac_ints output_s
               "expected %d sizes or scale factors", spatial);
     FAC_SCOPE(s);
     for (int d = 0; d < spatial && t; d++) {
-        int64_t from = t->sizes[d + 2],
-                size = output_size.v ? output_size.v[d] : (int64_t)((double)from * factors.v[d]);
+        int64_t from = t->sizes[d + 2];
+        double scaled = factors.v ? (double)from * factors.v[d] : 0;
+        FAC_CHECK(fabs(scaled) < 0x1p62, FAC_ERR_ARGUMENT, "scale factor %g makes no size", factors.v[d]);
+        int64_t size = output_size.v ? output_size.v[d] : (int64_t)scaled;
         FAC_CHECK(from > 0 && size > 0, FAC_ERR_SHAPE,
                   "Input and output sizes should be greater than 0, but got %lld and %lld", (long long)from,
                   (long long)size);

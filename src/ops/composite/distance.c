@@ -9,6 +9,11 @@ static fac_tensor *add_number(fac_tensor *a, double x) {
 static fac_tensor *norm_over(fac_tensor *a, double p, fac_ints dims, bool keepdim) {
     return fac__s_linalg_vector_norm(a, fac_scalar_f_(p), dims, keepdim, FAC_DTYPE_DEFAULT);
 }
+/* Distances along the last dimension; between points without coordinates they are 0, also where the norm has no value. */
+static fac_tensor *distances(fac_tensor *apart, double p) {
+    if (!apart || apart->sizes[apart->ndim - 1] > 0) return norm_over(apart, p, FAC_INTS(-1), false);
+    return fac__s_sum_dim_IntList(apart, FAC_INTS(-1), false, FAC_DTYPE_DEFAULT);
+}
 static fac_tensor *between(fac_tensor *a, fac_tensor *b, double p, double eps, bool keepdim) {
     return norm_over(add_number(sub(a, b), eps), p, FAC_INTS(-1), keepdim);
 }
@@ -39,7 +44,7 @@ fac_status cdist_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x
               "possible modes: 0, 1, 2, but was: %lld", (long long)compute_mode.v);
     FAC_SCOPE(scope);
     fac_tensor *apart = sub(fac__s_unsqueeze(x1, -2), fac__s_unsqueeze(x2, -3));
-    return fac__give(out, norm_over(apart, p, FAC_INTS(-1), false));
+    return fac__give(out, distances(apart, p));
 }
 
 fac_status pdist_composite(const fac_call_info *c, fac_tensor *self, double p, fac_tensor **out) {
@@ -51,7 +56,7 @@ fac_status pdist_composite(const fac_call_info *c, fac_tensor *self, double p, f
     fac_tensor *pairs = fac__s_triu_indices(n, n, 1, FAC_I64, FAC_STRIDED, self->device, (fac_opt_num){0});
     fac_tensor *first = fac__s_index_select(self, 0, fac__s_select_int(pairs, 0, 0));
     fac_tensor *second = fac__s_index_select(self, 0, fac__s_select_int(pairs, 0, 1));
-    return fac__give(out, norm_over(sub(first, second), p, FAC_INTS(-1), false));
+    return fac__give(out, distances(sub(first, second), p));
 }
 
 fac_status triplet_margin_loss_composite(const fac_call_info *c, fac_tensor *anchor, fac_tensor *positive,
@@ -92,6 +97,7 @@ fac_status renorm_composite(const fac_call_info *c, fac_tensor *self, fac_scalar
     FAC_SCOPE(scope);
     fac_tensor *norm = norm_over(self, fac__scalar_f64(p), (fac_ints){dims, n}, true);
     fac_tensor *factor = fac__s_mul_Scalar(fac__s_reciprocal(add_number(norm, 1e-7)), maxnorm);
-    fac_tensor *scale = fac__s_masked_fill_Scalar(factor, fac__s_le_Scalar(norm, maxnorm), fac_scalar_i_(1));
+    fac_tensor *small = fac__s_logical_not(fac__s_gt_Scalar(norm, maxnorm)); /* a norm that is NaN changes nothing */
+    fac_tensor *scale = fac__s_masked_fill_Scalar(factor, small, fac_scalar_i_(1));
     return fac__give(out, fac__s_mul_Tensor(self, scale));
 }

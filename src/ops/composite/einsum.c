@@ -233,7 +233,7 @@ typedef struct split {
 
 static void add_dim(int *list, int *n, int64_t *product, int d, int64_t size) {
     list[(*n)++] = d;
-    *product *= size;
+    (void)fac__mul(*product, size, product); /* a product that overflows is refused by reshape */
 }
 
 static int64_t *put(int64_t *p, const int *list, int n) {
@@ -396,14 +396,14 @@ static fac_status make_side(const fac_tensor *t, const int64_t *dims, size_t n, 
                   (long long)dims[i]);
         summed |= (uint64_t)1 << dims[i];
         s->perm[at++] = dims[i];
-        s->sum_size *= t->sizes[dims[i]];
+        (void)fac__mul(s->sum_size, t->sizes[dims[i]], &s->sum_size); /* an overflow is refused by reshape */
     }
     at = kept_first ? 0 : (int)n;
     for (int d = 0; d < t->ndim; d++) {
         if (summed >> d & 1) continue;
         s->perm[at++] = d;
         s->kept[s->n_kept++] = t->sizes[d];
-        s->kept_size *= t->sizes[d];
+        (void)fac__mul(s->kept_size, t->sizes[d], &s->kept_size);
     }
     return FAC_OK;
 }

@@ -1,5 +1,6 @@
 /* Joining tensors: cat is a copy of each into its place; the stacks are cats of reshaped views. */
 #include "ops/composite/below.h"
+#include "ops/composite/factory.h"
 #include "ops/composite/view.h"
 #include "ops_gen.h"
 
@@ -62,10 +63,9 @@ static fac_status plan_join(fac_tensors l, int64_t dim, joined *j) {
 }
 
 static fac_status empty_joined(const joined *j, fac_device device, fac_tensor **out) {
-    if (!j->channels_last) return fac__empty(j->sizes, j->ndim, j->dtype, device, out);
-    const int64_t *n = j->sizes;
-    int64_t strides[4] = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
-    return fac__empty_strided(n, strides, 4, j->dtype, device, out);
+    const fac_factory f = {.dtype = j->dtype, .device = device};
+    return fac__factory_empty(&f, (fac_ints){j->sizes, (size_t)j->ndim},
+                              j->channels_last ? FAC_CHANNELS_LAST : FAC_CONTIGUOUS, out);
 }
 
 static fac_status copy_joined(fac_tensors l, int64_t dim, fac_tensor *whole) {

@@ -30,7 +30,10 @@ static fac_tensor *folded(fac_tensor *a, fac_tensor *b) {
     if (!large || !small) return NULL;
     int64_t sizes[FAC_MAX_DIMS], rows = 1, m = large->sizes[large->ndim - 1];
     int n = large->ndim - 1;
-    for (int d = 0; d < n; d++) rows *= sizes[d] = large->sizes[d];
+    for (int d = 0; d < n; d++) {
+        sizes[d] = large->sizes[d];
+        (void)fac__mul(rows, sizes[d], &rows); /* a product that overflows is refused by reshape */
+    }
     fac_tensor *flat = fac__s_reshape(large, ints((const int64_t[]){rows, m}, 2));
     if (small->ndim == 1) return fac__s__unsafe_view(fac__s_mv(flat, small), ints(sizes, n));
     sizes[n++] = small->sizes[1];
@@ -42,7 +45,7 @@ static fac_tensor *folded(fac_tensor *a, fac_tensor *b) {
 static fac_tensor *merged_batch(fac_tensor *t, const int64_t *batch, int n_batch, int n_rest) {
     int64_t sizes[FAC_MAX_DIMS + 2], flat[3] = {1};
     memcpy(sizes, batch, (size_t)n_batch * sizeof *sizes);
-    for (int i = 0; i < n_batch; i++) flat[0] *= batch[i];
+    for (int i = 0; i < n_batch; i++) (void)fac__mul(flat[0], batch[i], &flat[0]); /* refused by reshape as well */
     for (int i = 0; i < n_rest; i++) sizes[n_batch + i] = flat[1 + i] = t->sizes[t->ndim - n_rest + i];
     return fac__s_reshape(fac__s_expand(t, ints(sizes, n_batch + n_rest), false), ints(flat, 1 + n_rest));
 }
@@ -102,9 +105,11 @@ fac_status linear_composite(const fac_call_info *c, fac_tensor *input, fac_tenso
     fac_tensor *wt = weight->ndim == 2 ? fac__s_t(weight) : weight;
     if (bias && input->ndim == 2 && weight->ndim == 2)
         return fac__give(out, fac__s_addmm(bias, input, wt, fac_scalar_i_(1), fac_scalar_i_(1)));
-    if (bias && input->ndim == 3 && weight->ndim == 2 && fac__is_contiguous(input)) {
+    int64_t rows;
+    if (bias && input->ndim == 3 && weight->ndim == 2 && fac__is_contiguous(input) &&
+        fac__mul(input->sizes[0], input->sizes[1], &rows)) {
         int64_t sizes[3] = {input->sizes[0], input->sizes[1], weight->sizes[0]};
-        int64_t flat[2] = {sizes[0] * sizes[1], input->sizes[2]};
+        int64_t flat[2] = {rows, input->sizes[2]};
         fac_tensor *x = fac__s_reshape(input, ints(flat, 2));
         fac_tensor *y = fac__s_addmm(bias, x, wt, fac_scalar_i_(1), fac_scalar_i_(1));
         return fac__give(out, fac__s__unsafe_view(y, ints(sizes, 3)));
@@ -143,9 +148,11 @@ fac_status addbmm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor
               "Incompatible matrix sizes for addbmm: batch1 %s and batch2 %s", FAC_SHAPE_TEXT(batch1),
               FAC_SHAPE_TEXT(batch2));
     FAC_SCOPE(scope);
-    int64_t b = batch1->sizes[0], n = batch1->sizes[1], m = batch1->sizes[2];
-    fac_tensor *left = fac__s_reshape(fac__s_transpose_int(batch1, 0, 1), ints((const int64_t[]){n, b * m}, 2));
-    fac_tensor *right = fac__s_reshape(batch2, ints((const int64_t[]){b * m, batch2->sizes[2]}, 2));
+    int64_t n = batch1->sizes[1], inner;
+    FAC_CHECK(fac__mul(batch1->sizes[0], batch1->sizes[2], &inner), FAC_ERR_OVERFLOW,
+              "addbmm: batch1 of size %s is too large", FAC_SHAPE_TEXT(batch1));
+    fac_tensor *left = fac__s_reshape(fac__s_transpose_int(batch1, 0, 1), ints((const int64_t[]){n, inner}, 2));
+    fac_tensor *right = fac__s_reshape(batch2, ints((const int64_t[]){inner, batch2->sizes[2]}, 2));
     return fac__give(out, fac__s_addmm(self, left, right, beta, alpha));
 }
 

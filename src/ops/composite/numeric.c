@@ -63,7 +63,11 @@ static double largest(fac_dtype dtype) {
     }
 }
 
-static double value_or(fac_opt_num given, double otherwise) { return given.set ? fac__scalar_f64(given.v) : otherwise; }
+/* The given value, infinite if it is beyond the dtype's range, or another. */
+static double value_or(fac_opt_num given, double otherwise, double most) {
+    double x = given.set ? fac__scalar_f64(given.v) : otherwise;
+    return fabs(x) > most ? copysign(INFINITY, x) : x;
+}
 
 fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num nan, fac_opt_num posinf,
                                 fac_opt_num neginf, fac_tensor **out) {
@@ -73,9 +77,9 @@ fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_op
     FAC_SCOPE(s);
     if (is_integral(self)) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
     double most = largest((fac_dtype)self->dtype);
-    fac_tensor *y = fill_where(self, fac__s_isnan(self), value_or(nan, 0));
-    y = fill_where(y, is_value(self, INFINITY), value_or(posinf, most));
-    return fac__give(out, fill_where(y, is_value(self, -INFINITY), value_or(neginf, -most)));
+    fac_tensor *y = fill_where(self, fac__s_isnan(self), value_or(nan, 0, most));
+    y = fill_where(y, is_value(self, INFINITY), value_or(posinf, most, most));
+    return fac__give(out, fill_where(y, is_value(self, -INFINITY), value_or(neginf, -most, most)));
 }
 
 /* Only where the other is NaN or not larger (not smaller): a NaN is never chosen while there is a number. */
@@ -113,12 +117,6 @@ fac_status clamp_max_tensor_composite(const fac_call_info *c, fac_tensor *self, 
 }
 
 /* ---- powers and logarithms ---------------------------------------------------------------------------------------------- */
-
-fac_status hypot_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(s);
-    return fac__give(out, fac__s_sqrt(add(fac__s_square(self), fac__s_square(other))));
-}
 
 /* The larger one plus a correction in (0, 1]; their difference is 0, not NaN, where both are the same infinity. */
 fac_status logaddexp_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
@@ -235,7 +233,7 @@ fac_status round_decimals_composite(const fac_call_info *c, fac_tensor *self, in
     if (decimals == 0) return fac__c_round(self, out);
     FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "round with decimals needs a floating tensor, got %s",
               fac_dtype_name((fac_dtype)self->dtype));
-    fac_scalar power = fac_scalar_f_(pow(10, (double)(decimals < 0 ? -decimals : decimals)));
+    fac_scalar power = fac_scalar_f_(pow(10, fabs((double)decimals)));
     FAC_SCOPE(s);
     fac_tensor *shifted = decimals < 0 ? fac__s_div_Scalar(self, power) : fac__s_mul_Scalar(self, power),
                *rounded = fac__s_round(shifted);

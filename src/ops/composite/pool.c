@@ -22,35 +22,27 @@ static fac_status check_rank(const fac_tensor *self, const char *op) {
 
 /* ---- without indices ---- */
 
-fac_status max_pool2d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride,
-                                fac_ints padding, fac_ints dilation, bool ceil_mode, fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(scope);
-    return fac__give(out,
-                     fac__s_max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0);
-}
+#define MAX_POOL(nd)                                                                                                   \
+    fac_status max_pool##nd##_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size,                \
+                                        fac_ints stride, fac_ints padding, fac_ints dilation, bool ceil_mode,          \
+                                        fac_tensor **out) {                                                            \
+        (void)c;                                                                                                       \
+        FAC_SCOPE(scope);                                                                                              \
+        return fac__give(                                                                                              \
+            out, fac__s_max_pool##nd##_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0); \
+    }
+MAX_POOL(1d)
+MAX_POOL(2d)
+MAX_POOL(3d)
 
-fac_status max_pool3d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride,
-                                fac_ints padding, fac_ints dilation, bool ceil_mode, fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(scope);
-    return fac__give(out,
-                     fac__s_max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0);
-}
-
-fac_status adaptive_avg_pool2d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size,
-                                         fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(scope);
-    return fac__give(out, fac__s__adaptive_avg_pool2d(self, output_size));
-}
-
-fac_status adaptive_avg_pool3d_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size,
-                                         fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(scope);
-    return fac__give(out, fac__s__adaptive_avg_pool3d(self, output_size));
-}
+#define ADAPTIVE_AVG_POOL(nd)                                                                                    \
+    fac_status adaptive_avg_pool##nd##_composite(const fac_call_info *c, fac_tensor *self, fac_ints output_size, \
+                                                 fac_tensor **out) {                                             \
+        (void)c;                                                                                                 \
+        return fac__c__adaptive_avg_pool##nd(self, output_size, out);                                            \
+    }
+ADAPTIVE_AVG_POOL(2d)
+ADAPTIVE_AVG_POOL(3d)
 
 /* ---- one dimension ---- */
 
@@ -79,14 +71,6 @@ fac_status max_pool1d_with_indices_composite(const fac_call_info *c, fac_tensor 
     fac_max_pool2d_with_indices_result r =
         fac__s_max_pool2d_with_indices(fac__s_unsqueeze(self, -2), k, s, p, d, ceil_mode);
     return give_two(r.result0, r.result1, out);
-}
-
-fac_status max_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride,
-                                fac_ints padding, fac_ints dilation, bool ceil_mode, fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(scope);
-    return fac__give(out,
-                     fac__s_max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode).result0);
 }
 
 fac_status avg_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, fac_ints stride,

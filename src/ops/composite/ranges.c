@@ -41,6 +41,11 @@ static fac_status arange(fac_factory f, fac_scalar start, fac_scalar end, fac_sc
     bool whole = is_whole(start) && is_whole(end) && is_whole(step);
     FAC_TRY(fac__factory_resolve(&f, whole ? FAC_I64 : fac_default_dtype()));
     int64_t n;
+    if (f.dtype == FAC_I64) {
+        FAC_TRY(fac__check_number(FAC_I64, start));
+        FAC_TRY(fac__check_number(FAC_I64, end));
+        FAC_TRY(fac__check_number(FAC_I64, step));
+    }
     if (whole || f.dtype == FAC_I64)
         FAC_TRY(whole_count(fac__scalar_i64(start), fac__scalar_i64(end), fac__scalar_i64(step), &n));
     else

@@ -144,7 +144,8 @@ static fac_status copy_stretch(fac_tensor *dst, int64_t to, fac_tensor *src, int
 }
 
 static fac_status roll_one(fac_tensor *self, int64_t shift, int64_t dim, fac_tensor **out) {
-    int64_t size = self->sizes[dim], by = size ? ((shift % size) + size) % size : 0;
+    int64_t size = self->sizes[dim], by = size ? shift % size : 0;
+    if (by < 0) by += size;
     fac_tensor *t;
     FAC_TRY(fac__empty_like(self, &t));
     fac_status st = copy_stretch(t, by, self, 0, size - by, dim);

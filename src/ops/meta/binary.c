@@ -107,6 +107,8 @@ fac_status pow_scalar_meta(fac_structured *s, fac_tensor *self, fac_scalar expon
     bool negative = exponent.kind == FAC_KIND_INT && exponent.bits < 0;
     FAC_CHECK(!negative || !fac_dtype_is_integral((fac_dtype)self->dtype, true), FAC_ERR_ARGUMENT,
               "Integers to negative integer powers are not allowed.");
+    if (exponent.kind == FAC_KIND_INT && fac_dtype_is_integral((fac_dtype)self->dtype, false))
+        FAC_TRY(fac__check_number((fac_dtype)self->dtype, exponent));
     return fac__pw_2_scalar(s, self, exponent, PROMOTE, 0);
 }
 
@@ -117,7 +119,10 @@ fac_status clamp_meta(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_
     FAC_TRY(fac__refuse_complex("clamp", (fac_dtype)self->dtype));
     fac_tensor *t[3] = {self, NULL, NULL};
     fac_scalar v[2] = {min.set ? min.v : max.v, max.v};
-    return fac__pw_n(s, t, min.set && max.set ? 3 : 2, v, PROMOTE, 0);
+    int n = min.set && max.set ? 3 : 2;
+    FAC_TRY(fac__pw_n(s, t, n, v, PROMOTE, 0));
+    for (int i = 0; i < n - 1; i++) FAC_TRY(fac__check_number(s->iter.common, v[i]));
+    return FAC_OK;
 }
 fac_status clamp_tensor_meta(fac_structured *s, fac_tensor *self, fac_tensor *min, fac_tensor *max) {
     FAC_CHECK(min || max, FAC_ERR_ARGUMENT, "clamp: At least one of 'min' or 'max' must not be None");
@@ -127,7 +132,8 @@ fac_status clamp_tensor_meta(fac_structured *s, fac_tensor *self, fac_tensor *mi
 }
 fac_status clamp_one_meta(fac_structured *s, fac_tensor *self, fac_scalar bound) {
     FAC_TRY(fac__refuse_complex("clamp", (fac_dtype)self->dtype));
-    return fac__pw_2_scalar(s, self, bound, PROMOTE, 0);
+    FAC_TRY(fac__pw_2_scalar(s, self, bound, PROMOTE, 0));
+    return fac__check_number(s->iter.common, bound);
 }
 
 /* ---- selection ---------------------------------------------------------------------------------------------------------- */
@@ -190,9 +196,7 @@ static fac_status check_mask(const fac_tensor *mask) {
 /* The result has self's dtype: the value is converted. */
 fac_status masked_fill_meta(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_scalar value) {
     FAC_TRY(check_mask(mask));
-    FAC_CHECK(value.kind != FAC_KIND_COMPLEX || fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "value cannot be converted to type %s without losing its imaginary part",
-              fac_dtype_name((fac_dtype)self->dtype));
+    FAC_TRY(fac__check_number((fac_dtype)self->dtype, value));
     return select_meta(s, mask, NULL, self, &value, (fac_dtype)self->dtype);
 }
 fac_status masked_fill_tensor_meta(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_tensor *value) {
@@ -209,12 +213,13 @@ fac_status lerp_meta(fac_structured *s, fac_tensor *self, fac_tensor *end, fac_t
     return fac__pw_n(s, (fac_tensor *[]){self, end, weight}, 3, NULL, FAC_ITER_CPU_SCALARS, 0);
 }
 fac_status lerp_scalar_meta(fac_structured *s, fac_tensor *self, fac_tensor *end, fac_scalar weight) {
+    FAC_TRY(fac__check_factor((fac_dtype)self->dtype, weight));
     return fac__pw_n(s, (fac_tensor *[]){self, end, NULL}, 3, &weight, FAC_ITER_CPU_SCALARS, 0);
 }
 fac_status addcmul_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
                         fac_scalar value) {
-    (void)value;
-    return fac__pw_n(s, (fac_tensor *[]){self, tensor1, tensor2}, 3, NULL, PROMOTE, 0);
+    FAC_TRY(fac__pw_n(s, (fac_tensor *[]){self, tensor1, tensor2}, 3, NULL, PROMOTE, 0));
+    return fac__check_factor(s->iter.common, value);
 }
 fac_status addcdiv_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
                         fac_scalar value) {

@@ -137,8 +137,8 @@ fac_status scatter_add_meta(fac_structured *s, fac_tensor *self, int64_t dim, fa
 }
 
 fac_status scatter_value_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_scalar value) {
-    (void)value;
     FAC_TRY(check_along(s, self, dim, index, NULL));
+    FAC_TRY(fac__check_number((fac_dtype)self->dtype, value));
     return declare_changed_copy(s, self, index, NULL);
 }
 
@@ -212,8 +212,7 @@ fac_status index_fill_scalar_meta(fac_structured *s, fac_tensor *self, int64_t d
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &s->carry[0]));
     FAC_TRY(need_index(index, false));
     FAC_TRY(need_vector(index));
-    FAC_CHECK(value.kind != FAC_KIND_COMPLEX || fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+    FAC_TRY(fac__check_number((fac_dtype)self->dtype, value));
     return declare_changed_copy(s, self, index, NULL);
 }
 
@@ -221,6 +220,9 @@ fac_status index_fill_tensor_meta(fac_structured *s, fac_tensor *self, int64_t d
                                   fac_tensor *value) {
     FAC_CHECK(value->ndim == 0, FAC_ERR_SHAPE,
               "Only supports 0-dimension value tensor, but got tensor with %d dimension(s)", value->ndim);
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)value->dtype) || fac_dtype_is_complex((fac_dtype)self->dtype),
+              FAC_ERR_DTYPE, "index_fill_(): a complex value cannot be converted to %s",
+              fac_dtype_name((fac_dtype)self->dtype));
     return index_fill_scalar_meta(s, self, dim, index, fac_scalar_i_(0));
 }
 

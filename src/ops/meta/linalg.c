@@ -31,9 +31,11 @@ static fac_status check_self(const fac_tensor *self, const int64_t *sizes, int n
 
 /* The same, and the result may be `self` itself but no other view of its memory. */
 static fac_status declare_over(fac_structured *s, const int64_t *sizes, int ndim, fac_tensor *self, fac_tensor *a,
-                               fac_tensor *b) {
+                               fac_tensor *b, fac_scalar beta, fac_scalar alpha) {
     FAC_TRY(same_dtype("self", self, "the factors", a));
     FAC_TRY(check_self(self, sizes, ndim));
+    FAC_TRY(fac__check_factor((fac_dtype)a->dtype, beta));
+    FAC_TRY(fac__check_factor((fac_dtype)a->dtype, alpha));
     FAC_TRY(declare(s, sizes, ndim, a, b));
     return fac_out_check_overlap(s, 0, self, true);
 }
@@ -57,11 +59,9 @@ fac_status mm_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat2) {
 
 fac_status addmm_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2, fac_scalar beta,
                       fac_scalar alpha) {
-    (void)beta;
-    (void)alpha;
     int64_t sizes[2];
     FAC_TRY(matrix_sizes(mat1, mat2, "mat1", sizes));
-    return declare_over(s, sizes, 2, self, mat1, mat2);
+    return declare_over(s, sizes, 2, self, mat1, mat2, beta, alpha);
 }
 
 static fac_status batch_sizes(const fac_tensor *a, const fac_tensor *b, int64_t sizes[3]) {
@@ -84,11 +84,9 @@ fac_status bmm_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat2) {
 
 fac_status baddbmm_meta(fac_structured *s, fac_tensor *self, fac_tensor *batch1, fac_tensor *batch2, fac_scalar beta,
                         fac_scalar alpha) {
-    (void)beta;
-    (void)alpha;
     int64_t sizes[3];
     FAC_TRY(batch_sizes(batch1, batch2, sizes));
-    return declare_over(s, sizes, 3, self, batch1, batch2);
+    return declare_over(s, sizes, 3, self, batch1, batch2, beta, alpha);
 }
 
 static fac_status vector_sizes(const fac_tensor *mat, const fac_tensor *vec, int64_t *size) {
@@ -108,11 +106,9 @@ fac_status mv_meta(fac_structured *s, fac_tensor *self, fac_tensor *vec) {
 
 fac_status addmv_meta(fac_structured *s, fac_tensor *self, fac_tensor *mat, fac_tensor *vec, fac_scalar beta,
                       fac_scalar alpha) {
-    (void)beta;
-    (void)alpha;
     int64_t size;
     FAC_TRY(vector_sizes(mat, vec, &size));
-    return declare_over(s, &size, 1, self, mat, vec);
+    return declare_over(s, &size, 1, self, mat, vec, beta, alpha);
 }
 
 fac_status dot_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor) {

@@ -72,45 +72,16 @@ static fac_status declare_unbordered(fac_structured *s, fac_tensor *grad, fac_te
     return fac_out_declare(s, 0, self->sizes, NULL, self->ndim, (fac_dtype)self->dtype, self->device);
 }
 
-fac_status reflection_pad1d_meta(fac_structured *s, fac_tensor *self, fac_ints padding) {
-    return declare_bordered(s, self, padding, 1, true);
-}
-fac_status reflection_pad2d_meta(fac_structured *s, fac_tensor *self, fac_ints padding) {
-    return declare_bordered(s, self, padding, 2, true);
-}
-fac_status reflection_pad3d_meta(fac_structured *s, fac_tensor *self, fac_ints padding) {
-    return declare_bordered(s, self, padding, 3, true);
-}
-fac_status replication_pad1d_meta(fac_structured *s, fac_tensor *self, fac_ints padding) {
-    return declare_bordered(s, self, padding, 1, false);
-}
-fac_status replication_pad2d_meta(fac_structured *s, fac_tensor *self, fac_ints padding) {
-    return declare_bordered(s, self, padding, 2, false);
-}
-fac_status replication_pad3d_meta(fac_structured *s, fac_tensor *self, fac_ints padding) {
-    return declare_bordered(s, self, padding, 3, false);
-}
-fac_status reflection_pad1d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
-                                          fac_ints padding) {
-    return declare_unbordered(s, grad_output, self, padding, 1, true);
-}
-fac_status reflection_pad2d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
-                                          fac_ints padding) {
-    return declare_unbordered(s, grad_output, self, padding, 2, true);
-}
-fac_status reflection_pad3d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
-                                          fac_ints padding) {
-    return declare_unbordered(s, grad_output, self, padding, 3, true);
-}
-fac_status replication_pad1d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
-                                           fac_ints padding) {
-    return declare_unbordered(s, grad_output, self, padding, 1, false);
-}
-fac_status replication_pad2d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
-                                           fac_ints padding) {
-    return declare_unbordered(s, grad_output, self, padding, 2, false);
-}
-fac_status replication_pad3d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
-                                           fac_ints padding) {
-    return declare_unbordered(s, grad_output, self, padding, 3, false);
-}
+#define PAD_META(name, dims, mirror)                                                                                  \
+    fac_status name##_meta(fac_structured *s, fac_tensor *self, fac_ints padding) {                                   \
+        return declare_bordered(s, self, padding, dims, mirror);                                                      \
+    }                                                                                                                 \
+    fac_status name##_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_ints padding) { \
+        return declare_unbordered(s, grad_output, self, padding, dims, mirror);                                       \
+    }
+PAD_META(reflection_pad1d, 1, true)
+PAD_META(reflection_pad2d, 2, true)
+PAD_META(reflection_pad3d, 3, true)
+PAD_META(replication_pad1d, 1, false)
+PAD_META(replication_pad2d, 2, false)
+PAD_META(replication_pad3d, 3, false)

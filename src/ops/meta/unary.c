@@ -48,15 +48,19 @@ fac_status gelu_meta(fac_structured *s, fac_tensor *self, const char *approximat
     return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
 }
 fac_status elu_meta(fac_structured *s, fac_tensor *self, fac_scalar alpha, fac_scalar scale, fac_scalar input_scale) {
-    (void)alpha, (void)scale, (void)input_scale;
+    const fac_dtype d = (fac_dtype)self->dtype;
+    FAC_TRY(fac__check_factor(d, alpha));
+    FAC_TRY(fac__check_factor(d, scale));
+    FAC_TRY(fac__check_factor(d, input_scale));
     return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
 }
 fac_status unary_1_meta(fac_structured *s, fac_tensor *self, fac_scalar a) {
-    (void)a;
+    FAC_TRY(fac__check_factor((fac_dtype)self->dtype, a));
     return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
 }
 fac_status unary_2_meta(fac_structured *s, fac_tensor *self, fac_scalar a, fac_scalar b) {
-    (void)a, (void)b;
+    FAC_TRY(fac__check_factor((fac_dtype)self->dtype, a));
+    FAC_TRY(fac__check_factor((fac_dtype)self->dtype, b));
     return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
 }
 

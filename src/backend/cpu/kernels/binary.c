@@ -47,6 +47,7 @@ TENSOR_TENSOR(minimum, run)
 TENSOR_SCALAR(maximum, run)
 TENSOR_SCALAR(minimum, run)
 TENSOR_TENSOR(atan2, run)
+TENSOR_TENSOR(hypot, run)
 TENSOR_TENSOR(pow, run)
 SCALAR_TENSOR(pow, run)
 

@@ -38,13 +38,17 @@ FAC_LOOP(atan2) {
     FAC_OPERANDS_2(FAC_T);
     FAC_EACH(n) out[i] = FAC_MATH(atan2)(a[i], b[i]);
 }
+FAC_LOOP(hypot) {
+    FAC_OPERANDS_2(FAC_T);
+    FAC_EACH(n) out[i] = FAC_MATH(hypot)(a[i], b[i]);
+}
 
 static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     FAC_INSTALL(exp), FAC_INSTALL(exp2), FAC_INSTALL(expm1), FAC_INSTALL(log), FAC_INSTALL(log2);
     FAC_INSTALL(log10), FAC_INSTALL(log1p), FAC_INSTALL(sin), FAC_INSTALL(cos), FAC_INSTALL(tan);
     FAC_INSTALL(asin), FAC_INSTALL(acos), FAC_INSTALL(atan), FAC_INSTALL(sinh), FAC_INSTALL(cosh);
     FAC_INSTALL(tanh), FAC_INSTALL(asinh), FAC_INSTALL(acosh), FAC_INSTALL(atanh), FAC_INSTALL(erf);
-    FAC_INSTALL(erfc), FAC_INSTALL(sinc), FAC_INSTALL(angle), FAC_INSTALL(pow), FAC_INSTALL(atan2);
+    FAC_INSTALL(erfc), FAC_INSTALL(sinc), FAC_INSTALL(angle), FAC_INSTALL(pow), FAC_INSTALL(atan2), FAC_INSTALL(hypot);
 }
 
 #undef FAC_MATH_LOOP
