@@ -54,9 +54,10 @@ FAC_API FAC_MUST fac_status fac_module_set_tensor(fac_module *m, const char *pat
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
-/* Runs pre-hooks, forward (in its own scope) and hooks. NULL on failure, with the module's path in the message. */
+/* Runs pre-hooks, forward (in its own scope) and hooks. NULL on failure. */
 FAC_API FAC_MUST fac_tensor *fac_forward(fac_module *m, fac_tensor *x);
-/* The same for modules of several inputs. */
+/* The same for modules of several inputs. Forward pre-hooks and full backward hooks, which are about one input, run only
+   if there is just one. */
 FAC_API FAC_MUST fac_tensor *fac_forward_many(fac_module *m, fac_tensors inputs);
 /* Training or evaluation mode, for the module and all below it. */
 FAC_API void fac_module_train(fac_module *m, bool on);
@@ -123,7 +124,8 @@ FAC_API fac_state *fac_module_state_dict(fac_module *m);
    agree in any case. On an error nothing was changed. */
 FAC_API FAC_MUST fac_status fac_module_load_state_dict(fac_module *m, const fac_state *s, bool strict);
 /* A deep copy: structure, parameters and buffers; hooks are not copied. Pointers in the state to the module's own children,
-   parameters and buffers are turned to the copy's. The caller owns the result. */
+   parameters and buffers are turned to the copy's. The caller owns the result.
+   errors: UNSUPPORTED if a class has a destroy function: what its state owns cannot be shared */
 FAC_API FAC_MUST fac_module *fac_module_copy(fac_module *m);
 /* Saves or loads the state dict as safetensors: atomic, checked; see facula/io.h. */
 FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);
@@ -183,7 +185,7 @@ FAC_API FAC_MUST fac_module *fac_embedding_new(int64_t count, int64_t dim, const
 /* Keywords of fac_layer_norm_new, fac_rms_norm_new and fac_batch_norm2d_new. */
 typedef struct fac_norm_new_kw {
     FAC_KW_HEAD(struct fac_norm_new_kw);
-    fac_opt_num eps FAC_DEF; /* 1e-5 */
+    fac_opt_num eps FAC_DEF; /* 1e-5; RMS norm: the smallest difference from 1 that the input's dtype has */
     bool no_affine FAC_DEF;
     bool no_bias FAC_DEF;
     fac_opt_num momentum FAC_DEF;  /* batch norm: 0.1 */

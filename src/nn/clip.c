@@ -42,6 +42,7 @@ fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool erro
 
 fac_status fac_clip_grad_value(fac_tensors parameters, double limit) {
     if (fac_error()) return fac_error();
+    FAC_CHECK(parameters.v || !parameters.n, FAC_ERR_ARGUMENT, "a list of %zu parameters has no array", parameters.n);
     FAC_CHECK(limit >= 0, FAC_ERR_ARGUMENT, "limit should not be negative, but is %g", limit);
     FAC_NO_GRAD(g);
     for (size_t i = 0; i < parameters.n; i++) {
@@ -49,5 +50,5 @@ fac_status fac_clip_grad_value(fac_tensors parameters, double limit) {
         FAC_SCOPE(s);
         if (grad && !fac_clamp_(grad, .min = FAC_NUM(-limit), .max = FAC_NUM(limit))) return fac_error();
     }
-    return FAC_OK;
+    return fac_error();
 }

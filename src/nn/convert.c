@@ -88,6 +88,7 @@ fac_status(fac_module_to)(fac_module *m, const fac_module_to_kw *kw) {
     if (fac_error()) return fac_error();
     const fac_module_to_kw *k = kw ? fac__nn_kw("fac_module_to", kw, &local, sizeof local) : &none;
     if (!k) return fac_error();
+    if (!fac__given(m, "module")) return fac_error();
     FAC_CHECK(!k->dtype || fac_dtype_is_floating(k->dtype) || fac_dtype_is_complex(k->dtype), FAC_ERR_DTYPE,
               "fac_module_to only accepts floating or complex dtypes, but got %s", fac_dtype_name(k->dtype));
     return convert(m, to_kw, k);
@@ -166,6 +167,10 @@ static void turn_pointers(const copies *c, fac_module *to) {
 static fac_module *copy_tree(copies *c, fac_module *m) {
     fac_module *shared = copied(c, m);
     if (shared) return fac_module_keep(shared);
+    if (m->cls->destroy) {
+        FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s cannot be copied: its class frees what its state holds", m->cls->name);
+        return NULL;
+    }
     fac_module *to = fac_module_new(m->cls);
     if (!to) return NULL;
     to->training = m->training;
@@ -183,7 +188,7 @@ static fac_module *copy_tree(copies *c, fac_module *m) {
 }
 
 fac_module *fac_module_copy(fac_module *m) {
-    if (fac_error()) return NULL;
+    if (fac_error() || !fac__given(m, "module")) return NULL;
     copies c = {0};
     fac_module *r = copy_tree(&c, m);
     fac__free(c.v);

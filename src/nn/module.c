@@ -47,8 +47,8 @@ void fac_module_release(fac_module *m) {
     if (m && atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) == 1) module_free(m);
 }
 
-void *fac_module_state(fac_module *m) { return m->state; }
-const fac_module_class *fac_module_class_of(const fac_module *m) { return m->cls; }
+void *fac_module_state(fac_module *m) { return fac__given(m, "module") ? m->state : NULL; }
+const fac_module_class *fac_module_class_of(const fac_module *m) { return fac__given(m, "module") ? m->cls : NULL; }
 
 /* ---- registration ---- */
 
@@ -102,9 +102,17 @@ fac_tensor *fac_module_add_buffer(fac_module *m, const char *name, fac_tensor *t
     return t;
 }
 
+/* m itself or a module below it. */
+static bool holds(const fac_module *m, const fac_module *wanted) {
+    if (m == wanted) return true;
+    for (size_t i = 0; i < m->children.n; i++)
+        if (holds(m->children.v[i].module, wanted)) return true;
+    return false;
+}
+
 static fac_status add_child(fac_module *m, const char *name, fac_module *child) {
     FAC_TRY(check_name(m, name));
-    FAC_CHECK(child != m, FAC_ERR_ARGUMENT, "a module cannot be its own child");
+    FAC_CHECK(!holds(child, m), FAC_ERR_ARGUMENT, "a module cannot be below itself");
     FAC_TRY(FAC_VEC_GROW(&m->children));
     char *copy = fac__strdup(name);
     if (!copy) return fac_error();
@@ -195,8 +203,9 @@ fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t)
 /* ---- modes ---- */
 
 void fac_module_train(fac_module *m, bool on) {
+    if (!fac__given(m, "module")) return;
     m->training = on;
     for (size_t i = 0; i < m->children.n; i++) fac_module_train(m->children.v[i].module, on);
 }
 
-bool fac_module_is_training(const fac_module *m) { return m->training; }
+bool fac_module_is_training(const fac_module *m) { return fac__given(m, "module") && m->training; }

@@ -23,7 +23,7 @@ static void print_at(fac_module *m, FILE *f, int indent) {
 }
 
 fac_status fac_module_print(fac_module *m, FILE *stream) {
-    FAC_CHECK(m != NULL, FAC_ERR_ARGUMENT, "the module is NULL");
+    FAC_CHECK(m && stream, FAC_ERR_ARGUMENT, "the module or the stream is NULL");
     print_at(m, stream, 0);
     fputc('\n', stream);
     FAC_CHECK(!ferror(stream), FAC_ERR_IO, "the module could not be printed");

@@ -37,7 +37,7 @@ static fac_status add_entry(void *context, const char *path, fac_module *owner, 
 }
 
 fac_state *fac_module_state_dict(fac_module *m) {
-    if (fac_error()) return NULL;
+    if (fac_error() || !fac__given(m, "module")) return NULL;
     fac_state *s = fac_state_new();
     if (!s) return NULL;
     if (!fac__module_walk_slots(m, add_entry, s) && !state_hooks(m, FAC_MODULE_HOOK_STATE, s)) return s;
@@ -108,7 +108,7 @@ fac_status fac_module_load_state_dict(fac_module *m, const fac_state *s, bool st
 
 /* ---- files ---- */
 
-/* "facula" metadata must not be used by others, so versions are kept under "module.<path>". */
+/* Versions are kept in the metadata as one text: "path=version", separated by blanks; "." is the module itself. */
 static fac_status add_version(fac_buf *text, const fac_named *e) {
     return fac__buf_printf(text, "%s%s=%d", text->n ? " " : "", e->name[0] ? e->name : ".", e->module->cls->version);
 }
@@ -183,7 +183,7 @@ static fac_status read_all(fac_safetensors *f, fac_state *s) {
 }
 
 fac_status fac_module_load(fac_module *m, const char *path, bool strict) {
-    if (fac_error()) return fac_error();
+    if (fac_error() || !fac__given(m, "module")) return fac_error();
     fac_safetensors *f = fac_safetensors_open(path);
     if (!f) return fac_error();
     fac_state *s = fac_state_new();

@@ -23,7 +23,7 @@ static fac_named *find(const fac_state *s, const char *name) {
 }
 
 fac_tensor *fac_state_get(const fac_state *s, const char *name) {
-    const fac_named *e = find(s, name);
+    const fac_named *e = s && name ? find(s, name) : NULL;
     return e ? e->tensor : NULL;
 }
 
@@ -64,6 +64,7 @@ static fac_status walk_modules(fac_module *m, fac_buf *path, module_visit visit,
 }
 
 static fac_status walk_all(fac_module *m, module_visit visit, void *context) {
+    if (!fac__given(m, "module")) return fac_error();
     fac_buf path = {0};
     fac_status st = walk_modules(m, &path, visit, context);
     fac__buf_free(&path);
@@ -115,6 +116,7 @@ static fac_state *finish(fac_state *s, fac_status st) {
 }
 
 static fac_state *collect(fac_module *m, fac_slot_kind kind, bool shallow) {
+    if (!fac__given(m, "module")) return NULL;
     struct collect c = {fac_state_new(), kind};
     if (!c.list) return NULL;
     struct slot_walk w = {collect_slot, &c};
@@ -137,6 +139,7 @@ fac_state *fac_module_modules(fac_module *m) {
 }
 
 fac_state *fac_module_children(fac_module *m) {
+    if (!fac__given(m, "module")) return NULL;
     fac_state *s = fac_state_new();
     if (!s) return NULL;
     fac_status st = FAC_OK;
@@ -146,6 +149,7 @@ fac_state *fac_module_children(fac_module *m) {
 }
 
 fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_module *m), void *context) {
+    FAC_CHECK(m && fn, FAC_ERR_ARGUMENT, "the module or the function to apply is NULL");
     for (size_t i = 0; i < m->children.n; i++) FAC_TRY(fac_module_apply(m->children.v[i].module, fn, context));
     return fn(context, m);
 }

@@ -42,9 +42,9 @@ static fac_status adam_step(fac_optimizer *o, fac_optim_entry *e, const fac_opti
     FAC_TRY(fac__optim_buffer(e, 0));
     FAC_TRY(fac__optim_buffer(e, 1));
     if (o->u.adam.amsgrad) FAC_TRY(fac__optim_buffer(e, 2));
-    return fac__s__fused_adamw_(e->parameter, grad, e->buffers[0], e->buffers[1], e->buffers[2], g->lr, o->u.adam.beta1,
-                                o->u.adam.beta2, g->weight_decay, o->u.adam.eps, e->step + 1, o->u.adam.decoupled,
-                                o->u.adam.maximize);
+    return fac__s__fused_adamw_(e->parameter, grad, e->buffers[0], e->buffers[1],
+                                o->u.adam.amsgrad ? e->buffers[2] : NULL, g->lr, o->u.adam.beta1, o->u.adam.beta2,
+                                g->weight_decay, o->u.adam.eps, e->step + 1, o->u.adam.decoupled, o->u.adam.maximize);
 }
 
 static const fac_optim_class adamw_class = {"AdamW", {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, adam_step};
@@ -89,6 +89,7 @@ fac_optimizer *(fac_adam_new)(fac_module *m, double lr, const fac_adamw_kw *kw) 
 /* ---- schedules ---- */
 
 double fac_cosine_lr(const fac_cosine_schedule *s, int64_t step) {
+    if (!fac__given(s, "schedule")) return 0;
     if (s->warmup > 0 && step < s->warmup) return s->peak * (double)(step + 1) / (double)s->warmup;
     if (step >= s->total || s->total <= s->warmup) return s->floor;
     const double done = (double)(step - s->warmup) / (double)(s->total - s->warmup);

@@ -28,12 +28,12 @@ static fac_status add_group(fac_optimizer *o, fac_tensors parameters, double lr,
     FAC_CHECK(lr >= 0, FAC_ERR_ARGUMENT, "invalid learning rate: %g", lr);
     FAC_TRY(FAC_VEC_GROW(&o->groups));
     for (size_t i = 0; i < parameters.n; i++) FAC_TRY(add_entry(o, parameters.v[i]));
-    o->groups.v[o->groups.n++] = (fac_optim_group){lr, lr, weight_decay};
     fac_tensor **list = fac__alloc_array(o->entries.n + 1, sizeof *list);
     if (!list) return fac_error();
     for (size_t i = 0; i < o->entries.n; i++) list[i] = o->entries.v[i].parameter;
     fac__free(o->list);
     o->list = list;
+    o->groups.v[o->groups.n++] = (fac_optim_group){lr, lr, weight_decay};
     return FAC_OK;
 }
 
@@ -128,6 +128,10 @@ double fac_optimizer_lr(const fac_optimizer *o) { return is_there(o) ? o->groups
 
 void fac_optimizer_set_lr(fac_optimizer *o, double lr) {
     if (!is_there(o)) return;
+    if (!(lr >= 0)) {
+        (void)FAC_FAIL(FAC_ERR_ARGUMENT, "invalid learning rate: %g", lr);
+        return;
+    }
     const double base = o->groups.v[0].initial_lr;
     for (size_t i = 0; i < o->groups.n; i++) {
         fac_optim_group *g = &o->groups.v[i];
@@ -157,7 +161,7 @@ static fac_status put_step(fac_state *s, size_t i, int64_t step) {
 }
 
 fac_state *fac_optimizer_state_dict(fac_optimizer *o) {
-    if (fac_error()) return NULL;
+    if (fac_error() || !is_there(o)) return NULL;
     fac_state *s = fac_state_new();
     fac_status st = s ? FAC_OK : fac_error();
     for (size_t i = 0; i < o->entries.n && !st; i++) {
@@ -177,18 +181,24 @@ static fac_tensor *entry_of(const fac_state *s, size_t i, const char *what) {
     return fac_state_get(s, name);
 }
 
-/* Everything is looked at before anything changes. */
+/* Everything is looked at before anything changes. An entry that nothing takes is of another kind of optimiser, or of more
+   parameters. */
 static fac_status check_state(const fac_optimizer *o, const fac_state *s) {
+    size_t taken = 0;
     for (size_t i = 0; i < o->entries.n; i++) {
-        const fac_tensor *p = o->entries.v[i].parameter;
-        FAC_CHECK(entry_of(s, i, "step"), FAC_ERR_NOT_FOUND, "the state has no step count for parameter %zu", i);
+        const fac_tensor *p = o->entries.v[i].parameter, *step = entry_of(s, i, "step");
+        FAC_CHECK(step && step->numel == 1, FAC_ERR_NOT_FOUND, "the state has no step count for parameter %zu", i);
+        taken++;
         for (int j = 0; j < FAC_OPTIM_BUFFERS && o->cls->buffers[j]; j++) {
             const fac_tensor *t = entry_of(s, i, o->cls->buffers[j]);
+            taken += t != NULL;
             FAC_CHECK(!t || fac__same_sizes(t, p), FAC_ERR_SHAPE,
                       "%s of parameter %zu has shape %s in the state, but the parameter has %s", o->cls->buffers[j], i,
                       FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(p));
         }
     }
+    FAC_CHECK(taken == s->n, FAC_ERR_ARGUMENT, "the state has %zu entries, of which %s over %zu parameters knows %zu",
+              s->n, o->cls->name, o->entries.n, taken);
     return FAC_OK;
 }
 

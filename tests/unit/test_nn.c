@@ -386,7 +386,117 @@ static void modules_of_null_are_errors(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "the array is NULL");
 }
 
-FAC_TEST_MAIN(FAC_TEST(modules_of_null_are_errors), FAC_TEST(E04_a_new_module_is_empty_and_training),
+static fac_module *printed_is(fac_module *m, const char *want) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    assert_ok(fac_module_print(m, f));
+    fclose(f);
+    assert_string_equal(text, want);
+    free(text);
+    return m;
+}
+
+static void layers_print_as_in_pytorch(void **state) {
+    (void)state;
+    fac_module_release(
+        printed_is(fac_layer_norm_new(FAC_INTS(10)), "LayerNorm((10,), eps=1e-05, elementwise_affine=True)\n"));
+    fac_module_release(printed_is(fac_layer_norm_new(FAC_INTS(2, 3), .no_affine = true),
+                                  "LayerNorm((2, 3), eps=1e-05, elementwise_affine=False)\n"));
+    fac_module_release(printed_is(fac_rms_norm_new(FAC_INTS(4)), "RMSNorm((4,), eps=None, elementwise_affine=True)\n"));
+    fac_module_release(printed_is(
+        fac_conv2d_new(4, 8, FAC_INTS(3), .padding = FAC_INTS(1), .dilation = FAC_INTS(2), .groups = 2,
+                       .no_bias = true),
+        "Conv2d(4, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(2, 2), groups=2, bias=False)\n"));
+    fac_module_release(printed_is(fac_max_pool2d_new(2, 0, 0),
+                                  "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)\n"));
+    fac_module_release(printed_is(fac_dropout_new(0.5), "Dropout(p=0.5, inplace=False)\n"));
+    fac_module_release(printed_is(fac_gelu_new(false), "GELU(approximate='none')\n"));
+    fac_module_release(printed_is(fac_flatten_new(), "Flatten(start_dim=1, end_dim=-1)\n"));
+}
+
+/* The default epsilon of RMSNorm is the dtype's: small inputs come out with a root mean square of 1. */
+static void rms_norm_has_an_epsilon_of_the_dtype(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_rms_norm_new(FAC_INTS(4)), *own = fac_rms_norm_new(FAC_INTS(4), .eps = FAC_NUM(1));
+    fac_tensor *x = fac_full(FAC_SHAPE(4), FAC_SCALAR(0.01));
+    assert_true(fabs(fac_item(fac_mean(fac_forward(m, x))) - 1) < 1e-2);
+    assert_true(fabs(fac_item(fac_mean(fac_forward(own, x))) - 0.01) < 1e-3);
+    fac_module_release(m);
+    fac_module_release(own);
+}
+
+static void batch_norm_refuses_to_train_on_one_value_per_channel(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_batch_norm2d_new(3);
+    fac_tensor *x = fac_ones(FAC_SHAPE(1, 3, 1, 1));
+    assert_null(fac_forward(m, x));
+    assert_error(FAC_ERR_SHAPE, "more than 1 value per channel");
+    assert_int_equal(fac_item_int(fac_module_buffer(m, "num_batches_tracked")), 0);
+    fac_module_train(m, false);
+    assert_non_null(fac_forward(m, x));
+    fac_module_release(m);
+}
+
+static fac_status touch(void *context, fac_module *m) {
+    (void)context, (void)m;
+    return FAC_OK;
+}
+
+static void a_module_that_is_null_is_an_error_everywhere(void **state) {
+    (void)state;
+    fac_module_train(NULL, true);
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_false(fac_module_is_training(NULL));
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_null(fac_module_state(NULL));
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_null(fac_module_parameters(NULL, true));
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_null(fac_module_modules(NULL));
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_null(fac_module_children(NULL));
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_int_equal(fac_module_parameter_count(NULL), 0);
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_null(fac_module_state_dict(NULL));
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_null(fac_module_copy(NULL));
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_int_equal(fac_module_to(NULL, .dtype = FAC_F64), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_int_equal(fac_module_zero_grad(NULL), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_int_equal(fac_module_apply(NULL, touch, NULL), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "is NULL");
+    assert_int_equal(fac_module_load(NULL, "x", true), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
+    assert_int_equal(fac_clip_grad_value((fac_tensors){NULL, 1}, 1), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "no array");
+}
+
+static void forget(fac_module *m) { (void)m; }
+
+static void modules_refuse_cycles_and_copies_of_what_they_cannot_share(void **state) {
+    (void)state;
+    static const fac_module_class owner = {.name = "Owner", .version = 1, .destroy = forget};
+    fac_module *inner = fac_sequential(fac_relu_new()), *outer = fac_sequential(inner);
+    assert_null(fac_module_add(inner, "up", fac_module_keep(outer)));
+    assert_error(FAC_ERR_ARGUMENT, "below itself");
+    fac_module_release(outer);
+    fac_module *m = fac_sequential(fac_module_new(&owner));
+    assert_null(fac_module_copy(m));
+    assert_error(FAC_ERR_UNSUPPORTED, "Owner cannot be copied");
+    fac_module_release(m);
+}
+
+FAC_TEST_MAIN(FAC_TEST(layers_print_as_in_pytorch), FAC_TEST(rms_norm_has_an_epsilon_of_the_dtype),
+              FAC_TEST(batch_norm_refuses_to_train_on_one_value_per_channel),
+              FAC_TEST(a_module_that_is_null_is_an_error_everywhere),
+              FAC_TEST(modules_refuse_cycles_and_copies_of_what_they_cannot_share),
+              FAC_TEST(modules_of_null_are_errors), FAC_TEST(E04_a_new_module_is_empty_and_training),
               FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
               FAC_TEST(S148_S150_buffers_that_do_not_persist_are_not_saved),
               FAC_TEST(S151_shared_parts_are_visited_once),

@@ -213,7 +213,31 @@ static void optim_null_is_an_error(void **state) {
     fac_error_clear();
 }
 
-FAC_TEST_MAIN(FAC_TEST(optim_null_is_an_error), FAC_TEST(S166_optimisers_step_as_pytorch_does),
+static void optim_refuses_the_state_of_another_kind(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *p = fac_tensor_from((const double[]){1, -2, 3, -4}, FAC_F64, FAC_INTS(4));
+    fac_module *m = holder(p);
+    fac_optimizer *sgd = fac_sgd_new(m, 0.1, .momentum = 0.9), *adam = fac_adam_new(m, 0.1);
+    step(sgd, p, 1);
+    step(adam, p, 2);
+    fac_state *of_sgd = fac_optimizer_state_dict(sgd), *of_adam = fac_optimizer_state_dict(adam);
+    assert_int_equal(fac_optimizer_load_state_dict(adam, of_sgd), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "of which Adam over 1 parameters knows 1");
+    assert_int_equal(fac_optimizer_load_state_dict(sgd, of_adam), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "of which SGD over 1 parameters knows 1");
+    assert_ok(fac_optimizer_load_state_dict(adam, of_adam));
+    assert_null(fac_optimizer_state_dict(NULL));
+    assert_error(FAC_ERR_ARGUMENT, "the optimiser is NULL");
+    fac_state_free(of_sgd);
+    fac_state_free(of_adam);
+    fac_optimizer_release(sgd);
+    fac_optimizer_release(adam);
+    fac_module_release(m);
+}
+
+FAC_TEST_MAIN(FAC_TEST(optim_refuses_the_state_of_another_kind), FAC_TEST(optim_null_is_an_error),
+              FAC_TEST(S166_optimisers_step_as_pytorch_does),
               FAC_TEST(S129_zero_grad_drops_gradients_and_a_parameter_without_one_stays),
               FAC_TEST(optim_a_pending_error_stops_the_step_and_changes_nothing),
               FAC_TEST(optim_bad_settings_are_errors), FAC_TEST(optim_state_dict_goes_on_where_it_stopped),

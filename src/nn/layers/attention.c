@@ -77,12 +77,16 @@ static fac_status attention_fill(fac_module *m, int64_t dim, int64_t heads, cons
               (long long)dim, (long long)heads);
     FAC_CHECK(k->dropout >= 0 && k->dropout <= 1, FAC_ERR_ARGUMENT,
               "dropout probability has to be between 0 and 1, but got %g", k->dropout);
+    int64_t projected;
+    FAC_CHECK(fac__mul(3, dim, &projected), FAC_ERR_OVERFLOW, "dim %lld is too large", (long long)dim);
     *(attention *)fac_module_state(m) = (attention){dim, heads, k->dropout, k->causal};
-    fac_tensor *w = fac__nn_parameter(m, "in_proj_weight", FAC_INTS(3 * dim, dim), FAC_DTYPE_DEFAULT, (fac_device){0});
+    fac_tensor *w =
+        fac__nn_parameter(m, "in_proj_weight", FAC_INTS(projected, dim), FAC_DTYPE_DEFAULT, (fac_device){0});
     if (!w) return fac_error();
     FAC_TRY(fac__nn_uniform(w, sqrt(6.0 / (4.0 * (double)dim))));
-    fac_tensor *b =
-        k->no_bias ? NULL : fac__nn_parameter(m, "in_proj_bias", FAC_INTS(3 * dim), FAC_DTYPE_DEFAULT, (fac_device){0});
+    fac_tensor *b = k->no_bias
+                        ? NULL
+                        : fac__nn_parameter(m, "in_proj_bias", FAC_INTS(projected), FAC_DTYPE_DEFAULT, (fac_device){0});
     if (k->no_bias) fac_module_add_parameter(m, "in_proj_bias", NULL);
     if (fac_error()) return fac_error();
     if (b) FAC_TRY(fac__nn_fill(b, 0));

@@ -19,12 +19,17 @@ static fac_tensor *conv2d_forward(fac_module *self, fac_tensor *x) {
 
 static void conv2d_describe(fac_module *self, char *buf, size_t size) {
     const conv2d *c = fac_module_state(self);
-    int n = snprintf(buf, size, "%lld, %lld, kernel_size=(%lld, %lld), stride=(%lld, %lld)", (long long)c->in,
-                     (long long)c->out, (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->stride[0],
-                     (long long)c->stride[1]);
-    if ((c->padding[0] || c->padding[1]) && n > 0 && (size_t)n < size)
-        snprintf(buf + n, size - (size_t)n, ", padding=(%lld, %lld)", (long long)c->padding[0],
-                 (long long)c->padding[1]);
+    char padding[64] = "", dilation[64] = "", groups[32] = "";
+    if (c->padding[0] || c->padding[1])
+        snprintf(padding, sizeof padding, ", padding=(%lld, %lld)", (long long)c->padding[0], (long long)c->padding[1]);
+    if (c->dilation[0] != 1 || c->dilation[1] != 1)
+        snprintf(dilation, sizeof dilation, ", dilation=(%lld, %lld)", (long long)c->dilation[0],
+                 (long long)c->dilation[1]);
+    if (c->groups != 1) snprintf(groups, sizeof groups, ", groups=%lld", (long long)c->groups);
+    snprintf(buf, size, "%lld, %lld, kernel_size=(%lld, %lld), stride=(%lld, %lld)%s%s%s%s", (long long)c->in,
+             (long long)c->out, (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->stride[0],
+             (long long)c->stride[1], padding, dilation, groups,
+             fac__module_slot(self, "bias")->tensor ? "" : ", bias=False");
 }
 
 static const fac_module_class conv2d_class = {.name = "Conv2d",
@@ -93,11 +98,17 @@ static void pool_describe(fac_module *self, char *buf, size_t size) {
              (long long)p->padding);
 }
 
+static void max_pool_describe(fac_module *self, char *buf, size_t size) {
+    pool_describe(self, buf, size);
+    size_t n = strlen(buf);
+    snprintf(buf + n, size - n, ", dilation=1, ceil_mode=False");
+}
+
 static const fac_module_class max_pool_class = {.name = "MaxPool2d",
                                                 .version = 1,
                                                 .state_size = sizeof(pool),
                                                 .forward = max_pool_forward,
-                                                .describe = pool_describe};
+                                                .describe = max_pool_describe};
 static const fac_module_class avg_pool_class = {.name = "AvgPool2d",
                                                 .version = 1,
                                                 .state_size = sizeof(pool),

@@ -78,6 +78,8 @@ static fac_status zero_row(fac_tensor *w, int64_t row) {
 static fac_status embedding_fill(fac_module *m, int64_t count, int64_t dim, const fac_embedding_new_kw *k) {
     embedding *e = fac_module_state(m);
     int64_t pad = k->padding_idx.set ? k->padding_idx.v : -1;
+    FAC_CHECK(count >= 0 && dim >= 0, FAC_ERR_ARGUMENT, "a table cannot have %lld rows of %lld numbers",
+              (long long)count, (long long)dim);
     if (k->padding_idx.set && pad < 0) pad += count;
     FAC_CHECK(!k->padding_idx.set || (pad >= 0 && pad < count), FAC_ERR_INDEX,
               "padding_idx %lld is outside of a table of %lld rows", (long long)k->padding_idx.v, (long long)count);

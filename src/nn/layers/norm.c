@@ -7,7 +7,8 @@
 typedef struct norm {
     int64_t sizes[MAX_NORM_DIMS];
     size_t n;
-    double eps, momentum;
+    fac_opt_num eps; /* not set: the operator's default */
+    double momentum;
     bool affine, running;
 } norm;
 
@@ -16,19 +17,22 @@ static fac_ints sizes_of(const norm *s) { return (fac_ints){s->sizes, s->n}; }
 static fac_tensor *layer_norm_forward(fac_module *self, fac_tensor *x) {
     const norm *s = fac_module_state(self);
     return fac_layer_norm(x, sizes_of(s), .weight = fac_module_parameter(self, "weight"),
-                          .bias = fac_module_parameter(self, "bias"), .eps = FAC_NUM(s->eps));
+                          .bias = fac_module_parameter(self, "bias"), .eps = s->eps);
 }
 
 static fac_tensor *rms_norm_forward(fac_module *self, fac_tensor *x) {
     const norm *s = fac_module_state(self);
-    return fac_rms_norm(x, sizes_of(s), .weight = fac_module_parameter(self, "weight"), .eps = FAC_NUM(s->eps));
+    return fac_rms_norm(x, sizes_of(s), .weight = fac_module_parameter(self, "weight"), .eps = s->eps);
 }
 
 static void norm_describe(fac_module *self, char *buf, size_t size) {
     const norm *s = fac_module_state(self);
-    char shape[128];
-    snprintf(buf, size, "%s, eps=%g, elementwise_affine=%s", fac__shape_text(s->sizes, (int)s->n, shape, sizeof shape),
-             s->eps, s->affine ? "True" : "False");
+    char shape[MAX_NORM_DIMS * 22] = "", eps[32] = "None";
+    for (size_t i = 0, at = 0; i < s->n; i++)
+        at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? ", " : "", (long long)s->sizes[i]);
+    if (s->eps.set) snprintf(eps, sizeof eps, "%g", fac__scalar_f64(s->eps.v));
+    snprintf(buf, size, "(%s%s), eps=%s, elementwise_affine=%s", shape, s->n == 1 ? "," : "", eps,
+             s->affine ? "True" : "False");
 }
 
 static const fac_module_class layer_norm_class = {.name = "LayerNorm",
@@ -48,32 +52,33 @@ static fac_status add_constant(fac_module *m, const char *name, fac_ints sizes, 
     return t ? fac__nn_fill(t, value) : fac_error();
 }
 
-static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_new_kw *k, bool bias) {
+/* RMS norm has no bias, and an epsilon that depends on the input's dtype unless one is given. */
+static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_new_kw *k, bool rms) {
     norm *s = fac_module_state(m);
     FAC_CHECK(shape.n >= 1 && shape.n <= MAX_NORM_DIMS, FAC_ERR_SHAPE,
               "the normalised shape should have 1 to %d dimensions, not %zu", MAX_NORM_DIMS, shape.n);
     memcpy(s->sizes, shape.v, shape.n * sizeof *shape.v);
     s->n = shape.n;
-    s->eps = k->eps.set ? fac__scalar_f64(k->eps.v) : 1e-5;
+    s->eps = k->eps.set || rms ? k->eps : FAC_NUM(1e-5);
     s->affine = !k->no_affine;
     FAC_TRY(add_constant(m, "weight", shape, 1, s->affine));
-    return bias ? add_constant(m, "bias", shape, 0, s->affine && !k->no_bias) : FAC_OK;
+    return rms ? FAC_OK : add_constant(m, "bias", shape, 0, s->affine && !k->no_bias);
 }
 
 static fac_module *norm_new(const char *what, const fac_module_class *cls, fac_ints shape, const fac_norm_new_kw *kw,
-                            bool bias) {
+                            bool rms) {
     fac_norm_new_kw local;
     if (fac_error()) return NULL;
     const fac_norm_new_kw *k = fac__nn_kw(what, kw, &local, sizeof local);
     fac_module *m = k ? fac_module_new(cls) : NULL;
-    return m ? fac__nn_done(m, norm_fill(m, shape, k, bias)) : NULL;
+    return m ? fac__nn_done(m, norm_fill(m, shape, k, rms)) : NULL;
 }
 
 fac_module *(fac_layer_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) {
-    return norm_new("fac_layer_norm_new", &layer_norm_class, shape, kw, true);
+    return norm_new("fac_layer_norm_new", &layer_norm_class, shape, kw, false);
 }
 fac_module *(fac_rms_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) {
-    return norm_new("fac_rms_norm_new", &rms_norm_class, shape, kw, false);
+    return norm_new("fac_rms_norm_new", &rms_norm_class, shape, kw, true);
 }
 
 /* ---- BatchNorm2d ---- */
@@ -85,6 +90,11 @@ static fac_tensor *batch_norm_forward(fac_module *self, fac_tensor *x) {
         FAC_FAIL(FAC_ERR_SHAPE, "expected 4D input (got %dD input)", fac_tensor_ndim(x));
         return NULL;
     }
+    if ((training || !s->running) && fac_tensor_numel(x) == fac_tensor_size(x, 1)) {
+        FAC_FAIL(FAC_ERR_SHAPE, "Expected more than 1 value per channel when training, got input size %s",
+                 FAC_SHAPE_TEXT(x));
+        return NULL;
+    }
     if (training && s->running) {
         FAC_NO_GRAD(g);
         if (!fac_add_(fac_module_buffer(self, "num_batches_tracked"), 1)) return NULL;
@@ -92,13 +102,13 @@ static fac_tensor *batch_norm_forward(fac_module *self, fac_tensor *x) {
     return fac_batch_norm(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"),
                           s->running ? fac_module_buffer(self, "running_mean") : NULL,
                           s->running ? fac_module_buffer(self, "running_var") : NULL, training || !s->running,
-                          s->momentum, s->eps, true);
+                          s->momentum, fac__scalar_f64(s->eps.v), true);
 }
 
 static void batch_norm_describe(fac_module *self, char *buf, size_t size) {
     const norm *s = fac_module_state(self);
-    snprintf(buf, size, "%lld, eps=%g, momentum=%g, affine=%s, track_running_stats=%s", (long long)s->sizes[0], s->eps,
-             s->momentum, s->affine ? "True" : "False", s->running ? "True" : "False");
+    snprintf(buf, size, "%lld, eps=%g, momentum=%g, affine=%s, track_running_stats=%s", (long long)s->sizes[0],
+             fac__scalar_f64(s->eps.v), s->momentum, s->affine ? "True" : "False", s->running ? "True" : "False");
 }
 
 static const fac_module_class batch_norm_class = {.name = "BatchNorm2d",
@@ -110,7 +120,7 @@ static const fac_module_class batch_norm_class = {.name = "BatchNorm2d",
 static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_norm_new_kw *k) {
     norm *s = fac_module_state(m);
     *s = (norm){.sizes = {channels}, .n = 1, .affine = !k->no_affine, .running = !k->no_running_stats};
-    s->eps = k->eps.set ? fac__scalar_f64(k->eps.v) : 1e-5;
+    s->eps = k->eps.set ? k->eps : FAC_NUM(1e-5);
     s->momentum = k->momentum.set ? fac__scalar_f64(k->momentum.v) : 0.1;
     FAC_TRY(add_constant(m, "weight", sizes_of(s), 1, s->affine));
     FAC_TRY(add_constant(m, "bias", sizes_of(s), 0, s->affine));

@@ -16,12 +16,17 @@ static fac_tensor *gelu_forward(fac_module *self, fac_tensor *x) {
     return fac_gelu(x, .approximate = *approximate ? "tanh" : "none");
 }
 
+static void gelu_describe(fac_module *self, char *buf, size_t size) {
+    const bool *approximate = fac_module_state(self);
+    snprintf(buf, size, "approximate='%s'", *approximate ? "tanh" : "none");
+}
+
 static const fac_module_class relu_class = {.name = "ReLU", .version = 1, .forward = relu_forward};
 static const fac_module_class silu_class = {.name = "SiLU", .version = 1, .forward = silu_forward};
 static const fac_module_class tanh_class = {.name = "Tanh", .version = 1, .forward = tanh_forward};
 static const fac_module_class sigmoid_class = {.name = "Sigmoid", .version = 1, .forward = sigmoid_forward};
 static const fac_module_class gelu_class = {
-    .name = "GELU", .version = 1, .state_size = sizeof(bool), .forward = gelu_forward};
+    .name = "GELU", .version = 1, .state_size = sizeof(bool), .forward = gelu_forward, .describe = gelu_describe};
 
 fac_module *fac_relu_new(void) { return plain_new(&relu_class); }
 fac_module *fac_silu_new(void) { return plain_new(&silu_class); }
@@ -43,7 +48,7 @@ static fac_tensor *dropout_forward(fac_module *self, fac_tensor *x) {
 
 static void dropout_describe(fac_module *self, char *buf, size_t size) {
     const double *p = fac_module_state(self);
-    snprintf(buf, size, "p=%g", *p);
+    snprintf(buf, size, "p=%g, inplace=False", *p);
 }
 
 static const fac_module_class dropout_class = {.name = "Dropout",
@@ -68,7 +73,14 @@ fac_module *fac_dropout_new(double p) {
 static fac_tensor *flatten_forward(fac_module *self, fac_tensor *x) {
     return (void)self, fac_flatten(x, .start_dim = 1);
 }
-static const fac_module_class flatten_class = {.name = "Flatten", .version = 1, .forward = flatten_forward};
+static void flatten_describe(fac_module *self, char *buf, size_t size) {
+    (void)self;
+    snprintf(buf, size, "start_dim=1, end_dim=-1");
+}
+
+static const fac_module_class flatten_class = {
+    .name = "Flatten", .version = 1, .forward = flatten_forward, .describe = flatten_describe};
+
 fac_module *fac_flatten_new(void) { return plain_new(&flatten_class); }
 
 static fac_tensor *sequential_forward(fac_module *self, fac_tensor *x) {
