@@ -357,6 +357,7 @@ static val op_call(reader *r, const char *name, const call_args *a, bool outermo
     if (returns_tensors(best) && eat(r, '[')) { /* one result of several */
         size_t i = strtoul(r->p, (char **)&r->p, 10);
         need(r, ']');
+        if (i >= best->s->n_rets) fail(r, "the operator has no such result");
         return make(T_TENSOR, xformat("%s.%s", c, result_field(best, i)));
     }
     fail(r, xformat("'%s' gives several results; pick one with [i]", name));
@@ -436,6 +437,7 @@ static formula read_formula(const model *m, const op *o, grad_plan *plan, const 
         PUSH(f.args, f.n_args, (size_t)a);
         while (*k == ' ' || *k == ',') k++;
     }
+    if (!f.n_args) die(o->e->file, p->line, "%s: a gradient of no argument", o->s->full);
     const fac_schema_type *t = &o->s->args[f.args[0]].type;
     reader r = {m, o, plan, p->value, p->value, p->line, f.n_args > 1 || is_tensor_list(t), NULL, false};
     val v = expression(&r);

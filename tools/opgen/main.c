@@ -78,16 +78,12 @@ static void make_dirs(const char *dir) {
     }
 }
 
-/* Families in the order of their files, each once. */
-static const char **families(const model *m, char **files, int n_files, size_t *n) {
-    (void)m;
+/* The families, in the order of their files. */
+static const char **families(char **files, int n_files, size_t *n) {
     const char **v = NULL;
     *n = 0;
     for (int i = 0; i < n_files; i++) {
-        const char *slash = strrchr(files[i], '/');
-        char *name = xformat("%s", slash ? slash + 1 : files[i]);
-        char *dot = strrchr(name, '.');
-        if (dot) *dot = 0;
+        const char *name = family_of(files[i]);
         PUSH(v, *n, name);
     }
     return v;
@@ -278,7 +274,7 @@ static void write_man(const char *dir, const model *m) {
 
 static void write_all(const char *dir, const model *m, char **files, int n_files) {
     size_t n;
-    const char **fam = families(m, files, n_files, &n);
+    const char **fam = families(files, n_files, &n);
     make_dirs(dir);
     write_decl(dir, m);
     write_macros(dir, m);
@@ -328,7 +324,7 @@ int main(int argc, char **argv) {
     model m = {0};
     if (list) {
         size_t n;
-        const char **fam = families(&m, argv + first, argc - first, &n);
+        const char **fam = families(argv + first, argc - first, &n);
         for (size_t i = 0; i < n; i++) printf("ops_%s.c\n", fam[i]);
         puts("ops_signatures.c\nops_table.c");
         return 0;

@@ -134,6 +134,8 @@ char *xformat(const char *format, ...) FAC_PRINTF(1, 2);
 #define PUSH(arr, n, x) ((arr) = xgrow((arr), (n), sizeof *(arr)), (arr)[(n)++] = (x))
 void *xgrow(void *p, size_t n, size_t elem);
 
+/* "binary" of "dir/binary.yaml". */
+char *family_of(const char *path);
 void load_yaml(const char *path, model *m);
 void build_model(model *m);
 void plan_gradients(model *m);

@@ -117,7 +117,7 @@ static entry read_entry(doc *d, yaml_node_t *n, const char *family) {
     return e;
 }
 
-static char *family_of(const char *path) {
+char *family_of(const char *path) {
     const char *slash = strrchr(path, '/');
     char *name = xformat("%s", slash ? slash + 1 : path);
     char *dot = strrchr(name, '.');
