@@ -27,6 +27,9 @@ typedef struct fac_gather_plan {
 /* out[p] = src[p + index[p] * step]; several threads. */
 fac_status fac__gather_run(const fac_gather_plan *g);
 
+/* out[i] = src[index[i]] for `rows` rows of `row` bytes, one behind the other on both sides; several threads. */
+fac_status fac__gather_rows(char *out, const char *src, const int64_t *index, int64_t rows, int64_t row);
+
 typedef enum {
     FAC_SCATTER_SET,
     FAC_SCATTER_ADD,

@@ -28,6 +28,9 @@ static fac_status load_indices(fac_tensor *index, int64_t dim, int64_t size, fac
 
 /* out[.., i, ..] = src[.., index[i], ..]: the index steps along dimension d of out only. */
 static fac_status select_slices(const fac_tensor *out, const fac_tensor *src, int64_t d, const int64_t *index) {
+    if (d == 0 && src->ndim && fac__is_contiguous(src) && fac__is_contiguous(out) && src->sizes[0])
+        return fac__gather_rows(fac__data(out), fac__data(src), index, out->sizes[0],
+                                src->numel / src->sizes[0] * (int64_t)fac_dtype_size((fac_dtype)src->dtype));
     fac_walk o, w;
     int64_t along[FAC_MAX_DIMS] = {0}, rest[FAC_MAX_DIMS];
     fac__walk_of(out, &o);
