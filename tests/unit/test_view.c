@@ -258,7 +258,30 @@ static void views_survive_failing_allocations(void **state) {
     support_fail_each_allocation(use_views, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(S003_select_of_a_column_copies_nothing), FAC_TEST(S004_select_of_a_row_starts_at_an_offset),
+/* A size of zero beside sizes whose product is beyond 64 bits: views are as empty, and what would multiply them is refused. */
+static void sizes_beside_a_zero_may_be_huge(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const int64_t huge = INT64_C(1) << 40;
+    fac_tensor *x = fac_expand(fac_zeros(FAC_SHAPE(1, 1, 0)), FAC_INTS(huge, huge, 0)), *y;
+    assert_non_null(y = fac_unsqueeze(x, 0));
+    assert_int_equal(fac_tensor_numel(y), 0);
+    assert_non_null(y = fac_select(x, 0, -1));
+    assert_int_equal(fac_tensor_numel(y), 0);
+    assert_non_null(y = fac_slice(x, 0, .start = FAC_INT(huge - 1)));
+    assert_int_equal(fac_tensor_size(y, 0), 1);
+    assert_non_null(y = fac_diagonal(x, .offset = -(huge - 2)));
+    assert_int_equal(fac_tensor_size(y, 1), 2);
+    assert_null(fac_flatten(x, .end_dim = FAC_INT(1)));
+    assert_error(FAC_ERR_OVERFLOW, "flatten");
+    assert_null(fac_matmul(x, fac_zeros(FAC_SHAPE(0, 3))));
+    fac_error_clear();
+    assert_null(fac_group_norm(fac_expand(fac_zeros(FAC_SHAPE(0, 2, 1, 1)), FAC_INTS(0, 2, huge, huge)), 2));
+    assert_error(FAC_ERR_OVERFLOW, "too large");
+}
+
+FAC_TEST_MAIN(FAC_TEST(sizes_beside_a_zero_may_be_huge), FAC_TEST(S003_select_of_a_column_copies_nothing),
+              FAC_TEST(S004_select_of_a_row_starts_at_an_offset),
               FAC_TEST(S005_a_range_keeps_the_dimension_an_index_drops_it),
               FAC_TEST(S006_writes_show_through_every_view), FAC_TEST(E31_shapes_of_rows_columns_and_ranges),
               FAC_TEST(E32_addresses_of_a_column_are_two_elements_apart),

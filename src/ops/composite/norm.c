@@ -52,7 +52,9 @@ fac_status group_norm_composite(const fac_call_info *c, fac_tensor *input, int64
               input->ndim);
     FAC_CHECK(num_groups > 0, FAC_ERR_ARGUMENT, "num_groups must be positive, got %lld", (long long)num_groups);
     int64_t n = input->sizes[0], channels = input->sizes[1], plane = 1;
-    for (int d = 2; d < input->ndim; d++) plane *= input->sizes[d];
+    for (int d = 2; d < input->ndim; d++)
+        FAC_CHECK(fac__mul(plane, input->sizes[d], &plane), FAC_ERR_OVERFLOW, "input %s is too large",
+                  FAC_SHAPE_TEXT(input));
     fac_tensor *r[3];
     FAC_TRY(fac__c_native_group_norm(input, weight, bias, n, channels, plane, num_groups, eps, r));
     return first_of(r, 3, out);

@@ -30,7 +30,7 @@ static fac_status padded_sizes(const fac_tensor *self, fac_ints pad, int64_t *si
                   "size %lld padded by %lld and %lld does not fit 64 bits", (long long)self->sizes[d],
                   (long long)before, (long long)after);
         FAC_CHECK(
-            sizes[d] >= 0, FAC_ERR_SHAPE,
+            sizes[d] >= 0 && before >= -self->sizes[d] && after >= -self->sizes[d], FAC_ERR_SHAPE,
             "The input size %lld, plus negative padding %lld and %lld, resulted in a negative output size, which is invalid. Check "
             "dimension %d of your input.",
             (long long)self->sizes[d], (long long)before, (long long)after, d);

@@ -29,6 +29,12 @@ static void start_empty(geometry *g, const fac_tensor *t) {
     g->offset = t->offset;
 }
 
+/* Moves the start by steps * stride. Where that overflows the tensor has no elements, and any start will do. */
+static void move_start(geometry *g, int64_t steps, int64_t stride) {
+    int64_t by, offset;
+    if (fac__mul(steps, stride, &by) && fac__add(g->offset, by, &offset)) g->offset = offset;
+}
+
 static void remove_dim(geometry *g, int64_t dim) {
     g->ndim--;
     for (int64_t d = dim; d < g->ndim; d++) {
@@ -181,7 +187,7 @@ fac_status select_view(const fac_call_info *c, fac_tensor *self, int64_t dim, in
               FAC_SHAPE_TEXT(self), (long long)d);
     geometry g;
     start_from(&g, self);
-    g.offset += (index < 0 ? index + size : index) * self->strides[d];
+    move_start(&g, index < 0 ? index + size : index, self->strides[d]);
     remove_dim(&g, d);
     return finish(self, &g, out);
 }
@@ -206,7 +212,7 @@ fac_status slice_view(const fac_call_info *c, fac_tensor *self, int64_t dim, fac
     fac_slice_range r = fac__slice_range(start, end, step, self->sizes[d]);
     geometry g;
     start_from(&g, self);
-    g.offset += r.start * self->strides[d];
+    move_start(&g, r.start, self->strides[d]);
     g.sizes[d] = r.length;
     if (!fac__mul(self->strides[d], step, &g.strides[d]))
         g.strides[d] = self->strides[d]; /* then there is at most one element */
@@ -216,7 +222,7 @@ fac_status slice_view(const fac_call_info *c, fac_tensor *self, int64_t dim, fac
 fac_status fac__narrow_view(fac_tensor *t, int64_t dim, int64_t start, int64_t length, fac_tensor **out) {
     geometry g;
     start_from(&g, t);
-    g.offset += start * t->strides[dim];
+    move_start(&g, start, t->strides[dim]);
     g.sizes[dim] = length;
     return finish(t, &g, out);
 }
@@ -241,10 +247,13 @@ fac_status diagonal_view(const fac_call_info *c, fac_tensor *self, int64_t offse
     fac_diagonal_range r = fac__diagonal_range(self->sizes[a], self->sizes[b], offset);
     geometry g;
     start_from(&g, self);
-    g.offset += r.row * self->strides[a] + r.col * self->strides[b];
+    move_start(&g, r.row, self->strides[a]);
+    move_start(&g, r.col, self->strides[b]);
     remove_dim(&g, fac__max(a, b));
     remove_dim(&g, fac__min(a, b));
-    append(&g, r.length, self->strides[a] + self->strides[b]);
+    int64_t stride;
+    if (!fac__add(self->strides[a], self->strides[b], &stride)) stride = 1; /* then there is at most one element */
+    append(&g, r.length, stride);
     return finish(self, &g, out);
 }
 
@@ -304,7 +313,9 @@ fac_status unsqueeze_view(const fac_call_info *c, fac_tensor *self, int64_t dim,
     geometry g;
     start_empty(&g, self);
     for (int i = 0; i < d; i++) append(&g, self->sizes[i], self->strides[i]);
-    append(&g, 1, d < self->ndim ? self->sizes[d] * self->strides[d] : 1);
+    int64_t stride = 1;
+    if (d < self->ndim && !fac__mul(self->sizes[d], self->strides[d], &stride)) stride = 1; /* there are no elements */
+    append(&g, 1, stride);
     for (int64_t i = d; i < self->ndim; i++) append(&g, self->sizes[i], self->strides[i]);
     return finish(self, &g, out);
 }

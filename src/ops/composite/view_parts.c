@@ -54,7 +54,9 @@ fac_status flatten_composite(const fac_call_info *c, fac_tensor *self, int64_t s
     size_t n = 0;
     for (int64_t d = 0; d < self->ndim; d++) {
         if (d > a && d <= b)
-            sizes[n - 1] *= self->sizes[d]; /* divides numel, or is zero: fits */
+            FAC_CHECK(fac__mul(sizes[n - 1], self->sizes[d], &sizes[n - 1]), FAC_ERR_OVERFLOW,
+                      "flatten: the dimensions of %s from %lld to %lld make more than 64 bits hold",
+                      FAC_SHAPE_TEXT(self), (long long)a, (long long)b);
         else
             sizes[n++] = self->sizes[d];
     }
