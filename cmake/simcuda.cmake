@@ -1,0 +1,15 @@
+# libfacula-simcuda.so: the simulated CUDA driver, a library of its own that exports the driver's entries. It knows nothing
+# of Facula but the driver's ABI, and is found beside libfacula.so.
+
+file(GLOB simcuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/simcuda/*.c)
+add_library(facula_simcuda SHARED ${simcuda_sources})
+set_target_properties(facula_simcuda PROPERTIES OUTPUT_NAME facula-simcuda)
+target_include_directories(facula_simcuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(facula_simcuda PRIVATE _GNU_SOURCE)
+target_link_libraries(facula_simcuda PRIVATE facula_flags Threads::Threads m)
+if(NOT APPLE)
+    # Its entries have the names of the real driver's: calls between them stay inside, also when both are loaded.
+    target_link_options(facula_simcuda PRIVATE -Wl,-Bsymbolic)
+endif()
+add_dependencies(facula facula_simcuda)
+add_dependencies(facula_static facula_simcuda)

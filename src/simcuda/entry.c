@@ -1,0 +1,250 @@
+/* Entering and leaving the driver: start and end, the lock, failures with a sentence, the table of live handles, and
+   the entries that are about the driver itself. */
+#include "simcuda/sim.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static enum { FRESH, STARTED, STOPPED, FORKED } phase;
+static _Thread_local char detail[640];
+static _Thread_local CUresult detail_of;
+
+void sim_lock(void) { pthread_mutex_lock(&mutex); }
+void sim_unlock(void) { pthread_mutex_unlock(&mutex); }
+pthread_mutex_t *sim_mutex(void) { return &mutex; }
+
+CUresult sim_refuse(CUresult r, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    detail_of = r;
+    return r;
+}
+
+CUresult sim_recode(CUresult r) { return detail_of = r; }
+
+const char *sim_detail(CUresult r) { return detail_of == r ? detail : ""; }
+
+static CUresult phase_error(const char *name) {
+    switch (phase) {
+    case STARTED: return CUDA_SUCCESS;
+    case STOPPED: return sim_refuse(CUDA_ERROR_DEINITIALIZED, "%s: the driver has shut down", name);
+    case FORKED: return sim_refuse(CUDA_ERROR_NOT_INITIALIZED, "%s: in a child forked after cuInit", name);
+    default: return sim_refuse(CUDA_ERROR_NOT_INITIALIZED, "%s: before cuInit", name);
+    }
+}
+
+static CUresult current_error(const char *name) {
+    SIM_CHECK(sim_current && sim_current->retained, CUDA_ERROR_INVALID_CONTEXT, "%s: the thread has no current context",
+              name);
+    if (sim_current->fault) {
+        return sim_refuse(sim_current->fault, "%s (reported by %s)", sim_current->fault_text, name);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_enter(sim_guard *g, const char *name, int needs) {
+    if (sim_in_host_function) {
+        return sim_refuse(CUDA_ERROR_NOT_PERMITTED, "%s: called from a host function of a stream", name);
+    }
+    sim_lock();
+    g->locked = true;
+    SIM_TRY(phase_error(name));
+    if (needs & SIM_CURRENT) SIM_TRY(current_error(name));
+    return needs & SIM_UNSAFE ? sim_capture_unsafe(name) : CUDA_SUCCESS;
+}
+
+void sim_leave(sim_guard *g) {
+    if (g->locked) sim_unlock();
+}
+
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
+
+#define BUCKETS 1024
+static sim_object *buckets[BUCKETS];
+int64_t sim_object_live[SIM_TYPES];
+
+static sim_object **bucket_of(const void *p) {
+    return &buckets[((uintptr_t)p >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 54];
+}
+
+void *sim_object_new(sim_type type, size_t bytes) {
+    sim_object *o = sim_new(1, bytes), **bucket = bucket_of(o);
+    o->type = type;
+    o->next = *bucket;
+    *bucket = o;
+    sim_object_live[type]++;
+    return o;
+}
+
+void sim_object_free(void *object) {
+    sim_object **at = bucket_of(object);
+    while (*at != object) at = &(*at)->next;
+    *at = (*at)->next;
+    sim_object_live[((sim_object *)object)->type]--;
+    free(object);
+}
+
+bool sim_object_is(const void *object, sim_type type) {
+    const sim_object *o = *bucket_of(object);
+    while (o && o != object) o = o->next;
+    return o && o->type == type;
+}
+
+void *sim_new(size_t n, size_t size) {
+    void *p = calloc(n ? n : 1, size ? size : 1);
+    if (!p) {
+        fprintf(stderr, "simcuda: out of host memory\n");
+        abort();
+    }
+    return p;
+}
+
+void sim_grow(void *array, size_t n, size_t *capacity, size_t size) {
+    if (n < *capacity) return;
+    *capacity = *capacity ? *capacity * 2 : 4;
+    void *wider = realloc(*(void **)array, *capacity * size);
+    if (!wider) {
+        fprintf(stderr, "simcuda: out of host memory\n");
+        abort();
+    }
+    *(void **)array = wider;
+}
+
+uint64_t sim_random(uint64_t n) { /* splitmix64 */
+    static uint64_t state;
+    static uint64_t seeded_with;
+    if (seeded_with != sim_opt.seed) state = seeded_with = sim_opt.seed;
+    uint64_t z = (state += UINT64_C(0x9E3779B97F4A7C15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    z ^= z >> 31;
+    return n ? z % n : z;
+}
+
+/* ---- start and end ----------------------------------------------------------------------------------------------- */
+
+static void forked(void) {
+    if (phase == STARTED) phase = FORKED;
+    mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread may have held it */
+}
+
+CUresult cuInit(unsigned flags) {
+    if (flags) return sim_refuse(CUDA_ERROR_INVALID_VALUE, "cuInit: flags must be 0, not %u", flags);
+    sim_guard g __attribute__((cleanup(sim_leave), unused)) = {true};
+    sim_lock();
+    if (phase == FRESH) {
+        static bool watched;
+        if (!watched) pthread_atfork(NULL, NULL, forked);
+        watched = true;
+        SIM_CHECK(sim_options_start(), CUDA_ERROR_INVALID_VALUE, "cuInit: FACULA_CUDA is not understood");
+        SIM_TRY(sim_devices_start());
+        sim_work_start();
+        phase = STARTED;
+    }
+    return phase_error("cuInit");
+}
+
+void simcuda_stop(void) {
+    sim_lock();
+    bool running = phase == STARTED;
+    if (phase != FORKED) phase = STOPPED;
+    if (running) {
+        sim_work_stop();
+        sim_graphs_stop();
+        for (int i = 0; i < sim_n_devices; i++) sim_streams_stop(&sim_devices[i]);
+        sim_code_stop();
+        sim_virtual_stop();
+        sim_pools_stop();
+        sim_memory_stop();
+        sim_devices_stop();
+    }
+    sim_unlock();
+}
+
+/* At the end of the process, as the driver does; freeing handles that callers never gave back is left to the system. */
+__attribute__((destructor)) static void end(void) { simcuda_stop(); }
+
+int simcuda_set(const char *options) {
+    sim_lock();
+    bool ok = sim_options_parse(options);
+    sim_unlock();
+    return ok ? 0 : -1;
+}
+
+/* ---- the driver about itself ------------------------------------------------------------------------------------- */
+
+CUresult cuDriverGetVersion(int *version) {
+    if (!version) return sim_refuse(CUDA_ERROR_INVALID_VALUE, "cuDriverGetVersion: version is NULL");
+    *version = SIM_VERSION;
+    return CUDA_SUCCESS;
+}
+
+static const char *result_name(CUresult r) {
+    switch (r) {
+#define SIM_NAME(name, value) \
+    case name: return #name;
+        FAC_CU_RESULTS(SIM_NAME)
+#undef SIM_NAME
+    }
+    return NULL;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **text) {
+    if (!text) return CUDA_ERROR_INVALID_VALUE;
+    *text = result_name(error);
+    return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The code's name in plain words; for the thread's last failure also the sentence that says what was wrong. */
+CUresult cuGetErrorString(CUresult error, const char **text) {
+    static _Thread_local char buffer[800];
+    if (!text) return CUDA_ERROR_INVALID_VALUE;
+    *text = NULL;
+    const char *name = result_name(error);
+    if (!name) return CUDA_ERROR_INVALID_VALUE;
+    char *p = buffer;
+    for (const char *c = name + (error ? strlen("CUDA_ERROR_") : strlen("CUDA_")); *c; c++) {
+        *p++ = *c == '_' ? ' ' : (char)(*c | 0x20);
+    }
+    const char *more = sim_detail(error);
+    snprintf(p, sizeof buffer - (size_t)(p - buffer), "%s%s", *more ? ": " : "", more);
+    *text = buffer;
+    return CUDA_SUCCESS;
+}
+
+typedef struct proc {
+    const char *name, *symbol;
+    int version;
+    void (*function)(void);
+} proc;
+#define SIM_PROC(name, symbol, version, need, parameters) {#name, #symbol, version, (void (*)(void))symbol},
+static const proc procs[] = {FAC_CU_ENTRIES(SIM_PROC)};
+#undef SIM_PROC
+
+SIM_API CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags, int *status);
+SIM_API CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags);
+
+CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags, int *status) {
+    enum { FOUND, NOT_FOUND, TOO_OLD };
+    (void)flags;
+    if (!name || !function) return sim_refuse(CUDA_ERROR_INVALID_VALUE, "cuGetProcAddress: NULL");
+    *function = NULL;
+    for (size_t i = 0; i < sizeof procs / sizeof *procs; i++) {
+        if (strcmp(procs[i].name, name) != 0) continue;
+        bool enough = version >= procs[i].version;
+        if (status) *status = enough ? FOUND : TOO_OLD;
+        if (enough) memcpy(function, &procs[i].function, sizeof *function);
+        return enough ? CUDA_SUCCESS : sim_refuse(CUDA_ERROR_NOT_FOUND, "cuGetProcAddress: %s", name);
+    }
+    if (status) *status = NOT_FOUND;
+    return sim_refuse(CUDA_ERROR_NOT_FOUND, "cuGetProcAddress: the simulated driver has no %s", name);
+}
+
+CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
+    return cuGetProcAddress_v2(name, function, version, flags, NULL);
+}
