@@ -83,7 +83,7 @@ typedef struct fac_error_info {
     const char *file;
     int line;
 } fac_error_info;
-/* Fills `out_info` with the pending error; returns its code. */
+/* Fills `out_info`, unless it is NULL, with the pending error; returns its code. */
 FAC_API fac_status fac_error_get(fac_error_info *out_info);
 
 /* Called with a finished sentence when something is legal but probably not meant, such as resizing a non-empty out

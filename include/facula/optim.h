@@ -58,7 +58,8 @@ FAC_API FAC_MUST fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensor
 FAC_API FAC_MUST fac_status fac_optimizer_step(fac_optimizer *o);
 /* Drops all gradients. A pending error does not stop it. */
 FAC_API void fac_optimizer_zero_grad(fac_optimizer *o);
-/* Learning rate of group 0, and setting it for all groups (each scaled from its own initial rate). */
+/* Learning rate of group 0, and setting it for all groups (each scaled from its own initial rate).
+   errors: ARGUMENT if lr is negative or not a number; then no rate changes */
 FAC_API double fac_optimizer_lr(const fac_optimizer *o);
 FAC_API void fac_optimizer_set_lr(fac_optimizer *o, double lr);
 /* All parameters, in order; borrowed while no group is added. */

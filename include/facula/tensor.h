@@ -109,7 +109,7 @@ FAC_API void fac_generator_release(fac_generator *g);
 /* The process's default generator, borrowed. */
 FAC_API fac_generator *fac_default_generator(void);
 /* The seed and the offset of the next draw (NULL: of the default generator). Each random operator moves the offset on by
-   one; it may reach 2^48. */
+   one; it may reach 2^48. An out pointer may be NULL. */
 FAC_API void fac_generator_set_state(fac_generator *g, uint64_t seed, uint64_t offset);
 FAC_API void fac_generator_get_state(fac_generator *g, uint64_t *out_seed, uint64_t *out_offset);
 /* Seeds the default generator and sets its offset to zero. */

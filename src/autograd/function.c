@@ -40,30 +40,35 @@ static void clear(tensor_vec *l) {
     *l = (tensor_vec){NULL, 0, 0};
 }
 
+static bool is_there(const fac_function_ctx *c) { return fac__given(c, "context of a custom function"); }
+
 fac_status fac_function_save(fac_function_ctx *c, fac_tensors tensors) {
+    if (!is_there(c)) return fac_error();
     for (size_t i = 0; i < tensors.n; i++) FAC_TRY(add(&c->to_save, tensors.v[i]));
     return FAC_OK;
 }
 
 fac_tensors fac_function_saved(fac_function_ctx *c) {
     fac_tensors l = {NULL, 0};
+    if (!is_there(c)) return l;
     fac_status st = fac__unpack_list(&c->saved, &c->node, "saved", &l);
     return st == FAC_OK ? l : (fac_tensors){NULL, 0};
 }
 
 void fac_function_set_user(fac_function_ctx *c, void *user) {
+    if (!is_there(c)) return;
     c->user = user;
     c->owns_user = true;
 }
 
-void *fac_function_user(fac_function_ctx *c) { return c->user; }
+void *fac_function_user(fac_function_ctx *c) { return is_there(c) ? c->user : NULL; }
 
 bool fac_function_needs_input_grad(fac_function_ctx *c, size_t i) {
-    return i < c->node.n_edges && fac__node_needs(&c->node, (uint32_t)i);
+    return is_there(c) && i < c->node.n_edges && fac__node_needs(&c->node, (uint32_t)i);
 }
 
 void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input) {
-    if (!input || add(&c->dirty, input) != FAC_OK) return;
+    if (!is_there(c) || !input || add(&c->dirty, input) != FAC_OK) return;
     if (c->recording) {
         fac_thread *th = fac__thread();
         fac_recording was = fac__recording_begin();
@@ -75,7 +80,7 @@ void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input) {
 }
 
 void fac_function_mark_non_differentiable(fac_function_ctx *c, fac_tensor *output) {
-    if (output && add(&c->plain, output) != FAC_OK) return;
+    if (is_there(c) && output && add(&c->plain, output) != FAC_OK) return;
 }
 
 /* ---- the node ------------------------------------------------------------------------------------------------------------- */

@@ -87,8 +87,14 @@ fac_status fac_retain_grad(fac_tensor *t) {
 
 /* ---- hooks ---------------------------------------------------------------------------------------------------------- */
 
+static bool is_hook(void (*fn)(void)) {
+    if (!fn) (void)FAC_FAIL(FAC_ERR_ARGUMENT, "a hook needs a function, but it is NULL");
+    return fn != NULL;
+}
+
 fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context) {
     FAC_TRY_NULL(fac__check_handle(t, "register_hook", "self"));
+    if (!is_hook((void (*)(void))fn)) return NULL;
     if (!fac__requires_grad(t)) {
         FAC_FAIL(FAC_ERR_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
         return NULL;
@@ -101,6 +107,7 @@ fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context) {
 
 fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *context, fac_tensor *t), void *context) {
     FAC_TRY_NULL(fac__check_handle(t, "register_post_accumulate_grad_hook", "self"));
+    if (!is_hook((void (*)(void))fn)) return NULL;
     if (!t->ag || !t->ag->requires_grad || t->ag->grad_fn) {
         FAC_FAIL(FAC_ERR_AUTOGRAD,
                  "post accumulate grad hooks can only be registered on leaf tensors that require a gradient");
@@ -111,16 +118,14 @@ fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *cont
 
 fac_hook *fac_node_register_pre_hook(fac_node *n, fac_status (*fn)(void *context, fac_tensor **grads, size_t n_grads),
                                      void *context) {
-    if (n) return fac__hook_add(&n->hooks, FAC_HOOK_PRE, 0, (void (*)(void))fn, context, true);
-    FAC_FAIL(FAC_ERR_ARGUMENT, "cannot register a hook on a NULL node");
-    return NULL;
+    if (!fac__given(n, "node to put a hook on") || !is_hook((void (*)(void))fn)) return NULL;
+    return fac__hook_add(&n->hooks, FAC_HOOK_PRE, 0, (void (*)(void))fn, context, true);
 }
 
 fac_hook *fac_node_register_hook(fac_node *n,
                                  fac_status (*fn)(void *context, fac_tensor **grad_inputs, size_t n_in,
                                                   fac_tensor *const *grad_outputs, size_t n_out),
                                  void *context) {
-    if (n) return fac__hook_add(&n->hooks, FAC_HOOK_POST, 0, (void (*)(void))fn, context, true);
-    FAC_FAIL(FAC_ERR_ARGUMENT, "cannot register a hook on a NULL node");
-    return NULL;
+    if (!fac__given(n, "node to put a hook on") || !is_hook((void (*)(void))fn)) return NULL;
+    return fac__hook_add(&n->hooks, FAC_HOOK_POST, 0, (void (*)(void))fn, context, true);
 }

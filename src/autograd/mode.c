@@ -47,6 +47,7 @@ fac_mode_guard fac_inference_begin(void) {
 }
 
 void fac_mode_end(fac_mode_guard *g) {
+    if (!g) return;
     fac_thread *th = fac__thread();
     th->grad_disabled = g->was;
     th->inference = g->inference;

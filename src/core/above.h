@@ -16,6 +16,12 @@ void fac__autograd_shutdown(void);
 void fac__autograd_trim(void);
 /* Autograd: whether a gradient is wanted for t; NULL: false. */
 bool fac__requires_grad(const fac_tensor *t);
+/* Autograd: the error for an inference tensor that is changed outside inference mode. */
+fac_status fac__not_writable(void);
+static inline fac_status fac__check_writable(const fac_tensor *t) {
+    bool inference = t && (t->flags & FAC_TF_INFERENCE) && !fac__thread()->inference;
+    return FAC_UNLIKELY(inference) ? fac__not_writable() : FAC_OK;
+}
 /* Autograd: "grad_fn=<AddBackward0>", "requires_grad=True" or "", into buf; returns buf. */
 const char *fac__autograd_print_suffix(fac_tensor *t, char *buf, size_t size);
 

@@ -109,13 +109,11 @@ const char *fac_error_message(void) {
 
 fac_status fac_error_get(fac_error_info *out_info) {
     const fac_thread *th = fac__thread_if_any();
-    if (!th || th->error == FAC_OK) {
-        *out_info = (fac_error_info){FAC_OK, "", "", "", "", 0};
-        return FAC_OK;
-    }
-    *out_info =
-        (fac_error_info){th->error, th->error_op, th->error_arg, th->error_message, th->error_file, th->error_line};
-    return th->error;
+    fac_error_info e = {FAC_OK, "", "", "", "", 0};
+    if (th && th->error != FAC_OK)
+        e = (fac_error_info){th->error, th->error_op, th->error_arg, th->error_message, th->error_file, th->error_line};
+    if (out_info) *out_info = e;
+    return e.code;
 }
 
 void fac_error_clear(void) {

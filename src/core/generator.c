@@ -50,8 +50,8 @@ void fac_generator_set_state(fac_generator *g, uint64_t seed, uint64_t offset) {
 void fac_generator_get_state(fac_generator *g, uint64_t *out_seed, uint64_t *out_offset) {
     if (!g) g = &the_default;
     pthread_mutex_lock(&g->lock);
-    *out_seed = g->seed;
-    *out_offset = g->offset;
+    if (out_seed) *out_seed = g->seed;
+    if (out_offset) *out_offset = g->offset;
     pthread_mutex_unlock(&g->lock);
 }
 

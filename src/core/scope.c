@@ -20,7 +20,7 @@ fac_scope fac_scope_begin(void) {
 
 /* The handle's mark, NULL if it has ended (or was another thread's). */
 static fac_scope_mark *mark_of(const fac_thread *th, const fac_scope *s) {
-    if (!th || s->serial == NO_SCOPE || s->depth >= th->n_scopes || th->marks[s->depth].serial != s->serial)
+    if (!th || !s || s->serial == NO_SCOPE || s->depth >= th->n_scopes || th->marks[s->depth].serial != s->serial)
         return NULL;
     return &th->marks[s->depth];
 }
@@ -116,6 +116,7 @@ fac_tensor *fac_scope_yield(fac_scope *s, fac_tensor *t) {
     fac_thread *th = fac__thread();
     if (!t || th->error != FAC_OK) return NULL;
     FAC_TRY_NULL(fac__check_handle(t, "fac_yield", "t"));
+    if (!fac__given(s, "scope")) return NULL;
     if (!mark_of(th, s)) {
         FAC_FAIL(FAC_ERR_STATE, "fac_yield: the scope has ended");
         return NULL;

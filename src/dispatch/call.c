@@ -1,5 +1,6 @@
 /* Boxed calls: arguments against the schema, keys of the arguments, kernel, results against the schema. */
 #include "dispatch/call.h"
+#include "core/above.h"
 #include "dispatch/registry.h"
 
 #define INLINE_VALUES 24
@@ -45,12 +46,14 @@ void fac__observers_free(void) {
 /* ---- with given keys --------------------------------------------------------------------------------------------- */
 
 fac_status fac_redispatch(const fac_operator *op, fac_keyset keys, fac_value *stack) {
+    FAC_CHECK(op && stack, FAC_ERR_ARGUMENT, "a redispatch needs an operator and a stack, but one of them is NULL");
     const fac_kernel *k = fac__pick(op, &keys);
     const fac_call_info c = {op, keys, k, k->context};
     return k->boxed(&c, stack);
 }
 
 fac_status fac_redispatch_below(const fac_call_info *c, fac_functionality f, fac_value *stack) {
+    FAC_CHECK(c && stack, FAC_ERR_ARGUMENT, "a redispatch needs its call and a stack, but one of them is NULL");
     FAC_CHECK((unsigned)f < FAC_KEY_COUNT, FAC_ERR_ARGUMENT, "%d is no functionality to redispatch below", (int)f);
     return fac_redispatch(c->op, c->keys & fac__below(f), stack);
 }
@@ -82,6 +85,16 @@ static fac_status fill_stack(const fac_definition *d, const fac_value *args, siz
         }
         FAC_TRY(fac__value_coerce(&a->type, a->name, args[i], &held[i]));
         stack[i] = held[i].tag == FAC_TAG_NONE ? args[i] : held[i];
+    }
+    return FAC_OK;
+}
+
+static fac_status check_written(const fac_schema *s, const fac_value *stack) {
+    for (size_t i = 0; i < s->n_args; i++) {
+        if (!s->args[i].type.write) continue;
+        if (stack[i].tag == FAC_TAG_TENSOR) FAC_TRY(fac__check_writable(fac_value_as_tensor(stack[i])));
+        fac_tensors l = stack[i].tag == FAC_TAG_TENSORS ? fac_value_as_tensors(stack[i]) : (fac_tensors){NULL, 0};
+        for (size_t j = 0; j < l.n; j++) FAC_TRY(fac__check_writable(l.v[j]));
     }
     return FAC_OK;
 }
@@ -154,6 +167,7 @@ fac_status fac_call_op(const fac_operator *op, const fac_value *args, size_t n_a
     if (width > INLINE_VALUES && !(values = fac__alloc_array(2 * width, sizeof *values))) return FAC_ERR_MEMORY;
     for (size_t i = 0; i < d->schema->n_rets; i++) out_results[i] = fac_value_none();
     fac_status st = fill_stack(d, args, n_args, values, values + width);
+    if (st == FAC_OK) st = check_written(d->schema, values);
     if (st == FAC_OK) st = call_on(op, d->schema, values, out_results);
     for (size_t i = 0; i < d->schema->n_args; i++) fac_value_release(&values[width + i]);
     if (st != FAC_OK) fac__error_context(op->name, NULL);

@@ -247,9 +247,9 @@ fac_tensors fac_value_as_tensors(fac_value v) {
 }
 
 const fac_scalar *fac_value_as_scalars(fac_value v, size_t *out_n) {
-    *out_n = 0;
+    if (out_n) *out_n = 0;
     if (!is(v, FAC_TAG_SCALARS, true)) return NULL;
-    *out_n = block_of(v)->n;
+    if (out_n) *out_n = block_of(v)->n;
     return data_of(v);
 }
 

@@ -36,6 +36,7 @@ static uint32_t checksum_header(const fac_safetensors *f) {
 }
 
 fac_status fac_safetensors_verify(fac_safetensors *f) {
+    if (!fac__given(f, "safetensors file")) return fac_error();
     uint32_t crc = checksum_header(f);
     FAC_TRY(checksum_data(f, &crc));
     if (!f->has_checksum) return FAC_OK;

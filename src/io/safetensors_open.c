@@ -194,9 +194,12 @@ void fac_safetensors_close(fac_safetensors *f) {
     fac__free(f);
 }
 
-size_t fac_safetensors_count(const fac_safetensors *f) { return f->n; }
+static bool is_there(const fac_safetensors *f) { return fac__given(f, "safetensors file"); }
+
+size_t fac_safetensors_count(const fac_safetensors *f) { return is_there(f) ? f->n : 0; }
 
 fac_status fac_safetensors_get(const fac_safetensors *f, size_t i, fac_safetensors_entry *out) {
+    if (!is_there(f) || !fac__given(out, "place for the entry")) return fac_error();
     FAC_CHECK(i < f->n, FAC_ERR_INDEX, "'%s' holds %zu tensors; there is no number %zu", f->path, f->n, i);
     const fac_safetensors_item *e = &f->items[i];
     *out = (fac_safetensors_entry){.name = e->name,
@@ -209,17 +212,18 @@ fac_status fac_safetensors_get(const fac_safetensors *f, size_t i, fac_safetenso
 }
 
 int64_t fac_safetensors_find(const fac_safetensors *f, const char *name) {
-    const fac_safetensors_item *e = name ? fac__map_get(&f->by_name, name) : NULL;
+    const fac_safetensors_item *e = is_there(f) && name ? fac__map_get(&f->by_name, name) : NULL;
     return e ? e - f->items : -1;
 }
 
-size_t fac_safetensors_metadata_count(const fac_safetensors *f) { return f->n_metadata; }
+size_t fac_safetensors_metadata_count(const fac_safetensors *f) { return is_there(f) ? f->n_metadata : 0; }
 
 fac_metadata fac_safetensors_metadata_at(const fac_safetensors *f, size_t i) {
-    return i < f->n_metadata ? f->metadata[i] : (fac_metadata){NULL, NULL};
+    return is_there(f) && i < f->n_metadata ? f->metadata[i] : (fac_metadata){NULL, NULL};
 }
 
 const char *fac_safetensors_metadata(const fac_safetensors *f, const char *key) {
+    if (!is_there(f) || !key) return NULL;
     for (size_t i = 0; i < f->n_metadata; i++)
         if (strcmp(f->metadata[i].key, key) == 0) return f->metadata[i].value;
     return NULL;

@@ -2,6 +2,7 @@
 #ifndef FAC_SRC_OPS_CALL_H
 #define FAC_SRC_OPS_CALL_H
 
+#include "core/above.h"
 #include "dispatch/operator.h"
 
 /* ---- keyword structs ---------------------------------------------------------------------------------------- */
@@ -36,13 +37,6 @@ static inline fac_keyset fac__list_keys(fac_tensors l) {
     for (size_t i = 0; i < l.n; i++)
         if (l.v[i]) ks |= l.v[i]->keys;
     return ks;
-}
-
-/* The error for an inference tensor that is changed outside inference mode. */
-fac_status fac__not_writable(void);
-static inline fac_status fac__check_writable(const fac_tensor *t) {
-    bool inference = t && (t->flags & FAC_TF_INFERENCE) && !fac__thread()->inference;
-    return FAC_UNLIKELY(inference) ? fac__not_writable() : FAC_OK;
 }
 
 /* ---- results ---------------------------------------------------------------------------------------------------- */

@@ -187,6 +187,11 @@ static void inplace_inference_tensors_stay_out_of_graphs(void **state) {
     assert_false(fac_is_inference(w));
     assert_null(fac_add_(inside, 1.0));
     assert_error(FAC_ERR_AUTOGRAD, "Inplace update to inference tensor outside InferenceMode is not allowed.");
+    fac_value args[2] = {fac_value_tensor(inside), fac_value_tensor(w)}, result = fac_value_none();
+    assert_int_equal(fac_call("aten::add_.Tensor", args, 2, &result), FAC_ERR_AUTOGRAD);
+    assert_error(FAC_ERR_AUTOGRAD, "Inplace update to inference tensor outside InferenceMode is not allowed.");
+    for (int i = 0; i < 2; i++) fac_value_release(&args[i]);
+    assert_values(inside, 4, 5);
     assert_null(fac_mul(w, inside));
     assert_error(FAC_ERR_AUTOGRAD, "Inference tensors cannot be saved for backward.");
     assert_null(fac_set_requires_grad(inside, true));
