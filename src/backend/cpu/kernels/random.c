@@ -34,6 +34,13 @@ static void words_of(const random_job *j, int64_t begin, int64_t n, int each, ui
 
 #define MORE 4 /* words that a block may give beyond the last element */
 
+/* Elements [begin, begin + n) as 64 random bits each. */
+static void bits_of(const random_job *j, int64_t begin, int64_t n, uint64_t *bits) {
+    uint32_t words[2 * FAC_TILE + MORE];
+    words_of(j, begin, n, 2, words);
+    for (int64_t i = 0; i < n; i++) bits[i] = (uint64_t)words[2 * i + 1] << 32 | words[2 * i];
+}
+
 /* ---- storing ----------------------------------------------------------------------------------------------------------- */
 
 static void load_parameters(const random_job *j, fac_cursor c, int64_t n, double *p) {
@@ -190,10 +197,10 @@ fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, d
 
 static void make_exponential(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
     (void)p;
-    uint32_t words[2 * FAC_TILE + MORE];
-    words_of(j, begin, n, 2, words);
+    uint64_t bits[FAC_TILE];
+    bits_of(j, begin, n, bits);
     for (int64_t i = 0; i < n; i++) {
-        double x = -fac__log_unit_f64(fac__uniform_open_f64((uint64_t)words[2 * i + 1] << 32 | words[2 * i]));
+        double x = -fac__log_unit_f64(fac__uniform_open_f64(bits[i]));
         tile->f64[i] = (x > 0 ? x : 0x1p-54) / j->a; /* zero is outside the distribution */
     }
 }
@@ -209,10 +216,10 @@ fac_status exponential_cpu_(const fac_call_info *c, fac_tensor *self, double lam
 
 static void make_geometric(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
     (void)p;
-    uint32_t words[2 * FAC_TILE + MORE];
-    words_of(j, begin, n, 2, words);
+    uint64_t bits[FAC_TILE];
+    bits_of(j, begin, n, bits);
     for (int64_t i = 0; i < n; i++) {
-        double u = fac__uniform_open_f64((uint64_t)words[2 * i + 1] << 32 | words[2 * i]);
+        double u = fac__uniform_open_f64(bits[i]);
         tile->f64[i] = fmax(1, ceil(fac__log_unit_f64(u) / j->a));
     }
 }
@@ -229,10 +236,10 @@ fac_status geometric_cpu_(const fac_call_info *c, fac_tensor *self, double p, fa
 
 static void make_cauchy(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
     (void)p;
-    uint32_t words[2 * FAC_TILE + MORE];
-    words_of(j, begin, n, 2, words);
+    uint64_t bits[FAC_TILE];
+    bits_of(j, begin, n, bits);
     for (int64_t i = 0; i < n; i++) {
-        double s, c, u = fac__uniform_f64((uint64_t)words[2 * i + 1] << 32 | words[2 * i]);
+        double s, c, u = fac__uniform_f64(bits[i]);
         fac__sincos_turn_f64(0.5 * u, &s, &c); /* tan(pi (u - 1/2)) = -cos(pi u) / sin(pi u) */
         tile->f64[i] = j->a - j->b * c / fmax(s, 0x1p-60);
     }
@@ -311,12 +318,10 @@ fac_status bernoulli_tensor_cpu_(const fac_call_info *c, fac_tensor *self, fac_t
 
 static void make_integer(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
     (void)p;
-    uint32_t words[2 * FAC_TILE + MORE];
-    words_of(j, begin, n, 2, words);
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t bits = (uint64_t)words[2 * i + 1] << 32 | words[2 * i];
-        tile->i64[i] = (int64_t)((uint64_t)j->low + (j->span ? fac__below_u64(bits, j->span) : bits));
-    }
+    uint64_t bits[FAC_TILE];
+    bits_of(j, begin, n, bits);
+    for (int64_t i = 0; i < n; i++)
+        tile->i64[i] = (int64_t)((uint64_t)j->low + (j->span ? fac__below_u64(bits[i], j->span) : bits[i]));
 }
 
 /* Integers that a dtype holds, all of them exactly: [*low, *high]. */
