@@ -145,6 +145,8 @@ FAC_API FAC_MUST fac_status fac_module_to(fac_module *m, const fac_module_to_kw 
 #define fac_module_to(...) FAC_KW_module_to(__VA_ARGS__, ) /* fac_module_to(Module m, .dtype, .device, .non_blocking) */
 #define FAC_KW_module_to(m, ...) fac_module_to((m), &(fac_module_to_kw){FAC_KW_INIT_(fac_module_to_kw), __VA_ARGS__})
 #endif
+/* Moves everything to a CUDA device (-1: the current one), or back to the CPU. */
+FAC_API FAC_MUST fac_status fac_module_cuda(fac_module *m, int index);
 FAC_API FAC_MUST fac_status fac_module_cpu(fac_module *m);
 FAC_API bool fac_set_overwrite_module_params(bool on);
 /* Switches requires_grad of all parameters. */

@@ -94,6 +94,10 @@ fac_status(fac_module_to)(fac_module *m, const fac_module_to_kw *kw) {
     return convert(m, to_kw, k);
 }
 
+fac_status fac_module_cuda(fac_module *m, int index) {
+    return fac_module_to(m, .device = fac_device_make(FAC_CUDA, index));
+}
+
 fac_status fac_module_cpu(fac_module *m) { return fac_module_to(m, .device = fac_device_make(FAC_CPU, -1)); }
 
 static fac_status switch_grad(void *context, const char *path, fac_module *owner, fac_slot *s) {
