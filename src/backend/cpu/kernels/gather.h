@@ -55,6 +55,11 @@ typedef struct fac_scatter_plan {
    that the result does not depend on threads. Complex numbers have no MAX and MIN, which is an error. */
 fac_status fac__scatter_run(const fac_scatter_plan *s);
 
+/* out[r] = the sum, in order, of the rows src[i] with index[i] == r, for n rows of `width` elements and out_rows rows of sums,
+   one behind the other on both sides; several threads. */
+fac_status fac__sum_rows(fac_dtype dtype, char *out, int64_t out_rows, const char *src, const int64_t *index, int64_t n,
+                         int64_t width);
+
 /* Indices as a row-major array of int64 (from int64 or int32): *out_v lives as long as the owned *out. */
 fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t **out_v);
 /* INDEX error naming index, dimension and size for the first of n indices outside [0, size), or [-size, size). */

@@ -474,8 +474,8 @@ static fac_status sum_rows(fac_tensor *out, fac_tensor *grad, const int64_t *ind
         FAC_TRY(by_frequency(grad, index, grad->sizes[0], out->sizes[0], &rows));
     else
         rows = fac__ref(grad);
-    fac_status st = fac__fill_below(out, fac_scalar_i_(0));
-    if (st == FAC_OK) st = scatter_slices(out, 0, rows->sizes, index, fac__data(rows), rows->strides, FAC_SCATTER_ADD);
+    fac_status st = fac__sum_rows((fac_dtype)out->dtype, fac__data(out), out->sizes[0], fac__data(rows), index,
+                                  rows->sizes[0], out->sizes[1]);
     if (st == FAC_OK && padding_idx >= 0 && padding_idx < out->sizes[0]) {
         size_t row = (size_t)out->sizes[1] * fac_dtype_size((fac_dtype)out->dtype);
         memset((char *)fac__data(out) + (size_t)padding_idx * row, 0, row);

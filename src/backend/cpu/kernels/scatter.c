@@ -5,7 +5,10 @@
 #include "backend/cpu/kernels/scatter_runs.h"
 #include "backend/cpu/parallel.h"
 
-#define MIN_CHUNK 128 /* points that cannot meet are not cut finer: rows are walked once per chunk */
+enum {
+    MIN_CHUNK = 128, /* points that cannot meet are not cut finer: rows are walked once per chunk */
+    SUM_TASKS = 16
+};
 
 typedef struct scatter_job {
     const fac_scatter_plan *s;
@@ -56,4 +59,38 @@ fac_status fac__scatter_run(const fac_scatter_plan *s) {
     return fac__parallel_for(0, j.apart.count,
                              fac__max(FAC_GRAIN / j.meeting.count, fac__max(MIN_CHUNK, j.apart.count / 16)),
                              scatter_range, &j);
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct sum_job {
+    fac_scatter_run_fn run;
+    char *out;
+    const char *src;
+    const int64_t *index;
+    int64_t n, width, row; /* row: in bytes */
+} sum_job;
+
+/* Sums [begin, end): cleared, then found in the cache by those rows of src that belong to them. */
+static fac_status sum_range(void *ctx, int64_t begin, int64_t end) {
+    const sum_job *j = ctx;
+    memset(j->out + begin * j->row, 0, (size_t)((end - begin) * j->row));
+    for (int64_t i = 0; i < j->n; i++)
+        if (j->index[i] >= begin && j->index[i] < end)
+            j->run(j->out, 1, j->index + i, 0, j->width, j->src + i * j->row, 1, j->width);
+    return FAC_OK;
+}
+
+/* Every task looks through all indices, so there are few if rows are short. */
+fac_status fac__sum_rows(fac_dtype dtype, char *out, int64_t out_rows, const char *src, const int64_t *index, int64_t n,
+                         int64_t width) {
+    sum_job j = {.run = FAC_ISA_PICK(fac__scatter_pick)(dtype, FAC_SCATTER_ADD),
+                 .out = out,
+                 .src = src,
+                 .index = index,
+                 .n = n,
+                 .width = width,
+                 .row = width * (int64_t)fac_dtype_size(dtype)};
+    int64_t tasks = fac__min(SUM_TASKS, fac__min(width / 8, (out_rows + n) * width / FAC_GRAIN) + 1);
+    return fac__parallel_for(0, out_rows, out_rows / tasks + 1, sum_range, &j);
 }
