@@ -11,6 +11,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static enum { FRESH, STARTED, STOPPED, FORKED } phase;
 static _Thread_local char detail[640];
 static _Thread_local CUresult detail_of;
+static uint64_t generation; /* of starts: a thread's context of an earlier one is forgotten */
+static _Thread_local uint64_t seen_generation;
 
 void sim_lock(void) { pthread_mutex_lock(&mutex); }
 void sim_unlock(void) { pthread_mutex_unlock(&mutex); }
@@ -54,6 +56,7 @@ CUresult sim_enter(sim_guard *g, const char *name, int needs) {
     sim_lock();
     g->locked = true;
     SIM_TRY(phase_error(name));
+    if (seen_generation != generation) sim_current = NULL, seen_generation = generation;
     if (needs & SIM_CURRENT) SIM_TRY(current_error(name));
     return needs & SIM_UNSAFE ? sim_capture_unsafe(name) : CUDA_SUCCESS;
 }
@@ -87,6 +90,15 @@ void sim_object_free(void *object) {
     *at = (*at)->next;
     sim_object_live[((sim_object *)object)->type]--;
     free(object);
+}
+
+void *sim_object_any(sim_type type, bool (*wanted)(const void *object)) {
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (sim_object *o = buckets[i]; o; o = o->next) {
+            if (o->type == type && (!wanted || wanted(o))) return o;
+        }
+    }
+    return NULL;
 }
 
 bool sim_object_is(const void *object, sim_type type) {
@@ -139,7 +151,7 @@ CUresult cuInit(unsigned flags) {
     sim_lock();
     if (phase == FRESH) {
         static bool watched;
-        if (!watched) pthread_atfork(NULL, NULL, forked);
+        if (!watched) pthread_atfork(NULL, NULL, forked), atexit(deinitialise);
         watched = true;
         SIM_CHECK(sim_options_start(), CUDA_ERROR_INVALID_VALUE, "cuInit: FACULA_CUDA is not understood");
         SIM_TRY(sim_devices_start());
@@ -149,25 +161,35 @@ CUresult cuInit(unsigned flags) {
     return phase_error("cuInit");
 }
 
+/* What callers never gave back goes too, so that a new start begins with nothing. */
+static void stop_everything(void) {
+    sim_work_stop();
+    for (int i = 0; i < sim_n_devices; i++) sim_streams_stop(&sim_devices[i]);
+    sim_events_stop();
+    sim_graphs_stop();
+    sim_code_stop();
+    sim_virtual_stop();
+    sim_pools_stop();
+    sim_memory_stop();
+    sim_devices_stop();
+    generation++;
+}
+
 void simcuda_stop(void) {
     sim_lock();
-    bool running = phase == STARTED;
-    if (phase != FORKED) phase = STOPPED;
-    if (running) {
-        sim_work_stop();
-        sim_graphs_stop();
-        for (int i = 0; i < sim_n_devices; i++) sim_streams_stop(&sim_devices[i]);
-        sim_code_stop();
-        sim_virtual_stop();
-        sim_pools_stop();
-        sim_memory_stop();
-        sim_devices_stop();
+    if (phase == STARTED) {
+        stop_everything();
+        phase = FRESH;
     }
     sim_unlock();
 }
 
-/* At the end of the process, as the driver does; freeing handles that callers never gave back is left to the system. */
-__attribute__((destructor)) static void end(void) { simcuda_stop(); }
+/* The end of the process, or of the library: as with the driver itself, every later call fails. */
+static void deinitialise(void) {
+    sim_lock();
+    phase = STOPPED;
+    sim_unlock();
+}
 
 int simcuda_set(const char *options) {
     sim_lock();

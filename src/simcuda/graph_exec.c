@@ -118,8 +118,12 @@ CUresult cuGraphExecDestroy(CUgraphExec exec) {
     return CUDA_SUCCESS;
 }
 
+static bool stands_alone(const void *graph) { return !((CUgraph)graph)->inner; }
+
 void sim_graphs_stop(void) {
+    CUgraph g;
     while (execs) exec_free(execs);
+    while ((g = sim_object_any(SIM_GRAPH, stands_alone))) sim_graph_free(g);
 }
 
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {

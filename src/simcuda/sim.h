@@ -101,6 +101,8 @@ typedef struct sim_object {
 void *sim_object_new(sim_type type, size_t bytes);
 void sim_object_free(void *object);
 bool sim_object_is(const void *object, sim_type type);
+/* Some live object of a type (that is wanted, unless NULL), or NULL. */
+void *sim_object_any(sim_type type, bool (*wanted)(const void *object));
 extern int64_t sim_object_live[SIM_TYPES];
 
 /* calloc that does not come back without memory: the simulator is a tool for tests. */
@@ -344,6 +346,7 @@ sim_op *sim_enqueue_mark(sim_stream *s);
 void sim_stream_wait(sim_stream *s);
 bool sim_stream_done(sim_stream *s);
 void sim_streams_stop(sim_device *d);
+void sim_events_stop(void);
 
 struct sim_capture {
     uint64_t id;

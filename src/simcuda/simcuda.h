@@ -18,7 +18,7 @@ SIM_API int simcuda_set(const char *options);
 SIM_API int64_t simcuda_count(const char *name);
 /* Number of devices that cuInit would show. */
 SIM_API int simcuda_device_count(void);
-/* Ends the worker threads and frees everything; every later call fails as at the end of a process. */
+/* Ends the worker threads and frees everything, also what callers did not give back; cuInit then starts anew. */
 SIM_API void simcuda_stop(void);
 
 #endif

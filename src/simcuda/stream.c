@@ -206,13 +206,22 @@ CUresult cuEventCreate(CUevent *event, unsigned flags) {
     return CUDA_SUCCESS;
 }
 
+static void event_free(CUevent e) {
+    sim_op_drop(e->op);
+    free(e->nodes);
+    sim_object_free(e);
+}
+
 CUresult cuEventDestroy_v2(CUevent event) {
     SIM_ENTER(SIM_INITIALISED);
     SIM_TRY(check_event(event, "cuEventDestroy"));
-    sim_op_drop(event->op);
-    free(event->nodes);
-    sim_object_free(event);
+    event_free(event);
     return CUDA_SUCCESS;
+}
+
+void sim_events_stop(void) {
+    CUevent e;
+    while ((e = sim_object_any(SIM_EVENT, NULL))) event_free(e);
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
