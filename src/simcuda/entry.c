@@ -145,6 +145,13 @@ static void forked(void) {
     mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread may have held it */
 }
 
+/* The end of the process, or of the library: as with the driver itself, every later call fails. */
+static void deinitialise(void) {
+    sim_lock();
+    phase = STOPPED;
+    sim_unlock();
+}
+
 CUresult cuInit(unsigned flags) {
     if (flags) return sim_refuse(CUDA_ERROR_INVALID_VALUE, "cuInit: flags must be 0, not %u", flags);
     sim_guard g __attribute__((cleanup(sim_leave), unused)) = {true};
@@ -181,13 +188,6 @@ void simcuda_stop(void) {
         stop_everything();
         phase = FRESH;
     }
-    sim_unlock();
-}
-
-/* The end of the process, or of the library: as with the driver itself, every later call fails. */
-static void deinitialise(void) {
-    sim_lock();
-    phase = STOPPED;
     sim_unlock();
 }
 
