@@ -210,8 +210,26 @@ static void check_public_names(const model *m) {
         }
 }
 
+/* `name`, with or without overload, should be an operator. */
+static void check_named(const model *m, const entry *e, const char *key, const char *name) {
+    bool found = !name;
+    for (size_t i = 0; i < m->n_ops && !found; i++) {
+        const fac_schema *s = m->ops[i].s;
+        found = strcmp(s->name, name) == 0 || strcmp(s->full + strlen(s->ns) + 2, name) == 0;
+    }
+    if (!found) die(e->file, e->line, "%s: there is no operator '%s'", key, name);
+}
+
+static void check_links(const model *m) {
+    for (size_t i = 0; i < m->n_entries; i++) {
+        check_named(m, &m->entries[i], "view_copy", m->entries[i].view_copy);
+        check_named(m, &m->entries[i], "view_inverse", m->entries[i].view_inverse);
+    }
+}
+
 void build_model(model *m) {
     for (size_t i = 0; i < m->n_entries; i++) add_forms(m, &m->entries[i]);
+    check_links(m);
     link_forms(m);
     number_signatures(m);
     check_public_names(m);

@@ -23,7 +23,7 @@ typedef struct entry {
     const char *file, *family; /* "path/linalg.yaml", "linalg" */
     int line;
     char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
-    char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
+    char *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
     pairs kernels, raw, grad, negate;
     char **variants, **tags, **plain; /* NULL-terminated; variants NULL means [function] */
     int positional;                   /* -1: not given */
