@@ -25,7 +25,7 @@ static fac_status begin(int nd, const fac_tensor *self, fac_pool *p) {
         int real = d - (FAC_POOL_DIMS - nd);
         p->in[d] = real >= 0 ? self->sizes[lead + real] : 1;
         p->out[d] = p->kernel[d] = p->stride[d] = p->dilation[d] = 1;
-        p->in_count *= p->in[d];
+        (void)fac__mul(p->in_count, p->in[d], &p->in_count); /* fits if the padded size does, which end() checks */
     }
     p->ndim = self->ndim;
     return FAC_OK;
