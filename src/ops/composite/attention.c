@@ -36,6 +36,14 @@ static fac_tensor *repeat_heads(fac_tensor *t, const fac_tensor *query) {
     return times == 1 ? t : fac__s_repeat_interleave_self_int(t, times, fac_opt_int_(-3), (fac_opt_int){0});
 }
 
+/* As many heads of keys and values as of queries, if that is asked for. */
+static fac_status match_heads(bool enable_gqa, const fac_tensor *query, fac_tensor **key, fac_tensor **value) {
+    if (!enable_gqa) return FAC_OK;
+    *key = repeat_heads(*key, query);
+    *value = repeat_heads(*value, query);
+    return *key && *value ? FAC_OK : fac_error();
+}
+
 /* ---- separate operators --------------------------------------------------------------------------------------------------- */
 
 static fac_tensor *causal_mask(const fac_tensor *q, const fac_tensor *k) {
@@ -67,11 +75,7 @@ fac_status scaled_dot_product_attention_math_composite(const fac_call_info *c, f
     (void)c;
     FAC_TRY(check(query, key, value, attn_mask, is_causal));
     FAC_SCOPE(scope);
-    if (enable_gqa) {
-        key = repeat_heads(key, query);
-        value = repeat_heads(value, query);
-        if (!key || !value) return fac_error();
-    }
+    FAC_TRY(match_heads(enable_gqa, query, &key, &value));
     double by = scale.set ? fac__scalar_f64(scale.v) : 1 / sqrt((double)fac__max(1, query->sizes[query->ndim - 1]));
     fac_tensor *scores = fac__s_matmul(fac__s_mul_Scalar(query, fac_scalar_f_(by)), fac__s_transpose_int(key, -2, -1));
     fac_tensor *weights = masked_softmax(scores, is_causal ? causal_mask(query, key) : attn_mask);
@@ -110,11 +114,7 @@ fac_status scaled_dot_product_attention_composite(const fac_call_info *c, fac_te
     (void)c;
     FAC_TRY(check(query, key, value, attn_mask, is_causal));
     FAC_SCOPE(scope);
-    if (enable_gqa) {
-        key = repeat_heads(key, query);
-        value = repeat_heads(value, query);
-        if (!key || !value) return fac_error();
-    }
+    FAC_TRY(match_heads(enable_gqa, query, &key, &value));
     if (!fits_fused(query, key, value, attn_mask, dropout_p))
         return fac__give(out, fac__s__scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p,
                                                                         is_causal, NULL, scale, false)

@@ -4,8 +4,6 @@
 #include "ops/composite/factory.h"
 #include "ops_gen.h"
 
-#define FACTORY(dtype, layout, device, pin_memory) ((fac_factory){dtype, layout, device, pin_memory})
-
 static const fac_scalar zero = {0, FAC_KIND_INT}, one = {1, FAC_KIND_INT};
 
 /* Fills a fresh tensor and hands it out; `t` is made by the call that gives `st`, and so is read after it. */

@@ -1,21 +1,16 @@
 /* Distances in terms of norms, whose gradient at zero is zero. */
-#include "ops/call.h"
-#include "ops_gen.h"
+#include "ops/composite/brief.h"
 
-static fac_tensor *sub(fac_tensor *a, fac_tensor *b) { return fac__s_sub_Tensor(a, b, fac_scalar_i_(1)); }
-static fac_tensor *add_number(fac_tensor *a, double x) {
-    return fac__s_add_Scalar(a, fac_scalar_f_(x), fac_scalar_i_(1));
-}
 static fac_tensor *norm_over(fac_tensor *a, double p, fac_ints dims, bool keepdim) {
     return fac__s_linalg_vector_norm(a, fac_scalar_f_(p), dims, keepdim, FAC_DTYPE_DEFAULT);
 }
 /* Distances along the last dimension; between points without coordinates they are 0, also where the norm has no value. */
 static fac_tensor *distances(fac_tensor *apart, double p) {
     if (!apart || apart->sizes[apart->ndim - 1] > 0) return norm_over(apart, p, FAC_INTS(-1), false);
-    return fac__s_sum_dim_IntList(apart, FAC_INTS(-1), false, FAC_DTYPE_DEFAULT);
+    return sum_along(apart, -1, false);
 }
 static fac_tensor *between(fac_tensor *a, fac_tensor *b, double p, double eps, bool keepdim) {
-    return norm_over(add_number(sub(a, b), eps), p, FAC_INTS(-1), keepdim);
+    return norm_over(plus(sub(a, b), eps), p, FAC_INTS(-1), keepdim);
 }
 
 fac_status dist_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar p, fac_tensor **out) {
@@ -74,7 +69,7 @@ fac_status triplet_margin_loss_composite(const fac_call_info *c, fac_tensor *anc
     fac_tensor *far = between(anchor, negative, p, eps, false);
     if (swap) far = fac__s_minimum(far, between(positive, negative, p, eps, false));
     fac_tensor *loss =
-        fac__s_clamp_min(add_number(sub(between(anchor, positive, p, eps, false), far), margin), fac_scalar_i_(0));
+        fac__s_clamp_min(plus(sub(between(anchor, positive, p, eps, false), far), margin), fac_scalar_i_(0));
     if (reduction == 1) loss = fac__s_mean(loss, FAC_DTYPE_DEFAULT);
     if (reduction == 2) loss = fac__s_sum(loss, FAC_DTYPE_DEFAULT);
     return fac__give(out, loss);
@@ -96,7 +91,7 @@ fac_status renorm_composite(const fac_call_info *c, fac_tensor *self, fac_scalar
     }
     FAC_SCOPE(scope);
     fac_tensor *norm = norm_over(self, fac__scalar_f64(p), (fac_ints){dims, n}, true);
-    fac_tensor *factor = fac__s_mul_Scalar(fac__s_reciprocal(add_number(norm, 1e-7)), maxnorm);
+    fac_tensor *factor = fac__s_mul_Scalar(fac__s_reciprocal(plus(norm, 1e-7)), maxnorm);
     fac_tensor *small = fac__s_logical_not(fac__s_gt_Scalar(norm, maxnorm)); /* a norm that is NaN changes nothing */
     fac_tensor *scale = fac__s_masked_fill_Scalar(factor, small, fac_scalar_i_(1));
     return fac__give(out, fac__s_mul_Tensor(self, scale));

@@ -1,21 +1,10 @@
 /* Losses in terms of other operators. */
-#include "ops/call.h"
-#include "ops_gen.h"
+#include "ops/composite/brief.h"
 #include <math.h>
 
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 
-static fac_tensor *add(fac_tensor *a, fac_tensor *b) { return fac__s_add_Tensor(a, b, fac_scalar_i_(1)); }
-static fac_tensor *sub(fac_tensor *a, fac_tensor *b) { return fac__s_sub_Tensor(a, b, fac_scalar_i_(1)); }
-static fac_tensor *mul(fac_tensor *a, fac_tensor *b) { return fac__s_mul_Tensor(a, b); }
-static fac_tensor *scale(fac_tensor *a, double x) { return fac__s_mul_Scalar(a, fac_scalar_f_(x)); }
-static fac_tensor *add_number(fac_tensor *a, double x) {
-    return fac__s_add_Scalar(a, fac_scalar_f_(x), fac_scalar_i_(1));
-}
 static fac_tensor *at_least(fac_tensor *a, double x) { return fac__s_clamp_min(a, fac_scalar_f_(x)); }
-static fac_tensor *sum_along(fac_tensor *a, int64_t dim) {
-    return fac__s_sum_dim_IntList(a, (fac_ints){&dim, 1}, false, FAC_DTYPE_DEFAULT);
-}
 
 /* A composite's last line: the loss reduced as asked. */
 static fac_status finish(fac_tensor *loss, int64_t reduction, fac_tensor **out) {
@@ -40,7 +29,7 @@ fac_status binary_cross_entropy_with_logits_composite(const fac_call_info *c, fa
     (void)c;
     FAC_SCOPE(scope);
     fac_tensor *positive = fac__s_log_sigmoid(self);
-    if (pos_weight) positive = mul(positive, add_number(mul(add_number(pos_weight, -1), target), 1));
+    if (pos_weight) positive = mul(positive, plus(mul(plus(pos_weight, -1), target), 1));
     fac_tensor *negative = mul(fac__s_rsub_Scalar(target, fac_scalar_i_(1), fac_scalar_i_(1)), self);
     fac_tensor *loss = sub(negative, positive);
     return finish(weight ? mul(loss, weight) : loss, reduction, out);
@@ -128,12 +117,12 @@ static fac_status with_probabilities(fac_tensor *self, fac_tensor *target, fac_t
         !weight || (weight->ndim == 1 && weight->numel == classes), FAC_ERR_SHAPE,
         "cross_entropy: weight tensor should be defined either for all %lld classes or no classes but got weight tensor of shape: %s",
         (long long)classes, FAC_SHAPE_TEXT(weight));
-    if (smoothing > 0) target = add_number(scale(target, 1 - smoothing), smoothing / (double)classes);
+    if (smoothing > 0) target = plus(scaled(target, 1 - smoothing), smoothing / (double)classes);
     fac_tensor *terms = mul(fac__s_log_softmax_int(self, dim, FAC_DTYPE_DEFAULT), target);
     if (weight) terms = mul(terms, class_weights(weight, self, dim));
-    if (reduction == REDUCE_NONE) return fac__give(out, fac__s_neg(sum_along(terms, dim)));
+    if (reduction == REDUCE_NONE) return fac__give(out, fac__s_neg(sum_along(terms, dim, false)));
     fac_tensor *loss = fac__s_neg(fac__s_sum(terms, FAC_DTYPE_DEFAULT));
-    if (reduction == REDUCE_MEAN) loss = scale(loss, 1.0 / ((double)self->numel / (double)classes));
+    if (reduction == REDUCE_MEAN) loss = scaled(loss, 1.0 / ((double)self->numel / (double)classes));
     return fac__give(out, loss);
 }
 
@@ -152,12 +141,13 @@ static fac_status with_smoothing(fac_tensor *self, fac_tensor *target, fac_tenso
     int64_t dim = self->ndim == 1 ? 0 : 1, classes = self->sizes[dim];
     fac_tensor *logp = fac__s_log_softmax_int(self, dim, FAC_DTYPE_DEFAULT);
     fac_tensor *loss = fac__s_nll_loss_nd(logp, target, weight, reduction, ignore_index);
-    fac_tensor *uniform = fac__s_neg(sum_along(weight ? mul(logp, class_weights(weight, self, dim)) : logp, dim));
+    fac_tensor *uniform =
+        fac__s_neg(sum_along(weight ? mul(logp, class_weights(weight, self, dim)) : logp, dim, false));
     fac_tensor *ignored = fac__s_eq_Scalar(target, fac_scalar_i_(ignore_index));
     uniform = fac__s_masked_fill_Scalar(uniform, ignored, fac_scalar_i_(0));
     if (reduction != REDUCE_NONE) uniform = fac__s_sum(uniform, FAC_DTYPE_DEFAULT);
     if (reduction == REDUCE_MEAN) uniform = fac__s_div_Tensor(uniform, weight_in_use(weight, target, ignored));
-    return fac__give(out, add(scale(loss, 1 - smoothing), scale(uniform, smoothing / (double)classes)));
+    return fac__give(out, add(scaled(loss, 1 - smoothing), scaled(uniform, smoothing / (double)classes)));
 }
 
 fac_status cross_entropy_loss_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *target,
@@ -209,7 +199,7 @@ fac_status margin_ranking_loss_composite(const fac_call_info *c, fac_tensor *inp
     (void)c;
     FAC_SCOPE(scope);
     fac_tensor *loss = mul(fac__s_neg(target), sub(input1, input2));
-    return finish(at_least(add_number(loss, margin), 0), reduction, out);
+    return finish(at_least(plus(loss, margin), 0), reduction, out);
 }
 
 fac_status soft_margin_loss_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *target, int64_t reduction,
@@ -223,7 +213,7 @@ fac_status soft_margin_loss_composite(const fac_call_info *c, fac_tensor *self, 
 static fac_tensor *stirling(fac_tensor *target) {
     fac_tensor *log_t = fac__s_log(target);
     fac_tensor *s =
-        add(sub(mul(target, log_t), target), add_number(scale(log_t, 0.5), 0.5 * log(2 * 3.14159265358979323846)));
+        add(sub(mul(target, log_t), target), plus(scaled(log_t, 0.5), 0.5 * log(2 * 3.14159265358979323846)));
     return fac__s_masked_fill_Scalar(s, fac__s_le_Scalar(target, fac_scalar_i_(1)), fac_scalar_i_(0));
 }
 
@@ -231,8 +221,8 @@ fac_status poisson_nll_loss_composite(const fac_call_info *c, fac_tensor *input,
                                       bool full, double eps, int64_t reduction, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
-    fac_tensor *loss = log_input ? sub(fac__s_exp(input), mul(target, input))
-                                 : sub(input, mul(target, fac__s_log(add_number(input, eps))));
+    fac_tensor *loss =
+        log_input ? sub(fac__s_exp(input), mul(target, input)) : sub(input, mul(target, fac__s_log(plus(input, eps))));
     if (full) loss = add(loss, stirling(target));
     return finish(loss, reduction, out);
 }
@@ -251,7 +241,7 @@ fac_status cosine_similarity_composite(const fac_call_info *c, fac_tensor *x1, f
     fac_tensors both = fac__s_broadcast_tensors((fac_tensors){(fac_tensor *[]){x1, x2}, 2});
     if (both.n != 2) return fac_error();
     fac_tensor *product = mul(unit(both.v[0], dim, eps), unit(both.v[1], dim, eps));
-    return fac__give(out, sum_along(product, dim));
+    return fac__give(out, sum_along(product, dim, false));
 }
 
 /* 1e-12 is inside the root, as PyTorch has it. */
@@ -263,11 +253,11 @@ fac_status cosine_embedding_loss_composite(const fac_call_info *c, fac_tensor *i
               FAC_SHAPE_TEXT(input1), FAC_SHAPE_TEXT(input2), FAC_SHAPE_TEXT(target));
     FAC_SCOPE(scope);
     int64_t dim = target->ndim;
-    fac_tensor *dot = sum_along(mul(input1, input2), dim);
-    fac_tensor *a = add_number(sum_along(mul(input1, input1), dim), 1e-12),
-               *b = add_number(sum_along(mul(input2, input2), dim), 1e-12);
+    fac_tensor *dot = sum_along(mul(input1, input2), dim, false);
+    fac_tensor *a = plus(sum_along(mul(input1, input1), dim, false), 1e-12),
+               *b = plus(sum_along(mul(input2, input2), dim, false), 1e-12);
     fac_tensor *cosine = fac__s_div_Tensor(dot, fac__s_sqrt(mul(a, b)));
-    fac_tensor *apart = at_least(add_number(cosine, -margin), 0);
+    fac_tensor *apart = at_least(plus(cosine, -margin), 0);
     fac_tensor *together = fac__s_rsub_Scalar(cosine, fac_scalar_i_(1), fac_scalar_i_(1));
     return finish(by_sign(target, together, apart), reduction, out);
 }

@@ -3,8 +3,6 @@
 #include "ops/composite/factory.h"
 #include "ops_gen.h"
 
-#define FACTORY(dtype, layout, device, pin_memory) ((fac_factory){dtype, layout, device, pin_memory})
-
 /* In-place kernels give another reference to the tensor they fill: it is dropped, and the tensor goes out, or is dropped
    too if the fill failed. */
 static fac_status drawn(fac_status st, fac_tensor *t, fac_tensor **out) {

@@ -4,8 +4,6 @@
 #include "ops_gen.h"
 #include <math.h>
 
-#define FACTORY(dtype, layout, device, pin_memory) ((fac_factory){dtype, layout, device, pin_memory})
-
 static bool is_whole(fac_scalar s) { return s.kind == FAC_KIND_INT || s.kind == FAC_KIND_BOOL; }
 
 /* ---- arange ------------------------------------------------------------------------------------------------------------ */
