@@ -18,5 +18,71 @@ target_include_directories(facula_kernel_image INTERFACE
     ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels)
 add_library(facula_kernel_flags INTERFACE)
 target_link_libraries(facula_kernel_image INTERFACE facula_flags facula_kernel_flags)
-target_compile_options(facula_kernel_flags INTERFACE -Wno-sign-conversion -fno-sanitize=undefined -fsanitize=alignment
+target_compile_options(facula_kernel_flags INTERFACE -Wno-sign-conversion -Wno-tautological-compare
+    -fno-sanitize=undefined -fsanitize=alignment
     $<IF:$<C_COMPILER_ID:GNU>,-fsanitize-undefined-trap-on-error,-fsanitize-trap=alignment>)
+
+# ---- the built-in kernels, three readings of the same files ---------------------------------------------------------------------
+
+file(GLOB facula_kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels/*.cu)
+set_source_files_properties(${facula_kernel_sources} PROPERTIES LANGUAGE C)
+
+# The simulator's: a shared object of its own, loaded when CUDA is simulated and never otherwise.
+add_library(facula_simkernels SHARED ${facula_kernel_sources} ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels/sim_image.c)
+set_target_properties(facula_simkernels PROPERTIES OUTPUT_NAME facula-simkernels LINKER_LANGUAGE C INSTALL_RPATH "$ORIGIN"
+                      LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+target_link_libraries(facula_simkernels PRIVATE facula_kernel_image $<TARGET_NAME_IF_EXISTS:facula_simcuda> m)
+
+# The launch table: part of the library.
+add_library(facula_kernel_table OBJECT ${facula_kernel_sources})
+target_compile_definitions(facula_kernel_table PRIVATE FAC_KERNEL_TABLE=1)
+target_include_directories(facula_kernel_table PRIVATE ${FACULA_GEN_DIR}/include ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(facula_kernel_table PRIVATE facula_kernel_image)
+
+# A device's: with nvcc a compressed fatbin that the library carries; else the sources, which NVRTC compiles at run time.
+set(FACULA_CUDA_IMAGES auto CACHE STRING "Device code of the kernels: nvcc, nvrtc (compiled at run time), none, or auto")
+set(FACULA_CUDA_ARCHS "90" CACHE STRING "Architectures that nvcc makes machine code for; the last also as PTX")
+set_property(CACHE FACULA_CUDA_IMAGES PROPERTY STRINGS auto nvcc nvrtc none)
+find_program(FACULA_NVCC nvcc HINTS /usr/local/cuda/bin)
+mark_as_advanced(FACULA_NVCC)
+set(facula_cuda_images ${FACULA_CUDA_IMAGES})
+if(facula_cuda_images STREQUAL auto)
+    if(FACULA_NVCC)
+        set(facula_cuda_images nvcc)
+    else()
+        set(facula_cuda_images nvrtc)
+    endif()
+endif()
+if(facula_cuda_images STREQUAL nvcc AND NOT FACULA_NVCC)
+    message(FATAL_ERROR "FACULA_CUDA_IMAGES=nvcc, but nvcc was not found: install the CUDA toolkit, add its bin folder to PATH, "
+                        "or choose nvrtc or none.")
+endif()
+
+# One translation unit, so that a device loads one module.
+set(facula_all_kernels "")
+foreach(source IN LISTS facula_kernel_sources)
+    cmake_path(GET source FILENAME name)
+    string(APPEND facula_all_kernels "#include \"${name}\"\n")
+endforeach()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/cuda/kernels.cu CONTENT "${facula_all_kernels}" @ONLY)
+
+if(facula_cuda_images STREQUAL nvcc)
+    set(facula_fatbin ${PROJECT_BINARY_DIR}/cuda/kernels.fatbin)
+    set(facula_nvcc_archs "")
+    foreach(arch IN LISTS FACULA_CUDA_ARCHS)
+        list(APPEND facula_nvcc_archs -gencode arch=compute_${arch},code=sm_${arch})
+        set(last ${arch})
+    endforeach()
+    list(APPEND facula_nvcc_archs -gencode arch=compute_${last},code=compute_${last})
+    # No contraction: a formula has the same bits on every device.
+    add_custom_command(
+        OUTPUT ${facula_fatbin}
+        COMMAND ${FACULA_NVCC} -fatbin ${facula_nvcc_archs} --compress-mode=size --fmad=false --threads 2 -x cu
+                -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels
+                -MD -MF ${facula_fatbin}.d -MT ${facula_fatbin} -o ${facula_fatbin} ${PROJECT_BINARY_DIR}/cuda/kernels.cu
+        DEPENDS ${PROJECT_BINARY_DIR}/cuda/kernels.cu
+        DEPFILE ${facula_fatbin}.d
+        COMMENT "Compiling the CUDA kernels"
+        VERBATIM)
+    add_custom_target(facula_fatbin DEPENDS ${facula_fatbin})
+endif()

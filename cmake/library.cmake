@@ -3,7 +3,7 @@
 
 file(GLOB_RECURSE facula_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 file(GLOB_RECURSE facula_isa_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*.isa.c)
-list(FILTER facula_sources EXCLUDE REGEX "\\.isa\\.c$|/src/base/|/src/simcuda/")
+list(FILTER facula_sources EXCLUDE REGEX "\\.isa\\.c$|/src/base/|/src/simcuda/|/kernels/sim_image\\.c")
 
 # What all objects of the library are compiled with.
 add_library(facula_internal INTERFACE)

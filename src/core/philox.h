@@ -11,16 +11,19 @@
 #ifndef FAC_SRC_CORE_PHILOX_H
 #define FAC_SRC_CORE_PHILOX_H
 
+#ifndef FAC_PHILOX_FN /* how the functions are declared: kernels of devices say it first, and bring what these headers have */
+#define FAC_PHILOX_FN static inline
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#endif
 
 typedef struct fac_philox_block {
     uint32_t word[4];
 } fac_philox_block;
 
 /* The bare generator: ten rounds. */
-static inline fac_philox_block fac__philox(const uint32_t counter[4], const uint32_t key[2]) {
+FAC_PHILOX_FN fac_philox_block fac__philox(const uint32_t counter[4], const uint32_t key[2]) {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
@@ -35,7 +38,7 @@ static inline fac_philox_block fac__philox(const uint32_t counter[4], const uint
 }
 
 /* Block `index` of the draw (seed, offset); `attempt` is 0 but for samplers that reject. */
-static inline fac_philox_block fac__philox_at(uint64_t seed, uint64_t offset, uint64_t index, uint32_t attempt) {
+FAC_PHILOX_FN fac_philox_block fac__philox_at(uint64_t seed, uint64_t offset, uint64_t index, uint32_t attempt) {
     const uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)offset,
                                  ((uint32_t)(offset >> 32) & 0xffffu) | attempt << 16};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
@@ -43,10 +46,10 @@ static inline fac_philox_block fac__philox_at(uint64_t seed, uint64_t offset, ui
 }
 
 /* Element i's word, and its pair of words as 64 bits. */
-static inline uint32_t fac__random_u32(uint64_t seed, uint64_t offset, int64_t i) {
+FAC_PHILOX_FN uint32_t fac__random_u32(uint64_t seed, uint64_t offset, int64_t i) {
     return fac__philox_at(seed, offset, (uint64_t)i / 4, 0).word[i & 3];
 }
-static inline uint64_t fac__random_u64(uint64_t seed, uint64_t offset, int64_t i) {
+FAC_PHILOX_FN uint64_t fac__random_u64(uint64_t seed, uint64_t offset, int64_t i) {
     fac_philox_block b = fac__philox_at(seed, offset, (uint64_t)i / 2, 0);
     unsigned lane = 2u * (unsigned)(i & 1);
     return (uint64_t)b.word[lane + 1] << 32 | b.word[lane];
@@ -55,28 +58,28 @@ static inline uint64_t fac__random_u64(uint64_t seed, uint64_t offset, int64_t i
 /* ---- uniform --------------------------------------------------------------------------------------------------------- */
 
 /* In [0, 1): 24 bits, or 53. */
-static inline float fac__uniform_f32(uint32_t word) { return (float)(int32_t)(word >> 8) * 0x1p-24f; }
-static inline double fac__uniform_f64(uint64_t bits) { return (double)(int64_t)(bits >> 11) * 0x1p-53; }
+FAC_PHILOX_FN float fac__uniform_f32(uint32_t word) { return (float)(int32_t)(word >> 8) * 0x1p-24f; }
+FAC_PHILOX_FN double fac__uniform_f64(uint64_t bits) { return (double)(int64_t)(bits >> 11) * 0x1p-53; }
 /* In (0, 1], for logarithms. */
-static inline float fac__uniform_open_f32(uint32_t word) { return (float)(int32_t)((word >> 8) + 1u) * 0x1p-24f; }
-static inline double fac__uniform_open_f64(uint64_t bits) { return (double)(int64_t)((bits >> 11) + 1u) * 0x1p-53; }
+FAC_PHILOX_FN float fac__uniform_open_f32(uint32_t word) { return (float)(int32_t)((word >> 8) + 1u) * 0x1p-24f; }
+FAC_PHILOX_FN double fac__uniform_open_f64(uint64_t bits) { return (double)(int64_t)((bits >> 11) + 1u) * 0x1p-53; }
 
 /* True with probability p: word < threshold. The threshold is p in units of 2^-32, rounded up; 2^32 for p >= 1. */
-static inline uint64_t fac__bernoulli_threshold(double p) {
+FAC_PHILOX_FN uint64_t fac__bernoulli_threshold(double p) {
     return !(p > 0) ? 0 : p >= 1 ? (uint64_t)1 << 32 : (uint64_t)ceil(p * 0x1p32);
 }
-static inline int fac__bernoulli(uint32_t word, uint64_t threshold) { return word < threshold; }
+FAC_PHILOX_FN int fac__bernoulli(uint32_t word, uint64_t threshold) { return word < threshold; }
 
 /* An integer in [0, n), n >= 1: by the high half of a product; the bias is below n / 2^64 (n / 2^32 in the short form). */
-static inline uint32_t fac__below_u32(uint32_t word, uint32_t n) { return (uint32_t)((uint64_t)word * n >> 32); }
-static inline uint64_t fac__below_u64(uint64_t bits, uint64_t n) {
+FAC_PHILOX_FN uint32_t fac__below_u32(uint32_t word, uint32_t n) { return (uint32_t)((uint64_t)word * n >> 32); }
+FAC_PHILOX_FN uint64_t fac__below_u64(uint64_t bits, uint64_t n) {
     return (uint64_t)((unsigned __int128)bits * n >> 64);
 }
 
 /* ---- normal ------------------------------------------------------------------------------------------------------------- */
 
 /* Natural logarithm of u in (0, 1], u = m 2^e with m in [sqrt 1/2, sqrt 2): log m = 2 atanh s, s = (m - 1) / (m + 1). */
-static inline float fac__log_unit_f32(float u) {
+FAC_PHILOX_FN float fac__log_unit_f32(float u) {
     uint32_t bits, e_bits;
     memcpy(&bits, &u, 4);
     e_bits = bits - 0x3f3504f3u; /* the bits of sqrt 1/2 */
@@ -91,7 +94,7 @@ static inline float fac__log_unit_f32(float u) {
     return fmaf(e, 0x1.62e43p-1f, fmaf(s, 2.0f, tail));
 }
 
-static inline double fac__log_unit_f64(double u) {
+FAC_PHILOX_FN double fac__log_unit_f64(double u) {
     uint64_t bits, e_bits;
     memcpy(&bits, &u, 8);
     e_bits = bits - 0x3fe6a09e667f3bcdu; /* the bits of sqrt 1/2 */
@@ -111,7 +114,7 @@ static inline double fac__log_unit_f64(double u) {
 }
 
 /* Sine and cosine of 2 pi u, u in [0, 1): quadrant q and the rest r in [-1/2, 1/2], exactly; then sin and cos of pi r / 2. */
-static inline void fac__sincos_turn_f32(float u, float *out_sin, float *out_cos) {
+FAC_PHILOX_FN void fac__sincos_turn_f32(float u, float *out_sin, float *out_cos) {
     float t = u * 4.0f;
     int32_t q = (int32_t)(t + 0.5f);
     float r = t - (float)q, z = r * r;
@@ -127,7 +130,7 @@ static inline void fac__sincos_turn_f32(float u, float *out_sin, float *out_cos)
     *out_cos = (q + 1) & 2 ? -b : b;
 }
 
-static inline void fac__sincos_turn_f64(double u, double *out_sin, double *out_cos) {
+FAC_PHILOX_FN void fac__sincos_turn_f64(double u, double *out_sin, double *out_cos) {
     double t = u * 4.0;
     int32_t q = (int32_t)(t + 0.5);
     double r = t - (double)q, z = r * r;
@@ -151,13 +154,13 @@ static inline void fac__sincos_turn_f64(double u, double *out_sin, double *out_c
 }
 
 /* Two standard normals from two words, by Box and Muller: the even element takes the cosine, the odd one the sine. */
-static inline void fac__normal_pair_f32(uint32_t w0, uint32_t w1, float out[2]) {
+FAC_PHILOX_FN void fac__normal_pair_f32(uint32_t w0, uint32_t w1, float out[2]) {
     float radius = sqrtf(-2.0f * fac__log_unit_f32(fac__uniform_open_f32(w0))), s, c;
     fac__sincos_turn_f32(fac__uniform_f32(w1), &s, &c);
     out[0] = radius * c;
     out[1] = radius * s;
 }
-static inline void fac__normal_pair_f64(uint64_t b0, uint64_t b1, double out[2]) {
+FAC_PHILOX_FN void fac__normal_pair_f64(uint64_t b0, uint64_t b1, double out[2]) {
     double radius = sqrt(-2.0 * fac__log_unit_f64(fac__uniform_open_f64(b0))), s, c;
     fac__sincos_turn_f64(fac__uniform_f64(b1), &s, &c);
     out[0] = radius * c;
@@ -166,14 +169,14 @@ static inline void fac__normal_pair_f64(uint64_t b0, uint64_t b1, double out[2])
 
 /* Element i of a draw of standard normals. f32: words 0, 1 of block i / 4 make elements 0 and 1, words 2, 3 the others.
    f64: block i / 2 makes both of its elements. */
-static inline float fac__normal_f32(uint64_t seed, uint64_t offset, int64_t i) {
+FAC_PHILOX_FN float fac__normal_f32(uint64_t seed, uint64_t offset, int64_t i) {
     fac_philox_block b = fac__philox_at(seed, offset, (uint64_t)i / 4, 0);
     unsigned lane = (unsigned)i & 2u;
     float pair[2];
     fac__normal_pair_f32(b.word[lane], b.word[lane + 1], pair);
     return pair[i & 1];
 }
-static inline double fac__normal_f64(uint64_t seed, uint64_t offset, int64_t i) {
+FAC_PHILOX_FN double fac__normal_f64(uint64_t seed, uint64_t offset, int64_t i) {
     fac_philox_block b = fac__philox_at(seed, offset, (uint64_t)i / 2, 0);
     double pair[2];
     fac__normal_pair_f64((uint64_t)b.word[1] << 32 | b.word[0], (uint64_t)b.word[3] << 32 | b.word[2], pair);
@@ -183,16 +186,16 @@ static inline double fac__normal_f64(uint64_t seed, uint64_t offset, int64_t i) 
 /* ---- ranges --------------------------------------------------------------------------------------------------------------- */
 
 /* Words, or standard normals, of elements [begin, end) of a draw; any split gives the same. */
-static inline void fac__random_fill_u32(uint32_t *out, int64_t begin, int64_t end, uint64_t seed, uint64_t offset) {
+FAC_PHILOX_FN void fac__random_fill_u32(uint32_t *out, int64_t begin, int64_t end, uint64_t seed, uint64_t offset) {
     for (int64_t i = begin; i < end;) {
         fac_philox_block b = fac__philox_at(seed, offset, (uint64_t)i / 4, 0);
         for (int64_t stop = (i | 3) + 1; i < stop && i < end; i++) *out++ = b.word[i & 3];
     }
 }
-static inline void fac__random_fill_u64(uint64_t *out, int64_t begin, int64_t end, uint64_t seed, uint64_t offset) {
+FAC_PHILOX_FN void fac__random_fill_u64(uint64_t *out, int64_t begin, int64_t end, uint64_t seed, uint64_t offset) {
     for (int64_t i = begin; i < end; i++) *out++ = fac__random_u64(seed, offset, i);
 }
-static inline void fac__normal_fill_f32(float *out, int64_t begin, int64_t end, uint64_t seed, uint64_t offset) {
+FAC_PHILOX_FN void fac__normal_fill_f32(float *out, int64_t begin, int64_t end, uint64_t seed, uint64_t offset) {
     int64_t i = begin;
     for (; i < end && i & 3; i++) *out++ = fac__normal_f32(seed, offset, i);
     for (; i + 4 <= end; i += 4, out += 4) {
@@ -202,7 +205,7 @@ static inline void fac__normal_fill_f32(float *out, int64_t begin, int64_t end, 
     }
     for (; i < end; i++) *out++ = fac__normal_f32(seed, offset, i);
 }
-static inline void fac__normal_fill_f64(double *out, int64_t begin, int64_t end, uint64_t seed, uint64_t offset) {
+FAC_PHILOX_FN void fac__normal_fill_f64(double *out, int64_t begin, int64_t end, uint64_t seed, uint64_t offset) {
     int64_t i = begin;
     if (i < end && i & 1) *out++ = fac__normal_f64(seed, offset, i++);
     for (; i + 2 <= end; i += 2, out += 2) {

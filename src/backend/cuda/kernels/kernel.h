@@ -7,7 +7,7 @@
      KERNEL(name, (OUT, float, out), (IN, float, x), (VAL, int64_t, n)) { ... }
 
    IN, OUT and IO are pointers that the kernel reads, writes, or both; VAL is a value, structures included. A kernel returns
-   nothing and is called by nobody but a launch. The header includes nothing of Facula, so that users' kernels, compiled at
+   nothing, is called by nobody but a launch, and leaves its parameters as they are. The header includes nothing of Facula, so that users' kernels, compiled at
    run time, may be written in it too. */
 #ifndef FAC_KERNEL_H
 #define FAC_KERNEL_H
@@ -44,7 +44,11 @@
 #define K_DECLARE_IN(T, name) const T *name
 #define K_DECLARE_OUT(T, name) T *name
 #define K_DECLARE_IO(T, name) T *name
-#define K_DECLARE_VAL(T, name) T name
+#ifdef __CUDACC__ /* a large structure stays in the constant bank, also where its address is taken */
+#define K_DECLARE_VAL(T, name) const __grid_constant__ T name
+#else
+#define K_DECLARE_VAL(T, name) const T name
+#endif
 #define K_DECLARE_ALL(...) K_EACH(K_DECLARE, __VA_ARGS__)
 
 /* ---- device code --------------------------------------------------------------------------------------------------------- */
@@ -61,6 +65,10 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long uint64_t;
 typedef unsigned long uintptr_t;
+#define INT32_MAX 0x7fffffff
+#define INT32_MIN (-INT32_MAX - 1)
+#define INT64_MAX 0x7fffffffffffffffL
+#define INT64_MIN (-INT64_MAX - 1)
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #endif
@@ -73,7 +81,7 @@ typedef unsigned long uintptr_t;
 #include <string.h>
 #endif
 
-#define KERNEL(name, ...) extern "C" __global__ void name(K_DECLARE_ALL(__VA_ARGS__))
+#define K_KERNEL(name, ...) extern "C" __global__ void name(K_DECLARE_ALL(__VA_ARGS__))
 /* A function that kernels call; KDEV_CALL where a copy at every call would be too much code. */
 #define KDEV static __device__ __forceinline__
 #define KDEV_CALL static __device__ __noinline__
@@ -100,10 +108,19 @@ typedef unsigned long uintptr_t;
 #include "kernel_sim.h"
 #endif
 
+#define KERNEL(name, ...) K_KERNEL(name, __VA_ARGS__) /* the name may be a macro */
+
 /* ---- for all readings ------------------------------------------------------------------------------------------------------ */
 
 /* i runs over the thread's share of [0, n): a grid-stride loop in the first dimension. */
+#ifdef __CUDACC__
+#define K_UNROLL(n) K_PRAGMA(unroll n)
+#define K_PRAGMA(text) _Pragma(#text)
+#else
+#define K_UNROLL(n)
+#endif
 #define KLOOP(i, n)                                                                                              \
+    K_UNROLL(1)                                                                                                  \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (int64_t)gridDim.x * blockDim.x; \
          i < (n); i += i##_step)
 

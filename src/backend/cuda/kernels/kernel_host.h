@@ -7,6 +7,7 @@
 #include "simcuda/sim_device.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define KDEV static inline

@@ -32,7 +32,7 @@
     static const sim_kernel *const name##_entry __attribute__((section("sim_kernels"), used)) = &name##_kernel;   \
     static inline void name(K_DECLARE_ALL(__VA_ARGS__))
 
-#define KERNEL(name, ...) K_ENTRY(name, 0, __VA_ARGS__)
+#define K_KERNEL(name, ...) K_ENTRY(name, 0, __VA_ARGS__)
 /* Runs once per launch and only when simulated: the work of a library, or a quicker way to a kernel's result. */
 #define KERNEL_NATIVE(name, ...) K_ENTRY(name, 1, __VA_ARGS__)
 

@@ -15,13 +15,13 @@
 #define K_ROLE_OF(i, p) K_ROLE_OF_ p
 #define K_ROLE_OF_(role, T, name) SIM_##role
 
-#define KERNEL(name, ...)                                                                                              \
+#define K_KERNEL(name, ...)                                                                                            \
     static const uint16_t name##_sizes[] = {K_EACH(K_SIZE, __VA_ARGS__)};                                              \
     static const uint8_t name##_roles[] = {K_EACH(K_ROLE_OF, __VA_ARGS__)};                                            \
     static _Atomic(void *) name##_handles[FAC_CUDA_MAX_DEVICES];                                                       \
     fac_cuda_kernel FAC_CUDA_KERNEL(name) = {#name, K_COUNT(__VA_ARGS__), name##_sizes, name##_roles, name##_handles}; \
     __attribute__((unused)) static inline void name(K_DECLARE_ALL(__VA_ARGS__))
-#define KERNEL_NATIVE(name, ...) KERNEL(name, __VA_ARGS__)
+#define KERNEL_NATIVE(name, ...) K_KERNEL(name, __VA_ARGS__)
 #define KGLOBAL(T, name) __attribute__((unused)) static T name
 
 #endif
