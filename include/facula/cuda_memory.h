@@ -234,9 +234,12 @@ typedef struct fac_memory_source {
     size_t size;      /* sizeof(fac_memory_source) */
     const char *name; /* of the kind of device, for messages */
     void *context;
-    /* Memory on a device, aligned to 512 bytes; FAC_OK with NULL in *out when there is not enough. */
-    fac_status (*alloc)(const struct fac_memory_source *s, int device, int64_t bytes, void **out);
-    void (*free)(const struct fac_memory_source *s, int device, void *p, int64_t bytes);
+    /* Memory on a device, aligned to 512 bytes, for blocks of a stream (0 without streams); FAC_OK with NULL in *out when
+       there is not enough. `free` waits for work that still uses it, or frees in the order of the stream. */
+    fac_status (*alloc)(const struct fac_memory_source *s, int device, int64_t bytes, int64_t stream, void **out);
+    void (*free)(const struct fac_memory_source *s, int device, void *p, int64_t bytes, int64_t stream);
+    /* Gives up what the source itself keeps for reuse (optional). */
+    void (*trim)(const struct fac_memory_source *s, int device);
     /* Free and total bytes (optional: limits by share are refused without). */
     fac_status (*info)(const struct fac_memory_source *s, int device, int64_t *out_free, int64_t *out_total);
     /* Streams (optional, all or none): the calling thread's current one; marks (*event is NULL at first, which makes it; it

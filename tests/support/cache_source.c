@@ -36,9 +36,9 @@ static char *fresh(fake_source *f, int64_t bytes) {
     return p;
 }
 
-static fac_status fake_alloc(const fac_memory_source *s, int device, int64_t bytes, void **out) {
+static fac_status fake_alloc(const fac_memory_source *s, int device, int64_t bytes, int64_t stream, void **out) {
     fake_source *f = of(s);
-    (void)device;
+    (void)device, (void)stream;
     pthread_mutex_lock(&f->lock);
     *out = NULL;
     if (!must_fail(f) && bytes <= f->capacity - f->used) {
@@ -50,9 +50,9 @@ static fac_status fake_alloc(const fac_memory_source *s, int device, int64_t byt
     return FAC_OK;
 }
 
-static void fake_free(const fac_memory_source *s, int device, void *p, int64_t bytes) {
+static void fake_free(const fac_memory_source *s, int device, void *p, int64_t bytes, int64_t stream) {
     fake_source *f = of(s);
-    (void)device;
+    (void)device, (void)stream;
     pthread_mutex_lock(&f->lock);
     take_out(f, p, bytes, false);
     pthread_mutex_unlock(&f->lock);

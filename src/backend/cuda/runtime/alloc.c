@@ -274,32 +274,43 @@ static bool is_on(const char *name) {
     return text && *text && strcmp(text, "0") != 0;
 }
 
-static fac_status fill_in(fac_caching_allocator *a, const fac_memory_source *source, int device, const char *settings) {
-    fac_alloc_config c;
-    FAC_TRY(check_source(source));
-    FAC_TRY(fac__alloc_config_parse(settings, "allocator options", take_option, source, &c));
-    FAC_CHECK(!c.expandable || source->reserve, FAC_ERR_UNSUPPORTED,
+static fac_status fill_in(fac_caching_allocator *a, const fac_memory_source *source, int device,
+                          const fac_alloc_config *c) {
+    FAC_CHECK(!c->expandable || source->reserve, FAC_ERR_UNSUPPORTED,
               "expandable_segments needs virtual memory, which %s devices have not", source->name);
     a->source = *source;
     a->device = device;
     a->face = (fac_allocator){source->name, face_alloc, face_free, a};
     a->limit = INT64_MAX;
     a->common.users = 1;
-    a->caching = !is_on("FACULA_NO_CUDA_MEMORY_CACHING") && !is_on("PYTORCH_NO_CUDA_MEMORY_CACHING");
+    a->caching = !c->async && !is_on("FACULA_NO_CUDA_MEMORY_CACHING") && !is_on("PYTORCH_NO_CUDA_MEMORY_CACHING");
     a->poison = is_on("FACULA_CUDA_POISON");
     a->in_use.buckets = FIRST_BUCKETS;
     if (!(a->in_use.v = fac__alloc_zero(FIRST_BUCKETS * sizeof *a->in_use.v))) return FAC_ERR_MEMORY;
-    fac__cache_configure(a, &c);
-    return c.memory_fraction < 0 ? FAC_OK : fac__cache_set_fraction(a, c.memory_fraction);
+    fac__cache_configure(a, c);
+    return c->memory_fraction < 0 ? FAC_OK : fac__cache_set_fraction(a, c->memory_fraction);
 }
 
-fac_caching_allocator *fac_caching_allocator_new(const fac_memory_source *source, int device, const char *settings) {
+fac_caching_allocator *fac__cache_new(const fac_memory_source *source, int device, const fac_alloc_config *c) {
     fac_caching_allocator *a = fac__alloc_zero(sizeof *a);
     if (!a) return NULL;
     pthread_mutex_init(&a->lock, NULL);
-    if (fill_in(a, source, device, settings) == FAC_OK) return a;
+    if (fill_in(a, source, device, c) == FAC_OK) return a;
     fac_caching_allocator_free(a);
     return NULL;
+}
+
+static fac_status check_settings(const fac_memory_source *source, const char *settings, fac_alloc_config *out) {
+    FAC_TRY(check_source(source));
+    FAC_TRY(fac__alloc_config_parse(settings, "allocator options", take_option, source, out));
+    FAC_CHECK(!out->async, FAC_ERR_UNSUPPORTED, "backend:cudaMallocAsync is for CUDA alone");
+    return FAC_OK;
+}
+
+fac_caching_allocator *fac_caching_allocator_new(const fac_memory_source *source, int device, const char *settings) {
+    fac_alloc_config c;
+    FAC_TRY_NULL(check_settings(source, settings, &c));
+    return fac__cache_new(source, device, &c);
 }
 
 /* Blocks of users go too: their owner has said that there are none. */
@@ -314,7 +325,7 @@ static void drop_segments(fac_caching_allocator *a) {
         if (s->expandable)
             a->source.unreserve(&a->source, a->device, s->p, s->size);
         else
-            a->source.free(&a->source, a->device, s->p, s->size);
+            a->source.free(&a->source, a->device, s->p, s->size, s->pool->stream);
         fac__segment_drop(a, s);
     }
 }

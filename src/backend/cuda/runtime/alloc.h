@@ -176,6 +176,8 @@ typedef struct fac_request {
 
 /* ---- alloc.c ------------------------------------------------------------------------------------------------------- */
 
+/* With backend:cudaMallocAsync in the options nothing is cached: then the source's memory is stream-ordered. */
+fac_caching_allocator *fac__cache_new(const fac_memory_source *source, int device, const fac_alloc_config *c);
 void *fac__cache_alloc(fac_caching_allocator *a, int64_t bytes, int64_t stream);
 void fac__cache_free(fac_caching_allocator *a, void *p);
 int64_t fac__cache_round(const fac_alloc_config *c, int64_t bytes);

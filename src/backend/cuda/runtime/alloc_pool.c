@@ -152,12 +152,12 @@ static bool may_ask(fac_caching_allocator *a, fac_request *r, int64_t bytes) {
 }
 
 /* Asks the source without the lock, if so configured. */
-static fac_status ask_source(fac_caching_allocator *a, int64_t bytes, void **out) {
+static fac_status ask_source(fac_caching_allocator *a, int64_t bytes, int64_t stream, void **out) {
     const bool drop = a->config.release_lock;
     *out = NULL;
     a->promised += bytes;
     if (drop) pthread_mutex_unlock(&a->lock);
-    fac_status st = a->source.alloc(&a->source, a->device, bytes, out);
+    fac_status st = a->source.alloc(&a->source, a->device, bytes, stream, out);
     if (drop) pthread_mutex_lock(&a->lock);
     a->promised -= bytes;
     return st;
@@ -211,7 +211,7 @@ fac_status fac__segment_new(fac_caching_allocator *a, fac_request *r) {
     fac_segment *s = fac__alloc(sizeof *s);
     if (!s) return FAC_ERR_MEMORY;
     fac_block *b = fac__header_take(a);
-    fac_status st = ask_source(a, bytes, &p);
+    fac_status st = ask_source(a, bytes, r->pool->stream, &p);
     if (st != FAC_OK || !p) {
         if (st == FAC_OK) r->refused = bytes;
         fac__header_give(a, b);
@@ -239,7 +239,7 @@ void fac__segment_release(fac_caching_allocator *a, fac_block *b) {
     a->stats.num_device_free++;
     fac__trace(a, FAC_MEMORY_SEGMENT_FREE, s->p, s->size, s->pool->stream, s->stack);
     fac__guard_all(a, s->pool, s->p, s->size, true);
-    a->source.free(&a->source, a->device, s->p, s->size);
+    a->source.free(&a->source, a->device, s->p, s->size, s->pool->stream);
     fac__header_give(a, b);
     fac__segment_drop(a, s);
 }
@@ -327,5 +327,6 @@ void fac__release_all(fac_caching_allocator *a) {
     for (size_t i = 0; i < a->common.pools.n; i++) release_pool(a, a->common.pools.v[i]);
     for (fac_arena *arena = a->arenas; arena; arena = arena->next)
         for (size_t i = 0; arena->users == 0 && i < arena->pools.n; i++) release_pool(a, arena->pools.v[i]);
+    if (a->source.trim) a->source.trim(&a->source, a->device);
     fac__arenas_tidy(a);
 }
