@@ -198,8 +198,8 @@ static int train(train_job *j) {
         if (!o->quiet) printf("the run has its %lld steps; --steps N goes further\n", (long long)l.step);
         return CLI_OK;
     }
-    if (!st) st = history_open(&l.h, o->out, l.step);
     cli_catch_stop(true);
+    if (!st) st = history_open(&l.h, o->out, l.step);
     progress_start(&l.bar, stderr, l.first, o->steps, o->quiet);
     if (!st) st = steps(&l);
     progress_clear(&l.bar);

@@ -73,7 +73,7 @@ expect 0 'finished after 6 steps' train --resume --steps 6 --sample 0
 expect 0 'the run has its 6 steps' train --resume --sample 0
 expect 0 '^model.head.weight' inspect runs/last
 cd "$here" || exit 1
-"$facula" train --quiet --batch 1000 --layers 6 --dim 256 --sample 0 --out "$work/early" "$text" &
+"$facula" train --quiet --batch 64 --sample 0 --out "$work/early" "$text" &
 child=$!
 for _ in $(seq 400); do
     [ -f "$work/early/log.tsv" ] && break
