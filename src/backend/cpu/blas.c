@@ -21,8 +21,10 @@ enum {
     TASK_WORK = 1 << 17,   /* multiply-adds per chunk of tasks: some microseconds */
     SPLIT_DEPTH = 2048,    /* depth of one part of a split product */
     SPLIT_MAX = 16,
-    LIBRARY_MIN = 256, /* sides from which oneDNN is faster than gemm.isa.c (by 3 to 15%) */
-    LIBRARY_BLOCK = 512,
+    LIBRARY_MIN = 256,   /* sides from which oneDNN is faster than gemm.isa.c (by up to 15%) */
+    LIBRARY_BLOCK = 512, /* sides of its blocks where there are LIBRARY_MANY of them, else half of that */
+    LIBRARY_MANY = 16,
+    LIBRARY_FEW = 4,          /* with fewer blocks, gemm.isa.c feeds more threads */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
 
@@ -257,6 +259,20 @@ static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_
     }
 }
 
+/* Sides of at most `side`, even, in multiples of a vector; returns how many blocks they make. */
+static int64_t even_sides(const fac_gemm *g, int64_t side, int64_t *mb, int64_t *nb) {
+    int64_t rows = div_up(g->m, side), cols = div_up(g->n, side);
+    *mb = div_up(div_up(g->m, rows), 16) * 16;
+    *nb = div_up(div_up(g->n, cols), 16) * 16;
+    return rows * cols;
+}
+
+/* Sides of oneDNN's blocks, from the shape alone; returns how many there are. */
+static int64_t library_sides(const fac_gemm *g, int64_t *mb, int64_t *nb) {
+    int64_t blocks = even_sides(g, LIBRARY_BLOCK, mb, nb);
+    return g->batch * (blocks >= LIBRARY_MANY ? blocks : even_sides(g, LIBRARY_BLOCK / 2, mb, nb));
+}
+
 /* The table of measurements in one line: oneDNN wins where all sides are large and B need not be transposed. */
 static bool use_library(const fac_gemm *g) {
     const fac_gemm_matrix *a = &g->a, *b = &g->b;
@@ -273,10 +289,8 @@ static fac_status run_blocks(const fac_gemm *g) {
     fac__scalar_c128(g->beta, beta);
     job.direct = (g->c_dtype == FAC_F32 || g->c_dtype == FAC_F64) && g->c_col == 1 && (beta[0] == 0 || beta[0] == 1);
     job.library = use_library(g);
-    if (job.library) {
-        job.mb = fac__min(g->m, LIBRARY_BLOCK);
-        job.nb = fac__min(g->n, LIBRARY_BLOCK);
-    } else {
+    if (job.library && library_sides(g, &job.mb, &job.nb) < LIBRARY_FEW) job.library = false;
+    if (!job.library) {
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
     }
