@@ -6,6 +6,7 @@
 #include <stdalign.h>
 
 #define TILE_BYTES 4096
+#define STREAM_TILE_BYTES 1024 /* longer bursts past the cache stall the loads between them */
 #define SHORT_ROW 32 /* rows below this are gathered several to a tile */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
@@ -228,7 +229,7 @@ static void plan_run(run *r) {
         widest = fac__max(widest, item_of((fac_dtype)r->want[i]));
         if (it->op[i].t) widest = fac__max(widest, item_of((fac_dtype)it->op[i].dtype));
     }
-    r->tile = r->direct + 1 == 1u << it->n ? INT64_MAX : TILE_BYTES / widest;
+    r->tile = r->direct + 1 == 1u << it->n ? INT64_MAX : (r->stream ? STREAM_TILE_BYTES : TILE_BYTES) / widest;
 }
 
 fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, const fac_loop_args *args) {
