@@ -36,8 +36,10 @@ static int columns(FILE *f) {
     return ioctl(fileno(f), TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
 }
 
+/* One line, cut where the terminal ends: a line that wrapped could not be redrawn. */
 static void draw_bar(progress *p, double fraction, const char *head, const char *tail) {
-    const int room = columns(p->stream) - 1 - (int)strlen(head) - (int)strlen(tail) - 4, width = room > 30 ? 30 : room;
+    const int beside = columns(p->stream) - 2 - (int)strlen(head), room = beside - (int)strlen(tail) - 3,
+              width = room > 30 ? 30 : room;
     fprintf(p->stream, "\r\033[K%s", head);
     if (width >= 5) {
         const int full = (int)(fraction * width + 0.5);
@@ -45,7 +47,7 @@ static void draw_bar(progress *p, double fraction, const char *head, const char 
         for (int i = 0; i < width; i++) fputc(i < full ? '=' : i == full ? '>' : ' ', p->stream);
         fputc(']', p->stream);
     }
-    fprintf(p->stream, " %s", tail);
+    fprintf(p->stream, " %.*s", beside > 0 ? beside : 0, tail);
     fflush(p->stream);
 }
 

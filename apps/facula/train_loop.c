@@ -180,7 +180,7 @@ static void summary(const loop *l) {
     if (!isnan(l->valid)) printf("%s %.4f, from %.4f at the start", l->j->kind->measure, l->valid, l->first_valid);
     if (!isnan(l->extra)) printf("; accuracy %.2f%%", 100 * l->extra);
     printf("\nrun folder: %s (checkpoint.safetensors, log.tsv, loss.svg)\n", o->out);
-    if (cli_stop) printf("go on with: facula train ... --out %s --resume\n", o->out);
+    if (cli_stop) printf("go on with: facula train --resume --out %s\n", o->out);
 }
 
 /* Trains what has been made. */
