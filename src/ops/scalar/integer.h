@@ -14,9 +14,9 @@ FAC_SCALAR_FN FAC_T FAC_FN(add_alpha)(FAC_T a, FAC_T b, FAC_T alpha) {
 }
 /* The divisions take b != 0. The least integer divided by -1 wraps to itself. */
 FAC_SCALAR_FN FAC_T FAC_FN(div_trunc)(FAC_T a, FAC_T b) {
-    return FAC_NEGATIVE(b) && b == (FAC_T)-1 ? FAC_FN(neg)(a) : (FAC_T)(a / b);
+    return (FAC_T)(FAC_NEGATIVE(b) && b == (FAC_T)-1 ? FAC_FN(neg)(a) : a / b);
 }
-FAC_SCALAR_FN FAC_T FAC_FN(fmod)(FAC_T a, FAC_T b) { return FAC_NEGATIVE(b) && b == (FAC_T)-1 ? 0 : (FAC_T)(a % b); }
+FAC_SCALAR_FN FAC_T FAC_FN(fmod)(FAC_T a, FAC_T b) { return (FAC_T)(FAC_NEGATIVE(b) && b == (FAC_T)-1 ? 0 : a % b); }
 FAC_SCALAR_FN FAC_T FAC_FN(remainder)(FAC_T a, FAC_T b) {
     FAC_T m = FAC_FN(fmod)(a, b);
     return m != 0 && FAC_NEGATIVE(m) != FAC_NEGATIVE(b) ? (FAC_T)(m + b) : m;
@@ -47,12 +47,12 @@ FAC_SCALAR_FN FAC_T FAC_FN(bitwise_xor)(FAC_T a, FAC_T b) { return (FAC_T)(a ^ b
 /* Shifts by a negative amount or by the width and more shift everything out. */
 FAC_SCALAR_FN FAC_T FAC_FN(shift_left)(FAC_T a, FAC_T b) {
     bool out = FAC_NEGATIVE(b) || b >= FAC_BITS;
-    return out ? 0 : (FAC_T)((FAC_UT)a << (b & (FAC_BITS - 1)));
+    return (FAC_T)(out ? 0 : (FAC_UT)a << (b & (FAC_BITS - 1)));
 }
 FAC_SCALAR_FN FAC_T FAC_FN(shift_right)(FAC_T a, FAC_T b) {
     bool out = FAC_NEGATIVE(b) || b >= FAC_BITS;
     FAC_T all = FAC_NEGATIVE(a) ? (FAC_T)-1 : 0;
-    return out ? all : (FAC_T)(a >> (b & (FAC_BITS - 1)));
+    return (FAC_T)(out ? all : a >> (b & (FAC_BITS - 1)));
 }
 FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_T value) {
     return (FAC_T)((FAC_UT)x + (FAC_UT)value * (FAC_UT)a * (FAC_UT)b);
