@@ -4,6 +4,8 @@
 
 #include <facula/autograd.h>
 #include <facula/base.h>
+#include <facula/cuda.h>
+#include <facula/cuda_memory.h>
 #include <facula/data.h>
 #include <facula/device.h>
 #include <facula/dispatch.h>

@@ -6,9 +6,11 @@
 
 /* Started by fac_init in this order, stopped by fac_shutdown in the reverse. */
 fac_status fac__cpu_init(void);
+fac_status fac__cuda_init(void); /* loads no driver: that waits for the first use */
 fac_status fac__dispatch_init(void);
 fac_status fac__autograd_init(void);
 void fac__cpu_shutdown(void);
+void fac__cuda_shutdown(void);
 void fac__dispatch_shutdown(void);
 void fac__autograd_shutdown(void);
 

@@ -14,6 +14,7 @@ static const struct {
     void (*stop)(void);
 } rooms[] = {
     {fac__cpu_init, fac__cpu_shutdown},
+    {fac__cuda_init, fac__cuda_shutdown},
     {fac__dispatch_init, fac__dispatch_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
 };

@@ -66,9 +66,9 @@ bool fac__cuda_gone(void);
 typedef struct fac_cuda_kernel {
     const char *name;
     uint8_t n_params;
-    const uint16_t *sizes;    /* bytes of each parameter */
-    const uint8_t *roles;     /* FAC_CUDA_VAL, IN, OUT, IO of each */
-    _Atomic(void *) *handle;  /* FAC_CUDA_MAX_DEVICES of CUfunction or CUkernel, each set on first launch */
+    const uint16_t *sizes;   /* bytes of each parameter */
+    const uint8_t *roles;    /* FAC_CUDA_VAL, IN, OUT, IO of each */
+    _Atomic(void *) *handle; /* FAC_CUDA_MAX_DEVICES of CUfunction or CUkernel, each set on first launch */
 } fac_cuda_kernel;
 
 /* Bytes that a launch, copy or library call reads or writes: rows of `width` bytes, `pitch` apart. For the race checker and
