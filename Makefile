@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench features conformance lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -28,6 +28,13 @@ test: all ## run every test
 
 bench: all ## measure; with python3-torch installed, beside PyTorch in the same run
 	@$(PYTHON) bench/run.py $(BUILD)/bench
+
+gpu-check: all ## put the CUDA tests into build/gpu-check, to be carried to a GPU, and run them: here simulated without one
+	@scripts/gpu-check.sh $(BUILD) build/gpu-check
+
+gpu-bench: all ## measure what Facula adds to the CUDA driver's own costs
+	@if $(BUILD)/bin/facula info | grep -q '^cuda:0 '; then $(BUILD)/bench/bench_cuda; \
+	else echo '# no device: simulated'; FACULA_CUDA=sim:1 $(BUILD)/bench/bench_cuda; fi
 
 features: all ## print every feature with its test and the result
 	@scripts/features.py $(BUILD)
@@ -50,4 +57,4 @@ clean: ## remove this configuration's build folder
 	@rm -rf $(BUILD)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

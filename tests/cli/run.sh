@@ -37,6 +37,11 @@ done
 expect 0 '^instructions +(default|avx2|avx512)$' info
 expect 0 '^operators +[1-9][0-9]*$' info
 FACULA_ISA=default expect 0 '^instructions +default$' info
+FACULA_CUDA=sim:3 expect 0 '^cuda +3 devices, the simulated driver of CUDA [0-9]+\.[0-9]+$' info
+FACULA_CUDA=sim:3 expect 0 '^cuda:2 +Simulated GPU 2, 16\.0 GiB, compute capability 9\.0, 2 multiprocessors, 0000:' info
+FACULA_CUDA=sim:3 CUDA_VISIBLE_DEVICES=1 expect 0 '^cuda +1 device,' info
+FACULA_CUDA=off expect 0 '^cuda +off: CUDA is turned off by FACULA_CUDA=off$' info
+FACULA_CUDA=nonsense expect 0 '^cuda +off: FACULA_CUDA=nonsense is not understood' info
 
 expect 0 '^add\.Tensor\(Tensor self, Tensor other, \*, Scalar alpha=1\) -> Tensor$' ops
 expect 0 '^mm\(' ops --grep '^mm\('

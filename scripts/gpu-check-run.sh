@@ -1,0 +1,69 @@
+#!/bin/sh
+# Usage: run.sh [RESULTS]: runs the programs beside it on this machine's CUDA devices, or, where there are none, on four
+# simulated ones, and says which. One line per test goes to RESULTS (results.tsv beside this script) as soon as it is known.
+# Environment: FACULA_CUDA chooses as always; BUDGET is the time in seconds after which no further program is started (480).
+here=$(cd "$(dirname "$0")" && pwd)
+results=${1:-$here/results.tsv}
+budget=${BUDGET:-480}
+begun=$(date +%s)
+LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+FACULA_SIMCUDA_LIBRARY=$here/lib/libfacula-simcuda.so
+CMOCKA_MESSAGE_OUTPUT=tap
+export LD_LIBRARY_PATH FACULA_SIMCUDA_LIBRARY CMOCKA_MESSAGE_OUTPUT
+
+# Large libraries travel compressed.
+for packed in "$here"/lib/*.gz; do
+    [ -f "$packed" ] && gzip -d "$packed"
+done
+
+if [ -z "$FACULA_CUDA" ] && ! "$here/bin/facula" info | grep -q '^cuda:0 '; then
+    "$here/bin/facula" info | sed -n 's/^cuda  */no device: /p'
+    FACULA_CUDA=sim:4
+    export FACULA_CUDA
+fi
+{
+    echo "# Facula's CUDA tests on $("$here/bin/facula" info | sed -n 's/^cuda  *//p')"
+    "$here/bin/facula" info | sed -n 's/^\(version\|cuda:\)/# \1/p'
+    printf 'program\ttest\tresult\tnote\n'
+} | tee "$results"
+
+# The rows of a program from its TAP lines and what it printed before each.
+rows() {
+    awk -v program="$1" '
+        /^ok|^not ok/ {
+            result = $1 == "ok" ? "passed" : "failed"
+            if (/# SKIP/) result = "skipped"
+            name = $NF
+            printf "%s\t%s\t%s\t%s\n", program, name, result, result == "passed" ? "" : note
+            fflush()
+            note = ""
+            next
+        }
+        /^#/ || /^[0-9]+\.\.[0-9]+$/ { next }
+        NF { gsub(/\t/, " "); note = substr($0, 1, 200) }'
+}
+
+failed=0
+for program in "$here"/tests/*; do
+    name=$(basename "$program")
+    if [ $(($(date +%s) - begun)) -ge "$budget" ]; then
+        printf '%s\t*\tnot run\tthe time was up\n' "$name" | tee -a "$results"
+        failed=1
+        continue
+    fi
+    status_file=$here/.status
+    { timeout 180 "$program" 2>&1; echo $? >"$status_file"; } | tee "$here/log-$name.txt" | rows "$name" | tee -a "$results"
+    status=$(cat "$status_file")
+    rm -f "$status_file"
+    if [ "$status" != 0 ]; then
+        failed=1
+        printf '%s\t*\texit status %s\tsee log-%s.txt\n' "$name" "$status" "$name" | tee -a "$results"
+    fi
+done
+for program in "$here"/bench/*; do
+    [ -x "$program" ] || continue
+    echo "# $(basename "$program")" | tee -a "$results"
+    timeout 120 "$program" 2>&1 | tee -a "$results"
+done
+awk -F '\t' '!/^#/ && NR > 1 { n[$3]++ } END { printf "#"; for (r in n) if (r ~ /^(passed|failed|skipped)$/) printf " %d %s", n[r], r; print "" }' "$results" | tee -a "$results"
+exit $failed
