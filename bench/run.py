@@ -12,9 +12,14 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+CPUINFO = pathlib.Path("/proc/cpuinfo")  # where there is one
 ROUNDS, QUICK_ROUNDS, BUDGET_MS, QUICK_BUDGET_MS = 3, 2, 120, 15
 MEMORY_ROW = "GPT d128 h4 T64 b16 L4 AdamW"
 COLUMNS = ("section", "row", "threads", "facula", "pytorch", "ratio")
+
+
+def cpuinfo():
+    return CPUINFO.read_text(encoding="ascii", errors="replace") if CPUINFO.exists() else ""
 
 
 def environment():
@@ -27,7 +32,7 @@ def torch_environment(threads):
     torch.set_num_threads does not reach OpenBLAS, which reads its number of threads when it is loaded."""
     tuned = dict(environment(), OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads),
                  GLIBC_TUNABLES="glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=34359738368:glibc.malloc.top_pad=16777216")
-    if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace"):
+    if "avx512f" in cpuinfo():
         tuned.update(ATEN_CPU_CAPABILITY="avx512", OPENBLAS_CORETYPE="SkylakeX")
     return tuned
 
@@ -56,10 +61,19 @@ class Side:
 
 
 def start_torch(threads):
-    """The side and PyTorch's version; (None, None) where it is not installed."""
+    """The side and its description; (None, None) where PyTorch is not installed."""
     side = Side(torch_command("--serve"), torch_environment(threads), subprocess.DEVNULL)
-    ready = side.read()[0].split()
-    return (side, ready[1]) if ready[:1] == ["ready"] else (None, None)
+    ready = side.read()[0].split(maxsplit=1)
+    return (side, ready[1].strip()) if ready[:1] == ["ready"] else (None, None)
+
+
+def header(description):
+    lines = ["# Facula beside " + (description or "nothing: PyTorch is not installed (python3-torch)")]
+    if description and "OpenBLAS" not in description:
+        lines.append("# its matrix products are those of a plain BLAS: install libopenblas0-openmp")
+    cpu = next((line.split(":")[1].strip() for line in cpuinfo().splitlines() if line.startswith("model name")), "unknown")
+    lines.append(f"# {cpu}, {os.cpu_count()} cores; {os.getloadavg()[0]:.1f} processes wanted them in the minute before")
+    return lines
 
 
 def measure_row(sides, row, threads, rounds, milliseconds):
@@ -125,9 +139,7 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     started = {threads: start_torch(threads) for threads in options.threads}
-    version = started[options.threads[0]][1]
-    lines = ["# Facula beside " + (f"PyTorch {version}" if version else "nothing: PyTorch is not installed (python3-torch)"),
-             "\t".join(COLUMNS)]
+    lines = header(started[options.threads[0]][1]) + ["\t".join(COLUMNS)]
     print(*lines, sep="\n", flush=True)
     for row in all_rows(str(options.folder / "bench"), options, {threads: side for threads, (side, _) in started.items()}):
         lines.append("\t".join(row))

@@ -197,6 +197,12 @@ def serve():
         print(f"-\t{name}\t{threads}\t{median:.4f}\t{least:.4f}", flush=True)
 
 
+def blas_name():
+    """What libblas.so.3 turned out to be, once PyTorch has loaded it."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return "OpenBLAS" if "openblas" in maps.read() else "a plain BLAS"
+
+
 def print_memory(name):
     run = ROWS[name]()
     for _ in range(10):
@@ -208,7 +214,7 @@ def print_memory(name):
 if __name__ == "__main__":
     torch.manual_seed(0)
     if sys.argv[1:] == ["--serve"]:
-        print("ready", torch.__version__, flush=True)
+        print("ready", "PyTorch", torch.__version__, "with " + blas_name(), flush=True)
         serve()
     elif sys.argv[1:2] == ["--memory"] and len(sys.argv) == 3:
         print_memory(sys.argv[2])
