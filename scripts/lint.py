@@ -14,7 +14,8 @@ RANK = {"base": 0, "core": 1, "dispatch": 2, "iter": 3, "ops": 4, "backend": 5, 
 STRANGERS = {("backend", "autograd"), ("autograd", "backend")}
 # Public headers not named after a room. The first four are the contract of the lowest rooms.
 PUBLIC_RANK = {"base": 0, "types": 0, "tensor": 0, "device": 0, "dispatch": 0, "ops": 4, "ops_decl": 4, "ops_macros": 4,
-               "autograd": 4, "facula": 6, "cuda": 5, "cuda_memory": 5}
+               "autograd": 4, "facula": 6, "cuda": 5, "cuda_memory": 5,
+               "cuda_race": 5}
 MAX_LINES = 1000
 CODE_DIRS = ("include", "src", "tools", "apps", "examples", "bench", "tests")
 LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")

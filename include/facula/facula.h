@@ -6,6 +6,7 @@
 #include <facula/base.h>
 #include <facula/cuda.h>
 #include <facula/cuda_memory.h>
+#include <facula/cuda_race.h>
 #include <facula/data.h>
 #include <facula/device.h>
 #include <facula/dispatch.h>

@@ -1,17 +1,7 @@
 /* Copies and fills. The host waits where it must: for memory that is not page-locked, and for whatever is not asked to be
    non-blocking. Between two devices the copy runs on the source's stream, and the two current streams are ordered around
    it, as if it ran on both. */
-#include "backend/cuda/runtime/access.h"
 #include "backend/cuda/runtime/parts.h"
-
-static fac_cuda_access bytes_at(const void *p, int64_t bytes, bool write) {
-    return (fac_cuda_access){.start = p, .width = bytes, .rows = 1, .write = write, .read = !write};
-}
-
-static void tell(int index, int64_t stream, void *to, const void *from, int64_t bytes) {
-    const fac_cuda_access list[] = {bytes_at(to, bytes, true), bytes_at(from, bytes, false)};
-    FAC_CUDA_TELL(access, index, stream, "copy_", list, 2);
-}
 
 /* ---- between host and device -------------------------------------------------------------------------------------------------- */
 
@@ -39,14 +29,12 @@ static fac_status copy_entered(const host_copy *c) {
     CUstream s = fac__cuda_stream_of(c->device, c->stream);
     const char *what = c->up ? "a copy from host to device" : "a copy from device to host";
     FAC_TRY(may_wait(c));
-    tell(c->device, c->stream, c->to, c->from, c->bytes);
     CUresult r = c->up ? fac__cu.cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)c->to, c->from, (size_t)c->bytes, s)
                        : fac__cu.cuMemcpyDtoHAsync(c->to, (CUdeviceptr)(uintptr_t)c->from, (size_t)c->bytes, s);
     FAC_CU_AS(r, what);
     if (c->locked) FAC_TRY(fac__cuda_host_record(c->up ? c->from : c->to, c->device, c->stream));
     if (!c->wait) return fac__cuda_queued(c->device, c->stream, what);
     FAC_CU_AS(fac__cu.cuStreamSynchronize(s), what);
-    FAC_CUDA_TELL(host_saw_stream, c->device, c->stream);
     return FAC_OK;
 }
 
@@ -68,7 +56,6 @@ static fac_status copy_within(int index, void *to, const void *from, int64_t byt
     fac_cuda_entry entry;
     FAC_TRY(fac__cuda_enter(index, &entry));
     int64_t id = fac__cuda_stream_id(index);
-    tell(index, id, to, from, bytes);
     CUresult r = fac__cu.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, (size_t)bytes,
                                            fac__cuda_stream_of(index, id));
     fac_status st =
@@ -88,7 +75,6 @@ static fac_status queue_peer(int to_index, void *to, int from_index, const void 
     fac_cuda_device *t, *f;
     FAC_TRY(fac__cuda_device(to_index, &t));
     FAC_TRY(fac__cuda_device(from_index, &f));
-    tell(from_index, id, to, from, bytes);
     FAC_CU_AS(fac__cu.cuMemcpyPeerAsync((CUdeviceptr)(uintptr_t)to, atomic_load(&t->context),
                                         (CUdeviceptr)(uintptr_t)from, atomic_load(&f->context), (size_t)bytes,
                                         fac__cuda_stream_of(from_index, id)),
@@ -121,8 +107,6 @@ fac_status fac__cuda_memset(int device, void *to, int value, int64_t bytes) {
     if (bytes == 0) return FAC_OK;
     FAC_TRY(fac__cuda_enter(device, &entry));
     int64_t id = fac__cuda_stream_id(device);
-    const fac_cuda_access written = bytes_at(to, bytes, true);
-    FAC_CUDA_TELL(access, device, id, "memset", &written, 1);
     CUresult r = fac__cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, (unsigned char)value, (size_t)bytes,
                                          fac__cuda_stream_of(device, id));
     fac_status st = r == CUDA_SUCCESS ? fac__cuda_queued(device, id, "a memset") : fac__cuda_fail(r, "a memset");

@@ -1,10 +1,8 @@
 /* Devices, their primary contexts, and which device a thread is on. The driver's current context is the truth, since other
    libraries in the process may change it; a device whose context does not exist yet is remembered aside. */
-#include "backend/cuda/runtime/access.h"
 #include "backend/cuda/runtime/parts.h"
+#include "backend/cuda/runtime/race.h"
 #include <pthread.h>
-
-_Atomic(const fac_cuda_listener *) fac__cuda_listener;
 
 static fac_cuda_device devices[FAC_CUDA_MAX_DEVICES];
 static int n_devices;
@@ -32,12 +30,13 @@ static fac_status read_device(fac_cuda_device *d, int index) {
 static fac_status start_locked(void) {
     int n = 0;
     FAC_TRY(fac__cu_load());
+    FAC_TRY(fac__cuda_allocators_start());
     FAC_CU(fac__cu.cuDeviceGetCount(&n));
     if (n > FAC_CUDA_MAX_DEVICES) n = FAC_CUDA_MAX_DEVICES;
     for (int i = 0; i < n; i++) FAC_TRY(read_device(&devices[i], i));
     n_devices = n;
     atomic_store_explicit(&running, true, memory_order_release);
-    return FAC_OK;
+    return fac__race_start();
 }
 
 fac_status fac__cuda_start(void) {
@@ -221,6 +220,7 @@ static void stop_devices(void) {
 }
 
 void fac__cuda_shutdown(void) {
+    fac__race_stop(false);
     if (fac__cuda_running()) stop_devices();
     atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
     chosen = 0;

@@ -1,5 +1,4 @@
 /* Events, pooled per device: making one costs the driver far more than recording it. */
-#include "backend/cuda/runtime/access.h"
 #include "backend/cuda/runtime/parts.h"
 #include <pthread.h>
 
@@ -39,7 +38,6 @@ fac_status fac__cuda_event_take(int index, bool timing, fac_cuda_event **out) {
 
 void fac__cuda_event_put(fac_cuda_event *e) {
     if (!e) return;
-    FAC_CUDA_TELL(forget, e);
     if (e->generation != fac__cuda_generation() || !fac__cuda_running()) {
         fac__free(e); /* its handle went with the context */
         return;
@@ -65,7 +63,6 @@ fac_status fac__cuda_event_record(fac_cuda_event *e, int index, int64_t id) {
     CUresult r = fac__cu.cuEventRecord(e->handle, fac__cuda_stream_of(index, id));
     fac_status st = r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail(r, "cuEventRecord");
     fac__cuda_leave(&entry);
-    if (st == FAC_OK) FAC_CUDA_TELL(record, e, index, id);
     return st;
 }
 
@@ -76,7 +73,6 @@ fac_status fac__cuda_event_wait(const fac_cuda_event *e, int index, int64_t id) 
     CUresult r = fac__cu.cuStreamWaitEvent(fac__cuda_stream_of(index, id), e->handle, 0);
     fac_status st = r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail(r, "cuStreamWaitEvent");
     fac__cuda_leave(&entry);
-    if (st == FAC_OK) FAC_CUDA_TELL(wait, e, index, id);
     return st;
 }
 
@@ -88,7 +84,6 @@ fac_status fac__cuda_event_query(const fac_cuda_event *e, bool *out_done) {
     *out_done = r == CUDA_SUCCESS;
     fac_status st = *out_done || r == CUDA_ERROR_NOT_READY ? FAC_OK : fac__cuda_fail(r, "cuEventQuery");
     fac__cuda_leave(&entry);
-    if (*out_done) FAC_CUDA_TELL(host_saw_event, e);
     return st;
 }
 
@@ -99,7 +94,6 @@ fac_status fac__cuda_event_synchronize(const fac_cuda_event *e) {
     CUresult r = fac__cu.cuEventSynchronize(e->handle);
     fac_status st = r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail(r, "cuEventSynchronize");
     fac__cuda_leave(&entry);
-    if (st == FAC_OK) FAC_CUDA_TELL(host_saw_event, e);
     return st;
 }
 

@@ -1,5 +1,4 @@
 /* What the core knows of CUDA: the guard table, and the room's start, which touches no driver. */
-#include "backend/cuda/runtime/access.h"
 #include "backend/cuda/runtime/parts.h"
 #include "core/above.h"
 
@@ -30,7 +29,6 @@ static fac_status synchronize(const fac_device_guard *g, int index) {
     CUresult r = fac__cu.cuCtxSynchronize();
     fac_status st = r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail(r, "cuCtxSynchronize");
     fac__cuda_leave(&entry);
-    if (st == FAC_OK) FAC_CUDA_TELL(host_saw_device, index);
     return st;
 }
 
@@ -97,7 +95,6 @@ static fac_status query_stream(const fac_device_guard *g, int index, int64_t id,
     *out_done = r == CUDA_SUCCESS;
     fac_status st = *out_done || r == CUDA_ERROR_NOT_READY ? FAC_OK : fac__cuda_fail(r, "cuStreamQuery");
     fac__cuda_leave(&entry);
-    if (*out_done) FAC_CUDA_TELL(host_saw_stream, index, id);
     return st;
 }
 

@@ -1,6 +1,6 @@
 /* Launches: the device's context, its current stream, the function behind the kernel, the checker's list, the call. */
-#include "backend/cuda/runtime/access.h"
 #include "backend/cuda/runtime/parts.h"
+#include "backend/cuda/runtime/race.h"
 
 /* ---- what was launched last -------------------------------------------------------------------------------------------------- */
 
@@ -51,11 +51,12 @@ static CUresult allow_shared(const fac_cuda_queue *q) {
 fac_status fac__cuda_queue_function(const fac_cuda_queue *q) {
     char text[256];
     int64_t id = fac__cuda_stream_id(q->device);
-    FAC_CUDA_TELL(access, q->device, id, q->op ? q->op : q->name, q->accesses, q->n_accesses);
+    CUstream stream = fac__cuda_stream_of(q->device, id);
+    FAC_TRY(fac__race_access(q->device, stream, q->accesses, q->n_accesses, q->op ? q->op : q->name));
     CUresult r = allow_shared(q);
     if (r == CUDA_SUCCESS)
         r = fac__cu.cuLaunchKernel(q->function, q->grid[0], q->grid[1], q->grid[2], q->block[0], q->block[1],
-                                   q->block[2], q->shared, fac__cuda_stream_of(q->device, id), q->args, NULL);
+                                   q->block[2], q->shared, stream, q->args, NULL);
     if (FAC_UNLIKELY(r != CUDA_SUCCESS)) return fac__cuda_fail(r, describe(q, text, sizeof text));
     note(q->device, q->name);
     return FAC_LIKELY(!fac__cuda_blocking()) ? FAC_OK : fac__cuda_queued(q->device, id, describe(q, text, sizeof text));

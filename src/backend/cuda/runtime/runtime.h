@@ -38,6 +38,8 @@ int64_t fac__cuda_stream_id(int index);
 CUstream fac__cuda_stream(int index);
 /* The handle behind an id. */
 CUstream fac__cuda_stream_of(int index, int64_t id);
+/* The id behind a handle, for messages: slow. */
+int64_t fac__cuda_stream_id_of(int index, CUstream handle);
 
 /* FAC_OK, or an error that says what failed, with the driver's name and text of the code. Sticky codes (a kernel that faulted)
    say that an earlier, asynchronous call is to blame and how to find it. Out of memory is FAC_ERR_MEMORY. */
@@ -108,6 +110,8 @@ bool fac__cuda_is_host_memory(const void *p);
 fac_status fac__cuda_record_data(void *data, int index, int64_t stream);
 /* A copy between page-locked memory and a device was queued in a stream: the block is not reused before it is done. */
 fac_status fac__cuda_host_record(const void *p, int index, int64_t stream);
+/* Whether the options in the environment are good ones; called by the start. */
+fac_status fac__cuda_allocators_start(void);
 /* Frees every cached block and the allocators' own memory, at fac_shutdown; counts what users still hold. */
 void fac__cuda_allocators_stop(void);
 

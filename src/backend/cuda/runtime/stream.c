@@ -1,6 +1,5 @@
 /* Streams: pools of them per device and priority, foreign ones, and each thread's current ones. An id is 0 for the default
    stream, odd for a pooled one (slot and priority in the bits above), else the foreign handle itself. */
-#include "backend/cuda/runtime/access.h"
 #include "backend/cuda/runtime/parts.h"
 #include <pthread.h>
 
@@ -62,6 +61,14 @@ CUstream fac__cuda_stream_of(int index, int64_t id) {
     return s;
 }
 
+int64_t fac__cuda_stream_id_of(int index, CUstream handle) {
+    for (unsigned level = 0; level < PRIORITIES; level++)
+        for (unsigned slot = 0; slot < FAC_CUDA_POOL_STREAMS; slot++)
+            if (handle && atomic_load_explicit(&pools[index].handles[level][slot], memory_order_acquire) == handle)
+                return id_of(level, slot);
+    return fac__cuda_stream_wrap(handle);
+}
+
 fac_status fac__cuda_stream_new(int index, int priority, int64_t *out_id) {
     FAC_TRY(fac__cuda_check_index(index));
     FAC_CHECK(priority <= 0, FAC_ERR_ARGUMENT,
@@ -103,7 +110,6 @@ fac_status fac__cuda_stream_synchronize(int index, int64_t id) {
     CUresult r = fac__cu.cuStreamSynchronize(fac__cuda_stream_of(index, id));
     fac_status st = r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail(r, "cuStreamSynchronize");
     fac__cuda_leave(&entry);
-    if (st == FAC_OK) FAC_CUDA_TELL(host_saw_stream, index, id);
     return st;
 }
 
