@@ -145,8 +145,8 @@ static fac_status deliver(const pass *p, record *r, uint32_t nr, const fac_node 
         slot = &r->many[nr];
     }
     if (FAC_UNLIKELY(!fac__is_cpu(owned))) {
-        fac_status st = fac__hand_over(owned, fac__stream_on(giver, owned->device),
-                                       fac__stream_on(r->node, owned->device));
+        fac_status st =
+            fac__hand_over(owned, fac__stream_on(giver, owned->device), fac__stream_on(r->node, owned->device));
         if (st != FAC_OK) {
             fac__unref(owned);
             return st;

@@ -48,7 +48,7 @@ typedef struct scratch {
     struct {
         fac_stream *v;
         size_t n, cap;
-    } exits; /* streams in which gradients that leave the pass came out */
+    } exits;         /* streams in which gradients that leave the pass came out */
     uint32_t *table; /* 1 + record, 0: free; linear probing */
     unsigned table_bits;
     bool busy;
