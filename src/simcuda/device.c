@@ -311,7 +311,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
     sim_device *other = NULL;
     SIM_TRY(device_of(peer, &other));
     SIM_CHECK(can, CUDA_ERROR_INVALID_VALUE, "cuDeviceCanAccessPeer: can is NULL");
-    *can = d != other;
+    *can = d != other && sim_opt.peers;
     return CUDA_SUCCESS;
 }
 
@@ -320,7 +320,8 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute a, CUdevice s
     sim_device *other = NULL;
     SIM_TRY(device_of(destination, &other));
     SIM_CHECK(value && d != other, CUDA_ERROR_INVALID_VALUE, "cuDeviceGetP2PAttribute: two devices are needed");
-    *value = a == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED || a == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+    *value = sim_opt.peers &&
+             (a == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED || a == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
     return CUDA_SUCCESS;
 }
 
@@ -330,6 +331,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
               (void *)peer);
     SIM_CHECK(!flags && peer != sim_current, CUDA_ERROR_INVALID_VALUE, "cuCtxEnablePeerAccess: flags %u, device %d",
               flags, peer->index);
+    SIM_CHECK(sim_opt.peers, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "device %d has no link to device %d (peers=0)",
+              sim_current->index, peer->index);
     SIM_CHECK(!(sim_current->peers >> peer->index & 1), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
               "device %d may touch the memory of device %d already", sim_current->index, peer->index);
     sim_current->peers |= UINT64_C(1) << peer->index;

@@ -7,7 +7,7 @@
 sim_options sim_opt;
 
 static const sim_options defaults = {
-    .devices = 1, .memory = (size_t)16 << 30, .multiprocessors = 2, .seed = 1, .fill = true};
+    .devices = 1, .memory = (size_t)16 << 30, .multiprocessors = 2, .seed = 1, .peers = true, .fill = true};
 
 /* A number with an optional suffix K, M, G or T; false if it is none or is not in [low, high]. */
 static bool number(const char *text, int64_t low, int64_t high, int64_t *out) {
@@ -33,6 +33,7 @@ static void set_memory(int64_t v) { sim_opt.memory = (size_t)v & ~(SIM_PAGE - 1)
 static void set_multiprocessors(int64_t v) { sim_opt.multiprocessors = (int)v; }
 static void set_threads(int64_t v) { sim_opt.threads = (int)v; }
 static void set_trap(int64_t v) { sim_opt.trap = v; }
+static void set_peers(int64_t v) { sim_opt.peers = v; }
 static void set_fill(int64_t v) { sim_opt.fill = v; }
 static void set_oom(int64_t v) { sim_opt.oom = v; }
 static void set_fail(int64_t v) { sim_opt.fail = v; }
@@ -49,6 +50,7 @@ static const knob knobs[] = {
     {"sms",     1, 1024,             -1, set_multiprocessors},
     {"threads", 0, 64,                4, set_threads},
     {"trap",    0, 1,                 1, set_trap},
+    {"peers",   0, 1,                 1, set_peers},
     {"fill",    0, 1,                 1, set_fill},
     {"oom",     0, INT64_MAX,        -1, set_oom},
     {"fail",    0, INT64_MAX,        -1, set_fail},

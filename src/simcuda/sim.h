@@ -28,6 +28,7 @@ typedef struct sim_options {
     uint64_t seed; /* 0: work runs in the order in which it was queued */
     int threads;   /* 0: lazily on the threads that wait; else so many workers */
     bool trap;     /* the host cannot touch device memory */
+    bool peers;    /* devices may be allowed to touch each other's memory */
     bool fill;     /* new memory is full of 0xFF bytes */
     int64_t oom;   /* the n-th device allocation from now on fails; 0: none */
     int64_t fail;  /* the n-th launch from now on is refused */
