@@ -245,6 +245,24 @@ static void S037_cuda_peer_access_is_asked_for_and_enabled(void **state) {
     assert_error(FAC_ERR_DEVICE, "cuda:63");
 }
 
+static void S037_cuda_devices_without_a_link_still_copy(void **state) {
+    (void)state;
+    support_need_simulator();
+    support_need_devices(2);
+    support_sim_set("peers=0");
+    bool can = true;
+    assert_ok(fac_cuda_can_access_peer(0, 1, &can));
+    assert_false(can);
+    assert_int_equal(fac_cuda_enable_peer_access(0, 1), FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, "no link joins them");
+    FAC_SCOPE(s);
+    float back[2];
+    fac_tensor *t = fac_to(fac_to(fac_tensor_of(1, 2), .device = cuda_device(0)), .device = cuda_device(1));
+    assert_ok(fac_tensor_read(t, FAC_F32, back, 2));
+    assert_true(back[0] == 1 && back[1] == 2);
+    assert_false(fac_cuda_peer_access_enabled(0, 1));
+}
+
 /* ---- start and end ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Called by the stop instead of the driver's own: contexts are the last to go, so whatever is still there is left over. */
@@ -360,5 +378,6 @@ FAC_TEST_MAIN(FAC_CUDA_TEST(S032_cuda_index_less_device_is_the_current_one),
               FAC_CUDA_TEST(S052_cuda_visible_devices_limits_and_renumbers),
               FAC_CUDA_TEST(S248_cuda_off_is_an_answer_and_using_it_an_error),
               FAC_CUDA_TEST(S037_cuda_peer_access_is_asked_for_and_enabled),
+              FAC_CUDA_TEST(S037_cuda_devices_without_a_link_still_copy),
               FAC_CUDA_TEST(S248_cuda_shutdown_leaves_nothing), FAC_CUDA_TEST(S051_cuda_fork_after_use_is_detected),
               FAC_CUDA_TEST(S051_cuda_fork_before_use_works))
