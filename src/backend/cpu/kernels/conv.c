@@ -11,6 +11,7 @@
 #include "backend/cpu/blas.h"
 #include "backend/cpu/im2col.h"
 #include "backend/cpu/kernels/conv_library.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
 #include "ops/contiguous.h"
 #include "ops/structured.h"
@@ -118,8 +119,7 @@ static fac_status depthwise(conv_job *j, fac_range_fn fn, int64_t tasks) {
 /* Rows of C set to the bias of their channel, to which the product is then added. */
 static void fill_bias(const conv_job *j, int64_t g, char *c, int64_t n) {
     for (int64_t k = 0; k < j->c.small; k++, c += (size_t)j->c.small_count * item(j))
-        for (int64_t i = 0; i < n; i++)
-            memcpy(c + (size_t)i * item(j), j->bias + (size_t)(g * j->c.small + k) * item(j), item(j));
+        fac__items_fill(item(j), c, (int64_t)item(j), j->bias + (size_t)(g * j->c.small + k) * item(j), n);
 }
 
 static fac_status to_small_task(const conv_job *j, int64_t task, char *windows) {
