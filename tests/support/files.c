@@ -27,10 +27,10 @@ static void make_folder(void) {
 }
 
 const char *files_path(const char *name) {
-    static char paths[8][512];
+    static char paths[16][512];
     static int next;
     make_folder();
-    char *path = paths[next++ % 8];
+    char *path = paths[next++ % 16];
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;
 }

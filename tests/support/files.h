@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* A path in the folder; good until the eighth next call. */
+/* A path in the folder; good until the sixteenth next call. */
 const char *files_path(const char *name);
 void files_write(const char *path, const void *bytes, size_t n);
 /* The bytes of a file, to be freed with free(). */

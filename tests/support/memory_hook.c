@@ -2,7 +2,7 @@
 
 static fac_memory_hook system_hook;
 static atomic_bool installed, all_later;
-static _Atomic(int64_t) live, countdown, failures;
+static _Atomic(int64_t) live, countdown, failures, requests, arms;
 
 /* True if this request is one that should fail. */
 static bool must_fail(void) {
@@ -18,6 +18,7 @@ static bool must_fail(void) {
 /* What no machine has is refused here: a sanitizer's allocator would abort. */
 static void *counting_alloc(void *ctx, size_t bytes, size_t align) {
     (void)ctx;
+    atomic_fetch_add(&requests, 1);
     void *p = must_fail() || bytes >> 40 ? NULL : system_hook.alloc(system_hook.ctx, bytes, align);
     if (p) atomic_fetch_add(&live, 1);
     return p;
@@ -40,7 +41,13 @@ int64_t memory_hook_live(void) { return atomic_load(&live); }
 void memory_hook_fail(int64_t n, bool and_all_later) {
     atomic_store(&all_later, and_all_later);
     atomic_store(&failures, 0);
+    atomic_store(&requests, 0);
+    atomic_fetch_add(&arms, 1);
     atomic_store(&countdown, n);
 }
+
+int64_t memory_hook_requests(void) { return atomic_load(&requests); }
+
+int64_t memory_hook_arms(void) { return atomic_load(&arms); }
 
 int64_t memory_hook_failures(void) { return atomic_load(&failures); }

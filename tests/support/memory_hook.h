@@ -12,5 +12,8 @@ int64_t memory_hook_live(void);
 void memory_hook_fail(int64_t n, bool and_all_later);
 /* How many requests failed since memory_hook_fail. */
 int64_t memory_hook_failures(void);
+/* How many requests there were since, and how often memory_hook_fail was called at all. */
+int64_t memory_hook_requests(void);
+int64_t memory_hook_arms(void);
 
 #endif

@@ -1,4 +1,7 @@
 #include "support.h"
+#include <stdlib.h>
+
+#include "failing.h"
 
 static int64_t live_before, blocks_before;
 
@@ -29,6 +32,11 @@ int support_teardown(void **state) {
     assert_int_equal(fac_live(), live_before);
     assert_int_equal(memory_hook_live(), blocks_before);
     return 0;
+}
+
+int support_run(const struct CMUnitTest *tests, size_t n, CMFixtureFunction setup) {
+    return getenv("FACULA_TEST_ALLOCATIONS") ? failing_run(tests, n, setup)
+                                             : _cmocka_run_group_tests("tests", tests, n, setup, NULL);
 }
 
 void support_no_error(const char *file, int line) {

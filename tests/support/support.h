@@ -21,11 +21,14 @@
 int support_setup(void **state);
 int support_teardown(void **state);
 #define FAC_TEST(name) cmocka_unit_test_setup_teardown(name, support_setup, support_teardown)
-#define FAC_TEST_MAIN(...)                                \
-    int main(void) {                                      \
-        const struct CMUnitTest tests[] = {__VA_ARGS__};  \
-        return cmocka_run_group_tests(tests, NULL, NULL); \
+#define FAC_TEST_MAIN(...)                                 \
+    int main(void) {                                       \
+        const struct CMUnitTest tests[] = {__VA_ARGS__};   \
+        return support_run(tests, FAC_COUNT(tests), NULL); \
     }
+/* Runs the tests; `setup`, if any, before the first. With FACULA_TEST_ALLOCATIONS in the environment each is run with
+   allocations failing instead. Returns how many failed. */
+int support_run(const struct CMUnitTest *tests, size_t n, CMFixtureFunction setup);
 
 /* Fails the test with the message if an error is pending. */
 void support_no_error(const char *file, int line);

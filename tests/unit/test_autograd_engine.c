@@ -298,6 +298,7 @@ static void E28_roots_edges_execution(void **state) {
     FAC_SCOPE(s);
     fac_tensor *x = scalar_leaf(3), *y = fac_mul(x, x), *one = vector(DOUBLES(1)), *captured = NULL;
     one = fac_reshape(one, FAC_INTS());
+    assert_no_error();
     fac_edge root = {fac_grad_fn(y), 0}, target = {fac_node_next(fac_grad_fn(y), 0), 0};
     fac_pass_request r = {
         .roots = &root, .grads = &one, .n_roots = 1, .targets = &target, .n_targets = 1, .captured = &captured};

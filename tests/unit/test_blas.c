@@ -2,14 +2,10 @@
    threads. */
 #include "backend/cpu/blas.h"
 #include "core/tensor.h"
+#include "support/support.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 typedef enum {
     ROWS,
@@ -264,17 +260,7 @@ static void blas_bool_is_refused(void **unused) {
     fac_error_clear();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blas_every_layout_matches_f64),
-        cmocka_unit_test(blas_alpha_and_beta_scale),
-        cmocka_unit_test(blas_conjugate_operands),
-        cmocka_unit_test(blas_large_blocks_match),
-        cmocka_unit_test(blas_beta_zero_does_not_read),
-        cmocka_unit_test(blas_empty_depth_scales_only),
-        cmocka_unit_test(blas_bits_do_not_depend_on_threads),
-        cmocka_unit_test(blas_bool_is_refused),
-    };
-    if (fac_init() != FAC_OK) return fac_report(stderr);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FAC_TEST_MAIN(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_beta_scale),
+              FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
+              FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
+              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_bool_is_refused))

@@ -495,5 +495,5 @@ int main(void) {
         FAC_TEST(loader_goes_in_order_and_drops_a_short_batch_when_told),
         FAC_TEST(loader_refuses_columns_that_do_not_fit),
     };
-    return cmocka_run_group_tests_name("data", tests, NULL, NULL);
+    return support_run(tests, FAC_COUNT(tests), NULL);
 }

@@ -10,7 +10,10 @@ static fac_tensor *strided(fac_dtype d, fac_ints sizes, fac_ints strides) {
     fac_tensor *t;
     fac_status st = strides.v ? fac__empty_strided(sizes.v, strides.v, (int)sizes.n, d, cpu, &t)
                               : fac__empty(sizes.v, (int)sizes.n, d, cpu, &t);
-    return st == FAC_OK ? fac__adopt(fac__thread(), t) : NULL;
+    assert_ok(st);
+    t = fac__adopt(fac__thread(), t);
+    assert_non_null(t);
+    return t;
 }
 #define EMPTY(d, ...) strided((d), FAC_INTS(__VA_ARGS__), (fac_ints){0})
 

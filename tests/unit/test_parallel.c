@@ -121,5 +121,5 @@ int main(void) {
                                        FAC_TEST(numbers_of_threads_are_checked),
                                        FAC_TEST(a_forked_child_works_alone),
                                        FAC_TEST(S109_chunks_cover_the_range_once_for_any_number_of_threads)};
-    return cmocka_run_group_tests(tests, start_workers, NULL);
+    return support_run(tests, FAC_COUNT(tests), start_workers);
 }

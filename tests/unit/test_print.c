@@ -45,6 +45,7 @@ static void print_strided_view_and_conjugate(void **state) {
     FAC_SCOPE(s);
     const float re_im[] = {1, 2, 3, -4};
     fac_tensor *t = fac_tensor_from((const float[]){1, 2, 3, 4}, FAC_F32, FAC_INTS(2, 2)), *v;
+    assert_non_null(t);
     assert_ok(fac__view(t, FAC_INTS(2, 2).v, FAC_INTS(1, 2).v, 2, 0, true, &v));
     expect_text(fac__adopt(fac__thread(), v), "tensor([[1., 3.],\n        [2., 4.]])");
     fac_tensor *c = fac_tensor_from(re_im, FAC_C64, FAC_INTS(2));

@@ -532,5 +532,5 @@ int main(void) {
         cmocka_unit_test_setup_teardown(save_goes_on_after_short_writes, support_setup, reset_calls),
         FAC_TEST(save_and_open_survive_failing_allocations),
     };
-    return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
+    return support_run(tests, FAC_COUNT(tests), NULL);
 }
