@@ -89,6 +89,7 @@ static void unload(container *c) {
 
 void sim_code_stop(void) {
     while (containers) unload(containers);
+    n_launches = 0;
 }
 
 static CUresult find_function(container *c, const char *name, sim_function **out) {

@@ -127,16 +127,17 @@ void sim_grow(void *array, size_t n, size_t *capacity, size_t size) {
     *(void **)array = wider;
 }
 
+static uint64_t random_state;
+
 uint64_t sim_random(uint64_t n) { /* splitmix64 */
-    static uint64_t state;
-    static uint64_t seeded_with;
-    if (seeded_with != sim_opt.seed) state = seeded_with = sim_opt.seed;
-    uint64_t z = (state += UINT64_C(0x9E3779B97F4A7C15));
+    uint64_t z = (random_state += UINT64_C(0x9E3779B97F4A7C15));
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
     z ^= z >> 31;
     return n ? z % n : z;
 }
+
+void sim_random_seed(uint64_t seed) { random_state = seed; }
 
 /* ---- start and end ----------------------------------------------------------------------------------------------- */
 

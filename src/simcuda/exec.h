@@ -1,12 +1,12 @@
-/* The two halves of the simulated driver meet here: the queues (which decide when) and the executor (which runs the threads of
-   a kernel's blocks on the host). Also the layout of an image that the simulated driver loads. */
+/* The two halves of the simulated driver meet here: the queues (which decide when) and the executor (which runs the
+   threads of a kernel's blocks on the host). Also the layout of an image that the simulated driver loads. */
 #ifndef FAC_SRC_SIMCUDA_EXEC_H
 #define FAC_SRC_SIMCUDA_EXEC_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- images: what cuLibraryLoadData and cuModuleLoadData take when simulated ----------------------------------------- */
+/* ---- images: what cuLibraryLoadData and cuModuleLoadData take when simulated ------------------------------------- */
 
 #define SIM_IMAGE_MAGIC UINT64_C(0x314d495343414646) /* "FFACSIM1" */
 
@@ -41,7 +41,7 @@ typedef struct sim_image {
     const sim_global *globals;
 } sim_image;
 
-/* ---- the executor ----------------------------------------------------------------------------------------------------- */
+/* ---- the executor ------------------------------------------------------------------------------------------------ */
 
 typedef struct sim_launch {
     const sim_kernel *kernel;
@@ -56,8 +56,8 @@ typedef struct sim_launch {
    divergent barrier, 716 misaligned, 700 illegal address, 710 assert, ...), with a sentence in `message`. */
 int sim_execute(const sim_launch *l, char *message, size_t message_size);
 
-/* What the executor asks of the driver half: whether [p, p + n) may be touched by the running kernel; called by the dialect's
-   checked accesses when checking is on, and by the executor's fault handler to explain an address. */
+/* What the executor's fault handler asks of the driver half: what an address is. Writes a sentence and returns 1; 0 if
+   there is nothing to say. Not called with the driver's lock held. */
 int sim_memory_explain(const void *p, char *text, size_t size);
 
 #endif

@@ -28,7 +28,10 @@ typedef struct knob {
     void (*set)(int64_t v);
 } knob;
 
-static void set_seed(int64_t v) { sim_opt.seed = (uint64_t)v; }
+static void set_seed(int64_t v) {
+    sim_opt.seed = (uint64_t)v;
+    sim_random_seed(sim_opt.seed);
+}
 static void set_memory(int64_t v) { sim_opt.memory = (size_t)v & ~(SIM_PAGE - 1); }
 static void set_multiprocessors(int64_t v) { sim_opt.multiprocessors = (int)v; }
 static void set_threads(int64_t v) { sim_opt.threads = (int)v; }
@@ -93,6 +96,7 @@ bool sim_options_parse(const char *text) {
 
 bool sim_options_start(void) {
     sim_opt = defaults;
+    sim_random_seed(sim_opt.seed);
     const char *text = getenv("FACULA_CUDA");
     if (!text || strncmp(text, "sim", 3) != 0) return true;
     text += 3;

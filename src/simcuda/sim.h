@@ -113,6 +113,7 @@ void sim_grow(void *array, size_t n, size_t *capacity, size_t size);
 
 /* A number in [0, n) from the seeded generator. */
 uint64_t sim_random(uint64_t n);
+void sim_random_seed(uint64_t seed);
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 

@@ -97,10 +97,7 @@ static int run_kernel(const sim_spec *s, uint64_t seed, char *message, size_t si
                           .args = s->payload,
                           .seed = seed,
                           .multiprocessors = sim_opt.multiprocessors};
-    char said[320] = "";
-    int r = sim_execute(&l, said, sizeof said);
-    if (r) snprintf(message, size, "kernel %s: %s", l.kernel->name, said);
-    return r;
+    return sim_execute(&l, message, size);
 }
 
 int sim_spec_run(const sim_spec *s, uint64_t seed, char *message, size_t size) {
