@@ -119,12 +119,13 @@ fac_status pin_memory_composite(const fac_call_info *c, fac_tensor *self, fac_de
 
 /* ---- on the meta device --------------------------------------------------------------------------------------------------- */
 
-/* Only the check that src broadcasts to self is left. */
+/* Only the checks are left: that src broadcasts to self, and that no values are wanted. */
 fac_status copy_on_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *src, bool non_blocking,
                         fac_tensor **out) {
     (void)c, (void)non_blocking;
     int64_t shape[FAC_MAX_DIMS];
     int ndim;
+    FAC_CHECK(self->device.type == FAC_META, FAC_ERR_DEVICE, "Cannot copy out of meta tensor; no data!");
     FAC_TRY(fac__broadcast(self->sizes, self->ndim, src->sizes, src->ndim, shape, &ndim));
     bool fits = ndim == self->ndim && memcmp(shape, self->sizes, (size_t)ndim * sizeof shape[0]) == 0;
     FAC_CHECK(fits, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s", FAC_SHAPE_TEXT(self),
