@@ -19,8 +19,10 @@ int support_cuda_teardown(void **state) {
 
 void support_need_devices(int n) {
     int count = fac_cuda_device_count();
+    const char *choice = getenv("FACULA_CUDA");
     if (count >= n) return;
     print_message("needs %d CUDA devices, found %d %s\n", n, count, fac_cuda_why_unavailable());
+    if (choice && strncmp(choice, "sim", 3) == 0) fail(); /* simulated ones could be had */
     skip();
 }
 
@@ -34,7 +36,9 @@ static void *simulator(void) {
 }
 
 void support_need_simulator(void) {
+    const char *choice = getenv("FACULA_CUDA");
     if (fac_cuda_is_simulated()) return;
+    if (choice && strncmp(choice, "sim", 3) == 0) fail_msg("%s", fac_cuda_why_unavailable());
     print_message("needs the simulated driver (FACULA_CUDA=sim:N)\n");
     skip();
 }

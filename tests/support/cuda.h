@@ -13,7 +13,7 @@ int support_cuda_setup(void **state);
 int support_cuda_teardown(void **state);
 #define FAC_CUDA_TEST(name) cmocka_unit_test_setup_teardown(name, support_cuda_setup, support_cuda_teardown)
 
-/* Ends the test as skipped, and says why, where there are fewer devices. */
+/* Ends the test as skipped, and says why, where there are fewer devices; as failed if they should have been simulated. */
 void support_need_devices(int n);
 /* The same on real devices: for what only the simulator can be made to do. */
 void support_need_simulator(void);
