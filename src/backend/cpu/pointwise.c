@@ -7,7 +7,7 @@
 
 #define TILE_BYTES 4096
 #define STREAM_TILE_BYTES 1024 /* longer bursts past the cache stall the loads between them */
-#define SHORT_ROW 32 /* rows below this are gathered several to a tile */
+#define SHORT_ROW 32           /* rows below this are gathered several to a tile */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
