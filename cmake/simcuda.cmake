@@ -7,7 +7,8 @@ add_library(facula_simcuda SHARED ${simcuda_sources} $<TARGET_OBJECTS:facula_exe
 set_target_properties(facula_simcuda PROPERTIES OUTPUT_NAME facula-simcuda)
 target_include_directories(facula_simcuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_compile_definitions(facula_simcuda PRIVATE _GNU_SOURCE)
-target_link_libraries(facula_simcuda PRIVATE facula_flags Threads::Threads m)
+# As the executor, it tells ThreadSanitizer what the order is, and is not looked into itself.
+target_link_libraries(facula_simcuda PRIVATE facula_flags facula_executor_flags Threads::Threads m)
 if(NOT APPLE)
     # Its entries have the names of the real driver's: calls between them stay inside, also when both are loaded.
     target_link_options(facula_simcuda PRIVATE -Wl,-Bsymbolic)

@@ -1,5 +1,6 @@
 /* Entering and leaving the driver: start and end, the lock, failures with a sentence, the table of live handles, and
    the entries that are about the driver itself. */
+#include "simcuda/sanitize.h"
 #include "simcuda/sim.h"
 #include <pthread.h>
 #include <stdarg.h>
@@ -14,8 +15,16 @@ static _Thread_local CUresult detail_of;
 static uint64_t generation; /* of starts: a thread's context of an earlier one is forgotten */
 static _Thread_local uint64_t seen_generation;
 
-void sim_lock(void) { pthread_mutex_lock(&mutex); }
-void sim_unlock(void) { pthread_mutex_unlock(&mutex); }
+void sim_lock(void) {
+    sim_hide();
+    pthread_mutex_lock(&mutex);
+}
+
+void sim_unlock(void) {
+    pthread_mutex_unlock(&mutex);
+    sim_show();
+}
+
 pthread_mutex_t *sim_mutex(void) { return &mutex; }
 
 CUresult sim_refuse(CUresult r, const char *format, ...) {

@@ -294,6 +294,8 @@ void sim_op_submit(sim_op *op);
 sim_op *sim_op_keep(sim_op *op);
 void sim_op_drop(sim_op *op);
 static inline bool sim_op_done(const sim_op *op) { return !op || op->state == SIM_DONE; }
+/* Whether it is done, for a caller who will build on that. */
+bool sim_op_seen(sim_op *op);
 /* Waits until it is done; drops the lock meanwhile. */
 void sim_op_wait(sim_op *op);
 /* Runs a little, so that a loop of queries comes to an end. */

@@ -62,9 +62,9 @@ void sim_stream_wait(sim_stream *s) { sim_op_wait(s->legacy ? sim_enqueue_mark(s
 
 bool sim_stream_done(sim_stream *s) {
     for (sim_stream *other = s->legacy ? s->device->streams : NULL; other; other = other->next_stream) {
-        if (!(other->flags & CU_STREAM_NON_BLOCKING) && !sim_op_done(other->tail)) return false;
+        if (!(other->flags & CU_STREAM_NON_BLOCKING) && !sim_op_seen(other->tail)) return false;
     }
-    return sim_op_done(s->tail);
+    return sim_op_seen(s->tail);
 }
 
 static CUresult fault_of(const sim_device *d) {
@@ -146,8 +146,8 @@ CUresult cuStreamQuery(CUstream stream) {
     sim_device *d = s->device;
     sim_op *tail = s->tail ? sim_op_keep(s->tail) : NULL;
     bool legacy = s->legacy;
-    if (!(legacy ? sim_stream_done(s) : sim_op_done(tail))) sim_progress();
-    bool done = legacy ? sim_stream_done(d->legacy) : sim_op_done(tail);
+    if (!(legacy ? sim_stream_done(s) : sim_op_seen(tail))) sim_progress();
+    bool done = legacy ? sim_stream_done(d->legacy) : sim_op_seen(tail);
     sim_op_drop(tail);
     SIM_TRY(fault_of(d));
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -253,7 +253,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
         return sim_enqueue(s, &(sim_spec){.kind = SIM_OP_WAIT, .device = s->device, .event = event});
     if (s->capture || sim_capture_is_event(event)) return sim_capture_wait(s, event);
     if (s->legacy) SIM_TRY(sim_capture_implicit(s->device));
-    if (sim_op_done(event->op)) return CUDA_SUCCESS;
+    if (!event->op) return CUDA_SUCCESS;
     sim_op *op = sim_op_new(&(sim_spec){.kind = SIM_OP_MARK, .device = s->device});
     sim_op_after(op, event->op);
     sim_append(s, op);
@@ -274,10 +274,10 @@ CUresult cuEventQuery(CUevent event) {
     SIM_ENTER(SIM_INITIALISED);
     SIM_TRY(check_not_captured(event, "cuEventQuery"));
     sim_device *d = event->device;
-    if (sim_op_done(event->op)) return fault_of(d);
+    if (sim_op_seen(event->op)) return fault_of(d);
     sim_op *op = sim_op_keep(event->op);
     sim_progress();
-    bool done = sim_op_done(op);
+    bool done = sim_op_seen(op);
     sim_op_drop(op);
     SIM_TRY(fault_of(d));
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;

@@ -1,5 +1,6 @@
 /* Work and its order. An op runs once all ops before it are done; among those that may run, the next is drawn from the
    seeded generator. Without worker threads nothing runs until somebody waits, asks, or has queued too much. */
+#include "simcuda/sanitize.h"
 #include "simcuda/sim.h"
 #include <errno.h>
 #include <pthread.h>
@@ -61,7 +62,14 @@ void sim_op_drop(sim_op *op) {
     free(op);
 }
 
+bool sim_op_seen(sim_op *op) {
+    if (!sim_op_done(op)) return false;
+    if (op) sim_acquire(op);
+    return true;
+}
+
 void sim_op_after(sim_op *op, sim_op *before) {
+    if (before && sim_op_seen(before)) sim_release(op);
     if (sim_op_done(before)) return;
     for (size_t i = 0; i < op->n_deps; i++) {
         if (op->deps[i] == before) return;
@@ -93,9 +101,12 @@ static void complete(sim_op *op) {
         done->state = SIM_DONE;
         done->time = time;
         n_pending--;
+        sim_acquire(done);
+        if (done->spec.device) sim_release(done->spec.device);
         if (done->orphan) done->spec.device->n_orphans--;
         for (size_t i = 0; i < done->n_dependents; i++) {
             sim_op *next = done->dependents[i];
+            sim_release(next);
             if (--next->pending || next->state != SIM_WAITING) continue;
             if (next->spec.kind != SIM_OP_MARK) {
                 make_ready(next);
@@ -142,11 +153,13 @@ static void run(sim_op *op) {
     if (runs && (r = sim_spec_check(&op->spec))) snprintf(message, sizeof message, "%s", sim_detail(r));
     if (runs && !r) {
         sim_memory_acquire();
+        sim_acquire(op);
         sim_unlock();
         sim_in_host_function = op->spec.kind == SIM_OP_HOST;
         r = (CUresult)sim_spec_run(&op->spec, op->seed, message, sizeof message);
         sim_in_host_function = false;
         sim_lock();
+        sim_release(op);
         sim_memory_yield();
     }
     if (r) sim_fault(d, r, message);
@@ -269,7 +282,7 @@ static bool start_any(void) {
 static void wait_for_change(void) { pthread_cond_wait(&changed, sim_mutex()); }
 
 void sim_op_wait(sim_op *op) {
-    if (sim_op_done(op)) return;
+    if (sim_op_seen(op)) return;
     sim_op_keep(op);
     policy p = (policy)sim_random(3);
     for (uint64_t visited = 0; op->state != SIM_DONE;) {
@@ -303,10 +316,14 @@ void sim_drain(sim_device *d) {
     while (d ? device_busy(d) : n_pending > 0) {
         if (n_workers || !start_any()) wait_for_change();
     }
+    for (int i = 0; i < sim_n_devices; i++) {
+        if (!d || d == &sim_devices[i]) sim_acquire(&sim_devices[i]);
+    }
 }
 
 void sim_op_submit(sim_op *op) {
     n_pending++;
+    sim_release(op);
     if (!--op->pending) {
         if (op->spec.kind == SIM_OP_MARK)
             complete(op);

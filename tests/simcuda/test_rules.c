@@ -511,7 +511,37 @@ static void touching_device_memory_is_trapped(void **state) {
     assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-int main(void) {
+/* For ThreadSanitizer: two streams store to one word, ordered by an event or not. */
+static void two_streams(bool ordered) {
+    start("sim:1,threads=4,delay=200");
+    CUstream a = stream(), b = stream();
+    CUfunction f = kernel();
+    CUdeviceptr p = memory(4);
+    CUevent e;
+    ok(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    for (unsigned i = 0; i < 50; i++) {
+        ok(launch(f, p, i, a));
+        if (ordered) {
+            ok(cuEventRecord(e, a));
+            ok(cuStreamWaitEvent(b, e, 0));
+        }
+        ok(launch(f, p, i, b));
+        if (ordered) {
+            ok(cuEventRecord(e, b));
+            ok(cuStreamWaitEvent(a, e, 0));
+        }
+    }
+    ok(cuCtxSynchronize());
+    assert_int_equal(*(unsigned *)p, 49);
+}
+
+static void ordered_streams_do_not_race(void **state) {
+    (void)state;
+    two_streams(true);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "race")) return two_streams(false), 0;
 #define RULE(name) cmocka_unit_test_teardown(name, stop)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(touching_device_memory_is_trapped),
@@ -529,6 +559,7 @@ int main(void) {
         RULE(seeds_choose_among_orders_and_repeat_them),
         RULE(nothing_runs_before_it_is_waited_for),
         RULE(workers_run_unasked),
+        RULE(ordered_streams_do_not_race),
         RULE(a_full_queue_runs_by_itself),
         RULE(a_launch_in_a_capture_is_a_child_graph),
         RULE(graphs_record_and_wait_for_events),
