@@ -165,6 +165,11 @@ void sim_block_open(const sim_block *b, bool open) {
     syscall(SYS_mprotect, b->page_start, b->pages, reachable ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
+/* Also of what callers poisoned in it. */
+static void unpoison(const sim_block *b) {
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(b->page_start, b->pages);
+}
+
 static void open_all(bool open) {
     for (size_t i = 0; i < n_blocks; i++) {
         const sim_block *b = blocks[i];
@@ -226,6 +231,7 @@ sim_block *sim_block_new(sim_device *d, size_t bytes, sim_memory kind, size_t ch
                                              .charged = charged,
                                              .kind = kind,
                                              .device = d->index});
+    unpoison(b);
     sim_block_open(b, true);
     if (sim_opt.fill) fill(b);
     if (__asan_poison_memory_region) __asan_poison_memory_region(b->start + bytes, round_up(bytes, 512) - bytes);
@@ -243,6 +249,7 @@ void sim_block_release(sim_block *b) {
 void sim_memory_stop(void) {
     while (n_blocks) {
         sim_block *b = blocks[n_blocks - 1];
+        if (on_device(b)) unpoison(b);
         if (b->kind == SIM_MEMORY_HOST) free(b->start);
         sim_block_remove(b);
     }
