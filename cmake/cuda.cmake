@@ -85,4 +85,6 @@ if(facula_cuda_images STREQUAL nvcc)
         COMMENT "Compiling the CUDA kernels"
         VERBATIM)
     add_custom_target(facula_fatbin DEPENDS ${facula_fatbin})
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels/images.c PROPERTIES
+        COMPILE_DEFINITIONS "FAC_CUDA_FATBIN=\"${facula_fatbin}\"" OBJECT_DEPENDS ${facula_fatbin})
 endif()

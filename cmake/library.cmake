@@ -15,7 +15,7 @@ target_link_libraries(facula_internal INTERFACE facula_flags OpenMP::OpenMP_C Th
 add_library(facula_objects OBJECT ${facula_sources} ${FACULA_GEN_SOURCES})
 target_link_libraries(facula_objects PRIVATE facula_internal)
 add_dependencies(facula_objects facula_gen)
-set(facula_all_objects $<TARGET_OBJECTS:facula_objects>)
+set(facula_all_objects $<TARGET_OBJECTS:facula_objects> $<TARGET_OBJECTS:facula_kernel_table>)
 if(TARGET facula_base)
     list(APPEND facula_all_objects $<TARGET_OBJECTS:facula_base>)
 endif()

@@ -179,11 +179,20 @@ static bool has_adiv(const op *o) {
     return (o->e->view && o->form == FORM_FUNCTION) || (writes(o) && !o->e->composite);
 }
 
+/* The first key with the same kernel as key i: structured forms do not look at the key, so one serves all. */
+static const char *key_of_form(const pairs *kernels, size_t i) {
+    for (size_t j = 0; j < i; j++)
+        if (strcmp(kernels->v[j].value, kernels->v[i].value) == 0) return kernels->v[j].key;
+    return kernels->v[i].key;
+}
+
 void emit_kernels(FILE *f, const model *m, const op *o) {
     (void)m;
     const entry *e = o->e;
     if (e->meta) {
-        for (size_t i = 0; i < e->kernels.n; i++) emit_structured(f, o, e->kernels.v[i].key, e->kernels.v[i].value);
+        for (size_t i = 0; i < e->kernels.n; i++)
+            if (key_of_form(&e->kernels, i) == e->kernels.v[i].key)
+                emit_structured(f, o, e->kernels.v[i].key, e->kernels.v[i].value);
         emit_structured(f, o, "Meta", NULL);
     } else if (o->form != FORM_FUNCTION)
         emit_borrowed(f, o);
@@ -210,7 +219,7 @@ void emit_rows(FILE *f, const op *o) {
             o->id, o->id);
     if (e->meta) {
         for (size_t i = 0; i < e->kernels.n; i++)
-            row(f, e->kernels.v[i].key, xformat("%s_%s", o->id, e->kernels.v[i].key));
+            row(f, e->kernels.v[i].key, xformat("%s_%s", o->id, key_of_form(&e->kernels, i)));
         row(f, "Meta", xformat("%s_Meta", o->id));
     } else if (o->form != FORM_FUNCTION) {
         row(f, e->composite ? "CatchAll" : "CompositeExplicit", xformat("%s_borrowed", o->id));

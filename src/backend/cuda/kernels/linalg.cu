@@ -1,20 +1,8 @@
 /* Matrix products C = alpha A B + beta C of batches with any strides. Tiles of 16 x 16 pass through shared memory, each thread
    accumulates one element, along k in order: float for 16- and 32-bit floats, double, int64_t. C is not read where beta is 0.
    When simulated, a native kernel does the same sums on the host. */
+#include "gemm.h"
 #include "number.h"
-
-enum { K_TILE = 16 };
-
-/* Strides in elements. */
-typedef struct k_gemm {
-    const char *a, *b;
-    char *c;
-    int64_t batch, m, n, k;
-    int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row, c_col;
-    double alpha, beta;
-    int64_t alpha_i, beta_i;
-    int32_t dtype, item;
-} k_gemm;
 
 #define K_GEMM(suffix, T, LOAD, STORE, FMA, ALPHA, BETA)                                                              \
     KDEV void k_gemm_put_##suffix(const k_gemm *g, int64_t z, int64_t i, int64_t j, T sum) {                          \

@@ -1,29 +1,29 @@
 /* Kernels of binary and ternary operators, comparisons and selection. */
-#include "backend/cpu/pointwise.h"
+#include "backend/surface/pointwise.h"
 #include "ops_gen.h"
 
 static fac_status run(fac_structured *s, fac_loop_id id, const char *op) {
-    return fac__cpu_pointwise(&s->iter, id, op, 0, NULL);
+    return fac__pointwise(&s->iter, id, op, 0, NULL);
 }
 static fac_status compare(fac_structured *s, fac_loop_id id, const char *op) {
-    return fac__cpu_pointwise(&s->iter, id, op, FAC_BOOL, NULL);
+    return fac__pointwise(&s->iter, id, op, FAC_BOOL, NULL);
 }
 
-#define TENSOR_TENSOR(name, how)                                                    \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other) { \
-        (void)self, (void)other;                                                    \
-        return how(s, FAC_LOOP_##name, #name);                                      \
+#define TENSOR_TENSOR(name, how)                                                       \
+    fac_status name##_kernel(fac_structured *s, fac_tensor *self, fac_tensor *other) { \
+        (void)self, (void)other;                                                       \
+        return how(s, FAC_LOOP_##name, #name);                                         \
     }
-#define TENSOR_SCALAR(name, how)                                                          \
-    fac_status name##_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar other) { \
-        (void)self, (void)other;                                                          \
-        return how(s, FAC_LOOP_##name, #name);                                            \
+#define TENSOR_SCALAR(name, how)                                                             \
+    fac_status name##_scalar_kernel(fac_structured *s, fac_tensor *self, fac_scalar other) { \
+        (void)self, (void)other;                                                             \
+        return how(s, FAC_LOOP_##name, #name);                                               \
     }
 #define BOTH(name, how) TENSOR_TENSOR(name, how) TENSOR_SCALAR(name, how)
-#define SCALAR_TENSOR(name, how)                                                            \
-    fac_status scalar_##name##_cpu(fac_structured *s, fac_scalar self, fac_tensor *other) { \
-        (void)self, (void)other;                                                            \
-        return how(s, FAC_LOOP_##name, #name);                                              \
+#define SCALAR_TENSOR(name, how)                                                               \
+    fac_status scalar_##name##_kernel(fac_structured *s, fac_scalar self, fac_tensor *other) { \
+        (void)self, (void)other;                                                               \
+        return how(s, FAC_LOOP_##name, #name);                                                 \
     }
 
 BOTH(mul, run)
@@ -64,32 +64,32 @@ static fac_status add_scaled(fac_structured *s, fac_scalar alpha, bool negate, c
         args.f[1] = -args.f[1];
         args.i[0] = (int64_t)(0 - (uint64_t)args.i[0]);
     }
-    return fac__cpu_pointwise(&s->iter, FAC_LOOP_add_alpha, op, 0, &args);
+    return fac__pointwise(&s->iter, FAC_LOOP_add_alpha, op, 0, &args);
 }
 
-fac_status add_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other, fac_scalar alpha) {
+fac_status add_kernel(fac_structured *s, fac_tensor *self, fac_tensor *other, fac_scalar alpha) {
     (void)self, (void)other;
     return add_scaled(s, alpha, false, "add");
 }
-fac_status add_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar other, fac_scalar alpha) {
+fac_status add_scalar_kernel(fac_structured *s, fac_tensor *self, fac_scalar other, fac_scalar alpha) {
     (void)self, (void)other;
     return add_scaled(s, alpha, false, "add");
 }
-fac_status sub_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other, fac_scalar alpha) {
+fac_status sub_kernel(fac_structured *s, fac_tensor *self, fac_tensor *other, fac_scalar alpha) {
     (void)self, (void)other;
     return add_scaled(s, alpha, true, "sub");
 }
-fac_status sub_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar other, fac_scalar alpha) {
+fac_status sub_scalar_kernel(fac_structured *s, fac_tensor *self, fac_scalar other, fac_scalar alpha) {
     (void)self, (void)other;
     return add_scaled(s, alpha, true, "sub");
 }
 
 /* The iterators hold other before self. */
-fac_status rsub_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other, fac_scalar alpha) {
+fac_status rsub_kernel(fac_structured *s, fac_tensor *self, fac_tensor *other, fac_scalar alpha) {
     (void)self, (void)other;
     return add_scaled(s, alpha, true, "rsub");
 }
-fac_status rsub_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar other, fac_scalar alpha) {
+fac_status rsub_scalar_kernel(fac_structured *s, fac_tensor *self, fac_scalar other, fac_scalar alpha) {
     (void)self, (void)other;
     return add_scaled(s, alpha, true, "rsub");
 }
@@ -99,7 +99,7 @@ fac_status rsub_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar other
 static fac_status divide(fac_structured *s, fac_loop_id id, const char *op) {
     atomic_bool zero = false;
     fac_loop_args args = {.zero_divisor = &zero};
-    FAC_TRY(fac__cpu_pointwise(&s->iter, id, op, 0, &args));
+    FAC_TRY(fac__pointwise(&s->iter, id, op, 0, &args));
     FAC_CHECK(!atomic_load_explicit(&zero, memory_order_relaxed), FAC_ERR_ARGUMENT,
               "ZeroDivisionError: an integer divisor is zero");
     return FAC_OK;
@@ -112,11 +112,11 @@ static fac_status div_mode(fac_structured *s, const char *mode) {
     if (!mode) return run(s, FAC_LOOP_div, "div");
     return divide(s, strcmp(mode, "floor") == 0 ? FAC_LOOP_div_floor : FAC_LOOP_div_trunc, "div");
 }
-fac_status div_mode_cpu(fac_structured *s, fac_tensor *self, fac_tensor *other, const char *rounding_mode) {
+fac_status div_mode_kernel(fac_structured *s, fac_tensor *self, fac_tensor *other, const char *rounding_mode) {
     (void)self, (void)other;
     return div_mode(s, rounding_mode);
 }
-fac_status div_scalar_mode_cpu(fac_structured *s, fac_tensor *self, fac_scalar other, const char *rounding_mode) {
+fac_status div_scalar_mode_kernel(fac_structured *s, fac_tensor *self, fac_scalar other, const char *rounding_mode) {
     (void)self, (void)other;
     return div_mode(s, rounding_mode);
 }
@@ -125,7 +125,7 @@ fac_status div_scalar_mode_cpu(fac_structured *s, fac_tensor *self, fac_scalar o
 
 /* Exponents that have a cheaper and more exact loop. The square's and the root's iterators have the exponent as a third
    operand, which those loops do not look at. */
-fac_status pow_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar exponent) {
+fac_status pow_scalar_kernel(fac_structured *s, fac_tensor *self, fac_scalar exponent) {
     (void)self;
     fac_dtype d = s->iter.common;
     double e = exponent.kind == FAC_KIND_COMPLEX ? 0 : fac__scalar_f64(exponent);
@@ -143,71 +143,65 @@ fac_status pow_scalar_cpu(fac_structured *s, fac_tensor *self, fac_scalar expone
 static fac_status clamp(fac_structured *s, bool min, bool max) {
     return run(s, min && max ? FAC_LOOP_clamp : min ? FAC_LOOP_maximum : FAC_LOOP_minimum, "clamp");
 }
-fac_status clamp_cpu(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_opt_num max) {
+fac_status clamp_kernel(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_opt_num max) {
     (void)self;
     return clamp(s, min.set != NULL, max.set != NULL);
 }
-fac_status clamp_tensor_cpu(fac_structured *s, fac_tensor *self, fac_tensor *min, fac_tensor *max) {
+fac_status clamp_tensor_kernel(fac_structured *s, fac_tensor *self, fac_tensor *min, fac_tensor *max) {
     (void)self;
     return clamp(s, min != NULL, max != NULL);
 }
 
 /* ---- selection ---------------------------------------------------------------------------------------------------------------- */
 
-static fac_status select_where(fac_structured *s) {
-    fac_dtype d = s->iter.common, compute;
-    fac_loop loop;
-    FAC_TRY(fac__cpu_find_loop(FAC_LOOP_where, "where", d, &loop, &compute));
-    const uint8_t want[] = {(uint8_t)d, FAC_BOOL, (uint8_t)d, (uint8_t)d};
-    return fac__cpu_run(&s->iter, loop, want, NULL);
-}
-fac_status where_cpu(fac_structured *s, fac_tensor *condition, fac_tensor *self, fac_tensor *other) {
+static fac_status select_where(fac_structured *s) { return fac__pointwise_backend(s->iter.device)->select(&s->iter); }
+fac_status where_kernel(fac_structured *s, fac_tensor *condition, fac_tensor *self, fac_tensor *other) {
     (void)condition, (void)self, (void)other;
     return select_where(s);
 }
-fac_status where_scalar_other_cpu(fac_structured *s, fac_tensor *condition, fac_tensor *self, fac_scalar other) {
+fac_status where_scalar_other_kernel(fac_structured *s, fac_tensor *condition, fac_tensor *self, fac_scalar other) {
     (void)condition, (void)self, (void)other;
     return select_where(s);
 }
-fac_status where_scalar_self_cpu(fac_structured *s, fac_tensor *condition, fac_scalar self, fac_tensor *other) {
+fac_status where_scalar_self_kernel(fac_structured *s, fac_tensor *condition, fac_scalar self, fac_tensor *other) {
     (void)condition, (void)self, (void)other;
     return select_where(s);
 }
-fac_status where_scalar_cpu(fac_structured *s, fac_tensor *condition, fac_scalar self, fac_scalar other) {
+fac_status where_scalar_kernel(fac_structured *s, fac_tensor *condition, fac_scalar self, fac_scalar other) {
     (void)condition, (void)self, (void)other;
     return select_where(s);
 }
-fac_status masked_fill_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_scalar value) {
+fac_status masked_fill_kernel(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_scalar value) {
     (void)self, (void)mask, (void)value;
     return select_where(s);
 }
-fac_status masked_fill_tensor_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_tensor *value) {
+fac_status masked_fill_tensor_kernel(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_tensor *value) {
     (void)self, (void)mask, (void)value;
     return select_where(s);
 }
 
 /* ---- ternary arithmetic --------------------------------------------------------------------------------------------------------- */
 
-fac_status lerp_cpu(fac_structured *s, fac_tensor *self, fac_tensor *end, fac_tensor *weight) {
+fac_status lerp_kernel(fac_structured *s, fac_tensor *self, fac_tensor *end, fac_tensor *weight) {
     (void)self, (void)end, (void)weight;
     return run(s, FAC_LOOP_lerp, "lerp");
 }
-fac_status lerp_scalar_cpu(fac_structured *s, fac_tensor *self, fac_tensor *end, fac_scalar weight) {
+fac_status lerp_scalar_kernel(fac_structured *s, fac_tensor *self, fac_tensor *end, fac_scalar weight) {
     (void)self, (void)end, (void)weight;
     return run(s, FAC_LOOP_lerp, "lerp");
 }
 static fac_status with_value(fac_structured *s, fac_loop_id id, const char *op, fac_scalar value) {
     fac_loop_args args = {.i = {fac__scalar_i64(value)}};
     fac__scalar_c128(value, args.f);
-    return fac__cpu_pointwise(&s->iter, id, op, 0, &args);
+    return fac__pointwise(&s->iter, id, op, 0, &args);
 }
-fac_status addcmul_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
-                       fac_scalar value) {
+fac_status addcmul_kernel(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
+                          fac_scalar value) {
     (void)self, (void)tensor1, (void)tensor2;
     return with_value(s, FAC_LOOP_addcmul, "addcmul", value);
 }
-fac_status addcdiv_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
-                       fac_scalar value) {
+fac_status addcdiv_kernel(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
+                          fac_scalar value) {
     (void)self, (void)tensor1, (void)tensor2;
     return with_value(s, FAC_LOOP_addcdiv, "addcdiv", value);
 }

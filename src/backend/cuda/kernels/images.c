@@ -1,0 +1,88 @@
+/* The image of the built-in kernels: a fatbin that the build embedded, the sources that it embedded instead, compiled on first
+   use for each architecture, or the simulator's shared object, which lies beside the simulated driver. */
+#define _GNU_SOURCE 1 /* dladdr */
+#include "backend/cuda/kernels/images.h"
+#include "backend/cuda/kernels/compile.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+
+/* ---- simulated --------------------------------------------------------------------------------------------------------- */
+
+#define SIM_KERNELS "libfacula-simkernels.so"
+
+static void *open_beside_driver(char *path, size_t size) {
+    Dl_info driver;
+    if (dladdr((void *)(uintptr_t)fac__cu.cuInit, &driver) && driver.dli_fname) {
+        const char *slash = strrchr(driver.dli_fname, '/');
+        int folder = slash ? (int)(slash - driver.dli_fname) + 1 : 0;
+        int n = snprintf(path, size, "%.*s%s", folder, driver.dli_fname, SIM_KERNELS);
+        if (n > 0 && (size_t)n < size) return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    snprintf(path, size, "%s", SIM_KERNELS);
+    return dlopen(SIM_KERNELS, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Stays loaded: kernels of it may be queued until the process ends. */
+static fac_status simulated_image(const void **out) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static const void *image;
+    char path[4096];
+    pthread_mutex_lock(&lock);
+    if (!image) {
+        void *library = open_beside_driver(path, sizeof path);
+        image = library ? dlsym(library, "facula_sim_image") : NULL;
+    }
+    *out = image;
+    pthread_mutex_unlock(&lock);
+    const char *why = *out ? NULL : dlerror();
+    FAC_CHECK(*out, FAC_ERR_UNSUPPORTED, "the simulator's kernels were not found: %s", why ? why : path);
+    return FAC_OK;
+}
+
+/* ---- embedded ------------------------------------------------------------------------------------------------------------- */
+
+#if defined(FAC_CUDA_FATBIN)
+
+__asm__(".pushsection .rodata\n"
+        ".balign 16\n"
+        "fac__cuda_fatbin:\n"
+        ".incbin \"" FAC_CUDA_FATBIN "\"\n"
+        ".popsection\n");
+extern const char fac__cuda_fatbin[] __attribute__((visibility("hidden")));
+
+static fac_status device_image(int index, const void **out) {
+    (void)index;
+    *out = fac__cuda_fatbin;
+    return FAC_OK;
+}
+
+#elif defined(FAC_CUDA_SOURCES)
+
+/* Compiled once per device; all devices of an architecture find the same file in the cache. */
+static fac_status device_image(int index, const void **out) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static void *images[FAC_CUDA_MAX_DEVICES];
+    fac_status st = FAC_OK;
+    pthread_mutex_lock(&lock);
+    if (!images[index]) st = fac__cuda_compile_builtin(index, &images[index]);
+    *out = images[index];
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+#else
+
+static fac_status device_image(int index, const void **out) {
+    (void)index, (void)out;
+    return FAC_FAIL(FAC_ERR_UNSUPPORTED,
+                    "this build of Facula has no CUDA kernels: configure it with "
+                    "-DFACULA_CUDA_IMAGES=nvcc (needs the CUDA toolkit) or nvrtc (compiles at run time)");
+}
+
+#endif
+
+fac_status fac__cuda_builtin_image(int index, const void **out_image) {
+    return fac__cu_is_simulated() ? simulated_image(out_image) : device_image(index, out_image);
+}

@@ -1,0 +1,220 @@
+/* From an iterator to a launch: the kernel is found by loop and by the type computed in; the iterator's shape, strides and
+   numbers are copied into the plan that kernels take by value. */
+#include "backend/cuda/ops/pointwise.h"
+#include "backend/cpu/pointwise.h"
+#include "backend/cuda/kernels/dtype.h"
+#include "backend/cuda/kernels/pointwise_list.h"
+#include "ops_gen.h"
+
+#include <stdalign.h>
+
+/* The types that kernels compute in. */
+typedef enum kind { KIND_F32, KIND_F64, KIND_I64, KIND_COUNT } kind;
+
+static kind kind_of(fac_dtype d) {
+    if (fac_dtype_is_integral(d, true)) return KIND_I64;
+    return d == FAC_F64 ? KIND_F64 : KIND_F32;
+}
+static fac_dtype dtype_of(kind k) { return k == KIND_F32 ? FAC_F32 : k == KIND_F64 ? FAC_F64 : FAC_I64; }
+
+/* ---- the kernels, by loop and type ---------------------------------------------------------------------------------------------- */
+
+#define NAME(name, suffix) FAC_CUDA_KERNEL(pointwise_##name##_##suffix)
+#define DECLARE_REAL(name, ...) extern fac_cuda_kernel NAME(name, f32), NAME(name, f64);
+#define DECLARE_INTEGER(name, ...) extern fac_cuda_kernel NAME(name, i64);
+#define ROW_REAL(name, ...) [FAC_LOOP_##name] = {&NAME(name, f32), &NAME(name, f64)},
+#define ROW_INTEGER(name, ...) [FAC_LOOP_##name] = &NAME(name, i64),
+#define ALL_REAL(X)                                                                                                  \
+    K_REAL_1(X)                                                                                                      \
+    K_REAL_2(X)                                                                                                      \
+    K_REAL_3(X) K_REAL_1_WITH(X) K_REAL_2_WITH(X) K_REAL_3_WITH(X) K_MATH_1(X) K_MATH_2(X) K_TRUTH_1(X) K_TRUTH_2(X) \
+        X(prelu_backward) X(where)
+#define ALL_INTEGER(X) \
+    K_INTEGER_1(X)     \
+    K_INTEGER_2(X)     \
+    K_INTEGER_3(X) K_INTEGER_2_WITH(X) K_INTEGER_3_WITH(X) K_INTEGER_DIVISION(X) K_TRUTH_1(X) K_TRUTH_2(X) X(where)
+
+ALL_REAL(DECLARE_REAL)
+ALL_INTEGER(DECLARE_INTEGER)
+extern fac_cuda_kernel NAME(copy, f32), NAME(copy, f64), NAME(copy, i64), NAME(copy, complex);
+
+static fac_cuda_kernel *const real_kernels[FAC_LOOP_COUNT][2] = {ALL_REAL(ROW_REAL)};
+static fac_cuda_kernel *const integer_kernels[FAC_LOOP_COUNT] = {ALL_INTEGER(ROW_INTEGER)};
+static fac_cuda_kernel *const copy_kernels[KIND_COUNT] = {&NAME(copy, f32), &NAME(copy, f64), &NAME(copy, i64)};
+
+_Static_assert(K_BOOL == (int)FAC_BOOL && K_I64 == (int)FAC_I64 && K_F16 == (int)FAC_F16 && K_BF16 == (int)FAC_BF16 &&
+                   K_F32 == (int)FAC_F32 && K_F64 == (int)FAC_F64 && K_C128 == (int)FAC_C128,
+               "kernels know dtypes by the same numbers");
+
+static fac_cuda_kernel *find_kernel(fac_loop_id id, kind k, fac_dtype common) {
+    if (k != KIND_I64) return real_kernels[id][k];
+    if (id == FAC_LOOP_bitwise_not && common == FAC_BOOL) return integer_kernels[FAC_LOOP_logical_not];
+    bool whole = id == FAC_LOOP_ceil || id == FAC_LOOP_floor || id == FAC_LOOP_round || id == FAC_LOOP_trunc;
+    return whole ? copy_kernels[KIND_I64] : integer_kernels[id];
+}
+
+/* ---- operands --------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
+
+/* A number, or the element of a 0-dim CPU tensor, in all guises that kernels read. Like the CPU's loops, it passes through the
+   common dtype where a tensor would have been converted to it. */
+static void set_number(const fac_iter *it, const fac_iter_operand *o, kind k, k_operand *out) {
+    fac_dtype common = it->common, first = k == KIND_I64 && common ? common : dtype_of(k);
+    if (is_half(common) && (!o->is_scalar || (it->options & FAC_ITER_ROUND_NUMBERS))) first = common;
+    alignas(16) char element[16] = {0};
+    if (o->is_scalar)
+        fac__store(element, first, o->value);
+    else
+        fac__casts[first][o->dtype](element, o->data, 1);
+    fac__casts[FAC_F64][first](&out->number[0], element, 1);
+    fac__casts[FAC_I64][first](&out->integer, element, 1);
+}
+
+static void set_operand(const fac_iter *it, int i, kind k, k_operand *out) {
+    const fac_iter_operand *o = &it->op[i];
+    memset(out, 0, sizeof *out);
+    out->dtype = o->dtype;
+    if (o->is_scalar || (o->t && fac__is_cpu(o->t))) {
+        set_number(it, o, k, out);
+        return;
+    }
+    out->data = o->data;
+    for (int d = 0; d < it->ndim && d < K_DIMS; d++) out->strides[d] = it->strides[i][d];
+    if (i >= it->n_out && is_half(it->common) && o->dtype != it->common) out->round = (int32_t)it->common;
+}
+
+/* True if every operand is a number or lies without gaps in `in`; the output in `out`. */
+static bool is_plain(const fac_iter *it, const k_plan *p, fac_dtype in, fac_dtype out) {
+    if (!it->flat || it->n_out != 1) return false;
+    for (int i = 0; i < it->n; i++) {
+        fac_dtype want = i ? in : out;
+        if (p->op[i].data && (p->op[i].dtype != (int)want || it->strides[i][0] != (int64_t)fac_dtype_size(want)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- launching ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Dimensions beyond what a plan holds are walked here, a launch for each of their points. */
+static fac_status launch_plan(const fac_iter *it, k_plan *p, fac_cuda_run *r) {
+    int64_t launches = 1;
+    p->ndim = (int32_t)fac__min(it->ndim, K_DIMS);
+    p->numel = 1;
+    for (int d = 0; d < it->ndim; d++) {
+        if (d < K_DIMS) p->shape[d] = it->shape[d];
+        *(d < K_DIMS ? &p->numel : &launches) *= it->shape[d];
+    }
+    r->device = it->device.index_plus - 1;
+    for (int i = 0; i < it->n; i++) {
+        if (i < it->n_out)
+            fac__cuda_writes(r, it->op[i].t);
+        else
+            fac__cuda_reads(r, it->op[i].t);
+    }
+    for (int64_t at = 0; at < launches; at++) {
+        int64_t rest = at;
+        for (int i = 0; i < it->n; i++)
+            if (p->op[i].data) p->op[i].data = it->op[i].data;
+        for (int d = K_DIMS; d < it->ndim; d++, rest /= it->shape[d - 1])
+            for (int i = 0; i < it->n; i++)
+                if (p->op[i].data) p->op[i].data += rest % it->shape[d] * it->strides[i][d];
+        FAC_TRY(fac__cuda_run_items(r, FAC_CUDA_ARGS(p), p->numel));
+    }
+    return FAC_OK;
+}
+
+static fac_status launch(const fac_iter *it, fac_cuda_kernel *kernel, const char *op, kind k, fac_dtype out,
+                         const fac_loop_args *args) {
+    k_plan p;
+    fac_cuda_run r = {.kernel = kernel, .op = op};
+    for (int i = 0; i < it->n; i++) set_operand(it, i, k, &p.op[i]);
+    p.plain = is_plain(it, &p, dtype_of(k), out ? out : dtype_of(k));
+    for (int i = 0; i < 4; i++) p.f[i] = args ? args->f[i] : 0;
+    for (int i = 0; i < 2; i++) p.i[i] = args ? args->i[i] : 0;
+    return launch_plan(it, &p, &r);
+}
+
+fac_status fac__cuda_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+                               const fac_loop_args *args) {
+    fac_loop loop;
+    fac_dtype compute;
+    FAC_TRY(
+        fac__cpu_find_loop(id, op, it->common, &loop, &compute)); /* the dtypes that there are on the CPU, no others */
+    if (it->numel == 0) return FAC_OK;
+    bool complex_numbers = fac_dtype_is_complex(it->common);
+    kind k = kind_of(compute);
+    fac_cuda_kernel *kernel = complex_numbers ? NULL : find_kernel(id, k, it->common);
+    FAC_CHECK(kernel, FAC_ERR_UNSUPPORTED, "%s has no CUDA kernel for %s yet", op, fac_dtype_name(it->common));
+    return launch(it, kernel, op, k, out, args);
+}
+
+fac_status fac__cuda_select(const fac_iter *it) {
+    if (it->numel == 0) return FAC_OK;
+    FAC_CHECK(!fac_dtype_is_complex(it->common), FAC_ERR_UNSUPPORTED, "where has no CUDA kernel for %s yet",
+              fac_dtype_name(it->common));
+    kind k = kind_of(it->common);
+    return launch(it, k == KIND_I64 ? integer_kernels[FAC_LOOP_where] : real_kernels[FAC_LOOP_where][k], "where", k, 0,
+                  NULL);
+}
+
+/* ---- copies and fills ------------------------------------------------------------------------------------------------------------------ */
+
+/* Through complex numbers, int64, double or float, whichever holds every element of the source. */
+static fac_status copy_by(const fac_iter *it, fac_dtype from, const char *op) {
+    bool complex_numbers = fac_dtype_is_complex(from);
+    kind k = complex_numbers ? KIND_F64 : kind_of(from);
+    return launch(it, complex_numbers ? &NAME(copy, complex) : copy_kernels[k], op, k, 0, NULL);
+}
+
+fac_status fac__cuda_copy_elements(fac_tensor *dst, fac_tensor *src) {
+    fac_iter it;
+    fac_iter_begin(&it, FAC_ITER_ANY_DTYPE | FAC_ITER_OUT_SHAPE);
+    FAC_TRY(fac_iter_out(&it, dst));
+    FAC_TRY(fac_iter_in(&it, src));
+    FAC_TRY(fac_iter_build(&it));
+    return it.numel ? copy_by(&it, (fac_dtype)src->dtype, "copy_") : FAC_OK;
+}
+
+fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v) {
+    fac_iter it;
+    alignas(16) char element[16] = {0};
+    fac_dtype d = (fac_dtype)dst->dtype;
+    fac_iter_begin(&it, FAC_ITER_ANY_DTYPE);
+    FAC_TRY(fac_iter_out(&it, dst));
+    FAC_TRY(fac_iter_scalar(&it, v));
+    FAC_TRY(fac_iter_build(&it));
+    if (it.numel == 0) return FAC_OK;
+    k_plan p = {.plain = 0};
+    fac_cuda_run r = {.kernel = fac_dtype_is_complex(d) ? &NAME(copy, complex) : copy_kernels[kind_of(d)],
+                      .op = "fill_"};
+    set_operand(&it, 0, kind_of(d), &p.op[0]);
+    memset(&p.op[1], 0, sizeof p.op[1]);
+    fac__store(element, d, v); /* as the dtype has it, so that the kernel changes nothing */
+    fac__casts[FAC_C128][d](p.op[1].number, element, 1);
+    fac__casts[FAC_I64][d](&p.op[1].integer, element, 1);
+    p.plain = !fac_dtype_is_complex(d) && is_plain(&it, &p, dtype_of(kind_of(d)), dtype_of(kind_of(d)));
+    return launch_plan(&it, &p, &r);
+}
+
+fac_status fill_cuda(fac_structured *s, fac_tensor *self, fac_scalar value) {
+    (void)self;
+    return fac__cuda_fill(s->out[0], value);
+}
+
+fac_status fill_tensor_cuda(fac_structured *s, fac_tensor *self, fac_tensor *value) {
+    (void)self;
+    return fac__cuda_copy_tensor(s->out[0], value, true);
+}
+
+fac_status zero_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(fac__check_no_overlap(self));
+    if (self->numel && fac__is_contiguous(self))
+        FAC_TRY(fac__cuda_memset(fac__cuda_index(self), fac__data(self), 0, self->numel * fac__item_size(self)));
+    else
+        FAC_TRY(fac__cuda_fill(self, fac_scalar_i_(0)));
+    *out = fac__ref(self);
+    return FAC_OK;
+}

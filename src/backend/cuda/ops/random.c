@@ -1,0 +1,157 @@
+/* Random fills and dropout: the arguments are checked as on the CPU, and each operator takes one offset of the generator. */
+#include "backend/cuda/ops/pointwise.h"
+#include "core/generator.h"
+#include "core/philox.h"
+#include "ops_gen.h"
+
+extern fac_cuda_kernel FAC_CUDA_KERNEL(random_fill), FAC_CUDA_KERNEL(random_dropout),
+    FAC_CUDA_KERNEL(random_dropout_backward);
+
+enum { UNIFORM, NORMAL, BERNOULLI, INTEGERS, EXPONENTIAL }; /* as random.cu counts them */
+
+/* self's dimensions in logical order, the last one first, neighbours merged where self allows it. */
+static fac_status plan_of(fac_tensor *self, k_plan *p) {
+    int64_t item = (int64_t)fac_dtype_size((fac_dtype)self->dtype);
+    *p = (k_plan){.numel = self->numel};
+    p->op[0].data = fac__data(self);
+    p->op[0].dtype = self->dtype;
+    for (int d = self->ndim - 1; d >= 0; d--) {
+        int last = p->ndim - 1;
+        int64_t stride = self->strides[d] * item;
+        if (self->sizes[d] == 1) continue;
+        if (p->ndim && stride == p->op[0].strides[last] * p->shape[last]) {
+            p->shape[last] *= self->sizes[d];
+            continue;
+        }
+        FAC_CHECK(p->ndim < K_DIMS, FAC_ERR_UNSUPPORTED, "random numbers fill at most %d dimensions with gaps on CUDA",
+                  (int)K_DIMS);
+        p->shape[p->ndim] = self->sizes[d];
+        p->op[0].strides[p->ndim++] = stride;
+    }
+    if (!p->ndim) p->shape[p->ndim++] = 1;
+    return FAC_OK;
+}
+
+static fac_status draw(fac_tensor *self, k_plan *p, int kind, int bits, fac_generator *generator, const char *op,
+                       fac_tensor **out) {
+    uint64_t seed, offset;
+    FAC_TRY(fac__generator_advance(generator, 1, &seed, &offset));
+    if (self->numel) {
+        fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(random_fill), .device = fac__cuda_index(self), .op = op};
+        fac__cuda_writes(&r, self);
+        FAC_TRY(fac__cuda_run_items(&r, FAC_CUDA_ARGS(p, &kind, &seed, &offset, &bits), self->numel));
+    }
+    *out = fac__ref(self);
+    return FAC_OK;
+}
+
+static fac_status need_floating(const fac_tensor *self, const char *what) {
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "%s needs a floating dtype, got %s", what,
+              fac_dtype_name((fac_dtype)self->dtype));
+    return FAC_OK;
+}
+
+/* A draw with two parameters of a floating tensor. */
+static fac_status draw_real(fac_tensor *self, int kind, double a, double b, fac_generator *generator, const char *op,
+                            fac_tensor **out) {
+    k_plan p;
+    FAC_TRY(need_floating(self, op));
+    FAC_TRY(fac__check_no_overlap(self));
+    FAC_TRY(plan_of(self, &p));
+    p.f[0] = a;
+    p.f[1] = b;
+    int bits = self->dtype == FAC_F16 ? 11 : self->dtype == FAC_BF16 ? 8 : 24;
+    return draw(self, &p, kind, bits, generator, op, out);
+}
+
+fac_status normal_cuda_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_generator *generator,
+                        fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(std >= 0, FAC_ERR_ARGUMENT, "normal expects std >= 0.0, but found std %g", std);
+    return draw_real(self, NORMAL, mean, std, generator, "normal_", out);
+}
+
+fac_status uniform_cuda_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_generator *generator,
+                         fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(from <= to, FAC_ERR_ARGUMENT, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g",
+              from, to);
+    return draw_real(self, UNIFORM, from, to, generator, "uniform_", out);
+}
+
+fac_status exponential_cuda_(const fac_call_info *c, fac_tensor *self, double lambd, fac_generator *generator,
+                             fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(lambd > 0, FAC_ERR_ARGUMENT, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
+    return draw_real(self, EXPONENTIAL, lambd, 0, generator, "exponential_", out);
+}
+
+fac_status bernoulli_float_cuda_(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator,
+                                 fac_tensor **out) {
+    (void)c;
+    k_plan plan;
+    FAC_CHECK(p >= 0 && p <= 1, FAC_ERR_ARGUMENT, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "bernoulli is not implemented for %s",
+              fac_dtype_name((fac_dtype)self->dtype));
+    FAC_TRY(fac__check_no_overlap(self));
+    FAC_TRY(plan_of(self, &plan));
+    plan.op[1].number[0] = p;
+    return draw(self, &plan, BERNOULLI, 0, generator, "bernoulli_", out);
+}
+
+/* ---- dropout -------------------------------------------------------------------------------------------------------------------- */
+
+static fac_status run_dropout(fac_tensor *input, fac_tensor *out, fac_tensor *mask, uint64_t threshold, double scale,
+                              bool on) {
+    uint64_t seed = 0, offset = 0;
+    if (on) FAC_TRY(fac__generator_advance(NULL, 1, &seed, &offset));
+    if (input->numel == 0) return FAC_OK;
+    fac_tensor *x;
+    FAC_TRY(fac__cuda_contiguous(input, &x));
+    void *to = fac__data(out), *keep = fac__data(mask), *from = fac__data(x);
+    int64_t n = input->numel;
+    int dtype = input->dtype;
+    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(random_dropout), .device = fac__cuda_index(input), .op = "dropout"};
+    fac__cuda_reads(&r, x);
+    fac__cuda_writes(&r, out);
+    fac__cuda_writes(&r, mask);
+    fac_status st =
+        fac__cuda_run_items(&r, FAC_CUDA_ARGS(&to, &keep, &from, &n, &dtype, &seed, &offset, &threshold, &scale), n);
+    fac__unref(x);
+    return st;
+}
+
+fac_status native_dropout_cuda(fac_structured *s, fac_tensor *input, double p, fac_opt_num train) {
+    bool on = !train.set || fac__scalar_f64(train.v) != 0;
+    double keep = on ? 1 - p : 1;
+    fac_tensor *out = NULL, *mask = NULL;
+    fac_status st = fac__cuda_result(s->out[0], &out);
+    if (st == FAC_OK) st = fac__cuda_result(s->out[1], &mask);
+    if (st == FAC_OK) st = run_dropout(input, out, mask, fac__bernoulli_threshold(keep), keep > 0 ? 1 / keep : 0, on);
+    st = fac__cuda_result_done(s->out[0], out, st);
+    return fac__cuda_result_done(s->out[1], mask, st);
+}
+
+static fac_status run_dropout_backward(fac_tensor *g, fac_tensor *mask, fac_tensor *dx, double scale) {
+    void *to = fac__data(dx), *from = fac__data(g), *keep = fac__data(mask);
+    int64_t n = g->numel;
+    int dtype = g->dtype;
+    fac_cuda_run r = {
+        .kernel = &FAC_CUDA_KERNEL(random_dropout_backward), .device = fac__cuda_index(g), .op = "dropout_backward"};
+    fac__cuda_reads(&r, g);
+    fac__cuda_reads(&r, mask);
+    fac__cuda_writes(&r, dx);
+    return fac__cuda_run_items(&r, FAC_CUDA_ARGS(&to, &from, &keep, &n, &dtype, &scale), n);
+}
+
+fac_status native_dropout_backward_cuda(fac_structured *s, fac_tensor *grad_output, fac_tensor *mask, double scale) {
+    if (grad_output->numel == 0) return FAC_OK;
+    fac_tensor *g = NULL, *keep = NULL, *dx = NULL;
+    fac_status st = fac__cuda_contiguous(grad_output, &g);
+    if (st == FAC_OK) st = fac__cuda_contiguous(mask, &keep);
+    if (st == FAC_OK) st = fac__cuda_result(s->out[0], &dx);
+    if (st == FAC_OK) st = run_dropout_backward(g, keep, dx, scale);
+    fac__unref(g);
+    fac__unref(keep);
+    return fac__cuda_result_done(s->out[0], dx, st);
+}
