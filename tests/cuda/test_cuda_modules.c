@@ -1,21 +1,14 @@
 /* Modules, optimisers and training on CUDA devices. */
-#include "support/support.h"
-#include <facula/cuda.h>
-#include <facula/facula.h>
+#include "support/cuda.h"
 #include <math.h>
 
-static int cuda_teardown(void **state) {
-    fac_shutdown();
-    return support_teardown(state);
-}
-#define CUDA_TEST(name) cmocka_unit_test_setup_teardown(name, support_setup, cuda_teardown)
-
-static fac_device cuda(int i) { return fac_device_make(FAC_CUDA, i); }
+#define cuda cuda_device
 #define assert_on(t, index) assert_true(fac_device_equal(fac_tensor_device(t), cuda(index)))
 
 /* The device example of the notes on CUDA semantics, all eleven tensors. */
 static void E01_device_example(void **state) {
     (void)state;
+    support_need_devices(3);
     FAC_SCOPE(s);
     fac_device any = fac_device_parse("cuda"), cuda0 = fac_device_parse("cuda:0"), cuda2 = fac_device_parse("cuda:2");
     fac_tensor *x = fac_to(fac_tensor_of(1, 2), .device = cuda0), *y = fac_to(fac_tensor_of(1, 2), .device = any);
@@ -221,11 +214,11 @@ static void S132_gradients_of_several_devices_meet(void **state) {
     assert_true(g[0] == 6 && g[1] == 12 && g[2] == 18);
 }
 
-FAC_TEST_MAIN(CUDA_TEST(E01_device_example), CUDA_TEST(S152_S154_E05_E07_E23_module_moves_in_place),
-              CUDA_TEST(S153_E06_module_to_casts_floats_and_moves_integers),
-              CUDA_TEST(S157_gradient_moves_with_its_parameter),
-              CUDA_TEST(S167_training_on_a_device_gives_the_losses_of_the_cpu),
-              CUDA_TEST(S160_optimizer_made_before_the_move_updates_the_moved_parameters),
-              CUDA_TEST(S130_S133_backward_runs_in_the_streams_of_forward),
-              CUDA_TEST(S131_gradients_are_ordered_with_the_callers_stream),
-              CUDA_TEST(S132_gradients_of_several_devices_meet))
+FAC_TEST_MAIN(FAC_CUDA_TEST(E01_device_example), FAC_CUDA_TEST(S152_S154_E05_E07_E23_module_moves_in_place),
+              FAC_CUDA_TEST(S153_E06_module_to_casts_floats_and_moves_integers),
+              FAC_CUDA_TEST(S157_gradient_moves_with_its_parameter),
+              FAC_CUDA_TEST(S167_training_on_a_device_gives_the_losses_of_the_cpu),
+              FAC_CUDA_TEST(S160_optimizer_made_before_the_move_updates_the_moved_parameters),
+              FAC_CUDA_TEST(S130_S133_backward_runs_in_the_streams_of_forward),
+              FAC_CUDA_TEST(S131_gradients_are_ordered_with_the_callers_stream),
+              FAC_CUDA_TEST(S132_gradients_of_several_devices_meet))

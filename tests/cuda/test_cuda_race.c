@@ -1,8 +1,5 @@
 /* The race checker: every planted race is found, and what is right is passed over in silence. */
-#include "support/support.h"
-#include <facula/cuda.h>
-#include <facula/cuda_race.h>
-#include <facula/facula.h>
+#include "support/cuda.h"
 
 static void swallow(void *context, const char *message) {
     (void)message;
@@ -12,7 +9,7 @@ static void swallow(void *context, const char *message) {
 static int warnings;
 
 static int race_setup(void **state) {
-    int failed = support_setup(state);
+    int failed = support_cuda_setup(state);
     fac_set_warning_handler(swallow, &warnings);
     return failed || fac_cuda_set_race_mode(FAC_RACE_REPORT) != FAC_OK;
 }
@@ -21,12 +18,11 @@ static int race_teardown(void **state) {
     if (fac_synchronize(fac_device_make(FAC_CUDA, 0)) != FAC_OK) return -1;
     fac_set_warning_handler(NULL, NULL);
     if (fac_cuda_set_race_mode(FAC_RACE_OFF) != FAC_OK) return -1;
-    fac_shutdown();
-    return support_teardown(state);
+    return support_cuda_teardown(state);
 }
 #define RACE_TEST(name) cmocka_unit_test_setup_teardown(name, race_setup, race_teardown)
 
-static fac_device cuda(int i) { return fac_device_make(FAC_CUDA, i); }
+#define cuda cuda_device
 static fac_stream side(void) { return fac_stream_new(cuda(0), 0); }
 static fac_stream home(void) { return fac_default_stream(cuda(0)); }
 static fac_tensor *empty(int64_t n) { return fac_empty(FAC_SHAPE(n), .device = cuda(0)); }
@@ -203,10 +199,16 @@ static void overlapping_columns(void) {
 
 static fac_tensor *leaf(void) { return fac_set_requires_grad(fac_ones(FAC_SHAPE(40), .device = cuda(0)), true); }
 
+/* A loss computed in stream s from a leaf of the default stream. */
+static fac_tensor *loss_in(fac_stream s, fac_tensor *x) {
+    assert_ok(fac_stream_wait_stream(s, home()));
+    FAC_STREAM_SCOPE(on, s);
+    return fac_sum(fac_mul(x, x));
+}
+
 static void gradients_used_elsewhere(void) { /* E-66, and the old pattern of E-71 */
     fac_stream s = side();
-    fac_tensor *x = leaf(), *loss = fac_sum(fac_mul(x, x));
-    assert_ok(fac_stream_wait_stream(s, home()));
+    fac_tensor *x = leaf(), *loss = loss_in(s, x);
     {
         FAC_STREAM_SCOPE(on, s);
         assert_ok(fac_backward(loss));
@@ -216,8 +218,7 @@ static void gradients_used_elsewhere(void) { /* E-66, and the old pattern of E-7
 
 static void initial_gradient_from_elsewhere(void) { /* E-69 */
     fac_stream s = side();
-    fac_tensor *x = leaf(), *loss = fac_sum(fac_mul(x, x));
-    assert_ok(fac_stream_wait_stream(s, home()));
+    fac_tensor *x = leaf(), *loss = loss_in(s, x);
     fac_tensor *initial = fac_ones_like(loss);
     FAC_STREAM_SCOPE(on, s);
     assert_ok(fac_backward(loss, .gradient = initial));
@@ -346,8 +347,7 @@ static void write_only_corrected(void) {
 
 static void gradients_in_the_same_stream(void) { /* E-65 */
     fac_stream s = side();
-    fac_tensor *x = leaf(), *loss = fac_sum(fac_mul(x, x));
-    assert_ok(fac_stream_wait_stream(s, home()));
+    fac_tensor *x = leaf(), *loss = loss_in(s, x);
     FAC_STREAM_SCOPE(on, s);
     assert_ok(fac_backward(loss));
     assert_true(fac_item(fac_sum(fac_grad_of(x))) == 80);
@@ -355,8 +355,7 @@ static void gradients_in_the_same_stream(void) { /* E-65 */
 
 static void gradients_after_a_wait(void) { /* E-67, and the new pattern of E-71 */
     fac_stream s = side();
-    fac_tensor *x = leaf(), *loss = fac_sum(fac_mul(x, x));
-    assert_ok(fac_stream_wait_stream(s, home()));
+    fac_tensor *x = leaf(), *loss = loss_in(s, x);
     {
         FAC_STREAM_SCOPE(on, s);
         assert_ok(fac_backward(loss));
@@ -367,8 +366,7 @@ static void gradients_after_a_wait(void) { /* E-67, and the new pattern of E-71 
 
 static void initial_gradient_made_in_the_scope(void) { /* E-68 */
     fac_stream s = side();
-    fac_tensor *x = leaf(), *loss = fac_sum(fac_mul(x, x));
-    assert_ok(fac_stream_wait_stream(s, home()));
+    fac_tensor *x = leaf(), *loss = loss_in(s, x);
     {
         FAC_STREAM_SCOPE(on, s);
         assert_ok(fac_backward(loss, .gradient = fac_ones_like(loss)));
@@ -379,7 +377,7 @@ static void initial_gradient_made_in_the_scope(void) { /* E-68 */
 
 static void initial_gradient_recorded(void) { /* E-70 */
     fac_stream s = side();
-    fac_tensor *x = leaf(), *loss = fac_sum(fac_mul(x, x)), *initial = fac_ones_like(loss);
+    fac_tensor *x = leaf(), *loss = loss_in(s, x), *initial = fac_ones_like(loss);
     assert_ok(fac_stream_wait_stream(s, fac_current_stream(cuda(0))));
     {
         FAC_STREAM_SCOPE(on, s);
