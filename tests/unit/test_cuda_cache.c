@@ -507,7 +507,8 @@ static fac_status few_requests(void *context) {
         const int64_t sizes[] = {512, 700 * KIB, 3 * MIB, 30 * MIB, 1, MIB};
         for (int i = 0; i < 6; i++) p[i] = face->alloc(face, sizes[i]);
         for (int i = 0; i < 6; i++)
-            if (p[i] && fac_caching_allocator_record_stream(a, p[i], 1 + i % 3) != FAC_OK) assert_int_not_equal(fac_error(), 0);
+            if (p[i] && fac_caching_allocator_record_stream(a, p[i], 1 + i % 3) != FAC_OK)
+                assert_int_not_equal(fac_error(), 0);
         for (int i = 0; i < 6; i++) face->free(face, p[i], 0);
         if (fac_caching_allocator_empty_cache(a) != FAC_OK) assert_int_not_equal(fac_error(), 0);
         fac_caching_allocator_free(a);

@@ -129,7 +129,7 @@ static bool valid_request(int64_t bytes) {
     return false;
 }
 
-static void drop_stack(fac_caching_allocator *a, fac_stack *s) {
+static void drop_stack(fac_caching_allocator *a, fac_call_stack *s) {
     if (FAC_LIKELY(!s)) return;
     fac__cache_lock(a);
     fac__stack_unref(s);
@@ -155,7 +155,7 @@ void *fac__cache_alloc(fac_caching_allocator *a, int64_t bytes, int64_t stream) 
 
 /* ---- freeing ------------------------------------------------------------------------------------------------------------ */
 
-static void free_block(fac_caching_allocator *a, fac_block *b, fac_stack *stack) {
+static void free_block(fac_caching_allocator *a, fac_block *b, fac_call_stack *stack) {
     const bool small = b->pool->small;
     fac__in_use_remove(a, b);
     fac__stat_add(&a->stats.allocation, small, -1);
@@ -168,14 +168,18 @@ static void free_block(fac_caching_allocator *a, fac_block *b, fac_stack *stack)
         fac__block_finish(a, b);
 }
 
+bool fac__cache_is_nothing(const void *p) { return p == nothing; }
+
 void fac__cache_free(fac_caching_allocator *a, void *p) {
     if (!p || p == nothing) return;
-    fac_stack *stack = fac__stack_here(a, FAC_HISTORY_ALL);
+    fac_call_stack *stack = fac__stack_here(a, FAC_HISTORY_ALL);
     fac__cache_lock(a);
     fac_block *b = fac__in_use_find(a, p);
     if (FAC_LIKELY(b != NULL)) free_block(a, b, stack);
+    const bool last = b && a->abandoned && a->in_use.n == 0;
     fac__cache_unlock(a);
     drop_stack(a, stack);
+    if (FAC_UNLIKELY(last)) fac_caching_allocator_free(a);
     if (FAC_UNLIKELY(!b))
         FAC_FAIL(FAC_ERR_STATE, "%p was freed on %s:%d, but is no block in use there", p, a->source.name, a->device);
 }
@@ -352,6 +356,24 @@ void fac_caching_allocator_free(fac_caching_allocator *a) {
     fac__free(a->routes.v);
     pthread_mutex_destroy(&a->lock);
     fac__free(a);
+}
+
+/* There will be no streams to put marks into. */
+static void forget_uses(fac_caching_allocator *a) {
+    for (size_t i = 0; i < a->in_use.buckets; i++)
+        for (fac_block *b = a->in_use.v[i]; b; b = b->chain) fac__uses_drop(b);
+}
+
+void fac__cache_abandon(fac_caching_allocator *a) {
+    fac__cache_lock(a);
+    forget_uses(a);
+    a->routes.n = 0;
+    fac__deferred_close(a);
+    if (fac__pending_process(a, true) == FAC_OK) fac__release_all(a);
+    a->abandoned = true;
+    const bool empty = a->in_use.n == 0;
+    fac__cache_unlock(a);
+    if (empty) fac_caching_allocator_free(a);
 }
 
 const fac_allocator *fac_caching_allocator_face(fac_caching_allocator *a) { return a ? &a->face : NULL; }

@@ -28,7 +28,7 @@
 typedef struct fac_block fac_block;
 typedef struct fac_segment fac_segment;
 typedef struct fac_arena fac_arena;
-typedef struct fac_stack fac_stack;
+typedef struct fac_call_stack fac_call_stack;
 
 /* Free blocks by size, then address: a treap. */
 typedef struct fac_block_tree {
@@ -70,7 +70,7 @@ struct fac_block {
     int n_pending;    /* marks not reached yet */
     int64_t searches; /* of the pool when the block became free */
     fac_block_use *uses;
-    fac_stack *stack; /* where it was allocated, while history is recorded */
+    fac_call_stack *stack; /* where it was allocated, while history is recorded */
 };
 
 /* What the source gave in one piece, or an address range in which memory is mapped as needed. */
@@ -82,7 +82,7 @@ struct fac_segment {
     int64_t unit;         /* expandable: memory is mapped in multiples of this */
     bool expandable, oversize;
     fac_block *first;
-    fac_stack *stack;
+    fac_call_stack *stack;
 };
 
 /* The pools that share segments: the common arena, or that of the graphs which share a pool. */
@@ -112,28 +112,28 @@ typedef struct fac_pending_queue {
 } fac_pending_queue;
 
 /* A call stack with the text that goes with it; counted, the count being guarded by the lock of the allocator. */
-struct fac_stack {
+struct fac_call_stack {
     int refs, n;
     void **frames;
     char *metadata;
 };
 
-typedef struct fac_trace_entry {
+typedef struct fac_alloc_event {
     fac_memory_action action;
     uint64_t address;
     int64_t size, stream, time_us;
-    fac_stack *stack;
-} fac_trace_entry;
+    fac_call_stack *stack;
+} fac_alloc_event;
 
 /* The history: a ring of the latest events, and those that trackers have not been told of yet. */
-typedef struct fac_trace {
+typedef struct fac_alloc_trace {
     atomic_int level;     /* a fac_memory_history; also read without the lock */
     int64_t limit, first; /* of the ring; `first` is the oldest once it is full */
     struct {
-        fac_trace_entry *v;
+        fac_alloc_event *v;
         size_t n, cap;
     } ring, untold;
-} fac_trace;
+} fac_alloc_trace;
 
 struct fac_caching_allocator {
     fac_allocator face;       /* not guarded; context is the allocator */
@@ -142,6 +142,7 @@ struct fac_caching_allocator {
     pthread_mutex_t lock;
     fac_alloc_config config;
     bool caching, poison;
+    bool abandoned;            /* goes with its last block */
     int64_t limit, promised;   /* bytes that may be reserved; being asked of the source now */
     fac_arena common, *arenas; /* arenas: the private ones */
     struct {
@@ -161,7 +162,7 @@ struct fac_caching_allocator {
     size_t n_spare;
     fac_segment *segments;
     fac_cuda_memory_stats stats;
-    fac_trace trace;
+    fac_alloc_trace trace;
 };
 
 /* A request while it is served. */
@@ -169,7 +170,7 @@ typedef struct fac_request {
     fac_stream_pool *pool;
     int64_t requested, size, segment;
     fac_block *found; /* in no tree */
-    fac_stack *stack;
+    fac_call_stack *stack;
     int64_t refused; /* bytes that the source did not have; 0 if it was not asked in vain */
     bool capturing, rejected;
 } fac_request;
@@ -188,6 +189,10 @@ void fac__cache_unlock(fac_caching_allocator *a);
 void fac__cache_configure(fac_caching_allocator *a, const fac_alloc_config *c);
 /* Sets the bytes that may be reserved to a share of the device's. Takes the lock. */
 fac_status fac__cache_set_fraction(fac_caching_allocator *a, double fraction);
+/* The end of an allocator whose source is gone or about to go: frees what is free, and the allocator with its last block. */
+void fac__cache_abandon(fac_caching_allocator *a);
+/* Whether p is what requests of no bytes get. */
+bool fac__cache_is_nothing(const void *p);
 /* Whether p begins a block in use. Takes the lock. */
 bool fac__cache_owns(fac_caching_allocator *a, const void *p);
 
@@ -263,6 +268,8 @@ void fac__unmap_all(fac_caching_allocator *a, const fac_segment *s);
 
 /* Notes that a block is used in a stream. */
 fac_status fac__use_add(fac_caching_allocator *a, fac_block *b, int64_t stream);
+/* Forgets the uses of a block, none of which has a mark. */
+void fac__uses_drop(fac_block *b);
 /* A block was freed that has uses: records a mark in each stream, or defers it while a capture is under way. */
 void fac__uses_close(fac_caching_allocator *a, fac_block *b);
 /* Frees blocks whose marks are reached; with `wait`, waits for all. */
@@ -291,11 +298,11 @@ void fac__arenas_tidy(fac_caching_allocator *a);
 /* ---- alloc_trace.c ------------------------------------------------------------------------------------------------------------- */
 
 /* The caller's stack, if history is recorded that wants it; NULL otherwise or when host memory is out. Without the lock. */
-fac_stack *fac__stack_here(const fac_caching_allocator *a, fac_memory_history from);
-fac_stack *fac__stack_ref(fac_stack *s);
-void fac__stack_unref(fac_stack *s);
+fac_call_stack *fac__stack_here(const fac_caching_allocator *a, fac_memory_history from);
+fac_call_stack *fac__stack_ref(fac_call_stack *s);
+void fac__stack_unref(fac_call_stack *s);
 void fac__trace(fac_caching_allocator *a, fac_memory_action action, const void *p, int64_t size, int64_t stream,
-                fac_stack *stack);
+                fac_call_stack *stack);
 void fac__trace_clear(fac_caching_allocator *a);
 /* Hands the untold events to trackers; called with the lock, which is dropped. */
 void fac__trace_tell_and_unlock(fac_caching_allocator *a);

@@ -39,6 +39,14 @@ void fac__block_finish(fac_caching_allocator *a, fac_block *b) {
         fac__segment_release(a, b);
 }
 
+void fac__uses_drop(fac_block *b) {
+    for (fac_block_use *u = b->uses, *next; u; u = next) {
+        next = u->next;
+        fac__free(u);
+    }
+    b->uses = NULL;
+}
+
 static void append(fac_pending_queue *q, fac_block_use *u) {
     u->next = NULL;
     if (q->last)
@@ -137,11 +145,7 @@ void fac__deferred_reuse(fac_caching_allocator *a, int64_t stream) {
             continue;
         }
         *link = b->left;
-        for (fac_block_use *u = b->uses, *next; u; u = next) {
-            next = u->next;
-            fac__free(u);
-        }
-        b->uses = NULL;
+        fac__uses_drop(b);
         fac__block_finish(a, b);
     }
 }

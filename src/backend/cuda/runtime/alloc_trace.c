@@ -24,36 +24,36 @@ int64_t fac__wall_us(void) {
 /* ---- call stacks ---------------------------------------------------------------------------------------------------- */
 
 /* Frames of this file are left out. By the hook, since running out of memory here is no error: the stack is then missing. */
-fac_stack *fac__stack_here(const fac_caching_allocator *a, fac_memory_history from) {
+fac_call_stack *fac__stack_here(const fac_caching_allocator *a, fac_memory_history from) {
     void *frames[MAX_FRAMES];
     if (FAC_LIKELY(atomic_load_explicit(&a->trace.level, memory_order_relaxed) < (int)from)) return NULL;
     const int all = backtrace(frames, MAX_FRAMES), skipped = all > 1 ? 1 : 0, n = all - skipped;
-    const size_t text = strlen(metadata) + 1, bytes = sizeof(fac_stack) + (size_t)n * sizeof *frames + text;
-    fac_stack *s = fac__memory_hook.alloc(fac__memory_hook.ctx, bytes, _Alignof(max_align_t));
+    const size_t text = strlen(metadata) + 1, bytes = sizeof(fac_call_stack) + (size_t)n * sizeof *frames + text;
+    fac_call_stack *s = fac__memory_hook.alloc(fac__memory_hook.ctx, bytes, _Alignof(max_align_t));
     if (!s) return NULL;
-    *s = (fac_stack){.refs = 1, .n = n, .frames = (void **)(s + 1)};
+    *s = (fac_call_stack){.refs = 1, .n = n, .frames = (void **)(s + 1)};
     memcpy(s->frames, frames + skipped, (size_t)n * sizeof *frames);
     s->metadata = (char *)(s->frames + n);
     memcpy(s->metadata, metadata, text);
     return s;
 }
 
-fac_stack *fac__stack_ref(fac_stack *s) {
+fac_call_stack *fac__stack_ref(fac_call_stack *s) {
     if (s) s->refs++;
     return s;
 }
 
-void fac__stack_unref(fac_stack *s) {
+void fac__stack_unref(fac_call_stack *s) {
     if (s && --s->refs == 0) fac__free(s);
 }
 
 /* ---- events ---------------------------------------------------------------------------------------------------------- */
 
 /* Grows by the hook: an event for which there is no memory is lost, and nothing else. */
-static bool room(fac_trace_entry **v, size_t n, size_t *cap) {
+static bool room(fac_alloc_event **v, size_t n, size_t *cap) {
     if (n < *cap) return true;
     size_t more = *cap ? *cap * 2 : 64;
-    fac_trace_entry *grown = fac__memory_hook.alloc(fac__memory_hook.ctx, more * sizeof *grown, _Alignof(max_align_t));
+    fac_alloc_event *grown = fac__memory_hook.alloc(fac__memory_hook.ctx, more * sizeof *grown, _Alignof(max_align_t));
     if (!grown) return false;
     if (n) memcpy(grown, *v, n * sizeof *grown);
     fac__free(*v);
@@ -62,7 +62,7 @@ static bool room(fac_trace_entry **v, size_t n, size_t *cap) {
     return true;
 }
 
-static void keep(fac_trace *t, fac_trace_entry e) {
+static void keep(fac_alloc_trace *t, fac_alloc_event e) {
     if ((int64_t)t->ring.n >= t->limit) {
         fac__stack_unref(t->ring.v[t->first].stack);
         t->ring.v[t->first] = e;
@@ -75,12 +75,12 @@ static void keep(fac_trace *t, fac_trace_entry e) {
 }
 
 void fac__trace(fac_caching_allocator *a, fac_memory_action action, const void *p, int64_t size, int64_t stream,
-                fac_stack *stack) {
-    fac_trace *t = &a->trace;
+                fac_call_stack *stack) {
+    fac_alloc_trace *t = &a->trace;
     const bool kept = atomic_load_explicit(&t->level, memory_order_relaxed) >= FAC_HISTORY_ALLOC;
     const bool told = fac__have_trackers();
     if (FAC_LIKELY(!kept && !told)) return;
-    fac_trace_entry e = {action, (uint64_t)(uintptr_t)p, size, stream, fac__wall_us(), stack};
+    fac_alloc_event e = {action, (uint64_t)(uintptr_t)p, size, stream, fac__wall_us(), stack};
     if (kept) {
         fac__stack_ref(stack);
         keep(t, e);
@@ -92,8 +92,8 @@ void fac__trace(fac_caching_allocator *a, fac_memory_action action, const void *
 }
 
 void fac__trace_tell_and_unlock(fac_caching_allocator *a) {
-    fac_trace *t = &a->trace;
-    fac_trace_entry *v = t->untold.v;
+    fac_alloc_trace *t = &a->trace;
+    fac_alloc_event *v = t->untold.v;
     const size_t n = t->untold.n;
     t->untold.v = NULL;
     t->untold.n = t->untold.cap = 0;
@@ -111,7 +111,7 @@ void fac__trace_tell_and_unlock(fac_caching_allocator *a) {
 }
 
 void fac__trace_clear(fac_caching_allocator *a) {
-    fac_trace *t = &a->trace;
+    fac_alloc_trace *t = &a->trace;
     for (size_t i = 0; i < t->ring.n; i++) fac__stack_unref(t->ring.v[i].stack);
     fac__free(t->ring.v);
     t->ring.v = NULL;

@@ -5,7 +5,7 @@
 /* ---- copies ------------------------------------------------------------------------------------------------------- */
 
 /* The frames and the text lie in one block, which begins with the frames. */
-static fac_status copy_stack(const fac_stack *s, fac_memory_stack *out) {
+static fac_status copy_stack(const fac_call_stack *s, fac_memory_stack *out) {
     *out = (fac_memory_stack){.metadata = ""};
     if (!s) return FAC_OK;
     const size_t frames = (size_t)s->n * sizeof *s->frames, text = strlen(s->metadata) + 1;
@@ -90,10 +90,10 @@ static fac_status copy_segments(const fac_caching_allocator *a, fac_memory_snaps
 }
 
 static fac_status copy_events(const fac_caching_allocator *a, fac_memory_snapshot *s) {
-    const fac_trace *t = &a->trace;
+    const fac_alloc_trace *t = &a->trace;
     FAC_TRY(enlarge((void **)&s->events, s->n_events, t->ring.n, sizeof *s->events));
     for (size_t i = 0; i < t->ring.n; i++) {
-        const fac_trace_entry *e = &t->ring.v[(i + (size_t)t->first) % t->ring.n];
+        const fac_alloc_event *e = &t->ring.v[(i + (size_t)t->first) % t->ring.n];
         fac_memory_event *to = &s->events[s->n_events++];
         *to = (fac_memory_event){e->action, a->device, e->address, e->size, e->stream, e->time_us, {NULL, 0, ""}};
         FAC_TRY(copy_stack(e->stack, &to->stack));
