@@ -22,7 +22,8 @@ int support_setup(void **state);
 int support_teardown(void **state);
 #define FAC_TEST(name) cmocka_unit_test_setup_teardown(name, support_setup, support_teardown)
 #define FAC_TEST_MAIN(...)                                 \
-    int main(void) {                                       \
+    int main(int argc, char **argv) {                      \
+        (void)argc, (void)argv;                            \
         const struct CMUnitTest tests[] = {__VA_ARGS__};   \
         return support_run(tests, FAC_COUNT(tests), NULL); \
     }
