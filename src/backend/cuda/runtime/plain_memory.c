@@ -7,16 +7,8 @@
 
 #define GIVES_WAY __attribute__((weak))
 
-GIVES_WAY fac_status fac__cuda_builtin_image(int index, const void **out_image) {
-    (void)out_image;
-    return FAC_FAIL(FAC_ERR_UNSUPPORTED, "this build carries no kernels for cuda:%d", index);
-}
 GIVES_WAY fac_status fac__cuda_compile(int index, const fac_cuda_source *source, void **out_image) {
     (void)index, (void)out_image;
     return FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s: this build cannot compile kernels", source->name);
 }
 GIVES_WAY void fac__cuda_compiled_free(int index, void *image) { (void)index, (void)image; }
-GIVES_WAY fac_status fac__cuda_copy_elements(fac_tensor *dst, fac_tensor *src) {
-    (void)dst, (void)src;
-    return FAC_FAIL(FAC_ERR_UNSUPPORTED, "this build copies only tensors without gaps on CUDA devices");
-}
