@@ -30,6 +30,7 @@ bench: all ## measure; with python3-torch installed, beside PyTorch in the same 
 	@$(PYTHON) bench/run.py $(BUILD)/bench
 
 gpu-check: all ## put the CUDA tests into build/gpu-check, to be carried to a GPU, and run them: here simulated without one
+	@cmake --build $(BUILD) -j $(JOBS) --target cuda_tests
 	@scripts/gpu-check.sh $(BUILD) build/gpu-check
 
 gpu-bench: all ## measure what Facula adds to the CUDA driver's own costs

@@ -11,10 +11,11 @@ FACULA_SIMCUDA_LIBRARY=$here/lib/libfacula-simcuda.so
 CMOCKA_MESSAGE_OUTPUT=tap
 export LD_LIBRARY_PATH FACULA_SIMCUDA_LIBRARY CMOCKA_MESSAGE_OUTPUT
 
-# Large libraries travel compressed.
+# Large libraries travel compressed, and the tests as one program that acts as the one whose name it is called by.
 for packed in "$here"/lib/*.gz; do
     [ -f "$packed" ] && gzip -d "$packed"
 done
+for name in $("$here/bin/cuda_tests"); do ln -sf ../bin/cuda_tests "$here/tests/$name"; done
 
 if [ -z "$FACULA_CUDA" ] && ! "$here/bin/facula" info | grep -q '^cuda:0 '; then
     "$here/bin/facula" info | sed -n 's/^cuda  */no device: /p'

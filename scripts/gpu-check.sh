@@ -12,21 +12,21 @@ mkdir -p "$folder/bin" "$folder/lib" "$folder/tests" "$folder/bench"
 cp "$root/scripts/gpu-check-run.sh" "$folder/run.sh"
 cp "$build/bin/facula" "$folder/bin/"
 cp -L "$build/libfacula.so.0" "$build/libfacula-simcuda.so" "$folder/lib/"
-for program in "$build"/tests/cuda/test_* "$build"/tests/driver_contract/test_*; do
-    if [ -f "$program" ] && [ -x "$program" ]; then cp "$program" "$folder/tests/"; fi
-done
+cp -L "$build"/libfacula-simkernels.so "$folder/lib/"
+cp "$build/tests/cuda/cuda_tests" "$folder/bin/"
+cp "$build/tests/driver_contract/driver_contract" "$folder/tests/"
 [ -x "$build/bench/bench_cuda" ] && cp "$build/bench/bench_cuda" "$folder/bench/"
 
 # Every shared library that is not the C library's own.
-for program in "$folder"/bin/* "$folder"/tests/* "$folder"/lib/*.so*; do ldd "$program"; done |
+for program in "$folder"/bin/* "$folder"/tests/* "$folder"/bench/* "$folder"/lib/*.so*; do ldd "$program"; done |
     sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u |
     grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/libfacula' | while read -r library; do
     cp -L "$library" "$folder/lib/"
 done
-strip --strip-unneeded "$folder"/bin/* "$folder"/tests/* "$folder"/lib/*.so* 2>/dev/null || true
+strip --strip-unneeded "$folder"/bin/* "$folder"/tests/* "$folder"/bench/* "$folder"/lib/*.so* 2>/dev/null || true
 find "$folder/lib" -size +4096k ! -name 'libfacula*' -exec gzip -9 {} +
 kib=$(du -sk "$folder" | cut -f1)
-echo "$folder: $kib KiB, $(find "$folder/tests" -type f | wc -l) programs"
+echo "$folder: $kib KiB"
 if [ "$kib" -gt "$limit_kib" ]; then
     echo "gpu-check: more than $limit_kib KiB cannot be carried" >&2
     exit 1
