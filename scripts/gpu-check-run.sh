@@ -28,23 +28,33 @@ fi
     printf 'program\ttest\tresult\tnote\n'
 } | tee "$results"
 
-# The rows of a program from its TAP lines and what it printed before each.
+# The rows of a program from its TAP lines. What it printed before a test's line, and the first remark after it, is the note.
 rows() {
     awk -v program="$1" '
-        /^ok|^not ok/ {
-            result = $1 == "ok" ? "passed" : "failed"
-            if (/# SKIP/) result = "skipped"
-            name = $NF
-            printf "%s\t%s\t%s\t%s\n", program, name, result, result == "passed" ? "" : note
+        function put() {
+            if (name != "") printf "%s\t%s\t%s\t%s\n", program, name, result, result == "passed" ? "" : note
             fflush()
-            note = ""
+            name = note = ""
+        }
+        /^(not )?ok [0-9]+ / {
+            if (name != "") put()
+            result = /# SKIP/ ? "skipped" : $1 == "ok" ? "passed" : "failed"
+            name = $0
+            sub(/^(not )?ok [0-9]+ (- )?(# SKIP )?/, "", name)
+            if (index(name, " ")) { note = note " " substr(name, index(name, " ") + 1); sub(/ .*/, "", name) }
+            if (result != "failed") put()
             next
         }
-        /^#/ || /^[0-9]+\.\.[0-9]+$/ { next }
-        NF { gsub(/\t/, " "); note = substr($0, 1, 200) }'
+        NF && !/^[0-9]+\.\.[0-9]+$/ {
+            gsub(/\t/, " ")
+            if (name != "") { note = note " " $0; put() }
+            else if (!/^#/) note = substr($0, 1, 300)
+        }
+        END { put() }'
 }
 
 failed=0
+status_file=$here/.status
 for program in "$here"/tests/*; do
     name=$(basename "$program")
     if [ $(($(date +%s) - begun)) -ge "$budget" ]; then
@@ -52,7 +62,6 @@ for program in "$here"/tests/*; do
         failed=1
         continue
     fi
-    status_file=$here/.status
     { timeout 180 "$program" 2>&1; echo $? >"$status_file"; } | tee "$here/log-$name.txt" | rows "$name" | tee -a "$results"
     status=$(cat "$status_file")
     rm -f "$status_file"
@@ -64,7 +73,9 @@ done
 for program in "$here"/bench/*; do
     [ -x "$program" ] || continue
     echo "# $(basename "$program")" | tee -a "$results"
-    timeout 120 "$program" 2>&1 | tee -a "$results"
+    { timeout 120 "$program" 2>&1; echo $? >"$status_file"; } | tee -a "$results"
+    [ "$(cat "$status_file")" = 0 ] || failed=1
+    rm -f "$status_file"
 done
 awk -F '\t' '!/^#/ && NR > 1 { n[$3]++ } END { printf "#"; for (r in n) if (r ~ /^(passed|failed|skipped)$/) printf " %d %s", n[r], r; print "" }' "$results" | tee -a "$results"
 exit $failed
