@@ -6,16 +6,20 @@ here=$(cd "$(dirname "$0")" && pwd)
 results=${1:-$here/results.tsv}
 budget=${BUDGET:-480}
 begun=$(date +%s)
-LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+room=$(mktemp -d) # for what is unpacked
+trap 'rm -rf "$room"' EXIT INT TERM
+LD_LIBRARY_PATH=$here/lib:$room${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 FACULA_SIMCUDA_LIBRARY=$here/lib/libfacula-simcuda.so
 CMOCKA_MESSAGE_OUTPUT=tap
 export LD_LIBRARY_PATH FACULA_SIMCUDA_LIBRARY CMOCKA_MESSAGE_OUTPUT
 
 # Large libraries travel compressed, and the tests as one program that acts as the one whose name it is called by.
 for packed in "$here"/lib/*.gz; do
-    [ -f "$packed" ] && gzip -d "$packed"
+    [ -f "$packed" ] && gzip -dc "$packed" >"$room/$(basename "$packed" .gz)"
 done
-for name in $("$here/bin/cuda_tests"); do ln -sf ../bin/cuda_tests "$here/tests/$name"; done
+mkdir "$room/tests"
+for program in "$here"/tests/*; do ln -s "$program" "$room/tests/"; done
+for name in $("$here/bin/cuda_tests"); do ln -s "$here/bin/cuda_tests" "$room/tests/$name"; done
 
 if [ -z "$FACULA_CUDA" ] && ! "$here/bin/facula" info | grep -q '^cuda:0 '; then
     "$here/bin/facula" info | sed -n 's/^cuda  */no device: /p'
@@ -54,8 +58,8 @@ rows() {
 }
 
 failed=0
-status_file=$here/.status
-for program in "$here"/tests/*; do
+status_file=$room/status
+for program in "$room"/tests/*; do
     name=$(basename "$program")
     if [ $(($(date +%s) - begun)) -ge "$budget" ]; then
         printf '%s\t*\tnot run\tthe time was up\n' "$name" | tee -a "$results"
