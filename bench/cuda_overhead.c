@@ -41,13 +41,23 @@ static fac_status launch_facula(work *w) {
     return fac_cuda_run(w->function, fac_cuda_grid(1, 32), fac_cuda_inout(w->x), fac_cuda_f32(2), fac_cuda_i64(1));
 }
 
-static fac_status allocate_and_free(work *w) {
-    (void)w;
-    const fac_allocator *a = fac__cuda_allocator(0);
-    void *p = a ? a->alloc(a, 1024) : NULL;
+static fac_status allocate_and_free(const fac_allocator *a, int64_t bytes) {
+    void *p = a ? a->alloc(a, bytes) : NULL;
     if (!p) return fac_error();
-    a->free(a, p, 1024);
+    a->free(a, p, bytes);
     return FAC_OK;
+}
+static fac_status small_block(work *w) {
+    (void)w;
+    return allocate_and_free(fac__cuda_allocator(0), 1 << 10);
+}
+static fac_status large_block(work *w) {
+    (void)w;
+    return allocate_and_free(fac__cuda_allocator(0), 5 << 20);
+}
+static fac_status pinned_block(work *w) {
+    (void)w;
+    return allocate_and_free(fac__cuda_host_allocator(), 1 << 20);
 }
 
 static fac_status make_tensor(work *w) {
@@ -69,7 +79,9 @@ static const struct {
 } rows[] = {
     {"launch: the bare driver table", launch_bare},
     {"launch: fac_cuda_launch, three arguments", launch_facula},
-    {"cached alloc+free, 1 KiB", allocate_and_free},
+    {"cached alloc+free, 1 KiB", small_block},
+    {"cached alloc+free, 5 MiB", large_block},
+    {"cached alloc+free, 1 MiB page-locked", pinned_block},
     {"empty [16, 16] and its end", make_tensor},
     {"event record", record},
     {"stream scope", change_stream},
