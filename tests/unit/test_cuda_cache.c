@@ -862,6 +862,7 @@ static void X06_blocks_come_back_within_a_capture_when_the_graph_orders_them(voi
     f.source.mark = take_mark;
     f.source.passed = has_passed;
     a = fac_caching_allocator_new(&f.source, 0, "graph_capture_record_stream_reuse:True");
+    assert_non_null(a);
     assert_ok(fac__cache_capture_begin(a, 42, POOL));
     f.capture[0] = f.capture[1] = 42;
     char *p = get(4 * MIB);

@@ -209,15 +209,20 @@ static void S149_S128_hooks_run_in_order_and_can_be_removed(void **state) {
 
 /* ---- conversion ---- */
 
-static void S155_S156_E08_conversion_keeps_parameters_and_moves_gradients(void **state) {
+static void S155_S156_S157_S159_E08_conversion_keeps_parameters_and_moves_gradients(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_module *m = toy_new();
     fac_module_add_buffer(m, "count", fac_zeros(FAC_SHAPE(), .dtype = FAC_I64), true);
     fac_tensor *w = fac_module_parameter(m, "net1.weight");
     assert_ok(fac_backward(fac_sum(fac_forward(m, fac_ones(FAC_SHAPE(1, 10))))));
+    const fac_module *child = fac_module_child(m, "net1");
+    fac_tensor *wanted = fac_set_requires_grad(fac_ones_like(w), true);
+    assert_ok(fac_set_grad(w, wanted));
     assert_ok(fac_module_to(m, .dtype = FAC_F64));
+    assert_ptr_equal(fac_module_child(m, "net1"), child);
     assert_ptr_equal(fac_module_parameter(m, "net1.weight"), w);
+    assert_true(fac_requires_grad(fac_grad_of(w)));
     assert_int_equal(fac_tensor_dtype(w), FAC_F64);
     assert_int_equal(fac_tensor_dtype(fac_grad_of(w)), FAC_F64);
     assert_true(fac_is_leaf(w) && fac_requires_grad(w));
@@ -504,7 +509,7 @@ FAC_TEST_MAIN(FAC_TEST(layers_print_as_in_pytorch), FAC_TEST(rms_norm_has_an_eps
               FAC_TEST(E03_a_training_step_lowers_the_loss),
               FAC_TEST(S162_dropout_follows_the_mode_and_sequential_names_its_children),
               FAC_TEST(forward_errors_name_what_is_wrong), FAC_TEST(S149_S128_hooks_run_in_order_and_can_be_removed),
-              FAC_TEST(S155_S156_E08_conversion_keeps_parameters_and_moves_gradients),
+              FAC_TEST(S155_S156_S157_S159_E08_conversion_keeps_parameters_and_moves_gradients),
               FAC_TEST(S169_a_copy_is_deep_and_its_state_points_at_its_own_parts),
               FAC_TEST(S150_state_dicts_load_strictly_and_change_nothing_on_an_error),
               FAC_TEST(module_files_round_trip_bit_for_bit), FAC_TEST(module_prints_as_a_tree),
