@@ -34,8 +34,8 @@ gpu-check: all ## put the CUDA tests into build/gpu-check, to be carried to a GP
 	@scripts/gpu-check.sh $(BUILD) build/gpu-check
 
 gpu-bench: all ## measure what Facula adds to the CUDA driver's own costs
-	@if $(BUILD)/bin/facula info | grep -q '^cuda:0 '; then $(BUILD)/bench/bench_cuda; \
-	else echo '# no device: simulated'; FACULA_CUDA=sim:1 $(BUILD)/bench/bench_cuda; fi
+	@if $(BUILD)/bin/facula info | grep -q '^cuda:0 '; then sim=; else echo '# no device: simulated'; sim=sim:1; fi; \
+	USER_KERNELS=$(BUILD)/tests/cuda FACULA_CUDA=$${FACULA_CUDA:-$$sim} $(BUILD)/bench/bench_cuda
 
 features: all ## print every feature with its test and the result
 	@scripts/features.py $(BUILD)

@@ -4,16 +4,10 @@
 
    The queue is emptied between rounds and outside the measured time. */
 #include "backend/cuda/runtime/module.h"
-#include <facula/facula.h>
-#include <stdio.h>
+#include "user_image.h"
 #include <time.h>
 
 enum { ROUNDS = 200, PER_ROUND = 32 };
-
-static const char source[] = "#include \"kernel.h\"\n"
-                             "KERNEL(nothing, (IO, float, x), (VAL, float, by), (VAL, int64_t, n)) {\n"
-                             "    if (n < 0) x[0] = by;\n"
-                             "}\n";
 
 typedef struct work {
     fac_cuda_function *function;
@@ -128,7 +122,7 @@ static fac_status print_rows(work *w) {
 int main(void) {
     work w = {0};
     fac_scope s = fac_scope_begin();
-    fac_cuda_module *m = fac_cuda_module_compile(source, "nothing.cu");
+    fac_cuda_module *m = load_user_kernels();
     fac_status st = m ? prepare(&w, m) : fac_error();
     if (st == FAC_OK) st = print_rows(&w);
     int failed = st == FAC_OK ? 0 : fac_report(stderr);

@@ -10,8 +10,9 @@ room=$(mktemp -d) # for what is unpacked
 trap 'rm -rf "$room"' EXIT INT TERM
 LD_LIBRARY_PATH=$here/lib:$room${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 FACULA_SIMCUDA_LIBRARY=$here/lib/libfacula-simcuda.so
+USER_KERNELS=$here/bin
 CMOCKA_MESSAGE_OUTPUT=tap
-export LD_LIBRARY_PATH FACULA_SIMCUDA_LIBRARY CMOCKA_MESSAGE_OUTPUT
+export LD_LIBRARY_PATH FACULA_SIMCUDA_LIBRARY USER_KERNELS CMOCKA_MESSAGE_OUTPUT
 
 # Large libraries travel compressed, and the tests as one program that acts as the one whose name it is called by.
 for packed in "$here"/lib/*.gz; do

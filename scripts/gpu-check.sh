@@ -13,7 +13,7 @@ cp "$root/scripts/gpu-check-run.sh" "$folder/run.sh"
 cp "$build/bin/facula" "$folder/bin/"
 cp -L "$build/libfacula.so.0" "$build/libfacula-simcuda.so" "$folder/lib/"
 cp -L "$build"/libfacula-simkernels.so "$folder/lib/"
-cp "$build/tests/cuda/cuda_tests" "$folder/bin/"
+for file in cuda_tests libuser_kernels.so user_kernels.fatbin; do cp "$build/tests/cuda/$file" "$folder/bin/"; done
 cp "$build/tests/driver_contract/driver_contract" "$folder/tests/"
 [ -x "$build/bench/bench_cuda" ] && cp "$build/bench/bench_cuda" "$folder/bench/"
 
