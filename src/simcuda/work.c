@@ -296,6 +296,7 @@ void sim_op_wait(sim_op *op) {
         else
             wait_for_change();
     }
+    sim_acquire(op);
     sim_op_drop(op);
 }
 
