@@ -365,6 +365,18 @@ static void S051_cuda_fork_before_use_works(void **state) {
     support_need_devices(1);
 }
 
+static void S051_cuda_count_without_the_driver_leaves_forks_usable(void **state) {
+    (void)state;
+    support_need_devices(1);
+    int n = fac_cuda_device_count();
+    support_restart_with("FACULA_NVML_BASED_CUDA_CHECK", "1");
+    assert_true(fac_cuda_is_available());
+    assert_int_equal(fac_cuda_device_count(), n);
+    assert_null(fac__cu.cuInit); /* nothing is loaded */
+    assert_int_equal(in_child(use_freshly), 0);
+    support_restart_with("FACULA_NVML_BASED_CUDA_CHECK", NULL);
+}
+
 FAC_TEST_MAIN(FAC_CUDA_TEST(S032_cuda_index_less_device_is_the_current_one),
               FAC_CUDA_TEST(S032_cuda_current_device_is_of_the_thread),
               FAC_CUDA_TEST(S032_cuda_current_device_is_the_drivers),
@@ -380,4 +392,5 @@ FAC_TEST_MAIN(FAC_CUDA_TEST(S032_cuda_index_less_device_is_the_current_one),
               FAC_CUDA_TEST(S037_cuda_peer_access_is_asked_for_and_enabled),
               FAC_CUDA_TEST(S037_cuda_devices_without_a_link_still_copy),
               FAC_CUDA_TEST(S248_cuda_shutdown_leaves_nothing), FAC_CUDA_TEST(S051_cuda_fork_after_use_is_detected),
-              FAC_CUDA_TEST(S051_cuda_fork_before_use_works))
+              FAC_CUDA_TEST(S051_cuda_fork_before_use_works),
+              FAC_CUDA_TEST(S051_cuda_count_without_the_driver_leaves_forks_usable))

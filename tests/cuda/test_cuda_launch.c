@@ -3,6 +3,8 @@
 #include "support/cuda.h"
 #include "user_image.h"
 
+#include "core/above.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -243,6 +245,29 @@ static void S053_module_survives_a_shutdown(void **state) {
     fac_cuda_module_release(m);
 }
 
+static fac_status load_and_launch(void *context) {
+    (void)context;
+    FAC_SCOPE(s);
+    fac_cuda_module *m = load_user_kernels();
+    fac_cuda_function *scale = m ? fac_cuda_module_function(m, "scale") : NULL;
+    fac_tensor *x = fac_to(fac_tensor_of(1, 2), .device = cuda_device(0));
+    if (scale && x)
+        (void)(fac_cuda_run(scale, fac_cuda_grid(1, 32), fac_cuda_inout(x), fac_cuda_f32(2), fac_cuda_i64(2)) ==
+               FAC_OK);
+    fac_scope_end(&s);
+    fac_cuda_module_release(m);
+    fac__cuda_shutdown(); /* what is cached is no leak */
+    return fac_error();
+}
+
+static void S053_module_allocations_may_fail(void **state) {
+    (void)state;
+    support_need_devices(1);
+    fac_cuda_module_release(load());
+    fac__cuda_shutdown();
+    support_fail_each_allocation(load_and_launch, NULL);
+}
+
 static void *launch_often(void *f) {
     FAC_SCOPE(s);
     float one = 0;
@@ -397,6 +422,7 @@ int main(int argc, char **argv) {
         FAC_CUDA_TEST(S053_module_is_compiled_from_source),
         FAC_CUDA_TEST(S053_module_survives_a_shutdown),
         FAC_CUDA_TEST(S053_launches_come_from_many_threads),
+        FAC_CUDA_TEST(S053_module_allocations_may_fail),
         FAC_CUDA_TEST(S047_error_of_a_kernel_shows_later_and_says_so),
         FAC_CUDA_TEST(S046_launch_blocking_reports_at_the_launch),
         FAC_CUDA_TEST(S046_launch_blocking_waits_for_each_launch),

@@ -260,12 +260,16 @@ static fac_status launch_entered(user_launch *l, const fac_cuda_config *c) {
 }
 
 fac_status fac_cuda_launch(fac_cuda_function *f, fac_cuda_config config, const fac_cuda_arg *args, size_t n_args) {
-    user_launch l = {.function = f, .args = args, .n = n_args};
+    user_launch l; /* large: only what is used of it is written */
     fac_cuda_entry entry;
     FAC_TRY(fac_error());
     FAC_CHECK(f && (args || !n_args), FAC_ERR_ARGUMENT, "fac_cuda_launch: %s is NULL", f ? "args" : "the function");
     FAC_CHECK(n_args <= MAX_ARGS, FAC_ERR_ARGUMENT, "kernel %s: %zu arguments were given, at most %d are possible",
               f->name, n_args, MAX_ARGS);
+    l.function = f;
+    l.args = args;
+    l.n = n_args;
+    l.n_accesses = 0;
     FAC_TRY(pick_device(&l));
     FAC_TRY(fac__cuda_check_index(l.device));
     FAC_TRY(gather(&l));
