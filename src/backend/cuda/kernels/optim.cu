@@ -1,14 +1,6 @@
 /* Fused optimiser steps over the flat memory of a parameter and its buffers: each element read and written once. */
 #include "number.h"
-
-typedef struct k_sgd {
-    double lr, weight_decay, momentum, dampening, sign; /* sign -1: maximise */
-    int32_t nesterov, first;
-} k_sgd;
-typedef struct k_adam {
-    double lr, beta1, beta2, weight_decay, eps, sign, correction1, correction2_sqrt;
-    int32_t decoupled;
-} k_adam;
+#include "steps.h"
 
 #define K_SGD(T, suffix)                                                                                      \
     KERNEL(optim_sgd_##suffix, (IO, T, p), (IN, T, g), (IO, T, buffer), (VAL, int64_t, n), (VAL, k_sgd, s)) { \

@@ -24,11 +24,12 @@ static fac_dtype dtype_of(kind k) { return k == KIND_F32 ? FAC_F32 : k == KIND_F
 #define DECLARE_INTEGER(name, ...) extern fac_cuda_kernel NAME(name, i64);
 #define ROW_REAL(name, ...) [FAC_LOOP_##name] = {&NAME(name, f32), &NAME(name, f64)},
 #define ROW_INTEGER(name, ...) [FAC_LOOP_##name] = &NAME(name, i64),
-#define ALL_REAL(X)                                                                                                  \
-    K_REAL_1(X)                                                                                                      \
-    K_REAL_2(X)                                                                                                      \
-    K_REAL_3(X) K_REAL_1_WITH(X) K_REAL_2_WITH(X) K_REAL_3_WITH(X) K_MATH_1(X) K_MATH_2(X) K_TRUTH_1(X) K_TRUTH_2(X) \
-        X(prelu_backward) X(where)
+#define ALL_REAL(X)  \
+    K_REAL_1(X)      \
+    K_REAL_2(X)      \
+    K_REAL_3(X)      \
+    K_REAL_1_WITH(X) \
+    K_REAL_2_WITH(X) K_REAL_3_WITH(X) K_MATH_1(X) K_MATH_2(X) K_TRUTH_1(X) K_TRUTH_2(X) X(prelu_backward) X(where)
 #define ALL_INTEGER(X) \
     K_INTEGER_1(X)     \
     K_INTEGER_2(X)     \
