@@ -9,6 +9,9 @@ file(MAKE_DIRECTORY ${FACULA_GEN_DIR}/include)
 file(GLOB_RECURSE facula_base_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
 file(GLOB facula_opgen_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/opgen/*.c)
 file(GLOB facula_schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/schema/*.yaml)
+# Where gradient formulas lead: opgen reads which operators they call.
+file(GLOB facula_formulas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/autograd/formulas/*.[ch]
+     ${PROJECT_SOURCE_DIR}/src/ops/composite/*.[ch] ${PROJECT_SOURCE_DIR}/src/ops/*.[ch])
 
 if(facula_base_sources)
     add_library(facula_base OBJECT ${facula_base_sources})
@@ -39,8 +42,9 @@ if(TARGET opgen AND facula_schemas)
     add_custom_command(
         OUTPUT ${FACULA_GEN_SOURCES} ${facula_gen_headers} ${FACULA_GEN_DIR}/ops_test.json
         # The generator lives for a moment and frees nothing, so sanitized builds do not look for leaks in it.
-        COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 $<TARGET_FILE:opgen> -o ${FACULA_GEN_DIR} ${facula_schemas}
-        DEPENDS opgen ${facula_schemas}
+        COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 $<TARGET_FILE:opgen> -o ${FACULA_GEN_DIR}
+                ${facula_schemas} ${facula_formulas}
+        DEPENDS opgen ${facula_schemas} ${facula_formulas}
         COMMENT "Generating the operators"
         VERBATIM)
     add_custom_target(facula_gen DEPENDS ${FACULA_GEN_SOURCES} ${facula_gen_headers})

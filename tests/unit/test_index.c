@@ -194,6 +194,16 @@ static fac_status read_and_write(void *context) {
     return t ? FAC_OK : fac_error();
 }
 
+static void index_gradients_that_nobody_wrote_fail_on_the_way_back(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(fac_ones(FAC_SHAPE(3)), true), *at = LONGS(0, 0);
+    fac_tensor *added = fac_scatter_src_reduce(x, 0, at, fac_ones(FAC_SHAPE(2)), "add");
+    assert_true(fac_requires_grad(added));
+    assert_int_equal(fac_backward(fac_sum(added)), FAC_ERR_AUTOGRAD);
+    assert_error(FAC_ERR_AUTOGRAD, "use scatter_add");
+}
+
 static void index_survives_failing_allocations(void **state) {
     (void)state;
     support_fail_each_allocation(read_and_write, NULL);
@@ -204,4 +214,6 @@ FAC_TEST_MAIN(FAC_TEST(index_picks_slices_and_elements), FAC_TEST(index_separate
               FAC_TEST(index_embedding_reads_rows), FAC_TEST(index_out_of_range_names_index_dimension_and_size),
               FAC_TEST(index_failed_write_leaves_everything_as_it_was), FAC_TEST(index_sums_do_not_depend_on_threads),
               FAC_TEST(index_gradients_agree_with_differences),
-              FAC_TEST(index_reduction_gradients_agree_with_differences), FAC_TEST(index_survives_failing_allocations))
+              FAC_TEST(index_reduction_gradients_agree_with_differences),
+              FAC_TEST(index_gradients_that_nobody_wrote_fail_on_the_way_back),
+              FAC_TEST(index_survives_failing_allocations))

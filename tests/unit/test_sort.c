@@ -128,6 +128,17 @@ static void sort_gradients_agree_with_differences(void **state) {
     check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(3, 5), 0.3)));
 }
 
+static void unique_gradient_fails_on_the_way_back(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(fac_tensor_of(3, 1, 3), true);
+    fac_unique_result u = fac_unique(x, .return_counts = true);
+    assert_true(fac_requires_grad(u.output));
+    assert_false(fac_requires_grad(u.counts));
+    assert_int_equal(fac_backward(fac_sum(u.output)), FAC_ERR_AUTOGRAD);
+    assert_error(FAC_ERR_AUTOGRAD, "duplicates");
+}
+
 static fac_status sort_and_search(void *context) {
     (void)context;
     FAC_SCOPE(s);
@@ -146,4 +157,4 @@ FAC_TEST_MAIN(FAC_TEST(sort_orders_nan_last_and_keeps_ties), FAC_TEST(sort_of_ev
               FAC_TEST(sort_works_along_any_dimension), FAC_TEST(sort_topk_kthvalue_and_median),
               FAC_TEST(sort_topk_agrees_with_sort), FAC_TEST(sort_searches_and_finds_unique_values),
               FAC_TEST(sort_does_not_depend_on_threads), FAC_TEST(sort_gradients_agree_with_differences),
-              FAC_TEST(sort_survives_failing_allocations))
+              FAC_TEST(unique_gradient_fails_on_the_way_back), FAC_TEST(sort_survives_failing_allocations))

@@ -71,6 +71,8 @@ void emit_man(FILE *f, const model *m, const op *o) {
     section(f, "ERRORS", e->errors);
     if (e->nondifferentiable)
         section(f, "GRADIENT", xformat("None: %s.", e->nondifferentiable));
+    else if (e->double_backward)
+        section(f, "GRADIENT", xformat("Of second order %s.", e->double_backward));
     else if (e->composite)
         section(f, "GRADIENT", "Through the operators it is made of.");
     else {

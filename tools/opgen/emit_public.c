@@ -53,10 +53,15 @@ static void emit_doc(FILE *f, const op *o) {
         fputs("\n   grad:   none: out forms take no part in autograd", f);
     else if (e->nondifferentiable)
         fprintf(f, "\n   grad:   none: %s", e->nondifferentiable);
+    else if (e->double_backward)
+        fprintf(f, "\n   grad:   %s", e->double_backward);
     else if (e->grad.n) {
         fputs("\n   grad:  ", f);
         for (size_t i = 0; i < e->grad.n; i++)
-            if (strcmp(e->grad.v[i].value, "None")) fprintf(f, "%s %s", i ? "," : "", e->grad.v[i].key);
+            if (strcmp(e->grad.v[i].value, "None")) {
+                const char *no = strncmp(e->grad.v[i].value, "unsupported(", 12) ? "" : e->grad.v[i].value;
+                fprintf(f, "%s %s%s%s", i ? "," : "", e->grad.v[i].key, no[0] ? " " : "", no);
+            }
     }
     emit_wrapped(f, "source:", e->source);
     fputs(" */\n", f);

@@ -13,12 +13,14 @@ typedef struct val {
     int arg;        /* index of the forward argument if this is just its name, else -1 */
     int result;     /* likewise for a result */
     bool is_number; /* int, float or scalar */
+    bool smooth;    /* a tensor that depends on what has a gradient */
 } val;
 
 typedef struct reader {
     const model *m;
     const op *o;
     grad_plan *plan;
+    formula *f;
     const char *p, *start;
     int line;
     bool want_many;  /* the outermost call should fill several gradients */
@@ -46,7 +48,7 @@ static void need(reader *r, char c) {
     if (!eat(r, c)) fail(r, xformat("expected '%c'", c));
 }
 
-static val make(etype t, char *c) { return (val){t, c, -1, -1, t == T_INT || t == T_FLOAT || t == T_SCALAR}; }
+static val make(etype t, char *c) { return (val){t, c, -1, -1, t == T_INT || t == T_FLOAT || t == T_SCALAR, false}; }
 
 /* ---- conversions ---- */
 
@@ -99,11 +101,26 @@ static int find_arg(const fac_schema *s, const char *name) {
     return -1;
 }
 
+/* The text of the operator's gradient for the argument, or NULL. */
+static const char *gradient_of(const op *o, const char *arg) {
+    size_t n = strlen(arg);
+    for (size_t i = 0; i < o->e->grad.n; i++)
+        for (const char *key = o->e->grad.v[i].key, *at = key; (at = strstr(at, arg)); at++)
+            if ((at == key || strchr(" ,", at[-1])) && (!at[n] || strchr(" ,", at[n]))) return o->e->grad.v[i].value;
+    return NULL;
+}
+
+static val smooth(val v) {
+    v.smooth = v.t == T_TENSOR || v.t == T_TENSORS;
+    return v;
+}
+
+/* Results beyond the first are as often indices, so nothing is said of them. */
 static val result_value(reader *r, size_t i) {
     if (i >= r->o->s->n_rets) fail(r, "the operator has no such result");
     val v = make(is_tensor_list(&r->o->s->rets[i].type) ? T_TENSORS : T_TENSOR, xformat("result%zu_", i));
     v.result = (int)i;
-    return v;
+    return i == 0 ? smooth(v) : v;
 }
 
 static val name_value(reader *r, const char *name) {
@@ -113,7 +130,7 @@ static val name_value(reader *r, const char *name) {
     if (strcmp(name, "None") == 0) return make(T_NONE, NULL);
     if (strcmp(name, "grads") == 0) {
         r->plan->uses_grad_list = true;
-        return make(T_TENSORS, "grads_");
+        return smooth(make(T_TENSORS, "grads_"));
     }
     if (strcmp(name, "grad") == 0 || strcmp(name, "result") == 0) {
         size_t i = 0;
@@ -127,13 +144,14 @@ static val name_value(reader *r, const char *name) {
         if (name[0] == 'r') return result_value(r, i);
         if (i >= s->n_rets) fail(r, "the operator has no such result");
         r->plan->grads_used |= 1u << i;
-        return make(T_TENSOR, xformat("grad%zu_", i));
+        return smooth(make(T_TENSOR, xformat("grad%zu_", i)));
     }
     int a = find_arg(s, name);
     if (a >= 0) {
         val v = make(type_of(&s->args[a].type), xformat("%s_", name));
         v.arg = a;
-        return v;
+        const char *gradient = gradient_of(r->o, name);
+        return gradient && strcmp(gradient, "None") ? smooth(v) : v;
     }
     for (size_t i = 0; i < s->n_rets; i++)
         if (strcmp(s->rets[i].name, name) == 0) return result_value(r, i);
@@ -268,6 +286,15 @@ static bool number_call(reader *r, const char *name, const call_args *a, val *ou
     return false;
 }
 
+/* The value that a call gives to argument i of `o`, or NULL. */
+static const val *given_to(const op *o, size_t i, const call_args *a) {
+    const fac_schema_arg *to = &o->s->args[i];
+    const val *v = i < a->n && !a->names[i] && !to->kwarg_only ? &a->v[i] : NULL;
+    for (size_t j = 0; j < a->n; j++)
+        if (a->names[j] && strcmp(a->names[j], to->name) == 0) v = &a->v[j];
+    return v;
+}
+
 /* The C arguments of calling `o` with `a`, or NULL if they do not fit; *cost as in coerce. */
 static char *fit(const op *o, const call_args *a, int *cost) {
     const fac_schema *s = o->s;
@@ -275,10 +302,7 @@ static char *fit(const op *o, const call_args *a, int *cost) {
     size_t size, used = 0;
     FILE *f = open_memstream(&text, &size);
     for (size_t i = 0; i < s->n_args; i++) {
-        const val *v = NULL;
-        if (i < a->n && !a->names[i] && !s->args[i].kwarg_only) v = &a->v[i];
-        for (size_t j = 0; j < a->n; j++)
-            if (a->names[j] && strcmp(a->names[j], s->args[i].name) == 0) v = &a->v[j];
+        const val *v = given_to(o, i, a);
         char *c;
         if (v) {
             used++;
@@ -300,7 +324,37 @@ static char *fit(const op *o, const call_args *a, int *cost) {
     return used == a->n ? text : NULL;
 }
 
+/* Notes that the formula calls `o`, and whether what it depends on would be lost there. */
+static void note_call(reader *r, const op *o, const call_args *a) {
+    PUSH(r->f->ops, r->f->n_ops, o);
+    for (size_t i = 0; o->e->grad.n && i < o->s->n_args; i++) {
+        const val *v = given_to(o, i, a);
+        const char *arg = o->s->args[i].name;
+        if (v && v->smooth && !gradient_of(o, arg))
+            PUSH(r->f->lost, r->f->n_lost,
+                 xformat("'%s' of %s, which has no gradient", arg, o->s->full + strlen(o->s->ns) + 2));
+    }
+}
+
+static bool any_smooth(const op *o, const call_args *a) {
+    for (size_t i = 0; i < a->n; i++)
+        if (a->v[i].smooth) return !o || !o->e->nondifferentiable;
+    return false;
+}
+
+/* unsupported("reason") in place of a gradient. */
+static val unsupported_call(reader *r, const call_args *a, bool outermost) {
+    if (!outermost || a->n != 1 || a->v[0].t != T_STRING)
+        fail(r, "unsupported(\"reason\") takes the place of the whole gradient");
+    char *c = a->v[0].c;
+    r->f->unsupported = xformat("%.*s", (int)strlen(c) - 2, c + 1);
+    r->fills = true;
+    return make(T_TENSOR, xformat("fac__not_differentiable(\"%s\", %s)", r->o->s->name, c));
+}
+
 static val formula_call(reader *r, const char *name, const call_args *a, bool outermost) {
+    if (strcmp(name, "unsupported") == 0) return unsupported_call(r, a, outermost);
+    PUSH(r->f->functions, r->f->n_functions, xformat("%s", name));
     char *text, *proto;
     size_t size, psize;
     bool fills = outermost && r->want_many;
@@ -331,6 +385,7 @@ static val formula_call(reader *r, const char *name, const call_args *a, bool ou
     return make(T_TENSOR, text);
 }
 
+/* A call of an operator, or of anything else that is no built-in. */
 static val op_call(reader *r, const char *name, const call_args *a, bool outermost) {
     const op *best = NULL;
     char *best_args = NULL;
@@ -344,12 +399,19 @@ static val op_call(reader *r, const char *name, const call_args *a, bool outermo
         char *text = fit(o, a, &cost);
         if (text && cost < best_cost) best = o, best_args = text, best_cost = cost;
     }
-    if (!known) return formula_call(r, name, a, outermost);
+    if (!known) {
+        val v = formula_call(r, name, a, outermost);
+        return any_smooth(NULL, a) ? smooth(v) : v;
+    }
     if (!best) fail(r, xformat("no overload of '%s' takes these arguments", name));
     for (size_t i = 0; i < a->n; i++) use(r, &a->v[i], SAVE_VALUE);
+    note_call(r, best, a);
     char *c = xformat("fac__s_%s(%s)", best->id, best_args);
-    if (best->s->n_rets == 1 && returns_tensors(best)) return make(T_TENSOR, c);
-    if (returns_list(best)) return make(T_TENSORS, c);
+    bool depends = any_smooth(best, a);
+    if ((best->s->n_rets == 1 && returns_tensors(best)) || returns_list(best)) {
+        val v = make(returns_list(best) ? T_TENSORS : T_TENSOR, c);
+        return depends ? smooth(v) : v;
+    }
     if (outermost && r->want_many && returns_tensors(best)) {
         r->multi = best;
         return make(T_TENSOR, c);
@@ -358,7 +420,8 @@ static val op_call(reader *r, const char *name, const call_args *a, bool outermo
         size_t i = strtoul(r->p, (char **)&r->p, 10);
         need(r, ']');
         if (i >= best->s->n_rets) fail(r, "the operator has no such result");
-        return make(T_TENSOR, xformat("%s.%s", c, result_field(best, i)));
+        val v = make(T_TENSOR, xformat("%s.%s", c, result_field(best, i)));
+        return depends && i == 0 ? smooth(v) : v;
     }
     fail(r, xformat("'%s' gives several results; pick one with [i]", name));
     return make(T_NONE, NULL);
@@ -379,10 +442,12 @@ static val list(reader *r) {
     char *text;
     size_t size, n = 0;
     etype t = T_INTS;
+    bool any_is_smooth = false;
     FILE *f = open_memstream(&text, &size);
     while (!eat(r, ']')) {
         val v = expression(r);
         use(r, &v, SAVE_VALUE);
+        any_is_smooth = any_is_smooth || v.smooth;
         if (v.t == T_TENSOR)
             t = T_TENSORS;
         else if (v.t == T_FLOAT)
@@ -394,7 +459,8 @@ static val list(reader *r) {
     }
     fclose(f);
     const char *maker = t == T_TENSORS ? "FAC_TENSORS" : t == T_FLOATS ? "FAC_FLOATS" : "FAC_INTS";
-    return make(t, xformat("%s(%s)", maker, text));
+    val v = make(t, xformat("%s(%s)", maker, text));
+    return any_is_smooth ? smooth(v) : v;
 }
 
 static val expression(reader *r) {
@@ -439,7 +505,7 @@ static formula read_formula(const model *m, const op *o, grad_plan *plan, const 
     }
     if (!f.n_args) die(o->e->file, p->line, "%s: a gradient of no argument", o->s->full);
     const fac_schema_type *t = &o->s->args[f.args[0]].type;
-    reader r = {m, o, plan, p->value, p->value, p->line, f.n_args > 1 || is_tensor_list(t), NULL, false};
+    reader r = {m, o, plan, &f, p->value, p->value, p->line, f.n_args > 1 || is_tensor_list(t), NULL, false};
     val v = expression(&r);
     space(&r);
     if (*r.p) fail(&r, "text after the expression");
@@ -459,6 +525,16 @@ static formula read_formula(const model *m, const op *o, grad_plan *plan, const 
     return f;
 }
 
+/* The gradient of each tensor is refused. */
+static formula refusal(const op *o) {
+    const char *reason = o->e->double_backward + strlen("unsupported, ");
+    formula f = {.text = xformat("%s", o->e->double_backward), .line = o->e->line, .fills = true};
+    f.c = xformat("fac__not_differentiable(\"%s\", \"%s\")", o->s->name, reason);
+    for (size_t i = 0; i < o->s->n_args; i++)
+        if (is_tensor(&o->s->args[i].type)) PUSH(f.args, f.n_args, i);
+    return f;
+}
+
 static grad_plan *plan_op(const model *m, const op *o) {
     grad_plan *g = xalloc(sizeof *g);
     g->args = xalloc(o->s->n_args * sizeof *g->args);
@@ -467,12 +543,13 @@ static grad_plan *plan_op(const model *m, const op *o) {
         formula f = read_formula(m, o, g, &o->e->grad.v[i]); /* reads g->n, so before it grows */
         PUSH(g->v, g->n, f);
     }
+    if (o->e->double_backward) PUSH(g->v, g->n, refusal(o));
     return g;
 }
 
 void plan_gradients(model *m) {
     for (size_t i = 0; i < m->n_ops; i++) {
         op *o = &m->ops[i];
-        if (o->e->grad.n && o->form != FORM_OUT) o->grad = plan_op(m, o);
+        if ((o->e->grad.n || o->e->double_backward) && o->form != FORM_OUT) o->grad = plan_op(m, o);
     }
 }

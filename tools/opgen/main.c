@@ -1,6 +1,6 @@
-/* opgen -o DIR FILE.yaml...          write everything into DIR
-   opgen --list-outputs FILE.yaml...  names of the C files that -o would write
-   opgen explain OP FILE.yaml...      all that one operator yields, on standard output */
+/* opgen -o DIR FILE.yaml... FILE.[ch]...  write everything into DIR; the C files hold formulas and composites
+   opgen --list-outputs FILE.yaml...       names of the C files that -o would write
+   opgen explain OP FILE.yaml...           all that one operator yields, on standard output */
 #include "opgen.h"
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -310,9 +310,18 @@ static int explain(const model *m, const char *name) {
 
 static int usage(void) {
     fputs(
-        "usage: opgen -o DIR FILE.yaml...\n       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml...\n",
+        "usage: opgen -o DIR FILE.yaml... FILE.[ch]...\n       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml...\n",
         stderr);
     return 2;
+}
+
+/* Operator files first, then C files. The index of the first C file. */
+static int load_files(char **argv, int first, int argc, model *m) {
+    int i = first;
+    for (; i < argc && strcmp(strrchr(argv[i], '.') ? strrchr(argv[i], '.') : "", ".yaml") == 0; i++)
+        load_yaml(argv[i], m);
+    for (int c = i; c < argc; c++) load_c(argv[c]);
+    return i;
 }
 
 int main(int argc, char **argv) {
@@ -329,10 +338,11 @@ int main(int argc, char **argv) {
         puts("ops_signatures.c\nops_table.c");
         return 0;
     }
-    for (int i = first; i < argc; i++) load_yaml(argv[i], &m);
+    int yaml_end = load_files(argv, first, argc, &m);
     build_model(&m);
     plan_gradients(&m);
     if (why) return explain(&m, argv[2]);
-    write_all(argv[2], &m, argv + first, argc - first);
+    check_closure(&m);
+    write_all(argv[2], &m, argv + first, yaml_end - first);
     return 0;
 }

@@ -136,11 +136,13 @@ static void check_entry(const entry *e, const fac_schema *s) {
     if ((e->meta != NULL) != (e->kernels.n > 0)) die(e->file, e->line, "%s: meta and kernels go together", s->full);
     if (!e->doc || !e->doc[0]) die(e->file, e->line, "%s: 'doc' is missing", s->full);
     if (e->doc[strlen(e->doc) - 1] != '.') die(e->file, e->line, "%s: 'doc' should end with a full stop", s->full);
-    if (e->composite && (e->grad.n || e->nondifferentiable))
-        die(e->file, e->line, "%s: a composite is differentiated through its parts", s->full);
-    if (!e->composite && !e->grad.n && !e->nondifferentiable)
-        die(e->file, e->line, "%s: neither 'grad' nor 'nondifferentiable: reason'", s->full);
-    if (e->grad.n && e->nondifferentiable) die(e->file, e->line, "%s: both 'grad' and 'nondifferentiable'", s->full);
+    int gradient = (e->grad.n > 0) + (e->nondifferentiable != NULL) + (e->double_backward != NULL);
+    if (e->composite && gradient) die(e->file, e->line, "%s: a composite is differentiated through its parts", s->full);
+    if (!e->composite && gradient != 1)
+        die(e->file, e->line, "%s: exactly one of 'grad', 'nondifferentiable: reason', 'double_backward' is needed",
+            s->full);
+    if (e->double_backward && strncmp(e->double_backward, "unsupported, ", 13))
+        die(e->file, e->line, "%s: 'double_backward' should be \"unsupported, reason\"", s->full);
     if (e->meta && s->n_rets && !s->rets[0].type.list && s->rets[0].type.kind != FAC_TYPE_TENSOR)
         die(e->file, e->line, "%s: a structured operator returns tensors", s->full);
     check_variants(e);

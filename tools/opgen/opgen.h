@@ -23,7 +23,7 @@ typedef struct entry {
     const char *file, *family; /* "path/linalg.yaml", "linalg" */
     int line;
     char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
-    char *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
+    char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
     pairs kernels, raw, grad, negate;
     char **variants, **tags, **plain; /* NULL-terminated; variants NULL means [function] */
     int positional;                   /* -1: not given */
@@ -103,11 +103,18 @@ typedef struct saved_use {
 typedef struct formula {
     size_t *args; /* indices of the forward's arguments */
     size_t n_args;
-    char *text;      /* as written */
-    char *c;         /* C expression; NULL for "None" */
-    bool fills;      /* C function or operator with several results: call fills grads[] */
-    const op *multi; /* the operator whose results are the gradients, if it is one */
+    char *text;        /* as written */
+    char *c;           /* C expression; NULL for "None" */
+    bool fills;        /* C function or operator with several results: call fills grads[] */
+    const op *multi;   /* the operator whose results are the gradients, if it is one */
+    char *unsupported; /* why there is none, where the formula says so */
     int line;
+    const op **ops; /* what it calls: operators, and C functions by name */
+    size_t n_ops;
+    char **functions;
+    size_t n_functions;
+    char **lost; /* "argument of operator": has no gradient, but is passed what depends on the inputs */
+    size_t n_lost;
 } formula;
 
 typedef struct grad_plan {
@@ -126,6 +133,16 @@ typedef struct formula_fn {
 extern formula_fn *formula_fns;
 extern size_t n_formula_fns;
 
+/* A function, macro or table of the C files, with the names that it mentions. */
+typedef struct c_def {
+    const char *file;
+    char *name, **names;
+    size_t n;
+    int line;
+    bool local;  /* seen from its own file and, in a header, from those that include it */
+    bool pastes; /* a macro that makes names with ## */
+} c_def;
+
 /* ---- stages ---- */
 
 void die(const char *file, int line, const char *format, ...) FAC_PRINTF(3, 4);
@@ -139,6 +156,11 @@ char *family_of(const char *path);
 void load_yaml(const char *path, model *m);
 void build_model(model *m);
 void plan_gradients(model *m);
+void load_c(const char *path);
+/* What `name` means in the file at `path`, or to all files where that is NULL. */
+const c_def *find_c(const char *path, const char *name);
+/* Stops with all dead ends that second derivatives would run into. */
+void check_closure(const model *m);
 const op *find_op(const model *m, const char *base, const char *overload);
 
 /* ---- C spelling (cnames.c) ---- */

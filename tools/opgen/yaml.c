@@ -67,6 +67,7 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         {"view_copy", &e->view_copy},
         {"view_inverse", &e->view_inverse},
         {"nondifferentiable", &e->nondifferentiable},
+        {"double_backward", &e->double_backward},
         {"doc", &e->doc},
         {"shape", &e->shape},
         {"dtype", &e->dtype},

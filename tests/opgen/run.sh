@@ -1,0 +1,108 @@
+#!/bin/bash
+# Usage: run.sh OPGEN : gives it small operator files whose second derivatives are sound or not, and checks what it says.
+set -u
+opgen=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+mkdir -p "$work/src/formulas"
+
+entry() { # SCHEMA LINE...: an operator file's entry; how it is computed does not matter here
+    printf -- '- op: %s\n  raw: {CPU: some_kernel}\n  doc: For a test.\n' "$1"
+    shift
+    printf '  %s\n' "$@"
+}
+
+composite() { # SCHEMA FUNCTION
+    printf -- '- op: %s\n  composite: %s\n  doc: For a test.\n' "$1" "$2"
+}
+
+# expect NAME STATUS PATTERN: runs the generator over a.yaml and the C files; without a pattern it should say nothing
+expect() {
+    local got pattern=${3-}
+    "$opgen" -o "$work/out" "$work/a.yaml" "$work"/src/formulas/*.[ch] >"$work/said" 2>&1
+    got=$?
+    if [ $got != "$2" ] || { [ -n "$pattern" ] && ! grep -Eq -- "$pattern" "$work/said"; } ||
+        { [ -z "$pattern" ] && [ -s "$work/said" ]; }; then
+        echo "$1: exit status $got (expected $2), messages (expected /$pattern/):"
+        cat "$work/said"
+        failed=1
+    fi
+}
+
+schema='(Tensor self) -> Tensor'
+wall=$(entry "wall$schema" 'grad:' '  self: unsupported("nobody knows it")')
+mask=$(entry "mask$schema" 'nondifferentiable: the result is a boolean')
+ok=$(entry "ok$schema" 'grad:' '  self: grad')
+reach=$(entry "start$schema" 'grad:' '  self: start_grad(grad)')
+
+helper='#include "formulas/brief.h"
+/* fac__s_wall in a comment, and "fac__s_wall" in a text, are no calls */
+static const char *const text = "fac__s_wall(x)";
+static fac_tensor *hop(fac_tensor *x) { return step(x); }
+fac_tensor *start_grad(fac_tensor *grad) { return hop(grad); }'
+brief() { printf 'static inline fac_tensor *step(fac_tensor *x) { return %s(x); }\n' "$1" >"$work/src/formulas/brief.h"; }
+files() { # YAML C
+    printf '%s\n' "$1" >"$work/a.yaml"
+    printf '%s\n' "$2" >"$work/src/formulas/a.c"
+}
+
+files "$wall
+$(entry "start$schema" 'grad:' '  self: wall(grad)')" ''
+brief fac__s_ok
+expect 'an expression' 1 "a.yaml:[0-9]+: error: start: the gradient of 'self' .*: wall, whose own .*nobody knows it"
+
+files "$wall
+$ok
+$mask
+$reach" "$helper"
+expect 'a sound C function' 0
+brief fac__s_mask
+expect 'an operator whose derivative is zero' 0
+for name in fac__s_wall fac__c_wall fac_wall; do
+    brief $name
+    expect "$name" 1 'start: .*: start_grad \(.*a.c:5\) -> hop \(.*a.c:4\) -> step \(.*brief.h:1\) -> wall,'
+done
+brief fac__redispatch_ok
+expect 'below autograd' 1 'step .* -> fac__redispatch_ok, which passes autograd by'
+
+brief fac__s_ok
+files "$ok
+$reach" 'static fac_fn const table[] = {fac__s_ok, lost};
+static void lost(void) { fac__redispatch_ok(); }
+fac_tensor *start_grad(fac_tensor *grad) { return table[1](grad); }'
+expect 'a table of functions' 1 'start_grad .* -> table .* -> lost .* -> fac__redispatch_ok'
+
+files "$ok
+$reach" '#define CALL(name, x) \
+    fac__s_##name(x)
+fac_tensor *start_grad(fac_tensor *grad) { return CALL(ok, grad); }'
+expect 'names pasted together' 1 'CALL .* -> ##, which hides'
+
+files "$reach" ''
+expect 'a formula that is nowhere' 1 'start_grad, which is neither an operator nor'
+
+files "$wall
+$reach
+$(composite "middle$schema" middle_composite)" 'fac_tensor *start_grad(fac_tensor *grad) { return fac__s_middle(grad); }
+fac_status middle_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) { return fac__c_wall(self, out); }'
+expect 'through a composite' 1 'start_grad .* -> middle -> middle_composite .* -> wall,'
+
+files "$(entry "wall$schema" 'double_backward: "unsupported, nobody knows it"')
+$reach" "$helper"
+brief fac__s_wall
+expect 'declared' 0
+grep -q 'fac__not_differentiable("wall", "nobody knows it")' "$work/out/ops_a.c" || { echo 'declared: not refused'; failed=1; }
+
+files "$(entry 'half(Tensor self, Tensor other) -> Tensor' 'grad:' '  self: grad')
+$(entry "start$schema" 'grad:' '  self: half(grad, self)')" ''
+expect 'an argument without a gradient' 1 "'other' of half, which has no gradient"
+
+files "$(entry "start$schema" 'grad:' '  self: grad' 'double_backward: "unsupported, why"')" ''
+expect 'both' 1 "exactly one of 'grad'"
+files "$(entry "start$schema" 'double_backward: "because"')" ''
+expect 'no reason' 1 'should be "unsupported, reason"'
+files "$(entry "start$schema" 'grad:' '  self: neg(unsupported("why"))')" ''
+expect 'a part of a gradient' 1 'takes the place of the whole gradient'
+
+exit $failed

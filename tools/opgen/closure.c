@@ -1,0 +1,123 @@
+/* Every gradient formula is followed through all that it calls, to see that it can be differentiated again. An operator with
+   formulas of its own ends the way, as those are followed for themselves. The rule: docs/operators.md, "Second derivatives". */
+#include "opgen.h"
+#include <stdlib.h>
+
+typedef struct walk {
+    const model *m;
+    const op *o; /* whose formula it is */
+    const formula *f;
+    const char **path; /* names on the way */
+    size_t depth;
+    const c_def **seen;
+    size_t n_seen;
+    size_t *dead_ends;
+} walk;
+
+static const char *short_name(const op *o) { return o->s->full + strlen(o->s->ns) + 2; }
+
+static void dead_end(walk *w, const char *at, const char *why) {
+    fprintf(stderr, "%s:%d: error: %s: the gradient of ", w->o->e->file, w->f->line, short_name(w->o));
+    for (size_t i = 0; i < w->f->n_args; i++)
+        fprintf(stderr, "%s'%s'", i ? ", " : "", w->o->s->args[w->f->args[i]].name);
+    fputs(" cannot be differentiated: ", stderr);
+    for (size_t i = 0; i < w->depth; i++) fprintf(stderr, "%s -> ", w->path[i]);
+    fprintf(stderr, "%s, %s\n", at, why);
+    ++*w->dead_ends;
+}
+
+static void enter(walk *w, const char *name) { PUSH(w->path, w->depth, name); }
+
+static void walk_c(walk *w, const c_def *d);
+
+static const formula *refusal_of(const op *o) {
+    for (size_t i = 0; o->grad && i < o->grad->n; i++)
+        if (o->grad->v[i].unsupported) return &o->grad->v[i];
+    return NULL;
+}
+
+static void walk_op(walk *w, const op *o) {
+    const entry *e = o->e;
+    if (e->nondifferentiable || e->double_backward) return;
+    if (o->form == FORM_OUT) {
+        dead_end(w, short_name(o), "an out form, which takes no part in autograd");
+        return;
+    }
+    const formula *refusal = refusal_of(o);
+    if (refusal)
+        dead_end(w, short_name(o),
+                 xformat("whose own gradient is unsupported (%s); give it one, or declare double_backward there",
+                         refusal->unsupported));
+    if (!e->composite) return;
+    enter(w, short_name(o));
+    const c_def *d = find_c(NULL, e->composite);
+    if (d)
+        walk_c(w, d);
+    else
+        dead_end(w, e->composite, "which none of the C files defines by that name");
+    w->depth--;
+}
+
+static const char *after(const char *text, const char *prefix) {
+    size_t n = strlen(prefix);
+    return strncmp(text, prefix, n) ? NULL : text + n;
+}
+
+/* Follows a name met in C if it is a call of operators. */
+static bool walk_call(walk *w, const char *name) {
+    const char *below = after(name, "fac__redispatch_"), *id = after(name, "fac__s_"), *shown = after(name, "fac_");
+    if (!id) id = after(name, "fac__c_");
+    if (!id) id = after(name, "fac_op_");
+    bool found = false;
+    for (size_t i = 0; i < w->m->n_ops; i++) {
+        const op *o = &w->m->ops[i];
+        if (below && strcmp(o->id, below) == 0) {
+            dead_end(w, name, "which passes autograd by");
+            return true;
+        }
+        bool calls = (id && strcmp(o->id, id) == 0) || (shown && !o->e->internal && strcmp(o->cname, shown) == 0) ||
+                     (shown && o->macro && strcmp(o->macro, shown) == 0);
+        if (calls) walk_op(w, o);
+        found = found || calls;
+    }
+    return found;
+}
+
+static void walk_c(walk *w, const c_def *d) {
+    for (size_t i = 0; i < w->n_seen; i++)
+        if (w->seen[i] == d) return;
+    PUSH(w->seen, w->n_seen, d);
+    enter(w, xformat("%s (%s:%d)", d->name, d->file, d->line));
+    if (d->pastes) dead_end(w, "##", "which hides the names that it makes; write them out");
+    for (size_t i = 0; i < d->n; i++) {
+        if (walk_call(w, d->names[i])) continue;
+        const c_def *next = find_c(d->file, d->names[i]);
+        if (next) walk_c(w, next);
+    }
+    w->depth--;
+}
+
+static void walk_formula(const model *m, const op *o, const formula *f, size_t *dead_ends) {
+    walk w = {.m = m, .o = o, .f = f, .dead_ends = dead_ends};
+    for (size_t i = 0; i < f->n_ops; i++) walk_op(&w, f->ops[i]);
+    for (size_t i = 0; i < f->n_lost; i++) dead_end(&w, f->lost[i], "to which it passes what depends on the inputs");
+    for (size_t i = 0; i < f->n_functions; i++) {
+        const c_def *d = find_c(NULL, f->functions[i]);
+        if (d)
+            walk_c(&w, d);
+        else
+            dead_end(&w, f->functions[i], "which is neither an operator nor a function in the C files");
+    }
+    free(w.path);
+    free(w.seen);
+}
+
+void check_closure(const model *m) {
+    size_t dead_ends = 0;
+    for (size_t i = 0; i < m->n_ops; i++) {
+        const op *o = &m->ops[i];
+        for (size_t j = 0; o->form == FORM_FUNCTION && o->grad && j < o->grad->n; j++)
+            walk_formula(m, o, &o->grad->v[j], &dead_ends);
+    }
+    if (dead_ends) exit(1);
+}
