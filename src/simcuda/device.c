@@ -86,10 +86,8 @@ int simcuda_device_count(void) {
    sanitizers, which would note every page. */
 static bool reserve(sim_device *d) {
     d->range = sim_opt.memory * 2 + ((size_t)1 << 32);
-    long p = syscall(SYS_mmap, NULL, d->range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == -1) return false;
-    d->base = d->next = (char *)p;
-    return true;
+    d->base = d->next = sim_map(NULL, d->range, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    return d->base != NULL;
 }
 
 CUresult sim_devices_start(void) {

@@ -24,6 +24,15 @@ void __asan_unpoison_memory_region(void const volatile *p, size_t n) __attribute
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
+void *sim_map(void *at, size_t bytes, int flags, int file) {
+    long p = syscall(SYS_mmap, at, bytes, (long)PROT_NONE, (long)flags, (long)file, 0L);
+    return p == -1 ? NULL : (void *)p;
+}
+
+void sim_protect(void *at, size_t bytes, bool open) {
+    syscall(SYS_mprotect, at, bytes, (long)(open ? PROT_READ | PROT_WRITE : PROT_NONE));
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* Index of the first block that ends after p. */
@@ -162,7 +171,7 @@ bool sim_is_pinned(const void *p) {
 
 void sim_block_open(const sim_block *b, bool open) {
     bool reachable = open && (!sim_opt.trap || runners);
-    syscall(SYS_mprotect, b->page_start, b->pages, reachable ? PROT_READ | PROT_WRITE : PROT_NONE);
+    sim_protect(b->page_start, b->pages, reachable);
 }
 
 /* Also of what callers poisoned in it. */
@@ -174,7 +183,7 @@ static void open_all(bool open) {
     for (size_t i = 0; i < n_blocks; i++) {
         const sim_block *b = blocks[i];
         bool granted = b->kind == SIM_MEMORY_VIRTUAL ? b->readable != 0 : on_device(b) && !b->pending;
-        if (granted) syscall(SYS_mprotect, b->page_start, b->pages, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+        if (granted) sim_protect(b->page_start, b->pages, open);
     }
 }
 
@@ -239,9 +248,8 @@ sim_block *sim_block_new(sim_device *d, size_t bytes, sim_memory kind, size_t ch
 }
 
 void sim_block_release(sim_block *b) {
-    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(b->page_start, b->pages);
-    syscall(SYS_mmap, b->page_start, b->pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-            0);
+    unpoison(b);
+    mmap(b->page_start, b->pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     sim_devices[b->device].used -= b->charged;
     sim_block_remove(b);
 }

@@ -190,6 +190,9 @@ void sim_block_remove(sim_block *b);
 void sim_memory_stop(void);
 /* True if an injected failure is due. */
 bool sim_oom_due(void);
+/* Pages that nobody may touch yet, past sanitizers, which would note every one; NULL on failure. */
+void *sim_map(void *at, size_t bytes, int flags, int file);
+void sim_protect(void *at, size_t bytes, bool open);
 /* Lets the pages of a block be touched, or not. */
 void sim_block_open(const sim_block *b, bool open);
 /* Around work that runs on a device: with `trap`, memory is out of the host's reach in between. Called with the lock.

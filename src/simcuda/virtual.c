@@ -69,11 +69,11 @@ CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignmen
               "cuMemAddressReserve: %zu bytes, aligned to %zu: whole multiples of %zu are wanted", bytes, alignment,
               SIM_GRANULARITY);
     size_t align = alignment > SIM_GRANULARITY ? alignment : SIM_GRANULARITY;
-    long p = syscall(SYS_mmap, NULL, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    SIM_CHECK(p != -1, CUDA_ERROR_OUT_OF_MEMORY, "cuMemAddressReserve: no room for %zu bytes of addresses", bytes);
+    char *p = sim_map(NULL, bytes + align, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    SIM_CHECK(p, CUDA_ERROR_OUT_OF_MEMORY, "cuMemAddressReserve: no room for %zu bytes of addresses", bytes);
     char *start = (char *)(((uintptr_t)p + align - 1) / align * align);
-    if (start > (char *)p) syscall(SYS_munmap, p, start - (char *)p);
-    syscall(SYS_munmap, start + bytes, (char *)p + align - start);
+    if (start > p) syscall(SYS_munmap, p, start - p);
+    syscall(SYS_munmap, start + bytes, p + align - start);
     reservation *r = sim_new(1, sizeof *r);
     *r = (reservation){.start = start, .bytes = bytes, .next = reservations};
     reservations = r;
@@ -172,8 +172,8 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
         SIM_CHECK(!sim_block_at(p + i), CUDA_ERROR_INVALID_VALUE, "cuMemMap: memory is mapped at %p already",
                   (void *)(p + i));
     }
-    long at = syscall(SYS_mmap, p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, m->file, 0);
-    SIM_CHECK(at != -1, CUDA_ERROR_MAP_FAILED, "cuMemMap: the system refuses");
+    SIM_CHECK(sim_map(p, bytes, MAP_SHARED | MAP_FIXED, m->file), CUDA_ERROR_MAP_FAILED,
+              "cuMemMap: the system refuses");
     sim_block_add((sim_block){.start = p,
                               .bytes = bytes,
                               .page_start = p,
@@ -203,7 +203,7 @@ static void unmap(char *start) {
     while ((*at)->start != start) at = &(*at)->next;
     mapping *m = *at;
     *at = m->next;
-    syscall(SYS_mmap, start, b->pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    sim_map(start, b->pages, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1);
     sim_block_remove(b);
     m->memory->mappings--;
     drop(m->memory);
