@@ -222,6 +222,53 @@ static void S248_cuda_off_is_an_answer_and_using_it_an_error(void **state) {
     free(kept);
 }
 
+/* Every function of the table, optional ones included, and what it says of a device. */
+static void E30_cuda_guard_table_is_complete(void **state) {
+    (void)state;
+    support_need_devices(2);
+    const fac_device_guard *g = fac_device_guard_of(FAC_CUDA);
+    int index = -1;
+    int64_t id = -1, was = -1;
+    bool done = false;
+    void *event = NULL, *end = NULL;
+    double ms = -1;
+    assert_non_null(g);
+    assert_int_equal(g->type, FAC_CUDA);
+    assert_int_equal(g->count(g), fac_cuda_device_count());
+    assert_ok(g->set_device(g, 1));
+    assert_ok(g->get_device(g, &index));
+    assert_int_equal(index, 1);
+    g->set_device_unchecked(g, 0);
+    assert_ok(g->get_device(g, &index));
+    assert_int_equal(index, 0);
+    assert_ok(g->synchronize(g, 1));
+    assert_non_null(g->allocator(g, 1));
+    assert_non_null(g->host_allocator(g));
+    assert_false(g->is_host_memory(g, &index));
+    assert_ok(g->new_stream(g, 1, -1, &id));
+    assert_ok(g->exchange_stream(g, 1, id, &was));
+    assert_int_equal(was, 0);
+    assert_ok(g->get_stream(g, 1, &was));
+    assert_int_equal(was, id);
+    assert_ok(g->wrap_stream(g, 1, g->stream_handle(g, 1, id), &was));
+    assert_ptr_equal(g->stream_handle(g, 1, was), g->stream_handle(g, 1, id));
+    assert_ok(g->record_event(g, &event, 1, id, true));
+    assert_ok(g->block_stream(g, event, 0, 0));
+    assert_ok(g->record_event(g, &end, 1, id, true));
+    assert_ok(g->synchronize_event(g, end));
+    assert_ok(g->query_event(g, event, &done));
+    assert_true(done);
+    assert_ok(g->elapsed(g, event, end, &ms));
+    assert_true(ms >= 0);
+    assert_ok(g->synchronize_stream(g, 1, id));
+    assert_ok(g->query_stream(g, 1, id, &done));
+    assert_true(done);
+    assert_ok(g->record_data(g, NULL, 1, id));
+    g->destroy_event(g, event, 1);
+    g->destroy_event(g, end, 1);
+    assert_ok(g->exchange_stream(g, 1, 0, &was));
+}
+
 /* ---- peers ---------------------------------------------------------------------------------------------------------------------------- */
 
 static void S037_cuda_peer_access_is_asked_for_and_enabled(void **state) {
@@ -389,6 +436,7 @@ FAC_TEST_MAIN(FAC_CUDA_TEST(S032_cuda_index_less_device_is_the_current_one),
               FAC_CUDA_TEST(S051_cuda_counting_and_properties_make_no_context),
               FAC_CUDA_TEST(S052_cuda_visible_devices_limits_and_renumbers),
               FAC_CUDA_TEST(S248_cuda_off_is_an_answer_and_using_it_an_error),
+              FAC_CUDA_TEST(E30_cuda_guard_table_is_complete),
               FAC_CUDA_TEST(S037_cuda_peer_access_is_asked_for_and_enabled),
               FAC_CUDA_TEST(S037_cuda_devices_without_a_link_still_copy),
               FAC_CUDA_TEST(S248_cuda_shutdown_leaves_nothing), FAC_CUDA_TEST(S051_cuda_fork_after_use_is_detected),
