@@ -48,7 +48,7 @@ typedef struct fac_stream {
 FAC_API fac_stream fac_default_stream(fac_device d);
 FAC_API fac_stream fac_current_stream(fac_device d);
 /* A stream from the device's pool, taken in turn; streams are never destroyed, so the 33rd is the first again. A lower
-   priority number runs earlier: 0 is normal, -1 high. errors: DEVICE; UNSUPPORTED */
+   priority number runs earlier: 0 is normal, -1 high. errors: DEVICE; ARGUMENT for a positive priority */
 FAC_API fac_stream fac_stream_new(fac_device d, int priority);
 /* Makes s the calling thread's current stream of its device; the current device stays. */
 FAC_API FAC_MUST fac_status fac_set_stream(fac_stream s);

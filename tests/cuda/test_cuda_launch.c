@@ -294,6 +294,40 @@ static void S053_launches_come_from_many_threads(void **state) {
     fac_cuda_module_release(m);
 }
 
+/* Bytes that a launch reports of an argument: rows where it is made of them, else all from the first to the last. */
+static void access_of_a_tensor_is_its_rows(void **state) {
+    (void)state;
+    const struct {
+        int ndim;
+        int64_t sizes[3], strides[3], width, pitch, rows;
+    } cases[] = {
+        {0, {0}, {0}, 1, 0, 1},
+        {2, {4, 6}, {6, 1}, 24, 0, 1},
+        {2, {6, 4}, {1, 6}, 24, 0, 1},         /* transposed */
+        {2, {4, 3}, {6, 1}, 3, 6, 4},          /* columns of a matrix */
+        {2, {4, 3}, {6, 2}, 1, 2, 12},         /* every other column */
+        {3, {2, 3, 5}, {60, 10, 1}, 85, 0, 1}, /* not at equal distances */
+        {3, {2, 3, 5}, {30, 10, 1}, 5, 10, 6},
+        {3, {2, 1, 5}, {30, 7, 1}, 5, 30, 2},
+        {2, {4, 6}, {0, 1}, 6, 0, 1}, /* expanded */
+        {2, {4, 6}, {0, 0}, 1, 0, 1},
+        {2, {0, 6}, {6, 1}, 0, 0, 1},
+    };
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        fac_tensor *t;
+        fac_cuda_access a;
+        assert_ok(fac__empty_strided(cases[i].sizes, cases[i].strides, cases[i].ndim, FAC_F32,
+                                     fac_device_make(FAC_CPU, -1), &t));
+        fac__cuda_access_tensor(t, true, false, "t", &a);
+        assert_ptr_equal(a.start, fac__data(t));
+        assert_int_equal(a.width, cases[i].width * 4);
+        assert_int_equal(a.pitch, cases[i].pitch * 4);
+        assert_int_equal(a.rows, cases[i].rows);
+        assert_true(a.read && !a.write);
+        fac__unref(t);
+    }
+}
+
 /* ---- kernels that fail ------------------------------------------------------------------------------------------------------------- */
 
 static const char *self;
@@ -423,6 +457,7 @@ int main(int argc, char **argv) {
         FAC_CUDA_TEST(S053_module_survives_a_shutdown),
         FAC_CUDA_TEST(S053_launches_come_from_many_threads),
         FAC_CUDA_TEST(S053_module_allocations_may_fail),
+        FAC_CUDA_TEST(access_of_a_tensor_is_its_rows),
         FAC_CUDA_TEST(S047_error_of_a_kernel_shows_later_and_says_so),
         FAC_CUDA_TEST(S046_launch_blocking_reports_at_the_launch),
         FAC_CUDA_TEST(S046_launch_blocking_waits_for_each_launch),

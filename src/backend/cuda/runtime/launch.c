@@ -87,25 +87,34 @@ fac_status fac__cuda_launch(const fac_cuda_launch_spec *l) {
 
 /* ---- which bytes a tensor is ------------------------------------------------------------------------------------------------- */
 
-/* The rows of the smallest stride make the width; where exactly one larger stride is left, it is the pitch of rows;
-   with more, all from the first byte to the last counts. */
+/* How many elements follow each other at a distance of `stride`, over as many dimensions as continue the row. */
+static int64_t row_of(const fac_tensor *t, int64_t stride) {
+    int64_t n = 1;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        if (t->sizes[d] <= 1 || t->strides[d] != stride * n) continue;
+        n *= t->sizes[d];
+        d = t->ndim; /* the next may be anywhere */
+    }
+    return n;
+}
+
+/* The smallest stride of at least `least`; 0 if there is none. */
+static int64_t next_stride(const fac_tensor *t, int64_t least) {
+    int64_t found = 0;
+    for (int d = 0; d < t->ndim; d++)
+        if (t->sizes[d] > 1 && t->strides[d] >= least && (!found || t->strides[d] < found)) found = t->strides[d];
+    return found;
+}
+
+/* Rows without gaps, at equal distances, where that is all of the tensor; else everything from its first byte to its last. */
 void fac__cuda_access_tensor(const fac_tensor *t, bool read, bool write, const char *name, fac_cuda_access *out) {
-    int64_t item = fac__item_size(t), span = item, pitch = 0, rows = 1, last = item;
-    for (int d = 0; d < t->ndim; d++) last += (t->sizes[d] - 1) * t->strides[d] * item;
-    /* Dimensions that continue the run so far, as often as one is found. */
-    for (int found = 1; found;) {
-        found = 0;
-        for (int d = 0; d < t->ndim; d++)
-            if (t->sizes[d] > 1 && t->strides[d] * item == span) span *= t->sizes[d], found = 1;
-    }
-    for (int d = 0; d < t->ndim; d++) {
-        if (t->sizes[d] <= 1 || t->strides[d] * item < span) continue;
-        rows = pitch ? 0 : t->sizes[d];
-        pitch = t->strides[d] * item;
-    }
-    bool strip = rows > 1 && span + (rows - 1) * pitch == last;
-    *out = (fac_cuda_access){.start = fac__data(t), .read = read, .write = write, .name = name};
-    out->width = !out->start ? 0 : strip ? span : last;
-    out->pitch = strip ? pitch : 0;
-    out->rows = strip ? rows : 1;
+    *out = (fac_cuda_access){.start = fac__data(t), .rows = 1, .read = read, .write = write, .name = name};
+    if (!out->start) return; /* no elements */
+    int64_t item = fac__item_size(t), width = row_of(t, 1), last = 0;
+    int64_t pitch = next_stride(t, width), rows = pitch ? row_of(t, pitch) : 1;
+    for (int d = 0; d < t->ndim; d++) last += (t->sizes[d] - 1) * t->strides[d];
+    bool regular = width * rows == t->numel;
+    out->width = (regular ? width : last + 1) * item;
+    out->pitch = regular ? pitch * item : 0;
+    out->rows = regular ? rows : 1;
 }
