@@ -1,47 +1,98 @@
 #!/usr/bin/env python3
 """Prints each feature of docs/features.md with its tests and their result, and ends with a count.
 
-Usage: features.py BUILD [--missing]. A test belongs to a feature if its name carries the id: S003, e12. --missing also
-lists the features without a test. Ends with 1 if a test that belongs to a feature fails. The tests of CUDA run on what
-FACULA_CUDA names, by default four simulated devices; features of which part is a GPU's alone (kind G) are then "simulated":
-the test has passed, and the rest needs a GPU (`make gpu-check`).
+Usage: features.py BUILD [--missing]. A test belongs to a feature if its name carries the id: S003, e12, X27. Tests are those
+of ctest: the cmocka programs of the labels below, test by test, and whole entries whose own name carries an id. A feature
+that needs a GPU is passed by a table of `make gpu-check` in bench/results/; until then it shows as "needs a GPU" after
+what passed without one. --missing also lists the features without a test. Ends with 1 if a test that belongs to a feature
+fails.
 """
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
-IDENTIFIER = re.compile(r"(?:^|_)([se])_?(\d{2,3})(?=_|$)", re.IGNORECASE)
-ROW = re.compile(r"^\| ([SE])-(\d+) \| (.*?) \|.*\| (\S+) \|$")
-CUDA = os.environ.get("FACULA_CUDA", "sim:4")
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+IDENTIFIER = re.compile(r"(?:^|[_.])([sex])_?(\d{2,3})(?=[_.]|$)", re.IGNORECASE)
+ROW = re.compile(r"^\| ([SEX])-(\d+) \| (.*?) \|.*\| *(\S[^|]*?) *\|$")
 TAP = re.compile(r"^(ok|not ok) \d+ -? ?(?:# SKIP )?(\w+)")
+LABELS = {"unit", "cuda", "simcuda"}
 
 
-def features(root):
-    """(letter, number) -> what must work, its kind."""
+def features():
+    """(letter, number) -> (what must work, what a test of it needs)."""
     table = {}
-    for line in (root / "docs" / "features.md").read_text().splitlines():
+    for line in (ROOT / "docs" / "features.md").read_text().splitlines():
         match = ROW.match(line)
         if match:
             table[match[1], int(match[2])] = match[3], match[4]
     return table
 
 
+def ids(name):
+    return {(letter.upper(), int(number)) for letter, number in IDENTIFIER.findall(name)}
+
+
+def ctest_entries(build):
+    """Yields (name, command, labels, environment, folder, seconds) of the tests that are built."""
+    done = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], stdout=subprocess.PIPE, check=True)
+    for test in json.loads(done.stdout)["tests"]:
+        properties = {p["name"]: p["value"] for p in test.get("properties", [])}
+        if "command" in test:
+            environment = dict(line.split("=", 1) for line in properties.get("ENVIRONMENT", []))
+            yield (test["name"], test["command"], set(properties.get("LABELS", [])), environment,
+                   properties.get("WORKING_DIRECTORY", build), properties.get("TIMEOUT", 600))
+
+
 def run_tests(build):
-    """Yields (test name, "ok" | "FAILED" | "skipped") for every unit test and every test of CUDA."""
-    programs = [*sorted((build / "tests" / "unit").glob("test_*")), *sorted((build / "tests" / "cuda").glob("test_*"))]
-    for program in programs:
-        environment = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP")
-        if program.parent.name == "cuda":
-            environment["FACULA_CUDA"] = CUDA
-        done = subprocess.run([program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        for line in done.stdout.splitlines():
+    """Yields (test name, "ok" | "FAILED" | "skipped"), and (name of an entry, "CRASHED")."""
+    for name, command, labels, environment, folder, seconds in ctest_entries(build):
+        if not labels & LABELS and not ids(name):
+            continue
+        environment = dict(os.environ, **environment, CMOCKA_MESSAGE_OUTPUT="TAP")
+        try:
+            done = subprocess.run(command, env=environment, cwd=folder, timeout=seconds, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace")
+            output, status = done.stdout, done.returncode
+        except subprocess.TimeoutExpired as expired:
+            output, status = (expired.stdout or b"").decode(errors="replace"), -1
+        if ids(name):
+            yield name, "FAILED" if status else "ok"
+        for line in output.splitlines():
             match = TAP.match(line)
             if match:
                 yield match[2], "skipped" if "# SKIP" in line else "ok" if match[1] == "ok" else "FAILED"
-        if done.returncode < 0:
-            yield program.name + "_crashed", "FAILED"
+        if status < 0:
+            yield name, "CRASHED"
+
+
+def passed_on_hardware():
+    """(letter, number) -> [(test, table)] of the tables that make gpu-check wrote on real devices."""
+    found = {}
+    for path in sorted((ROOT / "bench" / "results").glob("*.tsv")):
+        lines = path.read_text().splitlines()
+        if "program\ttest\tresult\tnote" not in lines or "simulated" in lines[0]:
+            continue
+        for cells in (line.split("\t") for line in lines):
+            if len(cells) >= 3 and cells[2] == "passed":
+                for key in ids(cells[1]):
+                    found.setdefault(key, []).append((cells[1], path.name))
+    return found
+
+
+def show(key, needs, results, hardware):
+    """Prints a feature's lines: its tests, and what is to be said of hardware."""
+    label = f"{key[0]}-{key[1]:03d}"
+    for name, result in results:
+        print(f"{label}  {result:11} {name}")
+    if "G" not in needs and "M" not in needs:
+        return
+    for name, table in hardware:
+        print(f"{label}  {'ok on a GPU':11} {name} ({table})")
+    if results and not hardware and all(result == "ok" for _, result in results):
+        print(f"{label}  needs a GPU{'' if 'G' in needs else ' or several'}: make gpu-check, its table in bench/results/")
 
 
 def main():
@@ -49,21 +100,25 @@ def main():
     if len(arguments) != 1:
         print("usage: features.py BUILD [--missing]", file=sys.stderr)
         return 2
-    table = features(pathlib.Path(__file__).resolve().parent.parent)
-    tests = {}
-    for name, result in run_tests(pathlib.Path(arguments[0]).resolve()):
-        for letter, number in IDENTIFIER.findall(name):
-            tests.setdefault((letter.upper(), int(number)), []).append((name, result))
-    order = sorted(table, key=lambda key: (key[0] != "S", key[1]))
-    for key in order:
-        for name, result in tests.get(key, []):
-            simulated = result == "ok" and "G" in table[key][1] and CUDA.startswith("sim")
-            print(f"{key[0]}-{key[1]:03d}  {'simulated' if simulated else result:9} {name}")
+    table, hardware, tests, crashed = features(), passed_on_hardware(), {}, 0
+    for name, result in run_tests(str(pathlib.Path(arguments[0]).resolve())):
+        if result == "CRASHED":
+            print(f"{name} crashed or hung")
+            crashed += 1
+            continue
+        for key in ids(name):
+            tests.setdefault(key, []).append((name, result))
+    waiting = 0
+    for key in sorted(table, key=lambda key: ("SEX".index(key[0]), key[1])):
+        what, needs = table[key]
+        show(key, needs, tests.get(key, []), hardware.get(key, []))
+        waiting += key in tests and "G" in needs and key not in hardware
         if key not in tests and "--missing" in sys.argv:
-            print(f"{key[0]}-{key[1]:03d}  no test   {table[key][0]}")
+            print(f"{key[0]}-{key[1]:03d}  {'no test':11} {what}{' (needs a GPU)' if needs == 'G' else ''}")
     failed = [key for key in tests if any(result == "FAILED" for _, result in tests[key])]
-    print(f"{len(tests.keys() & table.keys())} of {len(table)} features have a test; {len(failed)} fail")
-    return 1 if failed else 0
+    print(f"{len(tests.keys() & table.keys())} of {len(table)} features have a test, {waiting} of these need a GPU too; "
+          f"{len(failed)} fail")
+    return 1 if failed or crashed else 0
 
 
 if __name__ == "__main__":
