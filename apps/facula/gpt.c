@@ -47,7 +47,8 @@ static fac_tensor *gpt_forward(fac_module *self, fac_tensor *x) {
     if (!fac_error() && length > g->config.context)
         fac_error_set(FAC_ERR_SHAPE, "a text of %lld tokens is longer than the model's context of %lld",
                       (long long)length, (long long)g->config.context);
-    fac_tensor *h = fac_add(fac_forward(g->tokens, x), fac_forward(g->positions, fac_arange(length, .dtype = FAC_I64)));
+    fac_tensor *places = fac_arange(length, .dtype = FAC_I64, .device = fac_tensor_device(x));
+    fac_tensor *h = fac_add(fac_forward(g->tokens, x), fac_forward(g->positions, places));
     return fac_forward(g->head, fac_forward(g->norm, fac_forward(g->blocks, h)));
 }
 

@@ -25,6 +25,7 @@ static const char HELP[] =
     "  --eval-every N     steps between validations (default 50)\n"
     "  --save-every N     steps between checkpoints (default 100)\n"
     "  --seed N           of weights, order and dropout (default 1)\n"
+    "  --device NAME      where to train: cpu (default), cuda, cuda:1\n"
     "  --threads N        of the CPU kernels; results do not depend on it\n"
     "  --quiet            say only what goes wrong\n"
     "\n"
@@ -43,6 +44,7 @@ static const setting SETTINGS[] = {
     {"--quiet", NULL, AT(quiet), SETTING_FLAG, 0, 0},
     {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024},
     {"--sample", NULL, AT(sample), SETTING_INT, 0, 1e6},
+    {"--device", "device", AT(device), SETTING_TEXT, 0, 0},
     {"--images", "images", AT(images), SETTING_TEXT, 0, 0},
     {"--labels", "labels", AT(labels), SETTING_TEXT, 0, 0},
     {"--test-images", "test_images", AT(test_images), SETTING_TEXT, 0, 0},

@@ -12,6 +12,7 @@ typedef struct train_options {
     const char *out;    /* run folder */
     const char **paths; /* text to train on */
     size_t n_paths;
+    const char *device; /* "cuda:1"; NULL: the CPU */
     const char *images, *labels, *test_images, *test_labels; /* IDX files; images chooses the classifier */
     int64_t steps, batch, warmup, eval_every, save_every, seed, threads, sample;
     int64_t context, dim, heads, layers;
@@ -25,6 +26,7 @@ typedef struct train_job {
     const train_options *options;
     int64_t units_per_step;
     void *data;        /* the kind's own */
+    fac_device device; /* where model and batches are */
     fac_module *model; /* this and the rest: what train_run fills */
     fac_optimizer *optimizer;
     notes notes; /* saved with every checkpoint */
@@ -56,6 +58,8 @@ typedef struct train_kind {
    options->steps: logs, validates, saves, draws the curve; frees all. Returns an exit code: 130 when stopped by a signal,
    with everything saved. */
 int train_run(train_job *j);
+/* t on the job's device. */
+fac_tensor *train_on_device(const train_job *j, fac_tensor *t);
 /* Writes the settings to the notes, so that --resume needs no others. */
 fac_status train_save_settings(notes *n, const train_options *o, const char *kind);
 /* The two kinds. */

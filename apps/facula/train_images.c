@@ -29,7 +29,8 @@ static fac_tensor *batch_loss(train_job *j) {
         d->taken = 0;
     }
     d->taken++;
-    return fac_cross_entropy(fac_forward(j->model, as_input(d, columns[0])), as_target(columns[1]));
+    fac_tensor *x = train_on_device(j, as_input(d, columns[0])), *y = train_on_device(j, as_target(columns[1]));
+    return fac_cross_entropy(fac_forward(j->model, x), y);
 }
 
 static void save_order(train_job *j) {
@@ -58,8 +59,9 @@ static fac_status validate(train_job *j, double *out_loss, double *extra) {
     for (int64_t i = 0; i < n && !fac_error(); i += chunk) {
         FAC_SCOPE(s);
         const int64_t k = n - i < chunk ? n - i : chunk;
-        fac_tensor *y = as_target(fac_narrow(d->test_labels, 0, i, k));
-        fac_tensor *logits = fac_forward(j->model, as_input(d, fac_narrow(d->test_images, 0, i, k)));
+        fac_tensor *y = train_on_device(j, as_target(fac_narrow(d->test_labels, 0, i, k)));
+        fac_tensor *x = train_on_device(j, as_input(d, fac_narrow(d->test_images, 0, i, k)));
+        fac_tensor *logits = fac_forward(j->model, x);
         loss += fac_item(fac_cross_entropy(logits, y)) * (double)k;
         right += fac_item(fac_sum(fac_eq(fac_argmax(logits, .dim = FAC_INT(1)), y)));
     }

@@ -210,10 +210,21 @@ static int train(train_job *j) {
     return cli_stop ? 130 : CLI_OK;
 }
 
+fac_tensor *train_on_device(const train_job *j, fac_tensor *t) { return fac_to(t, .device = j->device); }
+
+/* Where the options say; an error if the device is not there, before anything is read. */
+static fac_status choose_device(train_job *j) {
+    j->device = fac_device_parse(j->options->device ? j->options->device : "cpu");
+    if (fac_error() || j->device.type == FAC_CPU) return fac_error();
+    return fac_set_device(j->device);
+}
+
 static fac_status make(train_job *j) {
     const train_options *o = j->options;
-    fac_status st = o->resume ? checkpoint_read_notes(o->out, &j->notes) : FAC_OK;
+    fac_status st = choose_device(j);
+    if (!st && o->resume) st = checkpoint_read_notes(o->out, &j->notes);
     if (!st) st = j->kind->make(j);
+    if (!st) st = fac_module_to(j->model, .device = j->device);
     if (!st && o->resume) st = checkpoint_load(o->out, j->model, j->optimizer);
     return st ? st : train_save_settings(&j->notes, o, j->kind->name);
 }
@@ -227,7 +238,8 @@ int train_run(train_job *j) {
         fflush(stdout);
     }
     if (code == CLI_OK) code = train(j);
-    if (code == CLI_OK && !o->quiet && j->kind->show && j->kind->show(j)) code = cli_failed(o->command);
+    if (code == CLI_OK && !o->quiet && j->kind->show && (fac_module_cpu(j->model) || j->kind->show(j)))
+        code = cli_failed(o->command);
     fac_optimizer_release(j->optimizer);
     fac_module_release(j->model);
     j->kind->release(j->data);

@@ -19,7 +19,7 @@ static fac_tensor *batch_loss(train_job *j) {
     const train_options *o = j->options;
     fac_tensor *x = NULL, *y = NULL;
     if (fac_corpus_batch(d->corpus, d->train, o->batch, o->context, &d->order, &x, &y)) return NULL;
-    return gpt_loss(j->model, x, y);
+    return gpt_loss(j->model, train_on_device(j, x), train_on_device(j, y));
 }
 
 /* The same windows every time, so that figures can be compared. */
@@ -33,7 +33,7 @@ static fac_status validate(train_job *j, double *out_loss, double *extra) {
         fac_tensor *x = NULL, *y = NULL;
         fac_status st = fac_corpus_batch(d->corpus, d->valid, o->batch, o->context, &order, &x, &y);
         if (st) return st;
-        sum += fac_item(gpt_loss(j->model, x, y));
+        sum += fac_item(gpt_loss(j->model, train_on_device(j, x), train_on_device(j, y)));
     }
     *out_loss = sum / VALID_BATCHES;
     *extra = NAN;
