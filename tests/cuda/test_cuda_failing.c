@@ -51,13 +51,12 @@ static int64_t count_allocations(double *loss) {
     return n;
 }
 
-static void S221_every_failing_device_allocation_in_training(void **state) {
-    (void)state;
-    support_need_simulator();
+/* Each of the allocations that a run asks the driver for fails once; there are at least so many of them. */
+static void fail_each(int64_t at_least) {
     fac_device d = cuda_device(1);
     double right = 0, loss;
     int64_t n = count_allocations(&right), errors = 0, retries = 0;
-    assert_in_range(n, 2, 1000);
+    assert_in_range(n, at_least, 1000);
     for (int64_t i = 1; i <= n; i++) {
         char option[32];
         trainee t = {NULL, NULL};
@@ -85,6 +84,21 @@ static void S221_every_failing_device_allocation_in_training(void **state) {
                   (long long)errors, (long long)retries);
 }
 
+static void S221_every_failing_device_allocation_in_training(void **state) {
+    (void)state;
+    support_need_simulator();
+    fail_each(2);
+}
+
+/* Without a cache every tensor is an allocation of the driver's. */
+static void S208_S221_every_failing_device_allocation_without_a_cache(void **state) {
+    (void)state;
+    support_need_simulator();
+    support_restart_with("FACULA_NO_CUDA_MEMORY_CACHING", "1");
+    fail_each(20);
+    support_restart_with("FACULA_NO_CUDA_MEMORY_CACHING", NULL);
+}
+
 static void S221_a_device_that_is_too_small(void **state) {
     (void)state;
     double right = 0, loss = 0;
@@ -108,4 +122,5 @@ static void S221_a_device_that_is_too_small(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_CUDA_TEST(S221_every_failing_device_allocation_in_training),
+              FAC_CUDA_TEST(S208_S221_every_failing_device_allocation_without_a_cache),
               FAC_CUDA_TEST(S221_a_device_that_is_too_small))
