@@ -216,11 +216,30 @@ static void powers_of_integers_and_special_exponents(void **state) {
     assert_values(fac_pow(OF(FAC_F32, 2, 3), 3), FAC_F32, 8, 27);
 }
 
+static void limits_and_thresholds_of_integers_lose_their_fractions(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = OF(FAC_I32, -7, 1, 2, 100);
+    assert_values(fac_hardtanh(x, .min_val = FAC_NUM(-1.5), .max_val = FAC_NUM(5.9)), FAC_I32, -1, 1, 2, 5);
+    assert_values(fac_threshold(x, 1.5, -3.5), FAC_I32, -3, -3, 2, 100);
+    assert_values(fac_threshold_(OF(FAC_U8, 0, 200), 1, 7), FAC_U8, 7, 200);
+    assert_values(fac_relu6(OF(FAC_U8, 0, 200)), FAC_U8, 0, 6);
+    assert_null(fac_hardtanh(OF(FAC_U8, 1)));
+    assert_error(FAC_ERR_ARGUMENT, "unsigned type with negative limits");
+    assert_null(fac_hardtanh(OF(FAC_BOOL, 1)));
+    assert_error(FAC_ERR_DTYPE, "hardtanh");
+    assert_null(fac_threshold(OF(FAC_BOOL, 1), 0, 1));
+    assert_error(FAC_ERR_DTYPE, "threshold");
+    assert_null(fac_threshold(OF(FAC_I8, 1), 0, 300));
+    assert_error(FAC_ERR_OVERFLOW, "int8");
+}
+
 static void shifts_beyond_the_width_shift_everything_out(void **state) {
     (void)state;
     FAC_SCOPE(s);
     assert_values(fac_bitwise_left_shift(OF(FAC_I32, 1, 1, 1), OF(FAC_I32, 4, 32, -1)), FAC_I32, 16, 0, 0);
     assert_values(fac_bitwise_right_shift(OF(FAC_I32, -8, -8, 8), OF(FAC_I32, 1, 40, 40)), FAC_I32, -4, -1, 0);
+    assert_values(fac_bitwise_right_shift(OF(FAC_I64, -8, 8), OF(FAC_I64, -1, 64)), FAC_I64, -1, 0);
     assert_values(fac_bitwise_right_shift(OF(FAC_U8, 200), OF(FAC_U8, 9)), FAC_U8, 0);
     assert_values(fac_bitwise_and(OF(FAC_I32, 12), 10), FAC_I32, 8);
     assert_values(fac_bitwise_or(OF(FAC_BOOL, 0, 1), OF(FAC_BOOL, 0, 0)), FAC_BOOL, 0, 1);
@@ -530,6 +549,7 @@ FAC_TEST_MAIN(
     FAC_TEST(integers_become_floats_where_functions_need_them), FAC_TEST(promotion_ranks_tensors_over_numbers),
     FAC_TEST(division_follows_its_rounding_mode), FAC_TEST(integer_division_by_zero_is_an_error),
     FAC_TEST(the_least_integer_survives_division_by_minus_one), FAC_TEST(powers_of_integers_and_special_exponents),
+    FAC_TEST(limits_and_thresholds_of_integers_lose_their_fractions),
     FAC_TEST(shifts_beyond_the_width_shift_everything_out), FAC_TEST(extrema_pass_nan_on),
     FAC_TEST(comparisons_round_numbers_to_the_dtype), FAC_TEST(selection_by_a_mask), FAC_TEST(ternary_arithmetic),
     FAC_TEST(booleans_are_refused_where_arithmetic_means_something_else), FAC_TEST(in_place_results_must_fit),

@@ -132,10 +132,17 @@ fac_status elu_backward_kernel(fac_structured *s, fac_tensor *grad_output, fac_s
         (void)grad_output, (void)self;                                                                   \
         return with(s, FAC_LOOP_##name, #name, fac__scalar_f64(a), fac__scalar_f64(b), 0);               \
     }
+/* Over integers the numbers are operands. */
+#define UNARY_2_OR_INTEGER(name, integer_loop)                                                  \
+    fac_status name##_kernel(fac_structured *s, fac_tensor *self, fac_scalar a, fac_scalar b) { \
+        if (fac_dtype_is_integral((fac_dtype)self->dtype, false))                               \
+            return fac__pointwise(&s->iter, FAC_LOOP_##integer_loop, #name, 0, NULL);           \
+        return with(s, FAC_LOOP_##name, #name, fac__scalar_f64(a), fac__scalar_f64(b), 0);      \
+    }
 UNARY_1(leaky_relu)
-UNARY_2(hardtanh)
+UNARY_2_OR_INTEGER(hardtanh, clamp)
+UNARY_2_OR_INTEGER(threshold, threshold)
 UNARY_2(softplus)
-UNARY_2(threshold)
 BACKWARD(sigmoid_backward)
 BACKWARD(tanh_backward)
 BACKWARD(silu_backward)

@@ -3,8 +3,7 @@
 
 fac_status relu6_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    if (!is_integral(self)) return fac__c_hardtanh(self, fac_scalar_i_(0), fac_scalar_i_(6), out);
-    return fac__c_clamp(self, fac_opt_num_(fac_scalar_i_(0)), fac_opt_num_(fac_scalar_i_(6)), out);
+    return fac__c_hardtanh(self, fac_scalar_i_(0), fac_scalar_i_(6), out);
 }
 
 /* Constants for which the activations of a deep network keep mean 0 and variance 1. */

@@ -63,6 +63,26 @@ fac_status unary_2_meta(fac_structured *s, fac_tensor *self, fac_scalar a, fac_s
     FAC_TRY(fac__check_factor((fac_dtype)self->dtype, b));
     return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
 }
+/* The tensor and two numbers without their fractions, in the tensor's integer dtype. */
+static fac_status integers_meta(fac_structured *s, fac_tensor *self, fac_scalar a, fac_scalar b) {
+    FAC_TRY(fac__check_number((fac_dtype)self->dtype, a));
+    FAC_TRY(fac__check_number((fac_dtype)self->dtype, b));
+    const fac_scalar v[2] = {fac_scalar_i_(fac__scalar_i64(a)), fac_scalar_i_(fac__scalar_i64(b))};
+    return fac__pw_n(s, (fac_tensor *[]){self, NULL, NULL}, 3, v, FAC_PW_PROMOTE, 0);
+}
+fac_status hardtanh_meta(fac_structured *s, fac_tensor *self, fac_scalar min_val, fac_scalar max_val) {
+    const fac_dtype d = (fac_dtype)self->dtype;
+    FAC_TRY(fac__refuse_bool("hardtanh", d));
+    if (!fac_dtype_is_integral(d, false)) return unary_2_meta(s, self, min_val, max_val);
+    bool negative = fac__scalar_i64(min_val) < 0 || fac__scalar_i64(max_val) < 0;
+    FAC_CHECK(d != FAC_U8 || !negative, FAC_ERR_ARGUMENT,
+              "cannot do hardtanh on an unsigned type with negative limits");
+    return integers_meta(s, self, min_val, max_val);
+}
+fac_status threshold_meta(fac_structured *s, fac_tensor *self, fac_scalar threshold, fac_scalar value) {
+    bool integral = fac_dtype_is_integral((fac_dtype)self->dtype, false);
+    return (integral ? integers_meta : unary_2_meta)(s, self, threshold, value);
+}
 
 /* Derivatives take the gradient and the input (or result), of equal dtype as a rule. */
 fac_status backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self) {

@@ -41,10 +41,11 @@ FAC_SCALAR_FN FAC_T FAC_FN(pow)(FAC_T base, FAC_T exponent) {
 FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return a > b ? a : b; }
 FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return a < b ? a : b; }
 FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) { return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi); }
+FAC_SCALAR_FN FAC_T FAC_FN(threshold)(FAC_T x, FAC_T at, FAC_T value) { return x <= at ? value : x; }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_and)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_or)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_xor)(FAC_T a, FAC_T b) { return (FAC_T)(a ^ b); }
-/* Shifts by a negative amount or by the width and more shift everything out. */
+/* Shifts by a negative amount or by the width and more shift everything out, on every device; C leaves these open. */
 FAC_SCALAR_FN FAC_T FAC_FN(shift_left)(FAC_T a, FAC_T b) {
     bool out = FAC_NEGATIVE(b) || b >= FAC_BITS;
     return (FAC_T)(out ? 0 : (FAC_UT)a << (b & (FAC_BITS - 1)));

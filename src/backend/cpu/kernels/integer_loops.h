@@ -19,6 +19,7 @@ FAC_BINARY_LOOP(bitwise_xor)
 FAC_BINARY_LOOP(shift_left)
 FAC_BINARY_LOOP(shift_right)
 FAC_TERNARY_LOOP(clamp)
+FAC_TERNARY_LOOP(threshold)
 
 /* Divisions note a zero divisor and give 0 there; the kernel turns the note into an error. */
 #define FAC_DIVISION_LOOP(name)                                                          \
@@ -57,7 +58,7 @@ static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     FAC_INSTALL(div_trunc), FAC_INSTALL(div_floor), FAC_INSTALL(fmod), FAC_INSTALL(remainder);
     FAC_INSTALL(maximum), FAC_INSTALL(minimum), FAC_INSTALL(clamp), FAC_INSTALL(addcmul);
     FAC_INSTALL(bitwise_and), FAC_INSTALL(bitwise_or), FAC_INSTALL(bitwise_xor);
-    FAC_INSTALL(shift_left), FAC_INSTALL(shift_right);
+    FAC_INSTALL(shift_left), FAC_INSTALL(shift_right), FAC_INSTALL(threshold);
     table[FAC_LOOP_ceil][FAC_TD] = table[FAC_LOOP_floor][FAC_TD] = table[FAC_LOOP_round][FAC_TD] =
         table[FAC_LOOP_trunc][FAC_TD] = FAC_FN(loop_copy);
 }

@@ -31,7 +31,7 @@
     X(add) X(sub) X(mul) X(pow) X(maximum) X(minimum) X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(shift_left) X(shift_right)
 #define K_INTEGER_DIVISION(X) X(div_trunc) X(div_floor) X(fmod) X(remainder)
 #define K_INTEGER_2_WITH(X) X(add_alpha, i0)
-#define K_INTEGER_3(X) X(clamp)
+#define K_INTEGER_3(X) X(clamp) X(threshold)
 #define K_INTEGER_3_WITH(X) X(addcmul, i0)
 /* What holds of numbers of every kind. */
 #define K_TRUTH_1(X) X(logical_not, a == 0) X(isnan, a != a) X(isinf, a - a != 0 && a == a) X(isfinite, a - a == 0)
