@@ -12,7 +12,7 @@ target_include_directories(facula_internal INTERFACE
 target_link_libraries(facula_internal INTERFACE facula_flags OpenMP::OpenMP_C Threads::Threads facula_dep::oneDNN
     facula_dep::SLEEF facula_dep::jansson facula_dep::libzip facula_dep::zlib m ${CMAKE_DL_LIBS})
 
-add_library(facula_objects OBJECT ${facula_sources} ${FACULA_GEN_SOURCES})
+add_library(facula_objects OBJECT ${facula_sources} ${facula_texts} ${FACULA_GEN_SOURCES})
 target_link_libraries(facula_objects PRIVATE facula_internal)
 add_dependencies(facula_objects facula_gen)
 set(facula_all_objects $<TARGET_OBJECTS:facula_objects> $<TARGET_OBJECTS:facula_kernel_table>)

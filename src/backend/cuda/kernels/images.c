@@ -47,6 +47,8 @@ static fac_status simulated_image(const void **out) {
 
 __asm__(".pushsection .rodata\n"
         ".balign 16\n"
+        ".globl fac__cuda_fatbin\n"
+        ".hidden fac__cuda_fatbin\n"
         "fac__cuda_fatbin:\n"
         ".incbin \"" FAC_CUDA_FATBIN "\"\n"
         ".popsection\n");

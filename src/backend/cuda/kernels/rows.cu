@@ -24,8 +24,8 @@
 #undef K_ITEM
 
 /* Sums of what rows_nll wrote, by one block: the loss, divided by the weight for a mean, and the weight. */
-KERNEL(rows_nll_finish, (OUT, char, out), (OUT, char, total), (IN, double, loss), (IN, double, weight), (VAL, int64_t, n),
-       (VAL, int, dtype), (VAL, int, mean)) {
+KERNEL(rows_nll_finish, (OUT, char, out), (OUT, char, total), (IN, double, loss), (IN, double, weight),
+       (VAL, int64_t, n), (VAL, int, dtype), (VAL, int, mean)) {
     double losses = 0, weights = 0;
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
         losses += loss[i];

@@ -1,0 +1,135 @@
+/* Kernels compiled at run time: users' own in the dialect, on simulated devices by the system's compiler, and by NVRTC, which
+   needs no device. */
+#include "support/cuda.h"
+
+#include "backend/cuda/kernels/compile.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char vec_add[] = "#include \"kernel.h\"\n"
+                              "KERNEL(VecAdd, (IN, float, a), (IN, float, b), (OUT, float, c), (VAL, int, n)) {\n"
+                              "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                              "    if (i < n) c[i] = a[i] + b[i];\n"
+                              "}\n";
+
+/* A cache of the test's own, so that something is compiled. */
+static char cache[] = "/tmp/facula-test-XXXXXX";
+static void begin_cache(void) {
+    memcpy(cache + strlen(cache) - 6, "XXXXXX", 6);
+    assert_non_null(mkdtemp(cache));
+    assert_int_equal(setenv("XDG_CACHE_HOME", cache, 1), 0);
+}
+
+/* Files in the cache's folder; they are removed if asked. */
+static int cached(bool remove_them) {
+    char folder[64], path[400];
+    int n = 0;
+    snprintf(folder, sizeof folder, "%s/facula", cache);
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.') continue;
+        n++;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (remove_them) unlink(path);
+    }
+    if (d) closedir(d);
+    if (remove_them) rmdir(folder), rmdir(cache);
+    return n;
+}
+
+static void run_vec_add(void) {
+    FAC_SCOPE(s);
+    fac_cuda_module *m = fac_cuda_module_compile(vec_add, "vec_add.cu");
+    fac_cuda_function *f = fac_cuda_module_function(m, "VecAdd");
+    assert_no_error();
+    fac_tensor *a = fac_to(fac_arange(100.0), .device = cuda_device(1)), *b = fac_full_like(a, 0.5),
+               *c = fac_empty_like(a);
+    assert_ok(
+        fac_cuda_run(f, fac_cuda_grid(2, 64), fac_cuda_in(a), fac_cuda_in(b), fac_cuda_out(c), fac_cuda_i32(100)));
+    assert_true(fac_equal(c, fac_add(a, b)));
+    fac_cuda_module_release(m);
+    assert_no_error();
+}
+
+static void S053_E09_cuda_users_kernel_is_compiled_and_launched(void **state) {
+    (void)state;
+    support_need_devices(2);
+    begin_cache();
+    run_vec_add();
+    assert_int_equal(cached(false), 1);
+    run_vec_add(); /* from the cache */
+    assert_int_equal(cached(true), 1);
+}
+
+static void S053_cuda_wrong_source_is_an_error_with_the_compilers_words(void **state) {
+    (void)state;
+    support_need_devices(1);
+    begin_cache();
+    FAC_SCOPE(s);
+    static const char wrong[] = "#include \"kernel.h\"\nKERNEL(k, (OUT, float, x)) { x[0] = nonsense; }\n";
+    assert_null(fac_cuda_module_compile(wrong, "wrong.cu"));
+    assert_error(FAC_ERR_FORMAT, "wrong.cu:2:");
+    assert_int_equal(cached(true), 0);
+}
+
+static void S053_cuda_without_a_compiler_the_error_says_so(void **state) {
+    (void)state;
+    support_need_simulator();
+    begin_cache();
+    FAC_SCOPE(s);
+    assert_int_equal(setenv("CC", "/nonexistent/compiler", 1), 0);
+    void *image;
+    assert_int_equal(fac__cuda_compile(0, &(fac_cuda_source){.name = "k.cu", .text = vec_add}, &image),
+                     FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, "/nonexistent/compiler cannot be run");
+    unsetenv("CC");
+    assert_int_equal(cached(true), 0);
+}
+
+/* The sources that the library carries if it is built so; else a user's kernel. */
+static fac_cuda_source nvrtc_source(void) {
+    if (!fac__cuda_n_sources) return (fac_cuda_source){.name = "vec_add.cu", .text = vec_add};
+    return (fac_cuda_source){.name = "facula.cu",
+                             .text = fac__cuda_sources[0].text,
+                             .headers = fac__cuda_sources + 1,
+                             .n_headers = fac__cuda_n_sources - 1};
+}
+
+static void cuda_nvrtc_compiles_and_caches(void **state) {
+    (void)state;
+    begin_cache();
+    fac_cuda_source s = nvrtc_source();
+    char *code = NULL, *again = NULL;
+    size_t bytes = 0, bytes_again = 0;
+    if (fac__nvrtc_compile(&s, 90, 13000, &code, &bytes) == FAC_ERR_UNSUPPORTED) {
+        print_message("skipped: %s\n", fac_error_message());
+        fac_error_clear();
+        cached(true);
+        skip();
+    }
+    assert_no_error();
+    assert_memory_equal(code, "\177ELF", 4);
+    assert_int_equal(cached(false), 1);
+    assert_ok(fac__nvrtc_compile(&s, 90, 13000, &again, &bytes_again));
+    assert_int_equal(bytes, bytes_again);
+    assert_memory_equal(code, again, bytes);
+    fac__free(code);
+    fac__free(again);
+    fac_cuda_source wrong = {.name = "wrong.cu",
+                             .text = "extern \"C\" __global__ void k(float *x) { x[0] = nonsense; }"};
+    assert_int_equal(fac__nvrtc_compile(&wrong, 90, 13000, &code, &bytes), FAC_ERR_FORMAT);
+    assert_error(FAC_ERR_FORMAT, "nonsense");
+    cached(true);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FAC_CUDA_TEST(S053_E09_cuda_users_kernel_is_compiled_and_launched),
+        FAC_CUDA_TEST(S053_cuda_wrong_source_is_an_error_with_the_compilers_words),
+        FAC_CUDA_TEST(S053_cuda_without_a_compiler_the_error_says_so),
+        FAC_CUDA_TEST(cuda_nvrtc_compiles_and_caches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
