@@ -34,7 +34,8 @@ FAC_PHILOX_FN fac_philox_block fac__philox(const uint32_t counter[4], const uint
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    return (fac_philox_block){{c0, c1, c2, c3}};
+    const fac_philox_block block = {{c0, c1, c2, c3}};
+    return block;
 }
 
 /* Block `index` of the draw (seed, offset); `attempt` is 0 but for samplers that reject. */
