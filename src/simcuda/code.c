@@ -147,6 +147,7 @@ CUresult cuModuleUnload(CUmodule module) {
     SIM_ENTER(SIM_CURRENT | SIM_UNSAFE);
     SIM_TRY(check_container(module, SIM_MODULE, "cuModuleUnload"));
     sim_drain(module->c.device);
+    SIM_TRY(check_container(module, SIM_MODULE, "cuModuleUnload"));
     unload(&module->c);
     return CUDA_SUCCESS;
 }
@@ -179,6 +180,7 @@ CUresult cuLibraryUnload(CUlibrary library) {
     SIM_ENTER(SIM_UNSAFE);
     SIM_TRY(check_container(library, SIM_LIBRARY, "cuLibraryUnload"));
     sim_drain(NULL);
+    SIM_TRY(check_container(library, SIM_LIBRARY, "cuLibraryUnload"));
     unload(&library->c);
     return CUDA_SUCCESS;
 }

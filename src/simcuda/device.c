@@ -222,7 +222,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice device)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     DEVICE(device);
     SIM_CHECK(context, CUDA_ERROR_INVALID_VALUE, "cuDevicePrimaryCtxRetain: context is NULL");
-    if (!d->retained++) {
+    if (!d->retained++ && !d->legacy) {
         d->legacy = sim_object_new(SIM_STREAM, sizeof *d->legacy);
         d->legacy->device = d;
         d->legacy->legacy = true;
@@ -232,21 +232,16 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-/* The last release ends the context: its work is waited for, and handles and memory of callers that are left stay
-   theirs. */
+/* The last release ends the context: its work is waited for. Unlike the driver's, it keeps what callers left in it, so
+   that simcuda_count shows the leak; such handles are of no use until the context is retained again. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     DEVICE(device);
     SIM_CHECK(d->retained, CUDA_ERROR_INVALID_CONTEXT, "cuDevicePrimaryCtxRelease: device %d is not retained", device);
     if (d->retained == 1) {
         sim_drain(d);
         sim_pools_trim(d, true);
-        sim_op_drop(d->legacy->tail);
-        sim_object_live[SIM_STREAM]++;
-        sim_object_free(d->legacy);
-        d->legacy = NULL;
-        d->fault = CUDA_SUCCESS;
     }
-    d->retained--;
+    if (!--d->retained) d->fault = CUDA_SUCCESS;
     return CUDA_SUCCESS;
 }
 

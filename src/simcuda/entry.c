@@ -173,6 +173,7 @@ CUresult cuInit(unsigned flags) {
         SIM_CHECK(sim_options_start(), CUDA_ERROR_INVALID_VALUE, "cuInit: FACULA_CUDA is not understood");
         SIM_TRY(sim_devices_start());
         sim_work_start();
+        sim_trap_start();
         phase = STARTED;
     }
     return phase_error("cuInit");
@@ -180,6 +181,7 @@ CUresult cuInit(unsigned flags) {
 
 /* What callers never gave back goes too, so that a new start begins with nothing. */
 static void stop_everything(void) {
+    sim_trap_stop();
     sim_work_stop();
     for (int i = 0; i < sim_n_devices; i++) sim_streams_stop(&sim_devices[i]);
     sim_events_stop();

@@ -2,7 +2,6 @@
    each block on pages of its own that end where the block ends, followed by a page that nobody may touch; freed pages
    are given back and their addresses come last in turn, so that an overrun or a use after a free faults. */
 #include "simcuda/sim.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +9,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FILLED ((size_t)1 << 20) /* of a new block at most so much is filled */
-#define REMEMBERED 256           /* freed blocks, for messages */
+#define FILLED ((size_t)64 << 10) /* of a new block at most so much is filled */
+#define REMEMBERED 256            /* freed blocks, for messages */
 
 static sim_block **blocks; /* by address */
 static size_t n_blocks, cap_blocks;
 static sim_block freed[REMEMBERED];
 static uint64_t last_id, n_allocations;
-static int runners;
 
 void __asan_poison_memory_region(void const volatile *p, size_t n) __attribute__((weak));
 void __asan_unpoison_memory_region(void const volatile *p, size_t n) __attribute__((weak));
@@ -27,10 +25,6 @@ static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 void *sim_map(void *at, size_t bytes, int flags, int file) {
     long p = syscall(SYS_mmap, at, bytes, (long)PROT_NONE, (long)flags, (long)file, 0L);
     return p == -1 ? NULL : (void *)p;
-}
-
-void sim_protect(void *at, size_t bytes, bool open) {
-    syscall(SYS_mprotect, at, bytes, (long)(open ? PROT_READ | PROT_WRITE : PROT_NONE));
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -57,6 +51,7 @@ sim_block *sim_block_add(sim_block b) {
     sim_block *made = sim_new(1, sizeof *made);
     *made = b;
     made->id = ++last_id;
+    if (!b.page_start) made->page_start = b.start, made->pages = b.bytes;
     size_t i = find(b.start);
     sim_grow(&blocks, n_blocks, &cap_blocks, sizeof *blocks);
     memmove(blocks + i + 1, blocks + i, (n_blocks - i) * sizeof *blocks);
@@ -73,7 +68,7 @@ void sim_block_remove(sim_block *b) {
     free(b);
 }
 
-static bool on_device(const sim_block *b) { return b->kind <= SIM_MEMORY_VIRTUAL; }
+bool sim_on_device(const sim_block *b) { return b->kind <= SIM_MEMORY_VIRTUAL; }
 
 static const char *kind_name(sim_memory kind) {
     static const char *const names[] = {"memory",      "stream-ordered memory",  "mapped memory",
@@ -169,30 +164,9 @@ bool sim_is_pinned(const void *p) {
 
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
 
-void sim_block_open(const sim_block *b, bool open) {
-    bool reachable = open && (!sim_opt.trap || runners);
-    sim_protect(b->page_start, b->pages, reachable);
-}
-
 /* Also of what callers poisoned in it. */
 static void unpoison(const sim_block *b) {
     if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(b->page_start, b->pages);
-}
-
-static void open_all(bool open) {
-    for (size_t i = 0; i < n_blocks; i++) {
-        const sim_block *b = blocks[i];
-        bool granted = b->kind == SIM_MEMORY_VIRTUAL ? b->readable != 0 : on_device(b) && !b->pending;
-        if (granted) sim_protect(b->page_start, b->pages, open);
-    }
-}
-
-void sim_memory_acquire(void) {
-    if (!runners++ && sim_opt.trap) open_all(true);
-}
-
-void sim_memory_yield(void) {
-    if (!--runners && sim_opt.trap) open_all(false);
 }
 
 /* Room of `bytes` in a device's range, not used for the longest time. */
@@ -257,7 +231,7 @@ void sim_block_release(sim_block *b) {
 void sim_memory_stop(void) {
     while (n_blocks) {
         sim_block *b = blocks[n_blocks - 1];
-        if (on_device(b)) unpoison(b);
+        if (sim_on_device(b)) unpoison(b);
         if (b->kind == SIM_MEMORY_HOST) free(b->start);
         sim_block_remove(b);
     }
@@ -308,6 +282,7 @@ CUresult cuMemFree_v2(CUdeviceptr pointer) {
     SIM_CHECK(b->kind <= SIM_MEMORY_POOL && !b->doomed, CUDA_ERROR_INVALID_VALUE, "cuMemFree of %s%s",
               kind_name(b->kind), b->doomed ? " that cuMemFreeAsync frees already" : "");
     sim_drain(&sim_devices[b->device]);
+    SIM_TRY(block_starting_at((void *)pointer, &b, "cuMemFree")); /* another thread may have been faster */
     if (b->kind == SIM_MEMORY_POOL) sim_pool_used(b->pool, -(int64_t)b->charged);
     sim_block_release(b);
     return CUDA_SUCCESS;
@@ -341,7 +316,7 @@ CUresult cuMemFreeHost(void *pointer) {
     SIM_TRY(block_starting_at(pointer, &b, "cuMemFreeHost"));
     SIM_CHECK(b->kind == SIM_MEMORY_HOST, CUDA_ERROR_INVALID_VALUE, "cuMemFreeHost of %s", kind_name(b->kind));
     sim_drain(NULL);
-    b = sim_block_at(pointer);
+    SIM_TRY(block_starting_at(pointer, &b, "cuMemFreeHost"));
     sim_block_remove(b);
     free(pointer);
     return CUDA_SUCCESS;
@@ -366,7 +341,8 @@ CUresult cuMemHostUnregister(void *pointer) {
     SIM_CHECK(b && b->start == pointer && b->kind == SIM_MEMORY_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
               "cuMemHostUnregister: %p is not the start of registered memory", pointer);
     sim_drain(NULL);
-    sim_block_remove(sim_block_at(pointer));
+    SIM_TRY(block_starting_at(pointer, &b, "cuMemHostUnregister"));
+    sim_block_remove(b);
     return CUDA_SUCCESS;
 }
 
@@ -397,7 +373,7 @@ CUresult cuMemHostGetFlags(unsigned *flags, void *pointer) {
 /* ---- attributes of a pointer ------------------------------------------------------------------------------------- */
 
 static CUresult attribute(void *data, CUpointer_attribute a, const sim_block *b, CUdeviceptr p) {
-    bool device = on_device(b) || b->kind == SIM_MEMORY_GLOBAL;
+    bool device = sim_on_device(b) || b->kind == SIM_MEMORY_GLOBAL;
     switch (a) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext *)data = b->device >= 0 ? &sim_devices[b->device] : NULL; break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -435,7 +411,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *a, void **d
         bool narrow = a[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE || a[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED ||
                       a[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL || a[i] == CU_POINTER_ATTRIBUTE_MAPPED;
         memset(data[i], 0, narrow ? 4 : 8);
-        if (b && !(a[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && on_device(b)))
+        if (b && !(a[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && sim_on_device(b)))
             SIM_TRY(attribute(data[i], a[i], b, pointer));
         else if (a[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
             *(int *)data[i] = -2; /* as the driver has it */
@@ -445,15 +421,19 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *a, void **d
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
 
+void sim_each_block(void (*visit)(const sim_block *b, bool yes), bool yes) {
+    for (size_t i = 0; i < n_blocks; i++) visit(blocks[i], yes);
+}
+
 int64_t sim_memory_count(const char *name) {
     int64_t pinned = 0, bytes = 0;
-    for (size_t i = 0; i < n_blocks; i++) pinned += !on_device(blocks[i]) && blocks[i]->kind != SIM_MEMORY_GLOBAL;
+    for (size_t i = 0; i < n_blocks; i++) pinned += !sim_on_device(blocks[i]) && blocks[i]->kind != SIM_MEMORY_GLOBAL;
     for (int i = 0; i < sim_n_devices; i++) bytes += (int64_t)sim_devices[i].used;
     if (!strcmp(name, "pinned")) return pinned;
     if (!strcmp(name, "bytes")) return bytes;
     if (!strcmp(name, "allocations")) return (int64_t)n_allocations;
     if (strcmp(name, "blocks") != 0) return -1;
     int64_t live = 0;
-    for (size_t i = 0; i < n_blocks; i++) live += on_device(blocks[i]);
+    for (size_t i = 0; i < n_blocks; i++) live += sim_on_device(blocks[i]);
     return live;
 }

@@ -219,6 +219,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     SIM_TRY(check_pool(pool, "cuMemPoolDestroy"));
     SIM_CHECK(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "cuMemPoolDestroy: a default pool stays");
     sim_drain(pool->device);
+    SIM_TRY(check_pool(pool, "cuMemPoolDestroy"));
     SIM_CHECK(!pool->used, CUDA_ERROR_INVALID_VALUE, "cuMemPoolDestroy: %llu bytes of the pool are in use",
               (unsigned long long)pool->used);
     trim(pool, 0);

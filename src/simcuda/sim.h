@@ -192,13 +192,16 @@ void sim_memory_stop(void);
 bool sim_oom_due(void);
 /* Pages that nobody may touch yet, past sanitizers, which would note every one; NULL on failure. */
 void *sim_map(void *at, size_t bytes, int flags, int file);
-void sim_protect(void *at, size_t bytes, bool open);
 /* Lets the pages of a block be touched, or not. */
 void sim_block_open(const sim_block *b, bool open);
 /* Around work that runs on a device: with `trap`, memory is out of the host's reach in between. Called with the lock.
    */
 void sim_memory_acquire(void);
 void sim_memory_yield(void);
+void sim_trap_start(void);
+void sim_trap_stop(void);
+bool sim_on_device(const sim_block *b);
+void sim_each_block(void (*visit)(const sim_block *b, bool yes), bool yes);
 /* Mapped or reserved by virtual memory management, for messages; see virtual.c. */
 bool sim_virtual_explain(const void *p, char *text, size_t size);
 void sim_virtual_stop(void);

@@ -11,12 +11,14 @@ CUresult sim_stream_of(CUstream handle, sim_stream **out) {
     SIM_CHECK(handle != CU_STREAM_PER_THREAD, CUDA_ERROR_NOT_SUPPORTED,
               "the per-thread default stream is not simulated");
     if (!handle || handle == CU_STREAM_LEGACY) {
-        SIM_CHECK(sim_current, CUDA_ERROR_INVALID_CONTEXT, "the thread has no current context");
+        SIM_CHECK(sim_current && sim_current->retained, CUDA_ERROR_INVALID_CONTEXT,
+                  "the thread has no current context");
         *out = sim_current->legacy;
         return CUDA_SUCCESS;
     }
     SIM_CHECK(sim_object_is(handle, SIM_STREAM), CUDA_ERROR_INVALID_HANDLE, "%p is no stream, or was destroyed",
               (void *)handle);
+    SIM_CHECK(handle->device->retained, CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context of the stream was released");
     *out = handle;
     return CUDA_SUCCESS;
 }

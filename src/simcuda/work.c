@@ -2,7 +2,6 @@
    seeded generator. Without worker threads nothing runs until somebody waits, asks, or has queued too much. */
 #include "simcuda/sanitize.h"
 #include "simcuda/sim.h"
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
 #include "simcuda/exec.h"
 #include "simcuda/simcuda.h"
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -485,30 +486,98 @@ static void variables_of_an_image_have_addresses(void **state) {
     expect(cuLibraryGetGlobal(&p, &bytes, library, "nothing"), CUDA_ERROR_NOT_FOUND, "has no variable nothing");
 }
 
+static void touch_device_memory(void) {
+    CUcontext c;
+    CUdeviceptr p;
+    unsigned v = 0;
+    signal(SIGSEGV, SIG_DFL); /* cmocka would take it for a failed test */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    setenv("FACULA_CUDA", "sim:1,trap", 1);
+    bool fine = !cuInit(0) && !cuDevicePrimaryCtxRetain(&c, 0) && !cuCtxSetCurrent(c) && !cuMemAlloc_v2(&p, 4) &&
+                !cuMemsetD32Async(p, 9, 1, NULL) && !cuMemcpyDtoH_v2(&v, p, 4) && v == 9;
+    if (fine) v = *(volatile unsigned *)p;
+    _exit(0);
+}
+
 /* In a child: with `trap`, device memory is out of the host's reach. */
 static void touching_device_memory_is_trapped(void **state) {
     (void)state;
-    int status, null = open_null();
+    int status, ends[2];
+    char said[4096] = "";
+    assert_int_equal(pipe(ends), 0);
     fflush(NULL);
     pid_t pid = fork();
     if (!pid) {
-        signal(SIGSEGV, SIG_DFL); /* cmocka would take it for a failed test */
-        signal(SIGBUS, SIG_DFL);
-        dup2(null, 2);
-        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-        setenv("FACULA_CUDA", "sim:1,trap", 1);
-        CUcontext c;
-        CUdeviceptr p;
-        unsigned v = 0;
-        bool fine = !cuInit(0) && !cuDevicePrimaryCtxRetain(&c, 0) && !cuCtxSetCurrent(c) && !cuMemAlloc_v2(&p, 4) &&
-                    !cuMemsetD32Async(p, 9, 1, NULL) && !cuMemcpyDtoH_v2(&v, p, 4) && v == 9;
-        if (!fine) _exit(0);
-        v = *(volatile unsigned *)p;
-        _exit(0);
+        dup2(ends[1], STDERR_FILENO);
+        touch_device_memory();
     }
-    close(null);
+    close(ends[1]);
+    for (ssize_t n, at = 0; (n = read(ends[0], said + at, sizeof said - 1 - (size_t)at)) > 0;) at += n;
+    close(ends[0]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_non_null(strstr(said, "the host touches memory out of its reach"));
+    assert_non_null(strstr(said, "0 bytes into block 1 (4 bytes of memory of device 0)"));
+}
+
+/* ---- many threads ------------------------------------------------------------------------------------------------ */
+
+typedef struct player {
+    CUcontext context;
+    CUfunction kernel;
+    unsigned id;
+    int failures;
+} player;
+
+/* Work of one thread in streams and memory of its own; every value is checked. */
+static void *play(void *data) {
+    player *t = data;
+    unsigned *host = NULL;
+    CUstream a, b;
+    CUevent e;
+    t->failures += cuCtxSetCurrent(t->context) != 0;
+    t->failures += cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) || cuStreamCreate(&b, CU_STREAM_DEFAULT);
+    t->failures += cuEventCreate(&e, CU_EVENT_DISABLE_TIMING) || cuMemHostAlloc((void **)&host, 8, 0);
+    for (unsigned i = 0; i < 60 && !t->failures; i++) {
+        CUdeviceptr p, q;
+        unsigned v = t->id * 1000 + i;
+        t->failures += cuMemAlloc_v2(&p, 8 + 512 * (size_t)(i % 7)) || cuMemAllocAsync(&q, 64, a);
+        t->failures += launch(t->kernel, p, v, a) || cuMemcpyDtoDAsync_v2(q, p, 4, a) || cuEventRecord(e, a);
+        t->failures += cuStreamWaitEvent(b, e, 0) || cuMemcpyDtoHAsync_v2(host, q, 4, b) || cuEventRecord(e, b);
+        t->failures += cuStreamWaitEvent(a, e, 0) || cuMemFreeAsync(q, a);
+        t->failures += (i % 2 ? cuEventSynchronize(e) : cuStreamSynchronize(b)) != 0;
+        t->failures += host[0] != v;
+        t->failures += cuMemFree_v2(p) != 0;
+    }
+    t->failures += cuMemFreeHost(host) || cuEventDestroy_v2(e) || cuStreamDestroy_v2(a) || cuStreamDestroy_v2(b);
+    return NULL;
+}
+
+static void play_together(const char *options) {
+    enum { PLAYERS = 8 };
+    pthread_t threads[PLAYERS];
+    player players[PLAYERS];
+    CUcontext contexts[2] = {start(options), other_device()};
+    CUfunction f = kernel();
+    for (unsigned i = 0; i < PLAYERS; i++) {
+        players[i] = (player){contexts[i % 2], f, i, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, play, &players[i]), 0);
+    }
+    for (int i = 0; i < PLAYERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(players[i].failures, 0);
+    }
+    ok(cuCtxSynchronize());
+    ok(cuCtxSetCurrent(contexts[1]));
+    ok(cuCtxSynchronize());
+    static const char *const names[] = {"streams", "events", "blocks", "pinned", "bytes", "pending"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_int_equal(simcuda_count(names[i]), 0);
+}
+
+static void threads_share_the_driver(void **state) {
+    (void)state;
+    play_together("sim:2,seed=5");
+    play_together("sim:2,threads=3,delay=20");
 }
 
 /* For ThreadSanitizer: two streams store to one word, ordered by an event or not. */
@@ -560,6 +629,7 @@ int main(int argc, char **argv) {
         RULE(nothing_runs_before_it_is_waited_for),
         RULE(workers_run_unasked),
         RULE(ordered_streams_do_not_race),
+        RULE(threads_share_the_driver),
         RULE(a_full_queue_runs_by_itself),
         RULE(a_launch_in_a_capture_is_a_child_graph),
         RULE(graphs_record_and_wait_for_events),
