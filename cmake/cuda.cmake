@@ -77,7 +77,7 @@ if(facula_cuda_images STREQUAL nvcc)
     # No contraction: a formula has the same bits on every device.
     add_custom_command(
         OUTPUT ${facula_fatbin}
-        COMMAND ${FACULA_NVCC} -fatbin ${facula_nvcc_archs} --compress-mode=size --fmad=false --threads 2 -x cu
+        COMMAND ${FACULA_NVCC} -fatbin ${facula_nvcc_archs} --compress-mode=size --fmad=false --threads 2 --keep --keep-dir ${PROJECT_BINARY_DIR}/cuda -x cu
                 -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels
                 -MD -MF ${facula_fatbin}.d -MT ${facula_fatbin} -o ${facula_fatbin} ${PROJECT_BINARY_DIR}/cuda/kernels.cu
         DEPENDS ${PROJECT_BINARY_DIR}/cuda/kernels.cu
