@@ -158,6 +158,7 @@ static void S040_stream_work_runs_in_order(void **state) {
 /* Without a wait a stream may overtake another: on the simulator some seed shows it. */
 static void S040_stream_work_of_two_may_overlap(void **state) {
     (void)state;
+    support_need_no_checker();
     support_need_simulator();
     int early = 0, late = 0;
     for (int seed = 1; seed <= 64; seed++) {
@@ -439,6 +440,7 @@ static fac_status use_streams_and_events(void *context) {
 
 static void S043_event_allocations_may_fail(void **state) {
     (void)state;
+    support_need_no_checker();
     support_need_devices(1);
     fac__cuda_shutdown();
     support_fail_each_allocation(use_streams_and_events, NULL);

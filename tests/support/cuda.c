@@ -26,6 +26,13 @@ void support_need_devices(int n) {
     skip();
 }
 
+void support_need_no_checker(void) {
+    const char *checker = getenv("FACULA_CUDA_SANITIZER");
+    if (!checker || !*checker) return;
+    print_message("not with the race checker\n");
+    skip();
+}
+
 static void *simulator(void) {
     static const char *const names[] = {"libfacula-simcuda.so", "libfacula-simcuda.so.0"};
     for (size_t i = 0; i < FAC_COUNT(names); i++) {

@@ -18,6 +18,9 @@ void support_need_devices(int n);
 /* The same on real devices: for what only the simulator can be made to do. */
 void support_need_simulator(void);
 
+/* The same without the race checker, which FACULA_CUDA_SANITIZER turns on: for tests that race on purpose, or count memory. */
+void support_need_no_checker(void);
+
 /* Turns a knob of the simulated driver (src/simcuda/simcuda.h), such as "fault=1". */
 void support_sim_set(const char *options);
 /* A count of the simulated driver's, such as "streams". */

@@ -280,8 +280,7 @@ static fac_value bring(fac_value v, const fac_value *given, const fac_value *hos
                         fac_value_dtype(fac_tensor_dtype(t)), fac_value_layout(FAC_STRIDED), fac_value_device(d)};
     fac_value made = fac_value_none();
     if (fac_call("aten::empty_strided", args, 5, &made) == FAC_OK)
-        memcpy(fac_storage_data(fac_tensor_storage(fac_value_as_tensor(made))),
-               fac_storage_data(fac_tensor_storage(t)),
+        memcpy(fac_storage_data(fac_tensor_storage(fac_value_as_tensor(made))), fac_storage_data(fac_tensor_storage(t)),
                (size_t)fac_storage_bytes(fac_tensor_storage(fac_value_as_tensor(made))));
     fac_value_release(&args[0]);
     fac_value_release(&args[1]);

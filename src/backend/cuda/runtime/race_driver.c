@@ -303,34 +303,45 @@ static CUresult alloc_from_pool(CUdeviceptr *p, size_t bytes, CUmemoryPool pool,
 
 /* ---- on and off ------------------------------------------------------------------------------------------------------------- */
 
+/* Entries, each with what stands in for it. */
+#define STAND_INS(X)                                   \
+    X(cuEventRecord, event_record)                     \
+    X(cuEventRecordWithFlags, event_record_with_flags) \
+    X(cuEventQuery, event_query)                       \
+    X(cuEventSynchronize, event_synchronize)           \
+    X(cuEventDestroy, event_destroy)                   \
+    X(cuStreamWaitEvent, stream_wait_event)            \
+    X(cuStreamQuery, stream_query)                     \
+    X(cuStreamSynchronize, stream_synchronize)         \
+    X(cuCtxSynchronize, context_synchronize)           \
+    X(cuMemFree, mem_free)                             \
+    X(cuMemcpyAsync, copy_any)                         \
+    X(cuMemcpyHtoDAsync, copy_in)                      \
+    X(cuMemcpyDtoHAsync, copy_out)                     \
+    X(cuMemcpyDtoDAsync, copy_within)                  \
+    X(cuMemcpyPeerAsync, copy_peer)                    \
+    X(cuMemsetD8Async, set8)                           \
+    X(cuMemsetD16Async, set16)                         \
+    X(cuMemsetD32Async, set32)                         \
+    X(cuMemAllocAsync, alloc_async)                    \
+    X(cuMemAllocFromPoolAsync, alloc_from_pool)
+
+/* Optional entries may be missing. */
+#define PUT_IN(entry, own) \
+    if (real.entry) fac__cu.entry = own;
+#define TAKE_OUT(entry, own) \
+    if (fac__cu.entry == own) fac__cu.entry = real.entry;
+
 static void install(void) {
     if (installed) return;
     real = fac__cu;
     installed = true;
-    fac__cu.cuEventRecord = event_record;
-    if (real.cuEventRecordWithFlags) fac__cu.cuEventRecordWithFlags = event_record_with_flags;
-    fac__cu.cuEventQuery = event_query;
-    fac__cu.cuEventSynchronize = event_synchronize;
-    fac__cu.cuEventDestroy = event_destroy;
-    fac__cu.cuStreamWaitEvent = stream_wait_event;
-    fac__cu.cuStreamQuery = stream_query;
-    fac__cu.cuStreamSynchronize = stream_synchronize;
-    fac__cu.cuCtxSynchronize = context_synchronize;
-    fac__cu.cuMemFree = mem_free;
-    fac__cu.cuMemcpyAsync = copy_any;
-    fac__cu.cuMemcpyHtoDAsync = copy_in;
-    fac__cu.cuMemcpyDtoHAsync = copy_out;
-    fac__cu.cuMemcpyDtoDAsync = copy_within;
-    fac__cu.cuMemcpyPeerAsync = copy_peer;
-    fac__cu.cuMemsetD8Async = set8;
-    fac__cu.cuMemsetD16Async = set16;
-    fac__cu.cuMemsetD32Async = set32;
-    if (real.cuMemAllocAsync) fac__cu.cuMemAllocAsync = alloc_async;
-    if (real.cuMemAllocFromPoolAsync) fac__cu.cuMemAllocFromPoolAsync = alloc_from_pool;
+    STAND_INS(PUT_IN)
 }
 
 static void uninstall(void) {
-    if (installed) fac__cu = real;
+    if (!installed) return;
+    STAND_INS(TAKE_OUT)
     installed = false;
 }
 
