@@ -294,7 +294,39 @@ static void S082_sparse_beats_dense_among_arguments(void **state) {
     fac__unref(sparse);
 }
 
-FAC_TEST_MAIN(DISPATCH_TEST(S070_all_eight_combinations),
+/* A kernel of mm that gives its first argument back and counts its calls. */
+static fac_status count_and_return(const fac_call_info *c, fac_value *stack) {
+    ++*(int *)c->context;
+    stack[0] = fac_value_copy(stack[0]);
+    return FAC_OK;
+}
+
+static void S085_mm_is_chosen_by_device_and_layout(void **state) {
+    (void)state;
+    const struct {
+        const char *key;
+        fac_functionality layout;
+        fac_backend device;
+    } rows[] = {{"SparseCPU", FAC_KEY_SPARSE, FAC_BACKEND_CPU},
+                {"SparseCsrCPU", FAC_KEY_SPARSE_CSR, FAC_BACKEND_CPU},
+                {"PrivateUse2", FAC_KEY_DENSE, FAC_BACKEND_PRIVATE2},
+                {"SparsePrivateUse2", FAC_KEY_SPARSE, FAC_BACKEND_PRIVATE2}};
+    int calls[FAC_COUNT(rows)] = {0};
+    for (size_t i = 0; i < FAC_COUNT(rows); i++)
+        assert_non_null(fac_register_boxed("aten::mm", rows[i].key, count_and_return, &calls[i], FAC_HERE));
+    for (size_t i = 0; i < FAC_COUNT(rows); i++) {
+        fac_tensor *t = tensor_with_keys(keys_on(rows[i].layout, rows[i].device));
+        fac_value args[] = {fac_value_tensor(t), fac_value_tensor(t)}, out;
+        assert_ok(fac_call("aten::mm", args, 2, &out));
+        for (size_t k = 0; k < FAC_COUNT(rows); k++) assert_int_equal(calls[k], k <= i);
+        fac_value_release(&out);
+        fac_value_release(&args[0]);
+        fac_value_release(&args[1]);
+        fac__unref(t);
+    }
+}
+
+FAC_TEST_MAIN(DISPATCH_TEST(S070_all_eight_combinations), DISPATCH_TEST(S085_mm_is_chosen_by_device_and_layout),
               DISPATCH_TEST(S070_explicit_composite_in_all_sixteen_combinations),
               DISPATCH_TEST(S070_explicit_composite_serves_dense_keys_only), DISPATCH_TEST(E43_one_cell),
               DISPATCH_TEST(S068_catch_all_fills_the_row), DISPATCH_TEST(S069_fallback_fills_the_column),

@@ -126,7 +126,69 @@ static void E48_E49_E50_matmul_of_batches_is_bmm_after_broadcasting(void **state
                              .atol = FAC_NUM(1e-6)));
 }
 
-FAC_TEST_MAIN(FAC_TEST(S018_out_forms_write_to_the_given_tensor_and_return_it),
+/* The keyword's zero is "not given" in C. By name there is no such reading: zero is zero, and refused as in PyTorch. */
+static void keywords_zero_of_step_and_groups_is_the_default_but_an_error_by_name(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_tensor_of(1, 2, 3, 4);
+    assert_true(fac_equal(fac_slice(x, 0, .start = FAC_INT(1), .step = 0), fac_tensor_of(2, 3, 4)));
+    fac_tensor *image = fac_ones(FAC_SHAPE(1, 2, 3)), *w = fac_ones(FAC_SHAPE(4, 2, 1)),
+               *up = fac_ones(FAC_SHAPE(2, 3, 1));
+    assert_true(fac_equal(fac_conv1d(image, w, NULL, .groups = 0), fac_conv1d(image, w, NULL, .groups = 1)));
+    assert_int_equal(fac_tensor_size(fac_conv_transpose1d(image, up, NULL, .groups = 0), 1), 3);
+    assert_no_error();
+
+    for (int64_t step = -1; step <= 0; step++) {
+        fac_value args[] = {fac_value_tensor(x), fac_value_int(0), fac_value_none(), fac_value_none(),
+                            fac_value_int(step)},
+                  out;
+        assert_int_equal(fac_call("aten::slice.Tensor", args, 5, &out), FAC_ERR_ARGUMENT);
+        assert_error(FAC_ERR_ARGUMENT, "slice step must be positive");
+        fac_value_release(&args[0]);
+    }
+    const char *names[] = {"aten::conv1d", "aten::conv1d.padding"};
+    for (int i = 0; i < 2; i++) {
+        fac_value args[] = {fac_value_tensor(image),
+                            fac_value_tensor(w),
+                            fac_value_none(),
+                            fac_value_ints((int64_t[]){1}, 1),
+                            i ? fac_value_string("valid") : fac_value_ints((int64_t[]){0}, 1),
+                            fac_value_ints((int64_t[]){1}, 1),
+                            fac_value_int(0)},
+                  out;
+        assert_int_equal(fac_call(names[i], args, 7, &out), FAC_ERR_ARGUMENT);
+        assert_error(FAC_ERR_ARGUMENT, "non-positive groups is not supported");
+        for (int k = 0; k < 7; k++) fac_value_release(&args[k]);
+    }
+    fac_value bounds[] = {fac_value_int(0), fac_value_int(1), fac_value_int(0)}, out;
+    assert_int_equal(fac_call("aten::arange.start_step", bounds, 3, &out), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "step must be nonzero");
+}
+
+/* The table's kernel looks the dtype up; one that it lacks is refused by name. */
+static void S010_a_dtype_without_a_kernel_is_an_error_naming_operator_and_dtype(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    for (int d = FAC_DTYPE_DEFAULT + 1; d < FAC_DTYPE_COUNT; d++) {
+        fac_tensor *x = fac_full(FAC_SHAPE(3), 1, .dtype = (fac_dtype)d), *sum = fac_add(x, x);
+        assert_no_error();
+        assert_int_equal(fac_tensor_dtype(sum), d);
+        assert_true(fac_item(fac_select(sum, 0, 2)) == (d == FAC_BOOL ? 1 : 2));
+    }
+    fac_tensor *truths = fac_full(FAC_SHAPE(2, 2), 1, .dtype = FAC_BOOL);
+    assert_null(fac_mm(truths, truths));
+    assert_error(FAC_ERR_DTYPE, "mm: matrix products are not implemented for 'Bool'");
+    for (int d = FAC_C64; d <= FAC_C128; d++) {
+        fac_tensor *x = fac_ones(FAC_SHAPE(3), .dtype = (fac_dtype)d);
+        assert_null(fac_floor(x));
+        assert_non_null(strstr(fac_error_message(), "floor"));
+        assert_error(FAC_ERR_DTYPE, fac_dtype_name((fac_dtype)d));
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(keywords_zero_of_step_and_groups_is_the_default_but_an_error_by_name),
+              FAC_TEST(S010_a_dtype_without_a_kernel_is_an_error_naming_operator_and_dtype),
+              FAC_TEST(S018_out_forms_write_to_the_given_tensor_and_return_it),
               FAC_TEST(S020_E20_meta_tensors_run_shapes_only), FAC_TEST(S028_data_is_the_address_of_the_first_element),
               FAC_TEST(S096_S098_S100_E12_one_entry_gives_every_form), FAC_TEST(S108_sub_scales_and_takes_numbers),
               FAC_TEST(S099_S103_the_table_row_has_a_kernel_for_each_key_of_the_entry),

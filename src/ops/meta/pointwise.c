@@ -88,7 +88,8 @@ fac_status fac__pw_n(fac_structured *s, fac_tensor *const *t, int n, const fac_s
 }
 
 fac_status fac__refuse_complex(const char *op, fac_dtype d) {
-    FAC_CHECK(!fac_dtype_is_complex(d), FAC_ERR_DTYPE, "%s is not supported for complex inputs", op);
+    FAC_CHECK(!fac_dtype_is_complex(d), FAC_ERR_DTYPE, "%s is not supported for complex inputs, got %s", op,
+              fac_dtype_name(d));
     return FAC_OK;
 }
 
