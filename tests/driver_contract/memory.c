@@ -31,7 +31,7 @@ static void a_pointer_tells_what_it_is(void **state) {
     assert_int_equal(device, 0);
     ok(cu.cuMemGetAddressRange(&base, &bytes, p + 10));
     assert_int_equal(base, p);
-    assert_int_equal(bytes, 1000);
+    assert_true(bytes >= 1000);
     ok(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)host));
     assert_int_equal(type, CU_MEMORYTYPE_HOST);
     expect(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)&local),
