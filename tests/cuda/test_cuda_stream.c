@@ -6,9 +6,12 @@
 
 enum { N = 1 << 16, SEEDS = 8 };
 
-/* Owned by the innermost scope: N bytes on a device, in any state. */
+/* Owned by the innermost scope: N bytes on a device, in any state, for all streams: what was queued for their allocation is
+   done. */
 static fac_tensor *bytes_on(int index) {
-    return fac_empty(FAC_SHAPE(N), .dtype = FAC_U8, .device = cuda_device(index));
+    fac_tensor *t = fac_empty(FAC_SHAPE(N), .dtype = FAC_U8, .device = cuda_device(index));
+    assert_ok(fac_stream_synchronize(fac_current_stream(cuda_device(index))));
+    return t;
 }
 
 /* Queues a fill and a copy on the current stream of the tensor's device. */
