@@ -1,6 +1,8 @@
 #include "support/cuda.h"
 #include "support/files.h"
 
+#include "backend/cuda/runtime/alloc_cuda.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -252,6 +254,143 @@ static void freed_blocks_are_poisoned_on_request(void **state) {
     support_restart_with("FACULA_CUDA_POISON", NULL);
 }
 
+int __asan_address_is_poisoned(const volatile void *p) __attribute__((weak));
+
+static void sanitizer_sees_overruns_inside_segments(void **state) {
+    (void)state;
+    support_need_devices(1);
+    support_need_simulator();
+    if (!__asan_address_is_poisoned) skip(); /* not built with AddressSanitizer */
+    FAC_SCOPE(s);
+    fac_tensor *t = bytes_on(0, 1000);
+    const char *p = fac_tensor_data(t);
+    fill(t, 1);
+    fac_drop(t); /* the fill that is queued may still touch it */
+    t = bytes_on(0, 100);
+    fill(t, 2);
+    assert_ptr_equal(fac_tensor_data(t), p);
+    assert_ok(fac_synchronize(cuda_device(0)));
+    assert_false(__asan_address_is_poisoned(p + 99));
+    assert_true(__asan_address_is_poisoned(p + 104)); /* within the block, beyond what was asked for */
+    fac_drop(t);
+    assert_ok(fac_synchronize(cuda_device(0)));
+    assert_true(__asan_address_is_poisoned(p));
+}
+
+/* ---- captured graphs ------------------------------------------------------------------------------------------------------------ */
+
+static const int64_t POOL[2] = {0, 5};
+
+/* Begins a capture of s whose memory comes from a pool of its own; returns its id. */
+static uint64_t capture_begin(fac_stream s) {
+    CUstreamCaptureStatus status;
+    cuuint64_t id = 0;
+    CUstream handle = fac_stream_handle(s);
+    assert_int_equal(fac__cu.cuStreamBeginCapture(handle, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    assert_int_equal(fac__cu.cuStreamGetCaptureInfo(handle, &status, &id, NULL, NULL, NULL), CUDA_SUCCESS);
+    assert_ok(fac__cache_capture_begin(fac__cuda_cache(0), id, POOL));
+    return id;
+}
+
+static CUgraph capture_end(fac_stream s, uint64_t id) {
+    CUgraph graph = NULL;
+    assert_int_equal(fac__cu.cuStreamEndCapture(fac_stream_handle(s), &graph), CUDA_SUCCESS);
+    assert_ok(fac__cache_capture_end(fac__cuda_cache(0), id));
+    return graph;
+}
+
+static void captured_graphs_have_memory_of_their_own(void **state) {
+    (void)state;
+    support_need_devices(1);
+    FAC_SCOPE(s);
+    fac_stream stream = fac_stream_new(cuda_device(0), 0);
+    FAC_STREAM_SCOPE(on, stream);
+    fac_drop(bytes_on(0, MIB)); /* a free block that the capture must not take */
+    CUgraphExec exec;
+    uint64_t id = capture_begin(stream);
+    fac_tensor *t = bytes_on(0, MIB);
+    void *p = fac_tensor_data(t);
+    fill(t, 5);
+    fac_drop(t);
+    fac_tensor *u = bytes_on(0, MIB); /* in order after the first */
+    assert_ptr_equal(fac_tensor_data(u), p);
+    fill(u, 6);
+    CUgraph graph = capture_end(stream, id);
+    fac_tensor *other = bytes_on(0, MIB);
+    assert_ptr_not_equal(fac_tensor_data(other), p);
+    assert_int_equal(fac__cu.cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    assert_int_equal(fac__cu.cuGraphLaunch(exec, fac_stream_handle(stream)), CUDA_SUCCESS);
+    assert_true(all_are(u, 6));
+    fac_drop(u), fac_drop(other);
+    assert_ok(fac_cuda_empty_cache());
+    assert_int_equal(fac_cuda_memory_reserved(0), 2 * MIB); /* of the graph, which could be launched again */
+    assert_int_equal(fac__cu.cuGraphExecDestroy(exec), CUDA_SUCCESS);
+    assert_int_equal(fac__cu.cuGraphDestroy(graph), CUDA_SUCCESS);
+    assert_ok(fac__cache_arena_release(fac__cuda_cache(0), POOL));
+    assert_ok(fac_cuda_empty_cache());
+    assert_int_equal(fac_cuda_memory_reserved(0), 0);
+}
+
+static void X06_memory_comes_back_within_a_capture_once_the_graph_orders_it(void **state) {
+    (void)state;
+    support_need_devices(1);
+    for (int reuse = 0; reuse < 2; reuse++) {
+        FAC_SCOPE(s);
+        fac_stream stream = fac_stream_new(cuda_device(0), 0), side = fac_stream_new(cuda_device(0), 0);
+        FAC_STREAM_SCOPE(on, stream);
+        assert_ok(fac_cuda_set_allocator_settings(reuse ? "graph_capture_record_stream_reuse:True" : ""));
+        uint64_t id = capture_begin(stream);
+        fac_tensor *t = bytes_on(0, MIB);
+        void *p = fac_tensor_data(t);
+        assert_ok(fac_stream_wait_stream(side, stream));
+        {
+            FAC_STREAM_SCOPE(aside, side);
+            fill(t, 1);
+            assert_ok(fac_record_stream(t, side));
+        }
+        fac_drop(t);
+        fac_tensor *early = bytes_on(0, MIB);
+        assert_ptr_not_equal(fac_tensor_data(early), p); /* the side stream may still run */
+        assert_ok(fac_stream_wait_stream(stream, side));
+        fac_tensor *late = bytes_on(0, MIB);
+        assert_int_equal(fac_tensor_data(late) == p, reuse);
+        CUgraph graph = capture_end(stream, id);
+        assert_int_equal(fac__cu.cuGraphDestroy(graph), CUDA_SUCCESS);
+        assert_ok(fac__cache_arena_release(fac__cuda_cache(0), POOL));
+    }
+    assert_ok(fac_cuda_set_allocator_settings(""));
+}
+
+static void S216_expandable_segments_are_open_to_peers(void **state) {
+    (void)state;
+    support_need_devices(2);
+    bool can;
+    assert_ok(fac_cuda_can_access_peer(0, 1, &can));
+    if (!can) skip(); /* no link */
+    support_restart_with("FACULA_CUDA_ALLOC_CONF", "expandable_segments:True");
+    {
+        FAC_SCOPE(s);
+        fac_tensor *to = bytes_on(0, MIB), *before = bytes_on(1, MIB), *after = NULL;
+        fill(before, 3);
+        assert_ok(fac_synchronize(cuda_device(1)));
+        assert_ok(fac_cuda_enable_peer_access(0, 1));
+        after = bytes_on(1, 30 * MIB);
+        fill(after, 4);
+        assert_ok(fac_synchronize(cuda_device(1)));
+        for (int i = 0; i < 2; i++) { /* mapped before and after */
+            fac_cuda_entry entry;
+            assert_ok(fac__cuda_enter(0, &entry));
+            CUresult r = fac__cu.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)fac_tensor_data(to),
+                                                   (CUdeviceptr)(uintptr_t)fac_tensor_data(i ? after : before),
+                                                   (size_t)MIB, fac__cuda_stream(0));
+            fac__cuda_leave(&entry);
+            assert_int_equal(r, CUDA_SUCCESS);
+            assert_true(all_are(to, i ? 4 : 3));
+        }
+    }
+    support_restart_with("FACULA_CUDA_ALLOC_CONF", NULL);
+}
+
 /* ---- memory out ------------------------------------------------------------------------------------------------------------------ */
 
 static void S221_memory_out_is_an_error_after_which_life_goes_on(void **state) {
@@ -400,6 +539,10 @@ FAC_TEST_MAIN(FAC_CUDA_TEST(S202_allocated_counts_what_tensors_hold),
               FAC_CUDA_TEST(S216_expandable_segments_hold_data),
               FAC_CUDA_TEST(S208_without_caching_the_driver_sees_every_block),
               FAC_CUDA_TEST(freed_blocks_are_poisoned_on_request),
+              FAC_CUDA_TEST(sanitizer_sees_overruns_inside_segments),
+              FAC_CUDA_TEST(captured_graphs_have_memory_of_their_own),
+              FAC_CUDA_TEST(X06_memory_comes_back_within_a_capture_once_the_graph_orders_it),
+              FAC_CUDA_TEST(S216_expandable_segments_are_open_to_peers),
               FAC_CUDA_TEST(S221_memory_out_is_an_error_after_which_life_goes_on),
               FAC_CUDA_TEST(S221_each_driver_allocation_may_fail), FAC_CUDA_TEST(raw_blocks_come_from_the_cache),
               FAC_CUDA_TEST(X24_history_snapshot_and_marks), FAC_CUDA_TEST(tensors_may_outlive_the_shutdown),

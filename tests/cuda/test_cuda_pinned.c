@@ -54,6 +54,63 @@ static void S009_factories_choose_the_allocator_by_pin_memory(void **state) {
     assert_int_equal(stats().active_bytes.current, 1000);
 }
 
+/* Milliseconds from `from` to the end of what is queued in s. */
+static double ms_since(fac_event *from, fac_stream s) {
+    double ms = 0;
+    fac_event *to = fac_event_new(FAC_CUDA, true);
+    assert_ok(fac_event_record(to, s));
+    assert_ok(fac_event_synchronize(to));
+    assert_ok(fac_event_elapsed(from, to, &ms));
+    fac_event_free(to);
+    return ms;
+}
+
+static void copy_up(fac_tensor *to, fac_tensor *from, fac_stream s) {
+    FAC_STREAM_SCOPE(on, s);
+    assert_ok(fac__cuda_copy(cuda_device(0), fac_tensor_data(to), fac_device_make(FAC_CPU, -1), fac_tensor_data(from),
+                             fac_tensor_numel(from), true));
+}
+
+static void work(fac_tensor *t, fac_stream s) {
+    FAC_STREAM_SCOPE(on, s);
+    for (int i = 0; i < 64; i++) assert_ok(fac__cuda_memset(0, fac_tensor_data(t), i, fac_tensor_numel(t)));
+}
+
+static void S245_copies_from_pinned_memory_overlap_with_work(void **state) {
+    (void)state;
+    support_need_devices(1);
+    FAC_SCOPE(s);
+    const int64_t n = fac_cuda_is_simulated() ? MIB : 256 * MIB;
+    fac_tensor *pinned = fac_empty(FAC_SHAPE(n), .dtype = FAC_U8, .pin_memory = FAC_NUM(true)), *d = on_device(n),
+               *w = on_device(4 * n), *plain = fac_empty(FAC_SHAPE(n), .dtype = FAC_U8);
+    fac_stream a = fac_stream_new(cuda_device(0), 0), b = fac_stream_new(cuda_device(0), 0);
+    assert_no_error();
+    if (fac_cuda_is_simulated()) { /* the host does not wait; with ordinary memory it does */
+        copy_up(d, pinned, a);
+        assert_true(support_sim_count("pending") > 0);
+        assert_ok(fac_synchronize(cuda_device(0)));
+        copy_up(d, plain, a);
+        assert_int_equal(support_sim_count("pending"), 0);
+        return;
+    }
+    fac_event *start = fac_event_new(FAC_CUDA, true);
+    copy_up(d, pinned, a), work(w, b); /* warm */
+    assert_ok(fac_synchronize(cuda_device(0)));
+    assert_ok(fac_event_record(start, a));
+    copy_up(d, pinned, a);
+    double copying = ms_since(start, a);
+    assert_ok(fac_event_record(start, b));
+    work(w, b);
+    double working = ms_since(start, b);
+    assert_ok(fac_event_record(start, a));
+    assert_ok(fac_stream_wait_event(b, start));
+    copy_up(d, pinned, a), work(w, b);
+    assert_ok(fac_stream_wait_stream(a, b));
+    double both = ms_since(start, a);
+    fac_event_free(start);
+    assert_true(both < copying + working - 0.3 * (copying < working ? copying : working));
+}
+
 /* ---- the cache ------------------------------------------------------------------------------------------------------------ */
 
 static void S246_sizes_are_powers_of_two_and_blocks_are_reused(void **state) {
@@ -370,6 +427,7 @@ static void pinned_memory_may_outlive_the_shutdown(void **state) {
 FAC_TEST_MAIN(
     FAC_CUDA_TEST(S244_pin_memory_gives_a_page_locked_copy),
     FAC_CUDA_TEST(S009_factories_choose_the_allocator_by_pin_memory),
+    FAC_CUDA_TEST(S245_copies_from_pinned_memory_overlap_with_work),
     FAC_CUDA_TEST(S246_sizes_are_powers_of_two_and_blocks_are_reused),
     FAC_CUDA_TEST(S246_a_block_is_reused_only_after_its_copies),
     FAC_CUDA_TEST(S246_copies_from_inside_a_block_and_in_several_streams),

@@ -217,7 +217,9 @@ fac_status fac_caching_allocator_empty_cache(fac_caching_allocator *a) {
 
 void fac__cache_configure(fac_caching_allocator *a, const fac_alloc_config *c) {
     fac__cache_lock(a);
+    const double fraction = a->config.memory_fraction; /* stays unless a new one is named */
     a->config = *c;
+    if (c->memory_fraction < 0) a->config.memory_fraction = fraction;
     a->stats.max_split_size = c->max_split == INT64_MAX ? -1 : c->max_split;
     fac__cache_unlock(a);
 }
@@ -286,6 +288,7 @@ static fac_status fill_in(fac_caching_allocator *a, const fac_memory_source *sou
     a->device = device;
     a->face = (fac_allocator){source->name, face_alloc, face_free, a};
     a->limit = INT64_MAX;
+    a->config.memory_fraction = -1;
     a->common.users = 1;
     a->caching = !c->async && !is_on("FACULA_NO_CUDA_MEMORY_CACHING") && !is_on("PYTORCH_NO_CUDA_MEMORY_CACHING");
     a->poison = is_on("FACULA_CUDA_POISON");
@@ -339,7 +342,7 @@ void fac_caching_allocator_free(fac_caching_allocator *a) {
     if (a->in_use.v) { /* it was filled in */
         a->routes.n = 0;
         fac__deferred_close(a);
-        (void)fac__pending_process(a, true);
+        fac__pending_finish(a);
         fac__release_all(a);
         drop_segments(a);
     }
@@ -369,7 +372,8 @@ void fac__cache_abandon(fac_caching_allocator *a) {
     forget_uses(a);
     a->routes.n = 0;
     fac__deferred_close(a);
-    if (fac__pending_process(a, true) == FAC_OK) fac__release_all(a);
+    fac__pending_finish(a);
+    fac__release_all(a);
     a->abandoned = true;
     const bool empty = a->in_use.n == 0;
     fac__cache_unlock(a);

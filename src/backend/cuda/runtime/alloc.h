@@ -8,6 +8,10 @@
    alloc_capture.c  private pools of captured graphs
    alloc_trace.c    call stacks and the history of events
    alloc_oom.c      observers and the message when memory is out
+   alloc_config.c   the options
+
+   and for CUDA (alloc_cuda.h): alloc_cuda.c the allocators of the devices and the public functions, alloc_source.c what they
+   ask of the driver, alloc_graph.c the order within a captured graph.
 
    Everything but the fields marked otherwise is guarded by `lock`. The lock is dropped around the source's alloc and map, and
    whenever a function of the user's is called; whoever had it must then look again. */
@@ -53,7 +57,10 @@ typedef struct fac_block_use {
     void *event; /* or, while capturing, the mark in the graph */
 } fac_block_use;
 
-typedef enum fac_block_status { FAC_FREE, FAC_IN_USE, FAC_PENDING, FAC_UNMAPPED } fac_block_status;
+/* Pending blocks wait for marks. Unmapped ones have addresses only; mapping ones are about to get memory, without the lock. */
+typedef enum fac_block_status { FAC_FREE, FAC_IN_USE, FAC_PENDING, FAC_UNMAPPED, FAC_MAPPING } fac_block_status;
+
+static inline bool fac__has_memory(fac_block_status s) { return s < FAC_UNMAPPED; }
 
 /* A part of a segment. Blocks of a segment follow each other without gaps; two free ones are never neighbours. */
 struct fac_block {
@@ -263,6 +270,9 @@ fac_status fac__expand(fac_caching_allocator *a, fac_request *r);
 int64_t fac__shrink(fac_caching_allocator *a, fac_block *b);
 /* Unmaps whatever is mapped of a segment that is about to be dropped. */
 void fac__unmap_all(fac_caching_allocator *a, const fac_segment *s);
+/* Calls fn for each mapped unit of the expandable segments. Takes the lock. */
+fac_status fac__cache_open(fac_caching_allocator *a, int reader,
+                           fac_status (*fn)(fac_caching_allocator *a, void *p, int64_t bytes, int reader));
 
 /* ---- alloc_events.c -------------------------------------------------------------------------------------------------------- */
 
@@ -274,6 +284,8 @@ void fac__uses_drop(fac_block *b);
 void fac__uses_close(fac_caching_allocator *a, fac_block *b);
 /* Frees blocks whose marks are reached; with `wait`, waits for all. */
 fac_status fac__pending_process(fac_caching_allocator *a, bool wait);
+/* At the end: waits, and lets go what cannot be waited for. */
+void fac__pending_finish(fac_caching_allocator *a);
 /* Frees blocks that were deferred, once no capture is under way; or, for reuse within a capture, those passed. */
 void fac__deferred_close(fac_caching_allocator *a);
 void fac__deferred_reuse(fac_caching_allocator *a, int64_t stream);
@@ -283,7 +295,8 @@ void fac__block_finish(fac_caching_allocator *a, fac_block *b);
 /* ---- alloc_capture.c --------------------------------------------------------------------------------------------------------- */
 
 /* Sends allocations in streams of a capture to the private arena of this id, which is made if need be and held until
-   fac__cache_arena_release. The end of the capture undoes the sending, not the holding. All three take the lock. */
+   fac__cache_arena_release. The end, which comes after the capture's own, undoes the sending, not the holding. All three take the
+   lock. */
 fac_status fac__cache_capture_begin(fac_caching_allocator *a, uint64_t capture, const int64_t arena_id[2]);
 fac_status fac__cache_capture_end(fac_caching_allocator *a, uint64_t capture);
 /* Drops one hold; at the last, the arena's segments may be given back. */

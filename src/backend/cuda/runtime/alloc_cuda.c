@@ -158,7 +158,7 @@ fac_status fac_cuda_get_memory_stats(int device, fac_cuda_memory_stats *out) {
     fac_caching_allocator *a = fac__cuda_cache_if_any(index);
     if (!a) return FAC_OK;
     *out = fac_caching_allocator_stats(a);
-    if (a->config.async) adjust_for_pool(index, out);
+    if (a->source.trim) adjust_for_pool(index, out); /* the stream-ordered pool */
     return FAC_OK;
 }
 

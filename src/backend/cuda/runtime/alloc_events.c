@@ -122,6 +122,12 @@ fac_status fac__pending_process(fac_caching_allocator *a, bool wait) {
     return FAC_OK;
 }
 
+void fac__pending_finish(fac_caching_allocator *a) {
+    if (fac__pending_process(a, true) == FAC_OK) return;
+    for (size_t i = 0; i < a->pending.n; i++)
+        while (a->pending.v[i].first) pop(a, &a->pending.v[i]);
+}
+
 void fac__deferred_close(fac_caching_allocator *a) {
     if (a->routes.n) return;
     for (fac_block *b; (b = a->deferred);) {

@@ -112,7 +112,9 @@ static fac_status map_block(fac_caching_allocator *a, fac_request *r, fac_block 
             rest->status = FAC_UNMAPPED;
             fac__tree_add(&rest->pool->unmapped, rest);
         }
+        b->status = FAC_MAPPING;
         st = map_without_lock(a, b->p, bytes, unit, out);
+        b->status = FAC_IN_USE;
         if (st == FAC_OK && !*out) r->refused = bytes;
     }
     if (!*out) {
@@ -197,12 +199,35 @@ int64_t fac__shrink(fac_caching_allocator *a, fac_block *b) {
     return to - from;
 }
 
-void fac__unmap_all(fac_caching_allocator *a, const fac_segment *s) {
-    char *from = s->p; /* of the run of mapped blocks */
+/* Calls fn for each unit that is mapped. */
+static fac_status each_unit(fac_caching_allocator *a, const fac_segment *s,
+                            fac_status (*fn)(fac_caching_allocator *a, void *p, int64_t bytes, int context),
+                            int context) {
+    const char *at = s->p; /* up to here all is done */
     for (const fac_block *b = s->first; b; b = b->next) {
-        const char *end = b->status == FAC_UNMAPPED ? b->p : b->p + b->size;
-        if (b->status != FAC_UNMAPPED && b->next) continue;
-        unmap_units(a, from, end - from, s->unit);
-        from = b->p + b->size;
+        if (!fac__has_memory(b->status)) {
+            at = b->p + b->size;
+            continue;
+        }
+        for (; at < b->p + b->size; at += s->unit) FAC_TRY(fn(a, (void *)(uintptr_t)at, s->unit, context));
     }
+    return FAC_OK;
+}
+
+static fac_status unmap_one(fac_caching_allocator *a, void *p, int64_t bytes, int unused) {
+    (void)unused;
+    a->source.unmap(&a->source, a->device, p, bytes);
+    return FAC_OK;
+}
+
+void fac__unmap_all(fac_caching_allocator *a, const fac_segment *s) { (void)each_unit(a, s, unmap_one, 0); }
+
+fac_status fac__cache_open(fac_caching_allocator *a, int reader,
+                           fac_status (*fn)(fac_caching_allocator *a, void *p, int64_t bytes, int reader)) {
+    fac_status st = FAC_OK;
+    fac__cache_lock(a);
+    for (const fac_segment *s = a->segments; s && st == FAC_OK; s = s->next)
+        if (s->expandable) st = each_unit(a, s, fn, reader);
+    fac__cache_unlock(a);
+    return st;
 }

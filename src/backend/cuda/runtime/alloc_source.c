@@ -208,11 +208,36 @@ static void unreserve(const fac_memory_source *s, int device, void *p, int64_t b
     if (alive(s)) fac__cu.cuMemAddressFree(address(p), (size_t)bytes);
 }
 
+static CUmemAccessDesc access_of(int reader) {
+    return (CUmemAccessDesc){properties_of(reader).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+}
+
+/* The device itself and the peers that may reach its memory; for mapped memory each must be told so. */
+static size_t readers_of(int device, CUmemAccessDesc out[FAC_CUDA_MAX_DEVICES]) {
+    size_t n = 0;
+    for (int i = 0; i < fac__cuda_count(); i++)
+        if (fac__cuda_peer_enabled(i, device)) out[n++] = access_of(i);
+    return n;
+}
+
+static fac_status open_unit(fac_caching_allocator *a, void *p, int64_t bytes, int reader) {
+    const CUmemAccessDesc access = access_of(reader);
+    (void)a;
+    FAC_CU_AS(fac__cu.cuMemSetAccess(address(p), (size_t)bytes, &access, 1), "opening mapped memory to a peer");
+    return FAC_OK;
+}
+
+fac_status fac__cuda_allocators_open(int owner, int reader) {
+    fac_caching_allocator *a = fac__cuda_cache_if_any(owner);
+    return a && a->source.map ? fac__cache_open(a, reader, open_unit) : FAC_OK;
+}
+
 /* The handle may go at once: the memory stays until it is unmapped. */
-static CUresult map_handle(CUdeviceptr p, size_t bytes, CUmemGenericAllocationHandle handle,
-                           const CUmemAccessDesc *access) {
+static CUresult map_handle(CUdeviceptr p, size_t bytes, CUmemGenericAllocationHandle handle, int device) {
+    CUmemAccessDesc readers[FAC_CUDA_MAX_DEVICES];
+    const size_t n = readers_of(device, readers);
     CUresult r = fac__cu.cuMemMap(p, bytes, 0, handle, 0);
-    if (r == CUDA_SUCCESS && (r = fac__cu.cuMemSetAccess(p, bytes, access, 1)) != CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS && (r = fac__cu.cuMemSetAccess(p, bytes, readers, n)) != CUDA_SUCCESS)
         fac__cu.cuMemUnmap(p, bytes);
     fac__cu.cuMemRelease(handle);
     return r;
@@ -220,13 +245,12 @@ static CUresult map_handle(CUdeviceptr p, size_t bytes, CUmemGenericAllocationHa
 
 static fac_status map(const fac_memory_source *s, int device, void *p, int64_t bytes, bool *out_mapped) {
     const CUmemAllocationProp properties = properties_of(device);
-    const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle handle;
     visit v;
     (void)s;
     FAC_TRY(begin(device, &v));
     CUresult r = fac__cu.cuMemCreate(&handle, (size_t)bytes, &properties, 0);
-    if (r == CUDA_SUCCESS) r = map_handle(address(p), (size_t)bytes, handle, &access);
+    if (r == CUDA_SUCCESS) r = map_handle(address(p), (size_t)bytes, handle, device);
     end(&v);
     *out_mapped = r == CUDA_SUCCESS;
     return r == CUDA_SUCCESS || r == CUDA_ERROR_OUT_OF_MEMORY ? FAC_OK : fac__cuda_fail(r, "mapping device memory");

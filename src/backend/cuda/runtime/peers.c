@@ -37,8 +37,9 @@ static fac_status enable(int index, int peer) {
     bool done = r == CUDA_SUCCESS || r == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     fac_status st = done ? FAC_OK : fac__cuda_fail(r, "cuCtxEnablePeerAccess");
     fac__cuda_leave(&entry);
-    if (st == FAC_OK) atomic_store_explicit(&states[index][peer], ENABLED, memory_order_release);
-    return st;
+    if (st != FAC_OK) return st;
+    atomic_store_explicit(&states[index][peer], ENABLED, memory_order_release);
+    return fac__cuda_allocators_open(peer, index);
 }
 
 fac_status fac__cuda_peer_enable(int index, int peer) {

@@ -41,7 +41,7 @@ static fac_status copy_run(const fac_caching_allocator *a, const fac_block *firs
     const fac_segment *s = first->segment;
     const fac_block *b = first;
     size_t n = 0;
-    for (; b && b->status != FAC_UNMAPPED; b = b->next) n++;
+    for (; b && fac__has_memory(b->status); b = b->next) n++;
     *out_end = b;
     *out = (fac_memory_segment){.device = a->device,
                                 .address = (uint64_t)(uintptr_t)first->p,
@@ -64,7 +64,7 @@ static size_t count_runs(const fac_caching_allocator *a) {
     size_t n = 0;
     for (const fac_segment *s = a->segments; s; s = s->next)
         for (const fac_block *b = s->first; b; b = b->next)
-            if (b->status != FAC_UNMAPPED && (!b->prev || b->prev->status == FAC_UNMAPPED)) n++;
+            if (fac__has_memory(b->status) && (!b->prev || !fac__has_memory(b->prev->status))) n++;
     return n;
 }
 
@@ -79,7 +79,7 @@ static fac_status copy_segments(const fac_caching_allocator *a, fac_memory_snaps
     FAC_TRY(enlarge((void **)&s->segments, s->n_segments, count_runs(a), sizeof *s->segments));
     for (const fac_segment *g = a->segments; g; g = g->next) {
         for (const fac_block *b = g->first; b;) {
-            if (b->status == FAC_UNMAPPED) {
+            if (!fac__has_memory(b->status)) {
                 b = b->next;
                 continue;
             }
