@@ -228,6 +228,50 @@ static void a_capture_has_an_id_of_its_own(void **state) {
     ok(cu.cuStreamDestroy(s));
 }
 
+/* What the next node depends on can be set by hand; an external record becomes a node and is an ordinary event after a
+   launch. */
+static void dependencies_are_set_and_events_recorded_outwards(void **state) {
+    (void)state;
+    CUstream s = new_stream(CU_STREAM_NON_BLOCKING), other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent e = new_event(CU_EVENT_DISABLE_TIMING);
+    CUdeviceptr p = new_memory(8);
+    CUgraphNode nodes[3];
+    CUgraphNodeType type;
+    CUgraphExec exec;
+    size_t n = 0, roots = 0, count = 3;
+    ok(cu.cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ok(cu.cuMemsetD32Async(p, 1, 1, s));
+    ok(cu.cuStreamUpdateCaptureDependencies(s, NULL, 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+    ok(cu.cuMemsetD32Async(p + 4, 2, 1, s)); /* after nothing */
+    ok(cu.cuEventRecordWithFlags(e, s, CU_EVENT_RECORD_EXTERNAL));
+    CUgraph g = end_capture(s, CUDA_SUCCESS);
+    ok(cu.cuGraphGetRootNodes(g, NULL, &roots));
+    assert_int_equal(roots, 2);
+    ok(cu.cuGraphGetNodes(g, nodes, &count));
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        ok(cu.cuGraphNodeGetType(nodes[i], &type));
+        size_t deps = 0;
+        ok(cu.cuGraphNodeGetDependencies(nodes[i], NULL, &deps));
+        assert_int_equal(deps, type == CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+        n += deps;
+    }
+    assert_int_equal(n, 1);
+    ok(cu.cuGraphInstantiateWithFlags(&exec, g, 0));
+    ok(cu.cuGraphLaunch(exec, s));
+    ok(cu.cuStreamWaitEvent(other, e, 0));
+    ok(cu.cuMemcpyDtoDAsync(p, p + 4, 4, other));
+    ok(cu.cuStreamSynchronize(other));
+    ok(cu.cuStreamSynchronize(s));
+    assert_int_equal(read_word(p + 4), 2);
+    ok(cu.cuGraphExecDestroy(exec));
+    ok(cu.cuGraphDestroy(g));
+    ok(cu.cuEventDestroy(e));
+    ok(cu.cuMemFree(p));
+    ok(cu.cuStreamDestroy(s));
+    ok(cu.cuStreamDestroy(other));
+}
+
 const struct CMUnitTest capture_tests[] = {
     CONTRACT(captured_work_does_not_run),
     CONTRACT(synchronising_loses_the_capture_900_901),
@@ -241,5 +285,6 @@ const struct CMUnitTest capture_tests[] = {
     CONTRACT(a_captured_event_cannot_be_asked_907),
     CONTRACT(the_legacy_stream_is_not_captured),
     CONTRACT(a_capture_has_an_id_of_its_own),
+    CONTRACT(dependencies_are_set_and_events_recorded_outwards),
 };
 const size_t n_capture_tests = FAC_COUNT(capture_tests);

@@ -133,6 +133,55 @@ static void errors_have_names_and_texts(void **state) {
     expect(cu.cuGetErrorName((CUresult)123456, &name), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* A kernel of a library belongs to no context: it runs on the current device. */
+static void a_library_serves_every_context(void **state) {
+    (void)state;
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction function;
+    CUdeviceptr p, variable;
+    size_t bytes = 0;
+    int most = 0;
+    ok(cu.cuLibraryLoadData(&library, contract_image(), NULL, NULL, 0, NULL, NULL, 0));
+    ok(cu.cuLibraryGetKernel(&kernel, library, "store"));
+    expect(cu.cuLibraryGetKernel(&kernel, library, "nothing"), CUDA_ERROR_NOT_FOUND);
+    ok(cu.cuLibraryGetKernel(&kernel, library, "store"));
+    ok(cu.cuKernelGetFunction(&function, kernel));
+    ok(cu.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 60000, kernel, 0));
+    ok(cu.cuKernelGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel, 0));
+    assert_int_equal(most, 60000);
+    ok(cu.cuLibraryGetGlobal(&variable, &bytes, library, "variable"));
+    assert_int_equal(bytes, 4);
+    ok(launch((CUfunction)kernel, variable, 61, NULL)); /* a kernel is launched as a function is */
+    assert_int_equal(read_word(variable), 61);
+    p = new_memory(4);
+    ok(launch(function, p, 62, NULL));
+    assert_int_equal(read_word(p), 62);
+    ok(cu.cuMemFree(p));
+    ok(cu.cuLibraryUnload(library));
+}
+
+static void a_module_tells_of_its_parts(void **state) {
+    (void)state;
+    CUmodule module;
+    CUfunction store;
+    CUdeviceptr variable;
+    size_t bytes = 0, offset = 0, size = 0;
+    ok(cu.cuModuleLoadData(&module, contract_image()));
+    ok(cu.cuModuleGetGlobal(&variable, &bytes, module, "variable"));
+    assert_int_equal(bytes, 4);
+    ok(cu.cuModuleGetFunction(&store, module, "store"));
+    expect(cu.cuModuleGetFunction(&store, module, "nothing"), CUDA_ERROR_NOT_FOUND);
+    ok(cu.cuModuleGetFunction(&store, module, "store"));
+    if (cu.cuFuncGetParamInfo) {
+        ok(cu.cuFuncGetParamInfo(store, 1, &offset, &size));
+        assert_int_equal(offset, 8);
+        assert_int_equal(size, 4);
+        expect(cu.cuFuncGetParamInfo(store, 2, &offset, &size), CUDA_ERROR_INVALID_VALUE);
+    }
+    ok(cu.cuModuleUnload(module));
+}
+
 const struct CMUnitTest code_tests[] = {
     CONTRACT(a_kernel_runs_with_both_forms_of_arguments),
     CONTRACT(every_thread_of_a_grid_runs_once),
@@ -140,6 +189,8 @@ const struct CMUnitTest code_tests[] = {
     CONTRACT(impossible_launches_are_refused),
     CONTRACT(what_is_no_image_is_refused),
     CONTRACT(attributes_and_occupancy_are_sane),
+    CONTRACT(a_library_serves_every_context),
+    CONTRACT(a_module_tells_of_its_parts),
     CONTRACT(devices_describe_themselves),
     CONTRACT(contexts_are_counted),
     CONTRACT(errors_have_names_and_texts),

@@ -108,6 +108,7 @@ unsigned read_word(CUdeviceptr p) {
 /* ---- kernels, as PTX for hardware and as an image of the simulator ----------------------------------------------- */
 
 static const char ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
+                          ".visible .global .align 4 .u32 variable;\n"
                           ".visible .entry store(.param .u64 p, .param .u32 v) {\n"
                           "  .reg .u64 %a; .reg .u32 %v;\n"
                           "  ld.param.u64 %a, [p]; ld.param.u32 %v, [v];\n"
@@ -117,18 +118,26 @@ static const char ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
                           "  ld.param.u64 %a, [p]; ld.param.u32 %v, [v];\n"
                           "  cvta.to.global.u64 %a, %a; atom.global.add.u32 %o, [%a], %v; ret;\n}\n";
 
+static unsigned variable;
+static const sim_global globals[] = {{"variable", &variable, sizeof variable}};
 static void store_sim(void **args) { **(unsigned **)args[0] = *(unsigned *)args[1]; }
 static void add_sim(void **args) { **(unsigned **)args[0] += *(unsigned *)args[1]; }
 static const sim_param params[] = {{8, 8, SIM_IO, "p"}, {4, 4, SIM_VAL, "v"}};
 static const sim_kernel store_kernel = {.name = "store", .call = store_sim, .params = params, .n_params = 2},
                         add_kernel = {.name = "add", .call = add_sim, .params = params, .n_params = 2};
 static const sim_kernel *const kernels[] = {&store_kernel, &add_kernel};
-static const sim_image image = {
-    .magic = SIM_IMAGE_MAGIC, .size = sizeof(sim_image), .n_kernels = 2, .kernels = kernels};
+static const sim_image image = {.magic = SIM_IMAGE_MAGIC,
+                                .size = sizeof(sim_image),
+                                .n_kernels = 2,
+                                .n_globals = 1,
+                                .kernels = kernels,
+                                .globals = globals};
+
+const void *contract_image(void) { return fac__cu_is_simulated() ? (const void *)&image : ptx; }
 
 CUfunction contract_kernel(const char *name) {
     CUfunction f = NULL;
-    if (!module) ok(cu.cuModuleLoadData(&module, fac__cu_is_simulated() ? (const void *)&image : ptx));
+    if (!module) ok(cu.cuModuleLoadData(&module, contract_image()));
     ok(cu.cuModuleGetFunction(&f, module, name));
     return f;
 }

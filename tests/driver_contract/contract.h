@@ -41,6 +41,8 @@ unsigned read_word(CUdeviceptr p);
 
 /* Kernels of the test image: store(unsigned *p, unsigned v) and add(unsigned *p, unsigned v). */
 CUfunction contract_kernel(const char *name);
+/* The image itself, for cuLibraryLoadData. It also has a variable, unsigned variable. */
+const void *contract_image(void);
 void contract_unload(void);
 /* Launches one thread. */
 CUresult launch(CUfunction f, CUdeviceptr p, unsigned v, CUstream s);

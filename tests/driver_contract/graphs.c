@@ -116,6 +116,10 @@ static void a_kernel_node_of_an_exec_takes_new_arguments(void **state) {
     CUDA_KERNEL_NODE_PARAMS_v1 parameters = {contract_kernel("store"), 1, 1, 1, 1, 1, 1, 0, (void *[]){&p, &v}, NULL};
     ok(cu.cuGraphCreate(&g, 0));
     ok(cu.cuGraphAddKernelNode(&node, g, NULL, 0, &parameters));
+    CUDA_KERNEL_NODE_PARAMS_v1 read = {0};
+    ok(cu.cuGraphKernelNodeGetParams(node, &read));
+    assert_int_equal(read.gridDimX, 1);
+    assert_int_equal(*(unsigned *)read.kernelParams[1], 3);
     CUgraphExec e = instantiate(g);
     v = 4; /* copied when the node was made */
     ok(cu.cuGraphLaunch(e, NULL));
@@ -238,10 +242,43 @@ static void a_graph_is_printed_as_dot(void **state) {
     ok(cu.cuStreamDestroy(b));
 }
 
+static void a_wait_node_waits_for_what_the_event_marks(void **state) {
+    (void)state;
+    gate hold;
+    CUgraph g;
+    CUgraphNode wait, after;
+    CUdeviceptr p = new_memory(4);
+    unsigned v = 7;
+    CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent e = new_event(CU_EVENT_DISABLE_TIMING);
+    CUDA_KERNEL_NODE_PARAMS_v1 parameters = {contract_kernel("store"), 1, 1, 1, 1, 1, 1, 0, (void *[]){&p, &v}, NULL};
+    ok(cu.cuGraphCreate(&g, 0));
+    ok(cu.cuGraphAddEventWaitNode(&wait, g, NULL, 0, e));
+    ok(cu.cuGraphAddKernelNode(&after, g, &wait, 1, &parameters));
+    CUgraphExec exec = instantiate(g);
+    gate_close(&hold, a);
+    ok(cu.cuEventRecord(e, a));
+    ok(cu.cuGraphLaunch(exec, b));
+    expect(cu.cuStreamQuery(b), CUDA_ERROR_NOT_READY);
+    gate_open(&hold);
+    ok(cu.cuStreamSynchronize(b));
+    assert_int_equal(read_word(p), 7);
+    ok(cu.cuGraphExecDestroy(exec));
+    ok(cu.cuGraphDestroy(g));
+    ok(cu.cuEventDestroy(e));
+    ok(cu.cuMemFree(p));
+    ok(cu.cuStreamDestroy(a));
+    ok(cu.cuStreamDestroy(b));
+}
+
 const struct CMUnitTest graph_tests[] = {
-    CONTRACT(fork_and_join_replay_in_order),       CONTRACT(an_update_changes_later_launches),
-    CONTRACT(an_update_does_not_change_the_shape), CONTRACT(a_kernel_node_of_an_exec_takes_new_arguments),
-    CONTRACT(launches_of_one_exec_do_not_overlap), CONTRACT(graphs_made_by_hand_run_child_graphs),
+    CONTRACT(a_wait_node_waits_for_what_the_event_marks),
+    CONTRACT(fork_and_join_replay_in_order),
+    CONTRACT(an_update_changes_later_launches),
+    CONTRACT(an_update_does_not_change_the_shape),
+    CONTRACT(a_kernel_node_of_an_exec_takes_new_arguments),
+    CONTRACT(launches_of_one_exec_do_not_overlap),
+    CONTRACT(graphs_made_by_hand_run_child_graphs),
     CONTRACT(a_graph_is_printed_as_dot),
 };
 const size_t n_graph_tests = FAC_COUNT(graph_tests);

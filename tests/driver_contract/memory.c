@@ -151,6 +151,67 @@ static void stream_ordered_memory_is_counted_by_its_pool(void **state) {
     ok(cu.cuStreamDestroy(s));
 }
 
+static void a_device_has_a_pool_that_can_be_exchanged(void **state) {
+    (void)state;
+    CUdeviceptr p;
+    uint64_t used;
+    CUmemoryPool first, current, own;
+    CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    ok(cu.cuDeviceGetDefaultMemPool(&first, 0));
+    ok(cu.cuDeviceGetMemPool(&current, 0));
+    assert_ptr_equal(first, current);
+    ok(cu.cuMemPoolCreate(&own, &properties));
+    ok(cu.cuDeviceSetMemPool(0, own));
+    ok(cu.cuMemAllocAsync(&p, 4096, NULL));
+    ok(cu.cuMemPoolGetAttribute(own, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    assert_true(used >= 4096);
+    ok(cu.cuMemFreeAsync(p, NULL));
+    ok(cu.cuCtxSynchronize());
+    ok(cu.cuDeviceSetMemPool(0, first));
+    ok(cu.cuMemPoolDestroy(own));
+}
+
+static void devices_may_be_let_into_each_others_memory(void **state) {
+    (void)state;
+    int n, can = 0, supported = 0;
+    ok(cu.cuDeviceGetCount(&n));
+    if (n > 1) ok(cu.cuDeviceCanAccessPeer(&can, 0, 1));
+    if (!can) {
+        print_message("no two devices that can reach each other\n");
+        skip();
+    }
+    ok(cu.cuDeviceGetP2PAttribute(&supported, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 1));
+    assert_true(supported);
+    CUcontext a, b = contract_context(1);
+    CUdeviceptr p = new_memory(4), q;
+    CUmemoryPool pool;
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    ok(cu.cuCtxGetCurrent(&a));
+    ok(cu.cuDeviceGetDefaultMemPool(&pool, 0));
+    ok(cu.cuMemAllocAsync(&q, 4, NULL));
+    ok(cu.cuMemPoolSetAccess(pool, &access, 1)); /* pools do not follow cuCtxEnablePeerAccess */
+    ok(cu.cuCtxSynchronize());
+    ok(cu.cuCtxSetCurrent(b));
+    ok(cu.cuCtxEnablePeerAccess(a, 0));
+    CUfunction store = NULL;
+    CUmodule module;
+    ok(cu.cuModuleLoadData(&module, contract_image()));
+    ok(cu.cuModuleGetFunction(&store, module, "store"));
+    ok(launch(store, p, 51, NULL));
+    ok(launch(store, q, 52, NULL));
+    assert_int_equal(read_word(p), 51);
+    assert_int_equal(read_word(q), 52);
+    ok(cu.cuModuleUnload(module));
+    ok(cu.cuCtxDisablePeerAccess(a));
+    ok(cu.cuDevicePrimaryCtxRelease(1));
+    ok(cu.cuCtxSetCurrent(a));
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    ok(cu.cuMemPoolSetAccess(pool, &access, 1));
+    ok(cu.cuMemFree(p));
+    ok(cu.cuMemFree(q));
+}
+
 const struct CMUnitTest memory_tests[] = {
     CONTRACT(more_than_there_is_is_out_of_memory),
     CONTRACT(a_pointer_tells_what_it_is),
@@ -159,5 +220,7 @@ const struct CMUnitTest memory_tests[] = {
     CONTRACT(virtual_memory_is_mapped_in_2_mib),
     CONTRACT(physical_memory_keeps_its_bytes_when_mapped_again),
     CONTRACT(stream_ordered_memory_is_counted_by_its_pool),
+    CONTRACT(a_device_has_a_pool_that_can_be_exchanged),
+    CONTRACT(devices_may_be_let_into_each_others_memory),
 };
 const size_t n_memory_tests = FAC_COUNT(memory_tests);

@@ -162,6 +162,16 @@ static void priorities_and_flags_are_kept(void **state) {
     ok(cu.cuStreamDestroy(s));
 }
 
+static void streams_have_ids(void **state) {
+    (void)state;
+    unsigned long long a, b;
+    CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+    ok(cu.cuStreamGetId(s, &a));
+    ok(cu.cuStreamGetId(NULL, &b));
+    assert_true(a != b);
+    ok(cu.cuStreamDestroy(s));
+}
+
 const struct CMUnitTest stream_tests[] = {
     CONTRACT(legacy_stream_waits_for_blocking_streams_only),
     CONTRACT(blocking_streams_wait_for_the_legacy_stream),
@@ -172,5 +182,6 @@ const struct CMUnitTest stream_tests[] = {
     CONTRACT(elapsed_time_needs_two_timed_and_finished_events),
     CONTRACT(a_destroyed_stream_still_does_its_work),
     CONTRACT(priorities_and_flags_are_kept),
+    CONTRACT(streams_have_ids),
 };
 const size_t n_stream_tests = FAC_COUNT(stream_tests);
