@@ -273,9 +273,10 @@ static bool is_captured(CUstream stream) {
 static fac_status fill(const fac_memory_source *s, int device, void *p, int value, int64_t bytes, int64_t stream) {
     CUstream handle = fac__cuda_stream_of(device, stream);
     visit v;
-    if (!alive(s) || is_captured(handle)) return FAC_OK;
-    FAC_TRY(begin(device, &v));
-    CUresult r = fac__cu.cuMemsetD8Async(address(p), (unsigned char)value, (size_t)bytes, handle);
+    if (!alive(s)) return FAC_OK;
+    FAC_TRY(begin(device, &v)); /* what follows needs a context */
+    CUresult r = is_captured(handle) ? CUDA_SUCCESS
+                                     : fac__cu.cuMemsetD8Async(address(p), (unsigned char)value, (size_t)bytes, handle);
     end(&v);
     return r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail(r, "poisoning a freed block");
 }
@@ -300,8 +301,8 @@ static void apply(void *data) {
 static void guard(const fac_memory_source *s, int device, void *p, int64_t bytes, bool usable, int64_t stream) {
     CUstream handle = fac__cuda_stream_of(device, stream);
     visit v;
-    if (!alive(s) || !fac__cu_is_simulated() || is_captured(handle) || begin(device, &v) != FAC_OK) return;
-    change *c = malloc(sizeof *c);
+    if (!alive(s) || !fac__cu_is_simulated() || begin(device, &v) != FAC_OK) return;
+    change *c = is_captured(handle) ? NULL : malloc(sizeof *c);
     if (c) *c = (change){p, (size_t)bytes, usable};
     if (c && fac__cu.cuLaunchHostFunc(handle, apply, c) != CUDA_SUCCESS) free(c);
     end(&v);
