@@ -76,7 +76,7 @@ FAC_API fac_cuda_module *fac_cuda_module_load_file(const char *path);
 /* Compiles source text in the kernel dialect (CUDA C does too, where the devices are real) with NVRTC, or with the
    system's C compiler for the simulator; results are cached on disk. `name` is for messages. Compiled at once for the
    current device, for others when they first need it.
-   errors: ARGUMENT with the compiler's messages; UNSUPPORTED without a compiler */
+   errors: FORMAT with the compiler's messages; UNSUPPORTED without a compiler */
 FAC_API fac_cuda_module *fac_cuda_module_compile(const char *source, const char *name);
 /* Waits for the devices that run it and unloads it. NULL is allowed. */
 FAC_API void fac_cuda_module_release(fac_cuda_module *m);

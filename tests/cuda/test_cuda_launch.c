@@ -223,7 +223,7 @@ static void S053_module_is_compiled_from_source(void **state) {
     }
     fac_cuda_module_release(m);
     assert_null(fac_cuda_module_compile("this is no C", "bad.cu"));
-    assert_error(FAC_ERR_ARGUMENT, "bad.cu");
+    assert_error(FAC_ERR_FORMAT, "bad.cu");
     assert_null(fac_cuda_module_compile(NULL, NULL));
     assert_error(FAC_ERR_ARGUMENT, "source is NULL");
 }
