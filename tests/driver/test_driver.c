@@ -85,8 +85,12 @@ static void a_driver_too_old_for_an_image_is_named(void **state) {
     (void)state;
     assert_int_equal(fac__cu_image_error(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "the kernels"), FAC_ERR_DEVICE);
     assert_error(FAC_ERR_DEVICE, "is too old for the kernels");
+    assert_int_equal(fac__cu_image_error(CUDA_ERROR_INVALID_IMAGE, "the kernels"), FAC_ERR_DEVICE);
+    assert_error(FAC_ERR_DEVICE, "the driver is too old for the toolkit that made it");
     assert_int_equal(fac__cu_image_error(CUDA_ERROR_NO_BINARY_FOR_GPU, "the kernels"), FAC_ERR_DEVICE);
     assert_error(FAC_ERR_DEVICE, "no code for this GPU");
+    assert_int_equal(fac__cu_image_error(CUDA_ERROR_OUT_OF_MEMORY, "the kernels"), FAC_ERR_MEMORY);
+    assert_error(FAC_ERR_MEMORY, "the kernels could not be loaded: CUDA_ERROR_OUT_OF_MEMORY");
 }
 
 static void cuda_can_be_turned_off(void **state) {

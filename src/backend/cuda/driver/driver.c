@@ -172,8 +172,8 @@ fac_status fac__cu_load(void) {
     if (FAC_LIKELY(usable())) return FAC_OK;
     FAC_CHECK(
         !atomic_load(&driver.forked), FAC_ERR_DEVICE,
-        "cannot re-initialise CUDA in a forked child: the parent had started it. Start the child with exec, fork before "
-        "CUDA is used, or set FACULA_NVML_BASED_CUDA_CHECK=1 if it was only asked whether there is a GPU");
+        "cannot re-initialise CUDA in a forked child: the parent had started it. Start the child with exec, fork "
+        "before CUDA is used, or set FACULA_NVML_BASED_CUDA_CHECK=1 if it was only asked whether there is a GPU");
     return FAC_FAIL(FAC_ERR_DEVICE, "%s", driver.failure);
 }
 
@@ -227,17 +227,26 @@ const char *fac__cu_name(CUresult r) {
 }
 
 fac_status fac__cu_image_error(CUresult r, const char *what) {
+    const char *text = NULL;
     int major = driver.version / 1000, minor = driver.version % 1000 / 10;
     switch (r) {
     case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-    case CUDA_ERROR_INVALID_IMAGE:
         return FAC_FAIL(FAC_ERR_DEVICE, "the CUDA driver (version %d.%d) is too old for %s: update the driver (%s)",
                         major, minor, what, fac__cu_name(r));
+    case CUDA_ERROR_INVALID_IMAGE:
+        return FAC_FAIL(
+            FAC_ERR_DEVICE,
+            "%s is nothing that the CUDA driver (version %d.%d) can read: it is damaged, or the driver is too "
+            "old for the toolkit that made it (%s)",
+            what, major, minor, fac__cu_name(r));
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
         return FAC_FAIL(FAC_ERR_DEVICE,
                         "%s has no code for this GPU, and none that the driver (version %d.%d) can compile: "
                         "build it for the GPU's architecture, or update the driver (%s)",
                         what, major, minor, fac__cu_name(r));
-    default: return FAC_FAIL(FAC_ERR_DEVICE, "%s could not be loaded: %s", what, fac__cu_name(r));
+    default:
+        if (!fac__cu.cuGetErrorString || fac__cu.cuGetErrorString(r, &text) || !text) text = "no text";
+        return FAC_FAIL(r == CUDA_ERROR_OUT_OF_MEMORY ? FAC_ERR_MEMORY : FAC_ERR_DEVICE,
+                        "%s could not be loaded: %s (%s)", what, fac__cu_name(r), text);
     }
 }
