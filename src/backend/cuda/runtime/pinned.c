@@ -552,6 +552,7 @@ fac_status fac_cuda_host_empty_cache(void) {
 
 /* What users still hold is no longer the driver's; its header stays for the sake of its free. */
 static void lose(block *b) {
+    if (b->lost) return; /* at an earlier stop */
     for (use *u = b->uses, *next; u; u = next) {
         next = u->next;
         fac__free(u);
