@@ -159,7 +159,8 @@ fac_status local_scalar_dense_cuda(const fac_call_info *c, fac_tensor *self, fac
     (void)c;
     FAC_CHECK(self->numel == 1, FAC_ERR_ARGUMENT, "a Tensor with %lld elements cannot be converted to Scalar",
               (long long)self->numel);
-    FAC_TRY(fac__cuda_copy(fac_device_make(FAC_CPU, 0), element, self->device, fac__data(self), fac__item_size(self), false));
+    FAC_TRY(fac__cuda_copy(fac_device_make(FAC_CPU, 0), element, self->device, fac__data(self), fac__item_size(self),
+                           false));
     *out = fac__load(element, (fac_dtype)self->dtype, complex_item);
     return FAC_OK;
 }
