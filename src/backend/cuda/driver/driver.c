@@ -170,10 +170,9 @@ static bool usable(void) {
 
 fac_status fac__cu_load(void) {
     if (FAC_LIKELY(usable())) return FAC_OK;
-    FAC_CHECK(
-        !atomic_load(&driver.forked), FAC_ERR_DEVICE,
-        "cannot re-initialise CUDA in a forked child: the parent had started it. Start the child with exec, fork "
-        "before CUDA is used, or set FACULA_NVML_BASED_CUDA_CHECK=1 if it was only asked whether there is a GPU");
+    FAC_CHECK(!atomic_load(&driver.forked), FAC_ERR_DEVICE,
+              "cannot re-initialise CUDA in a forked child: the parent had started it. Start the child with exec, fork "
+              "before CUDA is used, or set FACULA_NVML_BASED_CUDA_CHECK=1 if it was only asked whether there is a GPU");
     return FAC_FAIL(FAC_ERR_DEVICE, "%s", driver.failure);
 }
 
