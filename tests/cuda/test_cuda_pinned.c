@@ -85,7 +85,8 @@ static void S245_copies_from_pinned_memory_overlap_with_work(void **state) {
                *w = on_device(4 * n), *plain = fac_empty(FAC_SHAPE(n), .dtype = FAC_U8);
     fac_stream a = fac_stream_new(cuda_device(0), 0), b = fac_stream_new(cuda_device(0), 0);
     assert_no_error();
-    if (fac_cuda_is_simulated()) { /* the host does not wait; with ordinary memory it does */
+    assert_ok(fac_synchronize(cuda_device(0))); /* the blocks may be used in other streams from now on */
+    if (fac_cuda_is_simulated()) {              /* the host does not wait; with ordinary memory it does */
         copy_up(d, pinned, a);
         assert_true(support_sim_count("pending") > 0);
         assert_ok(fac_synchronize(cuda_device(0)));
@@ -154,8 +155,9 @@ static void S246_a_block_is_reused_only_after_its_copies(void **state) {
     assert_ok(fac_tensor_read(fac_select(d, 0, MIB - 1), FAC_U8, &back, 1));
     assert_int_equal(back, 5);
     give(q);
-    assert_true(get(MIB) == q); /* no copy holds it */
-    give(q);
+    char *r = get(MIB); /* no copy holds either any more */
+    assert_true(r == p || r == q);
+    give(r);
 }
 
 static void S246_copies_from_inside_a_block_and_in_several_streams(void **state) {
