@@ -206,7 +206,7 @@ fac_status fill_cuda(fac_structured *s, fac_tensor *self, fac_scalar value) {
 
 fac_status fill_tensor_cuda(fac_structured *s, fac_tensor *self, fac_tensor *value) {
     (void)self;
-    return fac__cuda_copy_tensor(s->out[0], value, true);
+    return fac__cuda_copy_tensor(s->out[0], value, false);
 }
 
 fac_status zero_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {

@@ -29,10 +29,11 @@ static fac_status copy_entered(const host_copy *c) {
     CUstream s = fac__cuda_stream_of(c->device, c->stream);
     const char *what = c->up ? "a copy from host to device" : "a copy from device to host";
     FAC_TRY(may_wait(c));
+    /* First, since a copy under way whose block is not held cannot be called back. */
+    if (c->locked) FAC_TRY(fac__cuda_host_record(c->up ? c->from : c->to, c->device, c->stream));
     CUresult r = c->up ? fac__cu.cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)c->to, c->from, (size_t)c->bytes, s)
                        : fac__cu.cuMemcpyDtoHAsync(c->to, (CUdeviceptr)(uintptr_t)c->from, (size_t)c->bytes, s);
     FAC_CU_AS(r, what);
-    if (c->locked) FAC_TRY(fac__cuda_host_record(c->up ? c->from : c->to, c->device, c->stream));
     if (!c->wait) return fac__cuda_queued(c->device, c->stream, what);
     FAC_CU_AS(fac__cu.cuStreamSynchronize(s), what);
     return FAC_OK;

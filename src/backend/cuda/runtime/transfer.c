@@ -37,10 +37,10 @@ static fac_status arrange(fac_tensor *src, fac_dtype dtype, fac_tensor **out) {
 }
 
 /* src is row-major and of dst's dtype; dst is in another order, or larger, src being broadcast. */
-static fac_status put_in_place(fac_tensor *dst, fac_tensor *src) {
+static fac_status put_in_place(fac_tensor *dst, fac_tensor *src, bool non_blocking) {
     fac_tensor *moved;
     FAC_TRY(fac__empty(src->sizes, src->ndim, (fac_dtype)src->dtype, dst->device, &moved));
-    fac_status st = copy_bytes(moved, src, !fac__is_cpu(dst)); /* the CPU reads it at once */
+    fac_status st = copy_bytes(moved, src, non_blocking && !fac__is_cpu(dst)); /* the CPU reads it at once */
     if (st == FAC_OK) st = copy_local(dst, moved);
     fac__unref(moved);
     return st;
@@ -50,7 +50,7 @@ static fac_status copy_across(fac_tensor *dst, fac_tensor *src, bool non_blockin
     fac_tensor *ready;
     if (same_layout(dst, src)) return copy_bytes(dst, src, non_blocking);
     FAC_TRY(arrange(src, (fac_dtype)dst->dtype, &ready));
-    fac_status st = same_layout(dst, ready) ? copy_bytes(dst, ready, non_blocking) : put_in_place(dst, ready);
+    fac_status st = same_layout(dst, ready) ? copy_bytes(dst, ready, non_blocking) : put_in_place(dst, ready, non_blocking);
     fac__unref(ready);
     return st;
 }
