@@ -50,7 +50,8 @@ static fac_status copy_across(fac_tensor *dst, fac_tensor *src, bool non_blockin
     fac_tensor *ready;
     if (same_layout(dst, src)) return copy_bytes(dst, src, non_blocking);
     FAC_TRY(arrange(src, (fac_dtype)dst->dtype, &ready));
-    fac_status st = same_layout(dst, ready) ? copy_bytes(dst, ready, non_blocking) : put_in_place(dst, ready, non_blocking);
+    fac_status st =
+        same_layout(dst, ready) ? copy_bytes(dst, ready, non_blocking) : put_in_place(dst, ready, non_blocking);
     fac__unref(ready);
     return st;
 }
