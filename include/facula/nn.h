@@ -11,6 +11,7 @@ extern "C" {
 
 /* ---- classes and objects ---------------------------------------------------------------------------------------- */
 
+typedef struct fac_state fac_state;
 /* A kind of module. Static: it must outlive its modules. */
 typedef struct fac_module_class {
     const char *name;  /* "Linear" */
@@ -21,8 +22,9 @@ typedef struct fac_module_class {
     fac_tensor *(*forward)(fac_module *self, fac_tensor *x);
     fac_tensor *(*forward_many)(fac_module *self, fac_tensors inputs);
     void (*destroy)(fac_module *self); /* frees what state holds beyond children and tensors; may be NULL */
-    /* Adjusts entries of an older version before loading; may be NULL. */
-    fac_status (*upgrade)(fac_module *self, int from_version);
+    /* fac_module_load calls it when a file was saved by an older version, with all of the file's entries, before any is
+       loaded: it renames, converts or adds those of self, whose names begin with `prefix` ("" or "block.0."). May be NULL. */
+    fac_status (*upgrade)(fac_module *self, fac_state *entries, const char *prefix, int from_version);
     /* What print shows in parentheses, such as "10, 5, bias=True"; may be NULL. */
     void (*describe)(fac_module *self, char *buf, size_t size);
 } fac_module_class;
@@ -77,7 +79,6 @@ FAC_API fac_hook *fac_module_register_full_backward_pre_hook(
 FAC_API fac_hook *fac_module_register_full_backward_hook(
     fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *grad_input), void *context);
 /* After a state dict was made, and before one is loaded. */
-typedef struct fac_state fac_state;
 FAC_API fac_hook *fac_module_register_state_hook(fac_module *m,
                                                  fac_status (*fn)(void *context, fac_module *m, fac_state *state),
                                                  void *context);
@@ -107,6 +108,8 @@ FAC_API fac_state *fac_module_children(fac_module *m);
 FAC_API void fac_state_free(fac_state *s);
 /* Adds (a reference of) a tensor to a list, replacing one of the same name. */
 FAC_API FAC_MUST fac_status fac_state_set(fac_state *s, const char *name, fac_tensor *t);
+/* Takes an entry out, and drops its reference; nothing happens if there is none of that name. */
+FAC_API void fac_state_remove(fac_state *s, const char *name);
 /* The tensor of that name, borrowed; NULL without an error if there is none. */
 FAC_API fac_tensor *fac_state_get(const fac_state *s, const char *name);
 FAC_API fac_state *fac_state_new(void);

@@ -152,7 +152,15 @@ static int version_in(const char *versions, const fac_named *e) {
     return e->module->cls->version;
 }
 
-static fac_status upgrade_all(fac_module *m, const char *versions) {
+static fac_status upgrade(const fac_named *e, fac_state *entries, int from) {
+    fac_buf prefix = {0};
+    fac_status st = fac__buf_printf(&prefix, "%s%s", e->name, e->name[0] ? "." : "");
+    if (!st) st = e->module->cls->upgrade(e->module, entries, prefix.data, from);
+    fac__buf_free(&prefix);
+    return st;
+}
+
+static fac_status upgrade_all(fac_module *m, fac_state *entries, const char *versions) {
     fac_state *all = fac_module_modules(m);
     if (!all) return fac_error();
     fac_status st = FAC_OK;
@@ -163,7 +171,7 @@ static fac_status upgrade_all(fac_module *m, const char *versions) {
             st = FAC_FAIL(FAC_ERR_UNSUPPORTED, "'%s' was saved by version %d of %s; this one is %d", all->v[i].name, v,
                           x->cls->name, x->cls->version);
         else if (v < x->cls->version && x->cls->upgrade)
-            st = x->cls->upgrade(x, v);
+            st = upgrade(&all->v[i], entries, v);
     }
     fac_state_free(all);
     return st;
@@ -188,8 +196,8 @@ fac_status fac_module_load(fac_module *m, const char *path, bool strict) {
     if (!f) return fac_error();
     fac_state *s = fac_state_new();
     fac_status st = s ? fac_safetensors_verify(f) : fac_error();
-    if (!st) st = upgrade_all(m, fac_safetensors_metadata(f, "module.versions"));
     if (!st) st = read_all(f, s);
+    if (!st) st = upgrade_all(m, s, fac_safetensors_metadata(f, "module.versions"));
     if (!st) st = fac_module_load_state_dict(m, s, strict);
     fac_state_free(s);
     fac_safetensors_close(f);

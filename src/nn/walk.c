@@ -46,6 +46,16 @@ fac_status fac_state_set(fac_state *s, const char *name, fac_tensor *t) {
     return FAC_OK;
 }
 
+void fac_state_remove(fac_state *s, const char *name) {
+    fac_named *e = s && name ? find(s, name) : NULL;
+    if (!e) return;
+    fac__free((void *)(uintptr_t)e->name);
+    fac__unref(e->tensor);
+    fac_module_release(e->module);
+    s->n--;
+    memmove(e, e + 1, (size_t)(s->v + s->n - e) * sizeof *e);
+}
+
 /* ---- walking ---- */
 
 typedef fac_status (*module_visit)(void *context, const char *path, fac_module *m);

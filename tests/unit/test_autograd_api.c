@@ -343,7 +343,7 @@ static fac_tensor *call_square(const char *name, fac_tensor *x) {
 }
 
 /* Registrations are retired rather than freed: starting afresh gives their memory back. */
-static void operator_with_and_without_a_gradient(void **state) {
+static void S092_users_operator_with_and_without_a_gradient(void **state) {
     (void)state;
     fac_registration *op = fac_register_operator("tag::square(Tensor x, float k) -> Tensor", FAC_HERE);
     fac_registration *kernel = fac_register_boxed("tag::square", "CPU", square_kernel, NULL, FAC_HERE);
@@ -573,7 +573,7 @@ FAC_TEST_MAIN(FAC_TEST(S127_leaves_and_no_grad), FAC_TEST(S127_detach_shares_mem
               FAC_TEST(function_saves_inputs_and_outputs_and_is_twice_differentiable),
               FAC_TEST(function_may_change_its_input_in_place),
               FAC_TEST(function_output_that_is_an_input_gets_a_history_of_its_own),
-              FAC_TEST(operator_with_and_without_a_gradient),
+              FAC_TEST(S092_users_operator_with_and_without_a_gradient),
               FAC_TEST(operator_that_writes_what_its_gradient_reads_is_found_out),
               FAC_TEST(checkpoint_gives_the_same_gradients_by_running_again), FAC_TEST(checkpoint_nests),
               FAC_TEST(checkpoint_works_with_create_graph), FAC_TEST(saved_tensor_hooks_see_what_is_saved),

@@ -300,6 +300,75 @@ static void module_files_round_trip_bit_for_bit(void **state) {
     unlink(path);
 }
 
+/* Version 2 of a class that called its weight "w" in version 1, and had it doubled. */
+static fac_status rename_and_halve(fac_module *self, fac_state *entries, const char *prefix, int from_version) {
+    char old[64], new[64];
+    (void)self;
+    snprintf(old, sizeof old, "%sw", prefix);
+    snprintf(new, sizeof new, "%sweight", prefix);
+    fac_tensor *w = fac_state_get(entries, old);
+    if (from_version != 1 || !w) return fac_error_set(FAC_ERR_FORMAT, "version %d has no '%s'", from_version, old);
+    fac_status st = fac_state_set(entries, new, fac_mul(w, 0.5));
+    fac_state_remove(entries, old);
+    fac_state_remove(entries, "is not there");
+    return st;
+}
+
+static fac_module *holder_of(const fac_module_class *cls, const char *name, fac_tensor *t) {
+    fac_module *outer = fac_module_new(&toy_class), *m = fac_module_add(outer, "inner", fac_module_new(cls));
+    assert_non_null(fac_module_add_parameter(m, name, t));
+    return outer;
+}
+
+static void S150_an_older_file_is_upgraded_by_its_class(void **state) {
+    (void)state;
+    static const fac_module_class before = {.name = "Holder", .version = 1},
+                                  after = {.name = "Holder", .version = 2, .upgrade = rename_and_halve};
+    char path[] = "/tmp/facula-upgrade-XXXXXX";
+    FAC_SCOPE(s);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    fac_module *a = holder_of(&before, "w", fac_tensor_of(2, 4)), *b = holder_of(&after, "weight", fac_tensor_of(0, 0));
+    assert_ok(fac_module_save(a, path));
+    assert_ok(fac_module_load(b, path, true));
+    assert_true(fac_equal(fac_module_parameter(b, "inner.weight"), fac_tensor_of(1, 2)));
+    assert_ok(fac_module_save(b, path));
+    assert_ok(fac_module_load(b, path, true)); /* of its own version: as it is */
+    assert_true(fac_equal(fac_module_parameter(b, "inner.weight"), fac_tensor_of(1, 2)));
+    assert_int_equal(fac_module_load(a, path, true), FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, "saved by version 2 of Holder; this one is 1");
+    fac_module_release(a);
+    fac_module_release(b);
+    unlink(path);
+}
+
+static fac_status note_state(void *context, fac_module *m, fac_state *entries) {
+    (void)m;
+    assert_true(n_order < 8 && entries->n > 0);
+    order[n_order++] = *(int *)context;
+    return FAC_OK;
+}
+
+static void S149_state_hooks_see_what_is_saved_and_loaded(void **state) {
+    (void)state;
+    int saved = 1, loaded = 2;
+    n_order = 0;
+    fac_module *m = fac_linear_new(2, 2);
+    fac_hook *h = fac_module_register_state_hook(m, note_state, &saved);
+    fac_hook *l = fac_module_register_load_pre_hook(m, note_state, &loaded);
+    fac_state *sd = fac_module_state_dict(m);
+    assert_ok(fac_module_load_state_dict(m, sd, true));
+    assert_int_equal(n_order, 2);
+    assert_true(order[0] == 1 && order[1] == 2);
+    fac_hook_remove(h);
+    fac_hook_remove(l);
+    assert_ok(fac_module_load_state_dict(m, sd, true));
+    assert_int_equal(n_order, 2);
+    fac_state_free(sd);
+    fac_module_release(m);
+}
+
 static void module_prints_as_a_tree(void **state) {
     (void)state;
     char *text = NULL;
@@ -497,22 +566,21 @@ static void modules_refuse_cycles_and_copies_of_what_they_cannot_share(void **st
     fac_module_release(m);
 }
 
-FAC_TEST_MAIN(FAC_TEST(layers_print_as_in_pytorch), FAC_TEST(rms_norm_has_an_epsilon_of_the_dtype),
-              FAC_TEST(batch_norm_refuses_to_train_on_one_value_per_channel),
-              FAC_TEST(a_module_that_is_null_is_an_error_everywhere),
-              FAC_TEST(modules_refuse_cycles_and_copies_of_what_they_cannot_share),
-              FAC_TEST(modules_of_null_are_errors), FAC_TEST(E04_a_new_module_is_empty_and_training),
-              FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
-              FAC_TEST(S148_S150_buffers_that_do_not_persist_are_not_saved),
-              FAC_TEST(S151_shared_parts_are_visited_once),
-              FAC_TEST(E02_S161_the_toy_model_runs_and_equals_its_formula),
-              FAC_TEST(E03_a_training_step_lowers_the_loss),
-              FAC_TEST(S162_dropout_follows_the_mode_and_sequential_names_its_children),
-              FAC_TEST(forward_errors_name_what_is_wrong), FAC_TEST(S149_S128_hooks_run_in_order_and_can_be_removed),
-              FAC_TEST(S155_S156_S157_S159_E08_conversion_keeps_parameters_and_moves_gradients),
-              FAC_TEST(S169_a_copy_is_deep_and_its_state_points_at_its_own_parts),
-              FAC_TEST(S150_state_dicts_load_strictly_and_change_nothing_on_an_error),
-              FAC_TEST(module_files_round_trip_bit_for_bit), FAC_TEST(module_prints_as_a_tree),
-              FAC_TEST(S164_batch_norm_moves_its_running_statistics_outside_the_graph),
-              FAC_TEST(attention_looks_back_only_when_causal),
-              FAC_TEST(embedding_padding_row_is_zero_and_gets_no_gradient), FAC_TEST(nn_every_allocation_may_fail))
+FAC_TEST_MAIN(
+    FAC_TEST(S150_an_older_file_is_upgraded_by_its_class), FAC_TEST(S149_state_hooks_see_what_is_saved_and_loaded),
+    FAC_TEST(layers_print_as_in_pytorch), FAC_TEST(rms_norm_has_an_epsilon_of_the_dtype),
+    FAC_TEST(batch_norm_refuses_to_train_on_one_value_per_channel),
+    FAC_TEST(a_module_that_is_null_is_an_error_everywhere),
+    FAC_TEST(modules_refuse_cycles_and_copies_of_what_they_cannot_share), FAC_TEST(modules_of_null_are_errors),
+    FAC_TEST(E04_a_new_module_is_empty_and_training), FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
+    FAC_TEST(S148_S150_buffers_that_do_not_persist_are_not_saved), FAC_TEST(S151_shared_parts_are_visited_once),
+    FAC_TEST(E02_S161_the_toy_model_runs_and_equals_its_formula), FAC_TEST(E03_a_training_step_lowers_the_loss),
+    FAC_TEST(S162_dropout_follows_the_mode_and_sequential_names_its_children),
+    FAC_TEST(forward_errors_name_what_is_wrong), FAC_TEST(S149_S128_hooks_run_in_order_and_can_be_removed),
+    FAC_TEST(S155_S156_S157_S159_E08_conversion_keeps_parameters_and_moves_gradients),
+    FAC_TEST(S169_a_copy_is_deep_and_its_state_points_at_its_own_parts),
+    FAC_TEST(S150_state_dicts_load_strictly_and_change_nothing_on_an_error),
+    FAC_TEST(module_files_round_trip_bit_for_bit), FAC_TEST(module_prints_as_a_tree),
+    FAC_TEST(S164_batch_norm_moves_its_running_statistics_outside_the_graph),
+    FAC_TEST(attention_looks_back_only_when_causal), FAC_TEST(embedding_padding_row_is_zero_and_gets_no_gradient),
+    FAC_TEST(nn_every_allocation_may_fail))
