@@ -1,0 +1,147 @@
+/* Which operators a composed one calls: the paths of linear and matmul, seen by an observer of calls. */
+#include "nn/module.h"
+#include "support/dispatch.h"
+#include <facula/facula.h>
+#include <string.h>
+
+static char calls[2048];
+
+static void note(void *context, const fac_operator *op, fac_keyset keys, bool enter) {
+    (void)context, (void)keys;
+    if (!enter || strlen(calls) + strlen(fac_operator_name(op)) + 2 > sizeof calls) return;
+    strcat(calls, fac_operator_name(op) + strlen("aten::"));
+    strcat(calls, " ");
+}
+
+static void watch(void) {
+    calls[0] = 0;
+    fac_set_call_observer(note, NULL);
+}
+static fac_tensor *seen(fac_tensor *y) {
+    fac_set_call_observer(NULL, NULL);
+    assert_no_error();
+    return y;
+}
+/* Runs an expression and notes the operators beneath it in `calls`, such as "linear t addmm ". */
+#define OBSERVED(expression) (watch(), seen(expression))
+
+/* The named operators were called in this order, others perhaps between; an entry with '!' was not called at all. */
+static void assert_calls(const char *const *names) {
+    const char *at = calls;
+    char word[64];
+    for (; *names; names++) {
+        const bool absent = **names == '!';
+        snprintf(word, sizeof word, "%s ", *names + absent);
+        const char *found = calls;
+        for (found = absent ? calls : at; (found = strstr(found, word)); found++)
+            if (found == calls || found[-1] == ' ') break;
+        if (absent != !found) fail_msg("'%s' in '%s'", *names, calls);
+        if (!absent) at = found + strlen(word);
+    }
+}
+#define ASSERT_CALLS(...) assert_calls((const char *const[]){__VA_ARGS__, NULL})
+
+#define RANDOM(...) fac_randn(FAC_SHAPE(__VA_ARGS__), .dtype = FAC_F64)
+static bool close_to(fac_tensor *a, fac_tensor *b) {
+    return fac_allclose(a, b, .rtol = FAC_NUM(1e-12), .atol = FAC_NUM(1e-12));
+}
+
+static void E46_E47_S171_linear_fuses_the_bias_of_a_matrix(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = RANDOM(4, 3), *w = RANDOM(2, 3), *b = RANDOM(2), *more = RANDOM(2, 5, 4, 3);
+    fac_tensor *y = OBSERVED(fac_linear(x, w, b));
+    ASSERT_CALLS("linear", "t", "addmm", "!mm", "!add.Tensor", "!add_.Tensor");
+    assert_true(close_to(y, fac_add(fac_mm(x, fac_t(w)), b)));
+    y = OBSERVED(fac_linear(more, w, b));
+    ASSERT_CALLS("linear", "t", "matmul", "add_.Tensor", "!addmm");
+    assert_true(close_to(y, fac_add(fac_matmul(more, fac_t(w)), b)));
+    OBSERVED(fac_linear(x, w, NULL));
+    ASSERT_CALLS("linear", "t", "matmul", "mm", "!add_.Tensor", "!addmm");
+
+    fac_module *m = fac_linear_new(3, 2);
+    fac_tensor *in = fac_ones(FAC_SHAPE(4, 3));
+    y = OBSERVED(fac_forward(m, in));
+    ASSERT_CALLS("linear", "addmm");
+    assert_true(fac_equal(y, fac_linear(in, fac_module_parameter(m, "weight"), fac_module_parameter(m, "bias"))));
+    fac_module_release(m);
+}
+
+static fac_status vendor_linear(const fac_call_info *c, fac_value *stack) {
+    ++*(int *)c->context;
+    stack[0] = fac_value_copy(stack[0]);
+    return FAC_OK;
+}
+
+static void S171_linear_of_a_vendors_layout_goes_to_the_vendors_kernel(void **state) {
+    (void)state;
+    int vendors = 0;
+    assert_non_null(fac_register_boxed("aten::linear", "VendorCPU", vendor_linear, &vendors, FAC_HERE));
+    fac_tensor *t = tensor_with_keys(keys_on(FAC_KEY_VENDOR, FAC_BACKEND_CPU) | FAC_KS_DENSE);
+    fac_value args[] = {fac_value_tensor(t), fac_value_tensor(t)}, out;
+    assert_ok(fac_call("aten::linear", args, 2, &out));
+    assert_int_equal(vendors, 1);
+    for (int i = 0; i < 2; i++) fac_value_release(&args[i]);
+    fac_value_release(&out);
+    fac__unref(t);
+    FAC_SCOPE(s);
+    assert_non_null(fac_linear(RANDOM(2, 2), RANDOM(2, 2), NULL));
+    assert_int_equal(vendors, 1);
+}
+
+static void S172_E48_matmul_goes_by_rank(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    OBSERVED(fac_matmul(RANDOM(3), RANDOM(3)));
+    ASSERT_CALLS("matmul", "dot", "!mm", "!bmm");
+    OBSERVED(fac_matmul(RANDOM(2, 3), RANDOM(3)));
+    ASSERT_CALLS("matmul", "mv", "!mm", "!bmm");
+    OBSERVED(fac_matmul(RANDOM(3), RANDOM(3, 2)));
+    ASSERT_CALLS("matmul", "unsqueeze", "mm", "squeeze.dim", "!bmm");
+    OBSERVED(fac_matmul(RANDOM(2, 3), RANDOM(3, 2)));
+    ASSERT_CALLS("matmul", "mm", "!bmm");
+    OBSERVED(fac_matmul(RANDOM(4, 2, 3), RANDOM(3, 2))); /* one product over the folded batch */
+    ASSERT_CALLS("matmul", "mm", "_unsafe_view", "!bmm");
+}
+
+static void S173_S175_E49_E50_batches_are_expanded_flattened_and_viewed_back(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = RANDOM(2, 1, 3, 4), *b = RANDOM(5, 4, 6), *c = OBSERVED(fac_matmul(a, b));
+    ASSERT_CALLS("matmul", "expand", "reshape", "expand", "reshape", "bmm", "_unsafe_view", "!mm");
+    fac_tensor *left = fac_reshape(fac_expand(a, FAC_INTS(2, 5, 3, 4)), FAC_INTS(10, 3, 4));
+    fac_tensor *right = fac_reshape(fac_expand(b, FAC_INTS(2, 5, 4, 6)), FAC_INTS(10, 4, 6));
+    assert_true(close_to(c, fac_view(fac_bmm(left, right), FAC_INTS(2, 5, 3, 6))));
+}
+
+static void S174_a_batch_of_one_that_needs_a_gradient_is_squeezed_and_folded(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *w = RANDOM(1, 4, 3), *x = RANDOM(6, 2, 4);
+    OBSERVED(fac_matmul(x, w));
+    ASSERT_CALLS("expand", "bmm", "!mm");
+    fac_set_requires_grad(w, true);
+    OBSERVED(fac_matmul(x, w));
+    ASSERT_CALLS("squeeze.dim", "matmul", "mm", "!bmm", "!expand");
+}
+
+static void S177_matmul_into_an_output_resizes_it(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = RANDOM(3, 2, 4), *b = RANDOM(3, 4, 5), *empty = fac_empty(FAC_SHAPE(0), .dtype = FAC_F64);
+    assert_ptr_equal(fac_matmul_out(empty, a, b), empty);
+    assert_true(close_to(empty, fac_matmul(a, b)));
+    fac_tensor *turned = fac_transpose(fac_zeros(FAC_SHAPE(5, 2, 3), .dtype = FAC_F64), 0, 2);
+    const int64_t stride = fac_tensor_stride(turned, 0);
+    assert_ptr_equal(fac_matmul_out(turned, a, b), turned);
+    assert_true(close_to(turned, fac_matmul(a, b)));
+    assert_int_equal(fac_tensor_stride(turned, 0), stride); /* of the right size: written as it lies */
+}
+
+/* Each starts the library afresh: a former observer's record lives until shutdown. */
+FAC_TEST_MAIN(DISPATCH_TEST(E46_E47_S171_linear_fuses_the_bias_of_a_matrix),
+              DISPATCH_TEST(S171_linear_of_a_vendors_layout_goes_to_the_vendors_kernel),
+              DISPATCH_TEST(S172_E48_matmul_goes_by_rank),
+              DISPATCH_TEST(S173_S175_E49_E50_batches_are_expanded_flattened_and_viewed_back),
+              DISPATCH_TEST(S174_a_batch_of_one_that_needs_a_gradient_is_squeezed_and_folded),
+              DISPATCH_TEST(S177_matmul_into_an_output_resizes_it))
