@@ -18,7 +18,7 @@ cp "$build/tests/driver_contract/driver_contract" "$folder/tests/"
 [ -x "$build/bench/bench_cuda" ] && cp "$build/bench/bench_cuda" "$folder/bench/"
 
 # Every shared library that is not the C library's own.
-for program in "$folder"/bin/* "$folder"/tests/* "$folder"/bench/* "$folder"/lib/*.so*; do ldd "$program"; done |
+for program in "$folder"/bin/* "$folder"/tests/* "$folder"/bench/* "$folder"/lib/*.so*; do ldd "$program" 2>/dev/null || true; done |
     sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u |
     grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/libfacula' | while read -r library; do
     cp -L "$library" "$folder/lib/"
