@@ -13,7 +13,12 @@ cp "$root/scripts/gpu-check-run.sh" "$folder/run.sh"
 cp "$build/bin/facula" "$folder/bin/"
 cp -L "$build/libfacula.so.0" "$build/libfacula-simcuda.so" "$folder/lib/"
 cp -L "$build"/libfacula-simkernels.so "$folder/lib/"
-for file in cuda_tests libuser_kernels.so user_kernels.fatbin; do cp "$build/tests/cuda/$file" "$folder/bin/"; done
+cp "$build/tests/cuda/cuda_tests" "$build/tests/cuda/libuser_kernels.so" "$folder/bin/"
+if [ -f "$build/tests/cuda/user_kernels.fatbin" ]; then
+    cp "$build/tests/cuda/user_kernels.fatbin" "$folder/bin/"
+else
+    echo "gpu-check: built without nvcc: it carries no code for a GPU and is good for the simulator only" >&2
+fi
 cp "$build/tests/driver_contract/driver_contract" "$folder/tests/"
 [ -x "$build/bench/bench_cuda" ] && cp "$build/bench/bench_cuda" "$folder/bench/"
 
