@@ -1,5 +1,6 @@
-#include "backend/cuda/runtime/alloc_config.h"
 #include "input.h"
+
+#include "backend/cuda/runtime/alloc_config.h"
 
 /* Takes every option, as the hook of another kind of device would. */
 static fac_status any(const void *context, const char *key, const char *value) {
