@@ -209,6 +209,46 @@ static void S149_S128_hooks_run_in_order_and_can_be_removed(void **state) {
 
 /* ---- conversion ---- */
 
+/* Sees every call while the thread's tracing key is on, and notes the sizes of what is converted. */
+enum { BUFFER_SIZE = 11 };
+static int64_t converted[16];
+static int n_converted;
+static bool recorded;
+static fac_status note_conversion(const fac_call_info *c, fac_value *stack) {
+    if (strcmp(fac_operator_name(c->op), "aten::_to_copy") == 0 && n_converted < 16) {
+        converted[n_converted++] = fac_tensor_numel(fac_value_as_tensor(stack[0]));
+        recorded |= fac_is_grad_enabled() && converted[n_converted - 1] != BUFFER_SIZE;
+    }
+    return fac_redispatch_below(c, FAC_KEY_TRACE, stack);
+}
+
+static void S155_E08_children_then_parameters_each_with_its_gradient_then_buffers(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_module_new(&toy_class);
+    fac_module_add_buffer(m, "buffer", fac_zeros(FAC_SHAPE(BUFFER_SIZE)), true);
+    fac_tensor *own = fac_module_add_parameter(m, "own", fac_zeros(FAC_SHAPE(7)));
+    fac_module_add_parameter(m, "none", NULL);
+    fac_module_add(m, "child", fac_linear_new(2, 3));
+    assert_ok(fac_set_grad(own, fac_ones(FAC_SHAPE(7))));
+    fac_registration *r = fac_register_fallback("Trace", note_conversion, NULL, FAC_HERE);
+    assert_non_null(r);
+    const fac_keyset was = fac_thread_include(fac_thread_included() | fac_keyset_of(FAC_KEY_TRACE));
+    n_converted = 0, recorded = false;
+    assert_ok(fac_module_to(m, .dtype = FAC_F64));
+    fac_thread_include(was);
+    const int64_t expected[] = {6, 3, 7, 7, BUFFER_SIZE};
+    assert_int_equal(n_converted, FAC_COUNT(expected));
+    for (int i = 0; i < n_converted; i++) assert_int_equal(converted[i], expected[i]);
+    assert_false(recorded); /* parameters and gradients change below autograd; buffers need not */
+    assert_int_equal(fac_tensor_dtype(fac_grad_of(own)), FAC_F64);
+    fac_module_release(m);
+    fac_registration_release(r);
+    fac_scope_end(&s);
+    fac_shutdown(); /* retired registrations live until then */
+    assert_ok(fac_init());
+}
+
 static void S155_S156_S157_S159_E08_conversion_keeps_parameters_and_moves_gradients(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -567,6 +607,8 @@ static void modules_refuse_cycles_and_copies_of_what_they_cannot_share(void **st
 }
 
 FAC_TEST_MAIN(
+    FAC_TEST(S155_E08_children_then_parameters_each_with_its_gradient_then_buffers),
+
     FAC_TEST(S150_an_older_file_is_upgraded_by_its_class), FAC_TEST(S149_state_hooks_see_what_is_saved_and_loaded),
     FAC_TEST(layers_print_as_in_pytorch), FAC_TEST(rms_norm_has_an_epsilon_of_the_dtype),
     FAC_TEST(batch_norm_refuses_to_train_on_one_value_per_channel),
