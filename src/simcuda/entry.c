@@ -10,7 +10,6 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static enum { FRESH, STARTED, STOPPED, FORKED } phase;
-static _Thread_local char detail[640];
 static _Thread_local CUresult detail_of;
 static uint64_t generation; /* of starts: a thread's context of an earlier one is forgotten */
 static _Thread_local uint64_t seen_generation;
@@ -27,10 +26,33 @@ void sim_unlock(void) {
 
 pthread_mutex_t *sim_mutex(void) { return &mutex; }
 
+/* A thread's sentences, on the heap: the loader has little room for threads' variables in libraries that come late, and the
+   executor's must fit. */
+typedef struct texts {
+    char detail[640]; /* of the last failure */
+    char shown[800];  /* by cuGetErrorString */
+} texts;
+
+static pthread_key_t texts_key;
+static void make_texts_key(void) { pthread_key_create(&texts_key, free); }
+
+static texts *texts_of_thread(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static texts shared; /* where no memory is left: better mixed up than none */
+    pthread_once(&once, make_texts_key);
+    texts *t = pthread_getspecific(texts_key);
+    if (t) return t;
+    t = calloc(1, sizeof *t);
+    if (!t) return &shared;
+    pthread_setspecific(texts_key, t);
+    return t;
+}
+
 CUresult sim_refuse(CUresult r, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(detail, sizeof detail, format, args);
+    char *detail = texts_of_thread()->detail;
+    vsnprintf(detail, sizeof((texts *)0)->detail, format, args);
     va_end(args);
     detail_of = r;
     return r;
@@ -38,7 +60,7 @@ CUresult sim_refuse(CUresult r, const char *format, ...) {
 
 CUresult sim_recode(CUresult r) { return detail_of = r; }
 
-const char *sim_detail(CUresult r) { return detail_of == r ? detail : ""; }
+const char *sim_detail(CUresult r) { return detail_of == r ? texts_of_thread()->detail : ""; }
 
 static CUresult phase_error(const char *name) {
     switch (phase) {
@@ -236,18 +258,18 @@ CUresult cuGetErrorName(CUresult error, const char **text) {
 
 /* The code's name in plain words; for the thread's last failure also the sentence that says what was wrong. */
 CUresult cuGetErrorString(CUresult error, const char **text) {
-    static _Thread_local char buffer[800];
     if (!text) return CUDA_ERROR_INVALID_VALUE;
     *text = NULL;
     const char *name = result_name(error);
     if (!name) return CUDA_ERROR_INVALID_VALUE;
-    char *p = buffer;
+    texts *t = texts_of_thread();
+    char *p = t->shown;
     for (const char *c = name + (error ? strlen("CUDA_ERROR_") : strlen("CUDA_")); *c; c++) {
         *p++ = *c == '_' ? ' ' : (char)(*c | 0x20);
     }
     const char *more = sim_detail(error);
-    snprintf(p, sizeof buffer - (size_t)(p - buffer), "%s%s", *more ? ": " : "", more);
-    *text = buffer;
+    snprintf(p, sizeof t->shown - (size_t)(p - t->shown), "%s%s", *more ? ": " : "", more);
+    *text = t->shown;
     return CUDA_SUCCESS;
 }
 
