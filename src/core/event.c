@@ -98,6 +98,7 @@ fac_status fac_event_elapsed(fac_event *start, fac_event *end, double *out_ms) {
 fac_status fac_stream_wait_event(fac_stream s, fac_event *e) {
     const fac_device_guard *g;
     FAC_TRY(given(e));
+    FAC_CHECK(s.device.type != FAC_DEVICE_UNSET, FAC_ERR_ARGUMENT, "an unset stream was given");
     if (!e->handle) return FAC_OK; /* never recorded, or done when recorded */
     if (s.device.type != (int32_t)e->type) return fac_event_synchronize(e);
     FAC_TRY(fac__device_resolve(&s.device));
@@ -107,6 +108,8 @@ fac_status fac_stream_wait_event(fac_stream s, fac_event *e) {
 
 fac_status fac_stream_wait_stream(fac_stream s, fac_stream other) {
     FAC_TRY(fac_error());
+    FAC_CHECK(s.device.type != FAC_DEVICE_UNSET && other.device.type != FAC_DEVICE_UNSET, FAC_ERR_ARGUMENT,
+              "an unset stream was given");
     if (fac_stream_equal(s, other)) return FAC_OK;
     fac_event *e = fac_event_new((fac_device_type)other.device.type, false);
     if (!e) return fac_error();

@@ -240,11 +240,18 @@ static fac_status locate_stream(fac_stream s, const fac_device_guard **g, int *o
     return FAC_OK;
 }
 
+static fac_status check_there(const fac_device_guard *g, int index) {
+    int n = g->count(g);
+    FAC_CHECK(index >= 0 && index < n, FAC_ERR_DEVICE, "there is no device %s: %d of them are here",
+              fac_device_format(fac_device_make(g->type, index), (char[24]){0}, 24), n);
+    return FAC_OK;
+}
+
 fac_stream fac_default_stream(fac_device d) {
     fac_stream none = {{0, 0}, 0};
     const fac_device_guard *g;
     int index;
-    if (fac_error() != FAC_OK || locate(d, &g, &index) != FAC_OK) return none;
+    if (fac_error() != FAC_OK || locate(d, &g, &index) != FAC_OK || check_there(g, index) != FAC_OK) return none;
     return stream_make(g, index, 0);
 }
 

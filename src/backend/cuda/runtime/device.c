@@ -34,9 +34,10 @@ static fac_status start_locked(void) {
     FAC_CU(fac__cu.cuDeviceGetCount(&n));
     if (n > FAC_CUDA_MAX_DEVICES) n = FAC_CUDA_MAX_DEVICES;
     for (int i = 0; i < n; i++) FAC_TRY(read_device(&devices[i], i));
+    FAC_TRY(fac__race_start()); /* before there is a start: a bad option stops every later one too */
     n_devices = n;
     atomic_store_explicit(&running, true, memory_order_release);
-    return fac__race_start();
+    return FAC_OK;
 }
 
 fac_status fac__cuda_start(void) {

@@ -89,9 +89,11 @@ void fac__race_shadow_free(void);
 
 /* Notes where the calling thread is; a number to remember the place by. */
 uint32_t fac__race_site(const char *op, const char *argument, uint32_t agent, bool write);
-/* Files a race between two places, once per pair; hands it to the warning handler. STATE in ERROR mode. */
+/* Files a race between two places, once per pair. STATE in ERROR mode; else fac__race_tell hands it on. */
 fac_status fac__race_report(uint32_t earlier, uint32_t earlier_agent, bool earlier_writes, uint32_t later,
                             bool later_writes, uintptr_t address);
 void fac__race_report_free(void);
+/* Hands what was filed to the warning handler, which may use the library: call it without any lock. */
+void fac__race_tell(void);
 
 #endif

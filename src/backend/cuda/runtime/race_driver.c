@@ -62,12 +62,20 @@ static fac_status note(uint32_t agent, const fac_cuda_access *a, size_t n, const
 }
 
 /* Out of memory for its own records ends the checker, not the program. */
+static atomic_bool ran_out;
 static fac_status settle(fac_status st) {
     if (st != FAC_ERR_MEMORY) return st;
     fac_error_clear();
     atomic_store(&fac__race_mode_now, FAC_RACE_OFF);
-    fac__warn("the race checker has run out of memory and is off from here on");
+    atomic_store(&ran_out, true);
     return FAC_OK;
+}
+
+/* Warnings wait until no lock is held: their handler may use the library. */
+static void tell(void) {
+    fac__race_tell();
+    if (FAC_UNLIKELY(atomic_load_explicit(&ran_out, memory_order_relaxed)) && atomic_exchange(&ran_out, false))
+        fac__warn("the race checker has run out of memory and is off from here on");
 }
 
 static fac_status checked(CUstream stream, const fac_cuda_access *a, size_t n, const char *what) {
@@ -75,6 +83,7 @@ static fac_status checked(CUstream stream, const fac_cuda_access *a, size_t n, c
     pthread_mutex_lock(&fac__race_lock);
     fac_status st = settle(note(agent_of(stream), a, n, what));
     pthread_mutex_unlock(&fac__race_lock);
+    tell();
     return st;
 }
 
@@ -83,6 +92,7 @@ fac_status fac__race_access(int device, CUstream stream, const fac_cuda_access *
     pthread_mutex_lock(&fac__race_lock);
     fac_status st = settle(note(fac__race_stream_agent(device, stream), a, n, what));
     pthread_mutex_unlock(&fac__race_lock);
+    tell();
     return st;
 }
 
@@ -92,6 +102,7 @@ fac_status fac__race_host_access(const void *p, int64_t bytes, bool write, const
     pthread_mutex_lock(&fac__race_lock);
     fac_status st = settle(note(fac__race_host_agent(), &a, 1, what));
     pthread_mutex_unlock(&fac__race_lock);
+    tell();
     return st;
 }
 
@@ -345,6 +356,17 @@ static void uninstall(void) {
     installed = false;
 }
 
+static fac_status turn_on(fac_race_mode mode) {
+    install();
+    fac_status st = fac__race_watch();
+    if (st != FAC_OK) {
+        if (!fac__race_on()) uninstall();
+        return st;
+    }
+    atomic_store(&fac__race_mode_now, (int)mode);
+    return FAC_OK;
+}
+
 fac_status fac_cuda_set_race_mode(fac_race_mode mode) {
     FAC_TRY(fac_error());
     FAC_CHECK(mode >= FAC_RACE_OFF && mode <= FAC_RACE_ERROR, FAC_ERR_ARGUMENT, "%d is no mode of the race checker",
@@ -354,10 +376,7 @@ fac_status fac_cuda_set_race_mode(fac_race_mode mode) {
         fac__race_stop(true);
         return FAC_OK;
     }
-    install();
-    FAC_TRY(fac__race_watch());
-    atomic_store(&fac__race_mode_now, (int)mode);
-    return FAC_OK;
+    return turn_on(mode);
 }
 
 fac_race_mode fac_cuda_race_mode(void) { return (fac_race_mode)atomic_load(&fac__race_mode_now); }
@@ -368,10 +387,7 @@ fac_status fac__race_start(void) {
     bool report = strcmp(text, "1") == 0 || strcmp(text, "report") == 0, error = strcmp(text, "error") == 0;
     FAC_CHECK(report || error, FAC_ERR_ARGUMENT,
               "FACULA_CUDA_SANITIZER is '%s'; expected 1 or report, error, or 0 or off", text);
-    install();
-    FAC_TRY(fac__race_watch());
-    atomic_store(&fac__race_mode_now, error ? FAC_RACE_ERROR : FAC_RACE_REPORT);
-    return FAC_OK;
+    return turn_on(error ? FAC_RACE_ERROR : FAC_RACE_REPORT);
 }
 
 void fac__race_stop(bool dispatcher_lives) {

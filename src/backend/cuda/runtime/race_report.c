@@ -19,17 +19,20 @@ typedef struct site {
 static site *ring;
 static uint32_t last_site;
 
+/* Stays where it is until the reset: users hold its strings. */
 typedef struct filed {
     fac_race race;
     char *text, *stacks[2];
+    char *untold;     /* the text, until the warning handler has had it */
     void *pair[2][2]; /* two frames of each side, to file a pair of call sites once */
     char ops[2][64], arguments[2][32];
 } filed;
 
 static struct {
-    filed *v;
+    filed **v;
     size_t n, cap;
 } found;
+static atomic_size_t n_untold;
 
 uint32_t fac__race_site(const char *op, const char *argument, uint32_t agent, bool write) {
     if (!ring && !(ring = fac__alloc_zero(RING * sizeof *ring))) return 0;
@@ -105,9 +108,8 @@ static void fill_side(filed *f, int i, const site *s, uint32_t agent_if_lost, bo
     for (int k = 0; s && k < 2 && from + k < s->n_frames; k++) f->pair[i][k] = s->frames[from + k];
 }
 
-/* Strings of a filed race move with it: the struct's pointers are set last, when it is in its place. */
 static void point(filed *f) {
-    f->race.text = f->text ? f->text : "";
+    f->race.text = f->text;
     for (int i = 0; i < 2; i++) {
         fac_race_side *side = i ? &f->race.later : &f->race.earlier;
         side->op = f->ops[i];
@@ -116,7 +118,7 @@ static void point(filed *f) {
     }
 }
 
-static char *describe(filed *f) {
+static char *describe(const filed *f) {
     char a[64], b[64];
     const fac_race_side *e = &f->race.earlier, *l = &f->race.later;
     stream_name(e->stream, a, sizeof a);
@@ -135,41 +137,72 @@ static char *describe(filed *f) {
 
 static bool is_known(const filed *f) {
     for (size_t i = 0; i < found.n; i++)
-        if (memcmp(found.v[i].pair, f->pair, sizeof f->pair) == 0 && strcmp(found.v[i].ops[0], f->ops[0]) == 0 &&
-            strcmp(found.v[i].ops[1], f->ops[1]) == 0)
+        if (memcmp(found.v[i]->pair, f->pair, sizeof f->pair) == 0 && strcmp(found.v[i]->ops[0], f->ops[0]) == 0 &&
+            strcmp(found.v[i]->ops[1], f->ops[1]) == 0)
             return true;
     return false;
 }
 
 static void filed_free(filed *f) {
+    if (f->untold) atomic_fetch_sub(&n_untold, 1);
+    fac__free(f->untold);
     fac__free(f->text);
     fac__free(f->stacks[0]);
     fac__free(f->stacks[1]);
+    fac__free(f);
+}
+
+/* In ERROR mode the error is the telling. */
+static fac_status complete(filed *f, bool fails) {
+    point(f);
+    f->text = describe(f);
+    if (!f->text) return FAC_ERR_MEMORY;
+    point(f);
+    FAC_TRY(FAC_VEC_GROW(&found));
+    if (fails) return FAC_OK;
+    f->untold = fac__strdup(f->text);
+    if (!f->untold) return FAC_ERR_MEMORY;
+    atomic_fetch_add(&n_untold, 1);
+    return FAC_OK;
 }
 
 fac_status fac__race_report(uint32_t earlier, uint32_t earlier_agent, bool earlier_writes, uint32_t later,
                             bool later_writes, uintptr_t address) {
-    filed f = {.race.address = (const void *)address};
+    filed *f = fac__alloc_zero(sizeof *f);
+    if (!f) return FAC_ERR_MEMORY;
     const site *l = find_site(later);
-    fill_side(&f, 0, find_site(earlier), earlier_agent, earlier_writes);
-    fill_side(&f, 1, l, l ? l->agent : 0, later_writes);
-    point(&f);
-    bool fails = atomic_load(&fac__race_mode_now) == FAC_RACE_ERROR;
-    if (is_known(&f) && !fails) {
-        filed_free(&f);
-        return FAC_OK;
+    f->race.address = (const void *)address;
+    fill_side(f, 0, find_site(earlier), earlier_agent, earlier_writes);
+    fill_side(f, 1, l, l ? l->agent : 0, later_writes);
+    bool fails = atomic_load(&fac__race_mode_now) == FAC_RACE_ERROR, known = is_known(f) && !fails;
+    fac_status st = known ? FAC_OK : complete(f, fails);
+    if (known || st != FAC_OK) {
+        filed_free(f);
+        return st;
     }
-    f.text = describe(&f);
-    fac_status st = FAC_VEC_GROW(&found);
-    if (st != FAC_OK || !f.text) {
-        filed_free(&f);
-        return FAC_ERR_MEMORY;
+    found.v[found.n++] = f;
+    return fails ? FAC_FAIL(FAC_ERR_STATE, "%s", f->text) : FAC_OK;
+}
+
+static char *take_untold(void) {
+    char *text = NULL;
+    pthread_mutex_lock(&fac__race_lock);
+    for (size_t i = 0; i < found.n && !text; i++) {
+        text = found.v[i]->untold;
+        found.v[i]->untold = NULL;
     }
-    found.v[found.n] = f;
-    found.n++;
-    if (fails) return FAC_FAIL(FAC_ERR_STATE, "%s", f.text);
-    fac__warn("%s", f.text);
-    return FAC_OK;
+    if (text) atomic_fetch_sub(&n_untold, 1);
+    pthread_mutex_unlock(&fac__race_lock);
+    return text;
+}
+
+void fac__race_tell(void) {
+    while (FAC_UNLIKELY(atomic_load(&n_untold) != 0)) {
+        char *text = take_untold();
+        if (!text) return;
+        fac__warn("%s", text);
+        fac__free(text);
+    }
 }
 
 size_t fac_cuda_race_count(void) {
@@ -182,16 +215,13 @@ size_t fac_cuda_race_count(void) {
 bool fac_cuda_race_get(size_t i, fac_race *out_race) {
     pthread_mutex_lock(&fac__race_lock);
     bool there = i < found.n && out_race;
-    if (there) {
-        point(&found.v[i]);
-        *out_race = found.v[i].race;
-    }
+    if (there) *out_race = found.v[i]->race;
     pthread_mutex_unlock(&fac__race_lock);
     return there;
 }
 
 static void reset(void) {
-    for (size_t i = 0; i < found.n; i++) filed_free(&found.v[i]);
+    for (size_t i = 0; i < found.n; i++) filed_free(found.v[i]);
     fac__free(found.v);
     memset(&found, 0, sizeof found);
 }
