@@ -59,9 +59,15 @@ class Unsupported(Exception):
     """A value that this bridge has no boxed form for."""
 
 
+class NoKernel(Exception):
+    """The operator, or this dtype of it, is not there on the device."""
+
+
 class Facula:
-    def __init__(self, path):
+    def __init__(self, path, device="cpu"):
         lib = self.lib = C.CDLL(path)
+        self.on_cpu = device == "cpu"
+        self.device = Device(1, 0) if self.on_cpu else Device(2, 1)
 
         def declare(name, result, *args):
             f = getattr(lib, name)
@@ -115,8 +121,13 @@ class Facula:
         return text
 
     def check(self, status):
-        if status:
-            raise Error(self.message())
+        if not status:
+            return
+        message = self.message()
+        if not self.on_cpu and ("it has no kernel there" in message or "has no CUDA kernel" in message
+                                or "have no CUDA kernel" in message):
+            raise NoKernel(message)
+        raise Error(message)
 
     def schema(self, name):
         """The operator's record and its arguments as (type, name, default) triples; None if it is not there."""
@@ -161,10 +172,24 @@ class Scope:
         self.lib.fac_error_clear()
 
     def wrap(self, t):
-        """A Facula tensor over the memory of a torch tensor: same sizes, strides and offset."""
+        """A Facula tensor like a torch tensor: same sizes, strides and offset; on the CPU over its memory."""
         if t.layout != torch.strided or t.dtype not in DTYPE_CODE:
             raise Unsupported(f"a {t.layout} tensor of {t.dtype}")
         t = t.detach().resolve_conj().resolve_neg()
+        if not self.f.on_cpu:
+            return self.wrap_on_device(t)
+        return self.wrap_memory(t)
+
+    def wrap_on_device(self, t):
+        """The whole storage travels; then a view is taken of it."""
+        flat = torch.empty(0, dtype=t.dtype).set_(t.storage())
+        if flat.numel() == 0:
+            flat = torch.zeros(t.storage_offset() + 1, dtype=t.dtype)
+        there, = self.call("aten::_to_copy", {"self": self.wrap_memory(flat), "dtype": None, "layout": None, "device": "cpu"})
+        return self.call("aten::as_strided", {"self": there, "size": list(t.shape), "stride": list(t.stride()),
+                                              "storage_offset": t.storage_offset()})[0]
+
+    def wrap_memory(self, t):
         self.alive.append(t)
         storage = t.storage()
         nbytes = storage.nbytes()
@@ -202,7 +227,7 @@ class Scope:
         if kind.startswith("Device"):
             if torch.device(x).type != "cpu":
                 raise Unsupported(f"device {x}")
-            return lib.fac_value_device(Device(1, 0))
+            return lib.fac_value_device(self.f.device)  # what is made is made where the operands are
         if isinstance(x, Tensor):
             return lib.fac_value_tensor(x.h)
         if isinstance(x, bool):

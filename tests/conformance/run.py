@@ -22,14 +22,14 @@ MODES = ("plain", "noncontiguous", "gradient")
 class Worker:
     """A worker process; started again after a crash or a hang."""
 
-    def __init__(self, library, seconds):
-        self.library, self.seconds, self.process = library, seconds, None
+    def __init__(self, library, device):
+        self.library, self.device, self.process = library, device, None
 
     def ask(self, job):
         if self.process is None:
             env = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=HERE)
-            self.process = subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py"), self.library], env=env, text=True,
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.process = subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py"), self.library, self.device], env=env,
+                                            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         timer = threading.Timer(job["seconds"] * 4 + 60, self.process.kill)
@@ -96,6 +96,7 @@ def verdict(rows):
 def main():
     parser = argparse.ArgumentParser(description="Compares Facula with PyTorch over PyTorch's operator database.")
     parser.add_argument("library")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where Facula computes; FACULA_CUDA=sim:1 simulates")
     parser.add_argument("--ops", default=".", help="regular expression over operator names")
     parser.add_argument("--dtypes", default="float32,float64,bool,uint8,int32,int64,float16,bfloat16,complex64,complex128")
     parser.add_argument("--limit", type=int, default=1000, help="samples per operator, dtype and mode")
@@ -112,7 +113,7 @@ def main():
     queue = iter(names)
 
     def work():
-        worker = Worker(args.library, args.seconds)
+        worker = Worker(args.library, args.device)
         while True:
             with lock:
                 name = next(queue, None)

@@ -9,7 +9,7 @@ import torch
 
 import interpret
 from database import OPERATORS
-from facula import Facula, Scope, Unsupported
+from facula import Facula, NoKernel, Scope, Unsupported
 
 # Results of these depend on a generator of PyTorch's own: only shape and dtype are compared.
 RANDOM = {"bernoulli", "multinomial", "normal", "normal.number_mean", "nn.functional.dropout", "nn.functional.dropout2d",
@@ -181,6 +181,9 @@ def check_operator(f, op, dtype, mode, limit, seconds):
         except interpret.Missing as e:
             out["missing"] += 1
             reason = f"missing {e}"
+        except NoKernel as e:
+            out["missing"] += 1
+            reason = str(e)
         except Unsupported as e:
             out["unsupported"] += 1
             reason = f"unsupported: {e}"
@@ -198,7 +201,7 @@ def check_operator(f, op, dtype, mode, limit, seconds):
 
 
 def main():
-    f = Facula(sys.argv[1])
+    f = Facula(*sys.argv[1:3])
     torch.set_num_threads(1)
     for line in sys.stdin:
         job = json.loads(line)
