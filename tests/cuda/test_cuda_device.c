@@ -180,8 +180,10 @@ static void S051_cuda_counting_and_properties_make_no_context(void **state) {
     assert_error(FAC_ERR_DEVICE, "cuda:63");
 }
 
+/* The variable is the driver's to read, which a real one does once in a process. */
 static void S052_cuda_visible_devices_limits_and_renumbers(void **state) {
     (void)state;
+    support_need_simulator();
     support_need_devices(3);
     const char *const was = getenv("CUDA_VISIBLE_DEVICES");
     char *kept = was ? strdup(was) : NULL;
