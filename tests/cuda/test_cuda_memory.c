@@ -352,6 +352,7 @@ static void X06_memory_comes_back_within_a_capture_once_the_graph_orders_it(void
         fac_tensor *early = bytes_on(0, MIB);
         assert_ptr_not_equal(fac_tensor_data(early), p); /* the side stream may still run */
         assert_ok(fac_stream_wait_stream(stream, side));
+        for (int i = 0; i < 200; i++) fill(early, i); /* the order is found through all of these */
         fac_tensor *late = bytes_on(0, MIB);
         assert_int_equal(fac_tensor_data(late) == p, reuse);
         CUgraph graph = capture_end(stream, id);

@@ -91,6 +91,21 @@ static void S058_large_blocks_keep_small_rests(void **state) {
     end();
 }
 
+static void S058_thousands_of_blocks_are_found_again(void **state) {
+    (void)state;
+    enum { N = 10000, STEP = 7919 };
+    static char *p[N];
+    begin(GIB, NULL);
+    for (int i = 0; i < N; i++) p[i] = get(512 + 512 * (i % 3));
+    for (int i = 0; i < N; i++) assert_true(fac__cache_owns(a, p[i]));
+    for (int i = 0; i < N; i++) give(p[(int64_t)i * STEP % N]);
+    assert_int_equal(stats().allocation.all.current, 0);
+    assert_int_equal(stats().inactive_split.all.current, 0);
+    empty();
+    assert_int_equal(f.used, 0);
+    end();
+}
+
 static void S060_freed_memory_is_reused_at_once_on_its_stream(void **state) {
     (void)state;
     begin(GIB, NULL);
@@ -608,10 +623,10 @@ FAC_TEST_MAIN(
     FAC_TEST(S220_small_requests_share_segments_of_2_mib),
     FAC_TEST(S220_large_requests_have_segments_of_20_mib_or_their_own), FAC_TEST(X02_large_segment_size_is_an_option),
     FAC_TEST(S058_blocks_are_split_and_merged_with_both_neighbours), FAC_TEST(S058_the_smallest_fitting_block_is_taken),
-    FAC_TEST(S058_large_blocks_keep_small_rests), FAC_TEST(S060_freed_memory_is_reused_at_once_on_its_stream),
-    FAC_TEST(S222_blocks_are_reused_on_their_stream_only), FAC_TEST(S059_any_device_is_served_by_two_functions),
-    FAC_TEST(S059_incomplete_sources_are_refused), FAC_TEST(requests_of_no_bytes_bad_sizes_and_bad_frees),
-    FAC_TEST(S211_blocks_above_max_split_are_never_split),
+    FAC_TEST(S058_large_blocks_keep_small_rests), FAC_TEST(S058_thousands_of_blocks_are_found_again),
+    FAC_TEST(S060_freed_memory_is_reused_at_once_on_its_stream), FAC_TEST(S222_blocks_are_reused_on_their_stream_only),
+    FAC_TEST(S059_any_device_is_served_by_two_functions), FAC_TEST(S059_incomplete_sources_are_refused),
+    FAC_TEST(requests_of_no_bytes_bad_sizes_and_bad_frees), FAC_TEST(S211_blocks_above_max_split_are_never_split),
     FAC_TEST(S211_oversize_blocks_make_room_before_the_cache_is_emptied),
     FAC_TEST(S214_max_non_split_rounding_lets_larger_blocks_serve), FAC_TEST(S212_requests_are_rounded_by_divisions),
     FAC_TEST(S215_garbage_collection_frees_old_blocks_and_keeps_those_in_use),
