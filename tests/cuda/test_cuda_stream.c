@@ -212,24 +212,22 @@ static void S042_stream_waits_for_an_event_of_another_device(void **state) {
         FAC_SCOPE(scope);
         reseed(seed);
         fac_stream s0 = fac_stream_new(cuda_device(0), 0), s1 = fac_stream_new(cuda_device(1), 0);
-        fac_tensor *a = bytes_on(0), *b = bytes_on(1);
+        fac_tensor *a = bytes_on(0), *b = bytes_on(1), *other = bytes_on(0);
         fac_event *e = fac_event_new(FAC_CUDA, false);
-        assert_ok(fac_synchronize(cuda_device(0)));
         {
             FAC_STREAM_SCOPE(on, s0);
-            fill(a, 3);
+            fill(a, 10 + seed); /* unlike what the block held before */
             assert_ok(fac_event_record(e, s0));
-            fill(a, 4); /* after the mark */
+            fill(other, 4); /* after the mark: nobody waits for it */
             assert_ok(fac_stream_wait_event(s1, e));
             fac_event_free(e);
         }
-        FAC_STREAM_SCOPE(on, s1);
-        fill(b, 5);
-        assert_ok(fac_stream_wait_stream(fac_current_stream(cuda_device(0)), s0));
-        assert_ok(fac_stream_wait_stream(fac_current_stream(cuda_device(0)), s1));
-        copy(b, a);
-        assert_ok(fac_synchronize(cuda_device(1)));
-        assert_true(all_are(b, 4));
+        FAC_STREAM_SCOPE(from, fac_stream_new(cuda_device(0), 0));
+        FAC_STREAM_SCOPE(to, s1);
+        copy(b, a); /* in stream `from`, once s1 is ready for it, and that is after the mark */
+        assert_ok(fac_stream_synchronize(s1));
+        assert_true(all_are(b, 10 + seed));
+        assert_ok(fac_stream_synchronize(s0));
     }
 }
 
