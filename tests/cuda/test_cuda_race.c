@@ -304,7 +304,7 @@ static void E64_write_only_example_needs_the_wait(void **state) {
     assert_true(races(write_only_into_memory_in_use) >= 1);
 }
 
-static void E66_gradients_used_in_another_stream_are_reported(void **state) {
+static void E66_S133_gradients_used_in_another_stream_are_reported(void **state) {
     (void)state;
     assert_true(races(gradients_used_elsewhere) >= 1);
 }
@@ -535,7 +535,7 @@ static void X27_error_mode_refuses_the_later_call(void **state) {
 
 FAC_TEST_MAIN(RACE_TEST(X27_twenty_planted_races_are_found), RACE_TEST(E62_incorrect_example_is_reported),
               RACE_TEST(E63_corrected_example_is_silent_and_right), RACE_TEST(E64_write_only_example_needs_the_wait),
-              RACE_TEST(E65_same_scope_is_safe), RACE_TEST(E66_gradients_used_in_another_stream_are_reported),
+              RACE_TEST(E65_same_scope_is_safe), RACE_TEST(E66_S133_gradients_used_in_another_stream_are_reported),
               RACE_TEST(E67_E71_waiting_for_the_backward_stream_is_safe),
               RACE_TEST(E68_initial_gradient_in_the_same_scope_is_safe),
               RACE_TEST(E69_initial_gradient_of_another_stream_is_reported),
