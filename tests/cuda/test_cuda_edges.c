@@ -2,7 +2,11 @@
    there, warning handlers that use the library, options that are not understood. */
 #include "support/cuda.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
+
+static void use(fac_tensor *t) { assert_non_null(t); }
 
 static double first(fac_tensor *t) {
     double v[64] = {0};
@@ -115,6 +119,55 @@ static void X27_strings_of_a_race_stay_while_others_are_found(void **state) {
     assert_ok(fac_cuda_set_race_mode(FAC_RACE_OFF));
 }
 
+typedef struct other_thread {
+    fac_stream stream;
+    sem_t waited, end;
+} other_thread;
+
+/* Waits for the stream, and finds the freed block's mark reached: the block may be reused. */
+static void *wait_there(void *context) {
+    other_thread *o = context;
+    fac_status st = fac_stream_synchronize(o->stream);
+    {
+        FAC_SCOPE(s);
+        if (st == FAC_OK && !fac_empty(FAC_SHAPE(1), .device = cuda_device(0))) st = fac_error();
+    }
+    sem_post(&o->waited);
+    sem_wait(&o->end);
+    return st == FAC_OK ? context : NULL;
+}
+
+static void X27_memory_that_another_thread_found_free_is_no_race(void **state) {
+    (void)state;
+    support_need_devices(1);
+    pthread_t thread;
+    void *good;
+    other_thread o = {.stream = fac_stream_new(cuda_device(0), 0)};
+    assert_ok(fac_cuda_set_race_mode(FAC_RACE_ERROR));
+    sem_init(&o.waited, 0, 0);
+    sem_init(&o.end, 0, 0);
+    FAC_SCOPE(s);
+    fac_tensor *old = fac_ones(FAC_SHAPE(1000), .device = cuda_device(0));
+    const void *address = fac__data(old);
+    assert_ok(fac_stream_wait_stream(o.stream, fac_default_stream(cuda_device(0))));
+    {
+        FAC_STREAM_SCOPE(on, o.stream);
+        use(fac_neg(old));
+    }
+    assert_ok(fac_record_stream(old, o.stream));
+    fac_drop(old);
+    assert_int_equal(pthread_create(&thread, NULL, wait_there, &o), 0);
+    sem_wait(&o.waited);
+    fac_tensor *again = fac_ones(FAC_SHAPE(1000), .device = cuda_device(0));
+    assert_no_error();
+    assert_ptr_equal(fac__data(again), address);
+    sem_post(&o.end);
+    pthread_join(thread, &good);
+    assert_non_null(good);
+    assert_ok(fac_synchronize(cuda_device(0)));
+    assert_ok(fac_cuda_set_race_mode(FAC_RACE_OFF));
+}
+
 static void X27_checker_option_that_is_not_understood_is_an_error_each_time(void **state) {
     (void)state;
     support_need_devices(1);
@@ -138,4 +191,5 @@ FAC_TEST_MAIN(FAC_CUDA_TEST(S049_copy_blocking_lets_pinned_memory_change_afterwa
               FAC_CUDA_TEST(S045_unset_streams_wait_for_nothing_and_say_so),
               FAC_CUDA_TEST(X27_warning_handler_may_use_the_library),
               FAC_CUDA_TEST(X27_strings_of_a_race_stay_while_others_are_found),
+              FAC_CUDA_TEST(X27_memory_that_another_thread_found_free_is_no_race),
               FAC_CUDA_TEST(X27_checker_option_that_is_not_understood_is_an_error_each_time))

@@ -73,6 +73,8 @@ fac_status fac__race_event_teach(CUevent e, uint32_t agent);
 void fac__race_event_drop(CUevent e);
 /* The agent learns what every stream of a device knows; device -1: of all. */
 fac_status fac__race_learn_device(uint32_t agent, int device);
+/* A host thread has waited for something: what it learnt, the others know too. */
+fac_status fac__race_publish(uint32_t agent);
 void fac__race_clocks_free(void);
 
 /* ---- shadow memory (race_shadow.c) -------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Agents and what they know. A host thread that is new knows all that the others knew; one that ends leaves its knowledge to
-   all: threads are started and joined by means that are not seen here, and an alarm that is none is worse than one missed. */
+   all; and what one has seen to be done on a device is done for all. Threads are started and joined, and tell each other, by
+   means that are not seen here (the allocators' locks, for one), and an alarm that is none is worse than one missed. */
 #include "backend/cuda/runtime/race.h"
 
 pthread_mutex_t fac__race_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -19,10 +20,10 @@ static struct {
     size_t n, cap;
 } events;
 
-static race_clock departed; /* what threads that ended knew */
-static uint64_t departed_count;
+static race_clock common; /* what every host thread knows */
+static uint64_t common_count;
 static _Atomic(uint64_t) threads_made;
-static _Thread_local struct { uint64_t serial, departed_seen; } me __attribute__((tls_model("initial-exec")));
+static _Thread_local struct { uint64_t serial, common_seen; } me __attribute__((tls_model("initial-exec")));
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* for its destructor alone */
 
@@ -70,8 +71,8 @@ static void depart(void *serial) {
     pthread_mutex_lock(&fac__race_lock);
     for (size_t i = 0; i < agents.n; i++)
         if (agents.v[i].device < 0 && agents.v[i].thread == (uint64_t)(uintptr_t)serial &&
-            fac__race_join(&departed, &agents.v[i].knows) == FAC_OK)
-            departed_count++;
+            fac__race_join(&common, &agents.v[i].knows) == FAC_OK)
+            common_count++;
     pthread_mutex_unlock(&fac__race_lock);
 }
 
@@ -97,11 +98,20 @@ uint32_t fac__race_host_agent(void) {
         found = agent_new((race_agent){.device = -1, .thread = me.serial});
         if (found == UINT32_MAX || be_born(found) != FAC_OK) return UINT32_MAX;
     }
-    if (me.departed_seen != departed_count) {
-        if (fac__race_join(&agents.v[found].knows, &departed) != FAC_OK) return UINT32_MAX;
-        me.departed_seen = departed_count;
+    if (me.common_seen != common_count) {
+        if (fac__race_join(&agents.v[found].knows, &common) != FAC_OK) return UINT32_MAX;
+        me.common_seen = common_count;
     }
     return found;
+}
+
+fac_status fac__race_publish(uint32_t agent) {
+    const race_clock *c = &agents.v[agent].knows;
+    FAC_TRY(widen(&common, c->n));
+    for (size_t i = 0; i < c->n; i++)
+        if (i != agent && c->v[i] > common.v[i]) common.v[i] = c->v[i]; /* not what it does itself */
+    common_count++;
+    return FAC_OK;
 }
 
 fac_status fac__race_step(uint32_t agent, uint32_t site, race_epoch *out) {
@@ -157,8 +167,8 @@ void fac__race_clocks_free(void) {
     for (size_t i = 0; i < events.n; i++) fac__free(events.v[i].carries.v);
     fac__free(agents.v);
     fac__free(events.v);
-    fac__free(departed.v);
+    fac__free(common.v);
     memset(&agents, 0, sizeof agents);
     memset(&events, 0, sizeof events);
-    memset(&departed, 0, sizeof departed);
+    memset(&common, 0, sizeof common);
 }

@@ -140,18 +140,23 @@ static fac_status learn_wait(CUevent e, CUstream stream) {
 
 static fac_status learn_event_done(CUevent e) {
     uint32_t host = fac__race_host_agent();
-    return host == UINT32_MAX ? FAC_ERR_MEMORY : fac__race_event_teach(e, host);
+    if (host == UINT32_MAX) return FAC_ERR_MEMORY;
+    FAC_TRY(fac__race_event_teach(e, host));
+    return fac__race_publish(host);
 }
 
 static fac_status learn_stream_done(CUstream stream) {
     uint32_t host = fac__race_host_agent(), agent = agent_of(stream);
     if (host == UINT32_MAX || agent == UINT32_MAX) return FAC_ERR_MEMORY;
-    return fac__race_join(&fac__race_agent(host)->knows, &fac__race_agent(agent)->knows);
+    FAC_TRY(fac__race_join(&fac__race_agent(host)->knows, &fac__race_agent(agent)->knows));
+    return fac__race_publish(host);
 }
 
 static fac_status learn_device_done(void) {
     uint32_t host = fac__race_host_agent();
-    return host == UINT32_MAX ? FAC_ERR_MEMORY : fac__race_learn_device(host, current_device());
+    if (host == UINT32_MAX) return FAC_ERR_MEMORY;
+    FAC_TRY(fac__race_learn_device(host, current_device()));
+    return fac__race_publish(host);
 }
 
 static CUresult event_record(CUevent e, CUstream stream) {
