@@ -171,6 +171,20 @@ static void S121_saved_values_are_freed_unless_retained(void **state) {
     assert_int_equal(fac_backward(y), FAC_ERR_AUTOGRAD);
     assert_error(FAC_ERR_AUTOGRAD, "Trying to backward through the graph a second time");
     assert_values(fac_grad_of(x), 12);
+    /* What only the graph holds goes with the first pass that does not retain it. */
+    fac_tensor *w;
+    {
+        FAC_SCOPE(inner);
+        fac_tensor *h = fac_mul(x, 2.0);
+        w = fac_keep(fac_sum(fac_mul(h, h)));
+    }
+    assert_ok(fac_backward(w, .retain_graph = true));
+    with_saved = fac_live();
+    assert_ok(fac_backward(w, .retain_graph = true));
+    assert_int_equal(fac_live(), with_saved);
+    assert_ok(fac_backward(w));
+    assert_true(fac_live() < with_saved);
+    fac_release(w);
     /* A graph that saved no tensor may be used again, as in PyTorch. */
     fac_tensor *z = fac_sum(x);
     assert_ok(fac_set_grad(x, NULL));
