@@ -260,7 +260,10 @@ static void sanitizer_sees_overruns_inside_segments(void **state) {
     (void)state;
     support_need_devices(1);
     support_need_simulator();
-    if (!__asan_address_is_poisoned) skip(); /* not built with AddressSanitizer */
+    if (!__asan_address_is_poisoned) {
+        print_message("needs a build with AddressSanitizer\n");
+        skip();
+    }
     FAC_SCOPE(s);
     fac_tensor *t = bytes_on(0, 1000);
     const char *p = fac_tensor_data(t);
@@ -367,7 +370,10 @@ static void S216_expandable_segments_are_open_to_peers(void **state) {
     support_need_devices(2);
     bool can;
     assert_ok(fac_cuda_can_access_peer(0, 1, &can));
-    if (!can) skip(); /* no link */
+    if (!can) {
+        print_message("needs a link between cuda:0 and cuda:1\n");
+        skip();
+    }
     support_restart_with("FACULA_CUDA_ALLOC_CONF", "expandable_segments:True");
     {
         FAC_SCOPE(s);

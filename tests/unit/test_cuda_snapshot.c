@@ -260,7 +260,10 @@ static void S207_snapshot_as_a_pickle_that_python_reads(void **state) {
     fac_memory_snapshot_free(s);
     give(kept);
     end();
-    if (python("pass\n", "there.py", "") != 0) skip(); /* no Python */
+    if (python("pass\n", "there.py", "") != 0) {
+        print_message("needs python3\n");
+        skip();
+    }
     assert_int_equal(python(check_plain, "plain.py", file), 0);
 }
 
@@ -273,7 +276,10 @@ static void S207_snapshot_opens_in_pytorchs_viewer(void **state) {
     fac_memory_snapshot_free(s);
     give(kept);
     end();
-    if (python("import torch.cuda._memory_viz\n", "there.py", "2>/dev/null") != 0) skip(); /* no PyTorch */
+    if (python("import torch.cuda._memory_viz\n", "there.py", "2>/dev/null") != 0) {
+        print_message("needs PyTorch (python3-torch)\n");
+        skip();
+    }
     assert_int_equal(python(check_viewer, "viewer.py", file), 0);
 }
 
