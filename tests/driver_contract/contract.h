@@ -30,6 +30,7 @@ void contract_expect(CUresult got, CUresult wanted, const char *call, const char
 typedef struct gate {
     atomic_bool open, entered;
 } gate;
+void gate_stand(void *gate);
 void gate_close(gate *g, CUstream s);
 void gate_open(gate *g);
 

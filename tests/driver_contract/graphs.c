@@ -145,6 +145,46 @@ static void visit(void *data) {
     atomic_fetch_add(&v->visits, 1);
 }
 
+/* add 1 to a counter in page-locked memory, then stand at a gate: while the first launch stands there, the second, in
+   another stream, has not begun. */
+static void a_second_launch_of_an_exec_waits_for_the_first(void **state) {
+    (void)state;
+    gate hold = {false, false};
+    CUgraph g;
+    CUgraphNode count, stand;
+    volatile unsigned *counter;
+    CUdeviceptr p;
+    unsigned one = 1;
+    CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
+    ok(cu.cuMemHostAlloc((void **)&counter, 4, CU_MEMHOSTALLOC_DEVICEMAP));
+    ok(cu.cuMemHostGetDevicePointer(&p, (void *)counter, 0));
+    *counter = 0;
+    CUDA_KERNEL_NODE_PARAMS_v1 parameters = {contract_kernel("add"), 1, 1, 1, 1, 1, 1, 0, (void *[]){&p, &one}, NULL};
+    ok(cu.cuGraphCreate(&g, 0));
+    ok(cu.cuGraphAddKernelNode(&count, g, NULL, 0, &parameters));
+    ok(cu.cuGraphAddHostNode(&stand, g, &count, 1, &(CUDA_HOST_NODE_PARAMS){gate_stand, &hold}));
+    CUgraphExec e = instantiate(g);
+    ok(cu.cuGraphLaunch(e, a));
+    ok(cu.cuGraphLaunch(e, b));
+    for (int i = 0; i < 2000 && !atomic_load(&hold.entered); i++) {
+        expect(cu.cuStreamQuery(a), CUDA_ERROR_NOT_READY);
+        usleep(100);
+    }
+    assert_true(atomic_load(&hold.entered));
+    for (int i = 0; i < 20; i++) expect(cu.cuStreamQuery(b), CUDA_ERROR_NOT_READY);
+    usleep(5000);
+    assert_int_equal(*counter, 1);
+    gate_open(&hold);
+    ok(cu.cuStreamSynchronize(a));
+    ok(cu.cuStreamSynchronize(b));
+    assert_int_equal(*counter, 2);
+    ok(cu.cuGraphExecDestroy(e));
+    ok(cu.cuGraphDestroy(g));
+    ok(cu.cuMemFreeHost((void *)counter));
+    ok(cu.cuStreamDestroy(a));
+    ok(cu.cuStreamDestroy(b));
+}
+
 static void launches_of_one_exec_do_not_overlap(void **state) {
     (void)state;
     CUgraph g;
@@ -272,6 +312,7 @@ static void a_wait_node_waits_for_what_the_event_marks(void **state) {
 }
 
 const struct CMUnitTest graph_tests[] = {
+    CONTRACT(a_second_launch_of_an_exec_waits_for_the_first),
     CONTRACT(a_wait_node_waits_for_what_the_event_marks),
     CONTRACT(fork_and_join_replay_in_order),
     CONTRACT(an_update_changes_later_launches),

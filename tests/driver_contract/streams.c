@@ -4,12 +4,15 @@ static void legacy_stream_waits_for_blocking_streams_only(void **state) {
     (void)state;
     gate g;
     CUstream blocking = new_stream(CU_STREAM_DEFAULT), free_running = new_stream(CU_STREAM_NON_BLOCKING);
-    CUdeviceptr p = new_memory(4);
+    CUdeviceptr p = new_memory(8);
+    ok(cu.cuMemsetD32Async(p, 0, 2, blocking));
     gate_close(&g, blocking);
-    ok(cu.cuMemsetD32Async(p, 1, 1, NULL));
+    ok(cu.cuMemsetD32Async(p, 1, 1, blocking));
+    ok(cu.cuMemcpyDtoDAsync(p + 4, p, 4, NULL)); /* reads what comes behind the gate */
     for (int i = 0; i < 20; i++) expect(cu.cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
     gate_open(&g);
     ok(cu.cuStreamSynchronize(NULL));
+    assert_int_equal(read_word(p + 4), 1);
     gate_close(&g, free_running);
     ok(cu.cuMemsetD32Async(p, 2, 1, NULL));
     ok(cu.cuStreamSynchronize(NULL)); /* comes back although the gate is closed */

@@ -197,6 +197,26 @@ static void stream_ordered_memory_is_held_to_its_order(void **state) {
     expect(cuStreamSynchronize(a), CUDA_ERROR_ILLEGAL_ADDRESS, "into the freed block");
 }
 
+static atomic_bool opened;
+static void stand(void *unused) {
+    (void)unused;
+    while (!atomic_load(&opened)) nanosleep(&(struct timespec){0, 100000}, NULL);
+}
+
+static void stream_ordered_memory_is_not_there_before_its_turn(void **state) {
+    (void)state;
+    start("sim:1");
+    CUstream a = stream(), b = stream();
+    CUdeviceptr p;
+    atomic_store(&opened, false);
+    ok(cuLaunchHostFunc(b, stand, NULL));
+    ok(cuMemAllocAsync(&p, 64, b));
+    ok(cuMemsetD8Async(p, 1, 64, a)); /* without waiting for b */
+    CUresult r = cuStreamSynchronize(a);
+    atomic_store(&opened, true);
+    expect(r, CUDA_ERROR_ILLEGAL_ADDRESS, "the not yet allocated block");
+}
+
 /* The address comes as a plain number, so only the access itself tells. */
 static void a_stray_access_of_a_kernel_faults(void **state) {
     (void)state;
@@ -619,6 +639,7 @@ int main(int argc, char **argv) {
         RULE(memory_of_another_device_is_a_fault_without_peer_access),
         RULE(work_on_memory_unmapped_too_early_faults),
         RULE(stream_ordered_memory_is_held_to_its_order),
+        RULE(stream_ordered_memory_is_not_there_before_its_turn),
         RULE(a_stray_access_of_a_kernel_faults),
         RULE(kernel_on_a_stream_of_another_device_is_refused),
         RULE(host_functions_must_not_call_the_driver),
