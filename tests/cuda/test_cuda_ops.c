@@ -406,6 +406,40 @@ static void cuda_random_numbers_are_the_cpus_bit_for_bit(void **state) {
     }
 }
 
+/* ---- failing allocations ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct operands {
+    fac_tensor *x, *target, *table;
+} operands;
+
+/* What takes scratch memory or copies of operands. */
+static fac_status with_scratch(void *context) {
+    const operands *o = context;
+    FAC_SCOPE(s);
+    fac_tensor *transposed = fac_t(o->x), *results[] = {
+                                              fac_sum(o->x),
+                                              fac_argmax(o->x),
+                                              fac_softmax(transposed, 0),
+                                              fac_layer_norm(transposed, FAC_INTS(2)),
+                                              fac_cross_entropy(transposed, o->target),
+                                              fac_dropout(transposed, 0.5, true),
+                                              fac_embedding(o->table, o->target),
+                                              fac_index_select(o->x, 1, o->target),
+                                          };
+    (void)results;
+    return fac_error();
+}
+
+static void cuda_operators_survive_failing_allocations(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    operands o = {there(fac_randn(FAC_SHAPE(2, 9000))), there(fac_zeros(FAC_SHAPE(9000), .dtype = FAC_I64)),
+                  there(fac_randn(FAC_SHAPE(3, 4)))};
+    assert_no_error();
+    assert_ok(with_scratch(&o));
+    support_fail_each_allocation(with_scratch, &o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FAC_CUDA_TEST(S105_cuda_unary_operators_agree_with_the_cpu),
@@ -422,6 +456,7 @@ int main(void) {
         FAC_CUDA_TEST(cuda_rows_agree_with_the_cpu),
         FAC_CUDA_TEST(cuda_losses_and_embeddings_agree_with_the_cpu),
         FAC_CUDA_TEST(cuda_random_numbers_are_the_cpus_bit_for_bit),
+        FAC_CUDA_TEST(cuda_operators_survive_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
