@@ -147,6 +147,8 @@ typedef struct fac_device_guard {
     void (*destroy_event)(const struct fac_device_guard *g, void *event, int index);
     /* Tells the allocator that `data`, the start of a storage, is used in a stream (optional). */
     fac_status (*record_data)(const struct fac_device_guard *g, void *data, int index, int64_t id);
+    /* Called first in each thread that the library starts to feed devices (optional). */
+    void (*begin_thread)(const struct fac_device_guard *g);
 } fac_device_guard;
 
 /* Makes a kind of device known; `g` must stay valid. A second table for a kind, or one that lacks what is not optional, is

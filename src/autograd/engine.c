@@ -15,6 +15,7 @@
 #include "autograd/mode.h"
 #include "autograd/records.h"
 #include "autograd/streams.h"
+#include "core/guard.h"
 #include <pthread.h>
 
 typedef struct pass {
@@ -485,6 +486,7 @@ static void fail_team(team *t, fac_status st) {
 static void *run_member(void *context) {
     const member *m = context;
     fac_thread *th = fac__thread();
+    fac__device_thread_begin();
     pass mine = *m->p;
     mine.th = th;
     fac__recording_end(m->state);

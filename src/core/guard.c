@@ -65,6 +65,10 @@ static const char *type_text(int32_t type, char *buf, size_t size) {
 fac_status fac__guard_of(int32_t type, const fac_device_guard **out) {
     char name[24];
     *out = fac_device_guard_of((fac_device_type)type);
+    if (FAC_UNLIKELY(!*out)) { /* perhaps the library is not started yet, which registers the tables */
+        FAC_TRY(fac_init());
+        *out = fac_device_guard_of((fac_device_type)type);
+    }
     FAC_CHECK(*out, FAC_ERR_DEVICE, "devices of type '%s' have no back end", type_text(type, name, sizeof name));
     return FAC_OK;
 }
@@ -125,6 +129,13 @@ fac_status fac__host_allocator(const fac_allocator **out) {
     return FAC_FAIL(FAC_ERR_UNSUPPORTED, "page-locked memory (pin_memory) needs an accelerator, and none is available");
 }
 
+void fac__device_thread_begin(void) {
+    for (int i = 0; i < FAC_DEVICE_TYPE_COUNT; i++) {
+        const fac_device_guard *g = fac_device_guard_of((fac_device_type)i);
+        if (g && g->begin_thread) g->begin_thread(g);
+    }
+}
+
 bool fac__is_host_memory(const void *p) {
     for (int i = 0; p && i < FAC_DEVICE_TYPE_COUNT; i++) {
         const fac_device_guard *g = fac_device_guard_of((fac_device_type)i);
@@ -146,8 +157,16 @@ fac_status fac__copy_bytes(fac_device to_device, void *to, fac_device from_devic
 
 /* ---- devices -------------------------------------------------------------------------------------------------------------- */
 
+/* The tables are registered when the library starts. */
+static void start_quietly(void) {
+    fac_saved_error *pending = fac__error_take();
+    if (fac_init() != FAC_OK) fac_error_clear();
+    fac__error_restore(pending);
+}
+
 int fac_device_count(fac_device_type type) {
     if (type == FAC_META) return 1;
+    if (!fac_device_guard_of(type)) start_quietly();
     const fac_device_guard *g = fac_device_guard_of(type);
     return g ? g->count(g) : 0;
 }
@@ -177,9 +196,9 @@ fac_status fac__device_resolve(fac_device *d) {
 fac_device fac_current_device(fac_device_type type) {
     fac_device d = fac_device_make(type, -1), none = {0, 0};
     const fac_device_guard *g;
-    if (fac_error() != FAC_OK || fac__device_resolve(&d) != FAC_OK) return none;
+    if (fac_error() != FAC_OK) return none;
     if (type == FAC_CPU || type == FAC_META) return d;
-    return fac__guard_of(d.type, &g) == FAC_OK ? d : none;
+    return fac__guard_of(d.type, &g) == FAC_OK && fac__device_resolve(&d) == FAC_OK ? d : none;
 }
 
 /* The table of d's kind and d's index, that of the current device if it has none. */

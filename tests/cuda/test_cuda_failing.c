@@ -4,8 +4,8 @@
 
 static fac_module *make_net(fac_device d) {
     fac_manual_seed(3);
-    fac_module *net = fac_sequential(fac_linear_new(6, 300, .device = d), fac_tanh_new(),
-                                     fac_linear_new(300, 2, .device = d));
+    fac_module *net =
+        fac_sequential(fac_linear_new(6, 300, .device = d), fac_tanh_new(), fac_linear_new(300, 2, .device = d));
     return net;
 }
 

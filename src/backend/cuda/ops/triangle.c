@@ -8,7 +8,8 @@ static fac_status run(fac_tensor *to, fac_tensor *x, int64_t diagonal, int upper
     void *out = fac__data(to), *from = fac__data(x);
     int64_t n = x->numel, rows = x->sizes[x->ndim - 2], columns = x->sizes[x->ndim - 1];
     int item = (int)fac__item_size(x);
-    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(triangle), .device = fac__cuda_index(x), .op = upper ? "triu" : "tril"};
+    fac_cuda_run r = {
+        .kernel = &FAC_CUDA_KERNEL(triangle), .device = fac__cuda_index(x), .op = upper ? "triu" : "tril"};
     fac__cuda_reads(&r, x);
     fac__cuda_writes(&r, to);
     return fac__cuda_run_items(&r, FAC_CUDA_ARGS(&out, &from, &n, &rows, &columns, &diagonal, &item, &upper), n);

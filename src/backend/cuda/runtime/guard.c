@@ -147,6 +147,11 @@ static fac_status record_data(const fac_device_guard *g, void *data, int index, 
     return fac__cuda_record_data(data, index, id);
 }
 
+static void begin_thread(const fac_device_guard *g) {
+    (void)g;
+    fac__cuda_helper_begin();
+}
+
 static const fac_device_guard guard = {
     .size = sizeof guard,
     .type = FAC_CUDA,
@@ -172,6 +177,7 @@ static const fac_device_guard guard = {
     .synchronize_event = synchronize_event,
     .elapsed = elapsed,
     .destroy_event = destroy_event,
+    .begin_thread = begin_thread,
     .record_data = record_data,
 };
 
