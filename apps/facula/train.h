@@ -12,7 +12,7 @@ typedef struct train_options {
     const char *out;    /* run folder */
     const char **paths; /* text to train on */
     size_t n_paths;
-    const char *device; /* "cuda:1"; NULL: the CPU */
+    const char *device;                                      /* "cuda:1"; NULL: the CPU */
     const char *images, *labels, *test_images, *test_labels; /* IDX files; images chooses the classifier */
     int64_t steps, batch, warmup, eval_every, save_every, seed, threads, sample;
     int64_t context, dim, heads, layers;

@@ -43,6 +43,7 @@ static fac_status start_locked(void) {
 fac_status fac__cuda_start(void) {
     if (FAC_LIKELY(atomic_load_explicit(&running, memory_order_acquire) && !fac__cu_forked())) return FAC_OK;
     if (fac__cu_forked()) return fac__cu_load(); /* says so; a lock may have been held by a thread that is not here */
+    FAC_TRY(fac_init());                         /* so that fac_shutdown stops this too */
     pthread_mutex_lock(&lock);
     fac_status st = atomic_load_explicit(&running, memory_order_relaxed) ? FAC_OK : start_locked();
     pthread_mutex_unlock(&lock);
