@@ -67,6 +67,28 @@ static void S045_unset_streams_wait_for_nothing_and_say_so(void **state) {
     fac_event_free(e);
 }
 
+/* Whatever is asked first starts the library, and fac_shutdown stops what was started. */
+static void S031_first_question_starts_the_library(void **state) {
+    (void)state;
+    support_need_devices(1);
+    fac_cuda_properties p;
+    fac_shutdown();
+    assert_true(fac_device_is_available(FAC_CUDA));
+    fac_shutdown();
+    assert_true(fac_device_equal(fac_current_device(FAC_CUDA), cuda_device(0)));
+    fac_shutdown();
+    assert_ok(fac_set_device(cuda_device(0)));
+    fac_shutdown();
+    fac_event *e = fac_event_new(FAC_CUDA, false);
+    assert_non_null(e);
+    fac_event_free(e);
+    fac_shutdown();
+    assert_ok(fac_cuda_get_properties(0, &p));
+    assert_non_null(fac__cu.cuInit);
+    fac_shutdown();
+    assert_null(fac__cu.cuInit);
+}
+
 /* ---- the race checker ---------------------------------------------------------------------------------------------------------- */
 
 static void plant_race(void) {
@@ -189,6 +211,7 @@ static void X27_checker_option_that_is_not_understood_is_an_error_each_time(void
 FAC_TEST_MAIN(FAC_CUDA_TEST(S049_copy_blocking_lets_pinned_memory_change_afterwards),
               FAC_CUDA_TEST(S041_default_stream_of_a_missing_device_is_an_error),
               FAC_CUDA_TEST(S045_unset_streams_wait_for_nothing_and_say_so),
+              FAC_CUDA_TEST(S031_first_question_starts_the_library),
               FAC_CUDA_TEST(X27_warning_handler_may_use_the_library),
               FAC_CUDA_TEST(X27_strings_of_a_race_stay_while_others_are_found),
               FAC_CUDA_TEST(X27_memory_that_another_thread_found_free_is_no_race),
