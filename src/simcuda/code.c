@@ -342,7 +342,8 @@ static CUresult packed(void **extra, const char **out, size_t *out_bytes) {
     return CUDA_SUCCESS;
 }
 
-CUresult sim_pack_arguments(const sim_kernel *k, void **parameters, void **extra, sim_spec *out) {
+/* Copies arguments into one block: an array of pointers to the values, then the values. */
+static CUresult pack_arguments(const sim_kernel *k, void **parameters, void **extra, sim_spec *out) {
     const char *buffer = NULL;
     size_t bytes = align_up(k->n_params * sizeof(void *), 16), buffer_bytes = 0, at = 0;
     SIM_CHECK(!parameters != !extra || !k->n_params, CUDA_ERROR_INVALID_VALUE,
@@ -396,7 +397,7 @@ CUresult sim_kernel_spec(sim_function *f, const unsigned grid[3], const unsigned
         (sim_spec){.kind = SIM_OP_KERNEL, .device = d, .kernel = {.function = f, .code = f->kernel, .shared = shared}};
     memcpy(out->kernel.grid, grid, sizeof out->kernel.grid);
     memcpy(out->kernel.block, block, sizeof out->kernel.block);
-    return sim_pack_arguments(f->kernel, parameters, extra, out);
+    return pack_arguments(f->kernel, parameters, extra, out);
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,

@@ -14,7 +14,7 @@ _Thread_local sim_device *sim_current;
 
 /* ---- which devices are visible ----------------------------------------------------------------------------------- */
 
-void sim_device_uuid(int physical, CUuuid *out) {
+static void device_uuid(int physical, CUuuid *out) {
     memset(out, 0, sizeof *out);
     memcpy(out->bytes, "FaculaSimGPU", 12);
     out->bytes[15] = (char)(physical + 1);
@@ -22,7 +22,7 @@ void sim_device_uuid(int physical, CUuuid *out) {
 
 static void uuid_text(int physical, char text[48]) {
     CUuuid u;
-    sim_device_uuid(physical, &u);
+    device_uuid(physical, &u);
     char *p = text + sprintf(text, "GPU-");
     for (int i = 0; i < 16; i++)
         p += sprintf(p, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)u.bytes[i]);
@@ -48,7 +48,7 @@ static int named(const char *item, int n) {
     return end == item || v < 0 || v >= n ? -1 : (int)v;
 }
 
-int sim_devices_visible(int physical[SIM_MAX_DEVICES]) {
+static int devices_visible(int physical[SIM_MAX_DEVICES]) {
     const char *text = getenv("CUDA_VISIBLE_DEVICES");
     int n = 0;
     if (!text) {
@@ -74,7 +74,7 @@ int simcuda_device_count(void) {
     int physical[SIM_MAX_DEVICES];
     sim_lock();
     sim_options was = sim_opt;
-    int n = sim_n_devices ? sim_n_devices : sim_options_start() ? sim_devices_visible(physical) : 0;
+    int n = sim_n_devices ? sim_n_devices : sim_options_start() ? devices_visible(physical) : 0;
     sim_opt = was;
     sim_unlock();
     return n;
@@ -91,7 +91,7 @@ static bool reserve(sim_device *d) {
 }
 
 CUresult sim_devices_start(void) {
-    int physical[SIM_MAX_DEVICES], n = sim_devices_visible(physical);
+    int physical[SIM_MAX_DEVICES], n = devices_visible(physical);
     SIM_CHECK(n, CUDA_ERROR_NO_DEVICE, "cuInit: there are %d simulated devices, and CUDA_VISIBLE_DEVICES shows none",
               sim_opt.devices);
     for (int i = 0; i < n; i++) {
@@ -146,7 +146,7 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice device) {
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
     DEVICE(device);
     SIM_CHECK(uuid, CUDA_ERROR_INVALID_VALUE, "cuDeviceGetUuid: uuid is NULL");
-    sim_device_uuid(d->physical, uuid);
+    device_uuid(d->physical, uuid);
     return CUDA_SUCCESS;
 }
 

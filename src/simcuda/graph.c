@@ -63,13 +63,13 @@ bool sim_graph_reaches(CUgraph g, const CUgraphNode *from, size_t n, CUgraphNode
     return found;
 }
 
-CUgraph sim_graph_clone(CUgraph g) {
+static CUgraph clone_of(CUgraph g) {
     CUgraph clone = sim_graph_new();
     for (size_t i = 0; i < g->n; i++) {
         sim_spec spec;
         sim_spec_copy(&spec, &g->nodes[i]->spec);
         if (spec.child) {
-            spec.child = sim_graph_clone(spec.child);
+            spec.child = clone_of(spec.child);
             spec.child->inner = true;
         }
         sim_graph_add(clone, &spec, NULL, 0);
@@ -115,7 +115,7 @@ CUresult cuGraphClone(CUgraph *clone, CUgraph graph) {
     SIM_ENTER(SIM_INITIALISED);
     SIM_TRY(check_graph(graph, "cuGraphClone"));
     SIM_CHECK(clone, CUDA_ERROR_INVALID_VALUE, "cuGraphClone: clone is NULL");
-    *clone = sim_graph_clone(graph);
+    *clone = clone_of(graph);
     return CUDA_SUCCESS;
 }
 
@@ -196,7 +196,7 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgrap
     SIM_ENTER(SIM_INITIALISED);
     SIM_TRY(check_adding(node, graph, dependencies, count, "cuGraphAddChildGraphNode"));
     SIM_TRY(check_graph(child, "cuGraphAddChildGraphNode"));
-    sim_spec spec = {.kind = SIM_OP_CHILD, .child = sim_graph_clone(child)};
+    sim_spec spec = {.kind = SIM_OP_CHILD, .child = clone_of(child)};
     spec.child->inner = true;
     *node = sim_graph_add(graph, &spec, dependencies, count);
     return CUDA_SUCCESS;

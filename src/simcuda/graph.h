@@ -21,7 +21,4 @@ struct CUgraph_st {
     bool inner; /* of a node in another graph, which owns it */
 };
 
-CUgraph sim_graph_clone(CUgraph g);
-const char *sim_node_type_name(sim_kind kind);
-
 #endif

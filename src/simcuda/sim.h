@@ -7,6 +7,7 @@
 #include "backend/cuda/driver/entries.h"
 #include "simcuda/exec.h"
 #include "simcuda/simcuda.h"
+#include <pthread.h>
 #include <stdbool.h>
 
 #define SIM_MAX_DEVICES 64
@@ -45,6 +46,7 @@ bool sim_options_start(void);
 
 void sim_lock(void);
 void sim_unlock(void);
+pthread_mutex_t *sim_mutex(void); /* for waiting on conditions */
 
 enum {
     SIM_INITIALISED = 0,
@@ -141,9 +143,6 @@ extern _Thread_local sim_device *sim_current;
 /* Puts the devices that CUDA_VISIBLE_DEVICES shows into the table. */
 CUresult sim_devices_start(void);
 void sim_devices_stop(void);
-/* How many there would be; usable without cuInit. */
-int sim_devices_visible(int physical[SIM_MAX_DEVICES]);
-void sim_device_uuid(int physical, CUuuid *out);
 /* May code of device d touch memory of device `owner`? */
 bool sim_can_access(const sim_device *d, int owner);
 
@@ -310,8 +309,6 @@ void sim_progress(void);
 void sim_drain(sim_device *d);
 void sim_work_start(void);
 void sim_work_stop(void);
-/* Records a fault of a device. */
-void sim_fault(sim_device *d, CUresult r, const char *message);
 /* True on a thread that runs a host function. */
 extern _Thread_local bool sim_in_host_function;
 
@@ -350,11 +347,8 @@ CUresult sim_enqueue(sim_stream *s, sim_spec *spec);
 /* Makes op the stream's last, after what the stream and the legacy default stream imply; it is yet to be submitted.
    Takes the reference over. */
 void sim_append(sim_stream *s, sim_op *op);
-/* Queues a mark; the op is borrowed from the stream. */
-sim_op *sim_enqueue_mark(sim_stream *s);
 /* Waits for a stream. */
 void sim_stream_wait(sim_stream *s);
-bool sim_stream_done(sim_stream *s);
 void sim_streams_stop(sim_device *d);
 void sim_events_stop(void);
 
@@ -399,8 +393,6 @@ struct CUfunc_st { /* a CUkernel is one too */
     int max_dynamic_shared, carveout;
     struct CUfunc_st *next; /* of the same module or library */
 };
-/* Copies arguments into one block: an array of pointers to the values, then the values. */
-CUresult sim_pack_arguments(const sim_kernel *k, void **parameters, void **extra, sim_spec *out);
 CUresult sim_kernel_spec(sim_function *f, const unsigned grid[3], const unsigned block[3], unsigned shared,
                          void **parameters, void **extra, sim_device *d, sim_spec *out);
 void sim_code_stop(void);

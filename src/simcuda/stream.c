@@ -53,16 +53,17 @@ CUresult sim_enqueue(sim_stream *s, sim_spec *spec) {
     return CUDA_SUCCESS;
 }
 
-sim_op *sim_enqueue_mark(sim_stream *s) {
+/* Queues a mark; the op is borrowed from the stream. */
+static sim_op *enqueue_mark(sim_stream *s) {
     sim_op *op = sim_op_new(&(sim_spec){.kind = SIM_OP_MARK, .device = s->device});
     sim_append(s, op);
     sim_op_submit(op);
     return op;
 }
 
-void sim_stream_wait(sim_stream *s) { sim_op_wait(s->legacy ? sim_enqueue_mark(s) : s->tail); }
+void sim_stream_wait(sim_stream *s) { sim_op_wait(s->legacy ? enqueue_mark(s) : s->tail); }
 
-bool sim_stream_done(sim_stream *s) {
+static bool stream_done(sim_stream *s) {
     for (sim_stream *other = s->legacy ? s->device->streams : NULL; other; other = other->next_stream) {
         if (!(other->flags & CU_STREAM_NON_BLOCKING) && !sim_op_seen(other->tail)) return false;
     }
@@ -148,8 +149,8 @@ CUresult cuStreamQuery(CUstream stream) {
     sim_device *d = s->device;
     sim_op *tail = s->tail ? sim_op_keep(s->tail) : NULL;
     bool legacy = s->legacy;
-    if (!(legacy ? sim_stream_done(s) : sim_op_seen(tail))) sim_progress();
-    bool done = legacy ? sim_stream_done(d->legacy) : sim_op_seen(tail);
+    if (!(legacy ? stream_done(s) : sim_op_seen(tail))) sim_progress();
+    bool done = legacy ? stream_done(d->legacy) : sim_op_seen(tail);
     sim_op_drop(tail);
     SIM_TRY(fault_of(d));
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -237,7 +238,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) 
         return sim_enqueue(s, &(sim_spec){.kind = SIM_OP_RECORD, .device = s->device, .event = event});
     if (s->capture) return sim_capture_record(event, s);
     if (s->legacy) SIM_TRY(sim_capture_implicit(s->device));
-    sim_op *op = sim_op_keep(sim_enqueue_mark(s));
+    sim_op *op = sim_op_keep(enqueue_mark(s));
     sim_op_drop(event->op);
     event->op = op;
     event->capture = 0;

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-pthread_mutex_t *sim_mutex(void);
-
 _Thread_local bool sim_in_host_function;
 
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -123,7 +121,7 @@ static void complete(sim_op *op) {
     pthread_cond_broadcast(&changed);
 }
 
-void sim_fault(sim_device *d, CUresult r, const char *message) {
+static void fault(sim_device *d, CUresult r, const char *message) {
     if (d->fault) return;
     d->fault = r;
     snprintf(d->fault_text, sizeof d->fault_text, "device %d: %s", d->index, message);
@@ -147,7 +145,7 @@ static void run(sim_op *op) {
     n_running++;
     pause_randomly();
     CUresult r = CUDA_SUCCESS;
-    if (fault_due(op)) sim_fault(d, CUDA_ERROR_LAUNCH_FAILED, "a fault that was asked for");
+    if (fault_due(op)) fault(d, CUDA_ERROR_LAUNCH_FAILED, "a fault that was asked for");
     bool runs = !d->fault || op->spec.kind == SIM_OP_HOST;
     if (runs && (r = sim_spec_check(&op->spec))) snprintf(message, sizeof message, "%s", sim_detail(r));
     if (runs && !r) {
@@ -161,7 +159,7 @@ static void run(sim_op *op) {
         sim_release(op);
         sim_memory_yield();
     }
-    if (r) sim_fault(d, r, message);
+    if (r) fault(d, r, message);
     n_running--;
     complete(op);
     sim_op_drop(op);
