@@ -224,14 +224,21 @@ static fac_status check_parameters(const user_launch *l, CUfunction f) {
     return FAC_OK;
 }
 
-/* What autograd and the allocators must hear of: tensors that change, page-locked memory that a queue uses. */
-static fac_status note_uses(const user_launch *l) {
+/* Page-locked memory that the queue will use; before the launch, which cannot be called back. */
+static fac_status hold_host_memory(const user_launch *l) {
+    for (size_t i = 0; i < l->n; i++) {
+        const fac_tensor *t = l->args[i].tensor;
+        if (t && fac__is_cpu(t) && t->storage)
+            FAC_TRY(fac__cuda_host_record(t->storage->data, l->device, fac__cuda_stream_id(l->device)));
+    }
+    return FAC_OK;
+}
+
+/* Autograd hears of tensors that change. */
+static fac_status note_changes(const user_launch *l) {
     for (size_t i = 0; i < l->n; i++) {
         fac_tensor *t = l->args[i].tensor;
-        if (!t) continue;
-        if (l->args[i].role & ROLE_OUT && !(t->flags & FAC_TF_INFERENCE)) FAC_TRY(fac__bump_version(t));
-        if (fac__is_cpu(t) && t->storage)
-            FAC_TRY(fac__cuda_host_record(t->storage->data, l->device, fac__cuda_stream_id(l->device)));
+        if (t && l->args[i].role & ROLE_OUT && !(t->flags & FAC_TF_INFERENCE)) FAC_TRY(fac__bump_version(t));
     }
     return FAC_OK;
 }
@@ -247,6 +254,7 @@ static fac_status launch_entered(user_launch *l, const fac_cuda_config *c) {
     }
     FAC_CHECK(c->shared <= INT32_MAX, FAC_ERR_ARGUMENT,
               "kernel %s: %zu bytes of shared memory are more than any device has", l->function->name, c->shared);
+    FAC_TRY(hold_host_memory(l));
     FAC_TRY(fac__cuda_queue_function(&(fac_cuda_queue){.function = f,
                                                        .name = l->function->name,
                                                        .device = l->device,
@@ -256,7 +264,7 @@ static fac_status launch_entered(user_launch *l, const fac_cuda_config *c) {
                                                        .args = l->values,
                                                        .accesses = l->accesses,
                                                        .n_accesses = l->n_accesses}));
-    return note_uses(l);
+    return note_changes(l);
 }
 
 fac_status fac_cuda_launch(fac_cuda_function *f, fac_cuda_config config, const fac_cuda_arg *args, size_t n_args) {
