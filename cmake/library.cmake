@@ -60,6 +60,8 @@ add_dependencies(facula facula_gen)
 if(NOT APPLE)
     # Calls of our own public functions are bound here rather than through the table that programs could interpose in.
     target_link_options(facula PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/facula.map -Wl,-Bsymbolic-functions)
+    # Once loaded it stays: threads that end later run its destructors, and a second dlopen finds no room for its thread-local memory.
+    target_link_options(facula PRIVATE -Wl,-z,nodelete)
     if(NOT FACULA_SANITIZE)
         target_link_options(facula PRIVATE -Wl,--no-undefined)
     endif()
