@@ -89,6 +89,31 @@ static void S031_first_question_starts_the_library(void **state) {
     assert_null(fac__cu.cuInit);
 }
 
+/* ---- options -------------------------------------------------------------------------------------------------------------------- */
+
+/* Asks what asks for the start, in the middle of which the warning came up. */
+static void ask_why(void *context, const char *message) {
+    if (strstr(message, "cudaMallocAsync ignores")) ++*(int *)context;
+    assert_string_equal(fac_cuda_why_unavailable(), "");
+}
+
+static void S211_warning_of_ignored_options_comes_once_and_may_use_the_library(void **state) {
+    (void)state;
+    support_need_devices(1);
+    int warned = 0;
+    fac_set_warning_handler(ask_why, &warned);
+    support_restart_with("FACULA_CUDA_ALLOC_CONF", "backend:cudaMallocAsync,max_split_size_mb:40");
+    {
+        FAC_SCOPE(s);
+        assert_true(first(fac_ones(FAC_SHAPE(2), .device = cuda_device(0))) == 1);
+    }
+    assert_int_equal(warned, 1);
+    assert_ok(fac_cuda_set_allocator_settings("backend:cudaMallocAsync,roundup_power2_divisions:4"));
+    assert_int_equal(warned, 2);
+    support_restart_with("FACULA_CUDA_ALLOC_CONF", NULL);
+    fac_set_warning_handler(NULL, NULL);
+}
+
 /* ---- the race checker ---------------------------------------------------------------------------------------------------------- */
 
 static void plant_race(void) {
@@ -212,6 +237,7 @@ FAC_TEST_MAIN(FAC_CUDA_TEST(S049_copy_blocking_lets_pinned_memory_change_afterwa
               FAC_CUDA_TEST(S041_default_stream_of_a_missing_device_is_an_error),
               FAC_CUDA_TEST(S045_unset_streams_wait_for_nothing_and_say_so),
               FAC_CUDA_TEST(S031_first_question_starts_the_library),
+              FAC_CUDA_TEST(S211_warning_of_ignored_options_comes_once_and_may_use_the_library),
               FAC_CUDA_TEST(X27_warning_handler_may_use_the_library),
               FAC_CUDA_TEST(X27_strings_of_a_race_stay_while_others_are_found),
               FAC_CUDA_TEST(X27_memory_that_another_thread_found_free_is_no_race),

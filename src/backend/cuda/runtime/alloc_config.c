@@ -249,8 +249,7 @@ static fac_status check_together(parser *p) {
     FAC_CHECK(c->max_non_split_rounding >= c->large_segment, FAC_ERR_ARGUMENT,
               "%s: max_non_split_rounding_mb is %lld, but must be at least large_segment_size_mb, %lld", p->where,
               (long long)(c->max_non_split_rounding / MIB), (long long)least);
-    if (c->async && p->native_only)
-        fac__warn("%s: backend:cudaMallocAsync ignores the options that shape the native cache", p->where);
+    c->ignores_some = c->async && p->native_only;
     return FAC_OK;
 }
 

@@ -11,7 +11,8 @@ enum {
 
 /* Sizes in bytes. */
 typedef struct fac_alloc_config {
-    bool async; /* backend:cudaMallocAsync */
+    bool async;        /* backend:cudaMallocAsync */
+    bool ignores_some; /* it ignores some of the options that were given: worth a warning */
     int64_t large_segment, max_split, max_non_split_rounding;
     double gc_threshold;                    /* 0: no garbage collection */
     double memory_fraction;                 /* negative: no limit was asked for */

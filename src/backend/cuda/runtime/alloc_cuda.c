@@ -15,6 +15,8 @@ static struct {
     size_t n_annotations;
 } shared; /* guarded by the lock */
 
+static atomic_bool untold; /* options are ignored, and nobody has been told */
+
 /* ---- options ---------------------------------------------------------------------------------------------------------- */
 
 static fac_status check_backend(const fac_alloc_config *c) {
@@ -43,7 +45,13 @@ fac_status fac__cuda_allocators_start(void) {
     const char *name, *text = fac__alloc_config_env(&name);
     fac_alloc_config c;
     FAC_TRY(fac__alloc_config_parse(text, name, NULL, NULL, &c));
+    atomic_store(&untold, c.ignores_some);
     return check_backend(&c);
+}
+
+void fac__cuda_allocators_tell(void) {
+    if (atomic_exchange(&untold, false))
+        fac__warn("backend:cudaMallocAsync ignores the options that shape the native cache");
 }
 
 fac_status fac__cuda_alloc_options(fac_alloc_config *out) {
@@ -253,6 +261,7 @@ static fac_status set_options_locked(const char *settings) {
     fac__free(shared.settings);
     shared.settings = text;
     shared.config = c;
+    atomic_store(&untold, c.ignores_some);
     fac__pinned_configure(&c);
     return FAC_OK;
 }
@@ -263,6 +272,7 @@ fac_status fac_cuda_set_allocator_settings(const char *settings) {
     fac_status st = set_options_locked(settings);
     fac_alloc_config c = shared.config;
     pthread_mutex_unlock(&lock);
+    fac__cuda_allocators_tell();
     for (int i = 0; st == FAC_OK && i < FAC_CUDA_MAX_DEVICES; i++) {
         fac_caching_allocator *a = fac__cuda_cache_if_any(i);
         if (!a) continue;

@@ -47,6 +47,7 @@ fac_status fac__cuda_start(void) {
     pthread_mutex_lock(&lock);
     fac_status st = atomic_load_explicit(&running, memory_order_relaxed) ? FAC_OK : start_locked();
     pthread_mutex_unlock(&lock);
+    if (st == FAC_OK) fac__cuda_allocators_tell();
     return st;
 }
 

@@ -112,6 +112,8 @@ fac_status fac__cuda_record_data(void *data, int index, int64_t stream);
 fac_status fac__cuda_host_record(const void *p, int index, int64_t stream);
 /* Whether the options in the environment are good ones; called by the start. */
 fac_status fac__cuda_allocators_start(void);
+/* Warns of options that are ignored; without any lock, since the warning's handler may use the library. */
+void fac__cuda_allocators_tell(void);
 /* Kernels and copies of a device may now reach the memory of another: what is mapped there already is opened to it. */
 fac_status fac__cuda_allocators_open(int owner, int reader);
 /* Frees every cached block and the allocators' own memory, at fac_shutdown; counts what users still hold. */
