@@ -83,6 +83,10 @@ static void S031_first_question_starts_the_library(void **state) {
     assert_non_null(e);
     fac_event_free(e);
     fac_shutdown();
+    assert_true(fac_cuda_is_available());
+    assert_non_null(fac__cu.cuInit);
+    fac_shutdown();
+    assert_null(fac__cu.cuInit);
     assert_ok(fac_cuda_get_properties(0, &p));
     assert_non_null(fac__cu.cuInit);
     fac_shutdown();

@@ -2,8 +2,9 @@
 #include "backend/cuda/runtime/parts.h"
 #include <facula/cuda.h>
 
-bool fac_cuda_is_available(void) { return fac__cuda_count() > 0; }
-int fac_cuda_device_count(void) { return fac__cuda_count(); }
+/* Through the guard table, whose question starts the library: fac_shutdown then stops the driver too. */
+bool fac_cuda_is_available(void) { return fac_device_count(FAC_CUDA) > 0; }
+int fac_cuda_device_count(void) { return fac_device_count(FAC_CUDA); }
 const char *fac_cuda_why_unavailable(void) { return fac__cuda_why_not(); }
 
 /* Starts the driver without a word if it cannot be. */
