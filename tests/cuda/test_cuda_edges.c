@@ -148,6 +148,34 @@ static void X27_warning_handler_may_use_the_library(void **state) {
     assert_ok(fac_cuda_set_race_mode(FAC_RACE_OFF));
 }
 
+/* A freed block is poisoned while its cache is locked: what that finds is told once the lock is free. */
+static void X27_race_with_a_poisoned_block_is_told_outside_the_cache(void **state) {
+    (void)state;
+    support_need_devices(2);
+    size_t asked = 0;
+    support_restart_with("FACULA_CUDA_POISON", "1");
+    fac_set_warning_handler(ask, &asked);
+    assert_ok(fac_cuda_set_race_mode(FAC_RACE_REPORT));
+    {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_ones(FAC_SHAPE(100), .device = cuda_device(1));
+        fac_stream side = fac_stream_new(cuda_device(1), 0);
+        assert_ok(fac_stream_wait_stream(side, fac_default_stream(cuda_device(1))));
+        {
+            FAC_STREAM_SCOPE(on, side);
+            use(fac_neg(x));
+        }
+        fac_drop(x);
+        assert_int_equal(fac_cuda_race_count(), 1);
+        use(fac_ones(FAC_SHAPE(7), .device = cuda_device(1)));
+        assert_int_equal(asked, 1);
+    }
+    assert_ok(fac_synchronize(cuda_device(1)));
+    assert_ok(fac_cuda_set_race_mode(FAC_RACE_OFF));
+    fac_set_warning_handler(NULL, NULL);
+    support_restart_with("FACULA_CUDA_POISON", NULL);
+}
+
 static void ignore(void *context, const char *message) { (void)context, (void)message; }
 
 static void X27_strings_of_a_race_stay_while_others_are_found(void **state) {
@@ -243,6 +271,7 @@ FAC_TEST_MAIN(FAC_CUDA_TEST(S049_copy_blocking_lets_pinned_memory_change_afterwa
               FAC_CUDA_TEST(S031_first_question_starts_the_library),
               FAC_CUDA_TEST(S211_warning_of_ignored_options_comes_once_and_may_use_the_library),
               FAC_CUDA_TEST(X27_warning_handler_may_use_the_library),
+              FAC_CUDA_TEST(X27_race_with_a_poisoned_block_is_told_outside_the_cache),
               FAC_CUDA_TEST(X27_strings_of_a_race_stay_while_others_are_found),
               FAC_CUDA_TEST(X27_memory_that_another_thread_found_free_is_no_race),
               FAC_CUDA_TEST(X27_checker_option_that_is_not_understood_is_an_error_each_time))

@@ -1,5 +1,6 @@
 /* Where the CUDA allocators get their memory: cuMemAlloc in segments, virtual memory, or the driver's stream-ordered pool. */
 #include "backend/cuda/runtime/alloc_cuda.h"
+#include "backend/cuda/runtime/race.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define GUARDED 1
@@ -275,8 +276,10 @@ static fac_status fill(const fac_memory_source *s, int device, void *p, int valu
     visit v;
     if (!alive(s)) return FAC_OK;
     FAC_TRY(begin(device, &v)); /* what follows needs a context */
+    fac__race_hold(true);       /* the cache is locked */
     CUresult r = is_captured(handle) ? CUDA_SUCCESS
                                      : fac__cu.cuMemsetD8Async(address(p), (unsigned char)value, (size_t)bytes, handle);
+    fac__race_hold(false);
     end(&v);
     return r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail(r, "poisoning a freed block");
 }

@@ -27,6 +27,9 @@ void fac__race_stop(bool dispatcher_lives);
 fac_status fac__race_access(int device, CUstream stream, const fac_cuda_access *a, size_t n, const char *what);
 /* The same for the host, which touches page-locked memory: what = "fac_tensor_read" ... */
 fac_status fac__race_host_access(const void *p, int64_t bytes, bool write, const char *what);
+/* While on, the calling thread hands nothing to the warning handler, for it has a lock that the handler may want: what is found
+   is told by the next access. */
+void fac__race_hold(bool on);
 /* The driver itself orders what comes after: forgets who touched these bytes. */
 void fac__race_forget(const void *p, int64_t bytes);
 

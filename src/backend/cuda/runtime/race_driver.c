@@ -71,8 +71,12 @@ static fac_status settle(fac_status st) {
     return FAC_OK;
 }
 
+static _Thread_local bool held __attribute__((tls_model("initial-exec")));
+void fac__race_hold(bool on) { held = on; }
+
 /* Warnings wait until no lock is held: their handler may use the library. */
 static void tell(void) {
+    if (FAC_UNLIKELY(held)) return;
     fac__race_tell();
     if (FAC_UNLIKELY(atomic_load_explicit(&ran_out, memory_order_relaxed)) && atomic_exchange(&ran_out, false))
         fac__warn("the race checker has run out of memory and is off from here on");
