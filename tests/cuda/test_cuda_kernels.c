@@ -35,7 +35,7 @@ static void launch_tiled(fac_cuda_kernel *kernel, fac_tensor *a, fac_tensor *b, 
     fac_cuda_launch_spec l = {
         .kernel = kernel,
         .device = 0,
-        .grid = {(unsigned)((g.n + K_TILE - 1) / K_TILE), (unsigned)((g.m + K_TILE - 1) / K_TILE), 2},
+        .grid = {(unsigned)((g.m + K_TILE - 1) / K_TILE), (unsigned)((g.n + K_TILE - 1) / K_TILE), 2},
         .block = {K_TILE, K_TILE, 1},
         .args = (void *[]){&g},
         .op = "gemm"};

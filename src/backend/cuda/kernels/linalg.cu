@@ -14,7 +14,7 @@
     KERNEL(gemm_##suffix, (VAL, k_gemm, g)) {                                                                         \
         KSHARED2(T, a_tile, K_TILE, K_TILE + 1);                                                                      \
         KSHARED2(T, b_tile, K_TILE, K_TILE + 1);                                                                      \
-        const int64_t i = (int64_t)blockIdx.y * K_TILE + threadIdx.y, j = (int64_t)blockIdx.x * K_TILE + threadIdx.x; \
+        const int64_t i = (int64_t)blockIdx.x * K_TILE + threadIdx.y, j = (int64_t)blockIdx.y * K_TILE + threadIdx.x; \
         for (int64_t z = blockIdx.z; z < g.batch; z += gridDim.z) {                                                   \
             T sum = 0;                                                                                                \
             for (int64_t k0 = 0; k0 < g.k; k0 += K_TILE) {                                                            \

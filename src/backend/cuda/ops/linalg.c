@@ -33,11 +33,11 @@ static fac_status launch(fac_structured *s, const k_gemm *g, const matrix *a, co
     fac__cuda_reads(&r, b->t);
     (g->beta != 0 || g->beta_i != 0 ? fac__cuda_updates : fac__cuda_writes)(&r, out);
     int64_t columns = (g->n + K_TILE - 1) / K_TILE, rows = (g->m + K_TILE - 1) / K_TILE;
-    FAC_CHECK(columns <= 0x7fffffff && rows <= 65535, FAC_ERR_UNSUPPORTED,
-              "a product of %lld rows is too large for the CUDA kernel", (long long)g->m);
+    FAC_CHECK(rows <= 0x7fffffff && columns <= 65535, FAC_ERR_UNSUPPORTED,
+              "a product of %lld columns is too large for the CUDA kernel", (long long)g->n);
     fac_cuda_launch_spec l = {.kernel = kernel_for((fac_dtype)out->dtype),
                               .device = r.device,
-                              .grid = {(unsigned)columns, (unsigned)rows, (unsigned)fac__min(g->batch, 65535)},
+                              .grid = {(unsigned)rows, (unsigned)columns, (unsigned)fac__min(g->batch, 65535)},
                               .block = {K_TILE, K_TILE, 1},
                               .args = (void *[]){(void *)(uintptr_t)g},
                               .accesses = r.access,
