@@ -31,6 +31,11 @@ int support_teardown(void **state);
    allocations failing instead. Returns how many failed. */
 int support_run(const struct CMUnitTest *tests, size_t n, CMFixtureFunction setup);
 
+/* Ends the test as skipped; say why before. */
+void support_skip(const char *file, int line);
+#undef skip
+#define skip() support_skip(__FILE__, __LINE__)
+
 /* Fails the test with the message if an error is pending. */
 void support_no_error(const char *file, int line);
 #define assert_no_error() support_no_error(__FILE__, __LINE__)
