@@ -1,26 +1,9 @@
 /* Fused optimiser steps on the CPU: checks, then fixed chunks over the flat memory of parameter and buffers. */
 #include "backend/cpu/kernels/optim.h"
 #include "backend/cpu/parallel.h"
+#include "ops/optim.h"
 #include "ops_gen.h"
 #include <math.h>
-
-/* A buffer must be laid out as the parameter, so that all can be walked as one flat run. */
-static fac_status check_twin(const fac_tensor *self, const fac_tensor *t, const char *name) {
-    if (!t) return FAC_OK;
-    FAC_CHECK(t->dtype == self->dtype, FAC_ERR_DTYPE, "%s is %s, but the parameter %s", name,
-              fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name((fac_dtype)self->dtype));
-    FAC_CHECK(fac__same_sizes(self, t) && (t->flags & FAC_TF_DENSE) &&
-                  memcmp(t->strides, self->strides, self->ndim * sizeof *t->strides) == 0,
-              FAC_ERR_SHAPE, "%s should have the sizes and strides of the parameter, %s", name, FAC_SHAPE_TEXT(self));
-    return FAC_OK;
-}
-
-static fac_status check_parameter(const fac_tensor *self) {
-    FAC_CHECK(self->dtype == FAC_F32 || self->dtype == FAC_F64, FAC_ERR_DTYPE,
-              "optimisers take float32 or float64 parameters, not %s", fac_dtype_name((fac_dtype)self->dtype));
-    FAC_CHECK(self->flags & FAC_TF_DENSE, FAC_ERR_SHAPE, "a parameter should not overlap itself or have gaps");
-    return FAC_OK;
-}
 
 struct sgd_work {
     fac_sgd_step s;
@@ -46,9 +29,9 @@ fac_status fused_sgd_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *g
                          double lr, double weight_decay, double momentum, double dampening, bool nesterov,
                          bool maximize, bool first) {
     (void)c;
-    FAC_TRY(check_parameter(self));
-    FAC_TRY(check_twin(self, grad, "grad"));
-    FAC_TRY(check_twin(self, momentum_buffer, "momentum_buffer"));
+    FAC_TRY(fac__optim_check_parameter(self));
+    FAC_TRY(fac__optim_check_twin(self, grad, "grad"));
+    FAC_TRY(fac__optim_check_twin(self, momentum_buffer, "momentum_buffer"));
     struct sgd_work w = {
         {lr, weight_decay, momentum, dampening, maximize ? -1 : 1, nesterov, first}, self, grad, momentum_buffer};
     return fac__parallel_for(0, self->numel, FAC_GRAIN, sgd_range, &w);
@@ -81,11 +64,11 @@ fac_status fused_adamw_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor 
                            double weight_decay, double eps, int64_t step, bool decoupled, bool maximize) {
     (void)c;
     FAC_CHECK(step >= 1, FAC_ERR_ARGUMENT, "step counts from 1, but is %lld", (long long)step);
-    FAC_TRY(check_parameter(self));
-    FAC_TRY(check_twin(self, grad, "grad"));
-    FAC_TRY(check_twin(self, exp_avg, "exp_avg"));
-    FAC_TRY(check_twin(self, exp_avg_sq, "exp_avg_sq"));
-    FAC_TRY(check_twin(self, max_exp_avg_sq, "max_exp_avg_sq"));
+    FAC_TRY(fac__optim_check_parameter(self));
+    FAC_TRY(fac__optim_check_twin(self, grad, "grad"));
+    FAC_TRY(fac__optim_check_twin(self, exp_avg, "exp_avg"));
+    FAC_TRY(fac__optim_check_twin(self, exp_avg_sq, "exp_avg_sq"));
+    FAC_TRY(fac__optim_check_twin(self, max_exp_avg_sq, "max_exp_avg_sq"));
     struct adam_work w = {{lr, beta1, beta2, weight_decay, eps, maximize ? -1 : 1, 1 - pow(beta1, (double)step),
                            sqrt(1 - pow(beta2, (double)step)), decoupled},
                           self,

@@ -1,4 +1,5 @@
 /* Fused optimiser steps: parameter and buffers have one layout and are walked as flat memory. */
+#include "ops/optim.h"
 #include "backend/cuda/kernels/steps.h"
 #include "backend/cuda/ops/run.h"
 #include "ops_gen.h"
@@ -8,31 +9,13 @@
 extern fac_cuda_kernel FAC_CUDA_KERNEL(optim_sgd_f32), FAC_CUDA_KERNEL(optim_sgd_f64), FAC_CUDA_KERNEL(optim_adam_f32),
     FAC_CUDA_KERNEL(optim_adam_f64);
 
-static fac_status check_twin(const fac_tensor *self, const fac_tensor *t, const char *name) {
-    if (!t) return FAC_OK;
-    FAC_CHECK(t->dtype == self->dtype, FAC_ERR_DTYPE, "%s is %s, but the parameter %s", name,
-              fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name((fac_dtype)self->dtype));
-    FAC_CHECK(fac_device_equal(t->device, self->device), FAC_ERR_DEVICE, "%s is not on the parameter's device", name);
-    FAC_CHECK(fac__same_sizes(self, t) && (t->flags & FAC_TF_DENSE) &&
-                  memcmp(t->strides, self->strides, self->ndim * sizeof *t->strides) == 0,
-              FAC_ERR_SHAPE, "%s should have the sizes and strides of the parameter, %s", name, FAC_SHAPE_TEXT(self));
-    return FAC_OK;
-}
-
-static fac_status check_parameter(const fac_tensor *self) {
-    FAC_CHECK(self->dtype == FAC_F32 || self->dtype == FAC_F64, FAC_ERR_DTYPE,
-              "optimisers take float32 or float64 parameters, not %s", fac_dtype_name((fac_dtype)self->dtype));
-    FAC_CHECK(self->flags & FAC_TF_DENSE, FAC_ERR_SHAPE, "a parameter should not overlap itself or have gaps");
-    return FAC_OK;
-}
-
 fac_status fused_sgd_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor *grad, fac_tensor *momentum_buffer,
                           double lr, double weight_decay, double momentum, double dampening, bool nesterov,
                           bool maximize, bool first) {
     (void)c;
-    FAC_TRY(check_parameter(self));
-    FAC_TRY(check_twin(self, grad, "grad"));
-    FAC_TRY(check_twin(self, momentum_buffer, "momentum_buffer"));
+    FAC_TRY(fac__optim_check_parameter(self));
+    FAC_TRY(fac__optim_check_twin(self, grad, "grad"));
+    FAC_TRY(fac__optim_check_twin(self, momentum_buffer, "momentum_buffer"));
     if (self->numel == 0) return FAC_OK;
     k_sgd s = {lr, weight_decay, momentum, dampening, maximize ? -1 : 1, nesterov, first};
     void *p = fac__data(self), *g = fac__data(grad), *buffer = momentum_buffer ? fac__data(momentum_buffer) : NULL;
@@ -52,11 +35,11 @@ fac_status fused_adamw_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor
                             double weight_decay, double eps, int64_t step, bool decoupled, bool maximize) {
     (void)c;
     FAC_CHECK(step >= 1, FAC_ERR_ARGUMENT, "step counts from 1, but is %lld", (long long)step);
-    FAC_TRY(check_parameter(self));
-    FAC_TRY(check_twin(self, grad, "grad"));
-    FAC_TRY(check_twin(self, exp_avg, "exp_avg"));
-    FAC_TRY(check_twin(self, exp_avg_sq, "exp_avg_sq"));
-    FAC_TRY(check_twin(self, max_exp_avg_sq, "max_exp_avg_sq"));
+    FAC_TRY(fac__optim_check_parameter(self));
+    FAC_TRY(fac__optim_check_twin(self, grad, "grad"));
+    FAC_TRY(fac__optim_check_twin(self, exp_avg, "exp_avg"));
+    FAC_TRY(fac__optim_check_twin(self, exp_avg_sq, "exp_avg_sq"));
+    FAC_TRY(fac__optim_check_twin(self, max_exp_avg_sq, "max_exp_avg_sq"));
     if (self->numel == 0) return FAC_OK;
     k_adam s = {lr,
                 beta1,
