@@ -9,9 +9,8 @@ static size_t block_class(size_t bytes) { return bytes ? (bytes - 1) / BLOCK_STE
 
 void *fac__block_new(fac_thread *th, size_t bytes) {
     size_t c = block_class(bytes);
-    if (FAC_UNLIKELY(c >= FAC_NODE_CLASSES)) return fac__alloc(bytes);
-    void *p = fac__freelist_pop(&th->nodes[c]);
-    return FAC_LIKELY(p != NULL) ? p : fac__alloc((c + 1) * BLOCK_STEP);
+    if (FAC_UNLIKELY(c >= FAC_NODE_CLASSES)) return fac__object_alloc_slow(th, bytes);
+    return fac__object_alloc(th, &th->nodes[c], (c + 1) * BLOCK_STEP);
 }
 
 void fac__block_free(void *p, size_t bytes) {

@@ -3,10 +3,7 @@
 #include "core/allocator.h"
 #include "core/guard.h"
 
-static fac_storage *new_header(fac_thread *th) {
-    fac_storage *s = fac__freelist_pop(&th->storages);
-    return FAC_LIKELY(s != NULL) ? s : fac__alloc(sizeof *s);
-}
+static fac_storage *new_header(fac_thread *th) { return fac__object_alloc(th, &th->storages, sizeof(fac_storage)); }
 
 static void free_header(fac_storage *s) {
     fac_thread *th = fac__tls;

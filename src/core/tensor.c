@@ -78,8 +78,8 @@ static fac_status bad_strides(const int64_t *sizes, const int64_t *strides, int 
 
 /* A live header without storage and with room for ndim sizes and strides, which the caller fills in. */
 static fac_tensor *new_header(fac_thread *th, int ndim, fac_dtype dtype, fac_device device) {
-    fac_tensor *t = fac__freelist_pop(&th->tensors);
-    if (FAC_UNLIKELY(!t) && !(t = fac__alloc(sizeof *t))) return NULL;
+    fac_tensor *t = fac__object_alloc(th, &th->tensors, sizeof *t);
+    if (FAC_UNLIKELY(!t)) return NULL;
     t->sizes = t->inline_dims;
     t->strides = t->inline_dims + FAC_INLINE_DIMS;
     if (FAC_UNLIKELY(ndim > FAC_INLINE_DIMS)) {

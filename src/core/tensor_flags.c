@@ -144,8 +144,9 @@ static fac_version_counter *current(fac_tensor *t) { return __atomic_load_n(&t->
 /* Two threads may take a first view of one tensor at once: the counter that is published first stays. */
 fac_status fac__version_make(fac_tensor *t) {
     if (FAC_LIKELY(current(t) != NULL) || (t->flags & FAC_TF_INFERENCE)) return FAC_OK;
-    fac_version_counter *v = fac__freelist_pop(&fac__thread()->versions), *none = NULL;
-    if (!v && !(v = fac__alloc(sizeof *v))) return FAC_ERR_MEMORY;
+    fac_thread *th = fac__thread();
+    fac_version_counter *v = fac__object_alloc(th, &th->versions, sizeof *v), *none = NULL;
+    if (!v) return FAC_ERR_MEMORY;
     atomic_init(&v->refs, 1);
     atomic_init(&v->value, 0);
     if (!__atomic_compare_exchange_n(&t->version, &none, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))

@@ -101,10 +101,13 @@ fac_thread *fac__thread_start(void) {
     th->error_file = "";
     link_thread(th);
     fac__tls = th;
+    if (stateless) FAC_FAIL(FAC_ERR_MEMORY, "%s", no_memory.error_text); /* still pending: nobody has cleared it */
     stateless = false;
     if (fac_init() != FAC_OK) return th; /* the error is pending in the new state */
     return th;
 }
+
+void *fac__object_alloc_slow(const fac_thread *th, size_t bytes) { return th == &no_memory ? NULL : fac__alloc(bytes); }
 
 void fac__thread_end(void) {
     fac_thread *th = fac__tls;

@@ -96,6 +96,13 @@ static inline void *fac__freelist_pop(fac_freelist *l) {
     }
     return p;
 }
+/* Room for an object of `bytes` bytes, from th's list of such objects if it has one; NULL, with an error, when memory is
+   out. A thread without a state makes no objects: its shared record could not count them. */
+void *fac__object_alloc_slow(const fac_thread *th, size_t bytes);
+static inline void *fac__object_alloc(fac_thread *th, fac_freelist *l, size_t bytes) {
+    void *p = fac__freelist_pop(l);
+    return FAC_LIKELY(p != NULL) ? p : fac__object_alloc_slow(th, bytes);
+}
 /* False if the list is full: the object is then the caller's to free. */
 static inline bool fac__freelist_push(fac_freelist *l, void *p, uint32_t limit) {
     if (!FAC_FREELISTS || FAC_UNLIKELY(l->n >= limit)) return false;
