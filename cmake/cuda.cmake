@@ -39,7 +39,8 @@ target_compile_definitions(facula_kernel_table PRIVATE FAC_KERNEL_TABLE=1)
 target_include_directories(facula_kernel_table PRIVATE ${FACULA_GEN_DIR}/include ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(facula_kernel_table PRIVATE facula_kernel_image)
 
-# A device's: with nvcc a compressed fatbin that the library carries; else the sources, which NVRTC compiles at run time.
+# A device's: the library carries the sources, which NVRTC compiles at run time, and with nvcc a compressed fatbin, which is tried
+# first.
 set(FACULA_CUDA_IMAGES auto CACHE STRING "Device code of the kernels: nvcc, nvrtc (compiled at run time), none, or auto")
 set(FACULA_CUDA_ARCHS "90" CACHE STRING "Architectures that nvcc makes machine code for; the last also as PTX")
 set_property(CACHE FACULA_CUDA_IMAGES PROPERTY STRINGS auto nvcc nvrtc none)
@@ -123,7 +124,7 @@ endfunction()
 set(facula_texts_code "#include \"backend/cuda/kernels/compile.h\"\n\n#define TEXT(name, path) \\\n    __asm__(\".pushsection .rodata\\n.globl \" #name \"\\n.hidden \" #name \"\\n\" #name \":\\n.incbin \\\"\" path \"\\\"\\n.byte 0\\n.popsection\\n\"); \\\n    extern const char name[] __attribute__((visibility(\"hidden\")));\n")
 facula_text_array(fac__cuda_dialect kernel.h kernel_host.h kernel_sim.h simcuda/exec.h simcuda/sim_device.h)
 set(facula_device_texts "")
-if(facula_cuda_images STREQUAL nvrtc)
+if(NOT facula_cuda_images STREQUAL none) # beside a fatbin too: for drivers and devices that cannot use it
     set(facula_device_texts facula.cu core/philox.h)
     foreach(pattern backend/cuda/kernels/*.cu backend/cuda/kernels/*.h ops/scalar/*.h)
         file(GLOB files RELATIVE ${PROJECT_SOURCE_DIR}/src CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${pattern})
@@ -131,8 +132,6 @@ if(facula_cuda_images STREQUAL nvrtc)
     endforeach()
     list(FILTER facula_device_texts EXCLUDE REGEX "/(kernel|kernel_host|kernel_sim|kernel_table|launch|images|compile)\\.h$")
     list(TRANSFORM facula_device_texts REPLACE "^backend/cuda/kernels/" "")
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels/images.c PROPERTIES
-        COMPILE_DEFINITIONS FAC_CUDA_SOURCES=1)
 endif()
 facula_text_array(fac__cuda_sources ${facula_device_texts})
 file(CONFIGURE OUTPUT ${facula_texts} CONTENT "${facula_texts_code}" @ONLY)

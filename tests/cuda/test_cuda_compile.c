@@ -88,6 +88,47 @@ static void S053_cuda_without_a_compiler_the_error_says_so(void **state) {
     assert_int_equal(cached(true), 0);
 }
 
+static CUresult (*load_data)(CUmodule *, const void *);
+static int refused;
+static CUresult refuse_once(CUmodule *out, const void *image) {
+    return refused++ ? load_data(out, image) : CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+static CUresult refuse(CUmodule *out, const void *image) {
+    (void)out, (void)image;
+    refused++;
+    return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+}
+
+/* The driver takes no embedded image, as one too old for it or with a device of another architecture: the sources that the
+   library carries are compiled instead. */
+static void cuda_image_that_is_not_for_this_device_is_compiled(void **state) {
+    (void)state;
+    support_need_simulator();
+    begin_cache();
+    if (!fac__cuda_n_sources) assert_int_equal(cached(true), 0), support_skip(__FILE__, __LINE__);
+    assert_true(fac_cuda_device_count() > 0); /* fills the table */
+    load_data = fac__cu.cuModuleLoadData;
+    for (int i = 0; i < 2; i++) {
+        FAC_SCOPE(s);
+        refused = 0;
+        fac__cu.cuModuleLoadData = i ? refuse_once : refuse;
+        fac_tensor *x = fac_to(fac_arange(5.0), .device = cuda_device(0)), *y = fac_add(x, x);
+        fac__cu.cuModuleLoadData = load_data;
+        assert_int_equal(refused, 2);
+        if (i) {
+            float got[5];
+            assert_ok(fac_tensor_read(y, FAC_F32, got, 5));
+            for (int k = 0; k < 5; k++) assert_true(got[k] == 2 * (float)k);
+        } else {
+            assert_null(y);
+            assert_error(FAC_ERR_DEVICE,
+                         "is too old for the library's image of CUDA kernels (nor can its sources be used: ");
+        }
+        fac_error_clear();
+    }
+    cached(true);
+}
+
 /* The sources that the library carries if it is built so; else a user's kernel. */
 static fac_cuda_source nvrtc_source(void) {
     if (!fac__cuda_n_sources) return (fac_cuda_source){.name = "vec_add.cu", .text = vec_add};
@@ -129,6 +170,7 @@ int main(void) {
         FAC_CUDA_TEST(S053_E09_cuda_users_kernel_is_compiled_and_launched),
         FAC_CUDA_TEST(S053_cuda_wrong_source_is_an_error_with_the_compilers_words),
         FAC_CUDA_TEST(S053_cuda_without_a_compiler_the_error_says_so),
+        FAC_CUDA_TEST(cuda_image_that_is_not_for_this_device_is_compiled),
         FAC_CUDA_TEST(cuda_nvrtc_compiles_and_caches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

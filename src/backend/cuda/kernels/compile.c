@@ -28,7 +28,9 @@ void fac__cuda_compiled_free(int index, void *image) {
 }
 
 fac_status fac__cuda_compile_builtin(int index, void **out_image) {
-    FAC_CHECK(fac__cuda_n_sources, FAC_ERR_UNSUPPORTED, "this build of Facula carries no sources of its CUDA kernels");
+    FAC_CHECK(fac__cuda_n_sources, FAC_ERR_UNSUPPORTED,
+              "this build of Facula has no CUDA kernels: configure it with -DFACULA_CUDA_IMAGES=nvcc (needs the CUDA "
+              "toolkit) or nvrtc (compiles at run time)");
     const fac_cuda_source s = {.name = "facula.cu",
                                .text = fac__cuda_sources[0].text,
                                .headers = fac__cuda_sources + 1,

@@ -28,8 +28,7 @@ fac_status fac__cuda_compile_builtin(int index, void **out_image);
 
 /* ---- the two compilers (nvrtc.c, host_compiler.c) ------------------------------------------------------------------------ */
 
-/* Made by the build: headers that make up the dialect, and the sources of the built-in kernels, none where these are embedded
-   as machine code. */
+/* Made by the build: headers that make up the dialect, and the sources of the built-in kernels. */
 extern const fac_cuda_header fac__cuda_dialect[], fac__cuda_sources[];
 extern const size_t fac__cuda_n_dialect, fac__cuda_n_sources;
 

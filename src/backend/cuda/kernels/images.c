@@ -1,5 +1,5 @@
-/* The image of the built-in kernels: a fatbin that the build embedded, the sources that it embedded instead, compiled on first
-   use for each architecture, or the simulator's shared object, which lies beside the simulated driver. */
+/* The image of the built-in kernels: a fatbin that the build embedded, the sources that it embedded, compiled on first use for
+   each architecture, or the simulator's shared object, which lies beside the simulated driver. */
 #define _GNU_SOURCE 1 /* dladdr */
 #include "backend/cuda/kernels/images.h"
 #include "backend/cuda/kernels/compile.h"
@@ -41,10 +41,9 @@ static fac_status simulated_image(const void **out) {
     return FAC_OK;
 }
 
-/* ---- embedded ------------------------------------------------------------------------------------------------------------- */
+/* ---- a device's ----------------------------------------------------------------------------------------------------------- */
 
 #if defined(FAC_CUDA_FATBIN)
-
 __asm__(".pushsection .rodata\n"
         ".balign 16\n"
         ".globl fac__cuda_fatbin\n"
@@ -53,38 +52,23 @@ __asm__(".pushsection .rodata\n"
         ".incbin \"" FAC_CUDA_FATBIN "\"\n"
         ".popsection\n");
 extern const char fac__cuda_fatbin[] __attribute__((visibility("hidden")));
+#else
+static const char *const fac__cuda_fatbin = NULL;
+#endif
 
-static fac_status device_image(int index, const void **out) {
+fac_status fac__cuda_builtin_image(int index, const void **out_image) {
     (void)index;
-    *out = fac__cuda_fatbin;
-    return FAC_OK;
+    *out_image = fac__cuda_fatbin;
+    return fac__cu_is_simulated() ? simulated_image(out_image) : FAC_OK;
 }
 
-#elif defined(FAC_CUDA_SOURCES)
-
-/* Compiled once per device; all devices of an architecture find the same file in the cache. */
-static fac_status device_image(int index, const void **out) {
+fac_status fac__cuda_builtin_compiled(int index, const void **out_image) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static void *images[FAC_CUDA_MAX_DEVICES];
     fac_status st = FAC_OK;
     pthread_mutex_lock(&lock);
     if (!images[index]) st = fac__cuda_compile_builtin(index, &images[index]);
-    *out = images[index];
+    *out_image = images[index];
     pthread_mutex_unlock(&lock);
     return st;
-}
-
-#else
-
-static fac_status device_image(int index, const void **out) {
-    (void)index, (void)out;
-    return FAC_FAIL(FAC_ERR_UNSUPPORTED,
-                    "this build of Facula has no CUDA kernels: configure it with "
-                    "-DFACULA_CUDA_IMAGES=nvcc (needs the CUDA toolkit) or nvrtc (compiles at run time)");
-}
-
-#endif
-
-fac_status fac__cuda_builtin_image(int index, const void **out_image) {
-    return fac__cu_is_simulated() ? simulated_image(out_image) : device_image(index, out_image);
 }

@@ -4,9 +4,13 @@
 
 #include "backend/cuda/runtime/runtime.h"
 
-/* The image of the built-in kernels for a device, to be given to cuLibraryLoadData or cuModuleLoadData. It lives as long as
-   the process; devices of one architecture get the same. The first call may compile (see compile.h).
-   errors: UNSUPPORTED, saying how to get one, if the library was built without images and cannot make any here */
+/* The image of the built-in kernels for a device, to be given to cuModuleLoadData; NULL if the library was built with none. It
+   lives as long as the process.
+   errors: UNSUPPORTED if the simulator's was not found */
 fac_status fac__cuda_builtin_image(int index, const void **out_image);
+/* The same from the sources that the library carries, compiled (see compile.h) for the very device and driver: for those that
+   have no use for the image above. It lives as long as the process.
+   errors: UNSUPPORTED, saying how to get one, if the library carries no sources or there is no compiler */
+fac_status fac__cuda_builtin_compiled(int index, const void **out_image);
 
 #endif

@@ -4,14 +4,20 @@
 #include "backend/cuda/kernels/images.h"
 #include "backend/cuda/runtime/parts.h"
 #include <pthread.h>
+#include <stdio.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here and of users' modules */
 
-/* `what` names the image in errors. */
-static fac_status load_image(const void *image, const char *what, CUmodule *out) {
+static CUresult load(const void *image, CUmodule *out) {
     CUstreamCaptureMode mode = fac__cuda_relax();
     CUresult r = fac__cu.cuModuleLoadData(out, image);
     fac__cuda_unrelax(mode);
+    return r;
+}
+
+/* `what` names the image in errors. */
+static fac_status load_image(const void *image, const char *what, CUmodule *out) {
+    CUresult r = load(image, out);
     return r == CUDA_SUCCESS ? FAC_OK : fac__cu_image_error(r, what);
 }
 
@@ -34,16 +40,41 @@ static struct {
     size_t n, cap;
 } stored[FAC_CUDA_MAX_DEVICES];
 
-static fac_status find_builtin(fac_cuda_kernel *k, int index, CUfunction *out) {
-    static const char what[] = "the library's image of CUDA kernels";
+static const char what[] = "the library's image of CUDA kernels";
+
+/* Whether the driver is too old for the image, or the image too old for the device. */
+static bool is_mismatch(CUresult r) {
+    return r == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || r == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+           r == CUDA_ERROR_INVALID_IMAGE;
+}
+
+static fac_status load_compiled(int index, CUmodule *out) {
     const void *image;
+    FAC_TRY(fac__cuda_builtin_compiled(index, &image));
+    return load_image(image, what, out);
+}
+
+/* The embedded image; if there is none, or this driver or device has no use for it, the embedded sources, compiled for them.
+   Should that fail too, the error gives both reasons. */
+static fac_status load_builtin(int index, CUmodule *out) {
+    const void *image;
+    FAC_TRY(fac__cuda_builtin_image(index, &image));
+    if (!image) return load_compiled(index, out);
+    CUresult r = load(image, out);
+    if (r == CUDA_SUCCESS) return FAC_OK;
+    if (!is_mismatch(r)) return fac__cu_image_error(r, what);
+    if (load_compiled(index, out) == FAC_OK) return FAC_OK;
+    char both[1024];
+    snprintf(both, sizeof both, "%s (nor can its sources be used: %s)", what, fac_error_message());
+    fac_error_clear();
+    return fac__cu_image_error(r, both);
+}
+
+static fac_status find_builtin(fac_cuda_kernel *k, int index, CUfunction *out) {
     *out = atomic_load_explicit(&k->handle[index], memory_order_relaxed);
     if (*out) return FAC_OK; /* another thread was first */
     FAC_TRY(FAC_VEC_GROW(&stored[index]));
-    if (!builtin[index]) {
-        FAC_TRY(fac__cuda_builtin_image(index, &image));
-        FAC_TRY(load_image(image, what, &builtin[index]));
-    }
+    if (!builtin[index]) FAC_TRY(load_builtin(index, &builtin[index]));
     FAC_TRY(find_function(builtin[index], k->name, what, out));
     stored[index].v[stored[index].n++] = &k->handle[index];
     atomic_store_explicit(&k->handle[index], *out, memory_order_release);
