@@ -42,7 +42,8 @@ static fac_status class_at(const job *j, const fac_cursor *c, int64_t *out) {
     int64_t t = j->target_dtype == FAC_I64 ? *(const int64_t *)(const void *)p : (int64_t) * (const uint8_t *)p;
     *out = -1;
     if (t == j->ignore) return FAC_OK;
-    FAC_CHECK(t >= 0 && t < j->classes, FAC_ERR_INDEX, "Target %lld is out of bounds.", (long long)t);
+    FAC_CHECK(t >= 0 && t < j->classes, FAC_ERR_INDEX, "Target %lld is out of bounds for %lld classes", (long long)t,
+              (long long)j->classes);
     *out = t;
     return FAC_OK;
 }
