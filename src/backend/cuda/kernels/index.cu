@@ -1,16 +1,18 @@
-/* Indexing: elements are moved by size. An index out of range ends the launch, as an assertion. */
+/* Indexing: elements are moved by size. An index out of range gives zeros, or adds to nothing (bounds.h). */
+#include "bounds.h"
 #include "number.h"
 
 /* out[o, i, n] = x[o, index[i], n]: rows of n elements of `item` bytes, without gaps. */
 KERNEL(index_select, (OUT, char, out), (IN, char, x), (IN, char, index), (VAL, int64_t, outer), (VAL, int64_t, count),
-       (VAL, int64_t, size), (VAL, int64_t, n), (VAL, int, item), (VAL, int, index_dtype)) {
+       (VAL, int64_t, size), (VAL, int64_t, n), (VAL, int, item), (VAL, int, index_dtype), (VAL, k_bounds, bounds)) {
     KLOOP(i, outer * count * n) {
         const int64_t at = i / n % count, o = i / n / count;
         const int64_t k = k_load_i64(index + at * (index_dtype == K_I64 ? 8 : 4), index_dtype);
-        KASSERT(k >= 0 && k < size);
         const char *from = x + ((o * size + k) * n + i % n) * item;
         char *to = out + i * item;
-        if (item == 4)
+        if (!k_in_bounds(&bounds, k, size))
+            for (int b = 0; b < item; b++) to[b] = 0;
+        else if (item == 4)
             *(uint32_t *)(void *)to = *(const uint32_t *)(const void *)from;
         else if (item == 8)
             *(uint64_t *)(void *)to = *(const uint64_t *)(const void *)from;
@@ -23,11 +25,10 @@ KERNEL(index_select, (OUT, char, out), (IN, char, x), (IN, char, index), (VAL, i
 
 /* How often each row is named. */
 KERNEL(index_count, (IO, int, times), (IN, char, index), (VAL, int64_t, count), (VAL, int64_t, size),
-       (VAL, int, index_dtype)) {
+       (VAL, int, index_dtype), (VAL, k_bounds, bounds)) {
     KLOOP(i, count) {
         const int64_t k = k_load_i64(index + i * (index_dtype == K_I64 ? 8 : 4), index_dtype);
-        KASSERT(k >= 0 && k < size);
-        atomicAdd(&times[k], 1);
+        if (k_in_bounds(&bounds, k, size)) atomicAdd(&times[k], 1);
     }
 }
 
@@ -36,12 +37,11 @@ KERNEL(index_count, (IO, int, times), (IN, char, index), (VAL, int64_t, count), 
 #define K_EMBEDDING_BACKWARD(T, suffix, LOAD)                                                                          \
     KERNEL(index_embedding_backward_##suffix, (IO, T, dw), (IN, char, g), (IN, char, index), (IN, int, times),         \
            (VAL, int64_t, count), (VAL, int64_t, size), (VAL, int64_t, n), (VAL, int64_t, padding), (VAL, int, dtype), \
-           (VAL, int, index_dtype)) {                                                                                  \
+           (VAL, int, index_dtype), (VAL, k_bounds, bounds)) {                                                         \
         const int64_t item = dtype == K_F64 ? 8 : dtype == K_F32 ? 4 : 2;                                              \
         KLOOP(i, count *n) {                                                                                           \
             const int64_t k = k_load_i64(index + i / n * (index_dtype == K_I64 ? 8 : 4), index_dtype);                 \
-            KASSERT(k >= 0 && k < size);                                                                               \
-            if (k == padding) continue;                                                                                \
+            if (!k_in_bounds(&bounds, k, size) || k == padding) continue;                                              \
             const T v = LOAD(g + i * item, dtype);                                                                     \
             atomicAdd(&dw[k * n + i % n], times ? v / (T)times[k] : v);                                                \
         }                                                                                                              \

@@ -101,6 +101,12 @@ typedef unsigned long uintptr_t;
     do {                            \
         if (!(condition)) __trap(); \
     } while (0)
+/* A word that others may be writing; and one for the host to see, after all that the thread wrote before it. */
+KDEV unsigned k_peek(const unsigned *p) { return *(const volatile unsigned *)p; }
+KDEV void k_publish(unsigned *p, unsigned v) {
+    __threadfence_system();
+    *(volatile unsigned *)p = v;
+}
 
 #elif defined(FAC_KERNEL_TABLE)
 #include "kernel_table.h"

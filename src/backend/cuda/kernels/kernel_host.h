@@ -207,6 +207,9 @@ K_ATOMIC_INT(unsigned long long, ullong)
 K_ATOMIC_REAL(float, float)
 K_ATOMIC_REAL(double, double)
 
+static inline unsigned k_peek(const unsigned *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+static inline void k_publish(unsigned *p, unsigned v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+
 #define K_ATOMIC_CASES(op)                             \
     int * : k_##op##_int,                              \
             unsigned * : k_##op##_uint,                \

@@ -1,4 +1,5 @@
 /* Softmax, norms and losses: what works on rows. Accumulates in float for 16- and 32-bit floats, else in double. */
+#include "bounds.h"
 #include "number.h"
 
 #define K_ITEM(dtype) ((dtype) == K_F64 ? 8 : (dtype) == K_F32 ? 4 : 2)

@@ -128,11 +128,11 @@ KERNEL(K_NAME(norm_parameters), (OUT, char, dw), (OUT, char, db), (IN, char, g),
 }
 
 /* Losses over classes: input [outer, classes, inner], targets [outer, inner], a thread per target. Results are each target's
-   weighted loss and weight, in double; -1 stands for a target to be ignored. With `lse` the input is logits, and its
+   weighted loss and weight, in double; both 0 for a target that is ignored or no class. With `lse` the input is logits, and its
    log-sum-exp is kept. */
 KERNEL(K_NAME(nll), (OUT, double, loss), (OUT, double, weight), (OUT, char, lse), (IN, char, x), (IN, char, target),
        (IN, char, w), (VAL, int64_t, n), (VAL, int64_t, classes), (VAL, int64_t, inner), (VAL, int64_t, ignore),
-       (VAL, int, dtype), (VAL, int, target_dtype), (VAL, int, lse_dtype)) {
+       (VAL, int, dtype), (VAL, int, target_dtype), (VAL, int, lse_dtype), (VAL, k_bounds, bounds)) {
     KLOOP(i, n) {
         const char *row = x + (i / inner * classes * inner + i % inner) * K_ITEM(dtype);
         const int64_t t = k_load_i64(target + i * (target_dtype == K_I64 ? 8 : 1), target_dtype);
@@ -147,8 +147,7 @@ KERNEL(K_NAME(nll), (OUT, double, loss), (OUT, double, weight), (OUT, char, lse)
             shift = top + K_LOG(sum);
             K_STORE(lse + i * K_ITEM(lse_dtype), lse_dtype, shift);
         }
-        KASSERT(t == ignore || (t >= 0 && t < classes));
-        const bool counted = t != ignore;
+        const bool counted = t != ignore && k_in_bounds(&bounds, t, classes);
         const double of_class = !counted ? 0.0 : w ? (double)K_LOAD(w + t * K_ITEM(dtype), dtype) : 1.0;
         loss[i] = counted ? ((double)shift - (double)K_X(row, t * inner)) * of_class : 0.0;
         weight[i] = of_class;
@@ -159,19 +158,20 @@ KERNEL(K_NAME(nll), (OUT, double, loss), (OUT, double, weight), (OUT, char, lse)
    mean, the scale is divided by the total weight. */
 KERNEL(K_NAME(nll_backward), (OUT, char, dx), (IN, char, g), (IN, char, x), (IN, char, lse), (IN, char, target),
        (IN, char, w), (IN, char, total), (VAL, int64_t, n), (VAL, int64_t, classes), (VAL, int64_t, inner),
-       (VAL, int64_t, ignore), (VAL, int, dtype), (VAL, int, target_dtype), (VAL, int, lse_dtype), (VAL, int, each)) {
+       (VAL, int64_t, ignore), (VAL, int, dtype), (VAL, int, target_dtype), (VAL, int, lse_dtype), (VAL, int, each),
+       (VAL, k_bounds, bounds)) {
     KLOOP(j, n * classes) {
         const int64_t c = j / inner % classes, i = j / (classes * inner) * inner + j % inner;
         const int64_t t = k_load_i64(target + i * (target_dtype == K_I64 ? 8 : 1), target_dtype);
-        KASSERT(t == ignore || (t >= 0 && t < classes));
+        const bool counted = t != ignore && k_in_bounds(&bounds, t, classes);
         FAC_T scale = 0;
-        if (t != ignore) {
+        if (counted) {
             scale = K_LOAD(g + (each ? i : 0) * K_ITEM(dtype), dtype);
             if (w) scale = scale * K_LOAD(w + t * K_ITEM(dtype), dtype);
             if (total) scale = scale / K_LOAD(total, dtype);
         }
         FAC_T v = c == t ? -scale : 0;
-        if (lse && t != ignore) v += scale * K_EXP(K_X(x, j) - K_LOAD(lse + i * K_ITEM(lse_dtype), lse_dtype));
+        if (lse && counted) v += scale * K_EXP(K_X(x, j) - K_LOAD(lse + i * K_ITEM(lse_dtype), lse_dtype));
         K_STORE(dx + j * K_ITEM(dtype), dtype, v);
     }
 }

@@ -13,17 +13,19 @@ static void *data_of(const fac_tensor *t) { return t ? fac__data(t) : NULL; }
 /* ---- selecting ------------------------------------------------------------------------------------------------------------- */
 
 /* to [outer, count, n] <- x [outer, size, n] by index [count]; all row-major. */
-static fac_status run_select(fac_tensor *to, fac_tensor *x, fac_tensor *index, int64_t outer, int64_t size, int64_t n,
+static fac_status run_select(fac_tensor *to, fac_tensor *x, fac_tensor *index, int64_t outer, int64_t d, int64_t n,
                              const char *op) {
     void *out = fac__data(to), *from = fac__data(x), *which = fac__data(index);
-    int64_t count = index->numel;
+    int64_t count = index->numel, size = x->ndim ? x->sizes[d] : 1;
+    k_bounds bounds = {.dim = (int)d};
     int item = (int)fac_dtype_size((fac_dtype)x->dtype), index_dtype = index->dtype;
-    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(index_select), .device = fac__cuda_index(x), .op = op};
+    fac_cuda_run r = {
+        .kernel = &FAC_CUDA_KERNEL(index_select), .device = fac__cuda_index(x), .op = op, .bounds = &bounds};
     fac__cuda_reads(&r, x);
     fac__cuda_reads(&r, index);
     fac__cuda_writes(&r, to);
-    return fac__cuda_run_items(&r, FAC_CUDA_ARGS(&out, &from, &which, &outer, &count, &size, &n, &item, &index_dtype),
-                               to->numel);
+    return fac__cuda_run_items(
+        &r, FAC_CUDA_ARGS(&out, &from, &which, &outer, &count, &size, &n, &item, &index_dtype, &bounds), to->numel);
 }
 
 static fac_status select_along(fac_tensor *out, fac_tensor *self, fac_tensor *index, int64_t d, const char *op) {
@@ -34,7 +36,7 @@ static fac_status select_along(fac_tensor *out, fac_tensor *self, fac_tensor *in
     fac_status st = fac__cuda_contiguous(self, &x);
     if (st == FAC_OK) st = fac__cuda_contiguous(index, &which);
     if (st == FAC_OK) st = fac__cuda_result(out, &to);
-    if (st == FAC_OK) st = run_select(to, x, which, outer, self->ndim ? self->sizes[d] : 1, n, op);
+    if (st == FAC_OK) st = run_select(to, x, which, outer, d, n, op);
     fac__unref(x);
     fac__unref(which);
     return fac__cuda_result_done(out, to, st);
@@ -56,12 +58,15 @@ static fac_status run_count(fac_tensor *times, fac_tensor *index, int64_t size) 
     void *to = fac__data(times), *which = fac__data(index);
     int64_t count = index->numel;
     int index_dtype = index->dtype;
-    fac_cuda_run r = {
-        .kernel = &FAC_CUDA_KERNEL(index_count), .device = fac__cuda_index(index), .op = "embedding_backward"};
+    k_bounds bounds = {.dim = 0};
+    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(index_count),
+                      .device = fac__cuda_index(index),
+                      .op = "embedding_backward",
+                      .bounds = &bounds};
     FAC_TRY(fac__cuda_fill(times, fac_scalar_i_(0)));
     fac__cuda_reads(&r, index);
     fac__cuda_updates(&r, times);
-    return fac__cuda_run_items(&r, FAC_CUDA_ARGS(&to, &which, &count, &size, &index_dtype), count);
+    return fac__cuda_run_items(&r, FAC_CUDA_ARGS(&to, &which, &count, &size, &index_dtype, &bounds), count);
 }
 
 /* sum, of the type summed in, starts as zeros. */
@@ -70,10 +75,12 @@ static fac_status run_rows(fac_tensor *sum, fac_tensor *grad, fac_tensor *index,
     int64_t count = index->numel, size = sum->sizes[0], n = sum->sizes[1];
     int dtype = grad->dtype, index_dtype = index->dtype;
     bool wide = sum->dtype == FAC_F64;
+    k_bounds bounds = {.dim = 0};
     fac_cuda_run r = {.kernel = wide ? &FAC_CUDA_KERNEL(index_embedding_backward_f64)
                                      : &FAC_CUDA_KERNEL(index_embedding_backward_f32),
                       .device = fac__cuda_index(sum),
-                      .op = "embedding_backward"};
+                      .op = "embedding_backward",
+                      .bounds = &bounds};
     FAC_TRY(fac__cuda_fill(sum, fac_scalar_i_(0)));
     fac__cuda_reads(&r, grad);
     fac__cuda_reads(&r, index);
@@ -81,7 +88,8 @@ static fac_status run_rows(fac_tensor *sum, fac_tensor *grad, fac_tensor *index,
     fac__cuda_updates(&r, sum);
     if (count * n == 0) return FAC_OK;
     return fac__cuda_run_items(
-        &r, FAC_CUDA_ARGS(&to, &g, &which, &how_often, &count, &size, &n, &padding, &dtype, &index_dtype), count * n);
+        &r, FAC_CUDA_ARGS(&to, &g, &which, &how_often, &count, &size, &n, &padding, &dtype, &index_dtype, &bounds),
+        count * n);
 }
 
 fac_status embedding_dense_backward_cuda(fac_structured *s, fac_tensor *grad_output, fac_tensor *indices,

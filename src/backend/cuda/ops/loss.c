@@ -46,9 +46,11 @@ static fac_status run_each(nll_job *j, fac_tensor *parts, fac_tensor *lse) {
     double *loss = fac__data(parts), *of_class = loss + j->n;
     void *sums = data_of(lse), *x = fac__data(j->x), *target = fac__data(j->target), *w = data_of(j->weight);
     int lse_dtype = lse ? lse->dtype : FAC_F32;
+    k_bounds bounds = {.dim = K_DIM_CLASS};
     fac_cuda_run r = {.kernel = j->dtype == FAC_F64 ? &FAC_CUDA_KERNEL(rows_nll_f64) : &FAC_CUDA_KERNEL(rows_nll_f32),
                       .device = fac__cuda_index(j->x),
-                      .op = "nll_loss"};
+                      .op = lse ? "cross_entropy_loss" : "nll_loss",
+                      .bounds = &bounds};
     fac__cuda_reads(&r, j->x);
     fac__cuda_reads(&r, j->target);
     fac__cuda_reads(&r, j->weight);
@@ -56,7 +58,7 @@ static fac_status run_each(nll_job *j, fac_tensor *parts, fac_tensor *lse) {
     fac__cuda_writes(&r, lse);
     return fac__cuda_run_items(&r,
                                FAC_CUDA_ARGS(&loss, &of_class, &sums, &x, &target, &w, &j->n, &j->classes, &j->inner,
-                                             &j->ignore, &j->dtype, &j->target_dtype, &lse_dtype),
+                                             &j->ignore, &j->dtype, &j->target_dtype, &lse_dtype, &bounds),
                                j->n);
 }
 
@@ -126,16 +128,18 @@ static fac_status run_backward(nll_job *j, fac_tensor *dx, fac_tensor *grad, fac
     void *target = fac__data(j->target), *w = data_of(j->weight), *weights = data_of(total);
     int lse_dtype = lse ? lse->dtype : FAC_F32;
     bool wide = j->dtype == FAC_F64;
+    k_bounds bounds = {.dim = K_DIM_CLASS};
     fac_cuda_run r = {.kernel =
                           wide ? &FAC_CUDA_KERNEL(rows_nll_backward_f64) : &FAC_CUDA_KERNEL(rows_nll_backward_f32),
                       .device = fac__cuda_index(dx),
-                      .op = "nll_loss_backward"};
+                      .op = lse ? "cross_entropy_loss_backward" : "nll_loss_backward",
+                      .bounds = &bounds};
     const fac_tensor *const in[] = {grad, j->x, lse, j->target, j->weight, total};
     for (size_t i = 0; i < FAC_COUNT(in); i++) fac__cuda_reads(&r, in[i]);
     fac__cuda_writes(&r, dx);
     return fac__cuda_run_items(&r,
                                FAC_CUDA_ARGS(&to, &g, &x, &sums, &target, &w, &weights, &j->n, &j->classes, &j->inner,
-                                             &j->ignore, &j->dtype, &j->target_dtype, &lse_dtype, &each),
+                                             &j->ignore, &j->dtype, &j->target_dtype, &lse_dtype, &each, &bounds),
                                j->n * j->classes);
 }
 

@@ -1,4 +1,5 @@
-/* Fused optimiser steps: parameter and buffers have one layout and are walked as flat memory. */
+/* Fused optimiser steps: parameter and buffers have one layout and are walked as flat memory. A step that is queued behind an
+   index out of range leaves them as they are. */
 #include "ops/optim.h"
 #include "backend/cuda/kernels/steps.h"
 #include "backend/cuda/ops/run.h"
@@ -20,14 +21,16 @@ fac_status fused_sgd_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor *
     k_sgd s = {lr, weight_decay, momentum, dampening, maximize ? -1 : 1, nesterov, first};
     void *p = fac__data(self), *g = fac__data(grad), *buffer = momentum_buffer ? fac__data(momentum_buffer) : NULL;
     int64_t n = self->numel;
+    k_bounds bounds = {.dim = 0};
     fac_cuda_run r = {.kernel =
                           self->dtype == FAC_F64 ? &FAC_CUDA_KERNEL(optim_sgd_f64) : &FAC_CUDA_KERNEL(optim_sgd_f32),
                       .device = fac__cuda_index(self),
-                      .op = "sgd"};
+                      .op = "sgd",
+                      .bounds = &bounds};
     fac__cuda_updates(&r, self);
     fac__cuda_reads(&r, grad);
     fac__cuda_updates(&r, momentum_buffer);
-    return fac__cuda_run_items(&r, FAC_CUDA_ARGS(&p, &g, &buffer, &n, &s), n);
+    return fac__cuda_run_items(&r, FAC_CUDA_ARGS(&p, &g, &buffer, &n, &s, &bounds), n);
 }
 
 fac_status fused_adamw_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor *grad, fac_tensor *exp_avg,
@@ -53,12 +56,14 @@ fac_status fused_adamw_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor
     void *p = fac__data(self), *g = fac__data(grad), *m = fac__data(exp_avg), *v = fac__data(exp_avg_sq);
     void *largest = max_exp_avg_sq ? fac__data(max_exp_avg_sq) : NULL;
     int64_t n = self->numel;
+    k_bounds bounds = {.dim = 0};
     fac_cuda_run r = {.kernel =
                           self->dtype == FAC_F64 ? &FAC_CUDA_KERNEL(optim_adam_f64) : &FAC_CUDA_KERNEL(optim_adam_f32),
                       .device = fac__cuda_index(self),
-                      .op = "adam"};
+                      .op = "adam",
+                      .bounds = &bounds};
     fac__cuda_reads(&r, grad);
     fac_tensor *const changed[] = {self, exp_avg, exp_avg_sq, max_exp_avg_sq};
     for (size_t i = 0; i < FAC_COUNT(changed); i++) fac__cuda_updates(&r, changed[i]);
-    return fac__cuda_run_items(&r, FAC_CUDA_ARGS(&p, &g, &m, &v, &largest, &n, &s), n);
+    return fac__cuda_run_items(&r, FAC_CUDA_ARGS(&p, &g, &m, &v, &largest, &n, &s, &bounds), n);
 }

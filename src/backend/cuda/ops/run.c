@@ -23,7 +23,8 @@ static fac_status launch(const fac_cuda_run *r, void **args, int64_t blocks, uns
                               .args = args,
                               .accesses = r->access,
                               .n_accesses = r->n_accesses,
-                              .op = r->op};
+                              .op = r->op,
+                              .bounds = r->bounds};
     return fac__cuda_launch(&l);
 }
 

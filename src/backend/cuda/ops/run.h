@@ -2,6 +2,7 @@
 #ifndef FAC_SRC_BACKEND_CUDA_OPS_RUN_H
 #define FAC_SRC_BACKEND_CUDA_OPS_RUN_H
 
+#include "backend/cuda/kernels/bounds.h"
 #include "backend/cuda/kernels/launch.h"
 
 #define FAC_CUDA_ACCESSES 8
@@ -13,6 +14,7 @@ typedef struct fac_cuda_run {
     const char *op;
     fac_cuda_access access[FAC_CUDA_ACCESSES];
     size_t n_accesses;
+    k_bounds *bounds; /* of a kernel that checks indices or heeds that others did: the launch fills in all but dim */
 } fac_cuda_run;
 
 /* Notes that the kernel reads or writes a tensor; NULL and tensors of other devices are ignored. */

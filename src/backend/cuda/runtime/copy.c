@@ -36,7 +36,7 @@ static fac_status copy_entered(const host_copy *c) {
     FAC_CU_AS(r, what);
     if (!c->wait) return fac__cuda_queued(c->device, c->stream, what);
     FAC_CU_AS(fac__cu.cuStreamSynchronize(s), what);
-    return FAC_OK;
+    return fac__cuda_bounds_check(c->device, what);
 }
 
 static fac_status copy_host(int index, void *to, const void *from, int64_t bytes, bool up, bool non_blocking) {

@@ -207,6 +207,7 @@ static void release_device(fac_cuda_device *d) {
 static void stop_parts(int index) {
     fac__cuda_streams_stop(index);
     fac__cuda_events_stop(index);
+    fac__cuda_bounds_stop(index);
     fac__cuda_modules_stop(index);
     fac__cuda_recent_forget(index);
 }

@@ -102,5 +102,5 @@ fac_status fac__cuda_queued(int index, int64_t stream, const char *what) {
     FAC_TRY(fac__cuda_stream_capturing(index, stream, &capturing));
     if (capturing) return FAC_OK;
     CUresult r = fac__cu.cuStreamSynchronize(fac__cuda_stream_of(index, stream));
-    return r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail_here(r, what);
+    return r == CUDA_SUCCESS ? fac__cuda_bounds_check(index, what) : fac__cuda_fail_here(r, what);
 }

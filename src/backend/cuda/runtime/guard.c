@@ -27,7 +27,8 @@ static fac_status synchronize(const fac_device_guard *g, int index) {
     fac_cuda_entry entry;
     FAC_TRY(fac__cuda_enter(index, &entry));
     CUresult r = fac__cu.cuCtxSynchronize();
-    fac_status st = r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail(r, "cuCtxSynchronize");
+    fac_status st =
+        r == CUDA_SUCCESS ? fac__cuda_bounds_check(index, "cuCtxSynchronize") : fac__cuda_fail(r, "cuCtxSynchronize");
     fac__cuda_leave(&entry);
     return st;
 }
@@ -95,12 +96,13 @@ static fac_status query_stream(const fac_device_guard *g, int index, int64_t id,
     *out_done = r == CUDA_SUCCESS;
     fac_status st = *out_done || r == CUDA_ERROR_NOT_READY ? FAC_OK : fac__cuda_fail(r, "cuStreamQuery");
     fac__cuda_leave(&entry);
-    return st;
+    return *out_done ? fac__cuda_bounds_check(index, "cuStreamQuery") : st;
 }
 
 static fac_status synchronize_stream(const fac_device_guard *g, int index, int64_t id) {
     (void)g;
-    return fac__cuda_stream_synchronize(index, id);
+    FAC_TRY(fac__cuda_stream_synchronize(index, id));
+    return fac__cuda_bounds_check(index, "cuStreamSynchronize");
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------------------ */
@@ -124,12 +126,16 @@ static fac_status block_stream(const fac_device_guard *g, void *event, int index
 
 static fac_status query_event(const fac_device_guard *g, void *event, bool *out_done) {
     (void)g;
-    return fac__cuda_event_query(event, out_done);
+    const fac_cuda_event *e = event;
+    FAC_TRY(fac__cuda_event_query(e, out_done));
+    return *out_done ? fac__cuda_bounds_check(e->device, "cuEventQuery") : FAC_OK;
 }
 
 static fac_status synchronize_event(const fac_device_guard *g, void *event) {
     (void)g;
-    return fac__cuda_event_synchronize(event);
+    const fac_cuda_event *e = event;
+    FAC_TRY(fac__cuda_event_synchronize(e));
+    return fac__cuda_bounds_check(e->device, "cuEventSynchronize");
 }
 
 static fac_status elapsed(const fac_device_guard *g, void *start, void *end, double *out_ms) {

@@ -52,6 +52,7 @@ fac_status fac__cuda_queue_function(const fac_cuda_queue *q) {
     char text[256];
     int64_t id = fac__cuda_stream_id(q->device);
     CUstream stream = fac__cuda_stream_of(q->device, id);
+    FAC_TRY(fac__cuda_bounds_check(q->device, q->op && *q->op ? q->op : q->name));
     FAC_TRY(fac__race_access(q->device, stream, q->accesses, q->n_accesses, q->op ? q->op : q->name));
     CUresult r = allow_shared(q);
     if (r == CUDA_SUCCESS)
@@ -65,6 +66,7 @@ fac_status fac__cuda_queue_function(const fac_cuda_queue *q) {
 static fac_status launch(const fac_cuda_launch_spec *l) {
     CUfunction f = atomic_load_explicit(&l->kernel->handle[l->device], memory_order_acquire);
     if (FAC_UNLIKELY(!f)) FAC_TRY(fac__cuda_builtin(l->kernel, l->device, &f));
+    if (l->bounds) FAC_TRY(fac__cuda_bounds_fill(l->device, l->op, l->bounds));
     return fac__cuda_queue_function(&(fac_cuda_queue){.function = f,
                                                       .name = l->kernel->name,
                                                       .op = l->op,

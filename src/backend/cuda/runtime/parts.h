@@ -85,6 +85,17 @@ fac_status fac__cuda_queue_function(const fac_cuda_queue *q);
 void fac__cuda_recent(int index, char *text, size_t size);
 void fac__cuda_recent_forget(int index);
 
+/* ---- indices out of range (bounds.c) ------------------------------------------------------------------------------------------ */
+
+/* What a launch of `op` in the device's current stream, whose context is current, is told; dim is the caller's. `op` lives on. */
+fac_status fac__cuda_bounds_fill(int index, const char *op, struct k_bounds *out);
+/* INDEX if a kernel that has run met one out of range, once; two loads if not. `what` is where that shows. If the thread has an
+   error already, the new one waits. To be called only where an error reaches the user. */
+fac_status fac__cuda_bounds_check(int index, const char *what);
+void fac__cuda_bounds_stop(int index);
+
+/* ---- code ------------------------------------------------------------------------------------------------------------------------ */
+
 /* The function behind a kernel of the built-in image, on a device whose context is current. */
 fac_status fac__cuda_builtin(fac_cuda_kernel *k, int index, CUfunction *out);
 /* Unloads the built-in image of a device, whose context is current, and what users loaded. */
