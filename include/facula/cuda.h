@@ -56,6 +56,7 @@ FAC_API bool fac_cuda_peer_access_enabled(int device, int peer);
 /* ---- errors of asynchronous work ------------------------------------------------------------------------------------ */
 
 /* Launches and copies return before the device has run them, so that a failure shows at a later call, whose error says so.
+   An index out of range is INDEX and names the operator, and the device works on; after other failures its context is lost.
    With `on` every one is waited for, and the error names it. At start FACULA_CUDA_LAUNCH_BLOCKING=1 (or
    CUDA_LAUNCH_BLOCKING=1) turns it on. Process-wide; returns the former setting. */
 FAC_API bool fac_cuda_set_launch_blocking(bool on);
