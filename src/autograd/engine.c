@@ -464,11 +464,35 @@ static void serve(const pass *p, size_t queue) {
     pthread_mutex_unlock(&t->lock);
 }
 
-/* What a thread of a team takes over from the caller of the pass. */
+/* What a thread that works for the caller of a pass takes over from the caller's. */
+typedef struct inheritance {
+    fac_recording state;
+    fac_whereabouts places;
+    int num_threads, backward_depth;
+    uint64_t next_seq;
+} inheritance;
+
+/* places.streams.v is to be freed, also after a failure. */
+static fac_status inheritance_save(const fac_thread *th, inheritance *out) {
+    *out = (inheritance){.state = fac__recording_save(th),
+                         .num_threads = th->num_threads,
+                         .backward_depth = th->backward_depth,
+                         .next_seq = th->next_seq};
+    return fac__whereabouts_save(&out->places);
+}
+
+static void inheritance_take_up(fac_thread *th, const inheritance *i) {
+    fac__device_thread_begin();
+    fac__recording_end(i->state);
+    fac__whereabouts_take_up(&i->places);
+    th->num_threads = i->num_threads;
+    th->next_seq = i->next_seq;
+}
+
 typedef struct member {
     const pass *p;
+    const inheritance *from;
     size_t queue;
-    fac_recording state;
     pthread_t thread;
     bool started;
 } member;
@@ -486,14 +510,11 @@ static void fail_team(team *t, fac_status st) {
 static void *run_member(void *context) {
     const member *m = context;
     fac_thread *th = fac__thread();
-    fac__device_thread_begin();
     pass mine = *m->p;
     mine.th = th;
-    fac__recording_end(m->state);
+    inheritance_take_up(th, m->from);
     th->create_graph = mine.r->create_graph;
-    th->num_threads = m->p->th->num_threads;
-    th->backward_depth = m->p->th->backward_depth;
-    th->next_seq = m->p->th->next_seq;
+    th->backward_depth = m->from->backward_depth;
     if (th->error == FAC_OK)
         serve(&mine, m->queue);
     else
@@ -502,11 +523,11 @@ static void *run_member(void *context) {
     return NULL;
 }
 
-static fac_status run_team(pass *p) {
+static fac_status run_members(pass *p, const inheritance *from) {
     team *t = p->team;
     member members[MAX_TEAM];
     for (size_t i = 1; i < t->n; i++) {
-        members[i] = (member){.p = p, .queue = i, .state = fac__recording_save(p->th)};
+        members[i] = (member){.p = p, .from = from, .queue = i};
         members[i].started = pthread_create(&members[i].thread, NULL, run_member, &members[i]) == 0;
         if (!members[i].started)
             fail_team(t, FAC_FAIL(FAC_ERR_MEMORY, "cannot start the thread of a device for a backward pass"));
@@ -516,6 +537,14 @@ static fac_status run_team(pass *p) {
         if (members[i].started) pthread_join(members[i].thread, NULL);
     fac__error_restore(t->error);
     return t->st;
+}
+
+static fac_status run_team(pass *p) {
+    inheritance from;
+    fac_status st = inheritance_save(p->th, &from);
+    if (st == FAC_OK) st = run_members(p, &from);
+    fac__free(from.places.streams.v);
+    return st;
 }
 
 /* The threads' heaps and what else a team holds. */
@@ -580,8 +609,7 @@ static fac_status run_here(const fac_pass_request *r) {
 
 typedef struct errand {
     const fac_pass_request *r;
-    fac_recording state;
-    int num_threads;
+    inheritance from;
     fac_saved_error *error;
     fac_status st;
 } errand;
@@ -589,22 +617,27 @@ typedef struct errand {
 static void *run_errand(void *p) {
     errand *e = p;
     fac_thread *th = fac__thread();
-    fac__recording_end(e->state);
-    th->num_threads = e->num_threads;
+    inheritance_take_up(th, &e->from);
     e->st = th->error == FAC_OK ? run_here(e->r) : th->error;
     e->error = fac__error_take();
     return NULL;
 }
 
-static fac_status run_elsewhere(const fac_pass_request *r) {
-    fac_thread *th = fac__thread();
-    errand e = {.r = r, .state = fac__recording_save(th), .num_threads = th->num_threads};
+static fac_status run_errand_elsewhere(errand *e) {
     pthread_t worker;
-    FAC_CHECK(pthread_create(&worker, NULL, run_errand, &e) == 0, FAC_ERR_MEMORY,
-              "cannot start a thread for a backward pass nested %d deep", th->backward_depth);
+    FAC_CHECK(pthread_create(&worker, NULL, run_errand, e) == 0, FAC_ERR_MEMORY,
+              "cannot start a thread for a backward pass nested %d deep", e->from.backward_depth);
     pthread_join(worker, NULL);
-    fac__error_restore(e.error);
-    return e.st;
+    fac__error_restore(e->error);
+    return e->st;
+}
+
+static fac_status run_elsewhere(const fac_pass_request *r) {
+    errand e = {.r = r};
+    fac_status st = inheritance_save(fac__thread(), &e.from);
+    if (st == FAC_OK) st = run_errand_elsewhere(&e);
+    fac__free(e.from.places.streams.v);
+    return st;
 }
 
 fac_status fac__pass_run(const fac_pass_request *r) {

@@ -7,12 +7,17 @@
 
 #include "autograd/node.h"
 
+/* Kinds of accelerators on which nodes were made, a bit each: those that are surely in use. */
+extern atomic_uint fac__kinds_seen;
+
 /* Devices whose work is queued. */
 static inline bool fac__is_accelerator(fac_device d) { return d.type != FAC_CPU && d.type != FAC_META && d.type; }
 /* Notes in n the stream current on d, unless it has one or d has none. */
 static inline fac_status fac__note_stream(fac_node *n, fac_device d) {
     if (FAC_LIKELY(!fac__is_accelerator(d)) || n->stream.device.type) return FAC_OK;
     n->stream = fac_current_stream(d);
+    if (FAC_UNLIKELY(!(atomic_load_explicit(&fac__kinds_seen, memory_order_relaxed) >> d.type & 1)))
+        atomic_fetch_or_explicit(&fac__kinds_seen, 1u << d.type, memory_order_relaxed);
     return fac_error();
 }
 /* Where n's work on device d is queued: its own stream, or the current one if that is of another device. */
@@ -27,5 +32,19 @@ static inline void fac__leave_stream(fac_stream_scope *s) {
 }
 /* Makes stream `to` wait for `from`, in which grad was computed, and keeps grad's memory from reuse before `to` is done. */
 fac_status fac__hand_over(fac_tensor *grad, fac_stream from, fac_stream to);
+
+/* What is current on a thread: the device of each kind in use, and the streams that are not their device's default one. A
+   thread that runs a pass for another takes them up: what is computed outside of a node's stream goes where it would have
+   gone on the caller's thread. */
+typedef struct fac_whereabouts {
+    fac_device devices[FAC_DEVICE_TYPE_COUNT]; /* UNSET: of no kind in use */
+    struct {
+        fac_stream *v;
+        size_t n, cap;
+    } streams;
+} fac_whereabouts;
+/* out->streams.v is to be freed, also after a failure. */
+fac_status fac__whereabouts_save(fac_whereabouts *out);
+void fac__whereabouts_take_up(const fac_whereabouts *w);
 
 #endif

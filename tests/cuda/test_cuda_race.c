@@ -1,4 +1,5 @@
 /* The race checker: every planted race is found, and what is right is passed over in silence. */
+#include "autograd/engine.h"
 #include "support/cuda.h"
 
 static void swallow(void *context, const char *message) {
@@ -410,6 +411,47 @@ static void forward_in_two_streams(void) {
     assert_true(fac_item(fac_sum(fac_grad_of(x))) == 40 * 5);
 }
 
+/* Passes within passes, each over a graph that was made in the stream that its caller is not in. Those that are nested deepest
+   run on threads of their own, for which the caller's stream is the current one too. */
+static fac_stream both[2];
+
+static fac_status nested_forward(fac_function_ctx *c, fac_tensors inputs, fac_tensor **out) {
+    (void)c;
+    out[0] = fac_mul(inputs.v[0], 2);
+    return fac_error();
+}
+
+static fac_status nested_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out);
+static const fac_function nested = {"Nested", 1, nested_forward, nested_backward, NULL};
+
+static fac_status pass_in_the_other_stream(int levels) {
+    FAC_SCOPE(s);
+    FAC_ENABLE_GRAD(g);
+    fac_stream here = fac_current_stream(cuda(0)), there = fac_stream_equal(here, both[0]) ? both[1] : both[0];
+    fac_tensor *x = fac_ones(FAC_SHAPE(40), .device = cuda(0), .requires_grad = true), *y = NULL;
+    FAC_TRY(fac_stream_wait_stream(there, here));
+    {
+        FAC_STREAM_SCOPE(on, there);
+        FAC_TRY(fac_function_apply(&nested, &levels, FAC_TENSORS(x), &y));
+    }
+    FAC_TRY(fac_stream_wait_stream(here, there));
+    FAC_TRY(fac_backward(y, .gradient = fac_ones_like(y)));
+    return fac_item(fac_sum(fac_grad_of(x))) == 80 ? fac_error() : FAC_ERR_AUTOGRAD;
+}
+
+static fac_status nested_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
+    const int *levels = fac_function_user(c);
+    out[0] = fac_mul(grads.v[0], 2);
+    return *levels ? pass_in_the_other_stream(*levels - 1) : fac_error();
+}
+
+static void passes_within_passes(void) {
+    both[0] = side();
+    both[1] = side();
+    FAC_STREAM_SCOPE(on, both[0]);
+    assert_ok(pass_in_the_other_stream(FAC_MAX_NESTED_PASSES + 3));
+}
+
 static void disjoint_slices_and_columns(void) {
     fac_stream s = side();
     fac_tensor *a = fac_zeros(FAC_SHAPE(16, 8), .device = cuda(0));
@@ -493,6 +535,7 @@ static void E70_initial_gradient_with_wait_and_record_is_safe(void **state) {
 static void S130_S132_backward_orders_the_streams_of_its_forward(void **state) {
     (void)state;
     assert_int_equal(races(forward_in_two_streams), 0);
+    assert_int_equal(races(passes_within_passes), 0);
 }
 
 static void X27_what_is_ordered_is_silent(void **state) {
