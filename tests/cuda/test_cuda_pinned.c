@@ -1,8 +1,10 @@
 #include "support/cuda.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 static const int64_t MIB = 1 << 20;
 
@@ -416,6 +418,47 @@ static void S246_threads_share_the_cache(void **state) {
     churn_on_threads("pinned_reserve_segment_size_mb:1,pinned_use_cuda_host_register:True");
 }
 
+enum { CROWD = 300 };
+static atomic_int arrived;
+static fac_memory_hook hook;
+
+/* Pages are got only once everybody asks for some. */
+static void *alloc_together(void *context, size_t bytes, size_t align) {
+    if (align == (size_t)sysconf(_SC_PAGESIZE))
+        for (atomic_fetch_add(&arrived, 1); atomic_load(&arrived) < CROWD;) sched_yield();
+    return hook.alloc(context, bytes, align);
+}
+
+static void *get_one(void *context) {
+    const fac_allocator *a = context;
+    void *p = a->alloc(a, 512);
+    if (!p) atomic_fetch_add(&arrived, 1); /* the others need not wait */
+    if (p) a->free(a, p, 0);
+    return p;
+}
+
+static void S246_any_number_of_threads_allocate_at_once(void **state) {
+    (void)state;
+    support_need_devices(1);
+    static pthread_t threads[CROWD];
+    settings("pinned_use_cuda_host_register:True");
+    atomic_store(&arrived, 0);
+    hook = fac__memory_hook;
+    fac__memory_hook.alloc = alloc_together;
+    for (int i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, get_one, (void *)(uintptr_t)fac__cuda_host_allocator()), 0);
+    int served = 0;
+    for (int i = 0; i < CROWD; i++) {
+        void *p;
+        pthread_join(threads[i], &p);
+        served += p != NULL;
+    }
+    fac__memory_hook = hook;
+    assert_int_equal(served, CROWD);
+    assert_int_equal(stats().num_host_alloc, CROWD);
+    settings("");
+}
+
 static void pinned_memory_may_outlive_the_shutdown(void **state) {
     (void)state;
     support_need_devices(1);
@@ -439,4 +482,5 @@ FAC_TEST_MAIN(
     FAC_CUDA_TEST(X03_small_requests_come_from_a_reserved_segment), FAC_CUDA_TEST(X04_large_requests_are_not_rounded),
     FAC_CUDA_TEST(X05_large_blocks_are_not_kept), FAC_CUDA_TEST(X10_errors_while_freeing_can_be_warnings),
     FAC_CUDA_TEST(X26_counters_have_peaks_that_can_be_reset), FAC_CUDA_TEST(S246_each_host_allocation_may_fail),
-    FAC_CUDA_TEST(S246_threads_share_the_cache), FAC_CUDA_TEST(pinned_memory_may_outlive_the_shutdown))
+    FAC_CUDA_TEST(S246_threads_share_the_cache), FAC_CUDA_TEST(S246_any_number_of_threads_allocate_at_once),
+    FAC_CUDA_TEST(pinned_memory_may_outlive_the_shutdown))

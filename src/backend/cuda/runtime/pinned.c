@@ -35,8 +35,8 @@ static struct {
     pthread_cond_t wake; /* of the background thread */
     fac_alloc_config config;
     struct {
-        block **v; /* all, by address */
-        size_t n, cap;
+        block **v;               /* all, by address */
+        size_t n, cap, promised; /* promised: room for headers that are not in it yet */
     } blocks;
     block *free[CLASSES];
     use *first, *last; /* marks not reached yet, in the order of the frees */
@@ -88,9 +88,10 @@ static block *block_at(const void *p) {
     return i < host.blocks.n && host.blocks.v[i]->p <= (const char *)p ? host.blocks.v[i] : NULL;
 }
 
-/* There is room: it was made before the memory was asked for. */
+/* The room is that which was promised to its header. */
 static void insert(block *b) {
     size_t i = find_index(b->p);
+    host.blocks.promised--;
     memmove(host.blocks.v + i + 1, host.blocks.v + i, (host.blocks.n++ - i) * sizeof b);
     host.blocks.v[i] = b;
 }
@@ -357,25 +358,34 @@ static fac_status from_system(int64_t bytes, int64_t size, const fac_alloc_confi
     return FAC_OK;
 }
 
-/* A header, and room for it in the table. */
+/* A header, and the promise of room for it in the table, so that memory got from the driver always has a place. */
 static block *new_header(void) {
     block *b = fac__alloc_zero(sizeof *b);
     if (!b) return NULL;
     pthread_mutex_lock(&host.lock);
-    fac_status st = FAC_OK;
-    if (host.blocks.cap < host.blocks.n + 64) { /* for as many threads at once */
-        size_t cap = (host.blocks.n + 64) * 2;
-        block **v = fac__realloc(host.blocks.v, host.blocks.n * sizeof *v, cap * sizeof *v);
+    size_t wanted = host.blocks.n + ++host.blocks.promised;
+    block **v = host.blocks.v;
+    if (wanted > host.blocks.cap) {
+        size_t cap = 2 * wanted + 64;
+        v = fac__realloc(host.blocks.v, host.blocks.n * sizeof *v, cap * sizeof *v);
         if (v) {
             host.blocks.v = v;
             host.blocks.cap = cap;
-        }
-        st = v ? FAC_OK : FAC_ERR_MEMORY;
+        } else
+            host.blocks.promised--;
     }
     pthread_mutex_unlock(&host.lock);
-    if (st == FAC_OK) return b;
+    if (v) return b;
     fac__free(b);
     return NULL;
+}
+
+/* A header that was not needed. */
+static void free_header(block *b) {
+    pthread_mutex_lock(&host.lock);
+    host.blocks.promised--;
+    pthread_mutex_unlock(&host.lock);
+    fac__free(b);
 }
 
 static bool wants_reserve(const fac_alloc_config *c, int64_t size) {
@@ -395,7 +405,7 @@ static fac_status allocate(int64_t bytes, block **out) {
         st = from_system(bytes, size, &c, fresh);
         *out = fresh;
     }
-    if (st != FAC_OK || *out != fresh) fac__free(fresh);
+    if (st != FAC_OK || *out != fresh) free_header(fresh);
     return st;
 }
 
