@@ -52,7 +52,8 @@ FAC_API fac_stream fac_current_stream(fac_device d);
 FAC_API fac_stream fac_stream_new(fac_device d, int priority);
 /* Makes s the calling thread's current stream of its device; the current device stays. */
 FAC_API FAC_MUST fac_status fac_set_stream(fac_stream s);
-/* Wraps a queue that other code made (a CUstream). It must outlive its use here. */
+/* Wraps a queue that other code made (a CUstream; NULL: the default stream). It must outlive its use here.
+   errors: DEVICE; ARGUMENT for what is no handle; UNSUPPORTED for kinds without streams */
 FAC_API fac_stream fac_stream_wrap(fac_device d, void *handle);
 /* The back end's own queue, such as the CUstream; NULL is the default stream's on CUDA. */
 FAC_API void *fac_stream_handle(fac_stream s);
@@ -114,7 +115,7 @@ typedef struct fac_device_guard {
     size_t size; /* sizeof(fac_device_guard) */
     fac_device_type type;
     void *context;
-    /* Devices: never fails. */
+    /* Devices. `count` never fails. */
     int (*count)(const struct fac_device_guard *g);
     fac_status (*get_device)(const struct fac_device_guard *g, int *out_index);
     fac_status (*set_device)(const struct fac_device_guard *g, int index);

@@ -128,6 +128,10 @@ static void S040_stream_of_others_is_wrapped(void **state) {
     assert_true(fac_stream_equal(fac_stream_wrap(cuda_device(0), NULL), fac_default_stream(cuda_device(0))));
     assert_true(
         fac_stream_equal(fac_stream_wrap(cuda_device(0), CU_STREAM_LEGACY), fac_default_stream(cuda_device(0))));
+    fac_stream own = fac_stream_new(cuda_device(0), 0);
+    assert_true(fac_stream_equal(fac_stream_wrap(cuda_device(0), fac_stream_handle(own)), own));
+    assert_int_equal(fac_stream_wrap(cuda_device(0), (char *)handle + 1).device.type, FAC_DEVICE_UNSET);
+    assert_error(FAC_ERR_ARGUMENT, "is no CUstream");
     {
         FAC_STREAM_SCOPE(on, s);
         fill(a, 7);

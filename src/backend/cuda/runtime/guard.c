@@ -72,7 +72,9 @@ static fac_status new_stream(const fac_device_guard *g, int index, int priority,
 static fac_status wrap_stream(const fac_device_guard *g, int index, void *handle, int64_t *out_id) {
     (void)g;
     FAC_TRY(fac__cuda_check_index(index));
-    *out_id = fac__cuda_stream_wrap(handle);
+    FAC_CHECK(handle == (void *)CU_STREAM_LEGACY || !((uintptr_t)handle & 1), FAC_ERR_ARGUMENT,
+              "%p is no CUstream: it has an odd address", handle);
+    *out_id = fac__cuda_stream_id_of(index, handle); /* one of ours comes back as what it is */
     return FAC_OK;
 }
 

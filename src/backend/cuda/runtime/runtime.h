@@ -38,7 +38,7 @@ int64_t fac__cuda_stream_id(int index);
 CUstream fac__cuda_stream(int index);
 /* The handle behind an id. */
 CUstream fac__cuda_stream_of(int index, int64_t id);
-/* The id behind a handle, for messages: slow. */
+/* The id behind a handle: slow. */
 int64_t fac__cuda_stream_id_of(int index, CUstream handle);
 
 /* FAC_OK, or an error that says what failed, with the driver's name and text of the code. Sticky codes (a kernel that faulted)
