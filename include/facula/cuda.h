@@ -17,7 +17,8 @@ extern "C" {
    a context; with FACULA_NVML_BASED_CUDA_CHECK=1 the driver is not touched either, so that a later fork is harmless. */
 FAC_API bool fac_cuda_is_available(void);
 FAC_API int fac_cuda_device_count(void);
-/* Why CUDA cannot be used, as a sentence, "" if it can. It starts the driver, but no device. Valid until the next call. */
+/* Why CUDA cannot be used, as a sentence, "" if it can. It starts the driver, but no device. Valid until the
+   reason changes. */
 FAC_API const char *fac_cuda_why_unavailable(void);
 /* The newest CUDA that the driver supports, as 1000 * major + 10 * minor (12040 is 12.4), and whether the driver is the
    simulated one (FACULA_CUDA=sim:N); 0 and false without a driver. */

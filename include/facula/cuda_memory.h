@@ -186,8 +186,8 @@ FAC_API char *fac_memory_snapshot_json(const fac_memory_snapshot *s);
 FAC_API FAC_MUST fac_status fac_cuda_dump_snapshot(const char *path);
 
 /* Called, with no lock held and on the allocating thread, when an allocation fails for want of memory, before its error is
-   set; may free tensors of its own, but the request is not tried again. allocated: bytes asked for. total and free: of the
-   device, 0 if not known. */
+   set; may free tensors of its own, but the request is not tried again. All in bytes; device_total and device_free are 0 if
+   not known. */
 typedef void (*fac_memory_oom_observer)(void *context, int device, int64_t asked, int64_t device_total,
                                         int64_t device_free);
 /* Called for each event, with no lock held, on the thread that caused it. */

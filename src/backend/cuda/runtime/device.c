@@ -9,7 +9,6 @@ static int n_devices;
 static atomic_bool running; /* the driver is started and the devices are known */
 static atomic_bool gone;    /* the driver has said that it is shut down */
 static atomic_uint generation;
-static char why_not[512];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Chosen by the calling thread without a context: what counts while the driver has none current. */
@@ -52,14 +51,16 @@ fac_status fac__cuda_start(void) {
 }
 
 const char *fac__cuda_why_not(void) {
+    static char why_not[512]; /* written when the reason changes, so that other threads may go on reading it */
     fac_saved_error *pending = fac__error_take();
     bool usable = fac__cuda_start() == FAC_OK;
     pthread_mutex_lock(&lock);
-    snprintf(why_not, sizeof why_not, "%s", usable ? "" : fac_error_message());
+    if (!usable && strncmp(why_not, fac_error_message(), sizeof why_not - 1) != 0)
+        snprintf(why_not, sizeof why_not, "%s", fac_error_message());
     pthread_mutex_unlock(&lock);
     fac_error_clear();
     fac__error_restore(pending);
-    return why_not;
+    return usable ? "" : why_not;
 }
 
 bool fac__cuda_running(void) {

@@ -6,7 +6,7 @@
 
 /* ---- devices ---------------------------------------------------------------------------------------------------------- */
 
-/* Why CUDA cannot be used, "" if it can. Starts the driver; sets no error. The text is good until the next call. */
+/* Why CUDA cannot be used, "" if it can. Starts the driver; sets no error. The text is good until the reason changes. */
 const char *fac__cuda_why_not(void);
 /* Whether the driver is started in this process, so that there may be something to free. Starts nothing. */
 bool fac__cuda_running(void);
