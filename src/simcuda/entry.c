@@ -192,7 +192,8 @@ CUresult cuInit(unsigned flags) {
         static bool watched;
         if (!watched) pthread_atfork(NULL, NULL, forked), atexit(deinitialise);
         watched = true;
-        SIM_CHECK(sim_options_start(), CUDA_ERROR_INVALID_VALUE, "cuInit: FACULA_CUDA is not understood");
+        SIM_CHECK(sim_options_start(), CUDA_ERROR_INVALID_VALUE, "cuInit: FACULA_CUDA=%s: %s", getenv("FACULA_CUDA"),
+                  sim_option_error);
         SIM_TRY(sim_devices_start());
         sim_work_start();
         sim_trap_start();
@@ -228,6 +229,7 @@ void simcuda_stop(void) {
 int simcuda_set(const char *options) {
     sim_lock();
     bool ok = sim_options_parse(options);
+    if (!ok) fprintf(stderr, "simcuda: %s\n", sim_option_error);
     sim_unlock();
     return ok ? 0 : -1;
 }

@@ -1,10 +1,23 @@
 /* FACULA_CUDA=sim:N,name=value,... and the same text given to simcuda_set. */
 #include "simcuda/sim.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 sim_options sim_opt;
+
+char sim_option_error[256];
+
+static bool refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Notes what is wrong with the options; returns false. */
+static bool refuse(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sim_option_error, sizeof sim_option_error, format, args);
+    va_end(args);
+    return false;
+}
 
 static const sim_options defaults = {
     .devices = 1, .memory = (size_t)16 << 30, .multiprocessors = 2, .seed = 1, .peers = true, .fill = true};
@@ -71,22 +84,19 @@ static bool set_one(char *item) {
         if (strcmp(item, k->name) != 0) continue;
         int64_t v = k->absent;
         bool ok = value ? number(value, k->low, k->high, &v) : k->absent >= 0;
-        if (ok)
-            k->set(v);
-        else
-            fprintf(stderr, "simcuda: option %s wants a value in [%lld, %lld], not \"%s\"\n", k->name,
-                    (long long)k->low, (long long)k->high, value ? value : "");
-        return ok;
+        if (ok) k->set(v);
+        return ok || refuse("option %s wants a value in [%lld, %lld], not \"%s\"", k->name, (long long)k->low,
+                            (long long)k->high, value ? value : "");
     }
-    fprintf(stderr, "simcuda: there is no option \"%s\"; there are:", item);
-    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) fprintf(stderr, " %s", knobs[i].name);
-    fprintf(stderr, "\n");
-    return false;
+    char names[128] = "";
+    for (size_t i = 0, n = 0; i < sizeof knobs / sizeof *knobs; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, " %s", knobs[i].name);
+    return refuse("there is no option \"%s\"; there are:%s", item, names);
 }
 
 bool sim_options_parse(const char *text) {
     char *copy = strdup(text), *rest = copy, *item;
-    bool ok = copy != NULL;
+    bool ok = copy || refuse("out of memory");
     while (ok && (item = strsep(&rest, ","))) {
         if (*item) ok = set_one(item);
     }
@@ -103,11 +113,8 @@ bool sim_options_start(void) {
     if (*text == ':') {
         char *end;
         long n = strtol(text + 1, &end, 10);
-        if (end == text + 1 || n < 0 || n > SIM_MAX_DEVICES || (*end && *end != ',')) {
-            fprintf(stderr, "simcuda: FACULA_CUDA=%s: expected sim:N with N devices in [0, %d]\n",
-                    getenv("FACULA_CUDA"), SIM_MAX_DEVICES);
-            return false;
-        }
+        if (end == text + 1 || n < 0 || n > SIM_MAX_DEVICES || (*end && *end != ','))
+            return refuse("expected sim:N with N devices in [0, %d]", SIM_MAX_DEVICES);
         sim_opt.devices = (int)n;
         text = end;
     }

@@ -37,9 +37,10 @@ typedef struct sim_options {
     int64_t delay; /* microseconds: each op is preceded by a random pause of up to so long */
 } sim_options;
 extern sim_options sim_opt;
-/* Reads "name=value,name,..."; false with a sentence on stderr for what it does not know. */
+/* Reads "name=value,name,..."; false with a sentence in sim_option_error for what it does not know. */
 bool sim_options_parse(const char *text);
-/* Reads FACULA_CUDA once. */
+extern char sim_option_error[256];
+/* Reads FACULA_CUDA once; fails in the same way. */
 bool sim_options_start(void);
 
 /* ---- entering, failing, objects ---------------------------------------------------------------------------------- */

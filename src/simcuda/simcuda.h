@@ -9,7 +9,7 @@
 
 /* Changes options: the text of FACULA_CUDA after "sim:N,". oom=N, fail=N and fault=N count from this call on, 0 turns
    them off; `clear` forgets the faults of all devices. How many devices there are, their memory, `threads` and `trap`
-   are settled at start. Returns 0, or -1 for what it does not know. */
+   are settled at start. Returns 0, or -1, with a sentence on stderr, for what it does not know. */
 SIM_API int simcuda_set(const char *options);
 /* A count: of live objects ("streams", "events", "modules", "libraries", "graphs", "execs", "pools", "handles"), of
    live blocks ("blocks", "pinned"), of bytes taken on all devices ("bytes"), of ops not done ("pending"), of device

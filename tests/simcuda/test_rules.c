@@ -296,15 +296,20 @@ static void the_nth_launch_fails_or_faults(void **state) {
 
 static void options_are_read_strictly(void **state) {
     (void)state;
-    static const char *const bad[] = {"sim:x", "sim:65", "sim:1,nonsense", "sim:1,mem=3", "sim:1,sms=0", "sim:1,seed"};
-    int null = open_null(), err = dup(2);
-    fflush(stderr);
-    dup2(null, 2); /* the complaints are meant for people */
+    static const char *const bad[][2] = {{"sim:x", "N devices in [0, 64]"},
+                                         {"sim:65", "FACULA_CUDA=sim:65"},
+                                         {"sim:1,nonsense", "there is no option \"nonsense\"; there are: seed"},
+                                         {"sim:1,mem=3", "option mem wants a value in [1048576"},
+                                         {"sim:1,sms=0", "not \"0\""},
+                                         {"sim:1,seed", "option seed wants a value"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         simcuda_stop();
-        setenv("FACULA_CUDA", bad[i], 1);
-        assert_int_equal(cuInit(0), CUDA_ERROR_INVALID_VALUE);
+        setenv("FACULA_CUDA", bad[i][0], 1);
+        expect(cuInit(0), CUDA_ERROR_INVALID_VALUE, bad[i][1]);
     }
+    int null = open_null(), err = dup(2);
+    fflush(stderr);
+    dup2(null, 2); /* the complaint is meant for people */
     int refused = simcuda_set("what=1");
     fflush(stderr);
     dup2(err, 2);
