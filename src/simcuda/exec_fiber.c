@@ -13,6 +13,12 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
+#if __has_include(<valgrind/valgrind.h>) /* requests that do nothing outside of Valgrind */
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(low, high) 0u
+#define VALGRIND_STACK_DEREGISTER(id) (void)(id)
+#endif
 #ifdef SIM_TSAN
 void *__tsan_create_fiber(unsigned flags);
 void __tsan_destroy_fiber(void *fiber);
@@ -129,6 +135,7 @@ static bool fiber_make(sim_worker *w, sim_fiber *f) {
     if (f->stack) return true;
     f->stack = stack_new();
     if (!f->stack) return false;
+    f->valgrind = VALGRIND_STACK_REGISTER(f->stack, f->stack + SIM_STACK_BYTES - 1);
     w->n_fibers++;
 #ifdef SIM_TSAN
     f->tsan = __tsan_create_fiber(0);
@@ -185,6 +192,7 @@ void sim_fibers_free(sim_worker *w) {
 #ifdef SIM_TSAN
         __tsan_destroy_fiber(w->fibers[i].tsan);
 #endif
+        VALGRIND_STACK_DEREGISTER(w->fibers[i].valgrind);
         munmap(w->fibers[i].stack - GUARD, SIM_STACK_BYTES + GUARD);
     }
     w->n_fibers = w->n_free = 0;

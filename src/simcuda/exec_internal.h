@@ -42,10 +42,11 @@ typedef enum sim_warp_op { SIM_SHFL, SIM_BALLOT, SIM_MATCH, SIM_SYNCWARP } sim_w
 
 /* A stack, and what the CUDA thread that runs on it waits for. */
 typedef struct sim_fiber {
-    void *sp;    /* while it does not run */
-    char *stack; /* lowest usable byte */
-    void *fake;  /* AddressSanitizer's, while it does not run */
-    void *tsan;  /* ThreadSanitizer's fiber */
+    void *sp;          /* while it does not run */
+    char *stack;       /* lowest usable byte */
+    void *fake;        /* AddressSanitizer's, while it does not run */
+    void *tsan;        /* ThreadSanitizer's fiber */
+    unsigned valgrind; /* number of the stack there */
     unsigned thread;
     sim_dim3 place;
     sim_wait wait;
