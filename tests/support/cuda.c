@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <time.h>
 
 int support_cuda_setup(void **state) {
     fac_shutdown(); /* also what another program's variables chose */
@@ -69,6 +70,23 @@ int64_t support_sim_count(const char *name) {
     assert_int_not_equal(n, -1);
     return n;
 }
+
+static atomic_bool gate_open;
+
+static void stand_in_gate(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 50000 && !atomic_load(&gate_open); i++) nanosleep(&(struct timespec){0, 100000}, NULL);
+}
+
+void support_gate_close(fac_stream s) {
+    fac_cuda_entry entry;
+    atomic_store(&gate_open, false);
+    assert_ok(fac__cuda_enter(s.device.index_plus - 1, &entry));
+    assert_int_equal(fac__cu.cuLaunchHostFunc(fac_stream_handle(s), stand_in_gate, NULL), CUDA_SUCCESS);
+    fac__cuda_leave(&entry);
+}
+
+void support_gate_open(void) { atomic_store(&gate_open, true); }
 
 bool support_has_context(int index) {
     unsigned flags;

@@ -32,6 +32,11 @@ bool support_has_context(int index);
 /* Stops CUDA, sets a variable of the environment (NULL: unsets it), so that the next use reads it. */
 void support_restart_with(const char *name, const char *value);
 
+/* Holds a stream up: what is queued behind the gate waits until it is opened, which it does by itself after five seconds, for
+   the sake of the tests after one that failed. One at a time. */
+void support_gate_close(fac_stream s);
+void support_gate_open(void);
+
 static inline fac_device cuda_device(int index) { return fac_device_make(FAC_CUDA, index); }
 
 #endif
