@@ -130,16 +130,20 @@ typedef struct fac_function {
     fac_status (*backward)(fac_function_ctx *c, fac_tensors grad_outputs, fac_tensor **out_grad_inputs);
     void (*destroy)(void *user); /* of the pointer set with fac_function_set_user; may be NULL */
 } fac_function;
+/* In forward: keeps inputs, outputs or other tensors for backward. */
 FAC_API FAC_MUST fac_status fac_function_save(fac_function_ctx *c, fac_tensors tensors);
-/* The saved tensors, version-checked; borrowed for the call. */
+/* In backward: the saved tensors, version-checked; borrowed for the call. */
 FAC_API fac_tensors fac_function_saved(fac_function_ctx *c);
+/* A pointer of one's own: the one given to fac_function_apply, which must stay valid as long as the graph, or one that
+   forward sets, once, and that is handed to `destroy` with the graph. */
 FAC_API void fac_function_set_user(fac_function_ctx *c, void *user);
 FAC_API void *fac_function_user(fac_function_ctx *c);
+/* Whether input i needs a gradient in this pass; backward may leave out the others. */
 FAC_API bool fac_function_needs_input_grad(fac_function_ctx *c, size_t i);
-/* Says that output i is input j changed in place. */
+/* In forward: an input that was changed in place, and is an output; an output that has no gradient. */
 FAC_API void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input);
 FAC_API void fac_function_mark_non_differentiable(fac_function_ctx *c, fac_tensor *output);
-/* Runs a custom function; out_outputs has room for fn->n_outputs. `user` is what forward reads with fac_function_user. */
+/* Runs a custom function; out_outputs has room for fn->n_outputs, which the innermost scope owns. */
 FAC_API FAC_MUST fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs,
                                                fac_tensor **out_outputs);
 

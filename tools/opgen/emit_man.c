@@ -49,7 +49,7 @@ static void keywords(FILE *f, const op *o) {
 
 void emit_man(FILE *f, const model *m, const op *o) {
     const entry *e = o->e;
-    fprintf(f, ".TH FAC_%s 3 \"\" \"Facula\" \"Facula operators\"\n.SH NAME\nfac_%s \\- ", o->cname, o->cname);
+    fprintf(f, ".TH fac_%s 3 \"\" \"Facula\" \"Facula operators\"\n.SH NAME\nfac_%s \\- ", o->cname, o->cname);
     char *line = xformat("%s", e->doc);
     line[strlen(line) - 1] = 0;
     troff(f, line);
