@@ -103,7 +103,8 @@ FAC_API FAC_MUST fac_status fac_stream_wait_event(fac_stream s, fac_event *e);
 /* Later work in s starts after what is queued in `other` now. */
 FAC_API FAC_MUST fac_status fac_stream_wait_stream(fac_stream s, fac_stream other);
 /* Says that t is used in s although it was made in another stream: its memory is not reused before what is queued in s
-   when t is freed is done. CPU tensors: nothing. */
+   when t is freed is done. CPU tensors: nothing.
+   errors: DEVICE for a stream of another device than t's */
 FAC_API FAC_MUST fac_status fac_record_stream(fac_tensor *t, fac_stream s);
 
 /* ---- a new kind of device ------------------------------------------------------------------------------------------ */

@@ -381,8 +381,11 @@ fac_status fac_record_stream(fac_tensor *t, fac_stream s) {
     FAC_TRY(fac_error());
     FAC_TRY(fac__check_handle(t, __func__, "t"));
     if (fac__is_cpu(t) || !t->storage || !t->storage->data) return FAC_OK;
-    FAC_CHECK(t->device.type == s.device.type, FAC_ERR_DEVICE, "a tensor on %s is not used in a stream of %s",
-              fac_device_format(t->device, (char[24]){0}, 24), fac_device_format(s.device, (char[24]){0}, 24));
     FAC_TRY(locate_stream(s, &g, &index));
+    FAC_CHECK(t->device.type == (int32_t)g->type && t->device.index_plus - 1 == index, FAC_ERR_DEVICE,
+              "a tensor on %s cannot be recorded in a stream of %s: let a stream of its own device wait for that one "
+              "before it is freed (fac_stream_wait_stream)",
+              fac_device_format(t->device, (char[24]){0}, 24),
+              fac_device_format(fac_device_make(g->type, index), (char[24]){0}, 24));
     return g->record_data ? g->record_data(g, t->storage->data, index, s.id) : FAC_OK;
 }

@@ -235,6 +235,18 @@ static void S042_stream_waits_for_an_event_of_another_device(void **state) {
     }
 }
 
+static void record_stream_of_another_device_is_an_error(void **state) {
+    (void)state;
+    support_need_devices(2);
+    FAC_SCOPE(scope);
+    fac_tensor *t = bytes_on(0);
+    assert_int_equal(fac_record_stream(t, fac_default_stream(cuda_device(1))), FAC_ERR_DEVICE);
+    assert_error(FAC_ERR_DEVICE, "on cuda:0 cannot be recorded in a stream of cuda:1");
+    assert_int_equal(fac_record_stream(t, fac_default_stream(fac_device_make(FAC_CPU, -1))), FAC_ERR_DEVICE);
+    assert_error(FAC_ERR_DEVICE, "in a stream of cpu");
+    assert_ok(fac_record_stream(t, fac_default_stream(cuda_device(0))));
+}
+
 static void S042_stream_wait_binds_the_last_record(void **state) {
     (void)state;
     support_need_devices(1);
@@ -451,18 +463,16 @@ static void S043_event_allocations_may_fail(void **state) {
     support_fail_each_allocation(use_streams_and_events, NULL);
 }
 
-FAC_TEST_MAIN(FAC_CUDA_TEST(S041_stream_current_is_the_default_until_set),
-              FAC_CUDA_TEST(S041_stream_current_is_of_the_thread), FAC_CUDA_TEST(S040_stream_pool_gives_32_in_turn),
-              FAC_CUDA_TEST(S040_stream_priorities_have_pools_of_their_own),
-              FAC_CUDA_TEST(S040_stream_of_others_is_wrapped), FAC_CUDA_TEST(S040_stream_work_runs_in_order),
-              FAC_CUDA_TEST(S040_stream_work_of_two_may_overlap), FAC_CUDA_TEST(S042_stream_waits_for_another),
-              FAC_CUDA_TEST(S042_stream_waits_for_an_event_of_another_device),
-              FAC_CUDA_TEST(S042_stream_wait_binds_the_last_record),
-              FAC_CUDA_TEST(S045_stream_calls_return_before_the_work_is_done),
-              FAC_CUDA_TEST(S048_synchronize_waits_for_all_streams_of_the_device),
-              FAC_CUDA_TEST(S050_stream_default_orders_copies_between_devices_by_itself),
-              FAC_CUDA_TEST(S043_event_times_work), FAC_CUDA_TEST(E61_event_timing_example),
-              FAC_CUDA_TEST(S043_event_of_one_device_is_not_recorded_on_another),
-              FAC_CUDA_TEST(S043_event_handles_are_used_again),
-              FAC_CUDA_TEST(S043_event_outlives_a_shutdown_harmlessly),
-              FAC_CUDA_TEST(S040_streams_and_events_serve_many_threads), FAC_CUDA_TEST(S043_event_allocations_may_fail))
+FAC_TEST_MAIN(
+    FAC_CUDA_TEST(S041_stream_current_is_the_default_until_set), FAC_CUDA_TEST(S041_stream_current_is_of_the_thread),
+    FAC_CUDA_TEST(S040_stream_pool_gives_32_in_turn), FAC_CUDA_TEST(S040_stream_priorities_have_pools_of_their_own),
+    FAC_CUDA_TEST(S040_stream_of_others_is_wrapped), FAC_CUDA_TEST(S040_stream_work_runs_in_order),
+    FAC_CUDA_TEST(S040_stream_work_of_two_may_overlap), FAC_CUDA_TEST(S042_stream_waits_for_another),
+    FAC_CUDA_TEST(S042_stream_waits_for_an_event_of_another_device),
+    FAC_CUDA_TEST(record_stream_of_another_device_is_an_error), FAC_CUDA_TEST(S042_stream_wait_binds_the_last_record),
+    FAC_CUDA_TEST(S045_stream_calls_return_before_the_work_is_done),
+    FAC_CUDA_TEST(S048_synchronize_waits_for_all_streams_of_the_device),
+    FAC_CUDA_TEST(S050_stream_default_orders_copies_between_devices_by_itself), FAC_CUDA_TEST(S043_event_times_work),
+    FAC_CUDA_TEST(E61_event_timing_example), FAC_CUDA_TEST(S043_event_of_one_device_is_not_recorded_on_another),
+    FAC_CUDA_TEST(S043_event_handles_are_used_again), FAC_CUDA_TEST(S043_event_outlives_a_shutdown_harmlessly),
+    FAC_CUDA_TEST(S040_streams_and_events_serve_many_threads), FAC_CUDA_TEST(S043_event_allocations_may_fail))
