@@ -131,6 +131,7 @@ void fac__race_forget(const void *p, int64_t bytes) {
 
 static fac_status learn_event_recorded(CUevent e, CUstream stream) {
     race_epoch now;
+    if (capturing(stream)) return FAC_OK;
     uint32_t agent = agent_of(stream);
     if (agent == UINT32_MAX) return FAC_ERR_MEMORY;
     FAC_TRY(fac__race_step(agent, 0, &now));
@@ -138,6 +139,7 @@ static fac_status learn_event_recorded(CUevent e, CUstream stream) {
 }
 
 static fac_status learn_wait(CUevent e, CUstream stream) {
+    if (capturing(stream)) return FAC_OK;
     uint32_t agent = agent_of(stream);
     return agent == UINT32_MAX ? FAC_ERR_MEMORY : fac__race_event_teach(e, agent);
 }
@@ -163,71 +165,32 @@ static fac_status learn_device_done(void) {
     return fac__race_publish(host);
 }
 
-static CUresult event_record(CUevent e, CUstream stream) {
-    CUresult r = real.cuEventRecord(e, stream);
-    if (!capturing(stream)) LEARN(r, learn_event_recorded(e, stream));
-    return r;
-}
-
-static CUresult event_record_with_flags(CUevent e, CUstream stream, unsigned flags) {
-    CUresult r = real.cuEventRecordWithFlags(e, stream, flags);
-    if (!capturing(stream)) LEARN(r, learn_event_recorded(e, stream));
-    return r;
-}
-
-static CUresult event_query(CUevent e) {
-    CUresult r = real.cuEventQuery(e);
-    LEARN(r, learn_event_done(e));
-    return r;
-}
-
-static CUresult event_synchronize(CUevent e) {
-    CUresult r = real.cuEventSynchronize(e);
-    LEARN(r, learn_event_done(e));
-    return r;
-}
-
 static fac_status drop_event(CUevent e) {
     fac__race_event_drop(e);
     return FAC_OK;
 }
 
-static CUresult event_destroy(CUevent e) {
-    CUresult r = real.cuEventDestroy(e);
-    LEARN(r, drop_event(e));
-    return r;
-}
+/* An entry from whose success something is learnt. */
+#define LESSON(own, entry, parameters, arguments, learn) \
+    static CUresult own parameters {                     \
+        CUresult r = real.entry arguments;               \
+        LEARN(r, learn);                                 \
+        return r;                                        \
+    }
 
-static CUresult stream_wait_event(CUstream stream, CUevent e, unsigned flags) {
-    CUresult r = real.cuStreamWaitEvent(stream, e, flags);
-    if (!capturing(stream)) LEARN(r, learn_wait(e, stream));
-    return r;
-}
-
-static CUresult stream_query(CUstream stream) {
-    CUresult r = real.cuStreamQuery(stream);
-    LEARN(r, learn_stream_done(stream));
-    return r;
-}
-
-static CUresult stream_synchronize(CUstream stream) {
-    CUresult r = real.cuStreamSynchronize(stream);
-    LEARN(r, learn_stream_done(stream));
-    return r;
-}
-
-static CUresult context_synchronize(void) {
-    CUresult r = real.cuCtxSynchronize();
-    LEARN(r, learn_device_done());
-    return r;
-}
-
-/* Freeing waits for the device. */
-static CUresult mem_free(CUdeviceptr p) {
-    CUresult r = real.cuMemFree(p);
-    LEARN(r, learn_device_done());
-    return r;
-}
+/* clang-format off */
+LESSON(event_record, cuEventRecord, (CUevent e, CUstream s), (e, s), learn_event_recorded(e, s))
+LESSON(event_record_with_flags, cuEventRecordWithFlags, (CUevent e, CUstream s, unsigned flags), (e, s, flags),
+       learn_event_recorded(e, s))
+LESSON(event_query, cuEventQuery, (CUevent e), (e), learn_event_done(e))
+LESSON(event_synchronize, cuEventSynchronize, (CUevent e), (e), learn_event_done(e))
+LESSON(event_destroy, cuEventDestroy, (CUevent e), (e), drop_event(e))
+LESSON(stream_wait_event, cuStreamWaitEvent, (CUstream s, CUevent e, unsigned flags), (s, e, flags), learn_wait(e, s))
+LESSON(stream_query, cuStreamQuery, (CUstream s), (s), learn_stream_done(s))
+LESSON(stream_synchronize, cuStreamSynchronize, (CUstream s), (s), learn_stream_done(s))
+LESSON(context_synchronize, cuCtxSynchronize, (void), (), learn_device_done())
+LESSON(mem_free, cuMemFree, (CUdeviceptr p), (p), learn_device_done()) /* waits for the device */
+/* clang-format on */
 
 /* ---- copies ---------------------------------------------------------------------------------------------------------------- */
 
@@ -245,22 +208,33 @@ static size_t from_host(fac_cuda_access *a, const void *p, size_t n) {
     return 1;
 }
 
-#define REFUSE_IF_RACE(stream, a, n)                                                  \
-    do {                                                                              \
-        if (checked(stream, a, n, "copy") != FAC_OK) return CUDA_ERROR_NOT_PERMITTED; \
-    } while (0)
-
-static CUresult copy_any(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+/* Between two places in device memory. */
+static fac_status checked_copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     fac_cuda_access a[] = {reads((const void *)(uintptr_t)from, bytes, "source"),
                            writes((const void *)(uintptr_t)to, bytes, "destination")};
-    REFUSE_IF_RACE(stream, a, 2);
+    return checked(stream, a, 2, "copy");
+}
+
+static CUresult copy_any(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    if (checked_copy(to, from, bytes, stream) != FAC_OK) return CUDA_ERROR_NOT_PERMITTED;
     return real.cuMemcpyAsync(to, from, bytes, stream);
+}
+
+static CUresult copy_within(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    if (checked_copy(to, from, bytes, stream) != FAC_OK) return CUDA_ERROR_NOT_PERMITTED;
+    return real.cuMemcpyDtoDAsync(to, from, bytes, stream);
+}
+
+static CUresult copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+                          CUstream stream) {
+    if (checked_copy(to, from, bytes, stream) != FAC_OK) return CUDA_ERROR_NOT_PERMITTED;
+    return real.cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream);
 }
 
 static CUresult copy_in(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
     fac_cuda_access a[2] = {writes((const void *)(uintptr_t)to, bytes, "destination")};
     size_t n = 1 + from_host(&a[1], from, bytes);
-    REFUSE_IF_RACE(stream, a, n);
+    if (checked(stream, a, n, "copy") != FAC_OK) return CUDA_ERROR_NOT_PERMITTED;
     return real.cuMemcpyHtoDAsync(to, from, bytes, stream);
 }
 
@@ -268,44 +242,21 @@ static CUresult copy_in(CUdeviceptr to, const void *from, size_t bytes, CUstream
 static CUresult copy_out(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
     bool pinned = fac__cuda_is_host_memory(to);
     fac_cuda_access a[] = {reads((const void *)(uintptr_t)from, bytes, "source"), writes(to, bytes, "destination")};
-    REFUSE_IF_RACE(stream, a, pinned ? 2u : 1u);
+    if (checked(stream, a, pinned ? 2u : 1u, "copy") != FAC_OK) return CUDA_ERROR_NOT_PERMITTED;
     CUresult r = real.cuMemcpyDtoHAsync(to, from, bytes, stream);
     if (!pinned) LEARN(r, learn_stream_done(stream));
     return r;
 }
 
-static CUresult copy_within(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    fac_cuda_access a[] = {reads((const void *)(uintptr_t)from, bytes, "source"),
-                           writes((const void *)(uintptr_t)to, bytes, "destination")};
-    REFUSE_IF_RACE(stream, a, 2);
-    return real.cuMemcpyDtoDAsync(to, from, bytes, stream);
-}
-
-static CUresult copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
-                          CUstream stream) {
-    fac_cuda_access a[] = {reads((const void *)(uintptr_t)from, bytes, "source"),
-                           writes((const void *)(uintptr_t)to, bytes, "destination")};
-    REFUSE_IF_RACE(stream, a, 2);
-    return real.cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream);
-}
-
-static CUresult set8(CUdeviceptr to, unsigned char value, size_t n, CUstream stream) {
-    fac_cuda_access a = writes((const void *)(uintptr_t)to, n, "destination");
-    if (checked(stream, &a, 1, "memset") != FAC_OK) return CUDA_ERROR_NOT_PERMITTED;
-    return real.cuMemsetD8Async(to, value, n, stream);
-}
-
-static CUresult set16(CUdeviceptr to, unsigned short value, size_t n, CUstream stream) {
-    fac_cuda_access a = writes((const void *)(uintptr_t)to, 2 * n, "destination");
-    if (checked(stream, &a, 1, "memset") != FAC_OK) return CUDA_ERROR_NOT_PERMITTED;
-    return real.cuMemsetD16Async(to, value, n, stream);
-}
-
-static CUresult set32(CUdeviceptr to, unsigned value, size_t n, CUstream stream) {
-    fac_cuda_access a = writes((const void *)(uintptr_t)to, 4 * n, "destination");
-    if (checked(stream, &a, 1, "memset") != FAC_OK) return CUDA_ERROR_NOT_PERMITTED;
-    return real.cuMemsetD32Async(to, value, n, stream);
-}
+#define SETTER(own, entry, T)                                                                     \
+    static CUresult own(CUdeviceptr to, T value, size_t n, CUstream stream) {                     \
+        fac_cuda_access a = writes((const void *)(uintptr_t)to, n * sizeof value, "destination"); \
+        if (checked(stream, &a, 1, "memset") != FAC_OK) return CUDA_ERROR_NOT_PERMITTED;          \
+        return real.entry(to, value, n, stream);                                                  \
+    }
+SETTER(set8, cuMemsetD8Async, unsigned char)
+SETTER(set16, cuMemsetD16Async, unsigned short)
+SETTER(set32, cuMemsetD32Async, unsigned)
 
 /* ---- the driver's own pools: it orders reuse itself ------------------------------------------------------------------------- */
 
