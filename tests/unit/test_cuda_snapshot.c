@@ -251,8 +251,8 @@ static int python(const char *script, const char *name, const char *file) {
     return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void S207_snapshot_as_a_pickle_that_python_reads(void **state) {
-    (void)state;
+/* Runs `check` on a snapshot as a pickle, where `needed` runs; else says what is missing. */
+static void check_pickle(const char *check, const char *needed, const char *missing) {
     char *kept;
     fac_memory_snapshot *s = varied(&kept);
     const char *file = files_path("snapshot.pickle");
@@ -260,27 +260,21 @@ static void S207_snapshot_as_a_pickle_that_python_reads(void **state) {
     fac_memory_snapshot_free(s);
     give(kept);
     end();
-    if (python("pass\n", "there.py", "") != 0) {
-        print_message("needs python3\n");
+    if (python(needed, "there.py", "2>/dev/null") != 0) {
+        print_message("needs %s\n", missing);
         skip();
     }
-    assert_int_equal(python(check_plain, "plain.py", file), 0);
+    assert_int_equal(python(check, "check.py", file), 0);
+}
+
+static void S207_snapshot_as_a_pickle_that_python_reads(void **state) {
+    (void)state;
+    check_pickle(check_plain, "pass\n", "python3");
 }
 
 static void S207_snapshot_opens_in_pytorchs_viewer(void **state) {
     (void)state;
-    char *kept;
-    fac_memory_snapshot *s = varied(&kept);
-    const char *file = files_path("snapshot.pickle");
-    assert_ok(fac__snapshot_write(s, file));
-    fac_memory_snapshot_free(s);
-    give(kept);
-    end();
-    if (python("import torch.cuda._memory_viz\n", "there.py", "2>/dev/null") != 0) {
-        print_message("needs PyTorch (python3-torch)\n");
-        skip();
-    }
-    assert_int_equal(python(check_viewer, "viewer.py", file), 0);
+    check_pickle(check_viewer, "import torch.cuda._memory_viz\n", "PyTorch (python3-torch)");
 }
 
 static void S207_files_that_cannot_be_written_are_errors(void **state) {
