@@ -5,6 +5,7 @@
 #include "backend/cuda/kernels/compile.h"
 
 #include <dirent.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -61,6 +62,22 @@ static void S053_E09_cuda_users_kernel_is_compiled_and_launched(void **state) {
     assert_int_equal(cached(false), 1);
     run_vec_add(); /* from the cache */
     assert_int_equal(cached(true), 1);
+}
+
+/* What any user may put into /tmp must not be taken for a result of ours. */
+static void cuda_without_a_home_nothing_is_kept(void **state) {
+    (void)state;
+    support_need_simulator();
+    support_need_devices(2);
+    FAC_SCOPE(s);
+    char *home = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
+    glob_t found;
+    unsetenv("HOME");
+    unsetenv("XDG_CACHE_HOME");
+    run_vec_add();
+    if (home) assert_int_equal(setenv("HOME", home, 1), 0);
+    free(home);
+    assert_int_equal(glob("/tmp/facula-*.so", 0, NULL, &found), GLOB_NOMATCH);
 }
 
 static void S053_cuda_wrong_source_is_an_error_with_the_compilers_words(void **state) {
@@ -170,6 +187,7 @@ static void cuda_nvrtc_compiles_and_caches(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FAC_CUDA_TEST(S053_E09_cuda_users_kernel_is_compiled_and_launched),
+        FAC_CUDA_TEST(cuda_without_a_home_nothing_is_kept),
         FAC_CUDA_TEST(S053_cuda_wrong_source_is_an_error_with_the_compilers_words),
         FAC_CUDA_TEST(S053_cuda_without_a_compiler_the_error_says_so),
         FAC_CUDA_TEST(cuda_image_that_is_not_for_this_device_is_compiled),

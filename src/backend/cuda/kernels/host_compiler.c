@@ -138,16 +138,31 @@ static fac_status compile(const fac_cuda_source *s, const char *simulator, const
     return st;
 }
 
+static fac_status load(const fac_cuda_source *s, const char *simulator, const char *path, void **out_image) {
+    if (access(path, R_OK) != 0) FAC_TRY(compile(s, simulator, path));
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    FAC_CHECK(library, FAC_ERR_IO, "%s: %s", s->name, dlerror());
+    *out_image = dlsym(library, "facula_user_image");
+    FAC_CHECK(*out_image, FAC_ERR_FORMAT, "%s: %s", s->name, dlerror());
+    return FAC_OK;
+}
+
+/* Where nothing can be kept: through a folder that nobody else can write to, and that is gone afterwards. */
+static fac_status load_uncached(const fac_cuda_source *s, const char *simulator, void **out_image) {
+    char folder[] = "/tmp/facula-XXXXXX", path[sizeof folder + 16];
+    FAC_CHECK(mkdtemp(folder), FAC_ERR_IO, "%s: no folder can be made in /tmp: %s", s->name, strerror(errno));
+    snprintf(path, sizeof path, "%s/image.so", folder);
+    fac_status st = load(s, simulator, path, out_image);
+    unlink(path);
+    rmdir(folder);
+    return st;
+}
+
 fac_status fac__host_compile(const fac_cuda_source *source, const char *simulator, void **out_image) {
     char compiler[2 * PATH], key[33], path[PATH];
     *out_image = NULL;
     snprintf(compiler, sizeof compiler, "%s %s", compiler_name(), simulator);
     fac__compile_key(source, compiler, key);
-    if (!fac__compile_cache_path(key, ".so", path, sizeof path)) snprintf(path, sizeof path, "/tmp/facula-%s.so", key);
-    if (access(path, R_OK) != 0) FAC_TRY(compile(source, simulator, path));
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    FAC_CHECK(library, FAC_ERR_IO, "%s: %s", source->name, dlerror());
-    *out_image = dlsym(library, "facula_user_image");
-    FAC_CHECK(*out_image, FAC_ERR_FORMAT, "%s: %s", source->name, dlerror());
-    return FAC_OK;
+    if (!fac__compile_cache_path(key, ".so", path, sizeof path)) return load_uncached(source, simulator, out_image);
+    return load(source, simulator, path, out_image);
 }
