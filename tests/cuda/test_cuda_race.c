@@ -1,5 +1,6 @@
 /* The race checker: every planted race is found, and what is right is passed over in silence. */
 #include "autograd/engine.h"
+#include "backend/cuda/runtime/race.h"
 #include "support/cuda.h"
 
 static void swallow(void *context, const char *message) {
@@ -546,6 +547,27 @@ static void X27_what_is_ordered_is_silent(void **state) {
     assert_int_equal(races(pinned_after_a_wait), 0);
 }
 
+static void *come_and_go(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&fac__race_lock);
+    uint32_t agent = fac__race_host_agent();
+    pthread_mutex_unlock(&fac__race_lock);
+    return (void *)(uintptr_t)agent;
+}
+
+static void X27_threads_that_have_ended_leave_their_place_to_others(void **state) {
+    (void)state;
+    void *first = NULL;
+    for (int i = 0; i < 5; i++) {
+        pthread_t thread;
+        void *agent;
+        assert_int_equal(pthread_create(&thread, NULL, come_and_go, NULL), 0);
+        pthread_join(thread, &agent);
+        if (i == 0) first = agent;
+        assert_ptr_equal(agent, first);
+    }
+}
+
 static void X27_report_names_both_sides(void **state) {
     (void)state;
     fac_race r;
@@ -584,4 +606,5 @@ FAC_TEST_MAIN(RACE_TEST(X27_twenty_planted_races_are_found), RACE_TEST(E62_incor
               RACE_TEST(E69_initial_gradient_of_another_stream_is_reported),
               RACE_TEST(E70_initial_gradient_with_wait_and_record_is_safe),
               RACE_TEST(S130_S132_backward_orders_the_streams_of_its_forward), RACE_TEST(X27_what_is_ordered_is_silent),
+              RACE_TEST(X27_threads_that_have_ended_leave_their_place_to_others),
               RACE_TEST(X27_report_names_both_sides), RACE_TEST(X27_error_mode_refuses_the_later_call))

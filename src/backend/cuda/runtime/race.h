@@ -58,7 +58,7 @@ typedef struct race_agent {
     race_clock knows;
     CUstream stream; /* NULL with device >= 0: the default stream */
     int device;      /* -1: a host thread */
-    uint64_t thread; /* serial of a host thread; 0 for streams */
+    uint64_t thread; /* serial of a host thread; 0 for streams, and for a thread that has ended */
 } race_agent;
 
 extern pthread_mutex_t fac__race_lock;

@@ -66,13 +66,22 @@ uint32_t fac__race_stream_agent(int device, CUstream stream) {
     return agent_new((race_agent){.device = device, .stream = stream});
 }
 
-/* A thread ends: whoever joins it may know what it knew. */
+/* The host thread of that serial; UINT32_MAX if there is none. */
+static uint32_t thread_agent(uint64_t serial) {
+    for (size_t i = 0; i < agents.n; i++)
+        if (agents.v[i].device < 0 && agents.v[i].thread == serial) return (uint32_t)i;
+    return UINT32_MAX;
+}
+
+/* A thread ends: whoever joins it may know what it knew. The next thread goes on in its place, so that programs whose threads
+   come and go do not grow. */
 static void depart(void *serial) {
     pthread_mutex_lock(&fac__race_lock);
-    for (size_t i = 0; i < agents.n; i++)
-        if (agents.v[i].device < 0 && agents.v[i].thread == (uint64_t)(uintptr_t)serial &&
-            fac__race_join(&common, &agents.v[i].knows) == FAC_OK)
-            common_count++;
+    uint32_t i = thread_agent((uint64_t)(uintptr_t)serial);
+    if (i != UINT32_MAX && fac__race_join(&common, &agents.v[i].knows) == FAC_OK) {
+        common_count++;
+        agents.v[i].thread = 0;
+    }
     pthread_mutex_unlock(&fac__race_lock);
 }
 
@@ -91,12 +100,12 @@ uint32_t fac__race_host_agent(void) {
         pthread_once(&key_once, make_key);
         (void)pthread_setspecific(key, (void *)(uintptr_t)me.serial);
     }
-    uint32_t found = UINT32_MAX;
-    for (size_t i = 0; i < agents.n && found == UINT32_MAX; i++)
-        if (agents.v[i].device < 0 && agents.v[i].thread == me.serial) found = (uint32_t)i;
+    uint32_t found = thread_agent(me.serial);
     if (found == UINT32_MAX) {
-        found = agent_new((race_agent){.device = -1, .thread = me.serial});
+        found = thread_agent(0);
+        if (found == UINT32_MAX) found = agent_new((race_agent){.device = -1});
         if (found == UINT32_MAX || be_born(found) != FAC_OK) return UINT32_MAX;
+        agents.v[found].thread = me.serial;
     }
     if (me.common_seen != common_count) {
         if (fac__race_join(&agents.v[found].knows, &common) != FAC_OK) return UINT32_MAX;
