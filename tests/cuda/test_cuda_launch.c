@@ -6,6 +6,7 @@
 #include "core/above.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -281,6 +282,42 @@ static void *launch_often(void *f) {
     return one == 1048576.0f ? f : NULL;
 }
 
+static fac_memory_hook hook;
+static atomic_int arrived;
+static _Thread_local bool meets;
+
+/* A request of each of two threads waits for the other's. */
+static void *alloc_together(void *context, size_t bytes, size_t align) {
+    if (meets)
+        for (meets = false, atomic_fetch_add(&arrived, 1); atomic_load(&arrived) < 2;) sched_yield();
+    return hook.alloc(context, bytes, align);
+}
+
+static void *ask_for_scale(void *m) {
+    if (fac_error() != FAC_OK) return atomic_fetch_add(&arrived, 1), NULL; /* the thread has its state now, or never */
+    meets = true;
+    void *f = fac_cuda_module_function(m, "scale");
+    if (meets) atomic_fetch_add(&arrived, 1);
+    return f;
+}
+
+static void S053_threads_that_ask_at_once_get_the_same_function(void **state) {
+    (void)state;
+    support_need_devices(1);
+    fac_cuda_module *m = load();
+    pthread_t threads[2];
+    void *f[2];
+    atomic_store(&arrived, 0);
+    hook = fac__memory_hook;
+    fac__memory_hook.alloc = alloc_together;
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, ask_for_scale, m), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], &f[i]);
+    fac__memory_hook = hook;
+    assert_non_null(f[0]);
+    assert_ptr_equal(f[0], f[1]);
+    fac_cuda_module_release(m);
+}
+
 static void S053_launches_come_from_many_threads(void **state) {
     (void)state;
     support_need_devices(1);
@@ -456,6 +493,7 @@ int main(int argc, char **argv) {
         FAC_CUDA_TEST(S053_module_that_is_wrong_is_an_error_with_the_reason),
         FAC_CUDA_TEST(S053_module_is_compiled_from_source),
         FAC_CUDA_TEST(S053_module_survives_a_shutdown),
+        FAC_CUDA_TEST(S053_threads_that_ask_at_once_get_the_same_function),
         FAC_CUDA_TEST(S053_launches_come_from_many_threads),
         FAC_CUDA_TEST(S053_module_allocations_may_fail),
         FAC_CUDA_TEST(access_of_a_tensor_is_its_rows),

@@ -128,19 +128,28 @@ void fac__cuda_module_unload(fac_cuda_module *m, int index) {
         atomic_store_explicit(&f->handles[index], NULL, memory_order_relaxed);
 }
 
-fac_cuda_function *fac__cuda_module_find(fac_cuda_module *m, const char *name) {
-    pthread_mutex_lock(&lock);
+static fac_cuda_function *find_locked(fac_cuda_module *m, const char *name) {
     fac_cuda_function *f = m->functions;
     while (f && strcmp(f->name, name) != 0) f = f->next;
+    return f;
+}
+
+fac_cuda_function *fac__cuda_module_find(fac_cuda_module *m, const char *name) {
+    pthread_mutex_lock(&lock);
+    fac_cuda_function *f = find_locked(m, name);
     pthread_mutex_unlock(&lock);
     return f;
 }
 
-void fac__cuda_module_add(fac_cuda_module *m, fac_cuda_function *f) {
+fac_cuda_function *fac__cuda_module_add(fac_cuda_module *m, fac_cuda_function *f) {
     pthread_mutex_lock(&lock);
-    f->next = m->functions;
-    m->functions = f;
+    fac_cuda_function *other = find_locked(m, f->name);
+    if (!other) {
+        f->next = m->functions;
+        m->functions = f;
+    }
     pthread_mutex_unlock(&lock);
+    return other ? other : f;
 }
 
 static fac_status load_locked(fac_cuda_module *m, int index) {

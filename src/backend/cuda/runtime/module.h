@@ -27,9 +27,10 @@ void fac__cuda_module_link(fac_cuda_module *m);
 void fac__cuda_module_unlink(fac_cuda_module *m);
 /* Forgets what a module has on a device, whose context is current. */
 void fac__cuda_module_unload(fac_cuda_module *m, int index);
-/* A function of that name, NULL if none was asked for yet; and a new one. */
+/* A function of that name, NULL if none was asked for yet. */
 fac_cuda_function *fac__cuda_module_find(fac_cuda_module *m, const char *name);
-void fac__cuda_module_add(fac_cuda_module *m, fac_cuda_function *f);
+/* Adds a new one; gives it, or that of the same name which another thread has added meanwhile. */
+fac_cuda_function *fac__cuda_module_add(fac_cuda_module *m, fac_cuda_function *f);
 /* Loads the module on a device whose context is current, if it is not there yet; compiles it first if need be. */
 fac_status fac__cuda_module_on(fac_cuda_module *m, int index);
 /* The driver's handle on a device whose context is current; loads the image there if need be. */

@@ -109,6 +109,11 @@ static void unload_everywhere(fac_cuda_module *m) {
     }
 }
 
+static void free_function(fac_cuda_function *f) {
+    if (f) fac__free(f->name);
+    fac__free(f);
+}
+
 void fac_cuda_module_release(fac_cuda_module *m) {
     if (!m) return;
     fac__cuda_module_unlink(m);
@@ -117,8 +122,7 @@ void fac_cuda_module_release(fac_cuda_module *m) {
         if (m->compiled[i]) fac__cuda_compiled_free(i, m->compiled[i]);
     for (fac_cuda_function *f = m->functions, *next; f; f = next) {
         next = f->next;
-        fac__free(f->name);
-        fac__free(f);
+        free_function(f);
     }
     free_module(m);
     fac__live_add(-1);
@@ -134,12 +138,13 @@ fac_cuda_function *fac_cuda_module_function(fac_cuda_module *m, const char *name
     if (f) return f;
     f = fac__alloc_zero(sizeof *f);
     if (!f || !(f->name = fac__strdup(name))) {
-        fac__free(f);
+        free_function(f);
         return NULL;
     }
     f->module = m;
-    fac__cuda_module_add(m, f);
-    return f;
+    fac_cuda_function *added = fac__cuda_module_add(m, f);
+    if (added != f) free_function(f);
+    return added;
 }
 
 /* ---- launches ------------------------------------------------------------------------------------------------------------------ */
