@@ -65,6 +65,8 @@ static void S053_launch_runs_on_the_current_stream_of_the_tensors_device(void **
         FAC_SCOPE(s);
         fac_tensor *x = fac_to(fac_tensor_of(1, 2, 3), .device = cuda_device(device));
         fac_stream stream = fac_stream_new(cuda_device(device), 0);
+        bool done = true;
+        support_gate_close(stream);
         {
             FAC_STREAM_SCOPE(on, stream);
             FAC_DEVICE_SCOPE(elsewhere, cuda_device(1 - device));
@@ -72,7 +74,11 @@ static void S053_launch_runs_on_the_current_stream_of_the_tensors_device(void **
                 assert_ok(
                     fac_cuda_run(scale, fac_cuda_grid(2, 32), fac_cuda_inout(x), fac_cuda_f32(2), fac_cuda_i64(3)));
         }
-        if (fac_cuda_is_simulated()) assert_true(support_sim_count("pending") > 0);
+        assert_ok(fac_stream_query(fac_default_stream(cuda_device(device)), &done));
+        assert_true(done);
+        assert_ok(fac_stream_query(stream, &done));
+        assert_false(done);
+        support_gate_open();
         assert_ok(fac_stream_synchronize(stream));
         assert_floats(x, (const float[]){8, 16, 24}, 3);
     }
