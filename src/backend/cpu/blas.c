@@ -19,6 +19,10 @@
 enum {
     STACK_SCRATCH = 16384, /* bytes of scratch that small products keep on the stack */
     TASK_WORK = 1 << 17,   /* multiply-adds per chunk of tasks: some microseconds */
+    PACKED_ROWS = 256,     /* sides of a packed block: its panels of A stay in L2 */
+    PACKED_COLS = 1024,
+    PACKED_PACK = 16,           /* packing an element costs as much as so many multiply-adds */
+    PACKED_WORK = 8 * TASK_WORK, /* multiply-adds that are worth a thread */
     SPLIT_DEPTH = 2048,    /* depth of one part of a split product */
     SPLIT_MAX = 16,
     LIBRARY_MIN = 256,   /* sides from which oneDNN is faster than gemm.isa.c (by up to 15%) */
@@ -242,20 +246,29 @@ static fac_status block_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-/* Sides of a packed block: what suits the caches, made smaller while the threads would want for tasks. */
+/* Threads that a packed product keeps busy. */
+static int64_t packed_threads(const fac_gemm *g) {
+    int64_t tasks = g->m * g->n * g->k * g->batch / PACKED_WORK;
+    return tasks < 2 || fac__in_parallel() ? 1 : fac__min(tasks, fac_num_threads());
+}
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+/* Sides of a packed block: at most what suits the caches, and even. Of the cuts that give all threads as many blocks, the
+   one is taken by which the busiest thread multiplies and packs least. */
 static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t *mb, int64_t *nb) {
-    int64_t mr = kern->mr, nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32;
-    *mb = fac__min(div_up(g->m, mr), 252 / mr) * mr;
-    *nb = fac__min(div_up(g->n, nr), 1024 / nr) * nr;
-    int threads = g->m * g->n * g->k * g->batch <= TASK_WORK || fac__in_parallel() ? 1 : fac_num_threads();
-    int64_t wanted = threads == 1 ? 1 : 3 * threads;
-    while (g->batch * div_up(g->m, *mb) * div_up(g->n, *nb) < wanted && *mb * *nb * g->k > 8 * TASK_WORK) {
-        if (*nb > *mb && *nb >= 4 * nr)
-            *nb = div_up(*nb / 2, nr) * nr;
-        else if (*mb >= 4 * mr)
-            *mb = div_up(*mb / 2, mr) * mr;
-        else
-            break;
+    int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32, strips = div_up(g->n, nr);
+    int64_t threads = packed_threads(g), least = INT64_MAX;
+    for (int64_t cols = div_up(g->n, PACKED_COLS); cols <= strips; cols *= 2) {
+        int64_t step = threads / gcd(threads, g->batch * cols);
+        int64_t rows = div_up(div_up(g->m, PACKED_ROWS), step) * step;
+        int64_t m = div_up(g->m, rows), n = div_up(strips, cols) * nr;
+        int64_t blocks = g->batch * div_up(g->m, m) * div_up(g->n, n);
+        int64_t cost = div_up(blocks, threads) * (m * n + PACKED_PACK * (m + n));
+        if (cost >= least) continue;
+        least = cost;
+        *mb = m;
+        *nb = n;
     }
 }
 
