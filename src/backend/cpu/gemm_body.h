@@ -86,7 +86,8 @@ static inline __attribute__((always_inline)) void N(transpose)(V *v) {
     }
 }
 
-/* dst[p*ld + i] = src[i*is + p*ps] for i < width, 0 for i in [width, ld). May write LANES elements past the end. */
+/* dst[p*ld + i] = src[i*is + p*ps] for i < width, 0 for i in [width, ld). May write LANES elements past the end. Where
+   memory runs along p, these runs are too short for the hardware to guess the next panel's, which is fetched meanwhile. */
 static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int ld, int64_t depth) {
     int64_t p = 0;
     if (ps == 1 && is != 1) {
@@ -94,17 +95,14 @@ static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int
             /* From the last columns down: a store that is too wide is mended by the columns stored after it. */
             for (int i0 = (ld - 1) / LANES * LANES; i0 >= 0; i0 -= LANES) {
                 V v[LANES];
+                for (int i = 0; i < fac__min(LANES, width - i0); i++)
+                    __builtin_prefetch(src + (width + i0 + i) * is + p, 0, 2);
 #pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++) v[i] = i0 + i < width ? LOAD(src + (i0 + i) * is + p) : (V){0};
                 N(transpose)(v);
 #pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++) STORE(dst + (p + i) * ld + i0, v[i]);
             }
-        }
-    } else if (is == 1 && width == NR && ld == NR) {
-        for (; p < depth; p++) {
-            STORE(dst + p * NR, LOAD(src + p * ps));
-            STORE(dst + p * NR + LANES, LOAD(src + p * ps + LANES));
         }
     }
     for (; p < depth; p++) {
@@ -113,7 +111,19 @@ static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int
     }
 }
 
-/* The same for complex elements, two rows of dst per p. As B: re, im. As A: re, -im in dst and im, re in dst_imag, each
+/* dst[s][p][i] = src[p*ps + s*width + i] for i < width: `strips` strips at once, so that rows are read in longer
+   runs. All rows but the last go in whole vectors; what these have too much is the next row's: ps and 2*width are at least
+   LANES. */
+static void N(pack_rows)(T *dst, const T *src, int64_t ps, int width, int strips, int64_t depth) {
+    for (int64_t p = 0; p + 1 < depth; p++, src += ps)
+        for (int s = 0; s < strips; s++)
+            for (int i = 0; i < width; i += LANES)
+                STORE(dst + (s * depth + p) * width + i, LOAD(src + s * width + i));
+    for (int s = 0; s < strips; s++)
+        for (int i = 0; i < width; i++) dst[((s + 1) * depth - 1) * width + i] = src[s * width + i];
+}
+
+/* As pack for complex elements, two rows of dst per p. As B: re, im. As A: re, -im in dst and im, re in dst_imag, each
    times alpha. */
 static void N(pack_complex)(T *dst, T *dst_imag, const T *src, int64_t is, int64_t ps, int width, int ld, int64_t depth,
                             bool conj, const double alpha[2]) {
@@ -156,36 +166,31 @@ static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, in
     }
 }
 
-/* Packs rows [i, i + rows) and depth [p, p + depth) of A, times alpha. */
-static void N(pack_a)(const fac_gemm_block *g, T *dst, T *dst_imag, int64_t i, int rows, int64_t p, int64_t depth) {
+/* Packs A at depth [p, p + kc), times alpha, as panels of h rows and depth `depth`. */
+static void N(pack_a)(const fac_gemm_block *g, T *dst, T *dst_imag, int h, int64_t p, int64_t kc, int64_t depth) {
     const fac_gemm_operand *a = &g->a;
-    if (dst_imag) {
-        N(pack_complex)
-        (dst, dst_imag, (const T *)(const void *)a->data + 2 * (i * a->rs + p * a->cs), a->rs, a->cs, rows, rows, depth,
+    bool in_rows = IS_NATIVE(g->dtype) && a->rs == 1 && a->cs >= LANES && 2 * h >= LANES;
+    int64_t step = h;
+    for (int64_t i = 0; i < g->m; i += step) {
+        int64_t at = i * a->rs + p * a->cs, panels = in_rows ? fac__min(GROUP, (g->m - i) / h) : 0;
+        int rows = (int)fac__min(h, g->m - i);
+        step = fac__max(1, panels) * h;
+        if (dst_imag) N(pack_complex)
+        (dst + i * depth, dst_imag + i * depth, (const T *)(const void *)a->data + 2 * at, a->rs, a->cs, rows, rows, kc,
          a->conj, g->alpha);
-        return;
+        else if (panels) N(pack_rows)(dst + i * depth, (const T *)(const void *)a->data + at, a->cs, h, (int)panels, kc);
+        else PACK_REAL(dst + i * depth, a, at, a->rs, a->cs, rows, rows, kc);
     }
-    PACK_REAL(dst, a, i * a->rs + p * a->cs, a->rs, a->cs, rows, rows, depth);
     T alpha = (T)g->alpha[0];
-    if (alpha != 1)
-        for (int64_t e = 0; e < rows * depth; e++) dst[e] *= alpha;
-}
-
-/* dst[s][p][NR] = src[p*ps + s*NR ...]: `strips` strips at once, so that long rows are read in longer runs. */
-static void N(pack_rows)(T *dst, const T *src, int64_t ps, int strips, int64_t depth) {
-    for (int64_t p = 0; p < depth; p++, src += ps)
-        for (int s = 0; s < strips; s++) {
-            T *d = dst + (s * depth + p) * NR;
-            STORE(d, LOAD(src + s * NR));
-            STORE(d + LANES, LOAD(src + s * NR + LANES));
-        }
+    if (dst_imag || alpha == 1) return;
+    for (int64_t e = 0; e < g->m * depth; e++) dst[e] *= alpha;
 }
 
 /* Packs columns [j, j + cols) of B, at depth [p, p + kc), as strips of depth `depth`. */
 static void N(pack_b)(const fac_gemm_block *g, T *dst, int64_t j, int64_t cols, int64_t p, int64_t kc, int64_t depth) {
     const fac_gemm_operand *b = &g->b;
-    if (IS_NATIVE(g->dtype) && b->cs == 1 && cols % NR == 0) {
-        N(pack_rows)(dst, (const T *)(const void *)b->data + p * b->rs + j, b->rs, (int)(cols / NR), kc);
+    if (IS_NATIVE(g->dtype) && b->cs == 1 && b->rs >= LANES && cols % NR == 0) {
+        N(pack_rows)(dst, (const T *)(const void *)b->data + p * b->rs + j, b->rs, NR, (int)(cols / NR), kc);
         return;
     }
     for (int64_t s = 0; s < cols; s += NR, dst += NR * depth) {
@@ -208,8 +213,7 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc, bool add) {
     int64_t depth = complex ? 2 * kc : kc, m = g->m;
     int h = (int)((m + (m + MR - 1) / MR - 1) / ((m + MR - 1) / MR));
     T *bs = g->scratch, *a = bs + N(strips_size)(g->n, depth), *ai = complex ? a + m * depth + LANES : NULL;
-    for (int64_t i = 0; i < m; i += h)
-        N(pack_a)(g, a + i * depth, complex ? ai + i * depth : NULL, i, (int)fac__min(h, m - i), p, kc);
+    N(pack_a)(g, a, ai, h, p, kc, depth);
     const fac_gemm_operand *b = &g->b;
     /* B is read where it is when packing would not pay: one panel, or rows that lie close and spread over L1's sets. */
     int64_t gap = b->rs * (int64_t)sizeof(T);
