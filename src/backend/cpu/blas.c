@@ -21,9 +21,9 @@ enum {
     TASK_WORK = 1 << 17,   /* multiply-adds per chunk of tasks: some microseconds */
     PACKED_ROWS = 256,     /* sides of a packed block: its panels of A stay in L2 */
     PACKED_COLS = 1024,
-    PACKED_PACK = 16,           /* packing an element costs as much as so many multiply-adds */
+    PACKED_PACK = 16,            /* packing an element costs as much as so many multiply-adds */
     PACKED_WORK = 8 * TASK_WORK, /* multiply-adds that are worth a thread */
-    SPLIT_DEPTH = 2048,    /* depth of one part of a split product */
+    SPLIT_DEPTH = 2048,          /* depth of one part of a split product */
     SPLIT_MAX = 16,
     LIBRARY_MIN = 256,   /* sides from which oneDNN is faster than gemm.isa.c (by up to 15%) */
     LIBRARY_BLOCK = 512, /* sides of its blocks where there are LIBRARY_MANY of them, else half of that */

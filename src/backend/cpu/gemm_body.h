@@ -117,8 +117,7 @@ static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int
 static void N(pack_rows)(T *dst, const T *src, int64_t ps, int width, int strips, int64_t depth) {
     for (int64_t p = 0; p + 1 < depth; p++, src += ps)
         for (int s = 0; s < strips; s++)
-            for (int i = 0; i < width; i += LANES)
-                STORE(dst + (s * depth + p) * width + i, LOAD(src + s * width + i));
+            for (int i = 0; i < width; i += LANES) STORE(dst + (s * depth + p) * width + i, LOAD(src + s * width + i));
     for (int s = 0; s < strips; s++)
         for (int i = 0; i < width; i++) dst[((s + 1) * depth - 1) * width + i] = src[s * width + i];
 }
@@ -178,7 +177,8 @@ static void N(pack_a)(const fac_gemm_block *g, T *dst, T *dst_imag, int h, int64
         if (dst_imag) N(pack_complex)
         (dst + i * depth, dst_imag + i * depth, (const T *)(const void *)a->data + 2 * at, a->rs, a->cs, rows, rows, kc,
          a->conj, g->alpha);
-        else if (panels) N(pack_rows)(dst + i * depth, (const T *)(const void *)a->data + at, a->cs, h, (int)panels, kc);
+        else if (panels)
+            N(pack_rows)(dst + i * depth, (const T *)(const void *)a->data + at, a->cs, h, (int)panels, kc);
         else PACK_REAL(dst + i * depth, a, at, a->rs, a->cs, rows, rows, kc);
     }
     T alpha = (T)g->alpha[0];
