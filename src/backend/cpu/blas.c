@@ -204,7 +204,7 @@ static fac_status library_block(const block_job *job, const fac_gemm_block *p) {
     int was = fac__onednn_begin();
     dnnl_status_t st =
         dnnl_sgemm(ta, tb, p->m, p->n, p->k, (float)p->alpha[0], (const float *)(const void *)p->a.data, lda,
-                   (const float *)(const void *)p->b.data, ldb, p->accumulate ? 1.0f : 0.0f, p->c, p->ldc);
+                   (const float *)(const void *)p->b.data, ldb, p->from ? 1.0f : 0.0f, p->c, p->ldc);
     fac__onednn_end(was);
     FAC_CHECK(st == dnnl_success, FAC_ERR_INTERNAL, "oneDNN's sgemm refused a %lld x %lld x %lld product (status %d)",
               (long long)p->m, (long long)p->n, (long long)p->k, (int)st);
@@ -229,7 +229,10 @@ static fac_status block_task(const block_job *job, int64_t task) {
     p.c = job->direct ? (void *)o.c : room;
     p.c_imag = complex ? room + job->plane_bytes : NULL;
     p.ldc = job->direct ? g->c_row : job->nb;
-    p.accumulate = job->direct && beta_is(&o, 1);
+    if (job->direct && beta_is(&o, 1)) {
+        p.from = g->row ? at(g->row, j, g->c_dtype) : o.c;
+        p.ldf = g->row ? 0 : g->c_row;
+    }
     p.scratch = room + planes;
     fac_status st = FAC_OK;
     if (job->library)
@@ -287,22 +290,30 @@ static int64_t library_sides(const fac_gemm *g, int64_t *mb, int64_t *nb) {
 }
 
 /* The table of measurements in one line: oneDNN wins where all sides are large and B need not be transposed. */
-static bool use_library(const fac_gemm *g) {
+static bool suits_library(const fac_gemm *g) {
     const fac_gemm_matrix *a = &g->a, *b = &g->b;
     bool layout = (a->col == 1 ? a->row >= g->k : a->row == 1 && a->col >= g->m) && b->col == 1 && b->row >= g->n;
     return g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n && layout &&
            g->m >= LIBRARY_MIN && g->n >= LIBRARY_MIN && g->k >= LIBRARY_MIN;
 }
 
+/* Whether oneDNN multiplies, and the sides of its blocks. */
+static bool use_library(const fac_gemm *g, int64_t *mb, int64_t *nb) {
+    return suits_library(g) && library_sides(g, mb, nb) >= LIBRARY_FEW;
+}
+
+/* C holds the compute type and its rows have no gaps, and nothing but a sum is asked for. */
+static bool writes_direct(const fac_gemm *g) {
+    double beta[2];
+    fac__scalar_c128(g->beta, beta);
+    return (g->c_dtype == FAC_F32 || g->c_dtype == FAC_F64) && g->c_col == 1 && (beta[0] == 0 || beta[0] == 1);
+}
+
 static fac_status run_blocks(const fac_gemm *g) {
     const fac_gemm_kernels *kern = kernels();
-    block_job job = {.g = g};
-    double beta[2];
+    block_job job = {.g = g, .direct = writes_direct(g)};
     fac__scalar_c128(g->alpha, job.alpha);
-    fac__scalar_c128(g->beta, beta);
-    job.direct = (g->c_dtype == FAC_F32 || g->c_dtype == FAC_F64) && g->c_col == 1 && (beta[0] == 0 || beta[0] == 1);
-    job.library = use_library(g);
-    if (job.library && library_sides(g, &job.mb, &job.nb) < LIBRARY_FEW) job.library = false;
+    job.library = use_library(g, &job.mb, &job.nb);
     if (!job.library) {
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
@@ -385,6 +396,14 @@ static void transpose(fac_gemm *g) {
     g->n = m;
     g->c_row = g->c_col;
     g->c_col = row;
+}
+
+bool fac__gemm_takes_row(const fac_gemm *request) {
+    fac_gemm g = *request;
+    if (!g.c_dtype) g.c_dtype = g.dtype;
+    int64_t mb, nb;
+    return (g.dtype == FAC_F32 || g.dtype == FAC_F64) && g.c_dtype == g.dtype && g.m > 1 && g.n > 1 && g.k > 0 &&
+           writes_direct(&g) && split_parts(&g) == 1 && !use_library(&g, &mb, &nb);
 }
 
 fac_status fac__gemm(const fac_gemm *request) {

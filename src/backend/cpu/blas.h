@@ -21,8 +21,13 @@ typedef struct fac_gemm {
     fac_gemm_matrix b; /* [batch, k, n] */
     void *c;           /* [batch, m, n]; may not overlap A, B or itself */
     int64_t c_row, c_col, c_batch;
+    const void *row;        /* [n] without gaps, which beta multiplies in place of C; NULL unless fac__gemm_takes_row */
     fac_scalar alpha, beta; /* beta == 0: C is not read, so NaN in it does not matter */
 } fac_gemm;
+
+/* True if g, complete but for `row`, may be given one. It then need not be copied to every row of C beforehand; the bits
+   are the same. */
+bool fac__gemm_takes_row(const fac_gemm *g);
 
 /* errors: DTYPE for bool; MEMORY for scratch; OVERFLOW */
 fac_status fac__gemm(const fac_gemm *g);

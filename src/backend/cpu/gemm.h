@@ -14,7 +14,7 @@ typedef struct fac_gemm_operand {
     bool conj;
 } fac_gemm_operand;
 
-/* One block of C: c (+)= alpha * A[m,k] B[k,n]. A and B hold `dtype`; C holds its compute type (f32 for f16, bf16, f32
+/* One block of C: c = from + alpha * A[m,k] B[k,n]. A and B hold `dtype`; C holds its compute type (f32 for f16, bf16, f32
    and c64; f64 for f64 and c128), row-major with leading dimension ldc. A complex C is two such planes, real and
    imaginary. Each element of C is the same sum in the same order wherever the block's borders are. */
 typedef struct fac_gemm_block {
@@ -24,8 +24,10 @@ typedef struct fac_gemm_block {
     double alpha[2]; /* real, imaginary */
     void *c, *c_imag;
     int64_t ldc;
-    bool accumulate; /* false: what c held is not read */
-    void *scratch;   /* fac_gemm_kernels.scratch_bytes(m, n, k, dtype), aligned to 64 */
+    const void
+        *from; /* [m, n] of C's type, real: c itself, other rows ldf apart (0: one row for all), or NULL for zeros */
+    int64_t ldf;
+    void *scratch; /* fac_gemm_kernels.scratch_bytes(m, n, k, dtype), aligned to 64 */
 } fac_gemm_block;
 
 /* What one instruction set offers. All matrices of the vector kernels are real, f32, f64, f16 or bf16; vectors x and y

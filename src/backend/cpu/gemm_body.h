@@ -11,9 +11,9 @@
 #define NR (2 * LANES)
 #define GROUP 4 /* strips packed together */
 
-/* c[rows, NR] (+)= a[depth][rows]^T b[depth, ldb]. `rows` is constant where this is inlined. */
+/* c[rows, NR] = from[rows, NR] (0 if NULL) + a[depth][rows]^T b[depth, NR]. `rows` is constant where this is inlined. */
 static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_t depth, const T *a, const T *b,
-                                                          int64_t ldb, T *c, int64_t ldc, bool add) {
+                                                          int64_t ldb, T *c, int64_t ldc, const T *from, int64_t ldf) {
     V acc[MR][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
@@ -31,16 +31,18 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++, c += ldc) {
-        STORE(c, add ? LOAD(c) + acc[i][0] : acc[i][0]);
-        STORE(c + LANES, add ? LOAD(c + LANES) + acc[i][1] : acc[i][1]);
+        const T *f = from + i * ldf;
+        STORE(c, from ? LOAD(f) + acc[i][0] : acc[i][0]);
+        STORE(c + LANES, from ? LOAD(f + LANES) + acc[i][1] : acc[i][1]);
     }
 }
 
-typedef void (*N(tile_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, bool add);
+typedef void (*N(tile_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, const T *from,
+                           int64_t ldf);
 #define TILE(rows)                                                                                              \
     static void N(FAC_PASTE(tile, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, \
-                                         bool add) {                                                            \
-        N(tile)(rows, depth, a, b, ldb, c, ldc, add);                                                           \
+                                         const T *from, int64_t ldf) {                                          \
+        N(tile)(rows, depth, a, b, ldb, c, ldc, from, ldf);                                                     \
     }
 TILE(1)
 TILE(2)
@@ -148,19 +150,19 @@ static void N(pack_complex)(T *dst, T *dst_imag, const T *src, int64_t is, int64
 
 /* One strip of C: all panels of A against it. cols <= NR; a narrow strip goes through a tile of its own. */
 static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, int64_t ldb, T *c, int64_t ldc, int cols,
-                     bool add) {
+                     const T *from, int64_t ldf) {
     for (int64_t i = 0; i < m; i += h) {
         int rows = (int)fac__min(h, m - i);
-        const T *panel = a + i * depth;
+        const T *panel = a + i * depth, *f = from ? from + i * ldf : NULL;
         if (FAC_LIKELY(cols == NR)) {
-            N(tiles)[rows - 1](depth, panel, b, ldb, c + i * ldc, ldc, add);
+            N(tiles)[rows - 1](depth, panel, b, ldb, c + i * ldc, ldc, f, ldf);
             continue;
         }
         T t[MR * NR];
-        N(tiles)[rows - 1](depth, panel, b, ldb, t, NR, false);
+        N(tiles)[rows - 1](depth, panel, b, ldb, t, NR, NULL, 0);
         for (int r = 0; r < rows; r++) {
             T *row = c + (i + r) * ldc;
-            for (int j = 0; j < cols; j++) row[j] = add ? row[j] + t[r * NR + j] : t[r * NR + j];
+            for (int j = 0; j < cols; j++) row[j] = f ? f[r * ldf + j] + t[r * NR + j] : t[r * NR + j];
         }
     }
 }
@@ -207,12 +209,14 @@ static int64_t N(strips_size)(int64_t n, int64_t depth) {
     return fac__min((n + NR - 1) / NR, GROUP) * NR * depth + LANES;
 }
 
-/* One pass over depth [p, p + kc). */
-static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc, bool add) {
+/* One pass over depth [p, p + kc): the first adds to g->from, later ones to C. */
+static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     bool complex = g->c_imag != NULL;
     int64_t depth = complex ? 2 * kc : kc, m = g->m;
     int h = (int)((m + (m + MR - 1) / MR - 1) / ((m + MR - 1) / MR));
     T *bs = g->scratch, *a = bs + N(strips_size)(g->n, depth), *ai = complex ? a + m * depth + LANES : NULL;
+    const T *from = p == 0 ? g->from : g->c, *from_imag = p == 0 ? NULL : g->c_imag;
+    int64_t ldf = p == 0 ? g->ldf : g->ldc;
     N(pack_a)(g, a, ai, h, p, kc, depth);
     const fac_gemm_operand *b = &g->b;
     /* B is read where it is when packing would not pay: one panel, or rows that lie close and spread over L1's sets. */
@@ -226,16 +230,18 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc, bool add) {
             int cols = (int)fac__min(NR, group - j);
             const T *strip = direct ? (const T *)(const void *)b->data + p * b->rs + j0 + j : bs + j * depth;
             int64_t ldb = direct ? b->rs : NR;
-            N(strip)(a, m, h, depth, strip, ldb, (T *)g->c + j0 + j, g->ldc, cols, add);
-            if (complex) N(strip)(ai, m, h, depth, strip, ldb, (T *)g->c_imag + j0 + j, g->ldc, cols, add);
+            N(strip)(a, m, h, depth, strip, ldb, (T *)g->c + j0 + j, g->ldc, cols, from ? from + j0 + j : NULL, ldf);
+            if (complex) N(strip)
+            (ai, m, h, depth, strip, ldb, (T *)g->c_imag + j0 + j, g->ldc, cols, from_imag ? from_imag + j0 + j : NULL,
+             ldf);
         }
     }
 }
 
 static void N(block)(const fac_gemm_block *g) {
     int64_t step = g->c_imag ? FAC_GEMM_KC / 2 : FAC_GEMM_KC;
-    for (int64_t p = 0; p < g->k; p += step) N(pass)(g, p, fac__min(step, g->k - p), p > 0 || g->accumulate);
-    if (g->k > 0 || g->accumulate) return;
+    for (int64_t p = 0; p < g->k; p += step) N(pass)(g, p, fac__min(step, g->k - p));
+    if (g->k > 0 || g->from) return;
     for (int64_t i = 0; i < g->m; i++) {
         memset((T *)g->c + i * g->ldc, 0, (size_t)g->n * sizeof(T));
         if (g->c_imag) memset((T *)g->c_imag + i * g->ldc, 0, (size_t)g->n * sizeof(T));

@@ -25,6 +25,12 @@ static void set_result(fac_gemm *g, const fac_tensor *out) {
     g->c_col = out->ndim > 1 ? out->strides[out->ndim - 1] : 1;
 }
 
+/* True if self is one row of n elements, the same for each row of a result of this dtype. */
+static bool is_row(const fac_tensor *self, int64_t n, fac_dtype dtype) {
+    int last = self->ndim - 1;
+    return last >= 0 && self->numel == n && self->sizes[last] == n && self->strides[last] == 1 && self->dtype == dtype;
+}
+
 /* out = beta * self + alpha * A B with g describing A and B. */
 static fac_status product(fac_structured *s, fac_gemm *g, fac_tensor *self, fac_scalar beta, fac_scalar alpha) {
     fac_tensor *out = s->out[0];
@@ -35,7 +41,11 @@ static fac_status product(fac_structured *s, fac_gemm *g, fac_tensor *self, fac_
     double z[2];
     fac__scalar_c128(g->beta, z);
     bool read = self && (z[0] != 0 || z[1] != 0);
-    if (read && !(fac__data(self) == fac__data(out) && fac__same_sizes(self, out))) FAC_TRY(fac__copy_below(out, self));
+    if (!read || (fac__data(self) == fac__data(out) && fac__same_sizes(self, out))) return fac__gemm(g);
+    if (is_row(self, g->n, g->dtype) && fac__gemm_takes_row(g))
+        g->row = fac__data(self);
+    else
+        FAC_TRY(fac__copy_below(out, self));
     return fac__gemm(g);
 }
 
