@@ -230,6 +230,7 @@ static void blas_bits_do_not_depend_on_threads(void **unused) {
                                        {8, 8, 20000},   {1, 700, 900},   {900, 1, 700},   {1, 1, 100000},
                                        {64, 512, 3136}, {200, 10, 5000}};
     static const fac_dtype kinds[] = {FAC_BF16, FAC_F32, FAC_F64, FAC_C64};
+    static const int teams[] = {2, 3, 7};
     int was = fac_num_threads();
     for (size_t s = 0; s < FAC_COUNT(sides); s++)
         for (size_t d = 0; d < FAC_COUNT(kinds); d++)
@@ -241,14 +242,69 @@ static void blas_bits_do_not_depend_on_threads(void **unused) {
                 assert_int_equal(fac_set_num_threads(1), FAC_OK);
                 assert_int_equal(fac__gemm(&p.g), FAC_OK);
                 memcpy(p.before, p.c, bytes);
-                for (int threads = 2; threads <= 3; threads++) {
-                    assert_int_equal(fac_set_num_threads(threads), FAC_OK);
+                for (size_t t = 0; t < FAC_COUNT(teams); t++) {
+                    assert_int_equal(fac_set_num_threads(teams[t]), FAC_OK);
                     assert_int_equal(fac__gemm(&p.g), FAC_OK);
                     assert_memory_equal(p.c, p.before, bytes);
                 }
                 problem_free(&p);
             }
     assert_int_equal(fac_set_num_threads(was), FAC_OK);
+}
+
+/* Fills every row of C with `row`. */
+static void copy_row_to_c(problem *p, const void *row) {
+    const fac_gemm *g = &p->g;
+    size_t item = fac_dtype_size(g->dtype);
+    for (int64_t i = 0; i < g->m; i++) memcpy((char *)p->c + (size_t)(i * g->c_row) * item, row, (size_t)g->n * item);
+}
+
+static void blas_row_has_the_bits_of_a_row_copied_to_c(void **unused) {
+    (void)unused;
+    static const int64_t sides[][3] = {{2, 2, 1}, {29, 70, 300}, {300, 500, 90}, {15, 33, 600}};
+    for (size_t s = 0; s < FAC_COUNT(sides); s++)
+        for (int l = 0; l < 8; l++) {
+            problem p;
+            fac_dtype d = l & 4 ? FAC_F64 : FAC_F32;
+            problem_make(&p, d, 1, sides[s][0], sides[s][1], sides[s][2], l & 1 ? COLUMNS : ROWS,
+                         l & 2 ? COLUMNS : ROWS, ROWS);
+            p.g.beta = fac_scalar_i_(1);
+            void *row = filled(d, p.g.n);
+            copy_row_to_c(&p, row);
+            memcpy(p.before, p.c, (size_t)p.c_size * fac_dtype_size(d));
+            problem_check(&p);
+            void *copied = p.c;
+            p.g.c = p.c = filled(d, p.c_size);
+            assert_true(fac__gemm_takes_row(&p.g));
+            p.g.row = row;
+            assert_int_equal(fac__gemm(&p.g), FAC_OK);
+            for (int64_t i = 0; i < p.g.m; i++) {
+                size_t at = (size_t)(i * p.g.c_row) * fac_dtype_size(d);
+                assert_memory_equal((char *)p.c + at, (char *)copied + at, (size_t)p.g.n * fac_dtype_size(d));
+            }
+            free(copied);
+            free(row);
+            problem_free(&p);
+        }
+}
+
+static void blas_row_is_refused_where_c_is_read(void **unused) {
+    (void)unused;
+    static const struct {
+        fac_dtype dtype;
+        int64_t m, n, k;
+        layout c;
+        int beta;
+    } cases[] = {{FAC_BF16, 20, 40, 30, ROWS, 1}, {FAC_C64, 20, 40, 30, ROWS, 1},    {FAC_I32, 20, 40, 30, ROWS, 1},
+                 {FAC_F32, 20, 40, 0, ROWS, 1},   {FAC_F32, 1, 40, 30, ROWS, 1},     {FAC_F32, 20, 1, 30, ROWS, 1},
+                 {FAC_F32, 20, 40, 30, ROWS, 2},  {FAC_F32, 20, 40, 30, COLUMNS, 1}, {FAC_F32, 64, 64, 9000, ROWS, 1}};
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        problem p;
+        problem_make(&p, cases[i].dtype, 1, cases[i].m, cases[i].n, cases[i].k, ROWS, ROWS, cases[i].c);
+        p.g.beta = fac_scalar_i_(cases[i].beta);
+        assert_false(fac__gemm_takes_row(&p.g));
+        problem_free(&p);
+    }
 }
 
 static void blas_bool_is_refused(void **unused) {
@@ -263,4 +319,5 @@ static void blas_bool_is_refused(void **unused) {
 FAC_TEST_MAIN(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_beta_scale),
               FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
               FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
-              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_bool_is_refused))
+              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_row_has_the_bits_of_a_row_copied_to_c),
+              FAC_TEST(blas_row_is_refused_where_c_is_read), FAC_TEST(blas_bool_is_refused))
