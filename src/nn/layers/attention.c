@@ -38,8 +38,8 @@ static fac_tensor *self_attention(fac_module *self, fac_tensor *x) {
     if (!check_input(a, x)) return NULL;
     fac_tensor *qkv =
         fac_linear(x, fac_module_parameter(self, "in_proj_weight"), fac_module_parameter(self, "in_proj_bias"));
-    return attend(self, fac_narrow(qkv, 2, 0, a->dim), fac_narrow(qkv, 2, a->dim, a->dim),
-                  fac_narrow(qkv, 2, 2 * a->dim, a->dim));
+    fac_tensors parts = fac_split(qkv, a->dim, .dim = 2);
+    return parts.n == 3 ? attend(self, parts.v[0], parts.v[1], parts.v[2]) : NULL;
 }
 
 static fac_tensor *project(fac_module *self, int part, fac_tensor *x) {

@@ -35,6 +35,17 @@ static fac_status check_mask(const fac_tensor *mask, const fac_tensor *q, const 
     return FAC_OK;
 }
 
+/* Result i, [B, H, L, E], lies in memory as `like` does: where projections made that, as [B, L, H, E], so that neither the
+   next projection nor the gradient of the last needs a copy. */
+static fac_status declare_by_heads(fac_structured *s, int i, const int64_t sizes[4], const fac_tensor *like) {
+    int64_t row = 0, all = 0;
+    bool heads_inside = like->strides[1] < like->strides[2] &&
+                        fac__mul(fac__max(1, sizes[1]), fac__max(1, sizes[3]), &row) &&
+                        fac__mul(fac__max(1, sizes[2]), row, &all);
+    const int64_t strides[4] = {all, sizes[3], row, 1};
+    return fac_out_declare(s, i, sizes, heads_inside ? strides : NULL, 4, (fac_dtype)like->dtype, like->device);
+}
+
 fac_status flash_attention_meta(fac_structured *s, fac_tensor *query, fac_tensor *key, fac_tensor *value,
                                 double dropout_p, bool is_causal, fac_tensor *attn_mask, fac_opt_num scale) {
     (void)is_causal;
@@ -43,7 +54,7 @@ fac_status flash_attention_meta(fac_structured *s, fac_tensor *query, fac_tensor
     FAC_TRY(check_mask(attn_mask, query, key));
     fac_dtype d = (fac_dtype)query->dtype;
     const int64_t sizes[4] = {query->sizes[0], query->sizes[1], query->sizes[2], value->sizes[3]};
-    FAC_TRY(fac_out_declare(s, 0, sizes, NULL, 4, d, query->device));
+    FAC_TRY(declare_by_heads(s, 0, sizes, query));
     return fac_out_declare(s, 1, sizes, NULL, 3, d == FAC_F64 ? FAC_F64 : FAC_F32, query->device);
 }
 
@@ -63,7 +74,6 @@ fac_status flash_attention_backward_meta(fac_structured *s, fac_tensor *grad_out
               "logsumexp must have size %s, got %s", fac__shape_text(sizes, 3, (char[256]){0}, 256),
               FAC_SHAPE_TEXT(logsumexp));
     fac_tensor *const like[3] = {query, key, value};
-    for (int i = 0; i < 3; i++)
-        FAC_TRY(fac_out_declare(s, i, like[i]->sizes, NULL, 4, (fac_dtype)query->dtype, query->device));
+    for (int i = 0; i < 3; i++) FAC_TRY(declare_by_heads(s, i, like[i]->sizes, like[i]));
     return FAC_OK;
 }
