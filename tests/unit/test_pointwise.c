@@ -543,6 +543,29 @@ static void numbers_that_the_dtype_cannot_hold_are_refused(void **state) {
     assert_values(fac_hardtanh(halves, .max_val = FAC_NUM(1e6)), FAC_F16, 1, 2); /* bounds are compared in float32 */
 }
 
+/* ---- large results ------------------------------------------------------------------------------------------------------- */
+
+/* Outputs from 24 MiB on are written past the cache, in bursts of their own. */
+static void large_results_equal_their_pieces(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    enum { N = (24 << 18) + 77, PIECE = 1 << 20, RESULTS = 4 };
+    fac_tensor *x = fac_rand(FAC_INTS(N)), *y = fac_rand(FAC_INTS(N)), *half = fac_to_dtype(y, FAC_BF16);
+    fac_tensor *whole[RESULTS] = {fac_add(x, y), fac_mul(x, 3.0), fac_exp(x), fac_add(x, half)};
+    assert_no_error();
+    for (int64_t at = 0; at < N; at += PIECE) {
+        FAC_SCOPE(piece);
+        int64_t n = N - at < PIECE ? N - at : PIECE;
+        fac_tensor *a = fac_narrow(x, 0, at, n), *b = fac_narrow(y, 0, at, n);
+        fac_tensor *part[RESULTS] = {fac_add(a, b), fac_mul(a, 3.0), fac_exp(a),
+                                     fac_add(a, fac_narrow(half, 0, at, n))};
+        assert_no_error();
+        for (int i = 0; i < RESULTS; i++)
+            assert_memory_equal((float *)fac_tensor_data(whole[i]) + at, fac_tensor_data(part[i]),
+                                (size_t)n * sizeof(float));
+    }
+}
+
 FAC_TEST_MAIN(
     FAC_TEST(hypot_neither_overflows_nor_vanishes_on_the_way), FAC_TEST(numbers_that_the_dtype_cannot_hold_are_refused),
     FAC_TEST(unary_operators_agree_with_the_c_library), FAC_TEST(S109_results_do_not_depend_on_the_position),
@@ -557,4 +580,4 @@ FAC_TEST_MAIN(
     FAC_TEST(every_pair_of_dtypes_converts_small_integers), FAC_TEST(copies_broadcast_convert_and_transpose),
     FAC_TEST(copies_that_swap_dimensions_agree_with_a_plain_loop), FAC_TEST(overlapping_copies_read_before_they_write),
     FAC_TEST(complex_arithmetic), FAC_TEST(complex_quotients_of_special_values_are_pytorchs),
-    FAC_TEST(allocation_failures_leave_nothing))
+    FAC_TEST(large_results_equal_their_pieces), FAC_TEST(allocation_failures_leave_nothing))
