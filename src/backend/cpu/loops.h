@@ -16,12 +16,14 @@ typedef struct fac_loop_args {
 typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
 
 /* clang-format off */
+/* out <- f(in), which takes longer than memory does */
+#define FAC_LOOPS_MATH(X)                                                                                              \
+    X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh)      \
+    X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(sinc)
 /* out <- f(in) */
 #define FAC_LOOPS_UNARY(X)                                                                                             \
     X(abs) X(neg) X(sign) X(ceil) X(floor) X(round) X(trunc) X(reciprocal) X(sqrt) X(rsqrt) X(square) X(cube) X(bitwise_not)   \
-    X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh)      \
-    X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(sinc)                                                  \
-    X(sgn) X(angle) X(conj) X(isnan) X(isinf) X(isfinite) X(logical_not)
+    X(sgn) X(angle) X(conj) X(isnan) X(isinf) X(isfinite) X(logical_not) FAC_LOOPS_MATH(X)
 /* out <- f(in, numbers) */
 #define FAC_LOOPS_ACTIVATION(X)                                                                                        \
     X(relu) X(sigmoid) X(log_sigmoid) X(silu) X(mish) X(hardswish) X(hardsigmoid) X(gelu) X(gelu_tanh) X(elu)           \

@@ -7,17 +7,32 @@
 
 #define TILE_BYTES 4096
 #define STREAM_TILE_BYTES 512 /* longer bursts past the cache stall the loads between them */
+#define STREAM_THREADS 4      /* more of them wait for memory whatever they compute */
 #define SHORT_ROW 32          /* rows below this are gathered several to a tile */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
 fac_stream_copy fac__stream_copy;
 
+/* Loops that compute for longer than memory takes to fetch what they will overwrite: past the cache they would be slower. */
+/* clang-format off */
+#define LONG(name) [FAC_LOOP_##name] = true,
+static const bool computes_long[FAC_LOOP_COUNT] = {
+    FAC_LOOPS_MATH(LONG)
+    LONG(pow) LONG(atan2)
+    LONG(sigmoid) LONG(log_sigmoid) LONG(silu) LONG(mish) LONG(gelu) LONG(gelu_tanh) LONG(elu) LONG(softplus)
+    LONG(log_sigmoid_backward) LONG(silu_backward) LONG(mish_backward) LONG(gelu_backward) LONG(gelu_tanh_backward)
+    LONG(elu_backward) LONG(softplus_backward)
+};
+#undef LONG
+/* clang-format on */
+
 typedef struct run {
     const fac_iter *it;
     fac_loop loop;
     const fac_loop_args *args;
     const uint8_t *want;
+    bool may_stream; /* large outputs may be written past the cache */
     int64_t tile;    /* elements per step; INT64_MAX if every operand is direct */
     bool rows;       /* steps stay within a row of dimension 0 */
     unsigned direct; /* bit i: the loop gets operand i as it lies */
@@ -237,7 +252,7 @@ static void plan_operand(run *r, int i) {
         return;
     }
     bool lies_well = r->rows ? it->strides[i][0] == item : contiguous_over_all(it, i);
-    if (i < it->n_out && it->ndim == 1 && lies_well && it->numel * item >= FAC_STREAM_BYTES)
+    if (i < it->n_out && r->may_stream && it->ndim == 1 && lies_well && it->numel * item >= FAC_STREAM_BYTES)
         r->stream |= 1u << i;
     else if (lies_well && o->dtype == r->want[i])
         r->direct |= 1u << i;
@@ -257,10 +272,13 @@ static void plan_run(run *r) {
     r->tile = r->direct + 1 == 1u << it->n ? INT64_MAX : (r->stream ? STREAM_TILE_BYTES : TILE_BYTES) / widest;
 }
 
+static fac_status run_all(run *r) {
+    plan_run(r);
+    return fac__parallel_for(0, r->it->numel, FAC_GRAIN, run_chunk, r);
+}
+
 fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, const fac_loop_args *args) {
-    run r = {.it = it, .loop = loop, .want = want, .args = args};
-    plan_run(&r);
-    return fac__parallel_for(0, it->numel, FAC_GRAIN, run_chunk, &r);
+    return run_all(&(run){.it = it, .loop = loop, .want = want, .args = args, .may_stream = true});
 }
 
 fac_status fac__cpu_find_loop(fac_loop_id id, const char *op, fac_dtype dtype, fac_loop *out, fac_dtype *out_compute) {
@@ -282,5 +300,6 @@ fac_status fac__cpu_pointwise_slow(const fac_iter *it, fac_loop_id id, const cha
     uint8_t want[FAC_ITER_MAX];
     FAC_TRY(fac__cpu_find_loop(id, op, it->common, &loop, &compute));
     for (int i = 0; i < it->n; i++) want[i] = (uint8_t)(i < it->n_out && out ? out : compute);
-    return fac__cpu_run(it, loop, want, args);
+    bool may_stream = !computes_long[id] || fac_num_threads() > STREAM_THREADS;
+    return run_all(&(run){.it = it, .loop = loop, .want = want, .args = args, .may_stream = may_stream});
 }
