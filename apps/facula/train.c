@@ -43,7 +43,7 @@ static const setting SETTINGS[] = {
     {"--resume", NULL, AT(resume), SETTING_FLAG, 0, 0},
     {"--quiet", NULL, AT(quiet), SETTING_FLAG, 0, 0},
     {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024},
-    {"--sample", NULL, AT(sample), SETTING_INT, 0, 1e6},
+    {"--sample", "sample", AT(sample), SETTING_INT, 0, 1e6},
     {"--device", "device", AT(device), SETTING_TEXT, 0, 0},
     {"--images", "images", AT(images), SETTING_TEXT, 0, 0},
     {"--labels", "labels", AT(labels), SETTING_TEXT, 0, 0},
