@@ -255,11 +255,27 @@ static void products_survive_every_failed_allocation(void **state) {
     support_fail_each_allocation(multiply, NULL);
 }
 
+/* What is added may lie in the result's own memory, as a row of it or the other way round: it is read before it is
+   overwritten. */
+static void sums_that_lie_in_the_result(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = random_of(FAC_F64, FAC_SHAPE(64, 32)), *b = random_of(FAC_F64, FAC_SHAPE(32, 64));
+    for (int i = 0; i < 3; i++) {
+        fac_tensor *memory = random_of(FAC_F64, FAC_SHAPE(64, 100));
+        fac_tensor *out = fac_narrow(memory, 1, 0, 64);
+        fac_tensor *self =
+            i == 2 ? fac_as_strided(memory, FAC_SHAPE(64, 64), FAC_INTS(1, 100)) : fac_select(out, 0, i ? 63 : 0);
+        fac_tensor *expected = fac_add(fac_mm(a, b), fac_clone(self));
+        assert_close(fac_addmm_out(out, self, a, b), expected);
+    }
+}
+
 FAC_TEST_MAIN(FAC_TEST(S171_linear_equals_product_and_bias), FAC_TEST(S172_matmul_every_pair_of_ranks),
               FAC_TEST(S173_matmul_batches_broadcast), FAC_TEST(S174_matmul_folds_a_batch_of_one_that_needs_grad),
               FAC_TEST(S175_matmul_vector_on_the_right), FAC_TEST(S176_matmul_mismatch_names_both_shapes),
               FAC_TEST(S177_matmul_into_an_output), FAC_TEST(S179_beta_zero_does_not_read_self),
               FAC_TEST(S180_empty_depth_gives_zeros_or_beta_self), FAC_TEST(products_of_vectors_and_batches),
-              FAC_TEST(einsum_grammar), FAC_TEST(einsum_says_what_is_wrong),
+              FAC_TEST(sums_that_lie_in_the_result), FAC_TEST(einsum_grammar), FAC_TEST(einsum_says_what_is_wrong),
               FAC_TEST(S191_products_have_gradients_to_second_order),
               FAC_TEST(products_survive_every_failed_allocation))

@@ -398,21 +398,25 @@ static void transpose(fac_gemm *g) {
     g->c_col = row;
 }
 
+/* How many multiplications there are; false if too many to count. */
+static bool count_work(const fac_gemm *g, int64_t *work) {
+    return fac__mul(g->m, g->n, work) && fac__mul(*work, fac__max(g->k, 1), work) && fac__mul(*work, g->batch, work);
+}
+
 bool fac__gemm_takes_row(const fac_gemm *request) {
     fac_gemm g = *request;
     if (!g.c_dtype) g.c_dtype = g.dtype;
-    int64_t mb, nb;
-    return (g.dtype == FAC_F32 || g.dtype == FAC_F64) && g.c_dtype == g.dtype && g.m > 1 && g.n > 1 && g.k > 0 &&
-           writes_direct(&g) && split_parts(&g) == 1 && !use_library(&g, &mb, &nb);
+    int64_t mb, nb, work;
+    return count_work(&g, &work) && (g.dtype == FAC_F32 || g.dtype == FAC_F64) && g.c_dtype == g.dtype && g.m > 1 &&
+           g.n > 1 && g.k > 0 && writes_direct(&g) && split_parts(&g) == 1 && !use_library(&g, &mb, &nb);
 }
 
 fac_status fac__gemm(const fac_gemm *request) {
     fac_gemm g = *request;
     if (!g.c_dtype) g.c_dtype = g.dtype;
     int64_t work;
-    FAC_CHECK(fac__mul(g.m, g.n, &work) && fac__mul(work, fac__max(g.k, 1), &work) && fac__mul(work, g.batch, &work),
-              FAC_ERR_OVERFLOW, "a product of %lld x [%lld, %lld] and [%lld, %lld] is too large", (long long)g.batch,
-              (long long)g.m, (long long)g.k, (long long)g.k, (long long)g.n);
+    FAC_CHECK(count_work(&g, &work), FAC_ERR_OVERFLOW, "a product of %lld x [%lld, %lld] and [%lld, %lld] is too large",
+              (long long)g.batch, (long long)g.m, (long long)g.k, (long long)g.k, (long long)g.n);
     if (work == 0) return FAC_OK;
     FAC_CHECK(g.dtype != FAC_BOOL, FAC_ERR_DTYPE, "matrix products are not implemented for 'Bool'");
     if (fac_dtype_is_integral(g.dtype, false)) return fac__gemm_int(&g);

@@ -31,9 +31,8 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++, c += ldc) {
-        const T *f = from + i * ldf;
-        STORE(c, from ? LOAD(f) + acc[i][0] : acc[i][0]);
-        STORE(c + LANES, from ? LOAD(f + LANES) + acc[i][1] : acc[i][1]);
+        STORE(c, from ? LOAD(from + i * ldf) + acc[i][0] : acc[i][0]);
+        STORE(c + LANES, from ? LOAD(from + i * ldf + LANES) + acc[i][1] : acc[i][1]);
     }
 }
 

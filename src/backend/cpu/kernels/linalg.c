@@ -41,8 +41,10 @@ static fac_status product(fac_structured *s, fac_gemm *g, fac_tensor *self, fac_
     double z[2];
     fac__scalar_c128(g->beta, z);
     bool read = self && (z[0] != 0 || z[1] != 0);
-    if (!read || (fac__data(self) == fac__data(out) && fac__same_sizes(self, out))) return fac__gemm(g);
-    if (is_row(self, g->n, g->dtype) && fac__gemm_takes_row(g))
+    fac_overlap overlap = read ? fac__overlap(out, self) : FAC_OVERLAP_FULL;
+    if (overlap == FAC_OVERLAP_FULL) return fac__gemm(g);
+    /* A row that lies in the result would be read while it is overwritten. */
+    if (overlap == FAC_OVERLAP_NO && is_row(self, g->n, g->dtype) && fac__gemm_takes_row(g))
         g->row = fac__data(self);
     else
         FAC_TRY(fac__copy_below(out, self));

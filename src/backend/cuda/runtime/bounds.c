@@ -5,7 +5,8 @@
    Devices and host each write words of their own, so nothing depends on atomic operations across the bus. A launch
    carries the number of notes that were raised before it; what is queued when an error is raised therefore belongs
    to that error still: it can write no second note, and optimiser steps among it stay skipped. So nothing has to be
-   waited for when one is raised. */
+   waited for when one is raised. Launches in a graph look at the number when they run, so that each replay can fail;
+   one under way when an error is raised is not held back any more. */
 #include "backend/cuda/kernels/bounds.h"
 #include "backend/cuda/runtime/parts.h"
 #include "backend/cuda/runtime/race.h"
