@@ -168,11 +168,9 @@ static void pooled_allocator_is_safe_between_threads(void **state) {
     pthread_t threads[4];
     int64_t before = fac_memory_get_stats().allocated;
     for (uintptr_t i = 0; i < 4; i++) pthread_create(&threads[i], NULL, exercise, (void *)(i + 1));
-    for (int i = 0; i < 4; i++) {
-        void *bad;
-        pthread_join(threads[i], &bad);
-        assert_null(bad);
-    }
+    void *bad[4] = {0};
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], &bad[i]);
+    for (int i = 0; i < 4; i++) assert_null(bad[i]);
     assert_int_equal(fac_memory_get_stats().allocated, before);
 }
 

@@ -557,11 +557,9 @@ static void autograd_threads_share_a_leaf(void **state) {
     fac_tensor *w = leaf(DOUBLES(5, 6));
     pthread_t t[THREADS];
     for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&t[i], NULL, train, w), 0);
-    for (int i = 0; i < THREADS; i++) {
-        void *failed = NULL;
-        pthread_join(t[i], &failed);
-        assert_null(failed);
-    }
+    void *failed[THREADS] = {0};
+    for (int i = 0; i < THREADS; i++) pthread_join(t[i], &failed[i]);
+    for (int i = 0; i < THREADS; i++) assert_null(failed[i]);
     assert_values(fac_grad_of(w), 2.0 * THREADS * PASSES, 4.0 * THREADS * PASSES);
 }
 

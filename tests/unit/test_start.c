@@ -49,11 +49,9 @@ static void start_from_many_threads_at_once(void **state) {
     pthread_t threads[8];
     fac_shutdown();
     for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, start, NULL);
-    for (int i = 0; i < 8; i++) {
-        void *st;
-        pthread_join(threads[i], &st);
-        assert_int_equal((intptr_t)st, FAC_OK);
-    }
+    void *st[8] = {0};
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], &st[i]);
+    for (int i = 0; i < 8; i++) assert_int_equal((intptr_t)st[i], FAC_OK);
     assert_true(atomic_load(&fac__started));
 }
 
