@@ -92,21 +92,36 @@ static fac_status copy_bytes(fac_device device, void *to, const void *from, int6
     return FAC_OK;
 }
 
-fac_status fac__storage_grow(fac_storage *s, int64_t bytes) {
-    if (bytes <= s->bytes) return FAC_OK;
+fac_status fac__storage_like(const fac_storage *s, int64_t bytes, int64_t kept, fac_storage **out) {
+    *out = NULL;
     FAC_CHECK(s->resizable && s->allocator, FAC_ERR_STATE,
               "a storage of %lld bytes cannot grow to %lld bytes: its memory belongs to the caller",
               (long long)s->bytes, (long long)bytes);
-    char *data;
-    FAC_TRY(allocate(s->allocator, bytes, s->device, &data));
-    fac_status st = copy_bytes(s->device, data, s->data, s->bytes);
-    if (st != FAC_OK) {
-        s->allocator->free(s->allocator, data, bytes);
-        return st;
-    }
-    s->allocator->free(s->allocator, s->data, s->bytes);
-    s->data = data;
-    s->bytes = bytes;
+    fac_storage *like;
+    FAC_TRY(fac__storage_new(fac__thread(), s->device, bytes, s->allocator, &like));
+    fac_status st = copy_bytes(s->device, like->data, s->data, fac__min(kept, bytes));
+    if (st == FAC_OK)
+        *out = like;
+    else
+        fac__storage_unref(like);
+    return st;
+}
+
+void fac__storage_swap(fac_storage *a, fac_storage *b) {
+    char *data = a->data;
+    int64_t bytes = a->bytes;
+    a->data = b->data;
+    a->bytes = b->bytes;
+    b->data = data;
+    b->bytes = bytes;
+}
+
+fac_status fac__storage_grow(fac_storage *s, int64_t bytes) {
+    if (bytes <= s->bytes) return FAC_OK;
+    fac_storage *larger;
+    FAC_TRY(fac__storage_like(s, bytes, s->bytes, &larger));
+    fac__storage_swap(s, larger);
+    fac__storage_unref(larger);
     return FAC_OK;
 }
 

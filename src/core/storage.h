@@ -10,6 +10,10 @@ fac_status fac__storage_new(fac_thread *th, fac_device device, int64_t bytes, co
 /* Owned, over memory of the caller's; `release` (NULL allowed) is called with `context` when it dies. */
 fac_status fac__storage_wrap(void *data, int64_t bytes, fac_device device, void (*release)(void *), void *context,
                              fac_storage **out);
+/* Owned, from the allocator of s, beginning with the first `kept` bytes of s. Fails for memory that is the caller's. */
+fac_status fac__storage_like(const fac_storage *s, int64_t bytes, int64_t kept, fac_storage **out);
+/* Exchanges the memory of two storages that have the same device and allocator. */
+void fac__storage_swap(fac_storage *a, fac_storage *b);
 /* Makes room for `bytes`, keeping the contents. On failure nothing changes. */
 fac_status fac__storage_grow(fac_storage *s, int64_t bytes);
 

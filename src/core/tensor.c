@@ -315,20 +315,6 @@ fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t 
     return FAC_OK;
 }
 
-fac_status fac__resize(fac_tensor *t, const int64_t *sizes, int ndim) {
-    int64_t strides[FAC_MAX_DIMS], numel, bytes, start;
-    int64_t item = fac__item_size(t);
-    FAC_TRY(check_plain(t, "resizing"));
-    if ((unsigned)ndim > FAC_MAX_DIMS || !row_major(sizes, ndim, item, strides, &numel, &bytes))
-        return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
-    if (t->storage && numel) {
-        if (!fac__mul(t->offset, item, &start) || !fac__add(start, bytes, &bytes))
-            return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
-        FAC_TRY(fac__storage_grow(t->storage, bytes));
-    }
-    return fac__set_geometry(t, sizes, strides, ndim, t->offset);
-}
-
 fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
     FAC_TRY(check_plain(t, "set_data"));
     FAC_TRY(check_plain(src, "set_data"));

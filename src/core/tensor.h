@@ -147,7 +147,9 @@ char *fac__shape_text(const int64_t *sizes, int ndim, char *buf, size_t size);
 
 /* Version counter. */
 unsigned fac__version_of(fac_tensor *t);
-fac_status fac__bump_version(fac_tensor *t);
+/* Makes t's counter if it has none yet (inference tensors never have one). */
+fac_status fac__version_make(fac_tensor *t);
+fac_status fac__bump_version(fac_tensor *t); /* cannot fail where there is a counter */
 
 /* True if two tensors share a storage; whether one tensor's elements overlap each other; whether two ranges meet. */
 bool fac__is_alias(const fac_tensor *a, const fac_tensor *b);

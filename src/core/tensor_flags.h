@@ -7,8 +7,6 @@
 /* Sets the contiguity flags from sizes, strides and numel; leaves the other flags. */
 void fac__compute_flags(fac_tensor *t);
 
-/* Makes t's counter if it has none yet (inference tensors never have one). */
-fac_status fac__version_make(fac_tensor *t);
 fac_version_counter *fac__version_ref(fac_version_counter *v);
 void fac__version_unref(fac_version_counter *v);
 
