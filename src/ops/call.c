@@ -1,5 +1,7 @@
 /* Services of the generated call stubs and gradient formulas. */
 #include "ops/call.h"
+#include "core/resize.h"
+#include "ops/structured.h"
 #include "ops_gen.h"
 #include <complex.h>
 
@@ -79,11 +81,43 @@ static fac_status copy_into(fac_tensor *to, fac_tensor *from) {
     return st;
 }
 
-fac_status fac__copy_to_out(fac_tensor *out, fac_tensor *result) {
+fac_status fac__check_out_overlap(fac_tensor *const *outs, size_t n_outs, fac_tensor *const *reads, size_t n_reads,
+                                  bool whole_allowed) {
+    for (size_t i = 0; i < n_outs; i++)
+        for (size_t k = 0; k < n_reads; k++) {
+            fac_overlap o = reads[k] ? fac__overlap(outs[i], reads[k]) : FAC_OVERLAP_NO;
+            FAC_TRY(o == FAC_OVERLAP_PARTIAL || (o == FAC_OVERLAP_FULL && !whole_allowed) ? fac__shared_memory()
+                                                                                          : FAC_OK);
+        }
+    return FAC_OK;
+}
+
+static fac_status check_out(fac_tensor *out, const fac_tensor *result) {
+    FAC_TRY(fac__check_writable(out));
+    FAC_TRY(fac__version_make(out));
     FAC_TRY(check_castable(result, out));
     FAC_CHECK(fac_device_equal(out->device, result->device), FAC_ERR_DEVICE, "out is not on the device of the result");
-    if (!fac__same_sizes(out, result)) FAC_TRY(fac__resize_out(out, result->sizes, result->ndim));
-    return copy_into(out, result);
+    return fac__same_sizes(out, result) ? fac__check_no_overlap(out) : FAC_OK;
+}
+
+/* Resizes out, if it must, once the result has been copied to what it becomes. */
+static fac_status put_out(fac_tensor *out, fac_tensor *result) {
+    if (fac__same_sizes(out, result)) return copy_into(out, result);
+    fac_tensor *resized;
+    FAC_TRY(fac__resize_begin(out, result->sizes, NULL, result->ndim, false, &resized));
+    fac_status st = copy_into(resized, result);
+    if (st == FAC_OK)
+        fac__resize_out_end(out, resized);
+    else
+        fac__unref(resized);
+    return st;
+}
+
+fac_status fac__copy_to_outs(fac_tensor *const *outs, fac_tensor *const *results, size_t n) {
+    FAC_TRY(fac_error()); /* a composite may have met an error and still have a result */
+    for (size_t i = 0; i < n; i++) FAC_TRY(check_out(outs[i], results[i]));
+    for (size_t i = 0; i < n; i++) FAC_TRY(put_out(outs[i], results[i]));
+    return FAC_OK;
 }
 
 fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **out_before) {
@@ -95,6 +129,7 @@ fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **o
 }
 
 fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op) {
+    FAC_TRY(fac_error());
     FAC_TRY(check_castable(result, self));
     FAC_CHECK(fac__same_sizes(self, result), FAC_ERR_SHAPE,
               "%s: output with shape %s doesn't match the broadcast shape %s", op, FAC_SHAPE_TEXT(self),

@@ -50,9 +50,12 @@ static inline fac_status fac__give(fac_tensor **out, fac_tensor *t) {
     *out = fac__take(t);
     return *out ? FAC_OK : fac_error();
 }
-/* Puts the result of a functional form into an out argument: resized (with a warning unless empty), cast-checked,
-   copied. */
-fac_status fac__copy_to_out(fac_tensor *out, fac_tensor *result);
+/* Refuses out arguments that share some of the memory of an input, or all of it. */
+fac_status fac__check_out_overlap(fac_tensor *const *outs, size_t n_outs, fac_tensor *const *reads, size_t n_reads,
+                                  bool whole_allowed);
+/* Puts the results of a functional form into out arguments: all are checked, then each is resized (with a warning unless
+   empty) and copied to. */
+fac_status fac__copy_to_outs(fac_tensor *const *outs, fac_tensor *const *results, size_t n);
 /* What an in-place form without a kernel of its own computes from: a new reference to reads[0], or to a recorded copy of it
    if a gradient flows to any of `reads`. The graph may keep what it reads, and reads[0] is about to change. */
 fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **out_before);

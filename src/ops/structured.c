@@ -1,4 +1,5 @@
 #include "ops/structured.h"
+#include "core/resize.h"
 #include "ops_gen.h"
 #include <float.h>
 #include <math.h>
@@ -13,6 +14,7 @@ void fac__structured_begin(fac_structured *s, const fac_call_info *c, fac_form f
     for (int i = 0; i < n_out; i++) {
         s->out[i] = NULL;
         s->given[i] = given ? given[i] : NULL;
+        s->resized[i] = NULL;
     }
 }
 
@@ -28,10 +30,8 @@ static bool has_sizes(const fac_tensor *t, const int64_t *sizes, int ndim) {
     return t->ndim == ndim && memcmp(t->sizes, sizes, (size_t)ndim * sizeof *sizes) == 0;
 }
 
-static fac_status resize_given(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim) {
-    FAC_TRY(fac__resize_out(t, sizes, ndim));
-    return strides ? fac__set_geometry(t, sizes, strides, ndim, t->offset) : FAC_OK;
-}
+/* The caller's tensor i as it will be: itself, or what it becomes in the end. */
+static fac_tensor *target(const fac_structured *s, int i) { return s->resized[i] ? s->resized[i] : s->given[i]; }
 
 /* Everything a caller's output must satisfy before it is written. */
 static fac_status prepare_given(fac_structured *s, int i, const int64_t *sizes, const int64_t *strides, int ndim,
@@ -41,12 +41,10 @@ static fac_status prepare_given(fac_structured *s, int i, const int64_t *sizes, 
               "expected the out tensor on device %s, but it is on %s", fac_device_format(device, (char[24]){0}, 24),
               fac_device_format(t->device, (char[24]){0}, 24));
     FAC_TRY(check_cast(dtype, (fac_dtype)t->dtype));
-    if (!has_sizes(t, sizes, ndim)) {
-        FAC_CHECK(s->form == FAC_OUT, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
-                  FAC_SHAPE_TEXT(t), fac__shape_text(sizes, ndim, (char[256]){0}, 256));
-        FAC_TRY(resize_given(t, sizes, strides, ndim));
-    }
-    return fac__check_no_overlap(t);
+    if (has_sizes(t, sizes, ndim)) return fac__check_no_overlap(t);
+    FAC_CHECK(s->form == FAC_OUT, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
+              FAC_SHAPE_TEXT(t), fac__shape_text(sizes, ndim, (char[256]){0}, 256));
+    return fac__resize_begin(t, sizes, strides, ndim, false, &s->resized[i]);
 }
 
 static fac_status make(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype, fac_device device,
@@ -60,7 +58,7 @@ fac_status fac_out_declare(fac_structured *s, int i, const int64_t *sizes, const
     if (s->form == FAC_FUNCTIONAL) return make(sizes, strides, ndim, dtype, device, &s->out[i]);
     FAC_TRY(prepare_given(s, i, sizes, strides, ndim, dtype, device));
     if (s->given[i]->dtype != dtype) return make(sizes, strides, ndim, dtype, device, &s->out[i]);
-    s->out[i] = s->given[i];
+    s->out[i] = target(s, i);
     return FAC_OK;
 }
 
@@ -69,14 +67,49 @@ fac_status fac_out_declare_like(fac_structured *s, int i, fac_tensor *like, fac_
     return fac_out_declare(s, i, like->sizes, dense ? like->strides : NULL, like->ndim, dtype, like->device);
 }
 
-fac_status fac_out_check_overlap(fac_structured *s, int i, fac_tensor *input, bool elementwise) {
-    if (s->form == FAC_FUNCTIONAL || !input) return FAC_OK;
-    fac_overlap o = fac__overlap(s->given[i], input);
-    bool bad = o == FAC_OVERLAP_PARTIAL || (o == FAC_OVERLAP_FULL && !elementwise);
-    FAC_CHECK(
-        !bad, FAC_ERR_ARGUMENT,
+fac_status fac_out_aside(fac_structured *s, int i) {
+    if (s->form == FAC_FUNCTIONAL || s->out[i] != target(s, i)) return FAC_OK;
+    return fac__empty_like(target(s, i), &s->out[i]);
+}
+
+/* ---- overlap ------------------------------------------------------------------------------------------------------------ */
+
+fac_status fac__shared_memory(void) {
+    return FAC_FAIL(
+        FAC_ERR_ARGUMENT,
         "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
         "location. Please clone() the tensor before performing the operation.");
+}
+
+fac_status fac_out_check_overlap(fac_structured *s, int i, fac_tensor *input, bool elementwise) {
+    if (s->form == FAC_FUNCTIONAL || !input) return FAC_OK;
+    fac_overlap o = fac__overlap(target(s, i), input);
+    return o == FAC_OVERLAP_PARTIAL || (o == FAC_OVERLAP_FULL && !elementwise) ? fac__shared_memory() : FAC_OK;
+}
+
+/* An output that shares memory with an input is computed aside, unless it is that input exactly and element by element. */
+static fac_status settle_overlap(fac_structured *s, int i, fac_tensor *input) {
+    if (!input || s->out[i] != target(s, i) || (s->form == FAC_INPLACE && input == s->given[i])) return FAC_OK;
+    fac_overlap o = fac__overlap(s->out[i], input);
+    if (FAC_LIKELY(o == FAC_OVERLAP_NO)) return FAC_OK;
+    return o == FAC_OVERLAP_PARTIAL ? fac__shared_memory() : fac_out_aside(s, i);
+}
+
+static fac_status check_outputs_apart(const fac_structured *s) {
+    for (int i = 0; i < s->n_out; i++)
+        for (int j = 0; j < i; j++) {
+            fac_overlap o = fac__overlap(s->given[i], s->given[j]);
+            FAC_CHECK(o != FAC_OVERLAP_FULL && o != FAC_OVERLAP_PARTIAL, FAC_ERR_ARGUMENT,
+                      "unsupported operation: two output tensors refer to a single memory location");
+        }
+    return FAC_OK;
+}
+
+fac_status fac__structured_check(fac_structured *s, fac_tensor *const *reads, size_t n) {
+    if (s->n_out > 1) FAC_TRY(check_outputs_apart(s));
+    if (s->has_iter) return FAC_OK; /* each element is read before it is written */
+    for (int i = 0; i < s->n_out; i++)
+        for (size_t k = 0; s->out[i] && k < n; k++) FAC_TRY(settle_overlap(s, i, reads[k]));
     return FAC_OK;
 }
 
@@ -89,7 +122,7 @@ static fac_status declare_iter_output(fac_structured *s, int i, fac_dtype dtype)
     const int64_t *order = it->reordered ? strides : NULL;
     if (s->form == FAC_FUNCTIONAL) return make(it->full_shape, order, it->full_ndim, dtype, it->device, &s->out[i]);
     FAC_TRY(prepare_given(s, i, it->full_shape, order, it->full_ndim, dtype, it->device));
-    s->out[i] = s->given[i];
+    s->out[i] = target(s, i);
     for (int k = it->n_out; k < it->n; k++) FAC_TRY(fac_out_check_overlap(s, i, it->op[k].t, true));
     return FAC_OK;
 }
@@ -108,22 +141,26 @@ fac_status fac_out_declare_iter(fac_structured *s, fac_dtype out_dtype) {
 
 /* ---- the end ------------------------------------------------------------------------------------------------------------ */
 
-/* An output that was computed in another dtype is converted into the caller's tensor, below autograd. */
+/* What was computed aside is converted into the caller's tensor, below autograd. */
 static fac_status copy_back(fac_structured *s, int i) {
     if (s->meta_only) return FAC_OK;
     fac_tensor *same = NULL;
-    fac_status st = fac__redispatch_copy_(s->call->keys, s->given[i], s->out[i], false, &same);
+    fac_status st = fac__redispatch_copy_(s->call->keys, target(s, i), s->out[i], false, &same);
     fac__unref(same);
     return st;
 }
 
 static fac_status finish_given(fac_structured *s, fac_status st, fac_tensor **out) {
     for (int i = 0; i < s->n_out; i++) {
-        if (!s->out[i] || s->out[i] == s->given[i]) continue;
-        if (st == FAC_OK) st = copy_back(s, i);
-        fac__unref(s->out[i]);
+        bool aside = s->out[i] && s->out[i] != target(s, i);
+        if (aside && st == FAC_OK) st = copy_back(s, i);
+        if (aside) fac__unref(s->out[i]);
     }
-    for (int i = 0; i < s->n_out && st == FAC_OK; i++) out[i] = fac__ref(s->given[i]);
+    for (int i = 0; i < s->n_out; i++) {
+        if (s->resized[i] && st == FAC_OK) fac__resize_out_end(s->given[i], s->resized[i]);
+        if (s->resized[i] && st != FAC_OK) fac__unref(s->resized[i]);
+        if (st == FAC_OK) out[i] = fac__ref(s->given[i]);
+    }
     return st;
 }
 

@@ -404,11 +404,7 @@ static void emit_kernel_head(FILE *f, const op *o) {
         f);
 }
 
-static void emit_out_form(FILE *f, const op *o) {
-    emit_kernel_head(f, o);
-    fputs("    if (fac__grad_enabled(th_)) {\n        fac_tensor *const outs_[] = {", f);
-    for (size_t i = 0; i < o->n_out_args; i++) fprintf(f, "%s, ", arg_name(o, o->s->n_args - o->n_out_args + i));
-    fprintf(f, "};\n        FAC_TRY(fac__check_out_form(outs_, %zu, ", o->n_out_args);
+void emit_any_requires_grad(FILE *f, const op *o) {
     const char *sep = "";
     for (size_t i = 0; i + o->n_out_args < o->s->n_args; i++) {
         if (o->s->args[i].type.kind != FAC_TYPE_TENSOR) continue;
@@ -416,8 +412,16 @@ static void emit_out_form(FILE *f, const op *o) {
                 arg_name(o, i));
         sep = " || ";
     }
-    fprintf(f, "%s));\n    }\n    return fac__redispatch_%s(%s);\n}\n", sep[0] ? "" : "false", o->id,
-            args(o, "below_", "res_"));
+    if (!sep[0]) fputs("false", f);
+}
+
+static void emit_out_form(FILE *f, const op *o) {
+    emit_kernel_head(f, o);
+    fputs("    if (fac__grad_enabled(th_)) {\n        fac_tensor *const outs_[] = {", f);
+    for (size_t i = 0; i < o->n_out_args; i++) fprintf(f, "%s, ", arg_name(o, o->s->n_args - o->n_out_args + i));
+    fprintf(f, "};\n        FAC_TRY(fac__check_out_form(outs_, %zu, ", o->n_out_args);
+    emit_any_requires_grad(f, o);
+    fprintf(f, "));\n    }\n    return fac__redispatch_%s(%s);\n}\n", o->id, args(o, "below_", "res_"));
 }
 
 /* In-place operators without a gradient: fine as long as nothing would be lost. */

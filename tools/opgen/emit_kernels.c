@@ -38,6 +38,29 @@ static void emit_device_check(FILE *f, const op *o) {
     fprintf(f, "};\n    FAC_TRY(fac__check_same_device(names_, tensors_, %zu));\n", n);
 }
 
+/* reads_: the tensors that a call reads, self of an in-place form among them. Returns their number. */
+static size_t emit_reads(FILE *f, const op *o) {
+    const fac_schema *s = o->functional->s;
+    size_t n = 0;
+    fputs("    fac_tensor *const reads_[] = {", f);
+    for (size_t i = 0; i < s->n_args; i++)
+        if (is_tensor(&s->args[i].type)) fprintf(f, "%s%s", n++ ? ", " : "", s->args[i].name);
+    fputs(n ? "};\n" : "NULL};\n", f);
+    return n;
+}
+
+/* The check between meta and kernel: outputs against each other and against every tensor that is read. */
+static void emit_check(FILE *f, const op *o) {
+    if (o->form == FORM_FUNCTION) return;
+    const fac_schema *s = o->functional->s;
+    size_t n = emit_reads(f, o);
+    fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = fac__structured_check(&s_, reads_, %zu);\n", n);
+    for (size_t i = 0; i < s->n_args; i++)
+        if (type_of(&s->args[i].type) == T_TENSORS)
+            fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = fac__structured_check(&s_, %s.v, %s.n);\n", s->args[i].name,
+                    s->args[i].name);
+}
+
 static void emit_structured(FILE *f, const op *o, const char *key, const char *kernel) {
     static const char *const forms[] = {"FAC_FUNCTIONAL", "FAC_INPLACE", "FAC_OUT"};
     const op *fn = o->functional ? o->functional : o;
@@ -48,19 +71,39 @@ static void emit_structured(FILE *f, const op *o, const char *key, const char *k
             fn->s->n_rets, o->form == FORM_FUNCTION ? "NULL" : "given_");
     if (!kernel) fputs("    s_.meta_only = true;\n", f);
     fprintf(f, "    fac_status st_ = %s_meta(%s);\n", o->e->meta, inner_args(o));
+    emit_check(f, o);
     if (kernel) fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = %s(%s);\n", kernel, inner_args(o));
     fputs("    return fac__structured_end(&s_, st_, res_);\n}\n", f);
 }
 
 /* Makes an in-place form compute from before_, which the graph may keep while self is overwritten. */
 static void emit_before(FILE *f, const op *o) {
-    const fac_schema *s = o->s;
-    fputs("    fac_tensor *const reads_[] = {", f);
-    size_t n = 0;
-    for (size_t i = 0; i < s->n_args; i++)
-        if (is_tensor(&s->args[i].type)) fprintf(f, "%s%s", n++ ? ", " : "", s->args[i].name);
-    fprintf(f, "};\n    fac_tensor *before_ = NULL;\n    FAC_TRY(fac__before_change(reads_, %zu, &before_));\n", n);
-    fprintf(f, "    %s = before_;\n", s->args[0].name);
+    size_t n = emit_reads(f, o);
+    fputs("    fac_tensor *before_ = NULL;\n", f);
+    fprintf(f, "    FAC_TRY(fac__before_change(reads_, %zu, &before_));\n", n);
+    fprintf(f, "    %s = before_;\n", o->s->args[0].name);
+}
+
+/* An out argument may be an input of the operator, but not a part of one, nor in a list of them. */
+static void emit_out_overlap(FILE *f, const op *o) {
+    size_t n = emit_reads(f, o);
+    fprintf(f, "    FAC_TRY(fac__check_out_overlap(given_, %zu, reads_, %zu, true));\n", o->n_out_args, n);
+    for (size_t i = 0; i < o->s->n_args; i++)
+        if (type_of(&o->s->args[i].type) == T_TENSORS)
+            fprintf(f, "    FAC_TRY(fac__check_out_overlap(given_, %zu, %s.v, %s.n, false));\n", o->n_out_args,
+                    o->s->args[i].name, o->s->args[i].name);
+}
+
+/* What a form is refused for before anything is computed: the operators it is made of would see it too late. */
+static void emit_refused(FILE *f, const op *o) {
+    if (o->form == FORM_OUT) emit_out_overlap(f, o);
+    if (!o->e->composite) return;
+    fputs("    const bool recorded_ = ", f);
+    emit_any_requires_grad(f, o);
+    if (o->form == FORM_INPLACE)
+        fprintf(f, ";\n    FAC_TRY(fac__check_inplace(%s, recorded_));\n", o->s->args[0].name);
+    else
+        fprintf(f, ";\n    FAC_TRY(fac__check_out_form(given_, %zu, recorded_));\n", o->n_out_args);
 }
 
 /* An in-place or out form in terms of the functional operator. */
@@ -69,18 +112,18 @@ static void emit_borrowed(FILE *f, const op *o) {
     size_t n = fn->s->n_rets;
     fprintf(f, "static fac_status %s_borrowed(%s) {\n    (void)c_;\n", o->id, params(o, "const fac_call_info *c_"));
     emit_given(f, o);
+    emit_refused(f, o);
     fprintf(f, "    fac_tensor *made_[%zu] = {NULL};\n", n);
     bool recorded = o->form == FORM_INPLACE && o->e->composite;
     if (recorded) emit_before(f, o);
     op view = *fn;
     fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n", fn->id, args(&view, NULL, "made_"));
     if (recorded) fputs("    fac__unref(before_);\n", f);
-    fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) {\n", n);
     if (o->form == FORM_INPLACE)
-        fprintf(f, "        if (!st_) st_ = fac__copy_over(given_[i_], made_[i_], \"%s\");\n", o->s->name);
+        fprintf(f, "    if (!st_) st_ = fac__copy_over(given_[0], made_[0], \"%s\");\n", o->s->name);
     else
-        fputs("        if (!st_) st_ = fac__copy_to_out(given_[i_], made_[i_]);\n", f);
-    fputs("        fac__unref(made_[i_]);\n    }\n    if (st_) return st_;\n", f);
+        fprintf(f, "    if (!st_) st_ = fac__copy_to_outs(given_, made_, %zu);\n", n);
+    fputs("    fac__drop_grads(made_, FAC_COUNT(made_));\n    if (st_) return st_;\n", f);
     fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) res_[i_] = fac__ref(given_[i_]);\n    return FAC_OK;\n}\n", n);
 }
 
@@ -149,10 +192,25 @@ static bool writes(const op *o) {
     return false;
 }
 
+/* What is written has a version counter before it is written, so that counting on cannot fail. */
+static void emit_counters(FILE *f, const op *o) {
+    for (size_t i = 0; i < o->s->n_args; i++) {
+        const fac_schema_arg *a = &o->s->args[i];
+        if (!a->type.write) continue;
+        if (a->type.list)
+            fprintf(f, "    for (size_t i_ = 0; i_ < %s.n; i_++) FAC_TRY(fac__version_make(%s.v[i_]));\n", a->name,
+                    a->name);
+        else
+            fprintf(f, "    %s%s%sFAC_TRY(fac__version_make(%s));\n", a->type.optional ? "if (" : "",
+                    a->type.optional ? a->name : "", a->type.optional ? ") " : "", a->name);
+    }
+}
+
 /* The ADInplaceOrView kernel: tracks views, bumps versions. */
 static void emit_adiv(FILE *f, const op *o) {
     fprintf(f, "static fac_status %s_adiv(%s) {\n    fac_thread *th_ = fac__thread();\n", o->id,
             params(o, "const fac_call_info *c_"));
+    emit_counters(f, o);
     fputs("    fac_keyset was_ = th_->exclude;\n    th_->exclude = was_ | FAC_KS_AUTOGRAD | FAC_KS_ADIV;\n", f);
     fprintf(
         f,

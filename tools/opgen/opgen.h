@@ -196,6 +196,8 @@ void emit_calls(FILE *f, const model *m, const op *o);
 void emit_kernels(FILE *f, const model *m, const op *o);
 void emit_autograd(FILE *f, const model *m, const op *o);
 void emit_rows(FILE *f, const op *o);
+/* Whether some tensor argument that is not an output requires a gradient, as a C expression. */
+void emit_any_requires_grad(FILE *f, const op *o);
 void emit_adapter(FILE *f, const char *signature, const op *example);
 void emit_man(FILE *f, const model *m, const op *o);
 void emit_kw_struct(FILE *f, const model *m, const op *o);

@@ -16,6 +16,7 @@ static inline bool flat_output(fac_structured *s, fac_tensor *a, fac_dtype out, 
     }
     if (s->form != FAC_INPLACE || s->given[0] != a || out) return false;
     s->out[0] = a;
+    s->has_iter = true;
     *st = FAC_OK;
     return true;
 }
