@@ -366,7 +366,9 @@ fac_status scatter_reduce_two_cpu(fac_structured *s, fac_tensor *self, int64_t d
     fac_item16 start = {{0, 0}};
     int64_t d = s->carry[0];
     fac_scatter_op op = reduce_op(reduce);
+    bool mean = strcmp(reduce, "mean") == 0;
     if (index->numel == 0) return start_from(s, self);
+    if (mean) FAC_TRY(fac_out_aside(s, 0)); /* the division comes after the sums, and needs memory */
     FAC_CHECK(op < FAC_SCATTER_MAX || !fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
               "%s has no order, so there is no %s", fac_dtype_name((fac_dtype)self->dtype), reduce);
     FAC_TRY(load_indices(index, d, self->ndim ? self->sizes[d] : 1, &owned, &v));
@@ -376,7 +378,7 @@ fac_status scatter_reduce_two_cpu(fac_structured *s, fac_tensor *self, int64_t d
     if (st == FAC_OK && !include_self)
         st = scatter_elements(s->out[0], d, owned, (const char *)&start, no_strides, FAC_SCATTER_SET);
     if (st == FAC_OK) st = scatter_elements(s->out[0], d, owned, w.data, w.strides, op);
-    if (st == FAC_OK && strcmp(reduce, "mean") == 0) st = finish_mean(s->out[0], d, owned, include_self);
+    if (st == FAC_OK && mean) st = finish_mean(s->out[0], d, owned, include_self);
     fac__unref(owned);
     return st;
 }

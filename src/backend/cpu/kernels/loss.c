@@ -17,6 +17,7 @@ typedef struct job {
     fac_acc kind;
     double p, scale;
     bool backward, one_grad; /* one gradient for every element */
+    bool only_checks;        /* looks at the elements, and writes nothing */
     fac_nest nest;           /* over the common shape */
     char *data[OPERANDS];    /* NULL where there is none */
     fac_dtype dtype[OPERANDS];
@@ -75,6 +76,20 @@ static double sum_of(fac_acc k, const void *y, int64_t n) {
     return k == FAC_ACC_F32 ? (double)acc.f32 : acc.f64;
 }
 
+/* The losses of n elements, to where they belong or into the sum. */
+static void write_losses(const job *j, tiles *b, const fac_cursor *c, const void *x, const void *t, int64_t n,
+                         double *sum) {
+    char *home = j->data[OUT] + c->offset[OUT] * (int64_t)fac_dtype_size(j->dtype[OUT]);
+    bool in_place = !j->partial && fac__acc_is(j->kind, j->dtype[OUT]) && fac__nest_step(&j->nest, OUT) == 1;
+    void *y = in_place ? (void *)home : (void *)&b->t[OUT];
+    apply(j, read(j, b, GRAD, c, n), x, t, y, n);
+    multiply(j->kind, y, read(j, b, WEIGHT, c, n), n);
+    if (j->partial)
+        *sum += sum_of(j->kind, y, n);
+    else if (!in_place)
+        fac__tile_store(j->kind, y, home, j->dtype[OUT], fac__nest_step(&j->nest, OUT), n);
+}
+
 static fac_status run_range(const job *j, int64_t i, int64_t end, double *sum) {
     tiles b;
     fac_cursor c;
@@ -84,21 +99,12 @@ static fac_status run_range(const job *j, int64_t i, int64_t end, double *sum) {
         int64_t n = fac__min(fac__min(fac__nest_run(&j->nest, &c), end - i), FAC_TILE);
         const void *x = read(j, &b, X, &c, n), *t = read(j, &b, TARGET, &c, n);
         if (j->loss == FAC_LOSS_BINARY && !j->backward) FAC_TRY(check_probabilities(j, x, n));
-        char *home = j->data[OUT] + c.offset[OUT] * (int64_t)fac_dtype_size(j->dtype[OUT]);
-        bool in_place = !j->partial && fac__acc_is(j->kind, j->dtype[OUT]) && fac__nest_step(&j->nest, OUT) == 1;
-        void *y = in_place ? (void *)home : (void *)&b.t[OUT];
-        apply(j, read(j, &b, GRAD, &c, n), x, t, y, n);
-        multiply(j->kind, y, read(j, &b, WEIGHT, &c, n), n);
-        if (j->partial)
-            *sum += sum_of(j->kind, y, n);
-        else if (!in_place)
-            fac__tile_store(j->kind, y, home, j->dtype[OUT], fac__nest_step(&j->nest, OUT), n);
+        if (!j->only_checks) write_losses(j, &b, &c, x, t, n, sum);
         fac__nest_advance(&j->nest, OPERANDS, n, &c);
         i += n;
     }
     return FAC_OK;
 }
-
 static fac_status run_blocks(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     for (int64_t b = begin; b < end; b++) {
@@ -148,9 +154,18 @@ static fac_status reduced(job *j, fac_tensor *const *operands, int64_t reduction
     fac_status st = fac__parallel_for(0, blocks, 1, run_blocks, j);
     for (int64_t b = 0; st == FAC_OK && b < blocks; b++) total += j->partial[b];
     fac__free(many);
+    if (st != FAC_OK) return st;
     if (reduction == REDUCE_MEAN) total /= (double)j->nest.count;
     fac__tile_store(FAC_ACC_F64, &total, j->data[OUT], j->dtype[OUT], 1, 1);
-    return st;
+    return FAC_OK;
+}
+
+/* Elements go straight into the output. A new one may be given up half way; one that was given is checked for first. */
+static fac_status elementwise(job *j, bool given) {
+    j->only_checks = given && j->loss == FAC_LOSS_BINARY && !j->backward;
+    if (j->only_checks) FAC_TRY(fac__parallel_for(0, blocks_of(j), 1, run_blocks, j));
+    j->only_checks = false;
+    return fac__parallel_for(0, blocks_of(j), 1, run_blocks, j);
 }
 
 static fac_status forward(fac_structured *s, fac_loss loss, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
@@ -160,12 +175,12 @@ static fac_status forward(fac_structured *s, fac_loss loss, fac_tensor *self, fa
     j.kind = fac__acc_of((fac_dtype)s->out[0]->dtype);
     j.p = p;
     j.scale = 1;
-    j.backward = j.one_grad = false;
+    j.backward = j.one_grad = j.only_checks = false;
     j.partial = NULL;
     fac_tensor *const operands[OPERANDS] = {[X] = self, [TARGET] = target, [WEIGHT] = weight, [OUT] = s->out[0]};
     if (reduction != REDUCE_NONE) return reduced(&j, operands, reduction);
     FAC_TRY(plan(&j, operands));
-    return fac__parallel_for(0, blocks_of(&j), 1, run_blocks, &j);
+    return elementwise(&j, s->form != FAC_FUNCTIONAL);
 }
 
 static fac_status backward(fac_structured *s, fac_loss loss, fac_tensor *grad, fac_tensor *self, fac_tensor *target,
@@ -176,6 +191,7 @@ static fac_status backward(fac_structured *s, fac_loss loss, fac_tensor *grad, f
     j.p = p;
     j.scale = reduction == REDUCE_MEAN ? 1.0 / (double)s->out[0]->numel : 1.0;
     j.backward = true;
+    j.only_checks = false;
     j.one_grad = grad->numel == 1;
     j.partial = NULL;
     fac_tensor *const operands[OPERANDS] = {
