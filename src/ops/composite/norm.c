@@ -62,13 +62,24 @@ fac_status group_norm_composite(const fac_call_info *c, fac_tensor *input, int64
 
 /* ---- instance norm: batch norm over samples and channels as one ---------------------------------------------------- */
 
-/* running = mean over the batch of the statistics of N * C channels; outside the graph. */
-static fac_status put_back(fac_tensor *running, fac_tensor *repeated, int64_t n) {
-    if (!running) return FAC_OK;
+/* The mean over the batch of the statistics of N * C channels. */
+static fac_tensor *by_channel(fac_tensor *repeated, int64_t n, int64_t channels) {
+    fac_tensor *by_sample = fac__s_view(repeated, FAC_INTS(n, channels));
+    return fac__s_mean_dim(by_sample, FAC_INTS(0), false, FAC_DTYPE_DEFAULT);
+}
+
+/* Moves the running statistics to those of the call, outside the graph: both or, if that cannot be, none. */
+static fac_status put_back(fac_tensor *const *running, fac_tensor *const *repeated, int64_t n) {
     FAC_NO_GRAD(guard);
-    fac_tensor *by_sample = fac__s_view(repeated, FAC_INTS(n, running->sizes[0]));
-    fac__s_copy_(running, fac__s_mean_dim(by_sample, FAC_INTS(0), false, FAC_DTYPE_DEFAULT), false);
-    return fac_error();
+    fac_tensor *outs[2], *means[2];
+    size_t k = 0;
+    for (int i = 0; i < 2; i++) {
+        if (!running[i]) continue;
+        outs[k] = running[i];
+        means[k] = by_channel(repeated[i], n, running[i]->numel);
+        if (!means[k++]) return fac_error();
+    }
+    return fac__copy_to_outs(outs, means, k);
 }
 
 static fac_tensor *repeated(fac_tensor *t, int64_t n) { return t ? fac__s_repeat(t, FAC_INTS(n)) : NULL; }
@@ -87,13 +98,13 @@ fac_status instance_norm_composite(const fac_call_info *c, fac_tensor *input, fa
     sizes[0] = 1;
     FAC_CHECK(fac__mul(n, input->sizes[1], &sizes[1]), FAC_ERR_OVERFLOW, "input %s has too many channels",
               FAC_SHAPE_TEXT(input));
-    fac_tensor *mean = repeated(running_mean, n), *var = repeated(running_var, n);
+    fac_tensor *const running[2] = {running_mean, running_var};
+    fac_tensor *const stats[2] = {repeated(running_mean, n), repeated(running_var, n)};
     fac_tensor *x = fac__s_reshape(input, (fac_ints){sizes, (size_t)input->ndim});
-    fac_tensor *y = fac__s_batch_norm(x, repeated(weight, n), repeated(bias, n), mean, var, use_input_stats, momentum,
-                                      eps, cudnn_enabled);
-    if (use_input_stats) {
-        FAC_TRY(put_back(running_mean, mean, n));
-        FAC_TRY(put_back(running_var, var, n));
-    }
-    return fac__give(out, fac__s_view(y, fac__sizes_now(input)));
+    fac_tensor *y = fac__s_batch_norm(x, repeated(weight, n), repeated(bias, n), stats[0], stats[1], use_input_stats,
+                                      momentum, eps, cudnn_enabled);
+    y = fac__s_view(y, fac__sizes_now(input));
+    if (!y) return fac_error();
+    if (use_input_stats) FAC_TRY(put_back(running, stats, n));
+    return fac__give(out, y);
 }

@@ -186,41 +186,46 @@ static fac_status channel_sums(job *j) {
 
 /* ---- forward ---------------------------------------------------------------------------------------------------------- */
 
-/* Mean and biased variance of each channel into the two saved tensors; running statistics move towards them. */
-static fac_status batch_statistics(fac_tensor *x, fac_tensor *mean, fac_tensor *var, fac_tensor *running_mean,
-                                   fac_tensor *running_var, double momentum) {
-    FAC_TRY(fac__moments(x, ~(uint64_t)2, 0.0, false, var, mean));
+/* Moves running statistics towards the mean and the biased variance of the batch. */
+static void run_along(fac_tensor *x, fac_tensor *mean, fac_tensor *var, fac_tensor *running_mean,
+                      fac_tensor *running_var, double momentum) {
     double n = (double)(x->numel / fac__max(1, x->sizes[1]));
     for (int64_t c = 0; c < x->sizes[1]; c++) {
         double m = parameter(mean, c, 0), v = parameter(var, c, 0) * (n / (n - 1));
         parameter_set(running_mean, c, (1 - momentum) * parameter(running_mean, c, 0) + momentum * m);
         parameter_set(running_var, c, (1 - momentum) * parameter(running_var, c, 0) + momentum * v);
     }
-    return FAC_OK;
+}
+
+static double deviation_inverse(const fac_tensor *var, int64_t c, double eps) {
+    return 1.0 / sqrt(parameter(var, c, 0) + eps);
 }
 
 static void forward_coefficients(job *j, fac_tensor *weight, fac_tensor *bias, fac_tensor *mean, fac_tensor *var,
-                                 fac_tensor *invstd, double eps) {
+                                 double eps) {
     for (int64_t c = 0; c < j->channels; c++) {
-        double m = parameter(mean, c, 0), s = 1.0 / sqrt(parameter(var, c, 0) + eps);
-        double p = s * parameter(weight, c, 1);
+        double p = deviation_inverse(var, c, eps) * parameter(weight, c, 1);
         fac__acc_set(j->kind, j->p, c, p);
-        fac__acc_set(j->kind, j->r, c, parameter(bias, c, 0) - m * p);
-        parameter_set(invstd, c, s);
+        fac__acc_set(j->kind, j->r, c, parameter(bias, c, 0) - parameter(mean, c, 0) * p);
     }
 }
 
+/* The running statistics come last, when nothing can fail any more. */
 fac_status native_batch_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
                                  fac_tensor *running_mean, fac_tensor *running_var, bool training, double momentum,
                                  double eps) {
     fac_tensor *mean = training ? s->out[1] : running_mean, *var = training ? s->out[2] : running_var;
     if (input->numel == 0) return FAC_OK;
-    if (training) FAC_TRY(batch_statistics(input, mean, var, running_mean, running_var, momentum));
+    if (training) FAC_TRY(fac__moments(input, ~(uint64_t)2, 0.0, false, var, mean));
     job j;
     fac_status st = job_open(&j, input, s->out[0], NULL, fac__channels_fastest(input));
     if (st == FAC_OK) {
-        forward_coefficients(&j, weight, bias, mean, var, training ? var : NULL, eps);
+        forward_coefficients(&j, weight, bias, mean, var, eps);
         st = fac__parallel_for(0, j.rows, row_grain(&j), forward_rows, &j);
+    }
+    if (st == FAC_OK && training) {
+        run_along(input, mean, var, running_mean, running_var, momentum);
+        for (int64_t c = 0; c < j.channels; c++) parameter_set(var, c, deviation_inverse(var, c, eps));
     }
     job_free(&j);
     return st;
