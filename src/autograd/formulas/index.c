@@ -32,6 +32,14 @@ fac_tensor *index_grad(fac_tensor *grad, fac_ints sizes, fac_tensors indices) {
     return fac__s_index_put(zeros_of(grad, sizes), indices, grad, true);
 }
 
+/* A place that several indices name was filled once. */
+fac_tensor *index_fill_value_grad(fac_tensor *grad, int64_t dim, fac_tensor *index) {
+    fac_tensor *kept =
+        fac__s_new_ones(grad, fac__sizes_now(grad), FAC_BOOL, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    kept = fac__s_index_fill_int_Scalar(kept, dim, index, fac_scalar_b_(false));
+    return fac__s_masked_fill_Scalar(grad, kept, fac_scalar_i_(0));
+}
+
 /* What was written over has no part in the result. */
 fac_tensor *index_put_self_grad(fac_tensor *grad, fac_tensors indices, bool accumulate) {
     return accumulate ? grad : fac__s_index_put(grad, indices, zeros_of(grad, FAC_INTS()), false);
