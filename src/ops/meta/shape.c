@@ -30,7 +30,8 @@ static fac_status check_pad_input(const fac_tensor *self, fac_ints padding, int 
     return FAC_OK;
 }
 
-/* Sizes with a border around the last `dims` dimensions. A mirrored border must be narrower than what it mirrors. */
+/* Sizes with a border around the last `dims` dimensions. A mirrored border must be narrower than what it mirrors; where
+   the input is cut off altogether, a replicated border still shows its nearest element. */
 static fac_status bordered_sizes(const fac_tensor *self, fac_ints padding, int dims, bool mirror, int64_t *sizes) {
     FAC_TRY(check_pad_input(self, padding, dims));
     memcpy(sizes, self->sizes, self->ndim * sizeof *sizes);
@@ -45,9 +46,8 @@ static fac_status bordered_sizes(const fac_tensor *self, fac_ints padding, int d
         FAC_CHECK(fac__add(n, before, &sizes[d]) && fac__add(sizes[d], after, &sizes[d]), FAC_ERR_OVERFLOW,
                   "size %lld padded by %lld and %lld does not fit 64 bits", (long long)n, (long long)before,
                   (long long)after);
-        FAC_CHECK(sizes[d] >= 1 && before > -n && after > -n, FAC_ERR_SHAPE,
-                  "input (dimension %d: %lld) is too small. Calculated output: %lld", d, (long long)n,
-                  (long long)sizes[d]);
+        FAC_CHECK(sizes[d] >= 1, FAC_ERR_SHAPE, "input (dimension %d: %lld) is too small. Calculated output: %lld", d,
+                  (long long)n, (long long)sizes[d]);
     }
     return FAC_OK;
 }
