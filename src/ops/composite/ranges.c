@@ -23,7 +23,8 @@ static fac_status whole_count(int64_t start, int64_t end, int64_t step, int64_t 
 }
 
 static fac_status real_count(double start, double end, double step, int64_t *out) {
-    FAC_CHECK(step > 0 || step < 0, FAC_ERR_ARGUMENT, "step must be nonzero");
+    FAC_CHECK(isfinite(step), FAC_ERR_ARGUMENT, "step must be finite but got %g", step);
+    FAC_CHECK(step != 0, FAC_ERR_ARGUMENT, "step must be nonzero");
     FAC_CHECK(isfinite(start) && isfinite(end), FAC_ERR_ARGUMENT, "unsupported range: %g -> %g", start, end);
     FAC_CHECK(step > 0 ? end >= start : end <= start, FAC_ERR_ARGUMENT,
               "upper bound and larger bound inconsistent with step sign");
@@ -33,18 +34,14 @@ static fac_status real_count(double start, double end, double step, int64_t *out
     return FAC_OK;
 }
 
+/* The count is of the range as given; an integral range then starts and steps by whole numbers, without fractions. */
 static fac_status arange(fac_factory f, fac_scalar start, fac_scalar end, fac_scalar step, fac_tensor **out) {
     FAC_CHECK(start.kind != FAC_KIND_COMPLEX && end.kind != FAC_KIND_COMPLEX && step.kind != FAC_KIND_COMPLEX,
               FAC_ERR_DTYPE, "a range has real bounds and a real step");
     bool whole = is_whole(start) && is_whole(end) && is_whole(step);
     FAC_TRY(fac__factory_resolve(&f, whole ? FAC_I64 : fac_default_dtype()));
     int64_t n;
-    if (f.dtype == FAC_I64) {
-        FAC_TRY(fac__check_number(FAC_I64, start));
-        FAC_TRY(fac__check_number(FAC_I64, end));
-        FAC_TRY(fac__check_number(FAC_I64, step));
-    }
-    if (whole || f.dtype == FAC_I64)
+    if (whole)
         FAC_TRY(whole_count(fac__scalar_i64(start), fac__scalar_i64(end), fac__scalar_i64(step), &n));
     else
         FAC_TRY(real_count(fac__scalar_f64(start), fac__scalar_f64(end), fac__scalar_f64(step), &n));

@@ -77,8 +77,7 @@ fac_status arange_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar star
     FAC_TRY(start_job(self, &j));
     FAC_CHECK(self->dtype != FAC_BOOL && !fac_dtype_is_complex(j.dtype), FAC_ERR_DTYPE,
               "arange is not implemented for %s", fac_dtype_name(j.dtype));
-    j.whole = (start.kind != FAC_KIND_FLOAT && step.kind != FAC_KIND_FLOAT && !fac_dtype_is_floating(j.dtype)) ||
-              j.dtype == FAC_I64;
+    j.whole = fac_dtype_is_integral(j.dtype, false);
     j.start_i = fac__scalar_i64(start), j.step_i = fac__scalar_i64(step);
     j.start = fac__scalar_f64(start), j.step = fac__scalar_f64(step);
     FAC_TRY(fac__parallel_for(0, j.n, FAC_GRAIN, arange_run, &j));

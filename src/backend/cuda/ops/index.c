@@ -123,8 +123,7 @@ fac_status arange_cuda_(const fac_call_info *c, fac_tensor *self, fac_scalar sta
     fac_dtype d = (fac_dtype)self->dtype;
     FAC_CHECK(d != FAC_BOOL && !fac_dtype_is_complex(d), FAC_ERR_DTYPE, "arange is not implemented for %s",
               fac_dtype_name(d));
-    int whole =
-        (start.kind != FAC_KIND_FLOAT && step.kind != FAC_KIND_FLOAT && !fac_dtype_is_floating(d)) || d == FAC_I64;
+    int whole = fac_dtype_is_integral(d, false);
     int64_t start_i = fac__scalar_i64(start), step_i = fac__scalar_i64(step), n = self->numel;
     int64_t stride = self->strides[0] * (int64_t)fac_dtype_size(d);
     double from = fac__scalar_f64(start), by = fac__scalar_f64(step);
