@@ -2,8 +2,7 @@
    diagonals) so that dimension d means the same label everywhere; then operands are multiplied pair by pair, a label being
    summed as soon as no later operand and not the result has it. A pair is one bmm: labels of both that stay are its
    batch, labels of both that go are its inner dimension. */
-#include "ops/call.h"
-#include "ops_gen.h"
+#include "ops/composite/brief.h"
 
 enum {
     LETTERS = 52,
@@ -241,6 +240,14 @@ static int64_t *put(int64_t *p, const int *list, int n) {
     return p;
 }
 
+/* Operands of one dtype for a product: a sum over one of them made an int64 of small integers. */
+static void match_dtypes(fac_tensor **x, fac_tensor **y) {
+    if (!*x || !*y || (*x)->dtype == (*y)->dtype) return;
+    fac_dtype common = fac_promote_types((fac_dtype)(*x)->dtype, (fac_dtype)(*y)->dtype);
+    *x = cast(*x, common);
+    *y = cast(*y, common);
+}
+
 /* t permuted to the dimensions a, b, c (then the rest, all of size 1) and reshaped to three. */
 static fac_tensor *as_batch(fac_tensor *t, const int *a, int na, int64_t sa, const int *b, int nb, int64_t sb,
                             const int *c, int nc, int64_t sc, const int *rest, int n_rest) {
@@ -273,6 +280,8 @@ static fac_tensor *pair(fac_tensor *x, fac_tensor *y, uint64_t mask) {
             add_dim(s.right, &s.n_right, &s.right_size, d, y->sizes[d]);
         }
     }
+    match_dtypes(&x, &y);
+    if (!x || !y) return NULL;
     fac_tensor *a = as_batch(x, s.batch, s.n_batch, s.batch_size, s.left, s.n_left, s.left_size, s.sum, s.n_sum,
                              s.sum_size, s.right, s.n_right);
     fac_tensor *b = as_batch(y, s.batch, s.n_batch, s.batch_size, s.sum, s.n_sum, s.sum_size, s.right, s.n_right,
@@ -429,6 +438,8 @@ static fac_tensor *tensordot(fac_tensor *x, fac_tensor *y, fac_ints dx, fac_ints
     int64_t wx[FAC_MAX_DIMS], wy[FAC_MAX_DIMS];
     side a, b;
     FAC_TRY_NULL(match_sizes(&x, &y, dx, dy, wx, wy));
+    match_dtypes(&x, &y);
+    if (!x || !y) return NULL;
     FAC_TRY_NULL(make_side(x, wx, dx.n, true, &a));
     FAC_TRY_NULL(make_side(y, wy, dy.n, false, &b));
     fac_tensor *left =
