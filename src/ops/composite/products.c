@@ -96,6 +96,7 @@ fac_status diff_composite(const fac_call_info *c, fac_tensor *self, int64_t n, i
     FAC_SCOPE(s);
     if (n == 0) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
     fac_tensor *t = joined(prepend, self, append, d);
+    if (t) n = fac__min(n, t->sizes[d]); /* nothing is left after as many differences as there are elements */
     for (; n > 0 && t; n--) {
         fac_tensor *later = all_but(t, d, true), *earlier = all_but(t, d, false);
         t = t->dtype == FAC_BOOL ? fac__s_logical_xor(later, earlier) : sub(later, earlier);
@@ -120,6 +121,8 @@ static fac_tensor *trapezoids(fac_tensor *y, fac_tensor *x, double dx, int64_t d
 
 static fac_status integral(fac_tensor *y, fac_tensor *x, double dx, int64_t dim, bool cumulative, fac_tensor **out) {
     int64_t d;
+    FAC_CHECK(y->dtype != FAC_BOOL && (!x || x->dtype != FAC_BOOL), FAC_ERR_DTYPE,
+              "trapezoid: received a bool input, but bool is not supported");
     FAC_TRY(fac__wrap_dim(dim, y->ndim, &d));
     FAC_CHECK(y->ndim > 0 && (!x || (x->ndim > 0 && x->ndim <= y->ndim &&
                                      d - y->ndim + x->ndim >= (x->ndim == 1 ? -FAC_MAX_DIMS : 0))),
@@ -134,8 +137,15 @@ fac_status trapezoid_x_composite(const fac_call_info *c, fac_tensor *y, fac_tens
     return integral(y, x, 1, dim, false, out);
 }
 
+static fac_status check_width(fac_scalar dx) {
+    FAC_CHECK(dx.kind == FAC_KIND_INT || dx.kind == FAC_KIND_FLOAT, FAC_ERR_DTYPE,
+              "trapezoid: Currently, we only support dx as a real number.");
+    return FAC_OK;
+}
+
 fac_status trapezoid_dx_composite(const fac_call_info *c, fac_tensor *y, fac_scalar dx, int64_t dim, fac_tensor **out) {
     (void)c;
+    FAC_TRY(check_width(dx));
     return integral(y, NULL, fac__scalar_f64(dx), dim, false, out);
 }
 
@@ -153,5 +163,6 @@ fac_status cumulative_trapezoid_x_composite(const fac_call_info *c, fac_tensor *
 fac_status cumulative_trapezoid_dx_composite(const fac_call_info *c, fac_tensor *y, fac_scalar dx, int64_t dim,
                                              fac_tensor **out) {
     (void)c;
+    FAC_TRY(check_width(dx));
     return integral(y, NULL, fac__scalar_f64(dx), dim, true, out);
 }
