@@ -1,4 +1,5 @@
-/* Binary search in sorted rows, and unique values. Elements are compared by their order keys, so NaN comes last. */
+/* Binary search in sorted rows, and unique values. Elements are compared by their order keys, so NaN comes last; a search
+   treats it as lower_nans says. */
 #include "backend/cpu/kernels/nest.h"
 #include "backend/cpu/kernels/order.h"
 #include "backend/cpu/parallel.h"
@@ -100,11 +101,20 @@ static fac_status check_search(const fac_tensor *seq, const fac_tensor *self, bo
     return FAC_OK;
 }
 
+/* A NaN among the boundaries is below every value, a NaN value above every boundary: a search from NaN on goes right. */
+static void lower_nans(uint64_t *keys, int64_t n, fac_dtype d) {
+    if (!fac_dtype_is_floating(d)) return;
+    const uint64_t nan = fac__nan_key(d);
+    for (int64_t i = 0; i < n; i++)
+        if (keys[i] == nan) keys[i] = 0;
+}
+
 static fac_status search_all(fac_tensor *seq, fac_tensor *self, fac_tensor *sorter, bool right, fac_tensor *out) {
     uint64_t *boundaries = NULL, *values = NULL;
     int64_t n = seq->sizes[seq->ndim - 1];
     if (self->numel == 0) return FAC_OK;
     FAC_TRY(keys_of(seq, sorter, n, &boundaries));
+    lower_nans(boundaries, seq->numel, (fac_dtype)seq->dtype);
     fac_status st = keys_of(self, NULL, 1, &values);
     if (st == FAC_OK) {
         search_job j = {boundaries,
