@@ -1,6 +1,6 @@
 /* Activations and their derivatives over real numbers; see README.md. A backward formula takes the gradient first. */
 
-FAC_SCALAR_FN FAC_T FAC_FN(relu)(FAC_T x) { return x <= 0 ? 0 : x; }
+FAC_SCALAR_FN FAC_T FAC_FN(relu)(FAC_T x) { return x < 0 ? 0 : x; }
 FAC_SCALAR_FN FAC_T FAC_FN(sigmoid)(FAC_T x) { return 1 / (1 + FAC_MATH(exp)(-x)); }
 /* min(x, 0) - log(1 + exp(-|x|)) never overflows. */
 FAC_SCALAR_FN FAC_T FAC_FN(log_sigmoid)(FAC_T x) {
@@ -26,9 +26,10 @@ FAC_SCALAR_FN FAC_T FAC_FN(elu)(FAC_T x, FAC_T negative, FAC_T scale, FAC_T inpu
     return x < 0 || x != x ? e : x * scale;
 }
 FAC_SCALAR_FN FAC_T FAC_FN(leaky_relu)(FAC_T x, FAC_T slope) { return x > 0 ? x : x * slope; }
+/* As clamp: a bound that is NaN makes everything NaN. */
 FAC_SCALAR_FN FAC_T FAC_FN(hardtanh)(FAC_T x, FAC_T lo, FAC_T hi) {
-    FAC_T y = x < lo ? lo : x;
-    return y > hi ? hi : y;
+    FAC_T y = ((x < lo) | (lo != lo)) ? lo : x;
+    return ((y > hi) | (hi != hi)) ? hi : y;
 }
 /* log(1 + exp(beta x)) / beta; the line x once beta x is beyond the threshold. */
 FAC_SCALAR_FN FAC_T FAC_FN(softplus)(FAC_T x, FAC_T beta, FAC_T threshold) {
