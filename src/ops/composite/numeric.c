@@ -118,75 +118,100 @@ fac_status clamp_max_tensor_composite(const fac_call_info *c, fac_tensor *self, 
 
 /* ---- powers and logarithms ---------------------------------------------------------------------------------------------- */
 
+/* 16-bit floats are computed in single precision and rounded once. */
+static bool is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
+static fac_tensor *widened(fac_tensor *t) { return t && is_half((fac_dtype)t->dtype) ? cast(t, FAC_F32) : t; }
+
+/* Converts both operands to the dtype of a function of them, widened; returns that dtype. */
+static fac_dtype meet(fac_tensor **a, fac_tensor **b) {
+    fac_promotion p = {0};
+    fac__promote_tensor(&p, *a);
+    fac__promote_tensor(&p, *b);
+    fac_dtype common = fac__promote_result(&p);
+    if (fac_dtype_is_integral(common, true)) common = fac_default_dtype();
+    *a = widened(cast(*a, common));
+    *b = widened(cast(*b, common));
+    return common;
+}
+
 /* The larger one plus a correction in (0, 1]; their difference is 0, not NaN, where both are the same infinity. */
+static fac_status log_add_exp(fac_tensor *a, fac_tensor *b, bool two, fac_tensor **out) {
+    FAC_SCOPE(s);
+    fac_dtype common = meet(&a, &b);
+    fac_tensor *apart = fill_where(fac__s_neg(fac__s_abs(sub(a, b))), fac__s_eq_Tensor(a, b), 0);
+    fac_tensor *correction = fac__s_log1p(two ? fac__s_exp2(apart) : fac__s_exp(apart));
+    if (two) correction = scaled(correction, 1.44269504088896340736);
+    return fac__give(out, cast(add(fac__s_maximum(a, b), correction), common));
+}
+
 fac_status logaddexp_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
-    FAC_SCOPE(s);
-    fac_tensor *apart = fill_where(fac__s_neg(fac__s_abs(sub(self, other))), fac__s_eq_Tensor(self, other), 0);
-    return fac__give(out, add(fac__s_maximum(self, other), fac__s_log1p(fac__s_exp(apart))));
+    return log_add_exp(self, other, false, out);
 }
 
 fac_status logaddexp2_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
-    FAC_SCOPE(s);
-    fac_tensor *apart = fill_where(fac__s_neg(fac__s_abs(sub(self, other))), fac__s_eq_Tensor(self, other), 0);
-    fac_tensor *correction = scaled(fac__s_log1p(fac__s_exp2(apart)), 1.44269504088896340736);
-    return fac__give(out, add(fac__s_maximum(self, other), correction));
+    return log_add_exp(self, other, true, out);
 }
 
 /* y, or `neutral` (whose logarithm is 0) where x is 0 and y is a number: 0 times any logarithm is 0, and so is its slope. */
 static fac_tensor *neutral_where_zero(fac_tensor *x, fac_tensor *y, double neutral) {
     fac_tensor *unused = fac__s_logical_and(is_value(x, 0), fac__s_logical_not(fac__s_isnan(y)));
-    return fac__s_where_ScalarSelf(unused, fac_scalar_f_(neutral), floating(y));
+    return fac__s_where_ScalarSelf(unused, fac_scalar_f_(neutral), y);
 }
 
-static fac_status times_log(fac_tensor *x, fac_tensor *y, fac_tensor **out) {
+static fac_status times_log(fac_tensor *x, fac_tensor *y, bool plus_one, fac_tensor **out) {
     FAC_SCOPE(s);
-    return fac__give(out, mul(x, fac__s_log(neutral_where_zero(x, y, 1))));
+    fac_dtype common = meet(&x, &y);
+    fac_tensor *log = plus_one ? fac__s_log1p(neutral_where_zero(x, y, 0)) : fac__s_log(neutral_where_zero(x, y, 1));
+    return fac__give(out, cast(mul(x, log), common));
 }
 
-static fac_status times_log1p(fac_tensor *x, fac_tensor *y, fac_tensor **out) {
-    FAC_SCOPE(s);
-    return fac__give(out, mul(x, fac__s_log1p(neutral_where_zero(x, y, 0))));
-}
-
-/* A number in the dtype that it has beside t. */
+/* A number as a tensor without dimensions, in the dtype that it has beside t; infinite if it is beyond that. */
 static fac_tensor *number_beside(fac_tensor *t, fac_scalar x) {
-    fac_tensor *like = floating(t);
-    return fac__s_full_like(fac__s_select_int(fac__s_reshape(like, FAC_INTS(-1)), 0, 0), x, FAC_DTYPE_DEFAULT,
-                            FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    fac_promotion p = {0};
+    fac__promote_tensor(&p, t);
+    fac__promote_scalar(&p, x);
+    fac_dtype common = fac__promote_result(&p);
+    if (fac_dtype_is_integral(common, true)) common = fac_default_dtype();
+    fac_tensor *wide = fac__s_new_full(t, (fac_ints){0}, x, x.kind == FAC_KIND_COMPLEX ? FAC_C128 : FAC_F64,
+                                       FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    return cast(wide, common);
 }
 
-#define TIMES_LOG(name, of)                                                                                           \
+#define TIMES_LOG(name, plus_one)                                                                                     \
     fac_status name##_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other,                   \
                                        fac_tensor **out) {                                                            \
         (void)c;                                                                                                      \
-        return of(self, other, out);                                                                                  \
+        return times_log(self, other, plus_one, out);                                                                 \
     }                                                                                                                 \
     fac_status name##_other_composite(const fac_call_info *c, fac_tensor *self, fac_scalar other, fac_tensor **out) { \
         (void)c;                                                                                                      \
         FAC_SCOPE(s);                                                                                                 \
-        if (!self->numel) return fac__give(out, fac__s_clone(floating(self), FAC_FORMAT_DEFAULT));                    \
-        return of(self, number_beside(self, other), out);                                                             \
+        fac_tensor *number = number_beside(self, other);                                                              \
+        return number ? times_log(self, number, plus_one, out) : fac_error();                                         \
     }                                                                                                                 \
     fac_status name##_self_composite(const fac_call_info *c, fac_scalar self, fac_tensor *other, fac_tensor **out) {  \
         (void)c;                                                                                                      \
         FAC_SCOPE(s);                                                                                                 \
-        if (!other->numel) return fac__give(out, fac__s_clone(floating(other), FAC_FORMAT_DEFAULT));                  \
-        return of(number_beside(other, self), other, out);                                                            \
+        fac_tensor *number = number_beside(other, self);                                                              \
+        return number ? times_log(number, other, plus_one, out) : fac_error();                                        \
     }
-TIMES_LOG(xlogy, times_log)
-TIMES_LOG(xlog1py, times_log1p)
+TIMES_LOG(xlogy, false)
+TIMES_LOG(xlog1py, true)
 
 fac_status logit_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num eps, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
-    fac_tensor *x = floating(self);
-    if (eps.set) {
-        double e = fac__scalar_f64(eps.v);
-        x = fac__s_clamp(x, fac_opt_num_(fac_scalar_f_(e)), fac_opt_num_(fac_scalar_f_(1 - e)));
+    fac_tensor *x = widened(floating(self));
+    if (eps.set && fac__scalar_f64(eps.v) >= 0) {
+        /* Above 1/2 the bounds cross: what is below the lower one takes it all the same. */
+        const double low = fac__scalar_f64(eps.v), high = 1 - low;
+        fac_tensor *above = fac__s_gt_Scalar(x, fac_scalar_f_(high)), *below = fac__s_lt_Scalar(x, fac_scalar_f_(low));
+        x = fill_where(fill_where(x, above, high), below, low);
     }
-    return fac__give(out, fac__s_log(divide(x, fac__s_rsub_Scalar(x, fac_scalar_i_(1), fac_scalar_i_(1)))));
+    fac_tensor *y = fac__s_log(divide(x, fac__s_rsub_Scalar(x, fac_scalar_i_(1), fac_scalar_i_(1))));
+    return fac__give(out, is_integral(self) ? y : cast(y, (fac_dtype)self->dtype));
 }
 
 fac_status ldexp_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
@@ -235,9 +260,10 @@ fac_status round_decimals_composite(const fac_call_info *c, fac_tensor *self, in
               fac_dtype_name((fac_dtype)self->dtype));
     fac_scalar power = fac_scalar_f_(pow(10, fabs((double)decimals)));
     FAC_SCOPE(s);
-    fac_tensor *shifted = decimals < 0 ? fac__s_div_Scalar(self, power) : fac__s_mul_Scalar(self, power),
-               *rounded = fac__s_round(shifted);
-    return fac__give(out, decimals < 0 ? fac__s_mul_Scalar(rounded, power) : fac__s_div_Scalar(rounded, power));
+    fac_tensor *x = widened(self), *shifted = decimals < 0 ? fac__s_div_Scalar(x, power) : fac__s_mul_Scalar(x, power);
+    fac_tensor *rounded = fac__s_round(shifted);
+    fac_tensor *back = decimals < 0 ? fac__s_mul_Scalar(rounded, power) : fac__s_div_Scalar(rounded, power);
+    return fac__give(out, cast(back, (fac_dtype)self->dtype));
 }
 
 /* ---- complex numbers from two real ones ------------------------------------------------------------------------------------ */
