@@ -44,10 +44,14 @@ fac_status pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *targe
     return weighted_pair_loss_meta(s, self, target, NULL, reduction);
 }
 
+fac_status huber_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction, double delta) {
+    FAC_CHECK(delta > 0, FAC_ERR_ARGUMENT, "huber_loss does not support non-positive values for delta, got %g", delta);
+    return weighted_pair_loss_meta(s, self, target, NULL, reduction);
+}
+
 fac_status scaled_pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction,
                                  double scale) {
-    FAC_CHECK(scale >= 0, FAC_ERR_ARGUMENT, "the loss does not support negative values for beta or delta, got %g",
-              scale);
+    FAC_CHECK(scale >= 0, FAC_ERR_ARGUMENT, "the loss does not support negative values for beta, got %g", scale);
     return weighted_pair_loss_meta(s, self, target, NULL, reduction);
 }
 

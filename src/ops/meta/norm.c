@@ -192,6 +192,9 @@ static fac_status check_groups(const fac_tensor *input, const fac_tensor *weight
         group > 0 && C % group == 0, FAC_ERR_SHAPE,
         "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%lld",
         FAC_SHAPE_TEXT(input), (long long)group);
+    FAC_CHECK(C > 0, FAC_ERR_SHAPE, "Expected number of channels to be greater than 0, got 0: input %s",
+              FAC_SHAPE_TEXT(input));
+    FAC_CHECK(HxW > 0, FAC_ERR_SHAPE, "Expected HxW to be greater than 0, got 0: input %s", FAC_SHAPE_TEXT(input));
     return check_channels("weight", weight, C);
 }
 
