@@ -175,23 +175,33 @@ fac_status fac__structured_end(fac_structured *s, fac_status st, fac_tensor **ou
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------------ */
 
+/* Whether x becomes an element of d: in a floating dtype any but a finite number beyond the largest; in an integral one
+   what truncation brings into its range. Whole negative numbers wrap around in uint8. */
+static bool fits(fac_dtype d, double x, bool whole) {
+    static const double limit[FAC_DTYPE_COUNT] = {
+        [FAC_U8] = 0x1p8,  [FAC_I8] = 0x1p7,        [FAC_I16] = 0x1p15,  [FAC_I32] = 0x1p31, [FAC_I64] = 0x1p63,
+        [FAC_F16] = 65504, [FAC_BF16] = 0x1.fep127, [FAC_F32] = FLT_MAX, [FAC_C64] = FLT_MAX};
+    if (d == FAC_BOOL || d == FAC_F64 || d == FAC_C128) return true;
+    if (!fac_dtype_is_integral(d, false)) return !isfinite(x) || fabs(x) <= limit[d];
+    const double least = d != FAC_U8 ? -limit[d] : whole ? 1 - limit[d] : 0;
+    return x >= least && x < limit[d];
+}
+
 fac_status fac__check_number(fac_dtype d, fac_scalar v) {
-    static const struct {
-        double lo, hi;
-    } range[FAC_DTYPE_COUNT] = {
-        [FAC_U8] = {-UINT8_MAX, UINT8_MAX},     [FAC_I8] = {INT8_MIN, INT8_MAX}, [FAC_I16] = {INT16_MIN, INT16_MAX},
-        [FAC_I32] = {INT32_MIN, INT32_MAX},     [FAC_I64] = {-0x1p63, 0x1p63},   [FAC_F16] = {-65504, 65504},
-        [FAC_BF16] = {-0x1.fep127, 0x1.fep127}, [FAC_F32] = {-FLT_MAX, FLT_MAX}, [FAC_C64] = {-FLT_MAX, FLT_MAX}};
     FAC_CHECK(v.kind != FAC_KIND_COMPLEX || fac_dtype_is_complex(d), FAC_ERR_DTYPE,
               "value cannot be converted to type %s without losing its imaginary part", fac_dtype_name(d));
-    if (d == FAC_BOOL || d == FAC_F64 || d == FAC_C128) return FAC_OK;
     double z[2];
     fac__scalar_c128(v, z);
-    for (int i = 0; i < 2; i++) {
-        bool special = isinf(z[i]) || isnan(z[i]);
-        bool fits = special ? !fac_dtype_is_integral(d, false) : z[i] >= range[d].lo && z[i] <= range[d].hi;
-        FAC_CHECK(fits, FAC_ERR_OVERFLOW, "value cannot be converted to type %s without overflow", fac_dtype_name(d));
-    }
+    bool whole = v.kind == FAC_KIND_INT || v.kind == FAC_KIND_BOOL;
+    FAC_CHECK((whole && d == FAC_I64) || (fits(d, z[0], whole) && fits(d, z[1], whole)), FAC_ERR_OVERFLOW,
+              "value cannot be converted to type %s without overflow", fac_dtype_name(d));
+    return FAC_OK;
+}
+
+fac_status fac__check_value(fac_dtype d, const fac_tensor *value) {
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)value->dtype) || fac_dtype_is_complex(d), FAC_ERR_DTYPE,
+              "value is %s, which cannot be converted to %s without losing its imaginary part",
+              fac_dtype_name((fac_dtype)value->dtype), fac_dtype_name(d));
     return FAC_OK;
 }
 

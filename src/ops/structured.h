@@ -57,9 +57,11 @@ fac_status fac__structured_check(fac_structured *s, fac_tensor *const *reads, si
 fac_status fac__structured_end(fac_structured *s, fac_status st, fac_tensor **out);
 /* fac__resize_end for an out argument: warns if it held elements of another shape. */
 void fac__resize_out_end(fac_tensor *out, fac_tensor *resized);
-/* Refuses a number that cannot become a d: a complex one for a real dtype, or a finite one beyond its range. Negative numbers
-   wrap around in uint8, as in PyTorch. */
+/* Refuses a number that cannot become a d: a complex one for a real dtype, or a finite one beyond its range. Whole negative
+   numbers wrap around in uint8, as in PyTorch. */
 fac_status fac__check_number(fac_dtype d, fac_scalar v);
+/* Refuses a complex tensor as the value for elements of a real dtype. */
+fac_status fac__check_value(fac_dtype d, const fac_tensor *value);
 /* The same for a factor, which halves take in single precision. */
 fac_status fac__check_factor(fac_dtype d, fac_scalar v);
 /* All tensors on one device, 0-dim CPU tensors aside; the error names both devices. NULL entries are skipped. */

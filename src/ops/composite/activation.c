@@ -1,5 +1,7 @@
 /* Activations in terms of others. */
 #include "ops/composite/brief.h"
+#include "ops/structured.h"
+#include <math.h>
 
 fac_status relu6_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
@@ -32,9 +34,16 @@ fac_status glu_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, 
     return fac__give(out, mul(fac__s_narrow(self, d, 0, n / 2), fac__s_sigmoid(fac__s_narrow(self, d, n / 2, n / 2))));
 }
 
+static fac_status check_shrink(const char *op, const fac_tensor *self, fac_scalar lambd) {
+    FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "%s is not implemented for %s", op,
+              fac_dtype_name((fac_dtype)self->dtype));
+    return fac__check_factor((fac_dtype)self->dtype, lambd);
+}
+
 /* x where |x| > lambd, else 0; NaN stays. */
 fac_status hardshrink_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lambd, fac_tensor **out) {
     (void)c;
+    FAC_TRY(check_shrink("hardshrink", self, lambd));
     FAC_SCOPE(s);
     return fac__give(out, fill_where(self, fac__s_le_Scalar(fac__s_abs(self), lambd), 0));
 }
@@ -43,7 +52,9 @@ fac_status hardshrink_composite(const fac_call_info *c, fac_tensor *self, fac_sc
 fac_status softshrink_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lambd, fac_tensor **out) {
     (void)c;
     double l = fac__scalar_f64(lambd);
-    FAC_CHECK(l >= 0, FAC_ERR_ARGUMENT, "lambda must be greater or equal to 0, but found to be %g.", l);
+    FAC_TRY(check_shrink("softshrink", self, lambd));
+    FAC_CHECK(l >= 0 && isfinite(l), FAC_ERR_ARGUMENT, "lambda must be finite and not negative, but found to be %g.",
+              l);
     FAC_SCOPE(s);
     fac_tensor *moved = either(fac__s_gt_Scalar(self, fac_scalar_i_(0)), plus(self, -l), plus(self, l));
     return fac__give(out, fill_where(moved, fac__s_le_Scalar(fac__s_abs(self), lambd), 0));

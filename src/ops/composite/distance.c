@@ -15,6 +15,7 @@ static fac_tensor *between(fac_tensor *a, fac_tensor *b, double p, double eps, b
 
 fac_status dist_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar p, fac_tensor **out) {
     (void)c;
+    FAC_CHECK(p.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "dist: Expected a non-complex scalar as the order of norm");
     FAC_SCOPE(scope);
     return fac__give(out, norm_over(sub(self, other), fac__scalar_f64(p), (fac_ints){0}, false));
 }

@@ -129,11 +129,22 @@ fac_status outer_composite(const fac_call_info *c, fac_tensor *self, fac_tensor 
     return fac__give(out, fac__s_mul_Tensor(fac__s_unsqueeze(self, 1), vec2));
 }
 
+static fac_status check_addr_factor(const char *name, const fac_tensor *self, fac_scalar factor) {
+    fac_dtype d = (fac_dtype)self->dtype;
+    FAC_CHECK(factor.kind != FAC_KIND_BOOL || d == FAC_BOOL, FAC_ERR_DTYPE,
+              "addr: Boolean %s only supported for Boolean results.", name);
+    FAC_CHECK(factor.kind != FAC_KIND_FLOAT || !fac_dtype_is_integral(d, true), FAC_ERR_DTYPE,
+              "addr: For integral input tensors, argument %s must not be a floating point number.", name);
+    return FAC_OK;
+}
+
 fac_status addr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *vec1, fac_tensor *vec2, fac_scalar beta,
                           fac_scalar alpha, fac_tensor **out) {
     (void)c;
     FAC_CHECK(vec1->ndim == 1 && vec2->ndim == 1, FAC_ERR_SHAPE,
               "addr: expected 1-D vec1 and vec2, but got %d-D and %d-D", vec1->ndim, vec2->ndim);
+    FAC_TRY(check_addr_factor("beta", self, beta));
+    FAC_TRY(check_addr_factor("alpha", self, alpha));
     FAC_SCOPE(scope);
     return fac__give(out, fac__s_addmm(self, fac__s_unsqueeze(vec1, 1), fac__s_unsqueeze(vec2, 0), beta, alpha));
 }

@@ -41,7 +41,7 @@ static fac_status check_alpha(fac_dtype common, fac_scalar alpha) {
               "For non-complex input tensors, argument alpha must not be a complex number.");
     FAC_CHECK(alpha.kind != FAC_KIND_FLOAT || !fac_dtype_is_integral(common, true), FAC_ERR_DTYPE,
               "For integral input tensors, argument alpha must not be a floating point number.");
-    return FAC_OK;
+    return fac__check_factor(common, alpha);
 }
 
 static fac_status check_sub(bool a, bool b) {
@@ -145,7 +145,7 @@ static fac_status check_condition(const fac_tensor *condition) {
     return FAC_OK;
 }
 
-/* Condition, then the two values (tensor, or number where NULL); the values meet in `common`. */
+/* Condition, then the two values (tensor, or number where NULL); the values meet in `common`, which numbers must fit. */
 static fac_status select_meta(fac_structured *s, fac_tensor *condition, fac_tensor *a, fac_tensor *b,
                               const fac_scalar *v, fac_dtype common) {
     fac_iter *it = &s->iter;
@@ -155,6 +155,8 @@ static fac_status select_meta(fac_structured *s, fac_tensor *condition, fac_tens
     FAC_TRY(a ? fac_iter_in(it, a) : fac_iter_scalar(it, *v++));
     FAC_TRY(b ? fac_iter_in(it, b) : fac_iter_scalar(it, *v));
     it->common = common;
+    for (int i = 1; i <= 2; i++)
+        if (it->op[it->n - i].is_scalar) FAC_TRY(fac__check_number(common, it->op[it->n - i].value));
     return fac_out_declare_iter(s, common);
 }
 
@@ -196,7 +198,6 @@ static fac_status check_mask(const fac_tensor *mask) {
 /* The result has self's dtype: the value is converted. */
 fac_status masked_fill_meta(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_scalar value) {
     FAC_TRY(check_mask(mask));
-    FAC_TRY(fac__check_number((fac_dtype)self->dtype, value));
     return select_meta(s, mask, NULL, self, &value, (fac_dtype)self->dtype);
 }
 fac_status masked_fill_tensor_meta(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_tensor *value) {
@@ -204,6 +205,7 @@ fac_status masked_fill_tensor_meta(fac_structured *s, fac_tensor *self, fac_tens
     FAC_CHECK(value->ndim == 0, FAC_ERR_SHAPE,
               "masked_fill only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
               value->ndim);
+    FAC_TRY(fac__check_value((fac_dtype)self->dtype, value));
     return select_meta(s, mask, value, self, NULL, (fac_dtype)self->dtype);
 }
 

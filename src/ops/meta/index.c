@@ -195,9 +195,9 @@ static fac_status check_slices(fac_structured *s, const fac_tensor *self, int64_
 
 fac_status index_add_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *source,
                           fac_scalar alpha) {
-    (void)alpha;
     FAC_TRY(need_index(index, true));
     FAC_TRY(check_slices(s, self, dim, index, source));
+    FAC_TRY(fac__check_factor((fac_dtype)self->dtype, alpha));
     return declare_changed_copy(s, self, index, source);
 }
 
@@ -220,9 +220,7 @@ fac_status index_fill_tensor_meta(fac_structured *s, fac_tensor *self, int64_t d
                                   fac_tensor *value) {
     FAC_CHECK(value->ndim == 0, FAC_ERR_SHAPE,
               "Only supports 0-dimension value tensor, but got tensor with %d dimension(s)", value->ndim);
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)value->dtype) || fac_dtype_is_complex((fac_dtype)self->dtype),
-              FAC_ERR_DTYPE, "index_fill_(): a complex value cannot be converted to %s",
-              fac_dtype_name((fac_dtype)self->dtype));
+    FAC_TRY(fac__check_value((fac_dtype)self->dtype, value));
     return index_fill_scalar_meta(s, self, dim, index, fac_scalar_i_(0));
 }
 

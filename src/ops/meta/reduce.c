@@ -235,6 +235,8 @@ fac_status vector_norm_meta(fac_structured *s, fac_tensor *self, fac_scalar ord,
                             fac_dtype dtype) {
     uint64_t mask;
     fac_dtype d = dtype ? dtype : dtype_of(self);
+    FAC_CHECK(ord.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE,
+              "linalg.vector_norm: Expected a non-complex scalar as the order of norm");
     FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE,
               "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
               fac__dtype_title(dtype_of(self)));

@@ -93,15 +93,17 @@ fac_status gelu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_te
     return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
 }
 fac_status backward_1_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_scalar a) {
-    (void)a;
+    FAC_TRY(fac__check_factor((fac_dtype)self->dtype, a));
     return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
 }
 fac_status backward_2_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_scalar a, fac_scalar b) {
-    (void)a, (void)b;
+    FAC_TRY(fac__check_factor((fac_dtype)self->dtype, a));
+    FAC_TRY(fac__check_factor((fac_dtype)self->dtype, b));
     return fac__pw_2(s, grad_output, self, FAC_PW_PROMOTE, 0);
 }
 fac_status leaky_relu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
                                     fac_scalar negative_slope, bool self_is_result) {
+    FAC_TRY(fac__check_factor((fac_dtype)self->dtype, negative_slope));
     FAC_CHECK(
         !self_is_result || fac__scalar_f64(negative_slope) >= 0, FAC_ERR_ARGUMENT,
         "in-place leaky_relu with a negative slope below zero has no gradient from its result; use the functional "
@@ -110,7 +112,10 @@ fac_status leaky_relu_backward_meta(fac_structured *s, fac_tensor *grad_output, 
 }
 fac_status elu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_scalar alpha, fac_scalar scale,
                              fac_scalar input_scale, bool is_result, fac_tensor *self_or_result) {
-    (void)scale, (void)input_scale;
+    const fac_dtype d = (fac_dtype)self_or_result->dtype;
+    FAC_TRY(fac__check_factor(d, alpha));
+    FAC_TRY(fac__check_factor(d, scale));
+    FAC_TRY(fac__check_factor(d, input_scale));
     FAC_CHECK(!is_result || fac__scalar_f64(alpha) >= 0, FAC_ERR_ARGUMENT,
               "in-place elu with an alpha below zero has no gradient from its result; use the functional form");
     return fac__pw_2(s, grad_output, self_or_result, FAC_PW_PROMOTE, 0);
