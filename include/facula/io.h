@@ -8,6 +8,16 @@
 extern "C" {
 #endif
 
+/* Replaces a file by these bytes, or makes it: they go to a temporary file in the same folder, which takes the name `path` only
+   once it is on the disk. Whatever goes wrong, and whenever the process is killed, `path` is the old file or the new one.
+   A limit on the size of files (RLIMIT_FSIZE) is an error like a full disk, not a signal.
+   errors: ARGUMENT; IO; MEMORY */
+FAC_API FAC_MUST fac_status fac_file_replace(const char *path, const void *bytes, size_t n);
+/* Removes the temporary files ("NAME.0123456789abcdef.tmp") that savers of `path` left behind because they were killed.
+   Nobody may be saving to `path` meanwhile: hold a lock of your own.
+   errors: ARGUMENT; IO; MEMORY */
+FAC_API FAC_MUST fac_status fac_file_sweep(const char *path);
+
 /* A tensor under a name, to be saved or loaded into. Borrowed. */
 typedef struct fac_named_tensor {
     const char *name; /* UTF-8 */

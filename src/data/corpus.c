@@ -2,7 +2,7 @@
 #include "data/random.h"
 #include "data/utf8.h"
 #include "data/vocab.h"
-#include "io/file.h"
+#include "base/file.h"
 #include "ops/call.h"
 #include <dirent.h>
 #include <errno.h>

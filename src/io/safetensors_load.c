@@ -1,5 +1,5 @@
 /* Reading the data of safetensors files: verifying, single tensors, and whole sets of them by name. */
-#include "io/file.h"
+#include "base/file.h"
 #include "io/safetensors_file.h"
 #include <facula/autograd.h>
 #include <facula/ops.h>

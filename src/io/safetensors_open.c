@@ -2,7 +2,8 @@
    file and the format's limit; JSON and UTF-8; duplicate keys; that each entry has a type, a shape and a range and nothing
    else; shape times element size against the range; that the ranges, in order, cover the data without overlap, hole or
    rest. An open file holds the parsed JSON, which owns all strings. */
-#include "io/file.h"
+#include "base/file.h"
+#include "io/json.h"
 #include "io/safetensors_file.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -163,7 +164,7 @@ static fac_status read_header(fac_safetensors *f) {
     FAC_TRY(fac__file_read(f->fd, f->path, 8, f->header, (size_t)length));
     if (length == 0 || f->header[0] != '{') return bad(f, "the header does not begin with '{'");
     json_error_t error;
-    f->json = json_loadb(f->header, (size_t)length, JSON_REJECT_DUPLICATES, &error);
+    f->json = fac__json_parse(f->header, (size_t)length, &error);
     if (!f->json) return bad(f, "the header is not the JSON it should be: %s (byte %d)", error.text, error.position);
     return read_entries(f);
 }

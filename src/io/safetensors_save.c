@@ -1,10 +1,11 @@
 /* Writing safetensors. Tensors are laid out by falling element size, so that each is aligned to its own elements. */
+#include "base/file.h"
 #include "data/utf8.h"
-#include "io/file.h"
 #include "io/safetensors.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <zlib.h>
 
 static const fac_safetensors_type TYPES[] = {
     {"BOOL", FAC_BOOL, 1}, {"U8", FAC_U8, 1},   {"I8", FAC_I8, 1},   {"I16", FAC_I16, 2}, {"I32", FAC_I32, 4},
@@ -132,31 +133,42 @@ static fac_status make_header(const plan *plans, size_t n, const fac_metadata *m
     return FAC_OK;
 }
 
-static fac_status write_tensor(fac_new_file *f, fac_tensor *t) {
+/* A file on its way, and the CRC-32 of what has gone into it. */
+typedef struct sink {
+    fac_new_file file;
+    uint32_t crc;
+} sink;
+
+static fac_status sink_write(sink *s, const void *bytes, size_t n) {
+    FAC_TRY(fac__new_file_write(&s->file, bytes, n));
+    s->crc = (uint32_t)crc32_z(s->crc, bytes, n);
+    return FAC_OK;
+}
+
+static fac_status write_tensor(sink *f, fac_tensor *t) {
     size_t n = (size_t)t->numel, bytes = n * fac_dtype_size((fac_dtype)t->dtype);
     if (n == 0) return FAC_OK;
-    if (fac__is_cpu(t) && fac__is_contiguous(t) && !(t->flags & FAC_TF_CONJ))
-        return fac__new_file_write(f, fac__data(t), bytes);
+    if (fac__is_cpu(t) && fac__is_contiguous(t) && !(t->flags & FAC_TF_CONJ)) return sink_write(f, fac__data(t), bytes);
     void *copy = fac__alloc(bytes);
     if (!copy) return fac_error();
     fac_status st = fac_tensor_read(t, (fac_dtype)t->dtype, copy, n);
-    if (st == FAC_OK) st = fac__new_file_write(f, copy, bytes);
+    if (st == FAC_OK) st = sink_write(f, copy, bytes);
     fac__free(copy);
     return st;
 }
 
 /* Everything goes out with zeros for the checksum, which is then put in its place. */
-static fac_status write_file(fac_new_file *f, const plan *plans, size_t n, const fac_buf *header) {
+static fac_status write_file(sink *f, const plan *plans, size_t n, const fac_buf *header) {
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header->n >> 8 * i);
-    FAC_TRY(fac__new_file_write(f, length, sizeof length));
-    FAC_TRY(fac__new_file_write(f, header->data, header->n));
+    FAC_TRY(sink_write(f, length, sizeof length));
+    FAC_TRY(sink_write(f, header->data, header->n));
     for (size_t i = 0; i < n; i++) FAC_TRY(write_tensor(f, plans[i].tensor));
     char digits[FAC_CHECKSUM_DIGITS + 1];
     snprintf(digits, sizeof digits, "%08" PRIx32, f->crc);
-    FAC_TRY(
-        fac__new_file_patch(f, (int64_t)(sizeof length + sizeof FAC_CHECKSUM_LEAD - 1), digits, FAC_CHECKSUM_DIGITS));
-    return fac__new_file_commit(f);
+    const int64_t place = (int64_t)(sizeof length + sizeof FAC_CHECKSUM_LEAD - 1);
+    FAC_TRY(fac__new_file_patch(&f->file, place, digits, FAC_CHECKSUM_DIGITS));
+    return fac__new_file_commit(&f->file);
 }
 
 fac_status fac_safetensors_save(const char *path, const fac_named_tensor *tensors, size_t n_tensors,
@@ -168,12 +180,12 @@ fac_status fac_safetensors_save(const char *path, const fac_named_tensor *tensor
     plan *plans = fac__alloc_array(n_tensors, sizeof *plans);
     if (!plans) return fac_error();
     fac_buf header = {0};
-    fac_new_file file = {.fd = -1};
+    sink out = {.file = FAC_NEW_FILE};
     fac_status st = make_plan(plans, tensors, n_tensors);
     if (st == FAC_OK) st = make_header(plans, n_tensors, metadata, n_metadata, &header);
-    if (st == FAC_OK) st = fac__new_file_open(&file, path);
-    if (st == FAC_OK) st = write_file(&file, plans, n_tensors, &header);
-    fac__new_file_close(&file);
+    if (st == FAC_OK) st = fac__new_file_open(&out.file, path, 0666);
+    if (st == FAC_OK) st = write_file(&out, plans, n_tensors, &header);
+    fac__new_file_close(&out.file);
     fac__buf_free(&header);
     fac__free(plans);
     return st;

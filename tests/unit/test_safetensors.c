@@ -2,7 +2,7 @@
 #include "support/files.h"
 #include "support/support.h"
 
-#include "io/file.h"
+#include "base/file.h"
 #include <errno.h>
 #include <facula/io.h>
 #include <signal.h>
@@ -416,16 +416,22 @@ static ssize_t test_pwrite(int fd, const void *bytes, size_t n, off_t at) {
     return fails_now() ? -1 : pwrite(fd, bytes, n, at);
 }
 static int test_fsync(int fd) { return fails_now() ? -1 : fsync(fd); }
-static int test_rename(const char *from, const char *to) { return fails_now() ? -1 : rename(from, to); }
+static int test_close(int fd) {
+    const bool fails = fails_now();
+    return close(fd) || fails ? -1 : 0;
+}
+static int test_rename(int a, const char *from, int b, const char *to) {
+    return fails_now() ? -1 : renameat(a, from, b, to);
+}
 
 static void set_calls(int n, bool kill, size_t most) {
     calls_left = n;
     kill_instead = kill;
     most_bytes = most;
-    fac__file_calls = (fac_file_calls){test_write, test_pwrite, test_fsync, test_rename};
+    fac__file_calls = (fac_file_calls){test_write, test_pwrite, test_fsync, test_close, test_rename};
 }
 static int reset_calls(void **state) {
-    fac__file_calls = (fac_file_calls){write, pwrite, fsync, rename};
+    fac__file_calls = (fac_file_calls){write, pwrite, fsync, close, renameat};
     return support_teardown(state);
 }
 
@@ -443,7 +449,7 @@ static void save_survives_a_full_disk_at_any_call(void **state) {
         assert_int_equal(files_count(), files);
         assert_true(is_whole(path));
     }
-    assert_true(failures >= 7); /* length, header, two tensors, checksum, fsync, rename, folder */
+    assert_true(failures >= 8); /* length, header, two tensors, checksum, fsync, close, rename, folder */
     assert_true(first_weight(path) == 2);
 }
 
