@@ -103,6 +103,17 @@ fac_status run_make_dir(const char *dir) {
     return make_one(part);
 }
 
+fac_status run_sweep(const char *dir) {
+    static const char *const written[] = {CHECKPOINT_NAME, "log.tsv", "loss.svg"};
+    char path[4096];
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < sizeof written / sizeof *written && !st; i++) {
+        st = run_path(dir, written[i], path, sizeof path);
+        if (!st) st = fac_file_sweep(path);
+    }
+    return st;
+}
+
 /* ---- saving ---- */
 
 /* The entries of `from`, renamed with a prefix, appended to `all`. */
@@ -152,13 +163,13 @@ fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *op
 
 /* ---- loading ---- */
 
-static fac_safetensors *open_checkpoint(const char *dir) {
+fac_safetensors *checkpoint_open(const char *dir) {
     char path[4096];
     return run_path(dir, CHECKPOINT_NAME, path, sizeof path) ? NULL : fac_safetensors_open(path);
 }
 
 fac_status checkpoint_read_notes(const char *dir, notes *out) {
-    fac_safetensors *f = open_checkpoint(dir);
+    fac_safetensors *f = checkpoint_open(dir);
     if (!f) return fac_error();
     for (size_t i = 0; i < fac_safetensors_metadata_count(f); i++) {
         fac_metadata m = fac_safetensors_metadata_at(f, i);
@@ -206,7 +217,7 @@ static void load_generator(const notes *n) {
 
 fac_status checkpoint_load(const char *dir, fac_module *model, fac_optimizer *optimizer) {
     notes n = {0};
-    fac_safetensors *f = open_checkpoint(dir);
+    fac_safetensors *f = checkpoint_open(dir);
     fac_status st = f ? load_parts(f, model, optimizer) : fac_error();
     fac_safetensors_close(f);
     if (!st) st = checkpoint_read_notes(dir, &n);

@@ -1,8 +1,11 @@
 /* A run folder: what a training can be resumed from, bit for bit, and what it left to look at.
 
    checkpoint.safetensors  parameters ("model.*"), optimiser state ("optim.*"), settings and counters as metadata
-   log.tsv                 one row per logged step
-   loss.svg                the loss curve */
+   log.tsv                 one row per step: see log.h
+   loss.svg                the loss curve
+   .lock                   held by the training that writes here: see lock.h
+
+   Checkpoint and curve are replaced as a whole; temporary files that a killed run left go when the next one begins. */
 #ifndef FACULA_APP_CHECKPOINT_H
 #define FACULA_APP_CHECKPOINT_H
 
@@ -45,5 +48,10 @@ fac_status checkpoint_load(const char *dir, fac_module *model, fac_optimizer *op
 fac_status run_path(const char *dir, const char *name, char *buf, size_t size);
 /* Makes the folder and those above it. */
 fac_status run_make_dir(const char *dir);
+/* Removes what killed runs left half written in the folder. The caller has its lock. */
+fac_status run_sweep(const char *dir);
+
+/* Opens a run's checkpoint; close it with fac_safetensors_close. */
+fac_safetensors *checkpoint_open(const char *dir);
 
 #endif

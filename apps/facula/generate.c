@@ -58,13 +58,7 @@ static fac_module *load_model(const notes *n, const char *run) {
     }
     const gpt_config config = {notes_int(n, "vocab_size"), notes_int(n, "context"), notes_int(n, "dim"),
                                notes_int(n, "heads"),      notes_int(n, "layers"),  0};
-    const int64_t least = 1, most = 1 << 24; /* a file may claim anything */
-    const int64_t sizes[] = {config.vocab, config.context, config.dim, config.heads, config.layers};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !fac_error(); i++)
-        if (sizes[i] < least || sizes[i] > most)
-            fac_error_set(FAC_ERR_FORMAT, "'%s' describes an impossible model: a size is %lld", run,
-                          (long long)sizes[i]);
-    fac_module *m = fac_error() ? NULL : gpt_new(&config);
+    fac_module *m = fac_error() || gpt_check_checkpoint(&config, run) ? NULL : gpt_new(&config);
     if (m && !checkpoint_load(run, m, NULL)) return m;
     fac_module_release(m);
     return NULL;

@@ -13,6 +13,10 @@ typedef struct gpt_config {
 /* Makes the model: weights normal(0, 0.02), the projections that end a block's branches smaller by sqrt(2 layers).
    own: the caller's; NULL on failure. source: Radford et al. 2019 */
 fac_module *gpt_new(const gpt_config *config);
+/* Checks that a run's checkpoint holds the tensors of a model of this configuration, before memory is asked for one: what a
+   file claims about sizes may be anything.
+   errors: FORMAT, naming the setting and what the tensors say; as of opening the file */
+fac_status gpt_check_checkpoint(const gpt_config *config, const char *dir);
 /* tokens [N, T] int64, T <= context -> logits [N, T, vocab]. That is what fac_forward does. */
 /* Mean cross entropy of the model's next-token predictions; targets as tokens. */
 fac_tensor *gpt_loss(fac_module *gpt, fac_tensor *tokens, fac_tensor *targets);

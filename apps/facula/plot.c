@@ -1,8 +1,6 @@
 #include "plot.h"
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { WIDTH = 800, HEIGHT = 450, LEFT = 64, RIGHT = 24, TOP = 44, BOTTOM = 52 };
 
@@ -88,16 +86,14 @@ static void draw(FILE *f, const char *title, const char *y_label, const plot_poi
 }
 
 fac_status plot_loss(const char *path, const char *title, const char *y_label, const plot_point *v, size_t n) {
-    char temporary[4096];
-    if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary)
-        return fac_error_set(FAC_ERR_ARGUMENT, "the path '%s' is too long", path);
-    FILE *f = fopen(temporary, "w");
-    if (!f) return fac_error_set(FAC_ERR_IO, "cannot write '%s': %s", temporary, strerror(errno));
-    draw(f, title, y_label, v, n);
-    const bool bad = ferror(f) != 0;
-    if ((fclose(f) != 0) | bad || rename(temporary, path) != 0) {
-        remove(temporary);
-        return fac_error_set(FAC_ERR_IO, "cannot write '%s': %s", path, strerror(errno));
-    }
-    return FAC_OK;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    if (f) draw(f, title, y_label, v, n);
+    const bool drawn = f && !ferror(f);
+    const bool closed = f && fclose(f) == 0;
+    const fac_status st = drawn && closed ? fac_file_replace(path, text, bytes)
+                                          : fac_error_set(FAC_ERR_MEMORY, "no memory for the picture '%s'", path);
+    free(text);
+    return st;
 }

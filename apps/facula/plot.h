@@ -9,7 +9,7 @@ typedef struct plot_point {
     double train, valid; /* NaN: no value at this step */
 } plot_point;
 
-/* Writes the picture to `path` (through a temporary file). y_label names the quantity. A pending error on failure. */
+/* Writes the picture to `path` (replacing a file whole). y_label names the quantity. A pending error on failure. */
 fac_status plot_loss(const char *path, const char *title, const char *y_label, const plot_point *v, size_t n);
 
 #endif

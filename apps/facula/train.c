@@ -1,5 +1,6 @@
 /* facula train: settings from the command line, or from the run that is resumed. */
 #include "train.h"
+#include "lock.h"
 #include "settings.h"
 #include <stdlib.h>
 #include <string.h>
@@ -159,9 +160,16 @@ static int check(const train_options *o) {
     return CLI_OK;
 }
 
+/* Takes the run folder, which a run that begins may have to make. */
+static fac_status take_folder(const train_options *o, int *lock) {
+    fac_status st = fac_init();
+    if (!st && !o->resume) st = run_make_dir(o->out);
+    if (!st) st = run_lock(o->out, lock);
+    return st ? st : run_sweep(o->out);
+}
+
 static int run(train_options *o) {
     if (o->threads && fac_set_num_threads((int)o->threads)) return cli_failed(o->command);
-    if (run_make_dir(o->out)) return cli_failed(o->command);
     if (!o->batch) o->batch = o->images ? 64 : 16;
     fac_manual_seed((uint64_t)o->seed);
     FAC_SCOPE(s);
@@ -190,15 +198,20 @@ static int train(const cli_command *self, int argc, char **argv) {
                        .lr = 1e-3,
                        .clip = 1,
                        .weight_decay = 0.01};
+    int lock = -1;
     int code = parse(&o, given, argc, argv);
+    if (code == CLI_OK && !o.resume) code = check(&o);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error as a full disk is */
+    if (code == CLI_OK && take_folder(&o, &lock)) code = cli_failed(self);
     if (code == CLI_OK && o.resume) {
-        if (fac_init() || load_settings(&o, &n, &saved))
+        if (load_settings(&o, &n, &saved))
             code = cli_failed(self);
         else
             code = parse(&o, given, argc, argv); /* once more: what is given now wins */
+        if (code == CLI_OK) code = check(&o);
     }
-    if (code == CLI_OK) code = check(&o);
-    if (code == CLI_OK) code = fac_init() ? cli_failed(self) : run(&o);
+    if (code == CLI_OK) code = run(&o);
+    run_unlock(lock);
     notes_free(&n);
     free(saved);
     free(given);

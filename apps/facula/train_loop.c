@@ -1,88 +1,19 @@
 /* The training loop, and the log and picture it leaves behind. */
+#include "log.h"
 #include "train.h"
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-/* ---- the log: points in memory, and rows in log.tsv ---- */
-
-typedef struct history {
-    plot_point *v;
-    size_t n, cap;
-    FILE *f;
-} history;
-
-static fac_status history_add(history *h, plot_point p) {
-    if (h->n == h->cap) {
-        const size_t cap = h->cap ? 2 * h->cap : 256;
-        plot_point *v = realloc(h->v, cap * sizeof *v);
-        if (!v) return fac_error_set(FAC_ERR_MEMORY, "no memory for the log");
-        h->v = v;
-        h->cap = cap;
-    }
-    h->v[h->n++] = p;
-    return FAC_OK;
-}
-
-static double parse_or_nan(const char *text) { return text[0] == '-' && !text[1] ? NAN : strtod(text, NULL); }
-
-/* Rows of a log that was cut off in the middle of a line, or goes past the checkpoint, are dropped. */
-static fac_status read_rows(history *h, const char *path, int64_t upto) {
-    FILE *f = fopen(path, "r");
-    char line[256], train[64], valid[64];
-    if (!f) return FAC_OK;
-    fac_status st = FAC_OK;
-    while (!st && fgets(line, sizeof line, f)) {
-        long long step;
-        if (strchr(line, '\n') && sscanf(line, "%lld\t%63s\t%63s", &step, train, valid) == 3 && step <= upto)
-            st = history_add(h, (plot_point){step, parse_or_nan(train), parse_or_nan(valid)});
-    }
-    fclose(f);
-    return st;
-}
-
-static void write_row(FILE *f, const plot_point *p) {
-    fprintf(f, "%lld\t", (long long)p->step);
-    fprintf(f, isnan(p->train) ? "-\t" : "%.9g\t", p->train);
-    fprintf(f, isnan(p->valid) ? "-\n" : "%.9g\n", p->valid);
-}
-
-/* Opens log.tsv with the rows up to the checkpoint's step. */
-static fac_status history_open(history *h, const char *dir, int64_t step) {
-    char path[4096];
-    fac_status st = run_path(dir, "log.tsv", path, sizeof path);
-    if (!st && step > 0) st = read_rows(h, path, step);
-    if (st) return st;
-    if (!(h->f = fopen(path, "w"))) return fac_error_set(FAC_ERR_IO, "cannot write '%s': %s", path, strerror(errno));
-    fputs("step\ttraining_loss\tvalidation_loss\n", h->f);
-    for (size_t i = 0; i < h->n; i++) write_row(h->f, &h->v[i]);
-    return FAC_OK;
-}
-
-static fac_status history_put(history *h, plot_point p) {
-    write_row(h->f, &p);
-    if (fflush(h->f) != 0 || ferror(h->f))
-        return fac_error_set(FAC_ERR_IO, "cannot write the log: %s", strerror(errno));
-    return history_add(h, p);
-}
-
-static void history_close(history *h) {
-    if (h->f) fclose(h->f);
-    free(h->v);
-}
-
-static fac_status draw(const history *h, const train_options *o) {
+static fac_status draw(const run_log *log, const train_options *o) {
     char path[4096];
     fac_status st = run_path(o->out, "loss.svg", path, sizeof path);
-    return st ? st : plot_loss(path, "Loss by training step", "cross entropy, nats", h->v, h->n);
+    return st ? st : plot_loss(path, "Loss by training step", "cross entropy, nats", log->v, log->n);
 }
 
 /* ---- steps ---- */
 
 typedef struct loop {
     train_job *j;
-    history h;
+    run_log log;
     progress bar;
     int64_t step, first, saved; /* saved: -1 before the first checkpoint */
     double loss, valid, extra, first_valid, last_validated;
@@ -120,14 +51,16 @@ static fac_status validate(loop *l) {
     return st ? st : fac_error();
 }
 
+/* The log goes to the disk first: a checkpoint never speaks of steps whose rows could still be lost. */
 static fac_status save(loop *l) {
     train_job *j = l->j;
     notes_set_int(&j->notes, "step", l->step);
     j->kind->save_order(j);
-    fac_status st = checkpoint_save(j->options->out, j->model, j->optimizer, &j->notes);
+    fac_status st = log_flush(&l->log);
+    if (!st) st = checkpoint_save(j->options->out, j->model, j->optimizer, &j->notes);
     if (st) return st;
     l->saved = l->step;
-    return draw(&l->h, j->options);
+    return draw(&l->log, j->options);
 }
 
 static void show(loop *l) {
@@ -148,7 +81,7 @@ static fac_status after_step(loop *l) {
     const train_options *o = l->j->options;
     const bool evaluate = due(l->step, o->eval_every, o->steps);
     fac_status st = evaluate ? validate(l) : FAC_OK;
-    if (!st) st = history_put(&l->h, (plot_point){l->step, l->loss, evaluate ? l->valid : NAN});
+    if (!st) st = log_put(&l->log, (plot_point){l->step, l->loss, evaluate ? l->valid : NAN});
     if (!st && due(l->step, o->save_every, o->steps)) st = save(l);
     show(l);
     return st;
@@ -159,7 +92,7 @@ static fac_status steps(loop *l) {
     fac_status st = FAC_OK;
     if (l->step == 0) {
         st = validate(l);
-        if (!st) st = history_put(&l->h, (plot_point){0, NAN, l->valid});
+        if (!st) st = log_put(&l->log, (plot_point){0, NAN, l->valid});
     }
     while (!st && l->step < o->steps && !cli_stop) {
         st = one_step(l);
@@ -167,8 +100,25 @@ static fac_status steps(loop *l) {
         l->step++;
         st = after_step(l);
     }
-    if (!st && cli_stop && l->saved != l->step) st = save(l); /* also when nothing was trained yet */
+    if (!st && cli_stop && l->saved != l->step) st = save(l);
+    if (!st && l->step >= o->steps) st = log_finish(&l->log);
     return st;
+}
+
+/* A run is there once it has a checkpoint: from its first row on it can be resumed. It replaces the one that was there. */
+static fac_status begin(loop *l) {
+    fac_status st = save(l);
+    return st ? st : log_begin(&l->log, l->j->options->out);
+}
+
+static fac_status go_on(loop *l) {
+    train_job *j = l->j;
+    l->step = l->saved = notes_int(&j->notes, "step");
+    if (l->step > 0) l->first_valid = notes_double(&j->notes, "first_valid");
+    if (!fac_error() && l->step < 0)
+        fac_error_set(FAC_ERR_FORMAT, "the checkpoint is of step %lld, which is impossible", (long long)l->step);
+    j->kind->load_order(j);
+    return fac_error();
 }
 
 static void summary(const loop *l) {
@@ -183,28 +133,27 @@ static void summary(const loop *l) {
     if (cli_stop) printf("go on with: facula train --resume --out %s\n", o->out);
 }
 
+/* The step of the last row that the checkpoint speaks of. That of step 0 comes after the first checkpoint. */
+static int64_t last_row(const loop *l) { return l->step > 0 ? l->step : -1; }
+
 /* Trains what has been made. */
 static int train(train_job *j) {
     loop l = {.j = j, .saved = -1, .loss = NAN, .valid = NAN, .extra = NAN, .first_valid = NAN};
     const train_options *o = j->options;
-    if (o->resume) {
-        l.step = l.saved = notes_int(&j->notes, "step");
-        l.first_valid = notes_double(&j->notes, "first_valid");
-        j->kind->load_order(j);
-    }
+    l.log = RUN_LOG_CLOSED;
+    fac_status st = o->resume ? go_on(&l) : FAC_OK;
     l.first = l.step;
-    fac_status st = fac_error();
     if (!st && l.step > 0 && l.step >= o->steps) {
         if (!o->quiet) printf("the run has its %lld steps; --steps N goes further\n", (long long)l.step);
         return CLI_OK;
     }
     cli_catch_stop(true);
-    if (!st) st = history_open(&l.h, o->out, l.step);
+    if (!st) st = o->resume ? log_resume(&l.log, o->out, last_row(&l)) : begin(&l);
     progress_start(&l.bar, stderr, l.first, o->steps, o->quiet);
     if (!st) st = steps(&l);
     progress_clear(&l.bar);
     cli_catch_stop(false);
-    history_close(&l.h);
+    log_close(&l.log);
     if (st) return cli_failed(o->command);
     summary(&l);
     return cli_stop ? 130 : CLI_OK;

@@ -100,6 +100,7 @@ static fac_status make(train_job *j) {
         fac_vocab_size(fac_corpus_vocab(d->corpus)), o->context, o->dim, o->heads, o->layers, o->dropout};
     notes_set_int(&j->notes, "vocab_size", config.vocab);
     d->order = (uint64_t)o->seed;
+    if (o->resume && gpt_check_checkpoint(&config, o->out)) return fac_error();
     j->model = gpt_new(&config);
     if (!j->model) return fac_error();
     j->optimizer = fac_adamw_new(j->model, o->lr, .beta2 = FAC_NUM(0.95), .weight_decay = FAC_NUM(o->weight_decay));
