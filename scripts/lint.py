@@ -118,10 +118,28 @@ def check_text(root):
                 yield path, number, f"{match[1]} is left over"
 
 
+# Calls that belong in one place, and where: elsewhere they would lack what that place does around them.
+ONE_PLACE = {"renameat": ("base/file.c", "files are replaced by fac__new_file_commit, which flushes"),
+             "json_loadb": ("io/json.c", "foreign JSON goes through fac__json_parse, which bounds its depth"),
+             "json_loads": ("io/json.c", "foreign JSON goes through fac__json_parse, which bounds its depth"),
+             "json_load_file": ("io/json.c", "foreign JSON goes through fac__json_parse, which bounds its depth")}
+CALL = re.compile(r"(?<![.\w>])(" + "|".join(ONE_PLACE) + r")\(")
+
+
+def check_one_place(root):
+    for folder in ("src", "apps"):
+        for path in sorted((root / folder).rglob("*.[ch]")):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                for match in CALL.finditer(line):
+                    place, reason = ONE_PLACE[match[1]]
+                    if path != root / "src" / place and not line.lstrip().startswith(("/*", "int (*")):
+                        yield path, number, f"{match[1]}: {reason}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
-    for check in (check_includes, check_apps, check_docs, check_text):
+    for check in (check_includes, check_apps, check_docs, check_text, check_one_place):
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")
             errors += 1
