@@ -1,8 +1,8 @@
 /* Text corpora: walking folders, reading what is text, and cutting it into tokens. */
+#include "base/file.h"
 #include "data/random.h"
 #include "data/utf8.h"
 #include "data/vocab.h"
-#include "base/file.h"
 #include "ops/call.h"
 #include <dirent.h>
 #include <errno.h>

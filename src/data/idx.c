@@ -1,7 +1,7 @@
 /* IDX files: magic number (0, 0, type, number of dimensions), sizes, elements, all big-endian; often inside gzip. Sizes are
    compared with what the file can hold before memory is asked for. */
-#include "core/tensor.h"
 #include "base/file.h"
+#include "core/tensor.h"
 #include <errno.h>
 #include <facula/data.h>
 #include <unistd.h>
