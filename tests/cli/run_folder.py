@@ -150,12 +150,13 @@ def a_killed_run_keeps_its_rows_and_ends_as_one_left_alone(folder):
 
 
 def half_a_row_is_written_whole(folder):
-    stop_at(folder, 9)
+    """One behind the last checkpoint: those before it were on the disk before it was."""
+    stop_at(folder, 9, "--save-every", "1000")
     log = folder / "run" / "log.tsv"
     text = log.read_text()
     log.write_text(text[:text.rfind("\n") - 3])
     need_success(resume(folder))
-    need_reference(folder)
+    need_reference(folder, "--save-every", "1000")
 
 
 def rows_of_other_settings_are_cut_where_they_differ(folder):
