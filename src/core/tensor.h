@@ -121,8 +121,12 @@ static inline void *fac__data(const fac_tensor *t) {
 }
 static inline bool fac__is_contiguous(const fac_tensor *t) { return (t->flags & FAC_TF_CONTIGUOUS) != 0; }
 static inline bool fac__is_cpu(const fac_tensor *t) { return t->device.type == FAC_CPU; }
+/* Whether t has these sizes; NULL is the empty list. */
+static inline bool fac__has_sizes(const fac_tensor *t, const int64_t *sizes, int ndim) {
+    return t->ndim == ndim && (ndim == 0 || memcmp(t->sizes, sizes, (size_t)ndim * sizeof *sizes) == 0);
+}
 static inline bool fac__same_sizes(const fac_tensor *a, const fac_tensor *b) {
-    return a->ndim == b->ndim && memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof(int64_t)) == 0;
+    return fac__has_sizes(a, b->sizes, b->ndim);
 }
 /* Checks that a handle is live: NULL or dead sets an error naming op and argument. */
 fac_status fac__check_handle_slow(const fac_tensor *t, const char *op, const char *argument);

@@ -26,10 +26,6 @@ static fac_status check_cast(fac_dtype from, fac_dtype to) {
     return FAC_OK;
 }
 
-static bool has_sizes(const fac_tensor *t, const int64_t *sizes, int ndim) {
-    return t->ndim == ndim && memcmp(t->sizes, sizes, (size_t)ndim * sizeof *sizes) == 0;
-}
-
 /* The caller's tensor i as it will be: itself, or what it becomes in the end. */
 static fac_tensor *target(const fac_structured *s, int i) { return s->resized[i] ? s->resized[i] : s->given[i]; }
 
@@ -41,7 +37,7 @@ static fac_status prepare_given(fac_structured *s, int i, const int64_t *sizes, 
               "expected the out tensor on device %s, but it is on %s", fac_device_format(device, (char[24]){0}, 24),
               fac_device_format(t->device, (char[24]){0}, 24));
     FAC_TRY(check_cast(dtype, (fac_dtype)t->dtype));
-    if (has_sizes(t, sizes, ndim)) return fac__check_no_overlap(t);
+    if (fac__has_sizes(t, sizes, ndim)) return fac__check_no_overlap(t);
     FAC_CHECK(s->form == FAC_OUT, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
               FAC_SHAPE_TEXT(t), fac__shape_text(sizes, ndim, (char[256]){0}, 256));
     return fac__resize_begin(t, sizes, strides, ndim, false, &s->resized[i]);
@@ -215,7 +211,7 @@ fac_status fac__check_same_device(const char *const *names, fac_tensor *const *t
     size_t first = n;
     for (size_t i = 0; i < n; i++) {
         const fac_tensor *t = tensors[i];
-        if (!t || (t->ndim == 0 && fac__is_cpu(t))) continue;
+        if (!t) continue;
         if (first == n) first = i;
         FAC_CHECK(fac_device_equal(t->device, tensors[first]->device), FAC_ERR_DEVICE,
                   "Expected all tensors to be on the same device, but %s is on %s and %s is on %s!", names[first],

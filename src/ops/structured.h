@@ -64,7 +64,8 @@ fac_status fac__check_number(fac_dtype d, fac_scalar v);
 fac_status fac__check_value(fac_dtype d, const fac_tensor *value);
 /* The same for a factor, which halves take in single precision. */
 fac_status fac__check_factor(fac_dtype d, fac_scalar v);
-/* All tensors on one device, 0-dim CPU tensors aside; the error names both devices. NULL entries are skipped. */
+/* All tensors on one device; the error names both. NULL entries are skipped. Operators that take numbers from 0-dim CPU
+   tensors beside those of another device check devices themselves. */
 fac_status fac__check_same_device(const char *const *names, fac_tensor *const *tensors, size_t n);
 
 #endif

@@ -127,7 +127,7 @@ fac_status copy_on_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *sr
     int ndim;
     FAC_CHECK(self->device.type == FAC_META, FAC_ERR_DEVICE, "Cannot copy out of meta tensor; no data!");
     FAC_TRY(fac__broadcast(self->sizes, self->ndim, src->sizes, src->ndim, shape, &ndim));
-    bool fits = ndim == self->ndim && memcmp(shape, self->sizes, (size_t)ndim * sizeof shape[0]) == 0;
+    bool fits = fac__has_sizes(self, shape, ndim);
     FAC_CHECK(fits, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s", FAC_SHAPE_TEXT(self),
               fac__shape_text(shape, ndim, (char[256]){0}, 256));
     *out = fac__ref(self);

@@ -58,7 +58,7 @@ fac_status fac__view_sizes(fac_ints sizes, int64_t numel, int64_t *out) {
 }
 
 static void strides_of_empty(const fac_tensor *t, const int64_t *sizes, int ndim, int64_t *strides) {
-    if (t->ndim == ndim && memcmp(t->sizes, sizes, (size_t)ndim * sizeof *sizes) == 0)
+    if (fac__has_sizes(t, sizes, ndim))
         memcpy(strides, t->strides, (size_t)ndim * sizeof *strides);
     else
         fac__row_major(sizes, ndim, strides);

@@ -1,4 +1,5 @@
 /* Shapes and dtypes of fused attention. */
+#include "ops/meta/check.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
 
@@ -52,10 +53,9 @@ fac_status flash_attention_meta(fac_structured *s, fac_tensor *query, fac_tensor
     (void)scale;
     FAC_TRY(check_operands(query, key, value, dropout_p));
     FAC_TRY(check_mask(attn_mask, query, key));
-    fac_dtype d = (fac_dtype)query->dtype;
     const int64_t sizes[4] = {query->sizes[0], query->sizes[1], query->sizes[2], value->sizes[3]};
     FAC_TRY(declare_by_heads(s, 0, sizes, query));
-    return fac_out_declare(s, 1, sizes, NULL, 3, d == FAC_F64 ? FAC_F64 : FAC_F32, query->device);
+    return fac_out_declare(s, 1, sizes, NULL, 3, fac__statistic_dtype(query), query->device);
 }
 
 fac_status flash_attention_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *query, fac_tensor *key,
@@ -66,13 +66,13 @@ fac_status flash_attention_backward_meta(fac_structured *s, fac_tensor *grad_out
     FAC_TRY(check_operands(query, key, value, dropout_p));
     FAC_TRY(check_mask(attn_mask, query, key));
     const int64_t sizes[4] = {query->sizes[0], query->sizes[1], query->sizes[2], value->sizes[3]};
-    bool same =
-        fac__same_sizes(grad_out, out) && grad_out->ndim == 4 && memcmp(grad_out->sizes, sizes, sizeof sizes) == 0;
+    bool same = fac__same_sizes(grad_out, out) && fac__has_sizes(out, sizes, 4);
     FAC_CHECK(same, FAC_ERR_SHAPE, "grad_out and out must have size %s, got %s and %s",
               fac__shape_text(sizes, 4, (char[256]){0}, 256), FAC_SHAPE_TEXT(grad_out), FAC_SHAPE_TEXT(out));
-    FAC_CHECK(logsumexp->ndim == 3 && memcmp(logsumexp->sizes, sizes, 3 * sizeof *sizes) == 0, FAC_ERR_SHAPE,
-              "logsumexp must have size %s, got %s", fac__shape_text(sizes, 3, (char[256]){0}, 256),
-              FAC_SHAPE_TEXT(logsumexp));
+    FAC_TRY(fac__need_dtype("grad_out", grad_out, (fac_dtype)query->dtype));
+    FAC_TRY(fac__need_dtype("out", out, (fac_dtype)query->dtype));
+    FAC_TRY(fac__need_sizes("logsumexp", logsumexp, sizes, 3));
+    FAC_TRY(fac__need_dtype("logsumexp", logsumexp, fac__statistic_dtype(query)));
     fac_tensor *const like[3] = {query, key, value};
     for (int i = 0; i < 3; i++) FAC_TRY(declare_by_heads(s, i, like[i]->sizes, like[i]));
     return FAC_OK;

@@ -20,8 +20,7 @@ fac_status convolution_backward_meta(fac_structured *s, fac_tensor *grad_output,
     fac_conv c;
     FAC_TRY(fac__conv_plan(input, weight, NULL, &args, &c));
     FAC_CHECK(output_mask.n == 3, FAC_ERR_ARGUMENT, "output_mask must have 3 entries, got %zu", output_mask.n);
-    bool same = grad_output->ndim == c.out_ndim &&
-                memcmp(grad_output->sizes, c.out_sizes, (size_t)c.out_ndim * sizeof *c.out_sizes) == 0;
+    bool same = fac__has_sizes(grad_output, c.out_sizes, c.out_ndim);
     FAC_CHECK(same, FAC_ERR_SHAPE, "grad_output must have the convolution's size %s, got %s",
               fac__shape_text(c.out_sizes, c.out_ndim, (char[256]){0}, 256), FAC_SHAPE_TEXT(grad_output));
     FAC_CHECK(grad_output->dtype == input->dtype, FAC_ERR_DTYPE,

@@ -258,9 +258,8 @@ fac_status masked_scatter_meta(fac_structured *s, fac_tensor *self, fac_tensor *
               fac_dtype_name((fac_dtype)mask->dtype));
     FAC_TRY(same_dtype(self, source, "source"));
     FAC_TRY(fac__broadcast(self->sizes, self->ndim, mask->sizes, mask->ndim, sizes, &n));
-    FAC_CHECK(s->form == FAC_FUNCTIONAL ||
-                  (n == self->ndim && memcmp(sizes, self->sizes, (size_t)n * sizeof *sizes) == 0),
-              FAC_ERR_SHAPE, "the mask of sizes %s does not broadcast to self of sizes %s", FAC_SHAPE_TEXT(mask),
+    FAC_CHECK(s->form == FAC_FUNCTIONAL || fac__has_sizes(self, sizes, n), FAC_ERR_SHAPE,
+              "the mask of sizes %s does not broadcast to self of sizes %s", FAC_SHAPE_TEXT(mask),
               FAC_SHAPE_TEXT(self));
     return fac_out_declare(s, 0, sizes, NULL, n, (fac_dtype)self->dtype, self->device);
 }

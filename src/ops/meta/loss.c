@@ -1,4 +1,5 @@
 /* Shapes and dtypes of losses. */
+#include "ops/meta/check.h"
 #include "ops/meta/reduce.h"
 #include "ops_gen.h"
 
@@ -125,7 +126,7 @@ static fac_status declare_losses(fac_structured *s, const fac_tensor *self, cons
                                  int64_t reduction) {
     int ndim = reduction == REDUCE_NONE && self->ndim > 1 ? target->ndim : 0;
     FAC_TRY(fac_out_declare(s, 0, target->sizes, NULL, ndim, dtype_of(self), self->device));
-    return fac_out_declare(s, s->n_out - 1, NULL, NULL, 0, self->dtype == FAC_F64 ? FAC_F64 : FAC_F32, self->device);
+    return fac_out_declare(s, s->n_out - 1, NULL, NULL, 0, fac__statistic_dtype(self), self->device);
 }
 
 fac_status nll_loss_forward_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
@@ -148,7 +149,13 @@ static fac_status check_loss_grad(const fac_tensor *grad_output, const fac_tenso
     bool each = reduction == REDUCE_NONE && self->ndim > 1;
     FAC_CHECK(each ? fac__same_sizes(grad_output, target) : grad_output->numel == 1, FAC_ERR_SHAPE,
               "grad_output %s does not have the sizes of the loss", FAC_SHAPE_TEXT(grad_output));
-    return FAC_OK;
+    return fac__need_dtype("grad_output", grad_output, dtype_of(self));
+}
+
+/* The sum of the weights that the forward operator saved. */
+static fac_status check_total(const fac_tensor *total_weight, const fac_tensor *self) {
+    FAC_TRY(fac__need_one("total_weight", total_weight));
+    return fac__need_dtype("total_weight", total_weight, fac__statistic_dtype(self));
 }
 
 static fac_status declare_like_input(fac_structured *s, const fac_tensor *self) {
@@ -158,18 +165,20 @@ static fac_status declare_like_input(fac_structured *s, const fac_tensor *self) 
 fac_status nll_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
                                   fac_tensor *weight, int64_t reduction, int64_t ignore_index,
                                   fac_tensor *total_weight) {
-    (void)ignore_index, (void)total_weight;
+    (void)ignore_index;
     FAC_TRY(check_nll(self, target, weight, reduction));
     FAC_TRY(check_loss_grad(grad_output, self, target, reduction));
+    FAC_TRY(check_total(total_weight, self));
     return declare_like_input(s, self);
 }
 
 fac_status nll_loss2d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
                                     fac_tensor *weight, int64_t reduction, int64_t ignore_index,
                                     fac_tensor *total_weight) {
-    (void)ignore_index, (void)total_weight;
+    (void)ignore_index;
     FAC_TRY(check_nll2d(self, target, weight, reduction));
     FAC_TRY(check_loss_grad(grad_output, self, target, reduction));
+    FAC_TRY(check_total(total_weight, self));
     return declare_like_input(s, self);
 }
 
@@ -179,15 +188,18 @@ fac_status _cross_entropy_meta(fac_structured *s, fac_tensor *self, fac_tensor *
     FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "expected logits [N, C], got %s", FAC_SHAPE_TEXT(self));
     FAC_TRY(check_nll(self, target, weight, reduction));
     FAC_TRY(declare_losses(s, self, target, reduction));
-    return fac_out_declare(s, 1, self->sizes, NULL, 1, self->dtype == FAC_F64 ? FAC_F64 : FAC_F32, self->device);
+    return fac_out_declare(s, 1, self->sizes, NULL, 1, fac__statistic_dtype(self), self->device);
 }
 
 fac_status _cross_entropy_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
                                         fac_tensor *target, fac_tensor *weight, int64_t reduction, int64_t ignore_index,
                                         fac_tensor *logsumexp, fac_tensor *total_weight) {
-    (void)ignore_index, (void)logsumexp, (void)total_weight;
+    (void)ignore_index;
     FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "expected logits [N, C], got %s", FAC_SHAPE_TEXT(self));
     FAC_TRY(check_nll(self, target, weight, reduction));
     FAC_TRY(check_loss_grad(grad_output, self, target, reduction));
+    FAC_TRY(check_total(total_weight, self));
+    FAC_TRY(fac__need_sizes("logsumexp", logsumexp, self->sizes, 1));
+    FAC_TRY(fac__need_dtype("logsumexp", logsumexp, fac__statistic_dtype(self)));
     return declare_like_input(s, self);
 }

@@ -1,28 +1,16 @@
 /* Shapes and dtypes of the normalisations. */
 #include "ops/meta/norm.h"
+#include "ops/meta/check.h"
 #include "ops/meta/reduce.h"
 #include "ops_gen.h"
 
 static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
-/* Statistics are kept in the type that computes. */
-static fac_dtype stat_dtype(const fac_tensor *t) { return t->dtype == FAC_F64 ? FAC_F64 : FAC_F32; }
-
-static fac_status check_floating(const fac_tensor *t) {
-    FAC_CHECK(fac_dtype_is_floating(dtype_of(t)), FAC_ERR_DTYPE, "input must be of a floating type, got %s",
-              fac__dtype_title(dtype_of(t)));
-    return FAC_OK;
-}
-
-static bool has_sizes(const fac_tensor *t, fac_ints sizes) {
-    return (size_t)t->ndim == sizes.n && memcmp(t->sizes, sizes.v, sizes.n * sizeof *sizes.v) == 0;
-}
 
 static fac_status check_same(const fac_tensor *grad_out, const fac_tensor *input) {
     FAC_CHECK(fac__same_sizes(grad_out, input), FAC_ERR_SHAPE, "grad_out %s and input %s must have the same sizes",
               FAC_SHAPE_TEXT(grad_out), FAC_SHAPE_TEXT(input));
-    FAC_CHECK(fac_dtype_is_floating(dtype_of(grad_out)), FAC_ERR_DTYPE, "grad_out must be of a floating type, got %s",
-              fac__dtype_title(dtype_of(grad_out)));
-    return check_floating(input);
+    FAC_TRY(fac__need_floating("grad_out", grad_out));
+    return fac__need_floating("input", input);
 }
 
 static bool wanted(fac_ints mask, size_t i) { return i >= mask.n || mask.v[i] != 0; }
@@ -30,16 +18,15 @@ static bool wanted(fac_ints mask, size_t i) { return i >= mask.n || mask.v[i] !=
 /* ---- layer and RMS norm -------------------------------------------------------------------------------------------- */
 
 static fac_status check_parameter(const char *name, const fac_tensor *t, fac_ints shape) {
-    if (!t || has_sizes(t, shape)) return FAC_OK;
-    return FAC_FAIL(
-        FAC_ERR_SHAPE,
-        "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s", name,
-        name, FAC_SHAPE_TEXT(t), fac__shape_text(shape.v, (int)shape.n, (char[256]){0}, 256));
+    FAC_CHECK(!t || fac__has_sizes(t, shape.v, (int)shape.n), FAC_ERR_SHAPE,
+              "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
+              name, name, FAC_SHAPE_TEXT(t), fac__shape_text(shape.v, (int)shape.n, (char[256]){0}, 256));
+    return fac__need_floating(name, t);
 }
 
 static fac_status check_rows(const fac_tensor *input, fac_ints shape, const fac_tensor *weight,
                              const fac_tensor *bias) {
-    FAC_TRY(check_floating(input));
+    FAC_TRY(fac__need_floating("input", input));
     FAC_CHECK(
         shape.n >= 1, FAC_ERR_SHAPE,
         "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []");
@@ -54,11 +41,28 @@ static fac_status check_rows(const fac_tensor *input, fac_ints shape, const fac_
     return FAC_OK;
 }
 
-/* A statistic per row: the normalised dimensions become 1. */
+/* Sizes of a statistic per row: the normalised dimensions become 1. */
+static void row_sizes(const fac_tensor *input, fac_ints shape, int64_t *sizes) {
+    for (int d = 0; d < input->ndim; d++) sizes[d] = d < input->ndim - (int)shape.n ? input->sizes[d] : 1;
+}
+
 static fac_status declare_stat(fac_structured *s, int i, const fac_tensor *input, fac_ints shape) {
     int64_t sizes[FAC_MAX_DIMS];
-    for (int d = 0; d < input->ndim; d++) sizes[d] = d < input->ndim - (int)shape.n ? input->sizes[d] : 1;
-    return fac_out_declare(s, i, sizes, NULL, input->ndim, stat_dtype(input), input->device);
+    row_sizes(input, shape, sizes);
+    return fac_out_declare(s, i, sizes, NULL, input->ndim, fac__statistic_dtype(input), input->device);
+}
+
+/* A statistic that the forward operator saved: of these sizes, in the type in which it was saved. */
+static fac_status check_saved(const char *name, const fac_tensor *t, const fac_tensor *input, const int64_t *sizes,
+                              int ndim) {
+    FAC_TRY(fac__need_sizes(name, t, sizes, ndim));
+    return fac__need_dtype(name, t, fac__statistic_dtype(input));
+}
+
+static fac_status check_saved_rows(const char *name, const fac_tensor *t, const fac_tensor *input, fac_ints shape) {
+    int64_t sizes[FAC_MAX_DIMS];
+    row_sizes(input, shape, sizes);
+    return check_saved(name, t, input, sizes, input->ndim);
 }
 
 static fac_status declare_row_major(fac_structured *s, int i, const fac_tensor *like) {
@@ -83,9 +87,10 @@ static fac_status declare_parameter(fac_structured *s, int i, const fac_tensor *
 fac_status native_layer_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
                                            fac_ints normalized_shape, fac_tensor *mean, fac_tensor *rstd,
                                            fac_tensor *weight, fac_tensor *bias, fac_ints output_mask) {
-    (void)mean, (void)rstd;
     FAC_TRY(check_same(grad_out, input));
-    FAC_TRY(check_rows(input, normalized_shape, weight, NULL));
+    FAC_TRY(check_rows(input, normalized_shape, weight, bias));
+    FAC_TRY(check_saved_rows("mean", mean, input, normalized_shape));
+    FAC_TRY(check_saved_rows("rstd", rstd, input, normalized_shape));
     if (wanted(output_mask, 0)) FAC_TRY(declare_row_major(s, 0, input));
     if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, weight, normalized_shape));
     if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, bias ? bias : weight, normalized_shape));
@@ -103,9 +108,9 @@ fac_status _fused_rms_norm_meta(fac_structured *s, fac_tensor *input, fac_ints n
 fac_status _fused_rms_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
                                          fac_ints normalized_shape, fac_tensor *rstd, fac_tensor *weight,
                                          fac_ints output_mask) {
-    (void)rstd;
     FAC_TRY(check_same(grad_out, input));
     FAC_TRY(check_rows(input, normalized_shape, weight, NULL));
+    FAC_TRY(check_saved_rows("rstd", rstd, input, normalized_shape));
     if (wanted(output_mask, 0)) FAC_TRY(declare_row_major(s, 0, input));
     if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, weight, normalized_shape));
     return FAC_OK;
@@ -132,12 +137,12 @@ bool fac__same_strides(const fac_tensor *a, const fac_tensor *b) {
 static fac_status check_channels(const char *name, const fac_tensor *t, int64_t channels) {
     FAC_CHECK(!t || (t->ndim == 1 && t->sizes[0] == channels), FAC_ERR_SHAPE,
               "%s should contain %lld elements not %lld", name, (long long)channels, (long long)t->numel);
-    return FAC_OK;
+    return fac__need_floating(name, t);
 }
 
 static fac_status check_batch(const fac_tensor *input, const fac_tensor *weight, const fac_tensor *running_mean,
                               const fac_tensor *running_var, bool training) {
-    FAC_TRY(check_floating(input));
+    FAC_TRY(fac__need_floating("input", input));
     FAC_CHECK(input->ndim >= 2, FAC_ERR_SHAPE, "expected input of at least 2 dimensions [N, C, ...], got %s",
               FAC_SHAPE_TEXT(input));
     FAC_CHECK(training || (running_mean && running_var), FAC_ERR_ARGUMENT,
@@ -156,8 +161,8 @@ fac_status native_batch_norm_meta(fac_structured *s, fac_tensor *input, fac_tens
     const int64_t stats[1] = {training ? input->sizes[1] : 0};
     FAC_TRY(fac_out_declare(s, 0, input->sizes, fac__channels_fastest(input) ? input->strides : NULL, input->ndim,
                             dtype_of(input), input->device));
-    FAC_TRY(fac_out_declare(s, 1, stats, NULL, 1, stat_dtype(input), input->device));
-    return fac_out_declare(s, 2, stats, NULL, 1, stat_dtype(input), input->device);
+    FAC_TRY(fac_out_declare(s, 1, stats, NULL, 1, fac__statistic_dtype(input), input->device));
+    return fac_out_declare(s, 2, stats, NULL, 1, fac__statistic_dtype(input), input->device);
 }
 
 fac_status native_batch_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
@@ -169,6 +174,10 @@ fac_status native_batch_norm_backward_meta(fac_structured *s, fac_tensor *grad_o
     FAC_TRY(check_batch(input, weight, running_mean, running_var, train));
     FAC_CHECK(!train || (save_mean && save_invstd), FAC_ERR_ARGUMENT,
               "save_mean and save_invstd are needed when train is true");
+    if (train) {
+        FAC_TRY(check_saved("save_mean", save_mean, input, &input->sizes[1], 1));
+        FAC_TRY(check_saved("save_invstd", save_invstd, input, &input->sizes[1], 1));
+    }
     bool points = fac__channels_fastest(input) && fac__same_strides(input, grad_out);
     const fac_ints channels = {&input->sizes[1], 1};
     if (wanted(output_mask, 0))
@@ -184,7 +193,7 @@ fac_status native_batch_norm_backward_meta(fac_structured *s, fac_tensor *grad_o
 static fac_status check_groups(const fac_tensor *input, const fac_tensor *weight, int64_t N, int64_t C, int64_t HxW,
                                int64_t group) {
     int64_t n;
-    FAC_TRY(check_floating(input));
+    FAC_TRY(fac__need_floating("input", input));
     FAC_CHECK(N >= 0 && C >= 0 && HxW >= 0 && fac__mul(N, C, &n) && fac__mul(n, HxW, &n) && n == input->numel,
               FAC_ERR_SHAPE, "input %s does not hold N * C * HxW = %lld * %lld * %lld elements", FAC_SHAPE_TEXT(input),
               (long long)N, (long long)C, (long long)HxW);
@@ -205,17 +214,19 @@ fac_status native_group_norm_meta(fac_structured *s, fac_tensor *input, fac_tens
     FAC_TRY(check_channels("bias", bias, C));
     const int64_t stats[2] = {N, group};
     FAC_TRY(declare_row_major(s, 0, input));
-    FAC_TRY(fac_out_declare(s, 1, stats, NULL, 2, stat_dtype(input), input->device));
-    return fac_out_declare(s, 2, stats, NULL, 2, stat_dtype(input), input->device);
+    FAC_TRY(fac_out_declare(s, 1, stats, NULL, 2, fac__statistic_dtype(input), input->device));
+    return fac_out_declare(s, 2, stats, NULL, 2, fac__statistic_dtype(input), input->device);
 }
 
 fac_status native_group_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *mean,
                                            fac_tensor *rstd, fac_tensor *weight, int64_t N, int64_t C, int64_t HxW,
                                            int64_t group, fac_ints output_mask) {
-    (void)mean, (void)rstd;
     FAC_TRY(check_same(grad_out, input));
     FAC_TRY(check_groups(input, weight, N, C, HxW, group));
     const fac_ints channels = {&C, 1};
+    const int64_t stats[2] = {N, group};
+    FAC_TRY(check_saved("mean", mean, input, stats, 2));
+    FAC_TRY(check_saved("rstd", rstd, input, stats, 2));
     if (wanted(output_mask, 0)) FAC_TRY(declare_row_major(s, 0, input));
     if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, weight, channels));
     if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, weight, channels));

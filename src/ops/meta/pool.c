@@ -23,9 +23,8 @@ static fac_status declare(fac_structured *s, const fac_tensor *self, const fac_p
 }
 
 static fac_status check_result(const char *name, const fac_tensor *t, const fac_pool *p, fac_dtype dtype) {
-    FAC_CHECK(t->ndim == p->ndim && memcmp(t->sizes, p->sizes, (size_t)p->ndim * sizeof *p->sizes) == 0, FAC_ERR_SHAPE,
-              "Expected %s to have the pooled size %s, but got %s", name,
-              fac__shape_text(p->sizes, p->ndim, (char[256]){0}, 256), FAC_SHAPE_TEXT(t));
+    FAC_CHECK(fac__has_sizes(t, p->sizes, p->ndim), FAC_ERR_SHAPE, "Expected %s to have the pooled size %s, but got %s",
+              name, fac__shape_text(p->sizes, p->ndim, (char[256]){0}, 256), FAC_SHAPE_TEXT(t));
     FAC_CHECK(t->dtype == dtype, FAC_ERR_DTYPE, "Expected %s to be %s, but got %s", name, fac_dtype_name(dtype),
               fac_dtype_name((fac_dtype)t->dtype));
     return FAC_OK;

@@ -62,9 +62,8 @@ static fac_status declare_unbordered(fac_structured *s, fac_tensor *grad, fac_te
                                      bool mirror) {
     int64_t sizes[FAC_MAX_DIMS];
     FAC_TRY(bordered_sizes(self, padding, dims, mirror, sizes));
-    FAC_CHECK(grad->ndim == self->ndim && memcmp(grad->sizes, sizes, self->ndim * sizeof *sizes) == 0, FAC_ERR_SHAPE,
-              "grad_output has sizes %s; expected %s", FAC_SHAPE_TEXT(grad),
-              fac__shape_text(sizes, self->ndim, (char[256]){0}, 256));
+    FAC_CHECK(fac__has_sizes(grad, sizes, self->ndim), FAC_ERR_SHAPE, "grad_output has sizes %s; expected %s",
+              FAC_SHAPE_TEXT(grad), fac__shape_text(sizes, self->ndim, (char[256]){0}, 256));
     FAC_CHECK(grad->dtype == self->dtype, FAC_ERR_DTYPE, "grad_output is %s, the input %s; expected the same",
               fac_dtype_name((fac_dtype)grad->dtype), fac_dtype_name((fac_dtype)self->dtype));
     FAC_CHECK(!fac_dtype_is_integral((fac_dtype)self->dtype, true), FAC_ERR_DTYPE,

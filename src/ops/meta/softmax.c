@@ -28,6 +28,10 @@ fac_status _softmax_backward_data_meta(fac_structured *s, fac_tensor *grad_outpu
     FAC_CHECK(fac_dtype_is_floating(d) && d == (fac_dtype)output->dtype, FAC_ERR_DTYPE,
               "grad_output (%s) and output (%s) must have the same floating type", fac__dtype_title(d),
               fac__dtype_title((fac_dtype)output->dtype));
+    bool halved = d == FAC_F32 && (input_dtype == FAC_F16 || input_dtype == FAC_BF16);
+    FAC_CHECK(!input_dtype || input_dtype == d || halved, FAC_ERR_DTYPE,
+              "input_dtype must be that of grad_output, %s, or a 16-bit floating type where that is float32, got %s",
+              fac_dtype_name(d), fac_dtype_name(input_dtype));
     FAC_TRY(carry_dim(s, output, dim));
     return fac_out_declare_like(s, 0, grad_output, input_dtype ? input_dtype : d);
 }

@@ -308,8 +308,8 @@ fac_status bernoulli_tensor_cpu_(const fac_call_info *c, fac_tensor *self, fac_t
     FAC_TRY(need_real(self));
     FAC_TRY(check_probabilities(p));
     FAC_TRY(fac__broadcast(self->sizes, self->ndim, p->sizes, p->ndim, sizes, &n));
-    FAC_CHECK(n == self->ndim && memcmp(sizes, self->sizes, (size_t)n * sizeof *sizes) == 0, FAC_ERR_SHAPE,
-              "probabilities of sizes %s do not broadcast to %s", FAC_SHAPE_TEXT(p), FAC_SHAPE_TEXT(self));
+    FAC_CHECK(fac__has_sizes(self, sizes, n), FAC_ERR_SHAPE, "probabilities of sizes %s do not broadcast to %s",
+              FAC_SHAPE_TEXT(p), FAC_SHAPE_TEXT(self));
     random_job j = {.make = make_bernoulli, .kind = FAC_ACC_I64, .p = p};
     return draw(&j, self, generator, out);
 }
