@@ -98,6 +98,14 @@ fac_status fac__vec_grow(void **v, size_t n, size_t *cap, size_t elem);
 static inline bool fac__mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 static inline bool fac__add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
 static inline bool fac__sub(int64_t a, int64_t b, int64_t *out) { return !__builtin_sub_overflow(a, b, out); }
+/* The product of numbers that are not negative, or INT64_MAX: for strides that are compared but never stepped by, as those of
+   dimensions of one element may be anything. */
+static inline int64_t fac__mul_or_max(int64_t a, int64_t b) {
+    int64_t product;
+    return fac__mul(a, b, &product) ? product : INT64_MAX;
+}
+/* a / b rounded up, for b > 0; cannot overflow. */
+static inline int64_t fac__div_up(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 
 /* ---- hash table: string -> pointer ------------------------------------------------------------------------------- */
 

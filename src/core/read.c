@@ -34,10 +34,13 @@ fac_scalar fac__reader_next(fac_reader *r, double re_im[2]) {
     fac_scalar s = fac__load(r->p, (fac_dtype)t->dtype, re_im);
     if (s.kind == FAC_KIND_COMPLEX && (t->flags & FAC_TF_CONJ)) re_im[1] = -re_im[1];
     int64_t item = fac__item_size(t);
-    for (int d = t->ndim - 1; d >= 0; d--) { /* an odometer over the logical index */
-        r->p += t->strides[d] * item;
-        if (++r->index[d] < t->sizes[d]) break;
-        r->p -= t->sizes[d] * t->strides[d] * item;
+    for (int d = t->ndim - 1; d >= 0;
+         d--) { /* an odometer over the logical index, which never points past an element */
+        if (++r->index[d] < t->sizes[d]) {
+            r->p += t->strides[d] * item;
+            break;
+        }
+        r->p -= (t->sizes[d] - 1) * t->strides[d] * item;
         r->index[d] = 0;
     }
     return s;

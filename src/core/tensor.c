@@ -58,8 +58,9 @@ static bool extent(const int64_t *sizes, const int64_t *strides, int ndim, int64
         if (strides[d] < 0) return false;
         if (numel && (!fac__mul(sizes[d] - 1, strides[d], &step) || !fac__add(last, step, &last))) return false;
     }
+    if (last == INT64_MAX) return false;
     *out = numel ? last + 1 : 0;
-    return last < INT64_MAX;
+    return true;
 }
 
 static fac_status bad_strides(const int64_t *sizes, const int64_t *strides, int ndim) {

@@ -9,7 +9,7 @@ static bool is_row_major(const fac_tensor *t) {
     for (int d = t->ndim - 1; d >= 0; d--) {
         if (t->sizes[d] == 1) continue;
         if (t->strides[d] != expected) return false;
-        expected *= t->sizes[d];
+        expected = fac__mul_or_max(expected, t->sizes[d]);
     }
     return true;
 }
@@ -21,7 +21,7 @@ static bool follows(const fac_tensor *t, const int8_t *order) {
         int d = order[i];
         if (t->sizes[d] == 1) continue;
         if (t->strides[d] != expected) return false;
-        expected *= t->sizes[d];
+        expected = fac__mul_or_max(expected, t->sizes[d]);
     }
     return true;
 }
@@ -44,7 +44,7 @@ static bool is_dense(const fac_tensor *t) {
     int64_t expected = 1;
     for (int i = 0; i < n; i++) {
         if (t->strides[order[i]] != expected) return false;
-        expected *= t->sizes[order[i]];
+        expected = fac__mul_or_max(expected, t->sizes[order[i]]);
     }
     return true;
 }

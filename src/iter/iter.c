@@ -119,7 +119,8 @@ static void set_strides(fac_iter *it) {
         int64_t item = t ? (int64_t)fac_dtype_size((fac_dtype)t->dtype) : 0;
         for (int d = 0; d < it->ndim; d++) {
             int from = t ? t->ndim - 1 - d : -1;
-            it->strides[i][d] = from >= 0 && t->sizes[from] == it->shape[d] ? t->strides[from] * item : 0;
+            it->strides[i][d] =
+                from >= 0 && t->sizes[from] == it->shape[d] ? fac__mul_or_max(t->strides[from], item) : 0;
         }
     }
 }
@@ -184,13 +185,12 @@ void fac_iter_out_strides(const fac_iter *it, int64_t *out_strides) {
     int64_t stride = 1;
     for (int d = 0; d < it->full_ndim; d++) {
         out_strides[it->perm[d]] = stride;
-        stride *= fac__max(it->shape[d], 1);
+        stride = fac__mul_or_max(stride, fac__max(it->shape[d], 1));
     }
 }
 
 fac_status fac_iter_bind(fac_iter *it, int i, fac_tensor *t) {
-    bool same =
-        t->ndim == it->full_ndim && memcmp(t->sizes, it->full_shape, (size_t)it->full_ndim * sizeof(int64_t)) == 0;
+    bool same = fac__has_sizes(t, it->full_shape, it->full_ndim);
     FAC_CHECK(same, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s", FAC_SHAPE_TEXT(t),
               fac__shape_text(it->full_shape, it->full_ndim, (char[256]){0}, 256));
     it->op[i].t = t;
@@ -202,7 +202,7 @@ fac_status fac_iter_bind(fac_iter *it, int i, fac_tensor *t) {
 static bool can_merge(const fac_iter *it, int into, int d) {
     if (it->shape[into] == 1 || it->shape[d] == 1) return true;
     for (int i = 0; i < it->n; i++)
-        if (it->strides[i][d] != it->shape[into] * it->strides[i][into]) return false;
+        if (it->strides[i][d] != fac__mul_or_max(it->shape[into], it->strides[i][into])) return false;
     return true;
 }
 

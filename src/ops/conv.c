@@ -66,6 +66,13 @@ static fac_status check_bias(const fac_tensor *weight, const fac_tensor *bias, c
     return FAC_OK;
 }
 
+/* A stride between positions of which there is one, and a dilation between taps of which there is one, mean nothing. They
+   become 1, so that kernels may compute with them: every other step fits into the padded size. */
+static void drop_idle_steps(fac_conv *c, int d) {
+    if (c->small_size[d] == 1) c->stride[d] = 1;
+    if (c->kernel[d] == 1) c->dilation[d] = 1;
+}
+
 /* From large to small: (large + 2 pad - extent) / stride + 1, floored, which must be positive. */
 static fac_status shrink(fac_conv *c, int d) {
     int64_t extent, padded;
@@ -79,6 +86,7 @@ static fac_status shrink(fac_conv *c, int d) {
         "greater than actual input size",
         (long long)padded, d, (long long)extent);
     c->small_size[d] = (padded - extent) / c->stride[d] + 1;
+    drop_idle_steps(c, d);
     return FAC_OK;
 }
 
@@ -97,6 +105,7 @@ static fac_status grow(fac_conv *c, int d, int64_t output_padding) {
               (long long)c->kernel[d], (long long)c->dilation[d], (long long)c->stride[d], (long long)c->padding[d]);
     FAC_CHECK(size > 0, FAC_ERR_SHAPE, "calculated output size %lld in dimension %d is too small", (long long)size, d);
     c->large_size[d] = size;
+    drop_idle_steps(c, d);
     return FAC_OK;
 }
 

@@ -35,7 +35,8 @@ static fac_status begin(int nd, const fac_tensor *self, fac_pool *p) {
 static fac_status end(const fac_tensor *self, fac_pool *p) {
     for (int d = 0; d < p->nd; d++) p->sizes[p->ndim - p->nd + d] = p->out[FAC_POOL_DIMS - p->nd + d];
     int64_t padded[FAC_POOL_DIMS], unused; /* a window's size with padding must be countable too */
-    for (int d = 0; d < FAC_POOL_DIMS; d++) padded[d] = p->in[d] + 2 * p->padding[d];
+    for (int d = 0; d < FAC_POOL_DIMS; d++)
+        padded[d] = p->in[d] + 2 * p->padding[d]; /* fits: the windows were counted */
     FAC_CHECK(fac__numel(p->out, FAC_POOL_DIMS, &p->out_count) && fac__numel(padded, FAC_POOL_DIMS, &unused),
               FAC_ERR_OVERFLOW, "the result of pooling %s is too large", FAC_SHAPE_TEXT(self));
     return FAC_OK;
@@ -88,7 +89,8 @@ fac_status fac__pool_plan_adaptive(int nd, const fac_tensor *self, fac_ints outp
         int at = FAC_POOL_DIMS - nd + d;
         int64_t unused;
         FAC_TRY(entry("output_size", output_size, nd, d, 0, &out->out[at]));
-        FAC_CHECK(fac__mul(out->out[at], out->in[at], &unused) && fac__add(unused, out->in[at] + out->out[at], &unused),
+        FAC_CHECK(fac__mul(out->out[at], out->in[at], &unused) && fac__add(unused, out->in[at], &unused) &&
+                      fac__add(unused, out->out[at], &unused),
                   FAC_ERR_OVERFLOW, "output_size %lld is too large", (long long)out->out[at]);
     }
     return end(self, out);

@@ -34,7 +34,7 @@ static inline void runs_set(runs *s) {
     bool inside = z0 >= 0 && z0 < c->large_size[0] && z1 >= 0 && z1 < c->large_size[1];
     s->n = fac__min(c->small_size[2] - s->x, s->end - s->p);
     s->at = s->p - s->x;
-    s->from = (z0 * c->large_size[1] + z1) * c->large_size[2] + s->shift;
+    s->from = inside ? (z0 * c->large_size[1] + z1) * c->large_size[2] + s->shift : 0;
     s->lo = clamp(s->first, s->x, s->x + s->n);
     s->hi = inside ? clamp(s->past, s->lo, s->x + s->n) : s->lo;
 }
@@ -48,8 +48,8 @@ static inline runs runs_begin(const fac_conv *c, int64_t begin, int64_t end, int
     s.d0 = t0 * c->dilation[0] - c->padding[0];
     s.d1 = t1 * c->dilation[1] - c->padding[1];
     s.shift = t2 * c->dilation[2] - c->padding[2];
-    s.first = s.shift >= 0 ? 0 : (-s.shift + stride - 1) / stride;
-    s.past = s.shift >= size ? 0 : (size - s.shift + stride - 1) / stride;
+    s.first = s.shift >= 0 ? 0 : fac__div_up(-s.shift, stride);
+    s.past = s.shift >= size ? 0 : fac__div_up(size - s.shift, stride);
     runs_set(&s);
     return s;
 }

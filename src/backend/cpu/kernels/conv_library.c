@@ -40,10 +40,19 @@ static double work_of(const fac_conv *c) {
            (double)c->small_count;
 }
 
+/* Whether sizes and steps are such that oneDNN, which computes with int, cannot overflow. */
+static bool fits_library(const fac_conv *c) {
+    bool fits = true;
+    for (int d = 0; d < FAC_CONV_DIMS; d++)
+        fits = fits && c->padding[d] < INT32_MAX / 4 && c->stride[d] < INT32_MAX / 4 &&
+               c->dilation[d] < INT32_MAX / 4 && c->small_size[d] < INT32_MAX / 4 && c->large_size[d] < INT32_MAX / 4;
+    return fits;
+}
+
 /* The table of measurements in one place. */
 static bool is_faster(const fac_conv *c, fac_conv_side result) {
     bool depthwise = c->small == 1 && c->large == 1 && c->groups >= CHANNELS;
-    if (fac__cpu_isa < FAC_ISA_AVX2 || work_of(c) < LEAST_WORK) return false;
+    if (fac__cpu_isa < FAC_ISA_AVX2 || work_of(c) < LEAST_WORK || !fits_library(c)) return false;
     return result != FAC_CONV_LARGE || depthwise || c->large >= LEAST_LARGE;
 }
 

@@ -13,7 +13,8 @@ static bool faster(const int64_t *const *strides, int n_operands, int a, int b) 
 static void push_dim(fac_nest *n, int64_t size, int d, int n_operands, const int64_t *const *strides) {
     bool merge = n->ndim > 0;
     int last = n->ndim - 1;
-    for (int k = 0; merge && k < n_operands; k++) merge = strides[k][d] == n->stride[k][last] * n->size[last];
+    for (int k = 0; merge && k < n_operands; k++)
+        merge = strides[k][d] == fac__mul_or_max(n->stride[k][last], n->size[last]);
     if (merge) {
         n->size[last] *= size;
     } else {
@@ -36,6 +37,11 @@ void fac__nest_build(fac_nest *n, const int64_t *sizes, int ndim, uint64_t mask,
     }
     n->ndim = 0;
     n->count = 1;
+    for (int i = 0; i < m; i++) {
+        if (sizes[order[i]] != 0) continue;
+        push_dim(n, 0, order[i], n_operands, strides); /* the product of the others may be anything */
+        return;
+    }
     for (int i = 0; i < m; i++) push_dim(n, sizes[order[i]], order[i], n_operands, strides);
 }
 

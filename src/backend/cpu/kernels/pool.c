@@ -124,8 +124,8 @@ static bool is_2x2(const fac_pool *p) {
 SCATTER_PLANE(scatter_u8, uint8_t, uint8_t, SAME, SAME)
 SCATTER_PLANE(scatter_i8, int8_t, int8_t, SAME, SAME)
 SCATTER_PLANE(scatter_i16, int16_t, int16_t, SAME, SAME)
-SCATTER_PLANE(scatter_i32, int32_t, int32_t, SAME, SAME)
-SCATTER_PLANE(scatter_i64, int64_t, int64_t, SAME, SAME)
+SCATTER_PLANE(scatter_i32, int32_t, uint32_t, SAME, SAME) /* integers wrap around */
+SCATTER_PLANE(scatter_i64, int64_t, uint64_t, SAME, SAME)
 SCATTER_PLANE(scatter_f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
 SCATTER_PLANE(scatter_bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
 SCATTER_PLANE(scatter_f32, float, float, SAME, SAME)
@@ -141,7 +141,13 @@ static int64_t divisor_of(const pool_job *j, const window *w, int64_t size) {
     return n;
 }
 
-#define MEAN_PLANE(SUF, E, T, GET, PUT)                                                       \
+#define DIVIDE(sum, n) ((sum) / (n))
+/* Integers wrap around: so does the one quotient that does not fit. */
+static uint64_t divide_i64(uint64_t sum, uint64_t n) {
+    return n == UINT64_MAX ? 0 - sum : (uint64_t)((int64_t)sum / (int64_t)n);
+}
+
+#define MEAN_PLANE(SUF, E, T, GET, PUT, DIV)                                                  \
     static void mean_##SUF(const pool_job *j, int64_t plane) {                                \
         const fac_pool *p = &j->p;                                                            \
         const E *from = (const E *)(const void *)j->from + plane * p->in_count;               \
@@ -152,7 +158,7 @@ static int64_t divisor_of(const pool_job *j, const window *w, int64_t size) {
             T sum = 0;                                                                        \
             EACH_IN_WINDOW(p, w, at) sum += GET(from[at]);                                    \
             int64_t n = divisor_of(j, &w, size);                                              \
-            to[o] = n ? PUT(sum / (T)n) : PUT((T)0);                                          \
+            to[o] = n ? PUT(DIV(sum, (T)n)) : PUT((T)0);                                      \
         }                                                                                     \
     }                                                                                         \
     /* grad_input += grad / divisor over each window, in `sum`, a plane of the wider type. */ \
@@ -165,16 +171,16 @@ static int64_t divisor_of(const pool_job *j, const window *w, int64_t size) {
             int64_t size;                                                                     \
             window w = window_at(p, o, &size);                                                \
             int64_t n = divisor_of(j, &w, size);                                              \
-            T g = n ? GET(from[o]) / (T)n : 0;                                                \
+            T g = n ? DIV((T)GET(from[o]), (T)n) : 0;                                         \
             EACH_IN_WINDOW(p, w, at) sum[at] += g;                                            \
         }                                                                                     \
         for (int64_t i = 0; i < p->in_count; i++) to[i] = PUT(sum[i]);                        \
     }
-MEAN_PLANE(f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
-MEAN_PLANE(bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
-MEAN_PLANE(f32, float, float, SAME, SAME)
-MEAN_PLANE(f64, double, double, SAME, SAME)
-MEAN_PLANE(i64, int64_t, int64_t, SAME, SAME)
+MEAN_PLANE(f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16, DIVIDE)
+MEAN_PLANE(bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16, DIVIDE)
+MEAN_PLANE(f32, float, float, SAME, SAME, DIVIDE)
+MEAN_PLANE(f64, double, double, SAME, SAME, DIVIDE)
+MEAN_PLANE(i64, int64_t, uint64_t, (uint64_t), (int64_t), divide_i64)
 
 /* ---- running over planes ------------------------------------------------------------------------------------------------ */
 

@@ -114,7 +114,7 @@ fac_status sort_stable_cpu(fac_structured *s, fac_tensor *self, fac_opt_num stab
 
 fac_status topk_cpu(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim, bool largest, bool sorted) {
     (void)dim, (void)sorted;
-    sort_job j = {.descending = largest, .select = true, .count = k};
+    sort_job j = {.descending = largest, .select = true, .count = self->ndim ? k : 1}; /* one number is its own top 0 */
     return order_all(s, self, &j);
 }
 
