@@ -121,6 +121,18 @@ fac_status fac__map_set(fac_map *m, const char *key, void *value); /* replaces *
 void fac__map_remove(fac_map *m, const char *key);
 void fac__map_free(fac_map *m);
 
+/* ---- set of addresses ---------------------------------------------------------------------------------------------- */
+
+/* Zero-initialise; free with fac__set_free. NULL is no member. */
+typedef struct fac_set {
+    const void **v;
+    size_t n, cap;
+} fac_set;
+bool fac__set_has(const fac_set *s, const void *p);
+fac_status fac__set_add(fac_set *s, const void *p); /* nothing happens if p is in */
+void fac__set_remove(fac_set *s, const void *p);
+void fac__set_free(fac_set *s);
+
 /* Environment variable `name` as an integer in [lo, hi], or `fallback` if unset or not one. */
 int64_t fac__env_int(const char *name, int64_t lo, int64_t hi, int64_t fallback);
 /* Seconds on a clock that never goes back. */
