@@ -58,14 +58,17 @@ FAC_API FAC_MUST fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensor
 FAC_API FAC_MUST fac_status fac_optimizer_step(fac_optimizer *o);
 /* Drops all gradients. A pending error does not stop it. */
 FAC_API void fac_optimizer_zero_grad(fac_optimizer *o);
-/* Learning rate of group 0, and setting it for all groups (each scaled from its own initial rate).
+/* Learning rate of the first group that was not made at rate 0, and setting it: the rates of all groups keep the ratios in
+   which they were made, so that a group made at rate 0 stays there. Where all were made at 0, all get the new rate.
    errors: ARGUMENT if lr is negative or not a number; then no rate changes */
 FAC_API double fac_optimizer_lr(const fac_optimizer *o);
 FAC_API void fac_optimizer_set_lr(fac_optimizer *o, double lr);
 /* All parameters, in order; borrowed while no group is added. */
 FAC_API fac_tensors fac_optimizer_parameters(fac_optimizer *o);
-/* Step counts and moments as tensors named "0.exp_avg", ...; freed with fac_state_free. Loading takes what a state dict of
-   the same kind of optimiser over parameters of the same shapes gave. */
+/* Step counts and moments as tensors named "0.exp_avg", ..., and per group its settings ("param_groups.0.lr") and the places of
+   its parameters ("param_groups.0.params"); freed with fac_state_free. Loading takes what a state dict of the same kind of
+   optimiser over parameters of the same shapes in the same groups gave, settings included; on an error in it nothing has
+   changed. A state without settings, as version 0.1 wrote them, leaves those of the optimiser. */
 FAC_API fac_state *fac_optimizer_state_dict(fac_optimizer *o);
 FAC_API FAC_MUST fac_status fac_optimizer_load_state_dict(fac_optimizer *o, const fac_state *s);
 

@@ -16,12 +16,35 @@ typedef struct fac_optim_entry {
 
 typedef struct fac_optim_group {
     double lr, initial_lr, weight_decay;
+    union {
+        struct {
+            double momentum, dampening;
+            bool nesterov, maximize;
+        } sgd;
+        struct {
+            double beta1, beta2, eps;
+            bool amsgrad, maximize;
+        } adam;
+    } u;
 } fac_optim_group;
+
+/* A setting of a group, as it stands in the state dict. */
+typedef struct fac_optim_option {
+    const char *name; /* NULL ends a list */
+    bool is_flag;     /* a bool; else a double */
+    size_t offset;    /* in fac_optim_group */
+} fac_optim_option;
+#define FAC_OPTIM_NUMBER(name, field) \
+    { name, false, offsetof(fac_optim_group, field) }
+#define FAC_OPTIM_FLAG(name, field) \
+    { name, true, offsetof(fac_optim_group, field) }
 
 /* A kind of optimiser. */
 typedef struct fac_optim_class {
     const char *name;
     const char *buffers[FAC_OPTIM_BUFFERS]; /* names in the state dict; NULL: not used */
+    const fac_optim_option *options;        /* all settings of a group but the three that every kind has */
+    bool decoupled;                         /* weight decay of Adam's kind */
     /* Updates one parameter; grad has the parameter's sizes and strides. Called under no-grad, in a scope. */
     fac_status (*step)(fac_optimizer *o, fac_optim_entry *e, const fac_optim_group *g, fac_tensor *grad);
 } fac_optim_class;
@@ -36,21 +59,15 @@ struct fac_optimizer {
         fac_optim_group *v;
         size_t n, cap;
     } groups;
-    fac_tensor **list; /* what fac_optimizer_parameters lends; rebuilt when a group is added */
-    union {
-        struct {
-            double momentum, dampening;
-            bool nesterov, maximize;
-        } sgd;
-        struct {
-            double beta1, beta2, eps;
-            bool amsgrad, maximize, decoupled;
-        } adam;
-    } u;
+    struct {
+        fac_tensor **v;
+        size_t n, cap;
+    } list;      /* what fac_optimizer_parameters lends: the entries' parameters */
+    fac_set set; /* the same, to find one that is given twice */
 };
 
-/* An optimiser over the parameters of m as group 0; NULL on failure. */
-fac_optimizer *fac__optim_new(const fac_optim_class *cls, fac_module *m, double lr, double weight_decay);
+/* An optimiser over the parameters of m as group 0, with the settings of `g`; NULL on failure. */
+fac_optimizer *fac__optim_new(const fac_optim_class *cls, fac_module *m, fac_optim_group g);
 /* Makes buffer i of e, zeroed and laid out as the parameter, if it is not there. */
 fac_status fac__optim_buffer(fac_optim_entry *e, int i);
 

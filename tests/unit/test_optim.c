@@ -196,6 +196,121 @@ static void optim_every_allocation_of_a_training_step_may_fail(void **state) {
     support_fail_each_allocation(train_once, NULL);
 }
 
+/* Two parameters in two groups, the second made with a rate of its own. */
+static fac_optimizer *with_two_groups(fac_module *m, fac_tensor *other, double rate, double other_rate) {
+    fac_optimizer *o = fac_sgd_new(m, rate, .momentum = 0.9, .weight_decay = 0.1);
+    assert_non_null(o);
+    assert_ok(fac_optimizer_add_group(o, FAC_TENSORS(other), other_rate, 0.5));
+    return o;
+}
+
+/* The rates at which both parameters are moved by a gradient of one. */
+static void assert_rates(fac_optimizer *o, fac_tensor *p, fac_tensor *q, double of_p, double of_q) {
+    FAC_SCOPE(s);
+    FAC_NO_GRAD(g);
+    fac_tensor *params[] = {p, q};
+    const double want[] = {of_p, of_q};
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(fac_zero_(params[i]));
+        assert_ok(fac_set_grad(params[i], fac_ones_like(params[i])));
+    }
+    assert_ok(fac_optimizer_step(o));
+    for (int i = 0; i < 2; i++) assert_true(fabs(fac_item(params[i]) + want[i]) < 1e-12);
+}
+
+static void optim_groups_made_at_rate_0_keep_their_ratio(void **state) {
+    (void)state;
+    const struct {
+        double made[2], set, want[2];
+    } cases[] = {{{0.1, 0.2}, 0.3, {0.3, 0.6}},
+                 {{0.1, 0}, 0.3, {0.3, 0}},
+                 {{0, 0.1}, 0.3, {0, 0.3}},
+                 {{0, 0}, 0.3, {0.3, 0.3}},
+                 {{0.1, 0.2}, 0, {0, 0}}};
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        FAC_SCOPE(s);
+        const double zero = 0;
+        fac_tensor *p = fac_tensor_from(&zero, FAC_F64, FAC_INTS(1)), *q = fac_tensor_from(&zero, FAC_F64, FAC_INTS(1));
+        fac_module *m = holder(p);
+        fac_set_requires_grad(q, true);
+        fac_optimizer *o = fac_sgd_new(m, cases[i].made[0]);
+        assert_ok(fac_optimizer_add_group(o, FAC_TENSORS(q), cases[i].made[1], 0));
+        fac_optimizer_set_lr(o, cases[i].set);
+        assert_true(fac_optimizer_lr(o) == cases[i].set);
+        assert_rates(o, p, q, cases[i].want[0], cases[i].want[1]);
+        fac_optimizer_set_lr(o, 1); /* and from there, wherever they stood */
+        fac_optimizer_set_lr(o, cases[i].set);
+        assert_rates(o, p, q, cases[i].want[0], cases[i].want[1]);
+        fac_optimizer_release(o);
+        fac_module_release(m);
+    }
+}
+
+static void optim_state_dict_holds_every_option(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const double one = 1;
+    fac_tensor *p = fac_tensor_from(&one, FAC_F64, FAC_INTS(1)), *q = fac_tensor_from(&one, FAC_F64, FAC_INTS(1));
+    fac_module *m = holder(p);
+    fac_set_requires_grad(q, true);
+    fac_optimizer *a = with_two_groups(m, q, 0.1, 0.02), *b = with_two_groups(m, q, 0.7, 0);
+    fac_optimizer_set_lr(a, 0.05);
+    step(a, p, 1);
+    fac_state *of_a = fac_optimizer_state_dict(a);
+    const char *names[] = {"lr", "initial_lr", "weight_decay", "momentum", "dampening", "nesterov", "maximize"};
+    const double want[] = {0.01, 0.02, 0.5, 0.9, 0, 0, 0};
+    for (size_t i = 0; i < FAC_COUNT(names); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "param_groups.1.%s", names[i]);
+        assert_non_null(fac_state_get(of_a, name));
+        assert_true(fabs(fac_item(fac_state_get(of_a, name)) - want[i]) < 1e-15);
+    }
+    assert_int_equal(fac_item_int(fac_state_get(of_a, "param_groups.1.params")), 1);
+    assert_ok(fac_optimizer_load_state_dict(b, of_a));
+    assert_true(fac_optimizer_lr(b) == 0.05);
+    fac_optimizer_set_lr(b, 0.1); /* the ratio came along */
+    fac_state *of_b = fac_optimizer_state_dict(b);
+    assert_true(fabs(fac_item(fac_state_get(of_b, "param_groups.1.lr")) - 0.02) < 1e-15);
+    /* A group of other parameters is refused, and nothing changes. */
+    fac_optimizer *c = fac_sgd_new(m, 0.3, .momentum = 0.5);
+    assert_int_equal(fac_optimizer_load_state_dict(c, of_a), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "over 1 parameters knows");
+    assert_true(fac_optimizer_lr(c) == 0.3);
+    assert_ok(fac_state_set(of_b, "param_groups.0.momentum", fac_tensor_of(-1)));
+    assert_int_equal(fac_optimizer_load_state_dict(a, of_b), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "momentum of group 0 is -1");
+    assert_true(fac_optimizer_lr(a) == 0.05);
+    fac_state_free(of_a);
+    fac_state_free(of_b);
+    fac_optimizer_release(a);
+    fac_optimizer_release(b);
+    fac_optimizer_release(c);
+    fac_module_release(m);
+}
+
+/* Version 0.1 wrote step counts and buffers alone. */
+static void optim_state_without_options_leaves_them(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const double one = 1;
+    fac_tensor *p = fac_tensor_from(&one, FAC_F64, FAC_INTS(1));
+    fac_module *m = holder(p);
+    fac_optimizer *o = fac_adam_new(m, 0.1);
+    step(o, p, 1);
+    fac_state *all = fac_optimizer_state_dict(o), *old = fac_state_new();
+    for (size_t i = 0; i < all->n; i++)
+        if (strncmp(all->v[i].name, "param_groups", 12) != 0)
+            assert_ok(fac_state_set(old, all->v[i].name, all->v[i].tensor));
+    assert_int_equal(old->n, 3);
+    fac_optimizer_set_lr(o, 0.2);
+    assert_ok(fac_optimizer_load_state_dict(o, old));
+    assert_true(fac_optimizer_lr(o) == 0.2);
+    fac_state_free(all);
+    fac_state_free(old);
+    fac_optimizer_release(o);
+    fac_module_release(m);
+}
+
 static void optim_null_is_an_error(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -236,8 +351,9 @@ static void optim_refuses_the_state_of_another_kind(void **state) {
     fac_module_release(m);
 }
 
-FAC_TEST_MAIN(FAC_TEST(optim_refuses_the_state_of_another_kind), FAC_TEST(optim_null_is_an_error),
-              FAC_TEST(S166_optimisers_step_as_pytorch_does),
+FAC_TEST_MAIN(FAC_TEST(optim_groups_made_at_rate_0_keep_their_ratio), FAC_TEST(optim_state_dict_holds_every_option),
+              FAC_TEST(optim_state_without_options_leaves_them), FAC_TEST(optim_refuses_the_state_of_another_kind),
+              FAC_TEST(optim_null_is_an_error), FAC_TEST(S166_optimisers_step_as_pytorch_does),
               FAC_TEST(S129_zero_grad_drops_gradients_and_a_parameter_without_one_stays),
               FAC_TEST(optim_a_pending_error_stops_the_step_and_changes_nothing),
               FAC_TEST(optim_bad_settings_are_errors), FAC_TEST(optim_state_dict_goes_on_where_it_stopped),

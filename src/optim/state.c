@@ -1,0 +1,212 @@
+/* State dicts of optimisers: per parameter its step count and buffers ("0.step", "0.exp_avg"), per group its settings and the
+   places of its parameters ("param_groups.0.lr", "param_groups.0.params"). */
+#include "optim/optimizer.h"
+
+/* ---- saving ---- */
+
+/* Sets the entry that the format names; takes the reference of t, always. */
+static fac_status put(fac_state *s, fac_tensor *t, const char *format, ...) FAC_PRINTF(3, 4);
+static fac_status put(fac_state *s, fac_tensor *t, const char *format, ...) {
+    char name[96];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    fac_status st = fac_state_set(s, name, t);
+    fac__unref(t);
+    return st;
+}
+
+static fac_status put_entry(fac_state *s, const fac_optimizer *o, size_t i) {
+    const fac_optim_entry *e = &o->entries.v[i];
+    fac_tensor *step = NULL;
+    FAC_TRY(fac__scalar_tensor(fac_scalar_i_(e->step), FAC_I64, &step));
+    FAC_TRY(put(s, step, "%zu.step", i));
+    for (int j = 0; j < FAC_OPTIM_BUFFERS; j++)
+        if (e->buffers[j]) FAC_TRY(put(s, fac__ref(e->buffers[j]), "%zu.%s", i, o->cls->buffers[j]));
+    return FAC_OK;
+}
+
+/* Settings that every kind of optimiser has. */
+static const fac_optim_option common_options[] = {FAC_OPTIM_NUMBER("lr", lr),
+                                                  FAC_OPTIM_NUMBER("initial_lr", initial_lr),
+                                                  FAC_OPTIM_NUMBER("weight_decay", weight_decay),
+                                                  {NULL, false, 0}};
+
+typedef fac_status (*option_visit)(void *context, size_t group, const fac_optim_option *option, void *field);
+
+static fac_status each_option(const fac_optimizer *o, size_t group, option_visit visit, void *context) {
+    const fac_optim_option *lists[] = {common_options, o->cls->options};
+    for (size_t l = 0; l < FAC_COUNT(lists); l++)
+        for (const fac_optim_option *p = lists[l]; p->name; p++)
+            FAC_TRY(visit(context, group, p, (char *)&o->groups.v[group] + p->offset));
+    return FAC_OK;
+}
+
+static fac_status put_option(void *context, size_t group, const fac_optim_option *p, void *field) {
+    fac_tensor *t = NULL;
+    FAC_TRY(p->is_flag ? fac__scalar_tensor(fac_scalar_b_(*(bool *)field), FAC_BOOL, &t)
+                       : fac__scalar_tensor(fac_scalar_f_(*(double *)field), FAC_F64, &t));
+    return put(context, t, "param_groups.%zu.%s", group, p->name);
+}
+
+/* Which entries belong to a group, in order. */
+static fac_status places_of(const fac_optimizer *o, size_t group, fac_tensor **out) {
+    int64_t n = 0;
+    for (size_t i = 0; i < o->entries.n; i++) n += o->entries.v[i].group == group;
+    FAC_TRY(fac__empty(&n, 1, FAC_I64, fac_device_make(FAC_CPU, -1), out));
+    int64_t *place = fac__data(*out);
+    for (size_t i = 0; i < o->entries.n; i++)
+        if (o->entries.v[i].group == group) *place++ = (int64_t)i;
+    return FAC_OK;
+}
+
+static fac_status put_group(fac_state *s, const fac_optimizer *o, size_t group) {
+    fac_tensor *places = NULL;
+    FAC_TRY(places_of(o, group, &places));
+    FAC_TRY(put(s, places, "param_groups.%zu.params", group));
+    return each_option(o, group, put_option, s);
+}
+
+fac_state *fac_optimizer_state_dict(fac_optimizer *o) {
+    if (fac_error() || !fac__given(o, "optimiser")) return NULL;
+    fac_state *s = fac_state_new();
+    fac_status st = s ? FAC_OK : fac_error();
+    for (size_t i = 0; i < o->entries.n && !st; i++) st = put_entry(s, o, i);
+    for (size_t i = 0; i < o->groups.n && !st; i++) st = put_group(s, o, i);
+    if (!st) return s;
+    fac_state_free(s);
+    return NULL;
+}
+
+/* ---- loading ---- */
+
+static fac_tensor *entry_of(const fac_state *s, size_t i, const char *what) {
+    char name[96];
+    snprintf(name, sizeof name, "%zu.%s", i, what);
+    return fac_state_get(s, name);
+}
+
+static fac_tensor *setting_of(const fac_state *s, size_t group, const char *what) {
+    char name[96];
+    snprintf(name, sizeof name, "param_groups.%zu.%s", group, what);
+    return fac_state_get(s, name);
+}
+
+static fac_status check_entry(const fac_optimizer *o, const fac_state *s, size_t i, size_t *taken) {
+    const fac_tensor *p = o->entries.v[i].parameter, *step = entry_of(s, i, "step");
+    FAC_CHECK(step && step->numel == 1, FAC_ERR_NOT_FOUND, "the state has no step count for parameter %zu", i);
+    ++*taken;
+    for (int j = 0; j < FAC_OPTIM_BUFFERS && o->cls->buffers[j]; j++) {
+        const fac_tensor *t = entry_of(s, i, o->cls->buffers[j]);
+        *taken += t != NULL;
+        FAC_CHECK(!t || fac__same_sizes(t, p), FAC_ERR_SHAPE,
+                  "%s of parameter %zu has shape %s in the state, but the parameter has %s", o->cls->buffers[j], i,
+                  FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(p));
+    }
+    return FAC_OK;
+}
+
+/* The settings that are loaded, aside until all of them were found good. */
+typedef struct loading {
+    const fac_state *from;
+    fac_optim_group *groups; /* a copy of the optimiser's */
+    size_t taken;
+} loading;
+
+static fac_status read_option(void *context, size_t group, const fac_optim_option *p, void *field) {
+    (void)field;
+    loading *l = context;
+    fac_tensor *t = setting_of(l->from, group, p->name);
+    FAC_CHECK(t && t->numel == 1 && !fac_dtype_is_complex((fac_dtype)t->dtype), FAC_ERR_NOT_FOUND,
+              "the state does not say %s of group %zu", p->name, group);
+    const double x = fac_item(t);
+    FAC_TRY(fac_error());
+    FAC_CHECK(x >= 0, FAC_ERR_ARGUMENT, "%s of group %zu is %g in the state", p->name, group, x);
+    l->taken++;
+    char *to = (char *)&l->groups[group] + p->offset;
+    if (p->is_flag)
+        *(bool *)to = x != 0;
+    else
+        *(double *)to = x;
+    return FAC_OK;
+}
+
+static fac_status check_places(const fac_optimizer *o, const fac_state *s, size_t group) {
+    fac_tensor *own = NULL, *saved = setting_of(s, group, "params");
+    FAC_CHECK(saved, FAC_ERR_NOT_FOUND, "the state does not say which parameters group %zu has", group);
+    FAC_TRY(places_of(o, group, &own));
+    bool same = saved->dtype == FAC_I64 && saved->device.type == FAC_CPU && fac__same_sizes(own, saved) &&
+                fac__is_contiguous(saved);
+    if (same && own->numel) same = memcmp(fac__data(own), fac__data(saved), (size_t)own->numel * sizeof(int64_t)) == 0;
+    fac__unref(own);
+    FAC_CHECK(same, FAC_ERR_ARGUMENT, "group %zu has other parameters in the state", group);
+    return FAC_OK;
+}
+
+/* A state of version 0.1 has no settings: the optimiser then keeps its own. */
+static fac_status read_groups(const fac_optimizer *o, loading *l) {
+    if (!setting_of(l->from, 0, "params")) return FAC_OK;
+    for (size_t i = 0; i < o->groups.n; i++) {
+        FAC_TRY(check_places(o, l->from, i));
+        l->taken++;
+        FAC_TRY(each_option(o, i, read_option, l));
+    }
+    return FAC_OK;
+}
+
+static size_t count_settings(const fac_state *s) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++) n += strncmp(s->v[i].name, "param_groups.", 13) == 0;
+    return n;
+}
+
+/* Everything is looked at before anything changes. An entry that nothing takes is of another kind of optimiser, or of more
+   parameters or groups. */
+static fac_status check_state(const fac_optimizer *o, loading *l) {
+    const size_t settings = count_settings(l->from), others = l->from->n - settings;
+    size_t taken = 0;
+    for (size_t i = 0; i < o->entries.n; i++) FAC_TRY(check_entry(o, l->from, i, &taken));
+    FAC_CHECK(taken == others, FAC_ERR_ARGUMENT, "the state has %zu entries, of which %s over %zu parameters knows %zu",
+              others, o->cls->name, o->entries.n, taken);
+    FAC_TRY(read_groups(o, l));
+    FAC_CHECK(l->taken == settings, FAC_ERR_ARGUMENT, "the state has %zu settings, of which %s in %zu groups knows %zu",
+              settings, o->cls->name, o->groups.n, l->taken);
+    return FAC_OK;
+}
+
+static fac_status load_entry(fac_optimizer *o, const fac_state *s, size_t i) {
+    fac_optim_entry *e = &o->entries.v[i];
+    FAC_SCOPE(scope);
+    e->step = fac_item_int(entry_of(s, i, "step"));
+    for (int j = 0; j < FAC_OPTIM_BUFFERS && o->cls->buffers[j]; j++) {
+        fac_tensor *t = entry_of(s, i, o->cls->buffers[j]);
+        if (!t) {
+            fac__unref(e->buffers[j]);
+            e->buffers[j] = NULL;
+            continue;
+        }
+        FAC_TRY(fac__optim_buffer(e, j));
+        if (!fac_copy_(e->buffers[j], t)) return fac_error();
+    }
+    return fac_error();
+}
+
+static fac_status load(fac_optimizer *o, loading *l) {
+    FAC_TRY(check_state(o, l));
+    FAC_NO_GRAD(g);
+    for (size_t i = 0; i < o->entries.n; i++) FAC_TRY(load_entry(o, l->from, i));
+    memcpy(o->groups.v, l->groups, o->groups.n * sizeof *l->groups);
+    return FAC_OK;
+}
+
+fac_status fac_optimizer_load_state_dict(fac_optimizer *o, const fac_state *s) {
+    if (fac_error()) return fac_error();
+    FAC_CHECK(o && s, FAC_ERR_ARGUMENT, "an optimiser or its state is NULL");
+    loading l = {s, fac__alloc_array(o->groups.n, sizeof *l.groups), 0};
+    if (!l.groups) return fac_error();
+    memcpy(l.groups, o->groups.v, o->groups.n * sizeof *l.groups);
+    fac_status st = load(o, &l);
+    fac__free(l.groups);
+    return st;
+}
