@@ -3,10 +3,19 @@
 
 /* ---- lists ---- */
 
-fac_state *fac_state_new(void) { return fac__alloc_zero(sizeof(fac_state)); }
+/* What fac_state_new makes: the list that users see, and an index of its names. */
+typedef struct indexed_state {
+    fac_state list;
+    fac_map places; /* name -> place in the list, counted from 1 */
+} indexed_state;
+
+static fac_map *places_of(const fac_state *s) { return &((indexed_state *)(uintptr_t)s)->places; }
+
+fac_state *fac_state_new(void) { return fac__alloc_zero(sizeof(indexed_state)); }
 
 void fac_state_free(fac_state *s) {
     if (!s) return;
+    fac__map_free(places_of(s));
     for (size_t i = 0; i < s->n; i++) {
         fac__free((void *)(uintptr_t)s->v[i].name);
         fac__unref(s->v[i].tensor);
@@ -17,9 +26,12 @@ void fac_state_free(fac_state *s) {
 }
 
 static fac_named *find(const fac_state *s, const char *name) {
-    for (size_t i = 0; i < s->n; i++)
-        if (strcmp(s->v[i].name, name) == 0) return &s->v[i];
-    return NULL;
+    const size_t place = (uintptr_t)fac__map_get(places_of(s), name);
+    return place ? &s->v[place - 1] : NULL;
+}
+
+static fac_status set_place(const fac_state *s, size_t i) {
+    return fac__map_set(places_of(s), s->v[i].name, (void *)(uintptr_t)(i + 1));
 }
 
 fac_tensor *fac_state_get(const fac_state *s, const char *name) {
@@ -31,7 +43,15 @@ static fac_status append(fac_state *s, const char *name, fac_tensor *t, fac_modu
     FAC_TRY(FAC_VEC_GROW(s));
     char *copy = fac__strdup(name);
     if (!copy) return fac_error();
-    s->v[s->n++] = (fac_named){copy, fac__ref(t), fac_module_keep(m)};
+    s->v[s->n] = (fac_named){copy, t, m};
+    fac_status st = set_place(s, s->n);
+    if (st) {
+        fac__free(copy);
+        return st;
+    }
+    fac__ref(t);
+    fac_module_keep(m);
+    s->n++;
     return FAC_OK;
 }
 
@@ -49,11 +69,14 @@ fac_status fac_state_set(fac_state *s, const char *name, fac_tensor *t) {
 void fac_state_remove(fac_state *s, const char *name) {
     fac_named *e = s && name ? find(s, name) : NULL;
     if (!e) return;
-    fac__free((void *)(uintptr_t)e->name);
-    fac__unref(e->tensor);
-    fac_module_release(e->module);
-    s->n--;
-    memmove(e, e + 1, (size_t)(s->v + s->n - e) * sizeof *e);
+    const fac_named gone = *e;
+    const size_t i = (size_t)(e - s->v);
+    fac__map_remove(places_of(s), gone.name);
+    memmove(e, e + 1, (--s->n - i) * sizeof *e);
+    for (size_t j = i; j < s->n; j++) (void)set_place(s, j); /* the names are there: nothing is allocated */
+    fac__free((void *)(uintptr_t)gone.name);
+    fac__unref(gone.tensor);
+    fac_module_release(gone.module);
 }
 
 /* ---- walking ---- */
@@ -105,57 +128,61 @@ fac_status fac__module_walk_slots(fac_module *m, fac_slot_visit visit, void *con
 
 /* ---- collecting ---- */
 
-struct collect {
+/* A list under construction, to which nothing is added twice. */
+typedef struct collection {
     fac_state *list;
+    fac_set seen;
     fac_slot_kind kind;
-};
+} collection;
 
-static fac_status collect_slot(void *context, const char *path, fac_module *owner, fac_slot *slot) {
-    struct collect *c = context;
-    (void)owner;
-    if (!slot->tensor || slot->kind != c->kind) return FAC_OK;
-    for (size_t i = 0; i < c->list->n; i++)
-        if (c->list->v[i].tensor == slot->tensor) return FAC_OK;
-    return append(c->list, path, slot->tensor, NULL);
+static fac_status collect_once(collection *c, const char *path, fac_tensor *t, fac_module *m) {
+    const void *what = t ? (const void *)t : m;
+    if (fac__set_has(&c->seen, what)) return FAC_OK;
+    FAC_TRY(fac__set_add(&c->seen, what));
+    return append(c->list, path, t, m);
 }
 
-static fac_state *finish(fac_state *s, fac_status st) {
-    if (!st) return s;
-    fac_state_free(s);
+static fac_status collect_slot(void *context, const char *path, fac_module *owner, fac_slot *slot) {
+    collection *c = context;
+    (void)owner;
+    return slot->tensor && slot->kind == c->kind ? collect_once(c, path, slot->tensor, NULL) : FAC_OK;
+}
+
+static fac_state *finish(collection *c, fac_status st) {
+    fac__set_free(&c->seen);
+    if (!st) return c->list;
+    fac_state_free(c->list);
     return NULL;
 }
 
 static fac_state *collect(fac_module *m, fac_slot_kind kind, bool shallow) {
     if (!fac__given(m, "module")) return NULL;
-    struct collect c = {fac_state_new(), kind};
+    collection c = {.list = fac_state_new(), .kind = kind};
     if (!c.list) return NULL;
     struct slot_walk w = {collect_slot, &c};
-    return finish(c.list, shallow ? visit_slots(&w, "", m) : fac__module_walk_slots(m, collect_slot, &c));
+    return finish(&c, shallow ? visit_slots(&w, "", m) : fac__module_walk_slots(m, collect_slot, &c));
 }
 
 fac_state *fac_module_parameters(fac_module *m, bool shallow) { return collect(m, FAC_SLOT_PARAMETER, shallow); }
 fac_state *fac_module_buffers(fac_module *m, bool shallow) { return collect(m, FAC_SLOT_BUFFER, shallow); }
 
 static fac_status collect_module(void *context, const char *path, fac_module *m) {
-    fac_state *s = context;
-    for (size_t i = 0; i < s->n; i++)
-        if (s->v[i].module == m) return FAC_OK;
-    return append(s, path, NULL, m);
+    return collect_once(context, path, NULL, m);
 }
 
 fac_state *fac_module_modules(fac_module *m) {
-    fac_state *s = fac_state_new();
-    return s ? finish(s, walk_all(m, collect_module, s)) : NULL;
+    collection c = {.list = fac_state_new()};
+    return c.list ? finish(&c, walk_all(m, collect_module, &c)) : NULL;
 }
 
 fac_state *fac_module_children(fac_module *m) {
     if (!fac__given(m, "module")) return NULL;
-    fac_state *s = fac_state_new();
-    if (!s) return NULL;
+    collection c = {.list = fac_state_new()};
+    if (!c.list) return NULL;
     fac_status st = FAC_OK;
     for (size_t i = 0; i < m->children.n && !st; i++)
-        st = collect_module(s, m->children.v[i].name, m->children.v[i].module);
-    return finish(s, st);
+        st = collect_module(&c, m->children.v[i].name, m->children.v[i].module);
+    return finish(&c, st);
 }
 
 fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_module *m), void *context) {
