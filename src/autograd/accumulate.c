@@ -2,8 +2,11 @@
 
    Graph -> accumulator -> leaf would be a cycle with leaf -> accumulator, if all were counted. So the leaf owns the
    accumulator's memory, and an accumulator holds its leaf only while a graph holds the accumulator: each step of its
-   count from 0 to 1 takes a reference of the leaf, each from 1 to 0 drops one. Whoever does the former has the leaf in
-   hand, so the two never need a lock, and training allocates no accumulator after its first step. */
+   count from 0 to 1 takes a reference of the leaf, each from 1 to 0 drops one. Training allocates no accumulator after its
+   first step.
+
+   The step from 0 to 1 is taken under the accumulator's lock, for it also notes the stream of the graph that begins: a
+   count above 0 says that the stream is set. All other steps are a single atomic operation. */
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
@@ -13,7 +16,7 @@
 struct fac_accumulator {
     fac_node node;
     fac_tensor *leaf;     /* counted while node.refs > 0 */
-    pthread_mutex_t lock; /* passes on several threads may add to one leaf */
+    pthread_mutex_t lock; /* of the step from 0 to 1 */
 };
 
 static fac_status never_applied(fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
@@ -48,6 +51,33 @@ void fac__accumulator_free(fac_node *n) {
     fac__block_free(n, n->bytes);
 }
 
+/* Adds to a count above 0; false if no graph holds the accumulator. */
+static bool join(fac_node *n) {
+    int refs = atomic_load_explicit(&n->refs, memory_order_acquire);
+    while (refs > 0)
+        if (atomic_compare_exchange_weak_explicit(&n->refs, &refs, refs + 1, memory_order_acquire,
+                                                  memory_order_acquire))
+            return true;
+    return false;
+}
+
+/* The first count of a new graph: it takes the stream that is current now, and holds the leaf, which the caller has in
+   hand. Another thread may have done so before the lock was ours. */
+static fac_status wake(fac_accumulator *a, fac_tensor *leaf) {
+    fac_status st = FAC_OK;
+    pthread_mutex_lock(&a->lock);
+    if (!join(&a->node)) {
+        a->node.stream = (fac_stream){{0, 0}, 0};
+        st = fac__note_stream(&a->node, leaf->device);
+        if (st == FAC_OK) {
+            fac__ref(leaf);
+            atomic_store_explicit(&a->node.refs, 1, memory_order_release);
+        }
+    }
+    pthread_mutex_unlock(&a->lock);
+    return st;
+}
+
 fac_node *fac__accumulator_of(fac_tensor *t) {
     fac_node *n = atomic_load_explicit(&t->ag->accumulator, memory_order_acquire);
     if (FAC_UNLIKELY(!n)) {
@@ -58,15 +88,8 @@ fac_node *fac__accumulator_of(fac_tensor *t) {
         else
             fac__accumulator_free(&a->node);
     }
-    if (atomic_fetch_add_explicit(&n->refs, 1, memory_order_acq_rel) == 0) {
-        fac__ref(t);
-        n->stream = (fac_stream){{0, 0}, 0}; /* of the graph that is now made */
-        if (fac__note_stream(n, t->device) != FAC_OK) {
-            fac__accumulator_unref(n);
-            return NULL;
-        }
-    }
-    return n;
+    if (FAC_LIKELY(join(n))) return n;
+    return wake((fac_accumulator *)n, t) == FAC_OK ? n : NULL;
 }
 
 void fac__accumulator_unref(fac_node *n) {
@@ -105,30 +128,48 @@ static fac_status first_grad(fac_tensor *leaf, fac_tensor *owned, bool create_gr
     return st;
 }
 
-static fac_status add_to_grad(struct fac_autograd *ag, fac_tensor *owned, bool create_graph) {
-    fac_status st;
-    if (create_graph) {
-        fac_tensor *sum = NULL;
-        st = fac__ag_add(ag->grad, owned, &sum);
-        if (st == FAC_OK) {
-            fac__unref(ag->grad);
-            ag->grad = sum;
-        }
-    } else {
-        st = fac__ag_add_in_place(ag->grad, owned);
-        if (st == FAC_OK) st = fac__bump_version(ag->grad);
+/* *grad += more. In place unless a graph is made, so that who holds the gradient sees the sum. */
+static fac_status add_to(fac_tensor **grad, fac_tensor *more, bool create_graph) {
+    if (!create_graph) {
+        FAC_TRY(fac__ag_add_in_place(*grad, more));
+        return fac__bump_version(*grad);
     }
-    fac__unref(owned);
+    fac_tensor *sum = NULL;
+    FAC_TRY(fac__ag_add(*grad, more, &sum));
+    fac__unref(*grad);
+    *grad = sum;
+    return FAC_OK;
+}
+
+/* Gives the leaf its gradient back. One that another pass has put there meanwhile is added to it. */
+static fac_status put_back(struct fac_autograd *ag, fac_tensor *grad, bool create_graph) {
+    fac_status st = FAC_OK;
+    for (fac_tensor *other = NULL; !atomic_compare_exchange_strong(&ag->grad, &other, grad);) {
+        other = atomic_exchange(&ag->grad, NULL);
+        if (other && st == FAC_OK) st = add_to(&grad, other, create_graph);
+        fac__unref(other);
+        other = NULL;
+    }
     return st;
 }
 
+/* The gradient is taken from the leaf while it is added to: no lock is held while operators run, and with them perhaps
+   users' code, and passes on several threads may add to one leaf. */
+static fac_status add_to_leaf(fac_tensor *leaf, fac_tensor *owned, bool create_graph) {
+    struct fac_autograd *ag = leaf->ag;
+    fac_tensor *grad = atomic_exchange(&ag->grad, NULL);
+    if (!grad) {
+        FAC_TRY(first_grad(leaf, owned, create_graph, &grad));
+        return put_back(ag, grad, create_graph);
+    }
+    fac_status st = add_to(&grad, owned, create_graph), back = put_back(ag, grad, create_graph);
+    fac__unref(owned);
+    return st == FAC_OK ? back : st;
+}
+
 fac_status fac__accumulate(fac_node *n, fac_tensor *owned, bool create_graph) {
-    fac_accumulator *a = (fac_accumulator *)n;
-    struct fac_autograd *ag = a->leaf->ag;
-    pthread_mutex_lock(&a->lock);
-    fac_status st =
-        ag->grad ? add_to_grad(ag, owned, create_graph) : first_grad(a->leaf, owned, create_graph, &ag->grad);
-    pthread_mutex_unlock(&a->lock);
-    if (st == FAC_OK && FAC_UNLIKELY(ag->hooks != NULL)) st = fac__run_post_accumulate_hooks(ag->hooks, a->leaf);
-    return st;
+    fac_tensor *leaf = ((fac_accumulator *)n)->leaf;
+    FAC_TRY(add_to_leaf(leaf, owned, create_graph));
+    fac_hooks *hooks = leaf->ag->hooks;
+    return FAC_UNLIKELY(hooks != NULL) ? fac__run_post_accumulate_hooks(hooks, leaf) : FAC_OK;
 }

@@ -9,6 +9,7 @@
 typedef struct fac_view_step {
     atomic_int refs;
     uint32_t n_args;
+    uint32_t depth;               /* steps from the base to here, this one counted */
     struct fac_view_step *parent; /* owned; NULL: the step starts at the base */
     const fac_operator *op;
     fac_value args[]; /* owned; the boxed arguments after self */
@@ -16,19 +17,23 @@ typedef struct fac_view_step {
 
 /* Made on first need; absent on tensors that no graph has touched. */
 struct fac_autograd {
-    fac_tensor *grad;                /* owned */
-    fac_node *grad_fn;               /* owned; NULL: a leaf */
+    _Atomic(fac_tensor *) grad;  /* owned; NULL also while a thread adds to it: see accumulate.c */
+    _Atomic(fac_node *) grad_fn; /* owned; NULL: a leaf. Threads that read a stale view may replace it: see view.c */
     _Atomic(fac_node *) accumulator; /* its memory is ours, its life is the graph's: see accumulate.c */
     fac_tensor *base;                /* owned; NULL: not a view. Never a view itself */
     fac_view_step *view;             /* owned; set with base */
     struct fac_hooks *hooks;         /* of a leaf; a non-leaf's are on its node */
+    struct fac_hook_entry *retained; /* of a non-leaf that keeps its gradient: its entry in grad_fn's hooks */
     uint32_t output_nr;              /* which output of grad_fn */
-    unsigned view_version;           /* at which a view's grad_fn was computed */
+    atomic_uint view_version;        /* at which a view's grad_fn was computed */
     uint8_t how;                     /* fac_view_made of a view */
     bool requires_grad;              /* set on a leaf */
-    bool retains_grad;               /* a non-leaf that keeps its gradient */
 };
 
+/* The node as it was last published; borrowed. Not for views that may be out of date: those ask fac__grad_fn. */
+static inline fac_node *fac__history(const struct fac_autograd *ag) {
+    return atomic_load_explicit(&ag->grad_fn, memory_order_acquire);
+}
 /* Gradients exist for floating and complex elements only. */
 static inline bool fac__differentiable(fac_dtype d) { return d >= FAC_F16 && d < FAC_DTYPE_COUNT; }
 /* t's data, made if absent; NULL with an error pending when memory is out. */
@@ -58,6 +63,8 @@ fac_status fac__accumulate(fac_node *n, fac_tensor *owned, bool create_graph);
 
 /* Replaces t's node by n (counted here), output nr; hooks that retain the gradient move along. */
 fac_status fac__set_grad_fn(fac_tensor *t, fac_node *n, uint32_t nr);
+/* The same; the reference of the node before goes to the caller, who may hold a lock under which no node may die. */
+fac_status fac__exchange_grad_fn(fac_tensor *t, fac_node *n, uint32_t nr, fac_node **out_old);
 /* Records t's sizes, dtype and device as output nr of n. */
 fac_status fac__output_meta_set(fac_node *n, uint32_t nr, const fac_tensor *t);
 /* The node and output that gradients of t go to, counted: its history, or a leaf's accumulator. Node NULL if t (or NULL)

@@ -99,7 +99,7 @@ static fac_status gather_inputs(gathered *g, fac_tensors inputs, bool accumulate
         FAC_TRY(fac__check_handle(t, "grad", "inputs"));
         FAC_CHECK(fac__requires_grad(t), FAC_ERR_AUTOGRAD, "One of the differentiated Tensors does not require grad");
         FAC_TRY(fac__gradient_edge(t, &g->edges[i]));
-        if (accumulate && t->ag->grad_fn) FAC_TRY(fac_retain_grad(t));
+        if (accumulate && fac__history(t->ag)) FAC_TRY(fac_retain_grad(t));
     }
     return FAC_OK;
 }

@@ -121,7 +121,7 @@ static bool may_add_in_place(const fac_tensor *t) {
 /* Sums two gradients in the stream of the node that takes them. */
 static fac_status add(const pass *p, const fac_node *taker, fac_tensor **slot, fac_tensor *more) {
     fac_stream_scope in = {{{0, 0}, 0}, {0, 0}};
-    if (!fac__is_cpu(more)) in = fac_stream_scope_begin(fac__stream_on(taker, more->device));
+    if (fac__is_accelerator(more->device)) in = fac_stream_scope_begin(fac__stream_on(taker, more->device));
     fac_tensor *sum = NULL;
     fac_status st = fac_error();
     if (st == FAC_OK && !p->r->create_graph && may_add_in_place(*slot))
@@ -145,7 +145,7 @@ static fac_status deliver(const pass *p, record *r, uint32_t nr, const fac_node 
         }
         slot = &r->many[nr];
     }
-    if (FAC_UNLIKELY(!fac__is_cpu(owned))) {
+    if (FAC_UNLIKELY(fac__is_accelerator(owned->device))) {
         fac_status st =
             fac__hand_over(owned, fac__stream_on(giver, owned->device), fac__stream_on(r->node, owned->device));
         if (st != FAC_OK) {
@@ -199,13 +199,10 @@ static fac_status check_nan(const fac_node *n, uint32_t i, fac_tensor *grad) {
 
 /* Hooks on the gradients of a node's outputs, then on all of them. */
 static fac_status run_hooks_before(const pass *p, const record *r, fac_tensor **grads) {
-    const fac_hooks *h = r->node->hooks;
+    fac_hooks *h = r->node->hooks;
     p->th->exclude = p->user_exclude;
-    fac_status st = FAC_OK;
-    for (uint32_t i = 0; i < r->node->n_outputs && st == FAC_OK; i++) {
-        st = fac__run_tensor_hooks(h, i, &grads[i]);
-        if (st == FAC_OK) st = fac__run_retain_hooks(h, i, grads[i]);
-    }
+    fac_status st = fac__run_tensor_hooks(h, grads);
+    if (st == FAC_OK) st = fac__run_retain_hooks(h, grads);
     if (st == FAC_OK && r->needed) st = fac__run_pre_hooks(h, grads, r->node->n_outputs);
     p->th->exclude = p->inner_exclude;
     return st;
@@ -270,7 +267,7 @@ static fac_status accumulate(const pass *p, record *r) {
     struct fac_autograd *ag = fac__accumulator_leaf(r->node)->ag;
     if (FAC_UNLIKELY((ag->hooks || r->node->hooks) && r->one)) {
         p->th->exclude = p->user_exclude;
-        fac_status st = fac__run_tensor_hooks(ag->hooks, 0, &r->one);
+        fac_status st = fac__run_tensor_hooks(ag->hooks, &r->one);
         p->th->exclude = p->inner_exclude;
         FAC_TRY(st == FAC_OK ? st : fac__error_prefix("a tensor hook"));
         FAC_TRY(run_hooks_before(p, r, &r->one));

@@ -27,6 +27,8 @@ fac_status fac__ag_copy_in_place(fac_tensor *to, fac_tensor *from) {
     return same(fac__c_copy_(to, from, false, &r), &r);
 }
 
+const fac_operator *fac__ag_as_strided(void) { return &fac_op_as_strided; }
+
 fac_status fac__ag_clone(fac_tensor *t, fac_tensor **out) { return fac__c_clone(t, FAC_FORMAT_DEFAULT, out); }
 
 fac_status fac__ag_ones_like(fac_tensor *t, fac_tensor **out) {

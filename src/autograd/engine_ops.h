@@ -18,6 +18,8 @@ fac_status fac__ag_copy_laid_out_like(fac_tensor *t, const fac_tensor *like, fac
 fac_status fac__ag_sum_to(fac_tensor *t, const int64_t *sizes, int ndim, fac_tensor **out);
 fac_status fac__ag_cast(fac_tensor *t, fac_dtype dtype, fac_device device, fac_tensor **out);
 fac_status fac__ag_real(fac_tensor *t, fac_tensor **out);
+/* The operator as_strided, by which views are recorded whose way from their base is long. */
+const fac_operator *fac__ag_as_strided(void);
 /* Whether any element is NaN. */
 fac_status fac__ag_has_nan(fac_tensor *t, bool *out);
 

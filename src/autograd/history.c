@@ -14,8 +14,8 @@ struct fac_autograd *fac__autograd_of(fac_tensor *t) {
 
 /* The core calls this when a tensor dies. No graph holds its accumulator then, or the tensor would live. */
 void fac__autograd_free(struct fac_autograd *ag) {
-    if (FAC_UNLIKELY(ag->retains_grad)) fac__retain_remove(ag->grad_fn, ag);
-    fac__node_unref(ag->grad_fn);
+    fac__retain_remove(ag);
+    fac__node_unref(fac__history(ag));
     fac__unref(ag->grad);
     fac__accumulator_free(atomic_load_explicit(&ag->accumulator, memory_order_acquire));
     fac__view_step_unref(ag->view);
@@ -27,26 +27,29 @@ void fac__autograd_free(struct fac_autograd *ag) {
 bool fac__requires_grad(const fac_tensor *t) {
     if (!t || !t->ag) return false;
     const struct fac_autograd *ag = t->ag;
-    return ag->requires_grad || ag->grad_fn || (ag->base && fac__requires_grad(ag->base));
+    return ag->requires_grad || fac__history(ag) || (ag->base && fac__requires_grad(ag->base));
+}
+
+fac_status fac__exchange_grad_fn(fac_tensor *t, fac_node *n, uint32_t nr, fac_node **out_old) {
+    struct fac_autograd *ag = fac__autograd_of(t);
+    if (FAC_UNLIKELY(!ag)) return FAC_ERR_MEMORY;
+    if (FAC_UNLIKELY(ag->retained != NULL)) FAC_TRY(fac__retain_at(n, nr, ag));
+    *out_old = fac__history(ag);
+    ag->output_nr = nr;
+    atomic_store_explicit(&ag->grad_fn, fac__node_ref(n), memory_order_release);
+    return FAC_OK;
 }
 
 fac_status fac__set_grad_fn(fac_tensor *t, fac_node *n, uint32_t nr) {
-    struct fac_autograd *ag = fac__autograd_of(t);
-    if (FAC_UNLIKELY(!ag)) return FAC_ERR_MEMORY;
-    if (FAC_UNLIKELY(ag->retains_grad)) {
-        fac__retain_remove(ag->grad_fn, ag);
-        FAC_TRY(fac__retain_add(n, nr, ag));
-    }
-    fac_node *old = ag->grad_fn;
-    ag->grad_fn = fac__node_ref(n);
-    ag->output_nr = nr;
+    fac_node *old = NULL;
+    FAC_TRY(fac__exchange_grad_fn(t, n, nr, &old));
     fac__node_unref(old);
     return FAC_OK;
 }
 
 fac_status fac__set_history(fac_tensor *t, fac_node *n, uint32_t nr) {
     if (FAC_UNLIKELY(!t || !fac__differentiable((fac_dtype)t->dtype))) return FAC_OK; /* NULL: masked out */
-    if (FAC_UNLIKELY(t->ag && (t->ag->grad_fn || t->ag->requires_grad)))
+    if (FAC_UNLIKELY(t->ag && (fac__history(t->ag) || t->ag->requires_grad)))
         return FAC_FAIL(FAC_ERR_INTERNAL, "%s returned a tensor that has a history already; it must return a fresh one",
                         n->cls->name);
     FAC_TRY(fac__output_meta_set(n, nr, t));

@@ -6,71 +6,118 @@
 
 /* ---- handles: slot number in the low half, the slot's generation in the high half ---------------------------------- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the table, and the entries that retain gradients */
+/* Guards the table, the links of all lists, and the entries that retain gradients. Never held while a hook runs. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+#define NO_SLOT UINT32_MAX
+
 static struct {
     struct slot {
         fac_hook_entry *entry; /* NULL: free */
         uint32_t generation;
+        uint32_t next_free;
     } * v;
     size_t n, cap;
-    size_t named; /* slots in use; the table is freed with the last */
+    size_t named;  /* slots in use; the table is freed with the last */
+    uint32_t free; /* the first free slot, NO_SLOT if none; meaningful while n > 0 */
 } slots;
 
 static uint32_t generations; /* names given; never 0, so that no handle is NULL */
 
-/* Gives e a number; under the lock. */
-static fac_status name_entry(fac_hook_entry *e) {
-    size_t i = 0;
-    while (i < slots.n && slots.v[i].entry) i++;
-    if (i == slots.n) {
-        FAC_CHECK(i < UINT32_MAX, FAC_ERR_OVERFLOW, "too many hooks");
-        FAC_TRY(FAC_VEC_GROW(&slots));
-        slots.v[slots.n++] = (struct slot){NULL, 0};
-    }
-    if (++generations == 0) generations = 1;
-    slots.v[i] = (struct slot){e, generations};
-    slots.named++;
-    e->id = (uint64_t)slots.v[i].generation << 32 | (uint32_t)i;
+static fac_status add_slot(void) {
+    FAC_CHECK(slots.n < NO_SLOT, FAC_ERR_OVERFLOW, "too many hooks");
+    FAC_TRY(FAC_VEC_GROW(&slots));
+    slots.free = (uint32_t)slots.n;
+    slots.v[slots.n++] = (struct slot){NULL, 0, NO_SLOT};
     return FAC_OK;
 }
 
-/* The slot that `id` names, NULL if its hook is gone; under the lock. */
-static struct slot *slot_of(uint64_t id) {
-    size_t i = (uint32_t)id;
-    return i < slots.n && slots.v[i].entry && slots.v[i].generation == id >> 32 ? &slots.v[i] : NULL;
+/* Gives e a number; under the lock. */
+static fac_status name_entry(fac_hook_entry *e) {
+    if (slots.n == 0 || slots.free == NO_SLOT) FAC_TRY(add_slot());
+    const uint32_t i = slots.free;
+    slots.free = slots.v[i].next_free;
+    if (++generations == 0) generations = 1;
+    slots.v[i] = (struct slot){e, generations, NO_SLOT};
+    slots.named++;
+    e->id = (uint64_t)generations << 32 | i;
+    return FAC_OK;
 }
 
-static void forget(uint64_t id) {
-    struct slot *s = id ? slot_of(id) : NULL;
-    if (!s) return;
-    s->entry = NULL;
-    if (--slots.named) return;
+/* The entry that `id` names, NULL if it is gone; under the lock. */
+static fac_hook_entry *entry_of(uint64_t id) {
+    const size_t i = (uint32_t)id;
+    return i < slots.n && slots.v[i].generation == id >> 32 ? slots.v[i].entry : NULL;
+}
+
+static void drop_table(void) {
     fac__free(slots.v);
     slots.v = NULL;
     slots.n = slots.cap = 0;
 }
 
-void fac_hook_remove(fac_hook *h) {
-    uint64_t id = (uintptr_t)h;
-    pthread_mutex_lock(&lock);
-    struct slot *s = slot_of(id);
-    if (s) {
-        atomic_store_explicit(&s->entry->dead, true, memory_order_relaxed);
-        s->entry->id = 0;
-        forget(id);
-    }
-    pthread_mutex_unlock(&lock);
+/* e's number names nothing from now on; under the lock. */
+static void forget(fac_hook_entry *e) {
+    if (!e->id) return;
+    const uint32_t i = (uint32_t)e->id;
+    slots.v[i] = (struct slot){NULL, 0, slots.free};
+    slots.free = i;
+    e->id = 0;
+    if (--slots.named == 0) drop_table();
 }
 
 /* ---- lists -------------------------------------------------------------------------------------------------------- */
 
-static fac_hooks *list_of(fac_hooks **list) {
-    if (!*list) *list = fac__alloc_zero(sizeof **list);
-    return *list;
+/* In order of registration. Entries are unlinked only while nobody walks the list, so a walk needs no lock between its
+   first entry and its last. */
+struct fac_hooks {
+    fac_hook_entry *first, *last;
+    size_t walks, dead; /* walks under way; entries that were removed during one */
+    bool abandoned;     /* the owner is gone: the last walk frees the list */
+};
+
+static bool alive(const fac_hook_entry *e) { return !atomic_load_explicit(&e->dead, memory_order_relaxed); }
+
+static void append(fac_hooks *list, fac_hook_entry *e) {
+    e->list = list;
+    e->prev = list->last;
+    *(list->last ? &list->last->next : &list->first) = e;
+    list->last = e;
+}
+
+static void unlink_entry(fac_hook_entry *e) {
+    fac_hooks *list = e->list;
+    *(e->prev ? &e->prev->next : &list->first) = e->next;
+    *(e->next ? &e->next->prev : &list->last) = e->prev;
+    fac__free(e);
+}
+
+static void remove_entry(fac_hook_entry *e) {
+    forget(e);
+    atomic_store_explicit(&e->dead, true, memory_order_relaxed);
+    if (e->list->walks)
+        e->list->dead++;
+    else
+        unlink_entry(e);
+}
+
+static void sweep(fac_hooks *list) {
+    for (fac_hook_entry *e = list->first, *next; e && list->dead; e = next) {
+        next = e->next;
+        if (alive(e)) continue;
+        unlink_entry(e);
+        list->dead--;
+    }
+}
+
+static void free_list(fac_hooks *list) {
+    while (list->first) unlink_entry(list->first);
+    fac__free(list);
 }
 
 fac_hook *fac__hook_add(fac_hooks **list, int kind, uint32_t nr, void (*fn)(void), void *context, bool named) {
-    fac_hook_entry *e = list_of(list) ? fac__alloc_zero(sizeof *e) : NULL;
+    if (!*list) *list = fac__alloc_zero(sizeof **list);
+    fac_hook_entry *e = *list ? fac__alloc_zero(sizeof *e) : NULL;
     if (!e) return NULL;
     e->kind = kind;
     e->nr = nr;
@@ -78,11 +125,7 @@ fac_hook *fac__hook_add(fac_hooks **list, int kind, uint32_t nr, void (*fn)(void
     e->context = context;
     pthread_mutex_lock(&lock);
     fac_status st = named ? name_entry(e) : FAC_OK;
-    if (st == FAC_OK) {
-        fac_hook_entry **at = &(*list)->first;
-        while (*at) at = &(*at)->next;
-        *at = e;
-    }
+    if (st == FAC_OK) append(*list, e);
     uint64_t id = e->id;
     pthread_mutex_unlock(&lock);
     if (st == FAC_OK) return named ? (fac_hook *)(uintptr_t)id : (fac_hook *)e;
@@ -90,30 +133,67 @@ fac_hook *fac__hook_add(fac_hooks **list, int kind, uint32_t nr, void (*fn)(void
     return NULL;
 }
 
+void fac_hook_remove(fac_hook *h) {
+    pthread_mutex_lock(&lock);
+    fac_hook_entry *e = entry_of((uintptr_t)h);
+    if (e) remove_entry(e);
+    pthread_mutex_unlock(&lock);
+}
+
 void fac__hooks_free(fac_hooks *list) {
     if (!list) return;
     pthread_mutex_lock(&lock);
-    for (fac_hook_entry *e = list->first; e; e = e->next) forget(e->id);
-    pthread_mutex_unlock(&lock);
-    for (fac_hook_entry *e = list->first, *next; e; e = next) {
-        next = e->next;
-        fac__free(e);
+    for (fac_hook_entry *e = list->first; e; e = e->next) {
+        forget(e);
+        atomic_store_explicit(&e->dead, true, memory_order_relaxed);
     }
-    fac__free(list);
+    list->abandoned = true;
+    if (!list->walks) free_list(list);
+    pthread_mutex_unlock(&lock);
 }
 
-static bool alive(const fac_hook_entry *e) { return !atomic_load_explicit(&e->dead, memory_order_relaxed); }
+/* ---- walks -------------------------------------------------------------------------------------------------------- */
 
-/* The first live entry of a kind from e on. */
-static const fac_hook_entry *next_of(const fac_hook_entry *e, int kind) {
+static const fac_hook_entry *begin_walk(fac_hooks *list, const fac_hook_entry **out_last) {
+    pthread_mutex_lock(&lock);
+    const fac_hook_entry *first = list->first;
+    *out_last = list->last;
+    if (first) list->walks++;
+    pthread_mutex_unlock(&lock);
+    return first;
+}
+
+static void end_walk(fac_hooks *list) {
+    pthread_mutex_lock(&lock);
+    if (--list->walks == 0) {
+        if (list->abandoned)
+            free_list(list);
+        else
+            sweep(list);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void *context) {
+    const fac_hook_entry *last, *first = list ? begin_walk(list, &last) : NULL;
+    if (!first) return FAC_OK;
+    fac_status st = FAC_OK;
+    for (const fac_hook_entry *e = first; st == FAC_OK; e = e->next) {
+        if (e->kind == kind && alive(e)) st = visit(e, context);
+        if (e == last) break; /* its link may change meanwhile */
+    }
+    end_walk(list);
+    return st;
+}
+
+bool fac__hooks_any(fac_hooks *list, int kind) {
+    if (!list) return false;
+    pthread_mutex_lock(&lock);
+    const fac_hook_entry *e = list->first;
     while (e && (e->kind != kind || !alive(e))) e = e->next;
-    return e;
+    pthread_mutex_unlock(&lock);
+    return e != NULL;
 }
-
-#define EACH_HOOK(e, list, kind) \
-    for (const fac_hook_entry *e = (list) ? next_of((list)->first, kind) : NULL; e; e = next_of(e->next, kind))
-
-bool fac__hooks_any(const fac_hooks *list, int kind) { return list && next_of(list->first, kind); }
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
@@ -126,20 +206,22 @@ static void take_replaced(fac_tensor **grads, fac_tensor *const *before, size_t 
     }
 }
 
-fac_status fac__run_tensor_hooks(const fac_hooks *list, uint32_t nr, fac_tensor **grad) {
-    EACH_HOOK(e, list, FAC_HOOK_TENSOR) {
-        if (e->nr != nr || !*grad) continue;
-        fac_scope s = fac_scope_begin();
-        fac_tensor *before = *grad, *r = ((fac_grad_hook)e->fn)(e->context, before);
-        fac_status st = fac_error();
-        if (st == FAC_OK && r) {
-            *grad = r;
-            take_replaced(grad, &before, 1);
-        }
-        fac_scope_end(&s);
-        FAC_TRY(st);
+static fac_status visit_tensor_hook(const fac_hook_entry *e, void *context) {
+    fac_tensor **grad = (fac_tensor **)context + e->nr, *before = *grad;
+    if (!before) return FAC_OK;
+    fac_scope s = fac_scope_begin();
+    fac_tensor *r = ((fac_grad_hook)e->fn)(e->context, before);
+    fac_status st = fac_error();
+    if (st == FAC_OK && r) {
+        *grad = r;
+        take_replaced(grad, &before, 1);
     }
-    return FAC_OK;
+    fac_scope_end(&s);
+    return st;
+}
+
+fac_status fac__run_tensor_hooks(fac_hooks *list, fac_tensor **grads) {
+    return fac__hooks_each(list, FAC_HOOK_TENSOR, visit_tensor_hook, grads);
 }
 
 typedef fac_status (*pre_hook)(void *context, fac_tensor **grads, size_t n);
@@ -147,67 +229,80 @@ typedef fac_status (*post_hook)(void *context, fac_tensor **grad_inputs, size_t 
                                 size_t n_out);
 typedef void (*post_accumulate_hook)(void *context, fac_tensor *t);
 
+/* What hooks on a node are called with. */
+typedef struct node_call {
+    fac_tensor **grads; /* owned and replaceable */
+    size_t n;
+    fac_tensor *const *outs; /* of post-hooks: what had arrived */
+    size_t n_out;
+} node_call;
+
 /* The status that a hook returned, or the error that it left pending. */
 static fac_status hook_status(fac_status st) {
     if (st != FAC_OK && fac_error() == FAC_OK) return FAC_FAIL(st, "a hook returned an error");
     return fac_error();
 }
 
-/* Calls `call` with room for the gradients as they were, so that what was replaced can be told. */
-static fac_status with_copy(const fac_hook_entry *e, fac_tensor **grads, size_t n, fac_tensor *const *outs,
-                            size_t n_out) {
-    fac_tensor *few[8], **before = n <= FAC_COUNT(few) ? few : fac__alloc_array(n, sizeof *before);
+/* Calls the hook with room for the gradients as they were, so that what was replaced can be told. */
+static fac_status visit_node_hook(const fac_hook_entry *e, void *context) {
+    const node_call *c = context;
+    fac_tensor *few[8], **before = c->n <= FAC_COUNT(few) ? few : fac__alloc_array(c->n, sizeof *before);
     if (!before) return FAC_ERR_MEMORY;
-    memcpy(before, grads, n * sizeof *before);
+    memcpy(before, c->grads, c->n * sizeof *before);
     fac_scope s = fac_scope_begin();
-    fac_status st = e->kind == FAC_HOOK_PRE ? ((pre_hook)e->fn)(e->context, grads, n)
-                                            : ((post_hook)e->fn)(e->context, grads, n, outs, n_out);
+    fac_status st = e->kind == FAC_HOOK_PRE ? ((pre_hook)e->fn)(e->context, c->grads, c->n)
+                                            : ((post_hook)e->fn)(e->context, c->grads, c->n, c->outs, c->n_out);
     st = hook_status(st);
     if (st == FAC_OK)
-        take_replaced(grads, before, n);
+        take_replaced(c->grads, before, c->n);
     else
-        memcpy(grads, before, n * sizeof *before);
+        memcpy(c->grads, before, c->n * sizeof *before);
     fac_scope_end(&s);
     if (before != few) fac__free(before);
     return st;
 }
 
-fac_status fac__run_pre_hooks(const fac_hooks *list, fac_tensor **grads, size_t n) {
-    EACH_HOOK(e, list, FAC_HOOK_PRE) FAC_TRY(with_copy(e, grads, n, NULL, 0));
-    return FAC_OK;
+fac_status fac__run_pre_hooks(fac_hooks *list, fac_tensor **grads, size_t n) {
+    node_call c = {grads, n, NULL, 0};
+    return fac__hooks_each(list, FAC_HOOK_PRE, visit_node_hook, &c);
 }
 
-fac_status fac__run_post_hooks(const fac_hooks *list, fac_tensor **grad_inputs, size_t n_in,
-                               fac_tensor *const *grad_outputs, size_t n_out) {
-    EACH_HOOK(e, list, FAC_HOOK_POST) FAC_TRY(with_copy(e, grad_inputs, n_in, grad_outputs, n_out));
-    return FAC_OK;
+fac_status fac__run_post_hooks(fac_hooks *list, fac_tensor **grad_inputs, size_t n_in, fac_tensor *const *grad_outputs,
+                               size_t n_out) {
+    node_call c = {grad_inputs, n_in, grad_outputs, n_out};
+    return fac__hooks_each(list, FAC_HOOK_POST, visit_node_hook, &c);
 }
 
-fac_status fac__run_post_accumulate_hooks(const fac_hooks *list, fac_tensor *leaf) {
-    EACH_HOOK(e, list, FAC_HOOK_POST_ACCUMULATE) {
-        fac_scope s = fac_scope_begin();
-        ((post_accumulate_hook)e->fn)(e->context, leaf);
-        fac_status st = fac_error();
-        fac_scope_end(&s);
-        FAC_TRY(st);
-    }
-    return FAC_OK;
+static fac_status visit_post_accumulate_hook(const fac_hook_entry *e, void *leaf) {
+    fac_scope s = fac_scope_begin();
+    ((post_accumulate_hook)e->fn)(e->context, leaf);
+    fac_status st = fac_error();
+    fac_scope_end(&s);
+    return st;
+}
+
+fac_status fac__run_post_accumulate_hooks(fac_hooks *list, fac_tensor *leaf) {
+    return fac__hooks_each(list, FAC_HOOK_POST_ACCUMULATE, visit_post_accumulate_hook, leaf);
 }
 
 /* ---- retained gradients --------------------------------------------------------------------------------------------- */
 /* The entry holds its tensor's data without a count, or node and tensor would hold each other. The tensor takes the entry
-   off when it dies; the lock keeps the data alive for as long as a pass writes to it. */
+   off when it dies, and holds the node until then; the lock keeps the data alive for as long as a pass writes to it. */
 
-fac_status fac__retain_add(fac_node *n, uint32_t nr, struct fac_autograd *ag) {
-    return fac__hook_add(&n->hooks, FAC_HOOK_RETAIN, nr, NULL, ag, false) ? FAC_OK : FAC_ERR_MEMORY;
+fac_status fac__retain_at(fac_node *n, uint32_t nr, struct fac_autograd *ag) {
+    fac_hook_entry *e = (fac_hook_entry *)fac__hook_add(&n->hooks, FAC_HOOK_RETAIN, nr, NULL, ag, false);
+    if (!e) return FAC_ERR_MEMORY;
+    fac__retain_remove(ag);
+    ag->retained = e;
+    return FAC_OK;
 }
 
-void fac__retain_remove(fac_node *n, const struct fac_autograd *ag) {
-    if (!n || !n->hooks) return;
+void fac__retain_remove(struct fac_autograd *ag) {
+    if (!ag->retained) return;
     pthread_mutex_lock(&lock);
-    for (fac_hook_entry *e = n->hooks->first; e; e = e->next)
-        if (e->kind == FAC_HOOK_RETAIN && e->context == ag) atomic_store_explicit(&e->dead, true, memory_order_relaxed);
+    remove_entry(ag->retained);
     pthread_mutex_unlock(&lock);
+    ag->retained = NULL;
 }
 
 /* What the entry's tensor has so far, counted; *out_alive false if it is gone. */
@@ -232,16 +327,17 @@ static fac_tensor *put_retained(const fac_hook_entry *e, fac_tensor *grad) {
     return old;
 }
 
-fac_status fac__run_retain_hooks(const fac_hooks *list, uint32_t nr, fac_tensor *grad) {
-    EACH_HOOK(e, list, FAC_HOOK_RETAIN) {
-        if (e->nr != nr || !grad) continue;
-        bool wanted;
-        fac_tensor *sum = NULL, *before = retained_so_far(e, &wanted);
-        if (!wanted) continue;
-        fac_status st = before ? fac__ag_add(before, grad, &sum) : fac__ag_clone(grad, &sum);
-        fac__unref(before);
-        FAC_TRY(st);
-        fac__unref(put_retained(e, sum));
-    }
-    return FAC_OK;
+static fac_status visit_retained(const fac_hook_entry *e, void *context) {
+    fac_tensor *grad = ((fac_tensor **)context)[e->nr], *sum = NULL;
+    bool wanted = false;
+    fac_tensor *before = grad ? retained_so_far(e, &wanted) : NULL;
+    if (!wanted) return FAC_OK;
+    fac_status st = before ? fac__ag_add(before, grad, &sum) : fac__ag_clone(grad, &sum);
+    fac__unref(before);
+    if (st == FAC_OK) fac__unref(put_retained(e, sum));
+    return st;
+}
+
+fac_status fac__run_retain_hooks(fac_hooks *list, fac_tensor *const *grads) {
+    return fac__hooks_each(list, FAC_HOOK_RETAIN, visit_retained, (void *)(uintptr_t)grads);
 }

@@ -141,8 +141,8 @@ static fac_status copy_slices_fill(copy_slices *c, fac_tensor *base, fac_node *f
 
 /* Whether fn's first edge leads to the history that t had: then t is what fn reads. */
 static bool reads(const fac_node *fn, const fac_tensor *t) {
-    return fn->n_edges && fn->edges[0].node == t->ag->grad_fn &&
-           (!t->ag->grad_fn || fn->edges[0].nr == t->ag->output_nr);
+    return fn->n_edges && fn->edges[0].node == fac__history(t->ag) &&
+           (!fac__history(t->ag) || fn->edges[0].nr == t->ag->output_nr);
 }
 
 static fac_status rebase_view(fac_tensor *t, fac_node *fn, uint32_t nr) {

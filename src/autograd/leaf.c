@@ -7,7 +7,7 @@ bool fac_requires_grad(const fac_tensor *t) {
 }
 
 bool fac_is_leaf(const fac_tensor *t) {
-    return fac__check_handle(t, "fac_is_leaf", "t") == FAC_OK && !(t->ag && t->ag->grad_fn);
+    return fac__check_handle(t, "fac_is_leaf", "t") == FAC_OK && !(t->ag && fac__history(t->ag));
 }
 
 bool fac_is_inference(const fac_tensor *t) {
@@ -22,7 +22,7 @@ static fac_status set_requires_grad(fac_tensor *t, bool on) {
     FAC_CHECK(!on || !(t->flags & FAC_TF_INFERENCE) || fac__thread()->inference, FAC_ERR_AUTOGRAD,
               "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     if (on == fac__requires_grad(t)) return FAC_OK;
-    FAC_CHECK(!(t->ag && t->ag->grad_fn), FAC_ERR_AUTOGRAD,
+    FAC_CHECK(!(t->ag && fac__history(t->ag)), FAC_ERR_AUTOGRAD,
               "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
               "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
     struct fac_autograd *ag = fac__autograd_of(t);
@@ -79,10 +79,7 @@ fac_status fac_retain_grad(fac_tensor *t) {
     FAC_CHECK(fac__requires_grad(t), FAC_ERR_AUTOGRAD, "can't retain_grad on Tensor that has requires_grad=False");
     fac_node *fn = fac__grad_fn(t);
     if (!fn) return fac_error(); /* a leaf always keeps it */
-    if (t->ag->retains_grad) return FAC_OK;
-    FAC_TRY(fac__retain_add(fn, t->ag->output_nr, t->ag));
-    t->ag->retains_grad = true;
-    return FAC_OK;
+    return t->ag->retained ? FAC_OK : fac__retain_at(fn, t->ag->output_nr, t->ag);
 }
 
 /* ---- hooks ---------------------------------------------------------------------------------------------------------- */
@@ -108,7 +105,7 @@ fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context) {
 fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *context, fac_tensor *t), void *context) {
     FAC_TRY_NULL(fac__check_handle(t, "register_post_accumulate_grad_hook", "self"));
     if (!is_hook((void (*)(void))fn)) return NULL;
-    if (!t->ag || !t->ag->requires_grad || t->ag->grad_fn) {
+    if (!t->ag || !t->ag->requires_grad || fac__history(t->ag)) {
         FAC_FAIL(FAC_ERR_AUTOGRAD,
                  "post accumulate grad hooks can only be registered on leaf tensors that require a gradient");
         return NULL;

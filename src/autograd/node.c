@@ -93,7 +93,7 @@ fac_status fac__gradient_edge(fac_tensor *t, fac_edge *out) {
     *out = (fac_edge){NULL, 0};
     if (!t || !t->ag) return FAC_OK;
     struct fac_autograd *ag = t->ag;
-    fac_node *fn = ag->grad_fn;
+    fac_node *fn = fac__history(ag);
     if (FAC_UNLIKELY(ag->view != NULL)) {
         fn = fac__grad_fn(t);
         if (!fn && fac__thread()->error != FAC_OK) return fac__thread()->error;

@@ -15,14 +15,26 @@ void fac__view_step_unref(fac_view_step *v) {
     }
 }
 
-static fac_view_step *step_new(fac_thread *th, fac_tensor *parent, const fac_operator *op, const fac_value *args,
+/* A longer way from the base is recorded as one step by as_strided where geometry says all, so that changing a view of any
+   depth costs the same. */
+#define LONG_WAY 32
+
+enum { AS_STRIDED_SIZE, AS_STRIDED_STRIDE, AS_STRIDED_OFFSET, AS_STRIDED_ARGS }; /* after self */
+
+/* An offset into a storage as one relative to a tensor's own; an offset that is not given is the tensor's own. */
+static fac_value relative(fac_value offset, const fac_tensor *to) {
+    return fac_value_int(offset.tag == FAC_TAG_NONE ? 0 : fac_value_as_int(offset) - to->offset);
+}
+
+/* The step of `op` from the end of `before` (NULL: from the base). */
+static fac_view_step *step_new(fac_thread *th, fac_view_step *before, const fac_operator *op, const fac_value *args,
                                size_t n) {
     fac_view_step *v = fac__block_new(th, step_bytes(n));
     if (!v) return NULL;
-    fac_view_step *before = parent->ag ? parent->ag->view : NULL;
     atomic_init(&v->refs, 1);
     v->op = op;
     v->parent = before;
+    v->depth = before ? before->depth + 1 : 1;
     if (before) atomic_fetch_add_explicit(&before->refs, 1, memory_order_relaxed);
     v->n_args = (uint32_t)n;
     bool whole = true;
@@ -35,13 +47,42 @@ static fac_view_step *step_new(fac_thread *th, fac_tensor *parent, const fac_ope
     return NULL;
 }
 
+static fac_view_step *strided_step(fac_thread *th, fac_view_step *before, const fac_value args[AS_STRIDED_ARGS],
+                                   const fac_tensor *from) {
+    const fac_value own[] = {args[AS_STRIDED_SIZE], args[AS_STRIDED_STRIDE], relative(args[AS_STRIDED_OFFSET], from)};
+    return step_new(th, before, fac__ag_as_strided(), own, AS_STRIDED_ARGS);
+}
+
+static bool is_plain_view_of(const fac_tensor *view, const fac_tensor *base) {
+    return view->dtype == base->dtype && !view->cls && !base->cls && view->storage == base->storage;
+}
+
+/* The whole way from the base in one step. */
+static fac_view_step *short_cut(fac_thread *th, const fac_tensor *base, const fac_tensor *view) {
+    fac_value args[] = {fac_value_ints(view->sizes, view->ndim), fac_value_ints(view->strides, view->ndim),
+                        fac_value_int(view->offset)};
+    const bool whole = args[AS_STRIDED_SIZE].tag == FAC_TAG_INTS && args[AS_STRIDED_STRIDE].tag == FAC_TAG_INTS;
+    fac_view_step *v = whole ? strided_step(th, NULL, args, base) : NULL;
+    for (size_t i = 0; i < FAC_COUNT(args); i++) fac_value_release(&args[i]);
+    return v;
+}
+
+static fac_view_step *step_to(fac_thread *th, fac_tensor *parent, const fac_tensor *view, const fac_operator *op,
+                              const fac_value *args, size_t n) {
+    const struct fac_autograd *ag = parent->ag;
+    fac_view_step *before = ag ? ag->view : NULL;
+    if (before && before->depth >= LONG_WAY && is_plain_view_of(view, ag->base)) return short_cut(th, ag->base, view);
+    if (op == fac__ag_as_strided()) return strided_step(th, before, args, parent);
+    return step_new(th, before, op, args, n);
+}
+
 fac_status fac__view_record(fac_thread *th, fac_tensor *parent, fac_tensor *view, fac_view_made how,
                             const fac_operator *op, const fac_value *args, size_t n_args) {
     if (view == parent || (parent->flags & FAC_TF_INFERENCE)) return FAC_OK;
     struct fac_autograd *ag = fac__autograd_of(view);
     if (!ag) return FAC_ERR_MEMORY;
     if (ag->view) return FAC_OK; /* the operator went through another view operator, which has recorded it */
-    ag->view = step_new(th, parent, op, args, n_args);
+    ag->view = step_to(th, parent, view, op, args, n_args);
     if (!ag->view) return FAC_ERR_MEMORY;
     ag->base = fac__ref(parent->ag && parent->ag->base ? parent->ag->base : parent);
     if (th->inference)
@@ -51,18 +92,22 @@ fac_status fac__view_record(fac_thread *th, fac_tensor *parent, fac_tensor *view
     else if (how == FAC_VIEW_DEFAULT && ag->view->parent)
         how = (fac_view_made)parent->ag->how;
     ag->how = (uint8_t)how;
-    ag->view_version = fac__version_of(view);
+    atomic_store_explicit(&ag->view_version, fac__version_of(view), memory_order_relaxed);
     return FAC_OK;
 }
 
 /* ---- replay ------------------------------------------------------------------------------------------------------- */
 
+/* Calls the step's operator on `from`. The offset of as_strided is kept relative to what it is called on, which may lie
+   anywhere in its storage. */
 static fac_status replay_step(const fac_view_step *v, fac_tensor *from, fac_tensor **out) {
     fac_value args[16], result = fac_value_none();
     FAC_CHECK(v->n_args + 1 <= FAC_COUNT(args) && fac_operator_return_count(v->op) == 1, FAC_ERR_UNSUPPORTED,
               "the view operator %s cannot be replayed", fac_operator_name(v->op));
     args[0] = fac_value_tensor(from);
     memcpy(args + 1, v->args, v->n_args * sizeof *args);
+    if (v->op == fac__ag_as_strided())
+        args[1 + AS_STRIDED_OFFSET] = fac_value_int(from->offset + fac_value_as_int(v->args[AS_STRIDED_OFFSET]));
     fac_status st = fac_call_op(v->op, args, v->n_args + 1, &result);
     fac_value_release(&args[0]);
     if (st == FAC_OK) st = fac__take_tensor(&result, out);
@@ -70,26 +115,23 @@ static fac_status replay_step(const fac_view_step *v, fac_tensor *from, fac_tens
     return st;
 }
 
-/* Steps run from the base on, but are linked from the view back: their number is small, so each finds its turn by
-   walking. */
-static const fac_view_step *nth_step(const fac_view_step *last, size_t back) {
-    while (back--) last = last->parent;
-    return last;
-}
-
+/* Steps are linked from the view back to the base, and run the other way. */
 fac_status fac__view_replay(const fac_view_step *v, fac_tensor *base, fac_tensor **out) {
-    size_t n = 0;
-    for (const fac_view_step *s = v; s; s = s->parent) n++;
-    fac_tensor *t = fac__ref(base);
-    for (size_t i = n; i-- > 0;) {
-        fac_tensor *next = NULL;
-        fac_status st = replay_step(nth_step(v, i), t, &next);
+    const size_t n = v->depth;
+    const fac_view_step *few[LONG_WAY], **steps = n <= LONG_WAY ? few : fac__alloc_array(n, sizeof *steps);
+    if (!steps) return FAC_ERR_MEMORY;
+    for (size_t i = n; i--; v = v->parent) steps[i] = v;
+    fac_tensor *t = fac__ref(base), *next;
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < n && st == FAC_OK; i++) {
+        next = NULL;
+        st = replay_step(steps[i], t, &next);
         fac__unref(t);
-        FAC_TRY(st);
         t = next;
     }
+    if (steps != few) fac__free(steps);
     *out = t;
-    return FAC_OK;
+    return st;
 }
 
 /* ---- views that may not change -------------------------------------------------------------------------------------- */
@@ -112,44 +154,62 @@ fac_status fac__check_view_inplace(const fac_tensor *t, bool indirect) {
     const char *changed = indirect ? "its base or another view of its base has been" : "is being";
     if (ag->how == FAC_VIEW_MULTI_OUTPUT)
         return FAC_FAIL(FAC_ERR_AUTOGRAD, "Output %u of %s is a view and %s modified inplace.%s", ag->output_nr,
-                        ag->grad_fn ? ag->grad_fn->cls->name : "a function", changed, multi_output_advice);
+                        fac__history(ag) ? fac__history(ag)->cls->name : "a function", changed, multi_output_advice);
     bool inference = ag->how == FAC_VIEW_INFERENCE;
     const char *mode = inference ? "inference" : "no_grad", *advice = inference ? inference_advice : no_grad_advice;
-    if (ag->grad_fn)
+    if (fac__history(ag))
         return FAC_FAIL(FAC_ERR_AUTOGRAD,
                         "Output %u of %s is a view of a view which was created in %s mode and %s modified inplace with "
                         "grad mode enabled.%s",
-                        ag->output_nr, ag->grad_fn->cls->name, mode, changed, advice);
+                        ag->output_nr, fac__history(ag)->cls->name, mode, changed, advice);
     return FAC_FAIL(FAC_ERR_AUTOGRAD, "A view was created in %s mode and %s modified inplace with grad mode enabled.%s",
                     mode, changed, advice);
 }
 
 /* ---- a view's node -------------------------------------------------------------------------------------------------- */
 
-/* Computes the view again from its base, recorded, and takes over the node of the result. */
-fac_status fac__view_regenerate(fac_tensor *t) {
+/* Threads that read one view may all find its node out of date. Each computes the view again, without a lock, since operators
+   may run users' code. The first publishes its result under the lock; the others drop theirs. The version is stored last:
+   who reads it sees the node and the number that belong to it. */
+static pthread_mutex_t publishing = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_stale(const struct fac_autograd *ag, unsigned version) {
+    return atomic_load_explicit(&ag->view_version, memory_order_acquire) != version;
+}
+
+static fac_status publish(fac_tensor *t, fac_tensor *again, unsigned version, bool only_if_stale) {
     struct fac_autograd *ag = t->ag;
+    fac_node *node = again->ag ? fac__history(again->ag) : NULL, *old = NULL;
+    fac_status st = FAC_OK;
+    pthread_mutex_lock(&publishing);
+    if (!only_if_stale || is_stale(ag, version)) {
+        if (node) st = fac__exchange_grad_fn(t, node, again->ag->output_nr, &old);
+        if (st == FAC_OK) atomic_store_explicit(&ag->view_version, version, memory_order_release);
+    }
+    pthread_mutex_unlock(&publishing);
+    fac__node_unref(old);
+    return st;
+}
+
+/* Computes the view again from its base, recorded, and takes over the node of the result. */
+static fac_status regenerate(fac_tensor *t, bool only_if_stale) {
     FAC_TRY(fac__check_view_inplace(t, true));
+    const unsigned version = fac__version_of(t);
     fac_tensor *again = NULL;
     fac_recording was = fac__recording_begin();
-    fac_status st = fac__view_replay(ag->view, ag->base, &again);
+    fac_status st = fac__view_replay(t->ag->view, t->ag->base, &again);
     fac__recording_end(was);
-    FAC_TRY(st);
-    if (again->ag && again->ag->grad_fn) st = fac__set_grad_fn(t, again->ag->grad_fn, again->ag->output_nr);
-    ag->view_version = fac__version_of(t);
+    if (st == FAC_OK) st = publish(t, again, version, only_if_stale);
     fac__unref(again);
     return st;
 }
 
-static pthread_mutex_t regenerating = PTHREAD_MUTEX_INITIALIZER;
+fac_status fac__view_regenerate(fac_tensor *t) { return regenerate(t, false); }
 
 fac_node *fac__grad_fn(fac_tensor *t) {
     if (!t || !t->ag) return NULL;
-    struct fac_autograd *ag = t->ag;
-    if (FAC_LIKELY(!ag->view) || (!ag->grad_fn && !fac__requires_grad(ag->base))) return ag->grad_fn;
-    if (ag->view_version == fac__version_of(t)) return ag->grad_fn;
-    pthread_mutex_lock(&regenerating);
-    fac_status st = ag->view_version == fac__version_of(t) ? FAC_OK : fac__view_regenerate(t);
-    pthread_mutex_unlock(&regenerating);
-    return st == FAC_OK ? ag->grad_fn : NULL;
+    const struct fac_autograd *ag = t->ag;
+    if (FAC_LIKELY(!ag->view) || (!fac__history(ag) && !fac__requires_grad(ag->base))) return fac__history(ag);
+    if (is_stale(ag, fac__version_of(t)) && regenerate(t, true) != FAC_OK) return NULL;
+    return fac__history(ag);
 }

@@ -37,36 +37,41 @@ fac_hook *fac_module_register_load_pre_hook(fac_module *m,
     return add_hook(m, FAC_MODULE_HOOK_LOAD, (void (*)(void))fn, context);
 }
 
-/* The next hook that has not been removed. */
-static fac_hook_entry *live(fac_hook_entry *e) {
-    while (e && atomic_load_explicit(&e->dead, memory_order_acquire)) e = e->next;
-    return e;
+/* What a module is run on, and what has become of it. */
+typedef struct flow {
+    fac_module *m;
+    fac_tensor *x, *y;
+} flow;
+
+/* What a hook gave takes the place of *t, unless it gave nothing. */
+static fac_status replaced(fac_scope *s, fac_tensor *other, fac_tensor **t) {
+    if (other) *t = fac_scope_yield(s, other);
+    fac_scope_end(s);
+    return fac_error();
 }
 
-static fac_hook_entry *first(const fac_module *m, int list) {
-    return m->hooks[list] ? live(m->hooks[list]->first) : NULL;
+static fac_status visit_pre_hook(const fac_hook_entry *e, void *context) {
+    flow *f = context;
+    fac_scope s = fac_scope_begin();
+    return replaced(&s, ((pre_fn)e->fn)(e->context, f->m, f->x), &f->x);
 }
 
 static fac_tensor *run_pre_hooks(fac_module *m, fac_tensor *x) {
-    for (fac_hook_entry *e = first(m, FAC_MODULE_HOOK_PRE); e && x; e = live(e->next)) {
-        fac_scope s = fac_scope_begin();
-        fac_tensor *other = ((pre_fn)e->fn)(e->context, m, x);
-        if (other) x = fac_scope_yield(&s, other);
-        fac_scope_end(&s);
-        if (fac_error()) return NULL;
-    }
-    return x;
+    flow f = {m, x, NULL};
+    return x && fac__hooks_each(m->hooks[FAC_MODULE_HOOK_PRE], FAC_HOOK_TENSOR, visit_pre_hook, &f) == FAC_OK ? f.x
+                                                                                                              : NULL;
+}
+
+static fac_status visit_forward_hook(const fac_hook_entry *e, void *context) {
+    flow *f = context;
+    fac_scope s = fac_scope_begin();
+    return replaced(&s, ((forward_fn)e->fn)(e->context, f->m, f->x, f->y), &f->y);
 }
 
 static fac_tensor *run_forward_hooks(fac_module *m, fac_tensor *x, fac_tensor *y) {
-    for (fac_hook_entry *e = first(m, FAC_MODULE_HOOK_FORWARD); e && y; e = live(e->next)) {
-        fac_scope s = fac_scope_begin();
-        fac_tensor *other = ((forward_fn)e->fn)(e->context, m, x, y);
-        if (other) y = fac_scope_yield(&s, other);
-        fac_scope_end(&s);
-        if (fac_error()) return NULL;
-    }
-    return y;
+    flow f = {m, x, y};
+    fac_hooks *list = m->hooks[FAC_MODULE_HOOK_FORWARD];
+    return y && fac__hooks_each(list, FAC_HOOK_TENSOR, visit_forward_hook, &f) == FAC_OK ? f.y : NULL;
 }
 
 /* One call's bridge from a tensor hook to a list of module hooks; it lives in the graph through a custom function, so that
@@ -86,15 +91,18 @@ static fac_status bridge_forward(fac_function_ctx *c, fac_tensors inputs, fac_te
     return out[0] ? FAC_OK : fac_error();
 }
 
+static fac_status visit_grad_hook(const fac_hook_entry *e, void *context) {
+    flow *f = context;
+    fac_tensor *other = ((grad_fn)e->fn)(e->context, f->m, f->x);
+    if (other && !fac_error()) f->x = other;
+    return fac_error();
+}
+
 static fac_status bridge_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
     const bridge *b = fac_function_user(c);
-    fac_tensor *g = grads.v[0];
-    for (fac_hook_entry *e = first(b->m, b->list); e && g; e = live(e->next)) {
-        fac_tensor *other = ((grad_fn)e->fn)(e->context, b->m, g);
-        if (fac_error()) return fac_error();
-        if (other) g = other;
-    }
-    out[0] = g;
+    flow f = {b->m, grads.v[0], NULL};
+    if (f.x) FAC_TRY(fac__hooks_each(b->m->hooks[b->list], FAC_HOOK_TENSOR, visit_grad_hook, &f));
+    out[0] = f.x;
     return FAC_OK;
 }
 
@@ -108,7 +116,8 @@ static const fac_function bridge_function = {"ModuleBackwardHook", 1, bridge_for
 
 /* t behind an identity whose backward runs the hooks of `list`; t itself if there are none or no gradient flows. */
 static fac_tensor *bridged(fac_module *m, int list, fac_tensor *t) {
-    if (!t || !first(m, list) || !fac_requires_grad(t) || !fac_is_grad_enabled()) return t;
+    if (!t || !fac__hooks_any(m->hooks[list], FAC_HOOK_TENSOR) || !fac_requires_grad(t) || !fac_is_grad_enabled())
+        return t;
     bridge given = {m, list};
     fac_tensor *in[] = {t}, *out = NULL;
     if (fac_function_apply(&bridge_function, &given, (fac_tensors){in, 1}, &out)) return NULL;

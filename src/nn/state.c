@@ -5,25 +5,28 @@
 
 /* ---- hooks over the whole tree ---- */
 
-struct hook_walk {
+typedef struct state_walk {
     int list;
     fac_state *state;
-};
+    fac_module *m; /* whose hooks run */
+} state_walk;
+
+static fac_status visit_state_hook(const fac_hook_entry *e, void *context) {
+    const state_walk *w = context;
+    fac_scope s = fac_scope_begin();
+    fac_status st = ((fac_status(*)(void *, fac_module *, fac_state *))e->fn)(e->context, w->m, w->state);
+    fac_scope_end(&s);
+    return st;
+}
 
 static fac_status run_state_hooks(void *context, fac_module *m) {
-    const struct hook_walk *w = context;
-    for (fac_hook_entry *e = m->hooks[w->list] ? m->hooks[w->list]->first : NULL; e; e = e->next) {
-        if (atomic_load_explicit(&e->dead, memory_order_acquire)) continue;
-        fac_scope s = fac_scope_begin();
-        fac_status st = ((fac_status(*)(void *, fac_module *, fac_state *))e->fn)(e->context, m, w->state);
-        fac_scope_end(&s);
-        if (st) return st;
-    }
-    return FAC_OK;
+    state_walk *w = context;
+    w->m = m;
+    return fac__hooks_each(m->hooks[w->list], FAC_HOOK_TENSOR, visit_state_hook, w);
 }
 
 static fac_status state_hooks(fac_module *m, int list, fac_state *s) {
-    struct hook_walk w = {list, s};
+    state_walk w = {list, s, NULL};
     return fac_module_apply(m, run_state_hooks, &w);
 }
 
@@ -141,15 +144,23 @@ fac_status fac_module_save(fac_module *m, const char *path) {
     return st;
 }
 
-/* The version of the module at `path` that a file was saved with; its present one if the file does not say. */
-static int version_in(const char *versions, const fac_named *e) {
-    const char *name = e->name[0] ? e->name : ".";
-    const size_t len = strlen(name);
-    for (const char *p = versions; p && *p; p = strchr(p, ' '), p = p ? p + 1 : NULL) {
-        int v;
-        if (strncmp(p, name, len) == 0 && p[len] == '=' && sscanf(p + len + 1, "%d", &v) == 1) return v;
+/* Cuts the text into names and numbers, in place. What is no "path=version" is passed over. */
+static fac_status parse_versions(char *text, fac_map *out) {
+    char *rest;
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *number = strchr(word, '=');
+        int version;
+        if (!number || sscanf(number + 1, "%d", &version) != 1 || version < 0) continue;
+        *number = 0;
+        FAC_TRY(fac__map_set(out, word, (void *)((intptr_t)version + 1)));
     }
-    return e->module->cls->version;
+    return FAC_OK;
+}
+
+/* The version that a module was saved with; its present one if the file does not say. */
+static int version_in(const fac_map *versions, const fac_named *e) {
+    const intptr_t found = (intptr_t)fac__map_get(versions, e->name[0] ? e->name : ".");
+    return found ? (int)(found - 1) : e->module->cls->version;
 }
 
 static fac_status upgrade(const fac_named *e, fac_state *entries, int from) {
@@ -160,7 +171,7 @@ static fac_status upgrade(const fac_named *e, fac_state *entries, int from) {
     return st;
 }
 
-static fac_status upgrade_all(fac_module *m, fac_state *entries, const char *versions) {
+static fac_status upgrade_from(fac_module *m, fac_state *entries, const fac_map *versions) {
     fac_state *all = fac_module_modules(m);
     if (!all) return fac_error();
     fac_status st = FAC_OK;
@@ -174,6 +185,17 @@ static fac_status upgrade_all(fac_module *m, fac_state *entries, const char *ver
             st = upgrade(&all->v[i], entries, v);
     }
     fac_state_free(all);
+    return st;
+}
+
+static fac_status upgrade_all(fac_module *m, fac_state *entries, const char *versions) {
+    char *text = fac__strdup(versions ? versions : "");
+    if (!text) return fac_error();
+    fac_map parsed = {0};
+    fac_status st = parse_versions(text, &parsed);
+    if (!st) st = upgrade_from(m, entries, &parsed);
+    fac__map_free(&parsed);
+    fac__free(text);
     return st;
 }
 
