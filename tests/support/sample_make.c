@@ -37,8 +37,9 @@ static bool extent(const sample_tensor *t, int64_t *out) {
         if (t->sizes[d] < 0 || __builtin_mul_overflow(t->sizes[d] - 1, t->strides[d], &step) ||
             __builtin_add_overflow(last, step, &last))
             return false;
+    if (last < 0 || last >= 1 << 24) return false;
     *out = last + 1;
-    return last >= 0 && last < (1 << 24);
+    return true;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */

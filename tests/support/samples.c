@@ -41,7 +41,7 @@ static bool read_line(sample_set *s, char *line, const char *path, int number) {
     return false;
 }
 
-static bool read_file(sample_set *s, const char *path) {
+bool samples_read_file(sample_set *s, const char *path) {
     static char line[SAMPLE_TEXT];
     FILE *f = fopen(path, "r");
     bool ok = f != NULL;
@@ -59,7 +59,7 @@ bool samples_read(sample_set *s, const char *folder) {
         size_t n = strlen(e->d_name);
         if (n < 4 || strcmp(e->d_name + n - 4, ".txt") != 0) continue;
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        ok = read_file(s, path);
+        ok = samples_read_file(s, path);
     }
     if (d) closedir(d);
     samples_sort(s);

@@ -13,6 +13,7 @@ typedef struct sample_set {
 /* Reads every .txt of a folder: a call a line, # starts a comment. False, with a line on standard error, if one cannot be
    understood. */
 bool samples_read(sample_set *s, const char *folder);
+bool samples_read_file(sample_set *s, const char *path);
 /* Adds what follows from the schemas for operators that have no call yet; the library must have been started. Each call that
    is added has been made once on the CPU, and worked. */
 bool samples_complete(sample_set *s);
