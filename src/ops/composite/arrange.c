@@ -132,8 +132,10 @@ fac_status pixel_shuffle_composite(const fac_call_info *c, fac_tensor *self, int
         "input.size(-3)=%lld is not divisible by %lld",
         (long long)last[0], (long long)(r * r));
     FAC_SCOPE(s);
-    int64_t channels = last[0] / (r * r), split[] = {channels, r, r, last[1], last[2]},
-            joined[] = {channels, last[1] * r, last[2] * r};
+    int64_t channels = last[0] / (r * r), h, w;
+    FAC_CHECK(fac__mul(last[1], r, &h) && fac__mul(last[2], r, &w), FAC_ERR_OVERFLOW,
+              "pixel_shuffle: %lld times the sizes of %s does not fit", (long long)r, FAC_SHAPE_TEXT(self));
+    int64_t split[] = {channels, r, r, last[1], last[2]}, joined[] = {channels, h, w};
     return fac__give(out, rearranged(self, split, (int64_t[]){0, 3, 1, 4, 2}, joined));
 }
 
@@ -147,7 +149,11 @@ fac_status pixel_unshuffle_composite(const fac_call_info *c, fac_tensor *self, i
         "pixel_unshuffle expects height and width to be divisible by downscale_factor, but got %lld by %lld and %lld",
         (long long)last[1], (long long)last[2], (long long)r);
     FAC_SCOPE(s);
-    int64_t h = last[1] / r, w = last[2] / r, split[] = {last[0], h, r, w, r}, joined[] = {last[0] * r * r, h, w};
+    int64_t channels, h = last[1] / r, w = last[2] / r;
+    FAC_CHECK(fac__mul(last[0], r * r, &channels), FAC_ERR_OVERFLOW,
+              "pixel_unshuffle: the square of %lld times the channels of %s does not fit", (long long)r,
+              FAC_SHAPE_TEXT(self));
+    int64_t split[] = {last[0], h, r, w, r}, joined[] = {channels, h, w};
     return fac__give(out, rearranged(self, split, (int64_t[]){0, 2, 4, 1, 3}, joined));
 }
 

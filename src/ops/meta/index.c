@@ -67,6 +67,8 @@ fac_status embedding_dense_backward_meta(fac_structured *s, fac_tensor *grad_out
                                          int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
     (void)padding_idx, (void)scale_grad_by_freq;
     FAC_TRY(need_index(indices, true));
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)grad_output->dtype), FAC_ERR_DTYPE,
+              "grad_output must be floating, but it is %s", fac_dtype_name((fac_dtype)grad_output->dtype));
     FAC_CHECK(num_weights >= 0, FAC_ERR_ARGUMENT, "num_weights must not be negative, got %lld", (long long)num_weights);
     FAC_CHECK(grad_output->ndim == indices->ndim + 1 &&
                   memcmp(grad_output->sizes, indices->sizes, indices->ndim * sizeof(int64_t)) == 0,

@@ -38,10 +38,10 @@ fac_status nansum_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool ke
 fac_status mean_dim_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
     fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), dtype);
-    int64_t n = 1;
-    for (int d = 0; d < self->ndim; d++) n *= fac__carried_mask(s) >> d & 1 ? self->sizes[d] : 1;
+    double n = 1; /* beside a size of zero the others' product may be beyond 64 bits */
+    for (int d = 0; d < self->ndim; d++) n *= fac__carried_mask(s) >> d & 1 ? (double)self->sizes[d] : 1;
     r.finish = FAC_FINISH_DIV;
-    r.finish_p = (double)n;
+    r.finish_p = n;
     return run(s, &r, self);
 }
 

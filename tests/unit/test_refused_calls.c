@@ -1,0 +1,40 @@
+/* Calls that must be refused with a certain code, before anything is computed. Each was found by the attack. */
+#include "support/samples.h"
+#include "support/support.h"
+
+typedef struct refused_call {
+    const char *text;
+    fac_status code;
+} refused_call;
+
+static void all_refused(const refused_call *calls, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        sample_call c;
+        assert_true(sample_parse(calls[i].text, &c, NULL));
+        fac_status st = sample_try(&c, fac_device_make(FAC_CPU, -1));
+        if (st != calls[i].code) print_error("%s: %s\n", calls[i].text, fac_status_name(st));
+        assert_int_equal(st, calls[i].code);
+        fac_error_clear();
+    }
+}
+
+static void refused_calls_multiply_sizes_beyond_64_bits(void **state) {
+    (void)state;
+    static const refused_call calls[] = {
+        {"pixel_shuffle(f32[1,0,1,2305843009213693952]:[0,0,0,0], 64)", FAC_ERR_OVERFLOW},
+        {"pixel_unshuffle(f32[1,2305843009213693952,8,0]:[0,0,0,0], 8)", FAC_ERR_OVERFLOW},
+    };
+    all_refused(calls, FAC_COUNT(calls));
+}
+
+static void refused_calls_take_no_gradient_of_integers(void **state) {
+    (void)state;
+    static const refused_call calls[] = {
+        {"embedding_dense_backward(i32[2,4,3], i64[2,4], 5, -1, False)", FAC_ERR_DTYPE},
+        {"embedding_dense_backward(c64[2,4,3], i64[2,4], 5, -1, False)", FAC_ERR_DTYPE},
+    };
+    all_refused(calls, FAC_COUNT(calls));
+}
+
+FAC_TEST_MAIN(FAC_TEST(refused_calls_multiply_sizes_beyond_64_bits),
+              FAC_TEST(refused_calls_take_no_gradient_of_integers))
