@@ -9,10 +9,7 @@ static fac_status any(const void *context, const char *key, const char *value) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    char *text = malloc(n + 1);
-    if (!text) abort();
-    memcpy(text, data, n);
-    text[n] = '\0';
+    char *text = input_text(data, n);
     fac_alloc_config c;
     if (fac__alloc_config_parse(text, "fuzz", NULL, NULL, &c) == FAC_OK &&
         fac__alloc_config_parse(text, "fuzz", any, NULL, &c) != FAC_OK)

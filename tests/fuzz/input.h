@@ -1,4 +1,4 @@
-/* A fuzzer's input as a file in memory, since the readers take paths. */
+/* A fuzzer's input as the readers take it: a path, or a text with an end. */
 #ifndef FAC_TESTS_FUZZ_INPUT_H
 #define FAC_TESTS_FUZZ_INPUT_H
 
@@ -6,12 +6,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-/* Path of a file that holds the input; the same file each time. */
+/* Path of a file in memory that holds the input; the same file each time. */
 static inline const char *input_path(const uint8_t *data, size_t n) {
     static int fd = -1;
     static char path[32];
@@ -21,6 +22,15 @@ static inline const char *input_path(const uint8_t *data, size_t n) {
     }
     if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, n, 0) != (ssize_t)n) abort();
     return path;
+}
+
+/* A copy that ends with a zero byte; free it. */
+static inline char *input_text(const uint8_t *data, size_t n) {
+    char *text = malloc(n + 1);
+    if (!text) abort();
+    if (n) memcpy(text, data, n);
+    text[n] = '\0';
+    return text;
 }
 
 #endif

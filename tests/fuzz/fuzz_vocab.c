@@ -1,0 +1,35 @@
+/* A vocabulary of the input's characters: the input, encoded and decoded, is the input. */
+#include "input.h"
+#include <facula/facula.h>
+
+static void check_round_trip(const fac_vocab *v, const char *text, size_t n) {
+    FAC_SCOPE(s);
+    fac_tensor *tokens = fac_vocab_encode(v, text, n);
+    if (!tokens) abort();
+    size_t count = (size_t)fac_tensor_numel(tokens), at = 0;
+    int64_t *ids = malloc((count + 1) * sizeof *ids);
+    if (!ids || fac_tensor_read(tokens, FAC_I64, ids, count) != FAC_OK) abort();
+    for (size_t i = 0; i < count; i++) {
+        char piece[8];
+        size_t length;
+        if (fac_vocab_decode(v, ids[i], piece, &length) != FAC_OK || at + length > n ||
+            memcmp(piece, text + at, length) != 0)
+            abort();
+        at += length;
+    }
+    if (at != n) abort();
+    free(ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    char *text = input_text(data, n);
+    fac_vocab *v = fac_vocab_characters(text, n), *bytes = fac_vocab_bytes();
+    if (v) check_round_trip(v, text, n);
+    fac_error_clear();
+    if (!bytes) abort();
+    check_round_trip(bytes, text, n);
+    fac_vocab_release(v);
+    fac_vocab_release(bytes);
+    free(text);
+    return 0;
+}
