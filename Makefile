@@ -4,11 +4,15 @@
 PRESET ?= release
 BUILD ?= build/$(PRESET)
 PREFIX ?= /usr/local
+MINUTES ?= 60
+SECONDS ?= 60
+RUNS ?= -1
+SEED ?= $(shell date +%s)
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack fuzz coverage lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -43,6 +47,23 @@ features: all ## print every feature with its test and the result
 conformance: all ## compare every operator with PyTorch (needs python3-torch)
 	@scripts/setup.sh conformance
 	@$(PYTHON) tests/conformance/run.py $(BUILD)/libfacula.so --jobs $(JOBS)
+
+attack: setup ## call every operator with changed valid arguments, on the CPU and simulated devices: MINUTES=60, SEED=time
+	@test -f build/asan/build.ninja || cmake --preset asan
+	@cmake --build build/asan -j $(JOBS) --target attack facula_simcuda
+	@scripts/attack.sh build/asan $$(( $(MINUTES) * 60 )) $(SEED)
+
+fuzz: setup ## run libFuzzer on every reader of foreign bytes: SECONDS=60 each, or RUNS=N
+	@cmake --preset fuzz
+	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
+	@scripts/fuzz.sh build/fuzz $(SECONDS) $(RUNS)
+
+coverage: setup ## run the tests in a build that counts, and print which lines and branches they reached
+	@cmake --preset coverage
+	@cmake --build build/coverage -j $(JOBS)
+	@find build/coverage -name '*.gcda' -delete
+	@ctest --test-dir build/coverage -LE 'races' -j $(JOBS) --output-on-failure
+	@scripts/coverage.py build/coverage --least 95
 
 lint: ## check include directions, documentation of the headers, file sizes and formatting
 	@scripts/lint.py
