@@ -36,5 +36,20 @@ static void refused_calls_take_no_gradient_of_integers(void **state) {
     all_refused(calls, FAC_COUNT(calls));
 }
 
+static void refused_calls_mix_the_gradient_and_the_input(void **state) {
+    (void)state;
+    static const refused_call calls[] = {
+        {"_fused_rms_norm_backward(bf16[2,3,4], f32[2,3,4], [4], f32[2,3,1], f32[4], [True,True])", FAC_ERR_DTYPE},
+        {"native_layer_norm_backward(f64[2,4], f32[2,4], [4], f32[2,1], f32[2,1], None, None, [True,True,True])",
+         FAC_ERR_DTYPE},
+        {"native_group_norm_backward(f16[2,6,5], f32[2,6,5], f32[2,3], f32[2,3], None, 2, 6, 5, 3, [True,True,True])",
+         FAC_ERR_DTYPE},
+        {"native_batch_norm_backward(f64[4,3], f32[4,3], None, None, None, f32[3], f32[3], True, 1e-05, [True,True,True])",
+         FAC_ERR_DTYPE},
+    };
+    all_refused(calls, FAC_COUNT(calls));
+}
+
 FAC_TEST_MAIN(FAC_TEST(refused_calls_multiply_sizes_beyond_64_bits),
-              FAC_TEST(refused_calls_take_no_gradient_of_integers))
+              FAC_TEST(refused_calls_take_no_gradient_of_integers),
+              FAC_TEST(refused_calls_mix_the_gradient_and_the_input))

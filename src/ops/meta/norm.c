@@ -9,8 +9,8 @@ static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
 static fac_status check_same(const fac_tensor *grad_out, const fac_tensor *input) {
     FAC_CHECK(fac__same_sizes(grad_out, input), FAC_ERR_SHAPE, "grad_out %s and input %s must have the same sizes",
               FAC_SHAPE_TEXT(grad_out), FAC_SHAPE_TEXT(input));
-    FAC_TRY(fac__need_floating("grad_out", grad_out));
-    return fac__need_floating("input", input);
+    FAC_TRY(fac__need_floating("input", input));
+    return fac__need_dtype("grad_out", grad_out, dtype_of(input));
 }
 
 static bool wanted(fac_ints mask, size_t i) { return i >= mask.n || mask.v[i] != 0; }
