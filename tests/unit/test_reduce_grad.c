@@ -30,7 +30,7 @@ static fac_tensor *with_zero(fac_tensor *x) {
     X(aminmax, 2, "2,3", -1, 1, fac_aminmax_result r = fac_aminmax(x[0], .dim = FAC_INT(1)); out[0] = r.min; out[1] = r.max) \
     X(var, 1, "3,4", -1, 1, out[0] = fac_var(x[0])) \
     X(std, 1, "3,4", -1, 1, out[0] = fac_std(x[0], .dim = FAC_DIMS(0))) \
-    X(var_biased, 1, "3,4", -1, 1, out[0] = fac_var(x[0], .dim = FAC_DIMS(1), .correction = FAC_INT(0))) \
+    X(var_biased, 1, "3,4", -1, 1, out[0] = fac_var(x[0], .dim = FAC_DIMS(1), .correction = FAC_NUM(0))) \
     X(var_mean, 2, "3,4", -1, 1, fac_var_mean_result r = fac_var_mean(x[0], .dim = FAC_DIMS(1)); out[0] = r.result0; out[1] = r.result1) \
     X(std_mean, 2, "3,4", -1, 1, fac_std_mean_result r = fac_std_mean(x[0]); out[0] = r.result0; out[1] = r.result1) \
     X(norm, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0])) \

@@ -111,24 +111,24 @@ fac_tensor *aminmax_grad(fac_tensors grads, fac_tensor *self, fac_tensor *least,
 
 /* ---- moments ------------------------------------------------------------------------------------------------------------- */
 
-fac_tensor *var_grad(fac_tensor *grad, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
-    double n = folded(self, dim) - (correction.set ? (double)correction.v : 1.0);
+fac_tensor *var_grad(fac_tensor *grad, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
+    double n = folded(self, dim) - (correction.set ? fac__scalar_f64(correction.v) : 1.0);
     fac_tensor *centred = sub(self, fac__s_mean_dim(self, dim, true, FAC_DTYPE_DEFAULT));
     return mul(scaled_by(fac__restored(grad, self->ndim, dim, keepdim), 2.0 / n), centred);
 }
 
-fac_tensor *std_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_int correction,
+fac_tensor *std_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_num correction,
                      bool keepdim) {
     fac_tensor *of_var = fill_where(divide(grad, scaled_by(result, 2)), is_zero(result), 0);
     return var_grad(of_var, self, dim, correction, keepdim);
 }
 
-fac_tensor *var_mean_grad(fac_tensors grads, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+fac_tensor *var_mean_grad(fac_tensors grads, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     fac_tensor *g = grads.v[0] ? var_grad(grads.v[0], self, dim, correction, keepdim) : NULL;
     return plus(g, grads.v[1] ? mean_dim_grad(grads.v[1], fac__sizes_now(self), dim, keepdim) : NULL);
 }
 
-fac_tensor *std_mean_grad(fac_tensors grads, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_int correction,
+fac_tensor *std_mean_grad(fac_tensors grads, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_num correction,
                           bool keepdim) {
     fac_tensor *g = grads.v[0] ? std_grad(grads.v[0], self, result, dim, correction, keepdim) : NULL;
     return plus(g, grads.v[1] ? mean_dim_grad(grads.v[1], fac__sizes_now(self), dim, keepdim) : NULL);

@@ -4,7 +4,7 @@
 
 static const fac_ints all_dims = {0};
 /* unbiased=True divides by N - 1. */
-static fac_opt_int correction_of(bool unbiased) { return fac_opt_int_(unbiased ? 1 : 0); }
+static fac_opt_num correction_of(bool unbiased) { return fac_opt_num_(fac_scalar_i_(unbiased)); }
 
 fac_status max_other(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;

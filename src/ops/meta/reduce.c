@@ -135,12 +135,6 @@ fac_status aminmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, bo
     FAC_CHECK(dim.set || self->numel > 0, FAC_ERR_ARGUMENT,
               "cannot compute aminmax over an empty dimension as the operation has no identity.");
     FAC_TRY(check_not_empty(self, mask, true, FAC_ERR_INDEX));
-    if (self->ndim == 0 && dim.set && keepdim) { /* PyTorch's result is [1] here */
-        const int64_t one = 1;
-        s->carry[FAC_CARRY_MASK] = 0;
-        FAC_TRY(fac_out_declare(s, 0, &one, NULL, 1, dtype_of(self), self->device));
-        return fac_out_declare(s, 1, &one, NULL, 1, dtype_of(self), self->device);
-    }
     FAC_TRY(fac__declare_reduced(s, 0, self, mask, keepdim, dtype_of(self)));
     return fac__declare_reduced(s, 1, self, mask, keepdim, dtype_of(self));
 }
@@ -193,20 +187,21 @@ fac_status count_nonzero_dims_meta(fac_structured *s, fac_tensor *self, fac_ints
 
 /* ---- moments and norms --------------------------------------------------------------------------------------------------- */
 
-static fac_status var_mask(const fac_tensor *self, fac_ints dim, uint64_t *mask) {
+static fac_status var_mask(const fac_tensor *self, fac_ints dim, fac_opt_num correction, uint64_t *mask) {
+    FAC_CHECK(!correction.set || correction.v.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE,
+              "std and var: the correction must be a real number");
     FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE,
               "std and var only support floating point and complex dtypes, got %s", fac__dtype_title(dtype_of(self)));
     return fac__dim_mask(dim, self->ndim, mask);
 }
 
-fac_status var_meta(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+fac_status var_meta(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     uint64_t mask;
-    (void)correction;
-    FAC_TRY(var_mask(self, dim, &mask));
+    FAC_TRY(var_mask(self, dim, correction, &mask));
     return fac__declare_reduced(s, 0, self, mask, keepdim, fac__real_of(dtype_of(self)));
 }
 
-fac_status var_mean_meta(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+fac_status var_mean_meta(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     FAC_TRY(var_meta(s, self, dim, correction, keepdim));
     return fac__declare_reduced(s, 1, self, fac__carried_mask(s), keepdim, dtype_of(self));
 }

@@ -272,27 +272,27 @@ fac_status fac__moments(fac_tensor *in, uint64_t mask, double correction, bool r
     return columns ? reduce_columns(&j) : reduce_rows(&j);
 }
 
-static fac_status spread_of(fac_structured *s, fac_tensor *self, fac_opt_int correction, bool root, bool with_mean) {
-    double c = correction.set ? (double)correction.v : 1.0;
+static fac_status spread_of(fac_structured *s, fac_tensor *self, fac_opt_num correction, bool root, bool with_mean) {
+    double c = correction.set ? fac__scalar_f64(correction.v) : 1.0;
     return fac__moments(self, fac__carried_mask(s), c, root, s->out[0], with_mean ? s->out[1] : NULL);
 }
 
-fac_status var_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+fac_status var_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     (void)dim, (void)keepdim;
     return spread_of(s, self, correction, false, false);
 }
 
-fac_status std_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+fac_status std_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     (void)dim, (void)keepdim;
     return spread_of(s, self, correction, true, false);
 }
 
-fac_status var_mean_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+fac_status var_mean_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     (void)dim, (void)keepdim;
     return spread_of(s, self, correction, false, true);
 }
 
-fac_status std_mean_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_int correction, bool keepdim) {
+fac_status std_mean_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     (void)dim, (void)keepdim;
     return spread_of(s, self, correction, true, true);
 }
