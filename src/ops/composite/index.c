@@ -1,5 +1,11 @@
 /* Indexing operators composed of others. */
-#include "ops_gen.h"
+#include "ops/composite/brief.h"
+
+/* Indices of a dimension of `size`, with negative ones counted from its end. */
+static fac_tensor *from_start(fac_tensor *index, int64_t size) {
+    fac_tensor *negative = cast(fac__s_lt_Scalar(index, fac_scalar_i_(0)), FAC_I64);
+    return add(index, fac__s_mul_Scalar(negative, fac_scalar_i_(size)));
+}
 
 fac_status take_along_dim_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *indices, fac_opt_int dim,
                                     fac_tensor **out) {
@@ -19,7 +25,7 @@ fac_status take_along_dim_composite(const fac_call_info *c, fac_tensor *self, fa
         "dimensions for indices",
         self->ndim, indices->ndim);
     FAC_TRY(fac__wrap_dim(dim.v, self->ndim, &d));
-    if (self->ndim == 0) return fac__c_gather(self, 0, indices, false, out);
+    if (self->ndim == 0) return fac__give(out, fac__s_gather(self, 0, from_start(indices, 1), false));
     int64_t index_sizes[FAC_MAX_DIMS]; /* broadcast with the indexed dimension left out of it */
     memcpy(index_sizes, indices->sizes, indices->ndim * sizeof *index_sizes);
     own = index_sizes[d];
@@ -27,7 +33,7 @@ fac_status take_along_dim_composite(const fac_call_info *c, fac_tensor *self, fa
     FAC_TRY(fac__broadcast(self->sizes, self->ndim, index_sizes, indices->ndim, sizes, &n));
     fac_tensor *x = fac__s_expand(self, (fac_ints){sizes, (size_t)n}, false);
     sizes[d] = own;
-    fac_tensor *i = fac__s_expand(indices, (fac_ints){sizes, (size_t)n}, false);
+    fac_tensor *i = fac__s_expand(from_start(indices, self->sizes[d]), (fac_ints){sizes, (size_t)n}, false);
     return fac__give(out, fac__s_gather(x, d, i, false));
 }
 

@@ -103,7 +103,7 @@ static fac_status check_along(fac_structured *s, const fac_tensor *self, int64_t
                               const fac_tensor *src) {
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &s->carry[0]));
     if (index->numel == 0) return FAC_OK;
-    FAC_TRY(need_index(index, false));
+    FAC_TRY(need_index(index, true));
     FAC_CHECK(rank(index) == rank(self), FAC_ERR_SHAPE,
               "Index tensor must have the same number of dimensions as self tensor, got %d and %d", index->ndim,
               self->ndim);
@@ -118,7 +118,6 @@ static fac_status check_along(fac_structured *s, const fac_tensor *self, int64_t
 fac_status gather_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, bool sparse_grad) {
     (void)sparse_grad;
     FAC_TRY(check_along(s, self, dim, index, NULL));
-    FAC_TRY(need_index(index, false));
     FAC_TRY(fac_out_declare(s, 0, index->sizes, NULL, index->ndim, (fac_dtype)self->dtype, self->device));
     FAC_TRY(fac_out_check_overlap(s, 0, index, false));
     return fac_out_check_overlap(s, 0, self, false);
