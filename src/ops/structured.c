@@ -9,7 +9,7 @@ void fac__structured_begin(fac_structured *s, const fac_call_info *c, fac_form f
     s->call = c;
     s->form = form;
     s->n_out = n_out;
-    s->meta_only = false;
+    s->same_values = s->meta_only = false;
     s->has_iter = false;
     for (int i = 0; i < n_out; i++) {
         s->out[i] = NULL;
@@ -37,7 +37,7 @@ static fac_status prepare_given(fac_structured *s, int i, const int64_t *sizes, 
               "expected the out tensor on device %s, but it is on %s", fac_device_format(device, (char[24]){0}, 24),
               fac_device_format(t->device, (char[24]){0}, 24));
     FAC_TRY(check_cast(dtype, (fac_dtype)t->dtype));
-    if (fac__has_sizes(t, sizes, ndim)) return fac__check_no_overlap(t);
+    if (fac__has_sizes(t, sizes, ndim)) return s->same_values ? FAC_OK : fac__check_no_overlap(t);
     FAC_CHECK(s->form == FAC_OUT, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
               FAC_SHAPE_TEXT(t), fac__shape_text(sizes, ndim, (char[256]){0}, 256));
     return fac__resize_begin(t, sizes, strides, ndim, false, &s->resized[i]);
@@ -198,6 +198,17 @@ fac_status fac__check_value(fac_dtype d, const fac_tensor *value) {
     FAC_CHECK(!fac_dtype_is_complex((fac_dtype)value->dtype) || fac_dtype_is_complex(d), FAC_ERR_DTYPE,
               "value is %s, which cannot be converted to %s without losing its imaginary part",
               fac_dtype_name((fac_dtype)value->dtype), fac_dtype_name(d));
+    return FAC_OK;
+}
+
+fac_status fac__check_bound(fac_dtype d, bool lower, fac_scalar *bound) {
+    if (d == FAC_I64 || !fac_dtype_is_integral(d, false)) return fac__check_number(d, *bound);
+    FAC_TRY(fac__check_number(FAC_I64, *bound));
+    const int bits = 8 * (int)fac_dtype_size(d) - (d != FAC_U8);
+    const int64_t v = fac__scalar_i64(*bound), hi = ((int64_t)1 << bits) - 1, lo = d == FAC_U8 ? 0 : -hi - 1;
+    FAC_CHECK(lower ? v <= hi : v >= lo, FAC_ERR_OVERFLOW, "the %s bound %lld is beyond what %s holds",
+              lower ? "lower" : "upper", (long long)v, fac_dtype_name(d));
+    *bound = fac_scalar_i_(v < lo ? lo : v > hi ? hi : v);
     return FAC_OK;
 }
 

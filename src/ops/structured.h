@@ -18,6 +18,7 @@ typedef struct fac_structured {
     const fac_call_info *call;
     fac_form form;
     int n_out;
+    bool same_values;             /* outputs may overlap themselves: the kernel gives every element the same value */
     bool meta_only;               /* the call is on the meta device: outputs have no data, no kernel follows */
     fac_tensor *out[FAC_MAX_OUT]; /* what the kernel writes. Functional: owned, NULL until declared */
     /* In-place and out forms: the caller's tensors; owned, what those become that are resized, else NULL. out[i] is one of
@@ -64,6 +65,9 @@ fac_status fac__check_number(fac_dtype d, fac_scalar v);
 fac_status fac__check_value(fac_dtype d, const fac_tensor *value);
 /* The same for a factor, which halves take in single precision. */
 fac_status fac__check_factor(fac_dtype d, fac_scalar v);
+/* A bound as an integer dtype holds it: a lower one below the dtype's range, or an upper one above it, becomes the range's end,
+   which bounds nothing. errors: OVERFLOW for a bound that no number of the dtype meets, and as fac__check_number */
+fac_status fac__check_bound(fac_dtype d, bool lower, fac_scalar *bound);
 /* All tensors on one device; the error names both. NULL entries are skipped. Operators that take numbers from 0-dim CPU
    tensors beside those of another device check devices themselves. */
 fac_status fac__check_same_device(const char *const *names, fac_tensor *const *tensors, size_t n);

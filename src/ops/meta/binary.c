@@ -114,15 +114,24 @@ fac_status pow_scalar_meta(fac_structured *s, fac_tensor *self, fac_scalar expon
 
 /* ---- clamp ------------------------------------------------------------------------------------------------------------- */
 
+/* Of integers, bounds beyond the dtype's range bound nothing. With a fraction among them the result is floating. */
+static fac_status check_bounds(const fac_tensor *self, const bool *lower, fac_scalar *v, int n) {
+    fac_dtype d = (fac_dtype)self->dtype;
+    for (int i = 0; i < n; i++)
+        if (v[i].kind == FAC_KIND_FLOAT && fac_dtype_is_integral(d, true)) d = fac_default_dtype();
+    for (int i = 0; i < n; i++)
+        if (d != FAC_BOOL) FAC_TRY(fac__check_bound(d, lower[i], &v[i]));
+    return FAC_OK;
+}
+
 fac_status clamp_meta(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_opt_num max) {
     FAC_CHECK(min.set || max.set, FAC_ERR_ARGUMENT, "clamp: At least one of 'min' or 'max' must not be None");
     FAC_TRY(fac__refuse_complex("clamp", (fac_dtype)self->dtype));
     fac_tensor *t[3] = {self, NULL, NULL};
     fac_scalar v[2] = {min.set ? min.v : max.v, max.v};
-    int n = min.set && max.set ? 3 : 2;
-    FAC_TRY(fac__pw_n(s, t, n, v, PROMOTE, 0));
-    for (int i = 0; i < n - 1; i++) FAC_TRY(fac__check_number(s->iter.common, v[i]));
-    return FAC_OK;
+    int n = min.set && max.set ? 2 : 1;
+    FAC_TRY(check_bounds(self, (const bool[]){min.set, false}, v, n));
+    return n == 1 ? fac__pw_2_scalar(s, self, v[0], PROMOTE, 0) : fac__pw_n(s, t, 3, v, PROMOTE, 0);
 }
 fac_status clamp_tensor_meta(fac_structured *s, fac_tensor *self, fac_tensor *min, fac_tensor *max) {
     FAC_CHECK(min || max, FAC_ERR_ARGUMENT, "clamp: At least one of 'min' or 'max' must not be None");
@@ -130,10 +139,11 @@ fac_status clamp_tensor_meta(fac_structured *s, fac_tensor *self, fac_tensor *mi
     fac_tensor *t[3] = {self, min ? min : max, max};
     return fac__pw_n(s, t, min && max ? 3 : 2, NULL, PROMOTE, 0);
 }
-fac_status clamp_one_meta(fac_structured *s, fac_tensor *self, fac_scalar bound) {
-    FAC_TRY(fac__refuse_complex("clamp", (fac_dtype)self->dtype));
-    FAC_TRY(fac__pw_2_scalar(s, self, bound, PROMOTE, 0));
-    return fac__check_number(s->iter.common, bound);
+fac_status clamp_min_meta(fac_structured *s, fac_tensor *self, fac_scalar min) {
+    return clamp_meta(s, self, fac_opt_num_(min), (fac_opt_num){0});
+}
+fac_status clamp_max_meta(fac_structured *s, fac_tensor *self, fac_scalar max) {
+    return clamp_meta(s, self, (fac_opt_num){0}, fac_opt_num_(max));
 }
 
 /* ---- selection ---------------------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 fac_status fill_meta(fac_structured *s, fac_tensor *self, fac_scalar value) {
     fac_dtype d = (fac_dtype)self->dtype;
     FAC_TRY(fac__check_number(d, value));
+    s->same_values = true;
     return fac_out_declare_like(s, 0, self, d);
 }
 

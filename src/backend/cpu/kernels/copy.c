@@ -68,17 +68,25 @@ fac_status copy_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *src, b
     return FAC_OK;
 }
 
+/* Elements of dst may share memory. */
+static fac_status fill_shared(fac_tensor *dst, fac_scalar v) {
+    fac_tensor *once;
+    FAC_TRY(fac__repeated_once(dst, &once));
+    fac_status st = fac__cpu_fill(once, v);
+    fac__unref(once);
+    return st;
+}
+
 fac_status zero_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_TRY(fac__check_no_overlap(self));
-    FAC_TRY(fac__cpu_fill(self, fac_scalar_i_(0)));
+    FAC_TRY(fill_shared(self, fac_scalar_i_(0)));
     *out = fac__ref(self);
     return FAC_OK;
 }
 
 fac_status fill_cpu(fac_structured *s, fac_tensor *self, fac_scalar value) {
     (void)self;
-    return fac__cpu_fill(s->out[0], value);
+    return fill_shared(s->out[0], value);
 }
 
 fac_status fill_tensor_cpu(fac_structured *s, fac_tensor *self, fac_tensor *value) {
