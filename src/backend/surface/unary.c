@@ -22,7 +22,6 @@ UNARY(trunc)
 UNARY(reciprocal)
 UNARY(sqrt)
 UNARY(rsqrt)
-UNARY(square)
 UNARY(bitwise_not)
 UNARY(exp)
 UNARY(exp2)
@@ -57,6 +56,11 @@ TEST(isnan)
 TEST(isinf)
 TEST(isfinite)
 TEST(logical_not)
+
+fac_status square_kernel(fac_structured *s, fac_tensor *self) {
+    fac_loop_id loop = self->dtype == FAC_BOOL ? FAC_LOOP_mul : FAC_LOOP_square;
+    return fac__pointwise(&s->iter, loop, "square", 0, NULL);
+}
 
 /* Complex numbers become real: the loop's output has the real dtype. */
 static fac_status to_real(fac_structured *s, fac_loop_id id, const char *op) {

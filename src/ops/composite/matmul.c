@@ -129,24 +129,47 @@ fac_status outer_composite(const fac_call_info *c, fac_tensor *self, fac_tensor 
     return fac__give(out, fac__s_mul_Tensor(fac__s_unsqueeze(self, 1), vec2));
 }
 
-static fac_status check_addr_factor(const char *name, const fac_tensor *self, fac_scalar factor) {
-    fac_dtype d = (fac_dtype)self->dtype;
-    FAC_CHECK(factor.kind != FAC_KIND_BOOL || d == FAC_BOOL, FAC_ERR_DTYPE,
-              "addr: Boolean %s only supported for Boolean results.", name);
-    FAC_CHECK(factor.kind != FAC_KIND_FLOAT || !fac_dtype_is_integral(d, true), FAC_ERR_DTYPE,
-              "addr: For integral input tensors, argument %s must not be a floating point number.", name);
+/* Of truth values, a sum is `or` and a product `and`. */
+static fac_tensor *addr_of_bools(fac_tensor *self, fac_tensor *outer, fac_scalar beta, fac_scalar alpha) {
+    fac_tensor *product = fac__scalar_is(alpha, 0) ? fac__s_logical_xor(outer, outer) : outer;
+    return fac__scalar_is(beta, 0) ? product : fac__s_logical_or(self, product);
+}
+
+/* Of integers or mixed dtypes: element by element, as the dtypes promote. */
+static fac_tensor *addr_pointwise(fac_tensor *self, fac_tensor *outer, fac_scalar beta, fac_scalar alpha) {
+    fac_tensor *product = fac__s_mul_Scalar(outer, alpha);
+    if (fac__scalar_is(beta, 0)) return product;
+    return fac__s_add_Tensor(fac__s_mul_Scalar(self, beta), product, fac_scalar_i_(1));
+}
+
+static fac_status check_addr(fac_tensor *vec1, fac_tensor *vec2, fac_dtype result, fac_scalar beta, fac_scalar alpha) {
+    FAC_CHECK(vec1->ndim == 1 && vec2->ndim == 1, FAC_ERR_SHAPE,
+              "addr: expected 1-D vec1 and vec2, but got %d-D and %d-D", vec1->ndim, vec2->ndim);
+    const fac_scalar factor[2] = {beta, alpha};
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "alpha" : "beta";
+        FAC_CHECK(factor[i].kind != FAC_KIND_BOOL || result == FAC_BOOL, FAC_ERR_DTYPE,
+                  "addr: Boolean %s only supported for Boolean results.", name);
+        FAC_CHECK(factor[i].kind <= FAC_KIND_INT || !fac_dtype_is_integral(result, true), FAC_ERR_DTYPE,
+                  "addr: For integral input tensors, argument %s must not be a floating point number.", name);
+    }
     return FAC_OK;
 }
 
 fac_status addr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *vec1, fac_tensor *vec2, fac_scalar beta,
                           fac_scalar alpha, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(vec1->ndim == 1 && vec2->ndim == 1, FAC_ERR_SHAPE,
-              "addr: expected 1-D vec1 and vec2, but got %d-D and %d-D", vec1->ndim, vec2->ndim);
-    FAC_TRY(check_addr_factor("beta", self, beta));
-    FAC_TRY(check_addr_factor("alpha", self, alpha));
+    fac_dtype of_outer = fac_promote_types((fac_dtype)vec1->dtype, (fac_dtype)vec2->dtype);
+    fac_dtype result = fac_promote_types((fac_dtype)self->dtype, of_outer);
+    FAC_TRY(check_addr(vec1, vec2, result, beta, alpha));
     FAC_SCOPE(scope);
-    return fac__give(out, fac__s_addmm(self, fac__s_unsqueeze(vec1, 1), fac__s_unsqueeze(vec2, 0), beta, alpha));
+    fac_tensor *column = fac__s_unsqueeze(vec1, 1), *row = fac__s_unsqueeze(vec2, 0);
+    bool alike = self->dtype == result && vec1->dtype == result && vec2->dtype == result;
+    if (alike && result != FAC_BOOL) return fac__give(out, fac__s_addmm(self, column, row, beta, alpha));
+    fac_tensor *x = fac__s_expand(self, ints((const int64_t[]){vec1->sizes[0], vec2->sizes[0]}, 2), false);
+    fac_tensor *outer = fac__s_mul_Tensor(column, row);
+    fac_tensor *y = (result == FAC_BOOL ? addr_of_bools : addr_pointwise)(x, outer, beta, alpha);
+    return fac__give(out, fac__s_to_dtype(y, result, false, false, FAC_FORMAT_DEFAULT));
 }
 
 /* The sum over the batch is one product whose inner dimension runs over the batch too. */

@@ -3,6 +3,11 @@
 #include "ops_gen.h"
 
 fac_status unary_meta(fac_structured *s, fac_tensor *self) { return fac__pw_1(s, self, FAC_PW_PROMOTE, 0); }
+/* Truth values are squared as the numbers 0 and 1, which a product with an int64 1 leaves as they are. */
+fac_status square_meta(fac_structured *s, fac_tensor *self) {
+    if (self->dtype != FAC_BOOL) return unary_meta(s, self);
+    return fac__pw_2_scalar(s, self, fac_scalar_i_(1), FAC_PW_PROMOTE, 0);
+}
 fac_status unary_float_meta(fac_structured *s, fac_tensor *self) { return fac__pw_1(s, self, FAC_PW_FLOAT, 0); }
 fac_status unary_bool_meta(fac_structured *s, fac_tensor *self) { return fac__pw_1(s, self, FAC_PW_PROMOTE, FAC_BOOL); }
 
@@ -74,9 +79,8 @@ fac_status hardtanh_meta(fac_structured *s, fac_tensor *self, fac_scalar min_val
     const fac_dtype d = (fac_dtype)self->dtype;
     FAC_TRY(fac__refuse_bool("hardtanh", d));
     if (!fac_dtype_is_integral(d, false)) return unary_2_meta(s, self, min_val, max_val);
-    bool negative = fac__scalar_i64(min_val) < 0 || fac__scalar_i64(max_val) < 0;
-    FAC_CHECK(d != FAC_U8 || !negative, FAC_ERR_ARGUMENT,
-              "cannot do hardtanh on an unsigned type with negative limits");
+    FAC_TRY(fac__check_bound(d, true, &min_val));
+    FAC_TRY(fac__check_bound(d, false, &max_val));
     return integers_meta(s, self, min_val, max_val);
 }
 fac_status threshold_meta(fac_structured *s, fac_tensor *self, fac_scalar threshold, fac_scalar value) {
