@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+"""Writes reference_cases.json: calls of operators and what PyTorch 2.x gives for them, for test_reference.c to replay.
+
+usage: gen_reference_cases.py > reference_cases.json     with a Python that has PyTorch 2
+
+Each case is a line [operator, arguments, results, gradients]: arguments in the schema's order; results a list, or "error: why"
+where PyTorch refuses the call; gradients one per tensor among the arguments, where the case asks for them. A tensor is text,
+"f32[2,2] 1 2 3 4", row-major, or "f32[1,2>3,2] 1 2" for one expanded to [3,2]. null stands for "not compared" in results.
+Where Facula differs on purpose (docs/pytorch.md) there is no case.
+"""
+
+import json
+import math
+import sys
+import warnings
+
+import torch
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+NAMES = {torch.bool: "bool", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
+         torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64", torch.complex64: "c64",
+         torch.complex128: "c128"}
+DTYPES = {name: dtype for dtype, name in NAMES.items()}
+INTEGERS, HALVES, FLOATS, COMPLEX = ["u8", "i8", "i16", "i32", "i64"], ["f16", "bf16"], ["f32", "f64"], ["c64", "c128"]
+REAL, ALL = HALVES + FLOATS, ["bool"] + INTEGERS + HALVES + FLOATS + COMPLEX
+inf, nan = math.inf, math.nan
+
+GROUPS = {}
+_group = None
+
+
+def group(name):
+    global _group
+    _group = GROUPS.setdefault(name, [])
+
+
+# ---- values -----------------------------------------------------------------------------------------------------------------
+
+def T(dtype, values, *sizes):
+    """A tensor of this dtype; `sizes` where it is not a vector."""
+    t = torch.tensor(values, dtype=DTYPES[dtype])
+    return t.reshape(sizes) if sizes else t
+
+
+def ramp(dtype, *sizes):
+    """Small values of both signs (unsigned: none below 0), each different from its neighbours."""
+    n = math.prod(sizes)
+    v = [(5 * i) % 13 - (0 if dtype in ("u8", "bool") else 6) for i in range(n)]
+    if dtype == "bool":
+        v = [x % 3 == 0 for x in v]
+    elif dtype in COMPLEX:
+        v = [complex(x / 2, (3 * i) % 7 - 3) for i, x in enumerate(v)]
+    elif dtype in REAL:
+        v = [x / 2 for x in v]
+    return T(dtype, v, *sizes)
+
+
+def real_text(x):
+    if math.isnan(x):
+        return "nan"
+    if math.isinf(x):
+        return "inf" if x > 0 else "-inf"
+    whole = x == int(x) and abs(x) < 1e15 and (x or math.copysign(1, x) > 0)
+    return str(int(x)) if whole else repr(x)
+
+
+def element_text(x, dtype):
+    if dtype.is_complex:
+        im = real_text(x.imag)
+        return real_text(x.real) + (im if im[0] == "-" else "+" + im) + "j"
+    return real_text(shortest(x, dtype)) if dtype.is_floating_point else str(int(x))
+
+
+def shortest(x, dtype):
+    """The number with the fewest digits that rounds to x in its dtype."""
+    if dtype == torch.float64 or not math.isfinite(x):
+        return x
+    for digits in range(1, 10):
+        y = float(f"{x:.{digits}g}")
+        if torch.tensor(y, dtype=torch.float64).to(dtype).item() == x:
+            return y
+    return x
+
+
+def tensor_text(t):
+    t = t.detach()
+    sizes = ",".join(map(str, t.shape))
+    if 0 in t.stride() and t.numel():
+        small = t[tuple(slice(0, 1) if s == 0 else slice(None) for s in t.stride())]
+        sizes, t = ",".join(map(str, small.shape)) + ">" + sizes, small
+    return " ".join([f"{NAMES[t.dtype]}[{sizes}]"] + [element_text(x, t.dtype) for x in t.resolve_conj().resolve_neg().flatten().tolist()])
+
+
+def result_text(t):
+    return tensor_text(t.detach().contiguous())
+
+
+def argument(x):
+    if isinstance(x, torch.Tensor):
+        return tensor_text(x)
+    if isinstance(x, torch.dtype):
+        return {"dtype": NAMES[x]}
+    if isinstance(x, complex):
+        return {"complex": [x.real, x.imag]}
+    if isinstance(x, float):
+        return x if math.isfinite(x) else {"float": real_text(x)}
+    if isinstance(x, (list, tuple)):
+        if any(isinstance(e, float) for e in x):
+            return {"floats": list(x)}
+        return [argument(e) for e in x]
+    return x
+
+
+# ---- cases ------------------------------------------------------------------------------------------------------------------
+
+def operator(name):
+    base, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, base), overload or "default")
+
+
+def flat(x):
+    return [x] if isinstance(x, torch.Tensor) else [t for e in x for t in flat(e)] if isinstance(x, (list, tuple)) else []
+
+
+def seed_like(t):
+    """test_reference.c makes the same."""
+    v = [(7 * i % 5 - 2) / 2 for i in range(t.numel() + 1)]
+    v = [complex(a, b) for a, b in zip(v, v[1:])] if t.is_complex() else v[:-1]
+    return torch.tensor(v, dtype=t.dtype).reshape(t.shape)
+
+
+def copied(x, grad):
+    if isinstance(x, torch.Tensor):
+        c = x if 0 in x.stride() else x.clone()
+        return c.requires_grad_() if grad and (c.is_floating_point() or c.is_complex()) else c
+    return [copied(e, grad) for e in x] if isinstance(x, (list, tuple)) else x
+
+
+def case(name, *args, grad=False, only=None, **keywords):
+    """One call. `grad` compares gradients too; `only` lists the results that are compared."""
+    op = operator(name)
+    arguments = list(args) + [keywords.pop(a.name, a.default_value) for a in op._schema.arguments[len(args):]]
+    assert not keywords, keywords
+    while len(arguments) > len(args) and arguments[-1] == op._schema.arguments[len(arguments) - 1].default_value:
+        arguments.pop()
+    line = ["aten::" + name, [argument(a) for a in arguments]]
+    given = [copied(a, grad) for a in arguments]
+    names = [a.name if a.kwarg_only else None for a in op._schema.arguments]
+    try:
+        results = flat(op(*[g for g, k in zip(given, names) if not k], **{k: g for g, k in zip(given, names) if k}))
+    except (RuntimeError, IndexError, ValueError, NotImplementedError) as e:
+        _group.append(line + ["error: " + " ".join(str(e).split())[:100]])
+        return
+    line.append([result_text(t) if only is None or i in only else None for i, t in enumerate(results)])
+    if grad:
+        flows = [t for t in results if t.requires_grad]
+        inputs = flat(given)
+        wanted = [t for t in inputs if t.requires_grad]
+        found = iter(torch.autograd.grad(flows, wanted, [seed_like(t) for t in flows], allow_unused=True))
+        grads = [next(found) if t.requires_grad else None for t in inputs]
+        line.append([g if g is None else result_text(g) for g in grads])
+    _group.append(line)
+
+
+def write():
+    print("{")
+    print(f' "pytorch": "{torch.__version__.split("+")[0]}",')
+    print(' "groups": {')
+    names = list(GROUPS)
+    for name in names:
+        print(f'  "{name}": [')
+        print(",\n".join("   " + json.dumps(c, ensure_ascii=True) for c in GROUPS[name]))
+        print("  ]" + ("," if name != names[-1] else ""))
+    print(" }\n}")
+
+
+# ---- where 2.x differs from 1.13 ----------------------------------------------------------------------------------------------
+
+def corrections():
+    x = ramp("f64", 2, 5)
+    for c in (0, 1, 0.5, 2.5, 4.5, 5, 7.25, -0.5, None):
+        for op in ("var", "std", "var_mean", "std_mean"):
+            case(op + ".correction", x, [1], correction=c, grad=c in (0.5, -0.5))
+    for d in HALVES + COMPLEX:
+        case("var_mean.correction", ramp(d, 2, 5), [0, 1], correction=0.5, keepdim=True)
+        case("std.correction", ramp(d, 2, 5), [0], correction=1.5)
+    case("var.correction", x, None, correction=True)
+    case("var.correction", x, None, correction=1 + 1j)
+    case("var.correction", ramp("i32", 4), None, correction=0.5)
+
+
+def narrow_indices():
+    for d in ("i32", "i64"):
+        i = T(d, [0, 2, 1, 0], 2, 2)
+        for x in ALL:
+            case("gather", ramp(x, 2, 3), 1, i, grad=d == "i32" and x in REAL + COMPLEX)
+            case("scatter.src", ramp(x, 2, 3), 1, i, ramp(x, 2, 2))
+        case("scatter.value", ramp("f32", 2, 3), 1, i, 7.5, grad=True)
+        case("scatter.reduce", ramp("f32", 2, 3), 1, i, ramp("f32", 2, 2), reduce="add")
+        case("scatter.value_reduce", ramp("f32", 2, 3), 1, i, 2.0, reduce="multiply")
+        case("scatter_add", ramp("f64", 2, 3), 1, i, ramp("f64", 2, 2), grad=True)
+        case("scatter_add", ramp("i16", 2, 3), 1, i, ramp("i16", 2, 2))
+        for reduce in ("sum", "prod", "mean", "amax", "amin"):
+            case("scatter_reduce.two", ramp("f64", 2, 3), 1, i, ramp("f64", 2, 2), reduce, grad=reduce != "prod")
+            case("scatter_reduce.two", ramp("f64", 2, 3), 1, i, ramp("f64", 2, 2), reduce, include_self=False)
+    x = ramp("f32", 3)
+    for d in ("f32", "bool", "u8", "i8", "i16"):
+        i = T(d, [1])
+        case("gather", x, 0, i)
+        case("scatter.value", x, 0, i, 1)
+        case("scatter_add", x, 0, i, T("f32", [1]))
+        case("gather", x, 0, T(d, []))
+        case("scatter.value", x, 0, T(d, []), 1)
+    for bad in (3, -1):
+        case("gather", x, 0, T("i32", [bad]))
+        case("scatter.value", x, 0, T("i32", [bad]), 1)
+    for op, *rest in (("take",), ("index_fill.int_Scalar", 5), ("index_copy", T("f32", [5])), ("put", T("f32", [5])),
+                      ("index_add", T("f32", [5])), ("index_select",)):
+        dim = () if op in ("take", "put") else (0,)
+        case(op, x, *dim, T("i32", [1]), *rest)
+    case("index.Tensor", x, [T("i32", [1, -1])])
+    case("index_put", x, [T("i32", [1, -1])], T("f32", [5, 6]))
+
+
+def indices_from_the_end():
+    x = ramp("f32", 2, 3)
+    case("take_along_dim", x, T("i64", [-1, 0], 2, 1), 1, grad=True)
+    case("take_along_dim", x, T("i64", [-3, -2, -1], 1, 3), 1, grad=True)
+    case("take_along_dim", x, T("i64", [-2, 1, -1], 1, 3), 0)
+    case("take_along_dim", x, T("i64", [5, 0]))
+    case("take_along_dim", x, T("i64", [-1, 0]))
+    case("take_along_dim", x, T("i32", [-1], 1, 1), 1)
+
+
+def bounds_of_integers():
+    for d in INTEGERS:
+        top = torch.iinfo(DTYPES[d]).max
+        x = T(d, [0, 1, 3, top])
+        for lo, hi in ((-5, 2), (2, 300), (None, 2**40), (-2**40, None), (-2**40, 2**40), (5, 3), (300, None), (None, -200), (-9, -5),
+                       (2**40, None), (None, -2**40), (True, None), (1.5, None), (-1.5, 2), (None, None)):
+            case("clamp", x, lo, hi)
+        for v in (-1, 2, 300, -300, 2**40, 1.5):
+            case("clamp_min", x, v)
+            case("clamp_max", x, v)
+        case("hardtanh", x)
+        for lo, hi in ((-3, 2), (2, 300), (1, 2**40), (-1.5, 1.5), (0.5, 2.5)):
+            case("hardtanh", x, lo, hi)
+        case("clamp.Tensor", x, T(d, 1), T(d, [1, 2, 3, 4]))
+    case("clamp", ramp("bool", 4), 0, 1)
+    for d in HALVES:
+        case("clamp", ramp(d, 4), -1e9, 1e39)
+    case("clamp", ramp("f32", 5), nan, 1)
+    case("clamp", ramp("f32", 5), -inf, 1, grad=True)
+
+
+def truth_values():
+    b, u, v = ramp("bool", 2, 2), T("bool", [1, 0]), T("bool", [1, 1])
+    case("square", b)
+    for d in INTEGERS + REAL + COMPLEX:
+        case("square", ramp(d, 4), grad=d in REAL + COMPLEX)
+    for beta in (0, 1, 2, True, False):
+        for alpha in (0, 1, 3, True, False):
+            case("addr", b, u, v, beta=beta, alpha=alpha)
+    case("addr", b, u, v, beta=0.5)
+    case("addr", T("bool", 1), u, v)
+    case("outer", u, v)
+
+
+def mixed_addr():
+    for d in INTEGERS + REAL + COMPLEX:
+        case("addr", ramp(d, 2, 3), ramp(d, 2), ramp(d, 3), beta=2, alpha=3, grad=d in REAL + COMPLEX)
+    i, f = ramp("i64", 2, 2), ramp("f32", 2, 2)
+    case("addr", i, ramp("i32", 2), ramp("i64", 2))
+    case("addr", i, ramp("i64", 2), ramp("f32", 2), beta=0)
+    case("addr", i, ramp("bool", 2), ramp("bool", 2), alpha=2)
+    case("addr", f, ramp("i64", 2), ramp("bool", 2), beta=0.5, alpha=2.5, grad=True)
+    case("addr", f, ramp("f16", 2), ramp("bf16", 2))
+    case("addr", i, ramp("i64", 2), ramp("i64", 2), beta=0.5)
+    case("addr", i, ramp("i64", 2), ramp("i64", 2), beta=True)
+    case("addr", T("f32", [nan, 1]), ramp("f32", 2), ramp("f32", 2), beta=0)
+    case("addr", ramp("f32", 3), ramp("f32", 2), ramp("f32", 2))
+
+
+def extremes_of_a_number():
+    for d in ["bool"] + INTEGERS + REAL:
+        x = T(d, 1)
+        case("aminmax", x)
+        for keep in (False, True):
+            case("aminmax", x, dim=0, keepdim=keep, grad=d in REAL)
+            case("aminmax", x, dim=-1, keepdim=keep)
+            case("aminmax", ramp(d, 2, 3), dim=1, keepdim=keep)
+        case("aminmax", ramp(d, 2, 3), keepdim=True)
+    case("aminmax", T("f32", 1), dim=1)
+    case("aminmax", T("f32", []))
+
+
+def shared_elements():
+    for d in ALL:
+        case("fill_.Scalar", ramp(d, 1, 3).expand(2, 3), 1)
+        case("zero_", ramp(d, 1, 3).expand(2, 3))
+    case("fill_.Scalar", T("f32", 1).expand(2, 2), 2.5)
+    case("zero_", ramp("i16", 2, 1).expand(2, 4))
+    case("fill_.Tensor", ramp("f32", 1, 3).expand(2, 3), T("f32", 2))
+    case("add_.Scalar", ramp("f32", 1, 3).expand(2, 3), 1)
+    case("copy_", ramp("f32", 1, 3).expand(2, 3), ramp("f32", 2, 3))
+
+
+def shifts():
+    for d in INTEGERS:
+        bits = torch.iinfo(DTYPES[d]).bits
+        top = torch.iinfo(DTYPES[d]).max
+        x = T(d, [1, 3, top, 0] + ([] if d == "u8" else [-1, -5, -top - 1]))
+        amounts = [0, 1, bits - 1, bits] + ([bits + 1] if bits + 1 <= top else []) + ([] if d == "u8" else [-1, -bits])
+        for op in ("bitwise_left_shift", "bitwise_right_shift"):
+            for n in amounts:
+                case(op + ".Tensor", x, T(d, n))
+                case(op + ".Tensor_Scalar", x, n)
+
+
+DIFFERENCES = {
+    "corrections that are fractions": corrections,
+    "int32 indices": narrow_indices,
+    "indices counted from the end": indices_from_the_end,
+    "bounds beyond an integer dtype": bounds_of_integers,
+    "square and addr of truth values": truth_values,
+    "addr of mixed dtypes": mixed_addr,
+    "aminmax without dimensions": extremes_of_a_number,
+    "fills of elements that share memory": shared_elements,
+    "shifts beyond the width": shifts,
+}
+
+if __name__ == "__main__":
+    if int(torch.__version__.split(".")[0]) < 2:
+        sys.exit("a PyTorch 2 is needed")
+    for title, cases in DIFFERENCES.items():
+        group(title)
+        cases()
+    write()
