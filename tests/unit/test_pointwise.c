@@ -224,8 +224,9 @@ static void limits_and_thresholds_of_integers_lose_their_fractions(void **state)
     assert_values(fac_threshold(x, 1.5, -3.5), FAC_I32, -3, -3, 2, 100);
     assert_values(fac_threshold_(OF(FAC_U8, 0, 200), 1, 7), FAC_U8, 7, 200);
     assert_values(fac_relu6(OF(FAC_U8, 0, 200)), FAC_U8, 0, 6);
-    assert_null(fac_hardtanh(OF(FAC_U8, 1)));
-    assert_error(FAC_ERR_ARGUMENT, "unsigned type with negative limits");
+    assert_values(fac_hardtanh(OF(FAC_U8, 0, 1, 2)), FAC_U8, 0, 1, 1);
+    assert_null(fac_hardtanh(OF(FAC_U8, 1), .min_val = FAC_NUM(-3), .max_val = FAC_NUM(-1)));
+    assert_error(FAC_ERR_OVERFLOW, "upper bound -1 is beyond what uint8 holds");
     assert_null(fac_hardtanh(OF(FAC_BOOL, 1)));
     assert_error(FAC_ERR_DTYPE, "hardtanh");
     assert_null(fac_threshold(OF(FAC_BOOL, 1), 0, 1));
