@@ -57,6 +57,35 @@ void fac_generator_get_state(fac_generator *g, uint64_t *out_seed, uint64_t *out
 
 void fac_manual_seed(uint64_t seed) { fac_generator_set_state(&the_default, seed, 0); }
 
+/* ---- draws of a call ------------------------------------------------------------------------------------------------ */
+
+static void note(fac_generator *g, uint64_t offset, uint64_t n) {
+    fac_draws *d = &fac__thread()->draws;
+    if (!d->g) *d = (fac_draws){g, offset, 0};
+    if (d->g == g) d->n += n;
+}
+
+static void give_back(fac_draws d) {
+    pthread_mutex_lock(&d.g->lock);
+    if (d.g->offset == d.before + d.n) d.g->offset = d.before;
+    pthread_mutex_unlock(&d.g->lock);
+}
+
+fac_draws fac__draws_begin(void) {
+    fac_thread *th = fac__thread();
+    fac_draws outer = th->draws;
+    th->draws = (fac_draws){0};
+    return outer;
+}
+
+fac_status fac__draws_end(fac_draws outer, fac_status st) {
+    fac_draws *own = &fac__thread()->draws;
+    if (st != FAC_OK && own->g) give_back(*own);
+    if (st == FAC_OK && own->g == outer.g) outer.n += own->n;
+    if (st != FAC_OK || outer.g) *own = outer;
+    return st;
+}
+
 fac_status fac__generator_advance(fac_generator *g, uint64_t n, uint64_t *out_seed, uint64_t *out_offset) {
     const uint64_t limit = (uint64_t)1 << 48; /* what the counter has room for: see philox.h */
     if (!g) g = &the_default;
@@ -66,6 +95,7 @@ fac_status fac__generator_advance(fac_generator *g, uint64_t n, uint64_t *out_se
     *out_offset = g->offset;
     if (fits) g->offset += n;
     pthread_mutex_unlock(&g->lock);
+    if (fits) note(g, *out_offset, n);
     return fits ? FAC_OK
                 : FAC_FAIL(FAC_ERR_OVERFLOW,
                            "the generator is used up: its offset %llu may not pass 2^48; seed it again",

@@ -30,6 +30,12 @@ typedef struct fac_freelist {
     uint32_t n;
 } fac_freelist;
 
+/* Offsets that a call has taken from a generator: see generator.h. */
+typedef struct fac_draws {
+    fac_generator *g; /* borrowed; NULL: none yet */
+    uint64_t before, n;
+} fac_draws;
+
 typedef struct fac_thread {
     /* error record: code 0 means none; message is a static buffer or allocated */
     fac_status error;
@@ -67,6 +73,8 @@ typedef struct fac_thread {
     _Atomic(int64_t) live;                                    /* objects made less objects freed here */
     _Atomic(int64_t) pool_bytes, pool_peak, pool_allocations; /* since the last flush to the process's counts */
     struct fac_thread *next, *prev;                           /* all threads that have a state */
+
+    fac_draws draws; /* of the random operator that runs */
 
     int num_threads; /* for parallel_for; 0 = default */
     bool in_parallel;

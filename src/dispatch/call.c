@@ -1,6 +1,7 @@
 /* Boxed calls: arguments against the schema, keys of the arguments, kernel, results against the schema. */
 #include "dispatch/call.h"
 #include "core/above.h"
+#include "core/generator.h"
 #include "dispatch/registry.h"
 
 #define INLINE_VALUES 24
@@ -168,7 +169,10 @@ fac_status fac_call_op(const fac_operator *op, const fac_value *args, size_t n_a
     for (size_t i = 0; i < d->schema->n_rets; i++) out_results[i] = fac_value_none();
     fac_status st = fill_stack(d, args, n_args, values, values + width);
     if (st == FAC_OK) st = check_written(d->schema, values);
-    if (st == FAC_OK) st = call_on(op, d->schema, values, out_results);
+    if (st == FAC_OK) {
+        const fac_draws outer = fac__draws_begin();
+        st = fac__draws_end(outer, call_on(op, d->schema, values, out_results));
+    }
     for (size_t i = 0; i < d->schema->n_args; i++) fac_value_release(&values[width + i]);
     if (st != FAC_OK) fac__error_context(op->name, NULL);
     if (values != inline_values) fac__free(values);

@@ -3,6 +3,7 @@
 #define FAC_SRC_OPS_CALL_H
 
 #include "core/above.h"
+#include "core/generator.h"
 #include "dispatch/operator.h"
 
 /* ---- keyword structs ---------------------------------------------------------------------------------------- */
@@ -59,6 +60,10 @@ fac_status fac__copy_to_outs(fac_tensor *const *outs, fac_tensor *const *results
 /* What an in-place form without a kernel of its own computes from: a new reference to reads[0], or to a recorded copy of it
    if a gradient flows to any of `reads`. The graph may keep what it reads, and reads[0] is about to change. */
 fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **out_before);
+/* Around an operator that moves tensors which are not among its outputs: copies of them (NULL stays NULL), and what goes back if
+   st is a failure. fac__put_back frees the copies and returns st. */
+fac_status fac__keep_values(fac_tensor *const *moved, fac_tensor **out_kept, size_t n);
+fac_status fac__put_back(fac_tensor *const *moved, fac_tensor **kept, size_t n, fac_status st);
 /* The in-place form of an operator that has none of its own: result copied over self, whose size must be the same. */
 fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op);
 

@@ -62,6 +62,12 @@ static void key_union(FILE *f, const op *o) {
         fputs("fac__device_keys((fac_device){0})", f);
 }
 
+static bool has_tag(const op *o, const char *tag) {
+    for (char **t = o->e->tags; t && *t; t++)
+        if (strcmp(*t, tag) == 0) return true;
+    return false;
+}
+
 static void emit_dispatch(FILE *f, const op *o) {
     fprintf(f, "fac_status fac__redispatch_%s(%s) {\n", o->id, params(o, "fac_keyset keys_"));
     fprintf(f, "    const fac_kernel *k_ = fac__pick(&fac_op_%s, &keys_);\n", o->id);
@@ -75,11 +81,16 @@ static void emit_dispatch(FILE *f, const op *o) {
     fputs("    fac_keyset keys_ = fac__call_keys(fac__thread(), ", f);
     key_union(f, o);
     fputs(");\n", f);
-    fprintf(f, "    if (FAC_LIKELY(!fac__is_observed()))\n        return fac__redispatch_%s(%s);\n", o->id,
-            args(o, "keys_", "res_"));
-    fprintf(f, "    fac__observe(&fac_op_%s, keys_, true);\n", o->id);
-    fprintf(f, "    fac_status st_ = fac__redispatch_%s(%s);\n", o->id, args(o, "keys_", "res_"));
-    fprintf(f, "    fac__observe(&fac_op_%s, keys_, false);\n    return st_;\n}\n", o->id);
+    const bool seeded = has_tag(o, "nondeterministic_seeded");
+    if (seeded) fputs("    const fac_draws outer_ = fac__draws_begin();\n", f);
+    const char *call = xformat("fac__redispatch_%s(%s)", o->id, args(o, "keys_", "res_"));
+    fprintf(f,
+            seeded ? "    if (FAC_LIKELY(!fac__is_observed())) return fac__draws_end(outer_, %s);\n"
+                   : "    if (FAC_LIKELY(!fac__is_observed())) return %s;\n",
+            call);
+    fprintf(f, "    fac__observe(&fac_op_%s, keys_, true);\n    fac_status st_ = %s;\n", o->id, call);
+    fprintf(f, "    fac__observe(&fac_op_%s, keys_, false);\n", o->id);
+    fputs(seeded ? "    return fac__draws_end(outer_, st_);\n}\n" : "    return st_;\n}\n", f);
 }
 
 /* ---- the scoped form with flat arguments ---- */
