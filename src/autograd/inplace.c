@@ -145,7 +145,8 @@ static bool reads(const fac_node *fn, const fac_tensor *t) {
            (!fac__history(t->ag) || fn->edges[0].nr == t->ag->output_nr);
 }
 
-static fac_status rebase_view(fac_tensor *t, fac_node *fn, uint32_t nr) {
+/* The node that replaces the history of t's base once fn has changed t; owned. */
+static fac_status copy_slices_new(fac_tensor *t, fac_node *fn, uint32_t nr, fac_node **out) {
     fac_view_step *view = t->ag->view;
     bool own = reads(fn, t);
     uint32_t n_edges = fn->n_edges + (own ? 0 : 1);
@@ -157,13 +158,41 @@ static fac_status rebase_view(fac_tensor *t, fac_node *fn, uint32_t nr) {
     c->view = view;
     atomic_fetch_add_explicit(&view->refs, 1, memory_order_relaxed);
     fac_status st = copy_slices_fill(c, t->ag->base, fn);
-    if (st == FAC_OK) st = fac__set_grad_fn(t->ag->base, &c->node, 0);
-    fac__node_unref(&c->node);
-    return st == FAC_OK ? fac__view_regenerate(t) : st;
+    if (st == FAC_OK)
+        *out = &c->node;
+    else
+        fac__node_unref(&c->node);
+    return st;
+}
+
+/* ---- the new history, in a step that can fail and one that cannot ----------------------------------------------------- */
+
+fac_status fac__rebase_begin(fac_tensor *t, fac_node *n, uint32_t nr, fac_rebase *out) {
+    *out = (fac_rebase){0};
+    if (!fac__differentiable((fac_dtype)t->dtype)) return FAC_OK;
+    FAC_TRY(fac__output_meta_set(n, nr, t));
+    const bool view = t->ag && t->ag->view;
+    fac_tensor *whole = view ? t->ag->base : t;
+    if (!fac__autograd_of(whole)) return FAC_ERR_MEMORY;
+    fac_node *next = NULL;
+    if (view)
+        FAC_TRY(copy_slices_new(t, n, nr, &next));
+    else
+        next = fac__node_ref(n);
+    *out = (fac_rebase){whole, next, view ? 0 : nr};
+    return FAC_OK;
+}
+
+/* A view computes its own node again when it is asked for: its version has moved on. */
+fac_status fac__rebase_end(fac_rebase *r, fac_status st) {
+    if (r->node && st == FAC_OK) st = fac__set_grad_fn(r->whole, r->node, r->nr);
+    fac__node_unref(r->node);
+    return st;
 }
 
 fac_status fac__rebase_history(fac_tensor *t, fac_node *n, uint32_t nr) {
-    if (!fac__differentiable((fac_dtype)t->dtype)) return FAC_OK;
-    FAC_TRY(fac__output_meta_set(n, nr, t));
-    return t->ag && t->ag->view ? rebase_view(t, n, nr) : fac__set_grad_fn(t, n, nr);
+    fac_rebase r;
+    FAC_TRY(fac__rebase_begin(t, n, nr, &r));
+    FAC_TRY(fac__rebase_end(&r, FAC_OK));
+    return t->ag && t->ag->view && r.node ? fac__view_regenerate(t) : FAC_OK;
 }

@@ -73,6 +73,15 @@ static inline bool fac__node_needs(const fac_node *n, uint32_t i) {
 fac_status fac__set_history(fac_tensor *t, fac_node *n, uint32_t nr);
 /* In place: n's output nr is the new value of t. A view rebases its base's history (copy-slices). */
 fac_status fac__rebase_history(fac_tensor *t, fac_node *n, uint32_t nr);
+/* The same in two steps: all that can fail is done before the operation writes. fac__rebase_end takes its status, drops the new
+   history if it failed, and returns it. */
+typedef struct fac_rebase {
+    fac_tensor *whole; /* borrowed: t, or the base of the view that it is */
+    fac_node *node;    /* owned; NULL: nothing changes */
+    uint32_t nr;
+} fac_rebase;
+fac_status fac__rebase_begin(fac_tensor *t, fac_node *n, uint32_t nr, fac_rebase *out);
+fac_status fac__rebase_end(fac_rebase *r, fac_status st);
 /* Before an in-place operation on t while grad mode is on and some input or t needs a gradient: every error PyTorch
    gives (leaf, view of a leaf, multi-output view, view made under no-grad, inference tensor). */
 fac_status fac__check_inplace(fac_tensor *t, bool any_requires_grad);
@@ -102,6 +111,9 @@ typedef struct fac_saved {
 } fac_saved;
 fac_status fac__save(fac_saved *s, fac_tensor *t); /* NULL allowed: unpacks as NULL */
 fac_status fac__save_output(fac_saved *s, fac_tensor *t, uint32_t nr);
+/* The same for an output in place, in two steps: before it is written, which may fail, and after, when only a pack hook may. */
+fac_status fac__save_output_begin(fac_saved *s, fac_tensor *t, uint32_t nr);
+fac_status fac__save_output_end(fac_saved *s);
 /* Borrowed until the scope of the node's run ends; *out NULL if NULL was saved. Errors: freed (second backward), changed
    in place since (names versions). */
 fac_status fac__unpack(fac_saved *s, fac_node *n, const char *what, fac_tensor **out);

@@ -41,20 +41,29 @@ fac_status fac__save(fac_saved *s, fac_tensor *t) {
     return FAC_OK;
 }
 
-fac_status fac__save_output(fac_saved *s, fac_tensor *t, uint32_t nr) {
+fac_status fac__save_output_begin(fac_saved *s, fac_tensor *t, uint32_t nr) {
     s->set = true;
     if (!t) return FAC_OK;
     if (FAC_UNLIKELY((t->flags & FAC_TF_INFERENCE) != 0)) return cannot_save();
     s->is_output = true;
     s->edge.nr = nr;
-    FAC_TRY(fac__alias(t, true, &s->t));
-    s->version = version_now(t);
+    return fac__alias(t, true, &s->t);
+}
+
+fac_status fac__save_output_end(fac_saved *s) {
+    if (!s->t) return FAC_OK;
+    s->version = version_now(s->t);
     if (FAC_LIKELY(!fac__saved_tensor_hooks.pack)) return FAC_OK;
     fac_tensor *alias = s->t;
     s->t = NULL;
     fac_status st = fac__pack(s, alias);
     fac__unref(alias);
     return st;
+}
+
+fac_status fac__save_output(fac_saved *s, fac_tensor *t, uint32_t nr) {
+    FAC_TRY(fac__save_output_begin(s, t, nr));
+    return fac__save_output_end(s);
 }
 
 void fac__saved_release(fac_saved *s) {

@@ -1,6 +1,7 @@
 /* Services of the generated call stubs and gradient formulas. */
 #include "ops/call.h"
 #include "core/resize.h"
+#include "ops/composite/below.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
 #include <complex.h>
@@ -135,6 +136,27 @@ fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op) 
               "%s: output with shape %s doesn't match the broadcast shape %s", op, FAC_SHAPE_TEXT(self),
               FAC_SHAPE_TEXT(result));
     return copy_into(self, result);
+}
+
+/* ---- tensors that an operator moves along ---- */
+
+static fac_status drop_kept(fac_tensor **kept, size_t n, fac_status st) {
+    for (size_t i = 0; i < n; i++) fac__unref(kept[i]);
+    return st;
+}
+
+fac_status fac__keep_values(fac_tensor *const *moved, fac_tensor **out_kept, size_t n) {
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < n; i++) out_kept[i] = NULL;
+    for (size_t i = 0; i < n && st == FAC_OK; i++)
+        if (moved[i]) st = fac__clone_below(moved[i], &out_kept[i]);
+    return st == FAC_OK ? st : drop_kept(out_kept, n, st);
+}
+
+fac_status fac__put_back(fac_tensor *const *moved, fac_tensor **kept, size_t n, fac_status st) {
+    for (size_t i = 0; i < n && st != FAC_OK; i++)
+        if (kept[i]) (void)fac__copy_below(moved[i], kept[i]);
+    return drop_kept(kept, n, st);
 }
 
 /* ---- numbers ---- */

@@ -263,14 +263,18 @@ static void emit_apply(FILE *f, const op *o, const field *v, size_t n) {
 
 /* ---- recording ---- */
 
-static void emit_save(FILE *f, const op *o, const field *v, const char *from, bool output) {
+/* What a value is saved as: an input, a result, or a result that will be written over `from`. */
+typedef enum { SAVE_INPUT, SAVE_OUTPUT, SAVE_BEGIN } save_as;
+
+static void emit_save(FILE *f, const op *o, const field *v, const char *from, save_as as) {
     const char *n = v->name;
     const char *cond = wanted(o, v, test_requires);
     cond = cond ? xformat(" && (%s)", cond) : "";
     if (v->use->used[SAVE_VALUE]) switch (v->t) {
         case T_TENSOR:
-            if (output)
-                fprintf(f, "    if (!st_) st_ = fac__save_output(&n->v_%s, %s, %d);\n", n, from, v->result);
+            if (as != SAVE_INPUT)
+                fprintf(f, "    if (!st_) st_ = fac__save_output%s(&n->v_%s, %s, %d);\n",
+                        as == SAVE_BEGIN ? "_begin" : "", n, from, v->result);
             else
                 fprintf(f, "    if (!st_%s) st_ = fac__save(&n->v_%s, %s);\n", cond, n, from);
             break;
@@ -337,10 +341,23 @@ static void emit_below(FILE *f, const op *o) {
     fprintf(f, "    st_ = fac__redispatch_%s(%s);\n    th_->exclude = was_;\n", o->id, args(o, "below_", "res_"));
 }
 
+/* Copies of the statistics that the operator moves, to be put back if the recording fails after it. */
+static void emit_keep(FILE *f, const op *o) {
+    size_t n = 0;
+    if (!o->e->updates) return;
+    fputs("    fac_tensor *const moved_[] = {", f);
+    for (char **u = o->e->updates; *u; u++) fprintf(f, "%s%s", n++ ? ", " : "", *u);
+    fprintf(f, "};\n    fac_tensor *kept_[%zu] = {NULL};\n    FAC_TRY(fac__keep_values(moved_, kept_, %zu));\n", n, n);
+}
+
 static void emit_functional_record(FILE *f, const op *o, const field *v, size_t n) {
     fputs("    fac_status st_;\n", f);
+    emit_keep(f, o);
     emit_below(f, o);
-    fputs("    if (FAC_UNLIKELY(st_)) return st_;\n", f);
+    if (o->e->updates)
+        fputs("    if (FAC_UNLIKELY(st_)) return fac__put_back(moved_, kept_, FAC_COUNT(kept_), st_);\n", f);
+    else
+        fputs("    if (FAC_UNLIKELY(st_)) return st_;\n", f);
     const char *outputs = returns_list(o) ? "(uint32_t)res_->n" : xformat("%zu", o->s->n_rets);
     fprintf(f, "    %s_node *n = (%s_node *)fac__node_new(th_, &%s_class, %s, %s);\n", o->id, o->id, o->id,
             edge_of(o, o->s->n_args, ""), outputs);
@@ -351,7 +368,7 @@ static void emit_functional_record(FILE *f, const op *o, const field *v, size_t 
         const char *from = !result           ? v[i].name
                            : returns_list(o) ? "((fac_tensors){res_->v, res_->n})"
                                              : xformat("res_[%d]", v[i].result);
-        if (!result) emit_save(f, o, &v[i], from, false);
+        if (!result) emit_save(f, o, &v[i], from, SAVE_INPUT);
     }
     if (returns_list(o))
         fputs(
@@ -363,13 +380,16 @@ static void emit_functional_record(FILE *f, const op *o, const field *v, size_t 
     for (size_t i = 0; i < n; i++)
         if (v[i].result >= 0)
             emit_save(f, o, &v[i],
-                      returns_list(o) ? "((fac_tensors){res_->v, res_->n})" : xformat("res_[%d]", v[i].result), true);
+                      returns_list(o) ? "((fac_tensors){res_->v, res_->n})" : xformat("res_[%d]", v[i].result),
+                      SAVE_OUTPUT);
     fputs("    fac__node_unref(&n->node);\n    }\n", f);
     if (returns_list(o))
         fputs("    if (FAC_UNLIKELY(st_)) fac__tensor_list_free(res_);\n", f);
     else
         fprintf(f, "    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, %zu);\n", o->s->n_rets);
-    fputs("    return st_;\n}\n", f);
+    fputs(o->e->updates ? "    return fac__put_back(moved_, kept_, FAC_COUNT(kept_), st_);\n}\n"
+                        : "    return st_;\n}\n",
+          f);
 }
 
 static void emit_inplace_record(FILE *f, const op *o, const field *v, size_t n) {
@@ -384,14 +404,18 @@ static void emit_inplace_record(FILE *f, const op *o, const field *v, size_t n) 
             old ? "        fac__unref(old_);\n" : "");
     emit_connect(f, o);
     for (size_t i = 0; i < n; i++)
-        if (v[i].result < 0) emit_save(f, o, &v[i], i == 0 && old ? "old_" : v[i].name, false);
+        if (v[i].result < 0) emit_save(f, o, &v[i], i == 0 && old ? "old_" : v[i].name, SAVE_INPUT);
     if (old) fputs("    fac__unref(old_);\n", f);
+    for (size_t i = 0; i < n; i++)
+        if (v[i].result >= 0) emit_save(f, o, &v[i], self, SAVE_BEGIN);
+    fputs("    fac_rebase next_ = {0};\n", f);
+    fprintf(f, "    if (!st_) st_ = fac__rebase_begin(%s, &n->node, 0, &next_);\n", self);
     fputs("    if (FAC_UNLIKELY(st_)) {\n        fac__node_unref(&n->node);\n        return st_;\n    }\n", f);
     emit_below(f, o);
-    fputs("    const bool ran_ = !st_;\n", f);
-    fprintf(f, "    if (ran_) st_ = fac__rebase_history(%s, &n->node, 0);\n", self);
+    fputs("    const bool ran_ = !st_;\n    st_ = fac__rebase_end(&next_, st_);\n", f);
     for (size_t i = 0; i < n; i++)
-        if (v[i].result >= 0) emit_save(f, o, &v[i], self, true);
+        if (v[i].result >= 0 && v[i].use->used[SAVE_VALUE])
+            fprintf(f, "    if (!st_) st_ = fac__save_output_end(&n->v_%s);\n", v[i].name);
     fputs(
         "    fac__node_unref(&n->node);\n    if (FAC_UNLIKELY(st_ && ran_)) fac__drop_grads(res_, 1);\n    return st_;\n}\n",
         f);

@@ -25,8 +25,8 @@ typedef struct entry {
     char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
     pairs kernels, raw, grad, negate;
-    char **variants, **tags, **plain; /* NULL-terminated; variants NULL means [function] */
-    int positional;                   /* -1: not given */
+    char **variants, **tags, **plain, **updates; /* NULL-terminated; variants NULL means [function] */
+    int positional;                              /* -1: not given */
     bool internal, factory;
 } entry;
 

@@ -85,6 +85,8 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         e->variants = list_of(d, v, k);
     else if (strcmp(k, "tags") == 0)
         e->tags = list_of(d, v, k);
+    else if (strcmp(k, "updates") == 0)
+        e->updates = list_of(d, v, k);
     else if (strcmp(k, "plain") == 0)
         e->plain = list_of(d, v, k);
     else if (strcmp(k, "kernels") == 0)
