@@ -125,7 +125,7 @@ set(facula_texts_code "#include \"backend/cuda/kernels/compile.h\"\n\n#define TE
 facula_text_array(fac__cuda_dialect kernel.h kernel_host.h kernel_sim.h simcuda/exec.h simcuda/sim_device.h)
 set(facula_device_texts "")
 if(NOT facula_cuda_images STREQUAL none) # beside a fatbin too: for drivers and devices that cannot use it
-    set(facula_device_texts facula.cu core/philox.h)
+    set(facula_device_texts facula.cu core/philox.h core/truncate.h)
     foreach(pattern backend/cuda/kernels/*.cu backend/cuda/kernels/*.h ops/scalar/*.h)
         file(GLOB files RELATIVE ${PROJECT_SOURCE_DIR}/src CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${pattern})
         list(APPEND facula_device_texts ${files})

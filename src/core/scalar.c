@@ -1,6 +1,13 @@
 /* Numbers as arguments, and single elements in memory. */
 #include "core/tensor.h"
 
+#define FAC_TRUNCATE_FN static inline
+#define FAC_FROM double
+#define FAC_TRUNCATE(name) f64_##name
+#include "core/truncate.h"
+
+int64_t fac__f64_to_i64(double x) { return f64_to_i64(x); }
+
 static double float_of(fac_scalar s) {
     double x;
     memcpy(&x, &s.bits, sizeof x);
@@ -60,14 +67,19 @@ static float round_to_odd(double x) {
         memcpy(p, &x_, sizeof x_); \
     } while (0)
 
+/* An integer narrower than an int64_t: the low bits of a whole number, a floating one converted by core/truncate.h. */
+#define STORE_WHOLE(T, truncate) STORE(T, is_whole(s) ? (T)s.bits : truncate(fac__scalar_f64(s)))
+
+static bool is_whole(fac_scalar s) { return s.kind == FAC_KIND_INT || s.kind == FAC_KIND_BOOL; }
+
 void fac__store(void *p, fac_dtype d, fac_scalar s) {
     double c[2];
     switch (d) {
     case FAC_BOOL: STORE(uint8_t, is_true(s)); break;
-    case FAC_U8: STORE(uint8_t, fac__scalar_i64(s)); break;
-    case FAC_I8: STORE(int8_t, fac__scalar_i64(s)); break;
-    case FAC_I16: STORE(int16_t, fac__scalar_i64(s)); break;
-    case FAC_I32: STORE(int32_t, fac__scalar_i64(s)); break;
+    case FAC_U8: STORE_WHOLE(uint8_t, f64_to_u8); break;
+    case FAC_I8: STORE_WHOLE(int8_t, f64_to_i8); break;
+    case FAC_I16: STORE_WHOLE(int16_t, f64_to_i16); break;
+    case FAC_I32: STORE_WHOLE(int32_t, f64_to_i32); break;
     case FAC_I64: STORE(int64_t, fac__scalar_i64(s)); break;
     case FAC_F16: STORE(uint16_t, fac__f32_to_f16(round_to_odd(fac__scalar_f64(s)))); break;
     case FAC_BF16: STORE(uint16_t, fac__f32_to_bf16(round_to_odd(fac__scalar_f64(s)))); break;

@@ -167,11 +167,7 @@ fac_overlap fac__overlap(const fac_tensor *a, const fac_tensor *b);
 
 /* ---- numbers --------------------------------------------------------------------------------------------------------- */
 
-/* A double as an integer: truncated, saturated; NaN gives 0. Narrower integers are its low bits, as in PyTorch. */
-static inline int64_t fac__f64_to_i64(double x) {
-    if (!(x >= -0x1p63)) return x < 0 ? INT64_MIN : 0;
-    return x < 0x1p63 ? (int64_t)x : INT64_MAX;
-}
+int64_t fac__f64_to_i64(double x);     /* as core/truncate.h says */
 double fac__scalar_f64(fac_scalar s);  /* real part; bools and ints convert */
 int64_t fac__scalar_i64(fac_scalar s); /* floats saturate, NaN gives 0 */
 void fac__scalar_c128(fac_scalar s, double out[2]);

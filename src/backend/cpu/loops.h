@@ -49,8 +49,8 @@ typedef enum fac_loop_id {
 /* NULL where an operation has no loop for a dtype. f16 and bf16 mostly have none: they are computed in f32. */
 extern fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 
-/* Conversion of n contiguous elements; defined for every pair of dtypes. Floats that do not fit an integer saturate and
-   NaN becomes 0; where both fit 32 bits, integers wrap. A complex number loses its imaginary part. */
+/* Conversion of n contiguous elements; defined for every pair of dtypes. Floats become integers as core/truncate.h says;
+   integers wrap. A complex number loses its imaginary part. */
 typedef void (*fac_cast)(void *dst, const void *src, int64_t n);
 extern fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT]; /* [to][from] */
 

@@ -9,25 +9,14 @@
 
 /* ---- plain types ---------------------------------------------------------------------------------------------------- */
 
-/* A truncated float, saturated to 32 or 64 bits; NaN gives 0. */
-#define FAC_SATURATE(name, F, I, lo, hi, bound)                  \
-    static inline I name(F x) {                                  \
-        if (!(x == x)) return 0;                                 \
-        return x >= (bound) ? (hi) : x < -(bound) ? (lo) : (I)x; \
-    }
-FAC_SATURATE(f32_to_i32, float, int32_t, INT32_MIN, INT32_MAX, 0x1p31f)
-FAC_SATURATE(f64_to_i32, double, int32_t, INT32_MIN, INT32_MAX, 0x1p31)
-FAC_SATURATE(f32_to_i64, float, int64_t, INT64_MIN, INT64_MAX, 0x1p63f)
-FAC_SATURATE(f64_to_i64, double, int64_t, INT64_MIN, INT64_MAX, 0x1p63)
-/* To a narrower integer: wraps what fits 32 bits, as a conversion through int does, and saturates the rest. */
-#define FAC_NARROW(name, F, T, lo, hi, wide) \
-    static inline T name(F x) { return x >= (F)0x1p31 ? (hi) : x < -(F)0x1p31 ? (lo) : (T)wide(x); }
-FAC_NARROW(f32_to_u8, float, uint8_t, 0, UINT8_MAX, f32_to_i32)
-FAC_NARROW(f64_to_u8, double, uint8_t, 0, UINT8_MAX, f64_to_i32)
-FAC_NARROW(f32_to_i8, float, int8_t, INT8_MIN, INT8_MAX, f32_to_i32)
-FAC_NARROW(f64_to_i8, double, int8_t, INT8_MIN, INT8_MAX, f64_to_i32)
-FAC_NARROW(f32_to_i16, float, int16_t, INT16_MIN, INT16_MAX, f32_to_i32)
-FAC_NARROW(f64_to_i16, double, int16_t, INT16_MIN, INT16_MAX, f64_to_i32)
+#define FAC_TRUNCATE_FN static inline
+#define FAC_FROM float
+#define FAC_TRUNCATE(name) f32_##name
+#include "core/truncate.h"
+#define FAC_TRUNCATE_FN static inline
+#define FAC_FROM double
+#define FAC_TRUNCATE(name) f64_##name
+#include "core/truncate.h"
 
 #define FAC_CAST(from, F, to, T, expr)                                   \
     static void from##_##to##_n(void *dst, const void *src, int64_t n) { \

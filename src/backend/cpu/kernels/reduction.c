@@ -71,12 +71,7 @@ bool fac__split_is_columns(const fac_dim_split *s) {
 static void load(const job *j, void *dst, const char *src, int64_t stride, int64_t n) {
     fac_acc k = j->r->kind;
     if (j->r->via && j->r->via != j->in_dtype) {
-        /* A float cast to an integer or bool must see its fraction, so it is loaded wide before it is narrowed. */
-        fac__tile_load(k, dst, src, j->in_dtype, stride, n);
-        if (j->r->via == FAC_BOOL)
-            fac__tile_load_map(FAC_ACC_I64, dst, src, j->in_dtype, stride, n, FAC_MAP_NONZERO, 0);
-        else
-            fac__tile_narrow(k, dst, n, j->r->via);
+        fac__tile_load_as(k, dst, src, j->in_dtype, stride, n, j->r->via);
         return;
     }
     if (j->r->map == FAC_MAP_NONE)

@@ -108,11 +108,10 @@ static void identity(const scan *s, void *acc, int64_t w) {
 }
 
 static void load(const scan *s, void *dst, const char *src, int64_t stride, int64_t n) {
-    if (s->via == FAC_BOOL)
-        fac__tile_load_map(FAC_ACC_I64, dst, src, s->in_dtype, stride, n, FAC_MAP_NONZERO, 0);
+    if (s->via && s->via != s->in_dtype)
+        fac__tile_load_as(s->kind, dst, src, s->in_dtype, stride, n, s->via);
     else
         fac__tile_load(s->kind, dst, src, s->in_dtype, stride, n);
-    if (s->via && s->via != s->in_dtype && s->via != FAC_BOOL) fac__tile_narrow(s->kind, dst, n, s->via);
 }
 
 /* The common line: sums and products of doubles, acc carried from tile to tile. */

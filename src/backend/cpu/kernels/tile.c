@@ -1,4 +1,7 @@
 #include "backend/cpu/kernels/tile_isa.h"
+#include "backend/cpu/loops.h"
+
+#define CAST_AT_ONCE 64
 
 void fac__tile_load(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n) {
     FAC_ISA_PICK(fac__tile_load)(k, dst, src, d, stride, n);
@@ -11,18 +14,6 @@ void fac__tile_load_map(fac_acc k, void *dst, const void *src, fac_dtype d, int6
 
 void fac__tile_store(fac_acc k, const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n) {
     FAC_ISA_PICK(fac__tile_store)(k, src, dst, d, stride, n);
-}
-
-void fac__tile_narrow(fac_acc k, void *tile, int64_t n, fac_dtype d) {
-    if (fac__acc_is(k, d)) return;
-    char scratch[64 * 16];
-    size_t item = fac__acc_size(k);
-    for (int64_t i = 0; i < n; i += 64) {
-        char *at = (char *)tile + (size_t)i * item;
-        int64_t m = fac__min(64, n - i);
-        fac__tile_store(k, at, scratch, d, 1, m);
-        fac__tile_load(k, at, scratch, d, 1, m);
-    }
 }
 
 #define GATHER(T)                                             \
@@ -47,5 +38,16 @@ void fac__tile_gather(size_t item, void *dst, const void *src, int64_t stride, i
     case 4: GATHER(uint32_t); break;
     case 8: GATHER(uint64_t); break;
     default: GATHER(item16); break;
+    }
+}
+
+void fac__tile_load_as(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_dtype via) {
+    _Alignas(16) char raw[CAST_AT_ONCE * 16], cast[CAST_AT_ONCE * 16];
+    size_t item = fac_dtype_size(d);
+    for (int64_t i = 0; i < n; i += CAST_AT_ONCE) {
+        int64_t m = fac__min(CAST_AT_ONCE, n - i);
+        fac__tile_gather(item, raw, (const char *)src + i * stride * (int64_t)item, stride, m);
+        fac__casts[via][d](cast, raw, m);
+        fac__tile_load(k, (char *)dst + (size_t)i * fac__acc_size(k), cast, via, 1, m);
     }
 }

@@ -61,8 +61,8 @@ void fac__tile_load_map(fac_acc k, void *dst, const void *src, fac_dtype d, int6
                         double p);
 /* Converts n elements of kind k to dtype d, `stride` elements apart at dst. To bool: non-zero. */
 void fac__tile_store(fac_acc k, const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n);
-/* Rounds a tile's elements as a cast to d would (wraps integers, rounds to 16-bit floats, makes bools). */
-void fac__tile_narrow(fac_acc k, void *tile, int64_t n, fac_dtype d);
+/* The same by way of dtype `via`: each element is converted to it first. */
+void fac__tile_load_as(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_dtype via);
 /* Copies n items of `item` bytes, `stride` items apart, to consecutive places. */
 void fac__tile_gather(size_t item, void *dst, const void *src, int64_t stride, int64_t n);
 

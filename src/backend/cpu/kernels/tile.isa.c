@@ -112,20 +112,24 @@ static void load_f64(void *dst, const void *src, fac_dtype d, int64_t stride, in
     }
 }
 
-/* Values that no int64_t holds become INT64_MIN, as the hardware's conversion gives them. */
-static inline int64_t to_i64(double x) {
-    return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;
-}
+#define FAC_TRUNCATE_FN static inline
+#define FAC_FROM float
+#define FAC_TRUNCATE(name) f32_##name
+#include "core/truncate.h"
+#define FAC_TRUNCATE_FN static inline
+#define FAC_FROM double
+#define FAC_TRUNCATE(name) f64_##name
+#include "core/truncate.h"
 
 static void load_i64(void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n) {
     switch (d) {
         REAL_CASES(int64_t);
-    case FAC_F16: RUN(uint16_t, int64_t, to_i64((double)half_to_f32(x))); break;
-    case FAC_BF16: RUN(uint16_t, int64_t, to_i64((double)fac__bf16_to_f32(x))); break;
-    case FAC_F32: RUN(float, int64_t, to_i64((double)x)); break;
-    case FAC_F64: RUN(double, int64_t, to_i64(x)); break;
-    case FAC_C64: RUN(re_im32, int64_t, to_i64((double)x.re)); break;
-    case FAC_C128: RUN(re_im64, int64_t, to_i64(x.re)); break;
+    case FAC_F16: RUN(uint16_t, int64_t, f32_to_i64(half_to_f32(x))); break;
+    case FAC_BF16: RUN(uint16_t, int64_t, f32_to_i64(fac__bf16_to_f32(x))); break;
+    case FAC_F32: RUN(float, int64_t, f32_to_i64(x)); break;
+    case FAC_F64: RUN(double, int64_t, f64_to_i64(x)); break;
+    case FAC_C64: RUN(re_im32, int64_t, f32_to_i64(x.re)); break;
+    case FAC_C128: RUN(re_im64, int64_t, f64_to_i64(x.re)); break;
     default: break;
     }
 }
@@ -263,14 +267,15 @@ void FAC_ISA_NAME(fac__tile_load_map)(fac_acc k, void *dst, const void *src, fac
         }                                     \
     } while (0)
 
-#define INT_CASES(S, CAST)                         \
-    case FAC_BOOL: PUT(S, uint8_t, x != 0); break; \
-    case FAC_U8: PUT(S, uint8_t, CAST(x)); break;  \
-    case FAC_I8: PUT(S, int8_t, CAST(x)); break;   \
-    case FAC_I16: PUT(S, int16_t, CAST(x)); break; \
-    case FAC_I32: PUT(S, int32_t, CAST(x)); break; \
-    case FAC_I64:                                  \
-        PUT(S, int64_t, CAST(x));                  \
+/* TO_u8 and so on convert one element. */
+#define INT_CASES(S, TO)                              \
+    case FAC_BOOL: PUT(S, uint8_t, x != 0); break;    \
+    case FAC_U8: PUT(S, uint8_t, TO##u8(x)); break;   \
+    case FAC_I8: PUT(S, int8_t, TO##i8(x)); break;    \
+    case FAC_I16: PUT(S, int16_t, TO##i16(x)); break; \
+    case FAC_I32: PUT(S, int32_t, TO##i32(x)); break; \
+    case FAC_I64:                                     \
+        PUT(S, int64_t, TO##i64(x));                  \
         break
 #define FLOAT_CASES(S)                                                  \
     case FAC_F16: PUT(S, uint16_t, half_of_f32((float)x)); break;       \
@@ -294,38 +299,40 @@ void FAC_ISA_NAME(fac__tile_load_map)(fac_acc k, void *dst, const void *src, fac
     }
 
 static void store_f32(const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n) {
-#define CAST(x) to_i64((double)(x))
     if (d == FAC_F16) {
         store_f16(dst, src, stride, n);
         return;
     }
     switch (d) {
-        INT_CASES(float, CAST);
+        INT_CASES(float, f32_to_);
         FLOAT_CASES(float);
         COMPLEX_CASES(float);
     default: break;
     }
-#undef CAST
 }
 
 static void store_f64(const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n) {
     switch (d) {
-        INT_CASES(double, to_i64);
+        INT_CASES(double, f64_to_);
         FLOAT_CASES(double);
         COMPLEX_CASES(double);
     default: break;
     }
 }
 
+/* Integers keep their low bits. */
+#define low_u8 (uint8_t)
+#define low_i8 (int8_t)
+#define low_i16 (int16_t)
+#define low_i32 (int32_t)
+#define low_i64 (int64_t)
 static void store_i64(const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n) {
-#define CAST(x) (x)
     switch (d) {
-        INT_CASES(int64_t, CAST);
+        INT_CASES(int64_t, low_);
         FLOAT_CASES(int64_t);
         COMPLEX_CASES(int64_t);
     default: break;
     }
-#undef CAST
 }
 
 static void store_c128(const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n) {

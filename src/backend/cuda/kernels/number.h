@@ -53,18 +53,20 @@ KDEV float k_round(float x, int dtype) {
 
 /* ---- floating to integral ----------------------------------------------------------------------------------------------------- */
 
-/* Truncated and saturated; NaN gives 0. */
-KDEV int64_t k_saturate(double x) {
-    if (x != x) return 0;
-    if (x >= 0x1p63) return INT64_MAX;
-    return x < -0x1p63 ? INT64_MIN : (int64_t)x;
-}
-/* To `bits` bits, signed or not: what fits 32 bits wraps, the rest saturates. */
-KDEV int64_t k_narrow(double x, int bits, bool is_signed) {
-    int64_t hi = is_signed ? ((int64_t)1 << (bits - 1)) - 1 : ((int64_t)1 << bits) - 1;
-    int64_t lo = is_signed ? -hi - 1 : 0;
-    if (x >= 0x1p31) return hi;
-    return x < -0x1p31 ? lo : k_saturate(x);
+#define FAC_TRUNCATE_FN KDEV
+#define FAC_FROM double
+#define FAC_TRUNCATE(name) k_f64_##name
+#include "core/truncate.h"
+
+/* x as if it had been stored in an integer dtype and read again. */
+KDEV_CALL int64_t k_truncate(double x, int dtype) {
+    switch (dtype) {
+    case K_U8: return k_f64_to_u8(x);
+    case K_I8: return k_f64_to_i8(x);
+    case K_I16: return k_f64_to_i16(x);
+    case K_I32: return k_f64_to_i32(x);
+    default: return k_f64_to_i64(x);
+    }
 }
 
 /* ---- elements of any dtype ------------------------------------------------------------------------------------------------------- */
@@ -110,7 +112,7 @@ KDEV_CALL int64_t k_load_i64(const char *p, int dtype) {
     case K_I16: return K_READ(int16_t);
     case K_I32: return K_READ(int32_t);
     case K_I64: return K_READ(int64_t);
-    default: return k_saturate(k_load_f64(p, dtype));
+    default: return k_f64_to_i64(k_load_f64(p, dtype));
     }
 }
 
@@ -123,11 +125,11 @@ KDEV_CALL bool k_load_bool(const char *p, int dtype) {
 KDEV_CALL void k_store_f64(char *p, int dtype, double v) {
     switch (dtype) {
     case K_BOOL: K_WRITE(uint8_t, v != 0); break;
-    case K_U8: K_WRITE(uint8_t, k_narrow(v, 8, false)); break;
-    case K_I8: K_WRITE(int8_t, k_narrow(v, 8, true)); break;
-    case K_I16: K_WRITE(int16_t, k_narrow(v, 16, true)); break;
-    case K_I32: K_WRITE(int32_t, v != v ? 0 : v >= 0x1p31 ? INT32_MAX : v < -0x1p31 ? INT32_MIN : (int32_t)v); break;
-    case K_I64: K_WRITE(int64_t, k_saturate(v)); break;
+    case K_U8: K_WRITE(uint8_t, k_f64_to_u8(v)); break;
+    case K_I8: K_WRITE(int8_t, k_f64_to_i8(v)); break;
+    case K_I16: K_WRITE(int16_t, k_f64_to_i16(v)); break;
+    case K_I32: K_WRITE(int32_t, k_f64_to_i32(v)); break;
+    case K_I64: K_WRITE(int64_t, k_f64_to_i64(v)); break;
     case K_F16: K_WRITE(uint16_t, k_f32_to_f16((float)v)); break;
     case K_BF16: K_WRITE(uint16_t, k_f32_to_bf16((float)v)); break;
     case K_F32: K_WRITE(float, v); break;

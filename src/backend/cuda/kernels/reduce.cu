@@ -27,6 +27,7 @@ KDEV_CALL double k_fold_element_f64(const k_fold *f, const char *address) {
 }
 KDEV_CALL int64_t k_fold_element_i64(const k_fold *f, const char *address) {
     if (f->map == K_MAP_NONZERO || f->via == K_BOOL) return k_load_bool(address, f->in_dtype);
+    if (f->in_dtype >= K_F16) return k_truncate(k_load_f64(address, f->in_dtype), f->via);
     const int64_t x = k_load_i64(address, f->in_dtype);
     if (f->via == K_U8) return (uint8_t)x;
     if (f->via == K_I8) return (int8_t)x;
