@@ -18,24 +18,32 @@
 /* clang-format off */
 /* X(name, SLEEF's suffix, which says the accuracy) */
 #define FAC_SIMD_UNARY(X)                                                                                              \
-    X(exp, _u10) X(exp2, _u10) X(expm1, _u10) X(log, _u10) X(log2, _u10) X(log10, _u10) X(log1p, _u10) X(sin, _u10)            \
-    X(cos, _u10) X(tan, _u10) X(asin, _u10) X(acos, _u10) X(atan, _u10) X(sinh, _u10) X(cosh, _u10)              \
-    X(asinh, _u10) X(acosh, _u10) X(atanh, _u10) X(erfc, _u15) X(lgamma, _u10) X(tgamma, _u10)
+    X(exp, _u10) X(exp2, _u10) X(expm1, _u10) X(log, _u10) X(log2, _u10) X(log10, _u10) X(sin, _u10) X(cos, _u10)       \
+    X(tan, _u10) X(asin, _u10) X(acos, _u10) X(atan, _u10) X(atanh, _u10) X(erfc, _u15) X(lgamma, _u10)                \
+    X(tgamma, _u10)
+/* X(name, suffix, f32, f64): SLEEF's overflow or vanish at the ends of the range, and from these numbers on the C library's
+   are taken. */
+#define FAC_SIMD_SETTLED(X)                                                                                            \
+    X(log1p, _u10, 1e37f, 1e306) X(sinh, _u10, 88, 709) X(cosh, _u10, 88, 709) X(asinh, _u10, 1e18f, 1e153)            \
+    X(acosh, _u10, 1e18f, 1e153)
 /* Of these only the f64 form is SLEEF's. */
 #define FAC_SIMD_UNARY_F64(X) X(tanh, _u10) X(erf, _u10)
-#define FAC_SIMD_BINARY(X) X(pow, _u10) X(atan2, _u10) X(hypot, _u05)
+#define FAC_SIMD_BINARY(X) X(atan2, _u10) X(hypot, _u05)
 /* clang-format on */
 
 #define FAC_SIMD_DECLARE_UNARY(name, accuracy)           \
     FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x); \
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
+#define FAC_SIMD_DECLARE_SETTLED(name, accuracy, f32, f64) FAC_SIMD_DECLARE_UNARY(name, accuracy)
 #define FAC_SIMD_DECLARE_UNARY_F64(name, accuracy) FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
 #define FAC_SIMD_DECLARE_BINARY(name, accuracy)                   \
     FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x, float y); \
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x, double y);
 FAC_SIMD_UNARY(FAC_SIMD_DECLARE_UNARY)
+FAC_SIMD_SETTLED(FAC_SIMD_DECLARE_SETTLED)
 FAC_SIMD_UNARY_F64(FAC_SIMD_DECLARE_UNARY_F64)
 FAC_SIMD_BINARY(FAC_SIMD_DECLARE_BINARY)
+FAC_SIMD_DECLARE_BINARY(pow, )
 FAC_SIMD_DECLARE_BINARY(fmod, )
 
 /* a b + c, fused where the instruction set has it. */

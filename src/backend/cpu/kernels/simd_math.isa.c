@@ -3,6 +3,7 @@
 #define FAC_SIMD_DEFINE
 #include "backend/cpu/kernels/simd_math.h"
 
+#include <float.h>
 #include <math.h>
 
 #if FAC_ISA_X86
@@ -23,6 +24,15 @@ typedef __m512d wide_d;
 #define WIDEN_D128 _mm512_castpd128_pd512
 #define LOW_F128 _mm512_castps512_ps128
 #define LOW_D128 _mm512_castpd512_pd128
+/* Whether |x| is above the limit, or r vanished though x did not, in any lane. */
+#define ANY_UNSETTLED_F(x, r, limit)                                  \
+    (_mm512_cmp_ps_mask(_mm512_abs_ps(x), SET_F(limit), _CMP_GT_OQ) | \
+     (_mm512_cmp_ps_mask(r, _mm512_setzero_ps(), _CMP_EQ_OQ) &        \
+      _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_OQ)))
+#define ANY_UNSETTLED_D(x, r, limit)                                  \
+    (_mm512_cmp_pd_mask(_mm512_abs_pd(x), SET_D(limit), _CMP_GT_OQ) | \
+     (_mm512_cmp_pd_mask(r, _mm512_setzero_pd(), _CMP_EQ_OQ) &        \
+      _mm512_cmp_pd_mask(x, _mm512_setzero_pd(), _CMP_NEQ_OQ)))
 #elif FAC_ISA_LEVEL == 1
 typedef __m256 wide_f;
 typedef __m256d wide_d;
@@ -36,6 +46,14 @@ typedef __m256d wide_d;
 #define WIDEN_D128 _mm256_castpd128_pd256
 #define LOW_F128 _mm256_castps256_ps128
 #define LOW_D128 _mm256_castpd256_pd128
+#define ANY_UNSETTLED_F(x, r, limit)                                                                            \
+    _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(_mm256_andnot_ps(SET_F(-0.0f), x), SET_F(limit), _CMP_GT_OQ), \
+                                    _mm256_and_ps(_mm256_cmp_ps(r, _mm256_setzero_ps(), _CMP_EQ_OQ),            \
+                                                  _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_NEQ_OQ))))
+#define ANY_UNSETTLED_D(x, r, limit)                                                                           \
+    _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(_mm256_andnot_pd(SET_D(-0.0), x), SET_D(limit), _CMP_GT_OQ), \
+                                    _mm256_and_pd(_mm256_cmp_pd(r, _mm256_setzero_pd(), _CMP_EQ_OQ),           \
+                                                  _mm256_cmp_pd(x, _mm256_setzero_pd(), _CMP_NEQ_OQ))))
 #else
 typedef __m128 wide_f;
 typedef __m128d wide_d;
@@ -49,6 +67,12 @@ typedef __m128d wide_d;
 #define WIDEN_D128(x) (x)
 #define LOW_F128(x) (x)
 #define LOW_D128(x) (x)
+#define ANY_UNSETTLED_F(x, r, limit)                                                      \
+    _mm_movemask_ps(_mm_or_ps(_mm_cmpgt_ps(_mm_andnot_ps(SET_F(-0.0f), x), SET_F(limit)), \
+                              _mm_and_ps(_mm_cmpeq_ps(r, _mm_setzero_ps()), _mm_cmpneq_ps(x, _mm_setzero_ps()))))
+#define ANY_UNSETTLED_D(x, r, limit)                                                     \
+    _mm_movemask_pd(_mm_or_pd(_mm_cmpgt_pd(_mm_andnot_pd(SET_D(-0.0), x), SET_D(limit)), \
+                              _mm_and_pd(_mm_cmpeq_pd(r, _mm_setzero_pd()), _mm_cmpneq_pd(x, _mm_setzero_pd()))))
 #endif
 
 /* Name of a vector twin: ABI letter and lanes, one v per argument. */
@@ -119,30 +143,60 @@ FAC_SIMD_UNARY(DEFINE_UNARY)
 FAC_SIMD_UNARY_F64(DEFINE_UNARY_F64)
 FAC_SIMD_BINARY(DEFINE_BINARY)
 
+#define NO_LIMITS(name, accuracy, f32, f64) DEFINE_UNARY(name, )
+
 #if FAC_ISA_X86
-/* SLEEF's fmod is exact while the quotient is in range and NaN beyond. The C library, slow but exact everywhere, settles
-   every NaN, most of which never occur. */
-#define SETTLE_FMOD(name, wide, T, sleef, exact)                                     \
-    static wide name(wide x, wide y) {                                               \
-        wide r = sleef(x, y);                                                        \
-        T lanes[FAC_LANES(wide, T)], a[FAC_LANES(wide, T)], b[FAC_LANES(wide, T)];   \
-        int nan = 0;                                                                 \
-        memcpy(lanes, &r, sizeof r);                                                 \
-        for (size_t i = 0; i < FAC_LANES(wide, T); i++) nan |= lanes[i] != lanes[i]; \
-        if (FAC_LIKELY(!nan)) return r;                                              \
-        memcpy(a, &x, sizeof x);                                                     \
-        memcpy(b, &y, sizeof y);                                                     \
-        for (size_t i = 0; i < FAC_LANES(wide, T); i++)                              \
-            if (lanes[i] != lanes[i]) lanes[i] = exact(a[i], b[i]);                  \
-        memcpy(&r, lanes, sizeof r);                                                 \
-        return r;                                                                    \
-    }
+/* What SLEEF gets wrong is settled by the C library, slow but right everywhere, lane by lane, so that a result depends on its
+   operands alone. */
 #define FAC_LANES(wide, T) (sizeof(wide) / sizeof(T))
-SETTLE_FMOD(settled_fmod_f, wide_f, float, SLEEF_F(fmod, _), fmodf)
-SETTLE_FMOD(settled_fmod_d, wide_d, double, SLEEF_D(fmod, _), fmod)
+#define SETTLE_UNARY(name, wide, T, sleef, exact, ANY, magnitude, limit)                           \
+    static wide settle_##name(wide x, wide r) {                                                    \
+        T lanes[FAC_LANES(wide, T)], a[FAC_LANES(wide, T)];                                        \
+        memcpy(lanes, &r, sizeof r);                                                               \
+        memcpy(a, &x, sizeof x);                                                                   \
+        for (size_t i = 0; i < FAC_LANES(wide, T); i++)                                            \
+            if (magnitude(a[i]) > (limit) || (lanes[i] == 0 && a[i] != 0)) lanes[i] = exact(a[i]); \
+        memcpy(&r, lanes, sizeof r);                                                               \
+        return r;                                                                                  \
+    }                                                                                              \
+    static inline wide name(wide x) {                                                              \
+        wide r = sleef(x);                                                                         \
+        return FAC_LIKELY(!ANY(x, r, limit)) ? r : settle_##name(x, r);                            \
+    }
+#define SETTLE(name, accuracy, f32, f64)                                                                           \
+    SETTLE_UNARY(settled_##name##_f, wide_f, float, SLEEF_F(name, accuracy), name##f, ANY_UNSETTLED_F, fabsf, f32) \
+    SETTLE_UNARY(settled_##name##_d, wide_d, double, SLEEF_D(name, accuracy), name, ANY_UNSETTLED_D, fabs, f64)
+FAC_SIMD_SETTLED(SETTLE)
+
+/* WRONG(r, a, b) says whether the result r of finite a and b may be wrong. */
+#define SETTLE_BINARY(name, wide, T, sleef, exact, WRONG)                          \
+    static wide name(wide x, wide y) {                                             \
+        wide r = sleef(x, y);                                                      \
+        T lanes[FAC_LANES(wide, T)], a[FAC_LANES(wide, T)], b[FAC_LANES(wide, T)]; \
+        int wrong = 0;                                                             \
+        memcpy(lanes, &r, sizeof r);                                               \
+        for (size_t i = 0; i < FAC_LANES(wide, T); i++) wrong |= WRONG(lanes[i]);  \
+        if (FAC_LIKELY(!wrong)) return r;                                          \
+        memcpy(a, &x, sizeof x);                                                   \
+        memcpy(b, &y, sizeof y);                                                   \
+        for (size_t i = 0; i < FAC_LANES(wide, T); i++)                            \
+            if (WRONG(lanes[i])) lanes[i] = exact(a[i], b[i]);                     \
+        memcpy(&r, lanes, sizeof r);                                               \
+        return r;                                                                  \
+    }
+/* A remainder is exact while the quotient is in range, and NaN beyond. A power overflows early. */
+#define IS_NAN(r) ((r) != (r))
+#define IS_INFINITE_F(r) ((r) > FLT_MAX || (r) < -FLT_MAX)
+#define IS_INFINITE_D(r) ((r) > DBL_MAX || (r) < -DBL_MAX)
+SETTLE_BINARY(settled_fmod_f, wide_f, float, SLEEF_F(fmod, _), fmodf, IS_NAN)
+SETTLE_BINARY(settled_fmod_d, wide_d, double, SLEEF_D(fmod, _), fmod, IS_NAN)
+SETTLE_BINARY(settled_pow_f, wide_f, float, SLEEF_F(pow, _u10), powf, IS_INFINITE_F)
+SETTLE_BINARY(settled_pow_d, wide_d, double, SLEEF_D(pow, _u10), pow, IS_INFINITE_D)
 #undef SLEEF_F
 #undef SLEEF_D
-#define SLEEF_F(name, accuracy) settled_fmod_f
-#define SLEEF_D(name, accuracy) settled_fmod_d
+#define SLEEF_F(name, accuracy) settled_##name##_f
+#define SLEEF_D(name, accuracy) settled_##name##_d
 #endif
+FAC_SIMD_SETTLED(NO_LIMITS)
+DEFINE_BINARY(pow, )
 DEFINE_BINARY(fmod, )
