@@ -41,7 +41,7 @@ static void merge(moments *a, const moments *b) {
     for (int k = 0; k < 2; k++) {
         double gap = b->mean[k] - a->mean[k];
         gap2 += gap * gap;
-        a->mean[k] += gap * (b->n / n);
+        a->mean[k] = isfinite(gap) ? a->mean[k] + gap * (b->n / n) : a->mean[k] * (a->n / n) + b->mean[k] * (b->n / n);
     }
     a->m2 += b->m2 + gap2 * (a->n * b->n / n);
     a->n = n;
@@ -55,6 +55,18 @@ static void of_complex(const double *x, int64_t n, moments *out) {
     *out = (moments){(double)n, {re, im}, m2};
 }
 
+/* In double, term by term: for what overflowed a float or holds infinities, whose mean is infinite and not NaN. */
+static void of_wide(fac_acc kind, const void *x, int64_t n, moments *out) {
+    double mean = 0, m2 = 0;
+    for (int64_t i = 0; i < n; i++)
+        mean += (kind == FAC_ACC_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i]) / (double)n;
+    for (int64_t i = 0; i < n; i++) {
+        double d = (kind == FAC_ACC_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i]) - mean;
+        m2 += d * d;
+    }
+    *out = (moments){(double)n, {mean, 0}, m2};
+}
+
 static void of_run(fac_acc kind, const void *x, int64_t n, moments *out) {
     *out = (moments){.n = (double)n};
     if (kind == FAC_ACC_F32)
@@ -63,6 +75,7 @@ static void of_run(fac_acc kind, const void *x, int64_t n, moments *out) {
         FAC_ISA_PICK(fac__moments_f64)(x, n, &out->mean[0], &out->m2);
     else
         of_complex(x, n, out);
+    if (kind != FAC_ACC_C128 && FAC_UNLIKELY(!isfinite(out->mean[0] + out->m2))) of_wide(kind, x, n, out);
 }
 
 static void store(const job *j, const moments *m, int64_t out_at, int64_t mean_at) {
@@ -156,9 +169,22 @@ static void welford(strip *restrict s, const double *restrict x, int64_t w, doub
     double inv = 1.0 / n;
     for (int64_t k = 0; k < w; k++) {
         double d = x[k] - s->mean[k];
-        s->mean[k] += d * inv;
+        s->mean[k] = isfinite(d) ? s->mean[k] + d * inv : s->mean[k] * (1 - inv) + x[k] * inv;
         s->m2[k] += d * (x[k] - s->mean[k]);
     }
+}
+
+/* For rows that overflow a float, or hold infinities. */
+static void welford_f32(strip *s, const float *x, int64_t w, double n) {
+    double row[STRIP];
+    for (int64_t k = 0; k < w; k++) row[k] = (double)x[k];
+    welford(s, row, w, n);
+}
+
+static bool all_finite(const float *mean, const float *m2, int64_t w) {
+    bool finite = true;
+    for (int64_t k = 0; k < w; k++) finite &= isfinite(mean[k] + m2[k]) != 0;
+    return finite;
 }
 
 /* Merges the moments of `more` rows into those of `n`. */
@@ -179,6 +205,10 @@ static void fold_strip_direct(const job *j, const char *base, int64_t w, int64_t
     for (int64_t i = begin; i < end; i += STRIP_ROWS, x += STRIP_ROWS * ld) {
         int64_t rows = fac__min(STRIP_ROWS, end - i);
         FAC_ISA_PICK(fac__moments_strip_f32)(x, ld, rows, w, mean, m2);
+        if (FAC_UNLIKELY(!all_finite(mean, m2, w))) {
+            for (int64_t r = 0; r < rows; r++) welford_f32(s, x + r * ld, w, (double)(i - begin + r + 1));
+            continue;
+        }
         merge_strip(s, mean, m2, w, (double)(i - begin), (double)rows);
     }
 }
