@@ -217,7 +217,12 @@ fac_status logit_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num
 fac_status ldexp_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
-    return fac__give(out, mul(self, fac__s_pow_Scalar(fac_scalar_f_(2), other)));
+    fac_tensor *x = self, *power = other;
+    fac_dtype common = meet(&x, &power);
+    fac_dtype wide = common == FAC_F32 ? FAC_F64
+                     : x               ? (fac_dtype)x->dtype
+                                       : FAC_F32; /* 2 to the power alone may overflow */
+    return fac__give(out, cast(mul(cast(x, wide), fac__s_pow_Scalar(fac_scalar_f_(2), cast(power, wide))), common));
 }
 
 /* (1 + erf(x / sqrt 2)) / 2 without cancellation. */
