@@ -214,6 +214,99 @@ static void edges_logit_with_crossing_bounds_takes_the_nearer(void **state) {
           GRADIENT("logit(f32[3]!{-1,0.5,2}, 0.75)", 0, F32, 0, 0, 0));
 }
 
+/* ---- numbers that overflow on the way --------------------------------------------------------------------------------------- */
+
+static void edges_moments_of_infinities_and_of_the_largest(void **state) {
+    (void)state;
+    CHECK(GIVES("mean(f32[2]{1,inf})", F32, INFINITY), GIVES("var.correction(f32[2]{1,inf})", F32, NAN));
+    FAC_SCOPE(s);
+    static const struct {
+        double of[2], mean;
+    } cases[] = {{{1, INFINITY}, INFINITY},
+                 {{-INFINITY, 1}, -INFINITY},
+                 {{INFINITY, -INFINITY}, NAN},
+                 {{3e38, 3e38}, (double)3e38f}};
+    for (size_t i = 0; i < FAC_COUNT(cases); i++)
+        for (int columns = 0; columns < 2; columns++) {
+            /* Along rows, and along columns of a tensor wide enough for strips. */
+            fac_tensor *pair = fac_to_dtype(fac_tensor_from(cases[i].of, FAC_F64, FAC_INTS(1, 2)), FAC_F32);
+            fac_tensor *rows = fac_contiguous(fac_expand(pair, FAC_INTS(64, 2)));
+            fac_tensor *t = columns ? fac_contiguous(fac_transpose(rows, 0, 1)) : rows;
+            fac_var_mean_result both = fac_var_mean(t, .dim = FAC_INTS(columns ? 0 : 1));
+            assert_no_error();
+            double mean[64];
+            assert_ok(fac_tensor_read(both.result1, FAC_F64, mean, 64));
+            for (int k = 0; k < 64; k++) assert_true(same(mean[k], cases[i].mean, 1e-6));
+        }
+}
+
+static void edges_functions_of_two_numbers_at_the_ends_of_the_range(void **state) {
+    (void)state;
+    CHECK(GIVES("pow.Tensor_Tensor(f64[2]{1.7976931348623157e308,-1.7976931348623157e308}, f64[2]{1,1})", F64,
+                1.7976931348623157e308, -1.7976931348623157e308),
+          NEARLY("special_xlog1py(f64[2]{1,2}, f64[2]{4.9406564584124654e-324,1e-310})", F64, 1e-12,
+                 4.9406564584124654e-324, 2e-310),
+          NEARLY("special_xlog1py(f32[2]{1,2}, f32[2]{1e-45,1e-40})", F32, 1e-5, 1.401298464324817e-45, (double)2e-40f),
+          GIVES("ldexp.Tensor(f64[3]{3,1,-1}, i32[3]{1000,-1074,1023})", F64, 0x3p1000, 0x1p-1074, -0x1p1023),
+          GIVES("ldexp.Tensor(f16[2]{1,3}, i32[2]{3,4})", F16, 8, 48),
+          GIVES("ldexp.Tensor(f32[2]{0x1p-140,1}, i32[2]{200,-149})", F32, 0x1p60, 0x1p-149));
+}
+
+static void edges_halves_are_computed_in_single_precision(void **state) {
+    (void)state;
+    CHECK(GIVES("logaddexp(f16[3]{1,1000,7}, f16[3]{3,1000,7})", F16, 3.126953125, 1000.5, 7.69140625),
+          GIVES("xlogy.Tensor(f16[2]{2,7}, f32[2]{3,7})", F32, (double)(2 * 1.09861228866811f),
+                (double)(7 * 1.94591014905531f)),
+          GIVES("xlogy.Tensor(f16[2]{3,7}, f16[2]{1000,7})", F16, 20.71875, 13.625),
+          GIVES("round.decimals(f16[3]{65504,1.25,-2.375}, 1)", F16, 65504, 1.2001953125, -2.400390625),
+          GIVES("round.decimals(f32[2]{3.4028234663852886e38,0}, 2)", F32, INFINITY, 0));
+}
+
+static void edges_complex_quotients_by_zero_and_infinity(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    static const struct {
+        double x[2], y[2], quotient[2];
+    } cases[] = {{{0, 0}, {-INFINITY, 3}, {0, 0}},         {{1, 2}, {INFINITY, 0}, {0, 0}},
+                 {{1, 2}, {0, INFINITY}, {0, 0}},          {{1, -2}, {0, 0}, {INFINITY, -INFINITY}},
+                 {{0, 1}, {0, 0}, {NAN, INFINITY}},        {{INFINITY, 0}, {1, 0}, {INFINITY, NAN}},
+                 {{1e300, 1e300}, {1e300, 1e300}, {1, 0}}, {{1, 1}, {INFINITY, INFINITY}, {NAN, NAN}}};
+    for (size_t i = 0; i < FAC_COUNT(cases); i++)
+        for (fac_dtype d = FAC_C64; d <= FAC_C128; d++) {
+            if (d == FAC_C64 && fabs(cases[i].x[0]) == 1e300) continue; /* no number of that type */
+            fac_tensor *x = fac_to_dtype(fac_tensor_from(cases[i].x, FAC_C128, FAC_INTS(1)), d);
+            fac_tensor *y = fac_to_dtype(fac_tensor_from(cases[i].y, FAC_C128, FAC_INTS(1)), d);
+            double got[2];
+            assert_ok(fac_tensor_read(fac_div(x, y), FAC_C128, got, 1));
+            for (int k = 0; k < 2; k++)
+                if (!(got[k] == cases[i].quotient[k] || same(got[k], cases[i].quotient[k], 0)))
+                    fail_msg("case %zu of %s: part %d is %g", i, fac_dtype_name(d), k, got[k]);
+        }
+}
+
+/* ---- what is refused ---------------------------------------------------------------------------------------------------------- */
+
+static void edges_arguments_without_sense_are_refused(void **state) {
+    (void)state;
+    CHECK_REFUSED(
+        {"huber_loss(f32[2], f32[2], 1, 0.0)", FAC_ERR_ARGUMENT, "non-positive"},
+        {"huber_loss(f32[2], f32[2], 1, nan)", FAC_ERR_ARGUMENT, "non-positive"},
+        {"prelu(f32[2], f64[1])", FAC_ERR_DTYPE, "float64"}, {"prelu(f16[2], f32[1])", FAC_ERR_DTYPE, "float32"},
+        {"group_norm(f32[2,0,2], 2)", FAC_ERR_SHAPE, "channels"}, {"group_norm(f32[2,4,0], 2)", FAC_ERR_SHAPE, "HxW"},
+        {"masked_fill.Tensor(f32[2], bool[2], c64[])", FAC_ERR_DTYPE, "imaginary"},
+        {"fill.Tensor(f32[2], c64[])", FAC_ERR_DTYPE, "imaginary"},
+        {"full_like(u8[2], -2.5)", FAC_ERR_OVERFLOW, "uint8"}, {"full_like(u8[2], -256)", FAC_ERR_OVERFLOW, "uint8"},
+        {"full_like(i8[2], 128.0)", FAC_ERR_OVERFLOW, "int8"}, {"full_like(i64[2], 9.3e18)", FAC_ERR_OVERFLOW, "int64"},
+        {"full_like(f32[2], 1e300)", FAC_ERR_OVERFLOW, "float32"},
+        {"where.ScalarOther(bool[2], u8[2], 300)", FAC_ERR_OVERFLOW, "uint8"},
+        {"add.Tensor(i8[2], i8[2], 300)", FAC_ERR_OVERFLOW, "int8"},
+        {"trapezoid.dx(f32[3], (1,2))", FAC_ERR_DTYPE, "real"},
+        {"dist(f32[2], f32[2], (1,2))", FAC_ERR_DTYPE, "non-complex"},
+        {"softshrink(f32[2], inf)", FAC_ERR_ARGUMENT, "finite"});
+    CHECK(GIVES("full_like(u8[1], -1)", U8, 255), GIVES("full_like(i8[1], 127.5)", I8, 127),
+          GIVES("full_like(f32[1], inf)", F32, INFINITY));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FAC_TEST(edges_index_fill_counts_a_repeated_index_once),
@@ -224,6 +317,11 @@ int main(void) {
         FAC_TEST(edges_relu_keeps_the_sign_of_zero),
         FAC_TEST(edges_search_goes_right_from_nan_on),
         FAC_TEST(edges_logit_with_crossing_bounds_takes_the_nearer),
+        FAC_TEST(edges_moments_of_infinities_and_of_the_largest),
+        FAC_TEST(edges_functions_of_two_numbers_at_the_ends_of_the_range),
+        FAC_TEST(edges_halves_are_computed_in_single_precision),
+        FAC_TEST(edges_complex_quotients_by_zero_and_infinity),
+        FAC_TEST(edges_arguments_without_sense_are_refused),
         FAC_TEST(edges_differences_end_when_nothing_is_left),
     };
     return support_run(tests, FAC_COUNT(tests), NULL);
