@@ -25,10 +25,4 @@ if(FACULA_TESTS)
     facula_dependency(cmocka cmocka.h cmocka libcmocka-dev libcmocka-devel)
 endif()
 
-# clang emits calls into its own runtime, libomp, which also serves oneDNN's calls to libgomp (docs/dependencies.md).
-find_package(OpenMP COMPONENTS C)
-if(NOT OpenMP_C_FOUND)
-    message(FATAL_ERROR "OpenMP was not found for ${CMAKE_C_COMPILER_ID}: install libgomp1 (GCC) or libomp-dev (clang) "
-                        "(Debian, Ubuntu), or run scripts/setup.sh.")
-endif()
 find_package(Threads REQUIRED)

@@ -9,7 +9,7 @@ list(FILTER facula_sources EXCLUDE REGEX "\\.isa\\.c$|/src/base/|/src/simcuda/|/
 add_library(facula_internal INTERFACE)
 target_include_directories(facula_internal INTERFACE
     ${PROJECT_SOURCE_DIR}/include ${FACULA_GEN_DIR}/include ${PROJECT_SOURCE_DIR}/src ${FACULA_GEN_DIR})
-target_link_libraries(facula_internal INTERFACE facula_flags OpenMP::OpenMP_C Threads::Threads facula_dep::oneDNN
+target_link_libraries(facula_internal INTERFACE facula_flags Threads::Threads facula_dep::oneDNN
     facula_dep::SLEEF facula_dep::jansson facula_dep::libzip facula_dep::zlib m ${CMAKE_DL_LIBS})
 
 add_library(facula_objects OBJECT ${facula_sources} ${facula_texts} ${FACULA_GEN_SOURCES})

@@ -17,6 +17,7 @@ if(facula_base_sources)
     add_library(facula_base OBJECT ${facula_base_sources})
     target_link_libraries(facula_base PRIVATE facula_flags)
     target_include_directories(facula_base PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_compile_definitions(facula_base PRIVATE FAC_FUTEX=$<AND:$<BOOL:${FACULA_FUTEX}>,$<PLATFORM_ID:Linux>>)
 endif()
 
 if(facula_base_sources AND facula_opgen_sources)

@@ -11,7 +11,6 @@ missing=
 need() { missing="$missing $1"; }
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | "$cc" -E -x c - >/dev/null 2>&1; }
-has_library() { (PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null || true) | grep -q "$1"; }
 has_python() { python=$(PATH=/usr/bin:$PATH command -v python3) && "$python" -c "import $1" >/dev/null 2>&1; }
 
 check_build() {
@@ -39,7 +38,6 @@ check_ci() {
     check_conformance
     has_command clang || need clang
     has_command clang-format || need clang-format
-    has_library libomp.so.5 || need libomp-dev
     has_command pkg-config || need pkg-config
 }
 
@@ -48,7 +46,7 @@ print_other_families() {
     echo "  Fedora:   sudo dnf install gcc cmake ninja-build libyaml-devel onednn-devel sleef-devel jansson-devel" \
          "libzip-devel zlib-devel libcmocka-devel"
     echo "  Arch:     sudo pacman -S gcc cmake ninja libyaml onednn sleef jansson libzip zlib cmocka"
-    echo "  Homebrew: brew install cmake ninja libyaml onednn sleef jansson libzip cmocka libomp"
+    echo "  Homebrew: brew install cmake ninja libyaml onednn sleef jansson libzip cmocka"
 }
 
 install_with_apt() {

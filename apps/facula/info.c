@@ -42,6 +42,6 @@ const cli_command cli_info = {
     "Prints the version, the instruction set whose kernels were chosen, the number of threads, the number of\n"
     "operators, the default dtype, the CPU's allocator, and the CUDA devices with their memory and compute\n"
     "capability, or why there are none.\n\n"
-    "FACULA_ISA=default|avx2|avx512 caps the instruction set; OMP_NUM_THREADS sets the threads.\n"
+    "FACULA_ISA=default|avx2|avx512 caps the instruction set; FACULA_NUM_THREADS sets the threads.\n"
     "FACULA_CUDA=off turns CUDA off, FACULA_CUDA=sim:4 simulates four devices; CUDA_VISIBLE_DEVICES picks some.\n",
     info};

@@ -132,8 +132,10 @@ FAC_API void fac_set_print_options(fac_print_options o);
 
 /* ---- threads ---------------------------------------------------------------------------------------------------------- */
 
-/* Threads that CPU kernels called from this thread use; results do not depend on it. At start OMP_NUM_THREADS or the number
-   of cores; always 1 for the thread that a fork copied into the child. */
+/* Threads that CPU kernels called from this thread use, itself included; results do not depend on it. At start
+   FACULA_NUM_THREADS or OMP_NUM_THREADS, else the processors that the process may run on, or fewer if its control groups
+   grant less time. All callers share the other threads, which are made when first wanted; where the system refuses one,
+   there are fewer. In the child of a fork 1 until it is set there. */
 FAC_API int fac_num_threads(void);
 FAC_API FAC_MUST fac_status fac_set_num_threads(int n);
 /* The instruction set whose kernels were chosen: "default", "avx2" or "avx512". FACULA_ISA in the environment caps it. */

@@ -77,7 +77,6 @@ typedef struct fac_thread {
     fac_draws draws; /* of the random operator that runs */
 
     int num_threads; /* for parallel_for; 0 = default */
-    bool in_parallel;
 } fac_thread;
 
 extern _Thread_local fac_thread *fac__tls __attribute__((tls_model("initial-exec")));

@@ -1,7 +1,10 @@
 #include "backend/cpu/cpu.h"
 
 #include "backend/cpu/loops.h"
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/onednn_conv.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/workers.h"
 #include <facula/tensor.h>
 #include <stdlib.h>
 
@@ -52,6 +55,8 @@ static fac_status read_cap(fac_isa *isa) {
 fac_status fac__cpu_init(void) {
     fac_isa isa = detect();
     FAC_TRY(read_cap(&isa));
+    FAC_TRY(fac__parallel_start());
+    fac__onednn_start();
     fac__cpu_isa = isa;
     FAC_INSTALL_LEVEL(default);
 #if FAC_ISA_X86
@@ -61,7 +66,10 @@ fac_status fac__cpu_init(void) {
     return FAC_OK;
 }
 
-void fac__cpu_shutdown(void) { fac__conv_primitives_trim(); }
+void fac__cpu_shutdown(void) {
+    fac__workers_stop();
+    fac__conv_primitives_trim();
+}
 
 const char *fac_cpu_isa(void) { return isa_names[fac__cpu_isa]; }
 

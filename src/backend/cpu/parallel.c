@@ -1,28 +1,44 @@
 #include "backend/cpu/parallel.h"
-#include "core/thread.h"
+#include "backend/cpu/jobs.h"
+#include "backend/cpu/thread_count.h"
+#include "backend/cpu/workers.h"
+#include "base/park.h"
 #include <facula/tensor.h>
-#include <omp.h>
 #include <pthread.h>
 
-#define FAC_MAX_THREADS 1024
+static _Atomic(int) default_threads; /* 0 until fac__parallel_start */
 
-/* A forked child has only the thread that forked, but OpenMP goes on waiting for that thread's team: it works alone. */
-static _Thread_local bool forked;
+/* In a job that several threads may work on; what is called from there stays on its thread. */
+static _Thread_local bool in_parallel __attribute__((tls_model("initial-exec")));
 
+/* ---- how many ---------------------------------------------------------------------------------------------------------- */
+
+/* A child has only the thread that forked. It works alone until it asks for more: children are often many. */
 static void after_fork_in_child(void) {
-    forked = true;
-    omp_set_num_threads(1);
+    fac__workers_forget();
+    fac__jobs_forget();
+    fac__park_forget();
+    if (atomic_load(&default_threads) == 0) return;
+    atomic_store(&default_threads, 1);
+    if (fac__tls) fac__tls->num_threads = 0;
 }
 
-/* Before the first team can be there; without memory for it, forking stays what it is without Facula. */
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_child); }
 
-int fac_num_threads(void) {
+fac_status fac__parallel_start(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
-    if (FAC_UNLIKELY(forked)) return 1;
+    int n;
+    if (atomic_load(&default_threads) != 0) return FAC_OK;
+    FAC_TRY(fac__thread_count(&n));
+    atomic_store(&default_threads, n);
+    return FAC_OK;
+}
+
+int fac_num_threads(void) {
     int n = fac__thread()->num_threads;
-    return n > 0 ? n : omp_get_max_threads();
+    if (n == 0) n = atomic_load_explicit(&default_threads, memory_order_relaxed);
+    return n > 0 ? n : 1; /* a library that could not start computes nothing */
 }
 
 fac_status fac_set_num_threads(int n) {
@@ -32,7 +48,9 @@ fac_status fac_set_num_threads(int n) {
     return FAC_OK;
 }
 
-bool fac__in_parallel(void) { return omp_in_parallel() != 0; }
+bool fac__in_parallel(void) { return in_parallel || fac__is_worker(); }
+
+/* ---- running ----------------------------------------------------------------------------------------------------------- */
 
 static fac_status run_serial(int64_t begin, int64_t end, int64_t grain, fac_range_fn fn, void *ctx) {
     while (end - begin > grain) {
@@ -42,37 +60,16 @@ static fac_status run_serial(int64_t begin, int64_t end, int64_t grain, fac_rang
     return fn(ctx, begin, end);
 }
 
-/* The error of the lowest failing chunk, so that what is reported does not depend on timing. */
-typedef struct first_error {
-    int64_t chunk;
-    fac_status status;
-    fac_saved_error *saved;
-} first_error;
-
-static void note_error(first_error *first, int64_t chunk, fac_status st) {
-    fac_saved_error *saved = fac__error_take();
-#pragma omp critical(fac_parallel_error)
-    {
-        fac_saved_error *drop = saved;
-        if (first->status == FAC_OK || chunk < first->chunk) {
-            drop = first->saved;
-            *first = (first_error){chunk, st, saved};
-        }
-        fac__error_drop(drop);
-    }
-}
-
 static fac_status run_threads(int64_t begin, int64_t end, int64_t grain, int threads, fac_range_fn fn, void *ctx) {
-    first_error first = {0};
-    int64_t chunks = (end - begin - 1) / grain + 1;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < chunks; i++) {
-        int64_t b = begin + i * grain;
-        fac_status st = fn(ctx, b, end - b < grain ? end : b + grain);
-        if (FAC_UNLIKELY(st != FAC_OK)) note_error(&first, i, st);
-    }
-    if (first.saved) fac__error_restore(first.saved);
-    return first.status;
+    fac_job job = {
+        .begin = begin, .end = end, .grain = grain, .chunks = (end - begin - 1) / grain + 1, .fn = fn, .ctx = ctx};
+    atomic_init(&job.failed_at, INT64_MAX);
+    in_parallel = true;
+    const bool shared = fac__job_run(&job, threads);
+    in_parallel = false;
+    if (!shared) return run_serial(begin, end, grain, fn, ctx);
+    if (job.error) fac__error_restore(job.error);
+    return job.status;
 }
 
 fac_status fac__parallel_for(int64_t begin, int64_t end, int64_t grain, fac_range_fn fn, void *ctx) {
