@@ -75,6 +75,14 @@ static fac_status bad_strides(const int64_t *sizes, const int64_t *strides, int 
     return FAC_FAIL(FAC_ERR_OVERFLOW, "sizes %s with strides %s reach further than 64 bits can count", a, b);
 }
 
+/* A stride that is never stepped by, of a dimension of one element or of a tensor without any, may be anything. It is held
+   below what kernels can multiply by an element's size without overflow. */
+static void limit_idle_strides(fac_tensor *t) {
+    const int64_t most = INT64_MAX / 32;
+    for (int d = 0; d < t->ndim; d++)
+        if (t->strides[d] > most && (t->sizes[d] <= 1 || t->numel == 0)) t->strides[d] = most;
+}
+
 /* ---- headers ------------------------------------------------------------------------------------------------------------ */
 
 /* A live header without storage and with room for ndim sizes and strides, which the caller fills in. */
@@ -190,6 +198,7 @@ fac_status fac__empty_strided_from(const int64_t *sizes, const int64_t *strides,
         t->strides[d] = strides[d];
     }
     t->numel = numel;
+    limit_idle_strides(t);
     fac__compute_flags(t);
     return furnish(th, t, bytes, a, out);
 }
@@ -257,6 +266,7 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
     t->flags = base->flags & (FAC_TF_INFERENCE | FAC_TF_CONJ);
     t->storage = fac__storage_ref(base->storage);
     t->version = fac__version_ref(base->version);
+    limit_idle_strides(t);
     fac__compute_flags(t);
     *out = t;
     return FAC_OK;
@@ -312,6 +322,7 @@ fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t 
     t->ndim = (uint8_t)ndim;
     t->numel = numel;
     t->offset = offset;
+    limit_idle_strides(t);
     fac__compute_flags(t);
     return FAC_OK;
 }

@@ -125,7 +125,7 @@ bool fac__channels_fastest(const fac_tensor *x) {
     for (int d = x->ndim - 1; d >= 0; d--) {
         if (d == 1 || x->sizes[d] == 1) continue;
         if (x->strides[d] != expected) return false;
-        expected *= x->sizes[d];
+        expected = fac__mul_or_max(expected, x->sizes[d]);
     }
     return true;
 }

@@ -130,15 +130,15 @@ static fac_status plan_result(indexing *x, const fac_tensor *self) {
     return FAC_OK;
 }
 
-/* offsets[p] = sum over indexed dimensions of index[p] * stride, in elements of a tensor with these strides. */
-static fac_status fold_offsets(indexing *x, const int64_t *strides) {
+/* offsets[p] = sum over indexed dimensions of index[p] * stride, in elements of self; a tensor without any may have any strides. */
+static fac_status fold_offsets(indexing *x, const fac_tensor *self) {
     FAC_TRY(fac__empty(x->common, x->n_common, FAC_I64, fac_device_make(FAC_CPU, -1), &x->offsets));
     int64_t *out = fac__data(x->offsets);
     if (x->offsets->numel) memset(out, 0, (size_t)x->offsets->numel * sizeof *out);
-    for (int i = 0; i < x->n; i++) {
+    for (int i = 0; i < x->n && self->numel; i++) {
         const fac_tensor *t = x->index[x->indexed[i]];
         const int64_t *v = fac__data(t);
-        int64_t own[FAC_MAX_DIMS], stride = strides[x->indexed[i]];
+        int64_t own[FAC_MAX_DIMS], stride = self->strides[x->indexed[i]];
         const int64_t *both[1] = {own};
         fac_nest nest;
         fac_cursor c;
@@ -160,7 +160,7 @@ static fac_status indexing_begin(indexing *x, const fac_tensor *self, fac_tensor
     fac_status st = collect(x, self, indices);
     if (st == FAC_OK) st = broadcast_indices(x);
     if (st == FAC_OK) st = plan_result(x, self);
-    if (st == FAC_OK) st = fold_offsets(x, self->strides);
+    if (st == FAC_OK) st = fold_offsets(x, self);
     if (st != FAC_OK) indexing_end(x);
     return st;
 }

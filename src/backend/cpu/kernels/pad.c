@@ -27,7 +27,7 @@ static fac_status border_begin(border *b, const fac_tensor *self, fac_ints paddi
     int64_t before[3] = {0, 0, 0}, total = 0;
     b->planes = 1;
     for (int k = 0; k < 3; k++) b->in[k] = b->out[k] = 1;
-    for (int d = 0; d < self->ndim - dims; d++) b->planes *= self->sizes[d];
+    for (int d = 0; d < self->ndim - dims; d++) b->planes = fac__mul_or_max(b->planes, self->sizes[d]);
     for (int k = 0; k < dims; k++) {
         before[2 - k] = padding.v[2 * k];
         b->in[2 - k] = self->sizes[self->ndim - 1 - k];

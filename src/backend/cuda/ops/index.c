@@ -95,6 +95,9 @@ static fac_status run_rows(fac_tensor *sum, fac_tensor *grad, fac_tensor *index,
 fac_status embedding_dense_backward_cuda(fac_structured *s, fac_tensor *grad_output, fac_tensor *indices,
                                          int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
     fac_tensor *out = s->out[0], *grad = NULL, *index = NULL, *times = NULL, *sum = NULL;
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)out->dtype), FAC_ERR_UNSUPPORTED,
+              "the gradient of an embedding is summed in floating types on CUDA, got %s",
+              fac_dtype_name((fac_dtype)out->dtype));
     if (out->numel == 0) return FAC_OK;
     bool half = out->dtype == FAC_F16 || out->dtype == FAC_BF16;
     fac_status st = fac__cuda_contiguous(grad_output, &grad);

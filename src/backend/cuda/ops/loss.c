@@ -30,7 +30,7 @@ static fac_status job_open(nll_job *j, fac_tensor *self, fac_tensor *target, fac
                    .ignore = ignore,
                    .dtype = self->dtype,
                    .target_dtype = target->dtype};
-    for (int i = d + 1; i < self->ndim; i++) j->inner *= self->sizes[i];
+    for (int i = d + 1; i < self->ndim; i++) j->inner = fac__mul_or_max(j->inner, self->sizes[i]);
     fac_status st = fac__cuda_contiguous(self, &j->x);
     if (st == FAC_OK) st = fac__cuda_contiguous(target, &j->target);
     if (st == FAC_OK) st = fac__cuda_contiguous(weight, &j->weight);

@@ -15,7 +15,7 @@ static fac_status plan_of(fac_tensor *self, k_plan *p) {
     *p = (k_plan){.numel = self->numel};
     p->op[0].data = fac__data(self);
     p->op[0].dtype = self->dtype;
-    for (int d = self->ndim - 1; d >= 0; d--) {
+    for (int d = self->ndim - 1; d >= 0 && self->numel; d--) {
         int last = p->ndim - 1;
         int64_t stride = self->strides[d] * item;
         if (self->sizes[d] == 1) continue;
