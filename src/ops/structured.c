@@ -216,6 +216,13 @@ fac_status fac__check_factor(fac_dtype d, fac_scalar v) {
     return fac__check_number(d == FAC_F16 || d == FAC_BF16 ? FAC_F32 : d, v);
 }
 
+fac_status fac__need_meta(const char *name, const fac_tensor *t) {
+    FAC_CHECK(t->device.type == FAC_META, FAC_ERR_DEVICE,
+              "%s is on %s, but another argument is on the meta device and has no data", name,
+              fac_device_format(t->device, (char[24]){0}, 24));
+    return FAC_OK;
+}
+
 /* ---- devices -------------------------------------------------------------------------------------------------------------- */
 
 fac_status fac__check_same_device(const char *const *names, fac_tensor *const *tensors, size_t n) {

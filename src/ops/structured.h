@@ -68,6 +68,8 @@ fac_status fac__check_factor(fac_dtype d, fac_scalar v);
 /* A bound as an integer dtype holds it: a lower one below the dtype's range, or an upper one above it, becomes the range's end,
    which bounds nothing. errors: OVERFLOW for a bound that no number of the dtype meets, and as fac__check_number */
 fac_status fac__check_bound(fac_dtype d, bool lower, fac_scalar *bound);
+/* Refuses a tensor to be changed that is not on the meta device, in a call that went there for the sake of another. */
+fac_status fac__need_meta(const char *name, const fac_tensor *t);
 /* All tensors on one device; the error names both. NULL entries are skipped. Operators that take numbers from 0-dim CPU
    tensors beside those of another device check devices themselves. */
 fac_status fac__check_same_device(const char *const *names, fac_tensor *const *tensors, size_t n);

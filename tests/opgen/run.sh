@@ -106,4 +106,14 @@ expect 'no reason' 1 'should be "unsupported, reason"'
 files "$(entry "start$schema" 'grad:' '  self: neg(unsupported("why"))')" ''
 expect 'a part of a gradient' 1 'takes the place of the whole gradient'
 
+unread() { files "$(entry "start$schema" 'grad:' '  self: grad' 'unread:' "  $1")" ''; }
+unread '"self.sizes, self.device": nobody needs them'
+expect 'what is unread' 0
+unread 'self.sizes: ""'
+expect 'unread without a reason' 1 "'unread' of 'self.sizes' should say why"
+unread '"self.sizes, self.strides": nobody needs them'
+expect 'unread of something else' 1 "'unread' names 'self.strides'"
+unread 'other: nobody needs it'
+expect 'unread of an argument that is not there' 1 "'unread' names 'other.'"
+
 exit $failed

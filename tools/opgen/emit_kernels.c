@@ -257,6 +257,7 @@ void emit_kernels(FILE *f, const model *m, const op *o) {
     if (wants_noop_meta(o)) {
         fprintf(f, "static fac_status %s_Meta(%s) {\n    (void)c_;\n", o->id, params(o, "const fac_call_info *c_"));
         for (size_t i = 1; i < o->s->n_args; i++) fprintf(f, "    (void)%s;\n", o->s->args[i].name);
+        fprintf(f, "    FAC_TRY(fac__need_meta(\"%s\", %s));\n", o->s->args[0].name, o->s->args[0].name);
         fprintf(f, "    res_[0] = fac__ref(%s);\n    return FAC_OK;\n}\n", o->s->args[0].name);
     }
     if (has_adiv(o)) emit_adiv(f, o);

@@ -156,6 +156,49 @@ static void write_umbrella(const char *dir) {
 
 /* ---- internal files ---- */
 
+static void quoted(FILE *f, const char *s) {
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') fputc('\\', f);
+        fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
+static void emit_unread(FILE *f, const op *p) {
+    for (size_t i = 0; i < p->e->unread.n; i++) {
+        char *arg, *what;
+        for (const char *rest = p->e->unread.v[i].key; next_unread(&rest, &arg, &what);) {
+            fprintf(f, "    {\"%s\", \"%s\", \"%s\", ", p->s->full, arg, what);
+            quoted(f, p->e->unread.v[i].value);
+            fputs("},\n", f);
+        }
+    }
+}
+
+static bool is_cpu_only(const pairs *raw) {
+    for (size_t i = 0; i < raw->n; i++)
+        if (strcmp(raw->v[i].key, "CPU") != 0 && strcmp(raw->v[i].key, "Meta") != 0) return false;
+    return true;
+}
+
+/* For the test that watches shape rules: what they leave unread, and which operators have none apart from their kernels. */
+static void write_unread(const char *dir, const model *m) {
+    output o;
+    open_output(&o, dir, "ops_unread.h");
+    fprintf(o.f, "%sstatic const struct {\n    const char *op, *arg, *what, *reason;\n} ops_unread[] = {\n", notice);
+    for (size_t i = 0; i < m->n_ops; i++) emit_unread(o.f, &m->ops[i]);
+    fputs("    {0},\n};\nstatic const struct {\n    const char *op;\n    int cpu_only;\n} ops_without_rule[] = {\n",
+          o.f);
+    for (size_t i = 0; i < m->n_ops; i++) {
+        const entry *e = m->ops[i].e;
+        if (e->raw.n || e->explicit_fn)
+            fprintf(o.f, "    {\"%s\", %d},\n", m->ops[i].s->full, !e->explicit_fn && is_cpu_only(&e->raw));
+    }
+    fputs("    {0},\n};\n", o.f);
+    close_output(&o);
+}
+
 static void write_internal(const char *dir, const model *m) {
     output o;
     open_output(&o, dir, "ops_gen.h");
@@ -207,15 +250,6 @@ static void write_signatures(const char *dir, const model *m) {
 
 static int by_name(const void *a, const void *b) {
     return strcmp((*(const op *const *)a)->s->full, (*(const op *const *)b)->s->full);
-}
-
-static void quoted(FILE *f, const char *s) {
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') fputc('\\', f);
-        fputc(*s, f);
-    }
-    fputc('"', f);
 }
 
 static void write_table(const char *dir, const model *m) {
@@ -284,6 +318,7 @@ static void write_all(const char *dir, const model *m, char **files, int n_files
     write_internal(dir, m);
     write_signatures(dir, m);
     write_table(dir, m);
+    write_unread(dir, m);
     write_json(dir, m);
     write_man(dir, m);
 }

@@ -128,6 +128,35 @@ static void name_op(op *o, const op *fn) {
     if (base->n_args > o->n_pos || factory) o->kw = xformat("%s", e->macro ? e->macro : name);
 }
 
+bool next_unread(const char **rest, char **out_arg, char **out_what) {
+    const char *p = *rest + strspn(*rest, ", ");
+    size_t n = strcspn(p, ", "), dot = strcspn(p, "., ");
+    if (n == 0) return false;
+    *out_arg = xformat("%.*s", (int)dot, p);
+    *out_what = xformat("%.*s", dot < n ? (int)(n - dot - 1) : 0, p + dot + (dot < n));
+    *rest = p + n;
+    return true;
+}
+
+static bool is_watched(const fac_schema *s, const char *arg, const char *what) {
+    if (strcmp(what, "sizes") != 0 && strcmp(what, "dtype") != 0 && strcmp(what, "device") != 0) return false;
+    for (size_t i = 0; i < s->n_args; i++)
+        if (s->args[i].type.kind == FAC_TYPE_TENSOR && strcmp(s->args[i].name, arg) == 0) return true;
+    return false;
+}
+
+static void check_unread(const entry *e, const fac_schema *s) {
+    for (size_t i = 0; i < e->unread.n; i++) {
+        const pair *p = &e->unread.v[i];
+        char *arg, *what;
+        for (const char *rest = p->key; next_unread(&rest, &arg, &what);)
+            if (!is_watched(s, arg, what))
+                die(e->file, p->line, "%s: 'unread' names '%s.%s'; expected a tensor argument's sizes, dtype or device",
+                    s->full, arg, what);
+        if (!p->value[0]) die(e->file, p->line, "%s: 'unread' of '%s' should say why", s->full, p->key);
+    }
+}
+
 static void check_entry(const entry *e, const fac_schema *s) {
     int how = (e->meta != NULL) + (e->composite != NULL) + (e->explicit_fn != NULL) + (e->raw.n > 0 && !e->explicit_fn);
     if (how != 1)
@@ -145,6 +174,7 @@ static void check_entry(const entry *e, const fac_schema *s) {
         die(e->file, e->line, "%s: 'double_backward' should be \"unsupported, reason\"", s->full);
     if (e->meta && s->n_rets && !s->rets[0].type.list && s->rets[0].type.kind != FAC_TYPE_TENSOR)
         die(e->file, e->line, "%s: a structured operator returns tensors", s->full);
+    check_unread(e, s);
     check_variants(e);
 }
 

@@ -24,7 +24,7 @@ typedef struct entry {
     int line;
     char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
-    pairs kernels, raw, grad, negate;
+    pairs kernels, raw, grad, negate, unread;
     char **variants, **tags, **plain, **updates; /* NULL-terminated; variants NULL means [function] */
     int positional;                              /* -1: not given */
     bool internal, factory;
@@ -58,6 +58,9 @@ typedef struct model {
     char **signatures;
     size_t n_signatures;
 } model;
+
+/* The next "argument.aspect" of a key of 'unread', which may hold several; false at the end. Advances *rest. */
+bool next_unread(const char **rest, char **out_arg, char **out_what);
 
 /* ---- gradient plans (expr.c) ---- */
 

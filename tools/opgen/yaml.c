@@ -97,6 +97,8 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         e->grad = map_of(d, v, k);
     else if (strcmp(k, "negate") == 0)
         e->negate = map_of(d, v, k);
+    else if (strcmp(k, "unread") == 0)
+        e->unread = map_of(d, v, k);
     else if (strcmp(k, "positional") == 0)
         e->positional = count_of(d, v, k);
     else if (strcmp(k, "internal") == 0)

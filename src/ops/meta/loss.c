@@ -26,6 +26,7 @@ static fac_status common(const fac_tensor *self, const fac_tensor *target, const
               "not implemented for '%s'; self and target must be floating", fac__dtype_title(*dtype));
     FAC_TRY(fac__broadcast(self->sizes, self->ndim, target->sizes, target->ndim, sizes, ndim));
     if (!weight) return FAC_OK;
+    FAC_TRY(fac__need_floating("weight", weight));
     int64_t so_far[FAC_MAX_DIMS];
     memcpy(so_far, sizes, (size_t)*ndim * sizeof *sizes);
     return fac__broadcast(so_far, *ndim, weight->sizes, weight->ndim, sizes, ndim);
@@ -63,6 +64,7 @@ fac_status weighted_pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_
     fac_dtype dtype;
     FAC_TRY(check_reduction(reduction));
     FAC_TRY(common(self, target, weight, sizes, &ndim, &dtype));
+    FAC_TRY(fac__need_floating("grad_output", grad_output));
     FAC_TRY(fac__broadcast(sizes, ndim, grad_output->sizes, grad_output->ndim, full, &full_ndim));
     FAC_CHECK(full_ndim == ndim && memcmp(full, sizes, (size_t)ndim * sizeof *sizes) == 0, FAC_ERR_SHAPE,
               "grad_output %s is larger than the loss", FAC_SHAPE_TEXT(grad_output));

@@ -129,5 +129,6 @@ fac_status prelu_kernel_meta(fac_structured *s, fac_tensor *self, fac_tensor *we
 }
 fac_status prelu_kernel_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
                                       fac_tensor *weight) {
-    return fac__pw_n(s, (fac_tensor *[]){grad_output, self, weight}, 3, NULL, FAC_PW_PROMOTE, 0);
+    /* No numbers of the CPU's among tensors of another device: the kernel of two outputs follows addresses only. */
+    return fac__pw_n(s, (fac_tensor *[]){grad_output, self, weight}, 3, NULL, FAC_ITER_PROMOTE, 0);
 }
