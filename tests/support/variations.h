@@ -1,0 +1,20 @@
+/* Valid calls with one thing changed, in every way of a list: what no operator may crash, hang or read out of bounds on. */
+#ifndef FAC_TESTS_VARIATIONS_H
+#define FAC_TESTS_VARIATIONS_H
+
+#include "samples.h"
+
+/* Calls made and how many of them failed, as most should, with an error. */
+typedef struct variation_count {
+    int64_t calls, refused;
+} variation_count;
+
+/* Each integer of each call, those in lists too, near the ends of 64 bits, around zero, and past 32 bits. */
+variation_count variations_of_integers(const sample_set *s, fac_device device);
+/* Each tensor of each call in another size, number of dimensions, dtype, or on another device. */
+variation_count variations_of_tensors(const sample_set *s, fac_device device);
+/* Bounds what a call may allocate, and ends the process, naming the call, if one takes longer than ten seconds. Call after the
+   memory hook of the tests is in place. */
+void variations_begin(void);
+
+#endif
