@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack fuzz coverage lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack attack-kill fuzz coverage lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -40,6 +40,11 @@ gpu-check: all ## put the CUDA tests into build/gpu-check, to be carried to a GP
 gpu-bench: all ## measure what Facula adds to the CUDA driver's own costs
 	@if $(BUILD)/bin/facula info | grep -q '^cuda:0 '; then sim=; else echo '# no device: simulated'; sim=sim:1; fi; \
 	USER_KERNELS=$(BUILD)/tests/cuda FACULA_CUDA=$${FACULA_CUDA:-$$sim} $(BUILD)/bench/bench_cuda
+
+RUNS ?= 500
+attack-kill: all ## kill trainings RUNS times (500), and as often as process 1 of a namespace, and let them go on
+	@tests/attack/kill.py --runs $(RUNS) $(BUILD)/bin/facula
+	@tests/attack/kill.py --runs $(RUNS) --pid1 $(BUILD)/bin/facula
 
 features: all ## print every feature with its test and the result
 	@scripts/features.py $(BUILD)
