@@ -114,7 +114,7 @@ function(facula_text_array name)
         list(APPEND facula_text_files ${file})
         math(EXPR i "${i} + 1")
     endforeach()
-    string(APPEND facula_texts_code "${blobs}const fac_cuda_header ${name}[] = {\n${rows}    {NULL, NULL}};\n"
+    string(APPEND facula_texts_code "${blobs}const fac_jit_text ${name}[] = {\n${rows}    {NULL, NULL}};\n"
            "const size_t fac__cuda_n_${name} = ${i};\n")
     string(REPLACE "fac__cuda_n_fac__cuda_" "fac__cuda_n_" facula_texts_code "${facula_texts_code}")
     set(facula_texts_code "${facula_texts_code}" PARENT_SCOPE)

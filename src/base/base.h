@@ -133,6 +133,11 @@ fac_status fac__set_add(fac_set *s, const void *p); /* nothing happens if p is i
 void fac__set_remove(fac_set *s, const void *p);
 void fac__set_free(fac_set *s);
 
+/* Environment variable `name`; NULL if it is not set, and in a process that has more rights than its user (setuid, setgid, file
+   capabilities): such a user must not say what is loaded or run. All reading of the environment goes through here. */
+const char *fac__env(const char *name);
+/* Whether the process has the rights of its user and no more. */
+bool fac__env_trusted(void);
 /* Environment variable `name` as an integer in [lo, hi], or `fallback` if unset or not one. */
 int64_t fac__env_int(const char *name, int64_t lo, int64_t hi, int64_t fallback);
 /* Seconds on a clock that never goes back. */

@@ -3,9 +3,19 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sys/auxv.h>
+bool fac__env_trusted(void) { return getauxval(AT_SECURE) == 0; }
+#else
+bool fac__env_trusted(void) { return !issetugid(); }
+#endif
+
+const char *fac__env(const char *name) { return fac__env_trusted() ? getenv(name) : NULL; }
 
 int64_t fac__env_int(const char *name, int64_t lo, int64_t hi, int64_t fallback) {
-    const char *text = getenv(name);
+    const char *text = fac__env(name);
     if (!text || !*text) return fallback;
     char *end;
     errno = 0;

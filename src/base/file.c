@@ -136,6 +136,17 @@ fac_status fac__new_file_open(fac_new_file *f, const char *path, mode_t mode) {
     return open_temporary(f, mode);
 }
 
+fac_status fac__new_file_open_at(fac_new_file *f, int folder, const char *name, mode_t mode) {
+    *f = FAC_NEW_FILE;
+    f->path = fac__strdup(name);
+    if (!f->path) return fac_error();
+    f->name = f->path;
+    f->folder = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+    if (f->folder < 0) return io_failed("open the folder of", name);
+    FAC_TRY(check_target(f));
+    return open_temporary(f, mode);
+}
+
 /* At a position, or with -1 behind what is there. */
 static ssize_t write_piece(int fd, const char *p, size_t n, int64_t at) {
     n = n < PIECE ? n : PIECE;

@@ -31,6 +31,8 @@ typedef struct fac_new_file {
 
 /* Begins a file that will have this mode, but for the process's umask. */
 fac_status fac__new_file_open(fac_new_file *f, const char *path, mode_t mode);
+/* The same in a folder that is open already, by a name without one. */
+fac_status fac__new_file_open_at(fac_new_file *f, int folder, const char *name, mode_t mode);
 fac_status fac__new_file_write(fac_new_file *f, const void *bytes, size_t n);
 /* Overwrites bytes that were written before. */
 fac_status fac__new_file_patch(fac_new_file *f, int64_t at, const void *bytes, size_t n);

@@ -21,7 +21,7 @@ static _Atomic(const fac_allocator *) registry[FAC_DEVICE_TYPE_COUNT];
 
 /* The CPU's choice when none was set: pooled, unless FACULA_ALLOCATOR=immediate. */
 static const fac_allocator *cpu_default(void) {
-    const char *wanted = getenv("FACULA_ALLOCATOR");
+    const char *wanted = fac__env("FACULA_ALLOCATOR");
     const fac_allocator *a = wanted && strcmp(wanted, "immediate") == 0 ? &immediate : fac_allocator_pooled(),
                         *none = NULL;
     return atomic_compare_exchange_strong(&registry[FAC_CPU], &none, a) ? a : none;

@@ -49,7 +49,7 @@ static int named(const char *item, int n) {
 }
 
 static int devices_visible(int physical[SIM_MAX_DEVICES]) {
-    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    const char *text = secure_getenv("CUDA_VISIBLE_DEVICES");
     int n = 0;
     if (!text) {
         for (; n < sim_opt.devices; n++) physical[n] = n;

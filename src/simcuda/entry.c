@@ -192,8 +192,8 @@ CUresult cuInit(unsigned flags) {
         static bool watched;
         if (!watched) pthread_atfork(NULL, NULL, forked), atexit(deinitialise);
         watched = true;
-        SIM_CHECK(sim_options_start(), CUDA_ERROR_INVALID_VALUE, "cuInit: FACULA_CUDA=%s: %s", getenv("FACULA_CUDA"),
-                  sim_option_error);
+        SIM_CHECK(sim_options_start(), CUDA_ERROR_INVALID_VALUE, "cuInit: FACULA_CUDA=%s: %s",
+                  secure_getenv("FACULA_CUDA"), sim_option_error);
         SIM_TRY(sim_devices_start());
         sim_work_start();
         sim_trap_start();

@@ -107,7 +107,7 @@ bool sim_options_parse(const char *text) {
 bool sim_options_start(void) {
     sim_opt = defaults;
     sim_random_seed(sim_opt.seed);
-    const char *text = getenv("FACULA_CUDA");
+    const char *text = secure_getenv("FACULA_CUDA");
     if (!text || strncmp(text, "sim", 3) != 0) return true;
     text += 3;
     if (*text == ':') {

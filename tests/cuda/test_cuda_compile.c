@@ -6,7 +6,9 @@
 
 #include <dirent.h>
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char vec_add[] = "#include \"kernel.h\"\n"
@@ -64,6 +66,87 @@ static void S053_E09_cuda_users_kernel_is_compiled_and_launched(void **state) {
     assert_int_equal(cached(true), 1);
 }
 
+/* ---- files in the cache that are not what was put there: judged by a process that has loaded nothing yet ---- */
+
+static int compile_once(void) {
+    FAC_SCOPE(s);
+    fac_cuda_module *m = fac_cuda_module_compile(vec_add, "vec_add.cu");
+    const bool found = m && fac_cuda_module_function(m, "VecAdd");
+    fac_tensor *a = fac_to(fac_arange(100.0), .device = cuda_device(0)), *c = fac_empty_like(a);
+    if (found &&
+        fac_cuda_run(fac_cuda_module_function(m, "VecAdd"), fac_cuda_grid(2, 64), fac_cuda_in(a), fac_cuda_in(a),
+                     fac_cuda_out(c), fac_cuda_i32(100)) == FAC_OK &&
+        fac_equal(c, fac_add(a, a)))
+        return 0;
+    fprintf(stderr, "%s\n", fac_error_message());
+    return 1;
+}
+
+static void assert_compiles_in_a_new_process(void) {
+    char self[400];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = 0;
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl(self, "test_cuda_compile", "compile-once", (char *)NULL);
+        _exit(99);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Path of the only file in the cache. */
+static void cached_path(char *path, size_t size) {
+    char pattern[100];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/facula/*", cache);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    snprintf(path, size, "%s", found.gl_pathv[0]);
+    globfree(&found);
+}
+
+static void cuda_broken_cache_file_is_compiled_again(void **state) {
+    (void)state;
+    support_need_simulator();
+    support_need_devices(1);
+    begin_cache();
+    char path[400];
+    assert_compiles_in_a_new_process();
+    cached_path(path, sizeof path);
+    static const off_t lengths[] = {0, 1000};
+    for (size_t i = 0; i < FAC_COUNT(lengths); i++) {
+        assert_int_equal(truncate(path, lengths[i]), 0);
+        assert_compiles_in_a_new_process();
+    }
+    cached(true);
+}
+
+/* A file that anyone may write to holds a library that leaves a trace when it is loaded. */
+static void cuda_planted_cache_file_is_not_loaded(void **state) {
+    (void)state;
+    support_need_simulator();
+    support_need_devices(1);
+    begin_cache();
+    char path[400], command[1600];
+    assert_compiles_in_a_new_process();
+    cached_path(path, sizeof path);
+    snprintf(command, sizeof command,
+             "echo '__attribute__((constructor)) static void f(void) { fclose(fopen(\"%s/trace\", \"w\")); }' | "
+             "cc -w -include stdio.h -shared -fPIC -x c -o %s - && chmod 666 %s",
+             cache, path, path);
+    assert_int_equal(system(command), 0);
+    if (geteuid() == 0) assert_int_equal(chown(path, 65534, 65534), 0);
+    assert_compiles_in_a_new_process();
+    snprintf(command, sizeof command, "%s/trace", cache);
+    assert_int_not_equal(access(command, F_OK), 0);
+    cached(true);
+}
+
 /* What any user may put into /tmp must not be taken for a result of ours. */
 static void cuda_without_a_home_nothing_is_kept(void **state) {
     (void)state;
@@ -98,7 +181,7 @@ static void S053_cuda_without_a_compiler_the_error_says_so(void **state) {
     FAC_SCOPE(s);
     assert_int_equal(setenv("CC", "/nonexistent/compiler", 1), 0);
     void *image;
-    assert_int_equal(fac__cuda_compile(0, &(fac_cuda_source){.name = "k.cu", .text = vec_add}, &image),
+    assert_int_equal(fac__cuda_compile(0, &(fac_jit_source){.name = "k.cu", .text = vec_add}, &image),
                      FAC_ERR_UNSUPPORTED);
     assert_error(FAC_ERR_UNSUPPORTED, "/nonexistent/compiler cannot be run");
     unsetenv("CC");
@@ -148,22 +231,26 @@ static void cuda_image_that_is_not_for_this_device_is_compiled(void **state) {
 }
 
 /* The sources that the library carries if it is built so; else a user's kernel. */
-static fac_cuda_source nvrtc_source(void) {
-    if (!fac__cuda_n_sources) return (fac_cuda_source){.name = "vec_add.cu", .text = vec_add};
-    return (fac_cuda_source){.name = "facula.cu",
+static fac_jit_source nvrtc_source(void) {
+    static fac_jit_text headers[FAC_CUDA_MAX_HEADERS];
+    fac_jit_source s = {.name = "vec_add.cu", .text = vec_add}, all;
+    if (fac__cuda_n_sources)
+        s = (fac_jit_source){.name = "facula.cu",
                              .text = fac__cuda_sources[0].text,
                              .headers = fac__cuda_sources + 1,
                              .n_headers = fac__cuda_n_sources - 1};
+    assert_ok(fac__cuda_with_dialect(&s, headers, &all));
+    return all;
 }
 
 static void cuda_nvrtc_compiles_and_caches(void **state) {
     (void)state;
     support_need_no_checker(); /* the same */
     begin_cache();
-    fac_cuda_source s = nvrtc_source();
+    fac_jit_source s = nvrtc_source();
     char *code = NULL, *again = NULL;
     size_t bytes = 0, bytes_again = 0;
-    if (fac__nvrtc_compile(&s, 90, 13000, &code, &bytes) == FAC_ERR_UNSUPPORTED) {
+    if (fac__jit_compile_device(&s, 90, 13000, &code, &bytes) == FAC_ERR_UNSUPPORTED) {
         print_message("skipped: %s\n", fac_error_message());
         fac_error_clear();
         cached(true);
@@ -172,21 +259,24 @@ static void cuda_nvrtc_compiles_and_caches(void **state) {
     assert_no_error();
     assert_memory_equal(code, "\177ELF", 4);
     assert_int_equal(cached(false), 1);
-    assert_ok(fac__nvrtc_compile(&s, 90, 13000, &again, &bytes_again));
+    assert_ok(fac__jit_compile_device(&s, 90, 13000, &again, &bytes_again));
     assert_int_equal(bytes, bytes_again);
     assert_memory_equal(code, again, bytes);
     fac__free(code);
     fac__free(again);
-    fac_cuda_source wrong = {.name = "wrong.cu",
-                             .text = "extern \"C\" __global__ void k(float *x) { x[0] = nonsense; }"};
-    assert_int_equal(fac__nvrtc_compile(&wrong, 90, 13000, &code, &bytes), FAC_ERR_FORMAT);
+    fac_jit_source wrong = {.name = "wrong.cu",
+                            .text = "extern \"C\" __global__ void k(float *x) { x[0] = nonsense; }"};
+    assert_int_equal(fac__jit_compile_device(&wrong, 90, 13000, &code, &bytes), FAC_ERR_FORMAT);
     assert_error(FAC_ERR_FORMAT, "nonsense");
     cached(true);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "compile-once") == 0) return compile_once();
     const struct CMUnitTest tests[] = {
         FAC_CUDA_TEST(S053_E09_cuda_users_kernel_is_compiled_and_launched),
+        FAC_CUDA_TEST(cuda_broken_cache_file_is_compiled_again),
+        FAC_CUDA_TEST(cuda_planted_cache_file_is_not_loaded),
         FAC_CUDA_TEST(cuda_without_a_home_nothing_is_kept),
         FAC_CUDA_TEST(S053_cuda_wrong_source_is_an_error_with_the_compilers_words),
         FAC_CUDA_TEST(S053_cuda_without_a_compiler_the_error_says_so),

@@ -31,7 +31,7 @@ static fac_isa detect(void) {
 
 /* FACULA_ISA lowers the level, never raises it. */
 static fac_status read_cap(fac_isa *isa) {
-    const char *text = getenv("FACULA_ISA");
+    const char *text = fac__env("FACULA_ISA");
     if (!text || !*text) return FAC_OK;
     for (size_t i = 0; i < FAC_COUNT(isa_names); i++) {
         if (strcmp(text, isa_names[i]) != 0) continue;

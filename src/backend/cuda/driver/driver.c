@@ -38,7 +38,7 @@ static bool refuse(const char *format, ...) {
 /* The simulator in the folder of the library that this code is in, then wherever the linker looks. */
 static void *open_simulator(void) {
     Dl_info here;
-    const char *named = getenv("FACULA_SIMCUDA_LIBRARY");
+    const char *named = fac__env("FACULA_SIMCUDA_LIBRARY");
     if (named && *named) return dlopen(named, RTLD_NOW | RTLD_LOCAL);
     if (dladdr(&fac__cu, &here) && here.dli_fname) {
         char path[4096];
@@ -108,7 +108,7 @@ static bool fill_table(void) {
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 
 static bool refuse_start(CUresult r) {
-    const char *text = NULL, *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const char *text = NULL, *visible = fac__env("CUDA_VISIBLE_DEVICES");
     if (r == CUDA_ERROR_STUB_LIBRARY) {
         return refuse(
             "libcuda.so.1 is the stub of the CUDA toolkit, which is there for linking only: take the toolkit's "
@@ -128,7 +128,7 @@ static void forked(void) {
 
 static bool start(void) {
     static bool watching;
-    const char *choice = getenv("FACULA_CUDA");
+    const char *choice = fac__env("FACULA_CUDA");
     if (!open_library(choice ? choice : "")) return false;
     CUresult (*version)(int *) = (CUresult(*)(int *))dlsym(driver.library, "cuDriverGetVersion");
     if (version) version(&driver.version);
@@ -201,7 +201,7 @@ static int simulated_count(void) {
 }
 
 static int count_without_driver(void) {
-    const char *choice = getenv("FACULA_CUDA");
+    const char *choice = fac__env("FACULA_CUDA");
     if (!choice || !*choice) return fac__nvml_device_count();
     return strncmp(choice, "sim", 3) == 0 ? simulated_count() : -1;
 }

@@ -85,7 +85,7 @@ int fac__nvml_device_count(void) {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return -1;
     if (resolve(library, &m) && !m.init()) {
-        const char *list = getenv("CUDA_VISIBLE_DEVICES");
+        const char *list = fac__env("CUDA_VISIBLE_DEVICES");
         bool counted = !m.count(&n);
         if (n > MAX_DEVICES) n = MAX_DEVICES;
         if (counted) shown = list ? visible(&m, list, (int)n) : (int)n;

@@ -276,7 +276,7 @@ static fac_status take_option(const void *context, const char *key, const char *
 }
 
 static bool is_on(const char *name) {
-    const char *text = getenv(name);
+    const char *text = fac__env(name);
     return text && *text && strcmp(text, "0") != 0;
 }
 

@@ -279,7 +279,7 @@ fac_status fac__alloc_config_parse(const char *text, const char *where, fac_allo
 const char *fac__alloc_config_env(const char **out_name) {
     static const char *const names[] = {"FACULA_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
     for (size_t i = 0; i < FAC_COUNT(names); i++) {
-        const char *text = getenv(*out_name = names[i]);
+        const char *text = fac__env(*out_name = names[i]);
         if (text) return text;
     }
     *out_name = names[0];

@@ -82,7 +82,7 @@ enum { UNREAD, OFF, ON };
 static atomic_int blocking;
 
 static bool is_set(const char *name) {
-    const char *value = getenv(name);
+    const char *value = fac__env(name);
     return value && *value && strcmp(value, "0") != 0;
 }
 

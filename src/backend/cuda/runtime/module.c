@@ -155,7 +155,7 @@ fac_cuda_function *fac__cuda_module_add(fac_cuda_module *m, fac_cuda_function *f
 static fac_status load_locked(fac_cuda_module *m, int index) {
     if (m->loaded[index]) return FAC_OK;
     if (m->source && !m->compiled[index])
-        FAC_TRY(fac__cuda_compile(index, &(fac_cuda_source){.name = m->name, .text = m->source}, &m->compiled[index]));
+        FAC_TRY(fac__cuda_compile(index, &(fac_jit_source){.name = m->name, .text = m->source}, &m->compiled[index]));
     return load_image(m->source ? m->compiled[index] : m->image, m->name, &m->loaded[index]);
 }
 

@@ -342,7 +342,7 @@ fac_status fac_cuda_set_race_mode(fac_race_mode mode) {
 fac_race_mode fac_cuda_race_mode(void) { return (fac_race_mode)atomic_load(&fac__race_mode_now); }
 
 fac_status fac__race_start(void) {
-    const char *text = getenv("FACULA_CUDA_SANITIZER");
+    const char *text = fac__env("FACULA_CUDA_SANITIZER");
     if (!text || !*text || strcmp(text, "0") == 0 || strcmp(text, "off") == 0) return FAC_OK;
     bool report = strcmp(text, "1") == 0 || strcmp(text, "report") == 0, error = strcmp(text, "error") == 0;
     FAC_CHECK(report || error, FAC_ERR_ARGUMENT,

@@ -1,9 +1,10 @@
 /* NVRTC, loaded when it is first needed. Its interface is declared here: nothing of the toolkit is needed to build. */
-#include "backend/cuda/kernels/compile.h"
+#include "jit/cache.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 typedef struct program *nvrtc_program;
 
@@ -94,21 +95,18 @@ static fac_status take_code(nvrtc_program p, const char *name, char **out, size_
     return fail(p, result, name);
 }
 
-enum { MAX_HEADERS = 64, MAX_OPTIONS = 32 };
+enum { MAX_HEADERS = 96, MAX_OPTIONS = 32 };
 
-static fac_status make_program(const fac_cuda_source *s, nvrtc_program *p) {
+static fac_status make_program(const fac_jit_source *s, nvrtc_program *p) {
     const char *names[MAX_HEADERS], *texts[MAX_HEADERS];
     size_t n = 0;
-    FAC_CHECK(s->n_headers + fac__cuda_n_dialect <= MAX_HEADERS, FAC_ERR_ARGUMENT, "%s: more than %d headers", s->name,
-              MAX_HEADERS - (int)fac__cuda_n_dialect);
-    for (size_t i = 0; i < fac__cuda_n_dialect; i++, n++)
-        names[n] = fac__cuda_dialect[i].name, texts[n] = fac__cuda_dialect[i].text;
+    FAC_CHECK(s->n_headers <= MAX_HEADERS, FAC_ERR_ARGUMENT, "%s: more than %d headers", s->name, (int)MAX_HEADERS);
     for (size_t i = 0; i < s->n_headers; i++, n++) names[n] = s->headers[i].name, texts[n] = s->headers[i].text;
     int result = nvrtc.create(p, s->text, s->name, (int)n, texts, names);
     return result ? fail(NULL, result, s->name) : FAC_OK;
 }
 
-static fac_status compile(const fac_cuda_source *s, int arch, char **out, size_t *out_bytes) {
+static fac_status compile(const fac_jit_source *s, int arch, char **out, size_t *out_bytes) {
     const char *options[MAX_OPTIONS];
     char of_arch[32];
     size_t n = 0;
@@ -126,17 +124,20 @@ static fac_status compile(const fac_cuda_source *s, int arch, char **out, size_t
     return st;
 }
 
-fac_status fac__nvrtc_compile(const fac_cuda_source *source, int arch, int driver_version, char **out,
-                              size_t *out_bytes) {
-    char compiler[64], key[33], path[4096];
+fac_status fac__jit_compile_device(const fac_jit_source *source, int arch, int driver_version, char **out,
+                                   size_t *out_bytes) {
+    char compiler[64];
+    fac_jit_key key;
     *out = NULL;
     FAC_TRY(need_nvrtc(driver_version));
     snprintf(compiler, sizeof compiler, "nvrtc %d.%d sm_%d", nvrtc.major, nvrtc.minor, arch);
-    fac__compile_key(source, compiler, key);
-    bool cached = fac__compile_cache_path(key, ".cubin", path, sizeof path);
-    if (cached) FAC_TRY(fac__compile_cache_read(path, out, out_bytes));
-    if (*out) return FAC_OK;
-    FAC_TRY(compile(source, arch, out, out_bytes));
-    if (cached) fac__compile_cache_write(path, *out, *out_bytes);
-    return FAC_OK;
+    fac__jit_key_of(source, compiler, &key);
+    const int cache = fac__jit_cache_open();
+    fac_status st = fac__jit_cache_read(cache, &key, ".cubin", out, out_bytes);
+    if (st == FAC_OK && !*out) {
+        st = compile(source, arch, out, out_bytes);
+        if (st == FAC_OK) fac__jit_cache_write(cache, &key, ".cubin", *out, *out_bytes);
+    }
+    if (cache >= 0) close(cache);
+    return st;
 }
