@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack attack-kill fuzz coverage lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack attack-kill attack-faults fuzz coverage lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -45,6 +45,9 @@ RUNS ?= 500
 attack-kill: all ## kill trainings RUNS times (500), and as often as process 1 of a namespace, and let them go on
 	@tests/attack/kill.py --runs $(RUNS) $(BUILD)/bin/facula
 	@tests/attack/kill.py --runs $(RUNS) --pid1 $(BUILD)/bin/facula
+
+attack-faults: all ## let trainings meet full disks, limits, interrupted calls and small stacks, at every place
+	@tests/attack/faults.py --every $(BUILD)/bin/facula $(BUILD)/tests/cli/libfault_shim.so
 
 features: all ## print every feature with its test and the result
 	@scripts/features.py $(BUILD)
