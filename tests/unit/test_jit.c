@@ -102,8 +102,11 @@ static void build_id_is_known(void **state) {
 
 /* ---- the cache ------------------------------------------------------------------------------------------------------------ */
 
-/* A cache of the test's own, named by the test. */
-static const char *use_cache(const char *name) {
+/* A cache of this run of the test alone. */
+static const char *use_cache(const char *test) {
+    static int runs;
+    char name[100];
+    snprintf(name, sizeof name, "%s-%d", test, runs++);
     const char *root = files_path(name);
     assert_int_equal(setenv("XDG_CACHE_HOME", root, 1), 0);
     return root;
@@ -133,10 +136,16 @@ static bool has(int folder, const fac_jit_key *key, const char *expected) {
     return data != NULL;
 }
 
+static const char *path_in(const char *root, const char *name) {
+    char path[300];
+    snprintf(path, sizeof path, "%.60s/facula/%.200s", strrchr(root, '/') + 1, name);
+    return files_path(path);
+}
+
 static const char *entry_path(const char *root, const fac_jit_key *key) {
-    char name[200];
-    snprintf(name, sizeof name, "%s/facula/%s.so", strrchr(root, '/') + 1, key->text);
-    return files_path(name);
+    char name[100];
+    snprintf(name, sizeof name, "%s.so", key->text);
+    return path_in(root, name);
 }
 
 static void cache_gives_back_what_was_written(void **state) {
@@ -228,7 +237,7 @@ static void entry_that_others_could_have_written_is_none(void **state) {
     const char *root = use_cache("others");
     const int folder = open_cache();
     const fac_jit_key key = key_of("a");
-    const char *path = entry_path(root, &key), *aside = files_path("aside");
+    const char *path = entry_path(root, &key), *aside = path_in(root, "aside");
     static const mode_t modes[] = {0620, 0602, 0666};
     for (size_t i = 0; i < FAC_COUNT(modes); i++) {
         fac__jit_cache_write(folder, &key, ".so", "made", 4);
@@ -276,7 +285,8 @@ static void cache_folder_that_others_may_write_to_is_not_used(void **state) {
     assert_int_equal(chmod(path, 0755), 0); /* to read is no harm: taken back */
     close(open_cache());
     assert_int_equal(rmdir(path), 0);
-    const char *elsewhere = files_path("elsewhere");
+    char elsewhere[600];
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", root);
     assert_int_equal(mkdir(elsewhere, 0700), 0);
     assert_int_equal(symlink(elsewhere, path), 0);
     assert_int_equal(fac__jit_cache_open(), -1);
@@ -302,6 +312,7 @@ static int note_rename(int a, const char *from, int b, const char *to) {
 static void entry_is_on_the_disk_before_it_has_its_name(void **state) {
     (void)state;
     use_cache("order");
+    order[0] = 0;
     const int folder = open_cache();
     const fac_jit_key key = key_of("a");
     fac__file_calls.fsync = note_fsync;
@@ -325,21 +336,21 @@ static void cache_trim_removes_the_oldest_and_dead_temporaries(void **state) {
     const char *root = use_cache("trim");
     const int folder = open_cache();
     const fac_jit_key keys[] = {key_of("a"), key_of("b"), key_of("c")};
-    char name[300];
+    char name[100];
     for (int i = 0; i < 3; i++) {
         fac__jit_cache_write(folder, &keys[i], ".so", "made", 4);
         const struct timespec times[2] = {{1000000 + i, 0}, {1000000 + i, 0}};
         assert_int_equal(utimensat(AT_FDCWD, entry_path(root, &keys[i]), times, 0), 0);
     }
-    snprintf(name, sizeof name, "trim/facula/%s.so.0123456789abcdef.tmp", keys[0].text);
-    files_write(files_path(name), "half", 4);
-    files_write(files_path("trim/facula/foreign"), "mine", 4);
+    snprintf(name, sizeof name, "%s.so.0123456789abcdef.tmp", keys[0].text);
+    files_write(path_in(root, name), "half", 4);
+    files_write(path_in(root, "foreign"), "mine", 4);
     fac__jit_cache_trim(folder, 2 * 84);
     assert_int_equal(files_in(folder), 4); /* b, c, a young temporary, a foreign file */
     assert_false(has(folder, &keys[0], ""));
     assert_true(has(folder, &keys[1], "made") && has(folder, &keys[2], "made"));
     const struct timespec old[2] = {{1000, 0}, {1000, 0}};
-    assert_int_equal(utimensat(AT_FDCWD, files_path(name), old, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, path_in(root, name), old, 0), 0);
     fac__jit_cache_trim(folder, 0);
     assert_int_equal(files_in(folder), 1);
     close(folder);
