@@ -132,7 +132,7 @@ static int of_the_system(void) {
 }
 
 fac_status fac__thread_count(int *out) {
-    const char *own = getenv("FACULA_NUM_THREADS"), *omp = getenv("OMP_NUM_THREADS");
+    const char *own = fac__env("FACULA_NUM_THREADS"), *omp = fac__env("OMP_NUM_THREADS");
     if (own && *own) {
         *out = (int)fac__env_int("FACULA_NUM_THREADS", 1, FAC_MAX_THREADS, 0);
         FAC_CHECK(*out, FAC_ERR_ARGUMENT, "FACULA_NUM_THREADS is \"%s\"; expected 1 to %d", own, FAC_MAX_THREADS);
