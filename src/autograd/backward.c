@@ -4,6 +4,7 @@
 #include "autograd/engine.h"
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
+#include "autograd/leaf.h"
 #include "ops/call.h"
 
 #define FEW 8 /* roots or inputs for which no memory is asked */
@@ -43,7 +44,6 @@ static fac_status gathered_init(gathered *g, size_t n) {
 /* ---- roots ------------------------------------------------------------------------------------------------------------ */
 
 static fac_status check_grad(const fac_tensor *root, const fac_tensor *grad, size_t i) {
-    FAC_TRY(fac__check_handle(grad, "backward", "gradient"));
     FAC_CHECK(fac__same_sizes(root, grad), FAC_ERR_SHAPE,
               "Mismatch in shape: grad_output[%zu] has a shape of %s and output[%zu] has a shape of %s.", i,
               FAC_SHAPE_TEXT(grad), i, FAC_SHAPE_TEXT(root));
@@ -63,7 +63,7 @@ static fac_status check_grad(const fac_tensor *root, const fac_tensor *grad, siz
 }
 
 static fac_status gather_root(gathered *g, size_t i, fac_tensor *root, fac_tensor *grad) {
-    FAC_TRY(fac__check_handle(root, "backward", "tensors"));
+    FAC_TRY(fac__check_header(root, "backward", "tensors"));
     FAC_TRY(fac__gradient_edge(root, &g->edges[i]));
     FAC_CHECK(g->edges[i].node, FAC_ERR_AUTOGRAD,
               "element %zu of tensors does not require grad and does not have a grad_fn", i);
@@ -96,10 +96,10 @@ static fac_status gather_inputs(gathered *g, fac_tensors inputs, bool accumulate
     FAC_TRY(gathered_init(g, inputs.n));
     for (size_t i = 0; i < inputs.n; i++) {
         fac_tensor *t = inputs.v[i];
-        FAC_TRY(fac__check_handle(t, "grad", "inputs"));
+        FAC_TRY(fac__check_header(t, "grad", "inputs"));
         FAC_CHECK(fac__requires_grad(t), FAC_ERR_AUTOGRAD, "One of the differentiated Tensors does not require grad");
         FAC_TRY(fac__gradient_edge(t, &g->edges[i]));
-        if (accumulate && fac__history(t->ag)) FAC_TRY(fac_retain_grad(t));
+        if (accumulate && fac__history(t->ag)) FAC_TRY(fac__retain_grad(t));
     }
     return FAC_OK;
 }
@@ -118,10 +118,10 @@ static const fac_grad_kw *grad_kw(const fac_grad_kw *kw, fac_grad_kw *local) {
 
 /* ---- backward ------------------------------------------------------------------------------------------------------------ */
 
-static fac_status backward(fac_tensors roots, fac_tensors grads, const fac_backward_kw *kw) {
+static fac_status run_backward(fac_tensors roots, fac_tensors grads, fac_tensors inputs, const fac_backward_kw *kw) {
     gathered from = {.n = 0}, to = {.n = 0};
     fac_status st = gather_roots(&from, roots, grads);
-    if (st == FAC_OK) st = gather_inputs(&to, kw->inputs, true);
+    if (st == FAC_OK) st = gather_inputs(&to, inputs, true);
     if (st == FAC_OK)
         st = fac__pass_run(&(fac_pass_request){.roots = from.edges,
                                                .grads = from.grads,
@@ -132,6 +132,20 @@ static fac_status backward(fac_tensors roots, fac_tensors grads, const fac_backw
                                                .create_graph = kw->create_graph});
     gathered_free(&to);
     gathered_free(&from);
+    return st;
+}
+
+/* With the user's handles. */
+static fac_status backward(fac_tensors roots, fac_tensors grads, const fac_backward_kw *kw) {
+    fac_handle_list r, g, i;
+    fac_status st = fac__open_list(&r, roots, false, "backward", "tensors");
+    fac_status st_grads = fac__open_list(&g, grads, true, "backward", "gradient");
+    fac_status st_inputs = fac__open_list(&i, kw->inputs, false, "backward", "inputs");
+    if (st == FAC_OK) st = st_grads != FAC_OK ? st_grads : st_inputs;
+    if (st == FAC_OK) st = run_backward(r.l, g.l, i.l, kw);
+    fac__handle_list_free(&i);
+    fac__handle_list_free(&g);
+    fac__handle_list_free(&r);
     return st;
 }
 
@@ -176,7 +190,7 @@ static fac_status give_out(gathered *to, fac_tensor **out_grads) {
     return fac_error();
 }
 
-static fac_status grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
+fac_status fac__grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
     gathered from = {.n = 0}, to = {.n = 0};
     fac_status st = gather_roots(&from, outputs, kw->grad_outputs);
     if (st == FAC_OK) st = gather_inputs(&to, inputs, false);
@@ -194,6 +208,25 @@ static fac_status grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out
     if (st == FAC_OK) st = give_out(&to, out_grads);
     gathered_free(&to);
     gathered_free(&from);
+    return st;
+}
+
+/* With the user's handles. */
+static fac_status grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
+    fac_handle_list o, i, g;
+    fac_grad_kw headers = *kw;
+    fac_status st = fac__open_list(&o, outputs, false, "grad", "outputs");
+    fac_status st_inputs = fac__open_list(&i, inputs, false, "grad", "inputs");
+    fac_status st_grads = fac__open_list(&g, kw->grad_outputs, true, "grad", "grad_outputs");
+    if (st == FAC_OK) st = st_inputs != FAC_OK ? st_inputs : st_grads;
+    if (st == FAC_OK) {
+        headers.grad_outputs = g.l;
+        st = fac__grad(o.l, i.l, out_grads, &headers);
+        fac__to_handles(out_grads, inputs.n);
+    }
+    fac__handle_list_free(&g);
+    fac__handle_list_free(&i);
+    fac__handle_list_free(&o);
     return st;
 }
 

@@ -3,6 +3,8 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/init.h"
 #include "autograd/saved.h"
+#include "core/handle.h"
+#include "dispatch/value.h"
 #include <pthread.h>
 
 typedef struct gradient {
@@ -34,11 +36,19 @@ typedef struct boxed_node {
 
 /* ---- tensors among boxed values ------------------------------------------------------------------------------------------ */
 
-static fac_tensors tensors_of(const fac_value *v) {
-    if (v->tag == FAC_TAG_TENSORS) return fac_value_as_tensors(*v);
-    if (v->tag != FAC_TAG_TENSOR) return (fac_tensors){NULL, 0};
-    return (fac_tensors){(fac_tensor *const *)(const void *)&v->payload, 1}; /* the payload is the pointer */
+typedef struct value_tensors {
+    size_t n;
+    fac_tensor *const *v; /* headers of a list */
+    fac_tensor *one;      /* of a single tensor; v is NULL */
+} value_tensors;
+
+static value_tensors tensors_of(const fac_value *v) {
+    if (v->tag == FAC_TAG_TENSOR) return (value_tensors){1, NULL, fac__value_header(v)};
+    fac_tensors l = fac__value_headers(v);
+    return (value_tensors){l.n, l.v, NULL};
 }
+
+static fac_tensor *nth(const value_tensors *l, size_t i) { return l->v ? l->v[i] : l->one; }
 
 static size_t count_tensors(const fac_value *v, size_t n) {
     size_t count = 0;
@@ -47,8 +57,11 @@ static size_t count_tensors(const fac_value *v, size_t n) {
 }
 
 static bool any_requires_grad(const fac_value *v, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (fac__any_requires_grad(tensors_of(&v[i]))) return true;
+    for (size_t i = 0; i < n; i++) {
+        value_tensors l = tensors_of(&v[i]);
+        for (size_t j = 0; j < l.n; j++)
+            if (fac__requires_grad(nth(&l, j))) return true;
+    }
     return false;
 }
 
@@ -58,9 +71,9 @@ static bool any_requires_grad(const fac_value *v, size_t n) {
 static fac_status rebuild(boxed_node *b, const kept *k, size_t n, fac_tensors saved, fac_value *out) {
     for (size_t i = 0; i < n; i++) {
         if (k[i].tag == FAC_TAG_TENSOR)
-            out[i] = fac_value_tensor(saved.v[k[i].first]);
+            out[i] = fac__value_tensor(saved.v[k[i].first]);
         else if (k[i].tag == FAC_TAG_TENSORS)
-            out[i] = fac_value_tensors(saved.v + k[i].first, k[i].n);
+            out[i] = fac__value_tensors(saved.v + k[i].first, k[i].n);
         else
             out[i] = fac_value_copy(k[i].plain);
     }
@@ -74,9 +87,13 @@ static fac_status call_backward(boxed_node *b, fac_value *args, fac_value *resul
     FAC_TRY(fac__unpack_list(&b->saved, &b->node, "an argument", &saved));
     FAC_TRY(rebuild(b, b->args, b->op->n_args, saved, args));
     FAC_TRY(rebuild(b, b->results, b->op->n_rets, saved, results));
-    fac_status st = b->g.fn(b->g.context, args, results, (fac_tensors){grads, b->node.n_outputs}, temps);
+    fac_handle_list given;
+    FAC_TRY(fac__handle_list(&given, (fac_tensors){grads, b->node.n_outputs}));
+    fac_status st = b->g.fn(b->g.context, args, results, given.l, temps);
+    fac__handle_list_free(&given);
     if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the gradient of %s returned an error", b->op->name);
-    return fac_error();
+    FAC_TRY(fac_error());
+    return fac__to_headers(temps, b->node.n_edges, b->op->name, "gradient");
 }
 
 static fac_status boxed_apply(fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
@@ -145,10 +162,10 @@ static bool is_written(const fac_operator *op, size_t arg) { return op->schema->
 static fac_status connect(boxed_node *b, const fac_value *args) {
     uint32_t edge = 0;
     for (size_t i = 0; i < b->op->n_args; i++) {
-        fac_tensors l = tensors_of(&args[i]);
-        for (size_t j = 0; j < l.n; j++) FAC_TRY(fac__node_connect(&b->node, edge++, l.v[j]));
+        value_tensors l = tensors_of(&args[i]);
+        for (size_t j = 0; j < l.n; j++) FAC_TRY(fac__node_connect(&b->node, edge++, nth(&l, j)));
         if (is_written(b->op, i) && fac__thread()->error == FAC_OK)
-            for (size_t j = 0; j < l.n; j++) FAC_TRY(fac__check_inplace(l.v[j], true));
+            for (size_t j = 0; j < l.n; j++) FAC_TRY(fac__check_inplace(nth(&l, j), true));
     }
     return FAC_OK;
 }
@@ -165,18 +182,18 @@ static void describe(kept *k, const fac_value *v, size_t n, size_t *next) {
 
 static fac_status save_args(boxed_node *b, const fac_value *args) {
     for (size_t i = 0; i < b->op->n_args; i++) {
-        fac_tensors l = tensors_of(&args[i]);
+        value_tensors l = tensors_of(&args[i]);
         for (size_t j = 0; j < l.n; j++)
-            FAC_TRY(fac__save(&b->saved.v[b->args[i].first + j], is_written(b->op, i) ? NULL : l.v[j]));
+            FAC_TRY(fac__save(&b->saved.v[b->args[i].first + j], is_written(b->op, i) ? NULL : nth(&l, j)));
     }
     return FAC_OK;
 }
 
 static bool among_written(const fac_operator *op, const fac_value *args, const fac_tensor *t) {
     for (size_t i = 0; i < op->n_args; i++) {
-        fac_tensors l = tensors_of(&args[i]);
+        value_tensors l = tensors_of(&args[i]);
         for (size_t j = 0; is_written(op, i) && j < l.n; j++)
-            if (l.v[j] == t) return true;
+            if (nth(&l, j) == t) return true;
     }
     return false;
 }
@@ -184,11 +201,12 @@ static bool among_written(const fac_operator *op, const fac_value *args, const f
 static fac_status set_histories(boxed_node *b, const fac_value *args, const fac_value *results) {
     uint32_t nr = 0;
     for (size_t i = 0; i < b->op->n_rets; i++) {
-        fac_tensors l = tensors_of(&results[i]);
+        value_tensors l = tensors_of(&results[i]);
         for (size_t j = 0; j < l.n; j++, nr++) {
-            bool written = among_written(b->op, args, l.v[j]);
-            FAC_TRY(written ? fac__rebase_history(l.v[j], &b->node, nr) : fac__set_history(l.v[j], &b->node, nr));
-            if (b->g.fn) FAC_TRY(fac__save_output(&b->saved.v[b->results[i].first + j], l.v[j], nr));
+            bool written = among_written(b->op, args, nth(&l, j));
+            FAC_TRY(written ? fac__rebase_history(nth(&l, j), &b->node, nr)
+                            : fac__set_history(nth(&l, j), &b->node, nr));
+            if (b->g.fn) FAC_TRY(fac__save_output(&b->saved.v[b->results[i].first + j], nth(&l, j), nr));
         }
     }
     return FAC_OK;
@@ -197,8 +215,8 @@ static fac_status set_histories(boxed_node *b, const fac_value *args, const fac_
 /* What was written changed its version; no other key does it for operators without a generated kernel. */
 static fac_status bump_written(const fac_operator *op, const fac_value *args) {
     for (size_t i = 0; i < op->n_args; i++) {
-        fac_tensors l = tensors_of(&args[i]);
-        for (size_t j = 0; is_written(op, i) && j < l.n; j++) FAC_TRY(fac__bump_version(l.v[j]));
+        value_tensors l = tensors_of(&args[i]);
+        for (size_t j = 0; is_written(op, i) && j < l.n; j++) FAC_TRY(fac__bump_version(nth(&l, j)));
     }
     return FAC_OK;
 }

@@ -4,8 +4,10 @@
    function once more, with hooks that catch what it saves, in the same order: the k-th caught is the k-th dropped. So
    gradients flow to whatever the function used, leaves it closes over included, and every kind of pass works. */
 #include "autograd/autograd_meta.h"
+#include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/saved.h"
+#include "core/handle.h"
 
 typedef struct frame {
     atomic_int refs; /* one per number handed out, and one while forward runs */
@@ -67,7 +69,7 @@ static frame *frame_new(fac_checkpoint_fn fn, void *context, fac_tensors inputs)
 
 static void *catch_saved(void *context, fac_tensor *t) {
     frame *f = context;
-    if (f->n_caught < f->n_dropped && fac__alias(t, true, &f->caught[f->n_caught]) != FAC_OK) return NULL;
+    if (f->n_caught < f->n_dropped && fac__alias(fac__header(t), true, &f->caught[f->n_caught]) != FAC_OK) return NULL;
     f->n_caught++;
     return f;
 }
@@ -90,7 +92,7 @@ static fac_status detached_inputs(const frame *f, fac_tensor **out) {
         FAC_TRY(fac__alias(f->inputs[i], true, &alias));
         out[i] = fac__adopt(th, alias);
         if (!out[i]) return fac_error();
-        if (fac__requires_grad(f->inputs[i]) && !fac_set_requires_grad(out[i], true)) return fac_error();
+        if (fac__requires_grad(f->inputs[i])) FAC_TRY(fac__set_requires_grad(out[i], true));
     }
     return FAC_OK;
 }
@@ -99,7 +101,10 @@ static fac_status run_again(frame *f) {
     fac_tensor **inputs = fac__alloc_array(f->n_inputs, sizeof *inputs);
     if (!inputs) return FAC_ERR_MEMORY;
     fac_status st = detached_inputs(f, inputs);
-    if (st == FAC_OK) f->fn(f->context, (fac_tensors){inputs, f->n_inputs});
+    if (st == FAC_OK) {
+        fac__to_handles(inputs, f->n_inputs);
+        f->fn(f->context, (fac_tensors){inputs, f->n_inputs});
+    }
     fac__free(inputs);
     return fac_error();
 }
@@ -150,7 +155,7 @@ static fac_tensor *compute_saved(void *context, void *handle) {
     if (!n->f->caught || !n->f->caught[n->i]) FAC_TRY_NULL(recompute(n->f));
     fac_tensor *t = n->f->caught[n->i];
     n->f->caught[n->i] = NULL;
-    return fac__adopt(fac__thread(), t);
+    return fac__adopt_handle(fac__thread(), t);
 }
 
 static void forget_number(void *context, void *handle) {
@@ -160,6 +165,14 @@ static void forget_number(void *context, void *handle) {
     fac__free(n);
 }
 
+static frame *frame_of_handles(fac_checkpoint_fn fn, void *context, fac_tensors inputs) {
+    fac_handle_list open;
+    frame *f = NULL;
+    if (fac__open_list(&open, inputs, true, "checkpoint", "inputs") == FAC_OK) f = frame_new(fn, context, open.l);
+    fac__handle_list_free(&open);
+    return f;
+}
+
 fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inputs) {
     FAC_TRY_NULL(fac_error());
     if (!fn || (inputs.n && !inputs.v)) {
@@ -167,7 +180,7 @@ fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inpu
         return NULL;
     }
     if (!fac__grad_enabled(fac__thread())) return fn(context, inputs);
-    frame *f = frame_new(fn, context, inputs);
+    frame *f = frame_of_handles(fn, context, inputs);
     if (!f) return NULL;
     fac_saved_tensor_hooks outer = fac__saved_tensor_hooks;
     fac__saved_tensor_hooks = (fac_saved_tensor_hooks){drop_saved, compute_saved, forget_number, f};

@@ -1,5 +1,6 @@
 /* See engine_ops.h. Results of dispatching calls are owned. */
 #include "autograd/engine_ops.h"
+#include "core/read.h"
 #include "ops_gen.h"
 
 fac_status fac__ag_add(fac_tensor *a, fac_tensor *b, fac_tensor **out) {
@@ -88,7 +89,7 @@ fac_status fac__ag_has_nan(fac_tensor *t, bool *out) {
     fac_status st = fac__c_any(nan, &any);
     fac__unref(nan);
     FAC_TRY(st);
-    *out = fac_item(any) != 0;
+    *out = fac__item(any) != 0;
     fac__unref(any);
     return fac_error();
 }

@@ -2,6 +2,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/mode.h"
 #include "autograd/saved.h"
+#include "core/handle.h"
 
 typedef struct tensor_vec {
     fac_tensor **v; /* owned */
@@ -44,15 +45,19 @@ static bool is_there(const fac_function_ctx *c) { return fac__given(c, "context 
 
 fac_status fac_function_save(fac_function_ctx *c, fac_tensors tensors) {
     if (!is_there(c)) return fac_error();
-    for (size_t i = 0; i < tensors.n; i++) FAC_TRY(add(&c->to_save, tensors.v[i]));
-    return FAC_OK;
+    fac_handle_list open;
+    fac_status st = fac__open_list(&open, tensors, true, c->name, "saved");
+    for (size_t i = 0; st == FAC_OK && i < tensors.n; i++) st = add(&c->to_save, open.v[i]);
+    fac__handle_list_free(&open);
+    return st;
 }
 
 fac_tensors fac_function_saved(fac_function_ctx *c) {
     fac_tensors l = {NULL, 0};
     if (!is_there(c)) return l;
-    fac_status st = fac__unpack_list(&c->saved, &c->node, "saved", &l);
-    return st == FAC_OK ? l : (fac_tensors){NULL, 0};
+    if (fac__unpack_list(&c->saved, &c->node, "saved", &l) != FAC_OK) return (fac_tensors){NULL, 0};
+    fac__to_handles((fac_tensor **)(uintptr_t)l.v, l.n); /* the array is written anew by each call */
+    return l;
 }
 
 void fac_function_set_user(fac_function_ctx *c, void *user) {
@@ -68,7 +73,9 @@ bool fac_function_needs_input_grad(fac_function_ctx *c, size_t i) {
 }
 
 void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input) {
-    if (!is_there(c) || !input || add(&c->dirty, input) != FAC_OK) return;
+    if (!is_there(c)) return;
+    FAC_OPEN_OPTIONAL(input, c->name, "dirty");
+    if (!input || add(&c->dirty, input) != FAC_OK) return;
     if (c->recording) {
         fac_thread *th = fac__thread();
         fac_recording was = fac__recording_begin();
@@ -80,14 +87,27 @@ void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input) {
 }
 
 void fac_function_mark_non_differentiable(fac_function_ctx *c, fac_tensor *output) {
-    if (is_there(c) && output && add(&c->plain, output) != FAC_OK) return;
+    if (!is_there(c)) return;
+    FAC_OPEN_OPTIONAL(output, c->name, "non-differentiable");
+    if (output && add(&c->plain, output) != FAC_OK) return;
 }
 
 /* ---- the node ------------------------------------------------------------------------------------------------------------- */
 
-static fac_status take_results(fac_tensor *const *results, fac_tensor **out, uint32_t n) {
+/* The handles that backward left in `results`, as owned headers. */
+static fac_status take_results(const fac_function_ctx *c, fac_tensor **results, fac_tensor **out, uint32_t n) {
+    FAC_TRY(fac__to_headers(results, n, c->name, "gradient"));
     for (uint32_t i = 0; i < n; i++) out[i] = fac__take(results[i]);
     return FAC_OK;
+}
+
+static fac_status run_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **results) {
+    fac_handle_list given;
+    FAC_TRY(fac__handle_list(&given, grads));
+    fac_status st = c->fn->backward(c, given.l, results);
+    fac__handle_list_free(&given);
+    if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the custom function's backward returned an error");
+    return fac_error();
 }
 
 static fac_status function_apply(fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
@@ -97,10 +117,8 @@ static fac_status function_apply(fac_node *n, fac_tensor *const *grads, fac_tens
                **results = n->n_edges <= FAC_COUNT(few) ? few : fac__alloc_zero(n->n_edges * sizeof *results);
     if (!results) return FAC_ERR_MEMORY;
     fac_scope s = fac_scope_begin();
-    fac_status st = c->fn->backward(c, (fac_tensors){grads, n->n_outputs}, results);
-    if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the custom function's backward returned an error");
-    st = fac_error();
-    if (st == FAC_OK) st = take_results(results, out, n->n_edges);
+    fac_status st = run_backward(c, (fac_tensors){grads, n->n_outputs}, results);
+    if (st == FAC_OK) st = take_results(c, results, out, n->n_edges);
     fac_scope_end(&s);
     if (results != few) fac__free(results);
     return st;
@@ -145,17 +163,20 @@ static fac_function_ctx *context_new(fac_thread *th, const fac_function *fn, voi
 /* ---- forward ------------------------------------------------------------------------------------------------------------------ */
 
 static fac_status run_forward(fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor **outs) {
+    fac_handle_list given;
+    FAC_TRY(fac__handle_list(&given, inputs));
     fac_recording was = fac__recording_save(th);
     th->grad_disabled = true;
-    fac_status st = c->fn->forward(c, inputs, outs);
+    fac_status st = c->fn->forward(c, given.l, outs);
     fac__recording_end(was);
+    fac__handle_list_free(&given);
     if (st != FAC_OK && fac_error() == FAC_OK)
         FAC_FAIL(st, "the forward of the custom function %s returned an error", c->fn->name);
     FAC_TRY(fac_error());
     for (size_t i = 0; i < c->fn->n_outputs; i++)
         FAC_CHECK(outs[i], FAC_ERR_ARGUMENT, "the forward of the custom function %s left output %zu unset", c->fn->name,
                   i);
-    return FAC_OK;
+    return fac__to_headers(outs, c->fn->n_outputs, c->name, "output");
 }
 
 /* An output that is an input, or that some graph or view has its mark on, is replaced by an alias that is fresh. */
@@ -207,22 +228,19 @@ static fac_status apply_in(fac_scope *s, fac_function_ctx *c, fac_thread *th, fa
     memcpy(outs, raw, c->fn->n_outputs * sizeof *outs);
     FAC_TRY(record(c, th, inputs, raw, outs));
     for (size_t i = 0; i < c->fn->n_outputs; i++)
-        if (!fac_scope_yield(s, outs[i])) return fac_error();
+        if (!fac__scope_yield(s, outs[i])) return fac_error();
     return FAC_OK;
 }
 
 static fac_status check_apply(const fac_function *fn, fac_tensors inputs) {
-    FAC_TRY(fac_error());
     FAC_CHECK(fn && fn->forward, FAC_ERR_ARGUMENT, "a custom function needs a forward");
     FAC_CHECK(fn->n_outputs > 0 && fn->n_outputs < UINT16_MAX && inputs.n < UINT16_MAX, FAC_ERR_ARGUMENT,
               "the custom function %s has %zu outputs and %zu inputs", fn->name, fn->n_outputs, inputs.n);
-    for (size_t i = 0; i < inputs.n; i++)
-        if (inputs.v[i]) FAC_TRY(fac__check_handle(inputs.v[i], fn->name, "inputs"));
     return FAC_OK;
 }
 
-fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs) {
-    FAC_TRY(check_apply(fn, inputs));
+/* With headers in and out. */
+static fac_status apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs) {
     fac_thread *th = fac__thread();
     FAC_CHECK(th->n_scopes > 0, FAC_ERR_STATE, "no scope is open, so nothing could own the results of %s", fn->name);
     fac_tensor **raw = fac__alloc_zero(fn->n_outputs * sizeof *raw);
@@ -239,5 +257,16 @@ fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors in
     }
     fac__free(raw);
     for (size_t i = 0; st != FAC_OK && i < fn->n_outputs; i++) out_outputs[i] = NULL;
+    return st;
+}
+
+fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs) {
+    FAC_TRY(fac_error());
+    FAC_TRY(check_apply(fn, inputs));
+    fac_handle_list open;
+    fac_status st = fac__open_list(&open, inputs, true, fn->name ? fn->name : "Function", "inputs");
+    if (st == FAC_OK) st = apply(fn, user, open.l, out_outputs);
+    if (st == FAC_OK) fac__to_handles(out_outputs, fn->n_outputs);
+    fac__handle_list_free(&open);
     return st;
 }

@@ -2,11 +2,13 @@
    one a backward pass per component of the outputs. Complex numbers count as two real ones: by the conjugate convention the
    gradient of Re f has the derivatives by real and imaginary part as its parts, and i as grad_output selects Im f. */
 #include "autograd/autograd_meta.h"
+#include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/numeric.h"
 #include "ops/call.h"
 #include <math.h>
 
+/* Tensors are headers here; the function under test gets handles, and gives them. */
 typedef struct check {
     fac_check_fn fn;
     void *context;
@@ -20,11 +22,19 @@ typedef struct check {
 
 static bool checked_output(const fac_tensor *t) { return t && fac__differentiable((fac_dtype)t->dtype); }
 
-static fac_status call(const check *c, fac_tensors inputs, fac_tensor **outputs) {
-    memset(outputs, 0, c->n_outputs * sizeof *outputs);
-    fac_status st = c->fn(c->context, inputs, outputs, c->n_outputs);
+static fac_status run(fac_check_fn fn, void *context, fac_tensors inputs, fac_tensor **outputs, size_t n_outputs) {
+    fac_handle_list given;
+    memset(outputs, 0, n_outputs * sizeof *outputs);
+    FAC_TRY(fac__handle_list(&given, inputs));
+    fac_status st = fn(context, given.l, outputs, n_outputs);
+    fac__handle_list_free(&given);
     if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the function under test returned an error");
     FAC_TRY(fac_error());
+    return fac__to_headers(outputs, n_outputs, "the function under test", "output");
+}
+
+static fac_status call(const check *c, fac_tensors inputs, fac_tensor **outputs) {
+    FAC_TRY(run(c->fn, c->context, inputs, outputs, c->n_outputs));
     for (size_t i = 0; i < c->n_outputs; i++)
         FAC_CHECK(outputs[i], FAC_ERR_ARGUMENT, "the function under test left output %zu unset", i);
     return FAC_OK;
@@ -39,8 +49,9 @@ static fac_status outputs_with(const check *c, size_t i, const double *component
                **outputs = inputs + c->inputs.n;
     if (!inputs) return FAC_ERR_MEMORY;
     memcpy(inputs, c->inputs.v, c->inputs.n * sizeof *inputs);
-    inputs[i] = fac_set_requires_grad(fac__tensor_of_components(c->inputs.v[i], components), true);
-    fac_status st = inputs[i] ? call(c, (fac_tensors){inputs, c->inputs.n}, outputs) : fac_error();
+    inputs[i] = fac__tensor_of_components(c->inputs.v[i], components);
+    fac_status st = inputs[i] ? fac__set_requires_grad(inputs[i], true) : fac_error();
+    if (st == FAC_OK) st = call(c, (fac_tensors){inputs, c->inputs.n}, outputs);
     for (size_t o = 0; st == FAC_OK && o < c->n_outputs; o++) {
         if (!checked_output(outputs[o])) continue;
         FAC_ASSERT(fac__components(outputs[o]) == fac__components(c->outputs[o]));
@@ -125,7 +136,7 @@ static fac_status check_component(const check *c, fac_tensors wanted, fac_tensor
     fac_tensor *const outs[] = {out}, *const units[] = {unit};
     fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {units, 1}, .retain_graph = true,
                       .allow_unused = true};
-    if (fac__requires_grad(out)) FAC_TRY(fac_grad((fac_tensors){outs, 1}, wanted, grads, &kw));
+    if (fac__requires_grad(out)) FAC_TRY(fac__grad((fac_tensors){outs, 1}, wanted, grads, &kw));
     return compare_all(c, o, k, grads, column);
 }
 
@@ -153,7 +164,6 @@ static fac_status check_inputs(fac_tensors inputs) {
     for (size_t i = 0; i < inputs.n; i++) {
         const fac_tensor *t = inputs.v[i];
         if (!t) continue;
-        FAC_TRY(fac__check_handle(t, "gradcheck", "inputs"));
         if (!fac__requires_grad(t)) continue;
         FAC_CHECK(
             t->dtype == FAC_F64 || t->dtype == FAC_C128, FAC_ERR_DTYPE,
@@ -194,9 +204,8 @@ static const fac_gradcheck_kw *check_kw(const char *op, const fac_gradcheck_kw *
 
 static double number_or(fac_opt_num x, double fallback) { return x.set ? fac__scalar_f64(x.v) : fallback; }
 
-fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
-                         const fac_gradcheck_kw *kw) {
-    FAC_TRY(fac_error());
+static fac_status gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                            const fac_gradcheck_kw *kw) {
     fac_gradcheck_kw local;
     kw = check_kw("gradcheck", kw, &local);
     if (!kw) return fac_error();
@@ -218,6 +227,16 @@ fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, siz
     return st;
 }
 
+fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                         const fac_gradcheck_kw *kw) {
+    FAC_TRY(fac_error());
+    fac_handle_list open;
+    fac_status st = fac__open_list(&open, inputs, true, "gradcheck", "inputs");
+    if (st == FAC_OK) st = gradcheck(fn, context, open.l, n_outputs, kw);
+    fac__handle_list_free(&open);
+    return st;
+}
+
 /* ---- of the gradients themselves ----------------------------------------------------------------------------------------------------- */
 
 typedef struct second {
@@ -230,9 +249,8 @@ typedef struct second {
 static fac_status gradients_of(const second *g, fac_tensors all, fac_tensor **room, fac_tensor **out, size_t n_out) {
     fac_tensor **results = room, **roots = results + g->n_outputs, **seeds = roots + g->n_outputs,
                **wanted = seeds + g->n_outputs;
-    memset(results, 0, g->n_outputs * sizeof *results);
     fac_tensors inputs = {all.v, g->n_inputs};
-    FAC_TRY(g->fn(g->context, inputs, results, g->n_outputs));
+    FAC_TRY(run(g->fn, g->context, inputs, results, g->n_outputs));
     size_t n_roots = 0, n_wanted = gather_wanted(inputs, wanted);
     for (size_t i = 0; i < g->n_outputs; i++) {
         if (!checked_output(results[i]) || !fac__requires_grad(results[i])) continue;
@@ -243,7 +261,7 @@ static fac_status gradients_of(const second *g, fac_tensors all, fac_tensor **ro
               "gradgradcheck: no output depends on an input that requires grad");
     fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {seeds, n_roots}, .create_graph = true,
                       .allow_unused = true};
-    FAC_TRY(fac_grad((fac_tensors){roots, n_roots}, (fac_tensors){wanted, n_wanted}, out, &kw));
+    FAC_TRY(fac__grad((fac_tensors){roots, n_roots}, (fac_tensors){wanted, n_wanted}, out, &kw));
     for (size_t i = 0; i < n_out; i++)
         if (!out[i]) {
             double *zeros = fac__alloc_zero(fac__components(wanted[i]) * sizeof *zeros);
@@ -258,7 +276,11 @@ static fac_status second_fn(void *context, fac_tensors all, fac_tensor **out, si
     const second *g = context;
     fac_tensor **room = fac__alloc_array(3 * g->n_outputs + g->n_inputs, sizeof *room);
     if (!room) return FAC_ERR_MEMORY;
-    fac_status st = gradients_of(g, all, room, out, n_out);
+    fac_handle_list open;
+    fac_status st = fac__open_list(&open, all, true, "gradgradcheck", "inputs");
+    if (st == FAC_OK) st = gradients_of(g, open.l, room, out, n_out);
+    if (st == FAC_OK) fac__to_handles(out, n_out);
+    fac__handle_list_free(&open);
     fac__free(room);
     return st;
 }
@@ -274,7 +296,7 @@ static fac_tensor *random_like(const fac_tensor *t, uint64_t *state) {
     }
     fac_tensor *r = fac__tensor_of_components(t, components);
     fac__free(components);
-    return r ? fac_set_requires_grad(r, true) : NULL;
+    return r && fac__set_requires_grad(r, true) == FAC_OK ? r : NULL;
 }
 
 static fac_status check_second(second *g, fac_tensors inputs, fac_tensor **all, const fac_gradcheck_kw *kw) {
@@ -282,20 +304,18 @@ static fac_status check_second(second *g, fac_tensors inputs, fac_tensor **all, 
     fac_tensor **results = all + inputs.n;
     uint64_t state = 42;
     memcpy(all, inputs.v, inputs.n * sizeof *all);
-    memset(results, 0, g->n_outputs * sizeof *results);
-    FAC_TRY(g->fn(g->context, inputs, results, g->n_outputs));
+    FAC_TRY(run(g->fn, g->context, inputs, results, g->n_outputs));
     size_t n_wanted = 0;
     for (size_t i = 0; i < inputs.n; i++) n_wanted += fac__requires_grad(inputs.v[i]) ? 1 : 0;
     for (size_t i = 0; i < g->n_outputs; i++) {
         results[i] = checked_output(results[i]) ? random_like(results[i], &state) : NULL;
         FAC_TRY(fac_error());
     }
-    return fac_gradcheck(second_fn, g, (fac_tensors){all, inputs.n + g->n_outputs}, n_wanted, kw);
+    return gradcheck(second_fn, g, (fac_tensors){all, inputs.n + g->n_outputs}, n_wanted, kw);
 }
 
-fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
-                             const fac_gradcheck_kw *kw) {
-    FAC_TRY(fac_error());
+static fac_status gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                                const fac_gradcheck_kw *kw) {
     FAC_CHECK(fn && n_outputs > 0, FAC_ERR_ARGUMENT, "gradgradcheck needs a function with at least one output");
     FAC_TRY(check_inputs(inputs));
     second g = {fn, context, inputs.n, n_outputs};
@@ -305,5 +325,15 @@ fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs,
     fac_status st = check_second(&g, inputs, all, kw);
     fac__recording_end(was);
     fac__free(all);
+    return st;
+}
+
+fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                             const fac_gradcheck_kw *kw) {
+    FAC_TRY(fac_error());
+    fac_handle_list open;
+    fac_status st = fac__open_list(&open, inputs, true, "gradgradcheck", "inputs");
+    if (st == FAC_OK) st = gradgradcheck(fn, context, open.l, n_outputs, kw);
+    fac__handle_list_free(&open);
     return st;
 }

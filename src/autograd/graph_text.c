@@ -1,5 +1,6 @@
 /* The graph behind a tensor as text and as a GraphViz digraph: nodes in the order a backward pass meets them. */
 #include "autograd/autograd_meta.h"
+#include "core/handle.h"
 
 typedef struct node_list {
     struct {
@@ -44,7 +45,7 @@ static fac_status add(node_list *l, index_table *t, const fac_node *n, int depth
 
 /* Breadth first, each node once. */
 static fac_status collect(fac_tensor *t, node_list *l, index_table *table) {
-    const fac_node *root = fac_grad_fn(t);
+    const fac_node *root = fac__grad_fn(t);
     if (!root) return fac_error();
     FAC_TRY(add(l, table, root, 0));
     for (size_t i = 0; i < l->n; i++)
@@ -92,7 +93,7 @@ static void print_dot(FILE *f, const node_list *l, const index_table *t) {
 }
 
 static fac_status print(fac_tensor *t, FILE *stream, void (*out)(FILE *, const node_list *, const index_table *)) {
-    FAC_TRY(fac__check_handle(t, "graph", "t"));
+    FAC_OPEN(t, "graph", "t", fac_error());
     FAC_CHECK(stream, FAC_ERR_ARGUMENT, "the stream is NULL");
     node_list l = {NULL, 0, 0};
     index_table table = {NULL, 0};

@@ -2,6 +2,7 @@
 #include "autograd/hooks.h"
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
+#include "core/handle.h"
 #include <pthread.h>
 
 /* ---- handles: slot number in the low half, the slot's generation in the high half ---------------------------------- */
@@ -210,7 +211,8 @@ static fac_status visit_tensor_hook(const fac_hook_entry *e, void *context) {
     fac_tensor **grad = (fac_tensor **)context + e->nr, *before = *grad;
     if (!before) return FAC_OK;
     fac_scope s = fac_scope_begin();
-    fac_tensor *r = ((fac_grad_hook)e->fn)(e->context, before);
+    fac_tensor *r = ((fac_grad_hook)e->fn)(e->context, fac__handle(before));
+    if (r) r = fac__open(r, "a hook", "replacement");
     fac_status st = fac_error();
     if (st == FAC_OK && r) {
         *grad = r;
@@ -243,22 +245,29 @@ static fac_status hook_status(fac_status st) {
     return fac_error();
 }
 
-/* Calls the hook with room for the gradients as they were, so that what was replaced can be told. */
+/* Calls the hook with handles of the gradients, and takes over what it put in their place. */
+static fac_status with_handles(const fac_hook_entry *e, const node_call *c, fac_tensor **given, fac_tensors outs) {
+    fac_scope s = fac_scope_begin();
+    fac_status st = e->kind == FAC_HOOK_PRE ? ((pre_hook)e->fn)(e->context, given, c->n)
+                                            : ((post_hook)e->fn)(e->context, given, c->n, outs.v, outs.n);
+    st = hook_status(st);
+    if (st == FAC_OK) st = fac__to_headers(given, c->n, "a hook", "replacement");
+    if (st == FAC_OK) {
+        take_replaced(given, c->grads, c->n);
+        memcpy(c->grads, given, c->n * sizeof *given);
+    }
+    fac_scope_end(&s);
+    return st;
+}
+
 static fac_status visit_node_hook(const fac_hook_entry *e, void *context) {
     const node_call *c = context;
-    fac_tensor *few[8], **before = c->n <= FAC_COUNT(few) ? few : fac__alloc_array(c->n, sizeof *before);
-    if (!before) return FAC_ERR_MEMORY;
-    memcpy(before, c->grads, c->n * sizeof *before);
-    fac_scope s = fac_scope_begin();
-    fac_status st = e->kind == FAC_HOOK_PRE ? ((pre_hook)e->fn)(e->context, c->grads, c->n)
-                                            : ((post_hook)e->fn)(e->context, c->grads, c->n, c->outs, c->n_out);
-    st = hook_status(st);
-    if (st == FAC_OK)
-        take_replaced(c->grads, before, c->n);
-    else
-        memcpy(c->grads, before, c->n * sizeof *before);
-    fac_scope_end(&s);
-    if (before != few) fac__free(before);
+    fac_handle_list given, beside;
+    FAC_TRY(fac__handle_list(&given, (fac_tensors){c->grads, c->n}));
+    fac_status st = fac__handle_list(&beside, (fac_tensors){c->outs, c->n_out});
+    if (st == FAC_OK) st = with_handles(e, c, given.v, beside.l);
+    fac__handle_list_free(&beside);
+    fac__handle_list_free(&given);
     return st;
 }
 
@@ -275,7 +284,7 @@ fac_status fac__run_post_hooks(fac_hooks *list, fac_tensor **grad_inputs, size_t
 
 static fac_status visit_post_accumulate_hook(const fac_hook_entry *e, void *leaf) {
     fac_scope s = fac_scope_begin();
-    ((post_accumulate_hook)e->fn)(e->context, leaf);
+    ((post_accumulate_hook)e->fn)(e->context, fac__handle(leaf));
     fac_status st = fac_error();
     fac_scope_end(&s);
     return st;

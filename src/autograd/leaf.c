@@ -1,21 +1,27 @@
 /* The public face of a tensor's autograd data: requires_grad, grad, history, hooks. */
+#include "autograd/leaf.h"
 #include "autograd/autograd_meta.h"
 #include "autograd/hooks.h"
+#include "core/handle.h"
 
 bool fac_requires_grad(const fac_tensor *t) {
-    return fac__check_handle(t, "fac_requires_grad", "t") == FAC_OK && fac__requires_grad(t);
+    FAC_OPEN(t, "fac_requires_grad", "t", false);
+    return fac__requires_grad(t);
 }
 
+bool fac__is_leaf(const fac_tensor *t) { return !(t->ag && fac__history(t->ag)); }
+
 bool fac_is_leaf(const fac_tensor *t) {
-    return fac__check_handle(t, "fac_is_leaf", "t") == FAC_OK && !(t->ag && fac__history(t->ag));
+    FAC_OPEN(t, "fac_is_leaf", "t", false);
+    return fac__is_leaf(t);
 }
 
 bool fac_is_inference(const fac_tensor *t) {
-    return fac__check_handle(t, "fac_is_inference", "t") == FAC_OK && (t->flags & FAC_TF_INFERENCE) != 0;
+    FAC_OPEN(t, "fac_is_inference", "t", false);
+    return (t->flags & FAC_TF_INFERENCE) != 0;
 }
 
-static fac_status set_requires_grad(fac_tensor *t, bool on) {
-    FAC_TRY(fac__check_handle(t, "requires_grad_", "self"));
+fac_status fac__set_requires_grad(fac_tensor *t, bool on) {
     FAC_CHECK(!on || fac__differentiable((fac_dtype)t->dtype), FAC_ERR_DTYPE,
               "only Tensors of floating point and complex dtype can require gradients, not %s",
               fac_dtype_name((fac_dtype)t->dtype));
@@ -31,15 +37,19 @@ static fac_status set_requires_grad(fac_tensor *t, bool on) {
     return FAC_OK;
 }
 
-fac_tensor *fac_set_requires_grad(fac_tensor *t, bool on) { return set_requires_grad(t, on) == FAC_OK ? t : NULL; }
+fac_tensor *fac_set_requires_grad(fac_tensor *t, bool on) {
+    FAC_OPEN(t, "requires_grad_", "self", NULL);
+    return fac__set_requires_grad(t, on) == FAC_OK ? fac__handle(t) : NULL;
+}
+
+fac_tensor *fac__grad_of(const fac_tensor *t) { return t->ag ? t->ag->grad : NULL; }
 
 fac_tensor *fac_grad_of(const fac_tensor *t) {
-    FAC_TRY_NULL(fac__check_handle(t, "grad", "self"));
-    return t->ag ? t->ag->grad : NULL;
+    FAC_OPEN(t, "grad", "self", NULL);
+    return fac__handle(fac__grad_of(t));
 }
 
 static fac_status check_grad(const fac_tensor *t, const fac_tensor *grad) {
-    FAC_TRY(fac__check_handle(grad, "set_grad", "grad"));
     FAC_CHECK(grad != t, FAC_ERR_ARGUMENT, "can't assign Variable as its own grad");
     FAC_CHECK(fac__same_sizes(t, grad), FAC_ERR_SHAPE, "assigned grad has data of a different size: %s, expected %s",
               FAC_SHAPE_TEXT(grad), FAC_SHAPE_TEXT(t));
@@ -51,7 +61,12 @@ static fac_status check_grad(const fac_tensor *t, const fac_tensor *grad) {
 }
 
 fac_status fac_set_grad(fac_tensor *t, fac_tensor *grad) {
-    FAC_TRY(fac__check_handle(t, "set_grad", "self"));
+    FAC_OPEN(t, "set_grad", "self", fac_error());
+    FAC_OPEN_OPTIONAL(grad, "set_grad", "grad", fac_error());
+    return fac__set_grad(t, grad);
+}
+
+fac_status fac__set_grad(fac_tensor *t, fac_tensor *grad) {
     if (grad) FAC_TRY(check_grad(t, grad));
     if (!grad && !t->ag) return FAC_OK;
     struct fac_autograd *ag = fac__autograd_of(t);
@@ -63,19 +78,23 @@ fac_status fac_set_grad(fac_tensor *t, fac_tensor *grad) {
 }
 
 fac_node *fac_grad_fn(fac_tensor *t) {
-    FAC_TRY_NULL(fac__check_handle(t, "grad_fn", "self"));
+    FAC_OPEN(t, "grad_fn", "self", NULL);
     return fac__grad_fn(t);
 }
 
 bool fac_is_view(const fac_tensor *t) { return fac_view_base(t) != NULL; }
 
 fac_tensor *fac_view_base(const fac_tensor *t) {
-    FAC_TRY_NULL(fac__check_handle(t, "is_view", "self"));
-    return t->ag ? t->ag->base : NULL;
+    FAC_OPEN(t, "is_view", "self", NULL);
+    return fac__handle(t->ag ? t->ag->base : NULL);
 }
 
 fac_status fac_retain_grad(fac_tensor *t) {
-    FAC_TRY(fac__check_handle(t, "retain_grad", "self"));
+    FAC_OPEN(t, "retain_grad", "self", fac_error());
+    return fac__retain_grad(t);
+}
+
+fac_status fac__retain_grad(fac_tensor *t) {
     FAC_CHECK(fac__requires_grad(t), FAC_ERR_AUTOGRAD, "can't retain_grad on Tensor that has requires_grad=False");
     fac_node *fn = fac__grad_fn(t);
     if (!fn) return fac_error(); /* a leaf always keeps it */
@@ -90,7 +109,7 @@ static bool is_hook(void (*fn)(void)) {
 }
 
 fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context) {
-    FAC_TRY_NULL(fac__check_handle(t, "register_hook", "self"));
+    FAC_OPEN(t, "register_hook", "self", NULL);
     if (!is_hook((void (*)(void))fn)) return NULL;
     if (!fac__requires_grad(t)) {
         FAC_FAIL(FAC_ERR_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
@@ -103,7 +122,7 @@ fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context) {
 }
 
 fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *context, fac_tensor *t), void *context) {
-    FAC_TRY_NULL(fac__check_handle(t, "register_post_accumulate_grad_hook", "self"));
+    FAC_OPEN(t, "register_post_accumulate_grad_hook", "self", NULL);
     if (!is_hook((void (*)(void))fn)) return NULL;
     if (!t->ag || !t->ag->requires_grad || fac__history(t->ag)) {
         FAC_FAIL(FAC_ERR_AUTOGRAD,

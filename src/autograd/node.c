@@ -115,7 +115,7 @@ fac_status fac__output_meta_set(fac_node *n, uint32_t nr, const fac_tensor *t) {
     fac_output_meta *m = &n->outputs[nr];
     size_t bytes = t->ndim * sizeof(int64_t);
     m->sizes = m->inline_sizes;
-    if (FAC_UNLIKELY(t->ndim > FAC_INLINE_DIMS)) {
+    if (FAC_UNLIKELY(t->ndim > FAC_NODE_DIMS)) {
         m->sizes = fac__alloc(bytes);
         if (!m->sizes) return FAC_ERR_MEMORY;
     }

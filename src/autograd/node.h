@@ -22,10 +22,11 @@ typedef struct fac_edge {
     uint32_t nr;    /* which of node's forward outputs */
 } fac_edge;
 
+#define FAC_NODE_DIMS 5 /* of an output, without memory of their own */
 /* What a forward output looked like: its gradient is summed to this size, cast to this dtype, made real if it was. */
 typedef struct fac_output_meta {
     int64_t *sizes; /* inline_sizes or heap */
-    int64_t inline_sizes[FAC_INLINE_DIMS];
+    int64_t inline_sizes[FAC_NODE_DIMS];
     fac_device device;
     uint8_t ndim, dtype;
     bool set;

@@ -1,5 +1,6 @@
 #include "autograd/numeric.h"
 #include "autograd/engine_ops.h"
+#include "core/read.h"
 
 static fac_tensor *to_device(fac_tensor *t, const fac_tensor *like) {
     if (!t || fac_device_equal(t->device, like->device)) return t;
@@ -15,7 +16,7 @@ fac_tensor *fac__tensor_of_components(const fac_tensor *t, const double *compone
     if (!data) return NULL;
     for (size_t i = 0; i < (size_t)t->numel; i++)
         fac__store(data + i * item, d, parts == 2 ? fac_scalar_c_(&components[2 * i]) : fac_scalar_f_(components[i]));
-    fac_tensor *made = fac_tensor_from(data, d, (fac_ints){t->sizes, t->ndim});
+    fac_tensor *made = fac__tensor_from(data, d, (fac_ints){t->sizes, t->ndim});
     fac__free(data);
     return to_device(made, t);
 }
@@ -30,7 +31,7 @@ fac_tensor *fac__unit_like(const fac_tensor *t, size_t k) {
 }
 
 fac_status fac__read_components(fac_tensor *t, const fac_tensor *like, double *out) {
-    if (t) return fac_tensor_read(t, fac__parts(like) == 2 ? FAC_C128 : FAC_F64, out, (size_t)t->numel);
+    if (t) return fac__read(t, fac__parts(like) == 2 ? FAC_C128 : FAC_F64, out, (size_t)t->numel);
     memset(out, 0, fac__components(like) * sizeof *out);
     return FAC_OK;
 }

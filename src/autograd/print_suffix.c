@@ -1,12 +1,11 @@
 /* What the text of a tensor says of its place in the graph. */
-#include "core/above.h"
-#include <facula/autograd.h>
+#include "autograd/node.h"
 
 const char *fac__autograd_print_suffix(fac_tensor *t, char *buf, size_t size) {
-    fac_node *n = fac_grad_fn(t);
+    fac_node *n = fac__grad_fn(t);
     if (n)
         snprintf(buf, size, "grad_fn=<%s>", fac_node_name(n));
     else
-        snprintf(buf, size, "%s", fac_requires_grad(t) ? "requires_grad=True" : "");
+        snprintf(buf, size, "%s", fac__requires_grad(t) ? "requires_grad=True" : "");
     return buf;
 }

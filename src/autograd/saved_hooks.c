@@ -2,6 +2,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/mode.h"
 #include "autograd/saved.h"
+#include "core/handle.h"
 
 _Thread_local fac_saved_tensor_hooks fac__saved_tensor_hooks __attribute__((tls_model("initial-exec")));
 
@@ -19,7 +20,7 @@ fac_status fac__pack(fac_saved *s, fac_tensor *t) {
         fac_recording was = fac__recording_save(fac__thread());
         fac__thread()->grad_disabled = true;
         fac_set_saved_tensor_hooks(NULL); /* what pack computes is not packed again */
-        h->handle = h->fn.pack(h->fn.context, t);
+        h->handle = h->fn.pack(h->fn.context, fac__handle(t));
         fac__saved_tensor_hooks = h->fn;
         fac__recording_end(was);
         fac_scope_end(&scope);
@@ -35,6 +36,7 @@ fac_status fac__unpack_hooked(fac_saved *s, fac_tensor **out) {
     th->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADIV); /* user code sees the keys it expects */
     *out = s->hooks->fn.unpack(s->hooks->fn.context, s->hooks->handle);
     fac__recording_end(was);
+    if (*out) *out = fac__open(*out, "the unpack hook of a saved tensor", "result");
     FAC_CHECK(*out || fac_error() != FAC_OK, FAC_ERR_AUTOGRAD, "the unpack hook of a saved tensor returned NULL");
     return fac_error();
 }

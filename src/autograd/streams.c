@@ -10,7 +10,7 @@ fac_stream fac__stream_on(const fac_node *n, fac_device d) {
 fac_status fac__hand_over(fac_tensor *grad, fac_stream from, fac_stream to) {
     if (fac_stream_equal(from, to)) return FAC_OK;
     FAC_TRY(fac_stream_wait_stream(to, from));
-    return fac_record_stream(grad, to);
+    return fac__record_stream(grad, to);
 }
 
 static fac_status save_kind(const fac_device_guard *g, fac_whereabouts *out) {

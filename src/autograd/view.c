@@ -2,6 +2,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/mode.h"
+#include "dispatch/value.h"
 #include <pthread.h>
 
 static size_t step_bytes(size_t n_args) { return sizeof(fac_view_step) + n_args * sizeof(fac_value); }
@@ -104,7 +105,7 @@ static fac_status replay_step(const fac_view_step *v, fac_tensor *from, fac_tens
     fac_value args[16], result = fac_value_none();
     FAC_CHECK(v->n_args + 1 <= FAC_COUNT(args) && fac_operator_return_count(v->op) == 1, FAC_ERR_UNSUPPORTED,
               "the view operator %s cannot be replayed", fac_operator_name(v->op));
-    args[0] = fac_value_tensor(from);
+    args[0] = fac__value_tensor(from);
     memcpy(args + 1, v->args, v->n_args * sizeof *args);
     if (v->op == fac__ag_as_strided())
         args[1 + AS_STRIDED_OFFSET] = fac_value_int(from->offset + fac_value_as_int(v->args[AS_STRIDED_OFFSET]));

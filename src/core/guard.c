@@ -1,7 +1,7 @@
 /* The tables of the kinds of devices, and what follows from them alone: current devices and streams, their scopes. A kind
    without streams has one per device, whose work is done when a call returns; the CPU is such a kind. */
 #include "core/guard.h"
-#include "core/tensor.h"
+#include "core/handle.h"
 
 /* ---- the CPU's table ----------------------------------------------------------------------------------------------- */
 
@@ -376,10 +376,14 @@ void fac_stream_scope_end(fac_stream_scope *s) {
 }
 
 fac_status fac_record_stream(fac_tensor *t, fac_stream s) {
+    FAC_TRY(fac_error());
+    FAC_OPEN(t, __func__, "t", fac_error());
+    return fac__record_stream(t, s);
+}
+
+fac_status fac__record_stream(fac_tensor *t, fac_stream s) {
     const fac_device_guard *g;
     int index;
-    FAC_TRY(fac_error());
-    FAC_TRY(fac__check_handle(t, __func__, "t"));
     if (fac__is_cpu(t) || !t->storage || !t->storage->data) return FAC_OK;
     FAC_TRY(locate_stream(s, &g, &index));
     FAC_CHECK(t->device.type == (int32_t)g->type && t->device.index_plus - 1 == index, FAC_ERR_DEVICE,

@@ -16,6 +16,8 @@ bool fac__is_host_memory(const void *p);
 /* Copies bytes between two devices of which at least one is not the CPU. */
 fac_status fac__copy_bytes(fac_device to_device, void *to, fac_device from_device, const void *from, int64_t bytes,
                            bool non_blocking);
+/* fac_record_stream of a header. */
+fac_status fac__record_stream(fac_tensor *t, fac_stream s);
 /* What back ends want done first in a thread of the library's own that feeds devices. */
 void fac__device_thread_begin(void);
 /* Forgets every table but the CPU's; at fac_shutdown. */

@@ -1,6 +1,7 @@
 /* Tensors as text, as PyTorch's repr writes them: all numbers of a tensor get one width and one style, chosen from those
    that are shown. */
 #include "core/above.h"
+#include "core/handle.h"
 #include "core/read.h"
 #include <math.h>
 
@@ -240,7 +241,7 @@ static fac_status add_values(printer *p, fac_tensor *t) {
 
 static fac_status write_text(fac_tensor *t, printer *p) {
     FAC_TRY(fac_error());
-    FAC_TRY(fac__check_handle(t, "fac_print", "t"));
+    FAC_OPEN(t, "fac_print", "t", fac_error());
     p->line_width = atomic_load(&option_width);
     add(p, prefix, INDENT);
     if (t->device.type == FAC_META)

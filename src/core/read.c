@@ -1,6 +1,7 @@
 /* Values out of tensors, without operators: elements of CPU memory, converted one by one. */
 #include "core/read.h"
 #include "core/guard.h"
+#include "core/handle.h"
 
 /* Owned copy on the CPU with the strides of t: the bytes between its first and last element, in one go. */
 static fac_status fetch(fac_tensor *t, fac_tensor **out) {
@@ -63,9 +64,13 @@ static void read_elements(const fac_tensor *t, fac_dtype dtype, char *out) {
 }
 
 fac_status fac_tensor_read(fac_tensor *t, fac_dtype dtype, void *out, size_t n) {
-    fac_tensor *cpu;
     FAC_TRY(fac_error());
-    FAC_TRY(fac__check_handle(t, __func__, "t"));
+    FAC_OPEN(t, __func__, "t", fac_error());
+    return fac__read(t, dtype, out, n);
+}
+
+fac_status fac__read(fac_tensor *t, fac_dtype dtype, void *out, size_t n) {
+    fac_tensor *cpu;
     FAC_CHECK(dtype > FAC_DTYPE_DEFAULT && dtype < FAC_DTYPE_COUNT, FAC_ERR_DTYPE, "fac_tensor_read: %d is no dtype",
               (int)dtype);
     FAC_CHECK((size_t)t->numel == n, FAC_ERR_SHAPE,
@@ -83,7 +88,7 @@ static fac_status item(fac_tensor *t, const char *function, fac_scalar *out) {
     fac_tensor *cpu;
     fac_reader r;
     FAC_TRY(fac_error());
-    FAC_TRY(fac__check_handle(t, function, "t"));
+    FAC_TRY(fac__check_header(t, function, "t"));
     FAC_CHECK(t->numel == 1, FAC_ERR_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar",
               (long long)t->numel);
     FAC_TRY(fac__readable(t, &cpu));
@@ -97,12 +102,22 @@ static fac_status item(fac_tensor *t, const char *function, fac_scalar *out) {
     return FAC_OK;
 }
 
-double fac_item(fac_tensor *t) {
+double fac__item(fac_tensor *t) {
     fac_scalar s;
-    return item(t, __func__, &s) == FAC_OK ? fac__scalar_f64(s) : 0;
+    return item(t, "fac_item", &s) == FAC_OK ? fac__scalar_f64(s) : 0;
+}
+
+int64_t fac__item_int(fac_tensor *t) {
+    fac_scalar s;
+    return item(t, "fac_item_int", &s) == FAC_OK ? fac__scalar_i64(s) : 0;
+}
+
+double fac_item(fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", 0);
+    return fac__item(t);
 }
 
 int64_t fac_item_int(fac_tensor *t) {
-    fac_scalar s;
-    return item(t, __func__, &s) == FAC_OK ? fac__scalar_i64(s) : 0;
+    FAC_OPEN(t, __func__, "t", 0);
+    return fac__item_int(t);
 }

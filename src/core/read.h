@@ -7,6 +7,11 @@
 /* Owned: t itself if it lies in CPU memory, else a copy there. Errors: meta and opaque tensors. */
 fac_status fac__readable(fac_tensor *t, fac_tensor **out);
 
+/* fac_tensor_read, fac_item and fac_item_int of a header. */
+fac_status fac__read(fac_tensor *t, fac_dtype dtype, void *out, size_t n);
+double fac__item(fac_tensor *t);
+int64_t fac__item_int(fac_tensor *t);
+
 typedef struct fac_reader {
     const fac_tensor *t;
     const char *p;

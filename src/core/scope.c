@@ -1,7 +1,7 @@
 /* Scopes: one vector of owned temporaries per thread, and marks into it. A tensor may stand in it several times, once
    per reference. */
+#include "core/handle.h"
 #include "core/start.h"
-#include "core/tensor.h"
 
 static const uint64_t NO_SCOPE = 0; /* serial of a handle that could not be opened; ending it does nothing */
 
@@ -90,7 +90,8 @@ fac_tensor *fac__take(fac_tensor *t) {
 }
 
 void fac_drop(fac_tensor *t) {
-    if (!t || fac__check_handle(t, "fac_drop", "t") != FAC_OK) return;
+    FAC_OPEN_OPTIONAL(t, "fac_drop", "t");
+    if (!t) return;
     fac_thread *th = fac__thread();
     if (remove_temp(th, t))
         fac__unref(t);
@@ -115,7 +116,13 @@ static void sink_top(fac_thread *th, size_t depth) {
 fac_tensor *fac_scope_yield(fac_scope *s, fac_tensor *t) {
     fac_thread *th = fac__thread();
     if (!t || th->error != FAC_OK) return NULL;
-    FAC_TRY_NULL(fac__check_handle(t, "fac_yield", "t"));
+    FAC_OPEN(t, "fac_yield", "t", NULL);
+    return fac__handle(fac__scope_yield(s, t));
+}
+
+fac_tensor *fac__scope_yield(fac_scope *s, fac_tensor *t) {
+    fac_thread *th = fac__thread();
+    if (!t || th->error != FAC_OK) return NULL;
     if (!fac__given(s, "scope")) return NULL;
     if (!mark_of(th, s)) {
         FAC_FAIL(FAC_ERR_STATE, "fac_yield: the scope has ended");
@@ -134,10 +141,29 @@ fac_tensor *fac_scope_yield(fac_scope *s, fac_tensor *t) {
 /* ---- counted references ------------------------------------------------------------------------------------------- */
 
 fac_tensor *fac_keep(fac_tensor *t) {
-    if (!t || fac__check_handle(t, "fac_keep", "t") != FAC_OK) return NULL;
-    return fac__ref(t);
+    FAC_OPEN_OPTIONAL(t, "fac_keep", "t", NULL);
+    if (!t) return NULL;
+    fac__count_kept(t);
+    return fac__handle(fac__ref(t));
+}
+
+bool fac__unkeep(fac_tensor *t) {
+    int kept = atomic_load_explicit(&t->kept, memory_order_relaxed);
+    while (kept > 0)
+        if (atomic_compare_exchange_weak_explicit(&t->kept, &kept, kept - 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
 }
 
 void fac_release(fac_tensor *t) {
-    if (t && fac__check_handle(t, "fac_release", "t") == FAC_OK) fac__unref(t);
+    FAC_OPEN_OPTIONAL(t, "fac_release", "t");
+    if (!t) return;
+    if (fac__unkeep(t)) {
+        fac__unref(t);
+        return;
+    }
+    if (fac_error()) return;
+    FAC_FAIL(FAC_ERR_STATE, "the tensor was not kept, or was released as often as it was kept");
+    fac__error_context("fac_release", "t");
 }

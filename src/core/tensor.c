@@ -1,5 +1,7 @@
 /* Tensor headers: making, aliasing, geometry, freeing. */
 #include "core/guard.h"
+#include "core/handle.h"
+#include "core/slot.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
 
@@ -87,20 +89,20 @@ static void limit_idle_strides(fac_tensor *t) {
 
 /* A live header without storage and with room for ndim sizes and strides, which the caller fills in. */
 static fac_tensor *new_header(fac_thread *th, int ndim, fac_dtype dtype, fac_device device) {
-    fac_tensor *t = fac__object_alloc(th, &th->tensors, sizeof *t);
+    fac_tensor *t = fac__slot_take(th);
     if (FAC_UNLIKELY(!t)) return NULL;
     t->sizes = t->inline_dims;
     t->strides = t->inline_dims + FAC_INLINE_DIMS;
     if (FAC_UNLIKELY(ndim > FAC_INLINE_DIMS)) {
         t->sizes = fac__alloc_array(2 * (size_t)ndim, sizeof *t->sizes);
         if (!t->sizes) {
-            fac__free(t);
+            fac__slot_give(th, t);
             return NULL;
         }
         t->strides = t->sizes + ndim;
     }
     atomic_init(&t->refs, 1);
-    t->magic = FAC_TENSOR_MAGIC;
+    atomic_init(&t->kept, 0);
     t->storage = NULL;
     t->offset = 0;
     t->ndim = (uint8_t)ndim;
@@ -116,11 +118,9 @@ static fac_tensor *new_header(fac_thread *th, int ndim, fac_dtype dtype, fac_dev
 }
 
 static void free_header(fac_tensor *t) {
-    fac_thread *th = fac__tls;
     if (t->sizes != t->inline_dims) fac__free(t->sizes);
-    t->magic = FAC_TENSOR_DEAD;
     fac__live_add(-1);
-    if (!th || !fac__freelist_push(&th->tensors, t, FAC_FREELIST_MAX)) fac__free(t);
+    fac__slot_give(fac__tls, t);
 }
 
 void fac__tensor_free(fac_tensor *t) {
@@ -347,15 +347,4 @@ fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
     t->version = NULL;
     fac__storage_unref(old);
     return FAC_OK;
-}
-
-/* ---- dead handles -------------------------------------------------------------------------------------------------------------------- */
-
-fac_status fac__check_handle_slow(const fac_tensor *t, const char *op, const char *argument) {
-    if (!t)
-        FAC_FAIL(FAC_ERR_ARGUMENT, "NULL was given where a tensor is needed");
-    else
-        FAC_FAIL(FAC_ERR_STATE,
-                 "the tensor was released already: its scope has ended, or its last reference was dropped");
-    return fac__error_context(op, argument);
 }

@@ -6,9 +6,7 @@
 #include "core/thread.h"
 #include <facula/tensor.h>
 
-#define FAC_INLINE_DIMS 5
-#define FAC_TENSOR_MAGIC 0x6661636cu /* live */
-#define FAC_TENSOR_DEAD 0xdeadfacu   /* released: the handle is reported, not followed */
+#define FAC_INLINE_DIMS 9 /* as many as fill a slot: see core/slot.c */
 
 /* The version counter: its own counted object, shared by a base, its views and detached handles. */
 typedef struct fac_version_counter {
@@ -45,22 +43,24 @@ enum {
     FAC_TF_CHANNELS_LAST_3D = 64
 };
 
+/* A tensor's header. Inside the library `fac_tensor *` is the address of one; users hold handles: core/handle.h. */
 struct fac_tensor {
-    atomic_int refs;
-    uint32_t magic;
+    atomic_int refs; /* all references, the user's among them */
+    uint8_t ndim;
+    uint8_t dtype; /* fac_dtype */
+    uint16_t flags;
+    _Atomic(uintptr_t) tag; /* what tells this tensor's handle from those of the slot's former tensors */
     fac_keyset keys;
     fac_storage *storage; /* NULL for meta tensors and opaque classes */
     int64_t offset;       /* in elements */
     int64_t numel;
     int64_t *sizes, *strides; /* inline_dims, or one heap block of 2*ndim */
-    uint8_t ndim;
-    uint8_t dtype; /* fac_dtype */
-    uint16_t flags;
     fac_device device;
     fac_version_counter *version; /* NULL in inference mode; made on first need elsewhere */
     struct fac_autograd *ag;
     const fac_tensor_class *cls;
     void *ext;
+    atomic_int kept; /* references that the user took with fac_keep, so that no other can be released */
     int64_t inline_dims[2 * FAC_INLINE_DIMS];
 };
 
@@ -70,7 +70,11 @@ static inline fac_tensor *fac__ref(fac_tensor *t) {
     if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     return t;
 }
-void fac__unref(fac_tensor *t);       /* NULL allowed */
+void fac__unref(fac_tensor *t); /* NULL allowed */
+/* Counts one of t's references as the user's. */
+static inline void fac__count_kept(fac_tensor *t) { atomic_fetch_add_explicit(&t->kept, 1, memory_order_relaxed); }
+/* Counts one less, which is then the caller's; false if the user has none. */
+bool fac__unkeep(fac_tensor *t);
 void fac__tensor_free(fac_tensor *t); /* the count has reached zero */
 fac_storage *fac__storage_ref(fac_storage *s);
 void fac__storage_unref(fac_storage *s);
@@ -98,6 +102,8 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
                      bool check, fac_tensor **out);
 /* Owned alias with the same geometry (detach, alias). share_version false gives a fresh counter. */
 fac_status fac__alias(fac_tensor *t, bool share_version, fac_tensor **out);
+/* fac_tensor_from, giving a header of the innermost scope. */
+fac_tensor *fac__tensor_from(const void *data, fac_dtype dtype, fac_ints sizes);
 /* Owned 0-dim tensor holding a number in `dtype` on the CPU. FAC_DTYPE_DEFAULT: in the number's own dtype, and marked as
    wrapped, so that it ranks lowest in promotion. */
 fac_status fac__scalar_tensor(fac_scalar v, fac_dtype dtype, fac_tensor **out);
@@ -128,10 +134,10 @@ static inline bool fac__has_sizes(const fac_tensor *t, const int64_t *sizes, int
 static inline bool fac__same_sizes(const fac_tensor *a, const fac_tensor *b) {
     return fac__has_sizes(a, b->sizes, b->ndim);
 }
-/* Checks that a handle is live: NULL or dead sets an error naming op and argument. */
-fac_status fac__check_handle_slow(const fac_tensor *t, const char *op, const char *argument);
-static inline fac_status fac__check_handle(const fac_tensor *t, const char *op, const char *argument) {
-    return FAC_LIKELY(t && t->magic == FAC_TENSOR_MAGIC) ? FAC_OK : fac__check_handle_slow(t, op, argument);
+/* The error of a NULL where a header is needed, naming op and argument. */
+fac_status fac__null_tensor(const char *op, const char *argument);
+static inline fac_status fac__check_header(const fac_tensor *t, const char *op, const char *argument) {
+    return FAC_LIKELY(t != NULL) ? FAC_OK : fac__null_tensor(op, argument);
 }
 /* dim in [-ndim, ndim) -> [0, ndim); 0-dim tensors accept -1 and 0. Else FAC_ERR_INDEX with PyTorch's wording. */
 fac_status fac__wrap_dim(int64_t dim, int64_t ndim, int64_t *out);

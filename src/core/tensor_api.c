@@ -1,11 +1,13 @@
 /* The public face of a tensor: its properties, and tensors over given data. */
 #include "core/above.h"
+#include "core/handle.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
 
-static bool live(const fac_tensor *t, const char *function) { return fac__check_handle(t, function, "t") == FAC_OK; }
-
-int fac_tensor_ndim(const fac_tensor *t) { return live(t, __func__) ? t->ndim : 0; }
+int fac_tensor_ndim(const fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", 0);
+    return t->ndim;
+}
 
 /* Entry `dim` of sizes or strides, 0 with an error if there is none. */
 static int64_t entry(const int64_t *list, int ndim, int64_t dim) {
@@ -17,40 +19,59 @@ static int64_t entry(const int64_t *list, int ndim, int64_t dim) {
 }
 
 int64_t fac_tensor_size(const fac_tensor *t, int64_t dim) {
-    return live(t, __func__) ? entry(t->sizes, t->ndim, dim) : 0;
+    FAC_OPEN(t, __func__, "t", 0);
+    return entry(t->sizes, t->ndim, dim);
 }
 
 int64_t fac_tensor_stride(const fac_tensor *t, int64_t dim) {
-    return live(t, __func__) ? entry(t->strides, t->ndim, dim) : 0;
+    FAC_OPEN(t, __func__, "t", 0);
+    return entry(t->strides, t->ndim, dim);
 }
 
 fac_ints fac_tensor_sizes(const fac_tensor *t) {
-    return live(t, __func__) ? (fac_ints){t->sizes, t->ndim} : (fac_ints){NULL, 0};
+    FAC_OPEN(t, __func__, "t", (fac_ints){NULL, 0});
+    return (fac_ints){t->sizes, t->ndim};
 }
 
 fac_ints fac_tensor_strides(const fac_tensor *t) {
-    return live(t, __func__) ? (fac_ints){t->strides, t->ndim} : (fac_ints){NULL, 0};
+    FAC_OPEN(t, __func__, "t", (fac_ints){NULL, 0});
+    return (fac_ints){t->strides, t->ndim};
 }
 
-int64_t fac_tensor_numel(const fac_tensor *t) { return live(t, __func__) ? t->numel : 0; }
+int64_t fac_tensor_numel(const fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", 0);
+    return t->numel;
+}
 
-int64_t fac_tensor_offset(const fac_tensor *t) { return live(t, __func__) ? t->offset : 0; }
+int64_t fac_tensor_offset(const fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", 0);
+    return t->offset;
+}
 
-fac_dtype fac_tensor_dtype(const fac_tensor *t) { return live(t, __func__) ? (fac_dtype)t->dtype : FAC_DTYPE_DEFAULT; }
+fac_dtype fac_tensor_dtype(const fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", FAC_DTYPE_DEFAULT);
+    return (fac_dtype)t->dtype;
+}
 
-fac_device fac_tensor_device(const fac_tensor *t) { return live(t, __func__) ? t->device : (fac_device){0}; }
+fac_device fac_tensor_device(const fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", (fac_device){0});
+    return t->device;
+}
 
 fac_layout fac_tensor_layout(const fac_tensor *t) {
-    if (!live(t, __func__)) return FAC_STRIDED;
+    FAC_OPEN(t, __func__, "t", FAC_STRIDED);
     if (t->keys & fac__func_bit(FAC_KEY_SPARSE)) return FAC_SPARSE_COO;
     if (t->keys & fac__func_bit(FAC_KEY_SPARSE_CSR)) return FAC_SPARSE_CSR;
     return t->keys & fac__func_bit(FAC_KEY_VENDOR) ? FAC_VENDOR_LAYOUT : FAC_STRIDED;
 }
 
-bool fac_tensor_is_contiguous(const fac_tensor *t) { return live(t, __func__) && fac__is_contiguous(t); }
+bool fac_tensor_is_contiguous(const fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", false);
+    return fac__is_contiguous(t);
+}
 
 bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format) {
-    if (!live(t, __func__)) return false;
+    FAC_OPEN(t, __func__, "t", false);
     switch (format) {
     case FAC_FORMAT_DEFAULT:
     case FAC_CONTIGUOUS: return fac__is_contiguous(t);
@@ -63,16 +84,24 @@ bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format) 
     return false;
 }
 
-void *fac_tensor_data(fac_tensor *t) { return live(t, __func__) ? fac__data(t) : NULL; }
+void *fac_tensor_data(fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", NULL);
+    return fac__data(t);
+}
 
-fac_storage *fac_tensor_storage(fac_tensor *t) { return live(t, __func__) ? t->storage : NULL; }
+fac_storage *fac_tensor_storage(fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", NULL);
+    return t->storage;
+}
 
 bool fac_is_alias_of(const fac_tensor *a, const fac_tensor *b) {
-    return live(a, __func__) && live(b, __func__) && fac__is_alias(a, b);
+    FAC_OPEN(a, __func__, "a", false);
+    FAC_OPEN(b, __func__, "b", false);
+    return fac__is_alias(a, b);
 }
 
 int64_t fac_tensor_version(fac_tensor *t) {
-    if (!live(t, __func__)) return 0;
+    FAC_OPEN(t, __func__, "t", 0);
     if (t->flags & FAC_TF_INFERENCE) {
         FAC_FAIL(FAC_ERR_STATE, "Inference tensors do not track version counter");
         return 0;
@@ -82,8 +111,8 @@ int64_t fac_tensor_version(fac_tensor *t) {
 
 fac_status fac_set_data(fac_tensor *t, fac_tensor *src) {
     FAC_TRY(fac_error());
-    FAC_TRY(fac__check_handle(t, __func__, "t"));
-    FAC_TRY(fac__check_handle(src, __func__, "src"));
+    FAC_OPEN(t, __func__, "t", fac_error());
+    FAC_OPEN(src, __func__, "src", fac_error());
     bool differentiable = fac_dtype_is_floating((fac_dtype)src->dtype) || fac_dtype_is_complex((fac_dtype)src->dtype);
     FAC_CHECK(differentiable || !fac__requires_grad(t), FAC_ERR_AUTOGRAD,
               "data set to a tensor that requires gradients must be floating point or complex dtype, not %s",
@@ -93,7 +122,7 @@ fac_status fac_set_data(fac_tensor *t, fac_tensor *src) {
 
 /* ---- from data ---------------------------------------------------------------------------------------------------------- */
 
-fac_tensor *fac_tensor_from(const void *data, fac_dtype dtype, fac_ints sizes) {
+fac_tensor *fac__tensor_from(const void *data, fac_dtype dtype, fac_ints sizes) {
     fac_thread *th = fac__thread();
     fac_tensor *t;
     FAC_TRY_NULL(th->error);
@@ -106,6 +135,10 @@ fac_tensor *fac_tensor_from(const void *data, fac_dtype dtype, fac_ints sizes) {
     }
     if (t->numel) memcpy(fac__data(t), data, (size_t)(t->numel * fac__item_size(t)));
     return fac__adopt(th, t);
+}
+
+fac_tensor *fac_tensor_from(const void *data, fac_dtype dtype, fac_ints sizes) {
+    return fac__handle(fac__tensor_from(data, dtype, sizes));
 }
 
 /* The tensor over a wrapped storage, which it takes over. */
@@ -154,5 +187,5 @@ fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, fac_ints 
     FAC_TRY_NULL(over_storage(s, dtype, sizes, strides, offset, &t));
     if (!fac__adopt(th, t)) return NULL;
     s->release = release;
-    return t;
+    return fac__handle(t);
 }

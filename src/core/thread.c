@@ -3,6 +3,7 @@
 #include "core/thread.h"
 #include "core/above.h"
 #include "core/allocator.h"
+#include "core/slot.h"
 #include "core/start.h"
 #include <pthread.h>
 
@@ -42,7 +43,7 @@ static void free_list(fac_freelist *l) {
 }
 
 static void free_lists(fac_thread *th) {
-    free_list(&th->tensors);
+    fac__slots_return(th);
     free_list(&th->storages);
     free_list(&th->versions);
     for (size_t i = 0; i < FAC_NODE_CLASSES; i++) free_list(&th->nodes[i]);

@@ -66,7 +66,8 @@ typedef struct fac_thread {
     uint64_t skip_edges;   /* and which of its first 64 edges lead to none of them */
 
     /* free lists */
-    fac_freelist tensors, storages, versions, nodes[FAC_NODE_CLASSES];
+    fac_freelist tensors; /* slots: see core/slot.h */
+    fac_freelist storages, versions, nodes[FAC_NODE_CLASSES];
     fac_freelist blocks[FAC_POOL_CLASSES]; /* of the pooled allocator: see allocator_pooled.c */
 
     /* counts that only this thread writes and any thread may read */
@@ -133,5 +134,7 @@ fac_tensor *fac__adopt(fac_thread *th, fac_tensor *owned);
 /* The reverse: moves `t`'s reference out of the scopes to the caller without counting. If no scope owns it (a
    parameter, a kept tensor) a reference is counted. */
 fac_tensor *fac__take(fac_tensor *t);
+/* fac_scope_yield of a header. */
+fac_tensor *fac__scope_yield(fac_scope *s, fac_tensor *t);
 
 #endif

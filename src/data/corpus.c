@@ -186,10 +186,12 @@ fac_vocab *fac_corpus_vocab(const fac_corpus *c) { return fac__given(c, "corpus"
 
 /* ---- windows --------------------------------------------------------------------------------------------------------------- */
 
-static fac_status new_window_tensor(int64_t batch, int64_t length, fac_tensor **out) {
+/* A temporary and the address of its tokens. */
+static fac_status new_window_tensor(int64_t batch, int64_t length, fac_tensor **out, int64_t **out_tokens) {
     fac_tensor *t;
     FAC_TRY(fac__empty((const int64_t[]){batch, length}, 2, FAC_I64, fac_device_make(FAC_CPU, -1), &t));
-    *out = fac__adopt(fac__thread(), t);
+    *out_tokens = fac__data(t);
+    *out = fac__adopt_handle(fac__thread(), t);
     return *out ? FAC_OK : fac_error();
 }
 
@@ -212,9 +214,9 @@ fac_status fac_corpus_batch(const fac_corpus *c, fac_span span, int64_t batch, i
     FAC_CHECK(end - span.begin > length, FAC_ERR_SHAPE,
               "a span of %lld tokens has no window of %lld and its next token", (long long)(end - span.begin),
               (long long)length);
-    FAC_TRY(new_window_tensor(batch, length, out_inputs));
-    FAC_TRY(new_window_tensor(batch, length, out_targets));
-    int64_t *inputs = fac__data(*out_inputs), *targets = fac__data(*out_targets);
+    int64_t *inputs, *targets;
+    FAC_TRY(new_window_tensor(batch, length, out_inputs, &inputs));
+    FAC_TRY(new_window_tensor(batch, length, out_targets, &targets));
     for (int64_t b = 0; b < batch; b++) {
         int64_t at = span.begin + fac__split_mix_below(state, end - span.begin - length);
         copy_tokens(c, at, length, inputs + b * length);

@@ -1,7 +1,7 @@
 /* IDX files: magic number (0, 0, type, number of dimensions), sizes, elements, all big-endian; often inside gzip. Sizes are
    compared with what the file can hold before memory is asked for. */
 #include "base/file.h"
-#include "core/tensor.h"
+#include "core/handle.h"
 #include <errno.h>
 #include <facula/data.h>
 #include <unistd.h>
@@ -117,7 +117,7 @@ fac_tensor *fac_idx_read(const char *path) {
     fac_tensor *t = NULL;
     fac_status st = read_idx(&f, &t);
     gzclose_r(f.gz);
-    if (st == FAC_OK) return fac__adopt(fac__thread(), t);
+    if (st == FAC_OK) return fac__adopt_handle(fac__thread(), t);
     fac__unref(t);
     return NULL;
 }

@@ -1,5 +1,5 @@
 /* Orders of samples, epoch by epoch, and batches cut along them. */
-#include "core/tensor.h"
+#include "core/handle.h"
 #include "data/random.h"
 #include "ops/call.h"
 #include <facula/data.h>
@@ -66,7 +66,6 @@ struct fac_loader {
 };
 
 static fac_status check_column(fac_tensors columns, size_t i) {
-    FAC_TRY(fac__check_handle(columns.v[i], "loader_new", "columns"));
     const fac_tensor *t = columns.v[i], *first = columns.v[0];
     FAC_CHECK(t->ndim > 0, FAC_ERR_SHAPE, "column %zu has no dimension to count samples along", i);
     FAC_CHECK(t->sizes[0] == first->sizes[0], FAC_ERR_SHAPE, "column %zu has %lld samples, but column 0 has %lld", i,
@@ -102,7 +101,12 @@ fac_loader *(fac_loader_new)(fac_tensors columns, const fac_loader_kw *kw) {
     if (fac_error()) return NULL;
     kw = fac__kw("loader_new", kw, &none, &local, sizeof local);
     fac_loader *l = kw ? fac__alloc_zero(sizeof *l) : NULL;
-    if (!l || fill(l, columns, kw) == FAC_OK) return l;
+    if (!l) return NULL;
+    fac_handle_list open;
+    fac_status st = fac__open_list(&open, columns, false, "loader_new", "columns");
+    if (st == FAC_OK) st = fill(l, open.l, kw);
+    fac__handle_list_free(&open);
+    if (st == FAC_OK) return l;
     fac_loader_release(l);
     return NULL;
 }
@@ -137,7 +141,7 @@ static fac_tensor *gather(const fac_tensor *column, const int64_t *chosen, int64
     const char *from = fac__data(column);
     char *to = fac__data(t);
     for (int64_t i = 0; row && i < n; i++) memcpy(to + (size_t)i * row, from + (size_t)chosen[i] * row, row);
-    return fac__adopt(fac__thread(), t);
+    return fac__adopt_handle(fac__thread(), t);
 }
 
 bool fac_loader_next(fac_loader *l, fac_tensor **out_columns) {

@@ -1,5 +1,6 @@
 /* Vocabularies. A character vocabulary is the sorted list of its code points; a token is a place in the list. */
 #include "data/vocab.h"
+#include "core/handle.h"
 #include "data/utf8.h"
 
 enum { CODE_POINTS = 0x110000 };
@@ -116,7 +117,7 @@ fac_tensor *fac_vocab_encode(const fac_vocab *v, const char *text, size_t n) {
     FAC_TRY_NULL(fac__empty(&count, 1, FAC_I64, fac_device_make(FAC_CPU, -1), &t));
     int64_t *out = fac__data(t);
     for (const char *p = text; p < end;) (void)fac__vocab_next(v, &p, end, out++); /* cannot fail: it did not above */
-    return fac__adopt(fac__thread(), t);
+    return fac__adopt_handle(fac__thread(), t);
 }
 
 fac_status fac_vocab_decode(const fac_vocab *v, int64_t token, char *out, size_t *out_n) {

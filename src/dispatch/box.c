@@ -1,5 +1,6 @@
 /* Between boxed values and the C types of typed kernels: what the generated adapters are made of, and the check of a
    caller's values against the schema. */
+#include "core/handle.h"
 #include "dispatch/operator.h"
 #include "dispatch/value.h"
 
@@ -13,8 +14,8 @@ fac_status fac__unbox_tensor(const fac_value *v, bool optional, const char *arg,
     *out = NULL;
     if (v->tag == FAC_TAG_NONE && optional) return FAC_OK;
     if (FAC_UNLIKELY(v->tag != FAC_TAG_TENSOR)) return mismatch(arg, "Tensor", v);
-    *out = (fac_tensor *)(intptr_t)v->payload;
-    return FAC_OK;
+    *out = fac__open((const fac_tensor *)(intptr_t)v->payload, "a boxed call", arg);
+    return *out ? FAC_OK : fac_error();
 }
 
 fac_status fac__unbox_int(const fac_value *v, const char *arg, int64_t *out) {
@@ -108,7 +109,7 @@ fac_status fac__unbox_floats(const fac_value *v, bool optional, const char *arg,
 fac_status fac__unbox_tensors(const fac_value *v, const char *arg, fac_tensors *out) {
     *out = (fac_tensors){NULL, 0};
     if (v->tag != FAC_TAG_TENSORS && v->tag != FAC_TAG_NONE) return mismatch(arg, "Tensor[]", v);
-    *out = fac_value_as_tensors(*v);
+    *out = fac__value_headers(v);
     return FAC_OK;
 }
 
@@ -122,10 +123,6 @@ fac_value fac__box_dtype(fac_dtype d) { return d ? fac_value_dtype(d) : fac_valu
 fac_value fac__box_device(fac_device d) { return d.type ? fac_value_device(d) : fac_value_none(); }
 fac_value fac__box_layout(fac_layout l) { return l ? fac_value_layout(l) : fac_value_none(); }
 fac_value fac__box_format(fac_memory_format f) { return f ? fac_value_format(f) : fac_value_none(); }
-
-fac_value fac__box_owned_tensor(fac_tensor *owned) {
-    return owned ? (fac_value){(int64_t)(intptr_t)owned, FAC_TAG_TENSOR} : fac_value_none();
-}
 
 fac_value fac__box_owned_list(fac_tensor_list *l) {
     fac_tensor_list taken = *l;
@@ -151,15 +148,19 @@ static fac_status wrong_result(fac_value *v, const char *wanted) {
 fac_status fac__take_tensor(fac_value *v, fac_tensor **out) {
     *out = NULL;
     if (v->tag != FAC_TAG_TENSOR && v->tag != FAC_TAG_NONE) return wrong_result(v, "Tensor");
-    *out = (fac_tensor *)(intptr_t)v->payload;
-    *v = fac_value_none();
+    if (v->tag == FAC_TAG_TENSOR) {
+        *out = fac__open((const fac_tensor *)(intptr_t)v->payload, "a boxed kernel", "result");
+        *v = fac_value_none();
+        if (!*out) return fac_error();
+        (void)fac__unkeep(*out);
+    }
     return FAC_OK;
 }
 
 fac_status fac__take_list(fac_value *v, fac_tensor_list *out) {
     *out = (fac_tensor_list){NULL, 0};
     if (v->tag != FAC_TAG_TENSORS) return wrong_result(v, "Tensor[]");
-    fac_tensors l = fac_value_as_tensors(*v);
+    fac_tensors l = fac__value_headers(v);
     out->v = fac__alloc_array(l.n, sizeof *out->v);
     if (out->v) {
         for (size_t i = 0; i < l.n; i++) out->v[i] = fac__ref(l.v[i]);
@@ -167,6 +168,22 @@ fac_status fac__take_list(fac_value *v, fac_tensor_list *out) {
     }
     fac_value_release(v);
     return out->v ? FAC_OK : FAC_ERR_MEMORY;
+}
+
+/* ---- kernels of users -------------------------------------------------------------------------------------------- */
+
+fac_status fac__results_given(const fac_call_info *c, fac_status st, fac_tensor **v, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        fac_tensor *t = st == FAC_OK && v[i] ? fac__open(v[i], c->op->name, "out") : NULL;
+        if (st == FAC_OK && v[i] && !t) st = fac_error();
+        if (t) (void)fac__unkeep(t);
+        v[i] = t;
+    }
+    for (size_t i = 0; st != FAC_OK && i < n; i++) {
+        fac__unref(v[i]);
+        v[i] = NULL;
+    }
+    return st;
 }
 
 /* ---- a caller's values against the schema ------------------------------------------------------------------------ */
@@ -199,7 +216,7 @@ static bool is_list_of_kind(fac_type_kind kind, int64_t tag) {
 }
 
 static fac_status check_entries(const fac_schema_type *t, const char *arg, fac_value v) {
-    fac_tensors l = t->kind == FAC_TYPE_TENSOR ? fac_value_as_tensors(v) : (fac_tensors){NULL, 0};
+    fac_tensors l = t->kind == FAC_TYPE_TENSOR ? fac__value_headers(&v) : (fac_tensors){NULL, 0};
     for (size_t i = 0; i < l.n && !t->elem_optional; i++)
         FAC_CHECK(l.v[i], FAC_ERR_ARGUMENT, "argument '%s' must be Tensor[], but its entry %zu is None", arg, i);
     return FAC_OK;

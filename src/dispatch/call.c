@@ -2,6 +2,7 @@
 #include "dispatch/call.h"
 #include "core/above.h"
 #include "core/generator.h"
+#include "core/handle.h"
 #include "dispatch/registry.h"
 
 #define INLINE_VALUES 24
@@ -69,9 +70,15 @@ static fac_status run(const fac_operator *op, fac_keyset keys, fac_value *stack)
 
 /* ---- from a caller's values -------------------------------------------------------------------------------------- */
 
+/* A value may have been released through a copy of it that the caller made without fac_value_copy. */
+static fac_status check_live(const fac_operator *op, fac_value v, const char *arg) {
+    if (v.tag != FAC_TAG_TENSOR) return FAC_OK;
+    return fac__open((const fac_tensor *)(intptr_t)v.payload, op->name, arg) ? FAC_OK : fac_error();
+}
+
 /* Fills the stack with borrowed values in the schema's types; what had to be converted is in held, to be released. */
-static fac_status fill_stack(const fac_definition *d, const fac_value *args, size_t n, fac_value *stack,
-                             fac_value *held) {
+static fac_status fill_stack(const fac_operator *op, const fac_definition *d, const fac_value *args, size_t n,
+                             fac_value *stack, fac_value *held) {
     const fac_schema *s = d->schema;
     for (size_t i = 0; i < s->n_args; i++) held[i] = fac_value_none();
     FAC_CHECK(n <= s->n_args, FAC_ERR_ARGUMENT, "%zu arguments were given, but %s takes at most %zu", n, s->text,
@@ -84,6 +91,7 @@ static fac_status fill_stack(const fac_definition *d, const fac_value *args, siz
             stack[i] = d->defaults[i];
             continue;
         }
+        FAC_TRY(check_live(op, args[i], a->name));
         FAC_TRY(fac__value_coerce(&a->type, a->name, args[i], &held[i]));
         stack[i] = held[i].tag == FAC_TAG_NONE ? args[i] : held[i];
     }
@@ -93,8 +101,8 @@ static fac_status fill_stack(const fac_definition *d, const fac_value *args, siz
 static fac_status check_written(const fac_schema *s, const fac_value *stack) {
     for (size_t i = 0; i < s->n_args; i++) {
         if (!s->args[i].type.write) continue;
-        if (stack[i].tag == FAC_TAG_TENSOR) FAC_TRY(fac__check_writable(fac_value_as_tensor(stack[i])));
-        fac_tensors l = stack[i].tag == FAC_TAG_TENSORS ? fac_value_as_tensors(stack[i]) : (fac_tensors){NULL, 0};
+        FAC_TRY(fac__check_writable(fac__value_header(&stack[i])));
+        fac_tensors l = fac__value_headers(&stack[i]);
         for (size_t j = 0; j < l.n; j++) FAC_TRY(fac__check_writable(l.v[j]));
     }
     return FAC_OK;
@@ -108,9 +116,9 @@ static fac_keyset keys_of(const fac_schema *s, const fac_value *stack) {
     for (size_t i = 0; i < s->n_args; i++) {
         tensors |= s->args[i].type.kind == FAC_TYPE_TENSOR;
         if (stack[i].tag == FAC_TAG_TENSOR) {
-            keys |= fac_value_as_tensor(stack[i])->keys;
+            keys |= fac__value_header(&stack[i])->keys;
         } else if (stack[i].tag == FAC_TAG_TENSORS) {
-            fac_tensors l = fac_value_as_tensors(stack[i]);
+            fac_tensors l = fac__value_headers(&stack[i]);
             for (size_t j = 0; j < l.n; j++)
                 if (l.v[j]) keys |= l.v[j]->keys;
         } else if (stack[i].tag == FAC_TAG_DEVICE) {
@@ -167,7 +175,7 @@ fac_status fac_call_op(const fac_operator *op, const fac_value *args, size_t n_a
     fac_value *values = inline_values;
     if (width > INLINE_VALUES && !(values = fac__alloc_array(2 * width, sizeof *values))) return FAC_ERR_MEMORY;
     for (size_t i = 0; i < d->schema->n_rets; i++) out_results[i] = fac_value_none();
-    fac_status st = fill_stack(d, args, n_args, values, values + width);
+    fac_status st = fill_stack(op, d, args, n_args, values, values + width);
     if (st == FAC_OK) st = check_written(d->schema, values);
     if (st == FAC_OK) {
         const fac_draws outer = fac__draws_begin();

@@ -1,4 +1,5 @@
 /* Keys by name, key sets as text, and the sets that threads and the process add to calls. */
+#include "core/handle.h"
 #include "dispatch/operator.h"
 
 const uint8_t fac__slot_offset[FAC_KEY_COUNT] = {
@@ -143,7 +144,8 @@ char *fac_key_format(fac_key key, char *buf, size_t size) {
 fac_keyset fac_keyset_of(fac_functionality f) { return (unsigned)f < FAC_KEY_COUNT ? fac__func_bit(f) : 0; }
 
 fac_keyset fac_tensor_keys(const fac_tensor *t) {
-    return fac__check_handle(t, "fac_tensor_keys", "t") == FAC_OK ? t->keys : 0;
+    FAC_OPEN(t, "fac_tensor_keys", "t", 0);
+    return t->keys;
 }
 
 /* Appends one name; false when buf is full. */

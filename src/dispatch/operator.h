@@ -23,7 +23,7 @@ struct fac_kernel {
     const char *where; /* file:line of the registration, or "generated" */
     const char *label; /* "kernel", "composite explicit", "catch-all", "fallback", "missing" */
     bool fallthrough;
-    fac_fn direct_typed;       /* as registered, NULL if boxed only: what the unboxing adapter calls  */
+    fac_fn direct_typed;       /* as registered, NULL if boxed only: a user's takes handles           */
     fac_boxed_fn direct_boxed; /* as registered, NULL if typed only: what the boxing adapter calls    */
 };
 
@@ -31,7 +31,8 @@ struct fac_kernel {
 typedef struct fac_signature {
     const char *text;   /* fac__schema_signature */
     fac_fn box;         /* typed entry that packs its arguments and calls c->kernel->direct_boxed */
-    fac_boxed_fn unbox; /* boxed entry that unpacks the stack and calls c->kernel->direct_typed   */
+    fac_boxed_fn unbox; /* boxed entry that unpacks the stack and calls c->kernel->typed          */
+    fac_fn door;        /* typed entry that makes handles of tensors and calls c->kernel->direct_typed, a user's */
 } fac_signature;
 
 /* One built-in registration: a row of the generated tables. */
@@ -140,13 +141,15 @@ fac_value fac__box_opt_int(fac_opt_int x);
 fac_value fac__box_opt_num(fac_opt_num x);
 fac_value fac__box_ints(fac_ints x); /* unset -> NONE */
 fac_value fac__box_floats(fac_floats x);
-fac_value fac__box_owned_tensor(fac_tensor *owned); /* takes the reference */
-fac_value fac__box_owned_list(fac_tensor_list *l);  /* takes it */
+fac_value fac__box_owned_list(fac_tensor_list *l); /* takes it */
 /* dtype, device, layout and format that are unset box as NONE. */
 fac_value fac__box_dtype(fac_dtype d);
 fac_value fac__box_device(fac_device d);
 fac_value fac__box_layout(fac_layout l);
 fac_value fac__box_format(fac_memory_format f);
+/* What a user's typed kernel left in its n results: owned handles, made headers in place. After a failure they are NULL;
+   returns st, or the error of a handle that is dead. */
+fac_status fac__results_given(const fac_call_info *c, fac_status st, fac_tensor **v, size_t n);
 /* Moves a result out of its stack slot. */
 fac_status fac__take_tensor(fac_value *v, fac_tensor **out);
 fac_status fac__take_list(fac_value *v, fac_tensor_list *out);

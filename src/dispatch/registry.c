@@ -99,7 +99,7 @@ typedef struct request {
     fac_fn typed;
     const fac_signature *signature;
     void *context;
-    bool fallthrough;
+    bool fallthrough, takes_handles;
 } request;
 
 static void fill(fac_registration *r, const request *q, int place) {
@@ -110,6 +110,7 @@ static void fill(fac_registration *r, const request *q, int place) {
     r->boxed = q->boxed;
     r->typed = q->typed;
     r->signature = q->signature;
+    r->takes_handles = q->takes_handles;
     r->context = q->context;
     r->fallthrough = q->fallthrough;
 }
@@ -156,7 +157,13 @@ fac_registration *fac_register_fallthrough(const char *op, const char *key, cons
 
 fac_registration *fac_register_typed(const char *op, const char *key, const char *signature, fac_fn fn, void *context,
                                      const char *where) {
-    request q = {.op = op, .key = key, .where = where, .label = "kernel", .typed = fn, .context = context};
+    request q = {.op = op,
+                 .key = key,
+                 .where = where,
+                 .label = "kernel",
+                 .typed = fn,
+                 .context = context,
+                 .takes_handles = true};
     char *text;
     if (!fn)
         FAC_FAIL(FAC_ERR_ARGUMENT, "the kernel for '%s' is NULL; to skip a key use fac_register_fallthrough",

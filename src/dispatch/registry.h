@@ -38,6 +38,7 @@ struct fac_registration {
     fac_fn typed;
     fac_boxed_fn boxed;
     const fac_signature *signature; /* of `typed` */
+    bool takes_handles;             /* `typed` is a user's */
     bool fallthrough;
     fac_operator_listener listener;
     void *context;

@@ -44,9 +44,10 @@ fac_status fac__record_ensure(fac_registration *r, const fac_signature *signatur
     if (!k) return FAC_ERR_MEMORY;
     fac_boxed_fn boxed = r->fallthrough ? fall_through : r->boxed;
     k->kernel = (fac_kernel){
-        .typed = r->typed    ? r->typed
-                 : signature ? signature->box
-                             : NULL,
+        .typed = r->takes_handles ? signature->door
+                 : r->typed       ? r->typed
+                 : signature      ? signature->box
+                                  : NULL,
         .boxed = r->typed ? signature->unbox : boxed,
         .context = r->context,
         .where = r->where,

@@ -1,6 +1,10 @@
 /* Boxed values. Tensors and generators bring counts of their own; strings, lists, complex numbers and objects are one
-   counted block each, which copies of the value share and nobody changes. */
+   counted block each, which copies of the value share and nobody changes.
+
+   A tensor is held by its handle, since users read and copy values; its reference counts as one that the user keeps. The
+   block of a list has the handles and, behind them, the headers. */
 #include "dispatch/value.h"
+#include "core/handle.h"
 
 /* The block behind a pointer payload. */
 typedef struct block {
@@ -48,8 +52,16 @@ static fac_value make_block(int64_t tag, const void *data, size_t n, size_t size
 fac_value fac_value_none(void) { return make(FAC_TAG_NONE, 0); }
 
 fac_value fac_value_tensor(fac_tensor *t) {
-    if (!t || fac__check_handle(t, "fac_value_tensor", "t") != FAC_OK) return fac_value_none();
-    return make_pointer(FAC_TAG_TENSOR, fac__ref(t));
+    FAC_OPEN_OPTIONAL(t, "fac_value_tensor", "t", fac_value_none());
+    return fac__value_tensor(t);
+}
+
+fac_value fac__value_tensor(fac_tensor *header) { return fac__value_owned_tensor(fac__ref(header)); }
+
+fac_value fac__value_owned_tensor(fac_tensor *owned) {
+    if (!owned) return fac_value_none();
+    fac__count_kept(owned);
+    return make_pointer(FAC_TAG_TENSOR, fac__handle(owned));
 }
 
 fac_value fac_value_int(int64_t x) { return make(FAC_TAG_INT, x); }
@@ -114,21 +126,52 @@ fac_value fac_value_scalars(const fac_scalar *v, size_t n) {
 }
 
 fac_value fac_value_tensors(fac_tensor *const *v, size_t n) {
+    fac_handle_list open;
+    fac_value list = fac_value_none();
+    if (fac__open_list(&open, (fac_tensors){v, n}, true, "fac_value_tensors", "v") == FAC_OK)
+        list = fac__value_tensors(open.v, n);
+    fac__handle_list_free(&open);
+    return list;
+}
+
+/* Takes the references, unless it fails. */
+static fac_value make_list(fac_tensor *const *headers, size_t n) {
+    block *b = block_new(n, 2 * sizeof *headers);
+    if (!b) return fac_value_none();
+    fac_tensor **to = (fac_tensor **)(void *)b->data;
     for (size_t i = 0; i < n; i++) {
-        if (v[i] && fac__check_handle(v[i], "fac_value_tensors", "v") != FAC_OK) return fac_value_none();
+        to[i] = fac__handle(headers[i]);
+        to[n + i] = headers[i];
     }
-    fac_value list = make_block(FAC_TAG_TENSORS, v, n, sizeof *v);
-    if (list.tag == FAC_TAG_NONE) return list;
-    for (size_t i = 0; i < n; i++) fac__ref(v[i]);
+    return make_pointer(FAC_TAG_TENSORS, b);
+}
+
+fac_value fac__value_tensors(fac_tensor *const *headers, size_t n) {
+    fac_value list = make_list(headers, n);
+    for (size_t i = 0; list.tag != FAC_TAG_NONE && i < n; i++) fac__ref(headers[i]);
     return list;
 }
 
 fac_value fac__value_owned_tensors(fac_tensor **v, size_t n) {
-    fac_value list = make_block(FAC_TAG_TENSORS, v, n, sizeof *v);
-    if (list.tag == FAC_TAG_NONE)
-        for (size_t i = 0; i < n; i++) fac__unref(v[i]);
+    fac_value list = make_list(v, n);
+    for (size_t i = 0; list.tag == FAC_TAG_NONE && i < n; i++) fac__unref(v[i]);
     fac__free(v);
     return list;
+}
+
+fac_tensors fac__value_headers(const fac_value *v) {
+    if (v->tag != FAC_TAG_TENSORS) return (fac_tensors){NULL, 0};
+    size_t n = block_of(*v)->n;
+    return (fac_tensors){(fac_tensor **)data_of(*v) + n, n};
+}
+
+fac_tensor *fac__value_header(const fac_value *v) {
+    return v->tag == FAC_TAG_TENSOR ? fac__header((const fac_tensor *)(intptr_t)v->payload) : NULL;
+}
+
+/* The header of a value that holds a tensor; NULL, with an error, if the value's reference was released. */
+static fac_tensor *open_value(fac_value v, const char *function) {
+    return fac__open((const fac_tensor *)(intptr_t)v.payload, function, "v");
 }
 
 fac_value fac_value_device(fac_device d) {
@@ -153,9 +196,8 @@ fac_value fac_value_object(void *object, void (*release)(void *object)) {
 /* ---- references -------------------------------------------------------------------------------------------------- */
 
 fac_value fac_value_copy(fac_value v) {
-    if (v.tag == FAC_TAG_TENSOR)
-        fac__ref((fac_tensor *)(intptr_t)v.payload);
-    else if (v.tag == FAC_TAG_GENERATOR)
+    if (v.tag == FAC_TAG_TENSOR) return fac__value_tensor(open_value(v, "fac_value_copy"));
+    if (v.tag == FAC_TAG_GENERATOR)
         fac_generator_keep((fac_generator *)(intptr_t)v.payload);
     else if (has_block(v.tag))
         atomic_fetch_add_explicit(&block_of(v)->refs, 1, memory_order_relaxed);
@@ -166,12 +208,17 @@ static void release_block(fac_value v) {
     block *b = block_of(v);
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
     if (v.tag == FAC_TAG_TENSORS) {
-        fac_tensor **t = data_of(v);
-        for (size_t i = 0; i < b->n; i++) fac__unref(t[i]);
+        fac_tensors headers = fac__value_headers(&v);
+        for (size_t i = 0; i < headers.n; i++) fac__unref(headers.v[i]);
     }
     if (b->release) b->release(b->object);
     fac__free(b);
     fac__live_add(-1);
+}
+
+static void release_tensor(fac_value v) {
+    fac_tensor *t = open_value(v, "fac_value_release");
+    if (t && fac__unkeep(t)) fac__unref(t);
 }
 
 void fac_value_release(fac_value *v) {
@@ -179,7 +226,7 @@ void fac_value_release(fac_value *v) {
     fac_value old = *v;
     *v = fac_value_none();
     if (old.tag == FAC_TAG_TENSOR)
-        fac__unref((fac_tensor *)(intptr_t)old.payload);
+        release_tensor(old);
     else if (old.tag == FAC_TAG_GENERATOR)
         fac_generator_release((fac_generator *)(intptr_t)old.payload);
     else if (has_block(old.tag))

@@ -7,6 +7,13 @@
 
 /* The schema's word for what a tag holds: "Tensor", "int[]". Never NULL. */
 const char *fac__tag_name(int64_t tag);
+/* Values of headers: a new reference, or the caller's. NULL gives NONE. */
+fac_value fac__value_tensor(fac_tensor *header);
+fac_value fac__value_owned_tensor(fac_tensor *owned);
+fac_value fac__value_tensors(fac_tensor *const *headers, size_t n);
+/* Headers of what a live value holds, borrowed from it: NULL, or none, if it is of another tag. */
+fac_tensor *fac__value_header(const fac_value *v);
+fac_tensors fac__value_headers(const fac_value *v);
 /* A list value of n owned tensors in an fac__alloc'ed array; takes both, also on failure (NONE, error pending). */
 fac_value fac__value_owned_tensors(fac_tensor **v, size_t n);
 /* What the argument's default stands for; NONE and FAC_OK for None. The caller releases it. */

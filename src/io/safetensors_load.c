@@ -1,5 +1,6 @@
 /* Reading the data of safetensors files: verifying, single tensors, and whole sets of them by name. */
 #include "base/file.h"
+#include "core/handle.h"
 #include "io/safetensors_file.h"
 #include <facula/autograd.h>
 #include <facula/ops.h>
@@ -60,23 +61,23 @@ fac_tensor *fac_safetensors_read(fac_safetensors *f, size_t i) {
         fac__unref(t);
         return NULL;
     }
-    return fac__adopt(fac__thread(), t);
+    return fac__adopt_handle(fac__thread(), t);
 }
 
 /* ---- sets of tensors --------------------------------------------------------------------------------------------------- */
 
 static fac_status check_target(const fac_safetensors *f, const fac_named_tensor *target) {
     FAC_CHECK(target->name, FAC_ERR_ARGUMENT, "the name of a tensor to load into is NULL");
-    FAC_TRY(fac__check_handle(target->tensor, "safetensors_load", target->name));
+    const fac_tensor *t = fac__open(target->tensor, "safetensors_load", target->name);
+    if (!t) return fac_error();
     int64_t i = fac_safetensors_find(f, target->name);
     FAC_CHECK(i >= 0, FAC_ERR_NOT_FOUND, "'%s' has no tensor '%s'", f->path, target->name);
     const fac_safetensors_item *e = &f->items[i];
     FAC_CHECK(e->dtype != FAC_DTYPE_DEFAULT, FAC_ERR_UNSUPPORTED, "tensor '%s' is of type %s, which Facula has not",
               e->name, e->type);
-    FAC_CHECK(e->ndim == target->tensor->ndim &&
-                  memcmp(e->sizes, target->tensor->sizes, (size_t)e->ndim * sizeof *e->sizes) == 0,
-              FAC_ERR_SHAPE, "tensor '%s' has shape %s in '%s', but %s is expected", e->name,
-              fac__shape_text(e->sizes, e->ndim, (char[256]){0}, 256), f->path, FAC_SHAPE_TEXT(target->tensor));
+    FAC_CHECK(e->ndim == t->ndim && memcmp(e->sizes, t->sizes, (size_t)e->ndim * sizeof *e->sizes) == 0, FAC_ERR_SHAPE,
+              "tensor '%s' has shape %s in '%s', but %s is expected", e->name,
+              fac__shape_text(e->sizes, e->ndim, (char[256]){0}, 256), f->path, FAC_SHAPE_TEXT(t));
     return FAC_OK;
 }
 

@@ -1,5 +1,7 @@
 /* Writing safetensors. Tensors are laid out by falling element size, so that each is aligned to its own elements. */
 #include "base/file.h"
+#include "core/handle.h"
+#include "core/read.h"
 #include "data/utf8.h"
 #include "io/safetensors.h"
 #include <inttypes.h>
@@ -51,13 +53,14 @@ static fac_status plan_one(plan *p, const fac_named_tensor *given, size_t i) {
     FAC_TRY(check_text("tensor's name", given->name));
     FAC_CHECK(strcmp(given->name, "__metadata__") != 0, FAC_ERR_ARGUMENT,
               "a tensor cannot be saved as '__metadata__': the format reserves that name");
-    FAC_TRY(fac__check_handle(given->tensor, "safetensors_save", given->name));
-    fac_dtype dtype = (fac_dtype)given->tensor->dtype;
-    *p = (plan){given->name, given->tensor, fac__safetensors_type_of(dtype), 0, 0, i};
+    fac_tensor *t = given->tensor;
+    FAC_OPEN(t, "safetensors_save", given->name, fac_error());
+    fac_dtype dtype = (fac_dtype)t->dtype;
+    *p = (plan){given->name, t, fac__safetensors_type_of(dtype), 0, 0, i};
     FAC_CHECK(p->type, FAC_ERR_UNSUPPORTED, "'%s' is %s, which safetensors has no name for; save its parts instead",
               given->name, fac_dtype_name(dtype));
-    FAC_CHECK(given->tensor->storage || given->tensor->numel == 0, FAC_ERR_ARGUMENT,
-              "'%s' has no data to save: it is a meta tensor", given->name);
+    FAC_CHECK(t->storage || t->numel == 0, FAC_ERR_ARGUMENT, "'%s' has no data to save: it is a meta tensor",
+              given->name);
     return FAC_OK;
 }
 
@@ -151,7 +154,7 @@ static fac_status write_tensor(sink *f, fac_tensor *t) {
     if (fac__is_cpu(t) && fac__is_contiguous(t) && !(t->flags & FAC_TF_CONJ)) return sink_write(f, fac__data(t), bytes);
     void *copy = fac__alloc(bytes);
     if (!copy) return fac_error();
-    fac_status st = fac_tensor_read(t, (fac_dtype)t->dtype, copy, n);
+    fac_status st = fac__read(t, (fac_dtype)t->dtype, copy, n);
     if (st == FAC_OK) st = sink_write(f, copy, bytes);
     fac__free(copy);
     return st;

@@ -21,7 +21,7 @@ static fac_status convert_parameter(fac_slot *slot, convert_fn fn, const void *c
     if (grad && !(new_grad = fn(context, grad))) return fac_error();
     if (r == t && new_grad == grad) return FAC_OK;
     const bool requires_grad = fac_requires_grad(t), grad_requires = grad && fac_requires_grad(grad);
-    if (new_grad) fac__ref(new_grad);
+    fac__handle_ref(new_grad);
     fac_status st = FAC_OK;
     if (r != t && atomic_load(&overwrite_params)) {
         fac_tensor *leaf = fac_detach(r);
@@ -40,7 +40,7 @@ static fac_status convert_parameter(fac_slot *slot, convert_fn fn, const void *c
         if (grad_requires && new_grad != grad) fac_set_requires_grad(new_grad, true);
         st = fac_set_grad(t, new_grad);
     }
-    fac__unref(new_grad);
+    fac__handle_unref(new_grad);
     return st;
 }
 

@@ -137,7 +137,7 @@ static fac_tensor *run(fac_module *m, fac_tensors inputs) {
         return NULL;
     }
     for (size_t i = 0; i < inputs.n; i++)
-        if (inputs.v[i] && fac__check_handle(inputs.v[i], m->cls->name, "input")) return NULL;
+        if (inputs.v[i] && !fac__open(inputs.v[i], m->cls->name, "input")) return NULL;
     fac_scope s = fac_scope_begin();
     fac_tensor *x = inputs.n ? inputs.v[0] : NULL, *y = NULL;
     if (inputs.n == 1) {

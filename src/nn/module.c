@@ -30,7 +30,7 @@ static void module_free(fac_module *m) {
     for (int i = 0; i < FAC_MODULE_HOOKS; i++) fac__hooks_free(m->hooks[i]);
     for (size_t i = 0; i < m->slots.n; i++) {
         fac__free(m->slots.v[i].name);
-        fac__unref(m->slots.v[i].tensor);
+        fac__handle_unref(m->slots.v[i].tensor);
     }
     for (size_t i = 0; i < m->children.n; i++) {
         fac__free(m->children.v[i].name);
@@ -76,11 +76,11 @@ static fac_status check_name(fac_module *m, const char *name) {
 
 static fac_status add_slot(fac_module *m, const char *name, fac_tensor *t, fac_slot_kind kind, bool persistent) {
     FAC_TRY(check_name(m, name));
-    if (t) FAC_TRY(fac__check_handle(t, "fac_module_add", name));
+    if (t && !fac__open(t, "fac_module_add", name)) return fac_error();
     FAC_TRY(FAC_VEC_GROW(&m->slots));
     char *copy = fac__strdup(name);
     if (!copy) return fac_error();
-    m->slots.v[m->slots.n++] = (fac_slot){copy, fac__ref(t), kind, persistent};
+    m->slots.v[m->slots.n++] = (fac_slot){copy, fac__handle_ref(t), kind, persistent};
     return FAC_OK;
 }
 
@@ -184,14 +184,14 @@ fac_module *fac_module_child(fac_module *m, const char *path) {
 }
 
 void fac__slot_set(fac_slot *s, fac_tensor *t) {
-    fac__ref(t);
-    fac__unref(s->tensor);
+    fac__handle_ref(t);
+    fac__handle_unref(s->tensor);
     s->tensor = t;
 }
 
 fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t) {
     if (fac_error()) return fac_error();
-    if (t) FAC_TRY(fac__check_handle(t, "fac_module_set_tensor", "t"));
+    if (t && !fac__open(t, "fac_module_set_tensor", "t")) return fac_error();
     fac_slot *s = fac__module_find_slot(m, path);
     if (!s) return fac_error();
     if (s->kind == FAC_SLOT_PARAMETER && t && !fac_is_leaf(t))

@@ -3,13 +3,14 @@
 #define FAC_SRC_NN_MODULE_H
 
 #include "autograd/hooks.h"
+#include "core/handle.h"
 #include <facula/nn.h>
 
 typedef enum { FAC_SLOT_PARAMETER, FAC_SLOT_BUFFER } fac_slot_kind;
 
 typedef struct fac_slot {
     char *name;
-    fac_tensor *tensor; /* owned */
+    fac_tensor *tensor; /* owned; a handle */
     fac_slot_kind kind;
     bool persistent;
 } fac_slot;

@@ -61,13 +61,12 @@ static fac_status match_slot(void *context, const char *path, fac_module *owner,
     (void)owner;
     if (!is_saved(slot)) return FAC_OK;
     FAC_TRY(fac_state_set(x->own, path, slot->tensor));
-    const fac_tensor *t = fac_state_get(x->from, path);
+    const fac_tensor *t = fac__header(fac_state_get(x->from, path)), *own = fac__header(slot->tensor);
     if (!t) return fac__buf_printf(&x->missing, "%s'%s'", x->missing.n ? ", " : "", path);
-    FAC_CHECK(fac__same_sizes(t, slot->tensor), FAC_ERR_SHAPE, "size mismatch for %s: the state has %s, the module %s",
-              path, FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(slot->tensor));
-    FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, (fac_dtype)slot->tensor->dtype), FAC_ERR_DTYPE,
-              "%s: %s does not fit into %s", path, fac_dtype_name((fac_dtype)t->dtype),
-              fac_dtype_name((fac_dtype)slot->tensor->dtype));
+    FAC_CHECK(fac__same_sizes(t, own), FAC_ERR_SHAPE, "size mismatch for %s: the state has %s, the module %s", path,
+              FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(own));
+    FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, (fac_dtype)own->dtype), FAC_ERR_DTYPE, "%s: %s does not fit into %s",
+              path, fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name((fac_dtype)own->dtype));
     return FAC_OK;
 }
 

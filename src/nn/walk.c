@@ -18,7 +18,7 @@ void fac_state_free(fac_state *s) {
     fac__map_free(places_of(s));
     for (size_t i = 0; i < s->n; i++) {
         fac__free((void *)(uintptr_t)s->v[i].name);
-        fac__unref(s->v[i].tensor);
+        fac__handle_unref(s->v[i].tensor);
         fac_module_release(s->v[i].module);
     }
     fac__free(s->v);
@@ -49,7 +49,7 @@ static fac_status append(fac_state *s, const char *name, fac_tensor *t, fac_modu
         fac__free(copy);
         return st;
     }
-    fac__ref(t);
+    fac__handle_ref(t);
     fac_module_keep(m);
     s->n++;
     return FAC_OK;
@@ -57,11 +57,11 @@ static fac_status append(fac_state *s, const char *name, fac_tensor *t, fac_modu
 
 fac_status fac_state_set(fac_state *s, const char *name, fac_tensor *t) {
     FAC_CHECK(s && name, FAC_ERR_ARGUMENT, "a list or a name is NULL");
-    FAC_TRY(fac__check_handle(t, "fac_state_set", name));
+    if (!fac__open(t, "fac_state_set", name)) return fac_error();
     fac_named *e = find(s, name);
     if (!e) return append(s, name, t, NULL);
-    fac__ref(t);
-    fac__unref(e->tensor);
+    fac__handle_ref(t);
+    fac__handle_unref(e->tensor);
     e->tensor = t;
     return FAC_OK;
 }
@@ -75,7 +75,7 @@ void fac_state_remove(fac_state *s, const char *name) {
     memmove(e, e + 1, (--s->n - i) * sizeof *e);
     for (size_t j = i; j < s->n; j++) (void)set_place(s, j); /* the names are there: nothing is allocated */
     fac__free((void *)(uintptr_t)gone.name);
-    fac__unref(gone.tensor);
+    fac__handle_unref(gone.tensor);
     fac_module_release(gone.module);
 }
 
@@ -194,7 +194,7 @@ fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_m
 int64_t fac_module_parameter_count(fac_module *m) {
     fac_state *s = fac_module_parameters(m, false);
     int64_t n = 0;
-    for (size_t i = 0; s && i < s->n; i++) n += s->v[i].tensor->numel;
+    for (size_t i = 0; s && i < s->n; i++) n += fac_tensor_numel(s->v[i].tensor);
     fac_state_free(s);
     return n;
 }

@@ -34,8 +34,7 @@ fac_status fac__check_list(fac_tensors l, bool optional, const char *op, const c
     }
     for (size_t i = 0; i < l.n; i++) {
         if (optional && !l.v[i]) continue;
-        fac_status st = fac__check_handle(l.v[i], op, argument);
-        if (st) return st;
+        FAC_TRY(fac__check_header(l.v[i], op, argument));
     }
     return FAC_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "core/above.h"
 #include "core/generator.h"
+#include "core/handle.h"
 #include "dispatch/operator.h"
 
 /* ---- keyword structs ---------------------------------------------------------------------------------------- */
@@ -28,8 +29,7 @@ static inline bool fac__bad_tag(const struct fac_use_FAC_NUM_or_FAC_INT *set) { 
 
 /* ---- arguments ------------------------------------------------------------------------------------------------ */
 
-static inline bool fac__dead(const fac_tensor *t) { return !t || t->magic != FAC_TENSOR_MAGIC; }
-/* Reports the first bad handle of a list; entries may be NULL where `optional`. */
+/* Reports the first NULL of a list of headers, unless they are `optional`. */
 fac_status fac__check_list(fac_tensors l, bool optional, const char *op, const char *argument);
 /* The error of a list argument without an array, or of a text that is NULL. */
 void fac__null_given(const char *op, const char *argument);
@@ -44,6 +44,11 @@ static inline fac_keyset fac__list_keys(fac_tensors l) {
 
 /* A list of owned tensors becomes temporaries of the innermost scope, as does the array. Empty on failure. */
 fac_tensors fac__adopt_list(fac_thread *th, fac_tensor_list *l);
+/* What fac__adopt_list gave, as handles: the array is the result's own, so they are put in place of the headers. */
+static inline fac_tensors fac__list_to_handles(fac_tensors l) {
+    fac__to_handles((fac_tensor **)(uintptr_t)l.v, l.n);
+    return l;
+}
 /* A composite's last line: moves a temporary (or a borrowed tensor, counted) to *out. NULL: the pending error. */
 static inline fac_status fac__give(fac_tensor **out, fac_tensor *t) {
     if (FAC_UNLIKELY(!t))

@@ -1,5 +1,7 @@
 /* What all optimisers share: groups, stepping, state. */
 #include "optim/optimizer.h"
+#include "autograd/leaf.h"
+#include "core/read.h"
 
 void fac_optimizer_release(fac_optimizer *o) {
     if (!o) return;
@@ -16,13 +18,12 @@ void fac_optimizer_release(fac_optimizer *o) {
 }
 
 static fac_status add_entry(fac_optimizer *o, fac_tensor *t) {
-    FAC_TRY(fac__check_handle(t, "fac_optimizer", "parameter"));
-    FAC_CHECK(fac_is_leaf(t), FAC_ERR_AUTOGRAD, "can't optimise a non-leaf tensor");
+    FAC_CHECK(fac__is_leaf(t), FAC_ERR_AUTOGRAD, "can't optimise a non-leaf tensor");
     FAC_CHECK(!fac__set_has(&o->set, t), FAC_ERR_ARGUMENT, "a parameter appears in more than one group");
     FAC_TRY(FAC_VEC_GROW(&o->entries));
     FAC_TRY(FAC_VEC_GROW(&o->list));
     FAC_TRY(fac__set_add(&o->set, t));
-    o->list.v[o->list.n++] = t;
+    o->list.v[o->list.n++] = fac__handle(t);
     o->entries.v[o->entries.n++] = (fac_optim_entry){.parameter = fac__ref(t), .group = o->groups.n};
     return FAC_OK;
 }
@@ -51,7 +52,10 @@ fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, dou
     fac_optim_group g = o->groups.v[0];
     g.lr = lr;
     if (!(weight_decay < 0)) g.weight_decay = weight_decay;
-    fac_status st = add_group(o, parameters, g);
+    fac_handle_list open;
+    fac_status st = fac__open_list(&open, parameters, false, "fac_optimizer", "parameter");
+    if (st == FAC_OK) st = add_group(o, open.l, g);
+    fac__handle_list_free(&open);
     while (st && o->entries.n > before) remove_last_entry(o);
     return st;
 }
@@ -60,7 +64,7 @@ static fac_status add_parameters_of(fac_optimizer *o, const fac_state *s, fac_op
     FAC_CHECK(s->n > 0, FAC_ERR_ARGUMENT, "the optimiser got a module without parameters");
     fac_tensor **v = fac__alloc_array(s->n, sizeof *v);
     if (!v) return fac_error();
-    for (size_t i = 0; i < s->n; i++) v[i] = s->v[i].tensor;
+    for (size_t i = 0; i < s->n; i++) v[i] = fac__header(s->v[i].tensor);
     fac_status st = add_group(o, (fac_tensors){v, s->n}, g);
     fac__free(v);
     return st;
@@ -88,7 +92,7 @@ fac_status fac__optim_buffer(fac_optim_entry *e, int i) {
     fac_tensor *t = NULL;
     FAC_TRY(fac__empty_strided(e->parameter->sizes, e->parameter->strides, e->parameter->ndim,
                                (fac_dtype)e->parameter->dtype, e->parameter->device, &t));
-    if (!fac_zero_(t)) {
+    if (!fac__s_zero_(t)) {
         fac__unref(t);
         return fac_error();
     }
@@ -102,7 +106,7 @@ static fac_tensor *aligned_grad(fac_tensor *p, fac_tensor *g) {
     fac_tensor *t = NULL;
     if (fac__empty_strided(p->sizes, p->strides, p->ndim, (fac_dtype)p->dtype, p->device, &t)) return NULL;
     t = fac__adopt(fac__thread(), t);
-    return t ? fac_copy_(t, g) : NULL;
+    return t ? fac__s_copy_(t, g, false) : NULL;
 }
 
 fac_status fac_optimizer_step(fac_optimizer *o) {
@@ -111,7 +115,7 @@ fac_status fac_optimizer_step(fac_optimizer *o) {
     FAC_NO_GRAD(g);
     for (size_t i = 0; i < o->entries.n; i++) {
         fac_optim_entry *e = &o->entries.v[i];
-        fac_tensor *grad = fac_grad_of(e->parameter);
+        fac_tensor *grad = fac__grad_of(e->parameter);
         if (!grad) continue;
         fac_scope s = fac_scope_begin();
         grad = aligned_grad(e->parameter, grad);
@@ -126,7 +130,7 @@ fac_status fac_optimizer_step(fac_optimizer *o) {
 void fac_optimizer_zero_grad(fac_optimizer *o) {
     fac_saved_error *pending = fac__error_take();
     for (size_t i = 0; o && i < o->entries.n; i++)
-        if (fac_set_grad(o->entries.v[i].parameter, NULL)) break;
+        if (fac__set_grad(o->entries.v[i].parameter, NULL)) break;
     if (pending) {
         fac_error_clear();
         fac__error_restore(pending);

@@ -62,7 +62,7 @@ struct fac_optimizer {
     struct {
         fac_tensor **v;
         size_t n, cap;
-    } list;      /* what fac_optimizer_parameters lends: the entries' parameters */
+    } list;      /* what fac_optimizer_parameters lends: handles of the entries' parameters */
     fac_set set; /* the same, to find one that is given twice */
 };
 

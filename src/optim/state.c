@@ -1,6 +1,7 @@
 /* State dicts of optimisers: per parameter its step count and buffers ("0.step", "0.exp_avg"), per group its settings and the
    places of its parameters ("param_groups.0.lr", "param_groups.0.params"). */
 #include "optim/optimizer.h"
+#include "core/read.h"
 
 /* ---- saving ---- */
 
@@ -12,7 +13,7 @@ static fac_status put(fac_state *s, fac_tensor *t, const char *format, ...) {
     va_start(args, format);
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
-    fac_status st = fac_state_set(s, name, t);
+    fac_status st = fac_state_set(s, name, fac__handle(t));
     fac__unref(t);
     return st;
 }
@@ -84,13 +85,13 @@ fac_state *fac_optimizer_state_dict(fac_optimizer *o) {
 static fac_tensor *entry_of(const fac_state *s, size_t i, const char *what) {
     char name[96];
     snprintf(name, sizeof name, "%zu.%s", i, what);
-    return fac_state_get(s, name);
+    return fac__header(fac_state_get(s, name));
 }
 
 static fac_tensor *setting_of(const fac_state *s, size_t group, const char *what) {
     char name[96];
     snprintf(name, sizeof name, "param_groups.%zu.%s", group, what);
-    return fac_state_get(s, name);
+    return fac__header(fac_state_get(s, name));
 }
 
 static fac_status check_entry(const fac_optimizer *o, const fac_state *s, size_t i, size_t *taken) {
@@ -120,7 +121,7 @@ static fac_status read_option(void *context, size_t group, const fac_optim_optio
     fac_tensor *t = setting_of(l->from, group, p->name);
     FAC_CHECK(t && t->numel == 1 && !fac_dtype_is_complex((fac_dtype)t->dtype), FAC_ERR_NOT_FOUND,
               "the state does not say %s of group %zu", p->name, group);
-    const double x = fac_item(t);
+    const double x = fac__item(t);
     FAC_TRY(fac_error());
     FAC_CHECK(x >= 0, FAC_ERR_ARGUMENT, "%s of group %zu is %g in the state", p->name, group, x);
     l->taken++;
@@ -178,7 +179,7 @@ static fac_status check_state(const fac_optimizer *o, loading *l) {
 static fac_status load_entry(fac_optimizer *o, const fac_state *s, size_t i) {
     fac_optim_entry *e = &o->entries.v[i];
     FAC_SCOPE(scope);
-    e->step = fac_item_int(entry_of(s, i, "step"));
+    e->step = fac__item_int(entry_of(s, i, "step"));
     for (int j = 0; j < FAC_OPTIM_BUFFERS && o->cls->buffers[j]; j++) {
         fac_tensor *t = entry_of(s, i, o->cls->buffers[j]);
         if (!t) {
@@ -187,7 +188,7 @@ static fac_status load_entry(fac_optimizer *o, const fac_state *s, size_t i) {
             continue;
         }
         FAC_TRY(fac__optim_buffer(e, j));
-        if (!fac_copy_(e->buffers[j], t)) return fac_error();
+        if (!fac__s_copy_(e->buffers[j], t, false)) return fac_error();
     }
     return fac_error();
 }

@@ -36,6 +36,10 @@ static void assert_works(fac_device d) {
                   (const float[]){4, 5, 6, 1, 2, 3, 13, 14, 15, 1, 2, 3}, 12);
 }
 
+static fac_tensor *header_of_indices(fac_device d, fac_dtype dtype, int64_t v) {
+    return fac__header(indices_on(d, dtype, v));
+}
+
 /* ---- every operator, every kind of wrong index ----------------------------------------------------------------------------------- */
 
 typedef struct bad_index {
@@ -44,7 +48,7 @@ typedef struct bad_index {
 } bad_index;
 
 static fac_tensor *of_scope(fac_status st, fac_tensor **t) {
-    return st == FAC_OK ? fac__adopt(fac__thread(), *t) : NULL;
+    return st == FAC_OK ? fac__adopt_handle(fac__thread(), *t) : NULL;
 }
 
 static fac_tensor *select_rows(fac_device d, bad_index b) {
@@ -59,7 +63,8 @@ static fac_tensor *select_bytes(fac_device d, bad_index b) {
 static fac_tensor *embed(fac_device d, bad_index b) { return fac_embedding(table_on(d), indices_on(d, b.dtype, b.v)); }
 static fac_tensor *embed_backward(fac_device d, bad_index b, bool scale) {
     fac_tensor *t = NULL, *g = fac_ones(FAC_SHAPE(COUNT, WIDTH), .device = d);
-    return of_scope(fac__c_embedding_dense_backward(g, indices_on(d, b.dtype, b.v), ROWS, -1, scale, &t), &t);
+    return of_scope(
+        fac__c_embedding_dense_backward(fac__header(g), header_of_indices(d, b.dtype, b.v), ROWS, -1, scale, &t), &t);
 }
 static fac_tensor *embed_backward_plain(fac_device d, bad_index b) { return embed_backward(d, b, false); }
 static fac_tensor *embed_backward_scaled(fac_device d, bad_index b) { return embed_backward(d, b, true); }
@@ -75,14 +80,16 @@ static fac_tensor *cross_entropy(fac_device d, bad_index b) {
 }
 static fac_tensor *nll_backward(fac_device d, bad_index b) {
     fac_tensor *t = NULL, *one = fac_ones(FAC_SHAPE(), .device = d);
-    return of_scope(fac__c_nll_loss_backward(one, scores_on(d), indices_on(d, b.dtype, b.v), NULL, SUM, -100, one, &t),
+    return of_scope(fac__c_nll_loss_backward(fac__header(one), fac__header(scores_on(d)),
+                                             header_of_indices(d, b.dtype, b.v), NULL, SUM, -100, fac__header(one), &t),
                     &t);
 }
 static fac_tensor *cross_entropy_backward(fac_device d, bad_index b) {
     fac_tensor *t = NULL, *one = fac_ones(FAC_SHAPE(), .device = d), *lse = fac_ones(FAC_SHAPE(COUNT), .device = d);
-    return of_scope(
-        fac__c__cross_entropy_backward(one, scores_on(d), indices_on(d, b.dtype, b.v), NULL, SUM, -100, lse, one, &t),
-        &t);
+    return of_scope(fac__c__cross_entropy_backward(fac__header(one), fac__header(scores_on(d)),
+                                                   header_of_indices(d, b.dtype, b.v), NULL, SUM, -100,
+                                                   fac__header(lse), fac__header(one), &t),
+                    &t);
 }
 
 static const struct {

@@ -7,8 +7,9 @@ static const fac_device cpu = {FAC_CPU, 0};
 static void assert_on(fac_tensor *t, fac_device d) {
     char text[24];
     assert_non_null(t);
-    if (!fac_device_equal(t->device, d)) print_error("is on %s\n", fac_device_format(t->device, text, sizeof text));
-    assert_true(fac_device_equal(t->device, d));
+    if (!fac_device_equal(fac_tensor_device(t), d))
+        print_error("is on %s\n", fac_device_format(fac_tensor_device(t), text, sizeof text));
+    assert_true(fac_device_equal(fac_tensor_device(t), d));
 }
 
 /* Two tensors hold the same values, whatever their devices and orders. */
@@ -16,10 +17,10 @@ static void assert_same(fac_tensor *a, fac_tensor *b) {
     static double x[4096], y[4096];
     assert_non_null(a);
     assert_non_null(b);
-    assert_true(fac__same_sizes(a, b) && a->numel <= 4096);
-    assert_ok(fac_tensor_read(a, FAC_F64, x, (size_t)a->numel));
-    assert_ok(fac_tensor_read(b, FAC_F64, y, (size_t)b->numel));
-    for (int64_t i = 0; i < a->numel; i++) assert_true(x[i] == y[i] || (isnan(x[i]) && isnan(y[i])));
+    assert_true(fac__same_sizes(fac__header(a), fac__header(b)) && fac_tensor_numel(a) <= 4096);
+    assert_ok(fac_tensor_read(a, FAC_F64, x, (size_t)fac_tensor_numel(a)));
+    assert_ok(fac_tensor_read(b, FAC_F64, y, (size_t)fac_tensor_numel(b)));
+    for (int64_t i = 0; i < fac_tensor_numel(a); i++) assert_true(x[i] == y[i] || (isnan(x[i]) && isnan(y[i])));
 }
 
 /* ---- there and back ------------------------------------------------------------------------------------------------------------ */

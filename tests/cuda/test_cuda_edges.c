@@ -11,7 +11,7 @@ static void use(fac_tensor *t) { assert_non_null(t); }
 static double first(fac_tensor *t) {
     double v[64] = {0};
     assert_non_null(t);
-    assert_ok(fac_tensor_read(t, FAC_F64, v, (size_t)t->numel));
+    assert_ok(fac_tensor_read(t, FAC_F64, v, (size_t)fac_tensor_numel(t)));
     return v[0];
 }
 
@@ -227,7 +227,7 @@ static void X27_memory_that_another_thread_found_free_is_no_race(void **state) {
     sem_init(&o.end, 0, 0);
     FAC_SCOPE(s);
     fac_tensor *old = fac_ones(FAC_SHAPE(1000), .device = cuda_device(0));
-    const void *address = fac__data(old);
+    const void *address = fac_tensor_data(old);
     assert_ok(fac_stream_wait_stream(o.stream, fac_default_stream(cuda_device(0))));
     {
         FAC_STREAM_SCOPE(on, o.stream);
@@ -239,7 +239,7 @@ static void X27_memory_that_another_thread_found_free_is_no_race(void **state) {
     sem_wait(&o.waited);
     fac_tensor *again = fac_ones(FAC_SHAPE(1000), .device = cuda_device(0));
     assert_no_error();
-    assert_ptr_equal(fac__data(again), address);
+    assert_ptr_equal(fac_tensor_data(again), address);
     sem_post(&o.end);
     pthread_join(thread, &good);
     assert_non_null(good);

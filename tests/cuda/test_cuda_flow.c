@@ -32,7 +32,7 @@ static int seen(const char *op, bool cuda) {
 static void assert_on(fac_tensor *t, fac_device d) {
     assert_no_error();
     assert_non_null(t);
-    assert_true(fac_device_equal(t->device, d));
+    assert_true(fac_device_equal(fac_tensor_device(t), d));
 }
 
 static void E42_mm_is_dispatched_by_where_its_operands_are(void **state) {

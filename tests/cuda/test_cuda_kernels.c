@@ -9,10 +9,10 @@
 extern fac_cuda_kernel FAC_CUDA_KERNEL(gemm_f32), FAC_CUDA_KERNEL(gemm_f64), FAC_CUDA_KERNEL(gemm_i64);
 
 /* c <- 2 a b + 3 c, of batches [batch, m, k] and [batch, k, n], by the tiled kernel. */
-static void launch_tiled(fac_cuda_kernel *kernel, fac_tensor *a, fac_tensor *b, fac_tensor *c) {
-    k_gemm g = {.a = fac_tensor_data(a),
-                .b = fac_tensor_data(b),
-                .c = fac_tensor_data(c),
+static void launch_tiled(fac_cuda_kernel *kernel, const fac_tensor *a, const fac_tensor *b, const fac_tensor *c) {
+    k_gemm g = {.a = fac__data(a),
+                .b = fac__data(b),
+                .c = fac__data(c),
                 .batch = a->sizes[0],
                 .m = a->sizes[1],
                 .k = a->sizes[2],
@@ -52,7 +52,8 @@ static void check_tiled(fac_cuda_kernel *kernel, fac_dtype d, int64_t m, int64_t
     fac_tensor *a = small_numbers(FAC_SHAPE(3, m, k), d), *b = small_numbers(FAC_SHAPE(3, n, k), d);
     fac_tensor *c = small_numbers(FAC_SHAPE(3, m, n), d), *on_device = fac_to(c, .device = there);
     assert_no_error();
-    launch_tiled(kernel, fac_to(a, .device = there), fac_transpose(fac_to(b, .device = there), 1, 2), on_device);
+    launch_tiled(kernel, fac__header(fac_to(a, .device = there)),
+                 fac__header(fac_transpose(fac_to(b, .device = there), 1, 2)), fac__header(on_device));
     fac_tensor *expected = fac_add(fac_mul(fac_bmm(a, fac_transpose(b, 1, 2)), 2), fac_mul(c, 3));
     /* Small whole numbers: every order of summation is exact. */
     assert_true(fac_equal(fac_to(on_device, .device = fac_device_make(FAC_CPU, 0)), expected));

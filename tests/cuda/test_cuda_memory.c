@@ -13,7 +13,7 @@ static fac_tensor *bytes_on(int index, int64_t n) {
 }
 
 static void fill(fac_tensor *t, int value) {
-    assert_ok(fac__cuda_memset(t->device.index_plus - 1, fac_tensor_data(t), value, fac_tensor_numel(t)));
+    assert_ok(fac__cuda_memset(fac_tensor_device(t).index_plus - 1, fac_tensor_data(t), value, fac_tensor_numel(t)));
 }
 
 static bool all_are(fac_tensor *t, int value) {

@@ -16,10 +16,11 @@ static fac_tensor *bytes_on(int index) {
 
 /* Queues a fill and a copy on the current stream of the tensor's device. */
 static void fill(fac_tensor *t, int value) {
-    assert_ok(fac__cuda_memset(t->device.index_plus - 1, fac_tensor_data(t), value, N));
+    assert_ok(fac__cuda_memset(fac_tensor_device(t).index_plus - 1, fac_tensor_data(t), value, N));
 }
 static void copy(fac_tensor *to, fac_tensor *from) {
-    assert_ok(fac__cuda_copy(to->device, fac_tensor_data(to), from->device, fac_tensor_data(from), N, true));
+    assert_ok(fac__cuda_copy(fac_tensor_device(to), fac_tensor_data(to), fac_tensor_device(from), fac_tensor_data(from),
+                             N, true));
 }
 
 static bool all_are(fac_tensor *t, int value) {

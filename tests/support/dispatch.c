@@ -22,7 +22,12 @@ fac_tensor *tensor_with_keys(fac_keyset keys) {
     fac_tensor *t;
     assert_ok(fac__scalar_tensor(fac_scalar_f_(1), FAC_F32, &t));
     t->keys = keys;
-    return t;
+    return held(t);
+}
+
+fac_tensor *held(fac_tensor *owned) {
+    if (owned) fac__count_kept(owned);
+    return fac__handle(owned);
 }
 
 fac_keyset keys_on(fac_functionality f, fac_backend b) { return fac__func_bit(f) | fac__backend_bit(b); }
@@ -58,7 +63,7 @@ static fac_status call(const char *op, fac_keyset keys, fac_value *out) {
     fac_value v = fac_value_tensor(t);
     fac_status st = fac_call(op, &v, 1, out);
     fac_value_release(&v);
-    fac__unref(t);
+    fac_release(t);
     return st;
 }
 

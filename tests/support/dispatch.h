@@ -11,6 +11,8 @@ int dispatch_teardown(void **state);
 
 /* Owned one-element f32 tensor whose key set is exactly `keys`. */
 fac_tensor *tensor_with_keys(fac_keyset keys);
+/* The handle of an owned header, whose reference becomes the test's own: fac_release drops it. */
+fac_tensor *held(fac_tensor *owned);
 fac_keyset keys_on(fac_functionality f, fac_backend b);
 
 /* A boxed kernel whose one result is the integer that its context points at. */

@@ -1,5 +1,7 @@
 #include "memory_hook.h"
 
+#include "core/slot.h"
+
 static fac_memory_hook system_hook;
 static atomic_bool installed, all_later;
 static _Atomic(int64_t) live, countdown, failures, requests, arms;
@@ -36,7 +38,7 @@ void memory_hook_install(void) {
     fac__memory_hook = (fac_memory_hook){counting_alloc, counting_free, NULL};
 }
 
-int64_t memory_hook_live(void) { return atomic_load(&live); }
+int64_t memory_hook_live(void) { return atomic_load(&live) - fac__slot_blocks(); }
 
 void memory_hook_fail(int64_t n, bool and_all_later) {
     atomic_store(&all_later, and_all_later);

@@ -6,7 +6,7 @@
 
 /* Puts the hook in place of the system's; later calls do nothing. Call before the library allocates anything. */
 void memory_hook_install(void);
-/* Blocks that were given out and not yet freed. */
+/* Blocks that were given out and not yet freed, but for those that slots of tensor headers lie in: they are kept for ever. */
 int64_t memory_hook_live(void);
 /* The n-th request from now fails (1 is the next one), and only that one, or each from then on; 0: none. */
 void memory_hook_fail(int64_t n, bool and_all_later);

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "core/tensor.h"
+#include "core/handle.h"
 #include "memory_hook.h"
 
 /* Before a test: no error, no scope, caches empty. After it: the same, and no object or block more than before. */

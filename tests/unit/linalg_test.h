@@ -42,7 +42,7 @@ static inline double *numbers(fac_tensor *t) {
 
 static inline void close_to_(fac_tensor *a, fac_tensor *b, double tolerance, const char *file, int line) {
     support_no_error(file, line);
-    if (!a || !b || !fac__same_sizes(a, b)) _fail(file, line);
+    if (!a || !b || !fac__same_sizes(fac__header(a), fac__header(b))) _fail(file, line);
     double *x = numbers(a), *y = numbers(b);
     for (int64_t i = 0; i < fac_tensor_numel(a); i++)
         if (!(fabs(x[i] - y[i]) <= tolerance * (1 + fabs(y[i]))) && !(x[i] != x[i] && y[i] != y[i])) {
@@ -58,7 +58,7 @@ static inline void close_to_(fac_tensor *a, fac_tensor *b, double tolerance, con
 static inline void sizes_are_(fac_tensor *t, fac_ints want, const char *file, int line) {
     support_no_error(file, line);
     if (!t || fac_tensor_sizes(t).n != want.n || memcmp(fac_tensor_sizes(t).v, want.v, want.n * sizeof *want.v) != 0) {
-        print_error("the size is %s\n", t ? FAC_SHAPE_TEXT(t) : "none");
+        print_error("the size is %s\n", t ? FAC_SHAPE_TEXT(fac__header(t)) : "none");
         _fail(file, line);
     }
 }

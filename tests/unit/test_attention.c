@@ -6,12 +6,13 @@ static fac_tensor *expected_attention(fac_tensor *q, fac_tensor *k, fac_tensor *
                                       double scale) {
     fac_tensor *scores = fac_mul(fac_matmul(q, fac_transpose(k, -2, -1)), scale);
     if (causal) {
-        fac_tensor *see = fac_tril(fac_ones(FAC_INTS(q->sizes[q->ndim - 2], k->sizes[k->ndim - 2]), .dtype = FAC_BOOL));
+        fac_tensor *see =
+            fac_tril(fac_ones(FAC_INTS(fac_tensor_size(q, -2), fac_tensor_size(k, -2)), .dtype = FAC_BOOL));
         scores = fac_masked_fill(scores, fac_logical_not(see), -INFINITY);
     }
     if (mask)
-        scores =
-            mask->dtype == FAC_BOOL ? fac_masked_fill(scores, fac_logical_not(mask), -INFINITY) : fac_add(scores, mask);
+        scores = fac_tensor_dtype(mask) == FAC_BOOL ? fac_masked_fill(scores, fac_logical_not(mask), -INFINITY)
+                                                    : fac_add(scores, mask);
     return fac_matmul(fac_softmax(scores, -1), v);
 }
 

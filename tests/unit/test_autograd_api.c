@@ -338,7 +338,7 @@ static fac_tensor *call_square(const char *name, fac_tensor *x) {
     fac_status st = fac_call(name, args, 2, &result);
     fac_value_release(&args[0]);
     fac_tensor *r = NULL;
-    if (st == FAC_OK && fac__take_tensor(&result, &r) == FAC_OK) r = fac__adopt(fac__thread(), r);
+    if (st == FAC_OK && fac__take_tensor(&result, &r) == FAC_OK) r = fac__adopt_handle(fac__thread(), r);
     return r;
 }
 

@@ -48,7 +48,7 @@ static fac_status call(void *context, fac_tensors in, fac_tensor **out, size_t n
     for (size_t i = 0; i < n_out; i++) {
         fac_tensor *t = NULL;
         if (st == FAC_OK) st = fac__take_tensor(&results[i], &t);
-        out[i] = fac__adopt(fac__thread(), t);
+        out[i] = fac__adopt_handle(fac__thread(), t);
         fac_value_release(&results[i]);
     }
     return st == FAC_OK ? fac_error() : st;

@@ -83,7 +83,7 @@ static void S171_linear_of_a_vendors_layout_goes_to_the_vendors_kernel(void **st
     assert_int_equal(vendors, 1);
     for (int i = 0; i < 2; i++) fac_value_release(&args[i]);
     fac_value_release(&out);
-    fac__unref(t);
+    fac_release(t);
     FAC_SCOPE(s);
     assert_non_null(fac_linear(RANDOM(2, 2), RANDOM(2, 2), NULL));
     assert_int_equal(vendors, 1);

@@ -37,7 +37,8 @@ static fac_tensor *expected_conv(const conv_case *k, fac_tensor *x, fac_tensor *
                                 int64_t q = j * k->stride[1] + b * k->dilation[1] - k->padding[1];
                                 if (p < 0 || p >= k->h || q < 0 || q >= k->w) continue;
                                 int64_t channel = o / (k->out / k->groups) * per + c;
-                                sum += ws[at4(w->sizes, o, c, a, b)] * xs[at4(x->sizes, n, channel, p, q)];
+                                sum += ws[at4(fac_tensor_sizes(w).v, o, c, a, b)] *
+                                       xs[at4(fac_tensor_sizes(x).v, n, channel, p, q)];
                             }
                     y[at4(size, n, o, i, j)] = sum;
                 }

@@ -26,8 +26,8 @@ static void S063_every_tensor_argument_counts(void **state) {
         assert_ok(fac_call("t::f", args, 4, &out));
         assert_int_equal(fac_value_as_int(out), FAC_KS_DENSE | fac__backend_bit(b[0]) | fac__backend_bit(b[which]));
         for (int i = 0; i < 4; i++) fac_value_release(&args[i]);
-        fac__unref(plain);
-        fac__unref(other);
+        fac_release(plain);
+        fac_release(other);
     }
 }
 
@@ -130,8 +130,8 @@ static void E19_arguments_are_filled_in_and_fitted(void **state) {
     assert_true(gathered(args, 3) == 2077.3);
     assert_true(gathered(args, 4) == 2077);
     fac_value_release(&args[0]);
-    assert_int_equal(atomic_load(&t->refs), 1);
-    fac__unref(t);
+    assert_int_equal(atomic_load(&fac__header(t)->refs), 1);
+    fac_release(t);
 }
 
 static void E19_wrong_arguments_name_operator_and_argument(void **state) {
@@ -161,7 +161,7 @@ static void E19_wrong_arguments_name_operator_and_argument(void **state) {
     assert_error(FAC_ERR_NOT_FOUND, "'t::gather'");
     fac_value_release(&args[0]);
     fac_value_release(&args[1]);
-    fac__unref(t);
+    fac_release(t);
 }
 
 static fac_status sum_of_all(const fac_call_info *c, fac_value *stack) {
@@ -218,8 +218,8 @@ static void E19_kernels_that_break_the_rules(void **state) {
     assert_error(FAC_ERR_DTYPE, "left behind");
     assert_int_equal(out.tag, FAC_TAG_NONE);
     fac_value_release(&arg);
-    assert_int_equal(atomic_load(&t->refs), 1);
-    fac__unref(t);
+    assert_int_equal(atomic_load(&fac__header(t)->refs), 1);
+    fac_release(t);
 }
 
 static void E19_calls_are_inert_while_an_error_is_pending(void **state) {
@@ -276,7 +276,7 @@ static void S079_redispatch_takes_the_keys_it_is_given(void **state) {
     assert_int_equal(fac_redispatch_below(&c, FAC_KEY_COUNT, stack), FAC_ERR_ARGUMENT);
     assert_error(FAC_ERR_ARGUMENT, "no functionality");
     fac_value_release(&arg);
-    fac__unref(t);
+    fac_release(t);
 }
 
 /* ---- the observer ------------------------------------------------------------------------------------------------ */
@@ -363,7 +363,7 @@ static void calls_survive_each_failing_allocation(void **state) {
     fac_register_boxed("t::f", "CPU", give_list, NULL, FAC_HERE);
     fac_tensor *t = cpu_tensor();
     support_fail_each_allocation(call_with_conversions, t);
-    fac__unref(t);
+    fac_release(t);
 }
 
 FAC_TEST_MAIN(DISPATCH_TEST(S063_every_tensor_argument_counts), DISPATCH_TEST(S064_thread_sets_add_and_remove),

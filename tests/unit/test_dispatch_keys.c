@@ -143,7 +143,7 @@ static void S089_keys_lie_on_tensors(void **state) {
     (void)state;
     fac_tensor *t = tensor_with_keys(FAC_KS_AUTOGRAD | keys_on(FAC_KEY_DENSE, FAC_BACKEND_CUDA));
     assert_int_equal(fac_tensor_keys(t), FAC_KS_AUTOGRAD | keys_on(FAC_KEY_DENSE, FAC_BACKEND_CUDA));
-    fac__unref(t);
+    fac_release(t);
     assert_int_equal(fac_tensor_keys(NULL), 0);
     assert_error(FAC_ERR_ARGUMENT, "fac_tensor_keys");
 }

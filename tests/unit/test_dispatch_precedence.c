@@ -217,7 +217,7 @@ static void S071_nothing_below_a_fall_through_is_reported(void **state) {
     assert_int_equal(fac_redispatch(fac_operator_find("t::f"), FAC_KS_AUTOGRAD, &out), FAC_ERR_NO_KERNEL);
     assert_error(FAC_ERR_NO_KERNEL, "t::f");
     fac_value_release(&out);
-    fac__unref(t);
+    fac_release(t);
 }
 
 /* E-18: the mask follows each change of a slot. */
@@ -290,8 +290,8 @@ static void S082_sparse_beats_dense_among_arguments(void **state) {
         fac_value_release(&args[0]);
         fac_value_release(&args[1]);
     }
-    fac__unref(dense);
-    fac__unref(sparse);
+    fac_release(dense);
+    fac_release(sparse);
 }
 
 /* A kernel of mm that gives its first argument back and counts its calls. */
@@ -322,7 +322,7 @@ static void S085_mm_is_chosen_by_device_and_layout(void **state) {
         fac_value_release(&out);
         fac_value_release(&args[0]);
         fac_value_release(&args[1]);
-        fac__unref(t);
+        fac_release(t);
     }
 }
 

@@ -84,7 +84,7 @@ static void S072_kernels_of_other_signatures_survive_a_new_schema(void **state) 
     assert_ok(fac_call("t::f", args, 2, &out));
     assert_int_equal(fac_value_as_int(out), 2);
     fac_value_release(&args[0]);
-    fac__unref(t);
+    fac_release(t);
 }
 
 static void S073_unknown_names_get_near_misses(void **state) {
@@ -339,7 +339,7 @@ static void registration_survives_each_failing_allocation(void **state) {
         whole = use_dispatcher(t) && !memory_hook_failures();
         memory_hook_fail(0, false);
         if (fac_error()) assert_error(FAC_ERR_MEMORY, "out of memory");
-        fac__unref(t);
+        fac_release(t);
         assert_true(n < 1000);
     }
 }

@@ -14,6 +14,7 @@ static void *keep_calling(void *context) {
     fac_tensor *t;
     if (fac__scalar_tensor(fac_scalar_f_(1), FAC_F32, &t) != FAC_OK) return NULL;
     t->keys = keys;
+    t = held(t);
     fac_value arg = fac_value_tensor(t), out;
     while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
         int64_t got = fac_call("t::f", &arg, 1, &out) == FAC_OK ? fac_value_as_int(out) : 0;
@@ -25,7 +26,7 @@ static void *keep_calling(void *context) {
         atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
     }
     fac_value_release(&arg);
-    fac__unref(t);
+    fac_release(t);
     return NULL;
 }
 

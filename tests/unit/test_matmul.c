@@ -3,11 +3,12 @@
 
 /* self @ other by the definition: batches broadcast, sums over the inner dimension, in f64. */
 static fac_tensor *expected_product(fac_tensor *a, fac_tensor *b) {
-    fac_tensor *x = a->ndim == 1 ? fac_unsqueeze(a, 0) : a, *y = b->ndim == 1 ? fac_unsqueeze(b, 1) : b;
+    fac_tensor *x = fac_tensor_ndim(a) == 1 ? fac_unsqueeze(a, 0) : a,
+               *y = fac_tensor_ndim(b) == 1 ? fac_unsqueeze(b, 1) : b;
     /* [*, n, m, 1] * [*, 1, m, p] summed over m */
     fac_tensor *z = fac_sum(fac_mul(fac_unsqueeze(x, -1), fac_unsqueeze(y, -3)), .dim = FAC_INTS(-2));
-    if (b->ndim == 1) z = fac_squeeze_dim(z, -1);
-    return a->ndim == 1 ? fac_squeeze_dim(z, b->ndim == 1 ? -1 : -2) : z;
+    if (fac_tensor_ndim(b) == 1) z = fac_squeeze_dim(z, -1);
+    return fac_tensor_ndim(a) == 1 ? fac_squeeze_dim(z, fac_tensor_ndim(b) == 1 ? -1 : -2) : z;
 }
 
 static const int64_t left_sizes[] = {2, 1, 3, 4, 5}, right_sizes[] = {2, 4, 1, 5, 6};

@@ -124,7 +124,7 @@ static void check_result(fac_tensor *r, const operand *a, const operand *b, cons
                 fail();
             }
             at++;
-        } while (next_index(index, r->sizes, ndim));
+        } while (next_index(index, fac_tensor_sizes(r).v, ndim));
     assert_int_equal(at, n);
     free(got);
 }

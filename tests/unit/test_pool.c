@@ -19,7 +19,8 @@ static int64_t count_of(const pool_case *k, int d) {
 
 /* The greatest (or, with `mean`, the mean) of each window; the mean's divisor counts the padding when `padded`. */
 static fac_tensor *expected_pool(const pool_case *k, fac_tensor *x, bool mean, bool padded, int64_t divisor) {
-    int64_t planes = x->sizes[0] * x->sizes[1], size[4] = {x->sizes[0], x->sizes[1], count_of(k, 0), count_of(k, 1)};
+    int64_t planes = fac_tensor_size(x, 0) * fac_tensor_size(x, 1),
+            size[4] = {fac_tensor_size(x, 0), fac_tensor_size(x, 1), count_of(k, 0), count_of(k, 1)};
     double *xs = numbers(x), *y = calloc((size_t)(planes * size[2] * size[3]), sizeof *y), *to = y;
     assert_non_null(y);
     for (int64_t p = 0; p < planes; p++)

@@ -14,7 +14,7 @@ static fac_tensor *tensor_of(const struct print_case *c) {
         double linear[2] = {c->start + (double)i * c->step, 0};
         fac__store(p, c->dtype, fac_scalar_c_(c->values ? c->values + 2 * i : linear));
     }
-    return fac__adopt(fac__thread(), owned);
+    return fac__adopt_handle(fac__thread(), owned);
 }
 
 static void S027_print_agrees_with_pytorch(void **state) {
@@ -46,10 +46,10 @@ static void print_strided_view_and_conjugate(void **state) {
     const float re_im[] = {1, 2, 3, -4};
     fac_tensor *t = fac_tensor_from((const float[]){1, 2, 3, 4}, FAC_F32, FAC_INTS(2, 2)), *v;
     assert_non_null(t);
-    assert_ok(fac__view(t, FAC_INTS(2, 2).v, FAC_INTS(1, 2).v, 2, 0, true, &v));
-    expect_text(fac__adopt(fac__thread(), v), "tensor([[1., 3.],\n        [2., 4.]])");
+    assert_ok(fac__view(fac__header(t), FAC_INTS(2, 2).v, FAC_INTS(1, 2).v, 2, 0, true, &v));
+    expect_text(fac__adopt_handle(fac__thread(), v), "tensor([[1., 3.],\n        [2., 4.]])");
     fac_tensor *c = fac_tensor_from(re_im, FAC_C64, FAC_INTS(2));
-    c->flags |= FAC_TF_CONJ;
+    fac__header(c)->flags |= FAC_TF_CONJ;
     expect_text(c, "tensor([1.-2.j, 3.+4.j])");
 }
 
@@ -58,9 +58,9 @@ static void print_meta_shows_size_and_device(void **state) {
     FAC_SCOPE(s);
     fac_tensor *t;
     assert_ok(fac__empty(FAC_INTS(2, 3).v, 2, FAC_F32, fac_device_make(FAC_META, -1), &t));
-    expect_text(fac__adopt(fac__thread(), t), "tensor(..., device='meta', size=(2, 3))");
+    expect_text(fac__adopt_handle(fac__thread(), t), "tensor(..., device='meta', size=(2, 3))");
     assert_ok(fac__empty(FAC_INTS(2).v, 1, FAC_I64, fac_device_make(FAC_META, -1), &t));
-    expect_text(fac__adopt(fac__thread(), t), "tensor(..., device='meta', size=(2,), dtype=torch.int64)");
+    expect_text(fac__adopt_handle(fac__thread(), t), "tensor(..., device='meta', size=(2,), dtype=torch.int64)");
 }
 
 static void S027_print_shows_the_place_in_the_graph(void **state) {

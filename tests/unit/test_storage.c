@@ -98,7 +98,7 @@ static void S008_storage_on_a_private_device_needs_an_allocator_and_copies(void 
     assert_error(FAC_ERR_DEVICE, "no back end has registered an allocator");
     assert_ok(fac_allocator_set(FAC_PRIVATE2, fac_allocator_immediate()));
     assert_ok(fac__empty(FAC_INTS(2).v, 1, FAC_F32, npu, &t));
-    assert_int_equal(fac_tensor_read(t, FAC_F32, (float[2]){0}, 2), FAC_ERR_DEVICE);
+    assert_int_equal(fac_tensor_read(fac__handle(t), FAC_F32, (float[2]){0}, 2), FAC_ERR_DEVICE);
     assert_error(FAC_ERR_DEVICE, "'private2' have no back end");
     assert_int_equal(fac__resize(t, FAC_INTS(9).v, 1), FAC_ERR_DEVICE);
     assert_error(FAC_ERR_DEVICE, "'private2' have no back end");

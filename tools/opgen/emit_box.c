@@ -59,14 +59,14 @@ static void emit_unbox(FILE *f, const op *o, int id) {
     else
         fprintf(f, "    %sout = {0};\n    FAC_TRY(",
                 type_of(&o->s->rets[0].type) == T_SCALAR ? "fac_scalar " : xformat("%s", c_type(&o->s->rets[0].type)));
-    fprintf(f, "((fac_status (*)(%s))c->kernel->direct_typed)(c", typed_params(o));
+    fprintf(f, "((fac_status (*)(%s))c->kernel->typed)(c", typed_params(o));
     for (size_t i = 0; i < n; i++) fprintf(f, ", a%zu", i);
     if (r) fputs(returns_tensors(o) ? ", out" : ", &out", f);
     fputs(r ? "));\n" : ");\n", f);
     if (returns_list(o))
         fputs("    st[0] = fac__box_owned_list(&out);\n", f);
     else if (r && returns_tensors(o))
-        for (size_t i = 0; i < r; i++) fprintf(f, "    st[%zu] = fac__box_owned_tensor(out[%zu]);\n", i, i);
+        for (size_t i = 0; i < r; i++) fprintf(f, "    st[%zu] = fac__value_owned_tensor(out[%zu]);\n", i, i);
     else if (r) {
         static const char *const makers[] = {[T_BOOL] = "fac_value_bool",
                                              [T_INT] = "fac_value_int",
@@ -80,8 +80,8 @@ static void emit_unbox(FILE *f, const op *o, int id) {
 
 static void box_arg(FILE *f, const fac_schema_type *t, size_t i) {
     switch (type_of(t)) {
-    case T_TENSOR: fprintf(f, "fac_value_tensor(a%zu)", i); break;
-    case T_TENSORS: fprintf(f, "fac_value_tensors(a%zu.v, a%zu.n)", i, i); break;
+    case T_TENSOR: fprintf(f, "fac__value_tensor(a%zu)", i); break;
+    case T_TENSORS: fprintf(f, "fac__value_tensors(a%zu.v, a%zu.n)", i, i); break;
     case T_INT: fprintf(f, "fac_value_int(a%zu)", i); break;
     case T_FLOAT: fprintf(f, "fac_value_float(a%zu)", i); break;
     case T_BOOL: fprintf(f, "fac_value_bool(a%zu)", i); break;
@@ -122,8 +122,32 @@ static void emit_boxed(FILE *f, const op *o, int id) {
     fputs("}\n", f);
 }
 
+/* Around a user's typed kernel: handles of its tensors in, headers of its results out. */
+static void emit_door(FILE *f, const op *o, int id) {
+    size_t n = o->s->n_args;
+    fprintf(f, "static fac_status door_%d(%s) {\n    fac_status e = FAC_OK;\n", id, typed_params(o));
+    for (size_t i = 0; i < n; i++) {
+        if (is_tensor_list(&o->s->args[i].type))
+            fprintf(f, "    fac_handle_list l%zu;\n    if (fac__handle_list(&l%zu, a%zu)) e = fac_error();\n", i, i, i);
+        else if (is_tensor(&o->s->args[i].type))
+            fprintf(f, "    a%zu = fac__handle(a%zu);\n", i, i);
+    }
+    fprintf(f, "    if (!e) e = ((fac_status (*)(%s))c->kernel->direct_typed)(c", typed_params(o));
+    for (size_t i = 0; i < n; i++) fprintf(f, is_tensor_list(&o->s->args[i].type) ? ", l%zu.l" : ", a%zu", i);
+    fputs(o->s->n_rets ? ", res_);\n" : ");\n", f);
+    for (size_t i = 0; i < n; i++)
+        if (is_tensor_list(&o->s->args[i].type)) fprintf(f, "    fac__handle_list_free(&l%zu);\n", i);
+    if (returns_list(o))
+        fputs("    return fac__results_given(c, e, res_->v, res_->n);\n}\n", f);
+    else if (o->s->n_rets && returns_tensors(o))
+        fprintf(f, "    return fac__results_given(c, e, res_, %zu);\n}\n", o->s->n_rets);
+    else
+        fputs("    return e;\n}\n", f);
+}
+
 void emit_adapter(FILE *f, const char *signature, const op *example) {
     fprintf(f, "\n/* %s */\n", signature);
+    emit_door(f, example, example->sig);
     emit_unbox(f, example, example->sig);
     emit_boxed(f, example, example->sig);
 }

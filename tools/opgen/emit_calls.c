@@ -95,9 +95,14 @@ static void emit_dispatch(FILE *f, const op *o) {
 
 /* ---- the scoped form with flat arguments ---- */
 
-static const char *failure_value(const op *o) {
+const char *failure_value(const op *o) {
     if (o->s->n_rets == 0) return "fac_error()";
-    if (returns_tensors(o)) return o->s->n_rets == 1 ? "NULL" : NULL;
+    if (returns_tensors(o) && o->s->n_rets == 1) return "NULL";
+    if (returns_tensors(o)) {
+        char *t = result_type(o);
+        t[strlen(t) - 1] = 0;
+        return xformat("(%s){0}", t);
+    }
     if (returns_list(o)) return "(fac_tensors){0}";
     switch (type_of(&o->s->rets[0].type)) {
     case T_BOOL: return "false";
@@ -119,20 +124,20 @@ static void emit_null_check(FILE *f, const op *o, const fac_schema_arg *a, const
     fprintf(f, " {\n        fac__null_given(\"%s\", \"%s\");\n        return %s;\n    }\n", display(o), a->name, fail);
 }
 
-static void emit_handle_checks(FILE *f, const op *o, const char *fail) {
+static void emit_null_checks(FILE *f, const op *o, const char *fail) {
     for (size_t i = 0; i < o->s->n_args; i++) {
         const fac_schema_arg *a = &o->s->args[i];
         if (a->type.kind != FAC_TYPE_TENSOR) {
             emit_null_check(f, o, a, fail);
             continue;
         }
+        if (a->type.optional && !a->type.list) continue;
         if (a->type.list)
             fprintf(f, "    if (FAC_UNLIKELY(fac__check_list(%s, %s, \"%s\", \"%s\"))) return %s;\n", a->name,
                     a->type.elem_optional ? "true" : "false", display(o), a->name, fail);
         else
-            fprintf(f, "    if (FAC_UNLIKELY(%s%s%sfac__check_handle(%s, \"%s\", \"%s\"))) return %s;\n",
-                    a->type.optional ? a->name : "", a->type.optional ? " && " : "", "", a->name, display(o), a->name,
-                    fail);
+            fprintf(f, "    if (FAC_UNLIKELY(fac__check_header(%s, \"%s\", \"%s\"))) return %s;\n", a->name, display(o),
+                    a->name, fail);
     }
 }
 
@@ -181,16 +186,11 @@ static void emit_result(FILE *f, const op *o, const char *fail) {
 
 static void emit_flat(FILE *f, const op *o) {
     const char *fail = failure_value(o);
-    if (!fail) {
-        char *t = result_type(o);
-        t[strlen(t) - 1] = 0;
-        fail = xformat("(%s){0}", t);
-    }
     char *p = params_flat(o);
     fprintf(f, "%sfac__s_%s(%s) {\n", result_type(o), o->id, p[0] ? p : "void");
     fputs("    fac_thread *th_ = fac__thread();\n", f);
     fprintf(f, "    if (FAC_UNLIKELY(th_->error)) return %s;\n", o->s->n_rets ? fail : "th_->error");
-    emit_handle_checks(f, o, fail);
+    emit_null_checks(f, o, fail);
     emit_result(f, o, fail);
 }
 
@@ -205,7 +205,7 @@ static void kw_value(FILE *f, const op *o, const fac_schema_arg *a) {
         fprintf(f, "k_->%s ? (int64_t)k_->%s - 1 : 1", field, field);
     else if (kw_negated(a))
         fprintf(f, "!k_->%s", field);
-    else if (none || t == T_BOOL || t == T_TENSOR || t == T_TENSORS)
+    else if (none || t == T_BOOL)
         fprintf(f, "k_->%s", field);
     else if (t == T_INT && is_plain_int(o, a))
         fprintf(f, strcmp(d, "0") ? "k_->%s ? k_->%s : %s" : "k_->%s", field, field, d);
@@ -225,10 +225,7 @@ static void kw_value(FILE *f, const op *o, const fac_schema_arg *a) {
 
 static void emit_kw_open(FILE *f, const op *o) {
     const fac_schema *s = o->functional ? o->functional->s : o->s;
-    char *t = result_type(o);
     const char *fail = failure_value(o);
-    t[strlen(t) - 1] = 0;
-    if (!fail) fail = xformat("(%s){0}", t);
     fprintf(f, "    static const fac_%s_kw none_;\n    fac_%s_kw local_;\n", o->kw, o->kw);
     fprintf(
         f,
@@ -261,21 +258,24 @@ static void emit_public(FILE *f, const op *o) {
         fputs("void", f);
     fputs(") {\n", f);
     if (o->kw) emit_kw_open(f, o);
-    bool factory = o->e->factory && o->form == FORM_FUNCTION;
-    fprintf(f, factory ? "    fac_tensor *r_ = fac__s_%s(" : "    return fac__s_%s(", o->id);
+    emit_open_handles(f, o, failure_value(o));
+    emit_result_begin(f, o);
+    fprintf(f, "fac__s_%s(", o->id);
     sep = "";
     for (size_t i = 0; i < s->n_args; i++, sep = ", ") {
         fputs(sep, f);
-        if (i < o->n_pos)
-            fputs(s->args[i].name, f);
+        if (i < o->n_pos || s->args[i].type.kind == FAC_TYPE_TENSOR)
+            emit_opened_arg(f, &s->args[i]);
         else
             kw_value(f, o, &s->args[i]);
     }
     for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
         fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     fputs(");\n", f);
-    if (factory) fputs("    return r_ && k_->requires_grad ? fac_set_requires_grad(r_, true) : r_;\n", f);
-    fputs("}\n", f);
+    emit_result_end(f, o);
+    if (o->e->factory && o->form == FORM_FUNCTION)
+        fputs("    if (r_ && k_->requires_grad) return fac_set_requires_grad(r_, true);\n", f);
+    fputs("    return r_;\n}\n", f);
 }
 
 void emit_calls(FILE *f, const model *m, const op *o) {

@@ -138,8 +138,8 @@ static bool wants_noop_meta(const op *o) {
 static void box_value(FILE *f, const fac_schema_arg *a) {
     const char *n = a->name;
     switch (type_of(&a->type)) {
-    case T_TENSOR: fprintf(f, "fac_value_tensor(%s)", n); break;
-    case T_TENSORS: fprintf(f, "fac_value_tensors(%s.v, %s.n)", n, n); break;
+    case T_TENSOR: fprintf(f, "fac__value_tensor(%s)", n); break;
+    case T_TENSORS: fprintf(f, "fac__value_tensors(%s.v, %s.n)", n, n); break;
     case T_INT: fprintf(f, "fac_value_int(%s)", n); break;
     case T_OPT_INT: fprintf(f, "fac__box_opt_int(%s)", n); break;
     case T_FLOAT: fprintf(f, "fac_value_float(%s)", n); break;

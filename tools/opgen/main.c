@@ -204,7 +204,7 @@ static void write_internal(const char *dir, const model *m) {
     open_output(&o, dir, "ops_gen.h");
     fprintf(
         o.f,
-        "%s#ifndef FAC_OPS_GEN_H\n#define FAC_OPS_GEN_H\n\n#include \"autograd/node.h\"\n#include \"ops/call.h\"\n#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n",
+        "%s#ifndef FAC_OPS_GEN_H\n#define FAC_OPS_GEN_H\n\n#include \"autograd/node.h\"\n#include \"ops/call.h\"\n#include \"dispatch/value.h\"\n#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n",
         notice);
     for (size_t i = 0; i < m->n_ops; i++) emit_internal_decl(o.f, &m->ops[i]);
     fputs("\n/* C formulas that gradient expressions call */\n", o.f);
@@ -239,12 +239,13 @@ static const op *example_of(const model *m, int sig) {
 static void write_signatures(const char *dir, const model *m) {
     output o;
     open_output(&o, dir, "ops_signatures.c");
-    fprintf(o.f, "%s#include \"dispatch/operator.h\"\n", notice);
+    fprintf(o.f, "%s#include \"core/handle.h\"\n#include \"dispatch/operator.h\"\n#include \"dispatch/value.h\"\n",
+            notice);
     for (size_t i = 0; i < m->n_signatures; i++) emit_adapter(o.f, m->signatures[i], example_of(m, (int)i));
     fprintf(o.f, "\nconst fac_signature fac__signatures[%zu] = {\n", m->n_signatures + 1);
     for (size_t i = 0; i < m->n_signatures; i++)
-        fprintf(o.f, "    {\"%s\", (fac_fn)box_%zu, unbox_%zu},\n", m->signatures[i], i, i);
-    fprintf(o.f, "    {NULL, NULL, NULL},\n};\nconst size_t fac__signature_count = %zu;\n", m->n_signatures);
+        fprintf(o.f, "    {\"%s\", (fac_fn)box_%zu, unbox_%zu, (fac_fn)door_%zu},\n", m->signatures[i], i, i, i);
+    fprintf(o.f, "    {NULL, NULL, NULL, NULL},\n};\nconst size_t fac__signature_count = %zu;\n", m->n_signatures);
     close_output(&o);
 }
 

@@ -188,6 +188,16 @@ bool kw_negated(const fac_schema_arg *a);
 bool is_plain_int(const op *o, const fac_schema_arg *a);
 bool is_reduction(const fac_schema_arg *a);
 size_t n_kw(const op *o);
+const char *failure_value(const op *o); /* what a call that failed returns */
+
+/* ---- the handles of a public stub (emit_handles.c) ---- */
+
+/* Opens every tensor among the arguments; a list goes into one of its own, whose name has "_open_" behind it. */
+void emit_open_handles(FILE *f, const op *o, const char *fail);
+void emit_opened_arg(FILE *f, const fac_schema_arg *a);
+/* Around the call that gives r_. */
+void emit_result_begin(FILE *f, const op *o);
+void emit_result_end(FILE *f, const op *o);
 
 /* ---- output (emit_*.c); each writes what one operator yields, or a whole file ---- */
 

@@ -1,5 +1,6 @@
 /* Gradients of reductions. */
 #include "autograd/formulas/brief.h"
+#include "core/read.h"
 #include <math.h>
 
 fac_tensor *fac__restored(fac_tensor *t, int64_t ndim, fac_ints dim, bool keepdim) {
@@ -41,7 +42,7 @@ fac_tensor *mean_dim_grad(fac_tensor *grad, fac_ints sizes, fac_ints dim, bool k
 
 static bool has_zero(fac_tensor *t) {
     fac_tensor *any = fac__s_any(is_zero(t));
-    return any && fac_item_int(any) != 0;
+    return any && fac__item_int(any) != 0;
 }
 
 static fac_tensor *conj_if_complex(fac_tensor *t) {

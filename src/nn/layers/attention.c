@@ -26,10 +26,10 @@ static fac_tensor *attend(fac_module *self, fac_tensor *q, fac_tensor *k, fac_te
 }
 
 static bool check_input(const attention *a, const fac_tensor *x) {
-    if (x && x->ndim == 3 && x->sizes[2] == a->dim) return true;
+    if (x && fac_tensor_ndim(x) == 3 && fac_tensor_size(x, 2) == a->dim) return true;
     if (!fac_error())
         FAC_FAIL(FAC_ERR_SHAPE, "attention takes [N, T, %lld], not %s", (long long)a->dim,
-                 x ? FAC_SHAPE_TEXT(x) : "NULL");
+                 x ? FAC_SHAPE_TEXT(fac__header(x)) : "NULL");
     return false;
 }
 

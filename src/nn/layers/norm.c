@@ -92,7 +92,7 @@ static fac_tensor *batch_norm_forward(fac_module *self, fac_tensor *x) {
     }
     if ((training || !s->running) && fac_tensor_numel(x) == fac_tensor_size(x, 1)) {
         FAC_FAIL(FAC_ERR_SHAPE, "Expected more than 1 value per channel when training, got input size %s",
-                 FAC_SHAPE_TEXT(x));
+                 FAC_SHAPE_TEXT(fac__header(x)));
         return NULL;
     }
     if (training && s->running) {

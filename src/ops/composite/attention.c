@@ -91,7 +91,7 @@ fac_status scaled_dot_product_attention_math_composite(const fac_call_info *c, f
 
 /* ---- the choice -------------------------------------------------------------------------------------------------------------- */
 
-static bool wants_grad(const fac_tensor *t) { return t && fac_is_grad_enabled() && fac_requires_grad(t); }
+static bool wants_grad(const fac_tensor *t) { return t && fac_is_grad_enabled() && fac__requires_grad(t); }
 
 /* Whether the fused operator takes these: three or four dimensions, equal batches, no dropout, a mask without gradient. */
 static bool fits_fused(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v, const fac_tensor *mask,

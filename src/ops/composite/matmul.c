@@ -4,7 +4,7 @@
 #include <facula/autograd.h>
 
 static fac_ints ints(const int64_t *v, int n) { return (fac_ints){v, (size_t)n}; }
-static bool wants_grad(const fac_tensor *t) { return fac_is_grad_enabled() && fac_requires_grad(t); }
+static bool wants_grad(const fac_tensor *t) { return fac_is_grad_enabled() && fac__requires_grad(t); }
 
 /* ---- matmul --------------------------------------------------------------------------------------------------------- */
 
@@ -115,7 +115,7 @@ fac_status linear_composite(const fac_call_info *c, fac_tensor *input, fac_tenso
         return fac__give(out, fac__s__unsafe_view(y, ints(sizes, 3)));
     }
     fac_tensor *y = fac__s_matmul(input, wt);
-    if (bias) y = fac_add_tensor_(y, bias, NULL);
+    if (bias) y = fac__s_add__Tensor(y, bias, fac_scalar_i_(1));
     return fac__give(out, y);
 }
 

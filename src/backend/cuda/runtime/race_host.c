@@ -3,6 +3,7 @@
 #include "backend/cuda/runtime/race.h"
 #include "dispatch/operator.h"
 #include "dispatch/schema.h"
+#include "dispatch/value.h"
 
 #define WATCHED FAC_KEY_NAMED /* below autograd, above every back end; otherwise unused */
 
@@ -21,9 +22,9 @@ static fac_status check_tensor(fac_tensor *t, bool write, const char *op) {
 }
 
 static fac_status check_value(fac_value v, bool write, const char *op) {
-    if (v.tag == FAC_TAG_TENSOR) return check_tensor(fac_value_as_tensor(v), write, op);
+    if (v.tag == FAC_TAG_TENSOR) return check_tensor(fac__value_header(&v), write, op);
     if (v.tag != FAC_TAG_TENSORS) return FAC_OK;
-    fac_tensors l = fac_value_as_tensors(v);
+    fac_tensors l = fac__value_headers(&v);
     for (size_t i = 0; i < l.n; i++) FAC_TRY(check_tensor(l.v[i], write, op));
     return FAC_OK;
 }
@@ -38,7 +39,7 @@ static bool makes_view(const fac_schema *s) {
 /* Copies to a device look at their source themselves. */
 static bool is_transfer(const fac_value *stack, size_t n) {
     for (size_t i = 0; i < n; i++)
-        if (stack[i].tag == FAC_TAG_TENSOR && fac_value_as_tensor(stack[i])->device.type == FAC_CUDA) return true;
+        if (stack[i].tag == FAC_TAG_TENSOR && fac__value_header(&stack[i])->device.type == FAC_CUDA) return true;
     return false;
 }
 

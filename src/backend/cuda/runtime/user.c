@@ -2,6 +2,7 @@
 #include "backend/cuda/kernels/compile.h"
 #include "backend/cuda/runtime/module.h"
 #include "backend/cuda/runtime/parts.h"
+#include "core/handle.h"
 #include <errno.h>
 #include <stdio.h>
 
@@ -152,6 +153,7 @@ fac_cuda_function *fac_cuda_module_function(fac_cuda_module *m, const char *name
 typedef struct user_launch {
     fac_cuda_function *function;
     const fac_cuda_arg *args;
+    fac_tensor *tensors[MAX_ARGS]; /* headers; NULL where the argument is no tensor */
     size_t n;
     int device;
     void *addresses[MAX_ARGS]; /* of tensors */
@@ -163,16 +165,17 @@ typedef struct user_launch {
 static fac_status pick_device(user_launch *l) {
     l->device = -1;
     for (size_t i = 0; i < l->n; i++) {
-        const fac_tensor *t = l->args[i].tensor;
+        fac_tensor *t = l->args[i].tensor;
+        FAC_OPEN_OPTIONAL(t, "fac_cuda_launch", "args", fac_error());
+        l->tensors[i] = t;
         if (!t) continue;
-        FAC_TRY(fac__check_handle(t, "fac_cuda_launch", "args"));
         if (t->device.type == FAC_CUDA && l->device < 0) l->device = t->device.index_plus - 1;
     }
     return l->device < 0 ? fac__cuda_get_device(&l->device) : FAC_OK;
 }
 
 static fac_status check_tensor(const user_launch *l, size_t i) {
-    const fac_tensor *t = l->args[i].tensor;
+    const fac_tensor *t = l->tensors[i];
     char name[24];
     if (fac__is_cpu(t)) {
         FAC_CHECK(!t->storage || fac__cuda_is_host_memory(t->storage->data), FAC_ERR_DEVICE,
@@ -194,9 +197,9 @@ static fac_status check_tensor(const user_launch *l, size_t i) {
 static fac_status gather_tensor(user_launch *l, size_t i) {
     const fac_cuda_arg *a = &l->args[i];
     FAC_TRY(check_tensor(l, i));
-    l->addresses[i] = fac__data(a->tensor);
+    l->addresses[i] = fac__data(l->tensors[i]);
     l->values[i] = &l->addresses[i];
-    fac__cuda_access_tensor(a->tensor, a->role & ROLE_IN, a->role & ROLE_OUT, NULL, &l->accesses[l->n_accesses++]);
+    fac__cuda_access_tensor(l->tensors[i], a->role & ROLE_IN, a->role & ROLE_OUT, NULL, &l->accesses[l->n_accesses++]);
     return FAC_OK;
 }
 
@@ -232,7 +235,7 @@ static fac_status check_parameters(const user_launch *l, CUfunction f) {
 /* Page-locked memory that the queue will use; before the launch, which cannot be called back. */
 static fac_status hold_host_memory(const user_launch *l) {
     for (size_t i = 0; i < l->n; i++) {
-        const fac_tensor *t = l->args[i].tensor;
+        const fac_tensor *t = l->tensors[i];
         if (t && fac__is_cpu(t) && t->storage)
             FAC_TRY(fac__cuda_host_record(t->storage->data, l->device, fac__cuda_stream_id(l->device)));
     }
@@ -242,7 +245,7 @@ static fac_status hold_host_memory(const user_launch *l) {
 /* Autograd hears of tensors that change. */
 static fac_status note_changes(const user_launch *l) {
     for (size_t i = 0; i < l->n; i++) {
-        fac_tensor *t = l->args[i].tensor;
+        fac_tensor *t = l->tensors[i];
         if (t && l->args[i].role & ROLE_OUT && !(t->flags & FAC_TF_INFERENCE)) FAC_TRY(fac__bump_version(t));
     }
     return FAC_OK;
