@@ -128,6 +128,25 @@ ONE_PLACE = {"getenv": ("base/env.c", "the environment is read through fac__env,
 CALL = re.compile(r"(?<![.\w>])(" + "|".join(ONE_PLACE) + r")\(")
 
 
+CALLBACK = re.compile(r"\(\*\w*\)\([^()]*\)")
+TAKES_TENSOR = re.compile(r"fac_tensor \*(?:const \*)?\w|fac_tensors \w|const fac_named_tensor \*|const fac_cuda_arg \*")
+
+
+def check_handles(root):
+    """Each public function that takes a tensor is given a dead one in the test of handles. Operators are generated."""
+    test = root / "tests" / "unit" / "test_handles.c"
+    tried = test.read_text() if test.exists() else ""
+    for path in sorted((root / "include" / "facula").glob("*.h")):
+        text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", "", m[0]), path.read_text(), flags=re.S)
+        for match in re.finditer(r"^FAC_API\b([^;]*);", text, re.M):
+            declared = CALLBACK.sub("", " ".join(match[1].split()))
+            name, _, parameters = declared.partition("(")
+            name = name.split()[-1].lstrip("*")
+            if TAKES_TENSOR.search(parameters) and not re.search(rf"\b{name}\(", tried):
+                line = text.count("\n", 0, match.start()) + 1
+                yield path, line, f"{name} takes a tensor: give it a dead one in {test.relative_to(root)}"
+
+
 def check_one_place(root):
     for folder in ("src", "apps"):
         for path in sorted((root / folder).rglob("*.[ch]")):
@@ -141,7 +160,7 @@ def check_one_place(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
-    for check in (check_includes, check_apps, check_docs, check_text, check_one_place):
+    for check in (check_includes, check_apps, check_docs, check_text, check_handles, check_one_place):
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")
             errors += 1

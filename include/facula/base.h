@@ -104,6 +104,9 @@ FAC_API const char *fac_version(void);
 
 /* ---- objects ------------------------------------------------------------------------------------------------ */
 
+/* A tensor is held by a handle, which is no address. Used when its tensor is gone (its scope has ended, it was dropped or
+   released) it is an error of code STATE, however often the memory was used again. The same tensor has the same handle for
+   as long as it lives. */
 typedef struct fac_tensor fac_tensor;
 typedef struct fac_storage fac_storage;
 typedef struct fac_generator fac_generator;
@@ -113,7 +116,8 @@ typedef struct fac_operator fac_operator;
 
 /* Takes a counted reference, so that `t` outlives its scope. NULL is passed through. Returns t. */
 FAC_API fac_tensor *fac_keep(fac_tensor *t);
-/* Drops a counted reference taken by fac_keep. NULL is allowed. */
+/* Drops a counted reference taken by fac_keep. NULL is allowed.
+   errors: STATE if t is dead, or has been released as often as it was kept */
 FAC_API void fac_release(fac_tensor *t);
 /* Frees a temporary of the innermost scope before that scope ends. `t` may not be used afterwards. */
 FAC_API void fac_drop(fac_tensor *t);

@@ -151,7 +151,8 @@ FAC_API fac_value fac_value_object(void *object, void (*release)(void *object));
 
 /* Takes another reference of what v holds. */
 FAC_API fac_value fac_value_copy(fac_value v);
-/* Drops what v holds and makes it NONE. */
+/* Drops what v holds and makes it NONE.
+   errors: STATE if the tensor in v was released already, through a copy of v that was made without fac_value_copy */
 FAC_API void fac_value_release(fac_value *v);
 
 /* Readers: a value of another tag is an error (and a zero result), except that ints and bools read as floats and
@@ -217,7 +218,8 @@ typedef struct fac_call_info {
 /* A boxed kernel: `stack` holds the arguments, borrowed; it writes the results over stack[0], ..., each owned by
    the caller. The stack has room for the larger of the two counts. */
 typedef fac_status (*fac_boxed_fn)(const fac_call_info *c, fac_value *stack);
-/* Any typed kernel: fac_status k(const fac_call_info *c, args..., fac_tensor **out), cast to this. */
+/* Any typed kernel: fac_status k(const fac_call_info *c, args..., fac_tensor **out), cast to this. Each result is a
+   reference that the caller takes over, such as fac_keep gives. */
 typedef void (*fac_fn)(void);
 
 /* A registration; releasing it puts back what it hid (NULL is allowed). A call that is under way on another thread may

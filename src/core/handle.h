@@ -6,7 +6,7 @@
    a handle an address that no processor accepts: one that is followed by mistake faults at once.
 
    Inside the library tensors are headers. A public function opens the handles that it is given and makes handles of what it
-   returns; so does whoever calls a user's function. See docs/design/005-handles.md. */
+   returns; so does whoever calls a user's function. See docs/design/006-handles.md. */
 #ifndef FAC_SRC_CORE_HANDLE_H
 #define FAC_SRC_CORE_HANDLE_H
 

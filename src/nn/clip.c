@@ -3,6 +3,14 @@
 #include <facula/ops.h>
 #include <math.h>
 
+/* All of them, before the first gradient changes. */
+static fac_status check_parameters(fac_tensors parameters, const char *function) {
+    FAC_CHECK(parameters.v || !parameters.n, FAC_ERR_ARGUMENT, "a list of %zu parameters has no array", parameters.n);
+    for (size_t i = 0; i < parameters.n; i++)
+        if (!fac__open(parameters.v[i], function, "parameters")) return fac_error();
+    return FAC_OK;
+}
+
 /* The 2-norm of all gradients together: the norm of their norms, summed in order, so that it is the same on every run. */
 static fac_status total_norm(fac_tensors parameters, double *out) {
     double sum = 0;
@@ -20,7 +28,7 @@ static fac_status total_norm(fac_tensors parameters, double *out) {
 
 fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool error_if_nonfinite, double *out_norm) {
     if (fac_error()) return fac_error();
-    FAC_CHECK(parameters.v || !parameters.n, FAC_ERR_ARGUMENT, "a list of %zu parameters has no array", parameters.n);
+    FAC_TRY(check_parameters(parameters, __func__));
     FAC_CHECK(max_norm >= 0, FAC_ERR_ARGUMENT, "max_norm should not be negative, but is %g", max_norm);
     FAC_NO_GRAD(g);
     double norm = 0;
@@ -42,7 +50,7 @@ fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool erro
 
 fac_status fac_clip_grad_value(fac_tensors parameters, double limit) {
     if (fac_error()) return fac_error();
-    FAC_CHECK(parameters.v || !parameters.n, FAC_ERR_ARGUMENT, "a list of %zu parameters has no array", parameters.n);
+    FAC_TRY(check_parameters(parameters, __func__));
     FAC_CHECK(limit >= 0, FAC_ERR_ARGUMENT, "limit should not be negative, but is %g", limit);
     FAC_NO_GRAD(g);
     for (size_t i = 0; i < parameters.n; i++) {

@@ -85,7 +85,7 @@ static fac_status add_slot(fac_module *m, const char *name, fac_tensor *t, fac_s
 }
 
 fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor *t) {
-    if (fac_error()) return NULL;
+    if (fac_error() || (t && !fac__open(t, "fac_module_add", name ? name : "t"))) return NULL;
     if (t && !fac_is_leaf(t)) {
         FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' was computed by an operation; a parameter should be a leaf",
                  name ? name : "");
