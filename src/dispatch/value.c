@@ -218,7 +218,13 @@ static void release_block(fac_value v) {
 
 static void release_tensor(fac_value v) {
     fac_tensor *t = open_value(v, "fac_value_release");
-    if (t && fac__unkeep(t)) fac__unref(t);
+    if (!t) return;
+    if (fac__unkeep(t)) {
+        fac__unref(t);
+    } else if (!fac_error()) {
+        FAC_FAIL(FAC_ERR_STATE, "the value's reference was released already, through a copy of the value");
+        fac__error_context("fac_value_release", "v");
+    }
 }
 
 void fac_value_release(fac_value *v) {
