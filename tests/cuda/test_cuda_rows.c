@@ -212,7 +212,8 @@ static void S017_new_tensors_are_on_the_device_of_self_whatever_the_current_one(
                           fac_new_ones(t, FAC_SHAPE(3)), fac_new_empty(t, FAC_SHAPE(3))};
     for (size_t i = 0; i < FAC_COUNT(made); i++) {
         assert_non_null(made[i]);
-        assert_true(fac_device_equal(made[i]->device, cuda_device(0)) && made[i]->dtype == FAC_F64);
+        assert_true(fac_device_equal(fac_tensor_device(made[i]), cuda_device(0)) &&
+                    fac_tensor_dtype(made[i]) == FAC_F64);
     }
     assert_true(same(made[0], fac_tensor_of(4, 4, 4)));
 }
