@@ -2,6 +2,7 @@
 
 #include "autograd/autograd_meta.h"
 #include "core/guard.h"
+#include "core/handle.h"
 #include <stdlib.h>
 
 /* Copies a storage's bytes to the host, from any device. */
@@ -12,7 +13,8 @@ static bool read_bytes(const fac_storage *s, char *to) {
     return fac__copy_bytes(cpu, to, s->device, s->data, s->bytes, true) == FAC_OK;
 }
 
-static bool note(tensor_state *s, fac_tensor *t) {
+static bool note(tensor_state *s, const fac_tensor *handle) {
+    fac_tensor *t = fac__header(handle);
     *s = (tensor_state){.t = t};
     if (!t) return true;
     s->header = *t;

@@ -5,7 +5,7 @@
 #include "core/tensor.h"
 
 typedef struct tensor_state {
-    fac_tensor *t; /* borrowed */
+    fac_tensor *t; /* the header; borrowed */
     fac_tensor header;
     int64_t dims[2 * FAC_MAX_DIMS]; /* sizes, then strides */
     fac_storage storage;

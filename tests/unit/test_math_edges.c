@@ -143,20 +143,20 @@ static fac_tensor *call(const char *op, fac_tensor *const *t, size_t n) {
     fac_tensor *y = NULL;
     assert_ok(fac__take_tensor(&result, &y));
     for (size_t i = 0; i < n; i++) fac_value_release(&args[i]);
-    return fac__adopt(fac__thread(), y);
+    return fac__adopt_handle(fac__thread(), y);
 }
 
 static void unary_f32(const function *f, const float *x, size_t n, worst *w) {
     FAC_SCOPE(s);
     fac_tensor *in = fac_tensor_from(x, FAC_F32, FAC_INTS((int64_t)n));
-    const float *y = fac__data(call(f->op, &in, 1));
+    const float *y = fac_tensor_data(call(f->op, &in, 1));
     for (size_t i = 0; i < n; i++) look(w, f, (wide)x[i], (wide)y[i], &f32_format);
 }
 
 static void unary_f64(const function *f, const double *x, size_t n, worst *w) {
     FAC_SCOPE(s);
     fac_tensor *in = fac_tensor_from(x, FAC_F64, FAC_INTS((int64_t)n));
-    const double *y = fac__data(call(f->op, &in, 1));
+    const double *y = fac_tensor_data(call(f->op, &in, 1));
     for (size_t i = 0; i < n; i++) look(w, f, (wide)x[i], (wide)y[i], &f64_format);
 }
 
@@ -215,12 +215,12 @@ static void halves(fac_dtype d, const char *type, const format *format) {
     assert_non_null(bits);
     for (int i = 0; i < ALL; i++) bits[i] = (uint16_t)i;
     fac_tensor *in = fac_tensor_from(bits, d, FAC_INTS(ALL));
-    const float *x = fac__data(fac_to_dtype(in, FAC_F32));
+    const float *x = fac_tensor_data(fac_to_dtype(in, FAC_F32));
     int failed = 0;
     for (size_t k = 0; k < FAC_COUNT(functions); k++) {
         FAC_SCOPE(inner);
         worst w = {-1, 0, 0, 0};
-        const float *y = fac__data(fac_to_dtype(call(functions[k].op, &in, 1), FAC_F32));
+        const float *y = fac_tensor_data(fac_to_dtype(call(functions[k].op, &in, 1), FAC_F32));
         for (int i = 0; i < ALL; i++) look(&w, &functions[k], (wide)x[i], (wide)y[i], format);
         failed += judge(functions[k].op, type, 0.51, &w);
     }

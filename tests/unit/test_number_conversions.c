@@ -103,7 +103,7 @@ static void conversions_in_scans_and_reads_follow_the_rule(void **state) {
             fac_tensor *one = matrix(from, 1, x), *read = fac_empty(FAC_SHAPE(N), .dtype = to);
             compare("cumsum", fac_cumsum(one, 1, .dtype = to), x, from, to, 1);
             compare("cumprod", fac_cumprod(one, 1, .dtype = to), x, from, to, 1);
-            assert_ok(fac_tensor_read(one, to, fac__data(read), N));
+            assert_ok(fac_tensor_read(one, to, fac_tensor_data(read), N));
             compare("read", read, x, from, to, 1);
         }
     assert_int_equal(failed, 0);

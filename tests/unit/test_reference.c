@@ -79,7 +79,7 @@ static fac_tensor *tensor_of(const char *text) {
     char *at = fac__data(owned);
     for (int64_t i = 0; i < owned->numel; i++, at += fac__item_size(owned)) read_element(&p, dtype, at);
     assert_string_equal(p, "");
-    fac_tensor *t = fac__adopt(fac__thread(), owned);
+    fac_tensor *t = fac__adopt_handle(fac__thread(), owned);
     fac_ints to = {expanded, (size_t)m};
     return m ? fac_expand(t, to) : t;
 }
@@ -90,7 +90,7 @@ static fac_tensor *input(replay *r, const char *text) {
     fac_tensor *t = tensor_of(text);
     assert_non_null(t);
     assert_true(r->n_inputs < MAX_TENSORS);
-    bool floating = !fac_dtype_is_integral((fac_dtype)t->dtype, true);
+    bool floating = !fac_dtype_is_integral(fac_tensor_dtype(t), true);
     if (r->gradients && floating) assert_non_null(fac_set_requires_grad(t, true));
     return r->inputs[r->n_inputs++] = t;
 }
@@ -181,18 +181,19 @@ static void compare(replay *r, fac_tensor *mine, const char *text, const char *w
         DIFFERS(r, "%s %zu: nothing, PyTorch has %s", what, i, text);
         return;
     }
-    fac_tensor *flat = fac_contiguous(fac_detach(mine));
+    fac_tensor *contiguous = fac_contiguous(fac_detach(mine));
     assert_no_error();
-    if (flat->dtype != theirs->dtype || !fac__same_sizes(flat, theirs)) {
+    const fac_tensor *flat = fac__header(contiguous), *wanted = fac__header(theirs);
+    if (flat->dtype != wanted->dtype || !fac__same_sizes(flat, wanted)) {
         DIFFERS(r, "%s %zu: %s %s, PyTorch has %s", what, i, fac_dtype_name((fac_dtype)flat->dtype),
                 FAC_SHAPE_TEXT(flat), text);
         return;
     }
-    const char *a = fac__data(flat), *b = fac__data(theirs);
+    const char *a = fac__data(flat), *b = fac__data(wanted);
     int64_t size = fac__item_size(flat);
     for (int64_t e = 0; e < flat->numel; e++) {
         if (same_element(a + e * size, b + e * size, (fac_dtype)flat->dtype)) continue;
-        char *got = fac_tensor_string(flat);
+        char *got = fac_tensor_string(contiguous);
         DIFFERS(r, "%s %zu: %s, PyTorch has %s", what, i, got, text);
         fac_string_free(got);
         return;
@@ -220,7 +221,8 @@ static void compare_results(replay *r, fac_value *results, size_t n, json_t *exp
 /* ---- gradients ----------------------------------------------------------------------------------------------------------- */
 
 /* The generator's own: element i is ((7 i) % 5 - 2) / 2, with the next one as imaginary part. */
-static fac_tensor *seed_like(fac_tensor *t) {
+static fac_tensor *seed_like(fac_tensor *like) {
+    const fac_tensor *t = fac__header(like);
     fac_tensor *seed;
     assert_ok(fac__empty(t->sizes, t->ndim, (fac_dtype)t->dtype, t->device, &seed));
     char *at = fac__data(seed);
@@ -229,7 +231,7 @@ static fac_tensor *seed_like(fac_tensor *t) {
         fac__store(at, (fac_dtype)seed->dtype,
                    fac_dtype_is_complex((fac_dtype)seed->dtype) ? fac_scalar_c_(z) : fac_scalar_f_(z[0]));
     }
-    return fac__adopt(fac__thread(), seed);
+    return fac__adopt_handle(fac__thread(), seed);
 }
 
 static void compare_gradients(replay *r, fac_tensor **results, size_t n, json_t *expected) {
