@@ -112,10 +112,11 @@ void watch_begin(fac_tensor *const *t, int n) {
     w.n_pages = 0;
     w.page_size = (size_t)sysconf(_SC_PAGESIZE);
     for (int i = 0; i < n; i++) {
-        w.record[i] = (const char *)t[i];
+        const fac_tensor *header = fac__header(t[i]);
+        w.record[i] = (const char *)header;
         w.read[i] = 0;
-        add_page(page_of(t[i]));
-        add_page(page_of((const char *)(t[i] + 1) - 1));
+        add_page(page_of(header));
+        add_page(page_of((const char *)(header + 1) - 1));
     }
     struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO},
                      trap = {.sa_sigaction = after_instruction, .sa_flags = SA_SIGINFO};

@@ -3,7 +3,7 @@
 #ifndef FAC_TESTS_WATCH_H
 #define FAC_TESTS_WATCH_H
 
-#include "core/tensor.h"
+#include "core/handle.h"
 
 enum { WATCH_SIZES = 1, WATCH_DTYPE = 2, WATCH_DEVICE = 4, WATCH_ALL = 7, WATCH_TENSORS = 16 };
 

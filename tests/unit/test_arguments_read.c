@@ -173,8 +173,9 @@ static void watch_tells_fields_apart(void **state) {
     unsigned read[3];
     for (int i = 0; i < 3; i++) assert_non_null(t[i]);
     watch_begin(t, 3);
-    volatile uint8_t dtype = ((volatile fac_tensor *)t[0])->dtype, ndim = ((volatile fac_tensor *)t[1])->ndim;
-    volatile int64_t offset = ((volatile fac_tensor *)t[2])->offset;
+    volatile uint8_t dtype = ((volatile fac_tensor *)fac__header(t[0]))->dtype,
+                     ndim = ((volatile fac_tensor *)fac__header(t[1]))->ndim;
+    volatile int64_t offset = ((volatile fac_tensor *)fac__header(t[2]))->offset;
     watch_end(read);
     (void)dtype, (void)ndim, (void)offset;
     assert_int_equal(read[0], WATCH_DTYPE);
