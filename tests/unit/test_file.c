@@ -210,7 +210,7 @@ static void file_of_a_killed_writer_is_swept(void **state) {
 
 /* ---- small stacks --------------------------------------------------------------------------------------------------------------- */
 
-enum { SMALL_STACK = 64 << 10 };
+enum { SMALL_STACK = 128 << 10 };
 
 static void *open_here(void *path) {
     fac_safetensors *f = fac_safetensors_open(path);
