@@ -7,10 +7,10 @@ static fac_tensor *range(const fac_tensor *like, int64_t n) {
     return fac__s_arange(fac_scalar_i_(n), FAC_I64, FAC_STRIDED, like->device, (fac_opt_num){0});
 }
 
-/* [n, m]: each slice as a row, which decides the order: dimension 0 takes the place of dim, as PyTorch has it. */
+/* [n, m]: each slice as a row, in its own row-major order, which decides the order of the slices. */
 static fac_tensor *rows_of(fac_tensor *self, int64_t dim) {
     int64_t n = self->sizes[dim], m = n ? self->numel / n : 0;
-    return fac__s_reshape(fac__s_transpose_int(self, dim, 0), FAC_INTS(n, m));
+    return fac__s_reshape(fac__s_movedim_int(self, dim, 0), FAC_INTS(n, m));
 }
 
 static fac_status check_slices(const fac_tensor *self, int64_t dim, int64_t *out_dim) {
