@@ -134,6 +134,7 @@ void FAC_ISA_NAME(fac__im2col)(const fac_conv *conv, size_t item, const void *la
                         large[(s.from + x * s.stride) * WIDTH + w] += col[(at + x) * WIDTH + w];        \
         }                                                                                               \
     }
+COL2IM(col2im_i64, uint64_t, 1)
 COL2IM(col2im_f32, float, 1)
 COL2IM(col2im_f64, double, 1)
 COL2IM(col2im_c64, float, 2)
@@ -148,6 +149,7 @@ void FAC_ISA_NAME(fac__col2im)(const fac_conv *conv, fac_dtype dtype, const void
     for (int64_t k = 0; k < channels; k++, to += (size_t)c.large_count * item)
         for (int64_t tap = 0; tap < c.taps; tap++, from += (size_t)(end - begin) * item) {
             switch (dtype) {
+            case FAC_I64: col2im_i64(&c, (const void *)from, begin, end, tap, (void *)to); break;
             case FAC_F64: col2im_f64(&c, (const void *)from, begin, end, tap, (void *)to); break;
             case FAC_C64: col2im_c64(&c, (const void *)from, begin, end, tap, (void *)to); break;
             case FAC_C128: col2im_c128(&c, (const void *)from, begin, end, tap, (void *)to); break;

@@ -7,7 +7,7 @@
 
    Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
    alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. f16 and bf16 are
-   summed in f32. Most f32 convolutions go to oneDNN instead (conv_library.c). */
+   summed in f32, integers in i64, which wraps and is then cut to their dtype. Most f32 convolutions go to oneDNN instead (conv_library.c). */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/im2col.h"
 #include "backend/cpu/kernels/conv_library.h"
@@ -187,7 +187,9 @@ static void store_large(const conv_job *j, const char *sum, char *out, int64_t f
     size_t sum_item = fac_dtype_size(j->sum);
     for (int64_t k = 0; k < channels; k++) {
         double re_im[2], z[2] = {0, 0};
-        if (j->bias) fac__scalar_c128(fac__load(j->bias + (size_t)(first_channel + k) * item(j), j->dtype, re_im), z);
+        const char *at = j->bias ? j->bias + (size_t)(first_channel + k) * item(j) : NULL;
+        if (at) fac__scalar_c128(fac__load(at, j->dtype, re_im), z);
+        const uint64_t bias = at && j->dtype == FAC_I64 ? *(const uint64_t *)(const void *)at : 0;
         const char *s = sum + (size_t)(k * n) * sum_item;
         char *o = out + (size_t)(k * n) * item(j);
         for (int64_t i = 0; i < n; i++) switch (j->dtype) {
@@ -198,6 +200,7 @@ static void store_large(const conv_job *j, const char *sum, char *out, int64_t f
                 ((uint16_t *)(void *)o)[i] = fac__f32_to_bf16(((const float *)(const void *)s)[i] + (float)z[0]);
                 break;
             case FAC_F64: ((double *)(void *)o)[i] = ((const double *)(const void *)s)[i] + z[0]; break;
+            case FAC_I64: ((uint64_t *)(void *)o)[i] = ((const uint64_t *)(const void *)s)[i] + bias; break;
             case FAC_C64:
                 ((float *)(void *)o)[2 * i] = ((const float *)(const void *)s)[2 * i] + (float)z[0];
                 ((float *)(void *)o)[2 * i + 1] = ((const float *)(const void *)s)[2 * i + 1] + (float)z[1];
@@ -399,10 +402,18 @@ typedef struct operands {
     fac_tensor *a, *b, *c;
 } operands;
 
+/* Integers are widened to i64. */
+static fac_status operand_make(fac_tensor *t, fac_tensor **out) {
+    bool narrow = t && t->dtype != FAC_I64 && fac_dtype_is_integral((fac_dtype)t->dtype, false);
+    if (!narrow) return fac__contiguous_below(t, out);
+    FAC_TRY(fac__empty(t->sizes, t->ndim, FAC_I64, t->device, out));
+    return fac__copy_below(*out, t);
+}
+
 static fac_status operands_make(operands *o, fac_tensor *a, fac_tensor *b, fac_tensor *c) {
-    FAC_TRY(fac__contiguous_below(a, &o->a));
-    FAC_TRY(fac__contiguous_below(b, &o->b));
-    return fac__contiguous_below(c, &o->c);
+    FAC_TRY(operand_make(a, &o->a));
+    FAC_TRY(operand_make(b, &o->b));
+    return operand_make(c, &o->c);
 }
 static void operands_free(operands *o) {
     fac__unref(o->a);
@@ -424,6 +435,16 @@ static fac_status forward(const fac_conv *c, const operands *o, fac_tensor *out)
     return c->transposed ? to_large(&j) : to_small(&j);
 }
 
+/* By way of an i64 result, for narrower integers. */
+static fac_status forward_wide(const fac_conv *c, const operands *o, fac_tensor *out) {
+    fac_tensor *wide;
+    FAC_TRY(fac__empty(out->sizes, out->ndim, FAC_I64, out->device, &wide));
+    fac_status st = forward(c, o, wide);
+    if (st == FAC_OK) st = fac__copy_below(out, wide);
+    fac__unref(wide);
+    return st;
+}
+
 fac_status convolution_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
                            fac_ints padding, fac_ints dilation, bool transposed, fac_ints output_padding,
                            int64_t groups) {
@@ -433,7 +454,8 @@ fac_status convolution_cpu(fac_structured *s, fac_tensor *input, fac_tensor *wei
     if (s->out[0]->numel == 0) return FAC_OK;
     operands o = {0};
     fac_status st = operands_make(&o, input, weight, bias);
-    if (st == FAC_OK) st = forward(&c, &o, s->out[0]);
+    if (st == FAC_OK)
+        st = o.b->dtype == s->out[0]->dtype ? forward(&c, &o, s->out[0]) : forward_wide(&c, &o, s->out[0]);
     operands_free(&o);
     return st;
 }
