@@ -32,7 +32,7 @@ fac_tensor *sinc_grad(fac_tensor *grad, fac_tensor *self) {
     fac_tensor *y = by(self, pi);
     fac_tensor *top = fac__s_sub_Tensor(mul(fac__s_cos(y), y), fac__s_sin(y), fac_scalar_i_(1));
     fac_tensor *slope = fac__s_div_Tensor(top, by(fac__s_square(self), pi));
-    return mul(grad, zero_where(fac__s_eq_Scalar(self, fac_scalar_i_(0)), slope));
+    return mul(grad, fac__s_conj(zero_where(fac__s_eq_Scalar(self, fac_scalar_i_(0)), slope)));
 }
 
 /* Turning z = x + iy by one radian moves it by iz; the angle changes by grad * iz / |z|^2. */

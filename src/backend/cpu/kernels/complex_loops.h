@@ -85,6 +85,8 @@ FAC_C1(asinh, FAC_C(casinh)(x))
 FAC_C1(acosh, FAC_C(cacosh)(x))
 FAC_C1(atanh, FAC_C(catanh)(x))
 FAC_C1(sigmoid, 1 / (1 + FAC_C(cexp)(-x)))
+FAC_C1(silu, x / (1 + FAC_C(cexp)(-x)))
+FAC_C1(sinc, x == 0 ? 1 : FAC_C(csin)(x * (FAC_R)3.14159265358979323846) / (x * (FAC_R)3.14159265358979323846))
 FAC_C2(add, x + y)
 FAC_C2(sub, x - y)
 FAC_C2(mul, FAC_FN(product)(x, y))
@@ -128,7 +130,8 @@ static void FAC_FN(install)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     FAC_INSTALL(exp2), FAC_INSTALL(expm1), FAC_INSTALL(log), FAC_INSTALL(log2), FAC_INSTALL(log10), FAC_INSTALL(log1p);
     FAC_INSTALL(sin), FAC_INSTALL(cos), FAC_INSTALL(tan), FAC_INSTALL(asin), FAC_INSTALL(acos), FAC_INSTALL(atan);
     FAC_INSTALL(sinh), FAC_INSTALL(cosh), FAC_INSTALL(tanh), FAC_INSTALL(asinh), FAC_INSTALL(acosh);
-    FAC_INSTALL(atanh), FAC_INSTALL(sigmoid), FAC_INSTALL(add), FAC_INSTALL(add_alpha), FAC_INSTALL(sub);
+    FAC_INSTALL(atanh), FAC_INSTALL(sigmoid), FAC_INSTALL(silu), FAC_INSTALL(sinc), FAC_INSTALL(add),
+        FAC_INSTALL(add_alpha), FAC_INSTALL(sub);
     FAC_INSTALL(mul), FAC_INSTALL(div), FAC_INSTALL(pow), FAC_INSTALL(sigmoid_backward), FAC_INSTALL(tanh_backward);
     FAC_INSTALL(eq), FAC_INSTALL(ne), FAC_INSTALL(logical_and), FAC_INSTALL(logical_or), FAC_INSTALL(logical_xor);
     FAC_INSTALL(logical_not), FAC_INSTALL(isnan), FAC_INSTALL(isinf), FAC_INSTALL(isfinite);
