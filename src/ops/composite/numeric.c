@@ -72,10 +72,12 @@ static double value_or(fac_opt_num given, double otherwise, double most) {
 fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num nan, fac_opt_num posinf,
                                 fac_opt_num neginf, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "nan_to_num does not support complex inputs");
     FAC_SCOPE(s);
     if (is_integral(self)) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
+    if (fac_dtype_is_complex((fac_dtype)self->dtype)) { /* part by part */
+        fac_tensor *parts = fac__s_nan_to_num(fac__s_view_as_real(self), nan, posinf, neginf);
+        return fac__give(out, fac__s_view_as_complex(parts));
+    }
     double most = largest((fac_dtype)self->dtype);
     fac_tensor *y = fill_where(self, fac__s_isnan(self), value_or(nan, 0, most));
     y = fill_where(y, is_value(self, INFINITY), value_or(posinf, most, most));
@@ -134,10 +136,20 @@ static fac_dtype meet(fac_tensor **a, fac_tensor **b) {
     return common;
 }
 
+/* The one of the larger real part plus the logarithm of 1 plus a number of modulus up to 1. */
+static fac_tensor *log_add_exp_complex(fac_tensor *a, fac_tensor *b) {
+    fac_tensor *first = fac__s_ge_Tensor(fac__s_real(a), fac__s_real(b));
+    fac_tensor *large = either(first, a, b), *small = either(first, b, a);
+    fac_tensor *same = fac__s_eq_Tensor(a, b);
+    fac_tensor *apart = fill_where(sub(small, large), same, 0);
+    return add(large, fac__s_log1p(fac__s_exp(apart)));
+}
+
 /* The larger one plus a correction in (0, 1]; their difference is 0, not NaN, where both are the same infinity. */
 static fac_status log_add_exp(fac_tensor *a, fac_tensor *b, bool two, fac_tensor **out) {
     FAC_SCOPE(s);
     fac_dtype common = meet(&a, &b);
+    if (fac_dtype_is_complex(common)) return fac__give(out, log_add_exp_complex(a, b));
     fac_tensor *apart = fill_where(fac__s_neg(fac__s_abs(sub(a, b))), fac__s_eq_Tensor(a, b), 0);
     fac_tensor *correction = fac__s_log1p(two ? fac__s_exp2(apart) : fac__s_exp(apart));
     if (two) correction = scaled(correction, 1.44269504088896340736);
