@@ -254,12 +254,26 @@ static fac_status check_dropout(double p) {
     return FAC_OK;
 }
 
+/* 0 with probability p, else 1 / (1 - p); at p = 1 only zeros. */
+static fac_tensor *noise_like(fac_tensor *self, double p) {
+    fac_dtype real =
+        fac_dtype_is_complex((fac_dtype)self->dtype) ? fac__real_of((fac_dtype)self->dtype) : FAC_DTYPE_DEFAULT;
+    fac_tensor *noise =
+        fac__s_empty_like(self, real, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    fac__s_bernoulli__float(noise, 1 - p, NULL);
+    return p < 1 ? fac__s_div__Scalar(noise, fac_scalar_f_(1 - p)) : noise;
+}
+
 fac_status dropout_composite(const fac_call_info *c, fac_tensor *input, double p, bool train, fac_tensor **out) {
     (void)c;
     FAC_TRY(check_dropout(p));
     if (p == 0 || !train || input->numel == 0) {
         *out = fac__ref(input);
         return FAC_OK;
+    }
+    if (fac_dtype_is_complex((fac_dtype)input->dtype)) {
+        FAC_SCOPE(s);
+        return fac__give(out, fac__s_mul_Tensor(input, noise_like(input, p)));
     }
     fac_tensor *both[2] = {NULL, NULL};
     FAC_TRY(fac__c_native_dropout(input, p, fac_opt_num_(fac_scalar_b_(true)), both));
@@ -273,11 +287,7 @@ fac_status dropout_composite_(const fac_call_info *c, fac_tensor *self, double p
     FAC_TRY(check_dropout(p));
     if (p > 0 && train && self->numel) {
         FAC_SCOPE(s);
-        fac_tensor *noise = fac__s_empty_like(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0},
-                                              FAC_FORMAT_DEFAULT);
-        fac__s_bernoulli__float(noise, 1 - p, NULL);
-        if (p < 1) fac__s_div__Scalar(noise, fac_scalar_f_(1 - p));
-        if (!fac__s_mul__Tensor(self, noise)) return fac_error();
+        if (!fac__s_mul__Tensor(self, noise_like(self, p))) return fac_error();
     }
     *out = fac__ref(self);
     return FAC_OK;

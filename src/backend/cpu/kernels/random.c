@@ -119,12 +119,14 @@ static void make_normal(const random_job *j, int64_t begin, int64_t n, fac_tile_
         FAC_ISA_PICK(fac__normals_f64)(tile->f64, words, even, j->a, j->b);
 }
 
-/* A complex normal of variance std^2 has two independent parts of half the variance each. */
-static fac_status complex_normal(const fac_call_info *c, fac_tensor *self, double std, fac_generator *generator,
-                                 fac_tensor **out) {
+/* Draws the two parts of complex numbers alike; *out is self, counted. */
+static fac_status draw_parts(const fac_call_info *c, fac_tensor *self, double a, double b, fac_generator *generator,
+                             fac_status (*fill)(const fac_call_info *, fac_tensor *, double, double, fac_generator *,
+                                                fac_tensor **),
+                             fac_tensor **out) {
     fac_tensor *parts, *same = NULL;
     FAC_TRY(view_as_real_view(c, self, &parts));
-    fac_status st = normal_cpu_(c, parts, 0, std * 0x1.6a09e667f3bcdp-1, generator, &same);
+    fac_status st = fill(c, parts, a, b, generator, &same);
     fac__unref(same);
     fac__unref(parts);
     if (st == FAC_OK) *out = fac__ref(self);
@@ -134,7 +136,8 @@ static fac_status complex_normal(const fac_call_info *c, fac_tensor *self, doubl
 fac_status normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_generator *generator,
                        fac_tensor **out) {
     FAC_CHECK(std >= 0, FAC_ERR_ARGUMENT, "normal expects std >= 0.0, but found std %g", std);
-    if (fac_dtype_is_complex((fac_dtype)self->dtype) && mean == 0) return complex_normal(c, self, std, generator, out);
+    if (fac_dtype_is_complex((fac_dtype)self->dtype)) /* each part has half the variance */
+        return draw_parts(c, self, mean, std * 0x1.6a09e667f3bcdp-1, generator, normal_cpu_, out);
     FAC_TRY(need_floating(self, "normal_"));
     random_job j = {.make = make_normal, .kind = real_kind((fac_dtype)self->dtype), .a = mean, .b = std};
     return draw(&j, self, generator, out);
@@ -179,7 +182,8 @@ static double largest(fac_dtype d) {
 
 fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_generator *generator,
                         fac_tensor **out) {
-    (void)c;
+    if (fac_dtype_is_complex((fac_dtype)self->dtype))
+        return draw_parts(c, self, from, to, generator, uniform_cpu_, out);
     FAC_TRY(need_floating(self, "uniform_"));
     double most = largest((fac_dtype)self->dtype);
     FAC_CHECK(from >= -most && from <= most, FAC_ERR_ARGUMENT, "from is out of bounds for %s: %g",
