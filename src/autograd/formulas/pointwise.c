@@ -112,29 +112,37 @@ fac_tensor *extremum_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *other,
     return zero_where(lost, shared);
 }
 
-/* Where self lies within its bounds (on them too). */
-static fac_tensor *within(fac_tensor *above, fac_tensor *below) {
-    return above && below ? fac__s_logical_and(above, below) : above ? above : below;
-}
+/* The gradient passes strictly between numbers as bounds. */
 fac_tensor *clamp_grad(fac_tensor *grad, fac_tensor *self, fac_opt_num min, fac_opt_num max) {
-    fac_tensor *above = min.set ? fac__s_ge_Scalar(self, min.v) : NULL;
-    fac_tensor *below = max.set ? fac__s_le_Scalar(self, max.v) : NULL;
-    return zero_where(fac__s_logical_not(within(above, below)), grad);
+    fac_tensor *above = min.set ? fac__s_gt_Scalar(self, min.v) : NULL;
+    fac_tensor *below = max.set ? fac__s_lt_Scalar(self, max.v) : NULL;
+    fac_tensor *within = above && below ? fac__s_logical_and(above, below) : above ? above : below;
+    return zero_where(fac__s_logical_not(within), grad);
 }
-/* The bound that acted takes the gradient; where the bounds cross that is max. */
+
+/* The operand that is the result takes the gradient: where the bounds cross that is max; where self lies on one of two
+   different bounds each has half, and where all three are equal self has it. */
+static void clamp_between_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, fac_tensor *min,
+                               fac_tensor *max) {
+    fac_tensor *by_max = fac__s_logical_or(fac__s_gt_Tensor(self, max), fac__s_gt_Tensor(min, max));
+    fac_tensor *below = fac__s_lt_Tensor(self, min), *apart = fac__s_lt_Tensor(min, max);
+    fac_tensor *by_min = fac__s_logical_and(below, fac__s_le_Tensor(min, max));
+    fac_tensor *on_min = fac__s_logical_and(apart, fac__s_eq_Tensor(self, min));
+    fac_tensor *on_max = fac__s_logical_and(apart, fac__s_eq_Tensor(self, max));
+    fac_tensor *half = by(grad, 0.5), *none = zeros(grad);
+    fac_tensor *passed = fac__s_where_self(fac__s_logical_or(on_min, on_max), half, grad);
+    grads[0] = zero_where(fac__s_logical_or(below, by_max), passed);
+    grads[1] = fac__s_where_self(by_min, grad, fac__s_where_self(on_min, half, none));
+    grads[2] = fac__s_where_self(by_max, grad, fac__s_where_self(on_max, half, none));
+}
+
 fac_status clamp_tensor_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, fac_tensor *min, fac_tensor *max) {
-    fac_tensor *above = min ? fac__s_ge_Tensor(self, min) : NULL;
-    fac_tensor *below = max ? fac__s_le_Tensor(self, max) : NULL;
-    grads[0] = zero_where(fac__s_logical_not(within(above, below)), grad);
-    if (min) {
-        fac_tensor *acted = fac__s_logical_not(above);
-        if (max) acted = fac__s_logical_and(acted, fac__s_lt_Tensor(min, max));
-        grads[1] = zero_where(fac__s_logical_not(acted), grad);
-    }
-    if (max) {
-        fac_tensor *acted = fac__s_logical_not(below);
-        if (min) acted = fac__s_logical_or(acted, fac__s_ge_Tensor(min, max));
-        grads[2] = zero_where(fac__s_logical_not(acted), grad);
+    if (min && max) {
+        clamp_between_grad(grads, grad, self, min, max);
+    } else {
+        fac_tensor *bound = min ? min : max;
+        grads[0] = extremum_grad(grad, self, bound, min != NULL);
+        grads[min ? 1 : 2] = extremum_grad(grad, bound, self, min != NULL);
     }
     return fac_error();
 }

@@ -54,7 +54,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(mish_backward)(FAC_T g, FAC_T x) {
 FAC_SCALAR_FN FAC_T FAC_FN(hardsigmoid_backward)(FAC_T g, FAC_T x) { return x > -3 && x < 3 ? g / 6 : 0; }
 FAC_SCALAR_FN FAC_T FAC_FN(hardswish_backward)(FAC_T g, FAC_T x) {
     FAC_T inside = g * (x / 3 + (FAC_T)0.5);
-    return x < -3 ? 0 : x <= 3 ? inside : g;
+    return x <= -3 ? 0 : x < 3 ? inside : g;
 }
 FAC_SCALAR_FN FAC_T FAC_FN(log_sigmoid_backward)(FAC_T g, FAC_T x) { return g / (1 + FAC_MATH(exp)(x)); }
 FAC_SCALAR_FN FAC_T FAC_FN(gelu_backward)(FAC_T g, FAC_T x) {
