@@ -52,8 +52,8 @@ attack-faults: all ## let trainings meet full disks, limits, interrupted calls a
 features: all ## print every feature with its test and the result
 	@scripts/features.py $(BUILD)
 
-conformance: all ## compare every operator with PyTorch (needs python3-torch)
-	@scripts/setup.sh conformance
+conformance: all ## compare every operator with PyTorch: python3-torch, or that of PYTHON=/path/to/python
+	@PYTHON=$(PYTHON) scripts/setup.sh conformance
 	@$(PYTHON) tests/conformance/run.py $(BUILD)/libfacula.so --jobs $(JOBS)
 
 attack: setup ## call every operator with changed valid arguments, on the CPU and simulated devices: MINUTES=60, SEED=time

@@ -11,7 +11,7 @@ missing=
 need() { missing="$missing $1"; }
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | "$cc" -E -x c - >/dev/null 2>&1; }
-has_python() { python=$(PATH=/usr/bin:$PATH command -v python3) && "$python" -c "import $1" >/dev/null 2>&1; }
+has_python() { python=${PYTHON:-$(PATH=/usr/bin:$PATH command -v python3)} && "$python" -c "import $1" >/dev/null 2>&1; }
 
 check_build() {
     has_command "$cc" || need gcc

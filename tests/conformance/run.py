@@ -140,13 +140,14 @@ def report(args, names, done, seconds):
     tsv = open(args.tsv, "w") if args.tsv else None
     if tsv:
         print("operator\tdtype\tmode\tsamples\tpassed\tfailed\tmissing\tunsupported\treasons", file=tsv)
-    counts, present, crashed, missing_ops = {}, Totals(), 0, {}
+    counts, present, crashed, missing_ops, by_dtype = {}, Totals(), 0, {}, {}
     print(f"{'operator':44} {'samples':>8} {'passed':>8} {'failed':>8} {'unsupp.':>8} {'missing':>8}  verdict")
     for name in names:
         rows, total, v = done[name], Totals(), verdict(done[name])
         counts[v] = counts.get(v, 0) + 1
         for dtype, mode, r in rows:
             total.add(r)
+            by_dtype.setdefault((dtype, "gradient" if mode == "gradient" else "forward"), Totals()).add(r)
             crashed += bool(r.get("crashed"))
             if dtype in ("float32", "float64"):
                 present.add(r)
@@ -169,6 +170,9 @@ def report(args, names, done, seconds):
     share = 100 * present.passed / ran if ran else 0
     print(f"float32 and float64 samples of the operators present (forward, non-contiguous, gradients): {ran}, "
           f"{present.passed} passed ({share:.2f}%), {present.failed} failed, {crashed} crashed")
+    for (dtype, what), t in sorted(by_dtype.items()):
+        if t.samples:
+            print(f"{dtype:10} {what:8} {t.samples - t.unsupported - t.missing:6} ran, {t.passed:6} passed, {t.failed:4} failed")
     print(f"{seconds:.0f} s")
     if args.verbose:
         for op, users in sorted(missing_ops.items(), key=lambda kv: -len(kv[1])):

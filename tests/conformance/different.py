@@ -1,0 +1,68 @@
+"""Where Facula and PyTorch differ on purpose, or an older PyTorch differs from PyTorch 2, which Facula follows. A sample that
+differs so counts as unsupported, with the reason; docs/pytorch.md says the same to users."""
+
+import torch
+
+OLD = int(torch.__version__.split(".")[0]) < 2
+HALVES = (torch.float16, torch.bfloat16)
+
+# Whatever the version: operator -> [(part of the message, why)].
+DELIBERATE = {
+    "mT": [("0-D", "refused, as by current PyTorch")],
+    "mH": [("0-D", "refused, as by current PyTorch")],
+    "as_strided_scatter": [("", "PyTorch lets elements be written twice, and its gradient reads memory that nobody wrote")],
+    "view_as_complex": [("float16", "there is no complex number of two halves")],
+    "complex": [("float16", "there is no complex number of two halves")],
+    "polar": [("float16", "there is no complex number of two halves")],
+    "nn.functional.soft_margin_loss": [("inf", "the exponential of a half does not overflow on the way")],
+    "nn.functional.rms_norm": [("floating type", "a root mean square of complex squares is not a norm")],
+    "logsumexp": [("complex", "not implemented for complex numbers")],
+    "masked.logsumexp": [("complex", "not implemented for complex numbers")],
+    "logcumsumexp": [("not implemented for 'Complex", "not implemented for complex numbers")],
+    "native_dropout_backward": [("floating dtype", "a gradient has a floating dtype")],
+    "native_layer_norm": [("PyTorch has torch.float16", "statistics of halves are float32, as on CUDA"),
+                          ("PyTorch has torch.bfloat16", "statistics of halves are float32, as on CUDA")],
+    "native_group_norm": [("PyTorch has torch.float16", "statistics of halves are float32, as on CUDA"),
+                          ("PyTorch has torch.bfloat16", "statistics of halves are float32, as on CUDA")],
+    "native_batch_norm": [("PyTorch has torch.float16", "statistics of halves are float32, as on CUDA"),
+                          ("PyTorch has torch.bfloat16", "statistics of halves are float32, as on CUDA")],
+    "max_pool2d_with_indices_backward": [("require none", "the gradient does not depend on the values of the input")],
+    "fmax": [("gradient", "the first of two equal operands has the gradient")],
+    "fmin": [("gradient", "the first of two equal operands has the gradient")],
+    "linspace": [("Mismatched", "each half is rounded once; PyTorch rounds the step too")],
+}
+
+# Those that concern halves only.
+OF_HALVES = {"linspace", "native_layer_norm", "native_group_norm", "native_batch_norm", "nn.functional.soft_margin_loss"}
+
+# Equal keys: which of them comes first is open, unless a stable order is asked for. The part of the message that names indices.
+TIES = {"sort": "result 1", "argsort": "result 0", "topk": "result 1", "kthvalue": "result 1", "msort": "gradient"}
+
+# PyTorch 1.13 only: operator -> (part of the message, why). PyTorch 2 gives Facula's answer; test_reference.c has cases.
+BEFORE_2 = {
+    "aminmax": ("[1]", "a tensor without dimensions has none in the result"),
+    "clamp": ("gradient", "nothing passes on a bound that is a number; tensors share where they tie"),
+    "clamp_min": ("gradient", "as clamp"),
+    "clamp_max": ("gradient", "as clamp"),
+    "unique": ("Mismatched", "slices are ordered by their own elements"),
+    "ldexp": ("PyTorch has", "the result has the dtype of the scaled operand"),
+}
+
+
+def draws(op, sample):
+    """Whether a sample draws random numbers on the way."""
+    attention = op.name == "nn.functional.multi_head_attention_forward" and sample.kwargs.get("training", True)
+    return bool(sample.kwargs.get("dropout_p", 0)) or attention
+
+
+def known_difference(op, dtype, sample, message):
+    """Why a failing sample was expected to fail, or None."""
+    for part, why in DELIBERATE.get(op.name, []):
+        if part in message and (dtype in HALVES or op.name not in OF_HALVES):
+            return why
+    if op.name in TIES and TIES[op.name] in message and not sample.kwargs.get("stable"):
+        return "equal keys: which of them comes first is open"
+    if draws(op, sample):
+        return "random numbers are Facula's own"
+    part, why = BEFORE_2.get(op.name, (None, None)) if OLD else (None, None)
+    return f"PyTorch before 2: {why}" if part is not None and part in message else None
