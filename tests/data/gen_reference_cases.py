@@ -93,7 +93,7 @@ def tensor_text(t):
 
 
 def result_text(t):
-    return tensor_text(t.detach().contiguous())
+    return tensor_text(torch.zeros(t.shape, dtype=t.dtype) if t._is_zerotensor() else t.detach().contiguous())
 
 
 def argument(x):
@@ -149,7 +149,7 @@ def case(name, *args, grad=False, only=None, **keywords):
     names = [a.name if a.kwarg_only else None for a in op._schema.arguments]
     try:
         results = flat(op(*[g for g, k in zip(given, names) if not k], **{k: g for g, k in zip(given, names) if k}))
-    except (RuntimeError, IndexError, ValueError, NotImplementedError) as e:
+    except (RuntimeError, IndexError, ValueError, NotImplementedError, TypeError) as e:
         _group.append(line + ["error: " + " ".join(str(e).split())[:100]])
         return
     line.append([result_text(t) if only is None or i in only else None for i, t in enumerate(results)])
@@ -157,6 +157,9 @@ def case(name, *args, grad=False, only=None, **keywords):
         flows = [t for t in results if t.requires_grad]
         inputs = flat(given)
         wanted = [t for t in inputs if t.requires_grad]
+        if not flows:
+            _group.append(line)
+            return
         found = iter(torch.autograd.grad(flows, wanted, [seed_like(t) for t in flows], allow_unused=True))
         grads = [next(found) if t.requires_grad else None for t in inputs]
         line.append([g if g is None else result_text(g) for g in grads])
@@ -318,6 +321,70 @@ def shifts():
                 case(op + ".Tensor_Scalar", x, n)
 
 
+def order_of_slices():
+    x = T("i64", [3, 1, 0, 0, 5, 2, 3, 1, 0, 1, 1, 1], 2, 2, 3)
+    for d in ("u8", "i32", "i64", "f16", "f32", "f64"):
+        for dim in (0, 1, 2, -1):
+            case("unique_dim", x.to(DTYPES[d]), dim, True, True, True)
+    case("unique_dim", T("i64", [0, 0, 0, 1, 1, 0, 0, 0], 2, 2, 2), 2, True, True, True)
+    case("unique_dim", T("bool", [1, 0, 1, 0, 0, 0, 1, 0], 4, 2), 0, True, True, True)
+
+
+def convolutions_of_integers():
+    for d in INTEGERS:
+        x, w, b = ramp(d, 1, 2, 4), ramp(d, 2, 2, 2), ramp(d, 2)
+        case("convolution", x, w, b, [1], [0], [1], False, [0], 1)
+        case("convolution", x, w, None, [2], [1], [1], False, [0], 1)
+        case("convolution", x, ramp(d, 2, 1, 2), b, [1], [1], [1], False, [0], 2)
+        case("convolution", T(d, [100, 99, 98], 1, 1, 3), T(d, [77, 66], 1, 1, 2), None, [1], [0], [1], False, [0], 1)
+    case("convolution", T("i64", [2**40, 2**24 + 1, 7], 1, 1, 3), T("i64", [2**10, 3], 1, 1, 2), None, [1], [0], [1], False, [0], 1)
+    case("convolution", ramp("i64", 1, 1, 3, 3), ramp("i64", 2, 1, 2, 2), ramp("i64", 2), [1, 1], [1, 0], [1, 1], False, [0, 0], 1)
+    case("convolution", ramp("i64", 1, 2, 2, 2), ramp("i64", 2, 1, 2, 2), ramp("i64", 1), [2, 1], [0, 0], [1, 1], True, [1, 0], 1)
+    case("convolution", ramp("i64", 1, 1, 2, 2, 2), ramp("i64", 1, 1, 2, 2, 2), None, [1] * 3, [0] * 3, [1] * 3, True, [0] * 3, 1)
+    case("convolution", ramp("bool", 1, 1, 3), ramp("bool", 1, 1, 2), None, [1], [0], [1], False, [0], 1)
+
+
+def complex_functions():
+    for d in COMPLEX:
+        x = ramp(d, 6)
+        case("sinc", T(d, [0, 1 + 1j, 0.5j, 1, -0.25 + 0.5j]), grad=True)
+        case("silu", x)
+        case("nan_to_num", T(d, [complex(nan, 1), complex(inf, -inf), complex(2, nan)]))
+        case("nan_to_num", T(d, [complex(nan, 1), complex(inf, -inf), 2]), 2.0, 3.0, -4.0, grad=True)
+        case("logaddexp", x, T(d, [2j, 1, -1, 0, 3 - 1j, 1 + 1j]), grad=True)
+
+
+def exact_powers_of_two():
+    for d in REAL + COMPLEX + INTEGERS:
+        case("ldexp.Tensor", ramp(d, 4), T("i32", [0, 3, -2, 5]), grad=d in REAL)
+    case("ldexp.Tensor", T("f16", [1, 2**-14]), T("i64", [3, 20]))
+    case("ldexp.Tensor", T("f32", [1, 2e-38]), T("i64", [3, 140]))
+    case("ldexp.Tensor", T("f64", [1, 2]), T("i64", [3, 200]))
+    case("ldexp.Tensor", T("f16", [1, 2]), T("f16", [3, 0.5]))
+
+
+def slopes_at_bounds():
+    x = T("f64", [0, 1, 1.5, 2, 3, nan])
+    for lo, hi in ((1, 2), (2, 1), (1, 1), (1, None), (None, 2), (nan, 1), (1, nan)):
+        case("clamp", x, lo, hi, grad=True)
+    case("clamp_min", x, 1, grad=True)
+    case("clamp_max", x, 2, grad=True)
+    each = [(a, b, c) for a in (1, 2, 3) for b in (1, 2, 3) for c in (1, 2, 3)] + [(nan, 1, 2), (1, nan, 2), (nan, nan, 1)]
+    case("clamp.Tensor", *(T("f64", [e[i] for e in each]) for i in range(3)), grad=True)
+    a, b = T("f64", [1, 1, 2, nan, 1, nan]), T("f64", [1, 2, 1, 1, nan, nan])
+    case("clamp.Tensor", a, b, None, grad=True)
+    case("clamp.Tensor", a, None, b, grad=True)
+    for op in ("maximum", "minimum", "fmax", "fmin", "clamp_min.Tensor", "clamp_max.Tensor"):
+        case(op, a, b, grad=op not in ("fmax", "fmin"))
+    case("hardswish", T("f64", [-3, 3, -3.5, 3.5, 0]), grad=True)
+    case("hardsigmoid", T("f64", [-3, 3, -3.5, 3.5, 0]), grad=True)
+    case("hardtanh", T("f64", [-1, 1, -0.5, 3]), grad=True)
+    for v in ([1, 2, 2, 2, 3], [2, 1], [4]):
+        case("median", T("f64", v))
+        case("median.dim", T("f64", v), 0, grad=True)
+    case("margin_ranking_loss", T("f32", [1, 2, 0.5]), T("f32", [1, -1, -1]), T("f32", [1, -1, 1]), reduction=0, grad=True)
+
+
 DIFFERENCES = {
     "corrections that are fractions": corrections,
     "int32 indices": narrow_indices,
@@ -328,12 +395,61 @@ DIFFERENCES = {
     "aminmax without dimensions": extremes_of_a_number,
     "fills of elements that share memory": shared_elements,
     "shifts beyond the width": shifts,
+    "the order of unique slices": order_of_slices,
+    "convolutions of integers": convolutions_of_integers,
+    "complex functions": complex_functions,
+    "exact powers of two": exact_powers_of_two,
+    "slopes at bounds and ties": slopes_at_bounds,
 }
+
+# ---- every dtype ---------------------------------------------------------------------------------------------------------------
+
+UNARY = ("abs neg sign sgn ceil floor round trunc reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log10 log1p sin cos tan asin "
+         "acos atan sinh cosh tanh asinh acosh atanh erf erfc sigmoid relu bitwise_not logical_not isnan isfinite angle frac "
+         "conj_physical positive silu gelu hardswish softplus").split()
+BINARY = ("add.Tensor sub.Tensor mul.Tensor div.Tensor maximum minimum fmax fmin remainder.Tensor fmod.Tensor floor_divide atan2 eq.Tensor "
+          "lt.Tensor ge.Tensor logical_and logical_xor bitwise_and.Tensor bitwise_or.Tensor pow.Tensor_Tensor").split()
+REDUCTIONS = "sum prod mean any all max min argmax argmin amax std var norm.Scalar logsumexp cumsum cumprod sort median".split()
+
+
+def unary_of_every_dtype():
+    for op in UNARY:
+        for d in ALL:
+            if op != "frac" or d not in INTEGERS:
+                case(op, ramp(d, 5), grad=d in REAL + COMPLEX and op not in ("logical_not", "isnan", "isfinite", "bitwise_not", "acosh"))
+
+
+def binary_of_every_dtype():
+    for op in BINARY:
+        for d in ALL:
+            y = ramp(d, 3)
+            y = torch.where(y == 0, torch.ones_like(y), y).abs() if d not in COMPLEX + ["bool"] else torch.ones_like(y)
+            case(op, ramp(d, 2, 3), y)
+        for d, e in (("u8", "i8"), ("i32", "i64"), ("bool", "i16"), ("i64", "f16"), ("f16", "bf16"), ("f32", "f64"), ("f64", "c64")):
+            case(op, ramp(d, 3), torch.ones_like(ramp(e, 3)))
+
+
+def reductions_of_every_dtype():
+    for op in REDUCTIONS:
+        for d in ALL:
+            x = ramp(d, 2, 3)
+            if op == "logsumexp" and d in COMPLEX:
+                continue
+            if op in ("logsumexp", "amax"):
+                case(op, x, [1])
+            elif op in ("cumsum", "cumprod", "sort"):
+                case(op, x, 1)
+            else:
+                case(op, x)
+
+
+BROAD = {"unary operators of every dtype": unary_of_every_dtype, "binary operators of every dtype": binary_of_every_dtype,
+         "reductions of every dtype": reductions_of_every_dtype}
 
 if __name__ == "__main__":
     if int(torch.__version__.split(".")[0]) < 2:
         sys.exit("a PyTorch 2 is needed")
-    for title, cases in DIFFERENCES.items():
+    for title, cases in (DIFFERENCES | BROAD).items():
         group(title)
         cases()
     write()
