@@ -16,7 +16,8 @@ fuzz() { # fuzz NAME
         -artifact_prefix="$grown.found-" "$grown" "$corpus/$1" >"$grown.log" 2>&1
     local status=$?
     awk -v name="$1" -v status=$status '/number_of_executed_units/ {n = $2} /average_exec_per_sec/ {rate = $2}
-        END {printf "%-14s %12d runs %8d a second  %s\n", name, n, rate, status ? "FOUND: " status : "nothing found"}' "$grown.log"
+        END {printf "%-14s %12d runs %8d a second  %s\n", name, n, rate,
+             status == 72 ? "interrupted" : status ? "FOUND: " status : "nothing found"}' "$grown.log"
     [ $status = 0 ] || tail -n 30 "$grown.log"
     return $status
 }
