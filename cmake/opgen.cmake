@@ -27,7 +27,7 @@ if(facula_base_sources AND facula_opgen_sources)
     add_executable(opgen ${facula_opgen_sources} ${PROJECT_SOURCE_DIR}/src/dispatch/schema.c
                    ${PROJECT_SOURCE_DIR}/src/dispatch/schema_text.c)
     target_include_directories(opgen PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(opgen PRIVATE facula_flags facula_base_archive facula_dep::libyaml)
+    target_link_libraries(opgen PRIVATE facula_flags facula_base_archive facula_dep::libyaml Threads::Threads)
 endif()
 
 if(TARGET opgen AND facula_schemas)

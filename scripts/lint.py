@@ -110,6 +110,23 @@ def check_docs(root):
                     yield path, start + offset, f"no comment documents: {line.strip()[:70]}"
 
 
+LOCK = re.compile(r"\b(pthread_(mutex|cond|rwlock|spin)_\w+|PTHREAD_(MUTEX|COND|RWLOCK|RECURSIVE)\w*INIT\w*|mtx_t)\b")
+LOCKS_OF_THEIR_OWN = ("base/mutex.h", "base/mutex.c", "base/park.c")
+
+
+def check_locks(root):
+    """Locks are those that a fork waits for. The simulated driver is a library of its own, which refuses all calls in a
+    forked child as the real one does."""
+    for path in sorted((root / "src").rglob("*.[ch]")):
+        name = path.relative_to(root / "src").as_posix()
+        if name in LOCKS_OF_THEIR_OWN or name.startswith("simcuda/"):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = LOCK.search(line)
+            if match:
+                yield path, number, f"{match[0]}: locks are of base/mutex.h's type, so that a fork finds them unlocked"
+
+
 def check_text(root):
     for path in code_files(root):
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
@@ -160,7 +177,7 @@ def check_one_place(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
-    for check in (check_includes, check_apps, check_docs, check_text, check_handles, check_one_place):
+    for check in (check_includes, check_locks, check_apps, check_docs, check_text, check_handles, check_one_place):
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")
             errors += 1

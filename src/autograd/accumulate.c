@@ -11,12 +11,12 @@
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
 #include "autograd/streams.h"
-#include <pthread.h>
+#include "base/mutex.h"
 
 struct fac_accumulator {
     fac_node node;
-    fac_tensor *leaf;     /* counted while node.refs > 0 */
-    pthread_mutex_t lock; /* of the step from 0 to 1 */
+    fac_tensor *leaf; /* counted while node.refs > 0 */
+    fac_mutex lock;   /* of the step from 0 to 1 */
 };
 
 static fac_status never_applied(fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
@@ -38,14 +38,14 @@ static fac_accumulator *make(fac_tensor *leaf) {
     a->node.seq = UINT64_MAX; /* ready ones run at once, which frees their gradients' buffers early */
     a->node.bytes = sizeof *a;
     a->leaf = leaf;
-    pthread_mutex_init(&a->lock, NULL);
+    fac__mutex_init(&a->lock);
     fac__live_add(1);
     return a;
 }
 
 void fac__accumulator_free(fac_node *n) {
     if (!n) return;
-    pthread_mutex_destroy(&((fac_accumulator *)n)->lock);
+    fac__mutex_destroy(&((fac_accumulator *)n)->lock);
     fac__hooks_free(n->hooks);
     fac__live_add(-1);
     fac__block_free(n, n->bytes);
@@ -65,7 +65,7 @@ static bool join(fac_node *n) {
    hand. Another thread may have done so before the lock was ours. */
 static fac_status wake(fac_accumulator *a, fac_tensor *leaf) {
     fac_status st = FAC_OK;
-    pthread_mutex_lock(&a->lock);
+    fac__mutex_lock(&a->lock);
     if (!join(&a->node)) {
         a->node.stream = (fac_stream){{0, 0}, 0};
         st = fac__note_stream(&a->node, leaf->device);
@@ -74,7 +74,7 @@ static fac_status wake(fac_accumulator *a, fac_tensor *leaf) {
             atomic_store_explicit(&a->node.refs, 1, memory_order_release);
         }
     }
-    pthread_mutex_unlock(&a->lock);
+    fac__mutex_unlock(&a->lock);
     return st;
 }
 

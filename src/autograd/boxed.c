@@ -3,9 +3,9 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/init.h"
 #include "autograd/saved.h"
+#include "base/mutex.h"
 #include "core/handle.h"
 #include "dispatch/value.h"
-#include <pthread.h>
 
 typedef struct gradient {
     fac_operator_backward fn; /* NULL: none */
@@ -15,7 +15,7 @@ typedef struct gradient {
 
 static gradient no_gradient;
 static gradient *registered;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex lock = FAC_MUTEX_INIT;
 
 /* A boxed value as a node keeps it: tensors apart, so that they are version-checked and hold no cycle. */
 typedef struct kept {
@@ -282,10 +282,10 @@ fac_registration *fac_register_gradient(const char *op, fac_operator_backward fn
     }
     gradient *g = fac__alloc(sizeof *g);
     if (!g) return NULL;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     *g = (gradient){fn, context, registered};
     registered = g;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return fac_register_boxed(op, "Autograd", autograd_kernel, g, where);
 }
 
@@ -294,11 +294,11 @@ fac_status fac__boxed_gradients_init(void) {
 }
 
 void fac__boxed_gradients_shutdown(void) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     while (registered) {
         gradient *next = registered->next;
         fac__free(registered);
         registered = next;
     }
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }

@@ -15,6 +15,7 @@
 #include "autograd/mode.h"
 #include "autograd/records.h"
 #include "autograd/streams.h"
+#include "base/mutex.h"
 #include "core/guard.h"
 #include <pthread.h>
 
@@ -32,8 +33,8 @@ typedef struct pass {
 /* The threads of a pass over several accelerators. Everything but the lock itself is read and written under the lock; so
    are the records' buffers and counts. */
 typedef struct team {
-    pthread_mutex_t lock;
-    pthread_cond_t news; /* a node is ready, the last one is done, or something failed */
+    fac_mutex lock;
+    fac_cond news; /* a node is ready, the last one is done, or something failed */
     fac_device devices[MAX_TEAM];
     ready queues[MAX_TEAM]; /* by device; the calling thread serves the first, and nodes of the CPU */
     size_t n, unfinished;   /* queues; nodes that are ready or running */
@@ -42,10 +43,10 @@ typedef struct team {
 } team;
 
 static void lock(const pass *p) {
-    if (FAC_UNLIKELY(p->team != NULL)) pthread_mutex_lock(&p->team->lock);
+    if (FAC_UNLIKELY(p->team != NULL)) fac__mutex_lock(&p->team->lock);
 }
 static void unlock(const pass *p) {
-    if (FAC_UNLIKELY(p->team != NULL)) pthread_mutex_unlock(&p->team->lock);
+    if (FAC_UNLIKELY(p->team != NULL)) fac__mutex_unlock(&p->team->lock);
 }
 
 atomic_bool fac__detect_anomaly;
@@ -302,7 +303,7 @@ static fac_status assign(const pass *p, const record *r) {
     while (i + 1 < t->n && !fac_device_equal(t->devices[i], r->node->stream.device)) i++;
     if (!r->node->stream.device.type) i = 0;
     t->unfinished++;
-    pthread_cond_broadcast(&t->news);
+    fac__cond_announce(&t->news);
     return push_ready(p->s, &t->queues[i], (uint32_t)(r - p->s->records.v));
 }
 
@@ -438,17 +439,17 @@ static void gather_devices(const scratch *s, team *t) {
 /* Runs what is ready in one queue until the whole pass is done or has failed. */
 static void serve(const pass *p, size_t queue) {
     team *t = p->team;
-    pthread_mutex_lock(&t->lock);
+    fac__mutex_lock(&t->lock);
     while (t->st == FAC_OK && (t->unfinished || t->queues[queue].n)) {
         if (!t->queues[queue].n) {
-            pthread_cond_wait(&t->news, &t->lock);
+            fac__cond_wait(&t->news, &t->lock);
             continue;
         }
         record *r = pop_ready(p->s, &t->queues[queue]);
-        pthread_mutex_unlock(&t->lock);
+        fac__mutex_unlock(&t->lock);
         fac_status st = fac__is_accumulator(r->node) ? run_accumulator(p, r) : run_record(p, r);
         fac_saved_error *e = st == FAC_OK ? NULL : fac__error_take();
-        pthread_mutex_lock(&t->lock);
+        fac__mutex_lock(&t->lock);
         t->unfinished--;
         if (st != FAC_OK && t->st == FAC_OK) {
             t->st = st;
@@ -456,9 +457,9 @@ static void serve(const pass *p, size_t queue) {
             e = NULL;
         }
         fac__error_drop(e);
-        pthread_cond_broadcast(&t->news);
+        fac__cond_announce(&t->news);
     }
-    pthread_mutex_unlock(&t->lock);
+    fac__mutex_unlock(&t->lock);
 }
 
 /* What a thread that works for the caller of a pass takes over from the caller's. */
@@ -495,13 +496,13 @@ typedef struct member {
 } member;
 
 static void fail_team(team *t, fac_status st) {
-    pthread_mutex_lock(&t->lock);
+    fac__mutex_lock(&t->lock);
     if (t->st == FAC_OK) {
         t->st = st;
         t->error = fac__error_take();
     }
-    pthread_cond_broadcast(&t->news);
-    pthread_mutex_unlock(&t->lock);
+    fac__cond_announce(&t->news);
+    fac__mutex_unlock(&t->lock);
 }
 
 static void *run_member(void *context) {
@@ -547,8 +548,7 @@ static fac_status run_team(pass *p) {
 /* The threads' heaps and what else a team holds. */
 static void team_end(team *t) {
     for (size_t i = 0; i < t->n; i++) fac__free(t->queues[i].v);
-    pthread_cond_destroy(&t->news);
-    pthread_mutex_destroy(&t->lock);
+    fac__mutex_destroy(&t->lock);
 }
 
 /* ---- a pass -------------------------------------------------------------------------------------------------------------------------------- */
@@ -560,7 +560,7 @@ static fac_status run_alone(const pass *p) {
 }
 
 static fac_status run_together(pass *p) {
-    team t = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
+    team t = {.lock = FAC_MUTEX_INIT, .news = {0}};
     gather_devices(p->s, &t);
     p->team = &t;
     fac_status st = give_roots(p);

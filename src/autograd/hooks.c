@@ -2,13 +2,13 @@
 #include "autograd/hooks.h"
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
+#include "base/mutex.h"
 #include "core/handle.h"
-#include <pthread.h>
 
 /* ---- handles: slot number in the low half, the slot's generation in the high half ---------------------------------- */
 
 /* Guards the table, the links of all lists, and the entries that retain gradients. Never held while a hook runs. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex lock = FAC_MUTEX_INIT;
 
 #define NO_SLOT UINT32_MAX
 
@@ -124,55 +124,55 @@ fac_hook *fac__hook_add(fac_hooks **list, int kind, uint32_t nr, void (*fn)(void
     e->nr = nr;
     e->fn = fn;
     e->context = context;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = named ? name_entry(e) : FAC_OK;
     if (st == FAC_OK) append(*list, e);
     uint64_t id = e->id;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     if (st == FAC_OK) return named ? (fac_hook *)(uintptr_t)id : (fac_hook *)e;
     fac__free(e);
     return NULL;
 }
 
 void fac_hook_remove(fac_hook *h) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_hook_entry *e = entry_of((uintptr_t)h);
     if (e) remove_entry(e);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 void fac__hooks_free(fac_hooks *list) {
     if (!list) return;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     for (fac_hook_entry *e = list->first; e; e = e->next) {
         forget(e);
         atomic_store_explicit(&e->dead, true, memory_order_relaxed);
     }
     list->abandoned = true;
     if (!list->walks) free_list(list);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 /* ---- walks -------------------------------------------------------------------------------------------------------- */
 
 static const fac_hook_entry *begin_walk(fac_hooks *list, const fac_hook_entry **out_last) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     const fac_hook_entry *first = list->first;
     *out_last = list->last;
     if (first) list->walks++;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return first;
 }
 
 static void end_walk(fac_hooks *list) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     if (--list->walks == 0) {
         if (list->abandoned)
             free_list(list);
         else
             sweep(list);
     }
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void *context) {
@@ -189,10 +189,10 @@ fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void
 
 bool fac__hooks_any(fac_hooks *list, int kind) {
     if (!list) return false;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     const fac_hook_entry *e = list->first;
     while (e && (e->kind != kind || !alive(e))) e = e->next;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return e != NULL;
 }
 
@@ -308,31 +308,31 @@ fac_status fac__retain_at(fac_node *n, uint32_t nr, struct fac_autograd *ag) {
 
 void fac__retain_remove(struct fac_autograd *ag) {
     if (!ag->retained) return;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     remove_entry(ag->retained);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     ag->retained = NULL;
 }
 
 /* What the entry's tensor has so far, counted; *out_alive false if it is gone. */
 static fac_tensor *retained_so_far(const fac_hook_entry *e, bool *out_alive) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     *out_alive = alive(e);
     fac_tensor *grad = *out_alive ? fac__ref(((struct fac_autograd *)e->context)->grad) : NULL;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return grad;
 }
 
 /* Puts a counted grad where the entry says; returns what it replaced, for release outside the lock. */
 static fac_tensor *put_retained(const fac_hook_entry *e, fac_tensor *grad) {
     fac_tensor *old = grad;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     if (alive(e)) {
         struct fac_autograd *ag = e->context;
         old = ag->grad;
         ag->grad = grad;
     }
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return old;
 }
 

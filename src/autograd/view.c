@@ -2,8 +2,8 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/mode.h"
+#include "base/mutex.h"
 #include "dispatch/value.h"
-#include <pthread.h>
 
 static size_t step_bytes(size_t n_args) { return sizeof(fac_view_step) + n_args * sizeof(fac_value); }
 
@@ -172,7 +172,7 @@ fac_status fac__check_view_inplace(const fac_tensor *t, bool indirect) {
 /* Threads that read one view may all find its node out of date. Each computes the view again, without a lock, since operators
    may run users' code. The first publishes its result under the lock; the others drop theirs. The version is stored last:
    who reads it sees the node and the number that belong to it. */
-static pthread_mutex_t publishing = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex publishing = FAC_MUTEX_INIT;
 
 static bool is_stale(const struct fac_autograd *ag, unsigned version) {
     return atomic_load_explicit(&ag->view_version, memory_order_acquire) != version;
@@ -182,12 +182,12 @@ static fac_status publish(fac_tensor *t, fac_tensor *again, unsigned version, bo
     struct fac_autograd *ag = t->ag;
     fac_node *node = again->ag ? fac__history(again->ag) : NULL, *old = NULL;
     fac_status st = FAC_OK;
-    pthread_mutex_lock(&publishing);
+    fac__mutex_lock(&publishing);
     if (!only_if_stale || is_stale(ag, version)) {
         if (node) st = fac__exchange_grad_fn(t, node, again->ag->output_nr, &old);
         if (st == FAC_OK) atomic_store_explicit(&ag->view_version, version, memory_order_release);
     }
-    pthread_mutex_unlock(&publishing);
+    fac__mutex_unlock(&publishing);
     fac__node_unref(old);
     return st;
 }

@@ -1,16 +1,16 @@
 /* Warnings: sentences for the user, through a handler that can be replaced. */
 #include "base/base.h"
-#include <pthread.h>
+#include "base/mutex.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex lock = FAC_MUTEX_INIT;
 static fac_warning_handler handler;
 static void *handler_context;
 
 void fac_set_warning_handler(fac_warning_handler fn, void *context) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     handler = fn;
     handler_context = context;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 void fac__warn(const char *format, ...) {
@@ -19,10 +19,10 @@ void fac__warn(const char *format, ...) {
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_warning_handler fn = handler;
     void *context = handler_context;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     if (fn)
         fn(context, text);
     else

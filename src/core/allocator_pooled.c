@@ -7,9 +7,9 @@
    Large blocks carry a header that says what they hold. Free ones are kept in one array sorted by size; a request takes the
    smallest that fits and wastes at most a quarter. The idle ones together never exceed the most that was in use at once.
    Blocks of 4 MB and more ask the kernel for huge pages. */
+#include "base/mutex.h"
 #include "core/allocator.h"
 #include "core/start.h"
-#include <pthread.h>
 #include <sys/mman.h>
 
 enum {
@@ -33,7 +33,7 @@ typedef struct large {
     size_t room; /* usable bytes after the header */
 } large;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the four below */
+static fac_mutex lock = FAC_MUTEX_INIT; /* the four below */
 static slab *partial[FAC_POOL_CLASSES];
 static struct {
     large **v; /* sorted by room */
@@ -152,18 +152,18 @@ static void slab_give(void *block, unsigned c) {
 /* Half a list at a time, so that a thread that allocates and frees at the edge does not take the lock each time. The
    list is empty here. */
 static void *small_refill(fac_thread *th, unsigned c) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     void *block = slab_take(c);
     uint32_t batch = th ? list_limit(c) / 2 : 0;
     while (batch-- && partial[c]) (void)fac__freelist_push(&th->blocks[c], slab_take(c), list_limit(c));
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return block;
 }
 
 static void spill(fac_freelist *l, unsigned c, uint32_t keep) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     while (l->n > keep) slab_give(fac__freelist_pop(l), c);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 static void *small_alloc(fac_thread *th, unsigned c) {
@@ -173,9 +173,9 @@ static void *small_alloc(fac_thread *th, unsigned c) {
 
 static void small_free(fac_thread *th, void *p, unsigned c) {
     if (th && FAC_LIKELY(fac__freelist_push(&th->blocks[c], p, list_limit(c)))) return;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     slab_give(p, c);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     if (th) spill(&th->blocks[c], c, list_limit(c) / 2);
 }
 
@@ -233,19 +233,19 @@ static large *system_alloc(size_t room) {
 static void *large_alloc(size_t bytes) {
     size_t room = round_large(bytes);
     if (!room) return NULL;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     large *b = idle_take(room);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     if (!b) b = system_alloc(room);
     if (!b) { /* give everything idle back and try once more */
         fac_memory_trim();
         b = system_alloc(room);
     }
     if (!b) return NULL;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     large_used += b->room;
     if (large_used > large_peak) large_peak = large_used;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return (char *)b + HEADER;
 }
 
@@ -271,10 +271,10 @@ static bool keep_idle(large *b) {
 
 static void large_free(void *p) {
     large *b = (large *)(void *)((char *)p - HEADER);
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     large_used -= b->room;
     bool kept = keep_idle(b);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     if (!kept) system_free(b);
 }
 
@@ -345,13 +345,13 @@ static void trim_slabs(unsigned c) {
 
 void fac_memory_trim(void) {
     if (fac__tls) fac__pool_flush(fac__tls);
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     for (unsigned c = 0; c < FAC_POOL_CLASSES; c++) trim_slabs(c);
     while (idle.n) system_free(idle_remove(idle.n - 1));
     fac__free(idle.v);
     idle.v = NULL;
     idle.cap = 0;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 /* ---- statistics ------------------------------------------------------------------------------------------------------------------------ */

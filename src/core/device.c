@@ -1,7 +1,7 @@
 /* Devices as text, the names of private ones, and the keys that their tensors carry. */
+#include "base/mutex.h"
 #include "core/tensor.h"
 #include <ctype.h>
-#include <pthread.h>
 
 enum { NAME_SIZE = 16, FIRST_PRIVATE = FAC_PRIVATE1, MAX_INDEX = 9999 };
 
@@ -13,7 +13,7 @@ static const char *const fixed_names[FAC_DEVICE_TYPE_COUNT] = {
 /* New names of the private types: written once, then published. */
 static char renamed[FAC_DEVICE_TYPE_COUNT - FIRST_PRIVATE][NAME_SIZE];
 static _Atomic(const char *) names[FAC_DEVICE_TYPE_COUNT - FIRST_PRIVATE];
-static pthread_mutex_t rename_lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex rename_lock = FAC_MUTEX_INIT;
 
 static const char *type_name(int32_t type) {
     if (type < 0 || type >= FAC_DEVICE_TYPE_COUNT) return "invalid";
@@ -87,7 +87,7 @@ fac_status fac_device_rename(fac_device_type type, const char *name) {
         "'%s' is no name for a device type: expected a lower-case letter, then up to %d letters, digits and underscores",
         name ? name : "(null)", NAME_SIZE - 2);
     fac_status st = FAC_OK;
-    pthread_mutex_lock(&rename_lock);
+    fac__mutex_lock(&rename_lock);
     fac_device_type holder = find_type(name, strlen(name));
     int slot = (int)type - FIRST_PRIVATE;
     if (holder == type) {
@@ -101,7 +101,7 @@ fac_status fac_device_rename(fac_device_type type, const char *name) {
         memcpy(renamed[slot], name, strlen(name) + 1);
         atomic_store_explicit(&names[slot], renamed[slot], memory_order_release);
     }
-    pthread_mutex_unlock(&rename_lock);
+    fac__mutex_unlock(&rename_lock);
     return st;
 }
 

@@ -1,23 +1,23 @@
 /* Generators: a seed and the next offset. */
 #include "core/generator.h"
+#include "base/mutex.h"
 #include "core/tensor.h"
-#include <pthread.h>
 
 struct fac_generator {
     atomic_int refs;
     bool is_default; /* lives as long as the process */
-    pthread_mutex_t lock;
+    fac_mutex lock;
     uint64_t seed, offset;
 };
 
-static fac_generator the_default = {.refs = 1, .is_default = true, .lock = PTHREAD_MUTEX_INITIALIZER};
+static fac_generator the_default = {.refs = 1, .is_default = true, .lock = FAC_MUTEX_INIT};
 
 fac_generator *fac_default_generator(void) { return &the_default; }
 
 fac_generator *fac_generator_new(uint64_t seed) {
     fac_generator *g = fac__alloc(sizeof *g);
     if (!g) return NULL;
-    *g = (fac_generator){.lock = PTHREAD_MUTEX_INITIALIZER, .seed = seed};
+    *g = (fac_generator){.lock = FAC_MUTEX_INIT, .seed = seed};
     atomic_init(&g->refs, 1);
     fac__live_add(1);
     return g;
@@ -34,25 +34,25 @@ void fac_generator_release(fac_generator *g) {
         fac_generator_keep(g);
         return;
     }
-    pthread_mutex_destroy(&g->lock);
+    fac__mutex_destroy(&g->lock);
     fac__free(g);
     fac__live_add(-1);
 }
 
 void fac_generator_set_state(fac_generator *g, uint64_t seed, uint64_t offset) {
     if (!g) g = &the_default;
-    pthread_mutex_lock(&g->lock);
+    fac__mutex_lock(&g->lock);
     g->seed = seed;
     g->offset = offset;
-    pthread_mutex_unlock(&g->lock);
+    fac__mutex_unlock(&g->lock);
 }
 
 void fac_generator_get_state(fac_generator *g, uint64_t *out_seed, uint64_t *out_offset) {
     if (!g) g = &the_default;
-    pthread_mutex_lock(&g->lock);
+    fac__mutex_lock(&g->lock);
     if (out_seed) *out_seed = g->seed;
     if (out_offset) *out_offset = g->offset;
-    pthread_mutex_unlock(&g->lock);
+    fac__mutex_unlock(&g->lock);
 }
 
 void fac_manual_seed(uint64_t seed) { fac_generator_set_state(&the_default, seed, 0); }
@@ -66,9 +66,9 @@ static void note(fac_generator *g, uint64_t offset, uint64_t n) {
 }
 
 static void give_back(fac_draws d) {
-    pthread_mutex_lock(&d.g->lock);
+    fac__mutex_lock(&d.g->lock);
     if (d.g->offset == d.before + d.n) d.g->offset = d.before;
-    pthread_mutex_unlock(&d.g->lock);
+    fac__mutex_unlock(&d.g->lock);
 }
 
 fac_draws fac__draws_begin(void) {
@@ -89,12 +89,12 @@ fac_status fac__draws_end(fac_draws outer, fac_status st) {
 fac_status fac__generator_advance(fac_generator *g, uint64_t n, uint64_t *out_seed, uint64_t *out_offset) {
     const uint64_t limit = (uint64_t)1 << 48; /* what the counter has room for: see philox.h */
     if (!g) g = &the_default;
-    pthread_mutex_lock(&g->lock);
+    fac__mutex_lock(&g->lock);
     bool fits = g->offset < limit && n <= limit - g->offset;
     *out_seed = g->seed;
     *out_offset = g->offset;
     if (fits) g->offset += n;
-    pthread_mutex_unlock(&g->lock);
+    fac__mutex_unlock(&g->lock);
     if (fits) note(g, *out_offset, n);
     return fits ? FAC_OK
                 : FAC_FAIL(FAC_ERR_OVERFLOW,

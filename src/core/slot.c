@@ -4,8 +4,8 @@
    A slot that has used its last tag is taken out of use, since another tensor in it would have the handle of a former one.
    That costs FAC_SLOT_BYTES every 4 million tensors that lie in one slot (every 127 where tags have the lowest byte alone). */
 #include "core/slot.h"
+#include "base/mutex.h"
 #include "core/handle.h"
-#include <pthread.h>
 
 #if FAC_FREELISTS
 enum { SLOTS_A_BLOCK = 64, RESTING = 0 };
@@ -27,16 +27,11 @@ static void show(fac_tensor *slot) { ASAN_UNPOISON_MEMORY_REGION(slot, FAC_SLOT_
 
 _Static_assert(sizeof(fac_tensor) <= FAC_SLOT_BYTES, "a header fits its slot");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below, and the links of slots that nobody uses */
-static fac_tensor *first, *last;                         /* free slots, in the order of their return */
+static fac_mutex lock = FAC_MUTEX_INIT; /* all below, and the links of slots that nobody uses */
+static fac_tensor *first, *last;        /* free slots, in the order of their return */
 static size_t n_free;
 static fac_tensor *retired; /* slots without a tag left: dead handles are still asked there */
 static _Atomic(int64_t) n_blocks;
-
-/* A child of fork has the queue whole, whatever other threads did at that moment. */
-static void lock_slots(void) { pthread_mutex_lock(&lock); }
-static void unlock_slots(void) { pthread_mutex_unlock(&lock); }
-static void watch_forks(void) { (void)pthread_atfork(lock_slots, unlock_slots, unlock_slots); }
 
 int64_t fac__slot_blocks(void) { return atomic_load_explicit(&n_blocks, memory_order_relaxed); }
 
@@ -63,8 +58,6 @@ static fac_tensor *take_first(void) {
 
 /* A new block: its first slot is the caller's, the others are shared. NULL with an error when memory is out. */
 static fac_tensor *grow(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     char *block = fac__alloc_aligned((size_t)SLOTS_A_BLOCK * FAC_SLOT_BYTES, FAC_SLOT_BYTES);
     if (!block) return NULL;
     if ((((uintptr_t)block + SLOTS_A_BLOCK * FAC_SLOT_BYTES - 1) & ~(FAC_HANDLE_ADDRESS | (FAC_SLOT_BYTES - 1))) != 0) {
@@ -74,21 +67,21 @@ static fac_tensor *grow(void) {
         return NULL;
     }
     atomic_fetch_add_explicit(&n_blocks, 1, memory_order_relaxed);
-    lock_slots();
+    fac__mutex_lock(&lock);
     for (int i = 0; i < SLOTS_A_BLOCK; i++) {
         fac_tensor *slot = (fac_tensor *)(void *)(block + (size_t)i * FAC_SLOT_BYTES);
         atomic_init(&slot->tag, fac__tag_next(FAC_HANDLE_MARK));
         if (i) append(slot);
     }
-    unlock_slots();
+    fac__mutex_unlock(&lock);
     return (fac_tensor *)(void *)block;
 }
 
 fac_tensor *fac__slot_take_shared(const fac_thread *th) {
     if (th != fac__tls) return NULL;
-    lock_slots();
+    fac__mutex_lock(&lock);
     fac_tensor *slot = take_first();
-    unlock_slots();
+    fac__mutex_unlock(&lock);
     if (!slot) return grow();
     show(slot);
     return slot;
@@ -96,17 +89,17 @@ fac_tensor *fac__slot_take_shared(const fac_thread *th) {
 
 static void give_shared(fac_tensor *slot) {
     hide(slot);
-    lock_slots();
+    fac__mutex_lock(&lock);
     append(slot);
-    unlock_slots();
+    fac__mutex_unlock(&lock);
 }
 
 static void retire(fac_tensor *slot) {
     hide(slot);
-    lock_slots();
+    fac__mutex_lock(&lock);
     slot->ext = retired;
     retired = slot;
-    unlock_slots();
+    fac__mutex_unlock(&lock);
 }
 
 void fac__slot_give(fac_thread *th, fac_tensor *slot) {

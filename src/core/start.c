@@ -1,10 +1,9 @@
 /* fac_init and fac_shutdown: once, but restartable. */
-#define _GNU_SOURCE /* PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP */
 #include "core/start.h"
+#include "base/mutex.h"
 #include "core/above.h"
 #include "core/allocator.h"
 #include "core/guard.h"
-#include <pthread.h>
 
 atomic_bool fac__started;
 
@@ -20,7 +19,7 @@ static const struct {
 };
 
 /* Recursive: what a room does while it starts may need the library, and finds it starting. */
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static fac_mutex lock = FAC_MUTEX_INIT_RECURSIVE;
 static bool starting;
 static int64_t own_objects; /* made by the rooms for themselves; left out of fac_live, which is for finding leaks */
 
@@ -45,7 +44,7 @@ fac_status fac_init(void) {
     fac_thread *th = fac__thread();
     if (atomic_load_explicit(&fac__started, memory_order_acquire)) return FAC_OK; /* by fac__thread */
     if (th->error != FAC_OK) return th->error;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     if (!starting && !atomic_load_explicit(&fac__started, memory_order_relaxed)) {
         int64_t before = fac_live();
         starting = true;
@@ -55,12 +54,12 @@ fac_status fac_init(void) {
         fac__live_add(-own_objects);
         if (st == FAC_OK) atomic_store_explicit(&fac__started, true, memory_order_release);
     }
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return st;
 }
 
 void fac_shutdown(void) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     if (atomic_load_explicit(&fac__started, memory_order_relaxed)) {
         fac__live_add(own_objects);
         stop_rooms(FAC_COUNT(rooms));
@@ -69,7 +68,7 @@ void fac_shutdown(void) {
     }
     fac__thread_end();
     fac_memory_trim();
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 const char *fac_version(void) {

@@ -1,6 +1,7 @@
 /* Thread states: made on first use, freed by a pthread key's destructor. Objects freed on a thread go to that thread's
    own lists, whichever thread made them: headers are all alike, so none has to go home. */
 #include "core/thread.h"
+#include "base/mutex.h"
 #include "core/above.h"
 #include "core/allocator.h"
 #include "core/slot.h"
@@ -13,7 +14,7 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_made;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below, and the links between states */
+static fac_mutex lock = FAC_MUTEX_INIT; /* all below, and the links between states */
 static fac_thread *all_threads;
 static uint64_t thread_count;                 /* ever made; the high half of a scope's serial */
 static _Atomic(int64_t) live_of_the_departed; /* also counts for threads that have no state */
@@ -52,7 +53,7 @@ static void free_lists(fac_thread *th) {
 }
 
 static void unlink_thread(fac_thread *th) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     if (th->prev)
         th->prev->next = th->next;
     else
@@ -60,7 +61,7 @@ static void unlink_thread(fac_thread *th) {
     if (th->next) th->next->prev = th->prev;
     atomic_fetch_add_explicit(&live_of_the_departed, atomic_load_explicit(&th->live, memory_order_relaxed),
                               memory_order_relaxed);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 /* Releases the temporaries of scopes that the thread left open, then everything it caches. */
@@ -80,12 +81,12 @@ static void end_thread(void *state) {
 static void make_key(void) { key_made = pthread_key_create(&key, end_thread) == 0; }
 
 static void link_thread(fac_thread *th) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     th->next_serial = ++thread_count << 40; /* serials differ between threads too */
     th->next = all_threads;
     if (all_threads) all_threads->prev = th;
     all_threads = th;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 fac_thread *fac__thread_start(void) {
@@ -130,9 +131,9 @@ void fac__thread_trim(void) {
 }
 
 void fac__threads_each(void (*visit)(void *context, fac_thread *th), void *context) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     for (fac_thread *th = all_threads; th; th = th->next) visit(context, th);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 /* ---- live objects ------------------------------------------------------------------------------------------------ */

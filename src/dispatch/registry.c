@@ -1,10 +1,9 @@
 /* Registration: stacks of kernels per operator and place, newest active; schemas; fallbacks; listeners. Each change is
    made in two steps: all that can fail (memory, checks), then the linking and publishing, which cannot. */
-#define _GNU_SOURCE /* PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP */
 #include "dispatch/registry.h"
-#include <pthread.h>
+#include "base/mutex.h"
 
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static fac_mutex lock = FAC_MUTEX_INIT_RECURSIVE;
 static fac_registration *all_registrations;
 static fac_definition *all_definitions;
 static fac_registration *listeners;
@@ -17,8 +16,8 @@ static struct {
     size_t n, cap;
 } libraries;
 
-void fac__registry_lock(void) { pthread_mutex_lock(&lock); }
-void fac__registry_unlock(void) { pthread_mutex_unlock(&lock); }
+void fac__registry_lock(void) { fac__mutex_lock(&lock); }
+void fac__registry_unlock(void) { fac__mutex_unlock(&lock); }
 
 /* A registration with a copy of `where`, in no list but shutdown's. */
 static fac_registration *registration_new(fac_reg_kind kind, const char *where) {

@@ -1,8 +1,8 @@
 /* NVRTC, loaded when it is first needed. Its interface is declared here: nothing of the toolkit is needed to build. */
 #include "jit/cache.h"
 
+#include "base/mutex.h"
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -59,10 +59,10 @@ static void load(int driver_major) {
 }
 
 static fac_status need_nvrtc(int driver_version) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
+    static fac_mutex lock = FAC_MUTEX_INIT;
+    fac__mutex_lock(&lock);
     if (!nvrtc.library) load(driver_version / 1000);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     FAC_CHECK(nvrtc.library, FAC_ERR_UNSUPPORTED,
               "NVRTC, which compiles CUDA kernels at run time, was not found: install the CUDA toolkit's libnvrtc.so "
               "or add its folder to LD_LIBRARY_PATH");

@@ -5,11 +5,11 @@
 #include "jit/child.h"
 #include "jit/load.h"
 
+#include "base/mutex.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -63,19 +63,19 @@ static bool ask(compiler *c) {
 
 /* The last answer is kept, for as long as the file is the same. */
 static fac_status find_compiler(const char *what, compiler *out) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static fac_mutex lock = FAC_MUTEX_INIT;
     static compiler known;
     FAC_CHECK(fac__env_trusted(), FAC_ERR_UNSUPPORTED,
               "%s: nothing is compiled in a process that has more rights than its user", what);
     bool found = find_program(compiler_name(), out->path, sizeof out->path);
     if (found) {
         fac__jit_file_identity(out->path, out->file, sizeof out->file);
-        pthread_mutex_lock(&lock);
+        fac__mutex_lock(&lock);
         if (strcmp(known.path, out->path) == 0 && strcmp(known.file, out->file) == 0)
             *out = known;
         else if ((found = ask(out)))
             known = *out;
-        pthread_mutex_unlock(&lock);
+        fac__mutex_unlock(&lock);
     }
     FAC_CHECK(found, FAC_ERR_UNSUPPORTED,
               "%s: it is compiled by the system's C compiler, and %s cannot be run: install one, or name it in CC",
@@ -192,13 +192,13 @@ static fac_status compile(const fac_jit_source *s, const char *compiler, char **
 
 /* Libraries stay, and are found again by their keys. A process that compiles more than fit loads the rest anew each time. */
 static struct {
-    pthread_mutex_t lock;
+    fac_mutex lock;
     size_t n;
     struct {
         unsigned char key[FAC_SHA256_BYTES];
         void *library;
     } v[256];
-} loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} loaded = {.lock = FAC_MUTEX_INIT};
 
 static void *find_loaded(const fac_jit_key *key) {
     for (size_t i = 0; i < loaded.n; i++)
@@ -240,13 +240,13 @@ fac_status fac__jit_compile_host(const fac_jit_source *source, void **out_librar
     fac_jit_key key;
     FAC_TRY(find_compiler(source->name, &c));
     fac__jit_key_of(source, c.identity, &key);
-    pthread_mutex_lock(&loaded.lock);
+    fac__mutex_lock(&loaded.lock);
     *out_library = find_loaded(&key);
-    pthread_mutex_unlock(&loaded.lock);
+    fac__mutex_unlock(&loaded.lock);
     if (*out_library) return FAC_OK;
     FAC_TRY(load_new(source, &c, &key, out_library));
-    pthread_mutex_lock(&loaded.lock);
+    fac__mutex_lock(&loaded.lock);
     *out_library = keep_loaded(&key, *out_library);
-    pthread_mutex_unlock(&loaded.lock);
+    fac__mutex_unlock(&loaded.lock);
     return FAC_OK;
 }

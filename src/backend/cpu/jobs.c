@@ -10,9 +10,9 @@
    words may repeat, and need no generation. */
 #include "backend/cpu/jobs.h"
 #include "backend/cpu/workers.h"
+#include "base/mutex.h"
 #include "base/park.h"
 #include "core/start.h"
-#include <pthread.h>
 
 enum {
     MAX_JOBS = 64, /* bits of `taken` */
@@ -38,7 +38,7 @@ typedef struct slot {
 
 static slot slots[MAX_JOBS];
 static _Alignas(64) _Atomic(uint64_t) taken; /* which slots have a job */
-static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex error_lock = FAC_MUTEX_INIT;
 
 /* ---- computing a block ------------------------------------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER;
    made for the error, and ends with it: how many there are does not depend on timing either. */
 static void note_error(fac_job *job, int64_t chunk, fac_status st) {
     fac_saved_error *drop = fac__error_take();
-    pthread_mutex_lock(&error_lock);
+    fac__mutex_lock(&error_lock);
     if (chunk < atomic_load_explicit(&job->failed_at, memory_order_relaxed)) {
         fac_saved_error *mine = drop;
         drop = job->error;
@@ -54,7 +54,7 @@ static void note_error(fac_job *job, int64_t chunk, fac_status st) {
         job->status = st;
         atomic_store_explicit(&job->failed_at, chunk, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&error_lock);
+    fac__mutex_unlock(&error_lock);
     fac__error_drop(drop);
     if (fac__is_worker()) fac__thread_end();
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "backend/cpu/onednn.h"
+#include "base/mutex.h"
 #include <dlfcn.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ void fac__onednn_start(void) {
 }
 
 int fac__onednn_begin(void) {
+    fac__fork_hold();
     int was = get_max_threads ? get_max_threads() : 1;
     if (was != 1) set_num_threads(1);
     return was;
@@ -23,4 +25,5 @@ int fac__onednn_begin(void) {
 
 void fac__onednn_end(int was) {
     if (was != 1) set_num_threads(was);
+    fac__fork_allow();
 }

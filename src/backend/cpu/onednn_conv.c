@@ -3,6 +3,7 @@
    everything here happens on one. */
 #include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/onednn.h"
+#include "base/mutex.h"
 #include <facula/tensor.h>
 #include <pthread.h>
 
@@ -244,7 +245,7 @@ static fac_status primitive_make(const fac_conv_shape *shape, fac_conv_primitive
 
 /* ---- keeping them ------------------------------------------------------------------------------------------------------ */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the three below */
+static fac_mutex lock = FAC_MUTEX_INIT; /* the three below */
 static fac_conv_primitive kept[FAC_CONV_KEPT];
 static int n_kept;
 static int64_t uses;
@@ -276,10 +277,10 @@ static fac_status take_kept(fac_conv_primitive *p, const fac_conv_shape *shape) 
 }
 
 fac_status fac__conv_primitive_take(const fac_conv_shape *shape, fac_conv_primitive *room, fac_conv_primitive **out) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_conv_primitive *p = find_place(shape);
     fac_status st = p ? take_kept(p, shape) : FAC_OK;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     if (!p) st = primitive_make(shape, room);
     *out = st != FAC_OK ? NULL : p ? p : room;
     return st;
@@ -291,24 +292,24 @@ void fac__conv_primitive_give(fac_conv_primitive *p, fac_conv_primitive *room) {
         primitive_free(p);
         return;
     }
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     p->users--;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 int fac__conv_primitives_kept(void) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     int n = 0;
     for (int i = 0; i < n_kept; i++) n += kept[i].compute != NULL;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return n;
 }
 
 /* Places in use stay where they are, since their users point at them; free ones behind the last of them go. */
 void fac__conv_primitives_trim(void) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     while (n_kept > 0 && kept[n_kept - 1].users == 0) primitive_free(&kept[--n_kept]);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------------------- */

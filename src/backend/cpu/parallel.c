@@ -2,7 +2,6 @@
 #include "backend/cpu/jobs.h"
 #include "backend/cpu/thread_count.h"
 #include "backend/cpu/workers.h"
-#include "base/park.h"
 #include <facula/tensor.h>
 #include <pthread.h>
 
@@ -17,7 +16,6 @@ static _Thread_local bool in_parallel __attribute__((tls_model("initial-exec")))
 static void after_fork_in_child(void) {
     fac__workers_forget();
     fac__jobs_forget();
-    fac__park_forget();
     if (atomic_load(&default_threads) == 0) return;
     atomic_store(&default_threads, 1);
     if (fac__tls) fac__tls->num_threads = 0;

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* pthread_setname_np, sched_getcpu */
 #include "backend/cpu/workers.h"
 #include "backend/cpu/jobs.h"
+#include "base/mutex.h"
 #include "base/park.h"
 #include <pthread.h>
 #include <sched.h>
@@ -27,7 +28,7 @@ static _Atomic(int) caller_cpu; /* where the last call was made */
 static _Atomic(int) count;
 static atomic_bool stopping;
 static _Atomic(double) refused_until;
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* the making and ending of workers */
+static fac_mutex making = FAC_MUTEX_INIT; /* the making and ending of workers */
 
 static _Thread_local bool is_worker __attribute__((tls_model("initial-exec")));
 
@@ -111,7 +112,7 @@ static bool start_worker(worker *w) {
 /* As many as there may be. A system that refuses one is not asked again for a while. */
 static void make_workers(int n) {
     if (fac__now() < atomic_load_explicit(&refused_until, memory_order_relaxed)) return;
-    pthread_mutex_lock(&making);
+    fac__mutex_lock(&making);
     for (int i = fac__workers_count(); i < n && i < MAX_WORKERS; i++) {
         workers[i].index = i;
         if (!start_worker(&workers[i])) {
@@ -120,7 +121,7 @@ static void make_workers(int n) {
         }
         atomic_store_explicit(&count, i + 1, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&making);
+    fac__mutex_unlock(&making);
 }
 
 static void wake(int index) {
@@ -129,7 +130,7 @@ static void wake(int index) {
 }
 
 void fac__workers_stop(void) {
-    pthread_mutex_lock(&making);
+    fac__mutex_lock(&making);
     const int n = fac__workers_count();
     atomic_store(&stopping, true);
     atomic_fetch_add(&calls, 1);
@@ -137,7 +138,7 @@ void fac__workers_stop(void) {
     for (int i = 0; i < n; i++) pthread_join(workers[i].thread, NULL);
     atomic_store(&count, 0);
     atomic_store(&stopping, false);
-    pthread_mutex_unlock(&making);
+    fac__mutex_unlock(&making);
 }
 
 void fac__workers_forget(void) {

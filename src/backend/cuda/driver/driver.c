@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "backend/cuda/driver/driver.h"
 #include "backend/cuda/driver/nvml.h"
+#include "base/mutex.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 fac_cu fac__cu;
 
 static struct {
-    pthread_mutex_t mutex;
+    fac_mutex mutex;
     _Atomic(int) state; /* UNTRIED, LOADED, FAILED */
     atomic_bool forked;
     bool initialised; /* cuInit has succeeded in this process */
@@ -18,7 +19,7 @@ static struct {
     int version, count;
     void *library;
     char failure[512];
-} driver = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} driver = {.mutex = FAC_MUTEX_INIT};
 enum { UNTRIED, LOADED, FAILED };
 
 static bool refuse(const char *format, ...) FAC_PRINTF(1, 2);
@@ -158,13 +159,13 @@ static void close_library(void) {
 static bool usable(void) {
     int state = atomic_load_explicit(&driver.state, memory_order_acquire);
     if (FAC_LIKELY(state == LOADED)) return !atomic_load_explicit(&driver.forked, memory_order_relaxed);
-    pthread_mutex_lock(&driver.mutex);
+    fac__mutex_lock(&driver.mutex);
     if (atomic_load(&driver.state) == UNTRIED) {
         bool started = start();
         if (!started) close_library();
         atomic_store_explicit(&driver.state, started ? LOADED : FAILED, memory_order_release);
     }
-    pthread_mutex_unlock(&driver.mutex);
+    fac__mutex_unlock(&driver.mutex);
     return atomic_load(&driver.state) == LOADED && !atomic_load(&driver.forked);
 }
 
@@ -177,12 +178,12 @@ fac_status fac__cu_load(void) {
 }
 
 void fac__cu_unload(void) {
-    pthread_mutex_lock(&driver.mutex);
+    fac__mutex_lock(&driver.mutex);
     if (!atomic_load(&driver.forked)) {
         close_library();
         atomic_store(&driver.state, UNTRIED);
     }
-    pthread_mutex_unlock(&driver.mutex);
+    fac__mutex_unlock(&driver.mutex);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */

@@ -4,8 +4,8 @@
 #include "backend/cuda/kernels/images.h"
 #include "backend/cuda/kernels/compile.h"
 
+#include "base/mutex.h"
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 
 /* ---- simulated --------------------------------------------------------------------------------------------------------- */
@@ -26,16 +26,16 @@ static void *open_beside_driver(char *path, size_t size) {
 
 /* Stays loaded: kernels of it may be queued until the process ends. */
 static fac_status simulated_image(const void **out) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static fac_mutex lock = FAC_MUTEX_INIT;
     static const void *image;
     char path[4096];
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     if (!image) {
         void *library = open_beside_driver(path, sizeof path);
         image = library ? dlsym(library, "facula_sim_image") : NULL;
     }
     *out = image;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     const char *why = *out ? NULL : dlerror();
     FAC_CHECK(*out, FAC_ERR_UNSUPPORTED, "the simulator's kernels were not found: %s", why ? why : path);
     return FAC_OK;
@@ -63,12 +63,12 @@ fac_status fac__cuda_builtin_image(int index, const void **out_image) {
 }
 
 fac_status fac__cuda_builtin_compiled(int index, const void **out_image) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static fac_mutex lock = FAC_MUTEX_INIT;
     static void *images[FAC_CUDA_MAX_DEVICES];
     fac_status st = FAC_OK;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     if (!images[index]) st = fac__cuda_compile_builtin(index, &images[index]);
     *out_image = images[index];
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return st;
 }

@@ -8,11 +8,11 @@ static const int64_t MAX_REQUEST = INT64_MAX / 8;
 /* What requests of no bytes get: an address that is never read. */
 static _Alignas(64) char nothing[64];
 
-void fac__cache_lock(fac_caching_allocator *a) { pthread_mutex_lock(&a->lock); }
+void fac__cache_lock(fac_caching_allocator *a) { fac__mutex_lock(&a->lock); }
 
 void fac__cache_unlock(fac_caching_allocator *a) {
     if (FAC_LIKELY(a->trace.untold.n == 0))
-        pthread_mutex_unlock(&a->lock);
+        fac__mutex_unlock(&a->lock);
     else
         fac__trace_tell_and_unlock(a);
 }
@@ -301,7 +301,7 @@ static fac_status fill_in(fac_caching_allocator *a, const fac_memory_source *sou
 fac_caching_allocator *fac__cache_new(const fac_memory_source *source, int device, const fac_alloc_config *c) {
     fac_caching_allocator *a = fac__alloc_zero(sizeof *a);
     if (!a) return NULL;
-    pthread_mutex_init(&a->lock, NULL);
+    fac__mutex_init(&a->lock);
     if (fill_in(a, source, device, c) == FAC_OK) return a;
     fac_caching_allocator_free(a);
     return NULL;
@@ -357,7 +357,7 @@ void fac_caching_allocator_free(fac_caching_allocator *a) {
     fac__free(a->in_use.v);
     fac__free(a->pending.v);
     fac__free(a->routes.v);
-    pthread_mutex_destroy(&a->lock);
+    fac__mutex_destroy(&a->lock);
     fac__free(a);
 }
 

@@ -19,8 +19,8 @@
 #define FAC_SRC_BACKEND_CUDA_RUNTIME_ALLOC_H
 
 #include "backend/cuda/runtime/alloc_config.h"
+#include "base/mutex.h"
 #include <facula/cuda_memory.h>
-#include <pthread.h>
 
 #define FAC_MIB ((int64_t)1 << 20)
 #define FAC_BLOCK_MIN 512     /* sizes are multiples of this */
@@ -146,7 +146,7 @@ struct fac_caching_allocator {
     fac_allocator face;       /* not guarded; context is the allocator */
     fac_memory_source source; /* not guarded: never changes */
     int device;               /* likewise */
-    pthread_mutex_t lock;
+    fac_mutex lock;
     fac_alloc_config config;
     bool caching, poison;
     bool abandoned;            /* goes with its last block */

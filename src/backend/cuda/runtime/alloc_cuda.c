@@ -3,7 +3,7 @@
 
 enum { MAX_ANNOTATIONS = 4096 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex lock = FAC_MUTEX_INIT;
 static _Atomic(fac_caching_allocator *) caches[FAC_CUDA_MAX_DEVICES];
 static struct {
     bool known; /* the options are read */
@@ -55,10 +55,10 @@ void fac__cuda_allocators_tell(void) {
 }
 
 fac_status fac__cuda_alloc_options(fac_alloc_config *out) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = read_options();
     *out = shared.config;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return st;
 }
 
@@ -92,9 +92,9 @@ fac_caching_allocator *fac__cuda_cache(int index) {
     FAC_TRY_NULL(fac__cuda_check_index(index));
     fac_caching_allocator *a = atomic_load_explicit(&caches[index], memory_order_acquire);
     if (FAC_LIKELY(a != NULL)) return a;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = make_locked(index, &a);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return st == FAC_OK ? a : NULL;
 }
 
@@ -130,14 +130,14 @@ static void drop_annotations(void) {
 
 void fac__cuda_allocators_stop(void) {
     fac__pinned_stop();
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     for (int i = 0; i < FAC_CUDA_MAX_DEVICES; i++) stop_cache(i);
     drop_annotations();
     fac__free(shared.settings);
     shared.settings = NULL;
     shared.known = false;
     shared.history = FAC_HISTORY_OFF;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 /* ---- statistics ---------------------------------------------------------------------------------------------------------------- */
@@ -241,9 +241,9 @@ const char *fac_cuda_allocator_backend(void) {
 
 char *fac_cuda_allocator_settings(void) {
     FAC_TRY_NULL(fac__cuda_start());
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     char *text = read_options() == FAC_OK ? fac__strdup(shared.settings) : NULL;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return text;
 }
 
@@ -268,10 +268,10 @@ static fac_status set_options_locked(const char *settings) {
 
 fac_status fac_cuda_set_allocator_settings(const char *settings) {
     FAC_TRY(fac__cuda_start());
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = set_options_locked(settings);
     fac_alloc_config c = shared.config;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     fac__cuda_allocators_tell();
     for (int i = 0; st == FAC_OK && i < FAC_CUDA_MAX_DEVICES; i++) {
         fac_caching_allocator *a = fac__cuda_cache_if_any(i);
@@ -335,10 +335,10 @@ fac_status fac_cuda_record_memory_history(fac_memory_history what, int64_t max_e
     }
     FAC_CHECK(what >= FAC_HISTORY_OFF && what <= FAC_HISTORY_ALL && max_entries >= 0, FAC_ERR_ARGUMENT,
               "history is recorded at levels 0 to %d with at least 0 entries", FAC_HISTORY_ALL);
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     shared.history = what;
     shared.history_entries = max_entries;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return FAC_OK;
 }
 
@@ -347,12 +347,12 @@ fac_status fac_cuda_memory_annotate(const char *name) {
     FAC_TRY(fac__cuda_start());
     char *copy = fac__strdup(name);
     if (!copy) return FAC_ERR_MEMORY;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_memory_annotation *at = &shared.annotations[shared.n_annotations % MAX_ANNOTATIONS];
     if (shared.n_annotations >= MAX_ANNOTATIONS) fac__free((void *)(uintptr_t)at->name);
     *at = (fac_memory_annotation){copy, fac__wall_us()};
     shared.n_annotations++;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return FAC_OK;
 }
 
@@ -378,9 +378,9 @@ static fac_status fill_snapshot(fac_memory_snapshot *s) {
         if (a) FAC_TRY(fac__cache_snapshot(a, s));
     }
     fac__snapshot_sort(s);
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = copy_shared(s);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return st;
 }
 

@@ -15,33 +15,33 @@ typedef struct observers {
     atomic_int n; /* read without the lock to see whether there is any */
 } observers;
 
-static pthread_mutex_t observers_lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex observers_lock = FAC_MUTEX_INIT;
 static observers oom, rejection, trackers, callbacks;
 
 static fac_status attach(observers *o, void (*fn)(void), void *context) {
     FAC_CHECK(fn, FAC_ERR_ARGUMENT, "NULL was given where a function is needed");
-    pthread_mutex_lock(&observers_lock);
+    fac__mutex_lock(&observers_lock);
     int n = o->n;
     if (n < MAX_OBSERVERS) o->v[o->n++] = (observer){fn, context};
-    pthread_mutex_unlock(&observers_lock);
+    fac__mutex_unlock(&observers_lock);
     FAC_CHECK(n < MAX_OBSERVERS, FAC_ERR_STATE, "there are %d functions of this kind already", MAX_OBSERVERS);
     return FAC_OK;
 }
 
 static void detach(observers *o, void (*fn)(void), void *context) {
-    pthread_mutex_lock(&observers_lock);
+    fac__mutex_lock(&observers_lock);
     int kept = 0;
     for (int i = 0; i < o->n; i++)
         if (o->v[i].fn != fn || o->v[i].context != context) o->v[kept++] = o->v[i];
     o->n = kept;
-    pthread_mutex_unlock(&observers_lock);
+    fac__mutex_unlock(&observers_lock);
 }
 
 static int copy(observers *o, observer out[MAX_OBSERVERS]) {
-    pthread_mutex_lock(&observers_lock);
+    fac__mutex_lock(&observers_lock);
     int n = o->n;
     memcpy(out, o->v, (size_t)n * sizeof *out);
-    pthread_mutex_unlock(&observers_lock);
+    fac__mutex_unlock(&observers_lock);
     return n;
 }
 

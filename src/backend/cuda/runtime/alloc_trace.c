@@ -97,16 +97,16 @@ void fac__trace_tell_and_unlock(fac_caching_allocator *a) {
     const size_t n = t->untold.n;
     t->untold.v = NULL;
     t->untold.n = t->untold.cap = 0;
-    pthread_mutex_unlock(&a->lock);
+    fac__mutex_unlock(&a->lock);
     for (size_t i = 0; i < n; i++) {
         fac_memory_event e = {v[i].action, a->device,    v[i].address, v[i].size,
                               v[i].stream, v[i].time_us, {NULL, 0, ""}};
         if (v[i].stack) e.stack = (fac_memory_stack){v[i].stack->frames, v[i].stack->n, v[i].stack->metadata};
         fac__tell_trackers(&e);
     }
-    pthread_mutex_lock(&a->lock); /* guards the counts of the stacks */
+    fac__mutex_lock(&a->lock); /* guards the counts of the stacks */
     for (size_t i = 0; i < n; i++) fac__stack_unref(v[i].stack);
-    pthread_mutex_unlock(&a->lock);
+    fac__mutex_unlock(&a->lock);
     fac__free(v);
 }
 

@@ -18,7 +18,7 @@ static struct {
     k_index_note *mapped; /* where the device finds it */
     unsigned *claimed;
 } notes[FAC_CUDA_MAX_DEVICES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex lock = FAC_MUTEX_INIT;
 
 /* ---- operators by number: what comes back from a device is never followed as a pointer -------------------------------------------- */
 
@@ -79,9 +79,9 @@ static CUresult make_locked(int index) {
 
 static CUresult make(int index) {
     fac__race_hold(true); /* its warnings' handler may launch something */
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     CUresult r = make_locked(index);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     fac__race_hold(false);
     return r;
 }
@@ -128,13 +128,13 @@ static bool is_pending(const k_index_note *note) {
 
 /* Whether there was a note for the calling thread to raise. No device writes it before it counts as raised. */
 static bool take(k_index_note *note, k_index_note *out) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     bool mine = is_pending(note);
     if (mine) {
         *out = *note;
         __atomic_store_n(&note->raised, out->written, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return mine;
 }
 

@@ -2,14 +2,14 @@
    libraries in the process may change it; a device whose context does not exist yet is remembered aside. */
 #include "backend/cuda/runtime/parts.h"
 #include "backend/cuda/runtime/race.h"
-#include <pthread.h>
+#include "base/mutex.h"
 
 static fac_cuda_device devices[FAC_CUDA_MAX_DEVICES];
 static int n_devices;
 static atomic_bool running; /* the driver is started and the devices are known */
 static atomic_bool gone;    /* the driver has said that it is shut down */
 static atomic_uint generation;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex lock = FAC_MUTEX_INIT;
 
 /* Chosen by the calling thread without a context: what counts while the driver has none current. */
 static _Thread_local int chosen;
@@ -43,9 +43,9 @@ fac_status fac__cuda_start(void) {
     if (FAC_LIKELY(atomic_load_explicit(&running, memory_order_acquire) && !fac__cu_forked())) return FAC_OK;
     if (fac__cu_forked()) return fac__cu_load(); /* says so; a lock may have been held by a thread that is not here */
     FAC_TRY(fac_init());                         /* so that fac_shutdown stops this too */
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = atomic_load_explicit(&running, memory_order_relaxed) ? FAC_OK : start_locked();
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     if (st == FAC_OK) fac__cuda_allocators_tell();
     return st;
 }
@@ -54,10 +54,10 @@ const char *fac__cuda_why_not(void) {
     static char why_not[512]; /* written when the reason changes, so that other threads may go on reading it */
     fac_saved_error *pending = fac__error_take();
     bool usable = fac__cuda_start() == FAC_OK;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     if (!usable && strncmp(why_not, fac_error_message(), sizeof why_not - 1) != 0)
         snprintf(why_not, sizeof why_not, "%s", fac_error_message());
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     fac_error_clear();
     fac__error_restore(pending);
     return usable ? "" : why_not;
@@ -107,9 +107,9 @@ fac_status fac__cuda_device(int index, fac_cuda_device **out) {
     fac_cuda_device *d = &devices[index];
     *out = d;
     if (FAC_LIKELY(atomic_load_explicit(&d->context, memory_order_acquire) != NULL)) return FAC_OK;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = retain_locked(d);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return st;
 }
 

@@ -1,15 +1,15 @@
 /* Events, pooled per device: making one costs the driver far more than recording it. */
 #include "backend/cuda/runtime/parts.h"
-#include <pthread.h>
+#include "base/mutex.h"
 
 static struct { fac_cuda_event *free[2]; /* without and with timing */ } pools[FAC_CUDA_MAX_DEVICES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex lock = FAC_MUTEX_INIT;
 
 static fac_cuda_event *pop(int index, bool timing) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_cuda_event *e = pools[index].free[timing];
     if (e) pools[index].free[timing] = e->next;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return e;
 }
 
@@ -42,10 +42,10 @@ void fac__cuda_event_put(fac_cuda_event *e) {
         fac__free(e); /* its handle went with the context */
         return;
     }
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     e->next = pools[e->device].free[e->timing];
     pools[e->device].free[e->timing] = e;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 static fac_status check(const fac_cuda_event *e) {

@@ -3,10 +3,10 @@
 #include "backend/cuda/kernels/compile.h"
 #include "backend/cuda/kernels/images.h"
 #include "backend/cuda/runtime/parts.h"
-#include <pthread.h>
+#include "base/mutex.h"
 #include <stdio.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here and of users' modules */
+static fac_mutex lock = FAC_MUTEX_INIT; /* of everything here and of users' modules */
 
 static CUresult load(const void *image, CUmodule *out) {
     CUstreamCaptureMode mode = fac__cuda_relax();
@@ -82,9 +82,9 @@ static fac_status find_builtin(fac_cuda_kernel *k, int index, CUfunction *out) {
 }
 
 fac_status fac__cuda_builtin(fac_cuda_kernel *k, int index, CUfunction *out) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = find_builtin(k, index, out);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return st;
 }
 
@@ -101,21 +101,21 @@ static void stop_builtin(int index) {
 static fac_cuda_module *modules;
 
 void fac__cuda_module_link(fac_cuda_module *m) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     m->next = modules;
     if (modules) modules->prev = m;
     modules = m;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 void fac__cuda_module_unlink(fac_cuda_module *m) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     if (m->next) m->next->prev = m->prev;
     if (m->prev)
         m->prev->next = m->next;
     else
         modules = m->next;
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }
 
 /* Forgets what a module has on a device; its context is current. */
@@ -135,20 +135,20 @@ static fac_cuda_function *find_locked(fac_cuda_module *m, const char *name) {
 }
 
 fac_cuda_function *fac__cuda_module_find(fac_cuda_module *m, const char *name) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_cuda_function *f = find_locked(m, name);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return f;
 }
 
 fac_cuda_function *fac__cuda_module_add(fac_cuda_module *m, fac_cuda_function *f) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_cuda_function *other = find_locked(m, f->name);
     if (!other) {
         f->next = m->functions;
         m->functions = f;
     }
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return other ? other : f;
 }
 
@@ -160,9 +160,9 @@ static fac_status load_locked(fac_cuda_module *m, int index) {
 }
 
 fac_status fac__cuda_module_on(fac_cuda_module *m, int index) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = load_locked(m, index);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return st;
 }
 
@@ -179,15 +179,15 @@ static fac_status resolve_locked(fac_cuda_function *f, int index, CUfunction *ou
 fac_status fac__cuda_resolve(fac_cuda_function *f, int index, CUfunction *out) {
     *out = atomic_load_explicit(&f->handles[index], memory_order_acquire);
     if (FAC_LIKELY(*out != NULL)) return FAC_OK;
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = resolve_locked(f, index, out);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     return st;
 }
 
 void fac__cuda_modules_stop(int index) {
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     stop_builtin(index);
     for (fac_cuda_module *m = modules; m; m = m->next) fac__cuda_module_unload(m, index);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
 }

@@ -31,8 +31,8 @@ struct block {
 };
 
 static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t wake; /* of the background thread */
+    fac_mutex lock;
+    fac_cond wake; /* of the background thread */
     fac_alloc_config config;
     struct {
         block **v;               /* all, by address */
@@ -48,14 +48,14 @@ static struct {
     fac_cuda_host_memory_stats stats;
     pthread_t thread;
     bool has_thread, stopping;
-} host = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+} host = {.lock = FAC_MUTEX_INIT, .wake = {0}};
 
 static char nothing[64] __attribute__((aligned(64))); /* what requests of no bytes get */
 
 void fac__pinned_configure(const fac_alloc_config *c) {
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     host.config = *c;
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
 }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------------ */
@@ -128,18 +128,18 @@ static fac_status map_counted(int64_t bytes, const fac_alloc_config *c, void **o
     const int64_t begin = now_us();
     FAC_TRY(fac__pinned_map(bytes, c, out));
     if (!*out) return FAC_OK;
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     count_system(bytes, now_us() - begin);
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     return FAC_OK;
 }
 
 static void unmap_counted(void *p, int64_t bytes, bool registered) {
     const int64_t begin = now_us();
     fac__pinned_unmap(p, registered);
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     count_system(-bytes, now_us() - begin);
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
 }
 
 /* ---- free blocks -------------------------------------------------------------------------------------------------------------- */
@@ -241,20 +241,20 @@ static void *background(void *unused) {
     const struct timespec pause = {0, POLL_NS};
     (void)unused;
     fac__cuda_helper_begin();
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     while (!host.stopping) {
         block *drop = NULL;
         process(false, &drop);
         if (!host.first && !drop) {
-            pthread_cond_wait(&host.wake, &host.lock);
+            fac__cond_wait(&host.wake, &host.lock);
             continue;
         }
-        pthread_mutex_unlock(&host.lock);
+        fac__mutex_unlock(&host.lock);
         drop_list(drop);
         nanosleep(&pause, NULL);
-        pthread_mutex_lock(&host.lock);
+        fac__mutex_lock(&host.lock);
     }
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     return NULL;
 }
 
@@ -262,15 +262,15 @@ static void *background(void *unused) {
 static void wake_background(void) {
     if (!host.config.pinned_background) return;
     if (!host.has_thread) host.has_thread = pthread_create(&host.thread, NULL, background, NULL) == 0;
-    pthread_cond_signal(&host.wake);
+    fac__cond_announce(&host.wake);
 }
 
 static void stop_background(void) {
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     const bool had = host.has_thread;
     host.stopping = true;
-    pthread_cond_signal(&host.wake);
-    pthread_mutex_unlock(&host.lock);
+    fac__cond_announce(&host.wake);
+    fac__mutex_unlock(&host.lock);
     if (had) pthread_join(host.thread, NULL);
     host.has_thread = host.stopping = false;
 }
@@ -280,20 +280,20 @@ static void stop_background(void) {
 /* The reserved segment is made by the first request; failing that, there is none. */
 static fac_status make_reserve(const fac_alloc_config *c) {
     void *p;
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     const bool there = host.reserve.p != NULL;
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     if (there) return FAC_OK;
     FAC_TRY(map_counted(c->pinned_reserve, c, &p));
     if (!p) return FAC_OK;
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     const bool wanted = !host.reserve.p;
     if (wanted) {
         host.reserve.p = p;
         host.reserve.size = c->pinned_reserve;
         host.reserve.registered = c->pinned_register;
     }
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     if (!wanted) unmap_counted(p, c->pinned_reserve, c->pinned_register); /* another thread was first */
     return FAC_OK;
 }
@@ -330,12 +330,12 @@ static block *from_cache(int64_t bytes, int64_t size, block *fresh) {
 /* Takes the lock. */
 static block *look(int64_t bytes, fac_alloc_config *out_config, int64_t *out_size, block *fresh) {
     block *drop = NULL;
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     *out_config = host.config;
     *out_size = round_size(bytes);
     if (!host.has_thread) process(false, &drop);
     block *b = from_cache(bytes, *out_size, fresh);
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     drop_list(drop);
     return b;
 }
@@ -351,10 +351,10 @@ static fac_status from_system(int64_t bytes, int64_t size, const fac_alloc_confi
     FAC_CHECK(p, FAC_ERR_MEMORY, "out of page-locked host memory: tried to allocate %lld bytes, %lld are in use",
               (long long)size, (long long)fac_cuda_get_host_memory_stats().allocated_bytes.current);
     *b = (block){.p = p, .size = size, .registered = c->pinned_register};
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     insert(b);
     hand_out(b, bytes);
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     return FAC_OK;
 }
 
@@ -362,7 +362,7 @@ static fac_status from_system(int64_t bytes, int64_t size, const fac_alloc_confi
 static block *new_header(void) {
     block *b = fac__alloc_zero(sizeof *b);
     if (!b) return NULL;
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     size_t wanted = host.blocks.n + ++host.blocks.promised;
     block **v = host.blocks.v;
     if (wanted > host.blocks.cap) {
@@ -374,7 +374,7 @@ static block *new_header(void) {
         } else
             host.blocks.promised--;
     }
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     if (v) return b;
     fac__free(b);
     return NULL;
@@ -382,9 +382,9 @@ static block *new_header(void) {
 
 /* A header that was not needed. */
 static void free_header(block *b) {
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     host.blocks.promised--;
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     fac__free(b);
 }
 
@@ -456,9 +456,9 @@ static void face_free(const fac_allocator *self, void *p, int64_t bytes) {
     (void)self, (void)bytes;
     if (!p || p == nothing) return;
     const bool pending = fac_error() != FAC_OK;
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     const bool known = free_locked(p, &drop), catch_all = host.config.pinned_catch_all;
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     drop_list(drop);
     if (!known) FAC_FAIL(FAC_ERR_STATE, "%p was freed, but is no block of page-locked memory in use", p);
     if (catch_all) swallow(pending);
@@ -474,9 +474,9 @@ bool fac__cuda_is_host_memory(const void *p) {
     CUmemorytype type = 0;
     if (!p) return false;
     if (p == nothing) return true;
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     const bool ours = block_at(p) != NULL;
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     if (ours) return true;
     return fac__cuda_running() &&
            fac__cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)p) ==
@@ -486,7 +486,7 @@ bool fac__cuda_is_host_memory(const void *p) {
 
 fac_status fac__cuda_host_record(const void *p, int index, int64_t stream) {
     fac_status st = FAC_OK;
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     block *b = p ? block_at(p) : NULL;
     use *u = b && b->in_use ? b->uses : NULL;
     while (u && (u->device != index || u->stream != stream)) u = u->next;
@@ -498,14 +498,14 @@ fac_status fac__cuda_host_record(const void *p, int index, int64_t stream) {
         }
         st = u ? FAC_OK : FAC_ERR_MEMORY;
     }
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     return st;
 }
 
 fac_cuda_host_memory_stats fac_cuda_get_host_memory_stats(void) {
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     fac_cuda_host_memory_stats s = host.stats;
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     return s;
 }
 
@@ -513,20 +513,20 @@ fac_cuda_host_memory_stats fac_cuda_get_host_memory_stats(void) {
 enum { N_STATS = offsetof(fac_cuda_host_memory_stats, num_host_alloc) / sizeof(fac_memory_stat) };
 
 void fac_cuda_reset_peak_host_memory_stats(void) {
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     fac_memory_stat *v = &host.stats.allocation;
     for (int i = 0; i < N_STATS; i++) v[i].peak = v[i].current;
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
 }
 
 void fac_cuda_reset_accumulated_host_memory_stats(void) {
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     fac_cuda_host_memory_stats *s = &host.stats;
     fac_memory_stat *v = &s->allocation;
     for (int i = 0; i < N_STATS; i++) v[i].allocated = v[i].freed = 0;
     s->num_host_alloc = s->num_host_free = 0;
     s->host_alloc_time_us = s->host_alloc_time_max_us = s->host_free_time_us = s->host_free_time_max_us = 0;
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
 }
 
 /* ---- giving back -------------------------------------------------------------------------------------------------------------------------------- */
@@ -551,10 +551,10 @@ static block *take_all_free(void) {
 
 fac_status fac_cuda_host_empty_cache(void) {
     block *drop = NULL;
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     process(false, &drop);
     block *all = take_all_free();
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     drop_list(drop);
     drop_list(all);
     return FAC_OK;
@@ -591,13 +591,13 @@ static void drop_reserve(void) {
 void fac__pinned_stop(void) {
     block *drop = NULL;
     stop_background();
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     process(true, &drop);
     block *all = take_all_free();
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
     drop_list(drop);
     drop_list(all);
-    pthread_mutex_lock(&host.lock);
+    fac__mutex_lock(&host.lock);
     for (size_t i = 0; i < host.blocks.n; i++)
         if (host.blocks.v[i]->in_use) lose(host.blocks.v[i]);
     drop_reserve();
@@ -605,5 +605,5 @@ void fac__pinned_stop(void) {
         free_table();
         memset(&host.stats, 0, sizeof host.stats);
     }
-    pthread_mutex_unlock(&host.lock);
+    fac__mutex_unlock(&host.lock);
 }

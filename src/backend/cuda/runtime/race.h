@@ -9,8 +9,8 @@
 #define FAC_SRC_BACKEND_CUDA_RUNTIME_RACE_H
 
 #include "backend/cuda/runtime/runtime.h"
+#include "base/mutex.h"
 #include <facula/cuda_race.h>
-#include <pthread.h>
 
 /* Read without a lock by every launch. */
 extern atomic_int fac__race_mode_now;
@@ -61,7 +61,7 @@ typedef struct race_agent {
     uint64_t thread; /* serial of a host thread; 0 for streams, and for a thread that has ended */
 } race_agent;
 
-extern pthread_mutex_t fac__race_lock;
+extern fac_mutex fac__race_lock;
 /* The agent of a stream or of the calling thread; UINT32_MAX and an error on failure. */
 uint32_t fac__race_stream_agent(int device, CUstream stream);
 uint32_t fac__race_host_agent(void);

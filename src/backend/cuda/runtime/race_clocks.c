@@ -3,7 +3,7 @@
    means that are not seen here (the allocators' locks, for one), and an alarm that is none is worse than one missed. */
 #include "backend/cuda/runtime/race.h"
 
-pthread_mutex_t fac__race_lock = PTHREAD_MUTEX_INITIALIZER;
+fac_mutex fac__race_lock = FAC_MUTEX_INIT;
 
 static struct {
     race_agent *v;
@@ -76,13 +76,13 @@ static uint32_t thread_agent(uint64_t serial) {
 /* A thread ends: whoever joins it may know what it knew. The next thread goes on in its place, so that programs whose threads
    come and go do not grow. */
 static void depart(void *serial) {
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     uint32_t i = thread_agent((uint64_t)(uintptr_t)serial);
     if (i != UINT32_MAX && fac__race_join(&common, &agents.v[i].knows) == FAC_OK) {
         common_count++;
         agents.v[i].thread = 0;
     }
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
 }
 
 static void make_key(void) { (void)pthread_key_create(&key, depart); }

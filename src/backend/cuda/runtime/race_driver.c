@@ -84,18 +84,18 @@ static void tell(void) {
 
 static fac_status checked(CUstream stream, const fac_cuda_access *a, size_t n, const char *what) {
     if (!fac__race_on() || capturing(stream)) return FAC_OK;
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     fac_status st = settle(note(agent_of(stream), a, n, what));
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
     tell();
     return st;
 }
 
 fac_status fac__race_access(int device, CUstream stream, const fac_cuda_access *a, size_t n, const char *what) {
     if (!fac__race_on() || n == 0 || capturing(stream)) return FAC_OK;
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     fac_status st = settle(note(fac__race_stream_agent(device, stream), a, n, what));
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
     tell();
     return st;
 }
@@ -103,18 +103,18 @@ fac_status fac__race_access(int device, CUstream stream, const fac_cuda_access *
 fac_status fac__race_host_access(const void *p, int64_t bytes, bool write, const char *what) {
     if (!fac__race_on() || bytes <= 0) return FAC_OK;
     fac_cuda_access a = {.start = p, .width = bytes, .rows = 1, .write = write, .read = !write};
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     fac_status st = settle(note(fac__race_host_agent(), &a, 1, what));
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
     tell();
     return st;
 }
 
 void fac__race_forget(const void *p, int64_t bytes) {
     if (!fac__race_on() || bytes <= 0) return;
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     fac__race_shadow_forget((uintptr_t)p, (uintptr_t)p + (uintptr_t)bytes);
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
 }
 
 /* ---- order ----------------------------------------------------------------------------------------------------------------- */
@@ -123,9 +123,9 @@ void fac__race_forget(const void *p, int64_t bytes) {
 #define LEARN(r, expression)                         \
     do {                                             \
         if ((r) == CUDA_SUCCESS && fac__race_on()) { \
-            pthread_mutex_lock(&fac__race_lock);     \
+            fac__mutex_lock(&fac__race_lock);        \
             (void)settle(expression);                \
-            pthread_mutex_unlock(&fac__race_lock);   \
+            fac__mutex_unlock(&fac__race_lock);      \
         }                                            \
     } while (0)
 
@@ -354,9 +354,9 @@ void fac__race_stop(bool dispatcher_lives) {
     atomic_store(&fac__race_mode_now, FAC_RACE_OFF);
     fac__race_unwatch(dispatcher_lives);
     uninstall();
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     fac__race_shadow_free();
     fac__race_clocks_free();
     fac__race_report_free();
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
 }

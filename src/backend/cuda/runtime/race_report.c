@@ -186,13 +186,13 @@ fac_status fac__race_report(uint32_t earlier, uint32_t earlier_agent, bool earli
 
 static char *take_untold(void) {
     char *text = NULL;
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     for (size_t i = 0; i < found.n && !text; i++) {
         text = found.v[i]->untold;
         found.v[i]->untold = NULL;
     }
     if (text) atomic_fetch_sub(&n_untold, 1);
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
     return text;
 }
 
@@ -206,17 +206,17 @@ void fac__race_tell(void) {
 }
 
 size_t fac_cuda_race_count(void) {
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     size_t n = found.n;
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
     return n;
 }
 
 bool fac_cuda_race_get(size_t i, fac_race *out_race) {
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     bool there = i < found.n && out_race;
     if (there) *out_race = found.v[i]->race;
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
     return there;
 }
 
@@ -227,9 +227,9 @@ static void reset(void) {
 }
 
 void fac_cuda_race_reset(void) {
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     reset();
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
 }
 
 void fac__race_report_free(void) {

@@ -1,7 +1,7 @@
 /* Streams: pools of them per device and priority, foreign ones, and each thread's current ones. An id is 0 for the default
    stream, odd for a pooled one (slot and priority in the bits above), else the foreign handle itself. */
 #include "backend/cuda/runtime/parts.h"
-#include <pthread.h>
+#include "base/mutex.h"
 
 enum { PRIORITIES = 6 }; /* 0 ... -5 on hardware of today; fewer are clamped */
 
@@ -11,7 +11,7 @@ typedef struct stream_pool {
 } stream_pool;
 
 static stream_pool pools[FAC_CUDA_MAX_DEVICES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fac_mutex lock = FAC_MUTEX_INIT;
 
 static _Thread_local struct {
     unsigned generation;
@@ -44,10 +44,10 @@ static fac_status make_pooled(int index, int64_t id) {
     CUstream made = NULL;
     fac_cuda_entry entry;
     FAC_TRY(fac__cuda_enter(index, &entry));
-    pthread_mutex_lock(&lock);
+    fac__mutex_lock(&lock);
     fac_status st = atomic_load_explicit(place, memory_order_relaxed) ? FAC_OK : create((int)level_of(id), &made);
     if (made) atomic_store_explicit(place, made, memory_order_release);
-    pthread_mutex_unlock(&lock);
+    fac__mutex_unlock(&lock);
     fac__cuda_leave(&entry);
     return st;
 }
