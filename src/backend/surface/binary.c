@@ -1,4 +1,5 @@
 /* Kernels of binary and ternary operators, comparisons and selection. */
+#include "backend/cpu/kernels/zeros.h"
 #include "backend/surface/pointwise.h"
 #include "ops_gen.h"
 
@@ -108,6 +109,15 @@ static bool is_number_zero(const fac_iter_operand *divisor, fac_dtype common) {
     return memcmp(element, zero, sizeof zero) == 0;
 }
 
+static fac_status some_zero(fac_structured *s, fac_tensor *t, bool *out) {
+    if (fac__is_contiguous(t)) return fac__cpu_some_zero(t, out);
+    fac_tensor *all = NULL;
+    FAC_TRY(fac__redispatch_all(s->call->keys, t, &all));
+    *out = !*(const bool *)fac__data(all);
+    fac__unref(all);
+    return FAC_OK;
+}
+
 /* Looks for a zero among the divisors of integers before the first quotient is written over a caller's tensor. The loop
    itself notes them too, which does for a result that nobody has seen yet. */
 static fac_status check_divisors(fac_structured *s) {
@@ -116,11 +126,9 @@ static fac_status check_divisors(fac_structured *s) {
     if (s->iter.device.type != FAC_CPU || s->iter.numel == 0) return FAC_OK;
     if (divisor->is_scalar || divisor->t->numel == 1)
         return is_number_zero(divisor, s->iter.common) ? zero_divisor() : FAC_OK;
-    fac_tensor *all = NULL;
-    FAC_TRY(fac__redispatch_all(s->call->keys, divisor->t, &all));
-    bool none = *(const bool *)fac__data(all);
-    fac__unref(all);
-    return none ? FAC_OK : zero_divisor();
+    bool some = false;
+    FAC_TRY(some_zero(s, divisor->t, &some));
+    return some ? zero_divisor() : FAC_OK;
 }
 
 static fac_status divide(fac_structured *s, fac_loop_id id, const char *op) {
