@@ -549,9 +549,9 @@ static void X27_what_is_ordered_is_silent(void **state) {
 
 static void *come_and_go(void *unused) {
     (void)unused;
-    pthread_mutex_lock(&fac__race_lock);
+    fac__mutex_lock(&fac__race_lock);
     uint32_t agent = fac__race_host_agent();
-    pthread_mutex_unlock(&fac__race_lock);
+    fac__mutex_unlock(&fac__race_lock);
     return (void *)(uintptr_t)agent;
 }
 
