@@ -1,6 +1,7 @@
 /* Threads that share views and leaves, and users' code that runs while the library works on them: no lock is held then. */
 #include "autograd/autograd_meta.h"
 #include "autograd_test.h"
+#include "core/handle.h"
 #include "dispatch/call.h"
 #include "support/npu.h"
 #include <facula/device.h>
@@ -122,7 +123,7 @@ static void *begin_graphs(void *unused) {
     FAC_SCOPE(s);
     pthread_barrier_wait(&shared.start);
     for (int i = 0; i < GRAPHS; i++) {
-        fac_node *n = fac__accumulator_of(shared.t);
+        fac_node *n = fac__accumulator_of(fac__header(shared.t));
         if (!n || n->stream.device.type != FAC_PRIVATE1) atomic_fetch_add(&shared.wrong, 1);
         if (n) fac__accumulator_unref(n);
     }

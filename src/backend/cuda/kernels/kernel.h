@@ -65,6 +65,11 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long uint64_t;
 typedef unsigned long uintptr_t;
+#define INT8_MAX 127
+#define INT8_MIN (-INT8_MAX - 1)
+#define UINT8_MAX 255
+#define INT16_MAX 32767
+#define INT16_MIN (-INT16_MAX - 1)
 #define INT32_MAX 0x7fffffff
 #define INT32_MIN (-INT32_MAX - 1)
 #define INT64_MAX 0x7fffffffffffffffL
