@@ -17,11 +17,14 @@ static void show(fac_tensor *slot) { (void)slot; }
    again, so that a header which is followed too late is found out. */
 enum { SLOTS_A_BLOCK = 1, RESTING = 4096 };
 /* What may be read of a free slot: its tag, and `ext`, the link to the next. */
+static void poison(char *begin, char *end) { ASAN_POISON_MEMORY_REGION(begin, (size_t)(end - begin)); }
+/* Around the two: another thread may read the tag at any time. */
 static void hide(fac_tensor *slot) {
-    ASAN_POISON_MEMORY_REGION(slot, FAC_SLOT_BYTES);
-    ASAN_UNPOISON_MEMORY_REGION(&slot->tag, sizeof slot->tag);
-    ASAN_UNPOISON_MEMORY_REGION(&slot->ext, sizeof slot->ext);
+    poison((char *)slot, (char *)&slot->tag);
+    poison((char *)(&slot->tag + 1), (char *)&slot->ext);
+    poison((char *)(&slot->ext + 1), (char *)slot + FAC_SLOT_BYTES);
 }
+_Static_assert(offsetof(fac_tensor, tag) < offsetof(fac_tensor, ext), "hide() goes by this order");
 static void show(fac_tensor *slot) { ASAN_UNPOISON_MEMORY_REGION(slot, FAC_SLOT_BYTES); }
 #endif
 

@@ -41,8 +41,8 @@ static fac_status border_begin(border *b, const fac_tensor *self, fac_ints paddi
         for (int64_t j = 0; j < b->out[k]; j++)
             b->map[k][j] = mirror ? mirrored(j, before[k], b->in[k]) : replicated(j, before[k], b->in[k]);
     }
-    b->inner = fac__max(0, before[2]);
-    b->inner_end = fac__min(b->out[2], before[2] + b->in[2]);
+    b->inner = fac__min(fac__max(0, before[2]), b->out[2]);
+    b->inner_end = fac__max(b->inner, fac__min(b->out[2], before[2] + b->in[2]));
     return FAC_OK;
 }
 
@@ -77,7 +77,7 @@ static fac_status pad_rows(void *ctx, int64_t begin, int64_t end) {
         if (b->inner_end > b->inner)
             memcpy(dst + (size_t)b->inner * j->item, src + (size_t)map[b->inner] * j->item,
                    (size_t)(b->inner_end - b->inner) * j->item);
-        copy_mapped(j->item, dst, src, map, fac__max(b->inner, b->inner_end), b->out[2]);
+        copy_mapped(j->item, dst, src, map, b->inner_end, b->out[2]);
     }
     return FAC_OK;
 }

@@ -60,7 +60,7 @@ static inline float FAC_ISA_NAME(fac__mad)(float a, float b, float c) {
 static inline float FAC_ISA_NAME(fac__exp_near)(float x) {
     union {
         float f;
-        int32_t bits;
+        uint32_t bits;
     } t, scale;
     t.f = FAC_ISA_NAME(fac__mad)(x, 0x1.715476p+0f, 0x1.8p+23f); /* n in the low bits */
     const float n = t.f - 0x1.8p+23f;
@@ -70,7 +70,7 @@ static inline float FAC_ISA_NAME(fac__exp_near)(float x) {
     q = FAC_ISA_NAME(fac__mad)(q, r, 0x1.5558f2p-5f);
     q = FAC_ISA_NAME(fac__mad)(q, r, 0x1.555492p-3f);
     q = FAC_ISA_NAME(fac__mad)(q, r, 0x1.fffffcp-2f);
-    scale.bits = (int32_t)((uint32_t)t.bits << 23) + 0x3f800000; /* 2^n: the sum's upper bits are shifted out */
+    scale.bits = (t.bits << 23) + 0x3f800000u; /* 2^n: the sum's upper bits are shifted out */
     return (FAC_ISA_NAME(fac__mad)(q * r, r, r) + 1) * scale.f;
 }
 
