@@ -252,7 +252,8 @@ void emit_hpp(FILE *f, const model *m, const op *o) {
     (void)m;
     if (o->e->internal) return;
     const char *name = o->macro ? o->macro : o->cname;
-    if (o->macro || o->kw) {
+    const bool is_another = strcmp(name, o->cname) != 0 || o->kw; /* else it would define the C function anew */
+    if (is_another) {
         fprintf(f, "inline %sfac_%s(", result_type(o), name);
         hpp_params(f, o, false);
         fprintf(f, ") { return fac_%s(", o->cname);
