@@ -49,6 +49,12 @@ static inline bool fac__given(const void *object, const char *what) {
     if (FAC_UNLIKELY(!object)) (void)FAC_FAIL(FAC_ERR_ARGUMENT, "the %s is NULL", what);
     return object != NULL;
 }
+/* False, with an error that says so, for a list that has entries but no address. */
+static inline bool fac__list_given(const void *v, size_t n, const char *what) {
+    if (FAC_UNLIKELY(!v && n))
+        (void)FAC_FAIL(FAC_ERR_ARGUMENT, "the array of %s is NULL, but has %zu entries", what, n);
+    return v || !n;
+}
 /* Hands a sentence to the warning handler. Never fails. */
 void fac__warn(const char *format, ...) FAC_PRINTF(1, 2);
 /* A bug in Facula: prints and aborts in debug builds, sets FAC_ERR_INTERNAL otherwise. */

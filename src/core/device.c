@@ -62,6 +62,7 @@ fac_device fac_device_parse(const char *text) {
 }
 
 char *fac_device_format(fac_device d, char *buf, size_t size) {
+    if (!fac__given(buf, "buffer")) return NULL;
     if (d.index_plus > 0)
         snprintf(buf, size, "%s:%d", type_name(d.type), d.index_plus - 1);
     else
@@ -118,6 +119,7 @@ static const int8_t backends[FAC_DEVICE_TYPE_COUNT] = {
 };
 
 fac_status fac_backend_of_device(fac_device_type type, fac_backend *out_backend) {
+    if (!fac__given(out_backend, "place for the backend")) return fac_error();
     int b = (unsigned)type < FAC_DEVICE_TYPE_COUNT ? backends[type] : -1;
     FAC_CHECK(b >= 0, FAC_ERR_DEVICE, "no back end serves the device type %s (%d); if it should, please report it",
               type_name((int32_t)type), (int)type);

@@ -126,6 +126,7 @@ fac_tensor *fac__tensor_from(const void *data, fac_dtype dtype, fac_ints sizes) 
     fac_thread *th = fac__thread();
     fac_tensor *t;
     FAC_TRY_NULL(th->error);
+    if (!fac__list_given(sizes.v, sizes.n, "sizes")) return NULL;
     int ndim = sizes.n > FAC_MAX_DIMS ? FAC_MAX_DIMS + 1 : (int)sizes.n;
     FAC_TRY_NULL(fac__empty(sizes.v, ndim, dtype, fac_device_make(FAC_CPU, -1), &t));
     if (t->numel && !data) {
@@ -175,6 +176,7 @@ fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, fac_ints 
     fac_storage *s;
     fac_tensor *t;
     FAC_TRY_NULL(th->error);
+    if (!fac__list_given(sizes.v, sizes.n, "sizes") || !fac__list_given(strides.v, strides.n, "strides")) return NULL;
     if (bytes > INT64_MAX || sizes.n > FAC_MAX_DIMS || (strides.v && strides.n != sizes.n) || (!data && bytes)) {
         FAC_FAIL(FAC_ERR_SHAPE,
                  "fac_tensor_wrap: %zu sizes and %zu strides over %zu bytes at %p: lengths must agree, be at most "

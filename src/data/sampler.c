@@ -49,6 +49,7 @@ void fac_sampler_start(fac_sampler *s, int64_t epoch) {
 int64_t fac_sampler_next(fac_sampler *s, int64_t *out, int64_t room) {
     if (!fac__given(s, "sampler")) return 0;
     int64_t n = fac__max(0, fac__min(room, s->n - s->at));
+    if (!fac__list_given(out, (size_t)n, "indices")) return 0;
     for (int64_t i = 0; i < n; i++) out[i] = s->order ? s->order[s->at + i] : s->at + i;
     s->at += n;
     return n;
@@ -145,7 +146,7 @@ static fac_tensor *gather(const fac_tensor *column, const int64_t *chosen, int64
 }
 
 bool fac_loader_next(fac_loader *l, fac_tensor **out_columns) {
-    if (fac_error() || !fac__given(l, "loader")) return false;
+    if (fac_error() || !fac__given(l, "loader") || !fac__list_given(out_columns, l->n_columns, "columns")) return false;
     int64_t n = fac_sampler_next(l->sampler, l->chosen, l->batch_size);
     if (n == 0 || (l->drop_last && n < l->batch_size)) {
         fac_sampler_start(l->sampler, l->sampler->epoch + 1);

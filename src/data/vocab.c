@@ -121,7 +121,7 @@ fac_tensor *fac_vocab_encode(const fac_vocab *v, const char *text, size_t n) {
 }
 
 fac_status fac_vocab_decode(const fac_vocab *v, int64_t token, char *out, size_t *out_n) {
-    if (!fac__given(v, "vocabulary")) return fac_error();
+    if (!fac__given(v, "vocabulary") || !fac__given(out, "text") || !fac__given(out_n, "length")) return fac_error();
     FAC_CHECK(token >= 0 && token < v->size, FAC_ERR_INDEX, "there is no token %lld; the vocabulary has %lld",
               (long long)token, (long long)v->size);
     *out_n = 1;

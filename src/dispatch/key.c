@@ -123,6 +123,7 @@ fac_status fac_key_parse(const char *text, fac_key *out_key) {
 }
 
 char *fac_key_format(fac_key key, char *buf, size_t size) {
+    if (!fac__given(buf, "buffer")) return NULL;
     int f = key.functionality, b = key.backend;
     if (key.alias != FAC_ALIAS_NONE) {
         const char *name = "?";
@@ -158,6 +159,7 @@ static bool add_name(char *buf, size_t size, size_t *n, fac_key key) {
 }
 
 char *fac_keyset_format(fac_keyset ks, char *buf, size_t size) {
+    if (!fac__given(buf, "buffer")) return NULL;
     if (size < 3) {
         if (size) *buf = 0;
         return buf;

@@ -98,11 +98,17 @@ fac_value fac_value_string(const char *s) {
     return s ? make_block(FAC_TAG_STRING, s, strlen(s) + 1, 1) : fac_value_none();
 }
 
-fac_value fac_value_ints(const int64_t *v, size_t n) { return make_block(FAC_TAG_INTS, v, n, sizeof *v); }
-fac_value fac_value_floats(const double *v, size_t n) { return make_block(FAC_TAG_FLOATS, v, n, sizeof *v); }
+/* A list of numbers that lie in an array of the caller's. */
+static fac_value make_numbers(int64_t tag, const void *v, size_t n, size_t size) {
+    return fac__list_given(v, n, "numbers") ? make_block(tag, v, n, size) : fac_value_none();
+}
+
+fac_value fac_value_ints(const int64_t *v, size_t n) { return make_numbers(FAC_TAG_INTS, v, n, sizeof *v); }
+fac_value fac_value_floats(const double *v, size_t n) { return make_numbers(FAC_TAG_FLOATS, v, n, sizeof *v); }
 
 /* Held as integers, so that a list of bools reads as one of integers too. */
 fac_value fac_value_bools(const bool *v, size_t n) {
+    if (!fac__list_given(v, n, "bools")) return fac_value_none();
     block *b = block_new(n, sizeof(int64_t));
     if (!b) return fac_value_none();
     int64_t *to = (int64_t *)(void *)b->data;
@@ -112,6 +118,7 @@ fac_value fac_value_bools(const bool *v, size_t n) {
 
 /* Complex entries point at doubles that follow the list in the same block. */
 fac_value fac_value_scalars(const fac_scalar *v, size_t n) {
+    if (!fac__list_given(v, n, "scalars")) return fac_value_none();
     block *b = block_new(n, sizeof(fac_scalar) + 2 * sizeof(double));
     if (!b) return fac_value_none();
     fac_scalar *to = (fac_scalar *)(void *)b->data;

@@ -136,6 +136,7 @@ static fac_tensor *run(fac_module *m, fac_tensors inputs) {
         FAC_FAIL(FAC_ERR_ARGUMENT, "the module is NULL");
         return NULL;
     }
+    if (!fac__list_given(inputs.v, inputs.n, "inputs")) return NULL;
     for (size_t i = 0; i < inputs.n; i++)
         if (inputs.v[i] && !fac__open(inputs.v[i], m->cls->name, "input")) return NULL;
     fac_scope s = fac_scope_begin();

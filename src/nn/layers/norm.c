@@ -57,6 +57,7 @@ static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_new_kw
     norm *s = fac_module_state(m);
     FAC_CHECK(shape.n >= 1 && shape.n <= MAX_NORM_DIMS, FAC_ERR_SHAPE,
               "the normalised shape should have 1 to %d dimensions, not %zu", MAX_NORM_DIMS, shape.n);
+    if (!fac__list_given(shape.v, shape.n, "sizes")) return fac_error();
     memcpy(s->sizes, shape.v, shape.n * sizeof *shape.v);
     s->n = shape.n;
     s->eps = k->eps.set || rms ? k->eps : FAC_NUM(1e-5);
