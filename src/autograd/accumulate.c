@@ -5,8 +5,8 @@
    count from 0 to 1 takes a reference of the leaf, each from 1 to 0 drops one. Training allocates no accumulator after its
    first step.
 
-   The step from 0 to 1 is taken under the accumulator's lock, for it also notes the stream of the graph that begins: a
-   count above 0 says that the stream is set. All other steps are a single atomic operation. */
+   On accelerators the step from 0 to 1 is taken under the accumulator's lock, for it also notes the stream of the graph that
+   begins: a count above 0 says that the stream is set. All other steps are a single atomic operation. */
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
@@ -88,7 +88,11 @@ fac_node *fac__accumulator_of(fac_tensor *t) {
         else
             fac__accumulator_free(&a->node);
     }
-    if (FAC_LIKELY(join(n))) return n;
+    if (join(n)) return n;
+    if (FAC_LIKELY(!fac__is_accelerator(t->device) && !n->stream.device.type)) {
+        if (atomic_fetch_add_explicit(&n->refs, 1, memory_order_acq_rel) == 0) fac__ref(t);
+        return n;
+    }
     return wake((fac_accumulator *)n, t) == FAC_OK ? n : NULL;
 }
 
