@@ -183,7 +183,7 @@ static bool fits(fac_dtype d, double x, bool whole) {
     return x >= least && x < limit[d];
 }
 
-fac_status fac__check_number(fac_dtype d, fac_scalar v) {
+fac_status fac__check_any_number(fac_dtype d, fac_scalar v) {
     FAC_CHECK(v.kind != FAC_KIND_COMPLEX || fac_dtype_is_complex(d), FAC_ERR_DTYPE,
               "value cannot be converted to type %s without losing its imaginary part", fac_dtype_name(d));
     double z[2];

@@ -60,7 +60,11 @@ fac_status fac__structured_end(fac_structured *s, fac_status st, fac_tensor **ou
 void fac__resize_out_end(fac_tensor *out, fac_tensor *resized);
 /* Refuses a number that cannot become a d: a complex one for a real dtype, or a finite one beyond its range. Whole negative
    numbers wrap around in uint8, as in PyTorch. */
-fac_status fac__check_number(fac_dtype d, fac_scalar v);
+fac_status fac__check_any_number(fac_dtype d, fac_scalar v);
+static inline fac_status fac__check_number(fac_dtype d, fac_scalar v) {
+    const bool fits_all = v.kind == FAC_KIND_INT && (uint64_t)v.bits <= INT8_MAX; /* as factors of 1 do */
+    return FAC_LIKELY(fits_all) ? FAC_OK : fac__check_any_number(d, v);
+}
 /* Refuses a complex tensor as the value for elements of a real dtype. */
 fac_status fac__check_value(fac_dtype d, const fac_tensor *value);
 /* The same for a factor, which halves take in single precision. */
