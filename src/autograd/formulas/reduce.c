@@ -176,7 +176,7 @@ static fac_tensor *flipped(fac_tensor *t, int64_t dim) {
 }
 
 fac_tensor *cumsum_grad(fac_tensor *grad, int64_t dim) {
-    if (grad->ndim == 0) return grad;
+    if (!grad || grad->ndim == 0) return grad;
     return flipped(fac__s_cumsum(flipped(grad, dim), dim, FAC_DTYPE_DEFAULT), dim);
 }
 

@@ -207,7 +207,8 @@ static fac_status shift(fac_tensor *self, fac_ints dim, bool up, fac_tensor **ou
     FAC_CHECK(n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "%zu dimensions are more than a tensor has", n);
     for (size_t i = 0; i < n; i++) {
         FAC_TRY(fac__wrap_dim(dim.v ? dim.v[i] : (int64_t)i, self->ndim, &dims[i]));
-        shifts[i] = ((self->ndim ? self->sizes[dims[i]] : 1) + up) / 2;
+        const int64_t size = self->ndim ? self->sizes[dims[i]] : 1;
+        shifts[i] = size / 2 + (up ? size % 2 : 0);
     }
     if (n == 0) return fac__c_clone(self, FAC_CONTIGUOUS, out);
     return fac__c_roll(self, (fac_ints){shifts, n}, (fac_ints){dims, n}, out);
