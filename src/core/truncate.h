@@ -4,9 +4,8 @@
    an int32. A narrower integer takes the low bits of an int32, so that -1 becomes 255 in uint8; what not even an int32
    holds saturates in the narrower range.
 
-   A template over FAC_FROM, included without guards after FAC_FROM, FAC_TRUNCATE(name) and FAC_TRUNCATE_FN (how functions are declared)
-   are defined, which it
-   undefines. Conditions select values that are there, so that loops vectorise. */
+   A template, included without guards: define FAC_FROM (the floating type), FAC_TRUNCATE(name) and FAC_TRUNCATE_FN (how
+   functions are declared) before; it undefines them. Conditions select values that are there, so that loops vectorise. */
 
 FAC_TRUNCATE_FN int64_t FAC_TRUNCATE(to_i64)(FAC_FROM x) {
     if (!(x == x)) return 0;
