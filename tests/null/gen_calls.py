@@ -79,7 +79,7 @@ def calls(f):
             text = ", ".join(a for a in arguments if a is not None)
             call = f"({f.name})({text});"
             if f.returns != "void":
-                call = f"__auto_type r = {call} (void)r;"
+                call = f"__extension__ __auto_type r = {call} (void)r;"
             yield call, must_fail(f, p, value), f"{f.name}: {p.name or p.type} is {value}"
 
 
