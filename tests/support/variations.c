@@ -54,15 +54,20 @@ static void end_at_fault(fac_device device) {
     _exit(1);
 }
 
-static void try(const sample_call *c, fac_device device, variation_count *n) {
+void variation_try(const sample_call *c, fac_device device, fac_status (*make)(const sample_call *, fac_device),
+                   variation_count *n) {
     sample_print(c, current, sizeof current);
     alarm(MOST_SECONDS);
     n->calls++;
-    n->refused += sample_try(c, device) != FAC_OK;
+    n->refused += make(c, device) != FAC_OK;
     alarm(0);
     fac_error_clear();
     if (device.type == FAC_CUDA) end_at_fault(device);
     fac_error_clear();
+}
+
+static void try(const sample_call *c, fac_device device, variation_count *n) {
+    variation_try(c, device, sample_try, n);
 }
 
 /* ---- integers -------------------------------------------------------------------------------------------------------- */

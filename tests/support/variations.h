@@ -13,6 +13,14 @@ typedef struct variation_count {
 variation_count variations_of_integers(const sample_set *s, fac_device device);
 /* Each tensor of each call in another size, number of dimensions, dtype, or on another device. */
 variation_count variations_of_tensors(const sample_set *s, fac_device device);
+/* All tensors of each call together, backward as well: in every dtype, with dimensions of 2^40 beside one of none, and on
+   the meta device with such dimensions alone. Defined in variations_together.c. */
+variation_count variations_of_all_dtypes(const sample_set *s, fac_device device);
+variation_count variations_of_long_dimensions(const sample_set *s, fac_device device);
+
+/* Makes one call, under the bounds of variations_begin. */
+void variation_try(const sample_call *c, fac_device device, fac_status (*make)(const sample_call *, fac_device),
+                   variation_count *n);
 /* Bounds what a call may allocate, and ends the process, naming the call, if one takes longer than ten seconds. Call after the
    memory hook of the tests is in place. */
 void variations_begin(void);

@@ -1,0 +1,171 @@
+/* Valid calls in which all tensors are changed alike, so that they still fit each other, forward and backward. */
+#include "variations.h"
+
+#include "core/tensor.h"
+#include "dispatch/operator.h"
+#include "dispatch/value.h"
+#include <facula/facula.h>
+
+enum { RESULTS = 8, ROOTS = 24, SIZES = 16 };
+
+static const int64_t long_size = INT64_C(1) << 40, half_as_long = (INT64_C(1) << 39) + 1;
+
+/* ---- forward and backward --------------------------------------------------------------------------------------------- */
+
+typedef struct roots {
+    fac_tensor *v[ROOTS];
+    size_t n;
+} roots;
+
+static void add_root(roots *r, fac_tensor *t) {
+    if (t && r->n < ROOTS && fac_requires_grad(t)) r->v[r->n++] = t;
+}
+
+static void add_roots(roots *r, fac_value v) {
+    if (v.tag == FAC_TAG_TENSOR) add_root(r, fac_value_as_tensor(v));
+    if (v.tag != FAC_TAG_TENSORS) return;
+    fac_tensors l = fac_value_as_tensors(v);
+    for (size_t i = 0; i < l.n; i++) add_root(r, l.v[i]);
+}
+
+/* Backward from all results, with ones. */
+static fac_status go_backward(const fac_value *results) {
+    FAC_SCOPE(s);
+    roots r = {.n = 0};
+    fac_tensor *grads[ROOTS];
+    for (size_t i = 0; i < RESULTS; i++) add_roots(&r, results[i]);
+    for (size_t i = 0; i < r.n; i++)
+        if (!(grads[i] = fac_ones_like(r.v[i]))) return fac_error();
+    fac_backward_kw kw = {FAC_KW_INIT_(fac_backward_kw)};
+    return r.n ? fac_backward_all((fac_tensors){r.v, r.n}, (fac_tensors){grads, r.n}, &kw) : FAC_OK;
+}
+
+static fac_status try_both_ways(const sample_call *c, fac_device device) {
+    sample_made made;
+    fac_value results[RESULTS];
+    FAC_TRY(sample_make(c, device, &made));
+    for (size_t i = 0; i < RESULTS; i++) results[i] = fac_value_none();
+    fac_status st = fac_call(c->op, made.args, made.n_args, results);
+    if (st == FAC_OK) st = go_backward(results);
+    for (size_t i = 0; i < RESULTS; i++) fac_value_release(&results[i]);
+    sample_unmake(&made);
+    return st;
+}
+
+static void try(const sample_call *c, fac_device device, variation_count *n) {
+    variation_try(c, device, try_both_ways, n);
+}
+
+/* Floating tensors require a gradient, unless the call writes to one. */
+static void require_gradients(sample_call *c) {
+    const fac_operator *op = fac_operator_lookup(c->op);
+    const fac_schema *s = op ? atomic_load(&op->schema) : NULL;
+    bool writes = false;
+    for (size_t i = 0; s && i < s->n_args; i++) writes = writes || s->args[i].type.write;
+    for (int i = 0; i < c->n_tensors; i++)
+        if (!writes && !fac_dtype_is_integral(c->tensors[i].dtype, true)) c->tensors[i].flags |= SAMPLE_GRAD;
+}
+
+/* ---- dtypes ----------------------------------------------------------------------------------------------------------- */
+
+/* Gives every tensor of the first one's dtype another. */
+static void vary_dtype(const sample_call *was, fac_device device, variation_count *n) {
+    static sample_call c;
+    for (int d = FAC_BOOL; d < FAC_DTYPE_COUNT; d++) {
+        c = *was;
+        for (int i = 0; i < c.n_tensors; i++)
+            if (c.tensors[i].dtype == was->tensors[0].dtype) c.tensors[i].dtype = (fac_dtype)d;
+        require_gradients(&c);
+        try(&c, device, n);
+    }
+}
+
+variation_count variations_of_all_dtypes(const sample_set *s, fac_device device) {
+    variation_count n = {0, 0};
+    static sample_call c;
+    for (size_t i = 0; i < s->n; i++)
+        if (sample_parse(s->texts[i], &c, NULL) && c.n_tensors) vary_dtype(&c, device, &n);
+    return n;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------------ */
+
+/* The call as it is, and with each of its integers large, in turn. */
+static void try_with_integers(sample_call *c, fac_device device, variation_count *n) {
+    try(c, device, n);
+    for (int i = 0; i < c->n_args + c->n_items; i++) {
+        sample_value *v = i < c->n_args ? &c->args[i] : &c->items[i - c->n_args], was = *v;
+        if (was.kind != SAMPLE_INT) continue;
+        v->i = half_as_long;
+        try(c, device, n);
+        *v = was;
+    }
+}
+
+static void replace_size(sample_call *c, int64_t was, int64_t is) {
+    for (int i = 0; i < c->n_tensors; i++)
+        for (int d = 0; d < c->tensors[i].ndim; d++)
+            if (c->tensors[i].sizes[d] == was) c->tensors[i].sizes[d] = is;
+}
+
+static void replace_item(sample_call *c, int64_t was, int64_t is) {
+    for (int i = 0; i < c->n_items; i++)
+        if (c->items[i].kind == SAMPLE_INT && c->items[i].i == was) c->items[i].i = is;
+}
+
+/* The sizes that tensors of the call have; returns how many. */
+static int sizes_of(const sample_call *c, int64_t *sizes) {
+    int n = 0;
+    for (int i = 0; i < c->n_tensors; i++)
+        for (int d = 0; d < c->tensors[i].ndim; d++) {
+            int k = 0;
+            while (k < n && sizes[k] != c->tensors[i].sizes[d]) k++;
+            if (k == n && n < SIZES) sizes[n++] = c->tensors[i].sizes[d];
+        }
+    return n;
+}
+
+/* One size becomes long wherever it stands, in lists too, and another one none: memory is not needed. */
+static void vary_sizes(const sample_call *was, fac_device device, variation_count *n) {
+    static sample_call c;
+    int64_t sizes[SIZES];
+    int n_sizes = sizes_of(was, sizes);
+    for (int a = 0; a < n_sizes; a++)
+        for (int b = 0; b < n_sizes; b++) {
+            if (a == b && device.type != FAC_META) continue;
+            c = *was;
+            replace_size(&c, sizes[b], 0);
+            replace_size(&c, a == b ? 0 : sizes[a], a == b ? half_as_long : long_size);
+            try_with_integers(&c, device, n);
+            replace_item(&c, sizes[b], 0);
+            replace_item(&c, sizes[a], a == b ? half_as_long : long_size);
+            try(&c, device, n);
+        }
+}
+
+/* As vary_sizes, by place among the dimensions: for calls whose sizes are all one number. */
+static void vary_dimensions(const sample_call *was, fac_device device, variation_count *n) {
+    static sample_call c;
+    int ndim = was->tensors[0].ndim;
+    for (int a = 0; a < ndim; a++)
+        for (int b = 0; b < ndim; b++) {
+            if (a == b) continue;
+            c = *was;
+            for (int i = 0; i < c.n_tensors; i++)
+                if (c.tensors[i].ndim == ndim) c.tensors[i].sizes[a] = long_size, c.tensors[i].sizes[b] = 0;
+            try_with_integers(&c, device, n);
+        }
+}
+
+variation_count variations_of_long_dimensions(const sample_set *s, fac_device device) {
+    variation_count n = {0, 0};
+    static sample_call c;
+    for (size_t i = 0; i < s->n; i++) {
+        if (!sample_parse(s->texts[i], &c, NULL) || !c.n_tensors) continue;
+        for (int k = 0; k < c.n_tensors; k++) c.tensors[k].strided = false;
+        require_gradients(&c);
+        vary_sizes(&c, device, &n);
+        vary_dimensions(&c, device, &n);
+    }
+    return n;
+}
