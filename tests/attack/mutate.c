@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+enum { MOST_ELEMENTS = 1 << 20 };
+
 #define PICK(r, a) ((a)[attack_below((r), (int)FAC_COUNT(a))])
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
@@ -348,7 +350,9 @@ static void bound_elements(sample_call *c) {
         sample_tensor *t = &c->tensors[i];
         double n = 1;
         for (int d = 0; d < t->ndim; d++) n *= (double)t->sizes[d];
-        if (n > 1 << 20) t->place = SAMPLE_META;
+        if (n <= MOST_ELEMENTS) continue;
+        t->place = SAMPLE_META;
+        t->base = -1; /* a storage shared with another tensor would be the other's, in memory */
     }
 }
 
