@@ -121,13 +121,16 @@ fac_tensor *as_strided_of_contiguous(fac_tensor *grad, fac_ints size, fac_ints s
 
 /* ---- as_strided: through a flat stand-in for the storage that both geometries reach -------------------------------------------- */
 
-/* One past the last element that a geometry reaches from its offset. */
+static bool is_empty(fac_ints sizes) {
+    for (size_t d = 0; d < sizes.n; d++)
+        if (sizes.v[d] == 0) return true;
+    return false;
+}
+
+/* One past the last element that a geometry that is not empty reaches from its offset. */
 static int64_t reach(fac_ints sizes, fac_ints strides) {
     int64_t last = 0;
-    for (size_t d = 0; d < sizes.n; d++) {
-        if (sizes.v[d] == 0) return 0;
-        last += (sizes.v[d] - 1) * strides.v[d]; /* within the storage: fits */
-    }
+    for (size_t d = 0; d < sizes.n; d++) last += (sizes.v[d] - 1) * strides.v[d]; /* within the storage: fits */
     return last + 1;
 }
 
@@ -164,9 +167,9 @@ static fac_tensor *divided_by_uses(fac_tensor *flat, fac_tensor *used) {
 
 fac_tensor *as_strided_grad(fac_tensor *grad, fac_ints sizes, fac_ints strides, int64_t offset, fac_ints size,
                             fac_ints stride, fac_opt_int storage_offset) {
+    if (is_empty(size) || is_empty(sizes)) return zeros_of(grad, sizes);
     int64_t from = storage_offset.set ? storage_offset.v : offset, base = fac__min(from, offset);
     int64_t n = fac__max(offset + reach(sizes, strides), from + reach(size, stride)) - base;
-    if (reach(size, stride) == 0 || reach(sizes, strides) == 0) return zeros_of(grad, sizes);
     fac_tensor *flat = zeros_of(grad, FAC_INTS(n));
     flat = fac__s_index_add(flat, 0, positions(n, grad, size, stride, from - base), fac__s_reshape(grad, FAC_INTS(-1)),
                             fac_scalar_i_(1));

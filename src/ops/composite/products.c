@@ -97,6 +97,10 @@ fac_status diff_composite(const fac_call_info *c, fac_tensor *self, int64_t n, i
     if (n == 0) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
     fac_tensor *t = joined(prepend, self, append, d);
     if (t) n = fac__min(n, t->sizes[d]); /* nothing is left after as many differences as there are elements */
+    if (t && n > 0 && (t->numel == 0 || t->device.type == FAC_META)) { /* nothing is computed: one gives the sizes */
+        t = fac__s_narrow(t, d, 0, t->sizes[d] - (n - 1));
+        n = 1;
+    }
     for (; n > 0 && t; n--) {
         fac_tensor *later = all_but(t, d, true), *earlier = all_but(t, d, false);
         t = t->dtype == FAC_BOOL ? fac__s_logical_xor(later, earlier) : sub(later, earlier);

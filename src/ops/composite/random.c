@@ -238,8 +238,8 @@ fac_status normal_tensor_tensor_explicit(const fac_call_info *c, fac_tensor *mea
     int64_t sizes[FAC_MAX_DIMS];
     int n;
     fac_promotion types = {0};
-    FAC_TRY(check_deviations(std));
     FAC_TRY(fac__broadcast(mean->sizes, mean->ndim, std->sizes, std->ndim, sizes, &n));
+    FAC_TRY(check_deviations(std));
     fac__promote_tensor(&types, mean);
     fac__promote_tensor(&types, std);
     FAC_TRY(fac__empty(sizes, n, fac__promote_result(&types), mean->device, &t));

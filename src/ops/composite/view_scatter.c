@@ -44,20 +44,43 @@ fac_status diagonal_backward_explicit(const fac_call_info *c, fac_tensor *grad_o
     return write_part(st, base, part, grad_output, out);
 }
 
-/* Adds grad[..., j] to every `step`-th element from j on: one pass per place in the window, each free of overlap. */
+/* Adds one part of grad to one part of base, where neither overlaps itself. Takes both references; both may be NULL if st
+   failed. */
+static fac_status add_part(fac_status st, fac_tensor *part, fac_tensor *add) {
+    if (st == FAC_OK) st = fac__add_below(part, add);
+    fac__unref(part);
+    fac__unref(add);
+    return st;
+}
+
+/* Adds grad[..., j] to every `step`-th element from j on. */
+static fac_status add_place(const fac_call_info *c, fac_tensor *base, fac_tensor *grad, int64_t dim, int64_t j,
+                            int64_t step) {
+    fac_tensor *part = NULL, *add = NULL;
+    int64_t end = j + (grad->sizes[dim] - 1) * step + 1;
+    fac_status st = slice_view(c, base, dim, fac_opt_int_(j), fac_opt_int_(end), step, &part);
+    if (st == FAC_OK) st = select_view(c, grad, -1, j, &add);
+    return add_part(st, part, add);
+}
+
+/* Adds the i-th window to the elements that it showed. */
+static fac_status add_window(const fac_call_info *c, fac_tensor *base, fac_tensor *grad, int64_t dim, int64_t i,
+                             int64_t step) {
+    fac_tensor *part = NULL, *add = NULL, *windows = NULL;
+    fac_status st = unfold_view(c, base, dim, grad->sizes[grad->ndim - 1], step, &windows);
+    if (st == FAC_OK) st = select_view(c, windows, dim, i, &part);
+    if (st == FAC_OK) st = select_view(c, grad, dim, i, &add);
+    fac__unref(windows);
+    return add_part(st, part, add);
+}
+
+/* One pass per window, or per place in a window: whichever are fewer. */
 static fac_status add_windows(const fac_call_info *c, fac_tensor *base, fac_tensor *grad, int64_t dim, int64_t size,
                               int64_t step) {
     int64_t windows = grad->sizes[dim];
-    for (int64_t j = 0; j < size; j++) {
-        fac_tensor *place = NULL, *add = NULL;
-        fac_status st =
-            slice_view(c, base, dim, fac_opt_int_(j), fac_opt_int_(j + (windows - 1) * step + 1), step, &place);
-        if (st == FAC_OK) st = select_view(c, grad, -1, j, &add);
-        if (st == FAC_OK) st = fac__add_below(place, add);
-        fac__unref(place);
-        fac__unref(add);
-        if (st != FAC_OK) return st;
-    }
+    if (grad->numel == 0 || grad->device.type == FAC_META) return FAC_OK;
+    for (int64_t i = 0; i < fac__min(windows, size); i++)
+        FAC_TRY((windows < size ? add_window : add_place)(c, base, grad, dim, i, step));
     return FAC_OK;
 }
 
