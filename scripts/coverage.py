@@ -18,9 +18,10 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-WHOLE = ["src/core/alloc*", "src/core/storage*", "src/core/shape.c", "src/core/tensor*.c", "src/base/memory.c", "src/io/*",
-         "src/data/idx.c", "src/data/corpus.c", "src/data/vocab.c", "src/iter/*", "src/ops/resize_out.c", "src/ops/structured.c",
-         "src/dispatch/schema*.c", "src/backend/cuda/runtime/alloc*"]
+WHOLE = ["src/core/alloc*", "src/core/storage*", "src/core/slot.c", "src/core/shape.c", "src/core/resize.c", "src/core/tensor*.c",
+         "src/base/memory.c", "src/base/file.c", "src/io/*", "src/jit/*", "src/data/idx.c", "src/data/corpus.c", "src/data/vocab.c",
+         "src/iter/*", "src/ops/resize_out.c", "src/ops/structured.c", "src/ops/meta/*", "src/ops/composite/einsum.c",
+         "src/dispatch/schema*.c", "src/dispatch/names.c", "src/backend/cuda/runtime/alloc*", "src/backend/cuda/runtime/pinned*"]
 
 
 def gcov(files):
