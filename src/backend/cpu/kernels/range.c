@@ -127,18 +127,27 @@ fac_status local_scalar_dense_meta(const fac_call_info *c, fac_tensor *self, fac
 
 /* ---- equality ----------------------------------------------------------------------------------------------------------------------------- */
 
+static bool equal_tiles(fac_acc kind, const fac_tile_buf *x, const fac_tile_buf *y, int64_t n) {
+    bool same = true;
+    if (kind == FAC_ACC_F32)
+        for (int64_t i = 0; i < n; i++) same &= x->f32[i] == y->f32[i];
+    else if (kind == FAC_ACC_C128)
+        for (int64_t i = 0; i < 2 * n; i++) same &= x->c128[i] == y->c128[i];
+    else
+        for (int64_t i = 0; i < n; i++) same &= x->f64[i] == y->f64[i];
+    return same;
+}
+
 static bool equal_values(const void *a, const void *b, fac_dtype d, int64_t n) {
     if (fac_dtype_is_integral(d, true)) return memcmp(a, b, (size_t)n * fac_dtype_size(d)) == 0;
     int64_t item = (int64_t)fac_dtype_size(d);
     fac_acc kind = fac__acc_of(d);
-    int64_t lanes = kind == FAC_ACC_C128 ? 2 : 1;
     fac_tile_buf x, y;
     for (int64_t i = 0; i < n; i += FAC_TILE) {
         int64_t m = fac__min(FAC_TILE, n - i);
         fac__tile_load(kind, &x, (const char *)a + i * item, d, 1, m);
         fac__tile_load(kind, &y, (const char *)b + i * item, d, 1, m);
-        for (int64_t k = 0; k < m * lanes; k++)
-            if (kind == FAC_ACC_F32 ? x.f32[k] != y.f32[k] : x.f64[k] != y.f64[k]) return false;
+        if (!equal_tiles(kind, &x, &y, m)) return false;
     }
     return true;
 }
