@@ -66,41 +66,7 @@ static void require_gradients(sample_call *c) {
         if (!writes && !fac_dtype_is_integral(c->tensors[i].dtype, true)) c->tensors[i].flags |= SAMPLE_GRAD;
 }
 
-/* ---- dtypes ----------------------------------------------------------------------------------------------------------- */
-
-/* Gives every tensor of the first one's dtype another. */
-static void vary_dtype(const sample_call *was, fac_device device, variation_count *n) {
-    static sample_call c;
-    for (int d = FAC_BOOL; d < FAC_DTYPE_COUNT; d++) {
-        c = *was;
-        for (int i = 0; i < c.n_tensors; i++)
-            if (c.tensors[i].dtype == was->tensors[0].dtype) c.tensors[i].dtype = (fac_dtype)d;
-        require_gradients(&c);
-        try(&c, device, n);
-    }
-}
-
-variation_count variations_of_all_dtypes(const sample_set *s, fac_device device) {
-    variation_count n = {0, 0};
-    static sample_call c;
-    for (size_t i = 0; i < s->n; i++)
-        if (sample_parse(s->texts[i], &c, NULL) && c.n_tensors) vary_dtype(&c, device, &n);
-    return n;
-}
-
-/* ---- sizes ------------------------------------------------------------------------------------------------------------ */
-
-/* The call as it is, and with each of its integers large, in turn. */
-static void try_with_integers(sample_call *c, fac_device device, variation_count *n) {
-    try(c, device, n);
-    for (int i = 0; i < c->n_args + c->n_items; i++) {
-        sample_value *v = i < c->n_args ? &c->args[i] : &c->items[i - c->n_args], was = *v;
-        if (was.kind != SAMPLE_INT) continue;
-        v->i = half_as_long;
-        try(c, device, n);
-        *v = was;
-    }
-}
+/* ---- sizes wherever they stand --------------------------------------------------------------------------------------- */
 
 static void replace_size(sample_call *c, int64_t was, int64_t is) {
     for (int i = 0; i < c->n_tensors; i++)
@@ -123,6 +89,67 @@ static int sizes_of(const sample_call *c, int64_t *sizes) {
             if (k == n && n < SIZES) sizes[n++] = c->tensors[i].sizes[d];
         }
     return n;
+}
+
+/* ---- dtypes ----------------------------------------------------------------------------------------------------------- */
+
+static void try_dtype(const sample_call *was, fac_dtype dtype, fac_device device, variation_count *n) {
+    static sample_call c;
+    c = *was;
+    for (int i = 0; i < c.n_tensors; i++)
+        if (c.tensors[i].dtype == was->tensors[0].dtype) c.tensors[i].dtype = dtype;
+    require_gradients(&c);
+    try(&c, device, n);
+}
+
+/* Makes every size but 1 larger, so that tensors have over 1024 elements: more than a tile, or the threads of a block. */
+static void grow(sample_call *c) {
+    static const int64_t more[] = {0, 1030, 30, 9, 4};
+    int64_t sizes[SIZES];
+    int ndim = 0, n = sizes_of(c, sizes);
+    for (int i = 0; i < c->n_tensors; i++) ndim = c->tensors[i].ndim > ndim ? c->tensors[i].ndim : ndim;
+    int64_t by = ndim < (int)FAC_COUNT(more) ? more[ndim] : 2;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++) /* the largest first: what has grown is not met again */
+            if (sizes[k] < sizes[i]) {
+                int64_t larger = sizes[i];
+                sizes[i] = sizes[k];
+                sizes[k] = larger;
+            }
+    for (int i = 0; i < n && sizes[i] > 1; i++) {
+        replace_size(c, sizes[i], sizes[i] + by);
+        replace_item(c, sizes[i], sizes[i] + by);
+    }
+}
+
+variation_count variations_of_all_dtypes(const sample_set *s, fac_device device) {
+    variation_count n = {0, 0};
+    static sample_call c, large;
+    for (size_t i = 0; i < s->n; i++) {
+        if (!sample_parse(s->texts[i], &c, NULL) || !c.n_tensors) continue;
+        large = c;
+        grow(&large);
+        for (int d = FAC_BOOL; d < FAC_DTYPE_COUNT; d++) {
+            bool slow = device.type == FAC_CUDA && (fac_dtype)d != c.tensors[0].dtype; /* simulated threads */
+            try_dtype(&c, (fac_dtype)d, device, &n);
+            if (!slow) try_dtype(&large, (fac_dtype)d, device, &n);
+        }
+    }
+    return n;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------------ */
+
+/* The call as it is, and with each of its integers large, in turn. */
+static void try_with_integers(sample_call *c, fac_device device, variation_count *n) {
+    try(c, device, n);
+    for (int i = 0; i < c->n_args + c->n_items; i++) {
+        sample_value *v = i < c->n_args ? &c->args[i] : &c->items[i - c->n_args], was = *v;
+        if (was.kind != SAMPLE_INT) continue;
+        v->i = half_as_long;
+        try(c, device, n);
+        *v = was;
+    }
 }
 
 /* One size becomes long wherever it stands, in lists too, and another one none: memory is not needed. */
