@@ -157,8 +157,15 @@ char *fac__shape_text(const int64_t *sizes, int ndim, char *buf, size_t size);
 
 /* Version counter. */
 unsigned fac__version_of(fac_tensor *t);
+static inline fac_version_counter *fac__version_counter(fac_tensor *t) {
+    return __atomic_load_n(&t->version, __ATOMIC_ACQUIRE);
+}
 /* Makes t's counter if it has none yet (inference tensors never have one). */
-fac_status fac__version_make(fac_tensor *t);
+fac_status fac__version_make_first(fac_tensor *t);
+static inline fac_status fac__version_make(fac_tensor *t) {
+    const bool done = fac__version_counter(t) || (t->flags & FAC_TF_INFERENCE);
+    return FAC_LIKELY(done) ? FAC_OK : fac__version_make_first(t);
+}
 fac_status fac__bump_version(fac_tensor *t); /* cannot fail where there is a counter */
 
 /* True if two tensors share a storage; whether one tensor's elements overlap each other; whether two ranges meet. */

@@ -152,11 +152,8 @@ void fac__version_unref(fac_version_counter *v) {
     if (!th || !fac__freelist_push(&th->versions, v, FAC_FREELIST_MAX)) fac__free(v);
 }
 
-static fac_version_counter *current(fac_tensor *t) { return __atomic_load_n(&t->version, __ATOMIC_ACQUIRE); }
-
 /* Two threads may take a first view of one tensor at once: the counter that is published first stays. */
-fac_status fac__version_make(fac_tensor *t) {
-    if (FAC_LIKELY(current(t) != NULL) || (t->flags & FAC_TF_INFERENCE)) return FAC_OK;
+fac_status fac__version_make_first(fac_tensor *t) {
     fac_thread *th = fac__thread();
     fac_version_counter *v = fac__object_alloc(th, &th->versions, sizeof *v), *none = NULL;
     if (!v) return FAC_ERR_MEMORY;
@@ -168,13 +165,13 @@ fac_status fac__version_make(fac_tensor *t) {
 }
 
 unsigned fac__version_of(fac_tensor *t) {
-    fac_version_counter *v = current(t);
+    fac_version_counter *v = fac__version_counter(t);
     return v ? atomic_load_explicit(&v->value, memory_order_relaxed) : 0;
 }
 
 fac_status fac__bump_version(fac_tensor *t) {
     FAC_TRY(fac__version_make(t));
-    fac_version_counter *v = current(t);
+    fac_version_counter *v = fac__version_counter(t);
     if (v) atomic_fetch_add_explicit(&v->value, 1, memory_order_relaxed);
     return FAC_OK;
 }

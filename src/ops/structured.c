@@ -101,9 +101,9 @@ static fac_status check_outputs_apart(const fac_structured *s) {
     return FAC_OK;
 }
 
-fac_status fac__structured_check(fac_structured *s, fac_tensor *const *reads, size_t n) {
+fac_status fac__structured_check_all(fac_structured *s, fac_tensor *const *reads, size_t n) {
     if (s->n_out > 1) FAC_TRY(check_outputs_apart(s));
-    if (s->has_iter) return FAC_OK; /* each element is read before it is written */
+    if (s->has_iter) return FAC_OK;
     for (int i = 0; i < s->n_out; i++)
         for (size_t k = 0; s->out[i] && k < n; k++) FAC_TRY(settle_overlap(s, i, reads[k]));
     return FAC_OK;
@@ -210,10 +210,6 @@ fac_status fac__check_bound(fac_dtype d, bool lower, fac_scalar *bound) {
               lower ? "lower" : "upper", (long long)v, fac_dtype_name(d));
     *bound = fac_scalar_i_(v < lo ? lo : v > hi ? hi : v);
     return FAC_OK;
-}
-
-fac_status fac__check_factor(fac_dtype d, fac_scalar v) {
-    return fac__check_number(d == FAC_F16 || d == FAC_BF16 ? FAC_F32 : d, v);
 }
 
 fac_status fac__need_meta(const char *name, const fac_tensor *t) {

@@ -52,7 +52,11 @@ fac_status fac_out_declare_iter(fac_structured *s, fac_dtype out_dtype);
 fac_status fac__shared_memory(void);
 /* Between meta and kernel of the in-place and out forms: no two outputs may share memory; an output that shares some with an
    input (`reads`; NULL is skipped) is refused if they overlap in part, and computed aside if they are the same. */
-fac_status fac__structured_check(fac_structured *s, fac_tensor *const *reads, size_t n);
+fac_status fac__structured_check_all(fac_structured *s, fac_tensor *const *reads, size_t n);
+static inline fac_status fac__structured_check(fac_structured *s, fac_tensor *const *reads, size_t n) {
+    const bool element_by_element = s->has_iter && s->n_out == 1; /* each is read before it is written */
+    return FAC_LIKELY(element_by_element) ? FAC_OK : fac__structured_check_all(s, reads, n);
+}
 /* Copies temporaries back, resizes, and hands over the results: functional outputs move to out[], the other forms give a
    counted reference to the given tensor. Frees all on failure. Returns st, or the error of the copying. */
 fac_status fac__structured_end(fac_structured *s, fac_status st, fac_tensor **out);
@@ -61,14 +65,19 @@ void fac__resize_out_end(fac_tensor *out, fac_tensor *resized);
 /* Refuses a number that cannot become a d: a complex one for a real dtype, or a finite one beyond its range. Whole negative
    numbers wrap around in uint8, as in PyTorch. */
 fac_status fac__check_any_number(fac_dtype d, fac_scalar v);
+/* What needs no look at the dtype, such as a factor of 1. */
+static inline bool fac__fits_every_dtype(fac_scalar v) {
+    return v.kind == FAC_KIND_INT && (uint64_t)v.bits <= INT8_MAX;
+}
 static inline fac_status fac__check_number(fac_dtype d, fac_scalar v) {
-    const bool fits_all = v.kind == FAC_KIND_INT && (uint64_t)v.bits <= INT8_MAX; /* as factors of 1 do */
-    return FAC_LIKELY(fits_all) ? FAC_OK : fac__check_any_number(d, v);
+    return FAC_LIKELY(fac__fits_every_dtype(v)) ? FAC_OK : fac__check_any_number(d, v);
 }
 /* Refuses a complex tensor as the value for elements of a real dtype. */
 fac_status fac__check_value(fac_dtype d, const fac_tensor *value);
 /* The same for a factor, which halves take in single precision. */
-fac_status fac__check_factor(fac_dtype d, fac_scalar v);
+static inline fac_status fac__check_factor(fac_dtype d, fac_scalar v) {
+    return fac__check_number(d == FAC_F16 || d == FAC_BF16 ? FAC_F32 : d, v);
+}
 /* A bound as an integer dtype holds it: a lower one below the dtype's range, or an upper one above it, becomes the range's end,
    which bounds nothing. errors: OVERFLOW for a bound that no number of the dtype meets, and as fac__check_number */
 fac_status fac__check_bound(fac_dtype d, bool lower, fac_scalar *bound);

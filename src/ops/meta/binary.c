@@ -34,7 +34,8 @@ fac_status minmax_meta(fac_structured *s, fac_tensor *self, fac_tensor *other) {
 
 /* ---- add, sub ------------------------------------------------------------------------------------------------------- */
 
-static fac_status check_alpha(fac_dtype common, fac_scalar alpha) {
+static inline fac_status check_alpha(fac_dtype common, fac_scalar alpha) {
+    if (FAC_LIKELY(fac__fits_every_dtype(alpha))) return FAC_OK;
     FAC_CHECK(alpha.kind != FAC_KIND_BOOL || common == FAC_BOOL, FAC_ERR_DTYPE,
               "Boolean alpha only supported for Boolean results.");
     FAC_CHECK(alpha.kind != FAC_KIND_COMPLEX || fac_dtype_is_complex(common), FAC_ERR_DTYPE,

@@ -7,17 +7,25 @@ static inline bool keeps_dtype(fac_dtype d, uint32_t options) {
     return !(options & FAC_ITER_INT_TO_FLOAT) || !fac_dtype_is_integral(d, true);
 }
 
-/* The output when all inputs look alike and lie contiguously: a new tensor like `a`, or `a` itself in place. False if the
-   general way must be taken. *st is the status of what was tried. */
+/* Whether a caller's output is what the operator would make of inputs like `a`: it needs no look beyond overlap. */
+static inline bool fits_flat(const fac_tensor *given, const fac_tensor *a, fac_dtype dtype) {
+    if (given == a) return given->dtype == dtype;
+    return (given->flags & FAC_TF_CONTIGUOUS) && given->dtype == dtype && fac__same_sizes(given, a) &&
+           given->device.type == a->device.type && given->device.index_plus == a->device.index_plus;
+}
+
+/* The output when all inputs look alike and lie contiguously: a new tensor like `a`, or the caller's if it is contiguous
+   too. False if the general way must be taken. *st is the status of what was tried. */
 static inline bool flat_output(fac_structured *s, fac_tensor *a, fac_dtype out, fac_status *st) {
+    const fac_dtype dtype = out ? out : (fac_dtype)a->dtype;
     if (s->form == FAC_FUNCTIONAL) {
-        *st = fac__empty(a->sizes, a->ndim, out ? out : (fac_dtype)a->dtype, a->device, &s->out[0]);
+        *st = fac__empty(a->sizes, a->ndim, dtype, a->device, &s->out[0]);
         return true;
     }
-    if (s->form != FAC_INPLACE || s->given[0] != a || out) return false;
-    s->out[0] = a;
+    if (!fits_flat(s->given[0], a, dtype)) return false;
+    s->out[0] = s->given[0];
     s->has_iter = true;
-    *st = FAC_OK;
+    *st = s->given[0] == a ? FAC_OK : fac_out_check_overlap(s, 0, a, true);
     return true;
 }
 
@@ -41,7 +49,7 @@ fac_status fac__pw_1(fac_structured *s, fac_tensor *a, uint32_t options, fac_dty
 fac_status fac__pw_2(fac_structured *s, fac_tensor *a, fac_tensor *b, uint32_t options, fac_dtype out) {
     fac_status st;
     if (fac_iter_matches(b, a) && keeps_dtype((fac_dtype)a->dtype, options) && flat_output(s, a, out, &st)) {
-        if (st == FAC_OK && s->form == FAC_INPLACE) st = fac_out_check_overlap(s, 0, b, true);
+        if (st == FAC_OK && s->form != FAC_FUNCTIONAL) st = fac_out_check_overlap(s, 0, b, true);
         if (st == FAC_OK) fac_iter_set_flat(&s->iter, s->out[0], (fac_tensor *[]){a, b}, 2);
         return st;
     }
