@@ -118,18 +118,22 @@ static const int8_t backends[FAC_DEVICE_TYPE_COUNT] = {
     [FAC_PRIVATE3] = FAC_BACKEND_PRIVATE3,
 };
 
-fac_status fac_backend_of_device(fac_device_type type, fac_backend *out_backend) {
-    if (!fac__given(out_backend, "place for the backend")) return fac_error();
+static inline fac_status backend_of(fac_device_type type, fac_backend *out) {
     int b = (unsigned)type < FAC_DEVICE_TYPE_COUNT ? backends[type] : -1;
     FAC_CHECK(b >= 0, FAC_ERR_DEVICE, "no back end serves the device type %s (%d); if it should, please report it",
               type_name((int32_t)type), (int)type);
-    *out_backend = (fac_backend)b;
+    *out = (fac_backend)b;
     return FAC_OK;
+}
+
+fac_status fac_backend_of_device(fac_device_type type, fac_backend *out_backend) {
+    if (!fac__given(out_backend, "place for the backend")) return fac_error();
+    return backend_of(type, out_backend);
 }
 
 fac_status fac__default_keys(fac_device d, fac_keyset *out) {
     fac_backend b;
-    FAC_TRY(fac_backend_of_device((fac_device_type)d.type, &b));
+    FAC_TRY(backend_of((fac_device_type)d.type, &b));
     fac_keyset graph = FAC_KS_AUTOGRAD | FAC_KS_ADIV;
     *out = fac__backend_bit(b) | FAC_KS_DENSE | (fac__thread()->inference ? 0 : graph);
     return FAC_OK;

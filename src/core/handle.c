@@ -34,6 +34,7 @@ static fac_status reserve(fac_handle_list *l, size_t n) {
 fac_status fac__open_list(fac_handle_list *out, fac_tensors handles, bool optional, const char *op,
                           const char *argument) {
     out->v = out->few;
+    FAC_TRY(fac_error());
     if (handles.n && !handles.v) {
         FAC_FAIL(FAC_ERR_ARGUMENT, "a list of %zu tensors without an array", handles.n);
         return fac__error_context(op, argument);

@@ -105,13 +105,11 @@ static void retire(fac_tensor *slot) {
     fac__mutex_unlock(&lock);
 }
 
-void fac__slot_give(fac_thread *th, fac_tensor *slot) {
-    uintptr_t next = fac__tag_next(atomic_load_explicit(&slot->tag, memory_order_relaxed));
-    atomic_store_explicit(&slot->tag, next, memory_order_relaxed);
-    if (FAC_UNLIKELY(!next))
-        retire(slot);
-    else if (!th || !fac__freelist_push(&th->tensors, slot, FAC_FREELIST_MAX))
+void fac__slot_give_shared(fac_tensor *slot, bool usable) {
+    if (usable)
         give_shared(slot);
+    else
+        retire(slot);
 }
 
 void fac__slots_return(fac_thread *th) {

@@ -184,14 +184,17 @@ static void emit_result(FILE *f, const op *o, const char *fail) {
     }
 }
 
+/* The body is inline in both scoped forms: the public one's arguments are then known not to be NULL. */
 static void emit_flat(FILE *f, const op *o) {
-    const char *fail = failure_value(o);
-    char *p = params_flat(o);
-    fprintf(f, "%sfac__s_%s(%s) {\n", result_type(o), o->id, p[0] ? p : "void");
+    const char *fail = failure_value(o), *type = result_type(o);
+    const char *p = params_flat(o);
+    if (!p[0]) p = "void";
+    fprintf(f, "static FAC_ALWAYS_INLINE %sscoped_%s(%s) {\n", type, o->id, p);
     fputs("    fac_thread *th_ = fac__thread();\n", f);
     fprintf(f, "    if (FAC_UNLIKELY(th_->error)) return %s;\n", o->s->n_rets ? fail : "th_->error");
     emit_null_checks(f, o, fail);
     emit_result(f, o, fail);
+    fprintf(f, "%sfac__s_%s(%s) { return scoped_%s(%s); }\n", type, o->id, p, o->id, args(o, NULL, NULL));
 }
 
 /* ---- the public form: keywords into flat arguments ---- */
@@ -260,7 +263,7 @@ static void emit_public(FILE *f, const op *o) {
     if (o->kw) emit_kw_open(f, o);
     emit_open_handles(f, o, failure_value(o));
     emit_result_begin(f, o);
-    fprintf(f, "fac__s_%s(", o->id);
+    fprintf(f, "scoped_%s(", o->id);
     sep = "";
     for (size_t i = 0; i < s->n_args; i++, sep = ", ") {
         fputs(sep, f);

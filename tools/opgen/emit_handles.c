@@ -31,9 +31,6 @@ static void open_list(FILE *f, const op *o, size_t i) {
 }
 
 void emit_open_handles(FILE *f, const op *o, const char *fail) {
-    bool any = false;
-    for (size_t i = 0; i < o->s->n_args; i++) any |= o->s->args[i].type.kind == FAC_TYPE_TENSOR;
-    if (any) fprintf(f, "    if (FAC_UNLIKELY(fac__thread()->error)) return %s;\n", fail);
     for (size_t i = 0; i < o->s->n_args; i++)
         if (is_tensor(&o->s->args[i].type)) open_tensor(f, o, i, fail);
     if (has_list(o)) fputs("    bool open_ = true;\n", f);
