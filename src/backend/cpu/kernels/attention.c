@@ -1,7 +1,7 @@
 /* Fused attention. Forward: a task is a block of queries of one head; its scores against all keys it may see are made by one
    product, turned into weights, and multiplied by the values, so that only QUERIES x S weights exist at a time. The row's
-   log-sum-exp is kept. Backward: a task is one head; block by block the weights are made again from it, and
-       dV += P^T dO,  dS = P (dO V^T - rowsum(dO O)),  dQ = dS K,  dK += dS^T Q,
+   log-sum-exp is kept. Backward: a task is one head; block by block the weights are made again, and
+       dV += P^T dO,  dP = dO V^T,  dS = P (dP - rowsum(P dP)),  dQ = dS K,  dK += dS^T Q,
    in the order of the blocks. Sums are f32 (f64 for f64): 16-bit operands are widened first. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/cpu.h"
@@ -103,40 +103,37 @@ static fac_status make_scores(const attention_job *j, const block *x, char *weig
     return FAC_OK;
 }
 
-/* Scores -> weights with the given log-sum-exp; a row that may see nothing has weights 0. */
-static void weigh(const attention_job *j, char *row, int64_t n, int64_t all, double lse) {
-    if (lse == -INFINITY)
-        n = 0;
-    else if (j->dtype == FAC_F64)
-        FAC_ISA_PICK(fac__exp_row_f64)((double *)(void *)row, lse, 1, (double *)(void *)row, n);
-    else
-        FAC_ISA_PICK(fac__exp_row_f32)((float *)(void *)row, (float)lse, 1, (float *)(void *)row, n);
-    memset(row + (size_t)n * item(j), 0, (size_t)(all - n) * item(j));
+static char *lse_at(const attention_job *j, const block *x, int64_t i) {
+    int64_t row = (x->b * j->heads + x->h) * j->queries + x->first + i;
+    return (char *)fac__data(j->lse) + (size_t)row * item(j);
 }
 
-static double *lse64(const attention_job *j, const block *x) {
-    return (double *)fac__data(j->lse) + (x->b * j->heads + x->h) * j->queries + x->first;
+/* Row i of the scores -> weights, and its log-sum-exp; a row that may see nothing has weights 0. */
+static void weigh(const attention_job *j, const block *x, int64_t i, char *weights) {
+    void *row = weights + (size_t)(i * j->keys) * item(j), *lse = lse_at(j, x, i);
+    int64_t n = seen(j, x, i);
+    if (j->dtype == FAC_F64)
+        *(double *)lse = FAC_ISA_PICK(fac__softmax_total_f64)(row, row, n);
+    else
+        *(float *)lse = FAC_ISA_PICK(fac__softmax_total_f32)(row, row, n);
+    memset((char *)row + (size_t)n * item(j), 0, (size_t)(x->keys - n) * item(j));
 }
-static float *lse32(const attention_job *j, const block *x) {
-    return (float *)fac__data(j->lse) + (x->b * j->heads + x->h) * j->queries + x->first;
-}
-static double lse_of(const attention_job *j, const block *x, int64_t i) {
-    return j->dtype == FAC_F64 ? lse64(j, x)[i] : (double)lse32(j, x)[i];
+
+/* The same from the log-sum-exp that is given. Whether that is of these keys: the caller may have joined it from more. */
+static bool weigh_again(const attention_job *j, const block *x, int64_t i, char *weights) {
+    void *row = weights + (size_t)(i * j->keys) * item(j), *lse = lse_at(j, x, i);
+    int64_t n = seen(j, x, i);
+    bool whole = j->dtype == FAC_F64 ? FAC_ISA_PICK(fac__softmax_of_total_f64)(row, *(double *)lse, row, n)
+                                     : FAC_ISA_PICK(fac__softmax_of_total_f32)(row, *(float *)lse, row, n);
+    memset((char *)row + (size_t)n * item(j), 0, (size_t)(x->keys - n) * item(j));
+    return whole;
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------------------------ */
 
 static fac_status forward_block(const attention_job *j, const block *x, char *weights) {
     FAC_TRY(make_scores(j, x, weights));
-    for (int64_t i = 0; i < x->rows; i++) {
-        char *row = weights + (size_t)(i * j->keys) * item(j);
-        int64_t n = seen(j, x, i);
-        if (j->dtype == FAC_F64)
-            lse64(j, x)[i] = FAC_ISA_PICK(fac__logsumexp_row_f64)((double *)(void *)row, n);
-        else
-            lse32(j, x)[i] = FAC_ISA_PICK(fac__logsumexp_row_f32)((float *)(void *)row, n);
-        weigh(j, row, n, x->keys, lse_of(j, x, i));
-    }
+    for (int64_t i = 0; i < x->rows; i++) weigh(j, x, i, weights);
     return product(j, x->rows, j->value_width, x->keys, 1, scratch(j, weights), rows_of(j->v, x->b, x->h, 0),
                    rows_of(j->out, x->b, x->h, x->first), false);
 }
@@ -156,8 +153,8 @@ static fac_status forward_range(void *ctx, int64_t begin, int64_t end) {
 
 /* ---- backward ------------------------------------------------------------------------------------------------------------ */
 
-/* d[i] = p[i] * (d[i] - s), s the product of a row of dO and of O. */
-#define BACK_ROW(name, T)                                                                                             \
+/* d[i] = p[i] * (d[i] - s), s the product of a row of dO and of O: for a row whose keys are not all here. */
+#define BACK_PART(name, T)                                                                                            \
     static void name(const T *p, T *d, int64_t n, const fac_gemm_matrix *grad, const fac_gemm_matrix *out, int64_t i, \
                      int64_t width) {                                                                                 \
         const T *g = (const T *)grad->data + i * grad->row, *o = (const T *)out->data + i * out->row;                 \
@@ -165,28 +162,34 @@ static fac_status forward_range(void *ctx, int64_t begin, int64_t end) {
         for (int64_t k = 0; k < width; k++) s += g[k * grad->col] * o[k * out->col];                                  \
         for (int64_t k = 0; k < n; k++) d[k] = p[k] * (d[k] - s);                                                     \
     }
-BACK_ROW(back_row_f32, float)
-BACK_ROW(back_row_f64, double)
+BACK_PART(back_part_f32, float)
+BACK_PART(back_part_f64, double)
+
+/* Row i of dP -> dS. The row's s is sum(P dP) if all its keys are here: nearer than dO O, whose O was rounded. */
+static void back_row(const attention_job *j, const block *x, int64_t i, bool whole, char *weights, char *scores) {
+    fac_gemm_matrix grad = rows_of(j->grad, x->b, x->h, x->first), out = rows_of(j->out, x->b, x->h, x->first);
+    void *p = weights + (size_t)(i * j->keys) * item(j), *d = scores + (size_t)(i * j->keys) * item(j);
+    if (j->dtype == FAC_F64 && whole)
+        FAC_ISA_PICK(fac__softmax_back_row_f64)(FAC_SOFTMAX, d, p, d, x->keys);
+    else if (whole)
+        FAC_ISA_PICK(fac__softmax_back_row_f32)(FAC_SOFTMAX, d, p, d, x->keys);
+    else if (j->dtype == FAC_F64)
+        back_part_f64(p, d, x->keys, &grad, &out, i, j->value_width);
+    else
+        back_part_f32(p, d, x->keys, &grad, &out, i, j->value_width);
+}
 
 /* weights and scores: [block, keys] each. */
 static fac_status backward_block(const attention_job *j, const block *x, char *weights, char *scores) {
-    fac_gemm_matrix grad = rows_of(j->grad, x->b, x->h, x->first), out = rows_of(j->out, x->b, x->h, x->first);
+    fac_gemm_matrix grad = rows_of(j->grad, x->b, x->h, x->first);
+    bool whole[MAX_QUERIES];
     FAC_TRY(make_scores(j, x, weights));
-    for (int64_t i = 0; i < x->rows; i++)
-        weigh(j, weights + (size_t)(i * j->keys) * item(j), seen(j, x, i), x->keys, lse_of(j, x, i));
+    for (int64_t i = 0; i < x->rows; i++) whole[i] = weigh_again(j, x, i, weights);
     FAC_TRY(product(j, x->keys, j->value_width, x->rows, 1, turned(scratch(j, weights)), grad,
                     rows_of(j->grad_v, x->b, x->h, 0), true));
     FAC_TRY(product(j, x->rows, x->keys, j->value_width, 1, grad, turned(rows_of(j->v, x->b, x->h, 0)),
                     scratch(j, scores), false));
-    for (int64_t i = 0; i < x->rows; i++) {
-        size_t at = (size_t)(i * j->keys) * item(j);
-        if (j->dtype == FAC_F64)
-            back_row_f64((double *)(void *)(weights + at), (double *)(void *)(scores + at), x->keys, &grad, &out, i,
-                         j->value_width);
-        else
-            back_row_f32((float *)(void *)(weights + at), (float *)(void *)(scores + at), x->keys, &grad, &out, i,
-                         j->value_width);
-    }
+    for (int64_t i = 0; i < x->rows; i++) back_row(j, x, i, whole[i], weights, scores);
     FAC_TRY(product(j, x->rows, j->width, x->keys, j->scale, scratch(j, scores), rows_of(j->k, x->b, x->h, 0),
                     rows_of(j->grad_q, x->b, x->h, x->first), false));
     return product(j, x->keys, j->width, x->rows, j->scale, turned(scratch(j, scores)),

@@ -17,6 +17,18 @@ FAC_ISA_DECLARE(void, fac__softmax_back_row_f64,
 /* log(sum(exp(x))) of n elements; -inf for none. */
 FAC_ISA_DECLARE(float, fac__logsumexp_row_f32, (const float *x, int64_t n));
 FAC_ISA_DECLARE(double, fac__logsumexp_row_f64, (const double *x, int64_t n));
+/* The two terms of the same, maximum and log(sum(exp(x - maximum))): their sum, rounded, has lost the digits of the second where
+   the first is large. */
+FAC_ISA_DECLARE(void, fac__logsumexp_terms_f32, (const float *x, int64_t n, float out[2]));
+FAC_ISA_DECLARE(void, fac__logsumexp_terms_f64, (const double *x, int64_t n, double out[2]));
+
+/* y = softmax(x), all 0 where each x is -inf; x == y is allowed. Returns log(sum(exp(x))). */
+FAC_ISA_DECLARE(float, fac__softmax_total_f32, (const float *x, float *y, int64_t n));
+FAC_ISA_DECLARE(double, fac__softmax_total_f64, (const double *x, double *y, int64_t n));
+/* y = exp(x - total); x == y is allowed. Returns whether `total` is the log-sum-exp of x itself, as far as its rounding lets one
+   tell; then y is softmax(x), without the error of that rounding. It is not where x is a part of a longer line. */
+FAC_ISA_DECLARE(bool, fac__softmax_of_total_f32, (const float *x, float total, float *y, int64_t n));
+FAC_ISA_DECLARE(bool, fac__softmax_of_total_f64, (const double *x, double total, double *y, int64_t n));
 
 /* y = exp(x - shift) * scale; x == y is allowed. */
 FAC_ISA_DECLARE(void, fac__exp_row_f32, (const float *x, float shift, float scale, float *y, int64_t n));

@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/softmax.h"
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/vexp.h"
+#include <float.h>
 #include <math.h>
 
 #define V FAC_LANES_F32
@@ -36,7 +37,7 @@ static double max_f64(const double *x, int64_t n) {
 }
 
 /* Sum of exp(x - m); the exponentials go to y unless it is NULL. */
-static float exp_sum(const float *x, float m, float *y, int64_t n) {
+static float exp_sum_f32(const float *x, float m, float *y, int64_t n) {
     const fac_vf32 vm = fac_splat_f32(m);
     fac_vf32 s0 = {0}, s1 = {0};
     int64_t i = 0;
@@ -55,13 +56,19 @@ static float exp_sum(const float *x, float m, float *y, int64_t n) {
     return hsum(s0 + s1);
 }
 
+static double exp_sum_f64(const double *x, double m, double *y, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += y[i] = exp(x[i] - m);
+    return sum;
+}
+
 void FAC_ISA_NAME(fac__softmax_row_f32)(fac_softmax_form form, const float *x, float *y, int64_t n) {
     float m = max_f32(x, n);
     if (form == FAC_SOFTMAX) {
-        float inv = 1.0f / exp_sum(x, m, y, n);
+        float inv = 1.0f / exp_sum_f32(x, m, y, n);
         for (int64_t i = 0; i < n; i++) y[i] *= inv;
     } else {
-        float log_sum = logf(exp_sum(x, m, NULL, n));
+        float log_sum = logf(exp_sum_f32(x, m, NULL, n));
         for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) - log_sum;
     }
 }
@@ -69,7 +76,7 @@ void FAC_ISA_NAME(fac__softmax_row_f32)(fac_softmax_form form, const float *x, f
 void FAC_ISA_NAME(fac__softmax_row_f64)(fac_softmax_form form, const double *x, double *y, int64_t n) {
     double m = max_f64(x, n), sum = 0;
     if (form == FAC_SOFTMAX) {
-        for (int64_t i = 0; i < n; i++) sum += y[i] = exp(x[i] - m);
+        sum = exp_sum_f64(x, m, y, n);
         for (int64_t i = 0; i < n; i++) y[i] /= sum;
     } else {
         for (int64_t i = 0; i < n; i++) sum += exp(x[i] - m);
@@ -78,17 +85,50 @@ void FAC_ISA_NAME(fac__softmax_row_f64)(fac_softmax_form form, const double *x, 
     }
 }
 
+void FAC_ISA_NAME(fac__logsumexp_terms_f32)(const float *x, int64_t n, float out[2]) {
+    float m = out[0] = max_f32(x, n);
+    out[1] = isinf(m) ? 0 : logf(exp_sum_f32(x, m, NULL, n));
+}
+
+void FAC_ISA_NAME(fac__logsumexp_terms_f64)(const double *x, int64_t n, double out[2]) {
+    double m = out[0] = max_f64(x, n), sum = 0;
+    for (int64_t i = 0; i < n && !isinf(m); i++) sum += exp(x[i] - m);
+    out[1] = isinf(m) ? 0 : log(sum);
+}
+
 float FAC_ISA_NAME(fac__logsumexp_row_f32)(const float *x, int64_t n) {
-    float m = max_f32(x, n);
-    return isinf(m) ? m : m + logf(exp_sum(x, m, NULL, n));
+    float terms[2];
+    FAC_ISA_NAME(fac__logsumexp_terms_f32)(x, n, terms);
+    return terms[0] + terms[1];
 }
 
 double FAC_ISA_NAME(fac__logsumexp_row_f64)(const double *x, int64_t n) {
-    double m = max_f64(x, n), sum = 0;
-    if (isinf(m)) return m;
-    for (int64_t i = 0; i < n; i++) sum += exp(x[i] - m);
-    return m + log(sum);
+    double terms[2];
+    FAC_ISA_NAME(fac__logsumexp_terms_f64)(x, n, terms);
+    return terms[0] + terms[1];
 }
+
+/* The shift need not be the maximum: the exponentials are divided by their sum. A total beyond 1 / (8 EPS) may be too far from it. */
+#define SOFTMAX_TOTAL(T, S, EXP, LOG, ABS, EPS, LOWEST)                                  \
+    T FAC_ISA_NAME(fac__softmax_total_##S)(const T *x, T *y, int64_t n) {                \
+        T m = max_##S(x, n);                                                             \
+        if (m == -INFINITY) return memset(y, 0, (size_t)n * sizeof *y), m;               \
+        T sum = exp_sum_##S(x, m, y, n), factor = 1 / sum;                               \
+        for (int64_t i = 0; i < n; i++) y[i] *= factor;                                  \
+        return m + LOG(sum);                                                             \
+    }                                                                                    \
+    bool FAC_ISA_NAME(fac__softmax_of_total_##S)(const T *x, T total, T *y, int64_t n) { \
+        if (total == -INFINITY) return memset(y, 0, (size_t)n * sizeof *y), true;        \
+        T shift = ABS(total) < 1 / (8 * EPS) ? total : max_##S(x, n);                    \
+        if (shift == -INFINITY) shift = LOWEST;                                          \
+        T sum = exp_sum_##S(x, shift, y, n), apart = (shift - total) + LOG(sum);         \
+        bool whole = ABS(apart) <= EPS * (ABS(total) + 16);                              \
+        T factor = whole ? 1 / sum : EXP(shift - total);                                 \
+        for (int64_t i = 0; i < n; i++) y[i] *= factor;                                  \
+        return whole;                                                                    \
+    }
+SOFTMAX_TOTAL(float, f32, expf, logf, fabsf, FLT_EPSILON, -FLT_MAX)
+SOFTMAX_TOTAL(double, f64, exp, log, fabs, DBL_EPSILON, -DBL_MAX)
 
 void FAC_ISA_NAME(fac__exp_row_f32)(const float *x, float shift, float scale, float *y, int64_t n) {
     for (int64_t i = 0; i < n; i += V) {
