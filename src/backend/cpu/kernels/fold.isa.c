@@ -95,8 +95,8 @@ static void sum_row_c128(const void *vx, int64_t n, void *vacc) {
 
 #define MUL(x, a) ((x) * (a))
 /* A NaN is taken when it comes, and kept: no comparison with it is true. */
-#define LARGER(x, a) ((x) > (a) || (x) != (x) ? (x) : (a))
-#define SMALLER(x, a) ((x) < (a) || (x) != (x) ? (x) : (a))
+#define LARGER(x, a) (((x) > (a)) | ((x) != (x)) ? (x) : (a))
+#define SMALLER(x, a) (((x) < (a)) | ((x) != (x)) ? (x) : (a))
 #define LARGER_INT(x, a) ((x) > (a) ? (x) : (a))
 #define SMALLER_INT(x, a) ((x) < (a) ? (x) : (a))
 
@@ -137,26 +137,30 @@ static inline fac_vf32 smaller_f32(fac_vf32 x, fac_vf32 a) {
 }
 #endif
 
-/* Four vectors hide the latency of the comparison. */
-#define EXTREME_ROW_F32(NAME, VSTEP, STEP)                                      \
-    static void NAME(const void *vx, int64_t n, void *vacc) {                   \
-        const float *x = vx;                                                    \
-        float acc = *(float *)vacc;                                             \
-        int64_t i = 0;                                                          \
-        if (n >= V32) {                                                         \
-            fac_vf32 a0 = fac_load_f32(x), a1 = a0, a2 = a0, a3 = a0;           \
-            for (i = V32; i + 4 * V32 <= n; i += 4 * V32) {                     \
-                a0 = VSTEP(fac_load_f32(x + i), a0);                            \
-                a1 = VSTEP(fac_load_f32(x + i + V32), a1);                      \
-                a2 = VSTEP(fac_load_f32(x + i + 2 * V32), a2);                  \
-                a3 = VSTEP(fac_load_f32(x + i + 3 * V32), a3);                  \
-            }                                                                   \
-            for (; i + V32 <= n; i += V32) a0 = VSTEP(fac_load_f32(x + i), a0); \
-            a0 = VSTEP(VSTEP(a0, a1), VSTEP(a2, a3));                           \
-            for (int j = 0; j < V32; j++) acc = STEP(a0[j], acc);               \
-        }                                                                       \
-        for (; i < n; i++) acc = STEP(x[i], acc);                               \
-        *(float *)vacc = acc;                                                   \
+/* Four vectors hide the latency of the comparison. The last vector overlaps the one before it, and halves of lanes are folded:
+   scalar loops would branch at each element. */
+#define EXTREME_ROW_F32(NAME, VSTEP, STEP)                                                               \
+    static void NAME(const void *vx, int64_t n, void *vacc) {                                            \
+        const float *x = vx;                                                                             \
+        float acc = *(float *)vacc;                                                                      \
+        int64_t i = 0;                                                                                   \
+        if (n >= V32) {                                                                                  \
+            fac_vf32 a0 = fac_load_f32(x), a1 = a0, a2 = a0, a3 = a0;                                    \
+            for (i = V32; i + 4 * V32 <= n; i += 4 * V32) {                                              \
+                a0 = VSTEP(fac_load_f32(x + i), a0);                                                     \
+                a1 = VSTEP(fac_load_f32(x + i + V32), a1);                                               \
+                a2 = VSTEP(fac_load_f32(x + i + 2 * V32), a2);                                           \
+                a3 = VSTEP(fac_load_f32(x + i + 3 * V32), a3);                                           \
+            }                                                                                            \
+            for (; i + V32 <= n; i += V32) a0 = VSTEP(fac_load_f32(x + i), a0);                          \
+            if (i < n) a1 = VSTEP(fac_load_f32(x + n - V32), a1);                                        \
+            a0 = VSTEP(VSTEP(a0, a1), VSTEP(a2, a3));                                                    \
+            for (int w = 1; w < V32; w *= 2) a0 = VSTEP(FAC_ZIP_LO_F32(a0, a0), FAC_ZIP_HI_F32(a0, a0)); \
+            acc = STEP(a0[0], acc);                                                                      \
+            i = n;                                                                                       \
+        }                                                                                                \
+        for (; i < n; i++) acc = STEP(x[i], acc);                                                        \
+        *(float *)vacc = acc;                                                                            \
     }
 EXTREME_ROW_F32(max_row_f32, larger_f32, LARGER)
 EXTREME_ROW_F32(min_row_f32, smaller_f32, SMALLER)
