@@ -85,10 +85,10 @@ static fac_tensor *nll_backward(fac_device d, bad_index b) {
                     &t);
 }
 static fac_tensor *cross_entropy_backward(fac_device d, bad_index b) {
-    fac_tensor *t = NULL, *one = fac_ones(FAC_SHAPE(), .device = d), *lse = fac_ones(FAC_SHAPE(COUNT), .device = d);
+    fac_tensor *t = NULL, *one = fac_ones(FAC_SHAPE(), .device = d), *sums = fac_ones(FAC_SHAPE(COUNT, 2), .device = d);
     return of_scope(fac__c__cross_entropy_backward(fac__header(one), fac__header(scores_on(d)),
                                                    header_of_indices(d, b.dtype, b.v), NULL, SUM, -100,
-                                                   fac__header(lse), fac__header(one), &t),
+                                                   fac__header(sums), fac__header(one), &t),
                     &t);
 }
 

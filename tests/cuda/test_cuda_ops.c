@@ -364,6 +364,11 @@ static void cuda_losses_and_embeddings_agree_with_the_cpu(void **state) {
     assert_ok(fac_backward(fac_cross_entropy(y, target_there, .weight = w_there)));
     assert_same(fac_grad_of(x), fac_grad_of(y), 1e-6, "cross entropy's gradient");
 
+    fac_tensor *moved =
+        fac_add(fac_round(fac_detach(x)), 8192.0); /* exact, so that the loss is as without the offset */
+    assert_same(fac_cross_entropy(fac_round(fac_detach(x)), target), fac_cross_entropy(there(moved), target_there),
+                1e-6, "cross entropy of large scores");
+
     int64_t rows[] = {3, 0, 3, 2};
     fac_tensor *table = fac_randn(FAC_SHAPE(5, 7)), *index = fac_tensor_from(rows, FAC_I64, FAC_SHAPE(2, 2));
     fac_tensor *table_there = there(table);

@@ -190,18 +190,18 @@ fac_status _cross_entropy_meta(fac_structured *s, fac_tensor *self, fac_tensor *
     FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "expected logits [N, C], got %s", FAC_SHAPE_TEXT(self));
     FAC_TRY(check_nll(self, target, weight, reduction));
     FAC_TRY(declare_losses(s, self, target, reduction));
-    return fac_out_declare(s, 1, self->sizes, NULL, 1, fac__statistic_dtype(self), self->device);
+    return fac_out_declare(s, 1, (int64_t[]){self->sizes[0], 2}, NULL, 2, fac__statistic_dtype(self), self->device);
 }
 
 fac_status _cross_entropy_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
                                         fac_tensor *target, fac_tensor *weight, int64_t reduction, int64_t ignore_index,
-                                        fac_tensor *logsumexp, fac_tensor *total_weight) {
+                                        fac_tensor *row_sums, fac_tensor *total_weight) {
     (void)ignore_index;
     FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "expected logits [N, C], got %s", FAC_SHAPE_TEXT(self));
     FAC_TRY(check_nll(self, target, weight, reduction));
     FAC_TRY(check_loss_grad(grad_output, self, target, reduction));
     FAC_TRY(check_total(total_weight, self));
-    FAC_TRY(fac__need_sizes("logsumexp", logsumexp, self->sizes, 1));
-    FAC_TRY(fac__need_dtype("logsumexp", logsumexp, fac__statistic_dtype(self)));
+    FAC_TRY(fac__need_sizes("row_sums", row_sums, (int64_t[]){self->sizes[0], 2}, 2));
+    FAC_TRY(fac__need_dtype("row_sums", row_sums, fac__statistic_dtype(self)));
     return declare_like_input(s, self);
 }

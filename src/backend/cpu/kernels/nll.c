@@ -21,8 +21,8 @@ typedef struct job {
     bool backward;
     double scale;    /* of the gradient */
     double *partial; /* [blocks][2]: loss, weight */
-    char *lse;       /* _cross_entropy: per row; else NULL */
-    fac_dtype lse_dtype;
+    char *sums;      /* _cross_entropy: the terms of each row's log-sum-exp; else NULL */
+    fac_dtype sums_dtype;
     fac_acc kind;
 } job;
 
@@ -72,26 +72,34 @@ static void plan(job *j, fac_tensor *self, fac_tensor *target, fac_tensor *weigh
     j->class_step = self->strides[d_class];
     j->weight_step = weight ? weight->strides[0] : 0;
     j->kind = fac__norm_kind(j->dtype);
-    j->lse = NULL;
+    j->sums = NULL;
     j->partial = NULL;
 }
 
 /* ---- one point -------------------------------------------------------------------------------------------------------- */
 
-/* Minus the log-probability of class t. For logits the log-sum of the row is found (and kept) on the way. */
+/* The maximum of a line of logits and the logarithm of its sum of exponentials beside it. */
+static void terms_of(const job *j, const void *line, double out[2]) {
+    if (j->kind == FAC_ACC_F64) return FAC_ISA_PICK(fac__logsumexp_terms_f64)(line, j->classes, out);
+    float terms[2];
+    FAC_ISA_PICK(fac__logsumexp_terms_f32)(line, j->classes, terms);
+    out[0] = (double)terms[0], out[1] = (double)terms[1];
+}
+
+/* Minus the log-probability of class t. For logits the terms of the row's log-sum-exp are found (and kept) on the way. */
 static double point_loss(const job *j, const fac_cursor *c, int64_t i, int64_t t, void *buffer) {
     const char *row = j->input + c->offset[INPUT] * (int64_t)fac_dtype_size(j->dtype);
     double x = t < 0 ? 0.0 : get(row, j->dtype, t * j->class_step);
-    if (!j->lse) return -x;
+    if (!j->sums) return -x;
     const void *line = row;
     if (!fac__acc_is(j->kind, j->dtype) || j->class_step != 1) {
         fac__tile_load(j->kind, buffer, row, j->dtype, j->class_step, j->classes);
         line = buffer;
     }
-    double lse = j->kind == FAC_ACC_F32 ? (double)FAC_ISA_PICK(fac__logsumexp_row_f32)(line, j->classes)
-                                        : FAC_ISA_PICK(fac__logsumexp_row_f64)(line, j->classes);
-    put(j->lse, j->lse_dtype, i, lse);
-    return lse - x;
+    double terms[2];
+    terms_of(j, line, terms);
+    for (int k = 0; k < 2; k++) put(j->sums, j->sums_dtype, 2 * i + k, terms[k]);
+    return (terms[0] - x) + terms[1];
 }
 
 static fac_status forward_block(const job *j, int64_t b, void *buffer) {
@@ -103,7 +111,7 @@ static fac_status forward_block(const job *j, int64_t b, void *buffer) {
         int64_t t;
         FAC_TRY(class_at(j, &c, &t));
         double w = t < 0 ? 0.0 : weight_of(j, t);
-        double one = t < 0 && !j->lse ? 0.0 : point_loss(j, &c, i, t, buffer) * w;
+        double one = t < 0 && !j->sums ? 0.0 : point_loss(j, &c, i, t, buffer) * w;
         if (t < 0) one = 0;
         if (j->out) put(j->out, j->loss_dtype, c.offset[LOSS], one);
         loss += one;
@@ -117,7 +125,7 @@ static fac_status forward_block(const job *j, int64_t b, void *buffer) {
 static fac_status forward_blocks(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     void *buffer = NULL;
-    if (j->lse && (!fac__acc_is(j->kind, j->dtype) || j->class_step != 1)) {
+    if (j->sums && (!fac__acc_is(j->kind, j->dtype) || j->class_step != 1)) {
         buffer = fac__alloc_array((size_t)j->classes, fac__acc_size(j->kind));
         if (!buffer) return fac_error();
     }
@@ -165,8 +173,8 @@ fac_status _cross_entropy_cpu(fac_structured *s, fac_tensor *self, fac_tensor *t
     plan(&j, self, target, weight, reduction == REDUCE_NONE ? s->out[0] : NULL);
     j.ignore = ignore_index;
     j.block = rows_per_block(j.classes);
-    j.lse = fac__data(s->out[1]);
-    j.lse_dtype = (fac_dtype)s->out[1]->dtype;
+    j.sums = fac__data(s->out[1]);
+    j.sums_dtype = (fac_dtype)s->out[1]->dtype;
     return run_forward(&j, s->out[0], s->out[2], reduction == REDUCE_NONE, reduction);
 }
 
@@ -217,18 +225,19 @@ typedef struct rows_job {
     fac_rows x, dx;
 } rows_job;
 
-/* dx = (exp(x - lse) - [class]) * scale. */
+/* dx = (exp(x - m) / sum - [class]) * scale, of the row's maximum m and sum. */
 static fac_status logit_row(const rows_job *r, int64_t i, const fac_cursor *c, void *buffer) {
     const job *j = &r->j;
     int64_t t;
     FAC_TRY(class_at(j, c, &t));
-    double scale = point_scale(j, c, t), lse = get(j->lse, j->lse_dtype, i);
+    double scale = point_scale(j, c, t), m = get(j->sums, j->sums_dtype, 2 * i);
+    double share = scale * exp(-get(j->sums, j->sums_dtype, 2 * i + 1));
     const void *x = fac__rows_read(&r->x, i, buffer);
     void *dx = fac__rows_place(&r->dx, i, buffer);
     if (j->kind == FAC_ACC_F32)
-        FAC_ISA_PICK(fac__exp_row_f32)(x, (float)lse, (float)scale, dx, j->classes);
+        FAC_ISA_PICK(fac__exp_row_f32)(x, (float)m, (float)share, dx, j->classes);
     else
-        FAC_ISA_PICK(fac__exp_row_f64)(x, lse, scale, dx, j->classes);
+        FAC_ISA_PICK(fac__exp_row_f64)(x, m, share, dx, j->classes);
     if (t >= 0) fac__acc_set(j->kind, dx, t, fac__acc_get(j->kind, dx, t) - scale);
     fac__rows_put(&r->dx, i, dx);
     return FAC_OK;
@@ -248,21 +257,21 @@ static fac_status logit_rows(void *ctx, int64_t begin, int64_t end) {
 
 fac_status _cross_entropy_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
                                        fac_tensor *weight, int64_t reduction, int64_t ignore_index,
-                                       fac_tensor *logsumexp, fac_tensor *total_weight) {
+                                       fac_tensor *row_sums, fac_tensor *total_weight) {
     fac_tensor *out = s->out[0];
     if (out->numel == 0) return FAC_OK;
     rows_job r = {.x = {0}, .dx = {0}};
-    fac_tensor *lse;
-    FAC_TRY(fac__cpu_contiguous(logsumexp, &lse));
+    fac_tensor *sums;
+    FAC_TRY(fac__cpu_contiguous(row_sums, &sums));
     plan_backward(&r.j, out, grad_output, target, weight, reduction, total_weight);
     r.j.ignore = ignore_index;
-    r.j.lse = fac__data(lse);
-    r.j.lse_dtype = (fac_dtype)lse->dtype;
+    r.j.sums = fac__data(sums);
+    r.j.sums_dtype = (fac_dtype)sums->dtype;
     fac_status st = fac__rows_open(&r.x, self, r.j.kind, r.j.classes);
     if (st == FAC_OK) st = fac__rows_open(&r.dx, out, r.j.kind, r.j.classes);
     if (st == FAC_OK) st = fac__parallel_for(0, out->sizes[0], rows_per_block(r.j.classes), logit_rows, &r);
     fac__rows_close(&r.x);
     fac__rows_close(&r.dx);
-    fac__unref(lse);
+    fac__unref(sums);
     return st;
 }

@@ -128,37 +128,38 @@ KERNEL(K_NAME(norm_parameters), (OUT, char, dw), (OUT, char, db), (IN, char, g),
 }
 
 /* Losses over classes: input [outer, classes, inner], targets [outer, inner], a thread per target. Results are each target's
-   weighted loss and weight, in double; both 0 for a target that is ignored or no class. With `lse` the input is logits, and its
-   log-sum-exp is kept. */
-KERNEL(K_NAME(nll), (OUT, double, loss), (OUT, double, weight), (OUT, char, lse), (IN, char, x), (IN, char, target),
+   weighted loss and weight, in double; both 0 for a target that is ignored or no class. With `sums` the input is logits, and
+   the two terms of each log-sum-exp are kept: the maximum and the logarithm of the sum beside it. */
+KERNEL(K_NAME(nll), (OUT, double, loss), (OUT, double, weight), (OUT, char, sums), (IN, char, x), (IN, char, target),
        (IN, char, w), (VAL, int64_t, n), (VAL, int64_t, classes), (VAL, int64_t, inner), (VAL, int64_t, ignore),
-       (VAL, int, dtype), (VAL, int, target_dtype), (VAL, int, lse_dtype), (VAL, k_bounds, bounds)) {
+       (VAL, int, dtype), (VAL, int, target_dtype), (VAL, int, sums_dtype), (VAL, k_bounds, bounds)) {
     KLOOP(i, n) {
         const char *row = x + (i / inner * classes * inner + i % inner) * K_ITEM(dtype);
         const int64_t t = k_load_i64(target + i * (target_dtype == K_I64 ? 8 : 1), target_dtype);
-        FAC_T sum = 0, shift = 0;
-        if (lse) {
-            FAC_T top = -INFINITY;
+        FAC_T sum = 0, top = 0, beside = 0;
+        if (sums) {
+            top = -INFINITY;
             for (int64_t c = 0; c < classes; c++) {
                 const FAC_T v = K_X(row, c * inner);
                 top = v > top || v != v ? v : top;
             }
             for (int64_t c = 0; c < classes; c++) sum += K_EXP(K_X(row, c * inner) - top);
-            shift = top + K_LOG(sum);
-            K_STORE(lse + i * K_ITEM(lse_dtype), lse_dtype, shift);
+            beside = K_LOG(sum);
+            K_STORE(sums + 2 * i * K_ITEM(sums_dtype), sums_dtype, top);
+            K_STORE(sums + (2 * i + 1) * K_ITEM(sums_dtype), sums_dtype, beside);
         }
         const bool counted = t != ignore && k_in_bounds(&bounds, t, classes);
         const double of_class = !counted ? 0.0 : w ? (double)K_LOAD(w + t * K_ITEM(dtype), dtype) : 1.0;
-        loss[i] = counted ? ((double)shift - (double)K_X(row, t * inner)) * of_class : 0.0;
+        loss[i] = counted ? (((double)top - (double)K_X(row, t * inner)) + (double)beside) * of_class : 0.0;
         weight[i] = of_class;
     }
 }
 
 /* Its gradient: -scale at the target's class; for logits, scale (softmax - [class]). `g` has an element per target if `each`. With
    mean, the scale is divided by the total weight. */
-KERNEL(K_NAME(nll_backward), (OUT, char, dx), (IN, char, g), (IN, char, x), (IN, char, lse), (IN, char, target),
+KERNEL(K_NAME(nll_backward), (OUT, char, dx), (IN, char, g), (IN, char, x), (IN, char, sums), (IN, char, target),
        (IN, char, w), (IN, char, total), (VAL, int64_t, n), (VAL, int64_t, classes), (VAL, int64_t, inner),
-       (VAL, int64_t, ignore), (VAL, int, dtype), (VAL, int, target_dtype), (VAL, int, lse_dtype), (VAL, int, each),
+       (VAL, int64_t, ignore), (VAL, int, dtype), (VAL, int, target_dtype), (VAL, int, sums_dtype), (VAL, int, each),
        (VAL, k_bounds, bounds)) {
     KLOOP(j, n * classes) {
         const int64_t c = j / inner % classes, i = j / (classes * inner) * inner + j % inner;
@@ -171,7 +172,10 @@ KERNEL(K_NAME(nll_backward), (OUT, char, dx), (IN, char, g), (IN, char, x), (IN,
             if (total) scale = scale / K_LOAD(total, dtype);
         }
         FAC_T v = c == t ? -scale : 0;
-        if (lse && counted) v += scale * K_EXP(K_X(x, j) - K_LOAD(lse + i * K_ITEM(lse_dtype), lse_dtype));
+        if (sums && counted) {
+            const FAC_T beside = K_LOAD(sums + (2 * i + 1) * K_ITEM(sums_dtype), sums_dtype);
+            v += scale * K_EXP((K_X(x, j) - K_LOAD(sums + 2 * i * K_ITEM(sums_dtype), sums_dtype)) - beside);
+        }
         K_STORE(dx + j * K_ITEM(dtype), dtype, v);
     }
 }

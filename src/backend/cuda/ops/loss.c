@@ -41,24 +41,24 @@ static fac_status job_open(nll_job *j, fac_tensor *self, fac_tensor *target, fac
 /* ---- forward ---------------------------------------------------------------------------------------------------------------- */
 
 /* parts: [2][n], losses and weights. */
-static fac_status run_each(nll_job *j, fac_tensor *parts, fac_tensor *lse) {
+static fac_status run_each(nll_job *j, fac_tensor *parts, fac_tensor *sums) {
     if (j->n == 0) return FAC_OK;
     double *loss = fac__data(parts), *of_class = loss + j->n;
-    void *sums = data_of(lse), *x = fac__data(j->x), *target = fac__data(j->target), *w = data_of(j->weight);
-    int lse_dtype = lse ? lse->dtype : FAC_F32;
+    void *row_sums = data_of(sums), *x = fac__data(j->x), *target = fac__data(j->target), *w = data_of(j->weight);
+    int sums_dtype = sums ? sums->dtype : FAC_F32;
     k_bounds bounds = {.dim = K_DIM_CLASS};
     fac_cuda_run r = {.kernel = j->dtype == FAC_F64 ? &FAC_CUDA_KERNEL(rows_nll_f64) : &FAC_CUDA_KERNEL(rows_nll_f32),
                       .device = fac__cuda_index(j->x),
-                      .op = lse ? "cross_entropy_loss" : "nll_loss",
+                      .op = sums ? "cross_entropy_loss" : "nll_loss",
                       .bounds = &bounds};
     fac__cuda_reads(&r, j->x);
     fac__cuda_reads(&r, j->target);
     fac__cuda_reads(&r, j->weight);
     fac__cuda_writes(&r, parts);
-    fac__cuda_writes(&r, lse);
+    fac__cuda_writes(&r, sums);
     return fac__cuda_run_items(&r,
-                               FAC_CUDA_ARGS(&loss, &of_class, &sums, &x, &target, &w, &j->n, &j->classes, &j->inner,
-                                             &j->ignore, &j->dtype, &j->target_dtype, &lse_dtype, &bounds),
+                               FAC_CUDA_ARGS(&loss, &of_class, &row_sums, &x, &target, &w, &j->n, &j->classes,
+                                             &j->inner, &j->ignore, &j->dtype, &j->target_dtype, &sums_dtype, &bounds),
                                j->n);
 }
 
@@ -87,12 +87,12 @@ static fac_status keep_each(fac_tensor *out, fac_tensor *total, fac_tensor *part
     return st;
 }
 
-static fac_status forward(nll_job *j, fac_tensor *out, fac_tensor *lse, fac_tensor *total, bool each,
+static fac_status forward(nll_job *j, fac_tensor *out, fac_tensor *sums, fac_tensor *total, bool each,
                           int64_t reduction) {
     fac_tensor *parts;
     const int64_t sizes[2] = {2, j->n};
     FAC_TRY(fac__empty(sizes, 2, FAC_F64, j->x->device, &parts));
-    fac_status st = run_each(j, parts, lse);
+    fac_status st = run_each(j, parts, sums);
     if (st == FAC_OK)
         st = each ? keep_each(out, total, parts) : run_finish(j, parts, out, total, reduction == REDUCE_MEAN);
     fac__unref(parts);
@@ -111,53 +111,54 @@ fac_status nll_loss_forward_cuda(fac_structured *s, fac_tensor *self, fac_tensor
 fac_status _cross_entropy_cuda(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
                                int64_t reduction, int64_t ignore_index) {
     nll_job j;
-    fac_tensor *lse;
+    fac_tensor *sums;
     FAC_TRY(job_open(&j, self, target, weight, ignore_index));
-    fac_status st = fac__cuda_result(s->out[1], &lse);
-    if (st == FAC_OK) st = forward(&j, s->out[0], lse, s->out[2], reduction == REDUCE_NONE, reduction);
-    st = fac__cuda_result_done(s->out[1], lse, st);
+    fac_status st = fac__cuda_result(s->out[1], &sums);
+    if (st == FAC_OK) st = forward(&j, s->out[0], sums, s->out[2], reduction == REDUCE_NONE, reduction);
+    st = fac__cuda_result_done(s->out[1], sums, st);
     job_close(&j);
     return st;
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------------------------------ */
 
-static fac_status run_backward(nll_job *j, fac_tensor *dx, fac_tensor *grad, fac_tensor *lse, fac_tensor *total,
+static fac_status run_backward(nll_job *j, fac_tensor *dx, fac_tensor *grad, fac_tensor *sums, fac_tensor *total,
                                int each) {
-    void *to = fac__data(dx), *g = fac__data(grad), *x = fac__data(j->x), *sums = data_of(lse);
+    void *to = fac__data(dx), *g = fac__data(grad), *x = fac__data(j->x), *row_sums = data_of(sums);
     void *target = fac__data(j->target), *w = data_of(j->weight), *weights = data_of(total);
-    int lse_dtype = lse ? lse->dtype : FAC_F32;
+    int sums_dtype = sums ? sums->dtype : FAC_F32;
     bool wide = j->dtype == FAC_F64;
     k_bounds bounds = {.dim = K_DIM_CLASS};
     fac_cuda_run r = {.kernel =
                           wide ? &FAC_CUDA_KERNEL(rows_nll_backward_f64) : &FAC_CUDA_KERNEL(rows_nll_backward_f32),
                       .device = fac__cuda_index(dx),
-                      .op = lse ? "cross_entropy_loss_backward" : "nll_loss_backward",
+                      .op = sums ? "cross_entropy_loss_backward" : "nll_loss_backward",
                       .bounds = &bounds};
-    const fac_tensor *const in[] = {grad, j->x, lse, j->target, j->weight, total};
+    const fac_tensor *const in[] = {grad, j->x, sums, j->target, j->weight, total};
     for (size_t i = 0; i < FAC_COUNT(in); i++) fac__cuda_reads(&r, in[i]);
     fac__cuda_writes(&r, dx);
     return fac__cuda_run_items(&r,
-                               FAC_CUDA_ARGS(&to, &g, &x, &sums, &target, &w, &weights, &j->n, &j->classes, &j->inner,
-                                             &j->ignore, &j->dtype, &j->target_dtype, &lse_dtype, &each, &bounds),
+                               FAC_CUDA_ARGS(&to, &g, &x, &row_sums, &target, &w, &weights, &j->n, &j->classes,
+                                             &j->inner, &j->ignore, &j->dtype, &j->target_dtype, &sums_dtype, &each,
+                                             &bounds),
                                j->n * j->classes);
 }
 
 static fac_status backward(fac_tensor *out, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                           fac_tensor *weight, int64_t reduction, int64_t ignore_index, fac_tensor *logsumexp,
+                           fac_tensor *weight, int64_t reduction, int64_t ignore_index, fac_tensor *row_sums,
                            fac_tensor *total_weight) {
     nll_job j;
-    fac_tensor *grad = NULL, *lse = NULL, *dx = NULL;
+    fac_tensor *grad = NULL, *sums = NULL, *dx = NULL;
     if (out->numel == 0) return FAC_OK;
     FAC_TRY(job_open(&j, self, target, weight, ignore_index));
     fac_status st = fac__cuda_contiguous(grad_output, &grad);
-    if (st == FAC_OK) st = fac__cuda_contiguous(logsumexp, &lse);
+    if (st == FAC_OK) st = fac__cuda_contiguous(row_sums, &sums);
     if (st == FAC_OK) st = fac__cuda_result(out, &dx);
     if (st == FAC_OK)
-        st = run_backward(&j, dx, grad, lse, reduction == REDUCE_MEAN ? total_weight : NULL,
+        st = run_backward(&j, dx, grad, sums, reduction == REDUCE_MEAN ? total_weight : NULL,
                           reduction == REDUCE_NONE && self->ndim > 1);
     st = fac__cuda_result_done(out, dx, st);
-    fac__unref(lse);
+    fac__unref(sums);
     fac__unref(grad);
     job_close(&j);
     return st;
@@ -170,6 +171,6 @@ fac_status nll_loss_backward_cuda(fac_structured *s, fac_tensor *grad_output, fa
 }
 fac_status _cross_entropy_backward_cuda(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
                                         fac_tensor *target, fac_tensor *weight, int64_t reduction, int64_t ignore_index,
-                                        fac_tensor *logsumexp, fac_tensor *total_weight) {
-    return backward(s->out[0], grad_output, self, target, weight, reduction, ignore_index, logsumexp, total_weight);
+                                        fac_tensor *row_sums, fac_tensor *total_weight) {
+    return backward(s->out[0], grad_output, self, target, weight, reduction, ignore_index, row_sums, total_weight);
 }
