@@ -135,6 +135,17 @@ def check_text(root):
                 yield path, number, f"{match[1]} is left over"
 
 
+GRAIN = re.compile(r"FAC_GRAIN( / \d+)* / (?!\d)")
+
+
+def check_grains(root):
+    """An item's work is a product of sizes, which may be 0."""
+    for path in sorted((root / "src" / "backend" / "cpu").rglob("*.[ch]")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if GRAIN.search(line):
+                yield path, number, "chunks are sized by fac__grain, which bears items without work"
+
+
 # Calls that belong in one place, and where: elsewhere they would lack what that place does around them.
 ONE_PLACE = {"getenv": ("base/env.c", "the environment is read through fac__env, which a setuid program's user cannot use"),
              "rename": ("base/file.c", "files are replaced by fac__new_file_commit, which flushes"),
@@ -177,7 +188,8 @@ def check_one_place(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
-    for check in (check_includes, check_locks, check_apps, check_docs, check_text, check_handles, check_one_place):
+    for check in (check_includes, check_locks, check_apps, check_docs, check_text, check_grains, check_handles,
+                  check_one_place):
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")
             errors += 1

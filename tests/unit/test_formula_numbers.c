@@ -86,6 +86,6 @@ static void formula_lists_count_from_the_end_too(void **state) {
     assert_error(FAC_ERR_INDEX, "index -4 of a list of 3");
 }
 
-FAC_TEST_MAIN(FAC_TEST(formula_numbers_stay_whole_while_they_fit), FAC_TEST(formula_numbers_that_do_not_fit_become_floating),
-              FAC_TEST(formula_numbers_mix_kinds), FAC_TEST(formula_numbers_conjugate_and_compare),
-              FAC_TEST(formula_lists_count_from_the_end_too))
+FAC_TEST_MAIN(FAC_TEST(formula_numbers_stay_whole_while_they_fit),
+              FAC_TEST(formula_numbers_that_do_not_fit_become_floating), FAC_TEST(formula_numbers_mix_kinds),
+              FAC_TEST(formula_numbers_conjugate_and_compare), FAC_TEST(formula_lists_count_from_the_end_too))

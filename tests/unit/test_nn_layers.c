@@ -22,8 +22,8 @@ static void activation_layers_equal_their_formulas(void **state) {
     static const struct {
         fac_module *(*make)(void);
         double (*formula)(double);
-    } rows[] = {{fac_relu_new, relu_of}, {fac_silu_new, silu_of}, {fac_tanh_new, tanh}, {fac_sigmoid_new, sigmoid_of},
-                {gelu_exact, gelu_of},   {gelu_approximate, gelu_tanh_of}};
+    } rows[] = {{fac_relu_new, relu_of},       {fac_silu_new, silu_of}, {fac_tanh_new, tanh},
+                {fac_sigmoid_new, sigmoid_of}, {gelu_exact, gelu_of},   {gelu_approximate, gelu_tanh_of}};
     for (size_t i = 0; i < FAC_COUNT(rows); i++) {
         FAC_SCOPE(s);
         double got[FAC_COUNT(POINTS)];

@@ -55,5 +55,5 @@ static fac_status rows(void *ctx, int64_t begin, int64_t end) {
 
 fac_status fac__gemm_int(const fac_gemm *g) {
     int_job job = {g, (uint64_t)fac__scalar_i64(g->alpha), (uint64_t)fac__scalar_i64(g->beta)};
-    return fac__parallel_for(0, g->batch * g->m, fac__max(1, FAC_GRAIN / (g->n * g->k + 1)), rows, &job);
+    return fac__parallel_for(0, g->batch * g->m, fac__grain(FAC_GRAIN, g->n * g->k + 1), rows, &job);
 }

@@ -6,6 +6,9 @@
 
 #define FAC_GRAIN 32768 /* elements of simple work per chunk: about 10 us */
 
+/* Items per chunk of `elements` where an item takes `each`, which may be 0. */
+static inline int64_t fac__grain(int64_t elements, int64_t each) { return fac__max(1, elements / fac__max(1, each)); }
+
 /* Work on [begin, end). Runs on any thread, calls no operators; an error it sets is moved to the caller. */
 typedef fac_status (*fac_range_fn)(void *ctx, int64_t begin, int64_t end);
 /* Calls fn on consecutive chunks of `grain` (the last may be shorter) covering [begin, end), each exactly once, on up to

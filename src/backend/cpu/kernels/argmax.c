@@ -232,7 +232,7 @@ static fac_status find(fac_tensor *self, uint64_t mask, int sign, fac_tensor *va
         if (!j.partial) return fac_error();
     }
     int64_t cost = fac__min(n, block) * fac__min(j.width, STRIP);
-    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / cost), columns ? run_columns : run_rows, &j);
+    fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, cost), columns ? run_columns : run_rows, &j);
     if (j.partial && st == FAC_OK) combine(&j);
     fac__free(j.partial);
     return st;

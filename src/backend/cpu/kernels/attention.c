@@ -278,7 +278,7 @@ static fac_status run_forward(attention_job *j) {
         return FAC_OK;
     }
     int64_t work = j->block * j->keys * (j->width + j->value_width + 8);
-    return fac__parallel_for(0, j->q->sizes[0] * j->heads * j->blocks, fac__max(1, 2 * FAC_GRAIN / work), forward_range,
+    return fac__parallel_for(0, j->q->sizes[0] * j->heads * j->blocks, fac__grain(2 * FAC_GRAIN, work), forward_range,
                              j);
 }
 

@@ -125,7 +125,7 @@ static fac_status backward_rows(void *ctx, int64_t begin, int64_t end) {
     return st;
 }
 
-static int64_t row_grain(const job *j) { return fac__max(1, FAC_GRAIN / fac__max(1, j->n)); }
+static int64_t row_grain(const job *j) { return fac__grain(FAC_GRAIN, j->n); }
 
 /* ---- channel sums --------------------------------------------------------------------------------------------------- */
 
@@ -166,8 +166,7 @@ static fac_status point_sums(void *ctx, int64_t begin, int64_t end) {
 }
 
 static fac_status channel_sums(job *j) {
-    if (!j->points)
-        return fac__parallel_for(0, j->channels, fac__max(1, FAC_GRAIN / fac__max(1, j->per_channel)), plane_sums, j);
+    if (!j->points) return fac__parallel_for(0, j->channels, fac__grain(FAC_GRAIN, j->per_channel), plane_sums, j);
     j->part_rows = fac__rows_per_part(j->rows);
     int64_t groups = (j->rows + j->part_rows - 1) / j->part_rows;
     j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));

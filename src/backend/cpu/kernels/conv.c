@@ -112,7 +112,7 @@ static fac_status depthwise_weight(void *ctx, int64_t begin, int64_t end) {
 
 static fac_status depthwise(conv_job *j, fac_range_fn fn, int64_t tasks) {
     int64_t work = j->c.taps * j->c.small_count + j->c.large_count;
-    return fac__parallel_for(0, tasks, fac__max(1, FAC_GRAIN / fac__max(1, work)), fn, j);
+    return fac__parallel_for(0, tasks, fac__grain(FAC_GRAIN, work), fn, j);
 }
 
 /* ---- to_small ------------------------------------------------------------------------------------------------------- */
@@ -175,8 +175,7 @@ static fac_status to_small(conv_job *j) {
     if (is_depthwise(j)) return depthwise(j, depthwise_small, j->c.batch * j->c.groups);
     set_steps(j, j->c.large * j->c.taps);
     int64_t work = j->c.small * j->c.large * j->c.taps * j->positions;
-    return fac__parallel_for(0, j->c.batch * j->c.groups * j->steps, fac__max(1, FAC_GRAIN / fac__max(1, work)),
-                             to_small_range, j);
+    return fac__parallel_for(0, j->c.batch * j->c.groups * j->steps, fac__grain(FAC_GRAIN, work), to_small_range, j);
 }
 
 /* ---- to_large ------------------------------------------------------------------------------------------------------- */
@@ -257,8 +256,7 @@ static fac_status to_large(conv_job *j) {
     set_blocks(j);
     set_steps(j, j->channels * j->c.taps);
     int64_t work = j->channels * j->c.taps * j->c.small * j->c.small_count;
-    return fac__parallel_for(0, j->c.batch * j->c.groups * j->blocks, fac__max(1, FAC_GRAIN / fac__max(1, work)),
-                             to_large_range, j);
+    return fac__parallel_for(0, j->c.batch * j->c.groups * j->blocks, fac__grain(FAC_GRAIN, work), to_large_range, j);
 }
 
 /* ---- to_weight ------------------------------------------------------------------------------------------------------- */

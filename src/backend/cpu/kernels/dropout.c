@@ -209,7 +209,7 @@ fac_status multinomial_cpu(const fac_call_info *c, fac_tensor *self, int64_t num
         j.n = self->sizes[self->ndim - 1];
         j.weights = fac__data(rows), j.out = fac__data(t);
         int64_t count = self->ndim == 2 ? self->sizes[0] : 1;
-        st = fac__parallel_for(0, count, fac__max(1, FAC_GRAIN / fac__max(1, j.n)), multinomial_rows, &j);
+        st = fac__parallel_for(0, count, fac__grain(FAC_GRAIN, j.n), multinomial_rows, &j);
     }
     fac__unref(rows);
     if (st != FAC_OK)

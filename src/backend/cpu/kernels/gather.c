@@ -132,5 +132,5 @@ static fac_status rows_range(void *ctx, int64_t begin, int64_t end) {
 /* As much is read as written, so half the size that is written past the cache elsewhere fills it. */
 fac_status fac__gather_rows(char *out, const char *src, const int64_t *index, int64_t rows, int64_t row) {
     rows_job j = {out, src, index, rows, row, .stream = rows * row >= FAC_STREAM_BYTES / 2 && row >= 64};
-    return fac__parallel_for(0, rows, fac__max(1, 2 * FAC_GRAIN / row), rows_range, &j);
+    return fac__parallel_for(0, rows, fac__grain(2 * FAC_GRAIN, row), rows_range, &j);
 }

@@ -139,7 +139,7 @@ fac_status native_group_norm_cpu(fac_structured *s, fac_tensor *input, fac_tenso
              .weight = weight,
              .bias = bias};
     fac_status st = job_open(&j, input, s->out[0], NULL);
-    int64_t grain = fac__max(1, FAC_GRAIN / 2 / (j.per_group * HxW));
+    int64_t grain = fac__grain(FAC_GRAIN / 2, j.per_group * HxW);
     if (st == FAC_OK) st = fac__parallel_for(0, N * group, grain, forward_groups, &j);
     job_close(&j);
     return st;
@@ -149,7 +149,7 @@ static fac_status run_backward(job *j, fac_structured *s, fac_tensor *input, fac
     FAC_TRY(job_open(j, input, s->out[0], grad_out));
     j->sums = fac__alloc_array((size_t)(2 * j->batch * j->channels), sizeof(double));
     if (!j->sums) return fac_error();
-    int64_t grain = fac__max(1, FAC_GRAIN / 2 / (j->per_group * j->plane));
+    int64_t grain = fac__grain(FAC_GRAIN / 2, j->per_group * j->plane);
     FAC_TRY(fac__parallel_for(0, j->batch * j->groups, grain, backward_groups, j));
     parameter_gradients(j, s->out[1], s->out[2]);
     return FAC_OK;

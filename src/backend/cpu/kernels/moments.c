@@ -147,7 +147,7 @@ static fac_status reduce_rows(job *j) {
         j->partial = fac__alloc_array((size_t)items, sizeof *j->partial);
         if (!j->partial) return fac_error();
     }
-    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / fac__max(1, fac__min(n, BLOCK))), run_rows, j);
+    fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, fac__min(n, BLOCK)), run_rows, j);
     for (int64_t i = 0; j->partial && st == FAC_OK && i < kept->count; i++) {
         moments acc = {0};
         fac_cursor c;
@@ -267,7 +267,7 @@ static fac_status reduce_columns(job *j) {
         if (!j->partial) return fac_error();
     }
     int64_t cost = fac__min(n, FAC_COL_BLOCK) * fac__min(j->width, STRIP);
-    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / fac__max(1, cost)), run_columns, j);
+    fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, cost), run_columns, j);
     for (int64_t i = 0; j->partial && st == FAC_OK && i < kept->count; i++) {
         moments acc = {0};
         fac_cursor c;

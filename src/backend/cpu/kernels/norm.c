@@ -112,7 +112,7 @@ static fac_status parameter_row(const fac_rows *r, void **row, void **owned) {
     return FAC_OK;
 }
 
-static int64_t grain(const job *j) { return fac__max(1, FAC_GRAIN / 2 / fac__max(1, j->n)); }
+static int64_t grain(const job *j) { return fac__grain(FAC_GRAIN / 2, j->n); }
 
 static fac_status open_common(job *j, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, int64_t n) {
     FAC_TRY(fac__rows_open(&j->x, input, j->kind, n));

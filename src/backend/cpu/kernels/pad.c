@@ -91,7 +91,7 @@ static fac_status pad(fac_structured *s, fac_tensor *self, fac_ints padding, boo
     if (st == FAC_OK) {
         j.in = fac__data(rows), j.out = fac__data(s->out[0]);
         int64_t n = j.b.planes * j.b.out[0] * j.b.out[1];
-        st = fac__parallel_for(0, n, fac__max(1, FAC_GRAIN / j.b.out[2]), pad_rows, &j);
+        st = fac__parallel_for(0, n, fac__grain(FAC_GRAIN, j.b.out[2]), pad_rows, &j);
         border_end(&j.b);
     }
     fac__unref(rows);
@@ -168,7 +168,7 @@ static fac_status unpad(fac_structured *s, fac_tensor *grad_output, fac_tensor *
     if (st == FAC_OK) {
         j.grad = fac__data(rows), j.out = fac__data(s->out[0]);
         int64_t plane = j.b.out[0] * j.b.out[1] * j.b.out[2];
-        st = fac__parallel_for(0, j.b.planes, fac__max(1, FAC_GRAIN / plane), unpad_planes, &j);
+        st = fac__parallel_for(0, j.b.planes, fac__grain(FAC_GRAIN, plane), unpad_planes, &j);
         border_end(&j.b);
     }
     fac__unref(rows);

@@ -229,7 +229,7 @@ static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
 
 static fac_status run(pool_job *j, fac_range_fn fn) {
     int64_t work = j->p.in_count + j->p.out_count + 1;
-    return fac__parallel_for(0, j->p.planes, fac__max(1, FAC_GRAIN / work), fn, j);
+    return fac__parallel_for(0, j->p.planes, fac__grain(FAC_GRAIN, work), fn, j);
 }
 
 static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {

@@ -219,7 +219,7 @@ static fac_status reduce_rows(job *j) {
     FAC_CHECK(fac__mul(j->split.kept.count, j->blocks, &items), FAC_ERR_OVERFLOW, "too many elements to reduce");
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
     bool plain = j->blocks == 1 && j->direct && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
-    int64_t grain = fac__max(1, FAC_GRAIN / fac__max(1, fac__min(n, FAC_ROW_BLOCK)));
+    int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
     fac_status st = fac__parallel_for(0, items, grain, plain ? run_plain_rows : run_rows, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
@@ -322,7 +322,7 @@ static fac_status reduce_columns(job *j) {
     int64_t items = j->outer * j->strips * j->blocks;
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, j->blocks * kept->count));
     int64_t cost = fac__min(n, FAC_COL_BLOCK) * fac__min(j->width, FAC_COL_WIDTH);
-    fac_status st = fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / fac__max(1, cost)), run_columns, j);
+    fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, cost), run_columns, j);
     if (j->partial && st == FAC_OK) combine_columns(j);
     fac__free(j->partial);
     return st;

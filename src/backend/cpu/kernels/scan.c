@@ -237,7 +237,7 @@ static fac_status scan_run(scan *s, fac_tensor *self, uint64_t mask, fac_tensor 
     s->strips = (s->width + STRIP - 1) / STRIP;
     int64_t items = s->columns ? s->lines.count / s->width * s->strips : s->lines.count;
     int64_t cost = s->n * (s->columns ? fac__min(s->width, STRIP) : 1);
-    return fac__parallel_for(0, items, fac__max(1, FAC_GRAIN / 4 / cost), run_scan, s);
+    return fac__parallel_for(0, items, fac__grain(FAC_GRAIN / 4, cost), run_scan, s);
 }
 
 static fac_acc scan_kind(fac_dtype d) { return fac__acc_of(d) == FAC_ACC_F32 ? FAC_ACC_F64 : fac__acc_of(d); }

@@ -57,7 +57,7 @@ fac_status fac__scatter_run(const fac_scatter_plan *s) {
         return FAC_OK;
     }
     return fac__parallel_for(0, j.apart.count,
-                             fac__max(FAC_GRAIN / j.meeting.count, fac__max(MIN_CHUNK, j.apart.count / 16)),
+                             fac__max(fac__grain(FAC_GRAIN, j.meeting.count), fac__max(MIN_CHUNK, j.apart.count / 16)),
                              scatter_range, &j);
 }
 

@@ -80,7 +80,7 @@ static fac_status triangle(fac_structured *s, fac_tensor *self, int64_t diagonal
     j.in_place = j.out == j.self;
     const int64_t *strides[2] = {out->strides, self->strides};
     fac__nest_build(&j.batch, self->sizes, lead, UINT64_MAX, 2, strides, true);
-    return fac__parallel_for(0, j.batch.count * j.rows, FAC_GRAIN / fac__min(j.cols, FAC_GRAIN), triangle_range, &j);
+    return fac__parallel_for(0, j.batch.count * j.rows, fac__grain(FAC_GRAIN, j.cols), triangle_range, &j);
 }
 
 fac_status triu_cpu(fac_structured *s, fac_tensor *self, int64_t diagonal) { return triangle(s, self, diagonal, true); }

@@ -155,9 +155,8 @@ static fac_status run_lines(lines *l) {
     int64_t rows = l->nest.count, n = fac__max(1, l->n), bytes;
     FAC_CHECK(fac__mul(n, FAC_STRIP_F32 * 2 * 8, &bytes), FAC_ERR_OVERFLOW, "a line of %lld elements is too long",
               (long long)n);
-    if (l->strips == 0) return fac__parallel_for(0, rows, fac__max(1, FAC_GRAIN / 8 / n), run_rows, l);
-    return fac__parallel_for(0, rows / l->width * l->strips, fac__max(1, FAC_GRAIN / 8 / (n * l->strip)), run_strips,
-                             l);
+    if (l->strips == 0) return fac__parallel_for(0, rows, fac__grain(FAC_GRAIN / 8, n), run_rows, l);
+    return fac__parallel_for(0, rows / l->width * l->strips, fac__grain(FAC_GRAIN / 8, n * l->strip), run_strips, l);
 }
 
 static fac_status forward(fac_structured *s, fac_tensor *self, fac_softmax_form form) {
@@ -261,5 +260,5 @@ fac_status logsumexp_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool
     int64_t bytes;
     FAC_CHECK(fac__mul(red->count, 16, &bytes), FAC_ERR_OVERFLOW, "too many elements to reduce");
     j.in_place = fac__acc_is(j.kind, (fac_dtype)self->dtype) && red->ndim <= 1 && fac__nest_step(red, 0) == 1;
-    return fac__parallel_for(0, j.split.kept.count, fac__max(1, FAC_GRAIN / 8 / fac__max(1, red->count)), run_sums, &j);
+    return fac__parallel_for(0, j.split.kept.count, fac__grain(FAC_GRAIN / 8, red->count), run_sums, &j);
 }

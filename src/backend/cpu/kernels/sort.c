@@ -94,7 +94,7 @@ static fac_status order_all(fac_structured *s, fac_tensor *self, sort_job *j) {
     for (int k = 0; k < 3; k++) j->steps[k] = self->ndim ? strides[k][d] : 1;
     j->n = self->ndim ? self->sizes[d] : 1;
     fac__nest_build(&j->rows, self->sizes, self->ndim, self->ndim ? ~((uint64_t)1 << d) : 0, 3, strides, false);
-    return fac__parallel_for(0, j->rows.count, fac__max(1, FAC_GRAIN / 8 / j->n), sort_rows, j);
+    return fac__parallel_for(0, j->rows.count, fac__grain(FAC_GRAIN / 8, j->n), sort_rows, j);
 }
 
 static fac_status sort_whole(fac_structured *s, fac_tensor *self, bool descending) {

@@ -99,6 +99,6 @@ fac_status fac__cpu_transpose(const fac_iter *it) {
     t.src_stride = it->strides[1][0];
     t.chunks = (t.rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
     t.stream = it->numel * item >= FAC_STREAM_BYTES;
-    int64_t matrices = it->numel / (t.rows * t.cols), per_task = fac__max(1, FAC_GRAIN / (CHUNK_ROWS * t.cols));
+    int64_t matrices = it->numel / (t.rows * t.cols), per_task = fac__grain(FAC_GRAIN, CHUNK_ROWS * t.cols);
     return fac__parallel_for(0, matrices * t.chunks, per_task, run_chunks, &t);
 }
