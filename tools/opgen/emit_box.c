@@ -78,7 +78,17 @@ static void emit_unbox(FILE *f, const op *o, int id) {
     fputs(r ? "    return fac_error();\n}\n" : "}\n", f);
 }
 
+void box_numbers(FILE *f, const fac_schema_type *t, const char *name) {
+    const char *kind = t->kind == FAC_TYPE_FLOAT ? "floats" : "ints";
+    if (t->optional)
+        fprintf(f, "fac__box_%s(%s)", kind, name);
+    else
+        fprintf(f, "fac_value_%s(%s.v, %s.n)", kind, name, name);
+}
+
 static void box_arg(FILE *f, const fac_schema_type *t, size_t i) {
+    char name[32];
+    snprintf(name, sizeof name, "a%zu", i);
     switch (type_of(t)) {
     case T_TENSOR: fprintf(f, "fac__value_tensor(a%zu)", i); break;
     case T_TENSORS: fprintf(f, "fac__value_tensors(a%zu.v, a%zu.n)", i, i); break;
@@ -86,6 +96,8 @@ static void box_arg(FILE *f, const fac_schema_type *t, size_t i) {
     case T_FLOAT: fprintf(f, "fac_value_float(a%zu)", i); break;
     case T_BOOL: fprintf(f, "fac_value_bool(a%zu)", i); break;
     case T_SCALAR: fprintf(f, "fac_value_scalar(a%zu)", i); break;
+    case T_INTS:
+    case T_FLOATS: box_numbers(f, t, name); break;
     case T_STRING: fprintf(f, "a%zu ? fac_value_string(a%zu) : fac_value_none()", i, i); break;
     case T_GENERATOR: fprintf(f, "fac_value_generator(a%zu)", i); break;
     case T_OBJECT: fprintf(f, "fac_value_object(a%zu, NULL)", i); break;

@@ -146,8 +146,8 @@ static void box_value(FILE *f, const fac_schema_arg *a) {
     case T_BOOL: fprintf(f, "fac_value_bool(%s)", n); break;
     case T_SCALAR: fprintf(f, "fac_value_scalar(%s)", n); break;
     case T_OPT_NUM: fprintf(f, "fac__box_opt_num(%s)", n); break;
-    case T_INTS: fprintf(f, "fac__box_ints(%s)", n); break;
-    case T_FLOATS: fprintf(f, "fac__box_floats(%s)", n); break;
+    case T_INTS:
+    case T_FLOATS: box_numbers(f, &a->type, n); break;
     case T_STRING: fprintf(f, "%s ? fac_value_string(%s) : fac_value_none()", n, n); break;
     case T_DTYPE: fprintf(f, "fac__box_dtype(%s)", n); break;
     case T_DEVICE: fprintf(f, "fac__box_device(%s)", n); break;

@@ -212,6 +212,8 @@ void emit_rows(FILE *f, const op *o);
 /* Whether some tensor argument that is not an output requires a gradient, as a C expression. */
 void emit_any_requires_grad(FILE *f, const op *o);
 void emit_adapter(FILE *f, const char *signature, const op *example);
+/* Boxes a list of numbers. One without entries may have no array; it is not given only where it may be left out. */
+void box_numbers(FILE *f, const fac_schema_type *t, const char *name);
 void emit_man(FILE *f, const model *m, const op *o);
 void emit_kw_struct(FILE *f, const model *m, const op *o);
 bool kw_struct_first(const model *m, const op *o);
