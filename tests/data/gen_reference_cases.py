@@ -385,6 +385,15 @@ def slopes_at_bounds():
     case("margin_ranking_loss", T("f32", [1, 2, 0.5]), T("f32", [1, -1, -1]), T("f32", [1, -1, 1]), reduction=0, grad=True)
 
 
+def scans_in_place():
+    for op in ("cumsum_", "cumprod_"):
+        for d in INTEGERS + REAL + COMPLEX:
+            case(op, ramp(d, 2, 3), 1)
+            case(op, ramp(d, 2, 3), 0, dtype=DTYPES[d])
+        for d, other in (("f32", "f64"), ("f32", "i64"), ("f16", "f32"), ("u8", "i64"), ("i32", "f32"), ("f64", "c128"), ("c64", "f32")):
+            case(op, ramp(d, 3), 0, dtype=DTYPES[other])
+
+
 DIFFERENCES = {
     "corrections that are fractions": corrections,
     "int32 indices": narrow_indices,
@@ -400,6 +409,7 @@ DIFFERENCES = {
     "complex functions": complex_functions,
     "exact powers of two": exact_powers_of_two,
     "slopes at bounds and ties": slopes_at_bounds,
+    "scans in place": scans_in_place,
 }
 
 # ---- every dtype ---------------------------------------------------------------------------------------------------------------

@@ -113,6 +113,8 @@ fac_status scaled_dot_product_attention_composite(const fac_call_info *c, fac_te
                                                   fac_tensor **out) {
     (void)c;
     FAC_TRY(check(query, key, value, attn_mask, is_causal));
+    FAC_CHECK(dropout_p >= 0 && dropout_p <= 1, FAC_ERR_ARGUMENT,
+              "dropout probability has to be between 0 and 1, but got %g", dropout_p);
     FAC_SCOPE(scope);
     FAC_TRY(match_heads(enable_gqa, query, &key, &value));
     if (!fits_fused(query, key, value, attn_mask, dropout_p))

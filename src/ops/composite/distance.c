@@ -79,6 +79,7 @@ fac_status triplet_margin_loss_composite(const fac_call_info *c, fac_tensor *anc
 fac_status renorm_composite(const fac_call_info *c, fac_tensor *self, fac_scalar p, int64_t dim, fac_scalar maxnorm,
                             fac_tensor **out) {
     (void)c;
+    FAC_CHECK(p.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "renorm: p must be real-valued");
     FAC_CHECK(fac__scalar_f64(p) > 0, FAC_ERR_ARGUMENT, "renorm: non-positive-norm not supported");
     FAC_CHECK(fac__scalar_f64(maxnorm) >= 0, FAC_ERR_ARGUMENT, "renorm: expected maxnorm to be >= 0 but got %g",
               fac__scalar_f64(maxnorm));

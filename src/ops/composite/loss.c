@@ -238,6 +238,7 @@ static fac_tensor *unit(fac_tensor *x, int64_t dim, double eps) {
 fac_status cosine_similarity_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x2, int64_t dim, double eps,
                                        fac_tensor **out) {
     (void)c;
+    FAC_CHECK(eps >= 0, FAC_ERR_ARGUMENT, "eps must be non-negative, got: %g", eps);
     FAC_SCOPE(scope);
     fac_tensors both = fac__s_broadcast_tensors((fac_tensors){(fac_tensor *[]){x1, x2}, 2});
     if (both.n != 2) return fac_error();

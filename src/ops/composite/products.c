@@ -108,10 +108,10 @@ fac_status diff_composite(const fac_call_info *c, fac_tensor *self, int64_t n, i
     return fac__give(out, t);
 }
 
-/* The areas of the trapezoids between neighbours along dim; their widths are differences of x, or dx. */
-static fac_tensor *trapezoids(fac_tensor *y, fac_tensor *x, double dx, int64_t dim) {
+/* The areas of the trapezoids between neighbours along dim; their widths are differences of x, or 2. */
+static fac_tensor *trapezoids(fac_tensor *y, fac_tensor *x, int64_t dim) {
     fac_tensor *heights = add(all_but(y, dim, true), all_but(y, dim, false));
-    if (!x) return scaled(heights, dx / 2);
+    if (!x) return heights;
     int64_t sizes[FAC_MAX_DIMS], xd = dim;
     if (x->ndim == 1) {
         for (int i = 0; i < y->ndim; i++) sizes[i] = i == dim ? x->numel : 1;
@@ -132,8 +132,11 @@ static fac_status integral(fac_tensor *y, fac_tensor *x, double dx, int64_t dim,
                                      d - y->ndim + x->ndim >= (x->ndim == 1 ? -FAC_MAX_DIMS : 0))),
               FAC_ERR_SHAPE, "trapezoid: x must have as many dimensions as y, or one");
     FAC_SCOPE(s);
-    fac_tensor *areas = trapezoids(y, x, dx, d);
-    return fac__give(out, cumulative ? fac__s_cumsum(areas, d, FAC_DTYPE_DEFAULT) : sum_along(areas, d, false));
+    fac_tensor *areas = trapezoids(y, x, d);
+    if (cumulative) return fac__give(out, fac__s_cumsum(x ? areas : scaled(areas, dx / 2), d, FAC_DTYPE_DEFAULT));
+    fac_tensor *sum = sum_along(areas, d, false);
+    return fac__give(out, x ? sum
+                            : scaled(sum, dx / 2)); /* of equal width: added before they are made wide, as in PyTorch */
 }
 
 fac_status trapezoid_x_composite(const fac_call_info *c, fac_tensor *y, fac_tensor *x, int64_t dim, fac_tensor **out) {

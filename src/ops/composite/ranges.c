@@ -41,6 +41,7 @@ static fac_status arange(fac_factory f, fac_scalar start, fac_scalar end, fac_sc
     bool whole = is_whole(start) && is_whole(end) && is_whole(step);
     FAC_TRY(fac__factory_resolve(&f, whole ? FAC_I64 : fac_default_dtype()));
     int64_t n;
+    if (fac_dtype_is_integral(f.dtype, false)) FAC_TRY(fac__check_number(FAC_I64, step));
     if (whole)
         FAC_TRY(whole_count(fac__scalar_i64(start), fac__scalar_i64(end), fac__scalar_i64(step), &n));
     else
@@ -80,6 +81,8 @@ static fac_status linspace(fac_factory f, fac_scalar start, fac_scalar end, int6
     FAC_CHECK(start.kind != FAC_KIND_COMPLEX && end.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE,
               "start and end must be real numbers");
     FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
+    FAC_TRY(fac__check_number(f.dtype, start));
+    FAC_TRY(fac__check_number(f.dtype, end));
     fac_tensor *t = NULL, *same = NULL;
     FAC_TRY(fac__factory_empty(&f, FAC_INTS(steps), FAC_CONTIGUOUS, &t));
     fac_status st = fac__redispatch__linspace_(fac__dense_keys(t), t, start, end, base, &same);

@@ -78,7 +78,7 @@ fac_status pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, f
 
 fac_status scaled_pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
                                           fac_tensor *target, int64_t reduction, double scale) {
-    (void)scale;
+    FAC_CHECK(scale >= 0, FAC_ERR_ARGUMENT, "the loss does not support a negative beta or delta, got %g", scale);
     return weighted_pair_loss_backward_meta(s, grad_output, self, target, NULL, reduction);
 }
 

@@ -266,6 +266,9 @@ static fac_status declare_scan(fac_structured *s, int i, fac_tensor *self, int64
 fac_status cumsum_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_dtype dtype) {
     fac_dtype d = sum_dtype(self, dtype);
     if (s->form == FAC_INPLACE && !dtype) d = dtype_of(self);
+    FAC_CHECK(s->form != FAC_INPLACE || d == dtype_of(self), FAC_ERR_DTYPE,
+              "in place the result has the dtype of self, %s; dtype is %s", fac_dtype_name(dtype_of(self)),
+              fac_dtype_name(d));
     return declare_scan(s, 0, self, dim, d);
 }
 
