@@ -25,13 +25,15 @@ fac_module *fac_module_keep(fac_module *m) {
     return m;
 }
 
+static void free_slot(fac_slot *s) {
+    fac__free(s->name);
+    fac__handle_unref(s->tensor);
+}
+
 static void module_free(fac_module *m) {
     if (m->cls->destroy) m->cls->destroy(m);
     for (int i = 0; i < FAC_MODULE_HOOKS; i++) fac__hooks_free(m->hooks[i]);
-    for (size_t i = 0; i < m->slots.n; i++) {
-        fac__free(m->slots.v[i].name);
-        fac__handle_unref(m->slots.v[i].tensor);
-    }
+    for (size_t i = 0; i < m->slots.n; i++) free_slot(&m->slots.v[i]);
     for (size_t i = 0; i < m->children.n; i++) {
         fac__free(m->children.v[i].name);
         fac_module_release(m->children.v[i].module);
@@ -91,10 +93,12 @@ fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor
                  name ? name : "");
         return NULL;
     }
+    if (fac_error() || add_slot(m, name, t, FAC_SLOT_PARAMETER, true)) return NULL;
     if (t && (fac_dtype_is_floating(fac_tensor_dtype(t)) || fac_dtype_is_complex(fac_tensor_dtype(t))))
         fac_set_requires_grad(t, true);
-    if (fac_error() || add_slot(m, name, t, FAC_SLOT_PARAMETER, true)) return NULL;
-    return t;
+    if (!fac_error()) return t;
+    free_slot(&m->slots.v[--m->slots.n]);
+    return NULL;
 }
 
 fac_tensor *fac_module_add_buffer(fac_module *m, const char *name, fac_tensor *t, bool persistent) {
