@@ -41,11 +41,11 @@ static fac_status arange(fac_factory f, fac_scalar start, fac_scalar end, fac_sc
     bool whole = is_whole(start) && is_whole(end) && is_whole(step);
     FAC_TRY(fac__factory_resolve(&f, whole ? FAC_I64 : fac_default_dtype()));
     int64_t n;
-    if (fac_dtype_is_integral(f.dtype, false)) FAC_TRY(fac__check_number(FAC_I64, step));
     if (whole)
         FAC_TRY(whole_count(fac__scalar_i64(start), fac__scalar_i64(end), fac__scalar_i64(step), &n));
     else
         FAC_TRY(real_count(fac__scalar_f64(start), fac__scalar_f64(end), fac__scalar_f64(step), &n));
+    if (fac_dtype_is_integral(f.dtype, false)) FAC_TRY(fac__check_number(FAC_I64, step));
     fac_tensor *t = NULL, *same = NULL;
     FAC_TRY(fac__factory_empty(&f, FAC_INTS(n), FAC_CONTIGUOUS, &t));
     fac_status st = fac__redispatch__arange_(fac__dense_keys(t), t, start, step, &same);
