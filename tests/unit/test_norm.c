@@ -136,7 +136,7 @@ static void shapes_that_do_not_fit_are_refused(void **state) {
     assert_null(fac_layer_norm(x, FAC_SHAPE(3), .weight = w));
     assert_error(FAC_ERR_SHAPE, "Expected weight to be of same shape as normalized_shape");
     assert_null(fac_batch_norm(x, w, NULL, NULL, NULL, true, 0.1, 1e-5, false));
-    assert_error(FAC_ERR_SHAPE, "weight should contain 3 elements not 4");
+    assert_error(FAC_ERR_SHAPE, "weight must have size [3], got [4]");
     assert_null(fac_batch_norm(x, NULL, NULL, NULL, NULL, false, 0.1, 1e-5, false));
     assert_error(FAC_ERR_ARGUMENT, "Expected running_mean and running_var to be given when training=False");
     assert_null(fac_group_norm(x, 2));

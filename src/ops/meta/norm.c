@@ -135,8 +135,7 @@ bool fac__same_strides(const fac_tensor *a, const fac_tensor *b) {
 }
 
 static fac_status check_channels(const char *name, const fac_tensor *t, int64_t channels) {
-    FAC_CHECK(!t || (t->ndim == 1 && t->sizes[0] == channels), FAC_ERR_SHAPE,
-              "%s should contain %lld elements not %lld", name, (long long)channels, (long long)t->numel);
+    FAC_TRY(fac__need_sizes(name, t, &channels, 1));
     return fac__need_floating(name, t);
 }
 
