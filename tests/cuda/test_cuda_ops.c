@@ -285,6 +285,21 @@ static void S055_cuda_reductions_over_many_blocks(void **state) {
     assert_same(fac_max(ties), fac_max(there(ties)), 0, "max with NaN");
 }
 
+/* Each element is converted first, so that halves neither overflow nor are rounded on the way. */
+static void cuda_sums_are_made_in_the_dtype_of_an_out_tensor(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *half = fac_full(FAC_SHAPE(3, 10), 60000, .dtype = FAC_F16), *cpu = fac_empty(FAC_SHAPE(3)),
+               *cuda = fac_empty(FAC_SHAPE(3), .device = cuda_device(0)), *exact = fac_full(FAC_SHAPE(3), 600000);
+    assert_same(fac_sum_out(cpu, half, .dim = FAC_DIMS(1)), fac_sum_out(cuda, there(half), .dim = FAC_DIMS(1)), 0,
+                "sum");
+    assert_true(fac_equal(cpu, exact) && fac_equal(back(cuda), exact));
+    fac_tensor *thirds = fac_to(fac_div(fac_arange(30), 3.0), .dtype = FAC_BF16);
+    thirds = fac_view(thirds, FAC_INTS(3, 10));
+    assert_same(fac_mean_out(cpu, thirds, .dim = FAC_DIMS(1)), fac_mean_out(cuda, there(thirds), .dim = FAC_DIMS(1)),
+                1e-6, "mean");
+}
+
 /* ---- products ------------------------------------------------------------------------------------------------------------------------ */
 
 static void cuda_products_agree_with_the_cpu(void **state) {
@@ -457,6 +472,7 @@ int main(void) {
         FAC_CUDA_TEST(cuda_fills),
         FAC_CUDA_TEST(S055_cuda_reductions_agree_with_the_cpu),
         FAC_CUDA_TEST(S055_cuda_reductions_over_many_blocks),
+        FAC_CUDA_TEST(cuda_sums_are_made_in_the_dtype_of_an_out_tensor),
         FAC_CUDA_TEST(cuda_products_agree_with_the_cpu),
         FAC_CUDA_TEST(cuda_rows_agree_with_the_cpu),
         FAC_CUDA_TEST(cuda_losses_and_embeddings_agree_with_the_cpu),

@@ -394,6 +394,36 @@ def scans_in_place():
             case(op, ramp(d, 3), 0, dtype=DTYPES[other])
 
 
+def sums_into_another_dtype():
+    """An out tensor's dtype is that of the sum: halves do not overflow on the way."""
+    for d, to in (("f16", "f32"), ("bf16", "f64"), ("f32", "f64"), ("f64", "f16")):
+        x = T(d, [60000, 60000, 0.3, -2.5])
+        for name in ("sum.IntList_out", "mean.out", "nansum.out"):
+            case(name, x, [0], out=T(to, 0))
+        case("prod.int_out", x, 0, out=T(to, 0))
+        case("cumsum.out", x, 0, out=torch.zeros_like(x, dtype=DTYPES[to]))
+        case("cumprod.out", x, 0, out=torch.zeros_like(x, dtype=DTYPES[to]))
+    case("mean.out", T("i32", [1, 2, 4]), [0], out=T("f32", 0))
+    case("mean.out", T("f32", [1, 2, 4]), [0], out=T("i32", 0))
+    case("sum.IntList_out", T("i32", [2**31 - 1, 1]), [0], out=T("i64", 0))
+    case("sum.IntList_out", T("i32", [2**31 - 1, 1]), [0], out=T("i32", 0))
+    case("sum.IntList_out", T("u8", [200, 100]), [0], out=T("f16", 0))
+    case("prod.int_out", T("i8", [100, 100]), 0, out=T("i16", 0))
+    case("cumsum.out", T("i8", [100, 100]), 0, out=T("i8", [0, 0]))
+
+
+def search_among_another_dtype():
+    """Boundaries and values meet in the dtype to which they promote."""
+    for d in ["u8", "i16", "i64"] + REAL:
+        for e in ["i32", "f16", "f32", "f64"]:
+            case("searchsorted.Tensor", T(d, [1, 2, 4, 4, 7]), T(e, [0, 2, 3, 4, 9]))
+            case("bucketize.Tensor", T(e, [0, 2, 3, 4, 9]), T(d, [1, 2, 4, 4, 7]), right=True)
+    case("searchsorted.Tensor", T("i64", [1, 2, 3]), T("f32", [1.5, 2.5, 3.5]))
+    case("searchsorted.Tensor", T("f16", [1, 2, 3]), T("f32", [2.0003]))
+    case("searchsorted.Tensor", T("f16", [1, 2, 3]), T("f32", 2.0003))
+    case("searchsorted.Tensor", T("c64", [1, 2, 3]), T("f32", [2]))
+
+
 DIFFERENCES = {
     "corrections that are fractions": corrections,
     "int32 indices": narrow_indices,
@@ -410,6 +440,8 @@ DIFFERENCES = {
     "exact powers of two": exact_powers_of_two,
     "slopes at bounds and ties": slopes_at_bounds,
     "scans in place": scans_in_place,
+    "sums into another dtype": sums_into_another_dtype,
+    "search among another dtype": search_among_another_dtype,
 }
 
 # ---- every dtype ---------------------------------------------------------------------------------------------------------------

@@ -45,7 +45,8 @@ static bool is_float(fac_dtype d) { return fac_dtype_is_floating(d) || fac_dtype
 static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
 
 /* The dtype in which sums, products and scans are given. */
-static fac_dtype sum_dtype(const fac_tensor *self, fac_dtype dtype) {
+static fac_dtype sum_dtype(const fac_structured *s, const fac_tensor *self, fac_dtype dtype) {
+    dtype = fac__sum_via(s, self, dtype);
     if (dtype) return dtype;
     return is_float(dtype_of(self)) ? dtype_of(self) : FAC_I64;
 }
@@ -60,13 +61,13 @@ static fac_status refuse_complex(const fac_tensor *self) {
 /* ---- sums and products -------------------------------------------------------------------------------------------- */
 
 fac_status sum_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
-    return fac__declare_reduced(s, 0, self, all_dims(self), false, sum_dtype(self, dtype));
+    return fac__declare_reduced(s, 0, self, all_dims(self), false, sum_dtype(s, self, dtype));
 }
 
 fac_status sum_dim_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     uint64_t mask;
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, sum_dtype(self, dtype));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, sum_dtype(s, self, dtype));
 }
 
 fac_status nansum_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
@@ -74,25 +75,27 @@ fac_status nansum_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool k
     return sum_dim_meta(s, self, dim, keepdim, dtype);
 }
 
-static fac_status mean_dtype(const fac_tensor *self, fac_dtype dtype, fac_dtype *out) {
+static fac_status mean_dtype(const fac_structured *s, const fac_tensor *self, fac_dtype dtype, fac_dtype *out) {
+    const fac_dtype via = fac__sum_via(s, self, dtype);
     *out = dtype ? dtype : dtype_of(self);
     FAC_CHECK(
         is_float(*out), FAC_ERR_DTYPE,
         "mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s",
         dtype ? "Optional" : "Input", fac__dtype_title(*out));
+    if (via) *out = via;
     return FAC_OK;
 }
 
 fac_status mean_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
     fac_dtype d;
-    FAC_TRY(mean_dtype(self, dtype, &d));
+    FAC_TRY(mean_dtype(s, self, dtype, &d));
     return fac__declare_reduced(s, 0, self, all_dims(self), false, d);
 }
 
 fac_status mean_dim_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     fac_dtype d;
     uint64_t mask;
-    FAC_TRY(mean_dtype(self, dtype, &d));
+    FAC_TRY(mean_dtype(s, self, dtype, &d));
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
     return fac__declare_reduced(s, 0, self, mask, keepdim, d);
 }
@@ -102,7 +105,7 @@ fac_status prod_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) { ret
 fac_status prod_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim, fac_dtype dtype) {
     uint64_t mask;
     FAC_TRY(one_dim(self, dim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, sum_dtype(self, dtype));
+    return fac__declare_reduced(s, 0, self, mask, keepdim, sum_dtype(s, self, dtype));
 }
 
 /* ---- extremes ------------------------------------------------------------------------------------------------------- */
@@ -264,7 +267,7 @@ static fac_status declare_scan(fac_structured *s, int i, fac_tensor *self, int64
 }
 
 fac_status cumsum_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_dtype dtype) {
-    fac_dtype d = sum_dtype(self, dtype);
+    fac_dtype d = sum_dtype(s, self, dtype);
     if (s->form == FAC_INPLACE && !dtype) d = dtype_of(self);
     FAC_CHECK(s->form != FAC_INPLACE || d == dtype_of(self), FAC_ERR_DTYPE,
               "in place the result has the dtype of self, %s; dtype is %s", fac_dtype_name(dtype_of(self)),

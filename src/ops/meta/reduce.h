@@ -10,6 +10,15 @@ fac_status fac__declare_reduced(fac_structured *s, int i, const fac_tensor *self
 /* The name that messages give a dtype: "Float", "Long", "ComplexDouble". */
 const char *fac__dtype_title(fac_dtype d);
 
+/* The dtype that elements are converted to before they are summed or multiplied: the one that is asked for, or else that of an
+   out tensor which may take them, so that a sum of halves does not overflow on its way into floats. FAC_DTYPE_DEFAULT: they stay
+   as they are. */
+static inline fac_dtype fac__sum_via(const fac_structured *s, const fac_tensor *self, fac_dtype dtype) {
+    if (dtype || s->form != FAC_OUT) return dtype;
+    const fac_dtype out = (fac_dtype)s->given[0]->dtype;
+    return fac_can_cast((fac_dtype)self->dtype, out) ? out : FAC_DTYPE_DEFAULT;
+}
+
 /* Where a reduction's meta leaves the set of reduced dimensions for its kernel. */
 #define FAC_CARRY_MASK 0
 static inline uint64_t fac__carried_mask(const fac_structured *s) { return (uint64_t)s->carry[FAC_CARRY_MASK]; }

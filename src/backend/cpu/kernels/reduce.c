@@ -13,13 +13,13 @@ static fac_status run(fac_structured *s, const fac_reduction *r, fac_tensor *sel
 /* ---- sums, means, products -------------------------------------------------------------------------------------- */
 
 /* Folds in the type that the result has, wide enough not to lose on the way. */
-static fac_reduction fold_as(fac_fold_op op, fac_dtype result, fac_dtype dtype) {
-    return (fac_reduction){.op = op, .kind = fac__acc_of(result), .via = dtype};
+static fac_reduction fold_as(const fac_structured *s, const fac_tensor *self, fac_fold_op op, fac_dtype dtype) {
+    return (fac_reduction){.op = op, .kind = fac__acc_of(dtype_of(s->out[0])), .via = fac__sum_via(s, self, dtype)};
 }
 
 fac_status sum_dim_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
-    fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), dtype);
+    fac_reduction r = fold_as(s, self, FAC_FOLD_SUM, dtype);
     return run(s, &r, self);
 }
 
@@ -28,16 +28,15 @@ fac_status sum_cpu(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
 }
 
 fac_status nansum_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
-    if (!fac_dtype_is_floating(dtype_of(self)) || (dtype && !fac_dtype_is_floating(dtype)))
+    if (!fac_dtype_is_floating(dtype_of(self)) || !fac_dtype_is_floating(dtype_of(s->out[0])))
         return sum_dim_cpu(s, self, dim, keepdim, dtype);
-    fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), 0);
-    r.map = FAC_MAP_NAN_TO_ZERO;
+    fac_reduction r = {.op = FAC_FOLD_SUM, .kind = fac__acc_of(dtype_of(s->out[0])), .map = FAC_MAP_NAN_TO_ZERO};
     return run(s, &r, self);
 }
 
 fac_status mean_dim_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
-    fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), dtype);
+    fac_reduction r = fold_as(s, self, FAC_FOLD_SUM, dtype);
     double n = 1; /* beside a size of zero the others' product may be beyond 64 bits */
     for (int d = 0; d < self->ndim; d++) n *= fac__carried_mask(s) >> d & 1 ? (double)self->sizes[d] : 1;
     r.finish = FAC_FINISH_DIV;
@@ -50,7 +49,7 @@ fac_status mean_cpu(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
 }
 
 fac_status prod_cpu(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
-    fac_reduction r = fold_as(FAC_FOLD_PROD, dtype_of(s->out[0]), dtype);
+    fac_reduction r = fold_as(s, self, FAC_FOLD_PROD, dtype);
     return run(s, &r, self);
 }
 

@@ -70,7 +70,7 @@ bool fac__split_is_columns(const fac_dim_split *s) {
 
 static void load(const job *j, void *dst, const char *src, int64_t stride, int64_t n) {
     fac_acc k = j->r->kind;
-    if (j->r->via && j->r->via != j->in_dtype) {
+    if (j->r->via && j->r->via != j->in_dtype && !fac__acc_is(k, j->r->via)) { /* else loading converts to it */
         fac__tile_load_as(k, dst, src, j->in_dtype, stride, n, j->r->via);
         return;
     }

@@ -108,7 +108,7 @@ static void identity(const scan *s, void *acc, int64_t w) {
 }
 
 static void load(const scan *s, void *dst, const char *src, int64_t stride, int64_t n) {
-    if (s->via && s->via != s->in_dtype)
+    if (s->via && s->via != s->in_dtype && !fac__acc_is(s->kind, s->via)) /* else loading converts to it */
         fac__tile_load_as(s->kind, dst, src, s->in_dtype, stride, n, s->via);
     else
         fac__tile_load(s->kind, dst, src, s->in_dtype, stride, n);
@@ -260,12 +260,12 @@ static fac_status running_extreme(fac_structured *st, fac_tensor *self, scan_op 
 
 fac_status cumsum_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_dtype dtype) {
     (void)dim;
-    return running(s, self, SCAN_SUM, dtype);
+    return running(s, self, SCAN_SUM, fac__sum_via(s, self, dtype));
 }
 
 fac_status cumprod_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_dtype dtype) {
     (void)dim;
-    return running(s, self, SCAN_PROD, dtype);
+    return running(s, self, SCAN_PROD, fac__sum_via(s, self, dtype));
 }
 
 fac_status cummax_cpu(fac_structured *s, fac_tensor *self, int64_t dim) {

@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/nest.h"
 #include "backend/cpu/kernels/order.h"
 #include "backend/cpu/parallel.h"
+#include "ops/composite/below.h"
 #include "ops/composite/unique.h"
 #include "ops_gen.h"
 
@@ -41,14 +42,22 @@ static fac_status search_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-/* Keys of a tensor's elements, row-major; taken in the order of `sorter` within each row of n, if there is one. */
-static fac_status keys_of(fac_tensor *t, fac_tensor *sorter, int64_t n, uint64_t **out) {
+static fac_status converted(fac_tensor *t, fac_dtype dtype, fac_tensor **out) {
+    if (t->dtype == dtype) return fac__cpu_contiguous(t, out);
+    FAC_TRY(fac__empty(t->sizes, t->ndim, dtype, t->device, out));
+    fac_status st = fac__copy_below(*out, t);
+    if (st != FAC_OK) fac__unref(*out);
+    return st;
+}
+
+/* Keys of a tensor's elements as of this dtype, row-major; taken in the order of `sorter` within each row of n, if there is one. */
+static fac_status keys_of(fac_tensor *t, fac_dtype dtype, fac_tensor *sorter, int64_t n, uint64_t **out) {
     fac_tensor *rows, *order = NULL;
     uint64_t *plain = fac__alloc_array((size_t)t->numel, sizeof *plain);
     if (!plain) return fac_error();
-    fac_status st = fac__cpu_contiguous(t, &rows);
+    fac_status st = converted(t, dtype, &rows);
     if (st == FAC_OK) {
-        fac__keys((fac_dtype)t->dtype, fac__data(rows), 1, t->numel, plain);
+        fac__keys(dtype, fac__data(rows), 1, t->numel, plain);
         fac__unref(rows);
     }
     if (st == FAC_OK && sorter && t->numel) {
@@ -73,17 +82,20 @@ static fac_status keys_of(fac_tensor *t, fac_tensor *sorter, int64_t n, uint64_t
     return st;
 }
 
+/* The dtype in which boundaries and values are compared. */
+static fac_dtype common_dtype(const fac_tensor *seq, const fac_tensor *self) {
+    fac_promotion types = {0};
+    fac__promote_tensor(&types, seq);
+    fac__promote_tensor(&types, self);
+    return fac__promote_result(&types);
+}
+
 static fac_status check_search(const fac_tensor *seq, const fac_tensor *self, bool right, const char *side,
                                const fac_tensor *sorter) {
     FAC_CHECK(seq->ndim > 0, FAC_ERR_SHAPE,
               "torch.searchsorted(): the boundaries tensor should have at least one dimension");
-    FAC_CHECK(
-        seq->dtype == self->dtype, FAC_ERR_DTYPE,
-        "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor dtype %s and input "
-        "value tensor dtype %s",
-        fac_dtype_name((fac_dtype)seq->dtype), fac_dtype_name((fac_dtype)self->dtype));
-    FAC_CHECK(fac__key_bits((fac_dtype)seq->dtype), FAC_ERR_DTYPE, "searchsorted is not implemented for %s",
-              fac_dtype_name((fac_dtype)seq->dtype));
+    FAC_CHECK(fac__key_bits(common_dtype(seq, self)), FAC_ERR_DTYPE, "searchsorted is not implemented for %s",
+              fac_dtype_name(common_dtype(seq, self)));
     FAC_CHECK(!side || strcmp(side, "left") == 0 || strcmp(side, "right") == 0, FAC_ERR_ARGUMENT,
               "torch.searchsorted(): side can only be 'left' or 'right' but got %s", side);
     FAC_CHECK(!side || !right || strcmp(side, "right") == 0, FAC_ERR_ARGUMENT,
@@ -113,9 +125,10 @@ static fac_status search_all(fac_tensor *seq, fac_tensor *self, fac_tensor *sort
     uint64_t *boundaries = NULL, *values = NULL;
     int64_t n = seq->sizes[seq->ndim - 1];
     if (self->numel == 0) return FAC_OK;
-    FAC_TRY(keys_of(seq, sorter, n, &boundaries));
-    lower_nans(boundaries, seq->numel, (fac_dtype)seq->dtype);
-    fac_status st = keys_of(self, NULL, 1, &values);
+    const fac_dtype dtype = common_dtype(seq, self);
+    FAC_TRY(keys_of(seq, dtype, sorter, n, &boundaries));
+    lower_nans(boundaries, seq->numel, dtype);
+    fac_status st = keys_of(self, dtype, NULL, 1, &values);
     if (st == FAC_OK) {
         search_job j = {boundaries,
                         values,

@@ -146,13 +146,13 @@ static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
 static fac_status carried(fac_structured *s, const fac_reduction *r, fac_tensor *self, const char *op) {
     return fold(r, self, fac__carried_mask(s), s->out[0], op);
 }
-static fac_reduction fold_as(fac_fold_op op, fac_dtype result, fac_dtype via) {
-    return (fac_reduction){.op = op, .kind = fac__acc_of(result), .via = via};
+static fac_reduction fold_as(const fac_structured *s, const fac_tensor *self, fac_fold_op op, fac_dtype dtype) {
+    return (fac_reduction){.op = op, .kind = fac__acc_of(dtype_of(s->out[0])), .via = fac__sum_via(s, self, dtype)};
 }
 
 fac_status sum_dim_cuda(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
-    fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), dtype);
+    fac_reduction r = fold_as(s, self, FAC_FOLD_SUM, dtype);
     return carried(s, &r, self, "sum");
 }
 fac_status sum_cuda(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
@@ -160,7 +160,7 @@ fac_status sum_cuda(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
 }
 fac_status mean_dim_cuda(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
-    fac_reduction r = fold_as(FAC_FOLD_SUM, dtype_of(s->out[0]), dtype);
+    fac_reduction r = fold_as(s, self, FAC_FOLD_SUM, dtype);
     double n = 1; /* beside a size of zero the others' product may be beyond 64 bits */
     for (int d = 0; d < self->ndim; d++) n *= fac__carried_mask(s) >> d & 1 ? (double)self->sizes[d] : 1;
     r.finish = FAC_FINISH_DIV;
@@ -171,7 +171,7 @@ fac_status mean_cuda(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
     return mean_dim_cuda(s, self, (fac_ints){0}, false, dtype);
 }
 fac_status prod_cuda(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
-    fac_reduction r = fold_as(FAC_FOLD_PROD, dtype_of(s->out[0]), dtype);
+    fac_reduction r = fold_as(s, self, FAC_FOLD_PROD, dtype);
     return carried(s, &r, self, "prod");
 }
 fac_status prod_dim_cuda(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim, fac_dtype dtype) {
