@@ -375,14 +375,33 @@ def slopes_at_bounds():
     case("clamp.Tensor", a, b, None, grad=True)
     case("clamp.Tensor", a, None, b, grad=True)
     for op in ("maximum", "minimum", "fmax", "fmin", "clamp_min.Tensor", "clamp_max.Tensor"):
-        case(op, a, b, grad=op not in ("fmax", "fmin"))
+        case(op, a, b, grad=True)
     case("hardswish", T("f64", [-3, 3, -3.5, 3.5, 0]), grad=True)
     case("hardsigmoid", T("f64", [-3, 3, -3.5, 3.5, 0]), grad=True)
     case("hardtanh", T("f64", [-1, 1, -0.5, 3]), grad=True)
     for v in ([1, 2, 2, 2, 3], [2, 1], [4]):
-        case("median", T("f64", v))
+        case("median", T("f64", v), grad=True)
         case("median.dim", T("f64", v), 0, grad=True)
     case("margin_ranking_loss", T("f32", [1, 2, 0.5]), T("f32", [1, -1, -1]), T("f32", [1, -1, 1]), reduction=0, grad=True)
+
+
+def slopes_where_there_is_none():
+    for d in FLOATS:
+        case("atan2", T(d, [0, 0, -0.0, 1, 0, nan]), T(d, [0, -0.0, 0, 0, -1, 1]), grad=True)
+        x = T(d, [0, 1, -0.5, 1.5, 0.5, 0.2, 0.875, nan, inf])
+        for eps in (None, 0.25, 0.0, -1.0, 0.5):
+            case("logit", x, eps, grad=True)
+        for v in ([1, nan, 2], [nan, nan, 2], [3, 1, 1, 3]):
+            for op in ("median", "max", "min"):
+                case(op, T(d, v), grad=True)
+    a, b = T("f64", [[1], [nan], [2]]), T("f64", [1, 2, nan])
+    for op in ("fmax", "fmin"):
+        case(op, a, b, grad=True)
+        case(op, T("f32", [1, 2]), T("f64", [1, 3]), grad=True)
+    special = [0, complex(0, -0.0), complex(inf, 1), complex(1, -inf), complex(nan, 1), complex(inf, nan), complex(nan, -inf),
+               complex(inf, inf), complex(0, nan), 3 + 4j]
+    for d in COMPLEX:
+        case("reciprocal", T(d, special))
 
 
 def scans_in_place():
@@ -439,6 +458,7 @@ DIFFERENCES = {
     "complex functions": complex_functions,
     "exact powers of two": exact_powers_of_two,
     "slopes at bounds and ties": slopes_at_bounds,
+    "slopes where there is none": slopes_where_there_is_none,
     "scans in place": scans_in_place,
     "sums into another dtype": sums_into_another_dtype,
     "search among another dtype": search_among_another_dtype,

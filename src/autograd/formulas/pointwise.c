@@ -1,6 +1,7 @@
 /* Gradients of pointwise operators that are more than an expression, made of public operators. */
 #include "ops/call.h"
 #include "ops_gen.h"
+#include <math.h>
 
 static fac_tensor *mul(fac_tensor *a, fac_tensor *b) { return fac__s_mul_Tensor(a, b); }
 static fac_tensor *by(fac_tensor *a, double b) { return fac__s_mul_Scalar(a, fac_scalar_f_(b)); }
@@ -110,6 +111,34 @@ fac_tensor *extremum_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *other,
     fac_tensor *lost = larger ? fac__s_lt_Tensor(self, other) : fac__s_gt_Tensor(self, other);
     fac_tensor *shared = fac__s_where_self(fac__s_eq_Tensor(self, other), by(grad, 0.5), grad);
     return zero_where(lost, shared);
+}
+
+/* fmax and fmin: of a number and NaN the number has it, of two NaN self. */
+fac_status number_extremum_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, fac_tensor *other,
+                                bool larger) {
+    fac_tensor *ahead = larger ? fac__s_gt_Tensor(self, other) : fac__s_lt_Tensor(self, other);
+    fac_tensor *mine = fac__s_logical_or(ahead, fac__s_isnan(other)), *equal = fac__s_eq_Tensor(self, other);
+    fac_tensor *shared = fac__s_where_self(equal, by(grad, 0.5), grad);
+    grads[0] = zero_where(fac__s_logical_not(fac__s_logical_or(mine, equal)), shared);
+    grads[1] = zero_where(mine, shared);
+    return fac_error();
+}
+
+/* grad along / (y^2 + x^2); 0 at the origin, where there is no slope. */
+fac_tensor *atan2_grad(fac_tensor *grad, fac_tensor *along, fac_tensor *y, fac_tensor *x) {
+    fac_tensor *q = fac__s_add_Tensor(fac__s_square(y), fac__s_square(x), fac_scalar_i_(1));
+    fac_tensor *origin = fac__s_eq_Scalar(q, fac_scalar_i_(0));
+    fac_tensor *slope = fac__s_div_Tensor(along, fac__s_masked_fill_Scalar(q, origin, fac_scalar_i_(1)));
+    return mul(grad, zero_where(origin, slope));
+}
+
+/* grad / (x (1 - x)): where x is beyond its bounds 0, and NaN beyond [0, 1] if there are none. */
+fac_tensor *logit_grad(fac_tensor *grad, fac_tensor *x, fac_opt_num eps) {
+    const bool bounded = eps.set && fac__scalar_f64(eps.v) >= 0;
+    const double low = bounded ? fac__scalar_f64(eps.v) : 0;
+    fac_tensor *below = fac__s_lt_Scalar(x, fac_scalar_f_(low)), *above = fac__s_gt_Scalar(x, fac_scalar_f_(1 - low));
+    fac_tensor *slope = fac__s_div_Tensor(grad, mul(x, from(1, x)));
+    return fac__s_masked_fill_Scalar(slope, fac__s_logical_or(below, above), fac_scalar_f_(bounded ? 0 : NAN));
 }
 
 /* The gradient passes strictly between numbers as bounds. */

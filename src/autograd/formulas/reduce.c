@@ -99,8 +99,11 @@ fac_tensor *amax_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fa
     return mul(share, best);
 }
 
+/* Shared evenly by the elements that are the result, those that are NaN if it is. */
 fac_tensor *max_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result) {
-    return amax_grad(grad, self, result, (fac_ints){0}, false);
+    fac_tensor *nan = fac__s_logical_and(fac__s_isnan(self), fac__s_isnan(result));
+    fac_tensor *chosen = fac__s_logical_or(fac__s_eq_Tensor(self, result), nan);
+    return mul(divide(grad, fac__s_sum(chosen, FAC_DTYPE_DEFAULT)), chosen);
 }
 
 fac_tensor *aminmax_grad(fac_tensors grads, fac_tensor *self, fac_tensor *least, fac_tensor *most, fac_opt_int dim,

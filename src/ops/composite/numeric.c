@@ -85,13 +85,13 @@ fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_op
 }
 
 /* Only where the other is NaN or not larger (not smaller): a NaN is never chosen while there is a number. */
-fac_status fmax_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+fac_status fmax_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     return fac__give(out, either(fac__s_logical_or(fac__s_ge_Tensor(self, other), fac__s_isnan(other)), self, other));
 }
 
-fac_status fmin_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+fac_status fmin_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     return fac__give(out, either(fac__s_logical_or(fac__s_le_Tensor(self, other), fac__s_isnan(other)), self, other));
@@ -212,7 +212,7 @@ static fac_tensor *number_beside(fac_tensor *t, fac_scalar x) {
 TIMES_LOG(xlogy, false)
 TIMES_LOG(xlog1py, true)
 
-fac_status logit_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num eps, fac_tensor **out) {
+fac_status logit_explicit(const fac_call_info *c, fac_tensor *self, fac_opt_num eps, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     fac_tensor *x = widened(floating(self));

@@ -28,7 +28,7 @@ fac_status msort_composite(const fac_call_info *c, fac_tensor *self, fac_tensor 
     return keep_one(fac__c_sort(self, 0, false, both), both, 0, out);
 }
 
-fac_status median_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+fac_status median_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
     fac_tensor *both[2] = {NULL, NULL};
     FAC_SCOPE(s);

@@ -45,6 +45,11 @@ static inline FAC_T FAC_FN(sgn)(FAC_T x) {
     FAC_R size = FAC_C(cabs)(x);
     return size == 0 ? 0 : x / size;
 }
+/* 1 / x; NaN where neither part is finite, as the quotient has no direction. */
+static inline FAC_T FAC_FN(reciprocal)(FAC_T x) {
+    FAC_R a = FAC_C(creal)(x), b = FAC_C(cimag)(x);
+    return isfinite(a) || isfinite(b) ? 1 / x : FAC_FN(make)((FAC_R)NAN, (FAC_R)NAN);
+}
 /* A product without the C standard's repair of infinities, which stops vectorisation. */
 static inline FAC_T FAC_FN(product)(FAC_T x, FAC_T y) {
     FAC_R a = FAC_C(creal)(x), b = FAC_C(cimag)(x), c = FAC_C(creal)(y), d = FAC_C(cimag)(y);
@@ -61,7 +66,7 @@ FAC_LOOP(angle) {
 FAC_C1(conj, FAC_C(conj)(x))
 FAC_C1(neg, -x)
 FAC_C1(sgn, FAC_FN(sgn)(x))
-FAC_C1(reciprocal, 1 / x)
+FAC_C1(reciprocal, FAC_FN(reciprocal)(x))
 FAC_C1(square, FAC_FN(product)(x, x))
 FAC_C1(sqrt, FAC_C(csqrt)(x))
 FAC_C1(rsqrt, 1 / FAC_C(csqrt)(x))
