@@ -198,13 +198,22 @@ static fac_status check_nan(const fac_node *n, uint32_t i, fac_tensor *grad) {
     return FAC_OK;
 }
 
+/* What hooks put in the place of gradients, in the shape that the node expects. */
+static fac_status fit_replaced(fac_node *n, fac_tensor **grads) {
+    for (uint32_t i = 0; i < n->n_outputs; i++)
+        if (grads[i]) FAC_TRY(fac__fit_gradient("hook", i, &(fac_edge){n, i}, &grads[i]));
+    return FAC_OK;
+}
+
 /* Hooks on the gradients of a node's outputs, then on all of them. */
 static fac_status run_hooks_before(const pass *p, const record *r, fac_tensor **grads) {
     fac_hooks *h = r->node->hooks;
     p->th->exclude = p->user_exclude;
     fac_status st = fac__run_tensor_hooks(h, grads);
+    if (st == FAC_OK) st = fit_replaced(r->node, grads);
     if (st == FAC_OK) st = fac__run_retain_hooks(h, grads);
     if (st == FAC_OK && r->needed) st = fac__run_pre_hooks(h, grads, r->node->n_outputs);
+    if (st == FAC_OK) st = fit_replaced(r->node, grads);
     p->th->exclude = p->inner_exclude;
     return st;
 }
@@ -360,10 +369,13 @@ static fac_status apply(const pass *p, record *r, fac_tensor **out) {
     if (FAC_UNLIKELY(n->hooks != NULL) && run_hooks_before(p, r, grads) != FAC_OK)
         return fac__error_prefix(n->cls->name);
     if (FAC_UNLIKELY(r->capture)) hand_out(p, r, grads);
-    if (!r->needed) return FAC_OK;
+    if (!r->needed || !any(grads, n->n_outputs)) return FAC_OK; /* a hook may have taken all */
     FAC_TRY(call_apply(p, n, grads, out));
     FAC_TRY(fit_all(n, out));
-    if (FAC_UNLIKELY(n->hooks != NULL)) FAC_TRY(run_hooks_after(p, n, out, grads));
+    if (FAC_UNLIKELY(n->hooks != NULL)) {
+        FAC_TRY(run_hooks_after(p, n, out, grads));
+        FAC_TRY(fit_all(n, out));
+    }
     if (!p->r->keep_graph && n->cls->release) {
         n->cls->release(n);
         n->released = true;

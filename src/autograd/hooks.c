@@ -198,13 +198,13 @@ bool fac__hooks_any(fac_hooks *list, int kind) {
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
-/* Owned references of the temporaries that a hook left in place of the gradients it was given. */
-static void take_replaced(fac_tensor **grads, fac_tensor *const *before, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (grads[i] == before[i]) continue;
-        fac__take(grads[i]);
-        fac__unref(before[i]);
-    }
+/* Owned references of what a hook left in place of the gradients it was given. All are taken before any is dropped: it may
+   have exchanged them. */
+static void take_replaced(fac_tensor *const *grads, fac_tensor *const *before, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (grads[i] != before[i]) fac__take(grads[i]);
+    for (size_t i = 0; i < n; i++)
+        if (grads[i] != before[i]) fac__unref(before[i]);
 }
 
 static fac_status visit_tensor_hook(const fac_hook_entry *e, void *context) {
