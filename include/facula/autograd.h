@@ -100,7 +100,8 @@ FAC_API void fac_mode_end(fac_mode_guard *g);
 typedef struct fac_hook fac_hook;
 /* Takes a hook off and forgets the handle. */
 FAC_API void fac_hook_remove(fac_hook *h);
-/* Called with a gradient; returns a replacement, or NULL to leave it. Runs in a scope of its own. */
+/* Called with a gradient; returns a replacement, or NULL to leave it. Runs in a scope of its own. What hooks put in place of
+   gradients is summed to their size and cast to their dtype, as what nodes return is; the pass fails where that cannot be. */
 typedef fac_tensor *(*fac_grad_hook)(void *context, fac_tensor *grad);
 /* On the gradient of t (leaf or not), before it is used or accumulated. NULL on failure. */
 FAC_API fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context);
@@ -140,10 +141,13 @@ FAC_API void fac_function_set_user(fac_function_ctx *c, void *user);
 FAC_API void *fac_function_user(fac_function_ctx *c);
 /* Whether input i needs a gradient in this pass; backward may leave out the others. */
 FAC_API bool fac_function_needs_input_grad(fac_function_ctx *c, size_t i);
-/* In forward: an input that was changed in place, and is an output; an output that has no gradient. */
+/* In forward: an input that was changed in place, and must be an output, else fac_function_apply fails with AUTOGRAD; an
+   output that has no gradient. */
 FAC_API void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input);
 FAC_API void fac_function_mark_non_differentiable(fac_function_ctx *c, fac_tensor *output);
-/* Runs a custom function; out_outputs has room for fn->n_outputs, which the innermost scope owns. */
+/* Runs a custom function; out_outputs has room for fn->n_outputs, which the innermost scope owns. fn must stay valid as long as
+   the graph.
+   errors: ARGUMENT; STATE without a scope; AUTOGRAD; what forward returns. out_outputs is then all NULL */
 FAC_API FAC_MUST fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs,
                                                fac_tensor **out_outputs);
 
@@ -159,7 +163,9 @@ FAC_API fac_registration *fac_register_gradient(const char *op, fac_operator_bac
 typedef fac_tensor *(*fac_checkpoint_fn)(void *context, fac_tensors inputs);
 FAC_API fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inputs);
 
-/* Saved-tensor hooks of this thread: pack turns what is saved into a handle, unpack turns it back. NULL takes them off. */
+/* Saved-tensor hooks of this thread: pack turns what is saved into a handle, unpack turns it back, destroy (or NULL) frees the
+   handle. NULL takes them off.
+   errors: ARGUMENT if only one of pack and unpack is given; the hooks then stay as they were */
 typedef struct fac_saved_tensor_hooks {
     void *(*pack)(void *context, fac_tensor *t);
     fac_tensor *(*unpack)(void *context, void *handle);

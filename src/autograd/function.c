@@ -21,6 +21,8 @@ struct fac_function_ctx {
     tensor_vec to_save, dirty, plain; /* what forward asked for: saved, changed in place, not differentiable */
 };
 
+static const char *name_of(const fac_function *fn) { return fn->name ? fn->name : "Function"; }
+
 /* ---- what forward and backward call ------------------------------------------------------------------------------------ */
 
 static fac_status add(tensor_vec *l, fac_tensor *t) {
@@ -112,7 +114,7 @@ static fac_status run_backward(fac_function_ctx *c, fac_tensors grads, fac_tenso
 
 static fac_status function_apply(fac_node *n, fac_tensor *const *grads, fac_tensor **out) {
     fac_function_ctx *c = (fac_function_ctx *)n;
-    FAC_CHECK(c->fn->backward, FAC_ERR_AUTOGRAD, "the custom function %s has no backward", c->fn->name);
+    FAC_CHECK(c->fn->backward, FAC_ERR_AUTOGRAD, "the custom function %s has no backward", name_of(c->fn));
     fac_tensor *few[8] = {NULL},
                **results = n->n_edges <= FAC_COUNT(few) ? few : fac__alloc_zero(n->n_edges * sizeof *results);
     if (!results) return FAC_ERR_MEMORY;
@@ -147,7 +149,7 @@ static fac_function_ctx *context_new(fac_thread *th, const fac_function *fn, voi
     if (!c) return NULL;
     c->fn = fn;
     c->user = user;
-    snprintf(c->name, sizeof c->name, "%sBackward", fn->name ? fn->name : "Function");
+    snprintf(c->name, sizeof c->name, "%sBackward", name_of(fn));
     c->cls = function_class;
     c->cls.name = c->name;
     c->node.cls = &c->cls;
@@ -171,11 +173,11 @@ static fac_status run_forward(fac_function_ctx *c, fac_thread *th, fac_tensors i
     fac__recording_end(was);
     fac__handle_list_free(&given);
     if (st != FAC_OK && fac_error() == FAC_OK)
-        FAC_FAIL(st, "the forward of the custom function %s returned an error", c->fn->name);
+        FAC_FAIL(st, "the forward of the custom function %s returned an error", name_of(c->fn));
     FAC_TRY(fac_error());
     for (size_t i = 0; i < c->fn->n_outputs; i++)
-        FAC_CHECK(outs[i], FAC_ERR_ARGUMENT, "the forward of the custom function %s left output %zu unset", c->fn->name,
-                  i);
+        FAC_CHECK(outs[i], FAC_ERR_ARGUMENT, "the forward of the custom function %s left output %zu unset",
+                  name_of(c->fn), i);
     return fac__to_headers(outs, c->fn->n_outputs, c->name, "output");
 }
 
@@ -215,6 +217,16 @@ static fac_status save_all(fac_function_ctx *c, fac_tensor *const *raw, fac_tens
     return FAC_OK;
 }
 
+/* What is changed and not given out has a new value without the history of it. */
+static fac_status check_dirty(const fac_function_ctx *c, fac_tensor *const *raw) {
+    for (size_t i = 0; i < c->dirty.n; i++)
+        FAC_CHECK(output_nr(c, raw, c->dirty.v[i]) < c->fn->n_outputs, FAC_ERR_AUTOGRAD,
+                  "Some elements marked as dirty during the forward of %s were not returned as output. The inputs that "
+                  "are modified inplace must all be outputs of the Function.",
+                  name_of(c->fn));
+    return FAC_OK;
+}
+
 static fac_status record(fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor *const *raw,
                          fac_tensor **outs) {
     for (size_t i = 0; i < c->fn->n_outputs; i++) FAC_TRY(record_output(c, th, inputs, (uint32_t)i, &outs[i]));
@@ -225,6 +237,7 @@ static fac_status record(fac_function_ctx *c, fac_thread *th, fac_tensors inputs
 static fac_status apply_in(fac_scope *s, fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor **raw,
                            fac_tensor **outs) {
     FAC_TRY(run_forward(c, th, inputs, raw));
+    FAC_TRY(check_dirty(c, raw));
     memcpy(outs, raw, c->fn->n_outputs * sizeof *outs);
     FAC_TRY(record(c, th, inputs, raw, outs));
     for (size_t i = 0; i < c->fn->n_outputs; i++)
@@ -235,14 +248,14 @@ static fac_status apply_in(fac_scope *s, fac_function_ctx *c, fac_thread *th, fa
 static fac_status check_apply(const fac_function *fn, fac_tensors inputs) {
     FAC_CHECK(fn && fn->forward, FAC_ERR_ARGUMENT, "a custom function needs a forward");
     FAC_CHECK(fn->n_outputs > 0 && fn->n_outputs < UINT16_MAX && inputs.n < UINT16_MAX, FAC_ERR_ARGUMENT,
-              "the custom function %s has %zu outputs and %zu inputs", fn->name, fn->n_outputs, inputs.n);
+              "the custom function %s has %zu outputs and %zu inputs", name_of(fn), fn->n_outputs, inputs.n);
     return FAC_OK;
 }
 
 /* With headers in and out. */
 static fac_status apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs) {
     fac_thread *th = fac__thread();
-    FAC_CHECK(th->n_scopes > 0, FAC_ERR_STATE, "no scope is open, so nothing could own the results of %s", fn->name);
+    FAC_CHECK(th->n_scopes > 0, FAC_ERR_STATE, "no scope is open, so nothing could own the results of %s", name_of(fn));
     fac_tensor **raw = fac__alloc_zero(fn->n_outputs * sizeof *raw);
     fac_function_ctx *c = raw ? context_new(th, fn, user, inputs) : NULL;
     fac_status st = c ? FAC_OK : fac_error();
@@ -264,7 +277,7 @@ fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors in
     FAC_TRY(fac_error());
     FAC_TRY(check_apply(fn, inputs));
     fac_handle_list open;
-    fac_status st = fac__open_list(&open, inputs, true, fn->name ? fn->name : "Function", "inputs");
+    fac_status st = fac__open_list(&open, inputs, true, name_of(fn), "inputs");
     if (st == FAC_OK) st = apply(fn, user, open.l, out_outputs);
     if (st == FAC_OK) fac__to_handles(out_outputs, fn->n_outputs);
     fac__handle_list_free(&open);

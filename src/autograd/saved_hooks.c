@@ -7,6 +7,11 @@
 _Thread_local fac_saved_tensor_hooks fac__saved_tensor_hooks __attribute__((tls_model("initial-exec")));
 
 void fac_set_saved_tensor_hooks(const fac_saved_tensor_hooks *hooks) {
+    if (hooks && !hooks->pack != !hooks->unpack) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "saved-tensor hooks need both pack and unpack, but %s is NULL",
+                 hooks->pack ? "unpack" : "pack");
+        return;
+    }
     fac__saved_tensor_hooks = hooks ? *hooks : (fac_saved_tensor_hooks){NULL, NULL, NULL, NULL};
 }
 
