@@ -59,9 +59,14 @@ void fac_manual_seed(uint64_t seed) { fac_generator_set_state(&the_default, seed
 
 /* ---- draws of a call ------------------------------------------------------------------------------------------------ */
 
+/* Stands for the generator of an operator that runs and has drawn nothing yet. */
+static fac_generator nobody;
+
+static bool has_drawn(const fac_draws *d) { return d->g && d->g != &nobody; }
+
 static void note(fac_generator *g, uint64_t offset, uint64_t n) {
     fac_draws *d = &fac__thread()->draws;
-    if (!d->g) *d = (fac_draws){g, offset, 0};
+    if (d->g == &nobody) *d = (fac_draws){fac_generator_keep(g), offset, 0};
     if (d->g == g) d->n += n;
 }
 
@@ -74,15 +79,18 @@ static void give_back(fac_draws d) {
 fac_draws fac__draws_begin(void) {
     fac_thread *th = fac__thread();
     fac_draws outer = th->draws;
-    th->draws = (fac_draws){0};
+    th->draws = (fac_draws){.g = &nobody};
     return outer;
 }
 
+/* What a successful operator has drawn, the operator around it has drawn too. */
 fac_status fac__draws_end(fac_draws outer, fac_status st) {
-    fac_draws *own = &fac__thread()->draws;
-    if (st != FAC_OK && own->g) give_back(*own);
-    if (st == FAC_OK && own->g == outer.g) outer.n += own->n;
-    if (st != FAC_OK || outer.g) *own = outer;
+    fac_draws *current = &fac__thread()->draws, own = *current;
+    if (st == FAC_OK && outer.g == &nobody) return FAC_OK;
+    if (st != FAC_OK && has_drawn(&own)) give_back(own);
+    if (st == FAC_OK && own.g == outer.g) outer.n += own.n;
+    *current = outer;
+    if (has_drawn(&own)) fac_generator_release(own.g);
     return st;
 }
 

@@ -32,7 +32,7 @@ typedef struct fac_freelist {
 
 /* Offsets that a call has taken from a generator: see generator.h. */
 typedef struct fac_draws {
-    fac_generator *g; /* borrowed; NULL: none yet */
+    fac_generator *g; /* counted; NULL: no such operator runs; see generator.c for one that has drawn nothing */
     uint64_t before, n;
 } fac_draws;
 

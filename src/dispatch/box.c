@@ -145,6 +145,12 @@ static fac_status wrong_result(fac_value *v, const char *wanted) {
                     wanted);
 }
 
+/* The error for a result whose reference is another's: to take it would end the tensor under its owner. */
+static fac_status not_given(const char *op, const char *argument) {
+    FAC_FAIL(FAC_ERR_STATE, "the kernel gave a tensor without a reference of its own; give what fac_keep returns");
+    return fac__error_context(op, argument);
+}
+
 fac_status fac__take_tensor(fac_value *v, fac_tensor **out) {
     *out = NULL;
     if (v->tag != FAC_TAG_TENSOR && v->tag != FAC_TAG_NONE) return wrong_result(v, "Tensor");
@@ -152,7 +158,9 @@ fac_status fac__take_tensor(fac_value *v, fac_tensor **out) {
         *out = fac__open((const fac_tensor *)(intptr_t)v->payload, "a boxed kernel", "result");
         *v = fac_value_none();
         if (!*out) return fac_error();
-        (void)fac__unkeep(*out);
+        if (fac__unkeep(*out)) return FAC_OK;
+        *out = NULL;
+        return not_given("a boxed kernel", "result");
     }
     return FAC_OK;
 }
@@ -172,13 +180,16 @@ fac_status fac__take_list(fac_value *v, fac_tensor_list *out) {
 
 /* ---- kernels of users -------------------------------------------------------------------------------------------- */
 
+static fac_tensor *given_result(const char *op, const fac_tensor *handle) {
+    fac_tensor *t = fac__open(handle, op, "out");
+    if (!t || fac__unkeep(t)) return t;
+    not_given(op, "out");
+    return NULL;
+}
+
 fac_status fac__results_given(const fac_call_info *c, fac_status st, fac_tensor **v, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        fac_tensor *t = st == FAC_OK && v[i] ? fac__open(v[i], c->op->name, "out") : NULL;
-        if (st == FAC_OK && v[i] && !t) st = fac_error();
-        if (t) (void)fac__unkeep(t);
-        v[i] = t;
-    }
+    for (size_t i = 0; i < n; i++) v[i] = st == FAC_OK && v[i] ? given_result(c->op->name, v[i]) : NULL;
+    if (st == FAC_OK) st = fac_error();
     for (size_t i = 0; st != FAC_OK && i < n; i++) {
         fac__unref(v[i]);
         v[i] = NULL;
