@@ -72,8 +72,8 @@ static void set_gate(bool closed) {
 }
 
 static void before_fork(void) {
-    const double end = fac__now() + FAC_FORK_PATIENCE;
     pthread_mutex_lock(&one_fork);
+    const double end = fac__now() + FAC_FORK_PATIENCE; /* not counting the forks that went before */
     for (set_gate(true); !wait_for_holders() && fac__now() < end; set_gate(true)) {
         set_gate(false);
         nanosleep(&(struct timespec){.tv_nsec = OPEN_NS}, NULL);

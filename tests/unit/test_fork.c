@@ -213,6 +213,40 @@ static void fork_does_not_wait_for_sleepers(void **state) {
     assert_true(took < FAC_FORK_PATIENCE);
 }
 
+static atomic_bool locked;
+
+/* For longer than a fork has patience. */
+static void *hold_long(void *context) {
+    fac__mutex_lock(&plain);
+    atomic_store(&locked, true);
+    usleep((useconds_t)(1.4e6 * FAC_FORK_PATIENCE));
+    fac__mutex_unlock(&plain);
+    return context;
+}
+
+static int hurry(void) { return 0; }
+
+static void *fork_at_once(void *context) {
+    *(int *)context = in_child(hurry);
+    return NULL;
+}
+
+/* The patience of a fork that waits for another one begins when it is its turn. */
+static void fork_after_an_impatient_one_still_waits_for_holders(void **state) {
+    (void)state;
+    pthread_t holder, impatient;
+    int first = -1;
+    assert_int_equal(pthread_create(&holder, NULL, hold_long, NULL), 0);
+    while (!atomic_load(&locked)) usleep(1000);
+    assert_int_equal(pthread_create(&impatient, NULL, fork_at_once, &first), 0);
+    usleep(100000);
+    const int second = in_child(lock_both);
+    pthread_join(impatient, NULL);
+    pthread_join(holder, NULL);
+    assert_int_equal(first, 0);
+    assert_int_equal(second, 0);
+}
+
 FAC_TEST_MAIN(DISPATCH_TEST(fork_children_of_a_busy_process_find_no_lock_held),
               FAC_TEST(fork_under_a_lock_keeps_it_for_the_child), FAC_TEST(fork_waits_for_holders_of_a_lock),
-              FAC_TEST(fork_does_not_wait_for_sleepers))
+              FAC_TEST(fork_does_not_wait_for_sleepers), FAC_TEST(fork_after_an_impatient_one_still_waits_for_holders))
