@@ -29,7 +29,8 @@ typedef struct fac_module_class {
     void (*describe)(fac_module *self, char *buf, size_t size);
 } fac_module_class;
 
-/* Makes an empty module in training mode; the caller owns one reference. NULL on failure. */
+/* Makes an empty module in training mode; the caller owns one reference. NULL on failure.
+   errors: ARGUMENT if cls is NULL or has no name; MEMORY */
 FAC_API FAC_MUST fac_module *fac_module_new(const fac_module_class *cls);
 /* Takes or drops a reference. NULL is allowed. */
 FAC_API fac_module *fac_module_keep(fac_module *m);

@@ -73,7 +73,7 @@ FAC_API fac_state *fac_optimizer_state_dict(fac_optimizer *o);
 FAC_API FAC_MUST fac_status fac_optimizer_load_state_dict(fac_optimizer *o, const fac_state *s);
 
 /* Learning rate at a step: linear warm-up from 0 to `peak` over `warmup` steps, then half a cosine down to `floor` at
-   `total`, then `floor`. */
+   `total`, then `floor`. Negative steps count as 0. */
 typedef struct fac_cosine_schedule {
     double peak, floor;
     int64_t warmup, total;

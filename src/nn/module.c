@@ -3,8 +3,8 @@
 
 fac_module *fac_module_new(const fac_module_class *cls) {
     if (fac_init()) return NULL;
-    if (!cls) {
-        FAC_FAIL(FAC_ERR_ARGUMENT, "the class of a new module is NULL");
+    if (!cls || !cls->name) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "the class of a new module %s", cls ? "has no name" : "is NULL");
         return NULL;
     }
     fac_module *m = fac__alloc_zero(sizeof *m);

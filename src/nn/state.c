@@ -1,4 +1,5 @@
 /* State dicts: collecting, checking, loading, and their files. */
+#include "core/above.h"
 #include "nn/module.h"
 #include <facula/io.h>
 #include <facula/ops.h>
@@ -67,7 +68,10 @@ static fac_status match_slot(void *context, const char *path, fac_module *owner,
               FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(own));
     FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, (fac_dtype)own->dtype), FAC_ERR_DTYPE, "%s: %s does not fit into %s",
               path, fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name((fac_dtype)own->dtype));
-    return FAC_OK;
+    FAC_CHECK(t->device.type != FAC_META || own->device.type == FAC_META, FAC_ERR_DEVICE,
+              "%s: a meta tensor in the state has no data to load", path);
+    FAC_TRY(fac__check_writable(own));
+    return fac__check_no_overlap(own);
 }
 
 static fac_status check_names(struct match *x, bool strict) {

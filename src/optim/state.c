@@ -82,6 +82,8 @@ fac_state *fac_optimizer_state_dict(fac_optimizer *o) {
 
 /* ---- loading ---- */
 
+#define MOST_STEPS 9007199254740992.0 /* 2^53: counts below it are exact in every dtype that saved them */
+
 static fac_tensor *entry_of(const fac_state *s, size_t i, const char *what) {
     char name[96];
     snprintf(name, sizeof name, "%zu.%s", i, what);
@@ -94,16 +96,38 @@ static fac_tensor *setting_of(const fac_state *s, size_t group, const char *what
     return fac__header(fac_state_get(s, name));
 }
 
+static fac_status check_step(const fac_state *s, size_t i) {
+    fac_tensor *t = entry_of(s, i, "step");
+    FAC_CHECK(t && t->numel == 1 && !fac_dtype_is_complex((fac_dtype)t->dtype), FAC_ERR_NOT_FOUND,
+              "the state has no step count for parameter %zu", i);
+    const double steps = fac__item(t);
+    FAC_TRY(fac_error());
+    FAC_CHECK(steps >= 0 && steps < MOST_STEPS, FAC_ERR_ARGUMENT, "the step count of parameter %zu is %g in the state",
+              i, steps);
+    return FAC_OK;
+}
+
+/* t is buffer `name` of parameter i, p. */
+static fac_status check_buffer(const fac_tensor *t, const char *name, const fac_tensor *p, size_t i) {
+    FAC_CHECK(fac__same_sizes(t, p), FAC_ERR_SHAPE,
+              "%s of parameter %zu has shape %s in the state, but the parameter has %s", name, i, FAC_SHAPE_TEXT(t),
+              FAC_SHAPE_TEXT(p));
+    FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, (fac_dtype)p->dtype), FAC_ERR_DTYPE,
+              "%s of parameter %zu is %s in the state, which does not fit into %s", name, i,
+              fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name((fac_dtype)p->dtype));
+    FAC_CHECK(t->device.type != FAC_META || p->device.type == FAC_META, FAC_ERR_DEVICE,
+              "%s of parameter %zu is a meta tensor in the state, without data to load", name, i);
+    return FAC_OK;
+}
+
 static fac_status check_entry(const fac_optimizer *o, const fac_state *s, size_t i, size_t *taken) {
-    const fac_tensor *p = o->entries.v[i].parameter, *step = entry_of(s, i, "step");
-    FAC_CHECK(step && step->numel == 1, FAC_ERR_NOT_FOUND, "the state has no step count for parameter %zu", i);
+    FAC_TRY(check_step(s, i));
     ++*taken;
     for (int j = 0; j < FAC_OPTIM_BUFFERS && o->cls->buffers[j]; j++) {
         const fac_tensor *t = entry_of(s, i, o->cls->buffers[j]);
-        *taken += t != NULL;
-        FAC_CHECK(!t || fac__same_sizes(t, p), FAC_ERR_SHAPE,
-                  "%s of parameter %zu has shape %s in the state, but the parameter has %s", o->cls->buffers[j], i,
-                  FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(p));
+        if (!t) continue;
+        ++*taken;
+        FAC_TRY(check_buffer(t, o->cls->buffers[j], o->entries.v[i].parameter, i));
     }
     return FAC_OK;
 }
