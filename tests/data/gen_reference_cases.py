@@ -383,6 +383,9 @@ def slopes_at_bounds():
         case("median", T("f64", v), grad=True)
         case("median.dim", T("f64", v), 0, grad=True)
     case("margin_ranking_loss", T("f32", [1, 2, 0.5]), T("f32", [1, -1, -1]), T("f32", [1, -1, 1]), reduction=0, grad=True)
+    case("logit", T("f64", [0, 0.1, 0.5, 1]), grad=True)
+    case("pow.Tensor_Tensor", T("f64", [-2, -0.5, 3]), T("c128", [1 + 1j, -2j, 0.5]), grad=True)
+    case("renorm", T("f64", [1, 2, 3, 4], 2, 2), 2, 0, inf, grad=True)
 
 
 def slopes_where_there_is_none():

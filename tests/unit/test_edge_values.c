@@ -202,6 +202,21 @@ static void edges_search_goes_right_from_nan_on(void **state) {
           GIVES("searchsorted.Tensor(i8[3]{-128,0,127}, i8[3]{-128,127,1})", I64, 0, 2, 2));
 }
 
+/* Where the variance is infinite. */
+static void edges_var_of_a_correction_beyond_the_number_is_infinitely_steep(void **state) {
+    (void)state;
+    CHECK(GIVES("var.correction(f64[2]{1,3}, None, 3)", F64, INFINITY),
+          GRADIENT("var.correction(f64[2]!{1,3}, None, 3)", 0, F64, -INFINITY, INFINITY),
+          GRADIENT("var.correction(f64[2]!{1,3}, None, 2)", 0, F64, -INFINITY, INFINITY));
+}
+
+static void edges_logit_is_steepest_at_its_ends(void **state) {
+    (void)state;
+    CHECK(GRADIENT("logit(f64[4]!{0,0.1,0.5,1}, None)", 0, F64, INFINITY, 1 / 0.09, 4, INFINITY),
+          GRADIENT("logit(f32[3]!{0,0.5,1}, 0.0)", 0, F32, INFINITY, 4, INFINITY),
+          GRADIENT("logit(f32[3]!{0,0.5,1}, 0.1)", 0, F32, 0, 4, 0));
+}
+
 static void edges_logit_with_crossing_bounds_takes_the_nearer(void **state) {
     (void)state;
     CHECK(NEARLY("logit(f64[3]{-1,0.5,0.9}, 0.6)", F64, 1e-12, 0.4054651081081642, 0.4054651081081642,
@@ -316,6 +331,8 @@ int main(void) {
         FAC_TEST(edges_hardtanh_with_nan_bounds_is_nan),
         FAC_TEST(edges_relu_keeps_the_sign_of_zero),
         FAC_TEST(edges_search_goes_right_from_nan_on),
+        FAC_TEST(edges_var_of_a_correction_beyond_the_number_is_infinitely_steep),
+        FAC_TEST(edges_logit_is_steepest_at_its_ends),
         FAC_TEST(edges_logit_with_crossing_bounds_takes_the_nearer),
         FAC_TEST(edges_moments_of_infinities_and_of_the_largest),
         FAC_TEST(edges_functions_of_two_numbers_at_the_ends_of_the_range),

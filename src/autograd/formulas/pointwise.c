@@ -85,7 +85,10 @@ fac_tensor *pow_grad_self(fac_tensor *grad, fac_tensor *self, fac_tensor *expone
 fac_tensor *pow_grad_exponent(fac_tensor *grad, fac_tensor *self, fac_tensor *exponent, fac_tensor *result) {
     fac_tensor *flat = fac__s_eq_Scalar(self, fac_scalar_i_(0));
     if (!is_complex(exponent)) flat = fac__s_logical_and(flat, fac__s_ge_Scalar(exponent, fac_scalar_i_(0)));
-    fac_tensor *slope = mul(grad, fac__s_conj(mul(result, fac__s_log(self))));
+    /* The logarithm of a negative number is complex where the power is. */
+    fac_tensor *base =
+        is_complex(result) ? fac__s_to_dtype(self, (fac_dtype)result->dtype, false, false, FAC_FORMAT_DEFAULT) : self;
+    fac_tensor *slope = mul(grad, fac__s_conj(mul(result, fac__s_log(base))));
     return zero_where(flat, slope);
 }
 

@@ -116,7 +116,7 @@ fac_tensor *aminmax_grad(fac_tensors grads, fac_tensor *self, fac_tensor *least,
 /* ---- moments ------------------------------------------------------------------------------------------------------------- */
 
 fac_tensor *var_grad(fac_tensor *grad, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
-    double n = folded(self, dim) - (correction.set ? fac__scalar_f64(correction.v) : 1.0);
+    double n = fmax(0, folded(self, dim) - (correction.set ? fac__scalar_f64(correction.v) : 1.0));
     fac_tensor *centred = sub(self, fac__s_mean_dim(self, dim, true, FAC_DTYPE_DEFAULT));
     return mul(scaled_by(fac__restored(grad, self->ndim, dim, keepdim), 2.0 / n), centred);
 }

@@ -1,5 +1,6 @@
 /* Distances in terms of norms, whose gradient at zero is zero. */
 #include "ops/composite/brief.h"
+#include <math.h>
 
 static fac_tensor *norm_over(fac_tensor *a, double p, fac_ints dims, bool keepdim) {
     return fac__s_linalg_vector_norm(a, fac_scalar_f_(p), dims, keepdim, FAC_DTYPE_DEFAULT);
@@ -93,6 +94,7 @@ fac_status renorm_composite(const fac_call_info *c, fac_tensor *self, fac_scalar
     }
     FAC_SCOPE(scope);
     fac_tensor *norm = norm_over(self, fac__scalar_f64(p), (fac_ints){dims, n}, true);
+    if (isinf(fac__scalar_f64(maxnorm)) && norm) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
     fac_tensor *factor = fac__s_mul_Scalar(fac__s_reciprocal(plus(norm, 1e-7)), maxnorm);
     fac_tensor *small = fac__s_logical_not(fac__s_gt_Scalar(norm, maxnorm)); /* a norm that is NaN changes nothing */
     fac_tensor *scale = fac__s_masked_fill_Scalar(factor, small, fac_scalar_i_(1));

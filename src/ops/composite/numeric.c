@@ -222,7 +222,8 @@ fac_status logit_explicit(const fac_call_info *c, fac_tensor *self, fac_opt_num 
         fac_tensor *above = fac__s_gt_Scalar(x, fac_scalar_f_(high)), *below = fac__s_lt_Scalar(x, fac_scalar_f_(low));
         x = fill_where(fill_where(x, above, high), below, low);
     }
-    fac_tensor *y = fac__s_log(divide(x, fac__s_rsub_Scalar(x, fac_scalar_i_(1), fac_scalar_i_(1))));
+    /* Not the logarithm of the quotient, whose slopes at 0 and 1 come out as NaN. */
+    fac_tensor *y = sub(fac__s_log(x), fac__s_log1p(fac__s_neg(x)));
     return fac__give(out, is_integral(self) ? y : cast(y, (fac_dtype)self->dtype));
 }
 
