@@ -173,8 +173,6 @@ bool fac__is_alias(const fac_tensor *a, const fac_tensor *b);
 bool fac__has_internal_overlap(const fac_tensor *t);
 /* The error for writing to elements that overlap each other. */
 fac_status fac__check_no_overlap(const fac_tensor *t);
-/* Owned: a view of t in which every dimension of stride 0 has one element, or t itself if it has none. */
-fac_status fac__repeated_once(fac_tensor *t, fac_tensor **out);
 typedef enum { FAC_OVERLAP_NO, FAC_OVERLAP_FULL, FAC_OVERLAP_PARTIAL, FAC_OVERLAP_UNKNOWN } fac_overlap;
 fac_overlap fac__overlap(const fac_tensor *a, const fac_tensor *b);
 

@@ -103,19 +103,6 @@ fac_status fac__check_no_overlap(const fac_tensor *t) {
     return FAC_OK;
 }
 
-fac_status fac__repeated_once(fac_tensor *t, fac_tensor **out) {
-    int64_t sizes[FAC_MAX_DIMS];
-    bool repeats = false;
-    for (int d = 0; d < t->ndim; d++) {
-        bool one = t->strides[d] == 0 && t->sizes[d] > 1;
-        sizes[d] = one ? 1 : t->sizes[d];
-        repeats = repeats || one;
-    }
-    if (repeats) return fac__view(t, sizes, t->strides, t->ndim, t->offset, false, out);
-    *out = fac__ref(t);
-    return FAC_OK;
-}
-
 /* First byte and one past the last that t touches. */
 static void byte_range(const fac_tensor *t, int64_t *begin, int64_t *end) {
     int64_t item = fac__item_size(t), last = t->offset;

@@ -1,6 +1,7 @@
 /* Copying, converting and filling. */
 #include "backend/cpu/kernels/transpose.h"
 #include "backend/cpu/pointwise.h"
+#include "core/fill.h"
 #include "ops_gen.h"
 
 /* ---- copying --------------------------------------------------------------------------------------------------------------- */
@@ -68,25 +69,16 @@ fac_status copy_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *src, b
     return FAC_OK;
 }
 
-/* Elements of dst may share memory. */
-static fac_status fill_shared(fac_tensor *dst, fac_scalar v) {
-    fac_tensor *once;
-    FAC_TRY(fac__repeated_once(dst, &once));
-    fac_status st = fac__cpu_fill(once, v);
-    fac__unref(once);
-    return st;
-}
-
 fac_status zero_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_TRY(fill_shared(self, fac_scalar_i_(0)));
+    FAC_TRY(fac__fill_once(self, fac_scalar_i_(0), fac__cpu_fill));
     *out = fac__ref(self);
     return FAC_OK;
 }
 
 fac_status fill_cpu(fac_structured *s, fac_tensor *self, fac_scalar value) {
     (void)self;
-    return fill_shared(s->out[0], value);
+    return fac__fill_once(s->out[0], value, fac__cpu_fill);
 }
 
 fac_status fill_tensor_cpu(fac_structured *s, fac_tensor *self, fac_tensor *value) {

@@ -4,6 +4,7 @@
 #include "backend/cpu/pointwise.h"
 #include "backend/cuda/kernels/dtype.h"
 #include "backend/cuda/kernels/pointwise_list.h"
+#include "core/fill.h"
 #include "ops_gen.h"
 
 #include <stdalign.h>
@@ -199,18 +200,9 @@ fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v) {
     return launch_plan(&it, &p, &r);
 }
 
-/* Elements of dst may share memory. */
-static fac_status fill_shared(fac_tensor *dst, fac_scalar v) {
-    fac_tensor *once;
-    FAC_TRY(fac__repeated_once(dst, &once));
-    fac_status st = fac__cuda_fill(once, v);
-    fac__unref(once);
-    return st;
-}
-
 fac_status fill_cuda(fac_structured *s, fac_tensor *self, fac_scalar value) {
     (void)self;
-    return fill_shared(s->out[0], value);
+    return fac__fill_once(s->out[0], value, fac__cuda_fill);
 }
 
 fac_status fill_tensor_cuda(fac_structured *s, fac_tensor *self, fac_tensor *value) {
@@ -223,7 +215,7 @@ fac_status zero_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor **out)
     if (self->numel && fac__is_contiguous(self))
         FAC_TRY(fac__cuda_memset(fac__cuda_index(self), fac__data(self), 0, self->numel * fac__item_size(self)));
     else
-        FAC_TRY(fill_shared(self, fac_scalar_i_(0)));
+        FAC_TRY(fac__fill_once(self, fac_scalar_i_(0), fac__cuda_fill));
     *out = fac__ref(self);
     return FAC_OK;
 }
