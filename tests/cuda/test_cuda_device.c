@@ -1,8 +1,8 @@
+#include "support/child.h"
 #include "support/cuda.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void assert_device(fac_device d, fac_device_type type, int index) {
@@ -355,20 +355,6 @@ static void S248_cuda_shutdown_leaves_nothing(void **state) {
         assert_ok(fac_init());
         assert_false(support_has_context(0) || support_has_context(1));
     }
-}
-
-/* The status with which a child ends: 0 if `body` is content. */
-static int in_child(int (*body)(void)) {
-    int status = -1;
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        memory_hook_fail(0, false); /* that is the parent's */
-        _exit(body());
-    }
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
 static fac_tensor *parents; /* on cuda:0 */

@@ -100,6 +100,10 @@ char *const *samples_of(const sample_set *s, const char *op, size_t *out_n) {
 
 /* ---- trying --------------------------------------------------------------------------------------------------------- */
 
+const char *sample_elsewhere(const char *op) {
+    return strcmp(op, "aten::pin_memory") == 0 ? "page-locked memory needs a CUDA device" : NULL;
+}
+
 fac_status sample_try(const sample_call *c, fac_device device) {
     const fac_operator *op = fac_operator_find(c->op);
     sample_made made;

@@ -25,6 +25,8 @@ char *const *samples_of(const sample_set *s, const char *op, size_t *out_n);
 bool samples_add(sample_set *s, const char *text);
 void samples_sort(sample_set *s);
 
+/* Why neither the CPU nor the meta device can serve an operator's calls; NULL if one of them does. */
+const char *sample_elsewhere(const char *op);
 /* Calls the operator on a device; the results, if any, are released. The status, with an error pending unless it is OK. */
 fac_status sample_try(const sample_call *c, fac_device device);
 

@@ -125,22 +125,11 @@ static int judge(const fac_schema *s, const char *arg, unsigned read) {
     return wrong;
 }
 
-/* Operators whose calls neither the CPU nor the meta device can serve. */
-static const struct {
-    const char *op, *reason;
-} elsewhere[] = {{"aten::pin_memory", "page-locked memory needs a CUDA device"}};
-
-static bool is_elsewhere(const char *op) {
-    for (size_t i = 0; i < FAC_COUNT(elsewhere); i++)
-        if (strcmp(op, elsewhere[i].op) == 0) return true;
-    return false;
-}
-
 static int judge_operator(const fac_operator *op) {
     const fac_schema *s = atomic_load(&op->schema);
     reading r = {{0}, {false}};
     int wrong = 0;
-    if (is_elsewhere(s->full)) return 0;
+    if (sample_elsewhere(s->full)) return 0;
     observe_samples(op, &r);
     for (size_t i = 0; i < s->n_args; i++) {
         if (s->args[i].type.kind != FAC_TYPE_TENSOR) continue;

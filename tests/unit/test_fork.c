@@ -2,31 +2,16 @@
    lock free and what it guards whole. */
 #include "base/mutex.h"
 
+#include "support/child.h"
 #include "support/dispatch.h"
 #include <facula/facula.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-enum { CHILD_SECONDS = 60 };
 
 static atomic_bool stop;
 static atomic_int failures, rounds;
-
-/* Forks and runs the body in the child, which is killed if it hangs; the status that it left. */
-static int in_child(int (*body)(void)) {
-    fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        alarm(CHILD_SECONDS);
-        _exit(body());
-    }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
-}
 
 /* ---- what threads and children do ---------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include "backend/cpu/workers.h"
 #include "core/start.h"
 
+#include "support/child.h"
 #include "support/support.h"
 #include <dirent.h>
 #include <facula/facula.h>
@@ -14,10 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-enum { CHILD_SECONDS = 60 };
 
 /* ThreadSanitizer has a thread of its own, and makes none in the child of a process with threads. */
 #ifdef __has_feature
@@ -274,19 +272,6 @@ static bool compute_some(void) {
     fac_tensor *x = fac_ones(FAC_INTS(1 << 18), .requires_grad = true);
     if (fac_backward(fac_sum(fac_mul(x, x)))) return false;
     return fac_item(fac_sum(fac_grad_of(x))) == 2.0 * (1 << 18);
-}
-
-/* The exit status of a child that runs the body; it is killed if that takes too long. */
-static int in_child(int (*body)(void)) {
-    fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        alarm(CHILD_SECONDS);
-        _exit(body());
-    }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
 }
 
 static int compute_alone_then_with_workers(void) {

@@ -8,17 +8,6 @@
 
 static sample_set set;
 
-/* Calls that no CPU can serve by itself. */
-static const struct {
-    const char *op, *reason;
-} elsewhere[] = {{"aten::pin_memory", "page-locked memory needs a CUDA device"}};
-
-static bool is_elsewhere(const char *op) {
-    for (size_t i = 0; i < FAC_COUNT(elsewhere); i++)
-        if (strcmp(op, elsewhere[i].op) == 0) return true;
-    return false;
-}
-
 static int load(void **state) {
     (void)state;
     return samples_load(&set) ? 0 : -1;
@@ -43,7 +32,7 @@ static void samples_each_works_on_the_cpu(void **state) {
     for (size_t i = 0; i < set.n; i++) {
         sample_call c;
         assert_true(sample_parse(set.texts[i], &c, NULL));
-        if (is_elsewhere(c.op) || sample_try(&c, fac_device_make(FAC_CPU, -1)) == FAC_OK) continue;
+        if (sample_elsewhere(c.op) || sample_try(&c, fac_device_make(FAC_CPU, -1)) == FAC_OK) continue;
         print_error("%s: %s\n", set.texts[i], fac_error_message());
         fac_error_clear();
         failed++;
