@@ -22,7 +22,8 @@ def main():
     print("// Made by gen_overloads.py.\nstatic const overload overloads[] = {")
     for match in overloads:
         arguments = ", ".join(argument(p) for p in match[4].split(", ") if p.strip())
-        print(f'    {{"{match[3]}({match[4]})", [] {{ (void)!first({match[3]}({arguments})); }}}},')
+        takes_tensor = "true" if match[4].startswith("fac_tensor *") else "false"
+        print(f'    {{"{match[3]}({match[4]})", {takes_tensor}, [] {{ (void)!first({match[3]}({arguments})); }}}},')
     print("};")
 
 

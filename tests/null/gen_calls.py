@@ -9,7 +9,7 @@ import sys
 
 from declarations import functions, is_optional
 
-# What stands for each type; the functions are those of test_null.c.
+# What stands for each type; the functions are those of test_null_calls.c.
 VALID = {
     "fac_tensor *": "a_tensor()", "const fac_tensor *": "a_tensor()", "fac_tensors": "some_tensors()",
     "fac_module *": "a_module()", "const fac_module *": "a_module()",
