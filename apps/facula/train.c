@@ -2,8 +2,10 @@
 #include "train.h"
 #include "lock.h"
 #include "settings.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char HELP[] =
     "usage: facula train [OPTION...] FILE|FOLDER...\n"
@@ -160,10 +162,20 @@ static int check(const train_options *o) {
     return CLI_OK;
 }
 
+/* A folder that no run is in gets no lock. */
+static fac_status find_run(const char *dir) {
+    char path[4096];
+    fac_status st = run_path(dir, CHECKPOINT_NAME, path, sizeof path);
+    if (!st && access(path, F_OK) != 0)
+        st = fac_error_set(FAC_ERR_NOT_FOUND, "there is no run to go on with in '%s': '%s': %s", dir, path,
+                           strerror(errno));
+    return st;
+}
+
 /* Takes the run folder, which a run that begins may have to make. */
 static fac_status take_folder(const train_options *o, int *lock) {
     fac_status st = fac_init();
-    if (!st && !o->resume) st = run_make_dir(o->out);
+    if (!st) st = o->resume ? find_run(o->out) : run_make_dir(o->out);
     if (!st) st = run_lock(o->out, lock);
     return st ? st : run_sweep(o->out);
 }

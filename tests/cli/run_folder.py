@@ -107,6 +107,13 @@ def two_trainings_do_not_share_a_folder(folder):
     need_success(resume(folder, "--steps", STEPS))
 
 
+def a_folder_without_a_run_is_not_resumed_and_gets_no_lock(folder):
+    need_failure(resume(folder), "there is no run to go on with", "checkpoint.safetensors")
+    (folder / "run").mkdir()
+    need_failure(resume(folder), "there is no run to go on with", "checkpoint.safetensors")
+    need(not list((folder / "run").iterdir()), "something was left in the folder")
+
+
 def the_lock_of_a_dead_process_is_free(folder):
     (folder / "run").mkdir()
     (folder / "run" / ".lock").write_text("process 1 on elsewhere\n")
