@@ -7,7 +7,8 @@
 
    Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
    alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. f16 and bf16 are
-   summed in f32, integers in i64, which wraps and is then cut to their dtype. Most f32 convolutions go to oneDNN instead (conv_library.c). */
+   summed in f32, integers in i64, which wraps and is then cut to their dtype. Most f32 convolutions go to oneDNN instead
+   (conv_library.c). */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/im2col.h"
 #include "backend/cpu/kernels/conv_library.h"

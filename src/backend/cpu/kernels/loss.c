@@ -105,6 +105,7 @@ static fac_status run_range(const job *j, int64_t i, int64_t end, double *sum) {
     }
     return FAC_OK;
 }
+
 static fac_status run_blocks(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     for (int64_t b = begin; b < end; b++) {
