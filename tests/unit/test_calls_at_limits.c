@@ -71,6 +71,24 @@ static void permutation_that_the_dtype_cannot_count_is_refused(void **state) {
     refused("randperm(-1)", "n must be non-negative");
 }
 
+/* ---- einsum, tensordot ---------------------------------------------------------------------------------------------- */
+
+static void equation_of_too_many_subscripts_is_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    char text[300];
+    memset(text, 'i', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    fac_tensor *x = fac_ones(FAC_INTS(2));
+    fac_value args[] = {fac_value_string(text), fac_value_tensors(&x, 1)}, result = fac_value_none();
+    assert_int_equal(fac_call("aten::einsum", args, 2, &result), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "too many subscripts");
+    fac_value_release(&args[0]);
+    fac_value_release(&args[1]);
+    refused("tensordot(f32[2,2], f32[2,2], [0,0], [0,1])", "dim 0 appears multiple times");
+    refused("tensordot(f32[2,2], f32[2,2], [0], [0,1])", "both dimension lists should have same length, got 1 and 2");
+}
+
 /* ---- norms of nothing, softmax in another dtype --------------------------------------------------------------------- */
 
 static void norm_of_nothing_that_has_no_value_is_refused(void **state) {
@@ -179,6 +197,7 @@ static void draw_in_place_passes_no_gradient_to_what_was_there(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(permutation_is_as_long_as_the_dtype_can_count),
               FAC_TEST(permutation_that_the_dtype_cannot_count_is_refused),
+              FAC_TEST(equation_of_too_many_subscripts_is_refused),
               FAC_TEST(norm_of_nothing_that_has_no_value_is_refused),
               FAC_TEST(softmax_is_computed_in_the_dtype_that_is_asked_for),
               FAC_TEST(power_of_zero_has_a_gradient_to_its_exponent), FAC_TEST(embedding_gradient_scaled_by_frequency),

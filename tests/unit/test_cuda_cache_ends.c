@@ -121,6 +121,48 @@ static void mapping_stays_below_the_limit(void **state) {
     end();
 }
 
+static bool never_passed(const fac_memory_source *s, int device, int64_t stream, void *mark) {
+    (void)s, (void)device, (void)stream, (void)mark;
+    return false;
+}
+
+static void source_refused(const char *settings, fac_status code, const char *message) {
+    assert_null(fac_caching_allocator_new(&f.source, 0, settings));
+    assert_error(code, message);
+}
+
+static void sources_and_settings_that_make_no_sense_are_refused(void **state) {
+    (void)state;
+    fake_source_begin(&f, GIB);
+    const fac_memory_source whole = f.source;
+    source_refused("backend:cudaMallocAsync", FAC_ERR_UNSUPPORTED, "for CUDA alone");
+    source_refused("speed:high", FAC_ERR_ARGUMENT, "there is no allocator option 'speed'");
+    f.source.name = NULL;
+    source_refused(NULL, FAC_ERR_ARGUMENT, "a name, alloc and free");
+    f.source = whole, f.source.alloc = NULL;
+    source_refused(NULL, FAC_ERR_ARGUMENT, "a name, alloc and free");
+    f.source = whole, f.source.free = NULL;
+    source_refused(NULL, FAC_ERR_ARGUMENT, "a name, alloc and free");
+    f.source = whole, f.source.mark = NULL, f.source.passed = never_passed;
+    source_refused(NULL, FAC_ERR_ARGUMENT, "both of mark and passed");
+    f.source = whole, f.source.info = NULL;
+    source_refused("per_process_memory_fraction:0.5", FAC_ERR_UNSUPPORTED, "no share of it can be set");
+    f.source = whole;
+    fake_source_end(&f);
+}
+
+static void no_allocator_is_an_error_or_nothing(void **state) {
+    (void)state;
+    assert_int_equal(fac_caching_allocator_record_stream(NULL, NULL, 0), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "where a caching allocator is needed");
+    assert_int_equal(fac_caching_allocator_empty_cache(NULL), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "where a caching allocator is needed");
+    assert_null(fac_caching_allocator_face(NULL));
+    assert_int_equal(fac_caching_allocator_stats(NULL).num_ooms, 0);
+    fac_caching_allocator_free(NULL);
+    assert_no_error();
+}
+
 /* ---- room ----------------------------------------------------------------------------------------------------------- */
 
 static void one_oversize_block_that_is_large_enough_makes_room(void **state) {
@@ -138,10 +180,6 @@ static void one_oversize_block_that_is_large_enough_makes_room(void **state) {
 static fac_status mark_fails(const fac_memory_source *s, int device, int64_t stream, void **out_mark) {
     (void)s, (void)device, (void)stream, (void)out_mark;
     return fac_error_set(FAC_ERR_DEVICE, "no mark");
-}
-static bool never_passed(const fac_memory_source *s, int device, int64_t stream, void *mark) {
-    (void)s, (void)device, (void)stream, (void)mark;
-    return false;
 }
 
 static void block_that_cannot_be_marked_waits_for_the_end_of_the_capture(void **state) {
@@ -170,6 +208,8 @@ static void block_that_cannot_be_marked_waits_for_the_end_of_the_capture(void **
 FAC_TEST_MAIN(FAC_TEST(allocator_gives_back_mapped_memory_that_is_in_use),
               FAC_TEST(allocator_gives_back_pools_of_graphs_that_are_held),
               FAC_TEST(allocator_gives_back_blocks_whose_events_cannot_be_waited_for), FAC_TEST(capture_has_one_pool),
-              FAC_TEST(options_of_the_source_are_its_own), FAC_TEST(range_that_cannot_be_reserved_is_an_error),
+              FAC_TEST(options_of_the_source_are_its_own),
+              FAC_TEST(sources_and_settings_that_make_no_sense_are_refused),
+              FAC_TEST(no_allocator_is_an_error_or_nothing), FAC_TEST(range_that_cannot_be_reserved_is_an_error),
               FAC_TEST(mapping_stays_below_the_limit), FAC_TEST(one_oversize_block_that_is_large_enough_makes_room),
               FAC_TEST(block_that_cannot_be_marked_waits_for_the_end_of_the_capture))
