@@ -373,7 +373,7 @@ static void undeclare(fac_operator *op) {
 
 /* ---- built-in operators ------------------------------------------------------------------------------------------ */
 
-fac_status fac__builtin_kernel_add(fac_operator *op, const fac_builtin_kernel *k, const fac_signature *signature) {
+static fac_status add_builtin_kernel(fac_operator *op, const fac_builtin_kernel *k, const fac_signature *signature) {
     fac_key key;
     FAC_TRY(fac_key_parse(k->key, &key));
     fac_registration *r = registration_new(FAC_REG_KERNEL, "generated");
@@ -395,7 +395,7 @@ fac_status fac__builtin_declare(const fac_builtin_op *row) {
     if (st == FAC_OK && op != row->op)
         st = FAC_FAIL(FAC_ERR_INTERNAL, "operator '%s' is in the generated table twice", d->schema->full);
     for (const fac_builtin_kernel *k = row->kernels; k && k->key && st == FAC_OK; k++)
-        st = fac__builtin_kernel_add(op, k, row->signature);
+        st = add_builtin_kernel(op, k, row->signature);
     if (st != FAC_OK) {
         definition_free(d);
         return st;

@@ -101,8 +101,7 @@ void fac__table_free(void);
 
 /* ---- registration (registry.c) ----------------------------------------------------------------------------------- */
 
-/* Attaches a built-in kernel; declares a built-in operator, whose kernels are attached already. */
-fac_status fac__builtin_kernel_add(fac_operator *op, const fac_builtin_kernel *k, const fac_signature *signature);
+/* Declares a built-in operator and attaches its kernels. */
 fac_status fac__builtin_declare(const fac_builtin_op *row);
 void fac__registry_free(void);
 /* The generated adapters for a signature's text, or NULL (builtin.c). */

@@ -39,7 +39,5 @@ typedef struct fac_dim_split {
 void fac__split(fac_dim_split *s, fac_tensor *in, uint64_t mask, fac_tensor *const *outs, int n_out, bool ordered);
 /* True if neighbours in memory belong to different outputs, so that work should run across outputs. */
 bool fac__split_is_columns(const fac_dim_split *s);
-/* All dimensions. */
-static inline uint64_t fac__all_dims(int ndim) { return ndim >= 64 ? UINT64_MAX : (UINT64_C(1) << ndim) - 1; }
 
 #endif
