@@ -231,7 +231,7 @@ static void S211_oversize_blocks_make_room_before_the_cache_is_emptied(void **st
     char *r = get(130 * MIB); /* both oversize blocks go */
     assert_int_equal(stats().num_alloc_retries, 0);
     give(r);
-    char *s = get(50 * MIB); /* the 130 does not serve 50, and goes */
+    char *s = get(80 * MIB); /* the 130 does not serve 80, and goes */
     assert_int_equal(stats().num_alloc_retries, 0);
     give(s), give(small);
     end();
