@@ -15,5 +15,7 @@ int64_t memory_hook_failures(void);
 /* How many requests there were since, and how often memory_hook_fail was called at all. */
 int64_t memory_hook_requests(void);
 int64_t memory_hook_arms(void);
+/* Requests made within chunks of parallel work since the last call of this. */
+int64_t memory_hook_requests_in_chunks(void);
 
 #endif

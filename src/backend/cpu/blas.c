@@ -17,16 +17,16 @@
 #include <oneapi/dnnl/dnnl.h>
 
 enum {
-    STACK_SCRATCH = 16384, /* bytes of scratch that small products keep on the stack */
-    TASK_WORK = 1 << 17,   /* multiply-adds per chunk of tasks: some microseconds */
-    PACKED_ROWS = 256,     /* sides of a packed block: its panels of A stay in L2 */
+    TASK_WORK = 1 << 17, /* multiply-adds per chunk of tasks: some microseconds */
+    PACKED_ROWS = 256,   /* sides of a packed block: its panels of A stay in L2 */
     PACKED_COLS = 1024,
     PACKED_PACK = 16,            /* packing an element costs as much as so many multiply-adds */
     PACKED_WORK = 8 * TASK_WORK, /* multiply-adds that are worth a thread */
     SPLIT_DEPTH = 2048,          /* depth of one part of a split product */
     SPLIT_MAX = 16,
-    LIBRARY_MIN = 256,   /* sides from which oneDNN is faster than gemm.isa.c (by up to 15%) */
-    LIBRARY_BLOCK = 512, /* sides of its blocks where there are LIBRARY_MANY of them, else half of that */
+    SPLIT_ELEMENTS = 8 * 128 * 128, /* most elements of C */
+    LIBRARY_MIN = 256,              /* sides from which oneDNN is faster than gemm.isa.c (by up to 15%) */
+    LIBRARY_BLOCK = 512,            /* sides of its blocks where there are LIBRARY_MANY of them, else half of that */
     LIBRARY_MANY = 16,
     LIBRARY_FEW = 4,          /* with fewer blocks, gemm.isa.c feeds more threads */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
@@ -102,13 +102,6 @@ static merge_target target_of(const fac_gemm *g, int64_t batch, int64_t i, int64
     return o;
 }
 
-static void *scratch_take(char *stack, size_t bytes) {
-    return bytes <= STACK_SCRATCH ? stack : fac__alloc_aligned(bytes, 64);
-}
-static void scratch_give(char *stack, void *p) {
-    if (p != stack) fac__free(p);
-}
-
 /* ---- matrix by vector ---------------------------------------------------------------------------------------------- */
 
 /* y = A x with n == 1, after transposing a product with m == 1. */
@@ -117,6 +110,8 @@ typedef struct vector_job {
     int64_t rows;   /* of A per task */
     int64_t chunks; /* tasks per batch entry */
     bool by_cols;   /* A's columns are contiguous */
+    bool direct;    /* y is written where C is */
+    int64_t y_bytes;
 } vector_job;
 
 /* x of one batch entry as contiguous numbers of the compute type, times alpha; in place if it already is. */
@@ -138,30 +133,22 @@ static const void *vector_x(const fac_gemm *g, int64_t batch, void *room) {
     return room;
 }
 
-static fac_status vector_task(const vector_job *job, int64_t task) {
+static void vector_task(const vector_job *job, int64_t task, char *room) {
     const fac_gemm *g = job->g;
     int64_t batch = task / job->chunks, i = task % job->chunks * job->rows, m = fac__min(job->rows, g->m - i);
-    size_t item = fac_dtype_size(compute_type(g->dtype));
     merge_target o = target_of(g, batch, i, 0);
-    bool direct = !is_half(g->c_dtype) && g->c_row == 1 && beta_is(&o, 0);
-    size_t y_bytes = direct ? 0 : ((size_t)m * item + 63) & ~(size_t)63;
-    char stack[STACK_SCRATCH];
-    char *room = scratch_take(stack, y_bytes + (size_t)g->k * item);
-    if (!room) return fac_error();
-    const void *x = vector_x(g, batch, room + y_bytes);
-    void *y = direct ? o.c : room;
+    const void *x = vector_x(g, batch, room + job->y_bytes);
+    void *y = job->direct ? o.c : room;
     const char *a = at(g->a.data, batch * g->a.batch + i * g->a.row, g->dtype);
     if (job->by_cols)
         kernels()->gemv_cols(g->dtype, g->k, m, a, g->a.col, x, y, false);
     else
         kernels()->gemv_rows(g->dtype, m, g->k, a, g->a.row, x, y);
-    if (!direct) merge(&o, m, 1, y, NULL, 1);
-    scratch_give(stack, room);
-    return FAC_OK;
+    if (!job->direct) merge(&o, m, 1, y, NULL, 1);
 }
 
-static fac_status vector_range(void *ctx, int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; t++) FAC_TRY(vector_task(ctx, t));
+static fac_status vector_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    for (int64_t t = begin; t < end; t++) vector_task(ctx, t, scratch);
     return FAC_OK;
 }
 
@@ -170,14 +157,19 @@ static bool is_vector(const fac_gemm *g) {
 }
 
 static fac_status run_vector(const fac_gemm *g) {
+    const int64_t item = (int64_t)fac_dtype_size(compute_type(g->dtype));
     vector_job job = {.g = g, .rows = g->m, .chunks = 1};
+    merge_target o = target_of(g, 0, 0, 0);
     job.by_cols = !(g->a.col == 1 || g->k == 1);
     if (g->m * g->k > VECTOR_ELEMENTS) {
         job.rows = fac__max(VECTOR_ELEMENTS / g->k, job.by_cols ? 256 : 1);
         job.chunks = div_up(g->m, job.rows);
     }
+    job.direct = !is_half(g->c_dtype) && g->c_row == 1 && beta_is(&o, 0);
+    job.y_bytes = job.direct ? 0 : fac__workspace_round(fac__min(job.rows, g->m) * item);
     int64_t work = fac__min(job.rows, g->m) * g->k + 16;
-    return fac__parallel_for(0, g->batch * job.chunks, fac__max(1, VECTOR_ELEMENTS / work), vector_range, &job);
+    return fac__parallel_for_taken(0, g->batch * job.chunks, fac__max(1, VECTOR_ELEMENTS / work),
+                                   job.y_bytes + g->k * item, g->scratch, vector_range, &job);
 }
 
 /* ---- packed and library products ------------------------------------------------------------------------------------ */
@@ -189,7 +181,8 @@ typedef struct block_job {
     bool direct;        /* blocks are written where C is */
     bool library;
     double alpha[2];
-    size_t kernel_bytes, plane_bytes; /* of a task's scratch: packing, one plane of a block that is not direct */
+    size_t kernel_bytes;              /* of a task's scratch: packing */
+    size_t plane_bytes, planes_bytes; /* one plane of a block, and the planes that are not direct */
 } block_job;
 
 /* dnnl_sgemm takes row-major operands, each plain or transposed. */
@@ -211,7 +204,7 @@ static fac_status library_block(const block_job *job, const fac_gemm_block *p) {
     return FAC_OK;
 }
 
-static fac_status block_task(const block_job *job, int64_t task) {
+static fac_status block_task(const block_job *job, int64_t task, char *room) {
     const fac_gemm *g = job->g;
     int64_t per = job->rows * job->cols, batch = task / per;
     int64_t i = task % per / job->cols * job->mb, j = task % job->cols * job->nb;
@@ -222,10 +215,6 @@ static fac_status block_task(const block_job *job, int64_t task) {
     memcpy(p.alpha, job->alpha, sizeof p.alpha);
     bool complex = fac_dtype_is_complex(g->dtype);
     merge_target o = target_of(g, batch, i, j);
-    char stack[STACK_SCRATCH] __attribute__((aligned(64)));
-    size_t planes = job->direct ? 0 : job->plane_bytes * (complex ? 2 : 1);
-    char *room = scratch_take(stack, planes + job->kernel_bytes);
-    if (!room) return fac_error();
     p.c = job->direct ? (void *)o.c : room;
     p.c_imag = complex ? room + job->plane_bytes : NULL;
     p.ldc = job->direct ? g->c_row : job->nb;
@@ -233,19 +222,18 @@ static fac_status block_task(const block_job *job, int64_t task) {
         p.from = g->row ? at(g->row, j, g->c_dtype) : o.c;
         p.ldf = g->row ? 0 : g->c_row;
     }
-    p.scratch = room + planes;
+    p.scratch = room + job->planes_bytes;
     fac_status st = FAC_OK;
     if (job->library)
         st = library_block(job, &p);
     else
         kernels()->block(&p);
     if (st == FAC_OK && !job->direct) merge(&o, p.m, p.n, p.c, p.c_imag, p.ldc);
-    scratch_give(stack, room);
     return st;
 }
 
-static fac_status block_range(void *ctx, int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; t++) FAC_TRY(block_task(ctx, t));
+static fac_status block_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    for (int64_t t = begin; t < end; t++) FAC_TRY(block_task(ctx, t, scratch));
     return FAC_OK;
 }
 
@@ -319,10 +307,12 @@ static fac_status run_blocks(const fac_gemm *g) {
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
     }
     job.plane_bytes = (size_t)(job.mb * job.nb) * fac_dtype_size(compute_type(g->dtype));
+    job.planes_bytes = job.direct ? 0 : job.plane_bytes * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
     job.rows = div_up(g->m, job.mb);
     job.cols = div_up(g->n, job.nb);
     int64_t work = fac__min(job.mb, g->m) * fac__min(job.nb, g->n) * g->k + 1;
-    return fac__parallel_for(0, g->batch * job.rows * job.cols, fac__max(1, TASK_WORK / work), block_range, &job);
+    return fac__parallel_for_taken(0, g->batch * job.rows * job.cols, fac__max(1, TASK_WORK / work),
+                                   (int64_t)(job.planes_bytes + job.kernel_bytes), g->scratch, block_range, &job);
 }
 
 /* ---- products split along k ------------------------------------------------------------------------------------------ */
@@ -331,7 +321,7 @@ static fac_status run(const fac_gemm *g) { return is_vector(g) ? run_vector(g) :
 
 /* Parts to split k into; 1: do not. */
 static int64_t split_parts(const fac_gemm *g) {
-    if (g->batch != 1 || fac_dtype_is_complex(g->dtype) || g->k < 2 * SPLIT_DEPTH || g->m * g->n > 8 * 128 * 128)
+    if (g->batch != 1 || fac_dtype_is_complex(g->dtype) || g->k < 2 * SPLIT_DEPTH || g->m * g->n > SPLIT_ELEMENTS)
         return 1;
     /* A vector's rows are tasks enough when there are many. */
     if (is_vector(g) ? g->m > 64 : g->m * g->n * g->k < 16 * TASK_WORK) return 1;
@@ -351,13 +341,28 @@ static void add_parts(void *parts, int64_t n_parts, int64_t size, fac_dtype dtyp
         }
 }
 
+/* Room for the parts: the front of g's scratch, of which *rest is left, or else *own. */
+static fac_status take_parts(const fac_gemm *g, int64_t bytes, fac_workspace *rest, fac_workspace *own, char **parts) {
+    *rest = g->scratch;
+    if (!g->scratch.at) {
+        FAC_TRY(fac__workspace_take(bytes, own));
+        *parts = own->at;
+        return FAC_OK;
+    }
+    *parts = rest->at;
+    rest->at += fac__workspace_round(bytes);
+    rest->bytes -= fac__workspace_round(bytes);
+    return FAC_OK;
+}
+
 static fac_status run_split(const fac_gemm *g, int64_t n_parts) {
     fac_gemm head = *g, tail;
     int64_t depth = g->k / n_parts, size = g->m * g->n;
     head.c_dtype = compute_type(g->dtype);
     size_t item = fac_dtype_size(head.c_dtype);
-    char *parts = fac__alloc_array((size_t)(n_parts * size), item);
-    if (!parts) return fac_error();
+    fac_workspace own = {0};
+    char *parts;
+    FAC_TRY(take_parts(g, n_parts * size * (int64_t)item, &head.scratch, &own, &parts));
     head.batch = n_parts - 1;
     head.k = depth;
     head.a.batch = depth * g->a.col;
@@ -380,11 +385,11 @@ static fac_status run_split(const fac_gemm *g, int64_t n_parts) {
         merge_target o = target_of(g, 0, 0, 0);
         merge(&o, g->m, g->n, parts, NULL, g->n);
     }
-    fac__free(parts);
+    fac__workspace_give(own);
     return st;
 }
 
-/* ---- entry ------------------------------------------------------------------------------------------------------------ */
+/* ---- scratch ---------------------------------------------------------------------------------------------------------- */
 
 /* C^T = B^T A^T. */
 static void transpose(fac_gemm *g) {
@@ -397,6 +402,37 @@ static void transpose(fac_gemm *g) {
     g->c_row = g->c_col;
     g->c_col = row;
 }
+
+/* Bounds that grow with each size, whatever way of computing the sizes lead to. */
+static int64_t split_bytes(const fac_gemm *g, int64_t item) {
+    if (g->batch != 1 || g->k < 2 * SPLIT_DEPTH) return 0;
+    return fac__min(SPLIT_MAX, g->k / SPLIT_DEPTH) * fac__min(g->m * g->n, SPLIT_ELEMENTS) * item;
+}
+
+static int64_t block_bytes(const fac_gemm *g, int64_t item) {
+    const fac_gemm_kernels *kern = kernels();
+    const int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32;
+    const int64_t m = fac__min(g->m, PACKED_ROWS), n = fac__min(div_up(g->n, nr) * nr, PACKED_COLS);
+    const int64_t side = fac__max(PACKED_ROWS, LIBRARY_BLOCK), width = fac__max(PACKED_COLS, LIBRARY_BLOCK);
+    /* What is direct is so with more than one column. */
+    const int64_t rows = fac__min(div_up(g->m, 16) * 16, side),
+                  cols = writes_direct(g) ? nr : fac__min(div_up(g->n, nr) * nr, width), plane = rows * cols * item;
+    return (int64_t)kern->scratch_bytes(m, n, g->k, g->dtype) + plane * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
+}
+
+int64_t fac__gemm_scratch(const fac_gemm *request, int threads) {
+    if (fac_dtype_is_integral(request->dtype, true)) return 0;
+    const int64_t item = (int64_t)fac_dtype_size(compute_type(request->dtype));
+    fac_gemm g = *request, turned;
+    if (!g.c_dtype) g.c_dtype = g.dtype;
+    turned = g;
+    transpose(&turned);
+    const int64_t block = fac__max(block_bytes(&g, item), block_bytes(&turned, item));
+    const int64_t vector = fac__workspace_round(fac__max(request->m, request->n) * item) + request->k * item;
+    return fac__workspace_round(split_bytes(request, item)) + threads * fac__workspace_round(fac__max(block, vector));
+}
+
+/* ---- entry ------------------------------------------------------------------------------------------------------------ */
 
 /* How many multiplications there are; false if too many to count. */
 static bool count_work(const fac_gemm *g, int64_t *work) {

@@ -3,7 +3,7 @@
 #ifndef FAC_SRC_BACKEND_CPU_BLAS_H
 #define FAC_SRC_BACKEND_CPU_BLAS_H
 
-#include "base/base.h"
+#include "backend/cpu/parallel.h"
 
 /* Element (b, i, j) of a batch of matrices is at data + (b*batch + i*row + j*col) * item size. Strides are in elements;
    those of inputs may be zero. */
@@ -23,13 +23,19 @@ typedef struct fac_gemm {
     int64_t c_row, c_col, c_batch;
     const void *row;        /* [n] without gaps, which beta multiplies in place of C; NULL unless fac__gemm_takes_row */
     fac_scalar alpha, beta; /* beta == 0: C is not read, so NaN in it does not matter */
+    fac_workspace scratch;  /* none: taken before C is written, and given back */
 } fac_gemm;
 
 /* True if g, complete but for `row`, may be given one. It then need not be copied to every row of C beforehand; the bits
    are the same. */
 bool fac__gemm_takes_row(const fac_gemm *g);
 
-/* errors: DTYPE for bool; MEMORY for scratch; OVERFLOW */
+/* errors, all before C is written: DTYPE for bool; MEMORY unless g has scratch; OVERFLOW */
 fac_status fac__gemm(const fac_gemm *g);
+
+/* Bytes of scratch with which g, complete but for its pointers, and any product like it of at most its m, n and k, needs no
+   memory on `threads` threads. For
+   products within a chunk of parallel work, which may not allocate, and for those whose C is filled beforehand. */
+int64_t fac__gemm_scratch(const fac_gemm *g, int threads);
 
 #endif

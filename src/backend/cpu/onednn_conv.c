@@ -377,13 +377,15 @@ static dnnl_status_t open_memory(fac_conv_lane *l) {
     return memory_of(p->compute, dnnl_query_scratchpad_md, 0, at, &l->scratch);
 }
 
-fac_status fac__conv_lane_open(fac_conv_lane *l, const fac_conv_primitive *p) {
-    *l = (fac_conv_lane){.primitive = p, .room_bytes = p->scratch + 1};
+int64_t fac__conv_lane_bytes(const fac_conv_primitive *p) {
+    int64_t bytes = p->scratch + 1;
     for (int side = 0; side < FAC_CONV_SIDES; side++)
-        if (has_buffer(p, side)) l->room_bytes += aligned(p->bytes[side]);
-    const fac_allocator *a = fac_allocator_get(FAC_CPU);
-    l->room = a->alloc(a, l->room_bytes);
-    FAC_CHECK(l->room, FAC_ERR_MEMORY, "no %lld bytes were left for a convolution", (long long)l->room_bytes);
+        if (has_buffer(p, side)) bytes += aligned(p->bytes[side]);
+    return bytes;
+}
+
+fac_status fac__conv_lane_open(fac_conv_lane *l, const fac_conv_primitive *p, void *scratch) {
+    *l = (fac_conv_lane){.primitive = p, .room = scratch};
     int was = fac__onednn_begin();
     dnnl_status_t st = open_memory(l);
     fac__onednn_end(was);
@@ -398,8 +400,6 @@ void fac__conv_lane_close(fac_conv_lane *l) {
     if (l->bias) (void)dnnl_memory_destroy(l->bias);
     if (l->scratch) (void)dnnl_memory_destroy(l->scratch);
     if (l->stream) (void)dnnl_stream_destroy(l->stream);
-    const fac_allocator *a = fac_allocator_get(FAC_CPU);
-    if (l->room) a->free(a, l->room, l->room_bytes);
     *l = (fac_conv_lane){0};
 }
 

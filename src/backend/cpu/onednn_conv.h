@@ -48,11 +48,12 @@ typedef struct fac_conv_lane {
     dnnl_stream_t stream;
     dnnl_memory_t plain[FAC_CONV_SIDES], blocked[FAC_CONV_SIDES], bias, scratch;
     char *room;
-    int64_t room_bytes;
 } fac_conv_lane;
 
-/* Close it whether or not this succeeds. errors: MEMORY */
-fac_status fac__conv_lane_open(fac_conv_lane *l, const fac_conv_primitive *p);
+/* Scratch for a lane's buffers. */
+int64_t fac__conv_lane_bytes(const fac_conv_primitive *p);
+/* Close it whether or not this succeeds. errors: MEMORY, if oneDNN finds none for its own small objects */
+fac_status fac__conv_lane_open(fac_conv_lane *l, const fac_conv_primitive *p, void *scratch);
 void fac__conv_lane_close(fac_conv_lane *l);
 /* side: row-major arrays, but a weight that is read is packed. bias: [groups * small], if the shape has one. */
 fac_status fac__conv_lane_run(fac_conv_lane *l, void *const side[FAC_CONV_SIDES], const float *bias);

@@ -9,6 +9,7 @@ static _Atomic(int) default_threads; /* 0 until fac__parallel_start */
 
 /* In a job that several threads may work on; what is called from there stays on its thread. */
 static _Thread_local bool in_parallel __attribute__((tls_model("initial-exec")));
+_Thread_local bool fac__chunk __attribute__((tls_model("initial-exec")));
 
 /* ---- how many ---------------------------------------------------------------------------------------------------------- */
 
@@ -47,10 +48,11 @@ fac_status fac_set_num_threads(int n) {
 }
 
 bool fac__in_parallel(void) { return in_parallel || fac__is_worker(); }
+bool fac__in_chunk(void) { return fac__chunk || fac__is_worker(); }
 
 /* ---- running ----------------------------------------------------------------------------------------------------------- */
 
-static fac_status run_serial(int64_t begin, int64_t end, int64_t grain, fac_range_fn fn, void *ctx) {
+static fac_status run_chunks(int64_t begin, int64_t end, int64_t grain, fac_range_fn fn, void *ctx) {
     while (end - begin > grain) {
         FAC_TRY(fn(ctx, begin, begin + grain));
         begin += grain;
@@ -58,24 +60,40 @@ static fac_status run_serial(int64_t begin, int64_t end, int64_t grain, fac_rang
     return fn(ctx, begin, end);
 }
 
+static fac_status run_serial(int64_t begin, int64_t end, int64_t grain, fac_range_fn fn, void *ctx) {
+    const bool was = fac__chunk;
+    fac__chunk = true;
+    fac_status st = run_chunks(begin, end, grain, fn, ctx);
+    fac__chunk = was;
+    return st;
+}
+
 static fac_status run_threads(int64_t begin, int64_t end, int64_t grain, int threads, fac_range_fn fn, void *ctx) {
     fac_job job = {
         .begin = begin, .end = end, .grain = grain, .chunks = (end - begin - 1) / grain + 1, .fn = fn, .ctx = ctx};
+    const bool was = fac__chunk;
     atomic_init(&job.failed_at, INT64_MAX);
-    in_parallel = true;
+    in_parallel = fac__chunk = true;
     const bool shared = fac__job_run(&job, threads);
     in_parallel = false;
+    fac__chunk = was;
     if (!shared) return run_serial(begin, end, grain, fn, ctx);
     if (job.error) fac__error_restore(job.error);
     return job.status;
 }
 
-fac_status fac__parallel_for(int64_t begin, int64_t end, int64_t grain, fac_range_fn fn, void *ctx) {
+int fac__parallel_threads(int64_t begin, int64_t end, int64_t grain) {
+    if (grain < 1) grain = 1;
+    if (end - begin <= grain || fac__in_parallel()) return 1;
+    return (int)fac__min(fac_num_threads(), (end - begin - 1) / grain + 1);
+}
+
+fac_status fac__parallel_for_on(int threads, int64_t begin, int64_t end, int64_t grain, fac_range_fn fn, void *ctx) {
     if (end <= begin) return FAC_OK;
     if (grain < 1) grain = 1;
-    if (end - begin <= grain) return fn(ctx, begin, end);
-    int threads = fac__in_parallel() ? 1 : fac_num_threads();
-    int64_t chunks = (end - begin - 1) / grain + 1;
-    if (threads > chunks) threads = (int)chunks;
-    return threads == 1 ? run_serial(begin, end, grain, fn, ctx) : run_threads(begin, end, grain, threads, fn, ctx);
+    return threads <= 1 ? run_serial(begin, end, grain, fn, ctx) : run_threads(begin, end, grain, threads, fn, ctx);
+}
+
+fac_status fac__parallel_for(int64_t begin, int64_t end, int64_t grain, fac_range_fn fn, void *ctx) {
+    return fac__parallel_for_on(fac__parallel_threads(begin, end, grain), begin, end, grain, fn, ctx);
 }

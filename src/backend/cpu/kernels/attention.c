@@ -17,12 +17,19 @@ enum { BLOCK_WEIGHTS = 1 << 16, MIN_QUERIES = 16, MAX_QUERIES = 128 };
 typedef struct attention_job {
     fac_dtype dtype; /* f32 or f64 */
     int64_t heads, queries, keys, width, value_width;
-    int64_t block, blocks; /* queries per block, blocks per head */
+    int64_t block, blocks;  /* queries per block, blocks per head */
+    int64_t products_bytes; /* scratch of a task's products */
     double scale;
     bool causal;
     const fac_tensor *q, *k, *v, *mask, *out, *lse;
     const fac_tensor *grad, *grad_q, *grad_k, *grad_v; /* backward */
 } attention_job;
+
+/* The scratch of a task: [block, keys] each, and what its products need. */
+typedef struct rooms {
+    char *weights, *scores; /* scores: backward */
+    fac_workspace products;
+} rooms;
 
 /* One block of one head. */
 typedef struct block {
@@ -41,9 +48,10 @@ static fac_gemm_matrix rows_of(const fac_tensor *t, int64_t b, int64_t h, int64_
 static fac_gemm_matrix turned(fac_gemm_matrix m) { return (fac_gemm_matrix){m.data, m.col, m.row, 0, m.conj}; }
 
 /* c[m, n] = alpha * a b (+ c). */
-static fac_status product(const attention_job *j, int64_t m, int64_t n, int64_t k, double alpha, fac_gemm_matrix a,
-                          fac_gemm_matrix b, fac_gemm_matrix c, bool add) {
+static fac_status product(const attention_job *j, const rooms *r, int64_t m, int64_t n, int64_t k, double alpha,
+                          fac_gemm_matrix a, fac_gemm_matrix b, fac_gemm_matrix c, bool add) {
     fac_gemm g = {.dtype = j->dtype, .batch = 1, .m = m, .n = n, .k = k, .a = a, .b = b, .alpha = fac_scalar_f_(alpha)};
+    g.scratch = r->products;
     g.beta = fac_scalar_i_(add);
     g.c = (void *)(uintptr_t)c.data;
     g.c_row = c.row;
@@ -51,7 +59,33 @@ static fac_status product(const attention_job *j, int64_t m, int64_t n, int64_t 
     return fac__gemm(&g);
 }
 
-static fac_gemm_matrix scratch(const attention_job *j, void *p) { return (fac_gemm_matrix){p, j->keys, 1, 0, false}; }
+static int64_t weights_bytes(const attention_job *j) {
+    return fac__workspace_round(j->block * j->keys * (int64_t)item(j));
+}
+
+/* For any product of a block: two of its sides are queries, keys or a width. */
+static int64_t products_bytes(const attention_job *j, int threads) {
+    const int64_t width = fac__max(j->width, j->value_width), longest = fac__max(j->keys, fac__max(j->block, width));
+    const fac_gemm sides[] = {{.m = j->block, .n = longest, .k = width},
+                              {.m = j->block, .n = width, .k = j->keys},
+                              {.m = j->keys, .n = width, .k = j->block}};
+    int64_t most = 0;
+    for (size_t i = 0; i < FAC_COUNT(sides); i++) {
+        fac_gemm g = sides[i];
+        g.dtype = j->dtype;
+        g.batch = 1;
+        most = fac__max(most, fac__gemm_scratch(&g, threads));
+    }
+    return most;
+}
+
+static rooms rooms_in(const attention_job *j, char *scratch, int n_weights) {
+    const int64_t each = weights_bytes(j);
+    char *products = scratch + n_weights * each;
+    return (rooms){scratch, scratch + each, {products, j->products_bytes}};
+}
+
+static fac_gemm_matrix matrix_in(const attention_job *j, void *p) { return (fac_gemm_matrix){p, j->keys, 1, 0, false}; }
 
 static block block_at(const attention_job *j, int64_t head, int64_t index) {
     block x = {.b = head / j->heads, .h = head % j->heads, .first = index * j->block};
@@ -95,11 +129,11 @@ static void add_mask(const attention_job *j, const block *x, int64_t query, void
 }
 
 /* weights[rows, keys] = scale * Q K^T + mask; entries that a row may not see are left undefined. */
-static fac_status make_scores(const attention_job *j, const block *x, char *weights) {
-    FAC_TRY(product(j, x->rows, x->keys, j->width, j->scale, rows_of(j->q, x->b, x->h, x->first),
-                    turned(rows_of(j->k, x->b, x->h, 0)), scratch(j, weights), false));
+static fac_status make_scores(const attention_job *j, const rooms *r, const block *x) {
+    FAC_TRY(product(j, r, x->rows, x->keys, j->width, j->scale, rows_of(j->q, x->b, x->h, x->first),
+                    turned(rows_of(j->k, x->b, x->h, 0)), matrix_in(j, r->weights), false));
     for (int64_t i = 0; i < x->rows && j->mask; i++)
-        add_mask(j, x, x->first + i, weights + (size_t)(i * j->keys) * item(j), seen(j, x, i));
+        add_mask(j, x, x->first + i, r->weights + (size_t)(i * j->keys) * item(j), seen(j, x, i));
     return FAC_OK;
 }
 
@@ -131,24 +165,21 @@ static bool weigh_again(const attention_job *j, const block *x, int64_t i, char 
 
 /* ---- forward ------------------------------------------------------------------------------------------------------------ */
 
-static fac_status forward_block(const attention_job *j, const block *x, char *weights) {
-    FAC_TRY(make_scores(j, x, weights));
-    for (int64_t i = 0; i < x->rows; i++) weigh(j, x, i, weights);
-    return product(j, x->rows, j->value_width, x->keys, 1, scratch(j, weights), rows_of(j->v, x->b, x->h, 0),
+static fac_status forward_block(const attention_job *j, const rooms *r, const block *x) {
+    FAC_TRY(make_scores(j, r, x));
+    for (int64_t i = 0; i < x->rows; i++) weigh(j, x, i, r->weights);
+    return product(j, r, x->rows, j->value_width, x->keys, 1, matrix_in(j, r->weights), rows_of(j->v, x->b, x->h, 0),
                    rows_of(j->out, x->b, x->h, x->first), false);
 }
 
-static fac_status forward_range(void *ctx, int64_t begin, int64_t end) {
+static fac_status forward_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const attention_job *j = ctx;
-    char *weights = fac__alloc_aligned((size_t)(j->block * j->keys) * item(j), 64);
-    if (!weights) return fac_error();
-    fac_status st = FAC_OK;
-    for (int64_t t = begin; t < end && st == FAC_OK; t++) {
+    const rooms r = rooms_in(j, scratch, 1);
+    for (int64_t t = begin; t < end; t++) {
         block x = block_at(j, t / j->blocks, t % j->blocks);
-        st = forward_block(j, &x, weights);
+        FAC_TRY(forward_block(j, &r, &x));
     }
-    fac__free(weights);
-    return st;
+    return FAC_OK;
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------------------------ */
@@ -179,36 +210,43 @@ static void back_row(const attention_job *j, const block *x, int64_t i, bool who
         back_part_f32(p, d, x->keys, &grad, &out, i, j->value_width);
 }
 
-/* weights and scores: [block, keys] each. */
-static fac_status backward_block(const attention_job *j, const block *x, char *weights, char *scores) {
+static fac_status backward_block(const attention_job *j, const rooms *r, const block *x) {
+    char *weights = r->weights, *scores = r->scores;
     fac_gemm_matrix grad = rows_of(j->grad, x->b, x->h, x->first);
     bool whole[MAX_QUERIES];
-    FAC_TRY(make_scores(j, x, weights));
+    FAC_TRY(make_scores(j, r, x));
     for (int64_t i = 0; i < x->rows; i++) whole[i] = weigh_again(j, x, i, weights);
-    FAC_TRY(product(j, x->keys, j->value_width, x->rows, 1, turned(scratch(j, weights)), grad,
+    FAC_TRY(product(j, r, x->keys, j->value_width, x->rows, 1, turned(matrix_in(j, weights)), grad,
                     rows_of(j->grad_v, x->b, x->h, 0), true));
-    FAC_TRY(product(j, x->rows, x->keys, j->value_width, 1, grad, turned(rows_of(j->v, x->b, x->h, 0)),
-                    scratch(j, scores), false));
+    FAC_TRY(product(j, r, x->rows, x->keys, j->value_width, 1, grad, turned(rows_of(j->v, x->b, x->h, 0)),
+                    matrix_in(j, scores), false));
     for (int64_t i = 0; i < x->rows; i++) back_row(j, x, i, whole[i], weights, scores);
-    FAC_TRY(product(j, x->rows, j->width, x->keys, j->scale, scratch(j, scores), rows_of(j->k, x->b, x->h, 0),
+    FAC_TRY(product(j, r, x->rows, j->width, x->keys, j->scale, matrix_in(j, scores), rows_of(j->k, x->b, x->h, 0),
                     rows_of(j->grad_q, x->b, x->h, x->first), false));
-    return product(j, x->keys, j->width, x->rows, j->scale, turned(scratch(j, scores)),
+    return product(j, r, x->keys, j->width, x->rows, j->scale, turned(matrix_in(j, scores)),
                    rows_of(j->q, x->b, x->h, x->first), rows_of(j->grad_k, x->b, x->h, 0), true);
 }
 
-static fac_status backward_range(void *ctx, int64_t begin, int64_t end) {
+/* The gradients of keys and values are added to from block to block. */
+static void zero_head(const attention_job *j, const fac_tensor *t, int64_t b, int64_t h) {
+    const fac_gemm_matrix m = rows_of(t, b, h, 0);
+    char *at = (char *)(uintptr_t)m.data;
+    for (int64_t i = 0; i < t->sizes[2]; i++)
+        for (int64_t k = 0; k < t->sizes[3]; k++) memset(at + (size_t)(i * m.row + k * m.col) * item(j), 0, item(j));
+}
+
+static fac_status backward_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const attention_job *j = ctx;
-    size_t bytes = ((size_t)(j->block * j->keys) * item(j) + 63) & ~(size_t)63;
-    char *room = fac__alloc_aligned(2 * bytes, 64);
-    if (!room) return fac_error();
-    fac_status st = FAC_OK;
-    for (int64_t head = begin; head < end && st == FAC_OK; head++)
-        for (int64_t i = 0; i < j->blocks && st == FAC_OK; i++) {
+    const rooms r = rooms_in(j, scratch, 2);
+    for (int64_t head = begin; head < end; head++) {
+        zero_head(j, j->grad_k, head / j->heads, head % j->heads);
+        zero_head(j, j->grad_v, head / j->heads, head % j->heads);
+        for (int64_t i = 0; i < j->blocks; i++) {
             block x = block_at(j, head, i);
-            st = backward_block(j, &x, room, room + bytes);
+            FAC_TRY(backward_block(j, &r, &x));
         }
-    fac__free(room);
-    return st;
+    }
+    return FAC_OK;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------------------------------------- */
@@ -270,6 +308,12 @@ static fac_status finish_result(fac_status st, fac_tensor *out, fac_tensor *work
     return st;
 }
 
+/* A task alone leaves the threads to its products. */
+static fac_status run_tasks(attention_job *j, int64_t tasks, int64_t grain, int n_weights, fac_scratch_fn fn) {
+    j->products_bytes = products_bytes(j, tasks == 1 ? fac_num_threads() : 1);
+    return fac__parallel_for_scratch(0, tasks, grain, n_weights * weights_bytes(j) + j->products_bytes, fn, j);
+}
+
 static fac_status run_forward(attention_job *j) {
     if (j->keys == 0) { /* nothing to see: zeros, and the logarithm of an empty sum */
         zero(j->out);
@@ -278,8 +322,7 @@ static fac_status run_forward(attention_job *j) {
         return FAC_OK;
     }
     int64_t work = j->block * j->keys * (j->width + j->value_width + 8);
-    return fac__parallel_for(0, j->q->sizes[0] * j->heads * j->blocks, fac__grain(2 * FAC_GRAIN, work), forward_range,
-                             j);
+    return run_tasks(j, j->q->sizes[0] * j->heads * j->blocks, fac__grain(2 * FAC_GRAIN, work), 1, forward_range);
 }
 
 fac_status flash_attention_cpu(fac_structured *s, fac_tensor *query, fac_tensor *key, fac_tensor *value,
@@ -301,11 +344,11 @@ fac_status flash_attention_cpu(fac_structured *s, fac_tensor *query, fac_tensor 
 }
 
 static fac_status run_backward(attention_job *j) {
+    if (j->keys != 0 && j->queries != 0) return run_tasks(j, j->q->sizes[0] * j->heads, 1, 2, backward_range);
     zero(j->grad_q);
     zero(j->grad_k);
     zero(j->grad_v);
-    if (j->keys == 0 || j->queries == 0) return FAC_OK;
-    return fac__parallel_for(0, j->q->sizes[0] * j->heads, 1, backward_range, j);
+    return FAC_OK;
 }
 
 fac_status flash_attention_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *query, fac_tensor *key,

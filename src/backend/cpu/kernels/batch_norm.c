@@ -79,21 +79,16 @@ static void parameter_set(fac_tensor *t, int64_t c, double v) {
                     (fac_dtype)t->dtype, 1, 1);
 }
 
-static void *row_buffers(const job *j, fac_status *st) {
-    void *b = fac__alloc_array(3, (size_t)j->n * fac__acc_size(j->kind));
-    *st = b ? FAC_OK : fac_error();
-    return b;
-}
+/* Room for the rows that have to be converted. */
+static int64_t buffer_bytes(const job *j) { return 3 * j->n * (int64_t)fac__acc_size(j->kind); }
 
 static double coefficient(const job *j, const void *v, int64_t row) {
     return fac__acc_get(j->kind, v, row % j->channels);
 }
 
-static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
+static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
-    fac_status st;
-    void *buffer = row_buffers(j, &st);
-    for (int64_t i = begin; st == FAC_OK && i < end; i++) {
+    for (int64_t i = begin; i < end; i++) {
         const void *x = fac__rows_read(&j->x, i, buffer);
         void *y = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, j->n));
         if (j->points)
@@ -102,15 +97,12 @@ static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
             fac__scale(j->kind, x, coefficient(j, j->p, i), coefficient(j, j->r, i), y, j->n);
         fac__rows_put(&j->y, i, y);
     }
-    fac__free(buffer);
-    return st;
+    return FAC_OK;
 }
 
-static fac_status backward_rows(void *ctx, int64_t begin, int64_t end) {
+static fac_status backward_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
-    fac_status st;
-    void *buffer = row_buffers(j, &st);
-    for (int64_t i = begin; st == FAC_OK && i < end; i++) {
+    for (int64_t i = begin; i < end; i++) {
         const void *x = fac__rows_read(&j->x, i, buffer),
                    *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
         void *dx = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, 2 * j->n));
@@ -121,19 +113,16 @@ static fac_status backward_rows(void *ctx, int64_t begin, int64_t end) {
                        j->n);
         fac__rows_put(&j->y, i, dx);
     }
-    fac__free(buffer);
-    return st;
+    return FAC_OK;
 }
 
 static int64_t row_grain(const job *j) { return fac__grain(FAC_GRAIN, j->n); }
 
 /* ---- channel sums --------------------------------------------------------------------------------------------------- */
 
-static fac_status plane_sums(void *ctx, int64_t begin, int64_t end) {
+static fac_status plane_sums(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
-    fac_status st;
-    void *buffer = row_buffers(j, &st);
-    for (int64_t c = begin; st == FAC_OK && c < end; c++) {
+    for (int64_t c = begin; c < end; c++) {
         j->sum[c] = j->dot[c] = 0;
         for (int64_t i = c; i < j->rows; i += j->channels) {
             const void *x = fac__rows_read(&j->x, i, buffer),
@@ -144,15 +133,12 @@ static fac_status plane_sums(void *ctx, int64_t begin, int64_t end) {
             j->dot[c] += s[1];
         }
     }
-    fac__free(buffer);
-    return st;
+    return FAC_OK;
 }
 
-static fac_status point_sums(void *ctx, int64_t begin, int64_t end) {
+static fac_status point_sums(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
-    fac_status st;
-    void *buffer = row_buffers(j, &st);
-    for (int64_t g = begin; st == FAC_OK && g < end; g++) {
+    for (int64_t g = begin; g < end; g++) {
         void *dot = fac__acc_at(j->kind, j->parts, 2 * g * j->n), *sum = fac__acc_at(j->kind, dot, j->n);
         memset(dot, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
         for (int64_t i = g * j->part_rows; i < fac__min(j->rows, (g + 1) * j->part_rows); i++) {
@@ -161,17 +147,18 @@ static fac_status point_sums(void *ctx, int64_t begin, int64_t end) {
             fac__norm_params_each(j->kind, dy, x, j->mean, dot, sum, j->n);
         }
     }
-    fac__free(buffer);
-    return st;
+    return FAC_OK;
 }
 
 static fac_status channel_sums(job *j) {
-    if (!j->points) return fac__parallel_for(0, j->channels, fac__grain(FAC_GRAIN, j->per_channel), plane_sums, j);
+    if (!j->points)
+        return fac__parallel_for_scratch(0, j->channels, fac__grain(FAC_GRAIN, j->per_channel), buffer_bytes(j),
+                                         plane_sums, j);
     j->part_rows = fac__rows_per_part(j->rows);
     int64_t groups = (j->rows + j->part_rows - 1) / j->part_rows;
     j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
     if (!j->parts) return fac_error();
-    fac_status st = fac__parallel_for(0, groups, 1, point_sums, j);
+    fac_status st = fac__parallel_for_scratch(0, groups, 1, buffer_bytes(j), point_sums, j);
     for (int64_t c = 0; st == FAC_OK && c < j->channels; c++) {
         j->sum[c] = j->dot[c] = 0;
         for (int64_t g = 0; g < groups; g++) {
@@ -220,7 +207,7 @@ fac_status native_batch_norm_cpu(fac_structured *s, fac_tensor *input, fac_tenso
     fac_status st = job_open(&j, input, s->out[0], NULL, fac__channels_fastest(input));
     if (st == FAC_OK) {
         forward_coefficients(&j, weight, bias, mean, var, eps);
-        st = fac__parallel_for(0, j.rows, row_grain(&j), forward_rows, &j);
+        st = fac__parallel_for_scratch(0, j.rows, row_grain(&j), buffer_bytes(&j), forward_rows, &j);
     }
     if (st == FAC_OK && training) {
         run_along(input, mean, var, running_mean, running_var, momentum);
@@ -271,7 +258,7 @@ fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_ou
     }
     if (st == FAC_OK) {
         backward_coefficients(&j, weight, save_invstd, running_var, train, eps, s->out[1], s->out[2]);
-        if (s->out[0]) st = fac__parallel_for(0, j.rows, row_grain(&j), backward_rows, &j);
+        if (s->out[0]) st = fac__parallel_for_scratch(0, j.rows, row_grain(&j), buffer_bytes(&j), backward_rows, &j);
     }
     job_free(&j);
     return st;

@@ -35,6 +35,7 @@ typedef struct conv_job {
     int64_t positions, steps; /* small positions per step */
     int64_t channels, blocks; /* large channels per task */
     int64_t parts;            /* to_weight: partial sums over the batch */
+    int64_t products;         /* bytes of scratch for the products of a task */
 } conv_job;
 
 static inline size_t item(const conv_job *j) { return fac_dtype_size(j->dtype); }
@@ -116,6 +117,21 @@ static fac_status depthwise(conv_job *j, fac_range_fn fn, int64_t tasks) {
     return fac__parallel_for(0, tasks, fac__grain(FAC_GRAIN, work), fn, j);
 }
 
+/* ---- products of tasks ------------------------------------------------------------------------------------------------ */
+
+/* Splits a task's scratch in that of its products, and the rest. */
+static char *beside_products(const conv_job *j, char *scratch) { return scratch + j->products; }
+static fac_workspace products(const conv_job *j, char *scratch) { return (fac_workspace){scratch, j->products}; }
+
+/* Runs tasks whose products are at most m x n x k, with `bytes` of scratch beside these. A task alone leaves the threads to
+   its products. */
+static fac_status run_tasks(conv_job *j, int64_t tasks, int64_t grain, int64_t m, int64_t n, int64_t k, int64_t bytes,
+                            fac_scratch_fn fn) {
+    const fac_gemm most = {.dtype = j->dtype, .c_dtype = j->sum, .batch = 1, .m = m, .n = n, .k = k, .c_col = 1};
+    j->products = fac__workspace_round(fac__gemm_scratch(&most, tasks == 1 ? fac_num_threads() : 1));
+    return fac__parallel_for_scratch(0, tasks, grain, j->products + bytes, fn, j);
+}
+
 /* ---- to_small ------------------------------------------------------------------------------------------------------- */
 
 /* Rows of C set to the bias of their channel, to which the product is then added. */
@@ -124,8 +140,9 @@ static void fill_bias(const conv_job *j, int64_t g, char *c, int64_t n) {
         fac__items_fill(item(j), c, (int64_t)item(j), j->bias + (size_t)(g * j->c.small + k) * item(j), n);
 }
 
-static fac_status to_small_task(const conv_job *j, int64_t task, char *windows) {
+static fac_status to_small_task(const conv_job *j, int64_t task, char *scratch) {
     const fac_conv *c = &j->c;
+    char *windows = is_pointwise(c) ? NULL : beside_products(j, scratch);
     int64_t step = task % j->steps, g = task / j->steps % c->groups, n = task / j->steps / c->groups;
     int64_t begin = step * j->positions, end = fac__min(begin + j->positions, c->small_count),
             rows = c->large * c->taps;
@@ -142,20 +159,13 @@ static fac_status to_small_task(const conv_job *j, int64_t task, char *windows) 
     p.c_col = 1;
     p.beta = fac_scalar_i_(j->bias != NULL);
     if (j->bias) fill_bias(j, g, p.c, end - begin);
+    p.scratch = products(j, scratch);
     return fac__gemm(&p);
 }
 
-static fac_status to_small_range(void *ctx, int64_t begin, int64_t end) {
-    const conv_job *j = ctx;
-    char *windows = NULL;
-    if (!is_pointwise(&j->c)) {
-        windows = fac__alloc_aligned((size_t)(j->c.large * j->c.taps * j->positions) * item(j), 64);
-        if (!windows) return fac_error();
-    }
-    fac_status st = FAC_OK;
-    for (int64_t t = begin; t < end && st == FAC_OK; t++) st = to_small_task(j, t, windows);
-    fac__free(windows);
-    return st;
+static fac_status to_small_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    for (int64_t t = begin; t < end; t++) FAC_TRY(to_small_task(ctx, t, scratch));
+    return FAC_OK;
 }
 
 /* Through oneDNN, if that is the faster way; weight: the one to be computed, else NULL. */
@@ -174,9 +184,12 @@ static fac_status to_small(conv_job *j) {
     FAC_TRY(by_library(j, FAC_CONV_SMALL, NULL, &done));
     if (done) return FAC_OK;
     if (is_depthwise(j)) return depthwise(j, depthwise_small, j->c.batch * j->c.groups);
-    set_steps(j, j->c.large * j->c.taps);
-    int64_t work = j->c.small * j->c.large * j->c.taps * j->positions;
-    return fac__parallel_for(0, j->c.batch * j->c.groups * j->steps, fac__grain(FAC_GRAIN, work), to_small_range, j);
+    const int64_t rows = j->c.large * j->c.taps;
+    set_steps(j, rows);
+    const int64_t work = j->c.small * rows * j->positions;
+    const int64_t windows = is_pointwise(&j->c) ? 0 : rows * j->positions * (int64_t)item(j);
+    return run_tasks(j, j->c.batch * j->c.groups * j->steps, fac__grain(FAC_GRAIN, work), j->c.small, j->positions,
+                     rows, windows, to_small_range);
 }
 
 /* ---- to_large ------------------------------------------------------------------------------------------------------- */
@@ -214,8 +227,13 @@ static void store_large(const conv_job *j, const char *sum, char *out, int64_t f
     }
 }
 
-static fac_status to_large_task(const conv_job *j, int64_t task, char *windows, char *sum) {
+static int64_t large_windows_bytes(const conv_job *j) {
+    return fac__workspace_round(j->channels * j->c.taps * j->positions * (int64_t)fac_dtype_size(j->sum));
+}
+
+static fac_status to_large_task(const conv_job *j, int64_t task, char *scratch) {
     const fac_conv *c = &j->c;
+    char *windows = beside_products(j, scratch), *sum = windows + large_windows_bytes(j);
     int64_t k = task % j->blocks * j->channels, g = task / j->blocks % c->groups, n = task / j->blocks / c->groups;
     int64_t channels = fac__min(j->channels, c->large - k), depth = c->large * c->taps;
     fac_gemm p = {.dtype = j->dtype, .c_dtype = j->sum, .batch = 1, .m = channels * c->taps, .k = c->small};
@@ -230,6 +248,7 @@ static fac_status to_large_task(const conv_job *j, int64_t task, char *windows, 
         p.n = p.c_row = end - begin;
         p.b = (fac_gemm_matrix){small_at(j, n, g, 0) + (size_t)begin * item(j), c->small_count, 1, 0, false};
         p.c = windows;
+        p.scratch = products(j, scratch);
         FAC_TRY(fac__gemm(&p));
         FAC_ISA_PICK(fac__col2im)(c, j->sum, windows, channels, begin, end, sum);
     }
@@ -237,16 +256,9 @@ static fac_status to_large_task(const conv_job *j, int64_t task, char *windows, 
     return FAC_OK;
 }
 
-static fac_status to_large_range(void *ctx, int64_t begin, int64_t end) {
-    const conv_job *j = ctx;
-    size_t sum_item = fac_dtype_size(j->sum);
-    char *windows = fac__alloc_aligned((size_t)(j->channels * j->c.taps * j->positions) * sum_item, 64);
-    char *sum = windows ? fac__alloc_aligned((size_t)(j->channels * j->c.large_count) * sum_item, 64) : NULL;
-    fac_status st = sum ? FAC_OK : fac_error();
-    for (int64_t t = begin; t < end && st == FAC_OK; t++) st = to_large_task(j, t, windows, sum);
-    fac__free(sum);
-    fac__free(windows);
-    return st;
+static fac_status to_large_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    for (int64_t t = begin; t < end; t++) FAC_TRY(to_large_task(ctx, t, scratch));
+    return FAC_OK;
 }
 
 static fac_status to_large(conv_job *j) {
@@ -256,15 +268,18 @@ static fac_status to_large(conv_job *j) {
     if (is_depthwise(j)) return depthwise(j, depthwise_large, j->c.batch * j->c.groups);
     set_blocks(j);
     set_steps(j, j->channels * j->c.taps);
-    int64_t work = j->channels * j->c.taps * j->c.small * j->c.small_count;
-    return fac__parallel_for(0, j->c.batch * j->c.groups * j->blocks, fac__grain(FAC_GRAIN, work), to_large_range, j);
+    const int64_t work = j->channels * j->c.taps * j->c.small * j->c.small_count;
+    const int64_t sums = j->channels * j->c.large_count * (int64_t)fac_dtype_size(j->sum);
+    return run_tasks(j, j->c.batch * j->c.groups * j->blocks, fac__grain(FAC_GRAIN, work), j->channels * j->c.taps,
+                     j->positions, j->c.small, large_windows_bytes(j) + sums, to_large_range);
 }
 
 /* ---- to_weight ------------------------------------------------------------------------------------------------------- */
 
 static fac_status to_weight_step(const conv_job *j, fac_gemm *p, int64_t n, int64_t g, int64_t k, int64_t begin,
-                                 char *windows) {
+                                 char *scratch) {
     const fac_conv *c = &j->c;
+    char *windows = is_pointwise(c) ? NULL : beside_products(j, scratch);
     int64_t channels = p->n / c->taps, end = fac__min(begin + j->positions, c->small_count);
     p->k = end - begin;
     p->a = (fac_gemm_matrix){small_at(j, n, g, 0) + (size_t)begin * item(j), c->small_count, 1, 0, j->conj_small};
@@ -274,13 +289,14 @@ static fac_status to_weight_step(const conv_job *j, fac_gemm *p, int64_t n, int6
     } else {
         p->b = (fac_gemm_matrix){large_at(j, n, g, k) + (size_t)begin * item(j), 1, c->large_count, 0, j->conj_large};
     }
+    p->scratch = products(j, scratch);
     fac_status st = fac__gemm(p);
     p->beta = fac_scalar_i_(1);
     return st;
 }
 
 /* One group, block of channels and part of the batch: partial sums [small, channels * taps]. */
-static fac_status to_weight_task(const conv_job *j, int64_t task, char *windows) {
+static fac_status to_weight_task(const conv_job *j, int64_t task, char *scratch) {
     const fac_conv *c = &j->c;
     int64_t part = task % j->parts, k = task / j->parts % j->blocks * j->channels, g = task / j->parts / j->blocks;
     int64_t channels = fac__min(j->channels, c->large - k), depth = c->large * c->taps;
@@ -292,21 +308,13 @@ static fac_status to_weight_task(const conv_job *j, int64_t task, char *windows)
     p.c_col = 1;
     for (int64_t n = c->batch * part / j->parts; n < c->batch * (part + 1) / j->parts; n++)
         for (int64_t begin = 0; begin < c->small_count; begin += j->positions)
-            FAC_TRY(to_weight_step(j, &p, n, g, k, begin, windows));
+            FAC_TRY(to_weight_step(j, &p, n, g, k, begin, scratch));
     return FAC_OK;
 }
 
-static fac_status to_weight_range(void *ctx, int64_t begin, int64_t end) {
-    const conv_job *j = ctx;
-    char *windows = NULL;
-    if (!is_pointwise(&j->c)) {
-        windows = fac__alloc_aligned((size_t)(j->channels * j->c.taps * j->positions) * item(j), 64);
-        if (!windows) return fac_error();
-    }
-    fac_status st = FAC_OK;
-    for (int64_t t = begin; t < end && st == FAC_OK; t++) st = to_weight_task(j, t, windows);
-    fac__free(windows);
-    return st;
+static fac_status to_weight_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    for (int64_t t = begin; t < end; t++) FAC_TRY(to_weight_task(ctx, t, scratch));
+    return FAC_OK;
 }
 
 /* out = the parts' sum, in order, rounded to the dtype. */
@@ -350,7 +358,10 @@ static fac_status to_weight(conv_job *j, char *out) {
     j->result = fac__alloc_array((size_t)(j->parts * size), fac_dtype_size(j->sum));
     if (!j->result) return fac_error();
     if (c->batch == 0) memset(j->result, 0, (size_t)(j->parts * size) * fac_dtype_size(j->sum));
-    fac_status st = fac__parallel_for(0, c->groups * j->blocks * j->parts, 1, to_weight_range, j);
+    const int64_t width = j->channels * c->taps;
+    const int64_t windows = is_pointwise(c) ? 0 : width * j->positions * (int64_t)item(j);
+    fac_status st =
+        run_tasks(j, c->groups * j->blocks * j->parts, 1, c->small, width, j->positions, windows, to_weight_range);
     if (st == FAC_OK) add_parts(j, out, size);
     fac__free(j->result);
     j->result = NULL;

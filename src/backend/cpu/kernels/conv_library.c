@@ -154,7 +154,7 @@ static fac_status run_task(const library_job *j, fac_conv_lane *lane, int64_t pa
     return FAC_OK;
 }
 
-static fac_status run_range(void *ctx, int64_t begin, int64_t end) {
+static fac_status run_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const library_job *j = ctx;
     fac_conv_lane lane = {0};
     fac_status st = FAC_OK;
@@ -163,7 +163,7 @@ static fac_status run_range(void *ctx, int64_t begin, int64_t end) {
         const fac_conv_primitive *p = part == j->parts - 1 ? j->last : j->full;
         if (lane.primitive != p) {
             fac__conv_lane_close(&lane);
-            st = fac__conv_lane_open(&lane, p);
+            st = fac__conv_lane_open(&lane, p, scratch);
         }
         if (st == FAC_OK) st = run_task(j, &lane, part, t % j->blocks);
     }
@@ -196,7 +196,8 @@ static fac_status add_range(void *ctx, int64_t begin, int64_t end) {
 static fac_status run_tasks(library_job *j) {
     int64_t tasks = j->parts * j->blocks, each = (int64_t)(work_of(j->c) / (double)tasks) + 1;
     if (j->packed) FAC_TRY(fac__parallel_for(0, j->blocks, 1, pack_range, j));
-    FAC_TRY(fac__parallel_for(0, tasks, fac__max(1, GRAIN / each), run_range, j));
+    int64_t lane = fac__max(fac__conv_lane_bytes(j->full), fac__conv_lane_bytes(j->last));
+    FAC_TRY(fac__parallel_for_scratch(0, tasks, fac__max(1, GRAIN / each), lane, run_range, j));
     return j->sums ? fac__parallel_for(0, weight_size(j->c), SUM_CHUNK, add_range, j) : FAC_OK;
 }
 
@@ -207,15 +208,14 @@ static fac_status run(library_job *j) {
     if (!sums && !packs) return run_tasks(j);
     j->packed_bytes = (j->full->bytes[FAC_CONV_WEIGHT] + 63) / 64 * 64;
     int64_t bytes = sums ? j->parts * weight_size(j->c) * (int64_t)sizeof(float) : j->blocks * j->packed_bytes;
-    const fac_allocator *a = fac_allocator_get(FAC_CPU);
-    void *block = a->alloc(a, bytes);
-    FAC_CHECK(block, FAC_ERR_MEMORY, "no %lld bytes were left for a convolution", (long long)bytes);
+    fac_workspace block;
+    FAC_TRY(fac__workspace_take(bytes, &block));
     if (sums)
-        j->sums = block;
+        j->sums = (float *)(void *)block.at;
     else
-        j->packed = block;
+        j->packed = block.at;
     fac_status st = run_tasks(j);
-    a->free(a, block, bytes);
+    fac__workspace_give(block);
     return st;
 }
 

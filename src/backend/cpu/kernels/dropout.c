@@ -165,22 +165,19 @@ static void sample_without_replacement(const multinomial_job *j, int64_t row, do
     }
 }
 
-static fac_status multinomial_rows(void *ctx, int64_t begin, int64_t end) {
+/* w: room for a row of weights. */
+static fac_status multinomial_rows(void *ctx, int64_t begin, int64_t end, void *w) {
     const multinomial_job *j = ctx;
-    double *w = fac__alloc_array((size_t)j->n, sizeof *w), sum;
+    double sum;
     int64_t some;
-    if (!w) return fac_error();
-    fac_status st = FAC_OK;
-    for (int64_t row = begin; row < end && st == FAC_OK; row++) {
-        st = load_weights(j, row, w, &sum, &some);
-        if (st != FAC_OK) break;
+    for (int64_t row = begin; row < end; row++) {
+        FAC_TRY(load_weights(j, row, w, &sum, &some));
         if (j->replacement)
             sample_with_replacement(j, row, w, j->out + row * j->samples);
         else
             sample_without_replacement(j, row, w, j->out + row * j->samples);
     }
-    fac__free(w);
-    return st;
+    return FAC_OK;
 }
 
 static fac_status multinomial_empty(fac_tensor *self, int64_t num_samples, bool replacement, fac_tensor **out) {
@@ -209,7 +206,8 @@ fac_status multinomial_cpu(const fac_call_info *c, fac_tensor *self, int64_t num
         j.n = self->sizes[self->ndim - 1];
         j.weights = fac__data(rows), j.out = fac__data(t);
         int64_t count = self->ndim == 2 ? self->sizes[0] : 1;
-        st = fac__parallel_for(0, count, fac__grain(FAC_GRAIN, j.n), multinomial_rows, &j);
+        st = fac__parallel_for_scratch(0, count, fac__grain(FAC_GRAIN, j.n), j.n * (int64_t)sizeof(double),
+                                       multinomial_rows, &j);
     }
     fac__unref(rows);
     if (st != FAC_OK)

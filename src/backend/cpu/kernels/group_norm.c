@@ -30,18 +30,13 @@ static void put(fac_tensor *t, int64_t i, double v) {
                     (fac_dtype)t->dtype, 1, 1);
 }
 
-static void *group_buffers(const job *j, fac_status *st) {
-    void *b = fac__alloc_array(3, (size_t)(j->per_group * j->plane) * fac__acc_size(j->kind));
-    *st = b ? FAC_OK : fac_error();
-    return b;
-}
+/* Room for the rows that have to be converted. */
+static int64_t buffer_bytes(const job *j) { return 3 * j->per_group * j->plane * (int64_t)fac__acc_size(j->kind); }
 
-static fac_status forward_groups(void *ctx, int64_t begin, int64_t end) {
+static fac_status forward_groups(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
     int64_t n = j->per_group * j->plane;
-    fac_status st;
-    void *buffer = group_buffers(j, &st);
-    for (int64_t i = begin; st == FAC_OK && i < end; i++) {
+    for (int64_t i = begin; i < end; i++) {
         const char *x = fac__rows_read(&j->x, i, buffer);
         char *y = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, n));
         double mean, square;
@@ -57,8 +52,7 @@ static fac_status forward_groups(void *ctx, int64_t begin, int64_t end) {
         put(j->mean, i, mean);
         put(j->rstd, i, rstd);
     }
-    fac__free(buffer);
-    return st;
+    return FAC_OK;
 }
 
 /* dx = rstd (dy w - mean(dy w) - xhat mean(dy w xhat)) over the group; channel sums are left for the parameters. */
@@ -80,20 +74,17 @@ static void group_backward(const job *j, int64_t i, const char *x, const char *d
     }
 }
 
-static fac_status backward_groups(void *ctx, int64_t begin, int64_t end) {
+static fac_status backward_groups(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
     int64_t n = j->per_group * j->plane;
-    fac_status st;
-    void *buffer = group_buffers(j, &st);
-    for (int64_t i = begin; st == FAC_OK && i < end; i++) {
+    for (int64_t i = begin; i < end; i++) {
         const void *x = fac__rows_read(&j->x, i, buffer),
                    *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, n));
         void *dx = j->y.data ? fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, 2 * n)) : NULL;
         group_backward(j, i, x, dy, dx);
         if (dx) fac__rows_put(&j->y, i, dx);
     }
-    fac__free(buffer);
-    return st;
+    return FAC_OK;
 }
 
 static void parameter_gradients(const job *j, fac_tensor *dweight, fac_tensor *dbias) {
@@ -140,7 +131,7 @@ fac_status native_group_norm_cpu(fac_structured *s, fac_tensor *input, fac_tenso
              .bias = bias};
     fac_status st = job_open(&j, input, s->out[0], NULL);
     int64_t grain = fac__grain(FAC_GRAIN / 2, j.per_group * HxW);
-    if (st == FAC_OK) st = fac__parallel_for(0, N * group, grain, forward_groups, &j);
+    if (st == FAC_OK) st = fac__parallel_for_scratch(0, N * group, grain, buffer_bytes(&j), forward_groups, &j);
     job_close(&j);
     return st;
 }
@@ -150,7 +141,7 @@ static fac_status run_backward(job *j, fac_structured *s, fac_tensor *input, fac
     j->sums = fac__alloc_array((size_t)(2 * j->batch * j->channels), sizeof(double));
     if (!j->sums) return fac_error();
     int64_t grain = fac__grain(FAC_GRAIN / 2, j->per_group * j->plane);
-    FAC_TRY(fac__parallel_for(0, j->batch * j->groups, grain, backward_groups, j));
+    FAC_TRY(fac__parallel_for_scratch(0, j->batch * j->groups, grain, buffer_bytes(j), backward_groups, j));
     parameter_gradients(j, s->out[1], s->out[2]);
     return FAC_OK;
 }

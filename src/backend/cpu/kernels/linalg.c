@@ -31,6 +31,15 @@ static bool is_row(const fac_tensor *self, int64_t n, fac_dtype dtype) {
     return last >= 0 && self->numel == n && self->sizes[last] == n && self->strides[last] == 1 && self->dtype == dtype;
 }
 
+/* Nothing can fail once self is in the result. */
+static fac_status product_over_copy(fac_gemm *g, fac_tensor *out, fac_tensor *self) {
+    FAC_TRY(fac__workspace_take(fac__gemm_scratch(g, fac_num_threads()), &g->scratch));
+    fac_status st = fac__copy_below(out, self);
+    if (st == FAC_OK) st = fac__gemm(g);
+    fac__workspace_give(g->scratch);
+    return st;
+}
+
 /* out = beta * self + alpha * A B with g describing A and B. */
 static fac_status product(fac_structured *s, fac_gemm *g, fac_tensor *self, fac_scalar beta, fac_scalar alpha) {
     fac_tensor *out = s->out[0];
@@ -47,7 +56,7 @@ static fac_status product(fac_structured *s, fac_gemm *g, fac_tensor *self, fac_
     if (overlap == FAC_OVERLAP_NO && is_row(self, g->n, g->dtype) && fac__gemm_takes_row(g))
         g->row = fac__data(self);
     else
-        FAC_TRY(fac__copy_below(out, self));
+        return product_over_copy(g, out, self);
     return fac__gemm(g);
 }
 

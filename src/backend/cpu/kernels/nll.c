@@ -122,17 +122,15 @@ static fac_status forward_block(const job *j, int64_t b, void *buffer) {
     return FAC_OK;
 }
 
-static fac_status forward_blocks(void *ctx, int64_t begin, int64_t end) {
-    const job *j = ctx;
-    void *buffer = NULL;
-    if (j->sums && (!fac__acc_is(j->kind, j->dtype) || j->class_step != 1)) {
-        buffer = fac__alloc_array((size_t)j->classes, fac__acc_size(j->kind));
-        if (!buffer) return fac_error();
-    }
-    fac_status st = FAC_OK;
-    for (int64_t b = begin; st == FAC_OK && b < end; b++) st = forward_block(j, b, buffer);
-    fac__free(buffer);
-    return st;
+static fac_status forward_blocks(void *ctx, int64_t begin, int64_t end, void *buffer) {
+    for (int64_t b = begin; b < end; b++) FAC_TRY(forward_block(ctx, b, buffer));
+    return FAC_OK;
+}
+
+/* A row of logits, where it has to be converted. */
+static int64_t row_bytes(const job *j) {
+    const bool converts = j->sums && (!fac__acc_is(j->kind, j->dtype) || j->class_step != 1);
+    return converts ? j->classes * (int64_t)fac__acc_size(j->kind) : 0;
 }
 
 /* Runs the blocks and reduces; out and total are the results. */
@@ -142,7 +140,7 @@ static fac_status run_forward(job *j, fac_tensor *out, fac_tensor *total, bool e
     j->loss_dtype = (fac_dtype)out->dtype;
     j->partial = fac__alloc_array((size_t)fac__max(1, blocks), 2 * sizeof(double));
     if (!j->partial) return fac_error();
-    fac_status st = fac__parallel_for(0, blocks, 1, forward_blocks, j);
+    fac_status st = fac__parallel_for_scratch(0, blocks, 1, row_bytes(j), forward_blocks, j);
     double loss = 0, weight = 0;
     for (int64_t b = 0; st == FAC_OK && b < blocks; b++) {
         loss += j->partial[2 * b];
@@ -243,16 +241,13 @@ static fac_status logit_row(const rows_job *r, int64_t i, const fac_cursor *c, v
     return FAC_OK;
 }
 
-static fac_status logit_rows(void *ctx, int64_t begin, int64_t end) {
+static fac_status logit_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const rows_job *r = ctx;
     fac_cursor c;
-    void *buffer = fac__alloc_array((size_t)r->j.classes, fac__acc_size(r->j.kind));
-    fac_status st = buffer ? FAC_OK : fac_error();
     fac__nest_seek(&r->j.nest, OPERANDS, begin, &c);
-    for (int64_t i = begin; st == FAC_OK && i < end; i++, fac__nest_advance(&r->j.nest, OPERANDS, 1, &c))
-        st = logit_row(r, i, &c, buffer);
-    fac__free(buffer);
-    return st;
+    for (int64_t i = begin; i < end; i++, fac__nest_advance(&r->j.nest, OPERANDS, 1, &c))
+        FAC_TRY(logit_row(r, i, &c, buffer));
+    return FAC_OK;
 }
 
 fac_status _cross_entropy_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
@@ -269,7 +264,9 @@ fac_status _cross_entropy_backward_cpu(fac_structured *s, fac_tensor *grad_outpu
     r.j.sums_dtype = (fac_dtype)sums->dtype;
     fac_status st = fac__rows_open(&r.x, self, r.j.kind, r.j.classes);
     if (st == FAC_OK) st = fac__rows_open(&r.dx, out, r.j.kind, r.j.classes);
-    if (st == FAC_OK) st = fac__parallel_for(0, out->sizes[0], rows_per_block(r.j.classes), logit_rows, &r);
+    if (st == FAC_OK)
+        st = fac__parallel_for_scratch(0, out->sizes[0], rows_per_block(r.j.classes),
+                                       r.j.classes * (int64_t)fac__acc_size(r.j.kind), logit_rows, &r);
     fac__rows_close(&r.x);
     fac__rows_close(&r.dx);
     fac__unref(sums);

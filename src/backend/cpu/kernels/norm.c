@@ -21,20 +21,17 @@ typedef struct job {
 
 /* Buffers of one task: the rows that have to be converted. */
 typedef struct buffers {
-    void *all, *x, *dy, *out;
+    void *x, *dy, *out;
 } buffers;
 
-static fac_status buffers_open(const job *j, buffers *b) {
-    size_t row = (size_t)j->n * fac__acc_size(j->kind);
-    b->all = NULL;
-    b->x = b->dy = b->out = NULL;
-    if (fac__acc_is(j->kind, j->x.dtype) && (!j->dy.data || fac__acc_is(j->kind, j->dy.dtype))) return FAC_OK;
-    b->all = fac__alloc_array(3, row);
-    if (!b->all) return fac_error();
-    b->x = b->all;
-    b->dy = (char *)b->all + row;
-    b->out = (char *)b->all + 2 * row;
-    return FAC_OK;
+static int64_t buffers_bytes(const job *j) {
+    const bool as_they_are = fac__acc_is(j->kind, j->x.dtype) && (!j->dy.data || fac__acc_is(j->kind, j->dy.dtype));
+    return as_they_are ? 0 : 3 * j->n * (int64_t)fac__acc_size(j->kind);
+}
+
+static buffers buffers_in(const job *j, char *scratch) {
+    const size_t row = (size_t)j->n * fac__acc_size(j->kind);
+    return scratch ? (buffers){scratch, scratch + row, scratch + 2 * row} : (buffers){0};
 }
 
 /* Statistics are read and written one element at a time. */
@@ -49,10 +46,9 @@ static void stat_set(const fac_rows *r, int64_t i, double v) {
     if (r->data) fac__tile_store(FAC_ACC_F64, &v, r->data + i * (int64_t)fac_dtype_size(r->dtype), r->dtype, 1, 1);
 }
 
-static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
+static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
-    buffers b;
-    FAC_TRY(buffers_open(j, &b));
+    const buffers b = buffers_in(j, scratch);
     for (int64_t i = begin; i < end; i++) {
         const void *x = fac__rows_read(&j->x, i, b.x);
         void *y = fac__rows_place(&j->y, i, b.out);
@@ -67,7 +63,6 @@ static fac_status forward_rows(void *ctx, int64_t begin, int64_t end) {
         stat_set(&j->mean, i, mean);
         stat_set(&j->rstd, i, rstd);
     }
-    fac__free(b.all);
     return FAC_OK;
 }
 
@@ -81,10 +76,9 @@ static void input_row(const job *j, int64_t i, const void *x, const void *dy, do
 }
 
 /* Groups of part_rows rows: each row is read once, for the input's gradient and for the group's own sums of the parameters'. */
-static fac_status backward_groups(void *ctx, int64_t begin, int64_t end) {
+static fac_status backward_groups(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
-    buffers b;
-    FAC_TRY(buffers_open(j, &b));
+    const buffers b = buffers_in(j, scratch);
     for (int64_t g = begin; g < end; g++) {
         void *dw = j->parts ? fac__acc_at(j->kind, j->parts, 2 * g * j->n) : NULL,
              *db = dw ? fac__acc_at(j->kind, dw, j->n) : NULL;
@@ -96,7 +90,6 @@ static fac_status backward_groups(void *ctx, int64_t begin, int64_t end) {
             if (j->dx.data) input_row(j, i, x, dy, mean, rstd, b.out);
         }
     }
-    fac__free(b.all);
     return FAC_OK;
 }
 
@@ -137,7 +130,7 @@ static fac_status run_forward(job *j) {
     void *owned_w, *owned_b = NULL;
     fac_status st = parameter_row(&j->w, &j->w_row, &owned_w);
     if (st == FAC_OK) st = parameter_row(&j->b, &j->b_row, &owned_b);
-    if (st == FAC_OK) st = fac__parallel_for(0, j->rows, grain(j), forward_rows, j);
+    if (st == FAC_OK) st = fac__parallel_for_scratch(0, j->rows, grain(j), buffers_bytes(j), forward_rows, j);
     fac__free(owned_w);
     fac__free(owned_b);
     return st;
@@ -191,7 +184,7 @@ static fac_status run_groups(job *j, fac_tensor *dw, fac_tensor *db) {
         j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
         if (!j->parts) return fac_error();
     }
-    fac_status st = fac__parallel_for(0, groups, 1, backward_groups, j);
+    fac_status st = fac__parallel_for_scratch(0, groups, 1, buffers_bytes(j), backward_groups, j);
     if (st == FAC_OK) {
         collect(j, groups, 0, dw);
         collect(j, groups, 1, db);

@@ -49,29 +49,24 @@ void fac__keys(fac_dtype d, const void *src, int64_t stride, int64_t n, uint64_t
 
 uint64_t fac__nan_key(fac_dtype d) { return fac_dtype_is_floating(d) ? ~(uint64_t)0 >> (64 - fac__key_bits(d)) : 0; }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------- */
+/* ---- scratch ------------------------------------------------------------------------------------------------------------------ */
 
-fac_status fac__order_begin(fac_order *o, fac_dtype d, int64_t n, bool descending) {
+fac_status fac__order_plan(fac_order *o, fac_dtype d, int64_t n, bool descending) {
     int bits = fac__key_bits(d);
     FAC_CHECK(bits, FAC_ERR_DTYPE, "sorting is not supported for %s, which has no order", fac_dtype_name(d));
     *o = (fac_order){.dtype = d, .n = n, .descending = descending, .packed = bits <= 32 && n <= UINT32_MAX};
     int64_t entry = o->packed ? (int64_t)sizeof *o->words : (int64_t)sizeof *o->pairs;
     FAC_CHECK(fac__mul(n, 2 * entry, &o->bytes), FAC_ERR_OVERFLOW, "a row of %lld elements is too long to be sorted",
               (long long)n);
-    const fac_allocator *a = fac_allocator_get(FAC_CPU);
     o->bytes = fac__max(o->bytes, 1);
-    o->block = a->alloc(a, o->bytes);
-    FAC_CHECK(o->block, FAC_ERR_MEMORY, "no %lld bytes were left for sorting", (long long)o->bytes);
-    if (o->packed)
-        o->words = o->block, o->words2 = o->words + n;
-    else
-        o->pairs = o->block, o->pairs2 = o->pairs + n;
     return FAC_OK;
 }
 
-void fac__order_end(fac_order *o) {
-    const fac_allocator *a = fac_allocator_get(FAC_CPU);
-    if (o->block) a->free(a, o->block, o->bytes);
+void fac__order_use(fac_order *o, void *scratch) {
+    if (o->packed)
+        o->words = scratch, o->words2 = o->words + o->n;
+    else
+        o->pairs = scratch, o->pairs2 = o->pairs + o->n;
 }
 
 void fac__order_load(fac_order *o, const void *src, int64_t stride) {

@@ -16,20 +16,20 @@ int fac__key_bits(fac_dtype d);
 /* Keys of n elements, `stride` elements apart. */
 void fac__keys(fac_dtype d, const void *src, int64_t stride, int64_t n, uint64_t *out);
 
-/* A row being ordered, with its scratch memory. Rows may be ordered one after another. */
+/* A row being ordered, in scratch memory. Rows may be ordered one after another. */
 typedef struct fac_order {
     fac_dtype dtype;
     int64_t n;
     bool descending;
-    bool packed; /* key and position share a word: keys of at most 32 bits, fewer than 2^32 elements */
-    void *block; /* the memory of both rows, from the CPU's allocator: fresh pages would cost more than the sorting */
-    int64_t bytes;
+    bool packed;                /* key and position share a word: keys of at most 32 bits, fewer than 2^32 elements */
+    int64_t bytes;              /* of scratch for both rows */
     uint64_t *words, *words2;   /* if packed: the row, and room for another */
     fac_ranked *pairs, *pairs2; /* otherwise */
 } fac_order;
-/* Allocates for rows of n. DTYPE error if there is no order. */
-fac_status fac__order_begin(fac_order *o, fac_dtype d, int64_t n, bool descending);
-void fac__order_end(fac_order *o);
+/* For rows of n; says how much scratch they need. DTYPE error if there is no order. */
+fac_status fac__order_plan(fac_order *o, fac_dtype d, int64_t n, bool descending);
+/* The scratch to work in; a copy of a plan may be given its own. */
+void fac__order_use(fac_order *o, void *scratch);
 /* Reads a row. */
 void fac__order_load(fac_order *o, const void *src, int64_t stride);
 /* Orders the whole row: O(n), by radix. */

@@ -144,18 +144,16 @@ static void add_plane(const unpad_job *j, int64_t p, char *plane) {
     }
 }
 
-static fac_status unpad_planes(void *ctx, int64_t begin, int64_t end) {
+static fac_status unpad_planes(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const unpad_job *j = ctx;
     int64_t n = j->b.in[0] * j->b.in[1] * j->b.in[2];
     size_t acc = fac__acc_size(j->kind), item = fac_dtype_size(j->dtype);
-    char *plane = fac__alloc_array((size_t)n, acc);
-    if (!plane) return fac_error();
+    char *plane = scratch;
     for (int64_t p = begin; p < end; p++) {
         memset(plane, 0, (size_t)n * acc);
         add_plane(j, p, plane);
         fac__tile_store(j->kind, plane, j->out + (size_t)(p * n) * item, j->dtype, 1, n);
     }
-    fac__free(plane);
     return FAC_OK;
 }
 
@@ -168,7 +166,8 @@ static fac_status unpad(fac_structured *s, fac_tensor *grad_output, fac_tensor *
     if (st == FAC_OK) {
         j.grad = fac__data(rows), j.out = fac__data(s->out[0]);
         int64_t plane = j.b.out[0] * j.b.out[1] * j.b.out[2];
-        st = fac__parallel_for(0, j.b.planes, fac__grain(FAC_GRAIN, plane), unpad_planes, &j);
+        int64_t bytes = j.b.in[0] * j.b.in[1] * j.b.in[2] * (int64_t)fac__acc_size(j.kind);
+        st = fac__parallel_for_scratch(0, j.b.planes, fac__grain(FAC_GRAIN, plane), bytes, unpad_planes, &j);
         border_end(&j.b);
     }
     fac__unref(rows);

@@ -224,7 +224,10 @@ static fac_status unique(fac_tensor *self, bool sort, bool inverse, bool counts,
     fac_order o;
     groups g = {.n = self->numel};
     out[0] = out[1] = out[2] = NULL;
-    FAC_TRY(fac__order_begin(&o, d, self->numel, false));
+    fac_workspace scratch;
+    FAC_TRY(fac__order_plan(&o, d, self->numel, false));
+    FAC_TRY(fac__workspace_take(o.bytes, &scratch));
+    fac__order_use(&o, scratch.at);
     fac_status st = fac__cpu_contiguous(self, &g.rows);
     if (st == FAC_OK) {
         fac__order_load(&o, fac__data(g.rows), 1);
@@ -235,7 +238,7 @@ static fac_status unique(fac_tensor *self, bool sort, bool inverse, bool counts,
         st = make_groups(&g, self, inverse, counts, out);
         fac__unref(g.rows);
     }
-    fac__order_end(&o);
+    fac__workspace_give(scratch);
     return st;
 }
 

@@ -76,13 +76,9 @@ static void converted_row(const lines *l, const fac_cursor *c, char *buffer) {
     fac__tile_store(l->kind, a, address(l, c, last), l->dtype[last], l->step[last], l->n);
 }
 
-static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
+/* buffer: NULL if lines are used in place. */
+static fac_status run_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const lines *l = ctx;
-    char *buffer = NULL;
-    if (!l->in_place) {
-        buffer = fac__alloc_aligned((size_t)l->n * 2 * fac__acc_size(l->kind), 64);
-        if (!buffer) return fac_error();
-    }
     fac_cursor c;
     fac__nest_seek(&l->nest, l->n_operands, begin, &c);
     for (int64_t i = begin; i < end; i++) {
@@ -94,7 +90,6 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
         }
         fac__nest_advance(&l->nest, l->n_operands, 1, &c);
     }
-    fac__free(buffer);
     return FAC_OK;
 }
 
@@ -132,12 +127,11 @@ static void strip(const lines *l, void *a, void *b) {
     }
 }
 
-static fac_status run_strips(void *ctx, int64_t begin, int64_t end) {
+static int64_t strip_bytes(const lines *l) { return l->n * l->strip * (int64_t)fac__acc_size(l->kind); }
+
+static fac_status run_strips(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const lines *l = ctx;
-    size_t bytes = (size_t)l->n * (size_t)l->strip * fac__acc_size(l->kind);
-    char *a = fac__alloc_aligned(bytes * 2, 64);
-    if (!a) return fac_error();
-    char *b = a + bytes;
+    char *a = scratch, *b = a + strip_bytes(l);
     for (int64_t i = begin; i < end; i++) {
         int64_t at = i % l->strips * l->strip, w = fac__min(l->strip, l->width - at);
         fac_cursor c;
@@ -147,7 +141,6 @@ static fac_status run_strips(void *ctx, int64_t begin, int64_t end) {
         strip(l, a, b);
         store_strip(l, &c, l->n_operands - 1, w, a);
     }
-    fac__free(a);
     return FAC_OK;
 }
 
@@ -155,8 +148,11 @@ static fac_status run_lines(lines *l) {
     int64_t rows = l->nest.count, n = fac__max(1, l->n), bytes;
     FAC_CHECK(fac__mul(n, FAC_STRIP_F32 * 2 * 8, &bytes), FAC_ERR_OVERFLOW, "a line of %lld elements is too long",
               (long long)n);
-    if (l->strips == 0) return fac__parallel_for(0, rows, fac__grain(FAC_GRAIN / 8, n), run_rows, l);
-    return fac__parallel_for(0, rows / l->width * l->strips, fac__grain(FAC_GRAIN / 8, n * l->strip), run_strips, l);
+    if (l->strips)
+        return fac__parallel_for_scratch(0, rows / l->width * l->strips, fac__grain(FAC_GRAIN / 8, n * l->strip),
+                                         2 * strip_bytes(l), run_strips, l);
+    bytes = l->in_place ? 0 : 2 * l->n * (int64_t)fac__acc_size(l->kind);
+    return fac__parallel_for_scratch(0, rows, fac__grain(FAC_GRAIN / 8, n), bytes, run_rows, l);
 }
 
 static fac_status forward(fac_structured *s, fac_tensor *self, fac_softmax_form form) {
@@ -221,20 +217,15 @@ static void collect(const sums *s, const char *base, char *buffer) {
     }
 }
 
-static fac_status run_sums(void *ctx, int64_t begin, int64_t end) {
+static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const sums *s = ctx;
     int64_t n = s->split.reduced.count;
-    char *buffer = NULL;
-    if (!s->in_place) {
-        buffer = fac__alloc_aligned((size_t)n * fac__acc_size(s->kind), 64);
-        if (!buffer) return fac_error();
-    }
     fac_cursor c;
     fac__nest_seek(&s->split.kept, 2, begin, &c);
     for (int64_t i = begin; i < end; i++) {
         const char *base = (char *)fac__data(s->in) + c.offset[0] * (int64_t)fac_dtype_size((fac_dtype)s->in->dtype);
         if (buffer) collect(s, base, buffer);
-        const void *x = buffer ? (const void *)buffer : (const void *)base;
+        const void *x = buffer ? buffer : (const void *)base;
         fac_acc_value v;
         if (s->kind == FAC_ACC_F32)
             v.f32 = FAC_ISA_PICK(fac__logsumexp_row_f32)(x, n);
@@ -244,7 +235,6 @@ static fac_status run_sums(void *ctx, int64_t begin, int64_t end) {
         fac__tile_store(s->kind, &v, (char *)fac__data(s->out) + c.offset[1] * (int64_t)fac_dtype_size(d), d, 1, 1);
         fac__nest_advance(&s->split.kept, 2, 1, &c);
     }
-    fac__free(buffer);
     return FAC_OK;
 }
 
@@ -260,5 +250,6 @@ fac_status logsumexp_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool
     int64_t bytes;
     FAC_CHECK(fac__mul(red->count, 16, &bytes), FAC_ERR_OVERFLOW, "too many elements to reduce");
     j.in_place = fac__acc_is(j.kind, (fac_dtype)self->dtype) && red->ndim <= 1 && fac__nest_step(red, 0) == 1;
-    return fac__parallel_for(0, j.split.kept.count, fac__grain(FAC_GRAIN / 8, red->count), run_sums, &j);
+    bytes = j.in_place ? 0 : red->count * (int64_t)fac__acc_size(j.kind);
+    return fac__parallel_for_scratch(0, j.split.kept.count, fac__grain(FAC_GRAIN / 8, red->count), bytes, run_sums, &j);
 }

@@ -12,6 +12,7 @@ typedef struct sort_job {
     fac_dtype dtype;
     bool descending, select, nan_first; /* nan_first: a NaN in the row is the result (median) */
     int64_t n, first, count;
+    fac_order order;  /* the plan of each row's */
     int64_t steps[3]; /* along the dimension, in elements */
     char *values;
     int64_t *indices;
@@ -62,16 +63,15 @@ static void order_row(const sort_job *j, const fac_cursor *c, fac_order *o) {
     write_entries(j, c, o);
 }
 
-static fac_status sort_rows(void *ctx, int64_t begin, int64_t end) {
+static fac_status sort_rows(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const sort_job *j = ctx;
-    fac_order o;
+    fac_order o = j->order;
     fac_cursor c;
-    FAC_TRY(fac__order_begin(&o, j->dtype, j->n, j->descending));
+    fac__order_use(&o, scratch);
     for (int64_t r = begin; r < end; r++) {
         fac__nest_seek(&j->rows, 3, r, &c);
         order_row(j, &c, &o);
     }
-    fac__order_end(&o);
     return FAC_OK;
 }
 
@@ -94,7 +94,8 @@ static fac_status order_all(fac_structured *s, fac_tensor *self, sort_job *j) {
     for (int k = 0; k < 3; k++) j->steps[k] = self->ndim ? strides[k][d] : 1;
     j->n = self->ndim ? self->sizes[d] : 1;
     fac__nest_build(&j->rows, self->sizes, self->ndim, self->ndim ? ~((uint64_t)1 << d) : 0, 3, strides, false);
-    return fac__parallel_for(0, j->rows.count, fac__grain(FAC_GRAIN / 8, j->n), sort_rows, j);
+    FAC_TRY(fac__order_plan(&j->order, j->dtype, j->n, j->descending));
+    return fac__parallel_for_scratch(0, j->rows.count, fac__grain(FAC_GRAIN / 8, j->n), j->order.bytes, sort_rows, j);
 }
 
 static fac_status sort_whole(fac_structured *s, fac_tensor *self, bool descending) {
