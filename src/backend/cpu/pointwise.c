@@ -1,14 +1,15 @@
 /* Loops want contiguous operands of one dtype. What lies so is passed as it is; what is strided, broadcast or of another
-   dtype is gathered and converted into tiles of 4 KB that stay in L1, and results are converted and scattered back. The
-   cost is one pass through L1; the gain is that a loop is compiled once. */
+   dtype is gathered and converted into tiles of at most 4 KB that stay in L1, and results are converted and scattered back.
+   The cost is one pass through L1; the gain is that a loop is compiled once. */
 #include "backend/cpu/pointwise.h"
 
 #include <stdalign.h>
 
 #define TILE_BYTES 4096
-#define STREAM_TILE_BYTES 512 /* longer bursts past the cache stall the loads between them */
-#define STREAM_THREADS 4      /* more of them wait for memory whatever they compute */
-#define SHORT_ROW 32          /* rows below this are gathered several to a tile */
+#define TILES_BYTES (5 * TILE_BYTES) /* of all tiles: they lie on the stack, and a thread may have little of it */
+#define STREAM_TILE_BYTES 512        /* longer bursts past the cache stall the loads between them */
+#define STREAM_THREADS 4             /* more of them wait for memory whatever they compute */
+#define SHORT_ROW 32                 /* rows below this are gathered several to a tile */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
@@ -34,6 +35,9 @@ typedef struct run {
     const uint8_t *want;
     bool may_stream; /* large outputs may be written past the cache */
     int64_t tile;    /* elements per step; INT64_MAX if every operand is direct */
+    int64_t tile_bytes;
+    uint8_t tile_of[FAC_ITER_MAX]; /* the tile of an operand that is not direct; two more follow, for raw elements */
+    uint8_t n_tiles;
     bool rows;       /* steps stay within a row of dimension 0 */
     unsigned direct; /* bit i: the loop gets operand i as it lies */
     unsigned fixed;  /* bit i: one value everywhere, put in its tile once */
@@ -42,9 +46,12 @@ typedef struct run {
 } run;
 
 typedef struct tiles {
-    alignas(64) char operand[FAC_ITER_MAX][TILE_BYTES];
-    alignas(64) char raw[2][TILE_BYTES]; /* elements gathered but not converted yet */
+    alignas(64) char bytes[TILES_BYTES];
 } tiles;
+
+static char *operand_tile(const run *r, tiles *t, int i) { return t->bytes + r->tile_of[i] * r->tile_bytes; }
+/* The first (0) or second (1) for elements that are gathered but not converted yet. */
+static char *raw_tile(const run *r, tiles *t, int i) { return t->bytes + (r->n_tiles + i) * r->tile_bytes; }
 
 static int64_t item_of(fac_dtype d) { return (int64_t)fac_dtype_size(d); }
 static bool has(unsigned set, int i) { return (set >> i) & 1u; }
@@ -105,8 +112,8 @@ static const char *raw_input(const run *r, int i, const fac_iter_cursor *c, tile
     int64_t item = item_of((fac_dtype)it->op[i].dtype);
     bool contiguous = it->strides[i][0] == item && (r->rows || it->ndim == 1);
     if (contiguous) return c->p[i];
-    move_raw(it, i, c, t->raw[0], n, true);
-    return t->raw[0];
+    move_raw(it, i, c, raw_tile(r, t, 0), n, true);
+    return raw_tile(r, t, 0);
 }
 
 /* Operand i converted to the dtype that the loop wants. An operand that promotion turned into f16 or bf16 is rounded to
@@ -114,25 +121,25 @@ static const char *raw_input(const run *r, int i, const fac_iter_cursor *c, tile
 static void load_input(const run *r, int i, const fac_iter_cursor *c, tiles *t, int64_t n) {
     const fac_iter_operand *o = &r->it->op[i];
     if (o->dtype == r->want[i]) {
-        move_raw(r->it, i, c, t->operand[i], n, true);
+        move_raw(r->it, i, c, operand_tile(r, t, i), n, true);
         return;
     }
     const char *src = raw_input(r, i, c, t, n);
     fac_dtype from = (fac_dtype)o->dtype, common = r->it->common;
     if ((common == FAC_F16 || common == FAC_BF16) && from != common) {
-        fac__casts[common][from](t->raw[1], src, n);
-        src = t->raw[1];
+        fac__casts[common][from](raw_tile(r, t, 1), src, n);
+        src = raw_tile(r, t, 1);
         from = common;
     }
-    fac__casts[r->want[i]][from](t->operand[i], src, n);
+    fac__casts[r->want[i]][from](operand_tile(r, t, i), src, n);
 }
 
 static void store_output(const run *r, int i, const fac_iter_cursor *c, tiles *t, int64_t n) {
     fac_dtype to = (fac_dtype)r->it->op[i].dtype;
-    const char *src = t->operand[i];
+    const char *src = operand_tile(r, t, i);
     if (to != r->want[i]) {
-        fac__casts[to][r->want[i]](t->raw[0], src, n);
-        src = t->raw[0];
+        fac__casts[to][r->want[i]](raw_tile(r, t, 0), src, n);
+        src = raw_tile(r, t, 0);
     }
     if (has(r->stream, i))
         fac__stream_copy(c->p[i], src, n * item_of(to));
@@ -168,8 +175,8 @@ static void load_fixed(const run *r, int i, char *dst) {
 static void fill_fixed(const run *r, tiles *t, int64_t n) {
     for (int i = r->it->n_out; i < r->it->n; i++) {
         if (!has(r->fixed, i)) continue;
-        load_fixed(r, i, t->operand[i]);
-        replicate(t->operand[i], n, item_of((fac_dtype)r->want[i]));
+        load_fixed(r, i, operand_tile(r, t, i));
+        replicate(operand_tile(r, t, i), n, item_of((fac_dtype)r->want[i]));
     }
 }
 
@@ -177,7 +184,7 @@ static void step(const run *r, const fac_iter_cursor *c, tiles *t, int64_t n) {
     const fac_iter *it = r->it;
     char *p[FAC_ITER_MAX];
     for (int i = 0; i < it->n; i++) {
-        p[i] = has(r->direct, i) ? c->p[i] : t->operand[i];
+        p[i] = has(r->direct, i) ? c->p[i] : operand_tile(r, t, i);
         if (i >= it->n_out && !has(r->direct | r->fixed, i)) load_input(r, i, c, t, n);
     }
     if (r->loop)
@@ -195,7 +202,7 @@ static void run_burst(const run *r, fac_iter_cursor *c, tiles *t, int64_t n) {
     int64_t item = item_of((fac_dtype)it->op[0].dtype), move[FAC_ITER_MAX];
     char *dst = c->p[0], *p[FAC_ITER_MAX];
     for (int i = 0; i < it->n; i++) {
-        p[i] = has(r->direct, i) ? c->p[i] : t->operand[i];
+        p[i] = has(r->direct, i) ? c->p[i] : operand_tile(r, t, i);
         move[i] = has(r->direct, i) ? r->tile * it->strides[i][0] : 0;
     }
     for (int64_t m; n > 0; n -= m, dst += m * item) {
@@ -258,6 +265,14 @@ static void plan_operand(run *r, int i) {
         r->direct |= 1u << i;
 }
 
+/* Operands that are not direct share the tiles' bytes. */
+static void plan_tiles(run *r) {
+    enum { RAW = 2, ALIGN = 64 };
+    for (int i = 0; i < r->it->n; i++)
+        if (!has(r->direct, i)) r->tile_of[i] = r->n_tiles++;
+    r->tile_bytes = fac__min(TILE_BYTES, TILES_BYTES / (r->n_tiles + RAW) / ALIGN * ALIGN);
+}
+
 static void plan_run(run *r) {
     const fac_iter *it = r->it;
     r->rows = it->ndim == 1 || it->shape[0] >= SHORT_ROW;
@@ -269,7 +284,9 @@ static void plan_run(run *r) {
     }
     r->burst = r->stream == 1 && r->loop && it->n_out == 1 && it->op[0].dtype == r->want[0] &&
                (r->direct | r->fixed | 1u) + 1 == 1u << it->n;
-    r->tile = r->direct + 1 == 1u << it->n ? INT64_MAX : (r->stream ? STREAM_TILE_BYTES : TILE_BYTES) / widest;
+    plan_tiles(r);
+    const bool all_direct = r->direct + 1 == 1u << it->n;
+    r->tile = all_direct ? INT64_MAX : fac__min(r->stream ? STREAM_TILE_BYTES : TILE_BYTES, r->tile_bytes) / widest;
 }
 
 static fac_status run_all(run *r) {

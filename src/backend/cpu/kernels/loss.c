@@ -24,19 +24,19 @@ typedef struct job {
     double *partial; /* sum of each block; NULL when elements are stored */
 } job;
 
-typedef struct tiles {
-    fac_tile_buf t[OPERANDS];
-} tiles;
+/* Scratch for one tile of each operand. */
+static int64_t tiles_bytes(const job *j) { return OPERANDS * FAC_TILE * (int64_t)fac__acc_size(j->kind); }
+static void *tile(const job *j, char *tiles, int k) { return tiles + (size_t)(k * FAC_TILE) * fac__acc_size(j->kind); }
 
 /* n elements of operand k from the cursor on, in place if they can be read so. */
-static const void *read(const job *j, tiles *b, int k, const fac_cursor *c, int64_t n) {
+static const void *read(const job *j, char *tiles, int k, const fac_cursor *c, int64_t n) {
     if (!j->data[k]) return NULL;
-    if (k == GRAD && j->one_grad) return &b->t[GRAD];
+    if (k == GRAD && j->one_grad) return tile(j, tiles, GRAD);
     const char *p = j->data[k] + c->offset[k] * (int64_t)fac_dtype_size(j->dtype[k]);
     int64_t step = fac__nest_step(&j->nest, k);
     if (fac__acc_is(j->kind, j->dtype[k]) && (step == 1 || n == 1)) return p;
-    fac__tile_load(j->kind, &b->t[k], p, j->dtype[k], step, n);
-    return &b->t[k];
+    fac__tile_load(j->kind, tile(j, tiles, k), p, j->dtype[k], step, n);
+    return tile(j, tiles, k);
 }
 
 static void apply(const job *j, const void *g, const void *x, const void *t, void *y, int64_t n) {
@@ -77,40 +77,40 @@ static double sum_of(fac_acc k, const void *y, int64_t n) {
 }
 
 /* The losses of n elements, to where they belong or into the sum. */
-static void write_losses(const job *j, tiles *b, const fac_cursor *c, const void *x, const void *t, int64_t n,
+static void write_losses(const job *j, char *tiles, const fac_cursor *c, const void *x, const void *t, int64_t n,
                          double *sum) {
     char *home = j->data[OUT] + c->offset[OUT] * (int64_t)fac_dtype_size(j->dtype[OUT]);
     bool in_place = !j->partial && fac__acc_is(j->kind, j->dtype[OUT]) && fac__nest_step(&j->nest, OUT) == 1;
-    void *y = in_place ? (void *)home : (void *)&b->t[OUT];
-    apply(j, read(j, b, GRAD, c, n), x, t, y, n);
-    multiply(j->kind, y, read(j, b, WEIGHT, c, n), n);
+    void *y = in_place ? (void *)home : tile(j, tiles, OUT);
+    apply(j, read(j, tiles, GRAD, c, n), x, t, y, n);
+    multiply(j->kind, y, read(j, tiles, WEIGHT, c, n), n);
     if (j->partial)
         *sum += sum_of(j->kind, y, n);
     else if (!in_place)
         fac__tile_store(j->kind, y, home, j->dtype[OUT], fac__nest_step(&j->nest, OUT), n);
 }
 
-static fac_status run_range(const job *j, int64_t i, int64_t end, double *sum) {
-    tiles b;
+static fac_status run_range(const job *j, int64_t i, int64_t end, char *tiles, double *sum) {
     fac_cursor c;
     fac__nest_seek(&j->nest, OPERANDS, i, &c);
-    if (j->one_grad) fac__tile_load(j->kind, &b.t[GRAD], j->data[GRAD], j->dtype[GRAD], 0, fac__min(FAC_TILE, end - i));
+    if (j->one_grad)
+        fac__tile_load(j->kind, tile(j, tiles, GRAD), j->data[GRAD], j->dtype[GRAD], 0, fac__min(FAC_TILE, end - i));
     while (i < end) {
         int64_t n = fac__min(fac__min(fac__nest_run(&j->nest, &c), end - i), FAC_TILE);
-        const void *x = read(j, &b, X, &c, n), *t = read(j, &b, TARGET, &c, n);
+        const void *x = read(j, tiles, X, &c, n), *t = read(j, tiles, TARGET, &c, n);
         if (j->loss == FAC_LOSS_BINARY && !j->backward) FAC_TRY(check_probabilities(j, x, n));
-        if (!j->only_checks) write_losses(j, &b, &c, x, t, n, sum);
+        if (!j->only_checks) write_losses(j, tiles, &c, x, t, n, sum);
         fac__nest_advance(&j->nest, OPERANDS, n, &c);
         i += n;
     }
     return FAC_OK;
 }
 
-static fac_status run_blocks(void *ctx, int64_t begin, int64_t end) {
+static fac_status run_blocks(void *ctx, int64_t begin, int64_t end, void *tiles) {
     const job *j = ctx;
     for (int64_t b = begin; b < end; b++) {
         double sum = 0;
-        FAC_TRY(run_range(j, b * BLOCK, fac__min(j->nest.count, (b + 1) * BLOCK), &sum));
+        FAC_TRY(run_range(j, b * BLOCK, fac__min(j->nest.count, (b + 1) * BLOCK), tiles, &sum));
         if (j->partial) j->partial[b] = sum;
     }
     return FAC_OK;
@@ -152,7 +152,7 @@ static fac_status reduced(job *j, fac_tensor *const *operands, int64_t reduction
     double *many = blocks > (int64_t)FAC_COUNT(few) ? fac__alloc_array((size_t)blocks, sizeof(double)) : NULL;
     if (blocks > (int64_t)FAC_COUNT(few) && !many) return fac_error();
     if (many) j->partial = many;
-    fac_status st = fac__parallel_for(0, blocks, 1, run_blocks, j);
+    fac_status st = fac__parallel_for_scratch(0, blocks, 1, tiles_bytes(j), run_blocks, j);
     for (int64_t b = 0; st == FAC_OK && b < blocks; b++) total += j->partial[b];
     fac__free(many);
     if (st != FAC_OK) return st;
@@ -164,9 +164,9 @@ static fac_status reduced(job *j, fac_tensor *const *operands, int64_t reduction
 /* Elements go straight into the output. A new one may be given up half way; one that was given is checked for first. */
 static fac_status elementwise(job *j, bool given) {
     j->only_checks = given && j->loss == FAC_LOSS_BINARY && !j->backward;
-    if (j->only_checks) FAC_TRY(fac__parallel_for(0, blocks_of(j), 1, run_blocks, j));
+    if (j->only_checks) FAC_TRY(fac__parallel_for_scratch(0, blocks_of(j), 1, tiles_bytes(j), run_blocks, j));
     j->only_checks = false;
-    return fac__parallel_for(0, blocks_of(j), 1, run_blocks, j);
+    return fac__parallel_for_scratch(0, blocks_of(j), 1, tiles_bytes(j), run_blocks, j);
 }
 
 static fac_status forward(fac_structured *s, fac_loss loss, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
@@ -198,7 +198,7 @@ static fac_status backward(fac_structured *s, fac_loss loss, fac_tensor *grad, f
     fac_tensor *const operands[OPERANDS] = {
         [X] = self, [TARGET] = target, [WEIGHT] = weight, [GRAD] = grad, [OUT] = s->out[0]};
     FAC_TRY(plan(&j, operands));
-    return fac__parallel_for(0, blocks_of(&j), 1, run_blocks, &j);
+    return fac__parallel_for_scratch(0, blocks_of(&j), 1, tiles_bytes(&j), run_blocks, &j);
 }
 
 fac_status mse_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction) {
