@@ -5,11 +5,12 @@
 
 /* ---- SGD ---- */
 
-static fac_status sgd_step(fac_optimizer *o, fac_optim_entry *e, const fac_optim_group *g, fac_tensor *grad) {
+static int sgd_buffers(const fac_optim_group *g) { return g->u.sgd.momentum != 0; }
+
+static fac_status sgd_step(fac_optimizer *o, fac_optim_entry *e, const fac_optim_group *g) {
     (void)o;
-    const bool momentum = g->u.sgd.momentum != 0, first = !e->buffers[0];
-    if (momentum) FAC_TRY(fac__optim_buffer(e, 0));
-    return fac__s__fused_sgd_(e->parameter, grad, momentum ? e->buffers[0] : NULL, g->lr, g->weight_decay,
+    const bool momentum = sgd_buffers(g), first = !momentum || e->made;
+    return fac__s__fused_sgd_(e->parameter, e->grad, momentum ? e->buffers[0] : NULL, g->lr, g->weight_decay,
                               g->u.sgd.momentum, g->u.sgd.dampening, g->u.sgd.nesterov, g->u.sgd.maximize, first);
 }
 
@@ -18,7 +19,7 @@ static const fac_optim_option sgd_options[] = {FAC_OPTIM_NUMBER("momentum", u.sg
                                                FAC_OPTIM_FLAG("nesterov", u.sgd.nesterov),
                                                FAC_OPTIM_FLAG("maximize", u.sgd.maximize),
                                                {NULL, false, 0}};
-static const fac_optim_class sgd_class = {"SGD", {"momentum_buffer"}, sgd_options, false, sgd_step};
+static const fac_optim_class sgd_class = {"SGD", {"momentum_buffer"}, sgd_options, false, sgd_buffers, sgd_step};
 
 static fac_status check_sgd(const fac_sgd_kw *k) {
     FAC_CHECK(k->momentum >= 0, FAC_ERR_ARGUMENT, "invalid momentum value: %g", k->momentum);
@@ -43,11 +44,10 @@ fac_optimizer *(fac_sgd_new)(fac_module *m, double lr, const fac_sgd_kw *kw) {
 
 /* ---- Adam and AdamW ---- */
 
-static fac_status adam_step(fac_optimizer *o, fac_optim_entry *e, const fac_optim_group *g, fac_tensor *grad) {
-    FAC_TRY(fac__optim_buffer(e, 0));
-    FAC_TRY(fac__optim_buffer(e, 1));
-    if (g->u.adam.amsgrad) FAC_TRY(fac__optim_buffer(e, 2));
-    return fac__s__fused_adamw_(e->parameter, grad, e->buffers[0], e->buffers[1],
+static int adam_buffers(const fac_optim_group *g) { return g->u.adam.amsgrad ? 3 : 2; }
+
+static fac_status adam_step(fac_optimizer *o, fac_optim_entry *e, const fac_optim_group *g) {
+    return fac__s__fused_adamw_(e->parameter, e->grad, e->buffers[0], e->buffers[1],
                                 g->u.adam.amsgrad ? e->buffers[2] : NULL, g->lr, g->u.adam.beta1, g->u.adam.beta2,
                                 g->weight_decay, g->u.adam.eps, e->step + 1, o->cls->decoupled, g->u.adam.maximize);
 }
@@ -58,8 +58,8 @@ static const fac_optim_option adam_options[] = {
     FAC_OPTIM_FLAG("maximize", u.adam.maximize), {NULL, false, 0}};
 #define ADAM_BUFFERS \
     { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" }
-static const fac_optim_class adamw_class = {"AdamW", ADAM_BUFFERS, adam_options, true, adam_step};
-static const fac_optim_class adam_class = {"Adam", ADAM_BUFFERS, adam_options, false, adam_step};
+static const fac_optim_class adamw_class = {"AdamW", ADAM_BUFFERS, adam_options, true, adam_buffers, adam_step};
+static const fac_optim_class adam_class = {"Adam", ADAM_BUFFERS, adam_options, false, adam_buffers, adam_step};
 
 static double number_or(fac_opt_num n, double fallback) { return n.set ? fac__scalar_f64(n.v) : fallback; }
 

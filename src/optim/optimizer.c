@@ -2,6 +2,7 @@
 #include "optim/optimizer.h"
 #include "autograd/leaf.h"
 #include "core/read.h"
+#include "ops/optim.h"
 
 void fac_optimizer_release(fac_optimizer *o) {
     if (!o) return;
@@ -109,22 +110,75 @@ static fac_tensor *aligned_grad(fac_tensor *p, fac_tensor *g) {
     return t ? fac__s_copy_(t, g, false) : NULL;
 }
 
+static fac_status make_buffers(const fac_optimizer *o, fac_optim_entry *e) {
+    const int n = o->cls->buffers_of(&o->groups.v[e->group]);
+    for (int i = 0; i < n; i++) {
+        if (e->buffers[i]) continue;
+        FAC_TRY(fac__optim_buffer(e, i));
+        e->made |= 1u << i;
+    }
+    return FAC_OK;
+}
+
+/* Everything that can fail. */
+static fac_status prepare(const fac_optimizer *o, fac_optim_entry *e) {
+    fac_tensor *grad = fac__grad_of(e->parameter);
+    e->grad = NULL;
+    e->made = 0;
+    if (!grad) return FAC_OK;
+    FAC_TRY(fac__optim_check_parameter(e->parameter));
+    FAC_TRY(make_buffers(o, e));
+    grad = aligned_grad(e->parameter, grad);
+    if (!grad) return fac_error();
+    FAC_TRY(fac__optim_check_twin(e->parameter, grad, "grad"));
+    FAC_TRY(fac__version_make(e->parameter));
+    for (int i = 0; i < FAC_OPTIM_BUFFERS; i++) {
+        FAC_TRY(fac__optim_check_twin(e->parameter, e->buffers[i], o->cls->buffers[i]));
+        if (e->buffers[i]) FAC_TRY(fac__version_make(e->buffers[i]));
+    }
+    e->grad = grad;
+    return FAC_OK;
+}
+
+static void take_back(fac_optim_entry *e) {
+    for (int i = 0; i < FAC_OPTIM_BUFFERS; i++) {
+        if (!(e->made >> i & 1)) continue;
+        fac__unref(e->buffers[i]);
+        e->buffers[i] = NULL;
+    }
+    e->made = 0;
+}
+
+/* Prepares all parameters before the first is updated, so that a step that fails changes nothing. */
+static fac_status prepare_all(fac_optimizer *o) {
+    for (size_t i = 0; i < o->entries.n; i++) {
+        fac_status st = prepare(o, &o->entries.v[i]);
+        for (; st; i--) {
+            take_back(&o->entries.v[i]);
+            if (i == 0) return st;
+        }
+    }
+    return FAC_OK;
+}
+
+static fac_status update_all(fac_optimizer *o) {
+    for (size_t i = 0; i < o->entries.n; i++) {
+        fac_optim_entry *e = &o->entries.v[i];
+        if (!e->grad) continue;
+        FAC_TRY(o->cls->step(o, e, &o->groups.v[e->group]));
+        e->grad = NULL;
+        e->step++;
+    }
+    return FAC_OK;
+}
+
 fac_status fac_optimizer_step(fac_optimizer *o) {
     if (fac_error()) return fac_error();
     FAC_CHECK(o != NULL, FAC_ERR_ARGUMENT, "the optimiser is NULL");
     FAC_NO_GRAD(g);
-    for (size_t i = 0; i < o->entries.n; i++) {
-        fac_optim_entry *e = &o->entries.v[i];
-        fac_tensor *grad = fac__grad_of(e->parameter);
-        if (!grad) continue;
-        fac_scope s = fac_scope_begin();
-        grad = aligned_grad(e->parameter, grad);
-        fac_status st = grad ? o->cls->step(o, e, &o->groups.v[e->group], grad) : fac_error();
-        fac_scope_end(&s);
-        if (st) return st;
-        e->step++;
-    }
-    return FAC_OK;
+    FAC_SCOPE(s);
+    FAC_TRY(prepare_all(o));
+    return update_all(o);
 }
 
 void fac_optimizer_zero_grad(fac_optimizer *o) {

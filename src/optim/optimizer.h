@@ -12,6 +12,9 @@ typedef struct fac_optim_entry {
     fac_tensor *buffers[FAC_OPTIM_BUFFERS]; /* owned; NULL until the first step that needs them */
     int64_t step;                           /* steps taken */
     size_t group;
+    /* Of the step under way. */
+    fac_tensor *grad; /* borrowed from its scope or from the parameter; NULL: there is none */
+    unsigned made;    /* bit i: buffer i was made for this step */
 } fac_optim_entry;
 
 typedef struct fac_optim_group {
@@ -45,8 +48,11 @@ typedef struct fac_optim_class {
     const char *buffers[FAC_OPTIM_BUFFERS]; /* names in the state dict; NULL: not used */
     const fac_optim_option *options;        /* all settings of a group but the three that every kind has */
     bool decoupled;                         /* weight decay of Adam's kind */
-    /* Updates one parameter; grad has the parameter's sizes and strides. Called under no-grad, in a scope. */
-    fac_status (*step)(fac_optimizer *o, fac_optim_entry *e, const fac_optim_group *g, fac_tensor *grad);
+    /* How many of its buffers a group needs. */
+    int (*buffers_of)(const fac_optim_group *g);
+    /* Updates one parameter by e->grad, which has the parameter's sizes, strides and dtype; the buffers are there. Called under
+       no-grad, in a scope. Should not fail: others may have been updated. */
+    fac_status (*step)(fac_optimizer *o, fac_optim_entry *e, const fac_optim_group *g);
 } fac_optim_class;
 
 struct fac_optimizer {

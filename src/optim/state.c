@@ -132,10 +132,11 @@ static fac_status check_entry(const fac_optimizer *o, const fac_state *s, size_t
     return FAC_OK;
 }
 
-/* The settings that are loaded, aside until all of them were found good. */
+/* What is loaded, aside until all of it was found good. */
 typedef struct loading {
     const fac_state *from;
     fac_optim_group *groups; /* a copy of the optimiser's */
+    fac_optim_entry *entries;
     size_t taken;
 } loading;
 
@@ -200,38 +201,61 @@ static fac_status check_state(const fac_optimizer *o, loading *l) {
     return FAC_OK;
 }
 
-static fac_status load_entry(fac_optimizer *o, const fac_state *s, size_t i) {
-    fac_optim_entry *e = &o->entries.v[i];
+/* Step count and buffers of entry i; the parameter is borrowed. */
+static fac_status read_entry(const fac_optimizer *o, const fac_state *s, size_t i, fac_optim_entry *to) {
     FAC_SCOPE(scope);
-    e->step = fac__item_int(entry_of(s, i, "step"));
+    to->parameter = o->entries.v[i].parameter;
+    to->step = fac__item_int(entry_of(s, i, "step"));
     for (int j = 0; j < FAC_OPTIM_BUFFERS && o->cls->buffers[j]; j++) {
         fac_tensor *t = entry_of(s, i, o->cls->buffers[j]);
-        if (!t) {
-            fac__unref(e->buffers[j]);
-            e->buffers[j] = NULL;
-            continue;
-        }
-        FAC_TRY(fac__optim_buffer(e, j));
-        if (!fac__s_copy_(e->buffers[j], t, false)) return fac_error();
+        if (!t) continue;
+        FAC_TRY(fac__optim_buffer(to, j));
+        if (!fac__s_copy_(to->buffers[j], t, false)) return fac_error();
     }
     return fac_error();
+}
+
+/* Exchanges what was loaded with what the optimiser had. */
+static void exchange(fac_optimizer *o, loading *l) {
+    for (size_t i = 0; i < o->entries.n; i++) {
+        fac_optim_entry *e = &o->entries.v[i], had = *e;
+        e->step = l->entries[i].step;
+        memcpy(e->buffers, l->entries[i].buffers, sizeof e->buffers);
+        memcpy(l->entries[i].buffers, had.buffers, sizeof had.buffers);
+    }
+    memcpy(o->groups.v, l->groups, o->groups.n * sizeof *l->groups);
 }
 
 static fac_status load(fac_optimizer *o, loading *l) {
     FAC_TRY(check_state(o, l));
     FAC_NO_GRAD(g);
-    for (size_t i = 0; i < o->entries.n; i++) FAC_TRY(load_entry(o, l->from, i));
-    memcpy(o->groups.v, l->groups, o->groups.n * sizeof *l->groups);
+    for (size_t i = 0; i < o->entries.n; i++) FAC_TRY(read_entry(o, l->from, i, &l->entries[i]));
+    exchange(o, l);
     return FAC_OK;
+}
+
+static fac_status loading_begin(loading *l, const fac_optimizer *o, const fac_state *s) {
+    *l = (loading){.from = s};
+    l->groups = fac__alloc_array(o->groups.n, sizeof *l->groups);
+    l->entries = fac__alloc_zero(o->entries.n * sizeof *l->entries);
+    if (!l->groups || !l->entries) return fac_error();
+    memcpy(l->groups, o->groups.v, o->groups.n * sizeof *l->groups);
+    return FAC_OK;
+}
+
+static void loading_end(loading *l, const fac_optimizer *o) {
+    for (size_t i = 0; l->entries && i < o->entries.n; i++)
+        for (int j = 0; j < FAC_OPTIM_BUFFERS; j++) fac__unref(l->entries[i].buffers[j]);
+    fac__free(l->entries);
+    fac__free(l->groups);
 }
 
 fac_status fac_optimizer_load_state_dict(fac_optimizer *o, const fac_state *s) {
     if (fac_error()) return fac_error();
     FAC_CHECK(o && s, FAC_ERR_ARGUMENT, "an optimiser or its state is NULL");
-    loading l = {s, fac__alloc_array(o->groups.n, sizeof *l.groups), 0};
-    if (!l.groups) return fac_error();
-    memcpy(l.groups, o->groups.v, o->groups.n * sizeof *l.groups);
-    fac_status st = load(o, &l);
-    fac__free(l.groups);
+    loading l;
+    fac_status st = loading_begin(&l, o, s);
+    if (st == FAC_OK) st = load(o, &l);
+    loading_end(&l, o);
     return st;
 }
