@@ -96,22 +96,37 @@ static bool has_file(const names *l, const char *wanted) {
     return false;
 }
 
-static fac_status walk(fac_corpus *c, const char *path);
+/* Puts what is in a folder on top of `waiting`, the first name uppermost. */
+static fac_status enter(const fac_corpus *c, const char *path, names *waiting) {
+    names l = {0};
+    fac_status st = list_folder(path, &l);
+    const bool skip = st == FAC_OK && has_file(&l, c->skip_beside);
+    while (st == FAC_OK && l.n > 0 && !skip) {
+        st = FAC_VEC_GROW(waiting);
+        if (st == FAC_OK) waiting->v[waiting->n++] = l.v[--l.n];
+    }
+    free_names(&l);
+    return st;
+}
 
 /* Something found in a folder. What vanished since it was listed, and what is neither file nor folder, is passed over. */
-static fac_status visit(fac_corpus *c, const char *path) {
+static fac_status visit(fac_corpus *c, const char *path, names *waiting) {
     struct stat info;
     if (lstat(path, &info) != 0) return FAC_OK;
-    if (S_ISDIR(info.st_mode)) return walk(c, path);
+    if (S_ISDIR(info.st_mode)) return enter(c, path, waiting);
     return S_ISREG(info.st_mode) ? read_file(c, path, false) : FAC_OK;
 }
 
+/* Depth first, in order, and without recursion: folders may lie deeper in each other than a stack is. */
 static fac_status walk(fac_corpus *c, const char *path) {
-    names l = {0};
-    fac_status st = list_folder(path, &l);
-    bool skip = st == FAC_OK && has_file(&l, c->skip_beside);
-    for (size_t i = 0; i < l.n && st == FAC_OK && !skip; i++) st = visit(c, l.v[i]);
-    free_names(&l);
+    names waiting = {0};
+    fac_status st = enter(c, path, &waiting);
+    while (st == FAC_OK && waiting.n > 0) {
+        char *next = waiting.v[--waiting.n];
+        st = visit(c, next, &waiting);
+        fac__free(next);
+    }
+    free_names(&waiting);
     return st;
 }
 

@@ -1,43 +1,26 @@
 /* IDX files: magic number (0, 0, type, number of dimensions), sizes, elements, all big-endian; often inside gzip. Sizes are
    compared with what the file can hold before memory is asked for. */
-#include "base/file.h"
 #include "core/handle.h"
-#include <errno.h>
+#include "data/packed.h"
 #include <facula/data.h>
-#include <unistd.h>
-#include <zlib.h>
 
 enum { DEFLATE_RATIO = 1032 }; /* deflate never makes more than this many bytes of one */
 
-typedef struct idx_file {
-    const char *path;
-    gzFile gz;
-    int64_t file_bytes;
-} idx_file;
-
 /* Reads exactly n bytes. */
-static fac_status read_bytes(const idx_file *f, void *out, size_t n) {
-    char *p = out;
-    while (n > 0) {
-        int done = gzread(f->gz, p, n < (1u << 30) ? (unsigned)n : 1u << 30);
-        int code = Z_OK;
-        const char *why = gzerror(f->gz, &code);
-        FAC_CHECK(code != Z_ERRNO, FAC_ERR_IO, "cannot read '%s': %s", f->path, strerror(errno));
-        FAC_CHECK(done > 0, FAC_ERR_FORMAT, "'%s' is not a whole IDX file: %s", f->path,
-                  code == Z_OK || code == Z_BUF_ERROR ? "it ends too early" : why);
-        p += done;
-        n -= (size_t)done;
-    }
+static fac_status read_bytes(fac_packed_file *f, void *out, size_t n) {
+    size_t done;
+    FAC_TRY(fac__packed_read(f, out, n, &done));
+    FAC_CHECK(done == n, FAC_ERR_FORMAT, "'%s' is not a whole IDX file: it ends too early", f->path);
     return FAC_OK;
 }
 
-static fac_status check_end(const idx_file *f) {
+/* Reading on past the last element, zlib compares the checksum. */
+static fac_status check_end(fac_packed_file *f) {
     char byte;
-    int more = gzread(f->gz, &byte, 1), code = Z_OK;
-    (void)gzerror(f->gz, &code);
-    FAC_CHECK(more >= 0 && code == Z_OK, FAC_ERR_FORMAT,
-              "'%s' is damaged: the compressed data do not match their checksum", f->path);
+    size_t more;
+    FAC_TRY(fac__packed_read(f, &byte, 1, &more));
     FAC_CHECK(more == 0, FAC_ERR_FORMAT, "'%s' is not an IDX file: it goes on behind the last element", f->path);
+    FAC_CHECK(!f->packed || f->ended, FAC_ERR_FORMAT, "'%s' is not a whole IDX file: its checksum is missing", f->path);
     return FAC_OK;
 }
 
@@ -51,7 +34,7 @@ static fac_dtype type_of(unsigned char code) {
     return code < FAC_COUNT(types) ? types[code] : FAC_DTYPE_DEFAULT;
 }
 
-static fac_status read_header(const idx_file *f, fac_dtype *dtype, int64_t *sizes, int *ndim) {
+static fac_status read_header(fac_packed_file *f, fac_dtype *dtype, int64_t *sizes, int *ndim) {
     unsigned char magic[4], raw[4];
     FAC_TRY(read_bytes(f, magic, sizeof magic));
     *dtype = type_of(magic[2]);
@@ -69,14 +52,14 @@ static fac_status read_header(const idx_file *f, fac_dtype *dtype, int64_t *size
 }
 
 /* The elements cannot take more bytes than the file has, or can have been packed into it. */
-static fac_status check_size(const idx_file *f, const int64_t *sizes, int ndim, size_t element) {
-    int64_t numel, bytes, limit = f->file_bytes;
+static fac_status check_size(fac_packed_file *f, const int64_t *sizes, int ndim, size_t element) {
+    int64_t numel, bytes, limit = f->bytes;
     FAC_CHECK(fac__numel(sizes, ndim, &numel) && fac__mul(numel, (int64_t)element, &bytes), FAC_ERR_OVERFLOW,
               "the sizes in '%s' overflow", f->path);
-    if (!gzdirect(f->gz) && !fac__mul(limit, DEFLATE_RATIO, &limit)) limit = INT64_MAX;
+    if (f->packed && !fac__mul(limit, DEFLATE_RATIO, &limit)) limit = INT64_MAX;
     FAC_CHECK(bytes <= limit, FAC_ERR_FORMAT,
               "'%s' is not a whole IDX file: its header promises %lld bytes, which %lld cannot hold", f->path,
-              (long long)bytes, (long long)f->file_bytes);
+              (long long)bytes, (long long)f->bytes);
     return FAC_OK;
 }
 
@@ -89,7 +72,7 @@ static void swap_bytes(char *p, size_t n, size_t element) {
         }
 }
 
-static fac_status read_idx(const idx_file *f, fac_tensor **out) {
+static fac_status read_idx(fac_packed_file *f, fac_tensor **out) {
     fac_dtype dtype;
     int64_t sizes[FAC_MAX_DIMS];
     int ndim;
@@ -106,17 +89,13 @@ static fac_status read_idx(const idx_file *f, fac_tensor **out) {
 fac_tensor *fac_idx_read(const char *path) {
     if (fac_error()) return NULL;
     if (!path) return FAC_FAIL(FAC_ERR_ARGUMENT, "the path to read is NULL"), NULL;
-    idx_file f = {.path = path};
-    int fd;
-    FAC_TRY_NULL(fac__file_open(path, &fd, &f.file_bytes));
-    f.gz = gzdopen(fd, "rb");
-    if (!f.gz) {
-        close(fd);
-        return FAC_FAIL(FAC_ERR_MEMORY, "out of memory: cannot read '%s'", path), NULL;
-    }
+    fac_packed_file *f = fac__alloc(sizeof *f);
+    if (!f) return NULL;
     fac_tensor *t = NULL;
-    fac_status st = read_idx(&f, &t);
-    gzclose_r(f.gz);
+    fac_status st = fac__packed_open(f, path);
+    if (st == FAC_OK) st = read_idx(f, &t);
+    fac__packed_close(f);
+    fac__free(f);
     if (st == FAC_OK) return fac__adopt_handle(fac__thread(), t);
     fac__unref(t);
     return NULL;
