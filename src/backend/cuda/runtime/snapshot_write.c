@@ -2,8 +2,8 @@
 #define _GNU_SOURCE /* dladdr */
 #include "backend/cuda/runtime/snapshot_write.h"
 #include "backend/cuda/runtime/alloc.h"
+#include "base/file.h"
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 
 typedef struct writer {
@@ -157,22 +157,13 @@ char *fac_memory_snapshot_json(const fac_memory_snapshot *s) {
     return NULL;
 }
 
-static fac_status write_file(const char *path, const fac_buf *bytes) {
-    FILE *f = fopen(path, "wb");
-    FAC_CHECK(f, FAC_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    const bool written = fwrite(bytes->data, 1, bytes->n, f) == bytes->n;
-    const bool closed = fclose(f) == 0;
-    FAC_CHECK(written && closed, FAC_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    return FAC_OK;
-}
-
 fac_status fac__snapshot_write(const fac_memory_snapshot *s, const char *path) {
     FAC_CHECK(path, FAC_ERR_ARGUMENT, "a snapshot needs the name of a file");
     const size_t n = strlen(path);
     const bool json = n > 5 && strcmp(path + n - 5, ".json") == 0;
     fac_buf out = {0};
     fac_status st = json ? fac__snapshot_json(s, &out) : fac__snapshot_pickle(s, &out);
-    if (st == FAC_OK) st = write_file(path, &out);
+    if (st == FAC_OK) st = fac__file_replace(path, out.data, out.n);
     fac__buf_free(&out);
     return st;
 }
