@@ -1,5 +1,6 @@
 /* Saved-tensor hooks: what a graph keeps goes through a pair of user functions. */
 #include "autograd/autograd_meta.h"
+#include "autograd/engine.h"
 #include "autograd/mode.h"
 #include "autograd/saved.h"
 #include "core/handle.h"
@@ -29,6 +30,7 @@ fac_status fac__pack(fac_saved *s, fac_tensor *t) {
         fac__saved_tensor_hooks = h->fn;
         fac__recording_end(was);
         fac_scope_end(&scope);
+        (void)fac__error_prefix("the pack hook of a saved tensor");
         st = fac_error();
     }
     s->hooks = h;
@@ -41,6 +43,7 @@ fac_status fac__unpack_hooked(fac_saved *s, fac_tensor **out) {
     th->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADIV); /* user code sees the keys it expects */
     *out = s->hooks->fn.unpack(s->hooks->fn.context, s->hooks->handle);
     fac__recording_end(was);
+    (void)fac__error_prefix("the unpack hook of a saved tensor");
     if (*out) *out = fac__open(*out, "the unpack hook of a saved tensor", "result");
     FAC_CHECK(*out || fac_error() != FAC_OK, FAC_ERR_AUTOGRAD, "the unpack hook of a saved tensor returned NULL");
     return fac_error();
