@@ -229,6 +229,86 @@ static fac_status redispatch(const fac_call_info *c, fac_thread *th, fac_value *
     return st;
 }
 
+/* ---- operators that write ------------------------------------------------------------------------------------------------ */
+
+/* Whether an operator writes, and gives single tensors only, so that its outputs can be counted before it is called. */
+static bool can_prepare(const fac_schema *s) {
+    bool writes = false;
+    for (size_t i = 0; i < s->n_args; i++) writes = writes || s->args[i].type.write;
+    for (size_t i = 0; i < s->n_rets; i++)
+        if (s->rets[i].type.kind != FAC_TYPE_TENSOR || s->rets[i].type.list) return false;
+    return writes;
+}
+
+/* The argument that a result is, by the schema: NULL if it is none of those written. */
+static fac_tensor *written_as(const fac_schema *s, const fac_value *args, size_t ret) {
+    const fac_schema_type *r = &s->rets[ret].type;
+    for (size_t i = 0; i < s->n_args; i++) {
+        const fac_schema_type *a = &s->args[i].type;
+        if (a->write && a->alias == r->alias && args[i].tag == FAC_TAG_TENSOR) return fac__value_header(&args[i]);
+    }
+    return NULL;
+}
+
+/* What is saved, and the new histories: all that can fail before the operator writes. */
+static fac_status prepare(boxed_node *b, const fac_value *args, fac_rebase *rebases) {
+    const fac_schema *s = b->op->schema;
+    size_t n = 0;
+    FAC_TRY(connect(b, args));
+    describe(b->args, args, s->n_args, &n);
+    for (size_t i = 0; i < s->n_rets; i++) b->results[i] = (kept){fac_value_none(), FAC_TAG_TENSOR, n++, 1};
+    if (b->g.fn) {
+        FAC_TRY(fac__saved_list_reserve(&b->saved, n));
+        FAC_TRY(save_args(b, args));
+    }
+    for (uint32_t i = 0; i < s->n_rets; i++) {
+        fac_tensor *t = written_as(s, args, i);
+        if (!t) continue;
+        FAC_TRY(fac__version_make(t));
+        if (b->g.fn) FAC_TRY(fac__save_output_begin(&b->saved.v[b->results[i].first], t, i));
+        FAC_TRY(fac__rebase_begin(t, &b->node, i, &rebases[i]));
+    }
+    return FAC_OK;
+}
+
+/* Result i, which is an argument that was written or, if the kernel gave another tensor than it promised, a new one. */
+static fac_status finish_result(boxed_node *b, const fac_value *args, fac_tensor *t, uint32_t i, fac_rebase *r) {
+    fac_saved *saved = b->g.fn ? &b->saved.v[b->results[i].first] : NULL;
+    if (t && t == written_as(b->op->schema, args, i)) {
+        FAC_TRY(fac__rebase_end(r, FAC_OK));
+        return saved ? fac__save_output_end(saved) : FAC_OK;
+    }
+    (void)fac__rebase_end(r, FAC_ERR_STATE);
+    if (saved) fac__saved_release(saved);
+    if (t) FAC_TRY(fac__set_history(t, &b->node, i));
+    return saved ? fac__save_output(saved, t, i) : FAC_OK;
+}
+
+static fac_status run_prepared(const fac_call_info *c, fac_thread *th, boxed_node *b, const fac_value *args,
+                               fac_value *stack, fac_rebase *rebases) {
+    fac_status st = prepare(b, args, rebases);
+    if (st == FAC_OK) st = redispatch(c, th, stack);
+    const bool called = st == FAC_OK;
+    if (called) st = bump_written(c->op, args);
+    for (uint32_t i = 0; i < c->op->n_rets; i++)
+        st = st == FAC_OK ? finish_result(b, args, fac__value_header(&stack[i]), i, &rebases[i])
+                          : fac__rebase_end(&rebases[i], st);
+    for (size_t i = 0; called && st != FAC_OK && i < c->op->n_rets; i++) fac_value_release(&stack[i]);
+    return st;
+}
+
+static fac_status record_writing(const fac_call_info *c, fac_thread *th, const fac_value *args, fac_value *stack) {
+    const size_t n = c->op->n_rets;
+    fac_rebase *rebases = fac__alloc_zero((n ? n : 1) * sizeof *rebases);
+    boxed_node *b = rebases ? boxed_new(th, c, args, n) : NULL;
+    fac_status st = b ? run_prepared(c, th, b, args, stack, rebases) : fac_error();
+    if (b) fac__node_unref(&b->node);
+    fac__free(rebases);
+    return st;
+}
+
+/* ---- other operators ------------------------------------------------------------------------------------------------------ */
+
 /* Calls below with the arguments in `args` kept aside, then builds the node: the number of its outputs is known by then.
    Edges must show the history before the call, so they are gathered by a node of their own. */
 static fac_status record(const fac_call_info *c, fac_thread *th, const fac_value *args, fac_value *stack) {
@@ -267,7 +347,9 @@ static fac_status autograd_kernel(const fac_call_info *c, fac_value *stack) {
     fac_value few[16], *args = n <= FAC_COUNT(few) ? few : fac__alloc_array(n, sizeof *args);
     if (!args) return FAC_ERR_MEMORY;
     memcpy(args, stack, n * sizeof *args); /* borrowed, as the stack's are; the call writes over the stack */
-    fac_status st = recorded ? record(c, th, args, stack) : redispatch(c, th, stack);
+    fac_status st = !recorded                    ? redispatch(c, th, stack)
+                    : can_prepare(c->op->schema) ? record_writing(c, th, args, stack)
+                                                 : record(c, th, args, stack);
     if (st == FAC_OK && !recorded) st = bump_written(c->op, args);
     if (args != few) fac__free(args);
     return st;
