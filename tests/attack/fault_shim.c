@@ -1,6 +1,6 @@
 /* System calls that fail, put under a program with LD_PRELOAD. The environment says what happens:
 
-   FAULT_CALL    write, pwrite, fsync, close, openat, renameat, ftruncate or pthread_create
+   FAULT_CALL    write, pwrite, pread, fsync, close, openat, renameat, ftruncate or pthread_create
    FAULT_AT      the how many-th of these fails, from 1
    FAULT_STAY    1: all later ones fail too
    FAULT_EVERY   n: instead, every n-th fails
@@ -65,6 +65,13 @@ ssize_t write(int fd, const void *p, size_t n) {
 ssize_t pwrite(int fd, const void *p, size_t n, off_t at) {
     REAL(ssize_t, pwrite, int, const void *, size_t, off_t);
     return fails_on("pwrite", fd) ? -1 : real(fd, p, n, at);
+}
+
+/* Reading is cut into small pieces, so that there are many of them. */
+ssize_t pread(int fd, void *p, size_t n, off_t at) {
+    REAL(ssize_t, pread, int, void *, size_t, off_t);
+    if (!is_under(fd)) return real(fd, p, n, at);
+    return fails("pread") ? -1 : real(fd, p, n < 512 ? n : 512, at);
 }
 
 int fsync(int fd) {

@@ -10,10 +10,12 @@ SHIM is the library of fault_shim.c. Ends with 1 if anything was wrong.
 """
 import argparse
 import errno
+import gzip
 import os
 import pathlib
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -145,11 +147,39 @@ class Faults:
             self.reference.need_same(self.run)
         return "12 kinds of calls, 3 storms of alarms, no failure"
 
+    def interrupted_reads(self):
+        """Of a checkpoint and a text, and of images, plain and packed by gzip."""
+        folder, logs, interrupted = self.folder / "images", set(), 0
+        folder.mkdir(exist_ok=True)
+        names = write_images(folder)
+        for every in (0, 2, 3, 7):
+            for suffix in ("", ".gz"):
+                shutil.rmtree(self.run, ignore_errors=True)
+                report = self.folder / "report"
+                report.unlink(missing_ok=True)
+                files = [part for option, name in names for part in (option, str(folder / (name + suffix)))]
+                done = subprocess.run([self.tool, "train", "--quiet", "--steps", "2", "--batch", "8", "--threads", "1", "--out",
+                                       str(self.run), *files], capture_output=True, text=True, timeout=120,
+                                      env={**os.environ, "LD_PRELOAD": self.shim, "FAULT_UNDER": str(folder), "FAULT_CALL": "pread",
+                                           "FAULT_EVERY": str(every), "FAULT_AT": "0", "FAULT_ERRNO": str(errno.EINTR),
+                                           "FAULT_REPORT": str(report)})
+                need(done.returncode == 0, f"an interrupted read ended the training: {done.stderr}")
+                interrupted += report.exists()
+                logs.add(training.rows(self.run))
+        need(len(logs) == 1 and interrupted == 6, "interrupted reads changed what was trained on")
+        for every in (2, 3):
+            self.restore()
+            done = self.go_on({"FAULT_CALL": "pread", "FAULT_EVERY": every, "FAULT_ERRNO": errno.EINTR})
+            need(done.returncode == 0, f"an interrupted read ended the training: {done.stderr}")
+            self.reference.need_same(self.run)
+        return "8 trainings whose reads are interrupted, no failure"
+
     def threads_that_cannot_be_made(self):
         """A model large enough for several threads gives the same log without them. Stays: none can be made from there on."""
-        report, logs, failed = self.folder / "report", set(), 0
-        settings = "--quiet --steps 2 --batch 16 --context 32 --dim 64 --heads 2 --layers 1 --sample 0 --threads 4".split()
-        for at, stay in ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (3, 1)):
+        report, logs, tried, failed = self.folder / "report", set(), 0, 0
+        settings = "--quiet --steps 2 --batch 16 --context 32 --dim 64 --heads 2 --layers 1 --sample 0 --threads 8".split()
+        places = [(at, stay) for at in range(1, 8) for stay in (0, 1)] if self.every else [(1, 0), (1, 1), (2, 0), (3, 1), (7, 0)]
+        for at, stay in [(0, 0), *places]:
             shutil.rmtree(self.run, ignore_errors=True)
             report.unlink(missing_ok=True)
             done = subprocess.run([self.tool, "train", *settings, "--out", str(self.run), str(self.text)], capture_output=True,
@@ -160,24 +190,51 @@ class Faults:
             need(done.returncode == 0, f"thread {at} could not be made, and the training ended: {done.stderr}")
             logs.add(training.rows(self.run))
             failed += report.exists()
+            tried += 1
+        need(failed == tried - 1, "some of the threads were never asked for")
         need(len(logs) == 1, "the log depends on the threads that could be made")
-        return f"6 trainings, {failed} of them without a thread that was asked for, all alike"
+        return f"{tried} trainings, {failed} of them without a thread that was asked for while others work, all alike"
+
+    def forks_of_a_busy_process(self):
+        """By the test of them, which lies beside the shim."""
+        test = pathlib.Path(self.shim).parent.parent / "unit" / "test_fork"
+        if not test.exists():
+            return f"skipped: there is no {test}"
+        forks = 1000 if self.every else 100
+        done = subprocess.run([test], capture_output=True, text=True, timeout=600, env={**os.environ, "FACULA_FORKS": str(forks)})
+        need(done.returncode == 0, f"a child of a busy process: {done.stdout}{done.stderr}")
+        return f"{forks} children of a process whose threads compute, none hung"
 
     def small_stacks(self):
-        """96 KiB for every thread: a tile of an operation on elements takes 40 of them."""
-        set_limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (96 << 10, 96 << 10))
+        """64 KiB for every thread, the first too: arguments and environment lie there as well, and may take a quarter."""
+        set_limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, 64 << 10))
         self.restore()
-        done = self.go_on(preexec_fn=set_limit)
+        done = subprocess.run(training.command(self.tool, self.run, self.text, STEPS, True), capture_output=True, text=True,
+                              timeout=120, env={}, preexec_fn=set_limit)
         need(done.returncode == 0, f"the training ended with {done.returncode}: {done.stderr}")
         self.reference.need_same(self.run)
         for command in (["generate", self.run, "--tokens", "20"], ["inspect", self.run]):
-            done = subprocess.run([self.tool, *map(str, command)], capture_output=True, timeout=120, preexec_fn=set_limit)
+            done = subprocess.run([self.tool, *map(str, command)], capture_output=True, timeout=120, env={},
+                                  preexec_fn=set_limit)
             need(done.returncode == 0, f"{command[0]} ended with {done.returncode}: {done.stderr.decode()}")
-        return "train, generate, inspect"
+        return "3 commands with 64 KiB: train, generate, inspect"
+
+
+def write_images(folder):
+    """IDX files, plain and packed: 64 images of 8 x 8 for training, 16 for the test, and their labels. The options with the names."""
+    made = []
+    for part, count in (("", 64), ("test-", 16)):
+        images = bytes((i * i + 7 * i) % 256 for i in range(count * 64))
+        for option, sizes, elements in (("images", (count, 8, 8), images), ("labels", (count,), bytes(i % 10 for i in range(count)))):
+            raw = struct.pack(f">BBBB{len(sizes)}I", 0, 0, 8, len(sizes), *sizes) + elements
+            (folder / (part + option)).write_bytes(raw)
+            (folder / (part + option + ".gz")).write_bytes(gzip.compress(raw))
+            made.append((f"--{part}{option}", part + option))
+    return made
 
 
 CASES = ("full_disk_at_each_call", "broken_disk_at_each_call", "small_file_system", "limit_on_file_sizes", "interrupted_calls",
-         "threads_that_cannot_be_made", "small_stacks")
+         "interrupted_reads", "threads_that_cannot_be_made", "forks_of_a_busy_process", "small_stacks")
 
 
 def main():
