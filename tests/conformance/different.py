@@ -19,6 +19,7 @@ DELIBERATE = {
     "logsumexp": [("complex", "not implemented for complex numbers")],
     "masked.logsumexp": [("complex", "not implemented for complex numbers")],
     "logcumsumexp": [("not implemented for 'Complex", "not implemented for complex numbers")],
+    "renorm": [("Greatest absolute difference: nan", "PyTorch's gradient of complex numbers is NaN where p is infinite")],
     "native_dropout_backward": [("floating dtype", "a gradient has a floating dtype")],
     "native_layer_norm": [("PyTorch has torch.float16", "statistics of halves are float32, as on CUDA"),
                           ("PyTorch has torch.bfloat16", "statistics of halves are float32, as on CUDA")],
@@ -45,6 +46,7 @@ BEFORE_2 = {
     "clamp_min": ("gradient", "as clamp"),
     "clamp_max": ("gradient", "as clamp"),
     "unique": ("Mismatched", "slices are ordered by their own elements"),
+    "linspace": ("Tensor-likes are not equal", "integers are cut off from numbers that were not rounded on the way"),
     "ldexp": ("PyTorch has", "the result has the dtype of the scaled operand"),
 }
 
