@@ -95,8 +95,8 @@ static void sum_row_c128(const void *vx, int64_t n, void *vacc) {
 
 #define MUL(x, a) ((x) * (a))
 /* A NaN is taken when it comes, and kept: no comparison with it is true. */
-#define LARGER(x, a) (((x) > (a)) | ((x) != (x)) ? (x) : (a))
-#define SMALLER(x, a) (((x) < (a)) | ((x) != (x)) ? (x) : (a))
+#define LARGER(x, a) ((x) > (a) || (x) != (x) ? (x) : (a))
+#define SMALLER(x, a) ((x) < (a) || (x) != (x) ? (x) : (a))
 #define LARGER_INT(x, a) ((x) > (a) ? (x) : (a))
 #define SMALLER_INT(x, a) ((x) < (a) ? (x) : (a))
 
