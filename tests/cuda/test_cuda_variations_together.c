@@ -22,10 +22,16 @@ static void operators_bear_any_dtype_of_all_tensors_on_cuda(void **state) {
     run(variations_of_all_dtypes);
 }
 
+static void operators_bear_integers_at_the_ends_of_their_range_on_cuda(void **state) {
+    (void)state;
+    run(variations_of_extreme_elements);
+}
+
 static void operators_bear_long_dimensions_of_empty_tensors_on_cuda(void **state) {
     (void)state;
     run(variations_of_long_dimensions);
 }
 
 FAC_TEST_MAIN(FAC_CUDA_TEST(operators_bear_any_dtype_of_all_tensors_on_cuda),
+              FAC_CUDA_TEST(operators_bear_integers_at_the_ends_of_their_range_on_cuda),
               FAC_CUDA_TEST(operators_bear_long_dimensions_of_empty_tensors_on_cuda))

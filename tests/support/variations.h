@@ -17,6 +17,8 @@ variation_count variations_of_tensors(const sample_set *s, fac_device device);
    the meta device with such dimensions alone. Defined in variations_together.c. */
 variation_count variations_of_all_dtypes(const sample_set *s, fac_device device);
 variation_count variations_of_long_dimensions(const sample_set *s, fac_device device);
+/* The tensors of the first one's dtype together, as integers at the ends of their range. Defined there too. */
+variation_count variations_of_extreme_elements(const sample_set *s, fac_device device);
 
 /* Makes one call, under the bounds of variations_begin. */
 void variation_try(const sample_call *c, fac_device device, fac_status (*make)(const sample_call *, fac_device),

@@ -138,6 +138,47 @@ variation_count variations_of_all_dtypes(const sample_set *s, fac_device device)
     return n;
 }
 
+/* ---- elements --------------------------------------------------------------------------------------------------------- */
+
+/* Fills the tensors of the first one's dtype: the first with `first`, the others with `others`. */
+static void try_elements(const sample_call *was, fac_dtype dtype, const double first[2], const double others[2],
+                         fac_device device, variation_count *n) {
+    static sample_call c;
+    c = *was;
+    for (int i = 0; i < c.n_tensors; i++) {
+        sample_tensor *t = &c.tensors[i];
+        if (t->dtype != was->tensors[0].dtype) continue;
+        t->dtype = dtype;
+        t->n_elements = 2;
+        memcpy(t->elements, i ? others : first, 2 * sizeof *t->elements);
+    }
+    try(&c, device, n);
+}
+
+variation_count variations_of_extreme_elements(const sample_set *s, fac_device device) {
+    static const struct {
+        fac_dtype dtype;
+        double least, most;
+    } ends[] = {{FAC_I8, INT8_MIN, INT8_MAX},
+                {FAC_I16, INT16_MIN, INT16_MAX},
+                {FAC_I32, INT32_MIN, INT32_MAX},
+                {FAC_I64, -0x1p63, 0x1p63} /* becomes 2^63 - 1 */};
+    variation_count n = {0, 0};
+    static sample_call c;
+    for (size_t i = 0; i < s->n; i++) {
+        if (!sample_parse(s->texts[i], &c, NULL) || !c.n_tensors) continue;
+        for (size_t k = 0; k < FAC_COUNT(ends); k++) {
+            const double least[] = {ends[k].least, ends[k].least}, most[] = {ends[k].most, ends[k].most};
+            const double both[] = {ends[k].least, ends[k].most}, minus[] = {-1, -1};
+            try_elements(&c, ends[k].dtype, most, most, device, &n);
+            try_elements(&c, ends[k].dtype, least, least, device, &n);
+            try_elements(&c, ends[k].dtype, both, both, device, &n);
+            try_elements(&c, ends[k].dtype, least, minus, device, &n);
+        }
+    }
+    return n;
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------------ */
 
 /* The call as it is, and with each of its integers large, in turn. */

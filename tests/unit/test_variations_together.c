@@ -26,6 +26,11 @@ static void operators_bear_any_dtype_of_all_tensors_on_the_cpu(void **state) {
     assert_varied(variations_of_all_dtypes(&set, cpu));
 }
 
+static void operators_bear_integers_at_the_ends_of_their_range_on_the_cpu(void **state) {
+    (void)state;
+    assert_varied(variations_of_extreme_elements(&set, cpu));
+}
+
 static void operators_bear_long_dimensions_of_empty_tensors_on_the_cpu(void **state) {
     (void)state;
     assert_varied(variations_of_long_dimensions(&set, cpu));
@@ -38,6 +43,7 @@ static void operators_bear_long_dimensions_on_meta(void **state) {
 
 static const struct CMUnitTest tests[] = {
     FAC_TEST(operators_bear_any_dtype_of_all_tensors_on_the_cpu),
+    FAC_TEST(operators_bear_integers_at_the_ends_of_their_range_on_the_cpu),
     FAC_TEST(operators_bear_long_dimensions_of_empty_tensors_on_the_cpu),
     FAC_TEST(operators_bear_long_dimensions_on_meta),
 };

@@ -93,7 +93,10 @@ fac_status one_hot_composite(const fac_call_info *c, fac_tensor *self, int64_t n
               (long long)num_classes);
     if (self->numel) FAC_TRY(largest_class(self, num_classes, &largest));
     memcpy(sizes, self->sizes, self->ndim * sizeof *sizes);
-    sizes[self->ndim] = num_classes == -1 ? largest + 1 : num_classes;
+    if (num_classes == -1)
+        FAC_CHECK(fac__add(largest, 1, &num_classes), FAC_ERR_OVERFLOW, "the class %lld is the last of too many",
+                  (long long)largest);
+    sizes[self->ndim] = num_classes;
     FAC_SCOPE(s);
     fac_tensor *zeros = fac__s_new_zeros(self, (fac_ints){sizes, (size_t)self->ndim + 1}, FAC_DTYPE_DEFAULT,
                                          FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});

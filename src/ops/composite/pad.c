@@ -94,9 +94,13 @@ static fac_status pad_circular(fac_tensor *self, fac_ints pad, fac_tensor **out)
     fac_tensor *x = self;
     for (int d = self->ndim - 1; d >= self->ndim - (int)(pad.n / 2); d--) {
         int64_t before = pad_before(pad, self->ndim, d), after = pad_after(pad, self->ndim, d), size = self->sizes[d];
+        int64_t padded;
         FAC_CHECK(before <= size && after <= size, FAC_ERR_SHAPE,
                   "Padding value causes wrapping around more than once.");
-        FAC_CHECK(before > -size - 1 && after > -size - 1 && size + before + after >= 0, FAC_ERR_SHAPE,
+        FAC_CHECK(fac__add(size, before, &padded) && fac__add(padded, after, &padded), FAC_ERR_OVERFLOW,
+                  "a size of %lld padded by %lld and %lld is beyond 64 bits", (long long)size, (long long)before,
+                  (long long)after);
+        FAC_CHECK(before > -size - 1 && after > -size - 1 && padded >= 0, FAC_ERR_SHAPE,
                   "Negative padding value is resulting in an empty dimension.");
         if (!(x = wrap_one(x, d, before, after))) return fac_error();
     }

@@ -105,7 +105,9 @@ static fac_status check_nll(const fac_tensor *self, const fac_tensor *target, co
     FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "input tensor should be 1D or 2D, got %s",
               FAC_SHAPE_TEXT(self));
     FAC_CHECK(target->ndim <= 1, FAC_ERR_SHAPE, "0D or 1D target tensor expected, multi-target not supported");
-    bool fits = target->ndim ? self->sizes[0] == target->sizes[0] : self->ndim == 1;
+    FAC_CHECK(self->ndim == 2 || target->numel == 1, FAC_ERR_SHAPE,
+              "For 1D input, 1D target must have size 1, but got target size: %lld", (long long)target->numel);
+    bool fits = self->ndim == 1 || (target->ndim == 1 && self->sizes[0] == target->sizes[0]);
     FAC_CHECK(fits, FAC_ERR_SHAPE, "size mismatch (got input: %s, target: %s)", FAC_SHAPE_TEXT(self),
               FAC_SHAPE_TEXT(target));
     return check_classes(self, target, weight, self->sizes[self->ndim - 1]);

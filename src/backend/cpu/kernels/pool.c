@@ -112,14 +112,15 @@ static bool is_2x2(const fac_pool *p) {
 }
 
 /* grad_input[index] += grad; indices are checked before. */
-#define SCATTER_PLANE(name, E, T, GET, PUT)                                                                          \
-    static void name(const pool_job *j, int64_t plane) {                                                             \
-        const fac_pool *p = &j->p;                                                                                   \
-        const E *from = (const E *)(const void *)j->from + plane * p->out_count;                                     \
-        E *to = (E *)(void *)j->to + plane * p->in_count;                                                            \
-        const int64_t *indices = j->indices + plane * p->out_count;                                                  \
-        memset(to, 0, (size_t)p->in_count * sizeof(E));                                                              \
-        for (int64_t o = 0; o < p->out_count; o++) to[indices[o]] = (E)PUT((T)(GET(to[indices[o]]) + GET(from[o]))); \
+#define SCATTER_PLANE(name, E, T, GET, PUT)                                         \
+    static void name(const pool_job *j, int64_t plane) {                            \
+        const fac_pool *p = &j->p;                                                  \
+        const E *from = (const E *)(const void *)j->from + plane * p->out_count;    \
+        E *to = (E *)(void *)j->to + plane * p->in_count;                           \
+        const int64_t *indices = j->indices + plane * p->out_count;                 \
+        memset(to, 0, (size_t)p->in_count * sizeof(E));                             \
+        for (int64_t o = 0; o < p->out_count; o++)                                  \
+            to[indices[o]] = (E)PUT((T)((T)GET(to[indices[o]]) + (T)GET(from[o]))); \
     }
 SCATTER_PLANE(scatter_u8, uint8_t, uint8_t, SAME, SAME)
 SCATTER_PLANE(scatter_i8, int8_t, int8_t, SAME, SAME)
