@@ -91,6 +91,11 @@ static void failed_call_in_chunks_changes_nothing(void **state) {
     failed_calls_try_large(large, cpu());
 }
 
+static void chunks_of_parallel_work_allocate_nothing(void **state) {
+    (void)state;
+    failed_calls_allocate_before_chunks(large);
+}
+
 /* Chunks before the one at fault would have been written. */
 static void fault_in_the_last_element_is_found_before_the_first_is_written(void **state) {
     (void)state;
@@ -98,5 +103,5 @@ static void fault_in_the_last_element_is_found_before_the_first_is_written(void 
 }
 
 FAC_TEST_MAIN(FAC_TEST(failed_call_changes_nothing_on_the_cpu), FAC_TEST(failed_random_call_draws_nothing),
-              FAC_TEST(failed_call_in_chunks_changes_nothing),
+              FAC_TEST(failed_call_in_chunks_changes_nothing), FAC_TEST(chunks_of_parallel_work_allocate_nothing),
               FAC_TEST(fault_in_the_last_element_is_found_before_the_first_is_written))

@@ -202,11 +202,8 @@ static fac_status plane_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-static fac_status mean_back_range(void *ctx, int64_t begin, int64_t end) {
+static fac_status mean_back_range(void *ctx, int64_t begin, int64_t end, void *sum) {
     const pool_job *j = ctx;
-    void *sum = fac__alloc_array((size_t)j->p.in_count,
-                                 fac_dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float));
-    if (!sum) return fac_error();
     for (int64_t p = begin; p < end; p++) switch (j->dtype) {
         case FAC_F16: mean_back_f16(j, p, sum); break;
         case FAC_BF16: mean_back_bf16(j, p, sum); break;
@@ -214,7 +211,6 @@ static fac_status mean_back_range(void *ctx, int64_t begin, int64_t end) {
         case FAC_I64: mean_back_i64(j, p, sum); break;
         default: mean_back_f32(j, p, sum); break;
         }
-    fac__free(sum);
     return FAC_OK;
 }
 
@@ -228,9 +224,16 @@ static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
+static int64_t planes_at_once(const pool_job *j) { return fac__grain(FAC_GRAIN, j->p.in_count + j->p.out_count + 1); }
+
 static fac_status run(pool_job *j, fac_range_fn fn) {
-    int64_t work = j->p.in_count + j->p.out_count + 1;
-    return fac__parallel_for(0, j->p.planes, fac__grain(FAC_GRAIN, work), fn, j);
+    return fac__parallel_for(0, j->p.planes, planes_at_once(j), fn, j);
+}
+
+/* Sums of a plane are made apart. */
+static fac_status run_mean_back(pool_job *j) {
+    const int64_t item = fac_dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float);
+    return fac__parallel_for_scratch(0, j->p.planes, planes_at_once(j), j->p.in_count * item, mean_back_range, j);
 }
 
 static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {
@@ -266,7 +269,7 @@ static fac_status backward(fac_structured *s, fac_tensor *grad_output, fac_tenso
         j->indices = places ? fac__data(places) : NULL;
         j->plane = scatter_planes[j->dtype];
         if (places) st = fac__parallel_for(0, places->numel, FAC_GRAIN, check_range, j);
-        if (st == FAC_OK) st = run(j, places ? plane_range : mean_back_range);
+        if (st == FAC_OK) st = places ? run(j, plane_range) : run_mean_back(j);
     }
     fac__unref(grad);
     fac__unref(places);
