@@ -110,6 +110,13 @@ static fac_tensor *aligned_grad(fac_tensor *p, fac_tensor *g) {
     return t ? fac__s_copy_(t, g, false) : NULL;
 }
 
+/* A parameter may have got other data since its gradient was made. */
+static fac_status check_grad(const fac_tensor *p, const fac_tensor *grad) {
+    FAC_CHECK(fac__same_sizes(p, grad), FAC_ERR_SHAPE, "a parameter of shape %s has a gradient of shape %s",
+              FAC_SHAPE_TEXT(p), FAC_SHAPE_TEXT(grad));
+    return FAC_OK;
+}
+
 static fac_status make_buffers(const fac_optimizer *o, fac_optim_entry *e) {
     const int n = o->cls->buffers_of(&o->groups.v[e->group]);
     for (int i = 0; i < n; i++) {
@@ -127,6 +134,7 @@ static fac_status prepare(const fac_optimizer *o, fac_optim_entry *e) {
     e->made = 0;
     if (!grad) return FAC_OK;
     FAC_TRY(fac__optim_check_parameter(e->parameter));
+    FAC_TRY(check_grad(e->parameter, grad));
     FAC_TRY(make_buffers(o, e));
     grad = aligned_grad(e->parameter, grad);
     if (!grad) return fac_error();

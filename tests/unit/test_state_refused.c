@@ -91,6 +91,23 @@ static void optimizer_that_cannot_load_one_entry_loads_none(void **state) {
     assert_refused("1.step", fac_full(FAC_INTS(), INFINITY), FAC_ERR_ARGUMENT, "parameter 1 is inf");
 }
 
+/* Of more dimensions than the gradient has strides. */
+static void optimizer_that_meets_a_gradient_of_another_size_steps_no_parameter(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    int64_t sizes[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
+    fac_module *m = pair();
+    fac_optimizer *o = fac_adamw_new(m, 0.1);
+    fac_tensor *a = fac_module_parameter(m, "a"), *b = fac_module_parameter(m, "b");
+    assert_ok(fac_backward(fac_sum(fac_mul(a, b))));
+    assert_ok(fac_set_data(b, fac_ones(((fac_ints){sizes, FAC_COUNT(sizes)}))));
+    assert_int_equal(fac_optimizer_step(o), FAC_ERR_SHAPE);
+    assert_error(FAC_ERR_SHAPE, "a parameter of shape [1, 1, ");
+    assert_true(first_of(a) == 1);
+    fac_optimizer_release(o);
+    fac_module_release(m);
+}
+
 static void schedule_counts_negative_steps_as_none(void **state) {
     (void)state;
     const fac_cosine_schedule plain = {.peak = 1, .floor = 0, .total = 10},
@@ -103,4 +120,5 @@ static void schedule_counts_negative_steps_as_none(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(module_of_a_class_without_a_name_is_refused), FAC_TEST(schedule_counts_negative_steps_as_none),
               FAC_TEST(module_that_cannot_load_one_tensor_loads_none),
+              FAC_TEST(optimizer_that_meets_a_gradient_of_another_size_steps_no_parameter),
               FAC_TEST(optimizer_that_cannot_load_one_entry_loads_none))
