@@ -127,6 +127,17 @@ def check_locks(root):
                 yield path, number, f"{match[0]}: locks are of base/mutex.h's type, so that a fork finds them unlocked"
 
 
+def check_threads(root):
+    """Threads are those that take no signals. The simulated driver is a library of its own."""
+    for path in sorted((root / "src").rglob("*.[ch]")):
+        name = path.relative_to(root / "src").as_posix()
+        if name == "base/helper.c" or name.startswith("simcuda/"):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if "pthread_create" in line or "thrd_create" in line:
+                yield path, number, "threads are started by fac__helper_start, so that they take no signals"
+
+
 def check_text(root):
     for path in code_files(root):
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
@@ -188,8 +199,8 @@ def check_one_place(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
-    for check in (check_includes, check_locks, check_apps, check_docs, check_text, check_grains, check_handles,
-                  check_one_place):
+    for check in (check_includes, check_locks, check_threads, check_apps, check_docs, check_text, check_grains,
+                  check_handles, check_one_place):
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")
             errors += 1

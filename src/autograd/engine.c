@@ -15,6 +15,7 @@
 #include "autograd/mode.h"
 #include "autograd/records.h"
 #include "autograd/streams.h"
+#include "base/helper.h"
 #include "base/mutex.h"
 #include "core/guard.h"
 #include <pthread.h>
@@ -474,7 +475,7 @@ static void serve(const pass *p, size_t queue) {
     fac__mutex_unlock(&t->lock);
 }
 
-/* What a thread that works for the caller of a pass takes over from the caller's. */
+/* Thread state that a thread which works for the caller of a pass inherits from it. */
 typedef struct inheritance {
     fac_recording state;
     fac_whereabouts places;
@@ -538,7 +539,7 @@ static fac_status run_members(pass *p, const inheritance *from) {
     member members[MAX_TEAM];
     for (size_t i = 1; i < t->n; i++) {
         members[i] = (member){.p = p, .from = from, .queue = i};
-        members[i].started = pthread_create(&members[i].thread, NULL, run_member, &members[i]) == 0;
+        members[i].started = fac__helper_start(&members[i].thread, 0, run_member, &members[i]);
         if (!members[i].started)
             fail_team(t, FAC_FAIL(FAC_ERR_MEMORY, "cannot start the thread of a device for a backward pass"));
     }
@@ -634,7 +635,7 @@ static void *run_errand(void *p) {
 
 static fac_status run_errand_elsewhere(errand *e) {
     pthread_t worker;
-    FAC_CHECK(pthread_create(&worker, NULL, run_errand, e) == 0, FAC_ERR_MEMORY,
+    FAC_CHECK(fac__helper_start(&worker, 0, run_errand, e), FAC_ERR_MEMORY,
               "cannot start a thread for a backward pass nested %d deep", e->from.backward_depth);
     pthread_join(worker, NULL);
     fac__error_restore(e->error);

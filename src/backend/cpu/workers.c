@@ -5,11 +5,11 @@
 #define _GNU_SOURCE /* pthread_setname_np, sched_getcpu */
 #include "backend/cpu/workers.h"
 #include "backend/cpu/jobs.h"
+#include "base/helper.h"
 #include "base/mutex.h"
 #include "base/park.h"
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 
 enum { MAX_WORKERS = FAC_MAX_THREADS - 1, WORDS = FAC_MAX_THREADS / 64, SPIN_NS = 50000, STACK_BYTES = 1 << 20 };
@@ -95,27 +95,13 @@ static void *work(void *context) {
 
 /* ---- making and ending them ------------------------------------------------------------------------------------------ */
 
-/* Signals stay with the threads of the program. */
-static bool start_worker(worker *w) {
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0) return false;
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool made = pthread_create(&w->thread, &attributes, work, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return made;
-}
-
 /* As many as there may be. A system that refuses one is not asked again for a while. */
 static void make_workers(int n) {
     if (fac__now() < atomic_load_explicit(&refused_until, memory_order_relaxed)) return;
     fac__mutex_lock(&making);
     for (int i = fac__workers_count(); i < n && i < MAX_WORKERS; i++) {
         workers[i].index = i;
-        if (!start_worker(&workers[i])) {
+        if (!fac__helper_start(&workers[i].thread, STACK_BYTES, work, &workers[i])) {
             atomic_store_explicit(&refused_until, fac__now() + RETRY_SECONDS, memory_order_relaxed);
             break;
         }

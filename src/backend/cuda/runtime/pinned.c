@@ -2,6 +2,7 @@
    when the marks behind its last copies are reached: one per stream that copied. Sizes are powers of two, so that blocks of
    like requests are interchangeable; free ones lie in a list per power. */
 #include "backend/cuda/runtime/pinned.h"
+#include "base/helper.h"
 #include <time.h>
 
 enum { CLASSES = 63, LEAST = 512 };
@@ -261,7 +262,7 @@ static void *background(void *unused) {
 /* Where no thread can be had, allocations look after the marks as they do without the option. */
 static void wake_background(void) {
     if (!host.config.pinned_background) return;
-    if (!host.has_thread) host.has_thread = pthread_create(&host.thread, NULL, background, NULL) == 0;
+    if (!host.has_thread) host.has_thread = fac__helper_start(&host.thread, 0, background, NULL);
     fac__cond_announce(&host.wake);
 }
 

@@ -1,6 +1,7 @@
 /* Page-locked memory from the system. Registering memory of one's own is faster than the driver's allocation for large
    blocks, since the pages can be touched by many threads at once and the driver then only pins them. */
 #include "backend/cuda/runtime/pinned.h"
+#include "base/helper.h"
 #include <unistd.h>
 
 /* A device whose context is there serves; else the calling thread's own gets one. */
@@ -34,7 +35,7 @@ static void touch_pages(char *p, size_t bytes, size_t page, int64_t threads) {
     const size_t pages = bytes / page, n = (size_t)threads < pages ? (size_t)threads : pages;
     for (size_t i = 0; i < n; i++) {
         shares[i] = (share){.from = p + pages * i / n * page, .to = p + pages * (i + 1) / n * page, .page = page};
-        shares[i].started = i + 1 < n && pthread_create(&shares[i].thread, NULL, touch_on_thread, &shares[i]) == 0;
+        shares[i].started = i + 1 < n && fac__helper_start(&shares[i].thread, 0, touch_on_thread, &shares[i]);
         if (!shares[i].started) touch(&shares[i]);
     }
     for (size_t i = 0; i < n; i++)
