@@ -212,7 +212,7 @@ static void edges_var_of_a_correction_beyond_the_number_is_infinitely_steep(void
 
 static void edges_logit_is_steepest_at_its_ends(void **state) {
     (void)state;
-    CHECK(GRADIENT("logit(f64[4]!{0,0.1,0.5,1}, None)", 0, F64, INFINITY, 1 / 0.09, 4, INFINITY),
+    CHECK(GRADIENT("logit(f64[3]!{0,0.5,1}, None)", 0, F64, INFINITY, 4, INFINITY),
           GRADIENT("logit(f32[3]!{0,0.5,1}, 0.0)", 0, F32, INFINITY, 4, INFINITY),
           GRADIENT("logit(f32[3]!{0,0.5,1}, 0.1)", 0, F32, 0, 4, 0));
 }
