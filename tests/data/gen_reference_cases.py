@@ -384,6 +384,9 @@ def slopes_at_bounds():
         case("median.dim", T("f64", v), 0, grad=True)
     case("margin_ranking_loss", T("f32", [1, 2, 0.5]), T("f32", [1, -1, -1]), T("f32", [1, -1, 1]), reduction=0, grad=True)
     case("logit", T("f64", [0, 0.1, 0.5, 1]), grad=True)
+    case("xlogy.Tensor", T("f64", [0, 0, 0, 1, -2, 0]), T("f64", [0.5, 2, -1, 3, 0.5, nan]), grad=True)
+    case("special_xlog1py", T("f64", [0, 0, 0, 1, -2, 0]), T("f64", [-0.5, 2, -2, 3, 0.5, nan]), grad=True)
+    case("xlogy.Tensor", T("f32", [0, 0, 0]), T("f32", [0, inf, 1]))
     case("pow.Tensor_Tensor", T("f64", [-2, -0.5, 3]), T("c128", [1 + 1j, -2j, 0.5]), grad=True)
     case("renorm", T("f64", [1, 2, 3, 4], 2, 2), 2, 0, inf, grad=True)
 

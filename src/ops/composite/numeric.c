@@ -166,17 +166,21 @@ fac_status logaddexp2_composite(const fac_call_info *c, fac_tensor *self, fac_te
     return log_add_exp(self, other, true, out);
 }
 
-/* y, or `neutral` (whose logarithm is 0) where x is 0 and y is a number: 0 times any logarithm is 0, and so is its slope. */
+/* y, or `neutral` (whose logarithm is 0) where x is 0 and y a number whose logarithm is not finite: 0 times it is 0, and so is its
+   slope. Elsewhere the slope for x is the logarithm, at 0 too. */
 static fac_tensor *neutral_where_zero(fac_tensor *x, fac_tensor *y, double neutral) {
-    fac_tensor *unused = fac__s_logical_and(is_value(x, 0), fac__s_logical_not(fac__s_isnan(y)));
-    return fac__s_where_ScalarSelf(unused, fac_scalar_f_(neutral), y);
+    fac_tensor *endless =
+        y && fac_dtype_is_complex((fac_dtype)y->dtype)
+            ? fac__s_logical_not(fac__s_isnan(y))
+            : fac__s_logical_or(fac__s_le_Scalar(y, fac_scalar_f_(neutral - 1)), is_value(y, INFINITY));
+    return fac__s_where_ScalarSelf(fac__s_logical_and(is_value(x, 0), endless), fac_scalar_f_(neutral), y);
 }
 
 static fac_status times_log(fac_tensor *x, fac_tensor *y, bool plus_one, fac_tensor **out) {
     FAC_SCOPE(s);
     fac_dtype common = meet(&x, &y);
     fac_tensor *log = plus_one ? fac__s_log1p(neutral_where_zero(x, y, 0)) : fac__s_log(neutral_where_zero(x, y, 1));
-    return fac__give(out, cast(mul(x, log), common));
+    return fac__give(out, cast(plus(mul(x, log), 0), common)); /* 0, not -0 */
 }
 
 /* A number as a tensor without dimensions, in the dtype that it has beside t; infinite if it is beyond that. */
