@@ -86,7 +86,7 @@ wait $child
 # Wrong use.
 expect 1 'is not the run of a text model' generate "$work/digits"
 expect 1 'cannot (open|read)' generate "$work/none"
-expect 1 'cannot (open|read)' train --resume --out "$work/none"
+expect 1 'there is no run to go on with' train --resume --out "$work/none"
 expect 1 'cannot (open|read)' train --out "$work/x" "$work/none"
 echo short >"$work/short.txt"
 expect 1 'needs at least' train --out "$work/x" "$work/short.txt"

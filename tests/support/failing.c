@@ -135,6 +135,7 @@ static void at_exit_of_child(void) {
     bool expected = phase == IN_BODY && memory_hook_failures() > 0;
     phase = IN_AFTERMATH;
     memory_hook_fail(0, false);
+    fflush(NULL);
     if (!expected) _exit(BROKEN);
     reset();
     assert_library_works();

@@ -123,7 +123,7 @@ static fac_status call_wide(fac_tensor *x, fac_tensor *given, bool typed, fac_te
         const fac_call_info c = {op, keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU), k, NULL};
         fac_status st = ((norm_fn)k->typed)(&c, fac__header(x), fac_scalar_c_(z), (fac_ints){dims, 2}, true, FAC_F64,
                                             fac__header(given), got);
-        *got = held(*got);
+        if (st == FAC_OK) *got = held(*got);
         return st;
     }
     fac_value out, args[] = {fac_value_tensor(x),  fac_value_complex(1, -2), fac_value_ints(dims, 2),

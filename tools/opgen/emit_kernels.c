@@ -168,7 +168,7 @@ static void emit_view_record(FILE *f, const op *o) {
             fputs(i > 1 ? ", " : "", f);
             box_value(f, &o->s->args[i]);
         }
-        fputs("};\n", f);
+        fputs("};\n    st_ = th_->error; /* of a list without memory */\n", f);
     }
     const char *boxed = n ? "args_" : "NULL";
     if (returns_list(o)) {
@@ -177,8 +177,8 @@ static void emit_view_record(FILE *f, const op *o) {
             "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++)\n        st_ = fac__view_record(th_, %s, res_->v[i_], %s, &fac_op_%s, %s, %zu);\n",
             o->s->args[0].name, how, o->id, boxed, n);
     } else
-        fprintf(f, "    st_ = fac__view_record(th_, %s, res_[0], %s, &fac_op_%s, %s, %zu);\n", o->s->args[0].name, how,
-                o->id, boxed, n);
+        fprintf(f, "    %sst_ = fac__view_record(th_, %s, res_[0], %s, &fac_op_%s, %s, %zu);\n",
+                n ? "if (FAC_LIKELY(!st_)) " : "", o->s->args[0].name, how, o->id, boxed, n);
     if (n) fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) fac_value_release(&args_[i_]);\n", n);
     if (returns_list(o))
         fputs("    if (st_) fac__tensor_list_free(res_);\n", f);
