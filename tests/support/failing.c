@@ -38,7 +38,7 @@
 #error "tell how the place of a fault is found on this machine"
 #endif
 
-enum { MOST_RUNS = 24, LEAST_RUNS = 1, LONGEST_RUN = 60 /* s */ };
+enum { MOST_RUNS = 24, LEAST_RUNS = 1, RUNS_OF_A_PROGRAM = 360, LONGEST_RUN = 60 /* s */ };
 static const double TIME_OF_A_TEST = 0.4; /* s, beyond the least number of runs */
 
 enum { PASSED, ASSERTED = 3, BROKEN = 4, SKIPPED = 5 }; /* how a child ends; other codes are a sanitizer's */
@@ -252,15 +252,16 @@ static int64_t nth_request(int64_t k, int64_t runs, int64_t requests, uint64_t *
     return begin + 1 + (int64_t)(next_random(random) % (uint64_t)(end - begin));
 }
 
-/* How often a test is run that takes so many seconds. */
-static int64_t runs_of(double each) {
+/* How often one of n tests is run that takes so many seconds. */
+static int64_t runs_of(double each, size_t n) {
     const char *wanted = getenv("FACULA_TEST_RUNS");
     if (wanted) return strtoll(wanted, NULL, 10);
-    if (each * MOST_RUNS < TIME_OF_A_TEST) return MOST_RUNS;
+    const int64_t most = n * MOST_RUNS > RUNS_OF_A_PROGRAM ? 1 + RUNS_OF_A_PROGRAM / (int64_t)n : MOST_RUNS;
+    if (each * (double)most < TIME_OF_A_TEST) return most;
     return each * LEAST_RUNS < TIME_OF_A_TEST ? (int64_t)(TIME_OF_A_TEST / each) : LEAST_RUNS;
 }
 
-static bool fail_each(const struct CMUnitTest *t, uint64_t seed) {
+static bool fail_each(const struct CMUnitTest *t, size_t n, uint64_t seed) {
     double start = now();
     if (!run(t, 0, false)) return false;
     if (skipped) {
@@ -272,7 +273,7 @@ static bool fail_each(const struct CMUnitTest *t, uint64_t seed) {
         printf("[  ITSELF  ] %s\n", t->name);
         return true;
     }
-    int64_t requests = report->requests, runs = runs_of(each);
+    int64_t requests = report->requests, runs = runs_of(each, n);
     if (runs > requests) runs = requests;
     uint64_t random = seed * 0x9e3779b97f4a7c15u + 1;
     int64_t well = 0;
@@ -291,7 +292,7 @@ int failing_run(const struct CMUnitTest *tests, size_t n, CMFixtureFunction setu
     if (report == MAP_FAILED) return 1;
     for (size_t i = 0; i < n; i++)
         if (!only || strcmp(only, tests[i].name) == 0)
-            failed += !fail_each(&tests[i], seed ? strtoull(seed, NULL, 10) : 1);
+            failed += !fail_each(&tests[i], n, seed ? strtoull(seed, NULL, 10) : 1);
     munmap(report, sizeof *report);
     return failed;
 }
