@@ -239,6 +239,7 @@ fac_status cosine_similarity_composite(const fac_call_info *c, fac_tensor *x1, f
                                        fac_tensor **out) {
     (void)c;
     FAC_CHECK(eps >= 0, FAC_ERR_ARGUMENT, "eps must be non-negative, got: %g", eps);
+    FAC_TRY(fac__check_same_device((const char *const[]){"x1", "x2"}, (fac_tensor *const[]){x1, x2}, 2));
     FAC_SCOPE(scope);
     fac_tensors both = fac__s_broadcast_tensors((fac_tensors){(fac_tensor *[]){x1, x2}, 2});
     if (both.n != 2) return fac_error();
