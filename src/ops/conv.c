@@ -43,9 +43,10 @@ static fac_status check_channels(const fac_tensor *input, const fac_tensor *weig
         (long long)c->groups, (long long)c->groups, FAC_SHAPE_TEXT(weight));
     c->small = first / c->groups;
     c->large = weight->sizes[1];
-    int64_t expected;
-    FAC_CHECK(fac__mul(c->transposed ? c->small : c->large, c->groups, &expected), FAC_ERR_OVERFLOW,
-              "too many channels in weight of size %s", FAC_SHAPE_TEXT(weight));
+    int64_t all_large;
+    FAC_CHECK(fac__mul(c->large, c->groups, &all_large), FAC_ERR_OVERFLOW, "too many channels in weight of size %s",
+              FAC_SHAPE_TEXT(weight));
+    const int64_t expected = c->transposed ? first : all_large;
     FAC_CHECK(channels == expected, FAC_ERR_SHAPE,
               "Given %s=%lld, weight of size %s, expected input%s to have %lld channels, but got %lld channels instead",
               c->transposed ? "transposed=1, groups" : "groups", (long long)c->groups, FAC_SHAPE_TEXT(weight),
