@@ -90,21 +90,37 @@ static void problem_free(problem *p) {
     free(p->before);
 }
 
-/* beta * C + alpha * sum A B of one element, in f64. */
-static void expected(const problem *p, int64_t b, int64_t i, int64_t j, double out[2]) {
+typedef struct number {
+    double re, im;
+} number;
+
+/* The n elements of an operand, conjugated if it is. */
+static number *widened(const void *p, int64_t n, fac_dtype d, bool conj) {
+    number *v = calloc((size_t)n, sizeof *v);
+    assert_non_null(v);
+    for (int64_t i = 0; i < n; i++) {
+        double z[2];
+        get(p, i, d, z);
+        v[i] = (number){z[0], conj ? -z[1] : z[1]};
+    }
+    return v;
+}
+
+/* beta * C + alpha * sum A B of one element, in f64; a and b are the widened operands. */
+static void expected(const problem *p, const number *a, const number *b, int64_t batch, int64_t i, int64_t j,
+                     double out[2]) {
     const fac_gemm *g = &p->g;
-    double re = 0, im = 0, x[2], y[2], alpha[2], beta[2], c[2];
+    double re = 0, im = 0, alpha[2], beta[2], c[2];
+    a += batch * g->a.batch + i * g->a.row;
+    b += batch * g->b.batch + j * g->b.col;
     for (int64_t q = 0; q < g->k; q++) {
-        get(p->a, b * g->a.batch + i * g->a.row + q * g->a.col, g->dtype, x);
-        get(p->b, b * g->b.batch + q * g->b.row + j * g->b.col, g->dtype, y);
-        if (g->a.conj) x[1] = -x[1];
-        if (g->b.conj) y[1] = -y[1];
-        re += x[0] * y[0] - x[1] * y[1];
-        im += x[0] * y[1] + x[1] * y[0];
+        const number x = a[q * g->a.col], y = b[q * g->b.row];
+        re += x.re * y.re - x.im * y.im;
+        im += x.re * y.im + x.im * y.re;
     }
     fac__scalar_c128(g->alpha, alpha);
     fac__scalar_c128(g->beta, beta);
-    get(p->before, b * g->c_batch + i * g->c_row + j * g->c_col, g->dtype, c);
+    get(p->before, batch * g->c_batch + i * g->c_row + j * g->c_col, g->dtype, c);
     out[0] = alpha[0] * re - alpha[1] * im + (beta[0] != 0 || beta[1] != 0 ? beta[0] * c[0] - beta[1] * c[1] : 0);
     out[1] = alpha[0] * im + alpha[1] * re + (beta[0] != 0 || beta[1] != 0 ? beta[0] * c[1] + beta[1] * c[0] : 0);
 }
@@ -114,6 +130,8 @@ static void problem_check(problem *p) {
     const fac_gemm *g = &p->g;
     size_t item = fac_dtype_size(g->dtype);
     assert_int_equal(fac__gemm(g), FAC_OK);
+    number *wide_a = widened(p->a, g->batch * g->a.batch + 1, g->dtype, g->a.conj);
+    number *wide_b = widened(p->b, g->batch * g->b.batch + 1, g->dtype, g->b.conj);
     char *seen = calloc((size_t)p->c_size, 1);
     assert_non_null(seen);
     for (int64_t b = 0; b < g->batch; b++)
@@ -122,7 +140,7 @@ static void problem_check(problem *p) {
                 int64_t at = b * g->c_batch + i * g->c_row + j * g->c_col;
                 double want[2], got[2];
                 seen[at] = 1;
-                expected(p, b, i, j, want);
+                expected(p, wide_a, wide_b, b, i, j, want);
                 get(p->c, at, g->dtype, got);
                 double e = fabs(want[0] - got[0]) + fabs(want[1] - got[1]);
                 if (fac_dtype_is_integral(g->dtype, false)) e = fmod(e, ldexp(1, 8 * (int)item)); /* they wrap */
@@ -135,6 +153,8 @@ static void problem_check(problem *p) {
     for (int64_t i = 0; i < p->c_size; i++)
         if (!seen[i]) assert_memory_equal((char *)p->c + (size_t)i * item, (char *)p->before + (size_t)i * item, item);
     free(seen);
+    free(wide_a);
+    free(wide_b);
 }
 
 static const fac_dtype dtypes[] = {FAC_U8,   FAC_I8,  FAC_I16, FAC_I32, FAC_I64, FAC_F16,
