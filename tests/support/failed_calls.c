@@ -106,7 +106,7 @@ static bool is_full(void) {
 
 /* ---- one operator ---------------------------------------------------------------------------------------------------- */
 
-/* A device takes its time: there a few of each kind will do. */
+/* A device takes its time, and so does the CPU under a sanitizer: there a few of each kind will do. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { QUICK = false };
 #else
