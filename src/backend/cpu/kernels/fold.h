@@ -23,6 +23,9 @@ static inline fac_fold_fns fac__fold_get(fac_fold_op op, fac_acc k) { return FAC
 /* Sets n accumulators to the operation's identity. */
 void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n);
 
+/* x[i] <- before + x[0] + ... + x[i]; returns the last. Eights are summed first, and so rounded otherwise than one by one: for
+   results that are shorter than doubles. */
+FAC_ISA_DECLARE(double, fac__prefix_sum_f64, (double *x, int64_t n, double before));
 /* Two-pass moments of a run: the mean, and the sum of squared differences from it. */
 FAC_ISA_DECLARE(void, fac__moments_f32, (const float *x, int64_t n, double *mean, double *m2));
 FAC_ISA_DECLARE(void, fac__moments_f64, (const double *x, int64_t n, double *mean, double *m2));

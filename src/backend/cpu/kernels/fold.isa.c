@@ -365,3 +365,23 @@ int64_t FAC_ISA_NAME(fac__argbest_i64)(const int64_t *x, int64_t n, int sign) {
     }
     return where;
 }
+
+/* ---- running sums ------------------------------------------------------------------------------------------------------- */
+
+typedef double eight __attribute__((vector_size(64), aligned(8)));
+
+/* The sum of an eight is added to `before` apart from its elements, so that the next eight waits for one addition. */
+double FAC_ISA_NAME(fac__prefix_sum_f64)(double *x, int64_t n, double before) {
+    const eight none = {0};
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        eight v = *(eight *)(x + i);
+        v += __builtin_shufflevector(none, v, 0, 8, 9, 10, 11, 12, 13, 14);
+        v += __builtin_shufflevector(none, v, 0, 0, 8, 9, 10, 11, 12, 13);
+        v += __builtin_shufflevector(none, v, 0, 0, 0, 0, 8, 9, 10, 11);
+        *(eight *)(x + i) = v + before;
+        before += v[7];
+    }
+    for (; i < n; i++) x[i] = before += x[i];
+    return before;
+}

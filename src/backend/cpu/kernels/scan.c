@@ -125,22 +125,6 @@ static void prefix_f64(scan_op op, double *x, int64_t n, double *acc) {
     *acc = a;
 }
 
-/* Sums of doubles that came from shorter floats: fours are summed first, so that acc waits for one addition in four. What
-   that rounds differently is far below the result's precision. */
-static void prefix_sum_fours(double *x, int64_t n, double *acc) {
-    double a = *acc;
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4, x += 4) {
-        double s1 = x[0] + x[1], s2 = s1 + x[2], s3 = s2 + x[3];
-        x[0] += a;
-        x[1] = a + s1;
-        x[2] = a + s2;
-        x[3] = a += s3;
-    }
-    prefix_f64(SCAN_SUM, x, n - i, &a);
-    *acc = a;
-}
-
 /* ---- walks --------------------------------------------------------------------------------------------------------------- */
 
 /* w lines side by side from the cursor on. */
@@ -184,7 +168,7 @@ static void scan_line(const scan *s, const fac_cursor *c) {
         int64_t m = fac__min(FAC_TILE, s->n - i);
         load(s, &tile, in + i * s->in_step * (int64_t)in_item, s->in_step, m);
         if (plain && s->op == SCAN_SUM && s->out_dtype != FAC_F64)
-            prefix_sum_fours(tile.f64, m, &acc.f64);
+            acc.f64 = FAC_ISA_PICK(fac__prefix_sum_f64)(tile.f64, m, acc.f64);
         else if (plain)
             prefix_f64(s->op, tile.f64, m, &acc.f64);
         for (int64_t j = plain ? m : 0; j < m; j++) {
