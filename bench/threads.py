@@ -4,11 +4,12 @@
     bench/threads.py busy BENCH             each row with 1 and with 2 threads, next to an endless loop on each processor
     bench/threads.py compare BEFORE AFTER   each row with both programs, taking turns; they are builds of bench.c
 
-Options: --pairs N (20), --ms M a measurement (20), --threads 1,2 (compare), --grep TEXT, --section NAME, --limit R (busy 1.3,
-compare 1.03), --out FILE. The two sides of a pair are measured one right after the other, in alternating order, and a row's
-figures are medians over its pairs: of the times, and of the pairs' ratios. `others` is the median number of other runnable
-threads that the kernel saw at the row's pairs; loops of our own not counted. Compare means little where it is not 0.
-Ends with 1 if a row is over the limit.
+Options: --pairs N (20), --starts N processes of each side (5), --ms M a measurement (20), --threads 1,2 (compare), --grep TEXT,
+--section NAME, --limit R (busy 1.3, compare 1.03), --out FILE. The two sides of a pair are measured one right after the other,
+in alternating order, and a row's figures are medians over its pairs: of the times, and of the pairs' ratios. The pairs go round
+several processes of each side, since where a process happens to lie in memory can cost it half its speed for as long as it
+runs. `others` is the median number of other runnable threads that the kernel saw at the row's pairs; loops of our own not
+counted. Compare means little where it is not 0. Ends with 1 if a row is over the limit.
 """
 import argparse
 import os
@@ -51,16 +52,16 @@ def runnable():
 
 
 def pairs_of(first, second, options, loops):
-    """Times of both sides and the number of other runnable threads, for each pair."""
+    """Times of both sides and the number of other runnable threads, for each pair. Both are given the pair's number."""
     out = []
     for i in range(options.pairs):
         others = max(0, runnable() - 1 - loops)
-        if i % 2 == 0:
-            a = first()
-            b = second()
+        if i // options.starts % 2 == 0:
+            a = first(i)
+            b = second(i)
         else:
-            b = second()
-            a = first()
+            b = second(i)
+            a = first(i)
         out.append((a, b, others))
     return out
 
@@ -76,32 +77,33 @@ def report(row, threads, pairs, limit, out):
 
 
 def busy(options, out):
-    bench = Bench(options.bench)
+    benches = [Bench(options.bench) for _ in range(options.starts)]
+    measure = lambda threads: lambda i: benches[i % options.starts].measure(row, threads, options.ms)
     cores = sorted(os.sched_getaffinity(0))
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in cores]
     over = 0
     try:
         for row in rows_of(options.bench, options.grep, options.section):
-            pairs = pairs_of(lambda: bench.measure(row, 1, options.ms), lambda: bench.measure(row, 2, options.ms),
-                             options, len(loops))
+            pairs = pairs_of(measure(1), measure(2), options, len(loops))
             over += report(row, "1,2", pairs, options.limit or 1.3, out)
     finally:
         for loop in loops:
             loop.kill()
-        bench.close()
+        for bench in benches:
+            bench.close()
     return over
 
 
 def compare(options, out):
-    before, after = Bench(options.before), Bench(options.after)
+    sides = [[Bench(program) for _ in range(options.starts)] for program in (options.before, options.after)]
+    measure = lambda side: lambda i: sides[side][i % options.starts].measure(row, threads, options.ms)
     over = 0
     for row in rows_of(options.before, options.grep, options.section):
         for threads in options.threads.split(","):
-            pairs = pairs_of(lambda: before.measure(row, threads, options.ms),
-                             lambda: after.measure(row, threads, options.ms), options, 0)
+            pairs = pairs_of(measure(0), measure(1), options, 0)
             over += report(row, threads, pairs, options.limit or 1.03, out)
-    before.close()
-    after.close()
+    for bench in sides[0] + sides[1]:
+        bench.close()
     return over
 
 
@@ -115,6 +117,7 @@ def parse():
     on_idle.add_argument("--threads", default="1,2")
     for command in (on_busy, on_idle):
         command.add_argument("--pairs", type=int, default=20)
+        command.add_argument("--starts", type=int, default=5)
         command.add_argument("--ms", type=float, default=20)
         command.add_argument("--grep", default="")
         command.add_argument("--section", default="")
