@@ -231,7 +231,7 @@ static fac_status backward_block(const attention_job *j, const rooms *r, const b
 static void zero_head(const attention_job *j, const fac_tensor *t, int64_t b, int64_t h) {
     const fac_gemm_matrix m = rows_of(t, b, h, 0);
     const size_t size = item(j), width = (size_t)t->sizes[3];
-    for (int64_t i = 0; i < t->sizes[2]; i++) {
+    for (int64_t i = 0; i < t->sizes[2] && width; i++) {
         char *at = (char *)(uintptr_t)m.data + (size_t)(i * m.row) * size;
         if (m.col == 1) memset(at, 0, width * size);
         for (size_t k = 0; m.col != 1 && k < width; k++) memset(at + k * (size_t)m.col * size, 0, size);
