@@ -1,4 +1,4 @@
-/* Every operator on CUDA, called with one integer or one tensor of a valid call changed: an error or a result, within a bound of
+/* Every operator on CUDA, called with one integer or one tensor of a valid call changed, or all tensors alike: an error or a result, within a bound of
    time and memory. On simulated devices the sanitizers look at kernels as at any C. */
 #include "support/cuda.h"
 #include "support/variations.h"
@@ -27,4 +27,22 @@ static void operators_bear_any_tensor_on_cuda(void **state) {
     run(variations_of_tensors);
 }
 
-FAC_TEST_MAIN(FAC_CUDA_TEST(operators_bear_any_integer_on_cuda), FAC_CUDA_TEST(operators_bear_any_tensor_on_cuda))
+static void operators_bear_any_dtype_of_all_tensors_on_cuda(void **state) {
+    (void)state;
+    run(variations_of_all_dtypes);
+}
+
+static void operators_bear_integers_at_the_ends_of_their_range_on_cuda(void **state) {
+    (void)state;
+    run(variations_of_extreme_elements);
+}
+
+static void operators_bear_long_dimensions_of_empty_tensors_on_cuda(void **state) {
+    (void)state;
+    run(variations_of_long_dimensions);
+}
+
+FAC_TEST_MAIN(FAC_CUDA_TEST(operators_bear_any_integer_on_cuda), FAC_CUDA_TEST(operators_bear_any_tensor_on_cuda),
+              FAC_CUDA_TEST(operators_bear_any_dtype_of_all_tensors_on_cuda),
+              FAC_CUDA_TEST(operators_bear_integers_at_the_ends_of_their_range_on_cuda),
+              FAC_CUDA_TEST(operators_bear_long_dimensions_of_empty_tensors_on_cuda))

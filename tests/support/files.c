@@ -64,3 +64,15 @@ int files_count(void) {
     closedir(d);
     return n;
 }
+
+const char *files_safetensors(const char *header, size_t data_bytes) {
+    const size_t length = strlen(header), n = 8 + length + data_bytes;
+    unsigned char *bytes = calloc(n, 1);
+    assert_non_null(bytes);
+    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)((uint64_t)length >> 8 * i);
+    memcpy(bytes + 8, header, length);
+    const char *path = files_path("made.safetensors");
+    files_write(path, bytes, n);
+    free(bytes);
+    return path;
+}

@@ -7,19 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A safetensors file of this header and so many zeros. */
-static const char *file_of(const char *header, size_t data_bytes) {
-    const size_t length = strlen(header), n = 8 + length + data_bytes;
-    unsigned char *bytes = calloc(n, 1);
-    assert_non_null(bytes);
-    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)((uint64_t)length >> 8 * i);
-    memcpy(bytes + 8, header, length);
-    const char *path = files_path("made.safetensors");
-    files_write(path, bytes, n);
-    free(bytes);
-    return path;
-}
-
 /* ---- safetensors ---------------------------------------------------------------------------------------------------- */
 
 static void load_refused(const char *path, const char *name, fac_tensor *t, fac_status code, const char *message) {
@@ -34,14 +21,14 @@ static void safetensors_load_refuses_what_does_not_fit(void **state) {
     const float values[] = {7, 8};
     float got[2];
     fac_tensor *t = fac_tensor_from(values, FAC_F32, FAC_INTS(2));
-    const char *path = file_of("{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8);
+    const char *path = files_safetensors("{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8);
     load_refused(path, NULL, t, FAC_ERR_ARGUMENT, "the name of a tensor to load into is NULL");
     load_refused(path, "y", t, FAC_ERR_NOT_FOUND, "has no tensor 'y'");
     load_refused(path, "x", fac_ones(FAC_INTS(1, 2)), FAC_ERR_SHAPE, "");
     load_refused(path, "x", fac_ones(FAC_INTS(3)), FAC_ERR_SHAPE, "");
     assert_int_equal(fac_safetensors_load(path, NULL, 1), FAC_ERR_ARGUMENT);
     assert_error(FAC_ERR_ARGUMENT, "the list of tensors is NULL");
-    path = file_of("{\"x\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
+    path = files_safetensors("{\"x\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
     load_refused(path, "x", t, FAC_ERR_UNSUPPORTED, "'x' is of type F8_E4M3, which Facula has not");
     assert_ok(fac_tensor_read(t, FAC_F32, got, 2));
     assert_true(got[0] == 7 && got[1] == 8);
@@ -52,12 +39,12 @@ static void safetensors_dimensions_are_bounded(void **state) {
     char header[400] = "{\"x\":{\"dtype\":\"U8\",\"shape\":[1";
     for (int i = 1; i < FAC_MAX_DIMS + 1; i++) strcat(header, ",1");
     strcat(header, "],\"data_offsets\":[0,1]}}");
-    assert_null(fac_safetensors_open(file_of(header, 1)));
+    assert_null(fac_safetensors_open(files_safetensors(header, 1)));
     assert_error(FAC_ERR_FORMAT, "dimensions; at most");
 }
 
 static void safetensors_header_refused(const char *header) {
-    fac_safetensors *f = fac_safetensors_open(file_of(header, 8));
+    fac_safetensors *f = fac_safetensors_open(files_safetensors(header, 8));
     if (f) fail_msg("'%s' was taken", header);
     assert_error(FAC_ERR_FORMAT, "not a valid safetensors file");
 }

@@ -12,19 +12,6 @@
 
 /* ---- helpers ---------------------------------------------------------------------------------------------------------- */
 
-/* A file from a header and zeros for data. */
-static const char *file_of(const char *header, size_t data_bytes) {
-    size_t length = strlen(header), n = 8 + length + data_bytes;
-    unsigned char *bytes = calloc(n, 1);
-    assert_non_null(bytes);
-    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)((uint64_t)length >> 8 * i);
-    memcpy(bytes + 8, header, length);
-    const char *path = files_path("made.safetensors");
-    files_write(path, bytes, n);
-    free(bytes);
-    return path;
-}
-
 static void assert_refused(const char *path, fac_status code, const char *text) {
     assert_null(fac_safetensors_open(path));
     assert_error(code, text);
@@ -143,10 +130,10 @@ static void save_writes_strided_tensors_row_major(void **state) {
 
 static void open_reads_other_programs_files_and_metadata(void **state) {
     (void)state;
-    const char *path =
-        file_of("{\"x\":{\"shape\":[2],\"dtype\":\"U16\",\"data_offsets\":[4,8]},"
-                "\"y\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"__metadata__\":{\"format\":\"pt\"}}  ",
-                8);
+    const char *path = files_safetensors(
+        "{\"x\":{\"shape\":[2],\"dtype\":\"U16\",\"data_offsets\":[4,8]},"
+        "\"y\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"__metadata__\":{\"format\":\"pt\"}}  ",
+        8);
     fac_safetensors *f = fac_safetensors_open(path);
     assert_non_null(f);
     assert_int_equal(fac_safetensors_verify(f), FAC_OK);
@@ -226,7 +213,7 @@ static void open_refuses_bad_headers(void **state) {
         {"{\"__metadata__\":{\"facula.writer\":\"0\",\"facula.crc32\":\"00000000\"}}", 0, "not where Facula puts it"},
     };
     for (size_t i = 0; i < FAC_COUNT(cases); i++)
-        assert_refused(file_of(cases[i].header, cases[i].data), FAC_ERR_FORMAT, cases[i].text);
+        assert_refused(files_safetensors(cases[i].header, cases[i].data), FAC_ERR_FORMAT, cases[i].text);
 }
 
 static void open_refuses_impossible_lengths(void **state) {
@@ -252,7 +239,7 @@ static void open_refuses_deep_nesting(void **state) {
     memcpy(header, "{\"a\":", 5);
     memset(header + 5, '[', DEPTH);
     header[DEPTH + 5] = '\0';
-    assert_refused(file_of(header, 0), FAC_ERR_FORMAT, "JSON");
+    assert_refused(files_safetensors(header, 0), FAC_ERR_FORMAT, "JSON");
     free(header);
 }
 
@@ -264,7 +251,7 @@ static void open_refuses_many_tensors_on_one_range(void **state) {
                                          i ? ',' : '{', i),
                          0);
     assert_int_equal(fac__buf_add(&header, "}", 1), 0);
-    assert_refused(file_of(header.data, 4), FAC_ERR_FORMAT, "overlap");
+    assert_refused(files_safetensors(header.data, 4), FAC_ERR_FORMAT, "overlap");
     fac__buf_free(&header);
 }
 

@@ -1,5 +1,5 @@
-/* Every operator, called with one integer or one tensor of a valid call changed: an error or a result, within a bound of time and
-   memory. What the sanitizers would say is the test; other builds see crashes and hangs. */
+/* Every operator, called with one integer or one tensor of a valid call changed, or with all tensors changed alike, which gets
+   past the first check: an error or a result, within a bound of time and memory. What the sanitizers would say is the test; other builds see crashes and hangs. */
 #include "support/support.h"
 #include "support/variations.h"
 #include <facula/facula.h>
@@ -36,10 +36,34 @@ static void operators_bear_any_tensor_on_the_cpu(void **state) {
     assert_varied(variations_of_tensors(&set, cpu));
 }
 
+static void operators_bear_any_dtype_of_all_tensors_on_the_cpu(void **state) {
+    (void)state;
+    assert_varied(variations_of_all_dtypes(&set, cpu));
+}
+
+static void operators_bear_integers_at_the_ends_of_their_range_on_the_cpu(void **state) {
+    (void)state;
+    assert_varied(variations_of_extreme_elements(&set, cpu));
+}
+
+static void operators_bear_long_dimensions_of_empty_tensors_on_the_cpu(void **state) {
+    (void)state;
+    assert_varied(variations_of_long_dimensions(&set, cpu));
+}
+
+static void operators_bear_long_dimensions_on_meta(void **state) {
+    (void)state;
+    assert_varied(variations_of_long_dimensions(&set, meta));
+}
+
 static const struct CMUnitTest tests[] = {
     FAC_TEST(operators_bear_any_integer_on_the_cpu),
     FAC_TEST(operators_bear_any_integer_on_meta),
     FAC_TEST(operators_bear_any_tensor_on_the_cpu),
+    FAC_TEST(operators_bear_any_dtype_of_all_tensors_on_the_cpu),
+    FAC_TEST(operators_bear_integers_at_the_ends_of_their_range_on_the_cpu),
+    FAC_TEST(operators_bear_long_dimensions_of_empty_tensors_on_the_cpu),
+    FAC_TEST(operators_bear_long_dimensions_on_meta),
 };
 int main(void) {
     int failed = support_run(tests, FAC_COUNT(tests), load);
