@@ -98,6 +98,7 @@ fac_node *fac__accumulator_of(fac_tensor *t) {
 
 void fac__accumulator_unref(fac_node *n) {
     fac_tensor *leaf = ((fac_accumulator *)n)->leaf; /* read while n surely lives */
+    /* A count of 1 is not the caller's alone: the leaf can be asked for its accumulator at any time. */
     if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) fac__unref(leaf);
 }
 

@@ -38,9 +38,6 @@ static inline fac_node *fac__history(const struct fac_autograd *ag) {
 static inline bool fac__differentiable(fac_dtype d) { return d >= FAC_F16 && d < FAC_DTYPE_COUNT; }
 /* t's data, made if absent; NULL with an error pending when memory is out. */
 struct fac_autograd *fac__autograd_of(fac_tensor *t);
-/* Small blocks from the thread's node lists; freed on any thread with the size they were asked with. */
-void *fac__block_new(fac_thread *th, size_t bytes);
-void fac__block_free(void *p, size_t bytes);
 void fac__view_step_unref(fac_view_step *v);
 
 /* ---- accumulators ---------------------------------------------------------------------------------------------- */

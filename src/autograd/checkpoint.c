@@ -36,7 +36,7 @@ static void drop_caught(frame *f) {
 }
 
 static void frame_unref(frame *f) {
-    if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!fac__last_ref(&f->refs)) return;
     drop_caught(f);
     for (size_t i = 0; f->inputs && i < f->n_inputs; i++) fac__unref(f->inputs[i]);
     fac__free(f->inputs);

@@ -3,23 +3,6 @@
 #include "autograd/hooks.h"
 #include "autograd/streams.h"
 
-#define BLOCK_STEP 128 /* sizes of the lists fac_thread.nodes[] are multiples of this */
-
-static size_t block_class(size_t bytes) { return bytes ? (bytes - 1) / BLOCK_STEP : 0; }
-
-void *fac__block_new(fac_thread *th, size_t bytes) {
-    size_t c = block_class(bytes);
-    if (FAC_UNLIKELY(c >= FAC_NODE_CLASSES)) return fac__object_alloc_slow(th, bytes);
-    return fac__object_alloc(th, &th->nodes[c], (c + 1) * BLOCK_STEP);
-}
-
-void fac__block_free(void *p, size_t bytes) {
-    size_t c = block_class(bytes);
-    fac_thread *th = fac__tls;
-    if (FAC_LIKELY(p && th && c < FAC_NODE_CLASSES) && fac__freelist_push(&th->nodes[c], p, FAC_FREELIST_MAX)) return;
-    fac__free(p);
-}
-
 fac_node *fac__node_new(fac_thread *th, const fac_node_class *cls, uint32_t n_edges, uint32_t n_outputs) {
     size_t edges_at = cls->size, outputs_at = edges_at + n_edges * sizeof(fac_edge);
     size_t bytes = outputs_at + n_outputs * sizeof(fac_output_meta);
@@ -81,10 +64,7 @@ void fac__node_unref(fac_node *n) {
         fac__accumulator_unref(n);
         return;
     }
-    /* A count of one is ours alone: nothing can add to it meanwhile, so the locked decrement is not needed. */
-    if (atomic_load_explicit(&n->refs, memory_order_acquire) == 1 ||
-        atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1)
-        bury(n);
+    if (fac__last_ref(&n->refs)) bury(n);
 }
 
 /* ---- edges and outputs --------------------------------------------------------------------------------------------- */

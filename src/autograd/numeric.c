@@ -11,7 +11,7 @@ static fac_tensor *to_device(fac_tensor *t, const fac_tensor *like) {
 
 fac_tensor *fac__tensor_of_components(const fac_tensor *t, const double *components) {
     fac_dtype d = (fac_dtype)t->dtype;
-    size_t parts = fac__parts(t), item = fac_dtype_size(d);
+    size_t parts = fac__parts(t), item = fac__dtype_size(d);
     char *data = fac__alloc_array((size_t)t->numel, item);
     if (!data) return NULL;
     for (size_t i = 0; i < (size_t)t->numel; i++)

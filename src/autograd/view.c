@@ -8,7 +8,7 @@
 static size_t step_bytes(size_t n_args) { return sizeof(fac_view_step) + n_args * sizeof(fac_value); }
 
 void fac__view_step_unref(fac_view_step *v) {
-    while (v && atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) == 1) {
+    while (v && fac__last_ref(&v->refs)) {
         fac_view_step *parent = v->parent;
         for (uint32_t i = 0; i < v->n_args; i++) fac_value_release(&v->args[i]);
         fac__block_free(v, step_bytes(v->n_args));

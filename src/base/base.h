@@ -18,6 +18,13 @@
 static inline int64_t fac__min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t fac__max(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Gives up one of an object's references; true if it was the last. Only who holds a reference can make another, so a count of 1
+   is the caller's alone, and no locked instruction is needed. */
+static inline bool fac__last_ref(atomic_int *refs) {
+    return atomic_load_explicit(refs, memory_order_acquire) == 1 ||
+           atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
+}
+
 /* ---- failing ------------------------------------------------------------------------------------------------ */
 
 /* Sets the thread's pending error unless one is pending; returns the pending code (never FAC_OK). The message is
@@ -66,8 +73,8 @@ fac_status fac__bug(const char *file, int line, const char *what);
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 
-/* The one hook under every host allocation. `realloc_fn(ctx, NULL, 0, n, align)` allocates, `(ctx, p, old, 0, align)`
-   frees. Tests replace it to count and to fail the n-th request. Set it before the first allocation. */
+/* The one hook under every host allocation. Tests replace it to count and to fail the n-th request. Set it before the first
+   allocation. */
 typedef struct fac_memory_hook {
     void *(*alloc)(void *ctx, size_t bytes, size_t align); /* NULL on failure; align is a power of two, >= 16 */
     void (*free)(void *ctx, void *p);

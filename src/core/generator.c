@@ -29,7 +29,7 @@ fac_generator *fac_generator_keep(fac_generator *g) {
 }
 
 void fac_generator_release(fac_generator *g) {
-    if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!g || !fac__last_ref(&g->refs)) return;
     if (g->is_default) { /* released more often than kept: it stays */
         fac_generator_keep(g);
         return;

@@ -48,7 +48,7 @@ fac_scalar fac__reader_next(fac_reader *r, double re_im[2]) {
 }
 
 static void read_elements(const fac_tensor *t, fac_dtype dtype, char *out) {
-    size_t item = fac_dtype_size(dtype);
+    size_t item = fac__dtype_size(dtype);
     if (t->dtype == dtype && fac__is_contiguous(t) && !(t->flags & FAC_TF_CONJ)) {
         if (t->numel) memcpy(out, fac__data(t), (size_t)t->numel * item);
         return;

@@ -79,11 +79,7 @@ static void free_storage(fac_storage *s) {
 }
 
 void fac__storage_unref(fac_storage *s) {
-    if (!s) return;
-    /* A count of 1 is ours alone: nobody else can raise it, so no locked instruction is needed. */
-    if (atomic_load_explicit(&s->refs, memory_order_acquire) == 1 ||
-        atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
-        free_storage(s);
+    if (s && fac__last_ref(&s->refs)) free_storage(s);
 }
 
 static fac_status copy_bytes(fac_device device, void *to, const void *from, int64_t bytes) {

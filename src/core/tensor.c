@@ -81,6 +81,9 @@ static fac_status bad_strides(const int64_t *sizes, const int64_t *strides, int 
    below what kernels can multiply by an element's size without overflow. */
 static void limit_idle_strides(fac_tensor *t) {
     const int64_t most = INT64_MAX / 32;
+    int64_t any = 0;
+    for (int d = 0; d < t->ndim; d++) any |= t->strides[d];
+    if (FAC_LIKELY(any <= most)) return;
     for (int d = 0; d < t->ndim; d++)
         if (t->strides[d] > most && (t->sizes[d] <= 1 || t->numel == 0)) t->strides[d] = most;
 }
@@ -132,11 +135,7 @@ void fac__tensor_free(fac_tensor *t) {
 }
 
 void fac__unref(fac_tensor *t) {
-    if (!t) return;
-    /* A count of 1 is ours alone: nobody else can raise it, so no locked instruction is needed. */
-    if (atomic_load_explicit(&t->refs, memory_order_acquire) == 1 ||
-        atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
-        fac__tensor_free(t);
+    if (t && fac__last_ref(&t->refs)) fac__tensor_free(t);
 }
 
 /* ---- empty ----------------------------------------------------------------------------------------------------------------- */

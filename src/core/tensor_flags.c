@@ -134,7 +134,7 @@ fac_version_counter *fac__version_ref(fac_version_counter *v) {
 }
 
 void fac__version_unref(fac_version_counter *v) {
-    if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!v || !fac__last_ref(&v->refs)) return;
     fac_thread *th = fac__tls;
     if (!th || !fac__freelist_push(&th->versions, v, FAC_FREELIST_MAX)) fac__free(v);
 }

@@ -47,7 +47,7 @@ static void free_lists(fac_thread *th) {
     fac__slots_return(th);
     free_list(&th->storages);
     free_list(&th->versions);
-    for (size_t i = 0; i < FAC_NODE_CLASSES; i++) free_list(&th->nodes[i]);
+    for (size_t i = 0; i < FAC_SMALL_CLASSES; i++) free_list(&th->small[i]);
     fac__autograd_trim();
     fac__pool_flush(th);
 }
@@ -110,6 +110,23 @@ fac_thread *fac__thread_start(void) {
 }
 
 void *fac__object_alloc_slow(const fac_thread *th, size_t bytes) { return th == &no_memory ? NULL : fac__alloc(bytes); }
+
+#define BLOCK_STEP 128 /* the sizes of blocks on the lists fac_thread.small[] are multiples of this */
+
+static size_t block_class(size_t bytes) { return bytes ? (bytes - 1) / BLOCK_STEP : 0; }
+
+void *fac__block_new(fac_thread *th, size_t bytes) {
+    size_t c = block_class(bytes);
+    if (FAC_UNLIKELY(c >= FAC_SMALL_CLASSES)) return fac__object_alloc_slow(th, bytes);
+    return fac__object_alloc(th, &th->small[c], (c + 1) * BLOCK_STEP);
+}
+
+void fac__block_free(void *p, size_t bytes) {
+    size_t c = block_class(bytes);
+    fac_thread *th = fac__tls;
+    if (FAC_LIKELY(p && th && c < FAC_SMALL_CLASSES) && fac__freelist_push(&th->small[c], p, FAC_FREELIST_MAX)) return;
+    fac__free(p);
+}
 
 void fac__thread_end(void) {
     fac_thread *th = fac__tls;

@@ -18,7 +18,7 @@
 #ifndef FAC_FREELISTS
 #define FAC_FREELISTS 1
 #endif
-#define FAC_NODE_CLASSES 8 /* size classes of 128 bytes for autograd nodes */
+#define FAC_SMALL_CLASSES 8 /* size classes of 128 bytes for small blocks */
 
 typedef struct fac_scope_mark {
     size_t start;
@@ -67,7 +67,7 @@ typedef struct fac_thread {
 
     /* free lists */
     fac_freelist tensors; /* slots: see core/slot.h */
-    fac_freelist storages, versions, nodes[FAC_NODE_CLASSES];
+    fac_freelist storages, versions, small[FAC_SMALL_CLASSES];
     fac_freelist blocks[FAC_POOL_CLASSES]; /* of the pooled allocator: see allocator_pooled.c */
 
     /* counts that only this thread writes and any thread may read */
@@ -119,6 +119,10 @@ static inline bool fac__freelist_push(fac_freelist *l, void *p, uint32_t limit) 
     l->n++;
     return true;
 }
+/* Small blocks of any size from the thread's lists: autograd's nodes, lists in boxed values. Freed on any thread, with the
+   size that was asked for. */
+void *fac__block_new(fac_thread *th, size_t bytes);
+void fac__block_free(void *p, size_t bytes);
 
 /* Names the operator (and argument, or NULL) of the pending error, if it has none yet. Returns the pending code. */
 fac_status fac__error_context(const char *op, const char *argument);

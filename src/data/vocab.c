@@ -71,7 +71,7 @@ fac_vocab *fac_vocab_keep(fac_vocab *v) {
 }
 
 void fac_vocab_release(fac_vocab *v) {
-    if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!v || !fac__last_ref(&v->refs)) return;
     fac__free(v->points);
     fac__free(v->text);
     fac__free(v);

@@ -10,6 +10,7 @@
 typedef struct block {
     atomic_int refs;
     size_t n;     /* elements, or bytes of a string */
+    size_t bytes; /* of the whole block */
     void *object; /* of an object: the user's pointer and how to let go of it */
     void (*release)(void *object);
     _Alignas(16) char data[];
@@ -32,11 +33,12 @@ static block *block_new(size_t n, size_t size) {
         FAC_FAIL(FAC_ERR_OVERFLOW, "a list of %zu elements of %zu bytes does not fit the address space", n, size);
         return NULL;
     }
-    block *b = fac__alloc(bytes);
+    fac_thread *th = fac__thread();
+    block *b = fac__block_new(th, bytes);
     if (!b) return NULL;
-    *b = (block){.n = n};
+    *b = (block){.n = n, .bytes = bytes};
     atomic_init(&b->refs, 1);
-    fac__live_add(1);
+    fac__count(&th->live, 1);
     return b;
 }
 
@@ -213,13 +215,13 @@ fac_value fac_value_copy(fac_value v) {
 
 static void release_block(fac_value v) {
     block *b = block_of(v);
-    if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!fac__last_ref(&b->refs)) return;
     if (v.tag == FAC_TAG_TENSORS) {
         fac_tensors headers = fac__value_headers(&v);
         for (size_t i = 0; i < headers.n; i++) fac__unref(headers.v[i]);
     }
     if (b->release) b->release(b->object);
-    fac__free(b);
+    fac__block_free(b, b->bytes);
     fac__live_add(-1);
 }
 

@@ -116,7 +116,7 @@ static void set_strides(fac_iter *it) {
     }
     for (int i = 0; i < it->n; i++) {
         const fac_tensor *t = it->op[i].t;
-        int64_t item = t ? (int64_t)fac_dtype_size((fac_dtype)t->dtype) : 0;
+        int64_t item = t ? fac__item_size(t) : 0;
         for (int d = 0; d < it->ndim; d++) {
             int from = t ? t->ndim - 1 - d : -1;
             it->strides[i][d] =
@@ -221,7 +221,7 @@ static void merge_dims(fac_iter *it) {
 static bool is_flat(const fac_iter *it) {
     if (it->ndim != 1) return false;
     for (int i = 0; i < it->n; i++) {
-        int64_t item = it->op[i].t ? (int64_t)fac_dtype_size((fac_dtype)it->op[i].dtype) : 0;
+        int64_t item = it->op[i].t ? fac__dtype_size((fac_dtype)it->op[i].dtype) : 0;
         if (it->strides[i][0] != item && it->strides[i][0] != 0) return false;
     }
     return true;
@@ -231,8 +231,7 @@ static bool is_flat(const fac_iter *it) {
 static void set_single(fac_iter *it) {
     it->ndim = 1;
     it->shape[0] = it->numel;
-    for (int i = 0; i < it->n; i++)
-        it->strides[i][0] = it->op[i].t ? (int64_t)fac_dtype_size((fac_dtype)it->op[i].dtype) : 0;
+    for (int i = 0; i < it->n; i++) it->strides[i][0] = it->op[i].t ? fac__dtype_size((fac_dtype)it->op[i].dtype) : 0;
 }
 
 void fac_iter_finish(fac_iter *it) {

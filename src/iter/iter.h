@@ -73,7 +73,7 @@ static inline bool fac_iter_matches(const fac_tensor *t, const fac_tensor *like)
 /* Short cut past begin..finish for inputs that pairwise fac_iter_matches and an output that is contiguous, with the same
    sizes and device, in any dtype. The common dtype is that of the inputs. The broadcast shape is not set. */
 static inline void fac_iter_set_flat(fac_iter *it, fac_tensor *out, fac_tensor *const *in, int n_in) {
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)in[0]->dtype);
+    int64_t item = fac__item_size(in[0]);
     it->n = 1 + n_in;
     it->n_out = 1;
     it->ndim = 1;
@@ -92,7 +92,7 @@ static inline void fac_iter_set_flat(fac_iter *it, fac_tensor *out, fac_tensor *
         o->is_out = i == 0;
         it->strides[i][0] = item;
     }
-    if (out->dtype != in[0]->dtype) it->strides[0][0] = (int64_t)fac_dtype_size((fac_dtype)out->dtype);
+    if (out->dtype != in[0]->dtype) it->strides[0][0] = fac__item_size(out);
 }
 /* Appends a number to a flat iterator. */
 static inline void fac_iter_flat_scalar(fac_iter *it, fac_scalar v) {

@@ -46,7 +46,7 @@ static void module_free(fac_module *m) {
 }
 
 void fac_module_release(fac_module *m) {
-    if (m && atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) == 1) module_free(m);
+    if (m && fac__last_ref(&m->refs)) module_free(m);
 }
 
 void *fac_module_state(fac_module *m) { return fac__given(m, "module") ? m->state : NULL; }

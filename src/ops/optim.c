@@ -1,7 +1,7 @@
 #include "ops/optim.h"
 
 fac_status fac__optim_check_twin(const fac_tensor *self, const fac_tensor *t, const char *name) {
-    if (!t) return FAC_OK;
+    if (!t || (fac__optim_is_twin(self, t) && (t->flags & FAC_TF_DENSE))) return FAC_OK;
     FAC_CHECK(t->dtype == self->dtype, FAC_ERR_DTYPE, "%s is %s, but the parameter %s", name,
               fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name((fac_dtype)self->dtype));
     FAC_CHECK(fac_device_equal(t->device, self->device), FAC_ERR_DEVICE, "%s is not on the parameter's device", name);

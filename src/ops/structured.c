@@ -204,7 +204,7 @@ fac_status fac__check_value(fac_dtype d, const fac_tensor *value) {
 fac_status fac__check_bound(fac_dtype d, bool lower, fac_scalar *bound) {
     if (d == FAC_I64 || !fac_dtype_is_integral(d, false)) return fac__check_number(d, *bound);
     FAC_TRY(fac__check_number(FAC_I64, *bound));
-    const int bits = 8 * (int)fac_dtype_size(d) - (d != FAC_U8);
+    const int bits = 8 * (int)fac__dtype_size(d) - (d != FAC_U8);
     const int64_t v = fac__scalar_i64(*bound), hi = ((int64_t)1 << bits) - 1, lo = d == FAC_U8 ? 0 : -hi - 1;
     FAC_CHECK(lower ? v <= hi : v >= lo, FAC_ERR_OVERFLOW, "the %s bound %lld is beyond what %s holds",
               lower ? "lower" : "upper", (long long)v, fac_dtype_name(d));

@@ -101,20 +101,21 @@ fac_status fac__optim_buffer(fac_optim_entry *e, int i) {
     return FAC_OK;
 }
 
-/* The gradient laid out as the parameter. */
+static fac_status check_grad(const fac_tensor *p, const fac_tensor *grad) {
+    FAC_CHECK(fac__same_sizes(p, grad), FAC_ERR_SHAPE, "a parameter of shape %s has a gradient of shape %s",
+              FAC_SHAPE_TEXT(p), FAC_SHAPE_TEXT(grad));
+    return FAC_OK;
+}
+
+/* The gradient laid out as the parameter, which may have got other data since the gradient was made. */
 static fac_tensor *aligned_grad(fac_tensor *p, fac_tensor *g) {
+    if (fac__optim_is_twin(p, g)) return g;
+    FAC_TRY_NULL(check_grad(p, g));
     if (g->dtype == p->dtype && memcmp(g->strides, p->strides, p->ndim * sizeof *g->strides) == 0) return g;
     fac_tensor *t = NULL;
     if (fac__empty_strided(p->sizes, p->strides, p->ndim, (fac_dtype)p->dtype, p->device, &t)) return NULL;
     t = fac__adopt(fac__thread(), t);
     return t ? fac__s_copy_(t, g, false) : NULL;
-}
-
-/* A parameter may have got other data since its gradient was made. */
-static fac_status check_grad(const fac_tensor *p, const fac_tensor *grad) {
-    FAC_CHECK(fac__same_sizes(p, grad), FAC_ERR_SHAPE, "a parameter of shape %s has a gradient of shape %s",
-              FAC_SHAPE_TEXT(p), FAC_SHAPE_TEXT(grad));
-    return FAC_OK;
 }
 
 static fac_status make_buffers(const fac_optimizer *o, fac_optim_entry *e) {
@@ -134,15 +135,15 @@ static fac_status prepare(const fac_optimizer *o, fac_optim_entry *e) {
     e->made = 0;
     if (!grad) return FAC_OK;
     FAC_TRY(fac__optim_check_parameter(e->parameter));
-    FAC_TRY(check_grad(e->parameter, grad));
     FAC_TRY(make_buffers(o, e));
     grad = aligned_grad(e->parameter, grad);
     if (!grad) return fac_error();
     FAC_TRY(fac__optim_check_twin(e->parameter, grad, "grad"));
     FAC_TRY(fac__version_make(e->parameter));
     for (int i = 0; i < FAC_OPTIM_BUFFERS; i++) {
+        if (!e->buffers[i]) continue;
         FAC_TRY(fac__optim_check_twin(e->parameter, e->buffers[i], o->cls->buffers[i]));
-        if (e->buffers[i]) FAC_TRY(fac__version_make(e->buffers[i]));
+        FAC_TRY(fac__version_make(e->buffers[i]));
     }
     e->grad = grad;
     return FAC_OK;

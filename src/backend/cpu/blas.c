@@ -38,7 +38,7 @@ static inline fac_dtype compute_type(fac_dtype d) { return d == FAC_F64 || d == 
 static inline bool is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
 static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline const char *at(const void *p, int64_t elements, fac_dtype d) {
-    return (const char *)p + elements * (int64_t)fac_dtype_size(d);
+    return (const char *)p + elements * fac__dtype_size(d);
 }
 
 /* ---- writing results: c = beta * c + t --------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static void merge(const merge_target *o, int64_t m, int64_t n, const void *t, co
 
 static merge_target target_of(const fac_gemm *g, int64_t batch, int64_t i, int64_t j) {
     merge_target o = {.row = g->c_row, .col = g->c_col, .dtype = g->c_dtype};
-    o.c = (char *)g->c + (batch * g->c_batch + i * g->c_row + j * g->c_col) * (int64_t)fac_dtype_size(g->c_dtype);
+    o.c = (char *)g->c + (batch * g->c_batch + i * g->c_row + j * g->c_col) * fac__dtype_size(g->c_dtype);
     fac__scalar_c128(g->beta, o.beta);
     return o;
 }
@@ -157,7 +157,7 @@ static bool is_vector(const fac_gemm *g) {
 }
 
 static fac_status run_vector(const fac_gemm *g) {
-    const int64_t item = (int64_t)fac_dtype_size(compute_type(g->dtype));
+    const int64_t item = fac__dtype_size(compute_type(g->dtype));
     vector_job job = {.g = g, .rows = g->m, .chunks = 1};
     merge_target o = target_of(g, 0, 0, 0);
     job.by_cols = !(g->a.col == 1 || g->k == 1);
@@ -306,7 +306,7 @@ static fac_status run_blocks(const fac_gemm *g) {
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
     }
-    job.plane_bytes = (size_t)(job.mb * job.nb) * fac_dtype_size(compute_type(g->dtype));
+    job.plane_bytes = (size_t)(job.mb * job.nb) * fac__dtype_size(compute_type(g->dtype));
     job.planes_bytes = job.direct ? 0 : job.plane_bytes * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
     job.rows = div_up(g->m, job.mb);
     job.cols = div_up(g->n, job.nb);
@@ -359,7 +359,7 @@ static fac_status run_split(const fac_gemm *g, int64_t n_parts) {
     fac_gemm head = *g, tail;
     int64_t depth = g->k / n_parts, size = g->m * g->n;
     head.c_dtype = compute_type(g->dtype);
-    size_t item = fac_dtype_size(head.c_dtype);
+    size_t item = fac__dtype_size(head.c_dtype);
     fac_workspace own = {0};
     char *parts;
     FAC_TRY(take_parts(g, n_parts * size * (int64_t)item, &head.scratch, &own, &parts));
@@ -422,7 +422,7 @@ static int64_t block_bytes(const fac_gemm *g, int64_t item) {
 
 int64_t fac__gemm_scratch(const fac_gemm *request, int threads) {
     if (fac_dtype_is_integral(request->dtype, true)) return 0;
-    const int64_t item = (int64_t)fac_dtype_size(compute_type(request->dtype));
+    const int64_t item = fac__dtype_size(compute_type(request->dtype));
     fac_gemm g = *request, turned;
     if (!g.c_dtype) g.c_dtype = g.dtype;
     turned = g;

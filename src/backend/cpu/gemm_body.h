@@ -106,9 +106,12 @@ static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int
             }
         }
     }
+    if (width < ld) memset(dst + p * ld, 0, (size_t)((depth - p) * ld) * sizeof(T));
     for (; p < depth; p++) {
-        for (int i = 0; i < width; i++) dst[p * ld + i] = src[i * is + p * ps];
-        for (int i = width; i < ld; i++) dst[p * ld + i] = 0;
+        if (is == 1)
+            memcpy(dst + p * ld, src + p * ps, (size_t)width * sizeof(T));
+        else
+            for (int i = 0; i < width; i++) dst[p * ld + i] = src[i * is + p * ps];
     }
 }
 

@@ -143,7 +143,7 @@ COL2IM(col2im_c128, double, 2)
 void FAC_ISA_NAME(fac__col2im)(const fac_conv *conv, fac_dtype dtype, const void *col, int64_t channels, int64_t begin,
                                int64_t end, void *large) {
     fac_conv c = rows_last(conv);
-    size_t item = fac_dtype_size(dtype);
+    size_t item = fac__dtype_size(dtype);
     const char *from = col;
     char *to = large;
     for (int64_t k = 0; k < channels; k++, to += (size_t)c.large_count * item)

@@ -53,7 +53,7 @@ static char *operand_tile(const run *r, tiles *t, int i) { return t->bytes + r->
 /* The first (0) or second (1) for elements that are gathered but not converted yet. */
 static char *raw_tile(const run *r, tiles *t, int i) { return t->bytes + (r->n_tiles + i) * r->tile_bytes; }
 
-static int64_t item_of(fac_dtype d) { return (int64_t)fac_dtype_size(d); }
+static int64_t item_of(fac_dtype d) { return fac__dtype_size(d); }
 static bool has(unsigned set, int i) { return (set >> i) & 1u; }
 
 #define STRIDED(T) \

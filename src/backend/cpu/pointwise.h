@@ -24,7 +24,7 @@ fac_status fac__cpu_pointwise_slow(const fac_iter *it, fac_loop_id id, const cha
 /* True if a loop from dtype `in` to dtype `out` can take every operand as it lies, in one go. */
 static inline bool fac__cpu_plain(const fac_iter *it, fac_dtype in, fac_dtype out) {
     if (!it->flat || it->numel > FAC_GRAIN || it->op[0].dtype != out) return false;
-    int64_t item = (int64_t)fac_dtype_size(in);
+    int64_t item = fac__dtype_size(in);
     for (int i = 1; i < it->n; i++)
         if (it->op[i].dtype != in || it->strides[i][0] != item) return false;
     return it->n_out == 1;

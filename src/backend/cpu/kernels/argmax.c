@@ -215,7 +215,7 @@ static fac_status find(fac_tensor *self, uint64_t mask, int sign, fac_tensor *va
     j.indices = fac__data(indices);
     j.values = values ? fac__data(values) : NULL;
     j.dtype = (fac_dtype)self->dtype;
-    j.item = (int64_t)fac_dtype_size(j.dtype);
+    j.item = fac__dtype_size(j.dtype);
     j.kind = fac__acc_of(j.dtype);
     j.direct = fac__acc_is(j.kind, j.dtype);
     j.sign = sign;

@@ -66,17 +66,15 @@ static fac_status job_open(job *j, fac_tensor *x, fac_tensor *y, fac_tensor *dy,
 static double parameter(const fac_tensor *t, int64_t c, double otherwise) {
     if (!t) return otherwise;
     double v;
-    fac__tile_load(FAC_ACC_F64, &v,
-                   (const char *)fac__data(t) + c * t->strides[0] * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
+    fac__tile_load(FAC_ACC_F64, &v, (const char *)fac__data(t) + c * t->strides[0] * fac__item_size(t),
                    (fac_dtype)t->dtype, 1, 1);
     return v;
 }
 
 static void parameter_set(fac_tensor *t, int64_t c, double v) {
     if (!t) return;
-    fac__tile_store(FAC_ACC_F64, &v,
-                    (char *)fac__data(t) + c * t->strides[0] * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
-                    (fac_dtype)t->dtype, 1, 1);
+    fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + c * t->strides[0] * fac__item_size(t), (fac_dtype)t->dtype,
+                    1, 1);
 }
 
 /* Room for the rows that have to be converted. */

@@ -38,7 +38,7 @@ typedef struct conv_job {
     int64_t products;         /* bytes of scratch for the products of a task */
 } conv_job;
 
-static inline size_t item(const conv_job *j) { return fac_dtype_size(j->dtype); }
+static inline size_t item(const conv_job *j) { return fac__dtype_size(j->dtype); }
 static inline fac_dtype sum_type(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16 ? FAC_F32 : d; }
 static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -197,7 +197,7 @@ static fac_status to_small(conv_job *j) {
 /* out[k][i] = sum[k][i] + bias[k] for one task's channels, rounded to the dtype. */
 static void store_large(const conv_job *j, const char *sum, char *out, int64_t first_channel, int64_t channels) {
     int64_t n = j->c.large_count;
-    size_t sum_item = fac_dtype_size(j->sum);
+    size_t sum_item = fac__dtype_size(j->sum);
     for (int64_t k = 0; k < channels; k++) {
         double re_im[2], z[2] = {0, 0};
         const char *at = j->bias ? j->bias + (size_t)(first_channel + k) * item(j) : NULL;
@@ -228,7 +228,7 @@ static void store_large(const conv_job *j, const char *sum, char *out, int64_t f
 }
 
 static int64_t large_windows_bytes(const conv_job *j) {
-    return fac__workspace_round(j->channels * j->c.taps * j->positions * (int64_t)fac_dtype_size(j->sum));
+    return fac__workspace_round(j->channels * j->c.taps * j->positions * fac__dtype_size(j->sum));
 }
 
 static fac_status to_large_task(const conv_job *j, int64_t task, char *scratch) {
@@ -242,7 +242,7 @@ static fac_status to_large_task(const conv_job *j, int64_t task, char *scratch) 
     p.a = (fac_gemm_matrix){j->weight + (size_t)(g * c->small * depth + k * c->taps) * item(j), 1, depth, 0,
                             j->conj_weight};
     p.c_col = 1;
-    memset(sum, 0, (size_t)(channels * c->large_count) * fac_dtype_size(j->sum));
+    memset(sum, 0, (size_t)(channels * c->large_count) * fac__dtype_size(j->sum));
     for (int64_t begin = 0; begin < c->small_count; begin += j->positions) {
         int64_t end = fac__min(begin + j->positions, c->small_count);
         p.n = p.c_row = end - begin;
@@ -269,7 +269,7 @@ static fac_status to_large(conv_job *j) {
     set_blocks(j);
     set_steps(j, j->channels * j->c.taps);
     const int64_t work = j->channels * j->c.taps * j->c.small * j->c.small_count;
-    const int64_t sums = j->channels * j->c.large_count * (int64_t)fac_dtype_size(j->sum);
+    const int64_t sums = j->channels * j->c.large_count * fac__dtype_size(j->sum);
     return run_tasks(j, j->c.batch * j->c.groups * j->blocks, fac__grain(FAC_GRAIN, work), j->channels * j->c.taps,
                      j->positions, j->c.small, large_windows_bytes(j) + sums, to_large_range);
 }
@@ -303,7 +303,7 @@ static fac_status to_weight_task(const conv_job *j, int64_t task, char *scratch)
     fac_gemm p = {.dtype = j->dtype, .c_dtype = j->sum, .batch = 1, .m = c->small, .n = channels * c->taps};
     p.alpha = fac_scalar_i_(1);
     p.beta = fac_scalar_i_(0);
-    p.c = j->result + (size_t)((part * c->groups + g) * c->small * depth + k * c->taps) * fac_dtype_size(j->sum);
+    p.c = j->result + (size_t)((part * c->groups + g) * c->small * depth + k * c->taps) * fac__dtype_size(j->sum);
     p.c_row = depth;
     p.c_col = 1;
     for (int64_t n = c->batch * part / j->parts; n < c->batch * (part + 1) / j->parts; n++)
@@ -355,9 +355,9 @@ static fac_status to_weight(conv_job *j, char *out) {
     set_blocks(j);
     set_steps(j, j->channels * c->taps);
     j->parts = c->groups * j->blocks >= WEIGHT_TASKS ? 1 : fac__max(1, fac__min(c->batch, WEIGHT_TASKS));
-    j->result = fac__alloc_array((size_t)(j->parts * size), fac_dtype_size(j->sum));
+    j->result = fac__alloc_array((size_t)(j->parts * size), fac__dtype_size(j->sum));
     if (!j->result) return fac_error();
-    if (c->batch == 0) memset(j->result, 0, (size_t)(j->parts * size) * fac_dtype_size(j->sum));
+    if (c->batch == 0) memset(j->result, 0, (size_t)(j->parts * size) * fac__dtype_size(j->sum));
     const int64_t width = j->channels * c->taps;
     const int64_t windows = is_pointwise(c) ? 0 : width * j->positions * (int64_t)item(j);
     fac_status st =
@@ -374,7 +374,7 @@ static fac_status to_weight(conv_job *j, char *out) {
 static fac_status to_bias(const fac_tensor *grad, const fac_conv *c, fac_tensor *out) {
     fac_dtype dtype = (fac_dtype)out->dtype, sum = sum_type(dtype);
     int64_t channels = out->numel, count = c->transposed ? c->large_count : c->small_count;
-    size_t size = fac_dtype_size(dtype), sum_size = fac_dtype_size(sum);
+    size_t size = fac__dtype_size(dtype), sum_size = fac__dtype_size(sum);
     char *ones = fac__alloc_array((size_t)count, size);
     char *rows = ones ? fac__alloc_array((size_t)fac__max(1, c->batch * channels), sum_size) : NULL;
     fac_status st = rows ? FAC_OK : fac_error();

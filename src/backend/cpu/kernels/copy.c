@@ -8,14 +8,14 @@
 
 static fac_status copy_flat(void *ctx, int64_t begin, int64_t end) {
     const fac_iter *it = ctx;
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)it->op[0].dtype);
+    int64_t item = fac__dtype_size((fac_dtype)it->op[0].dtype);
     if (end > begin)
         memcpy(it->op[0].data + begin * item, it->op[1].data + begin * item, (size_t)((end - begin) * item));
     return FAC_OK;
 }
 
 static bool is_plain_copy(const fac_iter *it) {
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)it->op[0].dtype);
+    int64_t item = fac__dtype_size((fac_dtype)it->op[0].dtype);
     return it->flat && it->op[0].dtype == it->op[1].dtype && it->strides[0][0] == item && it->strides[1][0] == item;
 }
 
@@ -39,7 +39,7 @@ fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src) {
     FAC_TRY(fac_iter_build(&it));
     if (is_plain_copy(&it)) {
         if (it.numel <= FAC_GRAIN) return copy_flat(&it, 0, it.numel);
-        int64_t bytes = it.numel * (int64_t)fac_dtype_size((fac_dtype)dst->dtype);
+        int64_t bytes = it.numel * fac__item_size(dst);
         if (bytes < FAC_STREAM_BYTES) return fac__parallel_for(0, it.numel, 4 * FAC_GRAIN, copy_flat, &it);
     }
     if (fac__cpu_is_transposition(&it)) return fac__cpu_transpose(&it);

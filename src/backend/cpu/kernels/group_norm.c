@@ -18,16 +18,14 @@ static double get(const fac_tensor *t, int64_t i, double otherwise) {
     if (!t) return otherwise;
     double v;
     int64_t step = t->ndim == 1 ? t->strides[0] : 1;
-    fac__tile_load(FAC_ACC_F64, &v,
-                   (const char *)fac__data(t) + i * step * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
-                   (fac_dtype)t->dtype, 1, 1);
+    fac__tile_load(FAC_ACC_F64, &v, (const char *)fac__data(t) + i * step * fac__item_size(t), (fac_dtype)t->dtype, 1,
+                   1);
     return v;
 }
 
 static void put(fac_tensor *t, int64_t i, double v) {
     if (!t) return;
-    fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + i * (int64_t)fac_dtype_size((fac_dtype)t->dtype),
-                    (fac_dtype)t->dtype, 1, 1);
+    fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + i * fac__item_size(t), (fac_dtype)t->dtype, 1, 1);
 }
 
 /* Room for the rows that have to be converted. */

@@ -30,7 +30,7 @@ static fac_status load_indices(fac_tensor *index, int64_t dim, int64_t size, fac
 static fac_status select_slices(const fac_tensor *out, const fac_tensor *src, int64_t d, const int64_t *index) {
     if (d == 0 && src->ndim && fac__is_contiguous(src) && fac__is_contiguous(out) && src->sizes[0])
         return fac__gather_rows(fac__data(out), fac__data(src), index, out->sizes[0],
-                                src->numel / src->sizes[0] * (int64_t)fac_dtype_size((fac_dtype)src->dtype));
+                                src->numel / src->sizes[0] * fac__item_size(src));
     fac_walk o, w;
     int64_t along[FAC_MAX_DIMS] = {0}, rest[FAC_MAX_DIMS];
     fac__walk_of(out, &o);
@@ -41,7 +41,7 @@ static fac_status select_slices(const fac_tensor *out, const fac_tensor *src, in
     rest[d] = 0;
     fac_gather_plan g = {.ndim = o.ndim,
                          .sizes = o.sizes,
-                         .item = fac_dtype_size((fac_dtype)src->dtype),
+                         .item = fac__dtype_size((fac_dtype)src->dtype),
                          .out = o.data,
                          .out_strides = o.strides,
                          .index = index,
@@ -191,7 +191,7 @@ fac_status gather_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tens
     w.strides[d] = 0;
     fac_gather_plan g = {.ndim = i.ndim,
                          .sizes = i.sizes,
-                         .item = fac_dtype_size((fac_dtype)self->dtype),
+                         .item = fac__dtype_size((fac_dtype)self->dtype),
                          .out = o.data,
                          .out_strides = o.strides,
                          .index = v,
@@ -326,7 +326,7 @@ static void divide_by_counts(fac_tensor *out, fac_tensor *counts) {
     fac_tile_buf sums, by;
     for (int64_t i = 0; i < out->numel; i += FAC_TILE) {
         int64_t n = fac__min(FAC_TILE, out->numel - i);
-        char *at = (char *)fac__data(out) + (size_t)i * fac_dtype_size(d);
+        char *at = (char *)fac__data(out) + (size_t)i * fac__dtype_size(d);
         fac__tile_load(kind, &sums, at, d, 1, n);
         fac__tile_load(FAC_ACC_I64, &by, (const int64_t *)fac__data(counts) + i, FAC_I64, 1, n);
         divide_tile(kind, &sums, &by, n);
@@ -396,7 +396,7 @@ fac_status take_cpu(fac_structured *s, fac_tensor *self, fac_tensor *index) {
         fac__walk_of(owned, &i);
         fac_gather_plan g = {.ndim = o.ndim,
                              .sizes = o.sizes,
-                             .item = fac_dtype_size((fac_dtype)self->dtype),
+                             .item = fac__dtype_size((fac_dtype)self->dtype),
                              .out = o.data,
                              .out_strides = o.strides,
                              .index = fac__data(owned),
@@ -479,7 +479,7 @@ static fac_status sum_rows(fac_tensor *out, fac_tensor *grad, const int64_t *ind
     fac_status st = fac__sum_rows((fac_dtype)out->dtype, fac__data(out), out->sizes[0], fac__data(rows), index,
                                   rows->sizes[0], out->sizes[1]);
     if (st == FAC_OK && padding_idx >= 0 && padding_idx < out->sizes[0]) {
-        size_t row = (size_t)out->sizes[1] * fac_dtype_size((fac_dtype)out->dtype);
+        size_t row = (size_t)out->sizes[1] * fac__dtype_size((fac_dtype)out->dtype);
         memset((char *)fac__data(out) + (size_t)padding_idx * row, 0, row);
     }
     fac__unref(rows);

@@ -175,7 +175,7 @@ fac_status index_cpu(const fac_call_info *c, fac_tensor *self, fac_tensors indic
     if (st == FAC_OK && (*out)->numel) {
         fac_gather_plan g = {.ndim = x.ndim,
                              .sizes = x.sizes,
-                             .item = fac_dtype_size((fac_dtype)self->dtype),
+                             .item = fac__dtype_size((fac_dtype)self->dtype),
                              .out = fac__data(*out),
                              .out_strides = (*out)->strides,
                              .index = fac__data(x.offsets),

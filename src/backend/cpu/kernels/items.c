@@ -66,7 +66,7 @@ fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides
 
 fac_status fac__items_copy_tensor(fac_tensor *dst, fac_tensor *src) {
     if (dst->numel == 0) return FAC_OK;
-    return fac__items_copy_nd(fac_dtype_size((fac_dtype)dst->dtype), fac__data(dst), dst->strides, fac__data(src),
+    return fac__items_copy_nd(fac__dtype_size((fac_dtype)dst->dtype), fac__data(dst), dst->strides, fac__data(src),
                               src->strides, src->sizes, src->ndim);
 }
 

@@ -32,7 +32,7 @@ static void *tile(const job *j, char *tiles, int k) { return tiles + (size_t)(k 
 static const void *read(const job *j, char *tiles, int k, const fac_cursor *c, int64_t n) {
     if (!j->data[k]) return NULL;
     if (k == GRAD && j->one_grad) return tile(j, tiles, GRAD);
-    const char *p = j->data[k] + c->offset[k] * (int64_t)fac_dtype_size(j->dtype[k]);
+    const char *p = j->data[k] + c->offset[k] * fac__dtype_size(j->dtype[k]);
     int64_t step = fac__nest_step(&j->nest, k);
     if (fac__acc_is(j->kind, j->dtype[k]) && (step == 1 || n == 1)) return p;
     fac__tile_load(j->kind, tile(j, tiles, k), p, j->dtype[k], step, n);
@@ -79,7 +79,7 @@ static double sum_of(fac_acc k, const void *y, int64_t n) {
 /* The losses of n elements, to where they belong or into the sum. */
 static void write_losses(const job *j, char *tiles, const fac_cursor *c, const void *x, const void *t, int64_t n,
                          double *sum) {
-    char *home = j->data[OUT] + c->offset[OUT] * (int64_t)fac_dtype_size(j->dtype[OUT]);
+    char *home = j->data[OUT] + c->offset[OUT] * fac__dtype_size(j->dtype[OUT]);
     bool in_place = !j->partial && fac__acc_is(j->kind, j->dtype[OUT]) && fac__nest_step(&j->nest, OUT) == 1;
     void *y = in_place ? (void *)home : tile(j, tiles, OUT);
     apply(j, read(j, tiles, GRAD, c, n), x, t, y, n);

@@ -15,7 +15,7 @@ static void each_tile(const fac_tensor *rows, void (*fn)(void *context, int64_t 
     fac_tile_buf flags;
     for (int64_t i = 0; i < rows->numel; i += FAC_TILE) {
         int64_t n = fac__min(FAC_TILE, rows->numel - i);
-        fac__tile_load_map(FAC_ACC_I64, &flags, data + (size_t)i * fac_dtype_size(d), d, 1, n, FAC_MAP_NONZERO, 0);
+        fac__tile_load_map(FAC_ACC_I64, &flags, data + (size_t)i * fac__dtype_size(d), d, 1, n, FAC_MAP_NONZERO, 0);
         fn(context, i, flags.i64, n);
     }
 }
@@ -105,7 +105,7 @@ static void walk_begin(const fac_tensor *t, const fac_tensor *mask, masked_walk 
     fac__broadcast_strides(t, w->ndim, own);
     fac__broadcast_strides(mask, w->ndim, flags);
     fac__nest_build(&w->nest, w->sizes, w->ndim, UINT64_MAX, 2, strides, true);
-    w->item = fac_dtype_size((fac_dtype)t->dtype);
+    w->item = fac__dtype_size((fac_dtype)t->dtype);
     w->data = fac__data(t);
     w->mask = fac__data(mask);
 }
@@ -171,7 +171,7 @@ static fac_status start_broadcast(fac_tensor *out, fac_tensor *self) {
     int64_t strides[FAC_MAX_DIMS];
     if (out == self || out->numel == 0) return FAC_OK;
     fac__broadcast_strides(self, out->ndim, strides);
-    return fac__items_copy_nd(fac_dtype_size((fac_dtype)out->dtype), fac__data(out), out->strides, fac__data(self),
+    return fac__items_copy_nd(fac__dtype_size((fac_dtype)out->dtype), fac__data(out), out->strides, fac__data(self),
                               strides, out->sizes, out->ndim);
 }
 

@@ -82,18 +82,18 @@ static void store(const job *j, const moments *m, int64_t out_at, int64_t mean_a
     double v = m->m2 / fmax(m->n - j->correction, 0.0);
     if (m->n == 0) v = NAN;
     if (j->root) v = sqrt(v);
-    fac__tile_store(FAC_ACC_F64, &v, j->out + out_at * (int64_t)fac_dtype_size(j->out_dtype), j->out_dtype, 1, 1);
+    fac__tile_store(FAC_ACC_F64, &v, j->out + out_at * fac__dtype_size(j->out_dtype), j->out_dtype, 1, 1);
     if (!j->mean_out) return;
     double mean[2] = {m->n == 0 ? NAN : m->mean[0], m->mean[1]};
     fac__tile_store(j->kind == FAC_ACC_C128 ? FAC_ACC_C128 : FAC_ACC_F64, mean,
-                    j->mean_out + mean_at * (int64_t)fac_dtype_size(j->mean_dtype), j->mean_dtype, 1, 1);
+                    j->mean_out + mean_at * fac__dtype_size(j->mean_dtype), j->mean_dtype, 1, 1);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------------------------------- */
 
 static void fold_range(const job *j, const char *base, int64_t i, int64_t end, moments *acc) {
     const fac_nest *red = &j->split.reduced;
-    int64_t step = fac__nest_step(red, 0), item = (int64_t)fac_dtype_size(j->in_dtype);
+    int64_t step = fac__nest_step(red, 0), item = fac__dtype_size(j->in_dtype);
     fac_cursor c;
     fac_tile_buf tile;
     fac__nest_seek(red, 1, i, &c);
@@ -127,7 +127,7 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         int64_t b = i % j->blocks;
         moments acc = {0};
-        fold_range(j, j->in + c.offset[0] * (int64_t)fac_dtype_size(j->in_dtype), b * BLOCK,
+        fold_range(j, j->in + c.offset[0] * fac__dtype_size(j->in_dtype), b * BLOCK,
                    fac__min(j->split.reduced.count, (b + 1) * BLOCK), &acc);
         if (j->partial)
             j->partial[i] = acc;
@@ -216,7 +216,7 @@ static void fold_strip_direct(const job *j, const char *base, int64_t w, int64_t
 /* Rows [begin, end) of w neighbouring outputs. */
 static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin, int64_t end, strip *s) {
     const fac_nest *red = &j->split.reduced;
-    int64_t step = fac__nest_step(&j->split.kept, 0), item = (int64_t)fac_dtype_size(j->in_dtype);
+    int64_t step = fac__nest_step(&j->split.kept, 0), item = fac__dtype_size(j->in_dtype);
     fac_cursor c;
     double row[STRIP];
     memset(s, 0, sizeof *s);
@@ -243,7 +243,7 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
         fac_cursor c;
         strip s;
         fac__nest_seek(kept, 3, o * j->width + at, &c);
-        fold_strip(j, j->in + c.offset[0] * (int64_t)fac_dtype_size(j->in_dtype), w, first, last, &s);
+        fold_strip(j, j->in + c.offset[0] * fac__dtype_size(j->in_dtype), w, first, last, &s);
         for (int64_t k = 0; k < w; k++) {
             moments m = {(double)(last - first), {s.mean[k], 0}, s.m2[k]};
             if (j->partial)

@@ -81,7 +81,7 @@ fac_status fac__cpu_contiguous(fac_tensor *t, fac_tensor **out) {
     fac_nest n;
     const int64_t *strides[1] = {t->strides};
     fac__nest_build(&n, t->sizes, t->ndim, UINT64_MAX, 1, strides, true);
-    size_t item = fac_dtype_size((fac_dtype)t->dtype);
+    size_t item = fac__dtype_size((fac_dtype)t->dtype);
     const char *src = fac__data(t);
     char *dst = fac__data(*out);
     fac_cursor c;

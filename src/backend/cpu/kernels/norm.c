@@ -38,12 +38,12 @@ static buffers buffers_in(const job *j, char *scratch) {
 static double stat_get(const fac_rows *r, int64_t i) {
     if (!r->data) return 0.0;
     double v;
-    fac__tile_load(FAC_ACC_F64, &v, r->data + i * (int64_t)fac_dtype_size(r->dtype), r->dtype, 1, 1);
+    fac__tile_load(FAC_ACC_F64, &v, r->data + i * fac__dtype_size(r->dtype), r->dtype, 1, 1);
     return v;
 }
 
 static void stat_set(const fac_rows *r, int64_t i, double v) {
-    if (r->data) fac__tile_store(FAC_ACC_F64, &v, r->data + i * (int64_t)fac_dtype_size(r->dtype), r->dtype, 1, 1);
+    if (r->data) fac__tile_store(FAC_ACC_F64, &v, r->data + i * fac__dtype_size(r->dtype), r->dtype, 1, 1);
 }
 
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *scratch) {
@@ -202,7 +202,7 @@ static fac_status run_backward(job *j, fac_tensor *dw, fac_tensor *db) {
 }
 
 static fac_status zero(fac_tensor *t) {
-    if (t && t->numel) memset(fac__data(t), 0, (size_t)t->numel * fac_dtype_size((fac_dtype)t->dtype));
+    if (t && t->numel) memset(fac__data(t), 0, (size_t)t->numel * fac__dtype_size((fac_dtype)t->dtype));
     return FAC_OK;
 }
 

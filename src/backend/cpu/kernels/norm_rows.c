@@ -12,7 +12,7 @@ fac_status fac__rows_open(fac_rows *r, fac_tensor *t, fac_acc kind, int64_t n) {
 
 void fac__rows_close(fac_rows *r) { fac__unref(r->t); }
 
-static char *home(const fac_rows *r, int64_t i) { return r->data + i * r->n * (int64_t)fac_dtype_size(r->dtype); }
+static char *home(const fac_rows *r, int64_t i) { return r->data + i * r->n * fac__dtype_size(r->dtype); }
 
 const void *fac__rows_read(const fac_rows *r, int64_t i, void *buffer) {
     if (!r->data) return NULL;

@@ -11,7 +11,7 @@
 
 /* ---- keys ------------------------------------------------------------------------------------------------------------------ */
 
-int fac__key_bits(fac_dtype d) { return fac_dtype_is_complex(d) ? 0 : 8 * (int)fac_dtype_size(d); }
+int fac__key_bits(fac_dtype d) { return fac_dtype_is_complex(d) ? 0 : 8 * (int)fac__dtype_size(d); }
 
 /* Floats of `bits` bits: the sign decides whether all bits or only the sign are inverted; NaN is the largest. */
 static inline uint64_t float_key(uint64_t x, int bits, uint64_t infinity) {
@@ -71,7 +71,7 @@ void fac__order_use(fac_order *o, void *scratch) {
 
 void fac__order_load(fac_order *o, const void *src, int64_t stride) {
     const uint64_t flip = o->descending ? ~(uint64_t)0 >> (64 - fac__key_bits(o->dtype)) : 0;
-    const int64_t step = stride * (int64_t)fac_dtype_size(o->dtype);
+    const int64_t step = stride * fac__dtype_size(o->dtype);
     uint64_t keys[KEY_TILE];
     for (int64_t b = 0; b < o->n; b += KEY_TILE) {
         const int64_t m = fac__min(KEY_TILE, o->n - b);

@@ -84,7 +84,7 @@ static fac_status pad_rows(void *ctx, int64_t begin, int64_t end) {
 
 static fac_status pad(fac_structured *s, fac_tensor *self, fac_ints padding, bool mirror) {
     fac_tensor *rows;
-    pad_job j = {.item = fac_dtype_size((fac_dtype)self->dtype)};
+    pad_job j = {.item = fac__dtype_size((fac_dtype)self->dtype)};
     if (s->out[0]->numel == 0) return FAC_OK;
     FAC_TRY(fac__cpu_contiguous(self, &rows));
     fac_status st = border_begin(&j.b, self, padding, mirror);
@@ -130,7 +130,7 @@ static void add_mapped(fac_acc kind, void *row, const fac_tile_buf *tile, const 
 
 static void add_plane(const unpad_job *j, int64_t p, char *plane) {
     const border *b = &j->b;
-    size_t item = fac_dtype_size(j->dtype), acc = fac__acc_size(j->kind);
+    size_t item = fac__dtype_size(j->dtype), acc = fac__acc_size(j->kind);
     fac_tile_buf tile;
     for (int64_t r = 0; r < b->out[0] * b->out[1]; r++) {
         int64_t d = b->map[0][r / b->out[1]], h = b->map[1][r % b->out[1]];
@@ -147,7 +147,7 @@ static void add_plane(const unpad_job *j, int64_t p, char *plane) {
 static fac_status unpad_planes(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const unpad_job *j = ctx;
     int64_t n = j->b.in[0] * j->b.in[1] * j->b.in[2];
-    size_t acc = fac__acc_size(j->kind), item = fac_dtype_size(j->dtype);
+    size_t acc = fac__acc_size(j->kind), item = fac__dtype_size(j->dtype);
     char *plane = scratch;
     for (int64_t p = begin; p < end; p++) {
         memset(plane, 0, (size_t)n * acc);

@@ -48,8 +48,7 @@ static void load_parameters(const random_job *j, fac_cursor c, int64_t n, double
     const char *src = fac__data(j->p);
     for (int64_t i = 0; i < n;) {
         int64_t run = fac__min(fac__nest_run(&j->nest, &c), n - i);
-        fac__tile_load(FAC_ACC_F64, p + i, src + c.offset[1] * (int64_t)fac_dtype_size(d), d,
-                       fac__nest_step(&j->nest, 1), run);
+        fac__tile_load(FAC_ACC_F64, p + i, src + c.offset[1] * fac__dtype_size(d), d, fac__nest_step(&j->nest, 1), run);
         fac__nest_advance(&j->nest, 2, run, &c);
         i += run;
     }
@@ -57,7 +56,7 @@ static void load_parameters(const random_job *j, fac_cursor c, int64_t n, double
 
 static void store_values(const random_job *j, fac_cursor *c, int64_t n, const fac_tile_buf *tile) {
     fac_dtype d = (fac_dtype)j->self->dtype;
-    int64_t item = (int64_t)fac_dtype_size(d), acc = (int64_t)fac__acc_size(j->kind);
+    int64_t item = fac__dtype_size(d), acc = (int64_t)fac__acc_size(j->kind);
     char *dst = fac__data(j->self);
     for (int64_t i = 0; i < n;) {
         int64_t run = fac__min(fac__nest_run(&j->nest, c), n - i);
@@ -294,7 +293,7 @@ static fac_status check_probabilities(fac_tensor *p) {
     double bad = 0, tile[FAC_TILE];
     for (int64_t i = 0; i < p->numel && bad == 0; i += FAC_TILE) {
         int64_t n = fac__min(FAC_TILE, p->numel - i);
-        fac__tile_load(FAC_ACC_F64, tile, data + i * (int64_t)fac_dtype_size(d), d, 1, n);
+        fac__tile_load(FAC_ACC_F64, tile, data + i * fac__dtype_size(d), d, 1, n);
         for (int64_t k = 0; k < n; k++)
             if (!(tile[k] >= 0 && tile[k] <= 1)) bad = tile[k];
     }

@@ -65,7 +65,7 @@ static fac_status start_job(fac_tensor *self, range_job *j) {
     FAC_CHECK(self->ndim == 1, FAC_ERR_SHAPE, "a range fills a vector, not a tensor of sizes %s", FAC_SHAPE_TEXT(self));
     j->data = fac__data(self);
     j->dtype = (fac_dtype)self->dtype;
-    j->item = (int64_t)fac_dtype_size(j->dtype);
+    j->item = fac__dtype_size(j->dtype);
     j->stride = self->strides[0];
     j->n = self->numel;
     return FAC_OK;
@@ -139,8 +139,8 @@ static bool equal_tiles(fac_acc kind, const fac_tile_buf *x, const fac_tile_buf 
 }
 
 static bool equal_values(const void *a, const void *b, fac_dtype d, int64_t n) {
-    if (fac_dtype_is_integral(d, true)) return memcmp(a, b, (size_t)n * fac_dtype_size(d)) == 0;
-    int64_t item = (int64_t)fac_dtype_size(d);
+    if (fac_dtype_is_integral(d, true)) return memcmp(a, b, (size_t)n * fac__dtype_size(d)) == 0;
+    int64_t item = fac__dtype_size(d);
     fac_acc kind = fac__acc_of(d);
     fac_tile_buf x, y;
     for (int64_t i = 0; i < n; i += FAC_TILE) {

@@ -351,8 +351,8 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
         fac__tile_store(r->kind, &acc, j.out, j.out_dtype, 1, 1);
         return FAC_OK;
     }
-    j.in_item = fac_dtype_size(j.in_dtype);
-    j.out_item = fac_dtype_size(j.out_dtype);
+    j.in_item = fac__dtype_size(j.in_dtype);
+    j.out_item = fac__dtype_size(j.out_dtype);
     fac__split(&j.split, in, mask, &out, 1, false);
     return fac__split_is_columns(&j.split) ? reduce_columns(&j) : reduce_rows(&j);
 }

@@ -129,7 +129,7 @@ static void prefix_f64(scan_op op, double *x, int64_t n, double *acc) {
 
 /* w lines side by side from the cursor on. */
 static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
-    size_t in_item = fac_dtype_size(s->in_dtype), out_item = fac_dtype_size(s->out_dtype);
+    size_t in_item = fac__dtype_size(s->in_dtype), out_item = fac__dtype_size(s->out_dtype);
     const char *in = s->in + c->offset[0] * (int64_t)in_item;
     char *out = s->out + c->offset[1] * (int64_t)out_item;
     int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL;
@@ -155,7 +155,7 @@ static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
 
 /* One line, tile after tile. */
 static void scan_line(const scan *s, const fac_cursor *c) {
-    size_t in_item = fac_dtype_size(s->in_dtype), out_item = fac_dtype_size(s->out_dtype),
+    size_t in_item = fac__dtype_size(s->in_dtype), out_item = fac__dtype_size(s->out_dtype),
            item = fac__acc_size(s->kind);
     const char *in = s->in + c->offset[0] * (int64_t)in_item;
     char *out = s->out + c->offset[1] * (int64_t)out_item;

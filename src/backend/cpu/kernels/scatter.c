@@ -45,7 +45,7 @@ static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
 
 fac_status fac__scatter_run(const fac_scatter_plan *s) {
     scatter_job j = {
-        .s = s, .run = FAC_ISA_PICK(fac__scatter_pick)(s->dtype, s->op), .item = (int64_t)fac_dtype_size(s->dtype)};
+        .s = s, .run = FAC_ISA_PICK(fac__scatter_pick)(s->dtype, s->op), .item = fac__dtype_size(s->dtype)};
     FAC_CHECK(j.run, FAC_ERR_DTYPE, "%s has no order, so there is no largest or smallest", fac_dtype_name(s->dtype));
     const int64_t *strides[3] = {s->dst_strides, s->index_strides, s->src_strides};
     fac__nest_build(&j.apart, s->sizes, s->ndim, ~s->conflicts, 3, strides, true);
@@ -90,7 +90,7 @@ fac_status fac__sum_rows(fac_dtype dtype, char *out, int64_t out_rows, const cha
                  .index = index,
                  .n = n,
                  .width = width,
-                 .row = width * (int64_t)fac_dtype_size(dtype)};
+                 .row = width * fac__dtype_size(dtype)};
     int64_t tasks = fac__min(SUM_TASKS, fac__min(width / 8, (out_rows + n) * width / FAC_GRAIN) + 1);
     return fac__parallel_for(0, out_rows, out_rows / tasks + 1, sum_range, &j);
 }

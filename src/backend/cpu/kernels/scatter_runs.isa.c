@@ -111,7 +111,7 @@ static const fac_scatter_run_fn runs[FAC_DTYPE_COUNT][FAC_SCATTER_OPS] = {
 
 fac_scatter_run_fn FAC_ISA_NAME(fac__scatter_pick)(fac_dtype d, fac_scatter_op op) {
     if (op != FAC_SCATTER_SET) return runs[d][op];
-    switch (fac_dtype_size(d)) {
+    switch (fac__dtype_size(d)) {
     case 1: return run_set_item1;
     case 2: return run_set_item2;
     case 4: return run_set_item4;

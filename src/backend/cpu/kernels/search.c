@@ -186,7 +186,7 @@ static bool begins_group(const groups *g, int64_t i) {
 }
 
 static void fill_groups(const groups *g, fac_tensor *values, int64_t *inverse, int64_t *counts) {
-    size_t item = fac_dtype_size((fac_dtype)g->rows->dtype);
+    size_t item = fac__dtype_size((fac_dtype)g->rows->dtype);
     int64_t group = -1;
     for (int64_t i = 0; i < g->n; i++) {
         int64_t at = fac__order_at(g->order, i);

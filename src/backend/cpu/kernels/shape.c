@@ -9,7 +9,7 @@ fac_status flip_cpu(fac_structured *s, fac_tensor *self, fac_ints dims) {
     (void)dims;
     fac_tensor *out = s->out[0];
     uint64_t mask = (uint64_t)s->carry[0];
-    size_t item = fac_dtype_size((fac_dtype)self->dtype);
+    size_t item = fac__dtype_size((fac_dtype)self->dtype);
     int64_t strides[FAC_MAX_DIMS], first = 0;
     if (self->numel == 0) return FAC_OK;
     for (int d = 0; d < self->ndim; d++) {
@@ -67,7 +67,7 @@ static fac_status triangle(fac_structured *s, fac_tensor *self, int64_t diagonal
     fac_tensor *out = s->out[0];
     if (self->numel == 0) return FAC_OK;
     int lead = self->ndim - 2;
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)self->dtype);
+    int64_t item = fac__item_size(self);
     triangle_job j = {.item = (size_t)item,
                       .out = fac__data(out),
                       .self = fac__data(self),

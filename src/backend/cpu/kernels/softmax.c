@@ -25,7 +25,7 @@ static void add_operand(lines *l, fac_tensor *t, int d) {
     int k = l->n_operands++;
     l->data[k] = fac__data(t);
     l->dtype[k] = (fac_dtype)t->dtype;
-    l->item[k] = (int64_t)fac_dtype_size(l->dtype[k]);
+    l->item[k] = fac__dtype_size(l->dtype[k]);
     l->step[k] = d < 0 ? 1 : t->strides[d];
     l->in_place = l->in_place && fac__acc_is(l->kind, l->dtype[k]) && (l->step[k] == 1 || l->n == 1);
 }
@@ -205,7 +205,7 @@ typedef struct sums {
 /* Collects the points of the reduced nest in a buffer of the kind. */
 static void collect(const sums *s, const char *base, char *buffer) {
     const fac_nest *red = &s->split.reduced;
-    size_t item = fac_dtype_size((fac_dtype)s->in->dtype);
+    size_t item = fac__dtype_size((fac_dtype)s->in->dtype);
     fac_cursor c;
     fac__nest_seek(red, 1, 0, &c);
     for (int64_t i = 0; i < red->count;) {
@@ -223,7 +223,7 @@ static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) 
     fac_cursor c;
     fac__nest_seek(&s->split.kept, 2, begin, &c);
     for (int64_t i = begin; i < end; i++) {
-        const char *base = (char *)fac__data(s->in) + c.offset[0] * (int64_t)fac_dtype_size((fac_dtype)s->in->dtype);
+        const char *base = (char *)fac__data(s->in) + c.offset[0] * fac__item_size(s->in);
         if (buffer) collect(s, base, buffer);
         const void *x = buffer ? buffer : (const void *)base;
         fac_acc_value v;
@@ -232,7 +232,7 @@ static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) 
         else
             v.f64 = FAC_ISA_PICK(fac__logsumexp_row_f64)(x, n);
         fac_dtype d = (fac_dtype)s->out->dtype;
-        fac__tile_store(s->kind, &v, (char *)fac__data(s->out) + c.offset[1] * (int64_t)fac_dtype_size(d), d, 1, 1);
+        fac__tile_store(s->kind, &v, (char *)fac__data(s->out) + c.offset[1] * fac__dtype_size(d), d, 1, 1);
         fac__nest_advance(&s->split.kept, 2, 1, &c);
     }
     return FAC_OK;

@@ -30,14 +30,14 @@ static int64_t first_nan(const fac_order *o) {
 }
 
 static void write_entry(const sort_job *j, const fac_cursor *c, int64_t i, int64_t at) {
-    const size_t item = fac_dtype_size(j->dtype);
+    const size_t item = fac__dtype_size(j->dtype);
     j->indices[c->offset[1] + i * j->steps[1]] = at;
     memcpy(j->values + (c->offset[0] + i * j->steps[0]) * (int64_t)item,
            j->self + (c->offset[2] + at * j->steps[2]) * (int64_t)item, item);
 }
 
 static void write_entries(const sort_job *j, const fac_cursor *c, const fac_order *o) {
-    const size_t item = fac_dtype_size(j->dtype);
+    const size_t item = fac__dtype_size(j->dtype);
     const char *src = j->self + c->offset[2] * (int64_t)item;
     char *dst = j->values + c->offset[0] * (int64_t)item;
     int64_t *indices = j->indices + c->offset[1];
@@ -50,7 +50,7 @@ static void write_entries(const sort_job *j, const fac_cursor *c, const fac_orde
 }
 
 static void order_row(const sort_job *j, const fac_cursor *c, fac_order *o) {
-    fac__order_load(o, j->self + c->offset[2] * (int64_t)fac_dtype_size(j->dtype), j->steps[2]);
+    fac__order_load(o, j->self + c->offset[2] * fac__dtype_size(j->dtype), j->steps[2]);
     int64_t nan = j->nan_first ? first_nan(o) : -1;
     if (nan >= 0) {
         write_entry(j, c, 0, nan);

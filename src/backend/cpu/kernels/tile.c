@@ -43,7 +43,7 @@ void fac__tile_gather(size_t item, void *dst, const void *src, int64_t stride, i
 
 void fac__tile_load_as(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_dtype via) {
     _Alignas(16) char raw[CAST_AT_ONCE * 16], cast[CAST_AT_ONCE * 16];
-    size_t item = fac_dtype_size(d);
+    size_t item = fac__dtype_size(d);
     for (int64_t i = 0; i < n; i += CAST_AT_ONCE) {
         int64_t m = fac__min(CAST_AT_ONCE, n - i);
         fac__tile_gather(item, raw, (const char *)src + i * stride * (int64_t)item, stride, m);

@@ -160,7 +160,7 @@ void FAC_ISA_NAME(fac__tile_load)(fac_acc k, void *dst, const void *src, fac_dty
 }
 
 static void load_nonzero(void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n) {
-    switch (fac_dtype_size(d)) {
+    switch (fac__dtype_size(d)) {
     case 1: RUN(uint8_t, int64_t, x != 0); break;
     case 2:
         if (d == FAC_I16)
@@ -345,7 +345,7 @@ static void store_c128(const void *src, void *dst, fac_dtype d, int64_t stride, 
         for (int64_t i = 0; i < n; i++) z[i * stride] = s[i];
     } else {
         char *p = dst;
-        for (int64_t i = 0; i < n; i++) store_f64(&s[i].re, p + i * stride * (int64_t)fac_dtype_size(d), d, 1, 1);
+        for (int64_t i = 0; i < n; i++) store_f64(&s[i].re, p + i * stride * fac__dtype_size(d), d, 1, 1);
     }
 }
 

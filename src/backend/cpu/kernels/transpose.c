@@ -84,13 +84,13 @@ static int dimension_along(const fac_iter *it, int64_t item) {
 }
 
 bool fac__cpu_is_transposition(const fac_iter *it) {
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)it->op[0].dtype);
+    int64_t item = fac__dtype_size((fac_dtype)it->op[0].dtype);
     return it->ndim >= 2 && it->op[0].dtype == it->op[1].dtype && item <= 8 && it->shape[0] >= SIDE &&
            it->strides[0][0] == item && it->strides[1][0] != item && dimension_along(it, item) != 0;
 }
 
 fac_status fac__cpu_transpose(const fac_iter *it) {
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)it->op[0].dtype);
+    int64_t item = fac__dtype_size((fac_dtype)it->op[0].dtype);
     int along = dimension_along(it, item);
     transpose t = {.it = it, .along = along, .item = item};
     t.rows = it->shape[along];

@@ -18,7 +18,7 @@ static fac_status run_select(fac_tensor *to, fac_tensor *x, fac_tensor *index, i
     void *out = fac__data(to), *from = fac__data(x), *which = fac__data(index);
     int64_t count = index->numel, size = x->ndim ? x->sizes[d] : 1;
     k_bounds bounds = {.dim = (int)d};
-    int item = (int)fac_dtype_size((fac_dtype)x->dtype), index_dtype = index->dtype;
+    int item = (int)fac__dtype_size((fac_dtype)x->dtype), index_dtype = index->dtype;
     fac_cuda_run r = {
         .kernel = &FAC_CUDA_KERNEL(index_select), .device = fac__cuda_index(x), .op = op, .bounds = &bounds};
     fac__cuda_reads(&r, x);
@@ -128,7 +128,7 @@ fac_status arange_cuda_(const fac_call_info *c, fac_tensor *self, fac_scalar sta
               fac_dtype_name(d));
     int whole = fac_dtype_is_integral(d, false);
     int64_t start_i = fac__scalar_i64(start), step_i = fac__scalar_i64(step), n = self->numel;
-    int64_t stride = self->strides[0] * (int64_t)fac_dtype_size(d);
+    int64_t stride = self->strides[0] * fac__dtype_size(d);
     double from = fac__scalar_f64(start), by = fac__scalar_f64(step);
     void *to = fac__data(self);
     int dtype = (int)d;
@@ -146,7 +146,7 @@ fac_status linspace_cuda_(const fac_call_info *c, fac_tensor *self, fac_scalar s
     (void)c;
     FAC_TRY(check_vector(self));
     fac_dtype d = (fac_dtype)self->dtype;
-    int64_t n = self->numel, stride = self->strides[0] * (int64_t)fac_dtype_size(d);
+    int64_t n = self->numel, stride = self->strides[0] * fac__dtype_size(d);
     bool whole = fac_dtype_is_integral(d, true); /* then so are the ends */
     double from = fac__scalar_f64(start), to = fac__scalar_f64(end);
     if (whole) from = trunc(from), to = trunc(to);

@@ -62,7 +62,7 @@ static fac_status product(fac_structured *s, k_gemm *g, const matrix *a, const m
     g->alpha = fac__scalar_f64(alpha), g->alpha_i = fac__scalar_i64(alpha);
     g->beta = self ? fac__scalar_f64(beta) : 0, g->beta_i = self ? fac__scalar_i64(beta) : 0;
     g->dtype = out->dtype;
-    g->item = (int32_t)fac_dtype_size((fac_dtype)out->dtype);
+    g->item = (int32_t)fac__dtype_size((fac_dtype)out->dtype);
     bool read = self && (g->beta != 0 || g->beta_i != 0);
     bool in_place = self && fac__data(self) == fac__data(out) && fac__same_sizes(self, out);
     if (read && !in_place) FAC_TRY(fac__cuda_copy_elements(out, self));

@@ -91,8 +91,7 @@ static bool is_plain(const fac_iter *it, const k_plan *p, fac_dtype in, fac_dtyp
     if (!it->flat || it->n_out != 1) return false;
     for (int i = 0; i < it->n; i++) {
         fac_dtype want = i ? in : out;
-        if (p->op[i].data && (p->op[i].dtype != (int)want || it->strides[i][0] != (int64_t)fac_dtype_size(want)))
-            return false;
+        if (p->op[i].data && (p->op[i].dtype != (int)want || it->strides[i][0] != fac__dtype_size(want))) return false;
     }
     return true;
 }

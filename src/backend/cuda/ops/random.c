@@ -11,7 +11,7 @@ enum { UNIFORM, NORMAL, BERNOULLI, INTEGERS, EXPONENTIAL }; /* as random.cu coun
 
 /* self's dimensions in logical order, the last one first, neighbours merged where self allows it. */
 static fac_status plan_of(fac_tensor *self, k_plan *p) {
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)self->dtype);
+    int64_t item = fac__item_size(self);
     *p = (k_plan){.numel = self->numel};
     p->op[0].data = fac__data(self);
     p->op[0].dtype = self->dtype;

@@ -42,7 +42,7 @@ static void set_sizes(const fac_nest *n, int64_t *size) {
     for (int d = 0; d < n->ndim; d++) size[d] = n->size[d];
 }
 static void set_strides(const fac_nest *n, int operand, const fac_tensor *t, int64_t *stride) {
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)t->dtype);
+    int64_t item = fac__item_size(t);
     for (int d = 0; d < n->ndim; d++) stride[d] = n->stride[operand][d] * item;
 }
 
@@ -75,7 +75,7 @@ static fac_status plan(k_fold *f, fac_tensor *in, uint64_t mask, fac_tensor *con
 /* The plan of the second launch: folds [parts][n_out] of scratch. */
 static k_fold plan_of_parts(const k_fold *f, const fac_tensor *scratch) {
     k_fold g = *f;
-    int64_t item = (int64_t)fac_dtype_size((fac_dtype)scratch->dtype);
+    int64_t item = fac__item_size(scratch);
     g.in = fac__data(scratch);
     g.in_dtype = scratch->dtype;
     g.n_fold = f->parts;
