@@ -8,7 +8,9 @@
 
 enum { RESULTS = 8, ROOTS = 24, SIZES = 16 };
 
-static const int64_t long_size = INT64_C(1) << 40, half_as_long = (INT64_C(1) << 39) + 1;
+/* A dimension as long as a row-major tensor can have it, and as long as one with a stride of 0 can. */
+static const int64_t long_sizes[] = {INT64_C(1) << 40, INT64_MAX};
+static int64_t half_of(int64_t length) { return length / 2 + 1; }
 
 /* ---- forward and backward --------------------------------------------------------------------------------------------- */
 
@@ -181,20 +183,36 @@ variation_count variations_of_extreme_elements(const sample_set *s, fac_device d
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------------ */
 
+/* A dimension that is too long for row-major strides gets a stride of 0, and counts as 1 in the strides of the others. */
+static void expand_longest(sample_call *c) {
+    for (int i = 0; i < c->n_tensors; i++) {
+        sample_tensor *t = &c->tensors[i];
+        int64_t stride = 1;
+        t->strided = false;
+        for (int d = t->ndim; d-- > 0;) {
+            const bool longest = t->sizes[d] == INT64_MAX;
+            t->strided = t->strided || longest;
+            t->strides[d] = longest ? 0 : stride;
+            stride = fac__mul_or_max(stride, longest ? 1 : fac__max(1, t->sizes[d]));
+        }
+    }
+}
+
 /* The call as it is, and with each of its integers large, in turn. */
-static void try_with_integers(sample_call *c, fac_device device, variation_count *n) {
+static void try_with_integers(sample_call *c, int64_t large, fac_device device, variation_count *n) {
+    expand_longest(c);
     try(c, device, n);
     for (int i = 0; i < c->n_args + c->n_items; i++) {
         sample_value *v = i < c->n_args ? &c->args[i] : &c->items[i - c->n_args], was = *v;
         if (was.kind != SAMPLE_INT) continue;
-        v->i = half_as_long;
+        v->i = large;
         try(c, device, n);
         *v = was;
     }
 }
 
 /* One size becomes long wherever it stands, in lists too, and another one none: memory is not needed. */
-static void vary_sizes(const sample_call *was, fac_device device, variation_count *n) {
+static void vary_sizes(const sample_call *was, int64_t length, fac_device device, variation_count *n) {
     static sample_call c;
     int64_t sizes[SIZES];
     int n_sizes = sizes_of(was, sizes);
@@ -203,16 +221,16 @@ static void vary_sizes(const sample_call *was, fac_device device, variation_coun
             if (a == b && device.type != FAC_META) continue;
             c = *was;
             replace_size(&c, sizes[b], 0);
-            replace_size(&c, a == b ? 0 : sizes[a], a == b ? half_as_long : long_size);
-            try_with_integers(&c, device, n);
+            replace_size(&c, a == b ? 0 : sizes[a], a == b ? half_of(length) : length);
+            try_with_integers(&c, half_of(length), device, n);
             replace_item(&c, sizes[b], 0);
-            replace_item(&c, sizes[a], a == b ? half_as_long : long_size);
+            replace_item(&c, sizes[a], a == b ? half_of(length) : length);
             try(&c, device, n);
         }
 }
 
 /* As vary_sizes, by place among the dimensions: for calls whose sizes are all one number. */
-static void vary_dimensions(const sample_call *was, fac_device device, variation_count *n) {
+static void vary_dimensions(const sample_call *was, int64_t length, fac_device device, variation_count *n) {
     static sample_call c;
     int ndim = was->tensors[0].ndim;
     for (int a = 0; a < ndim; a++)
@@ -220,8 +238,8 @@ static void vary_dimensions(const sample_call *was, fac_device device, variation
             if (a == b) continue;
             c = *was;
             for (int i = 0; i < c.n_tensors; i++)
-                if (c.tensors[i].ndim == ndim) c.tensors[i].sizes[a] = long_size, c.tensors[i].sizes[b] = 0;
-            try_with_integers(&c, device, n);
+                if (c.tensors[i].ndim == ndim) c.tensors[i].sizes[a] = length, c.tensors[i].sizes[b] = 0;
+            try_with_integers(&c, half_of(length), device, n);
         }
 }
 
@@ -232,8 +250,10 @@ variation_count variations_of_long_dimensions(const sample_set *s, fac_device de
         if (!sample_parse(s->texts[i], &c, NULL) || !c.n_tensors) continue;
         for (int k = 0; k < c.n_tensors; k++) c.tensors[k].strided = false;
         require_gradients(&c);
-        vary_sizes(&c, device, &n);
-        vary_dimensions(&c, device, &n);
+        for (size_t k = 0; k < FAC_COUNT(long_sizes); k++) {
+            vary_sizes(&c, long_sizes[k], device, &n);
+            vary_dimensions(&c, long_sizes[k], device, &n);
+        }
     }
     return n;
 }

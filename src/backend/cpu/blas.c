@@ -31,12 +31,13 @@ enum {
     LIBRARY_FEW = 4,          /* with fewer blocks, gemm.isa.c feeds more threads */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
+static const int64_t longest_side = INT64_C(1)
+                                    << 40; /* of a product that is computed: sums of rooms for it cannot overflow */
 
 static const fac_gemm_kernels *kernels(void) { return FAC_ISA_PICK(fac__gemm_kernels)(); }
 
 static inline fac_dtype compute_type(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_F64 : FAC_F32; }
 static inline bool is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
-static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline const char *at(const void *p, int64_t elements, fac_dtype d) {
     return (const char *)p + elements * fac__dtype_size(d);
 }
@@ -163,7 +164,7 @@ static fac_status run_vector(const fac_gemm *g) {
     job.by_cols = !(g->a.col == 1 || g->k == 1);
     if (g->m * g->k > VECTOR_ELEMENTS) {
         job.rows = fac__max(VECTOR_ELEMENTS / g->k, job.by_cols ? 256 : 1);
-        job.chunks = div_up(g->m, job.rows);
+        job.chunks = fac__div_up(g->m, job.rows);
     }
     job.direct = !is_half(g->c_dtype) && g->c_row == 1 && beta_is(&o, 0);
     job.y_bytes = job.direct ? 0 : fac__workspace_round(fac__min(job.rows, g->m) * item);
@@ -248,14 +249,14 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 /* Sides of a packed block: at most what suits the caches, and even. Of the cuts that give all threads as many blocks, the
    one is taken by which the busiest thread multiplies and packs least. */
 static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t *mb, int64_t *nb) {
-    int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32, strips = div_up(g->n, nr);
+    int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32, strips = fac__div_up(g->n, nr);
     int64_t threads = packed_threads(g), least = INT64_MAX;
-    for (int64_t cols = div_up(g->n, PACKED_COLS); cols <= strips; cols *= 2) {
+    for (int64_t cols = fac__div_up(g->n, PACKED_COLS); cols <= strips; cols *= 2) {
         int64_t step = threads / gcd(threads, g->batch * cols);
-        int64_t rows = div_up(div_up(g->m, PACKED_ROWS), step) * step;
-        int64_t m = div_up(g->m, rows), n = div_up(strips, cols) * nr;
-        int64_t blocks = g->batch * div_up(g->m, m) * div_up(g->n, n);
-        int64_t cost = div_up(blocks, threads) * (m * n + PACKED_PACK * (m + n));
+        int64_t rows = fac__div_up(fac__div_up(g->m, PACKED_ROWS), step) * step;
+        int64_t m = fac__div_up(g->m, rows), n = fac__div_up(strips, cols) * nr;
+        int64_t blocks = g->batch * fac__div_up(g->m, m) * fac__div_up(g->n, n);
+        int64_t cost = fac__div_up(blocks, threads) * (m * n + PACKED_PACK * (m + n));
         if (cost >= least) continue;
         least = cost;
         *mb = m;
@@ -265,9 +266,9 @@ static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_
 
 /* Sides of at most `side`, even, in multiples of a vector; returns how many blocks they make. */
 static int64_t even_sides(const fac_gemm *g, int64_t side, int64_t *mb, int64_t *nb) {
-    int64_t rows = div_up(g->m, side), cols = div_up(g->n, side);
-    *mb = div_up(div_up(g->m, rows), 16) * 16;
-    *nb = div_up(div_up(g->n, cols), 16) * 16;
+    int64_t rows = fac__div_up(g->m, side), cols = fac__div_up(g->n, side);
+    *mb = fac__div_up(fac__div_up(g->m, rows), 16) * 16;
+    *nb = fac__div_up(fac__div_up(g->n, cols), 16) * 16;
     return rows * cols;
 }
 
@@ -308,8 +309,8 @@ static fac_status run_blocks(const fac_gemm *g) {
     }
     job.plane_bytes = (size_t)(job.mb * job.nb) * fac__dtype_size(compute_type(g->dtype));
     job.planes_bytes = job.direct ? 0 : job.plane_bytes * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
-    job.rows = div_up(g->m, job.mb);
-    job.cols = div_up(g->n, job.nb);
+    job.rows = fac__div_up(g->m, job.mb);
+    job.cols = fac__div_up(g->n, job.nb);
     int64_t work = fac__min(job.mb, g->m) * fac__min(job.nb, g->n) * g->k + 1;
     return fac__parallel_for_taken(0, g->batch * job.rows * job.cols, fac__max(1, TASK_WORK / work),
                                    (int64_t)(job.planes_bytes + job.kernel_bytes), g->scratch, block_range, &job);
@@ -406,17 +407,18 @@ static void transpose(fac_gemm *g) {
 /* Bounds that grow with each size, whatever way of computing the sizes lead to. */
 static int64_t split_bytes(const fac_gemm *g, int64_t item) {
     if (g->batch != 1 || g->k < 2 * SPLIT_DEPTH) return 0;
-    return fac__min(SPLIT_MAX, g->k / SPLIT_DEPTH) * fac__min(g->m * g->n, SPLIT_ELEMENTS) * item;
+    return fac__min(SPLIT_MAX, g->k / SPLIT_DEPTH) * fac__min(fac__mul_or_max(g->m, g->n), SPLIT_ELEMENTS) * item;
 }
 
 static int64_t block_bytes(const fac_gemm *g, int64_t item) {
     const fac_gemm_kernels *kern = kernels();
     const int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32;
-    const int64_t m = fac__min(g->m, PACKED_ROWS), n = fac__min(div_up(g->n, nr) * nr, PACKED_COLS);
+    const int64_t m = fac__min(g->m, PACKED_ROWS), n = fac__min(fac__div_up(g->n, nr) * nr, PACKED_COLS);
     const int64_t side = fac__max(PACKED_ROWS, LIBRARY_BLOCK), width = fac__max(PACKED_COLS, LIBRARY_BLOCK);
     /* What is direct is so with more than one column. */
-    const int64_t rows = fac__min(div_up(g->m, 16) * 16, side),
-                  cols = writes_direct(g) ? nr : fac__min(div_up(g->n, nr) * nr, width), plane = rows * cols * item;
+    const int64_t rows = fac__min(fac__div_up(g->m, 16) * 16, side),
+                  cols = writes_direct(g) ? nr : fac__min(fac__div_up(g->n, nr) * nr, width),
+                  plane = rows * cols * item;
     return (int64_t)kern->scratch_bytes(m, n, g->k, g->dtype) + plane * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
 }
 
@@ -425,18 +427,22 @@ int64_t fac__gemm_scratch(const fac_gemm *request, int threads) {
     const int64_t item = fac__dtype_size(compute_type(request->dtype));
     fac_gemm g = *request, turned;
     if (!g.c_dtype) g.c_dtype = g.dtype;
+    g.m = fac__min(g.m, longest_side);
+    g.n = fac__min(g.n, longest_side);
+    g.k = fac__min(g.k, longest_side);
     turned = g;
     transpose(&turned);
     const int64_t block = fac__max(block_bytes(&g, item), block_bytes(&turned, item));
-    const int64_t vector = fac__workspace_round(fac__max(request->m, request->n) * item) + request->k * item;
-    return fac__workspace_round(split_bytes(request, item)) + threads * fac__workspace_round(fac__max(block, vector));
+    const int64_t vector = fac__workspace_round(fac__max(g.m, g.n) * item) + g.k * item;
+    return fac__workspace_round(split_bytes(&g, item)) + threads * fac__workspace_round(fac__max(block, vector));
 }
 
 /* ---- entry ------------------------------------------------------------------------------------------------------------ */
 
-/* How many multiplications there are; false if too many to count. */
+/* How many multiplications there are; false if too many to count or along too long a side. */
 static bool count_work(const fac_gemm *g, int64_t *work) {
-    return fac__mul(g->m, g->n, work) && fac__mul(*work, fac__max(g->k, 1), work) && fac__mul(*work, g->batch, work);
+    return fac__mul(g->m, g->n, work) && fac__mul(*work, fac__max(g->k, 1), work) && fac__mul(*work, g->batch, work) &&
+           (*work == 0 || fac__max(g->m, fac__max(g->n, g->k)) <= longest_side);
 }
 
 bool fac__gemm_takes_row(const fac_gemm *request) {

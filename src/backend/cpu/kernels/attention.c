@@ -37,13 +37,12 @@ typedef struct block {
     int64_t keys; /* that any of its rows may see */
 } block;
 
-static size_t item(const attention_job *j) { return fac_dtype_size(j->dtype); }
+static size_t item(const attention_job *j) { return fac__dtype_size(j->dtype); }
 
 /* Rows [row, ...) of head (b, h) of a 4-d tensor, as a matrix. */
 static fac_gemm_matrix rows_of(const fac_tensor *t, int64_t b, int64_t h, int64_t row) {
     int64_t at = b * t->strides[0] + h * t->strides[1] + row * t->strides[2];
-    return (fac_gemm_matrix){(char *)fac__data(t) + at * (int64_t)fac_dtype_size((fac_dtype)t->dtype), t->strides[2],
-                             t->strides[3], 0, false};
+    return (fac_gemm_matrix){(char *)fac__data(t) + at * fac__item_size(t), t->strides[2], t->strides[3], 0, false};
 }
 static fac_gemm_matrix turned(fac_gemm_matrix m) { return (fac_gemm_matrix){m.data, m.col, m.row, 0, m.conj}; }
 
@@ -112,7 +111,7 @@ static double mask_value(const fac_tensor *m, const char *p) {
 static void add_mask(const attention_job *j, const block *x, int64_t query, void *scores, int64_t n) {
     const fac_tensor *m = j->mask;
     const int64_t place[4] = {x->b, x->h, query, 0};
-    int64_t at = 0, step = 0, size = (int64_t)fac_dtype_size((fac_dtype)m->dtype);
+    int64_t at = 0, step = 0, size = fac__item_size(m);
     for (int d = 0; d < m->ndim; d++) {
         int full = 4 - m->ndim + d;
         if (m->sizes[d] == 1) continue;
@@ -269,7 +268,7 @@ static void job_fill(attention_job *j, bool causal, fac_opt_num scale) {
 }
 
 static void zero(const fac_tensor *t) {
-    if (t->numel) memset(fac__data(t), 0, (size_t)t->numel * fac_dtype_size((fac_dtype)t->dtype));
+    if (t->numel) memset(fac__data(t), 0, (size_t)t->numel * fac__dtype_size((fac_dtype)t->dtype));
 }
 
 /* Operands as they are if f32 or f64, else as owned f32 copies. */
@@ -311,6 +310,15 @@ static fac_status finish_result(fac_status st, fac_tensor *out, fac_tensor *work
     return st;
 }
 
+/* Sums of rooms for a block, and of its work, cannot overflow. */
+static fac_status check_sides(const attention_job *j) {
+    const int64_t most = INT64_C(1) << 40;
+    FAC_CHECK(fac__max(j->keys, fac__max(j->width, j->value_width)) <= most, FAC_ERR_OVERFLOW,
+              "attention over %lld keys of width %lld to values of width %lld is too large", (long long)j->keys,
+              (long long)j->width, (long long)j->value_width);
+    return FAC_OK;
+}
+
 /* A task alone leaves the threads to its products. */
 static fac_status run_tasks(attention_job *j, int64_t tasks, int64_t grain, int n_weights, fac_scratch_fn fn) {
     j->products_bytes = products_bytes(j, tasks == 1 ? fac_num_threads() : 1);
@@ -318,13 +326,15 @@ static fac_status run_tasks(attention_job *j, int64_t tasks, int64_t grain, int 
 }
 
 static fac_status run_forward(attention_job *j) {
+    if (j->lse->numel == 0) return FAC_OK;
     if (j->keys == 0) { /* nothing to see: zeros, and the logarithm of an empty sum */
         zero(j->out);
         for (int64_t i = 0; i < j->lse->numel; i++)
             fac__store((char *)fac__data(j->lse) + (size_t)i * item(j), j->dtype, fac_scalar_f_(-INFINITY));
         return FAC_OK;
     }
-    int64_t work = j->block * j->keys * (j->width + j->value_width + 8);
+    FAC_TRY(check_sides(j));
+    int64_t work = fac__mul_or_max(fac__mul_or_max(j->block, j->keys), j->width + j->value_width + 8);
     return run_tasks(j, j->q->sizes[0] * j->heads * j->blocks, fac__grain(2 * FAC_GRAIN, work), 1, forward_range);
 }
 
@@ -347,11 +357,14 @@ fac_status flash_attention_cpu(fac_structured *s, fac_tensor *query, fac_tensor 
 }
 
 static fac_status run_backward(attention_job *j) {
-    if (j->keys != 0 && j->queries != 0) return run_tasks(j, j->q->sizes[0] * j->heads, 1, 2, backward_range);
-    zero(j->grad_q);
-    zero(j->grad_k);
-    zero(j->grad_v);
-    return FAC_OK;
+    if (j->keys == 0 || j->lse->numel == 0) {
+        zero(j->grad_q);
+        zero(j->grad_k);
+        zero(j->grad_v);
+        return FAC_OK;
+    }
+    FAC_TRY(check_sides(j));
+    return run_tasks(j, j->q->sizes[0] * j->heads, 1, 2, backward_range);
 }
 
 fac_status flash_attention_backward_cpu(fac_structured *s, fac_tensor *grad_out, fac_tensor *query, fac_tensor *key,

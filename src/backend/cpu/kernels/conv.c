@@ -40,7 +40,6 @@ typedef struct conv_job {
 
 static inline size_t item(const conv_job *j) { return fac__dtype_size(j->dtype); }
 static inline fac_dtype sum_type(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16 ? FAC_F32 : d; }
-static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Windows are the large side itself: nothing to make. */
 static bool is_pointwise(const fac_conv *c) {
@@ -53,11 +52,11 @@ static bool is_pointwise(const fac_conv *c) {
 static void set_steps(conv_job *j, int64_t rows) {
     int64_t fit = WINDOW_BYTES / fac__max(1, rows * (int64_t)item(j));
     j->positions = fac__min(j->c.small_count, fac__max(fit / 32 * 32, MIN_POSITIONS));
-    j->steps = div_up(j->c.small_count, j->positions);
+    j->steps = fac__div_up(j->c.small_count, j->positions);
 }
 static void set_blocks(conv_job *j) {
     j->channels = fac__min(j->c.large, fac__max(1, ROWS / j->c.taps));
-    j->blocks = div_up(j->c.large, j->channels);
+    j->blocks = fac__div_up(j->c.large, j->channels);
 }
 
 /* Start of one image and group on either side, at channel k of the group. */

@@ -32,8 +32,6 @@ typedef struct library_job {
     float *sums;                     /* a weight's parts, if there are several */
 } library_job;
 
-static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* Multiply-adds; a double, as the product of all sizes may exceed an int64_t. */
 static double work_of(const fac_conv *c) {
     return (double)c->batch * (double)c->groups * (double)c->small * (double)c->large * (double)c->taps *
@@ -85,10 +83,10 @@ static void cut(library_job *j) {
         int64_t inputs = c->batch * c->groups * (c->small * c->small_count + c->large * c->large_count);
         int64_t room = inputs / weight_size(c);
         int64_t parts = fac__max(1, fac__min(fac__min(wanted, c->batch), room));
-        j->images = div_up(c->batch, parts);
+        j->images = fac__div_up(c->batch, parts);
     }
-    j->parts = div_up(c->batch, j->images);
-    j->blocks = blocks_for(c, j->result, div_up(wanted, j->parts));
+    j->parts = fac__div_up(c->batch, j->images);
+    j->blocks = blocks_for(c, j->result, fac__div_up(wanted, j->parts));
 }
 
 /* ---- addresses ------------------------------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ typedef struct dropout_job {
 } dropout_job;
 
 static void dropout_tile(const dropout_job *j, int64_t i, int64_t n, const uint32_t *words) {
-    size_t at = (size_t)i * fac_dtype_size(j->dtype);
+    size_t at = (size_t)i * fac__dtype_size(j->dtype);
     fac_tile_buf x, y;
     if (j->dtype == FAC_F64) {
         FAC_ISA_PICK(fac__dropout_f64)
@@ -67,7 +67,7 @@ static fac_status mask_scale_range(void *ctx, int64_t begin, int64_t end) {
     const dropout_job *j = ctx;
     for (int64_t i = begin; i < end; i += FAC_TILE) {
         int64_t n = fac__min(FAC_TILE, end - i);
-        size_t at = (size_t)i * fac_dtype_size(j->dtype);
+        size_t at = (size_t)i * fac__dtype_size(j->dtype);
         fac_tile_buf x;
         if (j->dtype == FAC_F64) {
             FAC_ISA_PICK(fac__mask_scale_f64)
@@ -113,7 +113,7 @@ typedef struct multinomial_job {
 /* A row's weights as double; their sum in *out_sum and how many are not zero in *out_some. */
 static fac_status load_weights(const multinomial_job *j, int64_t row, double *w, double *out_sum, int64_t *out_some) {
     *out_sum = 0, *out_some = 0;
-    fac__tile_load(FAC_ACC_F64, w, j->weights + row * j->n * (int64_t)fac_dtype_size(j->dtype), j->dtype, 1, j->n);
+    fac__tile_load(FAC_ACC_F64, w, j->weights + row * j->n * fac__dtype_size(j->dtype), j->dtype, 1, j->n);
     for (int64_t i = 0; i < j->n; i++) {
         FAC_CHECK(w[i] >= 0 && w[i] <= 0x1.fffffffffffffp1023, FAC_ERR_ARGUMENT,
                   "probability tensor contains either `inf`, `nan` or element < 0: element %lld of row %lld is %g",
@@ -206,7 +206,7 @@ fac_status multinomial_cpu(const fac_call_info *c, fac_tensor *self, int64_t num
         j.n = self->sizes[self->ndim - 1];
         j.weights = fac__data(rows), j.out = fac__data(t);
         int64_t count = self->ndim == 2 ? self->sizes[0] : 1;
-        st = fac__parallel_for_scratch(0, count, fac__grain(FAC_GRAIN, j.n), j.n * (int64_t)sizeof(double),
+        st = fac__parallel_for_scratch(0, count, fac__grain(FAC_GRAIN, j.n), fac__mul_or_max(j.n, sizeof(double)),
                                        multinomial_rows, &j);
     }
     fac__unref(rows);

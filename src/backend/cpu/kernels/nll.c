@@ -28,17 +28,17 @@ typedef struct job {
 
 static double get(const char *p, fac_dtype d, int64_t i) {
     double v;
-    fac__tile_load(FAC_ACC_F64, &v, p + i * (int64_t)fac_dtype_size(d), d, 1, 1);
+    fac__tile_load(FAC_ACC_F64, &v, p + i * fac__dtype_size(d), d, 1, 1);
     return v;
 }
 
 static void put(char *p, fac_dtype d, int64_t i, double v) {
-    fac__tile_store(FAC_ACC_F64, &v, p + i * (int64_t)fac_dtype_size(d), d, 1, 1);
+    fac__tile_store(FAC_ACC_F64, &v, p + i * fac__dtype_size(d), d, 1, 1);
 }
 
 /* The class at a point: -1 if it is to be ignored. */
 static fac_status class_at(const job *j, const fac_cursor *c, int64_t *out) {
-    const char *p = j->target + c->offset[TARGET] * (int64_t)fac_dtype_size(j->target_dtype);
+    const char *p = j->target + c->offset[TARGET] * fac__dtype_size(j->target_dtype);
     int64_t t = j->target_dtype == FAC_I64 ? *(const int64_t *)(const void *)p : (int64_t) * (const uint8_t *)p;
     *out = -1;
     if (t == j->ignore) return FAC_OK;
@@ -88,7 +88,7 @@ static void terms_of(const job *j, const void *line, double out[2]) {
 
 /* Minus the log-probability of class t. For logits the terms of the row's log-sum-exp are found (and kept) on the way. */
 static double point_loss(const job *j, const fac_cursor *c, int64_t i, int64_t t, void *buffer) {
-    const char *row = j->input + c->offset[INPUT] * (int64_t)fac_dtype_size(j->dtype);
+    const char *row = j->input + c->offset[INPUT] * fac__dtype_size(j->dtype);
     double x = t < 0 ? 0.0 : get(row, j->dtype, t * j->class_step);
     if (!j->sums) return -x;
     const void *line = row;
@@ -130,7 +130,7 @@ static fac_status forward_blocks(void *ctx, int64_t begin, int64_t end, void *bu
 /* A row of logits, where it has to be converted. */
 static int64_t row_bytes(const job *j) {
     const bool converts = j->sums && (!fac__acc_is(j->kind, j->dtype) || j->class_step != 1);
-    return converts ? j->classes * (int64_t)fac__acc_size(j->kind) : 0;
+    return converts ? fac__mul_or_max(j->classes, (int64_t)fac__acc_size(j->kind)) : 0;
 }
 
 /* Runs the blocks and reduces; out and total are the results. */
@@ -211,7 +211,7 @@ fac_status nll_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac
     (void)self;
     fac_tensor *out = s->out[0];
     if (out->numel == 0) return FAC_OK;
-    memset(fac__data(out), 0, (size_t)out->numel * fac_dtype_size((fac_dtype)out->dtype));
+    memset(fac__data(out), 0, (size_t)out->numel * fac__dtype_size((fac_dtype)out->dtype));
     job j;
     plan_backward(&j, out, grad_output, target, weight, reduction, total_weight);
     j.ignore = ignore_index;
@@ -266,7 +266,7 @@ fac_status _cross_entropy_backward_cpu(fac_structured *s, fac_tensor *grad_outpu
     if (st == FAC_OK) st = fac__rows_open(&r.dx, out, r.j.kind, r.j.classes);
     if (st == FAC_OK)
         st = fac__parallel_for_scratch(0, out->sizes[0], rows_per_block(r.j.classes),
-                                       r.j.classes * (int64_t)fac__acc_size(r.j.kind), logit_rows, &r);
+                                       fac__mul_or_max(r.j.classes, (int64_t)fac__acc_size(r.j.kind)), logit_rows, &r);
     fac__rows_close(&r.x);
     fac__rows_close(&r.dx);
     fac__unref(sums);

@@ -232,8 +232,9 @@ static fac_status run(pool_job *j, fac_range_fn fn) {
 
 /* Sums of a plane are made apart. */
 static fac_status run_mean_back(pool_job *j) {
-    const int64_t item = fac_dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float);
-    return fac__parallel_for_scratch(0, j->p.planes, planes_at_once(j), j->p.in_count * item, mean_back_range, j);
+    const int64_t item = fac__dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float);
+    return fac__parallel_for_scratch(0, j->p.planes, planes_at_once(j), fac__mul_or_max(j->p.in_count, item),
+                                     mean_back_range, j);
 }
 
 static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {
@@ -257,7 +258,7 @@ static fac_status backward(fac_structured *s, fac_tensor *grad_output, fac_tenso
     fac_tensor *out = s->out[0], *grad = NULL, *places = NULL;
     if (out->numel == 0) return FAC_OK;
     if (grad_output->numel == 0) {
-        memset(fac__data(out), 0, (size_t)out->numel * fac_dtype_size((fac_dtype)out->dtype));
+        memset(fac__data(out), 0, (size_t)out->numel * fac__dtype_size((fac_dtype)out->dtype));
         return FAC_OK;
     }
     fac_status st = fac__contiguous_below(grad_output, &grad);
