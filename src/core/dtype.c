@@ -32,7 +32,7 @@ static uint8_t kind(fac_dtype d) { return valid(d) ? table[d].kind : KIND_NONE; 
 
 const char *fac_dtype_name(fac_dtype d) { return valid(d) ? table[d].names[0] : "invalid"; }
 
-size_t fac_dtype_size(fac_dtype d) { return valid(d) ? fac__item_sizes[d] : 0; }
+size_t fac_dtype_size(fac_dtype d) { return fac__dtype_size(d); }
 
 bool fac_dtype_is_floating(fac_dtype d) { return kind(d) == KIND_FLOAT; }
 

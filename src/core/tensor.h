@@ -119,8 +119,10 @@ fac_status fac__default_keys(fac_device d, fac_keyset *out);
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
 extern const uint8_t fac__item_sizes[FAC_DTYPE_COUNT];
-/* Bytes per element of a dtype; 0 for FAC_DTYPE_DEFAULT. */
-static inline uint8_t fac__dtype_size(fac_dtype d) { return fac__item_sizes[d]; }
+/* Bytes per element of a dtype; 0 for FAC_DTYPE_DEFAULT and for what is none. */
+static inline uint8_t fac__dtype_size(fac_dtype d) {
+    return FAC_LIKELY((unsigned)d < FAC_DTYPE_COUNT) ? fac__item_sizes[d] : 0;
+}
 static inline int64_t fac__item_size(const fac_tensor *t) { return fac__item_sizes[t->dtype]; }
 /* Address of the first element; NULL for empty, meta and opaque tensors. Only for kernels, below all capture. */
 static inline void *fac__data(const fac_tensor *t) {
