@@ -21,12 +21,6 @@ DELIBERATE = {
     "logcumsumexp": [("not implemented for 'Complex", "not implemented for complex numbers")],
     "renorm": [("Greatest absolute difference: nan", "PyTorch's gradient of complex numbers is NaN where p is infinite")],
     "native_dropout_backward": [("floating dtype", "a gradient has a floating dtype")],
-    "native_layer_norm": [("PyTorch has torch.float16", "statistics of halves are float32, as on CUDA"),
-                          ("PyTorch has torch.bfloat16", "statistics of halves are float32, as on CUDA")],
-    "native_group_norm": [("PyTorch has torch.float16", "statistics of halves are float32, as on CUDA"),
-                          ("PyTorch has torch.bfloat16", "statistics of halves are float32, as on CUDA")],
-    "native_batch_norm": [("PyTorch has torch.float16", "statistics of halves are float32, as on CUDA"),
-                          ("PyTorch has torch.bfloat16", "statistics of halves are float32, as on CUDA")],
     "max_pool2d_with_indices_backward": [("require none", "the gradient does not depend on the values of the input")],
     "fmax": [("gradient", "the first of two equal operands has the gradient")],
     "fmin": [("gradient", "the first of two equal operands has the gradient")],
@@ -34,7 +28,7 @@ DELIBERATE = {
 }
 
 # Those that concern halves only.
-OF_HALVES = {"linspace", "native_layer_norm", "native_group_norm", "native_batch_norm", "nn.functional.soft_margin_loss"}
+OF_HALVES = {"linspace", "nn.functional.soft_margin_loss"}
 
 # Equal keys: which of them comes first is open, unless a stable order is asked for. The part of the message that names indices.
 TIES = {"sort": "result 1", "argsort": "result 0", "topk": "result 1", "kthvalue": "result 1", "msort": "gradient"}

@@ -449,7 +449,36 @@ def search_among_another_dtype():
     case("searchsorted.Tensor", T("c64", [1, 2, 3]), T("f32", [2]))
 
 
+def statistics_of_halves():
+    """Mean and rstd are float32 where the parameters are, else as the input. Parameters that do not go together are refused.
+    PyTorch rounds on the way where Facula does not: scale and shift of batch norm of halves, gradients of layer norm's weights beside them."""
+    def filled(d, *sizes):
+        return ramp(d, *sizes).abs() + 1 if d else None
+
+    for d in REAL:
+        other = "bf16" if d == "f16" else "f16"
+        rows, groups, points = ramp(d, 4, 4), ramp(d, 2, 4, 3), ramp(d, 5, 4)
+        exact = None if d in FLOATS else [1, 2]
+        for w, b in ((None, None), (d, None), (None, d), (d, d), ("f32", None), (None, "f32"), ("f32", "f32"), ("f32", d), (d, "f32"),
+                     (other, None), (None, other), (other, other), ("f64", "f64")):
+            weight, bias = filled(w, 4), filled(b, 4)
+            case("native_layer_norm", rows, [4], weight, bias, 0.5)
+            case("native_group_norm", groups, weight, bias, 2, 4, 3, 2, 0.5)
+            case("native_batch_norm", points, weight, bias, None, None, True, 0.5, 0.5, only=exact)
+        for w in (None, d, "f32") if d in HALVES else (None, d):
+            if d in FLOATS or not w:
+                case("layer_norm", rows, [4], filled(w, 4), filled(w, 4), 0.5, grad=True)
+            case("group_norm", groups, 2, filled(w, 4), filled(w, 4), 0.5, grad=True)
+            case("batch_norm", points, filled(w, 4), filled(w, 4), None, None, True, 0.5, 0.5, False, grad=True, only=exact)
+        for w, mean, var in ((None, d, d), (None, "f32", "f32"), (d, "f32", "f32"), ("f32", "f32", "f32"), (None, other, other), (None, d, other)):
+            for training in (True, False):
+                case("native_batch_norm", points, filled(w, 4), None, filled(mean, 4), filled(var, 4), training, 0.5, 0.5,
+                     only=exact if training else None)
+        case("_fused_rms_norm", rows, [4], filled(other, 4), 0.5)
+
+
 DIFFERENCES = {
+    "statistics of halves": statistics_of_halves,
     "corrections that are fractions": corrections,
     "int32 indices": narrow_indices,
     "indices counted from the end": indices_from_the_end,

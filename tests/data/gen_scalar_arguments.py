@@ -117,7 +117,6 @@ DIFFERENT = [
     (r"index_add_? alpha", lambda d, v: d == "u8" and v == 0.5, "a fraction is not cut off in silence"),
     (r"(xlogy|special_xlog1py)\.\S+ \w+", lambda d, v: isinstance(v, complex), "complex numbers are computed"),
     (r"logspace base", lambda d, v: d == "u8" and infinite(d, v), "infinities become the ends of an integer dtype's range"),
-    (r"native_(layer|group|batch)_norm\w* \w+", lambda d, v: d == "f16", "statistics of halves are f32"),
 ]
 
 

@@ -4,6 +4,12 @@
    normalised dimensions:  dx = rstd (g - <g> - xhat <g xhat>),  dw = sum go xhat,  db = sum go. */
 #include "autograd/formulas/brief.h"
 
+/* Statistics of halves may be halves; what is made of them is computed in float32. */
+static fac_tensor *widened(fac_tensor *t) {
+    bool half = t && (t->dtype == FAC_F16 || t->dtype == FAC_BF16);
+    return half ? fac__s__to_copy(t, FAC_F32, FAC_STRIDED, t->device, (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT) : t;
+}
+
 /* The operands of a backward operator, shaped so that they broadcast against x. */
 typedef struct terms {
     fac_tensor *go, *x, *mean, *rstd, *w; /* mean NULL: not centred; w NULL: ones */
@@ -91,7 +97,7 @@ fac_status layer_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *inpu
             in.v[0], input, shape, mean, rstd, weight, bias, FAC_INTS(needs_input, needs_weight, needs_bias));
         grads[0] = r.result0, grads[1] = r.result1, grads[2] = r.result2;
     }
-    terms t = {.x = input, .mean = mean, .rstd = rstd};
+    terms t = {.x = input, .mean = widened(mean), .rstd = widened(rstd)};
     if (needs_input) grads[0] = through_statistics(&t, product(shape), grads[0], in.v[1], in.v[2]);
     return fac_error();
 }
@@ -99,7 +105,7 @@ fac_status layer_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *inpu
 fac_status layer_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tensor *grad_out, fac_tensor *input,
                                    fac_ints shape, fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight) {
     int64_t room[FAC_MAX_DIMS];
-    terms t = {grad_out, input, mean, rstd, weight, last_dims(input->ndim, shape.n, room)};
+    terms t = {grad_out, input, widened(mean), widened(rstd), weight, last_dims(input->ndim, shape.n, room)};
     term_grads d = double_grads(&t, in.v[0], in.v[1], in.v[2]);
     grads[0] = d.go, grads[1] = d.x, grads[2] = d.mean, grads[3] = d.rstd, grads[4] = d.w;
     return fac_error();
@@ -162,7 +168,8 @@ fac_status batch_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *inpu
         grads[0] = r.result0, grads[1] = r.result1, grads[2] = r.result2;
     }
     if (!training || !needs_input || !(in.v[1] || in.v[2])) return fac_error();
-    terms t = {.x = input, .mean = per_channel(mean, input->ndim), .rstd = per_channel(invstd, input->ndim)};
+    terms t = {
+        .x = input, .mean = per_channel(widened(mean), input->ndim), .rstd = per_channel(widened(invstd), input->ndim)};
     double n = (double)input->numel / (double)fac__max(1, input->sizes[1]);
     grads[0] =
         through_statistics(&t, n, grads[0], per_channel(in.v[1], input->ndim), per_channel(in.v[2], input->ndim));
@@ -187,10 +194,10 @@ fac_status batch_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tenso
                                    fac_tensor *save_mean, fac_tensor *save_invstd, bool train, double eps) {
     int64_t room[FAC_MAX_DIMS];
     int ndim = input->ndim;
-    fac_tensor *rstd = train ? save_invstd : deviation(running_var, eps);
+    fac_tensor *rstd = train ? widened(save_invstd) : deviation(widened(running_var), eps);
     terms t = {grad_out,
                input,
-               per_channel(train ? save_mean : running_mean, ndim),
+               per_channel(widened(train ? save_mean : running_mean), ndim),
                per_channel(rstd, ndim),
                per_channel(weight, ndim),
                but_channels(ndim, room)};
@@ -217,8 +224,8 @@ fac_status group_norm_grads(fac_tensor **grads, fac_tensors in, fac_tensor *inpu
     }
     if (!needs_input || !(in.v[1] || in.v[2])) return fac_error();
     terms t = {.x = shaped(input, N, group, C / group, HxW),
-               .mean = shaped(mean, N, group, 1, 1),
-               .rstd = shaped(rstd, N, group, 1, 1)};
+               .mean = shaped(widened(mean), N, group, 1, 1),
+               .rstd = shaped(widened(rstd), N, group, 1, 1)};
     fac_tensor *dx = through_statistics(&t, (double)(C / group * HxW), shaped(grads[0], N, group, C / group, HxW),
                                         shaped(in.v[1], N, group, 1, 1), shaped(in.v[2], N, group, 1, 1));
     grads[0] = fac__s_reshape(dx, fac__sizes_now(input));
@@ -229,8 +236,9 @@ fac_status group_norm_double_grads(fac_tensor **grads, fac_tensors in, fac_tenso
                                    fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight, int64_t N, int64_t C,
                                    int64_t HxW, int64_t group) {
     int64_t per = C / group;
-    terms t = {shaped(grad_out, N, group, per, HxW), shaped(input, N, group, per, HxW), shaped(mean, N, group, 1, 1),
-               shaped(rstd, N, group, 1, 1),         shaped(weight, 1, group, per, 1),  FAC_INTS(2, 3)};
+    terms t = {shaped(grad_out, N, group, per, HxW),  shaped(input, N, group, per, HxW),
+               shaped(widened(mean), N, group, 1, 1), shaped(widened(rstd), N, group, 1, 1),
+               shaped(weight, 1, group, per, 1),      FAC_INTS(2, 3)};
     term_grads d = double_grads(&t, shaped(in.v[0], N, group, per, HxW), shaped(in.v[1], 1, group, per, 1),
                                 shaped(in.v[2], 1, group, per, 1));
     if (d.go) grads[0] = fac__s_reshape(d.go, fac__sizes_now(grad_out));

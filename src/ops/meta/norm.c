@@ -15,6 +15,54 @@ static fac_status check_same(const fac_tensor *grad_out, const fac_tensor *input
 
 static bool wanted(fac_ints mask, size_t i) { return i >= mask.n || mask.v[i] != 0; }
 
+/* ---- dtypes of parameters and statistics ------------------------------------------------------------------------------ */
+
+static bool is_half(const fac_tensor *t) { return t->dtype == FAC_F16 || t->dtype == FAC_BF16; }
+
+/* An argument that was given, or NULL, and how messages call it. */
+typedef struct named {
+    const char *name;
+    const fac_tensor *t;
+} named;
+
+/* Parameters and running statistics are of one dtype: the input's, or float32 beside a half. It is put into *shared, the
+   input's if none of them was given. */
+static fac_status shared_dtype(const fac_tensor *input, const named *given, size_t n, fac_dtype *shared) {
+    const named *first = NULL;
+    *shared = dtype_of(input);
+    for (const named *p = given; p < given + n; p++) {
+        if (!p->t) continue;
+        bool fits = p->t->dtype == input->dtype || (is_half(input) && p->t->dtype == FAC_F32);
+        FAC_CHECK(fits, FAC_ERR_DTYPE, "%s must be %s, as input%s, got %s", p->name, fac_dtype_name(dtype_of(input)),
+                  is_half(input) ? ", or float32" : "", fac_dtype_name(dtype_of(p->t)));
+        if (!first) first = p;
+        FAC_CHECK(p->t->dtype == first->t->dtype, FAC_ERR_DTYPE, "%s and %s must be of one dtype, got %s and %s",
+                  first->name, p->name, fac_dtype_name(dtype_of(first->t)), fac_dtype_name(dtype_of(p->t)));
+        *shared = dtype_of(first->t);
+    }
+    return FAC_OK;
+}
+#define SHARED_DTYPE(input, shared, ...) \
+    shared_dtype(input, (const named[]){__VA_ARGS__}, FAC_COUNT(((const named[]){__VA_ARGS__})), shared)
+
+/* The dtype of the mean and rstd of layer and batch norm: that of the parameters on the CPU, elsewhere float32 for halves.
+   Group norm's have that of the parameters on every device. */
+static fac_dtype saved_dtype(const fac_tensor *input, fac_dtype shared) {
+    return input->device.type == FAC_CPU ? shared : fac__statistic_dtype(input);
+}
+
+/* The dtype of the parameters in a backward operator, which is not given the bias: where nothing else settles it, a
+   statistic does. */
+static fac_dtype settled_dtype(fac_dtype shared, bool settled, const fac_tensor *input, const fac_tensor *saved) {
+    return !settled && is_half(input) && saved->dtype == FAC_F32 ? FAC_F32 : shared;
+}
+
+/* A statistic that the forward operator saved: of these sizes, in the type in which it was saved. */
+static fac_status check_saved(const char *name, const fac_tensor *t, fac_dtype dtype, const int64_t *sizes, int ndim) {
+    FAC_TRY(fac__need_sizes(name, t, sizes, ndim));
+    return fac__need_dtype(name, t, dtype);
+}
+
 /* ---- layer and RMS norm -------------------------------------------------------------------------------------------- */
 
 static fac_status check_parameter(const char *name, const fac_tensor *t, fac_ints shape) {
@@ -46,23 +94,17 @@ static void row_sizes(const fac_tensor *input, fac_ints shape, int64_t *sizes) {
     for (int d = 0; d < input->ndim; d++) sizes[d] = d < input->ndim - (int)shape.n ? input->sizes[d] : 1;
 }
 
-static fac_status declare_stat(fac_structured *s, int i, const fac_tensor *input, fac_ints shape) {
+static fac_status declare_stat(fac_structured *s, int i, const fac_tensor *input, fac_dtype dtype, fac_ints shape) {
     int64_t sizes[FAC_MAX_DIMS];
     row_sizes(input, shape, sizes);
-    return fac_out_declare(s, i, sizes, NULL, input->ndim, fac__statistic_dtype(input), input->device);
+    return fac_out_declare(s, i, sizes, NULL, input->ndim, dtype, input->device);
 }
 
-/* A statistic that the forward operator saved: of these sizes, in the type in which it was saved. */
-static fac_status check_saved(const char *name, const fac_tensor *t, const fac_tensor *input, const int64_t *sizes,
-                              int ndim) {
-    FAC_TRY(fac__need_sizes(name, t, sizes, ndim));
-    return fac__need_dtype(name, t, fac__statistic_dtype(input));
-}
-
-static fac_status check_saved_rows(const char *name, const fac_tensor *t, const fac_tensor *input, fac_ints shape) {
+static fac_status check_saved_rows(const char *name, const fac_tensor *t, const fac_tensor *input, fac_dtype dtype,
+                                   fac_ints shape) {
     int64_t sizes[FAC_MAX_DIMS];
     row_sizes(input, shape, sizes);
-    return check_saved(name, t, input, sizes, input->ndim);
+    return check_saved(name, t, dtype, sizes, input->ndim);
 }
 
 static fac_status declare_row_major(fac_structured *s, int i, const fac_tensor *like) {
@@ -72,28 +114,33 @@ static fac_status declare_row_major(fac_structured *s, int i, const fac_tensor *
 fac_status native_layer_norm_meta(fac_structured *s, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight,
                                   fac_tensor *bias, double eps) {
     (void)eps;
+    fac_dtype dtype;
     FAC_TRY(check_rows(input, normalized_shape, weight, bias));
+    FAC_TRY(SHARED_DTYPE(input, &dtype, {"weight", weight}, {"bias", bias}));
+    dtype = saved_dtype(input, dtype);
     FAC_TRY(declare_row_major(s, 0, input));
-    FAC_TRY(declare_stat(s, 1, input, normalized_shape));
-    return declare_stat(s, 2, input, normalized_shape);
+    FAC_TRY(declare_stat(s, 1, input, dtype, normalized_shape));
+    return declare_stat(s, 2, input, dtype, normalized_shape);
 }
 
-/* The gradient of a parameter of the given shape, in the dtype of the parameter (or of the input, if there is none). */
-static fac_status declare_parameter(fac_structured *s, int i, const fac_tensor *input, const fac_tensor *parameter,
+static fac_status declare_parameter(fac_structured *s, int i, const fac_tensor *input, fac_dtype dtype,
                                     fac_ints shape) {
-    return fac_out_declare(s, i, shape.v, NULL, (int)shape.n, dtype_of(parameter ? parameter : input), input->device);
+    return fac_out_declare(s, i, shape.v, NULL, (int)shape.n, dtype, input->device);
 }
 
 fac_status native_layer_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
                                            fac_ints normalized_shape, fac_tensor *mean, fac_tensor *rstd,
                                            fac_tensor *weight, fac_tensor *bias, fac_ints output_mask) {
+    fac_dtype dtype;
     FAC_TRY(check_same(grad_out, input));
     FAC_TRY(check_rows(input, normalized_shape, weight, bias));
-    FAC_TRY(check_saved_rows("mean", mean, input, normalized_shape));
-    FAC_TRY(check_saved_rows("rstd", rstd, input, normalized_shape));
+    FAC_TRY(SHARED_DTYPE(input, &dtype, {"weight", weight}, {"bias", bias}));
+    const fac_dtype saved = saved_dtype(input, dtype);
+    FAC_TRY(check_saved_rows("mean", mean, input, saved, normalized_shape));
+    FAC_TRY(check_saved_rows("rstd", rstd, input, saved, normalized_shape));
     if (wanted(output_mask, 0)) FAC_TRY(declare_row_major(s, 0, input));
-    if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, weight, normalized_shape));
-    if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, bias ? bias : weight, normalized_shape));
+    if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, dtype, normalized_shape));
+    if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, dtype, normalized_shape));
     return FAC_OK;
 }
 
@@ -102,7 +149,7 @@ fac_status _fused_rms_norm_meta(fac_structured *s, fac_tensor *input, fac_ints n
     (void)eps;
     FAC_TRY(check_rows(input, normalized_shape, weight, NULL));
     FAC_TRY(declare_row_major(s, 0, input));
-    return declare_stat(s, 1, input, normalized_shape);
+    return declare_stat(s, 1, input, fac__statistic_dtype(input), normalized_shape);
 }
 
 fac_status _fused_rms_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
@@ -110,9 +157,10 @@ fac_status _fused_rms_norm_backward_meta(fac_structured *s, fac_tensor *grad_out
                                          fac_ints output_mask) {
     FAC_TRY(check_same(grad_out, input));
     FAC_TRY(check_rows(input, normalized_shape, weight, NULL));
-    FAC_TRY(check_saved_rows("rstd", rstd, input, normalized_shape));
+    FAC_TRY(check_saved_rows("rstd", rstd, input, fac__statistic_dtype(input), normalized_shape));
     if (wanted(output_mask, 0)) FAC_TRY(declare_row_major(s, 0, input));
-    if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, weight, normalized_shape));
+    if (wanted(output_mask, 1))
+        FAC_TRY(declare_parameter(s, 1, input, dtype_of(weight ? weight : input), normalized_shape));
     return FAC_OK;
 }
 
@@ -157,11 +205,15 @@ fac_status native_batch_norm_meta(fac_structured *s, fac_tensor *input, fac_tens
     (void)momentum, (void)eps;
     FAC_TRY(check_batch(input, weight, running_mean, running_var, training));
     FAC_TRY(check_channels("bias", bias, input->sizes[1]));
+    fac_dtype dtype;
+    FAC_TRY(SHARED_DTYPE(input, &dtype, {"weight", weight}, {"bias", bias}, {"running_mean", running_mean},
+                         {"running_var", running_var}));
+    dtype = saved_dtype(input, dtype);
     const int64_t stats[1] = {training ? input->sizes[1] : 0};
     FAC_TRY(fac_out_declare(s, 0, input->sizes, fac__channels_fastest(input) ? input->strides : NULL, input->ndim,
                             dtype_of(input), input->device));
-    FAC_TRY(fac_out_declare(s, 1, stats, NULL, 1, fac__statistic_dtype(input), input->device));
-    return fac_out_declare(s, 2, stats, NULL, 1, fac__statistic_dtype(input), input->device);
+    FAC_TRY(fac_out_declare(s, 1, stats, NULL, 1, dtype, input->device));
+    return fac_out_declare(s, 2, stats, NULL, 1, dtype, input->device);
 }
 
 fac_status native_batch_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
@@ -173,17 +225,23 @@ fac_status native_batch_norm_backward_meta(fac_structured *s, fac_tensor *grad_o
     FAC_TRY(check_batch(input, weight, running_mean, running_var, train));
     FAC_CHECK(!train || (save_mean && save_invstd), FAC_ERR_ARGUMENT,
               "save_mean and save_invstd are needed when train is true");
+    fac_dtype dtype;
+    FAC_TRY(
+        SHARED_DTYPE(input, &dtype, {"weight", weight}, {"running_mean", running_mean}, {"running_var", running_var}));
     if (train) {
-        FAC_TRY(check_saved("save_mean", save_mean, input, &input->sizes[1], 1));
-        FAC_TRY(check_saved("save_invstd", save_invstd, input, &input->sizes[1], 1));
+        bool settled = weight || running_mean || running_var || input->device.type != FAC_CPU;
+        dtype = settled_dtype(dtype, settled, input, save_mean);
+        const fac_dtype saved = saved_dtype(input, dtype);
+        FAC_TRY(check_saved("save_mean", save_mean, saved, &input->sizes[1], 1));
+        FAC_TRY(check_saved("save_invstd", save_invstd, saved, &input->sizes[1], 1));
     }
     bool points = fac__channels_fastest(input) && fac__same_strides(input, grad_out);
     const fac_ints channels = {&input->sizes[1], 1};
     if (wanted(output_mask, 0))
         FAC_TRY(fac_out_declare(s, 0, input->sizes, points ? input->strides : NULL, input->ndim, dtype_of(input),
                                 input->device));
-    if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, weight, channels));
-    if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, weight, channels));
+    if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, dtype, channels));
+    if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, dtype, channels));
     return FAC_OK;
 }
 
@@ -211,10 +269,12 @@ fac_status native_group_norm_meta(fac_structured *s, fac_tensor *input, fac_tens
     (void)eps;
     FAC_TRY(check_groups(input, weight, N, C, HxW, group));
     FAC_TRY(check_channels("bias", bias, C));
+    fac_dtype dtype;
+    FAC_TRY(SHARED_DTYPE(input, &dtype, {"weight", weight}, {"bias", bias}));
     const int64_t stats[2] = {N, group};
     FAC_TRY(declare_row_major(s, 0, input));
-    FAC_TRY(fac_out_declare(s, 1, stats, NULL, 2, fac__statistic_dtype(input), input->device));
-    return fac_out_declare(s, 2, stats, NULL, 2, fac__statistic_dtype(input), input->device);
+    FAC_TRY(fac_out_declare(s, 1, stats, NULL, 2, dtype, input->device));
+    return fac_out_declare(s, 2, stats, NULL, 2, dtype, input->device);
 }
 
 fac_status native_group_norm_backward_meta(fac_structured *s, fac_tensor *grad_out, fac_tensor *input, fac_tensor *mean,
@@ -224,10 +284,13 @@ fac_status native_group_norm_backward_meta(fac_structured *s, fac_tensor *grad_o
     FAC_TRY(check_groups(input, weight, N, C, HxW, group));
     const fac_ints channels = {&C, 1};
     const int64_t stats[2] = {N, group};
-    FAC_TRY(check_saved("mean", mean, input, stats, 2));
-    FAC_TRY(check_saved("rstd", rstd, input, stats, 2));
+    fac_dtype dtype;
+    FAC_TRY(SHARED_DTYPE(input, &dtype, {"weight", weight}));
+    dtype = settled_dtype(dtype, weight, input, mean);
+    FAC_TRY(check_saved("mean", mean, dtype, stats, 2));
+    FAC_TRY(check_saved("rstd", rstd, dtype, stats, 2));
     if (wanted(output_mask, 0)) FAC_TRY(declare_row_major(s, 0, input));
-    if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, weight, channels));
-    if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, weight, channels));
+    if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, dtype, channels));
+    if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, dtype, channels));
     return FAC_OK;
 }

@@ -194,25 +194,58 @@ static void forward_coefficients(job *j, fac_tensor *weight, fac_tensor *bias, f
     }
 }
 
-/* The running statistics come last, when nothing can fail any more. */
-fac_status native_batch_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
-                                 fac_tensor *running_mean, fac_tensor *running_var, bool training, double momentum,
-                                 double eps) {
-    fac_tensor *mean = training ? s->out[1] : running_mean, *var = training ? s->out[2] : running_var;
-    if (input->numel == 0) return FAC_OK;
-    if (training) FAC_TRY(fac__moments(input, ~(uint64_t)2, 0.0, false, var, mean));
+static fac_status normalise(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
+                            fac_tensor *mean, fac_tensor *var, double eps) {
     job j;
     fac_status st = job_open(&j, input, s->out[0], NULL, fac__channels_fastest(input));
     if (st == FAC_OK) {
         forward_coefficients(&j, weight, bias, mean, var, eps);
         st = fac__parallel_for_scratch(0, j.rows, row_grain(&j), buffer_bytes(&j), forward_rows, &j);
     }
-    if (st == FAC_OK && training) {
-        run_along(input, mean, var, running_mean, running_var, momentum);
-        for (int64_t c = 0; c < j.channels; c++) parameter_set(var, c, deviation_inverse(var, c, eps));
-    }
     job_free(&j);
     return st;
+}
+
+/* Where the statistic `saved` is computed: there, or for a half in a float32 of its own, as outputs and running statistics
+   are made from what was not rounded. The caller's reference. */
+static fac_status room_for(fac_tensor *saved, fac_tensor **room) {
+    if (saved->dtype != FAC_F16 && saved->dtype != FAC_BF16) {
+        *room = fac__ref(saved);
+        return FAC_OK;
+    }
+    return fac__empty(saved->sizes, saved->ndim, FAC_F32, saved->device, room);
+}
+
+static void save(fac_structured *s, fac_tensor *mean, fac_tensor *var, double eps) {
+    for (int64_t c = 0; c < mean->numel; c++) {
+        if (mean != s->out[1]) parameter_set(s->out[1], c, parameter(mean, c, 0));
+        parameter_set(s->out[2], c, deviation_inverse(var, c, eps));
+    }
+}
+
+/* The running statistics come last, when nothing can fail any more. */
+static fac_status train(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
+                        fac_tensor *running_mean, fac_tensor *running_var, double momentum, double eps) {
+    fac_tensor *mean = NULL, *var = NULL;
+    fac_status st = room_for(s->out[1], &mean);
+    if (st == FAC_OK) st = room_for(s->out[2], &var);
+    if (st == FAC_OK) st = fac__moments(input, ~(uint64_t)2, 0.0, false, var, mean);
+    if (st == FAC_OK) st = normalise(s, input, weight, bias, mean, var, eps);
+    if (st == FAC_OK) {
+        run_along(input, mean, var, running_mean, running_var, momentum);
+        save(s, mean, var, eps);
+    }
+    fac__unref(mean);
+    fac__unref(var);
+    return st;
+}
+
+fac_status native_batch_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
+                                 fac_tensor *running_mean, fac_tensor *running_var, bool training, double momentum,
+                                 double eps) {
+    if (input->numel == 0) return FAC_OK;
+    if (training) return train(s, input, weight, bias, running_mean, running_var, momentum, eps);
+    return normalise(s, input, weight, bias, running_mean, running_var, eps);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------------- */
