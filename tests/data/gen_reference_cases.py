@@ -344,6 +344,13 @@ def convolutions_of_integers():
     case("convolution", ramp("bool", 1, 1, 3), ramp("bool", 1, 1, 2), None, [1], [0], [1], False, [0], 1)
 
 
+def contractions_of_integers():
+    for d in INTEGERS + ["bool"]:
+        for x, y, dims in ((ramp(d, 2, 3), ramp(d, 3, 2), ([1], [0])), (ramp(d, 2, 3), ramp(d, 1, 2), ([1], [0])),
+                           (ramp(d, 2, 1), ramp(d, 2, 3), ([0, 1], [0, 1])), (T(d, [1] * 300), T(d, [1]), ([0], [0]))):
+            case("tensordot", x, y, *dims)
+
+
 def complex_functions():
     for d in COMPLEX:
         x = ramp(d, 6)
@@ -490,6 +497,7 @@ DIFFERENCES = {
     "shifts beyond the width": shifts,
     "the order of unique slices": order_of_slices,
     "convolutions of integers": convolutions_of_integers,
+    "contractions of integers": contractions_of_integers,
     "complex functions": complex_functions,
     "exact powers of two": exact_powers_of_two,
     "slopes at bounds and ties": slopes_at_bounds,

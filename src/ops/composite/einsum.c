@@ -427,8 +427,8 @@ static fac_status match_sizes(fac_tensor **x, fac_tensor **y, fac_ints dx, fac_i
             a == b || a == 1 || b == 1, FAC_ERR_SHAPE,
             "contracted dimensions need to match, but first has size %lld in dim %lld and second has size %lld in dim %lld",
             (long long)a, (long long)wx[i], (long long)b, (long long)wy[i]);
-        if (a != b && b == 1) *x = fac__s_sum_dim_IntList(*x, ints(&wx[i], 1), true, FAC_DTYPE_DEFAULT);
-        if (a != b && a == 1) *y = fac__s_sum_dim_IntList(*y, ints(&wy[i], 1), true, FAC_DTYPE_DEFAULT);
+        if (a != b && b == 1) *x = fac__s_sum_dim_IntList(*x, ints(&wx[i], 1), true, (fac_dtype)(*x)->dtype);
+        if (a != b && a == 1) *y = fac__s_sum_dim_IntList(*y, ints(&wy[i], 1), true, (fac_dtype)(*y)->dtype);
         if (!*x || !*y) return fac_error();
     }
     return FAC_OK;
