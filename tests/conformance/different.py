@@ -39,6 +39,7 @@ BEFORE_2 = {
     "clamp": ("gradient", "nothing passes on a bound that is a number; tensors share where they tie"),
     "clamp_min": ("gradient", "as clamp"),
     "clamp_max": ("gradient", "as clamp"),
+    "nn.functional.hardswish": ("gradient", "nothing passes at -3"),
     "unique": ("Mismatched", "slices are ordered by their own elements"),
     "linspace": ("Tensor-likes are not equal", "integers are cut off from numbers that were not rounded on the way"),
     "ldexp": ("PyTorch has", "the result has the dtype of the scaled operand"),
