@@ -15,20 +15,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH = 4096, MAX_OPTIONS = 32, MAX_INPUTS = 8, MESSAGES = 4000, QUESTION_SECONDS = 20 };
+enum {
+    PATH = 4096,
+    COMMAND = 1024,
+    MAX_WORDS = 16,
+    MAX_OPTIONS = 32,
+    MAX_INPUTS = 8,
+    MESSAGES = 4000,
+    QUESTION_SECONDS = 20
+};
 
 static double time_limit(void) { return (double)fac__env_int("FACULA_COMPILE_SECONDS", 1, 86400, 120); }
 
 /* ---- which compiler ------------------------------------------------------------------------------------------------------- */
 
-/* What is known of one: where it is, and what tells it from others in a key. */
+/* A command of several words, as CC is for make: "ccache gcc", "gcc -m64". A path may have spaces in it. */
+typedef struct words {
+    char text[COMMAND]; /* one behind the other */
+    size_t at[MAX_WORDS], n;
+} words;
+
+/* What is known of one: CC as it is set, where its program is, and what tells it from others in a key. */
 typedef struct compiler {
-    char path[PATH], file[160], identity[2 * PATH + 1536];
+    words words;
+    char command[COMMAND], path[PATH], file[160], identity[2 * PATH + COMMAND + 1536];
 } compiler;
 
 static const char *compiler_name(void) {
     const char *name = fac__env("CC");
-    return name && *name ? name : "cc";
+    return name && name[strspn(name, " ")] ? name : "cc";
 }
 
 static bool is_program(const char *path) {
@@ -49,15 +64,44 @@ static bool find_program(const char *name, char *path, size_t size) {
     return false;
 }
 
+static bool split(const char *command, words *w) {
+    if (snprintf(w->text, sizeof w->text, "%s", command) >= (int)sizeof w->text) return false;
+    w->n = 0;
+    if (strchr(command, '/') && is_program(command)) {
+        w->at[w->n++] = 0;
+        return true;
+    }
+    char *rest = NULL;
+    for (char *word = strtok_r(w->text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        if (w->n == MAX_WORDS) return false;
+        w->at[w->n++] = (size_t)(word - w->text);
+    }
+    return w->n > 0;
+}
+
+/* The program by its path, and the words that come before any others. */
+static size_t put_command(const compiler *c, const char **argv) {
+    for (size_t i = 0; i < c->words.n; i++) argv[i] = c->words.text + c->words.at[i];
+    argv[0] = c->path;
+    return c->words.n;
+}
+
+static int ask_for(const compiler *c, const char *what, char *answer, size_t size) {
+    const char *argv[MAX_WORDS + 2];
+    const size_t n = put_command(c, argv);
+    argv[n] = what;
+    argv[n + 1] = NULL;
+    return fac__child_run(argv, QUESTION_SECONDS, answer, size);
+}
+
 /* Version and target, as the compiler itself says them. */
 static bool ask(compiler *c) {
     char version[1024], target[256], real[PATH];
-    const char *const ask_version[] = {c->path, "--version", NULL}, *const ask_target[] = {c->path, "-dumpmachine",
-                                                                                           NULL};
-    if (fac__child_run(ask_version, QUESTION_SECONDS, version, sizeof version) != 0) return false;
-    if (fac__child_run(ask_target, QUESTION_SECONDS, target, sizeof target) != 0) target[0] = 0;
+    if (ask_for(c, "--version", version, sizeof version) != 0) return false;
+    if (ask_for(c, "-dumpmachine", target, sizeof target) != 0) target[0] = 0;
     if (!realpath(c->path, real)) return false;
-    snprintf(c->identity, sizeof c->identity, "%s\n%s\n%s\n%s\n%s", c->path, real, c->file, version, target);
+    snprintf(c->identity, sizeof c->identity, "%s\n%s\n%s\n%s\n%s\n%s", c->command, c->path, real, c->file, version,
+             target);
     return true;
 }
 
@@ -67,11 +111,14 @@ static fac_status find_compiler(const char *what, compiler *out) {
     static compiler known;
     FAC_CHECK(fac__env_trusted(), FAC_ERR_UNSUPPORTED,
               "%s: nothing is compiled in a process that has more rights than its user", what);
-    bool found = find_program(compiler_name(), out->path, sizeof out->path);
+    bool found = split(compiler_name(), &out->words) &&
+                 find_program(out->words.text + out->words.at[0], out->path, sizeof out->path);
     if (found) {
+        snprintf(out->command, sizeof out->command, "%s", compiler_name());
         fac__jit_file_identity(out->path, out->file, sizeof out->file);
         fac__mutex_lock(&lock);
-        if (strcmp(known.path, out->path) == 0 && strcmp(known.file, out->file) == 0)
+        if (strcmp(known.command, out->command) == 0 && strcmp(known.path, out->path) == 0 &&
+            strcmp(known.file, out->file) == 0)
             *out = known;
         else if ((found = ask(out)))
             known = *out;
@@ -136,14 +183,13 @@ static fac_status report(const fac_jit_source *s, const char *compiler, int stat
     return FAC_FAIL(FAC_ERR_FORMAT, "%s does not compile:\n%s", s->name, messages);
 }
 
-static fac_status run_compiler(const fac_jit_source *s, const char *compiler, const char *folder, const char *out) {
+static fac_status run_compiler(const fac_jit_source *s, const compiler *c, const char *folder, const char *out) {
     char source[PATH + 16], include[PATH + 16], messages[MESSAGES];
-    const char *argv[MAX_OPTIONS + MAX_INPUTS + 24];
-    size_t n = 0;
+    const char *argv[MAX_WORDS + MAX_OPTIONS + MAX_INPUTS + 24];
+    size_t n = put_command(c, argv);
     snprintf(source, sizeof source, "%s/source.c", folder);
     snprintf(include, sizeof include, "-I%s", folder);
-    const char *const fixed[] = {compiler,  "-std=gnu17",        "-O2",  "-g", "-w", "-fPIC",
-                                 "-shared", "-ffp-contract=off", include};
+    const char *const fixed[] = {"-std=gnu17", "-O2", "-g", "-w", "-fPIC", "-shared", "-ffp-contract=off", include};
     for (size_t i = 0; i < FAC_COUNT(fixed); i++) argv[n++] = fixed[i];
     for (size_t i = 0; i < s->n_options; i++) argv[n++] = s->options[i];
     argv[n++] = "-o";
@@ -153,7 +199,7 @@ static fac_status run_compiler(const fac_jit_source *s, const char *compiler, co
     argv[n++] = "-lm";
     argv[n] = NULL;
     const int status = fac__child_run(argv, time_limit(), messages, sizeof messages);
-    return status ? report(s, compiler, status, messages) : FAC_OK;
+    return status ? report(s, c->command, status, messages) : FAC_OK;
 }
 
 static fac_status read_result(const fac_jit_source *s, const char *path, char **out, size_t *out_bytes) {
@@ -175,14 +221,14 @@ static fac_status read_result(const fac_jit_source *s, const char *path, char **
                     FAC_JIT_ENTRY_MAX);
 }
 
-static fac_status compile(const fac_jit_source *s, const char *compiler, char **out, size_t *out_bytes) {
+static fac_status compile(const fac_jit_source *s, const compiler *c, char **out, size_t *out_bytes) {
     char folder[PATH], made[PATH + 16];
     FAC_CHECK(s->n_options <= MAX_OPTIONS && s->n_inputs <= MAX_INPUTS, FAC_ERR_ARGUMENT,
               "%s: more than %d options or %d inputs", s->name, MAX_OPTIONS, MAX_INPUTS);
     FAC_TRY(make_folder(s->name, folder, sizeof folder));
     snprintf(made, sizeof made, "%s/made.so", folder);
     fac_status st = write_texts(folder, s);
-    if (st == FAC_OK) st = run_compiler(s, compiler, folder, made);
+    if (st == FAC_OK) st = run_compiler(s, c, folder, made);
     if (st == FAC_OK) st = read_result(s, made, out, out_bytes);
     remove_folder(folder);
     return st;
@@ -226,7 +272,7 @@ static fac_status load_new(const fac_jit_source *s, const compiler *c, const fac
     const int cache = fac__jit_cache_open();
     fac_status st = fac__jit_cache_read(cache, key, ".so", &data, &bytes);
     if (st == FAC_OK && !data) {
-        st = compile(s, c->path, &data, &bytes);
+        st = compile(s, c, &data, &bytes);
         if (st == FAC_OK) fac__jit_cache_write(cache, key, ".so", data, bytes);
     }
     if (cache >= 0) close(cache);

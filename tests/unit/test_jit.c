@@ -530,6 +530,33 @@ static const char *script_as_compiler(const char *name, const char *script) {
     return path;
 }
 
+static void compiler_may_be_a_command_of_several_words(void **state) {
+    (void)state;
+    char command[1200];
+    int (*value)(void) = NULL;
+    void *library;
+    use_cache("words");
+    const char *wrapper = script_as_compiler("wrapping cc", "#!/bin/sh\necho \"$@\" >>\"$0.log\"\nexec \"$@\"\n");
+    const fac_jit_source s = {.name = "w.c", .text = "int value(void) { return FOUR; }"};
+    assert_int_equal(fac__jit_compile_host(&s, &library),
+                     FAC_ERR_UNSUPPORTED); /* a path with a space, but no command behind it */
+    fac_error_clear();
+    const char *link = files_path("wrapper");
+    assert_int_equal(symlink(wrapper, link), 0);
+    for (int n = 4; n < 6; n++) {
+        snprintf(command, sizeof command, "  %s cc  -DFOUR=%d ", link, n);
+        assert_int_equal(setenv("CC", command, 1), 0);
+        assert_ok(fac__jit_compile_host(&s, &library));
+        *(void **)&value = dlsym(library, "value");
+        assert_int_equal(value(), n);
+    }
+    memset(command, 'x', sizeof command - 1);
+    command[sizeof command - 1] = 0;
+    assert_int_equal(setenv("CC", command, 1), 0);
+    assert_int_equal(fac__jit_compile_host(&s, &library), FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, "cannot be run");
+}
+
 static void compiler_that_hangs_or_makes_nothing_is_an_error(void **state) {
     (void)state;
     use_cache("hanging");
@@ -606,6 +633,7 @@ int main(int argc, char **argv) {
         TEST(libraries_are_told_apart),
         TEST(broken_entry_is_compiled_again),
         TEST(wrong_source_is_an_error_and_not_kept),
+        TEST(compiler_may_be_a_command_of_several_words),
         TEST(compiler_that_hangs_or_makes_nothing_is_an_error),
         TEST(setuid_program_keeps_and_compiles_nothing),
     };
