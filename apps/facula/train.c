@@ -151,6 +151,18 @@ static fac_status load_settings(train_options *o, notes *n, const char ***paths)
 
 /* ---- the command ---- */
 
+/* A run that cannot begin should not make its folder. */
+static fac_status check_inputs(const train_options *o) {
+    const char *const images[] = {o->images, o->labels, o->test_images, o->test_labels};
+    const size_t n_images = sizeof images / sizeof *images;
+    for (size_t i = 0; i < n_images + o->n_paths; i++) {
+        const char *path = i < n_images ? images[i] : o->paths[i - n_images];
+        if (path && access(path, R_OK) != 0)
+            return fac_error_set(FAC_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
+    }
+    return FAC_OK;
+}
+
 static int check(const train_options *o) {
     if (!o->images != !o->labels) return cli_usage_error(o->command, "--images and --labels go together");
     if (!o->test_images != !o->test_labels)
@@ -159,7 +171,7 @@ static int check(const train_options *o) {
         return cli_usage_error(o->command, "give a file or folder of text, or --images and --labels");
     if (o->images && o->n_paths) return cli_usage_error(o->command, "give text or images, not both");
     if (o->dim % o->heads) return cli_usage_error(o->command, "--dim must be a multiple of --heads");
-    return CLI_OK;
+    return check_inputs(o) ? cli_failed(o->command) : CLI_OK;
 }
 
 /* A folder that no run is in gets no lock. */

@@ -85,6 +85,9 @@ wait $child
 
 # Wrong use.
 expect 1 'is not the run of a text model' generate "$work/digits"
+expect 1 "cannot read '$work/absent': No such file" train --out "$work/never" "$text" "$work/absent"
+expect 1 "cannot read '$work/absent': No such file" train --out "$work/never" --images "$work/absent" --labels "$work/absent"
+[ ! -e "$work/never" ] || problem "a run that could not begin left a folder"
 expect 1 'cannot (open|read)' generate "$work/none"
 expect 1 'there is no run to go on with' train --resume --out "$work/none"
 expect 1 'cannot (open|read)' train --out "$work/x" "$work/none"
