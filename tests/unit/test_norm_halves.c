@@ -59,7 +59,7 @@ static const struct {
                   {"floats", true, true, true},
                   {"a float for a bias", false, true, true}};
 
-static fac_tensor *leaf(fac_ints sizes, fac_dtype d, int device) {
+static fac_tensor *leaf(fac_ints sizes, fac_dtype d, fac_device_type device) {
     fac_tensor *t = fac_ones(sizes, .dtype = d, .device = fac_device_make(device, -1));
     return fac_set_requires_grad(t, true);
 }
@@ -74,7 +74,7 @@ static void expect_gradients(const operands *o, fac_value *out) {
     for (size_t i = 0; i < n; i++) assert_int_equal(fac_tensor_dtype(grads[i]), fac_tensor_dtype(inputs[i]));
 }
 
-static void expect_dtype(int norm, int device, fac_dtype d, size_t p) {
+static void expect_dtype(int norm, fac_device_type device, fac_dtype d, size_t p) {
     FAC_SCOPE(s);
     fac_value out[3];
     fac_dtype of_parameters = parameters[p].floats ? FAC_F32 : d;
@@ -95,7 +95,7 @@ static void expect_dtype(int norm, int device, fac_dtype d, size_t p) {
 
 static void statistics_have_the_dtype_that_the_backward_operator_takes(void **state) {
     (void)state;
-    static const int devices[] = {FAC_CPU, FAC_META};
+    static const fac_device_type devices[] = {FAC_CPU, FAC_META};
     static const fac_dtype halves[] = {FAC_F16, FAC_BF16};
     for (int norm = 0; norm < NORMS; norm++)
         for (size_t p = 0; p < FAC_COUNT(parameters); p++)

@@ -169,7 +169,7 @@ fac_tensor *norm_grad(fac_tensor *grad, fac_tensor *self, fac_scalar ord, fac_te
 
 fac_tensor *logsumexp_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, bool keepdim) {
     fac_tensor *weights = fac__s_exp(sub(self, fac__restored(result, self->ndim, dim, keepdim)));
-    return mul(fac__restored(grad, self->ndim, dim, keepdim), weights);
+    return mul(fac__restored(grad, self->ndim, dim, keepdim), conj_if_complex(weights));
 }
 
 /* ---- scans ----------------------------------------------------------------------------------------------------------------- */
@@ -216,15 +216,18 @@ static fac_tensor *log_or_nothing(fac_tensor *x) {
     return fac__s_where_ScalarOther(positive, fac__s_log(safe), fac_scalar_f_(x && x->dtype == FAC_F16 ? -6e4 : -1e30));
 }
 
-/* exp(x_k) * sum over i >= k of g_i exp(-y_i), in logarithms; g is not negative. */
-static fac_tensor *log_tails(fac_tensor *g, fac_tensor *self, fac_tensor *result, int64_t dim) {
-    fac_tensor *terms = flipped(sub(log_or_nothing(g), result), dim);
+/* exp(x_k) * sum over i >= k of g_i exp(-y_i), in logarithms, given that of g. */
+static fac_tensor *log_tails(fac_tensor *log_g, fac_tensor *self, fac_tensor *result, int64_t dim) {
+    fac_tensor *terms = flipped(sub(log_g, result), dim);
     return fac__s_exp(add(flipped(fac__s_logcumsumexp(terms, dim), dim), self));
 }
 
 fac_tensor *logcumsumexp_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, int64_t dim) {
     if (grad->ndim == 0 || grad->numel == 0) return grad;
-    return sub(log_tails(grad, self, result, dim), log_tails(fac__s_neg(grad), self, result, dim));
+    if (fac_dtype_is_complex((fac_dtype)grad->dtype))
+        return fac__s_conj(log_tails(fac__s_log(fac__s_conj(grad)), self, result, dim));
+    return sub(log_tails(log_or_nothing(grad), self, result, dim),
+               log_tails(log_or_nothing(fac__s_neg(grad)), self, result, dim));
 }
 
 /* ---- softmax ----------------------------------------------------------------------------------------------------------------- */

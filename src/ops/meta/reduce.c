@@ -251,10 +251,9 @@ fac_status vector_norm_meta(fac_structured *s, fac_tensor *self, fac_scalar ord,
 
 fac_status logsumexp_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
     uint64_t mask;
-    FAC_TRY(refuse_complex(self));
+    fac_dtype d = dtype_of(self);
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim,
-                                is_float(dtype_of(self)) ? dtype_of(self) : fac_default_dtype());
+    return fac__declare_reduced(s, 0, self, mask, keepdim, fac_dtype_is_integral(d, true) ? fac_default_dtype() : d);
 }
 
 /* ---- scans ------------------------------------------------------------------------------------------------------------------ */
@@ -282,7 +281,7 @@ fac_status cummax_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
 }
 
 fac_status logcumsumexp_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
-    FAC_CHECK(fac_dtype_is_floating(dtype_of(self)), FAC_ERR_DTYPE,
-              "not implemented for '%s'; a floating type is needed", fac__dtype_title(dtype_of(self)));
+    FAC_CHECK(!fac_dtype_is_integral(dtype_of(self), true), FAC_ERR_DTYPE,
+              "not implemented for '%s'; a floating or complex type is needed", fac__dtype_title(dtype_of(self)));
     return declare_scan(s, 0, self, dim, dtype_of(self));
 }

@@ -1,5 +1,6 @@
 /* Running folds along one dimension. Sums and products accumulate in double or int64 (PyTorch's choice for f32 as well).
    Where neighbours in memory are different lines, strips of them advance together; else one line goes through a tile. */
+#include "backend/cpu/kernels/complex_parts.h"
 #include "backend/cpu/kernels/reduction.h"
 #include "backend/cpu/parallel.h"
 #include "ops/meta/reduce.h"
@@ -59,15 +60,39 @@ static void step_i64(scan_op op, int64_t *acc, const int64_t *x, int64_t w) {
     }
 }
 
-static void step_c128(scan_op op, double *acc, const double *x, int64_t w) {
-    if (op == SCAN_SUM) {
-        step_f64(op, acc, x, 2 * w);
-        return;
+/* Of numbers with real part -inf only the logarithm of 0 is kept, as their exponential is 0 whatever the angle. The rest is
+   added to the one of the larger real part, the logarithm of 1 plus a number of modulus up to 1. */
+static void log_add_c128(double *acc, const double *x) {
+    double complex a = fac__complex_parts(acc[0], acc[1]), b = fac__complex_parts(x[0], x[1]), sum;
+    double complex low = acc[0] <= x[0] ? a : b, high = acc[0] <= x[0] ? b : a;
+    if (isnan(acc[0]) || isnan(acc[1]) || isnan(x[0]) || isnan(x[1])) {
+        sum = fac__complex_parts(NAN, NAN);
+    } else if (acc[0] == x[0] && isinf(x[0])) {
+        sum = x[0] < 0 ? a : clog(cexp(a) + cexp(b));
+    } else {
+        double complex e = cexp(low - high);
+        double re = creal(e), im = cimag(e);
+        sum = high + fac__complex_parts(0.5 * log1p(re * (2 + re) + im * im), atan2(im, 1 + re));
     }
-    for (int64_t j = 0; j < w; j++) {
-        double re = acc[2 * j] * x[2 * j] - acc[2 * j + 1] * x[2 * j + 1];
-        acc[2 * j + 1] = acc[2 * j] * x[2 * j + 1] + acc[2 * j + 1] * x[2 * j];
-        acc[2 * j] = re;
+    acc[0] = creal(sum);
+    acc[1] = cimag(sum);
+}
+
+static void multiply_c128(double *acc, const double *x) {
+    double re = acc[0] * x[0] - acc[1] * x[1];
+    acc[1] = acc[0] * x[1] + acc[1] * x[0];
+    acc[0] = re;
+}
+
+static void step_c128(scan_op op, double *acc, const double *x, int64_t w) {
+    switch (op) {
+    case SCAN_SUM: step_f64(op, acc, x, 2 * w); break;
+    case SCAN_PROD:
+        for (int64_t j = 0; j < w; j++) multiply_c128(acc + 2 * j, x + 2 * j);
+        break;
+    default:
+        for (int64_t j = 0; j < w; j++) log_add_c128(acc + 2 * j, x + 2 * j);
+        break;
     }
 }
 

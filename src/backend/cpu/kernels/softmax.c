@@ -2,10 +2,12 @@
    used in place; others are converted into a buffer of the task's own. Where neighbours belong to different lines, strips of
    lines are handled together. f16 and bf16 compute in float. */
 #include "backend/cpu/kernels/softmax.h"
+#include "backend/cpu/kernels/complex_parts.h"
 #include "backend/cpu/kernels/reduction.h"
 #include "backend/cpu/parallel.h"
 #include "ops/meta/reduce.h"
 #include "ops_gen.h"
+#include <math.h>
 
 /* Operands: forward in, out; backward grad, output, grad_input. */
 typedef struct lines {
@@ -217,6 +219,29 @@ static void collect(const sums *s, const char *base, char *buffer) {
     }
 }
 
+/* Of n complex numbers, relative to the largest real part. If that is infinite, so are exponentials of it, which then decide the
+   angle; those of -inf are 0. */
+static void logsumexp_c128(const double *z, int64_t n, double out[2]) {
+    double largest = -INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        if (z[2 * i] > largest || isnan(z[2 * i])) largest = z[2 * i]; /* a NaN stays */
+    if (isinf(largest)) largest = 0;
+    double complex sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += cexp(fac__complex_parts(z[2 * i] - largest, z[2 * i + 1]));
+    sum = clog(sum);
+    out[0] = creal(sum) + largest;
+    out[1] = cimag(sum);
+}
+
+static void logsumexp_row(fac_acc kind, const void *x, int64_t n, fac_acc_value *out) {
+    if (kind == FAC_ACC_F32)
+        out->f32 = FAC_ISA_PICK(fac__logsumexp_row_f32)(x, n);
+    else if (kind == FAC_ACC_F64)
+        out->f64 = FAC_ISA_PICK(fac__logsumexp_row_f64)(x, n);
+    else
+        logsumexp_c128(x, n, out->c128);
+}
+
 static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const sums *s = ctx;
     int64_t n = s->split.reduced.count;
@@ -225,12 +250,8 @@ static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) 
     for (int64_t i = begin; i < end; i++) {
         const char *base = (char *)fac__data(s->in) + c.offset[0] * fac__item_size(s->in);
         if (buffer) collect(s, base, buffer);
-        const void *x = buffer ? buffer : (const void *)base;
         fac_acc_value v;
-        if (s->kind == FAC_ACC_F32)
-            v.f32 = FAC_ISA_PICK(fac__logsumexp_row_f32)(x, n);
-        else
-            v.f64 = FAC_ISA_PICK(fac__logsumexp_row_f64)(x, n);
+        logsumexp_row(s->kind, buffer ? buffer : (const void *)base, n, &v);
         fac_dtype d = (fac_dtype)s->out->dtype;
         fac__tile_store(s->kind, &v, (char *)fac__data(s->out) + c.offset[1] * fac__dtype_size(d), d, 1, 1);
         fac__nest_advance(&s->split.kept, 2, 1, &c);
