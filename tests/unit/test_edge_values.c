@@ -172,7 +172,7 @@ static void edges_einsum_multiplies_sums_of_small_integers(void **state) {
     CHECK(GIVES("einsum(\"ij,ik->k\", [i8[3,4]{1}, i8[3,4]{1}])", I64, 12, 12, 12, 12),
           GIVES("einsum(\"ij,jk->i\", [i32[3,4]{1}, i32[4,2]{1}])", I64, 8, 8, 8),
           GIVES("einsum(\"ij,ij->i\", [i8[3,4]{1}, i8[3,4]{1}])", I8, 4, 4, 4),
-          GIVES("tensordot(i8[2,3]{1}, i8[1,2]{1}, [1], [0])", I64, 3, 3, 3, 3));
+          GIVES("tensordot(i8[2,3]{1}, i8[1,2]{1}, [1], [0])", I8, 3, 3, 3, 3));
 }
 
 /* ---- NaN and infinities ------------------------------------------------------------------------------------------------------ */
