@@ -251,6 +251,11 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t *mb, int64_t *nb) {
     int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32, strips = fac__div_up(g->n, nr);
     int64_t threads = packed_threads(g), least = INT64_MAX;
+    if (threads == 1 && g->m <= PACKED_ROWS && g->n <= PACKED_COLS) { /* a cut would only have more to pack */
+        *mb = g->m;
+        *nb = strips * nr;
+        return;
+    }
     for (int64_t cols = fac__div_up(g->n, PACKED_COLS); cols <= strips; cols *= 2) {
         int64_t step = threads / gcd(threads, g->batch * cols);
         int64_t rows = fac__div_up(fac__div_up(g->m, PACKED_ROWS), step) * step;
