@@ -542,6 +542,7 @@ static void compiler_may_be_a_command_of_several_words(void **state) {
                      FAC_ERR_UNSUPPORTED); /* a path with a space, but no command behind it */
     fac_error_clear();
     const char *link = files_path("wrapper");
+    (void)unlink(link); /* of a run before */
     assert_int_equal(symlink(wrapper, link), 0);
     for (int n = 4; n < 6; n++) {
         snprintf(command, sizeof command, "  %s cc  -DFOUR=%d ", link, n);

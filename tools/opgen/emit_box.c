@@ -138,6 +138,7 @@ static void emit_boxed(FILE *f, const op *o, int id) {
 static void emit_door(FILE *f, const op *o, int id) {
     size_t n = o->s->n_args;
     fprintf(f, "static fac_status door_%d(%s) {\n    fac_status e = FAC_OK;\n", id, typed_params(o));
+    if (returns_list(o)) fputs("    *res_ = (fac_tensor_list){NULL, 0};\n", f);
     for (size_t i = 0; i < n; i++) {
         if (is_tensor_list(&o->s->args[i].type))
             fprintf(f, "    fac_handle_list l%zu;\n    if (fac__handle_list(&l%zu, a%zu)) e = fac_error();\n", i, i, i);
@@ -150,7 +151,7 @@ static void emit_door(FILE *f, const op *o, int id) {
     for (size_t i = 0; i < n; i++)
         if (is_tensor_list(&o->s->args[i].type)) fprintf(f, "    fac__handle_list_free(&l%zu);\n", i);
     if (returns_list(o))
-        fputs("    return fac__results_given(c, e, res_->v, res_->n);\n}\n", f);
+        fputs("    return fac__results_given(c, e, res_->v, res_->v ? res_->n : 0);\n}\n", f);
     else if (o->s->n_rets && returns_tensors(o))
         fprintf(f, "    return fac__results_given(c, e, res_, %zu);\n}\n", o->s->n_rets);
     else
