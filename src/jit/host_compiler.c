@@ -43,7 +43,7 @@ typedef struct compiler {
 
 static const char *compiler_name(void) {
     const char *name = fac__env("CC");
-    return name && name[strspn(name, " ")] ? name : "cc";
+    return name && name[strspn(name, " \t")] ? name : "cc";
 }
 
 static bool is_program(const char *path) {
@@ -72,7 +72,7 @@ static bool split(const char *command, words *w) {
         return true;
     }
     char *rest = NULL;
-    for (char *word = strtok_r(w->text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+    for (char *word = strtok_r(w->text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
         if (w->n == MAX_WORDS) return false;
         w->at[w->n++] = (size_t)(word - w->text);
     }

@@ -10,6 +10,7 @@
     X(both, 1, "2,3,2", -1, 1, out[0] = fac_logsumexp(Z(0), FAC_DIMS(0, 1)))                                       \
     X(running_last, 1, "2,4,2", -1, 1, out[0] = fac_logcumsumexp(Z(0), 1))                                         \
     X(running_first, 1, "3,2,2", -2, 2, out[0] = fac_logcumsumexp(Z(0), 0))                                        \
+    X(running_second_alone, 1, "3,2", -1, 1, out[0] = fac_select(fac_logcumsumexp(Z(0), 0), 0, 1))                 \
     X(weighted, 1, "2,3,2;2,2", -1, 1, out[0] = fac_mul(fac_view_as_real(fac_logsumexp(Z(0), FAC_DIMS(1))), x[1])) \
     X(running_weighted, 1, "2,3,2;2,3,2", -1, 1, out[0] = fac_mul(fac_view_as_real(fac_logcumsumexp(Z(0), 1)), x[1]))
 
@@ -94,6 +95,23 @@ static void complex_log_sums_agree_with_their_definition(void **state) {
         }
 }
 
+/* The second of two terms is the first's opposite but for `rest` of it: what is left is the logarithm of that. */
+static void complex_log_sums_of_terms_that_cancel_keep_their_digits(void **state) {
+    (void)state;
+    static const double pi = 3.14159265358979323846, rests[] = {1, 0.3, 1e-3, 1e-6, 1e-9, 1e-12};
+    for (size_t i = 0; i < FAC_COUNT(rests); i++) {
+        FAC_SCOPE(s);
+        const double turn = pi - rests[i], real = log(2 * fabs(cos(turn / 2)));
+        double complex v[] = {1, fac__complex_parts(1, turn)}, got[2];
+        fac_value out = call("aten::logcumsumexp", fac_tensor_from(v, FAC_C128, FAC_INTS(2)), fac_value_int(0));
+        assert_ok(fac_tensor_read(fac_value_as_tensor(out), FAC_C128, got, 2));
+        fac_value_release(&out);
+        assert_true(fabs(creal(got[1]) - 1 - real) < 1e-15 / rests[i] + 1e-14);
+        assert_true(fabs(cimag(got[1]) - turn / 2) < 1e-15 / rests[i] + 1e-14);
+    }
+}
+
 FAC_TEST_MAIN(FAC_TEST(complex_log_sums_have_gradients_that_agree_with_differences),
               FAC_TEST(complex_log_sums_have_second_gradients_that_agree_with_differences),
-              FAC_TEST(complex_log_sums_agree_with_their_definition))
+              FAC_TEST(complex_log_sums_agree_with_their_definition),
+              FAC_TEST(complex_log_sums_of_terms_that_cancel_keep_their_digits))

@@ -545,7 +545,7 @@ static void compiler_may_be_a_command_of_several_words(void **state) {
     (void)unlink(link); /* of a run before */
     assert_int_equal(symlink(wrapper, link), 0);
     for (int n = 4; n < 6; n++) {
-        snprintf(command, sizeof command, "  %s cc  -DFOUR=%d ", link, n);
+        snprintf(command, sizeof command, "  %s\tcc  -DFOUR=%d ", link, n);
         assert_int_equal(setenv("CC", command, 1), 0);
         assert_ok(fac__jit_compile_host(&s, &library));
         *(void **)&value = dlsym(library, "value");

@@ -209,11 +209,12 @@ fac_tensor *cummax_grad(fac_tensor *grad, fac_tensor *indices, int64_t dim) {
     return fac__s_scatter_add(zeros, dim, indices, grad);
 }
 
-/* log(x) where x > 0, else a number whose exponential is 0. */
+/* log(x) where x > 0, or for complex numbers is not 0, else a number whose exponential is 0. */
 static fac_tensor *log_or_nothing(fac_tensor *x) {
-    fac_tensor *positive = fac__s_gt_Scalar(x, fac_scalar_i_(0));
-    fac_tensor *safe = fac__s_where_ScalarOther(positive, x, fac_scalar_i_(1));
-    return fac__s_where_ScalarOther(positive, fac__s_log(safe), fac_scalar_f_(x && x->dtype == FAC_F16 ? -6e4 : -1e30));
+    const bool complex = x && fac_dtype_is_complex((fac_dtype)x->dtype);
+    fac_tensor *has = complex ? fac__s_ne_Scalar(x, fac_scalar_i_(0)) : fac__s_gt_Scalar(x, fac_scalar_i_(0));
+    fac_tensor *safe = fac__s_where_ScalarOther(has, x, fac_scalar_i_(1));
+    return fac__s_where_ScalarOther(has, fac__s_log(safe), fac_scalar_f_(x && x->dtype == FAC_F16 ? -6e4 : -1e30));
 }
 
 /* exp(x_k) * sum over i >= k of g_i exp(-y_i), in logarithms, given that of g. */
@@ -225,7 +226,7 @@ static fac_tensor *log_tails(fac_tensor *log_g, fac_tensor *self, fac_tensor *re
 fac_tensor *logcumsumexp_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, int64_t dim) {
     if (grad->ndim == 0 || grad->numel == 0) return grad;
     if (fac_dtype_is_complex((fac_dtype)grad->dtype))
-        return fac__s_conj(log_tails(fac__s_log(fac__s_conj(grad)), self, result, dim));
+        return fac__s_conj(log_tails(log_or_nothing(fac__s_conj(grad)), self, result, dim));
     return sub(log_tails(log_or_nothing(grad), self, result, dim),
                log_tails(log_or_nothing(fac__s_neg(grad)), self, result, dim));
 }

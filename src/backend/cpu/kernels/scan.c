@@ -72,7 +72,9 @@ static void log_add_c128(double *acc, const double *x) {
     } else {
         double complex e = cexp(low - high);
         double re = creal(e), im = cimag(e);
-        sum = high + fac__complex_parts(0.5 * log1p(re * (2 + re) + im * im), atan2(im, 1 + re));
+        /* Near -1 the sum cancels: 1 + re is exact there, and what log1p would be given is not. */
+        double modulus = re < -0.5 ? log(hypot(1 + re, im)) : 0.5 * log1p(re * (2 + re) + im * im);
+        sum = high + fac__complex_parts(modulus, atan2(im, 1 + re));
     }
     acc[0] = creal(sum);
     acc[1] = cimag(sum);
