@@ -76,7 +76,7 @@ static inline fac_status fac__check_number(fac_dtype d, fac_scalar v) {
 fac_status fac__check_value(fac_dtype d, const fac_tensor *value);
 /* The same for a factor, which halves take in single precision. */
 static inline fac_status fac__check_factor(fac_dtype d, fac_scalar v) {
-    return fac__check_number(d == FAC_F16 || d == FAC_BF16 ? FAC_F32 : d, v);
+    return fac__check_number(fac__is_half(d) ? FAC_F32 : d, v);
 }
 /* A bound as an integer dtype holds it: a lower one below the dtype's range, or an upper one above it, becomes the range's end,
    which bounds nothing. errors: OVERFLOW for a bound that no number of the dtype meets, and as fac__check_number */

@@ -111,7 +111,8 @@ static fac_status check_grad(const fac_tensor *p, const fac_tensor *grad) {
 static fac_tensor *aligned_grad(fac_tensor *p, fac_tensor *g) {
     if (fac__optim_is_twin(p, g)) return g;
     FAC_TRY_NULL(check_grad(p, g));
-    if (g->dtype == p->dtype && memcmp(g->strides, p->strides, p->ndim * sizeof *g->strides) == 0) return g;
+    if (g->dtype == p->dtype && memcmp(g->strides, p->strides, p->ndim * sizeof *g->strides) == 0)
+        return fac__optim_check_twin(p, g, "grad") ? NULL : g;
     fac_tensor *t = NULL;
     if (fac__empty_strided(p->sizes, p->strides, p->ndim, (fac_dtype)p->dtype, p->device, &t)) return NULL;
     t = fac__adopt(fac__thread(), t);
@@ -138,7 +139,6 @@ static fac_status prepare(const fac_optimizer *o, fac_optim_entry *e) {
     FAC_TRY(make_buffers(o, e));
     grad = aligned_grad(e->parameter, grad);
     if (!grad) return fac_error();
-    FAC_TRY(fac__optim_check_twin(e->parameter, grad, "grad"));
     FAC_TRY(fac__version_make(e->parameter));
     for (int i = 0; i < FAC_OPTIM_BUFFERS; i++) {
         if (!e->buffers[i]) continue;

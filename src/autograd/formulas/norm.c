@@ -6,7 +6,7 @@
 
 /* Statistics of halves may be halves; what is made of them is computed in float32. */
 static fac_tensor *widened(fac_tensor *t) {
-    bool half = t && (t->dtype == FAC_F16 || t->dtype == FAC_BF16);
+    bool half = t && fac__is_half((fac_dtype)t->dtype);
     return half ? fac__s__to_copy(t, FAC_F32, FAC_STRIDED, t->device, (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT) : t;
 }
 

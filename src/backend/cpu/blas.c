@@ -37,7 +37,6 @@ static const int64_t longest_side = INT64_C(1)
 static const fac_gemm_kernels *kernels(void) { return FAC_ISA_PICK(fac__gemm_kernels)(); }
 
 static inline fac_dtype compute_type(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_F64 : FAC_F32; }
-static inline bool is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
 static inline const char *at(const void *p, int64_t elements, fac_dtype d) {
     return (const char *)p + elements * fac__dtype_size(d);
 }
@@ -119,7 +118,7 @@ typedef struct vector_job {
 static const void *vector_x(const fac_gemm *g, int64_t batch, void *room) {
     const char *x = at(g->b.data, batch * g->b.batch, g->dtype);
     double alpha = fac__scalar_f64(g->alpha);
-    if (g->b.row == 1 && alpha == 1 && !is_half(g->dtype)) return x;
+    if (g->b.row == 1 && alpha == 1 && !fac__is_half(g->dtype)) return x;
     for (int64_t i = 0; i < g->k; i++) {
         const char *e = at(x, i * g->b.row, g->dtype);
         if (g->dtype == FAC_F64)
@@ -166,7 +165,7 @@ static fac_status run_vector(const fac_gemm *g) {
         job.rows = fac__max(VECTOR_ELEMENTS / g->k, job.by_cols ? 256 : 1);
         job.chunks = fac__div_up(g->m, job.rows);
     }
-    job.direct = !is_half(g->c_dtype) && g->c_row == 1 && beta_is(&o, 0);
+    job.direct = !fac__is_half(g->c_dtype) && g->c_row == 1 && beta_is(&o, 0);
     job.y_bytes = job.direct ? 0 : fac__workspace_round(fac__min(job.rows, g->m) * item);
     int64_t work = fac__min(job.rows, g->m) * g->k + 16;
     return fac__parallel_for_taken(0, g->batch * job.chunks, fac__max(1, VECTOR_ELEMENTS / work),

@@ -126,7 +126,7 @@ static void load_input(const run *r, int i, const fac_iter_cursor *c, tiles *t, 
     }
     const char *src = raw_input(r, i, c, t, n);
     fac_dtype from = (fac_dtype)o->dtype, common = r->it->common;
-    if ((common == FAC_F16 || common == FAC_BF16) && from != common) {
+    if (fac__is_half(common) && from != common) {
         fac__casts[common][from](raw_tile(r, t, 1), src, n);
         src = raw_tile(r, t, 1);
         from = common;
@@ -161,7 +161,7 @@ static void replicate(char *tile, int64_t n, int64_t item) {
 static void load_fixed(const run *r, int i, char *dst) {
     const fac_iter_operand *o = &r->it->op[i];
     fac_dtype want = (fac_dtype)r->want[i], common = r->it->common;
-    bool half = common == FAC_F16 || common == FAC_BF16;
+    bool half = fac__is_half(common);
     bool round = half && want != common && (!o->is_scalar || (r->it->options & FAC_ITER_ROUND_NUMBERS));
     fac_dtype first = round ? common : want;
     alignas(16) char element[16] = {0};
@@ -302,7 +302,7 @@ fac_status fac__cpu_find_loop(fac_loop_id id, const char *op, fac_dtype dtype, f
     *out_compute = dtype;
     *out = fac__loops[id][dtype];
     if (*out) return FAC_OK;
-    if (dtype == FAC_F16 || dtype == FAC_BF16) {
+    if (fac__is_half(dtype)) {
         *out_compute = FAC_F32;
         *out = fac__loops[id][FAC_F32];
     }

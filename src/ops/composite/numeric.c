@@ -121,8 +121,7 @@ fac_status clamp_max_tensor_composite(const fac_call_info *c, fac_tensor *self, 
 /* ---- powers and logarithms ---------------------------------------------------------------------------------------------- */
 
 /* 16-bit floats are computed in single precision and rounded once. */
-static bool is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
-static fac_tensor *widened(fac_tensor *t) { return t && is_half((fac_dtype)t->dtype) ? cast(t, FAC_F32) : t; }
+static fac_tensor *widened(fac_tensor *t) { return t && fac__is_half((fac_dtype)t->dtype) ? cast(t, FAC_F32) : t; }
 
 /* Converts both operands to the dtype of a function of them, widened; returns that dtype. */
 static fac_dtype meet(fac_tensor **a, fac_tensor **b) {

@@ -134,7 +134,7 @@ typedef fac_status (*softmax_fn)(fac_tensor *self, int64_t dim, bool half_to_flo
 
 /* A 16-bit input widens inside the kernel; every other cast is made first. */
 static fac_status softmax_as(softmax_fn fn, fac_tensor *self, int64_t dim, fac_dtype dtype, fac_tensor **out) {
-    bool half = self->dtype == FAC_F16 || self->dtype == FAC_BF16;
+    bool half = fac__is_half((fac_dtype)self->dtype);
     if (!dtype || dtype == (fac_dtype)self->dtype) return fn(self, dim, false, out);
     if (half && dtype == FAC_F32) return fn(self, dim, true, out);
     fac_tensor *cast;

@@ -17,8 +17,6 @@ static bool wanted(fac_ints mask, size_t i) { return i >= mask.n || mask.v[i] !=
 
 /* ---- dtypes of parameters and statistics ------------------------------------------------------------------------------ */
 
-static bool is_half(const fac_tensor *t) { return t->dtype == FAC_F16 || t->dtype == FAC_BF16; }
-
 /* An argument that was given, or NULL, and how messages call it. */
 typedef struct named {
     const char *name;
@@ -32,9 +30,9 @@ static fac_status shared_dtype(const fac_tensor *input, const named *given, size
     *shared = dtype_of(input);
     for (const named *p = given; p < given + n; p++) {
         if (!p->t) continue;
-        bool fits = p->t->dtype == input->dtype || (is_half(input) && p->t->dtype == FAC_F32);
+        bool fits = p->t->dtype == input->dtype || (fac__is_half(dtype_of(input)) && p->t->dtype == FAC_F32);
         FAC_CHECK(fits, FAC_ERR_DTYPE, "%s must be %s, as input%s, got %s", p->name, fac_dtype_name(dtype_of(input)),
-                  is_half(input) ? ", or float32" : "", fac_dtype_name(dtype_of(p->t)));
+                  fac__is_half(dtype_of(input)) ? ", or float32" : "", fac_dtype_name(dtype_of(p->t)));
         if (!first) first = p;
         FAC_CHECK(p->t->dtype == first->t->dtype, FAC_ERR_DTYPE, "%s and %s must be of one dtype, got %s and %s",
                   first->name, p->name, fac_dtype_name(dtype_of(first->t)), fac_dtype_name(dtype_of(p->t)));
@@ -54,7 +52,7 @@ static fac_dtype saved_dtype(const fac_tensor *input, fac_dtype shared) {
 /* The dtype of the parameters in a backward operator, which is not given the bias: where nothing else settles it, a
    statistic does. */
 static fac_dtype settled_dtype(fac_dtype shared, bool settled, const fac_tensor *input, const fac_tensor *saved) {
-    return !settled && is_half(input) && saved->dtype == FAC_F32 ? FAC_F32 : shared;
+    return !settled && fac__is_half(dtype_of(input)) && saved->dtype == FAC_F32 ? FAC_F32 : shared;
 }
 
 /* A statistic that the forward operator saved: of these sizes, in the type in which it was saved. */

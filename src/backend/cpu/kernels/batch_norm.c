@@ -209,7 +209,7 @@ static fac_status normalise(fac_structured *s, fac_tensor *input, fac_tensor *we
 /* Where the statistic `saved` is computed: there, or for a half in a float32 of its own, as outputs and running statistics
    are made from what was not rounded. The caller's reference. */
 static fac_status room_for(fac_tensor *saved, fac_tensor **room) {
-    if (saved->dtype != FAC_F16 && saved->dtype != FAC_BF16) {
+    if (!fac__is_half((fac_dtype)saved->dtype)) {
         *room = fac__ref(saved);
         return FAC_OK;
     }

@@ -39,7 +39,7 @@ typedef struct conv_job {
 } conv_job;
 
 static inline size_t item(const conv_job *j) { return fac__dtype_size(j->dtype); }
-static inline fac_dtype sum_type(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16 ? FAC_F32 : d; }
+static inline fac_dtype sum_type(fac_dtype d) { return fac__is_half(d) ? FAC_F32 : d; }
 
 /* Windows are the large side itself: nothing to make. */
 static bool is_pointwise(const fac_conv *c) {

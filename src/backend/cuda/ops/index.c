@@ -99,7 +99,7 @@ fac_status embedding_dense_backward_cuda(fac_structured *s, fac_tensor *grad_out
               "the gradient of an embedding is summed in floating types on CUDA, got %s",
               fac_dtype_name((fac_dtype)out->dtype));
     if (out->numel == 0) return FAC_OK;
-    bool half = out->dtype == FAC_F16 || out->dtype == FAC_BF16;
+    bool half = fac__is_half((fac_dtype)out->dtype);
     fac_status st = fac__cuda_contiguous(grad_output, &grad);
     if (st == FAC_OK) st = fac__cuda_contiguous(indices, &index);
     if (st == FAC_OK && scale_grad_by_freq) st = fac__empty(&num_weights, 1, FAC_I32, out->device, &times);

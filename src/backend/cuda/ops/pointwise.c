@@ -57,13 +57,11 @@ static fac_cuda_kernel *find_kernel(fac_loop_id id, kind k, fac_dtype common) {
 
 /* ---- operands --------------------------------------------------------------------------------------------------------------------- */
 
-static bool is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
-
 /* A number, or the element of a 0-dim CPU tensor, in all guises that kernels read. Like the CPU's loops, it passes through the
    common dtype where a tensor would have been converted to it. */
 static void set_number(const fac_iter *it, const fac_iter_operand *o, kind k, k_operand *out) {
     fac_dtype common = it->common, first = k == KIND_I64 && common ? common : dtype_of(k);
-    if (is_half(common) && (!o->is_scalar || (it->options & FAC_ITER_ROUND_NUMBERS))) first = common;
+    if (fac__is_half(common) && (!o->is_scalar || (it->options & FAC_ITER_ROUND_NUMBERS))) first = common;
     alignas(16) char element[16] = {0};
     if (o->is_scalar)
         fac__store(element, first, o->value);
@@ -83,7 +81,7 @@ static void set_operand(const fac_iter *it, int i, kind k, k_operand *out) {
     }
     out->data = o->data;
     for (int d = 0; d < it->ndim && d < K_DIMS; d++) out->strides[d] = it->strides[i][d];
-    if (i >= it->n_out && is_half(it->common) && o->dtype != it->common) out->round = (int32_t)it->common;
+    if (i >= it->n_out && fac__is_half(it->common) && o->dtype != it->common) out->round = (int32_t)it->common;
 }
 
 /* True if every operand is a number or lies without gaps in `in`; the output in `out`. */
