@@ -19,7 +19,7 @@ enum {
     MAX_LANES = 64,
     CALLER = 0,          /* the caller's lane */
     BLOCKS_A_LANE = 256, /* fine enough to share evenly, few enough that claiming costs nothing */
-    CALLER_SPIN_NS = 20000,
+    CALLER_SPIN_NS = 50000,
 };
 #define ASLEEP (1u << 31)
 

@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <stdio.h>
 
-enum { MAX_WORKERS = FAC_MAX_THREADS - 1, WORDS = FAC_MAX_THREADS / 64, SPIN_NS = 50000, STACK_BYTES = 1 << 20 };
+enum { MAX_WORKERS = FAC_MAX_THREADS - 1, WORDS = FAC_MAX_THREADS / 64, SPIN_NS = 100000, STACK_BYTES = 1 << 20 };
 #define RETRY_SECONDS 1.0 /* after the system refused a thread */
 
 typedef struct worker {
