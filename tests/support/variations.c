@@ -84,6 +84,21 @@ static void vary_integer(const sample_call *c, sample_value *v, fac_device devic
     *v = was;
 }
 
+/* Two neighbours of a list that are beyond any size and cancel, or nearly so, as a border and a cut do. */
+static void vary_pair(const sample_call *c, sample_value *v, fac_device device, variation_count *n) {
+    static const int64_t pairs[][2] = {{-INT64_MAX, INT64_MAX - 1}, {INT64_MAX - 1, -INT64_MAX},
+                                       {-INT64_MAX, INT64_MAX},     {INT64_MAX, INT64_MIN},
+                                       {INT64_MAX, INT64_MAX},      {INT64_MIN, INT64_MIN}};
+    const sample_value was[2] = {v[0], v[1]};
+    for (size_t i = 0; i < FAC_COUNT(pairs); i++) {
+        v[0].i = pairs[i][0];
+        v[1].i = pairs[i][1];
+        try(c, device, n);
+    }
+    v[0] = was[0];
+    v[1] = was[1];
+}
+
 /* A list of integers one shorter, empty, and one longer. */
 static void vary_length(const sample_call *c, sample_value *v, fac_device device, variation_count *n) {
     const sample_value was = *v;
@@ -127,6 +142,8 @@ static void vary_arguments(sample_call *c, fac_device device, variation_count *n
     }
     for (int k = 0; k < c->n_items; k++)
         if (c->items[k].kind == SAMPLE_INT) vary_integer(c, &c->items[k], device, n);
+    for (int k = 0; k + 1 < c->n_items; k++)
+        if (c->items[k].kind == SAMPLE_INT && c->items[k + 1].kind == SAMPLE_INT) vary_pair(c, &c->items[k], device, n);
 }
 
 variation_count variations_of_integers(const sample_set *s, fac_device device) {

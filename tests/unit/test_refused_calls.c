@@ -1,6 +1,7 @@
 /* Calls that must be refused with a certain code, before anything is computed. Each was found by the attack. */
 #include "support/samples.h"
 #include "support/support.h"
+#include <facula/facula.h>
 
 typedef struct refused_call {
     const char *text;
@@ -15,6 +16,19 @@ static void all_refused(const refused_call *calls, size_t n) {
         if (st != calls[i].code) print_error("%s: %s\n", calls[i].text, fac_status_name(st));
         assert_int_equal(st, calls[i].code);
         fac_error_clear();
+    }
+}
+
+static void refused_calls_fill_no_vector_that_overlaps_itself(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_expand(fac_zeros(FAC_SHAPE(1)), FAC_INTS(5));
+    const char *const names[] = {"aten::_arange_", "aten::_linspace_"};
+    for (size_t i = 0; i < FAC_COUNT(names); i++) {
+        fac_value args[] = {fac_value_tensor(x), fac_value_int(0), fac_value_int(1), fac_value_none()}, out;
+        assert_int_equal(fac_call(names[i], args, 3 + i, &out), FAC_ERR_ARGUMENT);
+        assert_error(FAC_ERR_ARGUMENT, "more than one element of the written-to tensor");
+        fac_value_release(&args[0]);
     }
 }
 
@@ -50,6 +64,7 @@ static void refused_calls_mix_the_gradient_and_the_input(void **state) {
     all_refused(calls, FAC_COUNT(calls));
 }
 
-FAC_TEST_MAIN(FAC_TEST(refused_calls_multiply_sizes_beyond_64_bits),
+FAC_TEST_MAIN(FAC_TEST(refused_calls_fill_no_vector_that_overlaps_itself),
+              FAC_TEST(refused_calls_multiply_sizes_beyond_64_bits),
               FAC_TEST(refused_calls_take_no_gradient_of_integers),
               FAC_TEST(refused_calls_mix_the_gradient_and_the_input))

@@ -10,7 +10,15 @@
 
 enum { PAINTED = 1 << 20, PAINT = 0xa5, MOST = 52 << 10, SMALL = 64 << 10 };
 
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__has_feature) /* clang's names */
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
+#endif
+
+#if defined(__OPTIMIZE__) && !defined(SANITIZED)
 #define MEASURED 1
 #else
 #define MEASURED 0

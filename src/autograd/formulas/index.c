@@ -19,7 +19,8 @@ fac_tensor *scattered_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_te
     int64_t pad[2 * FAC_MAX_DIMS];
     bool whole = true;
     if (!g) return NULL;
-    for (size_t k = 0; k < sizes.n; k++) { /* (before, after) from the last dimension on */
+    if (g->numel == 0) return zeros_of(grad, sizes); /* an empty index may have any number of dimensions */
+    for (size_t k = 0; k < sizes.n; k++) {           /* (before, after) from the last dimension on */
         size_t d = sizes.n - 1 - k;
         pad[2 * k] = 0;
         pad[2 * k + 1] = sizes.v[d] - (g->ndim ? g->sizes[d] : 1);

@@ -19,7 +19,11 @@ static int64_t mirrored(int64_t j, int64_t before, int64_t n) {
     int64_t i = j - before;
     return i < 0 ? -i : i < n ? i : 2 * (n - 1) - i;
 }
-static int64_t replicated(int64_t j, int64_t before, int64_t n) { return fac__max(0, fac__min(j - before, n - 1)); }
+static int64_t replicated(int64_t j, int64_t before, int64_t n) {
+    int64_t i;
+    if (!fac__sub(j, before, &i)) return n - 1; /* a cut of nearly 2^63 columns, beside as large a border */
+    return fac__max(0, fac__min(i, n - 1));
+}
 
 /* self is the tensor without the border. */
 static fac_status border_begin(border *b, const fac_tensor *self, fac_ints padding, bool mirror) {
@@ -31,7 +35,7 @@ static fac_status border_begin(border *b, const fac_tensor *self, fac_ints paddi
     for (int k = 0; k < dims; k++) {
         before[2 - k] = padding.v[2 * k];
         b->in[2 - k] = self->sizes[self->ndim - 1 - k];
-        b->out[2 - k] = b->in[2 - k] + padding.v[2 * k] + padding.v[2 * k + 1];
+        b->out[2 - k] = b->in[2 - k] + (padding.v[2 * k] + padding.v[2 * k + 1]); /* which cancel if they are large */
     }
     for (int k = 0; k < 3; k++) total += b->out[k];
     b->map[0] = fac__alloc_array((size_t)total, sizeof(int64_t));
@@ -42,7 +46,7 @@ static fac_status border_begin(border *b, const fac_tensor *self, fac_ints paddi
             b->map[k][j] = mirror ? mirrored(j, before[k], b->in[k]) : replicated(j, before[k], b->in[k]);
     }
     b->inner = fac__min(fac__max(0, before[2]), b->out[2]);
-    b->inner_end = fac__max(b->inner, fac__min(b->out[2], before[2] + b->in[2]));
+    b->inner_end = fac__max(b->inner, fac__min(b->out[2], fac__min(before[2], b->out[2]) + b->in[2]));
     return FAC_OK;
 }
 

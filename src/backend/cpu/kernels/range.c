@@ -63,6 +63,7 @@ static fac_status linspace_run(void *ctx, int64_t begin, int64_t end) {
 
 static fac_status start_job(fac_tensor *self, range_job *j) {
     FAC_CHECK(self->ndim == 1, FAC_ERR_SHAPE, "a range fills a vector, not a tensor of sizes %s", FAC_SHAPE_TEXT(self));
+    FAC_TRY(fac__check_no_overlap(self));
     j->data = fac__data(self);
     j->dtype = (fac_dtype)self->dtype;
     j->item = fac__dtype_size(j->dtype);

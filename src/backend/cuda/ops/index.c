@@ -117,7 +117,7 @@ fac_status embedding_dense_backward_cuda(fac_structured *s, fac_tensor *grad_out
 
 static fac_status check_vector(const fac_tensor *self) {
     FAC_CHECK(self->ndim == 1, FAC_ERR_SHAPE, "a range fills a vector, not a tensor of sizes %s", FAC_SHAPE_TEXT(self));
-    return FAC_OK;
+    return fac__check_no_overlap(self);
 }
 
 fac_status arange_cuda_(const fac_call_info *c, fac_tensor *self, fac_scalar start, fac_scalar step, fac_tensor **out) {
