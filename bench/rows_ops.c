@@ -21,8 +21,8 @@ static fac_tensor *run_gt(fixture *f) { return fac_gt(f->x[0], f->x[1]); }
 static fac_tensor *run_where(fixture *f) { return fac_where(f->x[2], f->x[0], f->x[1]); }
 static fac_tensor *run_cat(fixture *f) { return fac_cat(FAC_TENSORS(f->x[0], f->x[1])); }
 static fac_tensor *run_transpose(fixture *f) { return fac_contiguous(fac_t(f->x[0])); }
-static fac_tensor *run_mean_last(fixture *f) { return fac_mean(f->x[0], .dim = FAC_INTS(-1)); }
-static fac_tensor *run_var_last(fixture *f) { return fac_var(f->x[0], .dim = FAC_INTS(-1)); }
+static fac_tensor *run_mean_last(fixture *f) { return fac_mean(f->x[0], .dim = -1); }
+static fac_tensor *run_var_last(fixture *f) { return fac_var(f->x[0], .dim = -1); }
 static fac_tensor *run_softmax(fixture *f) { return fac_softmax(f->x[0], -1); }
 static fac_tensor *run_log_softmax(fixture *f) { return fac_log_softmax(f->x[0], -1); }
 static fac_tensor *run_layer_norm(fixture *f) {
@@ -38,7 +38,7 @@ static fac_tensor *run_randn(fixture *f) {
 }
 static fac_tensor *run_dropout(fixture *f) { return fac_dropout(f->x[0], 0.1, true); }
 static fac_tensor *run_linear(fixture *f) { return fac_linear(f->x[0], f->x[1], f->x[2]); }
-static fac_tensor *run_conv(fixture *f) { return fac_conv2d(f->x[0], f->x[1], f->x[2], .padding = FAC_INTS(1)); }
+static fac_tensor *run_conv(fixture *f) { return fac_conv2d(f->x[0], f->x[1], f->x[2], .padding = 1); }
 
 /* Backward of y with the weights x[3], then the inputs' gradients are dropped. */
 static fac_tensor *backward(fixture *f, fac_tensor *y) {

@@ -9,6 +9,7 @@ file(MAKE_DIRECTORY ${FACULA_GEN_DIR}/include)
 file(GLOB_RECURSE facula_base_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
 file(GLOB facula_opgen_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/opgen/*.c)
 file(GLOB facula_schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/schema/*.yaml)
+set(facula_functions ${PROJECT_SOURCE_DIR}/src/functions.yaml)
 # Where gradient formulas lead: opgen reads which operators they call.
 file(GLOB facula_formulas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/autograd/formulas/*.[ch]
      ${PROJECT_SOURCE_DIR}/src/ops/composite/*.[ch] ${PROJECT_SOURCE_DIR}/src/ops/*.[ch])
@@ -31,21 +32,21 @@ if(facula_base_sources AND facula_opgen_sources)
 endif()
 
 if(TARGET opgen AND facula_schemas)
-    set(FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_signatures.c ${FACULA_GEN_DIR}/ops_table.c)
+    set(FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_signatures.c ${FACULA_GEN_DIR}/ops_table.c ${FACULA_GEN_DIR}/keywords.c)
     foreach(schema IN LISTS facula_schemas)
         cmake_path(GET schema STEM family)
         list(APPEND FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_${family}.c)
     endforeach()
-    set(facula_gen_headers ${FACULA_GEN_DIR}/ops_gen.h ${FACULA_GEN_DIR}/ops_unread.h)
-    foreach(part ops.h ops_decl.h ops_macros.h ops.hpp)
+    set(facula_gen_headers ${FACULA_GEN_DIR}/ops_gen.h ${FACULA_GEN_DIR}/ops_unread.h ${FACULA_GEN_DIR}/keywords_gen.h)
+    foreach(part keywords.h autograd_macros.h nn_macros.h optim_macros.h data_macros.h ops.h ops_decl.h ops_macros.h ops.hpp)
         list(APPEND facula_gen_headers ${FACULA_GEN_DIR}/include/facula/${part})
     endforeach()
     add_custom_command(
         OUTPUT ${FACULA_GEN_SOURCES} ${facula_gen_headers} ${FACULA_GEN_DIR}/ops_test.json
         # The generator lives for a moment and frees nothing, so sanitized builds do not look for leaks in it.
         COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 $<TARGET_FILE:opgen> -o ${FACULA_GEN_DIR}
-                ${facula_schemas} ${facula_formulas}
-        DEPENDS opgen ${facula_schemas} ${facula_formulas}
+                ${facula_schemas} ${facula_functions} ${facula_formulas}
+        DEPENDS opgen ${facula_schemas} ${facula_functions} ${facula_formulas}
         COMMENT "Generating the operators"
         VERBATIM)
     add_custom_target(facula_gen DEPENDS ${FACULA_GEN_SOURCES} ${facula_gen_headers})

@@ -69,7 +69,7 @@ static void init_weights(fac_module *m, const gpt_config *c) {
         const char *name = all->v[i].name;
         if (fac_tensor_ndim(all->v[i].tensor) < 2) continue;
         const bool ends_branch = ends_with(name, "out_proj.weight") || ends_with(name, "down.weight");
-        fac_normal_(all->v[i].tensor, .std = FAC_NUM(ends_branch ? 0.02 / sqrt(2 * (double)c->layers) : 0.02));
+        fac_normal_(all->v[i].tensor, .std = ends_branch ? 0.02 / sqrt(2 * (double)c->layers) : 0.02);
     }
     fac_state_free(all);
 }
@@ -93,7 +93,7 @@ fac_module *gpt_new(const gpt_config *c) {
     g->positions = fac_module_add(m, "positions", fac_embedding_new(c->context, c->dim));
     g->blocks = fac_module_add(m, "blocks", blocks_new(c));
     g->norm = fac_module_add(m, "norm", fac_layer_norm_new(FAC_INTS(c->dim)));
-    g->head = fac_module_add(m, "head", fac_linear_new(c->dim, c->vocab, .no_bias = true));
+    g->head = fac_module_add(m, "head", fac_linear_new(c->dim, c->vocab, .bias = false));
     if (!fac_error()) init_weights(m, c);
     if (!fac_error()) return m;
     fac_module_release(m);

@@ -63,7 +63,7 @@ static fac_status validate(train_job *j, double *out_loss, double *extra) {
         fac_tensor *x = train_on_device(j, as_input(d, fac_narrow(d->test_images, 0, i, k)));
         fac_tensor *logits = fac_forward(j->model, x);
         loss += fac_item(fac_cross_entropy(logits, y)) * (double)k;
-        right += fac_item(fac_sum(fac_eq(fac_argmax(logits, .dim = FAC_INT(1)), y)));
+        right += fac_item(fac_sum(fac_eq(fac_argmax(logits, .dim = 1), y)));
     }
     *out_loss = loss / (double)n;
     *extra = right / (double)n;
@@ -128,17 +128,16 @@ static fac_status open_images(image_data *d, const train_options *o) {
         fac_tensor_size(d->test_images, 2) != d->width)
         return fac_error_set(FAC_ERR_SHAPE, "images should all be of one size, at least 4 by 4");
     fac_tensor *columns[] = {d->images, d->labels};
-    d->loader =
-        fac_loader_new(((fac_tensors){columns, 2}), .batch_size = o->batch, .shuffle = true, .seed = (uint64_t)o->seed);
+    d->loader = fac_loader_new(fac_tensors_of(columns, 2), .batch_size = o->batch, .shuffle = true, .seed = o->seed);
     return fac_error();
 }
 
 static fac_module *classifier_new(const image_data *d, const train_options *o) {
     const int64_t features = 32 * (d->height / 4) * (d->width / 4);
-    return fac_sequential(fac_conv2d_new(1, 16, FAC_INTS(3), .padding = FAC_INTS(1)), fac_relu_new(),
-                          fac_max_pool2d_new(2, 0, 0), fac_conv2d_new(16, 32, FAC_INTS(3), .padding = FAC_INTS(1)),
-                          fac_relu_new(), fac_max_pool2d_new(2, 0, 0), fac_flatten_new(), fac_linear_new(features, 128),
-                          fac_relu_new(), fac_dropout_new(o->dropout), fac_linear_new(128, d->classes));
+    return fac_sequential(fac_conv2d_new(1, 16, FAC_INTS(3), .padding = 1), fac_relu_new(), fac_max_pool2d_new(2, 0, 0),
+                          fac_conv2d_new(16, 32, FAC_INTS(3), .padding = 1), fac_relu_new(),
+                          fac_max_pool2d_new(2, 0, 0), fac_flatten_new(), fac_linear_new(features, 128), fac_relu_new(),
+                          fac_dropout_new(o->dropout), fac_linear_new(128, d->classes));
 }
 
 static fac_status make(train_job *j) {
@@ -147,7 +146,7 @@ static fac_status make(train_job *j) {
     fac_status st = open_images(d, o);
     if (st) return st;
     if (!(j->model = classifier_new(d, o))) return fac_error();
-    j->optimizer = fac_adamw_new(j->model, o->lr, .weight_decay = FAC_NUM(o->weight_decay));
+    j->optimizer = fac_adamw_new(j->model, o->lr, .weight_decay = o->weight_decay);
     return fac_error();
 }
 

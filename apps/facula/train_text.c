@@ -103,7 +103,7 @@ static fac_status make(train_job *j) {
     if (o->resume && gpt_check_checkpoint(&config, o->out)) return fac_error();
     j->model = gpt_new(&config);
     if (!j->model) return fac_error();
-    j->optimizer = fac_adamw_new(j->model, o->lr, .beta2 = FAC_NUM(0.95), .weight_decay = FAC_NUM(o->weight_decay));
+    j->optimizer = fac_adamw_new(j->model, o->lr, .beta2 = 0.95, .weight_decay = o->weight_decay);
     return fac_error();
 }
 

@@ -3,6 +3,7 @@
 #define FACULA_AUTOGRAD_H
 
 #include <facula/dispatch.h>
+#include <facula/keywords.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,39 +39,19 @@ FAC_API fac_tensor *fac_view_base(const fac_tensor *t);
 
 /* ---- passes -------------------------------------------------------------------------------------------------------- */
 
-/* Keywords of fac_backward, fac_backward_all and fac_grad. */
-typedef struct fac_backward_kw {
-    FAC_KW_HEAD(struct fac_backward_kw);
-    fac_tensor *gradient FAC_DEF; /* of the root; NULL: ones, for a one-element root only */
-    bool retain_graph FAC_DEF;
-    bool create_graph FAC_DEF;  /* implies retain_graph */
-    fac_tensors inputs FAC_DEF; /* accumulate into these only; empty: every leaf */
-} fac_backward_kw;
-/* Adds d root / d leaf to the gradient of every leaf that requires one.
+/* Adds d root / d leaf to the gradient of every leaf that requires one, or of `inputs` only. `gradient` is that of the root;
+   without it ones, for a one-element root only. create_graph implies retain_graph.
    errors: AUTOGRAD if root needs no gradient or the graph was freed; SHAPE if the root has several elements and no
            gradient is given */
 FAC_API FAC_MUST fac_status fac_backward(fac_tensor *root, const fac_backward_kw *kw);
 /* The same from several roots; grads may be empty, or hold NULL for one-element roots. */
-FAC_API FAC_MUST fac_status fac_backward_all(fac_tensors roots, fac_tensors grads, const fac_backward_kw *kw);
+FAC_API FAC_MUST fac_status fac_backward_all(fac_tensors roots, fac_tensors grads, const fac_backward_all_kw *kw);
 
-/* Keywords of fac_grad. */
-typedef struct fac_grad_kw {
-    FAC_KW_HEAD(struct fac_grad_kw);
-    fac_tensors grad_outputs FAC_DEF;
-    bool retain_graph FAC_DEF;
-    bool create_graph FAC_DEF;
-    bool allow_unused FAC_DEF; /* an input that outputs do not depend on gives NULL rather than an error */
-} fac_grad_kw;
 /* Gradients of the sum of outputs (weighted by grad_outputs) with respect to inputs, written to out_grads[inputs.n];
-   each belongs to the innermost scope. Leaves' own gradients are left alone. */
+   each belongs to the innermost scope. Leaves' own gradients are left alone. With allow_unused an input that outputs do
+   not depend on gives NULL rather than an error. */
 FAC_API FAC_MUST fac_status fac_grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads,
                                      const fac_grad_kw *kw);
-
-#ifndef __cplusplus
-#define fac_backward(...) \
-    FAC_KW_backward(__VA_ARGS__, ) /* fac_backward(Tensor root, .gradient, .retain_graph, .create_graph, .inputs) */
-#define FAC_KW_backward(root, ...) fac_backward((root), &(fac_backward_kw){FAC_KW_INIT_(fac_backward_kw), __VA_ARGS__})
-#endif
 
 /* ---- modes ------------------------------------------------------------------------------------------------------------ */
 
@@ -180,23 +161,19 @@ FAC_API bool fac_set_detect_anomaly(bool on);
 
 /* A function under test: outputs belong to the innermost scope. */
 typedef fac_status (*fac_check_fn)(void *context, fac_tensors inputs, fac_tensor **out_outputs, size_t n_outputs);
-typedef struct fac_gradcheck_kw {
-    FAC_KW_HEAD(struct fac_gradcheck_kw);
-    fac_opt_num eps FAC_DEF;  /* 1e-6 */
-    fac_opt_num atol FAC_DEF; /* 1e-5 */
-    fac_opt_num rtol FAC_DEF; /* 1e-3 */
-} fac_gradcheck_kw;
 /* Compares analytic with central-difference Jacobians for every f64 (or c128) input that requires a gradient. A
    mismatch is FAC_ERR_AUTOGRAD naming output, input and both values. source: torch.autograd.gradcheck */
 FAC_API FAC_MUST fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
                                           const fac_gradcheck_kw *kw);
 /* The same for the gradients themselves, with random grad_outputs. */
 FAC_API FAC_MUST fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
-                                              const fac_gradcheck_kw *kw);
+                                              const fac_gradgradcheck_kw *kw);
 /* Jacobian of fn (one output) by rows: [numel(output), numel(input)]; belongs to the innermost scope. */
 FAC_API fac_tensor *fac_jacobian(fac_check_fn fn, void *context, fac_tensor *input);
 
 #ifdef __cplusplus
 }
+#else
+#include <facula/autograd_macros.h>
 #endif
 #endif

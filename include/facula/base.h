@@ -9,17 +9,7 @@
 #include <stdio.h>
 
 #ifdef __cplusplus
-#define FAC_DEF \
-    {} /* default member initialiser, so that C++ users may name only some keywords */
-#define FAC_KW_HEAD(T)          \
-    size_t kw_size = sizeof(T); \
-    const struct fac_keyword_expected *kw_guard = FAC_KW_OK_
 extern "C" {
-#else
-#define FAC_DEF
-#define FAC_KW_HEAD(T) \
-    size_t kw_size;    \
-    const struct fac_keyword_expected *kw_guard
 #endif
 
 #if defined(__GNUC__)
@@ -113,6 +103,9 @@ typedef struct fac_generator fac_generator;
 typedef struct fac_module fac_module;
 typedef struct fac_node fac_node;
 typedef struct fac_operator fac_operator;
+typedef struct fac_optimizer fac_optimizer;
+typedef struct fac_corpus fac_corpus; /* text: facula/data.h */
+typedef struct fac_loader fac_loader;
 
 /* Takes a counted reference, so that `t` outlives its scope. NULL is passed through. Returns t. */
 FAC_API fac_tensor *fac_keep(fac_tensor *t);
@@ -183,28 +176,25 @@ static inline fac_scalar fac_scalar_c_(const double *re_im) {
     return s;
 }
 
-/* Optional values whose zero means something: `.dim = FAC_INT(0)`, `.alpha = FAC_NUM(0)`. The tag tells "not
-   given" (NULL) from a value; any other tag is an error that names the macro to use. */
-struct fac_use_FAC_NUM_or_FAC_INT;
-#define FAC_SET_ ((const struct fac_use_FAC_NUM_or_FAC_INT *)1)
+/* Optional numbers, as kernels take them: `set` tells a value from none. */
 typedef struct fac_opt_num {
-    const struct fac_use_FAC_NUM_or_FAC_INT *set;
+    bool set;
     fac_scalar v;
 } fac_opt_num;
 typedef struct fac_opt_int {
-    const struct fac_use_FAC_NUM_or_FAC_INT *set;
+    bool set;
     int64_t v;
 } fac_opt_int;
 static inline fac_opt_num fac_opt_num_(fac_scalar x) {
-    fac_opt_num o = {FAC_SET_, x};
+    fac_opt_num o = {true, x};
     return o;
 }
 static inline fac_opt_int fac_opt_int_(int64_t x) {
-    fac_opt_int o = {FAC_SET_, x};
+    fac_opt_int o = {true, x};
     return o;
 }
 
-/* A borrowed list of integers. v NULL is "not given"; an empty list has v set and n 0. */
+/* A borrowed list of integers. */
 typedef struct fac_ints {
     const int64_t *v;
     size_t n;
@@ -220,11 +210,75 @@ typedef struct fac_tensors {
     size_t n;
 } fac_tensors;
 
+/* Lists of what lies in an array. */
+static inline fac_ints fac_ints_of(const int64_t *v, size_t n) {
+    fac_ints l = {v, n};
+    return l;
+}
+static inline fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
+    fac_tensors l = {v, n};
+    return l;
+}
+
 /* ---- keyword structs ----------------------------------------------------------------------------------------- */
 
-struct fac_keyword_expected;
-#define FAC_KW_OK_ ((const struct fac_keyword_expected *)1)
-#define FAC_KW_INIT_(T) .kw_guard = FAC_KW_OK_, .kw_size = sizeof(T)
+/* Keywords are plain C values, given by name or, in the order of their struct, by position: fac_sum(x, 0, true) or
+   fac_sum(x, .keepdim = true, .dim = 0). Their defaults stand before the user's own in the initialiser. A list that may be
+   one number has two names, `.dim = 1` or `.dims = FAC_INTS(0, 1)`; a number that must be exact beyond 53 bits, complex or
+   of a certain kind has a second one too, `.alpha_scalar = FAC_SCALAR(x)`. A whole number given as `.alpha` is an integer.
+   To fill a struct in steps, begin with fac_..._kw_init; a NULL in place of the struct means all defaults. */
+
+/* Where a call stands. */
+typedef struct fac_site {
+    const char *file;
+    int line;
+} fac_site;
+
+/* What an optional keyword holds that was not given; may be given, too. */
+#define FAC_UNSET INT64_MIN                       /* an integer */
+#define FAC_UNSET_FLOAT (-1.6180339887498949e308) /* a floating-point number */
+
+/* Values that nobody gives by mistake. A bare number for a list, device or scalar leaves the second half as it is here. */
+#define FAC_UNSET_LIST_(T) \
+    { (T) UINTPTR_MAX, SIZE_MAX }
+#define FAC_UNSET_DEVICE_ \
+    { -1, INT32_MIN }
+#define FAC_UNSET_SCALAR_ \
+    { FAC_UNSET, -1 }
+#define FAC_STRAY_OK_ INT64_C(0x6b775f6f6b)
+
+#ifdef __cplusplus
+#define FAC_DEF(...) = __VA_ARGS__ /* default member initialisers, so that users may name only some keywords */
+#else
+#define FAC_DEF(...)
+#endif
+/* The size lets a struct grow without breaking programs that were compiled before. */
+#define FAC_KW_HEAD(T)                 \
+    size_t kw_size FAC_DEF(sizeof(T)); \
+    const fac_site *kw_site FAC_DEF(NULL)
+
+#if defined(__GNUC__) && !defined(__cplusplus)
+/* Its argument, which the caller should use. */
+static inline FAC_MUST fac_tensor *fac_result_(fac_tensor *t) { return t; }
+#define FAC_QUIET_                                                                       \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
+        _Pragma("GCC diagnostic ignored \"-Wshadow\"")
+#define FAC_LOUD_ _Pragma("GCC diagnostic pop")
+#define FAC_SITE_ &fac_site_
+/* A call with keywords. */
+#define FAC_CALL_(T, call)                                                 \
+    __extension__({                                                        \
+        FAC_QUIET_ static const fac_site fac_site_ = {__FILE__, __LINE__}; \
+        T fac_r_ = call;                                                   \
+        FAC_LOUD_ fac_r_;                                                  \
+    })
+/* The same where a tensor is given that the caller should use. */
+#define FAC_CALL_TENSOR_(call) fac_result_(FAC_CALL_(fac_tensor *, call))
+#else
+#define FAC_SITE_ NULL
+#define FAC_CALL_(T, call) (call)
+#define FAC_CALL_TENSOR_(call) (call)
+#endif
 
 #ifdef __cplusplus
 }
@@ -252,10 +306,6 @@ struct fac_keyword_expected;
                                                                 fac_scalar : P##s_
 /* A fac_scalar from any C number. */
 #define FAC_SCALAR(x) _Generic((x), FAC_NUMS_(fac_scalar_))(x)
-/* A given optional number. */
-#define FAC_NUM(x) fac_opt_num_(FAC_SCALAR(x))
-/* A given optional integer. */
-#define FAC_INT(x) fac_opt_int_(x)
 /* A list of integers; empty is legal. Lives as long as the enclosing block. Outer parentheses matter: the
    operator macros rescan their arguments. */
 #define FAC_INTS(...) \

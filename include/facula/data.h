@@ -2,7 +2,7 @@
 #ifndef FACULA_DATA_H
 #define FACULA_DATA_H
 
-#include <facula/types.h>
+#include <facula/keywords.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,19 +32,11 @@ FAC_API FAC_MUST fac_status fac_vocab_decode(const fac_vocab *v, int64_t token, 
 
 /* ---- text corpora --------------------------------------------------------------------------------------------------- */
 
-/* All text under some files and folders, as tokens of one vocabulary. */
-typedef struct fac_corpus fac_corpus;
-typedef struct fac_corpus_kw {
-    FAC_KW_HEAD(struct fac_corpus_kw);
-    bool characters FAC_DEF;         /* a vocabulary of the text's characters rather than of bytes */
-    fac_vocab *vocab FAC_DEF;        /* this vocabulary; the text may have no other characters */
-    int64_t max_bytes FAC_DEF;       /* at most this much text; default 256 MiB */
-    const char *skip_beside FAC_DEF; /* leave out folders that hold a file of this name, such as those of results */
-} fac_corpus_kw;
-/* Reads files, and folders with all that is below them in order of name. Left out, in folders: hidden files and folders,
-   symbolic links, files that are not text (with a zero byte, or not UTF-8), files for which there is no room. Files are
+/* All text under some files and folders, as tokens of one vocabulary. Reads files, and folders with all that is below them in order of name, at most max_bytes of text. The vocabulary is `vocab`
+   (the text may have no other characters), that of the text's `characters`, or one of bytes. Left out, in folders: hidden files and folders,
+   symbolic links, folders that hold a file named skip_beside (such as those of results), files that are not text (with a zero byte, or not UTF-8), files for which there is no room. Files are
    joined by a newline. NULL on failure; ARGUMENT if nothing was found or a named file is too large. Release it when done. */
-FAC_API fac_corpus *fac_corpus_new(const char *const *paths, size_t n_paths, const fac_corpus_kw *kw);
+FAC_API fac_corpus *fac_corpus_new(const char *const *paths, size_t n_paths, const fac_corpus_new_kw *kw);
 FAC_API void fac_corpus_release(fac_corpus *c);
 /* Files read, files left out, bytes of text, and tokens. */
 FAC_API int64_t fac_corpus_files(const fac_corpus *c);
@@ -83,18 +75,10 @@ FAC_API int64_t fac_sampler_next(fac_sampler *s, int64_t *out, int64_t room);
 /* Goes to the start of an epoch. */
 FAC_API void fac_sampler_start(fac_sampler *s, int64_t epoch);
 
-/* Cuts columns of samples (tensors of equal first size: images, labels, ...) into batches. */
-typedef struct fac_loader fac_loader;
-typedef struct fac_loader_kw {
-    FAC_KW_HEAD(struct fac_loader_kw);
-    int64_t batch_size FAC_DEF; /* default 1 */
-    bool shuffle FAC_DEF;
-    uint64_t seed FAC_DEF;
-    bool drop_last FAC_DEF; /* leave out a last batch that is not full */
-} fac_loader_kw;
-/* The loader counts references of the columns, which must be contiguous CPU tensors. NULL on failure.
+/* Cuts columns of samples (tensors of equal first size: images, labels, ...) into batches of batch_size samples; drop_last leaves out a last one that is not full. It counts references of the
+   columns, which must be contiguous CPU tensors. NULL on failure.
    errors: SHAPE if first sizes differ; ARGUMENT if there is no column; DEVICE; UNSUPPORTED if not contiguous */
-FAC_API fac_loader *fac_loader_new(fac_tensors columns, const fac_loader_kw *kw);
+FAC_API fac_loader *fac_loader_new(fac_tensors columns, const fac_loader_new_kw *kw);
 FAC_API void fac_loader_release(fac_loader *l);
 /* Batches in an epoch. */
 FAC_API int64_t fac_loader_batches(const fac_loader *l);
@@ -104,18 +88,9 @@ FAC_API bool fac_loader_next(fac_loader *l, fac_tensor **out_columns);
 /* Goes to the start of an epoch. */
 FAC_API void fac_loader_start(fac_loader *l, int64_t epoch);
 
-#ifndef __cplusplus
-#define fac_corpus_new(...) \
-    FAC_KW_corpus_new(__VA_ARGS__, ) /* fac_corpus_new(paths, n, .characters, .vocab, .max_bytes, .skip_beside) */
-#define FAC_KW_corpus_new(paths, n, ...) \
-    fac_corpus_new((paths), (n), &(fac_corpus_kw){FAC_KW_INIT_(fac_corpus_kw), __VA_ARGS__})
-#define fac_loader_new(...) \
-    FAC_KW_loader_new(__VA_ARGS__, ) /* fac_loader_new(columns, .batch_size, .shuffle, .seed, .drop_last) */
-#define FAC_KW_loader_new(columns, ...) \
-    fac_loader_new((columns), &(fac_loader_kw){FAC_KW_INIT_(fac_loader_kw), __VA_ARGS__})
-#endif
-
 #ifdef __cplusplus
 }
+#else
+#include <facula/data_macros.h>
 #endif
 #endif

@@ -135,20 +135,10 @@ FAC_API FAC_MUST fac_module *fac_module_copy(fac_module *m);
 FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);
 FAC_API FAC_MUST fac_status fac_module_load(fac_module *m, const char *path, bool strict);
 
-/* Keywords of fac_module_to. */
-typedef struct fac_module_to_kw {
-    FAC_KW_HEAD(struct fac_module_to_kw);
-    fac_dtype dtype FAC_DEF; /* floating or complex: cast floating tensors; integers keep their dtype */
-    fac_device device FAC_DEF;
-    bool non_blocking FAC_DEF;
-} fac_module_to_kw;
-/* Moves or casts parameters, their gradients and buffers, children first. Parameters keep their identity (their data is
+/* Moves or casts parameters, their gradients and buffers, children first; a floating or complex dtype casts what is
+   floating or complex, integers keep theirs. Parameters keep their identity (their data is
    swapped) unless fac_set_overwrite_module_params(true). */
 FAC_API FAC_MUST fac_status fac_module_to(fac_module *m, const fac_module_to_kw *kw);
-#ifndef __cplusplus
-#define fac_module_to(...) FAC_KW_module_to(__VA_ARGS__, ) /* fac_module_to(Module m, .dtype, .device, .non_blocking) */
-#define FAC_KW_module_to(m, ...) fac_module_to((m), &(fac_module_to_kw){FAC_KW_INIT_(fac_module_to_kw), __VA_ARGS__})
-#endif
 /* Moves everything to a CUDA device (-1: the current one), or back to the CPU. */
 FAC_API FAC_MUST fac_status fac_module_cuda(fac_module *m, int index);
 FAC_API FAC_MUST fac_status fac_module_cpu(fac_module *m);
@@ -162,55 +152,26 @@ FAC_API FAC_MUST fac_status fac_module_print(fac_module *m, FILE *stream);
 
 /* ---- layers: each returns a module that the caller owns, NULL on failure -------------------------------------------------- */
 
-/* Keywords of fac_linear_new. */
-typedef struct fac_linear_kw {
-    FAC_KW_HEAD(struct fac_linear_kw);
-    bool no_bias FAC_DEF;
-    fac_dtype dtype FAC_DEF;
-    fac_device device FAC_DEF;
-} fac_linear_kw;
 /* y = x W^T + b.
    shape:  x [..., in_features] -> [..., out_features]; weight [out, in], bias [out]
    init:   uniform(-1/sqrt(in), 1/sqrt(in))
    source: torch.nn.Linear */
-FAC_API FAC_MUST fac_module *fac_linear_new(int64_t in_features, int64_t out_features, const fac_linear_kw *kw);
+FAC_API FAC_MUST fac_module *fac_linear_new(int64_t in_features, int64_t out_features, const fac_linear_new_kw *kw);
 
-/* Keywords of fac_embedding_new. */
-typedef struct fac_embedding_new_kw {
-    FAC_KW_HEAD(struct fac_embedding_new_kw);
-    fac_opt_int padding_idx FAC_DEF; /* row that gets no gradient and starts at zero */
-    fac_dtype dtype FAC_DEF;
-    fac_device device FAC_DEF;
-} fac_embedding_new_kw;
-/* Rows of a table.
-   shape:  x [...] of indices -> [..., dim]; weight [count, dim]
+/* Rows of a table; the row padding_idx gets no gradient and starts at zero.
+   shape:  x [...] of indices -> [..., embedding_dim]; weight [num_embeddings, embedding_dim]
    init:   normal(0, 1)
    source: torch.nn.Embedding */
-FAC_API FAC_MUST fac_module *fac_embedding_new(int64_t count, int64_t dim, const fac_embedding_new_kw *kw);
+FAC_API FAC_MUST fac_module *fac_embedding_new(int64_t num_embeddings, int64_t embedding_dim,
+                                               const fac_embedding_new_kw *kw);
 
-/* Keywords of fac_layer_norm_new, fac_rms_norm_new and fac_batch_norm2d_new. */
-typedef struct fac_norm_new_kw {
-    FAC_KW_HEAD(struct fac_norm_new_kw);
-    fac_opt_num eps FAC_DEF; /* 1e-5; RMS norm: the smallest difference from 1 that the input's dtype has */
-    bool no_affine FAC_DEF;
-    bool no_bias FAC_DEF;
-    fac_opt_num momentum FAC_DEF;  /* batch norm: 0.1 */
-    bool no_running_stats FAC_DEF; /* batch norm */
-} fac_norm_new_kw;
-/* Normalises over the last shape.n dimensions. source: torch.nn.LayerNorm */
-FAC_API FAC_MUST fac_module *fac_layer_norm_new(fac_ints shape, const fac_norm_new_kw *kw);
-/* x / rms(x) * weight over the last dimensions. source: torch.nn.RMSNorm */
-FAC_API FAC_MUST fac_module *fac_rms_norm_new(fac_ints shape, const fac_norm_new_kw *kw);
+/* Normalises over the last dimensions, whose sizes are normalized_shape. source: torch.nn.LayerNorm */
+FAC_API FAC_MUST fac_module *fac_layer_norm_new(fac_ints normalized_shape, const fac_layer_norm_new_kw *kw);
+/* x / rms(x) * weight over the last dimensions. Without eps it is the smallest difference from 1 that the dtype has. source: torch.nn.RMSNorm */
+FAC_API FAC_MUST fac_module *fac_rms_norm_new(fac_ints normalized_shape, const fac_rms_norm_new_kw *kw);
 /* Normalises each channel of [N, C, H, W]; running_mean and running_var are buffers. source: torch.nn.BatchNorm2d */
-FAC_API FAC_MUST fac_module *fac_batch_norm2d_new(int64_t channels, const fac_norm_new_kw *kw);
+FAC_API FAC_MUST fac_module *fac_batch_norm2d_new(int64_t num_features, const fac_batch_norm2d_new_kw *kw);
 
-/* Keywords of fac_conv2d_new. */
-typedef struct fac_conv2d_new_kw {
-    FAC_KW_HEAD(struct fac_conv2d_new_kw);
-    fac_ints stride FAC_DEF, padding FAC_DEF, dilation FAC_DEF; /* one number or two */
-    int64_t groups FAC_DEF;
-    bool no_bias FAC_DEF;
-} fac_conv2d_new_kw;
 /* 2-d convolution.
    shape:  x [N, in, H, W] -> [N, out, H', W']; weight [out, in/groups, kh, kw]
    init:   uniform(-b, b), b = 1/sqrt(in/groups * kh * kw)
@@ -241,50 +202,12 @@ FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size
                        sizeof((fac_module *const[]){__VA_ARGS__}) / sizeof(fac_module *))
 #endif
 
-/* Keywords of fac_multihead_attention_new. */
-typedef struct fac_attention_kw {
-    FAC_KW_HEAD(struct fac_attention_kw);
-    double dropout FAC_DEF;
-    bool no_bias FAC_DEF;
-    bool causal FAC_DEF; /* each position sees itself and those before */
-} fac_attention_kw;
 /* Multi-head attention, batch first: self-attention of x with fac_forward, or fac_forward_many over (query, key, value).
+   With `causal` each position sees itself and those before.
    shape:  [N, T, dim] -> [N, T, dim]; in_proj_weight [3 dim, dim], out_proj.weight [dim, dim]
    source: Vaswani et al. 2017; torch.nn.MultiheadAttention */
-FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t dim, int64_t heads, const fac_attention_kw *kw);
-
-#ifndef __cplusplus
-#define fac_linear_new(...) \
-    FAC_KW_linear_new(__VA_ARGS__, ) /* fac_linear_new(int in_features, int out_features, .no_bias, .dtype, .device) */
-#define FAC_KW_linear_new(i, o, ...) \
-    fac_linear_new((i), (o), &(fac_linear_kw){FAC_KW_INIT_(fac_linear_kw), __VA_ARGS__})
-#define fac_embedding_new(...) \
-    FAC_KW_embedding_new(__VA_ARGS__, ) /* fac_embedding_new(int count, int dim, .padding_idx, .dtype, .device) */
-#define FAC_KW_embedding_new(n, d, ...) \
-    fac_embedding_new((n), (d), &(fac_embedding_new_kw){FAC_KW_INIT_(fac_embedding_new_kw), __VA_ARGS__})
-#define fac_layer_norm_new(...) \
-    FAC_KW_layer_norm_new(__VA_ARGS__, ) /* fac_layer_norm_new(FAC_INTS(...) shape, .eps, .no_affine, .no_bias) */
-#define FAC_KW_layer_norm_new(s, ...) \
-    fac_layer_norm_new((s), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
-#define fac_rms_norm_new(...) \
-    FAC_KW_rms_norm_new(__VA_ARGS__, ) /* fac_rms_norm_new(FAC_INTS(...) shape, .eps, .no_affine) */
-#define FAC_KW_rms_norm_new(s, ...) \
-    fac_rms_norm_new((s), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
-#define fac_batch_norm2d_new(...) \
-    FAC_KW_batch_norm2d_new(      \
-        __VA_ARGS__, ) /* fac_batch_norm2d_new(int channels, .eps, .no_affine, .momentum, .no_running_stats) */
-#define FAC_KW_batch_norm2d_new(c, ...) \
-    fac_batch_norm2d_new((c), &(fac_norm_new_kw){FAC_KW_INIT_(fac_norm_new_kw), __VA_ARGS__})
-#define fac_conv2d_new(...) \
-    FAC_KW_conv2d_new(      \
-        __VA_ARGS__, ) /* fac_conv2d_new(int in, int out, FAC_INTS(...) kernel_size, .stride, .padding, .dilation, .groups, .no_bias) */
-#define FAC_KW_conv2d_new(i, o, k, ...) \
-    fac_conv2d_new((i), (o), (k), &(fac_conv2d_new_kw){FAC_KW_INIT_(fac_conv2d_new_kw), __VA_ARGS__})
-#define fac_multihead_attention_new(...) \
-    FAC_KW_mha_new(__VA_ARGS__, ) /* fac_multihead_attention_new(int dim, int heads, .dropout, .no_bias, .causal) */
-#define FAC_KW_mha_new(d, h, ...) \
-    fac_multihead_attention_new((d), (h), &(fac_attention_kw){FAC_KW_INIT_(fac_attention_kw), __VA_ARGS__})
-#endif
+FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t embed_dim, int64_t num_heads,
+                                                         const fac_multihead_attention_new_kw *kw);
 
 /* Losses as modules of two inputs (prediction, target), mean-reduced. source: torch.nn.MSELoss, torch.nn.CrossEntropyLoss */
 FAC_API FAC_MUST fac_module *fac_mse_loss_new(void);
@@ -302,5 +225,7 @@ FAC_API FAC_MUST fac_status fac_clip_grad_value(fac_tensors parameters, double l
 
 #ifdef __cplusplus
 }
+#else
+#include <facula/nn_macros.h>
 #endif
 #endif

@@ -8,44 +8,16 @@
 extern "C" {
 #endif
 
-typedef struct fac_optimizer fac_optimizer;
-
-/* Keywords of fac_sgd_new. */
-typedef struct fac_sgd_kw {
-    FAC_KW_HEAD(struct fac_sgd_kw);
-    double momentum FAC_DEF, dampening FAC_DEF, weight_decay FAC_DEF;
-    bool nesterov FAC_DEF, maximize FAC_DEF;
-} fac_sgd_kw;
 /* Stochastic gradient descent over the parameters of a module. The optimiser holds references; the caller owns the
    result and releases it with fac_optimizer_release. NULL on failure.
    errors: ARGUMENT for negative rates, or nesterov without momentum or with dampening
    source: Sutskever et al. 2013; torch.optim.SGD */
-FAC_API FAC_MUST fac_optimizer *fac_sgd_new(fac_module *m, double lr, const fac_sgd_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_sgd_new(fac_module *m, double lr, const fac_sgd_new_kw *kw);
 
-/* Keywords of fac_adamw_new and fac_adam_new. */
-typedef struct fac_adamw_kw {
-    FAC_KW_HEAD(struct fac_adamw_kw);
-    fac_opt_num beta1 FAC_DEF, beta2 FAC_DEF; /* 0.9, 0.999 */
-    fac_opt_num eps FAC_DEF;                  /* 1e-8 */
-    fac_opt_num weight_decay FAC_DEF;         /* 0.01 for AdamW, 0 for Adam */
-    bool amsgrad FAC_DEF, maximize FAC_DEF;
-} fac_adamw_kw;
 /* Adam with decoupled weight decay. source: Loshchilov, Hutter 2019; torch.optim.AdamW */
-FAC_API FAC_MUST fac_optimizer *fac_adamw_new(fac_module *m, double lr, const fac_adamw_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_adamw_new(fac_module *m, double lr, const fac_adamw_new_kw *kw);
 /* Adam, weight decay added to the gradient. source: Kingma, Ba 2015; torch.optim.Adam */
-FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac_adamw_kw *kw);
-#ifndef __cplusplus
-#define fac_sgd_new(...) \
-    FAC_KW_sgd_new(      \
-        __VA_ARGS__, ) /* fac_sgd_new(Module m, lr, .momentum, .dampening, .weight_decay, .nesterov, .maximize) */
-#define FAC_KW_sgd_new(m, lr, ...) fac_sgd_new((m), (lr), &(fac_sgd_kw){FAC_KW_INIT_(fac_sgd_kw), __VA_ARGS__})
-#define fac_adamw_new(...) \
-    FAC_KW_adamw_new(      \
-        __VA_ARGS__, ) /* fac_adamw_new(Module m, lr, .beta1, .beta2, .eps, .weight_decay, .amsgrad, .maximize) */
-#define FAC_KW_adamw_new(m, lr, ...) fac_adamw_new((m), (lr), &(fac_adamw_kw){FAC_KW_INIT_(fac_adamw_kw), __VA_ARGS__})
-#define fac_adam_new(...) FAC_KW_adam_new(__VA_ARGS__, ) /* as fac_adamw_new */
-#define FAC_KW_adam_new(m, lr, ...) fac_adam_new((m), (lr), &(fac_adamw_kw){FAC_KW_INIT_(fac_adamw_kw), __VA_ARGS__})
-#endif
+FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac_adam_new_kw *kw);
 
 /* NULL is allowed. */
 FAC_API void fac_optimizer_release(fac_optimizer *o);
@@ -82,5 +54,7 @@ FAC_API double fac_cosine_lr(const fac_cosine_schedule *s, int64_t step);
 
 #ifdef __cplusplus
 }
+#else
+#include <facula/optim_macros.h>
 #endif
 #endif

@@ -5,6 +5,7 @@
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
 #include "autograd/leaf.h"
+#include "keywords_gen.h"
 #include "ops/call.h"
 
 #define FEW 8 /* roots or inputs for which no memory is asked */
@@ -104,21 +105,9 @@ static fac_status gather_inputs(gathered *g, fac_tensors inputs, bool accumulate
     return FAC_OK;
 }
 
-/* ---- keywords ---------------------------------------------------------------------------------------------------------- */
-
-static const fac_backward_kw *backward_kw(const fac_backward_kw *kw, fac_backward_kw *local) {
-    static const fac_backward_kw none = {.kw_guard = NULL};
-    return fac__kw("backward", kw, &none, local, sizeof none);
-}
-
-static const fac_grad_kw *grad_kw(const fac_grad_kw *kw, fac_grad_kw *local) {
-    static const fac_grad_kw none = {.kw_guard = NULL};
-    return fac__kw("grad", kw, &none, local, sizeof none);
-}
-
 /* ---- backward ------------------------------------------------------------------------------------------------------------ */
 
-static fac_status run_backward(fac_tensors roots, fac_tensors grads, fac_tensors inputs, const fac_backward_kw *kw) {
+static fac_status run_backward(fac_tensors roots, fac_tensors grads, fac_tensors inputs, bool keep, bool create) {
     gathered from = {.n = 0}, to = {.n = 0};
     fac_status st = gather_roots(&from, roots, grads);
     if (st == FAC_OK) st = gather_inputs(&to, inputs, true);
@@ -128,45 +117,42 @@ static fac_status run_backward(fac_tensors roots, fac_tensors grads, fac_tensors
                                                .n_roots = from.n,
                                                .targets = to.edges,
                                                .n_targets = to.n,
-                                               .keep_graph = kw->retain_graph || kw->create_graph,
-                                               .create_graph = kw->create_graph});
+                                               .keep_graph = keep || create,
+                                               .create_graph = create});
     gathered_free(&to);
     gathered_free(&from);
     return st;
 }
 
 /* With the user's handles. */
-static fac_status backward(fac_tensors roots, fac_tensors grads, const fac_backward_kw *kw) {
+static fac_status backward(fac_tensors roots, fac_tensors grads, fac_tensors inputs, bool keep, bool create) {
     fac_handle_list r, g, i;
     fac_status st = fac__open_list(&r, roots, false, "backward", "tensors");
     fac_status st_grads = fac__open_list(&g, grads, true, "backward", "gradient");
-    fac_status st_inputs = fac__open_list(&i, kw->inputs, false, "backward", "inputs");
+    fac_status st_inputs = fac__open_list(&i, inputs, false, "backward", "inputs");
     if (st == FAC_OK) st = st_grads != FAC_OK ? st_grads : st_inputs;
-    if (st == FAC_OK) st = run_backward(r.l, g.l, i.l, kw);
+    if (st == FAC_OK) st = run_backward(r.l, g.l, i.l, keep, create);
     fac__handle_list_free(&i);
     fac__handle_list_free(&g);
     fac__handle_list_free(&r);
     return st;
 }
 
-fac_status fac_backward_all(fac_tensors roots, fac_tensors grads, const fac_backward_kw *kw) {
+/* Parenthesised: the names are macros too. */
+fac_status(fac_backward_all)(fac_tensors roots, fac_tensors grads, const fac_backward_all_kw *kw) {
+    fac_backward_all_kw k;
     FAC_TRY(fac_error());
-    fac_backward_kw local;
-    kw = backward_kw(kw, &local);
-    if (!kw) return fac_error();
-    FAC_CHECK(!kw->gradient, FAC_ERR_ARGUMENT,
-              "backward from several tensors takes a list of gradients, not .gradient");
-    return backward(roots, grads, kw);
+    FAC_TRY(fac__open_backward_all_kw(&k, kw));
+    return backward(roots, grads, k.inputs, k.retain_graph, k.create_graph);
 }
 
-/* Parenthesised: the name is a macro too. */
 fac_status(fac_backward)(fac_tensor *root, const fac_backward_kw *kw) {
+    fac_backward_kw k;
     FAC_TRY(fac_error());
-    fac_backward_kw local;
-    kw = backward_kw(kw, &local);
-    if (!kw) return fac_error();
-    fac_tensor *const roots[] = {root}, *const grads[] = {kw->gradient};
-    return backward((fac_tensors){roots, 1}, (fac_tensors){grads, kw->gradient ? 1 : 0}, kw);
+    FAC_TRY(fac__open_backward_kw(&k, kw));
+    fac_tensor *const roots[] = {root}, *const grads[] = {k.gradient};
+    return backward((fac_tensors){roots, 1}, (fac_tensors){grads, k.gradient ? 1 : 0}, k.inputs, k.retain_graph,
+                    k.create_graph);
 }
 
 /* ---- grad ------------------------------------------------------------------------------------------------------------------ */
@@ -230,12 +216,12 @@ static fac_status grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out
     return st;
 }
 
-fac_status fac_grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
+fac_status(fac_grad)(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
     FAC_TRY(fac_error());
     FAC_CHECK((outputs.v || !outputs.n) && ((inputs.v && out_grads) || !inputs.n), FAC_ERR_ARGUMENT,
               "grad: a list of tensors has no array");
     for (size_t i = 0; i < inputs.n; i++) out_grads[i] = NULL;
-    fac_grad_kw local;
-    kw = grad_kw(kw, &local);
-    return kw ? grad(outputs, inputs, out_grads, kw) : fac_error();
+    fac_grad_kw k;
+    FAC_TRY(fac__open_grad_kw(&k, kw));
+    return grad(outputs, inputs, out_grads, &k);
 }

@@ -5,6 +5,7 @@
 #include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/numeric.h"
+#include "keywords_gen.h"
 #include "ops/call.h"
 #include <math.h>
 
@@ -134,8 +135,7 @@ static fac_status check_component(const check *c, fac_tensors wanted, fac_tensor
     if (!unit) return fac_error();
     memset(grads, 0, wanted.n * sizeof *grads);
     fac_tensor *const outs[] = {out}, *const units[] = {unit};
-    fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {units, 1}, .retain_graph = true,
-                      .allow_unused = true};
+    fac_grad_kw kw = {.grad_outputs = {units, 1}, .retain_graph = true, .allow_unused = true};
     if (fac__requires_grad(out)) FAC_TRY(fac__grad((fac_tensors){outs, 1}, wanted, grads, &kw));
     return compare_all(c, o, k, grads, column);
 }
@@ -197,27 +197,20 @@ static fac_status run_check(check *c, fac_tensor **room) {
     return st;
 }
 
-static const fac_gradcheck_kw *check_kw(const char *op, const fac_gradcheck_kw *kw, fac_gradcheck_kw *local) {
-    static const fac_gradcheck_kw none = {.kw_guard = NULL};
-    return fac__kw(op, kw, &none, local, sizeof none);
-}
+typedef struct tolerance {
+    double eps, atol, rtol;
+} tolerance;
 
-static double number_or(fac_opt_num x, double fallback) { return x.set ? fac__scalar_f64(x.v) : fallback; }
-
-static fac_status gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
-                            const fac_gradcheck_kw *kw) {
-    fac_gradcheck_kw local;
-    kw = check_kw("gradcheck", kw, &local);
-    if (!kw) return fac_error();
+static fac_status gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs, tolerance t) {
     FAC_CHECK(fn && n_outputs > 0, FAC_ERR_ARGUMENT, "gradcheck needs a function with at least one output");
     FAC_TRY(check_inputs(inputs));
     check c = {.fn = fn,
                .context = context,
                .inputs = inputs,
                .n_outputs = n_outputs,
-               .eps = number_or(kw->eps, 1e-6),
-               .atol = number_or(kw->atol, 1e-5),
-               .rtol = number_or(kw->rtol, 1e-3)};
+               .eps = t.eps,
+               .atol = t.atol,
+               .rtol = t.rtol};
     fac_tensor **room = fac__alloc_array(n_outputs + 2 * inputs.n, sizeof *room);
     if (!room) return FAC_ERR_MEMORY;
     fac_recording was = fac__recording_begin();
@@ -227,12 +220,14 @@ static fac_status gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, 
     return st;
 }
 
-fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
-                         const fac_gradcheck_kw *kw) {
+fac_status(fac_gradcheck)(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                          const fac_gradcheck_kw *kw) {
+    fac_gradcheck_kw k;
     FAC_TRY(fac_error());
+    FAC_TRY(fac__open_gradcheck_kw(&k, kw));
     fac_handle_list open;
     fac_status st = fac__open_list(&open, inputs, true, "gradcheck", "inputs");
-    if (st == FAC_OK) st = gradcheck(fn, context, open.l, n_outputs, kw);
+    if (st == FAC_OK) st = gradcheck(fn, context, open.l, n_outputs, (tolerance){k.eps, k.atol, k.rtol});
     fac__handle_list_free(&open);
     return st;
 }
@@ -259,8 +254,7 @@ static fac_status gradients_of(const second *g, fac_tensors all, fac_tensor **ro
     }
     FAC_CHECK(n_roots && n_wanted == n_out, FAC_ERR_ARGUMENT,
               "gradgradcheck: no output depends on an input that requires grad");
-    fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {seeds, n_roots}, .create_graph = true,
-                      .allow_unused = true};
+    fac_grad_kw kw = {.grad_outputs = {seeds, n_roots}, .create_graph = true, .allow_unused = true};
     FAC_TRY(fac__grad((fac_tensors){roots, n_roots}, (fac_tensors){wanted, n_wanted}, out, &kw));
     for (size_t i = 0; i < n_out; i++)
         if (!out[i]) {
@@ -299,7 +293,7 @@ static fac_tensor *random_like(const fac_tensor *t, uint64_t *state) {
     return r && fac__set_requires_grad(r, true) == FAC_OK ? r : NULL;
 }
 
-static fac_status check_second(second *g, fac_tensors inputs, fac_tensor **all, const fac_gradcheck_kw *kw) {
+static fac_status check_second(second *g, fac_tensors inputs, fac_tensor **all, tolerance t) {
     FAC_SCOPE(s);
     fac_tensor **results = all + inputs.n;
     uint64_t state = 42;
@@ -311,29 +305,30 @@ static fac_status check_second(second *g, fac_tensors inputs, fac_tensor **all, 
         results[i] = checked_output(results[i]) ? random_like(results[i], &state) : NULL;
         FAC_TRY(fac_error());
     }
-    return gradcheck(second_fn, g, (fac_tensors){all, inputs.n + g->n_outputs}, n_wanted, kw);
+    return gradcheck(second_fn, g, (fac_tensors){all, inputs.n + g->n_outputs}, n_wanted, t);
 }
 
-static fac_status gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
-                                const fac_gradcheck_kw *kw) {
+static fac_status gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs, tolerance t) {
     FAC_CHECK(fn && n_outputs > 0, FAC_ERR_ARGUMENT, "gradgradcheck needs a function with at least one output");
     FAC_TRY(check_inputs(inputs));
     second g = {fn, context, inputs.n, n_outputs};
     fac_tensor **all = fac__alloc_array(inputs.n + n_outputs, sizeof *all);
     if (!all) return FAC_ERR_MEMORY;
     fac_recording was = fac__recording_begin();
-    fac_status st = check_second(&g, inputs, all, kw);
+    fac_status st = check_second(&g, inputs, all, t);
     fac__recording_end(was);
     fac__free(all);
     return st;
 }
 
-fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
-                             const fac_gradcheck_kw *kw) {
+fac_status(fac_gradgradcheck)(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+                              const fac_gradgradcheck_kw *kw) {
+    fac_gradgradcheck_kw k;
     FAC_TRY(fac_error());
+    FAC_TRY(fac__open_gradgradcheck_kw(&k, kw));
     fac_handle_list open;
     fac_status st = fac__open_list(&open, inputs, true, "gradgradcheck", "inputs");
-    if (st == FAC_OK) st = gradgradcheck(fn, context, open.l, n_outputs, kw);
+    if (st == FAC_OK) st = gradgradcheck(fn, context, open.l, n_outputs, (tolerance){k.eps, k.atol, k.rtol});
     fac__handle_list_free(&open);
     return st;
 }

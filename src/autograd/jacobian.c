@@ -10,8 +10,7 @@ static fac_tensor *row_of(fac_tensor *y, fac_tensor *x, size_t k) {
     FAC_SCOPE(s);
     size_t parts = fac__parts(y);
     fac_tensor *unit = fac__unit_like(y, k * parts), *g = NULL;
-    fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {&unit, 1}, .retain_graph = true,
-                      .allow_unused = true};
+    fac_grad_kw kw = {.grad_outputs = {&unit, 1}, .retain_graph = true, .allow_unused = true};
     if (!unit) return NULL;
     if (fac__requires_grad(y)) FAC_TRY_NULL(fac__grad((fac_tensors){&y, 1}, (fac_tensors){&x, 1}, &g, &kw));
     if (!g)

@@ -162,7 +162,7 @@ typedef struct fac_saved_opt_num {
 } fac_saved_opt_num;
 void fac__save_opt_num(fac_saved_opt_num *s, fac_opt_num v);
 static inline fac_opt_num fac__opt_num_of(const fac_saved_opt_num *s) {
-    fac_opt_num o = {s->set ? FAC_SET_ : NULL, fac__scalar_of(&s->s)};
+    fac_opt_num o = {s->set, fac__scalar_of(&s->s)};
     return o;
 }
 

@@ -212,6 +212,6 @@ void fac__save_scalar(fac_saved_scalar *s, fac_scalar v) {
 }
 
 void fac__save_opt_num(fac_saved_opt_num *s, fac_opt_num v) {
-    s->set = v.set != NULL;
+    s->set = v.set;
     if (s->set) fac__save_scalar(&s->s, v.v);
 }

@@ -3,6 +3,7 @@
 #include "data/random.h"
 #include "data/utf8.h"
 #include "data/vocab.h"
+#include "keywords_gen.h"
 #include "ops/call.h"
 #include <dirent.h>
 #include <errno.h>
@@ -139,7 +140,7 @@ static fac_status read_path(fac_corpus *c, const char *path) {
 
 /* ---- tokens ---------------------------------------------------------------------------------------------------------------- */
 
-static fac_status choose_vocab(fac_corpus *c, const fac_corpus_kw *kw) {
+static fac_status choose_vocab(fac_corpus *c, const fac_corpus_new_kw *kw) {
     c->vocab = kw->vocab        ? fac_vocab_keep(kw->vocab)
                : kw->characters ? fac_vocab_characters(c->text.data, c->text.n)
                                 : fac_vocab_bytes();
@@ -161,11 +162,11 @@ static fac_status cut(fac_corpus *c) {
     return FAC_OK;
 }
 
-static fac_status fill(fac_corpus *c, const char *const *paths, size_t n, const fac_corpus_kw *kw) {
-    FAC_CHECK(kw->max_bytes >= 0, FAC_ERR_ARGUMENT, "max_bytes is %lld; it cannot be negative",
+static fac_status fill(fac_corpus *c, const char *const *paths, size_t n, const fac_corpus_new_kw *kw) {
+    FAC_CHECK(kw->max_bytes > 0, FAC_ERR_ARGUMENT, "max_bytes should be positive, but is %lld",
               (long long)kw->max_bytes);
     FAC_CHECK(paths || !n, FAC_ERR_ARGUMENT, "a list of %zu paths has no array", n);
-    c->max_bytes = kw->max_bytes ? kw->max_bytes : (int64_t)256 << 20;
+    c->max_bytes = kw->max_bytes;
     c->skip_beside = kw->skip_beside;
     for (size_t i = 0; i < n; i++) FAC_TRY(read_path(c, paths[i]));
     FAC_CHECK(c->text.n > 0, FAC_ERR_ARGUMENT, "there is no text to read: %lld files were left out, none was taken",
@@ -174,13 +175,11 @@ static fac_status fill(fac_corpus *c, const char *const *paths, size_t n, const 
     return cut(c);
 }
 
-fac_corpus *(fac_corpus_new)(const char *const *paths, size_t n_paths, const fac_corpus_kw *kw) {
-    static const fac_corpus_kw none = {FAC_KW_INIT_(fac_corpus_kw)};
-    fac_corpus_kw local;
-    if (fac_error()) return NULL;
-    kw = fac__kw("corpus_new", kw, &none, &local, sizeof local);
-    fac_corpus *c = kw ? fac__alloc_zero(sizeof *c) : NULL;
-    if (!c || fill(c, paths, n_paths, kw) == FAC_OK) return c;
+fac_corpus *(fac_corpus_new)(const char *const *paths, size_t n_paths, const fac_corpus_new_kw *kw) {
+    fac_corpus_new_kw k;
+    if (fac_error() || fac__open_corpus_new_kw(&k, kw)) return NULL;
+    fac_corpus *c = fac__alloc_zero(sizeof *c);
+    if (!c || fill(c, paths, n_paths, &k) == FAC_OK) return c;
     fac_corpus_release(c);
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* Orders of samples, epoch by epoch, and batches cut along them. */
 #include "core/handle.h"
 #include "data/random.h"
+#include "keywords_gen.h"
 #include "ops/call.h"
 #include <facula/data.h>
 
@@ -77,17 +78,17 @@ static fac_status check_column(fac_tensors columns, size_t i) {
     return FAC_OK;
 }
 
-static fac_status fill(fac_loader *l, fac_tensors columns, const fac_loader_kw *kw) {
+static fac_status fill(fac_loader *l, fac_tensors columns, const fac_loader_new_kw *kw) {
     FAC_CHECK(columns.n > 0 && columns.v, FAC_ERR_ARGUMENT, "a loader needs at least one column");
-    FAC_CHECK(kw->batch_size >= 0, FAC_ERR_ARGUMENT, "batch_size is %lld; it cannot be negative",
+    FAC_CHECK(kw->batch_size > 0, FAC_ERR_ARGUMENT, "batch_size should be positive, but is %lld",
               (long long)kw->batch_size);
     for (size_t i = 0; i < columns.n; i++) FAC_TRY(check_column(columns, i));
     int64_t n = columns.v[0]->sizes[0];
     l->drop_last = kw->drop_last;
-    l->batch_size = kw->batch_size ? kw->batch_size : 1;
+    l->batch_size = kw->batch_size;
     l->chosen = fac__alloc_array((size_t)fac__min(l->batch_size, n), sizeof *l->chosen);
     l->columns = fac__alloc_array(columns.n, sizeof *l->columns);
-    l->sampler = fac_sampler_new(n, kw->shuffle, kw->seed);
+    l->sampler = fac_sampler_new(n, kw->shuffle, (uint64_t)kw->seed);
     if (!l->chosen || !l->columns || !l->sampler) return fac_error();
     for (size_t i = 0; i < columns.n; i++) {
         FAC_TRY(fac__alias(columns.v[i], true, &l->columns[i]));
@@ -96,16 +97,14 @@ static fac_status fill(fac_loader *l, fac_tensors columns, const fac_loader_kw *
     return FAC_OK;
 }
 
-fac_loader *(fac_loader_new)(fac_tensors columns, const fac_loader_kw *kw) {
-    static const fac_loader_kw none = {FAC_KW_INIT_(fac_loader_kw)};
-    fac_loader_kw local;
-    if (fac_error()) return NULL;
-    kw = fac__kw("loader_new", kw, &none, &local, sizeof local);
-    fac_loader *l = kw ? fac__alloc_zero(sizeof *l) : NULL;
+fac_loader *(fac_loader_new)(fac_tensors columns, const fac_loader_new_kw *kw) {
+    fac_loader_new_kw k;
+    if (fac_error() || fac__open_loader_new_kw(&k, kw)) return NULL;
+    fac_loader *l = fac__alloc_zero(sizeof *l);
     if (!l) return NULL;
     fac_handle_list open;
     fac_status st = fac__open_list(&open, columns, false, "loader_new", "columns");
-    if (st == FAC_OK) st = fill(l, open.l, kw);
+    if (st == FAC_OK) st = fill(l, open.l, &k);
     fac__handle_list_free(&open);
     if (st == FAC_OK) return l;
     fac_loader_release(l);

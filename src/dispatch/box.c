@@ -29,7 +29,7 @@ fac_status fac__unbox_opt_int(const fac_value *v, const char *arg, fac_opt_int *
     *out = (fac_opt_int){NULL, 0};
     if (v->tag == FAC_TAG_NONE) return FAC_OK;
     FAC_TRY(fac__unbox_int(v, arg, &out->v));
-    out->set = FAC_SET_;
+    out->set = true;
     return FAC_OK;
 }
 
@@ -53,7 +53,7 @@ fac_status fac__unbox_opt_num(const fac_value *v, const char *arg, fac_opt_num *
     *out = (fac_opt_num){NULL, {0, FAC_KIND_NONE}};
     if (v->tag == FAC_TAG_NONE) return FAC_OK;
     FAC_TRY(fac__unbox_scalar(v, arg, &out->v));
-    out->set = FAC_SET_;
+    out->set = true;
     return FAC_OK;
 }
 

@@ -56,7 +56,7 @@ fac_status fac_clip_grad_value(fac_tensors parameters, double limit) {
     for (size_t i = 0; i < parameters.n; i++) {
         fac_tensor *grad = fac_grad_of(parameters.v[i]);
         FAC_SCOPE(s);
-        if (grad && !fac_clamp_(grad, .min = FAC_NUM(-limit), .max = FAC_NUM(limit))) return fac_error();
+        if (grad && !fac_clamp_(grad, .min = -limit, .max = limit)) return fac_error();
     }
     return fac_error();
 }

@@ -1,5 +1,6 @@
 /* Moving and casting a module's tensors, and copying whole modules. */
 #include "core/guard.h"
+#include "keywords_gen.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 #include <stdatomic.h>
@@ -83,15 +84,13 @@ static fac_tensor *to_kw(const void *context, fac_tensor *t) {
 }
 
 fac_status(fac_module_to)(fac_module *m, const fac_module_to_kw *kw) {
-    static const fac_module_to_kw none;
-    fac_module_to_kw local;
-    if (fac_error()) return fac_error();
-    const fac_module_to_kw *k = kw ? fac__nn_kw("fac_module_to", kw, &local, sizeof local) : &none;
-    if (!k) return fac_error();
+    fac_module_to_kw k;
+    FAC_TRY(fac_error());
+    FAC_TRY(fac__open_module_to_kw(&k, kw));
     if (!fac__given(m, "module")) return fac_error();
-    FAC_CHECK(!k->dtype || fac_dtype_is_floating(k->dtype) || fac_dtype_is_complex(k->dtype), FAC_ERR_DTYPE,
-              "fac_module_to only accepts floating or complex dtypes, but got %s", fac_dtype_name(k->dtype));
-    return convert(m, to_kw, k);
+    FAC_CHECK(!k.dtype || fac_dtype_is_floating(k.dtype) || fac_dtype_is_complex(k.dtype), FAC_ERR_DTYPE,
+              "fac_module_to only accepts floating or complex dtypes, but got %s", fac_dtype_name(k.dtype));
+    return convert(m, to_kw, &k);
 }
 
 fac_status fac_module_cuda(fac_module *m, int index) {

@@ -1,12 +1,7 @@
-/* What the layers share: keyword structs, parameters and their initial values. */
+/* What the layers share: parameters and their initial values. */
 #include "nn/module.h"
 #include "ops/call.h"
 #include <facula/ops.h>
-
-const void *fac__nn_kw(const char *what, const void *kw, void *local, size_t size) {
-    memset(local, 0, size);
-    return fac__kw(what, kw, local, local, size);
-}
 
 fac_tensor *fac__nn_parameter(fac_module *m, const char *name, fac_ints sizes, fac_dtype dtype, fac_device device) {
     FAC_SCOPE(s);
@@ -16,7 +11,7 @@ fac_tensor *fac__nn_parameter(fac_module *m, const char *name, fac_ints sizes, f
 fac_status fac__nn_uniform(fac_tensor *t, double bound) {
     FAC_SCOPE(s);
     FAC_NO_GRAD(g);
-    return fac_uniform_(t, .from = -bound, .to = FAC_NUM(bound)) ? FAC_OK : fac_error();
+    return fac_uniform_(t, .from = -bound, .to = bound) ? FAC_OK : fac_error();
 }
 
 fac_status fac__nn_normal(fac_tensor *t) {

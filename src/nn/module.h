@@ -60,8 +60,6 @@ fac_status fac__module_walk_slots(fac_module *m, fac_slot_visit visit, void *con
 
 /* ---- for layers ---- */
 
-/* Reads a keyword struct as the operators do; `local` is room for a copy. NULL with an error if it is none. */
-const void *fac__nn_kw(const char *what, const void *kw, void *local, size_t size);
 /* An uninitialised leaf parameter in slot `name`; NULL on failure. */
 fac_tensor *fac__nn_parameter(fac_module *m, const char *name, fac_ints sizes, fac_dtype dtype, fac_device device);
 /* Fills t with uniform numbers in [-bound, bound], with normal(0, 1), or with a constant, without recording. */

@@ -8,21 +8,49 @@
 
 /* ---- keyword structs ---- */
 
-const void *fac__kw_slow(const char *op, const void *kw, void *local, size_t size) {
+fac_status fac__kw_take(const char *op, void *local, const void *kw, size_t size) {
     const struct fac_kw_head *h = kw;
-    if (h->kw_guard != FAC_KW_OK_ || h->kw_size < sizeof *h || h->kw_size > 4096) {
-        FAC_FAIL(FAC_ERR_ARGUMENT, "an argument after the positional ones should be a keyword, .name = value");
-        fac__error_context(op, NULL);
-        return NULL;
+    if (!h) return FAC_OK;
+    if (h->kw_size < sizeof *h || h->kw_size > size) {
+        FAC_FAIL(FAC_ERR_ARGUMENT,
+                 h->kw_size > size && h->kw_size < 4096
+                     ? "the keywords are those of a later version of the library"
+                     : "what stands in the keywords' place is no keyword struct that fac_..._kw_init has filled");
+        return fac__error_context(op, NULL);
     }
-    memset(local, 0, size);
-    memcpy(local, kw, h->kw_size < size ? h->kw_size : size);
-    return local;
+    memcpy(local, kw, h->kw_size);
+    return FAC_OK;
 }
 
-fac_status fac__kw_bad_tag(const char *op, const char *keyword, const char *macro) {
-    FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes its value as %s(...)", keyword, macro);
-    return fac__error_context(op, keyword);
+void fac__kw_stray_error(const char *op, size_t most) {
+    FAC_FAIL(FAC_ERR_ARGUMENT, "at most %zu arguments may be given by position; further ones by name, .name = value",
+             most);
+    fac__error_context(op, NULL);
+}
+
+void fac__kw_list_error(const char *op, const char *one, const char *many, size_t n) {
+    if (n != SIZE_MAX)
+        FAC_FAIL(FAC_ERR_ARGUMENT, "keywords .%s and .%s are two names of one argument; give one of them", one, many);
+    else if (one)
+        FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes a list, FAC_INTS(...); one number is .%s", many, one);
+    else
+        FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes a list, FAC_INTS(...) or FAC_FLOATS(...)", many);
+    fac__error_context(op, many);
+}
+
+void fac__kw_device_error(const char *op, const char *keyword) {
+    FAC_FAIL(FAC_ERR_ARGUMENT,
+             "keyword .%s takes a device, fac_device_make(FAC_CUDA, 0) or fac_device_parse(\"cuda:0\")", keyword);
+    fac__error_context(op, keyword);
+}
+
+void fac__kw_scalar_error(const char *op, const char *plain, const char *exact, double given) {
+    if (given == FAC_UNSET_FLOAT)
+        FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes FAC_SCALAR(x); a plain number is .%s", exact, plain);
+    else
+        FAC_FAIL(FAC_ERR_ARGUMENT, "keywords .%s and .%s are two names of one argument; give one of them", plain,
+                 exact);
+    fac__error_context(op, exact);
 }
 
 /* ---- lists of tensors ---- */

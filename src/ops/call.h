@@ -6,26 +6,67 @@
 #include "core/generator.h"
 #include "core/handle.h"
 #include "dispatch/operator.h"
+#include <math.h>
 
 /* ---- keyword structs ---------------------------------------------------------------------------------------- */
 
 struct fac_kw_head {
     size_t kw_size;
-    const struct fac_keyword_expected *kw_guard;
+    const fac_site *kw_site;
 };
-/* The slow part of fac__kw: a struct of another version's size, or a positional argument that landed in the guard. */
-const void *fac__kw_slow(const char *op, const void *kw, void *local, size_t size);
-/* Keywords as this build lays them out: kw itself, `none` (all zero) for NULL, or a copy in `local` of a caller's struct
-   that is older or newer. NULL with an error if kw is not a keyword struct. */
-static inline const void *fac__kw(const char *op, const void *kw, const void *none, void *local, size_t size) {
-    const struct fac_kw_head *h = kw;
-    if (!h) return none;
-    if (FAC_LIKELY(h->kw_size == size && h->kw_guard == FAC_KW_OK_)) return kw;
-    return fac__kw_slow(op, kw, local, size);
+/* False for NULL and for a struct of another version. */
+static inline bool fac__kw_fits(const void *kw, size_t size) {
+    return FAC_LIKELY(kw != NULL) && FAC_LIKELY(((const struct fac_kw_head *)kw)->kw_size == size);
 }
-fac_status fac__kw_bad_tag(const char *op, const char *keyword, const char *macro);
-/* Refuses an optional value that was not made with FAC_NUM or FAC_INT. */
-static inline bool fac__bad_tag(const struct fac_use_FAC_NUM_or_FAC_INT *set) { return set && set != FAC_SET_; }
+/* Puts the keywords of a caller of another version, if there are any, over the defaults in `local`. */
+fac_status fac__kw_take(const char *op, void *local, const void *kw, size_t size);
+void fac__kw_stray_error(const char *op, size_t most);
+
+static inline bool fac__kw_unset(const void *list) { return list == (const void *)UINTPTR_MAX; }
+static inline bool fac__kw_bad_list(const void *v, size_t n) { return n == SIZE_MAX && !fac__kw_unset(v); }
+/* Into *out, which holds the default, goes `many` or n times `one`, in `room`. True if what was given is neither. */
+static inline bool fac__kw_list(fac_ints *out, int64_t *room, size_t n, int64_t one, fac_ints many) {
+    if (one != FAC_UNSET) {
+        for (size_t i = 0; i < n; i++) room[i] = one;
+        *out = (fac_ints){room, n};
+        return !fac__kw_unset(many.v);
+    }
+    if (FAC_LIKELY(fac__kw_unset(many.v))) return false;
+    *out = many;
+    if (!many.n) out->v = room; /* an empty list that has no array */
+    return many.n == SIZE_MAX;
+}
+/* A number where a list of n belongs, or both names were given. one: the other name, NULL if there is none. */
+void fac__kw_list_error(const char *op, const char *one, const char *many, size_t n);
+
+static inline bool fac__kw_bad_device(fac_device d) { return d.index_plus == INT32_MIN && d.type != -1; }
+static inline fac_device fac__kw_device(fac_device d) { return d.type == -1 ? (fac_device){0} : d; }
+void fac__kw_device_error(const char *op, const char *keyword);
+
+/* A number given as a double: a whole one is an integer, apart from -0. */
+static inline fac_scalar fac__plain_scalar(double v) {
+    const bool exact = v >= -0x1p53 && v <= 0x1p53;
+    const int64_t i = exact ? (int64_t)v : 0;
+    return exact && (double)i == v && (i != 0 || !signbit(v)) ? fac_scalar_i_(i) : fac_scalar_f_(v);
+}
+static inline fac_opt_int fac__plain_int(int64_t v) { return v == FAC_UNSET ? (fac_opt_int){0} : fac_opt_int_(v); }
+static inline fac_opt_num fac__plain_bool(int v) {
+    return v < 0 ? (fac_opt_num){0} : fac_opt_num_(fac_scalar_b_(v != 0));
+}
+static inline fac_opt_num fac__plain_float(double v) {
+    return v == FAC_UNSET_FLOAT ? (fac_opt_num){0} : fac_opt_num_(fac_scalar_f_(v));
+}
+static inline fac_opt_num fac__plain_number(double v) {
+    return v == FAC_UNSET_FLOAT ? (fac_opt_num){0} : fac_opt_num_(fac__plain_scalar(v));
+}
+/* Into *out, which holds the default, goes what was given. True if both were, or a bare number as the scalar. */
+static inline bool fac__kw_scalar(fac_opt_num *out, double plain, fac_scalar exact) {
+    if (plain != FAC_UNSET_FLOAT) *out = fac_opt_num_(fac__plain_scalar(plain));
+    if (FAC_LIKELY(exact.kind == -1)) return exact.bits != FAC_UNSET;
+    *out = fac_opt_num_(exact);
+    return plain != FAC_UNSET_FLOAT;
+}
+void fac__kw_scalar_error(const char *op, const char *plain, const char *exact, double given);
 
 /* ---- arguments ------------------------------------------------------------------------------------------------ */
 

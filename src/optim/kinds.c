@@ -1,4 +1,5 @@
 /* SGD, Adam, AdamW: checks, buffers, and the fused step operators. */
+#include "keywords_gen.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
 #include <math.h>
@@ -21,7 +22,7 @@ static const fac_optim_option sgd_options[] = {FAC_OPTIM_NUMBER("momentum", u.sg
                                                {NULL, false, 0}};
 static const fac_optim_class sgd_class = {"SGD", {"momentum_buffer"}, sgd_options, false, sgd_buffers, sgd_step};
 
-static fac_status check_sgd(const fac_sgd_kw *k) {
+static fac_status check_sgd(const fac_sgd_new_kw *k) {
     FAC_CHECK(k->momentum >= 0, FAC_ERR_ARGUMENT, "invalid momentum value: %g", k->momentum);
     FAC_CHECK(k->weight_decay >= 0, FAC_ERR_ARGUMENT, "invalid weight_decay value: %g", k->weight_decay);
     FAC_CHECK(!k->nesterov || (k->momentum > 0 && k->dampening == 0), FAC_ERR_ARGUMENT,
@@ -29,16 +30,14 @@ static fac_status check_sgd(const fac_sgd_kw *k) {
     return FAC_OK;
 }
 
-fac_optimizer *(fac_sgd_new)(fac_module *m, double lr, const fac_sgd_kw *kw) {
-    fac_sgd_kw local;
-    if (fac_error()) return NULL;
-    const fac_sgd_kw *k = fac__nn_kw("fac_sgd_new", kw, &local, sizeof local);
-    if (!k || check_sgd(k)) return NULL;
-    fac_optim_group g = {.lr = lr, .weight_decay = k->weight_decay};
-    g.u.sgd.momentum = k->momentum;
-    g.u.sgd.dampening = k->dampening;
-    g.u.sgd.nesterov = k->nesterov;
-    g.u.sgd.maximize = k->maximize;
+fac_optimizer *(fac_sgd_new)(fac_module *m, double lr, const fac_sgd_new_kw *kw) {
+    fac_sgd_new_kw k;
+    if (fac_error() || fac__open_sgd_new_kw(&k, kw) || check_sgd(&k)) return NULL;
+    fac_optim_group g = {.lr = lr, .weight_decay = k.weight_decay};
+    g.u.sgd.momentum = k.momentum;
+    g.u.sgd.dampening = k.dampening;
+    g.u.sgd.nesterov = k.nesterov;
+    g.u.sgd.maximize = k.maximize;
     return fac__optim_new(&sgd_class, m, g);
 }
 
@@ -61,39 +60,39 @@ static const fac_optim_option adam_options[] = {
 static const fac_optim_class adamw_class = {"AdamW", ADAM_BUFFERS, adam_options, true, adam_buffers, adam_step};
 static const fac_optim_class adam_class = {"Adam", ADAM_BUFFERS, adam_options, false, adam_buffers, adam_step};
 
-static double number_or(fac_opt_num n, double fallback) { return n.set ? fac__scalar_f64(n.v) : fallback; }
-
-static fac_optimizer *adam_new(const char *what, const fac_optim_class *cls, fac_module *m, double lr,
-                               const fac_adamw_kw *kw) {
-    fac_adamw_kw local;
-    if (fac_error()) return NULL;
-    const fac_adamw_kw *k = fac__nn_kw(what, kw, &local, sizeof local);
-    if (!k) return NULL;
-    const double b1 = number_or(k->beta1, 0.9), b2 = number_or(k->beta2, 0.999), eps = number_or(k->eps, 1e-8);
-    const double decay = number_or(k->weight_decay, cls->decoupled ? 0.01 : 0);
-    if (!(b1 >= 0 && b1 < 1))
-        FAC_FAIL(FAC_ERR_ARGUMENT, "invalid beta1: %g should be in [0, 1)", b1);
-    else if (!(b2 >= 0 && b2 < 1))
-        FAC_FAIL(FAC_ERR_ARGUMENT, "invalid beta2: %g should be in [0, 1)", b2);
-    else if (!(eps >= 0))
-        FAC_FAIL(FAC_ERR_ARGUMENT, "invalid epsilon value: %g", eps);
-    else if (!(decay >= 0))
-        FAC_FAIL(FAC_ERR_ARGUMENT, "invalid weight_decay value: %g", decay);
-    if (fac_error()) return NULL;
-    fac_optim_group g = {.lr = lr, .weight_decay = decay};
-    g.u.adam.beta1 = b1;
-    g.u.adam.beta2 = b2;
-    g.u.adam.eps = eps;
-    g.u.adam.amsgrad = k->amsgrad;
-    g.u.adam.maximize = k->maximize;
-    return fac__optim_new(cls, m, g);
+static fac_status check_adam(const fac_optim_group *g) {
+    const double b1 = g->u.adam.beta1, b2 = g->u.adam.beta2, eps = g->u.adam.eps;
+    FAC_CHECK(b1 >= 0 && b1 < 1, FAC_ERR_ARGUMENT, "invalid beta1: %g should be in [0, 1)", b1);
+    FAC_CHECK(b2 >= 0 && b2 < 1, FAC_ERR_ARGUMENT, "invalid beta2: %g should be in [0, 1)", b2);
+    FAC_CHECK(eps >= 0, FAC_ERR_ARGUMENT, "invalid epsilon value: %g", eps);
+    FAC_CHECK(g->weight_decay >= 0, FAC_ERR_ARGUMENT, "invalid weight_decay value: %g", g->weight_decay);
+    return FAC_OK;
 }
 
-fac_optimizer *(fac_adamw_new)(fac_module *m, double lr, const fac_adamw_kw *kw) {
-    return adam_new("fac_adamw_new", &adamw_class, m, lr, kw);
+/* Both kinds have the same keywords, apart from a default. */
+#define ADAM_GROUP(k)                                           \
+    {                                                           \
+        .lr = lr, .weight_decay = (k).weight_decay, .u.adam = { \
+            .beta1 = (k).beta1,                                 \
+            .beta2 = (k).beta2,                                 \
+            .eps = (k).eps,                                     \
+            .amsgrad = (k).amsgrad,                             \
+            .maximize = (k).maximize                            \
+        }                                                       \
+    }
+
+fac_optimizer *(fac_adamw_new)(fac_module *m, double lr, const fac_adamw_new_kw *kw) {
+    fac_adamw_new_kw k;
+    if (fac_error() || fac__open_adamw_new_kw(&k, kw)) return NULL;
+    const fac_optim_group g = ADAM_GROUP(k);
+    return check_adam(&g) ? NULL : fac__optim_new(&adamw_class, m, g);
 }
-fac_optimizer *(fac_adam_new)(fac_module *m, double lr, const fac_adamw_kw *kw) {
-    return adam_new("fac_adam_new", &adam_class, m, lr, kw);
+
+fac_optimizer *(fac_adam_new)(fac_module *m, double lr, const fac_adam_new_kw *kw) {
+    fac_adam_new_kw k;
+    if (fac_error() || fac__open_adam_new_kw(&k, kw)) return NULL;
+    const fac_optim_group g = ADAM_GROUP(k);
+    return check_adam(&g) ? NULL : fac__optim_new(&adam_class, m, g);
 }
 
 /* ---- schedules ---- */

@@ -121,9 +121,8 @@ static fac_status pass(attack_random *r, const tensor_list *outputs, const tenso
     out->n = 0;
     for (size_t i = 0; i < outputs->n; i++)
         if (!(seeds[i] = gradient_for(r, outputs->v[i]))) return fac_error();
-    fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = {seeds, outputs->n}, .create_graph = create,
-                      .allow_unused = true};
-    FAC_TRY(fac_grad((fac_tensors){outputs->v, outputs->n}, (fac_tensors){inputs->v, inputs->n}, grads, &kw));
+    FAC_TRY(fac_grad(fac_tensors_of(outputs->v, outputs->n), fac_tensors_of(inputs->v, inputs->n), grads,
+                     .grad_outputs = fac_tensors_of(seeds, outputs->n), .create_graph = create, .allow_unused = true));
     for (size_t i = 0; i < inputs->n; i++) {
         if (!grads[i]) continue;
         read_tensor(grads[i]);
@@ -137,8 +136,7 @@ static fac_status accumulate(attack_random *r, const tensor_list *outputs, const
     fac_tensor *seeds[OUTPUTS];
     for (size_t i = 0; i < outputs->n; i++)
         if (!(seeds[i] = gradient_for(r, outputs->v[i]))) return fac_error();
-    fac_backward_kw kw = {FAC_KW_INIT_(fac_backward_kw)};
-    fac_status st = fac_backward_all((fac_tensors){outputs->v, outputs->n}, (fac_tensors){seeds, outputs->n}, &kw);
+    fac_status st = fac_backward_all(fac_tensors_of(outputs->v, outputs->n), fac_tensors_of(seeds, outputs->n));
     for (size_t i = 0; i < inputs->n && st == FAC_OK; i++)
         if (fac_is_leaf(inputs->v[i])) st = fac_set_grad(inputs->v[i], NULL);
     return st;

@@ -33,8 +33,8 @@ class ScopeMark(C.Structure):
 
 
 class GradKw(C.Structure):
-    _fields_ = [("kw_size", SIZE), ("kw_guard", P), ("grad_outputs", Tensors), ("retain_graph", C.c_bool),
-                ("create_graph", C.c_bool), ("allow_unused", C.c_bool)]
+    _fields_ = [("kw_size", SIZE), ("kw_site", P), ("grad_outputs", Tensors), ("retain_graph", C.c_bool),
+                ("create_graph", C.c_bool), ("allow_unused", C.c_bool), ("kw_stray", C.c_int64)]
 
 
 (TAG_NONE, TAG_TENSOR, TAG_INT, TAG_FLOAT, TAG_BOOL, TAG_COMPLEX, TAG_STRING, TAG_INTS, TAG_FLOATS, TAG_BOOLS, TAG_TENSORS,
@@ -87,6 +87,7 @@ class Facula:
         declare("fac_tensor_read", C.c_int, P, C.c_int, P, SIZE)
         declare("fac_set_requires_grad", P, P, C.c_bool)
         declare("fac_requires_grad", C.c_bool, P)
+        declare("fac_grad_kw_init", None, C.POINTER(GradKw))
         declare("fac_grad", C.c_int, Tensors, Tensors, C.POINTER(P), C.POINTER(GradKw))
         declare("fac_operator_count", SIZE)
         declare("fac_operator_at", P, SIZE)
@@ -303,7 +304,9 @@ class Scope:
         def pack(ts):
             return Tensors((P * max(len(ts), 1))(*[t.h for t in ts]), len(ts))
 
-        kw = GradKw(C.sizeof(GradKw), 1, pack(grad_outputs), False, False, True)
+        kw = GradKw()
+        self.lib.fac_grad_kw_init(kw)
+        kw.grad_outputs, kw.allow_unused = pack(grad_outputs), True
         out = (P * len(inputs))()
         self.f.check(self.lib.fac_grad(pack(outputs), pack(inputs), out, C.byref(kw)))
         return [Tensor(self, h) if h else None for h in out]

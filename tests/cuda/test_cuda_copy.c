@@ -123,12 +123,11 @@ static void S036_copy_across_devices_keeps_values_in_any_order_and_dtype(void **
                 FAC_SCOPE(inner);
                 fac_tensor *from = fac_transpose(fac_to(x, .device = devices[i]), 0, 2);
                 fac_tensor *room = fac_zeros(FAC_SHAPE(4, 2, 6), .dtype = dtypes[d], .device = devices[j]);
-                fac_tensor *to =
-                    fac_transpose(fac_slice(room, 2, .start = FAC_INT(0), .end = FAC_INT(6), .step = 2), 1, 2);
+                fac_tensor *to = fac_transpose(fac_slice(room, 2, .start = 0, .end = 6, .step = 2), 1, 2);
                 assert_non_null(to);
                 assert_non_null(fac_copy_(to, from));
                 assert_same(to, fac_transpose(x, 0, 2));
-                assert_same(fac_slice(room, 2, .start = FAC_INT(1), .end = FAC_INT(6), .step = 2),
+                assert_same(fac_slice(room, 2, .start = 1, .end = 6, .step = 2),
                             fac_zeros(FAC_SHAPE(4, 2, 3))); /* gaps untouched */
             }
 }
@@ -164,8 +163,7 @@ static void S036_copy_between_overlapping_views_reads_first(void **state) {
     support_need_devices(1);
     FAC_SCOPE(s);
     fac_tensor *x = fac_to(fac_arange(8, .dtype = FAC_F32), .device = cuda_device(0));
-    fac_copy_(fac_slice(x, 0, .start = FAC_INT(1), .end = FAC_INT(8), .step = 1),
-              fac_slice(x, 0, .start = FAC_INT(0), .end = FAC_INT(7), .step = 1));
+    fac_copy_(fac_slice(x, 0, .start = 1, .end = 8, .step = 1), fac_slice(x, 0, .start = 0, .end = 7, .step = 1));
     assert_same(x, fac_tensor_of(0, 0, 1, 2, 3, 4, 5, 6));
 }
 

@@ -107,7 +107,7 @@ static void train(fac_device d, bool move_after_optimizer, double *losses, int n
         FAC_SCOPE(s);
         fac_manual_seed((uint64_t)i);
         fac_tensor *x = fac_to(fac_randn(FAC_SHAPE(32, 4)), .device = d);
-        fac_tensor *y = fac_sum(fac_mul(x, x), .dim = FAC_DIMS(1), .keepdim = true);
+        fac_tensor *y = fac_sum(fac_mul(x, x), .dim = 1, .keepdim = true);
         fac_tensor *loss = fac_mse_loss(fac_forward(net, x), y);
         assert_true(fac_device_equal(fac_tensor_device(loss), d)); /* S-167: where its inputs are */
         assert_ok(fac_backward(loss));

@@ -16,7 +16,7 @@ static void assert_same(fac_tensor *cpu, fac_tensor *cuda, double tolerance, con
     if (fac_tensor_dtype(cpu) != fac_tensor_dtype(got)) fail_msg("%s: another dtype", what);
     fac_dtype wide = fac_dtype_is_complex(fac_tensor_dtype(cpu)) ? FAC_C128 : FAC_F64;
     fac_tensor *a = fac_to(cpu, .dtype = wide), *b = fac_to(got, .dtype = wide);
-    bool close = fac_allclose(a, b, .rtol = FAC_NUM(tolerance), .atol = FAC_NUM(tolerance), .equal_nan = true);
+    bool close = fac_allclose(a, b, .rtol = tolerance, .atol = tolerance, .equal_nan = true);
     assert_no_error();
     if (close) return;
     print_error("%s:\n", what);
@@ -38,13 +38,13 @@ static fac_tensor *numbers(fac_dtype d, int layout, double scale) {
     if (layout == 1) t = fac_t(fac_mul(fac_randn(FAC_SHAPE(10, 7)), scale));
     if (layout == 2) t = fac_slice(fac_mul(fac_randn(FAC_SHAPE(7, 20)), scale), 1, .step = 2);
     t = fac_dtype_is_integral(d, true) ? fac_to(fac_round(fac_mul(t, 10.0)), .dtype = d) : fac_to(t, .dtype = d);
-    if (layout == 3) t = fac_expand(fac_slice(t, 0, .end = FAC_INT(1)), FAC_SHAPE(7, 10));
+    if (layout == 3) t = fac_expand(fac_slice(t, 0, .end = 1), FAC_SHAPE(7, 10));
     return t;
 }
 /* The same numbers and layout on the device: views are made there. */
 static fac_tensor *numbers_there(fac_tensor *t, int layout) {
     if (layout == 1) return fac_t(there(fac_contiguous(fac_t(t))));
-    if (layout == 3) return fac_expand(there(fac_contiguous(fac_slice(t, 0, .end = FAC_INT(1)))), FAC_SHAPE(7, 10));
+    if (layout == 3) return fac_expand(there(fac_contiguous(fac_slice(t, 0, .end = 1))), FAC_SHAPE(7, 10));
     if (layout == 0) return there(t);
     fac_tensor *wide = fac_stack(FAC_TENSORS(there(fac_contiguous(t)), there(fac_contiguous(t))), .dim = 2);
     return fac_slice(fac_reshape(wide, FAC_SHAPE(7, 20)), 1, .step = 2);
@@ -119,7 +119,7 @@ static void check_binary(const binary_case *c, fac_dtype da, fac_dtype db, int l
     FAC_SCOPE(s);
     char what[96];
     fac_tensor *a = numbers(da, la, 1), *b = numbers(db, lb, 1);
-    if (fac_dtype_is_integral(da, true) && fac_dtype_is_integral(db, true)) b = fac_clamp(b, .min = FAC_NUM(1));
+    if (fac_dtype_is_integral(da, true) && fac_dtype_is_integral(db, true)) b = fac_clamp(b, .min = 1);
     snprintf(what, sizeof what, "%s of %s and %s, layouts %d and %d", c->name, fac_dtype_name(da), fac_dtype_name(db),
              la, lb);
     fac_tensor *cpu = c->f(a, b);
@@ -144,15 +144,14 @@ static void S105_cuda_numbers_and_cpu_scalars_are_operands(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = fac_randn(FAC_SHAPE(33)), *n = fac_to(fac_arange(20), .dtype = FAC_I32);
-    assert_same(fac_add(x, 2.5, .alpha = FAC_NUM(3)), fac_add(there(x), 2.5, .alpha = FAC_NUM(3)), 0, "add with alpha");
+    assert_same(fac_add(x, 2.5, .alpha = 3), fac_add(there(x), 2.5, .alpha = 3), 0, "add with alpha");
     assert_same(fac_mul(n, 3), fac_mul(there(n), 3), 0, "integers times a number");
     assert_same(fac_mul(n, 0.5), fac_mul(there(n), 0.5), 0, "integers times a float");
     assert_same(fac_pow(x, 2), fac_pow(there(x), 2), 0, "square");
     fac_tensor *zero_dim = fac_scalar_tensor(1.25);
     assert_same(fac_mul(x, zero_dim), fac_mul(there(x), zero_dim), 0, "a 0-dim CPU tensor");
     assert_same(fac_lerp(x, fac_neg(x), 0.25), fac_lerp(there(x), fac_neg(there(x)), 0.25), 0, "lerp");
-    assert_same(fac_clamp(x, .min = FAC_NUM(-0.5), .max = FAC_NUM(1)),
-                fac_clamp(there(x), .min = FAC_NUM(-0.5), .max = FAC_NUM(1)), 0, "clamp");
+    assert_same(fac_clamp(x, .min = -0.5, .max = 1), fac_clamp(there(x), .min = -0.5, .max = 1), 0, "clamp");
     fac_tensor *mask = fac_gt(x, 0);
     assert_same(fac_where(mask, x, 0), fac_where(there(mask), there(x), 0), 0, "where");
     assert_same(fac_masked_fill(x, mask, -1), fac_masked_fill(there(x), there(mask), -1), 0, "masked_fill");
@@ -249,17 +248,17 @@ static void S055_cuda_reductions_agree_with_the_cpu(void **state) {
             assert_same(fac_all(x), fac_all(y), 0, "all");
             assert_same(fac_prod(x), fac_prod(y), t, "prod");
             for (int dim = 0; dim < 2; dim++) {
-                assert_same(fac_sum(x, .dim = FAC_INTS(dim)), fac_sum(y, .dim = FAC_INTS(dim)), t, "sum along");
-                assert_same(fac_amax(x, .dim = FAC_INTS(dim)), fac_amax(y, .dim = FAC_INTS(dim)), 0, "amax");
-                assert_same(fac_amin(x, .dim = FAC_INTS(dim), .keepdim = true),
-                            fac_amin(y, .dim = FAC_INTS(dim), .keepdim = true), 0, "amin");
+                assert_same(fac_sum(x, .dim = dim), fac_sum(y, .dim = dim), t, "sum along");
+                assert_same(fac_amax(x, .dim = dim), fac_amax(y, .dim = dim), 0, "amax");
+                assert_same(fac_amin(x, .dim = dim, .keepdim = true), fac_amin(y, .dim = dim, .keepdim = true), 0,
+                            "amin");
                 if (dtypes[d] == FAC_BOOL) continue;
-                assert_same(fac_argmax(x, .dim = FAC_INT(dim)), fac_argmax(y, .dim = FAC_INT(dim)), 0, "argmax");
-                assert_same(fac_argmin(x, .dim = FAC_INT(dim)), fac_argmin(y, .dim = FAC_INT(dim)), 0, "argmin");
+                assert_same(fac_argmax(x, .dim = dim), fac_argmax(y, .dim = dim), 0, "argmax");
+                assert_same(fac_argmin(x, .dim = dim), fac_argmin(y, .dim = dim), 0, "argmin");
             }
             if (!fac_dtype_is_floating(dtypes[d])) continue;
             assert_same(fac_mean(x), fac_mean(y), t, "mean");
-            assert_same(fac_mean(x, .dim = FAC_INTS(1)), fac_mean(y, .dim = FAC_INTS(1)), t, "mean along");
+            assert_same(fac_mean(x, .dim = 1), fac_mean(y, .dim = 1), t, "mean along");
         }
 }
 
@@ -269,13 +268,13 @@ static void S055_cuda_reductions_over_many_blocks(void **state) {
     fac_tensor *x = fac_randn(FAC_SHAPE(3, 30001)), *y = there(x), *n = fac_to(fac_mul(x, 10.0), .dtype = FAC_I64);
     assert_same(fac_sum(x), fac_sum(y), 2e-4, "sum");
     assert_same(fac_sum(n), fac_sum(there(n)), 0, "sum of integers");
-    assert_same(fac_sum(x, .dim = FAC_INTS(1)), fac_sum(y, .dim = FAC_INTS(1)), 2e-4, "sum of rows");
-    assert_same(fac_sum(x, .dim = FAC_INTS(0)), fac_sum(y, .dim = FAC_INTS(0)), 1e-6, "sum of columns");
+    assert_same(fac_sum(x, .dim = 1), fac_sum(y, .dim = 1), 2e-4, "sum of rows");
+    assert_same(fac_sum(x, .dim = 0), fac_sum(y, .dim = 0), 1e-6, "sum of columns");
     assert_same(fac_mean(x), fac_mean(y), 1e-6, "mean");
     assert_same(fac_max(x), fac_max(y), 0, "max");
     assert_same(fac_min(x), fac_min(y), 0, "min");
     assert_same(fac_argmax(x), fac_argmax(y), 0, "argmax");
-    assert_same(fac_argmin(x, .dim = FAC_INT(1)), fac_argmin(y, .dim = FAC_INT(1)), 0, "argmin of rows");
+    assert_same(fac_argmin(x, .dim = 1), fac_argmin(y, .dim = 1), 0, "argmin of rows");
     assert_same(fac_all(fac_lt(x, 100)), fac_all(fac_lt(y, 100)), 0, "all");
     /* The first of equals, and NaN before every number. */
     fac_tensor *ties = fac_zeros(FAC_SHAPE(20000));
@@ -291,13 +290,11 @@ static void cuda_sums_are_made_in_the_dtype_of_an_out_tensor(void **state) {
     FAC_SCOPE(s);
     fac_tensor *half = fac_full(FAC_SHAPE(3, 10), 60000, .dtype = FAC_F16), *cpu = fac_empty(FAC_SHAPE(3)),
                *cuda = fac_empty(FAC_SHAPE(3), .device = cuda_device(0)), *exact = fac_full(FAC_SHAPE(3), 600000);
-    assert_same(fac_sum_out(cpu, half, .dim = FAC_DIMS(1)), fac_sum_out(cuda, there(half), .dim = FAC_DIMS(1)), 0,
-                "sum");
+    assert_same(fac_sum_out(cpu, half, .dim = 1), fac_sum_out(cuda, there(half), .dim = 1), 0, "sum");
     assert_true(fac_equal(cpu, exact) && fac_equal(back(cuda), exact));
     fac_tensor *thirds = fac_to(fac_div(fac_arange(30), 3.0), .dtype = FAC_BF16);
     thirds = fac_view(thirds, FAC_INTS(3, 10));
-    assert_same(fac_mean_out(cpu, thirds, .dim = FAC_DIMS(1)), fac_mean_out(cuda, there(thirds), .dim = FAC_DIMS(1)),
-                1e-6, "mean");
+    assert_same(fac_mean_out(cpu, thirds, .dim = 1), fac_mean_out(cuda, there(thirds), .dim = 1), 1e-6, "mean");
 }
 
 /* ---- products ------------------------------------------------------------------------------------------------------------------------ */
@@ -322,8 +319,8 @@ static void cuda_products_agree_with_the_cpu(void **state) {
     }
     FAC_SCOPE(s);
     fac_tensor *a = fac_randn(FAC_SHAPE(4, 3)), *b = fac_randn(FAC_SHAPE(3, 5)), *n = fac_full(FAC_SHAPE(4, 5), NAN);
-    assert_same(fac_addmm(n, a, b, .beta = FAC_NUM(0)), fac_addmm(there(n), there(a), there(b), .beta = FAC_NUM(0)),
-                1e-6, "beta 0 reads nothing");
+    assert_same(fac_addmm(n, a, b, .beta = 0), fac_addmm(there(n), there(a), there(b), .beta = 0), 1e-6,
+                "beta 0 reads nothing");
     assert_same(fac_mm(fac_empty(FAC_SHAPE(2, 0)), fac_empty(FAC_SHAPE(0, 3))),
                 fac_mm(there(fac_empty(FAC_SHAPE(2, 0))), there(fac_empty(FAC_SHAPE(0, 3)))), 0, "nothing to sum");
 }
@@ -407,17 +404,17 @@ static void cuda_random_numbers_are_the_cpus_bit_for_bit(void **state) {
         FAC_SCOPE(s);
         fac_tensor *x = fac_empty(FAC_SHAPE(9, 50), .dtype = real_dtypes[d]), *y = there(x);
         fac_manual_seed(7);
-        fac_uniform_(x, .from = -1, .to = FAC_NUM(2));
+        fac_uniform_(x, .from = -1, .to = 2);
         fac_tensor *u = fac_clone(x);
         fac_normal_(fac_t(x));
         fac_manual_seed(7);
-        assert_same(u, fac_uniform_(y, .from = -1, .to = FAC_NUM(2)), 0, "uniform");
+        assert_same(u, fac_uniform_(y, .from = -1, .to = 2), 0, "uniform");
         fac_normal_(fac_t(y));
         assert_same(x, y, 0, "normal, transposed");
         fac_manual_seed(8);
-        fac_tensor *b = fac_bernoulli_float_(x, .p = FAC_NUM(0.3)), *keep = fac_clone(b);
+        fac_tensor *b = fac_bernoulli_float_(x, .p = 0.3), *keep = fac_clone(b);
         fac_manual_seed(8);
-        assert_same(keep, fac_bernoulli_float_(y, .p = FAC_NUM(0.3)), 0, "bernoulli");
+        assert_same(keep, fac_bernoulli_float_(y, .p = 0.3), 0, "bernoulli");
         fac_tensor *z = fac_randn(FAC_SHAPE(300), .dtype = real_dtypes[d]);
         fac_manual_seed(9);
         fac_tensor *dropped = fac_dropout(z, 0.4, true);

@@ -46,7 +46,7 @@ static void S009_factories_choose_the_allocator_by_pin_memory(void **state) {
     (void)state;
     support_need_devices(1);
     FAC_SCOPE(s);
-    fac_tensor *p = fac_empty(FAC_SHAPE(1000), .dtype = FAC_U8, .pin_memory = FAC_NUM(true)),
+    fac_tensor *p = fac_empty(FAC_SHAPE(1000), .dtype = FAC_U8, .pin_memory = true),
                *t = fac_empty(FAC_SHAPE(1000), .dtype = FAC_U8);
     assert_no_error();
     assert_true(fac_is_pinned(p));
@@ -83,7 +83,7 @@ static void S245_copies_from_pinned_memory_overlap_with_work(void **state) {
     support_need_devices(1);
     FAC_SCOPE(s);
     const int64_t n = fac_cuda_is_simulated() ? MIB : 256 * MIB;
-    fac_tensor *pinned = fac_empty(FAC_SHAPE(n), .dtype = FAC_U8, .pin_memory = FAC_NUM(true)), *d = on_device(n),
+    fac_tensor *pinned = fac_empty(FAC_SHAPE(n), .dtype = FAC_U8, .pin_memory = true), *d = on_device(n),
                *w = on_device(4 * n), *plain = fac_empty(FAC_SHAPE(n), .dtype = FAC_U8);
     fac_stream a = fac_stream_new(cuda_device(0), 0), b = fac_stream_new(cuda_device(0), 0);
     assert_no_error();

@@ -228,14 +228,14 @@ static void initial_gradient_from_elsewhere(void) { /* E-69 */
 
 static void pinned_read_by_the_host(void) {
     fac_tensor *a = fac_ones(FAC_SHAPE(300), .device = cuda(0));
-    fac_tensor *host = fac_empty(FAC_SHAPE(300), .pin_memory = FAC_NUM(true));
+    fac_tensor *host = fac_empty(FAC_SHAPE(300), .pin_memory = true);
     fac_copy_(host, a, .non_blocking = true);
     use(fac_add(host, 1));
 }
 
 static void pinned_written_by_the_host(void) {
     fac_tensor *a = empty(300);
-    fac_tensor *host = fac_ones(FAC_SHAPE(300), .pin_memory = FAC_NUM(true));
+    fac_tensor *host = fac_ones(FAC_SHAPE(300), .pin_memory = true);
     fac_copy_(a, host, .non_blocking = true);
     fac_zero_(host);
 }
@@ -498,7 +498,7 @@ static void the_host_waits(void) {
 
 static void pinned_after_a_wait(void) {
     fac_tensor *a = fac_ones(FAC_SHAPE(300), .device = cuda(0));
-    fac_tensor *host = fac_empty(FAC_SHAPE(300), .pin_memory = FAC_NUM(true));
+    fac_tensor *host = fac_empty(FAC_SHAPE(300), .pin_memory = true);
     fac_copy_(host, a, .non_blocking = true);
     assert_ok(fac_stream_synchronize(home()));
     fac_add_(host, 1);

@@ -73,7 +73,7 @@ def generate(opgen, copy):
     formulas = [p for folder in ("autograd/formulas", "ops/composite", "ops")
                 for p in sorted((copy / "src" / folder).glob("*.[ch]"))]
     (copy / "gen/include/facula").mkdir(parents=True)
-    subprocess.run([opgen, "-o", copy / "gen", *schemas, *formulas], check=True)
+    subprocess.run([opgen, "-o", copy / "gen", *schemas, copy / "src/functions.yaml", *formulas], check=True)
 
 
 def compile_all(build, copy):

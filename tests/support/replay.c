@@ -247,8 +247,7 @@ static void compare_gradients(replay *r, fac_tensor **results, size_t n, json_t 
     if (!n_flows) DIFFERS(r, "no result requires a gradient");
     if (r->why[0]) return;
     fac_tensors from = {flows, n_flows}, to = {wanted, n_wanted}, given = {seeds, n_flows};
-    const fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .grad_outputs = given, .allow_unused = true};
-    if (fac_grad(from, to, grads, &kw)) {
+    if (fac_grad(from, to, grads, .grad_outputs = given, .allow_unused = true)) {
         DIFFERS(r, "gradient: %s", fac_error_message());
         fac_error_clear();
         return;

@@ -38,8 +38,7 @@ static fac_status go_backward(const fac_value *results) {
     for (size_t i = 0; i < RESULTS; i++) add_roots(&r, results[i]);
     for (size_t i = 0; i < r.n; i++)
         if (!(grads[i] = fac_ones_like(r.v[i]))) return fac_error();
-    fac_backward_kw kw = {FAC_KW_INIT_(fac_backward_kw)};
-    return r.n ? fac_backward_all((fac_tensors){r.v, r.n}, (fac_tensors){grads, r.n}, &kw) : FAC_OK;
+    return r.n ? fac_backward_all(fac_tensors_of(r.v, r.n), fac_tensors_of(grads, r.n)) : FAC_OK;
 }
 
 static fac_status try_both_ways(const sample_call *c, fac_device device) {

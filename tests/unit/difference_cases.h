@@ -32,8 +32,8 @@ static inline fac_tensor *irregular(fac_ints sizes, double seed) {
 static inline void check_differences(const difference_case *cases, size_t n, fac_tensors inputs) {
     for (size_t i = 0; i < n; i++) {
         FAC_SCOPE(s);
-        fac_status st = fac_gradcheck(cases[i].fn, NULL, inputs, 1, NULL);
-        if (!st) st = fac_gradgradcheck(cases[i].fn, NULL, inputs, 1, NULL);
+        fac_status st = fac_gradcheck(cases[i].fn, NULL, inputs, 1);
+        if (!st) st = fac_gradgradcheck(cases[i].fn, NULL, inputs, 1);
         if (!st) continue;
         print_error("%s: %s\n", cases[i].name, fac_error_message());
         fail();

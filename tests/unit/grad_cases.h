@@ -59,8 +59,8 @@ static inline void grad_run(const grad_case *cases, size_t n, bool second) {
         size_t n_in = 0;
         for (const char *t = cases[i].shapes; *t; n_in++) x[n_in] = grad_input(&t, n_in, cases[i].lo, cases[i].hi);
         fac_tensors inputs = {x, n_in};
-        fac_status st = second ? fac_gradgradcheck(cases[i].fn, NULL, inputs, cases[i].n_out, NULL)
-                               : fac_gradcheck(cases[i].fn, NULL, inputs, cases[i].n_out, NULL);
+        fac_status st = second ? fac_gradgradcheck(cases[i].fn, NULL, inputs, cases[i].n_out)
+                               : fac_gradcheck(cases[i].fn, NULL, inputs, cases[i].n_out);
         if (st != FAC_OK) print_error("%s:\n", cases[i].name);
         assert_no_error();
     }

@@ -133,7 +133,7 @@ static void S128_tensor_hooks_see_and_replace_gradients(void **state) {
     assert_error(FAC_ERR_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
     fac_tensor *g[1], *z = fac_mul(x, 3.0);
     assert_non_null(fac_register_hook(z, times_context, &ten));
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(z)), FAC_TENSORS(z), g, NULL)); /* what is captured went through the hooks */
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(z)), FAC_TENSORS(z), g)); /* what is captured went through the hooks */
     assert_values(g[0], 10, 10);
 }
 
@@ -234,10 +234,9 @@ static void function_saves_inputs_and_outputs_and_is_twice_differentiable(void *
     assert_values(out[0], 8, 27);
     assert_false(fac_requires_grad(out[1]));
     assert_string_equal(fac_node_name(fac_grad_fn(out[0])), "CubeBackward");
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(out[0])), FAC_TENSORS(x), g,
-                       &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(out[0])), FAC_TENSORS(x), g, .create_graph = true));
     assert_values(g[0], 12, 27);
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(x), h, NULL));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(x), h));
     assert_values(h[0], 12, 18);
     assert_ok(fac_function_apply(&cube, NULL, FAC_TENSORS(vector(DOUBLES(2))), out));
     assert_false(fac_requires_grad(out[0]));
@@ -465,9 +464,9 @@ static void checkpoint_nests(void **state) {
     block b = {leaf(DOUBLES(0.5, -1, 2)), 0, false};
     fac_tensor *x = leaf(DOUBLES(0.1, 0.2, 0.3)), *want[2], *got[2];
     fac_tensor *y = fac_sum(fac_exp(run_block(&b, FAC_TENSORS(x))));
-    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x, b.w), want, NULL));
+    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x, b.w), want));
     y = fac_sum(fac_checkpoint(run_outer, &b, FAC_TENSORS(x)));
-    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x, b.w), got, NULL));
+    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x, b.w), got));
     assert_true(fac_equal(got[0], want[0]));
     assert_true(fac_equal(got[1], want[1]));
 }
@@ -477,13 +476,12 @@ static void checkpoint_works_with_create_graph(void **state) {
     FAC_SCOPE(s);
     block b = {leaf(DOUBLES(0.5, -1, 2)), 0, false};
     fac_tensor *x = leaf(DOUBLES(0.1, 0.2, 0.3)), *g[1], *h[1], *want[1];
-    fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .create_graph = true};
     fac_tensor *y = fac_sum(run_block(&b, FAC_TENSORS(x)));
-    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x), g, &kw));
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(b.w), want, NULL));
+    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x), g, .create_graph = true));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(b.w), want));
     y = fac_sum(fac_checkpoint(run_block, &b, FAC_TENSORS(x)));
-    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x), g, &kw));
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(b.w), h, NULL));
+    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x), g, .create_graph = true));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(b.w), h));
     assert_true(fac_allclose(h[0], want[0]));
 }
 
@@ -517,11 +515,10 @@ static void saved_tensor_hooks_see_what_is_saved(void **state) {
         fac_tensor *y = fac_sum(fac_mul(fac_mul(x, w), x));
         fac_set_saved_tensor_hooks(NULL);
         assert_int_equal(packed, 4);
-        assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x), g,
-                           &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
+        assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x), g, .create_graph = true));
         assert_values(g[0], 6, 16);
         assert_int_equal(unpacked, 3); /* w is not asked for, and so not the x that its gradient reads */
-        assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(w), h, NULL)); /* history survives packing */
+        assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(w), h)); /* history survives packing */
         assert_values(h[0], 2, 4);
     }
     assert_int_equal(dropped, packed);

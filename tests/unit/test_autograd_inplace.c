@@ -137,10 +137,9 @@ static void inplace_on_a_view_can_be_differentiated_twice(void **state) {
     fac_tensor *x = leaf(DOUBLES(2, 3, 4)), *y = fac_mul(x, x), *g[1], *h[1];
     fac_mul_(pair(y, 0), pair(x, 1)); /* y = x0^2 x1, x1^2 x2, x2^2 */
     assert_values(y, 12, 36, 16);
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(x), g,
-                       &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(x), g, .create_graph = true));
     assert_values(g[0], 2 * 2 * 3, 4 + 2 * 3 * 4, 9 + 2 * 4);
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(x), h, NULL));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(x), h));
     /* g = 2 x0 x1, x0^2 + 2 x1 x2, x1^2 + 2 x2 */
     assert_values(h[0], 2 * 3 + 2 * 2, 2 * 2 + 2 * 4 + 2 * 3, 2 * 3 + 2);
 }
@@ -319,10 +318,9 @@ static void saved_intermediates_are_differentiated_through(void **state) {
     FAC_SCOPE(s);
     fac_tensor *x = leaf(DOUBLES(2, 3)), *z = fac_mul(x, x), *y = fac_mul(z, pair(fac_mul(z, x), 0)), *g[1], *h[1];
     /* y = x^5 */
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(x), g,
-                       &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(x), g, .create_graph = true));
     assert_values(g[0], 5 * 16, 5 * 81);
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(x), h, NULL));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(x), h));
     assert_values(h[0], 20 * 8, 20 * 27);
 }
 

@@ -153,11 +153,10 @@ static void embedding_gradient_scaled_by_frequency(void **state) {
     fac_tensor *indices = fac_tensor_from(rows, FAC_I64, FAC_INTS(2, 3));
     fac_tensor *w = fac_set_requires_grad(fac_ones(FAC_INTS(4, 2), .dtype = FAC_F64), true), *y, *g, *gg;
     assert_ok(scaled_embedding(indices, FAC_TENSORS(w), &y, 1));
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(w), &g,
-                       &(fac_grad_kw){FAC_KW_INIT_(fac_grad_kw), .create_graph = true}));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(w), &g, .create_graph = true));
     assert_ok(fac_tensor_read(g, FAC_F64, got, 8));
     for (int i = 0; i < 8; i++) assert_true(got[i] == 2 * expected[i / 2]);
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g)), FAC_TENSORS(w), &gg, NULL));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g)), FAC_TENSORS(w), &gg));
     assert_ok(fac_tensor_read(gg, FAC_F64, second, 8));
     /* The scale goes into each of the two steps back: 2 / n for each of n reads, n reads over n. */
     for (int i = 0; i < 8; i++) {

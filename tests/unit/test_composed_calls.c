@@ -42,9 +42,7 @@ static void assert_calls(const char *const *names) {
 #define ASSERT_CALLS(...) assert_calls((const char *const[]){__VA_ARGS__, NULL})
 
 #define RANDOM(...) fac_randn(FAC_SHAPE(__VA_ARGS__), .dtype = FAC_F64)
-static bool close_to(fac_tensor *a, fac_tensor *b) {
-    return fac_allclose(a, b, .rtol = FAC_NUM(1e-12), .atol = FAC_NUM(1e-12));
-}
+static bool close_to(fac_tensor *a, fac_tensor *b) { return fac_allclose(a, b, .rtol = 1e-12, .atol = 1e-12); }
 
 static void E46_E47_S171_linear_fuses_the_bias_of_a_matrix(void **state) {
     (void)state;

@@ -15,10 +15,10 @@
     X(logit, 1, "2,3", 0.2, 0.8, out[0] = fac_logit(x[0])) \
     X(fmax, 1, "2,3;2,3", -1, 1, out[0] = fac_fmax(x[0], x[1])) \
     X(pixel_shuffle, 1, "8,1,2", -1, 1, out[0] = fac_pixel_shuffle(x[0], 2)) \
-    X(diff, 1, "2,4", -1, 1, out[0] = fac_diff(x[0], .n = FAC_INT(2))) \
-    X(trapezoid, 1, "2,4", -1, 1, out[0] = fac_trapezoid_dx(x[0], .dx = FAC_NUM(0.5))) \
+    X(diff, 1, "2,4", -1, 1, out[0] = fac_diff(x[0], .n = 2)) \
+    X(trapezoid, 1, "2,4", -1, 1, out[0] = fac_trapezoid_dx(x[0], .dx = 0.5)) \
     X(cross, 1, "2,3;2,3", -1, 1, out[0] = fac_linalg_cross(x[0], x[1])) \
-    X(cosine, 1, "1,2,3;2,1,3", 0.5, 1, out[0] = fac_cosine_similarity(x[0], x[1], .dim = FAC_INT(-2)))
+    X(cosine, 1, "1,2,3;2,1,3", 0.5, 1, out[0] = fac_cosine_similarity(x[0], x[1], .dim = -2))
 /* clang-format on */
 
 CASES(GRAD_FN)
@@ -43,7 +43,7 @@ static void cosine_similarity_of_broadcast_vectors(void **state) {
     FAC_SCOPE(s);
     fac_tensor *a = fac_reshape(fac_tensor_of(1, 2), FAC_INTS(1, 2)),
                *b = fac_reshape(fac_tensor_of(3, 4, 3, 4), FAC_INTS(2, 2));
-    values_are(fac_cosine_similarity(a, b, .dim = FAC_INT(0)), (const float[]){1, 1}, 2);
+    values_are(fac_cosine_similarity(a, b, .dim = 0), (const float[]){1, 1}, 2);
 }
 
 /* d prod / d src_i is the product of the others, also where src_i is the only zero. */
@@ -87,7 +87,7 @@ static void unique_consecutive_slices_are_neighbours(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *t = fac_reshape(fac_tensor_of(1, 1, 2, 1, 5, 5, 6, 5), FAC_INTS(2, 4));
-    fac_unique_consecutive_result r = fac_unique_consecutive(t, .dim = FAC_INT(1));
+    fac_unique_consecutive_result r = fac_unique_consecutive(t, .dim = 1);
     values_are(r.output, (const float[]){1, 2, 1, 5, 6, 5}, 6);
     values_are(r.inverse, (const float[]){0, 0, 1, 2}, 4);
     values_are(r.counts, (const float[]){2, 1, 1}, 3);

@@ -176,7 +176,7 @@ static fac_status convolve_and_back(void *context) {
     FAC_SCOPE(s);
     fac_tensor *x = fac_set_requires_grad(fac_ones(FAC_INTS(4, 16, 24, 24)), true),
                *w = fac_set_requires_grad(fac_ones(FAC_INTS(32, 16, 3, 3)), true);
-    fac_tensor *y = fac_conv2d(x, w, NULL, .padding = FAC_INTS(1));
+    fac_tensor *y = fac_conv2d(x, w, NULL, .padding = 1);
     if (y) (void)!fac_backward(fac_sum(y));
     return fac_error();
 }

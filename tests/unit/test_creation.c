@@ -112,7 +112,7 @@ static void creation_bad_sizes_are_errors(void **state) {
     assert_error(FAC_ERR_SHAPE, "");
     assert_null(fac_empty(FAC_SHAPE(0, (int64_t)1 << 62, 8)));
     assert_error(FAC_ERR_OVERFLOW, "");
-    assert_null(fac_zeros(FAC_SHAPE(1), .pin_memory = FAC_NUM(1)));
+    assert_null(fac_zeros(FAC_SHAPE(1), .pin_memory = 1));
     assert_error(FAC_ERR_UNSUPPORTED, "pin_memory");
 }
 

@@ -470,7 +470,7 @@ static void loader_refuses_columns_that_do_not_fit(void **state) {
     assert_null(fac_loader_new(FAC_TENSORS()));
     assert_error(FAC_ERR_ARGUMENT, "at least one column");
     assert_null(fac_loader_new(FAC_TENSORS(three), .batch_size = -1));
-    assert_error(FAC_ERR_ARGUMENT, "batch_size is -1");
+    assert_error(FAC_ERR_ARGUMENT, "batch_size should be positive, but is -1");
 }
 
 int main(void) {

@@ -5,11 +5,11 @@
     X(dist, 1, "2,3;2,3", -1, 1, out[0] = fac_dist(x[0], x[1]))                                           \
     X(pairwise, 1, "2,3;2,3", -1, 1, out[0] = fac_pairwise_distance(x[0], x[1]))                          \
     X(cdist, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1]))                                         \
-    X(cdist_15, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1], .p = FAC_NUM(1.5)))                   \
+    X(cdist_15, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1], .p = 1.5))                            \
     X(pdist, 1, "4,3", -1, 1, out[0] = fac_pdist(x[0]))                                                   \
     X(triplet, 1, "2,3;2,3;2,3", -1, 1, out[0] = fac_triplet_margin_loss(x[0], x[1], x[2], .swap = true)) \
     X(renorm, 1, "3,4", -1, 1, out[0] = fac_renorm(x[0], FAC_SCALAR(2), 0, FAC_SCALAR(0.9)))              \
-    X(nanmean, 1, "3,4", -1, 1, out[0] = fac_nanmean(x[0], .dim = FAC_DIMS(1)))                           \
+    X(nanmean, 1, "3,4", -1, 1, out[0] = fac_nanmean(x[0], .dim = 1))                                     \
     X(sum_to_size, 1, "2,3,4", -1, 1, out[0] = fac_sum_to_size(x[0], FAC_INTS(3, 1)))
 
 CASES(GRAD_FN)
@@ -38,7 +38,7 @@ static void distances_have_their_closed_forms(void **state) {
     fac_tensor *x = fac_tensor_from((const float[]){0, 0, 3, 4, 0, 1}, FAC_F32, FAC_INTS(3, 2));
     values_are(fac_pdist(x), (const double[]){5, 1, sqrt(18)}, 3);
     values_are(fac_cdist(fac_narrow(x, 0, 0, 1), x), (const double[]){0, 5, 1}, 3);
-    values_are(fac_cdist(fac_narrow(x, 0, 0, 1), x, .p = FAC_NUM(INFINITY)), (const double[]){0, 4, 1}, 3);
+    values_are(fac_cdist(fac_narrow(x, 0, 0, 1), x, .p = INFINITY), (const double[]){0, 4, 1}, 3);
     values_are(fac_renorm(x, FAC_SCALAR(2), 0, FAC_SCALAR(2.5)), (const double[]){0, 0, 1.5, 2, 0, 1}, 6);
     values_are(fac_nanmean(fac_tensor_of(1, NAN, 3)), (const double[]){2}, 1);
     values_are(fac_sum_to_size(x, FAC_INTS(2)), (const double[]){3, 5}, 2);
@@ -59,7 +59,7 @@ static void shapes_that_do_not_fit_are_refused(void **state) {
     fac_tensor *x = fac_zeros(FAC_SHAPE(2, 3));
     assert_null(fac_cdist(x, fac_zeros(FAC_SHAPE(2, 4))));
     assert_error(FAC_ERR_SHAPE, "X1 and X2 must have the same number of columns. X1: 3 X2: 4");
-    assert_null(fac_cdist(x, x, .p = FAC_NUM(-1)));
+    assert_null(fac_cdist(x, x, .p = -1));
     assert_error(FAC_ERR_ARGUMENT, "cdist only supports non-negative p values");
     assert_null(fac_pdist(fac_zeros(FAC_SHAPE(3))));
     assert_error(FAC_ERR_SHAPE, "pdist only supports 2D tensors, got: 1D");
@@ -73,8 +73,8 @@ static void points_without_coordinates_are_at_distance_zero(void **state) {
     const double zeros[6] = {0};
     for (int i = 0; i < 4; i++) {
         const double p = (const double[]){0, 1, 2, INFINITY}[i];
-        values_are(fac_cdist(fac_zeros(FAC_SHAPE(2, 0)), fac_zeros(FAC_SHAPE(3, 0)), .p = FAC_NUM(p)), zeros, 6);
-        values_are(fac_pdist(fac_zeros(FAC_SHAPE(3, 0)), .p = FAC_NUM(p)), zeros, 3);
+        values_are(fac_cdist(fac_zeros(FAC_SHAPE(2, 0)), fac_zeros(FAC_SHAPE(3, 0)), .p = p), zeros, 6);
+        values_are(fac_pdist(fac_zeros(FAC_SHAPE(3, 0)), .p = p), zeros, 3);
     }
 }
 

@@ -85,10 +85,10 @@ USE(use_is_inference, fac_is_inference(dead))
 USE(use_backward, (void)!(fac_backward(dead)))
 USE(use_backward_gradient, (void)!(fac_backward(live, .gradient = dead)))
 USE(use_backward_inputs, (void)!(fac_backward(live, .inputs = FAC_TENSORS(dead))))
-USE(use_backward_all, (void)!(fac_backward_all(FAC_TENSORS(live, dead), (fac_tensors){0}, NULL)))
+USE(use_backward_all, (void)!(fac_backward_all(FAC_TENSORS(live, dead), (fac_tensors){0})))
 USE(use_grad, {
     fac_tensor *out = NULL;
-    (void)!(fac_grad(FAC_TENSORS(live), FAC_TENSORS(dead), &out, NULL));
+    (void)!(fac_grad(FAC_TENSORS(live), FAC_TENSORS(dead), &out));
 })
 static fac_tensor *grad_hook(void *context, fac_tensor *grad) { return (void)context, (void)grad, NULL; }
 static void leaf_hook(void *context, fac_tensor *t) { (void)context, (void)t; }
@@ -99,8 +99,8 @@ static fac_status identity(void *context, fac_tensors in, fac_tensor **out, size
     out[0] = fac_mul(in.v[0], 2);
     return fac_error();
 }
-USE(use_gradcheck, (void)!(fac_gradcheck(identity, NULL, FAC_TENSORS(dead), 1, NULL)))
-USE(use_gradgradcheck, (void)!(fac_gradgradcheck(identity, NULL, FAC_TENSORS(dead), 1, NULL)))
+USE(use_gradcheck, (void)!(fac_gradcheck(identity, NULL, FAC_TENSORS(dead), 1)))
+USE(use_gradgradcheck, (void)!(fac_gradgradcheck(identity, NULL, FAC_TENSORS(dead), 1)))
 USE(use_jacobian, (void)!fac_jacobian(identity, NULL, dead))
 static fac_tensor *doubled(void *context, fac_tensors in) { return (void)context, fac_mul(in.v[0], 2); }
 USE(use_checkpoint, (void)!fac_checkpoint(doubled, NULL, FAC_TENSORS(dead)))

@@ -76,7 +76,7 @@ static void integer_pooling_wraps_around(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *least = fac_full(FAC_SHAPE(1, 1, 1), (double)INT64_MIN, .dtype = FAC_I64);
-    fac_tensor *y = fac_avg_pool2d(least, FAC_INTS(1, 1), .divisor_override = FAC_INT(-1));
+    fac_tensor *y = fac_avg_pool2d(least, FAC_INTS(1, 1), .divisor_override = -1);
     assert_no_error();
     assert_int_equal(fac_item_int(y), INT64_MIN);
 }

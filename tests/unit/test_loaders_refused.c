@@ -123,7 +123,7 @@ static void corpus_refuses_paths_and_bounds_that_make_no_sense(void **state) {
     assert_null(fac_corpus_new(&absent, 1));
     assert_error(FAC_ERR_IO, "absent");
     assert_null(fac_corpus_new(&absent, 1, .max_bytes = -1));
-    assert_error(FAC_ERR_ARGUMENT, "max_bytes is -1; it cannot be negative");
+    assert_error(FAC_ERR_ARGUMENT, "max_bytes should be positive, but is -1");
 }
 
 static void batch_refused(fac_corpus *c, fac_span span, int64_t batch, int64_t length, const char *message) {

@@ -15,9 +15,9 @@
     X(mse_sum, 1, "2,3;3", -1, 1, out[0] = fac_mse_loss(x[0], x[1], SUM))                                              \
     X(mse_none, 1, "2,3;2,3", -1, 1, out[0] = fac_mse_loss(x[0], x[1], NONE))                                          \
     X(l1, 1, "2,3;2,3", -1, 1, out[0] = fac_l1_loss(x[0], x[1]))                                                       \
-    X(smooth_l1, 1, "2,3;2,3", -1, 1, out[0] = fac_smooth_l1_loss(x[0], x[1], .beta = FAC_NUM(0.7)))                   \
-    X(smooth_l1_zero, 1, "2,3;2,3", -1, 1, out[0] = fac_smooth_l1_loss(x[0], x[1], SUM, .beta = FAC_NUM(0)))           \
-    X(huber, 1, "2,3;2,3", -1, 1, out[0] = fac_huber_loss(x[0], x[1], NONE, .delta = FAC_NUM(0.7)))                    \
+    X(smooth_l1, 1, "2,3;2,3", -1, 1, out[0] = fac_smooth_l1_loss(x[0], x[1], .beta = 0.7))                            \
+    X(smooth_l1_zero, 1, "2,3;2,3", -1, 1, out[0] = fac_smooth_l1_loss(x[0], x[1], SUM, .beta = 0))                    \
+    X(huber, 1, "2,3;2,3", -1, 1, out[0] = fac_huber_loss(x[0], x[1], NONE, .delta = 0.7))                             \
     X(bce, 1, "2,3;2,3", 0.1, 0.9, out[0] = fac_binary_cross_entropy(x[0], x[1]))                                      \
     X(bce_weight, 1, "2,3;2,3", 0.1, 0.9,                                                                              \
       out[0] = fac_binary_cross_entropy(x[0], x[1], SUM,                                                               \
@@ -76,7 +76,7 @@ static void losses_have_their_closed_forms(void **state) {
     assert_item(fac_mse_loss(x, t, SUM), 14);
     assert_item(fac_l1_loss(x, t), 2);
     assert_item(fac_smooth_l1_loss(x, t, SUM), 0.5 + 1.5 + 2.5);
-    assert_item(fac_huber_loss(x, t, SUM, .delta = FAC_NUM(2)), 0.5 + 2 + 2 * (3 - 1));
+    assert_item(fac_huber_loss(x, t, SUM, .delta = 2), 0.5 + 2 + 2 * (3 - 1));
     assert_item(fac_binary_cross_entropy(fac_tensor_of(0.25f, 1), fac_tensor_of(1, 1), SUM), -log(0.25));
     assert_item(fac_binary_cross_entropy(fac_tensor_of(0), fac_tensor_of(1)), 100);
     assert_item(fac_binary_cross_entropy_with_logits(fac_tensor_of(1000), fac_tensor_of(0)), 1000);

@@ -105,7 +105,7 @@ static void E02_S161_the_toy_model_runs_and_equals_its_formula(void **state) {
     fac_tensor *w1 = fac_module_parameter(m, "net1.weight"), *b1 = fac_module_parameter(m, "net1.bias");
     fac_tensor *w2 = fac_module_parameter(m, "net2.weight"), *b2 = fac_module_parameter(m, "net2.bias");
     fac_tensor *h = fac_relu(fac_add(fac_matmul(x, fac_t(w1)), b1));
-    assert_true(fac_allclose(y, fac_add(fac_matmul(h, fac_t(w2)), b2), .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
+    assert_true(fac_allclose(y, fac_add(fac_matmul(h, fac_t(w2)), b2), .rtol = 1e-5, .atol = 1e-6));
     assert_true(fac_item(fac_max(fac_abs(w1))) <= 1 / sqrt(10.0));
     assert_no_error();
     fac_module_release(m);
@@ -448,12 +448,11 @@ static void attention_looks_back_only_when_causal(void **state) {
     fac_tensor *other = fac_clone(x);
     assert_non_null(fac_fill_(fac_select(other, 1, 4), 7.0));
     fac_tensor *z = fac_forward(m, other);
-    assert_true(
-        fac_allclose(fac_narrow(y, 1, 0, 4), fac_narrow(z, 1, 0, 4), .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
-    assert_false(fac_allclose(fac_select(y, 1, 4), fac_select(z, 1, 4), .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
+    assert_true(fac_allclose(fac_narrow(y, 1, 0, 4), fac_narrow(z, 1, 0, 4), .rtol = 1e-5, .atol = 1e-6));
+    assert_false(fac_allclose(fac_select(y, 1, 4), fac_select(z, 1, 4), .rtol = 1e-5, .atol = 1e-6));
     assert_no_error();
     fac_tensor *q = fac_forward_many(m, FAC_TENSORS(x, x, x));
-    assert_true(fac_allclose(q, y, .rtol = FAC_NUM(1e-5), .atol = FAC_NUM(1e-6)));
+    assert_true(fac_allclose(q, y, .rtol = 1e-5, .atol = 1e-6));
     assert_null(fac_multihead_attention_new(10, 3));
     assert_error(FAC_ERR_ARGUMENT, "divisible");
     fac_module_release(m);
@@ -462,7 +461,7 @@ static void attention_looks_back_only_when_causal(void **state) {
 static void embedding_padding_row_is_zero_and_gets_no_gradient(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_module *m = fac_embedding_new(5, 3, .padding_idx = FAC_INT(-1));
+    fac_module *m = fac_embedding_new(5, 3, .padding_idx = -1);
     fac_tensor *w = fac_module_parameter(m, "weight");
     const int64_t ids[] = {0, 4};
     assert_true(fac_item(fac_sum(fac_abs(fac_select(w, 0, 4)))) == 0);
@@ -476,8 +475,8 @@ static fac_status build_all(void *context) {
     (void)context;
     FAC_SCOPE(s);
     fac_module *m =
-        fac_sequential(fac_conv2d_new(1, 2, FAC_INTS(3), .padding = FAC_INTS(1)), fac_batch_norm2d_new(2),
-                       fac_relu_new(), fac_max_pool2d_new(2, 0, 0), fac_flatten_new(), fac_linear_new(8, 3));
+        fac_sequential(fac_conv2d_new(1, 2, FAC_INTS(3), .padding = 1), fac_batch_norm2d_new(2), fac_relu_new(),
+                       fac_max_pool2d_new(2, 0, 0), fac_flatten_new(), fac_linear_new(8, 3));
     if (m) {
         fac_module *c = fac_module_copy(m);
         (void)!fac_forward(c, fac_ones(FAC_SHAPE(1, 1, 4, 4)));
@@ -515,12 +514,11 @@ static void layers_print_as_in_pytorch(void **state) {
     (void)state;
     fac_module_release(
         printed_is(fac_layer_norm_new(FAC_INTS(10)), "LayerNorm((10,), eps=1e-05, elementwise_affine=True)\n"));
-    fac_module_release(printed_is(fac_layer_norm_new(FAC_INTS(2, 3), .no_affine = true),
+    fac_module_release(printed_is(fac_layer_norm_new(FAC_INTS(2, 3), .elementwise_affine = false),
                                   "LayerNorm((2, 3), eps=1e-05, elementwise_affine=False)\n"));
     fac_module_release(printed_is(fac_rms_norm_new(FAC_INTS(4)), "RMSNorm((4,), eps=None, elementwise_affine=True)\n"));
     fac_module_release(printed_is(
-        fac_conv2d_new(4, 8, FAC_INTS(3), .padding = FAC_INTS(1), .dilation = FAC_INTS(2), .groups = 2,
-                       .no_bias = true),
+        fac_conv2d_new(4, 8, FAC_INTS(3), .padding = 1, .dilation = 2, .groups = 2, .bias = false),
         "Conv2d(4, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(2, 2), groups=2, bias=False)\n"));
     fac_module_release(printed_is(fac_max_pool2d_new(2, 0, 0),
                                   "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)\n"));
@@ -533,7 +531,7 @@ static void layers_print_as_in_pytorch(void **state) {
 static void rms_norm_has_an_epsilon_of_the_dtype(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_module *m = fac_rms_norm_new(FAC_INTS(4)), *own = fac_rms_norm_new(FAC_INTS(4), .eps = FAC_NUM(1));
+    fac_module *m = fac_rms_norm_new(FAC_INTS(4)), *own = fac_rms_norm_new(FAC_INTS(4), .eps = 1);
     fac_tensor *x = fac_full(FAC_SHAPE(4), FAC_SCALAR(0.01));
     assert_true(fabs(fac_item(fac_mean(fac_forward(m, x))) - 1) < 1e-2);
     assert_true(fabs(fac_item(fac_mean(fac_forward(own, x))) - 0.01) < 1e-3);

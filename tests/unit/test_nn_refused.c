@@ -111,7 +111,7 @@ static void print_begins_with(fac_module *m, const char *expected) {
 static void layers_print_their_settings(void **state) {
     (void)state;
     print_begins_with(fac_embedding_new(10, 4), "Embedding(10, 4)");
-    print_begins_with(fac_embedding_new(10, 4, .padding_idx = FAC_INT(3)), "Embedding(10, 4, padding_idx=3)");
+    print_begins_with(fac_embedding_new(10, 4, .padding_idx = 3), "Embedding(10, 4, padding_idx=3)");
     print_begins_with(fac_batch_norm2d_new(3),
                       "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)");
     print_begins_with(fac_avg_pool2d_new(3, 2, 1), "AvgPool2d(kernel_size=3, stride=2, padding=1)");
@@ -124,13 +124,13 @@ static void layers_print_their_settings(void **state) {
 static void adam_refuses_rates_outside_their_range(void **state) {
     (void)state;
     fac_module *m = fac_linear_new(2, 2);
-    assert_null(fac_adamw_new(m, 0.1, .beta1 = FAC_NUM(1)));
+    assert_null(fac_adamw_new(m, 0.1, .beta1 = 1));
     assert_error(FAC_ERR_ARGUMENT, "invalid beta1: 1 should be in [0, 1)");
-    assert_null(fac_adam_new(m, 0.1, .beta2 = FAC_NUM(-0.5)));
+    assert_null(fac_adam_new(m, 0.1, .beta2 = -0.5));
     assert_error(FAC_ERR_ARGUMENT, "invalid beta2: -0.5 should be in [0, 1)");
-    assert_null(fac_adamw_new(m, 0.1, .eps = FAC_NUM(-1)));
+    assert_null(fac_adamw_new(m, 0.1, .eps = -1));
     assert_error(FAC_ERR_ARGUMENT, "invalid epsilon value: -1");
-    assert_null(fac_adam_new(m, 0.1, .weight_decay = FAC_NUM(-2)));
+    assert_null(fac_adam_new(m, 0.1, .weight_decay = -2));
     assert_error(FAC_ERR_ARGUMENT, "invalid weight_decay value: -2");
     assert_null(fac_adam_new(m, -0.1));
     assert_error(FAC_ERR_ARGUMENT, "invalid learning rate: -0.1");

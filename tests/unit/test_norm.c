@@ -16,7 +16,7 @@
     X(layer_statistics, 3, "3,4;4;4", -1, 1,                                                                      \
       fac_native_layer_norm_result r = fac_native_layer_norm(x[0], FAC_SHAPE(4), x[1], x[2], 1e-5);               \
       out[0] = r.result0; out[1] = r.result1; out[2] = r.result2)                                                 \
-    X(rms, 1, "3,4;4", -1, 1, out[0] = fac_rms_norm(x[0], FAC_SHAPE(4), .weight = x[1], .eps = FAC_NUM(1e-5)))    \
+    X(rms, 1, "3,4;4", -1, 1, out[0] = fac_rms_norm(x[0], FAC_SHAPE(4), .weight = x[1], .eps = 1e-5))             \
     X(rms_bare, 1, "2,3,4", -1, 1, out[0] = fac_rms_norm(x[0], FAC_SHAPE(3, 4)))                                  \
     X(batch, 1, "4,3;3;3", -1, 1, out[0] = BN(true, NULL, NULL))                                                  \
     X(batch_planes, 1, "2,3,2,2;3;3", -1, 1, out[0] = BN(true, NULL, NULL))                                       \
@@ -50,8 +50,7 @@ static fac_status gradient_of_layer_norm(void *context, fac_tensors inputs, fac_
     (void)context, (void)n;
     fac_tensor *y = fac_layer_norm(inputs.v[0], FAC_SHAPE(3), .weight = inputs.v[1]);
     fac_tensor *loss = fac_sum(fac_mul(fac_mul(y, y), y));
-    const fac_grad_kw kw = {FAC_KW_INIT_(fac_grad_kw), .create_graph = true};
-    return fac_grad(FAC_TENSORS(loss), inputs, out, &kw);
+    return fac_grad(FAC_TENSORS(loss), inputs, out, .create_graph = true);
 }
 static void layer_norm_third_gradient_agrees_with_differences(void **state) {
     (void)state;
@@ -59,8 +58,7 @@ static void layer_norm_third_gradient_agrees_with_differences(void **state) {
     const char *shapes = "2,3;3";
     fac_tensor *x[2];
     for (size_t i = 0; i < 2; i++) x[i] = grad_input(&shapes, i, -1, 1);
-    const fac_gradcheck_kw kw = {FAC_KW_INIT_(fac_gradcheck_kw), .atol = FAC_NUM(1e-4)};
-    assert_ok(fac_gradgradcheck(gradient_of_layer_norm, NULL, (fac_tensors){x, 2}, 2, &kw));
+    assert_ok(fac_gradgradcheck(gradient_of_layer_norm, NULL, fac_tensors_of(x, 2), 2, .atol = 1e-4));
 }
 
 static void read(fac_tensor *t, double *out, size_t n) {

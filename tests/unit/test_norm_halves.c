@@ -70,7 +70,7 @@ static void expect_gradients(const operands *o, fac_value *out) {
     size_t n = 0;
     for (size_t i = 0; i < 3; i++)
         if (all[i]) inputs[n++] = all[i];
-    assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_value_as_tensor(out[0]))), (fac_tensors){inputs, n}, grads, NULL));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_value_as_tensor(out[0]))), fac_tensors_of(inputs, n), grads));
     for (size_t i = 0; i < n; i++) assert_int_equal(fac_tensor_dtype(grads[i]), fac_tensor_dtype(inputs[i]));
 }
 
@@ -192,7 +192,7 @@ static void gradients_through_statistics_of_halves_do_not_overflow_on_the_way(vo
         const operands o = {
             .x = fac_set_requires_grad(fac_to(fac_tensor_from(v, FAC_F32, sizes_of(norm)), .dtype = FAC_F16), true)};
         call(norm, &o, 1e-6, out);
-        assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_value_as_tensor(out[2]))), FAC_TENSORS(o.x), &grad, NULL));
+        assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_value_as_tensor(out[2]))), FAC_TENSORS(o.x), &grad));
         assert_ok(fac_tensor_read(grad, FAC_F32, got, 24));
         double largest = 0;
         for (int i = 0; i < 24; i++) largest = fmax(largest, isfinite(got[i]) ? fabs((double)got[i]) : INFINITY);

@@ -74,10 +74,10 @@ static void each_way(const char *where, fac_device device, fac_dtype from, fac_d
     compare(WAY("to, one"), fac_to_dtype(one, to), x, from, to, 1);
     compare(WAY("to, strided"), fac_to_dtype(fac_slice(many, 1, .step = 2), to), x, from, to, (COPIES + 1) / 2);
     compare(WAY("copy_"), fac_copy_(target, many), x, from, to, COPIES);
-    compare(WAY("sum"), fac_sum(one, .dim = FAC_INTS(1), .dtype = to), x, from, to, 1);
+    compare(WAY("sum"), fac_sum(one, .dim = 1, .dtype = to), x, from, to, 1);
     compare(WAY("sum of columns"),
-            fac_sum(fac_transpose(fac_contiguous(fac_transpose(one, 0, 1)), 0, 1), .dim = FAC_INTS(1), .dtype = to), x,
-            from, to, 1);
+            fac_sum(fac_transpose(fac_contiguous(fac_transpose(one, 0, 1)), 0, 1), .dim = 1, .dtype = to), x, from, to,
+            1);
     compare(WAY("prod"), fac_prod_dim(one, 1, .dtype = to), x, from, to, 1);
 #undef WAY
 }

@@ -28,7 +28,7 @@ static void S020_E20_meta_tensors_run_shapes_only(void **state) {
     assert_int_equal(fac_tensor_size(c, 1), 4);
     assert_null(fac_tensor_data(c));
     assert_null(fac_tensor_storage(c));
-    assert_int_equal(fac_tensor_size(fac_matmul(fac_flatten(c, .end_dim = FAC_INT(1)), fac_t(b)), 0), 4000000);
+    assert_int_equal(fac_tensor_size(fac_matmul(fac_flatten(c, .end_dim = 1), fac_t(b)), 0), 4000000);
 }
 
 static void S028_data_is_the_address_of_the_first_element(void **state) {
@@ -60,7 +60,7 @@ static void S108_sub_scales_and_takes_numbers(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *a = fac_tensor_of(5, 6);
-    assert_true(fac_equal(fac_sub(a, fac_tensor_of(1, 2), .alpha = FAC_NUM(2)), fac_tensor_of(3, 2)));
+    assert_true(fac_equal(fac_sub(a, fac_tensor_of(1, 2), .alpha = 2), fac_tensor_of(3, 2)));
     assert_true(fac_equal(fac_sub(a, 1), fac_tensor_of(4, 5)));
     fac_tensor *flags = fac_ones(FAC_SHAPE(2), .dtype = FAC_BOOL);
     assert_null(fac_sub(flags, flags));
@@ -178,7 +178,7 @@ static void S029_a_generator_repeats_its_stream_for_a_seed(void **state) {
     for (int i = 0; i < 3; i++) {
         fac_generator *g = fac_generator_new(i < 2 ? 7 : 8);
         fac_manual_seed((uint64_t)i); /* the default one has no say */
-        x[i] = fac_normal_(fac_zeros(FAC_SHAPE(2000)), .mean = 3, .std = FAC_NUM(0.5), .generator = g);
+        x[i] = fac_normal_(fac_zeros(FAC_SHAPE(2000)), .mean = 3, .std = 0.5, .generator = g);
         fac_generator_release(g);
     }
     assert_true(fac_equal(x[0], x[1]) && !fac_equal(x[0], x[2]));
@@ -203,17 +203,15 @@ static void S030_arithmetic_of_tensors_and_numbers(void **state) {
     assert_true(fac_item(fac_select(less, 0, 0)) == 1 && fac_item(fac_select(less, 0, 1)) == 0);
 }
 
-/* The keyword's zero is "not given" in C. By name there is no such reading: zero is zero, and refused as in PyTorch. */
-static void keywords_zero_of_step_and_groups_is_the_default_but_an_error_by_name(void **state) {
+/* Zero is zero, in C as by name, and refused as in PyTorch. */
+static void keywords_zero_of_step_and_groups_is_an_error(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = fac_tensor_of(1, 2, 3, 4);
-    assert_true(fac_equal(fac_slice(x, 0, .start = FAC_INT(1), .step = 0), fac_tensor_of(2, 3, 4)));
-    fac_tensor *image = fac_ones(FAC_SHAPE(1, 2, 3)), *w = fac_ones(FAC_SHAPE(4, 2, 1)),
-               *up = fac_ones(FAC_SHAPE(2, 3, 1));
-    assert_true(fac_equal(fac_conv1d(image, w, NULL, .groups = 0), fac_conv1d(image, w, NULL, .groups = 1)));
-    assert_int_equal(fac_tensor_size(fac_conv_transpose1d(image, up, NULL, .groups = 0), 1), 3);
-    assert_no_error();
+    fac_tensor *x = fac_tensor_of(1, 2, 3, 4), *image = fac_ones(FAC_SHAPE(1, 2, 3)), *w = fac_ones(FAC_SHAPE(4, 2, 1));
+    assert_null(fac_slice(x, 0, .start = 1, .step = 0));
+    assert_error(FAC_ERR_ARGUMENT, "slice step must be positive");
+    assert_null(fac_conv1d(image, w, NULL, .groups = 0));
+    assert_error(FAC_ERR_ARGUMENT, "non-positive groups is not supported");
 
     for (int64_t step = -1; step <= 0; step++) {
         fac_value args[] = {fac_value_tensor(x), fac_value_int(0), fac_value_none(), fac_value_none(),
@@ -263,7 +261,7 @@ static void S010_a_dtype_without_a_kernel_is_an_error_naming_operator_and_dtype(
     }
 }
 
-FAC_TEST_MAIN(FAC_TEST(keywords_zero_of_step_and_groups_is_the_default_but_an_error_by_name),
+FAC_TEST_MAIN(FAC_TEST(keywords_zero_of_step_and_groups_is_an_error),
               FAC_TEST(S010_a_dtype_without_a_kernel_is_an_error_naming_operator_and_dtype),
               FAC_TEST(S018_out_forms_write_to_the_given_tensor_and_return_it),
               FAC_TEST(S020_E20_meta_tensors_run_shapes_only), FAC_TEST(S028_data_is_the_address_of_the_first_element),

@@ -22,12 +22,11 @@ static fac_optimizer *make(const char *name, fac_module *m) {
     if (!strcmp(name, "sgd dampening")) return fac_sgd_new(m, 0.1, .momentum = 0.8, .dampening = 0.5);
     if (!strcmp(name, "sgd maximize")) return fac_sgd_new(m, 0.1, .maximize = true);
     if (!strcmp(name, "adam")) return fac_adam_new(m, 0.01);
-    if (!strcmp(name, "adam decay")) return fac_adam_new(m, 0.01, .weight_decay = FAC_NUM(0.1));
-    if (!strcmp(name, "adam amsgrad"))
-        return fac_adam_new(m, 0.01, .beta1 = FAC_NUM(0.8), .beta2 = FAC_NUM(0.9), .amsgrad = true);
+    if (!strcmp(name, "adam decay")) return fac_adam_new(m, 0.01, .weight_decay = 0.1);
+    if (!strcmp(name, "adam amsgrad")) return fac_adam_new(m, 0.01, .beta1 = 0.8, .beta2 = 0.9, .amsgrad = true);
     if (!strcmp(name, "adamw")) return fac_adamw_new(m, 0.01);
     if (!strcmp(name, "adamw amsgrad"))
-        return fac_adamw_new(m, 0.01, .weight_decay = FAC_NUM(0.2), .amsgrad = true, .eps = FAC_NUM(1e-6));
+        return fac_adamw_new(m, 0.01, .weight_decay = 0.2, .amsgrad = true, .eps = 1e-6);
     fail_msg("no optimiser for case '%s'", name);
     return NULL;
 }
@@ -104,7 +103,7 @@ static void optim_bad_settings_are_errors(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "learning rate");
     assert_null(fac_sgd_new(m, 0.1, .nesterov = true));
     assert_error(FAC_ERR_ARGUMENT, "Nesterov");
-    assert_null(fac_adamw_new(m, 0.1, .beta1 = FAC_NUM(1.0)));
+    assert_null(fac_adamw_new(m, 0.1, .beta1 = 1.0));
     assert_error(FAC_ERR_ARGUMENT, "beta1");
     fac_module *none = fac_relu_new();
     assert_null(fac_sgd_new(none, 0.1));

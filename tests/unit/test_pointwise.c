@@ -154,8 +154,8 @@ static void promotion_ranks_tensors_over_numbers(void **state) {
     assert_values(fac_mul(OF(FAC_BOOL, 0, 1), 3), FAC_I64, 0, 3);
     assert_values(fac_add(OF(FAC_BOOL, 0, 1), OF(FAC_BOOL, 1, 1)), FAC_BOOL, 1, 1);
     assert_values(fac_add(OF(FAC_U8, 1), 300), FAC_U8, 45);
-    assert_values(fac_add(i, i, .alpha = FAC_NUM(3)), FAC_I32, 4, 8);
-    assert_values(fac_sub(i, i, .alpha = FAC_NUM(3)), FAC_I32, -2, -4);
+    assert_values(fac_add(i, i, .alpha = 3), FAC_I32, 4, 8);
+    assert_values(fac_sub(i, i, .alpha = 3), FAC_I32, -2, -4);
     assert_values(fac_rsub(i, 10), FAC_I32, 9, 8);
     assert_values(fac_rsub(h, OF(FAC_F16, 5)), FAC_F16, 4, 3);
 }
@@ -220,12 +220,12 @@ static void limits_and_thresholds_of_integers_lose_their_fractions(void **state)
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = OF(FAC_I32, -7, 1, 2, 100);
-    assert_values(fac_hardtanh(x, .min_val = FAC_NUM(-1.5), .max_val = FAC_NUM(5.9)), FAC_I32, -1, 1, 2, 5);
+    assert_values(fac_hardtanh(x, .min_val = -1.5, .max_val = 5.9), FAC_I32, -1, 1, 2, 5);
     assert_values(fac_threshold(x, 1.5, -3.5), FAC_I32, -3, -3, 2, 100);
     assert_values(fac_threshold_(OF(FAC_U8, 0, 200), 1, 7), FAC_U8, 7, 200);
     assert_values(fac_relu6(OF(FAC_U8, 0, 200)), FAC_U8, 0, 6);
     assert_values(fac_hardtanh(OF(FAC_U8, 0, 1, 2)), FAC_U8, 0, 1, 1);
-    assert_null(fac_hardtanh(OF(FAC_U8, 1), .min_val = FAC_NUM(-3), .max_val = FAC_NUM(-1)));
+    assert_null(fac_hardtanh(OF(FAC_U8, 1), .min_val = -3, .max_val = -1));
     assert_error(FAC_ERR_OVERFLOW, "upper bound -1 is beyond what uint8 holds");
     assert_null(fac_hardtanh(OF(FAC_BOOL, 1)));
     assert_error(FAC_ERR_DTYPE, "hardtanh");
@@ -253,11 +253,11 @@ static void extrema_pass_nan_on(void **state) {
     fac_tensor *a = OF(FAC_F32, 1, NAN, 3), *b = OF(FAC_F32, NAN, 2, 2);
     assert_values(fac_maximum(a, b), FAC_F32, NAN, NAN, 3);
     assert_values(fac_minimum(a, b), FAC_F32, NAN, NAN, 2);
-    assert_values(fac_clamp(a, .min = FAC_NUM(2)), FAC_F32, 2, NAN, 3);
-    assert_values(fac_clamp(a, .min = FAC_NUM(2), .max = FAC_NUM(2.5)), FAC_F32, 2, NAN, 2.5);
-    assert_values(fac_clamp(a, .min = FAC_NUM(5), .max = FAC_NUM(0)), FAC_F32, 0, NAN, 0);
-    assert_values(fac_clamp(OF(FAC_I32, 1, 5), .max = FAC_NUM(3)), FAC_I32, 1, 3);
-    assert_values(fac_clamp(OF(FAC_I32, 1, 5), .max = FAC_NUM(2.5)), FAC_F32, 1, 2.5);
+    assert_values(fac_clamp(a, .min = 2), FAC_F32, 2, NAN, 3);
+    assert_values(fac_clamp(a, .min = 2, .max = 2.5), FAC_F32, 2, NAN, 2.5);
+    assert_values(fac_clamp(a, .min = 5, .max = 0), FAC_F32, 0, NAN, 0);
+    assert_values(fac_clamp(OF(FAC_I32, 1, 5), .max = 3), FAC_I32, 1, 3);
+    assert_values(fac_clamp(OF(FAC_I32, 1, 5), .max = 2.5), FAC_F32, 1, 2.5);
     assert_null(fac_clamp(a));
     assert_error(FAC_ERR_ARGUMENT, "At least one of 'min' or 'max' must not be None");
 }
@@ -291,8 +291,8 @@ static void ternary_arithmetic(void **state) {
     FAC_SCOPE(s);
     fac_tensor *a = OF(FAC_F32, 1, 2), *b = OF(FAC_F32, 3, 4), *c = OF(FAC_F32, 2, 8);
     assert_values(fac_addcmul(a, b, c), FAC_F32, 7, 34);
-    assert_values(fac_addcmul(a, b, c, .value = FAC_NUM(0.5)), FAC_F32, 4, 18);
-    assert_values(fac_addcdiv(a, b, c, .value = FAC_NUM(2)), FAC_F32, 4, 3);
+    assert_values(fac_addcmul(a, b, c, .value = 0.5), FAC_F32, 4, 18);
+    assert_values(fac_addcdiv(a, b, c, .value = 2), FAC_F32, 4, 3);
     assert_values(fac_lerp(a, b, 0.5), FAC_F32, 2, 3);
     assert_values(fac_lerp(a, b, OF(FAC_F32, 0, 1)), FAC_F32, 1, 4);
     assert_null(fac_lerp(a, OF(FAC_F64, 1, 2), 0.5));
@@ -315,7 +315,7 @@ static void booleans_are_refused_where_arithmetic_means_something_else(void **st
     assert_error(FAC_ERR_DTYPE, "Negation, the `-` operator, on a bool tensor is not supported");
     assert_null(fac_abs(b));
     assert_error(FAC_ERR_DTYPE, "not implemented for");
-    assert_null(fac_add(i, i, .alpha = FAC_NUM(1.5)));
+    assert_null(fac_add(i, i, .alpha = 1.5));
     assert_error(FAC_ERR_DTYPE, "argument alpha must not be a floating point number");
     assert_null(fac_bitwise_and(OF(FAC_F32, 1), 1));
     assert_error(FAC_ERR_DTYPE, "bitwise_and");
@@ -537,11 +537,11 @@ static void numbers_that_the_dtype_cannot_hold_are_refused(void **state) {
     assert_error(FAC_ERR_OVERFLOW, "uint8");
     assert_null(fac_scatter_value(bytes, 0, first, fac_scalar_i_(256)));
     assert_error(FAC_ERR_OVERFLOW, "uint8");
-    assert_null(fac_addcmul(floats, floats, floats, .value = fac_opt_num_(i)));
+    assert_null(fac_addcmul(floats, floats, floats, .value_scalar = i));
     assert_error(FAC_ERR_DTYPE, "imaginary");
     assert_null(fac_clamp_min(bytes, fac_scalar_i_(300)));
     assert_error(FAC_ERR_OVERFLOW, "uint8");
-    assert_values(fac_hardtanh(halves, .max_val = FAC_NUM(1e6)), FAC_F16, 1, 2); /* bounds are compared in float32 */
+    assert_values(fac_hardtanh(halves, .max_val = 1e6), FAC_F16, 1, 2); /* bounds are compared in float32 */
 }
 
 /* ---- large results ------------------------------------------------------------------------------------------------------- */

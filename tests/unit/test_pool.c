@@ -46,8 +46,8 @@ static fac_tensor *expected_pool(const pool_case *k, fac_tensor *x, bool mean, b
     free(y);
     return t;
 }
-#define WINDOWS(k)                                                                                             \
-    .stride = FAC_INTS((k)->stride[0], (k)->stride[1]), .padding = FAC_INTS((k)->padding[0], (k)->padding[1]), \
+#define WINDOWS(k)                                                                                               \
+    .strides = FAC_INTS((k)->stride[0], (k)->stride[1]), .paddings = FAC_INTS((k)->padding[0], (k)->padding[1]), \
     .ceil_mode = (k)->ceil_mode
 
 static void max_pool2d_matches_its_definition(void **state) {
@@ -59,11 +59,11 @@ static void max_pool2d_matches_its_definition(void **state) {
             const pool_case *k = &cases[i];
             fac_tensor *x = random_of(types[d], FAC_INTS(2, 3, k->h, k->w));
             fac_tensor *y = fac_max_pool2d(x, FAC_INTS(k->kernel[0], k->kernel[1]), WINDOWS(k),
-                                           .dilation = FAC_INTS(k->dilation[0], k->dilation[1]));
+                                           .dilations = FAC_INTS(k->dilation[0], k->dilation[1]));
             assert_close(y, expected_pool(k, x, false, false, 0));
             fac_max_pool2d_with_indices_result r =
                 fac_max_pool2d_with_indices(x, FAC_INTS(k->kernel[0], k->kernel[1]), WINDOWS(k),
-                                            .dilation = FAC_INTS(k->dilation[0], k->dilation[1]));
+                                            .dilations = FAC_INTS(k->dilation[0], k->dilation[1]));
             fac_tensor *found =
                 fac_gather(fac_reshape(x, FAC_INTS(2, 3, k->h * k->w)), 2, fac_reshape(r.result1, FAC_INTS(2, 3, -1)));
             assert_close(fac_reshape_as(found, y), y);
@@ -91,10 +91,9 @@ static void avg_pool2d_matches_its_definition(void **state) {
         fac_tensor *x = RANDOM(2, 3, k->h, k->w);
         fac_ints kernel = FAC_INTS(k->kernel[0], k->kernel[1]);
         assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k)), expected_pool(k, x, true, true, 0));
-        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .no_count_include_pad = true),
+        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .count_include_pad = false),
                      expected_pool(k, x, true, false, 0));
-        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .divisor_override = FAC_INT(3)),
-                     expected_pool(k, x, true, true, 3));
+        assert_close(fac_avg_pool2d(x, kernel, WINDOWS(k), .divisor_override = 3), expected_pool(k, x, true, true, 3));
     }
 }
 
@@ -102,19 +101,19 @@ static void pooling_of_other_ranks_agrees(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = RANDOM(2, 3, 9), *flat = fac_unsqueeze(x, 2);
-    assert_close(fac_max_pool1d(x, FAC_INTS(3), .stride = FAC_INTS(2)),
-                 fac_squeeze_dim(fac_max_pool2d(flat, FAC_INTS(1, 3), .stride = FAC_INTS(1, 2)), 2));
-    assert_close(fac_avg_pool1d(x, FAC_INTS(3), .padding = FAC_INTS(1)),
-                 fac_squeeze_dim(fac_avg_pool2d(flat, FAC_INTS(1, 3), .padding = FAC_INTS(0, 1)), 2));
-    assert_close(fac_adaptive_avg_pool1d(x, FAC_INTS(1)), fac_mean(x, .dim = FAC_INTS(2), .keepdim = true));
+    assert_close(fac_max_pool1d(x, FAC_INTS(3), .stride = 2),
+                 fac_squeeze_dim(fac_max_pool2d(flat, FAC_INTS(1, 3), .strides = FAC_INTS(1, 2)), 2));
+    assert_close(fac_avg_pool1d(x, FAC_INTS(3), .padding = 1),
+                 fac_squeeze_dim(fac_avg_pool2d(flat, FAC_INTS(1, 3), .paddings = FAC_INTS(0, 1)), 2));
+    assert_close(fac_adaptive_avg_pool1d(x, FAC_INTS(1)), fac_mean(x, .dim = 2, .keepdim = true));
     fac_tensor *x3 = RANDOM(1, 2, 2, 4, 4), *y3 = fac_max_pool3d(x3, FAC_INTS(2));
     assert_close(fac_select(y3, 2, 0), fac_maximum(fac_max_pool2d(fac_select(x3, 2, 0), FAC_INTS(2)),
                                                    fac_max_pool2d(fac_select(x3, 2, 1), FAC_INTS(2))));
-    assert_close(fac_avg_pool3d(x3, FAC_INTS(2, 4, 4)), fac_mean(x3, .dim = FAC_INTS(2, 3, 4), .keepdim = true));
+    assert_close(fac_avg_pool3d(x3, FAC_INTS(2, 4, 4)), fac_mean(x3, .dims = FAC_INTS(2, 3, 4), .keepdim = true));
     /* Unequal windows: 5 to 3 is [0,2), [1,4), [3,5). */
     fac_tensor *line = RANDOM(1, 1, 5), *three = fac_adaptive_avg_pool1d(line, FAC_INTS(3));
-    assert_close(fac_select(three, 2, 1), fac_mean(fac_narrow(line, 2, 1, 3), .dim = FAC_INTS(2)));
-    assert_close(fac_select(three, 2, 2), fac_mean(fac_narrow(line, 2, 3, 2), .dim = FAC_INTS(2)));
+    assert_close(fac_select(three, 2, 1), fac_mean(fac_narrow(line, 2, 1, 3), .dim = 2));
+    assert_close(fac_select(three, 2, 2), fac_mean(fac_narrow(line, 2, 3, 2), .dim = 2));
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------------------- */
@@ -125,12 +124,8 @@ static fac_status call_pool(void *context, fac_tensors in, fac_tensor **out, siz
     out[0] = (*(pool_fn *)context)(in.v[0]);
     return fac_error();
 }
-static fac_tensor *do_max(fac_tensor *x) {
-    return fac_max_pool2d(x, FAC_INTS(2), .stride = FAC_INTS(1), .padding = FAC_INTS(1));
-}
-static fac_tensor *do_avg(fac_tensor *x) {
-    return fac_avg_pool2d(x, FAC_INTS(3, 2), .padding = FAC_INTS(1), .ceil_mode = true);
-}
+static fac_tensor *do_max(fac_tensor *x) { return fac_max_pool2d(x, FAC_INTS(2), .stride = 1, .padding = 1); }
+static fac_tensor *do_avg(fac_tensor *x) { return fac_avg_pool2d(x, FAC_INTS(3, 2), .padding = 1, .ceil_mode = true); }
 static fac_tensor *do_adaptive(fac_tensor *x) { return fac_adaptive_avg_pool2d(x, FAC_INTS(3, 2)); }
 static fac_tensor *do_adaptive_max(fac_tensor *x) { return fac_adaptive_max_pool2d(x, FAC_INTS(3, 2)).result0; }
 static fac_tensor *do_max1(fac_tensor *x) { return fac_max_pool1d(fac_select(x, 0, 0), FAC_INTS(2)); }
@@ -142,8 +137,8 @@ static void pooling_has_gradients_to_second_order(void **state) {
         FAC_SCOPE(s);
         pool_fn fn = fns[i];
         fac_tensors in = FAC_TENSORS(LEAF(1, 2, 5, 4));
-        assert_ok(fac_gradcheck(call_pool, &fn, in, 1, NULL));
-        assert_ok(fac_gradgradcheck(call_pool, &fn, in, 1, NULL));
+        assert_ok(fac_gradcheck(call_pool, &fn, in, 1));
+        assert_ok(fac_gradgradcheck(call_pool, &fn, in, 1));
     }
 }
 
@@ -154,7 +149,7 @@ static void pooling_refuses_bad_arguments(void **state) {
     FAC_SCOPE(s);
     fac_tensor *x = RANDOM(1, 2, 5, 5);
     const int64_t huge = INT64_C(8600000000000000000);
-    assert_null(fac_max_pool2d(x, FAC_INTS(2), .stride = FAC_INTS(0)));
+    assert_null(fac_max_pool2d(x, FAC_INTS(2), .stride = 0));
     assert_error(FAC_ERR_ARGUMENT, "stride should be greater than zero");
     assert_null(fac_max_pool2d(x, FAC_INTS(0)));
     assert_error(FAC_ERR_ARGUMENT, "kernel_size should be greater than zero");
@@ -162,13 +157,13 @@ static void pooling_refuses_bad_arguments(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "kernel_size must either be a single int");
     assert_null(fac_max_pool2d(x, FAC_INTS(huge)));
     assert_error(FAC_ERR_SHAPE, "too small");
-    assert_null(fac_max_pool2d(x, FAC_INTS(huge), .dilation = FAC_INTS(INT64_C(1200000000000))));
+    assert_null(fac_max_pool2d(x, FAC_INTS(huge), .dilation = INT64_C(1200000000000)));
     assert_error(FAC_ERR_OVERFLOW, "too large");
-    assert_null(fac_avg_pool2d(x, FAC_INTS(huge), .padding = FAC_INTS(huge / 2)));
+    assert_null(fac_avg_pool2d(x, FAC_INTS(huge), .padding = huge / 2));
     assert_error(FAC_ERR_OVERFLOW, "");
-    assert_null(fac_avg_pool2d(x, FAC_INTS(2), .padding = FAC_INTS(2)));
+    assert_null(fac_avg_pool2d(x, FAC_INTS(2), .padding = 2));
     assert_error(FAC_ERR_ARGUMENT, "pad should be at most half of kernel size");
-    assert_null(fac_avg_pool2d(x, FAC_INTS(2), .divisor_override = FAC_INT(0)));
+    assert_null(fac_avg_pool2d(x, FAC_INTS(2), .divisor_override = 0));
     assert_error(FAC_ERR_ARGUMENT, "divisor must be not zero");
     assert_null(fac_avg_pool2d(RANDOM(5, 5), FAC_INTS(2)));
     assert_error(FAC_ERR_SHAPE, "Expected 3D or 4D");

@@ -191,7 +191,7 @@ static void pool_oneDNN_starts_no_threads(void **state) {
     use_workers(3);
     fac_tensor *x = fac_randn(FAC_INTS(4, 16, 32, 32), .requires_grad = true);
     fac_tensor *w = fac_randn(FAC_INTS(16, 16, 3, 3), .requires_grad = true);
-    fac_tensor *y = fac_conv2d(x, w, NULL, .padding = FAC_INTS(1));
+    fac_tensor *y = fac_conv2d(x, w, NULL, .padding = 1);
     fac_tensor *z = fac_matmul(fac_randn(FAC_INTS(512, 512)), fac_randn(FAC_INTS(512, 512)));
     assert_ok(fac_backward(fac_add(fac_sum(y), fac_sum(z))));
     assert_no_error();

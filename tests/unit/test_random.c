@@ -35,9 +35,9 @@ static void S019_fills_in_place_do_not_depend_on_layout(void **state) {
     FAC_SCOPE(s);
     fac_tensor *rows = fac_zeros(FAC_SHAPE(70, 90)), *columns = fac_t(fac_zeros(FAC_SHAPE(90, 70)));
     fac_manual_seed(3);
-    assert_ptr_equal(fac_normal_(rows, .mean = 1, .std = FAC_NUM(2)), rows);
+    assert_ptr_equal(fac_normal_(rows, .mean = 1, .std = 2), rows);
     fac_manual_seed(3);
-    fac_normal_(columns, .mean = 1, .std = FAC_NUM(2));
+    fac_normal_(columns, .mean = 1, .std = 2);
     assert_true(fac_equal(rows, columns));
     assert_int_equal(fac_tensor_version(rows), 1);
 }
@@ -74,10 +74,10 @@ static void random_distributions_have_their_moments(void **state) {
     FAC_SCOPE(s);
     fac_manual_seed(5);
     fac_tensor *t = fac_zeros(FAC_SHAPE(200000), .dtype = FAC_F64);
-    moments_are(fac_normal_(t, .mean = -2, .std = FAC_NUM(3)), -2, 3);
-    moments_are(fac_uniform_(t, .from = 2, .to = FAC_NUM(5)), 3.5, 3 / sqrt(12));
-    moments_are(fac_exponential_(t, .lambd = FAC_NUM(2)), 0.5, 0.5);
-    moments_are(fac_bernoulli_float_(t, .p = FAC_NUM(0.2)), 0.2, 0.4);
+    moments_are(fac_normal_(t, .mean = -2, .std = 3), -2, 3);
+    moments_are(fac_uniform_(t, .from = 2, .to = 5), 3.5, 3 / sqrt(12));
+    moments_are(fac_exponential_(t, .lambd = 2), 0.5, 0.5);
+    moments_are(fac_bernoulli_float_(t, .p = 0.2), 0.2, 0.4);
     moments_are(fac_geometric_(t, 0.25), 4, sqrt(12));
     moments_are(fac_randint_low(-3, 4, FAC_SHAPE(200000)), 0, 2);
     moments_are(fac_random_(fac_zeros(FAC_SHAPE(200000), .dtype = FAC_U8)), 127.5, sqrt((65536.0 - 1) / 12));
@@ -151,13 +151,13 @@ static void random_bad_arguments_are_errors(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *t = fac_zeros(FAC_SHAPE(3)), *i = fac_zeros(FAC_SHAPE(3), .dtype = FAC_I8);
-    assert_null(fac_normal_(t, .std = FAC_NUM(-1)));
+    assert_null(fac_normal_(t, .std = -1));
     assert_error(FAC_ERR_ARGUMENT, "std >= 0.0, but found std -1");
-    assert_null(fac_uniform_(t, .from = 2, .to = FAC_NUM(1)));
+    assert_null(fac_uniform_(t, .from = 2, .to = 1));
     assert_error(FAC_ERR_ARGUMENT, "from=2 > to=1");
     assert_null(fac_normal_(i));
     assert_error(FAC_ERR_DTYPE, "needs a floating dtype, got int8");
-    assert_null(fac_random_from_(i, 0, FAC_INT(300)));
+    assert_null(fac_random_from_(i, 0, 300));
     assert_error(FAC_ERR_ARGUMENT, "to - 1 is out of bounds for int8");
     assert_null(fac_randint(0, FAC_SHAPE(2)));
     assert_error(FAC_ERR_ARGUMENT, "from=0 >= to=0");
@@ -187,7 +187,7 @@ static void random_fills_refuse_elements_that_share_memory(void **state) {
     REFUSED(fac_bernoulli_tensor_(t, p));
     REFUSED(fac_random_(t));
     REFUSED(fac_random_to_(t, 5));
-    REFUSED(fac_random_from_(t, 0, FAC_INT(5)));
+    REFUSED(fac_random_from_(t, 0, 5));
     REFUSED(fac_exponential_(t));
     REFUSED(fac_geometric_(t, 0.5));
     REFUSED(fac_cauchy_(t));

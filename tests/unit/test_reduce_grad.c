@@ -10,37 +10,37 @@ static fac_tensor *with_zero(fac_tensor *x) {
 /* clang-format off */
 #define CASES(X) \
     X(sum, 1, "2,3", -1, 1, out[0] = fac_sum(x[0])) \
-    X(sum_dim, 1, "2,3", -1, 1, out[0] = fac_sum(x[0], .dim = FAC_DIMS(-1))) \
-    X(sum_keep, 1, "2,3,2", -1, 1, out[0] = fac_sum(x[0], .dim = FAC_DIMS(0, 2), .keepdim = true)) \
+    X(sum_dim, 1, "2,3", -1, 1, out[0] = fac_sum(x[0], .dim = -1)) \
+    X(sum_keep, 1, "2,3,2", -1, 1, out[0] = fac_sum(x[0], .dims = FAC_DIMS(0, 2), .keepdim = true)) \
     X(sum_all, 1, "2,3", -1, 1, out[0] = fac_sum_all(x[0])) \
-    X(nansum, 1, "2,3", -1, 1, out[0] = fac_nansum(x[0], .dim = FAC_DIMS(0))) \
-    X(mean, 1, "2,3", -1, 1, out[0] = fac_mean(x[0], .dim = FAC_DIMS(1))) \
+    X(nansum, 1, "2,3", -1, 1, out[0] = fac_nansum(x[0], .dim = 0)) \
+    X(mean, 1, "2,3", -1, 1, out[0] = fac_mean(x[0], .dim = 1)) \
     X(mean_all, 1, "2,3", -1, 1, out[0] = fac_mean_all(x[0])) \
     X(prod, 1, "2,3", 0.5, 1.5, out[0] = fac_prod(x[0])) \
     X(prod_dim, 1, "2,3", 0.5, 1.5, out[0] = fac_prod_dim(x[0], 1, .keepdim = true)) \
     X(prod_zero, 1, "2,3", 0.5, 1.5, out[0] = fac_prod(with_zero(x[0]))) \
     X(prod_dim_zero, 1, "2,3", 0.5, 1.5, out[0] = fac_prod_dim(with_zero(x[0]), -1)) \
-    X(amax, 1, "2,3", -1, 1, out[0] = fac_amax(x[0], .dim = FAC_DIMS(1))) \
+    X(amax, 1, "2,3", -1, 1, out[0] = fac_amax(x[0], .dim = 1)) \
     X(amin, 1, "2,3", -1, 1, out[0] = fac_amin(x[0])) \
     X(max, 1, "2,3", -1, 1, out[0] = fac_max(x[0])) \
     X(min, 1, "2,3", -1, 1, out[0] = fac_min(x[0])) \
     X(max_dim, 1, "2,3", -1, 1, out[0] = fac_max_dim(x[0], 0).values) \
     X(min_dim, 1, "2,3", -1, 1, out[0] = fac_min_dim(x[0], 1, .keepdim = true).values) \
     X(max_other, 1, "2,3;3", -1, 1, out[0] = fac_max_other(x[0], x[1])) \
-    X(aminmax, 2, "2,3", -1, 1, fac_aminmax_result r = fac_aminmax(x[0], .dim = FAC_INT(1)); out[0] = r.min; out[1] = r.max) \
+    X(aminmax, 2, "2,3", -1, 1, fac_aminmax_result r = fac_aminmax(x[0], .dim = 1); out[0] = r.min; out[1] = r.max) \
     X(var, 1, "3,4", -1, 1, out[0] = fac_var(x[0])) \
-    X(std, 1, "3,4", -1, 1, out[0] = fac_std(x[0], .dim = FAC_DIMS(0))) \
-    X(var_biased, 1, "3,4", -1, 1, out[0] = fac_var(x[0], .dim = FAC_DIMS(1), .correction = FAC_NUM(0))) \
-    X(var_mean, 2, "3,4", -1, 1, fac_var_mean_result r = fac_var_mean(x[0], .dim = FAC_DIMS(1)); out[0] = r.result0; out[1] = r.result1) \
+    X(std, 1, "3,4", -1, 1, out[0] = fac_std(x[0], .dim = 0)) \
+    X(var_biased, 1, "3,4", -1, 1, out[0] = fac_var(x[0], .dim = 1, .correction = 0)) \
+    X(var_mean, 2, "3,4", -1, 1, fac_var_mean_result r = fac_var_mean(x[0], .dim = 1); out[0] = r.result0; out[1] = r.result1) \
     X(std_mean, 2, "3,4", -1, 1, fac_std_mean_result r = fac_std_mean(x[0]); out[0] = r.result0; out[1] = r.result1) \
     X(norm, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0])) \
-    X(norm_1, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = FAC_NUM(1))) \
-    X(norm_3, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = FAC_NUM(3))) \
-    X(norm_15, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = FAC_NUM(1.5))) \
-    X(norm_half, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = FAC_NUM(0.5))) \
-    X(norm_minus, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = FAC_NUM(-2))) \
-    X(norm_inf, 1, "2,3", -1, 1, out[0] = fac_linalg_vector_norm(x[0], .ord = FAC_NUM(INFINITY), .dim = FAC_DIMS(1))) \
-    X(norm_zero, 1, "2,3", 0.3, 1, out[0] = fac_linalg_vector_norm(x[0], .ord = FAC_NUM(0))) \
+    X(norm_1, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = 1)) \
+    X(norm_3, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = 3)) \
+    X(norm_15, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = 1.5)) \
+    X(norm_half, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = 0.5)) \
+    X(norm_minus, 1, "2,3", 0.3, 1, out[0] = fac_norm(x[0], .p = -2)) \
+    X(norm_inf, 1, "2,3", -1, 1, out[0] = fac_linalg_vector_norm(x[0], .ord = INFINITY, .dim = 1)) \
+    X(norm_zero, 1, "2,3", 0.3, 1, out[0] = fac_linalg_vector_norm(x[0], .ord = 0)) \
     X(logsumexp, 1, "2,3", -1, 1, out[0] = fac_logsumexp(x[0], FAC_DIMS(1))) \
     X(cumsum, 1, "2,4", -1, 1, out[0] = fac_cumsum(x[0], 1)) \
     X(cumprod, 1, "2,4", 0.5, 1.5, out[0] = fac_cumprod(x[0], 0)) \

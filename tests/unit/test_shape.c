@@ -67,7 +67,7 @@ static void shape_pads_in_every_mode(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *a = fac_reshape(fac_tensor_of(1, 2, 3), FAC_SHAPE(1, 1, 3));
-    assert_values(fac_pad(a, FAC_INTS(1, 2), .value = FAC_NUM(9)), 9, 1, 2, 3, 9, 9);
+    assert_values(fac_pad(a, FAC_INTS(1, 2), .value = 9), 9, 1, 2, 3, 9, 9);
     assert_values(fac_pad(a, FAC_INTS(2, 1), .mode = "reflect"), 3, 2, 1, 2, 3, 2);
     assert_values(fac_pad(a, FAC_INTS(2, 1), .mode = "replicate"), 1, 1, 1, 2, 3, 3);
     assert_values(fac_pad(a, FAC_INTS(2, 1), .mode = "circular"), 2, 3, 1, 2, 3, 1);
@@ -97,12 +97,12 @@ static void shape_diagonals_and_grids(void **state) {
 DIFF_FN(d_cat, fac_cat(FAC_TENSORS(x, fac_mul(y, x), y), .dim = 1))
 DIFF_FN(d_stack, fac_stack(FAC_TENSORS(x, y)))
 DIFF_FN(d_repeat, fac_repeat(x, FAC_INTS(2, 1, 3)))
-DIFF_FN(d_interleave, fac_repeat_interleave_self_int(x, 2, .dim = FAC_INT(0)))
+DIFF_FN(d_interleave, fac_repeat_interleave_self_int(x, 2, .dim = 0))
 DIFF_FN(d_flip, fac_flip(x, FAC_DIMS(0, 1)))
 DIFF_FN(d_roll, fac_roll(x, FAC_INTS(1, 2), .dims = FAC_DIMS(0, 1)))
 DIFF_FN(d_roll_flat, fac_roll(x, FAC_INTS(5)))
-DIFF_FN(d_rot90, fac_rot90(x, .k = FAC_INT(3)))
-DIFF_FN(d_pad, fac_constant_pad_nd(x, FAC_INTS(1, -1, -1, 2), .value = FAC_NUM(3)))
+DIFF_FN(d_rot90, fac_rot90(x, .k = 3))
+DIFF_FN(d_pad, fac_constant_pad_nd(x, FAC_INTS(1, -1, -1, 2), .value = 3))
 DIFF_FN(d_circular, fac_pad(fac_unsqueeze(x, 0), FAC_INTS(2, 3), .mode = "circular"))
 DIFF_FN(d_triu, fac_triu(x))
 DIFF_FN(d_tril, fac_tril(x, .diagonal = 1))

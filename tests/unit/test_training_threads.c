@@ -19,9 +19,9 @@ static fac_tensor *text_loss(fac_module *m, int step) {
 }
 
 static fac_module *make_image_model(void) {
-    return fac_sequential(fac_conv2d_new(3, 32, FAC_INTS(3), .padding = FAC_INTS(1)), fac_batch_norm2d_new(32),
-                          fac_relu_new(), fac_conv2d_new(32, 32, FAC_INTS(3), .stride = FAC_INTS(2)), fac_relu_new(),
-                          fac_flatten_new(), fac_linear_new(32 * 15 * 15, 10));
+    return fac_sequential(fac_conv2d_new(3, 32, FAC_INTS(3), .padding = 1), fac_batch_norm2d_new(32), fac_relu_new(),
+                          fac_conv2d_new(32, 32, FAC_INTS(3), .stride = 2), fac_relu_new(), fac_flatten_new(),
+                          fac_linear_new(32 * 15 * 15, 10));
 }
 
 static fac_tensor *image_loss(fac_module *m, int step) {

@@ -38,8 +38,8 @@ static void S005_a_range_keeps_the_dimension_an_index_drops_it(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *a = matrix();
-    sizes_are(fac_slice(a, 1, .start = FAC_INT(0), .end = FAC_INT(1)), FAC_INTS(2, 1), FAC_INTS(2, 1), 0);
-    sizes_are(fac_slice(a, 0, .start = FAC_INT(1), .end = FAC_INT(2)), FAC_INTS(1, 2), FAC_INTS(2, 1), 2);
+    sizes_are(fac_slice(a, 1, .start = 0, .end = 1), FAC_INTS(2, 1), FAC_INTS(2, 1), 0);
+    sizes_are(fac_slice(a, 0, .start = 1, .end = 2), FAC_INTS(1, 2), FAC_INTS(2, 1), 2);
     sizes_are(fac_select(a, 0, -1), FAC_INTS(2), FAC_INTS(1), 2);
 }
 
@@ -60,8 +60,8 @@ static void E31_shapes_of_rows_columns_and_ranges(void **state) {
     fac_tensor *a = fac_randn(FAC_SHAPE(2, 2));
     sizes_are(fac_select(a, 1, 0), FAC_INTS(2), FAC_INTS(2), 0);
     sizes_are(fac_select(a, 0, 1), FAC_INTS(2), FAC_INTS(1), 2);
-    sizes_are(fac_slice(a, 1, .end = FAC_INT(1)), FAC_INTS(2, 1), FAC_INTS(2, 1), 0);
-    sizes_are(fac_slice(a, 0, .start = FAC_INT(1)), FAC_INTS(1, 2), FAC_INTS(2, 1), 2);
+    sizes_are(fac_slice(a, 1, .end = 1), FAC_INTS(2, 1), FAC_INTS(2, 1), 0);
+    sizes_are(fac_slice(a, 0, .start = 1), FAC_INTS(1, 2), FAC_INTS(2, 1), 2);
 }
 
 static void E32_addresses_of_a_column_are_two_elements_apart(void **state) {
@@ -140,7 +140,7 @@ static void view_bad_sizes_are_errors(void **state) {
     assert_error(FAC_ERR_OVERFLOW, "");
     assert_null(fac_expand(a, FAC_SHAPE(2, 4)));
     assert_error(FAC_ERR_SHAPE, "must match the existing size (3)");
-    assert_null(fac_as_strided(a, FAC_SHAPE(2), FAC_INTS(1), .storage_offset = FAC_INT(INT64_MAX - 9999)));
+    assert_null(fac_as_strided(a, FAC_SHAPE(2), FAC_INTS(1), .storage_offset = INT64_MAX - 9999));
     assert_error(FAC_ERR_SHAPE, "");
     assert_null(fac_as_strided(a, FAC_SHAPE(2), FAC_INTS(-1)));
     assert_error(FAC_ERR_SHAPE, "Negative strides");
@@ -182,12 +182,12 @@ DIFF_FN(g_transpose, fac_transpose(x, 0, 2))
 DIFF_FN(g_view, fac_view(x, FAC_SHAPE(6, 4)))
 DIFF_FN(g_reshape, fac_reshape(fac_transpose(x, 0, 2), FAC_SHAPE(-1)))
 DIFF_FN(g_select, fac_select(x, 1, -1))
-DIFF_FN(g_slice, fac_slice(x, 2, .start = FAC_INT(1), .step = 2))
+DIFF_FN(g_slice, fac_slice(x, 2, .start = 1, .step = 2))
 DIFF_FN(g_expand, fac_expand(x, FAC_SHAPE(2, 2, 3, 4)))
 DIFF_FN(g_squeeze, fac_squeeze(fac_unsqueeze(x, 1)))
-DIFF_FN(g_diagonal, fac_diagonal(x, .offset = 1, .dim1 = 1, .dim2 = FAC_INT(2)))
+DIFF_FN(g_diagonal, fac_diagonal(x, .offset = 1, .dim1 = 1, .dim2 = 2))
 DIFF_FN(g_unfold, fac_unfold(x, 2, 2, 1))
-DIFF_FN(g_as_strided, fac_as_strided(x, FAC_SHAPE(3, 2), FAC_INTS(1, 5), .storage_offset = FAC_INT(2)))
+DIFF_FN(g_as_strided, fac_as_strided(x, FAC_SHAPE(3, 2), FAC_INTS(1, 5), .storage_offset = 2))
 DIFF_FN(g_as_strided_overlapping, fac_as_strided(x, FAC_SHAPE(3, 4), FAC_INTS(1, 1)))
 DIFF_FN(g_as_strided_of_expanded,
         fac_as_strided(fac_expand(fac_select(x, 0, 0), FAC_SHAPE(2, 3, 4)), FAC_SHAPE(3, 2), FAC_INTS(4, 1)))
@@ -225,12 +225,10 @@ static void view_gradients_agree_with_differences(void **state) {
     check_differences(cases, FAC_COUNT(cases), FAC_TENSORS(irregular(FAC_INTS(2, 3, 4), 0.3)));
 }
 
-DIFF_FN(g_slice_scatter,
-        fac_slice_scatter(x, fac_slice(y, 1, .end = FAC_INT(2)), .dim = 1, .start = FAC_INT(1), .end = FAC_INT(3)))
+DIFF_FN(g_slice_scatter, fac_slice_scatter(x, fac_slice(y, 1, .end = 2), .dim = 1, .start = 1, .end = 3))
 DIFF_FN(g_select_scatter, fac_select_scatter(x, fac_select(y, 1, 0), 1, 2))
 DIFF_FN(g_diagonal_scatter, fac_diagonal_scatter(x, fac_select(y, 1, 0)))
-DIFF_FN(g_as_strided_scatter,
-        fac_as_strided_scatter(x, fac_slice(y, 1, .end = FAC_INT(2)), FAC_SHAPE(3, 2), FAC_INTS(1, 5)))
+DIFF_FN(g_as_strided_scatter, fac_as_strided_scatter(x, fac_slice(y, 1, .end = 2), FAC_SHAPE(3, 2), FAC_INTS(1, 5)))
 
 static void scatter_gradients_agree_with_differences(void **state) {
     (void)state;
@@ -249,7 +247,7 @@ static fac_status use_views(void *context) {
     fac_tensor *a = fac_zeros(FAC_SHAPE(2, 3, 1, 1, 2, 2));
     fac_tensors parts = fac_split(fac_reshape(fac_transpose(a, 0, 5), FAC_SHAPE(4, 6)), 2);
     fac_tensor *changed =
-        fac_slice_scatter(fac_reshape(a, FAC_SHAPE(4, 6)), fac_ones(FAC_SHAPE(4, 1)), .dim = 1, .end = FAC_INT(1));
+        fac_slice_scatter(fac_reshape(a, FAC_SHAPE(4, 6)), fac_ones(FAC_SHAPE(4, 1)), .dim = 1, .end = 1);
     return parts.n && changed ? FAC_OK : fac_error();
 }
 
@@ -268,11 +266,11 @@ static void sizes_beside_a_zero_may_be_huge(void **state) {
     assert_int_equal(fac_tensor_numel(y), 0);
     assert_non_null(y = fac_select(x, 0, -1));
     assert_int_equal(fac_tensor_numel(y), 0);
-    assert_non_null(y = fac_slice(x, 0, .start = FAC_INT(huge - 1)));
+    assert_non_null(y = fac_slice(x, 0, .start = huge - 1));
     assert_int_equal(fac_tensor_size(y, 0), 1);
     assert_non_null(y = fac_diagonal(x, .offset = -(huge - 2)));
     assert_int_equal(fac_tensor_size(y, 1), 2);
-    assert_null(fac_flatten(x, .end_dim = FAC_INT(1)));
+    assert_null(fac_flatten(x, .end_dim = 1));
     assert_error(FAC_ERR_OVERFLOW, "flatten");
     assert_null(fac_matmul(x, fac_zeros(FAC_SHAPE(0, 3))));
     fac_error_clear();

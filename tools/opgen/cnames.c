@@ -58,45 +58,6 @@ bool is_reduction(const fac_schema_arg *a) {
     return a->default_text && strcmp(a->name, "reduction") == 0 && a->type.kind == FAC_TYPE_INT;
 }
 
-static bool is_int_default(const char *d, long long v) {
-    char *end;
-    return strtoll(d, &end, 10) == v && !*end && end != d;
-}
-
-bool is_plain_int(const op *o, const fac_schema_arg *a) {
-    if (is_int_default(a->default_text, 0)) return true;
-    for (char **p = o->e->plain; p && *p; p++)
-        if (strcmp(*p, a->name) == 0) return true;
-    return false;
-}
-
-bool kw_negated(const fac_schema_arg *a) {
-    return type_of(&a->type) == T_BOOL && a->default_text && strcmp(a->default_text, "True") == 0;
-}
-
-char *kw_field_name(const op *o, const fac_schema_arg *a) {
-    if (!kw_negated(a)) return xformat("%s", a->name);
-    for (size_t i = 0; i < o->e->negate.n; i++)
-        if (strcmp(o->e->negate.v[i].key, a->name) == 0) return o->e->negate.v[i].value;
-    return xformat("no_%s", a->name);
-}
-
-const char *kw_field_type(const op *o, const fac_schema_arg *a) {
-    etype t = type_of(&a->type);
-    if (is_reduction(a)) return "fac_loss_reduction ";
-    switch (t) {
-    case T_INT: return is_plain_int(o, a) ? "int64_t " : "fac_opt_int ";
-    case T_FLOAT: return strtod(a->default_text, NULL) != 0 ? "fac_opt_num " : "double ";
-    case T_SCALAR: return "fac_opt_num ";
-    default: return c_type_of_etype(t);
-    }
-}
-
-size_t n_kw(const op *o) {
-    const fac_schema *s = o->functional ? o->functional->s : o->s;
-    return s->n_args - o->n_pos + (o->e->factory && o->form == FORM_FUNCTION);
-}
-
 static char *list_default(const fac_schema_arg *a, const char *type, const char *elem) {
     const char *d = a->default_text;
     char *text;

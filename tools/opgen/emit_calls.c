@@ -199,78 +199,34 @@ static void emit_flat(FILE *f, const op *o) {
 
 /* ---- the public form: keywords into flat arguments ---- */
 
-static void kw_value(FILE *f, const op *o, const fac_schema_arg *a) {
-    etype t = type_of(&a->type);
-    char *field = kw_field_name(o, a), *d = default_c(o, a);
-    const char *ft = kw_field_type(o, a);
-    bool none = strcmp(a->default_text, "None") == 0;
-    if (is_reduction(a))
-        fprintf(f, "k_->%s ? (int64_t)k_->%s - 1 : 1", field, field);
-    else if (kw_negated(a))
-        fprintf(f, "!k_->%s", field);
-    else if (none || t == T_BOOL)
-        fprintf(f, "k_->%s", field);
-    else if (t == T_INT && is_plain_int(o, a))
-        fprintf(f, strcmp(d, "0") ? "k_->%s ? k_->%s : %s" : "k_->%s", field, field, d);
-    else if (t == T_INT || t == T_SCALAR)
-        fprintf(f, "k_->%s.set ? k_->%s.v : %s", field, field, d);
-    else if (t == T_FLOAT)
-        fprintf(f, strcmp(ft, "double ") ? "k_->%s.set ? fac__scalar_f64(k_->%s.v) : %s" : "k_->%s", field, field, d);
-    else if (t == T_OPT_NUM || t == T_OPT_INT)
-        fprintf(f, "k_->%s.set ? k_->%s : %s", field, field, d);
-    else if (t == T_INTS || t == T_FLOATS)
-        fprintf(f, "k_->%s.v ? k_->%s : %s", field, field, d);
-    else if (t == T_DEVICE)
-        fprintf(f, "k_->%s.type ? k_->%s : %s", field, field, d);
-    else
-        fprintf(f, "k_->%s ? k_->%s : %s", field, field, d);
-}
-
-static void emit_kw_open(FILE *f, const op *o) {
-    const fac_schema *s = o->functional ? o->functional->s : o->s;
-    const char *fail = failure_value(o);
-    fprintf(f, "    static const fac_%s_kw none_;\n    fac_%s_kw local_;\n", o->kw, o->kw);
-    fprintf(
-        f,
-        "    const fac_%s_kw *k_ = fac__kw(\"%s\", kw, &none_, &local_, sizeof local_);\n    if (FAC_UNLIKELY(!k_)) return %s;\n",
-        o->kw, display(o), fail);
-    for (size_t i = o->n_pos; i < s->n_args; i++) {
-        const char *ft = kw_field_type(o, &s->args[i]);
-        bool num = strcmp(ft, "fac_opt_num ") == 0;
-        if (!num && strcmp(ft, "fac_opt_int ")) continue;
-        char *field = kw_field_name(o, &s->args[i]);
-        fprintf(
-            f,
-            "    if (FAC_UNLIKELY(fac__bad_tag(k_->%s.set))) {\n        fac__kw_bad_tag(\"%s\", \"%s\", \"%s\");\n        return %s;\n    }\n",
-            field, display(o), field, num ? "FAC_NUM" : "FAC_INT", fail);
-    }
-}
-
-static void emit_public(FILE *f, const op *o) {
+static void emit_public(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
+    if (o->kw && kw_struct_first(m, o)) emit_kw_init(f, o);
     const fac_schema *s = o->functional ? o->functional->s : o->s;
     fprintf(f, "%s(fac_%s)(", result_type(o), o->cname);
     const char *sep = "";
     for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
         fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ")
-        fprintf(f, "%s%s%s", sep, c_type(&o->s->args[i].type), o->s->args[i].name);
+        fprintf(f, "%s%s%s", sep, plain_type(&o->s->args[i].type), o->s->args[i].name);
     if (o->kw)
         fprintf(f, "%sconst fac_%s_kw *kw", sep, o->kw);
     else if (!sep[0])
         fputs("void", f);
     fputs(") {\n", f);
-    if (o->kw) emit_kw_open(f, o);
+    if (o->kw) emit_kw_open(f, o, failure_value(o));
     emit_open_handles(f, o, failure_value(o));
     emit_result_begin(f, o);
     fprintf(f, "scoped_%s(", o->id);
     sep = "";
     for (size_t i = 0; i < s->n_args; i++, sep = ", ") {
         fputs(sep, f);
-        if (i < o->n_pos || s->args[i].type.kind == FAC_TYPE_TENSOR)
+        if (i < o->n_pos && s->args[i].type.kind != FAC_TYPE_TENSOR)
+            emit_plain_argument(f, &s->args[i]);
+        else if (s->args[i].type.kind == FAC_TYPE_TENSOR)
             emit_opened_arg(f, &s->args[i]);
         else
-            kw_value(f, o, &s->args[i]);
+            emit_kw_value(f, o, &s->args[i]);
     }
     for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
         fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
@@ -282,9 +238,8 @@ static void emit_public(FILE *f, const op *o) {
 }
 
 void emit_calls(FILE *f, const model *m, const op *o) {
-    (void)m;
     fprintf(f, "\n/* ---- %s ---- */\n\nfac_operator fac_op_%s;\n", o->s->full, o->id);
     emit_dispatch(f, o);
     emit_flat(f, o);
-    emit_public(f, o);
+    emit_public(f, m, o);
 }

@@ -16,7 +16,7 @@ static bool has_list(const op *o) {
 
 static void open_tensor(FILE *f, const op *o, size_t i, const char *fail) {
     const fac_schema_arg *a = &o->s->args[i];
-    if (is_keyword(o, i)) fprintf(f, "    fac_tensor *%s = k_->%s;\n", a->name, kw_field_name(o, a));
+    if (is_keyword(o, i)) fprintf(f, "    fac_tensor *%s = k_->%s;\n", a->name, kw_name(a));
     fprintf(f, "    FAC_OPEN%s(%s, \"%s\", \"%s\", %s);\n", a->type.optional ? "_OPTIONAL" : "", a->name, o->s->name,
             a->name, fail);
 }
@@ -26,7 +26,7 @@ static void open_list(FILE *f, const op *o, size_t i) {
     const fac_schema_arg *a = &o->s->args[i];
     fprintf(f, "    fac_handle_list %s_open_;\n", a->name);
     fprintf(f, "    open_ &= fac__open_list(&%s_open_, %s%s, %s, \"%s\", \"%s\") == FAC_OK;\n", a->name,
-            is_keyword(o, i) ? "k_->" : "", is_keyword(o, i) ? kw_field_name(o, a) : a->name,
+            is_keyword(o, i) ? "k_->" : "", is_keyword(o, i) ? kw_name(a) : a->name,
             a->type.elem_optional ? "true" : "false", o->s->name, a->name);
 }
 

@@ -28,10 +28,9 @@ static void synopsis(FILE *f, const op *o) {
     for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
         fprintf(f, "%sfac_tensor *\" %s \"", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ")
-        fprintf(f, "%s%s\" %s \"", sep, c_type(&o->s->args[i].type), o->s->args[i].name);
+        fprintf(f, "%s%s\" %s \"", sep, plain_type(&o->s->args[i].type), o->s->args[i].name);
     const fac_schema *s = o->functional ? o->functional->s : o->s;
-    for (size_t i = o->n_pos; i < s->n_args; i++, sep = ", ")
-        fprintf(f, "%s.\" %s \"", sep, kw_field_name(o, &s->args[i]));
+    for (size_t i = o->n_pos; i < s->n_args; i++, sep = ", ") fprintf(f, "%s.\" %s \"", sep, kw_name(&s->args[i]));
     fputs(");\"\n", f);
 }
 
@@ -40,10 +39,12 @@ static void keywords(FILE *f, const op *o) {
     fputs(".SH KEYWORDS\n", f);
     for (size_t i = o->n_pos; i < o->s->n_args; i++) {
         const fac_schema_arg *a = &o->s->args[i];
-        fprintf(f, ".TP\n.BI \"%s\" .%s\n", kw_field_type(o, a), kw_field_name(o, a));
-        fputs(kw_negated(a) ? "default false: " : "default ", f);
-        troff(f, kw_negated(a) ? a->name : a->default_text);
-        fputs(kw_negated(a) ? " is on\n" : "\n", f);
+        const char *second = kw_second_name(a);
+        fprintf(f, ".TP\n.BI \"%s\" .%s", kw_type(a), kw_name(a));
+        if (second) fprintf(f, " \", or \" .%s", second);
+        fputs("\ndefault ", f);
+        troff(f, a->default_text);
+        fputs(a->kwarg_only ? "; by name only\n" : "\n", f);
     }
 }
 

@@ -17,23 +17,6 @@ bool macro_first(const model *m, const op *o) {
     return true;
 }
 
-void emit_kw_struct(FILE *f, const model *m, const op *o) {
-    (void)m;
-    const fac_schema *s = fn_schema(o);
-    fprintf(f, "/* Keywords of fac_%s; zero is the default. */\n", o->kw);
-    fprintf(f, "typedef struct fac_%s_kw {\n    FAC_KW_HEAD(struct fac_%s_kw);\n", o->kw, o->kw);
-    for (size_t i = o->n_pos; i < s->n_args; i++) {
-        const fac_schema_arg *a = &s->args[i];
-        fprintf(f, "    %s%s FAC_DEF;", kw_field_type(o, a), kw_field_name(o, a));
-        if (strcmp(a->default_text, "None"))
-            fprintf(f, " /* default %s%s */", kw_negated(a) ? "false: " : "",
-                    kw_negated(a) ? a->name : a->default_text);
-        fputc('\n', f);
-    }
-    if (o->e->factory) fputs("    bool requires_grad FAC_DEF;\n", f);
-    fprintf(f, "} fac_%s_kw;\n", o->kw);
-}
-
 static void emit_wrapped(FILE *f, const char *label, const char *text) {
     if (text) fprintf(f, "\n   %-7s %s", label, text);
 }
@@ -78,7 +61,7 @@ static void positional(FILE *f, const op *o, bool types, bool parens) {
         const fac_schema_arg *a = &o->s->args[i];
         fprintf(f, "%s", sep);
         if (types)
-            fprintf(f, "%s%s", c_type(&a->type), a->name);
+            fprintf(f, "%s%s", plain_type(&a->type), a->name);
         else if (parens && type_of(&a->type) == T_SCALAR)
             fprintf(f, "FAC_SCALAR(%s)", a->name);
         else
@@ -86,9 +69,12 @@ static void positional(FILE *f, const op *o, bool types, bool parens) {
     }
 }
 
+static bool must_use(const op *o) {
+    return !o->in_place && o->form != FORM_OUT && (returns_tensors(o) || returns_list(o) || !o->s->n_rets);
+}
+
 static void emit_prototype(FILE *f, const op *o, const char *end) {
-    bool must = !o->in_place && o->form != FORM_OUT && (returns_tensors(o) || returns_list(o) || !o->s->n_rets);
-    fprintf(f, "FAC_API %s%sfac_%s(", must ? "FAC_MUST " : "", result_type(o), o->cname);
+    fprintf(f, "FAC_API %s%sfac_%s(", must_use(o) ? "FAC_MUST " : "", result_type(o), o->cname);
     positional(f, o, true, false);
     if (o->kw)
         fprintf(f, "%sconst fac_%s_kw *kw", o->n_pos + o->n_out_args ? ", " : "", o->kw);
@@ -99,7 +85,7 @@ static void emit_prototype(FILE *f, const op *o, const char *end) {
 
 void emit_decl(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
-    if (o->kw && kw_struct_first(m, o)) emit_kw_struct(f, m, o);
+    if (o->kw && kw_struct_first(m, o)) emit_kw_struct(f, o);
     if (o->form != FORM_OUT && o->s->n_rets > 1) {
         fprintf(f, "/* Results of fac_%s; all NULL on failure. */\ntypedef struct fac_%s_result {\n    fac_tensor ",
                 o->cname, o->cname);
@@ -123,7 +109,7 @@ static void usage(FILE *f, const op *o, const char *name) {
         if (i < o->n_pos)
             fprintf(f, "%s%s %s", sep, fac__type_text(&s->args[i].type, buf, sizeof buf), s->args[i].name);
         else
-            fprintf(f, "%s.%s", sep, kw_field_name(o, &s->args[i]));
+            fprintf(f, "%s.%s", sep, kw_name(&s->args[i]));
     }
     fprintf(f, "%s) */", o->e->factory && o->form == FORM_FUNCTION ? ", .requires_grad" : "");
 }
@@ -145,8 +131,8 @@ static void define_head(FILE *f, const op *o, const char *name) {
 
 static void kw_literal(FILE *f, const op *o) {
     if (o->kw)
-        fprintf(f, "%s&(fac_%s_kw){FAC_KW_INIT_(fac_%s_kw), __VA_ARGS__}", o->n_pos + o->n_out_args ? ", " : "", o->kw,
-                o->kw);
+        fprintf(f, "%s&(fac_%s_kw){FAC_DEFAULTS_%s, .kw_site = FAC_SITE_, __VA_ARGS__}",
+                o->n_pos + o->n_out_args ? ", " : "", o->kw, o->kw);
 }
 
 static bool has_scalar(const op *o) {
@@ -189,12 +175,19 @@ static void generic_call(FILE *f, const op *t, const op *s, size_t at, const cha
     fputc(')', f);
 }
 
+/* What wraps a call that takes keywords: the site and the silence about overridden defaults, in a statement expression. */
+static void call_begin(FILE *f, const op *o) {
+    const bool tensor = must_use(o) && returns_tensors(o) && o->s->n_rets == 1;
+    if (o->kw) fprintf(f, tensor ? "FAC_CALL_TENSOR_(" : "FAC_CALL_(%s, ", result_type(o));
+}
+
 static void emit_plain(FILE *f, const op *o, const char *name) {
     define_head(f, o, name);
+    call_begin(f, o);
     fprintf(f, "fac_%s(", o->cname);
     positional(f, o, false, true);
     kw_literal(f, o);
-    fputs(")\n", f);
+    fputs(o->kw ? "))\n" : ")\n", f);
 }
 
 static void emit_generic(FILE *f, const model *m, const op *o) {
@@ -209,11 +202,13 @@ static void emit_generic(FILE *f, const model *m, const op *o) {
     fputs("#if defined(__GNUC__)\n", f);
     define_head(f, t, t->macro);
     fprintf(f, "__extension__({ __auto_type fac_o_ = (%s); ", t->s->args[at].name);
+    call_begin(f, t);
     generic_call(f, t, s, at, "fac_o_");
-    fputs("; })\n#else\n", f);
+    fputs(t->kw ? "); })\n#else\n" : "; })\n#else\n", f);
     define_head(f, t, t->macro);
+    call_begin(f, t);
     generic_call(f, t, s, at, xformat("(%s)", t->s->args[at].name));
-    fputs("\n#endif\n", f);
+    fputs(t->kw ? ")\n#endif\n" : "\n#endif\n", f);
 }
 
 void emit_macros(FILE *f, const model *m, const op *o) {
@@ -231,7 +226,7 @@ static void hpp_params(FILE *f, const op *o, bool number) {
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
         const fac_schema_arg *a = &o->s->args[i];
         bool n = number && type_of(&a->type) == T_SCALAR;
-        fprintf(f, "%s%s%s", sep, n ? "FacNum " : c_type(&a->type), a->name);
+        fprintf(f, "%s%s%s", sep, n ? "FacNum " : plain_type(&a->type), a->name);
     }
     if (o->kw) fprintf(f, "%sconst fac_%s_kw &kw = {}", sep, o->kw);
 }

@@ -84,7 +84,7 @@ static const char **families(char **files, int n_files, size_t *n) {
     *n = 0;
     for (int i = 0; i < n_files; i++) {
         const char *name = family_of(files[i]);
-        PUSH(v, *n, name);
+        if (strcmp(name, "functions") != 0) PUSH(v, *n, name); /* which has no operators */
     }
     return v;
 }
@@ -99,7 +99,7 @@ static void write_decl(const char *dir, const model *m) {
         "%s#ifndef FACULA_OPS_DECL_H\n#define FACULA_OPS_DECL_H\n\n#include <facula/tensor.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
         notice);
     fputs(
-        "/* How a loss is reduced; 0 is the default (mean). */\ntypedef enum fac_loss_reduction { FAC_REDUCTION_DEFAULT, FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_loss_reduction;\n\n",
+        "/* How a loss is reduced. */\ntypedef enum fac_loss_reduction { FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_loss_reduction;\n\n",
         o.f);
     fputs("static inline fac_tensor *fac_tensor_t_(fac_tensor *t) { return t; }\n\n", o.f);
     for (size_t i = 0; i < m->n_ops; i++) emit_decl(o.f, m, &m->ops[i]);
@@ -126,8 +126,6 @@ static const char hpp_head[] =
     "    else if constexpr (std::is_integral<T>::value) return fac_scalar_i_(static_cast<long long>(x));\n"
     "    else return fac_scalar_f_(static_cast<double>(x));\n}\n"
     "template <class T> inline fac_scalar FAC_SCALAR(T x) { return fac_num(x); }\n"
-    "template <class T> inline fac_opt_num FAC_NUM(T x) { return fac_opt_num_(fac_num(x)); }\n"
-    "inline fac_opt_int FAC_INT(int64_t x) { return fac_opt_int_(x); }\n"
     "/* Lists that live to the end of the full expression. */\n"
     "template <class... I> struct fac_ints_list {\n    int64_t a[sizeof...(I) + 1];\n    operator fac_ints() const { return {a, sizeof...(I)}; }\n};\n"
     "template <class... I> inline fac_ints_list<I...> FAC_INTS(I... i) { return {{static_cast<int64_t>(i)..., 0}}; }\n"
@@ -151,6 +149,40 @@ static void write_umbrella(const char *dir) {
         o.f,
         "%s#ifndef FACULA_OPS_H\n#define FACULA_OPS_H\n\n#include <facula/ops_decl.h>\n#ifdef __cplusplus\n#include <facula/ops.hpp>\n#else\n#include <facula/ops_macros.h>\n#endif\n\n#endif\n",
         notice);
+    close_output(&o);
+}
+
+static void write_fn_macros(const char *dir, const model *m, size_t first) {
+    const char *header = m->fns[first].header;
+    output o;
+    open_output(&o, dir, xformat("include/facula/%s_macros.h", header));
+    fputs(notice, o.f);
+    for (size_t i = first; i < m->n_fns && strcmp(m->fns[i].header, header) == 0; i++) emit_fn_macro(o.f, &m->fns[i]);
+    close_output(&o);
+}
+
+static void write_api(const char *dir, const model *m) {
+    output o;
+    open_output(&o, dir, "include/facula/keywords.h");
+    fprintf(o.f, "%s#ifndef FACULA_KEYWORDS_H\n#define FACULA_KEYWORDS_H\n\n#include <facula/types.h>\n\n", notice);
+    fputs("#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", o.f);
+    for (size_t i = 0; i < m->n_fns; i++) emit_fn_struct(o.f, &m->fns[i]);
+    fputs("#ifdef __cplusplus\n}\n#endif\n#endif\n", o.f);
+    close_output(&o);
+    for (size_t i = 0; i < m->n_fns; i++) /* those of one header stand together */
+        if (i == 0 || strcmp(m->fns[i].header, m->fns[i - 1].header) != 0) write_fn_macros(dir, m, i);
+    open_output(&o, dir, "keywords.c");
+    fprintf(o.f, "%s#include \"keywords_gen.h\"\n#include \"ops/call.h\"\n\n", notice);
+    for (size_t i = 0; i < m->n_fns; i++) emit_fn_init(o.f, &m->fns[i]);
+    close_output(&o);
+    open_output(&o, dir, "keywords_gen.h");
+    fprintf(o.f, "%s#ifndef FAC_KEYWORDS_GEN_H\n#define FAC_KEYWORDS_GEN_H\n\n#include <facula/keywords.h>\n\n",
+            notice);
+    fputs(
+        "/* *k gets the keywords that the caller gave (kw, which may be NULL) over the defaults, checked. In it a list is under its\n   second name, and one that was not given is empty, as is a device. */\n",
+        o.f);
+    for (size_t i = 0; i < m->n_fns; i++) emit_fn_open(o.f, &m->fns[i]);
+    fputs("\n#endif\n", o.f);
     close_output(&o);
 }
 
@@ -315,6 +347,7 @@ static void write_all(const char *dir, const model *m, char **files, int n_files
     write_macros(dir, m);
     write_hpp(dir, m);
     write_umbrella(dir);
+    write_api(dir, m);
     for (size_t i = 0; i < n; i++) write_family(dir, m, fam[i]);
     write_internal(dir, m);
     write_signatures(dir, m);
@@ -371,7 +404,7 @@ int main(int argc, char **argv) {
         size_t n;
         const char **fam = families(argv + first, argc - first, &n);
         for (size_t i = 0; i < n; i++) printf("ops_%s.c\n", fam[i]);
-        puts("ops_signatures.c\nops_table.c");
+        puts("ops_signatures.c\nops_table.c\nkeywords.c");
         return 0;
     }
     int yaml_end = load_files(argv, first, argc, &m);

@@ -22,11 +22,12 @@ typedef struct pairs {
 typedef struct entry {
     const char *file, *family; /* "path/linalg.yaml", "linalg" */
     int line;
+    char *fn, *parameters, *header; /* a function of the library's own: keywords, what stands before them, its header */
     char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
-    pairs kernels, raw, grad, negate, unread;
-    char **variants, **tags, **plain, **updates; /* NULL-terminated; variants NULL means [function] */
-    int positional;                              /* -1: not given */
+    pairs kernels, raw, grad, unread;
+    char **variants, **tags, **updates; /* NULL-terminated; variants NULL means [function] */
+    int positional;                     /* -1: not given */
     bool internal, factory;
 } entry;
 
@@ -51,8 +52,8 @@ typedef struct op {
 } op;
 
 typedef struct model {
-    entry *entries;
-    size_t n_entries;
+    entry *entries, *fns;
+    size_t n_entries, n_fns;
     op *ops; /* all forms, in file order */
     size_t n_ops;
     char **signatures;
@@ -182,13 +183,28 @@ char *params_flat(const op *o);                             /* without results *
 char *out_param(const op *o);                               /* "fac_tensor **out", or NULL for no result */
 char *result_type(const op *o);                             /* public: "fac_tensor *", "fac_max_dim_result", "bool" */
 char *result_field(const op *o, size_t i);
-const char *kw_field_type(const op *o, const fac_schema_arg *a);
-char *kw_field_name(const op *o, const fac_schema_arg *a);
-bool kw_negated(const fac_schema_arg *a);
-bool is_plain_int(const op *o, const fac_schema_arg *a);
 bool is_reduction(const fac_schema_arg *a);
-size_t n_kw(const op *o);
 const char *failure_value(const op *o); /* what a call that failed returns */
+
+/* ---- keywords (keywords.c) ---- */
+
+size_t n_kw(const op *o);
+const char *plain_type(const fac_schema_type *t); /* as a public argument, where optional numbers are plain ones */
+const char *kw_type(const fac_schema_arg *a);
+char *kw_name(const fac_schema_arg *a);        /* ".dim", which takes one number where the schema has a list of N */
+char *kw_second_name(const fac_schema_arg *a); /* ".dims" for the list, ".alpha_scalar" for an exact number; or NULL */
+void emit_kw_struct(FILE *f, const op *o);
+void emit_kw_init(FILE *f, const op *o);
+/* In a stub: k_, the keywords as this build lays them out, checked; then the value of one, or of a positional argument. */
+void emit_kw_open(FILE *f, const op *o, const char *fail);
+void emit_kw_value(FILE *f, const op *o, const fac_schema_arg *a);
+void emit_plain_argument(FILE *f, const fac_schema_arg *a);
+
+/* A function of the library's own: its keyword struct, its macro, kw_init, and what reads the struct. */
+void emit_fn_struct(FILE *f, const entry *e);
+void emit_fn_macro(FILE *f, const entry *e);
+void emit_fn_init(FILE *f, const entry *e);
+void emit_fn_open(FILE *f, const entry *e);
 
 /* ---- the handles of a public stub (emit_handles.c) ---- */
 
@@ -215,7 +231,6 @@ void emit_adapter(FILE *f, const char *signature, const op *example);
 /* Boxes a list of numbers. One without entries may have no array; it is not given only where it may be left out. */
 void box_numbers(FILE *f, const fac_schema_type *t, const char *name);
 void emit_man(FILE *f, const model *m, const op *o);
-void emit_kw_struct(FILE *f, const model *m, const op *o);
 bool kw_struct_first(const model *m, const op *o);
 bool macro_first(const model *m, const op *o);
 

@@ -58,6 +58,9 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         char **slot;
     } texts[] = {
         {"op", &e->op},
+        {"fn", &e->fn},
+        {"of", &e->parameters},
+        {"header", &e->header},
         {"c", &e->c},
         {"macro", &e->macro},
         {"meta", &e->meta},
@@ -87,16 +90,12 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         e->tags = list_of(d, v, k);
     else if (strcmp(k, "updates") == 0)
         e->updates = list_of(d, v, k);
-    else if (strcmp(k, "plain") == 0)
-        e->plain = list_of(d, v, k);
     else if (strcmp(k, "kernels") == 0)
         e->kernels = map_of(d, v, k);
     else if (strcmp(k, "raw") == 0)
         e->raw = map_of(d, v, k);
     else if (strcmp(k, "grad") == 0)
         e->grad = map_of(d, v, k);
-    else if (strcmp(k, "negate") == 0)
-        e->negate = map_of(d, v, k);
     else if (strcmp(k, "unread") == 0)
         e->unread = map_of(d, v, k);
     else if (strcmp(k, "positional") == 0)
@@ -117,7 +116,7 @@ static entry read_entry(doc *d, yaml_node_t *n, const char *family) {
         set_key(d, &e, key, yaml_document_get_node(&d->y, i->value));
         free(key);
     }
-    if (!e.op) die(d->path, e.line, "an entry without 'op:'");
+    if (!e.op == !e.fn) die(d->path, e.line, "an entry without 'op:' or 'fn:', or with both");
     return e;
 }
 
@@ -127,6 +126,13 @@ char *family_of(const char *path) {
     char *dot = strrchr(name, '.');
     if (dot) *dot = 0;
     return name;
+}
+
+static void add_entry(model *m, entry e) {
+    if (e.fn)
+        PUSH(m->fns, m->n_fns, e);
+    else
+        PUSH(m->entries, m->n_entries, e);
 }
 
 void load_yaml(const char *path, model *m) {
@@ -142,7 +148,7 @@ void load_yaml(const char *path, model *m) {
     if (root) {
         if (root->type != YAML_SEQUENCE_NODE) die(path, line_of(root), "the file should be a list of entries");
         for (yaml_node_item_t *i = root->data.sequence.items.start; i < root->data.sequence.items.top; i++)
-            PUSH(m->entries, m->n_entries, read_entry(&d, yaml_document_get_node(&d.y, *i), family));
+            add_entry(m, read_entry(&d, yaml_document_get_node(&d.y, *i), family));
     }
     yaml_document_delete(&d.y);
     yaml_parser_delete(&p);

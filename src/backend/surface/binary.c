@@ -179,7 +179,7 @@ static fac_status clamp(fac_structured *s, bool min, bool max) {
 }
 fac_status clamp_kernel(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_opt_num max) {
     (void)self;
-    return clamp(s, min.set != NULL, max.set != NULL);
+    return clamp(s, min.set, max.set);
 }
 fac_status clamp_tensor_kernel(fac_structured *s, fac_tensor *self, fac_tensor *min, fac_tensor *max) {
     (void)self;

@@ -1,4 +1,5 @@
 /* MultiheadAttention: one projection for queries, keys and values, attention by heads, one projection out. */
+#include "keywords_gen.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 #include <math.h>
@@ -72,7 +73,7 @@ static const fac_module_class attention_class = {.name = "MultiheadAttention",
                                                  .describe = attention_describe};
 
 /* Projections start as Glorot's uniform (in) and as a Linear (out); biases start at zero. */
-static fac_status attention_fill(fac_module *m, int64_t dim, int64_t heads, const fac_attention_kw *k) {
+static fac_status attention_fill(fac_module *m, int64_t dim, int64_t heads, const fac_multihead_attention_new_kw *k) {
     FAC_CHECK(heads > 0 && dim > 0 && dim % heads == 0, FAC_ERR_ARGUMENT, "dim %lld must be divisible by heads %lld",
               (long long)dim, (long long)heads);
     FAC_CHECK(k->dropout >= 0 && k->dropout <= 1, FAC_ERR_ARGUMENT,
@@ -84,21 +85,20 @@ static fac_status attention_fill(fac_module *m, int64_t dim, int64_t heads, cons
         fac__nn_parameter(m, "in_proj_weight", FAC_INTS(projected, dim), FAC_DTYPE_DEFAULT, (fac_device){0});
     if (!w) return fac_error();
     FAC_TRY(fac__nn_uniform(w, sqrt(6.0 / (4.0 * (double)dim))));
-    fac_tensor *b = k->no_bias
-                        ? NULL
-                        : fac__nn_parameter(m, "in_proj_bias", FAC_INTS(projected), FAC_DTYPE_DEFAULT, (fac_device){0});
-    if (k->no_bias) fac_module_add_parameter(m, "in_proj_bias", NULL);
+    fac_tensor *b =
+        k->bias ? fac__nn_parameter(m, "in_proj_bias", FAC_INTS(projected), FAC_DTYPE_DEFAULT, (fac_device){0}) : NULL;
+    if (!k->bias) fac_module_add_parameter(m, "in_proj_bias", NULL);
     if (fac_error()) return fac_error();
     if (b) FAC_TRY(fac__nn_fill(b, 0));
-    fac_module *out = fac_module_add(m, "out_proj", fac_linear_new(dim, dim, .no_bias = k->no_bias));
+    fac_module *out = fac_module_add(m, "out_proj", fac_linear_new(dim, dim, .bias = k->bias));
     if (!out) return fac_error();
-    return k->no_bias ? FAC_OK : fac__nn_fill(fac_module_parameter(out, "bias"), 0);
+    return k->bias ? fac__nn_fill(fac_module_parameter(out, "bias"), 0) : FAC_OK;
 }
 
-fac_module *(fac_multihead_attention_new)(int64_t dim, int64_t heads, const fac_attention_kw *kw) {
-    fac_attention_kw local;
-    if (fac_error()) return NULL;
-    const fac_attention_kw *k = fac__nn_kw("fac_multihead_attention_new", kw, &local, sizeof local);
-    fac_module *m = k ? fac_module_new(&attention_class) : NULL;
-    return m ? fac__nn_done(m, attention_fill(m, dim, heads, k)) : NULL;
+fac_module *(fac_multihead_attention_new)(int64_t embed_dim, int64_t num_heads,
+                                          const fac_multihead_attention_new_kw *kw) {
+    fac_multihead_attention_new_kw k;
+    if (fac_error() || fac__open_multihead_attention_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&attention_class);
+    return m ? fac__nn_done(m, attention_fill(m, embed_dim, num_heads, &k)) : NULL;
 }

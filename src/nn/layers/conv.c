@@ -1,4 +1,5 @@
 /* Conv2d and the pooling layers. */
+#include "keywords_gen.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 #include <math.h>
@@ -8,12 +9,12 @@ typedef struct conv2d {
     int64_t kernel[2], stride[2], padding[2], dilation[2];
 } conv2d;
 
-#define PAIR(v) ((fac_ints){(v), 2})
+#define PAIR(v) fac_ints_of((v), 2)
 
 static fac_tensor *conv2d_forward(fac_module *self, fac_tensor *x) {
     const conv2d *c = fac_module_state(self);
     return fac_conv2d(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"),
-                      .stride = PAIR(c->stride), .padding = PAIR(c->padding), .dilation = PAIR(c->dilation),
+                      .strides = PAIR(c->stride), .paddings = PAIR(c->padding), .dilations = PAIR(c->dilation),
                       .groups = c->groups);
 }
 
@@ -48,12 +49,12 @@ static fac_status pair_of(const char *what, fac_ints l, int64_t fallback, int64_
 
 static fac_status conv2d_fill(fac_module *m, int64_t in, int64_t out, fac_ints kernel, const fac_conv2d_new_kw *k) {
     conv2d *c = fac_module_state(m);
-    *c = (conv2d){.in = in, .out = out, .groups = k->groups ? k->groups : 1};
+    *c = (conv2d){.in = in, .out = out, .groups = k->groups};
     FAC_CHECK(kernel.n > 0, FAC_ERR_ARGUMENT, "kernel_size is empty");
     FAC_TRY(pair_of("kernel_size", kernel, 1, c->kernel));
-    FAC_TRY(pair_of("stride", k->stride, 1, c->stride));
-    FAC_TRY(pair_of("padding", k->padding, 0, c->padding));
-    FAC_TRY(pair_of("dilation", k->dilation, 1, c->dilation));
+    FAC_TRY(pair_of("stride", k->strides, 1, c->stride));
+    FAC_TRY(pair_of("padding", k->paddings, 0, c->padding));
+    FAC_TRY(pair_of("dilation", k->dilations, 1, c->dilation));
     FAC_CHECK(c->groups > 0 && in % c->groups == 0, FAC_ERR_ARGUMENT, "in_channels must be divisible by groups");
     FAC_CHECK(out % c->groups == 0, FAC_ERR_ARGUMENT, "out_channels must be divisible by groups");
     fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(out, in / c->groups, c->kernel[0], c->kernel[1]),
@@ -62,18 +63,17 @@ static fac_status conv2d_fill(fac_module *m, int64_t in, int64_t out, fac_ints k
     const double fan_in = (double)(in / c->groups) * (double)c->kernel[0] * (double)c->kernel[1],
                  bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
     FAC_TRY(fac__nn_uniform(w, bound));
-    if (k->no_bias) return fac_module_add_parameter(m, "bias", NULL), fac_error();
+    if (!k->bias) return fac_module_add_parameter(m, "bias", NULL), fac_error();
     fac_tensor *b = fac__nn_parameter(m, "bias", FAC_INTS(out), FAC_DTYPE_DEFAULT, (fac_device){0});
     return b ? fac__nn_uniform(b, bound) : fac_error();
 }
 
 fac_module *(fac_conv2d_new)(int64_t in_channels, int64_t out_channels, fac_ints kernel_size,
                              const fac_conv2d_new_kw *kw) {
-    fac_conv2d_new_kw local;
-    if (fac_error()) return NULL;
-    const fac_conv2d_new_kw *k = fac__nn_kw("fac_conv2d_new", kw, &local, sizeof local);
-    fac_module *m = k ? fac_module_new(&conv2d_class) : NULL;
-    return m ? fac__nn_done(m, conv2d_fill(m, in_channels, out_channels, kernel_size, k)) : NULL;
+    fac_conv2d_new_kw k;
+    if (fac_error() || fac__open_conv2d_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&conv2d_class);
+    return m ? fac__nn_done(m, conv2d_fill(m, in_channels, out_channels, kernel_size, &k)) : NULL;
 }
 
 /* ---- pooling ---- */
@@ -84,12 +84,12 @@ typedef struct pool {
 
 static fac_tensor *max_pool_forward(fac_module *self, fac_tensor *x) {
     const pool *p = fac_module_state(self);
-    return fac_max_pool2d(x, FAC_INTS(p->kernel), .stride = FAC_INTS(p->stride), .padding = FAC_INTS(p->padding));
+    return fac_max_pool2d(x, FAC_INTS(p->kernel), .stride = p->stride, .padding = p->padding);
 }
 
 static fac_tensor *avg_pool_forward(fac_module *self, fac_tensor *x) {
     const pool *p = fac_module_state(self);
-    return fac_avg_pool2d(x, FAC_INTS(p->kernel), .stride = FAC_INTS(p->stride), .padding = FAC_INTS(p->padding));
+    return fac_avg_pool2d(x, FAC_INTS(p->kernel), .stride = p->stride, .padding = p->padding);
 }
 
 static void pool_describe(fac_module *self, char *buf, size_t size) {

@@ -1,4 +1,5 @@
 /* Linear and Embedding. */
+#include "keywords_gen.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 #include <math.h>
@@ -23,7 +24,7 @@ static const fac_module_class linear_class = {.name = "Linear",
                                               .forward = linear_forward,
                                               .describe = linear_describe};
 
-static fac_status linear_fill(fac_module *m, int64_t in, int64_t out, const fac_linear_kw *k) {
+static fac_status linear_fill(fac_module *m, int64_t in, int64_t out, const fac_linear_new_kw *k) {
     linear *l = fac_module_state(m);
     l->in = in;
     l->out = out;
@@ -31,17 +32,16 @@ static fac_status linear_fill(fac_module *m, int64_t in, int64_t out, const fac_
     fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(out, in), k->dtype, k->device);
     if (!w) return fac_error();
     FAC_TRY(fac__nn_uniform(w, bound));
-    if (k->no_bias) return fac_module_add_parameter(m, "bias", NULL), fac_error();
+    if (!k->bias) return fac_module_add_parameter(m, "bias", NULL), fac_error();
     fac_tensor *b = fac__nn_parameter(m, "bias", FAC_INTS(out), k->dtype, k->device);
     return b ? fac__nn_uniform(b, bound) : fac_error();
 }
 
-fac_module *(fac_linear_new)(int64_t in_features, int64_t out_features, const fac_linear_kw *kw) {
-    fac_linear_kw local;
-    if (fac_error()) return NULL;
-    const fac_linear_kw *k = fac__nn_kw("fac_linear_new", kw, &local, sizeof local);
-    fac_module *m = k ? fac_module_new(&linear_class) : NULL;
-    return m ? fac__nn_done(m, linear_fill(m, in_features, out_features, k)) : NULL;
+fac_module *(fac_linear_new)(int64_t in_features, int64_t out_features, const fac_linear_new_kw *kw) {
+    fac_linear_new_kw k;
+    if (fac_error() || fac__open_linear_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&linear_class);
+    return m ? fac__nn_done(m, linear_fill(m, in_features, out_features, &k)) : NULL;
 }
 
 /* ---- Embedding ---- */
@@ -52,7 +52,7 @@ typedef struct embedding {
 
 static fac_tensor *embedding_forward(fac_module *self, fac_tensor *x) {
     const embedding *e = fac_module_state(self);
-    return fac_embedding(fac_module_parameter(self, "weight"), x, .padding_idx = FAC_INT(e->padding_idx));
+    return fac_embedding(fac_module_parameter(self, "weight"), x, .padding_idx = e->padding_idx);
 }
 
 static void embedding_describe(fac_module *self, char *buf, size_t size) {
@@ -77,12 +77,13 @@ static fac_status zero_row(fac_tensor *w, int64_t row) {
 
 static fac_status embedding_fill(fac_module *m, int64_t count, int64_t dim, const fac_embedding_new_kw *k) {
     embedding *e = fac_module_state(m);
-    int64_t pad = k->padding_idx.set ? k->padding_idx.v : -1;
+    const bool padded = k->padding_idx != FAC_UNSET;
+    int64_t pad = padded ? k->padding_idx : -1;
     FAC_CHECK(count >= 0 && dim >= 0, FAC_ERR_ARGUMENT, "a table cannot have %lld rows of %lld numbers",
               (long long)count, (long long)dim);
-    if (k->padding_idx.set && pad < 0) pad += count;
-    FAC_CHECK(!k->padding_idx.set || (pad >= 0 && pad < count), FAC_ERR_INDEX,
-              "padding_idx %lld is outside of a table of %lld rows", (long long)k->padding_idx.v, (long long)count);
+    if (padded && pad < 0) pad += count;
+    FAC_CHECK(!padded || (pad >= 0 && pad < count), FAC_ERR_INDEX,
+              "padding_idx %lld is outside of a table of %lld rows", (long long)k->padding_idx, (long long)count);
     *e = (embedding){count, dim, pad};
     fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(count, dim), k->dtype, k->device);
     if (!w) return fac_error();
@@ -90,10 +91,9 @@ static fac_status embedding_fill(fac_module *m, int64_t count, int64_t dim, cons
     return pad >= 0 ? zero_row(w, pad) : FAC_OK;
 }
 
-fac_module *(fac_embedding_new)(int64_t count, int64_t dim, const fac_embedding_new_kw *kw) {
-    fac_embedding_new_kw local;
-    if (fac_error()) return NULL;
-    const fac_embedding_new_kw *k = fac__nn_kw("fac_embedding_new", kw, &local, sizeof local);
-    fac_module *m = k ? fac_module_new(&embedding_class) : NULL;
-    return m ? fac__nn_done(m, embedding_fill(m, count, dim, k)) : NULL;
+fac_module *(fac_embedding_new)(int64_t num_embeddings, int64_t embedding_dim, const fac_embedding_new_kw *kw) {
+    fac_embedding_new_kw k;
+    if (fac_error() || fac__open_embedding_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&embedding_class);
+    return m ? fac__nn_done(m, embedding_fill(m, num_embeddings, embedding_dim, &k)) : NULL;
 }

@@ -1,4 +1,5 @@
 /* LayerNorm, RMSNorm, BatchNorm2d. */
+#include "keywords_gen.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 
@@ -7,7 +8,7 @@
 typedef struct norm {
     int64_t sizes[MAX_NORM_DIMS];
     size_t n;
-    fac_opt_num eps; /* not set: the operator's default */
+    double eps; /* FAC_UNSET_FLOAT: the operator's default */
     double momentum;
     bool affine, running;
 } norm;
@@ -30,7 +31,7 @@ static void norm_describe(fac_module *self, char *buf, size_t size) {
     char shape[MAX_NORM_DIMS * 22] = "", eps[32] = "None";
     for (size_t i = 0, at = 0; i < s->n; i++)
         at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? ", " : "", (long long)s->sizes[i]);
-    if (s->eps.set) snprintf(eps, sizeof eps, "%g", fac__scalar_f64(s->eps.v));
+    if (s->eps != FAC_UNSET_FLOAT) snprintf(eps, sizeof eps, "%g", s->eps);
     snprintf(buf, size, "(%s%s), eps=%s, elementwise_affine=%s", shape, s->n == 1 ? "," : "", eps,
              s->affine ? "True" : "False");
 }
@@ -52,34 +53,33 @@ static fac_status add_constant(fac_module *m, const char *name, fac_ints sizes, 
     return t ? fac__nn_fill(t, value) : fac_error();
 }
 
-/* RMS norm has no bias, and an epsilon that depends on the input's dtype unless one is given. */
-static fac_status norm_fill(fac_module *m, fac_ints shape, const fac_norm_new_kw *k, bool rms) {
+static fac_status norm_fill(fac_module *m, fac_ints shape, double eps, bool affine) {
     norm *s = fac_module_state(m);
     FAC_CHECK(shape.n >= 1 && shape.n <= MAX_NORM_DIMS, FAC_ERR_SHAPE,
               "the normalised shape should have 1 to %d dimensions, not %zu", MAX_NORM_DIMS, shape.n);
     if (!fac__list_given(shape.v, shape.n, "sizes")) return fac_error();
     memcpy(s->sizes, shape.v, shape.n * sizeof *shape.v);
     s->n = shape.n;
-    s->eps = k->eps.set || rms ? k->eps : FAC_NUM(1e-5);
-    s->affine = !k->no_affine;
-    FAC_TRY(add_constant(m, "weight", shape, 1, s->affine));
-    return rms ? FAC_OK : add_constant(m, "bias", shape, 0, s->affine && !k->no_bias);
+    s->eps = eps;
+    s->affine = affine;
+    return add_constant(m, "weight", shape, 1, affine);
 }
 
-static fac_module *norm_new(const char *what, const fac_module_class *cls, fac_ints shape, const fac_norm_new_kw *kw,
-                            bool rms) {
-    fac_norm_new_kw local;
-    if (fac_error()) return NULL;
-    const fac_norm_new_kw *k = fac__nn_kw(what, kw, &local, sizeof local);
-    fac_module *m = k ? fac_module_new(cls) : NULL;
-    return m ? fac__nn_done(m, norm_fill(m, shape, k, rms)) : NULL;
+fac_module *(fac_layer_norm_new)(fac_ints normalized_shape, const fac_layer_norm_new_kw *kw) {
+    fac_layer_norm_new_kw k;
+    if (fac_error() || fac__open_layer_norm_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&layer_norm_class);
+    if (!m) return NULL;
+    fac_status st = norm_fill(m, normalized_shape, k.eps, k.elementwise_affine);
+    if (!st) st = add_constant(m, "bias", normalized_shape, 0, k.elementwise_affine && k.bias);
+    return fac__nn_done(m, st);
 }
 
-fac_module *(fac_layer_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) {
-    return norm_new("fac_layer_norm_new", &layer_norm_class, shape, kw, false);
-}
-fac_module *(fac_rms_norm_new)(fac_ints shape, const fac_norm_new_kw *kw) {
-    return norm_new("fac_rms_norm_new", &rms_norm_class, shape, kw, true);
+fac_module *(fac_rms_norm_new)(fac_ints normalized_shape, const fac_rms_norm_new_kw *kw) {
+    fac_rms_norm_new_kw k;
+    if (fac_error() || fac__open_rms_norm_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&rms_norm_class);
+    return m ? fac__nn_done(m, norm_fill(m, normalized_shape, k.eps, k.elementwise_affine)) : NULL;
 }
 
 /* ---- BatchNorm2d ---- */
@@ -103,13 +103,13 @@ static fac_tensor *batch_norm_forward(fac_module *self, fac_tensor *x) {
     return fac_batch_norm(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"),
                           s->running ? fac_module_buffer(self, "running_mean") : NULL,
                           s->running ? fac_module_buffer(self, "running_var") : NULL, training || !s->running,
-                          s->momentum, fac__scalar_f64(s->eps.v), true);
+                          s->momentum, s->eps, true);
 }
 
 static void batch_norm_describe(fac_module *self, char *buf, size_t size) {
     const norm *s = fac_module_state(self);
-    snprintf(buf, size, "%lld, eps=%g, momentum=%g, affine=%s, track_running_stats=%s", (long long)s->sizes[0],
-             fac__scalar_f64(s->eps.v), s->momentum, s->affine ? "True" : "False", s->running ? "True" : "False");
+    snprintf(buf, size, "%lld, eps=%g, momentum=%g, affine=%s, track_running_stats=%s", (long long)s->sizes[0], s->eps,
+             s->momentum, s->affine ? "True" : "False", s->running ? "True" : "False");
 }
 
 static const fac_module_class batch_norm_class = {.name = "BatchNorm2d",
@@ -118,11 +118,11 @@ static const fac_module_class batch_norm_class = {.name = "BatchNorm2d",
                                                   .forward = batch_norm_forward,
                                                   .describe = batch_norm_describe};
 
-static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_norm_new_kw *k) {
+static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_batch_norm2d_new_kw *k) {
     norm *s = fac_module_state(m);
-    *s = (norm){.sizes = {channels}, .n = 1, .affine = !k->no_affine, .running = !k->no_running_stats};
-    s->eps = k->eps.set ? k->eps : FAC_NUM(1e-5);
-    s->momentum = k->momentum.set ? fac__scalar_f64(k->momentum.v) : 0.1;
+    *s = (norm){.sizes = {channels}, .n = 1, .affine = k->affine, .running = k->track_running_stats};
+    s->eps = k->eps;
+    s->momentum = k->momentum;
     FAC_TRY(add_constant(m, "weight", sizes_of(s), 1, s->affine));
     FAC_TRY(add_constant(m, "bias", sizes_of(s), 0, s->affine));
     if (!s->running) return FAC_OK;
@@ -133,10 +133,9 @@ static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_nor
     return fac_error();
 }
 
-fac_module *(fac_batch_norm2d_new)(int64_t channels, const fac_norm_new_kw *kw) {
-    fac_norm_new_kw local;
-    if (fac_error()) return NULL;
-    const fac_norm_new_kw *k = fac__nn_kw("fac_batch_norm2d_new", kw, &local, sizeof local);
-    fac_module *m = k ? fac_module_new(&batch_norm_class) : NULL;
-    return m ? fac__nn_done(m, batch_norm_fill(m, channels, k)) : NULL;
+fac_module *(fac_batch_norm2d_new)(int64_t num_features, const fac_batch_norm2d_new_kw *kw) {
+    fac_batch_norm2d_new_kw k;
+    if (fac_error() || fac__open_batch_norm2d_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&batch_norm_class);
+    return m ? fac__nn_done(m, batch_norm_fill(m, num_features, &k)) : NULL;
 }

@@ -111,8 +111,8 @@ fac_status pin_memory_composite(const fac_call_info *c, fac_tensor *self, fac_de
     bool pinned;
     FAC_TRY(is_pinned_explicit(c, self, device, &pinned));
     if (!pinned)
-        return fac__c__to_copy(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, self->device, FAC_NUM(true), false,
-                               FAC_FORMAT_DEFAULT, out);
+        return fac__c__to_copy(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, self->device, fac_opt_num_(fac_scalar_b_(true)),
+                               false, FAC_FORMAT_DEFAULT, out);
     *out = fac__ref(self);
     return FAC_OK;
 }

@@ -96,7 +96,7 @@ fac_status linspace_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar st
         j.start = trunc(j.start), j.end = trunc(j.end); /* the ends are of the dtype */
     j.step = j.n > 1 ? (j.end - j.start) / (double)(j.n - 1) : 0;
     if (j.n == 1) j.end = j.start;
-    j.power = base.set != NULL;
+    j.power = base.set;
     if (j.power) j.base = fac__scalar_f64(base.v);
     FAC_TRY(fac__parallel_for(0, j.n, FAC_GRAIN, linspace_run, &j));
     *out = fac__ref(self);
