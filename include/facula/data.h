@@ -32,9 +32,10 @@ FAC_API FAC_MUST fac_status fac_vocab_decode(const fac_vocab *v, int64_t token, 
 
 /* ---- text corpora --------------------------------------------------------------------------------------------------- */
 
-/* All text under some files and folders, as tokens of one vocabulary. Reads files, and folders with all that is below them in order of name, at most max_bytes of text. The vocabulary is `vocab`
-   (the text may have no other characters), that of the text's `characters`, or one of bytes. Left out, in folders: hidden files and folders,
-   symbolic links, folders that hold a file named skip_beside (such as those of results), files that are not text (with a zero byte, or not UTF-8), files for which there is no room. Files are
+/* All text under some files and folders, as tokens of one vocabulary: `vocab` (the text may have no other characters), that
+   of the text's `characters`, or one of bytes. Folders are read with all that is below them in order of name, at most max_bytes
+   of text. Left out, in folders: hidden files and folders, symbolic links, folders that hold a file named skip_beside (such as
+   those of results), files that are not text (with a zero byte, or not UTF-8), files for which there is no room. Files are
    joined by a newline. NULL on failure; ARGUMENT if nothing was found or a named file is too large. Release it when done. */
 FAC_API fac_corpus *fac_corpus_new(const char *const *paths, size_t n_paths, const fac_corpus_new_kw *kw);
 FAC_API void fac_corpus_release(fac_corpus *c);
@@ -75,8 +76,9 @@ FAC_API int64_t fac_sampler_next(fac_sampler *s, int64_t *out, int64_t room);
 /* Goes to the start of an epoch. */
 FAC_API void fac_sampler_start(fac_sampler *s, int64_t epoch);
 
-/* Cuts columns of samples (tensors of equal first size: images, labels, ...) into batches of batch_size samples; drop_last leaves out a last one that is not full. It counts references of the
-   columns, which must be contiguous CPU tensors. NULL on failure.
+/* Cuts columns of samples (tensors of equal first size: images, labels, ...) into batches of batch_size samples; drop_last
+   leaves out a last one that is not full. It counts references of the columns, which must be contiguous CPU tensors. NULL on
+   failure.
    errors: SHAPE if first sizes differ; ARGUMENT if there is no column; DEVICE; UNSUPPORTED if not contiguous */
 FAC_API fac_loader *fac_loader_new(fac_tensors columns, const fac_loader_new_kw *kw);
 FAC_API void fac_loader_release(fac_loader *l);

@@ -167,7 +167,8 @@ FAC_API FAC_MUST fac_module *fac_embedding_new(int64_t num_embeddings, int64_t e
 
 /* Normalises over the last dimensions, whose sizes are normalized_shape. source: torch.nn.LayerNorm */
 FAC_API FAC_MUST fac_module *fac_layer_norm_new(fac_ints normalized_shape, const fac_layer_norm_new_kw *kw);
-/* x / rms(x) * weight over the last dimensions. Without eps it is the smallest difference from 1 that the dtype has. source: torch.nn.RMSNorm */
+/* x / rms(x) * weight over the last dimensions. Without eps it is the smallest difference from 1 that the dtype has.
+   source: torch.nn.RMSNorm */
 FAC_API FAC_MUST fac_module *fac_rms_norm_new(fac_ints normalized_shape, const fac_rms_norm_new_kw *kw);
 /* Normalises each channel of [N, C, H, W]; running_mean and running_var are buffers. source: torch.nn.BatchNorm2d */
 FAC_API FAC_MUST fac_module *fac_batch_norm2d_new(int64_t num_features, const fac_batch_norm2d_new_kw *kw);

@@ -73,7 +73,6 @@ static char *kw_init(const op *o, const fac_schema_arg *a) {
     }
 }
 
-/* Calls `field` for each field in the struct's order: what may be given by position, the stray, then the rest. */
 typedef void (*field_fn)(FILE *f, const char *type, const char *name, const char *init, const char *comment);
 
 static char *comment_of(const fac_schema_arg *a) {
@@ -82,6 +81,7 @@ static char *comment_of(const fac_schema_arg *a) {
     return kw_second_name(a) && !is_none(a) ? xformat("default %s", a->default_text) : NULL;
 }
 
+/* Calls `field` for each field in the struct's order: what may be given by position, the stray, then the rest. */
 static void each_field(FILE *f, const op *o, field_fn field) {
     const fac_schema *s = fn_schema(o);
     for (int only = 0; only < 2; only++) {
@@ -137,6 +137,26 @@ static size_t n_by_position(const op *o) {
     return n;
 }
 
+static bool is_list(etype t) { return t == T_TENSORS || t == T_INTS || t == T_FLOATS; }
+
+/* Refuses a bare number in the place of a list or a device. */
+static void emit_bare_check(FILE *f, const char *op, const fac_schema_arg *a, const char *fail) {
+    const etype t = type_of(&a->type);
+    const char *n = a->name;
+    if (t == T_DEVICE)
+        fprintf(f,
+                "    if (FAC_UNLIKELY(fac__kw_bad_device(k_->%s))) {\n        fac__kw_device_error(\"%s\", \"%s\");\n",
+                n, op, n);
+    else if (is_list(t))
+        fprintf(
+            f,
+            "    if (FAC_UNLIKELY(fac__kw_bad_list(k_->%s.v, k_->%s.n))) {\n        fac__kw_list_error(\"%s\", NULL, \"%s\", SIZE_MAX);\n",
+            n, n, op, n);
+    else
+        return;
+    fprintf(f, "        return %s;\n    }\n", fail);
+}
+
 /* What needs a variable of its own: lists that may be one number, and numbers that may be exact. */
 static void emit_checked(FILE *f, const op *o, const fac_schema_arg *a, const char *fail) {
     const char *op = o->s->name, *name = kw_name(a), *second = kw_second_name(a);
@@ -149,26 +169,13 @@ static void emit_checked(FILE *f, const op *o, const fac_schema_arg *a, const ch
         fprintf(f, "        fac__kw_list_error(\"%s\", \"%s\", \"%s\", k_->%s.n);\n        return %s;\n    }\n", op,
                 name, second, second, fail);
     } else if (second) {
-        const bool none = is_none(a);
-        const char *d = none ? "(fac_opt_num){0}" : xformat("fac_opt_num_(%s)", default_c(o, a));
-        if (t == T_OPT_NUM && !none) d = default_c(o, a);
+        const char *d = t == T_OPT_NUM ? default_c(o, a) : xformat("fac_opt_num_(%s)", default_c(o, a));
         fprintf(f, "    fac_opt_num %s_given_ = %s;\n", a->name, d);
         fprintf(f, "    if (FAC_UNLIKELY(fac__kw_scalar(&%s_given_, k_->%s, k_->%s))) {\n", a->name, name, second);
         fprintf(f, "        fac__kw_scalar_error(\"%s\", \"%s\", \"%s\", k_->%s);\n        return %s;\n    }\n", op,
                 name, second, name, fail);
-    } else if (t == T_INTS || t == T_FLOATS || t == T_DEVICE) {
-        if (t == T_DEVICE)
-            fprintf(
-                f,
-                "    if (FAC_UNLIKELY(fac__kw_bad_device(k_->%s))) {\n        fac__kw_device_error(\"%s\", \"%s\");\n",
-                name, op, name);
-        else
-            fprintf(
-                f,
-                "    if (FAC_UNLIKELY(fac__kw_bad_list(k_->%s.v, k_->%s.n))) {\n        fac__kw_list_error(\"%s\", NULL, \"%s\", SIZE_MAX);\n",
-                name, name, op, name);
-        fprintf(f, "        return %s;\n    }\n", fail);
-    }
+    } else
+        emit_bare_check(f, op, a, fail);
 }
 
 void emit_kw_open(FILE *f, const op *o, const char *fail) {
@@ -236,11 +243,11 @@ void emit_fn_struct(FILE *f, const entry *e) {
 
 static void emit_fn_list(FILE *f, const char *n, const fac_schema_arg *a) {
     const char *one = kw_name(a), *many = kw_second_name(a);
-    fprintf(f, "    fac_ints %s = {&k->%s, 1};\n", many, one);
-    fprintf(f, "    if (fac__kw_list(&%s, &k->%s, 1, k->%s, k->%s)) {\n", many, one, one, many);
-    fprintf(f, "        fac__kw_list_error(\"%s\", \"%s\", \"%s\", k->%s.n);\n        return fac_error();\n    }\n", n,
+    fprintf(f, "    fac_ints %s = {&k_->%s, 1};\n", many, one);
+    fprintf(f, "    if (fac__kw_list(&%s, &k_->%s, 1, k_->%s, k_->%s)) {\n", many, one, one, many);
+    fprintf(f, "        fac__kw_list_error(\"%s\", \"%s\", \"%s\", k_->%s.n);\n        return fac_error();\n    }\n", n,
             one, many, many);
-    fprintf(f, "    if (k->%s == FAC_UNSET) k->%s = %s;\n    k->%s = %s;\n", one, one, a->default_text, many, many);
+    fprintf(f, "    if (k_->%s == FAC_UNSET) k_->%s = %s;\n    k_->%s = %s;\n", one, one, a->default_text, many, many);
 }
 
 static void emit_fn_checks(FILE *f, const char *n, const fac_schema_arg *a) {
@@ -248,17 +255,12 @@ static void emit_fn_checks(FILE *f, const char *n, const fac_schema_arg *a) {
     const char *k = a->name;
     if (may_be_one(a))
         emit_fn_list(f, n, a);
-    else if (t == T_TENSORS || t == T_INTS || t == T_FLOATS) {
-        fprintf(
-            f,
-            "    if (fac__kw_bad_list(k->%s.v, k->%s.n)) {\n        fac__kw_list_error(\"%s\", NULL, \"%s\", SIZE_MAX);\n",
-            k, k, n, k);
-        fprintf(f, "        return fac_error();\n    }\n    if (fac__kw_unset(k->%s.v)) k->%s.v = NULL, k->%s.n = 0;\n",
-                k, k, k);
-    } else if (t == T_DEVICE) {
-        fprintf(f, "    if (fac__kw_bad_device(k->%s)) {\n        fac__kw_device_error(\"%s\", \"%s\");\n", k, n, k);
-        fprintf(f, "        return fac_error();\n    }\n    k->%s = fac__kw_device(k->%s);\n", k, k);
-    }
+    else
+        emit_bare_check(f, n, a, "fac_error()");
+    if (t == T_DEVICE)
+        fprintf(f, "    k_->%s = fac__kw_device(k_->%s);\n", k, k);
+    else if (is_list(t) && !may_be_one(a))
+        fprintf(f, "    if (fac__kw_unset(k_->%s.v)) k_->%s.v = NULL, k_->%s.n = 0;\n", k, k, k);
 }
 
 void emit_fn_init(FILE *f, const entry *e) {
@@ -267,8 +269,9 @@ void emit_fn_init(FILE *f, const entry *e) {
     size_t positions = 1;
     for (const char *p = e->parameters; *p; p++) positions += *p == ',';
     emit_kw_init(f, &o);
-    fprintf(f, "fac_status fac__open_%s_kw(fac_%s_kw *k, const fac_%s_kw *kw) {\n    fac_%s_kw_init(k);\n", n, n, n, n);
-    fprintf(f, "    FAC_TRY(fac__kw_take(\"%s\", k, kw, sizeof *k));\n    if (k->kw_stray != FAC_STRAY_OK_) {\n", n);
+    fprintf(f, "fac_status fac__open_%s_kw(fac_%s_kw *k_, const fac_%s_kw *kw) {\n    fac_%s_kw_init(k_);\n", n, n, n,
+            n);
+    fprintf(f, "    FAC_TRY(fac__kw_take(\"%s\", k_, kw, sizeof *k_));\n    if (k_->kw_stray != FAC_STRAY_OK_) {\n", n);
     fprintf(f, "        fac__kw_stray_error(\"%s\", %zu);\n        return fac_error();\n    }\n", n,
             positions + n_by_position(&o));
     for (size_t i = 0; i < o.s->n_args; i++) emit_fn_checks(f, n, &o.s->args[i]);
