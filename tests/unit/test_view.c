@@ -54,6 +54,41 @@ static void S006_writes_show_through_every_view(void **state) {
     assert_true(fac_tensor_version(a) > 0);
 }
 
+/* Fills a view of these sizes and strides, and looks at the whole memory: the view's places, and no others, are set. */
+static void fill_sets_places(const int64_t *sizes, const int64_t *strides, size_t ndim, int64_t offset) {
+    int64_t extent = 1, numel = 1;
+    for (size_t d = 0; d < ndim; d++) extent += (sizes[d] - 1) * strides[d], numel *= sizes[d];
+    fac_tensor *memory = fac_zeros(FAC_SHAPE(offset + extent + 1), .dtype = FAC_U8);
+    assert_non_null(fac_fill_(
+        fac_as_strided(memory, fac_ints_of(sizes, ndim), fac_ints_of(strides, ndim), .storage_offset = offset), 7));
+    uint8_t *expected = test_calloc((size_t)(offset + extent + 1), 1);
+    for (int64_t i = 0; i < numel; i++) {
+        int64_t at = offset;
+        for (int64_t rest = i, d = (int64_t)ndim - 1; d >= 0; rest /= sizes[d--]) at += rest % sizes[d] * strides[d];
+        expected[at] = 7;
+    }
+    assert_memory_equal(fac_tensor_data(memory), expected, (size_t)(offset + extent + 1));
+    test_free(expected);
+}
+
+static void S006_a_fill_sets_the_places_of_a_view_however_they_overlap(void **state) {
+    (void)state;
+    uint32_t random = 1;
+    for (int round = 0; round < 3000; round++) {
+        FAC_SCOPE(s);
+        int64_t sizes[5], strides[5];
+        for (int d = 0; d < 5; d++) {
+            random = random * 1664525u + 1013904223u;
+            sizes[d] = 1 + (random >> 20) % 4;
+            strides[d] = (random >> 24) % 8;
+        }
+        fill_sets_places(sizes, strides, (size_t)round % 6, round % 3);
+    }
+    FAC_SCOPE(s);
+    fill_sets_places((int64_t[]){4, 1 << 18}, (int64_t[]){1000, 1}, 2, 5); /* large enough for several threads */
+    fill_sets_places((int64_t[]){1 << 18, 3}, (int64_t[]){2, 4}, 2, 0);
+}
+
 static void E31_shapes_of_rows_columns_and_ranges(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -278,14 +313,13 @@ static void sizes_beside_a_zero_may_be_huge(void **state) {
     assert_error(FAC_ERR_OVERFLOW, "too large");
 }
 
-FAC_TEST_MAIN(FAC_TEST(sizes_beside_a_zero_may_be_huge), FAC_TEST(S003_select_of_a_column_copies_nothing),
-              FAC_TEST(S004_select_of_a_row_starts_at_an_offset),
-              FAC_TEST(S005_a_range_keeps_the_dimension_an_index_drops_it),
-              FAC_TEST(S006_writes_show_through_every_view), FAC_TEST(E31_shapes_of_rows_columns_and_ranges),
-              FAC_TEST(E32_addresses_of_a_column_are_two_elements_apart),
-              FAC_TEST(S013_transpose_expand_squeeze_unsqueeze),
-              FAC_TEST(S013_reshape_views_when_it_can_and_copies_when_it_must),
-              FAC_TEST(view_lists_cover_the_dimension), FAC_TEST(view_windows_overlap),
-              FAC_TEST(view_bad_sizes_are_errors), FAC_TEST(view_bad_dims_and_indices_are_errors),
-              FAC_TEST(view_of_other_dtypes_shares_bytes), FAC_TEST(view_gradients_agree_with_differences),
-              FAC_TEST(scatter_gradients_agree_with_differences), FAC_TEST(views_survive_failing_allocations))
+FAC_TEST_MAIN(
+    FAC_TEST(sizes_beside_a_zero_may_be_huge), FAC_TEST(S003_select_of_a_column_copies_nothing),
+    FAC_TEST(S004_select_of_a_row_starts_at_an_offset), FAC_TEST(S005_a_range_keeps_the_dimension_an_index_drops_it),
+    FAC_TEST(S006_writes_show_through_every_view), FAC_TEST(S006_a_fill_sets_the_places_of_a_view_however_they_overlap),
+    FAC_TEST(E31_shapes_of_rows_columns_and_ranges), FAC_TEST(E32_addresses_of_a_column_are_two_elements_apart),
+    FAC_TEST(S013_transpose_expand_squeeze_unsqueeze), FAC_TEST(S013_reshape_views_when_it_can_and_copies_when_it_must),
+    FAC_TEST(view_lists_cover_the_dimension), FAC_TEST(view_windows_overlap), FAC_TEST(view_bad_sizes_are_errors),
+    FAC_TEST(view_bad_dims_and_indices_are_errors), FAC_TEST(view_of_other_dtypes_shares_bytes),
+    FAC_TEST(view_gradients_agree_with_differences), FAC_TEST(scatter_gradients_agree_with_differences),
+    FAC_TEST(views_survive_failing_allocations))
