@@ -25,8 +25,9 @@ static void open_tensor(FILE *f, const op *o, size_t i, const char *fail) {
 static void open_list(FILE *f, const op *o, size_t i) {
     const fac_schema_arg *a = &o->s->args[i];
     fprintf(f, "    fac_handle_list %s_open_;\n", a->name);
-    fprintf(f, "    open_ &= fac__open_list(&%s_open_, %s%s, %s, \"%s\", \"%s\") == FAC_OK;\n", a->name,
-            is_keyword(o, i) ? "k_->" : "", is_keyword(o, i) ? kw_name(a) : a->name,
+    fprintf(f, "    open_ &= fac__open_list(&%s_open_, ", a->name);
+    if (is_keyword(o, i)) fprintf(f, "fac__kw_unset(k_->%s.v) ? (fac_tensors){0} : k_->", kw_name(a));
+    fprintf(f, "%s, %s, \"%s\", \"%s\") == FAC_OK;\n", is_keyword(o, i) ? kw_name(a) : a->name,
             a->type.elem_optional ? "true" : "false", o->s->name, a->name);
 }
 

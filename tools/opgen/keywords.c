@@ -65,9 +65,7 @@ static char *kw_init(const op *o, const fac_schema_arg *a) {
         return is_none(a) || a->type.kind == FAC_TYPE_SCALAR ? xformat("FAC_UNSET_FLOAT") : number_init(o, a);
     case T_INTS: return xformat("FAC_UNSET_LIST_(const int64_t *)");
     case T_FLOATS: return xformat("FAC_UNSET_LIST_(const double *)");
-    case T_TENSORS:
-        if (!o->e->fn) die(o->e->file, o->e->line, "a list of tensors must be positional: '%s'", a->name);
-        return xformat("FAC_UNSET_LIST_(fac_tensor *const *)");
+    case T_TENSORS: return xformat("FAC_UNSET_LIST_(fac_tensor *const *)");
     case T_DEVICE: return xformat("FAC_UNSET_DEVICE_");
     default: return default_c(o, a);
     }
