@@ -26,3 +26,7 @@ if(FACULA_TESTS)
 endif()
 
 find_package(Threads REQUIRED)
+
+# The system's interpreter first: that is where distribution packages such as python3-torch are.
+find_program(FACULA_PYTHON python3 HINTS /usr/bin)
+mark_as_advanced(FACULA_PYTHON)

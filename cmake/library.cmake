@@ -53,6 +53,19 @@ foreach(isa IN LISTS facula_isas)
     target_compile_definitions(facula_internal INTERFACE FAC_HAVE_ISA_${upper}=1)
 endforeach()
 
+# All objects as one, in <build>/NAME, which the command then changes in place.
+file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/objects.rsp CONTENT "$<JOIN:${facula_all_objects},\n>\n")
+function(facula_relocatable name)
+    add_custom_command(
+        OUTPUT ${PROJECT_BINARY_DIR}/${name}
+        COMMAND ${CMAKE_LINKER} -r -o ${name} @objects.rsp
+        COMMAND ${ARGN} ${name}
+        DEPENDS ${facula_all_objects}
+        WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
+        COMMENT "Joining the library's objects into ${name}"
+        VERBATIM)
+endfunction()
+
 add_library(facula SHARED ${facula_all_objects})
 add_library(facula::facula ALIAS facula)
 set_target_properties(facula PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
@@ -73,10 +86,24 @@ if(NOT APPLE)
     endif()
 endif()
 
-add_library(facula_static STATIC ${facula_all_objects})
-set_target_properties(facula_static PROPERTIES LINKER_LANGUAGE C)
-target_link_libraries(facula_static PUBLIC facula_internal)
-add_dependencies(facula_static facula_gen)
+# What the tests link to: the same objects as one shared library that shows its internals, so that they do not lie in each of some
+# hundred programs. A test is compiled with -fPIC: it may not hold a copy of the library's data.
+set(facula_shared_internals ON)
+if(APPLE OR FACULA_LTO OR NOT FACULA_PYTHON OR FACULA_SANITIZE MATCHES fuzzer OR CMAKE_C_FLAGS MATCHES "--coverage")
+    set(facula_shared_internals OFF) # what counts reached lines does so in each object alone, and starts in the program
+endif()
+if(facula_shared_internals)
+    facula_relocatable(facula-internals.o ${FACULA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/expose.py)
+    add_library(facula_internals SHARED EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/facula-internals.o)
+    target_link_options(facula_internals PRIVATE -Wl,-Bsymbolic)
+    target_compile_options(facula_internals INTERFACE -fPIC)
+    target_link_options(facula_internals INTERFACE -Wl,-z,nocopyreloc)
+else()
+    add_library(facula_internals STATIC EXCLUDE_FROM_ALL ${facula_all_objects})
+endif()
+set_target_properties(facula_internals PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME facula-internals)
+target_link_libraries(facula_internals PUBLIC facula_internal)
+add_dependencies(facula_internals facula_gen)
 
 # What programs of ours that use the public interface alone are compiled with: the promise to users is C11 without warnings.
 add_library(facula_user INTERFACE)

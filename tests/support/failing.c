@@ -86,7 +86,13 @@ static void read_symbols(void) {
     dl_iterate_phdr(find_bias, NULL);
 }
 
-/* The source file of the program's function at pc; "" for one that is not static, NULL if pc is outside the program. */
+static bool is_in_library(uintptr_t pc) {
+    Dl_info library, here;
+    return dladdr((void *)(uintptr_t)fac__thread_start, &library) && dladdr((void *)pc, &here) &&
+           here.dli_fbase == library.dli_fbase;
+}
+
+/* The source file of the program's function at pc; "" for one that is not static or of the library, NULL if pc is in neither. */
 static const char *file_of(uintptr_t pc) {
     const char *file = "";
     for (size_t i = 0; i < symbols.n; i++) {
@@ -95,10 +101,10 @@ static const char *file_of(uintptr_t pc) {
         if ((s->st_info & 0xf) == STT_FUNC && pc - symbols.bias - s->st_value < s->st_size)
             return s->st_info >> 4 == STB_LOCAL ? file : "";
     }
-    return NULL;
+    return is_in_library(pc) ? "" : NULL;
 }
 
-/* Whether the innermost of the program's functions under way is the test's: a fault in strcmp is its caller's. */
+/* Whether the innermost of the program's and the library's functions under way is the test's: a fault in strcmp is its caller's. */
 static bool is_in_test(uintptr_t pc) {
     void *frames[64];
     int n = backtrace(frames, 64), i = 0;
