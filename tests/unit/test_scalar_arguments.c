@@ -18,6 +18,7 @@ static const struct {
     {"aten::_fused_sgd_", "PyTorch's takes lists with steps; tests of the optimisers"},
     {"aten::_fused_adamw_", "PyTorch's takes lists with steps; tests of the optimisers"},
     {"aten::_fused_rms_norm", "rms_norm has cases"},
+    {"aten::at_put_.Scalar", "Python's assignment; fill_ and scalar_tensor, of which it is made, have cases"},
     {"aten::pow_.Tensor_Scalar", "pow_.Scalar in PyTorch; the functional form has cases"},
 };
 
