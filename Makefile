@@ -4,6 +4,7 @@
 PRESET ?= release
 BUILD ?= build/$(PRESET)
 PREFIX ?= /usr/local
+STRIP ?= --strip
 MINUTES ?= 60
 SECONDS ?= 60
 RUNS ?= -1
@@ -80,8 +81,8 @@ lint: ## check include directions, documentation of the headers, file sizes and 
 format: ## format the C sources in place
 	@scripts/format.sh
 
-install: all ## install under PREFIX (default /usr/local)
-	@cmake --install $(BUILD) --prefix $(PREFIX)
+install: all ## install under PREFIX (default /usr/local); STRIP= keeps the debug information
+	@cmake --install $(BUILD) --prefix $(PREFIX) $(STRIP)
 
 clean: ## remove this configuration's build folder
 	@rm -rf $(BUILD)

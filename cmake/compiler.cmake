@@ -25,7 +25,9 @@ target_compile_options(facula_flags INTERFACE
     # is off so that a formula gives the same bits in every instruction set; where a fused multiply-add is wanted it is
     # written as one.
     -fno-math-errno -fno-trapping-math -ffp-contract=off
-    -fno-semantic-interposition)
+    -fno-semantic-interposition
+    # The linker leaves out what nothing reaches.
+    $<$<CONFIG:Release>:-ffunction-sections;-fdata-sections>)
 if(FACULA_WERROR)
     target_compile_options(facula_flags INTERFACE -Werror)
 endif()
@@ -39,3 +41,12 @@ if(FACULA_LTO)
     check_ipo_supported()
     set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
 endif()
+
+# Relative relocations in a bitmap: a sixteenth of the library would be theirs. The loader has to know it, as glibc 2.36 does.
+include(CheckCSourceCompiles)
+check_c_source_compiles("#include <features.h>
+#if !defined(__GLIBC__) || !__GLIBC_PREREQ(2, 36)
+#error \"the loader does not know them\"
+#endif
+int main(void) { return 0; }" FACULA_LOADER_UNPACKS)
+set(facula_packed_relocations $<$<BOOL:${FACULA_LOADER_UNPACKS}>:-Wl,-z,pack-relative-relocs>)

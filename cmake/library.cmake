@@ -79,6 +79,7 @@ add_dependencies(facula facula_gen)
 if(NOT APPLE)
     # Calls of our own public functions are bound here rather than through the table that programs could interpose in.
     target_link_options(facula PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/facula.map -Wl,-Bsymbolic-functions)
+    target_link_options(facula PRIVATE $<$<CONFIG:Release>:-Wl,--gc-sections> ${facula_packed_relocations})
     # Once loaded it stays: threads that end later run its destructors, and a second dlopen finds no room for its thread-local memory.
     target_link_options(facula PRIVATE -Wl,-z,nodelete)
     if(NOT FACULA_SANITIZE)
