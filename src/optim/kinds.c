@@ -1,108 +1,125 @@
-/* SGD, Adam, AdamW: checks, buffers, and the fused step operators. */
+/* SGD, Adam, AdamW: their settings, and the fused operators that update a parameter. */
+#include "core/handle.h"
 #include "keywords_gen.h"
-#include "nn/module.h"
+#include "ops/optim.h"
 #include "optim/optimizer.h"
-#include <math.h>
 
-/* ---- SGD ---- */
+/* The fused operators take float32 and float64. */
+static fac_status check_fused(fac_tensor *parameter) { return fac__optim_check_parameter(fac__header(parameter)); }
 
-static int sgd_buffers(const fac_optim_group *g) { return g->u.sgd.momentum != 0; }
+/* ---- SGD ------------------------------------------------------------------------------------------------------------------ */
 
-static fac_status sgd_step(fac_optimizer *o, fac_optim_entry *e, const fac_optim_group *g) {
-    (void)o;
-    const bool momentum = sgd_buffers(g), first = !momentum || e->made;
-    return fac__s__fused_sgd_(e->parameter, e->grad, momentum ? e->buffers[0] : NULL, g->lr, g->weight_decay,
-                              g->u.sgd.momentum, g->u.sgd.dampening, g->u.sgd.nesterov, g->u.sgd.maximize, first);
-}
+enum { SGD_LR, SGD_MOMENTUM, SGD_DAMPENING, SGD_DECAY, SGD_NESTEROV, SGD_MAXIMIZE };
+static const fac_option sgd_options[] = {{"lr", 1e-3},    {"momentum", 0}, {"dampening", 0}, {"weight_decay", 0},
+                                         {"nesterov", 0}, {"maximize", 0}, {NULL, 0}};
+#define SGD_VALUES(k) \
+    (const double[]) { lr, (k).momentum, (k).dampening, (k).weight_decay, (k).nesterov, (k).maximize }
 
-static const fac_optim_option sgd_options[] = {FAC_OPTIM_NUMBER("momentum", u.sgd.momentum),
-                                               FAC_OPTIM_NUMBER("dampening", u.sgd.dampening),
-                                               FAC_OPTIM_FLAG("nesterov", u.sgd.nesterov),
-                                               FAC_OPTIM_FLAG("maximize", u.sgd.maximize),
-                                               {NULL, false, 0}};
-static const fac_optim_class sgd_class = {"SGD", {"momentum_buffer"}, sgd_options, false, sgd_buffers, sgd_step};
+static size_t sgd_state_count(const double *v) { return v[SGD_MOMENTUM] != 0; }
 
-static fac_status check_sgd(const fac_sgd_new_kw *k) {
-    FAC_CHECK(k->momentum >= 0, FAC_ERR_ARGUMENT, "invalid momentum value: %g", k->momentum);
-    FAC_CHECK(k->weight_decay >= 0, FAC_ERR_ARGUMENT, "invalid weight_decay value: %g", k->weight_decay);
-    FAC_CHECK(!k->nesterov || (k->momentum > 0 && k->dampening == 0), FAC_ERR_ARGUMENT,
+static fac_status check_sgd(const double *v) {
+    FAC_CHECK(v[SGD_MOMENTUM] >= 0, FAC_ERR_ARGUMENT, "invalid momentum value: %g", v[SGD_MOMENTUM]);
+    FAC_CHECK(v[SGD_DECAY] >= 0, FAC_ERR_ARGUMENT, "invalid weight_decay value: %g", v[SGD_DECAY]);
+    FAC_CHECK(v[SGD_NESTEROV] == 0 || (v[SGD_MOMENTUM] > 0 && v[SGD_DAMPENING] == 0), FAC_ERR_ARGUMENT,
               "Nesterov momentum requires a momentum and zero dampening");
     return FAC_OK;
 }
 
+static fac_status sgd_step(const fac_optimizer_update *u) {
+    const double *v = u->options;
+    fac_tensor *buffer = fac__header(u->state[0]);
+    return fac__s__fused_sgd_(fac__header(u->parameter), fac__header(u->grad), buffer, v[SGD_LR], v[SGD_DECAY],
+                              v[SGD_MOMENTUM], v[SGD_DAMPENING], v[SGD_NESTEROV] != 0, v[SGD_MAXIMIZE] != 0,
+                              !buffer || u->fresh);
+}
+
+static const fac_optimizer_class sgd_class = {.name = "SGD",
+                                              .options = sgd_options,
+                                              .state = (const char *const[]){"momentum_buffer", NULL},
+                                              .step = sgd_step,
+                                              .check_options = check_sgd,
+                                              .check_parameter = check_fused,
+                                              .state_count = sgd_state_count};
+
 fac_optimizer *(fac_sgd_new)(fac_module *m, double lr, const fac_sgd_new_kw *kw) {
     fac_sgd_new_kw k;
-    if (fac_error() || fac__open_sgd_new_kw(&k, kw) || check_sgd(&k)) return NULL;
-    fac_optim_group g = {.lr = lr, .weight_decay = k.weight_decay};
-    g.u.sgd.momentum = k.momentum;
-    g.u.sgd.dampening = k.dampening;
-    g.u.sgd.nesterov = k.nesterov;
-    g.u.sgd.maximize = k.maximize;
-    return fac__optim_new(&sgd_class, m, g);
+    return fac_error() || fac__open_sgd_new_kw(&k, kw) ? NULL : fac__optim_new(&sgd_class, m, SGD_VALUES(k));
 }
 
-/* ---- Adam and AdamW ---- */
-
-static int adam_buffers(const fac_optim_group *g) { return g->u.adam.amsgrad ? 3 : 2; }
-
-static fac_status adam_step(fac_optimizer *o, fac_optim_entry *e, const fac_optim_group *g) {
-    return fac__s__fused_adamw_(e->parameter, e->grad, e->buffers[0], e->buffers[1],
-                                g->u.adam.amsgrad ? e->buffers[2] : NULL, g->lr, g->u.adam.beta1, g->u.adam.beta2,
-                                g->weight_decay, g->u.adam.eps, e->step + 1, o->cls->decoupled, g->u.adam.maximize);
+fac_optimizer *(fac_sgd_of)(fac_tensors parameters, double lr, const fac_sgd_of_kw *kw) {
+    fac_sgd_of_kw k;
+    return fac_error() || fac__open_sgd_of_kw(&k, kw) ? NULL : fac__optim_of(&sgd_class, parameters, SGD_VALUES(k));
 }
 
-static const fac_optim_option adam_options[] = {
-    FAC_OPTIM_NUMBER("beta1", u.adam.beta1),     FAC_OPTIM_NUMBER("beta2", u.adam.beta2),
-    FAC_OPTIM_NUMBER("eps", u.adam.eps),         FAC_OPTIM_FLAG("amsgrad", u.adam.amsgrad),
-    FAC_OPTIM_FLAG("maximize", u.adam.maximize), {NULL, false, 0}};
-#define ADAM_BUFFERS \
-    { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" }
-static const fac_optim_class adamw_class = {"AdamW", ADAM_BUFFERS, adam_options, true, adam_buffers, adam_step};
-static const fac_optim_class adam_class = {"Adam", ADAM_BUFFERS, adam_options, false, adam_buffers, adam_step};
+/* ---- Adam and AdamW --------------------------------------------------------------------------------------------------------- */
 
-static fac_status check_adam(const fac_optim_group *g) {
-    const double b1 = g->u.adam.beta1, b2 = g->u.adam.beta2, eps = g->u.adam.eps;
-    FAC_CHECK(b1 >= 0 && b1 < 1, FAC_ERR_ARGUMENT, "invalid beta1: %g should be in [0, 1)", b1);
-    FAC_CHECK(b2 >= 0 && b2 < 1, FAC_ERR_ARGUMENT, "invalid beta2: %g should be in [0, 1)", b2);
-    FAC_CHECK(eps >= 0, FAC_ERR_ARGUMENT, "invalid epsilon value: %g", eps);
-    FAC_CHECK(g->weight_decay >= 0, FAC_ERR_ARGUMENT, "invalid weight_decay value: %g", g->weight_decay);
+enum { ADAM_LR, ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAM_DECAY, ADAM_AMSGRAD, ADAM_MAXIMIZE };
+#define ADAM_OPTIONS(decay)                                                                                     \
+    {                                                                                                           \
+        {"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", decay}, {"amsgrad", 0}, \
+            {"maximize", 0}, {                                                                                  \
+            NULL, 0                                                                                             \
+        }                                                                                                       \
+    }
+static const fac_option adam_options[] = ADAM_OPTIONS(0), adamw_options[] = ADAM_OPTIONS(0.01);
+#define ADAM_VALUES(k) \
+    (const double[]) { lr, (k).beta1, (k).beta2, (k).eps, (k).weight_decay, (k).amsgrad, (k).maximize }
+static const char *const adam_state[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL};
+
+static size_t adam_state_count(const double *v) { return v[ADAM_AMSGRAD] != 0 ? 3 : 2; }
+
+static fac_status check_adam(const double *v) {
+    FAC_CHECK(v[ADAM_BETA1] >= 0 && v[ADAM_BETA1] < 1, FAC_ERR_ARGUMENT, "invalid beta1: %g should be in [0, 1)",
+              v[ADAM_BETA1]);
+    FAC_CHECK(v[ADAM_BETA2] >= 0 && v[ADAM_BETA2] < 1, FAC_ERR_ARGUMENT, "invalid beta2: %g should be in [0, 1)",
+              v[ADAM_BETA2]);
+    FAC_CHECK(v[ADAM_EPS] >= 0, FAC_ERR_ARGUMENT, "invalid epsilon value: %g", v[ADAM_EPS]);
+    FAC_CHECK(v[ADAM_DECAY] >= 0, FAC_ERR_ARGUMENT, "invalid weight_decay value: %g", v[ADAM_DECAY]);
     return FAC_OK;
 }
 
-/* Both kinds have the same keywords, apart from a default. */
-#define ADAM_GROUP(k)                                           \
-    {                                                           \
-        .lr = lr, .weight_decay = (k).weight_decay, .u.adam = { \
-            .beta1 = (k).beta1,                                 \
-            .beta2 = (k).beta2,                                 \
-            .eps = (k).eps,                                     \
-            .amsgrad = (k).amsgrad,                             \
-            .maximize = (k).maximize                            \
-        }                                                       \
-    }
-
-fac_optimizer *(fac_adamw_new)(fac_module *m, double lr, const fac_adamw_new_kw *kw) {
-    fac_adamw_new_kw k;
-    if (fac_error() || fac__open_adamw_new_kw(&k, kw)) return NULL;
-    const fac_optim_group g = ADAM_GROUP(k);
-    return check_adam(&g) ? NULL : fac__optim_new(&adamw_class, m, g);
+static fac_status adam_update(const fac_optimizer_update *u, bool decoupled) {
+    const double *v = u->options;
+    return fac__s__fused_adamw_(fac__header(u->parameter), fac__header(u->grad), fac__header(u->state[0]),
+                                fac__header(u->state[1]), fac__header(u->state[2]), v[ADAM_LR], v[ADAM_BETA1],
+                                v[ADAM_BETA2], v[ADAM_DECAY], v[ADAM_EPS], u->step, decoupled, v[ADAM_MAXIMIZE] != 0);
 }
+
+static fac_status adam_step(const fac_optimizer_update *u) { return adam_update(u, false); }
+static fac_status adamw_step(const fac_optimizer_update *u) { return adam_update(u, true); }
+
+static const fac_optimizer_class adam_class = {.name = "Adam",
+                                               .options = adam_options,
+                                               .state = adam_state,
+                                               .step = adam_step,
+                                               .check_options = check_adam,
+                                               .check_parameter = check_fused,
+                                               .state_count = adam_state_count};
+static const fac_optimizer_class adamw_class = {.name = "AdamW",
+                                                .options = adamw_options,
+                                                .state = adam_state,
+                                                .step = adamw_step,
+                                                .check_options = check_adam,
+                                                .check_parameter = check_fused,
+                                                .state_count = adam_state_count};
 
 fac_optimizer *(fac_adam_new)(fac_module *m, double lr, const fac_adam_new_kw *kw) {
     fac_adam_new_kw k;
-    if (fac_error() || fac__open_adam_new_kw(&k, kw)) return NULL;
-    const fac_optim_group g = ADAM_GROUP(k);
-    return check_adam(&g) ? NULL : fac__optim_new(&adam_class, m, g);
+    return fac_error() || fac__open_adam_new_kw(&k, kw) ? NULL : fac__optim_new(&adam_class, m, ADAM_VALUES(k));
 }
 
-/* ---- schedules ---- */
+fac_optimizer *(fac_adam_of)(fac_tensors parameters, double lr, const fac_adam_of_kw *kw) {
+    fac_adam_of_kw k;
+    return fac_error() || fac__open_adam_of_kw(&k, kw) ? NULL : fac__optim_of(&adam_class, parameters, ADAM_VALUES(k));
+}
 
-double fac_cosine_lr(const fac_cosine_schedule *s, int64_t step) {
-    if (!fac__given(s, "schedule")) return 0;
-    const int64_t warmup = fac__max(s->warmup, 0);
-    step = fac__max(step, 0);
-    if (step < warmup) return s->peak * (double)(step + 1) / (double)warmup;
-    if (step >= s->total || s->total <= warmup) return s->floor;
-    const double done = (double)(step - warmup) / (double)(s->total - warmup);
-    return s->floor + 0.5 * (s->peak - s->floor) * (1 + cos(acos(-1.0) * done));
+fac_optimizer *(fac_adamw_new)(fac_module *m, double lr, const fac_adamw_new_kw *kw) {
+    fac_adamw_new_kw k;
+    return fac_error() || fac__open_adamw_new_kw(&k, kw) ? NULL : fac__optim_new(&adamw_class, m, ADAM_VALUES(k));
+}
+
+fac_optimizer *(fac_adamw_of)(fac_tensors parameters, double lr, const fac_adamw_of_kw *kw) {
+    fac_adamw_of_kw k;
+    return fac_error() || fac__open_adamw_of_kw(&k, kw) ? NULL
+                                                        : fac__optim_of(&adamw_class, parameters, ADAM_VALUES(k));
 }

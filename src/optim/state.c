@@ -1,4 +1,4 @@
-/* State dicts of optimisers: per parameter its step count and buffers ("0.step", "0.exp_avg"), per group its settings and the
+/* State dicts of optimisers: per parameter its step count and tensors ("0.step", "0.exp_avg"), per group its settings and the
    places of its parameters ("param_groups.0.lr", "param_groups.0.params"). */
 #include "core/read.h"
 #include "optim/optimizer.h"
@@ -23,32 +23,25 @@ static fac_status put_entry(fac_state *s, const fac_optimizer *o, size_t i) {
     fac_tensor *step = NULL;
     FAC_TRY(fac__scalar_tensor(fac_scalar_i_(e->step), FAC_I64, &step));
     FAC_TRY(put(s, step, "%zu.step", i));
-    for (int j = 0; j < FAC_OPTIM_BUFFERS; j++)
-        if (e->buffers[j]) FAC_TRY(put(s, fac__ref(e->buffers[j]), "%zu.%s", i, o->cls->buffers[j]));
+    for (size_t j = 0; j < o->n_state; j++)
+        if (e->state[j]) FAC_TRY(put(s, fac__ref(e->state[j]), "%zu.%s", i, o->cls->state[j]));
     return FAC_OK;
 }
 
-/* Settings that every kind of optimiser has. */
-static const fac_optim_option common_options[] = {FAC_OPTIM_NUMBER("lr", lr),
-                                                  FAC_OPTIM_NUMBER("initial_lr", initial_lr),
-                                                  FAC_OPTIM_NUMBER("weight_decay", weight_decay),
-                                                  {NULL, false, 0}};
+typedef fac_status (*option_visit)(void *context, size_t group, const char *name, double *value);
 
-typedef fac_status (*option_visit)(void *context, size_t group, const fac_optim_option *option, void *field);
-
+/* Every setting of a group, the rate that it began with among them. */
 static fac_status each_option(const fac_optimizer *o, size_t group, option_visit visit, void *context) {
-    const fac_optim_option *lists[] = {common_options, o->cls->options};
-    for (size_t l = 0; l < FAC_COUNT(lists); l++)
-        for (const fac_optim_option *p = lists[l]; p->name; p++)
-            FAC_TRY(visit(context, group, p, (char *)&o->groups.v[group] + p->offset));
+    fac_optim_group *g = &o->groups.v[group];
+    FAC_TRY(visit(context, group, "initial_lr", &g->initial_lr));
+    for (size_t i = 0; i < o->n_options; i++) FAC_TRY(visit(context, group, o->cls->options[i].name, &g->options[i]));
     return FAC_OK;
 }
 
-static fac_status put_option(void *context, size_t group, const fac_optim_option *p, void *field) {
+static fac_status put_option(void *context, size_t group, const char *name, double *value) {
     fac_tensor *t = NULL;
-    FAC_TRY(p->is_flag ? fac__scalar_tensor(fac_scalar_b_(*(bool *)field), FAC_BOOL, &t)
-                       : fac__scalar_tensor(fac_scalar_f_(*(double *)field), FAC_F64, &t));
-    return put(context, t, "param_groups.%zu.%s", group, p->name);
+    FAC_TRY(fac__scalar_tensor(fac_scalar_f_(*value), FAC_F64, &t));
+    return put(context, t, "param_groups.%zu.%s", group, name);
 }
 
 /* Which entries belong to a group, in order. */
@@ -107,8 +100,8 @@ static fac_status check_step(const fac_state *s, size_t i) {
     return FAC_OK;
 }
 
-/* t is buffer `name` of parameter i, p. */
-static fac_status check_buffer(const fac_tensor *t, const char *name, const fac_tensor *p, size_t i) {
+/* t is state `name` of parameter i, p. */
+static fac_status check_tensor(const fac_tensor *t, const char *name, const fac_tensor *p, size_t i) {
     FAC_CHECK(fac__same_sizes(t, p), FAC_ERR_SHAPE,
               "%s of parameter %zu has shape %s in the state, but the parameter has %s", name, i, FAC_SHAPE_TEXT(t),
               FAC_SHAPE_TEXT(p));
@@ -123,39 +116,39 @@ static fac_status check_buffer(const fac_tensor *t, const char *name, const fac_
 static fac_status check_entry(const fac_optimizer *o, const fac_state *s, size_t i, size_t *taken) {
     FAC_TRY(check_step(s, i));
     ++*taken;
-    for (int j = 0; j < FAC_OPTIM_BUFFERS && o->cls->buffers[j]; j++) {
-        const fac_tensor *t = entry_of(s, i, o->cls->buffers[j]);
+    for (size_t j = 0; j < o->n_state; j++) {
+        const fac_tensor *t = entry_of(s, i, o->cls->state[j]);
         if (!t) continue;
         ++*taken;
-        FAC_TRY(check_buffer(t, o->cls->buffers[j], o->entries.v[i].parameter, i));
+        FAC_TRY(check_tensor(t, o->cls->state[j], o->entries.v[i].parameter, i));
     }
     return FAC_OK;
 }
 
 /* What is loaded, aside until all of it was found good. */
 typedef struct loading {
+    const fac_optimizer *o;
     const fac_state *from;
     fac_optim_group *groups; /* a copy of the optimiser's */
     fac_optim_entry *entries;
     size_t taken;
 } loading;
 
-static fac_status read_option(void *context, size_t group, const fac_optim_option *p, void *field) {
-    (void)field;
+static fac_status read_option(void *context, size_t group, const char *name, double *value) {
     loading *l = context;
-    fac_tensor *t = setting_of(l->from, group, p->name);
+    (void)value;
+    fac_tensor *t = setting_of(l->from, group, name);
     FAC_CHECK(t && t->numel == 1 && !fac_dtype_is_complex((fac_dtype)t->dtype), FAC_ERR_NOT_FOUND,
-              "the state does not say %s of group %zu", p->name, group);
-    const double x = fac__item(t);
-    FAC_TRY(fac_error());
-    FAC_CHECK(x >= 0, FAC_ERR_ARGUMENT, "%s of group %zu is %g in the state", p->name, group, x);
+              "the state does not say %s of group %zu", name, group);
+    *fac__optim_field(l->o, &l->groups[group], name) = fac__item(t);
     l->taken++;
-    char *to = (char *)&l->groups[group] + p->offset;
-    if (p->is_flag)
-        *(bool *)to = x != 0;
-    else
-        *(double *)to = x;
-    return FAC_OK;
+    return fac_error();
+}
+
+static fac_status check_options(const loading *l, size_t group) {
+    const fac_optim_group *g = &l->groups[group];
+    FAC_CHECK(g->initial_lr >= 0, FAC_ERR_ARGUMENT, "initial_lr of group %zu is %g in the state", group, g->initial_lr);
+    return fac__optim_check_options(l->o, g->options);
 }
 
 static fac_status check_places(const fac_optimizer *o, const fac_state *s, size_t group) {
@@ -177,6 +170,7 @@ static fac_status read_groups(const fac_optimizer *o, loading *l) {
         FAC_TRY(check_places(o, l->from, i));
         l->taken++;
         FAC_TRY(each_option(o, i, read_option, l));
+        FAC_TRY(check_options(l, i));
     }
     return FAC_OK;
 }
@@ -201,16 +195,16 @@ static fac_status check_state(const fac_optimizer *o, loading *l) {
     return FAC_OK;
 }
 
-/* Step count and buffers of entry i; the parameter is borrowed. */
+/* Step count and tensors of entry i; the parameter is borrowed. */
 static fac_status read_entry(const fac_optimizer *o, const fac_state *s, size_t i, fac_optim_entry *to) {
     FAC_SCOPE(scope);
     to->parameter = o->entries.v[i].parameter;
     to->step = fac__item_int(entry_of(s, i, "step"));
-    for (int j = 0; j < FAC_OPTIM_BUFFERS && o->cls->buffers[j]; j++) {
-        fac_tensor *t = entry_of(s, i, o->cls->buffers[j]);
+    for (size_t j = 0; j < o->n_state; j++) {
+        fac_tensor *t = entry_of(s, i, o->cls->state[j]);
         if (!t) continue;
-        FAC_TRY(fac__optim_buffer(to, j));
-        if (!fac__s_copy_(to->buffers[j], t, false)) return fac_error();
+        FAC_TRY(fac__optim_make_state(to, j));
+        if (!fac__s_copy_(to->state[j], t, false)) return fac_error();
     }
     return fac_error();
 }
@@ -220,8 +214,8 @@ static void exchange(fac_optimizer *o, loading *l) {
     for (size_t i = 0; i < o->entries.n; i++) {
         fac_optim_entry *e = &o->entries.v[i], had = *e;
         e->step = l->entries[i].step;
-        memcpy(e->buffers, l->entries[i].buffers, sizeof e->buffers);
-        memcpy(l->entries[i].buffers, had.buffers, sizeof had.buffers);
+        memcpy(e->state, l->entries[i].state, sizeof e->state);
+        memcpy(l->entries[i].state, had.state, sizeof had.state);
     }
     memcpy(o->groups.v, l->groups, o->groups.n * sizeof *l->groups);
 }
@@ -235,7 +229,7 @@ static fac_status load(fac_optimizer *o, loading *l) {
 }
 
 static fac_status loading_begin(loading *l, const fac_optimizer *o, const fac_state *s) {
-    *l = (loading){.from = s};
+    *l = (loading){.o = o, .from = s};
     l->groups = fac__alloc_array(o->groups.n, sizeof *l->groups);
     l->entries = fac__alloc_zero(o->entries.n * sizeof *l->entries);
     if (!l->groups || !l->entries) return fac_error();
@@ -245,7 +239,7 @@ static fac_status loading_begin(loading *l, const fac_optimizer *o, const fac_st
 
 static void loading_end(loading *l, const fac_optimizer *o) {
     for (size_t i = 0; l->entries && i < o->entries.n; i++)
-        for (int j = 0; j < FAC_OPTIM_BUFFERS; j++) fac__unref(l->entries[i].buffers[j]);
+        for (size_t j = 0; j < o->n_state; j++) fac__unref(l->entries[i].state[j]);
     fac__free(l->entries);
     fac__free(l->groups);
 }

@@ -137,7 +137,11 @@ USE(use_forward_many, (void)!fac_forward_many(relu, FAC_TENSORS(dead)))
 USE(use_state_set, (void)!(fac_state_set(names, "late", dead)))
 USE(use_clip_grad_norm, (void)!(fac_clip_grad_norm(FAC_TENSORS(dead), 1, false, NULL)))
 USE(use_clip_grad_value, (void)!(fac_clip_grad_value(FAC_TENSORS(dead), 1)))
-USE(use_optimizer_add_group, (void)!(fac_optimizer_add_group(optimizer, FAC_TENSORS(dead), 0.1, 0)))
+USE(use_optimizer_add_group, (void)!(fac_optimizer_add_group(optimizer, FAC_TENSORS(dead), FAC_OPTIONS())))
+USE(use_sgd_of, (void)!(fac_sgd_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adam_of, (void)!(fac_adam_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adamw_of, (void)!(fac_adamw_of(FAC_TENSORS(dead), 0.1)))
+USE(use_optimizer_of, (void)!(fac_optimizer_of(fac_optimizer_class_of(optimizer), FAC_TENSORS(dead), FAC_OPTIONS())))
 USE(use_loader_new, (void)!fac_loader_new(FAC_TENSORS(dead)))
 USE(use_safetensors_save, (void)!(fac_safetensors_save("/dev/null", &(fac_named_tensor){"x", dead}, 1, NULL, 0)))
 static char saved[] = "/tmp/facula_handles_XXXXXX"; /* a file with a tensor x */
@@ -260,6 +264,10 @@ static const struct {
     ROW(use_clip_grad_norm, "fac_clip_grad_norm"),
     ROW(use_clip_grad_value, "fac_clip_grad_value"),
     ROW(use_optimizer_add_group, "fac_optimizer"),
+    ROW(use_sgd_of, "fac_optimizer"),
+    ROW(use_adam_of, "fac_optimizer"),
+    ROW(use_adamw_of, "fac_optimizer"),
+    ROW(use_optimizer_of, "fac_optimizer"),
     ROW(use_loader_new, "loader_new"),
     ROW(use_safetensors_save, "safetensors_save"),
     ROW(use_safetensors_load, "safetensors_load"),

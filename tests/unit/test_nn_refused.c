@@ -146,15 +146,16 @@ static void group_that_fails_in_the_middle_leaves_no_part(void **state) {
     float got[2];
     fac_tensor *fresh = fac_set_requires_grad(fac_ones(FAC_INTS(2)), true);
     fac_tensor *taken = fac_module_parameter(m, "weight");
-    assert_int_equal(fac_optimizer_add_group(o, FAC_TENSORS(fresh, taken), 1, -1), FAC_ERR_ARGUMENT);
+    assert_int_equal(fac_optimizer_add_group(o, FAC_TENSORS(fresh, taken), FAC_OPTIONS({"lr", 1})), FAC_ERR_ARGUMENT);
     assert_error(FAC_ERR_ARGUMENT, "a parameter appears in more than one group");
-    assert_int_equal(fac_optimizer_add_group(o, FAC_TENSORS(fresh, fac_mul(fresh, 2)), 1, -1), FAC_ERR_AUTOGRAD);
+    assert_int_equal(fac_optimizer_add_group(o, FAC_TENSORS(fresh, fac_mul(fresh, 2)), FAC_OPTIONS({"lr", 1})),
+                     FAC_ERR_AUTOGRAD);
     assert_error(FAC_ERR_AUTOGRAD, "non-leaf");
     assert_ok(fac_backward(fac_sum(fresh)));
     assert_ok(fac_optimizer_step(o));
     assert_ok(fac_tensor_read(fresh, FAC_F32, got, 2));
     assert_true(got[0] == 1 && got[1] == 1); /* it is in no group */
-    assert_ok(fac_optimizer_add_group(o, FAC_TENSORS(fresh), 1, -1));
+    assert_ok(fac_optimizer_add_group(o, FAC_TENSORS(fresh), FAC_OPTIONS({"lr", 1})));
     assert_ok(fac_optimizer_step(o));
     assert_ok(fac_tensor_read(fresh, FAC_F32, got, 2));
     assert_true(got[0] == 0 && got[1] == 0);
