@@ -154,6 +154,10 @@ FAC_API fac_value fac_value_copy(fac_value v);
 /* Drops what v holds and makes it NONE.
    errors: STATE if the tensor in v was released already, through a copy of v that was made without fac_value_copy */
 FAC_API void fac_value_release(fac_value *v);
+/* Gives what n values hold, such as the results of fac_call, to the innermost scope: they can be read until it ends, and are no
+   longer released by the caller. A pending error is returned, and the values are left alone; on any other error all are NONE.
+   errors: STATE if no scope is open, or a value was released already; MEMORY */
+FAC_API FAC_MUST fac_status fac_scope_take(fac_value *values, size_t n);
 
 /* Readers: a value of another tag is an error (and a zero result), except that ints and bools read as floats and
    scalars, bools as ints in lists, and NONE as "not given" (NULL, an unset list, zero) in all but numbers. Pointers are
@@ -197,7 +201,7 @@ FAC_API FAC_MUST fac_status fac_dispatch_dump(const fac_operator *op, FILE *stre
 
 /* Calls an operator by name with boxed values. `args` are the schema's arguments in order, borrowed; trailing ones
    with defaults may be left out. Results are written to `out_results` (room for fac_operator_return_count values)
-   and owned by the caller, who releases them with fac_value_release. Scopes play no part. */
+   and owned by the caller, who releases them with fac_value_release or gives them to a scope with fac_scope_take. */
 FAC_API FAC_MUST fac_status fac_call(const char *name, const fac_value *args, size_t n_args, fac_value *out_results);
 /* The same with the operator already looked up. */
 FAC_API FAC_MUST fac_status fac_call_op(const fac_operator *op, const fac_value *args, size_t n_args,

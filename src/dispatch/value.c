@@ -26,6 +26,8 @@ static bool has_block(int64_t tag) {
            tag == FAC_TAG_OBJECT;
 }
 
+bool fac__value_is_counted(const fac_value *v) { return v->tag == FAC_TAG_GENERATOR || has_block(v->tag); }
+
 /* A block for n elements, not filled; NULL with an error pending. */
 static block *block_new(size_t n, size_t size) {
     size_t bytes;

@@ -16,6 +16,8 @@ fac_tensor *fac__value_header(const fac_value *v);
 fac_tensors fac__value_headers(const fac_value *v);
 /* A list value of n owned tensors in an fac__alloc'ed array; takes both, also on failure (NONE, error pending). */
 fac_value fac__value_owned_tensors(fac_tensor **v, size_t n);
+/* Whether a value without a tensor owns a reference. */
+bool fac__value_is_counted(const fac_value *v);
 /* What the argument's default stands for; NONE and FAC_OK for None. The caller releases it. */
 fac_status fac__default_value(const fac_schema_arg *a, fac_value *out);
 /* Whether v is of a schema type as it stands; an int or bool also counts as a float, a bool as an int. */
