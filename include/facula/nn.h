@@ -27,10 +27,15 @@ typedef struct fac_module_class {
     fac_status (*upgrade)(fac_module *self, fac_state *entries, const char *prefix, int from_version);
     /* What print shows in parentheses, such as "10, 5, bias=True"; may be NULL. */
     void (*describe)(fac_module *self, char *buf, size_t size);
+    /* Makes the state of a new module, which is zero until then; may be NULL. After a failure nothing is destroyed. */
+    fac_status (*init)(fac_module *self);
+    /* fac_module_copy calls it for a class with a destroy function: fills the state of `copy`, a new module's, from that of `self`,
+       and copies what that owns. On a failure what it leaves is destroyed. Pointers to parts of self may be left as they are. */
+    fac_status (*copy)(fac_module *copy, fac_module *self);
 } fac_module_class;
 
 /* Makes an empty module in training mode; the caller owns one reference. NULL on failure.
-   errors: ARGUMENT if cls is NULL or has no name; MEMORY */
+   errors: ARGUMENT if cls is NULL or has no name; MEMORY; what its init function finds */
 FAC_API FAC_MUST fac_module *fac_module_new(const fac_module_class *cls);
 /* Takes or drops a reference. NULL is allowed. */
 FAC_API fac_module *fac_module_keep(fac_module *m);
@@ -124,16 +129,21 @@ FAC_API int64_t fac_module_parameter_count(fac_module *m);
 
 /* Parameters and persistent buffers by path, sharing memory with the module. */
 FAC_API fac_state *fac_module_state_dict(fac_module *m);
-/* Copies a state dict into the module. Strict: missing and unexpected names are an error that lists them; shapes must
-   agree in any case. On an error nothing was changed. */
-FAC_API FAC_MUST fac_status fac_module_load_state_dict(fac_module *m, const fac_state *s, bool strict);
+/* Copies a state dict into the module. Names of the module that the state lacks are added to the caller's list `missing`, with the
+   module's tensors, and those that only the state has to `unexpected`, with the state's: whether or not this succeeds, but for an
+   error of a hook. Strict, the default: such names are an error that lists them. Shapes must agree in any case. On an error
+   nothing was changed.
+   errors: NOT_FOUND for names, where strict; SHAPE; DTYPE; DEVICE
+   source: torch.nn.Module.load_state_dict */
+FAC_API FAC_MUST fac_status fac_module_load_state_dict(fac_module *m, const fac_state *s,
+                                                       const fac_module_load_state_dict_kw *kw);
 /* A deep copy: structure, parameters and buffers; hooks are not copied. Pointers in the state to the module's own children,
    parameters and buffers are turned to the copy's. The caller owns the result.
-   errors: UNSUPPORTED if a class has a destroy function: what its state owns cannot be shared */
+   errors: UNSUPPORTED if a class has a destroy function and none to copy: what its state owns cannot be shared */
 FAC_API FAC_MUST fac_module *fac_module_copy(fac_module *m);
-/* Saves or loads the state dict as safetensors: atomic, checked; see facula/io.h. */
+/* Saves or loads the state dict as safetensors: atomic, checked; see facula/io.h. Keywords as of fac_module_load_state_dict. */
 FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);
-FAC_API FAC_MUST fac_status fac_module_load(fac_module *m, const char *path, bool strict);
+FAC_API FAC_MUST fac_status fac_module_load(fac_module *m, const char *path, const fac_module_load_kw *kw);
 
 /* Moves or casts parameters, their gradients and buffers, children first; a floating or complex dtype casts what is
    floating or complex, integers keep theirs. Parameters keep their identity (their data is

@@ -159,6 +159,12 @@ FAC_API FAC_MUST fac_status fac_optimizer_load_state_dict(fac_optimizer *o, cons
 
 #ifdef __cplusplus
 }
+#include <initializer_list>
+/* A list of settings: FAC_OPTIONS({"lr", 0.1}, {"momentum", 0.9}). Lives until the end of the statement. */
+struct fac_option_list : fac_options {
+    fac_option_list(std::initializer_list<fac_option> l) : fac_options{l.begin(), l.size()} {}
+};
+#define FAC_OPTIONS(...) (fac_option_list{__VA_ARGS__})
 #else
 #include <facula/optim_macros.h>
 #endif

@@ -167,11 +167,23 @@ static void turn_pointers(const copies *c, fac_module *to) {
     }
 }
 
+static fac_status copy_state(const copies *c, fac_module *to, fac_module *m) {
+    fac_status st = FAC_OK;
+    if (m->cls->copy)
+        st = m->cls->copy(to, m);
+    else if (m->cls->state_size)
+        memcpy(to->state, m->state, m->cls->state_size);
+    if (st) return FAC_FAIL(st, "the state of %s could not be copied", m->cls->name);
+    turn_pointers(c, to);
+    return fac_error();
+}
+
 static fac_module *copy_tree(copies *c, fac_module *m) {
     fac_module *shared = copied(c, m);
     if (shared) return fac_module_keep(shared);
-    if (m->cls->destroy) {
-        FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s cannot be copied: its class frees what its state holds", m->cls->name);
+    if (m->cls->destroy && !m->cls->copy) {
+        FAC_FAIL(FAC_ERR_UNSUPPORTED,
+                 "%s cannot be copied: its class frees what its state holds, but copies none of it", m->cls->name);
         return NULL;
     }
     fac_module *to = fac_module_new(m->cls);
@@ -183,10 +195,7 @@ static fac_module *copy_tree(copies *c, fac_module *m) {
         fac_module *child = copy_tree(c, m->children.v[i].module);
         if (!child || !fac_module_add(to, m->children.v[i].name, child)) st = fac_error();
     }
-    if (!st && m->cls->state_size) {
-        memcpy(to->state, m->state, m->cls->state_size);
-        turn_pointers(c, to);
-    }
+    if (!st) st = copy_state(c, to, m);
     return fac__nn_done(to, st);
 }
 

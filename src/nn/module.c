@@ -1,6 +1,13 @@
 /* Module objects: making, registration, look-up. */
 #include "nn/module.h"
 
+/* The state of a new module; what fails leaves nothing to destroy. */
+static fac_status make_state(fac_module *m) {
+    if (m->cls->state_size && !(m->state = fac__alloc_zero(m->cls->state_size))) return fac_error();
+    const fac_status st = m->cls->init ? m->cls->init(m) : FAC_OK;
+    return st ? FAC_FAIL(st, "the state of %s could not be made", m->cls->name) : FAC_OK;
+}
+
 fac_module *fac_module_new(const fac_module_class *cls) {
     if (fac_init()) return NULL;
     if (!cls || !cls->name) {
@@ -9,13 +16,14 @@ fac_module *fac_module_new(const fac_module_class *cls) {
     }
     fac_module *m = fac__alloc_zero(sizeof *m);
     if (!m) return NULL;
-    if (cls->state_size && !(m->state = fac__alloc_zero(cls->state_size))) {
-        fac__free(m);
-        return NULL;
-    }
     atomic_init(&m->refs, 1);
     m->cls = cls;
     m->training = true;
+    if (make_state(m)) {
+        fac__free(m->state);
+        fac__free(m);
+        return NULL;
+    }
     fac__live_add(1);
     return m;
 }

@@ -1,5 +1,6 @@
 /* State dicts: collecting, checking, loading, and their files. */
 #include "core/above.h"
+#include "keywords_gen.h"
 #include "nn/module.h"
 #include <facula/io.h>
 #include <facula/ops.h>
@@ -53,8 +54,7 @@ fac_state *fac_module_state_dict(fac_module *m) {
 
 struct match {
     const fac_state *from;
-    fac_state *own; /* every saved slot of the module */
-    fac_buf missing;
+    fac_state *own, *missing, *unexpected; /* every saved slot of the module; those not in `from`; those only there */
 };
 
 static fac_status match_slot(void *context, const char *path, fac_module *owner, fac_slot *slot) {
@@ -62,8 +62,19 @@ static fac_status match_slot(void *context, const char *path, fac_module *owner,
     (void)owner;
     if (!is_saved(slot)) return FAC_OK;
     FAC_TRY(fac_state_set(x->own, path, slot->tensor));
-    const fac_tensor *t = fac__header(fac_state_get(x->from, path)), *own = fac__header(slot->tensor);
-    if (!t) return fac__buf_printf(&x->missing, "%s'%s'", x->missing.n ? ", " : "", path);
+    return fac_state_get(x->from, path) ? FAC_OK : fac_state_set(x->missing, path, slot->tensor);
+}
+
+static fac_status match_names(struct match *x, fac_module *m) {
+    FAC_TRY(fac__module_walk_slots(m, match_slot, x));
+    for (size_t i = 0; i < x->from->n; i++) {
+        const fac_named *e = &x->from->v[i];
+        if (!fac_state_get(x->own, e->name)) FAC_TRY(fac_state_set(x->unexpected, e->name, e->tensor));
+    }
+    return FAC_OK;
+}
+
+static fac_status check_tensor(const char *path, const fac_tensor *t, const fac_tensor *own) {
     FAC_CHECK(fac__same_sizes(t, own), FAC_ERR_SHAPE, "size mismatch for %s: the state has %s, the module %s", path,
               FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(own));
     FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, (fac_dtype)own->dtype), FAC_ERR_DTYPE, "%s: %s does not fit into %s",
@@ -74,18 +85,27 @@ static fac_status match_slot(void *context, const char *path, fac_module *owner,
     return fac__check_no_overlap(own);
 }
 
-static fac_status check_names(struct match *x, bool strict) {
-    if (!strict) return FAC_OK;
-    fac_buf extra = {0};
-    fac_status st = FAC_OK;
-    for (size_t i = 0; i < x->from->n && !st; i++)
-        if (!fac_state_get(x->own, x->from->v[i].name))
-            st = fac__buf_printf(&extra, "%s'%s'", extra.n ? ", " : "", x->from->v[i].name);
-    if (!st && (extra.n || x->missing.n))
-        st = FAC_FAIL(FAC_ERR_NOT_FOUND, "the state does not fit the module:%s%s%s%s%s",
-                      x->missing.n ? " missing " : "", x->missing.n ? x->missing.data : "",
-                      x->missing.n && extra.n ? ";" : "", extra.n ? " unexpected " : "", extra.n ? extra.data : "");
-    fac__buf_free(&extra);
+static fac_status check_tensors(const struct match *x) {
+    for (size_t i = 0; i < x->own->n; i++) {
+        const fac_tensor *t = fac__header(fac_state_get(x->from, x->own->v[i].name));
+        if (t) FAC_TRY(check_tensor(x->own->v[i].name, t, fac__header(x->own->v[i].tensor)));
+    }
+    return FAC_OK;
+}
+
+static fac_status add_names(fac_buf *text, const char *what, const fac_state *names) {
+    for (size_t i = 0; i < names->n; i++)
+        FAC_TRY(fac__buf_printf(text, "%s%s'%s'", i ? ", " : text->n ? "; " : "", i ? "" : what, names->v[i].name));
+    return FAC_OK;
+}
+
+static fac_status check_names(const struct match *x) {
+    if (!x->missing->n && !x->unexpected->n) return FAC_OK;
+    fac_buf text = {0};
+    fac_status st = add_names(&text, "missing ", x->missing);
+    if (!st) st = add_names(&text, "unexpected ", x->unexpected);
+    if (!st) st = FAC_FAIL(FAC_ERR_NOT_FOUND, "the state does not fit the module: %s", text.data);
+    fac__buf_free(&text);
     return st;
 }
 
@@ -98,17 +118,32 @@ static fac_status copy_all(const struct match *x) {
     return FAC_OK;
 }
 
-fac_status fac_module_load_state_dict(fac_module *m, const fac_state *s, bool strict) {
-    if (fac_error()) return fac_error();
+static fac_status append_all(fac_state *to, const fac_state *names) {
+    for (size_t i = 0; to && i < names->n; i++) FAC_TRY(fac_state_set(to, names->v[i].name, names->v[i].tensor));
+    return FAC_OK;
+}
+
+static fac_status load_matched(struct match *x, fac_module *m, const fac_module_load_state_dict_kw *k) {
+    FAC_TRY(state_hooks(m, FAC_MODULE_HOOK_LOAD, (fac_state *)(uintptr_t)x->from));
+    FAC_TRY(match_names(x, m));
+    FAC_TRY(append_all(k->missing, x->missing));
+    FAC_TRY(append_all(k->unexpected, x->unexpected));
+    FAC_TRY(check_tensors(x));
+    if (k->strict) FAC_TRY(check_names(x));
+    return copy_all(x);
+}
+
+fac_status(fac_module_load_state_dict)(fac_module *m, const fac_state *s, const fac_module_load_state_dict_kw *kw) {
+    fac_module_load_state_dict_kw k;
+    if (fac_error() || fac__open_module_load_state_dict_kw(&k, kw)) return fac_error();
     FAC_CHECK(m && s, FAC_ERR_ARGUMENT, "a module or its state is NULL");
-    struct match x = {s, fac_state_new(), {0}};
-    if (!x.own) return fac_error();
-    fac_status st = state_hooks(m, FAC_MODULE_HOOK_LOAD, (fac_state *)(uintptr_t)s);
-    if (!st) st = fac__module_walk_slots(m, match_slot, &x);
-    if (!st) st = check_names(&x, strict);
-    if (!st) st = copy_all(&x);
-    fac__buf_free(&x.missing);
+    FAC_CHECK(s != k.missing && s != k.unexpected, FAC_ERR_ARGUMENT,
+              "the list of missing or unexpected names is the state itself");
+    struct match x = {s, fac_state_new(), fac_state_new(), fac_state_new()};
+    fac_status st = x.own && x.missing && x.unexpected ? load_matched(&x, m, &k) : fac_error();
     fac_state_free(x.own);
+    fac_state_free(x.missing);
+    fac_state_free(x.unexpected);
     return st;
 }
 
@@ -215,15 +250,16 @@ static fac_status read_all(fac_safetensors *f, fac_state *s) {
     return FAC_OK;
 }
 
-fac_status fac_module_load(fac_module *m, const char *path, bool strict) {
-    if (fac_error() || !fac__given(m, "module")) return fac_error();
+fac_status(fac_module_load)(fac_module *m, const char *path, const fac_module_load_kw *kw) {
+    fac_module_load_kw k;
+    if (fac_error() || fac__open_module_load_kw(&k, kw) || !fac__given(m, "module")) return fac_error();
     fac_safetensors *f = fac_safetensors_open(path);
     if (!f) return fac_error();
     fac_state *s = fac_state_new();
     fac_status st = s ? fac_safetensors_verify(f) : fac_error();
     if (!st) st = read_all(f, s);
     if (!st) st = upgrade_all(m, s, fac_safetensors_metadata(f, "module.versions"));
-    if (!st) st = fac_module_load_state_dict(m, s, strict);
+    if (!st) st = fac_module_load_state_dict(m, s, k.strict, .missing = k.missing, .unexpected = k.unexpected);
     fac_state_free(s);
     fac_safetensors_close(f);
     return st;

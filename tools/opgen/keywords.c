@@ -40,6 +40,13 @@ const char *kw_type(const fac_schema_arg *a) {
     return type_of(&a->type) == T_SCALAR ? "double " : plain_type(&a->type);
 }
 
+/* The same in a struct, where an object of the library's own has its type. */
+static const char *field_type(const op *o, const fac_schema_arg *a) {
+    if (type_of(&a->type) != T_OBJECT) return kw_type(a);
+    if (!o->e->object) die(o->e->file, o->e->line, "'object' should say what '%s' points to", a->name);
+    return o->e->object;
+}
+
 static const char *second_type(const fac_schema_arg *a) { return may_be_one(a) ? "fac_ints " : "fac_scalar "; }
 
 static bool is_none(const fac_schema_arg *a) { return strcmp(a->default_text, "None") == 0; }
@@ -85,7 +92,8 @@ static void each_field(FILE *f, const op *o, field_fn field) {
     for (int only = 0; only < 2; only++) {
         for (size_t i = o->n_pos; i < s->n_args; i++)
             if (s->args[i].kwarg_only == only)
-                field(f, kw_type(&s->args[i]), kw_name(&s->args[i]), kw_init(o, &s->args[i]), comment_of(&s->args[i]));
+                field(f, field_type(o, &s->args[i]), kw_name(&s->args[i]), kw_init(o, &s->args[i]),
+                      comment_of(&s->args[i]));
         if (!only) field(f, "int64_t ", "kw_stray", "FAC_STRAY_OK_", "what is one value too many");
     }
     for (size_t i = o->n_pos; i < s->n_args; i++) {

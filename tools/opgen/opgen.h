@@ -23,6 +23,7 @@ typedef struct entry {
     const char *file, *family; /* "path/linalg.yaml", "linalg" */
     int line;
     char *fn, *parameters, *header; /* a function of the library's own: keywords, what stands before them, its header */
+    char *object;                   /* the C type of its keywords of type Object */
     char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
     pairs kernels, raw, grad, unread;

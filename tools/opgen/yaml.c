@@ -61,6 +61,7 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         {"fn", &e->fn},
         {"of", &e->parameters},
         {"header", &e->header},
+        {"object", &e->object},
         {"c", &e->c},
         {"macro", &e->macro},
         {"meta", &e->meta},
