@@ -43,7 +43,7 @@ static fac_status gated_copy(fac_module *copy, fac_module *self) {
     *to = *from; /* the pointers to parts are turned by the caller */
     to->seen = malloc(from->n_seen * sizeof *from->seen + 1);
     if (!to->seen) return fac_error_set(FAC_ERR_MEMORY, "no memory for what was seen");
-    memcpy(to->seen, from->seen, from->n_seen * sizeof *from->seen);
+    if (from->n_seen) memcpy(to->seen, from->seen, from->n_seen * sizeof *from->seen);
     return FAC_OK;
 }
 
