@@ -106,7 +106,9 @@ set_target_properties(facula_internals PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME 
 target_link_libraries(facula_internals PUBLIC facula_internal)
 add_dependencies(facula_internals facula_gen)
 
-# What programs of ours that use the public interface alone are compiled with: the promise to users is C11 without warnings.
+# What programs of ours that use the public interface alone are compiled with: the promise to users is C11 without warnings,
+# and they make no use of C's conversions.
 add_library(facula_user INTERFACE)
 target_link_libraries(facula_user INTERFACE facula facula_flags)
 target_compile_options(facula_user INTERFACE -Wpedantic)
+target_compile_definitions(facula_user INTERFACE FACULA_STRICT)

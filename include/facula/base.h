@@ -3,6 +3,8 @@
 #ifndef FACULA_BASE_H
 #define FACULA_BASE_H
 
+#include <facula/strict.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -149,7 +151,7 @@ enum { FAC_KIND_NONE, FAC_KIND_BOOL, FAC_KIND_INT, FAC_KIND_FLOAT, FAC_KIND_COMP
 typedef struct fac_scalar {
     int64_t bits;
     int64_t kind; /* FAC_KIND_... */
-} fac_scalar;
+} FAC_MEMBERS_BY_NAME_ fac_scalar;
 
 /* Scalars from C numbers; FAC_SCALAR(x) picks one by type. */
 static inline fac_scalar fac_scalar_i_(long long x) {
@@ -208,15 +210,17 @@ typedef struct fac_floats {
 typedef struct fac_tensors {
     fac_tensor *const *v;
     size_t n;
-} fac_tensors;
+} FAC_MEMBERS_BY_NAME_ fac_tensors;
 
-/* Lists of what lies in an array. */
+/* Lists of what lies in an array, which may be NULL if n is 0. */
 static inline fac_ints fac_ints_of(const int64_t *v, size_t n) {
-    fac_ints l = {v, n};
+    static const int64_t none = 0;
+    fac_ints l = {v || n ? v : &none, n};
     return l;
 }
 static inline fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
-    fac_tensors l = {v, n};
+    static fac_tensor *const none = NULL;
+    fac_tensors l = {v || n ? v : &none, n};
     return l;
 }
 
@@ -226,7 +230,8 @@ static inline fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
    fac_sum(x, .keepdim = true, .dim = 0). Their defaults stand before the user's own in the initialiser. A list that may be
    one number has two names, `.dim = 1` or `.dims = FAC_INTS(0, 1)`; a number that must be exact beyond 53 bits, complex or
    of a certain kind has a second one too, `.alpha_scalar = FAC_SCALAR(x)`. A whole number given as `.alpha` is an integer.
-   To fill a struct in steps, begin with fac_..._kw_init; a NULL in place of the struct means all defaults. */
+   What the compiler refuses in a call, and what FACULA_STRICT adds, stands in facula/strict.h; a number may stand where a
+   function requires a list of integers. To fill a struct in steps, begin with fac_..._kw_init; a NULL in place of the struct means all defaults. */
 
 /* Where a call stands. */
 typedef struct fac_site {
@@ -239,12 +244,21 @@ typedef struct fac_site {
 #define FAC_UNSET_FLOAT (-1.6180339887498949e308) /* a floating-point number */
 
 /* Values that nobody gives by mistake. A bare number for a list, device or scalar leaves the second half as it is here. */
+#ifdef __cplusplus
 #define FAC_UNSET_LIST_(T) \
     { (T) UINTPTR_MAX, SIZE_MAX }
 #define FAC_UNSET_DEVICE_ \
     { -1, INT32_MIN }
 #define FAC_UNSET_SCALAR_ \
     { FAC_UNSET, -1 }
+#else
+#define FAC_UNSET_LIST_(T) \
+    { .v = (T)UINTPTR_MAX, .n = SIZE_MAX }
+#define FAC_UNSET_DEVICE_ \
+    { .type = -1, .index_plus = INT32_MIN }
+#define FAC_UNSET_SCALAR_ \
+    { .bits = FAC_UNSET, .kind = -1 }
+#endif
 #define FAC_STRAY_OK_ INT64_C(0x6b775f6f6b)
 
 #ifdef __cplusplus
@@ -262,7 +276,7 @@ typedef struct fac_site {
 static inline FAC_MUST fac_tensor *fac_result_(fac_tensor *t) { return t; }
 #define FAC_QUIET_                                                                       \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
-        _Pragma("GCC diagnostic ignored \"-Wshadow\"")
+        _Pragma("GCC diagnostic ignored \"-Wshadow\"") FAC_REFUSE_SLIPS_
 #define FAC_LOUD_ _Pragma("GCC diagnostic pop")
 #define FAC_SITE_ &fac_site_
 /* A call with keywords. */
@@ -309,16 +323,33 @@ static inline FAC_MUST fac_tensor *fac_result_(fac_tensor *t) { return t; }
 /* A list of integers; empty is legal. Lives as long as the enclosing block. Outer parentheses matter: the
    operator macros rescan their arguments. */
 #define FAC_INTS(...) \
-    ((fac_ints){(const int64_t[]){0, __VA_ARGS__} + 1, sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1})
+    ((fac_ints){&(const int64_t[]){0, __VA_ARGS__}[1], sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1})
 #define FAC_SHAPE FAC_INTS
 #define FAC_DIMS FAC_INTS
+/* What a macro passes on where a function requires a list of integers: a list as it is, or a number n times. */
+static inline fac_ints fac_list_as_it_is_(fac_ints l, int64_t *room, size_t n) {
+    (void)room, (void)n;
+    return l;
+}
+static inline fac_ints fac_list_of_number_(int64_t x, int64_t *room, size_t n) {
+    for (size_t i = 0; i < n; i++) room[i] = x;
+    return fac_ints_of(room, n);
+}
+/* clang-format off */
+#define FAC_LIST_(x, n)                                                                                          \
+    _Generic((x), fac_ints: fac_list_as_it_is_,                                                                  \
+        char: fac_list_of_number_, signed char: fac_list_of_number_, unsigned char: fac_list_of_number_,         \
+        short: fac_list_of_number_, unsigned short: fac_list_of_number_, int: fac_list_of_number_,               \
+        unsigned: fac_list_of_number_, long: fac_list_of_number_, unsigned long: fac_list_of_number_,            \
+        long long: fac_list_of_number_, unsigned long long: fac_list_of_number_)((x), &(int64_t[n]){0}[0], n)
+/* clang-format on */
 /* A list of doubles. */
 #define FAC_FLOATS(...) \
-    ((fac_floats){(const double[]){0, __VA_ARGS__} + 1, sizeof((const double[]){0, __VA_ARGS__}) / sizeof(double) - 1})
+    ((fac_floats){&(const double[]){0, __VA_ARGS__}[1], sizeof((const double[]){0, __VA_ARGS__}) / sizeof(double) - 1})
 /* A list of tensors. */
-#define FAC_TENSORS(...)                                         \
-    ((fac_tensors){(fac_tensor *const[]){NULL, __VA_ARGS__} + 1, \
-                   sizeof((fac_tensor *const[]){NULL, __VA_ARGS__}) / sizeof(fac_tensor *) - 1})
+#define FAC_TENSORS(...)                                              \
+    ((fac_tensors){.v = &(fac_tensor *const[]){NULL, __VA_ARGS__}[1], \
+                   .n = sizeof((fac_tensor *const[]){NULL, __VA_ARGS__}) / sizeof(fac_tensor *) - 1})
 #endif
 
 #endif

@@ -65,7 +65,7 @@ typedef enum fac_device_type {
 typedef struct fac_device {
     int32_t type;       /* fac_device_type      */
     int32_t index_plus; /* index + 1; 0 = current */
-} fac_device;
+} FAC_MEMBERS_BY_NAME_ fac_device;
 
 /* A device of the given kind and index (-1 for the current one). */
 static inline fac_device fac_device_make(fac_device_type type, int index) {

@@ -44,6 +44,16 @@ void fac__kw_device_error(const char *op, const char *keyword) {
     fac__error_context(op, keyword);
 }
 
+void fac__kw_bool_error(const char *op, const char *keyword, int given) {
+    FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes true or false, not %d", keyword, given);
+    fac__error_context(op, keyword);
+}
+
+void fac__kw_enum_error(const char *op, const char *keyword, const char *type, int given) {
+    FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes a %s, and none has the value %d", keyword, type, given);
+    fac__error_context(op, keyword);
+}
+
 void fac__kw_scalar_error(const char *op, const char *plain, const char *exact, double given) {
     if (given == FAC_UNSET_FLOAT)
         FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes FAC_SCALAR(x); a plain number is .%s", exact, plain);

@@ -23,7 +23,10 @@ fac_status fac__kw_take(const char *op, void *local, const void *kw, size_t size
 void fac__kw_stray_error(const char *op, size_t most);
 
 static inline bool fac__kw_unset(const void *list) { return list == (const void *)UINTPTR_MAX; }
-static inline bool fac__kw_bad_list(const void *v, size_t n) { return n == SIZE_MAX && !fac__kw_unset(v); }
+/* No array, or no length: a number or a pointer alone stands where a list belongs. */
+static inline bool fac__kw_bad_list(const void *v, size_t n) {
+    return !fac__kw_unset(v) && (!v || n > PTRDIFF_MAX / sizeof(int64_t));
+}
 /* Into *out, which holds the default, goes `many` or n times `one`, in `room`. True if what was given is neither. */
 static inline bool fac__kw_list(fac_ints *out, int64_t *room, size_t n, int64_t one, fac_ints many) {
     if (one != FAC_UNSET) {
@@ -33,8 +36,7 @@ static inline bool fac__kw_list(fac_ints *out, int64_t *room, size_t n, int64_t 
     }
     if (FAC_LIKELY(fac__kw_unset(many.v))) return false;
     *out = many;
-    if (!many.n) out->v = room; /* an empty list that has no array */
-    return many.n == SIZE_MAX;
+    return fac__kw_bad_list(many.v, many.n);
 }
 /* A number where a list of n belongs, or both names were given. one: the other name, NULL if there is none. */
 void fac__kw_list_error(const char *op, const char *one, const char *many, size_t n);
@@ -42,6 +44,8 @@ void fac__kw_list_error(const char *op, const char *one, const char *many, size_
 static inline bool fac__kw_bad_device(fac_device d) { return d.index_plus == INT32_MIN && d.type != -1; }
 static inline fac_device fac__kw_device(fac_device d) { return d.type == -1 ? (fac_device){0} : d; }
 void fac__kw_device_error(const char *op, const char *keyword);
+void fac__kw_bool_error(const char *op, const char *keyword, int given);
+void fac__kw_enum_error(const char *op, const char *keyword, const char *type, int given);
 
 /* A number given as a double: a whole one is an integer, apart from -0. */
 static inline fac_scalar fac__plain_scalar(double v) {
@@ -64,6 +68,7 @@ static inline bool fac__kw_scalar(fac_opt_num *out, double plain, fac_scalar exa
     if (plain != FAC_UNSET_FLOAT) *out = fac_opt_num_(fac__plain_scalar(plain));
     if (FAC_LIKELY(exact.kind == -1)) return exact.bits != FAC_UNSET;
     *out = fac_opt_num_(exact);
+    if (exact.kind < FAC_KIND_BOOL || exact.kind > FAC_KIND_COMPLEX) return true;
     return plain != FAC_UNSET_FLOAT;
 }
 void fac__kw_scalar_error(const char *op, const char *plain, const char *exact, double given);

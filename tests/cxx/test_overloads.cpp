@@ -52,6 +52,7 @@ static void overloads_compute() {
     expect(fac_item(fac_sum(fac_floor_divide(x, 2))) == -1, "fac_floor_divide by a number");
     expect(fac_item(fac_sum(fac_add(x, y))) == 4, "fac_add of tensors");
     expect(fac_item(fac_sum(fac_add(x, 1.5))) == 3, "fac_add of a number");
+    expect(fac_equal(fac_flip(fac_flip(x, 0), 0), x), "a number for a list");
     fac_scope_end(&s);
 }
 

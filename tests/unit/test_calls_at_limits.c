@@ -138,7 +138,7 @@ static void power_of_zero_has_a_gradient_to_its_exponent(void **state) {
 
 static fac_status scaled_embedding(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)n;
-    out[0] = fac_embedding(in.v[0], context, .scale_grad_by_freq = true);
+    out[0] = fac_embedding(in.v[0], (fac_tensor *)context, .scale_grad_by_freq = true);
     out[0] = fac_mul(out[0], out[0]);
     return fac_error();
 }

@@ -85,7 +85,7 @@ USE(use_is_inference, fac_is_inference(dead))
 USE(use_backward, (void)!(fac_backward(dead)))
 USE(use_backward_gradient, (void)!(fac_backward(live, .gradient = dead)))
 USE(use_backward_inputs, (void)!(fac_backward(live, .inputs = FAC_TENSORS(dead))))
-USE(use_backward_all, (void)!(fac_backward_all(FAC_TENSORS(live, dead), (fac_tensors){0})))
+USE(use_backward_all, (void)!(fac_backward_all(FAC_TENSORS(live, dead), fac_tensors_of(NULL, 0))))
 USE(use_grad, {
     fac_tensor *out = NULL;
     (void)!(fac_grad(FAC_TENSORS(live), FAC_TENSORS(dead), &out));

@@ -75,7 +75,7 @@ static void keywords_values_too_many_are_errors(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "at most 2 arguments");
     assert_null(fac_zeros(FAC_SHAPE(2), FAC_F32));
     assert_error(FAC_ERR_ARGUMENT, "at most 1 arguments");
-    assert_null(fac_linear_new(2, 3, true, (fac_device){0}, FAC_F32, 1));
+    assert_null(fac_linear_new(2, 3, true, fac_device_make(FAC_CPU, -1), FAC_F32, 1));
     assert_error(FAC_ERR_ARGUMENT, "at most 5 arguments");
 }
 

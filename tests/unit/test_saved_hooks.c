@@ -54,7 +54,8 @@ static fac_tensor *leaf_of(double a, double b) {
 static void assert_grad(fac_tensor *y, fac_tensor *x, double a, double b) {
     fac_tensor *g = NULL;
     assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x), &g, .retain_graph = true));
-    assert_true(fac_allclose(g, fac_tensor_from((double[]){a, b}, FAC_F64, FAC_INTS(2))));
+    fac_tensor *expected = fac_tensor_from((double[]){a, b}, FAC_F64, FAC_INTS(2));
+    assert_true(fac_allclose(g, expected));
 }
 
 static void pack_hook_that_fails_leaves_nothing_behind(void **state) {

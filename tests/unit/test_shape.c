@@ -25,7 +25,7 @@ static void shape_cat_refuses_what_does_not_fit(void **state) {
     assert_error(FAC_ERR_SHAPE, "Expected size 2 but got size 3 for tensor number 1");
     assert_null(fac_cat(FAC_TENSORS(a), .dim = 2));
     assert_error(FAC_ERR_INDEX, "");
-    assert_null(fac_cat(((fac_tensors){NULL, 0})));
+    assert_null(fac_cat(((fac_tensors){.v = NULL, .n = 0})));
     assert_error(FAC_ERR_ARGUMENT, "non-empty list");
     assert_null(fac_stack(FAC_TENSORS(a, counting(2, 3))));
     assert_error(FAC_ERR_SHAPE, "equal size");

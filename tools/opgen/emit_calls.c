@@ -233,7 +233,10 @@ static void emit_public(FILE *f, const model *m, const op *o) {
     fputs(");\n", f);
     emit_result_end(f, o);
     if (o->e->factory && o->form == FORM_FUNCTION)
-        fputs("    if (r_ && k_->requires_grad) return fac_set_requires_grad(r_, true);\n", f);
+        fprintf(
+            f,
+            "    if (r_ && k_->requires_grad && !(r_ = fac_set_requires_grad(r_, true)))\n        fac__error_context(\"%s\", \"requires_grad\");\n",
+            o->s->name);
     fputs("    return r_;\n}\n", f);
 }
 

@@ -50,6 +50,15 @@ static void emit_doc(FILE *f, const op *o) {
     fputs(" */\n", f);
 }
 
+/* A macro's parameter as the C function takes it: a number may stand for a Scalar and for a list of integers. */
+static char *macro_argument(const fac_schema_arg *a) {
+    switch (type_of(&a->type)) {
+    case T_SCALAR: return xformat("FAC_SCALAR(%s)", a->name);
+    case T_INTS: return xformat("FAC_LIST_(%s, %d)", a->name, a->type.list_size ? (int)a->type.list_size : 1);
+    default: return xformat("(%s)", a->name);
+    }
+}
+
 /* Calls back for each positional parameter, out arguments first. */
 static void positional(FILE *f, const op *o, bool types, bool parens) {
     const char *sep = "";
@@ -62,10 +71,8 @@ static void positional(FILE *f, const op *o, bool types, bool parens) {
         fprintf(f, "%s", sep);
         if (types)
             fprintf(f, "%s%s", plain_type(&a->type), a->name);
-        else if (parens && type_of(&a->type) == T_SCALAR)
-            fprintf(f, "FAC_SCALAR(%s)", a->name);
         else
-            fprintf(f, parens ? "(%s)" : "%s", a->name);
+            fputs(parens ? macro_argument(a) : a->name, f);
     }
 }
 
@@ -135,10 +142,10 @@ static void kw_literal(FILE *f, const op *o) {
                 o->n_pos + o->n_out_args ? ", " : "", o->kw, o->kw);
 }
 
-static bool has_scalar(const op *o) {
-    for (size_t i = 0; i < o->n_pos; i++)
-        if (type_of(&o->s->args[i].type) == T_SCALAR) return true;
-    return false;
+static size_t n_of_type(const op *o, etype t) {
+    size_t n = 0;
+    for (size_t i = 0; i < o->n_pos; i++) n += type_of(&o->s->args[i].type) == t;
+    return n;
 }
 
 /* The other member of o's macro, or NULL, and the argument in which they differ. */
@@ -169,7 +176,7 @@ static void generic_call(FILE *f, const op *t, const op *s, size_t at, const cha
             fprintf(f, "%s_Generic(%s, fac_tensor *: fac_tensor_t_, FAC_NUMS_(fac_scalar_))(%s)", sep, operand,
                     operand);
         else
-            fprintf(f, type_of(&a->type) == T_SCALAR ? "%sFAC_SCALAR(%s)" : "%s(%s)", sep, a->name);
+            fprintf(f, "%s%s", sep, macro_argument(a));
     }
     kw_literal(f, t);
     fputc(')', f);
@@ -214,54 +221,62 @@ static void emit_generic(FILE *f, const model *m, const op *o) {
 void emit_macros(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
     if (o->macro && macro_first(m, o)) emit_generic(f, m, o);
-    if (!o->macro && (o->kw || has_scalar(o))) emit_plain(f, o, o->cname);
+    if (!o->macro && (o->kw || n_of_type(o, T_SCALAR) || n_of_type(o, T_INTS))) emit_plain(f, o, o->cname);
 }
 
 /* ---- C++ ---- */
 
-static void hpp_params(FILE *f, const op *o, bool number) {
+/* `number`: the type for which a template takes a C++ number; T_NONE for none. */
+static void hpp_params(FILE *f, const op *o, etype number) {
     const char *sep = "";
     for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
         fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
         const fac_schema_arg *a = &o->s->args[i];
-        bool n = number && type_of(&a->type) == T_SCALAR;
-        fprintf(f, "%s%s%s", sep, n ? "FacNum " : plain_type(&a->type), a->name);
+        const char *type = type_of(&a->type) != number ? plain_type(&a->type)
+                           : number == T_INTS          ? "FacInt "
+                                                       : "FacNum ";
+        fprintf(f, "%s%s%s", sep, type, a->name);
     }
     if (o->kw) fprintf(f, "%sconst fac_%s_kw &kw = {}", sep, o->kw);
 }
 
-static void hpp_call(FILE *f, const op *o, bool number) {
+static char *hpp_list(const fac_schema_arg *a) {
+    char *list = xformat("%s", a->name);
+    for (int64_t i = 1; i < a->type.list_size; i++) list = xformat("%s, %s", list, a->name);
+    return xformat("FAC_INTS(%s)", list);
+}
+
+static void hpp_call(FILE *f, const op *o, etype number) {
     const char *sep = "";
     for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
         fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
         const fac_schema_arg *a = &o->s->args[i];
-        bool n = number && type_of(&a->type) == T_SCALAR;
-        fprintf(f, n ? "%sfac_num(%s)" : "%s%s", sep, a->name);
+        const bool is_number = type_of(&a->type) == number;
+        const char *value = !is_number ? a->name : number == T_INTS ? hpp_list(a) : xformat("fac_num(%s)", a->name);
+        fprintf(f, "%s%s", sep, value);
     }
     if (o->kw) fprintf(f, "%s&kw", sep);
+}
+
+static void hpp_overload(FILE *f, const op *o, const char *head, etype number) {
+    fprintf(f, "%sinline %sfac_%s(", head, result_type(o), o->macro ? o->macro : o->cname);
+    hpp_params(f, o, number);
+    fprintf(f, ") { return fac_%s(", o->cname);
+    hpp_call(f, o, number);
+    fputs("); }\n", f);
 }
 
 void emit_hpp(FILE *f, const model *m, const op *o) {
     (void)m;
     if (o->e->internal) return;
-    const char *name = o->macro ? o->macro : o->cname;
-    const bool is_another = strcmp(name, o->cname) != 0 || o->kw; /* else it would define the C function anew */
-    if (is_another) {
-        fprintf(f, "inline %sfac_%s(", result_type(o), name);
-        hpp_params(f, o, false);
-        fprintf(f, ") { return fac_%s(", o->cname);
-        hpp_call(f, o, false);
-        fputs("); }\n", f);
-    }
-    if (!has_scalar(o)) return;
-    size_t n = 0;
-    for (size_t i = 0; i < o->n_pos; i++) n += type_of(&o->s->args[i].type) == T_SCALAR;
-    if (n != 1) return; /* several numbers: the caller writes fac_num() */
-    fprintf(f, "template <class FacNum, class = fac_if_number<FacNum>> inline %sfac_%s(", result_type(o), name);
-    hpp_params(f, o, true);
-    fprintf(f, ") { return fac_%s(", o->cname);
-    hpp_call(f, o, true);
-    fputs("); }\n", f);
+    const bool is_another =
+        (o->macro && strcmp(o->macro, o->cname) != 0) || o->kw; /* else it would define the C function anew */
+    if (is_another) hpp_overload(f, o, "", T_NONE);
+    /* Where several numbers stand, the caller writes fac_num() and FAC_INTS(). */
+    if (n_of_type(o, T_SCALAR) == 1)
+        hpp_overload(f, o, "template <class FacNum, class = fac_if_number<FacNum>> ", T_SCALAR);
+    if (n_of_type(o, T_INTS) == 1)
+        hpp_overload(f, o, "template <class FacInt, class = fac_if_integer<FacInt>> ", T_INTS);
 }

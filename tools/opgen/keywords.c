@@ -5,7 +5,9 @@
 
 static const fac_schema *fn_schema(const op *o) { return o->functional ? o->functional->s : o->s; }
 
-size_t n_kw(const op *o) { return fn_schema(o)->n_args - o->n_pos + (o->e->factory && o->form == FORM_FUNCTION); }
+static bool is_factory(const op *o) { return o->e->factory && o->form == FORM_FUNCTION; }
+
+size_t n_kw(const op *o) { return fn_schema(o)->n_args - o->n_pos + is_factory(o); }
 
 /* ---- fields ---- */
 
@@ -37,7 +39,11 @@ const char *plain_type(const fac_schema_type *t) {
 const char *kw_type(const fac_schema_arg *a) {
     if (is_reduction(a)) return "fac_loss_reduction ";
     if (may_be_one(a)) return "int64_t ";
-    return type_of(&a->type) == T_SCALAR ? "double " : plain_type(&a->type);
+    switch (type_of(&a->type)) {
+    case T_BOOL: return "int "; /* which takes no pointer, and shows what is neither true nor false */
+    case T_SCALAR: return "double ";
+    default: return plain_type(&a->type);
+    }
 }
 
 /* The same in a struct, where an object of the library's own has its type. */
@@ -103,7 +109,7 @@ static void each_field(FILE *f, const op *o, field_fn field) {
         field(f, second_type(a), name, may_be_one(a) ? "FAC_UNSET_LIST_(const int64_t *)" : "FAC_UNSET_SCALAR_",
               xformat("instead of .%s", kw_name(a)));
     }
-    if (o->e->factory) field(f, "bool ", "requires_grad", "false", NULL);
+    if (o->e->factory) field(f, "int ", "requires_grad", "false", NULL);
 }
 
 static void write_field(FILE *f, const char *type, const char *name, const char *init, const char *comment) {
@@ -143,26 +149,6 @@ static size_t n_by_position(const op *o) {
     return n;
 }
 
-static bool is_list(etype t) { return t == T_TENSORS || t == T_INTS || t == T_FLOATS; }
-
-/* Refuses a bare number in the place of a list or a device. */
-static void emit_bare_check(FILE *f, const char *op, const fac_schema_arg *a, const char *fail) {
-    const etype t = type_of(&a->type);
-    const char *n = a->name;
-    if (t == T_DEVICE)
-        fprintf(f,
-                "    if (FAC_UNLIKELY(fac__kw_bad_device(k_->%s))) {\n        fac__kw_device_error(\"%s\", \"%s\");\n",
-                n, op, n);
-    else if (is_list(t))
-        fprintf(
-            f,
-            "    if (FAC_UNLIKELY(fac__kw_bad_list(k_->%s.v, k_->%s.n))) {\n        fac__kw_list_error(\"%s\", NULL, \"%s\", SIZE_MAX);\n",
-            n, n, op, n);
-    else
-        return;
-    fprintf(f, "        return %s;\n    }\n", fail);
-}
-
 /* What needs a variable of its own: lists that may be one number, and numbers that may be exact. */
 static void emit_checked(FILE *f, const op *o, const fac_schema_arg *a, const char *fail) {
     const char *op = o->s->name, *name = kw_name(a), *second = kw_second_name(a);
@@ -181,7 +167,7 @@ static void emit_checked(FILE *f, const op *o, const fac_schema_arg *a, const ch
         fprintf(f, "        fac__kw_scalar_error(\"%s\", \"%s\", \"%s\", k_->%s);\n        return %s;\n    }\n", op,
                 name, second, name, fail);
     } else
-        emit_bare_check(f, op, a, fail);
+        emit_kw_check(f, op, a, fail);
 }
 
 void emit_kw_open(FILE *f, const op *o, const char *fail) {
@@ -196,6 +182,7 @@ void emit_kw_open(FILE *f, const op *o, const char *fail) {
             op, n_by_position(o));
     fprintf(f, "        return %s;\n    }\n", fail);
     for (size_t i = o->n_pos; i < s->n_args; i++) emit_checked(f, o, &s->args[i], fail);
+    if (is_factory(o)) emit_kw_bool_check(f, op, "requires_grad", fail);
 }
 
 /* A plain value as the kernel's type. */
@@ -262,10 +249,10 @@ static void emit_fn_checks(FILE *f, const char *n, const fac_schema_arg *a) {
     if (may_be_one(a))
         emit_fn_list(f, n, a);
     else
-        emit_bare_check(f, n, a, "fac_error()");
+        emit_kw_check(f, n, a, "fac_error()");
     if (t == T_DEVICE)
         fprintf(f, "    k_->%s = fac__kw_device(k_->%s);\n", k, k);
-    else if (is_list(t) && !may_be_one(a))
+    else if (is_list(a) && !may_be_one(a))
         fprintf(f, "    if (fac__kw_unset(k_->%s.v)) k_->%s.v = NULL, k_->%s.n = 0;\n", k, k, k);
 }
 
@@ -290,16 +277,27 @@ void emit_fn_open(FILE *f, const entry *e) {
     fprintf(f, "fac_status fac__open_%s_kw(fac_%s_kw *k, const fac_%s_kw *kw);\n", n, n, n);
 }
 
+/* The next of the parameters before the keywords: its name, and N where a number may stand N times for a list, `name[N]`. */
+static bool next_parameter(const char **rest, char **out_name, int *out_n) {
+    const char *p = *rest + strspn(*rest, ", ");
+    const size_t whole = strcspn(p, ", "), name = strcspn(p, ", [");
+    if (!whole) return false;
+    *out_name = xformat("%.*s", (int)name, p);
+    *out_n = whole > name ? atoi(p + name + 1) : 0;
+    *rest = p + whole;
+    return true;
+}
+
 void emit_fn_macro(FILE *f, const entry *e) {
     const op o = fn_op(e);
-    const char *n = o.s->name, *of = e->parameters;
-    fprintf(f, "#define fac_%s(...) FAC_KW_%s(__VA_ARGS__, ) /* fac_%s(%s", n, n, n, of);
-    for (size_t i = 0; i < o.s->n_args; i++) fprintf(f, ", .%s", kw_name(&o.s->args[i]));
-    fprintf(f, ") */\n#define FAC_KW_%s(%s, ...) FAC_CALL_(%s, fac_%s(", n, of, e->c, n);
-    for (const char *p = of; *p;) {
-        const size_t k = strcspn(p, ", ");
-        fprintf(f, "(%.*s), ", (int)k, p);
-        p += k + strspn(p + k, ", ");
+    const char *n = o.s->name, *rest = e->parameters;
+    char *names = "", *given = "", *name;
+    for (int repeat; next_parameter(&rest, &name, &repeat);) {
+        names = xformat("%s%s, ", names, name);
+        given = repeat ? xformat("%sFAC_LIST_(%s, %d), ", given, name, repeat) : xformat("%s(%s), ", given, name);
     }
+    fprintf(f, "#define fac_%s(...) FAC_KW_%s(__VA_ARGS__, ) /* fac_%s(%.*s", n, n, n, (int)strlen(names) - 2, names);
+    for (size_t i = 0; i < o.s->n_args; i++) fprintf(f, ", .%s", kw_name(&o.s->args[i]));
+    fprintf(f, ") */\n#define FAC_KW_%s(%s...) FAC_CALL_(%s, fac_%s(%s", n, names, e->c, n, given);
     fprintf(f, "&(fac_%s_kw){FAC_DEFAULTS_%s, .kw_site = FAC_SITE_, __VA_ARGS__}))\n", n, n);
 }

@@ -201,6 +201,11 @@ void emit_kw_open(FILE *f, const op *o, const char *fail);
 void emit_kw_value(FILE *f, const op *o, const fac_schema_arg *a);
 void emit_plain_argument(FILE *f, const fac_schema_arg *a);
 
+/* The same for one keyword that is read as it stands (keyword_checks.c). */
+bool is_list(const fac_schema_arg *a);
+void emit_kw_check(FILE *f, const char *op, const fac_schema_arg *a, const char *fail);
+void emit_kw_bool_check(FILE *f, const char *op, const char *keyword, const char *fail);
+
 /* A function of the library's own: its keyword struct, its macro, kw_init, and what reads the struct. */
 void emit_fn_struct(FILE *f, const entry *e);
 void emit_fn_macro(FILE *f, const entry *e);
