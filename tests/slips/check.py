@@ -24,14 +24,14 @@ OUTCOMES = ("meant", "refused", "named", "converted", "SILENT")
 Outcome = namedtuple("Outcome", "what message")
 
 FRACTION = "a floating-point number for an integer"
-INTEGER = "an integer for an enumeration"
+NUMBER = "a number for an enumeration"
 TRUTH = "a truth value for a number"
 ENUMERATOR = "an enumerator for a number"
 ZERO = "0 or `false` for a pointer"
 ADDRESS = "a `void *` for a pointer"
 LARGE = "an integer beyond 53 bits for a floating-point number"
 # What a compiler has no warning for.
-UNSEEN = {"gcc": {TRUTH, ENUMERATOR, ZERO, LARGE}, "clang": {TRUTH, ENUMERATOR, ZERO, LARGE, INTEGER, ADDRESS}}
+UNSEEN = {"gcc": {TRUTH, ENUMERATOR, ZERO, LARGE}, "clang": {TRUTH, ENUMERATOR, ZERO, LARGE, NUMBER, ADDRESS}}
 
 
 def conversion(slip):
@@ -39,12 +39,12 @@ def conversion(slip):
     kind, field, number = slip.value.written, slip.keyword.type, slip.value.number
     if field.endswith("*"):
         return ADDRESS if kind == "W_POINTER" else ZERO
-    if kind == "W_NUMBER" and "." in number:
-        return FRACTION
     if kind == "W_BOOL":
         return TRUTH
     if field in calls.ENUMERATIONS:
-        return INTEGER
+        return NUMBER
+    if kind == "W_NUMBER" and "." in number:
+        return FRACTION
     return ENUMERATOR if kind == "W_ENUM" else LARGE
 
 
