@@ -35,7 +35,7 @@ target_link_libraries(facula_simkernels PRIVATE facula_kernel_image $<TARGET_NAM
 
 # The launch table: part of the library.
 add_library(facula_kernel_table OBJECT ${facula_kernel_sources})
-target_compile_definitions(facula_kernel_table PRIVATE FAC_KERNEL_TABLE=1)
+target_compile_definitions(facula_kernel_table PRIVATE FACULA_BUILDING FAC_KERNEL_TABLE=1)
 target_include_directories(facula_kernel_table PRIVATE ${FACULA_GEN_DIR}/include ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(facula_kernel_table PRIVATE facula_kernel_image)
 

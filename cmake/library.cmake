@@ -14,6 +14,7 @@ target_link_libraries(facula_internal INTERFACE facula_flags Threads::Threads fa
 
 add_library(facula_objects OBJECT ${facula_sources} ${facula_texts} ${FACULA_GEN_SOURCES})
 target_link_libraries(facula_objects PRIVATE facula_internal)
+target_compile_definitions(facula_objects PRIVATE FACULA_BUILDING)
 add_dependencies(facula_objects facula_gen)
 set(facula_all_objects $<TARGET_OBJECTS:facula_objects> $<TARGET_OBJECTS:facula_kernel_table>)
 if(TARGET facula_base)
@@ -36,7 +37,7 @@ if(facula_isa_sources)
     foreach(isa IN LISTS facula_isas)
         add_library(facula_${isa} OBJECT ${facula_isa_sources})
         target_link_libraries(facula_${isa} PRIVATE facula_internal)
-        target_compile_definitions(facula_${isa} PRIVATE FAC_ISA=${isa})
+        target_compile_definitions(facula_${isa} PRIVATE FACULA_BUILDING FAC_ISA=${isa})
         # Sinking would put a call of an elementary function under the condition of the selection that follows it, and a
         # loop with a conditional call does not vectorise.
         # A short loop that lies across two lines of the instruction cache is slower by up to a tenth, and which do so would

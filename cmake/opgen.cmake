@@ -10,6 +10,8 @@ file(GLOB_RECURSE facula_base_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/sr
 file(GLOB facula_opgen_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/opgen/*.c)
 file(GLOB facula_schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/schema/*.yaml)
 set(facula_functions ${PROJECT_SOURCE_DIR}/src/functions.yaml)
+file(GLOB facula_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/facula/*.h)
+list(FILTER facula_headers EXCLUDE REGEX "/(facula|strict)\\.h$") # which declare nothing
 # Where gradient formulas lead: opgen reads which operators they call.
 file(GLOB facula_formulas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/autograd/formulas/*.[ch]
      ${PROJECT_SOURCE_DIR}/src/ops/composite/*.[ch] ${PROJECT_SOURCE_DIR}/src/ops/*.[ch])
@@ -18,7 +20,7 @@ if(facula_base_sources)
     add_library(facula_base OBJECT ${facula_base_sources})
     target_link_libraries(facula_base PRIVATE facula_flags)
     target_include_directories(facula_base PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-    target_compile_definitions(facula_base PRIVATE FAC_FUTEX=$<AND:$<BOOL:${FACULA_FUTEX}>,$<PLATFORM_ID:Linux>>)
+    target_compile_definitions(facula_base PRIVATE FACULA_BUILDING FAC_FUTEX=$<AND:$<BOOL:${FACULA_FUTEX}>,$<PLATFORM_ID:Linux>>)
 endif()
 
 if(facula_base_sources AND facula_opgen_sources)
@@ -27,6 +29,7 @@ if(facula_base_sources AND facula_opgen_sources)
     set_target_properties(facula_base_archive PROPERTIES LINKER_LANGUAGE C)
     add_executable(opgen ${facula_opgen_sources} ${PROJECT_SOURCE_DIR}/src/dispatch/schema.c
                    ${PROJECT_SOURCE_DIR}/src/dispatch/schema_text.c)
+    target_compile_definitions(opgen PRIVATE FACULA_BUILDING)
     target_include_directories(opgen PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(opgen PRIVATE facula_flags facula_base_archive facula_dep::libyaml Threads::Threads)
 endif()
@@ -38,15 +41,19 @@ if(TARGET opgen AND facula_schemas)
         list(APPEND FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_${family}.c)
     endforeach()
     set(facula_gen_headers ${FACULA_GEN_DIR}/ops_gen.h ${FACULA_GEN_DIR}/ops_unread.h ${FACULA_GEN_DIR}/keywords_gen.h)
-    foreach(part keywords.h autograd_macros.h nn_macros.h optim_macros.h data_macros.h ops.h ops_decl.h ops_macros.h ops.hpp)
+    foreach(part keywords.h ops.h ops_decl.h ops_macros.h ops.hpp)
         list(APPEND facula_gen_headers ${FACULA_GEN_DIR}/include/facula/${part})
+    endforeach()
+    foreach(header IN LISTS facula_headers)
+        cmake_path(GET header STEM name)
+        list(APPEND facula_gen_headers ${FACULA_GEN_DIR}/include/facula/${name}_macros.h)
     endforeach()
     add_custom_command(
         OUTPUT ${FACULA_GEN_SOURCES} ${facula_gen_headers} ${FACULA_GEN_DIR}/ops_test.json
         # The generator lives for a moment and frees nothing, so sanitized builds do not look for leaks in it.
         COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 $<TARGET_FILE:opgen> -o ${FACULA_GEN_DIR}
-                ${facula_schemas} ${facula_functions} ${facula_formulas}
-        DEPENDS opgen ${facula_schemas} ${facula_functions} ${facula_formulas}
+                ${facula_schemas} ${facula_functions} ${facula_headers} ${facula_formulas}
+        DEPENDS opgen ${facula_schemas} ${facula_functions} ${facula_headers} ${facula_formulas}
         COMMENT "Generating the operators"
         VERBATIM)
     add_custom_target(facula_gen DEPENDS ${FACULA_GEN_SOURCES} ${facula_gen_headers})

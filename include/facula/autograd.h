@@ -173,7 +173,6 @@ FAC_API fac_tensor *fac_jacobian(fac_check_fn fn, void *context, fac_tensor *inp
 
 #ifdef __cplusplus
 }
-#else
-#include <facula/autograd_macros.h>
 #endif
+#include <facula/autograd_macros.h>
 #endif

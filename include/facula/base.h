@@ -60,23 +60,41 @@ FAC_API const char *fac_error_message(void);
 FAC_API void fac_error_clear(void);
 /* Sets an error of the caller's own, unless one is already pending (the first wins). Returns the pending code. */
 FAC_API fac_status fac_error_set(fac_status code, const char *format, ...) FAC_PRINTF(2, 3);
-/* Prints the pending error with its source line to `stream`. Returns 1 if there was one, else 0, so that
-   `return fac_report(stderr);` ends main. The error stays pending. */
+/* Prints the pending error to `stream`: the place of the call in the program, what was wrong, the module it ran in, and the
+   tensors that the operator was given; with FACULA_ERROR_SOURCE=1 in the environment, the line of the library, too. Returns 1
+   if there was one, else 0, so that `return fac_report(stderr);` ends main. The error stays pending. */
 FAC_API int fac_report(FILE *stream);
 /* Name of a status code, such as "SHAPE". Never NULL. */
 FAC_API const char *fac_status_name(fac_status code);
 
-/* The parts of the pending error. Strings live until the error is cleared; op and argument may be "". */
+/* The parts of the pending error. Strings live until the error is cleared; what is not known is "" or 0. */
 typedef struct fac_error_info {
     fac_status code;
-    const char *op;
-    const char *argument;
-    const char *message;
-    const char *file;
-    int line;
+    int line;                /* of the call in the program that failed */
+    int source_line;         /* in the library, where the error arose */
+    const char *file;        /* of `line` */
+    const char *source_file; /* of `source_line` */
+    const char *message;     /* begins with operator and argument */
+    const char *op;          /* "addmm" */
+    const char *argument;    /* "mat2" */
+    const char
+        *operands;      /* the tensors that the operator was given: "self float32[2, 3], mat2 int64[4, 5] on cuda:0" */
+    const char *module; /* path of the module whose forward ran: "blocks.3.attn.qkv"; "" for the outermost itself */
+    const char *kind;   /* of that module: "Linear" */
 } fac_error_info;
 /* Fills `out_info`, unless it is NULL, with the pending error; returns its code. */
 FAC_API fac_status fac_error_get(fac_error_info *out_info);
+
+/* Says where in the program the call stands that has just failed. The macros of these headers do so after every call of a
+   public function; a binding calls it with the place in its own language. Does nothing without a pending error, or if its
+   place is known. Then calls the error handler, unless it was called for this error. */
+FAC_API void fac_error_at(const char *file, int line);
+/* Called once for each error, on the thread that failed, after the public function that failed has returned: nothing of the
+   library is on the stack, so the handler may print and exit, leave by longjmp, or throw. An error in a callback of the
+   program's (a hook, a forward function) is told when the call returns from which the library made the callback. NULL: none.
+   FACULA_BREAK_ON_ERROR=1 in the environment raises SIGTRAP where an error arises, for debuggers. */
+typedef void (*fac_error_handler)(void *context, const fac_error_info *error);
+FAC_API void fac_set_error_handler(fac_error_handler fn, void *context);
 
 /* Called with a finished sentence when something is legal but probably not meant, such as resizing a non-empty out
    tensor. NULL restores the default, which prints to standard error. May be called from any thread. */
@@ -233,12 +251,6 @@ static inline fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
    What the compiler refuses in a call, and what FACULA_STRICT adds, stands in facula/strict.h; a number may stand where a
    function requires a list of integers. To fill a struct in steps, begin with fac_..._kw_init; a NULL in place of the struct means all defaults. */
 
-/* Where a call stands. */
-typedef struct fac_site {
-    const char *file;
-    int line;
-} fac_site;
-
 /* What an optional keyword holds that was not given; may be given, too. */
 #define FAC_UNSET INT64_MIN                       /* an integer */
 #define FAC_UNSET_FLOAT (-1.6180339887498949e308) /* a floating-point number */
@@ -267,36 +279,67 @@ typedef struct fac_site {
 #define FAC_DEF(...)
 #endif
 /* The size lets a struct grow without breaking programs that were compiled before. */
-#define FAC_KW_HEAD(T)                 \
-    size_t kw_size FAC_DEF(sizeof(T)); \
-    const fac_site *kw_site FAC_DEF(NULL)
+#define FAC_KW_HEAD(T) size_t kw_size FAC_DEF(sizeof(T))
 
 #if defined(__GNUC__) && !defined(__cplusplus)
-/* Its argument, which the caller should use. */
-static inline FAC_MUST fac_tensor *fac_result_(fac_tensor *t) { return t; }
 #define FAC_QUIET_                                                                       \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
         _Pragma("GCC diagnostic ignored \"-Wshadow\"") FAC_REFUSE_SLIPS_
 #define FAC_LOUD_ _Pragma("GCC diagnostic pop")
-#define FAC_SITE_ &fac_site_
 /* A call with keywords. */
-#define FAC_CALL_(T, call)                                                 \
-    __extension__({                                                        \
-        FAC_QUIET_ static const fac_site fac_site_ = {__FILE__, __LINE__}; \
-        T fac_r_ = call;                                                   \
-        FAC_LOUD_ fac_r_;                                                  \
+#define FAC_CALL_(T, call)          \
+    __extension__({                 \
+        FAC_QUIET_ T fac_r_ = call; \
+        FAC_LOUD_ fac_r_;           \
     })
-/* The same where a tensor is given that the caller should use. */
-#define FAC_CALL_TENSOR_(call) fac_result_(FAC_CALL_(fac_tensor *, call))
 #else
-#define FAC_SITE_ NULL
 #define FAC_CALL_(T, call) (call)
-#define FAC_CALL_TENSOR_(call) (call)
 #endif
 
 #ifdef __cplusplus
 }
 #endif
+
+/* ---- the place of a call ---------------------------------------------------------------------------------------- */
+
+/* Every public function has a macro of its name around it, which tells fac_error_at where the program called it, should it
+   fail. That costs a comparison of the result. (fac_name)(...) is the function alone. */
+#ifdef FACULA_BUILDING
+#define FAC_AT_(name, call) (call)
+#define FAC_AT_MUST_(name, call) (call)
+#elif defined(__cplusplus)
+#define FAC_AT_INLINE_(name, T, failed)
+template <class T> inline T *fac_at_(T *r, const char *file, int line) {
+    if (!r) fac_error_at(file, line);
+    return r;
+}
+inline fac_status fac_at_(fac_status r, const char *file, int line) {
+    if (r != FAC_OK) fac_error_at(file, line);
+    return r;
+}
+template <class T> inline T fac_at_(T r, const char *file, int line) {
+    fac_error_at(file, line);
+    return r;
+}
+template <class T> FAC_MUST inline T fac_at_must_(T r, const char *file, int line) { return fac_at_(r, file, line); }
+#define FAC_AT_(name, call) fac_at_(call, __FILE__, __LINE__)
+#define FAC_AT_MUST_(name, call) fac_at_must_(call, __FILE__, __LINE__)
+#else
+/* What passes a result r of type T on, and the same for one that the caller should use. */
+#define FAC_AT_INLINE_(name, T, failed)                                               \
+    static inline T fac_at_##name##_(T r, const char *file, int line) {               \
+        if (__builtin_expect((failed), 0)) fac_error_at(file, line);                  \
+        return r;                                                                     \
+    }                                                                                 \
+    static inline FAC_MUST T fac_at_must_##name##_(T r, const char *file, int line) { \
+        return fac_at_##name##_(r, file, line);                                       \
+    }
+FAC_AT_INLINE_(tensor, fac_tensor *, !r)
+FAC_AT_INLINE_(status, fac_status, r != FAC_OK)
+#define FAC_AT_(name, call) fac_at_##name##_(call, __FILE__, __LINE__)
+#define FAC_AT_MUST_(name, call) fac_at_must_##name##_(call, __FILE__, __LINE__)
+#endif
+#define FAC_AT_VOID_(call) ((void)(call), fac_error_at(__FILE__, __LINE__))
 
 #ifndef __cplusplus
 #define FAC_NUMS_(P)                                                                                       \
@@ -352,4 +395,7 @@ static inline fac_ints fac_list_of_number_(int64_t x, int64_t *room, size_t n) {
                    .n = sizeof((fac_tensor *const[]){NULL, __VA_ARGS__}) / sizeof(fac_tensor *) - 1})
 #endif
 
+#ifndef FACULA_BUILDING
+#include <facula/base_macros.h>
+#endif
 #endif

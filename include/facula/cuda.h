@@ -173,4 +173,7 @@ FAC_API FAC_MUST fac_status fac_cuda_occupancy(fac_cuda_function *f, int device,
 #ifdef __cplusplus
 }
 #endif
+#ifndef FACULA_BUILDING
+#include <facula/cuda_macros.h>
+#endif
 #endif

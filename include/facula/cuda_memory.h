@@ -290,4 +290,7 @@ FAC_API fac_cuda_memory_stats fac_caching_allocator_stats(fac_caching_allocator 
 #ifdef __cplusplus
 }
 #endif
+#ifndef FACULA_BUILDING
+#include <facula/cuda_memory_macros.h>
+#endif
 #endif

@@ -42,4 +42,7 @@ FAC_API void fac_cuda_race_reset(void);
 #ifdef __cplusplus
 }
 #endif
+#ifndef FACULA_BUILDING
+#include <facula/cuda_race_macros.h>
+#endif
 #endif

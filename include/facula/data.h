@@ -92,7 +92,6 @@ FAC_API void fac_loader_start(fac_loader *l, int64_t epoch);
 
 #ifdef __cplusplus
 }
-#else
-#include <facula/data_macros.h>
 #endif
+#include <facula/data_macros.h>
 #endif

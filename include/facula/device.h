@@ -162,4 +162,7 @@ FAC_API const fac_device_guard *fac_device_guard_of(fac_device_type type);
 #ifdef __cplusplus
 }
 #endif
+#ifndef FACULA_BUILDING
+#include <facula/device_macros.h>
+#endif
 #endif

@@ -269,4 +269,7 @@ FAC_API void fac_set_call_observer(fac_call_observer fn, void *context);
 #ifdef __cplusplus
 }
 #endif
+#ifndef FACULA_BUILDING
+#include <facula/dispatch_macros.h>
+#endif
 #endif

@@ -83,4 +83,7 @@ FAC_API fac_tensor *fac_safetensors_read(fac_safetensors *file, size_t i);
 #ifdef __cplusplus
 }
 #endif
+#ifndef FACULA_BUILDING
+#include <facula/io_macros.h>
+#endif
 #endif

@@ -236,7 +236,6 @@ FAC_API FAC_MUST fac_status fac_clip_grad_value(fac_tensors parameters, double l
 
 #ifdef __cplusplus
 }
-#else
-#include <facula/nn_macros.h>
 #endif
+#include <facula/nn_macros.h>
 #endif

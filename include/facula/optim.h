@@ -165,7 +165,6 @@ struct fac_option_list : fac_options {
     fac_option_list(std::initializer_list<fac_option> l) : fac_options{l.begin(), l.size()} {}
 };
 #define FAC_OPTIONS(...) (fac_option_list{__VA_ARGS__})
-#else
-#include <facula/optim_macros.h>
 #endif
+#include <facula/optim_macros.h>
 #endif

@@ -144,4 +144,7 @@ FAC_API const char *fac_cpu_isa(void);
 #ifdef __cplusplus
 }
 #endif
+#ifndef FACULA_BUILDING
+#include <facula/tensor_macros.h>
+#endif
 #endif

@@ -96,4 +96,7 @@ typedef enum fac_memory_format {
 #ifdef __cplusplus
 }
 #endif
+#ifndef FACULA_BUILDING
+#include <facula/types_macros.h>
+#endif
 #endif

@@ -97,13 +97,20 @@ static fac_status detached_inputs(const frame *f, fac_tensor **out) {
     return FAC_OK;
 }
 
+static fac_tensor *call_back(fac_checkpoint_fn fn, void *context, fac_tensors inputs) {
+    fac__callback_begin();
+    fac_tensor *y = fn(context, inputs);
+    fac__callback_end();
+    return y;
+}
+
 static fac_status run_again(frame *f) {
     fac_tensor **inputs = fac__alloc_array(f->n_inputs, sizeof *inputs);
     if (!inputs) return FAC_ERR_MEMORY;
     fac_status st = detached_inputs(f, inputs);
     if (st == FAC_OK) {
         fac__to_handles(inputs, f->n_inputs);
-        f->fn(f->context, (fac_tensors){inputs, f->n_inputs});
+        call_back(f->fn, f->context, (fac_tensors){inputs, f->n_inputs});
     }
     fac__free(inputs);
     return fac_error();
@@ -179,13 +186,13 @@ fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inpu
         FAC_FAIL(FAC_ERR_ARGUMENT, "checkpoint needs a function and its inputs");
         return NULL;
     }
-    if (!fac__grad_enabled(fac__thread())) return fn(context, inputs);
+    if (!fac__grad_enabled(fac__thread())) return call_back(fn, context, inputs);
     frame *f = frame_of_handles(fn, context, inputs);
     if (!f) return NULL;
     fac_saved_tensor_hooks outer = fac__saved_tensor_hooks;
     fac__saved_tensor_hooks = (fac_saved_tensor_hooks){drop_saved, compute_saved, forget_number, f};
     fac_scope s = fac_scope_begin();
-    fac_tensor *out = fac_scope_yield(&s, fn(context, inputs));
+    fac_tensor *out = fac_scope_yield(&s, call_back(fn, context, inputs));
     fac_scope_end(&s);
     fac__saved_tensor_hooks = outer;
     frame_unref(f);

@@ -176,22 +176,6 @@ static void drop_buffer(record *r) {
 
 /* ---- running a node ------------------------------------------------------------------------------------------------------------------ */
 
-fac_status fac__error_prefix(const char *name) {
-    fac_error_info e;
-    if (fac_error_get(&e) == FAC_OK) return FAC_OK;
-    char op[64], arg[64], *text = fac__format("%s: %s", name, e.message);
-    if (!text) return e.code;
-    snprintf(op, sizeof op, "%s", e.op);
-    snprintf(arg, sizeof arg, "%s", e.argument);
-    fac_error_clear();
-    fac__fail(e.file, e.line, e.code, "%s", text);
-    fac__free(text);
-    fac_thread *th = fac__thread();
-    memcpy(th->error_op, op, sizeof op);
-    memcpy(th->error_arg, arg, sizeof arg);
-    return e.code;
-}
-
 static fac_status check_nan(const fac_node *n, uint32_t i, fac_tensor *grad) {
     bool nan = false;
     FAC_TRY(fac__ag_has_nan(grad, &nan));

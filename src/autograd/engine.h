@@ -27,7 +27,5 @@ fac_status fac__pass_run(const fac_pass_request *r);
 fac_status fac__fit_gradient(const char *from, uint32_t i, const fac_edge *edge, fac_tensor **grad);
 
 extern atomic_bool fac__detect_anomaly;
-/* Puts "name: " in front of the pending error's message. */
-fac_status fac__error_prefix(const char *name);
 
 #endif

@@ -179,10 +179,12 @@ fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void
     const fac_hook_entry *last, *first = list ? begin_walk(list, &last) : NULL;
     if (!first) return FAC_OK;
     fac_status st = FAC_OK;
+    fac__callback_begin();
     for (const fac_hook_entry *e = first; st == FAC_OK; e = e->next) {
         if (e->kind == kind && alive(e)) st = visit(e, context);
         if (e == last) break; /* its link may change meanwhile */
     }
+    fac__callback_end();
     end_walk(list);
     return st;
 }

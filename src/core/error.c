@@ -1,5 +1,7 @@
 /* The thread's error record: first error wins, and nothing here needs memory to report that there is none. */
+#include "base/mutex.h"
 #include "core/start.h"
+#include <signal.h>
 #include <stdlib.h>
 
 static const char *const status_names[] = {
@@ -32,14 +34,29 @@ static void set_message(fac_thread *th, const char *format, va_list args) {
     va_end(again);
 }
 
+static void set_text(fac_thread *th, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    set_message(th, format, args);
+    va_end(args);
+}
+
+/* Looked at once: FACULA_BREAK_ON_ERROR=1 stops the program in a debugger, or ends it, where an error arises. */
+static void break_if_asked(void) {
+    static atomic_int asked = -1;
+    int a = atomic_load_explicit(&asked, memory_order_relaxed);
+    if (a < 0)
+        atomic_store_explicit(&asked, a = (int)fac__env_int("FACULA_BREAK_ON_ERROR", 0, 1, 0), memory_order_relaxed);
+    if (a) raise(SIGTRAP);
+}
+
 static fac_status fail(const char *file, int line, fac_status code, const char *format, va_list args) {
     fac_thread *th = fac__thread();
     if (th->error != FAC_OK) return th->error;
     th->error = code == FAC_OK ? FAC_ERR_INTERNAL : code;
-    th->error_file = file;
-    th->error_line = line;
-    th->error_op[0] = th->error_arg[0] = '\0';
+    th->facts = (fac_error_facts){.source_file = file, .source_line = line};
     set_message(th, format, args);
+    break_if_asked();
     return th->error;
 }
 
@@ -86,15 +103,36 @@ static void prepend(fac_thread *th, const char *prefix) {
     th->error_message = to;
 }
 
+fac_error_facts *fac__error_facts(void) {
+    fac_thread *th = fac__tls;
+    return th && th->error != FAC_OK ? &th->facts : NULL;
+}
+
 fac_status fac__error_context(const char *op, const char *argument) {
     fac_thread *th = fac__thread();
-    if (th->error == FAC_OK || th->error_op[0]) return th->error;
-    char prefix[sizeof th->error_op + sizeof th->error_arg + 16];
-    snprintf(th->error_op, sizeof th->error_op, "%s", op);
-    if (argument) snprintf(th->error_arg, sizeof th->error_arg, "%s", argument);
-    snprintf(prefix, sizeof prefix, argument ? "%s, argument %s: " : "%s: ", th->error_op, th->error_arg);
+    fac_error_facts *f = &th->facts;
+    if (th->error == FAC_OK || f->op[0]) return th->error;
+    char prefix[sizeof f->op + sizeof f->arg + 16];
+    snprintf(f->op, sizeof f->op, "%s", op);
+    if (argument) snprintf(f->arg, sizeof f->arg, "%s", argument);
+    snprintf(prefix, sizeof prefix, argument ? "%s, argument %s: " : "%s: ", f->op, f->arg);
     prepend(th, prefix);
     return th->error;
+}
+
+fac_status fac__error_prefix(const char *name) {
+    fac_thread *th = fac__tls;
+    if (!th || th->error == FAC_OK) return fac_error();
+    char prefix[128];
+    snprintf(prefix, sizeof prefix, "%s: ", name);
+    prepend(th, prefix);
+    return th->error;
+}
+
+void *fac__inert(void) {
+    fac_error_facts *f = fac__error_facts();
+    if (f && !f->line) f->line = -1;
+    return NULL;
 }
 
 fac_status fac_error(void) {
@@ -108,10 +146,23 @@ const char *fac_error_message(void) {
 }
 
 fac_status fac_error_get(fac_error_info *out_info) {
-    const fac_thread *th = fac__thread_if_any();
-    fac_error_info e = {FAC_OK, "", "", "", "", 0};
-    if (th && th->error != FAC_OK)
-        e = (fac_error_info){th->error, th->error_op, th->error_arg, th->error_message, th->error_file, th->error_line};
+    static const fac_error_info none = {FAC_OK, 0, 0, "", "", "", "", "", "", "", ""};
+    fac_thread *th = fac__thread_if_any();
+    fac_error_info e = none;
+    if (th && th->error != FAC_OK) {
+        const fac_error_facts *f = &th->facts;
+        e = (fac_error_info){.code = th->error,
+                             .line = f->line > 0 ? f->line : 0,
+                             .source_line = f->source_line,
+                             .file = f->file,
+                             .source_file = f->source_file,
+                             .message = th->error_message,
+                             .op = f->op,
+                             .argument = f->arg,
+                             .operands = f->operands,
+                             .module = f->path,
+                             .kind = f->kind};
+    }
     if (out_info) *out_info = e;
     return e.code;
 }
@@ -122,32 +173,78 @@ void fac_error_clear(void) {
     if (!th || th->error == FAC_OK) return;
     free_message(th);
     th->error = FAC_OK;
-    th->error_op[0] = th->error_arg[0] = th->error_text[0] = '\0';
-    th->error_file = "";
-    th->error_line = 0;
+    th->error_text[0] = '\0';
+    th->facts = (fac_error_facts){.source_file = ""};
 }
 
 int fac_report(FILE *stream) {
     fac_error_info e;
     if (fac_error_get(&e) == FAC_OK) return 0;
-    fprintf(stream, "facula: %s error: %s", fac_status_name(e.code), e.message);
-    if (e.line) fprintf(stream, " (%s:%d)", e.file, e.line);
-    fputc('\n', stream);
+    if (e.line) fprintf(stream, "%s:%d: ", e.file, e.line);
+    fprintf(stream, "facula: %s error: %s\n", fac_status_name(e.code), e.message);
+    if (e.module[0])
+        fprintf(stream, "    in module %s (%s)\n", e.module, e.kind);
+    else if (e.kind[0])
+        fprintf(stream, "    in a module of kind %s\n", e.kind);
+    if (e.operands[0]) fprintf(stream, "    given %s\n", e.operands);
+    if (e.source_line && fac__env_int("FACULA_ERROR_SOURCE", 0, 1, 0))
+        fprintf(stream, "    raised at %s:%d of the library\n", e.source_file, e.source_line);
     return 1;
+}
+
+/* ---- telling where and to whom ----------------------------------------------------------------------------------- */
+
+static fac_mutex lock = FAC_MUTEX_INIT;
+static fac_error_handler handler;
+static void *handler_context;
+
+void fac_set_error_handler(fac_error_handler fn, void *context) {
+    fac__mutex_lock(&lock);
+    handler = fn;
+    handler_context = context;
+    fac__mutex_unlock(&lock);
+}
+
+static void call_handler(void) {
+    fac__mutex_lock(&lock);
+    const fac_error_handler fn = handler;
+    void *context = handler_context;
+    fac__mutex_unlock(&lock);
+    fac_error_info e;
+    if (fn && fac_error_get(&e) != FAC_OK) fn(context, &e);
+}
+
+/* The end of a path tells more than its beginning. */
+static void copy_path(char *to, size_t size, const char *path) {
+    const size_t n = strlen(path);
+    if (n < size)
+        memcpy(to, path, n + 1);
+    else
+        snprintf(to, size, "...%s", path + (n - (size - 4)));
+}
+
+void fac_error_at(const char *file, int line) {
+    fac_error_facts *f = fac__error_facts();
+    if (!f) return;
+    if (!f->line) {
+        f->line = file && line > 0 ? line : -1;
+        if (f->line > 0) copy_path(f->file, sizeof f->file, file);
+    }
+    if (f->told || fac__tls->callbacks) return;
+    f->told = true;
+    call_handler();
 }
 
 /* ---- moving it ------------------------------------------------------------------------------------------------- */
 
 struct fac_saved_error {
     fac_status code;
-    int line;
-    const char *file;
-    char op[64], arg[64];
+    fac_error_facts facts;
     char message[];
 };
 
 /* Stands for any error that could not be saved because memory was out. */
-static fac_saved_error no_memory = {.code = FAC_ERR_MEMORY, .file = ""};
+static fac_saved_error no_memory = {.code = FAC_ERR_MEMORY, .facts = {.source_file = ""}};
 
 fac_saved_error *fac__error_take(void) {
     const fac_thread *th = fac__thread_if_any();
@@ -156,24 +253,21 @@ fac_saved_error *fac__error_take(void) {
     fac_saved_error *e = fac__alloc(sizeof *e + n);
     if (e) {
         e->code = th->error;
-        e->line = th->error_line;
-        e->file = th->error_file;
-        memcpy(e->op, th->error_op, sizeof e->op);
-        memcpy(e->arg, th->error_arg, sizeof e->arg);
+        e->facts = th->facts;
         memcpy(e->message, th->error_message, n);
     }
     fac_error_clear();
     return e ? e : &no_memory;
 }
 
+/* Not by way of fac__fail, since the error has arisen before. */
 void fac__error_restore(fac_saved_error *e) {
     if (!e) return;
-    const char *text = e == &no_memory ? "out of memory while an error was being reported" : e->message;
     fac_thread *th = fac__thread();
     if (th->error == FAC_OK) {
-        fac__fail(e->file, e->line, e->code, "%s", text);
-        memcpy(th->error_op, e->op, sizeof e->op);
-        memcpy(th->error_arg, e->arg, sizeof e->arg);
+        th->error = e->code;
+        set_text(th, "%s", e == &no_memory ? "out of memory while an error was being reported" : e->message);
+        th->facts = e->facts;
     }
     fac__error_drop(e);
 }

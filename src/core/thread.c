@@ -24,8 +24,7 @@ static _Atomic(int64_t) live_of_the_departed; /* also counts for threads that ha
 static fac_thread no_memory = {
     .error = FAC_ERR_MEMORY,
     .error_message = no_memory.error_text,
-    .error_file = "",
-    .error_op = "thread", /* so that no context is written into it */
+    .facts = {.source_file = "", .op = "thread", .line = -1}, /* so that nothing is written into it */
     .error_text = "out of memory: cannot allocate the state of a thread",
 };
 static _Thread_local bool stateless; /* this thread was given the above, and has not cleared the error since */
@@ -100,7 +99,7 @@ fac_thread *fac__thread_start(void) {
         return without_state();
     }
     th->error_message = th->error_text;
-    th->error_file = "";
+    th->facts.source_file = "";
     link_thread(th);
     fac__tls = th;
     if (stateless) FAC_FAIL(FAC_ERR_MEMORY, "%s", no_memory.error_text); /* still pending: nobody has cleared it */

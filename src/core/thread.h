@@ -36,15 +36,26 @@ typedef struct fac_draws {
     uint64_t before, n;
 } fac_draws;
 
+/* What is known of a pending error besides its code and message. Strings are cut short that do not fit. */
+typedef struct fac_error_facts {
+    const char *source_file; /* in the library; literals */
+    int source_line;
+    int line; /* of the call in the program; 0: not known yet, -1: will not be known */
+    char file[160];
+    char op[64], arg[64];
+    char operands[256];
+    const void *module; /* the outermost one that has failed so far; only compared */
+    char path[192];     /* from there to the innermost one */
+    char kind[48];      /* of the innermost one */
+    bool told;          /* the error handler has been called */
+} fac_error_facts;
+
 typedef struct fac_thread {
     /* error record: code 0 means none; message is a static buffer or allocated */
     fac_status error;
-    int error_line;
-    const char *error_file;
-    char error_op[64];
-    char error_arg[64];
     char *error_message; /* points into error_text or the heap */
     char error_text[512];
+    fac_error_facts facts;
 
     /* scopes: one vector of owned temporaries, and marks into it */
     fac_tensor **temps;
@@ -78,6 +89,7 @@ typedef struct fac_thread {
     fac_draws draws; /* of the random operator that runs */
 
     int num_threads; /* for parallel_for; 0 = default */
+    int callbacks;   /* functions of the program's that the library is calling on this thread */
 } fac_thread;
 
 extern _Thread_local fac_thread *fac__tls __attribute__((tls_model("initial-exec")));
@@ -126,6 +138,19 @@ void fac__block_free(void *p, size_t bytes);
 
 /* Names the operator (and argument, or NULL) of the pending error, if it has none yet. Returns the pending code. */
 fac_status fac__error_context(const char *op, const char *argument);
+/* Puts `name` and a colon before the message. Returns the pending code. */
+fac_status fac__error_prefix(const char *name);
+/* Where the facts of the pending error may be added to; NULL if none is pending, or if its record is shared. */
+fac_error_facts *fac__error_facts(void);
+/* Around calls of the program's functions by the library: errors in them are told when the outermost call has returned. */
+static inline void fac__callback_begin(void) {
+    if (FAC_LIKELY(fac__tls != NULL)) fac__tls->callbacks++;
+}
+static inline void fac__callback_end(void) {
+    if (FAC_LIKELY(fac__tls != NULL)) fac__tls->callbacks--;
+}
+/* What an operator returns that is called while an error is pending: this call did not fail first. */
+FAC_COLD void *fac__inert(void);
 /* Moves the pending error out of the thread and back, for running code with a clean record (hooks, the engine). */
 typedef struct fac_saved_error fac_saved_error;
 fac_saved_error *fac__error_take(void);      /* NULL if none pending */

@@ -125,10 +125,40 @@ static fac_tensor *bridged(fac_module *m, int list, fac_tensor *t) {
 }
 
 static fac_tensor *compute(fac_module *m, fac_tensors inputs) {
-    if (m->cls->forward && inputs.n == 1) return m->cls->forward(m, inputs.v[0]);
-    if (m->cls->forward_many) return m->cls->forward_many(m, inputs);
-    FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s has no forward function for %zu inputs", m->cls->name, inputs.n);
-    return NULL;
+    fac_tensor *y = NULL;
+    fac__callback_begin();
+    if (m->cls->forward && inputs.n == 1)
+        y = m->cls->forward(m, inputs.v[0]);
+    else if (m->cls->forward_many)
+        y = m->cls->forward_many(m, inputs);
+    else
+        FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s has no forward function for %zu inputs", m->cls->name, inputs.n);
+    fac__callback_end();
+    return y;
+}
+
+/* ---- the path of the module that failed ---------------------------------------------------------------------------- */
+
+/* Puts the names from m down to `below` before `path`; false, with the path as it was, if it is not there. */
+static bool prepend_names(const fac_module *m, const void *below, char *path, size_t size, int depth) {
+    for (size_t i = 0; depth && i < m->children.n; i++) {
+        const fac_child *c = &m->children.v[i];
+        if (c->module != below && !prepend_names(c->module, below, path, size, depth - 1)) continue;
+        char rest[192];
+        snprintf(rest, sizeof rest, "%s", path);
+        snprintf(path, size, rest[0] ? "%s.%s" : "%s%s", c->name, rest);
+        return true;
+    }
+    return false;
+}
+
+/* An error passes m on its way up: the path grows at its beginning. */
+static void add_to_path(const fac_module *m) {
+    fac_error_facts *f = fac__error_facts();
+    if (!f) return;
+    if (!f->module) snprintf(f->kind, sizeof f->kind, "%s", m->cls->name);
+    if (f->module && f->module != m) prepend_names(m, f->module, f->path, sizeof f->path, 16);
+    f->module = m;
 }
 
 static fac_tensor *run(fac_module *m, fac_tensors inputs) {
@@ -150,6 +180,7 @@ static fac_tensor *run(fac_module *m, fac_tensors inputs) {
     y = bridged(m, FAC_MODULE_HOOK_BACKWARD_PRE, run_forward_hooks(m, x, y));
     y = y ? fac_scope_yield(&s, y) : NULL;
     fac_scope_end(&s);
+    if (FAC_UNLIKELY(!y)) add_to_path(m);
     return y;
 }
 

@@ -63,7 +63,55 @@ void fac__kw_scalar_error(const char *op, const char *plain, const char *exact, 
     fac__error_context(op, exact);
 }
 
+/* ---- a call that failed ---- */
+
+static void put(char *text, size_t size, const char *format, ...) {
+    const size_t n = strlen(text);
+    va_list args;
+    va_start(args, format);
+    if ((size_t)vsnprintf(text + n, size - n, format, args) >= size - n) memcpy(text + size - 4, "...", 4);
+    va_end(args);
+}
+
+/* "float32[2, 3] on cuda:0" */
+static void put_tensor(char *text, size_t size, const fac_tensor *t) {
+    if (!t) {
+        put(text, size, "None");
+        return;
+    }
+    put(text, size, "%s%s", fac_dtype_name((fac_dtype)t->dtype), FAC_SHAPE_TEXT(t));
+    if (!fac__is_cpu(t)) put(text, size, " on %s", fac_device_format(t->device, (char[24]){0}, 24));
+}
+
+static void put_list(char *text, size_t size, fac_tensors l) {
+    for (size_t i = 0; i < l.n; i++) {
+        put(text, size, i ? ", " : "[");
+        put_tensor(text, size, l.v[i]);
+    }
+    put(text, size, l.n ? "]" : "[]");
+}
+
+void fac__call_failed(const fac_operator *op, const char *name, ...) {
+    fac__error_context(name, NULL);
+    fac_error_facts *f = fac__error_facts();
+    const fac_schema *s = atomic_load_explicit(&op->schema, memory_order_acquire);
+    if (!f || f->operands[0] || !s) return;
+    va_list args;
+    va_start(args, name);
+    for (size_t i = 0; i < s->n_args; i++) {
+        if (s->args[i].type.kind != FAC_TYPE_TENSOR) continue;
+        put(f->operands, sizeof f->operands, "%s%s ", f->operands[0] ? ", " : "", s->args[i].name);
+        if (s->args[i].type.list)
+            put_list(f->operands, sizeof f->operands, va_arg(args, fac_tensors));
+        else
+            put_tensor(f->operands, sizeof f->operands, va_arg(args, fac_tensor *));
+    }
+    va_end(args);
+}
+
 /* ---- lists of tensors ---- */
+
+fac_tensor *const fac__nulls[1024] = {NULL};
 
 fac_status fac__check_list(fac_tensors l, bool optional, const char *op, const char *argument) {
     if (l.n && !l.v) {
@@ -84,7 +132,7 @@ void fac__null_given(const char *op, const char *argument) {
 
 /* The array itself lives in the storage of a hidden byte tensor of the same scope. */
 fac_tensors fac__adopt_list(fac_thread *th, fac_tensor_list *l) {
-    fac_tensors none = {NULL, 0};
+    fac_tensors none = fac__no_tensors();
     fac_tensor *holder = NULL;
     const int64_t bytes = (int64_t)(l->n * sizeof *l->v);
     if (fac__empty(&bytes, 1, FAC_U8, fac_device_make(FAC_CPU, -1), &holder) || !fac__adopt(th, holder)) {

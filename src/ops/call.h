@@ -8,11 +8,21 @@
 #include "dispatch/operator.h"
 #include <math.h>
 
+/* ---- a call that failed -------------------------------------------------------------------------------------- */
+
+/* Adds to the pending error, where they are missing, the operator's name and its tensors and lists of tensors (headers), which
+   follow in the order of its schema. */
+FAC_COLD void fac__call_failed(const fac_operator *op, const char *name, ...);
+
+/* What an operator gives that fails and has a list to give: an empty one, whose first 1024 entries can be read all the same,
+   so that result.v[2] in the next line is a NULL rather than a crash. */
+extern fac_tensor *const fac__nulls[1024];
+static inline fac_tensors fac__no_tensors(void) { return (fac_tensors){fac__nulls, 0}; }
+
 /* ---- keyword structs ---------------------------------------------------------------------------------------- */
 
 struct fac_kw_head {
     size_t kw_size;
-    const fac_site *kw_site;
 };
 /* False for NULL and for a struct of another version. */
 static inline bool fac__kw_fits(const void *kw, size_t size) {

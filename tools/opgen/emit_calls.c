@@ -103,7 +103,7 @@ const char *failure_value(const op *o) {
         t[strlen(t) - 1] = 0;
         return xformat("(%s){0}", t);
     }
-    if (returns_list(o)) return "(fac_tensors){0}";
+    if (returns_list(o)) return "fac__no_tensors()";
     switch (type_of(&o->s->rets[0].type)) {
     case T_BOOL: return "false";
     case T_SCALAR: return "fac_scalar_i_(0)";
@@ -141,16 +141,21 @@ static void emit_null_checks(FILE *f, const op *o, const char *fail) {
     }
 }
 
+/* What adds the operator and its tensors to the error of a call that failed. */
+static char *failed_call(const op *o) {
+    char *call = xformat("fac__call_failed(&fac_op_%s, \"%s\"", o->id, display(o));
+    for (size_t i = 0; i < o->s->n_args; i++)
+        if (o->s->args[i].type.kind == FAC_TYPE_TENSOR) call = xformat("%s, %s", call, o->s->args[i].name);
+    return xformat("%s)", call);
+}
+
 static void emit_result(FILE *f, const op *o, const char *fail) {
     size_t n = o->s->n_rets;
     const char *call = args(o, NULL, "res_");
-    const char *context =
-        xformat("{\n        fac__error_context(\"%s\", NULL);\n        return %s;\n    }\n", display(o), fail);
+    const char *context = xformat("{\n        %s;\n        return %s;\n    }\n", failed_call(o), fail);
     if (n == 0) {
-        fprintf(
-            f,
-            "    fac_status st_ = fac__c_%s(%s);\n    if (st_) fac__error_context(\"%s\", NULL);\n    return st_;\n}\n",
-            o->id, args(o, NULL, NULL), display(o));
+        fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n    if (FAC_UNLIKELY(st_)) %s;\n    return st_;\n}\n", o->id,
+                args(o, NULL, NULL), failed_call(o));
     } else if (returns_list(o)) {
         fprintf(
             f,
@@ -191,7 +196,10 @@ static void emit_flat(FILE *f, const op *o) {
     if (!p[0]) p = "void";
     fprintf(f, "static FAC_ALWAYS_INLINE %sscoped_%s(%s) {\n", type, o->id, p);
     fputs("    fac_thread *th_ = fac__thread();\n", f);
-    fprintf(f, "    if (FAC_UNLIKELY(th_->error)) return %s;\n", o->s->n_rets ? fail : "th_->error");
+    if (strcmp(fail, "NULL") == 0)
+        fputs("    if (FAC_UNLIKELY(th_->error)) return fac__inert();\n", f);
+    else
+        fprintf(f, "    if (FAC_UNLIKELY(th_->error)) return fac__inert(), %s;\n", o->s->n_rets ? fail : "th_->error");
     emit_null_checks(f, o, fail);
     emit_result(f, o, fail);
     fprintf(f, "%sfac__s_%s(%s) { return scoped_%s(%s); }\n", type, o->id, p, o->id, args(o, NULL, NULL));

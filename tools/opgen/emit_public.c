@@ -76,7 +76,7 @@ static void positional(FILE *f, const op *o, bool types, bool parens) {
     }
 }
 
-static bool must_use(const op *o) {
+bool must_use(const op *o) {
     return !o->in_place && o->form != FORM_OUT && (returns_tensors(o) || returns_list(o) || !o->s->n_rets);
 }
 
@@ -138,8 +138,7 @@ static void define_head(FILE *f, const op *o, const char *name) {
 
 static void kw_literal(FILE *f, const op *o) {
     if (o->kw)
-        fprintf(f, "%s&(fac_%s_kw){FAC_DEFAULTS_%s, .kw_site = FAC_SITE_, __VA_ARGS__}",
-                o->n_pos + o->n_out_args ? ", " : "", o->kw, o->kw);
+        fprintf(f, "%s&(fac_%s_kw){FAC_DEFAULTS_%s, __VA_ARGS__}", o->n_pos + o->n_out_args ? ", " : "", o->kw, o->kw);
 }
 
 static size_t n_of_type(const op *o, etype t) {
@@ -182,10 +181,10 @@ static void generic_call(FILE *f, const op *t, const op *s, size_t at, const cha
     fputc(')', f);
 }
 
-/* What wraps a call that takes keywords: the site and the silence about overridden defaults, in a statement expression. */
+/* What wraps a call: its place, and for keywords the silence about overridden defaults, in a statement expression. */
 static void call_begin(FILE *f, const op *o) {
-    const bool tensor = must_use(o) && returns_tensors(o) && o->s->n_rets == 1;
-    if (o->kw) fprintf(f, tensor ? "FAC_CALL_TENSOR_(" : "FAC_CALL_(%s, ", result_type(o));
+    emit_at_begin(f, result_type(o), must_use(o));
+    if (o->kw) fprintf(f, "FAC_CALL_(%s, ", result_type(o));
 }
 
 static void emit_plain(FILE *f, const op *o, const char *name) {
@@ -194,7 +193,7 @@ static void emit_plain(FILE *f, const op *o, const char *name) {
     fprintf(f, "fac_%s(", o->cname);
     positional(f, o, false, true);
     kw_literal(f, o);
-    fputs(o->kw ? "))\n" : ")\n", f);
+    fputs(o->kw ? ")))\n" : "))\n", f);
 }
 
 static void emit_generic(FILE *f, const model *m, const op *o) {
@@ -211,17 +210,36 @@ static void emit_generic(FILE *f, const model *m, const op *o) {
     fprintf(f, "__extension__({ __auto_type fac_o_ = (%s); ", t->s->args[at].name);
     call_begin(f, t);
     generic_call(f, t, s, at, "fac_o_");
-    fputs(t->kw ? "); })\n#else\n" : "; })\n#else\n", f);
+    fputs(t->kw ? ")); })\n#else\n" : "); })\n#else\n", f);
     define_head(f, t, t->macro);
     call_begin(f, t);
     generic_call(f, t, s, at, xformat("(%s)", t->s->args[at].name));
-    fputs(t->kw ? ")\n#endif\n" : "\n#endif\n", f);
+    fputs(t->kw ? "))\n#endif\n" : ")\n#endif\n", f);
 }
 
 void emit_macros(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
     if (o->macro && macro_first(m, o)) emit_generic(f, m, o);
     if (!o->macro && (o->kw || n_of_type(o, T_SCALAR) || n_of_type(o, T_INTS))) emit_plain(f, o, o->cname);
+}
+
+void emit_result_inline(FILE *f, const op *o) {
+    if (o->e->internal || !o->s->n_rets) return;
+    emit_at_inline(f, result_type(o), o->s->n_rets > 1 ? xformat("!r.%s", result_field(o, 0)) : NULL);
+}
+
+static void emit_place(FILE *f, const op *o, const char *name) {
+    fprintf(f, "#define fac_%s(...) ", name);
+    emit_at_begin(f, result_type(o), must_use(o));
+    fprintf(f, "fac_%s(__VA_ARGS__))\n", name);
+}
+
+void emit_places(FILE *f, const model *m, const op *o, bool all) {
+    if (o->e->internal) return;
+    const bool wrapped = o->macro || o->kw || has_scalar(o); /* in C by a macro of another kind */
+    if (o->macro && macro_first(m, o) && all) emit_place(f, o, o->macro);
+    if (!o->macro || strcmp(o->macro, o->cname) != 0)
+        if (all || !wrapped) emit_place(f, o, o->cname);
 }
 
 /* ---- C++ ---- */

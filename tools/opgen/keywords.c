@@ -120,7 +120,7 @@ static void write_field(FILE *f, const char *type, const char *name, const char 
 
 static void write_default(FILE *f, const char *type, const char *name, const char *init, const char *comment) {
     (void)type, (void)comment;
-    fprintf(f, ", .%s = %s", name, init);
+    fprintf(f, ".%s = %s, ", name, init);
 }
 
 void emit_kw_struct(FILE *f, const op *o) {
@@ -130,9 +130,9 @@ void emit_kw_struct(FILE *f, const op *o) {
     each_field(f, o, write_field);
     fprintf(f, "} fac_%s_kw;\n/* Puts the defaults into *kw. */\nFAC_API void fac_%s_kw_init(fac_%s_kw *kw);\n", k, k,
             k);
-    fprintf(f, "#define FAC_DEFAULTS_%s .kw_size = sizeof(fac_%s_kw)", k, k);
+    fprintf(f, "#define FAC_DEFAULTS_%s ", k);
     each_field(f, o, write_default);
-    fputs("\n", f);
+    fprintf(f, ".kw_size = sizeof(fac_%s_kw)\n", k); /* last, so that a value without a name comes after it */
 }
 
 void emit_kw_init(FILE *f, const op *o) {
@@ -228,6 +228,15 @@ static op fn_op(const entry *e) {
     return (op){.e = e, .s = s, .kw = s->name, .cname = s->name};
 }
 
+const function *fn_prototype(const model *m, const entry *e) {
+    char *name = xformat("%.*s", (int)strcspn(e->fn, "("), e->fn);
+    const function *fn = find_function(m, name);
+    if (!fn || !fn->n || strcmp(fn->v[fn->n - 1].name, "kw") != 0)
+        die(e->file, e->line, "no header declares fac_%s with its keywords, kw, last", name);
+    free(name);
+    return fn;
+}
+
 void emit_fn_struct(FILE *f, const entry *e) {
     const op o = fn_op(e);
     emit_kw_struct(f, &o);
@@ -256,11 +265,10 @@ static void emit_fn_checks(FILE *f, const char *n, const fac_schema_arg *a) {
         fprintf(f, "    if (fac__kw_unset(k_->%s.v)) k_->%s.v = NULL, k_->%s.n = 0;\n", k, k, k);
 }
 
-void emit_fn_init(FILE *f, const entry *e) {
+void emit_fn_init(FILE *f, const model *m, const entry *e) {
     const op o = fn_op(e);
     const char *n = o.s->name;
-    size_t positions = 1;
-    for (const char *p = e->parameters; *p; p++) positions += *p == ',';
+    const size_t positions = fn_prototype(m, e)->n - 1;
     emit_kw_init(f, &o);
     fprintf(f, "fac_status fac__open_%s_kw(fac_%s_kw *k_, const fac_%s_kw *kw) {\n    fac_%s_kw_init(k_);\n", n, n, n,
             n);
@@ -277,27 +285,44 @@ void emit_fn_open(FILE *f, const entry *e) {
     fprintf(f, "fac_status fac__open_%s_kw(fac_%s_kw *k, const fac_%s_kw *kw);\n", n, n, n);
 }
 
-/* The next of the parameters before the keywords: its name, and N where a number may stand N times for a list, `name[N]`. */
-static bool next_parameter(const char **rest, char **out_name, int *out_n) {
-    const char *p = *rest + strspn(*rest, ", ");
-    const size_t whole = strcspn(p, ", "), name = strcspn(p, ", [");
-    if (!whole) return false;
-    *out_name = xformat("%.*s", (int)name, p);
-    *out_n = whole > name ? atoi(p + name + 1) : 0;
-    *rest = p + whole;
-    return true;
+/* How often a number stands for the list of integers that this parameter is; 0 if it may not. */
+static int number_times(const entry *e, const char *parameter) {
+    const char *of = e->number_for ? e->number_for : "[";
+    const size_t n = strcspn(of, "[");
+    return strlen(parameter) == n && strncmp(parameter, of, n) == 0 ? atoi(of + n + 1) : 0;
 }
 
-void emit_fn_macro(FILE *f, const entry *e) {
+void emit_fn_macro(FILE *f, const model *m, const entry *e) {
     const op o = fn_op(e);
-    const char *n = o.s->name, *rest = e->parameters;
-    char *names = "", *given = "", *name;
-    for (int repeat; next_parameter(&rest, &name, &repeat);) {
-        names = xformat("%s%s, ", names, name);
-        given = repeat ? xformat("%sFAC_LIST_(%s, %d), ", given, name, repeat) : xformat("%s(%s), ", given, name);
+    const char *n = o.s->name;
+    const function *fn = fn_prototype(m, e);
+    fprintf(f, "#define fac_%s(...) FAC_KW_%s(__VA_ARGS__, ) /* fac_%s(", n, n, n);
+    for (size_t i = 0; i + 1 < fn->n; i++) fprintf(f, "%s, ", fn->v[i].name);
+    for (size_t i = 0; i < o.s->n_args; i++) fprintf(f, "%s.%s", i ? ", " : "", kw_name(&o.s->args[i]));
+    fprintf(f, ") */\n#define FAC_KW_%s(", n);
+    for (size_t i = 0; i + 1 < fn->n; i++) fprintf(f, "%s, ", fn->v[i].name);
+    fputs("...) ", f);
+    emit_at_begin(f, fn->result, fn->must);
+    fprintf(f, "FAC_CALL_(%s, fac_%s(", fn->result, n);
+    for (size_t i = 0; i + 1 < fn->n; i++) {
+        const int times = number_times(e, fn->v[i].name);
+        fprintf(f, times ? "FAC_LIST_(%s, %d), " : "(%s), ", fn->v[i].name, times);
     }
-    fprintf(f, "#define fac_%s(...) FAC_KW_%s(__VA_ARGS__, ) /* fac_%s(%.*s", n, n, n, (int)strlen(names) - 2, names);
-    for (size_t i = 0; i < o.s->n_args; i++) fprintf(f, ", .%s", kw_name(&o.s->args[i]));
-    fprintf(f, ") */\n#define FAC_KW_%s(%s...) FAC_CALL_(%s, fac_%s(%s", n, names, e->c, n, given);
-    fprintf(f, "&(fac_%s_kw){FAC_DEFAULTS_%s, .kw_site = FAC_SITE_, __VA_ARGS__}))\n", n, n);
+    fprintf(f, "&(fac_%s_kw){FAC_DEFAULTS_%s, __VA_ARGS__})))\n", n, n);
+}
+
+void emit_fn_overload(FILE *f, const model *m, const entry *e) {
+    const function *fn = fn_prototype(m, e);
+    const char *n = fn->name;
+    fprintf(f, "inline %s%sfac_%s(", fn->result, fn->result[strlen(fn->result) - 1] == '*' ? "" : " ", n);
+    for (size_t i = 0; i + 1 < fn->n; i++) {
+        const parameter *p = &fn->v[i];
+        const bool star = p->type[strlen(p->type) - 1] == '*';
+        fprintf(f, strstr(p->type, "(*") ? "%s, " : star ? "%s%s, " : "%s %s, ", p->type, p->name);
+    }
+    fprintf(f, "const fac_%s_kw &kw = {}) { return fac_%s(", n, n);
+    for (size_t i = 0; i + 1 < fn->n; i++) fprintf(f, "%s, ", fn->v[i].name);
+    fprintf(f, "&kw); }\n#define fac_%s(...) ", n);
+    emit_at_begin(f, fn->result, fn->must);
+    fprintf(f, "fac_%s(__VA_ARGS__))\n", n);
 }

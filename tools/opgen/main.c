@@ -1,4 +1,5 @@
-/* opgen -o DIR FILE.yaml... FILE.[ch]...  write everything into DIR; the C files hold formulas and composites
+/* opgen -o DIR FILE.yaml... FILE.[ch]...  write everything into DIR; headers in include/facula/ are the public ones, other
+                                           C files hold formulas and composites
    opgen --list-outputs FILE.yaml...       names of the C files that -o would write
    opgen explain OP FILE.yaml...           all that one operator yields, on standard output */
 #include "opgen.h"
@@ -120,6 +121,10 @@ static void write_macros(const char *dir, const model *m) {
     open_output(&o, dir, "include/facula/ops_macros.h");
     begin_macros(o.f, "ops");
     fprintf(o.f, "#ifndef FACULA_OPS_MACROS_H\n#define FACULA_OPS_MACROS_H\n\n");
+    fputs("#ifndef FACULA_BUILDING\n", o.f);
+    for (size_t i = 0; i < m->n_ops; i++) emit_result_inline(o.f, &m->ops[i]);
+    for (size_t i = 0; i < m->n_ops; i++) emit_places(o.f, m, &m->ops[i], false);
+    fputs("#endif\n", o.f);
     for (size_t i = 0; i < m->n_ops; i++) emit_macros(o.f, m, &m->ops[i]);
     fputs("#endif\n", o.f);
     close_output(&o);
@@ -148,6 +153,7 @@ static void write_hpp(const char *dir, const model *m) {
     open_output(&o, dir, "include/facula/ops.hpp");
     fprintf(o.f, "%s#ifndef FACULA_OPS_HPP\n#define FACULA_OPS_HPP\n\n%s", notice, hpp_head);
     for (size_t i = 0; i < m->n_ops; i++) emit_hpp(o.f, m, &m->ops[i]);
+    for (size_t i = 0; i < m->n_ops; i++) emit_places(o.f, m, &m->ops[i], true);
     fputs("#endif\n", o.f);
     close_output(&o);
 }
@@ -162,12 +168,24 @@ static void write_umbrella(const char *dir) {
     close_output(&o);
 }
 
-static void write_fn_macros(const char *dir, const model *m, size_t first) {
-    const char *header = m->fns[first].header;
+static bool is_in(const model *m, const entry *e, const char *header) {
+    return strcmp(fn_prototype(m, e)->header, header) == 0;
+}
+
+static void write_header_macros(const char *dir, const model *m, const char *header) {
+    bool any = false;
     output o;
     open_output(&o, dir, xformat("include/facula/%s_macros.h", header));
     begin_macros(o.f, header);
-    for (size_t i = first; i < m->n_fns && strcmp(m->fns[i].header, header) == 0; i++) emit_fn_macro(o.f, &m->fns[i]);
+    emit_header_macros(o.f, m, header);
+    for (size_t i = 0; i < m->n_fns; i++) any = any || is_in(m, &m->fns[i], header);
+    if (any) fputs("#ifdef __cplusplus\n", o.f);
+    for (size_t i = 0; i < m->n_fns; i++)
+        if (is_in(m, &m->fns[i], header)) emit_fn_overload(o.f, m, &m->fns[i]);
+    if (any) fputs("#else\n", o.f);
+    for (size_t i = 0; i < m->n_fns; i++)
+        if (is_in(m, &m->fns[i], header)) emit_fn_macro(o.f, m, &m->fns[i]);
+    if (any) fputs("#endif\n", o.f);
     close_output(&o);
 }
 
@@ -179,11 +197,10 @@ static void write_api(const char *dir, const model *m) {
     for (size_t i = 0; i < m->n_fns; i++) emit_fn_struct(o.f, &m->fns[i]);
     fputs("#ifdef __cplusplus\n}\n#endif\n#endif\n", o.f);
     close_output(&o);
-    for (size_t i = 0; i < m->n_fns; i++) /* those of one header stand together */
-        if (i == 0 || strcmp(m->fns[i].header, m->fns[i - 1].header) != 0) write_fn_macros(dir, m, i);
+    for (size_t i = 0; i < m->n_headers; i++) write_header_macros(dir, m, m->headers[i]);
     open_output(&o, dir, "keywords.c");
     fprintf(o.f, "%s#include \"keywords_gen.h\"\n#include \"ops/call.h\"\n\n", notice);
-    for (size_t i = 0; i < m->n_fns; i++) emit_fn_init(o.f, &m->fns[i]);
+    for (size_t i = 0; i < m->n_fns; i++) emit_fn_init(o.f, m, &m->fns[i]);
     close_output(&o);
     open_output(&o, dir, "keywords_gen.h");
     fprintf(o.f, "%s#ifndef FAC_KEYWORDS_GEN_H\n#define FAC_KEYWORDS_GEN_H\n\n#include <facula/keywords.h>\n\n",
@@ -394,12 +411,16 @@ static int usage(void) {
     return 2;
 }
 
-/* Operator files first, then C files. The index of the first C file. */
+/* Operator files first, then the public headers and C files. The index of the first of those. */
 static int load_files(char **argv, int first, int argc, model *m) {
     int i = first;
     for (; i < argc && strcmp(strrchr(argv[i], '.') ? strrchr(argv[i], '.') : "", ".yaml") == 0; i++)
         load_yaml(argv[i], m);
-    for (int c = i; c < argc; c++) load_c(argv[c]);
+    for (int c = i; c < argc; c++)
+        if (strstr(argv[c], "include/facula/"))
+            load_header(argv[c], m);
+        else
+            load_c(argv[c]);
     return i;
 }
 

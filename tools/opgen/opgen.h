@@ -22,8 +22,8 @@ typedef struct pairs {
 typedef struct entry {
     const char *file, *family; /* "path/linalg.yaml", "linalg" */
     int line;
-    char *fn, *parameters, *header; /* a function of the library's own: keywords, what stands before them, its header */
-    char *object;                   /* the C type of its keywords of type Object */
+    char *fn, *object; /* keywords of a function of the library's own, as a schema; the C type of those of type Object */
+    char *number_for;  /* "NAME[N]": the parameter of it, a list of integers, for which a number may stand N times */
     char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
     pairs kernels, raw, grad, unread;
@@ -52,9 +52,28 @@ typedef struct op {
     struct grad_plan *grad; /* NULL if not differentiable here */
 } op;
 
+/* ---- a function of a hand-written header ---- */
+
+typedef struct parameter {
+    char *type, *name; /* of a pointer to a function the type is the whole declaration */
+} parameter;
+
+typedef struct function {
+    const char *file;
+    int line;
+    char *header, *name, *result; /* "nn", without fac_, "fac_module *" */
+    parameter *v;
+    size_t n;
+    bool must, variadic; /* the result should be used; ends with ... */
+} function;
+
 typedef struct model {
     entry *entries, *fns;
     size_t n_entries, n_fns;
+    function *functions;
+    size_t n_functions;
+    char **headers; /* names of the hand-written headers */
+    size_t n_headers;
     op *ops; /* all forms, in file order */
     size_t n_ops;
     char **signatures;
@@ -161,6 +180,8 @@ char *family_of(const char *path);
 void load_yaml(const char *path, model *m);
 void build_model(model *m);
 void plan_gradients(model *m);
+void load_header(const char *path, model *m);
+const function *find_function(const model *m, const char *name);
 void load_c(const char *path);
 /* What `name` means in the file at `path`, or to all files where that is NULL. */
 const c_def *find_c(const char *path, const char *name);
@@ -208,9 +229,23 @@ void emit_kw_bool_check(FILE *f, const char *op, const char *keyword, const char
 
 /* A function of the library's own: its keyword struct, its macro, kw_init, and what reads the struct. */
 void emit_fn_struct(FILE *f, const entry *e);
-void emit_fn_macro(FILE *f, const entry *e);
-void emit_fn_init(FILE *f, const entry *e);
+void emit_fn_macro(FILE *f, const model *m, const entry *e);
+/* The same for C++: an overload that takes the keywords by reference. */
+void emit_fn_overload(FILE *f, const model *m, const entry *e);
+void emit_fn_init(FILE *f, const model *m, const entry *e);
 void emit_fn_open(FILE *f, const entry *e);
+
+/* ---- the place of a call (headers.c): what surrounds a call in a macro ---- */
+
+/* The functions that FAC_AT_ needs for a type; `how` says how r looks after a failure, NULL: by the type. */
+void emit_at_inline(FILE *f, const char *type, const char *how);
+/* Up to the call; what follows the call is one parenthesis. */
+void emit_at_begin(FILE *f, const char *type, bool must);
+/* The macros of a header's functions that take no keywords. */
+void emit_header_macros(FILE *f, const model *m, const char *header);
+bool must_use(const op *o);
+/* The prototype of a function with keywords. */
+const function *fn_prototype(const model *m, const entry *e);
 
 /* ---- the handles of a public stub (emit_handles.c) ---- */
 
@@ -225,6 +260,10 @@ void emit_result_end(FILE *f, const op *o);
 
 void emit_decl(FILE *f, const model *m, const op *o);
 void emit_macros(FILE *f, const model *m, const op *o);
+/* What only tells the place of a call: for C++, which has overloads, of all names; else of those that have no other macro. */
+void emit_places(FILE *f, const model *m, const op *o, bool all);
+/* The functions that FAC_AT_ needs for the result. */
+void emit_result_inline(FILE *f, const op *o);
 void emit_hpp(FILE *f, const model *m, const op *o);
 void emit_internal_decl(FILE *f, const op *o);
 void emit_calls(FILE *f, const model *m, const op *o);

@@ -59,9 +59,8 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
     } texts[] = {
         {"op", &e->op},
         {"fn", &e->fn},
-        {"of", &e->parameters},
-        {"header", &e->header},
         {"object", &e->object},
+        {"number_for", &e->number_for},
         {"c", &e->c},
         {"macro", &e->macro},
         {"meta", &e->meta},

@@ -99,8 +99,11 @@ fac_status linear_composite(const fac_call_info *c, fac_tensor *input, fac_tenso
     (void)c;
     FAC_CHECK(input->ndim > 0 && weight->ndim > 0, FAC_ERR_SHAPE,
               "both arguments to linear need to be at least 1D, but they are %dD and %dD", input->ndim, weight->ndim);
-    FAC_CHECK(weight->ndim <= 2, FAC_ERR_SHAPE, "linear: weight must be [out, in] or [in], got size %s",
+    FAC_CHECK(weight->ndim <= 2, FAC_ERR_SHAPE, "weight must be [out, in] or [in], got size %s",
               FAC_SHAPE_TEXT(weight));
+    FAC_CHECK(input->sizes[input->ndim - 1] == weight->sizes[weight->ndim - 1], FAC_ERR_SHAPE,
+              "the last size of the input must be that of the weight, which is [out, in]; got input %s and weight %s",
+              FAC_SHAPE_TEXT(input), FAC_SHAPE_TEXT(weight));
     FAC_SCOPE(scope);
     fac_tensor *wt = weight->ndim == 2 ? fac__s_t(weight) : weight;
     if (bias && input->ndim == 2 && weight->ndim == 2)

@@ -1,0 +1,194 @@
+/* The public functions of the hand-written headers: their prototypes, as the headers declare them. */
+#include "opgen.h"
+#include <ctype.h>
+#include <stdlib.h>
+
+static char *read_all(const char *path) {
+    FILE *f = fopen(path, "rb");
+    char *text = NULL;
+    size_t n = 0;
+    if (!f) die(path, 0, "cannot be read");
+    for (int c; (c = fgetc(f)) != EOF;) PUSH(text, n, (char)c);
+    fclose(f);
+    PUSH(text, n, '\0');
+    return text;
+}
+
+/* Blanks comments and the preprocessor's lines, so that lines keep their numbers. */
+static void blank_rest(char *text) {
+    bool line_start = true;
+    for (char *p = text; *p; p++) {
+        if (p[0] == '/' && p[1] == '*') {
+            for (; *p && !(p[0] == '*' && p[1] == '/'); p++)
+                if (*p != '\n') *p = ' ';
+            p[0] = p[1] = ' ';
+        } else if (line_start && *p == '#') {
+            for (; *p && (*p != '\n' || p[-1] == '\\'); p++)
+                if (*p != '\n' && p[1] != '\n') *p = ' ';
+        }
+        if (!*p) break;
+        line_start = *p == '\n' || (line_start && isspace((unsigned char)*p));
+    }
+}
+
+static int line_of(const char *text, const char *at) {
+    int line = 1;
+    for (; text < at; text++) line += *text == '\n';
+    return line;
+}
+
+/* The characters from begin to end, white space as one space, none at the ends. */
+static char *squeezed(const char *begin, const char *end) {
+    char *to = xalloc((size_t)(end - begin) + 1), *p = to;
+    for (; begin < end; begin++) {
+        const bool space = isspace((unsigned char)*begin);
+        if (space && (p == to || p[-1] == ' ')) continue;
+        *p++ = space ? ' ' : *begin;
+    }
+    if (p > to && p[-1] == ' ') p--;
+    *p = '\0';
+    return to;
+}
+
+/* "const char *name": what stands before the name, and the name; for a pointer to a function the type stands around it. */
+static parameter read_parameter(const char *begin, const char *end) {
+    char *text = squeezed(begin, end);
+    const char *star = strstr(text, "(*"), *name = star ? star + 2 : text + strlen(text);
+    if (!star)
+        while (name > text && (isalnum((unsigned char)name[-1]) || name[-1] == '_')) name--;
+    const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return (parameter){.type = star ? text : squeezed(text, name), .name = xformat("%.*s", (int)n, name)};
+}
+
+static void read_parameters(function *f, const char *begin, const char *end) {
+    int depth = 0;
+    const char *from = begin;
+    for (const char *p = begin; p <= end; p++) {
+        depth += p < end ? (*p == '(') - (*p == ')') : 0;
+        if (p < end && (*p != ',' || depth)) continue;
+        char *text = squeezed(from, p);
+        if (strcmp(text, "...") == 0)
+            f->variadic = true;
+        else if (*text && strcmp(text, "void") != 0)
+            PUSH(f->v, f->n, read_parameter(from, p));
+        from = p + 1;
+    }
+}
+
+/* After FAC_API: "FAC_MUST fac_tensor *fac_name(parameters)". */
+static function read_function(const char *path, const char *text, const char *begin) {
+    static const char must[] = "FAC_MUST";
+    while (isspace((unsigned char)*begin)) begin++;
+    function f = {.file = path, .line = line_of(text, begin), .header = family_of(path)};
+    f.must = strncmp(begin, must, sizeof must - 1) == 0;
+    if (f.must) begin += sizeof must - 1;
+    const char *open = strchr(begin, '('), *name = open, *close = open;
+    if (!open) die(path, f.line, "a declaration without parameters");
+    while (name > begin && (isalnum((unsigned char)name[-1]) || name[-1] == '_')) name--;
+    for (int depth = 0; *close; close++) {
+        depth += (*close == '(') - (*close == ')');
+        if (!depth) break;
+    }
+    if (strncmp(name, "fac_", 4) != 0) die(path, f.line, "a public function whose name does not begin with fac_");
+    f.name = xformat("%.*s", (int)(open - name - 4), name + 4);
+    f.result = squeezed(begin, name);
+    read_parameters(&f, open + 1, close);
+    return f;
+}
+
+void load_header(const char *path, model *m) {
+    static const char mark[] = "FAC_API";
+    char *text = read_all(path);
+    blank_rest(text);
+    for (const char *p = strstr(text, mark); p; p = strstr(p, mark)) {
+        p += sizeof mark - 1;
+        PUSH(m->functions, m->n_functions, read_function(path, text, p));
+    }
+    PUSH(m->headers, m->n_headers, family_of(path));
+    free(text);
+}
+
+/* ---- macros that tell the place of a call ------------------------------------------------------------------------------ */
+
+/* What deals with errors itself, or cannot fail. */
+static bool is_placeless(const char *name) {
+    static const char *const names[] = {"error",  "error_message", "error_clear", "error_get",        "error_at",
+                                        "report", "status_name",   "version",     "set_error_handler"};
+    for (size_t i = 0; i < FAC_COUNT(names); i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
+/* "const char *" as "const_char_p": what FAC_AT_ calls the type. */
+char *at_name(const char *type) {
+    if (strcmp(type, "fac_tensor *") == 0) return xformat("tensor");
+    if (strncmp(type, "fac_status", 10) == 0) return xformat("status");
+    char *name = xformat("%s", type);
+    for (size_t n = strlen(name); n && name[n - 1] == ' '; n--) name[n - 1] = '\0';
+    for (char *p = name; *p; p++) *p = *p == ' ' ? '_' : *p == '*' ? 'p' : *p;
+    return name;
+}
+
+/* How a result r of this type looks when the call may have failed, as a C expression. */
+static const char *failed(const char *type) {
+    static const char *const looks[][2] = {{"bool", "!r"},         {"int", "r <= 0"},
+                                           {"int64_t", "r <= 0"},  {"size_t", "r == 0"},
+                                           {"fac_ints", "!r.n"},   {"double", "!(r < 0 || r > 0)"},
+                                           {"fac_floats", "!r.n"}, {"fac_tensors", "!r.n"}};
+    if (type[strlen(type) - 1] == '*') return "!r";
+    for (size_t i = 0; i < FAC_COUNT(looks); i++)
+        if (strncmp(looks[i][0], type, strlen(looks[i][0])) == 0) return looks[i][1];
+    return "true";
+}
+
+void emit_at_inline(FILE *f, const char *type, const char *how) {
+    char *name = at_name(type);
+    if (strcmp(name, "tensor") == 0 || strcmp(name, "status") == 0 || strcmp(name, "void") == 0) return;
+    fprintf(f, "#ifndef FAC_AT_HAS_%s\n#define FAC_AT_HAS_%s\nFAC_AT_INLINE_(%s, %.*s, %s)\n#endif\n", name, name, name,
+            (int)(strlen(type) - (type[strlen(type) - 1] == ' ')), type, how ? how : failed(type));
+    free(name);
+}
+
+void emit_at_begin(FILE *f, const char *type, bool must) {
+    char *name = at_name(type);
+    if (strcmp(name, "void") == 0)
+        fputs("FAC_AT_VOID_(", f);
+    else
+        fprintf(f, "FAC_AT_%s(%s, ", must ? "MUST_" : "", name);
+    free(name);
+}
+
+static bool has_keywords(const model *m, const function *fn) {
+    for (size_t i = 0; i < m->n_fns; i++)
+        if (strncmp(m->fns[i].fn, fn->name, strlen(fn->name)) == 0 && m->fns[i].fn[strlen(fn->name)] == '(')
+            return true;
+    return false;
+}
+
+/* Whether function i is the first of the header that gives a result of its type. */
+static bool first_with_result(const model *m, size_t i, const char *header) {
+    for (size_t j = 0; j < i; j++)
+        if (strcmp(m->functions[j].header, header) == 0 && strcmp(m->functions[j].result, m->functions[i].result) == 0)
+            return false;
+    return strcmp(m->functions[i].header, header) == 0;
+}
+
+void emit_header_macros(FILE *f, const model *m, const char *header) {
+    fprintf(f, "#ifndef FACULA_BUILDING\n");
+    for (size_t i = 0; i < m->n_functions; i++)
+        if (first_with_result(m, i, header)) emit_at_inline(f, m->functions[i].result, NULL);
+    for (size_t i = 0; i < m->n_functions; i++) {
+        const function *fn = &m->functions[i];
+        if (strcmp(fn->header, header) != 0 || is_placeless(fn->name) || has_keywords(m, fn)) continue;
+        fprintf(f, "#define fac_%s(...) ", fn->name);
+        emit_at_begin(f, fn->result, fn->must);
+        fprintf(f, "fac_%s(__VA_ARGS__))\n", fn->name);
+    }
+    fputs("#endif\n", f);
+}
+
+const function *find_function(const model *m, const char *name) {
+    for (size_t i = 0; i < m->n_functions; i++)
+        if (strcmp(m->functions[i].name, name) == 0) return &m->functions[i];
+    return NULL;
+}
