@@ -9,6 +9,7 @@ install(DIRECTORY ${FACULA_GEN_DIR}/include/facula DESTINATION ${CMAKE_INSTALL_I
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL FILES_MATCHING PATTERN "*.1")
 install(DIRECTORY ${FACULA_GEN_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 OPTIONAL FILES_MATCHING PATTERN "*.3")
+install(FILES ${FACULA_GEN_DIR}/api.json DESTINATION ${CMAKE_INSTALL_DATADIR}/facula)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The file finds its prefix by its own place, so that `cmake --install --prefix` may put everything elsewhere.

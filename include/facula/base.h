@@ -96,6 +96,15 @@ FAC_API void fac_error_at(const char *file, int line);
 typedef void (*fac_error_handler)(void *context, const fac_error_info *error);
 FAC_API void fac_set_error_handler(fac_error_handler fn, void *context);
 
+/* Ends what the library does for a thread: the next operator that it runs or node of a backward pass fails with code INTERRUPTED,
+   and everything above fails with it; kernels that run are not broken off. If the thread is in no call, its next one fails.
+   May be called from any thread and from signal handlers: `fac_cancel(main_thread)` in one for SIGINT, where main_thread was
+   got from fac_thread_number before. False, and nothing happens, if there is no such thread. */
+FAC_API bool fac_cancel(int64_t thread);
+/* Number of the calling thread, for fac_cancel: no two threads of a process have the same. 0 if over 4096 threads use the
+   library at a time: those that come last have none. */
+FAC_API int64_t fac_thread_number(void);
+
 /* Called with a finished sentence when something is legal but probably not meant, such as resizing a non-empty out
    tensor. NULL restores the default, which prints to standard error. May be called from any thread. */
 typedef void (*fac_warning_handler)(void *context, const char *message);

@@ -236,6 +236,13 @@ FAC_API FAC_MUST fac_status fac_clip_grad_value(fac_tensors parameters, double l
 
 #ifdef __cplusplus
 }
+
+/* fac_sequential(fac_linear_new(2, 16), fac_tanh_new(), ...), as in C */
+template <class... M> inline fac_module *fac_sequential(M... m) {
+    fac_module *const modules[] = {m...};
+    return fac_sequential_new(modules, sizeof...(M));
+}
+#define fac_sequential(...) FAC_AT_MUST_(fac_module_p, fac_sequential(__VA_ARGS__))
 #endif
 #include <facula/nn_macros.h>
 #endif

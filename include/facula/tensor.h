@@ -143,8 +143,18 @@ FAC_API const char *fac_cpu_isa(void);
 
 #ifdef __cplusplus
 }
+
+/* fac_tensor_of(1, 2, 3), as in C */
+template <class... N> inline fac_tensor *fac_tensor_of(N... n) {
+    const float v[] = {static_cast<float>(n)...};
+    const int64_t count = sizeof...(N);
+    return fac_tensor_from(v, FAC_F32, fac_ints_of(&count, 1));
+}
 #endif
 #ifndef FACULA_BUILDING
 #include <facula/tensor_macros.h>
+#ifdef __cplusplus
+#define fac_tensor_of(...) FAC_AT_(tensor, fac_tensor_of(__VA_ARGS__))
+#endif
 #endif
 #endif

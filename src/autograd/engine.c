@@ -23,7 +23,7 @@
 typedef struct pass {
     const fac_pass_request *r;
     scratch *s;
-    fac_thread *th;
+    fac_thread *th, *caller;  /* who runs nodes, and who asked for the pass */
     fac_keyset user_exclude;  /* what hooks and user code see */
     fac_keyset inner_exclude; /* what built-in nodes see: autograd is skipped altogether unless a graph is made */
     struct team *team;        /* NULL unless several accelerators take part */
@@ -351,6 +351,7 @@ static fac_status apply(const pass *p, record *r, fac_tensor **out) {
     fac_node *n = r->node;
     fac_tensor **grads = n->n_outputs == 1 ? &r->one : r->many;
     if (!grads || !any(grads, n->n_outputs)) return FAC_OK;
+    FAC_TRY(fac__check_cancel(p->caller));
     if (FAC_UNLIKELY(n->hooks != NULL) && run_hooks_before(p, r, grads) != FAC_OK)
         return fac__error_prefix(n->cls->name);
     if (FAC_UNLIKELY(r->capture)) hand_out(p, r, grads);
@@ -583,7 +584,7 @@ static fac_status run(pass *p) {
 static fac_status run_here(const fac_pass_request *r) {
     fac_thread *th = fac__thread();
     fac_recording was = fac__recording_save(th);
-    pass p = {.r = r, .s = fac__scratch_take(), .th = th, .user_exclude = th->exclude};
+    pass p = {.r = r, .s = fac__scratch_take(), .th = th, .caller = th, .user_exclude = th->exclude};
     if (!p.s) return FAC_ERR_MEMORY;
     p.inner_exclude = r->create_graph ? th->exclude : th->exclude | FAC_KS_AUTOGRAD | FAC_KS_ADIV;
     bool outer_creates = th->create_graph;

@@ -58,6 +58,7 @@ static void unlink_thread(fac_thread *th) {
     else
         all_threads = th->next;
     if (th->next) th->next->prev = th->prev;
+    fac__cancel_end(th);
     atomic_fetch_add_explicit(&live_of_the_departed, atomic_load_explicit(&th->live, memory_order_relaxed),
                               memory_order_relaxed);
     fac__mutex_unlock(&lock);
@@ -85,6 +86,7 @@ static void link_thread(fac_thread *th) {
     th->next = all_threads;
     if (all_threads) all_threads->prev = th;
     all_threads = th;
+    fac__cancel_begin(th);
     fac__mutex_unlock(&lock);
 }
 

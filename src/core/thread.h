@@ -90,6 +90,9 @@ typedef struct fac_thread {
 
     int num_threads; /* for parallel_for; 0 = default */
     int callbacks;   /* functions of the program's that the library is calling on this thread */
+
+    _Atomic(uint64_t) *cancel; /* where fac_cancel leaves word (core/cancel.c); NULL if there was no place left */
+    int64_t number;            /* what fac_cancel knows the thread by; 0 without a place */
 } fac_thread;
 
 extern _Thread_local fac_thread *fac__tls __attribute__((tls_model("initial-exec")));
@@ -142,6 +145,17 @@ fac_status fac__error_context(const char *op, const char *argument);
 fac_status fac__error_prefix(const char *name);
 /* Where the facts of the pending error may be added to; NULL if none is pending, or if its record is shared. */
 fac_error_facts *fac__error_facts(void);
+/* What makes operators leave their fast path before they run: an observer of calls, and each cancellation that waits. */
+enum { FAC_WATCHED_OBSERVER = 1, FAC_WATCHED_CANCEL = 2 };
+extern atomic_int fac__watched;
+void fac__cancel_begin(fac_thread *th);
+void fac__cancel_end(fac_thread *th);
+/* An error if the thread's work was cancelled, which it is then no longer. */
+fac_status fac__take_cancel(fac_thread *of);
+static inline fac_status fac__check_cancel(fac_thread *of) {
+    return FAC_LIKELY(!atomic_load_explicit(&fac__watched, memory_order_relaxed)) ? FAC_OK : fac__take_cancel(of);
+}
+
 /* Around calls of the program's functions by the library: errors in them are told when the outermost call has returned. */
 static inline void fac__callback_begin(void) {
     if (FAC_LIKELY(fac__tls != NULL)) fac__tls->callbacks++;

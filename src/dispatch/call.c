@@ -16,7 +16,6 @@ typedef struct observer {
     struct observer *older;
 } observer;
 
-atomic_bool fac__observed;
 static _Atomic(observer *) active, all_observers;
 
 void fac_set_call_observer(fac_call_observer fn, void *context) {
@@ -26,13 +25,14 @@ void fac_set_call_observer(fac_call_observer fn, void *context) {
         *o = (observer){fn, context, atomic_load(&all_observers)};
         while (!atomic_compare_exchange_weak(&all_observers, &o->older, o)) continue;
     }
-    atomic_store(&active, o);
-    atomic_store(&fac__observed, o != NULL);
+    const bool was = atomic_exchange(&active, o) != NULL;
+    if (was != (o != NULL)) atomic_fetch_add(&fac__watched, o ? FAC_WATCHED_OBSERVER : -FAC_WATCHED_OBSERVER);
 }
 
-void fac__observe(const fac_operator *op, fac_keyset keys, bool enter) {
+fac_status fac__observe(const fac_operator *op, fac_keyset keys, bool enter) {
     const observer *o = atomic_load_explicit(&active, memory_order_acquire);
     if (o) o->fn(o->context, op, keys, enter);
+    return enter ? fac__take_cancel(fac__tls) : FAC_OK;
 }
 
 void fac__observers_free(void) {
@@ -62,9 +62,9 @@ fac_status fac_redispatch_below(const fac_call_info *c, fac_functionality f, fac
 
 static fac_status run(const fac_operator *op, fac_keyset keys, fac_value *stack) {
     if (FAC_LIKELY(!fac__is_observed())) return fac_redispatch(op, keys, stack);
-    fac__observe(op, keys, true);
-    fac_status st = fac_redispatch(op, keys, stack);
-    fac__observe(op, keys, false);
+    fac_status st = fac__observe(op, keys, true);
+    if (st == FAC_OK) st = fac_redispatch(op, keys, stack);
+    (void)fac__observe(op, keys, false);
     return st;
 }
 

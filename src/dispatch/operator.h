@@ -73,13 +73,12 @@ struct fac_operator {
 };
 
 extern _Atomic(fac_keyset) fac__global_keys;
-extern atomic_bool fac__observed; /* a call observer is set */
-/* Whether calls are to be told of. Built with FAC_NO_OBSERVER, never, and call paths do not look. */
+/* Whether a call has more to do than run: tell an observer, or see whether it was cancelled. Built with FAC_NO_OBSERVER, never. */
 static inline bool fac__is_observed(void) {
 #ifdef FAC_NO_OBSERVER
     return false;
 #else
-    return atomic_load_explicit(&fac__observed, memory_order_relaxed);
+    return atomic_load_explicit(&fac__watched, memory_order_relaxed) != 0;
 #endif
 }
 
@@ -103,8 +102,9 @@ static inline fac_keyset fac__device_keys(fac_device d) {
     if (!d.type) d.type = FAC_CPU;
     return fac__default_keys(d, &ks) == FAC_OK ? ks : FAC_KS_DENSE;
 }
-/* Tells the observer, if any; the stubs call it only when fac__observed. */
-void fac__observe(const fac_operator *op, fac_keyset keys, bool enter);
+/* Before (enter) and after a call that fac__is_observed: tells the observer, if there is one. Before, it fails if the thread's
+   work was cancelled. */
+fac_status fac__observe(const fac_operator *op, fac_keyset keys, bool enter);
 /* Sets the error for a call that no kernel serves: op, key, and each key that has one. */
 fac_status fac__no_kernel(const fac_call_info *c);
 

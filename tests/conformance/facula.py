@@ -33,7 +33,7 @@ class ScopeMark(C.Structure):
 
 
 class GradKw(C.Structure):
-    _fields_ = [("kw_size", SIZE), ("kw_site", P), ("grad_outputs", Tensors), ("retain_graph", C.c_bool),
+    _fields_ = [("kw_size", SIZE), ("grad_outputs", Tensors), ("retain_graph", C.c_bool),
                 ("create_graph", C.c_bool), ("allow_unused", C.c_bool), ("kw_stray", C.c_int64)]
 
 

@@ -56,9 +56,67 @@ static void overloads_compute() {
     fac_scope_end(&s);
 }
 
+/* What C has by macros: lists, literal tensors, modules, optimisers, passes, with and without keywords. */
+static void a_model_trains() {
+    fac_scope s = fac_scope_begin();
+    fac_manual_seed(1);
+    fac_module *model = fac_sequential(fac_linear_new(2, 8), fac_tanh_new(), fac_linear_new(8, 1));
+    fac_adamw_new_kw options;
+    options.weight_decay = 0;
+    fac_optimizer *adam = fac_adamw_new(model, 0.05, options);
+    fac_tensor *x = fac_reshape(fac_tensor_of(0, 0, 0, 1, 1, 0, 1, 1), FAC_SHAPE(4, 2));
+    fac_tensor *y = fac_reshape(fac_tensor_of(0, 1, 1, 0), FAC_SHAPE(4, 1));
+    double loss = 1;
+    for (int step = 0; step < 300 && !fac_error(); step++) {
+        fac_scope inner = fac_scope_begin();
+        fac_tensor *l = fac_mse_loss(fac_forward(model, x), y);
+        if (fac_backward(l) || fac_optimizer_step(adam)) break;
+        fac_optimizer_zero_grad(adam);
+        loss = fac_item(l);
+        fac_scope_end(&inner);
+    }
+    expect(loss < 0.01, "exclusive or is learnt");
+    fac_optimizer_release(adam);
+    fac_module_release(model);
+    fac_scope_end(&s);
+}
+
+static void errors_tell_the_place() {
+    fac_scope s = fac_scope_begin();
+    fac_tensor *x = fac_ones(FAC_SHAPE(2, 3));
+    fac_error_info e;
+    const int line = __LINE__ + 1;
+    fac_tensor *y = fac_relu(fac_mm(x, x));
+    expect(!y && fac_error_get(&e) == FAC_ERR_SHAPE, "a product of what does not fit");
+    expect(e.line == line && std::strstr(e.file, "test_overloads.cpp"), "the place of an operator");
+    fac_error_clear();
+    fac_module *m = fac_linear_new(-1, 2);
+    expect(!m && fac_error_get(&e) != FAC_OK && e.line == line + 4, "the place of a module");
+    fac_error_clear();
+    fac_scope_end(&s);
+}
+
+static void handlers_may_throw() {
+    fac_scope s = fac_scope_begin();
+    bool caught = false;
+    fac_tensor *x = fac_ones(FAC_SHAPE(2, 3));
+    fac_set_error_handler([](void *, const fac_error_info *e) { throw e->code; }, nullptr);
+    try {
+        fac_tensor *y = fac_mm(x, x);
+        expect(!y, "a product of what does not fit");
+    } catch (fac_status code) { caught = code == FAC_ERR_SHAPE; }
+    fac_set_error_handler(nullptr, nullptr);
+    expect(caught, "the handler's exception");
+    fac_error_clear();
+    fac_scope_end(&s);
+}
+
 int main() {
     every_overload_is_an_error_without_tensors();
     overloads_compute();
+    a_model_trains();
+    errors_tell_the_place();
+    handlers_may_throw();
     expect(c_part() == 0, "the C functions in a C file of the same program");
     return failures != 0;
 }

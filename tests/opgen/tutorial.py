@@ -72,8 +72,9 @@ def generate(opgen, copy):
     schemas = sorted((copy / "src/ops/schema").glob("*.yaml"))
     formulas = [p for folder in ("autograd/formulas", "ops/composite", "ops")
                 for p in sorted((copy / "src" / folder).glob("*.[ch]"))]
+    headers = sorted((ROOT / "include/facula").glob("*.h"))
     (copy / "gen/include/facula").mkdir(parents=True)
-    subprocess.run([opgen, "-o", copy / "gen", *schemas, copy / "src/functions.yaml", *formulas], check=True)
+    subprocess.run([opgen, "-o", copy / "gen", *schemas, copy / "src/functions.yaml", *headers, *formulas], check=True)
 
 
 def compile_all(build, copy):

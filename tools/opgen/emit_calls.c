@@ -88,8 +88,8 @@ static void emit_dispatch(FILE *f, const op *o) {
             seeded ? "    if (FAC_LIKELY(!fac__is_observed())) return fac__draws_end(outer_, %s);\n"
                    : "    if (FAC_LIKELY(!fac__is_observed())) return %s;\n",
             call);
-    fprintf(f, "    fac__observe(&fac_op_%s, keys_, true);\n    fac_status st_ = %s;\n", o->id, call);
-    fprintf(f, "    fac__observe(&fac_op_%s, keys_, false);\n", o->id);
+    fprintf(f, "    fac_status st_ = fac__observe(&fac_op_%s, keys_, true);\n    if (!st_) st_ = %s;\n", o->id, call);
+    fprintf(f, "    (void)fac__observe(&fac_op_%s, keys_, false);\n", o->id);
     fputs(seeded ? "    return fac__draws_end(outer_, st_);\n}\n" : "    return st_;\n}\n", f);
 }
 

@@ -96,13 +96,31 @@ static function read_function(const char *path, const char *text, const char *be
     return f;
 }
 
+/* The comment that ends right before `at`, of which `text` is the whole file with its comments; what an earlier declaration
+   has if only declarations stand between. */
+static char *doc_before(const char *text, const char *at, const char *earlier) {
+    const char *end = at;
+    while (end > text && isspace((unsigned char)end[-1])) end--;
+    for (const char *p = end; p < at; p++)
+        if (p[0] == '\n' && p[1] == '\n') return xformat("%s", "");
+    if (end - text < 2) return xformat("%s", "");
+    if (end[-1] == ';' && earlier) return xformat("%s", earlier);
+    if (end[-1] != '/' || end[-2] != '*') return xformat("%s", "");
+    const char *begin = end - 2;
+    while (begin > text && (begin[0] != '/' || begin[1] != '*')) begin--;
+    return squeezed(begin + 2, end - 2);
+}
+
 void load_header(const char *path, model *m) {
     static const char mark[] = "FAC_API";
-    char *text = read_all(path);
+    char *text = read_all(path), *whole = xformat("%s", text);
+    const char *doc = NULL;
     blank_rest(text);
     for (const char *p = strstr(text, mark); p; p = strstr(p, mark)) {
         p += sizeof mark - 1;
-        PUSH(m->functions, m->n_functions, read_function(path, text, p));
+        function fn = read_function(path, text, p);
+        doc = fn.doc = doc_before(whole, whole + (p - text) - (sizeof mark - 1), doc);
+        PUSH(m->functions, m->n_functions, fn);
     }
     PUSH(m->headers, m->n_headers, family_of(path));
     free(text);
@@ -112,8 +130,8 @@ void load_header(const char *path, model *m) {
 
 /* What deals with errors itself, or cannot fail. */
 static bool is_placeless(const char *name) {
-    static const char *const names[] = {"error",  "error_message", "error_clear", "error_get",        "error_at",
-                                        "report", "status_name",   "version",     "set_error_handler"};
+    static const char *const names[] = {"error",  "error_message", "error_clear", "error_get",         "error_at",
+                                        "report", "status_name",   "version",     "set_error_handler", "cancel"};
     for (size_t i = 0; i < FAC_COUNT(names); i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -158,11 +176,11 @@ void emit_at_begin(FILE *f, const char *type, bool must) {
     free(name);
 }
 
-static bool has_keywords(const model *m, const function *fn) {
+const entry *fn_keywords(const model *m, const function *fn) {
+    const size_t n = strlen(fn->name);
     for (size_t i = 0; i < m->n_fns; i++)
-        if (strncmp(m->fns[i].fn, fn->name, strlen(fn->name)) == 0 && m->fns[i].fn[strlen(fn->name)] == '(')
-            return true;
-    return false;
+        if (strncmp(m->fns[i].fn, fn->name, n) == 0 && m->fns[i].fn[n] == '(') return &m->fns[i];
+    return NULL;
 }
 
 /* Whether function i is the first of the header that gives a result of its type. */
@@ -179,7 +197,7 @@ void emit_header_macros(FILE *f, const model *m, const char *header) {
         if (first_with_result(m, i, header)) emit_at_inline(f, m->functions[i].result, NULL);
     for (size_t i = 0; i < m->n_functions; i++) {
         const function *fn = &m->functions[i];
-        if (strcmp(fn->header, header) != 0 || is_placeless(fn->name) || has_keywords(m, fn)) continue;
+        if (strcmp(fn->header, header) != 0 || is_placeless(fn->name) || fn_keywords(m, fn)) continue;
         fprintf(f, "#define fac_%s(...) ", fn->name);
         emit_at_begin(f, fn->result, fn->must);
         fprintf(f, "fac_%s(__VA_ARGS__))\n", fn->name);

@@ -84,16 +84,13 @@ static char *kw_init(const op *o, const fac_schema_arg *a) {
     }
 }
 
-typedef void (*field_fn)(FILE *f, const char *type, const char *name, const char *init, const char *comment);
-
 static char *comment_of(const fac_schema_arg *a) {
     const bool one = may_be_one(a) && !is_none(a), unset = type_of(&a->type) == T_SCALAR;
     if (one || unset) return xformat("default %s", a->default_text);
     return kw_second_name(a) && !is_none(a) ? xformat("default %s", a->default_text) : NULL;
 }
 
-/* Calls `field` for each field in the struct's order: what may be given by position, the stray, then the rest. */
-static void each_field(FILE *f, const op *o, field_fn field) {
+void each_kw_field(FILE *f, const op *o, kw_field_fn field) {
     const fac_schema *s = fn_schema(o);
     for (int only = 0; only < 2; only++) {
         for (size_t i = o->n_pos; i < s->n_args; i++)
@@ -127,11 +124,11 @@ void emit_kw_struct(FILE *f, const op *o) {
     const char *k = o->kw;
     fprintf(f, "/* Keywords of fac_%s, in the order in which they may be given by position. */\n", k);
     fprintf(f, "typedef struct fac_%s_kw {\n    FAC_KW_HEAD(struct fac_%s_kw);\n", k, k);
-    each_field(f, o, write_field);
+    each_kw_field(f, o, write_field);
     fprintf(f, "} fac_%s_kw;\n/* Puts the defaults into *kw. */\nFAC_API void fac_%s_kw_init(fac_%s_kw *kw);\n", k, k,
             k);
     fprintf(f, "#define FAC_DEFAULTS_%s ", k);
-    each_field(f, o, write_default);
+    each_kw_field(f, o, write_default);
     fprintf(f, ".kw_size = sizeof(fac_%s_kw)\n", k); /* last, so that a value without a name comes after it */
 }
 
@@ -219,8 +216,7 @@ void emit_kw_value(FILE *f, const op *o, const fac_schema_arg *a) {
 
 /* ---- functions of the library's own ---------------------------------------------------------------------------------- */
 
-/* As an operator without positional arguments: those are C, and stand in `of`. */
-static op fn_op(const entry *e) {
+op fn_op(const entry *e) {
     fac_schema *s = NULL;
     if (fac__schema_parse(e->fn, &s)) die(e->file, e->line, "%s", fac_error_message());
     for (size_t i = 0; i < s->n_args; i++)

@@ -145,6 +145,8 @@ static const char hpp_head[] =
     "template <class... I> struct fac_ints_list {\n    int64_t a[sizeof...(I) + 1];\n    operator fac_ints() const { return {a, sizeof...(I)}; }\n};\n"
     "template <class... I> inline fac_ints_list<I...> FAC_INTS(I... i) { return {{static_cast<int64_t>(i)..., 0}}; }\n"
     "#define FAC_SHAPE FAC_INTS\n#define FAC_DIMS FAC_INTS\n"
+    "template <class... F> struct fac_floats_list {\n    double a[sizeof...(F) + 1];\n    operator fac_floats() const { return {a, sizeof...(F)}; }\n};\n"
+    "template <class... F> inline fac_floats_list<F...> FAC_FLOATS(F... f) { return {{static_cast<double>(f)..., 0}}; }\n"
     "template <class... T> struct fac_tensors_list {\n    fac_tensor *a[sizeof...(T) + 1];\n    operator fac_tensors() const { return {a, sizeof...(T)}; }\n};\n"
     "template <class... T> inline fac_tensors_list<T...> FAC_TENSORS(T... t) { return {{t..., nullptr}}; }\n\n";
 
@@ -214,15 +216,6 @@ static void write_api(const char *dir, const model *m) {
 }
 
 /* ---- internal files ---- */
-
-static void quoted(FILE *f, const char *s) {
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') fputc('\\', f);
-        fputc(*s, f);
-    }
-    fputc('"', f);
-}
 
 static void emit_unread(FILE *f, const op *p) {
     for (size_t i = 0; i < p->e->unread.n; i++) {
@@ -353,6 +346,13 @@ static void write_json(const char *dir, const model *m) {
     close_output(&o);
 }
 
+static void write_api_list(const char *dir, const model *m) {
+    output o;
+    open_output(&o, dir, "api.json");
+    emit_api(o.f, m);
+    close_output(&o);
+}
+
 static void write_man(const char *dir, const model *m) {
     for (size_t i = 0; i < m->n_ops; i++) {
         const op *p = &m->ops[i];
@@ -381,6 +381,7 @@ static void write_all(const char *dir, const model *m, char **files, int n_files
     write_table(dir, m);
     write_unread(dir, m);
     write_json(dir, m);
+    write_api_list(dir, m);
     write_man(dir, m);
 }
 

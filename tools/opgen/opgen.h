@@ -62,6 +62,7 @@ typedef struct function {
     const char *file;
     int line;
     char *header, *name, *result; /* "nn", without fac_, "fac_module *" */
+    char *doc;                    /* the comment above, or above the declarations that it heads; "" */
     parameter *v;
     size_t n;
     bool must, variadic; /* the result should be used; ends with ... */
@@ -172,6 +173,8 @@ typedef struct c_def {
 void die(const char *file, int line, const char *format, ...) FAC_PRINTF(3, 4);
 void *xalloc(size_t n);
 char *xformat(const char *format, ...) FAC_PRINTF(1, 2);
+/* As a string of C or JSON. */
+void quoted(FILE *f, const char *s);
 #define PUSH(arr, n, x) ((arr) = xgrow((arr), (n), sizeof *(arr)), (arr)[(n)++] = (x))
 void *xgrow(void *p, size_t n, size_t elem);
 
@@ -215,6 +218,9 @@ const char *plain_type(const fac_schema_type *t); /* as a public argument, where
 const char *kw_type(const fac_schema_arg *a);
 char *kw_name(const fac_schema_arg *a);        /* ".dim", which takes one number where the schema has a list of N */
 char *kw_second_name(const fac_schema_arg *a); /* ".dims" for the list, ".alpha_scalar" for an exact number; or NULL */
+/* Calls `field` for each field in the struct's order: what may be given by position, the stray, then the rest. */
+typedef void (*kw_field_fn)(FILE *f, const char *type, const char *name, const char *init, const char *comment);
+void each_kw_field(FILE *f, const op *o, kw_field_fn field);
 void emit_kw_struct(FILE *f, const op *o);
 void emit_kw_init(FILE *f, const op *o);
 /* In a stub: k_, the keywords as this build lays them out, checked; then the value of one, or of a positional argument. */
@@ -227,6 +233,8 @@ bool is_list(const fac_schema_arg *a);
 void emit_kw_check(FILE *f, const char *op, const fac_schema_arg *a, const char *fail);
 void emit_kw_bool_check(FILE *f, const char *op, const char *keyword, const char *fail);
 
+/* A function of the library's own as an operator that has keywords only. */
+op fn_op(const entry *e);
 /* A function of the library's own: its keyword struct, its macro, kw_init, and what reads the struct. */
 void emit_fn_struct(FILE *f, const entry *e);
 void emit_fn_macro(FILE *f, const model *m, const entry *e);
@@ -244,6 +252,8 @@ void emit_at_begin(FILE *f, const char *type, bool must);
 /* The macros of a header's functions that take no keywords. */
 void emit_header_macros(FILE *f, const model *m, const char *header);
 bool must_use(const op *o);
+/* The keywords of a function, or NULL. */
+const entry *fn_keywords(const model *m, const function *fn);
 /* The prototype of a function with keywords. */
 const function *fn_prototype(const model *m, const entry *e);
 
@@ -276,6 +286,7 @@ void emit_adapter(FILE *f, const char *signature, const op *example);
 /* Boxes a list of numbers. One without entries may have no array; it is not given only where it may be left out. */
 void box_numbers(FILE *f, const fac_schema_type *t, const char *name);
 void emit_man(FILE *f, const model *m, const op *o);
+void emit_api(FILE *f, const model *m);
 bool kw_struct_first(const model *m, const op *o);
 bool macro_first(const model *m, const op *o);
 

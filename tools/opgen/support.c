@@ -43,6 +43,19 @@ char *xformat(const char *format, ...) {
     return s;
 }
 
+void quoted(FILE *f, const char *s) {
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '\n') {
+            fputs("\\n", f);
+            continue;
+        }
+        if (*s == '"' || *s == '\\') fputc('\\', f);
+        fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
 static char *last_error;
 
 fac_status fac__fail(const char *file, int line, fac_status code, const char *format, ...) {
