@@ -71,8 +71,9 @@ endfunction()
 
 add_library(facula SHARED ${facula_all_objects})
 add_library(facula::facula ALIAS facula)
+# Before 1.0 a minor version may change the interface, so the name that programs are linked with says it.
 set_target_properties(facula PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
-                      SOVERSION ${PROJECT_VERSION_MAJOR}
+                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/facula.map)
 target_link_libraries(facula PRIVATE facula_internal)
 target_include_directories(facula PUBLIC

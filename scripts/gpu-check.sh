@@ -11,7 +11,8 @@ mkdir -p "$folder/bin" "$folder/lib" "$folder/tests" "$folder/bench"
 
 cp "$root/scripts/gpu-check-run.sh" "$folder/run.sh"
 cp "$build/bin/facula" "$folder/bin/"
-cp -L "$build/libfacula.so.0" "$build/libfacula-internals.so" "$build/libfacula-simcuda.so" "$folder/lib/"
+cp -L "$build/libfacula.so" "$folder/lib/$(readlink "$build/libfacula.so")"
+cp -L "$build/libfacula-internals.so" "$build/libfacula-simcuda.so" "$folder/lib/"
 cp -L "$build"/libfacula-simkernels.so "$folder/lib/"
 cp "$build/tests/cuda/cuda_tests" "$build/tests/cuda/libuser_kernels.so" "$folder/bin/"
 if [ -f "$build/tests/cuda/user_kernels.fatbin" ]; then

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define FACULA_VERSION_MAJOR 0
-#define FACULA_VERSION_MINOR 1
+#define FACULA_VERSION_MINOR 2
 #define FACULA_VERSION_PATCH 0
 
 /* ---- status and errors ------------------------------------------------------------------------------------ */
@@ -118,7 +118,7 @@ FAC_API FAC_MUST fac_status fac_init(void);
 /* Frees what the library caches (pooled buffers, the calling thread's state, tables of custom operators).
    The caller must have ended its scopes and released its objects. The library may be used again afterwards. */
 FAC_API void fac_shutdown(void);
-/* The library's version, "0.1.0". */
+/* The library's version, "0.2.0". */
 FAC_API const char *fac_version(void);
 
 /* ---- objects ------------------------------------------------------------------------------------------------ */

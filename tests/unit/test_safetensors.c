@@ -66,7 +66,7 @@ static void save_writes_the_bytes_of_the_format(void **state) {
     memcpy(&length, bytes, 8);
     assert_int_equal(length % 8, 0);
     assert_int_equal(n, 8 + length + 11);
-    const char *tail = "\"facula.writer\":\"0.1.0\"},\"a\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
+    const char *tail = "\"facula.writer\":\"0.2.0\"},\"a\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
                        "\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[8,11]}}";
     const char *lead = "{\"__metadata__\":{\"facula.crc32\":\"";
     assert_memory_equal(bytes + 8, lead, strlen(lead));
