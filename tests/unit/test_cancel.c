@@ -16,8 +16,8 @@ static void cancelled_thread_fails_its_next_operator_once(void **state) {
     assert_error(FAC_ERR_INTERRUPTED, "cancelled");
     assert_non_null(fac_relu(x));
     assert_true(fac_cancel(fac_thread_number()));
-    fac_value stack[] = {fac_value_tensor(x)}, out;
-    assert_int_equal(fac_call("aten::relu", stack, 1, &out, 1), FAC_ERR_INTERRUPTED);
+    fac_value args[] = {fac_value_tensor(x)}, out;
+    assert_int_equal(fac_call("aten::relu", args, 1, &out), FAC_ERR_INTERRUPTED);
     fac_error_clear();
     assert_non_null(fac_relu(x));
 }

@@ -130,8 +130,9 @@ void load_header(const char *path, model *m) {
 
 /* What deals with errors itself, or cannot fail. */
 static bool is_placeless(const char *name) {
-    static const char *const names[] = {"error",  "error_message", "error_clear", "error_get",         "error_at",
-                                        "report", "status_name",   "version",     "set_error_handler", "cancel"};
+    static const char *const names[] = {"error",    "error_message", "error_clear", "error_get",         "error_at",
+                                        "report",   "status_name",   "version",     "set_error_handler", "cancel",
+                                        "scope_end"};
     for (size_t i = 0; i < FAC_COUNT(names); i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -149,13 +150,15 @@ char *at_name(const char *type) {
 
 /* How a result r of this type looks when the call may have failed, as a C expression. */
 static const char *failed(const char *type) {
-    static const char *const looks[][2] = {{"bool", "!r"},         {"int", "r <= 0"},
-                                           {"int64_t", "r <= 0"},  {"size_t", "r == 0"},
-                                           {"fac_ints", "!r.n"},   {"double", "!(r < 0 || r > 0)"},
-                                           {"fac_floats", "!r.n"}, {"fac_tensors", "!r.n"}};
+    static const char *const looks[][2] = {
+        {"bool", "!r"},         {"int64_t", "r <= 0"},   {"int", "r <= 0"},
+        {"size_t", "r == 0"},   {"fac_ints", "!r.n"},    {"double", "!(r < 0 || r > 0)"},
+        {"fac_floats", "!r.n"}, {"fac_tensors", "!r.n"}, {"fac_scope", "!r.serial"},
+    };
     if (type[strlen(type) - 1] == '*') return "!r";
+    const size_t n = strcspn(type, " ");
     for (size_t i = 0; i < FAC_COUNT(looks); i++)
-        if (strncmp(looks[i][0], type, strlen(looks[i][0])) == 0) return looks[i][1];
+        if (strlen(looks[i][0]) == n && strncmp(looks[i][0], type, n) == 0) return looks[i][1];
     return "true";
 }
 
