@@ -24,8 +24,8 @@ def main():
     for source in ("gen/ops_linalg.c", "gen/ops_view.c"):
         entry = next(e for e in entries if e["file"].endswith(source))
         with tempfile.TemporaryDirectory() as folder:
-            assert "fac__observed" in wanted_symbols(entry, folder), f"{source} never looks for an observer"
-            assert "fac__observed" not in wanted_symbols(entry, folder, "-DFAC_NO_OBSERVER=1"), f"{source} still looks"
+            assert "fac__watched" in wanted_symbols(entry, folder), f"{source} never looks for an observer"
+            assert "fac__watched" not in wanted_symbols(entry, folder, "-DFAC_NO_OBSERVER=1"), f"{source} still looks"
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ static void cancelled_thread_fails_its_next_operator_once(void **state) {
     fac_value args[] = {fac_value_tensor(x)}, out;
     assert_int_equal(fac_call("aten::relu", args, 1, &out), FAC_ERR_INTERRUPTED);
     fac_error_clear();
+    fac_value_release(&args[0]);
     assert_non_null(fac_relu(x));
 }
 

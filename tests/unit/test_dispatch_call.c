@@ -297,14 +297,14 @@ static void S078_observer_sees_calls_and_not_redispatches(void **state) {
     fac_register_boxed("t::f", "Autograd", record_and_go_below, &nodes, FAC_HERE);
     trace[0] = 0;
     fac_set_call_observer(observe, "a");
-    assert_true(atomic_load(&fac__observed));
+    assert_true(fac__is_observed());
     ask("t::f", FAC_KS_AUTOGRAD | keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU));
     fac_set_call_observer(observe, "b");
     ask_cpu("t::f");
     fac_set_call_observer(NULL, NULL);
     ask_cpu("t::f");
     assert_string_equal(trace, "a<t::f{AutogradCPU, CPU} a>t::f b<t::f{CPU} b>t::f ");
-    assert_false(atomic_load(&fac__observed));
+    assert_false(fac__is_observed());
 }
 
 /* ---- a tracing mode ---------------------------------------------------------------------------------------------- */
