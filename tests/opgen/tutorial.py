@@ -72,7 +72,7 @@ def generate(opgen, copy):
     schemas = sorted((copy / "src/ops/schema").glob("*.yaml"))
     formulas = [p for folder in ("autograd/formulas", "ops/composite", "ops")
                 for p in sorted((copy / "src" / folder).glob("*.[ch]"))]
-    headers = sorted((ROOT / "include/facula").glob("*.h"))
+    headers = sorted(p for p in (ROOT / "include/facula").glob("*.h") if p.stem not in ("facula", "strict"))
     (copy / "gen/include/facula").mkdir(parents=True)
     subprocess.run([opgen, "-o", copy / "gen", *schemas, copy / "src/functions.yaml", *headers, *formulas], check=True)
 

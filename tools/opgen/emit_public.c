@@ -147,6 +147,9 @@ static size_t n_of_type(const op *o, etype t) {
     return n;
 }
 
+/* Whether a macro has to make Scalars or lists of plain numbers. */
+static bool takes_numbers(const op *o) { return n_of_type(o, T_SCALAR) || n_of_type(o, T_INTS); }
+
 /* The other member of o's macro, or NULL, and the argument in which they differ. */
 static const op *partner(const model *m, const op *o, size_t *at) {
     for (size_t i = 0; i < m->n_ops; i++) {
@@ -220,7 +223,7 @@ static void emit_generic(FILE *f, const model *m, const op *o) {
 void emit_macros(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
     if (o->macro && macro_first(m, o)) emit_generic(f, m, o);
-    if (!o->macro && (o->kw || n_of_type(o, T_SCALAR) || n_of_type(o, T_INTS))) emit_plain(f, o, o->cname);
+    if (!o->macro && (o->kw || takes_numbers(o))) emit_plain(f, o, o->cname);
 }
 
 void emit_result_inline(FILE *f, const op *o) {
@@ -236,7 +239,7 @@ static void emit_place(FILE *f, const op *o, const char *name) {
 
 void emit_places(FILE *f, const model *m, const op *o, bool all) {
     if (o->e->internal) return;
-    const bool wrapped = o->macro || o->kw || has_scalar(o); /* in C by a macro of another kind */
+    const bool wrapped = o->macro || o->kw || takes_numbers(o); /* in C by a macro of another kind */
     if (o->macro && macro_first(m, o) && all) emit_place(f, o, o->macro);
     if (!o->macro || strcmp(o->macro, o->cname) != 0)
         if (all || !wrapped) emit_place(f, o, o->cname);
