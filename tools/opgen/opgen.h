@@ -22,8 +22,9 @@ typedef struct pairs {
 typedef struct entry {
     const char *file, *family; /* "path/linalg.yaml", "linalg" */
     int line;
-    char *fn, *object; /* keywords of a function of the library's own, as a schema; the C type of those of type Object */
-    char *number_for;  /* "NAME[N]": the parameter of it, a list of integers, for which a number may stand N times */
+    char *fn,
+        *object;      /* keywords of a function of the library's own, as a schema; the C type of those of type Object */
+    char *number_for; /* "NAME[N]": the parameter of it, a list of integers, for which a number may stand N times */
     char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
     pairs kernels, raw, grad, unread;
