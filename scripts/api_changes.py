@@ -17,9 +17,9 @@ HIDDEN = {"kw_size", "kw_site", "kw_stray", "head"}
 def keyword_names(body):
     """The fields that a caller may name, in order."""
     body = COMMENT.sub("", body)
-    names = [re.search(r"(\w+)\s*(FAC_DEF\(.*\))?$", field.strip()) for field in body.split(";")
-             if field.strip() and "FAC_KW_HEAD" not in field]
-    return [name[1] for name in names if name and name[1] not in HIDDEN]
+    fields = [re.sub(r"FAC_DEF\b(\(.*\))?", "", field, flags=re.S) for field in body.split(";") if "FAC_KW_HEAD" not in field]
+    names = [part.split()[-1].lstrip("*") for field in fields for part in field.split(",") if part.strip()]
+    return [name for name in names if name not in HIDDEN]
 
 
 def load(paths):

@@ -96,6 +96,18 @@ static function read_function(const char *path, const char *text, const char *be
     return f;
 }
 
+/* The text of a comment, each line without its indentation. */
+static char *lines_of(const char *begin, const char *end) {
+    char *text = xformat("%s", "");
+    while (begin < end) {
+        const char *stop = memchr(begin, '\n', (size_t)(end - begin));
+        if (!stop) stop = end;
+        text = xformat("%s%s%s", text, *text ? "\n" : "", squeezed(begin, stop));
+        begin = stop + 1;
+    }
+    return text;
+}
+
 /* The comment that ends right before `at`, of which `text` is the whole file with its comments; what an earlier declaration
    has if only declarations stand between. */
 static char *doc_before(const char *text, const char *at, const char *earlier) {
@@ -108,7 +120,7 @@ static char *doc_before(const char *text, const char *at, const char *earlier) {
     if (end[-1] != '/' || end[-2] != '*') return xformat("%s", "");
     const char *begin = end - 2;
     while (begin > text && (begin[0] != '/' || begin[1] != '*')) begin--;
-    return squeezed(begin + 2, end - 2);
+    return lines_of(begin + 2, end - 2);
 }
 
 void load_header(const char *path, model *m) {
