@@ -33,8 +33,8 @@ class ScopeMark(C.Structure):
 
 
 class GradKw(C.Structure):
-    _fields_ = [("kw_size", SIZE), ("grad_outputs", Tensors), ("retain_graph", C.c_bool),
-                ("create_graph", C.c_bool), ("allow_unused", C.c_bool), ("kw_stray", C.c_int64)]
+    _fields_ = [("kw_size", SIZE), ("grad_outputs", Tensors), ("retain_graph", C.c_int),
+                ("create_graph", C.c_int), ("allow_unused", C.c_int), ("kw_stray", C.c_int64)]
 
 
 (TAG_NONE, TAG_TENSOR, TAG_INT, TAG_FLOAT, TAG_BOOL, TAG_COMPLEX, TAG_STRING, TAG_INTS, TAG_FLOATS, TAG_BOOLS, TAG_TENSORS,
@@ -306,6 +306,7 @@ class Scope:
 
         kw = GradKw()
         self.lib.fac_grad_kw_init(kw)
+        assert kw.kw_size == C.sizeof(kw), "GradKw is not fac_grad_kw"
         kw.grad_outputs, kw.allow_unused = pack(grad_outputs), True
         out = (P * len(inputs))()
         self.f.check(self.lib.fac_grad(pack(outputs), pack(inputs), out, C.byref(kw)))
