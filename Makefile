@@ -1,10 +1,13 @@
 # A thin front for CMake: `make` builds, `make help` lists the rest. PRESET picks another configuration
-# (debug, asan, tsan, clang); BUILD another folder; JOBS the number of parallel jobs.
+# (debug, asan, tsan, clang); BUILD another folder; JOBS the number of parallel jobs; ONEDNN=OFF and SLEEF=OFF do without those
+# libraries, as decided when BUILD is first made.
 
 PRESET ?= release
 BUILD ?= build/$(PRESET)
 PREFIX ?= /usr/local
 STRIP ?= --strip
+export ONEDNN ?= ON
+export SLEEF ?= ON
 MINUTES ?= 60
 SECONDS ?= 60
 RUNS ?= -1
@@ -19,7 +22,8 @@ all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
 
 configure: setup
-	@test -f $(BUILD)/build.ninja || cmake --preset $(PRESET) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@test -f $(BUILD)/build.ninja || cmake --preset $(PRESET) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
+		-DFACULA_ONEDNN=$(ONEDNN) -DFACULA_SLEEF=$(SLEEF)
 
 setup:
 	@scripts/setup.sh build

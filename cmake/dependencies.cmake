@@ -1,14 +1,14 @@
 # Finds what Facula is built from. A missing library ends the configuration with one line that names the package; the
 # reasons for each are in docs/dependencies.md.
 
-# Makes the imported target facula_dep::<name> from a header and a library.
+# Makes the imported target facula_dep::<name> from a header and a library. A further argument says how to do without.
 function(facula_dependency name header library debian fedora)
     find_path(FACULA_${name}_INCLUDE ${header})
     find_library(FACULA_${name}_LIBRARY ${library})
     mark_as_advanced(FACULA_${name}_INCLUDE FACULA_${name}_LIBRARY)
     if(NOT FACULA_${name}_INCLUDE OR NOT FACULA_${name}_LIBRARY)
         message(FATAL_ERROR "${name} was not found: install ${debian} (Debian, Ubuntu) or ${fedora} (Fedora), "
-                            "or run scripts/setup.sh.")
+                            "or run scripts/setup.sh${ARGN}.")
     endif()
     add_library(facula_dep::${name} UNKNOWN IMPORTED)
     set_target_properties(facula_dep::${name} PROPERTIES IMPORTED_LOCATION ${FACULA_${name}_LIBRARY}
@@ -16,10 +16,18 @@ function(facula_dependency name header library debian fedora)
 endfunction()
 
 facula_dependency(libyaml yaml.h yaml libyaml-dev libyaml-devel)
-facula_dependency(oneDNN oneapi/dnnl/dnnl.h dnnl libdnnl-dev onednn-devel)
-facula_dependency(SLEEF sleef.h sleef libsleef-dev sleef-devel)
+if(FACULA_ONEDNN)
+    facula_dependency(oneDNN oneapi/dnnl/dnnl.h dnnl libdnnl-dev onednn-devel ", or do without: -DFACULA_ONEDNN=OFF")
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+    set(facula_x86 ON)
+else()
+    set(facula_x86 OFF)
+endif()
+if(FACULA_SLEEF AND facula_x86) # elsewhere the compiler has no vector twins to call
+    facula_dependency(SLEEF sleef.h sleef libsleef-dev sleef-devel ", or do without: -DFACULA_SLEEF=OFF")
+endif()
 facula_dependency(jansson jansson.h jansson libjansson-dev jansson-devel)
-facula_dependency(libzip zip.h zip libzip-dev libzip-devel)
 facula_dependency(zlib zlib.h z zlib1g-dev zlib-devel)
 if(FACULA_TESTS)
     facula_dependency(cmocka cmocka.h cmocka libcmocka-dev libcmocka-devel)

@@ -5,12 +5,19 @@ file(GLOB_RECURSE facula_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c
 file(GLOB_RECURSE facula_isa_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*.isa.c)
 list(FILTER facula_sources EXCLUDE REGEX "\\.isa\\.c$|/src/base/|/src/simcuda/|/kernels/sim_image\\.c")
 
+if(FACULA_ONEDNN)
+    list(FILTER facula_sources EXCLUDE REGEX "/onednn_none\\.c$")
+else()
+    list(FILTER facula_sources EXCLUDE REGEX "/onednn(_conv)?\\.c$|/conv_library\\.c$")
+endif()
+
 # What all objects of the library are compiled with.
 add_library(facula_internal INTERFACE)
 target_include_directories(facula_internal INTERFACE
     ${PROJECT_SOURCE_DIR}/include ${FACULA_GEN_DIR}/include ${PROJECT_SOURCE_DIR}/src ${FACULA_GEN_DIR})
-target_link_libraries(facula_internal INTERFACE facula_flags Threads::Threads facula_dep::oneDNN
-    facula_dep::SLEEF facula_dep::jansson facula_dep::libzip facula_dep::zlib m ${CMAKE_DL_LIBS})
+target_link_libraries(facula_internal INTERFACE facula_flags Threads::Threads
+    $<TARGET_NAME_IF_EXISTS:facula_dep::oneDNN> $<TARGET_NAME_IF_EXISTS:facula_dep::SLEEF>
+    facula_dep::jansson facula_dep::zlib m ${CMAKE_DL_LIBS})
 
 add_library(facula_objects OBJECT ${facula_sources} ${facula_texts} ${FACULA_GEN_SOURCES})
 target_link_libraries(facula_objects PRIVATE facula_internal)
@@ -23,7 +30,7 @@ if(TARGET facula_base)
     list(APPEND facula_all_objects $<TARGET_OBJECTS:facula_base>)
 endif()
 
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+if(facula_x86)
     set(facula_isas default avx2 avx512)
 else()
     set(facula_isas default)
@@ -39,7 +46,8 @@ if(facula_isa_sources)
     foreach(isa IN LISTS facula_isas)
         add_library(facula_${isa} OBJECT ${facula_isa_sources})
         target_link_libraries(facula_${isa} PRIVATE facula_internal)
-        target_compile_definitions(facula_${isa} PRIVATE FACULA_BUILDING FAC_ISA=${isa})
+        target_compile_definitions(facula_${isa} PRIVATE FACULA_BUILDING FAC_ISA=${isa}
+            FAC_HAVE_SLEEF=$<TARGET_EXISTS:facula_dep::SLEEF>)
         # Sinking would put a call of an elementary function under the condition of the selection that follows it, and a
         # loop with a conditional call does not vectorise.
         # A short loop that lies across two lines of the instruction cache is slower by up to a tenth, and which do so would

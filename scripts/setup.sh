@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: setup.sh [build|conformance|ci]
 # Checks that what Facula is built from is there, and says nothing if it is. On Debian and Ubuntu the missing packages are
-# installed with apt; elsewhere their names are printed. FACULA_NO_INSTALL=1 only prints.
+# installed with apt; elsewhere their names are printed. FACULA_NO_INSTALL=1 only prints. ONEDNN=OFF and SLEEF=OFF build without.
 set -eu
 
 group=${1:-build}
@@ -20,10 +20,9 @@ check_build() {
     has_command python3 || need python3
     if ! has_command "$cc"; then cc=false; fi
     has_header yaml.h || need libyaml-dev
-    has_header oneapi/dnnl/dnnl.h || need libdnnl-dev
-    has_header sleef.h || need libsleef-dev
+    [ "${ONEDNN:-ON}" = OFF ] || has_header oneapi/dnnl/dnnl.h || need libdnnl-dev
+    [ "${SLEEF:-ON}" = OFF ] || has_header sleef.h || need libsleef-dev
     has_header jansson.h || need libjansson-dev
-    has_header zip.h || need libzip-dev
     has_header zlib.h || need zlib1g-dev
     has_header cmocka.h || need libcmocka-dev
 }
@@ -44,9 +43,9 @@ check_ci() {
 print_other_families() {
     echo "Facula needs these, by their Debian names:$missing"
     echo "  Fedora:   sudo dnf install gcc cmake ninja-build libyaml-devel onednn-devel sleef-devel jansson-devel" \
-         "libzip-devel zlib-devel libcmocka-devel"
-    echo "  Arch:     sudo pacman -S gcc cmake ninja libyaml onednn sleef jansson libzip zlib cmocka"
-    echo "  Homebrew: brew install cmake ninja libyaml onednn sleef jansson libzip cmocka"
+         "zlib-devel libcmocka-devel"
+    echo "  Arch:     sudo pacman -S gcc cmake ninja libyaml onednn sleef jansson zlib cmocka"
+    echo "  Homebrew: brew install cmake ninja libyaml onednn sleef jansson cmocka"
 }
 
 install_with_apt() {

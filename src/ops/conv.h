@@ -22,6 +22,9 @@ typedef struct fac_conv {
     int out_ndim;
 } fac_conv;
 
+/* What is computed from the other two; also the numbers of the three arrays. */
+typedef enum { FAC_CONV_SMALL, FAC_CONV_LARGE, FAC_CONV_WEIGHT, FAC_CONV_SIDES } fac_conv_side;
+
 /* The schema's arguments. A list of one entry counts for every dimension. */
 typedef struct fac_conv_args {
     fac_ints stride, padding, dilation, output_padding;

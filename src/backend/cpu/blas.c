@@ -14,7 +14,6 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/parallel.h"
-#include <oneapi/dnnl/dnnl.h>
 
 enum {
     TASK_WORK = 1 << 17, /* multiply-adds per chunk of tasks: some microseconds */
@@ -185,25 +184,6 @@ typedef struct block_job {
     size_t plane_bytes, planes_bytes; /* one plane of a block, and the planes that are not direct */
 } block_job;
 
-/* dnnl_sgemm takes row-major operands, each plain or transposed. */
-static char library_side(const fac_gemm_matrix *x, int64_t *ld) {
-    *ld = x->col == 1 ? x->row : x->col;
-    return x->col == 1 ? 'N' : 'T';
-}
-
-static fac_status library_block(const block_job *job, const fac_gemm_block *p) {
-    int64_t lda, ldb;
-    char ta = library_side(&job->g->a, &lda), tb = library_side(&job->g->b, &ldb);
-    int was = fac__onednn_begin();
-    dnnl_status_t st =
-        dnnl_sgemm(ta, tb, p->m, p->n, p->k, (float)p->alpha[0], (const float *)(const void *)p->a.data, lda,
-                   (const float *)(const void *)p->b.data, ldb, p->from ? 1.0f : 0.0f, p->c, p->ldc);
-    fac__onednn_end(was);
-    FAC_CHECK(st == dnnl_success, FAC_ERR_INTERNAL, "oneDNN's sgemm refused a %lld x %lld x %lld product (status %d)",
-              (long long)p->m, (long long)p->n, (long long)p->k, (int)st);
-    return FAC_OK;
-}
-
 static fac_status block_task(const block_job *job, int64_t task, char *room) {
     const fac_gemm *g = job->g;
     int64_t per = job->rows * job->cols, batch = task / per;
@@ -225,7 +205,7 @@ static fac_status block_task(const block_job *job, int64_t task, char *room) {
     p.scratch = room + job->planes_bytes;
     fac_status st = FAC_OK;
     if (job->library)
-        st = library_block(job, &p);
+        st = fac__onednn_sgemm(&p);
     else
         kernels()->block(&p);
     if (st == FAC_OK && !job->direct) merge(&o, p.m, p.n, p.c, p.c_imag, p.ldc);
@@ -286,7 +266,7 @@ static int64_t library_sides(const fac_gemm *g, int64_t *mb, int64_t *nb) {
 static bool suits_library(const fac_gemm *g) {
     const fac_gemm_matrix *a = &g->a, *b = &g->b;
     bool layout = (a->col == 1 ? a->row >= g->k : a->row == 1 && a->col >= g->m) && b->col == 1 && b->row >= g->n;
-    return g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n && layout &&
+    return fac__onednn_built_in && g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n && layout &&
            g->m >= LIBRARY_MIN && g->n >= LIBRARY_MIN && g->k >= LIBRARY_MIN;
 }
 

@@ -2,7 +2,6 @@
 
 #include "backend/cpu/loops.h"
 #include "backend/cpu/onednn.h"
-#include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/workers.h"
 #include <facula/tensor.h>
@@ -68,7 +67,7 @@ fac_status fac__cpu_init(void) {
 
 void fac__cpu_shutdown(void) {
     fac__workers_stop();
-    fac__conv_primitives_trim();
+    fac__onednn_stop();
 }
 
 const char *fac_cpu_isa(void) { return isa_names[fac__cpu_isa]; }

@@ -1,5 +1,5 @@
 /* The packed matrix product, one variant per instruction set (gemm.isa.c), and the matrix-vector products beside it
-   (gemv.isa.c). Callers are in blas.c; nobody else includes this. */
+   (gemv.isa.c). Callers are in blas.c; onednn.h takes the same blocks. */
 #ifndef FAC_SRC_BACKEND_CPU_GEMM_H
 #define FAC_SRC_BACKEND_CPU_GEMM_H
 

@@ -312,6 +312,8 @@ void fac__conv_primitives_trim(void) {
     fac__mutex_unlock(&lock);
 }
 
+void fac__onednn_stop(void) { fac__conv_primitives_trim(); }
+
 /* ---- running ------------------------------------------------------------------------------------------------------------- */
 
 static dnnl_status_t run_reorder(dnnl_primitive_t reorder, dnnl_stream_t stream, dnnl_memory_t from, dnnl_memory_t to) {

@@ -5,9 +5,6 @@
 #include "ops/conv.h"
 #include <oneapi/dnnl/dnnl.h>
 
-/* What is computed from the other two, in the words of ops/conv.h; also the numbers of the three arrays. */
-typedef enum { FAC_CONV_SMALL, FAC_CONV_LARGE, FAC_CONV_WEIGHT, FAC_CONV_SIDES } fac_conv_side;
-
 /* What one primitive computes. Compared byte by byte, so it has no padding and is zeroed before it is filled. */
 typedef struct fac_conv_shape {
     int64_t result; /* a fac_conv_side */

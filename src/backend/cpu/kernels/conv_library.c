@@ -5,6 +5,7 @@
    added in order. The cuts depend on the shape alone, so the bits do not depend on the number of threads. */
 #include "backend/cpu/kernels/conv_library.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/parallel.h"
 #include <facula/tensor.h>
 

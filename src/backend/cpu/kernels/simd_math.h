@@ -1,13 +1,16 @@
 /* Elementary functions that loops can call and still vectorise: FAC_SIMD(exp, f32)(x). Each is a scalar function with
    vector twins under the names of the vector function ABI (_ZGVeN16v_...), over SLEEF. All twins of one instruction set
-   run the same code, so an element's bits do not depend on where in a loop it falls. For *.isa.c files only. */
+   run the same code, so an element's bits do not depend on where in a loop it falls. Without SLEEF they are the C
+   library's, one element at a time. For *.isa.c files only. */
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_SIMD_MATH_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_SIMD_MATH_H
 
 #include "backend/cpu/cpu.h"
 
+#define FAC_SIMD_SLEEF (FAC_ISA_X86 && FAC_HAVE_SLEEF)
+
 /* The file that defines the twins by hand must not have the compiler make them too. */
-#if defined(__GNUC__) && !defined(__clang__) && FAC_ISA_X86 && !defined(FAC_SIMD_DEFINE)
+#if defined(__GNUC__) && !defined(__clang__) && FAC_SIMD_SLEEF && !defined(FAC_SIMD_DEFINE)
 #define FAC_VECTOR_TWINS __attribute__((simd("notinbranch"), const))
 #else
 #define FAC_VECTOR_TWINS __attribute__((const))

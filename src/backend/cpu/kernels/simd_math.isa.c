@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#if FAC_ISA_X86
+#if FAC_SIMD_SLEEF
 
 #include <immintrin.h>
 #include <sleef.h>
@@ -145,7 +145,7 @@ FAC_SIMD_BINARY(DEFINE_BINARY)
 
 #define NO_LIMITS(name, accuracy, f32, f64) DEFINE_UNARY(name, )
 
-#if FAC_ISA_X86
+#if FAC_SIMD_SLEEF
 /* What SLEEF gets wrong is settled by the C library, slow but right everywhere, lane by lane, so that a result depends on its
    operands alone. */
 #define FAC_LANES(wide, T) (sizeof(wide) / sizeof(T))
