@@ -99,6 +99,16 @@ if(NOT APPLE)
     endif()
 endif()
 
+# The library for programs that contain it: one object, in which the linker leaves out the functions that nothing reaches, and whose
+# names of our own are local, so that none can clash with the program's.
+if(APPLE OR FACULA_LTO)
+    add_library(facula_archive STATIC ${facula_all_objects})
+else()
+    facula_relocatable(facula-static.o ${CMAKE_OBJCOPY} --strip-debug --localize-hidden)
+    add_library(facula_archive STATIC ${PROJECT_BINARY_DIR}/facula-static.o)
+endif()
+set_target_properties(facula_archive PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME facula)
+
 # What the tests link to: the same objects as one shared library that shows its internals, so that they do not lie in each of some
 # hundred programs. A test is compiled with -fPIC: it may not hold a copy of the library's data.
 set(facula_shared_internals ON)
