@@ -23,6 +23,8 @@ add_library(facula_objects OBJECT ${facula_sources} ${facula_texts} ${FACULA_GEN
 target_link_libraries(facula_objects PRIVATE facula_internal)
 target_compile_definitions(facula_objects PRIVATE FACULA_BUILDING)
 add_dependencies(facula_objects facula_gen)
+# Adapters between boxed and typed calls are many, and small is better than fast for them.
+set_source_files_properties(${FACULA_GEN_DIR}/ops_signatures.c PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
 # An error handler that is called from here may throw.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/core/error.c PROPERTIES COMPILE_OPTIONS -fexceptions)
 set(facula_all_objects $<TARGET_OBJECTS:facula_objects> $<TARGET_OBJECTS:facula_kernel_table>)

@@ -266,8 +266,8 @@ static int64_t library_sides(const fac_gemm *g, int64_t *mb, int64_t *nb) {
 static bool suits_library(const fac_gemm *g) {
     const fac_gemm_matrix *a = &g->a, *b = &g->b;
     bool layout = (a->col == 1 ? a->row >= g->k : a->row == 1 && a->col >= g->m) && b->col == 1 && b->row >= g->n;
-    return fac__onednn_built_in && g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n && layout &&
-           g->m >= LIBRARY_MIN && g->n >= LIBRARY_MIN && g->k >= LIBRARY_MIN;
+    return fac__onednn_built_in && g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n &&
+           layout && g->m >= LIBRARY_MIN && g->n >= LIBRARY_MIN && g->k >= LIBRARY_MIN;
 }
 
 /* Whether oneDNN multiplies, and the sides of its blocks. */
