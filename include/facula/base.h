@@ -89,19 +89,21 @@ FAC_API fac_status fac_error_get(fac_error_info *out_info);
    public function; a binding calls it with the place in its own language. Does nothing without a pending error, or if its
    place is known. Then calls the error handler, unless it was called for this error. */
 FAC_API void fac_error_at(const char *file, int line);
-/* Called once for each error, on the thread that failed, after the public function that failed has returned: nothing of the
-   library is on the stack, so the handler may print and exit, leave by longjmp, or throw. An error in a callback of the
-   program's (a hook, a forward function) is told when the call returns from which the library made the callback. NULL: none.
+/* Called once for each error, on the thread that failed, after the public function that failed has returned: outside of
+   callbacks nothing of the library is on the stack, so the handler may print and exit, leave by longjmp, or throw. An error in
+   a hook or a forward function is told when the call returns from which the library called it; for other callbacks see
+   docs/errors.md. NULL: none.
    FACULA_BREAK_ON_ERROR=1 in the environment raises SIGTRAP where an error arises, for debuggers. */
 typedef void (*fac_error_handler)(void *context, const fac_error_info *error);
 FAC_API void fac_set_error_handler(fac_error_handler fn, void *context);
 
 /* Ends what the library does for a thread: the next operator that it runs or node of a backward pass fails with code INTERRUPTED,
-   and everything above fails with it; kernels that run are not broken off. If the thread is in no call, its next one fails.
+   and everything above fails with it; kernels that run are not broken off. If the thread is in no call, or an error is pending,
+   the next operator that it runs otherwise fails.
    May be called from any thread and from signal handlers: `fac_cancel(main_thread)` in one for SIGINT, where main_thread was
    got from fac_thread_number before. False, and nothing happens, if there is no such thread. */
 FAC_API bool fac_cancel(int64_t thread);
-/* Number of the calling thread, for fac_cancel: no two threads of a process have the same. 0 if over 4096 threads use the
+/* Number of the calling thread, for fac_cancel, until it ends or calls fac_shutdown: no two threads of a process have the same. 0 if over 4096 threads use the
    library at a time: those that come last have none. */
 FAC_API int64_t fac_thread_number(void);
 
@@ -312,7 +314,7 @@ static inline fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
 /* ---- the place of a call ---------------------------------------------------------------------------------------- */
 
 /* Every public function has a macro of its name around it, which tells fac_error_at where the program called it, should it
-   fail. That costs a comparison of the result. (fac_name)(...) is the function alone. */
+   fail. That costs a comparison of the result, where that shows a failure. (fac_name)(...) is the function alone. */
 #ifdef FACULA_BUILDING
 #define FAC_AT_(name, call) (call)
 #define FAC_AT_MUST_(name, call) (call)

@@ -71,6 +71,7 @@ fac_status fac__fail(const char *file, int line, fac_status code, const char *fo
 fac_status fac_error_set(fac_status code, const char *format, ...) {
     va_list args;
     va_start(args, format);
+    (void)fac__inert(); /* an error that is pending already did not arise in this call */
     fac_status st = fail("", 0, code, format ? format : "no message was given with this error", args);
     va_end(args);
     return st;

@@ -69,6 +69,7 @@ static void place_is_not_that_of_a_later_call(void **state) {
     FAC_SCOPE(s);
     fac_tensor *x = fac_ones(FAC_SHAPE(2, 3));
     assert_null((fac_mm)(x, x)); /* a binding, say, which tells no place */
+    assert_int_equal(fac_error_set(FAC_ERR_IO, "of the program"), FAC_ERR_SHAPE);
     assert_null(fac_relu(x));
     const fac_error_info e = taken();
     assert_int_equal(e.line, 0);
