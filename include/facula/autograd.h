@@ -62,22 +62,27 @@ FAC_API bool fac_is_grad_enabled(void);
 FAC_API bool fac_set_inference_mode(bool on);
 FAC_API bool fac_is_inference_mode(void);
 FAC_API bool fac_is_inference(const fac_tensor *t);
+/* The former setting of a mode, to be put back. Plain data. */
 typedef struct fac_mode_guard {
     bool was, inference;
 } fac_mode_guard;
+/* Turns recording off or on, or inference mode on, until fac_mode_end puts back what was. Guards nest. */
 FAC_API fac_mode_guard fac_no_grad_begin(void);
 FAC_API fac_mode_guard fac_enable_grad_begin(void);
 FAC_API fac_mode_guard fac_inference_begin(void);
 FAC_API void fac_mode_end(fac_mode_guard *g);
 #if defined(__GNUC__)
-/* For the rest of the block: no recording. */
+/* No recording for the rest of the block: FAC_NO_GRAD(g), where g is any name. */
 #define FAC_NO_GRAD(g) fac_mode_guard g __attribute__((cleanup(fac_mode_end), unused)) = fac_no_grad_begin()
+/* Recording for the rest of the block. */
 #define FAC_ENABLE_GRAD(g) fac_mode_guard g __attribute__((cleanup(fac_mode_end), unused)) = fac_enable_grad_begin()
+/* Inference mode for the rest of the block. */
 #define FAC_INFERENCE(g) fac_mode_guard g __attribute__((cleanup(fac_mode_end), unused)) = fac_inference_begin()
 #endif
 
 /* ---- hooks ------------------------------------------------------------------------------------------------------------- */
 
+/* A registered function, to be taken off again. A number: one that is taken off, or whose tensor or module is gone, is harmless. */
 typedef struct fac_hook fac_hook;
 /* Takes a hook off and forgets the handle. */
 FAC_API void fac_hook_remove(fac_hook *h);

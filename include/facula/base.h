@@ -15,6 +15,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
+/* In front of what the library exports; of a result that should be looked at; of what takes a format like printf's. */
 #define FAC_API __attribute__((visibility("default")))
 #define FAC_MUST __attribute__((warn_unused_result))
 #define FAC_PRINTF(f, a) __attribute__((format(printf, f, a)))
@@ -24,6 +25,7 @@ extern "C" {
 #define FAC_PRINTF(f, a)
 #endif
 
+/* The version of the headers; fac_version is the library's. */
 #define FACULA_VERSION_MAJOR 0
 #define FACULA_VERSION_MINOR 2
 #define FACULA_VERSION_PATCH 0
@@ -167,6 +169,7 @@ FAC_API int64_t fac_live(void);
 /* Opens a scope that ends with the enclosing block, however the block is left. */
 #define FAC_SCOPE(s) fac_scope s __attribute__((cleanup(fac_scope_end), unused)) = fac_scope_begin()
 #endif
+/* fac_scope_yield with the scope by name: `return fac_yield(s, t);`. */
 #define fac_yield(s, t) fac_scope_yield(&(s), (t))
 
 /* ---- numbers ------------------------------------------------------------------------------------------------ */
@@ -262,9 +265,9 @@ static inline fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
    What the compiler refuses in a call, and what FACULA_STRICT adds, stands in facula/strict.h; a number may stand where a
    function requires a list of integers. To fill a struct in steps, begin with fac_..._kw_init; a NULL in place of the struct means all defaults. */
 
-/* What an optional keyword holds that was not given; may be given, too. */
-#define FAC_UNSET INT64_MIN                       /* an integer */
-#define FAC_UNSET_FLOAT (-1.6180339887498949e308) /* a floating-point number */
+/* What an optional keyword holds that was not given, an integer or a floating-point number; may be given, too. */
+#define FAC_UNSET INT64_MIN
+#define FAC_UNSET_FLOAT (-1.6180339887498949e308)
 
 /* Values that nobody gives by mistake. A bare number for a list, device or scalar leaves the second half as it is here. */
 #ifdef __cplusplus
@@ -285,7 +288,8 @@ static inline fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
 #define FAC_STRAY_OK_ INT64_C(0x6b775f6f6b)
 
 #ifdef __cplusplus
-#define FAC_DEF(...) = __VA_ARGS__ /* default member initialisers, so that users may name only some keywords */
+/* A default, where the language has one for members of structs, so that users may name only some keywords. */
+#define FAC_DEF(...) = __VA_ARGS__
 #else
 #define FAC_DEF(...)
 #endif
@@ -352,6 +356,8 @@ FAC_AT_INLINE_(status, fac_status, r != FAC_OK)
 #endif
 #define FAC_AT_VOID_(call) ((void)(call), fac_error_at(__FILE__, __LINE__))
 
+/* ---- lists and numbers in calls ----------------------------------------------------------------------------------- */
+
 #ifndef __cplusplus
 #define FAC_NUMS_(P)                                                                                       \
     bool : P##b_,                                                                                          \
@@ -378,6 +384,7 @@ FAC_AT_INLINE_(status, fac_status, r != FAC_OK)
    operator macros rescan their arguments. */
 #define FAC_INTS(...) \
     ((fac_ints){&(const int64_t[]){0, __VA_ARGS__}[1], sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1})
+/* Other names of FAC_INTS, which say what the integers are. */
 #define FAC_SHAPE FAC_INTS
 #define FAC_DIMS FAC_INTS
 /* What a macro passes on where a function requires a list of integers: a list as it is, or a number n times. */

@@ -74,9 +74,10 @@ FAC_API fac_stream_scope fac_stream_scope_begin(fac_stream s);
 FAC_API void fac_stream_scope_end(fac_stream_scope *s);
 
 #if defined(__GNUC__)
-/* Scopes that end with the enclosing block, however the block is left. */
+/* A device is current until the enclosing block ends, however the block is left. */
 #define FAC_DEVICE_SCOPE(name, device) \
     fac_device_scope name __attribute__((cleanup(fac_device_scope_end), unused)) = fac_device_scope_begin(device)
+/* A stream is current until the enclosing block ends. */
 #define FAC_STREAM_SCOPE(name, stream) \
     fac_stream_scope name __attribute__((cleanup(fac_stream_scope_end), unused)) = fac_stream_scope_begin(stream)
 #endif

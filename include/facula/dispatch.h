@@ -209,6 +209,7 @@ FAC_API FAC_MUST fac_status fac_call_op(const fac_operator *op, const fac_value 
 
 /* ---- registration ------------------------------------------------------------------------------------------------------- */
 
+/* A kernel as the dispatcher keeps it. */
 typedef struct fac_kernel fac_kernel;
 
 /* What a kernel is told of the call it serves. */
@@ -232,7 +233,9 @@ typedef struct fac_registration fac_registration;
 FAC_API void fac_registration_release(fac_registration *r);
 
 #define FAC_STRINGIZE_(x) #x
+/* The text of what x expands to. */
 #define FAC_STRINGIZE(x) FAC_STRINGIZE_(x)
+/* File and line as one string, for the `where` of a registration. */
 #define FAC_HERE __FILE__ ":" FAC_STRINGIZE(__LINE__)
 
 /* Declares an operator: "ns::name.overload(Tensor self, ...) -> Tensor". A second declaration of the same name is an

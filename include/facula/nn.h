@@ -11,6 +11,7 @@ extern "C" {
 
 /* ---- classes and objects ---------------------------------------------------------------------------------------- */
 
+/* A list of tensors by name: of a state dict, or of a module's parameters, buffers or children. */
 typedef struct fac_state fac_state;
 /* A kind of module. Static: it must outlive its modules. */
 typedef struct fac_module_class {
@@ -100,6 +101,7 @@ typedef struct fac_named {
     fac_tensor *tensor;
     fac_module *module; /* of fac_module_modules, else NULL */
 } fac_named;
+/* The entries, in order. */
 struct fac_state {
     fac_named *v;
     size_t n, cap;

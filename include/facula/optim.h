@@ -53,6 +53,7 @@ FAC_API FAC_MUST fac_optimizer *fac_adam_of(fac_tensors parameters, double lr, c
 
 /* ---- a kind of one's own ------------------------------------------------------------------------------------------------ */
 
+/* How many settings a class may have, and how many tensors for each parameter. */
 #define FAC_OPTIMIZER_MAX_OPTIONS 16
 #define FAC_OPTIMIZER_MAX_STATE 8
 

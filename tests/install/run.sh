@@ -50,6 +50,7 @@ cp -r "$room/prefix/share/facula/examples" "$room/examples"
 make -s -C "$room/examples" CFLAGS=-O1 toy_module
 LD_LIBRARY_PATH=$libdir "$room/examples/toy_module" >/dev/null
 [ -f "$room/prefix/share/man/man1/facula.1" ] || fail "the man pages are not there"
+[ -f "$room/prefix/share/man/man3/fac_softmax.3" ] || fail "the man pages of the functions are not there"
 [ -f "$room/prefix/share/doc/facula/operators.md" ] || fail "the documents are not there"
 
 bytes=$(stat -L -c %s "$libdir/libfacula.so")

@@ -1,4 +1,4 @@
-/* The public functions of the hand-written headers: their prototypes, as the headers declare them. */
+/* The hand-written headers: what they declare, in order, with its documentation, and the macros that tell the place of a call. */
 #include "opgen.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static int line_of(const char *text, const char *at) {
 }
 
 /* The characters from begin to end, white space as one space, none at the ends. */
-static char *squeezed(const char *begin, const char *end) {
+char *squeezed(const char *begin, const char *end) {
     char *to = xalloc((size_t)(end - begin) + 1), *p = to;
     for (; begin < end; begin++) {
         const bool space = isspace((unsigned char)*begin);
@@ -75,7 +75,7 @@ static void read_parameters(function *f, const char *begin, const char *end) {
     }
 }
 
-/* After FAC_API: "FAC_MUST fac_tensor *fac_name(parameters)". */
+/* After FAC_API or static inline: "FAC_MUST fac_tensor *fac_name(parameters)". */
 static function read_function(const char *path, const char *text, const char *begin) {
     static const char must[] = "FAC_MUST";
     while (isspace((unsigned char)*begin)) begin++;
@@ -108,34 +108,145 @@ static char *lines_of(const char *begin, const char *end) {
     return text;
 }
 
-/* The comment that ends right before `at`, of which `text` is the whole file with its comments; what an earlier declaration
-   has if only declarations stand between. */
-static char *doc_before(const char *text, const char *at, const char *earlier) {
-    const char *end = at;
-    while (end > text && isspace((unsigned char)end[-1])) end--;
-    for (const char *p = end; p < at; p++)
-        if (p[0] == '\n' && p[1] == '\n') return xformat("%s", "");
-    if (end - text < 2) return xformat("%s", "");
-    if (end[-1] == ';' && earlier) return xformat("%s", earlier);
-    if (end[-1] != '/' || end[-2] != '*') return xformat("%s", "");
+/* ---- documentation ----------------------------------------------------------------------------------------------------- */
+
+/* Where the comment begins that ends at `end`. */
+static const char *comment_begin(const char *text, const char *end) {
     const char *begin = end - 2;
     while (begin > text && (begin[0] != '/' || begin[1] != '*')) begin--;
-    return lines_of(begin + 2, end - 2);
+    return begin;
+}
+
+/* Whether the line that ends at `end` is a #define. */
+static bool ends_define(const char *text, const char *end) {
+    while (end > text && end[-1] != '\n') end--;
+    return strncmp(end, "#define ", 8) == 0;
+}
+
+/* Whether code stands before `at` in its line: a comment there belongs to that. */
+static bool is_trailing(const char *text, const char *at) {
+    while (at > text && (at[-1] == ' ' || at[-1] == '\t')) at--;
+    return at > text && at[-1] != '\n';
+}
+
+/* The comment right before `at`, of which `text` is the whole file with its comments; what the declaration before has if
+   nothing stands between the two. */
+static char *doc_before(const char *text, const char *at, const char *earlier) {
+    const char *end = at;
+    for (;;) {
+        const char *stop = end;
+        while (end > text && isspace((unsigned char)end[-1])) end--;
+        for (const char *p = end; p + 1 < stop; p++)
+            if (p[0] == '\n' && p[1] == '\n') return xformat("%s", "");
+        if (end - text < 2) return xformat("%s", "");
+        if (end[-1] == ';' || end[-1] == '}' || (at[0] == '#' && ends_define(text, end)))
+            return xformat("%s", earlier ? earlier : "");
+        if (end[-1] != '/' || end[-2] != '*') return xformat("%s", "");
+        const char *begin = comment_begin(text, end);
+        if (!is_trailing(text, begin)) return lines_of(begin + 2, end - 2);
+        end = begin;
+    }
+}
+
+/* The comment that follows a declaration in its last line, as a line to be added. */
+static char *doc_behind(const char *end) {
+    end += strspn(end, " ");
+    const char *stop = strncmp(end, "/*", 2) == 0 ? strstr(end, "*/") : NULL;
+    return stop ? xformat("\n%s", lines_of(end + 2, stop)) : xformat("%s", "");
+}
+
+/* The title of the part of the file in which `at` lies: of the last comment that begins with a line. */
+static char *section_at(const char *text, const char *at) {
+    static const char mark[] = "/* ---- ";
+    const char *found = NULL;
+    for (const char *p = strstr(text, mark); p && p < at; p = strstr(p + 1, mark)) found = p + sizeof mark - 1;
+    const char *stop = found ? strstr(found, " --") : NULL;
+    return stop ? squeezed(found, stop) : xformat("%s", "");
+}
+
+/* ---- declarations ------------------------------------------------------------------------------------------------------- */
+
+/* A file that is read: its text, and the same with comments and the preprocessor's lines blank. */
+typedef struct source {
+    const char *path, *whole, *text;
+    const char *doc; /* of the declaration before, and of those after that have none of their own */
+} source;
+
+static bool begins(const char *p, const char *word) { return strncmp(p, word, strlen(word)) == 0; }
+
+/* Behind the semicolon, or the body, that ends the declaration. */
+static const char *end_of(const char *p, bool body) {
+    int depth = 0;
+    for (; *p; p++) {
+        depth += (*p == '(' || *p == '{') - (*p == ')' || *p == '}');
+        if (!depth && *p == (body ? '}' : ';')) return p + 1;
+    }
+    return p;
+}
+
+static const char *place_in_whole(const source *s, const char *at) { return s->whole + (at - s->text); }
+
+static char *document(source *s, const char *at, const char *end) {
+    s->doc = doc_before(s->whole, place_in_whole(s, at), s->doc);
+    const char *own = doc_behind(place_in_whole(s, end));
+    return xformat("%s%s", s->doc, *s->doc ? own : own + strspn(own, "\n"));
+}
+
+static void load_function(source *s, const char *at, model *m) {
+    const bool is_inline = begins(at, "static inline");
+    function fn = read_function(s->path, s->text, at + (is_inline ? sizeof "static inline" : sizeof "FAC_API") - 1);
+    if (fn.name[strlen(fn.name) - 1] == '_') return; /* the headers' own */
+    fn.doc = document(s, at, end_of(at, is_inline));
+    fn.section = section_at(s->whole, place_in_whole(s, at));
+    if (is_inline)
+        PUSH(m->inlines, m->n_inlines, fn);
+    else
+        PUSH(m->functions, m->n_functions, fn);
+}
+
+static void load_type(source *s, const char *at, model *m) {
+    const char *end = end_of(at, false);
+    declaration d;
+    if (!read_type(s->path, line_of(s->text, at), at, end, &d)) return;
+    d.header = family_of(s->path);
+    d.doc = document(s, at, end);
+    d.section = section_at(s->whole, place_in_whole(s, at));
+    d.text = xformat("%.*s", (int)(end - at), place_in_whole(s, at));
+    PUSH(m->declarations, m->n_declarations, d);
+}
+
+static void load_macro(source *s, const char *at, model *m) {
+    const char *whole = place_in_whole(s, at);
+    declaration d;
+    if (!read_macro(whole, m, &d)) return;
+    d.line = line_of(s->text, at);
+    d.header = family_of(s->path);
+    d.doc = xformat("%s", s->doc = doc_before(s->whole, whole, s->doc));
+    d.section = section_at(s->whole, whole);
+    PUSH(m->declarations, m->n_declarations, d);
+}
+
+/* Declarations begin in the first column. */
+static void load_line(source *s, const char *at, model *m) {
+    if (begins(at, "FAC_API") || begins(at, "static inline"))
+        load_function(s, at, m);
+    else if (begins(at, "typedef ") || begins(at, "struct ") || begins(at, "enum "))
+        load_type(s, at, m);
+    else if (begins(place_in_whole(s, at), "#define "))
+        load_macro(s, at, m);
+}
+
+static char *opening_comment(const char *text) {
+    const char *stop = begins(text, "/*") ? strstr(text, "*/") : NULL;
+    return stop ? lines_of(text + 2, stop) : xformat("%s", "");
 }
 
 void load_header(const char *path, model *m) {
-    static const char mark[] = "FAC_API";
-    char *text = read_all(path), *whole = xformat("%s", text);
-    const char *doc = NULL;
+    char *text = read_all(path);
+    source s = {.path = path, .whole = xformat("%s", text), .text = text};
     blank_rest(text);
-    for (const char *p = strstr(text, mark); p; p = strstr(p, mark)) {
-        p += sizeof mark - 1;
-        function fn = read_function(path, text, p);
-        doc = fn.doc = doc_before(whole, whole + (p - text) - (sizeof mark - 1), doc);
-        PUSH(m->functions, m->n_functions, fn);
-    }
-    PUSH(m->headers, m->n_headers, family_of(path));
-    free(text);
+    for (const char *p = text; p; p = strchr(p, '\n')) load_line(&s, p += *p == '\n', m);
+    PUSH(m->headers, m->n_headers, ((header){.name = family_of(path), .doc = opening_comment(s.whole)}));
 }
 
 /* ---- macros that tell the place of a call ------------------------------------------------------------------------------ */

@@ -71,7 +71,7 @@ static void close_output(output *o) {
 }
 
 static void make_dirs(const char *dir) {
-    static const char *const sub[] = {"", "/include", "/include/facula", "/man"};
+    static const char *const sub[] = {"", "/include", "/include/facula"};
     for (size_t i = 0; i < FAC_COUNT(sub); i++) {
         char *p = xformat("%s%s", dir, sub[i]);
         mkdir(p, 0777);
@@ -92,6 +92,21 @@ static const char **families(char **files, int n_files, size_t *n) {
 
 /* ---- public headers ---- */
 
+static const char loss_reduction[] =
+    "typedef enum fac_loss_reduction { FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_loss_reduction;";
+static const char loss_reduction_doc[] = "How a loss is reduced.";
+
+/* The type that no hand-written header declares goes to the list of the interface too. */
+static void add_own_type(model *m) {
+    declaration d;
+    read_type("ops_decl.h", 0, loss_reduction, loss_reduction + sizeof loss_reduction - 1, &d);
+    d.header = xformat("ops");
+    d.doc = xformat("%s", loss_reduction_doc);
+    d.section = xformat("");
+    d.text = xformat("%s", loss_reduction);
+    PUSH(m->declarations, m->n_declarations, d);
+}
+
 static void write_decl(const char *dir, const model *m) {
     output o;
     open_output(&o, dir, "include/facula/ops_decl.h");
@@ -99,9 +114,7 @@ static void write_decl(const char *dir, const model *m) {
         o.f,
         "%s#ifndef FACULA_OPS_DECL_H\n#define FACULA_OPS_DECL_H\n\n#include <facula/tensor.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
         notice);
-    fputs(
-        "/* How a loss is reduced. */\ntypedef enum fac_loss_reduction { FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_loss_reduction;\n\n",
-        o.f);
+    fprintf(o.f, "/* %s */\n%s\n\n", loss_reduction_doc, loss_reduction);
     fputs("static inline fac_tensor *fac_tensor_t_(fac_tensor *t) { return t; }\n\n", o.f);
     for (size_t i = 0; i < m->n_ops; i++) emit_decl(o.f, m, &m->ops[i]);
     fputs("#ifdef __cplusplus\n}\n#endif\n#endif\n", o.f);
@@ -199,7 +212,7 @@ static void write_api(const char *dir, const model *m) {
     for (size_t i = 0; i < m->n_fns; i++) emit_fn_struct(o.f, &m->fns[i]);
     fputs("#ifdef __cplusplus\n}\n#endif\n#endif\n", o.f);
     close_output(&o);
-    for (size_t i = 0; i < m->n_headers; i++) write_header_macros(dir, m, m->headers[i]);
+    for (size_t i = 0; i < m->n_headers; i++) write_header_macros(dir, m, m->headers[i].name);
     open_output(&o, dir, "keywords.c");
     fprintf(o.f, "%s#include \"keywords_gen.h\"\n#include \"ops/call.h\"\n\n", notice);
     for (size_t i = 0; i < m->n_fns; i++) emit_fn_init(o.f, m, &m->fns[i]);
@@ -353,19 +366,6 @@ static void write_api_list(const char *dir, const model *m) {
     close_output(&o);
 }
 
-static void write_man(const char *dir, const model *m) {
-    for (size_t i = 0; i < m->n_ops; i++) {
-        const op *p = &m->ops[i];
-        if (p->form != FORM_FUNCTION || p->e->internal) continue;
-        char *name = xformat("man/fac_%s.3", p->cname);
-        output o;
-        open_output(&o, dir, name);
-        emit_man(o.f, m, p);
-        close_output(&o);
-        free(name);
-    }
-}
-
 static void write_all(const char *dir, const model *m, char **files, int n_files) {
     size_t n;
     const char **fam = families(files, n_files, &n);
@@ -382,7 +382,6 @@ static void write_all(const char *dir, const model *m, char **files, int n_files
     write_unread(dir, m);
     write_json(dir, m);
     write_api_list(dir, m);
-    write_man(dir, m);
 }
 
 static int explain(const model *m, const char *name) {
@@ -442,6 +441,7 @@ int main(int argc, char **argv) {
     int yaml_end = load_files(argv, first, argc, &m);
     build_model(&m);
     plan_gradients(&m);
+    add_own_type(&m);
     if (why) return explain(&m, argv[2]);
     check_closure(&m);
     write_all(argv[2], &m, argv + first, yaml_end - first);

@@ -63,18 +63,40 @@ typedef struct function {
     const char *file;
     int line;
     char *header, *name, *result; /* "nn", without fac_, "fac_module *" */
-    char *doc;                    /* the comment above, or above the declarations that it heads; "" */
+    char *doc, *section;          /* the comment above, or above the declarations that it heads; "" */
     parameter *v;
     size_t n;
     bool must, variadic; /* the result should be used; ends with ... */
 } function;
 
+/* A member of an enumeration and its value, or of a struct and its declaration. */
+typedef struct member {
+    char *name, *value;
+} member;
+
+/* A type or macro of a hand-written header. */
+typedef struct declaration {
+    const char *kind; /* "struct", "enum", "opaque", "callback", "alias", "macro" */
+    int line;
+    char *header, *name; /* "nn"; whole, "" for an enumeration without */
+    char *doc, *section, *text;
+    member *v;
+    size_t n;
+} declaration;
+
+/* A hand-written header: "nn", and its opening comment. */
+typedef struct header {
+    char *name, *doc;
+} header;
+
 typedef struct model {
     entry *entries, *fns;
     size_t n_entries, n_fns;
-    function *functions;
-    size_t n_functions;
-    char **headers; /* names of the hand-written headers */
+    function *functions, *inlines;
+    size_t n_functions, n_inlines;
+    declaration *declarations;
+    size_t n_declarations;
+    header *headers;
     size_t n_headers;
     op *ops; /* all forms, in file order */
     size_t n_ops;
@@ -185,6 +207,12 @@ void load_yaml(const char *path, model *m);
 void build_model(model *m);
 void plan_gradients(model *m);
 void load_header(const char *path, model *m);
+/* White space as one space, none at the ends. */
+char *squeezed(const char *begin, const char *end);
+/* A typedef, struct or enumeration between begin and end, without comments; false for one that is not C's. */
+bool read_type(const char *path, int line, const char *begin, const char *end, declaration *out);
+/* A macro from its #define on; false for one of the headers' own, or one that C++ defines again. */
+bool read_macro(const char *text, const model *m, declaration *out);
 const function *find_function(const model *m, const char *name);
 void load_c(const char *path);
 /* What `name` means in the file at `path`, or to all files where that is NULL. */
@@ -286,7 +314,6 @@ void emit_any_requires_grad(FILE *f, const op *o);
 void emit_adapter(FILE *f, const char *signature, const op *example);
 /* Boxes a list of numbers. One without entries may have no array; it is not given only where it may be left out. */
 void box_numbers(FILE *f, const fac_schema_type *t, const char *name);
-void emit_man(FILE *f, const model *m, const op *o);
 void emit_api(FILE *f, const model *m);
 bool kw_struct_first(const model *m, const op *o);
 bool macro_first(const model *m, const op *o);

@@ -1,0 +1,121 @@
+/* The types and macros of the hand-written headers, for the list of the interface. */
+#include "opgen.h"
+#include <ctype.h>
+#include <stdlib.h>
+
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* The last word before `end`. */
+static char *word_before(const char *begin, const char *end) {
+    while (end > begin && !is_word(end[-1])) end--;
+    const char *from = end;
+    while (from > begin && is_word(from[-1])) from--;
+    return xformat("%.*s", (int)(end - from), from);
+}
+
+static const char *closing_brace(const char *open) {
+    int depth = 0;
+    for (const char *p = open;; p++) {
+        depth += (*p == '{') - (*p == '}');
+        if (!depth) return p;
+    }
+}
+
+/* ---- members ---- */
+
+static void read_enumerators(const char *path, int line, const char *p, const char *close, declaration *d) {
+    long long next = 0;
+    while (p < close) {
+        const char *stop = memchr(p, ',', (size_t)(close - p));
+        if (!stop) stop = close;
+        char *text = squeezed(p, stop), *equals = strchr(text, '='), *end = NULL;
+        if (*text) {
+            if (equals) next = strtoll(equals + 1, &end, 0);
+            if (end && *end) die(path, line, "the value of '%s' should be a number", text);
+            member e = {.name = squeezed(text, text + strcspn(text, " =")), .value = xformat("%lld", next++)};
+            PUSH(d->v, d->n, e);
+        }
+        p = stop + 1;
+    }
+}
+
+/* "void (*step)(const fac_update *u)" is called step, "char name[256]" name; "int a, b" is two. */
+static char *member_name(const char *text) {
+    const char *star = strstr(text, "(*"), *bracket = strchr(text, '[');
+    if (star) return xformat("%.*s", (int)strspn(star + 2, "abcdefghijklmnopqrstuvwxyz_0123456789"), star + 2);
+    return word_before(text, bracket ? bracket : text + strlen(text));
+}
+
+static void read_members(const char *p, const char *close, declaration *d) {
+    while (p < close) {
+        const char *stop = memchr(p, ';', (size_t)(close - p));
+        if (!stop) return;
+        member e = {.value = squeezed(p, stop)};
+        e.name = member_name(e.value);
+        PUSH(d->v, d->n, e);
+        p = stop + 1;
+    }
+}
+
+/* ---- types ---- */
+
+static bool has_word(const char *begin, const char *end, const char *word) {
+    const char *at = strstr(begin, word);
+    return at && at < end;
+}
+
+static void read_body(const char *path, int line, const char *begin, const char *open, const char *end,
+                      declaration *d) {
+    const char *close = closing_brace(open);
+    const bool is_enum = has_word(begin, open, "enum");
+    d->kind = is_enum ? "enum" : "struct";
+    d->name = word_before(close, end);
+    if (!*d->name && !is_enum) d->name = word_before(begin, open);
+    if (is_enum)
+        read_enumerators(path, line, open + 1, close, d);
+    else
+        read_members(open + 1, close, d);
+}
+
+bool read_type(const char *path, int line, const char *begin, const char *end, declaration *d) {
+    const char *open = memchr(begin, '{', (size_t)(end - begin)), *star = strstr(begin, "(*");
+    *d = (declaration){.line = line};
+    if (has_word(begin, open ? open : end, ":")) return false; /* a C++ class */
+    if (open)
+        read_body(path, line, begin, open, end, d);
+    else if (star && star < end) {
+        d->kind = "callback";
+        d->name = word_before(star, strchr(star, ')'));
+    } else {
+        d->kind = has_word(begin, end, "struct") ? "opaque" : "alias";
+        d->name = word_before(begin, end);
+    }
+    return true;
+}
+
+/* ---- macros ---- */
+
+/* Those whose names end with a line are the headers' own, as guards are and what the compiler is told by. */
+static bool is_own(const char *name) {
+    const size_t n = strlen(name);
+    return n < 3 || name[n - 1] == '_' || strcmp(name + n - 2, "_H") == 0;
+}
+
+static bool is_known(const model *m, const char *name) {
+    for (size_t i = 0; i < m->n_declarations; i++)
+        if (strcmp(m->declarations[i].name, name) == 0) return true;
+    return false;
+}
+
+/* "FAC_SCOPE(s)"; for a macro without parameters its value follows. */
+bool read_macro(const char *text, const model *m, declaration *d) {
+    text += sizeof "#define " - 1;
+    size_t n = 0;
+    while (is_word(text[n])) n++;
+    *d = (declaration){.kind = "macro", .name = xformat("%.*s", (int)n, text)};
+    if (is_own(d->name) || is_known(m, d->name)) return false;
+    const char *stop = text[n] == '(' ? strchr(text, ')') + 1 : text + strcspn(text, "\n\\");
+    const char *comment = strstr(text, "/*");
+    d->text = squeezed(text, comment && comment < stop ? comment : stop);
+    return true;
+}
