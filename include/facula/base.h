@@ -297,15 +297,28 @@ static inline fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
 #define FAC_KW_HEAD(T) size_t kw_size FAC_DEF(sizeof(T))
 
 #if defined(__GNUC__) && !defined(__cplusplus)
-#define FAC_QUIET_                                                                       \
-    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
-        _Pragma("GCC diagnostic ignored \"-Wshadow\"") FAC_REFUSE_SLIPS_
+#define FAC_NESTING_ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wshadow\"")
+#define FAC_QUIET_ FAC_NESTING_ _Pragma("GCC diagnostic ignored \"-Woverride-init\"") FAC_REFUSE_SLIPS_
 #define FAC_LOUD_ _Pragma("GCC diagnostic pop")
 /* A call with keywords. */
 #define FAC_CALL_(T, call)          \
     __extension__({                 \
         FAC_QUIET_ T fac_r_ = call; \
         FAC_LOUD_ fac_r_;           \
+    })
+/* A call that is chosen by the type of `other`, which is fac_o_ in it; and one with keywords. Calls stand in each other's
+   arguments, so these names shadow themselves. */
+#define FAC_OVERLOADED_(T, other, call)            \
+    __extension__({                                \
+        FAC_NESTING_ __auto_type fac_o_ = (other); \
+        T fac_r_ = call;                           \
+        FAC_LOUD_ fac_r_;                          \
+    })
+#define FAC_OVERLOADED_CALL_(T, other, call)     \
+    __extension__({                              \
+        FAC_QUIET_ __auto_type fac_o_ = (other); \
+        T fac_r_ = call;                         \
+        FAC_LOUD_ fac_r_;                        \
     })
 #else
 #define FAC_CALL_(T, call) (call)

@@ -184,7 +184,7 @@ static void generic_call(FILE *f, const op *t, const op *s, size_t at, const cha
     fputc(')', f);
 }
 
-/* What wraps a call: its place, and for keywords the silence about overridden defaults, in a statement expression. */
+/* What wraps a call: its place, and what makes it an expression that may stand in another such call. */
 static void call_begin(FILE *f, const op *o) {
     emit_at_begin(f, result_type(o), must_use(o));
     if (o->kw) fprintf(f, "FAC_CALL_(%s, ", result_type(o));
@@ -210,10 +210,10 @@ static void emit_generic(FILE *f, const model *m, const op *o) {
     const op *t = tensor ? o : p, *s = tensor ? p : o;
     fputs("#if defined(__GNUC__)\n", f);
     define_head(f, t, t->macro);
-    fprintf(f, "__extension__({ __auto_type fac_o_ = (%s); ", t->s->args[at].name);
-    call_begin(f, t);
+    emit_at_begin(f, result_type(t), must_use(t));
+    fprintf(f, "FAC_%s_(%s, %s, ", t->kw ? "OVERLOADED_CALL" : "OVERLOADED", result_type(t), t->s->args[at].name);
     generic_call(f, t, s, at, "fac_o_");
-    fputs(t->kw ? ")); })\n#else\n" : "); })\n#else\n", f);
+    fputs("))\n#else\n", f);
     define_head(f, t, t->macro);
     call_begin(f, t);
     generic_call(f, t, s, at, xformat("(%s)", t->s->args[at].name));
