@@ -1,40 +1,45 @@
 /* Text corpora: walking folders, reading what is text, and cutting it into tokens. */
+#include "data/corpus.h"
 #include "base/file.h"
-#include "data/random.h"
 #include "data/utf8.h"
-#include "data/vocab.h"
 #include "keywords_gen.h"
-#include "ops/call.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct fac_corpus {
-    fac_buf text;     /* with a vocabulary of bytes its bytes are the tokens, else it is empty once it is cut */
-    uint32_t *tokens; /* NULL with a vocabulary of bytes */
-    int64_t n_tokens, n_bytes, files, skipped, max_bytes;
-    fac_vocab *vocab;
-    const char *skip_beside; /* the caller's, while files are read */
-};
-
 /* ---- reading files ----------------------------------------------------------------------------------------------------- */
 
 static bool is_text(const char *bytes, size_t n) { return !memchr(bytes, 0, n) && fac__utf8_valid(bytes, n); }
 
-/* Appends a file behind what is there, with a newline between; with `any` also if it is not text. */
+fac_status fac__corpus_join(fac_buf *text, const char *bytes, size_t n) {
+    if (text->n > 0 && text->data[text->n - 1] != '\n') FAC_TRY(fac__buf_add(text, "\n", 1));
+    return fac__buf_add(text, bytes, n);
+}
+
+/* Adds a file's text; with nothing pending and on failure alike the path is the list's or gone. */
+static fac_status add_file(fac_corpus *c, const char *path, const char *bytes, size_t n) {
+    FAC_TRY(FAC_VEC_GROW(&c->files));
+    char *copy = fac__strdup(path);
+    if (!copy) return fac_error();
+    corpus_file *f = &c->files.v[c->files.n++];
+    *f = (corpus_file){.path = copy, .name = c->root};
+    FAC_TRY(fac__corpus_join(&c->text, bytes, n));
+    f->begin = c->text.n - n;
+    f->bytes = n;
+    return FAC_OK;
+}
+
+/* Adds a file; with `any` also if it is not text. */
 static fac_status append_file(fac_corpus *c, const char *path, int fd, int64_t bytes, bool any) {
     char *p = fac__alloc((size_t)bytes);
     if (!p) return fac_error();
     fac_status st = fac__file_read(fd, path, 0, p, (size_t)bytes);
-    if (st == FAC_OK && !any && !is_text(p, (size_t)bytes)) {
+    if (st == FAC_OK && !any && !is_text(p, (size_t)bytes))
         c->skipped++;
-    } else if (st == FAC_OK) {
-        c->files++;
-        if (c->text.n > 0 && c->text.data[c->text.n - 1] != '\n') st = fac__buf_add(&c->text, "\n", 1);
-        if (st == FAC_OK) st = fac__buf_add(&c->text, p, (size_t)bytes);
-    }
+    else if (st == FAC_OK)
+        st = add_file(c, path, p, (size_t)bytes);
     fac__free(p);
     return st;
 }
@@ -121,6 +126,7 @@ static fac_status visit(fac_corpus *c, const char *path, names *waiting) {
 /* Depth first, in order, and without recursion: folders may lie deeper in each other than a stack is. */
 static fac_status walk(fac_corpus *c, const char *path) {
     names waiting = {0};
+    c->root = strlen(path) + (path[strlen(path) - 1] != '/');
     fac_status st = enter(c, path, &waiting);
     while (st == FAC_OK && waiting.n > 0) {
         char *next = waiting.v[--waiting.n];
@@ -135,29 +141,37 @@ static fac_status read_path(fac_corpus *c, const char *path) {
     struct stat info;
     FAC_CHECK(path && *path, FAC_ERR_ARGUMENT, "a path of the corpus is empty");
     FAC_CHECK(stat(path, &info) == 0, FAC_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
-    return S_ISDIR(info.st_mode) ? walk(c, path) : read_file(c, path, true);
+    if (S_ISDIR(info.st_mode)) return walk(c, path);
+    const char *slash = strrchr(path, '/');
+    c->root = slash ? (size_t)(slash + 1 - path) : 0;
+    return read_file(c, path, true);
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------------------------------------- */
 
+/* Byte pairs are learned from what is trained on; characters are all that there are, so that what is held out has no others. */
 static fac_status choose_vocab(fac_corpus *c, const fac_corpus_new_kw *kw) {
+    FAC_CHECK(!kw->characters || !kw->bpe, FAC_ERR_ARGUMENT,
+              "characters and bpe are given; tokens are the ones or the others");
     c->vocab = kw->vocab        ? fac_vocab_keep(kw->vocab)
+               : kw->bpe        ? fac_vocab_bpe(c->text.data, c->training_bytes, kw->bpe)
                : kw->characters ? fac_vocab_characters(c->text.data, c->text.n)
                                 : fac_vocab_bytes();
     return c->vocab ? FAC_OK : fac_error();
 }
 
+/* No token reaches from the part to train on into the one that is held out. */
 static fac_status cut(fac_corpus *c) {
     c->n_bytes = c->n_tokens = (int64_t)c->text.n;
-    if (!c->vocab->points) return FAC_OK;
+    c->n_training = (int64_t)c->training_bytes;
+    if (c->vocab->kind == VOCAB_BYTES) return FAC_OK;
     c->tokens = fac__alloc_array(c->text.n, sizeof *c->tokens);
     if (!c->tokens) return fac_error();
-    c->n_tokens = 0;
-    for (const char *p = c->text.data, *end = p + c->text.n; p < end;) {
-        int64_t token;
-        FAC_TRY(fac__vocab_next(c->vocab, &p, end, &token));
-        c->tokens[c->n_tokens++] = (uint32_t)token;
-    }
+    const size_t first = c->training_bytes;
+    int64_t rest;
+    FAC_TRY(fac__vocab_cut(c->vocab, c->text.data, first, c->tokens, &c->n_training));
+    FAC_TRY(fac__vocab_cut(c->vocab, c->text.data + first, c->text.n - first, c->tokens + c->n_training, &rest));
+    c->n_tokens = c->n_training + rest;
     fac__buf_free(&c->text);
     return FAC_OK;
 }
@@ -166,11 +180,14 @@ static fac_status fill(fac_corpus *c, const char *const *paths, size_t n, const 
     FAC_CHECK(kw->max_bytes > 0, FAC_ERR_ARGUMENT, "max_bytes should be positive, but is %lld",
               (long long)kw->max_bytes);
     FAC_CHECK(paths || !n, FAC_ERR_ARGUMENT, "a list of %zu paths has no array", n);
+    FAC_CHECK(kw->hold_out >= 0 && kw->hold_out < 1, FAC_ERR_ARGUMENT,
+              "hold_out is a part of the text, from 0 to below 1, but is %g", kw->hold_out);
     c->max_bytes = kw->max_bytes;
     c->skip_beside = kw->skip_beside;
     for (size_t i = 0; i < n; i++) FAC_TRY(read_path(c, paths[i]));
     FAC_CHECK(c->text.n > 0, FAC_ERR_ARGUMENT, "there is no text to read: %lld files were left out, none was taken",
               (long long)c->skipped);
+    FAC_TRY(fac__corpus_split(c, kw->hold_out));
     FAC_TRY(choose_vocab(c, kw));
     return cut(c);
 }
@@ -186,55 +203,26 @@ fac_corpus *(fac_corpus_new)(const char *const *paths, size_t n_paths, const fac
 
 void fac_corpus_release(fac_corpus *c) {
     if (!c) return;
+    for (size_t i = 0; i < c->files.n; i++) fac__free(c->files.v[i].path);
+    fac__free(c->files.v);
     fac__buf_free(&c->text);
     fac__free(c->tokens);
     fac_vocab_release(c->vocab);
     fac__free(c);
 }
 
-int64_t fac_corpus_files(const fac_corpus *c) { return fac__given(c, "corpus") ? c->files : 0; }
+int64_t fac_corpus_files(const fac_corpus *c) { return fac__given(c, "corpus") ? (int64_t)c->files.n : 0; }
 int64_t fac_corpus_skipped(const fac_corpus *c) { return fac__given(c, "corpus") ? c->skipped : 0; }
 int64_t fac_corpus_bytes(const fac_corpus *c) { return fac__given(c, "corpus") ? c->n_bytes : 0; }
 int64_t fac_corpus_tokens(const fac_corpus *c) { return fac__given(c, "corpus") ? c->n_tokens : 0; }
 fac_vocab *fac_corpus_vocab(const fac_corpus *c) { return fac__given(c, "corpus") ? c->vocab : NULL; }
 
-/* ---- windows --------------------------------------------------------------------------------------------------------------- */
-
-/* A temporary and the address of its tokens. */
-static fac_status new_window_tensor(int64_t batch, int64_t length, fac_tensor **out, int64_t **out_tokens) {
-    fac_tensor *t;
-    FAC_TRY(fac__empty((const int64_t[]){batch, length}, 2, FAC_I64, fac_device_make(FAC_CPU, -1), &t));
-    *out_tokens = fac__data(t);
-    *out = fac__adopt_handle(fac__thread(), t);
-    return *out ? FAC_OK : fac_error();
-}
-
-/* Tokens [at, at + n) into out. */
-static void copy_tokens(const fac_corpus *c, int64_t at, int64_t n, int64_t *out) {
-    for (int64_t i = 0; i < n; i++) out[i] = c->tokens ? c->tokens[at + i] : (unsigned char)c->text.data[at + i];
-}
-
-fac_status fac_corpus_batch(const fac_corpus *c, fac_span span, int64_t batch, int64_t length, uint64_t *state,
-                            fac_tensor **out_inputs, fac_tensor **out_targets) {
-    if (fac_error()) return fac_error();
-    FAC_CHECK(c && state && out_inputs && out_targets, FAC_ERR_ARGUMENT,
-              "the corpus, the random state or the place for a result is NULL");
-    int64_t end = span.end ? span.end : c->n_tokens;
-    FAC_CHECK(batch > 0 && length > 0, FAC_ERR_SHAPE, "batch %lld and length %lld must be at least 1", (long long)batch,
-              (long long)length);
-    FAC_CHECK(span.begin >= 0 && span.begin <= end && end <= c->n_tokens, FAC_ERR_SHAPE,
-              "the span [%lld, %lld) is not inside the corpus of %lld tokens", (long long)span.begin, (long long)end,
-              (long long)c->n_tokens);
-    FAC_CHECK(end - span.begin > length, FAC_ERR_SHAPE,
-              "a span of %lld tokens has no window of %lld and its next token", (long long)(end - span.begin),
-              (long long)length);
-    int64_t *inputs, *targets;
-    FAC_TRY(new_window_tensor(batch, length, out_inputs, &inputs));
-    FAC_TRY(new_window_tensor(batch, length, out_targets, &targets));
-    for (int64_t b = 0; b < batch; b++) {
-        int64_t at = span.begin + fac__split_mix_below(state, end - span.begin - length);
-        copy_tokens(c, at, length, inputs + b * length);
-        copy_tokens(c, at + 1, length, targets + b * length);
+fac_corpus_file fac_corpus_file_at(const fac_corpus *c, int64_t i) {
+    if (!fac__given(c, "corpus")) return (fac_corpus_file){0};
+    if (i < 0 || i >= (int64_t)c->files.n) {
+        FAC_FAIL(FAC_ERR_INDEX, "there is no file %lld; the corpus has %zu", (long long)i, c->files.n);
+        return (fac_corpus_file){0};
     }
-    return FAC_OK;
+    const corpus_file *f = &c->files.v[i];
+    return (fac_corpus_file){f->path, (int64_t)f->bytes, (int64_t)f->held_out};
 }
