@@ -16,7 +16,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack attack-kill attack-faults fuzz coverage lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack attack-kill attack-faults fuzz coverage plain embedded lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -78,6 +78,13 @@ coverage: setup ## run the tests in a build that counts, and print which lines a
 	@ctest --test-dir build/coverage -LE 'races|failing' -j $(JOBS) --output-on-failure
 	@scripts/coverage.py build/coverage --least 95
 
+plain: ## build without oneDNN and SLEEF, and run the unit tests
+	@$(MAKE) --no-print-directory BUILD=build/plain ONEDNN=OFF SLEEF=OFF all
+	@ctest --test-dir build/plain -L unit -j $(JOBS) --output-on-failure
+
+embedded: setup ## build the library for one small program alone, and run it
+	@tests/install/embedded.sh . build/embedded
+
 lint: ## check include directions, documentation of the headers, file sizes and formatting
 	@scripts/lint.py
 	@scripts/format.sh --check
@@ -85,7 +92,8 @@ lint: ## check include directions, documentation of the headers, file sizes and 
 format: ## format the C sources in place
 	@scripts/format.sh
 
-install: all ## install under PREFIX (default /usr/local); STRIP= keeps the debug information
+install: configure ## install under PREFIX (default /usr/local); STRIP= keeps the debug information
+	@cmake --build $(BUILD) -j $(JOBS) --target product
 	@cmake --install $(BUILD) --prefix $(PREFIX) $(STRIP)
 
 clean: ## remove this configuration's build folder

@@ -4,6 +4,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug or Release" FORCE)
 endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
+set(CMAKE_C_FLAGS_MINSIZEREL "-Os -g -DNDEBUG")
 set(CMAKE_C_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer -DFAC_DEBUG=1")
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -27,7 +28,7 @@ target_compile_options(facula_flags INTERFACE
     -fno-math-errno -fno-trapping-math -ffp-contract=off
     -fno-semantic-interposition
     # The linker leaves out what nothing reaches.
-    $<$<CONFIG:Release>:-ffunction-sections;-fdata-sections>)
+    $<$<CONFIG:Release,MinSizeRel>:-ffunction-sections;-fdata-sections>)
 if(FACULA_WERROR)
     target_compile_options(facula_flags INTERFACE -Werror)
 endif()
@@ -40,6 +41,7 @@ if(FACULA_LTO)
     include(CheckIPOSupported)
     check_ipo_supported()
     set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+    add_compile_definitions(FAC_LTO=1)
 endif()
 
 # Relative relocations in a bitmap: a sixteenth of the library would be theirs. The loader has to know it, as glibc 2.36 does.

@@ -10,6 +10,11 @@ if(FACULA_ONEDNN)
 else()
     list(FILTER facula_sources EXCLUDE REGEX "/onednn(_conv)?\\.c$|/conv_library\\.c$")
 endif()
+if(FACULA_CUDA)
+    list(FILTER facula_sources EXCLUDE REGEX "/cuda_none\\.c$")
+else() # the compilers of src/jit/ serve device code
+    list(FILTER facula_sources EXCLUDE REGEX "/backend/cuda/|/src/jit/")
+endif()
 
 # What all objects of the library are compiled with.
 add_library(facula_internal INTERFACE)
@@ -27,12 +32,15 @@ add_dependencies(facula_objects facula_gen)
 set_source_files_properties(${FACULA_GEN_DIR}/ops_signatures.c PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
 # An error handler that is called from here may throw.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/core/error.c PROPERTIES COMPILE_OPTIONS -fexceptions)
-set(facula_all_objects $<TARGET_OBJECTS:facula_objects> $<TARGET_OBJECTS:facula_kernel_table>)
+set(facula_all_objects $<TARGET_OBJECTS:facula_objects>)
+if(FACULA_CUDA)
+    list(APPEND facula_all_objects $<TARGET_OBJECTS:facula_kernel_table>)
+endif()
 if(TARGET facula_base)
     list(APPEND facula_all_objects $<TARGET_OBJECTS:facula_base>)
 endif()
 
-if(facula_x86)
+if(facula_x86 AND FACULA_LEVELS)
     set(facula_isas default avx2 avx512)
 else()
     set(facula_isas default)
@@ -79,12 +87,47 @@ function(facula_relocatable name)
         VERBATIM)
 endfunction()
 
+# What the library offers: all that is FAC_API, or what the list of a selective build names. The linker takes what that reaches:
+# src/dispatch/gather.h.
+include(CheckLinkerFlag)
+set(facula_map ${PROJECT_SOURCE_DIR}/cmake/facula.map)
+set(facula_gather -Wl,-z,nostart-stop-gc)
+if(FACULA_OPERATORS)
+    set(facula_select ${FACULA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/exports.py)
+    execute_process(COMMAND ${facula_select} check ${FACULA_OPERATORS} ${PROJECT_SOURCE_DIR} RESULT_VARIABLE unknown
+                    ERROR_VARIABLE lines)
+    if(unknown)
+        string(REPLACE "\n" "\n  " lines "\n${lines}") # indented lines stay lines
+        message(FATAL_ERROR "FACULA_OPERATORS:${lines}")
+    endif()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${FACULA_OPERATORS})
+    set(facula_map ${PROJECT_BINARY_DIR}/selected.map)
+    add_custom_command(
+        OUTPUT ${facula_map}
+        COMMAND ${facula_select} map ${FACULA_OPERATORS} ${PROJECT_SOURCE_DIR} ${FACULA_GEN_DIR}/ops_names.txt ${facula_map}
+        DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.py ${FACULA_OPERATORS} ${FACULA_GEN_DIR}/ops_names.txt
+        COMMENT "Selecting what ${FACULA_OPERATORS} names"
+        VERBATIM)
+    add_custom_target(facula_selection DEPENDS ${facula_map})
+    set(facula_gather -Wl,-z,start-stop-gc)
+endif()
+check_linker_flag(C ${facula_gather} FACULA_LINKER_GATHERS)
+if(NOT FACULA_LINKER_GATHERS)
+    if(FACULA_OPERATORS)
+        message(FATAL_ERROR "FACULA_OPERATORS needs GNU ld 2.37 or later, or lld 13: the linker does not know -z start-stop-gc.")
+    endif()
+    set(facula_gather "") # as an older linker always does
+endif()
+
 add_library(facula SHARED ${facula_all_objects})
+if(TARGET facula_selection)
+    add_dependencies(facula facula_selection)
+endif()
 add_library(facula::facula ALIAS facula)
 # Before 1.0 a minor version may change the interface, so the name that programs are linked with says it.
 set_target_properties(facula PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-                      LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/facula.map)
+                      LINK_DEPENDS ${facula_map})
 target_link_libraries(facula PRIVATE facula_internal)
 target_include_directories(facula PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${FACULA_GEN_DIR}/include>
@@ -92,8 +135,8 @@ target_include_directories(facula PUBLIC
 add_dependencies(facula facula_gen)
 if(NOT APPLE)
     # Calls of our own public functions are bound here rather than through the table that programs could interpose in.
-    target_link_options(facula PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/facula.map -Wl,-Bsymbolic-functions)
-    target_link_options(facula PRIVATE $<$<CONFIG:Release>:-Wl,--gc-sections> ${facula_packed_relocations})
+    target_link_options(facula PRIVATE -Wl,--version-script=${facula_map} -Wl,-Bsymbolic-functions)
+    target_link_options(facula PRIVATE $<$<CONFIG:Release,MinSizeRel>:-Wl,--gc-sections> ${facula_gather} ${facula_packed_relocations})
     # Once loaded it stays: threads that end later run its destructors, and a second dlopen finds no room for its thread-local memory.
     target_link_options(facula PRIVATE -Wl,-z,nodelete)
     if(NOT FACULA_SANITIZE)

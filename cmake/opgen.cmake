@@ -23,7 +23,10 @@ if(facula_base_sources)
     target_compile_definitions(facula_base PRIVATE FACULA_BUILDING FAC_FUTEX=$<AND:$<BOOL:${FACULA_FUTEX}>,$<PLATFORM_ID:Linux>>)
 endif()
 
-if(facula_base_sources AND facula_opgen_sources)
+if(FACULA_OPGEN) # made for this machine, where the library is for another
+    add_executable(opgen IMPORTED)
+    set_target_properties(opgen PROPERTIES IMPORTED_LOCATION ${FACULA_OPGEN})
+elseif(facula_base_sources AND facula_opgen_sources)
     # An archive rather than the objects: opgen takes only the members that it needs, and has its own error record.
     add_library(facula_base_archive STATIC $<TARGET_OBJECTS:facula_base>)
     set_target_properties(facula_base_archive PROPERTIES LINKER_LANGUAGE C)
@@ -48,11 +51,16 @@ if(TARGET opgen AND facula_schemas)
         cmake_path(GET header STEM name)
         list(APPEND facula_gen_headers ${FACULA_GEN_DIR}/include/facula/${name}_macros.h)
     endforeach()
+    set(facula_left_out "")
+    if(NOT FACULA_CUDA)
+        set(facula_left_out --without CUDA)
+    endif()
     add_custom_command(
-        OUTPUT ${FACULA_GEN_SOURCES} ${facula_gen_headers} ${FACULA_GEN_DIR}/ops_test.json ${FACULA_GEN_DIR}/api.json
+        OUTPUT ${FACULA_GEN_SOURCES} ${facula_gen_headers} ${FACULA_GEN_DIR}/ops_test.json ${FACULA_GEN_DIR}/ops_names.txt
+               ${FACULA_GEN_DIR}/api.json
         # The generator lives for a moment and frees nothing, so sanitized builds do not look for leaks in it.
         COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 $<TARGET_FILE:opgen> -o ${FACULA_GEN_DIR}
-                ${facula_schemas} ${facula_functions} ${facula_headers} ${facula_formulas}
+                ${facula_left_out} ${facula_schemas} ${facula_functions} ${facula_headers} ${facula_formulas}
         DEPENDS opgen ${facula_schemas} ${facula_functions} ${facula_headers} ${facula_formulas}
         COMMENT "Generating the operators"
         VERBATIM)

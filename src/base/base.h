@@ -12,6 +12,8 @@
 #define FAC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FAC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define FAC_COLD __attribute__((cold, noinline))
+/* Of what another file of the library defines: reached without the table of what programs may replace. */
+#define FAC_HIDDEN __attribute__((visibility("hidden")))
 #define FAC_ALWAYS_INLINE inline __attribute__((always_inline))
 #define FAC_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define FAC_MAX_DIMS 64 /* PyTorch's limit for iterated operands; a tensor may not have more */

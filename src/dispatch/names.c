@@ -237,6 +237,8 @@ static void unknown_operator(const char *name, const fac_operator *entry) {
     fac__registry_lock();
     add_guesses(&b, name);
     fac__registry_unlock();
+    size_t left_out = fac__builtin_ops_left_out();
+    if (left_out) fac__buf_printf(&b, "; %zu operators are left out of this build", left_out);
     FAC_FAIL(FAC_ERR_NOT_FOUND, "there is no operator '%s'%s", name, b.data ? b.data : "");
     fac__buf_free(&b);
 }

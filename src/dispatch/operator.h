@@ -48,10 +48,11 @@ typedef struct fac_builtin_op {
     const fac_signature *signature;
     const fac_builtin_kernel *kernels; /* ends with key NULL */
 } fac_builtin_op;
-extern const fac_builtin_op fac__builtin_ops[]; /* generated; sorted by name */
-extern const size_t fac__builtin_op_count;
-extern const fac_signature fac__signatures[]; /* generated; sorted by text */
-extern const size_t fac__signature_count;
+/* Those that this build or program has, by name. See dispatch/gather.h. */
+size_t fac__builtin_op_count(void);
+const fac_builtin_op *fac__builtin_op_at(size_t i);
+/* How many there are otherwise. */
+size_t fac__builtin_ops_left_out(void);
 /* Registers all of the above; called once by fac_init. */
 fac_status fac__dispatch_init(void);
 void fac__dispatch_shutdown(void);

@@ -249,7 +249,7 @@ static void emit_public(FILE *f, const model *m, const op *o) {
 }
 
 void emit_calls(FILE *f, const model *m, const op *o) {
-    fprintf(f, "\n/* ---- %s ---- */\n\nfac_operator fac_op_%s;\n", o->s->full, o->id);
+    fprintf(f, "\n/* ---- %s ---- */\n\nextern FAC_HIDDEN fac_operator fac_op_%s;\n", o->s->full, o->id);
     emit_dispatch(f, o);
     emit_flat(f, o);
     emit_public(f, m, o);

@@ -1,5 +1,6 @@
-/* opgen -o DIR FILE.yaml... FILE.[ch]...  write everything into DIR; headers in include/facula/ are the public ones, other
-                                           C files hold formulas and composites
+/* opgen -o DIR [--without KEY] FILE.yaml... FILE.[ch]...
+                                           write everything into DIR; headers in include/facula/ are the public ones, other
+                                           C files hold formulas and composites. Kernels for KEY, such as CUDA, are left out
    opgen --list-outputs FILE.yaml...       names of the C files that -o would write
    opgen explain OP FILE.yaml...           all that one operator yields, on standard output */
 #include "opgen.h"
@@ -307,15 +308,29 @@ static void write_signatures(const char *dir, const model *m) {
     fprintf(o.f, "%s#include \"core/handle.h\"\n#include \"dispatch/operator.h\"\n#include \"dispatch/value.h\"\n",
             notice);
     for (size_t i = 0; i < m->n_signatures; i++) emit_adapter(o.f, m->signatures[i], example_of(m, (int)i));
-    fprintf(o.f, "\nconst fac_signature fac__signatures[%zu] = {\n", m->n_signatures + 1);
     for (size_t i = 0; i < m->n_signatures; i++)
-        fprintf(o.f, "    {\"%s\", (fac_fn)box_%zu, unbox_%zu, (fac_fn)door_%zu},\n", m->signatures[i], i, i, i);
-    fprintf(o.f, "    {NULL, NULL, NULL, NULL},\n};\nconst size_t fac__signature_count = %zu;\n", m->n_signatures);
+        fprintf(o.f,
+                "extern const fac_signature fac__signature_%zu;\nconst fac_signature fac__signature_%zu = {\"%s\", (fac_fn)box_%zu, unbox_%zu, (fac_fn)door_%zu};\n",
+                i, i, m->signatures[i], i, i, i);
     close_output(&o);
 }
 
 static int by_name(const void *a, const void *b) {
     return strcmp((*(const op *const *)a)->s->full, (*(const op *const *)b)->s->full);
+}
+
+/* What the dispatcher registers at its start: the operator's object, and the row that describes it. */
+static void emit_builtin(FILE *f, const op *o) {
+    fprintf(f, "extern const char *const fac__tags_%s[];\nextern const fac_builtin_kernel fac__kernels_%s[];\n", o->id,
+            o->id);
+    fprintf(f, "extern const fac_signature fac__signature_%d;\nextern const fac_builtin_op fac__row_%s;\n", o->sig,
+            o->id);
+    fprintf(f, "const fac_builtin_op fac__row_%s = {&fac_op_%s, ", o->id, o->id);
+    quoted(f, o->s->text);
+    fputs(", ", f);
+    quoted(f, o->e->doc);
+    fprintf(f, ", fac__tags_%s, &fac__signature_%d, fac__kernels_%s};\nFAC_BUILTIN(%s)\n", o->id, o->sig, o->id,
+            o->id);
 }
 
 static void write_table(const char *dir, const model *m) {
@@ -325,19 +340,26 @@ static void write_table(const char *dir, const model *m) {
     if (n) qsort(v, n, sizeof *v, by_name);
     output o;
     open_output(&o, dir, "ops_table.c");
-    fprintf(o.f, "%s#include \"ops_gen.h\"\n\n", notice);
-    for (size_t i = 0; i < n; i++)
-        fprintf(o.f, "extern const char *const fac__tags_%s[];\nextern const fac_builtin_kernel fac__kernels_%s[];\n",
-                v[i]->id, v[i]->id);
-    fprintf(o.f, "\nconst fac_builtin_op fac__builtin_ops[%zu] = {\n", n + 1);
-    for (size_t i = 0; i < n; i++) {
-        fprintf(o.f, "    {&fac_op_%s, ", v[i]->id);
-        quoted(o.f, v[i]->s->text);
-        fputs(", ", o.f);
-        quoted(o.f, v[i]->e->doc);
-        fprintf(o.f, ", fac__tags_%s, &fac__signatures[%d], fac__kernels_%s},\n", v[i]->id, v[i]->sig, v[i]->id);
+    fprintf(o.f, "%s#include \"dispatch/gather.h\"\n#include \"ops_gen.h\"\n\n", notice);
+    for (size_t i = 0; i < n; i++) emit_builtin(o.f, v[i]);
+    fputs("#if !FAC_GATHERED\nconst fac_builtin_op *const fac__builtin_ops[] = {\n", o.f);
+    for (size_t i = 0; i < n; i++) fprintf(o.f, "    &fac__row_%s,\n", v[i]->id);
+    fprintf(o.f, "    NULL,\n};\n#endif\nconst size_t fac__n_generated_ops = %zu;\n", n);
+    close_output(&o);
+}
+
+/* What a selective build exports for an operator, as "ENTRY FUNCTION..." a line: "add.Tensor fac_add_tensor_ fac_add_kw_init". Each
+   form of an entry has a line. */
+static void write_names(const char *dir, const model *m) {
+    output o;
+    open_output(&o, dir, "ops_names.txt");
+    for (size_t i = 0; i < m->n_ops; i++) {
+        const op *p = &m->ops[i];
+        if (p->e->internal) continue;
+        fprintf(o.f, "%.*s fac_%s", (int)strcspn(p->e->op, "("), p->e->op, p->cname);
+        if (p->kw) fprintf(o.f, " fac_%s_kw_init", p->kw);
+        fputc('\n', o.f);
     }
-    fprintf(o.f, "    {0},\n};\nconst size_t fac__builtin_op_count = %zu;\n", n);
     close_output(&o);
 }
 
@@ -380,6 +402,7 @@ static void write_all(const char *dir, const model *m, char **files, int n_files
     write_signatures(dir, m);
     write_table(dir, m);
     write_unread(dir, m);
+    write_names(dir, m);
     write_json(dir, m);
     write_api_list(dir, m);
 }
@@ -406,9 +429,23 @@ static int explain(const model *m, const char *name) {
 
 static int usage(void) {
     fputs(
-        "usage: opgen -o DIR FILE.yaml... FILE.[ch]...\n       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml...\n",
+        "usage: opgen -o DIR [--without KEY] FILE.yaml... FILE.[ch]...\n       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml...\n",
         stderr);
     return 2;
+}
+
+static void drop_key(pairs *p, const char *key) {
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->v[i].key, key) != 0) p->v[n++] = p->v[i];
+    p->n = n;
+}
+
+static void drop_kernels(model *m, const char *key) {
+    for (size_t i = 0; i < m->n_entries; i++) {
+        drop_key(&m->entries[i].kernels, key);
+        drop_key(&m->entries[i].raw, key);
+    }
 }
 
 /* Operator files first, then the public headers and C files. The index of the first of those. */
@@ -438,7 +475,10 @@ int main(int argc, char **argv) {
         puts("ops_signatures.c\nops_table.c\nkeywords.c");
         return 0;
     }
+    const char *left_out = out && argc > 5 && strcmp(argv[3], "--without") == 0 ? argv[4] : NULL;
+    if (left_out) first += 2;
     int yaml_end = load_files(argv, first, argc, &m);
+    if (left_out) drop_kernels(&m, left_out);
     build_model(&m);
     plan_gradients(&m);
     add_own_type(&m);

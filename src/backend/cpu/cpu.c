@@ -16,7 +16,7 @@ static const char *const isa_names[] = {"default", "avx2", "avx512"};
 
 /* The best level that the processor and the operating system support. */
 static fac_isa detect(void) {
-#if FAC_ISA_X86
+#if FAC_ISA_LEVELS
     __builtin_cpu_init();
     /* Every processor with AVX2 also has F16C. */
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return FAC_ISA_DEFAULT;
@@ -58,7 +58,7 @@ fac_status fac__cpu_init(void) {
     fac__onednn_start();
     fac__cpu_isa = isa;
     FAC_INSTALL_LEVEL(default);
-#if FAC_ISA_X86
+#if FAC_ISA_LEVELS
     if (isa >= FAC_ISA_AVX2) FAC_INSTALL_LEVEL(avx2);
     if (isa >= FAC_ISA_AVX512) FAC_INSTALL_LEVEL(avx512);
 #endif

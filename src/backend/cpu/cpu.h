@@ -17,11 +17,16 @@ typedef enum { FAC_ISA_DEFAULT, FAC_ISA_AVX2, FAC_ISA_AVX512 } fac_isa;
 #else
 #define FAC_ISA_LEVEL 0
 #endif
-/* Which levels the library was built with. */
 #if defined(__x86_64__)
 #define FAC_ISA_X86 1
 #else
 #define FAC_ISA_X86 0
+#endif
+/* Whether the library was built with levels above the baseline's. */
+#if FAC_HAVE_ISA_AVX2 && FAC_HAVE_ISA_AVX512
+#define FAC_ISA_LEVELS 1
+#else
+#define FAC_ISA_LEVELS 0
 #endif
 
 /* Declares the variants of a function of a *.isa.c file: FAC_ISA_DECLARE(void, f, (int64_t n, float *x)). */
@@ -30,7 +35,7 @@ typedef enum { FAC_ISA_DEFAULT, FAC_ISA_AVX2, FAC_ISA_AVX512 } fac_isa;
     ret f##_avx2 params;                \
     ret f##_avx512 params
 /* The variant for this machine: FAC_ISA_PICK(f)(n, x). */
-#if FAC_ISA_X86
+#if FAC_ISA_LEVELS
 #define FAC_ISA_PICK(f) \
     (fac__cpu_isa == FAC_ISA_AVX512 ? f##_avx512 : fac__cpu_isa == FAC_ISA_AVX2 ? f##_avx2 : f##_default)
 #else
