@@ -103,7 +103,7 @@ static void add_own_type(model *m) {
     read_type("ops_decl.h", 0, loss_reduction, loss_reduction + sizeof loss_reduction - 1, &d);
     d.header = xformat("ops");
     d.doc = xformat("%s", loss_reduction_doc);
-    d.section = xformat("");
+    d.section = xformat("%s", "");
     d.text = xformat("%s", loss_reduction);
     PUSH(m->declarations, m->n_declarations, d);
 }
