@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PIECE = re.compile(r"<!-- given: (?P<given>.*?) -->|^```c(?P<words>[^\n]*)\n(?P<code>.*?)^```$|^\|(?P<row>[^\n]*)\|$", re.M | re.S)
+PIECE = re.compile(r"<!-- given: (?P<given>.*?) -->|^```c\b(?P<words>[^\n]*)\n(?P<code>.*?)^```$|^\|(?P<row>[^\n]*)\|$", re.M | re.S)
 TOP = re.compile(r"^(static|typedef|struct|enum|#define|#ifdef|#endif)\b")
 
 
