@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The binding of examples/python against the library: check.py LIBRARY API_JSON. What is right comes from arithmetic done here."""
+import ctypes as C
+import gc
+import inspect
+import pathlib
+import subprocess
+import sys
+import threading
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
+sys.path.insert(0, str(EXAMPLES))
+import facula  # noqa: E402
+
+
+def structs_have_the_librarys_layout(f):
+    """The size that the library writes into a keyword struct is that of the struct made from the list."""
+    count = 0
+    for function in f.api["functions"]:
+        if "keyword_struct" in function:
+            kw = f.keyword_struct(function)()
+            getattr(f.lib, function["keyword_struct"] + "_init")(C.byref(kw))
+            assert kw.kw_size == C.sizeof(kw), function["keyword_struct"]
+            count += 1
+    assert count > 300, count
+
+
+def every_function_has_a_symbol_and_types(f):
+    for name, function in f.functions.items():
+        if not function.get("variadic") and not any("(*" in p["type"] for p in function["parameters"]):
+            f.symbol(name)
+
+
+def operators_are_called_by_name(f):
+    x = f.tensor([[1, 5, 2], [7, 3, 4]])
+    assert x.shape == (2, 3) and x.dtype == "float32"
+    assert f.sum(x, dim=1).tolist() == [8, 14] == f.sum(x, 1).tolist()
+    assert f.sum(x, dims=[0, 1], keepdim=True).tolist() == [[22]]
+    assert f.add(x, x, alpha=2).tolist() == [[3, 15, 6], [21, 9, 12]]
+    assert (2 * x - 1).tolist() == [[1, 9, 3], [13, 5, 7]]
+    best = f.max_dim(x, 1)
+    assert best.values.tolist() == [5, 7] and best.indices.tolist() == [1, 0]
+    assert [part.shape for part in f.split(x, 2, dim=1)] == [(2, 2), (2, 1)]
+    assert x["1, ::2"].tolist() == [7, 4]
+    assert f.zeros([2], dtype=f.F16, device="cpu").dtype == "float16"
+
+
+def gradients_agree_with_the_closed_form(f):
+    x = f.tensor([1, -2, 3], requires_grad=True)
+    f.sum(x * x * x).backward()
+    assert x.grad.tolist() == [3, 12, 27]
+    w = f.tensor([[2], [4]], requires_grad=True)
+    f.mean(f.tensor([[1, 2], [3, 4]]) @ w).backward()
+    assert w.grad.tolist() == [[2], [3]]
+
+
+def errors_become_exceptions(f):
+    try:
+        place = inspect.currentframe().f_lineno + 1
+        f.matmul(f.tensor([[1, 2]]), f.tensor([[1, 2]]))
+    except facula.Error as e:
+        assert e.code == "SHAPE" and "1x2" in str(e) and e.place == (__file__, place), (str(e), e.place)
+    else:
+        raise AssertionError("no exception")
+    assert f.tensor([1]).tolist() == [1]  # the next valid call works
+    layer = f.sequential(f.linear_new(3, 4))
+    try:
+        layer(f.tensor([[1, 2]]))
+    except facula.Error as e:
+        assert e.module == "0", e.module
+    for wrong, kind in ((lambda: f.sum(f.tensor([1]), dimension=0), TypeError), (lambda: f.sum(), TypeError),
+                        (lambda: f.sum(f.tensor([1]), dim=2**64), OverflowError), (lambda: f.sum(f.tensor([1]), dim="0"), TypeError),
+                        (lambda: f.add_no_such, AttributeError)):
+        try:
+            wrong()
+        except kind:
+            continue
+        raise AssertionError(inspect.getsource(wrong))
+
+
+def objects_live_as_long_as_their_names(f):
+    gc.collect()
+    before = f.live()
+    x = f.tensor([1, 2], requires_grad=True)
+    model = f.sequential(f.linear_new(2, 2), f.relu_new())
+    optimizer = f.sgd_new(model, 0.1, momentum=0.9)
+    y = f.sum(model(x["None, :"]))
+    y.backward()
+    f.optimizer_step(optimizer)
+    assert f.live() > before
+    del x, model, y
+    assert optimizer is not None
+    f.optimizer_step(optimizer)  # which holds the parameters
+    del optimizer
+    gc.collect()
+    assert f.live() == before, f"{f.live() - before} objects are left"
+
+
+def tensors_pass_between_threads(f):
+    results = {}
+
+    def work(i):
+        x = f.full([100], i)
+        results[i] = sum(f.sum(x).item() for _ in range(50))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == {i: 5000 * i for i in range(4)}, results
+
+
+def the_example_learns(f):
+    subprocess.run([sys.executable, "-B", EXAMPLES / "train.py"] + sys.argv[1:], check=True)
+
+
+def main():
+    f = facula.Facula(*sys.argv[1:])
+    for check in (structs_have_the_librarys_layout, every_function_has_a_symbol_and_types, operators_are_called_by_name,
+                  gradients_agree_with_the_closed_form, errors_become_exceptions, objects_live_as_long_as_their_names,
+                  tensors_pass_between_threads, the_example_learns):
+        check(f)
+        print("ok", check.__name__)
+
+
+main()
