@@ -121,6 +121,16 @@ FAC_API void fac_state_remove(fac_state *s, const char *name);
 /* The tensor of that name, borrowed; NULL without an error if there is none. */
 FAC_API fac_tensor *fac_state_get(const fac_state *s, const char *name);
 FAC_API fac_state *fac_state_new(void);
+/* Adds (references of) all entries of `from`, their names with `prefix` in front, replacing those of the same names: parts of a
+   checkpoint in one list, such as "model." and "optimizer.". After an error some may have been added. */
+FAC_API FAC_MUST fac_status fac_state_add(fac_state *s, const char *prefix, const fac_state *from);
+/* A new list of the entries whose names begin with `prefix`, without it; there may be none. Freed with fac_state_free. */
+FAC_API fac_state *fac_state_part(const fac_state *s, const char *prefix);
+/* Saves a list as safetensors, atomically, or loads one, checked: tensors on the CPU, in a new list to be freed with
+   fac_state_free, in an order of the file's own; NULL on failure. See facula/io.h.
+   errors: ARGUMENT for an entry without a tensor, as those of fac_module_modules are; as fac_safetensors_save; FORMAT; IO */
+FAC_API FAC_MUST fac_status fac_state_save(const fac_state *s, const char *path);
+FAC_API fac_state *fac_state_load(const char *path);
 /* Calls fn on m and every module below, children first. */
 FAC_API FAC_MUST fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_module *m),
                                              void *context);

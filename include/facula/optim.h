@@ -116,6 +116,9 @@ FAC_API fac_tensors fac_optimizer_parameters(fac_optimizer *o);
            sense
    source: torch.optim.Optimizer.add_param_group */
 FAC_API FAC_MUST fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, fac_options options);
+/* The same with all parameters of a module: fac_optimizer_add_module(o, head, FAC_OPTIONS({"lr", 0.01})).
+   errors: ARGUMENT also for a module without parameters */
+FAC_API FAC_MUST fac_status fac_optimizer_add_module(fac_optimizer *o, fac_module *m, fac_options options);
 /* Number of groups; the first has number 0. */
 FAC_API size_t fac_optimizer_group_count(const fac_optimizer *o);
 /* Parameters of a group, in order; borrowed while no group is added. */

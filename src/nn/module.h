@@ -4,6 +4,7 @@
 
 #include "autograd/hooks.h"
 #include "core/handle.h"
+#include <facula/io.h>
 #include <facula/nn.h>
 
 typedef enum { FAC_SLOT_PARAMETER, FAC_SLOT_BUFFER } fac_slot_kind;
@@ -57,6 +58,12 @@ void fac__slot_set(fac_slot *s, fac_tensor *t);
 /* Every slot (or module) of m and below, in order; visit returns a status that stops the walk. `path` is the dotted name. */
 typedef fac_status (*fac_slot_visit)(void *context, const char *path, fac_module *owner, fac_slot *slot);
 fac_status fac__module_walk_slots(fac_module *m, fac_slot_visit visit, void *context);
+
+/* ---- files of lists ---- */
+
+/* Writes the tensors of a list, none of them NULL, with metadata; or adds those of an open file to a list. */
+fac_status fac__state_write(const fac_state *s, const char *path, const fac_metadata *meta, size_t n_meta);
+fac_status fac__state_read(fac_safetensors *f, fac_state *s);
 
 /* ---- for layers ---- */
 

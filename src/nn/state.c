@@ -169,14 +169,11 @@ fac_status fac_module_save(fac_module *m, const char *path) {
     if (fac_error()) return fac_error();
     fac_state *s = fac_module_state_dict(m);
     char *versions = s ? versions_of(m) : NULL;
-    fac_named_tensor *v = versions ? fac__alloc_array(s->n ? s->n : 1, sizeof *v) : NULL;
     fac_status st = fac_error();
-    if (v) {
-        for (size_t i = 0; i < s->n; i++) v[i] = (fac_named_tensor){s->v[i].name, s->v[i].tensor};
+    if (versions) {
         const fac_metadata meta[] = {{"module", m->cls->name}, {"module.versions", versions}};
-        st = fac_safetensors_save(path, v, s->n, meta, FAC_COUNT(meta));
+        st = fac__state_write(s, path, meta, FAC_COUNT(meta));
     }
-    fac__free(v);
     fac__free(versions);
     fac_state_free(s);
     return st;
@@ -239,19 +236,6 @@ static fac_status upgrade_all(fac_module *m, fac_state *entries, const char *ver
     return st;
 }
 
-static fac_status read_all(fac_safetensors *f, fac_state *s) {
-    for (size_t i = 0; i < fac_safetensors_count(f); i++) {
-        fac_safetensors_entry e;
-        FAC_TRY(fac_safetensors_get(f, i, &e));
-        fac_scope scope = fac_scope_begin();
-        fac_tensor *t = fac_safetensors_read(f, i);
-        fac_status st = t ? fac_state_set(s, e.name, t) : fac_error();
-        fac_scope_end(&scope);
-        if (st) return st;
-    }
-    return FAC_OK;
-}
-
 fac_status(fac_module_load)(fac_module *m, const char *path, const fac_module_load_kw *kw) {
     fac_module_load_kw k;
     if (fac_error() || fac__open_module_load_kw(&k, kw) || !fac__given(m, "module")) return fac_error();
@@ -259,7 +243,7 @@ fac_status(fac_module_load)(fac_module *m, const char *path, const fac_module_lo
     if (!f) return fac_error();
     fac_state *s = fac_state_new();
     fac_status st = s ? fac_safetensors_verify(f) : fac_error();
-    if (!st) st = read_all(f, s);
+    if (!st) st = fac__state_read(f, s);
     if (!st) st = upgrade_all(m, s, fac_safetensors_metadata(f, "module.versions"));
     if (!st) st = fac_module_load_state_dict(m, s, k.strict, .missing = k.missing, .unexpected = k.unexpected);
     fac_state_free(s);

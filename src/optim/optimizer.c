@@ -65,6 +65,36 @@ fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, fac
     return add_group(o, parameters, &g);
 }
 
+/* The parameters of a module, while an optimiser takes them. */
+typedef struct module_parameters {
+    fac_state *state;
+    fac_tensor **v;
+} module_parameters;
+
+/* Fills room, which is freed with free_parameters; none, with an error pending, if there are none. */
+static fac_tensors parameters_of(fac_module *m, module_parameters *room) {
+    *room = (module_parameters){.state = fac__given(m, "module to optimise") ? fac_module_parameters(m, false) : NULL};
+    const size_t n = room->state ? room->state->n : 0;
+    if (room->state && !n) (void)FAC_FAIL(FAC_ERR_ARGUMENT, "the optimiser got a module without parameters");
+    if (n) room->v = fac__alloc_array(n, sizeof *room->v);
+    for (size_t i = 0; room->v && i < n; i++) room->v[i] = room->state->v[i].tensor;
+    return (fac_tensors){room->v, room->v ? n : 0};
+}
+
+static void free_parameters(module_parameters *room) {
+    fac__free(room->v);
+    fac_state_free(room->state);
+}
+
+fac_status fac_optimizer_add_module(fac_optimizer *o, fac_module *m, fac_options options) {
+    if (fac_error()) return fac_error();
+    module_parameters room;
+    const fac_tensors parameters = parameters_of(m, &room);
+    const fac_status st = parameters.n ? fac_optimizer_add_group(o, parameters, options) : fac_error();
+    free_parameters(&room);
+    return st;
+}
+
 size_t fac_optimizer_group_count(const fac_optimizer *o) { return fac__given(o, "optimiser") ? o->groups.n : 0; }
 
 fac_tensors fac_optimizer_parameters(fac_optimizer *o) {
@@ -118,21 +148,12 @@ fac_optimizer *fac_optimizer_of(const fac_optimizer_class *cls, fac_tensors para
     return NULL;
 }
 
-/* The tensors of a list of parameters, in an array to be freed. */
-static fac_tensor **tensors_of(const fac_state *s) {
-    fac_tensor **v = fac__alloc_array(s->n ? s->n : 1, sizeof *v);
-    for (size_t i = 0; v && i < s->n; i++) v[i] = s->v[i].tensor;
-    return v;
-}
-
 fac_optimizer *fac_optimizer_new(const fac_optimizer_class *cls, fac_module *m, fac_options options) {
-    if (fac_error() || !fac__given(m, "module to optimise")) return NULL;
-    fac_state *s = fac_module_parameters(m, false);
-    fac_tensor **v = s ? tensors_of(s) : NULL;
-    if (v && !s->n) (void)FAC_FAIL(FAC_ERR_ARGUMENT, "the optimiser got a module without parameters");
-    fac_optimizer *o = v ? fac_optimizer_of(cls, (fac_tensors){v, s->n}, options) : NULL;
-    fac__free(v);
-    fac_state_free(s);
+    if (fac_error()) return NULL;
+    module_parameters room;
+    const fac_tensors parameters = parameters_of(m, &room);
+    fac_optimizer *o = parameters.n ? fac_optimizer_of(cls, parameters, options) : NULL;
+    free_parameters(&room);
     return o;
 }
 
