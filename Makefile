@@ -16,7 +16,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack attack-kill attack-faults fuzz coverage plain embedded lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack attack-kill attack-faults fuzz coverage plain arm64 embedded abi abi-release lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -82,8 +82,23 @@ plain: ## build without oneDNN and SLEEF, and run the unit tests
 	@$(MAKE) --no-print-directory BUILD=build/plain ONEDNN=OFF SLEEF=OFF all
 	@ctest --test-dir build/plain -L unit -j $(JOBS) --output-on-failure
 
+arm64: ## cross-compile for 64-bit ARM, and run the unit tests under qemu-user
+	@scripts/setup.sh arm64
+	@scripts/arm64.sh build/arm64
+
 embedded: setup ## build the library for one small program alone, and run it
 	@tests/install/embedded.sh . build/embedded
+
+abi: configure ## compare the library's interface with that of the release whose SONAME it has (tests/abi)
+	@scripts/setup.sh abi
+	@cmake --build $(BUILD) -j $(JOBS) --target facula
+	@tests/abi/test.sh .
+	@scripts/abi.sh check $(BUILD)/libfacula.so tests/abi include $(BUILD)/gen/include
+
+abi-release: configure ## write the interface of a release into tests/abi
+	@scripts/setup.sh abi
+	@cmake --build $(BUILD) -j $(JOBS) --target facula
+	@scripts/abi.sh dump $(BUILD)/libfacula.so tests/abi include $(BUILD)/gen/include
 
 lint: ## check include directions, documentation of the headers, file sizes and formatting
 	@scripts/lint.py

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: setup.sh [build|conformance|ci]
+# Usage: setup.sh [build|conformance|arm64|abi|ci]
 # Checks that what Facula is built from is there, and says nothing if it is. On Debian and Ubuntu the missing packages are
 # installed with apt; elsewhere their names are printed. FACULA_NO_INSTALL=1 only prints. ONEDNN=OFF and SLEEF=OFF build without.
 set -eu
@@ -18,6 +18,7 @@ check_build() {
     has_command cmake || need cmake
     has_command ninja || need ninja-build
     has_command python3 || need python3
+    has_command pkg-config || need pkg-config
     if ! has_command "$cc"; then cc=false; fi
     has_header yaml.h || need libyaml-dev
     [ "${ONEDNN:-ON}" = OFF ] || has_header oneapi/dnnl/dnnl.h || need libdnnl-dev
@@ -32,12 +33,27 @@ check_conformance() {
     has_python torch || need python3-torch
 }
 
-check_ci() {
+# The libraries of another architecture lie beside this one's (Debian's multiarch).
+check_arm64() {
     check_build
+    has_command aarch64-linux-gnu-gcc || need gcc-aarch64-linux-gnu
+    has_command qemu-aarch64 || need qemu-user
+    for package in libjansson-dev zlib1g-dev libcmocka-dev; do
+        dpkg -s "$package:arm64" >/dev/null 2>&1 || need "$package:arm64"
+    done
+}
+
+check_abi() {
+    has_command abidiff || need abigail-tools
+    has_command xz || need xz-utils
+}
+
+check_ci() {
+    check_arm64
+    check_abi
     check_conformance
     has_command clang || need clang
     has_command clang-format || need clang-format
-    has_command pkg-config || need pkg-config
 }
 
 print_other_families() {
@@ -54,6 +70,7 @@ install_with_apt() {
         has_command sudo || { echo "Install as root: apt-get install$missing"; exit 1; }
         sudo=sudo
     fi
+    case $missing in *:arm64*) $sudo dpkg --add-architecture arm64 && $sudo apt-get update -q >/dev/null ;; esac
     echo "Installing with apt:$missing"
     # shellcheck disable=SC2086 # the list is meant to be split
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null 2>&1 || {
@@ -63,8 +80,8 @@ install_with_apt() {
 }
 
 case $group in
-build | conformance | ci) "check_$group" ;;
-*) echo "setup.sh: unknown group '$group'; there are build, conformance and ci" >&2; exit 2 ;;
+build | conformance | arm64 | abi | ci) "check_$group" ;;
+*) echo "setup.sh: unknown group '$group'; there are build, conformance, arm64, abi and ci" >&2; exit 2 ;;
 esac
 [ -n "$missing" ] || exit 0
 if has_command apt-get && [ -z "${FACULA_NO_INSTALL:-}" ]; then
