@@ -2,7 +2,7 @@
 
    Shows tensors that want gradients, a backward pass, the gradients of what lies between, and the graph that was walked.
 
-       cc autodiff.c $(pkg-config --cflags --libs facula) -lm -o autodiff && ./autodiff [x1 x2]
+       cc autodiff.c $(pkg-config --cflags --libs facula) -o autodiff && ./autodiff [x1 x2]
 
    Prints each node with its derivative by Facula and by hand, then the graph. Returns 1 if the two do not agree. */
 #include <facula/facula.h>
