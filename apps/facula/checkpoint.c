@@ -104,7 +104,7 @@ fac_status run_make_dir(const char *dir) {
 }
 
 fac_status run_sweep(const char *dir) {
-    static const char *const written[] = {CHECKPOINT_NAME, "log.tsv", "loss.svg"};
+    static const char *const written[] = {CHECKPOINT_NAME, "log.tsv", "loss.svg", HELD_OUT_NAME};
     char path[4096];
     fac_status st = FAC_OK;
     for (size_t i = 0; i < sizeof written / sizeof *written && !st; i++) {

@@ -3,6 +3,7 @@
    checkpoint.safetensors  parameters ("model.*"), optimiser state ("optim.*"), settings and counters as metadata
    log.tsv                 one row per step: see log.h
    loss.svg                the loss curve
+   held_out.txt            the files of the text that were not trained on, and from which byte on
    .lock                   held by the training that writes here: see lock.h
 
    Checkpoint and curve are replaced as a whole; temporary files that a killed run left go when the next one begins. */
@@ -11,8 +12,9 @@
 
 #include <facula/facula.h>
 
-enum { CHECKPOINT_MAX_NOTES = 40 };
+enum { CHECKPOINT_MAX_NOTES = 64 };
 #define CHECKPOINT_NAME "checkpoint.safetensors"
+#define HELD_OUT_NAME "held_out.txt"
 
 /* Settings and counters by name, as text. */
 typedef struct notes {

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+const char *cli_program = "facula";
+
 int cli_usage_error(const cli_command *c, const char *format, ...) {
     va_list args;
     va_start(args, format);

@@ -19,6 +19,9 @@ typedef struct cli_command {
 
 extern const cli_command cli_info, cli_ops, cli_dispatch, cli_inspect, cli_train, cli_generate;
 
+/* How the program was called, for commands that the user is told. */
+extern const char *cli_program;
+
 /* Prints "facula NAME: message" and where to find help to stderr; returns CLI_USAGE. */
 int cli_usage_error(const cli_command *c, const char *format, ...) FAC_PRINTF(2, 3);
 /* Prints Facula's pending error to stderr and clears it; returns CLI_FAILED. */

@@ -2,6 +2,7 @@
 #include "checkpoint.h"
 #include "cli.h"
 #include "gpt.h"
+#include "run_vocab.h"
 #include "sample.h"
 #include "settings.h"
 #include <string.h>
@@ -68,9 +69,7 @@ static int write_text(const cli_command *self, const generate_options *o) {
     FAC_SCOPE(s);
     notes n = {0};
     fac_module *m = checkpoint_read_notes(o->run, &n) ? NULL : load_model(&n, o->run);
-    const char *text = m ? notes_get(&n, "vocab") : NULL;
-    fac_vocab *vocab = !text ? NULL : text[0] ? fac_vocab_characters(text, strlen(text)) : fac_vocab_bytes();
-    if (m && !text) fac_error_set(FAC_ERR_FORMAT, "the checkpoint does not say which vocabulary it uses");
+    fac_vocab *vocab = m ? run_vocab(&n) : NULL;
     cli_catch_stop(true);
     fac_status st = vocab ? sample_text(m, vocab, o->prompt, &o->sample, stdout, &cli_stop) : fac_error();
     fac_vocab_release(vocab);
@@ -80,7 +79,8 @@ static int write_text(const cli_command *self, const generate_options *o) {
 }
 
 static int generate(const cli_command *self, int argc, char **argv) {
-    generate_options o = {.prompt = "", .sample = {500, 0.8, 40, 1}};
+    generate_options o = {.prompt = "",
+                          .sample = {.tokens = 500, .temperature = 0.8, .top_k = 40, .seed = 1, .indent = ""}};
     int code = parse(self, argc, argv, &o);
     if (code != CLI_OK) return code;
     if (fac_init() || (o.threads && fac_set_num_threads((int)o.threads))) return cli_failed(self);

@@ -100,11 +100,12 @@ fac_module *gpt_new(const gpt_config *c) {
     return NULL;
 }
 
-fac_tensor *gpt_loss(fac_module *m, fac_tensor *tokens, fac_tensor *targets) {
+fac_tensor *gpt_loss(fac_module *m, fac_tensor *tokens, fac_tensor *targets, fac_loss_reduction reduction) {
     FAC_SCOPE(s);
     fac_tensor *logits = fac_forward(m, tokens);
     const int64_t vocab = gpt_config_of(m).vocab;
-    return fac_yield(s, fac_cross_entropy(fac_view(logits, FAC_INTS(-1, vocab)), fac_view(targets, FAC_INTS(-1))));
+    return fac_yield(s, fac_cross_entropy(fac_view(logits, FAC_INTS(-1, vocab)), fac_view(targets, FAC_INTS(-1)),
+                                          .reduction = reduction));
 }
 
 gpt_config gpt_config_of(fac_module *m) { return ((gpt *)fac_module_state(m))->config; }

@@ -18,8 +18,8 @@ fac_module *gpt_new(const gpt_config *config);
    errors: FORMAT, naming the setting and what the tensors say; as of opening the file */
 fac_status gpt_check_checkpoint(const gpt_config *config, const char *dir);
 /* tokens [N, T] int64, T <= context -> logits [N, T, vocab]. That is what fac_forward does. */
-/* Mean cross entropy of the model's next-token predictions; targets as tokens. */
-fac_tensor *gpt_loss(fac_module *gpt, fac_tensor *tokens, fac_tensor *targets);
+/* Cross entropy of the model's next-token predictions, in nats; targets as tokens, FAC_IGNORED_TARGET for none. */
+fac_tensor *gpt_loss(fac_module *gpt, fac_tensor *tokens, fac_tensor *targets, fac_loss_reduction reduction);
 /* The configuration that the model was made with. */
 gpt_config gpt_config_of(fac_module *gpt);
 

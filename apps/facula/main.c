@@ -52,6 +52,7 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    if (argc > 0) cli_program = argv[0];
     int code = run(argc, argv);
     fac_shutdown();
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;

@@ -4,23 +4,19 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now(void) {
+double progress_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void progress_start(progress *p, FILE *stream, int64_t first, int64_t total, bool quiet) {
-    *p = (progress){.stream = stream,
-                    .terminal = isatty(fileno(stream)),
-                    .quiet = quiet,
-                    .total = total,
-                    .first = first,
-                    .line_every = 5};
-    p->started = now();
+void progress_start(progress *p, FILE *stream, int64_t first, bool quiet) {
+    *p = (progress){
+        .stream = stream, .terminal = isatty(fileno(stream)), .quiet = quiet, .first = first, .line_every = 5};
+    p->started = progress_now();
 }
 
-double progress_seconds(const progress *p) { return now() - p->started; }
+double progress_seconds(const progress *p) { return progress_now() - p->started; }
 
 char *progress_clock(double seconds, char *buf, size_t size) {
     const long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
@@ -51,17 +47,17 @@ static void draw_bar(progress *p, double fraction, const char *head, const char 
     fflush(p->stream);
 }
 
-void progress_update(progress *p, int64_t done, const char *text) {
-    const double t = now(), pause = p->terminal ? 0.1 : p->line_every;
-    if (p->quiet || (done < p->total && p->drawn > 0 && t - p->drawn < pause)) return;
+void progress_update(progress *p, int64_t done, int64_t total, const char *text) {
+    const double t = progress_now(), pause = p->terminal ? 0.1 : p->line_every;
+    if (p->quiet || (done < total && p->drawn > 0 && t - p->drawn < pause)) return;
     p->drawn = t;
     const double worked = (double)(done - p->first),
-                 left = worked > 0 ? (t - p->started) / worked * (double)(p->total - done) : 0;
+                 left = worked > 0 ? (t - p->started) / worked * (double)(total - done) : 0;
     char head[64], tail[192], clock[32];
-    snprintf(head, sizeof head, "step %lld/%lld", (long long)done, (long long)p->total);
+    snprintf(head, sizeof head, "step %lld/%lld", (long long)done, (long long)total);
     snprintf(tail, sizeof tail, "%s  %s left", text, progress_clock(left, clock, sizeof clock));
     if (p->terminal)
-        draw_bar(p, p->total > 0 ? (double)done / (double)p->total : 1, head, tail);
+        draw_bar(p, total > 0 ? (double)done / (double)total : 1, head, tail);
     else {
         fprintf(p->stream, "%s  %s\n", head, tail);
         fflush(p->stream);

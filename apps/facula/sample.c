@@ -22,11 +22,18 @@ static fac_tensor *next_logits(fac_module *gpt, const int64_t *tokens, int64_t n
     return fac_select(fac_forward(gpt, x), 1, -1);
 }
 
-static fac_status put_token(const fac_vocab *vocab, int64_t token, FILE *stream) {
-    char text[4];
+static void put_text(const char *text, size_t n, const char *indent, FILE *stream) {
+    for (size_t i = 0; i < n; i++) {
+        fputc(text[i], stream);
+        if (text[i] == '\n') fputs(indent, stream);
+    }
+}
+
+static fac_status put_token(const fac_vocab *vocab, int64_t token, const char *indent, FILE *stream) {
+    char text[FAC_VOCAB_TOKEN_BYTES];
     size_t n = 0;
     fac_status st = fac_vocab_decode(vocab, token, text, &n);
-    if (!st) fwrite(text, 1, n, stream);
+    if (!st) put_text(text, n, indent, stream);
     return st;
 }
 
@@ -38,7 +45,7 @@ static fac_status write_tokens(fac_module *gpt, const fac_vocab *vocab, int64_t 
         FAC_SCOPE(s);
         tokens[n] = draw(next_logits(gpt, tokens, n), o, g);
         st = fac_error();
-        if (!st) st = put_token(vocab, tokens[n++], stream);
+        if (!st) st = put_token(vocab, tokens[n++], o->indent, stream);
         fflush(stream);
     }
     fac_generator_release(g);
@@ -56,7 +63,7 @@ fac_status sample_text(fac_module *gpt, const fac_vocab *vocab, const char *prom
     fac_tensor *room = fac_zeros(FAC_INTS(n + o->tokens), .dtype = FAC_I64);
     if (fac_error()) return fac_error();
     fac_status st = fac_tensor_read(start, FAC_I64, fac_tensor_data(room), (size_t)n);
-    fputs(prompt, stream);
+    put_text(prompt, strlen(prompt), o->indent, stream);
     fac_module_train(gpt, false);
     if (!st) st = write_tokens(gpt, vocab, fac_tensor_data(room), n, o, stream, stop);
     fac_module_train(gpt, was_training);

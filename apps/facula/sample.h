@@ -10,6 +10,7 @@ typedef struct sample_options {
     double temperature; /* 0: always the likeliest */
     int64_t top_k;      /* draw among the k likeliest; 0: all */
     uint64_t seed;
+    const char *indent; /* what each line begins with */
 } sample_options;
 
 /* Writes `prompt` and what follows it to stream, token by token. Stops early when *stop is set (may be NULL). */

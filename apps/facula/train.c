@@ -18,9 +18,10 @@ static const char HELP[] =
     "  --out FOLDER       where the run is kept: checkpoint, log, loss curve (default runs/last);\n"
     "                     a run that is there is replaced\n"
     "  --resume           go on with the run in --out; its settings are used, other options given here win\n"
-    "  --steps N          training steps (default 600)\n"
-    "  --batch N          windows or images per step (default 16; images 64)\n"
-    "  --lr X             peak learning rate (default 0.001)\n"
+    "  --steps N          training steps (default 500)\n"
+    "  --seconds X        train for about this long instead: the number of steps is decided after a quarter of it\n"
+    "  --batch N          windows or images per step (default 32; images 64)\n"
+    "  --lr X             peak learning rate (default 0.01; images 0.001); it falls to zero in the last part\n"
     "  --warmup N         steps until the peak (default 50)\n"
     "  --clip X           largest norm of the gradients, 0 for no limit (default 1)\n"
     "  --weight-decay X   AdamW's decay (default 0.01)\n"
@@ -35,8 +36,10 @@ static const char HELP[] =
     "text:\n"
     "  --context N        tokens the model sees (default 64)\n"
     "  --dim N --heads N --layers N   of the model (default 128, 4, 4)\n"
-    "  --characters       tokens are characters; without it, bytes\n"
-    "  --sample N         tokens to write at the end (default 400, 0 for none)\n";
+    "  --vocab N          kinds of tokens, learned from the text by byte pair encoding (default 4096; 256: bytes)\n"
+    "  --characters       tokens are characters instead\n"
+    "  --sample N         tokens to write at the end (default 400, 0 for none)\n"
+    "  --sample-every N   steps between short samples on the way (default 0: none)\n";
 
 /* ---- settings ---- */
 
@@ -47,6 +50,7 @@ static const setting SETTINGS[] = {
     {"--quiet", NULL, AT(quiet), SETTING_FLAG, 0, 0},
     {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024},
     {"--sample", "sample", AT(sample), SETTING_INT, 0, 1e6},
+    {"--sample-every", "sample_every", AT(sample_every), SETTING_INT, 0, 1e12},
     {"--device", "device", AT(device), SETTING_TEXT, 0, 0},
     {"--images", "images", AT(images), SETTING_TEXT, 0, 0},
     {"--labels", "labels", AT(labels), SETTING_TEXT, 0, 0},
@@ -62,6 +66,8 @@ static const setting SETTINGS[] = {
     {"--dim", "dim", AT(dim), SETTING_INT, 1, 1e6},
     {"--heads", "heads", AT(heads), SETTING_INT, 1, 1e4},
     {"--layers", "layers", AT(layers), SETTING_INT, 1, 1e4},
+    {"--vocab", "vocab_wanted", AT(vocab), SETTING_INT, 256, 65536},
+    {"--seconds", "seconds", AT(seconds), SETTING_DOUBLE, 1, 1e9},
     {"--lr", "lr", AT(lr), SETTING_DOUBLE, 0, 1e3},
     {"--dropout", "dropout", AT(dropout), SETTING_DOUBLE, 0, 1},
     {"--clip", "clip", AT(clip), SETTING_DOUBLE, 0, 1e9},
@@ -111,9 +117,10 @@ fac_status train_save_settings(notes *n, const train_options *o, const char *kin
         const setting *s = &SETTINGS[i];
         const void *p = (const char *)o + s->offset;
         if (!s->key) continue;
-        if (s->kind == SETTING_INT)
+        /* A number below the least is one that was not given, such as that of steps where there are seconds. */
+        if (s->kind == SETTING_INT && (double)*(const int64_t *)p >= s->least)
             notes_set_int(n, s->key, *(const int64_t *)p);
-        else if (s->kind == SETTING_DOUBLE)
+        else if (s->kind == SETTING_DOUBLE && *(const double *)p >= s->least)
             notes_set_double(n, s->key, *(const double *)p);
         else if (s->kind == SETTING_FLAG)
             notes_set(n, s->key, *(const bool *)p ? "1" : "0");
@@ -169,6 +176,8 @@ static int check(const train_options *o) {
         return cli_usage_error(o->command, "--test-images and --test-labels go together");
     if (!o->images && !o->n_paths)
         return cli_usage_error(o->command, "give a file or folder of text, or --images and --labels");
+    if (!o->resume && o->steps && o->seconds > 0)
+        return cli_usage_error(o->command, "--steps says how long, or --seconds; not both");
     if (o->images && o->n_paths) return cli_usage_error(o->command, "give text or images, not both");
     if (o->dim % o->heads) return cli_usage_error(o->command, "--dim must be a multiple of --heads");
     return check_inputs(o) ? cli_failed(o->command) : CLI_OK;
@@ -194,7 +203,9 @@ static fac_status take_folder(const train_options *o, int *lock) {
 
 static int run(train_options *o) {
     if (o->threads && fac_set_num_threads((int)o->threads)) return cli_failed(o->command);
-    if (!o->batch) o->batch = o->images ? 64 : 16;
+    if (!o->batch) o->batch = o->images ? 64 : 32;
+    if (o->lr < 0) o->lr = o->images ? 0.001 : 0.01;
+    if (!o->steps && o->seconds <= 0) o->steps = 500;
     fac_manual_seed((uint64_t)o->seed);
     FAC_SCOPE(s);
     return o->images ? train_images(o) : train_text(o);
@@ -209,7 +220,6 @@ static int train(const cli_command *self, int argc, char **argv) {
     notes n = {0};
     train_options o = {.command = self,
                        .out = "runs/last",
-                       .steps = 600,
                        .warmup = 50,
                        .eval_every = 50,
                        .save_every = 100,
@@ -219,7 +229,8 @@ static int train(const cli_command *self, int argc, char **argv) {
                        .dim = 128,
                        .heads = 4,
                        .layers = 4,
-                       .lr = 1e-3,
+                       .vocab = 4096,
+                       .lr = -1, /* not given */
                        .clip = 1,
                        .weight_decay = 0.01};
     int lock = -1;

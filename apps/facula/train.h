@@ -14,9 +14,9 @@ typedef struct train_options {
     size_t n_paths;
     const char *device;                                      /* "cuda:1"; NULL: the CPU */
     const char *images, *labels, *test_images, *test_labels; /* IDX files; images chooses the classifier */
-    int64_t steps, batch, warmup, eval_every, save_every, seed, threads, sample;
-    int64_t context, dim, heads, layers;
-    double lr, dropout, clip, weight_decay;
+    int64_t steps, batch, warmup, eval_every, save_every, sample_every, seed, threads, sample;
+    int64_t context, dim, heads, layers, vocab;
+    double lr, dropout, clip, weight_decay, seconds;
     bool resume, characters, quiet;
 } train_options;
 
@@ -29,33 +29,41 @@ typedef struct train_job {
     fac_device device; /* where model and batches are */
     fac_module *model; /* this and the rest: what train_run fills */
     fac_optimizer *optimizer;
-    notes notes; /* saved with every checkpoint */
+    double started; /* when, by progress_now */
+    double scale;   /* of the training loss, to be in the unit of the validation's */
+    notes notes;    /* saved with every checkpoint */
 } train_job;
 
 /* A kind of training: how a step, a validation and a log line of it work. */
 typedef struct train_kind {
-    const char *name;    /* in the notes: "text" */
-    const char *unit;    /* of the rate: "tokens" */
-    const char *measure; /* what validate gives: "validation loss" */
+    const char *name;      /* in the notes: "text" */
+    const char *unit;      /* of the rate: "tokens" */
+    const char *measure;   /* what validate gives: "test loss" */
+    const char *loss_name; /* in the progress line: "loss" */
+    const char *axis;      /* of the curve: "cross entropy, nats" */
+    int parts;             /* how many times as much as a part the whole is, to validate */
     /* Reads the data and makes model and optimiser. */
     fac_status (*make)(train_job *j);
     /* Prints what will be trained. */
     void (*describe)(const train_job *j);
     /* Loss of one batch, in the innermost scope. */
     fac_tensor *(*loss)(train_job *j);
-    /* Validation loss; *extra gets a second figure to show (NaN: none). */
-    fac_status (*validate)(train_job *j, double *out_loss, double *extra);
+    /* Validation loss, on all that is held out or on a part of it, which is always the same; *extra gets a second figure to
+       show (NaN: none). */
+    fac_status (*validate)(train_job *j, bool whole, double *out_loss, double *extra);
     /* State of the data's order, to be kept in the notes and put back. */
     void (*save_order)(train_job *j);
     void (*load_order)(train_job *j);
     /* Shows the trained model at work; may be NULL. */
     fac_status (*show)(train_job *j);
+    /* Shows it while it is trained; may be NULL. */
+    fac_status (*glimpse)(train_job *j, int64_t step);
     /* Frees what data holds. */
     void (*release)(void *data);
 } train_kind;
 
 /* Makes what the job needs, or with options->resume takes it from the run folder; trains from where the notes say ("step") to
-   options->steps: logs, validates, saves, draws the curve; frees all. Returns an exit code: 130 when stopped by a signal,
+   options->steps, or for about options->seconds: logs, validates, saves, draws the curve; frees all. Returns an exit code: 130 when stopped by a signal,
    with everything saved. */
 int train_run(train_job *j);
 /* t on the job's device. */

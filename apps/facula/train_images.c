@@ -52,7 +52,9 @@ static void load_order(train_job *j) {
     }
 }
 
-static fac_status validate(train_job *j, double *out_loss, double *extra) {
+/* Always on all of them. */
+static fac_status validate(train_job *j, bool whole, double *out_loss, double *extra) {
+    (void)whole;
     const image_data *d = j->data;
     const int64_t n = fac_tensor_size(d->test_labels, 0), chunk = 256;
     double loss = 0, right = 0;
@@ -169,6 +171,9 @@ static void release(void *data) {
 static const train_kind images_kind = {.name = "images",
                                        .unit = "images",
                                        .measure = "test loss",
+                                       .loss_name = "loss",
+                                       .axis = "cross entropy, nats",
+                                       .parts = 1,
                                        .make = make,
                                        .describe = describe,
                                        .loss = batch_loss,
@@ -179,5 +184,6 @@ static const train_kind images_kind = {.name = "images",
 
 int train_images(const train_options *o) {
     image_data d = {0};
-    return train_run(&(train_job){.kind = &images_kind, .options = o, .units_per_step = o->batch, .data = &d});
+    return train_run(
+        &(train_job){.kind = &images_kind, .options = o, .units_per_step = o->batch, .scale = 1, .data = &d});
 }

@@ -1,12 +1,13 @@
 /* The training loop, and the log and picture it leaves behind. */
 #include "log.h"
+#include "plan.h"
 #include "train.h"
 #include <math.h>
 
-static fac_status draw(const run_log *log, const train_options *o) {
+static fac_status draw(const run_log *log, const train_job *j) {
     char path[4096];
-    fac_status st = run_path(o->out, "loss.svg", path, sizeof path);
-    return st ? st : plot_loss(path, "Loss by training step", "cross entropy, nats", log->v, log->n);
+    fac_status st = run_path(j->options->out, "loss.svg", path, sizeof path);
+    return st ? st : plot_loss(path, "Loss by training step", j->kind->axis, log->v, log->n);
 }
 
 /* ---- steps ---- */
@@ -15,34 +16,39 @@ typedef struct loop {
     train_job *j;
     run_log log;
     progress bar;
+    plan plan;
     int64_t step, first, saved; /* saved: -1 before the first checkpoint */
-    double loss, valid, extra, first_valid, last_validated;
+    double loss, valid, extra, first_valid;
+    double validating; /* seconds that the last validation took */
 } loop;
+
+static bool finished(const loop *l) { return l->plan.steps > 0 && l->step >= l->plan.steps; }
 
 static fac_status one_step(loop *l) {
     train_job *j = l->j;
     const train_options *o = j->options;
-    const fac_cosine_schedule schedule = {o->lr, o->lr / 10, o->warmup, o->steps};
     FAC_SCOPE(s);
-    fac_optimizer_set_lr(j->optimizer, fac_cosine_lr(&schedule, l->step));
+    fac_optimizer_set_lr(j->optimizer, plan_rate(&l->plan, l->step));
     fac_optimizer_zero_grad(j->optimizer);
     fac_tensor *loss = j->kind->loss(j);
     if (!loss) return fac_error();
     fac_status st = fac_backward(loss);
     if (!st && o->clip > 0) st = fac_clip_grad_norm(fac_optimizer_parameters(j->optimizer), o->clip, false, NULL);
     if (!st) st = fac_optimizer_step(j->optimizer);
-    l->loss = fac_item(loss);
+    l->loss = fac_item(loss) * j->scale;
     if (!st && !isfinite(l->loss))
         st = fac_error_set(FAC_ERR_ARGUMENT, "the loss became %g at step %lld; try a smaller --lr", l->loss,
                            (long long)l->step);
     return st ? st : fac_error();
 }
 
-static fac_status validate(loop *l) {
+static fac_status validate(loop *l, bool whole) {
     FAC_SCOPE(s);
     FAC_NO_GRAD(g);
+    const double begin = progress_seconds(&l->bar);
     fac_module_train(l->j->model, false);
-    fac_status st = l->j->kind->validate(l->j, &l->valid, &l->extra);
+    fac_status st = l->j->kind->validate(l->j, whole, &l->valid, &l->extra);
+    l->validating = progress_seconds(&l->bar) - begin;
     fac_module_train(l->j->model, true);
     if (isnan(l->first_valid)) {
         l->first_valid = l->valid;
@@ -60,48 +66,63 @@ static fac_status save(loop *l) {
     if (!st) st = checkpoint_save(j->options->out, j->model, j->optimizer, &j->notes);
     if (st) return st;
     l->saved = l->step;
-    return draw(&l->log, j->options);
+    return draw(&l->log, j);
 }
 
 static void show(loop *l) {
     char text[128];
     const double seconds = progress_seconds(&l->bar);
     const double rate = seconds > 0 ? (double)((l->step - l->first) * l->j->units_per_step) / seconds : 0;
-    int n = snprintf(text, sizeof text, "loss %.3f", l->loss);
-    if (!isnan(l->valid)) n += snprintf(text + n, sizeof text - (size_t)n, "  val %.3f", l->valid);
+    int n = snprintf(text, sizeof text, "%s %.3f", l->j->kind->loss_name, l->loss);
+    if (!isnan(l->valid)) n += snprintf(text + n, sizeof text - (size_t)n, "  held out %.3f", l->valid);
     snprintf(text + n, sizeof text - (size_t)n, rate >= 1e4 ? "  %.1fk %s/s" : "  %.4g %s/s",
              rate >= 1e4 ? rate / 1e3 : rate, l->j->kind->unit);
-    progress_update(&l->bar, l->step, text);
+    progress_update(&l->bar, l->step, plan_expect(&l->plan, l->step, progress_now() - l->j->started), text);
+}
+
+/* A training that was given a time learns here how many steps that is; the next checkpoint says so. */
+static void decide(loop *l) {
+    const double now = progress_now(), reserve = l->j->kind->parts * l->validating;
+    if (plan_decide(&l->plan, l->step, now - l->j->started, progress_seconds(&l->bar), reserve))
+        notes_set_int(&l->j->notes, "steps", l->plan.steps);
 }
 
 static bool due(int64_t step, int64_t every, int64_t last) { return step == last || (every > 0 && step % every == 0); }
 
+static fac_status glimpse(loop *l) {
+    FAC_SCOPE(s);
+    progress_clear(&l->bar);
+    return l->j->kind->glimpse(l->j, l->step);
+}
+
 /* After a step: validate, log and save as the settings say. */
 static fac_status after_step(loop *l) {
     const train_options *o = l->j->options;
-    const bool evaluate = due(l->step, o->eval_every, o->steps);
-    fac_status st = evaluate ? validate(l) : FAC_OK;
+    const bool evaluate = due(l->step, o->eval_every, l->plan.steps);
+    fac_status st = evaluate ? validate(l, l->step == l->plan.steps) : FAC_OK;
     if (!st) st = log_put(&l->log, (plot_point){l->step, l->loss, evaluate ? l->valid : NAN});
-    if (!st && due(l->step, o->save_every, o->steps)) st = save(l);
+    if (!st) decide(l);
+    if (!st && due(l->step, o->save_every, l->plan.steps)) st = save(l);
+    const bool look = l->j->kind->glimpse && !o->quiet && o->sample_every > 0 && l->step % o->sample_every == 0;
+    if (!st && look && !finished(l)) st = glimpse(l);
     show(l);
     return st;
 }
 
 static fac_status steps(loop *l) {
-    const train_options *o = l->j->options;
     fac_status st = FAC_OK;
     if (l->step == 0) {
-        st = validate(l);
+        st = validate(l, false);
         if (!st) st = log_put(&l->log, (plot_point){0, NAN, l->valid});
     }
-    while (!st && l->step < o->steps && !cli_stop) {
+    while (!st && !finished(l) && !cli_stop) {
         st = one_step(l);
         if (st) break;
         l->step++;
         st = after_step(l);
     }
     if (!st && cli_stop && l->saved != l->step) st = save(l);
-    if (!st && l->step >= o->steps) st = log_finish(&l->log);
+    if (!st && finished(l)) st = log_finish(&l->log);
     return st;
 }
 
@@ -125,12 +146,12 @@ static void summary(const loop *l) {
     const train_options *o = l->j->options;
     char clock[32];
     if (o->quiet) return;
-    printf("%s after %lld steps, %s\n", cli_stop ? "stopped" : "finished", (long long)l->step,
-           progress_clock(progress_seconds(&l->bar), clock, sizeof clock));
+    printf("%s after %lld steps, %s\n", finished(l) ? "finished" : "stopped", (long long)l->step,
+           progress_clock(progress_now() - l->j->started, clock, sizeof clock));
     if (!isnan(l->valid)) printf("%s %.4f, from %.4f at the start", l->j->kind->measure, l->valid, l->first_valid);
     if (!isnan(l->extra)) printf("; accuracy %.2f%%", 100 * l->extra);
     printf("\nrun folder: %s (checkpoint.safetensors, log.tsv, loss.svg)\n", o->out);
-    if (cli_stop) printf("go on with: facula train --resume --out %s\n", o->out);
+    if (!finished(l)) printf("go on with: %s train --resume --out %s\n", cli_program, o->out);
 }
 
 /* The step of the last row that the checkpoint speaks of. That of step 0 comes after the first checkpoint. */
@@ -140,23 +161,24 @@ static int64_t last_row(const loop *l) { return l->step > 0 ? l->step : -1; }
 static int train(train_job *j) {
     loop l = {.j = j, .saved = -1, .loss = NAN, .valid = NAN, .extra = NAN, .first_valid = NAN};
     const train_options *o = j->options;
+    l.plan = (plan){o->lr, o->warmup, o->steps, o->seconds};
     l.log = RUN_LOG_CLOSED;
     fac_status st = o->resume ? go_on(&l) : FAC_OK;
     l.first = l.step;
-    if (!st && l.step > 0 && l.step >= o->steps) {
+    if (!st && l.step > 0 && finished(&l)) {
         if (!o->quiet) printf("the run has its %lld steps; --steps N goes further\n", (long long)l.step);
         return CLI_OK;
     }
     cli_catch_stop(true);
     if (!st) st = o->resume ? log_resume(&l.log, o->out, last_row(&l)) : begin(&l);
-    progress_start(&l.bar, stderr, l.first, o->steps, o->quiet);
+    progress_start(&l.bar, stderr, l.first, o->quiet);
     if (!st) st = steps(&l);
     progress_clear(&l.bar);
     cli_catch_stop(false);
     log_close(&l.log);
     if (st) return cli_failed(o->command);
     summary(&l);
-    return cli_stop ? 130 : CLI_OK;
+    return finished(&l) ? CLI_OK : 130;
 }
 
 fac_tensor *train_on_device(const train_job *j, fac_tensor *t) { return fac_to(t, .device = j->device); }
@@ -181,6 +203,7 @@ static fac_status make(train_job *j) {
 int train_run(train_job *j) {
     const train_options *o = j->options;
     int code = CLI_OK;
+    j->started = progress_now();
     if (make(j)) code = cli_failed(o->command);
     if (code == CLI_OK && !o->quiet) {
         j->kind->describe(j);

@@ -1,16 +1,17 @@
 /* Training a small GPT on text. */
 #include "gpt.h"
+#include "muon.h"
+#include "run_vocab.h"
 #include "sample.h"
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALID_BATCHES = 8 };
+enum { VALIDATION_STRIDE = 8 };
 
 typedef struct text_data {
     fac_corpus *corpus;
-    fac_span train, valid;
     uint64_t order; /* random state of the training windows */
 } text_data;
 
@@ -18,24 +19,30 @@ static fac_tensor *batch_loss(train_job *j) {
     text_data *d = j->data;
     const train_options *o = j->options;
     fac_tensor *x = NULL, *y = NULL;
-    if (fac_corpus_batch(d->corpus, d->train, o->batch, o->context, &d->order, &x, &y)) return NULL;
-    return gpt_loss(j->model, train_on_device(j, x), train_on_device(j, y));
+    if (fac_corpus_batch(d->corpus, fac_corpus_training(d->corpus), o->batch, o->context, &d->order, &x, &y))
+        return NULL;
+    return gpt_loss(j->model, train_on_device(j, x), train_on_device(j, y), FAC_REDUCTION_MEAN);
 }
 
-/* The same windows every time, so that figures can be compared. */
-static fac_status validate(train_job *j, double *out_loss, double *extra) {
-    text_data *d = j->data;
-    const train_options *o = j->options;
-    uint64_t order = 12345;
-    double sum = 0;
-    for (int i = 0; i < VALID_BATCHES; i++) {
+/* Bits per byte of the text that is held out: what the model would need to write it down, over its length. Every token counts
+   once, within a window of the model's context. Of the whole, or of every eighth batch of windows. */
+static fac_status validate(train_job *j, bool whole, double *out_loss, double *extra) {
+    enum { WINDOWS = 16 };
+    const text_data *d = j->data;
+    const int64_t context = j->options->context;
+    fac_span rest = fac_corpus_held_out(d->corpus);
+    double nats = 0;
+    int64_t bytes = 0;
+    while (rest.begin < rest.end) {
         FAC_SCOPE(s);
-        fac_tensor *x = NULL, *y = NULL;
-        fac_status st = fac_corpus_batch(d->corpus, d->valid, o->batch, o->context, &order, &x, &y);
-        if (st) return st;
-        sum += fac_item(gpt_loss(j->model, train_on_device(j, x), train_on_device(j, y)));
+        fac_tensor *x, *y;
+        const int64_t begin = rest.begin;
+        if (!fac_corpus_next(d->corpus, &rest, WINDOWS, context, &x, &y)) return fac_error();
+        nats += fac_item(gpt_loss(j->model, train_on_device(j, x), train_on_device(j, y), FAC_REDUCTION_SUM));
+        bytes += fac_corpus_span_bytes(d->corpus, (fac_span){begin, rest.begin});
+        if (!whole) rest.begin += (VALIDATION_STRIDE - 1) * WINDOWS * context;
     }
-    *out_loss = sum / VALID_BATCHES;
+    *out_loss = nats / log(2) / (double)bytes;
     *extra = NAN;
     return fac_error();
 }
@@ -43,15 +50,12 @@ static fac_status validate(train_job *j, double *out_loss, double *extra) {
 static void save_order(train_job *j) { notes_set_int(&j->notes, "order", (int64_t)((text_data *)j->data)->order); }
 static void load_order(train_job *j) { ((text_data *)j->data)->order = (uint64_t)notes_int(&j->notes, "order"); }
 
-static fac_status split(text_data *d, const train_options *o) {
-    const int64_t n = fac_corpus_tokens(d->corpus), held_out = n / 10, least = o->context + 1;
-    if (held_out < least)
-        return fac_error_set(FAC_ERR_ARGUMENT,
-                             "the text has %lld tokens; with a context of %lld it needs at least %lld", (long long)n,
-                             (long long)o->context, (long long)(10 * least));
-    d->train = (fac_span){0, n - held_out};
-    d->valid = (fac_span){n - held_out, n};
-    return FAC_OK;
+static fac_status check_length(const text_data *d, const train_options *o) {
+    const fac_span train = fac_corpus_training(d->corpus);
+    if (train.end > o->context) return FAC_OK;
+    return fac_error_set(FAC_ERR_ARGUMENT,
+                         "the text has %lld tokens to train on; a context of %lld needs at least %lld",
+                         (long long)train.end, (long long)o->context, (long long)o->context + 1);
 }
 
 /* A resumed run must see the same text, or its losses mean nothing. */
@@ -62,33 +66,86 @@ static fac_status check_same_text(const train_job *j, const text_data *d) {
                          (long long)then, (long long)is);
 }
 
+/* The vocabulary of the run that is resumed; NULL for one that begins. */
+static fac_vocab *old_vocab(const train_job *j) {
+    if (!j->options->resume) return NULL;
+    if (notes_get(&j->notes, "vocab_kind")) return run_vocab(&j->notes);
+    fac_error_set(FAC_ERR_STATE,
+                  "'%s' is a run of Facula 0.1, which held out another part of the text: it can write text, "
+                  "but it cannot go on",
+                  j->options->out);
+    return NULL;
+}
+
+/* A line for each file that is held out, with the byte from which on it is. */
+static fac_status list_held_out(const fac_corpus *c, const char *dir) {
+    char path[4096], *text = NULL;
+    size_t n = 0;
+    fac_status st = run_path(dir, HELD_OUT_NAME, path, sizeof path);
+    FILE *f = st ? NULL : open_memstream(&text, &n);
+    if (!f) return st ? st : fac_error_set(FAC_ERR_MEMORY, "no memory for the list of files");
+    for (int64_t i = 0; i < fac_corpus_files(c); i++) {
+        const fac_corpus_file file = fac_corpus_file_at(c, i);
+        if (file.held_out > 0) fprintf(f, "%lld\t%s\n", (long long)(file.bytes - file.held_out), file.path);
+    }
+    st = fclose(f) ? fac_error_set(FAC_ERR_MEMORY, "no memory for the list of files") : FAC_OK;
+    if (!st) st = fac_file_replace(path, text, n);
+    free(text);
+    return st;
+}
+
+static fac_corpus *read_corpus(const train_options *o, fac_vocab *vocab) {
+    return fac_corpus_new(o->paths, o->n_paths, .characters = o->characters, .bpe = o->characters ? 0 : o->vocab,
+                          .vocab = vocab, .hold_out = 0.1, .skip_beside = CHECKPOINT_NAME);
+}
+
 static fac_status open_text(train_job *j, text_data *d) {
     const train_options *o = j->options;
-    const char *characters = o->resume ? notes_get(&j->notes, "vocab") : NULL;
-    fac_vocab *vocab = NULL;
-    if (characters) vocab = characters[0] ? fac_vocab_characters(characters, strlen(characters)) : fac_vocab_bytes();
+    fac_vocab *vocab = old_vocab(j);
     if (fac_error()) return fac_error();
-    d->corpus = fac_corpus_new(o->paths, o->n_paths, .characters = o->characters, .vocab = vocab,
-                               .skip_beside = CHECKPOINT_NAME);
+    d->corpus = read_corpus(o, vocab);
     fac_vocab_release(vocab);
-    fac_status st = d->corpus ? split(d, o) : fac_error();
+    fac_status st = d->corpus ? check_length(d, o) : fac_error();
     if (!st && o->resume) st = check_same_text(j, d);
+    if (!st) st = list_held_out(d->corpus, o->out);
     if (st) return st;
-    notes_set(&j->notes, "vocab", fac_vocab_text(fac_corpus_vocab(d->corpus)));
+    run_keep_vocab(&j->notes, fac_corpus_vocab(d->corpus), o->characters);
     notes_set_int(&j->notes, "tokens", fac_corpus_tokens(d->corpus));
+    /* A token's loss in nats is worth so many bits per byte. */
+    const fac_span train = fac_corpus_training(d->corpus);
+    j->scale = (double)(train.end - train.begin) / (double)fac_corpus_span_bytes(d->corpus, train) / log(2);
     return fac_error();
+}
+
+/* Whether whole files are held out, and not the end of the text. */
+static bool split_by_file(const fac_corpus *c) {
+    bool whole = true;
+    for (int64_t i = 0; i < fac_corpus_files(c); i++) {
+        const fac_corpus_file f = fac_corpus_file_at(c, i);
+        whole &= f.held_out == 0 || f.held_out == f.bytes;
+    }
+    return whole;
 }
 
 static void describe(const train_job *j) {
     const text_data *d = j->data;
     const train_options *o = j->options;
-    char bytes[32];
-    printf("text: %lld files, %s, %lld tokens of %lld kinds; a tenth is held out\n",
-           (long long)fac_corpus_files(d->corpus), cli_bytes(fac_corpus_bytes(d->corpus), bytes, sizeof bytes),
-           (long long)fac_corpus_tokens(d->corpus), (long long)fac_vocab_size(fac_corpus_vocab(d->corpus)));
+    char bytes[32], held[32];
+    const fac_corpus *c = d->corpus;
+    printf("text: %lld files, %s, in %lld tokens of %lld kinds, %.2f bytes each\n", (long long)fac_corpus_files(c),
+           cli_bytes(fac_corpus_bytes(c), bytes, sizeof bytes), (long long)fac_corpus_tokens(c),
+           (long long)fac_vocab_size(fac_corpus_vocab(c)), (double)fac_corpus_bytes(c) / (double)fac_corpus_tokens(c));
+    printf("held out: %s, %s (listed in %s/" HELD_OUT_NAME ")\n",
+           cli_bytes(fac_corpus_span_bytes(c, fac_corpus_held_out(c)), held, sizeof held),
+           split_by_file(c) ? "whole files" : "the end of the text, as there are too few files", o->out);
     printf("model: GPT, %lld layers of %lld, %lld heads, context %lld; %lld parameters\n", (long long)o->layers,
            (long long)o->dim, (long long)o->heads, (long long)o->context,
            (long long)fac_module_parameter_count(j->model));
+}
+
+/* Embeddings and the head, whose rows are tokens, move by AdamW. */
+static bool is_hidden_matrix(const fac_named *p) {
+    return strncmp(p->name, "blocks.", 7) == 0 && fac_tensor_ndim(p->tensor) == 2;
 }
 
 static fac_status make(train_job *j) {
@@ -103,15 +160,24 @@ static fac_status make(train_job *j) {
     if (o->resume && gpt_check_checkpoint(&config, o->out)) return fac_error();
     j->model = gpt_new(&config);
     if (!j->model) return fac_error();
-    j->optimizer = fac_adamw_new(j->model, o->lr, .beta2 = 0.95, .weight_decay = o->weight_decay);
+    j->optimizer = muon_new(j->model, o->lr, o->weight_decay, is_hidden_matrix);
     return fac_error();
 }
 
 static fac_status show_sample(train_job *j) {
     const text_data *d = j->data;
-    const sample_options s = {j->options->sample, 0.8, 40, 1};
+    const sample_options s = {
+        .tokens = j->options->sample, .temperature = 0.8, .top_k = 40, .seed = 1, .indent = "    "};
     if (s.tokens <= 0) return FAC_OK;
-    printf("\na sample of what it learned:\n\n");
+    puts("\na sample of what it learned:");
+    return sample_text(j->model, fac_corpus_vocab(d->corpus), "", &s, stdout, NULL);
+}
+
+/* The same beginning every time, so that the samples show how it learns. */
+static fac_status glimpse(train_job *j, int64_t step) {
+    const text_data *d = j->data;
+    const sample_options s = {.tokens = 40, .temperature = 0.8, .top_k = 40, .seed = 1, .indent = "    "};
+    printf("after %lld steps it writes:", (long long)step);
     return sample_text(j->model, fac_corpus_vocab(d->corpus), "", &s, stdout, NULL);
 }
 
@@ -119,7 +185,10 @@ static void release(void *data) { fac_corpus_release(((text_data *)data)->corpus
 
 static const train_kind text_kind = {.name = "text",
                                      .unit = "tokens",
-                                     .measure = "validation loss",
+                                     .measure = "bits per byte of held-out text:",
+                                     .loss_name = "bits/byte",
+                                     .axis = "bits per byte",
+                                     .parts = VALIDATION_STRIDE,
                                      .make = make,
                                      .describe = describe,
                                      .loss = batch_loss,
@@ -127,6 +196,7 @@ static const train_kind text_kind = {.name = "text",
                                      .save_order = save_order,
                                      .load_order = load_order,
                                      .show = show_sample,
+                                     .glimpse = glimpse,
                                      .release = release};
 
 int train_text(const train_options *o) {

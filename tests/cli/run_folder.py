@@ -170,7 +170,7 @@ def rows_of_other_settings_are_cut_where_they_differ(folder):
     stop_at(folder, 9, "--save-every", "1000")
     log = folder / "run" / "log.tsv"
     before = log.read_text().splitlines()
-    need_success(resume(folder, "--lr", "0.01"))
+    need_success(resume(folder, "--lr", "0.02"))
     after = log.read_text().splitlines()
     need(len(after) == STEPS + 2 and after[:2] == before[:2], f"{len(after)} lines")
     need([row.split("\t")[0] for row in after[1:]] == [str(i) for i in range(STEPS + 1)], "the steps are not in order")
@@ -216,6 +216,29 @@ def a_log_at_the_limit_is_an_error(folder):
     need_failure(resume(folder, "--steps", STEPS + 20, preexec_fn=limit), "log.tsv", "File too large")
     need(log.read_text().startswith(whole) and log.read_text().endswith("\n"), "the log was damaged")
     need_success(resume(folder, "--steps", STEPS + 20))
+
+
+def runs_of_version_0_1_write_text_but_do_not_go_on(folder):
+    """They had bytes for tokens, and held out the end of the text."""
+    need_success(train(folder, "--vocab", "256"))
+    path = folder / "run" / "checkpoint.safetensors"
+    rewrite(path, lambda meta: [meta.pop(key) for key in ("vocab_kind", "vocab_wanted", "sample_every")])
+    before = path.read_bytes()
+    need_success(run("generate", folder / "run", "--tokens", 5))
+    need_failure(resume(folder, "--steps", STEPS + 20), str(folder / "run"), "Facula 0.1", "cannot go on")
+    need(path.read_bytes() == before, "the checkpoint changed")
+
+
+def a_damaged_vocabulary_is_refused(folder):
+    need_success(train(folder))
+    path = folder / "run" / "checkpoint.safetensors"
+    good = path.read_bytes()
+    for change, word in (({"vocab": "97 98\n97"}, "line 2"), ({"vocab": "97 300\n"}, "token 256"),
+                         ({"vocab_kind": "runes"}, "which vocabulary")):
+        path.write_bytes(good)
+        rewrite(path, lambda meta: meta.update(change))
+        need_failure(run("generate", folder / "run", "--tokens", 1), word)
+        need_failure(resume(folder, "--steps", STEPS + 20), word)
 
 
 def impossible_settings_of_a_checkpoint_are_refused_at_once(folder):

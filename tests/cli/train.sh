@@ -10,6 +10,8 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 tiny="--steps 40 --eval-every 10 --save-every 20 --batch 4 --context 32 --dim 32 --heads 2 --layers 2 --dropout 0.1 --sample 0 --quiet"
 
+tiny_time="--eval-every 50 --save-every 5 --batch 2 --context 16 --dim 16 --heads 2 --layers 1 --sample 0 --threads 1 --quiet"
+
 problem() {
     echo "train: $*"
     failed=1
@@ -49,6 +51,40 @@ status=$?
 if [ $status = 130 ]; then "$facula" train --resume --quiet --sample 0 --out "$work/cut" || problem "resume"; fi
 same "$work/one/log.tsv" "$work/cut/log.tsv"
 same "$work/one/checkpoint.safetensors" "$work/cut/checkpoint.safetensors"
+
+# A training that is given a time is that of as many steps as it found to fit, and so is one that was stopped and goes on.
+"$facula" train $tiny_time --seconds 2 --out "$work/timed" "$text" || problem "a time"
+steps=$("$facula" inspect "$work/timed" | sed -n 's/^steps: //p')
+[ "$steps" -ge 4 ] || problem "2 seconds were $steps steps"
+"$facula" train $tiny_time --steps "$steps" --out "$work/counted" "$text" || problem "$steps steps"
+same "$work/timed/log.tsv" "$work/counted/log.tsv"
+"$facula" train $tiny_time --seconds 3 --out "$work/cut_time" "$text" &
+child=$!
+for _ in $(seq 400); do
+    "$facula" inspect "$work/cut_time" 2>/dev/null | grep -q '^steps: ' && break
+    sleep 0.02
+done
+kill -INT $child 2>/dev/null
+wait $child
+[ $? = 130 ] || problem "Ctrl-C ended a timed training with another status"
+steps=$("$facula" inspect "$work/cut_time" | sed -n 's/^steps: //p')
+"$facula" train --resume --quiet --out "$work/cut_time" || problem "resume with a time"
+"$facula" train $tiny_time --steps "$steps" --out "$work/counted" "$text" || problem "$steps steps"
+same "$work/cut_time/log.tsv" "$work/counted/log.tsv"
+
+# What is held out: whole files, listed; the figure is that of the log; samples on the way are set apart.
+expect 0 'held out: .*, whole files' train --steps 4 --sample-every 2 --batch 2 --dim 16 --heads 2 --layers 1 --sample 5 --out "$work/held" "$text"
+grep -q '^after 2 steps it writes:$' "$work/out" || problem "no sample on the way"
+sed -n '/a sample of what/,$p' "$work/out" | tail -n +3 | grep -qv '^    ' && problem "the sample is not set apart"
+said=$(sed -n 's/^bits per byte of held-out text: \([0-9.]*\),.*/\1/p' "$work/out")
+logged=$(tail -1 "$work/held/log.tsv" | cut -f3)
+awk -v a="$said" -v b="$logged" 'BEGIN {exit !(a > 0 && (a - b) ^ 2 < 1e-6)}' || problem "the figure is $said, the log says $logged"
+while IFS=$(printf '\t') read -r from path; do
+    [ "$from" = 0 ] && [ -f "$path" ] || problem "held_out.txt: $from $path"
+done <"$work/held/held_out.txt"
+cat "$text"/*.md >"$work/single.md"
+expect 0 'held out: .*, the end of the text, as there are too few files' train --steps 1 --batch 2 --dim 16 --heads 2 --layers 1 --sample 0 --out "$work/held" "$work/single.md"
+grep -Eq "^[1-9][0-9]*	$work/single.md\$" "$work/held/held_out.txt" || problem "held_out.txt of a single file"
 
 # Writing text: the same seed, the same text.
 "$facula" generate "$work/one" --tokens 30 --prompt 'The ' --seed 3 >"$work/text1" || problem "generate"
@@ -96,6 +132,8 @@ expect 1 'needs at least' train --out "$work/x" "$work/short.txt"
 expect 2 'give a file or folder' train
 expect 2 'go together' train --images "$work/images.idx"
 expect 2 'multiple of --heads' train --dim 7 "$text"
+expect 2 'not both' train --steps 5 --seconds 5 "$text"
+expect 2 'takes a whole number from 256 to 65536' train --vocab 100 "$text"
 expect 2 'takes a whole number from 1' train --steps 0 "$text"
 expect 2 'takes a whole number' train --steps 2.5 "$text"
 expect 2 'takes a number from 0' train --lr -1 "$text"

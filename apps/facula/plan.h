@@ -1,0 +1,25 @@
+/* How many steps a training has, and its learning rate at each of them: a warm-up, a plateau, and a line down to zero over the
+   last part. Until that begins the rate does not depend on the number of steps, so that a training which is given a time may
+   find out meanwhile how many steps fit; it is then the same, bit for bit, as one that was given that number. */
+#ifndef FACULA_APP_PLAN_H
+#define FACULA_APP_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct plan {
+    double peak; /* rate */
+    int64_t warmup;
+    int64_t steps;  /* 0: not known yet */
+    double seconds; /* the time, where steps is 0 */
+} plan;
+
+/* Learning rate of the step after `step` steps. */
+double plan_rate(const plan *p, int64_t step);
+/* Decides the number of steps, if it is not known and a quarter of the time has passed: `elapsed` of it, in which `step` steps took
+   `stepping`; `reserve` will be needed at the end. Returns whether it did. */
+bool plan_decide(plan *p, int64_t step, double elapsed, double stepping, double reserve);
+/* The number of steps, or what it looks like after `step` of them. */
+int64_t plan_expect(const plan *p, int64_t step, double elapsed);
+
+#endif

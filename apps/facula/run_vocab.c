@@ -1,0 +1,16 @@
+#include "run_vocab.h"
+#include <string.h>
+
+void run_keep_vocab(notes *n, const fac_vocab *v, bool characters) {
+    notes_set(n, "vocab_kind", characters ? "characters" : "bpe");
+    notes_set(n, "vocab", fac_vocab_text(v));
+}
+
+fac_vocab *run_vocab(const notes *n) {
+    const char *text = notes_get(n, "vocab"), *kind = notes_get(n, "vocab_kind");
+    if (text && !kind) kind = text[0] ? "characters" : "bpe"; /* of 0.1, where no text meant bytes */
+    if (text && strcmp(kind, "bpe") == 0) return fac_vocab_bpe_of(text, strlen(text));
+    if (text && strcmp(kind, "characters") == 0) return fac_vocab_characters(text, strlen(text));
+    fac_error_set(FAC_ERR_FORMAT, "the checkpoint does not say which vocabulary it uses");
+    return NULL;
+}
