@@ -28,9 +28,9 @@ configure: setup
 setup:
 	@scripts/setup.sh build
 
-demo: all ## train a small language model on this repository's own text and let it write
-	@$(BUILD)/bin/facula train --out runs/demo docs include src apps
-	@$(BUILD)/bin/facula generate --prompt 'fac_tensor *' runs/demo
+demo: configure ## train a small language model for less than a minute and let it write; builds only what that needs
+	@cmake --build $(BUILD) -j $(JOBS) --target facula_tool
+	@scripts/demo.sh $(BUILD) runs/demo
 
 test: all ## run every test
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure

@@ -1,21 +1,27 @@
 #!/bin/sh
-# Trains a small GPT on this repository's own text and lets it write. usage: scripts/demo.sh BUILD [OPTION of facula train...]
+# Trains a small GPT on the text of apps/demo, for less than a minute, and lets it write.
+# usage: scripts/demo.sh BUILD RUN [OPTION of facula train...]; without options it trains for 52 seconds
 set -eu
 cd "$(dirname "$0")/.."
-build=$1
-shift
-facula=$build/bin/facula
-run=runs/demo
-n=1
-while [ -e "$run/checkpoint.safetensors" ]; do # an earlier demo is kept
-    n=$((n + 1))
-    run=runs/demo-$n
-done
-[ "$n" -eq 1 ] || echo "earlier demos are kept; go on with the last by: $facula train --resume --out runs/demo$([ "$n" -eq 2 ] || echo "-$((n - 1))")"
-status=0
-"$facula" train --out "$run" --steps 1000 --lr 0.002 --warmup 50 --eval-every 100 --save-every 250 "$@" \
-    README.md ARCHITECTURE.md CONTRIBUTING.md docs include src apps examples tools || status=$?
-[ "$status" -eq 0 ] || exit "$status"
-echo
-echo "the loss curve:   $run/loss.svg"
-echo "more of its text: $facula generate $run --prompt 'static '"
+facula=$1/bin/facula
+text=$1/demo-text
+run=$2
+shift 2
+[ $# -gt 0 ] || set -- --seconds 52 --sample-every 100
+
+sha256() { if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; }
+say() { printf '\n$ %s\n' "$*"; }
+
+(cd apps/demo && sha256 -c text.tar.gz.sha256 >/dev/null 2>&1) || {
+    echo "demo: apps/demo/text.tar.gz is not what text.tar.gz.sha256 says; git checkout apps/demo brings it back" >&2
+    exit 1
+}
+rm -rf "$text"
+mkdir -p "$text"
+gzip -dc apps/demo/text.tar.gz | tar -xf - -C "$text"
+
+say "$facula train --out $run $* $text"
+"$facula" train --out "$run" "$@" "$text"
+say "$facula generate --prompt 'fac_tensor *' $run"
+"$facula" generate --tokens 200 --prompt 'fac_tensor *' "$run"
+printf '\nthe loss curve: %s\n' "$run/loss.svg"
