@@ -12,8 +12,18 @@
 #define FAC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FAC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define FAC_COLD __attribute__((cold, noinline))
-/* Of what another file of the library defines: reached without the table of what programs may replace. */
+/* Of functions that exist once for each operator and are on no short path: compiled for size, beside each other. */
+#if defined(__clang__)
+#define FAC_SMALL __attribute__((minsize))
+#else
+#define FAC_SMALL __attribute__((cold))
+#endif
+/* Of what another file of the library defines: reached without the table of what programs may replace. Tests are programs. */
+#ifdef FACULA_BUILDING
 #define FAC_HIDDEN __attribute__((visibility("hidden")))
+#else
+#define FAC_HIDDEN
+#endif
 #define FAC_ALWAYS_INLINE inline __attribute__((always_inline))
 #define FAC_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define FAC_MAX_DIMS 64 /* PyTorch's limit for iterated operands; a tensor may not have more */

@@ -5,7 +5,7 @@
 #include "core/thread.h"
 
 /* True between fac_init and fac_shutdown; read without a lock by every scope's begin. */
-extern atomic_bool fac__started;
+extern FAC_HIDDEN atomic_bool fac__started;
 /* The calling thread's state without making one: NULL if it has none, the shared record with a pending error if memory
    was out when it asked. fac__thread_forgive forgets the latter, so that the next call tries again. */
 fac_thread *fac__thread_if_any(void);

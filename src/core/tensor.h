@@ -118,7 +118,7 @@ fac_status fac__default_keys(fac_device d, fac_keyset *out);
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
-extern const uint8_t fac__item_sizes[FAC_DTYPE_COUNT];
+extern FAC_HIDDEN const uint8_t fac__item_sizes[FAC_DTYPE_COUNT];
 static inline bool fac__is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
 /* Bytes per element of a dtype; 0 for FAC_DTYPE_DEFAULT and for what is none. */
 static inline uint8_t fac__dtype_size(fac_dtype d) {

@@ -147,7 +147,7 @@ fac_status fac__error_prefix(const char *name);
 fac_error_facts *fac__error_facts(void);
 /* What makes operators leave their fast path before they run: an observer of calls, and each cancellation that waits. */
 enum { FAC_WATCHED_OBSERVER = 1, FAC_WATCHED_CANCEL = 2 };
-extern atomic_int fac__watched;
+extern FAC_HIDDEN atomic_int fac__watched;
 void fac__cancel_begin(fac_thread *th);
 void fac__cancel_end(fac_thread *th);
 /* An error if the thread's work was cancelled, which it is then no longer. */

@@ -10,8 +10,8 @@
     ((f) == FAC_KEY_DENSE || (f) == FAC_KEY_QUANTIZED || (f) == FAC_KEY_VENDOR || (f) == FAC_KEY_SPARSE_CSR || \
      (f) == FAC_KEY_SPARSE || (f) == FAC_KEY_AUTOGRAD || (f) == FAC_KEY_AUTOCAST)
 #define FAC_SLOTS (7 * FAC_BACKEND_BITS + (FAC_KEY_COUNT - 7))
-extern const uint8_t fac__slot_offset[FAC_KEY_COUNT]; /* first slot of each functionality */
-extern const uint8_t fac__slot_mask[FAC_KEY_COUNT];   /* 15 if per backend, else 0 */
+extern FAC_HIDDEN const uint8_t fac__slot_offset[FAC_KEY_COUNT]; /* first slot of each functionality */
+extern FAC_HIDDEN const uint8_t fac__slot_mask[FAC_KEY_COUNT];   /* 15 if per backend, else 0 */
 
 /* A chosen kernel. Immutable once published; replaced by a release store, retired rather than freed. Both entries are
    set: where only one was registered, the other is the signature's adapter. Only an operator whose signature no
@@ -73,7 +73,7 @@ struct fac_operator {
     struct fac_op_registry *registry; /* stacks of registrations: src/dispatch/registry.h */
 };
 
-extern _Atomic(fac_keyset) fac__global_keys;
+extern FAC_HIDDEN _Atomic(fac_keyset) fac__global_keys;
 /* Whether a call has more to do than run: tell an observer, or see whether it was cancelled. Built with FAC_NO_OBSERVER, never. */
 static inline bool fac__is_observed(void) {
 #ifdef FAC_NO_OBSERVER

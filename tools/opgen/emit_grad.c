@@ -421,8 +421,9 @@ static void emit_inplace_record(FILE *f, const op *o, const field *v, size_t n) 
         f);
 }
 
-static void emit_kernel_head(FILE *f, const op *o) {
-    fprintf(f, "static fac_status %s_autograd(%s) {\n", o->id, params(o, "const fac_call_info *c_"));
+/* Those that record nothing are many, and compiled small. */
+static void emit_kernel_head(FILE *f, const op *o, const char *attribute) {
+    fprintf(f, "static %sfac_status %s_autograd(%s) {\n", attribute, o->id, params(o, "const fac_call_info *c_"));
     fputs(
         "    fac_thread *th_ = fac__thread();\n    const fac_keyset below_ = c_->keys & fac__below(FAC_KEY_AUTOGRAD);\n",
         f);
@@ -440,7 +441,7 @@ void emit_any_requires_grad(FILE *f, const op *o) {
 }
 
 static void emit_out_form(FILE *f, const op *o) {
-    emit_kernel_head(f, o);
+    emit_kernel_head(f, o, "FAC_SMALL ");
     fputs("    if (fac__grad_enabled(th_)) {\n        fac_tensor *const outs_[] = {", f);
     for (size_t i = 0; i < o->n_out_args; i++) fprintf(f, "%s, ", arg_name(o, o->s->n_args - o->n_out_args + i));
     fprintf(f, "};\n        FAC_TRY(fac__check_out_form(outs_, %zu, ", o->n_out_args);
@@ -450,7 +451,7 @@ static void emit_out_form(FILE *f, const op *o) {
 
 /* In-place operators without a gradient: fine as long as nothing would be lost. */
 static void emit_refusal(FILE *f, const op *o) {
-    emit_kernel_head(f, o);
+    emit_kernel_head(f, o, "FAC_SMALL ");
     fprintf(
         f,
         "    if (fac__grad_enabled(th_) && fac__requires_grad(%s)) return fac__not_differentiable(\"%s\", \"%s\");\n",
@@ -480,7 +481,7 @@ void emit_autograd(FILE *f, const model *m, const op *o) {
         f,
         "static const fac_node_class %s_class = {.name = \"%s\", .size = sizeof(%s_node), .apply = %s_apply, .release = %s_release, .destroy = %s_destroy};\n",
         o->id, node_name(m, o), o->id, o->id, o->id, o->id);
-    emit_kernel_head(f, o);
+    emit_kernel_head(f, o, "");
     fputs("    if (FAC_LIKELY(!fac__grad_enabled(th_)))\n", f);
     fprintf(f, "        return fac__redispatch_%s(%s);\n", o->id, args(o, "below_", "res_"));
     emit_unsupported(f, o);

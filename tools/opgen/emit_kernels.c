@@ -208,8 +208,8 @@ static void emit_counters(FILE *f, const op *o) {
 
 /* The ADInplaceOrView kernel: tracks views, bumps versions. */
 static void emit_adiv(FILE *f, const op *o) {
-    fprintf(f, "static fac_status %s_adiv(%s) {\n    fac_thread *th_ = fac__thread();\n", o->id,
-            params(o, "const fac_call_info *c_"));
+    fprintf(f, "static %sfac_status %s_adiv(%s) {\n    fac_thread *th_ = fac__thread();\n",
+            o->form == FORM_OUT ? "FAC_SMALL " : "", o->id, params(o, "const fac_call_info *c_"));
     emit_counters(f, o);
     fputs("    fac_keyset was_ = th_->exclude;\n    th_->exclude = was_ | FAC_KS_AUTOGRAD | FAC_KS_ADIV;\n", f);
     fprintf(
