@@ -511,8 +511,9 @@ static void allocation_failures_leave_nothing(void **state) {
 static void hypot_neither_overflows_nor_vanishes_on_the_way(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    assert_values(fac_hypot(OF(FAC_F64, 3e300, 3e-300, INFINITY, 0), OF(FAC_F64, 4e300, 4e-300, NAN, 0)), FAC_F64,
-                  hypot(3e300, 4e300), hypot(3e-300, 4e-300), INFINITY, 0);
+    assert_values(fac_hypot(OF(FAC_F64, INFINITY, 0), OF(FAC_F64, NAN, 0)), FAC_F64, INFINITY, 0);
+    assert_true(fabs(fac_item(fac_hypot(OF(FAC_F64, 3e300), OF(FAC_F64, 4e300))) / 5e300 - 1) < 1e-15);
+    assert_true(fabs(fac_item(fac_hypot(OF(FAC_F64, 3e-300), OF(FAC_F64, 4e-300))) / 5e-300 - 1) < 1e-15);
     fac_tensor *y = fac_hypot(OF(FAC_F32, 3e30), OF(FAC_F32, 4e30));
     assert_true(fabs(fac_item(y) / 5e30 - 1) < 1e-6);
     assert_null(fac_hypot(OF(FAC_I64, 3), OF(FAC_I64, 4)));

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { PAINTED = 1 << 20, PAINT = 0xa5, MOST = 52 << 10, SMALL = 64 << 10 };
 
@@ -30,11 +31,17 @@ static void need_plain_frames(void) {
     skip();
 }
 
+/* Some machines have no stacks that are so small. */
+static size_t least_stack(size_t bytes) {
+    long least = sysconf(_SC_THREAD_STACK_MIN);
+    return least > (long)bytes ? (size_t)least : bytes;
+}
+
 static void run_on(void *stack, size_t bytes, void *(*fn)(void *), void *context) {
     pthread_attr_t a;
     pthread_t thread;
     assert_int_equal(pthread_attr_init(&a), 0);
-    assert_int_equal(stack ? pthread_attr_setstack(&a, stack, bytes) : pthread_attr_setstacksize(&a, bytes), 0);
+    assert_int_equal(stack ? pthread_attr_setstack(&a, stack, bytes) : pthread_attr_setstacksize(&a, least_stack(bytes)), 0);
     assert_int_equal(pthread_create(&thread, &a, fn, context), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     pthread_attr_destroy(&a);
