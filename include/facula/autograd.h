@@ -145,7 +145,8 @@ typedef struct fac_registration fac_registration;
 FAC_API fac_registration *fac_register_gradient(const char *op, fac_operator_backward fn, void *context,
                                                 const char *where);
 
-/* Runs fn without keeping what it saves; backward runs it again. Random numbers are the same both times. */
+/* Runs fn without keeping what it saves; backward runs it again. Random numbers are the same both times. What fn returns belongs
+   to the innermost scope. */
 typedef fac_tensor *(*fac_checkpoint_fn)(void *context, fac_tensors inputs);
 FAC_API fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inputs);
 

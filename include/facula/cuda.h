@@ -82,7 +82,7 @@ FAC_API fac_cuda_module *fac_cuda_module_load_file(const char *path);
 FAC_API fac_cuda_module *fac_cuda_module_compile(const char *source, const char *name);
 /* Waits for the devices that run it and unloads it. NULL is allowed. */
 FAC_API void fac_cuda_module_release(fac_cuda_module *m);
-/* A kernel by name, the same for every call; NULL on failure. It is looked up in the image when it is first launched.
+/* A kernel by name, borrowed from the module, the same for every call; NULL on failure. It is looked up in the image when it is first launched.
    errors: ARGUMENT; MEMORY */
 FAC_API fac_cuda_function *fac_cuda_module_function(fac_cuda_module *m, const char *name);
 

@@ -55,7 +55,7 @@ FAC_API FAC_MUST fac_status fac_set_stream(fac_stream s);
 /* Wraps a queue that other code made (a CUstream; NULL: the default stream). It must outlive its use here.
    errors: DEVICE; ARGUMENT for what is no handle; UNSUPPORTED for kinds without streams */
 FAC_API fac_stream fac_stream_wrap(fac_device d, void *handle);
-/* The back end's own queue, such as the CUstream; NULL is the default stream's on CUDA. */
+/* The back end's own queue, such as the CUstream, borrowed; NULL is the default stream's on CUDA. */
 FAC_API void *fac_stream_handle(fac_stream s);
 /* True if both are the same stream of the same device. */
 FAC_API bool fac_stream_equal(fac_stream a, fac_stream b);

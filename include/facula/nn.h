@@ -41,17 +41,17 @@ FAC_API FAC_MUST fac_module *fac_module_new(const fac_module_class *cls);
 /* Takes or drops a reference. NULL is allowed. */
 FAC_API fac_module *fac_module_keep(fac_module *m);
 FAC_API void fac_module_release(fac_module *m);
-/* The user state, and the class. */
+/* The user state, which lives as long as the module, and the class. */
 FAC_API void *fac_module_state(fac_module *m);
 FAC_API const fac_module_class *fac_module_class_of(const fac_module *m);
 
 /* Registers under `name`, which may hold no dot and not be taken; returns what was registered, borrowed. A NULL tensor
    registers "none" (a layer without bias). Parameters must be leaves; they are made to require a gradient if floating. */
 FAC_API fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor *t);
-/* Buffers move with the module; persistent ones are saved. */
+/* The same for a buffer, and returns it, borrowed. Buffers move with the module; persistent ones are saved. */
 FAC_API fac_tensor *fac_module_add_buffer(fac_module *m, const char *name, fac_tensor *t, bool persistent);
 /* Adds a child and takes over the caller's reference, also when it fails; NULL (a child that could not be made) is
-   passed on with its error. */
+   passed on with its error. Returns the child, borrowed. */
 FAC_API fac_module *fac_module_add(fac_module *m, const char *name, fac_module *child);
 
 /* Looks up "block.0.weight" or a child "block.0"; NULL with an error if it is not there. Borrowed. */
@@ -63,9 +63,9 @@ FAC_API FAC_MUST fac_status fac_module_set_tensor(fac_module *m, const char *pat
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
-/* Runs pre-hooks, forward (in its own scope) and hooks. NULL on failure. */
+/* Runs pre-hooks, forward (in its own scope) and hooks. The result belongs to the innermost scope; NULL on failure. */
 FAC_API FAC_MUST fac_tensor *fac_forward(fac_module *m, fac_tensor *x);
-/* The same for modules of several inputs. Forward pre-hooks and full backward hooks, which are about one input, run only
+/* The same for modules of several inputs; the result belongs to the innermost scope, too. Forward pre-hooks and full backward hooks, which are about one input, run only
    if there is just one. */
 FAC_API FAC_MUST fac_tensor *fac_forward_many(fac_module *m, fac_tensors inputs);
 /* Training or evaluation mode, for the module and all below it. */
@@ -120,6 +120,7 @@ FAC_API FAC_MUST fac_status fac_state_set(fac_state *s, const char *name, fac_te
 FAC_API void fac_state_remove(fac_state *s, const char *name);
 /* The tensor of that name, borrowed; NULL without an error if there is none. */
 FAC_API fac_tensor *fac_state_get(const fac_state *s, const char *name);
+/* An empty list; freed with fac_state_free. */
 FAC_API fac_state *fac_state_new(void);
 /* Adds (references of) all entries of `from`, their names with `prefix` in front, replacing those of the same names: parts of a
    checkpoint in one list, such as "model." and "optimizer.". After an error some may have been added. */

@@ -123,7 +123,7 @@ FAC_API FAC_MUST fac_status fac_optimizer_add_module(fac_optimizer *o, fac_modul
 FAC_API size_t fac_optimizer_group_count(const fac_optimizer *o);
 /* Parameters of a group, in order; borrowed while no group is added. */
 FAC_API fac_tensors fac_optimizer_group(fac_optimizer *o, size_t group);
-/* A setting of a group, and another value for it. "lr" is the rate, "initial_lr" the one that schedules begin from: the rate
+/* A setting of a group (0 with an error pending if there is none such), and another value for it. "lr" is the rate, "initial_lr" the one that schedules begin from: the rate
    that the group was made with.
    errors: INDEX if there is no such group; NOT_FOUND if there is no such setting; ARGUMENT if the value makes no sense: then
            nothing changes */
@@ -132,7 +132,7 @@ FAC_API FAC_MUST fac_status fac_optimizer_set_option(fac_optimizer *o, size_t gr
 
 /* ---- rates and schedules -------------------------------------------------------------------------------------------------- */
 
-/* Learning rate of the first group that was not made at rate 0, and setting it: the rates of all groups keep the ratios in
+/* Learning rate of the first group that was not made at rate 0 (0 with an error pending if o is NULL), and setting it: the rates of all groups keep the ratios in
    which they were made, so that a group made at rate 0 stays there. Where all were made at 0, all get the new rate.
    errors: ARGUMENT if lr is negative or not a number; then no rate changes */
 FAC_API double fac_optimizer_lr(const fac_optimizer *o);

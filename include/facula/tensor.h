@@ -16,7 +16,7 @@ extern "C" {
    errors: SHAPE for negative sizes; OVERFLOW; MEMORY */
 FAC_API fac_tensor *fac_tensor_from(const void *data, fac_dtype dtype, fac_ints sizes);
 /* Wraps memory of the caller's: strides and offset are in elements. `release(context)` is called when the last tensor
-   over it dies (NULL: nothing is called and the caller keeps it alive). Nothing is copied.
+   over it dies (NULL: nothing is called and the caller keeps it alive). Nothing is copied. The result belongs to the innermost scope.
    errors: SHAPE if sizes and strides differ in length or reach outside `bytes` */
 FAC_API fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, fac_ints sizes, fac_ints strides,
                                     int64_t offset, void (*release)(void *context), void *context);
@@ -68,7 +68,7 @@ FAC_API FAC_MUST fac_status fac_set_data(fac_tensor *t, fac_tensor *src);
 
 /* ---- storage and allocators ---------------------------------------------------------------------------------------- */
 
-/* Address on the storage's device, size, device, and how many tensors hold the storage. */
+/* Address on the storage's device, valid as long as the storage, its size, device, and how many tensors hold the storage. */
 FAC_API void *fac_storage_data(fac_storage *s);
 FAC_API int64_t fac_storage_bytes(const fac_storage *s);
 FAC_API fac_device fac_storage_device(const fac_storage *s);

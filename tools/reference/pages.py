@@ -7,6 +7,8 @@ import dataclasses
 import json
 import re
 
+import ownership
+
 WIDTH = 96
 LABELS = {"own": "Ownership", "shape": "Shape", "dtype": "Dtypes", "errors": "Errors", "grad": "Gradient", "init": "Initial values",
           "sync": "Waiting", "settings": "Settings", "source": "Source"}
@@ -137,9 +139,7 @@ FORMS = {"inplace": "{} writes its first argument and returns it.",
          "out": "{} writes to what comes first, which is resized where needed, and takes no part in autograd."}
 
 
-def ownership(f):
-    if f["form"] == "inplace":
-        return ""
+def of_operator(f):
     tensors = "fac_tensor" in f["result"] or f["result_fields"]
     return "The result belongs to the innermost scope." if tensors and f["form"] == "functional" else ""
 
@@ -151,7 +151,7 @@ def operator_sections(forms, titled):
     if f["result_fields"]:
         yield f"Results{title}", f"A struct of {len(f['result_fields'])} tensors: {', '.join(f['result_fields'])}. All are NULL on failure."
     for label, text in (("Shape", f["shape"]), ("Dtypes", f["dtype"]), ("Errors", f["errors"]), ("Gradient", f["gradient"]),
-                        ("Ownership", ownership(f)), ("Source", f["source"])):
+                        ("Ownership", of_operator(f)), ("Source", f["source"])):
         if text:
             yield f"{label}{title}", text
     others = [FORMS[g["form"]].format(g["macro"] or g["name"]) for g in forms if g["form"] in FORMS]
@@ -220,8 +220,10 @@ def function_page(functions):
             page.keywords = page.keywords or keywords(g)
     page.names += [s for s, _ in page.structs]
     add_inits(page)
-    docs = [g["doc"] for g in functions]
-    return described(page, max(docs, key=len))
+    described(page, max((g["doc"] for g in functions), key=len))
+    owned = list(dict.fromkeys(filter(None, map(ownership.of_result, functions))))
+    page.sections += [("Ownership", " ".join(owned))] * bool(owned)
+    return page
 
 
 def shares(f, g):
