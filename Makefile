@@ -16,7 +16,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench features conformance attack attack-kill attack-faults fuzz coverage plain arm64 embedded abi abi-release lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance attack attack-kill attack-faults fuzz coverage plain arm64 embedded abi abi-release lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -53,6 +53,11 @@ attack-kill: all ## kill trainings RUNS times (500), and as often as process 1 o
 
 attack-faults: all ## let trainings meet full disks, limits, interrupted calls and small stacks, at every place
 	@tests/attack/faults.py --every $(BUILD)/bin/facula $(BUILD)/tests/cli/libfault_shim.so
+
+docs: configure ## write the HTML pages, and check that no link in them is broken
+	@PYTHON=$(PYTHON) scripts/setup.sh docs
+	@cmake --build $(BUILD) -j $(JOBS) --target facula_man
+	@PYTHON=$(PYTHON) scripts/docs.sh $(BUILD)
 
 features: all ## print every feature with its test and the result
 	@scripts/features.py $(BUILD)

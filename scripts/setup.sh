@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: setup.sh [build|conformance|arm64|abi|ci]
+# Usage: setup.sh [build|docs|conformance|arm64|abi|ci]
 # Checks that what Facula is built from is there, and says nothing if it is. On Debian and Ubuntu the missing packages are
 # installed with apt; elsewhere their names are printed. FACULA_NO_INSTALL=1 only prints. ONEDNN=OFF and SLEEF=OFF build without.
 set -eu
@@ -33,6 +33,15 @@ check_conformance() {
     has_python torch || need python3-torch
 }
 
+check_docs() {
+    check_build
+    has_python sphinx || need python3-sphinx
+    has_python myst_parser || need python3-myst-parser
+    has_python furo || need furo
+    has_command mandoc || need mandoc
+    has_command linkchecker || need linkchecker
+}
+
 # The libraries of another architecture lie beside this one's (Debian's multiarch).
 check_arm64() {
     check_build
@@ -51,6 +60,7 @@ check_abi() {
 check_ci() {
     check_arm64
     check_abi
+    check_docs
     check_conformance
     has_command clang || need clang
     has_command clang-format || need clang-format
@@ -80,8 +90,8 @@ install_with_apt() {
 }
 
 case $group in
-build | conformance | arm64 | abi | ci) "check_$group" ;;
-*) echo "setup.sh: unknown group '$group'; there are build, conformance, arm64, abi and ci" >&2; exit 2 ;;
+build | docs | conformance | arm64 | abi | ci) "check_$group" ;;
+*) echo "setup.sh: unknown group '$group'; there are build, docs, conformance, arm64, abi and ci" >&2; exit 2 ;;
 esac
 [ -n "$missing" ] || exit 0
 if has_command apt-get && [ -z "${FACULA_NO_INSTALL:-}" ]; then
