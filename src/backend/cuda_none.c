@@ -1,6 +1,6 @@
 /* A build without CUDA: the device has a name and nothing else, and what is asked of it says so. */
-#include "backend/surface/pointwise.h"
 #include "backend/cuda/ops/pointwise.h"
+#include "backend/surface/pointwise.h"
 #include "core/above.h"
 
 fac_status fac__cuda_init(void) { return FAC_OK; }

@@ -17,13 +17,16 @@
 #if FAC_GATHERED
 #define FAC_OPERATOR_BYTES 1168
 _Static_assert(sizeof(fac_operator) == FAC_OPERATOR_BYTES && _Alignof(fac_operator) == 8, "adapt FAC_OPERATOR_BYTES");
-#define FAC_BUILTIN(id)                                                                                              \
-    __asm__(".pushsection .bss.fac_op_" #id ",\"awG\",%nobits,fac_op_" #id ".group\n"                                \
-            ".balign 64\n.globl fac_op_" #id "\n.hidden fac_op_" #id "\n.type fac_op_" #id ",%object\n"             \
-            ".size fac_op_" #id "," FAC_STRINGIZE(FAC_OPERATOR_BYTES) "\n"                                           \
-            "fac_op_" #id ": .zero " FAC_STRINGIZE(FAC_OPERATOR_BYTES) "\n.popsection\n"                             \
-            ".pushsection fac_ops,\"awG\",%progbits,fac_op_" #id ".group\n"                                          \
-            ".balign 8\n.dc.a fac__row_" #id "\n.popsection\n");
+#define FAC_BUILTIN(id)                                                                                          \
+    __asm__(".pushsection .bss.fac_op_" #id ",\"awG\",%nobits,fac_op_" #id ".group\n"                            \
+            ".balign 64\n.globl fac_op_" #id "\n.hidden fac_op_" #id "\n.type fac_op_" #id ",%object\n"          \
+            ".size fac_op_" #id "," FAC_STRINGIZE(                                                               \
+                FAC_OPERATOR_BYTES) "\n"                                                                         \
+                                    "fac_op_" #id ": .zero " FAC_STRINGIZE(                                      \
+                                        FAC_OPERATOR_BYTES) "\n.popsection\n"                                    \
+                                                            ".pushsection fac_ops,\"awG\",%progbits,fac_op_" #id \
+                                                            ".group\n"                                           \
+                                                            ".balign 8\n.dc.a fac__row_" #id "\n.popsection\n");
 #else
 #define FAC_BUILTIN(id) fac_operator fac_op_##id;
 #endif

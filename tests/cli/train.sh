@@ -86,6 +86,13 @@ cat "$text"/*.md >"$work/single.md"
 expect 0 'held out: .*, the end of the text, as there are too few files' train --steps 1 --batch 2 --dim 16 --heads 2 --layers 1 --sample 0 --out "$work/held" "$work/single.md"
 grep -Eq "^[1-9][0-9]*	$work/single.md\$" "$work/held/held_out.txt" || problem "held_out.txt of a single file"
 
+# Bits per byte by hand: of a line "aaaa" and its end two tokens are made, of 258 kinds; a model that has learned nothing takes each
+# for about equally likely, and needs 2 log2(258) bits for 5 bytes.
+yes aaaa | head -1000 >"$work/a.txt"
+expect 0 '258 kinds, 2.50 bytes each' train --lr 0 --steps 1 --batch 2 --dim 16 --heads 2 --layers 1 --sample 0 --out "$work/a" "$work/a.txt"
+awk -F'\t' 'END {wanted = 2 * log(258) / log(2) / 5; exit !(($3 / wanted - 1) ^ 2 < 0.02 ^ 2 && ($2 / wanted - 1) ^ 2 < 0.02 ^ 2)}' "$work/a/log.tsv" ||
+    problem "bits per byte of a model that knows nothing: $(tail -1 "$work/a/log.tsv")"
+
 # Writing text: the same seed, the same text.
 "$facula" generate "$work/one" --tokens 30 --prompt 'The ' --seed 3 >"$work/text1" || problem "generate"
 "$facula" generate "$work/one" --tokens 30 --prompt 'The ' --seed 3 >"$work/text2"

@@ -309,9 +309,10 @@ static void write_signatures(const char *dir, const model *m) {
             notice);
     for (size_t i = 0; i < m->n_signatures; i++) emit_adapter(o.f, m->signatures[i], example_of(m, (int)i));
     for (size_t i = 0; i < m->n_signatures; i++)
-        fprintf(o.f,
-                "extern const fac_signature fac__signature_%zu;\nconst fac_signature fac__signature_%zu = {\"%s\", (fac_fn)box_%zu, unbox_%zu, (fac_fn)door_%zu};\n",
-                i, i, m->signatures[i], i, i, i);
+        fprintf(
+            o.f,
+            "extern const fac_signature fac__signature_%zu;\nconst fac_signature fac__signature_%zu = {\"%s\", (fac_fn)box_%zu, unbox_%zu, (fac_fn)door_%zu};\n",
+            i, i, m->signatures[i], i, i, i);
     close_output(&o);
 }
 
@@ -329,8 +330,7 @@ static void emit_builtin(FILE *f, const op *o) {
     quoted(f, o->s->text);
     fputs(", ", f);
     quoted(f, o->e->doc);
-    fprintf(f, ", fac__tags_%s, &fac__signature_%d, fac__kernels_%s};\nFAC_BUILTIN(%s)\n", o->id, o->sig, o->id,
-            o->id);
+    fprintf(f, ", fac__tags_%s, &fac__signature_%d, fac__kernels_%s};\nFAC_BUILTIN(%s)\n", o->id, o->sig, o->id, o->id);
 }
 
 static void write_table(const char *dir, const model *m) {
