@@ -30,7 +30,7 @@ FAC_API const char *fac_node_name(const fac_node *n); /* "MulBackward0" */
 FAC_API size_t fac_node_next_count(const fac_node *n);
 FAC_API fac_node *fac_node_next(const fac_node *n, size_t i);
 /* Writes the graph behind t as text, one node a line. */
-FAC_API FAC_MUST fac_status fac_graph_print(fac_tensor *t, FILE *stream);
+FAC_API fac_status fac_graph_print(fac_tensor *t, FILE *stream);
 /* The same as a GraphViz digraph. */
 FAC_API FAC_MUST fac_status fac_graph_dot(fac_tensor *t, FILE *stream);
 /* True if t is a view, and its base (borrowed; NULL if not a view). */

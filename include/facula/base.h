@@ -25,6 +25,16 @@ extern "C" {
 #define FAC_PRINTF(f, a)
 #endif
 
+/* Functions that the headers define. They become part of their callers, which may be `inline` ones of the program's with
+   external linkage: those may not use static functions. */
+#if defined(__cplusplus)
+#define FAC_INLINE_ inline
+#elif defined(__GNUC__)
+#define FAC_INLINE_ extern inline __attribute__((gnu_inline, always_inline))
+#else
+#define FAC_INLINE_ static inline
+#endif
+
 /* The version of the headers; fac_version is the library's. */
 #define FACULA_VERSION_MAJOR 0
 #define FACULA_VERSION_MINOR 2
@@ -93,7 +103,7 @@ FAC_API fac_status fac_error_get(fac_error_info *out_info);
 FAC_API void fac_error_at(const char *file, int line);
 /* Called once for each error, on the thread that failed, after the public function that failed has returned: outside of
    callbacks nothing of the library is on the stack, so the handler may print and exit, leave by longjmp, or throw. An error in
-   a hook or a forward function is told when the call returns from which the library called it; for other callbacks see
+   a function of the program's that the library calls (a hook, a kernel) is told when the call of the library has returned; see
    docs/errors.md. NULL: none.
    FACULA_BREAK_ON_ERROR=1 in the environment raises SIGTRAP where an error arises, for debuggers. */
 typedef void (*fac_error_handler)(void *context, const fac_error_info *error);
@@ -186,26 +196,26 @@ typedef struct fac_scalar {
 } FAC_MEMBERS_BY_NAME_ fac_scalar;
 
 /* Scalars from C numbers; FAC_SCALAR(x) picks one by type. */
-static inline fac_scalar fac_scalar_i_(long long x) {
+FAC_INLINE_ fac_scalar fac_scalar_i_(long long x) {
     fac_scalar s = {(int64_t)x, FAC_KIND_INT};
     return s;
 }
-static inline fac_scalar fac_scalar_b_(bool x) {
+FAC_INLINE_ fac_scalar fac_scalar_b_(bool x) {
     fac_scalar s = {x ? 1 : 0, FAC_KIND_BOOL};
     return s;
 }
-static inline fac_scalar fac_scalar_f_(double x) {
+FAC_INLINE_ fac_scalar fac_scalar_f_(double x) {
     fac_scalar s = {0, FAC_KIND_FLOAT};
     __builtin_memcpy(&s.bits, &x, sizeof x);
     return s;
 }
-static inline fac_scalar fac_scalar_s_(fac_scalar x) { return x; }
+FAC_INLINE_ fac_scalar fac_scalar_s_(fac_scalar x) { return x; }
 /* Unsigned 64-bit values above INT64_MAX become doubles rather than wrapping. */
-static inline fac_scalar fac_scalar_u_(unsigned long long x) {
+FAC_INLINE_ fac_scalar fac_scalar_u_(unsigned long long x) {
     return x > (unsigned long long)INT64_MAX ? fac_scalar_f_((double)x) : fac_scalar_i_((long long)x);
 }
 /* A complex scalar from two doubles {re, im} that must stay alive while the scalar is used. */
-static inline fac_scalar fac_scalar_c_(const double *re_im) {
+FAC_INLINE_ fac_scalar fac_scalar_c_(const double *re_im) {
     fac_scalar s = {(int64_t)(intptr_t)re_im, FAC_KIND_COMPLEX};
     return s;
 }
@@ -219,11 +229,11 @@ typedef struct fac_opt_int {
     bool set;
     int64_t v;
 } fac_opt_int;
-static inline fac_opt_num fac_opt_num_(fac_scalar x) {
+FAC_INLINE_ fac_opt_num fac_opt_num_(fac_scalar x) {
     fac_opt_num o = {true, x};
     return o;
 }
-static inline fac_opt_int fac_opt_int_(int64_t x) {
+FAC_INLINE_ fac_opt_int fac_opt_int_(int64_t x) {
     fac_opt_int o = {true, x};
     return o;
 }
@@ -244,15 +254,14 @@ typedef struct fac_tensors {
     size_t n;
 } FAC_MEMBERS_BY_NAME_ fac_tensors;
 
-/* Lists of what lies in an array, which may be NULL if n is 0. */
-static inline fac_ints fac_ints_of(const int64_t *v, size_t n) {
-    static const int64_t none = 0;
-    fac_ints l = {v || n ? v : &none, n};
+/* Lists of what lies in an array, which may be NULL if n is 0: an empty list is not NULL, which would be none at all. */
+#define FAC_NOWHERE_ ((uintptr_t)sizeof(void *))
+FAC_INLINE_ fac_ints fac_ints_of(const int64_t *v, size_t n) {
+    fac_ints l = {v || n ? v : (const int64_t *)FAC_NOWHERE_, n};
     return l;
 }
-static inline fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
-    static fac_tensor *const none = NULL;
-    fac_tensors l = {v || n ? v : &none, n};
+FAC_INLINE_ fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
+    fac_tensors l = {v || n ? v : (fac_tensor *const *)FAC_NOWHERE_, n};
     return l;
 }
 
@@ -341,26 +350,38 @@ template <class T> inline T *fac_at_(T *r, const char *file, int line) {
     if (!r) fac_error_at(file, line);
     return r;
 }
-inline fac_status fac_at_(fac_status r, const char *file, int line) {
-    if (r != FAC_OK) fac_error_at(file, line);
-    return r;
-}
 template <class T> inline T fac_at_(T r, const char *file, int line) {
     fac_error_at(file, line);
     return r;
 }
+#define FAC_AT_OF_(T, failed)                           \
+    inline T fac_at_(T r, const char *file, int line) { \
+        if (failed) fac_error_at(file, line);           \
+        return r;                                       \
+    }
+FAC_AT_OF_(fac_status, r != FAC_OK)
+FAC_AT_OF_(bool, !r)
+FAC_AT_OF_(int, r <= 0)
+FAC_AT_OF_(int64_t, r <= 0)
+FAC_AT_OF_(size_t, r == 0)
+FAC_AT_OF_(double, !(r < 0 || r > 0))
+FAC_AT_OF_(fac_ints, !r.n)
+FAC_AT_OF_(fac_floats, !r.n)
+FAC_AT_OF_(fac_tensors, !r.n)
+FAC_AT_OF_(fac_scope, !r.serial)
+#undef FAC_AT_OF_
 template <class T> FAC_MUST inline T fac_at_must_(T r, const char *file, int line) { return fac_at_(r, file, line); }
 #define FAC_AT_(name, call) fac_at_(call, __FILE__, __LINE__)
 #define FAC_AT_MUST_(name, call) fac_at_must_(call, __FILE__, __LINE__)
 #else
 /* What passes a result r of type T on, and the same for one that the caller should use. */
-#define FAC_AT_INLINE_(name, T, failed)                                               \
-    static inline T fac_at_##name##_(T r, const char *file, int line) {               \
-        if (__builtin_expect((failed), 0)) fac_error_at(file, line);                  \
-        return r;                                                                     \
-    }                                                                                 \
-    static inline FAC_MUST T fac_at_must_##name##_(T r, const char *file, int line) { \
-        return fac_at_##name##_(r, file, line);                                       \
+#define FAC_AT_INLINE_(name, T, failed)                                             \
+    FAC_INLINE_ T fac_at_##name##_(T r, const char *file, int line) {               \
+        if (__builtin_expect((failed), 0)) fac_error_at(file, line);                \
+        return r;                                                                   \
+    }                                                                               \
+    FAC_INLINE_ FAC_MUST T fac_at_must_##name##_(T r, const char *file, int line) { \
+        return fac_at_##name##_(r, file, line);                                     \
     }
 FAC_AT_INLINE_(tensor, fac_tensor *, !r)
 FAC_AT_INLINE_(status, fac_status, r != FAC_OK)
@@ -401,11 +422,11 @@ FAC_AT_INLINE_(status, fac_status, r != FAC_OK)
 #define FAC_SHAPE FAC_INTS
 #define FAC_DIMS FAC_INTS
 /* What a macro passes on where a function requires a list of integers: a list as it is, or a number n times. */
-static inline fac_ints fac_list_as_it_is_(fac_ints l, int64_t *room, size_t n) {
+FAC_INLINE_ fac_ints fac_list_as_it_is_(fac_ints l, int64_t *room, size_t n) {
     (void)room, (void)n;
     return l;
 }
-static inline fac_ints fac_list_of_number_(int64_t x, int64_t *room, size_t n) {
+FAC_INLINE_ fac_ints fac_list_of_number_(int64_t x, int64_t *room, size_t n) {
     for (size_t i = 0; i < n; i++) room[i] = x;
     return fac_ints_of(room, n);
 }

@@ -97,43 +97,43 @@ typedef struct fac_cuda_arg {
 
 /* A tensor that the kernel reads, writes, or both: the address of its first element is passed. The race checker relies on
    which it is. */
-static inline fac_cuda_arg fac_cuda_in(fac_tensor *t) {
+FAC_INLINE_ fac_cuda_arg fac_cuda_in(fac_tensor *t) {
     fac_cuda_arg a = {t, NULL, 0, 8, 1};
     return a;
 }
-static inline fac_cuda_arg fac_cuda_out(fac_tensor *t) {
+FAC_INLINE_ fac_cuda_arg fac_cuda_out(fac_tensor *t) {
     fac_cuda_arg a = {t, NULL, 0, 8, 2};
     return a;
 }
-static inline fac_cuda_arg fac_cuda_inout(fac_tensor *t) {
+FAC_INLINE_ fac_cuda_arg fac_cuda_inout(fac_tensor *t) {
     fac_cuda_arg a = {t, NULL, 0, 8, 3};
     return a;
 }
 /* A number of the kernel's type. */
-static inline fac_cuda_arg fac_cuda_i32(int32_t x) {
+FAC_INLINE_ fac_cuda_arg fac_cuda_i32(int32_t x) {
     fac_cuda_arg a = {NULL, NULL, (uint32_t)x, 4, 0};
     return a;
 }
-static inline fac_cuda_arg fac_cuda_i64(int64_t x) {
+FAC_INLINE_ fac_cuda_arg fac_cuda_i64(int64_t x) {
     fac_cuda_arg a = {NULL, NULL, (uint64_t)x, 8, 0};
     return a;
 }
-static inline fac_cuda_arg fac_cuda_f32(float x) {
+FAC_INLINE_ fac_cuda_arg fac_cuda_f32(float x) {
     fac_cuda_arg a = {NULL, NULL, 0, 4, 0};
     __builtin_memcpy(&a.bits, &x, sizeof x);
     return a;
 }
-static inline fac_cuda_arg fac_cuda_f64(double x) {
+FAC_INLINE_ fac_cuda_arg fac_cuda_f64(double x) {
     fac_cuda_arg a = {NULL, NULL, 0, 8, 0};
     __builtin_memcpy(&a.bits, &x, sizeof x);
     return a;
 }
 /* An address as it is, unknown to the race checker; and a structure by value. */
-static inline fac_cuda_arg fac_cuda_ptr(const void *p) {
+FAC_INLINE_ fac_cuda_arg fac_cuda_ptr(const void *p) {
     fac_cuda_arg a = {NULL, NULL, (uint64_t)(uintptr_t)p, 8, 0};
     return a;
 }
-static inline fac_cuda_arg fac_cuda_struct(const void *p, size_t size) {
+FAC_INLINE_ fac_cuda_arg fac_cuda_struct(const void *p, size_t size) {
     fac_cuda_arg a = {NULL, p, 0, (uint32_t)size, 0};
     return a;
 }
@@ -144,7 +144,7 @@ typedef struct fac_cuda_config {
     size_t shared;
 } fac_cuda_config;
 /* The common case: so many blocks of so many threads. */
-static inline fac_cuda_config fac_cuda_grid(unsigned blocks, unsigned threads) {
+FAC_INLINE_ fac_cuda_config fac_cuda_grid(unsigned blocks, unsigned threads) {
     fac_cuda_config c = {{blocks, 1, 1}, {threads, 1, 1}, 0};
     return c;
 }

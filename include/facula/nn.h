@@ -171,7 +171,7 @@ FAC_API FAC_MUST fac_status fac_module_set_requires_grad(fac_module *m, bool on)
 /* Drops the gradients of all parameters. */
 FAC_API FAC_MUST fac_status fac_module_zero_grad(fac_module *m);
 /* Prints the tree as PyTorch does. */
-FAC_API FAC_MUST fac_status fac_module_print(fac_module *m, FILE *stream);
+FAC_API fac_status fac_module_print(fac_module *m, FILE *stream);
 
 /* ---- layers: each returns a module that the caller owns, NULL on failure -------------------------------------------------- */
 

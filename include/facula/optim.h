@@ -20,7 +20,7 @@ typedef struct fac_options {
     const fac_option *v;
     size_t n;
 } fac_options;
-static inline fac_options fac_options_of(const fac_option *v, size_t n) {
+FAC_INLINE_ fac_options fac_options_of(const fac_option *v, size_t n) {
     fac_options l = {v, n};
     return l;
 }

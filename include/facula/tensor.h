@@ -118,7 +118,7 @@ FAC_API void fac_manual_seed(uint64_t seed);
 /* ---- printing ------------------------------------------------------------------------------------------------------- */
 
 /* Writes the tensor as PyTorch's repr does, and a newline. */
-FAC_API FAC_MUST fac_status fac_print(fac_tensor *t, FILE *stream);
+FAC_API fac_status fac_print(fac_tensor *t, FILE *stream);
 /* The text without the newline, as a string to be freed with fac_string_free; NULL on failure. */
 FAC_API char *fac_tensor_string(fac_tensor *t);
 /* Frees a string that the library gave. NULL is allowed. */

@@ -68,7 +68,7 @@ typedef struct fac_device {
 } FAC_MEMBERS_BY_NAME_ fac_device;
 
 /* A device of the given kind and index (-1 for the current one). */
-static inline fac_device fac_device_make(fac_device_type type, int index) {
+FAC_INLINE_ fac_device fac_device_make(fac_device_type type, int index) {
     fac_device d = {(int32_t)type, index + 1};
     return d;
 }

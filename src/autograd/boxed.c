@@ -89,9 +89,8 @@ static fac_status call_backward(boxed_node *b, fac_value *args, fac_value *resul
     FAC_TRY(rebuild(b, b->results, b->op->n_rets, saved, results));
     fac_handle_list given;
     FAC_TRY(fac__handle_list(&given, (fac_tensors){grads, b->node.n_outputs}));
-    fac__callback_begin();
-    fac_status st = b->g.fn(b->g.context, args, results, given.l, temps);
-    fac__callback_end();
+    fac_status st;
+    FAC_CALLBACK(st = b->g.fn(b->g.context, args, results, given.l, temps));
     fac__handle_list_free(&given);
     if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the gradient of %s returned an error", b->op->name);
     FAC_TRY(fac_error());

@@ -98,9 +98,8 @@ static fac_status detached_inputs(const frame *f, fac_tensor **out) {
 }
 
 static fac_tensor *call_back(fac_checkpoint_fn fn, void *context, fac_tensors inputs) {
-    fac__callback_begin();
-    fac_tensor *y = fn(context, inputs);
-    fac__callback_end();
+    fac_tensor *y;
+    FAC_CALLBACK(y = fn(context, inputs));
     return y;
 }
 

@@ -106,9 +106,8 @@ static fac_status take_results(const fac_function_ctx *c, fac_tensor **results, 
 static fac_status run_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **results) {
     fac_handle_list given;
     FAC_TRY(fac__handle_list(&given, grads));
-    fac__callback_begin();
-    fac_status st = c->fn->backward(c, given.l, results);
-    fac__callback_end();
+    fac_status st;
+    FAC_CALLBACK(st = c->fn->backward(c, given.l, results));
     fac__handle_list_free(&given);
     if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the custom function's backward returned an error");
     return fac_error();
@@ -135,7 +134,7 @@ static void function_destroy(fac_node *n) {
     clear(&c->to_save);
     clear(&c->dirty);
     clear(&c->plain);
-    if (c->owns_user && c->fn->destroy) c->fn->destroy(c->user);
+    if (c->owns_user && c->fn->destroy) FAC_CALLBACK(c->fn->destroy(c->user));
 }
 
 static const fac_node_class function_class = {.name = "Function",
@@ -171,9 +170,8 @@ static fac_status run_forward(fac_function_ctx *c, fac_thread *th, fac_tensors i
     FAC_TRY(fac__handle_list(&given, inputs));
     fac_recording was = fac__recording_save(th);
     th->grad_disabled = true;
-    fac__callback_begin();
-    fac_status st = c->fn->forward(c, given.l, outs);
-    fac__callback_end();
+    fac_status st;
+    FAC_CALLBACK(st = c->fn->forward(c, given.l, outs));
     fac__recording_end(was);
     fac__handle_list_free(&given);
     if (st != FAC_OK && fac_error() == FAC_OK)

@@ -27,9 +27,8 @@ static fac_status run(fac_check_fn fn, void *context, fac_tensors inputs, fac_te
     fac_handle_list given;
     memset(outputs, 0, n_outputs * sizeof *outputs);
     FAC_TRY(fac__handle_list(&given, inputs));
-    fac__callback_begin();
-    fac_status st = fn(context, given.l, outputs, n_outputs);
-    fac__callback_end();
+    fac_status st;
+    FAC_CALLBACK(st = fn(context, given.l, outputs, n_outputs));
     fac__handle_list_free(&given);
     if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the function under test returned an error");
     FAC_TRY(fac_error());

@@ -44,9 +44,8 @@ static fac_tensor *jacobian(fac_check_fn fn, void *context, fac_tensor *input) {
     fac_tensor *x = leaf_of(input), *y = NULL;
     if (!x) return NULL;
     fac_tensor *given = fac__handle(x);
-    fac__callback_begin();
-    fac_status st = fn(context, (fac_tensors){&given, 1}, &y, 1);
-    fac__callback_end();
+    fac_status st;
+    FAC_CALLBACK(st = fn(context, (fac_tensors){&given, 1}, &y, 1));
     if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "jacobian: the function returned an error");
     FAC_TRY_NULL(fac_error());
     FAC_OPEN_OPTIONAL(y, "jacobian", "output", NULL);

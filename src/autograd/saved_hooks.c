@@ -26,9 +26,7 @@ fac_status fac__pack(fac_saved *s, fac_tensor *t) {
         fac_recording was = fac__recording_save(fac__thread());
         fac__thread()->grad_disabled = true;
         fac_set_saved_tensor_hooks(NULL); /* what pack computes is not packed again */
-        fac__callback_begin();
-        h->handle = h->fn.pack(h->fn.context, fac__handle(t));
-        fac__callback_end();
+        FAC_CALLBACK(h->handle = h->fn.pack(h->fn.context, fac__handle(t)));
         fac__saved_tensor_hooks = h->fn;
         fac__recording_end(was);
         fac_scope_end(&scope);
@@ -43,9 +41,7 @@ fac_status fac__unpack_hooked(fac_saved *s, fac_tensor **out) {
     fac_thread *th = fac__thread();
     fac_recording was = fac__recording_save(th);
     th->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADIV); /* user code sees the keys it expects */
-    fac__callback_begin();
-    *out = s->hooks->fn.unpack(s->hooks->fn.context, s->hooks->handle);
-    fac__callback_end();
+    FAC_CALLBACK(*out = s->hooks->fn.unpack(s->hooks->fn.context, s->hooks->handle));
     fac__recording_end(was);
     (void)fac__error_prefix("the unpack hook of a saved tensor");
     if (*out) *out = fac__open(*out, "the unpack hook of a saved tensor", "result");
@@ -54,6 +50,6 @@ fac_status fac__unpack_hooked(fac_saved *s, fac_tensor **out) {
 }
 
 void fac__packed_release(fac_saved_hooks *h) {
-    if (h->fn.destroy && h->handle) h->fn.destroy(h->fn.context, h->handle);
+    if (h->fn.destroy && h->handle) FAC_CALLBACK(h->fn.destroy(h->fn.context, h->handle));
     fac__free(h);
 }

@@ -74,7 +74,7 @@ static void free_storage(fac_storage *s) {
     if (s->allocator)
         s->allocator->free(s->allocator, s->data, s->bytes);
     else if (s->release)
-        s->release(s->release_context);
+        FAC_CALLBACK(s->release(s->release_context));
     free_header(s);
 }
 

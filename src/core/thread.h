@@ -156,13 +156,20 @@ static inline fac_status fac__check_cancel(fac_thread *of) {
     return FAC_LIKELY(!atomic_load_explicit(&fac__watched, memory_order_relaxed)) ? FAC_OK : fac__take_cancel(of);
 }
 
-/* Around calls of the program's functions by the library: errors in them are told when the outermost call has returned. */
+/* Around a call of a function of the program's by the library: what fails in it is told to the error handler when the
+   outermost call has returned. The thread's state may begin or end meanwhile. */
 static inline void fac__callback_begin(void) {
     if (FAC_LIKELY(fac__tls != NULL)) fac__tls->callbacks++;
 }
 static inline void fac__callback_end(void) {
-    if (FAC_LIKELY(fac__tls != NULL)) fac__tls->callbacks--;
+    if (FAC_LIKELY(fac__tls != NULL && fac__tls->callbacks > 0)) fac__tls->callbacks--;
 }
+#define FAC_CALLBACK(...)      \
+    do {                       \
+        fac__callback_begin(); \
+        __VA_ARGS__;           \
+        fac__callback_end();   \
+    } while (0)
 /* What an operator returns that is called while an error is pending: this call did not fail first. */
 FAC_COLD void *fac__inert(void);
 /* Moves the pending error out of the thread and back, for running code with a clean record (hooks, the engine). */

@@ -31,7 +31,7 @@ void fac_set_call_observer(fac_call_observer fn, void *context) {
 
 fac_status fac__observe(const fac_operator *op, fac_keyset keys, bool enter) {
     const observer *o = atomic_load_explicit(&active, memory_order_acquire);
-    if (o) o->fn(o->context, op, keys, enter);
+    if (o) FAC_CALLBACK(o->fn(o->context, op, keys, enter));
     return enter ? fac__take_cancel(fac__tls) : FAC_OK;
 }
 

@@ -24,13 +24,13 @@ struct fac_kernel {
     const char *label; /* "kernel", "composite explicit", "catch-all", "fallback", "missing" */
     bool fallthrough;
     fac_fn direct_typed;       /* as registered, NULL if boxed only: a user's takes handles           */
-    fac_boxed_fn direct_boxed; /* as registered, NULL if typed only: what the boxing adapter calls    */
+    fac_boxed_fn direct_boxed; /* as registered, NULL if typed only: what `boxed` calls               */
 };
 
 /* One distinct C signature: its two adapters, generated. */
 typedef struct fac_signature {
     const char *text;   /* fac__schema_signature */
-    fac_fn box;         /* typed entry that packs its arguments and calls c->kernel->direct_boxed */
+    fac_fn box;         /* typed entry that packs its arguments and calls c->kernel->boxed        */
     fac_boxed_fn unbox; /* boxed entry that unpacks the stack and calls c->kernel->typed          */
     fac_fn door;        /* typed entry that makes handles of tensors and calls c->kernel->direct_typed, a user's */
 } fac_signature;

@@ -309,7 +309,8 @@ static fac_status note_library(const char *ns, const fac_registration *r) {
 static void notify(const fac_operator *op, bool added) {
     for (fac_registration *l = listeners, *next; l; l = next) {
         next = l->below;
-        if (l->kind == FAC_REG_LISTENER) l->listener(l->context, op, added); /* unless one before has released it */
+        if (l->kind != FAC_REG_LISTENER) continue; /* one before has released it */
+        FAC_CALLBACK(l->listener(l->context, op, added));
     }
 }
 

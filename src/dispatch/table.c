@@ -38,23 +38,30 @@ static fac_record *record_of(fac_registration *r, const fac_signature *signature
     return NULL;
 }
 
+static fac_status call_out(const fac_call_info *c, fac_value *stack) {
+    fac_status st;
+    FAC_CALLBACK(st = c->kernel->direct_boxed(c, stack));
+    return st;
+}
+
 fac_status fac__record_ensure(fac_registration *r, const fac_signature *signature) {
     if (record_of(r, signature)) return FAC_OK;
     fac_record *k = fac__alloc_zero(sizeof *k);
     if (!k) return FAC_ERR_MEMORY;
-    fac_boxed_fn boxed = r->fallthrough ? fall_through : r->boxed;
     k->kernel = (fac_kernel){
         .typed = r->takes_handles ? signature->door
                  : r->typed       ? r->typed
                  : signature      ? signature->box
                                   : NULL,
-        .boxed = r->typed ? signature->unbox : boxed,
+        .boxed = r->typed         ? signature->unbox
+                 : r->fallthrough ? fall_through
+                                  : call_out,
         .context = r->context,
         .where = r->where,
         .label = r->label,
         .fallthrough = r->fallthrough,
         .direct_typed = r->typed,
-        .direct_boxed = r->typed ? NULL : boxed,
+        .direct_boxed = r->typed ? NULL : r->boxed,
     };
     k->signature = signature;
     k->next = r->records;

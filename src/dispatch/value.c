@@ -222,7 +222,7 @@ static void release_block(fac_value v) {
         fac_tensors headers = fac__value_headers(&v);
         for (size_t i = 0; i < headers.n; i++) fac__unref(headers.v[i]);
     }
-    if (b->release) b->release(b->object);
+    if (b->release) FAC_CALLBACK(b->release(b->object));
     fac__block_free(b, b->bytes);
     fac__live_add(-1);
 }

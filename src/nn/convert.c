@@ -170,7 +170,7 @@ static void turn_pointers(const copies *c, fac_module *to) {
 static fac_status copy_state(const copies *c, fac_module *to, fac_module *m) {
     fac_status st = FAC_OK;
     if (m->cls->copy)
-        st = m->cls->copy(to, m);
+        FAC_CALLBACK(st = m->cls->copy(to, m));
     else if (m->cls->state_size)
         memcpy(to->state, m->state, m->cls->state_size);
     if (st) return FAC_FAIL(st, "the state of %s could not be copied", m->cls->name);

@@ -126,14 +126,12 @@ static fac_tensor *bridged(fac_module *m, int list, fac_tensor *t) {
 
 static fac_tensor *compute(fac_module *m, fac_tensors inputs) {
     fac_tensor *y = NULL;
-    fac__callback_begin();
     if (m->cls->forward && inputs.n == 1)
-        y = m->cls->forward(m, inputs.v[0]);
+        FAC_CALLBACK(y = m->cls->forward(m, inputs.v[0]));
     else if (m->cls->forward_many)
-        y = m->cls->forward_many(m, inputs);
+        FAC_CALLBACK(y = m->cls->forward_many(m, inputs));
     else
         FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s has no forward function for %zu inputs", m->cls->name, inputs.n);
-    fac__callback_end();
     return y;
 }
 

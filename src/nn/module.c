@@ -4,7 +4,8 @@
 /* The state of a new module; what fails leaves nothing to destroy. */
 static fac_status make_state(fac_module *m) {
     if (m->cls->state_size && !(m->state = fac__alloc_zero(m->cls->state_size))) return fac_error();
-    const fac_status st = m->cls->init ? m->cls->init(m) : FAC_OK;
+    fac_status st = FAC_OK;
+    if (m->cls->init) FAC_CALLBACK(st = m->cls->init(m));
     return st ? FAC_FAIL(st, "the state of %s could not be made", m->cls->name) : FAC_OK;
 }
 
@@ -39,7 +40,7 @@ static void free_slot(fac_slot *s) {
 }
 
 static void module_free(fac_module *m) {
-    if (m->cls->destroy) m->cls->destroy(m);
+    if (m->cls->destroy) FAC_CALLBACK(m->cls->destroy(m));
     for (int i = 0; i < FAC_MODULE_HOOKS; i++) fac__hooks_free(m->hooks[i]);
     for (size_t i = 0; i < m->slots.n; i++) free_slot(&m->slots.v[i]);
     for (size_t i = 0; i < m->children.n; i++) {

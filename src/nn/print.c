@@ -3,7 +3,7 @@
 
 static void describe(fac_module *m, char *buf, size_t size) {
     buf[0] = 0;
-    if (m->cls->describe) m->cls->describe(m, buf, size);
+    if (m->cls->describe) FAC_CALLBACK(m->cls->describe(m, buf, size));
 }
 
 static void print_at(fac_module *m, FILE *f, int indent) {

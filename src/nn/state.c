@@ -201,9 +201,7 @@ static int version_in(const fac_map *versions, const fac_named *e) {
 static fac_status upgrade(const fac_named *e, fac_state *entries, int from) {
     fac_buf prefix = {0};
     fac_status st = fac__buf_printf(&prefix, "%s%s", e->name, e->name[0] ? "." : "");
-    fac__callback_begin();
-    if (!st) st = e->module->cls->upgrade(e->module, entries, prefix.data, from);
-    fac__callback_end();
+    if (!st) FAC_CALLBACK(st = e->module->cls->upgrade(e->module, entries, prefix.data, from));
     fac__buf_free(&prefix);
     return st;
 }

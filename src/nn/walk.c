@@ -188,7 +188,9 @@ fac_state *fac_module_children(fac_module *m) {
 fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_module *m), void *context) {
     FAC_CHECK(m && fn, FAC_ERR_ARGUMENT, "the module or the function to apply is NULL");
     for (size_t i = 0; i < m->children.n; i++) FAC_TRY(fac_module_apply(m->children.v[i].module, fn, context));
-    return fn(context, m);
+    fac_status st;
+    FAC_CALLBACK(st = fn(context, m));
+    return st;
 }
 
 int64_t fac_module_parameter_count(fac_module *m) {

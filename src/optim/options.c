@@ -55,7 +55,8 @@ fac_status fac__optim_check_options(const fac_optimizer *o, const double *option
         FAC_CHECK(options[i] == options[i], FAC_ERR_ARGUMENT, "%s of %s is not a number", o->cls->options[i].name,
                   o->cls->name);
     if (!o->cls->check_options) return FAC_OK;
-    const fac_status st = o->cls->check_options(options);
+    fac_status st;
+    FAC_CALLBACK(st = o->cls->check_options(options));
     return st ? FAC_FAIL(st, "%s refuses its settings", o->cls->name) : fac_error();
 }
 
@@ -163,7 +164,7 @@ fac_status fac_optimizer_lambda_lr(fac_optimizer *o, lr_factor factor, void *con
     double *rates = fac__alloc_array(o->groups.n, sizeof *rates);
     if (!rates) return fac_error();
     for (size_t i = 0; i < o->groups.n && !fac_error(); i++) {
-        rates[i] = o->groups.v[i].initial_lr * factor(context, i, step);
+        FAC_CALLBACK(rates[i] = o->groups.v[i].initial_lr * factor(context, i, step));
         if (!(rates[i] >= 0)) (void)FAC_FAIL(FAC_ERR_ARGUMENT, "invalid learning rate of group %zu: %g", i, rates[i]);
     }
     for (size_t i = 0; i < o->groups.n && !fac_error(); i++) o->groups.v[i].options[0] = rates[i];

@@ -39,12 +39,14 @@ static fac_tensor *aligned_grad(fac_tensor *p, fac_tensor *g) {
 
 static fac_status check_parameter(const fac_optimizer *o, const fac_tensor *p) {
     FAC_CHECK(p->flags & FAC_TF_DENSE, FAC_ERR_SHAPE, "a parameter should not overlap itself or have gaps");
-    const fac_status st = o->cls->check_parameter ? o->cls->check_parameter(fac__handle(p)) : FAC_OK;
+    fac_status st = FAC_OK;
+    if (o->cls->check_parameter) FAC_CALLBACK(st = o->cls->check_parameter(fac__handle(p)));
     return FAC_LIKELY(!st) ? FAC_OK : FAC_FAIL(st, "%s refuses a parameter", o->cls->name);
 }
 
 static fac_status make_state(const fac_optimizer *o, fac_optim_entry *e) {
-    e->kept = o->cls->state_count ? o->cls->state_count(o->groups.v[e->group].options) : o->n_state;
+    e->kept = o->n_state;
+    if (o->cls->state_count) FAC_CALLBACK(e->kept = o->cls->state_count(o->groups.v[e->group].options));
     FAC_CHECK(e->kept <= o->n_state, FAC_ERR_ARGUMENT, "%s asks for %zu tensors, but names %zu", o->cls->name, e->kept,
               o->n_state);
     for (size_t i = 0; i < e->kept; i++) {
@@ -103,7 +105,8 @@ static fac_status update(const fac_optimizer *o, const fac_optim_entry *e) {
     for (size_t i = 0; i < o->n_state; i++) state[i] = i < e->kept ? fac__handle(e->state[i]) : NULL;
     const fac_optimizer_update u = {fac__handle(e->parameter),     fac__handle(e->grad), state,
                                     o->groups.v[e->group].options, e->step + 1,          e->made};
-    const fac_status st = o->cls->step(&u);
+    fac_status st;
+    FAC_CALLBACK(st = o->cls->step(&u));
     return FAC_LIKELY(!st) ? FAC_OK : FAC_FAIL(st, "the step of %s failed without a message", o->cls->name);
 }
 

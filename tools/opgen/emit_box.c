@@ -117,7 +117,7 @@ static void emit_boxed(FILE *f, const op *o, int id) {
     }
     fprintf(f, "%s}, st[%zu] = {{0, 0}};\n    memcpy(st, own, %zu * sizeof *st);\n", n ? "" : "{0, 0}", room ? room : 1,
             n);
-    fputs("    fac_status e = fac_error();\n    if (!e) e = c->kernel->direct_boxed(c, st);\n", f);
+    fputs("    fac_status e = fac_error();\n    if (!e) e = c->kernel->boxed(c, st);\n", f);
     fprintf(f, "    for (int i = 0; i < %zu; i++) fac_value_release(&own[i]);\n    if (e) return e;\n", n);
     if (returns_list(o))
         fputs("    return fac__take_list(&st[0], res_);\n", f);
@@ -145,9 +145,9 @@ static void emit_door(FILE *f, const op *o, int id) {
         else if (is_tensor(&o->s->args[i].type))
             fprintf(f, "    a%zu = fac__handle(a%zu);\n", i, i);
     }
-    fprintf(f, "    if (!e) e = ((fac_status (*)(%s))c->kernel->direct_typed)(c", typed_params(o));
+    fprintf(f, "    if (!e) FAC_CALLBACK(e = ((fac_status (*)(%s))c->kernel->direct_typed)(c", typed_params(o));
     for (size_t i = 0; i < n; i++) fprintf(f, is_tensor_list(&o->s->args[i].type) ? ", l%zu.l" : ", a%zu", i);
-    fputs(o->s->n_rets ? ", res_);\n" : ");\n", f);
+    fputs(o->s->n_rets ? ", res_));\n" : "));\n", f);
     for (size_t i = 0; i < n; i++)
         if (is_tensor_list(&o->s->args[i].type)) fprintf(f, "    fac__handle_list_free(&l%zu);\n", i);
     if (returns_list(o))
