@@ -10,7 +10,7 @@ static fac_tensor *step(fixture *f, fac_tensor *loss) {
 static fac_tensor *run_classifier(fixture *f) {
     return step(f, fac_cross_entropy(fac_forward(f->model, f->x[0]), f->x[1]));
 }
-static fac_tensor *run_gpt(fixture *f) { return step(f, gpt_loss(f->model, f->x[0], f->x[1])); }
+static fac_tensor *run_gpt(fixture *f) { return step(f, gpt_loss(f->model, f->x[0], f->x[1], FAC_REDUCTION_MEAN)); }
 
 static void prepare_tiny(fixture *f) {
     f->x[1] = fac_randint(2, FAC_INTS(8));

@@ -95,7 +95,7 @@ def paragraphs(lines):
         yield start, block
 
 
-DECLARATION = re.compile(r"^(FAC_API\b|static inline\b|typedef (struct|enum|union)\b.*\{|struct \w+ \{|enum\b.*\{)")
+DECLARATION = re.compile(r"^(FAC_API\b|FAC_INLINE_\b|typedef (struct|enum|union)\b.*\{|struct \w+ \{|enum\b.*\{)")
 
 
 def check_docs(root):

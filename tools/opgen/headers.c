@@ -75,7 +75,7 @@ static void read_parameters(function *f, const char *begin, const char *end) {
     }
 }
 
-/* After FAC_API or static inline: "FAC_MUST fac_tensor *fac_name(parameters)". */
+/* After FAC_API or FAC_INLINE_: "FAC_MUST fac_tensor *fac_name(parameters)". */
 static function read_function(const char *path, const char *text, const char *begin) {
     static const char must[] = "FAC_MUST";
     while (isspace((unsigned char)*begin)) begin++;
@@ -193,8 +193,8 @@ static char *document(source *s, const char *at, const char *end) {
 }
 
 static void load_function(source *s, const char *at, model *m) {
-    const bool is_inline = begins(at, "static inline");
-    function fn = read_function(s->path, s->text, at + (is_inline ? sizeof "static inline" : sizeof "FAC_API") - 1);
+    const bool is_inline = begins(at, "FAC_INLINE_");
+    function fn = read_function(s->path, s->text, at + (is_inline ? sizeof "FAC_INLINE_" : sizeof "FAC_API") - 1);
     if (fn.name[strlen(fn.name) - 1] == '_') return; /* the headers' own */
     fn.doc = document(s, at, end_of(at, is_inline));
     fn.section = section_at(s->whole, place_in_whole(s, at));
@@ -228,7 +228,7 @@ static void load_macro(source *s, const char *at, model *m) {
 
 /* Declarations begin in the first column. */
 static void load_line(source *s, const char *at, model *m) {
-    if (begins(at, "FAC_API") || begins(at, "static inline"))
+    if (begins(at, "FAC_API") || begins(at, "FAC_INLINE_"))
         load_function(s, at, m);
     else if (begins(at, "typedef ") || begins(at, "struct ") || begins(at, "enum "))
         load_type(s, at, m);
