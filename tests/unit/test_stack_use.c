@@ -41,7 +41,8 @@ static void run_on(void *stack, size_t bytes, void *(*fn)(void *), void *context
     pthread_attr_t a;
     pthread_t thread;
     assert_int_equal(pthread_attr_init(&a), 0);
-    assert_int_equal(stack ? pthread_attr_setstack(&a, stack, bytes) : pthread_attr_setstacksize(&a, least_stack(bytes)), 0);
+    assert_int_equal(
+        stack ? pthread_attr_setstack(&a, stack, bytes) : pthread_attr_setstacksize(&a, least_stack(bytes)), 0);
     assert_int_equal(pthread_create(&thread, &a, fn, context), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     pthread_attr_destroy(&a);
