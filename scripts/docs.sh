@@ -15,7 +15,7 @@ for format in html man; do
 done
 "$python" -B "$tools/inventory.py" "$1/gen/man" "$build/html"
 "$python" -B "$tools/anchors.py" "$build/html"
-linkchecker --no-status --no-robots --threads 4 -r -1 "$build/html/index.html" >"$build/links" || {
+linkchecker --no-status --no-robots --threads 4 -r -1 "$build/html/index.html" >"$build/links" 2>&1 || {
     cat "$build/links"
     exit 1
 }

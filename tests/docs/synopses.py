@@ -28,11 +28,16 @@ def members(text):
             yield from (re.search(r"(\w+)(\[\w+\])?$", part.strip())[1] for part in line.split(","))
 
 
+SAME = """#define SAME(name, m)                                                                                    \\
+    _Static_assert(offsetof(name, m) == offsetof(header_##name, m) &&                                                \\
+                       __builtin_types_compatible_p(__typeof__(((name *)0)->m), __typeof__(((header_##name *)0)->m)), \\
+                   #name "." #m)"""
+
+
 def structs(all_pages):
     """Each shown struct in a function of its own, with the header's beside it under another name."""
     for name, text in (s for p in all_pages for s in p.structs if "struct" in s[1].split("{")[0] and "{" in s[1]):
-        checks = "".join(f"    _Static_assert(offsetof({name}, {m}) == offsetof(header_{name}, {m}), \"{name}.{m}\");\n"
-                         for m in members(text))
+        checks = "".join(f'    SAME({name}, {m});\n' for m in members(text))
         shown = re.sub(rf"\bstruct {name}\b", f"struct shown_{name}", text)
         yield (f"typedef {name} header_{name};\nstatic void layout_of_{name}(void) {{\n{shown}\n"
                f"    _Static_assert(sizeof({name}) == sizeof(header_{name}), \"{name}\");\n{checks}}}")
@@ -48,9 +53,9 @@ def calls(all_pages):
             yield f"void call_{number}({parameters or 'void'}) {{\n    {pages.folded(pages.call(f))}\n}}"
 
 
-def compiles(command, what, parts):
+def compiles(command, what, parts, before=""):
     with tempfile.NamedTemporaryFile("w", suffix=".c", prefix=f"{what}_") as file:
-        file.write("#include <facula/facula.h>\n" + "\n".join(parts) + "\n")
+        file.write("#include <facula/facula.h>\n" + before + "\n".join(parts) + "\n")
         file.flush()
         done = subprocess.run(command + ["-fsyntax-only", file.name], stderr=subprocess.PIPE, text=True)
         assert done.returncode == 0, f"{what}:\n{done.stderr[:4000]}"
@@ -62,7 +67,7 @@ def main():
     command = sys.argv[2:] + ["-std=c11", "-w"]
     compiles(command, "calls", list(calls(all_pages)))
     compiles(command, "prototypes", list(prototypes(all_pages)))
-    compiles(command, "structs", list(structs(all_pages)))
+    compiles(command, "structs", list(structs(all_pages)), SAME + "\n")
 
 
 main()

@@ -24,6 +24,7 @@ HEADERS = {"tensor": "Tensors", "types": "Dtypes and devices", "autograd": "Grad
            "data": "Data", "io": "Files", "base": "Errors, scopes, lists", "ops": "Operators' types", "device": "Devices and streams",
            "cuda": "CUDA", "cuda_memory": "Device memory", "cuda_race": "The race checker", "dispatch": "The dispatcher"}
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+CODE = re.compile(r"(?<!`)`((?:fac|FAC)_\w+)`(?!`)")
 NAME = re.compile(r"(?<![\w:`])((?:fac|FAC|FACULA)_\w*\w)(?!\w|`)")
 
 
@@ -216,9 +217,13 @@ class Site:
             text = "" if match[1].endswith(".md") else match[1]  # the page's title stands there
             return f"[{text}]({target})" if target else match[1]
 
+        def name_link(match):
+            role = self.roles.get(match[1])
+            return f"{{c:{role}}}`{match[1]}`" if role else match[0]
+
         text = (self.root / name).read_text()
-        fences = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
-        text = "".join(part if part.startswith("```") else LINK.sub(link, part) for part in fences)
+        fences = re.split(r"(^```.*?^```$|^#[^\n]*$)", text, flags=re.M | re.S)
+        text = "".join(part if part.startswith(("```", "#")) else CODE.sub(name_link, LINK.sub(link, part)) for part in fences)
         self.put(name, re.sub(r"^```c ignore$", "```c", text, flags=re.M))
 
     def guides(self):
@@ -233,10 +238,8 @@ class Site:
     # ---- examples and commands ---------------------------------------------------------------------------------------------------
 
     def examples(self):
-        names = []
-        for path in sorted((self.root / "examples").rglob("*.[cp]*")):
-            if path.suffix not in (".c", ".py"):
-                continue
+        names, rows = [], []
+        for path in sorted(p for p in (self.root / "examples").rglob("*") if p.suffix in (".c", ".py")):
             text = path.read_text()
             comment = re.match(r'\s*(?:/\*(.*?)\*/|"""(.*?)""")', text, re.S)
             opening = next(c for c in comment.groups() if c)
@@ -244,9 +247,12 @@ class Site:
             lines = heading(path.relative_to(self.root / "examples").as_posix()) + [self.prose(words), ""]
             lines += [f".. code-block:: {'c' if path.suffix == '.c' else 'python'}", ""] + indented(text.rstrip().split("\n"))
             names.append(path.stem if path.suffix == ".c" else f"python_{path.stem}")
+            rows += [f"   * - :doc:`{names[-1]}`", f"     - {self.prose(words)}"]
             self.put(f"examples/{names[-1]}.rst", "\n".join(lines) + "\n")
-        intro = ["Whole programs, installed under ``share/facula/examples``. Each is built and run by a test.", "", ".. toctree::", ""]
-        self.put("examples/index.rst", "\n".join(heading("Examples") + intro + [f"   {n}" for n in names]) + "\n")
+        intro = ["Whole programs, installed under ``share/facula/examples``. Each is built and run by a test.", "", ".. list-table::",
+                 "   :widths: 20 80", ""]
+        tree = ["", ".. toctree::", "   :hidden:", "", *(f"   {n}" for n in names)]
+        self.put("examples/index.rst", "\n".join(heading("Examples") + intro + rows + tree) + "\n")
 
     def commands(self):
         """The man pages of the command, as mandoc turns them into HTML."""
