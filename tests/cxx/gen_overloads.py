@@ -3,14 +3,14 @@
 import re
 import sys
 
-INLINE = re.compile(r"^(template <[^>]*<Fac\w+>> )?inline (.*?)(fac_\w+)\((.*)\) \{ return", re.M)
+INLINE = re.compile(r"^(template <[^>]*(?:<Fac\w+>[^>]*)+> )?inline (.*?)(fac_\w+)\((.*)\) \{ return", re.M)
 
 
 def argument(parameter):
     """Nothing, of the parameter's type; a number for what a template takes."""
     kind = re.match(r"(.*?)(\w+)$", parameter.split("=")[0].strip())[1].strip()
-    if kind in ("FacNum", "FacInt"):
-        return "1.5" if kind == "FacNum" else "2"
+    if kind.startswith(("FacNum", "FacInt")):
+        return "1.5" if kind.startswith("FacNum") else "2"
     return f"static_cast<{kind}>(nullptr)" if kind.endswith("*") else f"{kind[6:-2] if kind.endswith('&') else kind}{{}}"
 
 

@@ -53,6 +53,10 @@ static void overloads_compute() {
     expect(fac_item(fac_sum(fac_add(x, y))) == 4, "fac_add of tensors");
     expect(fac_item(fac_sum(fac_add(x, 1.5))) == 3, "fac_add of a number");
     expect(fac_equal(fac_flip(fac_flip(x, 0), 0), x), "a number for a list");
+    expect(fac_item(fac_sum(fac_full(3, 0.5))) == 1.5, "numbers for a list and for a Scalar");
+    expect(fac_item(fac_sum(fac_full(FAC_SHAPE(2, 2), 2))) == 8, "a list, and a number for a Scalar");
+    expect(fac_item(fac_sum(fac_linspace(0, 1.0, 5))) == 2.5, "numbers for two Scalars");
+    expect(fac_item(fac_sum(fac_linspace(0, fac_num(1), 5))) == 2.5, "a number and a Scalar");
     fac_scope_end(&s);
 }
 

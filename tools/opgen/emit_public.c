@@ -247,16 +247,31 @@ void emit_places(FILE *f, const model *m, const op *o, bool all) {
 
 /* ---- C++ ---- */
 
-/* `number`: the type for which a template takes a C++ number; T_NONE for none. */
-static void hpp_params(FILE *f, const op *o, etype number) {
+/* `numbers`: the positional arguments, a bit each, for which a template takes a C++ number; 0: none, and no template. */
+static bool is_number(const op *o, unsigned numbers, size_t i) { return i < o->n_pos && (numbers >> i & 1); }
+
+static const char *number_class(const op *o, size_t i) {
+    return type_of(&o->s->args[i].type) == T_INTS ? "FacInt" : "FacNum";
+}
+
+static void hpp_template(FILE *f, const op *o, unsigned numbers) {
+    const char *sep = "template <";
+    for (size_t i = 0; i < o->n_pos; i++)
+        if (is_number(o, numbers, i)) fprintf(f, "%sclass %s%zu", sep, number_class(o, i), i), sep = ", ";
+    for (size_t i = 0; i < o->n_pos; i++)
+        if (is_number(o, numbers, i))
+            fprintf(f, ", class = fac_if_%s<%s%zu>", type_of(&o->s->args[i].type) == T_INTS ? "integer" : "number",
+                    number_class(o, i), i);
+    if (numbers) fputs("> ", f);
+}
+
+static void hpp_params(FILE *f, const op *o, unsigned numbers) {
     const char *sep = "";
     for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
         fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
         const fac_schema_arg *a = &o->s->args[i];
-        const char *type = type_of(&a->type) != number ? plain_type(&a->type)
-                           : number == T_INTS          ? "FacInt "
-                                                       : "FacNum ";
+        const char *type = is_number(o, numbers, i) ? xformat("%s%zu ", number_class(o, i), i) : plain_type(&a->type);
         fprintf(f, "%s%s%s", sep, type, a->name);
     }
     if (o->kw) fprintf(f, "%sconst fac_%s_kw &kw = {}", sep, o->kw);
@@ -268,24 +283,26 @@ static char *hpp_list(const fac_schema_arg *a) {
     return xformat("FAC_INTS(%s)", list);
 }
 
-static void hpp_call(FILE *f, const op *o, etype number) {
+static void hpp_call(FILE *f, const op *o, unsigned numbers) {
     const char *sep = "";
     for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
         fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
     for (size_t i = 0; i < o->n_pos; i++, sep = ", ") {
         const fac_schema_arg *a = &o->s->args[i];
-        const bool is_number = type_of(&a->type) == number;
-        const char *value = !is_number ? a->name : number == T_INTS ? hpp_list(a) : xformat("fac_num(%s)", a->name);
+        const char *value = !is_number(o, numbers, i)     ? a->name
+                            : type_of(&a->type) == T_INTS ? hpp_list(a)
+                                                          : xformat("fac_num(%s)", a->name);
         fprintf(f, "%s%s", sep, value);
     }
     if (o->kw) fprintf(f, "%s&kw", sep);
 }
 
-static void hpp_overload(FILE *f, const op *o, const char *head, etype number) {
-    fprintf(f, "%sinline %sfac_%s(", head, result_type(o), o->macro ? o->macro : o->cname);
-    hpp_params(f, o, number);
+static void hpp_overload(FILE *f, const op *o, unsigned numbers) {
+    hpp_template(f, o, numbers);
+    fprintf(f, "inline %sfac_%s(", result_type(o), o->macro ? o->macro : o->cname);
+    hpp_params(f, o, numbers);
     fprintf(f, ") { return fac_%s(", o->cname);
-    hpp_call(f, o, number);
+    hpp_call(f, o, numbers);
     fputs("); }\n", f);
 }
 
@@ -294,10 +311,9 @@ void emit_hpp(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
     const bool is_another =
         (o->macro && strcmp(o->macro, o->cname) != 0) || o->kw; /* else it would define the C function anew */
-    if (is_another) hpp_overload(f, o, "", T_NONE);
-    /* Where several numbers stand, the caller writes fac_num() and FAC_INTS(). */
-    if (n_of_type(o, T_SCALAR) == 1)
-        hpp_overload(f, o, "template <class FacNum, class = fac_if_number<FacNum>> ", T_SCALAR);
-    if (n_of_type(o, T_INTS) == 1)
-        hpp_overload(f, o, "template <class FacInt, class = fac_if_integer<FacInt>> ", T_INTS);
+    if (is_another) hpp_overload(f, o, 0);
+    unsigned all = 0;
+    for (size_t i = 0; i < o->n_pos; i++)
+        if (type_of(&o->s->args[i].type) == T_SCALAR || type_of(&o->s->args[i].type) == T_INTS) all |= 1U << i;
+    for (unsigned numbers = all; numbers; numbers = (numbers - 1) & all) hpp_overload(f, o, numbers);
 }
