@@ -47,8 +47,9 @@ cmake --build "$room/project" >>"$room/log"
 readelf -d "$room/project/user_static" | grep -q libfacula && fail "Facula::static needs libfacula.so"
 
 cp -r "$room/prefix/share/facula/examples" "$room/examples"
-make -s -C "$room/examples" CFLAGS=-O1 toy_module
+make -s -C "$room/examples" CFLAGS=-O1 toy_module threads
 LD_LIBRARY_PATH=$libdir "$room/examples/toy_module" >/dev/null
+LD_LIBRARY_PATH=$libdir "$here/typed.sh" "$source/README.md" "$room/examples" "$room"
 [ -f "$room/prefix/share/man/man1/facula.1" ] || fail "the man pages are not there"
 [ -f "$room/prefix/share/man/man3/fac_softmax.3" ] || fail "the man pages of the functions are not there"
 [ -f "$room/prefix/share/doc/facula/operators.md" ] || fail "the documents are not there"
