@@ -20,7 +20,7 @@ fail() {
 
 if [ "$expected" = --fails ]; then
     [ $status = 1 ] || fail "the status is $status and should be 1"
-    grep -Eq '^[^ ]+\.c(pp)?:[0-9]+: facula: STATE error: ' "$room/err" || fail "no reason was given"
+    grep -Eq '^[^ ]+\.c(pp)?:[0-9]+: (facula: )?STATE error: ' "$room/err" || fail "no reason was given"
     exit 0
 fi
 [ $status = 0 ] || fail "the status is $status"
