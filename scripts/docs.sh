@@ -10,6 +10,8 @@ python=${PYTHON:-/usr/bin/python3}
 
 mkdir -p "$build"
 "$python" -B "$tools/site.py" "$1/gen/api.json" "$(dirname "$0")/.." "$build/source"
+# All pages are read again, since a page that stands as it was may link to a place that has moved.
+rm -rf "$build/html" "$build/doctrees"
 for format in html man; do
     "$python" -m sphinx -b $format -W --keep-going -q -j auto -d "$build/doctrees" "$build/source" "$build/$format"
 done

@@ -139,6 +139,11 @@ FORMS = {"inplace": "{} writes its first argument and returns it.",
          "out": "{} writes to what comes first, which is resized where needed, and takes no part in autograd."}
 
 
+def gradient(f):
+    text = f["gradient"]
+    return text if not text or text.startswith(("none", "through", "of second")) else f"with respect to {text}"
+
+
 def of_operator(f):
     tensors = "fac_tensor" in f["result"] or f["result_fields"]
     return "The result belongs to the innermost scope." if tensors and f["form"] == "functional" else ""
@@ -150,7 +155,7 @@ def operator_sections(forms, titled):
     yield f"Description{title}", f["doc"]
     if f["result_fields"]:
         yield f"Results{title}", f"A struct of {len(f['result_fields'])} tensors: {', '.join(f['result_fields'])}. All are NULL on failure."
-    for label, text in (("Shape", f["shape"]), ("Dtypes", f["dtype"]), ("Errors", f["errors"]), ("Gradient", f["gradient"]),
+    for label, text in (("Shape", f["shape"]), ("Dtypes", f["dtype"]), ("Errors", f["errors"]), ("Gradient", gradient(f)),
                         ("Ownership", of_operator(f)), ("Source", f["source"])):
         if text:
             yield f"{label}{title}", text
@@ -256,10 +261,15 @@ def type_pages(api):
 
 
 def macro_pages(api):
+    """Macros that follow each other under one comment share a page."""
+    runs = []
     for m in api["macros"]:
-        page = Page(m["name"], [m["name"]], "macro", m["header"], m["section"], m["line"], type=m)
-        page.macros = [(m["name"], m["text"])]
-        yield described(page, m["doc"])
+        if runs and runs[-1].type["doc"] == m["doc"] and runs[-1].header == m["header"] and m["doc"]:
+            runs[-1].names.append(m["name"])
+        else:
+            runs.append(Page(m["name"], [m["name"]], "macro", m["header"], m["section"], m["line"], type=m))
+        runs[-1].macros.append((m["name"], m["text"]))
+    return [described(page, page.type["doc"]) for page in runs]
 
 
 def load(path):

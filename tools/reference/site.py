@@ -114,8 +114,7 @@ class Site:
         lines = [":orphan:", "", *heading(page.name), f":doc:`{FAMILIES[page.section]} <index_{page.section}>`", ""]
         lines += code("\n".join(pages.folded(c) for c in page.calls))
         symbols = {f["name"] for f in page.functions}
-        for name, signature in page.macros:
-            lines += [f".. c:macro:: {signature}", ""] if name not in symbols else []
+        lines += macro_signatures([signature for name, signature in page.macros if name not in symbols])
         lines += self.signatures(page)
         for of, sections in parts.items():
             lines += heading(of, "-") if of else []
@@ -147,10 +146,10 @@ class Site:
         t = page.type
         is_enum = t["kind"] == "enum"
         body = [self.prose(text) if title == "Description" else f":{title}: {self.prose(text)}" for title, text in page.sections]
-        inner = ["", *body, ""] + (list(self.enumerators(t)) if is_enum else code(t["text"]))
-        if is_enum and not t["name"]:
-            return inner + [""]
-        return [f".. c:{'enum' if is_enum else 'type'}:: {page.name}"] + indented(inner) + [""]
+        if not is_enum:
+            return [f".. c:type:: {page.name}"] + indented(["", *body, "", *code(t["text"])]) + [""]
+        head = [f".. c:enum:: {page.name}"] + indented(["", *body]) if t["name"] else body
+        return head + [""] + list(self.enumerators(t)) + [""]  # beside the enumeration, as C has their names
 
     def function_lines(self, page):
         description = [self.prose(text) for title, text in page.sections if title == "Description"]
@@ -161,10 +160,10 @@ class Site:
         return lines + [line for line in self.struct_blocks(page)]
 
     def macro_lines(self, page):
-        name = page.macros[0][1] if "(" in page.macros[0][1].split(" ")[0] else page.name
-        value = page.macros[0][1][len(page.name):].strip() if name == page.name else ""
-        inner = [self.prose(text) for _, text in page.sections] + ([f"= ``{value}``"] if value else [])
-        return [f".. c:macro:: {name}", ""] + indented("\n\n".join(inner).split("\n")) + [""]
+        signatures = [text if "(" in text.split(" ")[0] else name for name, text in page.macros]
+        values = [f"| {name} = ``{text[len(name):].strip()}``" for name, text in page.macros if name in signatures]
+        inner = [f":{title}: {self.prose(text)}" if title != "Description" else self.prose(text) for title, text in page.sections]
+        return macro_signatures(signatures) + indented("\n\n".join(inner).split("\n") + [""] + values) + [""]
 
     def header(self, header, all_pages):
         name = header["name"].removeprefix("facula/").removesuffix(".h")
@@ -260,6 +259,7 @@ class Site:
         for path in sorted((self.root / "docs" / "man").glob("*.1")):
             html = subprocess.run(["mandoc", "-T", "html", "-O", "fragment", path], stdout=subprocess.PIPE, check=True, text=True).stdout
             body = re.search(r'<div class="manual-text">(.*?)</div>\s*<table class="foot"', html, re.S)[1]
+            body = re.sub(r'<a class="permalink"[^>]*>(.*?)</a>', r"\1", body, flags=re.S)
             body = re.sub(r' id="[^"]*"| href="#[^"]*"', "", body)
             body = re.sub(r'<h1 class="Sh">(.*?)</h1>', r'<p class="rubric">\1</p>', body, flags=re.S)
             self.put(f"commands/{path.stem}.rst", "\n".join(heading(path.stem.replace("-", " ", 1)) + [".. raw:: html", ""] +
@@ -280,6 +280,10 @@ class Site:
         self.put("conf.py", (here / "conf.py").read_text())
         self.put("static/site.css", (here / "site.css").read_text())
         self.put("guides.txt", "\n".join(guides) + "\n")
+
+
+def macro_signatures(signatures):
+    return [(".. c:macro:: " if i == 0 else "             ") + text for i, text in enumerate(signatures)] + [""]
 
 
 def escaped(text):
