@@ -16,7 +16,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance attack attack-kill attack-faults fuzz coverage plain arm64 embedded abi abi-release lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance attack attack-kill attack-faults fuzz coverage plain arm64 embedded try-debian abi abi-release lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -93,6 +93,11 @@ arm64: ## cross-compile for 64-bit ARM, and run the unit tests under qemu-user
 
 embedded: setup ## build the library for one small program alone, and run it
 	@tests/install/embedded.sh . build/embedded
+
+try-debian: ## in a bare Debian with git and make, do what the README says and run the examples: as root, with debootstrap
+	@scripts/setup.sh debian
+	@rm -rf build/debian
+	@tests/install/debian.sh . build/debian
 
 abi: configure ## compare the library's interface with that of the release whose SONAME it has (tests/abi)
 	@scripts/setup.sh abi

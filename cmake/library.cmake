@@ -172,11 +172,14 @@ endif()
 set_target_properties(facula_internals PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME facula-internals)
 target_link_libraries(facula_internals PUBLIC facula_internal)
 add_dependencies(facula_internals facula_gen)
-# For a test that runs as a user who may not look into the build folder.
-add_library(facula_internals_archive STATIC EXCLUDE_FROM_ALL ${facula_all_objects})
-set_target_properties(facula_internals_archive PROPERTIES LINKER_LANGUAGE C)
-target_link_libraries(facula_internals_archive PUBLIC facula_internal)
-add_dependencies(facula_internals_archive facula_gen)
+# For a test that runs as a user who may not look into the build folder: the same in the program.
+add_library(facula_internals_inside INTERFACE)
+if(facula_shared_internals)
+    target_link_libraries(facula_internals_inside INTERFACE ${PROJECT_BINARY_DIR}/facula-internals.o facula_internal)
+    add_dependencies(facula_internals_inside facula_internals)
+else()
+    target_link_libraries(facula_internals_inside INTERFACE facula_internals)
+endif()
 
 # What programs of ours that use the public interface alone are compiled with: the promise to users is C11 without warnings,
 # and they make no use of C's conversions.

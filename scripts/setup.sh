@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: setup.sh [build|docs|conformance|arm64|abi|ci]
+# Usage: setup.sh [build|docs|conformance|arm64|abi|debian|ci]
 # Checks that what Facula is built from is there, and says nothing if it is. On Debian and Ubuntu the missing packages are
 # installed with apt; elsewhere their names are printed. FACULA_NO_INSTALL=1 only prints. ONEDNN=OFF and SLEEF=OFF build without.
 set -eu
@@ -57,6 +57,10 @@ check_abi() {
     has_command xz || need xz-utils
 }
 
+check_debian() {
+    has_command debootstrap || need debootstrap
+}
+
 check_ci() {
     check_arm64
     check_abi
@@ -90,8 +94,8 @@ install_with_apt() {
 }
 
 case $group in
-build | docs | conformance | arm64 | abi | ci) "check_$group" ;;
-*) echo "setup.sh: unknown group '$group'; there are build, docs, conformance, arm64, abi and ci" >&2; exit 2 ;;
+build | docs | conformance | arm64 | abi | debian | ci) "check_$group" ;;
+*) echo "setup.sh: unknown group '$group'; there are build, docs, conformance, arm64, abi, debian and ci" >&2; exit 2 ;;
 esac
 [ -n "$missing" ] || exit 0
 if has_command apt-get && [ -z "${FACULA_NO_INSTALL:-}" ]; then
