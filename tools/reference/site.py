@@ -23,6 +23,8 @@ FAMILIES = {"activation": "Activations", "activation_composed": "Activations mad
 HEADERS = {"tensor": "Tensors", "types": "Dtypes and devices", "autograd": "Gradients", "nn": "Modules", "optim": "Optimisers",
            "data": "Data", "io": "Files", "base": "Errors, scopes, lists", "ops": "Operators' types", "device": "Devices and streams",
            "cuda": "CUDA", "cuda_memory": "Device memory", "cuda_race": "The race checker", "dispatch": "The dispatcher"}
+LANGUAGES = {".c": "c", ".cpp": "cpp", ".py": "python"}
+OPENING = re.compile(r'\s*(?:/\*(.*?)\*/|"""(.*?)""")', re.S)
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"(?<!`)`((?:fac|FAC)_\w+)`(?!`)")
 NAME = re.compile(r"(?<![\w:`])((?:fac|FAC|FACULA)_\w*\w)(?!\w|`)")
@@ -198,23 +200,25 @@ class Site:
         up = "../" * len(pathlib.PurePosixPath(folder).parts)
         if re.fullmatch(r"include/facula/\w+\.h", inside):
             return f"{up}reference/{real.stem}.rst"
-        if inside == "examples":
-            return f"{up}examples/index.rst"
+        if inside in ("examples", "examples/README.md"):
+            return f"{up}examples/index.md"
+        if inside.startswith("examples/") and real.suffix in LANGUAGES:
+            return f"{up}examples/{self.example(self.root / inside)}.rst"
         if inside == "docs/design":
             return f"{up}docs/design/index.rst"
         is_page = inside.endswith(".md") and (inside.startswith("docs/") or "/" not in inside)
         return up + inside + hash_ + anchor if is_page else None
 
+    def link(self, match, folder):
+        if re.match(r"\w+:|#", match[2]):
+            return match[0]
+        target = self.target(match[2], folder)
+        text = "" if match[1].endswith(".md") else match[1]  # the page's title stands there
+        return f"[{text}]({target})" if target else match[1]
+
     def guide(self, name):
         folder = str(pathlib.PurePosixPath(name).parent)
         folder = "" if folder == "." else folder
-
-        def link(match):
-            if re.match(r"\w+:|#", match[2]):
-                return match[0]
-            target = self.target(match[2], folder)
-            text = "" if match[1].endswith(".md") else match[1]  # the page's title stands there
-            return f"[{text}]({target})" if target else match[1]
 
         def name_link(match):
             role = self.roles.get(match[1])
@@ -222,7 +226,7 @@ class Site:
 
         text = (self.root / name).read_text()
         fences = re.split(r"(^```.*?^```$|^#[^\n]*$)", text, flags=re.M | re.S)
-        text = "".join(part if part.startswith(("```", "#")) else CODE.sub(name_link, LINK.sub(link, part)) for part in fences)
+        text = "".join(part if part.startswith(("```", "#")) else CODE.sub(name_link, LINK.sub(lambda m: self.link(m, folder), part)) for part in fences)
         self.put(name, re.sub(r"^```c ignore$", "```c", text, flags=re.M))
 
     def guides(self):
@@ -237,21 +241,24 @@ class Site:
     # ---- examples and commands ---------------------------------------------------------------------------------------------------
 
     def examples(self):
-        names, rows = [], []
-        for path in sorted(p for p in (self.root / "examples").rglob("*") if p.suffix in (".c", ".py")):
+        """Each program with its opening comment; the folder's README leads to them."""
+        folder = self.root / "examples"
+        programs = sorted(p for p in folder.rglob("*") if p.suffix in LANGUAGES)
+        for path in programs:
             text = path.read_text()
-            comment = re.match(r'\s*(?:/\*(.*?)\*/|"""(.*?)""")', text, re.S)
-            opening = next(c for c in comment.groups() if c)
-            words = opening.strip().split("\n\n")[0]
-            lines = heading(path.relative_to(self.root / "examples").as_posix()) + [self.prose(words), ""]
-            lines += [f".. code-block:: {'c' if path.suffix == '.c' else 'python'}", ""] + indented(text.rstrip().split("\n"))
-            names.append(path.stem if path.suffix == ".c" else f"python_{path.stem}")
-            rows += [f"   * - :doc:`{names[-1]}`", f"     - {self.prose(words)}"]
-            self.put(f"examples/{names[-1]}.rst", "\n".join(lines) + "\n")
-        intro = ["Whole programs, installed under ``share/facula/examples``. Each is built and run by a test.", "", ".. list-table::",
-                 "   :widths: 20 80", ""]
-        tree = ["", ".. toctree::", "   :hidden:", "", *(f"   {n}" for n in names)]
-        self.put("examples/index.rst", "\n".join(heading("Examples") + intro + rows + tree) + "\n")
+            opening = next(c for c in OPENING.match(text).groups() if c).strip().split("\n\n")[0]
+            lines = heading(path.relative_to(folder).as_posix()) + [self.prose(opening), ""]
+            lines += [f".. code-block:: {LANGUAGES[path.suffix]}", ""] + indented(text.rstrip().split("\n"))
+            self.put(f"examples/{self.example(path)}.rst", "\n".join(lines) + "\n")
+        readme = (folder / "README.md").read_text()
+        text = LINK.sub(lambda m: self.link(m, "examples"), readme)
+        named = [folder / m[2] for m in LINK.finditer(readme) if (folder / m[2]) in programs]
+        ordered = dict.fromkeys(self.example(p) for p in named + programs)
+        self.put("examples/index.md", text + "\n```{toctree}\n:hidden:\n\n" + "\n".join(ordered) + "\n```\n")
+
+    def example(self, path):
+        """The page's name: python_train of examples/python/train.py."""
+        return path.relative_to(self.root / "examples").with_suffix("").as_posix().replace("/", "_")
 
     def commands(self):
         """The man pages of the command, as mandoc turns them into HTML."""
