@@ -1,13 +1,13 @@
 #!/bin/sh
 # Trains a small GPT on the text of apps/demo, for less than a minute, and lets it write.
-# usage: scripts/demo.sh BUILD RUN [OPTION of facula train...]; without options it trains for 52 seconds
+# usage: scripts/demo.sh BUILD RUN [OPTION of facula train...]; without options it trains for 50 seconds
 set -eu
 cd "$(dirname "$0")/.."
 facula=$1/bin/facula
 text=$1/demo-text
 run=$2
 shift 2
-[ $# -gt 0 ] || set -- --seconds 52 --sample-every 100
+[ $# -gt 0 ] || set -- --seconds 50 --sample-every 100
 
 sha256() { if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; }
 say() { printf '\n$ %s\n' "$*"; }

@@ -17,7 +17,7 @@ typedef struct loop {
     run_log log;
     progress bar;
     plan plan;
-    int64_t step, first, saved; /* saved: -1 before the first checkpoint */
+    int64_t step, first, saved, validated; /* saved: -1 before the first checkpoint */
     double loss, valid, extra, first_valid;
     double validating; /* seconds that the last validation took */
 } loop;
@@ -49,6 +49,7 @@ static fac_status validate(loop *l, bool whole) {
     fac_module_train(l->j->model, false);
     fac_status st = l->j->kind->validate(l->j, whole, &l->valid, &l->extra);
     l->validating = progress_seconds(&l->bar) - begin;
+    l->validated = l->step;
     fac_module_train(l->j->model, true);
     if (isnan(l->first_valid)) {
         l->first_valid = l->valid;
@@ -148,7 +149,9 @@ static void summary(const loop *l) {
     if (o->quiet) return;
     printf("%s after %lld steps, %s\n", finished(l) ? "finished" : "stopped", (long long)l->step,
            progress_clock(progress_now() - l->j->started, clock, sizeof clock));
-    if (!isnan(l->valid)) printf("%s %.4f, from %.4f at the start", l->j->kind->measure, l->valid, l->first_valid);
+    if (!isnan(l->valid)) printf("%s %.4f", l->j->kind->measure, l->valid);
+    if (!isnan(l->valid) && l->validated != l->step) printf(" after %lld", (long long)l->validated);
+    if (!isnan(l->valid) && l->validated > 0) printf(", from %.4f at the start", l->first_valid);
     if (!isnan(l->extra)) printf("; accuracy %.2f%%", 100 * l->extra);
     printf("\nrun folder: %s (checkpoint.safetensors, log.tsv, loss.svg)\n", o->out);
     if (!finished(l)) printf("go on with: %s train --resume --out %s\n", cli_program, o->out);
