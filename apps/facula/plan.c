@@ -12,16 +12,17 @@ double plan_rate(const plan *p, int64_t step) {
     return p->peak * fmax(factor, 0);
 }
 
-bool plan_decide(plan *p, int64_t step, double elapsed, double stepping, double reserve) {
-    if (p->steps > 0 || step < 1 || elapsed < DECIDED * p->seconds) return false;
-    const double left = (p->seconds - elapsed - reserve) * (double)step / stepping;
+static int64_t steps_in(const plan *p, int64_t step, double rate, double seconds, double least) {
+    return p->steps > 0 ? p->steps : (int64_t)fmin(fmax((double)step + floor(rate * seconds), least), 1e12);
+}
+
+bool plan_decide(plan *p, int64_t step, double rate, double elapsed, double reserve) {
+    if (p->steps > 0 || !(rate > 0) || elapsed < DECIDED * p->seconds) return false;
     /* The decline may not have begun yet. */
-    const double least = ceil((double)step / (1 - DECLINE)), steps = floor((double)step + fmax(left, 0));
-    p->steps = (int64_t)fmin(fmax(steps, least), 1e12);
+    p->steps = steps_in(p, step, rate, p->seconds - elapsed - reserve, ceil((double)step / (1 - DECLINE)));
     return true;
 }
 
-int64_t plan_expect(const plan *p, int64_t step, double elapsed) {
-    if (p->steps > 0 || elapsed <= 0) return p->steps;
-    return (int64_t)fmin(fmax((double)step * p->seconds / elapsed, (double)step), 1e12);
+int64_t plan_expect(const plan *p, int64_t step, double rate, double elapsed) {
+    return steps_in(p, step, rate, p->seconds - elapsed, (double)step);
 }

@@ -16,10 +16,10 @@ typedef struct plan {
 
 /* Learning rate of the step after `step` steps. */
 double plan_rate(const plan *p, int64_t step);
-/* Decides the number of steps, if it is not known and a quarter of the time has passed: `elapsed` of it, in which `step` steps took
-   `stepping`; `reserve` will be needed at the end. Returns whether it did. */
-bool plan_decide(plan *p, int64_t step, double elapsed, double stepping, double reserve);
-/* The number of steps, or what it looks like after `step` of them. */
-int64_t plan_expect(const plan *p, int64_t step, double elapsed);
+/* Decides the number of steps, if it is not known and a quarter of the time has `elapsed`: after `step` steps, of which `rate` are
+   done in a second now; `reserve` seconds will be needed at the end. Returns whether it did. */
+bool plan_decide(plan *p, int64_t step, double rate, double elapsed, double reserve);
+/* The number of steps, or what it looks like. */
+int64_t plan_expect(const plan *p, int64_t step, double rate, double elapsed);
 
 #endif

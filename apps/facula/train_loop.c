@@ -70,21 +70,28 @@ static fac_status save(loop *l) {
     return draw(&l->log, j);
 }
 
+/* Steps in a second, since this process began to train. */
+static double speed(const loop *l) {
+    const double seconds = progress_seconds(&l->bar);
+    return seconds > 0 ? (double)(l->step - l->first) / seconds : 0;
+}
+
+static double elapsed(const loop *l) { return progress_now() - l->j->started; }
+
 static void show(loop *l) {
     char text[128];
-    const double seconds = progress_seconds(&l->bar);
-    const double rate = seconds > 0 ? (double)((l->step - l->first) * l->j->units_per_step) / seconds : 0;
+    const double units = speed(l) * (double)l->j->units_per_step;
     int n = snprintf(text, sizeof text, "%s %.3f", l->j->kind->loss_name, l->loss);
     if (!isnan(l->valid)) n += snprintf(text + n, sizeof text - (size_t)n, "  held out %.3f", l->valid);
-    snprintf(text + n, sizeof text - (size_t)n, rate >= 1e4 ? "  %.1fk %s/s" : "  %.4g %s/s",
-             rate >= 1e4 ? rate / 1e3 : rate, l->j->kind->unit);
-    progress_update(&l->bar, l->step, plan_expect(&l->plan, l->step, progress_now() - l->j->started), text);
+    snprintf(text + n, sizeof text - (size_t)n, units >= 1e4 ? "  %.1fk %s/s" : "  %.4g %s/s",
+             units >= 1e4 ? units / 1e3 : units, l->j->kind->unit);
+    progress_update(&l->bar, l->step, plan_expect(&l->plan, l->step, speed(l), elapsed(l)), text);
 }
 
 /* A training that was given a time learns here how many steps that is; the next checkpoint says so. */
 static void decide(loop *l) {
-    const double now = progress_now(), reserve = l->j->kind->parts * l->validating;
-    if (plan_decide(&l->plan, l->step, now - l->j->started, progress_seconds(&l->bar), reserve))
+    const double reserve = l->j->kind->parts * l->validating;
+    if (plan_decide(&l->plan, l->step, speed(l), elapsed(l), reserve))
         notes_set_int(&l->j->notes, "steps", l->plan.steps);
 }
 
@@ -148,7 +155,7 @@ static void summary(const loop *l) {
     char clock[32];
     if (o->quiet) return;
     printf("%s after %lld steps, %s\n", finished(l) ? "finished" : "stopped", (long long)l->step,
-           progress_clock(progress_now() - l->j->started, clock, sizeof clock));
+           progress_clock(elapsed(l), clock, sizeof clock));
     if (!isnan(l->valid)) printf("%s %.4f", l->j->kind->measure, l->valid);
     if (!isnan(l->valid) && l->validated != l->step) printf(" after %lld", (long long)l->validated);
     if (!isnan(l->valid) && l->validated > 0) printf(", from %.4f at the start", l->first_valid);

@@ -71,6 +71,20 @@ steps=$("$facula" inspect "$work/cut_time" | sed -n 's/^steps: //p')
 "$facula" train --resume --quiet --out "$work/cut_time" || problem "resume with a time"
 "$facula" train $tiny_time --steps "$steps" --out "$work/counted" "$text" || problem "$steps steps"
 same "$work/cut_time/log.tsv" "$work/counted/log.tsv"
+# Stopped before it knows (if the machine lets it be), it goes on with the whole time.
+rm -rf "$work/cut_time"
+"$facula" train $tiny_time --seconds 4 --out "$work/cut_time" "$text" &
+child=$!
+for _ in $(seq 400); do
+    [ -f "$work/cut_time/log.tsv" ] && [ "$(wc -l <"$work/cut_time/log.tsv")" -ge 3 ] && break
+    sleep 0.02
+done
+kill -INT $child 2>/dev/null
+wait $child
+"$facula" train --resume --quiet --out "$work/cut_time" || problem "resume with a time that is not known in steps"
+steps=$("$facula" inspect "$work/cut_time" | sed -n 's/^steps: //p')
+"$facula" train $tiny_time --steps "$steps" --out "$work/counted" "$text" || problem "$steps steps"
+same "$work/cut_time/log.tsv" "$work/counted/log.tsv"
 
 # What is held out: whole files, listed; the figure is that of the log; samples on the way are set apart.
 expect 0 'held out: .*, whole files' train --steps 4 --sample-every 2 --batch 2 --dim 16 --heads 2 --layers 1 --sample 5 --out "$work/held" "$text"
