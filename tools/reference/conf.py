@@ -17,9 +17,6 @@ add_function_parentheses = False
 toc_object_entries = False
 myst_heading_anchors = 3
 exclude_patterns = ["guides.txt"]
-maximum_signature_line_length = 90
-# Repository pages that stand in no table of contents are still pages: folders link to them.
-suppress_warnings = ["toc.not_included"]
 
 # `man facula-threads`: every guide in section 7.
 guides = (pathlib.Path(__file__).parent / "guides.txt").read_text().split()

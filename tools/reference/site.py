@@ -113,7 +113,7 @@ class Site:
         for title, text in page.sections:
             title, _, of = title.partition(" of ")
             parts.setdefault(of, []).append((title, text))
-        lines = [":orphan:", "", *heading(page.name), f":doc:`{FAMILIES[page.section]} <index_{page.section}>`", ""]
+        lines = [":orphan:", "", *heading(page.name), f":doc:`{family_title(page.section)} <index_{page.section}>`", ""]
         lines += code("\n".join(pages.folded(c) for c in page.calls))
         symbols = {f["name"] for f in page.functions}
         lines += macro_signatures([signature for name, signature in page.macros if name not in symbols])
@@ -131,11 +131,11 @@ class Site:
         for page in operators:
             found.setdefault(page.section, []).append(page)
         for family, members in found.items():
-            lines = [*heading(FAMILIES[family]), ".. list-table::", "   :widths: 35 65", ""]
+            lines = [*heading(family_title(family)), ".. list-table::", "   :widths: 35 65", ""]
             for page in members:
                 lines += [f"   * - :doc:`{page.name}`", f"     - {self.prose(page.brief)}"]
             self.put(f"reference/ops/index_{family}.rst", "\n".join(lines) + "\n")
-        ordered = sorted(found, key=lambda f: FAMILIES[f])
+        ordered = sorted(found, key=family_title)
         lines = heading("Operators") + ["Each page shows an operator with its in-place and out forms.", "", ".. toctree::", "   :maxdepth: 1", ""]
         self.put("reference/operators.rst", "\n".join(lines + [f"   ops/index_{f}" for f in ordered]) + "\n")
 
@@ -275,9 +275,10 @@ class Site:
         self.put("commands/index.rst", "\n".join(heading("The command line") + [".. toctree::", ""] + [f"   {n}" for n in names]) + "\n")
 
     def front(self, headers):
-        guides = [g for g in GUIDES if (self.root / "docs" / f"{g}.md").exists()]
         here = pathlib.Path(__file__).parent
         text = (here / "index.rst").read_text()
+        there = {p.stem for p in (self.root / "docs").glob("*.md")} - {"README"} - set(re.findall(r"^   docs/(\S+)$", text, re.M))
+        guides = [g for g in GUIDES if g in there] + sorted(there - set(GUIDES))
         program = re.search(r"^```c\n(.*?)^```$", (self.root / "README.md").read_text(), re.M | re.S)[1]
         text = text.replace("@PROGRAM@", "\n".join(indented(program.rstrip().split("\n"))))
         text = text.replace("@GUIDES@", "\n".join(f"   docs/{g}" for g in guides))
@@ -287,6 +288,10 @@ class Site:
         self.put("conf.py", (here / "conf.py").read_text())
         self.put("static/site.css", (here / "site.css").read_text())
         self.put("guides.txt", "\n".join(guides) + "\n")
+
+
+def family_title(family):
+    return FAMILIES.get(family, family.replace("_", " ").capitalize())
 
 
 def macro_signatures(signatures):
