@@ -5,8 +5,8 @@
 
        cc cnn.c $(pkg-config --cflags --libs facula) -o cnn && ./cnn [epochs]
 
-   Prints the model, loss and accuracy after each epoch, and some images that it has not seen with what it reads in them.
-   Returns 1 if it reads fewer than 95 % of 1000 new images rightly. */
+   Prints the model, the loss of each epoch, and some images that it has not seen with what it reads in them. Returns 1 if
+   it reads fewer than 95 % of 1000 new images rightly. */
 #include <facula/facula.h>
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ static fac_tensor *images(int64_t n, fac_tensor **out_digits) {
     return x;
 }
 
-/* ---- the module: x + norm(conv(relu(norm(conv(x))))) ---- */
+/* ---- the module: relu(x + norm(conv(relu(norm(conv(x)))))) ---- */
 
 typedef struct {
     fac_module *conv1, *norm1, *conv2, *norm2; /* the module's children: it owns them, this only points to them */

@@ -24,18 +24,22 @@ typedef struct {
     float (*answer)[CLASSES]; /* [REQUESTS]; each is written by the worker that took the request */
 } office;
 
-/* Takes requests until none is left. Returns NULL, or something else if an error arose: it is this thread's alone. */
-static void *work(void *context) {
-    office *o = context;
-    FAC_INFERENCE(g);                                                 /* modes are each thread's own */
-    if (fac_set_num_threads(1)) return fac_report(stderr) ? o : NULL; /* the requests are parallel, not the kernels */
+/* Takes requests until none is left, or an error arises. */
+static void work(office *o) {
+    FAC_INFERENCE(g);                   /* modes are each thread's own */
+    if (fac_set_num_threads(1)) return; /* the requests are parallel, not the kernels */
     for (int i; (i = atomic_fetch_add(&o->next, 1)) < REQUESTS;) {
         FAC_SCOPE(s); /* and so are scopes */
         fac_tensor *x = fac_at(o->requests, "#", .ints = FAC_INTS(i));
         fac_tensor *y = fac_softmax(fac_forward(o->model, x), -1);
-        if (fac_tensor_read(y, FAC_F32, o->answer[i], CLASSES)) break;
+        if (fac_tensor_read(y, FAC_F32, o->answer[i], CLASSES)) return;
     }
-    return fac_report(stderr) ? o : NULL;
+}
+
+/* What a thread runs. An error is its own and goes with it: it is reported here, and something else than NULL returned. */
+static void *worker(void *context) {
+    work(context);
+    return fac_report(stderr) ? context : NULL;
 }
 
 /* Lets so many workers answer all requests; returns how many they answer in a second, 0 if something went wrong. */
@@ -45,7 +49,7 @@ static double serve(office *o, int workers) {
     int started = 0, failed = 0;
     atomic_store(&o->next, 0);
     timespec_get(&begin, TIME_UTC);
-    while (started < workers && pthread_create(&thread[started], NULL, work, o) == 0) started++;
+    while (started < workers && pthread_create(&thread[started], NULL, worker, o) == 0) started++;
     for (int i = 0; i < started; i++) {
         void *error = NULL;
         failed |= pthread_join(thread[i], &error) != 0 || error != NULL;
