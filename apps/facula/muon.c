@@ -11,7 +11,8 @@ static const char *const STATE[] = {"momentum", "exp_avg_sq", NULL};
 
 static size_t state_count(const double *v) { return v[ORTHOGONAL] != 0 ? 1 : 2; }
 
-/* The matrix nearest to x whose singular values are all about 1: five steps of an iteration that has only products.
+/* x with all its singular values made about 1 (0.7 to 1.2): five steps of Newton and Schulz's iteration, s -> a s + b s^3 + c s^5
+   for each of them, with the source's coefficients, which grow small values fast rather than end exactly at 1.
    x [rows, columns], rows <= columns */
 static fac_tensor *orthogonal(fac_tensor *x) {
     x = fac_div(x, fac_add(fac_linalg_vector_norm(x), 1e-7));
