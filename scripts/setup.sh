@@ -39,7 +39,6 @@ check_docs() {
     has_python myst_parser || need python3-myst-parser
     has_python furo || need furo
     has_command mandoc || need mandoc
-    has_command linkchecker || need linkchecker
 }
 
 # The libraries of another architecture lie beside this one's (Debian's multiarch).

@@ -1,4 +1,4 @@
-"""Sphinx's settings. site.py copies this file beside the pages."""
+"""Sphinx's settings. sphinx_source.py copies this file beside the pages."""
 import pathlib
 
 project = "Facula"
