@@ -28,7 +28,9 @@ target_compile_options(facula_flags INTERFACE
     -fno-math-errno -fno-trapping-math -ffp-contract=off
     -fno-semantic-interposition
     # The linker leaves out what nothing reaches.
-    $<$<CONFIG:Release,MinSizeRel>:-ffunction-sections;-fdata-sections>)
+    $<$<CONFIG:Release,MinSizeRel>:-ffunction-sections;-fdata-sections>
+    # A sixth of a small library would tell how to unwind it.
+    $<$<CONFIG:MinSizeRel>:-fno-asynchronous-unwind-tables;-fno-unwind-tables>)
 if(FACULA_WERROR)
     target_compile_options(facula_flags INTERFACE -Werror)
 endif()
