@@ -53,12 +53,13 @@ static fac_status split_by_file(fac_corpus *c) {
     return st;
 }
 
-/* From the first whole line, or else character, of the last `most` bytes on. */
+/* From the first whole line of the last `most` bytes on, or else, where that would be less than half of them, the first
+   character. */
 static void split_tail(fac_corpus *c, size_t most) {
     const size_t n = c->text.n;
     size_t at = n - most;
-    const char *line = memchr(c->text.data + at, '\n', most);
-    if (line && line + 1 < c->text.data + n)
+    const char *line = memchr(c->text.data + at, '\n', most / 2);
+    if (line)
         at = (size_t)(line + 1 - c->text.data);
     else
         while (at < n && (c->text.data[at] & 0xc0) == 0x80) at++;
@@ -73,7 +74,10 @@ static void split_tail(fac_corpus *c, size_t most) {
 /* Whole files, if there are some that make at least half of the part. */
 fac_status fac__corpus_split(fac_corpus *c, double part) {
     c->training_bytes = c->text.n;
-    const size_t most = (size_t)(part * (double)c->text.n), n = c->files.n;
+    const size_t n = c->files.n;
+    size_t bytes = 0; /* without the newlines between files, so that some file is always left */
+    for (size_t i = 0; i < n; i++) bytes += c->files.v[i].bytes;
+    const size_t most = (size_t)(part * (double)bytes);
     if (most == 0) return FAC_OK;
     corpus_file **sorted = fac__alloc_array(n, sizeof(corpus_file *));
     if (!sorted) return fac_error();

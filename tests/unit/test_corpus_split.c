@@ -113,13 +113,35 @@ static void split_of_a_single_file_is_its_tail_from_a_line_on(void **state) {
     c = split(path, 0.3);
     assert_int_equal(fac_corpus_training(c).end, 8);
     fac_corpus_release(c);
+    /* So it is where its last lines are much less than was asked for. */
+    char late[100];
+    memset(late, 'x', sizeof late);
+    late[97] = '\n';
+    files_write(path, late, sizeof late);
+    c = split(path, 0.5);
+    assert_int_equal(fac_corpus_file_at(c, 0).held_out, 50);
+    fac_corpus_release(c);
     /* Two files, neither of which is a tenth. */
+    files_write(path, "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 10);
     make_folder("forty");
     const char *paths[] = {files_path("single.txt"), files_path("forty/7.txt")};
     c = fac_corpus_new(paths, 2, .hold_out = 0.1);
     assert_non_null(c);
     assert_int_equal(fac_corpus_file_at(c, 0).held_out, 0);
     assert_in_range(fac_corpus_file_at(c, 1).held_out, 1, 6);
+    fac_corpus_release(c);
+}
+
+/* The newline between two files belongs to neither: it makes no room for both of them. */
+static void split_leaves_a_file_to_train_on(void **state) {
+    (void)state;
+    const char *paths[] = {files_path("a"), files_path("b")};
+    files_write(paths[0], "x", 1);
+    files_write(paths[1], "y", 1);
+    fac_corpus *c = fac_corpus_new(paths, 2, .hold_out = 0.7);
+    assert_non_null(c);
+    assert_int_equal(fac_corpus_file_at(c, 0).held_out + fac_corpus_file_at(c, 1).held_out, 1);
+    assert_in_range(fac_corpus_training(c).end, 1, 2);
     fac_corpus_release(c);
 }
 
@@ -218,7 +240,7 @@ static void split_survives_failing_allocations(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(split_holds_out_whole_files), FAC_TEST(split_depends_on_names_below_the_folder_alone),
-              FAC_TEST(split_of_a_single_file_is_its_tail_from_a_line_on),
+              FAC_TEST(split_of_a_single_file_is_its_tail_from_a_line_on), FAC_TEST(split_leaves_a_file_to_train_on),
               FAC_TEST(split_nothing_is_held_out_unless_asked),
               FAC_TEST(split_pairs_are_learned_from_the_training_text_alone),
               FAC_TEST(next_gives_every_token_once_whatever_the_windows_are),
