@@ -176,8 +176,6 @@ static int check(const train_options *o) {
         return cli_usage_error(o->command, "--test-images and --test-labels go together");
     if (!o->images && !o->n_paths)
         return cli_usage_error(o->command, "give a file or folder of text, or --images and --labels");
-    if (!o->resume && o->steps && o->seconds > 0)
-        return cli_usage_error(o->command, "--steps says how long, or --seconds; not both");
     if (o->images && o->n_paths) return cli_usage_error(o->command, "give text or images, not both");
     if (o->dim % o->heads) return cli_usage_error(o->command, "--dim must be a multiple of --heads");
     return check_inputs(o) ? cli_failed(o->command) : CLI_OK;
@@ -235,14 +233,20 @@ static int train(const cli_command *self, int argc, char **argv) {
                        .weight_decay = 0.01};
     int lock = -1;
     int code = parse(&o, given, argc, argv);
+    if (code == CLI_OK && o.steps && o.seconds > 0)
+        code = cli_usage_error(self, "--steps says how long, or --seconds; not both");
     if (code == CLI_OK && !o.resume) code = check(&o);
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error as a full disk is */
     if (code == CLI_OK && take_folder(&o, &lock)) code = cli_failed(self);
     if (code == CLI_OK && o.resume) {
+        const double seconds = o.seconds;
         if (load_settings(&o, &n, &saved))
             code = cli_failed(self);
         else
             code = parse(&o, given, argc, argv); /* once more: what is given now wins */
+        if (code == CLI_OK && seconds > 0 && o.steps)
+            code = cli_usage_error(self, "the run has %lld steps: --steps changes that, --seconds cannot",
+                                   (long long)o.steps);
         if (code == CLI_OK) code = check(&o);
     }
     if (code == CLI_OK) code = run(&o);

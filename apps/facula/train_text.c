@@ -51,19 +51,43 @@ static void save_order(train_job *j) { notes_set_int(&j->notes, "order", (int64_
 static void load_order(train_job *j) { ((text_data *)j->data)->order = (uint64_t)notes_int(&j->notes, "order"); }
 
 static fac_status check_length(const text_data *d, const train_options *o) {
-    const fac_span train = fac_corpus_training(d->corpus);
-    if (train.end > o->context) return FAC_OK;
-    return fac_error_set(FAC_ERR_ARGUMENT,
-                         "the text has %lld tokens to train on; a context of %lld needs at least %lld",
-                         (long long)train.end, (long long)o->context, (long long)o->context + 1);
+    const fac_span train = fac_corpus_training(d->corpus), held = fac_corpus_held_out(d->corpus);
+    if (train.end <= o->context)
+        return fac_error_set(FAC_ERR_ARGUMENT,
+                             "the text has %lld tokens to train on; a context of %lld needs at least %lld",
+                             (long long)train.end, (long long)o->context, (long long)o->context + 1);
+    if (held.begin < held.end) return FAC_OK;
+    return fac_error_set(FAC_ERR_ARGUMENT, "the text has %lld bytes, too few to hold a part of them out",
+                         (long long)fac_corpus_bytes(d->corpus));
 }
 
-/* A resumed run must see the same text, or its losses mean nothing. */
+/* A hash (FNV-1a) of the tokens and of where those begin that are held out. */
+static int64_t fingerprint(const fac_corpus *c) {
+    enum { LENGTH = 4096 };
+    fac_span rest = {0, fac_corpus_tokens(c)};
+    uint64_t h = 0xcbf29ce484222325u ^ (uint64_t)fac_corpus_training(c).end;
+    for (;;) {
+        FAC_SCOPE(s);
+        fac_tensor *x, *y;
+        if (!fac_corpus_next(c, &rest, 1, LENGTH, &x, &y)) break;
+        const int64_t *token = fac_tensor_data(y);
+        for (int64_t i = 0; i < LENGTH; i++) h = (h ^ (uint64_t)token[i]) * 0x100000001b3u;
+    }
+    return (int64_t)h;
+}
+
+/* A resumed run must see the same text, or its losses mean nothing: a file that has another name may be held out instead of one
+   that was before. */
 static fac_status check_same_text(const train_job *j, const text_data *d) {
-    const int64_t then = notes_int(&j->notes, "tokens"), is = fac_corpus_tokens(d->corpus);
-    if (fac_error() || then == is) return fac_error();
-    return fac_error_set(FAC_ERR_STATE, "the text has changed since the run began: %lld tokens then, %lld now",
-                         (long long)then, (long long)is);
+    const int64_t then = notes_int(&j->notes, "tokens"), is = fac_corpus_tokens(d->corpus),
+                  hash = notes_int(&j->notes, "text_hash");
+    if (fac_error()) return fac_error();
+    if (then != is)
+        return fac_error_set(FAC_ERR_STATE, "the text has changed since the run began: %lld tokens then, %lld now",
+                             (long long)then, (long long)is);
+    if (hash != fingerprint(d->corpus))
+        fac_error_set(FAC_ERR_STATE, "the text has changed since the run began, or what of it is held out");
+    return fac_error();
 }
 
 /* The vocabulary of the run that is resumed; NULL for one that begins. */
@@ -107,10 +131,10 @@ static fac_status open_text(train_job *j, text_data *d) {
     fac_vocab_release(vocab);
     fac_status st = d->corpus ? check_length(d, o) : fac_error();
     if (!st && o->resume) st = check_same_text(j, d);
-    if (!st) st = list_held_out(d->corpus, o->out);
     if (st) return st;
     run_keep_vocab(&j->notes, fac_corpus_vocab(d->corpus), o->characters);
     notes_set_int(&j->notes, "tokens", fac_corpus_tokens(d->corpus));
+    notes_set_int(&j->notes, "text_hash", fingerprint(d->corpus));
     /* A token's loss in nats is worth so many bits per byte. */
     const fac_span train = fac_corpus_training(d->corpus);
     j->scale = (double)(train.end - train.begin) / (double)fac_corpus_span_bytes(d->corpus, train) / log(2);
@@ -161,7 +185,8 @@ static fac_status make(train_job *j) {
     j->model = gpt_new(&config);
     if (!j->model) return fac_error();
     j->optimizer = muon_new(j->model, o->lr, o->weight_decay, is_hidden_matrix);
-    return fac_error();
+    if (!j->optimizer) return fac_error();
+    return list_held_out(d->corpus, o->out); /* last: what fails before leaves the run alone that is there */
 }
 
 static fac_status show_sample(train_job *j) {

@@ -66,7 +66,8 @@ for _ in $(seq 400); do
 done
 kill -INT $child 2>/dev/null
 wait $child
-[ $? = 130 ] || problem "Ctrl-C ended a timed training with another status"
+status=$?
+[ $status = 130 ] || [ $status = 0 ] || problem "Ctrl-C ended a timed training with status $status" # 0: it was done before
 steps=$("$facula" inspect "$work/cut_time" | sed -n 's/^steps: //p')
 "$facula" train --resume --quiet --out "$work/cut_time" || problem "resume with a time"
 "$facula" train $tiny_time --steps "$steps" --out "$work/counted" "$text" || problem "$steps steps"
@@ -148,6 +149,16 @@ expect 1 "cannot read '$work/absent': No such file" train --out "$work/never" --
 expect 1 'cannot (open|read)' generate "$work/none"
 expect 1 'there is no run to go on with' train --resume --out "$work/none"
 expect 1 'cannot (open|read)' train --out "$work/x" "$work/none"
+expect 2 'the run has 40 steps: --steps changes that, --seconds cannot' train --resume --seconds 5 --out "$work/one"
+printf abcd >"$work/four.txt"
+expect 1 'too few to hold a part of them out' train --context 1 --out "$work/x" "$work/four.txt"
+
+# As many tokens as before, of which others are held out.
+mkdir "$work/renamed"
+for i in $(seq 10 49); do seq "${i}00" "${i}60" >"$work/renamed/a$i"; done
+expect 0 'whole files' train --steps 2 --batch 2 --dim 16 --heads 2 --layers 1 --sample 0 --out "$work/renamed_run" "$work/renamed"
+for i in $(seq 10 49); do mv "$work/renamed/a$i" "$work/renamed/b$i"; done
+expect 1 'the text has changed since the run began' train --resume --steps 4 --out "$work/renamed_run"
 echo short >"$work/short.txt"
 expect 1 'needs at least' train --out "$work/x" "$work/short.txt"
 expect 2 'give a file or folder' train
