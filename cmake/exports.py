@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a selective build exports. A list names it, one name a line: an operator with all its overloads and forms ("add", or as in
-C "fac_add"), one overload ("add.Tensor"), a function, or a pattern of functions ("fac_module_*"). `#` begins a comment. What every
-program needs (errors, scopes, tensors, gradients) is always there.
+C "fac_add"), one overload ("add.Tensor", or as linkers call it "fac_add_tensor_"), a function, or a pattern of functions
+("fac_module_*"). `#` begins a comment. What every program needs (errors, scopes, tensors, gradients) is always there.
 
     exports.py check LIST SOURCE            says which names do not exist, when the build is configured
     exports.py map LIST SOURCE NAMES OUT    writes the linker's version script; NAMES is the generator's ops_names.txt"""
@@ -31,28 +31,34 @@ def public_functions(source):
 
 
 def entries(source):
-    """The operators as their files declare them, "add.Tensor", but for the internal ones."""
+    """The operators as their files declare them, "add.Tensor", but for the internal ones, and what their forms may be called in C."""
+    symbols = {}
     for path in (source / "src/ops/schema").glob("*.yaml"):
         for entry in re.split(r"^- ", path.read_text(), flags=re.M):
             name = re.match(r"op:\s*([\w.]+)\(", entry)
             if name and not re.search(r"^  internal: true", entry, flags=re.M):
-                yield name[1]
+                given = re.search(r"^  c: (\w+)", entry, flags=re.M)
+                base, _, overload = name[1].partition(".")
+                parts = [base.removesuffix("_"), *([overload.lower()] if overload else [])]
+                c = "fac_" + (given[1] if given else "_".join(parts))
+                symbols.setdefault(name[1], set()).update((c, c + "_", c + "_out"))
+    return symbols
 
 
-def operators(names, wish):
-    """The entries that a line of the list means. In C an operator has a prefix, and a form may have a "_" at its end."""
-    wish = wish.removeprefix("fac_")
-    for spelling in (wish, wish.removesuffix("_")):
-        found = [name for name in names if spelling in (name, name.split(".")[0])]
+def operators(symbols, wish):
+    """The entries that a line of the list means. In C an operator has a prefix, and a form "_" or "_out" at its end."""
+    name = wish.removeprefix("fac_")
+    for spelling in (name, name.removesuffix("_"), name.removesuffix("_out")):
+        found = [entry for entry in symbols if spelling in (entry, entry.split(".")[0])]
         if found:
             return found
-    return []
+    return [entry for entry, functions in symbols.items() if wish in functions]
 
 
-def check(list_file, functions, names):
+def check(list_file, functions, symbols):
     known = True
     for number, wish in wanted(list_file):
-        if not fnmatch.filter(functions, wish) and not operators(names, wish):
+        if not fnmatch.filter(functions, wish) and not operators(symbols, wish):
             print(f"{list_file}:{number}: there is no operator or function '{wish}'", file=sys.stderr)
             known = False
     return known
@@ -79,7 +85,7 @@ def main(command, list_file, source, names_file=None, out=None):
     source, list_file = pathlib.Path(source), pathlib.Path(list_file)
     headers = public_functions(source)
     functions = set().union(*headers.values())
-    symbols = symbols_of(pathlib.Path(names_file)) if command == "map" else dict.fromkeys(entries(source), set())
+    symbols = symbols_of(pathlib.Path(names_file)) if command == "map" else entries(source)
     if not check(list_file, functions, symbols):
         return 1
     if command == "check":

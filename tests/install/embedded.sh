@@ -18,6 +18,10 @@ cmake -S "$source" -B "$build/unknown" -G Ninja -DFACULA_OPERATORS="$build/unkno
 grep -q "unknown.txt:$(($(wc -l <"$list") + 1)): there is no operator or function 'conv2dd'" "$build/unknown.log" ||
     fail "the error does not name conv2dd and its line"
 
+# Names may be spelled as the linker spells those that it misses.
+printf 'fac_add_scalar\nfac_relu_\nfac_sum_out\nadd.Tensor\nrelu\nrelu\n' >"$build/spellings.txt"
+"$source/cmake/exports.py" check "$build/spellings.txt" "$source" || fail "a spelling is not known"
+
 cmake -S "$source" -B "$build" -G Ninja -DFACULA_WERROR=ON -DFACULA_OPERATORS="$list" >"$build/log"
 cmake --build "$build" -j "$(nproc)" >>"$build/log" || { tail -n 40 "$build/log" && fail "the library was not built"; }
 rm -rf "$build/prefix"
