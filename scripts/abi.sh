@@ -15,6 +15,10 @@ trap 'rm -rf "$room"' EXIT INT TERM
 folders=
 for folder in "$@"; do folders="$folders --headers-dir $folder"; done
 soname=$(readelf -d "$library" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
+if [ -z "$soname" ] || ! readelf -SW "$library" | grep -q '\.debug_info'; then
+    echo "abi: $library has no SONAME, or no debug information, without which types cannot be compared" >&2
+    exit 2
+fi
 # shellcheck disable=SC2086 # the folders are meant to be split
 abidw $folders --drop-private-types --no-show-locs --no-corpus-path --no-comp-dir-path --out-file "$room/now.abi" "$library"
 release=$releases/$soname.abi.xz

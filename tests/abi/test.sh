@@ -59,3 +59,9 @@ expect 1 'a result of another type' 's/^int fac_one/long fac_one/'
 expect 1 'a struct that grows' 's/int line;/& int column;/'
 expect 1 'a keyword before others' 's/double alpha;/double beta; &/'
 expect 1 'an enumerator before others' 's/FAC_SMALL_A,/FAC_SMALL_0, &/'
+build ''
+strip --strip-debug "$room/now/libsmall.so"
+status=0
+abi check || status=$?
+[ $status = 2 ] || { echo "abi test: a library without debug information: status $status" && exit 1; }
+echo "ok: a library without debug information: fails"
