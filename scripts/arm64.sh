@@ -5,6 +5,8 @@ set -eu
 build=$1
 shift
 jobs=$(nproc)
+mkdir -p "$build"
+trap '[ $? = 0 ] || tail -n 40 "$build.log"' EXIT
 
 # What the emulator cannot do: run a compiler or itself as a child (jit), have its own threads not counted (pool_threads); and what takes it
 # more than five minutes or a call more than its ten seconds (blas, failed_calls, variations). Tests of other kinds build and load
