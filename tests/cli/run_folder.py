@@ -234,6 +234,7 @@ def a_damaged_vocabulary_is_refused(folder):
     path = folder / "run" / "checkpoint.safetensors"
     good = path.read_bytes()
     for change, word in (({"vocab": "97 98\n97"}, "line 2"), ({"vocab": "97 300\n"}, "token 256"),
+                         ({"vocab": ""}, "256 tokens"), ({"vocab_kind": "characters"}, "but its model has"),
                          ({"vocab_kind": "runes"}, "which vocabulary")):
         path.write_bytes(good)
         rewrite(path, lambda meta: meta.update(change))
