@@ -10,7 +10,6 @@ export ONEDNN ?= ON
 export SLEEF ?= ON
 MINUTES ?= 60
 SECONDS ?= 60
-RUNS ?= -1
 SEED ?= $(shell date +%s)
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
@@ -46,10 +45,9 @@ gpu-bench: all ## measure what Facula adds to the CUDA driver's own costs
 	@if $(BUILD)/bin/facula info | grep -q '^cuda:0 '; then sim=; else echo '# no device: simulated'; sim=sim:1; fi; \
 	USER_KERNELS=$(BUILD)/tests/cuda FACULA_CUDA=$${FACULA_CUDA:-$$sim} $(BUILD)/bench/bench_cuda
 
-RUNS ?= 500
 attack-kill: all ## kill trainings RUNS times (500), and as often as process 1 of a namespace, and let them go on
-	@tests/attack/kill.py --runs $(RUNS) $(BUILD)/bin/facula
-	@tests/attack/kill.py --runs $(RUNS) --pid1 $(BUILD)/bin/facula
+	@tests/attack/kill.py --runs $(or $(RUNS),500) $(BUILD)/bin/facula
+	@tests/attack/kill.py --runs $(or $(RUNS),500) --pid1 $(BUILD)/bin/facula
 
 attack-faults: all ## let trainings meet full disks, limits, interrupted calls and small stacks, at every place
 	@tests/attack/faults.py --every $(BUILD)/bin/facula $(BUILD)/tests/cli/libfault_shim.so
@@ -74,7 +72,7 @@ attack: setup ## call every operator with changed valid arguments, on the CPU an
 fuzz: setup ## run libFuzzer on every reader of foreign bytes: SECONDS=60 each, or RUNS=N
 	@cmake --preset fuzz
 	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
-	@scripts/fuzz.sh build/fuzz $(SECONDS) $(RUNS)
+	@scripts/fuzz.sh build/fuzz $(SECONDS) $(or $(RUNS),-1)
 
 coverage: setup ## run the tests in a build that counts, and print which lines and branches they reached
 	@cmake --preset coverage
