@@ -71,10 +71,10 @@ check_ci() {
 
 print_other_families() {
     echo "Facula needs these, by their Debian names:$missing"
-    echo "  Fedora:   sudo dnf install gcc cmake ninja-build libyaml-devel onednn-devel sleef-devel jansson-devel" \
+    echo "  Fedora:   sudo dnf install gcc cmake ninja-build python3 pkgconf-pkg-config libyaml-devel onednn-devel sleef-devel jansson-devel" \
          "zlib-devel libcmocka-devel"
-    echo "  Arch:     sudo pacman -S gcc cmake ninja libyaml onednn sleef jansson zlib cmocka"
-    echo "  Homebrew: brew install cmake ninja libyaml onednn sleef jansson cmocka"
+    echo "  Arch:     sudo pacman -S gcc cmake ninja python pkgconf libyaml onednn sleef jansson zlib cmocka"
+    echo "  Homebrew: brew install cmake ninja pkgconf libyaml onednn sleef jansson cmocka"
 }
 
 install_with_apt() {
