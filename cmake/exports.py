@@ -26,7 +26,7 @@ def public_functions(source):
     functions = {}
     for path in (source / "include/facula").glob("*.h"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
-        functions[path.name] = set(re.findall(r"\bFAC_API\b[^;(]*?\b(fac_\w+)\s*\(", text))
+        functions[path.name] = set(re.findall(r"\b(?:FAC_API|FAC_INLINE_)\b[^;(]*?\b(fac_\w+)\s*\(", text))
     return functions
 
 

@@ -25,6 +25,10 @@ release=$releases/$soname.abi.xz
 
 case $command in
 dump)
+    if [ -f "$release" ]; then
+        echo "abi: $release is there: what was released does not change" >&2
+        exit 1
+    fi
     xz -9ec "$room/now.abi" >"$release"
     echo "abi: $release"
     ;;

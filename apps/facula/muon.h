@@ -6,8 +6,8 @@
 
 #include <facula/facula.h>
 
-/* An optimiser over the parameters of a model, of which the matrices that `orthogonal` chooses move by Muon, and there must be
-   others. own: the caller's; NULL on failure */
+/* An optimiser over the parameters of a model, of which the matrices that `orthogonal` chooses move by Muon; at least one
+   other must be left. own: the caller's; NULL on failure */
 fac_optimizer *muon_new(fac_module *m, double lr, double weight_decay, bool (*orthogonal)(const fac_named *p));
 
 #endif

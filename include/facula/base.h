@@ -26,8 +26,9 @@ extern "C" {
 #endif
 
 /* Functions that the headers define. They become part of their callers, which may be `inline` ones of the program's with
-   external linkage: those may not use static functions. */
-#if defined(__cplusplus)
+   external linkage: those may not use static functions. The library has each as a symbol, too. */
+#if defined(FAC_INLINE_)
+#elif defined(__cplusplus)
 #define FAC_INLINE_ inline
 #elif defined(__GNUC__)
 #define FAC_INLINE_ extern inline __attribute__((gnu_inline, always_inline))

@@ -48,7 +48,7 @@ typedef struct fac_builtin_op {
     const fac_signature *signature;
     const fac_builtin_kernel *kernels; /* ends with key NULL */
 } fac_builtin_op;
-/* Those that this build or program has, by name. See dispatch/gather.h. */
+/* Those that this build or program has, sorted by name. See dispatch/gather.h. */
 size_t fac__builtin_op_count(void);
 const fac_builtin_op *fac__builtin_op_at(size_t i);
 /* How many there are otherwise. */
