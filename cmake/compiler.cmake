@@ -27,6 +27,8 @@ target_compile_options(facula_flags INTERFACE
     # written as one.
     -fno-math-errno -fno-trapping-math -ffp-contract=off
     -fno-semantic-interposition
+    # Errors name the library's files as they stand in the tree, wherever that is.
+    -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
     # The linker leaves out what nothing reaches.
     $<$<CONFIG:Release,MinSizeRel>:-ffunction-sections;-fdata-sections>
     # A sixth of a small library would tell how to unwind it.
