@@ -176,10 +176,10 @@ FAC_API fac_tensor *fac_scope_yield(fac_scope *s, fac_tensor *t);
 FAC_API int64_t fac_live(void);
 
 #if defined(__GNUC__)
-/* Opens a scope that ends with the enclosing block, however the block is left. */
+/* Opens a scope that ends with the enclosing block, however the block is left: FAC_SCOPE(s), where s is any name. */
 #define FAC_SCOPE(s) fac_scope s __attribute__((cleanup(fac_scope_end), unused)) = fac_scope_begin()
 #endif
-/* fac_scope_yield with the scope by name: `return fac_yield(s, t);`. */
+/* Hands t to the scope around s, which FAC_SCOPE(s) opened, and returns it: `return fac_yield(s, t);`. */
 #define fac_yield(s, t) fac_scope_yield(&(s), (t))
 
 /* ---- numbers ------------------------------------------------------------------------------------------------ */
@@ -414,8 +414,7 @@ FAC_AT_INLINE_(status, fac_status, r != FAC_OK)
                                                                 fac_scalar : P##s_
 /* A fac_scalar from any C number. */
 #define FAC_SCALAR(x) _Generic((x), FAC_NUMS_(fac_scalar_))(x)
-/* A list of integers; empty is legal. Lives as long as the enclosing block. Outer parentheses matter: the
-   operator macros rescan their arguments. */
+/* A list of integers: FAC_INTS(1, 2); empty is legal. Lives as long as the enclosing block. */
 #define FAC_INTS(...) \
     ((fac_ints){&(const int64_t[]){0, __VA_ARGS__}[1], sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1})
 /* Other names of FAC_INTS, which say what the integers are. */
