@@ -449,4 +449,10 @@ FAC_INLINE_ fac_ints fac_list_of_number_(int64_t x, int64_t *room, size_t n) {
 #ifndef FACULA_BUILDING
 #include <facula/base_macros.h>
 #endif
+#ifdef __cplusplus
+/* A literal where keywords belong: 0 would be a null pointer to them, all defaults, so functions refuse an int there. */
+template <class T> struct fac_literal_;
+template <> struct fac_literal_<int> { typedef void type; };
+template <class T> using fac_if_literal_ = typename fac_literal_<T>::type;
+#endif
 #endif
