@@ -59,8 +59,9 @@ class Tensor:
         return self.f.item(self)
 
     def tolist(self):
-        values = (C.c_double * self.f.tensor_numel(self))()
-        self.f.tensor_read(self, self.f.F64, C.addressof(values), len(values))
+        whole = self.dtype.startswith(("int", "uint"))
+        values = ((C.c_int64 if whole else C.c_double) * self.f.tensor_numel(self))()
+        self.f.tensor_read(self, self.f.I64 if whole else self.f.F64, C.addressof(values), len(values))
         values = list(values)
         for size in reversed(self.shape):
             values = [values[i:i + size] for i in range(0, len(values), size)] if size else []
@@ -70,7 +71,10 @@ class Tensor:
         self.f.backward(self, **keywords)
 
     def __getitem__(self, subscript):
-        return self.f.at(self, subscript)
+        return self.f.at(self, str(subscript) if isinstance(subscript, int) else subscript)
+
+    def __bool__(self):
+        return bool(self.item())  # of one element; an error for others
 
     def __repr__(self):
         return self.f.text_of(self)
@@ -85,11 +89,12 @@ def operators():
         return lambda self, other: getattr(self.f, name)(self.f.tensor(other), self)
 
     for sign, name in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("matmul", "matmul"), ("pow", "pow"),
-                       ("lt", "lt"), ("gt", "gt")):
+                       ("lt", "lt"), ("le", "le"), ("gt", "gt"), ("ge", "ge"), ("eq", "eq"), ("ne", "ne")):
         setattr(Tensor, f"__{sign}__", forward(name))
-        if sign not in ("lt", "gt"):
+        if sign not in ("lt", "le", "gt", "ge", "eq", "ne"):  # whose mirror images Python knows
             setattr(Tensor, f"__r{sign}__", backward(name))
     Tensor.__neg__ = lambda self: self.f.neg(self)
+    Tensor.__hash__ = object.__hash__  # by identity, though == compares elements
 
 
 operators()
@@ -181,6 +186,8 @@ class Facula:
         if type_ in ("int64_t", "int", "size_t", "bool") or self.types.get(type_, {}).get("kind") == "enum":
             return checked(value)
         if type_ == "const char *":
+            if not isinstance(value, (str, type(None))):
+                raise TypeError(f"a text is wanted, not {value!r}")
             return value.encode() if value is not None else None
         return getattr(value, "pointer", value)
 
@@ -197,8 +204,12 @@ class Facula:
         return kw, alive
 
     def by_position(self, f, values, given):
-        """Required arguments, and keywords that came by position too."""
+        """Required arguments, which may come by name, and keywords, which may come by position."""
         required = [p for p in f["parameters"] if not ("keyword_struct" in f and p["name"] == "kw")]
+        behind = [p["name"] for p in required[len(values):]]
+        if behind and all(name in given for name in behind):
+            values = [*values, *(given[name] for name in behind)]
+            given = {name: value for name, value in given.items() if name not in behind}
         optional = [k["name"] for k in f.get("keywords", []) if not k.get("by_name", True) and "instead_of" not in k]
         extra = values[len(required):]
         if len(values) < len(required) or len(extra) > len(optional):
@@ -286,11 +297,16 @@ class Facula:
         """A tensor of nested lists of numbers."""
         shape, flat = [], [values]
         while flat and isinstance(flat[0], (list, tuple)):
+            if any(not isinstance(row, (list, tuple)) or len(row) != len(flat[0]) for row in flat):
+                raise ValueError("the rows of a tensor should be of one length")
             shape.append(len(flat[0]))
             flat = [v for row in flat for v in row]
-        data = (C.c_float * max(len(flat), 1))(*flat)
-        t = self.tensor_from(C.addressof(data), self.F32, shape)
-        t = self.to_dtype(t, dtype) if dtype is not None else t
+        # whole numbers by way of integers: floating-point numbers would round large ones
+        whole = dtype is not None and all(isinstance(v, int) for v in flat)
+        flat = [checked(v) for v in flat] if whole else flat
+        data = ((C.c_int64 if whole else C.c_double) * max(len(flat), 1))(*flat)
+        t = self.tensor_from(C.addressof(data), self.I64 if whole else self.F64, shape)
+        t = self.to_dtype(t, self.F32 if dtype is None else dtype)
         return self.set_requires_grad(t, True) if requires_grad else t
 
     def sequential(self, *layers):

@@ -31,7 +31,7 @@ FAC_API size_t fac_node_next_count(const fac_node *n);
 FAC_API fac_node *fac_node_next(const fac_node *n, size_t i);
 /* Writes the graph behind t as text, one node a line. */
 FAC_API fac_status fac_graph_print(fac_tensor *t, FILE *stream);
-/* The same as a GraphViz digraph. */
+/* Writes the graph behind t as a GraphViz digraph. */
 FAC_API FAC_MUST fac_status fac_graph_dot(fac_tensor *t, FILE *stream);
 /* True if t is a view, and its base (borrowed; NULL if not a view). */
 FAC_API bool fac_is_view(const fac_tensor *t);
@@ -44,7 +44,7 @@ FAC_API fac_tensor *fac_view_base(const fac_tensor *t);
    errors: AUTOGRAD if root needs no gradient or the graph was freed; SHAPE if the root has several elements and no
            gradient is given */
 FAC_API FAC_MUST fac_status fac_backward(fac_tensor *root, const fac_backward_kw *kw);
-/* The same from several roots; grads may be empty, or hold NULL for one-element roots. */
+/* fac_backward from several roots; grads may be empty, or hold NULL for one-element roots. */
 FAC_API FAC_MUST fac_status fac_backward_all(fac_tensors roots, fac_tensors grads, const fac_backward_all_kw *kw);
 
 /* Gradients of the sum of outputs (weighted by grad_outputs) with respect to inputs, written to out_grads[inputs.n];
@@ -171,7 +171,7 @@ typedef fac_status (*fac_check_fn)(void *context, fac_tensors inputs, fac_tensor
    mismatch is FAC_ERR_AUTOGRAD naming output, input and both values. source: torch.autograd.gradcheck */
 FAC_API FAC_MUST fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
                                           const fac_gradcheck_kw *kw);
-/* The same for the gradients themselves, with random grad_outputs. */
+/* fac_gradcheck of the gradients themselves, with random grad_outputs. source: torch.autograd.gradgradcheck */
 FAC_API FAC_MUST fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
                                               const fac_gradgradcheck_kw *kw);
 /* Jacobian of fn (one output) by rows: [numel(output), numel(input)]; belongs to the innermost scope. */

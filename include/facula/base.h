@@ -177,10 +177,10 @@ FAC_API fac_tensor *fac_scope_yield(fac_scope *s, fac_tensor *t);
 FAC_API int64_t fac_live(void);
 
 #if defined(__GNUC__)
-/* Opens a scope that ends with the enclosing block, however the block is left. */
+/* Opens a scope that ends with the enclosing block, however the block is left: FAC_SCOPE(s), where s is any name. */
 #define FAC_SCOPE(s) fac_scope s __attribute__((cleanup(fac_scope_end), unused)) = fac_scope_begin()
 #endif
-/* fac_scope_yield with the scope by name: `return fac_yield(s, t);`. */
+/* Hands t to the scope around s, which FAC_SCOPE(s) opened, and returns it: `return fac_yield(s, t);`. */
 #define fac_yield(s, t) fac_scope_yield(&(s), (t))
 
 /* ---- numbers ------------------------------------------------------------------------------------------------ */
@@ -415,8 +415,7 @@ FAC_AT_INLINE_(status, fac_status, r != FAC_OK)
                                                                 fac_scalar : P##s_
 /* A fac_scalar from any C number. */
 #define FAC_SCALAR(x) _Generic((x), FAC_NUMS_(fac_scalar_))(x)
-/* A list of integers; empty is legal. Lives as long as the enclosing block. Outer parentheses matter: the
-   operator macros rescan their arguments. */
+/* A list of integers: FAC_INTS(1, 2); empty is legal. Lives as long as the enclosing block. */
 #define FAC_INTS(...) \
     ((fac_ints){&(const int64_t[]){0, __VA_ARGS__}[1], sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1})
 /* Other names of FAC_INTS, which say what the integers are. */
@@ -450,5 +449,11 @@ FAC_INLINE_ fac_ints fac_list_of_number_(int64_t x, int64_t *room, size_t n) {
 
 #ifndef FACULA_BUILDING
 #include <facula/base_macros.h>
+#endif
+#ifdef __cplusplus
+/* A literal where keywords belong: 0 would be a null pointer to them, all defaults, so functions refuse an int there. */
+template <class T> struct fac_literal_;
+template <> struct fac_literal_<int> { typedef void type; };
+template <class T> using fac_if_literal_ = typename fac_literal_<T>::type;
 #endif
 #endif

@@ -73,7 +73,7 @@ typedef struct fac_cuda_function fac_cuda_function;
    stay where it is until the module is released. NULL on failure.
    errors: ARGUMENT for NULL; what is wrong with the image shows at the first launch */
 FAC_API fac_cuda_module *fac_cuda_module_load(const void *image);
-/* The same from a file, which is read at once. errors: IO; MEMORY */
+/* Takes an image from a file, which is read at once. errors: IO; MEMORY */
 FAC_API fac_cuda_module *fac_cuda_module_load_file(const char *path);
 /* Compiles source text in the kernel dialect (CUDA C does too, where the devices are real) with NVRTC, or with the
    system's C compiler for the simulator; results are cached on disk. `name` is for messages. Compiled at once for the

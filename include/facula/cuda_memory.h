@@ -30,7 +30,7 @@ FAC_API FAC_MUST fac_status fac_cuda_empty_cache(void);
 typedef struct fac_memory_stat {
     int64_t current, peak, allocated, freed;
 } fac_memory_stat;
-/* The same for both pools together, for requests over 1 MiB, and for those up to it. */
+/* One quantity for both pools together, for requests over 1 MiB, and for those up to it. */
 typedef struct fac_memory_stat_by_pool {
     fac_memory_stat all, large_pool, small_pool;
 } fac_memory_stat_by_pool;
@@ -219,7 +219,7 @@ typedef struct fac_cuda_host_memory_stats {
 } fac_cuda_host_memory_stats;
 /* Reads them; never fails. */
 FAC_API fac_cuda_host_memory_stats fac_cuda_get_host_memory_stats(void);
-/* As for devices. */
+/* Sets the peaks to what is current, and the sums to zero, as fac_cuda_reset_peak_memory_stats does for devices. */
 FAC_API void fac_cuda_reset_peak_host_memory_stats(void);
 FAC_API void fac_cuda_reset_accumulated_host_memory_stats(void);
 /* Gives every page-locked block that is not in use back to the system. */
@@ -283,7 +283,7 @@ FAC_API void fac_caching_allocator_free(fac_caching_allocator *a);
 FAC_API const fac_allocator *fac_caching_allocator_face(fac_caching_allocator *a);
 /* Says that the block that begins at p is used in a stream other than that which allocated it. Other addresses: nothing. */
 FAC_API FAC_MUST fac_status fac_caching_allocator_record_stream(fac_caching_allocator *a, void *p, int64_t stream);
-/* As for CUDA's. */
+/* As fac_cuda_empty_cache and fac_cuda_get_memory_stats, for this allocator. */
 FAC_API FAC_MUST fac_status fac_caching_allocator_empty_cache(fac_caching_allocator *a);
 FAC_API fac_cuda_memory_stats fac_caching_allocator_stats(fac_caching_allocator *a);
 

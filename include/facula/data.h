@@ -25,7 +25,8 @@ FAC_API fac_vocab *fac_vocab_characters(const char *text, size_t n);
    errors: ARGUMENT if size is not in 256 ... 65536
    source: Sennrich, Haddow, Birch 2016 */
 FAC_API fac_vocab *fac_vocab_bpe(const char *text, size_t n, int64_t size);
-/* The same from the n bytes that fac_vocab_text gave. FORMAT, naming line or token, if they are anything else. */
+/* A vocabulary of byte pairs from the n bytes that fac_vocab_text gave. FORMAT, naming line or token, if they are anything
+   else. */
 FAC_API fac_vocab *fac_vocab_bpe_of(const char *pairs, size_t n);
 FAC_API fac_vocab *fac_vocab_keep(fac_vocab *v);
 FAC_API void fac_vocab_release(fac_vocab *v);

@@ -203,7 +203,7 @@ FAC_API FAC_MUST fac_status fac_dispatch_dump(const fac_operator *op, FILE *stre
    with defaults may be left out. Results are written to `out_results` (room for fac_operator_return_count values)
    and owned by the caller, who releases them with fac_value_release or gives them to a scope with fac_scope_take. */
 FAC_API FAC_MUST fac_status fac_call(const char *name, const fac_value *args, size_t n_args, fac_value *out_results);
-/* The same with the operator already looked up. */
+/* fac_call with the operator already looked up. */
 FAC_API FAC_MUST fac_status fac_call_op(const fac_operator *op, const fac_value *args, size_t n_args,
                                         fac_value *out_results);
 

@@ -48,7 +48,8 @@ FAC_API const fac_module_class *fac_module_class_of(const fac_module *m);
 /* Registers under `name`, which may hold no dot and not be taken; returns what was registered, borrowed. A NULL tensor
    registers "none" (a layer without bias). Parameters must be leaves; they are made to require a gradient if floating. */
 FAC_API fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor *t);
-/* The same for a buffer, and returns it, borrowed. Buffers move with the module; persistent ones are saved. */
+/* Registers a buffer as fac_module_add_parameter does a parameter; returns it, borrowed. Buffers move with the
+   module; persistent ones are saved. */
 FAC_API fac_tensor *fac_module_add_buffer(fac_module *m, const char *name, fac_tensor *t, bool persistent);
 /* Adds a child and takes over the caller's reference, also when it fails; NULL (a child that could not be made) is
    passed on with its error. Returns the child, borrowed. */
@@ -65,8 +66,8 @@ FAC_API FAC_MUST fac_status fac_module_set_tensor(fac_module *m, const char *pat
 
 /* Runs pre-hooks, forward (in its own scope) and hooks. The result belongs to the innermost scope; NULL on failure. */
 FAC_API FAC_MUST fac_tensor *fac_forward(fac_module *m, fac_tensor *x);
-/* The same for modules of several inputs; the result belongs to the innermost scope, too. Forward pre-hooks and full backward hooks, which are about one input, run only
-   if there is just one. */
+/* fac_forward for modules of several inputs; the result belongs to the innermost scope. Forward pre-hooks and full backward
+   hooks, which are about one input, run only if there is just one. */
 FAC_API FAC_MUST fac_tensor *fac_forward_many(fac_module *m, fac_tensors inputs);
 /* Training or evaluation mode, for the module and all below it. */
 FAC_API void fac_module_train(fac_module *m, bool on);

@@ -44,10 +44,14 @@ FAC_API FAC_MUST fac_optimizer *fac_sgd_of(fac_tensors parameters, double lr, co
 
 /* Adam with decoupled weight decay.
    settings: lr, beta1, beta2, eps, weight_decay, amsgrad, maximize
+   errors:   as fac_sgd_new; ARGUMENT for betas outside [0, 1) and a negative eps
    source:   Loshchilov, Hutter 2019; torch.optim.AdamW */
 FAC_API FAC_MUST fac_optimizer *fac_adamw_new(fac_module *m, double lr, const fac_adamw_new_kw *kw);
 FAC_API FAC_MUST fac_optimizer *fac_adamw_of(fac_tensors parameters, double lr, const fac_adamw_of_kw *kw);
-/* Adam, weight decay added to the gradient. Settings as of AdamW. source: Kingma, Ba 2015; torch.optim.Adam */
+/* Adam, weight decay added to the gradient.
+   settings: as of fac_adamw_new
+   errors:   as fac_adamw_new
+   source:   Kingma, Ba 2015; torch.optim.Adam */
 FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac_adam_new_kw *kw);
 FAC_API FAC_MUST fac_optimizer *fac_adam_of(fac_tensors parameters, double lr, const fac_adam_of_kw *kw);
 
@@ -68,7 +72,7 @@ typedef struct fac_optimizer_update {
     unsigned fresh;        /* bit i: state[i] was made for this step, and is zero */
 } fac_optimizer_update;
 
-/* A kind of optimiser; those above are made of the same. Static: it must outlive its optimisers. */
+/* A kind of optimiser; SGD, Adam and AdamW are classes of this type too. Static: it must outlive its optimisers. */
 typedef struct fac_optimizer_class {
     const char *name; /* "Lion" */
     const fac_option
@@ -89,8 +93,8 @@ typedef struct fac_optimizer_class {
 } fac_optimizer_class;
 
 /* An optimiser of a class over the parameters of a module (_new), or of a list (_of); settings that are not given have the
-   class's defaults. As fac_sgd_new.
-   errors: ARGUMENT also for a class that is incomplete, and settings that it does not have */
+   class's defaults. The caller owns the result, which holds references. NULL on failure.
+   errors: as fac_sgd_new; ARGUMENT also for a class that is incomplete, and settings that it does not have */
 FAC_API FAC_MUST fac_optimizer *fac_optimizer_new(const fac_optimizer_class *cls, fac_module *m, fac_options options);
 FAC_API FAC_MUST fac_optimizer *fac_optimizer_of(const fac_optimizer_class *cls, fac_tensors parameters,
                                                  fac_options options);
@@ -116,7 +120,7 @@ FAC_API fac_tensors fac_optimizer_parameters(fac_optimizer *o);
            sense
    source: torch.optim.Optimizer.add_param_group */
 FAC_API FAC_MUST fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, fac_options options);
-/* The same with all parameters of a module: fac_optimizer_add_module(o, head, FAC_OPTIONS({"lr", 0.01})).
+/* fac_optimizer_add_group with all parameters of a module: fac_optimizer_add_module(o, head, FAC_OPTIONS({"lr", 0.01})).
    errors: ARGUMENT also for a module without parameters */
 FAC_API FAC_MUST fac_status fac_optimizer_add_module(fac_optimizer *o, fac_module *m, fac_options options);
 /* Number of groups; the first has number 0. */

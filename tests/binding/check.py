@@ -41,8 +41,18 @@ def operators_are_called_by_name(f):
     best = f.max_dim(x, 1)
     assert best.values.tolist() == [5, 7] and best.indices.tolist() == [1, 0]
     assert [part.shape for part in f.split(x, 2, dim=1)] == [(2, 2), (2, 1)]
-    assert x["1, ::2"].tolist() == [7, 4]
+    assert f.softmax(x, dim=1).shape == (2, 3) and f.transpose(x, dim0=0, dim1=1).shape == (3, 2)
+    assert x["1, ::2"].tolist() == [7, 4] and x[1].tolist() == [7, 3, 4]
+    assert (x == 5).tolist() == [[0, 1, 0], [0, 0, 0]] and (3 >= x).tolist() == [[1, 0, 1], [0, 1, 0]]
     assert f.zeros([2], dtype=f.F16, device="cpu").dtype == "float16"
+
+
+def numbers_arrive_as_they_are(f):
+    large = [2**24 + 1, -2**53 - 1, 2**63 - 1]
+    assert f.tensor(large, dtype=f.I64).tolist() == large
+    assert f.tensor([0.1], dtype=f.F64).tolist() == [0.1]
+    assert f.tensor([[], []]).shape == (2, 0) and f.tensor(3).shape == ()
+    assert f.tensor([[True], [False]], dtype=f.BOOL).tolist() == [[1], [0]]
 
 
 def gradients_agree_with_the_closed_form(f):
@@ -69,6 +79,10 @@ def errors_become_exceptions(f):
     except facula.Error as e:
         assert e.module == "0", e.module
     for wrong, kind in ((lambda: f.sum(f.tensor([1]), dimension=0), TypeError), (lambda: f.sum(), TypeError),
+                        (lambda: f.tensor([[1, 2], [3]]), ValueError), (lambda: f.tensor([[1], [2, 3]]), ValueError),
+                        (lambda: f.tensor([1, [2]]), TypeError), (lambda: f.tensor([[1], 2]), ValueError),
+                        (lambda: bool(f.tensor([1, 2])), facula.Error), (lambda: f.tensor([1])[0.5], TypeError),
+                        (lambda: f.softmax(f.tensor([1]), dimm=0), TypeError),
                         (lambda: f.sum(f.tensor([1]), dim=2**64), OverflowError), (lambda: f.sum(f.tensor([1]), dim="0"), TypeError),
                         (lambda: f.add_no_such, AttributeError)):
         try:
@@ -118,8 +132,8 @@ def the_example_learns(f):
 def main():
     f = facula.Facula(*sys.argv[1:])
     for check in (structs_have_the_librarys_layout, every_function_has_a_symbol_and_types, operators_are_called_by_name,
-                  gradients_agree_with_the_closed_form, errors_become_exceptions, objects_live_as_long_as_their_names,
-                  tensors_pass_between_threads, the_example_learns):
+                  numbers_arrive_as_they_are, gradients_agree_with_the_closed_form, errors_become_exceptions,
+                  objects_live_as_long_as_their_names, tensors_pass_between_threads, the_example_learns):
         check(f)
         print("ok", check.__name__)
 

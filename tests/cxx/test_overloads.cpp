@@ -19,6 +19,24 @@ template <class T> static const void *first(const T &result) { return &result; }
 
 #include "overloads.h"
 
+// A 0 in the place of keywords, which C takes for the first of them, would be a null pointer here, and so all defaults.
+#define IS_CALL(name, call)                                            \
+    template <class T, class = void> struct name : std::false_type {}; \
+    template <class T> struct name<T, decltype((void)(call))> : std::true_type {}
+IS_CALL(sums_over_0, (fac_sum)(static_cast<T>(nullptr), 0));
+IS_CALL(sums, (fac_sum)(static_cast<T>(nullptr)));
+IS_CALL(sums_by_kw, (fac_sum)(static_cast<T>(nullptr), fac_sum_kw()));
+IS_CALL(sums_by_defaults, (fac_sum)(static_cast<T>(nullptr), nullptr));
+IS_CALL(makes_linear_of_0, (fac_linear_new)(T(3), 4, 0));
+IS_CALL(makes_linear, (fac_linear_new)(T(3), 4));
+IS_CALL(adds_times_0, (fac_add_tensor)(static_cast<T>(nullptr), nullptr, 0));
+static_assert(!sums_over_0<fac_tensor *>::value && !makes_linear_of_0<int64_t>::value &&
+                  !adds_times_0<fac_tensor *>::value,
+              "");
+static_assert(sums<fac_tensor *>::value && sums_by_kw<fac_tensor *>::value && sums_by_defaults<fac_tensor *>::value,
+              "");
+static_assert(makes_linear<int64_t>::value, "");
+
 static int failures;
 
 static void expect(bool good, const char *what) {

@@ -5,7 +5,8 @@ import pathlib
 import re
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "reference"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "reference"))
 import ownership  # noqa: E402
 
 OUT = re.compile(r"^(fac_tensor \*\*|(double|int64_t|bool|size_t|int|uint64_t) \*)$")
@@ -71,11 +72,40 @@ def results_by_pointer_are_called_out(api):
                     assert p["name"].startswith("out"), f"{f['name']}: {p['name']}"
 
 
+CALL = re.compile(r"\b(fac_\w+)\(|[()]|\.([a-z]\w*) = ")
+
+
+def given_keywords(text):
+    """(function, keyword) of each keyword in a text, the innermost call's."""
+    calls = []
+    for match in CALL.finditer(text):
+        if match[0].endswith("("):
+            calls.append(match[1])
+        elif match[0] == ")":
+            calls = calls[:-1]
+        elif calls and calls[-1]:
+            yield calls[-1], match[2]
+
+
+def keywords_in_prose_exist(api):
+    """Blocks of code in guides are compiled by another test; calls within sentences, and those of headers' comments, are not."""
+    names = {}
+    for f in api["functions"]:
+        for name in (f["name"], f.get("macro")):
+            names.setdefault(name, set()).update(k["name"] for k in f.get("keywords", []))
+    guides = [ROOT / "README.md"] + [p for p in sorted((ROOT / "docs").rglob("*.md")) if p.name != "changes-0.2.md"]
+    texts = [(e["name"], e["doc"]) for part in ("headers", "functions", "types", "macros") for e in api[part]]
+    texts += [(p.name, span) for p in guides for span in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", p.read_text(), flags=re.S))]
+    wrong = [f"{place}: {name} has no .{keyword}" for place, text in texts for name, keyword in given_keywords(text)
+             if keyword not in names.get(name, ())]
+    assert not wrong, wrong
+
+
 def main():
     with open(sys.argv[1]) as file:
         api = json.load(file)
     for rule in (names_say_whose_they_are, parts_of_names_are_the_headers_nouns, failures_can_be_seen, statuses_may_not_be_dropped,
-                 owners_are_named, results_by_pointer_are_called_out):
+                 owners_are_named, results_by_pointer_are_called_out, keywords_in_prose_exist):
         rule(api)
         print("ok", rule.__name__)
 

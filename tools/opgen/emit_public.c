@@ -265,7 +265,8 @@ static void hpp_template(FILE *f, const op *o, unsigned numbers) {
     if (numbers) fputs("> ", f);
 }
 
-static void hpp_params(FILE *f, const op *o, unsigned numbers) {
+/* `last` stands in the place of keywords. */
+static void hpp_params(FILE *f, const op *o, unsigned numbers, const char *last) {
     const char *sep = "";
     for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
         fprintf(f, "%sfac_tensor *%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
@@ -274,7 +275,7 @@ static void hpp_params(FILE *f, const op *o, unsigned numbers) {
         const char *type = is_number(o, numbers, i) ? xformat("%s%zu ", number_class(o, i), i) : plain_type(&a->type);
         fprintf(f, "%s%s%s", sep, type, a->name);
     }
-    if (o->kw) fprintf(f, "%sconst fac_%s_kw &kw = {}", sep, o->kw);
+    if (o->kw) fprintf(f, "%s%s", sep, last);
 }
 
 static char *hpp_list(const fac_schema_arg *a) {
@@ -300,10 +301,17 @@ static void hpp_call(FILE *f, const op *o, unsigned numbers) {
 static void hpp_overload(FILE *f, const op *o, unsigned numbers) {
     hpp_template(f, o, numbers);
     fprintf(f, "inline %sfac_%s(", result_type(o), o->macro ? o->macro : o->cname);
-    hpp_params(f, o, numbers);
+    hpp_params(f, o, numbers, o->kw ? xformat("const fac_%s_kw &kw = {}", o->kw) : NULL);
     fprintf(f, ") { return fac_%s(", o->cname);
     hpp_call(f, o, numbers);
     fputs("); }\n", f);
+}
+
+/* fac_sum(x, 0) would take the 0 for a null pointer to keywords: every default, and no dimension 0. */
+static void hpp_refusal(FILE *f, const op *o) {
+    fprintf(f, "template <class FacKw, class = fac_if_literal_<FacKw>> %sfac_%s(", result_type(o), o->cname);
+    hpp_params(f, o, 0, "FacKw");
+    fputs(") = delete;\n", f);
 }
 
 void emit_hpp(FILE *f, const model *m, const op *o) {
@@ -312,6 +320,7 @@ void emit_hpp(FILE *f, const model *m, const op *o) {
     const bool is_another =
         (o->macro && strcmp(o->macro, o->cname) != 0) || o->kw; /* else it would define the C function anew */
     if (is_another) hpp_overload(f, o, 0);
+    if (o->kw) hpp_refusal(f, o);
     unsigned all = 0;
     for (size_t i = 0; i < o->n_pos; i++)
         if (type_of(&o->s->args[i].type) == T_SCALAR || type_of(&o->s->args[i].type) == T_INTS) all |= 1U << i;

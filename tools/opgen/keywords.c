@@ -307,15 +307,23 @@ void emit_fn_macro(FILE *f, const model *m, const entry *e) {
     fprintf(f, "&(fac_%s_kw){FAC_DEFAULTS_%s, __VA_ARGS__})))\n", n, n);
 }
 
-void emit_fn_overload(FILE *f, const model *m, const entry *e) {
-    const function *fn = fn_prototype(m, e);
-    const char *n = fn->name;
-    fprintf(f, "inline %s%sfac_%s(", fn->result, fn->result[strlen(fn->result) - 1] == '*' ? "" : " ", n);
+/* What stands before the keywords in an overload. */
+static void emit_overload_begin(FILE *f, const function *fn) {
+    fprintf(f, "%s%sfac_%s(", fn->result, fn->result[strlen(fn->result) - 1] == '*' ? "" : " ", fn->name);
     for (size_t i = 0; i + 1 < fn->n; i++) {
         const parameter *p = &fn->v[i];
         const bool star = p->type[strlen(p->type) - 1] == '*';
         fprintf(f, strstr(p->type, "(*") ? "%s, " : star ? "%s%s, " : "%s %s, ", p->type, p->name);
     }
+}
+
+void emit_fn_overload(FILE *f, const model *m, const entry *e) {
+    const function *fn = fn_prototype(m, e);
+    const char *n = fn->name;
+    fputs("template <class FacKw, class = fac_if_literal_<FacKw>> ", f);
+    emit_overload_begin(f, fn);
+    fputs("FacKw) = delete;\ninline ", f);
+    emit_overload_begin(f, fn);
     fprintf(f, "const fac_%s_kw &kw = {}) { return fac_%s(", n, n);
     for (size_t i = 0; i + 1 < fn->n; i++) fprintf(f, "%s, ", fn->v[i].name);
     fprintf(f, "&kw); }\n#define fac_%s(...) ", n);

@@ -70,7 +70,9 @@ def write(page):
         yield separate.join(troff(line) for line in text.split("\n"))
     yield from keyword_list(page)
     yield from structs(page)
-    yield ".SH SEE ALSO\n.BR facula (1)"
+    yield ".SH SEE ALSO"
+    yield from (f".BR {name} (3)," for name in page.related)
+    yield ".BR facula (1)"
 
 
 def put(path, text):

@@ -20,9 +20,9 @@ def of_result(f):
     if not f["result"].endswith("*") or told(f):
         return ""
     if f["result"].startswith("const "):
-        return "What the result points to is the library's."
+        return "The library owns what the result points to."
     release = RELEASE.get(f["result"])
-    return f"The result is the caller's, who lets go of it with {release}." if release else ""
+    return f"The caller owns the result and releases it with {release}." if release else ""
 
 
 def is_unclear(f):

@@ -45,6 +45,7 @@ class Page:
     inits: list = dataclasses.field(default_factory=list)  # prototypes of what fills keyword structs
     keywords: list = dataclasses.field(default_factory=list)
     sections: list = dataclasses.field(default_factory=list)  # (title, text)
+    related: list = dataclasses.field(default_factory=list)  # names of other pages
     type: dict = None  # entry of api.json
 
 
@@ -194,6 +195,20 @@ def add_inits(page):
         page.names.append(f"{name}_init")
 
 
+def overload_set(page):
+    """The name that PyTorch has for the page's operator and its other overloads: "max" of max.dim."""
+    return re.match(r"[^.(]*", page.functions[0]["schema"])[0].rstrip("_")
+
+
+def relate_overloads(operators):
+    """What is one name in PyTorch and several here: each page names the others."""
+    sets = {}
+    for page in operators:
+        sets.setdefault(overload_set(page), []).append(page.name)
+    for page in operators:
+        page.related = [name for name in sets[overload_set(page)] if name != page.name]
+
+
 def operator_pages(api):
     operators = [f for f in api["functions"] if f["kind"] == "operator"]
     by_name = {f["name"]: f for f in operators}
@@ -201,7 +216,9 @@ def operator_pages(api):
     for f in operators:
         base = by_name.get(f["form_of"], f)
         groups.setdefault(base["macro"] or base["name"], []).append(f)
-    return [operator_page(name, functions) for name, functions in groups.items()]
+    operators = [operator_page(name, functions) for name, functions in groups.items()]
+    relate_overloads(operators)
+    return operators
 
 
 # ---- pages of headers --------------------------------------------------------------------------------------------------------------

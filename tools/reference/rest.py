@@ -120,6 +120,8 @@ class Reference:
             lines += [self.prose(dict(sections)["Description"]), ""]
             lines += list(self.fields([s for s in sections if s[0] != "Description"])) + [""]
         lines += self.keyword_table(page)
+        if page.related:
+            lines += ["Of the same name in PyTorch: " + ", ".join(f":doc:`{name}`" for name in page.related) + ".", ""]
         lines += ["**Structs**", ""] * bool(page.structs) + list(self.struct_blocks(page))
         return f"reference/ops/{page.name}.rst", joined(lines)
 

@@ -89,7 +89,8 @@ static fac_status check_classes(const fac_tensor *self, const fac_tensor *target
     FAC_CHECK(fac_dtype_is_floating(dtype_of(self)), FAC_ERR_DTYPE,
               "not implemented for '%s'; the input must be floating", fac__dtype_title(dtype_of(self)));
     FAC_CHECK(target->dtype == FAC_I64 || target->dtype == FAC_U8, FAC_ERR_DTYPE,
-              "expected scalar type Long but found %s", fac__dtype_title(dtype_of(target)));
+              "expected scalar type Long but found %s; class indices are int64: fac_to_dtype(target, FAC_I64)",
+              fac__dtype_title(dtype_of(target)));
     FAC_CHECK(
         !weight || (weight->ndim == 1 && weight->numel == classes), FAC_ERR_SHAPE,
         "weight tensor should be defined either for all %lld classes or no classes but got weight tensor of shape: %s",
