@@ -23,10 +23,11 @@ fac_status fac__kw_take(const char *op, void *local, const void *kw, size_t size
 }
 
 void fac__kw_stray_error(const char *op, size_t most) {
-    FAC_FAIL(FAC_ERR_ARGUMENT,
-             "at most %zu arguments may be given by position; further ones by name, .name = value, and several sizes as "
-             "one list, FAC_SHAPE(2, 3)",
-             most);
+    FAC_FAIL(
+        FAC_ERR_ARGUMENT,
+        "at most %zu arguments may be given by position; further ones by name, .name = value, and several sizes as "
+        "one list, FAC_SHAPE(2, 3)",
+        most);
     fac__error_context(op, NULL);
 }
 

@@ -2,6 +2,7 @@
 #include "ops/meta/check.h"
 #include "ops/meta/reduce.h"
 #include "ops_gen.h"
+#include <stdatomic.h>
 
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 
@@ -42,19 +43,30 @@ fac_status weighted_pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tens
     return fac_out_declare(s, 0, sizes, NULL, reduction == REDUCE_NONE ? ndim : 0, dtype, self->device);
 }
 
+/* As torch.nn.functional does: mostly a squeeze was forgotten. Once in a process, since losses are computed in loops. */
+static void warn_of_broadcast(const fac_tensor *self, const fac_tensor *target) {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (fac__same_sizes(self, target) || atomic_flag_test_and_set(&said)) return;
+    fac__warn(
+        "a loss broadcasts input %s and target %s against each other: give both the same size if that is not meant",
+        FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(target));
+}
+
 fac_status pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction) {
-    return weighted_pair_loss_meta(s, self, target, NULL, reduction);
+    FAC_TRY(weighted_pair_loss_meta(s, self, target, NULL, reduction));
+    warn_of_broadcast(self, target);
+    return FAC_OK;
 }
 
 fac_status huber_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction, double delta) {
     FAC_CHECK(delta > 0, FAC_ERR_ARGUMENT, "huber_loss does not support non-positive values for delta, got %g", delta);
-    return weighted_pair_loss_meta(s, self, target, NULL, reduction);
+    return pair_loss_meta(s, self, target, reduction);
 }
 
 fac_status scaled_pair_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction,
                                  double scale) {
     FAC_CHECK(scale >= 0, FAC_ERR_ARGUMENT, "the loss does not support negative values for beta, got %g", scale);
-    return weighted_pair_loss_meta(s, self, target, NULL, reduction);
+    return pair_loss_meta(s, self, target, reduction);
 }
 
 fac_status weighted_pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
