@@ -26,14 +26,16 @@ extern "C" {
 #endif
 
 /* Functions that the headers define. They become part of their callers, which may be `inline` ones of the program's with
-   external linkage: those may not use static functions. The library has each as a symbol, too. */
-#if defined(FAC_INLINE_)
-#elif defined(__cplusplus)
-#define FAC_INLINE_ inline
+   external linkage: those may not use static functions. What is not only for the macros the library has as a symbol, too. */
+#if defined(__cplusplus)
+#define FAC_HELPER_ inline
 #elif defined(__GNUC__)
-#define FAC_INLINE_ extern inline __attribute__((gnu_inline, always_inline))
+#define FAC_HELPER_ extern inline __attribute__((gnu_inline, always_inline))
 #else
-#define FAC_INLINE_ static inline
+#define FAC_HELPER_ static inline
+#endif
+#ifndef FAC_INLINE_
+#define FAC_INLINE_ FAC_HELPER_
 #endif
 
 /* The version of the headers; fac_version is the library's. */
@@ -197,26 +199,26 @@ typedef struct fac_scalar {
 } FAC_MEMBERS_BY_NAME_ fac_scalar;
 
 /* Scalars from C numbers; FAC_SCALAR(x) picks one by type. */
-FAC_INLINE_ fac_scalar fac_scalar_i_(long long x) {
+FAC_HELPER_ fac_scalar fac_scalar_i_(long long x) {
     fac_scalar s = {(int64_t)x, FAC_KIND_INT};
     return s;
 }
-FAC_INLINE_ fac_scalar fac_scalar_b_(bool x) {
+FAC_HELPER_ fac_scalar fac_scalar_b_(bool x) {
     fac_scalar s = {x ? 1 : 0, FAC_KIND_BOOL};
     return s;
 }
-FAC_INLINE_ fac_scalar fac_scalar_f_(double x) {
+FAC_HELPER_ fac_scalar fac_scalar_f_(double x) {
     fac_scalar s = {0, FAC_KIND_FLOAT};
     __builtin_memcpy(&s.bits, &x, sizeof x);
     return s;
 }
-FAC_INLINE_ fac_scalar fac_scalar_s_(fac_scalar x) { return x; }
+FAC_HELPER_ fac_scalar fac_scalar_s_(fac_scalar x) { return x; }
 /* Unsigned 64-bit values above INT64_MAX become doubles rather than wrapping. */
-FAC_INLINE_ fac_scalar fac_scalar_u_(unsigned long long x) {
+FAC_HELPER_ fac_scalar fac_scalar_u_(unsigned long long x) {
     return x > (unsigned long long)INT64_MAX ? fac_scalar_f_((double)x) : fac_scalar_i_((long long)x);
 }
 /* A complex scalar from two doubles {re, im} that must stay alive while the scalar is used. */
-FAC_INLINE_ fac_scalar fac_scalar_c_(const double *re_im) {
+FAC_HELPER_ fac_scalar fac_scalar_c_(const double *re_im) {
     fac_scalar s = {(int64_t)(intptr_t)re_im, FAC_KIND_COMPLEX};
     return s;
 }
@@ -230,11 +232,11 @@ typedef struct fac_opt_int {
     bool set;
     int64_t v;
 } fac_opt_int;
-FAC_INLINE_ fac_opt_num fac_opt_num_(fac_scalar x) {
+FAC_HELPER_ fac_opt_num fac_opt_num_(fac_scalar x) {
     fac_opt_num o = {true, x};
     return o;
 }
-FAC_INLINE_ fac_opt_int fac_opt_int_(int64_t x) {
+FAC_HELPER_ fac_opt_int fac_opt_int_(int64_t x) {
     fac_opt_int o = {true, x};
     return o;
 }
@@ -255,8 +257,8 @@ typedef struct fac_tensors {
     size_t n;
 } FAC_MEMBERS_BY_NAME_ fac_tensors;
 
-/* Lists of what lies in an array, which may be NULL if n is 0: an empty list is not NULL, which would be none at all. */
-#define FAC_NOWHERE_ ((uintptr_t)sizeof(void *))
+#define FAC_NOWHERE_ ((uintptr_t)sizeof(void *)) /* where an empty list lies: no list at all is NULL */
+/* Lists of what lies in an array, which may be NULL if n is 0. */
 FAC_INLINE_ fac_ints fac_ints_of(const int64_t *v, size_t n) {
     fac_ints l = {v || n ? v : (const int64_t *)FAC_NOWHERE_, n};
     return l;
@@ -377,11 +379,11 @@ template <class T> FAC_MUST inline T fac_at_must_(T r, const char *file, int lin
 #else
 /* What passes a result r of type T on, and the same for one that the caller should use. */
 #define FAC_AT_INLINE_(name, T, failed)                                             \
-    FAC_INLINE_ T fac_at_##name##_(T r, const char *file, int line) {               \
+    FAC_HELPER_ T fac_at_##name##_(T r, const char *file, int line) {               \
         if (__builtin_expect((failed), 0)) fac_error_at(file, line);                \
         return r;                                                                   \
     }                                                                               \
-    FAC_INLINE_ FAC_MUST T fac_at_must_##name##_(T r, const char *file, int line) { \
+    FAC_HELPER_ FAC_MUST T fac_at_must_##name##_(T r, const char *file, int line) { \
         return fac_at_##name##_(r, file, line);                                     \
     }
 FAC_AT_INLINE_(tensor, fac_tensor *, !r)
@@ -422,11 +424,11 @@ FAC_AT_INLINE_(status, fac_status, r != FAC_OK)
 #define FAC_SHAPE FAC_INTS
 #define FAC_DIMS FAC_INTS
 /* What a macro passes on where a function requires a list of integers: a list as it is, or a number n times. */
-FAC_INLINE_ fac_ints fac_list_as_it_is_(fac_ints l, int64_t *room, size_t n) {
+FAC_HELPER_ fac_ints fac_list_as_it_is_(fac_ints l, int64_t *room, size_t n) {
     (void)room, (void)n;
     return l;
 }
-FAC_INLINE_ fac_ints fac_list_of_number_(int64_t x, int64_t *room, size_t n) {
+FAC_HELPER_ fac_ints fac_list_of_number_(int64_t x, int64_t *room, size_t n) {
     for (size_t i = 0; i < n; i++) room[i] = x;
     return fac_ints_of(room, n);
 }

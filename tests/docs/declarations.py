@@ -13,7 +13,7 @@ COMMENT = re.compile(r"/\*.*?\*/", re.S)
 DIRECTIVE = re.compile(r"^#(?:.*\\\n)*.*$", re.M)
 ENUM = re.compile(r"\benum\b[^{;]*\{([^}]*)\}")
 TYPEDEF = re.compile(r"^(?:typedef\b[^;{]*|typedef\b[^{]*\{.*?^\}[^;]*|typedef enum[^{]*\{[^}]*\}[^;]*);", re.M | re.S)
-INLINE = re.compile(r"^static inline\b[^(]*?(\w+)\(", re.M)
+INLINE = re.compile(r"^FAC_INLINE_\b[^(]*?(\w+)\(", re.M)
 DEFINE = re.compile(r"^#define (\w+)", re.M)
 
 

@@ -11,7 +11,8 @@ def exported(library):
 
 
 def main():
-    functions = json.load(open(sys.argv[1]))["functions"]
+    api = json.load(open(sys.argv[1]))
+    functions = api["functions"] + api["inline_functions"]
     names = [f["name"] for f in functions]
     assert len(names) == len(set(names)), "a function is named twice"
     inits = {f["keyword_struct"] + "_init" for f in functions if "keyword_struct" in f}

@@ -116,7 +116,7 @@ static void write_decl(const char *dir, const model *m) {
         "%s#ifndef FACULA_OPS_DECL_H\n#define FACULA_OPS_DECL_H\n\n#include <facula/tensor.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
         notice);
     fprintf(o.f, "/* %s */\n%s\n\n", loss_reduction_doc, loss_reduction);
-    fputs("FAC_INLINE_ fac_tensor *fac_tensor_t_(fac_tensor *t) { return t; }\n\n", o.f);
+    fputs("FAC_HELPER_ fac_tensor *fac_tensor_t_(fac_tensor *t) { return t; }\n\n", o.f);
     for (size_t i = 0; i < m->n_ops; i++) emit_decl(o.f, m, &m->ops[i]);
     fputs("#ifdef __cplusplus\n}\n#endif\n#endif\n", o.f);
     close_output(&o);
