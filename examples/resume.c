@@ -22,7 +22,7 @@ typedef struct {
 static training begin(uint64_t seed) {
     fac_manual_seed(seed);
     fac_module *model =
-        fac_sequential(fac_linear_new(8, 64), fac_gelu_new(false), fac_dropout_new(0.1), fac_linear_new(64, 1));
+        fac_sequential(fac_linear_new(8, 64), fac_gelu_new(), fac_dropout_new(0.1), fac_linear_new(64, 1));
     return (training){.model = model, .adam = fac_adamw_new(model, 3e-3)};
 }
 

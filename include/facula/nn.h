@@ -203,20 +203,26 @@ FAC_API FAC_MUST fac_module *fac_batch_norm2d_new(int64_t num_features, const fa
    source: torch.nn.Conv2d */
 FAC_API FAC_MUST fac_module *fac_conv2d_new(int64_t in_channels, int64_t out_channels, fac_ints kernel_size,
                                             const fac_conv2d_new_kw *kw);
-/* Pooling over windows; stride 0 entries mean the kernel size. source: torch.nn.MaxPool2d, torch.nn.AvgPool2d */
-FAC_API FAC_MUST fac_module *fac_max_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding);
-FAC_API FAC_MUST fac_module *fac_avg_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding);
+/* The largest element of each window. A stride of 0 is the kernel's size.
+   shape:  x [N, C, H, W] -> [N, C, H', W']
+   source: torch.nn.MaxPool2d */
+FAC_API FAC_MUST fac_module *fac_max_pool2d_new(fac_ints kernel_size, const fac_max_pool2d_new_kw *kw);
+/* The mean of each window. A stride of 0 is the kernel's size.
+   shape:  x [N, C, H, W] -> [N, C, H', W']
+   source: torch.nn.AvgPool2d */
+FAC_API FAC_MUST fac_module *fac_avg_pool2d_new(fac_ints kernel_size, const fac_avg_pool2d_new_kw *kw);
 
 /* Zeroes each element with probability p in training and scales the rest by 1/(1-p). source: torch.nn.Dropout */
 FAC_API FAC_MUST fac_module *fac_dropout_new(double p);
 /* Pointwise activations without parameters. */
 FAC_API FAC_MUST fac_module *fac_relu_new(void);
-FAC_API FAC_MUST fac_module *fac_gelu_new(bool tanh_approximation);
+/* x * Phi(x); approximate is "none" or "tanh". source: torch.nn.GELU */
+FAC_API FAC_MUST fac_module *fac_gelu_new(const fac_gelu_new_kw *kw);
 FAC_API FAC_MUST fac_module *fac_silu_new(void);
 FAC_API FAC_MUST fac_module *fac_tanh_new(void);
 FAC_API FAC_MUST fac_module *fac_sigmoid_new(void);
-/* [N, ...] -> [N, -1]. */
-FAC_API FAC_MUST fac_module *fac_flatten_new(void);
+/* Joins the dimensions from start_dim to end_dim: [N, ...] -> [N, -1]. source: torch.nn.Flatten */
+FAC_API FAC_MUST fac_module *fac_flatten_new(const fac_flatten_new_kw *kw);
 /* Runs children "0", "1", ... in turn. Takes over the references in `modules` (also when it fails); a NULL entry is an
    earlier failure. */
 FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size_t n);

@@ -20,8 +20,8 @@ def value_of(kind):
 
 def recorder(callee):
     kw = f"{callee.name}_kw"
-    parameters = ", ".join(f"{p.type} {p.name}" for p in callee.parameters)
-    lines = [f"{callee.returns} ({callee.name})({parameters}, const {kw} *kw) {{",
+    parameters = ", ".join([f"{p.type} {p.name}" for p in callee.parameters] + [f"const {kw} *kw"])
+    lines = [f"{callee.returns} ({callee.name})({parameters}) {{",
              f"    {kw} k;"] + [f"    (void){p.name};" for p in callee.parameters]
     lines.append(f"    if (fac__open_{callee.struct}_kw(&k, kw)) return ({callee.returns})0;")
     for keyword in callee.keywords:

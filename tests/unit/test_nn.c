@@ -474,9 +474,8 @@ static void embedding_padding_row_is_zero_and_gets_no_gradient(void **state) {
 static fac_status build_all(void *context) {
     (void)context;
     FAC_SCOPE(s);
-    fac_module *m =
-        fac_sequential(fac_conv2d_new(1, 2, FAC_INTS(3), .padding = 1), fac_batch_norm2d_new(2), fac_relu_new(),
-                       fac_max_pool2d_new(2, 0, 0), fac_flatten_new(), fac_linear_new(8, 3));
+    fac_module *m = fac_sequential(fac_conv2d_new(1, 2, FAC_INTS(3), .padding = 1), fac_batch_norm2d_new(2),
+                                   fac_relu_new(), fac_max_pool2d_new(2), fac_flatten_new(), fac_linear_new(8, 3));
     if (m) {
         fac_module *c = fac_module_copy(m);
         (void)!fac_forward(c, fac_ones(FAC_SHAPE(1, 1, 4, 4)));
@@ -520,11 +519,37 @@ static void layers_print_as_in_pytorch(void **state) {
     fac_module_release(printed_is(
         fac_conv2d_new(4, 8, FAC_INTS(3), .padding = 1, .dilation = 2, .groups = 2, .bias = false),
         "Conv2d(4, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(2, 2), groups=2, bias=False)\n"));
-    fac_module_release(printed_is(fac_max_pool2d_new(2, 0, 0),
+    fac_module_release(printed_is(fac_max_pool2d_new(2),
                                   "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)\n"));
     fac_module_release(printed_is(fac_dropout_new(0.5), "Dropout(p=0.5, inplace=False)\n"));
-    fac_module_release(printed_is(fac_gelu_new(false), "GELU(approximate='none')\n"));
+    fac_module_release(printed_is(fac_gelu_new(), "GELU(approximate='none')\n"));
     fac_module_release(printed_is(fac_flatten_new(), "Flatten(start_dim=1, end_dim=-1)\n"));
+    fac_module_release(
+        printed_is(fac_max_pool2d_new(FAC_INTS(3, 2), .strides = FAC_INTS(2, 1), .padding = 1, .ceil_mode = true),
+                   "MaxPool2d(kernel_size=(3, 2), stride=(2, 1), padding=1, dilation=1, ceil_mode=True)\n"));
+    fac_module_release(printed_is(fac_gelu_new("tanh"), "GELU(approximate='tanh')\n"));
+    fac_module_release(printed_is(fac_flatten_new(0, .end_dim = 1), "Flatten(start_dim=0, end_dim=1)\n"));
+}
+
+static void module_keywords_reach_the_operator(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_randn(FAC_SHAPE(2, 3, 7, 6));
+    fac_module *m[] = {fac_max_pool2d_new(FAC_INTS(3, 2), .stride = 2, .dilation = 2, .ceil_mode = true),
+                       fac_avg_pool2d_new(3, 2, 1, .count_include_pad = false), fac_flatten_new(0, 1)};
+    fac_tensor *expected[] = {
+        fac_max_pool2d(x, FAC_INTS(3, 2), .stride = 2, .dilation = 2, .ceil_mode = true),
+        fac_avg_pool2d(x, 3, 2, 1, .count_include_pad = false),
+        fac_flatten(x, 0, 1),
+    };
+    for (int i = 0; i < 3; i++) {
+        assert_true(fac_equal(fac_forward(m[i], x), expected[i]));
+        fac_module_release(m[i]);
+    }
+    assert_null(fac_gelu_new(.approximate = "erf"));
+    assert_error(FAC_ERR_ARGUMENT, "\"none\" or \"tanh\", not \"erf\"");
+    assert_null(fac_max_pool2d_new(FAC_INTS(1, 2, 3)));
+    assert_error(FAC_ERR_ARGUMENT, "kernel_size");
 }
 
 /* The default epsilon of RMSNorm is the dtype's: small inputs come out with a root mean square of 1. */
@@ -605,6 +630,7 @@ static void modules_refuse_cycles_and_copies_of_what_they_cannot_share(void **st
 }
 
 FAC_TEST_MAIN(
+    FAC_TEST(module_keywords_reach_the_operator),
     FAC_TEST(S155_E08_children_then_parameters_each_with_its_gradient_then_buffers),
 
     FAC_TEST(S150_an_older_file_is_upgraded_by_its_class), FAC_TEST(S149_state_hooks_see_what_is_saved_and_loaded),

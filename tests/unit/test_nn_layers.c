@@ -12,8 +12,8 @@ static double silu_of(double x) { return x * sigmoid_of(x); }
 static double gelu_of(double x) { return x * 0.5 * erfc(-x / sqrt(2)); }
 static double gelu_tanh_of(double x) { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
 
-static fac_module *gelu_exact(void) { return fac_gelu_new(false); }
-static fac_module *gelu_approximate(void) { return fac_gelu_new(true); }
+static fac_module *gelu_exact(void) { return fac_gelu_new(); }
+static fac_module *gelu_approximate(void) { return fac_gelu_new(.approximate = "tanh"); }
 
 static const double POINTS[] = {-30, -3.5, -1, -0.25, 0, 1e-3, 0.5, 2, 7, 40};
 

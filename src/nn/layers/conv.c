@@ -79,29 +79,45 @@ fac_module *(fac_conv2d_new)(int64_t in_channels, int64_t out_channels, fac_ints
 /* ---- pooling ---- */
 
 typedef struct pool {
-    int64_t kernel, stride, padding;
+    int64_t kernel[2], stride[2], padding[2], dilation[2];
+    bool ceil_mode, count_include_pad;
 } pool;
 
 static fac_tensor *max_pool_forward(fac_module *self, fac_tensor *x) {
     const pool *p = fac_module_state(self);
-    return fac_max_pool2d(x, FAC_INTS(p->kernel), .stride = p->stride, .padding = p->padding);
+    return fac_max_pool2d(x, PAIR(p->kernel), .strides = PAIR(p->stride), .paddings = PAIR(p->padding),
+                          .dilations = PAIR(p->dilation), .ceil_mode = p->ceil_mode);
 }
 
 static fac_tensor *avg_pool_forward(fac_module *self, fac_tensor *x) {
     const pool *p = fac_module_state(self);
-    return fac_avg_pool2d(x, FAC_INTS(p->kernel), .stride = p->stride, .padding = p->padding);
+    return fac_avg_pool2d(x, PAIR(p->kernel), .strides = PAIR(p->stride), .paddings = PAIR(p->padding),
+                          .ceil_mode = p->ceil_mode, .count_include_pad = p->count_include_pad);
 }
 
-static void pool_describe(fac_module *self, char *buf, size_t size) {
+/* "3", or "(3, 2)" where the directions differ. */
+static const char *pair_text(const int64_t v[2], char text[48]) {
+    if (v[0] == v[1])
+        snprintf(text, 48, "%lld", (long long)v[0]);
+    else
+        snprintf(text, 48, "(%lld, %lld)", (long long)v[0], (long long)v[1]);
+    return text;
+}
+
+static void avg_pool_describe(fac_module *self, char *buf, size_t size) {
     const pool *p = fac_module_state(self);
-    snprintf(buf, size, "kernel_size=%lld, stride=%lld, padding=%lld", (long long)p->kernel, (long long)p->stride,
-             (long long)p->padding);
+    char kernel[48], stride[48], padding[48];
+    snprintf(buf, size, "kernel_size=%s, stride=%s, padding=%s", pair_text(p->kernel, kernel),
+             pair_text(p->stride, stride), pair_text(p->padding, padding));
 }
 
 static void max_pool_describe(fac_module *self, char *buf, size_t size) {
-    pool_describe(self, buf, size);
-    size_t n = strlen(buf);
-    snprintf(buf + n, size - n, ", dilation=1, ceil_mode=False");
+    const pool *p = fac_module_state(self);
+    avg_pool_describe(self, buf, size);
+    const size_t n = strlen(buf);
+    char dilation[48];
+    snprintf(buf + n, size - n, ", dilation=%s, ceil_mode=%s", pair_text(p->dilation, dilation),
+             p->ceil_mode ? "True" : "False");
 }
 
 static const fac_module_class max_pool_class = {.name = "MaxPool2d",
@@ -113,18 +129,36 @@ static const fac_module_class avg_pool_class = {.name = "AvgPool2d",
                                                 .version = 1,
                                                 .state_size = sizeof(pool),
                                                 .forward = avg_pool_forward,
-                                                .describe = pool_describe};
+                                                .describe = avg_pool_describe};
 
-static fac_module *pool_new(const fac_module_class *cls, int64_t kernel, int64_t stride, int64_t padding) {
-    if (fac_error()) return NULL;
-    fac_module *m = fac_module_new(cls);
-    if (m) *(pool *)fac_module_state(m) = (pool){kernel, stride ? stride : kernel, padding};
+/* What the two kinds have in common. */
+static fac_status pool_fill(pool *p, fac_ints kernel, fac_ints stride, fac_ints padding) {
+    FAC_CHECK(kernel.n > 0, FAC_ERR_ARGUMENT, "kernel_size is empty");
+    FAC_TRY(pair_of("kernel_size", kernel, 1, p->kernel));
+    FAC_TRY(pair_of("stride", stride, 0, p->stride));
+    FAC_TRY(pair_of("padding", padding, 0, p->padding));
+    for (int d = 0; d < 2; d++)
+        if (!p->stride[d]) p->stride[d] = p->kernel[d];
+    return FAC_OK;
+}
+
+fac_module *(fac_max_pool2d_new)(fac_ints kernel_size, const fac_max_pool2d_new_kw *kw) {
+    fac_max_pool2d_new_kw k;
+    if (fac_error() || fac__open_max_pool2d_new_kw(&k, kw)) return NULL;
+    pool p = {.ceil_mode = k.ceil_mode};
+    if (pool_fill(&p, kernel_size, k.strides, k.paddings) || pair_of("dilation", k.dilations, 1, p.dilation))
+        return NULL;
+    fac_module *m = fac_module_new(&max_pool_class);
+    if (m) *(pool *)fac_module_state(m) = p;
     return m;
 }
 
-fac_module *fac_max_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding) {
-    return pool_new(&max_pool_class, kernel_size, stride, padding);
-}
-fac_module *fac_avg_pool2d_new(int64_t kernel_size, int64_t stride, int64_t padding) {
-    return pool_new(&avg_pool_class, kernel_size, stride, padding);
+fac_module *(fac_avg_pool2d_new)(fac_ints kernel_size, const fac_avg_pool2d_new_kw *kw) {
+    fac_avg_pool2d_new_kw k;
+    if (fac_error() || fac__open_avg_pool2d_new_kw(&k, kw)) return NULL;
+    pool p = {.ceil_mode = k.ceil_mode, .count_include_pad = k.count_include_pad};
+    if (pool_fill(&p, kernel_size, k.strides, k.paddings)) return NULL;
+    fac_module *m = fac_module_new(&avg_pool_class);
+    if (m) *(pool *)fac_module_state(m) = p;
+    return m;
 }

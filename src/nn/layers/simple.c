@@ -1,6 +1,8 @@
 /* Layers without parameters: activations, Dropout, Flatten, Sequential, losses. */
+#include "keywords_gen.h"
 #include "nn/module.h"
 #include <facula/ops.h>
+#include <string.h>
 
 static fac_module *plain_new(const fac_module_class *cls) { return fac_error() ? NULL : fac_module_new(cls); }
 
@@ -33,9 +35,17 @@ fac_module *fac_silu_new(void) { return plain_new(&silu_class); }
 fac_module *fac_tanh_new(void) { return plain_new(&tanh_class); }
 fac_module *fac_sigmoid_new(void) { return plain_new(&sigmoid_class); }
 
-fac_module *fac_gelu_new(bool tanh_approximation) {
-    fac_module *m = plain_new(&gelu_class);
-    if (m) *(bool *)fac_module_state(m) = tanh_approximation;
+fac_module *(fac_gelu_new)(const fac_gelu_new_kw *kw) {
+    fac_gelu_new_kw k;
+    if (fac_error() || fac__open_gelu_new_kw(&k, kw)) return NULL;
+    const bool tanh = k.approximate && strcmp(k.approximate, "tanh") == 0;
+    if (!tanh && (!k.approximate || strcmp(k.approximate, "none") != 0)) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "gelu_new: approximate must be \"none\" or \"tanh\", not \"%s\"",
+                 k.approximate ? k.approximate : "");
+        return NULL;
+    }
+    fac_module *m = fac_module_new(&gelu_class);
+    if (m) *(bool *)fac_module_state(m) = tanh;
     return m;
 }
 
@@ -70,18 +80,32 @@ fac_module *fac_dropout_new(double p) {
 
 /* ---- Flatten, Sequential ---- */
 
+typedef struct dims {
+    int64_t start, end;
+} dims;
+
 static fac_tensor *flatten_forward(fac_module *self, fac_tensor *x) {
-    return (void)self, fac_flatten(x, .start_dim = 1);
+    const dims *d = fac_module_state(self);
+    return fac_flatten(x, d->start, d->end);
 }
 static void flatten_describe(fac_module *self, char *buf, size_t size) {
-    (void)self;
-    snprintf(buf, size, "start_dim=1, end_dim=-1");
+    const dims *d = fac_module_state(self);
+    snprintf(buf, size, "start_dim=%lld, end_dim=%lld", (long long)d->start, (long long)d->end);
 }
 
-static const fac_module_class flatten_class = {
-    .name = "Flatten", .version = 1, .forward = flatten_forward, .describe = flatten_describe};
+static const fac_module_class flatten_class = {.name = "Flatten",
+                                               .version = 1,
+                                               .state_size = sizeof(dims),
+                                               .forward = flatten_forward,
+                                               .describe = flatten_describe};
 
-fac_module *fac_flatten_new(void) { return plain_new(&flatten_class); }
+fac_module *(fac_flatten_new)(const fac_flatten_new_kw *kw) {
+    fac_flatten_new_kw k;
+    if (fac_error() || fac__open_flatten_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&flatten_class);
+    if (m) *(dims *)fac_module_state(m) = (dims){k.start_dim, k.end_dim};
+    return m;
+}
 
 static fac_tensor *sequential_forward(fac_module *self, fac_tensor *x) {
     fac_tensor *first = x;
