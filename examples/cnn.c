@@ -108,9 +108,9 @@ static void show(fac_tensor *x, fac_tensor *read) {
 int main(int argc, char **argv) {
     FAC_SCOPE(s);
     fac_manual_seed(1);
-    fac_module *model = fac_sequential(fac_conv2d_new(1, 16, 3, .padding = 1), fac_relu_new(), residual_new(16),
-                                       fac_max_pool2d_new(2), residual_new(16), fac_max_pool2d_new(2),
-                                       fac_flatten_new(), fac_linear_new(16 * 3 * 3, 10));
+    fac_module *model =
+        fac_sequential(fac_conv2d_new(1, 16, 3, .padding = 1), fac_relu_new(), residual_new(16), fac_max_pool2d_new(2),
+                       residual_new(16), fac_max_pool2d_new(2), fac_flatten_new(), fac_linear_new(16 * 3 * 3, 10));
     fac_tensor *digits = NULL, *x = images(SAMPLES, &digits);
     fac_loader *loader = fac_loader_new(FAC_TENSORS(x, digits), BATCH, .shuffle = true);
     fac_optimizer *adam = fac_adamw_new(model, 3e-3);

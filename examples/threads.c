@@ -64,9 +64,8 @@ int main(int argc, char **argv) {
     const int most = argc > 1 ? atoi(argv[1]) : 4;
     FAC_SCOPE(s);
     fac_manual_seed(1);
-    fac_module *model =
-        fac_sequential(fac_linear_new(FEATURES, HIDDEN), fac_gelu_new(), fac_dropout_new(0.1),
-                       fac_linear_new(HIDDEN, HIDDEN), fac_gelu_new(), fac_linear_new(HIDDEN, CLASSES));
+    fac_module *model = fac_sequential(fac_linear_new(FEATURES, HIDDEN), fac_gelu_new(), fac_dropout_new(0.1),
+                                       fac_linear_new(HIDDEN, HIDDEN), fac_gelu_new(), fac_linear_new(HIDDEN, CLASSES));
     fac_tensor *requests = fac_randn(FAC_SHAPE(REQUESTS, FEATURES));
     if (!fac_error()) fac_module_train(model, false); /* before the workers: this writes to the model */
 

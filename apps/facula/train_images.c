@@ -137,9 +137,9 @@ static fac_status open_images(image_data *d, const train_options *o) {
 static fac_module *classifier_new(const image_data *d, const train_options *o) {
     const int64_t features = 32 * (d->height / 4) * (d->width / 4);
     return fac_sequential(fac_conv2d_new(1, 16, FAC_INTS(3), .padding = 1), fac_relu_new(), fac_max_pool2d_new(2),
-                          fac_conv2d_new(16, 32, FAC_INTS(3), .padding = 1), fac_relu_new(),
-                          fac_max_pool2d_new(2), fac_flatten_new(), fac_linear_new(features, 128), fac_relu_new(),
-                          fac_dropout_new(o->dropout), fac_linear_new(128, d->classes));
+                          fac_conv2d_new(16, 32, FAC_INTS(3), .padding = 1), fac_relu_new(), fac_max_pool2d_new(2),
+                          fac_flatten_new(), fac_linear_new(features, 128), fac_relu_new(), fac_dropout_new(o->dropout),
+                          fac_linear_new(128, d->classes));
 }
 
 static fac_status make(train_job *j) {
