@@ -116,17 +116,6 @@ fac_status run_sweep(const char *dir) {
 
 /* ---- saving ---- */
 
-/* The entries of `from`, renamed with a prefix, appended to `all`. */
-static fac_status add_all(fac_state *all, const fac_state *from, const char *prefix) {
-    for (size_t i = 0; i < from->n; i++) {
-        char name[512];
-        snprintf(name, sizeof name, "%s%s", prefix, from->v[i].name);
-        fac_status st = fac_state_set(all, name, from->v[i].tensor);
-        if (st) return st;
-    }
-    return FAC_OK;
-}
-
 static void note_generator(notes *n) {
     uint64_t seed, offset;
     fac_generator_get_state(fac_default_generator(), &seed, &offset);
@@ -152,8 +141,8 @@ fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *op
     note_generator(n);
     fac_status st = fac_error();
     if (!st) st = run_path(dir, CHECKPOINT_NAME, path, sizeof path);
-    if (!st) st = add_all(all, m, "model.");
-    if (!st && o) st = add_all(all, o, "optim.");
+    if (!st) st = fac_state_add(all, "model.", m);
+    if (!st && o) st = fac_state_add(all, "optim.", o);
     if (!st) st = write_state(path, all, n);
     fac_state_free(o);
     fac_state_free(m);
