@@ -167,6 +167,18 @@ ONE_PLACE = {"getenv": ("base/env.c", "the environment is read through fac__env,
 CALL = re.compile(r"(?<![.\w>])(" + "|".join(ONE_PLACE) + r")\(")
 
 
+PLURAL = re.compile(r'%(?:ll|l|z)?[du] (?!(?:is|was|has|needs)\b)[a-z]*[a-rt-z]s\b')
+
+
+def check_plurals(root):
+    """Programs say "1 file"."""
+    for path in sorted((root / "apps").rglob("*.[ch]")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = PLURAL.search(line)
+            if match:
+                yield path, number, f"'{match[0]}': the word for a number of things comes from cli_word"
+
+
 CALLBACK = re.compile(r"\(\*\w*\)\([^()]*\)")
 TAKES_TENSOR = re.compile(r"fac_tensor \*(?:const \*)?\w|fac_tensors \w|const fac_named_tensor \*|const fac_cuda_arg \*")
 
@@ -200,7 +212,7 @@ def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
     for check in (check_includes, check_locks, check_threads, check_apps, check_docs, check_text, check_grains,
-                  check_handles, check_one_place):
+                  check_handles, check_one_place, check_plurals):
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")
             errors += 1

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- notes ---- */
 
@@ -82,25 +83,40 @@ fac_status run_path(const char *dir, const char *name, char *buf, size_t size) {
     return fac_error_set(FAC_ERR_ARGUMENT, "the path '%s/%s' is too long", dir, name);
 }
 
-static fac_status make_one(const char *path) {
+static fac_status make_one(const char *path, size_t *made) {
     struct stat st;
-    if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))) return FAC_OK;
+    if (mkdir(path, 0777) == 0) {
+        if (!*made) *made = strlen(path);
+        return FAC_OK;
+    }
+    if (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return FAC_OK;
     return fac_error_set(FAC_ERR_IO, "cannot make the folder '%s': %s", path, strerror(errno));
 }
 
-fac_status run_make_dir(const char *dir) {
+fac_status run_make_dir(const char *dir, size_t *made) {
     char part[4096];
+    *made = 0;
     if (!dir[0] || strlen(dir) >= sizeof part)
         return fac_error_set(FAC_ERR_ARGUMENT, "'%s' cannot be a folder's path", dir);
     snprintf(part, sizeof part, "%s", dir);
     for (char *p = part + 1; *p; p++) {
         if (*p != '/') continue;
         *p = 0;
-        fac_status st = make_one(part);
+        fac_status st = make_one(part, made);
         if (st) return st;
         *p = '/';
     }
-    return make_one(part);
+    return make_one(part, made);
+}
+
+void run_remove_dirs(const char *dir, size_t made) {
+    char part[4096];
+    snprintf(part, sizeof part, "%s", dir);
+    for (size_t n = strlen(part); n >= made && n > 0; n--) {
+        if (n < strlen(dir) && dir[n] != '/') continue;
+        part[n] = 0;
+        if (rmdir(part) != 0 && errno != ENOENT) return;
+    }
 }
 
 fac_status run_sweep(const char *dir) {

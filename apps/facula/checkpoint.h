@@ -48,8 +48,11 @@ fac_status checkpoint_load(const char *dir, fac_module *model, fac_optimizer *op
 
 /* "DIR/name" into buf; an error if it is too long. */
 fac_status run_path(const char *dir, const char *name, char *buf, size_t size);
-/* Makes the folder and those above it. */
-fac_status run_make_dir(const char *dir);
+/* Makes the folder and those above it; *made gets the length of the shortest part of the path that was not there, 0 for none,
+   whether or not all could be made. */
+fac_status run_make_dir(const char *dir, size_t *made);
+/* Removes the folder and those above it down to that length, as far as they are empty. */
+void run_remove_dirs(const char *dir, size_t made);
 /* Removes what killed runs left half written in the folder. The caller has its lock. */
 fac_status run_sweep(const char *dir);
 

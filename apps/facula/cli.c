@@ -90,6 +90,8 @@ static int put(FILE *stream, const char *text) {
 int cli_put_text(FILE *stream, const char *text) { return put(stream, text); }
 int cli_text_width(const char *text) { return put(NULL, text); }
 
+const char *cli_word(int64_t n, const char *one, const char *many) { return n == 1 ? one : many; }
+
 char *cli_bytes(int64_t bytes, char *buf, size_t size) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) {

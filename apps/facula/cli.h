@@ -53,6 +53,8 @@ void cli_catch_stop(bool on);
 int cli_put_text(FILE *stream, const char *text);
 /* The same without writing. */
 int cli_text_width(const char *text);
+/* The word for n things: printf("%lld %s", n, cli_word(n, "file", "files")). */
+const char *cli_word(int64_t n, const char *one, const char *many);
 /* "12 B", "3.4 MiB" into buf; returns buf. */
 char *cli_bytes(int64_t bytes, char *buf, size_t size);
 

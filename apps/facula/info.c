@@ -5,8 +5,9 @@ static int print_device(const cli_command *self, int index) {
     fac_cuda_properties p;
     char memory[32];
     if (fac_cuda_get_properties(index, &p) != FAC_OK) return cli_failed(self);
-    printf("cuda:%-8d %s, %s, compute capability %d.%d, %d multiprocessors, %s\n", index, p.name,
-           cli_bytes(p.total_memory, memory, sizeof memory), p.major, p.minor, p.multiprocessors, p.pci_id);
+    printf("cuda:%-8d %s, %s, compute capability %d.%d, %d %s, %s\n", index, p.name,
+           cli_bytes(p.total_memory, memory, sizeof memory), p.major, p.minor, p.multiprocessors,
+           cli_word(p.multiprocessors, "multiprocessor", "multiprocessors"), p.pci_id);
     return CLI_OK;
 }
 
@@ -17,7 +18,7 @@ static int print_cuda(const cli_command *self) {
         printf("cuda          off: %s\n", fac_cuda_why_unavailable());
         return CLI_OK;
     }
-    printf("cuda          %d device%s, %s driver of CUDA %d.%d\n", n, n == 1 ? "" : "s",
+    printf("cuda          %d %s, %s driver of CUDA %d.%d\n", n, cli_word(n, "device", "devices"),
            fac_cuda_is_simulated() ? "the simulated" : "a", version / 1000, version % 1000 / 10);
     int status = CLI_OK;
     for (int i = 0; i < n && status == CLI_OK; i++) status = print_device(self, i);

@@ -37,7 +37,7 @@ static void print_metadata(const fac_safetensors *f, const inspect_options *o) {
             snprintf(start, sizeof start, "%s", m.value);
             for (size_t n = SHOWN; n && (m.value[n] & 0xc0) == 0x80;) start[--n] = 0; /* no half of a UTF-8 character */
             cli_put_text(stdout, start);
-            printf("... (%zu bytes; --metadata prints all)", length);
+            printf("... (%zu %s; --metadata prints all)", length, cli_word((int64_t)length, "byte", "bytes"));
         }
         fputc('\n', stdout);
     }
@@ -76,7 +76,7 @@ static int print_table(const cli_command *self, const fac_safetensors *f) {
         shape_text(e.sizes, shape, sizeof shape);
         print_row(&e, shape, &w);
     }
-    printf("%zu tensors, %s\n", n, cli_bytes(bytes, total, sizeof total));
+    printf("%zu %s, %s\n", n, cli_word((int64_t)n, "tensor", "tensors"), cli_bytes(bytes, total, sizeof total));
     return CLI_OK;
 }
 

@@ -1,18 +1,32 @@
-/* The lock is flock's on the file DIR/.lock. The file stays when the run ends: to remove it would let two runs lock two files of
-   the same name. What stands in it only serves the message for others. */
+/* The lock is flock's on the file DIR/.lock. Only who has it removes the file, and who then locked the removed file looks again:
+   two runs never have locks on two files of the same name. What stands in the file only serves the message for others. */
 #include "lock.h"
 #include "checkpoint.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static int open_lock(const char *path) {
+static int open_file(const char *path, int more) {
     int fd;
-    do fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666);
+    do fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | more, 0666);
     while (fd < 0 && errno == EINTR);
     return fd;
+}
+
+static int open_lock(const char *path, bool *made) {
+    const int fd = open_file(path, O_EXCL);
+    *made = fd >= 0;
+    return fd >= 0 || errno != EEXIST ? fd : open_file(path, 0);
+}
+
+/* Whether the file has not been removed since it was opened. */
+static bool still_there(const char *path, int fd) {
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
 }
 
 static int try_lock(int fd) {
@@ -40,26 +54,39 @@ static void sign(int fd) {
     if (ftruncate(fd, 0) == 0 && pwrite(fd, who, (size_t)n, 0) != n) (void)!ftruncate(fd, 0);
 }
 
-fac_status run_lock(const char *dir, int *out_lock) {
-    char path[4096];
-    fac_status st = run_path(dir, ".lock", path, sizeof path);
-    if (st) return st;
-    const int fd = open_lock(path);
-    if (fd < 0) return fac_error_set(FAC_ERR_IO, "cannot open the lock '%s': %s", path, strerror(errno));
-    const int failed = try_lock(fd), why = errno;
-    if (failed && why == EWOULDBLOCK)
-        st = taken(dir, fd);
-    else if (failed)
-        st = fac_error_set(FAC_ERR_IO, "cannot lock '%s': %s", path, strerror(why));
-    if (st) {
-        close(fd);
-        return st;
-    }
-    sign(fd);
-    *out_lock = fd;
-    return FAC_OK;
+/* Opens the file and locks it; a file that goes meanwhile leaves *fd at -1, without an error. */
+static fac_status lock_once(const char *dir, const char *path, int *fd, bool *made) {
+    *fd = open_lock(path, made);
+    if (*fd < 0) return fac_error_set(FAC_ERR_IO, "cannot open the lock '%s': %s", path, strerror(errno));
+    fac_status st = FAC_OK;
+    if (try_lock(*fd) != 0)
+        st = errno == EWOULDBLOCK ? taken(dir, *fd)
+                                  : fac_error_set(FAC_ERR_IO, "cannot lock '%s': %s", path, strerror(errno));
+    if (!st && still_there(path, *fd)) return FAC_OK;
+    close(*fd);
+    *fd = -1;
+    return st;
 }
 
-void run_unlock(int lock) {
-    if (lock >= 0) close(lock);
+static fac_status lock(const char *dir, run_folder *out) {
+    char path[4096];
+    fac_status st = run_path(dir, ".lock", path, sizeof path);
+    while (!st && out->lock < 0) st = lock_once(dir, path, &out->lock, &out->lock_made);
+    if (!st) sign(out->lock);
+    return st;
+}
+
+fac_status run_take(const char *dir, bool make, run_folder *out) {
+    *out = (run_folder){.dir = dir, .lock = -1};
+    fac_status st = make ? run_make_dir(dir, &out->made) : FAC_OK;
+    return st ? st : lock(dir, out);
+}
+
+void run_leave(run_folder *f) {
+    char path[4096];
+    if (!f->begun && f->lock >= 0 && f->lock_made && run_path(f->dir, ".lock", path, sizeof path) == FAC_OK)
+        unlink(path);
+    if (!f->begun && f->made) run_remove_dirs(f->dir, f->made);
+    if (f->lock >= 0) close(f->lock);
+    *f = (run_folder){.lock = -1};
 }

@@ -23,6 +23,8 @@ bool plan_decide(plan *p, int64_t step, double rate, double elapsed, double rese
     return true;
 }
 
+double plan_least_seconds(double elapsed) { return elapsed / (1 - DECLINE); }
+
 int64_t plan_expect(const plan *p, int64_t step, double rate, double elapsed) {
     return steps_in(p, step, rate, p->seconds - elapsed, (double)step);
 }

@@ -19,6 +19,8 @@ double plan_rate(const plan *p, int64_t step);
 /* Decides the number of steps, if it is not known and a quarter of the time has `elapsed`: after `step` steps, of which `rate` are
    done in a second now; `reserve` seconds will be needed at the end. Returns whether it did. */
 bool plan_decide(plan *p, int64_t step, double rate, double elapsed, double reserve);
+/* The least time that a run needs in all whose number of steps is decided after `elapsed` seconds of it: its rate must still fall. */
+double plan_least_seconds(double elapsed);
 /* The number of steps, or what it looks like. */
 int64_t plan_expect(const plan *p, int64_t step, double rate, double elapsed);
 

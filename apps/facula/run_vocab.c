@@ -1,4 +1,5 @@
 #include "run_vocab.h"
+#include "cli.h"
 #include <string.h>
 
 void run_keep_vocab(notes *n, const fac_vocab *v, bool characters) {
@@ -19,8 +20,8 @@ fac_vocab *run_vocab(const notes *n) {
     fac_vocab *v = read_vocab(n);
     const int64_t size = v ? notes_int(n, "vocab_size") : 0;
     if (!v || fac_vocab_size(v) == size) return v;
-    fac_error_set(FAC_ERR_FORMAT, "the vocabulary of the checkpoint has %lld tokens, but its model has %lld",
-                  (long long)fac_vocab_size(v), (long long)size);
+    fac_error_set(FAC_ERR_FORMAT, "the vocabulary of the checkpoint has %lld %s, but its model has %lld",
+                  (long long)fac_vocab_size(v), cli_word(fac_vocab_size(v), "token", "tokens"), (long long)size);
     fac_vocab_release(v);
     return NULL;
 }

@@ -1,5 +1,6 @@
 #include "settings.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,18 @@ bool setting_set(void *options, const setting *s, const char *text) {
     case SETTING_FLAG: *(bool *)slot = strcmp(text, "0") != 0; return true;
     }
     return false;
+}
+
+char *setting_text(const void *options, const setting *s, char *buf, size_t size) {
+    const void *slot = (const char *)options + s->offset;
+    const char *text;
+    switch (s->kind) {
+    case SETTING_INT: snprintf(buf, size, "%" PRId64, *(const int64_t *)slot); break;
+    case SETTING_DOUBLE: snprintf(buf, size, "%.17g", *(const double *)slot); break;
+    case SETTING_FLAG: snprintf(buf, size, "%d", *(const bool *)slot); break;
+    case SETTING_TEXT: text = *(const char *const *)slot; snprintf(buf, size, "%s", text ? text : "");
+    }
+    return buf;
 }
 
 int setting_parse(void *options, const setting *table, size_t n, cli_args *a, const char *name) {

@@ -13,11 +13,14 @@ typedef struct setting {
     size_t offset;      /* in the struct of options: an int64_t, double, const char * or bool */
     setting_kind kind;
     double least, most; /* of numbers */
+    bool lasting;       /* a run that goes on cannot have another one */
 } setting;
 
 /* Puts the value that `text` says into the options; false if it is not one of the setting's kind and range. Text is borrowed;
    a flag is off for "0". */
 bool setting_set(void *options, const setting *s, const char *text);
+/* The value as text into buf; returns buf. */
+char *setting_text(const void *options, const setting *s, char *buf, size_t size);
 /* Takes the present option `name` of `a` from the table. Returns an exit code, with a message printed unless it is CLI_OK. */
 int setting_parse(void *options, const setting *table, size_t n, cli_args *a, const char *name);
 

@@ -1,8 +1,9 @@
 /* facula train: settings from the command line, or from the run that is resumed. */
 #include "train.h"
-#include "lock.h"
+#include "plan.h"
 #include "settings.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,9 +18,11 @@ static const char HELP[] =
     "\n"
     "  --out FOLDER       where the run is kept: checkpoint, log, loss curve (default runs/last);\n"
     "                     a run that is there is replaced\n"
-    "  --resume           go on with the run in --out; its settings are used, other options given here win\n"
+    "  --resume           go on with the run in --out; its settings are used, other options given here win,\n"
+    "                     but for those of the model\n"
     "  --steps N          training steps (default 500)\n"
-    "  --seconds X        train for about this long instead: the number of steps is decided after a quarter of it\n"
+    "  --seconds X        train for about this long instead: the number of steps is decided after a quarter of it;\n"
+    "                     until then a run that goes on counts the time that it has taken\n"
     "  --batch N          windows or images per step (default 32; images 64)\n"
     "  --lr X             peak learning rate (default 0.01; images 0.001); it falls to zero in the last part\n"
     "  --warmup N         steps until the peak (default 50)\n"
@@ -45,34 +48,34 @@ static const char HELP[] =
 
 #define AT(field) offsetof(train_options, field)
 static const setting SETTINGS[] = {
-    {"--out", NULL, AT(out), SETTING_TEXT, 0, 0},
-    {"--resume", NULL, AT(resume), SETTING_FLAG, 0, 0},
-    {"--quiet", NULL, AT(quiet), SETTING_FLAG, 0, 0},
-    {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024},
-    {"--sample", "sample", AT(sample), SETTING_INT, 0, 1e6},
-    {"--sample-every", "sample_every", AT(sample_every), SETTING_INT, 0, 1e12},
-    {"--device", "device", AT(device), SETTING_TEXT, 0, 0},
-    {"--images", "images", AT(images), SETTING_TEXT, 0, 0},
-    {"--labels", "labels", AT(labels), SETTING_TEXT, 0, 0},
-    {"--test-images", "test_images", AT(test_images), SETTING_TEXT, 0, 0},
-    {"--test-labels", "test_labels", AT(test_labels), SETTING_TEXT, 0, 0},
-    {"--steps", "steps", AT(steps), SETTING_INT, 1, 1e12},
-    {"--batch", "batch", AT(batch), SETTING_INT, 1, 1e6},
-    {"--warmup", "warmup", AT(warmup), SETTING_INT, 0, 1e12},
-    {"--eval-every", "eval_every", AT(eval_every), SETTING_INT, 0, 1e12},
-    {"--save-every", "save_every", AT(save_every), SETTING_INT, 0, 1e12},
-    {"--seed", "seed", AT(seed), SETTING_INT, 0, 9e15},
-    {"--context", "context", AT(context), SETTING_INT, 1, 1e6},
-    {"--dim", "dim", AT(dim), SETTING_INT, 1, 1e6},
-    {"--heads", "heads", AT(heads), SETTING_INT, 1, 1e4},
-    {"--layers", "layers", AT(layers), SETTING_INT, 1, 1e4},
-    {"--vocab", "vocab_wanted", AT(vocab), SETTING_INT, 256, 65536},
-    {"--seconds", "seconds", AT(seconds), SETTING_DOUBLE, 1, 1e9},
-    {"--lr", "lr", AT(lr), SETTING_DOUBLE, 0, 1e3},
-    {"--dropout", "dropout", AT(dropout), SETTING_DOUBLE, 0, 1},
-    {"--clip", "clip", AT(clip), SETTING_DOUBLE, 0, 1e9},
-    {"--weight-decay", "weight_decay", AT(weight_decay), SETTING_DOUBLE, 0, 1e3},
-    {"--characters", "characters", AT(characters), SETTING_FLAG, 0, 0},
+    {"--out", NULL, AT(out), SETTING_TEXT, 0, 0, false},
+    {"--resume", NULL, AT(resume), SETTING_FLAG, 0, 0, false},
+    {"--quiet", NULL, AT(quiet), SETTING_FLAG, 0, 0, false},
+    {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024, false},
+    {"--sample", "sample", AT(sample), SETTING_INT, 0, 1e6, false},
+    {"--sample-every", "sample_every", AT(sample_every), SETTING_INT, 0, 1e12, false},
+    {"--device", "device", AT(device), SETTING_TEXT, 0, 0, false},
+    {"--images", "images", AT(images), SETTING_TEXT, 0, 0, false},
+    {"--labels", "labels", AT(labels), SETTING_TEXT, 0, 0, false},
+    {"--test-images", "test_images", AT(test_images), SETTING_TEXT, 0, 0, false},
+    {"--test-labels", "test_labels", AT(test_labels), SETTING_TEXT, 0, 0, false},
+    {"--steps", "steps", AT(steps), SETTING_INT, 1, 1e12, false},
+    {"--batch", "batch", AT(batch), SETTING_INT, 1, 1e6, false},
+    {"--warmup", "warmup", AT(warmup), SETTING_INT, 0, 1e12, false},
+    {"--eval-every", "eval_every", AT(eval_every), SETTING_INT, 0, 1e12, false},
+    {"--save-every", "save_every", AT(save_every), SETTING_INT, 0, 1e12, false},
+    {"--seed", "seed", AT(seed), SETTING_INT, 0, 9e15, false},
+    {"--context", "context", AT(context), SETTING_INT, 1, 1e6, true},
+    {"--dim", "dim", AT(dim), SETTING_INT, 1, 1e6, true},
+    {"--heads", "heads", AT(heads), SETTING_INT, 1, 1e4, true},
+    {"--layers", "layers", AT(layers), SETTING_INT, 1, 1e4, true},
+    {"--vocab", "vocab_wanted", AT(vocab), SETTING_INT, 256, 65536, true},
+    {"--seconds", "seconds", AT(seconds), SETTING_DOUBLE, 1, 1e9, false},
+    {"--lr", "lr", AT(lr), SETTING_DOUBLE, 0, 1e3, false},
+    {"--dropout", "dropout", AT(dropout), SETTING_DOUBLE, 0, 1, false},
+    {"--clip", "clip", AT(clip), SETTING_DOUBLE, 0, 1e9, false},
+    {"--weight-decay", "weight_decay", AT(weight_decay), SETTING_DOUBLE, 0, 1e3, false},
+    {"--characters", "characters", AT(characters), SETTING_FLAG, 0, 0, true},
 };
 enum { N_SETTINGS = sizeof SETTINGS / sizeof *SETTINGS };
 
@@ -192,11 +195,77 @@ static fac_status find_run(const char *dir) {
 }
 
 /* Takes the run folder, which a run that begins may have to make. */
-static fac_status take_folder(const train_options *o, int *lock) {
+static fac_status take_folder(train_options *o, run_folder *folder) {
+    o->folder = folder;
     fac_status st = fac_init();
-    if (!st) st = o->resume ? find_run(o->out) : run_make_dir(o->out);
-    if (!st) st = run_lock(o->out, lock);
+    if (!st && o->resume) st = find_run(o->out);
+    if (!st) st = run_take(o->out, !o->resume, folder);
     return st ? st : run_sweep(o->out);
+}
+
+/* ---- going on ---- */
+
+/* What the arguments ask to be trained; NULL where they do not say. */
+static const char *kind_asked(const train_options *o) {
+    if (o->images || o->labels || o->test_images || o->test_labels) return "images";
+    return o->n_paths ? "text" : NULL;
+}
+
+/* Whether what is asked for now is of the run's kind. */
+static int check_kind(const train_options *o, const notes *n, const char *asked) {
+    const char *kind = notes_get(n, "kind");
+    if (!kind) return cli_usage_error(o->command, "'%s' does not say what was trained: it cannot go on", o->out);
+    if (strcmp(kind, "text") != 0 && strcmp(kind, "images") != 0)
+        return cli_usage_error(o->command, "'%s' is a training on '%s', which this version does not know", o->out,
+                               kind);
+    if (!asked || strcmp(asked, kind) == 0) return CLI_OK;
+    return cli_usage_error(o->command, "'%s' is a training on %s: it cannot go on with %s; choose another --out",
+                           o->out, kind, asked);
+}
+
+/* What the model is made by must stay as it was. */
+static int check_lasting(const train_options *o, const train_options *saved) {
+    char then[32], now[32];
+    for (const setting *s = SETTINGS; s < SETTINGS + N_SETTINGS; s++) {
+        if (!s->lasting) continue;
+        setting_text(saved, s, then, sizeof then);
+        setting_text(o, s, now, sizeof now);
+        if (strcmp(then, now) == 0) continue;
+        if (s->kind == SETTING_FLAG)
+            return cli_usage_error(o->command, "the run in '%s' began without %s: it cannot go on with it", o->out,
+                                   s->option);
+        return cli_usage_error(o->command, "the run in '%s' has %s %s: it cannot go on with %s", o->out, s->option,
+                               then, now);
+    }
+    return CLI_OK;
+}
+
+/* A time given now is that of the whole run, of which the rate of learning needs a part to fall. */
+static int check_time(const train_options *o, const notes *n, double seconds, int64_t steps) {
+    if (seconds <= 0) return CLI_OK;
+    if (steps)
+        return cli_usage_error(o->command, "the run has %lld %s: --steps changes that, --seconds cannot",
+                               (long long)steps, cli_word(steps, "step", "steps"));
+    const double used = train_seconds_used(n), least = plan_least_seconds(used);
+    if (fac_error()) return cli_failed(o->command);
+    if (seconds >= least) return CLI_OK;
+    return cli_usage_error(
+        o->command,
+        "the run has taken %.1f s, and its rate has yet to fall: --seconds %g is too short, the least is %.0f", used,
+        seconds, ceil(least));
+}
+
+/* The run's own settings, then once more those given now, which win where they may. */
+static int go_on(train_options *o, notes *n, const char ***paths, const char **given, int argc, char **argv) {
+    const double seconds = o->seconds;
+    const char *asked = kind_asked(o);
+    if (load_settings(o, n, paths)) return cli_failed(o->command);
+    const train_options saved = *o;
+    int code = check_kind(o, n, asked);
+    if (code == CLI_OK) code = parse(o, given, argc, argv);
+    if (code == CLI_OK) code = check_lasting(o, &saved);
+    if (code == CLI_OK) code = check_time(o, n, seconds, saved.steps);
+    return code == CLI_OK ? check(o) : code;
 }
 
 static int run(train_options *o) {
@@ -231,26 +300,16 @@ static int train(const cli_command *self, int argc, char **argv) {
                        .lr = -1, /* not given */
                        .clip = 1,
                        .weight_decay = 0.01};
-    int lock = -1;
+    run_folder folder = {.lock = -1};
     int code = parse(&o, given, argc, argv);
     if (code == CLI_OK && o.steps && o.seconds > 0)
         code = cli_usage_error(self, "--steps says how long, or --seconds; not both");
     if (code == CLI_OK && !o.resume) code = check(&o);
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error as a full disk is */
-    if (code == CLI_OK && take_folder(&o, &lock)) code = cli_failed(self);
-    if (code == CLI_OK && o.resume) {
-        const double seconds = o.seconds;
-        if (load_settings(&o, &n, &saved))
-            code = cli_failed(self);
-        else
-            code = parse(&o, given, argc, argv); /* once more: what is given now wins */
-        if (code == CLI_OK && seconds > 0 && o.steps)
-            code = cli_usage_error(self, "the run has %lld steps: --steps changes that, --seconds cannot",
-                                   (long long)o.steps);
-        if (code == CLI_OK) code = check(&o);
-    }
+    if (code == CLI_OK && take_folder(&o, &folder)) code = cli_failed(self);
+    if (code == CLI_OK && o.resume) code = go_on(&o, &n, &saved, given, argc, argv);
     if (code == CLI_OK) code = run(&o);
-    run_unlock(lock);
+    run_leave(&folder);
     notes_free(&n);
     free(saved);
     free(given);

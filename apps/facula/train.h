@@ -4,12 +4,14 @@
 
 #include "checkpoint.h"
 #include "cli.h"
+#include "lock.h"
 #include "plot.h"
 #include "progress.h"
 
 typedef struct train_options {
     const cli_command *command;
     const char *out;    /* run folder */
+    run_folder *folder; /* the same, taken */
     const char **paths; /* text to train on */
     size_t n_paths;
     const char *device;                                      /* "cuda:1"; NULL: the CPU */
@@ -29,7 +31,8 @@ typedef struct train_job {
     fac_device device; /* where model and batches are */
     fac_module *model; /* this and the rest: what train_run fills */
     fac_optimizer *optimizer;
-    double started; /* when, by progress_now */
+    double started; /* when, by progress_now; earlier by the time that the run took before, if that counts */
+    double used;    /* that time, in seconds */
     double scale;   /* of the training loss, to be in the unit of the validation's */
     notes notes;    /* saved with every checkpoint */
 } train_job;
@@ -54,6 +57,8 @@ typedef struct train_kind {
     /* State of the data's order, to be kept in the notes and put back. */
     void (*save_order)(train_job *j);
     void (*load_order)(train_job *j);
+    /* Writes what lies beside the checkpoint; may be NULL. */
+    fac_status (*write_beside)(const train_job *j);
     /* Shows the trained model at work; may be NULL. */
     fac_status (*show)(train_job *j);
     /* Shows it while it is trained; may be NULL. */
@@ -68,6 +73,9 @@ typedef struct train_kind {
 int train_run(train_job *j);
 /* t on the job's device. */
 fac_tensor *train_on_device(const train_job *j, fac_tensor *t);
+/* How many seconds a run took while its number of steps was not known, which count when it goes on. An error, and 0, if the notes hold
+   something else. */
+double train_seconds_used(const notes *n);
 /* Writes the settings to the notes, so that --resume needs no others. */
 fac_status train_save_settings(notes *n, const train_options *o, const char *kind);
 /* The two kinds. */

@@ -82,9 +82,10 @@ static fac_status read_pair(const char *images, const char *labels, fac_tensor *
         return fac_error_set(FAC_ERR_FORMAT, "'%s' does not hold images: three dimensions of bytes", images);
     if (fac_tensor_ndim(y) != 1 || fac_tensor_dtype(y) != FAC_U8)
         return fac_error_set(FAC_ERR_FORMAT, "'%s' does not hold labels: one dimension of bytes", labels);
-    if (fac_tensor_size(x, 0) != fac_tensor_size(y, 0) || fac_tensor_size(x, 0) == 0)
-        return fac_error_set(FAC_ERR_SHAPE, "'%s' holds %lld images, '%s' %lld labels", images,
-                             (long long)fac_tensor_size(x, 0), labels, (long long)fac_tensor_size(y, 0));
+    const int64_t n = fac_tensor_size(x, 0), m = fac_tensor_size(y, 0);
+    if (n != m || n == 0)
+        return fac_error_set(FAC_ERR_SHAPE, "'%s' holds %lld %s, '%s' %lld %s", images, (long long)n,
+                             cli_word(n, "image", "images"), labels, (long long)m, cli_word(m, "label", "labels"));
     *out_images = fac_keep(x);
     *out_labels = fac_keep(y);
     return FAC_OK;
@@ -100,8 +101,8 @@ static fac_status hold_out(image_data *d) {
     const int64_t n = fac_tensor_size(d->images, 0), m = n / 10;
     if (m < 1)
         return fac_error_set(FAC_ERR_ARGUMENT,
-                             "%lld images are too few to hold a tenth out; give --test-images and --test-labels",
-                             (long long)n);
+                             "%lld %s too few to hold a tenth out; give --test-images and --test-labels", (long long)n,
+                             cli_word(n, "image is", "images are"));
     d->test_images = part(d->images, n - m, m);
     d->test_labels = part(d->labels, n - m, m);
     fac_tensor *x = part(d->images, 0, n - m), *y = part(d->labels, 0, n - m);
@@ -134,6 +135,23 @@ static fac_status open_images(image_data *d, const train_options *o) {
     return fac_error();
 }
 
+/* A resumed run must see images of the same size and as many classes, which its model is made by. */
+static fac_status keep_shape(train_job *j, const image_data *d) {
+    const struct {
+        const char *key;
+        int64_t is;
+    } shape[] = {{"height", d->height}, {"width", d->width}, {"classes", d->classes}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        const bool known = notes_get(&j->notes, shape[i].key) != NULL;
+        const int64_t then = known ? notes_int(&j->notes, shape[i].key) : shape[i].is;
+        if (!fac_error() && then != shape[i].is)
+            return fac_error_set(FAC_ERR_STATE, "the run in '%s' has images with %s %lld; these have %lld",
+                                 j->options->out, shape[i].key, (long long)then, (long long)shape[i].is);
+        notes_set_int(&j->notes, shape[i].key, shape[i].is);
+    }
+    return fac_error();
+}
+
 static fac_module *classifier_new(const image_data *d, const train_options *o) {
     const int64_t features = 32 * (d->height / 4) * (d->width / 4);
     return fac_sequential(fac_conv2d_new(1, 16, FAC_INTS(3), .padding = 1), fac_relu_new(), fac_max_pool2d_new(2),
@@ -146,6 +164,7 @@ static fac_status make(train_job *j) {
     image_data *d = j->data;
     const train_options *o = j->options;
     fac_status st = open_images(d, o);
+    if (!st) st = keep_shape(j, d);
     if (st) return st;
     if (!(j->model = classifier_new(d, o))) return fac_error();
     j->optimizer = fac_adamw_new(j->model, o->lr, .weight_decay = o->weight_decay);
@@ -154,9 +173,11 @@ static fac_status make(train_job *j) {
 
 static void describe(const train_job *j) {
     const image_data *d = j->data;
-    printf("images: %lld to train on, %lld held out, %lldx%lld, %lld classes\nmodel: %lld parameters\n",
-           (long long)d->n_train, (long long)fac_tensor_size(d->test_labels, 0), (long long)d->height,
-           (long long)d->width, (long long)d->classes, (long long)fac_module_parameter_count(j->model));
+    const int64_t parameters = fac_module_parameter_count(j->model);
+    printf("images: %lld to train on, %lld held out, %lldx%lld, %lld %s\nmodel: %lld %s\n", (long long)d->n_train,
+           (long long)fac_tensor_size(d->test_labels, 0), (long long)d->height, (long long)d->width,
+           (long long)d->classes, cli_word(d->classes, "class", "classes"), (long long)parameters,
+           cli_word(parameters, "parameter", "parameters"));
 }
 
 static void release(void *data) {

@@ -4,6 +4,8 @@
 #include "train.h"
 #include <math.h>
 
+#define USED_NOTE "seconds_used"
+
 static fac_status draw(const run_log *log, const train_job *j) {
     char path[4096];
     fac_status st = run_path(j->options->out, "loss.svg", path, sizeof path);
@@ -58,10 +60,20 @@ static fac_status validate(loop *l, bool whole) {
     return st ? st : fac_error();
 }
 
+static double elapsed(const loop *l) { return progress_now() - l->j->started; }
+
+double train_seconds_used(const notes *n) {
+    const double used = notes_get(n, USED_NOTE) ? notes_double(n, USED_NOTE) : 0;
+    if (used >= 0 && used < INFINITY) return used;
+    fac_error_set(FAC_ERR_FORMAT, "the checkpoint says that the run took %g seconds, which is impossible", used);
+    return 0;
+}
+
 /* The log goes to the disk first: a checkpoint never speaks of steps whose rows could still be lost. */
 static fac_status save(loop *l) {
     train_job *j = l->j;
     notes_set_int(&j->notes, "step", l->step);
+    if (l->plan.steps == 0) notes_set_double(&j->notes, USED_NOTE, elapsed(l));
     j->kind->save_order(j);
     fac_status st = log_flush(&l->log);
     if (!st) st = checkpoint_save(j->options->out, j->model, j->optimizer, &j->notes);
@@ -76,7 +88,8 @@ static double speed(const loop *l) {
     return seconds > 0 ? (double)(l->step - l->first) / seconds : 0;
 }
 
-static double elapsed(const loop *l) { return progress_now() - l->j->started; }
+/* The same of the whole run, where its time counts: a process that just began cannot tell yet. */
+static double speed_of_run(const loop *l) { return l->j->used > 0 ? (double)l->step / elapsed(l) : speed(l); }
 
 static void show(loop *l) {
     char text[128];
@@ -91,7 +104,7 @@ static void show(loop *l) {
 /* A training that was given a time learns here how many steps that is; the next checkpoint says so. */
 static void decide(loop *l) {
     const double reserve = l->j->kind->parts * l->validating;
-    if (plan_decide(&l->plan, l->step, speed(l), elapsed(l), reserve))
+    if (plan_decide(&l->plan, l->step, speed_of_run(l), elapsed(l), reserve))
         notes_set_int(&l->j->notes, "steps", l->plan.steps);
 }
 
@@ -147,15 +160,29 @@ static fac_status go_on(loop *l) {
     if (!fac_error() && l->step < 0)
         fac_error_set(FAC_ERR_FORMAT, "the checkpoint is of step %lld, which is impossible", (long long)l->step);
     j->kind->load_order(j);
+    j->used = l->plan.steps == 0 ? train_seconds_used(&j->notes) : 0;
+    j->started -= j->used;
     return fac_error();
+}
+
+/* The step of the last row that the checkpoint speaks of. That of step 0 comes after the first checkpoint. */
+static int64_t last_row(const loop *l) { return l->step > 0 ? l->step : -1; }
+
+/* Opens what the run writes to besides the checkpoint. */
+static fac_status open_files(loop *l) {
+    const train_job *j = l->j;
+    const train_options *o = j->options;
+    fac_status st = o->resume ? log_resume(&l->log, o->out, last_row(l)) : begin(l);
+    if (!st) o->folder->begun = true;
+    return st || !j->kind->write_beside ? st : j->kind->write_beside(j);
 }
 
 static void summary(const loop *l) {
     const train_options *o = l->j->options;
     char clock[32];
     if (o->quiet) return;
-    printf("%s after %lld steps, %s\n", finished(l) ? "finished" : "stopped", (long long)l->step,
-           progress_clock(elapsed(l), clock, sizeof clock));
+    printf("%s after %lld %s, %s\n", finished(l) ? "finished" : "stopped", (long long)l->step,
+           cli_word(l->step, "step", "steps"), progress_clock(elapsed(l), clock, sizeof clock));
     if (!isnan(l->valid)) printf("%s %.4f", l->j->kind->measure, l->valid);
     if (!isnan(l->valid) && l->validated != l->step) printf(" after %lld", (long long)l->validated);
     if (!isnan(l->valid) && l->validated > 0) printf(", from %.4f at the start", l->first_valid);
@@ -163,9 +190,6 @@ static void summary(const loop *l) {
     printf("\nrun folder: %s (checkpoint.safetensors, log.tsv, loss.svg)\n", o->out);
     if (!finished(l)) printf("go on with: %s train --resume --out %s\n", cli_program, o->out);
 }
-
-/* The step of the last row that the checkpoint speaks of. That of step 0 comes after the first checkpoint. */
-static int64_t last_row(const loop *l) { return l->step > 0 ? l->step : -1; }
 
 /* Trains what has been made. */
 static int train(train_job *j) {
@@ -176,11 +200,13 @@ static int train(train_job *j) {
     fac_status st = o->resume ? go_on(&l) : FAC_OK;
     l.first = l.step;
     if (!st && l.step > 0 && finished(&l)) {
-        if (!o->quiet) printf("the run has its %lld steps; --steps N goes further\n", (long long)l.step);
+        if (!o->quiet)
+            printf("the run has its %lld %s; --steps N goes further\n", (long long)l.step,
+                   cli_word(l.step, "step", "steps"));
         return CLI_OK;
     }
     cli_catch_stop(true);
-    if (!st) st = o->resume ? log_resume(&l.log, o->out, last_row(&l)) : begin(&l);
+    if (!st) st = open_files(&l);
     progress_start(&l.bar, stderr, l.first, o->quiet);
     if (!st) st = steps(&l);
     progress_clear(&l.bar);

@@ -54,11 +54,13 @@ static fac_status check_length(const text_data *d, const train_options *o) {
     const fac_span train = fac_corpus_training(d->corpus), held = fac_corpus_held_out(d->corpus);
     if (train.end <= o->context)
         return fac_error_set(FAC_ERR_ARGUMENT,
-                             "the text has %lld tokens to train on; a context of %lld needs at least %lld",
-                             (long long)train.end, (long long)o->context, (long long)o->context + 1);
+                             "the text has %lld %s to train on; a context of %lld needs at least %lld",
+                             (long long)train.end, cli_word(train.end, "token", "tokens"), (long long)o->context,
+                             (long long)o->context + 1);
     if (held.begin < held.end) return FAC_OK;
-    return fac_error_set(FAC_ERR_ARGUMENT, "the text has %lld bytes, too few to hold a part of them out",
-                         (long long)fac_corpus_bytes(d->corpus));
+    const int64_t bytes = fac_corpus_bytes(d->corpus);
+    return fac_error_set(FAC_ERR_ARGUMENT, "the text has %lld %s, too few to hold a part of them out", (long long)bytes,
+                         cli_word(bytes, "byte", "bytes"));
 }
 
 /* A hash (FNV-1a) of the tokens and of where those begin that are held out. */
@@ -83,8 +85,8 @@ static fac_status check_same_text(const train_job *j, const text_data *d) {
                   hash = notes_int(&j->notes, "text_hash");
     if (fac_error()) return fac_error();
     if (then != is)
-        return fac_error_set(FAC_ERR_STATE, "the text has changed since the run began: %lld tokens then, %lld now",
-                             (long long)then, (long long)is);
+        return fac_error_set(FAC_ERR_STATE, "the text has changed since the run began: %lld %s then, %lld now",
+                             (long long)then, cli_word(then, "token", "tokens"), (long long)is);
     if (hash != fingerprint(d->corpus))
         fac_error_set(FAC_ERR_STATE, "the text has changed since the run began, or what of it is held out");
     return fac_error();
@@ -102,10 +104,11 @@ static fac_vocab *old_vocab(const train_job *j) {
 }
 
 /* A line for each file that is held out, with the byte from which on it is. */
-static fac_status list_held_out(const fac_corpus *c, const char *dir) {
+static fac_status list_held_out(const train_job *j) {
+    const fac_corpus *c = ((const text_data *)j->data)->corpus;
     char path[4096], *text = NULL;
     size_t n = 0;
-    fac_status st = run_path(dir, HELD_OUT_NAME, path, sizeof path);
+    fac_status st = run_path(j->options->out, HELD_OUT_NAME, path, sizeof path);
     FILE *f = st ? NULL : open_memstream(&text, &n);
     if (!f) return st ? st : fac_error_set(FAC_ERR_MEMORY, "no memory for the list of files");
     for (int64_t i = 0; i < fac_corpus_files(c); i++) {
@@ -156,15 +159,20 @@ static void describe(const train_job *j) {
     const train_options *o = j->options;
     char bytes[32], held[32];
     const fac_corpus *c = d->corpus;
-    printf("text: %lld files, %s, in %lld tokens of %lld kinds, %.2f bytes each\n", (long long)fac_corpus_files(c),
-           cli_bytes(fac_corpus_bytes(c), bytes, sizeof bytes), (long long)fac_corpus_tokens(c),
-           (long long)fac_vocab_size(fac_corpus_vocab(c)), (double)fac_corpus_bytes(c) / (double)fac_corpus_tokens(c));
+    const int64_t files = fac_corpus_files(c), tokens = fac_corpus_tokens(c),
+                  kinds = fac_vocab_size(fac_corpus_vocab(c));
+    printf("text: %lld %s, %s, in %lld %s of %lld %s, %.2f bytes each\n", (long long)files,
+           cli_word(files, "file", "files"), cli_bytes(fac_corpus_bytes(c), bytes, sizeof bytes), (long long)tokens,
+           cli_word(tokens, "token", "tokens"), (long long)kinds, cli_word(kinds, "kind", "kinds"),
+           (double)fac_corpus_bytes(c) / (double)tokens);
     printf("held out: %s, %s (listed in %s/" HELD_OUT_NAME ")\n",
            cli_bytes(fac_corpus_span_bytes(c, fac_corpus_held_out(c)), held, sizeof held),
            split_by_file(c) ? "whole files" : "the end of the text, as there are too few files", o->out);
-    printf("model: GPT, %lld layers of %lld, %lld heads, context %lld; %lld parameters\n", (long long)o->layers,
-           (long long)o->dim, (long long)o->heads, (long long)o->context,
-           (long long)fac_module_parameter_count(j->model));
+    const int64_t parameters = fac_module_parameter_count(j->model);
+    printf("model: GPT, %lld %s of %lld, %lld %s, context %lld; %lld %s\n", (long long)o->layers,
+           cli_word(o->layers, "layer", "layers"), (long long)o->dim, (long long)o->heads,
+           cli_word(o->heads, "head", "heads"), (long long)o->context, (long long)parameters,
+           cli_word(parameters, "parameter", "parameters"));
 }
 
 /* Embeddings and the head, whose rows are tokens, move by AdamW. */
@@ -185,8 +193,7 @@ static fac_status make(train_job *j) {
     j->model = gpt_new(&config);
     if (!j->model) return fac_error();
     j->optimizer = muon_new(j->model, o->lr, o->weight_decay, is_hidden_matrix);
-    if (!j->optimizer) return fac_error();
-    return list_held_out(d->corpus, o->out); /* last: what fails before leaves the run alone that is there */
+    return fac_error();
 }
 
 static fac_status show_sample(train_job *j) {
@@ -202,7 +209,7 @@ static fac_status show_sample(train_job *j) {
 static fac_status glimpse(train_job *j, int64_t step) {
     const text_data *d = j->data;
     const sample_options s = {.tokens = 40, .temperature = 0.8, .top_k = 40, .seed = 1, .indent = "    "};
-    printf("after %lld steps it writes:", (long long)step);
+    printf("after %lld %s it writes:", (long long)step, cli_word(step, "step", "steps"));
     return sample_text(j->model, fac_corpus_vocab(d->corpus), "", &s, stdout, NULL);
 }
 
@@ -220,6 +227,7 @@ static const train_kind text_kind = {.name = "text",
                                      .validate = validate,
                                      .save_order = save_order,
                                      .load_order = load_order,
+                                     .write_beside = list_held_out,
                                      .show = show_sample,
                                      .glimpse = glimpse,
                                      .release = release};

@@ -61,7 +61,7 @@ expect 2 'either one operator or --grid' dispatch add.Tensor --grid
 made "$work/empty.safetensors" '{"a":{"dtype":"F32","shape":[0,3],"data_offsets":[0,0]},"__metadata__":{"k":"v"}}'
 expect 0 '^a +F32 +\[0, 3\] +0$' inspect "$work/empty.safetensors"
 expect 0 '^k: v$' inspect "$work/empty.safetensors"
-expect 0 '^1 tensors, 0 B$' inspect "$work/empty.safetensors"
+expect 0 '^1 tensor, 0 B$' inspect "$work/empty.safetensors"
 expect 0 '^no checksum$' inspect --verify "$work/empty.safetensors"
 made "$work/control.safetensors" '{"\u001b[2J":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'
 expect 0 '^\\x1b\[2J +U8' inspect "$work/control.safetensors"

@@ -6,6 +6,7 @@ Each function below is a check; its first line says what of. Prints one line per
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import struct
@@ -31,7 +32,7 @@ def need(condition, message):
 
 
 def run(*arguments, **more):
-    return subprocess.run([FACULA, *map(str, arguments)], capture_output=True, text=True, timeout=60, **more)
+    return subprocess.run([FACULA, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=60, **more)
 
 
 def train(folder, *more, **options):
@@ -48,6 +49,13 @@ def need_success(done):
 
 def need_failure(done, *words):
     need(done.returncode == 1, f"exit status {done.returncode}, not 1: {done.stderr}")
+    for word in words:
+        need(word in done.stderr, f"'{word}' is not in: {done.stderr}")
+
+
+def need_refused(done, *words):
+    """Wrong usage, which says so."""
+    need(done.returncode == 2, f"exit status {done.returncode}, not 2: {done.stderr}")
     for word in words:
         need(word in done.stderr, f"'{word}' is not in: {done.stderr}")
 
@@ -77,13 +85,22 @@ def stop_at(folder, row, *more):
     need(child.wait() != 0, "the run ended before it could be killed")
 
 
+def draw_images(folder, name, size, classes):
+    """Twenty images of noise and their labels; returns the options that name them."""
+    noise = bytes((7919 * i >> 3) % 256 for i in range(20 * size * size))
+    (folder / f"{name}.images").write_bytes(struct.pack(">4I", 0x803, 20, size, size) + noise)
+    (folder / f"{name}.labels").write_bytes(struct.pack(">2I", 0x801, 20) + bytes(i % classes for i in range(20)))
+    return ["--images", folder / f"{name}.images", "--labels", folder / f"{name}.labels"]
+
+
 def rewrite(checkpoint, change):
     """Changes the metadata of a safetensors file, and takes its checksum away."""
     raw = checkpoint.read_bytes()
     size = struct.unpack("<Q", raw[:8])[0]
     header = json.loads(raw[8:8 + size])
     meta = header["__metadata__"]
-    del meta["facula.crc32"], meta["facula.writer"]
+    for key in ("facula.crc32", "facula.writer"):
+        meta.pop(key, None)
     change(meta)
     text = json.dumps(header).encode()
     checkpoint.write_bytes(struct.pack("<Q", len(text)) + text + raw[8 + size:])
@@ -264,9 +281,111 @@ def a_run_stopped_before_its_first_step_can_be_resumed(folder):
     need_reference(folder, "--save-every", "1000")
 
 
+def a_run_that_cannot_begin_leaves_nothing(folder):
+    (folder / "empty").mkdir()
+    (folder / "short").write_text("short")
+    def no_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+    failing = [(["empty"], {}), (["short"], {}), (["text", "--device", "cuda"], {"env": {**os.environ, "FACULA_CUDA": "off"}}),
+               (["text"], {"preexec_fn": no_room})]
+    for out in ("new", "new/in/new/", "old/new", "old"):
+        (folder / "old").mkdir(exist_ok=True)
+        before = sorted(folder.rglob("*"))
+        for (text, *more), options in failing:
+            need_failure(run("train", *SMALL, "--out", f"{folder}/{out}", *more, folder / text, **options))
+            left = set(folder.rglob("*")) - set(before)
+            need(not left, f"{text} {more} with --out {out} left {left}")
+            need(sorted(folder.rglob("*")) == before, f"{text} {more} with --out {out} removed something")
+
+
+def a_run_that_cannot_begin_leaves_the_one_that_is_there_alone(folder):
+    (folder / "short").write_text("short")
+    need_success(train(folder))
+    before = content(folder)
+    need_failure(run("train", *SMALL, "--out", folder / "run", folder / "short"))
+    need(content(folder) == before, "the run that was there changed")
+
+
+def a_run_goes_on_as_what_it_is(folder):
+    images = draw_images(folder, "a", 8, 4)
+    need_success(train(folder))
+    need_success(run("train", *images, "--steps", "2", "--batch", "4", "--quiet", "--out", folder / "other" / "run"))
+    for at, given, words in ((folder, images, ("training on text", "with images")),
+                             (folder, images[:2], ("training on text", "with images")),
+                             (folder / "other", [folder / "text"], ("training on images", "with text")),
+                             (folder, ["--dim", "16"], ("--dim 8", "with 16")), (folder, ["--heads", "2"], ("--heads 1", "with 2")),
+                             (folder, ["--layers", "2"], ("--layers 1", "with 2")),
+                             (folder, ["--context", "9"], ("--context 8", "with 9")),
+                             (folder, ["--vocab", "300"], ("--vocab 4096", "with 300")),
+                             (folder, ["--characters"], ("began without --characters",))):
+        before = content(at)
+        need_refused(resume(at, "--steps", STEPS + 20, *given), str(at / "run"), *words)
+        need(content(at) == before, f"the run changed: {given}")
+    for other, words in ((draw_images(folder, "b", 12, 4), ("height 8", "12")), (draw_images(folder, "c", 8, 5), ("classes 4", "5"))):
+        need_failure(resume(folder / "other", "--steps", "4", *other), *words)
+    need_success(resume(folder, "--steps", STEPS + 20, "--dim", "8", "--vocab", "4096", folder / "text"))
+    need_success(resume(folder / "other", "--steps", "4", *images))
+
+
+def a_checkpoint_of_something_else_is_not_gone_on_with(folder):
+    need_success(train(folder))
+    path = folder / "run" / "checkpoint.safetensors"
+    good = path.read_bytes()
+    for change, word in ((lambda meta: meta.update(kind="speech"), "'speech'"), (lambda meta: meta.pop("kind"), "what was trained")):
+        path.write_bytes(good)
+        rewrite(path, change)
+        need_refused(resume(folder, "--steps", STEPS + 20), word)
+
+
+def a_time_that_is_over_stops_at_once(folder):
+    """Steps are not known yet when the run is killed; the time until then counts, and a part of it is for the rate to fall."""
+    timed = SMALL[2:] + ["--seconds", "1000", "--save-every", "1"]
+    child = subprocess.Popen([FACULA, "train", *timed, "--out", folder / "run", folder / "text"])
+    path = folder / "run" / "checkpoint.safetensors"
+    log = folder / "run" / "log.tsv"
+    while child.poll() is None and not (log.exists() and log.read_text().count("\n") > 9):
+        time.sleep(0.01)
+    child.kill()
+    need(child.wait() != 0, "the run ended before it could be killed")
+    notes = run("inspect", path).stdout
+    used = re.search(r"^seconds_used: (.*)$", notes, re.M)
+    need(used and float(used[1]) > 0, f"the checkpoint does not say how long the run took: {notes}")
+    rewrite(path, lambda meta: meta.update(seconds_used="20.5"))
+    for half_written in (folder / "run").glob("*.tmp"):
+        half_written.unlink()
+    before = content(folder)
+    for seconds in (5, 20, 60):
+        began = time.monotonic()
+        need_refused(resume(folder, "--seconds", seconds), "taken 20.5 s", f"--seconds {seconds} is too short", "69")
+        need(time.monotonic() - began < 5, f"it took {time.monotonic() - began:.0f} s to refuse")
+        need(content(folder) == before, "the run changed")
+    for value in ("-1", "nan", "inf", "soon"):
+        rewrite(path, lambda meta: meta.update(seconds_used=value))
+        need_failure(resume(folder), "the checkpoint", value)
+    rewrite(path, lambda meta: meta.update(seconds_used="0.5"))
+    need_success(resume(folder, "--seconds", "2"))
+    need("\nsteps: " in "\n" + run("inspect", path).stdout, "the run did not decide how many steps it has")
+
+
+def one_thing_has_no_plural(folder):
+    plural = re.compile(r"(?<![\d.])1 [a-z]*[a-rt-z]s\b")
+    one = "--steps 1 --batch 1 --context 8 --dim 8 --heads 1 --layers 1 --sample 4 --sample-every 1".split()
+    (folder / "x").write_text("x")
+    images = draw_images(folder, "one", 8, 1)
+    outputs = [run("train", *one, "--out", folder / "run", folder / "text"), run("train", "--resume", "--out", folder / "run"),
+               run("train", *one, "--out", folder / "no", folder / "x"), run("train", *images, "--steps", 1, "--out", folder / "i"),
+               run("info", env={**os.environ, "FACULA_CUDA": "sim:1"}), run("inspect", folder / "run")]
+    need("1 file," in outputs[0].stdout and "1 layer of 8, 1 head," in outputs[0].stdout, outputs[0].stdout)
+    need("after 1 step," in outputs[0].stdout and "its 1 step;" in outputs[1].stdout, outputs[0].stdout + outputs[1].stdout)
+    need("1 class\n" in outputs[3].stdout and "1 device," in outputs[4].stdout, outputs[3].stdout + outputs[4].stdout)
+    for done in outputs:
+        wrong = plural.search(done.stdout + done.stderr)
+        need(not wrong, f"'{wrong and wrong[0]}' in the output of {done.args[1:]}")
+
+
 CHECKS = [value for value in list(globals().values())
           if callable(value) and getattr(value, "__code__", None) and value.__code__.co_varnames[:1] == ("folder",)
-          and value.__name__ not in ("train", "resume", "content", "need_reference", "stop_at")]
+          and value.__name__ not in ("train", "resume", "content", "need_reference", "stop_at", "draw_images")]
 
 
 def main():

@@ -72,7 +72,7 @@ steps=$("$facula" inspect "$work/cut_time" | sed -n 's/^steps: //p')
 "$facula" train --resume --quiet --out "$work/cut_time" || problem "resume with a time"
 "$facula" train $tiny_time --steps "$steps" --out "$work/counted" "$text" || problem "$steps steps"
 same "$work/cut_time/log.tsv" "$work/counted/log.tsv"
-# Stopped before it knows (if the machine lets it be), it goes on with the whole time.
+# Stopped before it knows (if the machine lets it be), it goes on with the rest of the time.
 rm -rf "$work/cut_time"
 "$facula" train $tiny_time --seconds 4 --out "$work/cut_time" "$text" &
 child=$!
