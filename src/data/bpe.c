@@ -3,43 +3,27 @@
 
 /* ---- pairs ------------------------------------------------------------------------------------------------------------ */
 
-/* The slot of a pair, or the free one where it belongs. */
-static size_t find_slot(const bpe_pairs *p, uint64_t key) {
-    const size_t mask = p->n_slots - 1;
-    size_t i = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & mask;
-    while (p->slots[i] && p->keys[p->slots[i] - 1] != key) i = (i + 1) & mask;
-    return i;
+static uint32_t hash(uint64_t key) { return (uint32_t)(key * 0x9e3779b97f4a7c15u >> 32); }
+
+static bool same(const void *keys, uint32_t number, const void *wanted) {
+    return ((const uint64_t *)keys)[number] == *(const uint64_t *)wanted;
 }
 
 int64_t fac__bpe_find(const bpe_pairs *p, uint64_t key) {
-    return p->n_slots ? (int64_t)p->slots[find_slot(p, key)] - 1 : -1;
-}
-
-/* At most half of the slots are taken, so that searches are short and end. */
-static fac_status grow_slots(bpe_pairs *p) {
-    const size_t n_slots = p->n_slots ? 2 * p->n_slots : 1024;
-    uint32_t *slots = fac__alloc_array(n_slots, sizeof *slots);
-    if (!slots) return fac_error();
-    memset(slots, 0, n_slots * sizeof *slots);
-    fac__free(p->slots);
-    p->slots = slots;
-    p->n_slots = n_slots;
-    for (size_t i = 0; i < p->n; i++) p->slots[find_slot(p, p->keys[i])] = (uint32_t)i + 1;
-    return FAC_OK;
+    return fac__numbers_find(&p->numbers, hash(key), same, p->keys, &key);
 }
 
 fac_status fac__bpe_add(bpe_pairs *p, uint64_t key) {
     FAC_CHECK(p->n < UINT32_MAX / 2, FAC_ERR_OVERFLOW, "a text with more than %zu pairs of tokens", p->n);
     FAC_TRY(fac__vec_grow((void **)&p->keys, p->n, &p->cap, sizeof *p->keys));
-    if (2 * (p->n + 1) > p->n_slots) FAC_TRY(grow_slots(p));
-    p->slots[find_slot(p, key)] = (uint32_t)p->n + 1;
+    FAC_TRY(fac__numbers_add(&p->numbers, hash(key)));
     p->keys[p->n++] = key;
     return FAC_OK;
 }
 
 void fac__bpe_free_pairs(bpe_pairs *p) {
     fac__free(p->keys);
-    fac__free(p->slots);
+    fac__numbers_free(&p->numbers);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #ifndef FAC_SRC_DATA_BPE_H
 #define FAC_SRC_DATA_BPE_H
 
-#include "base/base.h"
+#include "base/numbers.h"
 #include <facula/data.h>
 
 enum { BPE_BYTES = 256, BPE_MAX_SIZE = 65536, BPE_MAX_PIECE = FAC_VOCAB_TOKEN_BYTES };
@@ -15,9 +15,8 @@ static inline uint64_t fac__bpe_pair(uint32_t left, uint32_t right) { return (ui
 /* Pairs of tokens by number 0, 1, 2, ..., in the order in which they came, and a hash table over them. */
 typedef struct bpe_pairs {
     uint64_t *keys;
-    size_t n, cap;   /* of keys */
-    uint32_t *slots; /* number + 1, 0 where free; n_slots is a power of two or zero */
-    size_t n_slots;
+    size_t n, cap; /* of keys */
+    fac_numbers numbers;
 } bpe_pairs;
 /* The number of a pair, -1 if it is not there. */
 int64_t fac__bpe_find(const bpe_pairs *p, uint64_t key);

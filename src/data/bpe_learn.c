@@ -1,9 +1,12 @@
 /* Learning pairs from a text: the commonest pair of neighbours becomes a token, again and again.
 
    The text is kept as its different pieces, each with how often it comes; a token that is made changes only the pieces that hold
-   its pair, which a list per pair names. Where pairs are equally common, the one seen first is taken, so that the same text
+   its pair, which a list per pair names. A queue has the commonest pair first: a pair's count is complete once the later of
+   its tokens stands everywhere, and from then on only falls, so that what the queue believes is looked at again when it comes to the pair's turn,
+   and a text of n bytes takes O(n log n). Where pairs are equally common, the one seen first is taken, so that the same text
    always gives the same tokens. */
 #include "data/bpe.h"
+#include "data/bpe_queue.h"
 
 typedef struct word {
     size_t bytes, tokens; /* where it begins in the text, and in the learner's tokens */
@@ -38,58 +41,46 @@ typedef struct uses {
 typedef struct learner {
     const char *text;
     words words;
-    uint32_t *slots; /* number + 1 of words by hash; 0 where free */
-    size_t n_slots;
-    uint32_t *tokens; /* of all words */
+    fac_numbers numbers; /* of words by their bytes */
+    uint32_t *tokens;    /* of all words */
     bpe_pairs pairs;
     uses uses; /* one for each of pairs */
     places places;
+    bpe_queue queue; /* of pairs; the counts of those that are in it only fall */
 } learner;
 
 /* ---- words ---------------------------------------------------------------------------------------------------------------- */
 
-static size_t hash(const char *p, size_t n) {
+typedef struct piece {
+    const char *text;
+    size_t n;
+} piece;
+
+static uint32_t hash(const piece *p) {
     uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
-    return (size_t)(h ^ h >> 32);
+    for (size_t i = 0; i < p->n; i++) h = (h ^ (unsigned char)p->text[i]) * 0x100000001b3u;
+    return (uint32_t)(h ^ h >> 32);
 }
 
-static size_t find_word(const learner *l, const char *p, size_t n) {
-    const size_t mask = l->n_slots - 1;
-    size_t i = hash(p, n) & mask;
-    for (; l->slots[i]; i = (i + 1) & mask) {
-        const word *w = &l->words.v[l->slots[i] - 1];
-        if (w->n_bytes == n && memcmp(l->text + w->bytes, p, n) == 0) break;
-    }
-    return i;
+static bool same(const void *of, uint32_t number, const void *wanted) {
+    const learner *l = of;
+    const piece *p = wanted;
+    const word *w = &l->words.v[number];
+    return w->n_bytes == p->n && memcmp(l->text + w->bytes, p->text, p->n) == 0;
 }
 
-static fac_status grow_slots(learner *l) {
-    const size_t n_slots = l->n_slots ? 2 * l->n_slots : 4096;
-    uint32_t *slots = fac__alloc_array(n_slots, sizeof *slots);
-    if (!slots) return fac_error();
-    memset(slots, 0, n_slots * sizeof *slots);
-    fac__free(l->slots);
-    l->slots = slots;
-    l->n_slots = n_slots;
-    for (size_t i = 0; i < l->words.n; i++) {
-        const word *w = &l->words.v[i];
-        l->slots[find_word(l, l->text + w->bytes, w->n_bytes)] = (uint32_t)i + 1;
-    }
-    return FAC_OK;
-}
-
-static fac_status count_piece(learner *l, const char *p, size_t n) {
-    if (2 * (l->words.n + 1) > l->n_slots) FAC_TRY(grow_slots(l));
-    const size_t slot = find_word(l, p, n);
-    if (!l->slots[slot]) {
+static fac_status count_piece(learner *l, const piece *p) {
+    const uint32_t h = hash(p);
+    int64_t i = fac__numbers_find(&l->numbers, h, same, l, p);
+    if (i < 0) {
         FAC_CHECK(l->words.n < UINT32_MAX / 2, FAC_ERR_OVERFLOW, "a text of more than %zu different pieces",
                   l->words.n);
         FAC_TRY(FAC_VEC_GROW(&l->words));
-        l->words.v[l->words.n++] = (word){.bytes = (size_t)(p - l->text), .n_bytes = (uint8_t)n, .n = (uint8_t)n};
-        l->slots[slot] = (uint32_t)l->words.n;
+        FAC_TRY(fac__numbers_add(&l->numbers, h));
+        i = (int64_t)l->words.n++;
+        l->words.v[i] = (word){.bytes = (size_t)(p->text - l->text), .n_bytes = (uint8_t)p->n, .n = (uint8_t)p->n};
     }
-    l->words.v[l->slots[slot] - 1].count++;
+    l->words.v[i].count++;
     return FAC_OK;
 }
 
@@ -97,7 +88,7 @@ static fac_status count_pieces(learner *l, size_t n) {
     const char *end = l->text + n;
     for (const char *p = l->text; p < end;) {
         const size_t length = fac__bpe_piece((const unsigned char *)p, (const unsigned char *)end);
-        FAC_TRY(count_piece(l, p, length));
+        FAC_TRY(count_piece(l, &(piece){p, length}));
         p += length;
     }
     return FAC_OK;
@@ -192,17 +183,27 @@ static fac_status replace_all(learner *l, size_t number, uint32_t token) {
     return FAC_OK;
 }
 
-/* The commonest pair that comes twice and gives no token that is too long; -1 if there is none. */
-static int64_t commonest(const learner *l, const bpe *b) {
-    int64_t best = -1, count = 1;
-    for (size_t i = 0; i < l->uses.n; i++) {
-        if (l->uses.v[i].count <= count) continue;
-        const uint64_t pair = l->pairs.keys[i];
-        if (b->lengths[pair >> 32] + b->lengths[(uint32_t)pair] > BPE_MAX_PIECE) continue;
-        best = (int64_t)i;
-        count = l->uses.v[i].count;
+/* Puts pairs from this number on, which are new, into the queue. */
+static fac_status wait_for_turn(learner *l, size_t first) {
+    for (size_t i = first; i < l->uses.n; i++)
+        if (l->uses.v[i].count > 1) FAC_TRY(fac__bpe_queue_put(&l->queue, (bpe_turn){l->uses.v[i].count, (uint32_t)i}));
+    return FAC_OK;
+}
+
+/* Takes the commonest pair that comes twice and gives no token that is too long; -1 if there is none. */
+static int64_t commonest(learner *l, const bpe *b) {
+    while (l->queue.n) {
+        const bpe_turn first = l->queue.v[0];
+        const int64_t count = l->uses.v[first.pair].count;
+        const uint64_t pair = l->pairs.keys[first.pair];
+        const bool fits = b->lengths[pair >> 32] + b->lengths[(uint32_t)pair] <= BPE_MAX_PIECE;
+        if (fits && count == first.count) {
+            fac__bpe_queue_lower(&l->queue, 0);
+            return first.pair;
+        }
+        fac__bpe_queue_lower(&l->queue, fits && count > 1 ? count : 0);
     }
-    return best;
+    return -1;
 }
 
 /* ---- learning --------------------------------------------------------------------------------------------------------------- */
@@ -211,7 +212,7 @@ static fac_status prepare(learner *l, size_t n) {
     FAC_TRY(count_pieces(l, n));
     FAC_TRY(cut_into_bytes(l));
     for (size_t i = 0; i < l->words.n; i++) FAC_TRY(count_pairs(l, (uint32_t)i, -1));
-    return FAC_OK;
+    return wait_for_turn(l, 0);
 }
 
 static fac_status learn(learner *l, bpe *b, size_t n, int64_t size) {
@@ -220,9 +221,11 @@ static fac_status learn(learner *l, bpe *b, size_t n, int64_t size) {
         const int64_t pair = commonest(l, b);
         if (pair < 0) break;
         const uint64_t key = l->pairs.keys[pair];
+        const size_t known = l->uses.n;
         const uint32_t token = (uint32_t)fac__bpe_size(b);
         FAC_TRY(fac__bpe_merge(b, (uint32_t)(key >> 32), (uint32_t)key));
         FAC_TRY(replace_all(l, (size_t)pair, token));
+        FAC_TRY(wait_for_turn(l, known));
     }
     return FAC_OK;
 }
@@ -232,9 +235,10 @@ fac_status fac__bpe_learn(bpe *b, const char *text, size_t n, int64_t size) {
     const fac_status st = learn(&l, b, n, size);
     fac__bpe_free_pairs(&l.pairs);
     fac__free(l.words.v);
-    fac__free(l.slots);
+    fac__numbers_free(&l.numbers);
     fac__free(l.tokens);
     fac__free(l.uses.v);
     fac__free(l.places.v);
+    fac__bpe_queue_free(&l.queue);
     return st;
 }
