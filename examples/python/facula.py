@@ -19,9 +19,8 @@ import weakref
 BASIC = {"bool": C.c_bool, "int": C.c_int, "unsigned": C.c_uint, "int16_t": C.c_int16, "int32_t": C.c_int32,
          "int64_t": C.c_int64, "uint32_t": C.c_uint32, "uint64_t": C.c_uint64, "size_t": C.c_size_t, "double": C.c_double,
          "float": C.c_float, "char": C.c_char}
-RELEASE = {"fac_module *": "fac_module_release", "fac_optimizer *": "fac_optimizer_release", "fac_state *": "fac_state_free",
-           "fac_generator *": "fac_generator_release", "fac_corpus *": "fac_corpus_release", "fac_loader *": "fac_loader_release"}
-OWNED = ("_new", "_of", "_copy", "_state_dict", "_parameters", "_buffers", "_modules", "_children")
+LASTING = ("fac_registration *",)  # what stays for the rest of the process unless it is closed
+TAKEN_OVER = {"fac_module_add": 2}  # the argument whose reference a function takes over
 
 
 class Error(Exception):
@@ -33,12 +32,22 @@ class Error(Exception):
 
 
 class Object:
-    """A module, an optimiser, ...: a pointer that is released with the last reference to this, if it is ours."""
+    """A module, an optimiser, a vocabulary, ...: a pointer that is released with the last reference to this, if it is ours. If it is
+    borrowed, `lenders` are what it may be borrowed from, which live as long."""
 
-    def __init__(self, f, pointer, type_, owned):
-        self.f, self.pointer = f, pointer
+    def __init__(self, f, pointer, type_, owned, lenders=()):
+        self.f, self.pointer, self.lenders = f, pointer, lenders
         if owned:
-            weakref.finalize(self, f.symbol(RELEASE[type_]), C.c_void_p(pointer))
+            self.finalizer = weakref.finalize(self, f.symbol(f.releases[type_]), C.c_void_p(pointer))
+            self.finalizer.atexit = type_ not in LASTING
+            f.lasting += [self] * (type_ in LASTING)
+
+    def close(self):
+        """Releases it now; afterwards it is NULL to the library."""
+        if hasattr(self, "finalizer"):
+            self.finalizer()
+            self.f.lasting = [other for other in self.f.lasting if other is not self]
+        self.pointer = None
 
     def __call__(self, x):
         return self.f.forward(self, x)
@@ -49,7 +58,11 @@ class Tensor:
 
     def __init__(self, f, handle):
         self.f, self.pointer = f, handle
-        weakref.finalize(self, f.lib.fac_release, C.c_void_p(handle))
+        self.finalizer = weakref.finalize(self, f.lib.fac_release, C.c_void_p(handle))
+
+    def close(self):
+        self.finalizer()
+        self.pointer = None
 
     shape = property(lambda self: tuple(self.f.tensor_sizes(self)))
     dtype = property(lambda self: self.f.dtype_name(self.f.tensor_dtype(self)))
@@ -106,9 +119,11 @@ class Facula:
         with open(api) as file:
             self.api = json.load(file)
         self.types = {t["name"]: t for t in self.api["types"] if t["kind"] != "opaque"}
-        self.structs, self.functions, self.choices = {}, {}, {}
+        self.structs, self.functions, self.choices, self.releases, self.lasting = {}, {}, {}, {}, []
         for f in self.api["functions"]:
             self.functions[f["name"]] = f
+            if re.fullmatch(r"fac_(\w+_)?(release|free|close)", f["name"]) and len(f["parameters"]) == 1:
+                self.releases[f["parameters"][0]["type"]] = f["name"]
             if f.get("macro"):
                 self.choices.setdefault(f["macro"], []).append(f)
         for t in self.api["types"]:  # FAC_F32 is f.F32
@@ -242,8 +257,20 @@ class Facula:
     def kept(self, pointer):
         return Tensor(self, self.symbol("fac_keep")(pointer)) if pointer else None
 
-    def result(self, f, value):
+    def string(self, address):
+        """A text that is ours to free."""
+        try:
+            return C.string_at(address).decode() if address else None
+        finally:
+            self.symbol("fac_string_free")(address)
+
+    def result(self, f, value, lenders=()):
+        """What a call gave, as Python has it. What can be released is ours unless its comment says that it is borrowed."""
         type_ = f["result"]
+        if f["name"] == "fac_keep":
+            return Tensor(self, value)
+        if type_ == "char *" and "fac_string_free" in f["doc"]:
+            return self.string(value)
         if f.get("result_fields"):
             return type("Results", (), {n: self.kept(getattr(value, n)) for n in f["result_fields"]})
         if type_ == "fac_tensor *":
@@ -252,23 +279,27 @@ class Facula:
             return [self.kept(p) for p in C.cast(value.v, C.POINTER(C.c_void_p))[:value.n]]
         if type_ == "fac_ints":
             return C.cast(value.v, C.POINTER(C.c_int64))[:value.n]
-        if type_ in RELEASE:
-            return Object(self, value, type_, f["name"].endswith(OWNED)) if value else None
+        if type_ in self.releases and type_ != "char *":
+            return Object(self, value, type_, "borrow" not in f["doc"].lower(), lenders) if value else None
         return value.decode() if isinstance(value, bytes) else None if type_ == "fac_status" else value
 
     def call(self, f, *values, **given):
         """One call: its scope frees all but what is kept of the results."""
+        if f["name"] in self.releases.values() and len(values) == 1 and hasattr(values[0], "close"):
+            return values[0].close()  # once, whoever asks
         plain, given = self.by_position(f, values, given)
         if "keyword_struct" in f:
             kw, alive = self.keywords(f, given)
             plain.append(C.cast(C.pointer(kw), C.c_void_p))
         elif given:
             raise TypeError(f"{f['name']} takes no keywords")
+        if f["name"] in TAKEN_OVER and plain[TAKEN_OVER[f["name"]]]:
+            self.symbol("fac_module_keep")(plain[TAKEN_OVER[f["name"]]])
         scope = self.lib.fac_scope_begin()
         try:
             value = self.symbol(f["name"])(*plain)
             self.check()
-            return self.result(f, value)
+            return self.result(f, value, [v for v in values if isinstance(v, Object)])
         finally:
             self.lib.fac_scope_end(C.byref(scope))
 
@@ -317,11 +348,7 @@ class Facula:
         return Object(self, self.raw("fac_sequential_new", C.addressof(pointers), len(layers)), "fac_module *", True)
 
     def text_of(self, t):
-        text = self.raw("fac_tensor_string", t.pointer)
-        try:
-            return C.string_at(text).decode()
-        finally:
-            self.symbol("fac_string_free")(text)
+        return self.tensor_string(t)
 
 
 def checked(value):

@@ -6,6 +6,7 @@ import inspect
 import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
@@ -110,6 +111,89 @@ def objects_live_as_long_as_their_names(f):
     assert f.live() == before, f"{f.live() - before} objects are left"
 
 
+def every_kind_of_object_is_released_once(f):
+    """Each kind for which the list has a function that releases it, but for those that only callbacks can make."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "text").write_text("a text of some words, of which some come again and again\n" * 50)
+        paths = (C.c_char_p * 1)(str(folder / "text").encode())
+        model = f.linear_new(2, 2)
+        f.state_save(f.module_state_dict(model), str(folder / "state"))
+        makers = {"fac_vocab *": [lambda: f.vocab_bytes(), lambda: f.vocab_characters("abc", 3), lambda: f.vocab_bpe("ab ab ab", 8, 300),
+                                  lambda: f.vocab_bpe_of("97 98\n", 6)],
+                  "fac_sampler *": [lambda: f.sampler_new(10, True, 1)], "fac_generator *": [lambda: f.generator_new(1)],
+                  "fac_corpus *": [lambda: f.corpus_new(C.addressof(paths), 1)],
+                  "fac_loader *": [lambda: f.loader_new([f.tensor([1, 2, 3])])], "fac_module *": [lambda: f.relu_new(), lambda: f.module_copy(model)],
+                  "fac_optimizer *": [lambda: f.sgd_new(model, 0.1)], "fac_safetensors *": [lambda: f.safetensors_open(str(folder / "state"))],
+                  "fac_state *": [lambda: f.state_new(), lambda: f.state_load(str(folder / "state")), lambda: f.module_parameters(model, True)], "fac_event *": [lambda: f.event_new(f.CPU, False)]}
+        elsewhere = {"fac_tensor *", "char *", "fac_value *",  # which Python has as other things
+                     "fac_cuda_module *", "fac_memory_snapshot *", "fac_caching_allocator *",  # of devices
+                     "fac_registration *"}  # stays
+        assert set(f.releases) == set(makers) | elsewhere, set(f.releases) ^ (set(makers) | elsewhere)
+        for type_, recipes in makers.items():
+            for make in recipes:
+                release = getattr(f, f.releases[type_].removeprefix("fac_"))
+                for way in (lambda: make().pointer, lambda: make().close(), lambda: release(make())):
+                    released = counted(f, f.releases[type_], way)
+                    assert len(released) == 1 and released[0], (type_, released)
+        assert len(counted(f, "fac_vocab_release", lambda: f.vocab_keep(f.vocab_bytes()))) == 2
+        assert len(counted(f, "fac_state_free", lambda: f.state_part(f.state_new(), "a."))) == 2
+
+
+def counted(f, name, work):
+    """The addresses that are given to a releasing function while something is done, and what was made for it goes."""
+    addresses, symbol = [], f.symbol
+
+    def release(pointer):
+        addresses.append(pointer.value if isinstance(pointer, C.c_void_p) else pointer)
+        return symbol(name)(pointer)
+
+    f.symbol = lambda other: release if other == name else symbol(other)
+    try:
+        work()
+        gc.collect()
+    finally:
+        del f.symbol
+    return addresses
+
+
+def what_is_borrowed_is_not_released(f):
+    """The vocabulary of a corpus lives as long as somebody has either."""
+    with tempfile.TemporaryDirectory() as name:
+        path = pathlib.Path(name) / "text"
+        path.write_text("some words and some more words\n" * 50)
+        paths = (C.c_char_p * 1)(str(path).encode())
+        made = []
+        assert not counted(f, "fac_vocab_release", lambda: made.append(f.corpus_vocab(f.corpus_new(C.addressof(paths), 1))))
+        assert f.vocab_size(made[0]) > 0
+    assert not counted(f, "fac_generator_release", lambda: f.default_generator().pointer)
+    parent = f.sequential()
+    child = f.linear_new(2, 3)
+    f.module_add(parent, "child", child)
+    assert f.module_child(parent, "child").pointer == child.pointer
+    del parent
+    assert child(f.tensor([[1, 2]])).shape == (1, 3)
+
+
+def tensors_and_texts_are_released_once(f):
+    gc.collect()
+    before = f.live()
+    x = f.tensor([1, 2])
+    assert f.keep(x).tolist() == [1, 2]
+    assert repr(x).startswith("tensor([1., 2.]") and f.tensor_string(x) == repr(x), f.tensor_string(x)
+    assert len(counted(f, "fac_string_free", lambda: f.tensor_string(x))) == 1
+    f.release(x)
+    try:
+        x.tolist()
+    except facula.Error as e:
+        assert "NULL" in str(e), str(e)
+    else:
+        raise AssertionError("a tensor that was released is used")
+    del x
+    gc.collect()
+    assert f.live() == before, f"{f.live() - before} objects are left"
+
+
 def tensors_pass_between_threads(f):
     results = {}
 
@@ -133,7 +217,8 @@ def main():
     f = facula.Facula(*sys.argv[1:])
     for check in (structs_have_the_librarys_layout, every_function_has_a_symbol_and_types, operators_are_called_by_name,
                   numbers_arrive_as_they_are, gradients_agree_with_the_closed_form, errors_become_exceptions,
-                  objects_live_as_long_as_their_names, tensors_pass_between_threads, the_example_learns):
+                  objects_live_as_long_as_their_names, every_kind_of_object_is_released_once, what_is_borrowed_is_not_released,
+                  tensors_and_texts_are_released_once, tensors_pass_between_threads, the_example_learns):
         check(f)
         print("ok", check.__name__)
 
