@@ -3,8 +3,10 @@
 C "fac_add"), one overload ("add.Tensor", or as linkers call it "fac_add_tensor_"), a function, or a pattern of functions
 ("fac_module_*"). `#` begins a comment. What every program needs (errors, scopes, tensors, gradients) is always there.
 
-    exports.py check LIST SOURCE            says which names do not exist, when the build is configured
-    exports.py map LIST SOURCE NAMES OUT    writes the linker's version script; NAMES is the generator's ops_names.txt"""
+    exports.py check LIST SOURCE [--without-cuda]
+            says, when the build is configured, which names do not exist, or are CUDA's where that is left out
+    exports.py map LIST SOURCE NAMES OUT [--without-cuda]
+            writes the linker's version script; NAMES is the generator's ops_names.txt"""
 
 import fnmatch
 import pathlib
@@ -22,7 +24,7 @@ def wanted(path):
 
 
 def public_functions(source):
-    """The functions of each header that is written by hand."""
+    """The functions of each header that is written by hand. Those of CUDA have headers of their own, cuda*.h."""
     functions = {}
     for path in (source / "include/facula").glob("*.h"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
@@ -55,12 +57,19 @@ def operators(symbols, wish):
     return [entry for entry, functions in symbols.items() if wish in functions]
 
 
-def check(list_file, functions, symbols):
+def check(list_file, functions, symbols, left_out):
+    """`left_out`: functions that the build has not. A pattern may match some of them; it means the others."""
     known = True
     for number, wish in wanted(list_file):
-        if not fnmatch.filter(functions, wish) and not operators(symbols, wish):
-            print(f"{list_file}:{number}: there is no operator or function '{wish}'", file=sys.stderr)
-            known = False
+        missing = fnmatch.filter(left_out, wish)
+        if fnmatch.filter(functions, wish) or operators(symbols, wish):
+            if missing:
+                print(f"{list_file}:{number}: CUDA is left out, and with it {len(missing)} of what '{wish}' matches")
+            continue
+        problem = (f"'{wish}' is a part of CUDA, which this build leaves out: configure with -DFACULA_CUDA=ON" if missing
+                   else f"there is no operator or function '{wish}'")
+        print(f"{list_file}:{number}: {problem}", file=sys.stderr)
+        known = False
     return known
 
 
@@ -81,12 +90,15 @@ def symbols_of(names_file):
     return symbols
 
 
-def main(command, list_file, source, names_file=None, out=None):
+def main(command, list_file, source, *more):
+    without_cuda = "--without-cuda" in more
+    names_file, out, *_ = [*(argument for argument in more if argument != "--without-cuda"), None, None]
     source, list_file = pathlib.Path(source), pathlib.Path(list_file)
     headers = public_functions(source)
-    functions = set().union(*headers.values())
+    left_out = set().union(*(headers[name] for name in headers if without_cuda and name.startswith("cuda")))
+    functions = set().union(*headers.values()) - left_out
     symbols = symbols_of(pathlib.Path(names_file)) if command == "map" else entries(source)
-    if not check(list_file, functions, symbols):
+    if not check(list_file, functions, symbols, left_out):
         return 1
     if command == "check":
         return 0

@@ -99,8 +99,16 @@ if(FACULA_OPERATORS)
         message(FATAL_ERROR "FACULA_OPERATORS needs python3")
     endif()
     set(facula_select ${FACULA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/exports.py)
-    execute_process(COMMAND ${facula_select} check ${FACULA_OPERATORS} ${PROJECT_SOURCE_DIR} RESULT_VARIABLE unknown
-                    ERROR_VARIABLE lines)
+    set(facula_not_selected "")
+    if(NOT FACULA_CUDA)
+        set(facula_not_selected --without-cuda)
+    endif()
+    execute_process(COMMAND ${facula_select} check ${FACULA_OPERATORS} ${PROJECT_SOURCE_DIR} ${facula_not_selected}
+                    RESULT_VARIABLE unknown OUTPUT_VARIABLE notes ERROR_VARIABLE lines)
+    if(notes)
+        string(STRIP "${notes}" notes)
+        message(STATUS "FACULA_OPERATORS: ${notes}")
+    endif()
     if(unknown)
         string(REPLACE "\n" "\n  " lines "\n${lines}") # indented lines stay lines
         message(FATAL_ERROR "FACULA_OPERATORS:${lines}")
@@ -110,6 +118,7 @@ if(FACULA_OPERATORS)
     add_custom_command(
         OUTPUT ${facula_map}
         COMMAND ${facula_select} map ${FACULA_OPERATORS} ${PROJECT_SOURCE_DIR} ${FACULA_GEN_DIR}/ops_names.txt ${facula_map}
+                ${facula_not_selected}
         DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.py ${FACULA_OPERATORS} ${FACULA_GEN_DIR}/ops_names.txt
         COMMENT "Selecting what ${FACULA_OPERATORS} names"
         VERBATIM)

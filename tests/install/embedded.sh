@@ -11,12 +11,27 @@ fail() {
     exit 1
 }
 
-# A name that does not exist is said when configuring, with its line.
+# A name that does not exist is said when configuring, with its line, and so is a part of CUDA where that is left out.
 mkdir -p "$build"
-echo conv2dd | cat "$list" - >"$build/unknown.txt"
-cmake -S "$source" -B "$build/unknown" -G Ninja -DFACULA_OPERATORS="$build/unknown.txt" >"$build/unknown.log" 2>&1 && fail "conv2dd exists"
-grep -q "unknown.txt:$(($(wc -l <"$list") + 1)): there is no operator or function 'conv2dd'" "$build/unknown.log" ||
-    fail "the error does not name conv2dd and its line"
+refused() { # refused NAME WHAT_IS_SAID
+    echo "$1" | cat "$list" - >"$build/unknown.txt"
+    cmake -S "$source" -B "$build/unknown" -G Ninja -DFACULA_OPERATORS="$build/unknown.txt" >"$build/unknown.log" 2>&1 && fail "$1 exists"
+    tr -s ' \n' ' ' <"$build/unknown.log" | grep -q "unknown.txt:$(($(wc -l <"$list") + 1)): $2" ||
+        fail "the error does not name $1 and its line: $(cat "$build/unknown.log")"
+}
+refused conv2dd "there is no operator or function 'conv2dd'"
+refused fac_cuda_device_count "'fac_cuda_device_count' is a part of CUDA, which this build leaves out"
+refused 'fac_cuda_*' "'fac_cuda_\*' is a part of CUDA"
+
+# A pattern means what the build has of it, and the linker is told of nothing else.
+printf 'fac_*_count\nrelu\n' >"$build/pattern.txt"
+printf 'relu fac_relu\n' >"$build/names.txt"
+said=$("$source/cmake/exports.py" map "$build/pattern.txt" "$source" "$build/names.txt" "$build/pattern.map" --without-cuda)
+echo "$said" | grep -q "pattern.txt:1: CUDA is left out" || fail "nothing is said of what a pattern leaves out"
+grep -q fac_operator_count "$build/pattern.map" || fail "the pattern's functions are not selected"
+grep -q fac_cuda "$build/pattern.map" && fail "functions are selected that the build has not"
+"$source/cmake/exports.py" map "$build/pattern.txt" "$source" "$build/names.txt" "$build/pattern.map"
+grep -q fac_cuda_device_count "$build/pattern.map" || fail "CUDA's functions are not selected in a build that has them"
 
 # Names may be spelled as the linker spells those that it misses.
 printf 'fac_add_scalar\nfac_relu_\nfac_sum_out\nadd.Tensor\nrelu\nrelu\n' >"$build/spellings.txt"
