@@ -99,7 +99,7 @@ static fac_status prepare(work *w, fac_cuda_module *m) {
     w->function = fac_cuda_module_function(m, "nothing");
     w->x = fac_empty(FAC_SHAPE(4), .device = fac_device_make(FAC_CUDA, 0));
     w->stream = fac_stream_new(fac_device_make(FAC_CUDA, 0), 0);
-    w->event = fac_event_new(FAC_CUDA, false);
+    w->event = fac_event_new(FAC_CUDA);
     FAC_TRY(fac_error());
     FAC_TRY(fac_set_device(fac_device_make(FAC_CUDA, 0))); /* the bare launch needs a context */
     FAC_TRY(launch_facula(w));

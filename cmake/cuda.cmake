@@ -38,6 +38,7 @@ add_library(facula_kernel_table OBJECT ${facula_kernel_sources})
 target_compile_definitions(facula_kernel_table PRIVATE FACULA_BUILDING FAC_KERNEL_TABLE=1)
 target_include_directories(facula_kernel_table PRIVATE ${FACULA_GEN_DIR}/include ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(facula_kernel_table PRIVATE facula_kernel_image)
+add_dependencies(facula_kernel_table facula_gen)
 
 # A device's: the library carries the sources, which NVRTC compiles at run time, and with nvcc a compressed fatbin, which is tried
 # first.

@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
     fac_manual_seed(1);
     fac_module *model = fac_sequential(fac_linear_new(BITS, 128), fac_gelu_new(), fac_linear_new(128, SAYS));
     fac_optimizer *adam = fac_adamw_new(model, 3e-3);
-    fac_sampler *sampler = fac_sampler_new(END - FIRST, true, 1);
+    fac_sampler *sampler = fac_sampler_new(END - FIRST, .shuffle = true, .seed = 1);
     train(model, adam, sampler, argc > 1 ? atoi(argv[1]) : 300);
 
     int wrong = 0;

@@ -92,7 +92,9 @@ static double train(fac_module *model, fac_optimizer *adam, fac_tensor *text, in
         fac_optimizer_zero_grad(adam);
         if (fac_backward(loss)) break;
         fac_optimizer_set_lr(adam, fac_cosine_lr(&rate, step));
-        if (fac_clip_grad_norm(fac_optimizer_parameters(adam), 1.0, true, NULL) || fac_optimizer_step(adam)) break;
+        if (fac_clip_grad_norm(fac_optimizer_parameters(adam), 1.0, .error_if_nonfinite = true) ||
+            fac_optimizer_step(adam))
+            break;
         last = fac_item(loss);
         if (step % 50 == 0) printf("step %4d   loss %.3f\n", step, last);
     }

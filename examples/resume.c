@@ -78,7 +78,7 @@ static void load(training *t) {
 
 /* Whether two models have the same weights, to the last bit. */
 static bool same(fac_module *a, fac_module *b) {
-    fac_state *of_a = fac_module_parameters(a, false), *of_b = fac_module_parameters(b, false);
+    fac_state *of_a = fac_module_parameters(a), *of_b = fac_module_parameters(b);
     bool all = of_a && of_b && of_a->n == of_b->n;
     for (size_t i = 0; all && i < of_a->n; i++) all = fac_equal(of_a->v[i].tensor, of_b->v[i].tensor);
     fac_state_free(of_b);

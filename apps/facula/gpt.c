@@ -65,7 +65,7 @@ static bool ends_with(const char *name, const char *end) {
 static void init_weights(fac_module *m, const gpt_config *c) {
     FAC_SCOPE(s);
     FAC_NO_GRAD(g);
-    fac_state *all = fac_module_parameters(m, false);
+    fac_state *all = fac_module_parameters(m);
     for (size_t i = 0; all && i < all->n; i++) {
         const char *name = all->v[i].name;
         if (fac_tensor_ndim(all->v[i].tensor) < 2) continue;

@@ -83,7 +83,7 @@ static fac_optimizer *new_over(fac_tensor *const *list, size_t n_adam, size_t n,
 }
 
 fac_optimizer *muon_new(fac_module *m, double lr, double weight_decay, bool (*orthogonal)(const fac_named *p)) {
-    fac_state *all = fac_module_parameters(m, false);
+    fac_state *all = fac_module_parameters(m);
     if (!all) return NULL;
     fac_tensor **list = calloc(all->n + 1, sizeof *list);
     fac_optimizer *o = list ? new_over(list, partition(all, orthogonal, list), all->n, lr, weight_decay) : NULL;

@@ -35,7 +35,7 @@ static fac_status one_step(loop *l) {
     fac_tensor *loss = j->kind->loss(j);
     if (!loss) return fac_error();
     fac_status st = fac_backward(loss);
-    if (!st && o->clip > 0) st = fac_clip_grad_norm(fac_optimizer_parameters(j->optimizer), o->clip, false, NULL);
+    if (!st && o->clip > 0) st = fac_clip_grad_norm(fac_optimizer_parameters(j->optimizer), o->clip);
     if (!st) st = fac_optimizer_step(j->optimizer);
     l->loss = fac_item(loss) * j->scale;
     if (!st && !isfinite(l->loss))

@@ -65,8 +65,9 @@ FAC_API const char *fac_cuda_memory_stat_name(int i);
 /* Sets peaks to the present values; sets the sums of increases and decreases and the counts of events to zero. */
 FAC_API FAC_MUST fac_status fac_cuda_reset_peak_memory_stats(int device);
 FAC_API FAC_MUST fac_status fac_cuda_reset_accumulated_memory_stats(int device);
-/* A table of the counters for people; `abbreviated` leaves out the rows per pool. To be freed with fac_string_free. */
-FAC_API char *fac_cuda_memory_summary(int device, bool abbreviated);
+/* A table of the counters for people; .abbreviated = true leaves out the rows per pool. To be freed with fac_string_free.
+   source: torch.cuda.memory_summary */
+FAC_API char *fac_cuda_memory_summary(int device, const fac_cuda_memory_summary_kw *kw);
 
 /* ---- options ------------------------------------------------------------------------------------------------------- */
 
@@ -290,7 +291,5 @@ FAC_API fac_cuda_memory_stats fac_caching_allocator_stats(fac_caching_allocator 
 #ifdef __cplusplus
 }
 #endif
-#ifndef FACULA_BUILDING
 #include <facula/cuda_memory_macros.h>
-#endif
 #endif

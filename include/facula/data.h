@@ -106,8 +106,8 @@ FAC_API fac_tensor *fac_idx_read(const char *path);
 
 /* The order in which samples 0..n-1 are visited, epoch by epoch: a permutation that depends on nothing but seed and epoch. */
 typedef struct fac_sampler fac_sampler;
-/* shuffle false gives 0, 1, 2, ... NULL on failure. */
-FAC_API fac_sampler *fac_sampler_new(int64_t n, bool shuffle, uint64_t seed);
+/* The order is 0, 1, 2, ... unless .shuffle = true. NULL on failure. */
+FAC_API fac_sampler *fac_sampler_new(int64_t n, const fac_sampler_new_kw *kw);
 FAC_API void fac_sampler_release(fac_sampler *s);
 /* Writes up to `room` indices of the present epoch; returns how many, 0 at its end. */
 FAC_API int64_t fac_sampler_next(fac_sampler *s, int64_t *out, int64_t room);

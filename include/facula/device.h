@@ -4,6 +4,7 @@
 #ifndef FACULA_DEVICE_H
 #define FACULA_DEVICE_H
 
+#include <facula/keywords.h>
 #include <facula/tensor.h>
 
 #ifdef __cplusplus
@@ -86,9 +87,9 @@ FAC_API void fac_stream_scope_end(fac_stream_scope *s);
 
 /* A mark in a stream. */
 typedef struct fac_event fac_event;
-/* Makes an event for devices of a kind; the device is that of the first stream it is recorded in. timing: the time is
-   noted too. NULL on failure. */
-FAC_API fac_event *fac_event_new(fac_device_type type, bool timing);
+/* Makes an event for devices of a kind; the device is that of the first stream it is recorded in. With .enable_timing = true the
+   time is noted too. NULL on failure. source: torch.Event */
+FAC_API fac_event *fac_event_new(fac_device_type type, const fac_event_new_kw *kw);
 /* Frees it. NULL is allowed. Work that waits for the event is not affected. */
 FAC_API void fac_event_free(fac_event *e);
 /* Marks the end of what is queued in s now; a later record replaces the mark. errors: DEVICE for another device */
@@ -163,7 +164,5 @@ FAC_API const fac_device_guard *fac_device_guard_of(fac_device_type type);
 #ifdef __cplusplus
 }
 #endif
-#ifndef FACULA_BUILDING
 #include <facula/device_macros.h>
-#endif
 #endif

@@ -49,8 +49,9 @@ FAC_API const fac_module_class *fac_module_class_of(const fac_module *m);
    registers "none" (a layer without bias). Parameters must be leaves; they are made to require a gradient if floating. */
 FAC_API fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor *t);
 /* Registers a buffer as fac_module_add_parameter does a parameter; returns it, borrowed. Buffers move with the
-   module; persistent ones are saved. */
-FAC_API fac_tensor *fac_module_add_buffer(fac_module *m, const char *name, fac_tensor *t, bool persistent);
+   module; persistent ones, which they are by default, are saved. source: torch.nn.Module.register_buffer */
+FAC_API fac_tensor *fac_module_add_buffer(fac_module *m, const char *name, fac_tensor *t,
+                                          const fac_module_add_buffer_kw *kw);
 /* Adds a child and takes over the caller's reference, also when it fails; NULL (a child that could not be made) is
    passed on with its error. Returns the child, borrowed. */
 FAC_API fac_module *fac_module_add(fac_module *m, const char *name, fac_module *child);
@@ -107,10 +108,10 @@ struct fac_state {
     fac_named *v;
     size_t n, cap;
 };
-/* Parameters, or buffers, of m and (unless `shallow`) all below it in order; each shared one once. Freed with
-   fac_state_free; NULL on failure. */
-FAC_API fac_state *fac_module_parameters(fac_module *m, bool shallow);
-FAC_API fac_state *fac_module_buffers(fac_module *m, bool shallow);
+/* Parameters, or buffers, of m and (unless .recurse = false) all below it in order; each shared one once. Freed with
+   fac_state_free; NULL on failure. source: torch.nn.Module.named_parameters, named_buffers */
+FAC_API fac_state *fac_module_parameters(fac_module *m, const fac_module_parameters_kw *kw);
+FAC_API fac_state *fac_module_buffers(fac_module *m, const fac_module_buffers_kw *kw);
 /* m itself ("") and all modules below, parents first, each once; or only the direct children. */
 FAC_API fac_state *fac_module_modules(fac_module *m);
 FAC_API fac_state *fac_module_children(fac_module *m);
@@ -213,7 +214,7 @@ FAC_API FAC_MUST fac_module *fac_max_pool2d_new(fac_ints kernel_size, const fac_
 FAC_API FAC_MUST fac_module *fac_avg_pool2d_new(fac_ints kernel_size, const fac_avg_pool2d_new_kw *kw);
 
 /* Zeroes each element with probability p in training and scales the rest by 1/(1-p). source: torch.nn.Dropout */
-FAC_API FAC_MUST fac_module *fac_dropout_new(double p);
+FAC_API FAC_MUST fac_module *fac_dropout_new(const fac_dropout_new_kw *kw);
 /* Pointwise activations without parameters. */
 FAC_API FAC_MUST fac_module *fac_relu_new(void);
 /* x * Phi(x); approximate is "none" or "tanh". source: torch.nn.GELU */
@@ -240,17 +241,21 @@ FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size
 FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t embed_dim, int64_t num_heads,
                                                          const fac_multihead_attention_new_kw *kw);
 
-/* Losses as modules of two inputs (prediction, target), mean-reduced. source: torch.nn.MSELoss, torch.nn.CrossEntropyLoss */
-FAC_API FAC_MUST fac_module *fac_mse_loss_new(void);
-FAC_API FAC_MUST fac_module *fac_cross_entropy_loss_new(void);
+/* fac_mse_loss as a module of two inputs, prediction and target, for fac_forward_many. source: torch.nn.MSELoss */
+FAC_API FAC_MUST fac_module *fac_mse_loss_new(const fac_mse_loss_new_kw *kw);
+/* fac_cross_entropy as a module of two inputs, logits and target, for fac_forward_many. The weight is a buffer, "weight", which
+   moves with the module and is saved. source: torch.nn.CrossEntropyLoss */
+FAC_API FAC_MUST fac_module *fac_cross_entropy_loss_new(const fac_cross_entropy_loss_new_kw *kw);
 
 /* ---- gradients of many parameters ------------------------------------------------------------------------------------------- */
 
-/* Scales all gradients so that their total norm is at most max_norm; the norm before goes to out_norm (may be NULL).
-   A norm that is not finite leaves them as they are and is an error if `error_if_nonfinite`.
+/* Scales all gradients so that their total norm of order norm_type, such as 2 or INFINITY, is at most max_norm. Where total_norm
+   points, the norm before is written. One that is not finite leaves the gradients as they are, and is an error with
+   .error_if_nonfinite = true.
+   errors: ARGUMENT if max_norm is negative or not a number, or norm_type is not a number
    source: torch.nn.utils.clip_grad_norm_ */
-FAC_API FAC_MUST fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool error_if_nonfinite,
-                                               double *out_norm);
+FAC_API FAC_MUST fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm,
+                                               const fac_clip_grad_norm_kw *kw);
 /* Clamps every gradient to [-limit, limit]. */
 FAC_API FAC_MUST fac_status fac_clip_grad_value(fac_tensors parameters, double limit);
 

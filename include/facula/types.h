@@ -93,6 +93,9 @@ typedef enum fac_memory_format {
     FAC_CHANNELS_LAST_3D
 } fac_memory_format;
 
+/* How the losses of single elements become one: not at all, as their mean, or as their sum. */
+typedef enum fac_loss_reduction { FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_loss_reduction;
+
 #ifdef __cplusplus
 }
 #endif

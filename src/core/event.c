@@ -2,6 +2,7 @@
    once recorded, and its time is the host's. */
 #include "core/guard.h"
 #include "core/tensor.h"
+#include "keywords_gen.h"
 #include <time.h>
 
 struct fac_event {
@@ -24,14 +25,16 @@ static fac_status given(const fac_event *e) {
     return FAC_OK;
 }
 
-fac_event *fac_event_new(fac_device_type type, bool timing) {
+fac_event *(fac_event_new)(fac_device_type type, const fac_event_new_kw *kw) {
     const fac_device_guard *g;
+    fac_event_new_kw k;
     FAC_TRY_NULL(fac_error());
+    FAC_TRY_NULL(fac__open_event_new_kw(&k, kw));
     FAC_TRY_NULL(fac__guard_of((int32_t)type, &g));
     fac_event *e = fac__alloc_zero(sizeof *e);
     if (!e) return NULL;
     e->type = type;
-    e->timing = timing;
+    e->timing = k.enable_timing;
     fac__live_add(1);
     return e;
 }
@@ -111,7 +114,7 @@ fac_status fac_stream_wait_stream(fac_stream s, fac_stream other) {
     FAC_CHECK(s.device.type != FAC_DEVICE_UNSET && other.device.type != FAC_DEVICE_UNSET, FAC_ERR_ARGUMENT,
               "an unset stream was given");
     if (fac_stream_equal(s, other)) return FAC_OK;
-    fac_event *e = fac_event_new((fac_device_type)other.device.type, false);
+    fac_event *e = fac_event_new((fac_device_type)other.device.type);
     if (!e) return fac_error();
     fac_status st = fac_event_record(e, other);
     if (st == FAC_OK) st = fac_stream_wait_event(s, e);

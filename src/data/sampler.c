@@ -11,14 +11,16 @@ struct fac_sampler {
     int64_t *order; /* of this epoch; NULL if not shuffled */
 };
 
-fac_sampler *fac_sampler_new(int64_t n, bool shuffle, uint64_t seed) {
+fac_sampler *(fac_sampler_new)(int64_t n, const fac_sampler_new_kw *kw) {
+    fac_sampler_new_kw k;
+    FAC_TRY_NULL(fac__open_sampler_new_kw(&k, kw));
     if (n < 0) return FAC_FAIL(FAC_ERR_ARGUMENT, "a sampler of %lld samples is not possible", (long long)n), NULL;
     fac_sampler *s = fac__alloc_zero(sizeof *s);
     if (!s) return NULL;
     s->n = n;
-    s->seed = seed;
-    s->order = shuffle ? fac__alloc_array((size_t)n, sizeof *s->order) : NULL;
-    if (shuffle && !s->order) {
+    s->seed = (uint64_t)k.seed;
+    s->order = k.shuffle ? fac__alloc_array((size_t)n, sizeof *s->order) : NULL;
+    if (k.shuffle && !s->order) {
         fac__free(s);
         return NULL;
     }
@@ -88,7 +90,7 @@ static fac_status fill(fac_loader *l, fac_tensors columns, const fac_loader_new_
     l->batch_size = kw->batch_size;
     l->chosen = fac__alloc_array((size_t)fac__min(l->batch_size, n), sizeof *l->chosen);
     l->columns = fac__alloc_array(columns.n, sizeof *l->columns);
-    l->sampler = fac_sampler_new(n, kw->shuffle, (uint64_t)kw->seed);
+    l->sampler = fac_sampler_new(n, .shuffle = kw->shuffle, .seed = kw->seed);
     if (!l->chosen || !l->columns || !l->sampler) return fac_error();
     for (size_t i = 0; i < columns.n; i++) {
         FAC_TRY(fac__alias(columns.v[i], true, &l->columns[i]));

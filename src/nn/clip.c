@@ -1,4 +1,5 @@
 /* Limiting the gradients of many parameters. */
+#include "keywords_gen.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 #include <math.h>
@@ -11,41 +12,56 @@ static fac_status check_parameters(fac_tensors parameters, const char *function)
     return FAC_OK;
 }
 
-/* The 2-norm of all gradients together: the norm of their norms, summed in order, so that it is the same on every run. */
-static fac_status total_norm(fac_tensors parameters, double *out) {
-    double sum = 0;
+/* The norm of each gradient; *n is how many there are. */
+static fac_status norms_of(fac_tensors parameters, double order, double *norms, size_t *n) {
+    *n = 0;
     for (size_t i = 0; i < parameters.n; i++) {
         FAC_SCOPE(s);
         fac_tensor *g = fac_grad_of(parameters.v[i]);
         if (!g) continue;
-        const double n = fac_item(fac_linalg_vector_norm(g));
+        norms[(*n)++] = fac_item(fac_linalg_vector_norm(g, order));
         if (fac_error()) return fac_error();
-        sum += n * n;
     }
-    *out = sqrt(sum);
+    return FAC_OK;
+}
+
+/* The norm of all gradients together, which is the norm of their norms; 0 without any. */
+static fac_status total_norm(fac_tensors parameters, double order, double *out) {
+    double *norms = fac__alloc_array(parameters.n, sizeof *norms);
+    if (!norms) return fac_error();
+    size_t n;
+    fac_status st = norms_of(parameters, order, norms, &n);
+    FAC_SCOPE(s);
+    *out = 0;
+    if (!st && n) *out = fac_item(fac_linalg_vector_norm(fac_tensor_from(norms, FAC_F64, FAC_INTS((int64_t)n)), order));
+    fac__free(norms);
     return fac_error();
 }
 
-fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm, bool error_if_nonfinite, double *out_norm) {
-    if (fac_error()) return fac_error();
-    FAC_TRY(check_parameters(parameters, __func__));
-    FAC_CHECK(max_norm >= 0, FAC_ERR_ARGUMENT, "max_norm should not be negative, but is %g", max_norm);
-    FAC_NO_GRAD(g);
-    double norm = 0;
-    FAC_TRY(total_norm(parameters, &norm));
-    if (out_norm) *out_norm = norm;
-    if (!isfinite(norm)) {
-        FAC_CHECK(!error_if_nonfinite, FAC_ERR_ARGUMENT,
-                  "the total norm of the gradients is %g, so they cannot be clipped", norm);
-        return FAC_OK;
-    }
-    const double scale = max_norm / (norm + 1e-6);
-    for (size_t i = 0; i < parameters.n && scale < 1; i++) {
+static fac_status scale_gradients(fac_tensors parameters, double scale) {
+    for (size_t i = 0; i < parameters.n; i++) {
         fac_tensor *grad = fac_grad_of(parameters.v[i]);
         FAC_SCOPE(s);
         if (grad && !fac_mul_(grad, scale)) return fac_error();
     }
     return FAC_OK;
+}
+
+fac_status(fac_clip_grad_norm)(fac_tensors parameters, double max_norm, const fac_clip_grad_norm_kw *kw) {
+    if (fac_error()) return fac_error();
+    fac_clip_grad_norm_kw k;
+    FAC_TRY(fac__open_clip_grad_norm_kw(&k, kw));
+    FAC_TRY(check_parameters(parameters, "fac_clip_grad_norm"));
+    FAC_CHECK(max_norm >= 0, FAC_ERR_ARGUMENT, "max_norm should not be negative, but is %g", max_norm);
+    FAC_CHECK(!isnan(k.norm_type), FAC_ERR_ARGUMENT, "norm_type should be a number, but is NaN");
+    FAC_NO_GRAD(g);
+    double norm = 0;
+    FAC_TRY(total_norm(parameters, k.norm_type, &norm));
+    if (k.total_norm) *k.total_norm = norm;
+    FAC_CHECK(isfinite(norm) || !k.error_if_nonfinite, FAC_ERR_ARGUMENT,
+              "the total norm of order %g of the gradients is %g, so they cannot be clipped", k.norm_type, norm);
+    const double scale = max_norm / (norm + 1e-6);
+    return isfinite(norm) && scale < 1 ? scale_gradients(parameters, scale) : FAC_OK;
 }
 
 fac_status fac_clip_grad_value(fac_tensors parameters, double limit) {

@@ -1,5 +1,6 @@
 /* Module objects: making, registration, look-up. */
 #include "nn/module.h"
+#include "keywords_gen.h"
 
 /* The state of a new module; what fails leaves nothing to destroy. */
 static fac_status make_state(fac_module *m) {
@@ -110,9 +111,11 @@ fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor
     return NULL;
 }
 
-fac_tensor *fac_module_add_buffer(fac_module *m, const char *name, fac_tensor *t, bool persistent) {
-    if (fac_error() || add_slot(m, name, t, FAC_SLOT_BUFFER, persistent)) return NULL;
-    return t;
+fac_tensor *(fac_module_add_buffer)(fac_module *m, const char *name, fac_tensor *t,
+                                    const fac_module_add_buffer_kw *kw) {
+    fac_module_add_buffer_kw k;
+    if (fac_error() || fac__open_module_add_buffer_kw(&k, kw)) return NULL;
+    return add_slot(m, name, t, FAC_SLOT_BUFFER, k.persistent) ? NULL : t;
 }
 
 /* m itself or a module below it. */

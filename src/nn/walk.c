@@ -1,4 +1,5 @@
 /* Lists of named tensors and modules, and walking a tree into them. */
+#include "keywords_gen.h"
 #include "nn/module.h"
 
 /* ---- lists ---- */
@@ -155,16 +156,23 @@ static fac_state *finish(collection *c, fac_status st) {
     return NULL;
 }
 
-static fac_state *collect(fac_module *m, fac_slot_kind kind, bool shallow) {
+static fac_state *collect(fac_module *m, fac_slot_kind kind, bool recurse) {
     if (!fac__given(m, "module")) return NULL;
     collection c = {.list = fac_state_new(), .kind = kind};
     if (!c.list) return NULL;
     struct slot_walk w = {collect_slot, &c};
-    return finish(&c, shallow ? visit_slots(&w, "", m) : fac__module_walk_slots(m, collect_slot, &c));
+    return finish(&c, recurse ? fac__module_walk_slots(m, collect_slot, &c) : visit_slots(&w, "", m));
 }
 
-fac_state *fac_module_parameters(fac_module *m, bool shallow) { return collect(m, FAC_SLOT_PARAMETER, shallow); }
-fac_state *fac_module_buffers(fac_module *m, bool shallow) { return collect(m, FAC_SLOT_BUFFER, shallow); }
+fac_state *(fac_module_parameters)(fac_module *m, const fac_module_parameters_kw *kw) {
+    fac_module_parameters_kw k;
+    return fac__open_module_parameters_kw(&k, kw) ? NULL : collect(m, FAC_SLOT_PARAMETER, k.recurse);
+}
+
+fac_state *(fac_module_buffers)(fac_module *m, const fac_module_buffers_kw *kw) {
+    fac_module_buffers_kw k;
+    return fac__open_module_buffers_kw(&k, kw) ? NULL : collect(m, FAC_SLOT_BUFFER, k.recurse);
+}
 
 static fac_status collect_module(void *context, const char *path, fac_module *m) {
     return collect_once(context, path, NULL, m);
@@ -194,7 +202,7 @@ fac_status fac_module_apply(fac_module *m, fac_status (*fn)(void *context, fac_m
 }
 
 int64_t fac_module_parameter_count(fac_module *m) {
-    fac_state *s = fac_module_parameters(m, false);
+    fac_state *s = fac_module_parameters(m);
     int64_t n = 0;
     for (size_t i = 0; s && i < s->n; i++) n += fac_tensor_numel(s->v[i].tensor);
     fac_state_free(s);

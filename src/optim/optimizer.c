@@ -73,7 +73,7 @@ typedef struct module_parameters {
 
 /* Fills room, which is freed with free_parameters; none, with an error pending, if there are none. */
 static fac_tensors parameters_of(fac_module *m, module_parameters *room) {
-    *room = (module_parameters){.state = fac__given(m, "module to optimise") ? fac_module_parameters(m, false) : NULL};
+    *room = (module_parameters){.state = fac__given(m, "module to optimise") ? fac_module_parameters(m) : NULL};
     const size_t n = room->state ? room->state->n : 0;
     if (room->state && !n) (void)FAC_FAIL(FAC_ERR_ARGUMENT, "the optimiser got a module without parameters");
     if (n) room->v = fac__alloc_array(n, sizeof *room->v);

@@ -125,7 +125,7 @@ def every_kind_of_object_is_released_once(f):
                   "fac_corpus *": [lambda: f.corpus_new(C.addressof(paths), 1)],
                   "fac_loader *": [lambda: f.loader_new([f.tensor([1, 2, 3])])], "fac_module *": [lambda: f.relu_new(), lambda: f.module_copy(model)],
                   "fac_optimizer *": [lambda: f.sgd_new(model, 0.1)], "fac_safetensors *": [lambda: f.safetensors_open(str(folder / "state"))],
-                  "fac_state *": [lambda: f.state_new(), lambda: f.state_load(str(folder / "state")), lambda: f.module_parameters(model, True)], "fac_event *": [lambda: f.event_new(f.CPU, False)]}
+                  "fac_state *": [lambda: f.state_new(), lambda: f.state_load(str(folder / "state")), lambda: f.module_parameters(model)], "fac_event *": [lambda: f.event_new(f.CPU)]}
         elsewhere = {"fac_tensor *", "char *", "fac_value *",  # which Python has as other things
                      "fac_cuda_module *", "fac_memory_snapshot *", "fac_caching_allocator *",  # of devices
                      "fac_registration *"}  # stays

@@ -222,7 +222,7 @@ static fac_status wait_for_stream(fac_device d, fac_tensor *t) {
     return fac_stream_synchronize(fac_current_stream(d));
 }
 static fac_status wait_for_event(fac_device d, fac_tensor *t) {
-    fac_event *e = fac_event_new(FAC_CUDA, false);
+    fac_event *e = fac_event_new(FAC_CUDA);
     (void)t;
     fac_status st = fac_event_record(e, fac_current_stream(d));
     if (st == FAC_OK) st = fac_event_synchronize(e);
@@ -230,7 +230,7 @@ static fac_status wait_for_event(fac_device d, fac_tensor *t) {
     return st;
 }
 static fac_status ask_event(fac_device d, fac_tensor *t) {
-    fac_event *e = fac_event_new(FAC_CUDA, false);
+    fac_event *e = fac_event_new(FAC_CUDA);
     bool done = false;
     (void)t;
     fac_status st = fac_event_record(e, fac_current_stream(d));

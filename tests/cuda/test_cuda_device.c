@@ -337,7 +337,7 @@ static void S248_cuda_shutdown_leaves_nothing(void **state) {
         for (int i = 0; i < 2; i++) {
             FAC_SCOPE(s);
             fac_stream stream = fac_stream_new(cuda_device(i), -1);
-            fac_event *e = fac_event_new(FAC_CUDA, true);
+            fac_event *e = fac_event_new(FAC_CUDA, .enable_timing = true);
             FAC_STREAM_SCOPE(on, stream);
             fac_tensor *t = fac_to(fac_tensor_of(1, 2, 3), .device = cuda_device(i));
             assert_ok(fac_event_record(e, stream));

@@ -54,7 +54,7 @@ static void S045_unset_streams_wait_for_nothing_and_say_so(void **state) {
     (void)state;
     support_need_devices(1);
     const fac_stream unset = {{0, 0}, 0}, real = fac_default_stream(cuda_device(0));
-    fac_event *e = fac_event_new(FAC_CUDA, false);
+    fac_event *e = fac_event_new(FAC_CUDA);
     assert_int_equal(fac_stream_wait_event(unset, e), FAC_ERR_ARGUMENT);
     assert_error(FAC_ERR_ARGUMENT, "unset stream");
     assert_ok(fac_event_record(e, real));
@@ -79,7 +79,7 @@ static void S031_first_question_starts_the_library(void **state) {
     fac_shutdown();
     assert_ok(fac_set_device(cuda_device(0)));
     fac_shutdown();
-    fac_event *e = fac_event_new(FAC_CUDA, false);
+    fac_event *e = fac_event_new(FAC_CUDA);
     assert_non_null(e);
     fac_event_free(e);
     fac_shutdown();

@@ -84,11 +84,11 @@ static void S206_summary_of_a_device(void **state) {
     support_need_devices(1);
     FAC_SCOPE(s);
     bytes_on(0, 5 * MIB);
-    char *text = fac_cuda_memory_summary(0, false);
+    char *text = fac_cuda_memory_summary(0);
     assert_non_null(strstr(text, "Facula CUDA memory summary, device ID 0"));
     assert_non_null(strstr(text, "|   5120 KiB |"));
     fac_string_free(text);
-    assert_null(fac_cuda_memory_summary(77, false));
+    assert_null(fac_cuda_memory_summary(77));
     assert_error(FAC_ERR_DEVICE, "77");
 }
 

@@ -40,13 +40,13 @@ static fac_module *make_net(void) {
     fac_module *net = fac_sequential(fac_linear_new(4, 16), fac_tanh_new(), fac_linear_new(16, 1));
     assert_non_null(net);
     FAC_SCOPE(s);
-    fac_module_add_buffer(net, "steps", fac_zeros(FAC_SHAPE(1), .dtype = FAC_I64), true);
+    fac_module_add_buffer(net, "steps", fac_zeros(FAC_SHAPE(1), .dtype = FAC_I64));
     assert_no_error();
     return net;
 }
 
 static void assert_module_on(fac_module *m, fac_device d) {
-    fac_state *lists[] = {fac_module_parameters(m, false), fac_module_buffers(m, false)};
+    fac_state *lists[] = {fac_module_parameters(m), fac_module_buffers(m)};
     for (size_t k = 0; k < 2; k++) {
         assert_non_null(lists[k]);
         for (size_t i = 0; i < lists[k]->n; i++)

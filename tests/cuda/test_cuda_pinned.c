@@ -59,7 +59,7 @@ static void S009_factories_choose_the_allocator_by_pin_memory(void **state) {
 /* Milliseconds from `from` to the end of what is queued in s. */
 static double ms_since(fac_event *from, fac_stream s) {
     double ms = 0;
-    fac_event *to = fac_event_new(FAC_CUDA, true);
+    fac_event *to = fac_event_new(FAC_CUDA, .enable_timing = true);
     assert_ok(fac_event_record(to, s));
     assert_ok(fac_event_synchronize(to));
     assert_ok(fac_event_elapsed(from, to, &ms));
@@ -96,7 +96,7 @@ static void S245_copies_from_pinned_memory_overlap_with_work(void **state) {
         assert_int_equal(support_sim_count("pending"), 0);
         return;
     }
-    fac_event *start = fac_event_new(FAC_CUDA, true);
+    fac_event *start = fac_event_new(FAC_CUDA, .enable_timing = true);
     copy_up(d, pinned, a), work(w, b); /* warm */
     assert_ok(fac_synchronize(cuda_device(0)));
     assert_ok(fac_event_record(start, a));

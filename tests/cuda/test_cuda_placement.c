@@ -44,13 +44,13 @@ static void S286_placement_one_call_moves_a_model_and_training_follows(void **st
     fac_module *here = make_model(), *there = fac_module_copy(here);
     fac_tensor *x = fac_randn(FAC_SHAPE(6, 4)), *y = fac_randn(FAC_SHAPE(6, 3));
     assert_ok(fac_module_cuda(there, 1));
-    assert_all_on(cuda_device(1), fac_module_parameters(there, false));
+    assert_all_on(cuda_device(1), fac_module_parameters(there));
     fac_tensor *far_x = fac_to(x, .device = cuda_device(1)), *far_y = fac_to(y, .device = cuda_device(1));
     fac_optimizer *sgd = fac_sgd_new(here, 0.1, .momentum = 0.9), *far_sgd = fac_sgd_new(there, 0.1, .momentum = 0.9);
     for (int i = 0; i < 3; i++) /* although device 0 is the current one */
         assert_true(fabs(step(here, sgd, x, y) - step(there, far_sgd, far_x, far_y)) < 1e-5);
     assert_ok(fac_module_cpu(there));
-    assert_all_on(cpu_device, fac_module_parameters(there, false));
+    assert_all_on(cpu_device, fac_module_parameters(there));
     assert_on(cpu_device, fac_forward(there, x));
     fac_optimizer_release(sgd);
     fac_optimizer_release(far_sgd);

@@ -144,7 +144,7 @@ static void waits_the_wrong_way_round(void) {
 
 static void waits_for_an_event_recorded_too_early(void) {
     fac_stream s = side();
-    fac_event *e = fac_event_new(FAC_CUDA, false);
+    fac_event *e = fac_event_new(FAC_CUDA);
     assert_ok(fac_event_record(e, home()));
     fac_tensor *a = fac_zero_(empty(300));
     assert_ok(fac_stream_wait_event(s, e));
@@ -157,7 +157,7 @@ static void waits_for_an_event_recorded_too_early(void) {
 
 static void records_again_after_the_wait(void) {
     fac_stream s = side();
-    fac_event *e = fac_event_new(FAC_CUDA, false);
+    fac_event *e = fac_event_new(FAC_CUDA);
     assert_ok(fac_event_record(e, home()));
     assert_ok(fac_stream_wait_event(s, e));
     fac_tensor *a = fac_zero_(empty(300));

@@ -218,7 +218,7 @@ static void S042_stream_waits_for_an_event_of_another_device(void **state) {
         reseed(seed);
         fac_stream s0 = fac_stream_new(cuda_device(0), 0), s1 = fac_stream_new(cuda_device(1), 0);
         fac_tensor *a = bytes_on(0), *b = bytes_on(1), *other = bytes_on(0);
-        fac_event *e = fac_event_new(FAC_CUDA, false);
+        fac_event *e = fac_event_new(FAC_CUDA);
         {
             FAC_STREAM_SCOPE(on, s0);
             fill(a, 10 + seed); /* unlike what the block held before */
@@ -253,7 +253,7 @@ static void S042_stream_wait_binds_the_last_record(void **state) {
     support_need_devices(1);
     FAC_SCOPE(scope);
     fac_stream s = fac_stream_new(cuda_device(0), 0);
-    fac_event *e = fac_event_new(FAC_CUDA, false);
+    fac_event *e = fac_event_new(FAC_CUDA);
     bool done = false;
     assert_ok(fac_event_query(e, &done)); /* never recorded */
     assert_true(done);
@@ -350,7 +350,8 @@ static void S043_event_times_work(void **state) {
     (void)state;
     support_need_devices(1);
     FAC_SCOPE(scope);
-    fac_event *start = fac_event_new(FAC_CUDA, true), *end = fac_event_new(FAC_CUDA, true);
+    fac_event *start = fac_event_new(FAC_CUDA, .enable_timing = true),
+              *end = fac_event_new(FAC_CUDA, .enable_timing = true);
     fac_stream s = fac_current_stream(cuda_device(0));
     fac_tensor *a = bytes_on(0);
     double ms = -1;
@@ -362,7 +363,7 @@ static void S043_event_times_work(void **state) {
     assert_ok(fac_event_synchronize(end));
     assert_ok(fac_event_elapsed(start, end, &ms));
     assert_true(ms >= 0 && ms < 60e3);
-    fac_event *untimed = fac_event_new(FAC_CUDA, false);
+    fac_event *untimed = fac_event_new(FAC_CUDA);
     assert_ok(fac_event_record(untimed, s));
     assert_int_equal(fac_event_elapsed(start, untimed, &ms), FAC_ERR_STATE);
     assert_error(FAC_ERR_STATE, "with timing");
@@ -376,7 +377,8 @@ static void E61_event_timing_example(void **state) {
     (void)state;
     support_need_devices(1);
     FAC_SCOPE(scope);
-    fac_event *start_event = fac_event_new(FAC_CUDA, true), *end_event = fac_event_new(FAC_CUDA, true);
+    fac_event *start_event = fac_event_new(FAC_CUDA, .enable_timing = true),
+              *end_event = fac_event_new(FAC_CUDA, .enable_timing = true);
     fac_tensor *a = bytes_on(0), *b = bytes_on(0);
     double elapsed_time_ms = -1;
     assert_ok(fac_event_record(start_event, fac_current_stream(fac_device_parse("cuda"))));
@@ -393,7 +395,7 @@ static void E61_event_timing_example(void **state) {
 static void S043_event_of_one_device_is_not_recorded_on_another(void **state) {
     (void)state;
     support_need_devices(2);
-    fac_event *e = fac_event_new(FAC_CUDA, false);
+    fac_event *e = fac_event_new(FAC_CUDA);
     assert_ok(fac_event_record(e, fac_default_stream(cuda_device(0))));
     assert_int_equal(fac_event_record(e, fac_default_stream(cuda_device(1))), FAC_ERR_DEVICE);
     assert_error(FAC_ERR_DEVICE, "cuda:1");
@@ -406,7 +408,7 @@ static void S043_event_handles_are_used_again(void **state) {
     fac_stream s = fac_default_stream(cuda_device(0));
     int64_t made = -1;
     for (int i = 0; i < 100; i++) {
-        fac_event *e = fac_event_new(FAC_CUDA, i % 2);
+        fac_event *e = fac_event_new(FAC_CUDA, .enable_timing = i % 2);
         assert_ok(fac_event_record(e, s));
         fac_event_free(e);
         if (i == 1) made = support_sim_count("events");
@@ -417,7 +419,7 @@ static void S043_event_handles_are_used_again(void **state) {
 static void S043_event_outlives_a_shutdown_harmlessly(void **state) {
     (void)state;
     support_need_devices(1);
-    fac_event *e = fac_event_new(FAC_CUDA, false);
+    fac_event *e = fac_event_new(FAC_CUDA);
     fac_stream s = fac_stream_new(cuda_device(0), 0);
     assert_ok(fac_event_record(e, s));
     fac_shutdown();
@@ -451,7 +453,7 @@ static void S040_streams_and_events_serve_many_threads(void **state) {
 static fac_status use_streams_and_events(void *context) {
     (void)context;
     fac_stream s = fac_stream_new(cuda_device(0), 0);
-    fac_event *e = fac_event_new(FAC_CUDA, true);
+    fac_event *e = fac_event_new(FAC_CUDA, .enable_timing = true);
     if (e && fac_event_record(e, s) == FAC_OK && fac_stream_wait_event(fac_default_stream(cuda_device(0)), e) == FAC_OK)
         (void)(fac_stream_wait_stream(s, fac_default_stream(cuda_device(0))) == FAC_OK);
     fac_event_free(e);

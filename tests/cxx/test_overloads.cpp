@@ -98,6 +98,11 @@ static void a_model_trains() {
         fac_scope_end(&inner);
     }
     expect(loss < 0.01, "exclusive or is learnt");
+    fac_clip_grad_norm_kw clip;
+    double norm = -1;
+    clip.norm_type = 1;
+    clip.total_norm = &norm;
+    expect(!fac_clip_grad_norm(fac_optimizer_parameters(adam), 1, clip) && norm == 0, "no gradients are left to clip");
     fac_optimizer_release(adam);
     fac_module_release(model);
     fac_scope_end(&s);

@@ -40,9 +40,9 @@ static fac_scope *a_scope(void) {
 }
 
 static fac_vocab *a_vocab(void) { return fac_vocab_bytes(); }
-static fac_sampler *a_sampler(void) { return fac_sampler_new(4, false, 1); }
+static fac_sampler *a_sampler(void) { return fac_sampler_new(4); }
 static fac_loader *a_loader(void) { return fac_loader_new(some_tensors()); }
-static fac_event *an_event(void) { return fac_event_new(FAC_CUDA, false); }
+static fac_event *an_event(void) { return fac_event_new(FAC_CUDA); }
 
 #include "null_calls.h"
 

@@ -8,14 +8,14 @@ from keywords import callees
 VALUE = {
     "int64_t": "fac_value_int(k.{})", "double": "fac_value_float(k.{})", "bool": "fac_value_bool(k.{})",
     "int": "fac_value_bool(k.{})", "fac_device": "fac_value_device(k.{})", "fac_dtype": "fac_value_dtype(k.{})",
-    "struct *": "k.{0} ? fac_value_object(k.{0}, NULL) : fac_value_none()",
+    "object": "k.{0} ? fac_value_object(k.{0}, NULL) : fac_value_none()",
     "fac_tensor *": "fac_value_tensor(k.{})", "const char *": "fac_value_string(k.{})",
-    "fac_ints": "fac_value_ints(k.{0}.v, k.{0}.n)", "fac_tensors": "fac_value_tensors(k.{0}.v, k.{0}.n)",
+    "fac_loss_reduction": "fac_value_int(k.{})", "fac_ints": "fac_value_ints(k.{0}.v, k.{0}.n)", "fac_tensors": "fac_value_tensors(k.{0}.v, k.{0}.n)",
 }
 
 
 def value_of(kind):
-    return VALUE["struct *" if kind.startswith("struct") else kind]
+    return VALUE.get(kind) or VALUE["object"]
 
 
 def recorder(callee):

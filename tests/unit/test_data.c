@@ -360,8 +360,9 @@ static void split_mix_gives_the_published_numbers(void **state) {
 static void sampler_visits_everything_once_in_an_order_of_its_own_per_epoch(void **state) {
     (void)state;
     enum { N = 1000 };
-    fac_sampler *s = fac_sampler_new(N, true, 7), *same = fac_sampler_new(N, true, 7),
-                *other = fac_sampler_new(N, true, 8);
+    fac_sampler *s = fac_sampler_new(N, .shuffle = true, .seed = 7),
+                *same = fac_sampler_new(N, .shuffle = true, .seed = 7),
+                *other = fac_sampler_new(N, .shuffle = true, .seed = 8);
     assert_non_null(s);
     int64_t order[2][N], again[N], different[N];
     for (int epoch = 0; epoch < 2; epoch++) {
@@ -385,7 +386,7 @@ static void sampler_visits_everything_once_in_an_order_of_its_own_per_epoch(void
     fac_sampler_release(s);
     fac_sampler_release(same);
     fac_sampler_release(other);
-    assert_null(fac_sampler_new(-1, true, 0));
+    assert_null(fac_sampler_new(-1, .shuffle = true, .seed = 0));
     assert_error(FAC_ERR_ARGUMENT, "-1 samples");
 }
 

@@ -109,10 +109,10 @@ static void run_upgrade(fac_tensor *w) {
     (void)w;
     static const char path[] = "callbacks_upgrade.safetensors";
     fac_module *old = of_class((fac_module_class){.forward = same, .version = 1});
-    fac_module_add_buffer(old, "b", fac_ones(FAC_SHAPE(2)), true);
+    fac_module_add_buffer(old, "b", fac_ones(FAC_SHAPE(2)));
     assert_int_equal(fac_module_save(old, path), FAC_OK);
     fac_module *m = of_class((fac_module_class){.upgrade = upgrade, .version = 2});
-    fac_module_add_buffer(m, "b", fac_ones(FAC_SHAPE(2)), true);
+    fac_module_add_buffer(m, "b", fac_ones(FAC_SHAPE(2)));
     assert_int_equal(fac_module_load(m, path), FAC_ERR_SHAPE);
     fac_module_release(m);
     fac_module_release(old);

@@ -130,12 +130,13 @@ static fac_module *linear, *relu;
 static fac_optimizer *optimizer;
 static fac_state *names;
 USE(use_module_add_parameter, (void)!fac_module_add_parameter(linear, "late", dead))
-USE(use_module_add_buffer, (void)!fac_module_add_buffer(linear, "late", dead, true))
+USE(use_module_add_buffer, (void)!fac_module_add_buffer(linear, "late", dead))
 USE(use_module_set_tensor, (void)!(fac_module_set_tensor(linear, "weight", dead)))
 USE(use_forward, (void)!fac_forward(relu, dead))
 USE(use_forward_many, (void)!fac_forward_many(relu, FAC_TENSORS(dead)))
 USE(use_state_set, (void)!(fac_state_set(names, "late", dead)))
-USE(use_clip_grad_norm, (void)!(fac_clip_grad_norm(FAC_TENSORS(dead), 1, false, NULL)))
+USE(use_cross_entropy_loss_new, (void)!(fac_cross_entropy_loss_new(dead)))
+USE(use_clip_grad_norm, (void)!(fac_clip_grad_norm(FAC_TENSORS(dead), 1)))
 USE(use_clip_grad_value, (void)!(fac_clip_grad_value(FAC_TENSORS(dead), 1)))
 USE(use_optimizer_add_group, (void)!(fac_optimizer_add_group(optimizer, FAC_TENSORS(dead), FAC_OPTIONS())))
 USE(use_sgd_of, (void)!(fac_sgd_of(FAC_TENSORS(dead), 0.1)))
@@ -261,6 +262,7 @@ static const struct {
     ROW(use_forward, "ReLU"),
     ROW(use_forward_many, "ReLU"),
     ROW(use_state_set, "fac_state_set"),
+    ROW(use_cross_entropy_loss_new, "fac_module_add"),
     ROW(use_clip_grad_norm, "fac_clip_grad_norm"),
     ROW(use_clip_grad_value, "fac_clip_grad_value"),
     ROW(use_optimizer_add_group, "fac_optimizer"),

@@ -34,7 +34,7 @@ static fac_module *toy_new(void) {
 static void E04_a_new_module_is_empty_and_training(void **state) {
     (void)state;
     fac_module *m = fac_relu_new();
-    fac_state *p = fac_module_parameters(m, false), *b = fac_module_buffers(m, false), *c = fac_module_children(m);
+    fac_state *p = fac_module_parameters(m), *b = fac_module_buffers(m), *c = fac_module_children(m);
     assert_int_equal(p->n + b->n + c->n, 0);
     assert_true(fac_module_is_training(m));
     fac_state_free(p);
@@ -47,13 +47,13 @@ static void S147_parts_keep_their_order_and_names_must_be_free(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_module *m = toy_new();
-    fac_state *p = fac_module_parameters(m, false);
+    fac_state *p = fac_module_parameters(m);
     const char *names[] = {"net1.weight", "net1.bias", "net2.weight", "net2.bias"};
     assert_int_equal(p->n, 4);
     for (int i = 0; i < 4; i++) assert_string_equal(p->v[i].name, names[i]);
     assert_null(fac_module_add_parameter(m, "net1", fac_tensor_of(1)));
     assert_error(FAC_ERR_ARGUMENT, "already has a part named 'net1'");
-    assert_null(fac_module_add_buffer(m, "a.b", fac_tensor_of(1), true));
+    assert_null(fac_module_add_buffer(m, "a.b", fac_tensor_of(1)));
     assert_error(FAC_ERR_ARGUMENT, "dot");
     assert_null(fac_module_add(m, "", fac_relu_new()));
     assert_error(FAC_ERR_ARGUMENT, "empty");
@@ -68,8 +68,8 @@ static void S148_S150_buffers_that_do_not_persist_are_not_saved(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_module *m = toy_new();
-    fac_module_add_buffer(m, "kept", fac_tensor_of(1), true);
-    fac_module_add_buffer(m, "scratch", fac_tensor_of(2), false);
+    fac_module_add_buffer(m, "kept", fac_tensor_of(1));
+    fac_module_add_buffer(m, "scratch", fac_tensor_of(2), .persistent = false);
     fac_state *sd = fac_module_state_dict(m);
     assert_non_null(fac_state_get(sd, "kept"));
     assert_null(fac_state_get(sd, "scratch"));
@@ -86,7 +86,7 @@ static void S151_shared_parts_are_visited_once(void **state) {
     fac_module *m = fac_module_new(&toy_class), *shared = fac_linear_new(2, 2);
     fac_module_add(m, "a", fac_module_keep(shared));
     fac_module_add(m, "b", shared);
-    fac_state *p = fac_module_parameters(m, false), *all = fac_module_modules(m);
+    fac_state *p = fac_module_parameters(m), *all = fac_module_modules(m);
     assert_int_equal(p->n, 2);
     assert_int_equal(all->n, 2);
     assert_string_equal(all->v[0].name, "");
@@ -226,7 +226,7 @@ static void S155_E08_children_then_parameters_each_with_its_gradient_then_buffer
     (void)state;
     FAC_SCOPE(s);
     fac_module *m = fac_module_new(&toy_class);
-    fac_module_add_buffer(m, "buffer", fac_zeros(FAC_SHAPE(BUFFER_SIZE)), true);
+    fac_module_add_buffer(m, "buffer", fac_zeros(FAC_SHAPE(BUFFER_SIZE)));
     fac_tensor *own = fac_module_add_parameter(m, "own", fac_zeros(FAC_SHAPE(7)));
     fac_module_add_parameter(m, "none", NULL);
     fac_module_add(m, "child", fac_linear_new(2, 3));
@@ -253,7 +253,7 @@ static void S155_S156_S157_S159_E08_conversion_keeps_parameters_and_moves_gradie
     (void)state;
     FAC_SCOPE(s);
     fac_module *m = toy_new();
-    fac_module_add_buffer(m, "count", fac_zeros(FAC_SHAPE(), .dtype = FAC_I64), true);
+    fac_module_add_buffer(m, "count", fac_zeros(FAC_SHAPE(), .dtype = FAC_I64));
     fac_tensor *w = fac_module_parameter(m, "net1.weight");
     assert_ok(fac_backward(fac_sum(fac_forward(m, fac_ones(FAC_SHAPE(1, 10))))));
     const fac_module *child = fac_module_child(m, "net1");
@@ -331,7 +331,7 @@ static void module_files_round_trip_bit_for_bit(void **state) {
     fac_module *a = toy_new(), *b = toy_new();
     assert_ok(fac_module_save(a, path));
     assert_ok(fac_module_load(b, path, true));
-    fac_state *pa = fac_module_parameters(a, false), *pb = fac_module_parameters(b, false);
+    fac_state *pa = fac_module_parameters(a), *pb = fac_module_parameters(b);
     for (size_t i = 0; i < pa->n; i++) assert_true(fac_equal(pa->v[i].tensor, pb->v[i].tensor));
     fac_state_free(pa);
     fac_state_free(pb);
@@ -590,7 +590,7 @@ static void a_module_that_is_null_is_an_error_everywhere(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
     assert_null(fac_module_state(NULL));
     assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
-    assert_null(fac_module_parameters(NULL, true));
+    assert_null(fac_module_parameters(NULL));
     assert_error(FAC_ERR_ARGUMENT, "the module is NULL");
     assert_null(fac_module_modules(NULL));
     assert_error(FAC_ERR_ARGUMENT, "the module is NULL");

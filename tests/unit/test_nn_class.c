@@ -65,7 +65,7 @@ static fac_module *gated_new(int64_t size) {
     if (!m) return NULL;
     gated *g = fac_module_state(m);
     g->weight = fac_module_add_parameter(m, "weight", fac_full(FAC_SHAPE(size), 2.0));
-    g->calls = fac_module_add_buffer(m, "calls", fac_zeros(FAC_SHAPE(1), .dtype = FAC_I64), true);
+    g->calls = fac_module_add_buffer(m, "calls", fac_zeros(FAC_SHAPE(1), .dtype = FAC_I64));
     g->gate = fac_module_add(m, "gate", fac_tanh_new());
     return m;
 }

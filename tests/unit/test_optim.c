@@ -164,13 +164,13 @@ static void optim_clip_grad_norm_scales_all_gradients_together(void **state) {
     assert_ok(fac_set_grad(a, fac_tensor_of(3, 0)));
     assert_ok(fac_set_grad(b, fac_tensor_of(4)));
     double norm = 0;
-    assert_ok(fac_clip_grad_norm(FAC_TENSORS(a, b), 1.0, true, &norm));
+    assert_ok(fac_clip_grad_norm(FAC_TENSORS(a, b), 1.0, .error_if_nonfinite = true, .total_norm = &norm));
     assert_true(fabs(norm - 5) < 1e-6);
     assert_true(fabs(fac_item(fac_grad_of(b)) - 0.8) < 1e-5);
     assert_ok(fac_clip_grad_value(FAC_TENSORS(a, b), 0.5));
     assert_true(fabs(fac_item(fac_grad_of(b)) - 0.5) < 1e-7);
     assert_ok(fac_set_grad(b, fac_tensor_of(INFINITY)));
-    assert_int_equal(fac_clip_grad_norm(FAC_TENSORS(a, b), 1.0, true, NULL), FAC_ERR_ARGUMENT);
+    assert_int_equal(fac_clip_grad_norm(FAC_TENSORS(a, b), 1.0, .error_if_nonfinite = true), FAC_ERR_ARGUMENT);
     assert_error(FAC_ERR_ARGUMENT, "cannot be clipped");
 }
 

@@ -31,7 +31,8 @@ static void S038_E30_every_entry_of_the_guard_table_is_reached(void **state) {
     assert_true(fac_device_equal(a.device, npu(2)) && a.id != 0 && first.id == 0);
     assert_true(fac_stream_equal(fac_current_stream(npu(2)), first));
     assert_true(fac_stream_equal(fac_stream_wrap(npu(2), fac_stream_handle(a)), a));
-    fac_event *begin = fac_event_new(FAC_PRIVATE1, true), *end = fac_event_new(FAC_PRIVATE1, true);
+    fac_event *begin = fac_event_new(FAC_PRIVATE1, .enable_timing = true),
+              *end = fac_event_new(FAC_PRIVATE1, .enable_timing = true);
     assert_ok(fac_event_record(begin, a));
     assert_ok(fac_event_record(end, a));
     assert_ok(fac_event_elapsed(begin, end, &ms));
@@ -203,7 +204,7 @@ static void E30_cpu_has_one_device_and_one_stream(void **state) {
     assert_int_equal(fac_set_device(fac_device_make(FAC_CPU, 1)), FAC_ERR_DEVICE);
     assert_error(FAC_ERR_DEVICE, "must be -1 or zero, got 1");
     fac_stream s = fac_current_stream(cpu);
-    fac_event *a = fac_event_new(FAC_CPU, true), *b = fac_event_new(FAC_CPU, true);
+    fac_event *a = fac_event_new(FAC_CPU, .enable_timing = true), *b = fac_event_new(FAC_CPU, .enable_timing = true);
     assert_int_equal(fac_event_elapsed(a, b, &ms), FAC_ERR_STATE);
     assert_error(FAC_ERR_STATE, "must be recorded");
     assert_ok(fac_event_record(a, s));

@@ -93,21 +93,6 @@ static const char **families(char **files, int n_files, size_t *n) {
 
 /* ---- public headers ---- */
 
-static const char loss_reduction[] =
-    "typedef enum fac_loss_reduction { FAC_REDUCTION_NONE, FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM } fac_loss_reduction;";
-static const char loss_reduction_doc[] = "How a loss is reduced.";
-
-/* The type that no hand-written header declares goes to the list of the interface too. */
-static void add_own_type(model *m) {
-    declaration d;
-    read_type("ops_decl.h", 0, loss_reduction, loss_reduction + sizeof loss_reduction - 1, &d);
-    d.header = xformat("ops");
-    d.doc = xformat("%s", loss_reduction_doc);
-    d.section = xformat("%s", "");
-    d.text = xformat("%s", loss_reduction);
-    PUSH(m->declarations, m->n_declarations, d);
-}
-
 static void write_decl(const char *dir, const model *m) {
     output o;
     open_output(&o, dir, "include/facula/ops_decl.h");
@@ -115,7 +100,6 @@ static void write_decl(const char *dir, const model *m) {
         o.f,
         "%s#ifndef FACULA_OPS_DECL_H\n#define FACULA_OPS_DECL_H\n\n#include <facula/tensor.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
         notice);
-    fprintf(o.f, "/* %s */\n%s\n\n", loss_reduction_doc, loss_reduction);
     fputs("FAC_HELPER_ fac_tensor *fac_tensor_t_(fac_tensor *t) { return t; }\n\n", o.f);
     for (size_t i = 0; i < m->n_ops; i++) emit_decl(o.f, m, &m->ops[i]);
     fputs("#ifdef __cplusplus\n}\n#endif\n#endif\n", o.f);
@@ -481,7 +465,6 @@ int main(int argc, char **argv) {
     if (left_out) drop_kernels(&m, left_out);
     build_model(&m);
     plan_gradients(&m);
-    add_own_type(&m);
     if (why) return explain(&m, argv[2]);
     check_closure(&m);
     write_all(argv[2], &m, argv + first, yaml_end - first);

@@ -67,14 +67,15 @@ static const fac_module_class dropout_class = {.name = "Dropout",
                                                .forward = dropout_forward,
                                                .describe = dropout_describe};
 
-fac_module *fac_dropout_new(double p) {
-    if (fac_error()) return NULL;
-    if (!(p >= 0 && p <= 1)) {
-        FAC_FAIL(FAC_ERR_ARGUMENT, "dropout probability has to be between 0 and 1, but got %g", p);
+fac_module *(fac_dropout_new)(const fac_dropout_new_kw *kw) {
+    fac_dropout_new_kw k;
+    if (fac_error() || fac__open_dropout_new_kw(&k, kw)) return NULL;
+    if (!(k.p >= 0 && k.p <= 1)) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "dropout probability has to be between 0 and 1, but got %g", k.p);
         return NULL;
     }
     fac_module *m = fac_module_new(&dropout_class);
-    if (m) *(double *)fac_module_state(m) = p;
+    if (m) *(double *)fac_module_state(m) = k.p;
     return m;
 }
 
@@ -147,18 +148,49 @@ static fac_tensor *two_inputs(const char *name, fac_tensors in) {
 }
 
 static fac_tensor *mse_forward(fac_module *self, fac_tensors in) {
-    (void)self;
-    return two_inputs("MSELoss", in) ? fac_mse_loss(in.v[0], in.v[1]) : NULL;
+    const fac_loss_reduction *reduction = fac_module_state(self);
+    return two_inputs("MSELoss", in) ? fac_mse_loss(in.v[0], in.v[1], .reduction = *reduction) : NULL;
 }
+
+static const fac_module_class mse_class = {
+    .name = "MSELoss", .version = 1, .state_size = sizeof(fac_loss_reduction), .forward_many = mse_forward};
+
+fac_module *(fac_mse_loss_new)(const fac_mse_loss_new_kw *kw) {
+    fac_mse_loss_new_kw k;
+    if (fac_error() || fac__open_mse_loss_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&mse_class);
+    if (m) *(fac_loss_reduction *)fac_module_state(m) = k.reduction;
+    return m;
+}
+
+/* The weight is the buffer of this name. */
+typedef struct cross_entropy {
+    int64_t ignore_index;
+    double label_smoothing;
+    fac_loss_reduction reduction;
+} cross_entropy;
 
 static fac_tensor *cross_entropy_forward(fac_module *self, fac_tensors in) {
-    (void)self;
-    return two_inputs("CrossEntropyLoss", in) ? fac_cross_entropy(in.v[0], in.v[1]) : NULL;
+    const cross_entropy *c = fac_module_state(self);
+    if (!two_inputs("CrossEntropyLoss", in)) return NULL;
+    fac_tensor *weight = fac_module_buffer(self, "weight");
+    return fac_cross_entropy(in.v[0], in.v[1], weight, .reduction = c->reduction, .ignore_index = c->ignore_index,
+                             .label_smoothing = c->label_smoothing);
 }
 
-static const fac_module_class mse_class = {.name = "MSELoss", .version = 1, .forward_many = mse_forward};
-static const fac_module_class cross_entropy_class = {
-    .name = "CrossEntropyLoss", .version = 1, .forward_many = cross_entropy_forward};
+static const fac_module_class cross_entropy_class = {.name = "CrossEntropyLoss",
+                                                     .version = 1,
+                                                     .state_size = sizeof(cross_entropy),
+                                                     .forward_many = cross_entropy_forward};
 
-fac_module *fac_mse_loss_new(void) { return plain_new(&mse_class); }
-fac_module *fac_cross_entropy_loss_new(void) { return plain_new(&cross_entropy_class); }
+fac_module *(fac_cross_entropy_loss_new)(const fac_cross_entropy_loss_new_kw *kw) {
+    fac_cross_entropy_loss_new_kw k;
+    if (fac_error() || fac__open_cross_entropy_loss_new_kw(&k, kw)) return NULL;
+    fac_module *m = fac_module_new(&cross_entropy_class);
+    if (!m) return NULL;
+    *(cross_entropy *)fac_module_state(m) = (cross_entropy){k.ignore_index, k.label_smoothing, k.reduction};
+    fac_module_add_buffer(m, "weight", k.weight);
+    if (!fac_error()) return m;
+    fac_module_release(m);
+    return NULL;
+}

@@ -1,5 +1,6 @@
 /* The allocators of the CUDA devices, and the public functions on them. */
 #include "backend/cuda/runtime/alloc_cuda.h"
+#include "keywords_gen.h"
 
 enum { MAX_ANNOTATIONS = 4096 };
 
@@ -206,12 +207,14 @@ static fac_status reset(int device, void (*fn)(fac_cuda_memory_stats *s)) {
 fac_status fac_cuda_reset_peak_memory_stats(int device) { return reset(device, fac__stats_reset_peaks); }
 fac_status fac_cuda_reset_accumulated_memory_stats(int device) { return reset(device, fac__stats_reset_sums); }
 
-char *fac_cuda_memory_summary(int device, bool abbreviated) {
+char *(fac_cuda_memory_summary)(int device, const fac_cuda_memory_summary_kw *kw) {
+    fac_cuda_memory_summary_kw k;
     fac_cuda_memory_stats s;
     int index;
+    FAC_TRY_NULL(fac__open_cuda_memory_summary_kw(&k, kw));
     FAC_TRY_NULL(resolve(device, &index));
     FAC_TRY_NULL(fac_cuda_get_memory_stats(index, &s));
-    return fac__stats_summary(&s, index, abbreviated);
+    return fac__stats_summary(&s, index, k.abbreviated);
 }
 
 fac_status fac_cuda_mem_get_info(int device, int64_t *out_free, int64_t *out_total) {
