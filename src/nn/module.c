@@ -1,4 +1,4 @@
-/* Module objects: making, registration, look-up. */
+/* Module objects: making, registration, modes. */
 #include "nn/module.h"
 #include "keywords_gen.h"
 
@@ -64,24 +64,11 @@ const fac_module_class *fac_module_class_of(const fac_module *m) { return fac__g
 
 /* ---- registration ---- */
 
-static fac_child *find_child(fac_module *m, const char *name, size_t len) {
-    for (size_t i = 0; i < m->children.n; i++)
-        if (strlen(m->children.v[i].name) == len && memcmp(m->children.v[i].name, name, len) == 0)
-            return &m->children.v[i];
-    return NULL;
-}
-
-fac_slot *fac__module_slot(fac_module *m, const char *name) {
-    for (size_t i = 0; i < m->slots.n; i++)
-        if (strcmp(m->slots.v[i].name, name) == 0) return &m->slots.v[i];
-    return NULL;
-}
-
 static fac_status check_name(fac_module *m, const char *name) {
     FAC_CHECK(m != NULL, FAC_ERR_ARGUMENT, "a module is NULL");
     FAC_CHECK(name && name[0], FAC_ERR_ARGUMENT, "the name of a part of %s is empty", m->cls->name);
     FAC_CHECK(!strchr(name, '.'), FAC_ERR_ARGUMENT, "the name '%s' holds a dot, which separates modules", name);
-    FAC_CHECK(!fac__module_slot(m, name) && !find_child(m, name, strlen(name)), FAC_ERR_ARGUMENT,
+    FAC_CHECK(!fac__module_slot(m, name) && !fac__module_child_of(m, name, strlen(name)), FAC_ERR_ARGUMENT,
               "%s already has a part named '%s'", m->cls->name, name);
     return FAC_OK;
 }
@@ -146,74 +133,6 @@ fac_module *fac_module_add(fac_module *m, const char *name, fac_module *child) {
         return NULL;
     }
     return child;
-}
-
-/* ---- look-up ---- */
-
-/* Follows the path up to its last name, which *last then points to. */
-static fac_module *descend(fac_module *m, const char *path, const char **last) {
-    if (!m || !path) {
-        FAC_FAIL(FAC_ERR_ARGUMENT, "a module or the path in it is NULL");
-        return NULL;
-    }
-    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
-        fac_child *c = find_child(m, path, (size_t)(dot - path));
-        if (!c) {
-            FAC_FAIL(FAC_ERR_NOT_FOUND, "%s has no child '%.*s'", m->cls->name, (int)(dot - path), path);
-            return NULL;
-        }
-        m = c->module;
-    }
-    *last = path;
-    return m;
-}
-
-fac_slot *fac__module_find_slot(fac_module *m, const char *path) {
-    const char *name;
-    fac_module *owner = descend(m, path, &name);
-    if (!owner) return NULL;
-    fac_slot *s = fac__module_slot(owner, name);
-    if (!s) FAC_FAIL(FAC_ERR_NOT_FOUND, "%s has no parameter or buffer '%s'", owner->cls->name, name);
-    return s;
-}
-
-static fac_tensor *find_tensor(fac_module *m, const char *path, fac_slot_kind kind, const char *what) {
-    if (fac_error()) return NULL;
-    fac_slot *s = fac__module_find_slot(m, path);
-    if (s && s->kind != kind) FAC_FAIL(FAC_ERR_NOT_FOUND, "'%s' is not a %s", path, what);
-    return s && s->kind == kind ? s->tensor : NULL;
-}
-
-fac_tensor *fac_module_parameter(fac_module *m, const char *path) {
-    return find_tensor(m, path, FAC_SLOT_PARAMETER, "parameter");
-}
-fac_tensor *fac_module_buffer(fac_module *m, const char *path) {
-    return find_tensor(m, path, FAC_SLOT_BUFFER, "buffer");
-}
-
-fac_module *fac_module_child(fac_module *m, const char *path) {
-    const char *name;
-    if (fac_error() || !(m = descend(m, path, &name))) return NULL;
-    fac_child *c = find_child(m, name, strlen(name));
-    if (!c) FAC_FAIL(FAC_ERR_NOT_FOUND, "%s has no child '%s'", m->cls->name, name);
-    return c ? c->module : NULL;
-}
-
-void fac__slot_set(fac_slot *s, fac_tensor *t) {
-    fac__handle_ref(t);
-    fac__handle_unref(s->tensor);
-    s->tensor = t;
-}
-
-fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t) {
-    if (fac_error()) return fac_error();
-    if (t && !fac__open(t, "fac_module_set_tensor", "t")) return fac_error();
-    fac_slot *s = fac__module_find_slot(m, path);
-    if (!s) return fac_error();
-    if (s->kind == FAC_SLOT_PARAMETER && t && !fac_is_leaf(t))
-        return FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' should be a leaf", path);
-    fac__slot_set(s, t);
-    return FAC_OK;
 }
 
 /* ---- modes ---- */

@@ -55,15 +55,32 @@ static void module_paths_name_what_is_not_there(void **state) {
     fac_module *inner[] = {fac_linear_new(3, 2)};
     fac_module *m = fac_sequential_new(inner, 1);
     assert_null(fac_module_child(m, "1.weight"));
-    assert_error(FAC_ERR_NOT_FOUND, "Sequential has no child '1'");
+    assert_error(FAC_ERR_NOT_FOUND, "Sequential has no child '1', looked up as '1.weight'; it has '0'");
     assert_null(fac_module_child(m, "7"));
-    assert_error(FAC_ERR_NOT_FOUND, "Sequential has no child '7'");
+    assert_error(FAC_ERR_NOT_FOUND, "Sequential has no child '7'; it has '0'");
+    assert_null(fac_module_parameter(m, "0.wait"));
+    assert_error(FAC_ERR_NOT_FOUND,
+                 "Linear has no parameter or buffer 'wait', looked up as '0.wait'; it has 'weight', 'bias'");
+    assert_null(fac_module_parameter(m, "weight"));
+    assert_error(FAC_ERR_NOT_FOUND, "Sequential has no parameter or buffer 'weight'; it has '0'");
+    assert_null(fac_module_child(m, "0.weight.x"));
+    assert_error(FAC_ERR_NOT_FOUND, "Linear has no child 'weight', looked up as '0.weight.x'; it has none");
     assert_null(fac_module_child(m, NULL));
     assert_error(FAC_ERR_ARGUMENT, "NULL");
     assert_null(fac_module_buffer(m, "0.weight"));
-    assert_error(FAC_ERR_NOT_FOUND, "'0.weight' is not a buffer");
+    assert_error(FAC_ERR_NOT_FOUND, "'0.weight' is not a buffer but a parameter");
     assert_null(fac_module_add(m, "last", NULL));
     assert_error(FAC_ERR_ARGUMENT, "child 'last' is NULL");
+    fac_module_release(m);
+}
+
+static void module_paths_show_a_few_of_many_names(void **state) {
+    (void)state;
+    fac_module *many[11];
+    for (size_t i = 0; i < FAC_COUNT(many); i++) many[i] = fac_relu_new();
+    fac_module *m = fac_sequential_new(many, FAC_COUNT(many));
+    assert_null(fac_module_child(m, "11"));
+    assert_error(FAC_ERR_NOT_FOUND, "it has '0', '1', '2', '3', '4', '5', '6', '7' and 3 more");
     fac_module_release(m);
 }
 
@@ -166,6 +183,7 @@ static void group_that_fails_in_the_middle_leaves_no_part(void **state) {
 FAC_TEST_MAIN(FAC_TEST(module_takes_another_tensor_in_a_parameters_place),
               FAC_TEST(module_refuses_parameters_that_were_computed),
               FAC_TEST(module_refuses_a_taken_name_and_leaves_the_tensor_alone),
-              FAC_TEST(module_paths_name_what_is_not_there), FAC_TEST(module_drops_all_gradients),
-              FAC_TEST(layers_refuse_inputs_of_another_shape), FAC_TEST(layers_print_their_settings),
-              FAC_TEST(adam_refuses_rates_outside_their_range), FAC_TEST(group_that_fails_in_the_middle_leaves_no_part))
+              FAC_TEST(module_paths_name_what_is_not_there), FAC_TEST(module_paths_show_a_few_of_many_names),
+              FAC_TEST(module_drops_all_gradients), FAC_TEST(layers_refuse_inputs_of_another_shape),
+              FAC_TEST(layers_print_their_settings), FAC_TEST(adam_refuses_rates_outside_their_range),
+              FAC_TEST(group_that_fails_in_the_middle_leaves_no_part))
