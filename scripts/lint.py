@@ -179,6 +179,24 @@ def check_plurals(root):
                 yield path, number, f"'{match[0]}': the word for a number of things comes from cli_word"
 
 
+OPERATOR_ROOMS = ("ops", "iter", "backend/cpu/kernels", "backend/surface", "backend/cuda/ops")
+NAMED_TWICE = re.compile(r'FAC_ERR_\w+,\s*"((?:torch\.)?\w+(?:\(\))?|%s): ')
+OTHER_DTYPE = re.compile(r'"[^"\n]*\b((?:Long|Int|Short|Byte|Char|Half|Float|Double|ComplexFloat|ComplexDouble|Bool)(?:Tensor)?)\b[^"\n]*"')
+
+
+def check_messages(root):
+    """Errors of operators do not name them, since what calls an operator puts its name before them, and name dtypes as
+    fac_dtype_name does."""
+    for room in OPERATOR_ROOMS:
+        for path in sorted((root / "src" / room).rglob("*.[ch]")):
+            text = path.read_text()
+            for match in NAMED_TWICE.finditer(text):
+                yield path, text.count("\n", 0, match.end()) + 1, f"'{match[1]}:' begins a message: the operator's name is put there"
+            for match in OTHER_DTYPE.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                yield path, line, f"{match[1]}: messages name dtypes as fac_dtype_name does, such as int64"
+
+
 CALLBACK = re.compile(r"\(\*\w*\)\([^()]*\)")
 TAKES_TENSOR = re.compile(r"fac_tensor \*(?:const \*)?\w|fac_tensors \w|const fac_named_tensor \*|const fac_cuda_arg \*")
 
@@ -212,7 +230,7 @@ def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
     for check in (check_includes, check_locks, check_threads, check_apps, check_docs, check_text, check_grains,
-                  check_handles, check_one_place, check_plurals):
+                  check_messages, check_handles, check_one_place, check_plurals):
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")
             errors += 1

@@ -234,12 +234,11 @@ static fac_status check_bounds(const fac_tensor *t, const int64_t *sizes, const 
     if (room == 0) return FAC_OK;
     bool fits = fac__add(room, offset, &end) && fac__mul(end, fac__item_size(t), &bytes);
     if (FAC_LIKELY(fits && (!t->storage || bytes <= t->storage->bytes))) return FAC_OK;
-    return FAC_FAIL(
-        FAC_ERR_SHAPE,
-        "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld are out of bounds for storage "
-        "of size %lld",
-        fac__shape_text(sizes, ndim, a, sizeof a), fac__shape_text(strides, ndim, b, sizeof b), (long long)offset,
-        (long long)fac__item_size(t), t->storage ? (long long)t->storage->bytes : 0LL);
+    return FAC_FAIL(FAC_ERR_SHAPE,
+                    "sizes %s, strides %s, storage offset %lld, and itemsize %lld are out of bounds for storage "
+                    "of size %lld",
+                    fac__shape_text(sizes, ndim, a, sizeof a), fac__shape_text(strides, ndim, b, sizeof b),
+                    (long long)offset, (long long)fac__item_size(t), t->storage ? (long long)t->storage->bytes : 0LL);
 }
 
 fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset,

@@ -217,12 +217,11 @@ fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **o
     return FAC_OK;
 }
 
-fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op) {
+fac_status fac__copy_over(fac_tensor *self, fac_tensor *result) {
     FAC_TRY(fac_error());
     FAC_TRY(check_castable(result, self));
-    FAC_CHECK(fac__same_sizes(self, result), FAC_ERR_SHAPE,
-              "%s: output with shape %s doesn't match the broadcast shape %s", op, FAC_SHAPE_TEXT(self),
-              FAC_SHAPE_TEXT(result));
+    FAC_CHECK(fac__same_sizes(self, result), FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
+              FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(result));
     return copy_into(self, result);
 }
 

@@ -126,7 +126,7 @@ fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **o
 fac_status fac__keep_values(fac_tensor *const *moved, fac_tensor **out_kept, size_t n);
 fac_status fac__put_back(fac_tensor *const *moved, fac_tensor **kept, size_t n, fac_status st);
 /* The in-place form of an operator that has none of its own: result copied over self, whose size must be the same. */
-fac_status fac__copy_over(fac_tensor *self, fac_tensor *result, const char *op);
+fac_status fac__copy_over(fac_tensor *self, fac_tensor *result);
 
 /* ---- numbers in formulas: `re_im` is room for a complex result ------------------------------------------------------ */
 

@@ -62,7 +62,7 @@ static void S085_mm_takes_the_dtype_by_a_switch_within_one_kernel(void **state) 
     FAC_SCOPE(s);
     check_dtypes_on(fac_device_make(FAC_CPU, -1), "CPU");
     assert_null(fac_mm(fac_ones(FAC_SHAPE(2, 2), .dtype = FAC_BOOL), fac_ones(FAC_SHAPE(2, 2), .dtype = FAC_BOOL)));
-    expect_error(FAC_ERR_DTYPE, "mm: matrix products are not implemented for 'Bool'");
+    expect_error(FAC_ERR_DTYPE, "mm: matrix products are not implemented for 'bool'");
 }
 
 static void S085_a_device_library_is_loaded_while_the_program_runs(void **state) {

@@ -140,7 +140,7 @@ static void shapes_that_do_not_fit_are_refused(void **state) {
     assert_null(fac_group_norm(x, 2));
     assert_error(FAC_ERR_SHAPE, "divisible by num_groups");
     assert_null(fac_layer_norm(fac_zeros(FAC_SHAPE(2, 3), .dtype = FAC_I64), FAC_SHAPE(3)));
-    assert_error(FAC_ERR_DTYPE, "floating type, got Long");
+    assert_error(FAC_ERR_DTYPE, "floating type, got int64");
 }
 
 static void results_do_not_depend_on_the_number_of_threads(void **state) {

@@ -252,7 +252,7 @@ static void S010_a_dtype_without_a_kernel_is_an_error_naming_operator_and_dtype(
     }
     fac_tensor *truths = fac_full(FAC_SHAPE(2, 2), 1, .dtype = FAC_BOOL);
     assert_null(fac_mm(truths, truths));
-    assert_error(FAC_ERR_DTYPE, "mm: matrix products are not implemented for 'Bool'");
+    assert_error(FAC_ERR_DTYPE, "mm: matrix products are not implemented for 'bool'");
     for (int d = FAC_C64; d <= FAC_C128; d++) {
         fac_tensor *x = fac_ones(FAC_SHAPE(3), .dtype = (fac_dtype)d);
         assert_null(fac_floor(x));

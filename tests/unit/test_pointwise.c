@@ -183,11 +183,11 @@ static void integer_division_by_zero_is_an_error(void **state) {
     FAC_SCOPE(s);
     fac_tensor *a = OF(FAC_I64, 1, 2), *zero = OF(FAC_I64, 1, 0);
     assert_null(fac_floor_divide(a, zero));
-    assert_error(FAC_ERR_ARGUMENT, "ZeroDivisionError");
+    assert_error(FAC_ERR_ARGUMENT, "an integer divisor is zero");
     assert_null(fac_remainder(a, 0));
-    assert_error(FAC_ERR_ARGUMENT, "ZeroDivisionError");
+    assert_error(FAC_ERR_ARGUMENT, "an integer divisor is zero");
     assert_null(fac_fmod(a, zero));
-    assert_error(FAC_ERR_ARGUMENT, "ZeroDivisionError");
+    assert_error(FAC_ERR_ARGUMENT, "an integer divisor is zero");
 }
 
 static void the_least_integer_survives_division_by_minus_one(void **state) {

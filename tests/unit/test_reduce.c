@@ -246,13 +246,13 @@ static void dims_and_dtypes_that_do_not_fit_are_refused(void **state) {
     assert_null(fac_mean(i));
     assert_error(
         FAC_ERR_DTYPE,
-        "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long");
+        "could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: int64");
     assert_null(fac_var(i));
     assert_error(FAC_ERR_DTYPE, "std and var only support floating point and complex dtypes");
     assert_null(fac_max(c));
     assert_error(FAC_ERR_DTYPE, "does not support complex input");
     assert_null(fac_softmax(i, 0));
-    assert_error(FAC_ERR_DTYPE, "not implemented for 'Long'");
+    assert_error(FAC_ERR_DTYPE, "not implemented for 'int64'");
     assert_null(fac_softmax(x, 2));
     assert_error(FAC_ERR_INDEX, "Dimension out of range");
 }

@@ -120,7 +120,7 @@ static void emit_borrowed(FILE *f, const op *o) {
     fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n", fn->id, args(&view, NULL, "made_"));
     if (recorded) fputs("    fac__unref(before_);\n", f);
     if (o->form == FORM_INPLACE)
-        fprintf(f, "    if (!st_) st_ = fac__copy_over(given_[0], made_[0], \"%s\");\n", o->s->name);
+        fputs("    if (!st_) st_ = fac__copy_over(given_[0], made_[0]);\n", f);
     else
         fprintf(f, "    if (!st_) st_ = fac__copy_to_outs(given_, made_, %zu);\n", n);
     fputs("    fac__drop_grads(made_, FAC_COUNT(made_));\n    if (st_) return st_;\n", f);

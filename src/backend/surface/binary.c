@@ -97,9 +97,7 @@ fac_status rsub_scalar_kernel(fac_structured *s, fac_tensor *self, fac_scalar ot
 
 /* ---- integer division ------------------------------------------------------------------------------------------------------- */
 
-static fac_status zero_divisor(void) {
-    return FAC_FAIL(FAC_ERR_ARGUMENT, "ZeroDivisionError: an integer divisor is zero");
-}
+static fac_status zero_divisor(void) { return FAC_FAIL(FAC_ERR_ARGUMENT, "an integer divisor is zero"); }
 
 static bool is_number_zero(const fac_iter_operand *divisor, fac_dtype common) {
     char element[16] = {0}, zero[16] = {0};

@@ -18,7 +18,7 @@ fac_status selu_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
 fac_status celu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar alpha, fac_tensor **out) {
     (void)c;
     double a = fac__scalar_f64(alpha);
-    FAC_CHECK(a != 0, FAC_ERR_ARGUMENT, "ZeroDivisionError: alpha cannot be 0 for CELU");
+    FAC_CHECK(a != 0, FAC_ERR_ARGUMENT, "alpha cannot be 0");
     return fac__c_elu(self, alpha, fac_scalar_i_(1), fac_scalar_f_(1 / a), out);
 }
 

@@ -70,15 +70,13 @@ fac_status cartesian_prod_composite(const fac_call_info *c, fac_tensors tensors,
 }
 
 /* The dimension that hsplit (0), vsplit (1) and dsplit (2) cut, which must divide into `sections` if that is not 0. */
-static fac_status check_split(const fac_tensor *self, const char *name, int need, int64_t dim,
-                              const int64_t *sections) {
+static fac_status check_split(const fac_tensor *self, int need, int64_t dim, const int64_t *sections) {
     FAC_CHECK(self->ndim >= need, FAC_ERR_SHAPE,
-              "torch.%s requires a tensor with at least %d dimension%s, but got a tensor with %d dimensions!", name,
-              need, need > 1 ? "s" : "", self->ndim);
-    FAC_CHECK(
-        !sections || (*sections > 0 && self->sizes[dim] % *sections == 0), FAC_ERR_SHAPE,
-        "torch.%s attempted to split along dimension %lld, but the size of the dimension %lld is not divisible by the split_size %lld!",
-        name, (long long)dim, (long long)self->sizes[dim], (long long)*sections);
+              "expected a tensor with at least %d dimension%s, but got a tensor with %d dimensions", need,
+              need > 1 ? "s" : "", self->ndim);
+    FAC_CHECK(!sections || (*sections > 0 && self->sizes[dim] % *sections == 0), FAC_ERR_SHAPE,
+              "dimension %lld has the size %lld, which is not divisible by the split_size %lld", (long long)dim,
+              (long long)self->sizes[dim], (long long)*sections);
     return FAC_OK;
 }
 
@@ -86,13 +84,13 @@ static fac_status check_split(const fac_tensor *self, const char *name, int need
     fac_status name##_int_composite(const fac_call_info *c, fac_tensor *self, int64_t sections,   \
                                     fac_tensor_list *out) {                                       \
         (void)c;                                                                                  \
-        FAC_TRY(check_split(self, #name, need, dim, &sections));                                  \
+        FAC_TRY(check_split(self, need, dim, &sections));                                         \
         return fac__c_tensor_split_sections(self, sections, dim, out);                            \
     }                                                                                             \
     fac_status name##_array_composite(const fac_call_info *c, fac_tensor *self, fac_ints indices, \
                                       fac_tensor_list *out) {                                     \
         (void)c;                                                                                  \
-        FAC_TRY(check_split(self, #name, need, dim, NULL));                                       \
+        FAC_TRY(check_split(self, need, dim, NULL));                                              \
         return fac__c_tensor_split_indices(self, indices, dim, out);                              \
     }
 SPLIT(hsplit, 1, self->ndim == 1 ? 0 : 1)
@@ -134,7 +132,7 @@ fac_status pixel_shuffle_composite(const fac_call_info *c, fac_tensor *self, int
     FAC_SCOPE(s);
     int64_t channels = last[0] / (r * r), h, w;
     FAC_CHECK(fac__mul(last[1], r, &h) && fac__mul(last[2], r, &w), FAC_ERR_OVERFLOW,
-              "pixel_shuffle: %lld times the sizes of %s does not fit", (long long)r, FAC_SHAPE_TEXT(self));
+              "%lld times the sizes of %s does not fit", (long long)r, FAC_SHAPE_TEXT(self));
     int64_t split[] = {channels, r, r, last[1], last[2]}, joined[] = {channels, h, w};
     return fac__give(out, rearranged(self, split, (int64_t[]){0, 3, 1, 4, 2}, joined));
 }
@@ -151,8 +149,7 @@ fac_status pixel_unshuffle_composite(const fac_call_info *c, fac_tensor *self, i
     FAC_SCOPE(s);
     int64_t channels, h = last[1] / r, w = last[2] / r;
     FAC_CHECK(fac__mul(last[0], r * r, &channels), FAC_ERR_OVERFLOW,
-              "pixel_unshuffle: the square of %lld times the channels of %s does not fit", (long long)r,
-              FAC_SHAPE_TEXT(self));
+              "the square of %lld times the channels of %s does not fit", (long long)r, FAC_SHAPE_TEXT(self));
     int64_t split[] = {last[0], h, r, w, r}, joined[] = {channels, h, w};
     return fac__give(out, rearranged(self, split, (int64_t[]){0, 2, 4, 1, 3}, joined));
 }

@@ -28,7 +28,7 @@ static fac_tensor *repeat_heads(fac_tensor *t, const fac_tensor *query) {
     if (t->ndim < 3 || query->ndim < 3 || t->sizes[t->ndim - 3] <= 0 ||
         query->sizes[query->ndim - 3] % t->sizes[t->ndim - 3] != 0) {
         FAC_FAIL(FAC_ERR_SHAPE,
-                 "enable_gqa: the heads of query %s must be a multiple of those of key and value, got %s",
+                 "with enable_gqa the heads of query %s must be a multiple of those of key and value, got %s",
                  FAC_SHAPE_TEXT(query), FAC_SHAPE_TEXT(t));
         return NULL;
     }

@@ -4,9 +4,8 @@
 
 /* The number of dimensions is that of the operator's name. */
 static fac_status check_rank(const fac_tensor *input, const fac_tensor *weight, int nd, const char *op) {
-    FAC_CHECK(weight->ndim == nd + 2, FAC_ERR_SHAPE,
-              "%s: expected weight to have %d dimensions, but got weight of size %s", op, nd + 2,
-              FAC_SHAPE_TEXT(weight));
+    FAC_CHECK(weight->ndim == nd + 2, FAC_ERR_SHAPE, "expected weight to have %d dimensions, but got weight of size %s",
+              nd + 2, FAC_SHAPE_TEXT(weight));
     FAC_CHECK(input->ndim == nd + 2 || input->ndim == nd + 1, FAC_ERR_SHAPE,
               "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", nd + 1, nd + 2, op,
               FAC_SHAPE_TEXT(input));

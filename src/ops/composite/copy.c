@@ -28,8 +28,7 @@ fac_status clone_explicit(const fac_call_info *c, fac_tensor *self, fac_memory_f
 fac_status to_copy_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout,
                             fac_device device, fac_opt_num pin_memory, bool non_blocking,
                             fac_memory_format memory_format, fac_tensor **out) {
-    FAC_CHECK(layout == FAC_STRIDED, FAC_ERR_UNSUPPORTED,
-              "to: only the strided layout can be asked for; use to_sparse");
+    FAC_CHECK(layout == FAC_STRIDED, FAC_ERR_UNSUPPORTED, "only the strided layout can be asked for; use to_sparse");
     fac_factory f = {dtype, layout, device, pin_memory};
     FAC_TRY(fac__factory_like(&f, self));
     return copy_to_new(c->keys, &f, self, memory_format, non_blocking, out);

@@ -16,7 +16,7 @@ static fac_tensor *between(fac_tensor *a, fac_tensor *b, double p, double eps, b
 
 fac_status dist_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar p, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(p.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "dist: Expected a non-complex scalar as the order of norm");
+    FAC_CHECK(p.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "Expected a non-complex scalar as the order of norm");
     FAC_SCOPE(scope);
     return fac__give(out, norm_over(sub(self, other), fac__scalar_f64(p), (fac_ints){0}, false));
 }
@@ -80,12 +80,11 @@ fac_status triplet_margin_loss_composite(const fac_call_info *c, fac_tensor *anc
 fac_status renorm_composite(const fac_call_info *c, fac_tensor *self, fac_scalar p, int64_t dim, fac_scalar maxnorm,
                             fac_tensor **out) {
     (void)c;
-    FAC_CHECK(p.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "renorm: p must be real-valued");
-    FAC_CHECK(fac__scalar_f64(p) > 0, FAC_ERR_ARGUMENT, "renorm: non-positive-norm not supported");
-    FAC_CHECK(fac__scalar_f64(maxnorm) >= 0, FAC_ERR_ARGUMENT, "renorm: expected maxnorm to be >= 0 but got %g",
+    FAC_CHECK(p.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "p must be real-valued");
+    FAC_CHECK(fac__scalar_f64(p) > 0, FAC_ERR_ARGUMENT, "non-positive-norm not supported");
+    FAC_CHECK(fac__scalar_f64(maxnorm) >= 0, FAC_ERR_ARGUMENT, "expected maxnorm to be >= 0 but got %g",
               fac__scalar_f64(maxnorm));
-    FAC_CHECK(self->ndim > 1, FAC_ERR_SHAPE, "renorm: input needs at least 2 dimensions, got %d dimensions",
-              self->ndim);
+    FAC_CHECK(self->ndim > 1, FAC_ERR_SHAPE, "input needs at least 2 dimensions, got %d dimensions", self->ndim);
     int64_t kept, dims[FAC_MAX_DIMS];
     size_t n = 0;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &kept));

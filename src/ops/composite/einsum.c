@@ -41,22 +41,19 @@ static fac_status parse_term(const char *text, size_t *at, term *t, const char *
         char c = text[*at];
         if (c == ' ') continue;
         if (!c || c == ',' || (c == '-' && text[*at + 1] == '>')) return FAC_OK;
-        FAC_CHECK(t->n < MAX_SUBSCRIPTS, FAC_ERR_ARGUMENT, "einsum(): too many subscripts for %s", what);
+        FAC_CHECK(t->n < MAX_SUBSCRIPTS, FAC_ERR_ARGUMENT, "too many subscripts for %s", what);
         if (c == '.') {
-            FAC_CHECK(!t->ellipsis, FAC_ERR_ARGUMENT,
-                      "einsum(): found '.' for %s for which an ellipsis was already found", what);
+            FAC_CHECK(!t->ellipsis, FAC_ERR_ARGUMENT, "found '.' for %s for which an ellipsis was already found", what);
             FAC_CHECK(text[*at + 1] == '.' && text[*at + 2] == '.', FAC_ERR_ARGUMENT,
-                      "einsum(): found '.' for %s that is not part of any ellipsis", what);
+                      "found '.' for %s that is not part of any ellipsis", what);
             *at += 2;
             t->ellipsis = true;
             t->label[t->n++] = ELLIPSIS;
             continue;
         }
         int label = label_of(c);
-        FAC_CHECK(
-            label >= 0, FAC_ERR_ARGUMENT,
-            "einsum(): invalid subscript given at index %zu in the equation string, subscripts must be in [a-zA-Z]",
-            *at);
+        FAC_CHECK(label >= 0, FAC_ERR_ARGUMENT,
+                  "invalid subscript given at index %zu in the equation string, subscripts must be in [a-zA-Z]", *at);
         t->label[t->n++] = (uint8_t)label;
     }
 }
@@ -64,8 +61,7 @@ static fac_status parse_term(const char *text, size_t *at, term *t, const char *
 static fac_status parse_inputs(equation *e, const char *text, size_t *at) {
     for (size_t i = 0;; i++) {
         char what[32];
-        FAC_CHECK(i < e->n_in, FAC_ERR_ARGUMENT,
-                  "einsum(): fewer operands were provided than specified in the equation");
+        FAC_CHECK(i < e->n_in, FAC_ERR_ARGUMENT, "fewer operands were provided than specified in the equation");
         snprintf(what, sizeof what, "operand %zu", i);
         FAC_TRY(parse_term(text, at, &e->in[i], what));
         for (int s = 0; s < e->in[i].n; s++)
@@ -74,8 +70,7 @@ static fac_status parse_inputs(equation *e, const char *text, size_t *at) {
             (*at)++;
             continue;
         }
-        FAC_CHECK(i + 1 == e->n_in, FAC_ERR_ARGUMENT,
-                  "einsum(): more operands were provided than specified in the equation");
+        FAC_CHECK(i + 1 == e->n_in, FAC_ERR_ARGUMENT, "more operands were provided than specified in the equation");
         return FAC_OK;
     }
 }
@@ -93,10 +88,9 @@ static fac_status check_output(const equation *e) {
     for (int s = 0; s < e->out.n; s++) {
         int l = e->out.label[s];
         if (l == ELLIPSIS) continue;
-        FAC_CHECK(!seen[l], FAC_ERR_ARGUMENT, "einsum(): output subscript %c appears more than once in the output",
-                  letter_of(l));
+        FAC_CHECK(!seen[l], FAC_ERR_ARGUMENT, "output subscript %c appears more than once in the output", letter_of(l));
         FAC_CHECK(e->count[l] > 0, FAC_ERR_ARGUMENT,
-                  "einsum(): output subscript %c does not appear in the equation for any input operand", letter_of(l));
+                  "output subscript %c does not appear in the equation for any input operand", letter_of(l));
         seen[l] = true;
     }
     return FAC_OK;
@@ -111,8 +105,7 @@ static fac_status parse(equation *e, const char *text) {
     }
     at += 2;
     FAC_TRY(parse_term(text, &at, &e->out, "the output"));
-    FAC_CHECK(!text[at], FAC_ERR_ARGUMENT, "einsum(): the output has a '%c' at index %zu; it ends the equation",
-              text[at], at);
+    FAC_CHECK(!text[at], FAC_ERR_ARGUMENT, "the output has a '%c' at index %zu; it ends the equation", text[at], at);
     return check_output(e);
 }
 
@@ -127,17 +120,15 @@ static fac_status check_ranks(equation *e, fac_tensors tensors) {
     for (size_t i = 0; i < e->n_in; i++) {
         int labels = e->in[i].n - e->in[i].ellipsis, dims = tensors.v[i]->ndim;
         if (e->in[i].ellipsis)
-            FAC_CHECK(
-                labels <= dims, FAC_ERR_SHAPE,
-                "einsum(): the number of subscripts in the equation (%d) is more than the number of dimensions (%d) for "
-                "operand %zu",
-                labels, dims, i);
+            FAC_CHECK(labels <= dims, FAC_ERR_SHAPE,
+                      "the number of subscripts in the equation (%d) is more than the number of dimensions (%d) for "
+                      "operand %zu",
+                      labels, dims, i);
         else
-            FAC_CHECK(
-                labels == dims, FAC_ERR_SHAPE,
-                "einsum(): the number of subscripts in the equation (%d) does not match the number of dimensions (%d) for "
-                "operand %zu and no ellipsis was given",
-                labels, dims, i);
+            FAC_CHECK(labels == dims, FAC_ERR_SHAPE,
+                      "the number of subscripts in the equation (%d) does not match the number of dimensions (%d) for "
+                      "operand %zu and no ellipsis was given",
+                      labels, dims, i);
         int n = ellipsis_of(e, i, tensors.v[i]);
         if (n > e->ellipsis_dims) e->ellipsis_dims = n;
     }
@@ -161,7 +152,7 @@ static fac_status order(equation *e) {
     for (int l = 0; l < LETTERS; l++)
         if (e->count[l] > 0 && e->dim_of[l] < 0) e->dim_of[l] = next++;
     e->n_dims = next;
-    FAC_CHECK(next <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "einsum(): %d distinct dimensions are too many; at most %d", next,
+    FAC_CHECK(next <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "%d distinct dimensions are too many; at most %d", next,
               FAC_MAX_DIMS);
     return FAC_OK;
 }
@@ -185,8 +176,7 @@ static fac_tensor *aligned(const equation *e, size_t i, fac_tensor *t) {
         }
         int64_t one = t->sizes[at[d]], two = t->sizes[n];
         if (one != two) {
-            FAC_FAIL(FAC_ERR_SHAPE,
-                     "einsum(): subscript %c is repeated for operand %zu but the sizes don't match, %lld != %lld",
+            FAC_FAIL(FAC_ERR_SHAPE, "subscript %c is repeated for operand %zu but the sizes don't match, %lld != %lld",
                      letter_of(w->label[s]), i, (long long)two, (long long)one);
             return NULL;
         }
@@ -213,7 +203,7 @@ static fac_status check_sizes(const equation *e, fac_tensor *const *t) {
                 if (e->dim_of[l] == d) label = l;
             FAC_CHECK(
                 size == 1 || size == have, FAC_ERR_SHAPE,
-                "einsum(): subscript %.3s has size %lld for operand %zu which does not broadcast with previously seen size %lld",
+                "subscript %.3s has size %lld for operand %zu which does not broadcast with previously seen size %lld",
                 label == ELLIPSIS ? "..." : (char[]){letter_of(label), 0}, (long long)have, i, (long long)size);
             size = have;
         }
@@ -337,8 +327,8 @@ static fac_status contract_all(const equation *e, fac_tensor **t, fac_ints path)
         }
         int64_t i = path.v[2 * step], j = path.v[2 * step + 1];
         FAC_CHECK(i != j && i >= 0 && j >= 0 && i < (int64_t)n && j < (int64_t)n, FAC_ERR_ARGUMENT,
-                  "einsum(): invalid contraction path, step %zu names operands %lld and %lld of %zu", step,
-                  (long long)i, (long long)j, n);
+                  "invalid contraction path, step %zu names operands %lld and %lld of %zu", step, (long long)i,
+                  (long long)j, n);
         FAC_TRY(contract(e, t, &n, (size_t)fac__min(i, j), (size_t)fac__max(i, j)));
     }
     return FAC_OK;
@@ -374,10 +364,10 @@ static fac_tensor *einsum(equation *e, const char *text, fac_tensors tensors, fa
 fac_status einsum_composite(const fac_call_info *c, const char *text, fac_tensors tensors, fac_ints path,
                             fac_tensor **out) {
     (void)c;
-    FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "einsum(): must provide at least one operand");
+    FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "must provide at least one operand");
     FAC_CHECK(!path.v || path.n == 2 * (tensors.n - 1), FAC_ERR_ARGUMENT,
-              "einsum(): expected contraction path given in path parameter to have size %zu but got %zu",
-              2 * (tensors.n - 1), path.n);
+              "expected contraction path given in path parameter to have size %zu but got %zu", 2 * (tensors.n - 1),
+              path.n);
     FAC_SCOPE(scope);
     equation e = {.n_in = tensors.n, .in = fac__alloc_array(tensors.n, sizeof(term))};
     fac_tensor **work = fac__alloc_array(tensors.n, sizeof *work);
@@ -458,8 +448,7 @@ fac_status tensordot_composite(const fac_call_info *c, fac_tensor *self, fac_ten
     FAC_CHECK(dims_self.n == dims_other.n && dims_self.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT,
               "both dimension lists should have same length, got %zu and %zu", dims_self.n, dims_other.n);
     FAC_CHECK(dims_self.n <= self->ndim && dims_other.n <= other->ndim, FAC_ERR_ARGUMENT,
-              "tensordot: %zu dimensions to contract, but the tensors have %d and %d", dims_self.n, self->ndim,
-              other->ndim);
+              "%zu dimensions to contract, but the tensors have %d and %d", dims_self.n, self->ndim, other->ndim);
     FAC_SCOPE(scope);
     return fac__give(out, tensordot(self, other, dims_self, dims_other));
 }

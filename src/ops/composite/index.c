@@ -12,18 +12,16 @@ fac_status take_along_dim_composite(const fac_call_info *c, fac_tensor *self, fa
     (void)c;
     int64_t d, sizes[FAC_MAX_DIMS], own;
     int n;
-    FAC_CHECK(indices->dtype == FAC_I64, FAC_ERR_DTYPE,
-              "torch.take_along_dim(): dtype of indices should be Long but got %s",
+    FAC_CHECK(indices->dtype == FAC_I64, FAC_ERR_DTYPE, "dtype of indices should be int64, but got %s",
               fac_dtype_name((fac_dtype)indices->dtype));
     FAC_SCOPE(s);
     if (!dim.set)
         return fac__give(
             out, fac__s_gather(fac__s_reshape(self, FAC_INTS(-1)), 0, fac__s_reshape(indices, FAC_INTS(-1)), false));
-    FAC_CHECK(
-        self->ndim == indices->ndim, FAC_ERR_SHAPE,
-        "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d "
-        "dimensions for indices",
-        self->ndim, indices->ndim);
+    FAC_CHECK(self->ndim == indices->ndim, FAC_ERR_SHAPE,
+              "input and indices should have the same number of dimensions, but got %d dimensions for input, and %d "
+              "dimensions for indices",
+              self->ndim, indices->ndim);
     FAC_TRY(fac__wrap_dim(dim.v, self->ndim, &d));
     if (self->ndim == 0) return fac__give(out, fac__s_gather(self, 0, from_start(indices, 1), false));
     int64_t index_sizes[FAC_MAX_DIMS]; /* broadcast with the indexed dimension left out of it */

@@ -38,7 +38,7 @@ typedef struct joined {
 } joined;
 
 static fac_status plan_join(fac_tensors l, int64_t dim, joined *j) {
-    FAC_CHECK(l.n > 0, FAC_ERR_ARGUMENT, "torch.cat(): expected a non-empty list of Tensors");
+    FAC_CHECK(l.n > 0, FAC_ERR_ARGUMENT, "expected a non-empty list of Tensors");
     const fac_tensor *first = first_joined(l);
     fac_promotion types = {0};
     for (size_t i = 0; i < l.n; i++)
@@ -165,7 +165,7 @@ static fac_status block_columns(fac_tensors l, int64_t *out) {
     for (size_t i = 0; i < l.n; i++) {
         const fac_tensor *t = l.v[i];
         FAC_CHECK(t->ndim <= 2, FAC_ERR_SHAPE,
-                  "block_diag: Input tensors must have 2 or fewer dimensions. Input %zu has %d dimensions", i, t->ndim);
+                  "Input tensors must have 2 or fewer dimensions. Input %zu has %d dimensions", i, t->ndim);
         FAC_CHECK(fac__add(*out, t->ndim ? t->sizes[t->ndim - 1] : 1, out), FAC_ERR_OVERFLOW,
                   "the columns add up to more than 64 bits hold");
     }

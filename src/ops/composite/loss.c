@@ -115,7 +115,7 @@ static fac_status with_probabilities(fac_tensor *self, fac_tensor *target, fac_t
               fac_dtype_name((fac_dtype)target->dtype));
     FAC_CHECK(
         !weight || (weight->ndim == 1 && weight->numel == classes), FAC_ERR_SHAPE,
-        "cross_entropy: weight tensor should be defined either for all %lld classes or no classes but got weight tensor of shape: %s",
+        "weight tensor should be defined either for all %lld classes or no classes but got weight tensor of shape: %s",
         (long long)classes, FAC_SHAPE_TEXT(weight));
     if (smoothing > 0) target = plus(scaled(target, 1 - smoothing), smoothing / (double)classes);
     fac_tensor *terms = mul(fac__s_log_softmax_int(self, dim, FAC_DTYPE_DEFAULT), target);

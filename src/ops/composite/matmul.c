@@ -126,7 +126,7 @@ fac_status linear_composite(const fac_call_info *c, fac_tensor *input, fac_tenso
 
 fac_status outer_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *vec2, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim == 1 && vec2->ndim == 1, FAC_ERR_SHAPE, "outer: expected 1-D tensors, but got %d-D and %d-D",
+    FAC_CHECK(self->ndim == 1 && vec2->ndim == 1, FAC_ERR_SHAPE, "expected 1-D tensors, but got %d-D and %d-D",
               self->ndim, vec2->ndim);
     FAC_SCOPE(scope);
     return fac__give(out, fac__s_mul_Tensor(fac__s_unsqueeze(self, 1), vec2));
@@ -146,15 +146,15 @@ static fac_tensor *addr_pointwise(fac_tensor *self, fac_tensor *outer, fac_scala
 }
 
 static fac_status check_addr(fac_tensor *vec1, fac_tensor *vec2, fac_dtype result, fac_scalar beta, fac_scalar alpha) {
-    FAC_CHECK(vec1->ndim == 1 && vec2->ndim == 1, FAC_ERR_SHAPE,
-              "addr: expected 1-D vec1 and vec2, but got %d-D and %d-D", vec1->ndim, vec2->ndim);
+    FAC_CHECK(vec1->ndim == 1 && vec2->ndim == 1, FAC_ERR_SHAPE, "expected 1-D vec1 and vec2, but got %d-D and %d-D",
+              vec1->ndim, vec2->ndim);
     const fac_scalar factor[2] = {beta, alpha};
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "alpha" : "beta";
         FAC_CHECK(factor[i].kind != FAC_KIND_BOOL || result == FAC_BOOL, FAC_ERR_DTYPE,
-                  "addr: Boolean %s only supported for Boolean results.", name);
+                  "Boolean %s only supported for Boolean results.", name);
         FAC_CHECK(factor[i].kind <= FAC_KIND_INT || !fac_dtype_is_integral(result, true), FAC_ERR_DTYPE,
-                  "addr: For integral input tensors, argument %s must not be a floating point number.", name);
+                  "For integral input tensors, argument %s must not be a floating point number.", name);
     }
     return FAC_OK;
 }
@@ -179,15 +179,15 @@ fac_status addr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
 fac_status addbmm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *batch1, fac_tensor *batch2,
                             fac_scalar beta, fac_scalar alpha, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(batch1->ndim == 3 && batch2->ndim == 3, FAC_ERR_SHAPE,
-              "addbmm: expected 3D batch1 and batch2, got %dD and %dD", batch1->ndim, batch2->ndim);
+    FAC_CHECK(batch1->ndim == 3 && batch2->ndim == 3, FAC_ERR_SHAPE, "expected 3D batch1 and batch2, got %dD and %dD",
+              batch1->ndim, batch2->ndim);
     FAC_CHECK(batch1->sizes[0] == batch2->sizes[0] && batch1->sizes[2] == batch2->sizes[1], FAC_ERR_SHAPE,
               "Incompatible matrix sizes for addbmm: batch1 %s and batch2 %s", FAC_SHAPE_TEXT(batch1),
               FAC_SHAPE_TEXT(batch2));
     FAC_SCOPE(scope);
     int64_t n = batch1->sizes[1], inner;
-    FAC_CHECK(fac__mul(batch1->sizes[0], batch1->sizes[2], &inner), FAC_ERR_OVERFLOW,
-              "addbmm: batch1 of size %s is too large", FAC_SHAPE_TEXT(batch1));
+    FAC_CHECK(fac__mul(batch1->sizes[0], batch1->sizes[2], &inner), FAC_ERR_OVERFLOW, "batch1 of size %s is too large",
+              FAC_SHAPE_TEXT(batch1));
     fac_tensor *left = fac__s_reshape(fac__s_transpose_int(batch1, 0, 1), ints((const int64_t[]){n, inner}, 2));
     fac_tensor *right = fac__s_reshape(batch2, ints((const int64_t[]){inner, batch2->sizes[2]}, 2));
     return fac__give(out, fac__s_addmm(self, left, right, beta, alpha));
@@ -233,10 +233,10 @@ static fac_tensor *chain_product(const chain *c, size_t i, size_t j) {
 
 fac_status chain_matmul_composite(const fac_call_info *info, fac_tensors matrices, fac_tensor **out) {
     (void)info;
-    FAC_CHECK(matrices.n > 0 && matrices.n < 1024, FAC_ERR_ARGUMENT,
-              "chain_matmul: expected 1 to 1023 matrices, got %zu", matrices.n);
+    FAC_CHECK(matrices.n > 0 && matrices.n < 1024, FAC_ERR_ARGUMENT, "expected 1 to 1023 matrices, got %zu",
+              matrices.n);
     for (size_t i = 0; i < matrices.n; i++)
-        FAC_CHECK(matrices.v[i]->ndim == 2, FAC_ERR_SHAPE, "chain_matmul: Tensor %zu must be a matrix, got %d-D", i,
+        FAC_CHECK(matrices.v[i]->ndim == 2, FAC_ERR_SHAPE, "Tensor %zu must be a matrix, got %d-D", i,
                   matrices.v[i]->ndim);
     FAC_SCOPE(scope);
     size_t n = matrices.n;
@@ -258,8 +258,7 @@ fac_status chain_matmul_composite(const fac_call_info *info, fac_tensors matrice
 fac_status kron_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     int n = (int)fac__max(self->ndim, other->ndim);
-    FAC_CHECK(2 * n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "kron: %d dimensions are too many; at most %d", n,
-              FAC_MAX_DIMS / 2);
+    FAC_CHECK(2 * n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "%d dimensions are too many; at most %d", n, FAC_MAX_DIMS / 2);
     int64_t a[FAC_MAX_DIMS], b[FAC_MAX_DIMS], merged[FAC_MAX_DIMS];
     for (int d = 0; d < n; d++) {
         int da = d - n + self->ndim, db = d - n + other->ndim;
@@ -267,7 +266,7 @@ fac_status kron_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
         b[2 * d + 1] = db >= 0 ? other->sizes[db] : 1;
         a[2 * d + 1] = b[2 * d] = 1;
         FAC_CHECK(fac__mul(a[2 * d], b[2 * d + 1], &merged[d]), FAC_ERR_OVERFLOW,
-                  "kron: dimension %d of the result is too large", d);
+                  "dimension %d of the result is too large", d);
     }
     FAC_SCOPE(scope);
     fac_tensor *y = fac__s_mul_Tensor(fac__s_reshape(self, ints(a, 2 * n)), fac__s_reshape(other, ints(b, 2 * n)));
@@ -281,8 +280,8 @@ fac_status inner_composite(const fac_call_info *c, fac_tensor *self, fac_tensor 
     FAC_SCOPE(scope);
     if (self->ndim == 0 || other->ndim == 0) return fac__give(out, fac__s_mul_Tensor(self, other));
     FAC_CHECK(self->sizes[self->ndim - 1] == other->sizes[other->ndim - 1], FAC_ERR_SHAPE,
-              "inner() the last dimension must match on both input tensors but got shapes %s and %s",
-              FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(other));
+              "the last dimension must match on both input tensors but got shapes %s and %s", FAC_SHAPE_TEXT(self),
+              FAC_SHAPE_TEXT(other));
     return fac__give(out, fac__s_tensordot(self, other, FAC_INTS(-1), FAC_INTS(-1)));
 }
 
@@ -293,12 +292,11 @@ fac_status bilinear_composite(const fac_call_info *c, fac_tensor *input1, fac_te
     int d = input1->ndim;
     FAC_CHECK(weight->ndim == 3 && d > 0 && input2->ndim == d &&
                   memcmp(input1->sizes, input2->sizes, (size_t)(d - 1) * sizeof(int64_t)) == 0,
-              FAC_ERR_SHAPE,
-              "bilinear(): input1 %s and input2 %s must agree but in the last size, and weight %s have 3 dimensions",
+              FAC_ERR_SHAPE, "input1 %s and input2 %s must agree but in the last size, and weight %s have 3 dimensions",
               FAC_SHAPE_TEXT(input1), FAC_SHAPE_TEXT(input2), FAC_SHAPE_TEXT(weight));
     FAC_CHECK(input1->sizes[d - 1] == weight->sizes[1] && input2->sizes[d - 1] == weight->sizes[2], FAC_ERR_SHAPE,
-              "bilinear(): the last sizes of input1 %s and input2 %s must be those of weight %s",
-              FAC_SHAPE_TEXT(input1), FAC_SHAPE_TEXT(input2), FAC_SHAPE_TEXT(weight));
+              "the last sizes of input1 %s and input2 %s must be those of weight %s", FAC_SHAPE_TEXT(input1),
+              FAC_SHAPE_TEXT(input2), FAC_SHAPE_TEXT(weight));
     FAC_SCOPE(scope);
     fac_tensor *by_n = fac__s_tensordot(input1, weight, FAC_INTS(-1), FAC_INTS(1)); /* [*, o, m] */
     fac_tensor *y = fac__s_squeeze_dim(fac__s_matmul(by_n, fac__s_unsqueeze(input2, -1)), -1);

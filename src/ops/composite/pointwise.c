@@ -62,10 +62,10 @@ fac_status prelu_composite(const fac_call_info *c, fac_tensor *self, fac_tensor 
     (void)c;
     FAC_SCOPE(scope);
     int64_t channels = self->ndim >= 2 ? self->sizes[1] : 1, shape[FAC_MAX_DIMS];
-    FAC_CHECK(self->dtype == weight->dtype, FAC_ERR_DTYPE, "prelu: Type promoting not supported. Got %s and %s",
+    FAC_CHECK(self->dtype == weight->dtype, FAC_ERR_DTYPE, "Type promoting not supported. Got %s and %s",
               fac_dtype_name((fac_dtype)self->dtype), fac_dtype_name((fac_dtype)weight->dtype));
-    FAC_CHECK(weight->ndim <= 1, FAC_ERR_SHAPE,
-              "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d", weight->ndim);
+    FAC_CHECK(weight->ndim <= 1, FAC_ERR_SHAPE, "Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d",
+              weight->ndim);
     FAC_CHECK(
         weight->numel == 1 || weight->numel == channels, FAC_ERR_SHAPE,
         "Mismatch of parameter numbers and input channel size. Found parameter numbers = %lld and channel size = %lld.",

@@ -14,9 +14,9 @@ static fac_status widen(const char *name, fac_ints l, int64_t first, pair *room,
     return FAC_OK;
 }
 
-static fac_status check_rank(const fac_tensor *self, const char *op) {
+static fac_status check_rank(const fac_tensor *self) {
     FAC_CHECK(self->ndim == 2 || self->ndim == 3, FAC_ERR_SHAPE,
-              "%s: Expected 2D or 3D (batch mode) tensor, but got size %s", op, FAC_SHAPE_TEXT(self));
+              "Expected 2D or 3D (batch mode) tensor, but got size %s", FAC_SHAPE_TEXT(self));
     return FAC_OK;
 }
 
@@ -62,7 +62,7 @@ fac_status max_pool1d_with_indices_composite(const fac_call_info *c, fac_tensor 
     (void)c;
     pair room[4];
     fac_ints k, s, p, d;
-    FAC_TRY(check_rank(self, "max_pool1d"));
+    FAC_TRY(check_rank(self));
     FAC_TRY(widen("kernel_size", kernel_size, 1, &room[0], &k));
     FAC_TRY(widen("stride", stride, 1, &room[1], &s));
     FAC_TRY(widen("padding", padding, 0, &room[2], &p));
@@ -78,7 +78,7 @@ fac_status avg_pool1d_composite(const fac_call_info *c, fac_tensor *self, fac_in
     (void)c;
     pair room[3];
     fac_ints k, s, p;
-    FAC_TRY(check_rank(self, "avg_pool1d"));
+    FAC_TRY(check_rank(self));
     FAC_TRY(widen("kernel_size", kernel_size, 1, &room[0], &k));
     FAC_TRY(widen("stride", stride, 1, &room[1], &s));
     FAC_TRY(widen("padding", padding, 0, &room[2], &p));
@@ -93,7 +93,7 @@ fac_status adaptive_avg_pool1d_composite(const fac_call_info *c, fac_tensor *sel
     (void)c;
     pair room;
     fac_ints size;
-    FAC_TRY(check_rank(self, "adaptive_avg_pool1d"));
+    FAC_TRY(check_rank(self));
     FAC_TRY(widen("output_size", output_size, 1, &room, &size));
     FAC_SCOPE(scope);
     return fac__give(out, fac__s_squeeze_dim(fac__s_adaptive_avg_pool2d(fac__s_unsqueeze(self, -2), size), -2));
@@ -104,7 +104,7 @@ fac_status adaptive_max_pool1d_composite(const fac_call_info *c, fac_tensor *sel
     (void)c;
     pair room;
     fac_ints size;
-    FAC_TRY(check_rank(self, "adaptive_max_pool1d"));
+    FAC_TRY(check_rank(self));
     FAC_TRY(widen("output_size", output_size, 1, &room, &size));
     FAC_SCOPE(scope);
     fac_adaptive_max_pool2d_result r = fac__s_adaptive_max_pool2d(fac__s_unsqueeze(self, -2), size);

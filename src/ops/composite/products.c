@@ -62,7 +62,7 @@ static fac_status multi_dot(fac_tensors l, fac_tensor **room, fac_tensor **out) 
 
 fac_status linalg_multi_dot_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(tensors.n >= 2, FAC_ERR_ARGUMENT, "multi_dot(): expected at least 2 tensors but got %zu", tensors.n);
+    FAC_CHECK(tensors.n >= 2, FAC_ERR_ARGUMENT, "expected at least 2 tensors but got %zu", tensors.n);
     fac_tensor **room = fac__alloc_array(tensors.n, sizeof *room);
     if (!room) return fac_error();
     fac_status st = multi_dot(tensors, room, out);
@@ -126,11 +126,11 @@ static fac_tensor *trapezoids(fac_tensor *y, fac_tensor *x, int64_t dim) {
 static fac_status integral(fac_tensor *y, fac_tensor *x, double dx, int64_t dim, bool cumulative, fac_tensor **out) {
     int64_t d;
     FAC_CHECK(y->dtype != FAC_BOOL && (!x || x->dtype != FAC_BOOL), FAC_ERR_DTYPE,
-              "trapezoid: received a bool input, but bool is not supported");
+              "received a bool input, but bool is not supported");
     FAC_TRY(fac__wrap_dim(dim, y->ndim, &d));
     FAC_CHECK(y->ndim > 0 && (!x || (x->ndim > 0 && x->ndim <= y->ndim &&
                                      d - y->ndim + x->ndim >= (x->ndim == 1 ? -FAC_MAX_DIMS : 0))),
-              FAC_ERR_SHAPE, "trapezoid: x must have as many dimensions as y, or one");
+              FAC_ERR_SHAPE, "x must have as many dimensions as y, or one");
     FAC_SCOPE(s);
     fac_tensor *areas = trapezoids(y, x, d);
     if (cumulative) return fac__give(out, fac__s_cumsum(x ? areas : scaled(areas, dx / 2), d, FAC_DTYPE_DEFAULT));
@@ -146,7 +146,7 @@ fac_status trapezoid_x_composite(const fac_call_info *c, fac_tensor *y, fac_tens
 
 static fac_status check_width(fac_scalar dx) {
     FAC_CHECK(dx.kind == FAC_KIND_INT || dx.kind == FAC_KIND_FLOAT, FAC_ERR_DTYPE,
-              "trapezoid: Currently, we only support dx as a real number.");
+              "Currently, we only support dx as a real number.");
     return FAC_OK;
 }
 

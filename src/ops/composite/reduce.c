@@ -25,8 +25,7 @@ fac_status nanmean_composite(const fac_call_info *c, fac_tensor *self, fac_ints 
                              fac_tensor **out) {
     (void)c;
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "nanmean(): expected input to have floating point dtype but got %s",
-              fac_dtype_name((fac_dtype)self->dtype));
+              "expected input to have floating point dtype but got %s", fac_dtype_name((fac_dtype)self->dtype));
     FAC_SCOPE(scope);
     fac_tensor *count = fac__s_sum_dim_IntList(fac__s_logical_not(fac__s_isnan(self)), dim, keepdim, FAC_DTYPE_DEFAULT);
     return fac__give(out, fac__s_div_Tensor(fac__s_nansum(self, dim, keepdim, dtype), count));

@@ -91,8 +91,8 @@ fac_status repeat_interleave_int_composite(const fac_call_info *c, fac_tensor *s
     fac_tensor *result = fac__s_flatten_using_ints(fac__s_clone(wide, FAC_CONTIGUOUS), d, d + 1);
     if (!result) return fac_error();
     FAC_CHECK(!output_size.set || output_size.v == result->sizes[d], FAC_ERR_ARGUMENT,
-              "repeat_interleave: output_size is %lld, but the result has %lld elements along the dimension",
-              (long long)output_size.v, (long long)result->sizes[d]);
+              "output_size is %lld, but the result has %lld elements along the dimension", (long long)output_size.v,
+              (long long)result->sizes[d]);
     return fac__give(out, result);
 }
 

@@ -6,8 +6,7 @@
 
 fac_status diag_composite(const fac_call_info *c, fac_tensor *self, int64_t diagonal, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "diag(): Supports 1D or 2D tensors. Got %dD",
-              self->ndim);
+    FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "Supports 1D or 2D tensors. Got %dD", self->ndim);
     if (self->ndim == 1) return fac__c_diag_embed(self, diagonal, 0, 1, out);
     FAC_SCOPE(s);
     return fac__give(out, fac__s_clone(fac__s_diagonal(self, diagonal, 0, 1), FAC_CONTIGUOUS));
@@ -15,7 +14,7 @@ fac_status diag_composite(const fac_call_info *c, fac_tensor *self, int64_t diag
 
 fac_status trace_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "trace: expected a matrix, but got tensor with dim %d", self->ndim);
+    FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "expected a matrix, but got tensor with dim %d", self->ndim);
     FAC_SCOPE(s);
     return fac__give(out, fac__s_sum(fac__s_diagonal(self, 0, 0, 1), FAC_DTYPE_DEFAULT));
 }
@@ -78,12 +77,11 @@ static fac_status check_grid(fac_tensors l) {
     FAC_CHECK(l.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE,
               "meshgrid of %zu tensors would need as many dimensions; %d are the most", l.n, FAC_MAX_DIMS);
     for (size_t i = 0; i < l.n; i++) {
-        FAC_CHECK(l.v[i]->ndim <= 1, FAC_ERR_SHAPE,
-                  "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %dD", l.v[i]->ndim);
-        FAC_CHECK(l.v[i]->dtype == l.v[0]->dtype, FAC_ERR_DTYPE,
-                  "torch.meshgrid expects all tensors to have the same dtype");
+        FAC_CHECK(l.v[i]->ndim <= 1, FAC_ERR_SHAPE, "Expected 0D or 1D tensor in the tensor list but got: %dD",
+                  l.v[i]->ndim);
+        FAC_CHECK(l.v[i]->dtype == l.v[0]->dtype, FAC_ERR_DTYPE, "expected all tensors to have the same dtype");
         FAC_CHECK(fac_device_equal(l.v[i]->device, l.v[0]->device), FAC_ERR_DEVICE,
-                  "torch.meshgrid expects all tensors to have the same device");
+                  "expected all tensors to have the same device");
     }
     return FAC_OK;
 }
@@ -124,6 +122,6 @@ fac_status meshgrid_indexing_composite(const fac_call_info *c, fac_tensors tenso
     (void)c;
     bool xy = strcmp(indexing, "xy") == 0;
     FAC_CHECK(xy || strcmp(indexing, "ij") == 0, FAC_ERR_ARGUMENT,
-              "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: %s", indexing);
+              "indexing must be one of \"xy\" or \"ij\", but received: %s", indexing);
     return meshgrid(tensors, xy, out);
 }

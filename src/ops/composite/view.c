@@ -116,12 +116,11 @@ fac_status as_strided_view(const fac_call_info *c, fac_tensor *self, fac_ints si
     FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
               size.n);
     int64_t offset = storage_offset.set ? storage_offset.v : self->offset;
-    FAC_CHECK(offset >= 0, FAC_ERR_SHAPE, "Tensor: invalid storage offset %lld; it may not be negative",
-              (long long)offset);
+    FAC_CHECK(offset >= 0, FAC_ERR_SHAPE, "invalid storage offset %lld; it may not be negative", (long long)offset);
     for (size_t d = 0; d < size.n; d++) {
         FAC_CHECK(size.v[d] >= 0, FAC_ERR_SHAPE, "size %lld of dimension %zu is negative", (long long)size.v[d], d);
         FAC_CHECK(stride.v[d] >= 0, FAC_ERR_SHAPE,
-                  "as_strided: Negative strides are not supported at the moment, got stride %lld in dimension %zu",
+                  "Negative strides are not supported at the moment, got stride %lld in dimension %zu",
                   (long long)stride.v[d], d);
     }
     return fac__view(self, size.v, stride.v, (int)size.n, offset, true, out);
@@ -133,7 +132,7 @@ fac_status permute_view(const fac_call_info *c, fac_tensor *self, fac_ints dims,
     (void)c;
     FAC_CHECK(
         dims.n == self->ndim, FAC_ERR_SHAPE,
-        "permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
+        "number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
         "i.e. input.dim() = %d is not equal to len(dims) = %zu",
         self->ndim, dims.n);
     geometry g;
@@ -142,8 +141,8 @@ fac_status permute_view(const fac_call_info *c, fac_tensor *self, fac_ints dims,
     for (size_t i = 0; i < dims.n; i++) {
         int64_t d;
         FAC_TRY(fac__wrap_dim(dims.v[i], self->ndim, &d));
-        FAC_CHECK(!(seen >> d & 1), FAC_ERR_ARGUMENT,
-                  "permute(): duplicate dims are not allowed; dimension %lld is repeated", (long long)d);
+        FAC_CHECK(!(seen >> d & 1), FAC_ERR_ARGUMENT, "duplicate dims are not allowed; dimension %lld is repeated",
+                  (long long)d);
         seen |= (uint64_t)1 << d;
         append(&g, self->sizes[d], self->strides[d]);
     }
@@ -169,7 +168,7 @@ fac_status transpose_view(const fac_call_info *c, fac_tensor *self, int64_t dim0
 
 fac_status t_view(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim <= 2, FAC_ERR_SHAPE, "t() expects a tensor with <= 2 dimensions, but self is %dD", self->ndim);
+    FAC_CHECK(self->ndim <= 2, FAC_ERR_SHAPE, "expected a tensor with <= 2 dimensions, but self is %dD", self->ndim);
     if (self->ndim < 2) return fac__view(self, self->sizes, self->strides, self->ndim, self->offset, false, out);
     return swap_dims(self, 0, 1, out);
 }
@@ -178,13 +177,13 @@ fac_status t_view(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
 
 fac_status select_view(const fac_call_info *c, fac_tensor *self, int64_t dim, int64_t index, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "select() cannot be applied to a 0-dim tensor.");
+    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "it cannot be applied to a 0-dim tensor.");
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     int64_t size = self->sizes[d];
     FAC_CHECK(index >= -size && index < size, FAC_ERR_INDEX,
-              "select(): index %lld out of range for tensor of size %s at dimension %lld", (long long)index,
-              FAC_SHAPE_TEXT(self), (long long)d);
+              "index %lld out of range for tensor of size %s at dimension %lld", (long long)index, FAC_SHAPE_TEXT(self),
+              (long long)d);
     geometry g;
     start_from(&g, self);
     move_start(&g, index < 0 ? index + size : index, self->strides[d]);
@@ -205,7 +204,7 @@ fac_slice_range fac__slice_range(fac_opt_int start, fac_opt_int end, int64_t ste
 fac_status slice_view(const fac_call_info *c, fac_tensor *self, int64_t dim, fac_opt_int start, fac_opt_int end,
                       int64_t step, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "slice() cannot be applied to a 0-dim tensor.");
+    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "it cannot be applied to a 0-dim tensor.");
     FAC_CHECK(step > 0, FAC_ERR_ARGUMENT, "slice step must be positive, got %lld", (long long)step);
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));

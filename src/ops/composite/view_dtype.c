@@ -91,7 +91,7 @@ static fac_status resized_elements(fac_tensor *self, fac_dtype dtype, int64_t fr
 fac_status view_dtype_view(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_tensor **out) {
     (void)c;
     int64_t from = fac__item_size(self), to = fac__dtype_size(dtype);
-    FAC_CHECK(to > 0, FAC_ERR_ARGUMENT, "view: dtype must be given");
+    FAC_CHECK(to > 0, FAC_ERR_ARGUMENT, "dtype must be given");
     if (from == to) return retyped(self, dtype, self->sizes, self->strides, self->ndim, self->offset, out);
     return resized_elements(self, dtype, from, to, out);
 }

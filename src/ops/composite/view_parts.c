@@ -48,15 +48,15 @@ fac_status flatten_composite(const fac_call_info *c, fac_tensor *self, int64_t s
     int64_t a, b, sizes[FAC_MAX_DIMS];
     FAC_TRY(fac__wrap_dim(start_dim, self->ndim, &a));
     FAC_TRY(fac__wrap_dim(end_dim, self->ndim, &b));
-    FAC_CHECK(a <= b, FAC_ERR_ARGUMENT, "flatten() has invalid args: start_dim cannot come after end_dim");
+    FAC_CHECK(a <= b, FAC_ERR_ARGUMENT, "start_dim cannot come after end_dim");
     if (self->ndim == 0) return fac__c_reshape(self, FAC_INTS(1), out);
     if (a == b) return itself(self, out);
     size_t n = 0;
     for (int64_t d = 0; d < self->ndim; d++) {
         if (d > a && d <= b)
             FAC_CHECK(fac__mul(sizes[n - 1], self->sizes[d], &sizes[n - 1]), FAC_ERR_OVERFLOW,
-                      "flatten: the dimensions of %s from %lld to %lld make more than 64 bits hold",
-                      FAC_SHAPE_TEXT(self), (long long)a, (long long)b);
+                      "the dimensions of %s from %lld to %lld make more than 64 bits hold", FAC_SHAPE_TEXT(self),
+                      (long long)a, (long long)b);
         else
             sizes[n++] = self->sizes[d];
     }
@@ -67,9 +67,9 @@ fac_status unflatten_composite(const fac_call_info *c, fac_tensor *self, int64_t
                                fac_tensor **out) {
     (void)c;
     int64_t d, all[FAC_MAX_DIMS];
-    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "unflatten: a tensor without dimensions has none to unflatten");
+    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "a tensor without dimensions has none to unflatten");
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
-    FAC_CHECK(sizes.n > 0, FAC_ERR_ARGUMENT, "unflatten: sizes must be non-empty");
+    FAC_CHECK(sizes.n > 0, FAC_ERR_ARGUMENT, "sizes must be non-empty");
     FAC_CHECK(sizes.n + self->ndim - 1 <= FAC_MAX_DIMS, FAC_ERR_SHAPE,
               "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS, sizes.n + self->ndim - 1);
     memcpy(all, self->sizes, (size_t)d * sizeof *all);
@@ -97,7 +97,7 @@ fac_status mT_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **o
 fac_status adjoint_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
     FAC_CHECK(self->ndim >= 2, FAC_ERR_SHAPE,
-              "adjoint() is only supported on matrices or batches of matrices. Got %d-D tensor.", self->ndim);
+              "it is only supported on matrices or batches of matrices. Got %d-D tensor.", self->ndim);
     if (!fac_dtype_is_complex((fac_dtype)self->dtype)) return fac__c_transpose_int(self, -2, -1, out);
     FAC_SCOPE(s);
     return fac__give(out, fac__s_conj(fac__s_transpose_int(self, -2, -1)));
@@ -114,8 +114,7 @@ static fac_status wrap_dims(fac_ints dims, int ndim, const char *what, int64_t *
     *mask = 0;
     for (size_t i = 0; i < dims.n; i++) {
         FAC_TRY(fac__wrap_dim(dims.v[i], ndim, &out[i]));
-        FAC_CHECK(!(*mask >> out[i] & 1), FAC_ERR_ARGUMENT, "movedim: repeated dim in `%s`: %lld", what,
-                  (long long)dims.v[i]);
+        FAC_CHECK(!(*mask >> out[i] & 1), FAC_ERR_ARGUMENT, "repeated dim in `%s`: %lld", what, (long long)dims.v[i]);
         *mask |= (uint64_t)1 << out[i];
     }
     return FAC_OK;
@@ -126,10 +125,9 @@ fac_status movedim_composite(const fac_call_info *c, fac_tensor *self, fac_ints 
     (void)c;
     FAC_CHECK(
         source.n == destination.n, FAC_ERR_ARGUMENT,
-        "movedim: Invalid source or destination dims: source (%zu dims) should contain the same number of dims as destination (%zu dims)",
+        "Invalid source or destination dims: source (%zu dims) should contain the same number of dims as destination (%zu dims)",
         source.n, destination.n);
-    FAC_CHECK(source.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "movedim: %zu dims are more than a tensor may have",
-              source.n);
+    FAC_CHECK(source.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "%zu dims are more than a tensor may have", source.n);
     int64_t from[FAC_MAX_DIMS], to[FAC_MAX_DIMS], order[FAC_MAX_DIMS];
     uint64_t moved, taken;
     FAC_TRY(wrap_dims(source, self->ndim, "source", from, &moved));
@@ -155,8 +153,8 @@ fac_status movedim_int_composite(const fac_call_info *c, fac_tensor *self, int64
 fac_status narrow_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, int64_t start, int64_t length,
                             fac_tensor **out) {
     (void)c;
-    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "narrow() cannot be applied to a 0-dim tensor.");
-    FAC_CHECK(length >= 0, FAC_ERR_ARGUMENT, "narrow(): length must be non-negative, got %lld", (long long)length);
+    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "it cannot be applied to a 0-dim tensor.");
+    FAC_CHECK(length >= 0, FAC_ERR_ARGUMENT, "length must be non-negative, got %lld", (long long)length);
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     int64_t size = self->sizes[d];

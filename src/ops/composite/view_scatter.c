@@ -158,7 +158,7 @@ fac_status as_strided_scatter_explicit(const fac_call_info *c, fac_tensor *self,
 static fac_status embed_sizes(const fac_tensor *self, int64_t offset, int64_t dim1, int64_t dim2, int64_t *sizes) {
     int64_t side = self->sizes[self->ndim - 1];
     FAC_CHECK(offset < 0 ? fac__sub(side, offset, &side) : fac__add(side, offset, &side), FAC_ERR_OVERFLOW,
-              "diag_embed: the diagonal %lld is too far away", (long long)offset);
+              "the diagonal %lld is too far away", (long long)offset);
     for (int64_t d = 0, from = 0; d <= self->ndim; d++) sizes[d] = d == dim1 || d == dim2 ? side : self->sizes[from++];
     return FAC_OK;
 }

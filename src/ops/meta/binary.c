@@ -126,7 +126,7 @@ static fac_status check_bounds(const fac_tensor *self, const bool *lower, fac_sc
 }
 
 fac_status clamp_meta(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_opt_num max) {
-    FAC_CHECK(min.set || max.set, FAC_ERR_ARGUMENT, "clamp: At least one of 'min' or 'max' must not be None");
+    FAC_CHECK(min.set || max.set, FAC_ERR_ARGUMENT, "At least one of 'min' or 'max' must not be None");
     FAC_TRY(fac__refuse_complex("clamp", (fac_dtype)self->dtype));
     fac_tensor *t[3] = {self, NULL, NULL};
     fac_scalar v[2] = {min.set ? min.v : max.v, max.v};
@@ -135,7 +135,7 @@ fac_status clamp_meta(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_
     return n == 1 ? fac__pw_2_scalar(s, self, v[0], PROMOTE, 0) : fac__pw_n(s, t, 3, v, PROMOTE, 0);
 }
 fac_status clamp_tensor_meta(fac_structured *s, fac_tensor *self, fac_tensor *min, fac_tensor *max) {
-    FAC_CHECK(min || max, FAC_ERR_ARGUMENT, "clamp: At least one of 'min' or 'max' must not be None");
+    FAC_CHECK(min || max, FAC_ERR_ARGUMENT, "At least one of 'min' or 'max' must not be None");
     FAC_TRY(fac__refuse_complex("clamp", (fac_dtype)self->dtype));
     fac_tensor *t[3] = {self, min ? min : max, max};
     return fac__pw_n(s, t, min && max ? 3 : 2, NULL, PROMOTE, 0);

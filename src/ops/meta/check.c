@@ -21,6 +21,6 @@ fac_status fac__need_dtype(const char *name, const fac_tensor *t, fac_dtype dtyp
 
 fac_status fac__need_floating(const char *name, const fac_tensor *t) {
     FAC_CHECK(!t || fac_dtype_is_floating((fac_dtype)t->dtype), FAC_ERR_DTYPE, "%s must be of a floating type, got %s",
-              name, fac__dtype_title((fac_dtype)t->dtype));
+              name, fac_dtype_name((fac_dtype)t->dtype));
     return FAC_OK;
 }

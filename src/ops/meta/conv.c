@@ -28,7 +28,7 @@ fac_status convolution_backward_meta(fac_structured *s, fac_tensor *grad_output,
               fac_dtype_name((fac_dtype)grad_output->dtype), fac_dtype_name((fac_dtype)input->dtype));
     fac_dtype dtype = (fac_dtype)input->dtype;
     FAC_CHECK(fac_dtype_is_floating(dtype) || fac_dtype_is_complex(dtype), FAC_ERR_DTYPE,
-              "convolution_backward: only floating and complex tensors have gradients, got %s", fac_dtype_name(dtype));
+              "only floating and complex tensors have gradients, got %s", fac_dtype_name(dtype));
     if (output_mask.v[0]) FAC_TRY(fac_out_declare(s, 0, input->sizes, NULL, input->ndim, dtype, input->device));
     if (output_mask.v[1]) FAC_TRY(fac_out_declare(s, 1, weight->sizes, NULL, weight->ndim, dtype, input->device));
     int64_t channels = c.out_sizes[c.batched];

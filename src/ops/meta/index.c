@@ -80,7 +80,7 @@ fac_status embedding_dense_backward_meta(fac_structured *s, fac_tensor *grad_out
 
 fac_status take_meta(fac_structured *s, fac_tensor *self, fac_tensor *index) {
     FAC_TRY(need_index(index, false));
-    FAC_CHECK(self->numel > 0 || index->numel == 0, FAC_ERR_INDEX, "take(): tried to take from an empty tensor");
+    FAC_CHECK(self->numel > 0 || index->numel == 0, FAC_ERR_INDEX, "tried to take from an empty tensor");
     FAC_TRY(fac_out_declare(s, 0, index->sizes, NULL, index->ndim, (fac_dtype)self->dtype, self->device));
     FAC_TRY(fac_out_check_overlap(s, 0, index, false));
     return fac_out_check_overlap(s, 0, self, false);
@@ -233,9 +233,9 @@ fac_status put_meta(fac_structured *s, fac_tensor *self, fac_tensor *index, fac_
     FAC_TRY(same_dtype(self, source, "source"));
     FAC_CHECK(
         index->numel == source->numel, FAC_ERR_SHAPE,
-        "put_(): Expected source and index to have the same number of elements, but got source.numel() = %lld, index.numel() = %lld",
+        "Expected source and index to have the same number of elements, but got source.numel() = %lld, index.numel() = %lld",
         (long long)source->numel, (long long)index->numel);
-    FAC_CHECK(self->numel > 0 || index->numel == 0, FAC_ERR_INDEX, "put_(): the destination has no elements");
+    FAC_CHECK(self->numel > 0 || index->numel == 0, FAC_ERR_INDEX, "the destination has no elements");
     return declare_changed_copy(s, self, index, source);
 }
 

@@ -6,7 +6,7 @@
 static fac_status same_dtype(const char *a_name, const fac_tensor *a, const char *b_name, const fac_tensor *b) {
     FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE, "expected %s and %s to have the same dtype, but got: %s != %s",
               a_name, b_name, fac_dtype_name((fac_dtype)a->dtype), fac_dtype_name((fac_dtype)b->dtype));
-    FAC_CHECK(a->dtype != FAC_BOOL, FAC_ERR_DTYPE, "matrix products are not implemented for 'Bool'");
+    FAC_CHECK(a->dtype != FAC_BOOL, FAC_ERR_DTYPE, "matrix products are not implemented for 'bool'");
     return FAC_OK;
 }
 

@@ -24,7 +24,7 @@ static fac_status common(const fac_tensor *self, const fac_tensor *target, const
     fac__promote_tensor(&p, target);
     *dtype = fac__promote_result(&p);
     FAC_CHECK(fac_dtype_is_floating(*dtype), FAC_ERR_DTYPE,
-              "not implemented for '%s'; self and target must be floating", fac__dtype_title(*dtype));
+              "not implemented for '%s'; self and target must be floating", fac_dtype_name(*dtype));
     FAC_TRY(fac__broadcast(self->sizes, self->ndim, target->sizes, target->ndim, sizes, ndim));
     if (!weight) return FAC_OK;
     FAC_TRY(fac__need_floating("weight", weight));
@@ -99,16 +99,16 @@ fac_status scaled_pair_loss_backward_meta(fac_structured *s, fac_tensor *grad_ou
 static fac_status check_classes(const fac_tensor *self, const fac_tensor *target, const fac_tensor *weight,
                                 int64_t classes) {
     FAC_CHECK(fac_dtype_is_floating(dtype_of(self)), FAC_ERR_DTYPE,
-              "not implemented for '%s'; the input must be floating", fac__dtype_title(dtype_of(self)));
+              "not implemented for '%s'; the input must be floating", fac_dtype_name(dtype_of(self)));
     FAC_CHECK(target->dtype == FAC_I64 || target->dtype == FAC_U8, FAC_ERR_DTYPE,
-              "expected scalar type Long but found %s; class indices are int64: fac_to_dtype(target, FAC_I64)",
-              fac__dtype_title(dtype_of(target)));
+              "expected classes of type int64, but got %s: fac_to_dtype(target, FAC_I64) makes them so",
+              fac_dtype_name(dtype_of(target)));
     FAC_CHECK(
         !weight || (weight->ndim == 1 && weight->numel == classes), FAC_ERR_SHAPE,
         "weight tensor should be defined either for all %lld classes or no classes but got weight tensor of shape: %s",
         (long long)classes, FAC_SHAPE_TEXT(weight));
     FAC_CHECK(!weight || weight->dtype == self->dtype, FAC_ERR_DTYPE, "expected scalar type %s but found %s for weight",
-              fac__dtype_title(dtype_of(self)), fac__dtype_title(dtype_of(weight)));
+              fac_dtype_name(dtype_of(self)), fac_dtype_name(dtype_of(weight)));
     return FAC_OK;
 }
 

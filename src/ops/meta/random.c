@@ -15,7 +15,7 @@ fac_status native_dropout_backward_meta(fac_structured *s, fac_tensor *grad_outp
     (void)scale;
     FAC_CHECK(fac__same_sizes(grad_output, mask), FAC_ERR_SHAPE, "grad_output of sizes %s and mask of sizes %s differ",
               FAC_SHAPE_TEXT(grad_output), FAC_SHAPE_TEXT(mask));
-    FAC_CHECK(mask->dtype == FAC_BOOL, FAC_ERR_DTYPE, "Mask should be Bool Scalar Type, got %s",
+    FAC_CHECK(mask->dtype == FAC_BOOL, FAC_ERR_DTYPE, "mask should be a bool tensor, but got %s",
               fac_dtype_name((fac_dtype)mask->dtype));
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)grad_output->dtype), FAC_ERR_DTYPE,
               "dropout needs a floating dtype, got %s", fac_dtype_name((fac_dtype)grad_output->dtype));

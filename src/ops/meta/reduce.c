@@ -3,13 +3,6 @@
 #include "ops_gen.h"
 #include <math.h>
 
-const char *fac__dtype_title(fac_dtype d) {
-    static const char *const titles[FAC_DTYPE_COUNT] = {
-        "Undefined", "Bool",     "Byte",  "Char",   "Short",        "Int",          "Long",
-        "Half",      "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
-    return (unsigned)d < FAC_DTYPE_COUNT ? titles[d] : titles[0];
-}
-
 fac_status fac__declare_reduced(fac_structured *s, int i, const fac_tensor *self, uint64_t mask, bool keepdim,
                                 fac_dtype dtype) {
     int64_t sizes[FAC_MAX_DIMS];
@@ -54,7 +47,7 @@ static fac_dtype sum_dtype(const fac_structured *s, const fac_tensor *self, fac_
 static fac_status refuse_complex(const fac_tensor *self) {
     FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE,
               "does not support complex input, got %s; compare abs() or the real parts instead",
-              fac__dtype_title(dtype_of(self)));
+              fac_dtype_name(dtype_of(self)));
     return FAC_OK;
 }
 
@@ -71,17 +64,16 @@ fac_status sum_dim_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool 
 }
 
 fac_status nansum_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
-    FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE, "nansum does not support complex inputs");
+    FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE, "complex inputs are not supported");
     return sum_dim_meta(s, self, dim, keepdim, dtype);
 }
 
 static fac_status mean_dtype(const fac_structured *s, const fac_tensor *self, fac_dtype dtype, fac_dtype *out) {
     const fac_dtype via = fac__sum_via(s, self, dtype);
     *out = dtype ? dtype : dtype_of(self);
-    FAC_CHECK(
-        is_float(*out), FAC_ERR_DTYPE,
-        "mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s",
-        dtype ? "Optional" : "Input", fac__dtype_title(*out));
+    FAC_CHECK(is_float(*out), FAC_ERR_DTYPE,
+              "could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s",
+              dtype ? "Optional" : "Input", fac_dtype_name(*out));
     if (via) *out = via;
     return FAC_OK;
 }
@@ -160,7 +152,7 @@ fac_status max_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool k
 fac_status argmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
     uint64_t mask;
     FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)) && self->dtype != FAC_BOOL, FAC_ERR_DTYPE,
-              "not implemented for '%s'", fac__dtype_title(dtype_of(self)));
+              "not implemented for '%s'", fac_dtype_name(dtype_of(self)));
     FAC_TRY(opt_dim(self, dim, &mask));
     FAC_CHECK(dim.set || self->numel > 0, FAC_ERR_INDEX,
               "Expected reduction dim to be specified for input.numel() == 0.");
@@ -194,7 +186,7 @@ static fac_status var_mask(const fac_tensor *self, fac_ints dim, fac_opt_num cor
     FAC_CHECK(!correction.set || correction.v.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE,
               "std and var: the correction must be a real number");
     FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE,
-              "std and var only support floating point and complex dtypes, got %s", fac__dtype_title(dtype_of(self)));
+              "std and var only support floating point and complex dtypes, got %s", fac_dtype_name(dtype_of(self)));
     return fac__dim_mask(dim, self->ndim, mask);
 }
 
@@ -237,13 +229,13 @@ fac_status vector_norm_meta(fac_structured *s, fac_tensor *self, fac_scalar ord,
               "linalg.vector_norm: Expected a non-complex scalar as the order of norm");
     FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE,
               "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
-              fac__dtype_title(dtype_of(self)));
+              fac_dtype_name(dtype_of(self)));
     FAC_CHECK(is_float(d), FAC_ERR_DTYPE, "linalg.vector_norm: dtype should be floating point or complex, but got %s",
-              fac__dtype_title(d));
+              fac_dtype_name(d));
     FAC_CHECK(fac_dtype_is_complex(d) == fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE,
               "linalg.vector_norm: dtype should be %s for %s inputs, but got %s",
               fac_dtype_is_complex(d) ? "real" : "complex", fac_dtype_is_complex(d) ? "real" : "complex",
-              fac__dtype_title(d));
+              fac_dtype_name(d));
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
     FAC_TRY(check_norm_of_nothing(self, ord, mask, dim.n > 0));
     return fac__declare_reduced(s, 0, self, mask, keepdim, fac__real_of(d));
@@ -282,6 +274,6 @@ fac_status cummax_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
 
 fac_status logcumsumexp_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
     FAC_CHECK(!fac_dtype_is_integral(dtype_of(self), true), FAC_ERR_DTYPE,
-              "not implemented for '%s'; a floating or complex type is needed", fac__dtype_title(dtype_of(self)));
+              "not implemented for '%s'; a floating or complex type is needed", fac_dtype_name(dtype_of(self)));
     return declare_scan(s, 0, self, dim, dtype_of(self));
 }

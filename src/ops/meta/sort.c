@@ -66,8 +66,8 @@ fac_status kthvalue_meta(fac_structured *s, fac_tensor *self, int64_t k, int64_t
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     n = self->ndim ? self->sizes[d] : 1;
     FAC_CHECK(k >= 1 && k <= n, FAC_ERR_INDEX,
-              "kthvalue(): selected number k out of range for dimension %lld: k is %lld, its size %lld", (long long)d,
-              (long long)k, (long long)n);
+              "selected number k out of range for dimension %lld: k is %lld, its size %lld", (long long)d, (long long)k,
+              (long long)n);
     return declare_one_of_row(s, self, d, keepdim);
 }
 
@@ -76,6 +76,6 @@ fac_status median_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool ke
     FAC_TRY(need_order(self, "median", false));
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     FAC_CHECK(self->ndim == 0 || self->sizes[d] > 0, FAC_ERR_INDEX,
-              "median(): Expected reduction dim %lld to have non-zero size.", (long long)d);
+              "Expected reduction dim %lld to have non-zero size.", (long long)d);
     return declare_one_of_row(s, self, d, keepdim);
 }

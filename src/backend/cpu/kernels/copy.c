@@ -61,7 +61,7 @@ fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v) {
 
 fac_status copy_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *src, bool non_blocking, fac_tensor **out) {
     (void)c, (void)non_blocking;
-    FAC_CHECK(fac__is_cpu(self) && fac__is_cpu(src), FAC_ERR_DEVICE, "copy_: expected CPU tensors, got %s and %s",
+    FAC_CHECK(fac__is_cpu(self) && fac__is_cpu(src), FAC_ERR_DEVICE, "expected CPU tensors, got %s and %s",
               fac_device_format(self->device, (char[24]){0}, 24), fac_device_format(src->device, (char[24]){0}, 24));
     FAC_TRY(fac__check_no_overlap(self));
     if (self != src) FAC_TRY(fac__cpu_copy(self, src));

@@ -143,7 +143,7 @@ static void move_true(const masked_walk *w, char *list, bool unpack) {
 }
 
 static fac_status check_select(const fac_tensor *self, const fac_tensor *mask, masked_walk *w) {
-    FAC_CHECK(mask->dtype == FAC_BOOL, FAC_ERR_DTYPE, "masked_select: expected BoolTensor for mask, got %s",
+    FAC_CHECK(mask->dtype == FAC_BOOL, FAC_ERR_DTYPE, "expected a bool tensor for mask, but got %s",
               fac_dtype_name((fac_dtype)mask->dtype));
     return fac__broadcast(self->sizes, self->ndim, mask->sizes, mask->ndim, w->sizes, &w->ndim);
 }
@@ -181,10 +181,9 @@ fac_status masked_scatter_cpu(fac_structured *s, fac_tensor *self, fac_tensor *m
     memcpy(w.sizes, out->sizes, out->ndim * sizeof *w.sizes);
     walk_begin(out, mask, &w);
     int64_t n = count_true(&w);
-    FAC_CHECK(
-        n <= source->numel, FAC_ERR_SHAPE,
-        "masked_scatter: expected self and source to have same number of elements: the mask has %lld trues, source %lld elements",
-        (long long)n, (long long)source->numel);
+    FAC_CHECK(n <= source->numel, FAC_ERR_SHAPE,
+              "expected self and source to have same number of elements: the mask has %lld trues, source %lld elements",
+              (long long)n, (long long)source->numel);
     FAC_TRY(fac__cpu_contiguous(source, &list));
     fac_status st = start_broadcast(out, self);
     if (st == FAC_OK && n) move_true(&w, fac__data(list), true);

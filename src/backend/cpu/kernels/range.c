@@ -181,5 +181,5 @@ fac_status equal_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *other
 
 fac_status equal_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *other, bool *out) {
     (void)c, (void)self, (void)other, (void)out;
-    return FAC_FAIL(FAC_ERR_STATE, "equal() cannot be called on meta tensors, which have no data");
+    return FAC_FAIL(FAC_ERR_STATE, "it cannot be called on meta tensors, which have no data");
 }

@@ -92,22 +92,20 @@ static fac_dtype common_dtype(const fac_tensor *seq, const fac_tensor *self) {
 
 static fac_status check_search(const fac_tensor *seq, const fac_tensor *self, bool right, const char *side,
                                const fac_tensor *sorter) {
-    FAC_CHECK(seq->ndim > 0, FAC_ERR_SHAPE,
-              "torch.searchsorted(): the boundaries tensor should have at least one dimension");
+    FAC_CHECK(seq->ndim > 0, FAC_ERR_SHAPE, "the boundaries tensor should have at least one dimension");
     FAC_CHECK(fac__key_bits(common_dtype(seq, self)), FAC_ERR_DTYPE, "searchsorted is not implemented for %s",
               fac_dtype_name(common_dtype(seq, self)));
     FAC_CHECK(!side || strcmp(side, "left") == 0 || strcmp(side, "right") == 0, FAC_ERR_ARGUMENT,
-              "torch.searchsorted(): side can only be 'left' or 'right' but got %s", side);
+              "side can only be 'left' or 'right' but got %s", side);
     FAC_CHECK(!side || !right || strcmp(side, "right") == 0, FAC_ERR_ARGUMENT,
-              "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True");
+              "side and right can't be set to opposites, got side of left while right was True");
     FAC_CHECK(!sorter || (sorter->dtype == FAC_I64 && fac__same_sizes(sorter, seq)), FAC_ERR_SHAPE,
-              "torch.searchsorted(): sorter should be int64 and of the boundary tensor's sizes %s",
-              FAC_SHAPE_TEXT(seq));
+              "sorter should be int64 and of the boundary tensor's sizes %s", FAC_SHAPE_TEXT(seq));
     bool rows = seq->ndim == 1 || (seq->ndim == self->ndim &&
                                    memcmp(seq->sizes, self->sizes, (size_t)(seq->ndim - 1) * sizeof(int64_t)) == 0);
     FAC_CHECK(
         rows, FAC_ERR_SHAPE,
-        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
+        "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
         "tensor must match, but we got boundaries tensor %s and input value tensor %s",
         FAC_SHAPE_TEXT(seq), FAC_SHAPE_TEXT(self));
     return FAC_OK;
@@ -148,9 +146,8 @@ static fac_status search_all(fac_tensor *seq, fac_tensor *self, fac_tensor *sort
 static fac_status search_empty(fac_tensor *seq, fac_tensor *self, bool out_int32, bool right, const char *side,
                                fac_tensor *sorter, fac_tensor **out) {
     FAC_TRY(check_search(seq, self, right, side, sorter));
-    FAC_CHECK(
-        !out_int32 || seq->sizes[seq->ndim - 1] < INT32_MAX, FAC_ERR_OVERFLOW,
-        "torch.searchsorted(): the size of boundaries' last dimension should be less than 2^31 - 1 when out_int32 is true");
+    FAC_CHECK(!out_int32 || seq->sizes[seq->ndim - 1] < INT32_MAX, FAC_ERR_OVERFLOW,
+              "the size of boundaries' last dimension should be less than 2^31 - 1 when out_int32 is true");
     return fac__empty(self->sizes, self->ndim, out_int32 ? FAC_I32 : FAC_I64, self->device, out);
 }
 

@@ -95,9 +95,9 @@ static int64_t count_at(const fac_tensor *repeats, const void *data, int64_t i) 
 }
 
 static fac_status check_repeats(const fac_tensor *repeats) {
-    FAC_CHECK(repeats->ndim == 1, FAC_ERR_SHAPE, "repeat_interleave only accept 1D vector as repeat");
+    FAC_CHECK(repeats->ndim == 1, FAC_ERR_SHAPE, "repeats has to be a vector, but has %d dimensions", repeats->ndim);
     FAC_CHECK(repeats->dtype == FAC_I32 || repeats->dtype == FAC_I64, FAC_ERR_DTYPE,
-              "repeats has to be Long or Int tensor, got %s", fac_dtype_name((fac_dtype)repeats->dtype));
+              "repeats has to be an int64 or int32 tensor, but got %s", fac_dtype_name((fac_dtype)repeats->dtype));
     return FAC_OK;
 }
 

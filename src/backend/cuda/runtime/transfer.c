@@ -78,8 +78,8 @@ static fac_status check(const fac_tensor *dst, const fac_tensor *src) {
     int ndim;
     bool here =
         (fac__is_cpu(dst) || dst->device.type == FAC_CUDA) && (fac__is_cpu(src) || src->device.type == FAC_CUDA);
-    FAC_CHECK(here, FAC_ERR_DEVICE, "copy_: nothing copies from %s to %s",
-              fac_device_format(src->device, (char[24]){0}, 24), fac_device_format(dst->device, (char[24]){0}, 24));
+    FAC_CHECK(here, FAC_ERR_DEVICE, "nothing copies from %s to %s", fac_device_format(src->device, (char[24]){0}, 24),
+              fac_device_format(dst->device, (char[24]){0}, 24));
     FAC_TRY(fac__broadcast(dst->sizes, dst->ndim, src->sizes, src->ndim, shape, &ndim));
     bool fits = fac__has_sizes(dst, shape, ndim);
     FAC_CHECK(fits, FAC_ERR_SHAPE, "output with shape %s doesn't match the broadcast shape %s", FAC_SHAPE_TEXT(dst),
