@@ -116,4 +116,23 @@ expect 'unread of something else' 1 "'unread' names 'self.strides'"
 unread 'other: nobody needs it'
 expect 'unread of an argument that is not there' 1 "'unread' names 'other.'"
 
+# the errors of operators that refer to each other
+described() { printf '%s\n  errors: %s\n' "$(entry "$1$schema" 'nondifferentiable: the result is a boolean')" "$2"; }
+files "$(described one 'as two; DTYPE')
+$(described two 'SHAPE; as three')
+$(described three 'INDEX if it is none')" ''
+expect 'texts of other operators' 0
+grep -q 'errors: SHAPE; INDEX if it is none; DTYPE' "$work"/out/include/facula/ops_decl.h || {
+    echo 'the text of another operator does not stand in its place'
+    failed=1
+}
+files "$(described one 'as the other')" ''
+expect 'a text of no operator' 1 "errors: 'as the other' names no operator"
+files "$(described one 'as two')
+$(described two 'as one')" ''
+expect 'texts in a circle' 1 'refers to itself'
+files "$(described one 'as mask')
+$mask" ''
+expect 'a text that is not there' 1 "'as mask' has no text for it"
+
 exit $failed

@@ -462,6 +462,7 @@ int main(int argc, char **argv) {
     const char *left_out = out && argc > 5 && strcmp(argv[3], "--without") == 0 ? argv[4] : NULL;
     if (left_out) first += 2;
     int yaml_end = load_files(argv, first, argc, &m);
+    spell_out_references(&m);
     if (left_out) drop_kernels(&m, left_out);
     build_model(&m);
     plan_gradients(&m);

@@ -204,6 +204,8 @@ void *xgrow(void *p, size_t n, size_t elem);
 /* "binary" of "dir/binary.yaml". */
 char *family_of(const char *path);
 void load_yaml(const char *path, model *m);
+/* Puts the texts of other entries where an entry's refer to them. */
+void spell_out_references(model *m);
 void build_model(model *m);
 void plan_gradients(model *m);
 void load_header(const char *path, model *m);
