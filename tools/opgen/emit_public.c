@@ -121,10 +121,24 @@ static void usage(FILE *f, const op *o, const char *name) {
     fprintf(f, "%s) */", o->e->factory && o->form == FORM_FUNCTION ? ", .requires_grad" : "");
 }
 
+/* The last argument that is required, or NULL. */
+static const char *last_required(const op *o) {
+    if (o->n_pos) return o->s->args[o->n_pos - 1].name;
+    return o->n_out_args ? o->s->args[o->s->n_args - 1].name : NULL;
+}
+
+void emit_kw_forward(FILE *f, const char *name, const char *last) {
+    if (!last)
+        fprintf(f, "#define fac_%s(...) FAC_KW_%s(__VA_ARGS__) ", name, name);
+    else
+        fprintf(f, "#define fac_%s_needs_%s_()\n#define fac_%s(...) FAC_KW_%s(__VA_ARGS__, fac_%s_needs_%s_) ", name,
+                last, name, name, name, last);
+}
+
 static void define_head(FILE *f, const op *o, const char *name) {
     bool any = o->n_pos + o->n_out_args > 0;
     if (o->kw) {
-        fprintf(f, "#define fac_%s(...) FAC_KW_%s(__VA_ARGS__%s) ", name, name, any ? ", " : "");
+        emit_kw_forward(f, name, last_required(o));
         usage(f, o, name);
         fprintf(f, "\n#define FAC_KW_%s(", name);
         positional(f, o, false, false);
@@ -138,7 +152,8 @@ static void define_head(FILE *f, const op *o, const char *name) {
 
 static void kw_literal(FILE *f, const op *o) {
     if (o->kw)
-        fprintf(f, "%s&(fac_%s_kw){FAC_DEFAULTS_%s, __VA_ARGS__}", o->n_pos + o->n_out_args ? ", " : "", o->kw, o->kw);
+        fprintf(f, "%s&(fac_%s_kw){FAC_DEFAULTS_%s, __VA_ARGS__%s}", last_required(o) ? ", " : "", o->kw, o->kw,
+                last_required(o) ? " ()" : "");
 }
 
 static size_t n_of_type(const op *o, etype t) {

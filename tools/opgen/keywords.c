@@ -292,7 +292,8 @@ void emit_fn_macro(FILE *f, const model *m, const entry *e) {
     const op o = fn_op(e);
     const char *n = o.s->name;
     const function *fn = fn_prototype(m, e);
-    fprintf(f, "#define fac_%s(...) FAC_KW_%s(__VA_ARGS__%s) /* fac_%s(", n, n, fn->n > 1 ? ", " : "", n);
+    emit_kw_forward(f, n, fn->n > 1 ? fn->v[fn->n - 2].name : NULL);
+    fprintf(f, "/* fac_%s(", n);
     for (size_t i = 0; i + 1 < fn->n; i++) fprintf(f, "%s, ", fn->v[i].name);
     for (size_t i = 0; i < o.s->n_args; i++) fprintf(f, "%s.%s", i ? ", " : "", kw_name(&o.s->args[i]));
     fprintf(f, ") */\n#define FAC_KW_%s(", n);
@@ -304,7 +305,7 @@ void emit_fn_macro(FILE *f, const model *m, const entry *e) {
         const int times = number_times(e, fn->v[i].name);
         fprintf(f, times ? "FAC_LIST_(%s, %d), " : "(%s), ", fn->v[i].name, times);
     }
-    fprintf(f, "&(fac_%s_kw){FAC_DEFAULTS_%s, __VA_ARGS__})))\n", n, n);
+    fprintf(f, "&(fac_%s_kw){FAC_DEFAULTS_%s, __VA_ARGS__%s})))\n", n, n, fn->n > 1 ? " ()" : "");
 }
 
 /* What stands before the keywords in an overload. */

@@ -253,6 +253,10 @@ char *kw_second_name(const fac_schema_arg *a); /* ".dims" for the list, ".alpha_
 typedef void (*kw_field_fn)(FILE *f, const char *type, const char *name, const char *init, const char *comment);
 void each_kw_field(FILE *f, const op *o, kw_field_fn field);
 void emit_kw_struct(FILE *f, const op *o);
+/* The macro that divides the arguments of a call with keywords. `last` is the last one that is required, or NULL: behind the
+   arguments stands a macro without its parentheses, which the initialiser of the keywords puts there, so that nothing is left of
+   it. Where that argument is missing, it takes its place, and the compiler tells of the unknown name fac_NAME_needs_LAST_. */
+void emit_kw_forward(FILE *f, const char *name, const char *last);
 void emit_kw_init(FILE *f, const op *o);
 /* In a stub: k_, the keywords as this build lays them out, checked; then the value of one, or of a positional argument. */
 void emit_kw_open(FILE *f, const op *o, const char *fail);
