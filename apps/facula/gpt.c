@@ -1,5 +1,4 @@
 #include "gpt.h"
-#include "cli.h"
 #include <math.h>
 #include <string.h>
 
@@ -46,8 +45,8 @@ static fac_tensor *gpt_forward(fac_module *self, fac_tensor *x) {
     gpt *g = fac_module_state(self);
     const int64_t length = fac_tensor_size(x, 1);
     if (!fac_error() && length > g->config.context)
-        fac_error_set(FAC_ERR_SHAPE, "a text of %lld %s is longer than the model's context of %lld", (long long)length,
-                      cli_word(length, "token", "tokens"), (long long)g->config.context);
+        fac_error_set(FAC_ERR_SHAPE, "a text of length %lld is longer than the model's context of %lld",
+                      (long long)length, (long long)g->config.context);
     fac_tensor *places = fac_arange(length, .dtype = FAC_I64, .device = fac_tensor_device(x));
     fac_tensor *h = fac_add(fac_forward(g->tokens, x), fac_forward(g->positions, places));
     return fac_forward(g->head, fac_forward(g->norm, fac_forward(g->blocks, h)));
