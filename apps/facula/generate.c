@@ -27,12 +27,12 @@ typedef struct generate_options {
 
 #define AT(field) offsetof(generate_options, field)
 static const setting SETTINGS[] = {
-    {"--prompt", NULL, AT(prompt), SETTING_TEXT, 0, 0},
-    {"--tokens", NULL, AT(sample.tokens), SETTING_INT, 1, 1e7},
-    {"--temperature", NULL, AT(sample.temperature), SETTING_DOUBLE, 0, 1e9},
-    {"--top-k", NULL, AT(sample.top_k), SETTING_INT, 0, 1e9},
-    {"--seed", NULL, AT(sample.seed), SETTING_INT, 0, 9e15},
-    {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024},
+    {"--prompt", NULL, AT(prompt), SETTING_TEXT, 0, 0, false},
+    {"--tokens", NULL, AT(sample.tokens), SETTING_INT, 1, 1e7, false},
+    {"--temperature", NULL, AT(sample.temperature), SETTING_DOUBLE, 0, 1e9, false},
+    {"--top-k", NULL, AT(sample.top_k), SETTING_INT, 0, 1e9, false},
+    {"--seed", NULL, AT(sample.seed), SETTING_INT, 0, 9e15, false},
+    {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024, false},
 };
 
 static int parse(const cli_command *self, int argc, char **argv, generate_options *o) {

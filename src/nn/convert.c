@@ -151,7 +151,7 @@ static fac_status copy_slot(copies *c, fac_module *to, const fac_slot *s) {
         if (t && !fac_error()) fac_set_requires_grad(t, fac_requires_grad(s->tensor));
         st = fac_error();
     } else if (!st) {
-        fac_module_add_buffer(to, s->name, t, .persistent = s->persistent);
+        (void)fac_module_add_buffer(to, s->name, t, .persistent = s->persistent);
         st = fac_error();
     }
     fac_scope_end(&scope);

@@ -127,9 +127,9 @@ static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_bat
     FAC_TRY(add_constant(m, "bias", sizes_of(s), 0, s->affine));
     if (!s->running) return FAC_OK;
     FAC_SCOPE(scope);
-    fac_module_add_buffer(m, "running_mean", fac_zeros(sizes_of(s)));
-    fac_module_add_buffer(m, "running_var", fac_ones(sizes_of(s)));
-    fac_module_add_buffer(m, "num_batches_tracked", fac_zeros(FAC_INTS(), .dtype = FAC_I64));
+    (void)fac_module_add_buffer(m, "running_mean", fac_zeros(sizes_of(s)));
+    (void)fac_module_add_buffer(m, "running_var", fac_ones(sizes_of(s)));
+    (void)fac_module_add_buffer(m, "num_batches_tracked", fac_zeros(FAC_INTS(), .dtype = FAC_I64));
     return fac_error();
 }
 

@@ -189,7 +189,7 @@ fac_module *(fac_cross_entropy_loss_new)(const fac_cross_entropy_loss_new_kw *kw
     fac_module *m = fac_module_new(&cross_entropy_class);
     if (!m) return NULL;
     *(cross_entropy *)fac_module_state(m) = (cross_entropy){k.ignore_index, k.label_smoothing, k.reduction};
-    fac_module_add_buffer(m, "weight", k.weight);
+    (void)fac_module_add_buffer(m, "weight", k.weight);
     if (!fac_error()) return m;
     fac_module_release(m);
     return NULL;
