@@ -15,6 +15,7 @@ rm -rf "$build/html" "$build/doctrees"
 for format in html man; do
     "$python" -m sphinx -b $format -W --keep-going -q -j auto -d "$build/doctrees" "$build/source" "$build/$format"
 done
+lexgrog "$build"/man/*.7 >/dev/null # says which page has no name that an index of pages could show
 "$python" -B "$tools/inventory.py" "$1/gen/man" "$build/html"
 "$python" -B "$tools/links.py" "$build/html"
 echo "$build/html/index.html: $(find "$build/html" -name '*.html' | wc -l) pages; $build/man: $(find "$build/man" -name '*.7' | wc -l) guides"

@@ -39,6 +39,7 @@ check_docs() {
     has_python myst_parser || need python3-myst-parser
     has_python furo || need furo
     has_command mandoc || need mandoc
+    has_command lexgrog || need man-db
 }
 
 # The libraries of another architecture lie beside this one's (Debian's multiarch).

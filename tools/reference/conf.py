@@ -1,5 +1,9 @@
 """Sphinx's settings. sphinx_source.py copies this file beside the pages."""
+import itertools
 import pathlib
+import re
+
+from docutils import nodes
 
 project = "Facula"
 author = "the Facula contributors"
@@ -18,6 +22,32 @@ toc_object_entries = False
 myst_heading_anchors = 3
 exclude_patterns = ["guides.txt"]
 
-# `man facula-threads`: every guide in section 7.
-guides = (pathlib.Path(__file__).parent / "guides.txt").read_text().split()
-man_pages = [(f"docs/{g}", f"facula-{g}", f"Facula: {g.replace('-', ' ')}", "", 7) for g in guides]
+# `man facula-threads`: every guide in section 7, with what the folder says of it.
+guides = dict(line.split("\t") for line in (pathlib.Path(__file__).parent / "guides.txt").read_text().splitlines())
+man_pages = [(f"docs/{name}", f"facula-{name}", title, "", 7) for name, title in guides.items()]
+
+
+def describe(app, tree, name):
+    """Puts what a guide begins with under a heading: `man` and its index take all that stands under NAME for the page's name."""
+    if app.builder.name != "man":
+        return
+    page = next(iter(tree.findall(nodes.section)))
+    opening = list(itertools.takewhile(lambda node: not isinstance(node, nodes.section), page.children[1:]))
+    page.children[1:1 + len(opening)] = [nodes.section("", nodes.title(text="Description"), *opening, ids=["description"])]
+
+
+def mend_tables(app, failure):
+    """Columns are narrow: their lines are not stretched, and may end within a long name or call."""
+    if app.builder.name != "man" or failure:
+        return
+    for path in pathlib.Path(app.outdir).glob("*.7"):
+        tables = re.split(r"(^\.TS$.*?^\.TE$)", path.read_text(), flags=re.M | re.S)
+        for i in range(1, len(tables), 2):
+            breakable = re.sub(r"(?<!\\)(?<=\w)([_(,/=.])(?=\w)", r"\1\\:", tables[i])
+            tables[i] = re.sub(r"T\{$", "T{\n.na", breakable, flags=re.M)
+        path.write_text("".join(tables))
+
+
+def setup(app):
+    app.connect("doctree-resolved", describe)
+    app.connect("build-finished", mend_tables)

@@ -130,7 +130,14 @@ class Source:
         self.put("index.rst", text.replace("@HEADERS@", "\n".join(entries)))
         self.put("conf.py", (here / "conf.py").read_text())
         self.put("static/site.css", (here / "site.css").read_text())
-        self.put("guides.txt", "\n".join(guides) + "\n")
+        self.put("guides.txt", "".join(f"{g}\t{self.summary(g)}\n" for g in guides))
+
+    def summary(self, guide):
+        """What the folder's README says of a guide: the line that an index shows beside its name."""
+        row = re.search(rf"^\| `{guide}\.md` \| (.*) \|$", (self.root / "docs" / "README.md").read_text(), re.M)
+        if not row:
+            sys.exit(f"docs/README.md does not say what {guide}.md is for")
+        return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", row[1]).replace("`", "")
 
 
 def main():
