@@ -197,6 +197,17 @@ def check_messages(root):
                 yield path, line, f"{match[1]}: messages name dtypes as fac_dtype_name does, such as int64"
 
 
+MAX_COLUMNS = 120
+
+
+def check_columns(root):
+    """Lines of the public headers are no longer than what clang-format makes of code."""
+    for path in sorted((root / "include" / "facula").glob("*.h*")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if len(line) > MAX_COLUMNS:
+                yield path, number, f"{len(line)} columns; {MAX_COLUMNS} are the most"
+
+
 CALLBACK = re.compile(r"\(\*\w*\)\([^()]*\)")
 TAKES_TENSOR = re.compile(r"fac_tensor \*(?:const \*)?\w|fac_tensors \w|const fac_named_tensor \*|const fac_cuda_arg \*")
 
@@ -230,7 +241,7 @@ def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
     for check in (check_includes, check_locks, check_threads, check_apps, check_docs, check_text, check_grains,
-                  check_messages, check_handles, check_one_place, check_plurals):
+                  check_messages, check_handles, check_one_place, check_plurals, check_columns):
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")
             errors += 1

@@ -37,10 +37,10 @@ FAC_API FAC_MUST fac_status fac_graph_dot(fac_tensor *t, FILE *stream);
 FAC_API bool fac_is_view(const fac_tensor *t);
 FAC_API fac_tensor *fac_view_base(const fac_tensor *t);
 
-/* ---- passes -------------------------------------------------------------------------------------------------------- */
+/* ---- passes ------------------------------------------------------------------------------------------------------ */
 
-/* Adds d root / d leaf to the gradient of every leaf that requires one, or of `inputs` only. `gradient` is that of the root;
-   without it ones, for a one-element root only. create_graph implies retain_graph.
+/* Adds d root / d leaf to the gradient of every leaf that requires one, or of `inputs` only. `gradient` is that of the
+   root; without it ones, for a one-element root only. create_graph implies retain_graph.
    errors: AUTOGRAD if root needs no gradient or the graph was freed; SHAPE if the root has several elements and no
            gradient is given */
 FAC_API FAC_MUST fac_status fac_backward(fac_tensor *root, const fac_backward_kw *kw);
@@ -53,7 +53,7 @@ FAC_API FAC_MUST fac_status fac_backward_all(fac_tensors roots, fac_tensors grad
 FAC_API FAC_MUST fac_status fac_grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads,
                                      const fac_grad_kw *kw);
 
-/* ---- modes ------------------------------------------------------------------------------------------------------------ */
+/* ---- modes ------------------------------------------------------------------------------------------------------- */
 
 /* Turns recording off or on for this thread; returns the former setting. */
 FAC_API bool fac_set_grad_enabled(bool on);
@@ -80,14 +80,16 @@ FAC_API void fac_mode_end(fac_mode_guard *g);
 #define FAC_INFERENCE(g) fac_mode_guard g __attribute__((cleanup(fac_mode_end), unused)) = fac_inference_begin()
 #endif
 
-/* ---- hooks ------------------------------------------------------------------------------------------------------------- */
+/* ---- hooks ------------------------------------------------------------------------------------------------------- */
 
-/* A registered function, to be taken off again. A number: one that is taken off, or whose tensor or module is gone, is harmless. */
+/* A registered function, to be taken off again. A number: one that is taken off, or whose tensor or module is gone, is
+   harmless. */
 typedef struct fac_hook fac_hook;
 /* Takes a hook off and forgets the handle. */
 FAC_API void fac_hook_remove(fac_hook *h);
-/* Called with a gradient; returns a replacement, or NULL to leave it. Runs in a scope of its own. What hooks put in place of
-   gradients is summed to their size and cast to their dtype, as what nodes return is; the pass fails where that cannot be. */
+/* Called with a gradient; returns a replacement, or NULL to leave it. Runs in a scope of its own. What hooks put in
+   place of gradients is summed to their size and cast to their dtype, as what nodes return is; the pass fails where
+   that cannot be. */
 typedef fac_tensor *(*fac_grad_hook)(void *context, fac_tensor *grad);
 /* On the gradient of t (leaf or not), before it is used or accumulated. NULL on failure. */
 FAC_API fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context);
@@ -103,12 +105,12 @@ FAC_API fac_hook *fac_node_register_hook(fac_node *n,
                                                           fac_tensor *const *grad_outputs, size_t n_out),
                                          void *context);
 
-/* ---- custom functions ---------------------------------------------------------------------------------------------------- */
+/* ---- custom functions -------------------------------------------------------------------------------------------- */
 
 /* The context of one call of a custom function. */
 typedef struct fac_function_ctx fac_function_ctx;
-/* forward: computes outputs (owned by the innermost scope) without recording; may save. backward: gradients of outputs in
-   (NULL if none flowed), gradients of inputs out (NULL allowed), made with public operators so that they can be
+/* forward: computes outputs (owned by the innermost scope) without recording; may save. backward: gradients of outputs
+   in (NULL if none flowed), gradients of inputs out (NULL allowed), made with public operators so that they can be
    differentiated again. */
 typedef struct fac_function {
     const char *name;
@@ -127,31 +129,31 @@ FAC_API void fac_function_set_user(fac_function_ctx *c, void *user);
 FAC_API void *fac_function_user(fac_function_ctx *c);
 /* Whether input i needs a gradient in this pass; backward may leave out the others. */
 FAC_API bool fac_function_needs_input_grad(fac_function_ctx *c, size_t i);
-/* In forward: an input that was changed in place, and must be an output, else fac_function_apply fails with AUTOGRAD; an
-   output that has no gradient. */
+/* In forward: an input that was changed in place, and must be an output, else fac_function_apply fails with AUTOGRAD;
+   an output that has no gradient. */
 FAC_API void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input);
 FAC_API void fac_function_mark_non_differentiable(fac_function_ctx *c, fac_tensor *output);
-/* Runs a custom function; out_outputs has room for fn->n_outputs, which the innermost scope owns. fn must stay valid as long as
-   the graph.
+/* Runs a custom function; out_outputs has room for fn->n_outputs, which the innermost scope owns. fn must stay valid as
+   long as the graph.
    errors: ARGUMENT; STATE without a scope; AUTOGRAD; what forward returns. out_outputs is then all NULL */
 FAC_API FAC_MUST fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs,
                                                fac_tensor **out_outputs);
 
-/* Gives a registered operator (fac_register_operator) a gradient: called when a backward pass reaches it. `args` are the
-   forward's boxed arguments and `results` its results, saved; out_grads has one slot per tensor argument. */
+/* Gives a registered operator (fac_register_operator) a gradient: called when a backward pass reaches it. `args` are
+   the forward's boxed arguments and `results` its results, saved; out_grads has one slot per tensor argument. */
 typedef fac_status (*fac_operator_backward)(void *context, const fac_value *args, const fac_value *results,
                                             fac_tensors grad_outputs, fac_tensor **out_grads);
 typedef struct fac_registration fac_registration;
 FAC_API fac_registration *fac_register_gradient(const char *op, fac_operator_backward fn, void *context,
                                                 const char *where);
 
-/* Runs fn without keeping what it saves; backward runs it again. Random numbers are the same both times. What fn returns belongs
-   to the innermost scope. */
+/* Runs fn without keeping what it saves; backward runs it again. Random numbers are the same both times. What fn
+   returns belongs to the innermost scope. */
 typedef fac_tensor *(*fac_checkpoint_fn)(void *context, fac_tensors inputs);
 FAC_API fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inputs);
 
-/* Saved-tensor hooks of this thread: pack turns what is saved into a handle, unpack turns it back, destroy (or NULL) frees the
-   handle. NULL takes them off.
+/* Saved-tensor hooks of this thread: pack turns what is saved into a handle, unpack turns it back, destroy (or NULL)
+   frees the handle. NULL takes them off.
    errors: ARGUMENT if only one of pack and unpack is given; the hooks then stay as they were */
 typedef struct fac_saved_tensor_hooks {
     void *(*pack)(void *context, fac_tensor *t);
@@ -163,7 +165,7 @@ FAC_API void fac_set_saved_tensor_hooks(const fac_saved_tensor_hooks *hooks);
 /* Anomaly mode: a NaN in a gradient is an error that names the node. Returns the former setting. */
 FAC_API bool fac_set_detect_anomaly(bool on);
 
-/* ---- numerical checks --------------------------------------------------------------------------------------------------------- */
+/* ---- numerical checks -------------------------------------------------------------------------------------------- */
 
 /* A function under test: outputs belong to the innermost scope. */
 typedef fac_status (*fac_check_fn)(void *context, fac_tensors inputs, fac_tensor **out_outputs, size_t n_outputs);

@@ -25,8 +25,9 @@ extern "C" {
 #define FAC_PRINTF(f, a)
 #endif
 
-/* Functions that the headers define. They become part of their callers, which may be `inline` ones of the program's with
-   external linkage: those may not use static functions. What is not only for the macros the library has as a symbol, too. */
+/* Functions that the headers define. They become part of their callers, which may be `inline` ones of the program's
+   with external linkage: those may not use static functions. What is not only for the macros the library has as a
+   symbol, too. */
 #if defined(__cplusplus)
 #define FAC_HELPER_ inline
 #elif defined(__GNUC__)
@@ -75,9 +76,9 @@ FAC_API const char *fac_error_message(void);
 FAC_API void fac_error_clear(void);
 /* Sets an error of the caller's own, unless one is already pending (the first wins). Returns the pending code. */
 FAC_API fac_status fac_error_set(fac_status code, const char *format, ...) FAC_PRINTF(2, 3);
-/* Prints the pending error to `stream`: the place of the call in the program, what was wrong, the module it ran in, and the
-   tensors that the operator was given; with FACULA_ERROR_SOURCE=1 in the environment, the line of the library, too. Returns 1
-   if there was one, else 0, so that `return fac_report(stderr);` ends main. The error stays pending. */
+/* Prints the pending error to `stream`: the place of the call in the program, what was wrong, the module it ran in, and
+   the tensors that the operator was given; with FACULA_ERROR_SOURCE=1 in the environment, the line of the library, too.
+   Returns 1 if there was one, else 0, so that `return fac_report(stderr);` ends main. The error stays pending. */
 FAC_API int fac_report(FILE *stream);
 /* Name of a status code, such as "SHAPE". Never NULL. */
 FAC_API const char *fac_status_name(fac_status code);
@@ -100,26 +101,26 @@ typedef struct fac_error_info {
 /* Fills `out_info`, unless it is NULL, with the pending error; returns its code. */
 FAC_API fac_status fac_error_get(fac_error_info *out_info);
 
-/* Says where in the program the call stands that has just failed. The macros of these headers do so after every call of a
-   public function; a binding calls it with the place in its own language. Does nothing without a pending error, or if its
-   place is known. Then calls the error handler, unless it was called for this error. */
+/* Says where in the program the call stands that has just failed. The macros of these headers do so after every call of
+   a public function; a binding calls it with the place in its own language. Does nothing without a pending error, or if
+   its place is known. Then calls the error handler, unless it was called for this error. */
 FAC_API void fac_error_at(const char *file, int line);
 /* Called once for each error, on the thread that failed, after the public function that failed has returned: outside of
-   callbacks nothing of the library is on the stack, so the handler may print and exit, leave by longjmp, or throw. An error in
-   a function of the program's that the library calls (a hook, a kernel) is told when the call of the library has returned; see
-   docs/errors.md. NULL: none.
+   callbacks nothing of the library is on the stack, so the handler may print and exit, leave by longjmp, or throw. An
+   error in a function of the program's that the library calls (a hook, a kernel) is told when the call of the library
+   has returned; see docs/errors.md. NULL: none.
    FACULA_BREAK_ON_ERROR=1 in the environment raises SIGTRAP where an error arises, for debuggers. */
 typedef void (*fac_error_handler)(void *context, const fac_error_info *error);
 FAC_API void fac_set_error_handler(fac_error_handler fn, void *context);
 
-/* Ends what the library does for a thread: the next operator that it runs or node of a backward pass fails with code INTERRUPTED,
-   and everything above fails with it; kernels that run are not broken off. If the thread is in no call, or an error is pending,
-   the next operator that it runs otherwise fails.
-   May be called from any thread and from signal handlers: `fac_cancel(main_thread)` in one for SIGINT, where main_thread was
-   got from fac_thread_number before. False, and nothing happens, if there is no such thread. */
+/* Ends what the library does for a thread: the next operator that it runs or node of a backward pass fails with code
+   INTERRUPTED, and everything above fails with it; kernels that run are not broken off. If the thread is in no call, or
+   an error is pending, the next operator that it runs otherwise fails.
+   May be called from any thread and from signal handlers: `fac_cancel(main_thread)` in one for SIGINT, where
+   main_thread was got from fac_thread_number before. False, and nothing happens, if there is no such thread. */
 FAC_API bool fac_cancel(int64_t thread);
-/* Number of the calling thread, for fac_cancel, until it ends or calls fac_shutdown: no two threads of a process have the same. 0 if over 4096 threads use the
-   library at a time: those that come last have none. */
+/* Number of the calling thread, for fac_cancel, until it ends or calls fac_shutdown: no two threads of a process have
+   the same. 0 if over 4096 threads use the library at a time: those that come last have none. */
 FAC_API int64_t fac_thread_number(void);
 
 /* Called with a finished sentence when something is legal but probably not meant, such as resizing a non-empty out
@@ -140,9 +141,9 @@ FAC_API const char *fac_version(void);
 
 /* ---- objects ------------------------------------------------------------------------------------------------ */
 
-/* A tensor is held by a handle, which is no address. Used when its tensor is gone (its scope has ended, it was dropped or
-   released) it is an error of code STATE, however often the memory was used again. The same tensor has the same handle for
-   as long as it lives. */
+/* A tensor is held by a handle, which is no address. Used when its tensor is gone (its scope has ended, it was dropped
+   or released) it is an error of code STATE, however often the memory was used again. The same tensor has the same
+   handle for as long as it lives. */
 typedef struct fac_tensor fac_tensor;
 typedef struct fac_storage fac_storage;
 typedef struct fac_generator fac_generator;
@@ -258,6 +259,7 @@ typedef struct fac_tensors {
 } FAC_MEMBERS_BY_NAME_ fac_tensors;
 
 #define FAC_NOWHERE_ ((uintptr_t)sizeof(void *)) /* where an empty list lies: no list at all is NULL */
+
 /* Lists of what lies in an array, which may be NULL if n is 0. */
 FAC_INLINE_ fac_ints fac_ints_of(const int64_t *v, size_t n) {
     fac_ints l = {v || n ? v : (const int64_t *)FAC_NOWHERE_, n};
@@ -271,17 +273,19 @@ FAC_INLINE_ fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
 /* ---- keyword structs ----------------------------------------------------------------------------------------- */
 
 /* Keywords are plain C values, given by name or, in the order of their struct, by position: fac_sum(x, 0, true) or
-   fac_sum(x, .keepdim = true, .dim = 0). Their defaults stand before the user's own in the initialiser. A list that may be
-   one number has two names, `.dim = 1` or `.dims = FAC_INTS(0, 1)`; a number that must be exact beyond 53 bits, complex or
-   of a certain kind has a second one too, `.alpha_scalar = FAC_SCALAR(x)`. A whole number given as `.alpha` is an integer.
-   What the compiler refuses in a call, and what FACULA_STRICT adds, stands in facula/strict.h; a number may stand where a
-   function requires a list of integers. To fill a struct in steps, begin with fac_..._kw_init; a NULL in place of the struct means all defaults. */
+   fac_sum(x, .keepdim = true, .dim = 0). Their defaults stand before the user's own in the initialiser. A list that may
+   be one number has two names, `.dim = 1` or `.dims = FAC_INTS(0, 1)`; a number that must be exact beyond 53 bits,
+   complex or of a certain kind has a second one too, `.alpha_scalar = FAC_SCALAR(x)`. A whole number given as `.alpha`
+   is an integer. What the compiler refuses in a call, and what FACULA_STRICT adds, stands in facula/strict.h; a number
+   may stand where a function requires a list of integers. To fill a struct in steps, begin with fac_..._kw_init; a NULL
+   in place of the struct means all defaults. */
 
 /* What an optional keyword holds that was not given, an integer or a floating-point number; may be given, too. */
 #define FAC_UNSET INT64_MIN
 #define FAC_UNSET_FLOAT (-1.6180339887498949e308)
 
-/* Values that nobody gives by mistake. A bare number for a list, device or scalar leaves the second half as it is here. */
+/* Values that nobody gives by mistake. A bare number for a list, device or scalar leaves the second half as it is
+   here. */
 #ifdef __cplusplus
 #define FAC_UNSET_LIST_(T) \
     { (T) UINTPTR_MAX, SIZE_MAX }
@@ -318,8 +322,8 @@ FAC_INLINE_ fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
         FAC_QUIET_ T fac_r_ = call; \
         FAC_LOUD_ fac_r_;           \
     })
-/* A call that is chosen by the type of `other`, which is fac_o_ in it; and one with keywords. Calls stand in each other's
-   arguments, so these names shadow themselves. */
+/* A call that is chosen by the type of `other`, which is fac_o_ in it; and one with keywords. Calls stand in each
+   other's arguments, so these names shadow themselves. */
 #define FAC_OVERLOADED_(T, other, call)            \
     __extension__({                                \
         FAC_NESTING_ __auto_type fac_o_ = (other); \
@@ -342,8 +346,8 @@ FAC_INLINE_ fac_tensors fac_tensors_of(fac_tensor *const *v, size_t n) {
 
 /* ---- the place of a call ---------------------------------------------------------------------------------------- */
 
-/* Every public function has a macro of its name around it, which tells fac_error_at where the program called it, should it
-   fail. That costs a comparison of the result, where that shows a failure. (fac_name)(...) is the function alone. */
+/* Every public function has a macro of its name around it, which tells fac_error_at where the program called it, should
+   it fail. That costs a comparison of the result, where that shows a failure. (fac_name)(...) is the function alone. */
 #ifdef FACULA_BUILDING
 #define FAC_AT_(name, call) (call)
 #define FAC_AT_MUST_(name, call) (call)
@@ -393,7 +397,7 @@ FAC_AT_INLINE_(status, fac_status, r != FAC_OK)
 #endif
 #define FAC_AT_VOID_(call) ((void)(call), fac_error_at(__FILE__, __LINE__))
 
-/* ---- lists and numbers in calls ----------------------------------------------------------------------------------- */
+/* ---- lists and numbers in calls ---------------------------------------------------------------------------------- */
 
 #ifndef __cplusplus
 #define FAC_NUMS_(P)                                                                                       \
@@ -453,7 +457,8 @@ FAC_HELPER_ fac_ints fac_list_of_number_(int64_t x, int64_t *room, size_t n) {
 #include <facula/base_macros.h>
 #endif
 #ifdef __cplusplus
-/* A literal where keywords belong: 0 would be a null pointer to them, all defaults, so functions refuse an int there. */
+/* A literal where keywords belong: 0 would be a null pointer to them, all defaults, so functions refuse an int
+   there. */
 template <class T> struct fac_literal_;
 template <> struct fac_literal_<int> { typedef void type; };
 template <class T> using fac_if_literal_ = typename fac_literal_<T>::type;

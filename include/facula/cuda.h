@@ -1,5 +1,5 @@
-/* CUDA: whether it is there, what its devices are, and kernels of the user's own. Streams, events and current devices are in
-   facula/device.h, memory in facula/cuda_memory.h. A device is an index; -1 is the calling thread's current one.
+/* CUDA: whether it is there, what its devices are, and kernels of the user's own. Streams, events and current devices
+   are in facula/device.h, memory in facula/cuda_memory.h. A device is an index; -1 is the calling thread's current one.
    source: the model is torch.cuda */
 #ifndef FACULA_CUDA_H
 #define FACULA_CUDA_H
@@ -11,10 +11,11 @@
 extern "C" {
 #endif
 
-/* ---- what there is ------------------------------------------------------------------------------------------------ */
+/* ---- what there is ----------------------------------------------------------------------------------------------- */
 
-/* Whether there is a device that can be used, and how many there are, after CUDA_VISIBLE_DEVICES. Neither fails, nor makes
-   a context; with FACULA_NVML_BASED_CUDA_CHECK=1 the driver is not touched either, so that a later fork is harmless. */
+/* Whether there is a device that can be used, and how many there are, after CUDA_VISIBLE_DEVICES. Neither fails, nor
+   makes a context; with FACULA_NVML_BASED_CUDA_CHECK=1 the driver is not touched either, so that a later fork is
+   harmless. */
 FAC_API bool fac_cuda_is_available(void);
 FAC_API int fac_cuda_device_count(void);
 /* Why CUDA cannot be used, as a sentence, "" if it can. It starts the driver, but no device. Valid until the
@@ -44,7 +45,7 @@ typedef struct fac_cuda_properties {
 /* Reads them; no context is made. errors: DEVICE if the device is not there */
 FAC_API FAC_MUST fac_status fac_cuda_get_properties(int device, fac_cuda_properties *out);
 
-/* ---- peers -------------------------------------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------------------------------------- */
 
 /* Whether kernels and copies of a device can reach the memory of another, directly. errors: DEVICE */
 FAC_API FAC_MUST fac_status fac_cuda_can_access_peer(int device, int peer, bool *out_can);
@@ -54,23 +55,23 @@ FAC_API FAC_MUST fac_status fac_cuda_enable_peer_access(int device, int peer);
 /* Whether that was done. */
 FAC_API bool fac_cuda_peer_access_enabled(int device, int peer);
 
-/* ---- errors of asynchronous work ------------------------------------------------------------------------------------ */
+/* ---- errors of asynchronous work --------------------------------------------------------------------------------- */
 
-/* Launches and copies return before the device has run them, so that a failure shows at a later call, whose error says so.
-   An index out of range is INDEX and names the operator, and the device works on; after other failures its context is lost.
-   With `on` every one is waited for, and the error names it. At start FACULA_CUDA_LAUNCH_BLOCKING=1 (or
+/* Launches and copies return before the device has run them, so that a failure shows at a later call, whose error says
+   so. An index out of range is INDEX and names the operator, and the device works on; after other failures its context
+   is lost. With `on` every one is waited for, and the error names it. At start FACULA_CUDA_LAUNCH_BLOCKING=1 (or
    CUDA_LAUNCH_BLOCKING=1) turns it on. Process-wide; returns the former setting. */
 FAC_API bool fac_cuda_set_launch_blocking(bool on);
 
-/* ---- kernels of one's own ------------------------------------------------------------------------------------------- */
+/* ---- kernels of one's own ---------------------------------------------------------------------------------------- */
 
 /* Compiled code: loaded on each device when a kernel of it is first launched there. */
 typedef struct fac_cuda_module fac_cuda_module;
 /* A kernel of a module, borrowed from it. */
 typedef struct fac_cuda_function fac_cuda_function;
 
-/* Takes an image: a fatbin, a cubin, PTX text (ending in a NUL), or an image for the simulator. It is not copied and must
-   stay where it is until the module is released. NULL on failure.
+/* Takes an image: a fatbin, a cubin, PTX text (ending in a NUL), or an image for the simulator. It is not copied and
+   must stay where it is until the module is released. NULL on failure.
    errors: ARGUMENT for NULL; what is wrong with the image shows at the first launch */
 FAC_API fac_cuda_module *fac_cuda_module_load(const void *image);
 /* Takes an image from a file, which is read at once. errors: IO; MEMORY */
@@ -82,7 +83,8 @@ FAC_API fac_cuda_module *fac_cuda_module_load_file(const char *path);
 FAC_API fac_cuda_module *fac_cuda_module_compile(const char *source, const char *name);
 /* Waits for the devices that run it and unloads it. NULL is allowed. */
 FAC_API void fac_cuda_module_release(fac_cuda_module *m);
-/* A kernel by name, borrowed from the module, the same for every call; NULL on failure. It is looked up in the image when it is first launched.
+/* A kernel by name, borrowed from the module, the same for every call; NULL on failure. It is looked up in the image
+   when it is first launched.
    errors: ARGUMENT; MEMORY */
 FAC_API fac_cuda_function *fac_cuda_module_function(fac_cuda_module *m, const char *name);
 
@@ -95,8 +97,8 @@ typedef struct fac_cuda_arg {
     uint32_t role;     /* 0 value, 1 read, 2 written, 3 both */
 } fac_cuda_arg;
 
-/* A tensor that the kernel reads, writes, or both: the address of its first element is passed. The race checker relies on
-   which it is. */
+/* A tensor that the kernel reads, writes, or both: the address of its first element is passed. The race checker relies
+   on which it is. */
 FAC_INLINE_ fac_cuda_arg fac_cuda_in(fac_tensor *t) {
     fac_cuda_arg a = {t, NULL, 0, 8, 1};
     return a;
@@ -148,11 +150,11 @@ FAC_INLINE_ fac_cuda_config fac_cuda_grid(unsigned blocks, unsigned threads) {
     fac_cuda_config c = {{blocks, 1, 1}, {threads, 1, 1}, 0};
     return c;
 }
-/* Queues a kernel on the current stream of the device that the tensors are on (with no tensor: of the current device) and
-   returns at once. CPU tensors are legal if page-locked.
-   errors: DEVICE for tensors of several devices whose peer access is off; ARGUMENT for arguments that differ from the kernel's
-   parameters in number or size, and for a grid or block that the device cannot run; NOT_FOUND if the image lacks the
-   kernel; FORMAT and UNSUPPORTED for an image that the device cannot run
+/* Queues a kernel on the current stream of the device that the tensors are on (with no tensor: of the current device)
+   and returns at once. CPU tensors are legal if page-locked.
+   errors: DEVICE for tensors of several devices whose peer access is off; ARGUMENT for arguments that differ from the
+   kernel's parameters in number or size, and for a grid or block that the device cannot run; NOT_FOUND if the image
+   lacks the kernel; FORMAT and UNSUPPORTED for an image that the device cannot run
    sync:   never waits, but in launch-blocking mode */
 FAC_API FAC_MUST fac_status fac_cuda_launch(fac_cuda_function *f, fac_cuda_config config, const fac_cuda_arg *args,
                                             size_t n_args);
@@ -162,8 +164,8 @@ FAC_API FAC_MUST fac_status fac_cuda_launch(fac_cuda_function *f, fac_cuda_confi
     fac_cuda_launch((f), (config), ((const fac_cuda_arg[]){{0}, __VA_ARGS__}) + 1, \
                     sizeof((const fac_cuda_arg[]){{0}, __VA_ARGS__}) / sizeof(fac_cuda_arg) - 1)
 #endif
-/* A one-dimensional launch of at least n threads, in blocks of the size that keeps the device busiest; a kernel that has a
-   loop over the grid needs no more blocks than fit (`loop`). errors: as of a launch */
+/* A one-dimensional launch of at least n threads, in blocks of the size that keeps the device busiest; a kernel that
+   has a loop over the grid needs no more blocks than fit (`loop`). errors: as of a launch */
 FAC_API FAC_MUST fac_status fac_cuda_config_for(fac_cuda_function *f, int device, int64_t n, bool loop,
                                                 fac_cuda_config *out);
 /* How many blocks of `block` threads and `shared` bytes of dynamic shared memory a multiprocessor runs at once. */

@@ -1,5 +1,5 @@
-/* The race checker of CUDA streams: finds work on one stream that reads or writes memory which another stream may still be
-   using, whether or not the values happen to come out right. On simulated and real devices alike.
+/* The race checker of CUDA streams: finds work on one stream that reads or writes memory which another stream may still
+   be using, whether or not the values happen to come out right. On simulated and real devices alike.
    source: the model is torch.cuda._sanitizer; vector clocks as in Flanagan and Freund 2009 (FastTrack). */
 #ifndef FACULA_CUDA_RACE_H
 #define FACULA_CUDA_RACE_H

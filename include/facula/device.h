@@ -11,15 +11,15 @@
 extern "C" {
 #endif
 
-/* ---- devices ------------------------------------------------------------------------------------------------------ */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
-/* Devices of a kind that can be used: 1 for the CPU and meta, 0 if the kind has no back end, driver or hardware. Never an
-   error, and nothing is started on any device. */
+/* Devices of a kind that can be used: 1 for the CPU and meta, 0 if the kind has no back end, driver or hardware. Never
+   an error, and nothing is started on any device. */
 FAC_API int fac_device_count(fac_device_type type);
 /* True if there is at least one. */
 FAC_API bool fac_device_is_available(fac_device_type type);
-/* The calling thread's current device of a kind: where an index-less device string points. UNSET with an error pending if
-   there is none. */
+/* The calling thread's current device of a kind: where an index-less device string points. UNSET with an error pending
+   if there is none. */
 FAC_API fac_device fac_current_device(fac_device_type type);
 /* Makes d the current device of its kind for the calling thread. errors: DEVICE if it is not there */
 FAC_API FAC_MUST fac_status fac_set_device(fac_device d);
@@ -35,10 +35,10 @@ typedef struct fac_device_scope {
 FAC_API fac_device_scope fac_device_scope_begin(fac_device d);
 FAC_API void fac_device_scope_end(fac_device_scope *s);
 
-/* ---- streams ------------------------------------------------------------------------------------------------------ */
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/* A queue of work of one device: work in one stream runs in order, work in two may overlap. Plain data. All zero is "not
-   given"; id 0 of a device is its default stream. */
+/* A queue of work of one device: work in one stream runs in order, work in two may overlap. Plain data. All zero is
+   "not given"; id 0 of a device is its default stream. */
 typedef struct fac_stream {
     fac_device device;
     int64_t id;
@@ -70,7 +70,8 @@ typedef struct fac_stream_scope {
     fac_stream was; /* current on the stream's device */
     fac_device device_was;
 } fac_stream_scope;
-/* Makes s and its device current until fac_stream_scope_end, which puts back what was. An unset stream changes nothing. */
+/* Makes s and its device current until fac_stream_scope_end, which puts back what was. An unset stream changes
+   nothing. */
 FAC_API fac_stream_scope fac_stream_scope_begin(fac_stream s);
 FAC_API void fac_stream_scope_end(fac_stream_scope *s);
 
@@ -83,12 +84,12 @@ FAC_API void fac_stream_scope_end(fac_stream_scope *s);
     fac_stream_scope name __attribute__((cleanup(fac_stream_scope_end), unused)) = fac_stream_scope_begin(stream)
 #endif
 
-/* ---- events ------------------------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------------------------------ */
 
 /* A mark in a stream. */
 typedef struct fac_event fac_event;
-/* Makes an event for devices of a kind; the device is that of the first stream it is recorded in. With .enable_timing = true the
-   time is noted too. NULL on failure. source: torch.Event */
+/* Makes an event for devices of a kind; the device is that of the first stream it is recorded in. With .enable_timing =
+   true the time is noted too. NULL on failure. source: torch.Event */
 FAC_API fac_event *fac_event_new(fac_device_type type, const fac_event_new_kw *kw);
 /* Frees it. NULL is allowed. Work that waits for the event is not affected. */
 FAC_API void fac_event_free(fac_event *e);
@@ -109,11 +110,11 @@ FAC_API FAC_MUST fac_status fac_stream_wait_stream(fac_stream s, fac_stream othe
    errors: DEVICE for a stream of another device than t's */
 FAC_API FAC_MUST fac_status fac_record_stream(fac_tensor *t, fac_stream s);
 
-/* ---- a new kind of device ------------------------------------------------------------------------------------------ */
+/* ---- a new kind of device ---------------------------------------------------------------------------------------- */
 
 /* What the library must know of a kind of device besides its kernels. `g` is the table itself; devices are indexes,
-   streams ids. Functions may be called from any thread and set an error when they fail, unless said otherwise. Those marked
-   (optional) may be NULL: then the kind has one stream per device, in which work is done when a call returns. */
+   streams ids. Functions may be called from any thread and set an error when they fail, unless said otherwise. Those
+   marked (optional) may be NULL: then the kind has one stream per device, in which work is done when a call returns. */
 typedef struct fac_device_guard {
     size_t size; /* sizeof(fac_device_guard) */
     fac_device_type type;
@@ -155,8 +156,8 @@ typedef struct fac_device_guard {
     void (*begin_thread)(const struct fac_device_guard *g);
 } fac_device_guard;
 
-/* Makes a kind of device known; `g` must stay valid. A second table for a kind, or one that lacks what is not optional, is
-   an error. Kernels are registered as for any key, "PrivateUse1" and so on. fac_shutdown forgets the tables too. */
+/* Makes a kind of device known; `g` must stay valid. A second table for a kind, or one that lacks what is not optional,
+   is an error. Kernels are registered as for any key, "PrivateUse1" and so on. fac_shutdown forgets the tables too. */
 FAC_API FAC_MUST fac_status fac_register_device_guard(const fac_device_guard *g);
 /* The table of a kind, NULL if it has none. */
 FAC_API const fac_device_guard *fac_device_guard_of(fac_device_type type);

@@ -93,7 +93,7 @@ FAC_API fac_keyset fac_thread_included(void);
 FAC_API fac_keyset fac_thread_excluded(void);
 FAC_API fac_keyset fac_global_include(fac_keyset ks);
 
-/* ---- boxed values ------------------------------------------------------------------------------------------------- */
+/* ---- boxed values ------------------------------------------------------------------------------------------------ */
 
 /* What a boxed value holds. */
 enum {
@@ -154,8 +154,9 @@ FAC_API fac_value fac_value_copy(fac_value v);
 /* Drops what v holds and makes it NONE.
    errors: STATE if the tensor in v was released already, through a copy of v that was made without fac_value_copy */
 FAC_API void fac_value_release(fac_value *v);
-/* Gives what n values hold, such as the results of fac_call, to the innermost scope: they can be read until it ends, and are no
-   longer released by the caller. A pending error is returned, and the values are left alone; on any other error all are NONE.
+/* Gives what n values hold, such as the results of fac_call, to the innermost scope: they can be read until it ends,
+   and are no longer released by the caller. A pending error is returned, and the values are left alone; on any other
+   error all are NONE.
    errors: STATE if no scope is open, or a value was released already; MEMORY */
 FAC_API FAC_MUST fac_status fac_scope_take(fac_value *values, size_t n);
 
@@ -179,7 +180,7 @@ FAC_API fac_memory_format fac_value_as_format(fac_value v);
 FAC_API fac_generator *fac_value_as_generator(fac_value v);
 FAC_API void *fac_value_as_object(fac_value v);
 
-/* ---- operators -------------------------------------------------------------------------------------------------------- */
+/* ---- operators --------------------------------------------------------------------------------------------------- */
 
 /* Finds "aten::add.Tensor". Unknown: NULL, with an error that names near misses. Constant time. */
 FAC_API const fac_operator *fac_operator_find(const char *name);
@@ -207,7 +208,7 @@ FAC_API FAC_MUST fac_status fac_call(const char *name, const fac_value *args, si
 FAC_API FAC_MUST fac_status fac_call_op(const fac_operator *op, const fac_value *args, size_t n_args,
                                         fac_value *out_results);
 
-/* ---- registration ------------------------------------------------------------------------------------------------------- */
+/* ---- registration ------------------------------------------------------------------------------------------------ */
 
 /* A kernel as the dispatcher keeps it. */
 typedef struct fac_kernel fac_kernel;

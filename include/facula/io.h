@@ -1,4 +1,5 @@
-/* Files of tensors: safetensors, written so that a crash never costs the old file, and read with every number checked. */
+/* Files of tensors: safetensors, written so that a crash never costs the old file, and read with every number
+   checked. */
 #ifndef FACULA_IO_H
 #define FACULA_IO_H
 
@@ -8,9 +9,9 @@
 extern "C" {
 #endif
 
-/* Replaces a file by these bytes, or makes it: they go to a temporary file in the same folder, which takes the name `path` only
-   once it is on the disk. Whatever goes wrong, and whenever the process is killed, `path` is the old file or the new one.
-   A limit on the size of files (RLIMIT_FSIZE) is an error like a full disk, not a signal.
+/* Replaces a file by these bytes, or makes it: they go to a temporary file in the same folder, which takes the name
+   `path` only once it is on the disk. Whatever goes wrong, and whenever the process is killed, `path` is the old file
+   or the new one. A limit on the size of files (RLIMIT_FSIZE) is an error like a full disk, not a signal.
    errors: ARGUMENT; IO; MEMORY */
 FAC_API FAC_MUST fac_status fac_file_replace(const char *path, const void *bytes, size_t n);
 /* Removes the temporary files ("NAME.0123456789abcdef.tmp") that savers of `path` left behind because they were killed.
@@ -29,18 +30,18 @@ typedef struct fac_metadata {
     const char *key, *value;
 } fac_metadata;
 
-/* Writes tensors and metadata to a safetensors file, with a checksum over all of it. The bytes go to a temporary file in
-   the same folder, which replaces `path` only once it is on the disk: whatever goes wrong, the old file is whole.
+/* Writes tensors and metadata to a safetensors file, with a checksum over all of it. The bytes go to a temporary file
+   in the same folder, which replaces `path` only once it is on the disk: whatever goes wrong, the old file is whole.
    Metadata keys that begin with "facula." are Facula's own.
-   errors: ARGUMENT for a name that is given twice, reserved or not UTF-8; UNSUPPORTED for complex128, which the format does
-           not have; IO; MEMORY
+   errors: ARGUMENT for a name that is given twice, reserved or not UTF-8; UNSUPPORTED for complex128, which the format
+           does not have; IO; MEMORY
    sync:   waits for the tensors' devices
    source: https://huggingface.co/docs/safetensors */
 FAC_API FAC_MUST fac_status fac_safetensors_save(const char *path, const fac_named_tensor *tensors, size_t n_tensors,
                                                  const fac_metadata *metadata, size_t n_metadata);
 
-/* Copies the file's tensors into those given, by name. Names must agree one to one, and sizes too; dtypes are converted.
-   The whole file is checked before the first tensor changes.
+/* Copies the file's tensors into those given, by name. Names must agree one to one, and sizes too; dtypes are
+   converted. The whole file is checked before the first tensor changes.
    errors: NOT_FOUND for a tensor that the file lacks; ARGUMENT for one that only the file has; SHAPE; FORMAT; IO */
 FAC_API FAC_MUST fac_status fac_safetensors_load(const char *path, const fac_named_tensor *tensors, size_t n_tensors);
 
@@ -57,8 +58,9 @@ typedef struct fac_safetensors_entry {
     int64_t position; /* of the first byte in the file */
 } fac_safetensors_entry;
 
-/* Opens a file, reads its header and checks all of it: lengths, UTF-8, duplicates, shapes against ranges, and that ranges
-   cover the data without overlap, holes or rest. NULL on failure; FORMAT says what is wrong. Close it when done. */
+/* Opens a file, reads its header and checks all of it: lengths, UTF-8, duplicates, shapes against ranges, and that
+   ranges cover the data without overlap, holes or rest. NULL on failure; FORMAT says what is wrong. Close it when
+   done. */
 FAC_API fac_safetensors *fac_safetensors_open(const char *path);
 /* NULL is allowed. */
 FAC_API void fac_safetensors_close(fac_safetensors *file);

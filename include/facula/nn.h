@@ -18,20 +18,22 @@ typedef struct fac_module_class {
     const char *name;  /* "Linear" */
     int version;       /* of its state dict; saved with it */
     size_t state_size; /* bytes of user state, zeroed at the start */
-    /* One of these computes the module; NULL: calling it is an error. The result belongs to the innermost scope; forward
-       runs in a scope of its own. */
+    /* One of these computes the module; NULL: calling it is an error. The result belongs to the innermost scope;
+       forward runs in a scope of its own. */
     fac_tensor *(*forward)(fac_module *self, fac_tensor *x);
     fac_tensor *(*forward_many)(fac_module *self, fac_tensors inputs);
     void (*destroy)(fac_module *self); /* frees what state holds beyond children and tensors; may be NULL */
     /* fac_module_load calls it when a file was saved by an older version, with all of the file's entries, before any is
-       loaded: it renames, converts or adds those of self, whose names begin with `prefix` ("" or "block.0."). May be NULL. */
+       loaded: it renames, converts or adds those of self, whose names begin with `prefix` ("" or "block.0."). May be
+       NULL. */
     fac_status (*upgrade)(fac_module *self, fac_state *entries, const char *prefix, int from_version);
     /* What print shows in parentheses, such as "10, 5, bias=True"; may be NULL. */
     void (*describe)(fac_module *self, char *buf, size_t size);
     /* Makes the state of a new module, which is zero until then; may be NULL. After a failure nothing is destroyed. */
     fac_status (*init)(fac_module *self);
-    /* fac_module_copy calls it for a class with a destroy function: fills the state of `copy`, a new module's, from that of `self`,
-       and copies what that owns. On a failure what it leaves is destroyed. Pointers to parts of self may be left as they are. */
+    /* fac_module_copy calls it for a class with a destroy function: fills the state of `copy`, a new module's, from
+       that of `self`, and copies what that owns. On a failure what it leaves is destroyed. Pointers to parts of self
+       may be left as they are. */
     fac_status (*copy)(fac_module *copy, fac_module *self);
 } fac_module_class;
 
@@ -46,7 +48,8 @@ FAC_API void *fac_module_state(fac_module *m);
 FAC_API const fac_module_class *fac_module_class_of(const fac_module *m);
 
 /* Registers under `name`, which may hold no dot and not be taken; returns what was registered, borrowed. A NULL tensor
-   registers "none" (a layer without bias). Parameters must be leaves; they are made to require a gradient if floating. */
+   registers "none" (a layer without bias). Parameters must be leaves; they are made to require a gradient if
+   floating. */
 FAC_API fac_tensor *fac_module_add_parameter(fac_module *m, const char *name, fac_tensor *t);
 /* Registers a buffer as fac_module_add_parameter does a parameter; returns it, borrowed. Buffers move with the
    module; persistent ones, which they are by default, are saved. source: torch.nn.Module.register_buffer */
@@ -63,12 +66,12 @@ FAC_API fac_module *fac_module_child(fac_module *m, const char *path);
 /* Puts another tensor in the place of a parameter or buffer (NULL: none). */
 FAC_API FAC_MUST fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t);
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* Runs pre-hooks, forward (in its own scope) and hooks. The result belongs to the innermost scope; NULL on failure. */
 FAC_API FAC_MUST fac_tensor *fac_forward(fac_module *m, fac_tensor *x);
-/* fac_forward for modules of several inputs; the result belongs to the innermost scope. Forward pre-hooks and full backward
-   hooks, which are about one input, run only if there is just one. */
+/* fac_forward for modules of several inputs; the result belongs to the innermost scope. Forward pre-hooks and full
+   backward hooks, which are about one input, run only if there is just one. */
 FAC_API FAC_MUST fac_tensor *fac_forward_many(fac_module *m, fac_tensors inputs);
 /* Training or evaluation mode, for the module and all below it. */
 FAC_API void fac_module_train(fac_module *m, bool on);
@@ -95,7 +98,7 @@ FAC_API fac_hook *fac_module_register_load_pre_hook(fac_module *m,
                                                     fac_status (*fn)(void *context, fac_module *m, fac_state *state),
                                                     void *context);
 
-/* ---- walking ----------------------------------------------------------------------------------------------------------- */
+/* ---- walking ----------------------------------------------------------------------------------------------------- */
 
 /* An ordered list of names and tensors (or modules); it owns a reference of each. */
 typedef struct fac_named {
@@ -124,14 +127,16 @@ FAC_API void fac_state_remove(fac_state *s, const char *name);
 FAC_API fac_tensor *fac_state_get(const fac_state *s, const char *name);
 /* An empty list; freed with fac_state_free. */
 FAC_API fac_state *fac_state_new(void);
-/* Adds (references of) all entries of `from`, their names with `prefix` in front, replacing those of the same names: parts of a
-   checkpoint in one list, such as "model." and "optimizer.". After an error some may have been added. */
+/* Adds (references of) all entries of `from`, their names with `prefix` in front, replacing those of the same names:
+   parts of a checkpoint in one list, such as "model." and "optimizer.". After an error some may have been added. */
 FAC_API FAC_MUST fac_status fac_state_add(fac_state *s, const char *prefix, const fac_state *from);
-/* A new list of the entries whose names begin with `prefix`, without it; there may be none. Freed with fac_state_free. */
+/* A new list of the entries whose names begin with `prefix`, without it; there may be none. Freed with
+   fac_state_free. */
 FAC_API fac_state *fac_state_part(const fac_state *s, const char *prefix);
 /* Saves a list as safetensors, atomically, or loads one, checked: tensors on the CPU, in a new list to be freed with
    fac_state_free, in an order of the file's own; NULL on failure. See facula/io.h.
-   errors: ARGUMENT for an entry without a tensor, as those of fac_module_modules are; as fac_safetensors_save; FORMAT; IO */
+   errors: ARGUMENT for an entry without a tensor, as those of fac_module_modules are; as fac_safetensors_save; FORMAT;
+   IO */
 FAC_API FAC_MUST fac_status fac_state_save(const fac_state *s, const char *path);
 FAC_API fac_state *fac_state_load(const char *path);
 /* Calls fn on m and every module below, children first. */
@@ -140,23 +145,24 @@ FAC_API FAC_MUST fac_status fac_module_apply(fac_module *m, fac_status (*fn)(voi
 /* Elements of all parameters. */
 FAC_API int64_t fac_module_parameter_count(fac_module *m);
 
-/* ---- state --------------------------------------------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------------------------------- */
 
 /* Parameters and persistent buffers by path, sharing memory with the module. */
 FAC_API fac_state *fac_module_state_dict(fac_module *m);
-/* Copies a state dict into the module. Names of the module that the state lacks are added to the caller's list `missing`, with the
-   module's tensors, and those that only the state has to `unexpected`, with the state's: whether or not this succeeds, but for an
-   error of a hook. Strict, the default: such names are an error that lists them. Shapes must agree in any case. On an error
-   nothing was changed.
+/* Copies a state dict into the module. Names of the module that the state lacks are added to the caller's list
+   `missing`, with the module's tensors, and those that only the state has to `unexpected`, with the state's: whether or
+   not this succeeds, but for an error of a hook. Strict, the default: such names are an error that lists them. Shapes
+   must agree in any case. On an error nothing was changed.
    errors: NOT_FOUND for names, where strict; SHAPE; DTYPE; DEVICE
    source: torch.nn.Module.load_state_dict */
 FAC_API FAC_MUST fac_status fac_module_load_state_dict(fac_module *m, const fac_state *s,
                                                        const fac_module_load_state_dict_kw *kw);
-/* A deep copy: structure, parameters and buffers; hooks are not copied. Pointers in the state to the module's own children,
-   parameters and buffers are turned to the copy's. The caller owns the result.
+/* A deep copy: structure, parameters and buffers; hooks are not copied. Pointers in the state to the module's own
+   children, parameters and buffers are turned to the copy's. The caller owns the result.
    errors: UNSUPPORTED if a class has a destroy function and none to copy: what its state owns cannot be shared */
 FAC_API FAC_MUST fac_module *fac_module_copy(fac_module *m);
-/* Saves or loads the state dict as safetensors: atomic, checked; see facula/io.h. Keywords as of fac_module_load_state_dict. */
+/* Saves or loads the state dict as safetensors: atomic, checked; see facula/io.h. Keywords as of
+   fac_module_load_state_dict. */
 FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);
 FAC_API FAC_MUST fac_status fac_module_load(fac_module *m, const char *path, const fac_module_load_kw *kw);
 
@@ -175,7 +181,7 @@ FAC_API FAC_MUST fac_status fac_module_zero_grad(fac_module *m);
 /* Prints the tree as PyTorch does. */
 FAC_API fac_status fac_module_print(fac_module *m, FILE *stream);
 
-/* ---- layers: each returns a module that the caller owns, NULL on failure -------------------------------------------------- */
+/* ---- layers: each returns a module that the caller owns, NULL on failure ----------------------------------------- */
 
 /* y = x W^T + b.
    shape:  x [..., in_features] -> [..., out_features]; weight [out, in], bias [out]
@@ -234,8 +240,8 @@ FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size
                        sizeof((fac_module *const[]){__VA_ARGS__}) / sizeof(fac_module *))
 #endif
 
-/* Multi-head attention, batch first: self-attention of x with fac_forward, or fac_forward_many over (query, key, value).
-   With `causal` each position sees itself and those before.
+/* Multi-head attention, batch first: self-attention of x with fac_forward, or fac_forward_many over (query, key,
+   value). With `causal` each position sees itself and those before.
    shape:  [N, T, dim] -> [N, T, dim]; in_proj_weight [3 dim, dim], out_proj.weight [dim, dim]
    source: Vaswani et al. 2017; torch.nn.MultiheadAttention */
 FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t embed_dim, int64_t num_heads,
@@ -243,15 +249,15 @@ FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t embed_dim, int6
 
 /* fac_mse_loss as a module of two inputs, prediction and target, for fac_forward_many. source: torch.nn.MSELoss */
 FAC_API FAC_MUST fac_module *fac_mse_loss_new(const fac_mse_loss_new_kw *kw);
-/* fac_cross_entropy as a module of two inputs, logits and target, for fac_forward_many. The weight is a buffer, "weight", which
-   moves with the module and is saved. source: torch.nn.CrossEntropyLoss */
+/* fac_cross_entropy as a module of two inputs, logits and target, for fac_forward_many. The weight is a buffer,
+   "weight", which moves with the module and is saved. source: torch.nn.CrossEntropyLoss */
 FAC_API FAC_MUST fac_module *fac_cross_entropy_loss_new(const fac_cross_entropy_loss_new_kw *kw);
 
-/* ---- gradients of many parameters ------------------------------------------------------------------------------------------- */
+/* ---- gradients of many parameters -------------------------------------------------------------------------------- */
 
-/* Scales all gradients so that their total norm of order norm_type, such as 2 or INFINITY, is at most max_norm. Where total_norm
-   points, the norm before is written. One that is not finite leaves the gradients as they are, and is an error with
-   .error_if_nonfinite = true.
+/* Scales all gradients so that their total norm of order norm_type, such as 2 or INFINITY, is at most max_norm. Where
+   total_norm points, the norm before is written. One that is not finite leaves the gradients as they are, and is an
+   error with .error_if_nonfinite = true.
    errors: ARGUMENT if max_norm is negative or not a number, or norm_type is not a number
    source: torch.nn.utils.clip_grad_norm_ */
 FAC_API FAC_MUST fac_status fac_clip_grad_norm(fac_tensors parameters, double max_norm,

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* ---- settings ------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 /* A setting of a group of parameters, by name: {"lr", 0.1}, {"weight_decay", 0}. A flag is 1 or 0. */
 typedef struct fac_option {
@@ -25,19 +25,20 @@ FAC_INLINE_ fac_options fac_options_of(const fac_option *v, size_t n) {
     return l;
 }
 #ifndef __cplusplus
-/* A list of settings: FAC_OPTIONS({"lr", 0.1}, {"momentum", 0.9}); empty is legal. Lives as long as the enclosing block. */
+/* A list of settings: FAC_OPTIONS({"lr", 0.1}, {"momentum", 0.9}); empty is legal. Lives as long as the enclosing
+   block. */
 #define FAC_OPTIONS(...)                                             \
     ((fac_options){(const fac_option[]){{NULL, 0}, __VA_ARGS__} + 1, \
                    sizeof((const fac_option[]){{NULL, 0}, __VA_ARGS__}) / sizeof(fac_option) - 1})
 #endif
 
-/* ---- kinds ------------------------------------------------------------------------------------------------------------ */
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
-/* Stochastic gradient descent over the parameters of a module (_new), or of a list (_of). The optimiser holds references; the
-   caller owns the result and releases it with fac_optimizer_release. NULL on failure.
+/* Stochastic gradient descent over the parameters of a module (_new), or of a list (_of). The optimiser holds
+   references; the caller owns the result and releases it with fac_optimizer_release. NULL on failure.
    settings: lr, momentum, dampening, weight_decay, nesterov, maximize
-   errors:   ARGUMENT for negative rates, nesterov without momentum or with dampening, a tensor that is given twice, and no
-             tensors at all; AUTOGRAD for a tensor that is no leaf
+   errors:   ARGUMENT for negative rates, nesterov without momentum or with dampening, a tensor that is given twice, and
+             no tensors at all; AUTOGRAD for a tensor that is no leaf
    source:   Sutskever et al. 2013; torch.optim.SGD */
 FAC_API FAC_MUST fac_optimizer *fac_sgd_new(fac_module *m, double lr, const fac_sgd_new_kw *kw);
 FAC_API FAC_MUST fac_optimizer *fac_sgd_of(fac_tensors parameters, double lr, const fac_sgd_of_kw *kw);
@@ -55,7 +56,7 @@ FAC_API FAC_MUST fac_optimizer *fac_adamw_of(fac_tensors parameters, double lr, 
 FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac_adam_new_kw *kw);
 FAC_API FAC_MUST fac_optimizer *fac_adam_of(fac_tensors parameters, double lr, const fac_adam_of_kw *kw);
 
-/* ---- a kind of one's own ------------------------------------------------------------------------------------------------ */
+/* ---- a kind of one's own ----------------------------------------------------------------------------------------- */
 
 /* How many settings a class may have, and how many tensors for each parameter. */
 #define FAC_OPTIMIZER_MAX_OPTIONS 16
@@ -80,8 +81,8 @@ typedef struct fac_optimizer_class {
     const char *const
         *state; /* names of the tensors that are kept for each parameter, such as "exp_avg", as they stand in the
                                   state dict, NULL last; NULL: none; at most FAC_OPTIMIZER_MAX_STATE */
-    /* Updates one parameter in place. Called without recording, in a scope of its own, after all parameters of the step were
-       checked and the tensors for them were made. What it finds wrong only now leaves other parameters updated. */
+    /* Updates one parameter in place. Called without recording, in a scope of its own, after all parameters of the step
+       were checked and the tensors for them were made. What it finds wrong only now leaves other parameters updated. */
     fac_status (*step)(const fac_optimizer_update *u);
     /* Refuses settings that make no sense, whenever some are given or loaded; NULL: any number will do. A rate is never
        negative, and nothing is NaN. */
@@ -92,15 +93,15 @@ typedef struct fac_optimizer_class {
     size_t (*state_count)(const double *options);
 } fac_optimizer_class;
 
-/* An optimiser of a class over the parameters of a module (_new), or of a list (_of); settings that are not given have the
-   class's defaults. The caller owns the result, which holds references. NULL on failure.
+/* An optimiser of a class over the parameters of a module (_new), or of a list (_of); settings that are not given have
+   the class's defaults. The caller owns the result, which holds references. NULL on failure.
    errors: as fac_sgd_new; ARGUMENT also for a class that is incomplete, and settings that it does not have */
 FAC_API FAC_MUST fac_optimizer *fac_optimizer_new(const fac_optimizer_class *cls, fac_module *m, fac_options options);
 FAC_API FAC_MUST fac_optimizer *fac_optimizer_of(const fac_optimizer_class *cls, fac_tensors parameters,
                                                  fac_options options);
 FAC_API const fac_optimizer_class *fac_optimizer_class_of(const fac_optimizer *o);
 
-/* ---- stepping ----------------------------------------------------------------------------------------------------------- */
+/* ---- stepping ---------------------------------------------------------------------------------------------------- */
 
 /* NULL is allowed. */
 FAC_API void fac_optimizer_release(fac_optimizer *o);
@@ -112,32 +113,34 @@ FAC_API void fac_optimizer_zero_grad(fac_optimizer *o);
 /* All parameters, in order; borrowed while no group is added. */
 FAC_API fac_tensors fac_optimizer_parameters(fac_optimizer *o);
 
-/* ---- groups ------------------------------------------------------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
-/* Adds a group of parameters with settings of its own: fac_optimizer_add_group(o, FAC_TENSORS(b), FAC_OPTIONS({"lr", 0.01})).
-   Those that are not given are as the optimiser was made with. On an error nothing has changed.
-   errors: ARGUMENT for a tensor that is in a group already, a setting that the optimiser does not have, or one that makes no
-           sense
+/* Adds a group of parameters with settings of its own: fac_optimizer_add_group(o, FAC_TENSORS(b), FAC_OPTIONS({"lr",
+   0.01})). Those that are not given are as the optimiser was made with. On an error nothing has changed.
+   errors: ARGUMENT for a tensor that is in a group already, a setting that the optimiser does not have, or one that
+           makes no sense
    source: torch.optim.Optimizer.add_param_group */
 FAC_API FAC_MUST fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, fac_options options);
-/* fac_optimizer_add_group with all parameters of a module: fac_optimizer_add_module(o, head, FAC_OPTIONS({"lr", 0.01})).
+/* fac_optimizer_add_group with all parameters of a module: fac_optimizer_add_module(o, head, FAC_OPTIONS({"lr",
+   0.01})).
    errors: ARGUMENT also for a module without parameters */
 FAC_API FAC_MUST fac_status fac_optimizer_add_module(fac_optimizer *o, fac_module *m, fac_options options);
 /* Number of groups; the first has number 0. */
 FAC_API size_t fac_optimizer_group_count(const fac_optimizer *o);
 /* Parameters of a group, in order; borrowed while no group is added. */
 FAC_API fac_tensors fac_optimizer_group(fac_optimizer *o, size_t group);
-/* A setting of a group (0 with an error pending if there is none such), and another value for it. "lr" is the rate, "initial_lr" the one that schedules begin from: the rate
-   that the group was made with.
-   errors: INDEX if there is no such group; NOT_FOUND if there is no such setting; ARGUMENT if the value makes no sense: then
-           nothing changes */
+/* A setting of a group (0 with an error pending if there is none such), and another value for it. "lr" is the rate,
+   "initial_lr" the one that schedules begin from: the rate that the group was made with.
+   errors: INDEX if there is no such group; NOT_FOUND if there is no such setting; ARGUMENT if the value makes no sense:
+           then nothing changes */
 FAC_API double fac_optimizer_option(const fac_optimizer *o, size_t group, const char *name);
 FAC_API FAC_MUST fac_status fac_optimizer_set_option(fac_optimizer *o, size_t group, const char *name, double value);
 
-/* ---- rates and schedules -------------------------------------------------------------------------------------------------- */
+/* ---- rates and schedules ----------------------------------------------------------------------------------------- */
 
-/* Learning rate of the first group that was not made at rate 0 (0 with an error pending if o is NULL), and setting it: the rates of all groups keep the ratios in
-   which they were made, so that a group made at rate 0 stays there. Where all were made at 0, all get the new rate.
+/* Learning rate of the first group that was not made at rate 0 (0 with an error pending if o is NULL), and setting it:
+   the rates of all groups keep the ratios in which they were made, so that a group made at rate 0 stays there. Where
+   all were made at 0, all get the new rate.
    errors: ARGUMENT if lr is negative or not a number; then no rate changes */
 FAC_API double fac_optimizer_lr(const fac_optimizer *o);
 FAC_API void fac_optimizer_set_lr(fac_optimizer *o, double lr);
@@ -148,20 +151,21 @@ FAC_API FAC_MUST fac_status fac_optimizer_scale_lr(fac_optimizer *o, double fact
 FAC_API FAC_MUST fac_status fac_optimizer_lambda_lr(fac_optimizer *o,
                                                     double (*factor)(void *context, size_t group, int64_t step),
                                                     void *context, int64_t step);
-/* Learning rate at a step, or a factor of it if the peak is 1: linear warm-up from 0 to `peak` over `warmup` steps, then half a cosine down to `floor` at
-   `total`, then `floor`. Negative steps count as 0. */
+/* Learning rate at a step, or a factor of it if the peak is 1: linear warm-up from 0 to `peak` over `warmup` steps,
+   then half a cosine down to `floor` at `total`, then `floor`. Negative steps count as 0. */
 typedef struct fac_cosine_schedule {
     double peak, floor;
     int64_t warmup, total;
 } fac_cosine_schedule;
 FAC_API double fac_cosine_lr(const fac_cosine_schedule *s, int64_t step);
 
-/* ---- state ---------------------------------------------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------------------------------- */
 
-/* Step counts and the tensors of the class as "0.step", "0.exp_avg", ..., and per group its settings ("param_groups.0.lr") and
-   the places of its parameters ("param_groups.0.params"); freed with fac_state_free. Loading takes what a state dict of the same
-   kind of optimiser over parameters of the same shapes in the same groups gave, settings included; on an error in it nothing
-   has changed. A state without settings, as version 0.1 wrote them, leaves those of the optimiser. */
+/* Step counts and the tensors of the class as "0.step", "0.exp_avg", ..., and per group its settings
+   ("param_groups.0.lr") and the places of its parameters ("param_groups.0.params"); freed with fac_state_free. Loading
+   takes what a state dict of the same kind of optimiser over parameters of the same shapes in the same groups gave,
+   settings included; on an error in it nothing has changed. A state without settings, as version 0.1 wrote them, leaves
+   those of the optimiser. */
 FAC_API fac_state *fac_optimizer_state_dict(fac_optimizer *o);
 FAC_API FAC_MUST fac_status fac_optimizer_load_state_dict(fac_optimizer *o, const fac_state *s);
 

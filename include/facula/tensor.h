@@ -16,7 +16,8 @@ extern "C" {
    errors: SHAPE for negative sizes; OVERFLOW; MEMORY */
 FAC_API fac_tensor *fac_tensor_from(const void *data, fac_dtype dtype, fac_ints sizes);
 /* Wraps memory of the caller's: strides and offset are in elements. `release(context)` is called when the last tensor
-   over it dies (NULL: nothing is called and the caller keeps it alive). Nothing is copied. The result belongs to the innermost scope.
+   over it dies (NULL: nothing is called and the caller keeps it alive). Nothing is copied. The result belongs to the
+   innermost scope.
    errors: SHAPE if sizes and strides differ in length or reach outside `bytes` */
 FAC_API fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, fac_ints sizes, fac_ints strides,
                                     int64_t offset, void (*release)(void *context), void *context);
@@ -49,7 +50,8 @@ FAC_API fac_layout fac_tensor_layout(const fac_tensor *t);
 FAC_API bool fac_tensor_is_contiguous(const fac_tensor *t);
 /* True if the elements lie in the given order without gaps. */
 FAC_API bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format);
-/* Address of the first element on the tensor's device; NULL for meta and empty tensors. Valid while the tensor lives. */
+/* Address of the first element on the tensor's device; NULL for meta and empty tensors. Valid while the tensor
+   lives. */
 FAC_API void *fac_tensor_data(fac_tensor *t);
 /* The storage under the tensor, borrowed; NULL for meta tensors. */
 FAC_API fac_storage *fac_tensor_storage(fac_tensor *t);
@@ -63,12 +65,14 @@ FAC_API FAC_MUST fac_status fac_tensor_read(fac_tensor *t, fac_dtype dtype, void
 /* The value of a one-element tensor as a double or integer; 0 with an error pending otherwise. Waits for the device. */
 FAC_API double fac_item(fac_tensor *t);
 FAC_API int64_t fac_item_int(fac_tensor *t);
-/* Puts storage, shape, dtype and device of src under the handle t: every holder of t sees them. The version is fresh. */
+/* Puts storage, shape, dtype and device of src under the handle t: every holder of t sees them. The version is
+   fresh. */
 FAC_API FAC_MUST fac_status fac_set_data(fac_tensor *t, fac_tensor *src);
 
-/* ---- storage and allocators ---------------------------------------------------------------------------------------- */
+/* ---- storage and allocators -------------------------------------------------------------------------------------- */
 
-/* Address on the storage's device, valid as long as the storage, its size, device, and how many tensors hold the storage. */
+/* Address on the storage's device, valid as long as the storage, its size, device, and how many tensors hold the
+   storage. */
 FAC_API void *fac_storage_data(fac_storage *s);
 FAC_API int64_t fac_storage_bytes(const fac_storage *s);
 FAC_API fac_device fac_storage_device(const fac_storage *s);
@@ -98,7 +102,7 @@ FAC_API void fac_memory_reset_peak(void);
 /* Gives pooled blocks that nobody uses back to the system. */
 FAC_API void fac_memory_trim(void);
 
-/* ---- random numbers ------------------------------------------------------------------------------------------------- */
+/* ---- random numbers ---------------------------------------------------------------------------------------------- */
 
 /* Makes a Philox 4x32-10 generator; NULL on failure. Element i of a draw is lane i%4 of the block (i/4, offset) under
    the key `seed`, so numbers do not depend on threads or devices. source: Salmon et al. 2011. */
@@ -108,14 +112,14 @@ FAC_API fac_generator *fac_generator_keep(fac_generator *g);
 FAC_API void fac_generator_release(fac_generator *g);
 /* The process's default generator, borrowed. */
 FAC_API fac_generator *fac_default_generator(void);
-/* The seed and the offset of the next draw (NULL: of the default generator). Each random operator moves the offset on by
-   one; it may reach 2^48. An out pointer may be NULL. */
+/* The seed and the offset of the next draw (NULL: of the default generator). Each random operator moves the offset on
+   by one; it may reach 2^48. An out pointer may be NULL. */
 FAC_API void fac_generator_set_state(fac_generator *g, uint64_t seed, uint64_t offset);
 FAC_API void fac_generator_get_state(fac_generator *g, uint64_t *out_seed, uint64_t *out_offset);
 /* Seeds the default generator and sets its offset to zero. */
 FAC_API void fac_manual_seed(uint64_t seed);
 
-/* ---- printing ------------------------------------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 /* Writes the tensor as PyTorch's repr does, and a newline. */
 FAC_API fac_status fac_print(fac_tensor *t, FILE *stream);
@@ -130,15 +134,16 @@ typedef struct fac_print_options {
 } fac_print_options;
 FAC_API void fac_set_print_options(fac_print_options o);
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 /* Threads that CPU kernels called from this thread use, itself included; results do not depend on it. At start
-   FACULA_NUM_THREADS or OMP_NUM_THREADS, else the processors that the process may run on, or fewer if its control groups
-   grant less time. All callers share the other threads, which are made when first wanted; where the system refuses one,
-   there are fewer. In the child of a fork 1 until it is set there. */
+   FACULA_NUM_THREADS or OMP_NUM_THREADS, else the processors that the process may run on, or fewer if its control
+   groups grant less time. All callers share the other threads, which are made when first wanted; where the system
+   refuses one, there are fewer. In the child of a fork 1 until it is set there. */
 FAC_API int fac_num_threads(void);
 FAC_API FAC_MUST fac_status fac_set_num_threads(int n);
-/* The instruction set whose kernels were chosen: "default", "avx2" or "avx512". FACULA_ISA in the environment caps it. */
+/* The instruction set whose kernels were chosen: "default", "avx2" or "avx512". FACULA_ISA in the environment caps
+   it. */
 FAC_API const char *fac_cpu_isa(void);
 
 #ifdef __cplusplus

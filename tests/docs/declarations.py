@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every exported function, and every type, enumerator, macro and inline function of the public headers, has a man page.
+"""Every exported function, and every type, enumerator, macro and inline function of the public headers, has a man page,
+and each page a name and a summary.
 
 Usage: declarations.py MAN_DIR LIBRARY HEADER_DIR... The names come from the library and from the preprocessor's view of the
 headers, not from the list that the pages are written from.
@@ -14,6 +15,7 @@ DIRECTIVE = re.compile(r"^#(?:.*\\\n)*.*$", re.M)
 ENUM = re.compile(r"\benum\b[^{;]*\{([^}]*)\}")
 TYPEDEF = re.compile(r"^(?:typedef\b[^;{]*|typedef\b[^{]*\{.*?^\}[^;]*|typedef enum[^{]*\{[^}]*\}[^;]*);", re.M | re.S)
 INLINE = re.compile(r"^FAC_INLINE_\b[^(]*?(\w+)\(", re.M)
+NAMED = re.compile(r"^\.SH NAME\n\w+(?:, \w+)* \\- \S.*\n\.SH ", re.M)
 DEFINE = re.compile(r"^#define (\w+)", re.M)
 
 
@@ -64,6 +66,8 @@ def main():
             names |= {n for n in declared(header.read_text()) if not is_own(n)}
     generated = {n for d in sys.argv[3:] for h in pathlib.Path(d).glob("*_macros.h") for n in DEFINE.findall(h.read_text())}
     names |= {n for n in generated if n.startswith("fac_") and not is_own(n)}
+    unnamed = sorted(p.name for p in folder.glob("*.3") if not p.read_text().startswith(".so ") and not NAMED.search(p.read_text()))
+    assert not unnamed, f"pages whose NAME is not names and a summary, which an index of pages needs: {unnamed}"
     missing = sorted(n for n in names if not shows(folder, n))
     assert len(names) > 1500, f"only {len(names)} names were found"
     assert not missing, f"without a page: {missing}"
