@@ -15,7 +15,7 @@ target_link_libraries(facula_executor PRIVATE facula_flags facula_executor_flags
 # variables are unsigned, and mixing them with int is how kernels are written.
 add_library(facula_kernel_image INTERFACE)
 target_include_directories(facula_kernel_image INTERFACE
-    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels)
+    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels ${FACULA_GEN_DIR}) # for loops_gen.h
 add_library(facula_kernel_flags INTERFACE)
 target_link_libraries(facula_kernel_image INTERFACE facula_flags facula_kernel_flags)
 target_compile_options(facula_kernel_flags INTERFACE -Wno-sign-conversion -Wno-tautological-compare
@@ -32,6 +32,8 @@ add_library(facula_simkernels SHARED ${facula_kernel_sources} ${PROJECT_SOURCE_D
 set_target_properties(facula_simkernels PROPERTIES OUTPUT_NAME facula-simkernels LINKER_LANGUAGE C INSTALL_RPATH "$ORIGIN"
                       LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 target_link_libraries(facula_simkernels PRIVATE facula_kernel_image $<TARGET_NAME_IF_EXISTS:facula_simcuda> m)
+
+add_dependencies(facula_simkernels facula_gen)
 
 # The launch table: part of the library.
 add_library(facula_kernel_table OBJECT ${facula_kernel_sources})
@@ -82,9 +84,9 @@ if(facula_cuda_images STREQUAL nvcc)
     add_custom_command(
         OUTPUT ${facula_fatbin}
         COMMAND ${FACULA_NVCC} -fatbin ${facula_nvcc_archs} --compress-mode=size --fmad=false --threads 2 --keep --keep-dir ${PROJECT_BINARY_DIR}/cuda -x cu
-                -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels
+                -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels -I${FACULA_GEN_DIR}
                 -MD -MF ${facula_fatbin}.d -MT ${facula_fatbin} -o ${facula_fatbin} ${PROJECT_BINARY_DIR}/cuda/kernels.cu
-        DEPENDS ${PROJECT_BINARY_DIR}/cuda/kernels.cu
+        DEPENDS ${PROJECT_BINARY_DIR}/cuda/kernels.cu ${FACULA_GEN_DIR}/loops_gen.h
         DEPFILE ${facula_fatbin}.d
         COMMENT "Compiling the CUDA kernels"
         VERBATIM)
@@ -107,6 +109,8 @@ function(facula_text_array name)
         set(file ${PROJECT_SOURCE_DIR}/src/${include})
         if(include STREQUAL "facula.cu")
             set(file ${PROJECT_BINARY_DIR}/cuda/kernels.cu)
+        elseif(include STREQUAL "loops_gen.h")
+            set(file ${FACULA_GEN_DIR}/loops_gen.h)
         elseif(NOT EXISTS ${file})
             set(file ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels/${include})
         endif()
@@ -126,7 +130,7 @@ set(facula_texts_code "#include \"backend/cuda/kernels/compile.h\"\n\n#define TE
 facula_text_array(fac__cuda_dialect kernel.h kernel_host.h kernel_sim.h simcuda/exec.h simcuda/sim_device.h)
 set(facula_device_texts "")
 if(NOT facula_cuda_images STREQUAL none) # beside a fatbin too: for drivers and devices that cannot use it
-    set(facula_device_texts facula.cu core/philox.h core/truncate.h)
+    set(facula_device_texts facula.cu loops_gen.h core/philox.h core/truncate.h)
     foreach(pattern backend/cuda/kernels/*.cu backend/cuda/kernels/*.h ops/scalar/*.h)
         file(GLOB files RELATIVE ${PROJECT_SOURCE_DIR}/src CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${pattern})
         list(APPEND facula_device_texts ${files})

@@ -14,7 +14,8 @@ file(GLOB facula_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/facula/
 list(FILTER facula_headers EXCLUDE REGEX "/(facula|strict)\\.h$") # which declare nothing
 # Where gradient formulas lead: opgen reads which operators they call.
 file(GLOB facula_formulas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/autograd/formulas/*.[ch]
-     ${PROJECT_SOURCE_DIR}/src/ops/composite/*.[ch] ${PROJECT_SOURCE_DIR}/src/ops/*.[ch])
+     ${PROJECT_SOURCE_DIR}/src/ops/composite/*.[ch] ${PROJECT_SOURCE_DIR}/src/ops/*.[ch]
+     ${PROJECT_SOURCE_DIR}/src/ops/scalar/*.h)
 
 if(facula_base_sources)
     add_library(facula_base OBJECT ${facula_base_sources})
@@ -43,7 +44,8 @@ if(TARGET opgen AND facula_schemas)
         cmake_path(GET schema STEM family)
         list(APPEND FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_${family}.c)
     endforeach()
-    set(facula_gen_headers ${FACULA_GEN_DIR}/ops_gen.h ${FACULA_GEN_DIR}/ops_unread.h ${FACULA_GEN_DIR}/keywords_gen.h)
+    set(facula_gen_headers ${FACULA_GEN_DIR}/ops_gen.h ${FACULA_GEN_DIR}/ops_unread.h ${FACULA_GEN_DIR}/keywords_gen.h
+        ${FACULA_GEN_DIR}/loops_gen.h)
     foreach(part keywords.h ops.h ops_decl.h ops_macros.h ops.hpp)
         list(APPEND facula_gen_headers ${FACULA_GEN_DIR}/include/facula/${part})
     endforeach()

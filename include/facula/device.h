@@ -162,6 +162,51 @@ FAC_API FAC_MUST fac_status fac_register_device_guard(const fac_device_guard *g)
 /* The table of a kind, NULL if it has none. */
 FAC_API const fac_device_guard *fac_device_guard_of(fac_device_type type);
 
+/* ---- pointwise operators on a new kind of device ----------------------------------------------------------------- */
+
+/* A number in all guises: floating formulas read `real`, complex ones `imag` too, those of integers `integer`. */
+typedef struct fac_pointwise_number {
+    double real, imag;
+    int64_t integer;
+} fac_pointwise_number;
+
+/* The elements of one tensor, or a number. */
+typedef struct fac_pointwise_operand {
+    void *data;             /* the first element; NULL: a number */
+    const int64_t *strides; /* bytes to the next element, by dimension; an input's may be 0 */
+    fac_dtype dtype;        /* of the elements */
+    fac_pointwise_number number;
+} fac_pointwise_operand;
+
+/* What is to be computed: for every element, outputs = loop(inputs, numbers). Inputs are converted to `dtype` first;
+   f16 and bf16 are computed in single precision. Everything lives until the function returns. */
+typedef struct fac_pointwise_call {
+    const char *op;   /* the operator, for messages: "add_" */
+    const char *loop; /* the formula: "add", "add_alpha", "gelu_tanh"; src/ops/scalar/ of the sources has all */
+    fac_device device;
+    fac_dtype dtype;      /* of the inputs; where's first is FAC_BOOL */
+    fac_dtype out_dtype;  /* of the results: FAC_BOOL of comparisons, real of complex magnitudes */
+    int ndim;             /* at least 1; dimensions are merged where they can be */
+    const int64_t *shape; /* fastest dimension first */
+    int n_out, n_in, n_numbers;
+    const fac_pointwise_operand *operands; /* the outputs, then the inputs */
+    const fac_pointwise_number *numbers;
+} fac_pointwise_call;
+
+/* How a kind of device runs pointwise operators; broadcasting, promotion, outputs and gradients are the library's. */
+typedef struct fac_pointwise_table {
+    size_t size; /* sizeof(fac_pointwise_table) */
+    fac_device_type type;
+    void *context;
+    /* Queues or does the work; sets an error for a loop or dtype that the kind has none of. */
+    fac_status (*run)(const struct fac_pointwise_table *table, const fac_pointwise_call *call);
+} fac_pointwise_table;
+
+/* From now on every pointwise operator that has no kernel of its own for the kind runs through the table, which must
+   stay valid. fac_shutdown forgets it.
+   errors: ARGUMENT for a table of another size, without `run`, or for CPU, CUDA or meta; STATE for a second one */
+FAC_API FAC_MUST fac_status fac_register_pointwise(const fac_pointwise_table *table);
+
 #ifdef __cplusplus
 }
 #endif

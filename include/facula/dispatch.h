@@ -68,7 +68,8 @@ enum {
     FAC_ALIAS_CATCH_ALL, /* composite implicit: every key that has nothing nearer, differentiable through its parts */
     FAC_ALIAS_COMPOSITE_EXPLICIT, /* every backend's dense key, below autograd */
     FAC_ALIAS_AUTOGRAD,           /* every backend's autograd key */
-    FAC_ALIAS_AUTOGRAD_OTHER /* the autograd keys of backends that PyTorch gives none: HIP, VE, Vulkan, Metal, FPGA */
+    FAC_ALIAS_AUTOGRAD_OTHER, /* the autograd keys of backends that PyTorch gives none: HIP, VE, Vulkan, Metal, FPGA */
+    FAC_ALIAS_POINTWISE /* the dense key of every kind of device that runs pointwise loops (fac_register_pointwise) */
 };
 /* Parses a key's name. Unknown text is an error that lists the names. */
 FAC_API FAC_MUST fac_status fac_key_parse(const char *text, fac_key *out_key);

@@ -10,6 +10,7 @@ fac_status fac__cuda_init(void); /* loads no driver: that waits for the first us
 fac_status fac__dispatch_init(void);
 fac_status fac__autograd_init(void);
 void fac__cpu_shutdown(void);
+void fac__pointwise_shutdown(void);
 void fac__cuda_shutdown(void);
 void fac__dispatch_shutdown(void);
 void fac__autograd_shutdown(void);

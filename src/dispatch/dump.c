@@ -57,12 +57,13 @@ static char letter(const fac_registration *r) {
     if (strcmp(r->label, "missing") == 0) return '.';
     if (r->kind == FAC_REG_FALLBACK) return 'f';
     if (r->place == FAC_PLACE_EXPLICIT) return 'e';
+    if (r->place == FAC_PLACE_POINTWISE) return 'p';
     return r->place == FAC_PLACE_CATCH_ALL ? 'c' : 'K';
 }
 
 static void print_legend(FILE *stream) {
     char name[40];
-    fputs("K kernel, e composite explicit, c catch-all, f fallback, - falls through, . missing\n", stream);
+    fputs("K kernel, p pointwise, e composite explicit, c catch-all, f fallback, - falls through, . missing\n", stream);
     fputs("groups of columns:", stream);
     for (int f = FAC_KEY_COUNT - 1; f >= 0; f--)
         fprintf(stream, " %s",

@@ -63,6 +63,7 @@ static const struct {
     {"CompositeExplicit", FAC_ALIAS_COMPOSITE_EXPLICIT},
     {"Autograd", FAC_ALIAS_AUTOGRAD},
     {"AutogradOther", FAC_ALIAS_AUTOGRAD_OTHER},
+    {"Pointwise", FAC_ALIAS_POINTWISE},
     {"CompositeImplicit", FAC_ALIAS_CATCH_ALL},
     {"CompositeImplicitAutograd", FAC_ALIAS_CATCH_ALL},
     {"CompositeExplicitAutograd", FAC_ALIAS_COMPOSITE_EXPLICIT},
@@ -98,7 +99,7 @@ static fac_status unknown_key(const char *text) {
         if (f != FAC_KEY_DENSE && fac__slot_mask[f]) fac__buf_printf(&b, " %s", functionality_names[f][0]);
     for (int f = 0; f < FAC_KEY_COUNT; f++)
         if (!fac__slot_mask[f]) fac__buf_printf(&b, ", %s", functionality_names[f][0]);
-    for (int i = 0; i < 4; i++) fac__buf_printf(&b, ", %s", alias_names[i].name);
+    for (int i = 0; i < 5; i++) fac__buf_printf(&b, ", %s", alias_names[i].name);
     fac_status st =
         FAC_FAIL(FAC_ERR_ARGUMENT, "'%s' names no dispatch key; the keys are %s", text, b.data ? b.data : "");
     fac__buf_free(&b);

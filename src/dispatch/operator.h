@@ -37,7 +37,7 @@ typedef struct fac_signature {
 
 /* One built-in registration: a row of the generated tables. */
 typedef struct fac_builtin_kernel {
-    const char *key; /* "CPU", "Meta", "CompositeExplicit", "CatchAll", "Autograd", "ADInplaceOrView" */
+    const char *key; /* "CPU", "Meta", "Pointwise", "CompositeExplicit", "CatchAll", "Autograd", "ADInplaceOrView" */
     fac_fn typed;    /* NULL: the key falls through */
 } fac_builtin_kernel;
 typedef struct fac_builtin_op {
@@ -55,6 +55,8 @@ const fac_builtin_op *fac__builtin_op_at(size_t i);
 size_t fac__builtin_ops_left_out(void);
 /* Registers all of the above; called once by fac_init. */
 fac_status fac__dispatch_init(void);
+/* From now on kernels registered for "Pointwise" serve devices of this kind, where they have none of their own. */
+void fac__dispatch_pointwise(fac_device_type type);
 void fac__dispatch_shutdown(void);
 
 struct fac_operator {

@@ -103,9 +103,10 @@ typedef struct request {
 
 static void fill(fac_registration *r, const request *q, int place) {
     r->place = place;
-    r->label = place == FAC_PLACE_CATCH_ALL  ? "catch-all"
-               : place == FAC_PLACE_EXPLICIT ? "composite explicit"
-                                             : q->label;
+    r->label = place == FAC_PLACE_CATCH_ALL   ? "catch-all"
+               : place == FAC_PLACE_EXPLICIT  ? "composite explicit"
+               : place == FAC_PLACE_POINTWISE ? "pointwise"
+                                              : q->label;
     r->boxed = q->boxed;
     r->typed = q->typed;
     r->signature = q->signature;
@@ -184,6 +185,14 @@ static void refresh_all(void) {
     for (size_t i = 0; i < n; i++) fac__table_refresh(ops[i]);
 }
 
+void fac__dispatch_pointwise(fac_device_type type) {
+    fac_keyset ks = 0;
+    fac__registry_lock();
+    if (fac__default_keys(fac_device_make(type, 0), &ks) == FAC_OK) fac__pointwise_backends |= ks & FAC_BACKEND_MASK;
+    refresh_all();
+    fac__registry_unlock();
+}
+
 static fac_status add_fallback(const request *q, int place, fac_registration **out) {
     fac_registration *r = registration_new(FAC_REG_FALLBACK, q->where);
     if (!r) return FAC_ERR_MEMORY;
@@ -212,7 +221,7 @@ fac_registration *fac_register_fallback(const char *key, fac_boxed_fn fn, void *
     fac_key k;
     FAC_TRY_NULL(fac_init());
     FAC_TRY_NULL(fac_key_parse(key, &k));
-    if (k.alias == FAC_ALIAS_CATCH_ALL || k.alias == FAC_ALIAS_COMPOSITE_EXPLICIT) {
+    if (k.alias == FAC_ALIAS_CATCH_ALL || k.alias == FAC_ALIAS_COMPOSITE_EXPLICIT || k.alias == FAC_ALIAS_POINTWISE) {
         FAC_FAIL(FAC_ERR_ARGUMENT, "%s stands for many keys of one operator and cannot have a fallback; name a key",
                  key);
         return NULL;

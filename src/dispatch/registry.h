@@ -12,11 +12,14 @@ enum {
     FAC_PLACE_EXPLICIT = FAC_SLOTS,
     FAC_PLACE_CATCH_ALL,
     FAC_PLACE_AUTOGRAD_OTHER,
+    FAC_PLACE_POINTWISE,
     FAC_PLACE_ALL, /* + functionality: it on every backend */
     FAC_PLACES = FAC_PLACE_ALL + FAC_KEY_COUNT
 };
 int fac__place_of(fac_key key);
 fac_key fac__key_of_place(int place);
+/* Backends that kernels for "Pointwise" serve. */
+extern FAC_HIDDEN fac_keyset fac__pointwise_backends;
 static inline int fac__slot(int f, int b) { return fac__slot_offset[f] + (b & fac__slot_mask[f]); }
 
 /* A kernel record made from a registration for operators of one signature. */

@@ -2,6 +2,7 @@
 #include "dispatch/registry.h"
 
 fac_registration *fac__fallbacks[FAC_PLACES];
+fac_keyset fac__pointwise_backends = (fac_keyset)1 << FAC_BACKEND_CPU;
 
 static fac_status no_kernel(const fac_call_info *c, fac_value *stack) {
     (void)stack;
@@ -89,6 +90,7 @@ void fac__table_free(void) {
     fac__records_free(&missing);
     fac__records_free(&default_fallthrough);
     memset(fac__fallbacks, 0, sizeof fac__fallbacks);
+    fac__pointwise_backends = fac__backend_bit(FAC_BACKEND_CPU);
 }
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
@@ -99,6 +101,7 @@ int fac__place_of(fac_key key) {
     case FAC_ALIAS_COMPOSITE_EXPLICIT: return FAC_PLACE_EXPLICIT;
     case FAC_ALIAS_AUTOGRAD: return FAC_PLACE_ALL + FAC_KEY_AUTOGRAD;
     case FAC_ALIAS_AUTOGRAD_OTHER: return FAC_PLACE_AUTOGRAD_OTHER;
+    case FAC_ALIAS_POINTWISE: return FAC_PLACE_POINTWISE;
     default: break;
     }
     bool spread = fac__slot_mask[key.functionality] && key.backend == FAC_ALL_BACKENDS;
@@ -106,7 +109,8 @@ int fac__place_of(fac_key key) {
 }
 
 fac_key fac__key_of_place(int place) {
-    static const int16_t aliases[] = {FAC_ALIAS_COMPOSITE_EXPLICIT, FAC_ALIAS_CATCH_ALL, FAC_ALIAS_AUTOGRAD_OTHER};
+    static const int16_t aliases[] = {FAC_ALIAS_COMPOSITE_EXPLICIT, FAC_ALIAS_CATCH_ALL, FAC_ALIAS_AUTOGRAD_OTHER,
+                                      FAC_ALIAS_POINTWISE};
     if (place >= FAC_PLACE_ALL) return (fac_key){(int16_t)(place - FAC_PLACE_ALL), FAC_ALL_BACKENDS, FAC_ALIAS_NONE};
     if (place >= FAC_SLOTS) return (fac_key){FAC_KEY_ANY, FAC_ALL_BACKENDS, aliases[place - FAC_SLOTS]};
     int f = FAC_KEY_COUNT - 1;
@@ -146,9 +150,15 @@ static fac_registration *nearest(tops t, int f, int b) {
     return r ? r : t[FAC_PLACE_ALL + f];
 }
 
+/* The kernel that serves backend b without being registered for it. */
+static fac_registration *shared(tops t, int b) {
+    bool pointwise = t[FAC_PLACE_POINTWISE] && fac__pointwise_backends & fac__backend_bit((fac_backend)b);
+    return pointwise ? t[FAC_PLACE_POINTWISE] : t[FAC_PLACE_EXPLICIT];
+}
+
 static bool has_dense_kernel(tops t, int b) {
     const fac_registration *r = nearest(t, FAC_KEY_DENSE, b);
-    return (r && !r->fallthrough) || t[FAC_PLACE_EXPLICIT];
+    return (r && !r->fallthrough) || shared(t, b);
 }
 
 /* A catch-all serves every key that has nothing nearer. But where the operator has a kernel of its own for the backend
@@ -164,7 +174,7 @@ static bool steps_back(tops t, int f, int b) {
 static fac_registration *choose(tops t, int f, int b) {
     fac_registration *r = nearest(t, f, b);
     if (r) return r;
-    if (f == FAC_KEY_DENSE && t[FAC_PLACE_EXPLICIT]) return t[FAC_PLACE_EXPLICIT];
+    if (f == FAC_KEY_DENSE && shared(t, b)) return shared(t, b);
     if (t[FAC_PLACE_CATCH_ALL] && !steps_back(t, f, b)) return t[FAC_PLACE_CATCH_ALL];
     r = nearest(fac__fallbacks, f, b);
     if (r) return r;

@@ -1,7 +1,6 @@
 /* Rows of docs/features.md that no other program of this folder is about. */
 #include "support/cuda.h"
 
-#include "backend/surface/pointwise.h"
 #include "dispatch/operator.h"
 #include <math.h>
 #include <stdlib.h>
@@ -19,26 +18,31 @@ static bool same(fac_tensor *a, fac_tensor *b) {
 }
 static fac_tensor *on_cuda(fac_tensor *t) { return fac_to(t, .device = cuda_device(0)); }
 
-/* ---- surface kernels --------------------------------------------------------------------------------------------- */
+/* ---- pointwise operators ---------------------------------------------------------------------------------------- */
 
-/* Output, iterator and choice of the loop are one function for all devices; whose loop runs is bound in a table. */
-static void S105_prelu_has_one_surface_kernel_and_a_loop_per_device(void **state) {
+/* Output, iterator and choice of the loop are one function for all devices: a kernel of "Pointwise" serves each of them. */
+static void S105_every_pointwise_operator_has_one_kernel_for_all_devices(void **state) {
     (void)state;
+    int shared = 0;
     support_need_devices(1);
-    const char *names[] = {"aten::_prelu_kernel", "aten::_prelu_kernel_backward"};
-    for (int i = 0; i < 2; i++) {
-        const fac_operator *op = fac_operator_find(names[i]);
-        assert_non_null(op);
+    for (size_t i = 0; i < fac__builtin_op_count(); i++) {
+        const fac_operator *op = fac__builtin_op_at(i)->op;
         const fac_kernel *on_cpu = fac__pick(op, &(fac_keyset){fac__backend_bit(FAC_BACKEND_CPU)}),
                          *there = fac__pick(op, &(fac_keyset){fac__backend_bit(FAC_BACKEND_CUDA)}),
                          *nowhere = fac__pick(op, &(fac_keyset){fac__backend_bit(FAC_BACKEND_META)});
-        assert_true(on_cpu->direct_typed && on_cpu->direct_typed == there->direct_typed);
-        assert_true(nowhere->direct_typed && nowhere->direct_typed != on_cpu->direct_typed);
+        const fac_builtin_kernel *k = fac__builtin_op_at(i)->kernels;
+        while (k->key && strcmp(k->key, "Pointwise") != 0) k++;
+        if (!k->key) continue;
+        shared++;
+        assert_true(on_cpu->direct_typed == k->typed && there->direct_typed == k->typed);
+        assert_true(nowhere->direct_typed && nowhere->direct_typed != k->typed);
     }
-    const fac_pointwise_backend *cpu_loops = fac__pointwise_backend(fac_device_make(FAC_CPU, -1)),
-                                *cuda_loops = fac__pointwise_backend(cuda_device(0));
-    assert_true(cpu_loops->run && cuda_loops->run && cpu_loops->run != cuda_loops->run);
+    assert_true(shared > 300);
+}
 
+static void S105_prelu_agrees_on_every_device(void **state) {
+    (void)state;
+    support_need_devices(1);
     FAC_SCOPE(s);
     fac_tensor *x[2], *w[2], *y[2];
     for (int i = 0; i < 2; i++) {
@@ -233,7 +237,8 @@ static void S026_item_waits_for_the_device(void **state) {
     assert_true(done);
 }
 
-FAC_TEST_MAIN(FAC_CUDA_TEST(S105_prelu_has_one_surface_kernel_and_a_loop_per_device),
+FAC_TEST_MAIN(FAC_CUDA_TEST(S105_every_pointwise_operator_has_one_kernel_for_all_devices),
+              FAC_CUDA_TEST(S105_prelu_agrees_on_every_device),
               FAC_CUDA_TEST(S113_cuda_vector_and_strided_paths_agree_with_the_cpu),
               FAC_CUDA_TEST(S044_a_recorded_block_is_not_reused_before_the_streams_work_is_done),
               FAC_CUDA_TEST(S223_cached_memory_is_in_use_for_the_driver_until_the_cache_is_emptied),

@@ -15,62 +15,30 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NAME = "gaussian"
-# Whatever reads a text that the walk adds: the generated code, the CPU's loops, CUDA's kernel, the surface kernel.
-COMPILED = ("gen/ops_activation.c", "gen/ops_table.c", "src/backend/surface/unary.c", "src/backend/cuda/kernels/pointwise.cu",
+# Whatever reads a text that the walk adds: the generated code, the CPU's loops, CUDA's kernel and the table that finds it.
+COMPILED = ("gen/ops_activation.c", "gen/ops_table.c", "src/backend/cuda/kernels/pointwise.cu", "src/backend/cuda/ops/pointwise.c",
             "src/backend/cpu/kernels/activation.isa.c")
 
 
 def walk():
-    """The four steps' texts: [(what, file)] in order, as CONTRIBUTING.md has them."""
+    """The two steps' texts: [(text, file)] in order, as CONTRIBUTING.md has them."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     text = text[text.index("## A new operator"):text.index("`make` now generates")]
     steps = re.split(r"^\d\. \*\*", text, flags=re.M)[1:]
-    assert len(steps) == 4, f"CONTRIBUTING.md walks in {len(steps)} steps"
-    texts = []
-    for step in steps[:2]:
-        block = re.search(r"```\w+\n(.*?)```", step, re.S)[1]
-        texts.append((re.sub(r"^   ", "", block, flags=re.M), re.search(r"`(src/\S+)`", step)[1]))
-    for step in steps[2:]:
-        waiting = []
-        for found in re.findall(r"`([^`]+)`", step):
-            if found.startswith("src/"):
-                texts += [(what, found) for what in waiting]
-                waiting = []
-            elif f"({NAME})" in found or re.fullmatch(r"[A-Z]\w+", found):
-                waiting.append(found)
-        assert not waiting, f"CONTRIBUTING.md does not say where {waiting} goes"
-    return texts
+    assert len(steps) == 2, f"CONTRIBUTING.md walks in {len(steps)} steps"
+    block = r"```\w+\n(.*?)```"
+    return [(re.sub(r"^   ", "", re.search(block, s, re.S)[1], flags=re.M), re.search(r"`(src/\S+)`", s)[1]) for s in steps]
 
 
 def apply(texts, copy):
-    """Puts each text where the walk says; a bare name of a list says that the next X(...) belongs into it."""
-    lists = {}
     for what, file in texts:
-        if re.fullmatch(r"[A-Z]\w+", what):
-            lists[file] = what
-    for what, file in texts:
-        path = copy / file
-        content = path.read_text()
-        if file.endswith((".yaml", "scalar/activation.h")):
-            content += "\n" + what
-        elif what in lists.values():
-            continue
-        elif what.startswith("X("):
-            head = f"#define {lists[file]}(X) "
-            assert head in content, f"{file} has no list {lists[file]}"
-            content = content.replace(head, f"{head}{what} ")
-        else:  # beside what the file has of the kind: a line of its own, or one more entry of a list
-            of_kind = re.escape(what.split("(")[0]) + r"\(\w+\)"
-            found = re.search(rf"^( *){of_kind}([,;]?)", content, re.M)
-            assert found, f"{file} has nothing like {what}"
-            addition = f"{found[1]}{what};\n" if found[2] else f"{what}\n"
-            content = content[:found.start()] + addition + content[found.start():]
-        path.write_text(content)
+        with (copy / file).open("a") as f:
+            f.write("\n" + what)
 
 
 def generate(opgen, copy):
     schemas = sorted((copy / "src/ops/schema").glob("*.yaml"))
-    formulas = [p for folder in ("autograd/formulas", "ops/composite", "ops")
+    formulas = [p for folder in ("autograd/formulas", "ops/composite", "ops", "ops/scalar")
                 for p in sorted((copy / "src" / folder).glob("*.[ch]"))]
     headers = sorted(p for p in (ROOT / "include/facula").glob("*.h") if p.stem not in ("facula", "strict"))
     (copy / "gen/include/facula").mkdir(parents=True)
@@ -103,7 +71,7 @@ def check_bound(objects):
     wanted = {name for kind, name in symbols if kind == "U"}
     defined = {name for kind, name in symbols if kind != "U"}
     assert wanted <= defined, f"nobody defines {wanted - defined}"
-    assert f"{NAME}_kernel" in wanted, "the table does not name the surface kernel"
+    assert f"fac__cuda_kernel_pointwise_{NAME}_f32" in wanted, "the table of CUDA's kernels does not name it"
 
 
 def main():

@@ -148,23 +148,11 @@ static void top_level(c_reader *r) {
     }
 }
 
-static char *text_of_file(const char *path) {
-    FILE *f = fopen(path, "rb");
-    if (!f) die(path, 0, "cannot be opened");
-    char *text;
-    size_t size;
-    FILE *to = open_memstream(&text, &size);
-    for (int c; (c = fgetc(f)) != EOF;) fputc(c, to);
-    fclose(to);
-    fclose(f);
-    return text;
-}
-
 void load_c(const char *path) {
     c_file *file = xalloc(sizeof *file);
     file->path = path;
     PUSH(files, n_files, file);
-    char *text = text_of_file(path);
+    char *text = read_text(path);
     c_reader r = {file, text, 1};
     top_level(&r);
     free(text);

@@ -29,6 +29,7 @@ void emit_internal_decl(FILE *f, const op *o) {
     fprintf(f, "fac_status fac__redispatch_%s(%s);\n", o->id, params(o, "fac_keyset keys_"));
     if (o->form != FORM_FUNCTION) return;
     if (e->meta) fprintf(f, "fac_status %s_meta(%s);\n", e->meta, inner_params(o, "fac_structured *s"));
+    if (e->kernel) fprintf(f, "fac_status %s(%s);\n", e->kernel, inner_params(o, "fac_structured *s"));
     for (size_t i = 0; i < e->kernels.n; i++)
         fprintf(f, "fac_status %s(%s);\n", e->kernels.v[i].value, inner_params(o, "fac_structured *s"));
     const char *whole = e->composite ? e->composite : e->explicit_fn;

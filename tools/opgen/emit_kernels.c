@@ -25,7 +25,7 @@ static char *inner_args(const op *o) {
 }
 
 static void emit_device_check(FILE *f, const op *o) {
-    if (o->e->device_check && strcmp(o->e->device_check, "NoCheck") == 0) return;
+    if (is_pointwise(o->e) || (o->e->device_check && strcmp(o->e->device_check, "NoCheck") == 0)) return;
     size_t n = 0;
     for (size_t i = 0; i < o->s->n_args; i++) n += is_tensor(&o->s->args[i].type);
     if (n < 2) return;
@@ -61,7 +61,7 @@ static void emit_check(FILE *f, const op *o) {
                     s->args[i].name);
 }
 
-static void emit_structured(FILE *f, const op *o, const char *key, const char *kernel) {
+static void emit_structured(FILE *f, const model *m, const op *o, const char *key, const char *kernel) {
     static const char *const forms[] = {"FAC_FUNCTIONAL", "FAC_INPLACE", "FAC_OUT"};
     const op *fn = o->functional ? o->functional : o;
     fprintf(f, "static fac_status %s_%s(%s) {\n", o->id, key, params(o, "const fac_call_info *c_"));
@@ -69,10 +69,14 @@ static void emit_structured(FILE *f, const op *o, const char *key, const char *k
     emit_given(f, o);
     fprintf(f, "    fac_structured s_;\n    fac__structured_begin(&s_, c_, %s, %zu, %s);\n", forms[o->form],
             fn->s->n_rets, o->form == FORM_FUNCTION ? "NULL" : "given_");
-    if (!kernel) fputs("    s_.meta_only = true;\n", f);
+    bool meta_only = strcmp(key, "Meta") == 0;
+    if (meta_only) fputs("    s_.meta_only = true;\n", f);
     fprintf(f, "    fac_status st_ = %s_meta(%s);\n", o->e->meta, inner_args(o));
     emit_check(f, o);
-    if (kernel) fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = %s(%s);\n", kernel, inner_args(o));
+    if (kernel)
+        fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = %s(%s);\n", kernel, inner_args(o));
+    else if (!meta_only)
+        emit_loop_call(f, m, o);
     fputs("    return fac__structured_end(&s_, st_, res_);\n}\n", f);
 }
 
@@ -245,13 +249,13 @@ static const char *key_of_form(const pairs *kernels, size_t i) {
 }
 
 void emit_kernels(FILE *f, const model *m, const op *o) {
-    (void)m;
     const entry *e = o->e;
     if (e->meta) {
+        if (is_pointwise(e)) emit_structured(f, m, o, "Pointwise", e->kernel);
         for (size_t i = 0; i < e->kernels.n; i++)
             if (key_of_form(&e->kernels, i) == e->kernels.v[i].key)
-                emit_structured(f, o, e->kernels.v[i].key, e->kernels.v[i].value);
-        emit_structured(f, o, "Meta", NULL);
+                emit_structured(f, m, o, e->kernels.v[i].key, e->kernels.v[i].value);
+        emit_structured(f, m, o, "Meta", NULL);
     } else if (o->form != FORM_FUNCTION)
         emit_borrowed(f, o);
     if (wants_noop_meta(o)) {
@@ -277,6 +281,7 @@ void emit_rows(FILE *f, const op *o) {
     fprintf(f, "extern const fac_builtin_kernel fac__kernels_%s[];\nconst fac_builtin_kernel fac__kernels_%s[] = {\n",
             o->id, o->id);
     if (e->meta) {
+        if (is_pointwise(e)) row(f, "Pointwise", xformat("%s_Pointwise", o->id));
         for (size_t i = 0; i < e->kernels.n; i++)
             row(f, e->kernels.v[i].key, xformat("%s_%s", o->id, key_of_form(&e->kernels, i)));
         row(f, "Meta", xformat("%s_Meta", o->id));

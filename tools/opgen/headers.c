@@ -3,17 +3,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-static char *read_all(const char *path) {
-    FILE *f = fopen(path, "rb");
-    char *text = NULL;
-    size_t n = 0;
-    if (!f) die(path, 0, "cannot be read");
-    for (int c; (c = fgetc(f)) != EOF;) PUSH(text, n, (char)c);
-    fclose(f);
-    PUSH(text, n, '\0');
-    return text;
-}
-
 /* Blanks comments and the preprocessor's lines, so that lines keep their numbers. */
 static void blank_rest(char *text) {
     bool line_start = true;
@@ -242,7 +231,7 @@ static char *opening_comment(const char *text) {
 }
 
 void load_header(const char *path, model *m) {
-    char *text = read_all(path);
+    char *text = read_text(path);
     source s = {.path = path, .whole = xformat("%s", text), .text = text};
     blank_rest(text);
     for (const char *p = text; p; p = strchr(p, '\n')) load_line(&s, p += *p == '\n', m);

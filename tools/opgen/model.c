@@ -9,6 +9,8 @@ static fac_schema *parse(const entry *e, const char *text) {
     return s;
 }
 
+bool is_pointwise(const entry *e) { return e->loop || e->kernel; }
+
 static bool has_variant(const entry *e, const char *name) {
     if (!e->variants) return strcmp(name, "function") == 0;
     for (char **v = e->variants; *v; v++)
@@ -162,7 +164,8 @@ static void check_entry(const entry *e, const fac_schema *s) {
     if (how != 1)
         die(e->file, e->line, "%s: exactly one of meta, composite, explicit, raw should say how it is computed",
             s->full);
-    if ((e->meta != NULL) != (e->kernels.n > 0)) die(e->file, e->line, "%s: meta and kernels go together", s->full);
+    if ((e->meta != NULL) != ((e->loop != NULL) + (e->kernel != NULL) + (e->kernels.n > 0)))
+        die(e->file, e->line, "%s: meta and exactly one of loop, kernel and kernels go together", s->full);
     if (!e->doc || !e->doc[0]) die(e->file, e->line, "%s: 'doc' is missing", s->full);
     if (e->doc[strlen(e->doc) - 1] != '.') die(e->file, e->line, "%s: 'doc' should end with a full stop", s->full);
     int gradient = (e->grad.n > 0) + (e->nondifferentiable != NULL) + (e->double_backward != NULL);

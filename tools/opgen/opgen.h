@@ -27,9 +27,11 @@ typedef struct entry {
     char *number_for; /* "NAME[N]": the parameter of it, a list of integers, for which a number may stand N times */
     char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
+    char *loop,
+        *kernel; /* of a pointwise operator: the loop, or the choice of one; the C function that chooses and runs it */
     pairs kernels, raw, grad, unread;
-    char **variants, **tags, **updates; /* NULL-terminated; variants NULL means [function] */
-    int positional;                     /* -1: not given */
+    char **variants, **tags, **updates, **numbers; /* NULL-terminated; variants NULL means [function] */
+    int positional;                                /* -1: not given */
     bool internal, factory;
 } entry;
 
@@ -89,7 +91,18 @@ typedef struct header {
     char *name, *doc;
 } header;
 
+/* A formula of src/ops/scalar/, of which back ends make loops. */
+typedef struct loop {
+    char *file, *name; /* "activation", "elu" */
+    const char *
+        result; /* what it writes: "VALUE", the "SAME" that it reads, "TRUTH", "PART" of a complex number, "PAIR" of values, a "QUOTIENT", where an
+                           integer divisor may be 0, or one of two values "SELECTED" by its first input */
+    int n_in, n_numbers;
+} loop;
+
 typedef struct model {
+    loop *loops;
+    size_t n_loops;
     entry *entries, *fns;
     size_t n_entries, n_fns;
     function *functions, *inlines;
@@ -196,6 +209,8 @@ typedef struct c_def {
 void die(const char *file, int line, const char *format, ...) FAC_PRINTF(3, 4);
 void *xalloc(size_t n);
 char *xformat(const char *format, ...) FAC_PRINTF(1, 2);
+/* A file's text; stops if it cannot be read. */
+char *read_text(const char *path);
 /* As a string of C or JSON. */
 void quoted(FILE *f, const char *s);
 #define PUSH(arr, n, x) ((arr) = xgrow((arr), (n), sizeof *(arr)), (arr)[(n)++] = (x))
@@ -222,6 +237,16 @@ const c_def *find_c(const char *path, const char *name);
 /* Stops with all dead ends that second derivatives would run into. */
 void check_closure(const model *m);
 const op *find_op(const model *m, const char *base, const char *overload);
+bool is_pointwise(const entry *e);
+
+/* ---- loops (loops.c) ---- */
+
+void load_formulas(const char *path, model *m);
+/* The first loop of that name, or NULL. */
+const loop *find_loop(const model *m, const char *name);
+/* In a structured kernel: runs the loop that the entry names. */
+void emit_loop_call(FILE *f, const model *m, const op *o);
+void emit_loops(FILE *f, const model *m);
 
 /* ---- C spelling (cnames.c) ---- */
 

@@ -123,3 +123,14 @@ fac_status fac__vec_grow(void **v, size_t n, size_t *cap, size_t elem) {
     *v = fac__realloc(*v, n * elem, *cap * elem);
     return FAC_OK;
 }
+
+char *read_text(const char *path) {
+    FILE *f = fopen(path, "rb");
+    char *text = NULL;
+    size_t n = 0;
+    if (!f) die(path, 0, "cannot be read");
+    for (int c; (c = fgetc(f)) != EOF;) PUSH(text, n, (char)c);
+    fclose(f);
+    PUSH(text, n, '\0');
+    return text;
+}

@@ -78,6 +78,8 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         {"source", &e->source},
         {"out_overload", &e->out_overload},
         {"device_check", &e->device_check},
+        {"loop", &e->loop},
+        {"kernel", &e->kernel},
     };
     for (size_t i = 0; i < FAC_COUNT(texts); i++)
         if (strcmp(k, texts[i].key) == 0) {
@@ -90,6 +92,8 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         e->tags = list_of(d, v, k);
     else if (strcmp(k, "updates") == 0)
         e->updates = list_of(d, v, k);
+    else if (strcmp(k, "numbers") == 0)
+        e->numbers = list_of(d, v, k);
     else if (strcmp(k, "kernels") == 0)
         e->kernels = map_of(d, v, k);
     else if (strcmp(k, "raw") == 0)

@@ -16,17 +16,11 @@ fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
 fac_stream_copy fac__stream_copy;
 
 /* Loops that compute for longer than memory takes to fetch what they will overwrite: past the cache they would be slower. */
-/* clang-format off */
-#define LONG(name) [FAC_LOOP_##name] = true,
-static const bool computes_long[FAC_LOOP_COUNT] = {
-    FAC_LOOPS_MATH(LONG)
-    LONG(pow) LONG(atan2)
-    LONG(sigmoid) LONG(log_sigmoid) LONG(silu) LONG(mish) LONG(gelu) LONG(gelu_tanh) LONG(elu) LONG(softplus)
-    LONG(log_sigmoid_backward) LONG(silu_backward) LONG(mish_backward) LONG(gelu_backward) LONG(gelu_tanh_backward)
-    LONG(elu_backward) LONG(softplus_backward)
-};
-#undef LONG
-/* clang-format on */
+#define MARK(name, result, inputs, numbers) [FAC_LOOP_##name] = true,
+static const bool computes_long[FAC_LOOP_COUNT] = {FAC_LOOPS_MATH(MARK) FAC_LOOPS_ACTIVATION(MARK)};
+/* Those that select by their first input, a truth value. */
+static const bool selects[FAC_LOOP_COUNT] = {FAC_LOOPS_SELECT(MARK)};
+#undef MARK
 
 typedef struct run {
     const fac_iter *it;
@@ -298,7 +292,7 @@ fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, 
     return run_all(&(run){.it = it, .loop = loop, .want = want, .args = args, .may_stream = true});
 }
 
-fac_status fac__cpu_find_loop(fac_loop_id id, const char *op, fac_dtype dtype, fac_loop *out, fac_dtype *out_compute) {
+static fac_status find_loop(fac_loop_id id, const char *op, fac_dtype dtype, fac_loop *out, fac_dtype *out_compute) {
     *out_compute = dtype;
     *out = fac__loops[id][dtype];
     if (*out) return FAC_OK;
@@ -310,13 +304,14 @@ fac_status fac__cpu_find_loop(fac_loop_id id, const char *op, fac_dtype dtype, f
     return FAC_OK;
 }
 
-fac_status fac__cpu_pointwise_slow(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                                   const fac_loop_args *args) {
+fac_status fac__cpu_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+                              const fac_loop_args *args) {
     fac_loop loop;
     fac_dtype compute;
     uint8_t want[FAC_ITER_MAX];
-    FAC_TRY(fac__cpu_find_loop(id, op, it->common, &loop, &compute));
+    FAC_TRY(find_loop(id, op, it->common, &loop, &compute));
     for (int i = 0; i < it->n; i++) want[i] = (uint8_t)(i < it->n_out && out ? out : compute);
+    if (selects[id]) want[it->n_out] = FAC_BOOL;
     bool may_stream = !computes_long[id] || fac_num_threads() > STREAM_THREADS;
     return run_all(&(run){.it = it, .loop = loop, .want = want, .args = args, .may_stream = may_stream});
 }

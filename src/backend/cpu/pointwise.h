@@ -13,13 +13,10 @@
    memory with inputs must coincide with them element by element. */
 fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, const fac_loop_args *args);
 
-/* The loop for a dtype and the dtype it computes in, or DTYPE naming `op`. */
-fac_status fac__cpu_find_loop(fac_loop_id id, const char *op, fac_dtype dtype, fac_loop *out, fac_dtype *out_compute);
-
-/* Runs a loop of the table in the iterator's common dtype (f16 and bf16 in f32). Outputs come in `out`, or, when that is
-   0, like the inputs. args may be NULL. */
-fac_status fac__cpu_pointwise_slow(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                                   const fac_loop_args *args);
+/* A fac_pointwise_run: runs a loop of the table in the iterator's common dtype (f16 and bf16 in f32). Outputs come in `out`, or,
+   when that is 0, like the inputs. args may be NULL. */
+fac_status fac__cpu_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+                              const fac_loop_args *args);
 
 /* True if a loop from dtype `in` to dtype `out` can take every operand as it lies, in one go. */
 static inline bool fac__cpu_plain(const fac_iter *it, fac_dtype in, fac_dtype out) {
@@ -28,18 +25,6 @@ static inline bool fac__cpu_plain(const fac_iter *it, fac_dtype in, fac_dtype ou
     for (int i = 1; i < it->n; i++)
         if (it->op[i].dtype != in || it->strides[i][0] != item) return false;
     return it->n_out == 1;
-}
-
-static inline fac_status fac__cpu_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                                            const fac_loop_args *args) {
-    fac_loop loop = fac__loops[id][it->common];
-    if (FAC_LIKELY(loop && fac__cpu_plain(it, it->common, out ? out : it->common))) {
-        char *p[FAC_ITER_MAX];
-        for (int i = 0; i < it->n; i++) p[i] = it->op[i].data;
-        loop(p, it->numel, args);
-        return FAC_OK;
-    }
-    return fac__cpu_pointwise_slow(it, id, op, out, args);
 }
 
 /* dst <- src with conversion and broadcasting; both on the CPU. */

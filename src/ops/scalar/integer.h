@@ -3,25 +3,37 @@
 FAC_SCALAR_FN FAC_T FAC_FN(neg)(FAC_T x) { return (FAC_T)(0 - (FAC_UT)x); }
 FAC_SCALAR_FN FAC_T FAC_FN(abs)(FAC_T x) { return FAC_NEGATIVE(x) ? FAC_FN(neg)(x) : x; }
 FAC_SCALAR_FN FAC_T FAC_FN(sign)(FAC_T x) { return (FAC_T)((x > 0) - FAC_NEGATIVE(x)); }
+FAC_SCALAR_FN FAC_T FAC_FN(sgn)(FAC_T x) { return FAC_FN(sign)(x); }
+FAC_SCALAR_FN FAC_SAME FAC_FN(ceil)(FAC_T x) { return x; }
+FAC_SCALAR_FN FAC_SAME FAC_FN(floor)(FAC_T x) { return x; }
+FAC_SCALAR_FN FAC_SAME FAC_FN(round)(FAC_T x) { return x; }
+FAC_SCALAR_FN FAC_SAME FAC_FN(trunc)(FAC_T x) { return x; }
+FAC_SCALAR_FN FAC_SAME FAC_FN(conj)(FAC_T x) { return x; }
+FAC_SCALAR_FN bool FAC_FN(isnan)(FAC_T x) { return (void)x, false; }
+FAC_SCALAR_FN bool FAC_FN(isinf)(FAC_T x) { return (void)x, false; }
+FAC_SCALAR_FN bool FAC_FN(isfinite)(FAC_T x) { return (void)x, true; }
+FAC_SCALAR_FN FAC_T FAC_FN(relu)(FAC_T x) { return x > 0 ? x : 0; }
 FAC_SCALAR_FN FAC_T FAC_FN(square)(FAC_T x) { return (FAC_T)((FAC_UT)x * (FAC_UT)x); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_not)(FAC_T x) { return (FAC_T)~x; }
 
 FAC_SCALAR_FN FAC_T FAC_FN(add)(FAC_T a, FAC_T b) { return (FAC_T)((FAC_UT)a + (FAC_UT)b); }
 FAC_SCALAR_FN FAC_T FAC_FN(sub)(FAC_T a, FAC_T b) { return (FAC_T)((FAC_UT)a - (FAC_UT)b); }
 FAC_SCALAR_FN FAC_T FAC_FN(mul)(FAC_T a, FAC_T b) { return (FAC_T)((FAC_UT)a * (FAC_UT)b); }
-FAC_SCALAR_FN FAC_T FAC_FN(add_alpha)(FAC_T a, FAC_T b, FAC_T alpha) {
+FAC_SCALAR_FN FAC_T FAC_FN(add_alpha)(FAC_T a, FAC_T b, FAC_NUMBER alpha) {
     return (FAC_T)((FAC_UT)a + (FAC_UT)alpha * (FAC_UT)b);
 }
 /* The divisions take b != 0. The least integer divided by -1 wraps to itself. */
-FAC_SCALAR_FN FAC_T FAC_FN(div_trunc)(FAC_T a, FAC_T b) {
+FAC_SCALAR_FN FAC_T FAC_FN(div_trunc)(FAC_T a, FAC_DIVISOR b) {
     return (FAC_T)(FAC_NEGATIVE(b) && b == (FAC_T)-1 ? FAC_FN(neg)(a) : a / b);
 }
-FAC_SCALAR_FN FAC_T FAC_FN(fmod)(FAC_T a, FAC_T b) { return (FAC_T)(FAC_NEGATIVE(b) && b == (FAC_T)-1 ? 0 : a % b); }
-FAC_SCALAR_FN FAC_T FAC_FN(remainder)(FAC_T a, FAC_T b) {
+FAC_SCALAR_FN FAC_T FAC_FN(fmod)(FAC_T a, FAC_DIVISOR b) {
+    return (FAC_T)(FAC_NEGATIVE(b) && b == (FAC_T)-1 ? 0 : a % b);
+}
+FAC_SCALAR_FN FAC_T FAC_FN(remainder)(FAC_T a, FAC_DIVISOR b) {
     FAC_T m = FAC_FN(fmod)(a, b);
     return m != 0 && FAC_NEGATIVE(m) != FAC_NEGATIVE(b) ? (FAC_T)(m + b) : m;
 }
-FAC_SCALAR_FN FAC_T FAC_FN(div_floor)(FAC_T a, FAC_T b) {
+FAC_SCALAR_FN FAC_T FAC_FN(div_floor)(FAC_T a, FAC_DIVISOR b) {
     FAC_T q = FAC_FN(div_trunc)(a, b), m = FAC_FN(fmod)(a, b);
     return m != 0 && FAC_NEGATIVE(m) != FAC_NEGATIVE(b) ? (FAC_T)(q - 1) : q;
 }
@@ -41,7 +53,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(pow)(FAC_T base, FAC_T exponent) {
 FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return a > b ? a : b; }
 FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return a < b ? a : b; }
 FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) { return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi); }
-FAC_SCALAR_FN FAC_T FAC_FN(threshold)(FAC_T x, FAC_T at, FAC_T value) { return x <= at ? value : x; }
+FAC_SCALAR_FN FAC_T FAC_FN(threshold_by)(FAC_T x, FAC_T at, FAC_T value) { return x <= at ? value : x; }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_and)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_or)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_xor)(FAC_T a, FAC_T b) { return (FAC_T)(a ^ b); }
@@ -55,6 +67,6 @@ FAC_SCALAR_FN FAC_T FAC_FN(shift_right)(FAC_T a, FAC_T b) {
     FAC_T all = FAC_NEGATIVE(a) ? (FAC_T)-1 : 0;
     return (FAC_T)(out ? all : a >> (b & (FAC_BITS - 1)));
 }
-FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_T value) {
+FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) {
     return (FAC_T)((FAC_UT)x + (FAC_UT)value * (FAC_UT)a * (FAC_UT)b);
 }

@@ -3,6 +3,9 @@
 FAC_SCALAR_FN FAC_T FAC_FN(abs)(FAC_T x) { return FAC_BUILTIN(fabs)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(neg)(FAC_T x) { return -x; }
 FAC_SCALAR_FN FAC_T FAC_FN(sign)(FAC_T x) { return (FAC_T)((x > 0) - (x < 0)); }
+FAC_SCALAR_FN FAC_T FAC_FN(sgn)(FAC_T x) { return FAC_FN(sign)(x); }
+/* pi for negative numbers, 0 for others, NaN for NaN. */
+FAC_SCALAR_FN FAC_T FAC_FN(angle)(FAC_T x) { return x < 0 ? (FAC_T)3.14159265358979323846 : x != x ? x : 0; }
 FAC_SCALAR_FN FAC_T FAC_FN(ceil)(FAC_T x) { return FAC_BUILTIN(ceil)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(floor)(FAC_T x) { return FAC_BUILTIN(floor)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(round)(FAC_T x) { return FAC_BUILTIN(rint)(x); }
@@ -11,10 +14,14 @@ FAC_SCALAR_FN FAC_T FAC_FN(reciprocal)(FAC_T x) { return 1 / x; }
 FAC_SCALAR_FN FAC_T FAC_FN(sqrt)(FAC_T x) { return FAC_BUILTIN(sqrt)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(rsqrt)(FAC_T x) { return 1 / FAC_BUILTIN(sqrt)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(square)(FAC_T x) { return x * x; }
+FAC_SCALAR_FN FAC_SAME FAC_FN(conj)(FAC_T x) { return x; }
+FAC_SCALAR_FN bool FAC_FN(isnan)(FAC_T x) { return x != x; }
+FAC_SCALAR_FN bool FAC_FN(isinf)(FAC_T x) { return FAC_BUILTIN(fabs)(x) == FAC_INFINITY; }
+FAC_SCALAR_FN bool FAC_FN(isfinite)(FAC_T x) { return FAC_BUILTIN(fabs)(x) < FAC_INFINITY; }
 FAC_SCALAR_FN FAC_T FAC_FN(cube)(FAC_T x) { return x * x * x; }
 
 FAC_SCALAR_FN FAC_T FAC_FN(add)(FAC_T a, FAC_T b) { return a + b; }
-FAC_SCALAR_FN FAC_T FAC_FN(add_alpha)(FAC_T a, FAC_T b, FAC_T alpha) { return a + alpha * b; }
+FAC_SCALAR_FN FAC_T FAC_FN(add_alpha)(FAC_T a, FAC_T b, FAC_NUMBER alpha) { return a + alpha * b; }
 FAC_SCALAR_FN FAC_T FAC_FN(sub)(FAC_T a, FAC_T b) { return a - b; }
 FAC_SCALAR_FN FAC_T FAC_FN(mul)(FAC_T a, FAC_T b) { return a * b; }
 FAC_SCALAR_FN FAC_T FAC_FN(div)(FAC_T a, FAC_T b) { return a / b; }
@@ -44,5 +51,5 @@ FAC_SCALAR_FN FAC_T FAC_FN(lerp)(FAC_T a, FAC_T b, FAC_T w) {
     FAC_T low = a + w * (b - a), high = b - (b - a) * (1 - w);
     return w < (FAC_T)0.5 && w > (FAC_T)-0.5 ? low : high;
 }
-FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_T value) { return x + value * a * b; }
-FAC_SCALAR_FN FAC_T FAC_FN(addcdiv)(FAC_T x, FAC_T a, FAC_T b, FAC_T value) { return x + value * a / b; }
+FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) { return x + value * a * b; }
+FAC_SCALAR_FN FAC_T FAC_FN(addcdiv)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) { return x + value * a / b; }

@@ -4,52 +4,77 @@
 #include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/loops.h"
 
+#define FAC_LOOPS(X) FAC_LOOPS_REAL(X) FAC_LOOPS_PIECEWISE(X)
+#define FAC_NUMBER_OF FAC_REAL_NUMBER
+
 #define FAC_T float
 #define FAC_TD FAC_F32
 #define FAC_FN(name) name##_f32
 #define FAC_MATH(name) FAC_SIMD(name, f32)
 #define FAC_BUILTIN(name) __builtin_##name##f
-#include "backend/cpu/kernels/real_loops.h"
+#define FAC_INFINITY __builtin_inff()
+#include "ops/scalar/piecewise.h"
+#include "ops/scalar/real.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T double
 #define FAC_TD FAC_F64
 #define FAC_FN(name) name##_f64
 #define FAC_MATH(name) FAC_SIMD(name, f64)
 #define FAC_BUILTIN(name) __builtin_##name
-#include "backend/cpu/kernels/real_loops.h"
+#define FAC_INFINITY __builtin_inf()
+#include "ops/scalar/piecewise.h"
+#include "ops/scalar/real.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
+
+#undef FAC_LOOPS
+#undef FAC_NUMBER_OF
 
 #if FAC_ISA_LEVEL < 2
-
-#define FAC_NEGATIVE(x) ((x) < 0)
+#define FAC_LOOPS FAC_LOOPS_INTEGER
+#define FAC_NUMBER_OF FAC_INTEGER_NUMBER
 
 #define FAC_T int8_t
 #define FAC_UT uint32_t
 #define FAC_BITS 8
+#define FAC_NEGATIVE(x) ((x) < 0)
 #define FAC_TD FAC_I8
 #define FAC_FN(name) name##_i8
-#include "backend/cpu/kernels/integer_loops.h"
+#include "ops/scalar/integer.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T int16_t
+#define FAC_UT uint32_t
 #define FAC_BITS 16
+#define FAC_NEGATIVE(x) ((x) < 0)
 #define FAC_TD FAC_I16
 #define FAC_FN(name) name##_i16
-#include "backend/cpu/kernels/integer_loops.h"
+#include "ops/scalar/integer.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T int32_t
+#define FAC_UT uint32_t
 #define FAC_BITS 32
+#define FAC_NEGATIVE(x) ((x) < 0)
 #define FAC_TD FAC_I32
 #define FAC_FN(name) name##_i32
-#include "backend/cpu/kernels/integer_loops.h"
-#undef FAC_UT
+#include "ops/scalar/integer.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T int64_t
 #define FAC_UT uint64_t
 #define FAC_BITS 64
+#define FAC_NEGATIVE(x) ((x) < 0)
 #define FAC_TD FAC_I64
 #define FAC_FN(name) name##_i64
-#include "backend/cpu/kernels/integer_loops.h"
-#undef FAC_UT
-#undef FAC_NEGATIVE
+#include "ops/scalar/integer.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T uint8_t
 #define FAC_UT uint32_t
@@ -57,17 +82,18 @@
 #define FAC_NEGATIVE(x) ((void)(x), false)
 #define FAC_TD FAC_U8
 #define FAC_FN(name) name##_u8
-#include "backend/cpu/kernels/integer_loops.h"
+#include "ops/scalar/integer.h"
 
-/* Booleans are bytes 0 and 1: sum and maximum are "or", product and minimum "and". */
-static void install_bool(fac_loop (*table)[FAC_DTYPE_COUNT]) {
-    table[FAC_LOOP_add][FAC_BOOL] = table[FAC_LOOP_maximum][FAC_BOOL] = table[FAC_LOOP_bitwise_or][FAC_BOOL] =
-        loop_bitwise_or_u8;
-    table[FAC_LOOP_mul][FAC_BOOL] = table[FAC_LOOP_minimum][FAC_BOOL] = table[FAC_LOOP_bitwise_and][FAC_BOOL] =
-        loop_bitwise_and_u8;
-    table[FAC_LOOP_bitwise_xor][FAC_BOOL] = loop_bitwise_xor_u8;
-    table[FAC_LOOP_sign][FAC_BOOL] = loop_copy_u8;
-}
+#include "backend/cpu/kernels/loops_of_type.h"
+
+#undef FAC_LOOPS
+#define FAC_LOOPS FAC_LOOPS_BOOLEAN
+#define FAC_T uint8_t
+#define FAC_TD FAC_BOOL
+#define FAC_FN(name) name##_bool
+#include "ops/scalar/boolean.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 #endif
 
 void FAC_ISA_NAME(fac__install_arith)(fac_loop (*table)[FAC_DTYPE_COUNT]) {

@@ -1,108 +1,128 @@
-/* Comparisons, logic and tests, whose results are booleans, and selection by a boolean. They read every dtype and so share
-   one template; selection moves bits and needs only a loop per element size. */
+/* Comparisons and logic, whose results are booleans, and selection by a boolean. They read every dtype; selection moves
+   bits and needs only a loop per element size. */
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/loops.h"
 
-#define FAC_PREDICATE_LOOP(name, expr)        \
-    FAC_LOOP(name) {                          \
-        FAC_OPERANDS_2(uint8_t);              \
-        FAC_EACH(n) out[i] = (uint8_t)(expr); \
-    }
-#define FAC_TEST_LOOP(name, expr)             \
-    FAC_LOOP(name) {                          \
-        FAC_OPERANDS_1(uint8_t);              \
-        FAC_EACH(n) out[i] = (uint8_t)(expr); \
-    }
+#define FAC_LOOPS FAC_LOOPS_TRUTH
 
 #define FAC_T float
 #define FAC_TD FAC_F32
 #define FAC_FN(name) name##_f32
-#define FAC_ISNAN(x) ((x) != (x))
-#define FAC_ISINF(x) (__builtin_fabsf(x) == __builtin_inff())
-#define FAC_ISFINITE(x) (__builtin_fabsf(x) < __builtin_inff())
-#include "backend/cpu/kernels/compare_loops.h"
+#include "ops/scalar/truth.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T double
 #define FAC_TD FAC_F64
 #define FAC_FN(name) name##_f64
-#define FAC_ISNAN(x) ((x) != (x))
-#define FAC_ISINF(x) (__builtin_fabs(x) == __builtin_inf())
-#define FAC_ISFINITE(x) (__builtin_fabs(x) < __builtin_inf())
-#include "backend/cpu/kernels/compare_loops.h"
+#include "ops/scalar/truth.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #if FAC_ISA_LEVEL < 2
-#define FAC_ISNAN(x) ((void)(x), 0)
-#define FAC_ISINF(x) ((void)(x), 0)
-#define FAC_ISFINITE(x) ((void)(x), 1)
-#define FAC_KEEP_TESTS
-
 #define FAC_T int8_t
 #define FAC_TD FAC_I8
 #define FAC_FN(name) name##_i8
-#include "backend/cpu/kernels/compare_loops.h"
+#include "ops/scalar/truth.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T int16_t
 #define FAC_TD FAC_I16
 #define FAC_FN(name) name##_i16
-#include "backend/cpu/kernels/compare_loops.h"
+#include "ops/scalar/truth.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T int32_t
 #define FAC_TD FAC_I32
 #define FAC_FN(name) name##_i32
-#include "backend/cpu/kernels/compare_loops.h"
+#include "ops/scalar/truth.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T int64_t
 #define FAC_TD FAC_I64
 #define FAC_FN(name) name##_i64
-#include "backend/cpu/kernels/compare_loops.h"
+#include "ops/scalar/truth.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T uint8_t
 #define FAC_TD FAC_U8
 #define FAC_FN(name) name##_u8
-#include "backend/cpu/kernels/compare_loops.h"
+#include "ops/scalar/truth.h"
 
-#define FAC_T uint8_t
-#define FAC_TD FAC_BOOL
-#define FAC_FN(name) name##_bool
-#include "backend/cpu/kernels/compare_loops.h"
+#include "backend/cpu/kernels/loops_of_type.h"
 #endif
 
-#define FAC_WHERE_LOOP(bits, T)                                                                                   \
-    static void loop_where_##bits(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
-        T *out = (T *)(void *)p[0];                                                                               \
-        const uint8_t *take = (const uint8_t *)p[1];                                                              \
-        const T *a = (const T *)(const void *)p[2], *b = (const T *)(const void *)p[3];                           \
-        FAC_EACH(n) out[i] = take[i] ? a[i] : b[i];                                                               \
-    }
+#undef FAC_LOOPS
+#define FAC_LOOPS FAC_LOOPS_SELECT
+
+#define FAC_T uint8_t
+#define FAC_TD FAC_U8
+#define FAC_FN(name) name##_8
+#include "ops/scalar/select.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
+
+#define FAC_T uint16_t
+#define FAC_TD FAC_I16
+#define FAC_FN(name) name##_16
+#include "ops/scalar/select.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
+
+#define FAC_T uint32_t
+#define FAC_TD FAC_I32
+#define FAC_FN(name) name##_32
+#include "ops/scalar/select.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
+
+#define FAC_T uint64_t
+#define FAC_TD FAC_I64
+#define FAC_FN(name) name##_64
+#include "ops/scalar/select.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
+
 typedef struct two_words {
     uint64_t w[2];
 } two_words;
-FAC_WHERE_LOOP(8, uint8_t)
-FAC_WHERE_LOOP(16, uint16_t)
-FAC_WHERE_LOOP(32, uint32_t)
-FAC_WHERE_LOOP(64, uint64_t)
-FAC_WHERE_LOOP(128, two_words)
+#define FAC_T two_words
+#define FAC_TD FAC_C128
+#define FAC_FN(name) name##_128
+#include "ops/scalar/select.h"
 
-static void install_where(fac_loop (*table)[FAC_DTYPE_COUNT]) {
-    fac_loop *w = table[FAC_LOOP_where];
-    w[FAC_BOOL] = w[FAC_U8] = w[FAC_I8] = loop_where_8;
-    w[FAC_I16] = w[FAC_F16] = w[FAC_BF16] = loop_where_16;
-    w[FAC_I32] = w[FAC_F32] = loop_where_32;
-    w[FAC_I64] = w[FAC_F64] = w[FAC_C64] = loop_where_64;
-    w[FAC_C128] = loop_where_128;
+#include "backend/cpu/kernels/loops_of_type.h"
+
+#define FAC_SAME_BITS(name, result, inputs, numbers) share_bits(table[FAC_LOOP_##name]);
+static void share_bits(fac_loop *loops) {
+    loops[FAC_BOOL] = loops[FAC_I8] = loops[FAC_U8];
+    loops[FAC_F16] = loops[FAC_BF16] = loops[FAC_I16];
+    loops[FAC_F32] = loops[FAC_I32];
+    loops[FAC_F64] = loops[FAC_C64] = loops[FAC_I64];
 }
+
+/* A boolean is a byte and compares as one. */
+#define FAC_SAME_BYTES(name, result, inputs, numbers) table[FAC_LOOP_##name][FAC_BOOL] = table[FAC_LOOP_##name][FAC_U8];
 
 void FAC_ISA_NAME(fac__install_compare)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_f32(table);
     install_f64(table);
-    install_where(table);
+    install_8(table);
+    install_16(table);
+    install_32(table);
+    install_64(table);
+    install_128(table);
+    FAC_LOOPS_SELECT(FAC_SAME_BITS)
 #if FAC_ISA_LEVEL < 2
     install_i8(table);
     install_i16(table);
     install_i32(table);
     install_i64(table);
     install_u8(table);
-    install_bool(table);
-    table[FAC_LOOP_bitwise_not][FAC_BOOL] = loop_logical_not_bool;
+    FAC_LOOPS_TRUTH(FAC_SAME_BYTES)
 #endif
 }

@@ -41,19 +41,26 @@ static inline double _Complex quotient_c128(double _Complex x, double _Complex y
     return z;
 }
 
+#define FAC_LOOPS FAC_LOOPS_COMPLEX
+#define FAC_NUMBER_OF(k) FAC_FN(make)((FAC_R)args->v[k].real, (FAC_R)args->v[k].imag)
+
 #define FAC_T float _Complex
 #define FAC_R float
 #define FAC_TD FAC_C64
 #define FAC_FN(name) name##_c64
 #define FAC_C(name) name##f
-#include "backend/cpu/kernels/complex_loops.h"
+#include "ops/scalar/complex.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T double _Complex
 #define FAC_R double
 #define FAC_TD FAC_C128
 #define FAC_FN(name) name##_c128
 #define FAC_C(name) name
-#include "backend/cpu/kernels/complex_loops.h"
+#include "ops/scalar/complex.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 void FAC_ISA_NAME(fac__install_complex)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_c64(table);

@@ -1,4 +1,5 @@
-/* What the loop templates are made of. FAC_T is the element type, FAC_FN(name) the per-type name, FAC_TD the dtype. */
+/* A loop of a formula, X(name, what it writes, inputs, numbers) of loops_gen.h. FAC_T is the element type, FAC_FN(name) the
+   per-type name, FAC_TD the dtype. */
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_LOOP_MACROS_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_LOOP_MACROS_H
 
@@ -8,34 +9,64 @@
 #endif
 
 #define FAC_SCALAR_FN static inline
+#define FAC_SCALAR_HELPER static inline
+#define FAC_SAME FAC_T
+#define FAC_NUMBER FAC_T
+#define FAC_DIVISOR FAC_T
 #define FAC_EACH(n) FAC_IVDEP for (int64_t i = 0; i < (n); i++)
-#define FAC_LOOP(name) \
-    static void FAC_FN(loop_##name)(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused)))
-#define FAC_OPERANDS_1(T)       \
-    T *out = (T *)(void *)p[0]; \
-    const FAC_T *a = (const FAC_T *)(const void *)p[1]
-#define FAC_OPERANDS_2(T) \
-    FAC_OPERANDS_1(T);    \
-    const FAC_T *b = (const FAC_T *)(const void *)p[2]
-#define FAC_OPERANDS_3(T) \
-    FAC_OPERANDS_2(T);    \
-    const FAC_T *c = (const FAC_T *)(const void *)p[3]
 
-#define FAC_UNARY_LOOP(name)                     \
-    FAC_LOOP(name) {                             \
-        FAC_OPERANDS_1(FAC_T);                   \
-        FAC_EACH(n) out[i] = FAC_FN(name)(a[i]); \
+#define FAC_OPERAND(k, T) ((T *)(void *)p[k])
+#define FAC_INPUTS_1(first) const FAC_T *a = FAC_OPERAND(first, const FAC_T)
+#define FAC_INPUTS_2(first) FAC_INPUTS_1(first), *b = FAC_OPERAND((first) + 1, const FAC_T)
+#define FAC_INPUTS_3(first) FAC_INPUTS_2(first), *c = FAC_OPERAND((first) + 2, const FAC_T)
+#define FAC_VALUES_1 a[i]
+#define FAC_VALUES_2 a[i], b[i]
+#define FAC_VALUES_3 a[i], b[i], c[i]
+/* How the numbers of a call are read is the element type's: FAC_NUMBER_OF(k). */
+#define FAC_NUMBERS_0
+#define FAC_NUMBERS_1 const FAC_T v0 = FAC_NUMBER_OF(0);
+#define FAC_NUMBERS_2 FAC_NUMBERS_1 const FAC_T v1 = FAC_NUMBER_OF(1);
+#define FAC_NUMBERS_3 FAC_NUMBERS_2 const FAC_T v2 = FAC_NUMBER_OF(2);
+#define FAC_PASS_0
+#define FAC_PASS_1 , v0
+#define FAC_PASS_2 , v0, v1
+#define FAC_PASS_3 , v0, v1, v2
+#define FAC_REAL_NUMBER(k) (FAC_T) args->v[k].real
+#define FAC_INTEGER_NUMBER(k) (FAC_T) args->v[k].integer
+
+#define FAC_LOOP_RUN(name, T, inputs, numbers) \
+    T *out = FAC_OPERAND(0, T);                \
+    FAC_INPUTS_##inputs(1);                    \
+    FAC_NUMBERS_##numbers FAC_EACH(n) out[i] = (T)FAC_FN(name)(FAC_VALUES_##inputs FAC_PASS_##numbers);
+#define FAC_LOOP_VALUE(name, inputs, numbers) FAC_LOOP_RUN(name, FAC_T, inputs, numbers)
+#define FAC_LOOP_SAME(name, inputs, numbers) \
+    if (n) memmove(p[0], p[1], (size_t)n * sizeof(FAC_T)); /* empty tensors have no address */
+#define FAC_LOOP_TRUTH(name, inputs, numbers) FAC_LOOP_RUN(name, uint8_t, inputs, numbers)
+#define FAC_LOOP_PART(name, inputs, numbers) FAC_LOOP_RUN(name, FAC_R, inputs, numbers)
+#define FAC_LOOP_PAIR(name, inputs, numbers)                           \
+    FAC_T *out = FAC_OPERAND(0, FAC_T), *also = FAC_OPERAND(1, FAC_T); \
+    FAC_INPUTS_##inputs(2);                                            \
+    FAC_EACH(n) FAC_FN(name)(FAC_VALUES_##inputs, &out[i], &also[i]);
+#define FAC_LOOP_SELECTED(name, inputs, numbers)                                    \
+    FAC_T *out = FAC_OPERAND(0, FAC_T);                                             \
+    const uint8_t *take = FAC_OPERAND(1, const uint8_t);                            \
+    const FAC_T *a = FAC_OPERAND(2, const FAC_T), *b = FAC_OPERAND(3, const FAC_T); \
+    FAC_EACH(n) out[i] = FAC_FN(name)(take[i], a[i], b[i]);
+/* A zero divisor is noted and gives 0; the operator turns the note into an error. */
+#define FAC_LOOP_QUOTIENT(name, inputs, numbers)           \
+    FAC_T *out = FAC_OPERAND(0, FAC_T);                    \
+    FAC_INPUTS_##inputs(1);                                \
+    bool zero = false;                                     \
+    for (int64_t i = 0; i < n; i++) {                      \
+        zero |= b[i] == 0;                                 \
+        out[i] = b[i] == 0 ? 0 : FAC_FN(name)(a[i], b[i]); \
+    }                                                      \
+    if (zero) atomic_store_explicit(args->zero_divisor, true, memory_order_relaxed);
+
+#define FAC_LOOP(name, result, inputs, numbers)                                                                     \
+    static void FAC_FN(loop_##name)(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
+        FAC_LOOP_##result(name, inputs, numbers)                                                                    \
     }
-#define FAC_BINARY_LOOP(name)                          \
-    FAC_LOOP(name) {                                   \
-        FAC_OPERANDS_2(FAC_T);                         \
-        FAC_EACH(n) out[i] = FAC_FN(name)(a[i], b[i]); \
-    }
-#define FAC_TERNARY_LOOP(name)                               \
-    FAC_LOOP(name) {                                         \
-        FAC_OPERANDS_3(FAC_T);                               \
-        FAC_EACH(n) out[i] = FAC_FN(name)(a[i], b[i], c[i]); \
-    }
-#define FAC_INSTALL(name) table[FAC_LOOP_##name][FAC_TD] = FAC_FN(loop_##name)
+#define FAC_INSTALL(name, result, inputs, numbers) table[FAC_LOOP_##name][FAC_TD] = FAC_FN(loop_##name);
 
 #endif

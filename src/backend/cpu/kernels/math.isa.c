@@ -3,17 +3,24 @@
 #include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/loops.h"
 
+#define FAC_LOOPS FAC_LOOPS_MATH
+#define FAC_NUMBER_OF FAC_REAL_NUMBER
+
 #define FAC_T float
 #define FAC_TD FAC_F32
 #define FAC_FN(name) name##_f32
 #define FAC_MATH(name) FAC_SIMD(name, f32)
-#include "backend/cpu/kernels/math_loops.h"
+#include "ops/scalar/math.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T double
 #define FAC_TD FAC_F64
 #define FAC_FN(name) name##_f64
 #define FAC_MATH(name) FAC_SIMD(name, f64)
-#include "backend/cpu/kernels/math_loops.h"
+#include "ops/scalar/math.h"
+
+#include "backend/cpu/kernels/loops_of_type.h"
 
 void FAC_ISA_NAME(fac__install_math)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_f32(table);

@@ -21,8 +21,8 @@ typedef struct k_plan {
     int32_t ndim;
     int32_t plain; /* every operand is a number or lies without gaps in the dtype that the kernel computes in */
     k_operand op[K_OPERANDS];
-    double f[4]; /* numbers that accompany the operation: fac_loop_args */
-    int64_t i[2];
+    double f[3]; /* numbers that accompany the operation, in both guises: fac_loop_args */
+    int64_t i[3];
 } k_plan;
 
 /* Byte offsets of element i of every operand. */

@@ -1,59 +1,59 @@
 /* From an iterator to a launch: the kernel is found by loop and by the type computed in; the iterator's shape, strides and
    numbers are copied into the plan that kernels take by value. */
 #include "backend/cuda/ops/pointwise.h"
-#include "backend/cpu/pointwise.h"
+#include "backend/cpu/loops.h"
 #include "backend/cuda/kernels/dtype.h"
-#include "backend/cuda/kernels/pointwise_list.h"
 #include "core/fill.h"
 #include "ops_gen.h"
 
 #include <stdalign.h>
 
 /* The types that kernels compute in. */
-typedef enum kind { KIND_F32, KIND_F64, KIND_I64, KIND_COUNT } kind;
+typedef enum kind { KIND_F32, KIND_F64, KIND_I64, KIND_BOOL, KIND_COUNT } kind;
 
 static kind kind_of(fac_dtype d) {
+    if (d == FAC_BOOL) return KIND_BOOL;
     if (fac_dtype_is_integral(d, true)) return KIND_I64;
     return d == FAC_F64 ? KIND_F64 : KIND_F32;
 }
-static fac_dtype dtype_of(kind k) { return k == KIND_F32 ? FAC_F32 : k == KIND_F64 ? FAC_F64 : FAC_I64; }
+static fac_dtype dtype_of(kind k) {
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_I64, FAC_BOOL};
+    return dtypes[k];
+}
 
 /* ---- the kernels, by loop and type ---------------------------------------------------------------------------------------------- */
 
 #define NAME(name, suffix) FAC_CUDA_KERNEL(pointwise_##name##_##suffix)
+#define EACH_REAL(X)  \
+    FAC_LOOPS_REAL(X) \
+    FAC_LOOPS_PIECEWISE(X) FAC_LOOPS_MATH(X) FAC_LOOPS_ACTIVATION(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
+#define EACH_INTEGER(X) FAC_LOOPS_INTEGER(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
+#define EACH_BOOLEAN(X) FAC_LOOPS_BOOLEAN(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
 #define DECLARE_REAL(name, ...) extern fac_cuda_kernel NAME(name, f32), NAME(name, f64);
 #define DECLARE_INTEGER(name, ...) extern fac_cuda_kernel NAME(name, i64);
-#define ROW_REAL(name, ...) [FAC_LOOP_##name] = {&NAME(name, f32), &NAME(name, f64)},
+#define DECLARE_BOOLEAN(name, ...) extern fac_cuda_kernel NAME(name, bool);
+#define ROW_F32(name, ...) [FAC_LOOP_##name] = &NAME(name, f32),
+#define ROW_F64(name, ...) [FAC_LOOP_##name] = &NAME(name, f64),
 #define ROW_INTEGER(name, ...) [FAC_LOOP_##name] = &NAME(name, i64),
-#define ALL_REAL(X)  \
-    K_REAL_1(X)      \
-    K_REAL_2(X)      \
-    K_REAL_3(X)      \
-    K_REAL_1_WITH(X) \
-    K_REAL_2_WITH(X) K_REAL_3_WITH(X) K_MATH_1(X) K_MATH_2(X) K_TRUTH_1(X) K_TRUTH_2(X) X(prelu_backward) X(where)
-#define ALL_INTEGER(X) \
-    K_INTEGER_1(X)     \
-    K_INTEGER_2(X)     \
-    K_INTEGER_3(X) K_INTEGER_2_WITH(X) K_INTEGER_3_WITH(X) K_INTEGER_DIVISION(X) K_TRUTH_1(X) K_TRUTH_2(X) X(where)
+#define ROW_BOOLEAN(name, ...) [FAC_LOOP_##name] = &NAME(name, bool),
 
-ALL_REAL(DECLARE_REAL)
-ALL_INTEGER(DECLARE_INTEGER)
-extern fac_cuda_kernel NAME(copy, f32), NAME(copy, f64), NAME(copy, i64), NAME(copy, complex);
+EACH_REAL(DECLARE_REAL)
+EACH_INTEGER(DECLARE_INTEGER)
+EACH_BOOLEAN(DECLARE_BOOLEAN)
+DECLARE_REAL(copy) DECLARE_INTEGER(copy) DECLARE_BOOLEAN(copy) extern fac_cuda_kernel NAME(copy, complex);
 
-static fac_cuda_kernel *const real_kernels[FAC_LOOP_COUNT][2] = {ALL_REAL(ROW_REAL)};
-static fac_cuda_kernel *const integer_kernels[FAC_LOOP_COUNT] = {ALL_INTEGER(ROW_INTEGER)};
-static fac_cuda_kernel *const copy_kernels[KIND_COUNT] = {&NAME(copy, f32), &NAME(copy, f64), &NAME(copy, i64)};
+static fac_cuda_kernel *const kernels[KIND_COUNT][FAC_LOOP_COUNT] = {
+    [KIND_F32] = {EACH_REAL(ROW_F32)},
+    [KIND_F64] = {EACH_REAL(ROW_F64)},
+    [KIND_I64] = {EACH_INTEGER(ROW_INTEGER)},
+    [KIND_BOOL] = {EACH_BOOLEAN(ROW_BOOLEAN)},
+};
+static fac_cuda_kernel *const copy_kernels[KIND_COUNT] = {&NAME(copy, f32), &NAME(copy, f64), &NAME(copy, i64),
+                                                          &NAME(copy, bool)};
 
 _Static_assert(K_BOOL == (int)FAC_BOOL && K_I64 == (int)FAC_I64 && K_F16 == (int)FAC_F16 && K_BF16 == (int)FAC_BF16 &&
                    K_F32 == (int)FAC_F32 && K_F64 == (int)FAC_F64 && K_C128 == (int)FAC_C128,
                "kernels know dtypes by the same numbers");
-
-static fac_cuda_kernel *find_kernel(fac_loop_id id, kind k, fac_dtype common) {
-    if (k != KIND_I64) return real_kernels[id][k];
-    if (id == FAC_LOOP_bitwise_not && common == FAC_BOOL) return integer_kernels[FAC_LOOP_logical_not];
-    bool whole = id == FAC_LOOP_ceil || id == FAC_LOOP_floor || id == FAC_LOOP_round || id == FAC_LOOP_trunc;
-    return whole ? copy_kernels[KIND_I64] : integer_kernels[id];
-}
 
 /* ---- operands --------------------------------------------------------------------------------------------------------------------- */
 
@@ -130,32 +130,19 @@ static fac_status launch(const fac_iter *it, fac_cuda_kernel *kernel, const char
     fac_cuda_run r = {.kernel = kernel, .op = op};
     for (int i = 0; i < it->n; i++) set_operand(it, i, k, &p.op[i]);
     p.plain = is_plain(it, &p, dtype_of(k), out ? out : dtype_of(k));
-    for (int i = 0; i < 4; i++) p.f[i] = args ? args->f[i] : 0;
-    for (int i = 0; i < 2; i++) p.i[i] = args ? args->i[i] : 0;
+    for (size_t i = 0; i < FAC_COUNT(p.f); i++) {
+        p.f[i] = args ? args->v[i].real : 0;
+        p.i[i] = args ? args->v[i].integer : 0;
+    }
     return launch_plan(it, &p, &r);
 }
 
 fac_status fac__cuda_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
                                const fac_loop_args *args) {
-    fac_loop loop;
-    fac_dtype compute;
-    FAC_TRY(
-        fac__cpu_find_loop(id, op, it->common, &loop, &compute)); /* the dtypes that there are on the CPU, no others */
-    if (it->numel == 0) return FAC_OK;
-    bool complex_numbers = fac_dtype_is_complex(it->common);
-    kind k = kind_of(compute);
-    fac_cuda_kernel *kernel = complex_numbers ? NULL : find_kernel(id, k, it->common);
-    FAC_CHECK(kernel, FAC_ERR_UNSUPPORTED, "%s has no CUDA kernel for %s yet", op, fac_dtype_name(it->common));
-    return launch(it, kernel, op, k, out, args);
-}
-
-fac_status fac__cuda_select(const fac_iter *it) {
-    if (it->numel == 0) return FAC_OK;
-    FAC_CHECK(!fac_dtype_is_complex(it->common), FAC_ERR_UNSUPPORTED, "where has no CUDA kernel for %s yet",
-              fac_dtype_name(it->common));
     kind k = kind_of(it->common);
-    return launch(it, k == KIND_I64 ? integer_kernels[FAC_LOOP_where] : real_kernels[FAC_LOOP_where][k], "where", k, 0,
-                  NULL);
+    fac_cuda_kernel *kernel = fac_dtype_is_complex(it->common) ? NULL : kernels[k][id];
+    FAC_CHECK(kernel, FAC_ERR_UNSUPPORTED, "%s has no CUDA kernel for %s", op, fac_dtype_name(it->common));
+    return it->numel ? launch(it, kernel, op, k, out, args) : FAC_OK;
 }
 
 /* ---- copies and fills ------------------------------------------------------------------------------------------------------------------ */

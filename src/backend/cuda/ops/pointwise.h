@@ -1,16 +1,16 @@
-/* Pointwise operations on CUDA devices: what the surface's table (backend/surface/pointwise.h) points at. */
+/* Pointwise operations on CUDA devices. */
 #ifndef FAC_SRC_BACKEND_CUDA_OPS_POINTWISE_H
 #define FAC_SRC_BACKEND_CUDA_OPS_POINTWISE_H
 
-#include "backend/cpu/loops.h"
 #include "backend/cuda/kernels/plan.h"
 #include "backend/cuda/ops/run.h"
 #include "backend/cuda/runtime/transfer.h"
 #include "iter/iter.h"
+#include "ops/loop.h"
 
+/* A fac_pointwise_run. */
 fac_status fac__cuda_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
                                const fac_loop_args *args);
-fac_status fac__cuda_select(const fac_iter *it);
 /* Every element of dst <- v. */
 fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v);
 

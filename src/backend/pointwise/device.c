@@ -1,0 +1,74 @@
+/* Pointwise loops on kinds of devices that the library does not know: what a program registered is told what is to be computed. */
+#include "backend/pointwise/pointwise.h"
+
+static _Atomic(const fac_pointwise_table *) tables[FAC_DEVICE_TYPE_COUNT];
+
+static const struct {
+    const char *name;
+    int n_numbers;
+} loops[] = {
+#define ROW(name, numbers) {#name, numbers},
+    FAC_LOOP_NAMES(ROW)
+#undef ROW
+};
+
+/* A number, or the element of a CPU tensor that stands for one, rounded as an element of f16 or bf16 would be. */
+static fac_pointwise_number number_of(const fac_iter *it, const fac_iter_operand *o) {
+    double parts[2];
+    fac_scalar v = o->is_scalar ? o->value : fac__load(o->data, (fac_dtype)o->dtype, parts);
+    if (fac__is_half(it->common) && (!o->is_scalar || (it->options & FAC_ITER_ROUND_NUMBERS))) {
+        uint16_t element;
+        fac__store(&element, it->common, v);
+        v = fac__load(&element, it->common, parts);
+    }
+    return fac__number(v);
+}
+
+static fac_pointwise_operand operand_of(const fac_iter *it, int i) {
+    const fac_iter_operand *o = &it->op[i];
+    if (o->is_scalar || (o->t && fac__is_cpu(o->t))) return (fac_pointwise_operand){.number = number_of(it, o)};
+    return (fac_pointwise_operand){.data = o->data, .strides = it->strides[i], .dtype = (fac_dtype)o->dtype};
+}
+
+static fac_status run_by_table(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+                               const fac_loop_args *args) {
+    fac_status st;
+    fac_pointwise_operand operands[FAC_ITER_MAX];
+    const fac_pointwise_table *table = atomic_load_explicit(&tables[it->device.type], memory_order_acquire);
+    for (int i = 0; i < it->n; i++) operands[i] = operand_of(it, i);
+    const fac_pointwise_call call = {
+        .op = op,
+        .loop = loops[id].name,
+        .device = it->device,
+        .dtype = it->common,
+        .out_dtype = out ? out : it->common,
+        .ndim = it->ndim,
+        .shape = it->shape,
+        .n_out = it->n_out,
+        .n_in = it->n - it->n_out,
+        .n_numbers = args ? loops[id].n_numbers : 0,
+        .operands = operands,
+        .numbers = args ? args->v : NULL,
+    };
+    if (it->numel == 0) return FAC_OK;
+    FAC_CALLBACK(st = table->run(table, &call));
+    return st;
+}
+
+fac_status fac_register_pointwise(const fac_pointwise_table *table) {
+    const fac_pointwise_table *none = NULL;
+    FAC_CHECK(table && table->size == sizeof *table && table->run, FAC_ERR_ARGUMENT,
+              "a pointwise table needs `run`, and `size` as the size of this library's fac_pointwise_table, %zu bytes",
+              sizeof *table);
+    FAC_CHECK(table->type >= FAC_PRIVATE1 && table->type < FAC_DEVICE_TYPE_COUNT, FAC_ERR_ARGUMENT,
+              "device type %d takes no pointwise table", (int)table->type);
+    FAC_TRY(fac_init());
+    FAC_CHECK(atomic_compare_exchange_strong(&tables[table->type], &none, table) || none == table, FAC_ERR_STATE,
+              "devices of type %d have a pointwise table already", (int)table->type);
+    fac__pointwise_register(table->type, run_by_table);
+    return FAC_OK;
+}
+
+void fac__pointwise_forget_tables(void) {
+    for (int i = 0; i < FAC_DEVICE_TYPE_COUNT; i++) atomic_store_explicit(&tables[i], NULL, memory_order_release);
+}

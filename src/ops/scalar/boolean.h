@@ -1,0 +1,16 @@
+/* Formulas over truth values, the bytes 0 and 1: a sum and a maximum are "or", a product and a minimum "and"; see README.md. */
+
+FAC_SCALAR_FN FAC_SAME FAC_FN(sign)(FAC_T x) { return x; }
+FAC_SCALAR_FN FAC_SAME FAC_FN(sgn)(FAC_T x) { return x; }
+FAC_SCALAR_FN FAC_SAME FAC_FN(conj)(FAC_T x) { return x; }
+FAC_SCALAR_FN bool FAC_FN(isnan)(FAC_T x) { return (void)x, false; }
+FAC_SCALAR_FN bool FAC_FN(isinf)(FAC_T x) { return (void)x, false; }
+FAC_SCALAR_FN bool FAC_FN(isfinite)(FAC_T x) { return (void)x, true; }
+FAC_SCALAR_FN FAC_T FAC_FN(bitwise_not)(FAC_T x) { return (FAC_T)(x ^ 1); }
+FAC_SCALAR_FN FAC_T FAC_FN(add)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
+FAC_SCALAR_FN FAC_T FAC_FN(mul)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
+FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
+FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
+FAC_SCALAR_FN FAC_T FAC_FN(bitwise_and)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
+FAC_SCALAR_FN FAC_T FAC_FN(bitwise_or)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
+FAC_SCALAR_FN FAC_T FAC_FN(bitwise_xor)(FAC_T a, FAC_T b) { return (FAC_T)(a ^ b); }
