@@ -10,9 +10,8 @@ if(FACULA_ONEDNN)
 else()
     list(FILTER facula_sources EXCLUDE REGEX "/onednn(_conv)?\\.c$|/conv_library\\.c$")
 endif()
-if(FACULA_CUDA)
-    list(FILTER facula_sources EXCLUDE REGEX "/cuda_none\\.c$")
-else() # the compilers of src/jit/ serve device code
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/start/start.c PROPERTIES COMPILE_DEFINITIONS FAC_HAVE_CUDA=$<BOOL:${FACULA_CUDA}>)
+if(NOT FACULA_CUDA) # the compilers of src/jit/ serve device code
     list(FILTER facula_sources EXCLUDE REGEX "/backend/cuda/|/src/jit/")
 endif()
 

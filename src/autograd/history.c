@@ -24,9 +24,7 @@ void fac__autograd_free(struct fac_autograd *ag) {
     fac__block_free(ag, sizeof *ag);
 }
 
-bool fac__requires_grad(const fac_tensor *t) {
-    if (!t || !t->ag) return false;
-    const struct fac_autograd *ag = t->ag;
+bool fac__autograd_wants(const struct fac_autograd *ag) {
     return ag->requires_grad || fac__history(ag) || (ag->base && fac__requires_grad(ag->base));
 }
 

@@ -1,10 +1,10 @@
 /* Start and end of the room. */
 #include "autograd/init.h"
-#include "autograd/autograd_meta.h"
-#include "core/above.h"
+#include "autograd/records.h"
 
 fac_status fac__autograd_init(void) {
-    fac__autograd_meta_free = fac__autograd_free;
+    fac__autograd = (fac_autograd_table){fac__autograd_free, fac__autograd_wants, fac__autograd_describe};
+    fac__thread_on_trim(fac__scratch_trim);
     return fac__boxed_gradients_init();
 }
 

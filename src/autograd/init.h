@@ -4,8 +4,13 @@
 
 #include "core/tensor.h"
 
-/* The core's fac__autograd_meta_free. */
+/* Called by fac_init and fac_shutdown. */
+fac_status fac__autograd_init(void);
+void fac__autograd_shutdown(void);
+/* The core's fac__autograd. */
 void fac__autograd_free(struct fac_autograd *ag);
+bool fac__autograd_wants(const struct fac_autograd *ag);
+void fac__autograd_describe(fac_tensor *t, char *buf, size_t size);
 /* Registers the fallback that serves operators without a gradient of their own. */
 fac_status fac__boxed_gradients_init(void);
 void fac__boxed_gradients_shutdown(void);

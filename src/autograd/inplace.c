@@ -4,12 +4,6 @@
 #include "autograd/mode.h"
 #include "ops/call.h"
 
-fac_status fac__not_writable(void) {
-    return FAC_FAIL(FAC_ERR_AUTOGRAD,
-                    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
-                    "clone to get a normal tensor before doing inplace update.");
-}
-
 fac_status fac__check_inplace(fac_tensor *t, bool any_requires_grad) {
     const fac_thread *th = fac__thread();
     FAC_TRY(fac__check_writable(t));

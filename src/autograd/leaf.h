@@ -2,7 +2,7 @@
 #ifndef FAC_SRC_AUTOGRAD_LEAF_H
 #define FAC_SRC_AUTOGRAD_LEAF_H
 
-#include "core/above.h"
+#include "core/tensor.h"
 #include <facula/autograd.h>
 
 bool fac__is_leaf(const fac_tensor *t);

@@ -48,8 +48,6 @@ struct fac_node {
 
 /* ---- building ------------------------------------------------------------------------------------------------------ */
 
-/* True if a gradient is wanted for t: it is a floating leaf with requires_grad or has a history. NULL: false. */
-bool fac__requires_grad(const fac_tensor *t);
 static inline bool fac__any_requires_grad(fac_tensors l) {
     for (size_t i = 0; i < l.n; i++)
         if (fac__requires_grad(l.v[i])) return true;

@@ -1,6 +1,5 @@
 /* Scratch memory: one block of vectors per thread is kept for the next pass. */
 #include "autograd/records.h"
-#include "core/above.h"
 
 #define KEEP_RECORDS 1024 /* scratch of larger passes is given back at once */
 
@@ -17,7 +16,8 @@ static void scratch_free(scratch *s) {
     fac__free(s);
 }
 
-void fac__autograd_trim(void) {
+void fac__scratch_trim(fac_thread *th) {
+    (void)th;
     scratch *s = idle;
     if (!s || s->busy) return;
     idle = NULL;

@@ -54,6 +54,8 @@ typedef struct scratch {
     bool busy;
 } scratch;
 
+/* Frees what is kept for the calling thread's next pass. */
+void fac__scratch_trim(fac_thread *th);
 /* The thread's scratch, or a fresh one if a pass is under way; NULL on failure. */
 scratch *fac__scratch_take(void);
 /* Empties it, and keeps it for the thread's next pass. */

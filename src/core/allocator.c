@@ -1,7 +1,6 @@
 /* The registry of allocators by device type, and the CPU's plain one. */
 #include "core/allocator.h"
 #include "core/guard.h"
-#include <stdlib.h>
 
 static void *immediate_alloc(const fac_allocator *self, int64_t bytes) {
     (void)self;
@@ -19,19 +18,23 @@ const fac_allocator *fac_allocator_immediate(void) { return &immediate; }
 
 static _Atomic(const fac_allocator *) registry[FAC_DEVICE_TYPE_COUNT];
 
-/* The CPU's choice when none was set: pooled, unless FACULA_ALLOCATOR=immediate. */
-static const fac_allocator *cpu_default(void) {
-    const char *wanted = fac__env("FACULA_ALLOCATOR");
-    const fac_allocator *a = wanted && strcmp(wanted, "immediate") == 0 ? &immediate : fac_allocator_pooled(),
-                        *none = NULL;
-    return atomic_compare_exchange_strong(&registry[FAC_CPU], &none, a) ? a : none;
+void fac__allocator_default(fac_device_type type, const fac_allocator *a) {
+    const fac_allocator *none = NULL;
+    atomic_compare_exchange_strong(&registry[type], &none, a);
+}
+
+/* The library may not have started, which sets the CPU's; if it cannot, memory is malloc's. */
+static const fac_allocator *cpu_allocator(void) {
+    (void)fac__thread();
+    const fac_allocator *a = atomic_load_explicit(&registry[FAC_CPU], memory_order_acquire);
+    return a ? a : &immediate;
 }
 
 const fac_allocator *fac_allocator_get(fac_device_type type) {
     if ((unsigned)type >= FAC_DEVICE_TYPE_COUNT) return NULL;
     const fac_allocator *a = atomic_load_explicit(&registry[type], memory_order_acquire);
     if (FAC_LIKELY(a != NULL)) return a;
-    if (type == FAC_CPU) return cpu_default();
+    if (type == FAC_CPU) return cpu_allocator();
     const fac_device_guard *g = fac_device_guard_of(type);
     int index;
     return g && g->get_device(g, &index) == FAC_OK ? g->allocator(g, index) : NULL;

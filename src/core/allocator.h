@@ -1,4 +1,4 @@
-/* The allocator registry and the pooled allocator's per-thread part. */
+/* The registry of allocators. */
 #ifndef FAC_SRC_CORE_ALLOCATOR_H
 #define FAC_SRC_CORE_ALLOCATOR_H
 
@@ -11,7 +11,7 @@
 fac_status fac__allocator_of(fac_device d, const fac_allocator **out);
 /* True if fac_allocator_set put the user's own in place of a device type's. */
 bool fac__allocator_replaced(fac_device_type type);
-/* Gives the thread's cached blocks and counts back to the pool. */
-void fac__pool_flush(fac_thread *th);
+/* Makes `a` the allocator of a device type, unless one was set already. */
+void fac__allocator_default(fac_device_type type, const fac_allocator *a);
 
 #endif

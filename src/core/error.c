@@ -1,6 +1,6 @@
 /* The thread's error record: first error wins, and nothing here needs memory to report that there is none. */
 #include "base/mutex.h"
-#include "core/start.h"
+#include "core/thread.h"
 #include <signal.h>
 #include <stdlib.h>
 

@@ -1,7 +1,6 @@
 /* Scopes: one vector of owned temporaries per thread, and marks into it. A tensor may stand in it several times, once
    per reference. */
 #include "core/handle.h"
-#include "core/start.h"
 
 static const uint64_t NO_SCOPE = 0; /* serial of a handle that could not be opened; ending it does nothing */
 

@@ -5,7 +5,7 @@
 #include "core/storage.h"
 #include "core/tensor_flags.h"
 
-void (*fac__autograd_meta_free)(struct fac_autograd *ag);
+fac_autograd_table fac__autograd;
 
 /* ---- checks of what a caller asks for --------------------------------------------------------------------------------- */
 
@@ -127,7 +127,7 @@ static void free_header(fac_tensor *t) {
 }
 
 void fac__tensor_free(fac_tensor *t) {
-    if (t->ag) fac__autograd_meta_free(t->ag);
+    if (t->ag) fac__autograd.free(t->ag);
     if (t->cls && t->cls->destroy) t->cls->destroy(t);
     fac__version_unref(t->version);
     fac__storage_unref(t->storage);

@@ -216,8 +216,24 @@ void fac__promote_tensor(fac_promotion *p, const fac_tensor *t);
 void fac__promote_scalar(fac_promotion *p, fac_scalar s);
 fac_dtype fac__promote_result(const fac_promotion *p);
 
-/* ---- autograd's hooks into the core (filled in by src/autograd at start) --------------------------------------------- */
+/* ---- autograd -------------------------------------------------------------------------------------------------------- */
 
-extern void (*fac__autograd_meta_free)(struct fac_autograd *ag);
+/* What only autograd can tell or do, from its start on; before it no tensor has data of autograd's. */
+typedef struct fac_autograd_table {
+    void (*free)(struct fac_autograd *ag); /* its tensor dies */
+    bool (*requires_grad)(const struct fac_autograd *ag);
+    /* "grad_fn=<AddBackward0>", "requires_grad=True" or "", into buf. */
+    void (*describe)(fac_tensor *t, char *buf, size_t size);
+} fac_autograd_table;
+extern FAC_HIDDEN fac_autograd_table fac__autograd;
+
+/* True if a gradient is wanted for t: it is a floating leaf with requires_grad or has a history. NULL: false. */
+static inline bool fac__requires_grad(const fac_tensor *t) { return t && t->ag && fac__autograd.requires_grad(t->ag); }
+/* The error for an inference tensor that is changed outside inference mode. */
+fac_status fac__not_writable(void);
+static inline fac_status fac__check_writable(const fac_tensor *t) {
+    bool inference = t && (t->flags & FAC_TF_INFERENCE) && !fac__thread()->inference;
+    return FAC_UNLIKELY(inference) ? fac__not_writable() : FAC_OK;
+}
 
 #endif

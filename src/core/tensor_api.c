@@ -1,5 +1,4 @@
 /* The public face of a tensor: its properties, and tensors over given data. */
-#include "core/above.h"
 #include "core/handle.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"

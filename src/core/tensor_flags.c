@@ -156,6 +156,12 @@ unsigned fac__version_of(fac_tensor *t) {
     return v ? atomic_load_explicit(&v->value, memory_order_relaxed) : 0;
 }
 
+fac_status fac__not_writable(void) {
+    return FAC_FAIL(FAC_ERR_AUTOGRAD,
+                    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
+                    "clone to get a normal tensor before doing inplace update.");
+}
+
 fac_status fac__bump_version(fac_tensor *t) {
     FAC_TRY(fac__version_make(t));
     fac_version_counter *v = fac__version_counter(t);

@@ -2,13 +2,13 @@
    own lists, whichever thread made them: headers are all alike, so none has to go home. */
 #include "core/thread.h"
 #include "base/mutex.h"
-#include "core/above.h"
 #include "core/allocator.h"
 #include "core/slot.h"
-#include "core/start.h"
 #include <pthread.h>
 
 _Thread_local fac_thread *fac__tls __attribute__((tls_model("initial-exec")));
+
+atomic_bool fac__started;
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -42,13 +42,26 @@ static void free_list(fac_freelist *l) {
     for (void *p = fac__freelist_pop(l); p; p = fac__freelist_pop(l)) fac__free(p);
 }
 
+/* Of the rooms above; never taken out again. */
+typedef void (*trim_fn)(fac_thread *th);
+static _Atomic(trim_fn) trims[4];
+
+void fac__thread_on_trim(void (*trim)(fac_thread *th)) {
+    for (size_t i = 0; i < FAC_COUNT(trims); i++) {
+        trim_fn old = NULL;
+        if (atomic_compare_exchange_strong(&trims[i], &old, trim) || old == trim) return;
+    }
+}
+
 static void free_lists(fac_thread *th) {
     fac__slots_return(th);
     free_list(&th->storages);
     free_list(&th->versions);
     for (size_t i = 0; i < FAC_SMALL_CLASSES; i++) free_list(&th->small[i]);
-    fac__autograd_trim();
-    fac__pool_flush(th);
+    for (size_t i = 0; i < FAC_COUNT(trims); i++) {
+        trim_fn trim = atomic_load_explicit(&trims[i], memory_order_acquire);
+        if (trim) trim(th);
+    }
 }
 
 static void unlink_thread(fac_thread *th) {

@@ -79,7 +79,7 @@ typedef struct fac_thread {
     /* free lists */
     fac_freelist tensors; /* slots: see core/slot.h */
     fac_freelist storages, versions, small[FAC_SMALL_CLASSES];
-    fac_freelist blocks[FAC_POOL_CLASSES]; /* of the pooled allocator: see allocator_pooled.c */
+    fac_freelist blocks[FAC_POOL_CLASSES]; /* of the CPU's allocator: see backend/cpu/allocator_pooled.c */
 
     /* counts that only this thread writes and any thread may read */
     _Atomic(int64_t) live;                                    /* objects made less objects freed here */
@@ -105,6 +105,21 @@ static inline fac_thread *fac__thread(void) {
 }
 /* Gives the calling thread's cached headers and blocks back. */
 void fac__thread_trim(void);
+/* `trim` is called from now on, on the thread, when one is trimmed or ends: a room's start says what else it keeps for
+   each thread. Saying it again changes nothing, and it stays said after fac_shutdown, since threads may end later. */
+void fac__thread_on_trim(void (*trim)(fac_thread *th));
+/* The calling thread's state without making one: NULL if it has none, the shared record with a pending error if memory
+   was out when it asked. fac__thread_forgive forgets the latter, so that the next call tries again. */
+fac_thread *fac__thread_if_any(void);
+void fac__thread_forgive(void);
+/* Frees the calling thread's state; the next call that needs one makes it afresh. */
+void fac__thread_end(void);
+/* Calls `visit` for each thread that has a state, under a lock: visit may read the atomic counts only. */
+void fac__threads_each(void (*visit)(void *context, fac_thread *th), void *context);
+/* Ends every open scope of a thread. */
+void fac__scopes_end_all(fac_thread *th);
+/* True between fac_init and fac_shutdown; read without a lock by every scope's begin. */
+extern FAC_HIDDEN atomic_bool fac__started;
 
 /* Adds to a count that only this thread writes: no locked instruction. */
 static inline void fac__count(_Atomic(int64_t) *counter, int64_t n) {

@@ -1,7 +1,7 @@
 /* Text corpora: walking folders, reading what is text, and cutting it into tokens. */
 #include "data/corpus.h"
 #include "base/file.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
 #include "keywords_gen.h"
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* Vocabularies. A character vocabulary is the sorted list of its code points; a token is a place in the list. One of byte pairs
    is in bpe.c. */
 #include "data/vocab.h"
+#include "base/utf8.h"
 #include "core/handle.h"
-#include "data/utf8.h"
 
 enum { CODE_POINTS = 0x110000 };
 

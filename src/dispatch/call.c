@@ -1,6 +1,5 @@
 /* Boxed calls: arguments against the schema, keys of the arguments, kernel, results against the schema. */
 #include "dispatch/call.h"
-#include "core/above.h"
 #include "core/generator.h"
 #include "core/handle.h"
 #include "dispatch/registry.h"

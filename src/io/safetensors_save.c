@@ -1,8 +1,8 @@
 /* Writing safetensors. Tensors are laid out by falling element size, so that each is aligned to its own elements. */
 #include "base/file.h"
+#include "base/utf8.h"
 #include "core/handle.h"
 #include "core/read.h"
-#include "data/utf8.h"
 #include "io/safetensors.h"
 #include <inttypes.h>
 #include <jansson.h>

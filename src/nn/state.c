@@ -1,5 +1,4 @@
 /* State dicts: collecting, checking, loading, and their files. */
-#include "core/above.h"
 #include "keywords_gen.h"
 #include "nn/module.h"
 #include <facula/io.h>

@@ -2,7 +2,6 @@
 #ifndef FAC_SRC_OPS_CALL_H
 #define FAC_SRC_OPS_CALL_H
 
-#include "core/above.h"
 #include "core/generator.h"
 #include "core/handle.h"
 #include "dispatch/operator.h"

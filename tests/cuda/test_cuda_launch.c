@@ -3,8 +3,6 @@
 #include "support/cuda.h"
 #include "user_image.h"
 
-#include "core/above.h"
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 #include "support/cuda.h"
 
-#include "core/above.h"
-
 #include <pthread.h>
 
 enum { N = 1 << 16, SEEDS = 8 };

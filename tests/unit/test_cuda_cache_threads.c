@@ -1,6 +1,6 @@
 /* Many threads on the caching allocators of two devices at once, for ThreadSanitizer and for the count of what is left. */
 #include "backend/cuda/runtime/alloc.h"
-#include "core/start.h"
+#include "core/thread.h"
 #include "support/cache_source.h"
 #include "support/support.h"
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "support/files.h"
 #include "support/support.h"
 
+#include "base/utf8.h"
 #include "data/random.h"
-#include "data/utf8.h"
 #include <facula/data.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/workers.h"
-#include "core/start.h"
+#include "core/thread.h"
 
 #include "support/child.h"
 #include "support/support.h"

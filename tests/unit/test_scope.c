@@ -1,4 +1,4 @@
-#include "core/start.h"
+#include "core/thread.h"
 #include "support/support.h"
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* How much stack the library takes: threads of other languages and of small systems may have 64 KiB. Frames of sanitizers and
    of builds without optimisation are larger, and are not measured. */
-#include "core/start.h"
+#include "core/thread.h"
 #include "support/samples.h"
 #include "support/support.h"
 #include <facula/facula.h>

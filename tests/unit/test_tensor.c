@@ -1,5 +1,5 @@
-#include "core/start.h"
 #include "core/tensor_flags.h"
+#include "core/thread.h"
 #include "support/support.h"
 #include <facula/autograd.h>
 #include <math.h>

@@ -53,6 +53,7 @@ static fac_status read_cap(fac_isa *isa) {
 
 fac_status fac__cpu_init(void) {
     fac_isa isa = detect();
+    fac__pool_start();
     FAC_TRY(read_cap(&isa));
     FAC_TRY(fac__parallel_start());
     fac__onednn_start();

@@ -49,6 +49,9 @@ fac_status fac__cpu_init(void);
 /* Frees what kernels keep for the process. Called by fac_shutdown. */
 void fac__cpu_shutdown(void);
 
+/* Makes the pool the CPU's allocator, unless the program set one or FACULA_ALLOCATOR=immediate. Cannot fail. */
+void fac__pool_start(void);
+
 /* Tells the compiler that iterations of the next loop may run together although pointers may be equal. */
 #if defined(__clang__)
 #define FAC_IVDEP _Pragma("clang loop vectorize(assume_safety)")

@@ -12,7 +12,6 @@
 #include "backend/cpu/workers.h"
 #include "base/mutex.h"
 #include "base/park.h"
-#include "core/start.h"
 
 enum {
     MAX_JOBS = 64, /* bits of `taken` */

@@ -1,7 +1,6 @@
 /* Which kinds of device run the loops of pointwise operators, and the general ways to run one. */
 #include "backend/pointwise/pointwise.h"
 #include "backend/cpu/kernels/zeros.h"
-#include "core/above.h"
 #include "ops_gen.h"
 
 static fac_pointwise_run runs[FAC_DEVICE_TYPE_COUNT] = {[FAC_CPU] = fac__cpu_pointwise};

@@ -11,6 +11,8 @@ typedef fac_status (*fac_pointwise_run)(const fac_iter *it, fac_loop_id id, cons
                                         const fac_loop_args *args);
 /* From now on kernels registered for "Pointwise" serve the kind, too. Called once, by the kind's start. */
 void fac__pointwise_register(fac_device_type type, fac_pointwise_run run);
+/* Forgets all kinds but the CPU. Called by fac_shutdown. */
+void fac__pointwise_shutdown(void);
 /* What programs registered for kinds of their own is forgotten. */
 void fac__pointwise_forget_tables(void);
 

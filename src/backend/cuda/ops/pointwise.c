@@ -3,6 +3,7 @@
 #include "backend/cuda/ops/pointwise.h"
 #include "backend/cpu/loops.h"
 #include "backend/cuda/kernels/dtype.h"
+#include "backend/pointwise/pointwise.h"
 #include "core/fill.h"
 #include "ops_gen.h"
 
@@ -137,12 +138,17 @@ static fac_status launch(const fac_iter *it, fac_cuda_kernel *kernel, const char
     return launch_plan(it, &p, &r);
 }
 
-fac_status fac__cuda_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                               const fac_loop_args *args) {
+static fac_status run_loop(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+                           const fac_loop_args *args) {
     kind k = kind_of(it->common);
     fac_cuda_kernel *kernel = fac_dtype_is_complex(it->common) ? NULL : kernels[k][id];
     FAC_CHECK(kernel, FAC_ERR_UNSUPPORTED, "%s has no CUDA kernel for %s", op, fac_dtype_name(it->common));
     return it->numel ? launch(it, kernel, op, k, out, args) : FAC_OK;
+}
+
+fac_status fac__cuda_ops_init(void) {
+    fac__pointwise_register(FAC_CUDA, run_loop);
+    return FAC_OK;
 }
 
 /* ---- copies and fills ------------------------------------------------------------------------------------------------------------------ */

@@ -8,9 +8,8 @@
 #include "iter/iter.h"
 #include "ops/loop.h"
 
-/* A fac_pointwise_run. */
-fac_status fac__cuda_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                               const fac_loop_args *args);
+/* Registers CUDA for pointwise operators. Called by fac_init. */
+fac_status fac__cuda_ops_init(void);
 /* Every element of dst <- v. */
 fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v);
 

@@ -1,8 +1,5 @@
 /* What the core knows of CUDA: the guard table, and the room's start, which touches no driver. */
-#include "backend/cuda/ops/pointwise.h"
 #include "backend/cuda/runtime/parts.h"
-#include "backend/pointwise/pointwise.h"
-#include "core/above.h"
 
 static int count(const fac_device_guard *g) {
     (void)g;
@@ -191,8 +188,4 @@ static const fac_device_guard guard = {
     .record_data = record_data,
 };
 
-fac_status fac__cuda_init(void) {
-    FAC_TRY(fac_register_device_guard(&guard));
-    fac__pointwise_register(FAC_CUDA, fac__cuda_pointwise);
-    return FAC_OK;
-}
+fac_status fac__cuda_init(void) { return fac_register_device_guard(&guard); }

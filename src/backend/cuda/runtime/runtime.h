@@ -18,6 +18,10 @@ typedef struct fac_cuda_device {
     size_t total_bytes;
 } fac_cuda_device;
 
+/* Called by fac_init and fac_shutdown. No driver is loaded: that waits for the first use. */
+fac_status fac__cuda_init(void);
+void fac__cuda_shutdown(void);
+
 /* The driver, loaded and initialised once; the reason it cannot be used is the error. No context is made. */
 fac_status fac__cuda_start(void);
 /* Number of devices; 0 without a usable driver. Sets no error. */

@@ -1,6 +1,6 @@
 /* UTF-8, one character at a time. */
-#ifndef FAC_SRC_DATA_UTF8_H
-#define FAC_SRC_DATA_UTF8_H
+#ifndef FAC_SRC_BASE_UTF8_H
+#define FAC_SRC_BASE_UTF8_H
 
 #include "base/base.h"
 

@@ -1,11 +1,11 @@
 /* fac_init and fac_shutdown: once, but restartable. */
-#include "core/start.h"
+#include "autograd/init.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cuda/ops/pointwise.h"
+#include "backend/pointwise/pointwise.h"
 #include "base/mutex.h"
-#include "core/above.h"
-#include "core/allocator.h"
 #include "core/guard.h"
-
-atomic_bool fac__started;
+#include "dispatch/operator.h"
 
 /* In the order of their start. A room that fails to start leaves nothing behind. */
 static const struct {
@@ -13,8 +13,10 @@ static const struct {
     void (*stop)(void);
 } rooms[] = {
     {fac__cpu_init, fac__cpu_shutdown},           {NULL, fac__pointwise_shutdown},
-    {fac__cuda_init, fac__cuda_shutdown},         {fac__dispatch_init, fac__dispatch_shutdown},
-    {fac__autograd_init, fac__autograd_shutdown},
+#if FAC_HAVE_CUDA
+    {fac__cuda_init, fac__cuda_shutdown},         {fac__cuda_ops_init, NULL},
+#endif
+    {fac__dispatch_init, fac__dispatch_shutdown}, {fac__autograd_init, fac__autograd_shutdown},
 };
 
 /* Recursive: what a room does while it starts may need the library, and finds it starting. */

@@ -7,9 +7,9 @@
    Large blocks carry a header that says what they hold. Free ones are kept in one array sorted by size; a request takes the
    smallest that fits and wastes at most a quarter. The idle ones together never exceed the most that was in use at once.
    Blocks of 4 MB and more ask the kernel for huge pages. */
+#include "backend/cpu/cpu.h"
 #include "base/mutex.h"
 #include "core/allocator.h"
-#include "core/start.h"
 #include <sys/mman.h>
 
 enum {
@@ -327,10 +327,18 @@ static const fac_allocator pooled = {"pooled", pooled_alloc, pooled_free, NULL};
 
 const fac_allocator *fac_allocator_pooled(void) { return &pooled; }
 
-void fac__pool_flush(fac_thread *th) {
+/* Gives a thread's cached blocks and counts back to the pool. */
+static void flush_thread(fac_thread *th) {
     for (unsigned c = 0; c < FAC_POOL_CLASSES; c++)
         if (th->blocks[c].n) spill(&th->blocks[c], c, 0);
     flush_counts(th);
+}
+
+void fac__pool_start(void) {
+    const char *wanted = fac__env("FACULA_ALLOCATOR");
+    bool immediate = wanted && strcmp(wanted, "immediate") == 0;
+    fac__thread_on_trim(flush_thread);
+    fac__allocator_default(FAC_CPU, immediate ? fac_allocator_immediate() : &pooled);
 }
 
 static void trim_slabs(unsigned c) {
@@ -344,7 +352,7 @@ static void trim_slabs(unsigned c) {
 }
 
 void fac_memory_trim(void) {
-    if (fac__tls) fac__pool_flush(fac__tls);
+    if (fac__tls) flush_thread(fac__tls);
     fac__mutex_lock(&lock);
     for (unsigned c = 0; c < FAC_POOL_CLASSES; c++) trim_slabs(c);
     while (idle.n) system_free(idle_remove(idle.n - 1));
