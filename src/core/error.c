@@ -71,7 +71,7 @@ fac_status fac__fail(const char *file, int line, fac_status code, const char *fo
 fac_status fac_error_set(fac_status code, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    (void)fac__inert(); /* an error that is pending already did not arise in this call */
+    fac__inert(); /* an error that is pending already did not arise in this call */
     fac_status st = fail("", 0, code, format ? format : "no message was given with this error", args);
     va_end(args);
     return st;
@@ -130,10 +130,9 @@ fac_status fac__error_prefix(const char *name) {
     return th->error;
 }
 
-void *fac__inert(void) {
+void fac__inert(void) {
     fac_error_facts *f = fac__error_facts();
-    if (f && !f->line) f->line = -1;
-    return NULL;
+    if (f && !f->line && !fac__tls->callbacks) f->line = -1;
 }
 
 fac_status fac_error(void) {

@@ -185,8 +185,9 @@ static inline void fac__callback_end(void) {
         __VA_ARGS__;           \
         fac__callback_end();   \
     } while (0)
-/* What an operator returns that is called while an error is pending: this call did not fail first. */
-FAC_COLD void *fac__inert(void);
+/* Of an operator that the program calls while an error is pending: the place of this call is not that of the error. In
+   a callback it may be, as a layer's forward goes on with what failed; the program's own calls there have told theirs. */
+FAC_COLD void fac__inert(void);
 /* Moves the pending error out of the thread and back, for running code with a clean record (hooks, the engine). */
 typedef struct fac_saved_error fac_saved_error;
 fac_saved_error *fac__error_take(void);      /* NULL if none pending */

@@ -1,5 +1,6 @@
-/* An error names its operator once, in front: "conv2d: ..." and never "conv2d: conv2d: ..." or "cat: torch.cat(): ...". Every
-   operator is called, from valid samples, with one argument spoilt at a time. */
+/* An error names its operator once, in front: "conv2d: ..." and never "conv2d: conv2d: ..." or "cat: torch.cat(): ..."; and it tells
+   the line of the call, however many operators the one that failed is made of. Every operator is called, from valid samples,
+   with one argument spoilt at a time. */
 #include "dispatch/operator.h"
 #include "support/bad_calls.h"
 #include "support/samples.h"
@@ -11,7 +12,7 @@
 enum { SAMPLES_PER_OPERATOR = 3 };
 
 typedef struct tally {
-    int64_t failing, wrong;
+    int64_t failing, wrong, without_line;
 } tally;
 
 static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
@@ -41,6 +42,8 @@ static void try_bad(void *context, const sample_call *c) {
     y->failing += e.op[0] != 0; /* else its arguments could not be made */
     if (e.op[0] && !names_once(&e) && y->wrong++ < 40)
         print_error("%s\n    %s\n", sample_print(c, text, sizeof text), e.message);
+    if (e.line == 0 && y->without_line++ < 40)
+        print_error("%s\n    no line: %s\n", sample_print(c, text, sizeof text), e.message);
     fac_error_clear();
 }
 
@@ -56,7 +59,7 @@ static void try_operator(tally *y, const fac_operator *op, const sample_set *sam
 
 static void ignore(void *context, const char *message) { (void)context, (void)message; }
 
-static void errors_name_their_operator_once(void **state) {
+static void errors_name_their_operator_once_and_the_line(void **state) {
     (void)state;
     FAC_SCOPE(s);
     sample_set samples;
@@ -69,6 +72,7 @@ static void errors_name_their_operator_once(void **state) {
     print_message("%lld failing calls\n", (long long)y.failing);
     assert_true(y.failing > 10000);
     assert_int_equal(y.wrong, 0);
+    assert_int_equal(y.without_line, 0);
 }
 
 static void errors_of_convolutions_begin_with_one_name(void **state) {
@@ -80,4 +84,5 @@ static void errors_of_convolutions_begin_with_one_name(void **state) {
     fac_error_clear();
 }
 
-FAC_TEST_MAIN(FAC_TEST(errors_name_their_operator_once), FAC_TEST(errors_of_convolutions_begin_with_one_name))
+FAC_TEST_MAIN(FAC_TEST(errors_name_their_operator_once_and_the_line),
+              FAC_TEST(errors_of_convolutions_begin_with_one_name))

@@ -108,6 +108,16 @@ static void lists_that_failed_can_be_indexed(void **state) {
     fac_error_clear();
 }
 
+static void place_is_that_of_the_call_whose_parts_failed(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_ones(FAC_SHAPE(2, 3)), *i = fac_ones(FAC_SHAPE(1, 2, 4), .dtype = FAC_I64);
+    fac_module *attention = fac_multihead_attention_new(4, 2);
+    assert_placed(fac_matmul(fac_ones(FAC_SHAPE(3)), x) == NULL); /* unsqueeze, mm, squeeze */
+    assert_placed(fac_forward(attention, i) == NULL);             /* operators in a function of a class */
+    fac_module_release(attention);
+}
+
 /* ---- modules -------------------------------------------------------------------------------------------------------- */
 
 static int block_line;
@@ -227,7 +237,7 @@ static void report_is_for_people(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(place_of_a_call_is_its_line), FAC_TEST(place_is_that_of_the_first_call_that_failed),
-              FAC_TEST(place_is_not_that_of_a_later_call), FAC_TEST(operands_are_named_with_dtypes_and_sizes),
-              FAC_TEST(lists_that_failed_can_be_indexed), FAC_TEST(an_error_in_a_model_of_twelve_layers_says_where),
-              FAC_TEST(handler_is_called_once_for_an_error), FAC_TEST(handler_may_leave_by_longjmp),
-              FAC_TEST(report_is_for_people))
+              FAC_TEST(place_is_not_that_of_a_later_call), FAC_TEST(place_is_that_of_the_call_whose_parts_failed),
+              FAC_TEST(operands_are_named_with_dtypes_and_sizes), FAC_TEST(lists_that_failed_can_be_indexed),
+              FAC_TEST(an_error_in_a_model_of_twelve_layers_says_where), FAC_TEST(handler_is_called_once_for_an_error),
+              FAC_TEST(handler_may_leave_by_longjmp), FAC_TEST(report_is_for_people))

@@ -207,5 +207,5 @@ static char *join(const op *o, const char *lead, bool types, const char *last) {
 }
 
 char *params(const op *o, const char *lead) { return join(o, lead, true, out_param(o)); }
-char *params_flat(const op *o) { return join(o, NULL, true, NULL); }
+char *params_flat(const op *o, const char *lead) { return join(o, lead, true, NULL); }
 char *args(const op *o, const char *lead, const char *out) { return join(o, lead, false, o->s->n_rets ? out : NULL); }

@@ -22,7 +22,7 @@ void emit_internal_decl(FILE *f, const op *o) {
         for (size_t i = 0; i < o->s->n_rets; i++) fprintf(f, "%s*%s", i ? ", " : "", result_field(o, i));
         fprintf(f, ";\n} fac_%s_result;\n", o->id);
     }
-    char *p = params_flat(o);
+    char *p = params_flat(o, NULL);
     fprintf(f, "%sfac__s_%s(%s);\n", result_type(o), o->id, p[0] ? p : "void");
     char *q = params(o, NULL);
     fprintf(f, "fac_status fac__c_%s(%s);\n", o->id, q);
@@ -190,20 +190,17 @@ static void emit_result(FILE *f, const op *o, const char *fail) {
     }
 }
 
-/* The body is inline in both scoped forms: the public one's arguments are then known not to be NULL. */
+/* The body is inline in both scoped forms: the public one's arguments are then known not to be NULL, and only it, which the
+   program calls, marks an error that is pending as that of an earlier call. */
 static void emit_flat(FILE *f, const op *o) {
-    const char *fail = failure_value(o), *type = result_type(o);
-    const char *p = params_flat(o);
-    if (!p[0]) p = "void";
-    fprintf(f, "static FAC_ALWAYS_INLINE %sscoped_%s(%s) {\n", type, o->id, p);
-    fputs("    fac_thread *th_ = fac__thread();\n", f);
-    if (strcmp(fail, "NULL") == 0)
-        fputs("    if (FAC_UNLIKELY(th_->error)) return fac__inert();\n", f);
-    else
-        fprintf(f, "    if (FAC_UNLIKELY(th_->error)) return fac__inert(), %s;\n", o->s->n_rets ? fail : "th_->error");
+    const char *fail = failure_value(o), *type = result_type(o), *p = params_flat(o, NULL);
+    fprintf(f, "static FAC_ALWAYS_INLINE %sscoped_%s(%s) {\n", type, o->id, params_flat(o, "bool public_"));
+    fputs("    fac_thread *th_ = fac__thread();\n    if (FAC_UNLIKELY(th_->error)) {\n", f);
+    fprintf(f, "        if (public_) fac__inert();\n        return %s;\n    }\n", fail);
     emit_null_checks(f, o, fail);
     emit_result(f, o, fail);
-    fprintf(f, "%sfac__s_%s(%s) { return scoped_%s(%s); }\n", type, o->id, p, o->id, args(o, NULL, NULL));
+    fprintf(f, "%sfac__s_%s(%s) { return scoped_%s(%s); }\n", type, o->id, p[0] ? p : "void", o->id,
+            args(o, "false", NULL));
 }
 
 /* ---- the public form: keywords into flat arguments ---- */
@@ -226,10 +223,9 @@ static void emit_public(FILE *f, const model *m, const op *o) {
     if (o->kw) emit_kw_open(f, o, failure_value(o));
     emit_open_handles(f, o, failure_value(o));
     emit_result_begin(f, o);
-    fprintf(f, "scoped_%s(", o->id);
-    sep = "";
-    for (size_t i = 0; i < s->n_args; i++, sep = ", ") {
-        fputs(sep, f);
+    fprintf(f, "scoped_%s(true", o->id);
+    for (size_t i = 0; i < s->n_args; i++) {
+        fputs(", ", f);
         if (i < o->n_pos && s->args[i].type.kind != FAC_TYPE_TENSOR)
             emit_plain_argument(f, &s->args[i]);
         else if (s->args[i].type.kind == FAC_TYPE_TENSOR)
@@ -237,8 +233,7 @@ static void emit_public(FILE *f, const model *m, const op *o) {
         else
             emit_kw_value(f, o, &s->args[i]);
     }
-    for (size_t i = 0; i < o->n_out_args; i++, sep = ", ")
-        fprintf(f, "%s%s", sep, o->s->args[o->s->n_args - o->n_out_args + i].name);
+    for (size_t i = 0; i < o->n_out_args; i++) fprintf(f, ", %s", o->s->args[o->s->n_args - o->n_out_args + i].name);
     fputs(");\n", f);
     emit_result_end(f, o);
     if (o->e->factory && o->form == FORM_FUNCTION)

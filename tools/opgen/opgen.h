@@ -260,7 +260,7 @@ bool returns_tensors(const op *o);                          /* every result is a
 bool returns_list(const op *o);                             /* one Tensor[] */
 char *params(const op *o, const char *lead);                /* "lead, fac_tensor *self, ..., fac_tensor **out" */
 char *args(const op *o, const char *lead, const char *out); /* "lead, self, other, out" */
-char *params_flat(const op *o);                             /* without results */
+char *params_flat(const op *o, const char *lead);           /* without results */
 char *out_param(const op *o);                               /* "fac_tensor **out", or NULL for no result */
 char *result_type(const op *o);                             /* public: "fac_tensor *", "fac_max_dim_result", "bool" */
 char *result_field(const op *o, size_t i);
