@@ -111,9 +111,10 @@ fac_status run_make_dir(const char *dir, size_t *made) {
 
 void run_remove_dirs(const char *dir, size_t made) {
     char part[4096];
-    snprintf(part, sizeof part, "%s", dir);
-    for (size_t n = strlen(part); n >= made && n > 0; n--) {
-        if (n < strlen(dir) && dir[n] != '/') continue;
+    const size_t length = strlen(dir);
+    memcpy(part, dir, length + 1);
+    for (size_t n = length; n >= made && n > 0; n--) {
+        if (n < length && dir[n] != '/') continue;
         part[n] = 0;
         if (rmdir(part) != 0 && errno != ENOENT) return;
     }

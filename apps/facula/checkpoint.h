@@ -51,7 +51,8 @@ fac_status run_path(const char *dir, const char *name, char *buf, size_t size);
 /* Makes the folder and those above it; *made gets the length of the shortest part of the path that was not there, 0 for none,
    whether or not all could be made. */
 fac_status run_make_dir(const char *dir, size_t *made);
-/* Removes the folder and those above it down to that length, as far as they are empty. */
+/* Removes the folder, which run_make_dir made, and those above it down to that length, as far as they are empty. A signal's
+   handler may call it. */
 void run_remove_dirs(const char *dir, size_t made);
 /* Removes what killed runs left half written in the folder. The caller has its lock. */
 fac_status run_sweep(const char *dir);

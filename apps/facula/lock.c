@@ -4,6 +4,7 @@
 #include "checkpoint.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -68,25 +69,64 @@ static fac_status lock_once(const char *dir, const char *path, int *fd, bool *ma
     return st;
 }
 
-static fac_status lock(const char *dir, run_folder *out) {
-    char path[4096];
-    fac_status st = run_path(dir, ".lock", path, sizeof path);
-    while (!st && out->lock < 0) st = lock_once(dir, path, &out->lock, &out->lock_made);
+static fac_status lock(run_folder *out) {
+    fac_status st = run_path(out->dir, ".lock", out->lock_path, sizeof out->lock_path);
+    while (!st && out->lock < 0) st = lock_once(out->dir, out->lock_path, &out->lock, &out->lock_made);
     if (!st) sign(out->lock);
     return st;
 }
 
+/* ---- leaving nothing ---- */
+
+static run_folder *held; /* what a signal that ends the process cleans up; changes while these signals wait */
+static const int deadly[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* Only calls that a signal's handler may make. */
+static void remove_made(const run_folder *f) {
+    if (f->begun) return;
+    if (f->lock >= 0 && f->lock_made) unlink(f->lock_path);
+    if (f->made) run_remove_dirs(f->dir, f->made);
+}
+
+/* The handler is reset: the signal that is raised here ends the process. */
+static void on_signal(int number) {
+    if (held) remove_made(held);
+    raise(number);
+}
+
+static void let_wait(sigset_t *before) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) sigaddset(&set, deadly[i]);
+    sigprocmask(SIG_BLOCK, &set, before);
+}
+
+/* A signal that is ignored, as a shell has it for what runs in the background, stays so. */
+static void catch_signals(void) {
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, is;
+    sigemptyset(&a.sa_mask);
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
+        if (sigaction(deadly[i], NULL, &is) == 0 && is.sa_handler == SIG_DFL) sigaction(deadly[i], &a, NULL);
+}
+
 fac_status run_take(const char *dir, bool make, run_folder *out) {
+    sigset_t before;
+    let_wait(&before);
     *out = (run_folder){.dir = dir, .lock = -1};
     fac_status st = make ? run_make_dir(dir, &out->made) : FAC_OK;
-    return st ? st : lock(dir, out);
+    if (!st) st = lock(out);
+    held = out;
+    catch_signals();
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return st;
 }
 
 void run_leave(run_folder *f) {
-    char path[4096];
-    if (!f->begun && f->lock >= 0 && f->lock_made && run_path(f->dir, ".lock", path, sizeof path) == FAC_OK)
-        unlink(path);
-    if (!f->begun && f->made) run_remove_dirs(f->dir, f->made);
+    sigset_t before;
+    let_wait(&before);
+    remove_made(f);
     if (f->lock >= 0) close(f->lock);
     *f = (run_folder){.lock = -1};
+    held = NULL;
+    sigprocmask(SIG_SETMASK, &before, NULL);
 }

@@ -11,12 +11,14 @@ typedef struct run_folder {
     bool lock_made;  /* the lock's file was not there before */
     size_t made;     /* length of the part of dir that had to be made first; 0: none */
     bool begun;      /* set by the training: there is something to keep */
+    char lock_path[4096];
 } run_folder;
 
 /* Takes a run folder, which it makes if `make` says so, or says who has it: STATE. The system lets it go when the process ends,
-   however it ends. Call run_leave whatever it returns. */
+   however it ends. Call run_leave whatever it returns. One folder at a time. */
 fac_status run_take(const char *dir, bool make, run_folder *out);
-/* Lets it go. Of a run that has not begun, nothing is left: neither the lock's file nor the folders that were made for it. */
+/* Lets it go. Of a run that has not begun, nothing is left: neither the lock's file nor the folders that were made for it; nor
+   when SIGINT, SIGTERM or SIGHUP end the process before. */
 void run_leave(run_folder *f);
 
 #endif

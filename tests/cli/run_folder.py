@@ -306,6 +306,19 @@ def a_run_that_cannot_begin_leaves_the_one_that_is_there_alone(folder):
     need(content(folder) == before, "the run that was there changed")
 
 
+def a_signal_before_the_run_begins_leaves_nothing(folder):
+    words = [f"w{i * 2654435761 % 99991:x}" for i in range(400000)]
+    (folder / "long").write_text(" ".join(words))  # takes a while to learn from
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        child = subprocess.Popen([FACULA, "train", *SMALL, "--vocab", "65536", "--out", folder / "new" / "run", folder / "long"],
+                                 preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))  # which a shell may have ignored
+        while child.poll() is None and not (folder / "new" / "run" / ".lock").exists():
+            time.sleep(0.001)
+        child.send_signal(number)
+        need(child.wait() == -number, f"exit status {child.returncode}, not {-number}")
+        need(not (folder / "new").exists(), f"signal {number} left {list((folder / 'new').rglob('*'))}")
+
+
 def a_run_goes_on_as_what_it_is(folder):
     images = draw_images(folder, "a", 8, 4)
     need_success(train(folder))
