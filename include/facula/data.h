@@ -28,6 +28,7 @@ FAC_API fac_vocab *fac_vocab_bpe(const char *text, size_t n, int64_t size);
 /* A vocabulary of byte pairs from the n bytes that fac_vocab_text gave. FORMAT, naming line or token, if they are
    anything else. */
 FAC_API fac_vocab *fac_vocab_bpe_of(const char *pairs, size_t n);
+/* Takes or drops a reference. NULL is allowed. */
 FAC_API fac_vocab *fac_vocab_keep(fac_vocab *v);
 FAC_API void fac_vocab_release(fac_vocab *v);
 /* Number of tokens. */

@@ -118,6 +118,7 @@ FAC_API fac_state *fac_module_buffers(fac_module *m, const fac_module_buffers_kw
 /* m itself ("") and all modules below, parents first, each once; or only the direct children. */
 FAC_API fac_state *fac_module_modules(fac_module *m);
 FAC_API fac_state *fac_module_children(fac_module *m);
+/* Frees a list and drops its references. NULL is allowed. */
 FAC_API void fac_state_free(fac_state *s);
 /* Adds (a reference of) a tensor to a list, replacing one of the same name. */
 FAC_API FAC_MUST fac_status fac_state_set(fac_state *s, const char *name, fac_tensor *t);
@@ -173,6 +174,8 @@ FAC_API FAC_MUST fac_status fac_module_to(fac_module *m, const fac_module_to_kw 
 /* Moves everything to a CUDA device (-1: the current one), or back to the CPU. */
 FAC_API FAC_MUST fac_status fac_module_cuda(fac_module *m, int index);
 FAC_API FAC_MUST fac_status fac_module_cpu(fac_module *m);
+/* Whether fac_module_to gives a module new parameters in the place of its old ones (at first not), in the whole
+   process; returns the former setting. source: torch.__future__.set_overwrite_module_params_on_conversion */
 FAC_API bool fac_set_overwrite_module_params(bool on);
 /* Switches requires_grad of all parameters. */
 FAC_API FAC_MUST fac_status fac_module_set_requires_grad(fac_module *m, bool on);
@@ -221,13 +224,14 @@ FAC_API FAC_MUST fac_module *fac_avg_pool2d_new(fac_ints kernel_size, const fac_
 
 /* Zeroes each element with probability p in training and scales the rest by 1/(1-p). source: torch.nn.Dropout */
 FAC_API FAC_MUST fac_module *fac_dropout_new(const fac_dropout_new_kw *kw);
-/* Pointwise activations without parameters. */
+/* Pointwise activations without parameters, each its operator as a module.
+   source: torch.nn.ReLU, SiLU, Tanh, Sigmoid */
 FAC_API FAC_MUST fac_module *fac_relu_new(void);
-/* x * Phi(x); approximate is "none" or "tanh". source: torch.nn.GELU */
-FAC_API FAC_MUST fac_module *fac_gelu_new(const fac_gelu_new_kw *kw);
 FAC_API FAC_MUST fac_module *fac_silu_new(void);
 FAC_API FAC_MUST fac_module *fac_tanh_new(void);
 FAC_API FAC_MUST fac_module *fac_sigmoid_new(void);
+/* x * Phi(x); approximate is "none" or "tanh". source: torch.nn.GELU */
+FAC_API FAC_MUST fac_module *fac_gelu_new(const fac_gelu_new_kw *kw);
 /* Joins the dimensions from start_dim to end_dim: [N, ...] -> [N, -1]. source: torch.nn.Flatten */
 FAC_API FAC_MUST fac_module *fac_flatten_new(const fac_flatten_new_kw *kw);
 /* Runs children "0", "1", ... in turn. Takes over the references in `modules` (also when it fails); a NULL entry is an
