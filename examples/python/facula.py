@@ -33,10 +33,10 @@ class Error(Exception):
 
 class Object:
     """A module, an optimiser, a vocabulary, ...: a pointer that is released with the last reference to this, if it is ours. If it is
-    borrowed, `lenders` are what it may be borrowed from, which live as long."""
+    borrowed, `lenders` are what it may be borrowed from, which live as long, unless they are closed."""
 
     def __init__(self, f, pointer, type_, owned, lenders=()):
-        self.f, self.pointer, self.lenders = f, pointer, lenders
+        self.f, self.address, self.lenders = f, pointer, lenders
         if owned:
             self.finalizer = weakref.finalize(self, f.symbol(f.releases[type_]), C.c_void_p(pointer))
             self.finalizer.atexit = type_ not in LASTING
@@ -47,7 +47,9 @@ class Object:
         if hasattr(self, "finalizer"):
             self.finalizer()
             self.f.lasting = [other for other in self.f.lasting if other is not self]
-        self.pointer = None
+        self.address = None
+
+    pointer = property(lambda self: self.address if all(lender.pointer for lender in self.lenders) else None)
 
     def __call__(self, x):
         return self.f.forward(self, x)

@@ -173,6 +173,15 @@ def what_is_borrowed_is_not_released(f):
     assert f.module_child(parent, "child").pointer == child.pointer
     del parent
     assert child(f.tensor([[1, 2]])).shape == (1, 3)
+    parent = f.sequential(f.linear_new(2, 3))
+    borrowed = f.module_child(parent, "0")
+    parent.close()
+    try:
+        borrowed(f.tensor([[1, 2]]))
+    except facula.Error as e:
+        assert "NULL" in str(e), str(e)
+    else:
+        raise AssertionError("what was borrowed from a closed object is used")
 
 
 def tensors_and_texts_are_released_once(f):
