@@ -1,4 +1,6 @@
-/* Numbers as arguments, and single elements in memory. */
+/* Numbers as arguments, and single elements in memory. The rule of conversion is said here and in core/truncate.h: floating to
+   integral numbers as there; integers wrap; 16-bit floats are rounded from f32; complex numbers lose their imaginary part but
+   in a truth value. Loops over elements (the CPU's casts, CUDA's copies) follow it bit by bit. */
 #include "core/tensor.h"
 
 #define FAC_TRUNCATE_FN static inline
@@ -48,29 +50,19 @@ static bool is_true(fac_scalar s) {
     return s.kind == FAC_KIND_FLOAT ? float_of(s) != 0 : s.bits != 0;
 }
 
-/* Rounding through f32 first would round twice; f64 to f16 goes by way of a float rounded to odd. */
-static float round_to_odd(double x) {
-    float f = (float)x;
-    if ((double)f == x || f != f) return f;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    if (bits & 1u) return f;
-    bool away = ((double)f > x) == (x > 0); /* |f| > |x| */
-    bits += away ? UINT32_MAX : 1u;         /* towards x: the neighbour, which is odd */
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 #define STORE(T, value)            \
     do {                           \
         T x_ = (T)(value);         \
         memcpy(p, &x_, sizeof x_); \
     } while (0)
 
+static bool is_whole(fac_scalar s) { return s.kind == FAC_KIND_INT || s.kind == FAC_KIND_BOOL; }
+
+/* Halves are rounded from this: what is wider is rounded twice, as PyTorch does. */
+static float to_f32(fac_scalar s) { return is_whole(s) ? (float)s.bits : (float)fac__scalar_f64(s); }
+
 /* An integer narrower than an int64_t: the low bits of a whole number, a floating one converted by core/truncate.h. */
 #define STORE_WHOLE(T, truncate) STORE(T, is_whole(s) ? (T)s.bits : truncate(fac__scalar_f64(s)))
-
-static bool is_whole(fac_scalar s) { return s.kind == FAC_KIND_INT || s.kind == FAC_KIND_BOOL; }
 
 void fac__store(void *p, fac_dtype d, fac_scalar s) {
     double c[2];
@@ -81,13 +73,13 @@ void fac__store(void *p, fac_dtype d, fac_scalar s) {
     case FAC_I16: STORE_WHOLE(int16_t, f64_to_i16); break;
     case FAC_I32: STORE_WHOLE(int32_t, f64_to_i32); break;
     case FAC_I64: STORE(int64_t, fac__scalar_i64(s)); break;
-    case FAC_F16: STORE(uint16_t, fac__f32_to_f16(round_to_odd(fac__scalar_f64(s)))); break;
-    case FAC_BF16: STORE(uint16_t, fac__f32_to_bf16(round_to_odd(fac__scalar_f64(s)))); break;
-    case FAC_F32: STORE(float, fac__scalar_f64(s)); break;
+    case FAC_F16: STORE(uint16_t, fac__f32_to_f16(to_f32(s))); break;
+    case FAC_BF16: STORE(uint16_t, fac__f32_to_bf16(to_f32(s))); break;
+    case FAC_F32: STORE(float, to_f32(s)); break;
     case FAC_F64: STORE(double, fac__scalar_f64(s)); break;
     case FAC_C64:
         fac__scalar_c128(s, c);
-        memcpy(p, (const float[2]){(float)c[0], (float)c[1]}, 8);
+        memcpy(p, (const float[2]){to_f32(s), (float)c[1]}, 8);
         break;
     case FAC_C128:
         fac__scalar_c128(s, c);
@@ -124,4 +116,9 @@ fac_scalar fac__load(const void *p, fac_dtype d, double re_im[2]) {
     case FAC_C128: memcpy(re_im, p, 2 * sizeof(double)); return fac_scalar_c_(re_im);
     default: return load_int(p, d);
     }
+}
+
+void fac__convert(void *dst, fac_dtype to, const void *src, fac_dtype from) {
+    double re_im[2];
+    fac__store(dst, to, fac__load(src, from, re_im));
 }

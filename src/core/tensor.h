@@ -190,6 +190,8 @@ fac_dtype fac__scalar_dtype(fac_scalar s); /* bool, i64, default dtype, or its c
 /* Stores s as one element of dtype at p; loads one element into a scalar (complex: into re_im, which it then points to). */
 void fac__store(void *p, fac_dtype d, fac_scalar s);
 fac_scalar fac__load(const void *p, fac_dtype d, double re_im[2]);
+/* One element converted from dtype to dtype. */
+void fac__convert(void *dst, fac_dtype to, const void *src, fac_dtype from);
 /* 16-bit floats. */
 float fac__f16_to_f32(uint16_t h);
 uint16_t fac__f32_to_f16(float f);

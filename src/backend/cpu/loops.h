@@ -12,9 +12,9 @@ typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
 /* NULL where an operation has no loop for a dtype. f16 and bf16 mostly have none: they are computed in f32. */
 extern fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 
-/* Conversion of n contiguous elements; defined for every pair of dtypes. Floats become integers as core/truncate.h says;
-   integers wrap. A complex number loses its imaginary part. */
-typedef void (*fac_cast)(void *dst, const void *src, int64_t n);
+/* Conversion of n elements, `from` elements apart, to places `to` elements apart; defined for every pair of dtypes, by the rule
+   of fac__convert. */
+typedef void (*fac_cast)(void *dst, int64_t to, const void *src, int64_t from, int64_t n);
 extern fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT]; /* [to][from] */
 
 /* Copies bytes past the cache; the caller fences with fac__stream_fence when done. */

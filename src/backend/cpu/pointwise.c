@@ -2,6 +2,7 @@
    dtype is gathered and converted into tiles of at most 4 KB that stay in L1, and results are converted and scattered back.
    The cost is one pass through L1; the gain is that a loop is compiled once. */
 #include "backend/cpu/pointwise.h"
+#include "backend/cpu/kernels/items.h"
 
 #include <stdalign.h>
 
@@ -50,27 +51,6 @@ static char *raw_tile(const run *r, tiles *t, int i) { return t->bytes + (r->n_t
 static int64_t item_of(fac_dtype d) { return fac__dtype_size(d); }
 static bool has(unsigned set, int i) { return (set >> i) & 1u; }
 
-#define STRIDED(T) \
-    for (int64_t i = 0; i < n; i++) *(T *)(dst + i * ds) = *(const T *)(src + i * ss)
-
-typedef struct two_words {
-    uint64_t w[2];
-} two_words;
-
-static void copy_strided(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n, int64_t item) {
-    if (ds == item && ss == item) {
-        memcpy(dst, src, (size_t)(n * item));
-        return;
-    }
-    switch (item) {
-    case 1: STRIDED(uint8_t); break;
-    case 2: STRIDED(uint16_t); break;
-    case 4: STRIDED(uint32_t); break;
-    case 8: STRIDED(uint64_t); break;
-    default: STRIDED(two_words); break;
-    }
-}
-
 /* Moves one operand's address n elements on from coords; n stays within the row. Carries are for the caller to count. */
 static char *step_operand(const fac_iter *it, int i, int64_t *coords, char *p, int64_t n) {
     coords[0] += n;
@@ -91,9 +71,9 @@ static void move_raw(const fac_iter *it, int i, const fac_iter_cursor *c, char *
     while (n > 0) {
         int64_t m = fac__min(n, it->shape[0] - coords[0]);
         if (gather)
-            copy_strided(buffer, item, p, stride, m, item);
+            fac__items_copy((size_t)item, buffer, item, p, stride, m);
         else
-            copy_strided(p, stride, buffer, item, m, item);
+            fac__items_copy((size_t)item, p, stride, buffer, item, m);
         buffer += m * item;
         n -= m;
         if (n > 0) p = step_operand(it, i, coords, p, m);
@@ -121,18 +101,18 @@ static void load_input(const run *r, int i, const fac_iter_cursor *c, tiles *t, 
     const char *src = raw_input(r, i, c, t, n);
     fac_dtype from = (fac_dtype)o->dtype, common = r->it->common;
     if (fac__is_half(common) && from != common) {
-        fac__casts[common][from](raw_tile(r, t, 1), src, n);
+        fac__casts[common][from](raw_tile(r, t, 1), 1, src, 1, n);
         src = raw_tile(r, t, 1);
         from = common;
     }
-    fac__casts[r->want[i]][from](operand_tile(r, t, i), src, n);
+    fac__casts[r->want[i]][from](operand_tile(r, t, i), 1, src, 1, n);
 }
 
 static void store_output(const run *r, int i, const fac_iter_cursor *c, tiles *t, int64_t n) {
     fac_dtype to = (fac_dtype)r->it->op[i].dtype;
     const char *src = operand_tile(r, t, i);
     if (to != r->want[i]) {
-        fac__casts[to][r->want[i]](raw_tile(r, t, 0), src, n);
+        fac__casts[to][r->want[i]](raw_tile(r, t, 0), 1, src, 1, n);
         src = raw_tile(r, t, 0);
     }
     if (has(r->stream, i))
@@ -162,8 +142,8 @@ static void load_fixed(const run *r, int i, char *dst) {
     if (o->is_scalar)
         fac__store(element, first, o->value);
     else
-        fac__casts[first][o->dtype](element, o->data, 1);
-    fac__casts[want][first](dst, element, 1);
+        fac__casts[first][o->dtype](element, 1, o->data, 1, 1);
+    fac__casts[want][first](dst, 1, element, 1, 1);
 }
 
 static void fill_fixed(const run *r, tiles *t, int64_t n) {

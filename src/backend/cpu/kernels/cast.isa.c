@@ -1,5 +1,6 @@
-/* Conversions between all dtypes, contiguous. The eight plain types convert directly to one another; f16 and bf16 go
+/* Conversions between all dtypes. The eight plain types convert directly to one another; f16 and bf16 go
    through f32, complex numbers through their real type, in pieces that stay in L1. Also copying past the cache. */
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/loops.h"
 
@@ -18,24 +19,34 @@
 #define FAC_TRUNCATE(name) f64_##name
 #include "core/truncate.h"
 
-#define FAC_CAST(from, F, to, T, expr)                                   \
-    static void from##_##to##_n(void *dst, const void *src, int64_t n) { \
-        T *out = dst;                                                    \
-        const F *a = src;                                                \
-        FAC_EACH(n) {                                                    \
-            const F x = a[i];                                            \
-            out[i] = (T)(expr);                                          \
-        }                                                                \
+#define FAC_CAST_LOOP(F, T, expr, at_dst, at_src) \
+    FAC_EACH(n) {                                 \
+        const F x = a[at_src];                    \
+        out[at_dst] = (T)(expr);                  \
     }
-#define FAC_CASTS_FROM_INT(from, F)       \
+/* Loops with one side contiguous vectorise, too. */
+#define FAC_CAST(from, F, to, T, expr)                                                           \
+    static void from##_##to##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
+        T *out = dst;                                                                            \
+        const F *a = src;                                                                        \
+        if (ds == 1 && ss == 1)                                                                  \
+            FAC_CAST_LOOP(F, T, expr, i, i)                                                      \
+        else if (ds == 1)                                                                        \
+            FAC_CAST_LOOP(F, T, expr, i, i *ss)                                                  \
+        else if (ss == 1)                                                                        \
+            FAC_CAST_LOOP(F, T, expr, i *ds, i)                                                  \
+        else                                                                                     \
+            FAC_CAST_LOOP(F, T, expr, i *ds, i *ss)                                              \
+    }
+#define FAC_CASTS_FROM_INT(from, F, x_)   \
     FAC_CAST(from, F, b, uint8_t, x != 0) \
-    FAC_CAST(from, F, u8, uint8_t, x)     \
-    FAC_CAST(from, F, i8, int8_t, x)      \
-    FAC_CAST(from, F, i16, int16_t, x)    \
-    FAC_CAST(from, F, i32, int32_t, x)    \
-    FAC_CAST(from, F, i64, int64_t, x)    \
-    FAC_CAST(from, F, f32, float, x)      \
-    FAC_CAST(from, F, f64, double, x)
+    FAC_CAST(from, F, u8, uint8_t, x_)    \
+    FAC_CAST(from, F, i8, int8_t, x_)     \
+    FAC_CAST(from, F, i16, int16_t, x_)   \
+    FAC_CAST(from, F, i32, int32_t, x_)   \
+    FAC_CAST(from, F, i64, int64_t, x_)   \
+    FAC_CAST(from, F, f32, float, x_)     \
+    FAC_CAST(from, F, f64, double, x_)
 #define FAC_CASTS_FROM_FLOAT(from, F)                 \
     FAC_CAST(from, F, b, uint8_t, x != 0)             \
     FAC_CAST(from, F, u8, uint8_t, from##_to_u8(x))   \
@@ -46,94 +57,134 @@
     FAC_CAST(from, F, f32, float, x)                  \
     FAC_CAST(from, F, f64, double, x)
 
-FAC_CASTS_FROM_INT(b, uint8_t)
-FAC_CASTS_FROM_INT(u8, uint8_t)
-FAC_CASTS_FROM_INT(i8, int8_t)
-FAC_CASTS_FROM_INT(i16, int16_t)
-FAC_CASTS_FROM_INT(i32, int32_t)
-FAC_CASTS_FROM_INT(i64, int64_t)
+FAC_CASTS_FROM_INT(b, uint8_t, x != 0) /* whatever byte stands for true */
+FAC_CASTS_FROM_INT(u8, uint8_t, x)
+FAC_CASTS_FROM_INT(i8, int8_t, x)
+FAC_CASTS_FROM_INT(i16, int16_t, x)
+FAC_CASTS_FROM_INT(i32, int32_t, x)
+FAC_CASTS_FROM_INT(i64, int64_t, x)
 FAC_CASTS_FROM_FLOAT(f32, float)
 FAC_CASTS_FROM_FLOAT(f64, double)
 
 /* ---- 16-bit floats ---------------------------------------------------------------------------------------------------- */
 
-static void f16_f32_n(void *dst, const void *src, int64_t n) {
+#if FAC_ISA_LEVEL >= 1
+#define f16_to_f32(h) _cvtsh_ss(h)
+#define f32_to_f16(x) _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT)
+#else
+#define f16_to_f32(h) fac__f16_to_f32(h)
+#define f32_to_f16(x) fac__f32_to_f16(x)
+#endif
+
+static void f16_f32_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {
     float *out = dst;
     const uint16_t *a = src;
-    int64_t i = 0;
+    int64_t i = 0, whole = ds == 1 && ss == 1 ? n : 0;
 #if FAC_ISA_LEVEL >= 2
-    for (; i + 16 <= n; i += 16)
+    for (; i + 16 <= whole; i += 16)
         _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(a + i))));
-#elif FAC_ISA_LEVEL >= 1
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(a + i))));
 #endif
-    for (; i < n; i++) out[i] = fac__f16_to_f32(a[i]);
+#if FAC_ISA_LEVEL >= 1
+    for (; i + 8 <= whole; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(a + i))));
+#endif
+    for (; i < n; i++) out[i * ds] = f16_to_f32(a[i * ss]);
+    (void)whole;
 }
-static void f32_f16_n(void *dst, const void *src, int64_t n) {
+static void f32_f16_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {
     uint16_t *out = dst;
     const float *a = src;
-    int64_t i = 0;
+    int64_t i = 0, whole = ds == 1 && ss == 1 ? n : 0;
 #if FAC_ISA_LEVEL >= 2
-    for (; i + 16 <= n; i += 16)
+    for (; i + 16 <= whole; i += 16)
         _mm256_storeu_si256((__m256i *)(out + i), _mm512_cvtps_ph(_mm512_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
-#elif FAC_ISA_LEVEL >= 1
-    for (; i + 8 <= n; i += 8)
+#endif
+#if FAC_ISA_LEVEL >= 1
+    for (; i + 8 <= whole; i += 8)
         _mm_storeu_si128((__m128i *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
-    for (; i < n; i++) out[i] = fac__f32_to_f16(a[i]);
+    for (; i < n; i++) out[i * ds] = f32_to_f16(a[i * ss]);
+    (void)whole;
 }
-static void bf16_f32_n(void *dst, const void *src, int64_t n) {
-    float *out = dst;
+static void f16_f64_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {
+    double *out = dst;
     const uint16_t *a = src;
-    FAC_EACH(n) out[i] = fac__bf16_to_f32(a[i]);
+    int64_t i = 0;
+#if FAC_ISA_LEVEL >= 1
+    for (; ds == 1 && ss == 1 && i + 4 <= n; i += 4)
+        _mm256_storeu_pd(out + i, _mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(a + i)))));
+#endif
+    for (; i < n; i++) out[i * ds] = (double)f16_to_f32(a[i * ss]);
 }
-static void f32_bf16_n(void *dst, const void *src, int64_t n) {
+static void f64_f16_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {
     uint16_t *out = dst;
-    const float *a = src;
-    FAC_EACH(n) out[i] = fac__f32_to_bf16(a[i]);
+    const double *a = src;
+    int64_t i = 0;
+#if FAC_ISA_LEVEL >= 1
+    for (; ds == 1 && ss == 1 && i + 4 <= n; i += 4)
+        _mm_storel_epi64((__m128i *)(out + i),
+                         _mm_cvtps_ph(_mm256_cvtpd_ps(_mm256_loadu_pd(a + i)), _MM_FROUND_TO_NEAREST_INT));
+#endif
+    for (; i < n; i++) out[i * ds] = f32_to_f16((float)a[i * ss]);
 }
+FAC_CAST(bf16, uint16_t, f32, float, fac__bf16_to_f32(x))
+FAC_CAST(bf16, uint16_t, f64, double, fac__bf16_to_f32(x))
+FAC_CAST(f32, float, bf16, uint16_t, fac__f32_to_bf16(x))
+FAC_CAST(f64, double, bf16, uint16_t, fac__f32_to_bf16((float)x))
 
 /* ---- complex ------------------------------------------------------------------------------------------------------------ */
 
-#define FAC_CAST_REAL_PART(from, to, T)                                              \
-    static void from##_##to##_n(void *dst, const void *src, int64_t n) {             \
-        T *out = dst;                                                                \
-        const T *a = src;                                                            \
-        FAC_EACH(n) out[i] = a[2 * i];                                               \
-    }                                                                                \
-    static void to##_##from##_n(void *dst, const void *src, int64_t n) {             \
-        T *out = dst;                                                                \
-        const T *a = src;                                                            \
-        FAC_EACH(n) {                                                                \
-            out[2 * i] = a[i];                                                       \
-            out[2 * i + 1] = 0;                                                      \
-        }                                                                            \
-    }                                                                                \
-    static void from##_b_n(void *dst, const void *src, int64_t n) {                  \
-        uint8_t *out = dst;                                                          \
-        const T *a = src;                                                            \
-        for (int64_t i = 0; i < n; i++) out[i] = a[2 * i] != 0 || a[2 * i + 1] != 0; \
+#define FAC_CAST_REAL_PART(from, to, T)                                                             \
+    static void from##_##to##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {    \
+        T *out = dst;                                                                               \
+        const T *a = src;                                                                           \
+        if (ds == 1 && ss == 1)                                                                     \
+            FAC_EACH(n) out[i] = a[2 * i];                                                          \
+        else                                                                                        \
+            for (int64_t i = 0; i < n; i++) out[i * ds] = a[2 * i * ss];                            \
+    }                                                                                               \
+    static void to##_##from##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {    \
+        T *out = dst;                                                                               \
+        const T *a = src;                                                                           \
+        if (ds == 1 && ss == 1)                                                                     \
+            FAC_EACH(n) out[2 * i] = a[i], out[2 * i + 1] = 0;                                      \
+        else                                                                                        \
+            for (int64_t i = 0; i < n; i++) out[2 * i * ds] = a[i * ss], out[2 * i * ds + 1] = 0;   \
+    }                                                                                               \
+    static void from##_b_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {         \
+        uint8_t *out = dst;                                                                         \
+        const T *a = src;                                                                           \
+        for (int64_t i = 0; i < n; i++) out[i * ds] = a[2 * i * ss] != 0 || a[2 * i * ss + 1] != 0; \
     }
 FAC_CAST_REAL_PART(c64, f32, float)
 FAC_CAST_REAL_PART(c128, f64, double)
-static void c64_c128_n(void *dst, const void *src, int64_t n) { f32_f64_n(dst, src, 2 * n); }
-static void c128_c64_n(void *dst, const void *src, int64_t n) { f64_f32_n(dst, src, 2 * n); }
+#define FAC_CAST_PARTS(from, F, to, T, part)                                                     \
+    static void from##_##to##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
+        if (ds == 1 && ss == 1) {                                                                \
+            part(dst, 1, src, 1, 2 * n);                                                         \
+        } else {                                                                                 \
+            part(dst, 2 * ds, src, 2 * ss, n);                                                   \
+            part((T *)dst + 1, 2 * ds, (const F *)src + 1, 2 * ss, n);                           \
+        }                                                                                        \
+    }
+FAC_CAST_PARTS(c64, float, c128, double, f32_f64_n)
+FAC_CAST_PARTS(c128, double, c64, float, f64_f32_n)
 
 /* ---- through another dtype ------------------------------------------------------------------------------------------------ */
 
 #define PIECE 512
-static inline void through(char *dst, size_t to_item, const char *src, size_t from_item, int64_t n, fac_cast first,
-                           fac_cast second) {
+static inline void through(char *dst, int64_t ds, size_t to_item, const char *src, int64_t ss, size_t from_item,
+                           int64_t n, fac_cast first, fac_cast second) {
     double middle[PIECE];
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t m = fac__min(PIECE, n - i);
-        first(middle, src + (size_t)i * from_item, m);
-        second(dst + (size_t)i * to_item, middle, m);
+        first(middle, 1, src + i * ss * (int64_t)from_item, ss, m);
+        second(dst + i * ds * (int64_t)to_item, ds, middle, 1, m);
     }
 }
-#define FAC_THROUGH(from, from_item, mid, to, to_item)                              \
-    static void from##_##to##_n(void *dst, const void *src, int64_t n) {            \
-        through(dst, to_item, src, from_item, n, from##_##mid##_n, mid##_##to##_n); \
+#define FAC_THROUGH(from, from_item, mid, to, to_item)                                           \
+    static void from##_##to##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
+        through(dst, ds, to_item, src, ss, from_item, n, from##_##mid##_n, mid##_##to##_n);      \
     }
 /* Both ways between `x`, which converts to `mid` directly, and a type that mid converts to. */
 #define FAC_BOTH_THROUGH(x, x_item, mid, y, y_item) \
@@ -152,8 +203,6 @@ FAC_INTEGERS_THROUGH(c64, 8, f32)
 FAC_INTEGERS_THROUGH(c128, 16, f64)
 FAC_THROUGH(f16, 2, f32, b, 1)
 FAC_THROUGH(bf16, 2, f32, b, 1)
-FAC_BOTH_THROUGH(f16, 2, f32, f64, 8)
-FAC_BOTH_THROUGH(bf16, 2, f32, f64, 8)
 FAC_BOTH_THROUGH(f16, 2, f32, bf16, 2)
 FAC_BOTH_THROUGH(c64, 8, f32, f64, 8)
 FAC_BOTH_THROUGH(c128, 16, f64, f32, 4)
@@ -164,9 +213,13 @@ FAC_BOTH_THROUGH(bf16, 2, f64, c128, 16)
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
-static void copy_2(void *dst, const void *src, int64_t n) { memcpy(dst, src, (size_t)n * 2); }
-static void copy_8(void *dst, const void *src, int64_t n) { memcpy(dst, src, (size_t)n * 8); }
-static void copy_16(void *dst, const void *src, int64_t n) { memcpy(dst, src, (size_t)n * 16); }
+#define FAC_COPY(item)                                                                       \
+    static void copy_##item(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
+        FAC_ISA_NAME(fac__items_copy)(item, dst, ds * item, src, ss * item, n);              \
+    }
+FAC_COPY(2)
+FAC_COPY(8)
+FAC_COPY(16)
 #define f16_f16_n copy_2
 #define bf16_bf16_n copy_2
 #define c64_c64_n copy_8

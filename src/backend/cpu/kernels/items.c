@@ -3,17 +3,6 @@
 #include "backend/cpu/kernels/nest.h"
 #include "backend/cpu/parallel.h"
 
-void fac__items_copy(size_t item, char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t n) {
-    if (dst_stride == (int64_t)item && src_stride == (int64_t)item) {
-        memcpy(dst, src, (size_t)n * item);
-        return;
-    }
-#define COPY(T) \
-    for (int64_t i = 0; i < n; i++) *(T *)(dst + i * dst_stride) = *(const T *)(src + i * src_stride)
-    FAC_ITEM_SWITCH(item, COPY)
-#undef COPY
-}
-
 void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n) {
     if (dst_stride == (int64_t)item) {
         memset(dst, 0, (size_t)n * item);

@@ -2,7 +2,7 @@
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_ITEMS_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_ITEMS_H
 
-#include "core/tensor.h"
+#include "backend/cpu/cpu.h"
 
 /* Elements of 1 to 16 bytes; they may lie over memory of any type. */
 typedef uint8_t fac_item1;
@@ -23,8 +23,11 @@ typedef struct __attribute__((may_alias)) fac_item16 {
     default: DO(fac_item16); break; \
     }
 
-/* Copies n elements from one strided run to another. */
-void fac__items_copy(size_t item, char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t n);
+/* Copies n elements from one strided run to another; strides are multiples of the size. */
+FAC_ISA_DECLARE(void, fac__items_copy, (size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n));
+static inline void fac__items_copy(size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n) {
+    FAC_ISA_PICK(fac__items_copy)(item, dst, to, src, from, n);
+}
 /* Sets n elements to zero bits. */
 void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n);
 /* Sets n elements to the one at `value`. */

@@ -1,5 +1,5 @@
 #include "backend/cpu/kernels/nest.h"
-#include "backend/cpu/kernels/tile.h"
+#include "backend/cpu/kernels/items.h"
 
 /* True if dimension a steps faster than b: smaller stride in the first operand that tells them apart. */
 static bool faster(const int64_t *const *strides, int n_operands, int a, int b) {
@@ -77,20 +77,7 @@ fac_status fac__cpu_contiguous(fac_tensor *t, fac_tensor **out) {
         return FAC_OK;
     }
     FAC_TRY(fac__empty(t->sizes, t->ndim, (fac_dtype)t->dtype, t->device, out));
-    if (t->numel == 0) return FAC_OK;
-    fac_nest n;
-    const int64_t *strides[1] = {t->strides};
-    fac__nest_build(&n, t->sizes, t->ndim, UINT64_MAX, 1, strides, true);
-    size_t item = fac__dtype_size((fac_dtype)t->dtype);
-    const char *src = fac__data(t);
-    char *dst = fac__data(*out);
-    fac_cursor c;
-    fac__nest_seek(&n, 1, 0, &c);
-    for (int64_t i = 0; i < n.count;) {
-        int64_t run = fac__nest_run(&n, &c);
-        fac__tile_gather(item, dst + (size_t)i * item, src + c.offset[0] * (int64_t)item, fac__nest_step(&n, 0), run);
-        fac__nest_advance(&n, 1, run, &c);
-        i += run;
-    }
-    return FAC_OK;
+    fac_status st = fac__items_copy_tensor(*out, t);
+    if (st != FAC_OK) fac__unref(*out);
+    return st;
 }

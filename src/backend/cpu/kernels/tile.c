@@ -1,53 +1,28 @@
+#include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/kernels/tile_isa.h"
-#include "backend/cpu/loops.h"
 
-#define CAST_AT_ONCE 64
+const uint8_t fac__acc_dtype[FAC_ACC_COUNT] = {
+    [FAC_ACC_F32] = FAC_F32, [FAC_ACC_F64] = FAC_F64, [FAC_ACC_I64] = FAC_I64, [FAC_ACC_C128] = FAC_C128};
 
-void fac__tile_load(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n) {
-    FAC_ISA_PICK(fac__tile_load)(k, dst, src, d, stride, n);
+void fac__tile_load_as(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_dtype via) {
+    enum { PIECE = 256, WIDEST = 16 }; /* elements; bytes of the widest */
+    _Alignas(WIDEST) char middle[PIECE * WIDEST];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t m = fac__min(PIECE, n - i);
+        fac__casts[via][d](middle, 1, (const char *)src + i * stride * fac__dtype_size(d), stride, m);
+        fac__tile_load(k, (char *)dst + (size_t)i * fac__acc_size(k), middle, via, 1, m);
+    }
 }
 
 void fac__tile_load_map(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_tile_map map,
                         double p) {
-    FAC_ISA_PICK(fac__tile_load_map)(k, dst, src, d, stride, n, map, p);
-}
-
-void fac__tile_store(fac_acc k, const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n) {
-    FAC_ISA_PICK(fac__tile_store)(k, src, dst, d, stride, n);
-}
-
-#define GATHER(T)                                             \
-    do {                                                      \
-        const T *s = src;                                     \
-        T *d = dst;                                           \
-        for (int64_t i = 0; i < n; i++) d[i] = s[i * stride]; \
-    } while (0)
-
-typedef struct item16 {
-    uint64_t v[2];
-} item16;
-
-void fac__tile_gather(size_t item, void *dst, const void *src, int64_t stride, int64_t n) {
-    if (stride == 1) {
-        memcpy(dst, src, (size_t)n * item);
+    if (map == FAC_MAP_NONZERO) {
+        FAC_ISA_PICK(fac__tile_nonzero)(dst, src, d, stride, n);
         return;
     }
-    switch (item) {
-    case 1: GATHER(uint8_t); break;
-    case 2: GATHER(uint16_t); break;
-    case 4: GATHER(uint32_t); break;
-    case 8: GATHER(uint64_t); break;
-    default: GATHER(item16); break;
-    }
-}
-
-void fac__tile_load_as(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_dtype via) {
-    _Alignas(16) char raw[CAST_AT_ONCE * 16], cast[CAST_AT_ONCE * 16];
-    size_t item = fac__dtype_size(d);
-    for (int64_t i = 0; i < n; i += CAST_AT_ONCE) {
-        int64_t m = fac__min(CAST_AT_ONCE, n - i);
-        fac__tile_gather(item, raw, (const char *)src + i * stride * (int64_t)item, stride, m);
-        fac__casts[via][d](cast, raw, m);
-        fac__tile_load(k, (char *)dst + (size_t)i * fac__acc_size(k), cast, via, 1, m);
-    }
+    if (fac_dtype_is_complex(d) && k != FAC_ACC_C128)
+        FAC_ISA_PICK(fac__tile_modulus)(k, dst, src, d, stride, n);
+    else
+        fac__tile_load(k, dst, src, d, stride, n);
+    FAC_ISA_PICK(fac__tile_map)(k, dst, n, map, p);
 }

@@ -3,7 +3,7 @@
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_TILE_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_TILE_H
 
-#include "core/tensor.h"
+#include "backend/cpu/loops.h"
 
 #define FAC_TILE 1024 /* elements of the widest kind: 16 KiB */
 
@@ -54,16 +54,20 @@ static inline bool fac__acc_is(fac_acc k, fac_dtype d) {
            (k == FAC_ACC_I64 && d == FAC_I64) || (k == FAC_ACC_C128 && d == FAC_C128);
 }
 
+extern const uint8_t fac__acc_dtype[FAC_ACC_COUNT]; /* the dtype of a kind's elements */
+
 /* Converts n elements of dtype d, `stride` elements apart, to kind k at dst. Complex to a real kind takes the real part. */
-void fac__tile_load(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n);
-/* The same, then maps each element; p is the exponent of FAC_MAP_POW. */
+static inline void fac__tile_load(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n) {
+    fac__casts[fac__acc_dtype[k]][d](dst, 1, src, stride, n);
+}
+/* Converts n elements of kind k to dtype d, `stride` elements apart at dst. To bool: non-zero. */
+static inline void fac__tile_store(fac_acc k, const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n) {
+    fac__casts[d][fac__acc_dtype[k]](dst, stride, src, 1, n);
+}
+/* As fac__tile_load; then maps each element; p is the exponent of FAC_MAP_POW. */
 void fac__tile_load_map(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_tile_map map,
                         double p);
-/* Converts n elements of kind k to dtype d, `stride` elements apart at dst. To bool: non-zero. */
-void fac__tile_store(fac_acc k, const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n);
-/* The same by way of dtype `via`: each element is converted to it first. */
+/* As fac__tile_load by way of dtype `via`: each element is converted to it first. */
 void fac__tile_load_as(fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_dtype via);
-/* Copies n items of `item` bytes, `stride` items apart, to consecutive places. */
-void fac__tile_gather(size_t item, void *dst, const void *src, int64_t stride, int64_t n);
 
 #endif

@@ -1,14 +1,16 @@
-/* The variants of the tile conversions, one per instruction set. */
+/* The variants of what happens to elements on their way into tiles, one per instruction set. */
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_TILE_ISA_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_TILE_ISA_H
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/tile.h"
 
-FAC_ISA_DECLARE(void, fac__tile_load, (fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n));
-FAC_ISA_DECLARE(void, fac__tile_load_map,
-                (fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n, fac_tile_map map,
-                 double p));
-FAC_ISA_DECLARE(void, fac__tile_store, (fac_acc k, const void *src, void *dst, fac_dtype d, int64_t stride, int64_t n));
+/* Maps n elements of a tile in place. */
+FAC_ISA_DECLARE(void, fac__tile_map, (fac_acc k, void *tile, int64_t n, fac_tile_map map, double p));
+/* dst[i] = src[i] != 0, for elements `stride` apart. */
+FAC_ISA_DECLARE(void, fac__tile_nonzero, (int64_t * dst, const void *src, fac_dtype d, int64_t stride, int64_t n));
+/* dst[i] = |src[i]| of complex elements of dtype d, `stride` elements apart; k is a real kind. */
+FAC_ISA_DECLARE(void, fac__tile_modulus,
+                (fac_acc k, void *dst, const void *src, fac_dtype d, int64_t stride, int64_t n));
 
 #endif

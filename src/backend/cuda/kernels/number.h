@@ -1,5 +1,5 @@
 /* Numbers in kernels: 16-bit floats as storage, and elements of any dtype read as, or written from, float, double, int64_t or a
-   pair of doubles. The conversions are those of the CPU (backend/cpu/kernels/cast.isa.c). */
+   pair of doubles. The conversions follow the rule of core/scalar.c. */
 #ifndef FAC_KERNEL_NUMBER_H
 #define FAC_KERNEL_NUMBER_H
 
@@ -80,7 +80,7 @@ typedef struct k_complex {
 
 KDEV_CALL double k_load_f64(const char *p, int dtype) {
     switch (dtype) {
-    case K_BOOL:
+    case K_BOOL: return K_READ(uint8_t) != 0;
     case K_U8: return K_READ(uint8_t);
     case K_I8: return K_READ(int8_t);
     case K_I16: return K_READ(int16_t);
@@ -106,7 +106,7 @@ KDEV_CALL float k_load_f32(const char *p, int dtype) {
 
 KDEV_CALL int64_t k_load_i64(const char *p, int dtype) {
     switch (dtype) {
-    case K_BOOL:
+    case K_BOOL: return K_READ(uint8_t) != 0;
     case K_U8: return K_READ(uint8_t);
     case K_I8: return K_READ(int8_t);
     case K_I16: return K_READ(int16_t);

@@ -1,7 +1,6 @@
 /* From an iterator to a launch: the kernel is found by loop and by the type computed in; the iterator's shape, strides and
    numbers are copied into the plan that kernels take by value. */
 #include "backend/cuda/ops/pointwise.h"
-#include "backend/cpu/loops.h"
 #include "backend/cuda/kernels/dtype.h"
 #include "backend/pointwise/pointwise.h"
 #include "core/fill.h"
@@ -67,9 +66,9 @@ static void set_number(const fac_iter *it, const fac_iter_operand *o, kind k, k_
     if (o->is_scalar)
         fac__store(element, first, o->value);
     else
-        fac__casts[first][o->dtype](element, o->data, 1);
-    fac__casts[FAC_F64][first](&out->number[0], element, 1);
-    fac__casts[FAC_I64][first](&out->integer, element, 1);
+        fac__convert(element, first, o->data, (fac_dtype)o->dtype);
+    fac__convert(&out->number[0], FAC_F64, element, first);
+    fac__convert(&out->integer, FAC_I64, element, first);
 }
 
 static void set_operand(const fac_iter *it, int i, kind k, k_operand *out) {
@@ -184,8 +183,8 @@ fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v) {
     set_operand(&it, 0, kind_of(d), &p.op[0]);
     memset(&p.op[1], 0, sizeof p.op[1]);
     fac__store(element, d, v); /* as the dtype has it, so that the kernel changes nothing */
-    fac__casts[FAC_C128][d](p.op[1].number, element, 1);
-    fac__casts[FAC_I64][d](&p.op[1].integer, element, 1);
+    fac__convert(p.op[1].number, FAC_C128, element, d);
+    fac__convert(&p.op[1].integer, FAC_I64, element, d);
     p.plain = !fac_dtype_is_complex(d) && is_plain(&it, &p, dtype_of(kind_of(d)), dtype_of(kind_of(d)));
     return launch_plan(&it, &p, &r);
 }

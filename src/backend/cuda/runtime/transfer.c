@@ -1,8 +1,8 @@
 /* copy_ where CUDA takes part. Across devices only bytes travel: elements in another order or dtype are arranged on the
    source's device first and put in place on the destination's, where need be. */
-#include "backend/cuda/ops/transfer.h"
-#include "backend/cpu/pointwise.h"
+#include "backend/cuda/runtime/transfer.h"
 #include "backend/cuda/runtime/runtime.h"
+#include "ops/composite/below.h"
 #include "ops_gen.h"
 
 /* Whether the same bytes in the same order mean the same tensor. */
@@ -20,8 +20,7 @@ static fac_status copy_bytes(fac_tensor *dst, const fac_tensor *src, bool non_bl
 
 /* Both on one device. */
 static fac_status copy_local(fac_tensor *dst, fac_tensor *src) {
-    if (fac__is_cpu(dst)) return fac__cpu_copy(dst, src);
-    return fac__cuda_copy_elements(dst, src);
+    return fac__is_cpu(dst) ? fac__copy_below(dst, src) : fac__cuda_copy_elements(dst, src);
 }
 
 /* Owned: src's elements row-major in dst's dtype, on src's device. */

@@ -1,0 +1,24 @@
+/* The strided copy under every other: loops for one side without gaps vectorise, the general one cannot. */
+#include "backend/cpu/kernels/items.h"
+#include "backend/cpu/cpu.h"
+
+#define COPY(T)                                                                        \
+    do {                                                                               \
+        const int64_t size = sizeof(T);                                                \
+        T *d = (T *)(void *)dst;                                                       \
+        const T *s = (const T *)(const void *)src;                                     \
+        if (to == size) {                                                              \
+            FAC_IVDEP for (int64_t i = 0; i < n; i++) d[i] = s[i * (from / size)];     \
+        } else if (from == size) {                                                     \
+            FAC_IVDEP for (int64_t i = 0; i < n; i++) d[i * (to / size)] = s[i];       \
+        } else {                                                                       \
+            for (int64_t i = 0; i < n; i++) d[i * (to / size)] = s[i * (from / size)]; \
+        }                                                                              \
+    } while (0)
+
+void FAC_ISA_NAME(fac__items_copy)(size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n) {
+    if (to == (int64_t)item && from == (int64_t)item)
+        memcpy(dst, src, (size_t)n * item);
+    else
+        FAC_ITEM_SWITCH(item, COPY)
+}
