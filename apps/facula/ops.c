@@ -4,7 +4,7 @@
 
 typedef struct ops_filter {
     const char *pattern, *tag;
-    bool docs;
+    bool docs, facts;
     regex_t regex;
 } ops_filter;
 
@@ -15,6 +15,28 @@ static bool matches(const ops_filter *f, const fac_operator *op) {
            regexec(&f->regex, fac_operator_doc(op), 0, NULL, 0) == 0;
 }
 
+static const char *const combining[] = {"unknown", "nothing", "exactly", "rounded", "as parts"};
+
+/* The arguments of a mask by number, from 0; "-" for none. */
+static void print_mask(const char *name, uint64_t mask) {
+    const char *sep = "";
+    printf(" %s=", name);
+    if (!mask) putchar('-');
+    for (int i = 0; i < 64; i++)
+        if (mask >> i & 1) printf("%s%d", sep, i), sep = ",";
+}
+
+static int print_facts(const fac_operator *op) {
+    fac_operator_facts f;
+    if (fac_operator_facts_of(op, &f) != FAC_OK) return CLI_FAILED;
+    printf("   ");
+    print_mask("writes", f.writes);
+    print_mask("aliases", f.aliases);
+    printf(" offsets=%d data_dependent=%s combines=%s functional=%s%s\n", f.offsets, f.data_dependent ? "yes" : "no",
+           combining[f.combines], f.functional ? fac_operator_name(f.functional) : "-", f.fills ? " fills" : "");
+    return CLI_OK;
+}
+
 static int list(const ops_filter *f) {
     size_t found = 0;
     for (size_t i = 0; i < fac_operator_count(); i++) {
@@ -22,6 +44,7 @@ static int list(const ops_filter *f) {
         if (!matches(f, op)) continue;
         found++;
         puts(fac_operator_schema(op));
+        if (f->facts && print_facts(op) != CLI_OK) return cli_failed(&cli_ops);
         if (f->docs && *fac_operator_doc(op)) printf("    %s\n", fac_operator_doc(op));
     }
     if (found) return CLI_OK;
@@ -37,9 +60,9 @@ static int parse(const cli_command *self, int argc, char **argv, ops_filter *f) 
             if (!(f->pattern = cli_value(&a, arg))) return CLI_USAGE;
         } else if (is_option && strcmp(arg, "--tag") == 0) {
             if (!(f->tag = cli_value(&a, arg))) return CLI_USAGE;
-        } else if (is_option && strcmp(arg, "--docs") == 0) {
+        } else if (is_option && (strcmp(arg, "--docs") == 0 || strcmp(arg, "--facts") == 0)) {
             if (!cli_no_value(&a, arg)) return CLI_USAGE;
-            f->docs = true;
+            *(arg[2] == 'd' ? &f->docs : &f->facts) = true;
         } else {
             return cli_usage_error(self, "'%s' is not understood", arg);
         }
@@ -67,9 +90,12 @@ static int ops(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_ops = {
     "ops", "the operators and their schemas",
-    "usage: facula ops [--grep REGEX] [--tag TAG] [--docs]\n\n"
+    "usage: facula ops [--grep REGEX] [--tag TAG] [--docs] [--facts]\n\n"
     "Prints the schema of every operator in order of name; exit status 1 if none matches.\n\n"
     "  --grep REGEX  those whose schema or description matches an extended regular expression, in any case\n"
     "  --tag TAG     those that carry a tag, such as core\n"
-    "  --docs        with a line of description each\n",
+    "  --docs        with a line of description each\n"
+    "  --facts       with a line of what may be relied on: which arguments are written, which a result may be a view of (by\n"
+    "                number, from 0), random numbers drawn, whether sizes depend on values, how elements are combined (nothing,\n"
+    "                exactly, rounded), and the operator that computes the same into new tensors\n",
     ops};

@@ -198,6 +198,32 @@ FAC_API bool fac_operator_has_tag(const fac_operator *op, const char *tag);
 /* Arguments and results that a boxed call takes and gives. */
 FAC_API size_t fac_operator_arg_count(const fac_operator *op);
 FAC_API size_t fac_operator_return_count(const fac_operator *op);
+
+/* How the results of an operator depend on the order in which elements are taken. */
+typedef enum fac_combining {
+    FAC_COMBINES_UNKNOWN,
+    FAC_COMBINES_NOTHING, /* no two elements of one tensor meet: pointwise, moved or made */
+    FAC_COMBINES_EXACTLY, /* elements meet, but in another order they give the same bits: a maximum, a sort */
+    FAC_COMBINES_ROUNDED, /* another order of the sum gives other bits: the kernel's is part of the result */
+    FAC_COMBINES_AS_PARTS /* the operator is composite: see those that it calls */
+} fac_combining;
+
+/* What graphs, captures and batching may rely on. Bit i of a mask stands for argument i. */
+typedef struct fac_operator_facts {
+    const fac_operator
+        *functional;     /* computes the same and writes none of its arguments: the operator itself where it writes
+                                       none; NULL if there is none */
+    uint64_t writes;     /* arguments that are changed, running statistics among them */
+    uint64_t aliases;    /* arguments that a result may be, or be a view of */
+    bool fills;          /* what is written does not depend on what was there */
+    bool data_dependent; /* sizes of results, or numbers that the host gets, depend on the values of tensors */
+    int offsets;         /* of the generator, that a call takes at most; of composite operators see the parts */
+    fac_combining combines;
+} fac_operator_facts;
+/* Facts of a built-in operator, checked against what it does; of others what the schema says, with the rest unknown.
+   errors: ARGUMENT for an operator that is not declared */
+FAC_API FAC_MUST fac_status fac_operator_facts_of(const fac_operator *op, fac_operator_facts *out_facts);
+
 /* Writes one operator's row of the table, or the whole grid (op NULL), as text. */
 FAC_API FAC_MUST fac_status fac_dispatch_dump(const fac_operator *op, FILE *stream);
 

@@ -94,18 +94,17 @@ fac_status fac__draws_end(fac_draws outer, fac_status st) {
     return st;
 }
 
-fac_status fac__generator_advance(fac_generator *g, uint64_t n, uint64_t *out_seed, uint64_t *out_offset) {
+fac_status fac__draw(fac_generator *g, uint64_t n, fac_draw *out) {
     const uint64_t limit = (uint64_t)1 << 48; /* what the counter has room for: see philox.h */
     if (!g) g = &the_default;
     fac__mutex_lock(&g->lock);
     bool fits = g->offset < limit && n <= limit - g->offset;
-    *out_seed = g->seed;
-    *out_offset = g->offset;
+    *out = (fac_draw){g->seed, g->offset};
     if (fits) g->offset += n;
     fac__mutex_unlock(&g->lock);
-    if (fits) note(g, *out_offset, n);
+    if (fits && n) note(g, out->offset, n);
     return fits ? FAC_OK
                 : FAC_FAIL(FAC_ERR_OVERFLOW,
                            "the generator is used up: its offset %llu may not pass 2^48; seed it again",
-                           (unsigned long long)*out_offset);
+                           (unsigned long long)out->offset);
 }

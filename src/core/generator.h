@@ -5,8 +5,13 @@
 #include "core/thread.h"
 #include <facula/tensor.h>
 
-/* Hands out n offsets: *out_offset is the first. g NULL is the default generator. Thread-safe. */
-fac_status fac__generator_advance(fac_generator *g, uint64_t n, uint64_t *out_seed, uint64_t *out_offset);
+/* What a random kernel computes with: the call takes it before the kernel starts, so that who runs a call again, or in another
+   order, decides which numbers it gets. */
+typedef struct fac_draw {
+    uint64_t seed, offset; /* the first of those taken */
+} fac_draw;
+/* Takes n offsets. g NULL is the default generator. Thread-safe. errors: OVERFLOW when the generator is used up */
+fac_status fac__draw(fac_generator *g, uint64_t n, fac_draw *out);
 
 /* Around a random operator, on any level: one that fails gives back the offsets that it and what it called have taken, unless
    another thread has drawn from the generator since. begin's result goes to end, which returns st. */

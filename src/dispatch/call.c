@@ -201,6 +201,12 @@ static void add_kernel_place(fac_buf *b, const fac_registration *r) {
                     r->kind == FAC_REG_FALLBACK ? "fallback, " : "", r->where);
 }
 
+bool fac__has_kernel(const fac_operator *op, const fac_tensor *t) {
+    fac_keyset keys = (t->keys & FAC_BACKEND_MASK) | FAC_KS_DENSE;
+    const char *label = fac__pick(op, &keys)->label;
+    return strcmp(label, "missing") != 0 && strcmp(label, "fallback") != 0;
+}
+
 fac_status fac__no_kernel(const fac_call_info *c) {
     char key[40], keys[512];
     int f = fac__keyset_func(c->keys), b = fac__keyset_backend(c->keys);

@@ -285,6 +285,36 @@ bool fac_operator_has_tag(const fac_operator *op, const char *tag) {
     return false;
 }
 
+static bool is_declared(const fac_operator *op) {
+    return op && atomic_load_explicit(&op->schema, memory_order_acquire);
+}
+
+fac_status fac_operator_facts_of(const fac_operator *op, fac_operator_facts *out_facts) {
+    const fac_schema *s = schema_of(op);
+    if (!s) return fac_error();
+    FAC_CHECK(out_facts, FAC_ERR_ARGUMENT, "fac_operator_facts_of needs a place for the facts, but it is NULL");
+    uint64_t shared = 0, writes = 0, aliases = 0;
+    for (size_t i = 0; i < s->n_rets; i++) shared |= s->rets[i].type.before;
+    for (size_t i = 0; i < s->n_args; i++) {
+        const fac_schema_type *t = &s->args[i].type;
+        writes |= (uint64_t)t->write << i;
+        aliases |= (uint64_t)((t->before & shared) != 0) << i;
+    }
+    const fac_builtin_facts *f = op->facts;
+    *out_facts = (fac_operator_facts){.functional = writes ? NULL : op, .writes = writes, .aliases = aliases};
+    if (!f) return FAC_OK;
+    *out_facts = (fac_operator_facts){
+        .functional = is_declared(f->functional) ? f->functional : NULL, /* a selective build may lack it */
+        .writes = writes | f->updates,
+        .aliases = aliases | f->shares,
+        .fills = f->fills,
+        .data_dependent = f->data_dependent,
+        .offsets = f->offsets,
+        .combines = (fac_combining)f->combines,
+    };
+    return FAC_OK;
+}
+
 size_t fac_operator_arg_count(const fac_operator *op) {
     const fac_schema *s = schema_of(op);
     return s ? s->n_args : 0;

@@ -40,6 +40,14 @@ typedef struct fac_builtin_kernel {
     const char *key; /* "CPU", "Meta", "Pointwise", "CompositeExplicit", "CatchAll", "Autograd", "ADInplaceOrView" */
     fac_fn typed;    /* NULL: the key falls through */
 } fac_builtin_kernel;
+/* What a schema does not say of an operator: see fac_operator_facts. */
+typedef struct fac_builtin_facts {
+    fac_operator *functional;
+    uint32_t updates,
+        shares; /* arguments, as bits, that are written, or that a result may be, though no schema says so */
+    uint8_t offsets, combines;
+    bool fills, data_dependent;
+} fac_builtin_facts;
 typedef struct fac_builtin_op {
     fac_operator *op;
     const char *schema;
@@ -47,6 +55,7 @@ typedef struct fac_builtin_op {
     const char *const *tags; /* NULL-terminated */
     const fac_signature *signature;
     const fac_builtin_kernel *kernels; /* ends with key NULL */
+    fac_builtin_facts facts;
 } fac_builtin_op;
 /* Those that this build or program has, sorted by name. See dispatch/gather.h. */
 size_t fac__builtin_op_count(void);
@@ -71,6 +80,7 @@ struct fac_operator {
     const char *doc;
     const char *const *tags;
     const char *where;
+    const fac_builtin_facts *facts; /* NULL of a user's operator */
     size_t n_args, n_rets;
     struct fac_op_registry *registry; /* stacks of registrations: src/dispatch/registry.h */
 };
@@ -108,6 +118,8 @@ static inline fac_keyset fac__device_keys(fac_device d) {
 /* Before (enter) and after a call that fac__is_observed: tells the observer, if there is one. Before, it fails if the thread's
    work was cancelled. */
 fac_status fac__observe(const fac_operator *op, fac_keyset keys, bool enter);
+/* Whether a kernel of the operator's own serves the device of t: neither a fallback nor the report that there is none. */
+bool fac__has_kernel(const fac_operator *op, const fac_tensor *t);
 /* Sets the error for a call that no kernel serves: op, key, and each key that has one. */
 fac_status fac__no_kernel(const fac_call_info *c);
 

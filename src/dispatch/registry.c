@@ -412,6 +412,7 @@ fac_status fac__builtin_declare(const fac_builtin_op *row) {
     }
     op->doc = row->doc;
     op->tags = row->tags;
+    op->facts = &row->facts;
     return declare(d, row->op, "generated", &r);
 }
 

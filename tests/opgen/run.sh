@@ -9,7 +9,7 @@ failed=0
 mkdir -p "$work/src/formulas"
 
 entry() { # SCHEMA LINE...: an operator file's entry; how it is computed does not matter here
-    printf -- '- op: %s\n  raw: {CPU: some_kernel}\n  doc: For a test.\n' "$1"
+    printf -- '- op: %s\n  raw: {CPU: some_kernel}\n  combines: nothing\n  doc: For a test.\n' "$1"
     shift
     printf '  %s\n' "$@"
 }
@@ -21,7 +21,7 @@ composite() { # SCHEMA FUNCTION
 # expect NAME STATUS PATTERN: runs the generator over a.yaml and the C files; without a pattern it should say nothing
 expect() {
     local got pattern=${3-}
-    "$opgen" -o "$work/out" "$work/a.yaml" "$work"/src/formulas/*.[ch] >"$work/said" 2>&1
+    "$opgen" -o "$work/out" "$work/a.yaml" $(find "$work/src" -name "*.[ch]" | sort) >"$work/said" 2>&1
     got=$?
     if [ $got != "$2" ] || { [ -n "$pattern" ] && ! grep -Eq -- "$pattern" "$work/said"; } ||
         { [ -z "$pattern" ] && [ -s "$work/said" ]; }; then
@@ -134,5 +134,58 @@ expect 'texts in a circle' 1 'refers to itself'
 files "$(described one 'as mask')
 $mask" ''
 expect 'a text that is not there' 1 "'as mask' has no text for it"
+
+# facts that an entry leaves open
+fact() { # SCHEMA LINE...
+    printf -- '- op: %s\n  raw: {CPU: some_kernel}\n  nondifferentiable: the result is a boolean\n  doc: For a test.\n' "$1"
+    shift
+    printf '  %s\n' "$@"
+}
+files "$(fact "one$schema")" ''
+expect 'no word on how elements meet' 1 "one: 'combines' should be nothing, exactly or rounded"
+files "$(fact "one$schema" 'combines: somehow')" ''
+expect 'another word for it' 1 "one: 'combines' should be"
+files "- combines: rounded
+$(fact "one$schema")" ''
+expect 'a word for the whole file' 0
+grep -q 'combines = FAC_COMBINES_ROUNDED' "$work/out/ops_table.c" || { echo 'combines is not in the table'; failed=1; }
+files "$(fact 'one(Tensor self, Generator? g) -> Tensor' 'combines: nothing')" ''
+expect 'a generator of which nothing is said' 1 "one takes a generator: 'random' should say"
+files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing')" ''
+expect 'a writer without a twin' 1 "one_ writes its arguments: 'functional' should name"
+files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing' 'functional: two')" ''
+expect 'a twin that is not there' 1 "one_ writes its arguments: 'functional' should name"
+files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing')
+$(fact "one$schema" 'combines: nothing')" ''
+expect 'a twin by name' 0
+grep -q 'functional = &fac_op_one,' "$work/out/ops_table.c" || { echo 'the twin is not in the table'; failed=1; }
+
+# loops
+mkdir -p "$work/src/ops/scalar"
+pointwise() { # LINE...
+    printf -- '- op: one(Tensor self, Scalar by=1) -> Tensor\n  meta: some\n  nondifferentiable: it is a step\n  doc: For a test.\n'
+    printf '  %s\n' "$@"
+}
+formula() { printf 'FAC_SCALAR_FN %s { return x; }\n' "$1" >"$work/src/ops/scalar/real.h"; }
+formula 'FAC_T FAC_FN(one)(FAC_T x, FAC_NUMBER by)'
+files "$(pointwise 'loop: one' 'numbers: [by]')" ''
+expect 'a loop' 0
+grep -q 'X(one, VALUE, 1, 1)' "$work/out/loops_gen.h" || { echo 'the loop is not listed'; failed=1; }
+grep -q 'fac__pointwise(&s_, FAC_LOOP_one, 0, &args_)' "$work/out/ops_a.c" || { echo 'the loop is not run'; failed=1; }
+files "$(pointwise 'loop: two')" ''
+expect 'a loop without a formula' 1 "no file of src/ops/scalar/ has a formula 'two'"
+files "$(pointwise 'loop: one')" ''
+expect 'a number too few' 1 "'one' takes 1 numbers, 'numbers' has 0"
+files "$(pointwise "loop: 'by > 1 ? one'" 'numbers: [by]')" ''
+expect 'half a choice' 1 "'loop' has a \? without a :"
+files "$(pointwise 'loop: one' 'kernel: two' 'numbers: [by]')" ''
+expect 'two ways' 1 'exactly one of loop, kernel and kernels'
+formula 'FAC_T FAC_FN(one)(double x)'
+expect 'a formula of something else' 1 "real.h:1: error: the parameter 'double x' of 'one'"
+formula 'double FAC_FN(one)(FAC_T x)'
+expect 'a result of something else' 1 "'one' should return FAC_T"
+printf 'FAC_SCALAR_FN FAC_T FAC_FN(one)(FAC_T x, FAC_T y) { return x; }\n' >"$work/src/ops/scalar/integer.h"
+formula 'FAC_T FAC_FN(one)(FAC_T x)'
+expect 'formulas of one name and two shapes' 1 "'one' takes 1 inputs and 0 numbers, that of integer.h 2 and 0"
 
 exit $failed

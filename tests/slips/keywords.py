@@ -63,7 +63,8 @@ def callees(folders):
     for folder in folders:
         for file in sorted(os.listdir(os.path.join(folder, "facula"))):
             if file.endswith(".h"):
-                texts[file] = open(os.path.join(folder, "facula", file)).read()
+                text = open(os.path.join(folder, "facula", file)).read()
+                texts[file] = re.sub(r"(?: \\)?\n {8,}(?=\S)", " ", text)  # broken lines are whole
     structs = {s[1]: s[2] for text in texts.values() for s in STRUCT.finditer(text)}
     prototypes = {f.name: f for text in texts.values() for f in functions(text)}
     seen = set()

@@ -344,6 +344,23 @@ static void registration_survives_each_failing_allocation(void **state) {
     }
 }
 
+static void a_users_operator_has_the_facts_of_its_schema(void **state) {
+    (void)state;
+    fac_operator_facts f;
+    fac_registration *a = fac_register_operator("facts::grow(Tensor(a!) x, Tensor(b) y) -> Tensor(b)", FAC_HERE),
+                     *b = fac_register_operator("facts::pure(Tensor x) -> Tensor", FAC_HERE);
+    assert_ok(fac_operator_facts_of(fac_operator_find("facts::grow"), &f));
+    assert_true(f.writes == 1 && f.aliases == 2 && !f.functional && f.combines == FAC_COMBINES_UNKNOWN);
+    assert_ok(fac_operator_facts_of(fac_operator_find("facts::pure"), &f));
+    assert_true(!f.writes && !f.aliases && f.functional == fac_operator_find("facts::pure"));
+    assert_int_equal(fac_operator_facts_of(NULL, &f), FAC_ERR_ARGUMENT);
+    fac_error_clear();
+    assert_int_equal(fac_operator_facts_of(fac_operator_find("facts::pure"), NULL), FAC_ERR_ARGUMENT);
+    fac_error_clear();
+    fac_registration_release(a);
+    fac_registration_release(b);
+}
+
 FAC_TEST_MAIN(DISPATCH_TEST(S066_second_declaration_names_both_places),
               DISPATCH_TEST(S066_overloads_are_operators_of_their_own), DISPATCH_TEST(S067_kernel_after_the_schema),
               DISPATCH_TEST(S067_kernel_before_the_schema), DISPATCH_TEST(S072_release_puts_back_what_was_hidden),
@@ -351,6 +368,7 @@ FAC_TEST_MAIN(DISPATCH_TEST(S066_second_declaration_names_both_places),
               DISPATCH_TEST(S072_kernels_of_other_signatures_survive_a_new_schema),
               DISPATCH_TEST(S073_unknown_names_get_near_misses), DISPATCH_TEST(S073_all_operators_in_order_of_name),
               DISPATCH_TEST(S073_many_operators_are_all_found), DISPATCH_TEST(S073_what_an_operator_says_of_itself),
+              DISPATCH_TEST(a_users_operator_has_the_facts_of_its_schema),
               DISPATCH_TEST(S075_listeners_hear_of_schemas), DISPATCH_TEST(S075_listener_may_register),
               DISPATCH_TEST(S076_places_of_registration_are_kept), DISPATCH_TEST(S092_bad_registrations_are_refused),
               DISPATCH_TEST(S094_alias_keys_have_no_fallback), DISPATCH_TEST(S092_removed_operator_reports_itself),

@@ -209,3 +209,13 @@ static char *join(const op *o, const char *lead, bool types, const char *last) {
 char *params(const op *o, const char *lead) { return join(o, lead, true, out_param(o)); }
 char *params_flat(const op *o, const char *lead) { return join(o, lead, true, NULL); }
 char *args(const op *o, const char *lead, const char *out) { return join(o, lead, false, o->s->n_rets ? out : NULL); }
+
+char *with_draw(const op *o, char *list, const char *draw) {
+    if (!o->e->random || o->e->explicit_fn) return list;
+    for (size_t i = 0; i < 2; i++) {
+        static const char *const spelt[] = {"fac_generator *generator", "generator"};
+        char *at = strstr(list, spelt[i]);
+        if (at) return xformat("%.*s%s%s", (int)(at - list), list, draw, at + strlen(spelt[i]));
+    }
+    return xformat("%s, %s", list, draw);
+}

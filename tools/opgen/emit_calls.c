@@ -14,6 +14,12 @@ static char *inner_params(const op *o, const char *lead) {
     return params(&flat, lead);
 }
 
+/* Of a kernel registered as it is; a shape rule draws nothing. */
+static char *raw_params(const op *o, const char *key) {
+    char *p = params(o, "const fac_call_info *c");
+    return strcmp(key, "Meta") == 0 ? p : with_draw(o, p, "fac_draw drawn");
+}
+
 void emit_internal_decl(FILE *f, const op *o) {
     const entry *e = o->e;
     fprintf(f, "extern fac_operator fac_op_%s; /* %s */\n", o->id, o->s->full);
@@ -31,11 +37,12 @@ void emit_internal_decl(FILE *f, const op *o) {
     if (e->meta) fprintf(f, "fac_status %s_meta(%s);\n", e->meta, inner_params(o, "fac_structured *s"));
     if (e->kernel) fprintf(f, "fac_status %s(%s);\n", e->kernel, inner_params(o, "fac_structured *s"));
     for (size_t i = 0; i < e->kernels.n; i++)
-        fprintf(f, "fac_status %s(%s);\n", e->kernels.v[i].value, inner_params(o, "fac_structured *s"));
+        fprintf(f, "fac_status %s(%s);\n", e->kernels.v[i].value,
+                with_draw(o, inner_params(o, "fac_structured *s"), "fac_draw drawn"));
     const char *whole = e->composite ? e->composite : e->explicit_fn;
     if (whole) fprintf(f, "fac_status %s(%s);\n", whole, params(o, "const fac_call_info *c"));
     for (size_t i = 0; i < e->raw.n; i++)
-        fprintf(f, "fac_status %s(%s);\n", e->raw.v[i].value, params(o, "const fac_call_info *c"));
+        fprintf(f, "fac_status %s(%s);\n", e->raw.v[i].value, raw_params(o, e->raw.v[i].key));
 }
 
 /* ---- dispatching ---- */

@@ -105,30 +105,33 @@ static void emit_struct(FILE *f, const op *o, const field *v, size_t n) {
 }
 
 /* Tensors are dropped after the first backward, so that a second one finds out; numbers and sizes stay with the node. */
-static void emit_release(FILE *f, const op *o, const field *v, size_t n) {
-    fprintf(f, "static void %s_release(fac_node *n_) {\n    %s_node *n = (%s_node *)n_;\n    (void)n;\n", o->id, o->id,
-            o->id);
-    for (size_t i = 0; i < n; i++) {
-        if (!v[i].use->used[SAVE_VALUE]) continue;
-        if (v[i].t == T_TENSOR) fprintf(f, "    fac__saved_release(&n->v_%s);\n", v[i].name);
-        if (v[i].t == T_TENSORS) fprintf(f, "    fac__saved_list_release(&n->v_%s);\n", v[i].name);
-    }
-    fputs("}\n", f);
+static void release_body(FILE *f, const field *v) {
+    if (!v->use->used[SAVE_VALUE]) return;
+    if (v->t == T_TENSOR) fprintf(f, "    fac__saved_release(&n->v_%s);\n", v->name);
+    if (v->t == T_TENSORS) fprintf(f, "    fac__saved_list_release(&n->v_%s);\n", v->name);
 }
 
-static void emit_destroy(FILE *f, const op *o, const field *v, size_t n) {
-    fprintf(f, "static void %s_destroy(fac_node *n_) {\n    %s_node *n = (%s_node *)n_;\n    (void)n;\n", o->id, o->id,
-            o->id);
-    for (size_t i = 0; i < n; i++) {
-        if (v[i].use->used[SAVE_VALUE] && v[i].t == T_INTS)
-            fprintf(f, "    fac__saved_ints_release(&n->v_%s);\n", v[i].name);
-        if (v[i].use->used[SAVE_VALUE] && v[i].t == T_STRING) fprintf(f, "    fac__free(n->v_%s);\n", v[i].name);
-        if (v[i].use->used[SAVE_SIZES])
-            fprintf(f, "    fac__saved_%s_release(&n->sizes_%s);\n", v[i].t == T_TENSORS ? "sizes_list" : "ints",
-                    v[i].name);
-        if (v[i].use->used[SAVE_STRIDES]) fprintf(f, "    fac__saved_ints_release(&n->strides_%s);\n", v[i].name);
-    }
-    fputs("}\n", f);
+static void destroy_body(FILE *f, const field *v) {
+    const bool *used = v->use->used;
+    if (used[SAVE_VALUE] && v->t == T_INTS) fprintf(f, "    fac__saved_ints_release(&n->v_%s);\n", v->name);
+    if (used[SAVE_VALUE] && v->t == T_STRING) fprintf(f, "    fac__free(n->v_%s);\n", v->name);
+    if (used[SAVE_SIZES])
+        fprintf(f, "    fac__saved_%s_release(&n->sizes_%s);\n", v->t == T_TENSORS ? "sizes_list" : "ints", v->name);
+    if (used[SAVE_STRIDES]) fprintf(f, "    fac__saved_ints_release(&n->strides_%s);\n", v->name);
+}
+
+/* A function of the node's class made of what `body` writes for each field. Its line in the class, "" if there is nothing to do. */
+static char *emit_method(FILE *f, const op *o, const char *name, void (*body)(FILE *f, const field *v), const field *v,
+                         size_t n) {
+    char *text;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    for (size_t i = 0; i < n; i++) body(to, &v[i]);
+    fclose(to);
+    if (!size) return text;
+    fprintf(f, "static void %s_%s(fac_node *n_) {\n    %s_node *n = (%s_node *)n_;\n%s}\n", o->id, name, o->id, o->id,
+            text);
+    return xformat(", .%s = %s_%s", name, o->id, name);
 }
 
 /* ---- running backward ---- */
@@ -474,13 +477,12 @@ void emit_autograd(FILE *f, const model *m, const op *o) {
     field *v = xalloc((o->s->n_args + o->s->n_rets) * sizeof *v);
     size_t n = fields_of(o, v);
     emit_struct(f, o, v, n);
-    emit_release(f, o, v, n);
-    emit_destroy(f, o, v, n);
+    const char *release = emit_method(f, o, "release", release_body, v, n),
+               *destroy = emit_method(f, o, "destroy", destroy_body, v, n);
     emit_apply(f, o, v, n);
     fprintf(
-        f,
-        "static const fac_node_class %s_class = {.name = \"%s\", .size = sizeof(%s_node), .apply = %s_apply, .release = %s_release, .destroy = %s_destroy};\n",
-        o->id, node_name(m, o), o->id, o->id, o->id, o->id);
+        f, "static const fac_node_class %s_class = {.name = \"%s\", .size = sizeof(%s_node), .apply = %s_apply%s%s};\n",
+        o->id, node_name(m, o), o->id, o->id, release, destroy);
     emit_kernel_head(f, o, "");
     fputs("    if (FAC_LIKELY(!fac__grad_enabled(th_)))\n", f);
     fprintf(f, "        return fac__redispatch_%s(%s);\n", o->id, args(o, "below_", "res_"));

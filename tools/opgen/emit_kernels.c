@@ -61,6 +61,32 @@ static void emit_check(FILE *f, const op *o) {
                     s->args[i].name);
 }
 
+static const char *generator_of(const op *o) {
+    for (size_t i = 0; i < o->s->n_args; i++)
+        if (o->s->args[i].type.kind == FAC_TYPE_GENERATOR) return o->s->args[i].name;
+    return "NULL";
+}
+
+/* What the kernel is to draw is taken before it starts. */
+static void emit_draw(FILE *f, const op *o) {
+    fprintf(f, "    fac_draw drawn_;\n    if (FAC_LIKELY(!st_)) st_ = fac__draw(%s, %s, &drawn_);\n", generator_of(o),
+            o->e->random);
+}
+
+/* Around a kernel that is registered as it is but for what it draws. */
+static void emit_drawing(FILE *f, const op *o, const pair *kernel) {
+    fprintf(f, "static fac_status %s_%s(%s) {\n    fac_status st_ = FAC_OK;\n", o->id, kernel->key,
+            params(o, "const fac_call_info *c_"));
+    emit_draw(f, o);
+    fprintf(f, "    return FAC_LIKELY(!st_) ? %s(%s) : st_;\n}\n", kernel->value,
+            with_draw(o, args(o, "c_", "res_"), "drawn_"));
+}
+
+/* Whether a raw kernel is registered behind emit_drawing. */
+static bool is_drawing(const op *o, const pair *kernel) {
+    return o->e->random && o->form == FORM_FUNCTION && strcmp(kernel->key, "Meta") != 0;
+}
+
 static void emit_structured(FILE *f, const model *m, const op *o, const char *key, const char *kernel) {
     static const char *const forms[] = {"FAC_FUNCTIONAL", "FAC_INPLACE", "FAC_OUT"};
     const op *fn = o->functional ? o->functional : o;
@@ -73,8 +99,9 @@ static void emit_structured(FILE *f, const model *m, const op *o, const char *ke
     if (meta_only) fputs("    s_.meta_only = true;\n", f);
     fprintf(f, "    fac_status st_ = %s_meta(%s);\n", o->e->meta, inner_args(o));
     emit_check(f, o);
+    if (kernel && o->e->random) emit_draw(f, o);
     if (kernel)
-        fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = %s(%s);\n", kernel, inner_args(o));
+        fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = %s(%s);\n", kernel, with_draw(o, inner_args(o), "drawn_"));
     else if (!meta_only)
         emit_loop_call(f, m, o);
     fputs("    return fac__structured_end(&s_, st_, res_);\n}\n", f);
@@ -131,9 +158,16 @@ static void emit_borrowed(FILE *f, const op *o) {
     fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) res_[i_] = fac__ref(given_[i_]);\n    return FAC_OK;\n}\n", n);
 }
 
+static bool writes(const op *o) {
+    for (size_t i = 0; i < o->s->n_args; i++)
+        if (o->s->args[i].type.write) return true;
+    return false;
+}
+
 /* In-place-only operators written for the CPU have nothing to do on the meta device. */
 static bool wants_noop_meta(const op *o) {
-    if (!o->e->raw.n || !o->in_place || o->form != FORM_FUNCTION || o->e->explicit_fn) return false;
+    if (!o->e->raw.n || !writes(o) || o->form != FORM_FUNCTION || o->e->explicit_fn) return false;
+    if (o->s->n_rets > 0 && !o->in_place) return false;
     for (size_t i = 0; i < o->e->raw.n; i++)
         if (strcmp(o->e->raw.v[i].key, "Meta") == 0) return false;
     return true;
@@ -190,12 +224,6 @@ static void emit_view_record(FILE *f, const op *o) {
         fputs("    if (st_) {\n        fac__unref(res_[0]);\n        res_[0] = NULL;\n    }\n", f);
 }
 
-static bool writes(const op *o) {
-    for (size_t i = 0; i < o->s->n_args; i++)
-        if (o->s->args[i].type.write) return true;
-    return false;
-}
-
 /* What is written has a version counter before it is written, so that counting on cannot fail. */
 static void emit_counters(FILE *f, const op *o) {
     for (size_t i = 0; i < o->s->n_args; i++) {
@@ -248,6 +276,21 @@ static const char *key_of_form(const pairs *kernels, size_t i) {
     return kernels->v[i].key;
 }
 
+/* What is written has to be on the meta device, where there is nothing to write. */
+static void emit_noop_meta(FILE *f, const op *o) {
+    fprintf(f, "static fac_status %s_Meta(%s) {\n    (void)c_;\n", o->id, params(o, "const fac_call_info *c_"));
+    for (size_t i = 0; i < o->s->n_args; i++) {
+        const fac_schema_arg *a = &o->s->args[i];
+        if (a->type.write)
+            fprintf(f, "    %sFAC_TRY(fac__need_meta(\"%s\", %s));\n",
+                    a->type.optional ? xformat("if (%s) ", a->name) : "", a->name, a->name);
+        else
+            fprintf(f, "    (void)%s;\n", a->name);
+    }
+    if (o->s->n_rets) fprintf(f, "    res_[0] = fac__ref(%s);\n", o->s->args[0].name);
+    fputs("    return FAC_OK;\n}\n", f);
+}
+
 void emit_kernels(FILE *f, const model *m, const op *o) {
     const entry *e = o->e;
     if (e->meta) {
@@ -258,12 +301,9 @@ void emit_kernels(FILE *f, const model *m, const op *o) {
         emit_structured(f, m, o, "Meta", NULL);
     } else if (o->form != FORM_FUNCTION)
         emit_borrowed(f, o);
-    if (wants_noop_meta(o)) {
-        fprintf(f, "static fac_status %s_Meta(%s) {\n    (void)c_;\n", o->id, params(o, "const fac_call_info *c_"));
-        for (size_t i = 1; i < o->s->n_args; i++) fprintf(f, "    (void)%s;\n", o->s->args[i].name);
-        fprintf(f, "    FAC_TRY(fac__need_meta(\"%s\", %s));\n", o->s->args[0].name, o->s->args[0].name);
-        fprintf(f, "    res_[0] = fac__ref(%s);\n    return FAC_OK;\n}\n", o->s->args[0].name);
-    }
+    for (size_t i = 0; i < e->raw.n; i++)
+        if (is_drawing(o, &e->raw.v[i])) emit_drawing(f, o, &e->raw.v[i]);
+    if (wants_noop_meta(o)) emit_noop_meta(f, o);
     if (has_adiv(o)) emit_adiv(f, o);
 }
 
@@ -290,7 +330,9 @@ void emit_rows(FILE *f, const op *o) {
     } else {
         if (e->composite) row(f, "CatchAll", e->composite);
         if (e->explicit_fn) row(f, "CompositeExplicit", e->explicit_fn);
-        for (size_t i = 0; i < e->raw.n; i++) row(f, e->raw.v[i].key, e->raw.v[i].value);
+        for (size_t i = 0; i < e->raw.n; i++)
+            row(f, e->raw.v[i].key,
+                is_drawing(o, &e->raw.v[i]) ? xformat("%s_%s", o->id, e->raw.v[i].key) : e->raw.v[i].value);
         if (wants_noop_meta(o)) row(f, "Meta", xformat("%s_Meta", o->id));
     }
     if (has_adiv(o)) row(f, "ADInplaceOrView", xformat("%s_adiv", o->id));

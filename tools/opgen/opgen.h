@@ -30,9 +30,11 @@ typedef struct entry {
     char *loop,
         *kernel; /* of a pointwise operator: the loop, or the choice of one; the C function that chooses and runs it */
     pairs kernels, raw, grad, unread;
-    char **variants, **tags, **updates, **numbers; /* NULL-terminated; variants NULL means [function] */
-    int positional;                                /* -1: not given */
-    bool internal, factory;
+    char **variants, **tags, **updates, **shares, **numbers; /* NULL-terminated; variants NULL means [function] */
+    int positional;                                          /* -1: not given */
+    char *combines, *functional;                             /* facts.c */
+    char *random; /* offsets of the generator that a call takes, as C over the arguments; 1 at most */
+    bool internal, factory, data_dependent;
 } entry;
 
 /* ---- an operator: one form of an entry ---- */
@@ -100,7 +102,15 @@ typedef struct loop {
     int n_in, n_numbers;
 } loop;
 
+/* What holds for the entries of a file that do not say otherwise. */
+typedef struct family {
+    const char *file;
+    char *combines;
+} family;
+
 typedef struct model {
+    family *families;
+    size_t n_families;
     loop *loops;
     size_t n_loops;
     entry *entries, *fns;
@@ -239,6 +249,13 @@ void check_closure(const model *m);
 const op *find_op(const model *m, const char *base, const char *overload);
 bool is_pointwise(const entry *e);
 
+/* ---- facts (facts.c) ---- */
+
+/* Stops where an entry leaves a fact open. */
+void check_facts(const model *m);
+/* A fac_builtin_facts, as an initialiser. */
+void emit_facts(FILE *f, const model *m, const op *o);
+
 /* ---- loops (loops.c) ---- */
 
 void load_formulas(const char *path, model *m);
@@ -256,8 +273,10 @@ const char *c_type_of_etype(etype t);
 char *default_c(const op *o, const fac_schema_arg *a); /* C expression of the default, in the kernel's type */
 bool is_tensor(const fac_schema_type *t);
 bool is_tensor_list(const fac_schema_type *t);
-bool returns_tensors(const op *o);                          /* every result is a Tensor */
-bool returns_list(const op *o);                             /* one Tensor[] */
+bool returns_tensors(const op *o); /* every result is a Tensor */
+bool returns_list(const op *o);    /* one Tensor[] */
+/* Of parameters or arguments of a kernel that draws: what the call has drawn instead of the generator, or as the last one. */
+char *with_draw(const op *o, char *list, const char *draw);
 char *params(const op *o, const char *lead);                /* "lead, fac_tensor *self, ..., fac_tensor **out" */
 char *args(const op *o, const char *lead, const char *out); /* "lead, self, other, out" */
 char *params_flat(const op *o, const char *lead);           /* without results */
@@ -327,6 +346,15 @@ void emit_result_begin(FILE *f, const op *o);
 void emit_result_end(FILE *f, const op *o);
 
 /* ---- output (emit_*.c); each writes what one operator yields, or a whole file ---- */
+
+typedef struct output {
+    char *path, *text;
+    size_t size;
+    FILE *f;
+} output;
+void open_output(output *o, const char *dir, const char *name);
+/* Long lines are broken, and `#line 0` becomes the true number. */
+void close_output(output *o);
 
 void emit_decl(FILE *f, const model *m, const op *o);
 void emit_macros(FILE *f, const model *m, const op *o);

@@ -80,6 +80,9 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         {"device_check", &e->device_check},
         {"loop", &e->loop},
         {"kernel", &e->kernel},
+        {"combines", &e->combines},
+        {"random", &e->random},
+        {"functional", &e->functional},
     };
     for (size_t i = 0; i < FAC_COUNT(texts); i++)
         if (strcmp(k, texts[i].key) == 0) {
@@ -92,6 +95,8 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         e->tags = list_of(d, v, k);
     else if (strcmp(k, "updates") == 0)
         e->updates = list_of(d, v, k);
+    else if (strcmp(k, "shares") == 0)
+        e->shares = list_of(d, v, k);
     else if (strcmp(k, "numbers") == 0)
         e->numbers = list_of(d, v, k);
     else if (strcmp(k, "kernels") == 0)
@@ -104,6 +109,8 @@ static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
         e->unread = map_of(d, v, k);
     else if (strcmp(k, "positional") == 0)
         e->positional = count_of(d, v, k);
+    else if (strcmp(k, "data_dependent") == 0)
+        e->data_dependent = bool_of(d, v, k);
     else if (strcmp(k, "internal") == 0)
         e->internal = bool_of(d, v, k);
     else if (strcmp(k, "factory") == 0)
@@ -120,7 +127,7 @@ static entry read_entry(doc *d, yaml_node_t *n, const char *family) {
         set_key(d, &e, key, yaml_document_get_node(&d->y, i->value));
         free(key);
     }
-    if (!e.op == !e.fn) die(d->path, e.line, "an entry without 'op:' or 'fn:', or with both");
+    if (!e.op == !e.fn && !e.combines) die(d->path, e.line, "an entry without 'op:' or 'fn:', or with both");
     return e;
 }
 
@@ -135,6 +142,8 @@ char *family_of(const char *path) {
 static void add_entry(model *m, entry e) {
     if (e.fn)
         PUSH(m->fns, m->n_fns, e);
+    else if (!e.op) /* of the whole file */
+        PUSH(m->families, m->n_families, ((family){e.file, e.combines}));
     else
         PUSH(m->entries, m->n_entries, e);
 }

@@ -160,8 +160,7 @@ fac_status cross_entropy_loss_composite(const fac_call_info *c, fac_tensor *self
     FAC_SCOPE(scope);
     if (fac__same_sizes(self, target)) return with_probabilities(self, target, weight, reduction, label_smoothing, out);
     if (label_smoothing > 0) return with_smoothing(self, target, weight, reduction, ignore_index, label_smoothing, out);
-    bool fused = fac__is_cpu(self) || self->device.type == FAC_CUDA; /* there are kernels of the fused form */
-    if (self->ndim == 2 && fused) {
+    if (self->ndim == 2 && fac__has_kernel(&fac_op__cross_entropy, self)) {
         fac_tensor *r[3];
         FAC_TRY(fac__c__cross_entropy(self, target, weight, reduction, ignore_index, r));
         fac__unref(r[1]);

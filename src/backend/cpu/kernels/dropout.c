@@ -14,7 +14,8 @@ typedef struct dropout_job {
     char *out;
     uint8_t *keep;
     fac_dtype dtype;
-    uint64_t seed, offset, threshold;
+    fac_draw drawn;
+    uint64_t threshold;
     double scale;
 } dropout_job;
 
@@ -39,20 +40,20 @@ static fac_status dropout_range(void *ctx, int64_t begin, int64_t end) {
     uint32_t words[FAC_TILE + 4];
     for (int64_t i = begin; i < end; i += FAC_TILE) {
         int64_t n = fac__min(FAC_TILE, end - i);
-        FAC_ISA_PICK(fac__philox_words)(words, (uint64_t)i / 4, (n + 3) / 4, j->seed, j->offset);
+        FAC_ISA_PICK(fac__philox_words)(words, (uint64_t)i / 4, (n + 3) / 4, j->drawn.seed, j->drawn.offset);
         dropout_tile(j, i, n, words);
     }
     return FAC_OK;
 }
 
-fac_status native_dropout_cpu(fac_structured *s, fac_tensor *input, double p, fac_opt_num train) {
+fac_status native_dropout_cpu(fac_structured *s, fac_tensor *input, double p, fac_opt_num train, fac_draw drawn) {
     bool on = !train.set || fac__scalar_f64(train.v) != 0;
     double keep = on ? 1 - p : 1;
     fac_tensor *rows;
     dropout_job j = {.dtype = (fac_dtype)input->dtype,
+                     .drawn = drawn,
                      .threshold = fac__bernoulli_threshold(keep),
                      .scale = keep > 0 ? 1 / keep : 0};
-    if (on) FAC_TRY(fac__generator_advance(NULL, 1, &j.seed, &j.offset));
     if (input->numel == 0) return FAC_OK;
     FAC_TRY(fac__cpu_contiguous(input, &rows));
     j.in = fac__data(rows), j.out = fac__data(s->out[0]), j.keep = fac__data(s->out[1]);
@@ -107,7 +108,7 @@ typedef struct multinomial_job {
     fac_dtype dtype;
     int64_t n, samples;
     bool replacement;
-    uint64_t seed, offset;
+    fac_draw drawn;
 } multinomial_job;
 
 /* A row's weights as double; their sum in *out_sum and how many are not zero in *out_some. */
@@ -136,7 +137,8 @@ static void sample_with_replacement(const multinomial_job *j, int64_t row, doubl
     for (int64_t i = 0; i < j->n; i++)
         if (w[i] > (i ? w[i - 1] : 0)) last = i; /* rounding may not lead past the last weight that counts */
     for (int64_t s = 0; s < j->samples; s++) {
-        double u = fac__uniform_f64(fac__random_u64(j->seed, j->offset, row * j->samples + s)) * w[j->n - 1];
+        double u =
+            fac__uniform_f64(fac__random_u64(j->drawn.seed, j->drawn.offset, row * j->samples + s)) * w[j->n - 1];
         int64_t low = 0, high = last;
         while (low < high) {
             int64_t mid = low + (high - low) / 2;
@@ -152,7 +154,8 @@ static void sample_with_replacement(const multinomial_job *j, int64_t row, doubl
 /* Exponential races: the smallest waiting times E_i / w_i, in order, are a draw without replacement. */
 static void sample_without_replacement(const multinomial_job *j, int64_t row, double *w, int64_t *out) {
     for (int64_t i = 0; i < j->n; i++) {
-        double e = -fac__log_unit_f64(fac__uniform_open_f64(fac__random_u64(j->seed, j->offset, row * j->n + i)));
+        double e =
+            -fac__log_unit_f64(fac__uniform_open_f64(fac__random_u64(j->drawn.seed, j->drawn.offset, row * j->n + i)));
         w[i] = w[i] > 0 ? e / w[i] : HUGE_VAL;
     }
     for (int64_t s = 0; s < j->samples; s++) out[s] = -1;
@@ -195,13 +198,13 @@ static fac_status multinomial_empty(fac_tensor *self, int64_t num_samples, bool 
 }
 
 fac_status multinomial_cpu(const fac_call_info *c, fac_tensor *self, int64_t num_samples, bool replacement,
-                           fac_generator *generator, fac_tensor **out) {
+                           fac_draw drawn, fac_tensor **out) {
     (void)c;
     fac_tensor *t, *rows = NULL;
-    multinomial_job j = {.dtype = (fac_dtype)self->dtype, .samples = num_samples, .replacement = replacement};
+    multinomial_job j = {
+        .dtype = (fac_dtype)self->dtype, .drawn = drawn, .samples = num_samples, .replacement = replacement};
     FAC_TRY(multinomial_empty(self, num_samples, replacement, &t));
     fac_status st = fac__cpu_contiguous(self, &rows);
-    if (st == FAC_OK) st = fac__generator_advance(generator, 1, &j.seed, &j.offset);
     if (st == FAC_OK) {
         j.n = self->sizes[self->ndim - 1];
         j.weights = fac__data(rows), j.out = fac__data(t);

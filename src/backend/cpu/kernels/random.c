@@ -19,7 +19,7 @@ struct random_job {
     fac_nest nest;        /* of self and p, in logical order */
     make_fn make;
     fac_acc kind;
-    uint64_t seed, offset;
+    fac_draw drawn;
     double a, b; /* parameters of the distribution */
     int64_t low;
     uint64_t span; /* of integers: low + [0, span); 0 is 2^64 */
@@ -29,7 +29,7 @@ struct random_job {
 static void words_of(const random_job *j, int64_t begin, int64_t n, int each, uint32_t *words) {
     int64_t per_block = 4 / each;
     FAC_ISA_PICK(fac__philox_words)
-    (words, (uint64_t)(begin / per_block), (n + per_block - 1) / per_block, j->seed, j->offset);
+    (words, (uint64_t)(begin / per_block), (n + per_block - 1) / per_block, j->drawn.seed, j->drawn.offset);
 }
 
 #define MORE 4 /* words that a block may give beyond the last element */
@@ -83,14 +83,14 @@ static fac_status fill_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* Draws for every element of self; *out is self, counted. */
-static fac_status draw(random_job *j, fac_tensor *self, fac_generator *generator, fac_tensor **out) {
+static fac_status draw(random_job *j, fac_tensor *self, fac_draw drawn, fac_tensor **out) {
     int64_t none[FAC_MAX_DIMS] = {0}, p_strides[FAC_MAX_DIMS];
     FAC_TRY(fac__check_no_overlap(self));
     if (j->p) fac__broadcast_strides(j->p, self->ndim, p_strides);
     const int64_t *strides[2] = {self->strides, j->p ? p_strides : none};
     j->self = self;
     fac__nest_build(&j->nest, self->sizes, self->ndim, UINT64_MAX, 2, strides, true);
-    FAC_TRY(fac__generator_advance(generator, 1, &j->seed, &j->offset));
+    j->drawn = drawn;
     if (self->numel) FAC_TRY(fac__parallel_for(0, self->numel, FAC_GRAIN, fill_range, j));
     *out = fac__ref(self);
     return FAC_OK;
@@ -119,27 +119,27 @@ static void make_normal(const random_job *j, int64_t begin, int64_t n, fac_tile_
 }
 
 /* Draws the two parts of complex numbers alike; *out is self, counted. */
-static fac_status draw_parts(const fac_call_info *c, fac_tensor *self, double a, double b, fac_generator *generator,
-                             fac_status (*fill)(const fac_call_info *, fac_tensor *, double, double, fac_generator *,
+static fac_status draw_parts(const fac_call_info *c, fac_tensor *self, double a, double b, fac_draw drawn,
+                             fac_status (*fill)(const fac_call_info *, fac_tensor *, double, double, fac_draw,
                                                 fac_tensor **),
                              fac_tensor **out) {
     fac_tensor *parts, *same = NULL;
     FAC_TRY(view_as_real_view(c, self, &parts));
-    fac_status st = fill(c, parts, a, b, generator, &same);
+    fac_status st = fill(c, parts, a, b, drawn, &same);
     fac__unref(same);
     fac__unref(parts);
     if (st == FAC_OK) *out = fac__ref(self);
     return st;
 }
 
-fac_status normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_generator *generator,
+fac_status normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_draw drawn,
                        fac_tensor **out) {
     FAC_CHECK(std >= 0, FAC_ERR_ARGUMENT, "normal expects std >= 0.0, but found std %g", std);
     if (fac_dtype_is_complex((fac_dtype)self->dtype)) /* each part has half the variance */
-        return draw_parts(c, self, mean, std * 0x1.6a09e667f3bcdp-1, generator, normal_cpu_, out);
+        return draw_parts(c, self, mean, std * 0x1.6a09e667f3bcdp-1, drawn, normal_cpu_, out);
     FAC_TRY(need_floating(self, "normal_"));
     random_job j = {.make = make_normal, .kind = real_kind((fac_dtype)self->dtype), .a = mean, .b = std};
-    return draw(&j, self, generator, out);
+    return draw(&j, self, drawn, out);
 }
 
 static void make_log_normal(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
@@ -152,13 +152,13 @@ static void make_log_normal(const random_job *j, int64_t begin, int64_t n, fac_t
     }
 }
 
-fac_status log_normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_generator *generator,
+fac_status log_normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_draw drawn,
                            fac_tensor **out) {
     (void)c;
     FAC_CHECK(std > 0, FAC_ERR_ARGUMENT, "log_normal_ expects std > 0.0, but found std=%g", std);
     FAC_TRY(need_floating(self, "log_normal_"));
     random_job j = {.make = make_log_normal, .kind = real_kind((fac_dtype)self->dtype), .a = mean, .b = std};
-    return draw(&j, self, generator, out);
+    return draw(&j, self, drawn, out);
 }
 
 /* ---- uniform and what follows from it ------------------------------------------------------------------------------------------ */
@@ -179,10 +179,9 @@ static double largest(fac_dtype d) {
     return d == FAC_F16 ? 65504.0 : d == FAC_BF16 ? 0x1.fep127 : d == FAC_F32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
 }
 
-fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_generator *generator,
+fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_draw drawn,
                         fac_tensor **out) {
-    if (fac_dtype_is_complex((fac_dtype)self->dtype))
-        return draw_parts(c, self, from, to, generator, uniform_cpu_, out);
+    if (fac_dtype_is_complex((fac_dtype)self->dtype)) return draw_parts(c, self, from, to, drawn, uniform_cpu_, out);
     FAC_TRY(need_floating(self, "uniform_"));
     double most = largest((fac_dtype)self->dtype);
     FAC_CHECK(from >= -most && from <= most, FAC_ERR_ARGUMENT, "from is out of bounds for %s: %g",
@@ -195,7 +194,7 @@ fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, d
               "uniform_ expects to-from <= the largest %s, but found to=%g and from=%g",
               fac_dtype_name((fac_dtype)self->dtype), to, from);
     random_job j = {.make = make_uniform, .kind = real_kind((fac_dtype)self->dtype), .a = from, .b = to};
-    return draw(&j, self, generator, out);
+    return draw(&j, self, drawn, out);
 }
 
 static void make_exponential(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
@@ -208,13 +207,12 @@ static void make_exponential(const random_job *j, int64_t begin, int64_t n, fac_
     }
 }
 
-fac_status exponential_cpu_(const fac_call_info *c, fac_tensor *self, double lambd, fac_generator *generator,
-                            fac_tensor **out) {
+fac_status exponential_cpu_(const fac_call_info *c, fac_tensor *self, double lambd, fac_draw drawn, fac_tensor **out) {
     (void)c;
     FAC_CHECK(lambd > 0, FAC_ERR_ARGUMENT, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
     FAC_TRY(need_floating(self, "exponential_"));
     random_job j = {.make = make_exponential, .kind = FAC_ACC_F64, .a = lambd};
-    return draw(&j, self, generator, out);
+    return draw(&j, self, drawn, out);
 }
 
 static void make_geometric(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
@@ -227,14 +225,13 @@ static void make_geometric(const random_job *j, int64_t begin, int64_t n, fac_ti
     }
 }
 
-fac_status geometric_cpu_(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator,
-                          fac_tensor **out) {
+fac_status geometric_cpu_(const fac_call_info *c, fac_tensor *self, double p, fac_draw drawn, fac_tensor **out) {
     (void)c;
     FAC_CHECK(p > 0 && p < 1, FAC_ERR_ARGUMENT, "geometric_ expects p to be in (0, 1), but got p=%g", p);
     FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype) && self->dtype != FAC_BOOL, FAC_ERR_DTYPE,
               "geometric_ is not implemented for %s", fac_dtype_name((fac_dtype)self->dtype));
     random_job j = {.make = make_geometric, .kind = FAC_ACC_F64, .a = log1p(-p)};
-    return draw(&j, self, generator, out);
+    return draw(&j, self, drawn, out);
 }
 
 static void make_cauchy(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
@@ -248,13 +245,13 @@ static void make_cauchy(const random_job *j, int64_t begin, int64_t n, fac_tile_
     }
 }
 
-fac_status cauchy_cpu_(const fac_call_info *c, fac_tensor *self, double median, double sigma, fac_generator *generator,
+fac_status cauchy_cpu_(const fac_call_info *c, fac_tensor *self, double median, double sigma, fac_draw drawn,
                        fac_tensor **out) {
     (void)c;
     FAC_CHECK(sigma > 0, FAC_ERR_ARGUMENT, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma);
     FAC_TRY(need_floating(self, "cauchy_"));
     random_job j = {.make = make_cauchy, .kind = FAC_ACC_F64, .a = median, .b = sigma};
-    return draw(&j, self, generator, out);
+    return draw(&j, self, drawn, out);
 }
 
 /* ---- bernoulli ------------------------------------------------------------------------------------------------------------------- */
@@ -275,13 +272,12 @@ static fac_status need_real(const fac_tensor *self) {
     return FAC_OK;
 }
 
-fac_status bernoulli_float_cpu_(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator,
-                                fac_tensor **out) {
+fac_status bernoulli_float_cpu_(const fac_call_info *c, fac_tensor *self, double p, fac_draw drawn, fac_tensor **out) {
     (void)c;
     FAC_CHECK(p >= 0 && p <= 1, FAC_ERR_ARGUMENT, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
     FAC_TRY(need_real(self));
     random_job j = {.make = make_bernoulli, .kind = FAC_ACC_I64, .a = p};
-    return draw(&j, self, generator, out);
+    return draw(&j, self, drawn, out);
 }
 
 static fac_status check_probabilities(fac_tensor *p) {
@@ -303,7 +299,7 @@ static fac_status check_probabilities(fac_tensor *p) {
     return FAC_OK;
 }
 
-fac_status bernoulli_tensor_cpu_(const fac_call_info *c, fac_tensor *self, fac_tensor *p, fac_generator *generator,
+fac_status bernoulli_tensor_cpu_(const fac_call_info *c, fac_tensor *self, fac_tensor *p, fac_draw drawn,
                                  fac_tensor **out) {
     (void)c;
     int64_t sizes[FAC_MAX_DIMS];
@@ -314,7 +310,7 @@ fac_status bernoulli_tensor_cpu_(const fac_call_info *c, fac_tensor *self, fac_t
     FAC_CHECK(fac__has_sizes(self, sizes, n), FAC_ERR_SHAPE, "probabilities of sizes %s do not broadcast to %s",
               FAC_SHAPE_TEXT(p), FAC_SHAPE_TEXT(self));
     random_job j = {.make = make_bernoulli, .kind = FAC_ACC_I64, .p = p};
-    return draw(&j, self, generator, out);
+    return draw(&j, self, drawn, out);
 }
 
 /* ---- integers ----------------------------------------------------------------------------------------------------------------------- */
@@ -340,15 +336,13 @@ static fac_status integer_range(fac_dtype d, int64_t *low, int64_t *high) {
 }
 
 /* Draws from [from, last], both included. */
-static fac_status draw_integers(fac_tensor *self, int64_t from, int64_t last, fac_generator *generator,
-                                fac_tensor **out) {
+static fac_status draw_integers(fac_tensor *self, int64_t from, int64_t last, fac_draw drawn, fac_tensor **out) {
     random_job j = {
         .make = make_integer, .kind = FAC_ACC_I64, .low = from, .span = (uint64_t)last - (uint64_t)from + 1};
-    return draw(&j, self, generator, out);
+    return draw(&j, self, drawn, out);
 }
 
-static fac_status random_between(fac_tensor *self, int64_t from, int64_t last, fac_generator *generator,
-                                 fac_tensor **out) {
+static fac_status random_between(fac_tensor *self, int64_t from, int64_t last, fac_draw drawn, fac_tensor **out) {
     int64_t low, high;
     FAC_TRY(integer_range((fac_dtype)self->dtype, &low, &high));
     FAC_CHECK(from >= low && from <= high, FAC_ERR_ARGUMENT,
@@ -357,33 +351,32 @@ static fac_status random_between(fac_tensor *self, int64_t from, int64_t last, f
     FAC_CHECK(last >= low && last <= high, FAC_ERR_ARGUMENT,
               "to - 1 is out of bounds for %s: %lld is not in [%lld, %lld]", fac_dtype_name((fac_dtype)self->dtype),
               (long long)last, (long long)low, (long long)high);
-    return draw_integers(self, from, last, generator, out);
+    return draw_integers(self, from, last, drawn, out);
 }
 
-fac_status random_from_cpu_(const fac_call_info *c, fac_tensor *self, int64_t from, fac_opt_int to,
-                            fac_generator *generator, fac_tensor **out) {
+fac_status random_from_cpu_(const fac_call_info *c, fac_tensor *self, int64_t from, fac_opt_int to, fac_draw drawn,
+                            fac_tensor **out) {
     (void)c;
     int64_t low, high;
     FAC_TRY(integer_range((fac_dtype)self->dtype, &low, &high));
     FAC_CHECK(!to.set || from < to.v, FAC_ERR_ARGUMENT,
               "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld", (long long)from,
               (long long)to.v);
-    return random_between(self, from, to.set ? to.v - 1 : high, generator, out);
+    return random_between(self, from, to.set ? to.v - 1 : high, drawn, out);
 }
 
-fac_status random_to_cpu_(const fac_call_info *c, fac_tensor *self, int64_t to, fac_generator *generator,
-                          fac_tensor **out) {
+fac_status random_to_cpu_(const fac_call_info *c, fac_tensor *self, int64_t to, fac_draw drawn, fac_tensor **out) {
     (void)c;
     FAC_CHECK(to > 0, FAC_ERR_ARGUMENT, "random_ expects 'from' to be less than 'to', but got from=0 >= to=%lld",
               (long long)to);
-    return random_between(self, 0, to - 1, generator, out);
+    return random_between(self, 0, to - 1, drawn, out);
 }
 
-fac_status random_cpu_(const fac_call_info *c, fac_tensor *self, fac_generator *generator, fac_tensor **out) {
+fac_status random_cpu_(const fac_call_info *c, fac_tensor *self, fac_draw drawn, fac_tensor **out) {
     (void)c;
     int64_t low, high;
     FAC_TRY(integer_range((fac_dtype)self->dtype, &low, &high));
-    return draw_integers(self, 0, high, generator, out);
+    return draw_integers(self, 0, high, drawn, out);
 }
 
 /* ---- permutations ----------------------------------------------------------------------------------------------------------------------- */
@@ -398,21 +391,17 @@ static void shuffle(int64_t *v, int64_t n, uint64_t seed, uint64_t offset) {
     }
 }
 
-fac_status randperm_cpu_(const fac_call_info *c, fac_tensor *self, fac_generator *generator, fac_tensor **out) {
+fac_status randperm_cpu_(const fac_call_info *c, fac_tensor *self, fac_draw drawn, fac_tensor **out) {
     (void)c;
     FAC_CHECK(self->ndim == 1, FAC_ERR_SHAPE, "a permutation fills a vector, not a tensor of sizes %s",
               FAC_SHAPE_TEXT(self));
     FAC_TRY(fac__check_no_overlap(self));
-    uint64_t seed, offset;
     int64_t *order = fac__alloc_array((size_t)self->numel, sizeof *order);
     if (!order) return fac_error();
-    fac_status st = fac__generator_advance(generator, 1, &seed, &offset);
-    if (st == FAC_OK) {
-        shuffle(order, self->numel, seed, offset);
-        if (self->numel)
-            fac__tile_store(FAC_ACC_I64, order, fac__data(self), (fac_dtype)self->dtype, self->strides[0], self->numel);
-        *out = fac__ref(self);
-    }
+    shuffle(order, self->numel, drawn.seed, drawn.offset);
+    if (self->numel)
+        fac__tile_store(FAC_ACC_I64, order, fac__data(self), (fac_dtype)self->dtype, self->strides[0], self->numel);
+    *out = fac__ref(self);
     fac__free(order);
-    return st;
+    return FAC_OK;
 }

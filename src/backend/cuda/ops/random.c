@@ -32,14 +32,12 @@ static fac_status plan_of(fac_tensor *self, k_plan *p) {
     return FAC_OK;
 }
 
-static fac_status draw(fac_tensor *self, k_plan *p, int kind, int bits, fac_generator *generator, const char *op,
+static fac_status draw(fac_tensor *self, k_plan *p, int kind, int bits, fac_draw drawn, const char *op,
                        fac_tensor **out) {
-    uint64_t seed, offset;
-    FAC_TRY(fac__generator_advance(generator, 1, &seed, &offset));
     if (self->numel) {
         fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(random_fill), .device = fac__cuda_index(self), .op = op};
         fac__cuda_writes(&r, self);
-        FAC_TRY(fac__cuda_run_items(&r, FAC_CUDA_ARGS(p, &kind, &seed, &offset, &bits), self->numel));
+        FAC_TRY(fac__cuda_run_items(&r, FAC_CUDA_ARGS(p, &kind, &drawn.seed, &drawn.offset, &bits), self->numel));
     }
     *out = fac__ref(self);
     return FAC_OK;
@@ -52,7 +50,7 @@ static fac_status need_floating(const fac_tensor *self, const char *what) {
 }
 
 /* A draw with two parameters of a floating tensor. */
-static fac_status draw_real(fac_tensor *self, int kind, double a, double b, fac_generator *generator, const char *op,
+static fac_status draw_real(fac_tensor *self, int kind, double a, double b, fac_draw drawn, const char *op,
                             fac_tensor **out) {
     k_plan p;
     FAC_TRY(need_floating(self, op));
@@ -61,33 +59,31 @@ static fac_status draw_real(fac_tensor *self, int kind, double a, double b, fac_
     p.f[0] = a;
     p.f[1] = b;
     int bits = self->dtype == FAC_F16 ? 11 : self->dtype == FAC_BF16 ? 8 : 24;
-    return draw(self, &p, kind, bits, generator, op, out);
+    return draw(self, &p, kind, bits, drawn, op, out);
 }
 
-fac_status normal_cuda_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_generator *generator,
+fac_status normal_cuda_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_draw drawn,
                         fac_tensor **out) {
     (void)c;
     FAC_CHECK(std >= 0, FAC_ERR_ARGUMENT, "normal expects std >= 0.0, but found std %g", std);
-    return draw_real(self, NORMAL, mean, std, generator, "normal_", out);
+    return draw_real(self, NORMAL, mean, std, drawn, "normal_", out);
 }
 
-fac_status uniform_cuda_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_generator *generator,
+fac_status uniform_cuda_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_draw drawn,
                          fac_tensor **out) {
     (void)c;
     FAC_CHECK(from <= to, FAC_ERR_ARGUMENT, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g",
               from, to);
-    return draw_real(self, UNIFORM, from, to, generator, "uniform_", out);
+    return draw_real(self, UNIFORM, from, to, drawn, "uniform_", out);
 }
 
-fac_status exponential_cuda_(const fac_call_info *c, fac_tensor *self, double lambd, fac_generator *generator,
-                             fac_tensor **out) {
+fac_status exponential_cuda_(const fac_call_info *c, fac_tensor *self, double lambd, fac_draw drawn, fac_tensor **out) {
     (void)c;
     FAC_CHECK(lambd > 0, FAC_ERR_ARGUMENT, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
-    return draw_real(self, EXPONENTIAL, lambd, 0, generator, "exponential_", out);
+    return draw_real(self, EXPONENTIAL, lambd, 0, drawn, "exponential_", out);
 }
 
-fac_status bernoulli_float_cuda_(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator,
-                                 fac_tensor **out) {
+fac_status bernoulli_float_cuda_(const fac_call_info *c, fac_tensor *self, double p, fac_draw drawn, fac_tensor **out) {
     (void)c;
     k_plan plan;
     FAC_CHECK(p >= 0 && p <= 1, FAC_ERR_ARGUMENT, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
@@ -96,15 +92,13 @@ fac_status bernoulli_float_cuda_(const fac_call_info *c, fac_tensor *self, doubl
     FAC_TRY(fac__check_no_overlap(self));
     FAC_TRY(plan_of(self, &plan));
     plan.op[1].number[0] = p;
-    return draw(self, &plan, BERNOULLI, 0, generator, "bernoulli_", out);
+    return draw(self, &plan, BERNOULLI, 0, drawn, "bernoulli_", out);
 }
 
 /* ---- dropout -------------------------------------------------------------------------------------------------------------------- */
 
 static fac_status run_dropout(fac_tensor *input, fac_tensor *out, fac_tensor *mask, uint64_t threshold, double scale,
-                              bool on) {
-    uint64_t seed = 0, offset = 0;
-    if (on) FAC_TRY(fac__generator_advance(NULL, 1, &seed, &offset));
+                              fac_draw drawn) {
     if (input->numel == 0) return FAC_OK;
     fac_tensor *x;
     FAC_TRY(fac__cuda_contiguous(input, &x));
@@ -115,19 +109,20 @@ static fac_status run_dropout(fac_tensor *input, fac_tensor *out, fac_tensor *ma
     fac__cuda_reads(&r, x);
     fac__cuda_writes(&r, out);
     fac__cuda_writes(&r, mask);
-    fac_status st =
-        fac__cuda_run_items(&r, FAC_CUDA_ARGS(&to, &keep, &from, &n, &dtype, &seed, &offset, &threshold, &scale), n);
+    fac_status st = fac__cuda_run_items(
+        &r, FAC_CUDA_ARGS(&to, &keep, &from, &n, &dtype, &drawn.seed, &drawn.offset, &threshold, &scale), n);
     fac__unref(x);
     return st;
 }
 
-fac_status native_dropout_cuda(fac_structured *s, fac_tensor *input, double p, fac_opt_num train) {
+fac_status native_dropout_cuda(fac_structured *s, fac_tensor *input, double p, fac_opt_num train, fac_draw drawn) {
     bool on = !train.set || fac__scalar_f64(train.v) != 0;
     double keep = on ? 1 - p : 1;
     fac_tensor *out = NULL, *mask = NULL;
     fac_status st = fac__cuda_result(s->out[0], &out);
     if (st == FAC_OK) st = fac__cuda_result(s->out[1], &mask);
-    if (st == FAC_OK) st = run_dropout(input, out, mask, fac__bernoulli_threshold(keep), keep > 0 ? 1 / keep : 0, on);
+    if (st == FAC_OK)
+        st = run_dropout(input, out, mask, fac__bernoulli_threshold(keep), keep > 0 ? 1 / keep : 0, drawn);
     st = fac__cuda_result_done(s->out[0], out, st);
     return fac__cuda_result_done(s->out[1], mask, st);
 }

@@ -1,0 +1,99 @@
+/* What graphs, captures and batching may rely on of an operator, beyond its schema: the form that writes nothing, random numbers
+   drawn, whether sizes depend on values, how elements are combined. An entry that leaves one open is an error. */
+#include "opgen.h"
+#include <stdlib.h>
+
+static const char *const combinations[] = {"nothing", "exactly", "rounded"};
+
+static bool through_parts(const entry *e) { return e->composite != NULL; }
+
+static bool draws(const fac_schema *s) {
+    for (size_t i = 0; i < s->n_args; i++)
+        if (s->args[i].type.kind == FAC_TYPE_GENERATOR) return true;
+    return false;
+}
+
+static bool writes(const fac_schema *s) {
+    for (size_t i = 0; i < s->n_args; i++)
+        if (s->args[i].type.write) return true;
+    return false;
+}
+
+/* Of an operator that is not made of an entry's functional form: the one of its name without the underscore. */
+static const op *by_name(const model *m, const op *o) {
+    size_t n = strlen(o->s->name);
+    if (o->s->name[n - 1] != '_') return NULL;
+    return find_op(m, xformat("%.*s", (int)n - 1, o->s->name), o->s->overload);
+}
+
+static const op *functional_of(const model *m, const op *o) {
+    if (o->functional) return o->functional;
+    if (!writes(o->s)) return o;
+    if (!o->e->functional) return by_name(m, o);
+    for (size_t i = 0; i < m->n_ops; i++)
+        if (strcmp(m->ops[i].s->full + strlen(m->ops[i].s->ns) + 2, o->e->functional) == 0) return &m->ops[i];
+    return NULL;
+}
+
+/* "none, reason", "fills": there is no such form, and a caller can do without. */
+static bool needs_none(const entry *e) {
+    return e->functional && (strcmp(e->functional, "fills") == 0 || strncmp(e->functional, "none, ", 6) == 0);
+}
+
+static const char *combines(const model *m, const entry *e) {
+    if (is_pointwise(e) || e->view) return "nothing";
+    if (e->combines) return e->combines;
+    for (size_t i = 0; i < m->n_families; i++)
+        if (strcmp(m->families[i].file, e->file) == 0) return m->families[i].combines;
+    return NULL;
+}
+
+static bool is_known(const char *how) {
+    for (size_t i = 0; i < FAC_COUNT(combinations); i++)
+        if (strcmp(how, combinations[i]) == 0) return true;
+    return false;
+}
+
+void check_facts(const model *m) {
+    for (size_t i = 0; i < m->n_ops; i++) {
+        const op *o = &m->ops[i];
+        const entry *e = o->e;
+        const char *how = combines(m, e);
+        if (through_parts(e)) continue;
+        if (!functional_of(m, o) && !needs_none(e))
+            die(e->file, e->line,
+                "%s writes its arguments: 'functional' should name the operator that computes the same into new tensors, or "
+                "say 'fills' or 'none, reason'",
+                o->s->full);
+        if (!how || !is_known(how))
+            die(e->file, e->line, "%s: 'combines' should be nothing, exactly or rounded", o->s->full);
+        if (draws(o->s) && !e->random)
+            die(e->file, e->line, "%s takes a generator: 'random' should say how many offsets of it a call takes",
+                o->s->full);
+    }
+}
+
+/* The arguments that a key lists, as bits. */
+static unsigned long mask_of(const op *o, char **v) {
+    unsigned long mask = 0;
+    for (; v && *v; v++)
+        for (size_t i = 0; i < o->s->n_args; i++)
+            if (strcmp(o->s->args[i].name, *v) == 0) mask |= 1ul << i;
+    return mask;
+}
+
+void emit_facts(FILE *f, const model *m, const op *o) {
+    const entry *e = o->e;
+    const op *functional = functional_of(m, o);
+    const char *how = through_parts(e) ? "as_parts" : combines(m, e);
+    fputs("{", f);
+    if (functional) fprintf(f, ".functional = &fac_op_%s, ", functional->id);
+    if (e->functional && strcmp(e->functional, "fills") == 0) fputs(".fills = true, ", f);
+    if (e->updates) fprintf(f, ".updates = %lu, ", mask_of(o, e->updates));
+    if (e->shares) fprintf(f, ".shares = %lu, ", mask_of(o, e->shares));
+    if (e->random) fputs(".offsets = 1, ", f);
+    if (e->data_dependent) fputs(".data_dependent = true, ", f);
+    fputs(".combines = FAC_COMBINES_", f);
+    for (const char *p = how; *p; p++) fputc(*p == '_' ? '_' : *p - 'a' + 'A', f);
+    fputs("}", f);
+}

@@ -1,0 +1,126 @@
+/* Files that opgen writes: only if their text changed, so that nothing is rebuilt in vain, and in lines that fit a screen. */
+#include "opgen.h"
+#include <stdlib.h>
+
+enum { COLUMNS = 119, DEEPER = 8, NEAR = 40 };
+
+/* Into a struct of the caller's, since the stream keeps its address. */
+void open_output(output *o, const char *dir, const char *name) {
+    *o = (output){.path = xformat("%s/%s", dir, name)};
+    o->f = open_memstream(&o->text, &o->size);
+    if (!o->f) die(o->path, 0, "out of memory");
+}
+
+static bool same_text(const output *o) {
+    FILE *f = fopen(o->path, "rb");
+    if (!f) return false;
+    char *old = xalloc(o->size + 2);
+    size_t n = fread(old, 1, o->size + 1, f);
+    fclose(f);
+    bool same = n == o->size && memcmp(old, o->text, n) == 0;
+    free(old);
+    return same;
+}
+
+/* Writes the text anew, line by line. */
+static void rewrite(output *o, void (*line)(FILE *to, const char *begin, size_t n, const char *name)) {
+    output n;
+    open_output(&n, ".", "");
+    const char *slash = strrchr(o->path, '/'), *name = slash ? slash + 1 : o->path; /* the same in every build folder */
+    for (const char *p = o->text; *p;) {
+        size_t length = strcspn(p, "\n");
+        line(n.f, p, length, name);
+        p += length + (p[length] == '\n');
+    }
+    fclose(n.f);
+    free(o->text);
+    free(n.path);
+    o->text = n.text, o->size = n.size;
+}
+
+/* ---- long lines -------------------------------------------------------------------------------------------------------- */
+
+typedef enum place { CODE, TEXT, CHARACTER, COMMENT } place;
+
+/* What follows the character at p. */
+static place next_place(place at, const char *begin, const char *p) {
+    bool escaped = p > begin && p[-1] == '\\' && !(p > begin + 1 && p[-2] == '\\');
+    switch (at) {
+    case CODE:
+        if (*p == '"') return TEXT;
+        if (*p == '\'') return CHARACTER;
+        return *p == '*' && p > begin && p[-1] == '/' ? COMMENT : CODE;
+    case TEXT: return *p == '"' && !escaped ? CODE : TEXT;
+    case CHARACTER: return *p == '\'' && !escaped ? CODE : CHARACTER;
+    default: return *p == '/' && p > begin && p[-1] == '*' ? CODE : COMMENT;
+    }
+}
+
+/* Where the line may end before `end`: at its last space, or at one after a comma that is not much before it; *out is what that
+   lies in. Not within a string that began behind another place. NULL: there is none. */
+static const char *last_break(const char *begin, const char *end, place at, place *out) {
+    const char *found = NULL, *comma = NULL;
+    for (const char *p = begin; p < end; at = next_place(at, begin, p), p++) {
+        if (*p != ' ' || p == begin || p[-1] == ' ' || at == CHARACTER) continue;
+        if (found && *out == CODE && at == TEXT) continue;
+        found = p, *out = at;
+        if (at == CODE && p[-1] == ',') comma = p;
+    }
+    return comma && *out == CODE && end - comma < NEAR ? comma : found;
+}
+
+static bool continues; /* the line before ended with a backslash */
+
+static void write_line(FILE *to, const char *begin, size_t n, const char *name) {
+    (void)name;
+    const bool directive = *begin == '#' || continues;
+    const size_t indent = strspn(begin, " ");
+    continues = n && begin[n - 1] == '\\';
+    place at = CODE;
+    size_t column = 0; /* of the output, where what is left goes */
+    while (column + n > COLUMNS && strncmp(begin, "#line", 5) != 0 && strncmp(begin, "#include", 8) != 0) {
+        place within = at;
+        const char *stop = last_break(begin + (column ? 0 : indent), begin + COLUMNS - 3 - column, at, &within);
+        if (!stop) break;
+        bool text = within == TEXT;
+        fprintf(to, "%.*s%s%s\n%*s%s", (int)(stop - begin) + text, begin, text ? "\"" : "", directive ? " \\" : "",
+                (int)indent + DEEPER, "", text ? "\"" : "");
+        column = indent + DEEPER + text;
+        n -= (size_t)(stop + 1 - begin), begin = stop + 1;
+        at = within;
+    }
+    fprintf(to, "%.*s\n", (int)n, begin);
+}
+
+/* ---- the lines' numbers ------------------------------------------------------------------------------------------------ */
+
+static size_t line_number;
+
+/* Turns a `#line 0` that follows a formula into the true line of the generated file. */
+static void number_line(FILE *to, const char *begin, size_t n, const char *name) {
+    line_number++;
+    if (n == strlen("#line 0") && strncmp(begin, "#line 0", n) == 0)
+        fprintf(to, "#line %zu \"%s\"\n", line_number + 1, name);
+    else
+        fprintf(to, "%.*s\n", (int)n, begin);
+}
+
+static bool is_code(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && (strcmp(dot, ".c") == 0 || strcmp(dot, ".h") == 0 || strcmp(dot, ".hpp") == 0);
+}
+
+void close_output(output *o) {
+    fclose(o->f);
+    continues = false, line_number = 0;
+    if (is_code(o->path)) {
+        rewrite(o, write_line);
+        rewrite(o, number_line);
+    }
+    if (!same_text(o)) {
+        FILE *f = fopen(o->path, "wb");
+        if (!f || fwrite(o->text, 1, o->size, f) != o->size || fclose(f)) die(o->path, 0, "cannot be written");
+    }
+    free(o->text);
+    free(o->path);
+}
