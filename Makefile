@@ -15,7 +15,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance attack attack-kill attack-faults fuzz coverage plain arm64 embedded try-debian abi abi-release lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance attack attack-kill attack-faults fuzz coverage plain arm64 embedded try-debian abi abi-release house lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -107,6 +107,9 @@ abi-release: configure ## write the interface of a release into tests/abi
 	@scripts/setup.sh abi
 	@cmake --build $(BUILD) -j $(JOBS) --target facula
 	@scripts/abi.sh dump $(BUILD)/libfacula.so tests/abi include $(BUILD)/gen/include
+
+house: ## draw the rooms and their includes anew: docs/house.svg, with Graphviz
+	@scripts/house.py --draw
 
 lint: ## check include directions, documentation of the headers, file sizes and formatting
 	@scripts/lint.py

@@ -91,7 +91,7 @@ if(facula_cuda_images STREQUAL nvcc)
         COMMENT "Compiling the CUDA kernels"
         VERBATIM)
     add_custom_target(facula_fatbin DEPENDS ${facula_fatbin})
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels/images.c PROPERTIES
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cuda/runtime/images.c PROPERTIES
         COMPILE_DEFINITIONS "FAC_CUDA_FATBIN=\"${facula_fatbin}\"" OBJECT_DEPENDS ${facula_fatbin})
 endif()
 
@@ -126,7 +126,7 @@ function(facula_text_array name)
     set(facula_text_files "${facula_text_files}" PARENT_SCOPE)
 endfunction()
 
-set(facula_texts_code "#include \"backend/cuda/kernels/compile.h\"\n\n#define TEXT(name, path) \\\n    __asm__(\".pushsection .rodata\\n.globl \" #name \"\\n.hidden \" #name \"\\n\" #name \":\\n.incbin \\\"\" path \"\\\"\\n.byte 0\\n.popsection\\n\"); \\\n    extern const char name[] __attribute__((visibility(\"hidden\")));\n")
+set(facula_texts_code "#include \"backend/cuda/runtime/compile.h\"\n\n#define TEXT(name, path) \\\n    __asm__(\".pushsection .rodata\\n.globl \" #name \"\\n.hidden \" #name \"\\n\" #name \":\\n.incbin \\\"\" path \"\\\"\\n.byte 0\\n.popsection\\n\"); \\\n    extern const char name[] __attribute__((visibility(\"hidden\")));\n")
 facula_text_array(fac__cuda_dialect kernel.h kernel_host.h kernel_sim.h simcuda/exec.h simcuda/sim_device.h)
 set(facula_device_texts "")
 if(NOT facula_cuda_images STREQUAL none) # beside a fatbin too: for drivers and devices that cannot use it
@@ -135,7 +135,7 @@ if(NOT facula_cuda_images STREQUAL none) # beside a fatbin too: for drivers and 
         file(GLOB files RELATIVE ${PROJECT_SOURCE_DIR}/src CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${pattern})
         list(APPEND facula_device_texts ${files})
     endforeach()
-    list(FILTER facula_device_texts EXCLUDE REGEX "/(kernel|kernel_host|kernel_sim|kernel_table|launch|images|compile)\\.h$")
+    list(FILTER facula_device_texts EXCLUDE REGEX "/(kernel|kernel_host|kernel_sim|kernel_table|launch)\\.h$")
     list(TRANSFORM facula_device_texts REPLACE "^backend/cuda/kernels/" "")
 endif()
 facula_text_array(fac__cuda_sources ${facula_device_texts})

@@ -7,19 +7,11 @@ import pathlib
 import re
 import sys
 
-# Rooms from the floor up: a file may include its own room and those of a lower rank. Rooms of equal rank may use each
-# other, but for the pairs in STRANGERS.
-RANK = {"base": 0, "jit": 1, "core": 1, "dispatch": 2, "iter": 3, "ops": 4, "backend": 5, "autograd": 5, "simcuda": 5,
-        "nn": 6, "optim": 6, "amp": 6, "data": 6, "io": 6, "graph": 6, "dist": 6, "profile": 6, "start": 7}
-STRANGERS = {("backend", "autograd"), ("autograd", "backend")}
-# Public headers not named after a room. Those of rank 0 declare what the lowest rooms define, among other things.
-PUBLIC_RANK = {"base": 0, "types": 0, "tensor": 0, "device": 0, "dispatch": 0, "autograd": 0, "ops": 4, "ops_decl": 4, "ops_macros": 4,
-               "facula": 6, "cuda": 5, "cuda_memory": 5,
-               "cuda_race": 5}
+import house
+
 MAX_LINES = 1000
 CODE_DIRS = ("include", "src", "tools", "apps", "examples", "bench", "tests")
 LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
 
 def code_files(root):
@@ -29,46 +21,13 @@ def code_files(root):
                 yield path
 
 
-def room_of_include(text, own_room):
-    """The room (or public header) that an include names, as (room, rank); None for system headers."""
-    parts = text.split("/")
-    if parts[0] == "facula" and len(parts) == 2:
-        stem = parts[1].rsplit(".", 1)[0]
-        return stem, PUBLIC_RANK.get(stem, RANK.get(stem, 6))
-    if parts[0] == "ops_gen.h":
-        return "ops", RANK["ops"]
-    if len(parts) == 1:
-        return own_room, RANK[own_room]
-    return (parts[0], RANK[parts[0]]) if parts[0] in RANK else None
-
-
-def check_includes(root):
-    for path in sorted((root / "src").rglob("*.[ch]")):
-        room = path.relative_to(root / "src").parts[0]
-        if room not in RANK:
-            yield path, 1, f"src/{room} is not a known room: add it to scripts/lint.py"
-            continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            match = INCLUDE.match(line)
-            if not match or (match[1] == "<" and not match[2].startswith("facula/")):
-                continue
-            target = room_of_include(match[2], room)
-            if target is None:
-                continue
-            if target[1] > RANK[room]:
-                yield path, number, f"{room} includes {match[2]}: includes go from the higher room to the lower"
-            elif (room, target[0]) in STRANGERS:
-                yield path, number, f"{room} includes {match[2]}: a back end and autograd do not know each other"
-
-
 def check_apps(root):
-    """Programs use the public interface alone, as a user's would."""
-    for folder in ("apps", "examples"):
+    """Programs use the public interface alone, as a user's would, and so do the headers that make it."""
+    for folder in ("apps", "examples", "include"):
         for path in sorted((root / folder).rglob("*.[ch]")):
-            for number, line in enumerate(path.read_text().splitlines(), 1):
-                match = INCLUDE.match(line)
-                if match and match[1] == '"' and match[2].split("/")[0] in RANK:
-                    yield path, number, f"includes {match[2]}: programs use the public headers only"
+            for number, text in house.includes(path):
+                if not text.startswith("facula/") and house.room_of(text.split("/")):
+                    yield path, number, f"includes {text}: programs and public headers use the public headers only"
 
 
 def paragraphs(lines):
@@ -240,7 +199,7 @@ def check_one_place(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
-    for check in (check_includes, check_locks, check_threads, check_apps, check_docs, check_text, check_grains,
+    for check in (house.check_includes, house.check_drawing, check_locks, check_threads, check_apps, check_docs, check_text, check_grains,
                   check_messages, check_handles, check_one_place, check_plurals, check_columns):
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")

@@ -1,9 +1,9 @@
 /* Learning pairs from a text: the commonest pair of neighbours becomes a token, again and again.
 
    The text is kept as its different pieces, each with how often it comes; a token that is made changes only the pieces that hold
-   its pair, which a list per pair names. A queue has the commonest pair first: a pair's count is complete once the later of
-   its tokens stands everywhere, and from then on only falls, so that what the queue believes is looked at again when it comes to the pair's turn,
-   and a text of n bytes takes O(n log n). Where pairs are equally common, the one seen first is taken, so that the same text
+   its pair, which a list per pair names. The commonest pair is first in a queue. A pair's count is complete once the later of its
+   tokens stands everywhere, and only falls from then on: the pair is put into the queue once, and its count is looked at again when
+   its turn comes. So a text of n bytes takes O(n log n). Where pairs are equally common, the one seen first is taken: the same text
    always gives the same tokens. */
 #include "data/bpe.h"
 #include "data/bpe_queue.h"

@@ -4,7 +4,7 @@
 #ifndef FAC_SRC_SIMCUDA_SIM_H
 #define FAC_SRC_SIMCUDA_SIM_H
 
-#include "backend/cuda/driver/entries.h"
+#include "cuda_abi/entries.h"
 #include "simcuda/exec.h"
 #include "simcuda/simcuda.h"
 #include <pthread.h>

@@ -2,6 +2,7 @@
 #include "autograd/init.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/ops/pointwise.h"
+#include "backend/cuda/runtime/runtime.h"
 #include "backend/pointwise/pointwise.h"
 #include "base/mutex.h"
 #include "core/guard.h"
@@ -70,9 +71,4 @@ void fac_shutdown(void) {
     fac__thread_end();
     fac_memory_trim();
     fac__mutex_unlock(&lock);
-}
-
-const char *fac_version(void) {
-    return FAC_STRINGIZE(FACULA_VERSION_MAJOR) "." FAC_STRINGIZE(FACULA_VERSION_MINOR) "." FAC_STRINGIZE(
-        FACULA_VERSION_PATCH);
 }

@@ -2,7 +2,7 @@
    needs no device. */
 #include "support/cuda.h"
 
-#include "backend/cuda/kernels/compile.h"
+#include "backend/cuda/runtime/compile.h"
 
 #include <dirent.h>
 #include <glob.h>

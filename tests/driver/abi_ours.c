@@ -1,5 +1,5 @@
 #include "abi_facts.h"
-#include "backend/cuda/driver/abi.h"
+#include "cuda_abi/abi.h"
 
 const fact ours[] = {FACTS};
 const size_t n_ours = sizeof ours / sizeof *ours;

@@ -3,8 +3,8 @@
 #include <cudaTypedefs.h>
 
 #include "abi_facts.h"
-#define FAC_SRC_BACKEND_CUDA_DRIVER_ABI_H /* their declarations stand in for ours */
-#include "backend/cuda/driver/entries.h"
+#define FAC_SRC_CUDA_ABI_ABI_H /* their declarations stand in for ours */
+#include "cuda_abi/entries.h"
 
 const fact theirs[] = {FACTS};
 const size_t n_theirs = sizeof theirs / sizeof *theirs;

@@ -1,5 +1,5 @@
 /* A driver or management library that knows just enough to be found wanting; compiled once for each way. */
-#include "backend/cuda/driver/entries.h"
+#include "cuda_abi/entries.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "abi_facts.h"
-#include "backend/cuda/driver/entries.h"
+#include "cuda_abi/entries.h"
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdbool.h>

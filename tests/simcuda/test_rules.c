@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cuda/driver/entries.h"
+#include "cuda_abi/entries.h"
 #include "simcuda/exec.h"
 #include "simcuda/simcuda.h"
 #include <fcntl.h>

@@ -76,6 +76,8 @@ class Source:
             self.guide(name)
         for path in sorted(p for p in (self.root / "docs").rglob("*.md") if p.name != "README.md"):
             self.guide(path.relative_to(self.root).as_posix())
+        for path in (self.root / "docs").glob("*.svg"):
+            self.put(path.relative_to(self.root).as_posix(), path.read_text())
         designs = sorted(p.stem for p in (self.root / "docs" / "design").glob("*.md"))
         self.put("docs/design/index.rst", "\n".join(heading("Design") + ["Why things are as they are.", "", ".. toctree::", ""] +
                                                     [f"   {d}" for d in designs]) + "\n")

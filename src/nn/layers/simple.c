@@ -143,7 +143,8 @@ fac_module *fac_sequential_new(fac_module *const *modules, size_t n) {
 /* ---- losses ---- */
 
 static fac_tensor *two_inputs(const char *name, fac_tensors in) {
-    if (in.n != 2) FAC_FAIL(FAC_ERR_ARGUMENT, "%s takes a prediction and a target, not %zu inputs", name, in.n);
+    if (in.n != 2)
+        FAC_FAIL(FAC_ERR_ARGUMENT, "%s takes two inputs, a prediction and a target, but got %zu", name, in.n);
     return in.n == 2 ? in.v[0] : NULL;
 }
 

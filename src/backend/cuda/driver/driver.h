@@ -3,8 +3,8 @@
 #ifndef FAC_SRC_BACKEND_CUDA_DRIVER_DRIVER_H
 #define FAC_SRC_BACKEND_CUDA_DRIVER_DRIVER_H
 
-#include "backend/cuda/driver/entries.h"
 #include "base/base.h"
+#include "cuda_abi/entries.h"
 
 #define FAC_CU_MEMBER(name, symbol, version, need, parameters) CUresult(*name) parameters;
 typedef struct fac_cu {

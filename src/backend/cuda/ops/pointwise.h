@@ -4,7 +4,7 @@
 
 #include "backend/cuda/kernels/plan.h"
 #include "backend/cuda/ops/run.h"
-#include "backend/cuda/runtime/transfer.h"
+#include "backend/cuda/ops/transfer.h"
 #include "iter/iter.h"
 #include "ops/loop.h"
 

@@ -1,5 +1,5 @@
 #include "backend/cuda/ops/run.h"
-#include "backend/cuda/runtime/transfer.h"
+#include "backend/cuda/ops/transfer.h"
 
 /* Threads of a block on hardware. Simulated threads that have nothing to do cost as much as busy ones. */
 enum { THREADS = 256, WARP = 32, BLOCKS_PER_MULTIPROCESSOR = 8 };

@@ -3,7 +3,7 @@
 #define FAC_SRC_BACKEND_CUDA_OPS_RUN_H
 
 #include "backend/cuda/kernels/bounds.h"
-#include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/runtime/runtime.h"
 
 #define FAC_CUDA_ACCESSES 8
 

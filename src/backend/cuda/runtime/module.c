@@ -1,7 +1,7 @@
 /* Code on devices: the built-in image and those of users, each loaded on a device when it is first needed there. */
 #include "backend/cuda/runtime/module.h"
-#include "backend/cuda/kernels/compile.h"
-#include "backend/cuda/kernels/images.h"
+#include "backend/cuda/runtime/compile.h"
+#include "backend/cuda/runtime/images.h"
 #include "backend/cuda/runtime/parts.h"
 #include "base/mutex.h"
 #include <stdio.h>

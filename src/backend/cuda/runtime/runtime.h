@@ -3,10 +3,10 @@
 #define FAC_SRC_BACKEND_CUDA_RUNTIME_RUNTIME_H
 
 #include "backend/cuda/driver/driver.h"
+#include "backend/cuda/kernels/launch.h"
 #include "core/tensor.h"
 #include <facula/device.h>
 
-#define FAC_CUDA_MAX_DEVICES 64
 #define FAC_CUDA_POOL_STREAMS 32 /* per device and priority */
 
 /* One device, known since the driver was loaded; the context is retained on first use. */
@@ -67,15 +67,6 @@ void fac__cuda_helper_begin(void);
 bool fac__cuda_gone(void);
 
 /* ---- launching ---------------------------------------------------------------------------------------------------- */
-
-/* A kernel of the images built into the library; defined by KERNEL in kernels/ (see kernels/kernel.h). */
-typedef struct fac_cuda_kernel {
-    const char *name;
-    uint8_t n_params;
-    const uint16_t *sizes;   /* bytes of each parameter */
-    const uint8_t *roles;    /* FAC_CUDA_VAL, IN, OUT, IO of each */
-    _Atomic(void *) *handle; /* FAC_CUDA_MAX_DEVICES of CUfunction or CUkernel, each set on first launch */
-} fac_cuda_kernel;
 
 /* Bytes that a launch, copy or library call reads or writes: rows of `width` bytes, `pitch` apart. For the race checker and
    for messages; taken from a tensor's extent by fac__cuda_access_tensor. */

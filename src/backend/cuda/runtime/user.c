@@ -1,5 +1,5 @@
 /* Kernels of users: modules, their functions, launches with tensors and numbers as arguments. */
-#include "backend/cuda/kernels/compile.h"
+#include "backend/cuda/runtime/compile.h"
 #include "backend/cuda/runtime/module.h"
 #include "backend/cuda/runtime/parts.h"
 #include "core/handle.h"

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE 1 /* dladdr */
-#include "backend/cuda/kernels/compile.h"
+#include "backend/cuda/runtime/compile.h"
 
 #include <dlfcn.h>
 

@@ -1,6 +1,6 @@
 /* Where the code of kernels comes from: embedded in the library, compiled at run time, or, simulated, a shared object. */
-#ifndef FAC_SRC_BACKEND_CUDA_KERNELS_IMAGES_H
-#define FAC_SRC_BACKEND_CUDA_KERNELS_IMAGES_H
+#ifndef FAC_SRC_BACKEND_CUDA_RUNTIME_IMAGES_H
+#define FAC_SRC_BACKEND_CUDA_RUNTIME_IMAGES_H
 
 #include "backend/cuda/runtime/runtime.h"
 

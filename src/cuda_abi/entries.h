@@ -3,10 +3,10 @@
    An entry is asked for by name in that very version, so that an older driver than the headers of today will do; where
    the driver cannot be asked, the exact symbol is looked up. All return CUresult. Callers test optional entries for
    NULL. The simulated driver and the test against the real headers read this table too. */
-#ifndef FAC_SRC_BACKEND_CUDA_DRIVER_ENTRIES_H
-#define FAC_SRC_BACKEND_CUDA_DRIVER_ENTRIES_H
+#ifndef FAC_SRC_CUDA_ABI_ENTRIES_H
+#define FAC_SRC_CUDA_ABI_ENTRIES_H
 
-#include "backend/cuda/driver/abi.h"
+#include "cuda_abi/abi.h"
 
 /* clang-format off */
 #define FAC_CU_ENTRIES(X) \

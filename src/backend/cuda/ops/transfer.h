@@ -1,6 +1,6 @@
 /* Copies of tensors to, from, on and between CUDA devices. */
-#ifndef FAC_SRC_BACKEND_CUDA_RUNTIME_TRANSFER_H
-#define FAC_SRC_BACKEND_CUDA_RUNTIME_TRANSFER_H
+#ifndef FAC_SRC_BACKEND_CUDA_OPS_TRANSFER_H
+#define FAC_SRC_BACKEND_CUDA_OPS_TRANSFER_H
 
 #include "core/tensor.h"
 

@@ -1,7 +1,7 @@
 /* CUDA C compiled at run time: by NVRTC for a device, by the system's C compiler for a simulated one. The
    compilers, and what they made on disk, are in src/jit. */
-#ifndef FAC_SRC_BACKEND_CUDA_KERNELS_COMPILE_H
-#define FAC_SRC_BACKEND_CUDA_KERNELS_COMPILE_H
+#ifndef FAC_SRC_BACKEND_CUDA_RUNTIME_COMPILE_H
+#define FAC_SRC_BACKEND_CUDA_RUNTIME_COMPILE_H
 
 #include "backend/cuda/runtime/runtime.h"
 #include "jit/jit.h"

@@ -1,8 +1,8 @@
 /* The image of the built-in kernels: a fatbin that the build embedded, the sources that it embedded, compiled on first use for
    each architecture, or the simulator's shared object, which lies beside the simulated driver. */
 #define _GNU_SOURCE 1 /* dladdr */
-#include "backend/cuda/kernels/images.h"
-#include "backend/cuda/kernels/compile.h"
+#include "backend/cuda/runtime/images.h"
+#include "backend/cuda/runtime/compile.h"
 
 #include "base/mutex.h"
 #include <dlfcn.h>

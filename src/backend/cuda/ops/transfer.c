@@ -1,6 +1,6 @@
 /* copy_ where CUDA takes part. Across devices only bytes travel: elements in another order or dtype are arranged on the
    source's device first and put in place on the destination's, where need be. */
-#include "backend/cuda/runtime/transfer.h"
+#include "backend/cuda/ops/transfer.h"
 #include "backend/cuda/runtime/runtime.h"
 #include "ops/composite/below.h"
 #include "ops_gen.h"

@@ -1,8 +1,8 @@
 /* Our own declarations of what we use of the CUDA driver's interface: official names, values and layouts, so that
    neither a CUDA header nor a CUDA library is needed to build. It includes nothing of Facula. Where a real cuda.h is
    found, a test compares every line of this file with it. */
-#ifndef FAC_SRC_BACKEND_CUDA_DRIVER_ABI_H
-#define FAC_SRC_BACKEND_CUDA_DRIVER_ABI_H
+#ifndef FAC_SRC_CUDA_ABI_ABI_H
+#define FAC_SRC_CUDA_ABI_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""The rooms of the house, who may include whom, and their drawing.
+
+Usage: house.py                 checks includes, and that the drawing is what they say
+       house.py --draw          writes docs/house.dot, and docs/house.svg with Graphviz
+       house.py --objects FILE  checks the symbols of built objects, whose names FILE holds (objects.rsp of a build folder):
+                                a room uses nothing that is defined above it, declared or not
+Prints one line per finding and ends with 1 if there is one."""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+# From the floor up: each room, and which of the rooms before it its files may include.
+ROOMS = {
+    "base": "",
+    "cuda_abi": "",
+    "core": "base",
+    "jit": "base core",
+    "dispatch": "base core",
+    "iter": "core",
+    "ops": "core dispatch iter",
+    "simcuda": "cuda_abi",
+    "autograd": "base core dispatch ops",
+    "backend/cpu": "base core iter ops",
+    "backend/pointwise": "ops backend/cpu",
+    "backend/cuda/driver": "base cuda_abi",
+    "backend/cuda/kernels": "core ops simcuda",
+    "backend/cuda/runtime": "base core dispatch jit backend/cuda/driver backend/cuda/kernels",
+    "backend/cuda/ops": "core iter ops backend/cpu backend/pointwise backend/cuda/kernels backend/cuda/runtime",
+    "io": "base core",
+    "data": "base core ops",
+    "nn": "core ops autograd io",
+    "optim": "base core ops autograd nn",
+    "start": "base core dispatch autograd backend/cpu backend/pointwise backend/cuda/runtime backend/cuda/ops",
+    "tools/opgen": "dispatch",
+}
+# The room that a public header speaks for. All others declare what every room may use: values, tensors, devices, operators.
+HEADERS = {"cuda": "backend/cuda/runtime", "cuda_memory": "backend/cuda/runtime", "cuda_race": "backend/cuda/runtime", "nn": "nn",
+           "optim": "optim", "data": "data", "io": "io", "facula": "start"}
+# What is called upwards all the same, by name and at link time.
+UPWARDS = {"fac_init": "whatever is called first starts the library",
+           "fac__fail": "failing: the library's or the generator's own", "fac_error": "as fac__fail"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
+ORDER = list(ROOMS)
+
+
+def below(room):
+    """All rooms that a room rests on."""
+    found = set()
+    for other in ROOMS[room].split():
+        found |= {other} | below(other)
+    return found
+
+
+def room_of(parts):
+    """The room of a path below src/, or of one that begins with tools/; None if it is in none."""
+    return next((room for n in (3, 2, 1) for room in ["/".join(parts[:n])] if len(parts) > n and room in ROOMS), None)
+
+
+def room_of_include(text):
+    parts = text.split("/")
+    return HEADERS.get(parts[1].rsplit(".", 1)[0]) if parts[0] == "facula" else room_of(parts)
+
+
+def sources(root):
+    for path in sorted([*(root / "src").rglob("*"), *(root / "tools/opgen").rglob("*")]):
+        if path.suffix in (".c", ".h", ".cu") and path.is_file():
+            parts = path.relative_to(root).parts
+            yield path, room_of(parts[1:] if parts[0] == "src" else parts)
+
+
+def includes(path):
+    """What a file includes, with the line's number: "core/tensor.h", "facula/tensor.h"."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match and "/" in match[2] and (match[1] == '"' or match[2].startswith("facula/")):
+            yield number, match[2]
+
+
+def check_includes(root):
+    for room in ROOMS:
+        for other in ROOMS[room].split():
+            if ORDER.index(other) >= ORDER.index(room):
+                yield root / "scripts/house.py", 1, f"{room} stands before {other}, which it may include"
+    for path, room in sources(root):
+        if room is None:
+            yield path, 1, "the folder is not a known room: add it to scripts/house.py"
+            continue
+        for number, text in includes(path):
+            other = room_of_include(text)
+            if other and other != room and other not in ROOMS[room].split():
+                yield path, number, f"{room} includes {text}: scripts/house.py lists what a room may include"
+
+
+def edges(root):
+    """For each room, the rooms below it that its files include."""
+    found = {room: set() for room in ROOMS}
+    for path, room in sources(root):
+        for _, text in includes(path):
+            other = room_of_include(text)
+            if room and other and ORDER.index(other) < ORDER.index(room):
+                found[room].add(other)
+    return found
+
+
+def thinned(graph):
+    """The edges that no longer way replaces."""
+    def reach(room):
+        return set().union(*({o} | reach(o) for o in graph[room]))
+    return [(room, o) for room in graph for o in sorted(graph[room], key=ORDER.index)
+            if not any(o in reach(via) for via in graph[room] if via != o)]
+
+
+def count_lines(root):
+    lines = collections.Counter()
+    for path, room in sources(root):
+        lines[room] += len(path.read_text().splitlines())
+    return lines
+
+
+def drawing(root):
+    graph, lines = edges(root), count_lines(root)
+    text = ["// Made by scripts/house.py --draw from the includes: a room stands on those that arrows lead to. Arrows that a longer way",
+            "// replaces are left out.", "digraph house {", '    graph [rankdir=BT, nodesep=0.25, ranksep=0.35, bgcolor="transparent"];',
+            '    node [shape=box, style="rounded,filled", fillcolor="#f4f1ea", color="#7a7266", fontname="Helvetica", fontsize=11];',
+            '    edge [dir=back, arrowtail=vee, arrowsize=0.6, color="#7a7266"];']
+    for room in ORDER:
+        text.append(f'    "{room}" [label="{room}\\n{round(lines[room], -2):,} lines"];')
+    text += [f'    "{low}" -> "{high}";' for high, low in thinned(graph)]
+    return "\n".join([*text, "}", ""])
+
+
+LINES = re.compile(r"\\n([\d,]+) lines")
+
+
+def check_drawing(root):
+    """Exact but for the numbers of lines, which may be a tenth off."""
+    path = root / "docs/house.dot"
+    drawn, now = path.read_text() if path.exists() else "", drawing(root)
+    sizes = [[int(n.replace(",", "")) for n in LINES.findall(text)] for text in (drawn, now)]
+    same = LINES.sub("", drawn) == LINES.sub("", now) and all(abs(a - b) <= max(200, b / 10) for a, b in zip(*sizes))
+    if not same:
+        yield path, 1, "the drawing is not what the includes say: scripts/house.py --draw"
+
+
+def draw(root):
+    (root / "docs/house.dot").write_text(drawing(root))
+    svg = subprocess.run(["dot", "-Tsvg", root / "docs/house.dot"], capture_output=True, text=True, check=True).stdout
+    (root / "docs/house.svg").write_text(re.sub(r"<!-- Generated by.*?-->\n", "", svg, flags=re.S))
+
+
+def room_of_object(name):
+    """Objects of generated code are in no room: they bind operators to kernels and gradients, and so know all."""
+    return room_of(pathlib.PurePath(re.sub(r".*\.dir/", "", name)).parts[1:])
+
+
+def check_objects(root, names):
+    defined, used = {}, collections.defaultdict(set)
+    listing = subprocess.run(["nm", "-A", "-P", *names], capture_output=True, text=True, check=True).stdout
+    for line in listing.splitlines():
+        obj, symbol, kind = line.split()[:3]
+        room = room_of_object(obj.rstrip(":"))
+        if room and kind == "U":
+            used[room].add((symbol, obj))
+        elif room and kind.isupper():
+            defined[symbol] = room
+    for room, symbols in used.items():
+        for symbol, obj in sorted(symbols):
+            other = defined.get(symbol, room)
+            if other != room and other not in below(room) and symbol not in UPWARDS:
+                yield pathlib.Path(obj.rstrip(":")).name, 0, f"{room} uses {symbol} of {other}, which is not below it"
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    if sys.argv[1:] == ["--draw"]:
+        return draw(root)
+    if sys.argv[1:2] == ["--objects"]:
+        found = check_objects(root, pathlib.Path(sys.argv[2]).read_text().split())
+    else:
+        found = [*check_includes(root), *check_drawing(root)]
+    errors = [f"{path}:{number}: {message}" for path, number, message in found]
+    print("\n".join(errors), end="\n" if errors else "")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

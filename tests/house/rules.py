@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""scripts/house.py finds what it is there to find: in a small house, one broken rule at a time."""
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
+import house  # noqa: E402
+
+GOOD = {"base/base.h": "", "core/tensor.h": '#include "base/base.h"\n', "ops/call.c": '#include "core/tensor.h"\n#include <facula/ops.h>\n',
+        "backend/cuda/ops/run.h": '#include "backend/cuda/runtime/runtime.h"\n'}
+BROKEN = {
+    "a higher room": ({"core/tensor.c": '#include "ops/call.h"\n'}, "core includes ops/call.h"),
+    "a room beside it": ({"autograd/node.c": '#include "backend/cpu/cpu.h"\n'}, "autograd includes backend/cpu/cpu.h"),
+    "a finer room": ({"backend/cuda/runtime/a.c": '#include "backend/cuda/ops/run.h"\n'}, "runtime includes backend/cuda/ops/run.h"),
+    "a header of a higher room": ({"ops/call.c": "#include <facula/nn.h>\n"}, "ops includes facula/nn.h"),
+    "an unknown room": ({"attic/box.c": ""}, "not a known room"),
+}
+
+
+def findings(files):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in files.items():
+            (root / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / "src" / name).write_text(text)
+        return [message for *_, message in house.check_includes(root)], house.drawing(root)
+
+
+def main():
+    failed = []
+    clean, drawn = findings(GOOD)
+    if clean:
+        failed.append(f"a good house is refused: {clean}")
+    if '"base" -> "core";' not in drawn or '"base" -> "ops";' in drawn:
+        failed.append("the drawing has not the includes, thinned")
+    for name, (files, expected) in BROKEN.items():
+        found, _ = findings(GOOD | files)
+        if len(found) != 1 or expected not in found[0]:
+            failed.append(f"{name}: {found}")
+    print("\n".join(failed) or f"ok: {len(BROKEN)} broken rules are found")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
