@@ -230,7 +230,9 @@ typedef struct fac_autograd_table {
 extern FAC_HIDDEN fac_autograd_table fac__autograd;
 
 /* True if a gradient is wanted for t: it is a floating leaf with requires_grad or has a history. NULL: false. */
-static inline bool fac__requires_grad(const fac_tensor *t) { return t && t->ag && fac__autograd.requires_grad(t->ag); }
+static FAC_ALWAYS_INLINE bool fac__requires_grad(const fac_tensor *t) {
+    return t && t->ag && fac__autograd.requires_grad(t->ag);
+}
 /* The error for an inference tensor that is changed outside inference mode. */
 fac_status fac__not_writable(void);
 static inline fac_status fac__check_writable(const fac_tensor *t) {
