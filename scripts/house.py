@@ -28,7 +28,7 @@ ROOMS = {
     "backend/cuda/driver": "base cuda_abi",
     "backend/cuda/kernels": "core ops simcuda",
     "backend/cuda/runtime": "base core dispatch jit backend/cuda/driver backend/cuda/kernels",
-    "backend/cuda/ops": "core iter ops backend/cpu backend/pointwise backend/cuda/kernels backend/cuda/runtime",
+    "backend/cuda/ops": "core iter ops backend/pointwise backend/cuda/kernels backend/cuda/runtime",
     "io": "base core",
     "data": "base core ops",
     "nn": "core ops autograd io",

@@ -1,5 +1,5 @@
 /* Dropout and multinomial draws. Dropout is one pass: words, mask and scaled values a tile at a time. */
-#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/random.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"

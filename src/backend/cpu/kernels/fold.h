@@ -5,8 +5,6 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/tile.h"
 
-typedef enum fac_fold_op { FAC_FOLD_SUM, FAC_FOLD_PROD, FAC_FOLD_MAX, FAC_FOLD_MIN, FAC_FOLD_COUNT } fac_fold_op;
-
 /* acc = acc (op) x[0] (op) ... (op) x[n-1]. NaN wins over every number in MAX and MIN. Complex kinds: SUM and PROD only. */
 typedef void (*fac_fold_row_fn)(const void *x, int64_t n, void *acc);
 /* acc[j] = acc[j] (op) x[i*ld + j] over i, for j < w. `ld` is in elements. */

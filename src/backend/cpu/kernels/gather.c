@@ -1,7 +1,7 @@
 /* Gathering: runs along the fastest dimension, in one piece where the index does not change within a run. */
 #include "backend/cpu/kernels/gather.h"
 #include "backend/cpu/kernels/items.h"
-#include "backend/cpu/kernels/nest.h"
+#include "iter/nest.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/parallel.h"

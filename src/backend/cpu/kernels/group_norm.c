@@ -1,5 +1,6 @@
 /* Group norm and its gradient. A group of a sample is one run of memory; its channels are rows of HxW. Tasks are groups, so
    that every sum has one owner; the gradients of weight and bias are added over the batch in order. */
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/parallel.h"
 #include "ops_gen.h"

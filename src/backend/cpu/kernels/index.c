@@ -2,7 +2,6 @@
    of gather.h with the strides of the dimension indexed set to zero. */
 #include "backend/cpu/kernels/gather.h"
 #include "backend/cpu/kernels/items.h"
-#include "backend/cpu/kernels/nest.h"
 #include "backend/cpu/kernels/tile.h"
 #include "ops/composite/below.h"
 #include "ops_gen.h"

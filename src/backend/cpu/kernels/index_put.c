@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/gather.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/masked.h"
-#include "backend/cpu/kernels/nest.h"
+#include "iter/nest.h"
 #include "ops_gen.h"
 
 typedef struct indexing {

@@ -1,7 +1,7 @@
 /* Elements moved by size: strided runs, and whole index spaces cut into runs along the fastest dimension. */
 #include "backend/cpu/kernels/items.h"
-#include "backend/cpu/kernels/nest.h"
 #include "backend/cpu/parallel.h"
+#include "iter/nest.h"
 
 void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n) {
     if (dst_stride == (int64_t)item) {
@@ -60,6 +60,17 @@ fac_status fac__items_copy_tensor(fac_tensor *dst, fac_tensor *src) {
 }
 
 /* ---- row-major stand-ins ---------------------------------------------------------------------------------------------------- */
+
+fac_status fac__cpu_contiguous(fac_tensor *t, fac_tensor **out) {
+    if (fac__is_contiguous(t)) {
+        *out = fac__ref(t);
+        return FAC_OK;
+    }
+    FAC_TRY(fac__empty(t->sizes, t->ndim, (fac_dtype)t->dtype, t->device, out));
+    fac_status st = fac__items_copy_tensor(*out, t);
+    if (st != FAC_OK) fac__unref(*out);
+    return st;
+}
 
 fac_status fac__rowmajor_begin(fac_tensor *target, bool load, fac_rowmajor *out) {
     out->target = target;

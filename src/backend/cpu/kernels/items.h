@@ -39,6 +39,9 @@ fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides
 /* dst = src, which have the same sizes and dtype. */
 fac_status fac__items_copy_tensor(fac_tensor *dst, fac_tensor *src);
 
+/* Owned row-major CPU copy of t, or another reference to t if it is row-major already. */
+fac_status fac__cpu_contiguous(fac_tensor *t, fac_tensor **out);
+
 /* A row-major stand-in for an output that may have any strides. Begin gives `target` itself if it is row-major, else an owned
    temporary, filled from it if `load`; end writes the temporary back and frees it. */
 typedef struct fac_rowmajor {

@@ -3,7 +3,7 @@
    order, in double. */
 #include "backend/cpu/kernels/loss.h"
 #include "backend/cpu/kernels/fold.h"
-#include "backend/cpu/kernels/nest.h"
+#include "iter/nest.h"
 #include "backend/cpu/parallel.h"
 #include "ops_gen.h"
 

@@ -1,10 +1,11 @@
 /* Losses over classes. nll_loss reads one element per target; _cross_entropy reads each row of logits once (maximum and sum
    of exponentials while it is in cache) and its gradient writes each row once. Targets are cut in fixed blocks whose sums
    are added in order, in double. */
-#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/kernels/softmax.h"
 #include "backend/cpu/parallel.h"
+#include "iter/nest.h"
 #include "ops_gen.h"
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_NORM_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_NORM_H
 
-#include "backend/cpu/kernels/nest.h"
+#include "iter/nest.h"
 #include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/kernels/tile.h"
 

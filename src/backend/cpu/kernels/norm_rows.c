@@ -1,4 +1,5 @@
 #include "backend/cpu/kernels/fold.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/norm.h"
 
 fac_status fac__rows_open(fac_rows *r, fac_tensor *t, fac_acc kind, int64_t n) {

@@ -2,7 +2,6 @@
    shows. Forward copies rows, the inside of a row in one piece. Backward adds gradients up per plane in the accumulation
    type, row by row in order, so that the result does not depend on the number of threads. */
 #include "backend/cpu/kernels/items.h"
-#include "backend/cpu/kernels/nest.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
 #include "ops_gen.h"

@@ -3,11 +3,12 @@
    f16 and bf16 are drawn as f32 and rounded; uniforms have as many random bits as the dtype, so that `to` is not reached
    by rounding on [0, 1). */
 #include "backend/cpu/kernels/random.h"
-#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
 #include "core/generator.h"
 #include "core/philox.h"
+#include "iter/nest.h"
 #include "ops_gen.h"
 
 typedef struct random_job random_job;

@@ -1,6 +1,6 @@
 /* Numbered contents, the value of one element, and exact equality. Numbers are made in double (int64 for integral
    ranges) in tiles of a kilobyte or so and then converted, each from its own index, so that chunks may run in any order. */
-#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
 #include "ops/composite/below.h"

@@ -8,8 +8,6 @@
 #include <math.h>
 
 #define CASCADE_ROWS 32
-#define DIRECT_RUN 64 /* shorter runs are collected in a tile */
-#define NARROW 8      /* fewer neighbouring outputs than this do not make a strip when the folds are long */
 
 typedef struct job {
     const fac_reduction *r;
@@ -38,34 +36,6 @@ void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n) {
         else
             ((double *)acc)[2 * i] = f64[op], ((double *)acc)[2 * i + 1] = 0.0;
     }
-}
-
-/* Strides of an output over the index space of the input: 0 along reduced dimensions. */
-static void out_strides(const fac_tensor *in, uint64_t mask, const fac_tensor *out, int64_t *strides) {
-    bool keepdim = out->ndim == in->ndim;
-    for (int d = 0, o = 0; d < in->ndim; d++) {
-        bool reduced = mask >> d & 1;
-        strides[d] = reduced ? 0 : out->strides[o];
-        o += keepdim || !reduced;
-    }
-}
-
-void fac__split(fac_dim_split *s, fac_tensor *in, uint64_t mask, fac_tensor *const *outs, int n_out, bool ordered) {
-    int64_t of_out[FAC_NEST_OPERANDS - 1][FAC_MAX_DIMS];
-    const int64_t *strides[FAC_NEST_OPERANDS] = {in->strides};
-    for (int i = 0; i < n_out; i++) {
-        out_strides(in, mask, outs[i], of_out[i]);
-        strides[i + 1] = of_out[i];
-    }
-    fac__nest_build(&s->kept, in->sizes, in->ndim, ~mask, n_out + 1, strides, false);
-    fac__nest_build(&s->reduced, in->sizes, in->ndim, mask, 1, strides, ordered);
-}
-
-bool fac__split_is_columns(const fac_dim_split *s) {
-    if (s->kept.ndim == 0) return false;
-    if (s->reduced.ndim == 0) return true;
-    if (s->kept.size[0] < NARROW && s->reduced.size[0] >= DIRECT_RUN) return false;
-    return s->kept.stride[0][0] < s->reduced.stride[0][0];
 }
 
 static void load(const job *j, void *dst, const char *src, int64_t stride, int64_t n) {
@@ -135,7 +105,7 @@ static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, 
 
 static void fold_range(const job *j, const char *base, int64_t begin, int64_t end, void *acc) {
     const fac_nest *red = &j->split.reduced;
-    bool long_runs = red->ndim <= 1 || red->size[0] >= DIRECT_RUN;
+    bool long_runs = red->ndim <= 1 || red->size[0] >= FAC_LONG_RUN;
     if (j->direct && fac__nest_step(red, 0) == 1 && long_runs)
         fold_direct(j, base, begin, end, acc);
     else

@@ -1,7 +1,7 @@
 /* Scattering. The index space is cut in two: points that cannot meet (shared out to threads) and, for each chunk of them,
    the dimensions along which they can, walked in row-major order. So sums do not depend on the number of threads. */
 #include "backend/cpu/kernels/gather.h"
-#include "backend/cpu/kernels/nest.h"
+#include "iter/nest.h"
 #include "backend/cpu/kernels/scatter_runs.h"
 #include "backend/cpu/parallel.h"
 

@@ -1,6 +1,6 @@
 /* Binary search in sorted rows, and unique values. Elements are compared by their order keys, so NaN comes last; a search
    treats it as lower_nans says. */
-#include "backend/cpu/kernels/nest.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/order.h"
 #include "backend/cpu/parallel.h"
 #include "ops/composite/below.h"

@@ -1,7 +1,7 @@
 /* Copying shape kernels: flip walks the input backwards; triangles copy or clear a stretch of each row; repeat_interleave
    writes index i repeats[i] times. Elements are moved by size, so one kernel serves every dtype. */
 #include "backend/cpu/kernels/items.h"
-#include "backend/cpu/kernels/nest.h"
+#include "iter/nest.h"
 #include "backend/cpu/parallel.h"
 #include "ops_gen.h"
 

@@ -4,27 +4,9 @@
 #define FAC_SRC_BACKEND_CPU_KERNELS_TILE_H
 
 #include "backend/cpu/loops.h"
+#include "iter/reduction.h"
 
 #define FAC_TILE 1024 /* elements of the widest kind: 16 KiB */
-
-/* The types that kernels accumulate in. */
-typedef enum fac_acc {
-    FAC_ACC_F32,  /* float: f16, bf16, f32 */
-    FAC_ACC_F64,  /* double                */
-    FAC_ACC_I64,  /* int64_t: bool and integers */
-    FAC_ACC_C128, /* two doubles: c64, c128 */
-    FAC_ACC_COUNT
-} fac_acc;
-
-/* What happens to an element on its way into a tile. */
-typedef enum fac_tile_map {
-    FAC_MAP_NONE,
-    FAC_MAP_NONZERO, /* 1 or 0; the kind is I64 */
-    FAC_MAP_NAN_TO_ZERO,
-    FAC_MAP_ABS,    /* a complex element gives its modulus in a real kind */
-    FAC_MAP_SQUARE, /* |x|^2 */
-    FAC_MAP_POW     /* |x|^p */
-} fac_tile_map;
 
 typedef union fac_tile_buf {
     float f32[FAC_TILE];
@@ -41,12 +23,6 @@ typedef union fac_acc_value {
     double c128[2];
 } fac_acc_value;
 
-/* The kind that holds sums of d without loss of range. */
-static inline fac_acc fac__acc_of(fac_dtype d) {
-    if (fac_dtype_is_complex(d)) return FAC_ACC_C128;
-    if (d == FAC_F64) return FAC_ACC_F64;
-    return fac_dtype_is_floating(d) ? FAC_ACC_F32 : FAC_ACC_I64;
-}
 static inline size_t fac__acc_size(fac_acc k) { return k == FAC_ACC_F32 ? 4 : k == FAC_ACC_C128 ? 16 : 8; }
 /* True if elements of d can be read as kind k in place. */
 static inline bool fac__acc_is(fac_acc k, fac_dtype d) {

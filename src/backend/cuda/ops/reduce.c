@@ -1,9 +1,9 @@
-/* Reductions: which elements each output folds is split off as on the CPU (fac__split); long folds are cut in parts, whose
+/* Reductions: which elements each output folds is planned as for every device (fac__split); long folds are cut in parts, whose
    results lie in scratch memory and are folded by a second launch. The cut depends on the shape alone. */
 #include "ops/meta/reduce.h"
-#include "backend/cpu/kernels/reduction.h"
 #include "backend/cuda/kernels/fold.h"
 #include "backend/cuda/ops/pointwise.h"
+#include "iter/reduction.h"
 #include "ops_gen.h"
 
 _Static_assert(K_SUM == (int)FAC_FOLD_SUM && K_MIN == (int)FAC_FOLD_MIN && K_MAP_POW == (int)FAC_MAP_POW &&

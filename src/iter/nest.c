@@ -1,5 +1,5 @@
-#include "backend/cpu/kernels/nest.h"
-#include "backend/cpu/kernels/items.h"
+/* Building nests, and walking over them. */
+#include "iter/nest.h"
 
 /* True if dimension a steps faster than b: smaller stride in the first operand that tells them apart. */
 static bool faster(const int64_t *const *strides, int n_operands, int a, int b) {
@@ -69,15 +69,4 @@ void fac__nest_advance(const fac_nest *n, int n_operands, int64_t step, fac_curs
 void fac__broadcast_strides(const fac_tensor *t, int ndim, int64_t *out_strides) {
     int lead = ndim - t->ndim;
     for (int d = 0; d < ndim; d++) out_strides[d] = d < lead || t->sizes[d - lead] == 1 ? 0 : t->strides[d - lead];
-}
-
-fac_status fac__cpu_contiguous(fac_tensor *t, fac_tensor **out) {
-    if (fac__is_contiguous(t)) {
-        *out = fac__ref(t);
-        return FAC_OK;
-    }
-    FAC_TRY(fac__empty(t->sizes, t->ndim, (fac_dtype)t->dtype, t->device, out));
-    fac_status st = fac__items_copy_tensor(*out, t);
-    if (st != FAC_OK) fac__unref(*out);
-    return st;
 }

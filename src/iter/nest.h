@@ -1,7 +1,7 @@
-/* Loop nests over strided operands: how the reductions, scans, softmax and losses walk tensors of any layout. A nest lists
+/* Loop nests over strided operands: how reductions, scans, gathers and losses walk tensors of any layout, on every device. A nest lists
    dimensions fastest first; neighbours that every operand steps through evenly are merged, size 1 is dropped. */
-#ifndef FAC_SRC_BACKEND_CPU_KERNELS_NEST_H
-#define FAC_SRC_BACKEND_CPU_KERNELS_NEST_H
+#ifndef FAC_SRC_ITER_NEST_H
+#define FAC_SRC_ITER_NEST_H
 
 #include "core/tensor.h"
 
@@ -19,11 +19,6 @@ typedef struct fac_cursor {
     int64_t index[FAC_MAX_DIMS];
     int64_t offset[FAC_NEST_OPERANDS];
 } fac_cursor;
-
-/* One operand's strides over the full index space, in elements; they may be 0 (broadcast). */
-typedef struct fac_nest_operand {
-    const int64_t *strides;
-} fac_nest_operand;
 
 /* Takes the dimensions of `sizes` whose bit in `mask` is set. Sorted by the first operand's strides unless `ordered`,
    which keeps logical order (the last dimension is the fastest). */
@@ -43,7 +38,5 @@ static inline int64_t fac__nest_step(const fac_nest *n, int operand) { return n-
 
 /* Strides of t as broadcast to a shape of `ndim` dimensions (t's sizes must be compatible). */
 void fac__broadcast_strides(const fac_tensor *t, int ndim, int64_t *out_strides);
-/* Owned row-major CPU copy of t, or another reference to t if it is row-major already. */
-fac_status fac__cpu_contiguous(fac_tensor *t, fac_tensor **out);
 
 #endif
