@@ -277,3 +277,32 @@ fac_status logcumsumexp_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
               "not implemented for '%s'; a floating or complex type is needed", fac_dtype_name(dtype_of(self)));
     return declare_scan(s, 0, self, dim, dtype_of(self));
 }
+
+/* ---- what is folded -------------------------------------------------------------------------------------------------------- */
+
+static fac_acc kind_of(const fac_structured *s) { return fac__acc_of((fac_dtype)s->out[0]->dtype); }
+
+fac_reduction fac__fold_as(const fac_structured *s, const fac_tensor *self, fac_fold_op op, fac_dtype dtype) {
+    return (fac_reduction){.op = op, .kind = kind_of(s), .via = fac__sum_via(s, self, dtype)};
+}
+
+fac_reduction fac__mean_as(const fac_structured *s, const fac_tensor *self, fac_dtype dtype) {
+    fac_reduction r = fac__fold_as(s, self, FAC_FOLD_SUM, dtype);
+    r.finish = FAC_FINISH_DIV;
+    r.finish_p = 1; /* beside a size of zero the others' product may be beyond 64 bits */
+    for (int d = 0; d < self->ndim; d++) r.finish_p *= fac__carried_mask(s) >> d & 1 ? (double)self->sizes[d] : 1;
+    return r;
+}
+
+fac_reduction fac__norm_as(const fac_structured *s, double p) {
+    fac_reduction r = {.kind = kind_of(s), .map = FAC_MAP_ABS};
+    if (p == 0)
+        r.map = FAC_MAP_NONZERO, r.kind = FAC_ACC_I64;
+    else if (p == 2)
+        r.map = FAC_MAP_SQUARE, r.finish = FAC_FINISH_SQRT;
+    else if (isinf(p))
+        r.op = p > 0 ? FAC_FOLD_MAX : FAC_FOLD_MIN;
+    else if (p != 1)
+        r.map = FAC_MAP_POW, r.p = p, r.finish = FAC_FINISH_ROOT, r.finish_p = p;
+    return r;
+}

@@ -2,6 +2,7 @@
 #ifndef FAC_SRC_OPS_META_REDUCE_H
 #define FAC_SRC_OPS_META_REDUCE_H
 
+#include "iter/reduction.h"
 #include "ops/structured.h"
 
 /* Declares output i as `self` without the dimensions of `mask`, or with 1 there if `keepdim`. */
@@ -20,5 +21,11 @@ static inline fac_dtype fac__sum_via(const fac_structured *s, const fac_tensor *
 /* Where a reduction's meta leaves the set of reduced dimensions for its kernel. */
 #define FAC_CARRY_MASK 0
 static inline uint64_t fac__carried_mask(const fac_structured *s) { return (uint64_t)s->carry[FAC_CARRY_MASK]; }
+
+/* What kernels of any device fold: sums and products in the type that the result has, wide enough not to lose on the way; means;
+   norms of an order. */
+fac_reduction fac__fold_as(const fac_structured *s, const fac_tensor *self, fac_fold_op op, fac_dtype dtype);
+fac_reduction fac__mean_as(const fac_structured *s, const fac_tensor *self, fac_dtype dtype);
+fac_reduction fac__norm_as(const fac_structured *s, double order);
 
 #endif

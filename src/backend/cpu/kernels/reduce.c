@@ -12,14 +12,9 @@ static fac_status run(fac_structured *s, const fac_reduction *r, fac_tensor *sel
 
 /* ---- sums, means, products -------------------------------------------------------------------------------------- */
 
-/* Folds in the type that the result has, wide enough not to lose on the way. */
-static fac_reduction fold_as(const fac_structured *s, const fac_tensor *self, fac_fold_op op, fac_dtype dtype) {
-    return (fac_reduction){.op = op, .kind = fac__acc_of(dtype_of(s->out[0])), .via = fac__sum_via(s, self, dtype)};
-}
-
 fac_status sum_dim_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
-    fac_reduction r = fold_as(s, self, FAC_FOLD_SUM, dtype);
+    fac_reduction r = fac__fold_as(s, self, FAC_FOLD_SUM, dtype);
     return run(s, &r, self);
 }
 
@@ -36,11 +31,7 @@ fac_status nansum_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool ke
 
 fac_status mean_dim_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
-    fac_reduction r = fold_as(s, self, FAC_FOLD_SUM, dtype);
-    double n = 1; /* beside a size of zero the others' product may be beyond 64 bits */
-    for (int d = 0; d < self->ndim; d++) n *= fac__carried_mask(s) >> d & 1 ? (double)self->sizes[d] : 1;
-    r.finish = FAC_FINISH_DIV;
-    r.finish_p = n;
+    fac_reduction r = fac__mean_as(s, self, dtype);
     return run(s, &r, self);
 }
 
@@ -49,7 +40,7 @@ fac_status mean_cpu(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
 }
 
 fac_status prod_cpu(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
-    fac_reduction r = fold_as(s, self, FAC_FOLD_PROD, dtype);
+    fac_reduction r = fac__fold_as(s, self, FAC_FOLD_PROD, dtype);
     return run(s, &r, self);
 }
 
@@ -119,18 +110,9 @@ fac_status count_nonzero_dims_cpu(fac_structured *s, fac_tensor *self, fac_ints 
 
 /* ---- norms --------------------------------------------------------------------------------------------------------------- */
 
-static fac_reduction norm_of_order(double p) {
-    if (p == 0) return (fac_reduction){.map = FAC_MAP_NONZERO};
-    if (p == 1) return (fac_reduction){.map = FAC_MAP_ABS};
-    if (p == 2) return (fac_reduction){.map = FAC_MAP_SQUARE, .finish = FAC_FINISH_SQRT};
-    if (isinf(p)) return (fac_reduction){.op = p > 0 ? FAC_FOLD_MAX : FAC_FOLD_MIN, .map = FAC_MAP_ABS};
-    return (fac_reduction){.map = FAC_MAP_POW, .p = p, .finish = FAC_FINISH_ROOT, .finish_p = p};
-}
-
 fac_status vector_norm_cpu(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim,
                            fac_dtype dtype) {
     (void)dim, (void)keepdim, (void)dtype;
-    fac_reduction r = norm_of_order(fac__scalar_f64(ord));
-    r.kind = r.map == FAC_MAP_NONZERO ? FAC_ACC_I64 : fac__acc_of(dtype_of(s->out[0]));
+    fac_reduction r = fac__norm_as(s, fac__scalar_f64(ord));
     return run(s, &r, self);
 }
