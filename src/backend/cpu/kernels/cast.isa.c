@@ -19,24 +19,36 @@
 #define FAC_TRUNCATE(name) f64_##name
 #include "core/truncate.h"
 
-#define FAC_CAST_LOOP(F, T, expr, at_dst, at_src) \
-    FAC_EACH(n) {                                 \
-        const F x = a[at_src];                    \
-        out[at_dst] = (T)(expr);                  \
-    }
-/* Loops with one side contiguous vectorise, too. */
-#define FAC_CAST(from, F, to, T, expr)                                                           \
-    static void from##_##to##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
-        T *out = dst;                                                                            \
-        const F *a = src;                                                                        \
-        if (ds == 1 && ss == 1)                                                                  \
-            FAC_CAST_LOOP(F, T, expr, i, i)                                                      \
-        else if (ds == 1)                                                                        \
-            FAC_CAST_LOOP(F, T, expr, i, i *ss)                                                  \
-        else if (ss == 1)                                                                        \
-            FAC_CAST_LOOP(F, T, expr, i *ds, i)                                                  \
-        else                                                                                     \
-            FAC_CAST_LOOP(F, T, expr, i *ds, i *ss)                                              \
+#if defined(__clang__)
+#define FAC_NOT_IN_VECTORS
+#define FAC_EACH_ALONE(n) _Pragma("clang loop vectorize(disable)") for (int64_t i = 0; i < (n); i++)
+#else
+#define FAC_NOT_IN_VECTORS __attribute__((noinline, optimize("no-tree-vectorize")))
+#define FAC_EACH_ALONE(n) for (int64_t i = 0; i < (n); i++)
+#endif
+/* Loops that write without gaps vectorise; vectors of what is scattered would be code without speed. */
+#define FAC_CAST(from, F, to, T, expr)                                                                              \
+    FAC_NOT_IN_VECTORS static void from##_##to##_scattered(T *out, int64_t ds, const F *a, int64_t ss, int64_t n) { \
+        FAC_EACH_ALONE(n) {                                                                                         \
+            const F x = a[i * ss];                                                                                  \
+            out[i * ds] = (T)(expr);                                                                                \
+        }                                                                                                           \
+    }                                                                                                               \
+    static void from##_##to##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {                    \
+        T *out = dst;                                                                                               \
+        const F *a = src;                                                                                           \
+        if (ds != 1)                                                                                                \
+            from##_##to##_scattered(out, ds, a, ss, n);                                                             \
+        else if (ss == 1)                                                                                           \
+            FAC_EACH(n) {                                                                                           \
+                const F x = a[i];                                                                                   \
+                out[i] = (T)(expr);                                                                                 \
+            }                                                                                                       \
+        else                                                                                                        \
+            FAC_EACH(n) {                                                                                           \
+                const F x = a[i * ss];                                                                              \
+                out[i] = (T)(expr);                                                                                 \
+            }                                                                                                       \
     }
 #define FAC_CASTS_FROM_INT(from, F, x_)   \
     FAC_CAST(from, F, b, uint8_t, x != 0) \

@@ -1,11 +1,11 @@
 /* Gathering: runs along the fastest dimension, in one piece where the index does not change within a run. */
 #include "backend/cpu/kernels/gather.h"
 #include "backend/cpu/kernels/items.h"
-#include "iter/nest.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/pointwise.h"
+#include "iter/nest.h"
 
 enum { ROWS_AHEAD = 2, BYTES_AHEAD = 1024 };
 

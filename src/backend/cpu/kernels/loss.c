@@ -3,8 +3,8 @@
    order, in double. */
 #include "backend/cpu/kernels/loss.h"
 #include "backend/cpu/kernels/fold.h"
-#include "iter/nest.h"
 #include "backend/cpu/parallel.h"
+#include "iter/nest.h"
 #include "ops_gen.h"
 
 #define BLOCK 32768

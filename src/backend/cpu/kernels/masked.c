@@ -1,8 +1,8 @@
 /* Operators whose result depends on which elements are not zero: a pass that counts, then one that writes. */
 #include "backend/cpu/kernels/masked.h"
 #include "backend/cpu/kernels/items.h"
-#include "iter/nest.h"
 #include "backend/cpu/kernels/tile.h"
+#include "iter/nest.h"
 #include "ops_gen.h"
 
 /* ---- nonzero ------------------------------------------------------------------------------------------------------------- */

@@ -2,9 +2,9 @@
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_NORM_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_NORM_H
 
-#include "iter/nest.h"
 #include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/kernels/tile.h"
+#include "iter/nest.h"
 
 /* A row-major tensor seen as rows; converted when its dtype is not the kind's. */
 typedef struct fac_rows {

@@ -1,9 +1,9 @@
 /* Scattering. The index space is cut in two: points that cannot meet (shared out to threads) and, for each chunk of them,
    the dimensions along which they can, walked in row-major order. So sums do not depend on the number of threads. */
 #include "backend/cpu/kernels/gather.h"
-#include "iter/nest.h"
 #include "backend/cpu/kernels/scatter_runs.h"
 #include "backend/cpu/parallel.h"
+#include "iter/nest.h"
 
 enum {
     MIN_CHUNK = 128, /* points that cannot meet are not cut finer: rows are walked once per chunk */

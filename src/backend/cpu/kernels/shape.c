@@ -1,8 +1,8 @@
 /* Copying shape kernels: flip walks the input backwards; triangles copy or clear a stretch of each row; repeat_interleave
    writes index i repeats[i] times. Elements are moved by size, so one kernel serves every dtype. */
 #include "backend/cpu/kernels/items.h"
-#include "iter/nest.h"
 #include "backend/cpu/parallel.h"
+#include "iter/nest.h"
 #include "ops_gen.h"
 
 fac_status flip_cpu(fac_structured *s, fac_tensor *self, fac_ints dims) {

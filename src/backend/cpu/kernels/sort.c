@@ -1,9 +1,9 @@
 /* Sorting, selecting, searching. Each row along the dimension is ordered on its own (order.h); rows are shared out to
    threads. Values are copied from the row by position, so that every NaN and zero keeps its bits. */
 #include "backend/cpu/kernels/items.h"
-#include "iter/nest.h"
 #include "backend/cpu/kernels/order.h"
 #include "backend/cpu/parallel.h"
+#include "iter/nest.h"
 #include "ops_gen.h"
 
 /* What is kept of an ordered row: entries [first, first + count). */
