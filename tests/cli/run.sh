@@ -47,6 +47,7 @@ expect 0 '^add\.Tensor\(Tensor self, Tensor other, \*, Scalar alpha=1\) -> Tenso
 expect 0 '^mm\(' ops --grep '^mm\('
 expect 0 '^mm\(' ops --grep='^MM\('
 expect 0 '^    .*\.$' ops --docs --grep '^mm\('
+expect 0 'writes=- .*combines=rounded functional=aten::mm$' ops --facts --grep '^mm\('
 expect 1 'no operator matches' ops --grep 'no such operator'
 expect 2 'not a regular expression' ops --grep '('
 expect 2 'needs a value' ops --grep

@@ -52,8 +52,10 @@ void fac__cpu_shutdown(void);
 /* Makes the pool the CPU's allocator, unless the program set one or FACULA_ALLOCATOR=immediate. Cannot fail. */
 void fac__pool_start(void);
 
-/* Tells the compiler that iterations of the next loop may run together although pointers may be equal. */
+/* Tells the compiler that iterations of the next loop may run together although pointers may be equal. It permits, it does not
+   demand: loops with inner loops stay scalar. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
 #define FAC_IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
 #define FAC_IVDEP _Pragma("GCC ivdep")

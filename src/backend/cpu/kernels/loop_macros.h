@@ -3,11 +3,6 @@
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_LOOP_MACROS_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_LOOP_MACROS_H
 
-#ifdef __clang__
-/* FAC_IVDEP permits, it does not demand: loops with inner loops stay scalar. */
-#pragma clang diagnostic ignored "-Wpass-failed"
-#endif
-
 #define FAC_SCALAR_FN static inline
 #define FAC_SCALAR_HELPER static inline
 #define FAC_SAME FAC_T
