@@ -4,6 +4,8 @@
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/loops.h"
 
+#include <stdalign.h>
+
 #if FAC_ISA_X86
 #include <immintrin.h>
 #endif
@@ -19,36 +21,35 @@
 #define FAC_TRUNCATE(name) f64_##name
 #include "core/truncate.h"
 
-#if defined(__clang__)
-#define FAC_NOT_IN_VECTORS
-#define FAC_EACH_ALONE(n) _Pragma("clang loop vectorize(disable)") for (int64_t i = 0; i < (n); i++)
-#else
-#define FAC_NOT_IN_VECTORS __attribute__((noinline, optimize("no-tree-vectorize")))
-#define FAC_EACH_ALONE(n) for (int64_t i = 0; i < (n); i++)
-#endif
-/* Loops that write without gaps vectorise; vectors of what is scattered would be code without speed. */
-#define FAC_CAST(from, F, to, T, expr)                                                                              \
-    FAC_NOT_IN_VECTORS static void from##_##to##_scattered(T *out, int64_t ds, const F *a, int64_t ss, int64_t n) { \
-        FAC_EACH_ALONE(n) {                                                                                         \
-            const F x = a[i * ss];                                                                                  \
-            out[i * ds] = (T)(expr);                                                                                \
-        }                                                                                                           \
-    }                                                                                                               \
-    static void from##_##to##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {                    \
-        T *out = dst;                                                                                               \
-        const F *a = src;                                                                                           \
-        if (ds != 1)                                                                                                \
-            from##_##to##_scattered(out, ds, a, ss, n);                                                             \
-        else if (ss == 1)                                                                                           \
-            FAC_EACH(n) {                                                                                           \
-                const F x = a[i];                                                                                   \
-                out[i] = (T)(expr);                                                                                 \
-            }                                                                                                       \
-        else                                                                                                        \
-            FAC_EACH(n) {                                                                                           \
-                const F x = a[i * ss];                                                                              \
-                out[i] = (T)(expr);                                                                                 \
-            }                                                                                                       \
+/* What is scattered is converted without gaps first, by the piece. */
+enum { PIECE_TO_SCATTER = 256, WIDEST = 8 };
+static void scatter(char *dst, int64_t ds, int64_t to, const char *src, int64_t ss, int64_t from, int64_t n,
+                    fac_cast cast) {
+    alignas(64) char piece[PIECE_TO_SCATTER * WIDEST];
+    for (int64_t i = 0; i < n; i += PIECE_TO_SCATTER) {
+        const int64_t m = fac__min(PIECE_TO_SCATTER, n - i);
+        cast(piece, 1, src + i * ss * from, ss, m);
+        FAC_ISA_NAME(fac__items_copy)((size_t)to, dst + i * ds * to, ds * to, piece, to, m);
+    }
+}
+
+/* Loops that write without gaps vectorise. */
+#define FAC_CAST(from, F, to, T, expr)                                                           \
+    static void from##_##to##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
+        T *out = dst;                                                                            \
+        const F *a = src;                                                                        \
+        if (ds != 1)                                                                             \
+            scatter(dst, ds, sizeof(T), src, ss, sizeof(F), n, from##_##to##_n);                 \
+        else if (ss == 1)                                                                        \
+            FAC_EACH(n) {                                                                        \
+                const F x = a[i];                                                                \
+                out[i] = (T)(expr);                                                              \
+            }                                                                                    \
+        else                                                                                     \
+            FAC_EACH(n) {                                                                        \
+                const F x = a[i * ss];                                                           \
+                out[i] = (T)(expr);                                                              \
+            }                                                                                    \
     }
 #define FAC_CASTS_FROM_INT(from, F, x_)   \
     FAC_CAST(from, F, b, uint8_t, x != 0) \
@@ -229,7 +230,9 @@ FAC_BOTH_THROUGH(bf16, 2, f64, c128, 16)
     static void copy_##item(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
         FAC_ISA_NAME(fac__items_copy)(item, dst, ds * item, src, ss * item, n);              \
     }
+FAC_COPY(1)
 FAC_COPY(2)
+FAC_COPY(4)
 FAC_COPY(8)
 FAC_COPY(16)
 #define f16_f16_n copy_2
@@ -280,5 +283,8 @@ void FAC_ISA_NAME(fac__install_casts)(fac_cast (*table)[FAC_DTYPE_COUNT], fac_st
     FAC_INSTALL_FROM(FAC_F64, f64);
     FAC_INSTALL_FROM(FAC_C64, c64);
     FAC_INSTALL_FROM(FAC_C128, c128);
+    table[FAC_U8][FAC_U8] = table[FAC_I8][FAC_I8] = copy_1, table[FAC_I16][FAC_I16] = copy_2;
+    table[FAC_I32][FAC_I32] = table[FAC_F32][FAC_F32] = copy_4,
+    table[FAC_I64][FAC_I64] = table[FAC_F64][FAC_F64] = copy_8;
     *stream = stream_copy;
 }
