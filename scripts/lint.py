@@ -138,7 +138,7 @@ def check_plurals(root):
                 yield path, number, f"'{match[0]}': the word for a number of things comes from cli_word"
 
 
-OPERATOR_ROOMS = ("ops", "iter", "backend/cpu/kernels", "backend/surface", "backend/cuda/ops")
+OPERATOR_ROOMS = ("ops", "iter", "backend/cpu/kernels", "backend/pointwise", "backend/cuda/ops")
 NAMED_TWICE = re.compile(r'FAC_ERR_\w+,\s*"((?:torch\.)?\w+(?:\(\))?|%s): ')
 OTHER_DTYPE = re.compile(r'"[^"\n]*\b((?:Long|Int|Short|Byte|Char|Half|Float|Double|ComplexFloat|ComplexDouble|Bool)(?:Tensor)?)\b[^"\n]*"')
 
@@ -147,6 +147,8 @@ def check_messages(root):
     """Errors of operators do not name them, since what calls an operator puts its name before them, and name dtypes as
     fac_dtype_name does."""
     for room in OPERATOR_ROOMS:
+        if not (root / "src" / room).is_dir():
+            yield root / "scripts/lint.py", 1, f"OPERATOR_ROOMS names src/{room}, which is not there"
         for path in sorted((root / "src" / room).rglob("*.[ch]")):
             text = path.read_text()
             for match in NAMED_TWICE.finditer(text):

@@ -188,4 +188,16 @@ printf 'FAC_SCALAR_FN FAC_T FAC_FN(one)(FAC_T x, FAC_T y) { return x; }\n' >"$wo
 formula 'FAC_T FAC_FN(one)(FAC_T x)'
 expect 'formulas of one name and two shapes' 1 "'one' takes 1 inputs and 0 numbers, that of integer.h 2 and 0"
 
+# what the guides say to type, of an operator that is there
+root=$(cd "$(dirname "$0")/../.." && pwd)
+grep -oh 'opgen explain [a-z]* src/[^`]*' "$root/CONTRIBUTING.md" "$root"/docs/*.md | sed 's/opgen explain gaussian/opgen explain relu/' >"$work/typed"
+[ -s "$work/typed" ] || { echo 'no guide tells how to explain an operator'; failed=1; }
+while read -r _ line; do
+    (cd "$root" && eval "\"$opgen\" $line") >"$work/said" 2>&1 && grep -q '_Pointwise(' "$work/said" || {
+        echo "opgen $line:"
+        tail -n 2 "$work/said"
+        failed=1
+    }
+done <"$work/typed"
+
 exit $failed

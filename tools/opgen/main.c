@@ -1,8 +1,8 @@
 /* opgen -o DIR [--without KEY] FILE.yaml... FILE.[ch]...
                                            write everything into DIR; headers in include/facula/ are the public ones, other
-                                           C files hold formulas and composites. Kernels for KEY, such as CUDA, are left out
+                                           C files hold formulas, those of src/ops/scalar/ loops, and composites. Kernels for KEY, such as CUDA, are left out
    opgen --list-outputs FILE.yaml...       names of the C files that -o would write
-   opgen explain OP FILE.yaml...           all that one operator yields, on standard output */
+   opgen explain OP FILE.yaml... FILE.h... all that one operator yields, on standard output; pointwise ones need src/ops/scalar/ */
 #include "opgen.h"
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -362,7 +362,7 @@ static int explain(const model *m, const char *name) {
 
 static int usage(void) {
     fputs(
-        "usage: opgen -o DIR [--without KEY] FILE.yaml... FILE.[ch]...\n       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml...\n",
+        "usage: opgen -o DIR [--without KEY] FILE.yaml... FILE.[ch]...\n       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml... FILE.h...\n",
         stderr);
     return 2;
 }

@@ -21,7 +21,10 @@ static const char *name_of(const fac_call_info *c) {
 }
 
 fac_status fac__pointwise_elsewhere(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args) {
-    return runs[s->iter.device.type](&s->iter, id, name_of(s->call), out, args);
+    const fac_pointwise_run run = runs[s->iter.device.type];
+    FAC_CHECK(run, FAC_ERR_UNSUPPORTED, "devices of type %d have no way to run pointwise loops",
+              (int)s->iter.device.type);
+    return run(&s->iter, id, name_of(s->call), out, args);
 }
 
 /* ---- integer division ------------------------------------------------------------------------------------------------- */
