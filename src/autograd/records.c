@@ -54,7 +54,7 @@ fac_status fac__scratch_grow_table(scratch *s) {
     s->table = table;
     s->table_bits = bits;
     for (size_t i = 0; i < s->records.n; i++) {
-        size_t slot = probe(s, s->records.v[i].node);
+        size_t slot = fac__record_probe(s, s->records.v[i].node);
         table[slot] = (uint32_t)i + 1;
         s->records.v[i].slot = (uint32_t)slot;
     }

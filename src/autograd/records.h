@@ -65,27 +65,29 @@ fac_status fac__scratch_grow_table(scratch *s);
 
 /* ---- records -------------------------------------------------------------------------------------------------------------- */
 
-static inline size_t hash(const fac_node *n, unsigned bits) {
+static inline size_t fac__node_hash(const fac_node *n, unsigned bits) {
     return (size_t)(((uint64_t)(uintptr_t)n >> 4) * 0x9e3779b97f4a7c15u >> (64 - bits));
 }
 
 /* The slot where n is, or would be put. */
-static inline size_t probe(const scratch *s, const fac_node *n) {
-    size_t mask = ((size_t)1 << s->table_bits) - 1, i = hash(n, s->table_bits);
+static inline size_t fac__record_probe(const scratch *s, const fac_node *n) {
+    size_t mask = ((size_t)1 << s->table_bits) - 1, i = fac__node_hash(n, s->table_bits);
     while (s->table[i] && s->records.v[s->table[i] - 1].node != n) i = (i + 1) & mask;
     return i;
 }
 
 /* n's record, NULL if the walk did not reach it. */
-static inline record *find(const scratch *s, const fac_node *n) {
-    uint32_t at = s->table ? s->table[probe(s, n)] : 0;
+static inline record *fac__record_find(const scratch *s, const fac_node *n) {
+    uint32_t at = s->table ? s->table[fac__record_probe(s, n)] : 0;
     return at ? &s->records.v[at - 1] : NULL;
 }
 
+static inline bool fac__wanted(const record *r) { return r->needed || r->capture; }
+
 /* Position of n's record, which is made if new. */
-static inline fac_status record_of(scratch *s, fac_node *n, uint32_t *out) {
+static inline fac_status fac__record_of(scratch *s, fac_node *n, uint32_t *out) {
     if (FAC_UNLIKELY(!s->table || s->records.n * 2 >= (size_t)1 << s->table_bits)) FAC_TRY(fac__scratch_grow_table(s));
-    size_t slot = probe(s, n);
+    size_t slot = fac__record_probe(s, n);
     if (s->table[slot] == 0) {
         FAC_CHECK(s->records.n < UINT32_MAX / 4, FAC_ERR_OVERFLOW, "the graph has too many nodes");
         if (FAC_UNLIKELY(s->records.n == s->records.cap)) FAC_TRY(FAC_VEC_GROW(&s->records));
@@ -98,29 +100,32 @@ static inline fac_status record_of(scratch *s, fac_node *n, uint32_t *out) {
 
 /* ---- ready nodes: a heap with the highest seq on top -------------------------------------------------------------------------- */
 
-static inline uint64_t seq_at(const scratch *s, const ready *h, size_t i) { return s->records.v[h->v[i]].node->seq; }
+static inline uint64_t fac__ready_seq(const scratch *s, const ready *h, size_t i) {
+    return s->records.v[h->v[i]].node->seq;
+}
 
-static inline void swap(ready *h, size_t i, size_t j) {
+static inline void fac__ready_swap(ready *h, size_t i, size_t j) {
     uint32_t t = h->v[i];
     h->v[i] = h->v[j];
     h->v[j] = t;
 }
 
-static inline fac_status push_ready(const scratch *s, ready *h, uint32_t rec) {
+static inline fac_status fac__ready_push(const scratch *s, ready *h, uint32_t rec) {
     if (FAC_UNLIKELY(h->n == h->cap)) FAC_TRY(FAC_VEC_GROW(h));
     size_t i = h->n++;
     h->v[i] = rec;
-    for (; i && seq_at(s, h, i) > seq_at(s, h, (i - 1) / 2); i = (i - 1) / 2) swap(h, i, (i - 1) / 2);
+    for (; i && fac__ready_seq(s, h, i) > fac__ready_seq(s, h, (i - 1) / 2); i = (i - 1) / 2)
+        fac__ready_swap(h, i, (i - 1) / 2);
     return FAC_OK;
 }
 
-static inline record *pop_ready(const scratch *s, ready *h) {
+static inline record *fac__ready_pop(const scratch *s, ready *h) {
     uint32_t top = h->v[0];
     h->v[0] = h->v[--h->n];
     for (size_t i = 0, child = 1; child < h->n; child = 2 * i + 1) {
-        if (child + 1 < h->n && seq_at(s, h, child + 1) > seq_at(s, h, child)) child++;
-        if (seq_at(s, h, i) >= seq_at(s, h, child)) break;
-        swap(h, i, child);
+        if (child + 1 < h->n && fac__ready_seq(s, h, child + 1) > fac__ready_seq(s, h, child)) child++;
+        if (fac__ready_seq(s, h, i) >= fac__ready_seq(s, h, child)) break;
+        fac__ready_swap(h, i, child);
         i = child;
     }
     return &s->records.v[top];

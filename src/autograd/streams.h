@@ -33,18 +33,4 @@ static inline void fac__leave_stream(fac_stream_scope *s) {
 /* Makes stream `to` wait for `from`, in which grad was computed, and keeps grad's memory from reuse before `to` is done. */
 fac_status fac__hand_over(fac_tensor *grad, fac_stream from, fac_stream to);
 
-/* What is current on a thread: the device of each kind in use, and the streams that are not their device's default one. A
-   thread that runs a pass for another takes them up: what is computed outside of a node's stream goes where it would have
-   gone on the caller's thread. */
-typedef struct fac_whereabouts {
-    fac_device devices[FAC_DEVICE_TYPE_COUNT]; /* UNSET: of no kind in use */
-    struct {
-        fac_stream *v;
-        size_t n, cap;
-    } streams;
-} fac_whereabouts;
-/* out->streams.v is to be freed, also after a failure. */
-fac_status fac__whereabouts_save(fac_whereabouts *out);
-void fac__whereabouts_take_up(const fac_whereabouts *w);
-
 #endif
