@@ -156,7 +156,7 @@ def room_of_object(name):
     return room_of(pathlib.PurePath(re.sub(r".*\.dir/", "", name)).parts[1:])
 
 
-def check_objects(root, names):
+def objects_findings(root, names):
     defined, used = {}, collections.defaultdict(set)
     listing = subprocess.run(["nm", "-A", "-P", *names], capture_output=True, text=True, check=True).stdout
     for line in listing.splitlines():
@@ -178,7 +178,7 @@ def main():
     if sys.argv[1:] == ["--draw"]:
         return draw(root)
     if sys.argv[1:2] == ["--objects"]:
-        found = check_objects(root, pathlib.Path(sys.argv[2]).read_text().split())
+        found = objects_findings(root, pathlib.Path(sys.argv[2]).read_text().split())
     else:
         found = [*check_includes(root), *check_drawing(root)]
     errors = [f"{path}:{number}: {message}" for path, number, message in found]

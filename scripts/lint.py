@@ -105,6 +105,13 @@ def check_text(root):
                 yield path, number, f"{match[1]} is left over"
 
 
+def check_openings(root):
+    """Each C file opens with a sentence on what it is for."""
+    for path in code_files(root):
+        if path.suffix in (".c", ".h", ".hpp", ".cu") and not path.read_text().startswith("/* "):
+            yield path, 1, "opens without a comment that says what the file is for"
+
+
 GRAIN = re.compile(r"FAC_GRAIN( / \d+)* / (?!\d)")
 
 
@@ -201,8 +208,8 @@ def check_one_place(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0
-    for check in (house.check_includes, house.check_drawing, check_locks, check_threads, check_apps, check_docs, check_text, check_grains,
-                  check_messages, check_handles, check_one_place, check_plurals, check_columns):
+    checks = [f for module in (house, sys.modules[__name__]) for name, f in vars(module).items() if name.startswith("check_")]
+    for check in checks:
         for path, number, message in check(root):
             print(f"{path.relative_to(root)}:{number}: {message}")
             errors += 1

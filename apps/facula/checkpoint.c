@@ -1,3 +1,4 @@
+/* Writes and reads the checkpoint of a run folder. */
 #include "checkpoint.h"
 #include <errno.h>
 #include <inttypes.h>

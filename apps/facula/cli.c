@@ -1,3 +1,4 @@
+/* What the subcommands share: errors of use, options, sizes as text, the signals that stop a run. */
 #include "cli.h"
 #include <inttypes.h>
 #include <stdarg.h>

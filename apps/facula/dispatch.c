@@ -1,3 +1,4 @@
+/* facula dispatch: which kernel serves an operator at each key. */
 #include "cli.h"
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* The GPT's block and the model, their first weights and the loss. */
 #include "gpt.h"
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* facula info: version, build, processor and devices. */
 #include "cli.h"
 #include <inttypes.h>
 

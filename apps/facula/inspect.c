@@ -1,3 +1,4 @@
+/* facula inspect: what a safetensors file holds. */
 #include "checkpoint.h"
 #include "cli.h"
 #include <inttypes.h>

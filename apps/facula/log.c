@@ -1,3 +1,4 @@
+/* Appends rows to a run's log, and compares them with those that are there. */
 #include "log.h"
 #include "checkpoint.h"
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Muon as a class of optimiser: options, state, step. */
 #include "muon.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* facula ops: the operators by name or tag, with their documentation or facts. */
 #include "cli.h"
 #include <regex.h>
 #include <string.h>

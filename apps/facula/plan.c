@@ -1,3 +1,4 @@
+/* Works out the learning rate of a step, and the number of steps from the time that they took. */
 #include "plan.h"
 #include <math.h>
 

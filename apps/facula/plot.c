@@ -1,3 +1,4 @@
+/* Draws the loss curve as SVG. */
 #include "plot.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Prints the progress line, at most a few times a second. */
 #include "progress.h"
 #include <string.h>
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+/* Writes a vocabulary into a checkpoint's notes and reads it from there. */
 #include "run_vocab.h"
 #include "cli.h"
 #include <string.h>

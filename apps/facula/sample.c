@@ -1,3 +1,4 @@
+/* Draws tokens from a trained model, one after another, and prints them as they come. */
 #include "sample.h"
 #include "gpt.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Reads options by their table, with errors that name option and range. */
 #include "settings.h"
 #include <errno.h>
 #include <inttypes.h>

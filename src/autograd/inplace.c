@@ -50,7 +50,7 @@ static fac_status apply_fn(const copy_slices *c, fac_tensor *slice, fac_tensor *
                **grads = fn->n_outputs <= FAC_COUNT(few) ? few : fac__alloc_zero(fn->n_outputs * sizeof *grads);
     if (!grads) return FAC_ERR_MEMORY;
     fac_recording was = fac__recording_save(fac__thread());
-    if (fn->cls->user_code) fac__thread()->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADIV);
+    if (fn->cls->user_code) fac__thread()->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW);
     fac_status st = fac__ag_clone(slice, &grads[c->fn_nr]);
     if (st == FAC_OK) st = fn->cls->apply(fn, grads, res);
     fac__unref(grads[c->fn_nr]);

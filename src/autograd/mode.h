@@ -26,7 +26,7 @@ static inline fac_recording fac__recording_begin(void) {
     fac_thread *th = fac__thread();
     fac_recording was = fac__recording_save(th);
     th->grad_disabled = th->inference = false;
-    th->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADIV);
+    th->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW);
     return was;
 }
 

@@ -1,3 +1,4 @@
+/* Reads a tensor's components as doubles and makes tensors of them, for checks of gradients and Jacobians. */
 #include "autograd/numeric.h"
 #include "autograd/engine_ops.h"
 #include "core/read.h"

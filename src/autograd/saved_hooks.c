@@ -40,7 +40,7 @@ fac_status fac__pack(fac_saved *s, fac_tensor *t) {
 fac_status fac__unpack_hooked(fac_saved *s, fac_tensor **out) {
     fac_thread *th = fac__thread();
     fac_recording was = fac__recording_save(th);
-    th->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADIV); /* user code sees the keys it expects */
+    th->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW); /* user code sees the keys it expects */
     FAC_CALLBACK(*out = s->hooks->fn.unpack(s->hooks->fn.context, s->hooks->handle));
     fac__recording_end(was);
     (void)fac__error_prefix("the unpack hook of a saved tensor");

@@ -1,3 +1,4 @@
+/* Hands gradients from one stream to another, and takes up the streams and devices of the calling thread on others. */
 #include "autograd/streams.h"
 #include "core/guard.h"
 

@@ -1,3 +1,4 @@
+/* Starts threads that take no signals. */
 #include "base/helper.h"
 #include <signal.h>
 

@@ -134,7 +134,7 @@ fac_status fac_backend_of_device(fac_device_type type, fac_backend *out_backend)
 fac_status fac__default_keys(fac_device d, fac_keyset *out) {
     fac_backend b;
     FAC_TRY(backend_of((fac_device_type)d.type, &b));
-    fac_keyset graph = FAC_KS_AUTOGRAD | FAC_KS_ADIV;
+    fac_keyset graph = FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW;
     *out = fac__backend_bit(b) | FAC_KS_DENSE | (fac__thread()->inference ? 0 : graph);
     return FAC_OK;
 }

@@ -1,3 +1,4 @@
+/* Fills each place of a tensor once, however its elements share memory. */
 #include "core/fill.h"
 
 /* Dimensions as sets of places: each of more than one, the smallest stride first. Returns how many. */

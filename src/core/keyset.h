@@ -25,7 +25,7 @@ static inline int fac__keyset_backend(fac_keyset ks) {
 static inline fac_keyset fac__below(fac_functionality f) { return (fac__func_bit(f) - 1); }
 
 #define FAC_KS_AUTOGRAD (fac__func_bit(FAC_KEY_AUTOGRAD))
-#define FAC_KS_ADIV (fac__func_bit(FAC_KEY_AD_INPLACE_OR_VIEW))
+#define FAC_KS_ADINPLACEORVIEW (fac__func_bit(FAC_KEY_AD_INPLACE_OR_VIEW))
 #define FAC_KS_DENSE (fac__func_bit(FAC_KEY_DENSE))
 
 #endif

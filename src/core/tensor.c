@@ -142,7 +142,8 @@ void fac__unref(fac_tensor *t) {
 
 /* Keys, device, flags and storage of a header that has its geometry. The bytes come from `a`, NULL: the device's own
    allocator. Frees the header on failure. */
-static fac_status furnish(fac_thread *th, fac_tensor *t, int64_t bytes, const fac_allocator *a, fac_tensor **out) {
+static fac_status attach_storage(fac_thread *th, fac_tensor *t, int64_t bytes, const fac_allocator *a,
+                                 fac_tensor **out) {
     fac_status st = FAC_OK;
     if (FAC_UNLIKELY(t->device.type != FAC_CPU || t->device.index_plus)) st = fac__device_resolve(&t->device);
     if (FAC_LIKELY(st == FAC_OK)) st = fac__default_keys(t->device, &t->keys);
@@ -173,7 +174,7 @@ fac_status fac__empty_from(const int64_t *sizes, int ndim, fac_dtype dtype, fac_
     for (int d = 0; d < ndim; d++) t->sizes[d] = sizes[d];
     t->flags = FAC_TF_CONTIGUOUS | FAC_TF_DENSE;
     if (FAC_UNLIKELY(ndim >= 4)) fac__compute_flags(t);
-    return furnish(th, t, bytes, a, out);
+    return attach_storage(th, t, bytes, a, out);
 }
 
 fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, fac_tensor **out) {
@@ -199,7 +200,7 @@ fac_status fac__empty_strided_from(const int64_t *sizes, const int64_t *strides,
     t->numel = numel;
     limit_idle_strides(t);
     fac__compute_flags(t);
-    return furnish(th, t, bytes, a, out);
+    return attach_storage(th, t, bytes, a, out);
 }
 
 fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,

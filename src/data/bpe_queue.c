@@ -1,3 +1,4 @@
+/* The queue of pairs is a binary heap. */
 #include "data/bpe_queue.h"
 
 static bool before(const bpe_turn *a, const bpe_turn *b) {

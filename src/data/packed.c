@@ -1,3 +1,4 @@
+/* Reads gzip's and plain files alike, through zlib's inflate. */
 #include "data/packed.h"
 #include "base/file.h"
 #include <unistd.h>

@@ -72,11 +72,11 @@ struct fac_operator {
     _Atomic(const fac_kernel *)
         table[FAC_SLOTS]; /* never NULL after registration: a missing kernel is one that reports */
     _Atomic(fac_keyset)
-        keep[FAC_BACKEND_BITS + 1];     /* by highest backend + 1 (first: none): backends, and the keys that do
+        fallthrough_mask[FAC_BACKEND_BITS + 1]; /* by highest backend + 1 (first: none): backends, and the keys that do
                                                        not fall through */
-    _Atomic(const fac_schema *) schema; /* NULL until declared; stays readable after removal */
-    const fac_signature *signature;     /* NULL if no built-in operator has it (boxed only) */
-    const char *name;                   /* "aten::add.Tensor" */
+    _Atomic(const fac_schema *) schema;         /* NULL until declared; stays readable after removal */
+    const fac_signature *signature;             /* NULL if no built-in operator has it (boxed only) */
+    const char *name;                           /* "aten::add.Tensor" */
     const char *doc;
     const char *const *tags;
     const char *where;
@@ -103,7 +103,7 @@ static inline fac_keyset fac__call_keys(const fac_thread *th, fac_keyset of_args
    column, and no functionality as Dense. */
 static inline const fac_kernel *fac__pick(const fac_operator *op, fac_keyset *keys) {
     unsigned i = 31u - (unsigned)__builtin_clz((unsigned)(*keys & FAC_BACKEND_MASK) << 1 | 1u); /* backend + 1, or 0 */
-    *keys &= atomic_load_explicit(&op->keep[i], memory_order_acquire);
+    *keys &= atomic_load_explicit(&op->fallthrough_mask[i], memory_order_acquire);
     unsigned f = 63u - (unsigned)__builtin_clzll(*keys >> FAC_BACKEND_BITS | 1u);
     unsigned slot = fac__slot_offset[f] + ((i - (i != 0)) & fac__slot_mask[f]);
     return atomic_load_explicit(&op->table[slot], memory_order_acquire);

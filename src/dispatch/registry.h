@@ -1,5 +1,5 @@
 /* The book-keeping behind the operator tables. Everything here is read and written under fac__registry_lock, but for
-   the table of names, which is searched without. Call paths see its results only: kernel records, keep masks and
+   the table of names, which is searched without. Call paths see its results only: kernel records, fall-through masks and
    definitions, each published by a release store and retired, never freed, before fac_shutdown. */
 #ifndef FAC_SRC_DISPATCH_REGISTRY_H
 #define FAC_SRC_DISPATCH_REGISTRY_H

@@ -9,7 +9,7 @@ static fac_status no_kernel(const fac_call_info *c, fac_value *stack) {
     return fac__no_kernel(c);
 }
 
-/* Reached only by a call that read the keep mask just before the key began to fall through, or the table just before a
+/* Reached only by a call that read the fall-through mask just before the key began to fall through, or the table just before a
    kernel came: goes on below the key, as the mask would have made it. */
 static fac_status fall_through(const fac_call_info *c, fac_value *stack) {
     int f = fac__keyset_func(c->keys);
@@ -195,33 +195,34 @@ const fac_registration *fac__table_choose(const fac_operator *op, int f, int b) 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* Clears the key's bit in the masks of the slot's backends. */
-static void drop_key(fac_keyset *keep, int f, int b) {
+static void drop_key(fac_keyset *mask, int f, int b) {
     fac_keyset others = ~fac__func_bit((fac_functionality)f);
     if (fac__slot_mask[f]) {
-        keep[b + 1] &= others;
-        if (b == 0) keep[0] &= others;
+        mask[b + 1] &= others;
+        if (b == 0) mask[0] &= others;
     } else {
-        for (int i = 0; i <= FAC_BACKEND_BITS; i++) keep[i] &= others;
+        for (int i = 0; i <= FAC_BACKEND_BITS; i++) mask[i] &= others;
     }
 }
 
 void fac__table_refresh(fac_operator *op) {
     fac_registration *t[FAC_PLACES];
-    fac_keyset keep[FAC_BACKEND_BITS + 1];
+    fac_keyset mask[FAC_BACKEND_BITS + 1];
     const fac_registration *last = NULL;
     const fac_record *record = NULL;
     collect_tops(op, t);
-    for (int i = 0; i <= FAC_BACKEND_BITS; i++) keep[i] = ((fac_keyset)1 << (FAC_BACKEND_BITS + FAC_KEY_COUNT)) - 1;
+    for (int i = 0; i <= FAC_BACKEND_BITS; i++) mask[i] = ((fac_keyset)1 << (FAC_BACKEND_BITS + FAC_KEY_COUNT)) - 1;
     for (int f = 0; f < FAC_KEY_COUNT; f++) {
         for (int b = 0; b < (fac__slot_mask[f] ? FAC_BACKEND_BITS : 1); b++) {
             fac_registration *r = choose(t, f, b);
             if (r != last) record = record_of(r, op->signature);
             last = r;
-            if (r->fallthrough) drop_key(keep, f, b);
+            if (r->fallthrough) drop_key(mask, f, b);
             atomic_store_explicit(&op->table[fac__slot(f, b)], &record->kernel, memory_order_release);
         }
     }
-    for (int i = 0; i <= FAC_BACKEND_BITS; i++) atomic_store_explicit(&op->keep[i], keep[i], memory_order_release);
+    for (int i = 0; i <= FAC_BACKEND_BITS; i++)
+        atomic_store_explicit(&op->fallthrough_mask[i], mask[i], memory_order_release);
 }
 
 void fac__table_clear(fac_operator *op) {

@@ -1,3 +1,4 @@
+/* Measures how deep a JSON text nests before jansson parses it. */
 #include "io/json.h"
 #include <limits.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Plans an iteration: common shape, dtype and device, order and merging of dimensions, outputs to make. */
 #include "iter/iter.h"
 
 void fac_iter_begin(fac_iter *it, uint32_t options) {

@@ -1,3 +1,4 @@
+/* Keeps compiled code in files: an entry is read whole and checked, or written anew beside and renamed. */
 #include "jit/cache.h"
 #include "base/file.h"
 #include <errno.h>

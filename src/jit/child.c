@@ -1,3 +1,4 @@
+/* Starts a program by posix_spawn, reads what it says, and kills it when its time is over. */
 #define _GNU_SOURCE 1 /* pipe2 */
 #include "jit/child.h"
 #include <errno.h>

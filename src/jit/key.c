@@ -1,3 +1,4 @@
+/* Digests all that decides what a compiler makes: sources, options, compiler, and this library itself. */
 #define _GNU_SOURCE 1 /* dl_iterate_phdr, dladdr */
 #include "jit/key.h"
 #include <dlfcn.h>

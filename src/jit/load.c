@@ -1,3 +1,4 @@
+/* Loads a shared object from memory, through a file without a name. */
 #define _GNU_SOURCE 1 /* memfd_create */
 #include "jit/load.h"
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* Reads a convolution's arguments and works out its sizes. */
 #include "ops/conv.h"
 
 /* One entry per spatial dimension from a list of nd entries or one. */

@@ -1,3 +1,4 @@
+/* Checks the tensors of a fused optimiser step against the parameter. */
 #include "ops/optim.h"
 
 fac_status fac__optim_check_twin(const fac_tensor *self, const fac_tensor *t, const char *name) {

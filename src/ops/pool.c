@@ -1,3 +1,4 @@
+/* Reads the arguments of pooling and works out its sizes. */
 #include "ops/pool.h"
 
 /* Entry d (of nd) of a list that holds nd entries or one. */

@@ -1,3 +1,4 @@
+/* Begins and ends calls of structured operators: outputs declared by the meta function are made, resized or checked. */
 #include "ops/structured.h"
 #include "core/resize.h"
 #include "ops_gen.h"

@@ -1,3 +1,4 @@
+/* Copies between host and devices, and operators on devices: what waits, what is refused, which device results are on. */
 #include "support/cuda.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Devices of CUDA: counts, current device, properties, start and end of contexts, forks. */
 #include "support/child.h"
 #include "support/cuda.h"
 

@@ -1,3 +1,4 @@
+/* Device memory of tensors: statistics, options, streams, captures, running out. */
 #include "support/cuda.h"
 #include "support/files.h"
 

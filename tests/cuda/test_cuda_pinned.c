@@ -1,3 +1,4 @@
+/* Page-locked host memory: pin_memory, the cache of blocks, its options. */
 #include "support/cuda.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* Streams and events: pools, priorities, current stream of each thread, waits, times. */
 #include "support/cuda.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* Sizes and offsets of the driver's structures as our headers declare them. */
 #include "abi_facts.h"
 #include "cuda_abi/abi.h"
 

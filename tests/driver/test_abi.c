@@ -1,3 +1,4 @@
+/* Our declarations of the driver's interface are those of the toolkit's own header. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Opening the driver, real or simulated: what is tried, what is missing, what forks find, and what the errors say. */
 #include "backend/cuda/driver/driver.h"
 #include "support/support.h"
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* Stream capture: what may be called in one, what invalidates it. */
 #include "contract.h"
 #include <pthread.h>
 

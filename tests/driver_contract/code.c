@@ -1,3 +1,4 @@
+/* Modules, libraries, launches and the properties of devices. */
 #include "contract.h"
 #include <string.h>
 

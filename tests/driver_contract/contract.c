@@ -1,3 +1,4 @@
+/* The frame of the contract's tests: contexts, and a gate that holds a stream. */
 #define _GNU_SOURCE
 #include "contract.h"
 #include "simcuda/exec.h"

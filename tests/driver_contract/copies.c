@@ -1,3 +1,4 @@
+/* Copies and sets of memory, and when they block. */
 #include "contract.h"
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* Graphs: replay, updates, launches of one executable graph, child graphs. */
 #include "contract.h"
 #include <stdio.h>
 #include <stdlib.h>

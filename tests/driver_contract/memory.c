@@ -1,3 +1,4 @@
+/* Memory: device, host, virtual, stream-ordered. */
 #include "contract.h"
 #include <stdlib.h>
 

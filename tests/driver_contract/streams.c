@@ -1,3 +1,4 @@
+/* Streams and events: order, waits, queries, times. */
 #include "contract.h"
 
 static void legacy_stream_waits_for_blocking_streams_only(void **state) {

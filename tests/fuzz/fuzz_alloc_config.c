@@ -1,3 +1,4 @@
+/* Feeds any text to the parser of the allocator's settings. */
 #include "input.h"
 
 #include "backend/cuda/runtime/alloc_config.h"

@@ -1,3 +1,4 @@
+/* Feeds any bytes to the reader of IDX files. */
 #include "input.h"
 #include <facula/facula.h>
 

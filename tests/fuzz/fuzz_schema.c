@@ -1,3 +1,4 @@
+/* Feeds any text to the parser of schemas. */
 #include "input.h"
 
 #include "dispatch/schema.h"

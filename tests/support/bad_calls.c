@@ -1,3 +1,4 @@
+/* Spoils one argument of a valid call, in each way that its type allows. */
 #include "bad_calls.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The fake source of device memory: addresses, streams and events as counters. */
 #include "cache_source.h"
 #include "support.h"
 #include <stdlib.h>

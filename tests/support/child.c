@@ -1,3 +1,4 @@
+/* Runs a body in a forked child. */
 #include "child.h"
 #include "support.h"
 #include <stdio.h>

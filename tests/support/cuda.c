@@ -1,3 +1,4 @@
+/* Begins and ends tests of the CUDA back end. */
 #define _GNU_SOURCE /* RTLD_NOLOAD */
 #include "cuda.h"
 

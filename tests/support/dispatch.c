@@ -1,3 +1,4 @@
+/* Kernels that tell which of them ran. */
 #include "support/dispatch.h"
 
 const int one = 1, two = 2, three = 3, four = 4;

@@ -1,3 +1,4 @@
+/* Makes failing calls around valid ones and counts what they changed. */
 #include "failed_calls.h"
 
 #include "bad_calls.h"

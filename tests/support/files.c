@@ -1,3 +1,4 @@
+/* Makes the tests' folder and removes it at exit. */
 #define _GNU_SOURCE /* nftw */
 #include "files.h"
 #include <dirent.h>

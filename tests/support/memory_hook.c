@@ -1,3 +1,4 @@
+/* Counts, and fails, the library's requests for memory. */
 #include "memory_hook.h"
 
 #include "backend/cpu/parallel.h"

@@ -1,3 +1,4 @@
+/* The npu device: queues on the host and one boxed fallback. */
 #include "support/npu.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* The list of calls that every device refuses, with the error of each. */
 #include "refused.h"
 #include "samples.h"
 #include "support.h"

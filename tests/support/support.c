@@ -1,3 +1,4 @@
+/* Begins and ends every unit test: nothing may be left alive. */
 #include "support.h"
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* Takes pictures of tensors' bytes, sizes, versions and histories, and compares them. */
 #include "unchanged.h"
 
 #include "autograd/autograd_meta.h"

@@ -1,3 +1,4 @@
+/* Makes the variations of a call, each within limits of time and memory. */
 #include "variations.h"
 
 #include "dispatch/operator.h"

@@ -1,3 +1,4 @@
+/* Closes pages, steps through the faults and writes down which fields were read. */
 #define _GNU_SOURCE
 #include "watch.h"
 

@@ -1,3 +1,4 @@
+/* The CPU's allocators and their registry: alignment, reuse, counting, threads. */
 #include "core/allocator.h"
 #include "support/support.h"
 #include <pthread.h>

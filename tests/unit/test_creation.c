@@ -1,3 +1,4 @@
+/* Factories, *_like and new_*, equality and resizing. */
 #include "difference_cases.h"
 
 /* ---- S-015: factories ---- */

@@ -1,3 +1,4 @@
+/* The allocator's settings as text: what is read, what is refused, what is rounded how. */
 #include "backend/cuda/runtime/alloc.h"
 #include "support/support.h"
 #include <stdlib.h>

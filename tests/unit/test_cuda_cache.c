@@ -1,3 +1,4 @@
+/* The caching allocator over a fake source: pools, segments, splitting, options, running out. */
 #include "cache_test.h"
 
 /* ---- pools, segments, splitting --------------------------------------------------------------------------------------- */

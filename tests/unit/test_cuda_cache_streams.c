@@ -1,3 +1,4 @@
+/* The caching allocator over a fake source: streams, expandable segments, captures and their pools. */
 #include "cache_test.h"
 
 /* ---- streams ---------------------------------------------------------------------------------------------------------------------- */

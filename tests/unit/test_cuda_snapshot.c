@@ -1,3 +1,4 @@
+/* What the caching allocator tells of itself: snapshots, history, trackers. */
 #include "backend/cuda/runtime/alloc.h"
 #include "backend/cuda/runtime/snapshot_write.h"
 #include "support/cache_source.h"

@@ -1,3 +1,4 @@
+/* Devices: as text, their keys and allocators, the private type's name. */
 #include "support/support.h"
 
 static void S031_device_strings_parse(void **state) {
@@ -73,7 +74,7 @@ static void S008_device_default_keys(void **state) {
     fac_keyset ks;
     assert_ok(fac__default_keys(fac_device_make(FAC_META, -1), &ks));
     assert_int_equal(fac__keyset_backend(ks), FAC_BACKEND_META);
-    assert_true(ks == (fac__backend_bit(FAC_BACKEND_META) | FAC_KS_DENSE | FAC_KS_AUTOGRAD | FAC_KS_ADIV));
+    assert_true(ks == (fac__backend_bit(FAC_BACKEND_META) | FAC_KS_DENSE | FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW));
     fac__thread()->inference = true;
     assert_ok(fac__default_keys(fac_device_make(FAC_CPU, -1), &ks));
     fac__thread()->inference = false;

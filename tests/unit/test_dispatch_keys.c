@@ -102,7 +102,8 @@ static void S062_key_sets_as_text(void **state) {
     (void)state;
     assert_string_equal(fac_keyset_format(0, buf, sizeof buf), "{}");
     assert_string_equal(
-        fac_keyset_format(FAC_KS_AUTOGRAD | FAC_KS_ADIV | keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU), buf, sizeof buf),
+        fac_keyset_format(FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW | keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU), buf,
+                          sizeof buf),
         "{AutogradCPU, ADInplaceOrView, CPU}");
     assert_string_equal(fac_keyset_format(keys_on(FAC_KEY_SPARSE, FAC_BACKEND_CPU) | fac__backend_bit(FAC_BACKEND_CUDA),
                                           buf, sizeof buf),

@@ -117,7 +117,7 @@ static void S069_fallback_fills_the_column(void **state) {
 
 /* A catch-all does not stand in the way of the operator's own kernel for a backend. */
 static void S070_catch_all_steps_back_above_a_dense_kernel(void **state) {
-    const fac_keyset plain = FAC_KS_AUTOGRAD | FAC_KS_ADIV | FAC_KS_DENSE;
+    const fac_keyset plain = FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW | FAC_KS_DENSE;
     (void)state;
     declare("t::f(Tensor x) -> int");
     add("t::f", "CatchAll", &one);
@@ -226,15 +226,15 @@ static void E18_mask_follows_the_table(void **state) {
     declare("t::f(Tensor x) -> int");
     const fac_operator *op = fac_operator_find("t::f");
     fac_keyset trace = fac__func_bit(FAC_KEY_TRACE);
-    assert_false(atomic_load(&op->keep[1]) & trace);
+    assert_false(atomic_load(&op->fallthrough_mask[1]) & trace);
     fac_registration *r = add("t::f", "Trace", &one);
-    for (int i = 0; i <= FAC_BACKEND_COUNT; i++) assert_true(atomic_load(&op->keep[i]) & trace);
+    for (int i = 0; i <= FAC_BACKEND_COUNT; i++) assert_true(atomic_load(&op->fallthrough_mask[i]) & trace);
     fac_registration *s = fac_register_fallthrough("t::f", "Trace", FAC_HERE);
-    for (int i = 0; i <= FAC_BACKEND_COUNT; i++) assert_false(atomic_load(&op->keep[i]) & trace);
+    for (int i = 0; i <= FAC_BACKEND_COUNT; i++) assert_false(atomic_load(&op->fallthrough_mask[i]) & trace);
     fac_registration_release(s);
-    assert_true(atomic_load(&op->keep[0]) & trace);
+    assert_true(atomic_load(&op->fallthrough_mask[0]) & trace);
     fac_registration_release(r);
-    assert_false(atomic_load(&op->keep[0]) & trace);
+    assert_false(atomic_load(&op->fallthrough_mask[0]) & trace);
 }
 
 /* ---- priorities -------------------------------------------------------------------------------------------------- */

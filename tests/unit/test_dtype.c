@@ -1,3 +1,4 @@
+/* Dtypes: names, sizes, kinds, promotion; halves and scalars converted. */
 #include "support/support.h"
 #include <math.h>
 

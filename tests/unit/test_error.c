@@ -1,3 +1,4 @@
+/* The thread's error: the first one wins, its context, long messages, taking and restoring. */
 #include "support/support.h"
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* Reading and writing by index: index, index_put, gather, scatter, embedding. */
 #include "difference_cases.h"
 
 static fac_tensor *counting(int64_t rows, int64_t cols) {

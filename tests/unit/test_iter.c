@@ -1,3 +1,4 @@
+/* The tensor iterator's plan: broadcasting, promotion, order and merging of dimensions, outputs. */
 #include "iter/iter.h"
 
 #include "support/support.h"

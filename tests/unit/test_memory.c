@@ -1,3 +1,4 @@
+/* Memory, vectors, buffers, maps, and whole numbers of the environment. */
 #include "support/support.h"
 #include <stdlib.h>
 

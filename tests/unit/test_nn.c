@@ -1,3 +1,4 @@
+/* Modules: trees, buffers, hooks, conversion, copies, state and files. */
 #include "nn/module.h"
 #include "support/support.h"
 #include <facula/facula.h>

@@ -1,3 +1,4 @@
+/* Optimisers: steps as PyTorch's, groups, schedules, state. */
 #include "data/optim_cases.h"
 #include "support/support.h"
 #include <facula/facula.h>

@@ -1,3 +1,4 @@
+/* Parallel loops: every item once, failures, nesting, forked children. */
 #include "backend/cpu/parallel.h"
 
 #include "support/support.h"

@@ -1,3 +1,4 @@
+/* Philox: known answers, and numbers made of its bits. */
 #include "core/generator.h"
 #include "core/philox.h"
 #include "support/support.h"

@@ -1,3 +1,4 @@
+/* Tensors as text, compared with PyTorch's. */
 #include "support/support.h"
 #include <facula/facula.h>
 #include <math.h>

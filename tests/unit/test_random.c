@@ -1,3 +1,4 @@
+/* Random operators: the documented draws, distributions, generators. */
 #include "difference_cases.h"
 
 #include "core/philox.h"

@@ -1,3 +1,4 @@
+/* Scopes: what they free, and what outlives them. */
 #include "core/thread.h"
 #include "support/support.h"
 #include <pthread.h>

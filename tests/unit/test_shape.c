@@ -1,3 +1,4 @@
+/* Operators that join, repeat, turn and pad. */
 #include "difference_cases.h"
 
 static fac_tensor *counting(int64_t rows, int64_t cols) {

@@ -1,3 +1,4 @@
+/* Sorting, topk, kthvalue, median, searches and unique. */
 #include "difference_cases.h"
 
 /* ---- order ---- */

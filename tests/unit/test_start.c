@@ -1,3 +1,4 @@
+/* Starting and shutting down, from many threads and without memory. */
 #include "core/thread.h"
 #include "support/support.h"
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* Storages: fields, references, growth, the user's own memory. */
 #include "core/read.h"
 #include "core/storage.h"
 #include "support/support.h"

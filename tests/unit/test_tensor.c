@@ -1,3 +1,4 @@
+/* Tensors' headers: fields, views, overlaps, versions, set_data, resizing. */
 #include "core/tensor_flags.h"
 #include "core/thread.h"
 #include "support/support.h"

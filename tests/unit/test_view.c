@@ -1,3 +1,4 @@
+/* View operators: sizes, strides, aliasing, errors, gradients. */
 #include "difference_cases.h"
 
 /* ---- the example of a 2 x 2 matrix of int32 ---- */

@@ -243,7 +243,8 @@ static void emit_adiv(FILE *f, const op *o) {
     fprintf(f, "static %sfac_status %s_adiv(%s) {\n    fac_thread *th_ = fac__thread();\n",
             o->form == FORM_OUT ? "FAC_SMALL " : "", o->id, params(o, "const fac_call_info *c_"));
     emit_counters(f, o);
-    fputs("    fac_keyset was_ = th_->exclude;\n    th_->exclude = was_ | FAC_KS_AUTOGRAD | FAC_KS_ADIV;\n", f);
+    fputs("    fac_keyset was_ = th_->exclude;\n    th_->exclude = was_ | FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW;\n",
+          f);
     fprintf(
         f,
         "    fac_status st_ = fac__redispatch_%s(%s);\n    th_->exclude = was_;\n    if (FAC_UNLIKELY(st_)) return st_;\n",

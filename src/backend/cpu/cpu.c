@@ -1,3 +1,4 @@
+/* Chooses the instruction set of the CPU's kernels, once, when the library starts. */
 #include "backend/cpu/cpu.h"
 
 #include "backend/cpu/loops.h"

@@ -1,3 +1,4 @@
+/* Copies windows of images into the rows and columns of a matrix, run by run. */
 #include "backend/cpu/im2col.h"
 #include "backend/cpu/simd.h"
 

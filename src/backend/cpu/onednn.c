@@ -1,3 +1,4 @@
+/* Starts oneDNN and keeps its OpenMP threads to the number that the library's own loops use. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "backend/cpu/onednn.h"
 #include "base/mutex.h"

@@ -1,3 +1,4 @@
+/* Splits loops over threads: how many, in which chunks, and what a chunk's failure does to the others. */
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/jobs.h"
 #include "backend/cpu/thread_count.h"

@@ -1,3 +1,4 @@
+/* Counts the processors that this process may use: environment, affinity, the control group's quota. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "backend/cpu/thread_count.h"
 #include "backend/cpu/workers.h"

@@ -1,3 +1,4 @@
+/* Checks of sizes and dtypes that follow from other arguments, with errors that name the argument. */
 #include "ops/meta/check.h"
 #include "ops/meta/reduce.h"
 

@@ -1,3 +1,4 @@
+/* Builds the iterators of pointwise operators, by a short way where operands are plain and alike. */
 #include "ops/meta/pointwise.h"
 
 /* ---- iterators -------------------------------------------------------------------------------------------------------- */

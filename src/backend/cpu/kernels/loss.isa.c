@@ -1,3 +1,4 @@
+/* Inner loops of the element-wise losses for float and double: loss_body.h once for each. */
 #include "backend/cpu/kernels/loss.h"
 #include "backend/cpu/simd.h"
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The rows of a normalisation: read and written in the dtype in which they are summed, and their moments. */
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/norm.h"

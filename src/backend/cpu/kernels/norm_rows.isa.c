@@ -1,3 +1,4 @@
+/* Inner loops of the normalisations for float and double. */
 #include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/simd.h"
 

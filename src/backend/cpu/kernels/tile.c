@@ -1,3 +1,4 @@
+/* Loads and stores tiles: conversions between a tensor's dtype and the one in which a kernel accumulates. */
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/kernels/tile_isa.h"
 

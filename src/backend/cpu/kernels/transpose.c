@@ -1,3 +1,4 @@
+/* Copies that swap two dimensions go block by block, so that reads and writes both stay within a few cache lines. */
 #include "backend/cpu/kernels/transpose.h"
 
 #include "backend/cpu/loops.h"

@@ -1,3 +1,4 @@
+/* Looks for a zero among integers, on all threads until one finds it. */
 #include "backend/cpu/kernels/zeros.h"
 #include "backend/cpu/parallel.h"
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* The dtypes by number, for kernels, which do not see the library's headers. */
 #ifndef FAC_KERNEL_DTYPE_H
 #define FAC_KERNEL_DTYPE_H
 

@@ -1,3 +1,4 @@
+/* Launches the kernels of operators: sizes of grids, the notes of what a launch reads and writes, errors. */
 #include "backend/cuda/ops/run.h"
 #include "backend/cuda/ops/transfer.h"
 

@@ -1,3 +1,4 @@
+/* Compiles CUDA C by NVRTC, or by the C compiler for simulated devices, and loads the result. */
 #define _GNU_SOURCE 1 /* dladdr */
 #include "backend/cuda/runtime/compile.h"
 
