@@ -71,39 +71,53 @@ static void nest_of_a_size_of_zero_has_no_points(void **state) {
     assert_int_equal(n.count, 0);
 }
 
+/* Strides of a row-major output that has dimension d unless it is reduced; without keepdim in the first places of `kept`. */
+static int output_strides(uint64_t mask, bool keepdim, int64_t *by_dim, int64_t *kept) {
+    int n = 0;
+    int64_t step = 1, at[DIMS];
+    for (int d = DIMS - 1; d >= 0; d--) {
+        by_dim[d] = at[d] = step;
+        step *= mask >> d & 1 ? 1 : sizes[d];
+    }
+    for (int d = 0; d < DIMS; d++)
+        if (keepdim || !(mask >> d & 1)) kept[n++] = at[d];
+    return n;
+}
+
+static void check_split(uint64_t mask, bool keepdim) {
+    fac_dim_split s;
+    int64_t in_sizes[DIMS], in_strides[DIMS], by_dim[DIMS], kept_strides[DIMS];
+    const int ndim = output_strides(mask, keepdim, by_dim, kept_strides);
+    fac_tensor in = {.ndim = DIMS, .sizes = in_sizes, .strides = in_strides};
+    fac_tensor out = {.ndim = (uint8_t)ndim, .strides = kept_strides}, *outs[] = {&out};
+    bool seen[POINTS] = {false};
+    memcpy(in_sizes, sizes, sizeof sizes);
+    memcpy(in_strides, row_major, sizeof row_major);
+    fac__split(&s, &in, mask, outs, 1, false);
+    assert_int_equal(s.kept.count * s.reduced.count, POINTS);
+    for (int64_t i = 0; i < POINTS; i++) {
+        fac_cursor kept, reduced;
+        fac__nest_seek(&s.kept, 2, i / s.reduced.count, &kept);
+        fac__nest_seek(&s.reduced, 1, i % s.reduced.count, &reduced);
+        int64_t at = kept.offset[0] + reduced.offset[0], want = 0;
+        for (int d = 0; d < DIMS; d++)
+            if (!(mask >> d & 1)) want += at / row_major[d] % sizes[d] * by_dim[d];
+        assert_false(seen[at]);
+        seen[at] = true;
+        assert_int_equal(kept.offset[1], want);
+    }
+}
+
 /* Every set of reduced dimensions, with and without keepdim: an element's output is the one at its kept indices. */
-static void split_sends_each_element_to_its_output(void **state) {
+static void S110_a_reduction_sends_each_element_to_its_output(void **state) {
     (void)state;
     for (uint64_t mask = 0; mask < 1u << DIMS; mask++) {
-        fac_dim_split s;
-        fac_tensor in = {.ndim = DIMS}, out = {.ndim = DIMS}, *outs[] = {&out};
-        int64_t of_in[DIMS], in_sizes[DIMS], of_out[DIMS], step = 1;
-        bool seen[POINTS] = {false};
-        for (int d = DIMS - 1; d >= 0; d--) {
-            of_out[d] = step;
-            step *= mask >> d & 1 ? 1 : sizes[d];
-        }
-        memcpy(in_sizes, sizes, sizeof sizes);
-        memcpy(of_in, row_major, sizeof row_major);
-        in.sizes = in_sizes, in.strides = of_in, out.strides = of_out;
-        fac__split(&s, &in, mask, outs, 1, false);
-        assert_int_equal(s.kept.count * s.reduced.count, POINTS);
-        for (int64_t o = 0; o < s.kept.count; o++) {
-            for (int64_t r = 0; r < s.reduced.count; r++) {
-                fac_cursor kept, reduced;
-                fac__nest_seek(&s.kept, 2, o, &kept);
-                fac__nest_seek(&s.reduced, 1, r, &reduced);
-                int64_t at = kept.offset[0] + reduced.offset[0], want = 0;
-                for (int d = 0; d < DIMS; d++)
-                    if (!(mask >> d & 1)) want += at / row_major[d] % sizes[d] * of_out[d];
-                assert_false(seen[at]);
-                seen[at] = true;
-                assert_int_equal(kept.offset[1], want);
-            }
-        }
+        check_split(mask, true);
+        check_split(mask, false);
     }
 }
 
 FAC_TEST_MAIN(FAC_TEST(nest_keeps_logical_order_when_asked_to),
               FAC_TEST(nest_runs_from_any_point_end_where_seeking_leads), FAC_TEST(nest_merges_what_steps_evenly),
-              FAC_TEST(nest_of_a_size_of_zero_has_no_points), FAC_TEST(split_sends_each_element_to_its_output))
+              FAC_TEST(nest_of_a_size_of_zero_has_no_points),
+              FAC_TEST(S110_a_reduction_sends_each_element_to_its_output))
