@@ -49,7 +49,7 @@ static fac_status to(fac_tensor *self, fac_dtype dtype, fac_layout layout, fac_d
                      bool non_blocking, bool copy, fac_memory_format format, fac_tensor **out) {
     FAC_TRY(fac__device_resolve(&device));
     bool same = (!dtype || dtype == self->dtype) && (!device.type || fac_device_equal(device, self->device)) &&
-                is_in_order(self, format);
+                layout == FAC_STRIDED && is_in_order(self, format);
     if (!same || copy) return fac__c__to_copy(self, dtype, layout, device, pin_memory, non_blocking, format, out);
     *out = fac__ref(self);
     return FAC_OK;
