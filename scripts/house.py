@@ -28,12 +28,12 @@ ROOMS = {
     "backend/cuda/driver": "base cuda_abi",
     "backend/cuda/kernels": "core ops simcuda",
     "backend/cuda/runtime": "base core dispatch jit backend/cuda/driver backend/cuda/kernels",
-    "backend/cuda/ops": "core iter ops backend/pointwise backend/cuda/kernels backend/cuda/runtime",
+    "backend/cuda/ops": "core iter ops backend/cuda/kernels backend/cuda/runtime",
     "io": "base core",
     "data": "base core ops",
     "nn": "core ops autograd io",
     "optim": "base core ops autograd nn",
-    "start": "base core dispatch autograd backend/cpu backend/pointwise backend/cuda/runtime backend/cuda/ops",
+    "start": "base core dispatch ops autograd backend/cpu backend/cuda/runtime backend/cuda/ops",
     "tools/opgen": "dispatch",
 }
 # The room that a public header speaks for. All others declare what every room may use: values, tensors, devices, operators.
@@ -84,6 +84,8 @@ def check_includes(root):
         for other in ROOMS[room].split():
             if ORDER.index(other) >= ORDER.index(room):
                 yield root / "scripts/house.py", 1, f"{room} stands before {other}, which it may include"
+        if room.startswith("backend/cuda") and "backend/cpu" in below(room):
+            yield root / "scripts/house.py", 1, f"{room} may see the CPU's headers through another room's"
     for path, room in sources(root):
         if room is None:
             yield path, 1, "the folder is not a known room: add it to scripts/house.py"

@@ -258,6 +258,15 @@ fac_status fac_iter_build(fac_iter *it) {
     return FAC_OK;
 }
 
+void fac_iter_number(const fac_iter *it, int i, fac_dtype as, void *out_element) {
+    const fac_iter_operand *o = &it->op[i];
+    double re_im[2], element[2];
+    bool rounds = fac__is_half(it->common) && (!o->is_scalar || (it->options & FAC_ITER_ROUND_NUMBERS));
+    fac_dtype first = rounds || fac_dtype_is_integral(it->common, true) ? it->common : as;
+    fac__store(element, first, o->is_scalar ? o->value : fac__load(o->data, (fac_dtype)o->dtype, re_im));
+    fac__convert(out_element, as, element, first);
+}
+
 void fac_iter_seek(const fac_iter *it, int64_t at, fac_iter_cursor *c) {
     for (int i = 0; i < it->n; i++) c->p[i] = it->op[i].data;
     for (int d = 0; d < it->ndim; d++) {

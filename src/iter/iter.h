@@ -64,6 +64,10 @@ void fac_iter_finish(fac_iter *it);
 /* plan + bind + finish for iterators whose outputs are all given. */
 fac_status fac_iter_build(fac_iter *it);
 
+/* Operand i of one value, a number or a tensor's only element, as an element of dtype `as`. It passes through the common dtype
+   where a tensor would have been converted to it: integers wrap, halves round. */
+void fac_iter_number(const fac_iter *it, int i, fac_dtype as, void *out_element);
+
 /* True if a tensor can be part of a flat iterator with `like`: contiguous, same sizes, dtype and device. */
 static inline bool fac_iter_matches(const fac_tensor *t, const fac_tensor *like) {
     return (t->flags & like->flags & FAC_TF_CONTIGUOUS) && t->dtype == like->dtype &&

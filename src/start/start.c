@@ -3,10 +3,10 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/ops/pointwise.h"
 #include "backend/cuda/runtime/runtime.h"
-#include "backend/pointwise/pointwise.h"
 #include "base/mutex.h"
 #include "core/guard.h"
 #include "dispatch/operator.h"
+#include "ops/loop.h"
 
 /* In the order of their start. A room that fails to start leaves nothing behind. */
 static const struct {

@@ -114,6 +114,14 @@ static void the_table_sees_broadcasting_dtypes_and_selection(void **state) {
     expect(fac_where(fac_lt(n, 15), n, 0), "where", 2, (double[]){10, 0});
 }
 
+static void numbers_beside_integers_wrap_as_on_the_cpu(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_to(fac_tensor_of(10, 100), .dtype = FAC_U8);
+    assert_true(fac_equal(fac_lt(x, 300), fac_tensor_of(true, false)));
+    expect(fac_lt(there(x), 300), "lt", 2, (double[]){1, 0});
+}
+
 static void gradients_run_through_the_table(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -180,6 +188,7 @@ static void shutdown_forgets_the_table(void **state) {
 
 FAC_TEST_MAIN(TABLE_TEST(pointwise_operators_run_through_the_table),
               TABLE_TEST(the_table_sees_broadcasting_dtypes_and_selection), TABLE_TEST(gradients_run_through_the_table),
+              TABLE_TEST(numbers_beside_integers_wrap_as_on_the_cpu),
               TABLE_TEST(a_loop_that_the_table_lacks_is_its_error),
               TABLE_TEST(a_kernel_of_the_kind_goes_before_the_table), TABLE_TEST(wrong_tables_are_refused),
               TABLE_TEST(shutdown_forgets_the_table))

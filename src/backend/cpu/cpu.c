@@ -1,9 +1,8 @@
 /* Chooses the instruction set of the CPU's kernels, once, when the library starts. */
 #include "backend/cpu/cpu.h"
 
-#include "backend/cpu/loops.h"
 #include "backend/cpu/onednn.h"
-#include "backend/cpu/parallel.h"
+#include "backend/cpu/pointwise.h"
 #include "backend/cpu/workers.h"
 #include <facula/tensor.h>
 #include <stdlib.h>
@@ -59,6 +58,7 @@ fac_status fac__cpu_init(void) {
     FAC_TRY(fac__parallel_start());
     fac__onednn_start();
     fac__cpu_isa = isa;
+    fac__pointwise_register(FAC_CPU, fac__cpu_pointwise);
     FAC_INSTALL_LEVEL(default);
 #if FAC_ISA_LEVELS
     if (isa >= FAC_ISA_AVX2) FAC_INSTALL_LEVEL(avx2);

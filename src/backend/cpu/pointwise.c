@@ -131,25 +131,10 @@ static void replicate(char *tile, int64_t n, int64_t item) {
     }
 }
 
-/* One element, o's only one, converted to what the loop wants. */
-static void load_fixed(const run *r, int i, char *dst) {
-    const fac_iter_operand *o = &r->it->op[i];
-    fac_dtype want = (fac_dtype)r->want[i], common = r->it->common;
-    bool half = fac__is_half(common);
-    bool round = half && want != common && (!o->is_scalar || (r->it->options & FAC_ITER_ROUND_NUMBERS));
-    fac_dtype first = round ? common : want;
-    alignas(16) char element[16] = {0};
-    if (o->is_scalar)
-        fac__store(element, first, o->value);
-    else
-        fac__casts[first][o->dtype](element, 1, o->data, 1, 1);
-    fac__casts[want][first](dst, 1, element, 1, 1);
-}
-
 static void fill_fixed(const run *r, tiles *t, int64_t n) {
     for (int i = r->it->n_out; i < r->it->n; i++) {
         if (!has(r->fixed, i)) continue;
-        load_fixed(r, i, operand_tile(r, t, i));
+        fac_iter_number(r->it, i, (fac_dtype)r->want[i], operand_tile(r, t, i));
         replicate(operand_tile(r, t, i), n, item_of((fac_dtype)r->want[i]));
     }
 }

@@ -4,7 +4,6 @@
 
 #include "backend/cpu/loops.h"
 #include "backend/cpu/parallel.h"
-#include "iter/iter.h"
 
 #define FAC_STREAM_BYTES (INT64_C(24) << 20) /* outputs this large are written past the cache */
 
@@ -13,8 +12,7 @@
    memory with inputs must coincide with them element by element. */
 fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, const fac_loop_args *args);
 
-/* A fac_pointwise_run: runs a loop of the table in the iterator's common dtype (f16 and bf16 in f32). Outputs come in `out`, or,
-   when that is 0, like the inputs. args may be NULL. */
+/* A fac_pointwise_run: f16 and bf16 are computed in f32. */
 fac_status fac__cpu_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
                               const fac_loop_args *args);
 

@@ -1,43 +1,19 @@
-/* Which kinds of device run the loops of pointwise operators, and the general ways to run one. */
+/* The general ways to run the loop of a pointwise operator. */
 #include "backend/pointwise/pointwise.h"
 #include "backend/cpu/kernels/zeros.h"
 #include "ops_gen.h"
-
-static fac_pointwise_run runs[FAC_DEVICE_TYPE_COUNT] = {[FAC_CPU] = fac__cpu_pointwise};
-
-void fac__pointwise_register(fac_device_type type, fac_pointwise_run run) {
-    runs[type] = run;
-    fac__dispatch_pointwise(type);
-}
-
-void fac__pointwise_shutdown(void) {
-    for (int i = 0; i < FAC_DEVICE_TYPE_COUNT; i++)
-        if (i != FAC_CPU) runs[i] = NULL;
-    fac__pointwise_forget_tables();
-}
 
 static const char *name_of(const fac_call_info *c) {
     return ((const fac_schema *)atomic_load_explicit(&c->op->schema, memory_order_acquire))->name;
 }
 
 fac_status fac__pointwise_elsewhere(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args) {
-    const fac_pointwise_run run = runs[s->iter.device.type];
-    FAC_CHECK(run, FAC_ERR_UNSUPPORTED, "devices of type %d have no way to run pointwise loops",
-              (int)s->iter.device.type);
-    return run(&s->iter, id, name_of(s->call), out, args);
+    return fac__pointwise_run(&s->iter, id, name_of(s->call), out, args);
 }
 
 /* ---- integer division ------------------------------------------------------------------------------------------------- */
 
 static fac_status zero_divisor(void) { return FAC_FAIL(FAC_ERR_ARGUMENT, "an integer divisor is zero"); }
-
-static bool is_number_zero(const fac_iter_operand *divisor, fac_dtype common) {
-    char element[16] = {0}, zero[16] = {0};
-    double re_im[2];
-    fac__store(element, common,
-               divisor->is_scalar ? divisor->value : fac__load(divisor->data, (fac_dtype)divisor->dtype, re_im));
-    return memcmp(element, zero, sizeof zero) == 0;
-}
 
 static fac_status some_zero(fac_structured *s, fac_tensor *t, bool *out) {
     if (fac__is_contiguous(t)) return fac__cpu_some_zero(t, out);
@@ -54,8 +30,11 @@ static fac_status check_divisors(fac_structured *s) {
     const fac_iter_operand *divisor = &s->iter.op[2];
     if (s->form == FAC_FUNCTIONAL || !fac_dtype_is_integral(s->iter.common, true)) return FAC_OK;
     if (s->iter.device.type != FAC_CPU || s->iter.numel == 0) return FAC_OK;
-    if (divisor->is_scalar || divisor->t->numel == 1)
-        return is_number_zero(divisor, s->iter.common) ? zero_divisor() : FAC_OK;
+    if (divisor->is_scalar || divisor->t->numel == 1) {
+        bool divides;
+        fac_iter_number(&s->iter, 2, FAC_BOOL, &divides);
+        return divides ? FAC_OK : zero_divisor();
+    }
     bool some = false;
     FAC_TRY(some_zero(s, divisor->t, &some));
     return some ? zero_divisor() : FAC_OK;

@@ -1,20 +1,9 @@
-/* Running the loops of pointwise operators: the iterator is built, the operation is a loop's name; the device of the iterator says
-   whose loop runs. */
+/* Running the loops of pointwise operators from their kernels: the CPU's on the spot where it can, all others by ops/loop.h. */
 #ifndef FAC_SRC_BACKEND_POINTWISE_POINTWISE_H
 #define FAC_SRC_BACKEND_POINTWISE_POINTWISE_H
 
 #include "backend/cpu/pointwise.h"
 #include "ops/structured.h"
-
-/* A kind of device's own way to run a loop; as fac__cpu_pointwise. */
-typedef fac_status (*fac_pointwise_run)(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                                        const fac_loop_args *args);
-/* From now on kernels registered for "Pointwise" serve the kind, too. Called once, by the kind's start. */
-void fac__pointwise_register(fac_device_type type, fac_pointwise_run run);
-/* Forgets all kinds but the CPU. Called by fac_shutdown. */
-void fac__pointwise_shutdown(void);
-/* What programs registered for kinds of their own is forgotten. */
-void fac__pointwise_forget_tables(void);
 
 /* The general way of fac__pointwise. */
 fac_status fac__pointwise_elsewhere(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args);

@@ -2,11 +2,8 @@
    numbers are copied into the plan that kernels take by value. */
 #include "backend/cuda/ops/pointwise.h"
 #include "backend/cuda/kernels/dtype.h"
-#include "backend/pointwise/pointwise.h"
 #include "core/fill.h"
 #include "ops_gen.h"
-
-#include <stdalign.h>
 
 /* The types that kernels compute in. */
 typedef enum kind { KIND_F32, KIND_F64, KIND_I64, KIND_BOOL, KIND_COUNT } kind;
@@ -57,26 +54,13 @@ _Static_assert(K_BOOL == (int)FAC_BOOL && K_I64 == (int)FAC_I64 && K_F16 == (int
 
 /* ---- operands --------------------------------------------------------------------------------------------------------------------- */
 
-/* A number, or the element of a 0-dim CPU tensor, in all guises that kernels read. Like the CPU's loops, it passes through the
-   common dtype where a tensor would have been converted to it. */
-static void set_number(const fac_iter *it, const fac_iter_operand *o, kind k, k_operand *out) {
-    fac_dtype common = it->common, first = k == KIND_I64 && common ? common : dtype_of(k);
-    if (fac__is_half(common) && (!o->is_scalar || (it->options & FAC_ITER_ROUND_NUMBERS))) first = common;
-    alignas(16) char element[16] = {0};
-    if (o->is_scalar)
-        fac__store(element, first, o->value);
-    else
-        fac__convert(element, first, o->data, (fac_dtype)o->dtype);
-    fac__convert(&out->number[0], FAC_F64, element, first);
-    fac__convert(&out->integer, FAC_I64, element, first);
-}
-
-static void set_operand(const fac_iter *it, int i, kind k, k_operand *out) {
+static void set_operand(const fac_iter *it, int i, k_operand *out) {
     const fac_iter_operand *o = &it->op[i];
     memset(out, 0, sizeof *out);
     out->dtype = o->dtype;
     if (o->is_scalar || (o->t && fac__is_cpu(o->t))) {
-        set_number(it, o, k, out);
+        fac_iter_number(it, i, FAC_C128, out->number);
+        fac_iter_number(it, i, FAC_I64, &out->integer);
         return;
     }
     out->data = o->data;
@@ -128,7 +112,7 @@ static fac_status launch(const fac_iter *it, fac_cuda_kernel *kernel, const char
                          const fac_loop_args *args) {
     k_plan p;
     fac_cuda_run r = {.kernel = kernel, .op = op};
-    for (int i = 0; i < it->n; i++) set_operand(it, i, k, &p.op[i]);
+    for (int i = 0; i < it->n; i++) set_operand(it, i, &p.op[i]);
     p.plain = is_plain(it, &p, dtype_of(k), out ? out : dtype_of(k));
     for (size_t i = 0; i < FAC_COUNT(p.f); i++) {
         p.f[i] = args ? args->v[i].real : 0;
@@ -170,21 +154,17 @@ fac_status fac__cuda_copy_elements(fac_tensor *dst, fac_tensor *src) {
 
 fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v) {
     fac_iter it;
-    alignas(16) char element[16] = {0};
     fac_dtype d = (fac_dtype)dst->dtype;
-    fac_iter_begin(&it, FAC_ITER_ANY_DTYPE);
+    fac_iter_begin(&it, FAC_ITER_ANY_DTYPE | FAC_ITER_ROUND_NUMBERS);
     FAC_TRY(fac_iter_out(&it, dst));
     FAC_TRY(fac_iter_scalar(&it, v));
     FAC_TRY(fac_iter_build(&it));
     if (it.numel == 0) return FAC_OK;
+    it.common = d; /* the number is as the dtype has it, so that the kernel changes nothing */
     k_plan p = {.plain = 0};
     fac_cuda_run r = {.kernel = fac_dtype_is_complex(d) ? &NAME(copy, complex) : copy_kernels[kind_of(d)],
                       .op = "fill_"};
-    set_operand(&it, 0, kind_of(d), &p.op[0]);
-    memset(&p.op[1], 0, sizeof p.op[1]);
-    fac__store(element, d, v); /* as the dtype has it, so that the kernel changes nothing */
-    fac__convert(p.op[1].number, FAC_C128, element, d);
-    fac__convert(&p.op[1].integer, FAC_I64, element, d);
+    for (int i = 0; i < 2; i++) set_operand(&it, i, &p.op[i]);
     p.plain = !fac_dtype_is_complex(d) && is_plain(&it, &p, dtype_of(kind_of(d)), dtype_of(kind_of(d)));
     return launch_plan(&it, &p, &r);
 }

@@ -5,7 +5,6 @@
 #include "backend/cuda/kernels/plan.h"
 #include "backend/cuda/ops/run.h"
 #include "backend/cuda/ops/transfer.h"
-#include "iter/iter.h"
 #include "ops/loop.h"
 
 /* Registers CUDA for pointwise operators. Called by fac_init. */

@@ -1,7 +1,31 @@
-/* Pointwise loops on kinds of devices that the library does not know: what a program registered is told what is to be computed. */
-#include "backend/pointwise/pointwise.h"
+/* Which kinds of device run the loops of pointwise operators: the library's own, and those for which a program registered a table,
+   which is told what is to be computed. */
+#include "ops/loop.h"
+#include "dispatch/operator.h"
 
+static fac_pointwise_run runs[FAC_DEVICE_TYPE_COUNT];
 static _Atomic(const fac_pointwise_table *) tables[FAC_DEVICE_TYPE_COUNT];
+
+void fac__pointwise_register(fac_device_type type, fac_pointwise_run run) {
+    runs[type] = run;
+    fac__dispatch_pointwise(type);
+}
+
+void fac__pointwise_shutdown(void) {
+    for (int i = 0; i < FAC_DEVICE_TYPE_COUNT; i++) {
+        runs[i] = NULL;
+        atomic_store_explicit(&tables[i], NULL, memory_order_release);
+    }
+}
+
+fac_status fac__pointwise_run(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+                              const fac_loop_args *args) {
+    const fac_pointwise_run run = runs[it->device.type];
+    FAC_CHECK(run, FAC_ERR_UNSUPPORTED, "devices of type %d have no way to run pointwise loops", (int)it->device.type);
+    return run(it, id, op, out, args);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
@@ -12,22 +36,15 @@ static const struct {
 #undef ROW
 };
 
-/* A number, or the element of a CPU tensor that stands for one, rounded as an element of f16 or bf16 would be. */
-static fac_pointwise_number number_of(const fac_iter *it, const fac_iter_operand *o) {
-    double parts[2];
-    fac_scalar v = o->is_scalar ? o->value : fac__load(o->data, (fac_dtype)o->dtype, parts);
-    if (fac__is_half(it->common) && (!o->is_scalar || (it->options & FAC_ITER_ROUND_NUMBERS))) {
-        uint16_t element;
-        fac__store(&element, it->common, v);
-        v = fac__load(&element, it->common, parts);
-    }
-    return fac__number(v);
-}
-
 static fac_pointwise_operand operand_of(const fac_iter *it, int i) {
     const fac_iter_operand *o = &it->op[i];
-    if (o->is_scalar || (o->t && fac__is_cpu(o->t))) return (fac_pointwise_operand){.number = number_of(it, o)};
-    return (fac_pointwise_operand){.data = o->data, .strides = it->strides[i], .dtype = (fac_dtype)o->dtype};
+    double parts[2];
+    int64_t integer;
+    if (!o->is_scalar && !(o->t && fac__is_cpu(o->t)))
+        return (fac_pointwise_operand){.data = o->data, .strides = it->strides[i], .dtype = (fac_dtype)o->dtype};
+    fac_iter_number(it, i, FAC_C128, parts);
+    fac_iter_number(it, i, FAC_I64, &integer);
+    return (fac_pointwise_operand){.number = {parts[0], parts[1], integer}};
 }
 
 static fac_status run_by_table(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
@@ -67,8 +84,4 @@ fac_status fac_register_pointwise(const fac_pointwise_table *table) {
               "devices of type %d have a pointwise table already", (int)table->type);
     fac__pointwise_register(table->type, run_by_table);
     return FAC_OK;
-}
-
-void fac__pointwise_forget_tables(void) {
-    for (int i = 0; i < FAC_DEVICE_TYPE_COUNT; i++) atomic_store_explicit(&tables[i], NULL, memory_order_release);
 }
