@@ -14,8 +14,6 @@ typedef struct walk {
     size_t *dead_ends;
 } walk;
 
-static const char *short_name(const op *o) { return o->s->full + strlen(o->s->ns) + 2; }
-
 static void dead_end(walk *w, const char *at, const char *why) {
     fprintf(stderr, "%s:%d: error: %s: the gradient of ", w->o->e->file, w->f->line, short_name(w->o));
     for (size_t i = 0; i < w->f->n_args; i++)

@@ -5,78 +5,69 @@
 bool is_tensor(const fac_schema_type *t) { return t->kind == FAC_TYPE_TENSOR && !t->list; }
 bool is_tensor_list(const fac_schema_type *t) { return t->kind == FAC_TYPE_TENSOR && t->list; }
 
+/* Of one, of one that may be left out, and of a list. */
 etype type_of(const fac_schema_type *t) {
-    if (t->list) switch (t->kind) {
-        case FAC_TYPE_TENSOR: return T_TENSORS;
-        case FAC_TYPE_FLOAT: return T_FLOATS;
-        default: return T_INTS;
-        }
-    switch (t->kind) {
-    case FAC_TYPE_TENSOR: return T_TENSOR;
-    case FAC_TYPE_INT: return t->optional ? T_OPT_INT : T_INT;
-    case FAC_TYPE_FLOAT: return t->optional ? T_OPT_NUM : T_FLOAT;
-    case FAC_TYPE_BOOL: return t->optional ? T_OPT_NUM : T_BOOL;
-    case FAC_TYPE_SCALAR: return t->optional ? T_OPT_NUM : T_SCALAR;
-    case FAC_TYPE_STRING: return T_STRING;
-    case FAC_TYPE_DTYPE: return T_DTYPE;
-    case FAC_TYPE_DEVICE: return T_DEVICE;
-    case FAC_TYPE_LAYOUT: return T_LAYOUT;
-    case FAC_TYPE_FORMAT: return T_FORMAT;
-    case FAC_TYPE_GENERATOR: return T_GENERATOR;
-    default: return T_OBJECT;
-    }
-}
-
-const char *c_type_of_etype(etype t) {
-    static const char *const names[] = {
-        [T_TENSOR] = "fac_tensor *",
-        [T_TENSORS] = "fac_tensors ",
-        [T_INT] = "int64_t ",
-        [T_OPT_INT] = "fac_opt_int ",
-        [T_FLOAT] = "double ",
-        [T_BOOL] = "bool ",
-        [T_SCALAR] = "fac_scalar ",
-        [T_OPT_NUM] = "fac_opt_num ",
-        [T_INTS] = "fac_ints ",
-        [T_FLOATS] = "fac_floats ",
-        [T_STRING] = "const char *",
-        [T_DTYPE] = "fac_dtype ",
-        [T_DEVICE] = "fac_device ",
-        [T_LAYOUT] = "fac_layout ",
-        [T_FORMAT] = "fac_memory_format ",
-        [T_GENERATOR] = "fac_generator *",
-        [T_OBJECT] = "void *",
-        [T_SIZES_LIST] = "const fac_saved_sizes_list *",
-        [T_NONE] = "fac_tensor *",
+    static const struct {
+        etype one, optional, list;
+    } types[FAC_TYPE_KINDS] = {
+        [FAC_TYPE_TENSOR] = {T_TENSOR, T_TENSOR, T_TENSORS},
+        [FAC_TYPE_INT] = {T_INT, T_OPT_INT, T_INTS},
+        [FAC_TYPE_FLOAT] = {T_FLOAT, T_OPT_NUM, T_FLOATS},
+        [FAC_TYPE_BOOL] = {T_BOOL, T_OPT_NUM, T_INTS},
+        [FAC_TYPE_SCALAR] = {T_SCALAR, T_OPT_NUM, T_INTS},
+        [FAC_TYPE_STRING] = {T_STRING, T_STRING, T_INTS},
+        [FAC_TYPE_DTYPE] = {T_DTYPE, T_DTYPE, T_INTS},
+        [FAC_TYPE_DEVICE] = {T_DEVICE, T_DEVICE, T_INTS},
+        [FAC_TYPE_LAYOUT] = {T_LAYOUT, T_LAYOUT, T_INTS},
+        [FAC_TYPE_FORMAT] = {T_FORMAT, T_FORMAT, T_INTS},
+        [FAC_TYPE_GENERATOR] = {T_GENERATOR, T_GENERATOR, T_INTS},
+        [FAC_TYPE_OBJECT] = {T_OBJECT, T_OBJECT, T_INTS},
     };
-    return names[t];
+    return t->list ? types[t->kind].list : t->optional ? types[t->kind].optional : types[t->kind].one;
 }
 
-const char *c_type(const fac_schema_type *t) { return c_type_of_etype(type_of(t)); }
+const type_words spelt[] = {
+    [T_TENSOR] = {"fac_tensor *", "NULL", "tensor", "fac__value_tensor($v)"},
+    [T_TENSORS] = {"fac_tensors ", "(fac_tensors){0}", "tensors", "fac__value_tensors($v.v, $v.n)"},
+    [T_INT] = {"int64_t ", "0", "int", "fac_value_int($v)"},
+    [T_OPT_INT] = {"fac_opt_int ", "(fac_opt_int){0}", "opt_int", "fac__box_opt_int($v)"},
+    [T_FLOAT] = {"double ", "0", "float", "fac_value_float($v)"},
+    [T_BOOL] = {"bool ", "false", "bool", "fac_value_bool($v)"},
+    [T_SCALAR] = {"fac_scalar ", "fac_scalar_i_(0)", "scalar", "fac_value_scalar($v)"},
+    [T_OPT_NUM] = {"fac_opt_num ", "(fac_opt_num){0}", "opt_num", "fac__box_opt_num($v)"},
+    [T_INTS] = {"fac_ints ", "(fac_ints){0}", "ints", "fac_value_ints($v.v, $v.n)"},
+    [T_FLOATS] = {"fac_floats ", "(fac_floats){0}", "floats", "fac_value_floats($v.v, $v.n)"},
+    [T_STRING] = {"const char *", "NULL", "string", "$v ? fac_value_string($v) : fac_value_none()"},
+    [T_DTYPE] = {"fac_dtype ", "FAC_DTYPE_DEFAULT", "dtype", "fac__box_dtype($v)"},
+    [T_DEVICE] = {"fac_device ", "(fac_device){0}", "device", "fac__box_device($v)"},
+    [T_LAYOUT] = {"fac_layout ", "FAC_STRIDED", "layout", "fac__box_layout($v)"},
+    [T_FORMAT] = {"fac_memory_format ", "FAC_FORMAT_DEFAULT", "format", "fac__box_format($v)"},
+    [T_GENERATOR] = {"fac_generator *", "NULL", "generator", "fac_value_generator($v)"},
+    [T_OBJECT] = {"void *", "NULL", "object", "fac_value_object($v, NULL)"},
+    [T_SIZES_LIST] = {.c = "const fac_saved_sizes_list *"},
+    [T_NONE] = {.c = "fac_tensor *"},
+};
+
+const char *c_type(const fac_schema_type *t) { return spelt[type_of(t)].c; }
+
+const op *base_of(const op *o) { return o->functional ? o->functional : o; }
+
+const char *short_name(const op *o) { return o->s->full + strlen(o->s->ns) + 2; }
 
 bool is_reduction(const fac_schema_arg *a) {
     return a->default_text && strcmp(a->name, "reduction") == 0 && a->type.kind == FAC_TYPE_INT;
 }
 
 static char *list_default(const fac_schema_arg *a, const char *type, const char *elem) {
-    const char *d = a->default_text;
-    char *text;
-    size_t size;
-    if (strcmp(d, "[]") == 0) return xformat("(%s){(const %s[]){0}, 0}", type, elem);
-    FILE *f = open_memstream(&text, &size);
-    int64_t n = 0;
-    fprintf(f, "(%s){(const %s[]){", type, elem);
-    if (d[0] == '[') {
-        fprintf(f, "%.*s", (int)strlen(d) - 2, d + 1);
-        n = 1;
-        for (const char *p = d; *p; p++) n += *p == ',';
-    } else {
-        n = a->type.list_size > 0 ? a->type.list_size : 1;
-        for (int64_t i = 0; i < n; i++) fprintf(f, "%s%s", i ? ", " : "", d);
-    }
-    fprintf(f, "}, %lld}", (long long)n);
-    fclose(f);
-    return text;
+    char *items = xformat("%s", a->default_text);
+    int64_t n = 1;
+    if (*items == '[') {
+        items = xformat("%.*s", (int)strlen(items) - 2, items + 1);
+        n = *items != '\0';
+        for (const char *p = items; *p; p++) n += *p == ',';
+    } else
+        for (; n < a->type.list_size; n++) items = xformat("%s, %s", items, a->default_text);
+    return xformat("(%s){(const %s[]){%s}, %lld}", type, elem, *items ? items : "0", (long long)n);
 }
 
 static char *scalar_default(const op *o, const char *d) {
@@ -91,13 +82,20 @@ static char *scalar_default(const op *o, const char *d) {
     return NULL;
 }
 
-static char *format_default(const op *o, const char *d) {
-    static const char *const names[][2] = {{"contiguous_format", "FAC_CONTIGUOUS"},
-                                           {"preserve_format", "FAC_PRESERVE"},
-                                           {"channels_last", "FAC_CHANNELS_LAST"}};
+/* Of a default that is a word. */
+static char *named_default(const op *o, const fac_schema_arg *a) {
+    static const char *const names[][2] = {
+        {"True", "true"},
+        {"False", "false"},
+        {"long", "FAC_I64"},
+        {"float", "FAC_F32"},
+        {"contiguous_format", "FAC_CONTIGUOUS"},
+        {"preserve_format", "FAC_PRESERVE"},
+        {"channels_last", "FAC_CHANNELS_LAST"},
+    };
     for (size_t i = 0; i < FAC_COUNT(names); i++)
-        if (strcmp(d, names[i][0]) == 0) return xformat("%s", names[i][1]);
-    die(o->e->file, o->e->line, "unknown memory format '%s'", d);
+        if (strcmp(a->default_text, names[i][0]) == 0) return xformat("%s", names[i][1]);
+    die(o->e->file, o->e->line, "default '%s' of '%s' is not understood", a->default_text, a->name);
     return NULL;
 }
 
@@ -107,42 +105,21 @@ static char *string_default(const char *d) {
     return quoted ? xformat("\"%.*s\"", (int)n - 2, d + 1) : xformat("\"%s\"", d);
 }
 
-static char *none_of(etype t) {
-    switch (t) {
-    case T_TENSOR:
-    case T_STRING:
-    case T_GENERATOR:
-    case T_OBJECT: return xformat("NULL");
-    case T_DTYPE: return xformat("FAC_DTYPE_DEFAULT");
-    case T_LAYOUT: return xformat("FAC_STRIDED");
-    case T_FORMAT: return xformat("FAC_FORMAT_DEFAULT");
-    default: {
-        char *c = xformat("%s", c_type_of_etype(t));
-        c[strlen(c) - 1] = 0;
-        return xformat("(%s){0}", c);
-    }
-    }
-}
-
 char *default_c(const op *o, const fac_schema_arg *a) {
     const char *d = a->default_text;
-    etype t = type_of(&a->type);
-    if (!d || strcmp(d, "None") == 0) return none_of(t);
+    const etype t = type_of(&a->type);
+    if (!d || strcmp(d, "None") == 0) return xformat("%s", spelt[t].none);
     switch (t) {
-    case T_INT: return is_reduction(a) ? xformat("1") : xformat("%s", d);
+    case T_INT:
+    case T_FLOAT: return xformat("%s", is_reduction(a) ? "1" : d);
     case T_OPT_INT: return xformat("fac_opt_int_(%s)", d);
-    case T_FLOAT: return xformat("%s", d);
-    case T_BOOL: return xformat("%s", strcmp(d, "True") == 0 ? "true" : "false");
     case T_SCALAR: return scalar_default(o, d);
     case T_OPT_NUM: return xformat("fac_opt_num_(%s)", scalar_default(o, d));
     case T_INTS: return list_default(a, "fac_ints", "int64_t");
     case T_FLOATS: return list_default(a, "fac_floats", "double");
     case T_STRING: return string_default(d);
-    case T_FORMAT: return format_default(o, d);
-    case T_DTYPE:
-        return strcmp(d, "long") == 0 ? xformat("FAC_I64") : strcmp(d, "float") == 0 ? xformat("FAC_F32") : none_of(t);
     case T_TENSORS: return xformat("(fac_tensors){0}");
-    default: die(o->e->file, o->e->line, "default '%s' of '%s' is not understood", d, a->name); return NULL;
+    default: return named_default(o, a);
     }
 }
 
@@ -154,19 +131,15 @@ bool returns_tensors(const op *o) {
 
 bool returns_list(const op *o) { return o->s->n_rets == 1 && is_tensor_list(&o->s->rets[0].type); }
 
-char *out_param(const op *o) {
-    if (o->s->n_rets == 0) return NULL;
-    if (returns_tensors(o)) return xformat("fac_tensor **res_");
-    if (o->s->n_rets > 1) die(o->e->file, o->e->line, "%s: mixed results are not supported", o->s->full);
-    if (returns_list(o)) return xformat("fac_tensor_list *res_");
-    switch (type_of(&o->s->rets[0].type)) {
-    case T_BOOL: return xformat("bool *res_");
-    case T_INT: return xformat("int64_t *res_");
-    case T_FLOAT: return xformat("double *res_");
-    case T_SCALAR: return xformat("fac_scalar *res_");
-    case T_DTYPE: return xformat("fac_dtype *res_");
-    default: die(o->e->file, o->e->line, "%s: a result of this type is not supported", o->s->full); return NULL;
-    }
+const char *out_param(const op *o) {
+    static const bool may_return[T_NONE] = {
+        [T_BOOL] = true, [T_INT] = true, [T_FLOAT] = true, [T_SCALAR] = true, [T_DTYPE] = true};
+    if (o->s->n_rets == 0) return "";
+    if (returns_tensors(o)) return "fac_tensor **res_";
+    if (returns_list(o)) return "fac_tensor_list *res_";
+    if (o->s->n_rets > 1 || !may_return[type_of(&o->s->rets[0].type)])
+        die(o->e->file, o->e->line, "%s: results of these types are not supported", o->s->full);
+    return xformat("%s*res_", c_type(&o->s->rets[0].type));
 }
 
 char *result_field(const op *o, size_t i) {
@@ -174,48 +147,34 @@ char *result_field(const op *o, size_t i) {
     return n[0] ? xformat("%s", n) : xformat("result%zu", i);
 }
 
-char *result_type(const op *o) {
-    if (o->form == FORM_OUT && o->functional && o->s->n_rets > 1) return result_type(o->functional);
-    if (o->s->n_rets == 0) return xformat("fac_status ");
-    if (returns_tensors(o))
-        return o->s->n_rets == 1 ? xformat("fac_tensor *")
-                                 : xformat("fac_%s_result ", o->e->internal ? o->id : o->cname);
-    if (returns_list(o)) return xformat("fac_tensors ");
-    return xformat("%s", c_type(&o->s->rets[0].type));
+const char *result_type(const op *o) {
+    if (o->form == FORM_OUT && o->s->n_rets > 1) return result_type(base_of(o));
+    if (o->s->n_rets == 0) return "fac_status ";
+    if (returns_list(o)) return "fac_tensors ";
+    if (o->s->n_rets > 1) return xformat("fac_%s_result ", o->e->internal ? o->id : o->cname);
+    return c_type(&o->s->rets[0].type);
 }
 
-static char *join(const op *o, const char *lead, bool types, const char *last) {
-    char *text;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    const char *sep = "";
-    if (lead && lead[0]) {
-        fputs(lead, f);
-        sep = ", ";
-    }
-    for (size_t i = 0; i < o->s->n_args; i++, sep = ", ") {
-        const fac_schema_arg *a = &o->s->args[i];
-        fprintf(f, "%s%s%s", sep, types ? c_type(&a->type) : "", a->name);
-    }
-    if (last && last[0]) {
-        fprintf(f, "%s%s", sep, last);
-        sep = "";
-    }
-    if (types && !o->s->n_args && !(lead && lead[0]) && !(last && last[0])) fputs("void", f);
-    fclose(f);
-    return text;
+const char *failure_value(const op *o) {
+    if (o->s->n_rets == 0) return "fac_error()";
+    if (returns_list(o)) return "fac__no_tensors()";
+    if (o->s->n_rets == 1) return spelt[type_of(&o->s->rets[0].type)].none;
+    const char *t = result_type(o);
+    return xformat("(%.*s){0}", (int)strlen(t) - 1, t);
 }
 
-char *params(const op *o, const char *lead) { return join(o, lead, true, out_param(o)); }
-char *params_flat(const op *o, const char *lead) { return join(o, lead, true, NULL); }
-char *args(const op *o, const char *lead, const char *out) { return join(o, lead, false, o->s->n_rets ? out : NULL); }
+char *listed(const char *a, const char *b) { return xformat("%s%s%s", a, *a && *b ? ", " : "", b); }
 
-char *with_draw(const op *o, char *list, const char *draw) {
+char *params(const op *o) { return listed(each(o, NULL, ", ", "$type$a"), out_param(o)); }
+
+char *args(const op *o) { return listed(each(o, NULL, ", ", "$a"), o->s->n_rets ? "res_" : ""); }
+
+const char *with_draw(const op *o, const char *list, const char *draw) {
     if (!o->e->random || o->e->explicit_fn) return list;
     for (size_t i = 0; i < 2; i++) {
-        static const char *const spelt[] = {"fac_generator *generator", "generator"};
-        char *at = strstr(list, spelt[i]);
-        if (at) return xformat("%.*s%s%s", (int)(at - list), list, draw, at + strlen(spelt[i]));
+        static const char *const spellings[] = {"fac_generator *generator", "generator"};
+        const char *at = strstr(list, spellings[i]);
+        if (at) return xformat("%.*s%s%s", (int)(at - list), list, draw, at + strlen(spellings[i]));
     }
     return xformat("%s, %s", list, draw);
 }

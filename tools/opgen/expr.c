@@ -52,29 +52,11 @@ static val make(etype t, char *c) { return (val){t, c, -1, -1, t == T_INT || t =
 
 /* ---- conversions ---- */
 
-static char *none_as(etype t) {
-    switch (t) {
-    case T_TENSOR:
-    case T_STRING:
-    case T_GENERATOR: return xformat("NULL");
-    case T_TENSORS: return xformat("(fac_tensors){0}");
-    case T_INTS: return xformat("(fac_ints){0}");
-    case T_FLOATS: return xformat("(fac_floats){0}");
-    case T_OPT_INT: return xformat("(fac_opt_int){0}");
-    case T_OPT_NUM: return xformat("(fac_opt_num){0}");
-    case T_DTYPE: return xformat("FAC_DTYPE_DEFAULT");
-    case T_DEVICE: return xformat("(fac_device){0}");
-    case T_LAYOUT: return xformat("FAC_STRIDED");
-    case T_FORMAT: return xformat("FAC_FORMAT_DEFAULT");
-    default: return NULL;
-    }
-}
-
 /* C text of v as type t; NULL if it cannot be. *cost counts conversions, for choosing an overload. */
 static char *coerce(const val *v, etype t, int *cost) {
     if (v->t == t) return v->c;
     ++*cost;
-    if (v->t == T_NONE) return none_as(t);
+    if (v->t == T_NONE) return xformat("%s", spelt[t].none);
     if (t == T_OPT_NUM) {
         int ignore = 0;
         char *s = coerce(v, T_SCALAR, &ignore);
@@ -331,8 +313,7 @@ static void note_call(reader *r, const op *o, const call_args *a) {
         const val *v = given_to(o, i, a);
         const char *arg = o->s->args[i].name;
         if (v && v->smooth && !gradient_of(o, arg))
-            PUSH(r->f->lost, r->f->n_lost,
-                 xformat("'%s' of %s, which has no gradient", arg, o->s->full + strlen(o->s->ns) + 2));
+            PUSH(r->f->lost, r->f->n_lost, xformat("'%s' of %s, which has no gradient", arg, short_name(o)));
     }
 }
 
@@ -366,7 +347,7 @@ static val formula_call(reader *r, const char *name, const call_args *a, bool ou
         if (a->names[i]) fail(r, "a C formula takes no keywords");
         use(r, &a->v[i], SAVE_VALUE);
         fprintf(f, "%s%s", sep, a->v[i].c ? a->v[i].c : "NULL");
-        fprintf(p, "%s%s", sep, c_type_of_etype(a->v[i].t));
+        fprintf(p, "%s%s", sep, spelt[a->v[i].t].c);
     }
     fputc(')', f);
     fputs(a->n || fills ? ")" : "void)", p);

@@ -13,12 +13,6 @@ static bool draws(const fac_schema *s) {
     return false;
 }
 
-static bool writes(const fac_schema *s) {
-    for (size_t i = 0; i < s->n_args; i++)
-        if (s->args[i].type.write) return true;
-    return false;
-}
-
 /* Of an operator that is not made of an entry's functional form: the one of its name without the underscore. */
 static const op *by_name(const model *m, const op *o) {
     size_t n = strlen(o->s->name);
@@ -28,10 +22,10 @@ static const op *by_name(const model *m, const op *o) {
 
 static const op *functional_of(const model *m, const op *o) {
     if (o->functional) return o->functional;
-    if (!writes(o->s)) return o;
+    if (!writes(o)) return o;
     if (!o->e->functional) return by_name(m, o);
     for (size_t i = 0; i < m->n_ops; i++)
-        if (strcmp(m->ops[i].s->full + strlen(m->ops[i].s->ns) + 2, o->e->functional) == 0) return &m->ops[i];
+        if (strcmp(short_name(&m->ops[i]), o->e->functional) == 0) return &m->ops[i];
     return NULL;
 }
 

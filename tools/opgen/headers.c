@@ -251,7 +251,7 @@ static bool is_placeless(const char *name) {
 }
 
 /* "const char *" as "const_char_p": what FAC_AT_ calls the type. */
-char *at_name(const char *type) {
+static char *at_name(const char *type) {
     if (strcmp(type, "fac_tensor *") == 0) return xformat("tensor");
     if (strncmp(type, "fac_status", 10) == 0) return xformat("status");
     char *name = xformat("%s", type);
@@ -282,13 +282,14 @@ void emit_at_inline(FILE *f, const char *type, const char *how) {
     free(name);
 }
 
-void emit_at_begin(FILE *f, const char *type, bool must) {
-    char *name = at_name(type);
-    if (strcmp(name, "void") == 0)
-        fputs("FAC_AT_VOID_(", f);
-    else
-        fprintf(f, "FAC_AT_%s(%s, ", must ? "MUST_" : "", name);
-    free(name);
+char *at_begin(const char *type, bool must) {
+    const char *name = at_name(type);
+    if (strcmp(name, "void") == 0) return xformat("FAC_AT_VOID_(");
+    return xformat(must ? "FAC_AT_MUST_(%s, " : "FAC_AT_(%s, ", name);
+}
+
+void emit_place(FILE *f, const char *name, const char *type, bool must) {
+    fprintf(f, "#define fac_%s(...) %sfac_%s(__VA_ARGS__))\n", name, at_begin(type, must), name);
 }
 
 const entry *fn_keywords(const model *m, const function *fn) {
@@ -313,9 +314,7 @@ void emit_header_macros(FILE *f, const model *m, const char *header) {
     for (size_t i = 0; i < m->n_functions; i++) {
         const function *fn = &m->functions[i];
         if (strcmp(fn->header, header) != 0 || is_placeless(fn->name) || fn_keywords(m, fn)) continue;
-        fprintf(f, "#define fac_%s(...) ", fn->name);
-        emit_at_begin(f, fn->result, fn->must);
-        fprintf(f, "fac_%s(__VA_ARGS__))\n", fn->name);
+        emit_place(f, fn->name, fn->result, fn->must);
     }
     fputs("#endif\n", f);
 }

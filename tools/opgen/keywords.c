@@ -3,16 +3,27 @@
 #include "opgen.h"
 #include <stdlib.h>
 
-static const fac_schema *fn_schema(const op *o) { return o->functional ? o->functional->s : o->s; }
+bool is_factory(const op *o) { return o->e->factory && o->form == FORM_FUNCTION; }
 
-static bool is_factory(const op *o) { return o->e->factory && o->form == FORM_FUNCTION; }
+bool is_out(const op *o, size_t i) { return i >= o->s->n_args - o->n_out_args; }
 
-size_t n_kw(const op *o) { return fn_schema(o)->n_args - o->n_pos + is_factory(o); }
+bool is_input(const op *o, size_t i) { return !is_out(o, i); }
+
+bool is_written(const op *o, size_t i) { return o->s->args[i].type.write; }
+
+bool is_positional(const op *o, size_t i) { return i < o->n_pos; }
+
+bool is_keyword(const op *o, size_t i) { return !is_positional(o, i) && !is_out(o, i); }
 
 /* ---- fields ---- */
 
 /* An int[N] may be given as one number under one name, or as a list under another. */
 static bool may_be_one(const fac_schema_arg *a) { return type_of(&a->type) == T_INTS && a->type.list_size > 0; }
+
+static bool is_list(const fac_schema_arg *a) {
+    const etype t = type_of(&a->type);
+    return t == T_TENSORS || t == T_INTS || t == T_FLOATS;
+}
 
 static bool ends_in_s(const char *name) { return name[strlen(name) - 1] == 's'; }
 
@@ -36,7 +47,7 @@ const char *plain_type(const fac_schema_type *t) {
     }
 }
 
-const char *kw_type(const fac_schema_arg *a) {
+static const char *kw_type(const fac_schema_arg *a) {
     if (is_reduction(a)) return "fac_loss_reduction ";
     if (may_be_one(a)) return "int64_t ";
     switch (type_of(&a->type)) {
@@ -53,8 +64,6 @@ static const char *field_type(const op *o, const fac_schema_arg *a) {
     return o->e->object;
 }
 
-static const char *second_type(const fac_schema_arg *a) { return may_be_one(a) ? "fac_ints " : "fac_scalar "; }
-
 static bool is_none(const fac_schema_arg *a) { return strcmp(a->default_text, "None") == 0; }
 
 static char *number_init(const op *o, const fac_schema_arg *a) {
@@ -67,15 +76,15 @@ static char *number_init(const op *o, const fac_schema_arg *a) {
 }
 
 static char *kw_init(const op *o, const fac_schema_arg *a) {
-    const etype t = type_of(&a->type);
+    const bool is_bool = a->type.kind == FAC_TYPE_BOOL, is_exact = a->type.kind == FAC_TYPE_SCALAR;
     if (is_reduction(a)) return xformat("FAC_REDUCTION_MEAN");
     if (may_be_one(a)) return xformat("FAC_UNSET");
-    switch (t) {
+    switch (type_of(&a->type)) {
     case T_OPT_INT: return is_none(a) ? xformat("FAC_UNSET") : number_init(o, a);
-    case T_SCALAR: return xformat("FAC_UNSET_FLOAT"); /* which tells the stub that the other name may be given */
+    case T_SCALAR: /* tells the stub that the other name may be given */
     case T_OPT_NUM:
-        if (a->type.kind == FAC_TYPE_BOOL) return is_none(a) ? xformat("-1") : number_init(o, a);
-        return is_none(a) || a->type.kind == FAC_TYPE_SCALAR ? xformat("FAC_UNSET_FLOAT") : number_init(o, a);
+        if (!is_none(a) && !is_exact) return number_init(o, a);
+        return xformat(is_bool ? "-1" : "FAC_UNSET_FLOAT");
     case T_INTS: return xformat("FAC_UNSET_LIST_(const int64_t *)");
     case T_FLOATS: return xformat("FAC_UNSET_LIST_(const double *)");
     case T_TENSORS: return xformat("FAC_UNSET_LIST_(fac_tensor *const *)");
@@ -85,133 +94,115 @@ static char *kw_init(const op *o, const fac_schema_arg *a) {
 }
 
 static char *comment_of(const fac_schema_arg *a) {
-    const bool one = may_be_one(a) && !is_none(a), unset = type_of(&a->type) == T_SCALAR;
-    if (one || unset) return xformat("default %s", a->default_text);
-    return kw_second_name(a) && !is_none(a) ? xformat("default %s", a->default_text) : NULL;
+    const bool told = kw_second_name(a) && (!is_none(a) || type_of(&a->type) == T_SCALAR);
+    return told ? xformat("default %s", a->default_text) : NULL;
 }
 
-void each_kw_field(FILE *f, const op *o, kw_field_fn field) {
-    const fac_schema *s = fn_schema(o);
-    for (int only = 0; only < 2; only++) {
-        for (size_t i = o->n_pos; i < s->n_args; i++)
-            if (s->args[i].kwarg_only == only)
-                field(f, field_type(o, &s->args[i]), kw_name(&s->args[i]), kw_init(o, &s->args[i]),
-                      comment_of(&s->args[i]));
-        if (!only) field(f, "int64_t ", "kw_stray", "FAC_STRAY_OK_", "what is one value too many");
+/* Those of arguments that are by name only, or of the others. */
+static void add_fields(kw_fields *k, const op *o, bool by_name) {
+    for (size_t i = o->n_pos; !is_out(o, i); i++) {
+        const fac_schema_arg *a = &o->s->args[i];
+        if (a->kwarg_only != by_name) continue;
+        PUSH(k->v, k->n, ((kw_field){field_type(o, a), kw_name(a), kw_init(o, a), comment_of(a), a, false}));
     }
-    for (size_t i = o->n_pos; i < s->n_args; i++) {
-        const fac_schema_arg *a = &s->args[i];
-        char *name = kw_second_name(a);
-        if (!name) continue;
-        field(f, second_type(a), name, may_be_one(a) ? "FAC_UNSET_LIST_(const int64_t *)" : "FAC_UNSET_SCALAR_",
-              xformat("instead of .%s", kw_name(a)));
+}
+
+kw_fields fields_of_keywords(const op *o) {
+    kw_fields k = {0};
+    add_fields(&k, o, false);
+    PUSH(k.v, k.n, ((kw_field){"int64_t ", "kw_stray", "FAC_STRAY_OK_", "what is one value too many", NULL, false}));
+    add_fields(&k, o, true);
+    for (size_t i = o->n_pos; !is_out(o, i); i++) {
+        const fac_schema_arg *a = &o->s->args[i];
+        const char *name = kw_second_name(a), *comment = xformat("instead of .%s", kw_name(a));
+        if (name && may_be_one(a))
+            PUSH(k.v, k.n, ((kw_field){"fac_ints ", name, "FAC_UNSET_LIST_(const int64_t *)", comment, a, true}));
+        else if (name)
+            PUSH(k.v, k.n, ((kw_field){"fac_scalar ", name, "FAC_UNSET_SCALAR_", comment, a, true}));
     }
-    if (o->e->factory) field(f, "int ", "requires_grad", "false", NULL);
-}
-
-static void write_field(FILE *f, const char *type, const char *name, const char *init, const char *comment) {
-    fprintf(f, "    %s%s FAC_DEF(%s);", type, name, init);
-    if (comment) fprintf(f, " /* %s */", comment);
-    fputc('\n', f);
-}
-
-static void write_default(FILE *f, const char *type, const char *name, const char *init, const char *comment) {
-    (void)type, (void)comment;
-    fprintf(f, ".%s = %s, ", name, init);
+    if (o->e->factory) PUSH(k.v, k.n, ((kw_field){"int ", "requires_grad", "false", NULL, NULL, false}));
+    return k;
 }
 
 void emit_kw_struct(FILE *f, const op *o) {
-    const char *k = o->kw;
-    fprintf(f, "/* Keywords of fac_%s, in the order in which they may be given by position. */\n", k);
-    fprintf(f, "typedef struct fac_%s_kw {\n    FAC_KW_HEAD(struct fac_%s_kw);\n", k, k);
-    each_kw_field(f, o, write_field);
-    fprintf(f, "} fac_%s_kw;\n/* Puts the defaults into *kw. */\nFAC_API void fac_%s_kw_init(fac_%s_kw *kw);\n", k, k,
-            k);
-    fprintf(f, "#define FAC_DEFAULTS_%s ", k);
-    each_kw_field(f, o, write_default);
-    fprintf(f, ".kw_size = sizeof(fac_%s_kw)\n", k); /* last, so that a value without a name comes after it */
+    const kw_fields k = fields_of_keywords(o);
+    emit(f, o,
+         "/* Keywords of fac_$kw, in the order in which they may be given by position. */\n"
+         "typedef struct fac_$kw_kw {\n    FAC_KW_HEAD(struct fac_$kw_kw);\n");
+    for (const kw_field *v = k.v; v < k.v + k.n; v++)
+        fprintf(f, v->comment ? "    %s%s FAC_DEF(%s); /* %s */\n" : "    %s%s FAC_DEF(%s);\n", v->type, v->name,
+                v->init, v->comment);
+    emit(f, o,
+         "} fac_$kw_kw;\n/* Puts the defaults into *kw. */\nFAC_API void fac_$kw_kw_init(fac_$kw_kw *kw);\n"
+         "#define FAC_DEFAULTS_$kw ");
+    for (const kw_field *v = k.v; v < k.v + k.n; v++) fprintf(f, ".%s = %s, ", v->name, v->init);
+    emit(f, o, ".kw_size = sizeof(fac_$kw_kw)\n"); /* last, so that a value without a name comes after it */
 }
 
 void emit_kw_init(FILE *f, const op *o) {
-    fprintf(f, "void fac_%s_kw_init(fac_%s_kw *kw) { *kw = (fac_%s_kw){FAC_DEFAULTS_%s}; }\n", o->kw, o->kw, o->kw,
-            o->kw);
+    emit(f, o, "void fac_$kw_kw_init(fac_$kw_kw *kw) { *kw = (fac_$kw_kw){FAC_DEFAULTS_$kw}; }\n");
 }
 
 /* ---- reading them in a stub, as k_ ---- */
 
 static size_t n_by_position(const op *o) {
-    const fac_schema *s = fn_schema(o);
     size_t n = o->n_pos + o->n_out_args;
-    for (size_t i = o->n_pos; i < s->n_args; i++) n += !s->args[i].kwarg_only;
+    for (size_t i = o->n_pos; !is_out(o, i); i++) n += !o->s->args[i].kwarg_only;
     return n;
 }
 
 /* What needs a variable of its own: lists that may be one number, and numbers that may be exact. */
-static void emit_checked(FILE *f, const op *o, const fac_schema_arg *a, const char *fail) {
-    const char *op = o->s->name, *name = kw_name(a), *second = kw_second_name(a);
-    const etype t = type_of(&a->type);
-    if (may_be_one(a)) {
-        const int n = (int)a->type.list_size;
-        fprintf(f, "    int64_t %s_room_[%d];\n    fac_ints %s_given_ = %s;\n", a->name, n, a->name, default_c(o, a));
-        fprintf(f, "    if (FAC_UNLIKELY(fac__kw_list(&%s_given_, %s_room_, %d, k_->%s, k_->%s))) {\n", a->name,
-                a->name, n, name, second);
-        fprintf(f, "        fac__kw_list_error(\"%s\", \"%s\", \"%s\", k_->%s.n);\n        return %s;\n    }\n", op,
-                name, second, second, fail);
-    } else if (second) {
-        const char *d = t == T_OPT_NUM ? default_c(o, a) : xformat("fac_opt_num_(%s)", default_c(o, a));
-        fprintf(f, "    fac_opt_num %s_given_ = %s;\n", a->name, d);
-        fprintf(f, "    if (FAC_UNLIKELY(fac__kw_scalar(&%s_given_, k_->%s, k_->%s))) {\n", a->name, name, second);
-        fprintf(f, "        fac__kw_scalar_error(\"%s\", \"%s\", \"%s\", k_->%s);\n        return %s;\n    }\n", op,
-                name, second, name, fail);
-    } else
-        emit_kw_check(f, op, a, fail);
-}
-
-void emit_kw_open(FILE *f, const op *o, const char *fail) {
-    const fac_schema *s = fn_schema(o);
-    const char *k = o->kw, *op = o->s->name;
-    fprintf(f, "    fac_%s_kw local_;\n    const fac_%s_kw *k_ = kw;\n", k, k);
-    fputs("    if (FAC_UNLIKELY(!fac__kw_fits(kw, sizeof local_))) {\n", f);
-    fprintf(f, "        fac_%s_kw_init(&local_);\n", k);
-    fprintf(f, "        if (fac__kw_take(\"%s\", &local_, kw, sizeof local_)) return %s;\n", op, fail);
-    fputs("        k_ = &local_;\n    }\n", f);
-    fprintf(f, "    if (FAC_UNLIKELY(k_->kw_stray != FAC_STRAY_OK_)) {\n        fac__kw_stray_error(\"%s\", %zu);\n",
-            op, n_by_position(o));
-    fprintf(f, "        return %s;\n    }\n", fail);
-    for (size_t i = o->n_pos; i < s->n_args; i++) emit_checked(f, o, &s->args[i], fail);
-    if (is_factory(o)) emit_kw_bool_check(f, op, "requires_grad", fail);
-}
-
-/* A plain value as the kernel's type. */
-static void plain_value(FILE *f, const fac_schema_arg *a, const char *value) {
-    switch (type_of(&a->type)) {
-    case T_OPT_INT: fprintf(f, "fac__plain_int(%s)", value); break;
-    case T_OPT_NUM:
-        fprintf(f, "fac__plain_%s(%s)",
-                a->type.kind == FAC_TYPE_BOOL    ? "bool"
-                : a->type.kind == FAC_TYPE_FLOAT ? "float"
-                                                 : "number",
-                value);
-        break;
-    default: fputs(value, f);
+static void emit_checked(FILE *f, const op *o, size_t i) {
+    const fac_schema_arg *a = &o->s->args[i];
+    if (!kw_second_name(a))
+        emit_kw_check(f, o, a);
+    else if (may_be_one(a))
+        emit_at(
+            f, o, i,
+            "    int64_t $a_room_[$size];\n    fac_ints $a_given_ = $default;\n"
+            "    if (FAC_UNLIKELY(fac__kw_list(&$a_given_, $a_room_, $size, k_->$key, k_->$second))) {\n"
+            "        fac__kw_list_error(\"$name\", \"$key\", \"$second\", k_->$second.n);\n        return $fail;\n    }\n");
+    else {
+        emit_at(f, o, i,
+                a->type.optional ? "    fac_opt_num $a_given_ = $default;\n"
+                                 : "    fac_opt_num $a_given_ = fac_opt_num_($default);\n");
+        emit_at(
+            f, o, i,
+            "    if (FAC_UNLIKELY(fac__kw_scalar(&$a_given_, k_->$key, k_->$second))) {\n"
+            "        fac__kw_scalar_error(\"$name\", \"$key\", \"$second\", k_->$key);\n        return $fail;\n    }\n");
     }
 }
 
-void emit_plain_argument(FILE *f, const fac_schema_arg *a) { plain_value(f, a, a->name); }
+void emit_kw_open(FILE *f, const op *o) {
+    emit(
+        f, o,
+        "    fac_$kw_kw local_;\n    const fac_$kw_kw *k_ = kw;\n"
+        "    if (FAC_UNLIKELY(!fac__kw_fits(kw, sizeof local_))) {\n        fac_$kw_kw_init(&local_);\n"
+        "        if (fac__kw_take(\"$name\", &local_, kw, sizeof local_)) return $fail;\n        k_ = &local_;\n    }\n"
+        "    if (FAC_UNLIKELY(k_->kw_stray != FAC_STRAY_OK_)) {\n        fac__kw_stray_error(\"$name\", %zu);\n"
+        "        return $fail;\n    }\n",
+        n_by_position(o));
+    for (size_t i = o->n_pos; !is_out(o, i); i++) emit_checked(f, o, i);
+    if (is_factory(o)) emit_kw_bool_check(f, o, "requires_grad");
+}
 
-void emit_kw_value(FILE *f, const op *o, const fac_schema_arg *a) {
+/* A plain value as the kernel's type. */
+static char *plain_value(const fac_schema_arg *a, const char *value) {
+    const fac_type_kind k = a->type.kind;
     const etype t = type_of(&a->type);
+    if (t != T_OPT_INT && t != T_OPT_NUM) return xformat("%s", value);
+    const char *kind = t == T_OPT_INT ? "int" : k == FAC_TYPE_BOOL ? "bool" : k == FAC_TYPE_FLOAT ? "float" : "number";
+    return xformat("fac__plain_%s(%s)", kind, value);
+}
+
+char *value_in_stub(const op *o, size_t i) {
+    const fac_schema_arg *a = &o->s->args[i];
+    const etype t = type_of(&a->type);
+    if (!is_keyword(o, i)) return plain_value(a, a->name);
     const char *field = xformat("k_->%s", kw_name(a));
-    if (may_be_one(a) || (t == T_OPT_NUM && kw_second_name(a)))
-        fprintf(f, "%s_given_", a->name);
-    else if (t == T_SCALAR)
-        fprintf(f, "%s_given_.v", a->name);
-    else if (t == T_INTS || t == T_FLOATS)
-        fprintf(f, "fac__kw_unset(%s.v) ? %s : %s", field, default_c(o, a), field);
-    else if (t == T_DEVICE)
-        fprintf(f, "fac__kw_device(%s)", field);
-    else
-        plain_value(f, a, field);
+    if (kw_second_name(a)) return xformat(t == T_SCALAR ? "%s_given_.v" : "%s_given_", a->name);
+    if (is_list(a)) return xformat("fac__kw_unset(%s.v) ? %s : %s", field, default_c(o, a), field);
+    return t == T_DEVICE ? xformat("fac__kw_device(%s)", field) : plain_value(a, field);
 }
 
 /* ---- functions of the library's own ---------------------------------------------------------------------------------- */
@@ -239,46 +230,33 @@ void emit_fn_struct(FILE *f, const entry *e) {
     fputc('\n', f);
 }
 
-static void emit_fn_list(FILE *f, const char *n, const fac_schema_arg *a) {
-    const char *one = kw_name(a), *many = kw_second_name(a);
-    fprintf(f, "    fac_ints %s = {&k_->%s, 1};\n", many, one);
-    fprintf(f, "    if (fac__kw_list(&%s, &k_->%s, 1, k_->%s, k_->%s)) {\n", many, one, one, many);
-    fprintf(f, "        fac__kw_list_error(\"%s\", \"%s\", \"%s\", k_->%s.n);\n        return fac_error();\n    }\n", n,
-            one, many, many);
-    fprintf(f, "    if (k_->%s == FAC_UNSET) k_->%s = %s;\n    k_->%s = %s;\n", one, one, a->default_text, many, many);
-}
-
-static void emit_fn_checks(FILE *f, const char *n, const fac_schema_arg *a) {
-    const etype t = type_of(&a->type);
-    const char *k = a->name;
+static const char *fn_check(const fac_schema_arg *a) {
     if (may_be_one(a))
-        emit_fn_list(f, n, a);
-    else
-        emit_kw_check(f, n, a, "fac_error()");
-    if (t == T_DEVICE)
-        fprintf(f, "    k_->%s = fac__kw_device(k_->%s);\n", k, k);
-    else if (is_list(a) && !may_be_one(a))
-        fprintf(f, "    if (fac__kw_unset(k_->%s.v)) k_->%s.v = NULL, k_->%s.n = 0;\n", k, k, k);
+        return "    fac_ints $second = {&k_->$key, 1};\n    if (fac__kw_list(&$second, &k_->$key, 1, k_->$key, k_->$second)) {\n"
+               "        fac__kw_list_error(\"$name\", \"$key\", \"$second\", k_->$second.n);\n        return fac_error();\n    }\n"
+               "    if (k_->$key == FAC_UNSET) k_->$key = $written;\n    k_->$second = $second;\n";
+    if (type_of(&a->type) == T_DEVICE) return "    k_->$a = fac__kw_device(k_->$a);\n";
+    return is_list(a) ? "    if (fac__kw_unset(k_->$a.v)) k_->$a.v = NULL, k_->$a.n = 0;\n" : "";
 }
 
 void emit_fn_init(FILE *f, const model *m, const entry *e) {
     const op o = fn_op(e);
-    const char *n = o.s->name;
-    const size_t positions = fn_prototype(m, e)->n - 1;
     emit_kw_init(f, &o);
-    fprintf(f, "fac_status fac__open_%s_kw(fac_%s_kw *k_, const fac_%s_kw *kw) {\n    fac_%s_kw_init(k_);\n", n, n, n,
-            n);
-    fprintf(f, "    FAC_TRY(fac__kw_take(\"%s\", k_, kw, sizeof *k_));\n    if (k_->kw_stray != FAC_STRAY_OK_) {\n", n);
-    fprintf(f, "        fac__kw_stray_error(\"%s\", %zu);\n        return fac_error();\n    }\n", n,
-            positions + n_by_position(&o));
-    for (size_t i = 0; i < o.s->n_args; i++) emit_fn_checks(f, n, &o.s->args[i]);
+    emit(f, &o,
+         "fac_status fac__open_$kw_kw(fac_$kw_kw *k_, const fac_$kw_kw *kw) {\n    fac_$kw_kw_init(k_);\n"
+         "    FAC_TRY(fac__kw_take(\"$name\", k_, kw, sizeof *k_));\n    if (k_->kw_stray != FAC_STRAY_OK_) {\n"
+         "        fac__kw_stray_error(\"$name\", %zu);\n        return fac_error();\n    }\n",
+         fn_prototype(m, e)->n - 1 + n_by_position(&o));
+    for (size_t i = 0; i < o.s->n_args; i++) {
+        if (!may_be_one(&o.s->args[i])) emit_kw_check(f, &o, &o.s->args[i]);
+        emit_at(f, &o, i, fn_check(&o.s->args[i]));
+    }
     fputs("    return FAC_OK;\n}\n\n", f);
 }
 
 void emit_fn_open(FILE *f, const entry *e) {
     const op o = fn_op(e);
-    const char *n = o.s->name;
-    fprintf(f, "fac_status fac__open_%s_kw(fac_%s_kw *k, const fac_%s_kw *kw);\n", n, n, n);
+    emit(f, &o, "fac_status fac__open_$kw_kw(fac_$kw_kw *k, const fac_$kw_kw *kw);\n");
 }
 
 /* How often a number stands for the list of integers that this parameter is; 0 if it may not. */
@@ -288,46 +266,43 @@ static int number_times(const entry *e, const char *parameter) {
     return strlen(parameter) == n && strncmp(parameter, of, n) == 0 ? atoi(of + n + 1) : 0;
 }
 
-void emit_fn_macro(FILE *f, const model *m, const entry *e) {
-    const op o = fn_op(e);
-    const char *n = o.s->name;
-    const function *fn = fn_prototype(m, e);
-    emit_kw_forward(f, n, fn->n > 1 ? fn->v[fn->n - 2].name : NULL);
-    fprintf(f, "/* fac_%s(", n);
-    for (size_t i = 0; i + 1 < fn->n; i++) fprintf(f, "%s, ", fn->v[i].name);
-    for (size_t i = 0; i < o.s->n_args; i++) fprintf(f, "%s.%s", i ? ", " : "", kw_name(&o.s->args[i]));
-    fprintf(f, ") */\n#define FAC_KW_%s(", n);
-    for (size_t i = 0; i + 1 < fn->n; i++) fprintf(f, "%s, ", fn->v[i].name);
-    fputs("...) ", f);
-    emit_at_begin(f, fn->result, fn->must);
-    fprintf(f, "FAC_CALL_(%s, fac_%s(", fn->result, n);
-    for (size_t i = 0; i + 1 < fn->n; i++) {
-        const int times = number_times(e, fn->v[i].name);
-        fprintf(f, times ? "FAC_LIST_(%s, %d), " : "(%s), ", fn->v[i].name, times);
-    }
-    fprintf(f, "&(fac_%s_kw){FAC_DEFAULTS_%s, __VA_ARGS__%s})))\n", n, n, fn->n > 1 ? " ()" : "");
+/* What stands before the keywords, "a, b, ", each parameter by way of `text`. */
+static char *before_keywords(const function *fn, char *(*text)(const entry *e, const parameter *p), const entry *e) {
+    char *made = xformat("%s", "");
+    for (size_t i = 0; i + 1 < fn->n; i++) made = xformat("%s%s, ", made, text(e, &fn->v[i]));
+    return made;
 }
 
-/* What stands before the keywords in an overload. */
-static void emit_overload_begin(FILE *f, const function *fn) {
-    fprintf(f, "%s%sfac_%s(", fn->result, fn->result[strlen(fn->result) - 1] == '*' ? "" : " ", fn->name);
-    for (size_t i = 0; i + 1 < fn->n; i++) {
-        const parameter *p = &fn->v[i];
-        const bool star = p->type[strlen(p->type) - 1] == '*';
-        fprintf(f, strstr(p->type, "(*") ? "%s, " : star ? "%s%s, " : "%s %s, ", p->type, p->name);
-    }
+static char *name_of(const entry *e, const parameter *p) { return (void)e, p->name; }
+
+static char *passed_on(const entry *e, const parameter *p) {
+    const int times = number_times(e, p->name);
+    return xformat(times ? "FAC_LIST_(%s, %d)" : "(%s)", p->name, times);
+}
+
+static char *declared(const entry *e, const parameter *p) {
+    const bool star = p->type[strlen(p->type) - 1] == '*';
+    return (void)e, xformat(strstr(p->type, "(*") ? "%s" : star ? "%s%s" : "%s %s", p->type, p->name);
+}
+
+void emit_fn_macro(FILE *f, const model *m, const entry *e) {
+    const op o = fn_op(e);
+    const function *fn = fn_prototype(m, e);
+    const char *names = before_keywords(fn, name_of, e);
+    emit_kw_forward(f, o.s->name, fn->n > 1 ? fn->v[fn->n - 2].name : NULL);
+    emit(f, &o, "/* fac_$name(%s%s) */\n#define FAC_KW_$name(%s...) ", names, each(&o, NULL, ", ", ".$key"), names);
+    emit(f, &o, "%sFAC_CALL_(%s, fac_$name(%s&(fac_$kw_kw){FAC_DEFAULTS_$kw, __VA_ARGS__%s})))\n",
+         at_begin(fn->result, fn->must), fn->result, before_keywords(fn, passed_on, e), fn->n > 1 ? " ()" : "");
 }
 
 void emit_fn_overload(FILE *f, const model *m, const entry *e) {
+    const op o = fn_op(e);
     const function *fn = fn_prototype(m, e);
-    const char *n = fn->name;
-    fputs("template <class FacKw, class = fac_if_literal_<FacKw>> ", f);
-    emit_overload_begin(f, fn);
-    fputs("FacKw) = delete;\ninline ", f);
-    emit_overload_begin(f, fn);
-    fprintf(f, "const fac_%s_kw &kw = {}) { return fac_%s(", n, n);
-    for (size_t i = 0; i + 1 < fn->n; i++) fprintf(f, "%s, ", fn->v[i].name);
-    fprintf(f, "&kw); }\n#define fac_%s(...) ", n);
-    emit_at_begin(f, fn->result, fn->must);
-    fprintf(f, "fac_%s(__VA_ARGS__))\n", n);
+    const char *begin = xformat("%s%sfac_%s(%s", fn->result, fn->result[strlen(fn->result) - 1] == '*' ? "" : " ",
+                                fn->name, before_keywords(fn, declared, e));
+    emit(f, &o,
+         "template <class FacKw, class = fac_if_literal_<FacKw>> %sFacKw) = delete;\n"
+         "inline %sconst fac_$kw_kw &kw = {}) { return fac_$name(%s&kw); }\n",
+         begin, begin, before_keywords(fn, name_of, e));
+    emit_place(f, fn->name, fn->result, fn->must);
 }

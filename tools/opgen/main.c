@@ -90,7 +90,7 @@ static void write_hpp(const char *dir, const model *m) {
     output o;
     open_output(&o, dir, "include/facula/ops.hpp");
     fprintf(o.f, "%s#ifndef FACULA_OPS_HPP\n#define FACULA_OPS_HPP\n\n%s", notice, hpp_head);
-    for (size_t i = 0; i < m->n_ops; i++) emit_hpp(o.f, m, &m->ops[i]);
+    for (size_t i = 0; i < m->n_ops; i++) emit_hpp(o.f, &m->ops[i]);
     for (size_t i = 0; i < m->n_ops; i++) emit_places(o.f, m, &m->ops[i], true);
     fputs("#endif\n", o.f);
     close_output(&o);
@@ -344,8 +344,7 @@ static int explain(const model *m, const char *name) {
     int found = 0;
     for (size_t i = 0; i < m->n_ops; i++) {
         const op *p = &m->ops[i];
-        if (strcmp(p->s->name, name) && strcmp(p->s->full, name) && strcmp(p->s->full + strlen(p->s->ns) + 2, name))
-            continue;
+        if (strcmp(p->s->name, name) && strcmp(p->s->full, name) && strcmp(short_name(p), name)) continue;
         printf("%s==== %s (%s:%d)\n\n-- public --\n", found++ ? "\n" : "", p->s->full, p->e->file, p->e->line);
         emit_decl(stdout, m, p);
         emit_macros(stdout, m, p);

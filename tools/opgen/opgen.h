@@ -218,7 +218,10 @@ typedef struct c_def {
 
 void die(const char *file, int line, const char *format, ...) FAC_PRINTF(3, 4);
 void *xalloc(size_t n);
+char *vformat(const char *format, va_list ap);
 char *xformat(const char *format, ...) FAC_PRINTF(1, 2);
+/* Whether a list that ends with NULL, or is NULL, has the word. */
+bool lists(char **v, const char *word);
 /* A file's text; stops if it cannot be read. */
 char *read_text(const char *path);
 /* As a string of C or JSON. */
@@ -265,52 +268,96 @@ const loop *find_loop(const model *m, const char *name);
 void emit_loop_call(FILE *f, const model *m, const op *o);
 void emit_loops(FILE *f, const model *m);
 
+/* ---- templates (words.c) ---- */
+
+/* What a template speaks of. */
+typedef struct words {
+    const op *o;
+    size_t i;             /* of the argument or result, for words that need one */
+    const char *v, *from; /* $v and $from, for the moment */
+} words;
+
+/* Which arguments are meant; NULL: all. */
+typedef bool (*arg_test)(const op *o, size_t i);
+
+char *fill(const op *o, const char *text);
+char *fill_at(const op *o, size_t i, const char *text);
+char *fill_words(words w, const char *text);
+/* The template is filled first, so that a value that holds a $ stays as it is. */
+void emit(FILE *f, const op *o, const char *format, ...) FAC_PRINTF(3, 4);
+void emit_at(FILE *f, const op *o, size_t i, const char *text);
+/* The template for each argument, or each of a kind: NULL leaves the kind out. */
+char *each(const op *o, arg_test which, const char *sep, const char *text);
+char *each_kind(const op *o, arg_test which, const char *sep, const char *list, const char *tensor, const char *other);
+char *each_result(const op *o, const char *sep, const char *text);
+
 /* ---- C spelling (cnames.c) ---- */
 
+typedef struct type_words {
+    const char *c;          /* as a kernel argument, "fac_tensor *" */
+    const char *none;       /* nothing of the type */
+    const char *kind, *box; /* in the names of what boxes it and reads it; $v in a fac_value */
+} type_words;
+extern const type_words spelt[]; /* by etype */
+
 etype type_of(const fac_schema_type *t);
-const char *c_type(const fac_schema_type *t); /* as a kernel argument, "fac_tensor *" */
-const char *c_type_of_etype(etype t);
+const char *c_type(const fac_schema_type *t);
+char *boxed(const fac_schema_type *t, const char *name);
 char *default_c(const op *o, const fac_schema_arg *a); /* C expression of the default, in the kernel's type */
 bool is_tensor(const fac_schema_type *t);
 bool is_tensor_list(const fac_schema_type *t);
-bool returns_tensors(const op *o); /* every result is a Tensor */
-bool returns_list(const op *o);    /* one Tensor[] */
+bool returns_tensors(const op *o);          /* every result is a Tensor */
+bool returns_list(const op *o);             /* one Tensor[] */
+const op *base_of(const op *o);             /* the functional form, or o itself */
+const char *short_name(const op *o);        /* "add.Tensor" */
+char *listed(const char *a, const char *b); /* two lists as one */
 /* Of parameters or arguments of a kernel that draws: what the call has drawn instead of the generator, or as the last one. */
-char *with_draw(const op *o, char *list, const char *draw);
-char *params(const op *o, const char *lead);                /* "lead, fac_tensor *self, ..., fac_tensor **out" */
-char *args(const op *o, const char *lead, const char *out); /* "lead, self, other, out" */
-char *params_flat(const op *o, const char *lead);           /* without results */
-char *out_param(const op *o);                               /* "fac_tensor **out", or NULL for no result */
-char *result_type(const op *o);                             /* public: "fac_tensor *", "fac_max_dim_result", "bool" */
+const char *with_draw(const op *o, const char *list, const char *draw);
+char *params(const op *o);            /* "fac_tensor *self, ..., fac_tensor **res_" */
+char *args(const op *o);              /* "self, other, res_" */
+const char *out_param(const op *o);   /* "fac_tensor **res_", "" for no result */
+const char *result_type(const op *o); /* public: "fac_tensor *", "fac_max_dim_result ", "bool " */
 char *result_field(const op *o, size_t i);
 bool is_reduction(const fac_schema_arg *a);
 const char *failure_value(const op *o); /* what a call that failed returns */
+char *trimmed(const char *type);        /* without the space at its end */
 
 /* ---- keywords (keywords.c) ---- */
 
-size_t n_kw(const op *o);
+/* What an argument of a public stub is. */
+bool is_out(const op *o, size_t i);
+bool is_input(const op *o, size_t i); /* no out argument */
+bool is_written(const op *o, size_t i);
+bool is_positional(const op *o, size_t i);
+bool is_keyword(const op *o, size_t i);
+bool is_factory(const op *o);
 const char *plain_type(const fac_schema_type *t); /* as a public argument, where optional numbers are plain ones */
-const char *kw_type(const fac_schema_arg *a);
-char *kw_name(const fac_schema_arg *a);        /* ".dim", which takes one number where the schema has a list of N */
+char *kw_name(const fac_schema_arg *a);           /* ".dim", which takes one number where the schema has a list of N */
 char *kw_second_name(const fac_schema_arg *a); /* ".dims" for the list, ".alpha_scalar" for an exact number; or NULL */
-/* Calls `field` for each field in the struct's order: what may be given by position, the stray, then the rest. */
-typedef void (*kw_field_fn)(FILE *f, const char *type, const char *name, const char *init, const char *comment);
-void each_kw_field(FILE *f, const op *o, kw_field_fn field);
+
+/* A field of a keyword struct, in the struct's order: what may be given by position, the stray, then the rest. */
+typedef struct kw_field {
+    const char *type, *name, *init, *comment;
+    const fac_schema_arg *arg; /* NULL for the stray and requires_grad */
+    bool is_second;            /* goes by the second name */
+} kw_field;
+typedef struct kw_fields {
+    kw_field *v;
+    size_t n;
+} kw_fields;
+kw_fields fields_of_keywords(const op *o);
 void emit_kw_struct(FILE *f, const op *o);
 /* The macro that divides the arguments of a call with keywords. `last` is the last one that is required, or NULL: behind the
    arguments stands a macro without its parentheses, which the initialiser of the keywords puts there, so that nothing is left of
    it. Where that argument is missing, it takes its place, and the compiler tells of the unknown name fac_NAME_needs_LAST_. */
 void emit_kw_forward(FILE *f, const char *name, const char *last);
 void emit_kw_init(FILE *f, const op *o);
-/* In a stub: k_, the keywords as this build lays them out, checked; then the value of one, or of a positional argument. */
-void emit_kw_open(FILE *f, const op *o, const char *fail);
-void emit_kw_value(FILE *f, const op *o, const fac_schema_arg *a);
-void emit_plain_argument(FILE *f, const fac_schema_arg *a);
-
-/* The same for one keyword that is read as it stands (keyword_checks.c). */
-bool is_list(const fac_schema_arg *a);
-void emit_kw_check(FILE *f, const char *op, const fac_schema_arg *a, const char *fail);
-void emit_kw_bool_check(FILE *f, const char *op, const char *keyword, const char *fail);
+/* In a stub: k_, the keywords as this build lays them out, checked; then the value of an argument, as the kernel takes it. */
+void emit_kw_open(FILE *f, const op *o);
+char *value_in_stub(const op *o, size_t i);
+/* The check of one keyword that is read as it stands (keyword_checks.c). */
+void emit_kw_check(FILE *f, const op *o, const fac_schema_arg *a);
+void emit_kw_bool_check(FILE *f, const op *o, const char *keyword);
 
 /* A function of the library's own as an operator that has keywords only. */
 op fn_op(const entry *e);
@@ -327,7 +374,9 @@ void emit_fn_open(FILE *f, const entry *e);
 /* The functions that FAC_AT_ needs for a type; `how` says how r looks after a failure, NULL: by the type. */
 void emit_at_inline(FILE *f, const char *type, const char *how);
 /* Up to the call; what follows the call is one parenthesis. */
-void emit_at_begin(FILE *f, const char *type, bool must);
+char *at_begin(const char *type, bool must);
+/* A macro that only tells the place. */
+void emit_place(FILE *f, const char *name, const char *type, bool must);
 /* The macros of a header's functions that take no keywords. */
 void emit_header_macros(FILE *f, const model *m, const char *header);
 bool must_use(const op *o);
@@ -338,12 +387,10 @@ const function *fn_prototype(const model *m, const entry *e);
 
 /* ---- the handles of a public stub (emit_handles.c) ---- */
 
-/* Opens every tensor among the arguments; a list goes into one of its own, whose name has "_open_" behind it. */
-void emit_open_handles(FILE *f, const op *o, const char *fail);
-void emit_opened_arg(FILE *f, const fac_schema_arg *a);
-/* Around the call that gives r_. */
-void emit_result_begin(FILE *f, const op *o);
-void emit_result_end(FILE *f, const op *o);
+bool has_list(const op *o);
+void emit_open_handles(FILE *f, const op *o);
+/* r_, and what was opened. */
+void emit_close_handles(FILE *f, const op *o);
 
 /* ---- output (emit_*.c); each writes what one operator yields, or a whole file ---- */
 
@@ -362,17 +409,21 @@ void emit_macros(FILE *f, const model *m, const op *o);
 void emit_places(FILE *f, const model *m, const op *o, bool all);
 /* The functions that FAC_AT_ needs for the result. */
 void emit_result_inline(FILE *f, const op *o);
-void emit_hpp(FILE *f, const model *m, const op *o);
+void emit_hpp(FILE *f, const op *o);
+char *public_params(const op *o);
+char *positional(const op *o, const char *text);
+char *macro_argument(const fac_schema_arg *a);
+char *gradient_text(const op *o);
+void emit_result_struct(FILE *f, const op *o);
 void emit_internal_decl(FILE *f, const op *o);
 void emit_calls(FILE *f, const model *m, const op *o);
 void emit_kernels(FILE *f, const model *m, const op *o);
 void emit_autograd(FILE *f, const model *m, const op *o);
 void emit_rows(FILE *f, const op *o);
-/* Whether some tensor argument that is not an output requires a gradient, as a C expression. */
-void emit_any_requires_grad(FILE *f, const op *o);
+bool writes(const op *o);
+char *any_requires_grad(const op *o, arg_test which); /* as a C expression */
+char *edge_of(const op *o, size_t arg, bool is_made);
 void emit_adapter(FILE *f, const char *signature, const op *example);
-/* Boxes a list of numbers. One without entries may have no array; it is not given only where it may be left out. */
-void box_numbers(FILE *f, const fac_schema_type *t, const char *name);
 void emit_api(FILE *f, const model *m);
 bool kw_struct_first(const model *m, const op *o);
 bool macro_first(const model *m, const op *o);

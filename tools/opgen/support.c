@@ -1,4 +1,4 @@
-/* Memory, dying, and the few base services that the schema parser calls; here without threads or hooks. */
+/* Memory, which is never freed, errors, which end the program, and the record that the schema parser leaves its own in. */
 #include "opgen.h"
 #include <stdlib.h>
 
@@ -25,13 +25,13 @@ void *xgrow(void *p, size_t n, size_t elem) {
     return p;
 }
 
-static char *vformat(const char *format, va_list ap) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) die("opgen", 0, "out of memory");
-    vfprintf(f, format, ap);
-    fclose(f);
+char *vformat(const char *format, va_list ap) {
+    va_list again;
+    va_copy(again, ap);
+    const int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = xalloc((size_t)n + 1);
+    vsnprintf(text, (size_t)n + 1, format, ap);
     return text;
 }
 
@@ -41,6 +41,12 @@ char *xformat(const char *format, ...) {
     char *s = vformat(format, ap);
     va_end(ap);
     return s;
+}
+
+bool lists(char **v, const char *word) {
+    for (; v && *v; v++)
+        if (strcmp(*v, word) == 0) return true;
+    return false;
 }
 
 void quoted(FILE *f, const char *s) {
@@ -59,70 +65,15 @@ void quoted(FILE *f, const char *s) {
 static char *last_error;
 
 fac_status fac__fail(const char *file, int line, fac_status code, const char *format, ...) {
-    (void)file;
-    (void)line;
+    (void)file, (void)line;
     va_list ap;
     va_start(ap, format);
-    free(last_error);
     last_error = vformat(format, ap);
     va_end(ap);
     return code;
 }
 
 const char *fac_error_message(void) { return last_error ? last_error : ""; }
-
-void *fac__alloc(size_t bytes) { return xalloc(bytes); }
-void *fac__alloc_zero(size_t bytes) { return xalloc(bytes); }
-void *fac__alloc_array(size_t n, size_t size) { return xalloc(n * size); }
-void fac__free(void *p) { free(p); }
-char *fac__strdup(const char *s) { return xformat("%s", s); }
-
-void *fac__realloc(void *p, size_t old, size_t bytes) {
-    (void)old;
-    p = realloc(p, bytes ? bytes : 1);
-    if (!p) die("opgen", 0, "out of memory");
-    return p;
-}
-
-char *fac__format(const char *format, ...) {
-    va_list ap;
-    va_start(ap, format);
-    char *s = vformat(format, ap);
-    va_end(ap);
-    return s;
-}
-
-fac_status fac__buf_add(fac_buf *b, const void *bytes, size_t n) {
-    if (b->n + n + 1 > b->cap) {
-        b->cap = 2 * (b->n + n + 1);
-        b->data = fac__realloc(b->data, b->n, b->cap);
-    }
-    memcpy(b->data + b->n, bytes, n);
-    b->data[b->n += n] = 0;
-    return FAC_OK;
-}
-
-fac_status fac__buf_printf(fac_buf *b, const char *format, ...) {
-    va_list ap;
-    va_start(ap, format);
-    char *s = vformat(format, ap);
-    va_end(ap);
-    fac__buf_add(b, s, strlen(s));
-    free(s);
-    return FAC_OK;
-}
-
-void fac__buf_free(fac_buf *b) {
-    free(b->data);
-    *b = (fac_buf){0};
-}
-
-fac_status fac__vec_grow(void **v, size_t n, size_t *cap, size_t elem) {
-    if (n < *cap) return FAC_OK;
-    *cap = *cap ? 2 * *cap : 8;
-    *v = fac__realloc(*v, n * elem, *cap * elem);
-    return FAC_OK;
-}
 
 char *read_text(const char *path) {
     FILE *f = fopen(path, "rb");
