@@ -85,6 +85,10 @@ struct fac_operator {
     struct fac_op_registry *registry; /* stacks of registrations: src/dispatch/registry.h */
 };
 
+/* The name of a declared operator, without its overload's. */
+static inline const char *fac__operator_base_name(const fac_operator *op) {
+    return ((const fac_schema *)atomic_load_explicit(&op->schema, memory_order_acquire))->name;
+}
 extern FAC_HIDDEN _Atomic(fac_keyset) fac__global_keys;
 /* Whether a call has more to do than run: tell an observer, or see whether it was cancelled. Built with FAC_NO_OBSERVER, never. */
 static inline bool fac__is_observed(void) {

@@ -24,7 +24,7 @@ static fac_status check_ranks(const fac_tensor *input, const fac_tensor *weight,
               "Expected %dD (unbatched) or %dD (batched) input for weight of size %s, but got input of size: %s", k - 1,
               k, FAC_SHAPE_TEXT(weight), FAC_SHAPE_TEXT(input));
     fac_dtype dtype = (fac_dtype)input->dtype;
-    FAC_CHECK(dtype != FAC_BOOL, FAC_ERR_DTYPE, "convolution is not implemented for bool");
+    FAC_CHECK(dtype != FAC_BOOL, FAC_ERR_DTYPE, "not implemented for bool");
     FAC_CHECK(weight->dtype == input->dtype, FAC_ERR_DTYPE,
               "input and weight should have the same dtype, but got %s and %s", fac_dtype_name(dtype),
               fac_dtype_name((fac_dtype)weight->dtype));

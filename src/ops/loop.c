@@ -1,7 +1,7 @@
 /* Which kinds of device run the loops of pointwise operators: the library's own, and those for which a program registered a table,
    which is told what is to be computed. */
 #include "ops/loop.h"
-#include "dispatch/operator.h"
+#include "ops/structured.h"
 
 static fac_pointwise_run runs[FAC_DEVICE_TYPE_COUNT];
 static _Atomic(const fac_pointwise_table *) tables[FAC_DEVICE_TYPE_COUNT];
@@ -18,11 +18,11 @@ void fac__pointwise_shutdown(void) {
     }
 }
 
-fac_status fac__pointwise_run(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                              const fac_loop_args *args) {
-    const fac_pointwise_run run = runs[it->device.type];
-    FAC_CHECK(run, FAC_ERR_UNSUPPORTED, "devices of type %d have no way to run pointwise loops", (int)it->device.type);
-    return run(it, id, op, out, args);
+fac_status fac__pointwise_run(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args) {
+    const fac_pointwise_run run = runs[s->iter.device.type];
+    FAC_CHECK(run, FAC_ERR_UNSUPPORTED, "devices of type %d have no way to run pointwise loops",
+              (int)s->iter.device.type);
+    return run(s, id, out, args);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------ */
@@ -47,14 +47,14 @@ static fac_pointwise_operand operand_of(const fac_iter *it, int i) {
     return (fac_pointwise_operand){.number = {parts[0], parts[1], integer}};
 }
 
-static fac_status run_by_table(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                               const fac_loop_args *args) {
+static fac_status run_by_table(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args) {
     fac_status st;
+    const fac_iter *it = &s->iter;
     fac_pointwise_operand operands[FAC_ITER_MAX];
     const fac_pointwise_table *table = atomic_load_explicit(&tables[it->device.type], memory_order_acquire);
     for (int i = 0; i < it->n; i++) operands[i] = operand_of(it, i);
     const fac_pointwise_call call = {
-        .op = op,
+        .op = fac__operator_base_name(s->call->op),
         .loop = loops[id].name,
         .device = it->device,
         .dtype = it->common,

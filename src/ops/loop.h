@@ -21,16 +21,16 @@ typedef struct fac_loop_args {
     atomic_bool *zero_divisor; /* set by an integer division that meets one */
 } fac_loop_args;
 
-/* A kind of device's own way to run a loop in the iterator's common dtype. Outputs come in `out`, or, when that is 0, like the
+struct fac_structured;
+/* A kind of device's own way to run a loop over s->iter, in its common dtype. Outputs come in `out`, or, when that is 0, like the
    inputs. args may be NULL. */
-typedef fac_status (*fac_pointwise_run)(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
+typedef fac_status (*fac_pointwise_run)(const struct fac_structured *s, fac_loop_id id, fac_dtype out,
                                         const fac_loop_args *args);
 /* From now on kernels registered for "Pointwise" serve the kind, too. Called once, by the kind's start. */
 void fac__pointwise_register(fac_device_type type, fac_pointwise_run run);
 /* Runs a loop in the way of the iterator's kind of device.
    errors: UNSUPPORTED if it has none */
-fac_status fac__pointwise_run(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                              const fac_loop_args *args);
+fac_status fac__pointwise_run(const struct fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args);
 /* Forgets all kinds. Called by fac_shutdown. */
 void fac__pointwise_shutdown(void);
 

@@ -125,8 +125,7 @@ class Facula:
         if not status:
             return
         message = self.message()
-        if not self.on_cpu and ("it has no kernel there" in message or "has no CUDA kernel" in message
-                                or "have no CUDA kernel" in message):
+        if not self.on_cpu and ("it has no kernel there" in message or "no CUDA kernel" in message):
             raise NoKernel(message)
         raise Error(message)
 

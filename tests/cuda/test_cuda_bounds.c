@@ -101,12 +101,12 @@ static const struct {
     {"index_select", select_columns, false},
     {"index_select", select_bytes, false},
     {"embedding", embed, false},
-    {"embedding_backward", embed_backward_plain, false},
-    {"embedding_backward", embed_backward_scaled, false},
-    {"nll_loss", nll, true},
-    {"cross_entropy_loss", cross_entropy, true},
+    {"embedding_dense_backward", embed_backward_plain, false},
+    {"embedding_dense_backward", embed_backward_scaled, false},
+    {"nll_loss_forward", nll, true},
+    {"_cross_entropy", cross_entropy, true},
     {"nll_loss_backward", nll_backward, true},
-    {"cross_entropy_loss_backward", cross_entropy_backward, true},
+    {"_cross_entropy_backward", cross_entropy_backward, true},
 };
 
 static const bad_index wrong[] = {{FAC_I64, ROWS}, {FAC_I64, -1}, {FAC_I64, INT64_MIN}, {FAC_I64, INT64_MAX},

@@ -37,8 +37,7 @@ static void launch_tiled(fac_cuda_kernel *kernel, const fac_tensor *a, const fac
         .device = 0,
         .grid = {(unsigned)((g.m + K_TILE - 1) / K_TILE), (unsigned)((g.n + K_TILE - 1) / K_TILE), 2},
         .block = {K_TILE, K_TILE, 1},
-        .args = (void *[]){&g},
-        .op = "gemm"};
+        .args = (void *[]){&g}};
     assert_ok(fac__cuda_launch(&l));
 }
 

@@ -212,7 +212,7 @@ static void conv_refuses_bad_arguments(void **state) {
     assert_null(fac_conv2d(RANDOM(1, 2, 5, 5), fac_zeros(FAC_INTS(6, 2, 0, 3), .dtype = FAC_F64), NULL));
     assert_error(FAC_ERR_SHAPE, "the kernel is empty");
     assert_null(fac_conv2d(RANDOM(2, 5), w, NULL));
-    assert_error(FAC_ERR_SHAPE, "Expected 3D (unbatched) or 4D (batched) input to conv2d");
+    assert_error(FAC_ERR_SHAPE, "conv2d: Expected 3D (unbatched) or 4D (batched) input, but got size");
     assert_null(fac_conv_transpose2d(RANDOM(1, 6, 2, 2), w, NULL, .stride = huge));
     assert_error(FAC_ERR_OVERFLOW, "");
     assert_null(fac_conv_transpose2d(RANDOM(1, 6, 2, 2), w, NULL, .output_padding = 1));

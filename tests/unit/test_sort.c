@@ -66,7 +66,7 @@ static void sort_topk_kthvalue_and_median(void **state) {
     assert_null(fac_kthvalue(a, 0).values);
     assert_error(FAC_ERR_INDEX, "out of range");
     assert_null(fac_sort(fac_zeros(FAC_SHAPE(2), .dtype = FAC_C64)).values);
-    assert_error(FAC_ERR_DTYPE, "sort is not implemented for complex64");
+    assert_error(FAC_ERR_DTYPE, "sort: not implemented for complex64");
 }
 
 static void sort_topk_agrees_with_sort(void **state) {

@@ -257,7 +257,7 @@ fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, 
     return run_all(&(run){.it = it, .loop = loop, .want = want, .args = args, .may_stream = true});
 }
 
-static fac_status find_loop(fac_loop_id id, const char *op, fac_dtype dtype, fac_loop *out, fac_dtype *out_compute) {
+static fac_status find_loop(fac_loop_id id, fac_dtype dtype, fac_loop *out, fac_dtype *out_compute) {
     *out_compute = dtype;
     *out = fac__loops[id][dtype];
     if (*out) return FAC_OK;
@@ -265,16 +265,16 @@ static fac_status find_loop(fac_loop_id id, const char *op, fac_dtype dtype, fac
         *out_compute = FAC_F32;
         *out = fac__loops[id][FAC_F32];
     }
-    FAC_CHECK(*out, FAC_ERR_DTYPE, "\"%s\" not implemented for '%s'", op, fac_dtype_name(dtype));
+    FAC_CHECK(*out, FAC_ERR_DTYPE, "not implemented for '%s'", fac_dtype_name(dtype));
     return FAC_OK;
 }
 
-fac_status fac__cpu_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                              const fac_loop_args *args) {
+fac_status fac__cpu_pointwise(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args) {
+    const fac_iter *it = &s->iter;
     fac_loop loop;
     fac_dtype compute;
     uint8_t want[FAC_ITER_MAX];
-    FAC_TRY(find_loop(id, op, it->common, &loop, &compute));
+    FAC_TRY(find_loop(id, it->common, &loop, &compute));
     for (int i = 0; i < it->n; i++) want[i] = (uint8_t)(i < it->n_out && out ? out : compute);
     if (selects[id]) want[it->n_out] = FAC_BOOL;
     bool may_stream = !computes_long[id] || fac_num_threads() > STREAM_THREADS;

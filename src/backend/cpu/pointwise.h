@@ -4,6 +4,7 @@
 
 #include "backend/cpu/loops.h"
 #include "backend/cpu/parallel.h"
+#include "ops/structured.h"
 
 #define FAC_STREAM_BYTES (INT64_C(24) << 20) /* outputs this large are written past the cache */
 
@@ -13,8 +14,7 @@
 fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, const fac_loop_args *args);
 
 /* A fac_pointwise_run: f16 and bf16 are computed in f32. */
-fac_status fac__cpu_pointwise(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                              const fac_loop_args *args);
+fac_status fac__cpu_pointwise(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args);
 
 /* True if a loop from dtype `in` to dtype `out` can take every operand as it lies, in one go. */
 static inline bool fac__cpu_plain(const fac_iter *it, fac_dtype in, fac_dtype out) {

@@ -1,17 +1,7 @@
-/* The general ways to run the loop of a pointwise operator. */
+/* Quotients: what a zero among divisors of integers does. */
 #include "backend/pointwise/pointwise.h"
 #include "backend/cpu/kernels/zeros.h"
 #include "ops_gen.h"
-
-static const char *name_of(const fac_call_info *c) {
-    return ((const fac_schema *)atomic_load_explicit(&c->op->schema, memory_order_acquire))->name;
-}
-
-fac_status fac__pointwise_elsewhere(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args) {
-    return fac__pointwise_run(&s->iter, id, name_of(s->call), out, args);
-}
-
-/* ---- integer division ------------------------------------------------------------------------------------------------- */
 
 static fac_status zero_divisor(void) { return FAC_FAIL(FAC_ERR_ARGUMENT, "an integer divisor is zero"); }
 

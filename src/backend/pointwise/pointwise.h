@@ -5,9 +5,6 @@
 #include "backend/cpu/pointwise.h"
 #include "ops/structured.h"
 
-/* The general way of fac__pointwise. */
-fac_status fac__pointwise_elsewhere(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args);
-
 /* Runs a loop over s->iter. `out` is the dtype that the loop writes, 0 the one that it reads. What the CPU's loops take as it
    lies runs right here. */
 static inline fac_status fac__pointwise(const fac_structured *s, fac_loop_id id, fac_dtype out,
@@ -15,7 +12,7 @@ static inline fac_status fac__pointwise(const fac_structured *s, fac_loop_id id,
     const fac_iter *it = &s->iter;
     fac_loop loop = fac__loops[id][it->common];
     const bool here = it->device.type == FAC_CPU && loop && fac__cpu_plain(it, it->common, out ? out : it->common);
-    if (!FAC_LIKELY(here)) return fac__pointwise_elsewhere(s, id, out, args);
+    if (!FAC_LIKELY(here)) return fac__pointwise_run(s, id, out, args);
     char *p[FAC_ITER_MAX];
     for (int i = 0; i < it->n; i++) p[i] = it->op[i].data;
     loop(p, it->numel, args);

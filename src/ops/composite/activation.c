@@ -34,16 +34,15 @@ fac_status glu_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, 
     return fac__give(out, mul(fac__s_narrow(self, d, 0, n / 2), fac__s_sigmoid(fac__s_narrow(self, d, n / 2, n / 2))));
 }
 
-static fac_status check_shrink(const char *op, const fac_tensor *self, fac_scalar lambd) {
-    FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "%s is not implemented for %s", op,
-              fac_dtype_name((fac_dtype)self->dtype));
+static fac_status check_shrink(const fac_tensor *self, fac_scalar lambd) {
+    FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "not implemented for %s", fac_dtype_name((fac_dtype)self->dtype));
     return fac__check_factor((fac_dtype)self->dtype, lambd);
 }
 
 /* x where |x| > lambd, else 0; NaN stays. */
 fac_status hardshrink_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lambd, fac_tensor **out) {
     (void)c;
-    FAC_TRY(check_shrink("hardshrink", self, lambd));
+    FAC_TRY(check_shrink(self, lambd));
     FAC_SCOPE(s);
     return fac__give(out, fill_where(self, fac__s_le_Scalar(fac__s_abs(self), lambd), 0));
 }
@@ -52,7 +51,7 @@ fac_status hardshrink_composite(const fac_call_info *c, fac_tensor *self, fac_sc
 fac_status softshrink_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lambd, fac_tensor **out) {
     (void)c;
     double l = fac__scalar_f64(lambd);
-    FAC_TRY(check_shrink("softshrink", self, lambd));
+    FAC_TRY(check_shrink(self, lambd));
     FAC_CHECK(l >= 0 && isfinite(l), FAC_ERR_ARGUMENT, "lambda must be finite and not negative, but found to be %g.",
               l);
     FAC_SCOPE(s);

@@ -111,10 +111,10 @@ static fac_tensor *rearranged(fac_tensor *self, const int64_t *split, const int6
     return fac__s_reshape(t, (fac_ints){final, lead + 3});
 }
 
-static fac_status check_pixels(const fac_tensor *self, const char *name, int64_t factor) {
+static fac_status check_pixels(const fac_tensor *self, int64_t factor) {
     FAC_CHECK(self->ndim >= 3 && self->ndim + 2 <= FAC_MAX_DIMS, FAC_ERR_SHAPE,
-              "%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", name, self->ndim);
-    FAC_CHECK(factor > 0 && factor < (1 << 15), FAC_ERR_ARGUMENT, "%s expects a positive factor, but got %lld", name,
+              "expected input to have at least 3 dimensions, but got input with %d dimension(s)", self->ndim);
+    FAC_CHECK(factor > 0 && factor < (1 << 15), FAC_ERR_ARGUMENT, "expected a positive factor, but got %lld",
               (long long)factor);
     return FAC_OK;
 }
@@ -122,7 +122,7 @@ static fac_status check_pixels(const fac_tensor *self, const char *name, int64_t
 /* [*, c r r, h, w] -> [*, c, h r, w r]. */
 fac_status pixel_shuffle_composite(const fac_call_info *c, fac_tensor *self, int64_t r, fac_tensor **out) {
     (void)c;
-    FAC_TRY(check_pixels(self, "pixel_shuffle", r));
+    FAC_TRY(check_pixels(self, r));
     const int64_t *last = self->sizes + self->ndim - 3;
     FAC_CHECK(
         last[0] % (r * r) == 0, FAC_ERR_SHAPE,
@@ -140,7 +140,7 @@ fac_status pixel_shuffle_composite(const fac_call_info *c, fac_tensor *self, int
 /* [*, c, h r, w r] -> [*, c r r, h, w]. */
 fac_status pixel_unshuffle_composite(const fac_call_info *c, fac_tensor *self, int64_t r, fac_tensor **out) {
     (void)c;
-    FAC_TRY(check_pixels(self, "pixel_unshuffle", r));
+    FAC_TRY(check_pixels(self, r));
     const int64_t *last = self->sizes + self->ndim - 3;
     FAC_CHECK(
         last[1] % r == 0 && last[2] % r == 0, FAC_ERR_SHAPE,

@@ -3,19 +3,19 @@
 #include "ops_gen.h"
 
 /* The number of dimensions is that of the operator's name. */
-static fac_status check_rank(const fac_tensor *input, const fac_tensor *weight, int nd, const char *op) {
+static fac_status check_rank(const fac_tensor *input, const fac_tensor *weight, int nd) {
     FAC_CHECK(weight->ndim == nd + 2, FAC_ERR_SHAPE, "expected weight to have %d dimensions, but got weight of size %s",
               nd + 2, FAC_SHAPE_TEXT(weight));
     FAC_CHECK(input->ndim == nd + 2 || input->ndim == nd + 1, FAC_ERR_SHAPE,
-              "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", nd + 1, nd + 2, op,
+              "Expected %dD (unbatched) or %dD (batched) input, but got size: %s", nd + 1, nd + 2,
               FAC_SHAPE_TEXT(input));
     return FAC_OK;
 }
 
-static fac_status conv(int nd, const char *op, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
+static fac_status conv(int nd, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
                        fac_ints padding, fac_ints output_padding, fac_ints dilation, bool transposed, int64_t groups,
                        fac_tensor **out) {
-    FAC_TRY(check_rank(input, weight, nd, op));
+    FAC_TRY(check_rank(input, weight, nd));
     FAC_SCOPE(scope);
     return fac__give(
         out, fac__s_convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups));
@@ -26,15 +26,13 @@ static fac_status conv(int nd, const char *op, fac_tensor *input, fac_tensor *we
                                      fac_ints stride, fac_ints padding, fac_ints dilation, int64_t groups,            \
                                      fac_tensor **out) {                                                              \
         (void)c;                                                                                                      \
-        return conv(nd, "conv" #nd "d", input, weight, bias, stride, padding, FAC_INTS(0), dilation, false, groups,   \
-                    out);                                                                                             \
+        return conv(nd, input, weight, bias, stride, padding, FAC_INTS(0), dilation, false, groups, out);             \
     }                                                                                                                 \
     fac_status conv_transpose##nd##d_composite(                                                                       \
         const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,             \
         fac_ints padding, fac_ints output_padding, int64_t groups, fac_ints dilation, fac_tensor **out) {             \
         (void)c;                                                                                                      \
-        return conv(nd, "conv_transpose" #nd "d", input, weight, bias, stride, padding, output_padding, dilation,     \
-                    true, groups, out);                                                                               \
+        return conv(nd, input, weight, bias, stride, padding, output_padding, dilation, true, groups, out);           \
     }
 CONV(1)
 CONV(2)
@@ -62,14 +60,13 @@ static fac_status conv_same(int nd, fac_tensor *input, fac_tensor *weight, fac_t
                                              FAC_INTS(0), groups));
 }
 
-static fac_status conv_named(int nd, const char *op, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
-                             fac_ints stride, const char *padding, fac_ints dilation, int64_t groups,
-                             fac_tensor **out) {
-    FAC_TRY(check_rank(input, weight, nd, op));
+static fac_status conv_named(int nd, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
+                             const char *padding, fac_ints dilation, int64_t groups, fac_tensor **out) {
+    FAC_TRY(check_rank(input, weight, nd));
     if (strcmp(padding, "same") == 0) return conv_same(nd, input, weight, bias, stride, dilation, groups, out);
     FAC_CHECK(strcmp(padding, "valid") == 0, FAC_ERR_ARGUMENT,
               "Invalid padding string: '%s'; it is \"valid\" or \"same\"", padding);
-    return conv(nd, op, input, weight, bias, stride, FAC_INTS(0), FAC_INTS(0), dilation, false, groups, out);
+    return conv(nd, input, weight, bias, stride, FAC_INTS(0), FAC_INTS(0), dilation, false, groups, out);
 }
 
 #define CONV_PADDING(nd)                                                                                    \
@@ -77,7 +74,7 @@ static fac_status conv_named(int nd, const char *op, fac_tensor *input, fac_tens
                                              fac_tensor *bias, fac_ints stride, const char *padding,        \
                                              fac_ints dilation, int64_t groups, fac_tensor **out) {         \
         (void)c;                                                                                            \
-        return conv_named(nd, "conv" #nd "d", input, weight, bias, stride, padding, dilation, groups, out); \
+        return conv_named(nd, input, weight, bias, stride, padding, dilation, groups, out);                 \
     }
 CONV_PADDING(1)
 CONV_PADDING(2)
@@ -103,5 +100,5 @@ fac_status convolution_mode_composite(const fac_call_info *c, fac_tensor *input,
     (void)c;
     FAC_CHECK(weight->ndim >= 3 && weight->ndim <= 5, FAC_ERR_SHAPE, "weight must have 3 to 5 dimensions, got size %s",
               FAC_SHAPE_TEXT(weight));
-    return conv_named(weight->ndim - 2, "convolution", input, weight, bias, stride, padding, dilation, groups, out);
+    return conv_named(weight->ndim - 2, input, weight, bias, stride, padding, dilation, groups, out);
 }

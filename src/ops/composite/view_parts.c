@@ -260,8 +260,7 @@ fac_status real_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
 fac_status imag_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
     FAC_CHECK(fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "imag is not implemented for tensors with non-complex dtypes, got %s",
-              fac_dtype_name((fac_dtype)self->dtype));
+              "not implemented for tensors with non-complex dtypes, got %s", fac_dtype_name((fac_dtype)self->dtype));
     return complex_part(self, 1, out);
 }
 

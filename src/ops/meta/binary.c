@@ -27,8 +27,8 @@ fac_status compare_scalar_meta(fac_structured *s, fac_tensor *self, fac_scalar o
     return fac__pw_2_scalar(s, self, other, PROMOTE | FAC_ITER_ROUND_NUMBERS, FAC_BOOL);
 }
 fac_status minmax_meta(fac_structured *s, fac_tensor *self, fac_tensor *other) {
-    FAC_TRY(fac__refuse_complex("the operator", (fac_dtype)self->dtype));
-    FAC_TRY(fac__refuse_complex("the operator", (fac_dtype)other->dtype));
+    FAC_TRY(fac__refuse_complex((fac_dtype)self->dtype));
+    FAC_TRY(fac__refuse_complex((fac_dtype)other->dtype));
     return fac__pw_2(s, self, other, PROMOTE, 0);
 }
 
@@ -127,7 +127,7 @@ static fac_status check_bounds(const fac_tensor *self, const bool *lower, fac_sc
 
 fac_status clamp_meta(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_opt_num max) {
     FAC_CHECK(min.set || max.set, FAC_ERR_ARGUMENT, "At least one of 'min' or 'max' must not be None");
-    FAC_TRY(fac__refuse_complex("clamp", (fac_dtype)self->dtype));
+    FAC_TRY(fac__refuse_complex((fac_dtype)self->dtype));
     fac_tensor *t[3] = {self, NULL, NULL};
     fac_scalar v[2] = {min.set ? min.v : max.v, max.v};
     int n = min.set && max.set ? 2 : 1;
@@ -136,7 +136,7 @@ fac_status clamp_meta(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_
 }
 fac_status clamp_tensor_meta(fac_structured *s, fac_tensor *self, fac_tensor *min, fac_tensor *max) {
     FAC_CHECK(min || max, FAC_ERR_ARGUMENT, "At least one of 'min' or 'max' must not be None");
-    FAC_TRY(fac__refuse_complex("clamp", (fac_dtype)self->dtype));
+    FAC_TRY(fac__refuse_complex((fac_dtype)self->dtype));
     fac_tensor *t[3] = {self, min ? min : max, max};
     return fac__pw_n(s, t, min && max ? 3 : 2, NULL, PROMOTE, 0);
 }

@@ -97,13 +97,12 @@ fac_status fac__pw_n(fac_structured *s, fac_tensor *const *t, int n, const fac_s
     return fac_out_declare_iter(s, out);
 }
 
-fac_status fac__refuse_complex(const char *op, fac_dtype d) {
-    FAC_CHECK(!fac_dtype_is_complex(d), FAC_ERR_DTYPE, "%s is not supported for complex inputs, got %s", op,
-              fac_dtype_name(d));
+fac_status fac__refuse_complex(fac_dtype d) {
+    FAC_CHECK(!fac_dtype_is_complex(d), FAC_ERR_DTYPE, "complex inputs are not supported, got %s", fac_dtype_name(d));
     return FAC_OK;
 }
 
-fac_status fac__refuse_bool(const char *op, fac_dtype d) {
-    FAC_CHECK(d != FAC_BOOL, FAC_ERR_DTYPE, "Boolean inputs not supported for %s", op);
+fac_status fac__refuse_bool(fac_dtype d) {
+    FAC_CHECK(d != FAC_BOOL, FAC_ERR_DTYPE, "Boolean inputs are not supported");
     return FAC_OK;
 }

@@ -19,7 +19,7 @@ fac_status fac__pw_n(fac_structured *s, fac_tensor *const *t, int n, const fac_s
                      fac_dtype out);
 
 /* Errors for dtypes that an operator does not take. */
-fac_status fac__refuse_complex(const char *op, fac_dtype d);
-fac_status fac__refuse_bool(const char *op, fac_dtype d);
+fac_status fac__refuse_complex(fac_dtype d);
+fac_status fac__refuse_bool(fac_dtype d);
 
 #endif

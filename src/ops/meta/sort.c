@@ -1,10 +1,10 @@
 /* Output rules of sorting operators: values like self, positions as int64. */
 #include "ops_gen.h"
 
-static fac_status need_order(const fac_tensor *self, const char *what, bool with_bool) {
+static fac_status need_order(const fac_tensor *self, bool with_bool) {
     fac_dtype d = (fac_dtype)self->dtype;
-    FAC_CHECK(!fac_dtype_is_complex(d) && (with_bool || d != FAC_BOOL), FAC_ERR_DTYPE, "%s is not implemented for %s",
-              what, fac_dtype_name(d));
+    FAC_CHECK(!fac_dtype_is_complex(d) && (with_bool || d != FAC_BOOL), FAC_ERR_DTYPE,
+              "not implemented for %s, which has no order", fac_dtype_name(d));
     return FAC_OK;
 }
 
@@ -16,7 +16,7 @@ static fac_status declare_both(fac_structured *s, fac_tensor *self, const int64_
 }
 
 static fac_status sort_like(fac_structured *s, fac_tensor *self, int64_t dim) {
-    FAC_TRY(need_order(self, "sort", true));
+    FAC_TRY(need_order(self, true));
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &s->carry[0]));
     FAC_TRY(fac_out_declare_like(s, 0, self, (fac_dtype)self->dtype));
     return fac_out_declare_like(s, 1, self, FAC_I64);
@@ -35,7 +35,7 @@ fac_status sort_stable_meta(fac_structured *s, fac_tensor *self, fac_opt_num sta
 fac_status topk_meta(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim, bool largest, bool sorted) {
     (void)largest, (void)sorted;
     int64_t d, sizes[FAC_MAX_DIMS], n;
-    FAC_TRY(need_order(self, "topk", false));
+    FAC_TRY(need_order(self, false));
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     n = self->ndim ? self->sizes[d] : 1;
     FAC_CHECK(k >= 0 && k <= n, FAC_ERR_INDEX, "selected index k out of range: k is %lld, dimension %lld has size %lld",
@@ -62,7 +62,7 @@ static fac_status declare_one_of_row(fac_structured *s, fac_tensor *self, int64_
 
 fac_status kthvalue_meta(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim, bool keepdim) {
     int64_t d, n;
-    FAC_TRY(need_order(self, "kthvalue", true));
+    FAC_TRY(need_order(self, true));
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     n = self->ndim ? self->sizes[d] : 1;
     FAC_CHECK(k >= 1 && k <= n, FAC_ERR_INDEX,
@@ -73,7 +73,7 @@ fac_status kthvalue_meta(fac_structured *s, fac_tensor *self, int64_t k, int64_t
 
 fac_status median_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
     int64_t d;
-    FAC_TRY(need_order(self, "median", false));
+    FAC_TRY(need_order(self, false));
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
     FAC_CHECK(self->ndim == 0 || self->sizes[d] > 0, FAC_ERR_INDEX,
               "Expected reduction dim %lld to have non-zero size.", (long long)d);

@@ -13,7 +13,7 @@ fac_status unary_bool_meta(fac_structured *s, fac_tensor *self) { return fac__pw
 
 /* For operators that order numbers or round them. */
 fac_status unary_real_meta(fac_structured *s, fac_tensor *self) {
-    FAC_TRY(fac__refuse_complex("the operator", (fac_dtype)self->dtype));
+    FAC_TRY(fac__refuse_complex((fac_dtype)self->dtype));
     return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
 }
 
@@ -44,7 +44,7 @@ fac_status angle_meta(fac_structured *s, fac_tensor *self) {
 /* ---- activations ---------------------------------------------------------------------------------------------------- */
 
 fac_status relu_meta(fac_structured *s, fac_tensor *self) {
-    FAC_TRY(fac__refuse_bool("relu", (fac_dtype)self->dtype));
+    FAC_TRY(fac__refuse_bool((fac_dtype)self->dtype));
     return unary_real_meta(s, self);
 }
 fac_status gelu_meta(fac_structured *s, fac_tensor *self, const char *approximate) {
@@ -77,7 +77,7 @@ static fac_status integers_meta(fac_structured *s, fac_tensor *self, fac_scalar 
 }
 fac_status hardtanh_meta(fac_structured *s, fac_tensor *self, fac_scalar min_val, fac_scalar max_val) {
     const fac_dtype d = (fac_dtype)self->dtype;
-    FAC_TRY(fac__refuse_bool("hardtanh", d));
+    FAC_TRY(fac__refuse_bool(d));
     if (!fac_dtype_is_integral(d, false)) return unary_2_meta(s, self, min_val, max_val);
     FAC_TRY(fac__check_bound(d, true, &min_val));
     FAC_TRY(fac__check_bound(d, false, &max_val));

@@ -100,8 +100,8 @@ static fac_status draw(random_job *j, fac_tensor *self, fac_draw drawn, fac_tens
 /* The kind in which real numbers of a dtype are drawn; integers use double. */
 static fac_acc real_kind(fac_dtype d) { return fac_dtype_is_floating(d) && d != FAC_F64 ? FAC_ACC_F32 : FAC_ACC_F64; }
 
-static fac_status need_floating(const fac_tensor *self, const char *what) {
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "%s needs a floating dtype, got %s", what,
+static fac_status need_floating(const fac_tensor *self) {
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "needs a floating dtype, got %s",
               fac_dtype_name((fac_dtype)self->dtype));
     return FAC_OK;
 }
@@ -138,7 +138,7 @@ fac_status normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, do
     FAC_CHECK(std >= 0, FAC_ERR_ARGUMENT, "normal expects std >= 0.0, but found std %g", std);
     if (fac_dtype_is_complex((fac_dtype)self->dtype)) /* each part has half the variance */
         return draw_parts(c, self, mean, std * 0x1.6a09e667f3bcdp-1, drawn, normal_cpu_, out);
-    FAC_TRY(need_floating(self, "normal_"));
+    FAC_TRY(need_floating(self));
     random_job j = {.make = make_normal, .kind = real_kind((fac_dtype)self->dtype), .a = mean, .b = std};
     return draw(&j, self, drawn, out);
 }
@@ -157,7 +157,7 @@ fac_status log_normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean
                            fac_tensor **out) {
     (void)c;
     FAC_CHECK(std > 0, FAC_ERR_ARGUMENT, "log_normal_ expects std > 0.0, but found std=%g", std);
-    FAC_TRY(need_floating(self, "log_normal_"));
+    FAC_TRY(need_floating(self));
     random_job j = {.make = make_log_normal, .kind = real_kind((fac_dtype)self->dtype), .a = mean, .b = std};
     return draw(&j, self, drawn, out);
 }
@@ -183,7 +183,7 @@ static double largest(fac_dtype d) {
 fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_draw drawn,
                         fac_tensor **out) {
     if (fac_dtype_is_complex((fac_dtype)self->dtype)) return draw_parts(c, self, from, to, drawn, uniform_cpu_, out);
-    FAC_TRY(need_floating(self, "uniform_"));
+    FAC_TRY(need_floating(self));
     double most = largest((fac_dtype)self->dtype);
     FAC_CHECK(from >= -most && from <= most, FAC_ERR_ARGUMENT, "from is out of bounds for %s: %g",
               fac_dtype_name((fac_dtype)self->dtype), from);
@@ -211,7 +211,7 @@ static void make_exponential(const random_job *j, int64_t begin, int64_t n, fac_
 fac_status exponential_cpu_(const fac_call_info *c, fac_tensor *self, double lambd, fac_draw drawn, fac_tensor **out) {
     (void)c;
     FAC_CHECK(lambd > 0, FAC_ERR_ARGUMENT, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
-    FAC_TRY(need_floating(self, "exponential_"));
+    FAC_TRY(need_floating(self));
     random_job j = {.make = make_exponential, .kind = FAC_ACC_F64, .a = lambd};
     return draw(&j, self, drawn, out);
 }
@@ -230,7 +230,7 @@ fac_status geometric_cpu_(const fac_call_info *c, fac_tensor *self, double p, fa
     (void)c;
     FAC_CHECK(p > 0 && p < 1, FAC_ERR_ARGUMENT, "geometric_ expects p to be in (0, 1), but got p=%g", p);
     FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype) && self->dtype != FAC_BOOL, FAC_ERR_DTYPE,
-              "geometric_ is not implemented for %s", fac_dtype_name((fac_dtype)self->dtype));
+              "not implemented for %s", fac_dtype_name((fac_dtype)self->dtype));
     random_job j = {.make = make_geometric, .kind = FAC_ACC_F64, .a = log1p(-p)};
     return draw(&j, self, drawn, out);
 }
@@ -250,7 +250,7 @@ fac_status cauchy_cpu_(const fac_call_info *c, fac_tensor *self, double median, 
                        fac_tensor **out) {
     (void)c;
     FAC_CHECK(sigma > 0, FAC_ERR_ARGUMENT, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma);
-    FAC_TRY(need_floating(self, "cauchy_"));
+    FAC_TRY(need_floating(self));
     random_job j = {.make = make_cauchy, .kind = FAC_ACC_F64, .a = median, .b = sigma};
     return draw(&j, self, drawn, out);
 }
@@ -268,7 +268,7 @@ static void make_bernoulli(const random_job *j, int64_t begin, int64_t n, fac_ti
 }
 
 static fac_status need_real(const fac_tensor *self) {
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "bernoulli is not implemented for %s",
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for %s",
               fac_dtype_name((fac_dtype)self->dtype));
     return FAC_OK;
 }
@@ -283,7 +283,8 @@ fac_status bernoulli_float_cpu_(const fac_call_info *c, fac_tensor *self, double
 
 static fac_status check_probabilities(fac_tensor *p) {
     fac_tensor *rows;
-    FAC_TRY(need_floating(p, "a tensor of probabilities"));
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)p->dtype), FAC_ERR_DTYPE, "probabilities need a floating dtype, got %s",
+              fac_dtype_name((fac_dtype)p->dtype));
     FAC_TRY(fac__cpu_contiguous(p, &rows));
     fac_dtype d = (fac_dtype)p->dtype;
     const char *data = fac__data(rows);
@@ -329,7 +330,7 @@ static fac_status integer_range(fac_dtype d, int64_t *low, int64_t *high) {
     static const int digits[FAC_DTYPE_COUNT] = {
         [FAC_BOOL] = 1, [FAC_U8] = 8,   [FAC_I8] = 7,   [FAC_I16] = 15, [FAC_I32] = 31,
         [FAC_I64] = 63, [FAC_F16] = 11, [FAC_BF16] = 8, [FAC_F32] = 24, [FAC_F64] = 53};
-    FAC_CHECK(!fac_dtype_is_complex(d), FAC_ERR_DTYPE, "random_ is not implemented for %s", fac_dtype_name(d));
+    FAC_CHECK(!fac_dtype_is_complex(d), FAC_ERR_DTYPE, "not implemented for %s", fac_dtype_name(d));
     bool real = fac_dtype_is_floating(d);
     *high = digits[d] == 63 ? INT64_MAX : ((int64_t)1 << digits[d]) - !real;
     *low = d == FAC_BOOL || d == FAC_U8 ? 0 : real ? -*high : -*high - 1;

@@ -76,8 +76,8 @@ fac_status arange_cpu_(const fac_call_info *c, fac_tensor *self, fac_scalar star
     (void)c;
     range_job j = {0};
     FAC_TRY(start_job(self, &j));
-    FAC_CHECK(self->dtype != FAC_BOOL && !fac_dtype_is_complex(j.dtype), FAC_ERR_DTYPE,
-              "arange is not implemented for %s", fac_dtype_name(j.dtype));
+    FAC_CHECK(self->dtype != FAC_BOOL && !fac_dtype_is_complex(j.dtype), FAC_ERR_DTYPE, "not implemented for %s",
+              fac_dtype_name(j.dtype));
     j.whole = fac_dtype_is_integral(j.dtype, false);
     j.start_i = fac__scalar_i64(start), j.step_i = fac__scalar_i64(step);
     j.start = fac__scalar_f64(start), j.step = fac__scalar_f64(step);

@@ -93,7 +93,7 @@ static fac_dtype common_dtype(const fac_tensor *seq, const fac_tensor *self) {
 static fac_status check_search(const fac_tensor *seq, const fac_tensor *self, bool right, const char *side,
                                const fac_tensor *sorter) {
     FAC_CHECK(seq->ndim > 0, FAC_ERR_SHAPE, "the boundaries tensor should have at least one dimension");
-    FAC_CHECK(fac__key_bits(common_dtype(seq, self)), FAC_ERR_DTYPE, "searchsorted is not implemented for %s",
+    FAC_CHECK(fac__key_bits(common_dtype(seq, self)), FAC_ERR_DTYPE, "not implemented for %s",
               fac_dtype_name(common_dtype(seq, self)));
     FAC_CHECK(!side || strcmp(side, "left") == 0 || strcmp(side, "right") == 0, FAC_ERR_ARGUMENT,
               "side can only be 'left' or 'right' but got %s", side);

@@ -13,8 +13,8 @@ static void *data_of(const fac_tensor *t) { return t ? fac__data(t) : NULL; }
 /* ---- selecting ------------------------------------------------------------------------------------------------------------- */
 
 /* to [outer, count, n] <- x [outer, size, n] by index [count]; all row-major. */
-static fac_status run_select(fac_tensor *to, fac_tensor *x, fac_tensor *index, int64_t outer, int64_t d, int64_t n,
-                             const char *op) {
+static fac_status run_select(const fac_operator *op, fac_tensor *to, fac_tensor *x, fac_tensor *index, int64_t outer,
+                             int64_t d, int64_t n) {
     void *out = fac__data(to), *from = fac__data(x), *which = fac__data(index);
     int64_t count = index->numel, size = x->ndim ? x->sizes[d] : 1;
     k_bounds bounds = {.dim = (int)d};
@@ -28,7 +28,8 @@ static fac_status run_select(fac_tensor *to, fac_tensor *x, fac_tensor *index, i
         &r, FAC_CUDA_ARGS(&out, &from, &which, &outer, &count, &size, &n, &item, &index_dtype, &bounds), to->numel);
 }
 
-static fac_status select_along(fac_tensor *out, fac_tensor *self, fac_tensor *index, int64_t d, const char *op) {
+static fac_status select_along(fac_structured *s, fac_tensor *self, fac_tensor *index, int64_t d) {
+    fac_tensor *out = s->out[0];
     if (out->numel == 0) return FAC_OK;
     fac_tensor *x = NULL, *which = NULL, *to = NULL;
     int64_t outer = 1, n = 1;
@@ -36,7 +37,7 @@ static fac_status select_along(fac_tensor *out, fac_tensor *self, fac_tensor *in
     fac_status st = fac__cuda_contiguous(self, &x);
     if (st == FAC_OK) st = fac__cuda_contiguous(index, &which);
     if (st == FAC_OK) st = fac__cuda_result(out, &to);
-    if (st == FAC_OK) st = run_select(to, x, which, outer, d, n, op);
+    if (st == FAC_OK) st = run_select(s->call->op, to, x, which, outer, d, n);
     fac__unref(x);
     fac__unref(which);
     return fac__cuda_result_done(out, to, st);
@@ -44,25 +45,23 @@ static fac_status select_along(fac_tensor *out, fac_tensor *self, fac_tensor *in
 
 fac_status index_select_cuda(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index) {
     (void)dim;
-    return select_along(s->out[0], self, index, s->carry[0], "index_select");
+    return select_along(s, self, index, s->carry[0]);
 }
 fac_status embedding_cuda(fac_structured *s, fac_tensor *weight, fac_tensor *indices, int64_t padding_idx,
                           bool scale_grad_by_freq, bool sparse) {
     (void)padding_idx, (void)scale_grad_by_freq, (void)sparse;
-    return select_along(s->out[0], weight, indices, 0, "embedding");
+    return select_along(s, weight, indices, 0);
 }
 
 /* ---- the gradient of an embedding ---------------------------------------------------------------------------------------------- */
 
-static fac_status run_count(fac_tensor *times, fac_tensor *index, int64_t size) {
+static fac_status run_count(const fac_operator *op, fac_tensor *times, fac_tensor *index, int64_t size) {
     void *to = fac__data(times), *which = fac__data(index);
     int64_t count = index->numel;
     int index_dtype = index->dtype;
     k_bounds bounds = {.dim = 0};
-    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(index_count),
-                      .device = fac__cuda_index(index),
-                      .op = "embedding_backward",
-                      .bounds = &bounds};
+    fac_cuda_run r = {
+        .kernel = &FAC_CUDA_KERNEL(index_count), .device = fac__cuda_index(index), .op = op, .bounds = &bounds};
     FAC_TRY(fac__cuda_fill(times, fac_scalar_i_(0)));
     fac__cuda_reads(&r, index);
     fac__cuda_updates(&r, times);
@@ -70,7 +69,8 @@ static fac_status run_count(fac_tensor *times, fac_tensor *index, int64_t size) 
 }
 
 /* sum, of the type summed in, starts as zeros. */
-static fac_status run_rows(fac_tensor *sum, fac_tensor *grad, fac_tensor *index, fac_tensor *times, int64_t padding) {
+static fac_status run_rows(const fac_operator *op, fac_tensor *sum, fac_tensor *grad, fac_tensor *index,
+                           fac_tensor *times, int64_t padding) {
     void *to = fac__data(sum), *g = fac__data(grad), *which = fac__data(index), *how_often = data_of(times);
     int64_t count = index->numel, size = sum->sizes[0], n = sum->sizes[1];
     int dtype = grad->dtype, index_dtype = index->dtype;
@@ -79,7 +79,7 @@ static fac_status run_rows(fac_tensor *sum, fac_tensor *grad, fac_tensor *index,
     fac_cuda_run r = {.kernel = wide ? &FAC_CUDA_KERNEL(index_embedding_backward_f64)
                                      : &FAC_CUDA_KERNEL(index_embedding_backward_f32),
                       .device = fac__cuda_index(sum),
-                      .op = "embedding_backward",
+                      .op = op,
                       .bounds = &bounds};
     FAC_TRY(fac__cuda_fill(sum, fac_scalar_i_(0)));
     fac__cuda_reads(&r, grad);
@@ -103,10 +103,10 @@ fac_status embedding_dense_backward_cuda(fac_structured *s, fac_tensor *grad_out
     fac_status st = fac__cuda_contiguous(grad_output, &grad);
     if (st == FAC_OK) st = fac__cuda_contiguous(indices, &index);
     if (st == FAC_OK && scale_grad_by_freq) st = fac__empty(&num_weights, 1, FAC_I32, out->device, &times);
-    if (st == FAC_OK && times && index->numel) st = run_count(times, index, num_weights);
+    if (st == FAC_OK && times && index->numel) st = run_count(s->call->op, times, index, num_weights);
     if (st == FAC_OK)
         st = half ? fac__empty(out->sizes, out->ndim, FAC_F32, out->device, &sum) : fac__cuda_result(out, &sum);
-    if (st == FAC_OK) st = run_rows(sum, grad, index, times, padding_idx);
+    if (st == FAC_OK) st = run_rows(s->call->op, sum, grad, index, times, padding_idx);
     fac__unref(times);
     fac__unref(index);
     fac__unref(grad);
@@ -121,18 +121,16 @@ static fac_status check_vector(const fac_tensor *self) {
 }
 
 fac_status arange_cuda_(const fac_call_info *c, fac_tensor *self, fac_scalar start, fac_scalar step, fac_tensor **out) {
-    (void)c;
     FAC_TRY(check_vector(self));
     fac_dtype d = (fac_dtype)self->dtype;
-    FAC_CHECK(d != FAC_BOOL && !fac_dtype_is_complex(d), FAC_ERR_DTYPE, "arange is not implemented for %s",
-              fac_dtype_name(d));
+    FAC_CHECK(d != FAC_BOOL && !fac_dtype_is_complex(d), FAC_ERR_DTYPE, "not implemented for %s", fac_dtype_name(d));
     int whole = fac_dtype_is_integral(d, false);
     int64_t start_i = fac__scalar_i64(start), step_i = fac__scalar_i64(step), n = self->numel;
     int64_t stride = self->strides[0] * fac__dtype_size(d);
     double from = fac__scalar_f64(start), by = fac__scalar_f64(step);
     void *to = fac__data(self);
     int dtype = (int)d;
-    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(index_arange), .device = fac__cuda_index(self), .op = "arange"};
+    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(index_arange), .device = fac__cuda_index(self), .op = c->op};
     fac__cuda_writes(&r, self);
     if (n)
         FAC_TRY(
@@ -143,7 +141,6 @@ fac_status arange_cuda_(const fac_call_info *c, fac_tensor *self, fac_scalar sta
 
 fac_status linspace_cuda_(const fac_call_info *c, fac_tensor *self, fac_scalar start, fac_scalar end, fac_opt_num base,
                           fac_tensor **out) {
-    (void)c;
     FAC_TRY(check_vector(self));
     fac_dtype d = (fac_dtype)self->dtype;
     int64_t n = self->numel, stride = self->strides[0] * fac__dtype_size(d);
@@ -154,7 +151,7 @@ fac_status linspace_cuda_(const fac_call_info *c, fac_tensor *self, fac_scalar s
     if (n == 1) to = from;
     void *data = fac__data(self);
     int dtype = (int)d;
-    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(index_linspace), .device = fac__cuda_index(self), .op = "linspace"};
+    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(index_linspace), .device = fac__cuda_index(self), .op = c->op};
     fac__cuda_writes(&r, self);
     if (n) FAC_TRY(fac__cuda_run_items(&r, FAC_CUDA_ARGS(&data, &n, &stride, &dtype, &from, &to, &step, &power), n));
     *out = fac__ref(self);

@@ -42,7 +42,7 @@ static fac_status launch(fac_structured *s, const k_gemm *g, const matrix *a, co
                               .args = (void *[]){(void *)(uintptr_t)g},
                               .accesses = r.access,
                               .n_accesses = r.n_accesses,
-                              .op = "mm"};
+                              .op = s->call->op};
     return fac__cuda_launch(&l);
 }
 

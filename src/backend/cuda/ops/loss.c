@@ -9,6 +9,7 @@ enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 
 /* Operands, row-major and owned: x [outer, classes, inner], targets [outer, inner]. */
 typedef struct nll_job {
+    const fac_operator *op;
     fac_tensor *x, *target, *weight;
     int64_t n, classes, inner, ignore;
     int dtype, target_dtype;
@@ -22,9 +23,11 @@ static void job_close(nll_job *j) {
     fac__unref(j->weight);
 }
 
-static fac_status job_open(nll_job *j, fac_tensor *self, fac_tensor *target, fac_tensor *weight, int64_t ignore) {
+static fac_status job_open(nll_job *j, const fac_operator *op, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
+                           int64_t ignore) {
     int d = self->ndim == 1 ? 0 : 1;
-    *j = (nll_job){.n = target->numel,
+    *j = (nll_job){.op = op,
+                   .n = target->numel,
                    .classes = self->sizes[d],
                    .inner = 1,
                    .ignore = ignore,
@@ -49,7 +52,7 @@ static fac_status run_each(nll_job *j, fac_tensor *parts, fac_tensor *sums) {
     k_bounds bounds = {.dim = K_DIM_CLASS};
     fac_cuda_run r = {.kernel = j->dtype == FAC_F64 ? &FAC_CUDA_KERNEL(rows_nll_f64) : &FAC_CUDA_KERNEL(rows_nll_f32),
                       .device = fac__cuda_index(j->x),
-                      .op = sums ? "cross_entropy_loss" : "nll_loss",
+                      .op = j->op,
                       .bounds = &bounds};
     fac__cuda_reads(&r, j->x);
     fac__cuda_reads(&r, j->target);
@@ -65,7 +68,7 @@ static fac_status run_each(nll_job *j, fac_tensor *parts, fac_tensor *sums) {
 static fac_status run_finish(nll_job *j, fac_tensor *parts, fac_tensor *out, fac_tensor *total, int mean) {
     double *loss = fac__data(parts), *of_class = loss + j->n;
     void *to = fac__data(out), *to_total = fac__data(total);
-    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(rows_nll_finish), .device = fac__cuda_index(out), .op = "nll_loss"};
+    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(rows_nll_finish), .device = fac__cuda_index(out), .op = j->op};
     fac__cuda_reads(&r, parts);
     fac__cuda_writes(&r, out);
     fac__cuda_writes(&r, total);
@@ -102,7 +105,7 @@ static fac_status forward(nll_job *j, fac_tensor *out, fac_tensor *sums, fac_ten
 fac_status nll_loss_forward_cuda(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
                                  int64_t reduction, int64_t ignore_index) {
     nll_job j;
-    FAC_TRY(job_open(&j, self, target, weight, ignore_index));
+    FAC_TRY(job_open(&j, s->call->op, self, target, weight, ignore_index));
     fac_status st = forward(&j, s->out[0], NULL, s->out[1], reduction == REDUCE_NONE && self->ndim > 1, reduction);
     job_close(&j);
     return st;
@@ -112,7 +115,7 @@ fac_status _cross_entropy_cuda(fac_structured *s, fac_tensor *self, fac_tensor *
                                int64_t reduction, int64_t ignore_index) {
     nll_job j;
     fac_tensor *sums;
-    FAC_TRY(job_open(&j, self, target, weight, ignore_index));
+    FAC_TRY(job_open(&j, s->call->op, self, target, weight, ignore_index));
     fac_status st = fac__cuda_result(s->out[1], &sums);
     if (st == FAC_OK) st = forward(&j, s->out[0], sums, s->out[2], reduction == REDUCE_NONE, reduction);
     st = fac__cuda_result_done(s->out[1], sums, st);
@@ -132,7 +135,7 @@ static fac_status run_backward(nll_job *j, fac_tensor *dx, fac_tensor *grad, fac
     fac_cuda_run r = {.kernel =
                           wide ? &FAC_CUDA_KERNEL(rows_nll_backward_f64) : &FAC_CUDA_KERNEL(rows_nll_backward_f32),
                       .device = fac__cuda_index(dx),
-                      .op = sums ? "cross_entropy_loss_backward" : "nll_loss_backward",
+                      .op = j->op,
                       .bounds = &bounds};
     const fac_tensor *const in[] = {grad, j->x, sums, j->target, j->weight, total};
     for (size_t i = 0; i < FAC_COUNT(in); i++) fac__cuda_reads(&r, in[i]);
@@ -144,13 +147,13 @@ static fac_status run_backward(nll_job *j, fac_tensor *dx, fac_tensor *grad, fac
                                j->n * j->classes);
 }
 
-static fac_status backward(fac_tensor *out, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
+static fac_status backward(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
                            fac_tensor *weight, int64_t reduction, int64_t ignore_index, fac_tensor *row_sums,
                            fac_tensor *total_weight) {
     nll_job j;
-    fac_tensor *grad = NULL, *sums = NULL, *dx = NULL;
+    fac_tensor *out = s->out[0], *grad = NULL, *sums = NULL, *dx = NULL;
     if (out->numel == 0) return FAC_OK;
-    FAC_TRY(job_open(&j, self, target, weight, ignore_index));
+    FAC_TRY(job_open(&j, s->call->op, self, target, weight, ignore_index));
     fac_status st = fac__cuda_contiguous(grad_output, &grad);
     if (st == FAC_OK) st = fac__cuda_contiguous(row_sums, &sums);
     if (st == FAC_OK) st = fac__cuda_result(out, &dx);
@@ -167,10 +170,10 @@ static fac_status backward(fac_tensor *out, fac_tensor *grad_output, fac_tensor 
 fac_status nll_loss_backward_cuda(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
                                   fac_tensor *weight, int64_t reduction, int64_t ignore_index,
                                   fac_tensor *total_weight) {
-    return backward(s->out[0], grad_output, self, target, weight, reduction, ignore_index, NULL, total_weight);
+    return backward(s, grad_output, self, target, weight, reduction, ignore_index, NULL, total_weight);
 }
 fac_status _cross_entropy_backward_cuda(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
                                         fac_tensor *target, fac_tensor *weight, int64_t reduction, int64_t ignore_index,
                                         fac_tensor *row_sums, fac_tensor *total_weight) {
-    return backward(s->out[0], grad_output, self, target, weight, reduction, ignore_index, row_sums, total_weight);
+    return backward(s, grad_output, self, target, weight, reduction, ignore_index, row_sums, total_weight);
 }

@@ -13,7 +13,6 @@ extern fac_cuda_kernel FAC_CUDA_KERNEL(optim_sgd_f32), FAC_CUDA_KERNEL(optim_sgd
 fac_status fused_sgd_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor *grad, fac_tensor *momentum_buffer,
                           double lr, double weight_decay, double momentum, double dampening, bool nesterov,
                           bool maximize, bool first) {
-    (void)c;
     FAC_TRY(fac__optim_check_parameter(self));
     FAC_TRY(fac__optim_check_twin(self, grad, "grad"));
     FAC_TRY(fac__optim_check_twin(self, momentum_buffer, "momentum_buffer"));
@@ -25,7 +24,7 @@ fac_status fused_sgd_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor *
     fac_cuda_run r = {.kernel =
                           self->dtype == FAC_F64 ? &FAC_CUDA_KERNEL(optim_sgd_f64) : &FAC_CUDA_KERNEL(optim_sgd_f32),
                       .device = fac__cuda_index(self),
-                      .op = "sgd",
+                      .op = c->op,
                       .bounds = &bounds};
     fac__cuda_updates(&r, self);
     fac__cuda_reads(&r, grad);
@@ -36,7 +35,6 @@ fac_status fused_sgd_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor *
 fac_status fused_adamw_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor *grad, fac_tensor *exp_avg,
                             fac_tensor *exp_avg_sq, fac_tensor *max_exp_avg_sq, double lr, double beta1, double beta2,
                             double weight_decay, double eps, int64_t step, bool decoupled, bool maximize) {
-    (void)c;
     FAC_CHECK(step >= 1, FAC_ERR_ARGUMENT, "step counts from 1, but is %lld", (long long)step);
     FAC_TRY(fac__optim_check_parameter(self));
     FAC_TRY(fac__optim_check_twin(self, grad, "grad"));
@@ -60,7 +58,7 @@ fac_status fused_adamw_cuda(const fac_call_info *c, fac_tensor *self, fac_tensor
     fac_cuda_run r = {.kernel =
                           self->dtype == FAC_F64 ? &FAC_CUDA_KERNEL(optim_adam_f64) : &FAC_CUDA_KERNEL(optim_adam_f32),
                       .device = fac__cuda_index(self),
-                      .op = "adam",
+                      .op = c->op,
                       .bounds = &bounds};
     fac__cuda_reads(&r, grad);
     fac_tensor *const changed[] = {self, exp_avg, exp_avg_sq, max_exp_avg_sq};

@@ -108,7 +108,7 @@ static fac_status launch_plan(const fac_iter *it, k_plan *p, fac_cuda_run *r) {
     return FAC_OK;
 }
 
-static fac_status launch(const fac_iter *it, fac_cuda_kernel *kernel, const char *op, kind k, fac_dtype out,
+static fac_status launch(const fac_iter *it, fac_cuda_kernel *kernel, const fac_operator *op, kind k, fac_dtype out,
                          const fac_loop_args *args) {
     k_plan p;
     fac_cuda_run r = {.kernel = kernel, .op = op};
@@ -121,12 +121,12 @@ static fac_status launch(const fac_iter *it, fac_cuda_kernel *kernel, const char
     return launch_plan(it, &p, &r);
 }
 
-static fac_status run_loop(const fac_iter *it, fac_loop_id id, const char *op, fac_dtype out,
-                           const fac_loop_args *args) {
+static fac_status run_loop(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args) {
+    const fac_iter *it = &s->iter;
     kind k = kind_of(it->common);
     fac_cuda_kernel *kernel = fac_dtype_is_complex(it->common) ? NULL : kernels[k][id];
-    FAC_CHECK(kernel, FAC_ERR_UNSUPPORTED, "%s has no CUDA kernel for %s", op, fac_dtype_name(it->common));
-    return it->numel ? launch(it, kernel, op, k, out, args) : FAC_OK;
+    FAC_CHECK(kernel, FAC_ERR_UNSUPPORTED, "there is no CUDA kernel for %s", fac_dtype_name(it->common));
+    return it->numel ? launch(it, kernel, s->call->op, k, out, args) : FAC_OK;
 }
 
 fac_status fac__cuda_ops_init(void) {
@@ -137,10 +137,10 @@ fac_status fac__cuda_ops_init(void) {
 /* ---- copies and fills ------------------------------------------------------------------------------------------------------------------ */
 
 /* Through complex numbers, int64, double or float, whichever holds every element of the source. */
-static fac_status copy_by(const fac_iter *it, fac_dtype from, const char *op) {
+static fac_status copy_by(const fac_iter *it, fac_dtype from) {
     bool complex_numbers = fac_dtype_is_complex(from);
     kind k = complex_numbers ? KIND_F64 : kind_of(from);
-    return launch(it, complex_numbers ? &NAME(copy, complex) : copy_kernels[k], op, k, 0, NULL);
+    return launch(it, complex_numbers ? &NAME(copy, complex) : copy_kernels[k], NULL, k, 0, NULL);
 }
 
 fac_status fac__cuda_copy_elements(fac_tensor *dst, fac_tensor *src) {
@@ -149,7 +149,7 @@ fac_status fac__cuda_copy_elements(fac_tensor *dst, fac_tensor *src) {
     FAC_TRY(fac_iter_out(&it, dst));
     FAC_TRY(fac_iter_in(&it, src));
     FAC_TRY(fac_iter_build(&it));
-    return it.numel ? copy_by(&it, (fac_dtype)src->dtype, "copy_") : FAC_OK;
+    return it.numel ? copy_by(&it, (fac_dtype)src->dtype) : FAC_OK;
 }
 
 fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v) {
@@ -162,8 +162,7 @@ fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v) {
     if (it.numel == 0) return FAC_OK;
     it.common = d; /* the number is as the dtype has it, so that the kernel changes nothing */
     k_plan p = {.plain = 0};
-    fac_cuda_run r = {.kernel = fac_dtype_is_complex(d) ? &NAME(copy, complex) : copy_kernels[kind_of(d)],
-                      .op = "fill_"};
+    fac_cuda_run r = {.kernel = fac_dtype_is_complex(d) ? &NAME(copy, complex) : copy_kernels[kind_of(d)]};
     for (int i = 0; i < 2; i++) set_operand(&it, i, &p.op[i]);
     p.plain = !fac_dtype_is_complex(d) && is_plain(&it, &p, dtype_of(kind_of(d)), dtype_of(kind_of(d)));
     return launch_plan(&it, &p, &r);

@@ -32,10 +32,10 @@ static fac_status plan_of(fac_tensor *self, k_plan *p) {
     return FAC_OK;
 }
 
-static fac_status draw(fac_tensor *self, k_plan *p, int kind, int bits, fac_draw drawn, const char *op,
+static fac_status draw(const fac_call_info *c, fac_tensor *self, k_plan *p, int kind, int bits, fac_draw drawn,
                        fac_tensor **out) {
     if (self->numel) {
-        fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(random_fill), .device = fac__cuda_index(self), .op = op};
+        fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(random_fill), .device = fac__cuda_index(self), .op = c->op};
         fac__cuda_writes(&r, self);
         FAC_TRY(fac__cuda_run_items(&r, FAC_CUDA_ARGS(p, &kind, &drawn.seed, &drawn.offset, &bits), self->numel));
     }
@@ -43,69 +43,65 @@ static fac_status draw(fac_tensor *self, k_plan *p, int kind, int bits, fac_draw
     return FAC_OK;
 }
 
-static fac_status need_floating(const fac_tensor *self, const char *what) {
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "%s needs a floating dtype, got %s", what,
+static fac_status need_floating(const fac_tensor *self) {
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "needs a floating dtype, got %s",
               fac_dtype_name((fac_dtype)self->dtype));
     return FAC_OK;
 }
 
 /* A draw with two parameters of a floating tensor. */
-static fac_status draw_real(fac_tensor *self, int kind, double a, double b, fac_draw drawn, const char *op,
+static fac_status draw_real(const fac_call_info *c, fac_tensor *self, int kind, double a, double b, fac_draw drawn,
                             fac_tensor **out) {
     k_plan p;
-    FAC_TRY(need_floating(self, op));
+    FAC_TRY(need_floating(self));
     FAC_TRY(fac__check_no_overlap(self));
     FAC_TRY(plan_of(self, &p));
     p.f[0] = a;
     p.f[1] = b;
     int bits = self->dtype == FAC_F16 ? 11 : self->dtype == FAC_BF16 ? 8 : 24;
-    return draw(self, &p, kind, bits, drawn, op, out);
+    return draw(c, self, &p, kind, bits, drawn, out);
 }
 
 fac_status normal_cuda_(const fac_call_info *c, fac_tensor *self, double mean, double std, fac_draw drawn,
                         fac_tensor **out) {
-    (void)c;
     FAC_CHECK(std >= 0, FAC_ERR_ARGUMENT, "normal expects std >= 0.0, but found std %g", std);
-    return draw_real(self, NORMAL, mean, std, drawn, "normal_", out);
+    return draw_real(c, self, NORMAL, mean, std, drawn, out);
 }
 
 fac_status uniform_cuda_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_draw drawn,
                          fac_tensor **out) {
-    (void)c;
     FAC_CHECK(from <= to, FAC_ERR_ARGUMENT, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g",
               from, to);
-    return draw_real(self, UNIFORM, from, to, drawn, "uniform_", out);
+    return draw_real(c, self, UNIFORM, from, to, drawn, out);
 }
 
 fac_status exponential_cuda_(const fac_call_info *c, fac_tensor *self, double lambd, fac_draw drawn, fac_tensor **out) {
-    (void)c;
     FAC_CHECK(lambd > 0, FAC_ERR_ARGUMENT, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
-    return draw_real(self, EXPONENTIAL, lambd, 0, drawn, "exponential_", out);
+    return draw_real(c, self, EXPONENTIAL, lambd, 0, drawn, out);
 }
 
 fac_status bernoulli_float_cuda_(const fac_call_info *c, fac_tensor *self, double p, fac_draw drawn, fac_tensor **out) {
-    (void)c;
     k_plan plan;
     FAC_CHECK(p >= 0 && p <= 1, FAC_ERR_ARGUMENT, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "bernoulli is not implemented for %s",
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for %s",
               fac_dtype_name((fac_dtype)self->dtype));
     FAC_TRY(fac__check_no_overlap(self));
     FAC_TRY(plan_of(self, &plan));
     plan.op[1].number[0] = p;
-    return draw(self, &plan, BERNOULLI, 0, drawn, "bernoulli_", out);
+    return draw(c, self, &plan, BERNOULLI, 0, drawn, out);
 }
 
 /* ---- dropout -------------------------------------------------------------------------------------------------------------------- */
 
-static fac_status run_dropout(fac_tensor *input, fac_tensor *out, fac_tensor *mask, uint64_t threshold, double scale,
-                              fac_draw drawn) {
+static fac_status run_dropout(const fac_operator *op, fac_tensor *input, fac_tensor *out, fac_tensor *mask,
+                              uint64_t threshold, double scale, fac_draw drawn) {
     if (input->numel == 0) return FAC_OK;
     fac_tensor *x;
     FAC_TRY(fac__cuda_contiguous(input, &x));
     void *to = fac__data(out), *keep = fac__data(mask), *from = fac__data(x);
     int64_t n = input->numel;
     int dtype = input->dtype;
-    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(random_dropout), .device = fac__cuda_index(input), .op = "dropout"};
+    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(random_dropout), .device = fac__cuda_index(input), .op = op};
     fac__cuda_reads(&r, x);
     fac__cuda_writes(&r, out);
     fac__cuda_writes(&r, mask);
@@ -122,17 +118,17 @@ fac_status native_dropout_cuda(fac_structured *s, fac_tensor *input, double p, f
     fac_status st = fac__cuda_result(s->out[0], &out);
     if (st == FAC_OK) st = fac__cuda_result(s->out[1], &mask);
     if (st == FAC_OK)
-        st = run_dropout(input, out, mask, fac__bernoulli_threshold(keep), keep > 0 ? 1 / keep : 0, drawn);
+        st = run_dropout(s->call->op, input, out, mask, fac__bernoulli_threshold(keep), keep > 0 ? 1 / keep : 0, drawn);
     st = fac__cuda_result_done(s->out[0], out, st);
     return fac__cuda_result_done(s->out[1], mask, st);
 }
 
-static fac_status run_dropout_backward(fac_tensor *g, fac_tensor *mask, fac_tensor *dx, double scale) {
+static fac_status run_dropout_backward(const fac_operator *op, fac_tensor *g, fac_tensor *mask, fac_tensor *dx,
+                                       double scale) {
     void *to = fac__data(dx), *from = fac__data(g), *keep = fac__data(mask);
     int64_t n = g->numel;
     int dtype = g->dtype;
-    fac_cuda_run r = {
-        .kernel = &FAC_CUDA_KERNEL(random_dropout_backward), .device = fac__cuda_index(g), .op = "dropout_backward"};
+    fac_cuda_run r = {.kernel = &FAC_CUDA_KERNEL(random_dropout_backward), .device = fac__cuda_index(g), .op = op};
     fac__cuda_reads(&r, g);
     fac__cuda_reads(&r, mask);
     fac__cuda_writes(&r, dx);
@@ -145,7 +141,7 @@ fac_status native_dropout_backward_cuda(fac_structured *s, fac_tensor *grad_outp
     fac_status st = fac__cuda_contiguous(grad_output, &g);
     if (st == FAC_OK) st = fac__cuda_contiguous(mask, &keep);
     if (st == FAC_OK) st = fac__cuda_result(s->out[0], &dx);
-    if (st == FAC_OK) st = run_dropout_backward(g, keep, dx, scale);
+    if (st == FAC_OK) st = run_dropout_backward(s->call->op, g, keep, dx, scale);
     fac__unref(g);
     fac__unref(keep);
     return fac__cuda_result_done(s->out[0], dx, st);

@@ -106,7 +106,7 @@ static fac_status launch(fac_cuda_run *r, const k_fold *f, fac_acc kind) {
 
 /* ---- folds ------------------------------------------------------------------------------------------------------------------ */
 
-static fac_status fold_in_parts(k_fold *f, fac_tensor *in, fac_tensor *out, fac_acc kind, const char *op) {
+static fac_status fold_in_parts(k_fold *f, fac_tensor *in, fac_tensor *out, fac_acc kind, const fac_operator *op) {
     fac_tensor *scratch;
     const int64_t sizes[2] = {f->parts, f->n_out};
     FAC_TRY(fac__empty(sizes, 2, scratch_dtype[kind], in->device, &scratch));
@@ -123,12 +123,14 @@ static fac_status fold_in_parts(k_fold *f, fac_tensor *in, fac_tensor *out, fac_
     return st;
 }
 
-static fac_status fold(const fac_reduction *r, fac_tensor *in, uint64_t mask, fac_tensor *out, const char *op) {
+static fac_status fold(fac_structured *s, const fac_reduction *r, fac_tensor *in) {
     k_fold f;
+    fac_tensor *out = s->out[0];
+    const fac_operator *op = s->call->op;
     if (out->numel == 0) return FAC_OK;
     FAC_CHECK(r->kind != FAC_ACC_C128 || r->map == FAC_MAP_NONE, FAC_ERR_UNSUPPORTED,
-              "%s has no CUDA kernel for complex numbers yet", op);
-    FAC_TRY(plan(&f, in, mask, (fac_tensor *[]){out, NULL}, false));
+              "there is no CUDA kernel for complex numbers yet");
+    FAC_TRY(plan(&f, in, fac__carried_mask(s), (fac_tensor *[]){out, NULL}, false));
     f.op = (int32_t)r->op;
     f.map = (int32_t)r->map;
     f.via = r->via == (fac_dtype)in->dtype ? 0 : (int32_t)r->via;
@@ -143,13 +145,10 @@ static fac_status fold(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
 }
 
 static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
-static fac_status carried(fac_structured *s, const fac_reduction *r, fac_tensor *self, const char *op) {
-    return fold(r, self, fac__carried_mask(s), s->out[0], op);
-}
 fac_status sum_dim_cuda(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
     fac_reduction r = fac__fold_as(s, self, FAC_FOLD_SUM, dtype);
-    return carried(s, &r, self, "sum");
+    return fold(s, &r, self);
 }
 fac_status sum_cuda(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
     return sum_dim_cuda(s, self, (fac_ints){0}, false, dtype);
@@ -157,43 +156,43 @@ fac_status sum_cuda(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
 fac_status mean_dim_cuda(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
     fac_reduction r = fac__mean_as(s, self, dtype);
-    return carried(s, &r, self, "mean");
+    return fold(s, &r, self);
 }
 fac_status mean_cuda(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
     return mean_dim_cuda(s, self, (fac_ints){0}, false, dtype);
 }
 fac_status prod_cuda(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
     fac_reduction r = fac__fold_as(s, self, FAC_FOLD_PROD, dtype);
-    return carried(s, &r, self, "prod");
+    return fold(s, &r, self);
 }
 fac_status prod_dim_cuda(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim, fac_dtype dtype) {
     (void)dim, (void)keepdim;
     return prod_cuda(s, self, dtype);
 }
 
-static fac_status extreme(fac_structured *s, fac_tensor *self, fac_fold_op op, int out) {
+static fac_status extreme(fac_structured *s, fac_tensor *self, fac_fold_op op) {
     fac_reduction r = {.op = op, .kind = fac__acc_of(dtype_of(self))};
-    return fold(&r, self, fac__carried_mask(s), s->out[out], op == FAC_FOLD_MAX ? "max" : "min");
+    return fold(s, &r, self);
 }
 fac_status amax_cuda(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    return extreme(s, self, FAC_FOLD_MAX, 0);
+    return extreme(s, self, FAC_FOLD_MAX);
 }
 fac_status amin_cuda(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    return extreme(s, self, FAC_FOLD_MIN, 0);
+    return extreme(s, self, FAC_FOLD_MIN);
 }
-fac_status max_cuda(fac_structured *s, fac_tensor *self) { return extreme(s, self, FAC_FOLD_MAX, 0); }
-fac_status min_cuda(fac_structured *s, fac_tensor *self) { return extreme(s, self, FAC_FOLD_MIN, 0); }
+fac_status max_cuda(fac_structured *s, fac_tensor *self) { return extreme(s, self, FAC_FOLD_MAX); }
+fac_status min_cuda(fac_structured *s, fac_tensor *self) { return extreme(s, self, FAC_FOLD_MIN); }
 
 /* ---- truth: elements become 0 or 1 ----------------------------------------------------------------------------------------- */
 
-static fac_status count(fac_structured *s, fac_tensor *self, fac_fold_op op, const char *name) {
+static fac_status count(fac_structured *s, fac_tensor *self, fac_fold_op op) {
     fac_reduction r = {.op = op, .kind = FAC_ACC_I64, .map = FAC_MAP_NONZERO};
-    return carried(s, &r, self, name);
+    return fold(s, &r, self);
 }
 static fac_status any_of(fac_structured *s, fac_tensor *self) {
-    if (self->numel > 0) return count(s, self, FAC_FOLD_MAX, "any");
+    if (self->numel > 0) return count(s, self, FAC_FOLD_MAX);
     return fac__cuda_fill(s->out[0], fac_scalar_i_(0)); /* the identity of a maximum is not a truth value */
 }
 fac_status any_cuda(fac_structured *s, fac_tensor *self) { return any_of(s, self); }
@@ -201,14 +200,14 @@ fac_status any_dim_cuda(fac_structured *s, fac_tensor *self, int64_t dim, bool k
     (void)dim, (void)keepdim;
     return any_of(s, self);
 }
-fac_status all_cuda(fac_structured *s, fac_tensor *self) { return count(s, self, FAC_FOLD_PROD, "all"); }
+fac_status all_cuda(fac_structured *s, fac_tensor *self) { return count(s, self, FAC_FOLD_PROD); }
 fac_status all_dim_cuda(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    return count(s, self, FAC_FOLD_PROD, "all");
+    return count(s, self, FAC_FOLD_PROD);
 }
 fac_status count_nonzero_dims_cuda(fac_structured *s, fac_tensor *self, fac_ints dim) {
     (void)dim;
-    return count(s, self, FAC_FOLD_SUM, "count_nonzero");
+    return count(s, self, FAC_FOLD_SUM);
 }
 
 /* ---- norms -------------------------------------------------------------------------------------------------------------------- */
@@ -217,9 +216,9 @@ fac_status vector_norm_cuda(fac_structured *s, fac_tensor *self, fac_scalar ord,
                             fac_dtype dtype) {
     (void)dim, (void)keepdim, (void)dtype;
     FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)), FAC_ERR_UNSUPPORTED,
-              "linalg_vector_norm has no CUDA kernel for complex numbers yet");
+              "there is no CUDA kernel for complex numbers yet");
     fac_reduction r = fac__norm_as(s, fac__scalar_f64(ord));
-    return carried(s, &r, self, "linalg_vector_norm");
+    return fold(s, &r, self);
 }
 
 /* ---- places of extremes ---------------------------------------------------------------------------------------------------------- */
@@ -231,7 +230,7 @@ static fac_status launch_places(fac_cuda_run *r, const k_fold *f, fac_acc kind) 
 }
 
 static fac_status places_in_parts(k_fold *f, fac_tensor *self, fac_tensor *values, fac_tensor *indices, fac_acc kind,
-                                  const char *op) {
+                                  const fac_operator *op) {
     fac_tensor *best, *at;
     const int64_t sizes[2] = {f->parts, f->n_out};
     FAC_TRY(fac__empty(sizes, 2, scratch_dtype[kind], self->device, &best));
@@ -258,8 +257,7 @@ static fac_status places_in_parts(k_fold *f, fac_tensor *self, fac_tensor *value
 }
 
 /* values may be NULL. */
-static fac_status find(fac_structured *s, fac_tensor *self, fac_fold_op sign, fac_tensor *values, fac_tensor *indices,
-                       const char *op) {
+static fac_status find(fac_structured *s, fac_tensor *self, fac_fold_op sign, fac_tensor *values, fac_tensor *indices) {
     k_fold f;
     if (indices->numel == 0) return FAC_OK;
     fac_acc kind = fac__acc_of(dtype_of(self));
@@ -267,8 +265,8 @@ static fac_status find(fac_structured *s, fac_tensor *self, fac_fold_op sign, fa
     f.op = (int32_t)sign;
     f.out_index = fac__data(indices);
     if (!values) f.out = NULL;
-    if (f.parts > 1) return places_in_parts(&f, self, values, indices, kind, op);
-    fac_cuda_run r = {.device = fac__cuda_index(self), .op = op};
+    if (f.parts > 1) return places_in_parts(&f, self, values, indices, kind, s->call->op);
+    fac_cuda_run r = {.device = fac__cuda_index(self), .op = s->call->op};
     fac__cuda_reads(&r, self);
     fac__cuda_writes(&r, values);
     fac__cuda_writes(&r, indices);
@@ -277,17 +275,17 @@ static fac_status find(fac_structured *s, fac_tensor *self, fac_fold_op sign, fa
 
 fac_status argmax_cuda(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    return find(s, self, FAC_FOLD_MAX, NULL, s->out[0], "argmax");
+    return find(s, self, FAC_FOLD_MAX, NULL, s->out[0]);
 }
 fac_status argmin_cuda(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    return find(s, self, FAC_FOLD_MIN, NULL, s->out[0], "argmin");
+    return find(s, self, FAC_FOLD_MIN, NULL, s->out[0]);
 }
 fac_status max_dim_cuda(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    return find(s, self, FAC_FOLD_MAX, s->out[0], s->out[1], "max");
+    return find(s, self, FAC_FOLD_MAX, s->out[0], s->out[1]);
 }
 fac_status min_dim_cuda(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    return find(s, self, FAC_FOLD_MIN, s->out[0], s->out[1], "min");
+    return find(s, self, FAC_FOLD_MIN, s->out[0], s->out[1]);
 }

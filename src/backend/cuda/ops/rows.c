@@ -44,7 +44,7 @@ static fac_status contiguous_lines(fac_tensor *t, uint64_t mask, fac_tensor **ou
     return st;
 }
 
-static fac_status softmax_lines(fac_tensor *x, fac_tensor *y, int logarithm, const char *op) {
+static fac_status softmax_lines(const fac_operator *op, fac_tensor *x, fac_tensor *y, int logarithm) {
     int64_t n = x->ndim ? x->sizes[x->ndim - 1] : 1, rows = x->numel / n;
     fac_tensor *result;
     FAC_TRY(fac__cuda_result(y, &result));
@@ -58,13 +58,13 @@ static fac_status softmax_lines(fac_tensor *x, fac_tensor *y, int logarithm, con
     return fac__cuda_result_done(y, result, st);
 }
 
-static fac_status softmax(fac_structured *s, fac_tensor *self, int logarithm, const char *op) {
+static fac_status softmax(fac_structured *s, fac_tensor *self, int logarithm) {
     if (self->numel == 0) return FAC_OK;
     fac_tensor *x, *y;
     FAC_TRY(contiguous_lines(self, fac__carried_mask(s), &x));
     fac_status st = lines_of(s->out[0], fac__carried_mask(s), &y);
     if (st == FAC_OK) {
-        st = softmax_lines(x, y, logarithm, op);
+        st = softmax_lines(s->call->op, x, y, logarithm);
         fac__unref(y);
     }
     fac__unref(x);
@@ -73,14 +73,15 @@ static fac_status softmax(fac_structured *s, fac_tensor *self, int logarithm, co
 
 fac_status _softmax_cuda(fac_structured *s, fac_tensor *self, int64_t dim, bool half_to_float) {
     (void)dim, (void)half_to_float;
-    return softmax(s, self, 0, "softmax");
+    return softmax(s, self, 0);
 }
 fac_status _log_softmax_cuda(fac_structured *s, fac_tensor *self, int64_t dim, bool half_to_float) {
     (void)dim, (void)half_to_float;
-    return softmax(s, self, 1, "log_softmax");
+    return softmax(s, self, 1);
 }
 
-static fac_status softmax_backward_lines(fac_tensor *g, fac_tensor *y, fac_tensor *dx, int logarithm, const char *op) {
+static fac_status softmax_backward_lines(const fac_operator *op, fac_tensor *g, fac_tensor *y, fac_tensor *dx,
+                                         int logarithm) {
     int64_t n = y->ndim ? y->sizes[y->ndim - 1] : 1, rows = y->numel / n;
     fac_tensor *result;
     FAC_TRY(fac__cuda_result(dx, &result));
@@ -95,15 +96,14 @@ static fac_status softmax_backward_lines(fac_tensor *g, fac_tensor *y, fac_tenso
     return fac__cuda_result_done(dx, result, st);
 }
 
-static fac_status softmax_backward(fac_structured *s, fac_tensor *grad, fac_tensor *output, int logarithm,
-                                   const char *op) {
+static fac_status softmax_backward(fac_structured *s, fac_tensor *grad, fac_tensor *output, int logarithm) {
     if (grad->numel == 0) return FAC_OK;
     uint64_t mask = fac__carried_mask(s);
     fac_tensor *g, *y = NULL, *dx = NULL;
     FAC_TRY(contiguous_lines(grad, mask, &g));
     fac_status st = contiguous_lines(output, mask, &y);
     if (st == FAC_OK) st = lines_of(s->out[0], mask, &dx);
-    if (st == FAC_OK) st = softmax_backward_lines(g, y, dx, logarithm, op);
+    if (st == FAC_OK) st = softmax_backward_lines(s->call->op, g, y, dx, logarithm);
     fac__unref(dx);
     fac__unref(y);
     fac__unref(g);
@@ -113,18 +113,19 @@ static fac_status softmax_backward(fac_structured *s, fac_tensor *grad, fac_tens
 fac_status _softmax_backward_data_cuda(fac_structured *s, fac_tensor *grad_output, fac_tensor *output, int64_t dim,
                                        fac_dtype input_dtype) {
     (void)dim, (void)input_dtype;
-    return softmax_backward(s, grad_output, output, 0, "softmax");
+    return softmax_backward(s, grad_output, output, 0);
 }
 fac_status _log_softmax_backward_data_cuda(fac_structured *s, fac_tensor *grad_output, fac_tensor *output, int64_t dim,
                                            fac_dtype input_dtype) {
     (void)dim, (void)input_dtype;
-    return softmax_backward(s, grad_output, output, 1, "log_softmax");
+    return softmax_backward(s, grad_output, output, 1);
 }
 
 /* ---- norms ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Operands of a norm; those of the other direction are NULL. Weight and bias share a dtype, mean and rstd too. */
 typedef struct norm_job {
+    const fac_operator *op;
     fac_tensor *x, *grad, *weight, *bias, *mean, *rstd; /* row-major, owned */
     int64_t n, rows;
     double eps;
@@ -146,8 +147,7 @@ static fac_status run_norm(norm_job *j, fac_tensor *y, fac_tensor *mean, fac_ten
     void *out = fac__data(y), *mu = data_of(mean), *scale = data_of(rstd);
     void *x = fac__data(j->x), *w = data_of(j->weight), *b = data_of(j->bias);
     int dtype = j->x->dtype, w_dtype = dtype_of(j->weight, j->bias ? j->bias : j->x), stat_dtype = rstd->dtype;
-    fac_cuda_run r = {
-        .kernel = PICK(norm, dtype), .device = fac__cuda_index(j->x), .op = j->centred ? "layer_norm" : "rms_norm"};
+    fac_cuda_run r = {.kernel = PICK(norm, dtype), .device = fac__cuda_index(j->x), .op = j->op};
     fac__cuda_reads(&r, j->x);
     fac__cuda_reads(&r, j->weight);
     fac__cuda_reads(&r, j->bias);
@@ -171,10 +171,10 @@ static fac_status norm_results(norm_job *j, fac_tensor *y, fac_tensor *mean, fac
     return fac__cuda_result_done(rstd, to_rstd, st);
 }
 
-static fac_status norm(fac_tensor *const *outs, fac_tensor *input, fac_ints shape, fac_tensor *weight, fac_tensor *bias,
-                       double eps, int centred) {
+static fac_status norm(const fac_operator *op, fac_tensor *const *outs, fac_tensor *input, fac_ints shape,
+                       fac_tensor *weight, fac_tensor *bias, double eps, int centred) {
     if (input->numel == 0) return FAC_OK;
-    norm_job j = {.n = row_length(shape), .eps = eps, .centred = centred};
+    norm_job j = {.op = op, .n = row_length(shape), .eps = eps, .centred = centred};
     j.rows = input->numel / j.n;
     fac_status st = fac__cuda_contiguous(input, &j.x);
     if (st == FAC_OK) st = fac__cuda_contiguous(weight, &j.weight);
@@ -186,13 +186,14 @@ static fac_status norm(fac_tensor *const *outs, fac_tensor *input, fac_ints shap
 
 fac_status native_layer_norm_cuda(fac_structured *s, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight,
                                   fac_tensor *bias, double eps) {
-    return norm(s->out, input, normalized_shape, weight, bias, eps, 1);
+    return norm(s->call->op, s->out, input, normalized_shape, weight, bias, eps, 1);
 }
 fac_status _fused_rms_norm_cuda(fac_structured *s, fac_tensor *input, fac_ints normalized_shape, fac_tensor *weight,
                                 fac_opt_num eps) {
     double by_dtype = input->dtype == FAC_F64 ? 0x1p-52 : 0x1p-23;
     fac_tensor *const outs[] = {s->out[0], NULL, s->out[1]};
-    return norm(outs, input, normalized_shape, weight, NULL, eps.set ? fac__scalar_f64(eps.v) : by_dtype, 0);
+    return norm(s->call->op, outs, input, normalized_shape, weight, NULL, eps.set ? fac__scalar_f64(eps.v) : by_dtype,
+                0);
 }
 
 static fac_status run_norm_input(const norm_job *j, fac_tensor *dx) {
@@ -200,8 +201,7 @@ static fac_status run_norm_input(const norm_job *j, fac_tensor *dx) {
     void *mu = data_of(j->mean), *scale = fac__data(j->rstd), *w = data_of(j->weight);
     int dtype = j->x->dtype, w_dtype = dtype_of(j->weight, j->x), stat_dtype = j->rstd->dtype, centred = j->centred;
     int64_t rows = j->rows, n = j->n;
-    fac_cuda_run r = {
-        .kernel = PICK(norm_backward, dtype), .device = fac__cuda_index(j->x), .op = "layer_norm_backward"};
+    fac_cuda_run r = {.kernel = PICK(norm_backward, dtype), .device = fac__cuda_index(j->x), .op = j->op};
     const fac_tensor *const in[] = {j->grad, j->x, j->mean, j->rstd, j->weight};
     for (size_t i = 0; i < FAC_COUNT(in); i++) fac__cuda_reads(&r, in[i]);
     fac__cuda_writes(&r, dx);
@@ -214,8 +214,7 @@ static fac_status run_norm_parameters(const norm_job *j, fac_tensor *dw, fac_ten
     void *mu = data_of(j->mean), *scale = fac__data(j->rstd);
     int dtype = j->x->dtype, w_dtype = dtype_of(dw, db), stat_dtype = j->rstd->dtype;
     int64_t rows = j->rows, n = j->n;
-    fac_cuda_run r = {
-        .kernel = PICK(norm_parameters, dtype), .device = fac__cuda_index(j->x), .op = "layer_norm_backward"};
+    fac_cuda_run r = {.kernel = PICK(norm_parameters, dtype), .device = fac__cuda_index(j->x), .op = j->op};
     const fac_tensor *const in[] = {j->grad, j->x, j->mean, j->rstd};
     for (size_t i = 0; i < FAC_COUNT(in); i++) fac__cuda_reads(&r, in[i]);
     fac__cuda_writes(&r, dw);
@@ -232,13 +231,14 @@ static fac_status norm_backward(norm_job *j, fac_tensor *const *d) {
     return d[1] || d[2] ? run_norm_parameters(j, d[1], d[2]) : FAC_OK;
 }
 
-static fac_status norm_gradients(fac_tensor *const *homes, fac_tensor *grad_out, fac_tensor *input, fac_ints shape,
-                                 fac_tensor *mean, fac_tensor *rstd, fac_tensor *weight, int centred) {
+static fac_status norm_gradients(const fac_operator *op, fac_tensor *const *homes, fac_tensor *grad_out,
+                                 fac_tensor *input, fac_ints shape, fac_tensor *mean, fac_tensor *rstd,
+                                 fac_tensor *weight, int centred) {
     if (input->numel == 0) {
         FAC_TRY(zero(homes[1]));
         return zero(homes[2]);
     }
-    norm_job j = {.n = row_length(shape), .centred = centred};
+    norm_job j = {.op = op, .n = row_length(shape), .centred = centred};
     fac_tensor *d[3] = {NULL, NULL, NULL};
     j.rows = input->numel / j.n;
     fac_status st = fac__cuda_contiguous(input, &j.x);
@@ -257,12 +257,12 @@ fac_status native_layer_norm_backward_cuda(fac_structured *s, fac_tensor *grad_o
                                            fac_ints normalized_shape, fac_tensor *mean, fac_tensor *rstd,
                                            fac_tensor *weight, fac_tensor *bias, fac_ints output_mask) {
     (void)bias, (void)output_mask;
-    return norm_gradients(s->out, grad_out, input, normalized_shape, mean, rstd, weight, 1);
+    return norm_gradients(s->call->op, s->out, grad_out, input, normalized_shape, mean, rstd, weight, 1);
 }
 fac_status _fused_rms_norm_backward_cuda(fac_structured *s, fac_tensor *grad_out, fac_tensor *input,
                                          fac_ints normalized_shape, fac_tensor *rstd, fac_tensor *weight,
                                          fac_ints output_mask) {
     (void)output_mask;
     fac_tensor *const d[3] = {s->out[0], s->out[1], NULL};
-    return norm_gradients(d, grad_out, input, normalized_shape, NULL, rstd, weight, 0);
+    return norm_gradients(s->call->op, d, grad_out, input, normalized_shape, NULL, rstd, weight, 0);
 }

@@ -11,7 +11,7 @@
 typedef struct fac_cuda_run {
     fac_cuda_kernel *kernel;
     int device;
-    const char *op;
+    const fac_operator *op; /* named when the launch fails */
     fac_cuda_access access[FAC_CUDA_ACCESSES];
     size_t n_accesses;
     k_bounds *bounds; /* of a kernel that checks indices or heeds that others did: the launch fills in all but dim */

@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/bounds.h"
 #include "backend/cuda/runtime/parts.h"
 #include "backend/cuda/runtime/race.h"
+#include "dispatch/operator.h"
 #include <facula/cuda_memory.h>
 
 /* Made by the first launch that needs it. */
@@ -23,11 +24,11 @@ static fac_mutex lock = FAC_MUTEX_INIT;
 /* ---- operators by number: what comes back from a device is never followed as a pointer -------------------------------------------- */
 
 enum { MAX_OPS = 256 };
-static _Atomic(const char *) ops[MAX_OPS]; /* literals */
+static _Atomic(const fac_operator *) ops[MAX_OPS]; /* built-in ones, which stay where they are */
 
-static int number_of(const char *op) {
+static int number_of(const fac_operator *op) {
     for (int i = 0; i < MAX_OPS; i++) {
-        const char *there = atomic_load_explicit(&ops[i], memory_order_acquire);
+        const fac_operator *there = atomic_load_explicit(&ops[i], memory_order_acquire);
         if (!there && atomic_compare_exchange_strong(&ops[i], &there, op)) return i;
         if (there == op) return i;
     }
@@ -35,8 +36,8 @@ static int number_of(const char *op) {
 }
 
 static const char *name_of(int op) {
-    const char *name = op >= 0 && op < MAX_OPS ? atomic_load_explicit(&ops[op], memory_order_acquire) : NULL;
-    return name ? name : "an operator";
+    const fac_operator *o = op >= 0 && op < MAX_OPS ? atomic_load_explicit(&ops[op], memory_order_acquire) : NULL;
+    return o ? fac__operator_base_name(o) : "an operator";
 }
 
 /* ---- making a device's note ---------------------------------------------------------------------------------------------------- */
@@ -106,7 +107,7 @@ void fac__cuda_bounds_stop(int index) {
 
 /* ---- launches ------------------------------------------------------------------------------------------------------------------- */
 
-fac_status fac__cuda_bounds_fill(int index, const char *op, k_bounds *out) {
+fac_status fac__cuda_bounds_fill(int index, const fac_operator *op, k_bounds *out) {
     bool captured;
     FAC_TRY(need(index));
     FAC_TRY(fac__cuda_stream_capturing(index, fac__cuda_stream_id(index), &captured));

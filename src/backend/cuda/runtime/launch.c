@@ -1,6 +1,7 @@
 /* Launches: the device's context, its current stream, the function behind the kernel, the checker's list, the call. */
 #include "backend/cuda/runtime/parts.h"
 #include "backend/cuda/runtime/race.h"
+#include "dispatch/operator.h"
 
 /* ---- what was launched last -------------------------------------------------------------------------------------------------- */
 
@@ -35,10 +36,9 @@ void fac__cuda_recent_forget(int index) { atomic_store_explicit(&recent[index].n
 /* ---- launching ---------------------------------------------------------------------------------------------------------------- */
 
 static const char *describe(const fac_cuda_queue *q, char *buf, size_t size) {
-    bool named = q->op && *q->op;
     snprintf(buf, size, "%s%skernel %s on cuda:%d, grid (%u, %u, %u), block (%u, %u, %u), %u bytes of shared memory",
-             named ? q->op : "", named ? ": " : "", q->name, q->device, q->grid[0], q->grid[1], q->grid[2], q->block[0],
-             q->block[1], q->block[2], q->shared);
+             q->op ? fac__operator_base_name(q->op) : "", q->op ? ": " : "", q->name, q->device, q->grid[0], q->grid[1],
+             q->grid[2], q->block[0], q->block[1], q->block[2], q->shared);
     return buf;
 }
 
@@ -50,10 +50,11 @@ static CUresult allow_shared(const fac_cuda_queue *q) {
 
 fac_status fac__cuda_queue_function(const fac_cuda_queue *q) {
     char text[256];
+    const char *op = q->op ? fac__operator_base_name(q->op) : q->name;
     int64_t id = fac__cuda_stream_id(q->device);
     CUstream stream = fac__cuda_stream_of(q->device, id);
-    FAC_TRY(fac__cuda_bounds_check(q->device, q->op && *q->op ? q->op : q->name));
-    FAC_TRY(fac__race_access(q->device, stream, q->accesses, q->n_accesses, q->op ? q->op : q->name));
+    FAC_TRY(fac__cuda_bounds_check(q->device, op));
+    FAC_TRY(fac__race_access(q->device, stream, q->accesses, q->n_accesses, op));
     CUresult r = allow_shared(q);
     if (r == CUDA_SUCCESS)
         r = fac__cu.cuLaunchKernel(q->function, q->grid[0], q->grid[1], q->grid[2], q->block[0], q->block[1],

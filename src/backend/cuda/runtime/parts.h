@@ -72,7 +72,8 @@ fac_status fac__cuda_queued(int index, int64_t stream, const char *what);
 /* Queues a function on the current stream of the device, whose context is current. */
 typedef struct fac_cuda_queue {
     CUfunction function;
-    const char *name, *op; /* op may be NULL */
+    const char *name;
+    const fac_operator *op; /* or NULL */
     int device;
     const unsigned *grid, *block;
     unsigned shared;
@@ -87,8 +88,8 @@ void fac__cuda_recent_forget(int index);
 
 /* ---- indices out of range (bounds.c) ------------------------------------------------------------------------------------------ */
 
-/* What a launch of `op` in the device's current stream, whose context is current, is told; dim is the caller's. `op` lives on. */
-fac_status fac__cuda_bounds_fill(int index, const char *op, struct k_bounds *out);
+/* What a launch of `op` in the device's current stream, whose context is current, is told; dim is the caller's. */
+fac_status fac__cuda_bounds_fill(int index, const fac_operator *op, struct k_bounds *out);
 /* INDEX if a kernel that has run met one out of range, once; two loads if not. `what` is where that shows. If the thread has an
    error already, the new one waits. To be called only where an error reaches the user. */
 fac_status fac__cuda_bounds_check(int index, const char *what);

@@ -85,7 +85,7 @@ typedef struct fac_cuda_launch_spec {
     void **args; /* addresses of the parameters' values */
     const fac_cuda_access *accesses;
     size_t n_accesses;
-    const char *op;          /* named when the launch fails */
+    const fac_operator *op;  /* named when the launch fails; NULL: none */
     struct k_bounds *bounds; /* a parameter's value, filled in here but for its dim (kernels/bounds.h); or NULL */
 } fac_cuda_launch_spec;
 /* Queues a kernel on the current stream of the device. In launch-blocking mode waits and reports. */
