@@ -170,7 +170,7 @@ char *params(const op *o) { return listed(each(o, NULL, ", ", "$type$a"), out_pa
 char *args(const op *o) { return listed(each(o, NULL, ", ", "$a"), o->s->n_rets ? "res_" : ""); }
 
 const char *with_draw(const op *o, const char *list, const char *draw) {
-    if (!o->e->random || o->e->explicit_fn) return list;
+    if (!o->e->random || o->e->explicit) return list;
     for (size_t i = 0; i < 2; i++) {
         static const char *const spellings[] = {"fac_generator *generator", "generator"};
         const char *at = strstr(list, spellings[i]);

@@ -11,7 +11,8 @@ static void declare(FILE *f, const char *function, const char *list) {
     if (function) fprintf(f, "fac_status %s(%s);\n", function, list);
 }
 
-void emit_internal_decl(FILE *f, const op *o) {
+void emit_internal_decl(FILE *f, const model *m, const op *o) {
+    (void)m;
     const entry *e = o->e;
     emit(f, o, "extern fac_operator fac_op_$id; /* $full */\n");
     if (o->s->n_rets > 1 && e->internal && o->form != FORM_OUT) emit_result_struct(f, o);
@@ -23,7 +24,7 @@ void emit_internal_decl(FILE *f, const op *o) {
     declare(f, e->meta ? xformat("%s_meta", e->meta) : NULL, inner);
     declare(f, e->kernel, inner);
     for (size_t i = 0; i < e->kernels.n; i++) declare(f, e->kernels.v[i].value, with_draw(o, inner, "fac_draw drawn"));
-    declare(f, e->composite ? e->composite : e->explicit_fn, whole);
+    declare(f, e->composite ? e->composite : e->explicit, whole);
     for (size_t i = 0; i < e->raw.n; i++) /* a shape rule draws nothing */
         declare(f, e->raw.v[i].value, strcmp(e->raw.v[i].key, "Meta") ? with_draw(o, whole, "fac_draw drawn") : whole);
 }

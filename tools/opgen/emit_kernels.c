@@ -139,7 +139,7 @@ static bool has_key(const pairs *p, const char *key) {
 
 /* In-place-only operators written for the CPU have nothing to do on the meta device. */
 static bool wants_noop_meta(const op *o) {
-    if (!o->e->raw.n || !writes(o) || o->form != FORM_FUNCTION || o->e->explicit_fn) return false;
+    if (!o->e->raw.n || !writes(o) || o->form != FORM_FUNCTION || o->e->explicit) return false;
     return (o->s->n_rets == 0 || o->in_place) && !has_key(&o->e->raw, "Meta");
 }
 
@@ -242,7 +242,7 @@ static void emit_structured_rows(FILE *f, const op *o) {
 static void emit_own_rows(FILE *f, const op *o) {
     const entry *e = o->e;
     if (e->composite) row(f, o, "CatchAll", e->composite);
-    if (e->explicit_fn) row(f, o, "CompositeExplicit", e->explicit_fn);
+    if (e->explicit) row(f, o, "CompositeExplicit", e->explicit);
     for (const pair *p = e->raw.v; p < e->raw.v + e->raw.n; p++)
         row(f, o, p->key, is_drawing(o, p) ? "$id_$v" : p->value);
     if (wants_noop_meta(o)) row(f, o, "Meta", "$id_$v");

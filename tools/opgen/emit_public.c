@@ -184,18 +184,24 @@ void emit_macros(FILE *f, const model *m, const op *o) {
     if (!o->macro && (o->kw || takes_numbers(o))) emit_plain(f, o, o->cname);
 }
 
-void emit_result_inline(FILE *f, const op *o) {
+void emit_result_inline(FILE *f, const model *m, const op *o) {
+    (void)m;
     if (o->e->internal || !o->s->n_rets) return;
     emit_at_inline(f, result_type(o), o->s->n_rets > 1 ? xformat("!r.%s", result_field(o, 0)) : NULL);
 }
 
-void emit_places(FILE *f, const model *m, const op *o, bool all) {
+/* C++ has overloads, so all names are told so; in C those that have no other macro. */
+static void emit_places(FILE *f, const model *m, const op *o, bool all) {
     if (o->e->internal) return;
     const bool wrapped = o->macro || o->kw || takes_numbers(o); /* in C by a macro of another kind */
     if (o->macro && macro_first(m, o) && all) emit_place(f, o->macro, result_type(o), must_use(o));
     if (!o->macro || strcmp(o->macro, o->cname) != 0)
         if (all || !wrapped) emit_place(f, o->cname, result_type(o), must_use(o));
 }
+
+void emit_c_places(FILE *f, const model *m, const op *o) { emit_places(f, m, o, false); }
+
+void emit_cpp_places(FILE *f, const model *m, const op *o) { emit_places(f, m, o, true); }
 
 /* ---- C++ ---- */
 
@@ -223,7 +229,8 @@ static void hpp_overload(FILE *f, const op *o, unsigned numbers) {
          listed(listed(each(o, is_out, ", ", "$a"), args), o->kw ? "&kw" : ""));
 }
 
-void emit_hpp(FILE *f, const op *o) {
+void emit_hpp(FILE *f, const model *m, const op *o) {
+    (void)m;
     if (o->e->internal) return;
     const bool is_another =
         (o->macro && strcmp(o->macro, o->cname) != 0) || o->kw; /* else it would define the C function anew */

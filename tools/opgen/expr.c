@@ -2,6 +2,7 @@
    collected on the way, so that the node saves that and nothing else. Grammar and built-ins: docs/operators.md. */
 #include "opgen.h"
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 
 formula_fn *formula_fns;
@@ -9,11 +10,10 @@ size_t n_formula_fns;
 
 typedef struct val {
     etype t;
-    char *c;        /* NULL only for T_NONE */
-    int arg;        /* index of the forward argument if this is just its name, else -1 */
-    int result;     /* likewise for a result */
-    bool is_number; /* int, float or scalar */
-    bool smooth;    /* a tensor that depends on what has a gradient */
+    char *c;     /* NULL only for T_NONE */
+    int arg;     /* index of the forward argument if this is just its name, else -1 */
+    int result;  /* likewise for a result */
+    bool smooth; /* a tensor that depends on what has a gradient */
 } val;
 
 typedef struct reader {
@@ -48,30 +48,29 @@ static void need(reader *r, char c) {
     if (!eat(r, c)) fail(r, xformat("expected '%c'", c));
 }
 
-static val make(etype t, char *c) { return (val){t, c, -1, -1, t == T_INT || t == T_FLOAT || t == T_SCALAR, false}; }
+static val make(etype t, char *c) { return (val){t, c, -1, -1, false}; }
 
 /* ---- conversions ---- */
 
 /* C text of v as type t; NULL if it cannot be. *cost counts conversions, for choosing an overload. */
 static char *coerce(const val *v, etype t, int *cost) {
+    static const struct {
+        etype from, to;
+        const char *text;
+    } conversions[] = {{T_INT, T_FLOAT, "(double)($v)"},          {T_INT, T_SCALAR, "fac_scalar_i_($v)"},
+                       {T_INT, T_OPT_INT, "fac_opt_int_($v)"},    {T_INT, T_INTS, "FAC_INTS($v)"},
+                       {T_FLOAT, T_SCALAR, "fac_scalar_f_($v)"},  {T_BOOL, T_SCALAR, "fac_scalar_b_($v)"},
+                       {T_SCALAR, T_FLOAT, "fac__scalar_f64($v)"}};
     if (v->t == t) return v->c;
     ++*cost;
     if (v->t == T_NONE) return xformat("%s", spelt[t].none);
     if (t == T_OPT_NUM) {
-        int ignore = 0;
-        char *s = coerce(v, T_SCALAR, &ignore);
+        char *s = coerce(v, T_SCALAR, &(int){0});
         return s ? xformat("fac_opt_num_(%s)", s) : NULL;
     }
-    if (v->t == T_INT) switch (t) {
-        case T_FLOAT: return xformat("(double)(%s)", v->c);
-        case T_SCALAR: return xformat("fac_scalar_i_(%s)", v->c);
-        case T_OPT_INT: return xformat("fac_opt_int_(%s)", v->c);
-        case T_INTS: return xformat("FAC_INTS(%s)", v->c);
-        default: return NULL;
-        }
-    if (v->t == T_FLOAT && t == T_SCALAR) return xformat("fac_scalar_f_(%s)", v->c);
-    if (v->t == T_BOOL && t == T_SCALAR) return xformat("fac_scalar_b_(%s)", v->c);
-    if (v->t == T_SCALAR && t == T_FLOAT) return xformat("fac__scalar_f64(%s)", v->c);
+    for (size_t i = 0; i < FAC_COUNT(conversions); i++)
+        if (conversions[i].from == v->t && conversions[i].to == t)
+            return fill_words((words){.v = v->c}, conversions[i].text);
     return NULL;
 }
 
@@ -99,10 +98,27 @@ static val smooth(val v) {
 
 /* Results beyond the first are as often indices, so nothing is said of them. */
 static val result_value(reader *r, size_t i) {
-    if (i >= r->o->s->n_rets) fail(r, "the operator has no such result");
     val v = make(is_tensor_list(&r->o->s->rets[i].type) ? T_TENSORS : T_TENSOR, xformat("result%zu_", i));
     v.result = (int)i;
     return i == 0 ? smooth(v) : v;
+}
+
+/* "[i]", or 0 where there is none. */
+static size_t index_of(reader *r, const fac_schema *s) {
+    if (!eat(r, '[')) return 0;
+    char *end;
+    const size_t i = strtoul(r->p, &end, 10);
+    r->p = end;
+    need(r, ']');
+    if (i >= s->n_rets) fail(r, "the operator has no such result");
+    return i;
+}
+
+static val argument_value(reader *r, size_t i) {
+    const char *name = r->o->s->args[i].name, *gradient = gradient_of(r->o, name);
+    val v = make(type_of(&r->o->s->args[i].type), xformat("%s_", name));
+    v.arg = (int)i;
+    return gradient && strcmp(gradient, "None") ? smooth(v) : v;
 }
 
 static val name_value(reader *r, const char *name) {
@@ -110,31 +126,18 @@ static val name_value(reader *r, const char *name) {
     if (strcmp(name, "True") == 0) return make(T_BOOL, "true");
     if (strcmp(name, "False") == 0) return make(T_BOOL, "false");
     if (strcmp(name, "None") == 0) return make(T_NONE, NULL);
+    if (strcmp(name, "result") == 0) return result_value(r, index_of(r, s));
     if (strcmp(name, "grads") == 0) {
         r->plan->uses_grad_list = true;
         return smooth(make(T_TENSORS, "grads_"));
     }
-    if (strcmp(name, "grad") == 0 || strcmp(name, "result") == 0) {
-        size_t i = 0;
-        if (eat(r, '[')) {
-            char *end;
-            space(r);
-            i = strtoul(r->p, &end, 10);
-            r->p = end;
-            need(r, ']');
-        }
-        if (name[0] == 'r') return result_value(r, i);
-        if (i >= s->n_rets) fail(r, "the operator has no such result");
+    if (strcmp(name, "grad") == 0) {
+        const size_t i = index_of(r, s);
         r->plan->grads_used |= 1u << i;
         return smooth(make(T_TENSOR, xformat("grad%zu_", i)));
     }
-    int a = find_arg(s, name);
-    if (a >= 0) {
-        val v = make(type_of(&s->args[a].type), xformat("%s_", name));
-        v.arg = a;
-        const char *gradient = gradient_of(r->o, name);
-        return gradient && strcmp(gradient, "None") ? smooth(v) : v;
-    }
+    const int a = find_arg(s, name);
+    if (a >= 0) return argument_value(r, (size_t)a);
     for (size_t i = 0; i < s->n_rets; i++)
         if (strcmp(s->rets[i].name, name) == 0) return result_value(r, i);
     fail(r, xformat("'%s' is neither an argument nor a result", name));
@@ -192,80 +195,79 @@ static call_args read_args(reader *r) {
     return a;
 }
 
-/* The shape-and-type built-ins. True if `name` is one. */
+/* The shape-and-type built-ins: of a forward's tensor read from what the node keeps, of a computed one there and then. True if
+   `name` is one. */
 static bool metadata_call(reader *r, const char *name, const call_args *a, val *out) {
     static const struct {
         const char *name;
         save_kind kind;
         size_t n;
-    } table[] = {{"sizes", SAVE_SIZES, 1},  {"size", SAVE_SIZES, 2},  {"numel", SAVE_NUMEL, 1},
-                 {"ndim", SAVE_NDIM, 1},    {"dtype", SAVE_DTYPE, 1}, {"strides", SAVE_STRIDES, 1},
-                 {"offset", SAVE_OFFSET, 1}};
-    for (size_t i = 0; i < FAC_COUNT(table); i++) {
-        if (strcmp(name, table[i].name)) continue;
-        if (a->n != table[i].n) fail(r, "wrong number of arguments");
-        const val *x = &a->v[0];
-        if (x->arg < 0 && x->result < 0) { /* of a computed tensor: read it there and then */
-            if (x->t != T_TENSOR) fail(r, "a tensor is needed here");
-            etype t = (table[i].kind == SAVE_SIZES && a->n == 1) || table[i].kind == SAVE_STRIDES ? T_INTS
-                      : table[i].kind == SAVE_DTYPE                                               ? T_DTYPE
-                                                                                                  : T_INT;
-            *out = make(t, a->n == 2 ? xformat("fac__at(fac__sizes_now(%s), %s)", x->c, a->v[1].c)
-                                     : xformat("fac__%s_now(%s)", name, x->c));
-            return true;
-        }
-        use(r, x, table[i].kind);
-        const char *of = origin(r, x);
-        if (table[i].kind == SAVE_SIZES && x->t == T_TENSORS)
-            *out = make(T_SIZES_LIST, xformat("&n->sizes_%s", of));
-        else if (table[i].kind == SAVE_SIZES && a->n == 2)
-            *out = make(T_INT, xformat("fac__at(fac__ints_of(&n->sizes_%s), %s)", of, a->v[1].c));
-        else if (table[i].kind == SAVE_SIZES || table[i].kind == SAVE_STRIDES)
-            *out = make(T_INTS, xformat("fac__ints_of(&n->%s_%s)", name, of));
-        else
-            *out = make(table[i].kind == SAVE_DTYPE ? T_DTYPE : T_INT, xformat("n->%s_%s", name, of));
-        return true;
-    }
-    if (strcmp(name, "needs") == 0) {
-        if (a->n != 1 || a->v[0].arg < 0) fail(r, "needs() takes the name of an argument");
-        *out = make(T_BOOL, xformat("needs_%s_", r->o->s->args[a->v[0].arg].name));
-        return true;
-    }
-    return false;
+        etype t;
+        const char *kept, *now;
+    } table[] = {
+        {"sizes", SAVE_SIZES, 1, T_INTS, "fac__ints_of(&n->sizes_$v)", "fac__sizes_now($v)"},
+        {"size", SAVE_SIZES, 2, T_INT, "fac__at(fac__ints_of(&n->sizes_$v), $from)",
+         "fac__at(fac__sizes_now($v), $from)"},
+        {"numel", SAVE_NUMEL, 1, T_INT, "n->numel_$v", "fac__numel_now($v)"},
+        {"ndim", SAVE_NDIM, 1, T_INT, "n->ndim_$v", "fac__ndim_now($v)"},
+        {"dtype", SAVE_DTYPE, 1, T_DTYPE, "n->dtype_$v", "fac__dtype_now($v)"},
+        {"strides", SAVE_STRIDES, 1, T_INTS, "fac__ints_of(&n->strides_$v)", "fac__strides_now($v)"},
+        {"offset", SAVE_OFFSET, 1, T_INT, "n->offset_$v", "fac__offset_now($v)"},
+    };
+    size_t i = 0;
+    while (i < FAC_COUNT(table) && strcmp(name, table[i].name)) i++;
+    if (i == FAC_COUNT(table)) return false;
+    if (a->n != table[i].n) fail(r, "wrong number of arguments");
+    const val *x = &a->v[0];
+    const bool is_computed = x->arg < 0 && x->result < 0;
+    if (is_computed && x->t != T_TENSOR) fail(r, "a tensor is needed here");
+    use(r, x, table[i].kind);
+    const words w = {.v = is_computed ? x->c : origin(r, x), .from = a->v[a->n - 1].c};
+    *out = make(table[i].t, fill_words(w, is_computed ? table[i].now : table[i].kept));
+    if (x->t == T_TENSORS && table[i].kind == SAVE_SIZES) *out = make(T_SIZES_LIST, fill_words(w, "&n->sizes_$v"));
+    return true;
+}
+
+/* needs(argument): whether its gradient is wanted. */
+static bool needs_call(reader *r, const char *name, const call_args *a, val *out) {
+    if (strcmp(name, "needs") != 0) return false;
+    if (a->n != 1 || a->v[0].arg < 0) fail(r, "needs() takes the name of an argument");
+    *out = make(T_BOOL, xformat("needs_%s_", r->o->s->args[a->v[0].arg].name));
+    return true;
+}
+
+static size_t n_of_type(const call_args *a, etype t) {
+    size_t n = 0;
+    for (size_t i = 0; i < a->n; i++) n += a->v[i].t == t;
+    return n;
 }
 
 /* Arithmetic on numbers. True if `name` is one and all arguments are numbers. */
 static bool number_call(reader *r, const char *name, const call_args *a, val *out) {
     static const struct {
-        const char *name, *sign;
+        const char *name;
         size_t n;
-    } table[] = {{"conj", "", 1}, {"neg", "-", 1}, {"add", "+", 2}, {"sub", "-", 2}, {"mul", "*", 2}, {"div", "/", 2}};
-    for (size_t i = 0; i < FAC_COUNT(table); i++) {
-        if (strcmp(name, table[i].name) || a->n != table[i].n) continue;
-        bool all = true, ints = true, scalar = false;
-        for (size_t j = 0; j < a->n; j++) {
-            all = all && a->v[j].is_number;
-            ints = ints && a->v[j].t == T_INT;
-            scalar = scalar || a->v[j].t == T_SCALAR;
-        }
-        if (!all) return false;
-        for (size_t j = 0; j < a->n; j++) use(r, &a->v[j], SAVE_VALUE);
-        int cost = 0;
-        if (scalar) {
-            char *x = coerce(&a->v[0], T_SCALAR, &cost), *y = a->n == 2 ? coerce(&a->v[1], T_SCALAR, &cost) : NULL;
-            *out = make(T_SCALAR, y ? xformat("fac__scalar_%s(%s, %s, (double[2]){0})", name, x, y)
-                                    : xformat("fac__scalar_%s(%s, (double[2]){0})", name, x));
-        } else if (a->n == 1) {
-            *out = make(ints ? T_INT : T_FLOAT, xformat("(%s(%s))", table[i].sign, a->v[0].c));
-        } else {
-            bool whole = ints && table[i].sign[0] != '/';
-            *out = make(whole ? T_INT : T_FLOAT,
-                        whole ? xformat("(%s %s %s)", a->v[0].c, table[i].sign, a->v[1].c)
-                              : xformat("((double)%s %s (double)%s)", a->v[0].c, table[i].sign, a->v[1].c));
-        }
-        return true;
-    }
-    return false;
+        const char *ints, *floats; /* as C */
+    } table[] = {{"conj", 1, "(($v))", "(($v))"},
+                 {"neg", 1, "(-($v))", "(-($v))"},
+                 {"add", 2, "($v + $from)", "((double)$v + (double)$from)"},
+                 {"sub", 2, "($v - $from)", "((double)$v - (double)$from)"},
+                 {"mul", 2, "($v * $from)", "((double)$v * (double)$from)"},
+                 {"div", 2, NULL, "((double)$v / (double)$from)"}};
+    size_t i = 0;
+    while (i < FAC_COUNT(table) && (strcmp(name, table[i].name) || a->n != table[i].n)) i++;
+    const size_t ints = n_of_type(a, T_INT), scalars = n_of_type(a, T_SCALAR);
+    if (i == FAC_COUNT(table) || ints + scalars + n_of_type(a, T_FLOAT) < a->n) return false;
+    for (size_t j = 0; j < a->n; j++) use(r, &a->v[j], SAVE_VALUE);
+    const words w = {.v = a->v[0].c, .from = a->v[a->n - 1].c};
+    const bool whole = ints == a->n && table[i].ints;
+    if (scalars) {
+        char *list = coerce(&a->v[0], T_SCALAR, &(int){0});
+        if (a->n == 2) list = listed(list, coerce(&a->v[1], T_SCALAR, &(int){0}));
+        *out = make(T_SCALAR, xformat("fac__scalar_%s(%s, (double[2]){0})", name, list));
+    } else
+        *out = make(whole ? T_INT : T_FLOAT, fill_words(w, whole ? table[i].ints : table[i].floats));
+    return true;
 }
 
 /* The value that a call gives to argument i of `o`, or NULL. */
@@ -277,32 +279,23 @@ static const val *given_to(const op *o, size_t i, const call_args *a) {
     return v;
 }
 
-/* The C arguments of calling `o` with `a`, or NULL if they do not fit; *cost as in coerce. */
+/* The C text of argument i when `o` is called with `a`, or NULL if none fits; *cost as in coerce. */
+static char *fit_one(const op *o, size_t i, const call_args *a, int *cost) {
+    const fac_schema_arg *to = &o->s->args[i];
+    const val *v = given_to(o, i, a);
+    if (!v) return to->default_text ? default_c(o, to) : NULL;
+    return v->t == T_NONE && !to->type.optional ? NULL : coerce(v, type_of(&to->type), cost);
+}
+
 static char *fit(const op *o, const call_args *a, int *cost) {
-    const fac_schema *s = o->s;
-    char *text;
-    size_t size, used = 0;
-    FILE *f = open_memstream(&text, &size);
-    for (size_t i = 0; i < s->n_args; i++) {
-        const val *v = given_to(o, i, a);
-        char *c;
-        if (v) {
-            used++;
-            c = coerce(v, type_of(&s->args[i].type), cost);
-            if (v->t == T_NONE && !s->args[i].type.optional) c = NULL;
-        } else {
-            if (!s->args[i].default_text)
-                c = NULL;
-            else
-                c = default_c(o, &s->args[i]);
-        }
-        if (!c) {
-            fclose(f);
-            return NULL;
-        }
-        fprintf(f, "%s%s", i ? ", " : "", c);
+    char *text = xformat("%s", "");
+    size_t used = 0;
+    for (size_t i = 0; i < o->s->n_args; i++) {
+        const char *one = fit_one(o, i, a, cost);
+        if (!one) return NULL;
+        used += given_to(o, i, a) != NULL;
+        text = listed(text, one);
     }
-    fclose(f);
     return used == a->n ? text : NULL;
 }
 
@@ -333,79 +326,77 @@ static val unsupported_call(reader *r, const call_args *a, bool outermost) {
     return make(T_TENSOR, xformat("fac__not_differentiable(\"%s\", %s)", r->o->s->name, c));
 }
 
+/* Notes the prototype of a C formula, which is the same wherever it is called. */
+static void note_prototype(reader *r, const char *name, char *prototype) {
+    PUSH(r->f->functions, r->f->n_functions, xformat("%s", name));
+    size_t i = 0;
+    while (i < n_formula_fns && strcmp(formula_fns[i].name, name)) i++;
+    if (i == n_formula_fns) PUSH(formula_fns, n_formula_fns, ((formula_fn){xformat("%s", name), prototype}));
+    if (strcmp(formula_fns[i].prototype, prototype))
+        fail(r, xformat("'%s' is called as '%s' here and '%s' elsewhere", name, prototype, formula_fns[i].prototype));
+}
+
 static val formula_call(reader *r, const char *name, const call_args *a, bool outermost) {
     if (strcmp(name, "unsupported") == 0) return unsupported_call(r, a, outermost);
-    PUSH(r->f->functions, r->f->n_functions, xformat("%s", name));
-    char *text, *proto;
-    size_t size, psize;
-    bool fills = outermost && r->want_many;
-    FILE *f = open_memstream(&text, &size), *p = open_memstream(&proto, &psize);
-    fprintf(f, "%s(%s", name, fills ? "g_" : "");
-    fprintf(p, "%s%s(%s", fills ? "fac_status " : "fac_tensor *", name, fills ? "fac_tensor **grads" : "");
+    const bool fills = outermost && r->want_many;
+    const char *list = fills ? "g_" : "", *types = fills ? "fac_tensor **grads" : "";
     for (size_t i = 0; i < a->n; i++) {
-        const char *sep = i || fills ? ", " : "";
         if (a->names[i]) fail(r, "a C formula takes no keywords");
         use(r, &a->v[i], SAVE_VALUE);
-        fprintf(f, "%s%s", sep, a->v[i].c ? a->v[i].c : "NULL");
-        fprintf(p, "%s%s", sep, spelt[a->v[i].t].c);
+        list = listed(list, a->v[i].c ? a->v[i].c : "NULL");
+        types = listed(types, spelt[a->v[i].t].c);
     }
-    fputc(')', f);
-    fputs(a->n || fills ? ")" : "void)", p);
-    fclose(f);
-    fclose(p);
     r->fills = r->fills || fills;
-    for (size_t i = 0; i < n_formula_fns; i++)
-        if (strcmp(formula_fns[i].name, name) == 0) {
-            if (strcmp(formula_fns[i].prototype, proto))
-                fail(r,
-                     xformat("'%s' is called as '%s' here and '%s' elsewhere", name, proto, formula_fns[i].prototype));
-            return make(T_TENSOR, text);
-        }
-    formula_fn fn = {xformat("%s", name), proto};
-    PUSH(formula_fns, n_formula_fns, fn);
-    return make(T_TENSOR, text);
+    note_prototype(r, name, xformat("%s%s(%s)", fills ? "fac_status " : "fac_tensor *", name, *types ? types : "void"));
+    return make(T_TENSOR, xformat("%s(%s)", name, list));
+}
+
+/* The overload that takes the arguments with the fewest conversions, NULL if none does; whether there is any of the name. */
+static const op *best_overload(reader *r, const char *name, const call_args *a, char **out_args, bool *out_known) {
+    const op *best = NULL;
+    int best_cost = INT_MAX;
+    *out_known = false;
+    for (size_t i = 0; i < r->m->n_ops; i++) {
+        const op *o = &r->m->ops[i];
+        if (strcmp(o->s->name, name) || o->form != FORM_FUNCTION) continue;
+        *out_known = true;
+        int cost = 0;
+        char *text = fit(o, a, &cost);
+        if (text && cost < best_cost) best = o, *out_args = text, best_cost = cost;
+    }
+    return best;
+}
+
+/* What the call `c` of an operator gives; several results fill the gradients, or one of them is picked. */
+static val op_value(reader *r, const op *o, char *c, bool depends, bool outermost) {
+    const bool many = o->s->n_rets > 1 && returns_tensors(o);
+    size_t i = 0;
+    if (many && outermost && r->want_many) {
+        r->multi = o;
+        return make(T_TENSOR, c);
+    }
+    if (many && (space(r), *r->p == '[')) {
+        i = index_of(r, o->s);
+        c = xformat("%s.%s", c, result_field(o, i));
+    } else if (many || (!returns_tensors(o) && !returns_list(o)))
+        fail(r, xformat("'%s' gives several results; pick one with [i]", o->s->name));
+    val v = make(returns_list(o) ? T_TENSORS : T_TENSOR, c);
+    return depends && i == 0 ? smooth(v) : v;
 }
 
 /* A call of an operator, or of anything else that is no built-in. */
 static val op_call(reader *r, const char *name, const call_args *a, bool outermost) {
-    const op *best = NULL;
-    char *best_args = NULL;
-    int best_cost = 1 << 20;
-    bool known = false;
-    for (size_t i = 0; i < r->m->n_ops; i++) {
-        const op *o = &r->m->ops[i];
-        if (strcmp(o->s->name, name) || o->form != FORM_FUNCTION) continue;
-        known = true;
-        int cost = 0;
-        char *text = fit(o, a, &cost);
-        if (text && cost < best_cost) best = o, best_args = text, best_cost = cost;
-    }
+    bool known;
+    char *list;
+    const op *o = best_overload(r, name, a, &list, &known);
     if (!known) {
         val v = formula_call(r, name, a, outermost);
         return any_smooth(NULL, a) ? smooth(v) : v;
     }
-    if (!best) fail(r, xformat("no overload of '%s' takes these arguments", name));
+    if (!o) fail(r, xformat("no overload of '%s' takes these arguments", name));
     for (size_t i = 0; i < a->n; i++) use(r, &a->v[i], SAVE_VALUE);
-    note_call(r, best, a);
-    char *c = xformat("fac__s_%s(%s)", best->id, best_args);
-    bool depends = any_smooth(best, a);
-    if ((best->s->n_rets == 1 && returns_tensors(best)) || returns_list(best)) {
-        val v = make(returns_list(best) ? T_TENSORS : T_TENSOR, c);
-        return depends ? smooth(v) : v;
-    }
-    if (outermost && r->want_many && returns_tensors(best)) {
-        r->multi = best;
-        return make(T_TENSOR, c);
-    }
-    if (returns_tensors(best) && eat(r, '[')) { /* one result of several */
-        size_t i = strtoul(r->p, (char **)&r->p, 10);
-        need(r, ']');
-        if (i >= best->s->n_rets) fail(r, "the operator has no such result");
-        val v = make(T_TENSOR, xformat("%s.%s", c, result_field(best, i)));
-        return depends && i == 0 ? smooth(v) : v;
-    }
-    fail(r, xformat("'%s' gives several results; pick one with [i]", name));
-    return make(T_NONE, NULL);
+    note_call(r, o, a);
+    return op_value(r, o, xformat("fac__s_%s(%s)", o->id, list), any_smooth(o, a), outermost);
 }
 
 /* ---- the grammar ---- */
@@ -420,96 +411,88 @@ static val number(reader *r) {
 }
 
 static val list(reader *r) {
-    char *text;
-    size_t size, n = 0;
-    etype t = T_INTS;
+    const char *items = "", *maker = "FAC_INTS";
+    val made = make(T_INTS, NULL);
     bool any_is_smooth = false;
-    FILE *f = open_memstream(&text, &size);
-    while (!eat(r, ']')) {
-        val v = expression(r);
+    for (; !eat(r, ']'); eat(r, ',')) {
+        const val v = expression(r);
         use(r, &v, SAVE_VALUE);
         any_is_smooth = any_is_smooth || v.smooth;
-        if (v.t == T_TENSOR)
-            t = T_TENSORS;
-        else if (v.t == T_FLOAT)
-            t = T_FLOATS;
-        else if (v.t != T_INT)
-            fail(r, "a list holds numbers or tensors");
-        fprintf(f, "%s%s", n++ ? ", " : "", v.c);
-        eat(r, ',');
+        if (v.t != T_TENSOR && v.t != T_FLOAT && v.t != T_INT) fail(r, "a list holds numbers or tensors");
+        if (v.t == T_TENSOR) made.t = T_TENSORS, maker = "FAC_TENSORS";
+        if (v.t == T_FLOAT) made.t = T_FLOATS, maker = "FAC_FLOATS";
+        items = listed(items, v.c);
     }
-    fclose(f);
-    const char *maker = t == T_TENSORS ? "FAC_TENSORS" : t == T_FLOATS ? "FAC_FLOATS" : "FAC_INTS";
-    val v = make(t, xformat("%s(%s)", maker, text));
-    return any_is_smooth ? smooth(v) : v;
+    made.c = xformat("%s(%s)", maker, items);
+    return any_is_smooth ? smooth(made) : made;
+}
+
+static val text(reader *r) {
+    const char *begin = r->p;
+    r->p += strcspn(begin, "\"");
+    val v = make(T_STRING, xformat("\"%.*s\"", (int)(r->p - begin), begin));
+    need(r, '"');
+    return v;
+}
+
+static bool begins_number(const char *p) {
+    p += *p == '-' || *p == '.';
+    return isdigit((unsigned char)*p) || (*p == '.' && p[-1] == '-');
 }
 
 static val expression(reader *r) {
     bool outermost = r->p == r->start;
     space(r);
-    char c = *r->p;
-    if (isdigit((unsigned char)c) || ((c == '-' || c == '.') && (isdigit((unsigned char)r->p[1]) || r->p[1] == '.')))
-        return number(r);
-    if (c == '[') {
-        r->p++;
-        return list(r);
-    }
-    if (c == '"') {
-        const char *b = ++r->p;
-        while (*r->p && *r->p != '"') r->p++;
-        val v = make(T_STRING, xformat("\"%.*s\"", (int)(r->p - b), b));
-        need(r, '"');
-        return v;
-    }
+    if (begins_number(r->p)) return number(r);
+    if (eat(r, '[')) return list(r);
+    if (eat(r, '"')) return text(r);
     char *name = identifier(r);
     if (!name[0]) fail(r, "expected a name, number or list");
     if (!eat(r, '(')) return name_value(r, name);
     call_args a = read_args(r);
     val v;
-    if (metadata_call(r, name, &a, &v) || number_call(r, name, &a, &v)) return v;
+    if (metadata_call(r, name, &a, &v) || needs_call(r, name, &a, &v) || number_call(r, name, &a, &v)) return v;
     return op_call(r, name, &a, outermost);
 }
 
 /* ---- plans ---- */
 
-static formula read_formula(const model *m, const op *o, grad_plan *plan, const pair *p) {
-    formula f = {.text = p->value, .line = p->line};
-    for (const char *k = p->key; *k;) {
-        while (*k == ' ' || *k == ',') k++;
-        const char *b = k;
-        while (*k && *k != ',' && *k != ' ') k++;
-        char *name = xformat("%.*s", (int)(k - b), b);
-        int a = find_arg(o->s, name);
+/* The arguments that a key names: "self, other". */
+static void read_names(const op *o, const pair *p, formula *f) {
+    for (const char *k = p->key + strspn(p->key, " ,"); *k; k += strspn(k, " ,")) {
+        const size_t n = strcspn(k, " ,");
+        char *name = xformat("%.*s", (int)n, k);
+        const int a = find_arg(o->s, name);
         if (a < 0) die(o->e->file, p->line, "%s: gradient of '%s', which is not an argument", o->s->full, name);
-        PUSH(f.args, f.n_args, (size_t)a);
-        while (*k == ' ' || *k == ',') k++;
+        PUSH(f->args, f->n_args, (size_t)a);
+        k += n;
     }
-    if (!f.n_args) die(o->e->file, p->line, "%s: a gradient of no argument", o->s->full);
-    const fac_schema_type *t = &o->s->args[f.args[0]].type;
-    reader r = {m, o, plan, &f, p->value, p->value, p->line, f.n_args > 1 || is_tensor_list(t), NULL, false};
+    if (!f->n_args) die(o->e->file, p->line, "%s: a gradient of no argument", o->s->full);
+}
+
+static formula read_formula(const model *m, const op *o, grad_plan *plan, const pair *p) {
+    formula f = {.line = p->line};
+    read_names(o, p, &f);
+    const bool is_list = is_tensor_list(&o->s->args[f.args[0]].type), is_many = f.n_args > 1;
+    reader r = {m, o, plan, &f, p->value, p->value, p->line, is_many || is_list, NULL, false};
     val v = expression(&r);
     space(&r);
     if (*r.p) fail(&r, "text after the expression");
     if (v.t == T_NONE) return f;
-    if (v.t == T_TENSORS && is_tensor_list(t) && f.n_args == 1) {
-        use(&r, &v, SAVE_VALUE);
-        f.c = xformat("fac__spread(g_, %s)", v.c);
-        f.fills = true;
-        return f;
-    }
-    if (v.t != T_TENSOR) fail(&r, "the expression is not a tensor");
+    const bool spreads = v.t == T_TENSORS && is_list && !is_many;
+    if (v.t != T_TENSOR && !spreads) fail(&r, "the expression is not a tensor");
     use(&r, &v, SAVE_VALUE);
-    if (r.want_many && !r.multi && !r.fills) fail(&r, "several gradients need a function that gives them all");
-    f.c = v.c;
-    f.fills = r.fills;
+    f.c = spreads ? xformat("fac__spread(g_, %s)", v.c) : v.c;
+    f.fills = r.fills || spreads;
     f.multi = r.multi;
+    if (r.want_many && !f.multi && !f.fills) fail(&r, "several gradients need a function that gives them all");
     return f;
 }
 
 /* The gradient of each tensor is refused. */
 static formula refusal(const op *o) {
     const char *reason = o->e->double_backward + strlen("unsupported, ");
-    formula f = {.text = xformat("%s", o->e->double_backward), .line = o->e->line, .fills = true};
+    formula f = {.line = o->e->line, .fills = true};
     f.c = xformat("fac__not_differentiable(\"%s\", \"%s\")", o->s->name, reason);
     for (size_t i = 0; i < o->s->n_args; i++)
         if (is_tensor(&o->s->args[i].type)) PUSH(f.args, f.n_args, i);

@@ -11,13 +11,6 @@ static fac_schema *parse(const entry *e, const char *text) {
 
 bool is_pointwise(const entry *e) { return e->loop || e->kernel; }
 
-static bool has_variant(const entry *e, const char *name) {
-    if (!e->variants) return strcmp(name, "function") == 0;
-    for (char **v = e->variants; *v; v++)
-        if (strcmp(*v, name) == 0) return true;
-    return false;
-}
-
 static void check_variants(const entry *e) {
     for (char **v = e->variants; v && *v; v++)
         if (strcmp(*v, "function") && strcmp(*v, "inplace") && strcmp(*v, "out"))
@@ -34,56 +27,49 @@ static char *mangle(const fac_schema *s) {
     return s->overload[0] ? xformat("%s_%s", s->name, s->overload) : xformat("%s", s->name);
 }
 
-/* The schema's text with its arguments and results spelt out again, for the derived forms. */
-static void write_args(FILE *f, const fac_schema *s, bool write_first) {
-    bool star = false;
-    for (size_t i = 0; i < s->n_args; i++) {
-        const fac_schema_arg *a = &s->args[i];
-        char buf[64];
-        if (i) fputs(", ", f);
-        if (a->kwarg_only && !star) {
-            fputs("*, ", f);
-            star = true;
-        }
-        fprintf(f, "%s %s", i == 0 && write_first ? "Tensor(a!)" : fac__type_text(&a->type, buf, sizeof buf), a->name);
-        if (a->default_text) fprintf(f, "=%s", a->default_text);
-    }
+/* A copy to be changed, with room for out arguments. */
+static fac_schema *copied(const fac_schema *s) {
+    fac_schema *d = xalloc(sizeof *d);
+    *d = *s;
+    d->args = memcpy(xalloc((s->n_args + s->n_rets) * sizeof *s->args), s->args, s->n_args * sizeof *s->args);
+    d->rets = memcpy(xalloc(s->n_rets * sizeof *s->rets), s->rets, s->n_rets * sizeof *s->rets);
+    return d;
 }
 
-static char *inplace_schema(const fac_schema *s) {
-    char *text;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    fprintf(f, "%s_%s%s(", s->name, s->overload[0] ? "." : "", s->overload);
-    write_args(f, s, true);
-    fputs(") -> Tensor(a!)", f);
-    fclose(f);
-    return text;
+/* Result i is `arg`, written: "Tensor(a!)". */
+static void write_result(fac_schema *s, size_t i, fac_schema_arg *arg) {
+    arg->type = (fac_schema_type){.kind = FAC_TYPE_TENSOR, .write = true, .alias = (char)('a' + i), .before = 1u << i};
+    s->rets[i] = (fac_schema_arg){.name = "", .type = arg->type};
 }
 
-static char *out_schema(const entry *e, const fac_schema *s) {
-    char *text;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    bool plain = !s->overload[0] || strcmp(s->overload, "Tensor") == 0;
-    char *overload = e->out_overload ? e->out_overload : plain ? xformat("out") : xformat("%s_out", s->overload);
-    fprintf(f, "%s.%s(", s->name, overload);
-    write_args(f, s, false);
-    bool star = s->n_args && s->args[s->n_args - 1].kwarg_only;
-    fputs(s->n_args ? (star ? ", " : ", *, ") : "*, ", f);
+static fac_schema *inplace_schema(const fac_schema *s) {
+    fac_schema *d = copied(s);
+    d->name = xformat("%s_", s->name);
+    write_result(d, 0, &d->args[0]);
+    fac__schema_texts(d);
+    return d;
+}
+
+/* A result may be named like an argument. */
+static char *out_name(const fac_schema *s, size_t i) {
+    const char *own = s->rets[i].name;
+    char *name = s->n_rets == 1 ? "out" : own[0] ? xformat("%s", own) : xformat("out%zu", i);
+    for (size_t j = 0; j < s->n_args; j++)
+        if (strcmp(s->args[j].name, name) == 0) return xformat("out_%s", name);
+    return name;
+}
+
+static fac_schema *out_schema(const entry *e, const fac_schema *s) {
+    fac_schema *d = copied(s);
+    const bool plain = !s->overload[0] || strcmp(s->overload, "Tensor") == 0;
+    d->overload = e->out_overload ? e->out_overload : plain ? "out" : xformat("%s_out", s->overload);
     for (size_t i = 0; i < s->n_rets; i++) {
-        char *name = s->n_rets == 1       ? xformat("out")
-                     : s->rets[i].name[0] ? xformat("%s", s->rets[i].name)
-                                          : xformat("out%zu", i);
-        for (size_t j = 0; j < s->n_args; j++) /* a result may be named like an argument */
-            if (strcmp(s->args[j].name, name) == 0) name = xformat("out_%s", name);
-        fprintf(f, "%sTensor(%c!) %s", i ? ", " : "", (char)('a' + (int)i), name);
+        fac_schema_arg *out = &d->args[d->n_args++];
+        *out = (fac_schema_arg){.name = out_name(s, i), .kwarg_only = true};
+        write_result(d, i, out);
     }
-    fputs(s->n_rets == 1 ? ") -> Tensor(a!)" : ") -> (", f);
-    for (size_t i = 0; s->n_rets > 1 && i < s->n_rets; i++)
-        fprintf(f, "%sTensor(%c!)%s", i ? ", " : "", (char)('a' + (int)i), i + 1 == s->n_rets ? ")" : "");
-    fclose(f);
-    return text;
+    fac__schema_texts(d);
+    return d;
 }
 
 static size_t positional_of(const entry *e, const fac_schema *s) {
@@ -159,24 +145,27 @@ static void check_unread(const entry *e, const fac_schema *s) {
     }
 }
 
+static void demand(bool holds, const entry *e, const fac_schema *s, const char *what) {
+    if (!holds) die(e->file, e->line, "%s: %s", s->full, what);
+}
+
 static void check_entry(const entry *e, const fac_schema *s) {
-    int how = (e->meta != NULL) + (e->composite != NULL) + (e->explicit_fn != NULL) + (e->raw.n > 0 && !e->explicit_fn);
-    if (how != 1)
-        die(e->file, e->line, "%s: exactly one of meta, composite, explicit, raw should say how it is computed",
-            s->full);
-    if ((e->meta != NULL) != ((e->loop != NULL) + (e->kernel != NULL) + (e->kernels.n > 0)))
-        die(e->file, e->line, "%s: meta and exactly one of loop, kernel and kernels go together", s->full);
-    if (!e->doc || !e->doc[0]) die(e->file, e->line, "%s: 'doc' is missing", s->full);
-    if (e->doc[strlen(e->doc) - 1] != '.') die(e->file, e->line, "%s: 'doc' should end with a full stop", s->full);
-    int gradient = (e->grad.n > 0) + (e->nondifferentiable != NULL) + (e->double_backward != NULL);
-    if (e->composite && gradient) die(e->file, e->line, "%s: a composite is differentiated through its parts", s->full);
-    if (!e->composite && gradient != 1)
-        die(e->file, e->line, "%s: exactly one of 'grad', 'nondifferentiable: reason', 'double_backward' is needed",
-            s->full);
-    if (e->double_backward && strncmp(e->double_backward, "unsupported, ", 13))
-        die(e->file, e->line, "%s: 'double_backward' should be \"unsupported, reason\"", s->full);
-    if (e->meta && s->n_rets && !s->rets[0].type.list && s->rets[0].type.kind != FAC_TYPE_TENSOR)
-        die(e->file, e->line, "%s: a structured operator returns tensors", s->full);
+    const bool given_meta = e->meta, given_raw = e->raw.n && !e->explicit, given_kernels = e->kernels.n,
+               given_grad = e->grad.n, given_double = e->double_backward;
+    const int how = given_meta + !!e->composite + !!e->explicit + given_raw,
+              run = !!e->loop + !!e->kernel + given_kernels,
+              gradient = given_grad + !!e->nondifferentiable + given_double;
+    demand(how == 1, e, s, "exactly one of meta, composite, explicit, raw should say how it is computed");
+    demand(given_meta == run, e, s, "meta and exactly one of loop, kernel and kernels go together");
+    demand(e->doc && e->doc[0], e, s, "'doc' is missing");
+    demand(e->doc[strlen(e->doc) - 1] == '.', e, s, "'doc' should end with a full stop");
+    demand(!e->composite || !gradient, e, s, "a composite is differentiated through its parts");
+    demand(e->composite || gradient == 1, e, s,
+           "exactly one of 'grad', 'nondifferentiable: reason', 'double_backward' is needed");
+    demand(!given_double || strncmp(e->double_backward, "unsupported, ", 13) == 0, e, s,
+           "'double_backward' should be \"unsupported, reason\"");
+    demand(!given_meta || !s->n_rets || s->rets[0].type.kind == FAC_TYPE_TENSOR || s->rets[0].type.list, e, s,
+           "a structured operator returns tensors");
     check_unread(e, s);
     check_variants(e);
 }
@@ -189,50 +178,50 @@ static void add_op(model *m, op o) {
     PUSH(m->ops, m->n_ops, o);
 }
 
+static void add_form(model *m, const op *fn, fac_schema *s, op_form form) {
+    op o = make_op(fn->e, s, form);
+    name_op(&o, fn);
+    add_op(m, o);
+}
+
 static void add_forms(model *m, const entry *e) {
     fac_schema *s = parse(e, e->op);
     check_entry(e, s);
     op fn = make_op(e, s, FORM_FUNCTION);
     name_op(&fn, &fn);
     add_op(m, fn);
-    if (has_variant(e, "inplace")) {
-        if (!s->n_args || !is_tensor(&s->args[0].type) || s->n_rets != 1)
-            die(e->file, e->line, "%s cannot have an in-place form", s->full);
-        op o = make_op(e, parse(e, inplace_schema(s)), FORM_INPLACE);
-        name_op(&o, &fn);
-        add_op(m, o);
+    if (lists(e->variants, "inplace")) {
+        demand(s->n_args && is_tensor(&s->args[0].type) && s->n_rets == 1, e, s, "cannot have an in-place form");
+        add_form(m, &fn, inplace_schema(s), FORM_INPLACE);
     }
-    if (has_variant(e, "out")) {
-        op o = make_op(e, parse(e, out_schema(e, s)), FORM_OUT);
-        name_op(&o, &fn);
-        add_op(m, o);
-    }
+    if (lists(e->variants, "out")) add_form(m, &fn, out_schema(e, s), FORM_OUT);
 }
 
+/* Forms follow the function that they are forms of. */
 static void link_forms(model *m) {
-    for (size_t i = 0; i < m->n_ops; i++) {
-        op *o = &m->ops[i];
-        if (o->form == FORM_FUNCTION) continue;
-        for (size_t j = 0; j < m->n_ops; j++)
-            if (m->ops[j].e == o->e && m->ops[j].form == FORM_FUNCTION) o->functional = &m->ops[j];
-    }
+    op *fn = NULL;
+    for (op *o = m->ops; o < m->ops + m->n_ops; o++)
+        if (o->form == FORM_FUNCTION)
+            fn = o;
+        else
+            o->functional = fn;
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+static size_t signature_at(const model *m, const op *o) {
+    size_t i = 0;
+    const char *text = fac__schema_signature(o->s);
+    while (i < m->n_signatures && strcmp(m->signatures[i], text)) i++;
+    return i;
+}
+
 static void number_signatures(model *m) {
-    for (size_t i = 0; i < m->n_ops; i++) {
-        char *t = fac__schema_signature(m->ops[i].s);
-        size_t j = 0;
-        while (j < m->n_signatures && strcmp(m->signatures[j], t)) j++;
-        if (j == m->n_signatures) PUSH(m->signatures, m->n_signatures, t);
-    }
+    for (size_t i = 0; i < m->n_ops; i++)
+        if (signature_at(m, &m->ops[i]) == m->n_signatures)
+            PUSH(m->signatures, m->n_signatures, fac__schema_signature(m->ops[i].s));
     if (m->n_signatures) qsort(m->signatures, m->n_signatures, sizeof *m->signatures, by_text);
-    for (size_t i = 0; i < m->n_ops; i++) {
-        char *t = fac__schema_signature(m->ops[i].s);
-        for (size_t j = 0; j < m->n_signatures; j++)
-            if (strcmp(m->signatures[j], t) == 0) m->ops[i].sig = (int)j;
-    }
+    for (size_t i = 0; i < m->n_ops; i++) m->ops[i].sig = (int)signature_at(m, &m->ops[i]);
 }
 
 static void check_public_names(const model *m) {
@@ -250,7 +239,7 @@ static void check_named(const model *m, const entry *e, const char *key, const c
     bool found = !name;
     for (size_t i = 0; i < m->n_ops && !found; i++) {
         const fac_schema *s = m->ops[i].s;
-        found = strcmp(s->name, name) == 0 || strcmp(s->full + strlen(s->ns) + 2, name) == 0;
+        found = strcmp(s->name, name) == 0 || strcmp(short_name(&m->ops[i]), name) == 0;
     }
     if (!found) die(e->file, e->line, "%s: there is no operator '%s'", key, name);
 }

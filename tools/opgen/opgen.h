@@ -25,7 +25,7 @@ typedef struct entry {
     char *fn,
         *object;      /* keywords of a function of the library's own, as a schema; the C type of those of type Object */
     char *number_for; /* "NAME[N]": the parameter of it, a list of integers, for which a number may stand N times */
-    char *op, *c, *macro, *meta, *composite, *explicit_fn, *view, *view_copy, *view_inverse, *nondifferentiable;
+    char *op, *c, *macro, *meta, *composite, *explicit, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
     char *loop,
         *kernel; /* of a pointwise operator: the loop, or the choice of one; the C function that chooses and runs it */
@@ -174,7 +174,6 @@ typedef struct saved_use {
 typedef struct formula {
     size_t *args; /* indices of the forward's arguments */
     size_t n_args;
-    char *text;        /* as written */
     char *c;           /* C expression; NULL for "None" */
     bool fills;        /* C function or operator with several results: call fills grads[] */
     const op *multi;   /* the operator whose results are the gradients, if it is one */
@@ -405,17 +404,21 @@ void close_output(output *o);
 
 void emit_decl(FILE *f, const model *m, const op *o);
 void emit_macros(FILE *f, const model *m, const op *o);
-/* What only tells the place of a call: for C++, which has overloads, of all names; else of those that have no other macro. */
-void emit_places(FILE *f, const model *m, const op *o, bool all);
+/* What only tells the place of a call. */
+void emit_c_places(FILE *f, const model *m, const op *o);
+void emit_cpp_places(FILE *f, const model *m, const op *o);
 /* The functions that FAC_AT_ needs for the result. */
-void emit_result_inline(FILE *f, const op *o);
-void emit_hpp(FILE *f, const op *o);
+void emit_result_inline(FILE *f, const model *m, const op *o);
+void emit_hpp(FILE *f, const model *m, const op *o);
+void emit_internal_decl(FILE *f, const model *m, const op *o);
+/* Calls, kernels, autograd and rows. */
+void emit_implementation(FILE *f, const model *m, const op *o);
+void write_all(const char *dir, const model *m, const char **families, size_t n_families);
 char *public_params(const op *o);
 char *positional(const op *o, const char *text);
 char *macro_argument(const fac_schema_arg *a);
 char *gradient_text(const op *o);
 void emit_result_struct(FILE *f, const op *o);
-void emit_internal_decl(FILE *f, const op *o);
 void emit_calls(FILE *f, const model *m, const op *o);
 void emit_kernels(FILE *f, const model *m, const op *o);
 void emit_autograd(FILE *f, const model *m, const op *o);

@@ -40,7 +40,6 @@ static bool bool_of(doc *d, yaml_node_t *n, const char *key) {
     char *t = text_of(d, n, key);
     bool yes = strcmp(t, "true") == 0;
     if (!yes && strcmp(t, "false") != 0) die(d->path, line_of(n), "'%s' should be true or false", key);
-    free(t);
     return yes;
 }
 
@@ -48,75 +47,54 @@ static int count_of(doc *d, yaml_node_t *n, const char *key) {
     char *t = text_of(d, n, key), *end;
     long v = strtol(t, &end, 10);
     if (*end || v < 0 || v > 64) die(d->path, line_of(n), "'%s' should be a count", key);
-    free(t);
     return (int)v;
 }
 
-static void set_key(doc *d, entry *e, const char *k, yaml_node_t *v) {
-    struct {
-        const char *key;
-        char **slot;
-    } texts[] = {
-        {"op", &e->op},
-        {"fn", &e->fn},
-        {"object", &e->object},
-        {"number_for", &e->number_for},
-        {"c", &e->c},
-        {"macro", &e->macro},
-        {"meta", &e->meta},
-        {"composite", &e->composite},
-        {"explicit", &e->explicit_fn},
-        {"view", &e->view},
-        {"view_copy", &e->view_copy},
-        {"view_inverse", &e->view_inverse},
-        {"nondifferentiable", &e->nondifferentiable},
-        {"double_backward", &e->double_backward},
-        {"doc", &e->doc},
-        {"shape", &e->shape},
-        {"dtype", &e->dtype},
-        {"errors", &e->errors},
-        {"source", &e->source},
-        {"out_overload", &e->out_overload},
-        {"device_check", &e->device_check},
-        {"loop", &e->loop},
-        {"kernel", &e->kernel},
-        {"combines", &e->combines},
-        {"random", &e->random},
-        {"functional", &e->functional},
-    };
-    for (size_t i = 0; i < FAC_COUNT(texts); i++)
-        if (strcmp(k, texts[i].key) == 0) {
-            *texts[i].slot = text_of(d, v, k);
-            return;
-        }
-    if (strcmp(k, "variants") == 0)
-        e->variants = list_of(d, v, k);
-    else if (strcmp(k, "tags") == 0)
-        e->tags = list_of(d, v, k);
-    else if (strcmp(k, "updates") == 0)
-        e->updates = list_of(d, v, k);
-    else if (strcmp(k, "shares") == 0)
-        e->shares = list_of(d, v, k);
-    else if (strcmp(k, "numbers") == 0)
-        e->numbers = list_of(d, v, k);
-    else if (strcmp(k, "kernels") == 0)
-        e->kernels = map_of(d, v, k);
-    else if (strcmp(k, "raw") == 0)
-        e->raw = map_of(d, v, k);
-    else if (strcmp(k, "grad") == 0)
-        e->grad = map_of(d, v, k);
-    else if (strcmp(k, "unread") == 0)
-        e->unread = map_of(d, v, k);
-    else if (strcmp(k, "positional") == 0)
-        e->positional = count_of(d, v, k);
-    else if (strcmp(k, "data_dependent") == 0)
-        e->data_dependent = bool_of(d, v, k);
-    else if (strcmp(k, "internal") == 0)
-        e->internal = bool_of(d, v, k);
-    else if (strcmp(k, "factory") == 0)
-        e->factory = bool_of(d, v, k);
-    else
-        die(d->path, line_of(v), "unknown key '%s'", k);
+/* Keys are called as the members of an entry. */
+static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
+#define KEY(name, read) \
+    if (strcmp(key, #name) == 0) return (void)(e->name = read(d, v, key))
+    KEY(op, text_of);
+    KEY(fn, text_of);
+    KEY(object, text_of);
+    KEY(number_for, text_of);
+    KEY(c, text_of);
+    KEY(macro, text_of);
+    KEY(meta, text_of);
+    KEY(composite, text_of);
+    KEY(explicit, text_of);
+    KEY(view, text_of);
+    KEY(view_copy, text_of);
+    KEY(view_inverse, text_of);
+    KEY(nondifferentiable, text_of);
+    KEY(double_backward, text_of);
+    KEY(doc, text_of);
+    KEY(shape, text_of);
+    KEY(dtype, text_of);
+    KEY(errors, text_of);
+    KEY(source, text_of);
+    KEY(out_overload, text_of);
+    KEY(device_check, text_of);
+    KEY(loop, text_of);
+    KEY(kernel, text_of);
+    KEY(combines, text_of);
+    KEY(random, text_of);
+    KEY(functional, text_of);
+    KEY(variants, list_of);
+    KEY(tags, list_of);
+    KEY(updates, list_of);
+    KEY(shares, list_of);
+    KEY(numbers, list_of);
+    KEY(kernels, map_of);
+    KEY(raw, map_of);
+    KEY(grad, map_of);
+    KEY(unread, map_of);
+    KEY(positional, count_of);
+    KEY(data_dependent, bool_of);
+    KEY(internal, bool_of);
+    KEY(factory, bool_of);
+#undef KEY
+    die(d->path, line_of(v), "unknown key '%s'", key);
 }
 
 static entry read_entry(doc *d, yaml_node_t *n, const char *family) {
@@ -125,7 +103,6 @@ static entry read_entry(doc *d, yaml_node_t *n, const char *family) {
     for (yaml_node_pair_t *i = n->data.mapping.pairs.start; i < n->data.mapping.pairs.top; i++) {
         char *key = text_of(d, yaml_document_get_node(&d->y, i->key), "key");
         set_key(d, &e, key, yaml_document_get_node(&d->y, i->value));
-        free(key);
     }
     if (!e.op == !e.fn && !e.combines) die(d->path, e.line, "an entry without 'op:' or 'fn:', or with both");
     return e;
