@@ -1,46 +1,24 @@
 /* The layers under a handle (tensor, storage, allocator) and what each counts: handles kept and released count on the tensor, tensors
    on the storage, and only storages ask the allocator, which is the test's own here. In inference mode that is all; elsewhere a
    view holds a reference of its base, for the sake of gradients. */
+#include "support/counted.h"
 #include "support/support.h"
 #include <facula/facula.h>
 
-/* ---- the allocator of the test ------------------------------------------------------------------------------------ */
-
-static atomic_int allocs, frees;
-static atomic_llong bytes_out;
-
-static void *counted_alloc(const fac_allocator *self, int64_t bytes) {
-    const fac_allocator *below = self->context;
-    void *p = below->alloc(below, bytes);
-    if (!p) return NULL;
-    allocs++;
-    bytes_out += bytes;
-    return p;
-}
-
-static void counted_free(const fac_allocator *self, void *p, int64_t bytes) {
-    const fac_allocator *below = self->context;
-    frees++;
-    bytes_out -= bytes;
-    below->free(below, p, bytes);
-}
-
-static fac_allocator counted = {"counted", counted_alloc, counted_free, NULL};
+static counted_allocator counted;
 static const fac_allocator *replaced;
 
 static int layers_setup(void **state) {
     int failed = support_setup(state);
+    counted_begin(&counted);
     replaced = fac_allocator_get(FAC_CPU);
-    counted.context = (void *)(uintptr_t)fac_allocator_immediate();
-    allocs = frees = 0;
-    bytes_out = 0;
-    return failed ? failed : fac_allocator_set(FAC_CPU, &counted) != FAC_OK;
+    return failed ? failed : fac_allocator_set(FAC_CPU, &counted.face) != FAC_OK;
 }
 
 static int layers_teardown(void **state) {
     assert_ok(fac_allocator_set(FAC_CPU, replaced));
-    assert_int_equal(allocs, frees);
-    assert_int_equal(bytes_out, 0);
+    assert_int_equal(counted.allocs, counted.frees);
+    assert_int_equal(counted.live, 0);
     return support_teardown(state);
 }
 #define LAYERS_TEST(name) cmocka_unit_test_setup_teardown(name, layers_setup, layers_teardown)
@@ -61,11 +39,11 @@ static void S007_a_kept_handle_counts_on_the_tensor_alone(void **state) {
         assert_int_equal(tensor_count(t), before + i);
     }
     assert_int_equal(storage_count(t), 1);
-    assert_int_equal(allocs, 1);
-    assert_int_equal(bytes_out, fac_storage_bytes(fac_tensor_storage(t)));
+    assert_int_equal(counted.allocs, 1);
+    assert_int_equal(counted.live, fac_storage_bytes(fac_tensor_storage(t)));
     for (int i = 0; i < 5; i++) fac_release(t);
     assert_int_equal(tensor_count(t), before);
-    assert_int_equal(frees, 0);
+    assert_int_equal(counted.frees, 0);
 }
 
 static void S007_a_view_is_a_tensor_that_counts_on_the_storage_alone(void **state) {
@@ -85,10 +63,10 @@ static void S007_a_view_is_a_tensor_that_counts_on_the_storage_alone(void **stat
         for (int k = 0; k < i; k++) assert_ptr_not_equal(list[i], list[k]);
     }
     assert_int_equal(storage_count(base), 6);
-    assert_int_equal(allocs, 1);
+    assert_int_equal(counted.allocs, 1);
     fac_drop(list[5]);
     assert_int_equal(storage_count(base), 5);
-    assert_int_equal(frees, 0);
+    assert_int_equal(counted.frees, 0);
 }
 
 static void S007_a_view_outside_inference_mode_counts_on_its_base_too(void **state) {
@@ -110,12 +88,12 @@ static void S007_a_copy_asks_the_allocator_once_for_each_storage(void **state) {
     FAC_SCOPE(s);
     fac_tensor *t = fac_ones(FAC_SHAPE(3, 5)), *copy = fac_clone(t);
     assert_no_error();
-    assert_int_equal(allocs, 2);
+    assert_int_equal(counted.allocs, 2);
     assert_ptr_not_equal(fac_tensor_data(copy), fac_tensor_data(t));
     assert_int_equal(storage_count(t), 1);
     assert_int_equal(storage_count(copy), 1);
     fac_drop(copy);
-    assert_int_equal(frees, 1);
+    assert_int_equal(counted.frees, 1);
 }
 
 /* The last to let go is not the tensor that the memory was made for, which has gone before. */
@@ -131,10 +109,10 @@ static void S007_memory_goes_with_the_last_tensor_over_it(void **state) {
     assert_int_equal(fac_tensor_ndim(first), 0);
     assert_error(FAC_ERR_STATE, "");
     assert_int_equal(storage_count(last), 1);
-    assert_int_equal(frees, 0);
+    assert_int_equal(counted.frees, 0);
     assert_true(((const float *)fac_tensor_data(last))[5] == 1);
     fac_release(last);
-    assert_int_equal(frees, 1);
+    assert_int_equal(counted.frees, 1);
 }
 
 static void S007_a_meta_tensor_has_no_storage_under_it(void **state) {
@@ -144,7 +122,7 @@ static void S007_a_meta_tensor_has_no_storage_under_it(void **state) {
     assert_non_null(fac_transpose(t, 0, 1));
     assert_no_error();
     assert_null(fac_tensor_storage(t));
-    assert_int_equal(allocs, 0);
+    assert_int_equal(counted.allocs, 0);
 }
 
 /* ---- all layers against a model --------------------------------------------------------------------------------------- */
@@ -182,7 +160,7 @@ static void agree(const held *slots) {
         assert_int_equal(tensor_count(slots[i].handle), count_slots(slots, slots[i].tensor));
         assert_int_equal(storage_count(slots[i].handle), count_apart(slots, slots[i].storage));
     }
-    assert_int_equal(allocs - frees, count_apart(slots, -1));
+    assert_int_equal(counted.allocs - counted.frees, count_apart(slots, -1));
 }
 
 /* Fills a slot that is empty from another: with the same handle, a view, a copy, or with something new. */
