@@ -83,6 +83,12 @@ void fac__warn(const char *format, ...) FAC_PRINTF(1, 2);
 /* A bug in Facula: prints and aborts in debug builds, sets FAC_ERR_INTERNAL otherwise. */
 fac_status fac__bug(const char *file, int line, const char *what);
 #define FAC_ASSERT(cond) ((void)(FAC_LIKELY(cond) || fac__bug(__FILE__, __LINE__, #cond)))
+/* What always holds between two operations on a structure. Debug builds check it after each; others do not compute it. */
+#ifdef FAC_DEBUG
+#define FAC_INVARIANT(cond) FAC_ASSERT(cond)
+#else
+#define FAC_INVARIANT(cond) ((void)sizeof(cond))
+#endif
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 

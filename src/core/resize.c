@@ -3,6 +3,7 @@
 #include "core/resize.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
+#include "core/valid.h"
 
 /* Bytes that a storage needs for this geometry; false on overflow. */
 static bool bytes_needed(const fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t *out) {
@@ -61,6 +62,7 @@ void fac__resize_end(fac_tensor *t, fac_tensor *next) {
     move_dims(t, next);
     fac__compute_flags(t);
     fac__unref(next);
+    FAC_INVARIANT(fac__tensor_is_valid(t));
 }
 
 fac_status fac__resize(fac_tensor *t, const int64_t *sizes, int ndim) {

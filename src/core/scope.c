@@ -1,6 +1,7 @@
 /* Scopes: one vector of owned temporaries per thread, and marks into it. A tensor may stand in it several times, once
    per reference. */
 #include "core/handle.h"
+#include "core/valid.h"
 
 static const uint64_t NO_SCOPE = 0; /* serial of a handle that could not be opened; ending it does nothing */
 
@@ -61,6 +62,7 @@ static fac_tensor *no_scope(fac_tensor *owned) {
 
 fac_tensor *fac__adopt(fac_thread *th, fac_tensor *owned) {
     if (FAC_UNLIKELY(!owned)) return NULL;
+    FAC_INVARIANT(fac__tensor_is_valid(owned));
     if (FAC_UNLIKELY(th->n_scopes == 0)) return no_scope(owned);
     if (FAC_UNLIKELY(th->n_temps == th->cap_temps) &&
         fac__vec_grow((void **)&th->temps, th->n_temps, &th->cap_temps, sizeof(fac_tensor *)) != FAC_OK) {

@@ -4,6 +4,7 @@
 #include "core/slot.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
+#include "core/valid.h"
 
 fac_autograd_table fac__autograd;
 
@@ -154,6 +155,7 @@ static fac_status attach_storage(fac_thread *th, fac_tensor *t, int64_t bytes, c
         return st;
     }
     if (FAC_UNLIKELY(th->inference)) t->flags |= FAC_TF_INFERENCE;
+    FAC_INVARIANT(fac__tensor_is_valid(t));
     *out = t;
     return FAC_OK;
 }
@@ -267,6 +269,7 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
     t->version = fac__version_ref(base->version);
     limit_idle_strides(t);
     fac__compute_flags(t);
+    FAC_INVARIANT(!check || fac__tensor_is_valid(t));
     *out = t;
     return FAC_OK;
 }
@@ -288,6 +291,7 @@ fac_status fac__alias(fac_tensor *base, bool share_version, fac_tensor **out) {
     t->flags = (uint16_t)(base->flags & ~FAC_TF_WRAPPED);
     t->storage = fac__storage_ref(base->storage);
     if (share_version) t->version = fac__version_ref(base->version);
+    FAC_INVARIANT(fac__tensor_is_valid(t));
     *out = t;
     return FAC_OK;
 }
@@ -345,5 +349,6 @@ fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
     fac__version_unref(t->version);
     t->version = NULL;
     fac__storage_unref(old);
+    FAC_INVARIANT(fac__tensor_is_valid(t));
     return FAC_OK;
 }

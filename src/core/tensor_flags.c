@@ -49,17 +49,16 @@ static bool is_dense(const fac_tensor *t) {
     return true;
 }
 
-void fac__compute_flags(fac_tensor *t) {
+unsigned fac__geometry_flags(const fac_tensor *t) {
     static const int8_t nhwc[] = {1, 3, 2, 0}, ndhwc[] = {1, 4, 3, 2, 0};
-    unsigned flags =
-        t->flags & ~(unsigned)(FAC_TF_CONTIGUOUS | FAC_TF_DENSE | FAC_TF_CHANNELS_LAST | FAC_TF_CHANNELS_LAST_3D);
+    unsigned flags = 0;
     if (is_row_major(t))
-        flags |= FAC_TF_CONTIGUOUS | FAC_TF_DENSE;
+        flags = FAC_TF_CONTIGUOUS | FAC_TF_DENSE;
     else if (is_dense(t))
-        flags |= FAC_TF_DENSE;
+        flags = FAC_TF_DENSE;
     if (t->ndim == 4 && follows(t, nhwc)) flags |= FAC_TF_CHANNELS_LAST;
     if (t->ndim == 5 && follows(t, ndhwc)) flags |= FAC_TF_CHANNELS_LAST_3D;
-    t->flags = (uint16_t)flags;
+    return flags;
 }
 
 /* ---- overlap -------------------------------------------------------------------------------------------------------------- */

@@ -4,8 +4,13 @@
 
 #include "core/tensor.h"
 
-/* Sets the contiguity flags from sizes, strides and numel; leaves the other flags. */
-void fac__compute_flags(fac_tensor *t);
+enum { FAC_TF_GEOMETRY = FAC_TF_CONTIGUOUS | FAC_TF_DENSE | FAC_TF_CHANNELS_LAST | FAC_TF_CHANNELS_LAST_3D };
+/* The flags that follow from sizes, strides and numel. */
+unsigned fac__geometry_flags(const fac_tensor *t);
+/* Sets them; leaves the other flags. */
+static inline void fac__compute_flags(fac_tensor *t) {
+    t->flags = (uint16_t)((t->flags & ~(unsigned)FAC_TF_GEOMETRY) | fac__geometry_flags(t));
+}
 
 fac_version_counter *fac__version_ref(fac_version_counter *v);
 void fac__version_unref(fac_version_counter *v);

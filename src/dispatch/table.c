@@ -205,6 +205,28 @@ static void drop_key(fac_keyset *mask, int f, int b) {
     }
 }
 
+/* Each cell has a kernel that can be called both ways, and the masks leave out the keys whose cells fall through, no others. */
+static bool row_is_valid(const fac_operator *op) {
+    for (int f = 0; f < FAC_KEY_COUNT; f++) {
+        for (int b = 0; b < FAC_BACKEND_BITS; b++) {
+            const fac_kernel *k = atomic_load_explicit(&op->table[fac__slot(f, b)], memory_order_relaxed);
+            const fac_keyset mask = atomic_load_explicit(&op->fallthrough_mask[b + 1], memory_order_relaxed);
+            FAC_ASSERT(k && k->boxed && (k->typed || !op->signature));
+            FAC_ASSERT(k->fallthrough == !(mask & fac__func_bit((fac_functionality)f)));
+        }
+    }
+    return true;
+}
+
+/* Newest first, each at its place and with a record for the operator's signature. */
+static bool stacks_are_valid(const fac_operator *op) {
+    for (size_t i = 0; i < op->registry->n; i++)
+        for (fac_registration *r = op->registry->v[i].top; r; r = r->below)
+            FAC_ASSERT(r->kind == FAC_REG_KERNEL && r->place == op->registry->v[i].place && r->op == op &&
+                       record_of(r, op->signature));
+    return true;
+}
+
 void fac__table_refresh(fac_operator *op) {
     fac_registration *t[FAC_PLACES];
     fac_keyset mask[FAC_BACKEND_BITS + 1];
@@ -223,6 +245,7 @@ void fac__table_refresh(fac_operator *op) {
     }
     for (int i = 0; i <= FAC_BACKEND_BITS; i++)
         atomic_store_explicit(&op->fallthrough_mask[i], mask[i], memory_order_release);
+    FAC_INVARIANT(row_is_valid(op) && stacks_are_valid(op));
 }
 
 void fac__table_clear(fac_operator *op) {

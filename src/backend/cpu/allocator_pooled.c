@@ -117,6 +117,18 @@ static void unlink_slab(slab *s, unsigned c) {
     if (s->next) s->next->prev = s->prev;
 }
 
+/* Under the lock: n_free blocks are linked, each at a block's place, and the slab is listed if there is one. */
+static bool slab_is_valid(const slab *s, unsigned c) {
+    uint32_t n = 0;
+    for (char *b = s->free; b; memcpy(&b, b, sizeof b), n++) {
+        FAC_ASSERT(slab_of(b) == s && (size_t)(b - (const char *)s - HEADER) % class_bytes(c) == 0);
+        FAC_ASSERT(n < s->n_free);
+    }
+    FAC_ASSERT(n == s->n_free && n <= s->n_blocks);
+    FAC_ASSERT(n == 0 || s == partial[c] || s->prev->next == s);
+    return true;
+}
+
 static slab *new_slab(unsigned c) {
     slab *s = fac__memory_hook.alloc(fac__memory_hook.ctx, SLAB_BYTES, SLAB_BYTES);
     if (!s) return NULL;
@@ -138,6 +150,7 @@ static void *slab_take(unsigned c) {
     void *block = s->free;
     memcpy(&s->free, block, sizeof s->free);
     if (--s->n_free == 0) unlink_slab(s, c);
+    FAC_INVARIANT(slab_is_valid(s, c));
     return block;
 }
 
@@ -147,6 +160,7 @@ static void slab_give(void *block, unsigned c) {
     memcpy(block, &s->free, sizeof s->free);
     s->free = block;
     s->n_free++;
+    FAC_INVARIANT(slab_is_valid(s, c));
 }
 
 /* Half a list at a time, so that a thread that allocates and frees at the edge does not take the lock each time. The
@@ -188,6 +202,15 @@ static size_t round_large(size_t bytes) {
     return bytes > SIZE_MAX - step - HUGE_PAGE ? 0 : (bytes + step - 1) & ~(step - 1);
 }
 
+/* Under the lock: the idle blocks are sorted by their room, which adds up. */
+static bool idle_is_valid(void) {
+    size_t sum = 0;
+    for (size_t i = 0; i < idle.n; sum += idle.v[i++]->room)
+        FAC_ASSERT(i == 0 || idle.v[i - 1]->room <= idle.v[i]->room);
+    FAC_ASSERT(sum == idle_bytes);
+    return true;
+}
+
 /* First idle block with room for n. */
 static size_t idle_find(size_t n) {
     size_t lo = 0, hi = idle.n;
@@ -205,6 +228,7 @@ static large *idle_remove(size_t i) {
     large *b = idle.v[i];
     memmove(idle.v + i, idle.v + i + 1, (--idle.n - i) * sizeof *idle.v);
     idle_bytes -= b->room;
+    FAC_INVARIANT(idle_is_valid());
     return b;
 }
 
@@ -266,6 +290,7 @@ static bool keep_idle(large *b) {
     memmove(idle.v + i + 1, idle.v + i, (idle.n++ - i) * sizeof *idle.v);
     idle.v[i] = b;
     idle_bytes += b->room;
+    FAC_INVARIANT(idle_is_valid());
     return true;
 }
 

@@ -11,6 +11,7 @@ static _Alignas(64) char nothing[64];
 void fac__cache_lock(fac_caching_allocator *a) { fac__mutex_lock(&a->lock); }
 
 void fac__cache_unlock(fac_caching_allocator *a) {
+    FAC_INVARIANT(fac__cache_is_valid(a));
     if (FAC_LIKELY(a->trace.untold.n == 0))
         fac__mutex_unlock(&a->lock);
     else

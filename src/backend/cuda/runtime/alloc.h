@@ -9,6 +9,7 @@
    alloc_trace.c    call stacks and the history of events
    alloc_oom.c      observers and the message when memory is out
    alloc_config.c   the options
+   alloc_valid.c    what always holds, for debug builds
 
    and for CUDA (alloc_cuda.h): alloc_cuda.c the allocators of the devices and the public functions, alloc_source.c what they
    ask of the driver, alloc_graph.c the order within a captured graph.
@@ -202,6 +203,12 @@ void fac__cache_abandon(fac_caching_allocator *a);
 bool fac__cache_is_nothing(const void *p);
 /* Whether p begins a block in use. Takes the lock. */
 bool fac__cache_owns(fac_caching_allocator *a, const void *p);
+
+/* ---- alloc_valid.c ---------------------------------------------------------------------------------------------------- */
+
+/* True, under the lock: blocks tile segments, free ones are joined and in their trees, and counts agree; each condition that does
+   not hold is a bug by its own name. */
+bool fac__cache_is_valid(const fac_caching_allocator *a);
 
 /* ---- alloc_blocks.c -------------------------------------------------------------------------------------------------- */
 
