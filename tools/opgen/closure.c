@@ -61,22 +61,27 @@ static const char *after(const char *text, const char *prefix) {
     return strncmp(text, prefix, n) ? NULL : text + n;
 }
 
+/* Whether a name met in C is one by which `o` is called. */
+static bool is_called(const op *o, const char *name) {
+    static const char *const internal[] = {"fac__s_", "fac__c_", "fac_op_"};
+    for (size_t i = 0; i < FAC_COUNT(internal); i++) {
+        const char *id = after(name, internal[i]);
+        if (id && strcmp(id, o->id) == 0) return true;
+    }
+    const char *shown = after(name, "fac_");
+    return shown && ((!o->e->internal && strcmp(o->cname, shown) == 0) || (o->macro && strcmp(o->macro, shown) == 0));
+}
+
 /* Follows a name met in C if it is a call of operators. */
 static bool walk_call(walk *w, const char *name) {
-    const char *below = after(name, "fac__redispatch_"), *id = after(name, "fac__s_"), *shown = after(name, "fac_");
-    if (!id) id = after(name, "fac__c_");
-    if (!id) id = after(name, "fac_op_");
+    const char *below = after(name, "fac__redispatch_");
     bool found = false;
     for (size_t i = 0; i < w->m->n_ops; i++) {
         const op *o = &w->m->ops[i];
-        if (below && strcmp(o->id, below) == 0) {
-            dead_end(w, name, "which passes autograd by");
-            return true;
-        }
-        bool calls = (id && strcmp(o->id, id) == 0) || (shown && !o->e->internal && strcmp(o->cname, shown) == 0) ||
-                     (shown && o->macro && strcmp(o->macro, shown) == 0);
+        const bool passes_by = below && strcmp(o->id, below) == 0, calls = is_called(o, name);
+        if (passes_by) dead_end(w, name, "which passes autograd by");
         if (calls) walk_op(w, o);
-        found = found || calls;
+        found = found || calls || passes_by;
     }
     return found;
 }

@@ -2,7 +2,6 @@
    table mentions. A name counts wherever it stands, so that a function that is passed on counts as called. */
 #include "opgen.h"
 #include <ctype.h>
-#include <stdlib.h>
 
 typedef struct c_file {
     const char *path;
@@ -12,8 +11,7 @@ typedef struct c_file {
 
 typedef struct c_reader {
     c_file *file;
-    const char *p;
-    int line;
+    const char *text, *p; /* without comments and literals */
 } c_reader;
 
 static c_file **files;
@@ -21,87 +19,49 @@ static size_t n_files;
 static c_def **defs;
 static size_t n_defs;
 
-static bool starts_word(char c) { return isalpha((unsigned char)c) || c == '_'; }
-static bool in_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
-static void step(c_reader *r) {
-    if (*r->p == '\n') r->line++;
-    r->p++;
-}
-
-static void skip_quoted(c_reader *r, char quote) {
-    for (step(r); *r->p && *r->p != quote; step(r))
-        if (*r->p == '\\' && r->p[1]) step(r);
-    if (*r->p) step(r);
-}
-
-/* Past white space, comments and, outside preprocessor lines, literals. */
 static void skip_blank(c_reader *r, bool within_line) {
-    for (;;) {
-        if (r->p[0] == '/' && r->p[1] == '*') {
-            while (*r->p && !(r->p[0] == '*' && r->p[1] == '/')) step(r);
-            if (*r->p) r->p += 2;
-        } else if (r->p[0] == '/' && r->p[1] == '/') {
-            while (*r->p && *r->p != '\n') step(r);
-        } else if (*r->p == '"' || *r->p == '\'') {
-            skip_quoted(r, *r->p);
-        } else if (r->p[0] == '\\' && r->p[1] == '\n') {
-            step(r), step(r);
-        } else if (isspace((unsigned char)*r->p) && !(within_line && *r->p == '\n')) {
-            step(r);
-        } else {
+    for (;; r->p++)
+        if (r->p[0] == '\\' && r->p[1] == '\n')
+            r->p++;
+        else if (!isspace((unsigned char)*r->p) || (within_line && *r->p == '\n'))
             return;
-        }
-    }
 }
 
-/* The next token: a word, or NULL for any other character, which *mark is set to (0 at the end). */
+/* The next token: a word, or NULL for a number, *mark '0', or another character, which *mark is set to: 0 at the end, and at the
+   line's, where the reader stays. */
 static char *token(c_reader *r, bool within_line, char *mark) {
     skip_blank(r, within_line);
-    *mark = *r->p;
-    if (!starts_word(*r->p)) {
-        bool number = isdigit((unsigned char)*r->p);
-        if (*r->p && !(within_line && *r->p == '\n')) step(r);
-        while (number && (in_word(*r->p) || *r->p == '.')) step(r);
-        return NULL;
-    }
     const char *b = r->p;
-    while (in_word(*r->p)) step(r);
-    return xformat("%.*s", (int)(r->p - b), b);
+    r->p = word_end(b);
+    *mark = isdigit((unsigned char)*b) ? '0' : *b;
+    if (r->p > b) return *mark == '0' ? NULL : xformat("%.*s", (int)(r->p - b), b);
+    if (*b && !(within_line && *b == '\n')) r->p++;
+    return NULL;
 }
 
 static void mention(c_def *d, char *name) {
     for (size_t i = 0; i < d->n; i++)
-        if (strcmp(d->names[i], name) == 0) {
-            free(name);
-            return;
-        }
+        if (strcmp(d->names[i], name) == 0) return;
     PUSH(d->names, d->n, name);
 }
 
-static c_def *new_def(const c_reader *r, char *name, int line, bool local) {
+static c_def *new_def(const c_reader *r, char *name, const char *at, bool local) {
     c_def *d = xalloc(sizeof *d);
-    *d = (c_def){.file = r->file->path, .name = name, .line = line, .local = local};
+    *d = (c_def){.file = r->file->path, .name = name, .line = line_at(r->text, at), .local = local};
     PUSH(defs, n_defs, d);
     return d;
 }
 
-/* After the `#`: an include is noted, a macro becomes a definition, the rest is passed over. */
+/* After the `#`: a macro becomes a definition, the rest is passed over. */
 static void directive(c_reader *r) {
     char mark, *word = token(r, true, &mark);
-    if (word && strcmp(word, "include") == 0) {
-        while (*r->p == ' ') r->p++;
-        const char *end = *r->p == '"' ? strchr(r->p + 1, '"') : NULL;
-        if (end) PUSH(r->file->includes, r->file->n_includes, xformat("%.*s", (int)(end - r->p - 1), r->p + 1));
-    }
-    int line = r->line;
+    const char *at = r->p;
     char *name = word && strcmp(word, "define") == 0 ? token(r, true, &mark) : NULL;
-    c_def *d = name ? new_def(r, name, line, true) : NULL;
+    c_def passed_over = {0}, *d = name ? new_def(r, name, at, true) : &passed_over;
     for (char before = 0;; before = mark) {
         char *w = token(r, true, &mark);
-        if (w && d) mention(d, w);
-        if (w) mark = 'w';
-        if (d && mark == '#' && before == '#') d->pastes = true;
+        if (w) mention(d, w);
+        if (!w && mark == '#' && before == '#') d->pastes = true;
         if (!w && (mark == '\n' || !mark)) return;
     }
 }
@@ -111,51 +71,65 @@ static void body(c_reader *r, c_def *d) {
     char mark;
     for (int depth = 1; depth;) {
         char *w = token(r, false, &mark);
-        if (w && d) mention(d, w);
+        if (w) mention(d, w);
         if (w) continue;
-        if (!mark) die(r->file->path, r->line, "the file ends within braces");
+        if (!mark) die(r->file->path, line_at(r->text, r->p), "the file ends within braces");
         if (mark == '#') directive(r);
-        depth += mark == '{' ? 1 : mark == '}' ? -1 : 0;
+        depth += (mark == '{') - (mark == '}');
     }
 }
 
-/* Definitions at file level: the last name before `(` is a function's, the last before `=` or `[` a table's. */
+/* What stands before a body: the last name before `(` is a function's, the last before `=` or `[` a table's. */
+typedef struct head {
+    char *last, *function, *table;
+    const char *at; /* the last name */
+    bool local;
+    int parens;
+} head;
+
+static void heed_word(head *h, char *word, const char *at) {
+    h->local = h->local || strcmp(word, "static") == 0;
+    if (!h->parens && !h->table) h->last = word, h->at = at;
+}
+
+static void heed_mark(head *h, char mark) {
+    if (mark == '(' && !h->parens++ && h->last) h->function = h->last;
+    if (mark == ')') h->parens--;
+    if ((mark == '=' || mark == '[') && !h->parens && !h->table) h->table = h->last;
+}
+
+/* Definitions at file level. */
 static void top_level(c_reader *r) {
-    char *function = NULL, *last = NULL, *table = NULL, mark;
-    bool local = false;
-    int parens = 0, line = 1;
-    for (;;) {
+    head h = {0};
+    for (char mark;;) {
         char *w = token(r, false, &mark);
         if (w) {
-            local = local || strcmp(w, "static") == 0;
-            if (!parens && !table) last = w, line = r->line;
+            heed_word(&h, w, r->p);
             continue;
         }
         if (!mark) return;
+        heed_mark(&h, mark);
         if (mark == '#') directive(r);
-        if (mark == '(' && !parens++ && last) function = last;
-        if (mark == ')') parens--;
-        if ((mark == '=' || mark == '[') && !parens && !table) table = last;
-        bool done = mark == ';';
         if (mark == '{') {
-            char *name = table ? table : function;
-            body(r, name ? new_def(r, name, line, local) : NULL);
-            done = !table && function;
+            char *name = h.table ? h.table : h.function;
+            c_def nameless = {0};
+            body(r, name ? new_def(r, name, h.at, h.local) : &nameless);
         }
-        if (!done) continue;
-        function = last = table = NULL;
-        local = false;
+        if (mark == ';' || (mark == '{' && h.function && !h.table)) h = (head){0};
     }
 }
 
 void load_c(const char *path) {
+    static const char include[] = "#include \"";
     c_file *file = xalloc(sizeof *file);
     file->path = path;
     PUSH(files, n_files, file);
-    char *text = read_text(path);
-    c_reader r = {file, text, 1};
-    top_level(&r);
-    free(text);
+    const char *text = read_text(path), *bare = blanked(text);
+    for (const char *p = text; (p = strstr(p, include));) {
+        p += sizeof include - 1;
+        PUSH(file->includes, file->n_includes, xformat("%.*s", (int)strcspn(p, "\""), p));
+    }
+    top_level(&(c_reader){file, bare, bare});
 }
 
 static const c_file *file_at(const char *path) {

@@ -1,24 +1,12 @@
 /* The types and macros of the hand-written headers, for the list of the interface. */
 #include "opgen.h"
-#include <ctype.h>
 #include <stdlib.h>
-
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* The last word before `end`. */
 static char *word_before(const char *begin, const char *end) {
-    while (end > begin && !is_word(end[-1])) end--;
-    const char *from = end;
-    while (from > begin && is_word(from[-1])) from--;
+    while (end > begin && !in_word(end[-1])) end--;
+    const char *from = word_begin(begin, end);
     return xformat("%.*s", (int)(end - from), from);
-}
-
-static const char *closing_brace(const char *open) {
-    int depth = 0;
-    for (const char *p = open;; p++) {
-        depth += (*p == '{') - (*p == '}');
-        if (!depth) return p;
-    }
 }
 
 /* ---- members ---- */
@@ -42,7 +30,7 @@ static void read_enumerators(const char *path, int line, const char *p, const ch
 /* "void (*step)(const fac_update *u)" is called step, "char name[256]" name; "int a, b" is two. */
 static char *member_name(const char *text) {
     const char *star = strstr(text, "(*"), *bracket = strchr(text, '[');
-    if (star) return xformat("%.*s", (int)strspn(star + 2, "abcdefghijklmnopqrstuvwxyz_0123456789"), star + 2);
+    if (star) return xformat("%.*s", (int)(word_end(star + 2) - star - 2), star + 2);
     return word_before(text, bracket ? bracket : text + strlen(text));
 }
 
@@ -66,7 +54,7 @@ static bool has_word(const char *begin, const char *end, const char *word) {
 
 static void read_body(const char *path, int line, const char *begin, const char *open, const char *end,
                       declaration *d) {
-    const char *close = closing_brace(open);
+    const char *close = closing(open);
     const bool is_enum = has_word(begin, open, "enum");
     d->kind = is_enum ? "enum" : "struct";
     d->name = word_before(close, end);
@@ -110,8 +98,7 @@ static bool is_known(const model *m, const char *name) {
 /* "FAC_SCOPE(s)"; for a macro without parameters its value follows. */
 bool read_macro(const char *text, const model *m, declaration *d) {
     text += sizeof "#define " - 1;
-    size_t n = 0;
-    while (is_word(text[n])) n++;
+    const size_t n = (size_t)(word_end(text) - text);
     *d = (declaration){.kind = "macro", .name = xformat("%.*s", (int)n, text)};
     if (is_own(d->name) || is_known(m, d->name)) return false;
     const char *stop = text[n] == '(' ? strchr(text, ')') + 1 : text + strcspn(text, "\n\\");

@@ -169,7 +169,7 @@ static val expression(reader *r);
 static char *identifier(reader *r) {
     space(r);
     const char *b = r->p;
-    while (isalnum((unsigned char)*r->p) || *r->p == '_') r->p++;
+    r->p = word_end(b);
     return xformat("%.*s", (int)(r->p - b), b);
 }
 

@@ -3,50 +3,13 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-/* Blanks comments and the preprocessor's lines, so that lines keep their numbers. */
-static void blank_rest(char *text) {
-    bool line_start = true;
-    for (char *p = text; *p; p++) {
-        if (p[0] == '/' && p[1] == '*') {
-            for (; *p && !(p[0] == '*' && p[1] == '/'); p++)
-                if (*p != '\n') *p = ' ';
-            p[0] = p[1] = ' ';
-        } else if (line_start && *p == '#') {
-            for (; *p && (*p != '\n' || p[-1] == '\\'); p++)
-                if (*p != '\n' && p[1] != '\n') *p = ' ';
-        }
-        if (!*p) break;
-        line_start = *p == '\n' || (line_start && isspace((unsigned char)*p));
-    }
-}
-
-static int line_of(const char *text, const char *at) {
-    int line = 1;
-    for (; text < at; text++) line += *text == '\n';
-    return line;
-}
-
-/* The characters from begin to end, white space as one space, none at the ends. */
-char *squeezed(const char *begin, const char *end) {
-    char *to = xalloc((size_t)(end - begin) + 1), *p = to;
-    for (; begin < end; begin++) {
-        const bool space = isspace((unsigned char)*begin);
-        if (space && (p == to || p[-1] == ' ')) continue;
-        *p++ = space ? ' ' : *begin;
-    }
-    if (p > to && p[-1] == ' ') p--;
-    *p = '\0';
-    return to;
-}
-
 /* "const char *name": what stands before the name, and the name; for a pointer to a function the type stands around it. */
 static parameter read_parameter(const char *begin, const char *end) {
     char *text = squeezed(begin, end);
     const char *star = strstr(text, "(*"), *name = star ? star + 2 : text + strlen(text);
-    if (!star)
-        while (name > text && (isalnum((unsigned char)name[-1]) || name[-1] == '_')) name--;
-    const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-    return (parameter){.type = star ? text : squeezed(text, name), .name = xformat("%.*s", (int)n, name)};
+    if (!star) name = word_begin(text, name);
+    return (parameter){.type = star ? text : squeezed(text, name),
+                       .name = xformat("%.*s", (int)(word_end(name) - name), name)};
 }
 
 static void read_parameters(function *f, const char *begin, const char *end) {
@@ -68,20 +31,16 @@ static void read_parameters(function *f, const char *begin, const char *end) {
 static function read_function(const char *path, const char *text, const char *begin) {
     static const char must[] = "FAC_MUST";
     while (isspace((unsigned char)*begin)) begin++;
-    function f = {.file = path, .line = line_of(text, begin), .header = family_of(path)};
+    function f = {.file = path, .line = line_at(text, begin), .header = family_of(path)};
     f.must = strncmp(begin, must, sizeof must - 1) == 0;
     if (f.must) begin += sizeof must - 1;
-    const char *open = strchr(begin, '('), *name = open, *close = open;
+    const char *open = strchr(begin, '(');
     if (!open) die(path, f.line, "a declaration without parameters");
-    while (name > begin && (isalnum((unsigned char)name[-1]) || name[-1] == '_')) name--;
-    for (int depth = 0; *close; close++) {
-        depth += (*close == '(') - (*close == ')');
-        if (!depth) break;
-    }
+    const char *name = word_begin(begin, open);
     if (strncmp(name, "fac_", 4) != 0) die(path, f.line, "a public function whose name does not begin with fac_");
     f.name = xformat("%.*s", (int)(open - name - 4), name + 4);
     f.result = squeezed(begin, name);
-    read_parameters(&f, open + 1, close);
+    read_parameters(&f, open + 1, closing(open));
     return f;
 }
 
@@ -118,23 +77,26 @@ static bool is_trailing(const char *text, const char *at) {
     return at > text && at[-1] != '\n';
 }
 
+/* The end of what stands before `at`; NULL where an empty line divides the two, or there is nothing. */
+static const char *end_before(const char *text, const char *at) {
+    const char *end = at;
+    while (end > text && isspace((unsigned char)end[-1])) end--;
+    const char *gap = strstr(end, "\n\n");
+    return end - text < 2 || (gap && gap + 1 < at) ? NULL : end;
+}
+
 /* The comment right before `at`, of which `text` is the whole file with its comments; what the declaration before has if
    nothing stands between the two. */
 static char *doc_before(const char *text, const char *at, const char *earlier) {
-    const char *end = at;
-    for (;;) {
-        const char *stop = end;
-        while (end > text && isspace((unsigned char)end[-1])) end--;
-        for (const char *p = end; p + 1 < stop; p++)
-            if (p[0] == '\n' && p[1] == '\n') return xformat("%s", "");
-        if (end - text < 2) return xformat("%s", "");
+    for (const char *end = at; (end = end_before(text, end));) {
         if (end[-1] == ';' || end[-1] == '}' || (at[0] == '#' && ends_define(text, end)))
             return xformat("%s", earlier ? earlier : "");
-        if (end[-1] != '/' || end[-2] != '*') return xformat("%s", "");
+        if (end[-1] != '/' || end[-2] != '*') break;
         const char *begin = comment_begin(text, end);
         if (!is_trailing(text, begin)) return lines_of(begin + 2, end - 2);
         end = begin;
     }
+    return xformat("%s", "");
 }
 
 /* The comment that follows a declaration in its last line, as a line to be added. */
@@ -196,7 +158,7 @@ static void load_function(source *s, const char *at, model *m) {
 static void load_type(source *s, const char *at, model *m) {
     const char *end = end_of(at, false);
     declaration d;
-    if (!read_type(s->path, line_of(s->text, at), at, end, &d)) return;
+    if (!read_type(s->path, line_at(s->text, at), at, end, &d)) return;
     d.header = family_of(s->path);
     d.doc = document(s, at, end);
     d.section = section_at(s->whole, place_in_whole(s, at));
@@ -208,7 +170,7 @@ static void load_macro(source *s, const char *at, model *m) {
     const char *whole = place_in_whole(s, at);
     declaration d;
     if (!read_macro(whole, m, &d)) return;
-    d.line = line_of(s->text, at);
+    d.line = line_at(s->text, at);
     d.header = family_of(s->path);
     d.doc = xformat("%s", s->doc = doc_before(s->whole, whole, s->doc));
     d.section = section_at(s->whole, whole);
@@ -231,9 +193,10 @@ static char *opening_comment(const char *text) {
 }
 
 void load_header(const char *path, model *m) {
-    char *text = read_text(path);
-    source s = {.path = path, .whole = xformat("%s", text), .text = text};
-    blank_rest(text);
+    const char *whole = read_text(path);
+    char *text = blanked(whole);
+    source s = {.path = path, .whole = whole, .text = text};
+    blank_directives(text);
     for (const char *p = text; p; p = strchr(p, '\n')) load_line(&s, p += *p == '\n', m);
     PUSH(m->headers, m->n_headers, ((header){.name = family_of(path), .doc = opening_comment(s.whole)}));
 }

@@ -8,7 +8,7 @@ static const char intro[] = "FAC_SCALAR_FN ";
 
 static bool word_at(const char *p, const char *word) {
     size_t n = strlen(word);
-    return strncmp(p, word, n) == 0 && !isalnum((unsigned char)p[n]) && p[n] != '_';
+    return strncmp(p, word, n) == 0 && !in_word(p[n]);
 }
 
 /* Counts parameters by type. Those that are written follow the others. */
@@ -121,8 +121,7 @@ static void emit_number(FILE *f, const op *o, const char *text) {
     }
     fputs("{.real = ", f);
     for (const char *p = text; *p;) {
-        size_t n = 0;
-        while (isalnum((unsigned char)p[n]) || p[n] == '_') n++;
+        const size_t n = (size_t)(word_end(p) - p);
         char *word = xformat("%.*s", (int)(n ? n : 1), p);
         fprintf(f, is_scalar(o, word) ? "fac__scalar_f64(%s)" : "%s", word);
         p += n ? n : 1;

@@ -236,8 +236,6 @@ void spell_out_references(model *m);
 void build_model(model *m);
 void plan_gradients(model *m);
 void load_header(const char *path, model *m);
-/* White space as one space, none at the ends. */
-char *squeezed(const char *begin, const char *end);
 /* A typedef, struct or enumeration between begin and end, without comments; false for one that is not C's. */
 bool read_type(const char *path, int line, const char *begin, const char *end, declaration *out);
 /* A macro from its #define on; false for one of the headers' own, or one that C++ defines again. */
@@ -266,6 +264,20 @@ const loop *find_loop(const model *m, const char *name);
 /* In a structured kernel: runs the loop that the entry names. */
 void emit_loop_call(FILE *f, const model *m, const op *o);
 void emit_loops(FILE *f, const model *m);
+
+/* ---- C as text (scan.c) ---- */
+
+bool in_word(char c);
+const char *word_end(const char *p);
+const char *word_begin(const char *text, const char *end);
+int line_at(const char *text, const char *at);
+/* White space as one space, none at the ends. */
+char *squeezed(const char *begin, const char *end);
+/* The bracket that closes the one at `open`, or the text's end. */
+const char *closing(const char *open);
+/* The text with comments and literals blank; then the preprocessor's lines. Lines keep their numbers. */
+char *blanked(const char *text);
+void blank_directives(char *text);
 
 /* ---- templates (words.c) ---- */
 

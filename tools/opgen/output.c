@@ -44,16 +44,15 @@ typedef enum place { CODE, TEXT, CHARACTER, COMMENT } place;
 
 /* What follows the character at p. */
 static place next_place(place at, const char *begin, const char *p) {
-    bool escaped = p > begin && p[-1] == '\\' && !(p > begin + 1 && p[-2] == '\\');
-    switch (at) {
-    case CODE:
-        if (*p == '"') return TEXT;
-        if (*p == '\'') return CHARACTER;
-        return *p == '*' && p > begin && p[-1] == '/' ? COMMENT : CODE;
-    case TEXT: return *p == '"' && !escaped ? CODE : TEXT;
-    case CHARACTER: return *p == '\'' && !escaped ? CODE : CHARACTER;
-    default: return *p == '/' && p > begin && p[-1] == '*' ? CODE : COMMENT;
-    }
+    static const char ends[] = {[TEXT] = '"', [CHARACTER] = '\'', [COMMENT] = '/'};
+    const char before = p > begin ? p[-1] : ' ';
+    const bool escaped = before == '\\' && !(p > begin + 1 && p[-2] == '\\');
+    if (at == CODE) return *p == '"' ? TEXT : *p == '\'' ? CHARACTER : *p == '*' && before == '/' ? COMMENT : CODE;
+    return *p == ends[at] && (at == COMMENT ? before == '*' : !escaped) ? CODE : at;
+}
+
+static bool may_end(const char *begin, const char *p, place at) {
+    return *p == ' ' && p > begin && p[-1] != ' ' && at != CHARACTER;
 }
 
 /* Where the line may end before `end`: at its last space, or at one after a comma that is not much before it; *out is what that
@@ -61,8 +60,7 @@ static place next_place(place at, const char *begin, const char *p) {
 static const char *last_break(const char *begin, const char *end, place at, place *out) {
     const char *found = NULL, *comma = NULL;
     for (const char *p = begin; p < end; at = next_place(at, begin, p), p++) {
-        if (*p != ' ' || p == begin || p[-1] == ' ' || at == CHARACTER) continue;
-        if (found && *out == CODE && at == TEXT) continue;
+        if (!may_end(begin, p, at) || (found && *out == CODE && at == TEXT)) continue;
         found = p, *out = at;
         if (at == CODE && p[-1] == ',') comma = p;
     }
