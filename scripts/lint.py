@@ -86,6 +86,18 @@ def check_locks(root):
                 yield path, number, f"{match[0]}: locks are of base/mutex.h's type, so that a fork finds them unlocked"
 
 
+MUTEX = re.compile(r"^(?!.*extern)\s*(static )?fac_mutex \w+( = \w+)?;(?!.*/\*)")
+
+
+def check_guards(root):
+    """Each lock says what it guards, beside it or above."""
+    for path in sorted((root / "src").rglob("*.[ch]")):
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines, 1):
+            if MUTEX.match(line) and not any("*/" in above for above in lines[max(0, number - 3):number - 1]):
+                yield path, number, "a comment says what the lock guards"
+
+
 def check_threads(root):
     """Threads are those that take no signals. The simulated driver is a library of its own."""
     for path in sorted((root / "src").rglob("*.[ch]")):

@@ -15,7 +15,7 @@ typedef struct gradient {
 
 static gradient no_gradient;
 static gradient *registered;
-static fac_mutex lock = FAC_MUTEX_INIT;
+static fac_mutex lock = FAC_MUTEX_INIT; /* of `registered`, and of what it links */
 
 /* A boxed value as a node keeps it: tensors apart, so that they are version-checked and hold no cycle. */
 typedef struct kept {

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "base/mutex.h"
 
-static fac_mutex lock = FAC_MUTEX_INIT;
+static fac_mutex lock = FAC_MUTEX_INIT; /* of the handler and its context */
 static fac_warning_handler handler;
 static void *handler_context;
 

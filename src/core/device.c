@@ -13,7 +13,7 @@ static const char *const fixed_names[FAC_DEVICE_TYPE_COUNT] = {
 /* New names of the private types: written once, then published. */
 static char renamed[FAC_DEVICE_TYPE_COUNT - FIRST_PRIVATE][NAME_SIZE];
 static _Atomic(const char *) names[FAC_DEVICE_TYPE_COUNT - FIRST_PRIVATE];
-static fac_mutex rename_lock = FAC_MUTEX_INIT;
+static fac_mutex rename_lock = FAC_MUTEX_INIT; /* of `renamed` until its text is published in `names` */
 
 static const char *type_name(int32_t type) {
     if (type < 0 || type >= FAC_DEVICE_TYPE_COUNT) return "invalid";

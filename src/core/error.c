@@ -194,7 +194,7 @@ int fac_report(FILE *stream) {
 
 /* ---- telling where and to whom ----------------------------------------------------------------------------------- */
 
-static fac_mutex lock = FAC_MUTEX_INIT;
+static fac_mutex lock = FAC_MUTEX_INIT; /* of the handler and its context; not held while it runs */
 static fac_error_handler handler;
 static void *handler_context;
 

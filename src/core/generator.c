@@ -6,7 +6,7 @@
 struct fac_generator {
     atomic_int refs;
     bool is_default; /* lives as long as the process */
-    fac_mutex lock;
+    fac_mutex lock;  /* of the two below */
     uint64_t seed, offset;
 };
 

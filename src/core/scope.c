@@ -1,5 +1,9 @@
-/* Scopes: one vector of owned temporaries per thread, and marks into it. A tensor may stand in it several times, once
-   per reference. */
+/* Scopes: one vector of owned temporaries per thread, and marks into it.
+
+   Each reference that a public function returns is in the vector of the calling thread, or it was moved out: by fac_keep to the
+   program, by fac_yield to an outer scope, by fac__take to the library. A tensor may stand in the vector several times, once per
+   reference. The entries from a scope's mark to the next one's are that scope's; marks rise, so ending a scope ends those
+   within it. Only the thread itself touches its vector: a scope that another thread ends is one that has ended. */
 #include "core/handle.h"
 #include "core/valid.h"
 

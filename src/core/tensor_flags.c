@@ -127,6 +127,11 @@ fac_overlap fac__overlap(const fac_tensor *a, const fac_tensor *b) {
 
 /* ---- versions --------------------------------------------------------------------------------------------------------------- */
 
+/* A base, its views and its detached handles share one counter, which whoever writes to their memory raises by one once the
+   write is queued. What saves a tensor notes the count of that moment, and refuses to use it at another: its values may have
+   changed. A counter is made when it is first needed, and is never replaced while it is shared; set_data, after which the memory
+   is another, leaves the old one behind. Inference tensors have none, and cannot be saved. */
+
 fac_version_counter *fac__version_ref(fac_version_counter *v) {
     if (v) atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
     return v;

@@ -3,7 +3,7 @@
 #include "dispatch/registry.h"
 #include "base/mutex.h"
 
-static fac_mutex lock = FAC_MUTEX_INIT_RECURSIVE;
+static fac_mutex lock = FAC_MUTEX_INIT_RECURSIVE; /* of all that registry.h declares, but for the search by name */
 static fac_registration *all_registrations;
 static fac_definition *all_definitions;
 static fac_registration *listeners;

@@ -59,7 +59,7 @@ static void load(int driver_major) {
 }
 
 static fac_status need_nvrtc(int driver_version) {
-    static fac_mutex lock = FAC_MUTEX_INIT;
+    static fac_mutex lock = FAC_MUTEX_INIT; /* of nvrtc, until it is loaded */
     fac__mutex_lock(&lock);
     if (!nvrtc.library) load(driver_version / 1000);
     fac__mutex_unlock(&lock);

@@ -107,7 +107,7 @@ static bool ask(compiler *c) {
 
 /* The last answer is kept, for as long as the file is the same. */
 static fac_status find_compiler(const char *what, compiler *out) {
-    static fac_mutex lock = FAC_MUTEX_INIT;
+    static fac_mutex lock = FAC_MUTEX_INIT; /* of known */
     static compiler known;
     FAC_CHECK(fac__env_trusted(), FAC_ERR_UNSUPPORTED,
               "%s: nothing is compiled in a process that has more rights than its user", what);
@@ -238,7 +238,7 @@ static fac_status compile(const fac_jit_source *s, const compiler *c, char **out
 
 /* Libraries stay, and are found again by their keys. A process that compiles more than fit loads the rest anew each time. */
 static struct {
-    fac_mutex lock;
+    fac_mutex lock; /* of all below */
     size_t n;
     struct {
         unsigned char key[FAC_SHA256_BYTES];

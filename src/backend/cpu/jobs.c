@@ -36,8 +36,8 @@ typedef struct slot {
 } slot;
 
 static slot slots[MAX_JOBS];
-static _Alignas(64) _Atomic(uint64_t) taken; /* which slots have a job */
-static fac_mutex error_lock = FAC_MUTEX_INIT;
+static _Alignas(64) _Atomic(uint64_t) taken;  /* which slots have a job */
+static fac_mutex error_lock = FAC_MUTEX_INIT; /* of the error, status and failed_at of every job */
 
 /* ---- computing a block ------------------------------------------------------------------------------------------- */
 

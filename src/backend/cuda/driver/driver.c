@@ -11,7 +11,7 @@
 fac_cu fac__cu;
 
 static struct {
-    fac_mutex mutex;
+    fac_mutex mutex;    /* of all below */
     _Atomic(int) state; /* UNTRIED, LOADED, FAILED */
     atomic_bool forked;
     bool initialised; /* cuInit has succeeded in this process */

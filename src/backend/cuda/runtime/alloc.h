@@ -147,7 +147,7 @@ struct fac_caching_allocator {
     fac_allocator face;       /* not guarded; context is the allocator */
     fac_memory_source source; /* not guarded: never changes */
     int device;               /* likewise */
-    fac_mutex lock;
+    fac_mutex lock;           /* of all below */
     fac_alloc_config config;
     bool caching, poison;
     bool abandoned;            /* goes with its last block */

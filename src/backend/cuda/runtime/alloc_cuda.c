@@ -4,7 +4,7 @@
 
 enum { MAX_ANNOTATIONS = 4096 };
 
-static fac_mutex lock = FAC_MUTEX_INIT;
+static fac_mutex lock = FAC_MUTEX_INIT; /* of `shared`, and of the making of caches; taken before a cache's own */
 static _Atomic(fac_caching_allocator *) caches[FAC_CUDA_MAX_DEVICES];
 static struct {
     bool known; /* the options are read */

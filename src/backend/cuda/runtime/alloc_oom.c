@@ -15,7 +15,7 @@ typedef struct observers {
     atomic_int n; /* read without the lock to see whether there is any */
 } observers;
 
-static fac_mutex observers_lock = FAC_MUTEX_INIT;
+static fac_mutex observers_lock = FAC_MUTEX_INIT; /* of the four below; not held while an observer runs */
 static observers oom, rejection, trackers, callbacks;
 
 static fac_status attach(observers *o, void (*fn)(void), void *context) {

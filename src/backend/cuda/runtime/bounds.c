@@ -19,7 +19,7 @@ static struct {
     k_index_note *mapped; /* where the device finds it */
     unsigned *claimed;
 } notes[FAC_CUDA_MAX_DEVICES];
-static fac_mutex lock = FAC_MUTEX_INIT;
+static fac_mutex lock = FAC_MUTEX_INIT; /* of the making and raising of notes */
 
 /* ---- operators by number: what comes back from a device is never followed as a pointer -------------------------------------------- */
 

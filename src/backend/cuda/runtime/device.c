@@ -9,7 +9,7 @@ static int n_devices;
 static atomic_bool running; /* the driver is started and the devices are known */
 static atomic_bool gone;    /* the driver has said that it is shut down */
 static atomic_uint generation;
-static fac_mutex lock = FAC_MUTEX_INIT;
+static fac_mutex lock = FAC_MUTEX_INIT; /* of starting, and of the making of contexts */
 
 /* Chosen by the calling thread without a context: what counts while the driver has none current. */
 static _Thread_local int chosen;

@@ -3,7 +3,7 @@
 #include "base/mutex.h"
 
 static struct { fac_cuda_event *free[2]; /* without and with timing */ } pools[FAC_CUDA_MAX_DEVICES];
-static fac_mutex lock = FAC_MUTEX_INIT;
+static fac_mutex lock = FAC_MUTEX_INIT; /* of the pools */
 
 static fac_cuda_event *pop(int index, bool timing) {
     fac__mutex_lock(&lock);

@@ -26,7 +26,7 @@ static void *open_beside_driver(char *path, size_t size) {
 
 /* Stays loaded: kernels of it may be queued until the process ends. */
 static fac_status simulated_image(const void **out) {
-    static fac_mutex lock = FAC_MUTEX_INIT;
+    static fac_mutex lock = FAC_MUTEX_INIT; /* of image */
     static const void *image;
     char path[4096];
     fac__mutex_lock(&lock);
@@ -63,7 +63,7 @@ fac_status fac__cuda_builtin_image(int index, const void **out_image) {
 }
 
 fac_status fac__cuda_builtin_compiled(int index, const void **out_image) {
-    static fac_mutex lock = FAC_MUTEX_INIT;
+    static fac_mutex lock = FAC_MUTEX_INIT; /* of images */
     static void *images[FAC_CUDA_MAX_DEVICES];
     fac_status st = FAC_OK;
     fac__mutex_lock(&lock);

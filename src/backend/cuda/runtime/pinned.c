@@ -32,8 +32,8 @@ struct block {
 };
 
 static struct {
-    fac_mutex lock;
-    fac_cond wake; /* of the background thread */
+    fac_mutex lock; /* of all below, and of every block */
+    fac_cond wake;  /* of the background thread */
     fac_alloc_config config;
     struct {
         block **v;               /* all, by address */

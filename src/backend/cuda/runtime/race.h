@@ -61,7 +61,7 @@ typedef struct race_agent {
     uint64_t thread; /* serial of a host thread; 0 for streams, and for a thread that has ended */
 } race_agent;
 
-extern fac_mutex fac__race_lock;
+extern fac_mutex fac__race_lock; /* of agents, clocks, events and the shadow of memory */
 /* The agent of a stream or of the calling thread; UINT32_MAX and an error on failure. */
 uint32_t fac__race_stream_agent(int device, CUstream stream);
 uint32_t fac__race_host_agent(void);

@@ -3,7 +3,7 @@
    means that are not seen here (the allocators' locks, for one), and an alarm that is none is worse than one missed. */
 #include "backend/cuda/runtime/race.h"
 
-fac_mutex fac__race_lock = FAC_MUTEX_INIT;
+fac_mutex fac__race_lock = FAC_MUTEX_INIT; /* of agents, clocks, events and the shadow of memory */
 
 static struct {
     race_agent *v;

@@ -11,7 +11,7 @@ typedef struct stream_pool {
 } stream_pool;
 
 static stream_pool pools[FAC_CUDA_MAX_DEVICES];
-static fac_mutex lock = FAC_MUTEX_INIT;
+static fac_mutex lock = FAC_MUTEX_INIT; /* of the making of pooled streams */
 
 static _Thread_local struct {
     unsigned generation;
