@@ -31,9 +31,10 @@ typedef struct fac_module_class {
     void (*describe)(fac_module *self, char *buf, size_t size);
     /* Makes the state of a new module, which is zero until then; may be NULL. After a failure nothing is destroyed. */
     fac_status (*init)(fac_module *self);
-    /* fac_module_copy calls it for a class with a destroy function: fills the state of `copy`, a new module's, from
-       that of `self`, and copies what that owns. On a failure what it leaves is destroyed. Pointers to parts of self
-       may be left as they are. */
+    /* fac_module_copy calls it to fill the state of `copy` from that of `self`. The copy is a new module that has its
+       parameters, buffers and children already: the state's pointers to parts are looked up in it by their names, and
+       what the state owns is copied. On a failure what it leaves is destroyed. fac_module_copy_values for a state of
+       plain values; NULL: modules of a class with a state, or with a destroy function, cannot be copied. */
     fac_status (*copy)(fac_module *copy, fac_module *self);
 } fac_module_class;
 
@@ -158,10 +159,13 @@ FAC_API fac_state *fac_module_state_dict(fac_module *m);
    source: torch.nn.Module.load_state_dict */
 FAC_API FAC_MUST fac_status fac_module_load_state_dict(fac_module *m, const fac_state *s,
                                                        const fac_module_load_state_dict_kw *kw);
-/* A deep copy: structure, parameters and buffers; hooks are not copied. Pointers in the state to the module's own
-   children, parameters and buffers are turned to the copy's. The caller owns the result.
-   errors: UNSUPPORTED if a class has a destroy function and none to copy: what its state owns cannot be shared */
+/* A deep copy: structure, parameters and buffers, and the state as each class copies it; what is shared within m is
+   shared within the copy. Hooks are not copied. The caller owns the result.
+   errors: UNSUPPORTED if a class has a state or a destroy function, and none to copy
+   source: copy.deepcopy of a torch.nn.Module */
 FAC_API FAC_MUST fac_module *fac_module_copy(fac_module *m);
+/* The `copy` of a class whose state holds numbers, truth values and the like, and no pointer: copies its bytes. */
+FAC_API fac_status fac_module_copy_values(fac_module *copy, fac_module *self);
 /* Saves or loads the state dict as safetensors: atomic, checked; see facula/io.h. Keywords as of
    fac_module_load_state_dict. */
 FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);

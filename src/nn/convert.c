@@ -158,32 +158,28 @@ static fac_status copy_slot(copies *c, fac_module *to, const fac_slot *s) {
     return st;
 }
 
-/* Words of the state that point at parts of the old module are turned to the new one's. */
-static void turn_pointers(const copies *c, fac_module *to) {
-    void **words = to->state;
-    for (size_t i = 0; i < to->cls->state_size / sizeof *words; i++) {
-        void *other = words[i] ? copied(c, words[i]) : NULL;
-        if (other) words[i] = other;
-    }
+fac_status fac_module_copy_values(fac_module *copy, fac_module *self) {
+    FAC_CHECK(copy && self && copy->cls == self->cls, FAC_ERR_ARGUMENT,
+              "values are copied between two modules of one class");
+    if (self->cls->state_size) memcpy(copy->state, self->state, self->cls->state_size);
+    return FAC_OK;
 }
 
-static fac_status copy_state(const copies *c, fac_module *to, fac_module *m) {
+/* Of a module that has its parts already, so that the class finds them by their names. */
+static fac_status copy_state(fac_module *to, fac_module *m) {
     fac_status st = FAC_OK;
-    if (m->cls->copy)
-        FAC_CALLBACK(st = m->cls->copy(to, m));
-    else if (m->cls->state_size)
-        memcpy(to->state, m->state, m->cls->state_size);
-    if (st) return FAC_FAIL(st, "the state of %s could not be copied", m->cls->name);
-    turn_pointers(c, to);
-    return fac_error();
+    if (m->cls->copy) FAC_CALLBACK(st = m->cls->copy(to, m));
+    return st ? FAC_FAIL(st, "the state of %s could not be copied", m->cls->name) : fac_error();
 }
 
 static fac_module *copy_tree(copies *c, fac_module *m) {
     fac_module *shared = copied(c, m);
     if (shared) return fac_module_keep(shared);
-    if (m->cls->destroy && !m->cls->copy) {
-        FAC_FAIL(FAC_ERR_UNSUPPORTED,
-                 "%s cannot be copied: its class frees what its state holds, but copies none of it", m->cls->name);
+    if ((m->cls->state_size || m->cls->destroy) && !m->cls->copy) {
+        FAC_FAIL(
+            FAC_ERR_UNSUPPORTED,
+            "%s cannot be copied: its class has no `copy` function (fac_module_copy_values serves a state without pointers)",
+            m->cls->name);
         return NULL;
     }
     fac_module *to = fac_module_new(m->cls);
@@ -195,7 +191,7 @@ static fac_module *copy_tree(copies *c, fac_module *m) {
         fac_module *child = copy_tree(c, m->children.v[i].module);
         if (!child || !fac_module_add(to, m->children.v[i].name, child)) st = fac_error();
     }
-    if (!st) st = copy_state(c, to, m);
+    if (!st) st = copy_state(to, m);
     return fac__nn_done(to, st);
 }
 

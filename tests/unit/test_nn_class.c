@@ -40,7 +40,10 @@ static void gated_destroy(fac_module *self) {
 static fac_status gated_copy(fac_module *copy, fac_module *self) {
     gated *to = fac_module_state(copy);
     const gated *from = fac_module_state(self);
-    *to = *from; /* the pointers to parts are turned by the caller */
+    *to = (gated){.gate = fac_module_child(copy, "gate"),
+                  .weight = fac_module_parameter(copy, "weight"),
+                  .calls = fac_module_buffer(copy, "calls"),
+                  .n_seen = from->n_seen};
     to->seen = malloc(from->n_seen * sizeof *from->seen + 1);
     if (!to->seen) return fac_error_set(FAC_ERR_MEMORY, "no memory for what was seen");
     if (from->n_seen) memcpy(to->seen, from->seen, from->n_seen * sizeof *from->seen);
@@ -161,11 +164,69 @@ static void module_class_without_a_copy_function_is_not_copied(void **state) {
     cls.copy = NULL;
     fac_module *m = fac_module_new(&cls);
     assert_null(fac_module_copy(m));
-    assert_error(FAC_ERR_UNSUPPORTED, "Gated cannot be copied: its class frees what its state holds, but copies none");
+    assert_error(FAC_ERR_UNSUPPORTED, "Gated cannot be copied: its class has no `copy` function");
+    cls.destroy = NULL; /* pointers may be in the state all the same */
+    assert_null(fac_module_copy(m));
+    assert_error(FAC_ERR_UNSUPPORTED, "Gated cannot be copied: its class has no `copy` function");
     cls.copy = refuse_to_copy;
     assert_null(fac_module_copy(m));
     assert_error(FAC_ERR_UNSUPPORTED, "the state of Gated could not be copied");
     fac_module_release(m);
+}
+
+/* One of each layer, in a list of its own length. */
+static size_t all_layers(fac_module *out[32]) {
+    fac_module *const made[] = {fac_linear_new(2, 3),
+                                fac_embedding_new(4, 2, .padding_idx = 1),
+                                fac_layer_norm_new(FAC_INTS(2)),
+                                fac_rms_norm_new(FAC_INTS(2)),
+                                fac_batch_norm2d_new(2),
+                                fac_conv2d_new(1, 2, FAC_INTS(3)),
+                                fac_max_pool2d_new(2),
+                                fac_avg_pool2d_new(3, .stride = 2),
+                                fac_dropout_new(.p = 0.25),
+                                fac_relu_new(),
+                                fac_silu_new(),
+                                fac_tanh_new(),
+                                fac_sigmoid_new(),
+                                fac_gelu_new(.approximate = "tanh"),
+                                fac_flatten_new(.end_dim = 2),
+                                fac_sequential(fac_relu_new()),
+                                fac_multihead_attention_new(4, 2, .causal = true),
+                                fac_mse_loss_new(.reduction = FAC_REDUCTION_SUM),
+                                fac_cross_entropy_loss_new(.ignore_index = 0)};
+    memcpy(out, made, sizeof made);
+    return FAC_COUNT(made);
+}
+
+static void S169_every_layer_is_copied_with_its_settings(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *layers[32];
+    const size_t n = all_layers(layers);
+    for (size_t i = 0; i < n; i++) {
+        fac_module *copy = fac_module_copy(layers[i]);
+        assert_no_error();
+        const fac_module_class *cls = fac_module_class_of(layers[i]);
+        char text[2][512] = {"", ""};
+        for (int k = 0; k < 2; k++)
+            if (cls->describe) cls->describe(k ? copy : layers[i], text[k], sizeof text[k]);
+        assert_string_equal(text[0], text[1]);
+        if (cls->state_size) assert_memory_equal(fac_module_state(copy), fac_module_state(layers[i]), cls->state_size);
+        fac_module_release(layers[i]);
+        fac_module_release(copy);
+    }
+}
+
+static void module_values_are_copied_within_one_class(void **state) {
+    (void)state;
+    fac_module *a = fac_linear_new(2, 3), *b = fac_tanh_new();
+    assert_int_equal(fac_module_copy_values(a, b), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "between two modules of one class");
+    assert_int_equal(fac_module_copy_values(NULL, b), FAC_ERR_ARGUMENT);
+    fac_error_clear();
+    fac_module_release(a);
+    fac_module_release(b);
 }
 
 static fac_status copy_once(void *context) {
@@ -186,4 +247,5 @@ FAC_TEST_MAIN(FAC_TEST(module_class_takes_several_inputs), FAC_TEST(module_class
               FAC_TEST(module_class_copies_what_its_state_owns), FAC_TEST(module_class_is_saved_and_loaded),
               FAC_TEST(module_class_whose_state_cannot_be_made_makes_no_module),
               FAC_TEST(module_class_without_a_copy_function_is_not_copied),
-              FAC_TEST(module_class_survives_failing_allocations))
+              FAC_TEST(S169_every_layer_is_copied_with_its_settings),
+              FAC_TEST(module_values_are_copied_within_one_class), FAC_TEST(module_class_survives_failing_allocations))

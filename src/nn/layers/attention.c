@@ -68,6 +68,7 @@ static void attention_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class attention_class = {.name = "MultiheadAttention",
                                                  .version = 1,
                                                  .state_size = sizeof(attention),
+                                                 .copy = fac_module_copy_values,
                                                  .forward = self_attention,
                                                  .forward_many = cross_attention,
                                                  .describe = attention_describe};

@@ -36,6 +36,7 @@ static void conv2d_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class conv2d_class = {.name = "Conv2d",
                                               .version = 1,
                                               .state_size = sizeof(conv2d),
+                                              .copy = fac_module_copy_values,
                                               .forward = conv2d_forward,
                                               .describe = conv2d_describe};
 
@@ -123,11 +124,13 @@ static void max_pool_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class max_pool_class = {.name = "MaxPool2d",
                                                 .version = 1,
                                                 .state_size = sizeof(pool),
+                                                .copy = fac_module_copy_values,
                                                 .forward = max_pool_forward,
                                                 .describe = max_pool_describe};
 static const fac_module_class avg_pool_class = {.name = "AvgPool2d",
                                                 .version = 1,
                                                 .state_size = sizeof(pool),
+                                                .copy = fac_module_copy_values,
                                                 .forward = avg_pool_forward,
                                                 .describe = avg_pool_describe};
 

@@ -21,6 +21,7 @@ static void linear_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class linear_class = {.name = "Linear",
                                               .version = 1,
                                               .state_size = sizeof(linear),
+                                              .copy = fac_module_copy_values,
                                               .forward = linear_forward,
                                               .describe = linear_describe};
 
@@ -65,6 +66,7 @@ static void embedding_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class embedding_class = {.name = "Embedding",
                                                  .version = 1,
                                                  .state_size = sizeof(embedding),
+                                                 .copy = fac_module_copy_values,
                                                  .forward = embedding_forward,
                                                  .describe = embedding_describe};
 

@@ -39,11 +39,13 @@ static void norm_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class layer_norm_class = {.name = "LayerNorm",
                                                   .version = 1,
                                                   .state_size = sizeof(norm),
+                                                  .copy = fac_module_copy_values,
                                                   .forward = layer_norm_forward,
                                                   .describe = norm_describe};
 static const fac_module_class rms_norm_class = {.name = "RMSNorm",
                                                 .version = 1,
                                                 .state_size = sizeof(norm),
+                                                .copy = fac_module_copy_values,
                                                 .forward = rms_norm_forward,
                                                 .describe = norm_describe};
 
@@ -115,6 +117,7 @@ static void batch_norm_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class batch_norm_class = {.name = "BatchNorm2d",
                                                   .version = 2,
                                                   .state_size = sizeof(norm),
+                                                  .copy = fac_module_copy_values,
                                                   .forward = batch_norm_forward,
                                                   .describe = batch_norm_describe};
 

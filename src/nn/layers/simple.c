@@ -27,8 +27,12 @@ static const fac_module_class relu_class = {.name = "ReLU", .version = 1, .forwa
 static const fac_module_class silu_class = {.name = "SiLU", .version = 1, .forward = silu_forward};
 static const fac_module_class tanh_class = {.name = "Tanh", .version = 1, .forward = tanh_forward};
 static const fac_module_class sigmoid_class = {.name = "Sigmoid", .version = 1, .forward = sigmoid_forward};
-static const fac_module_class gelu_class = {
-    .name = "GELU", .version = 1, .state_size = sizeof(bool), .forward = gelu_forward, .describe = gelu_describe};
+static const fac_module_class gelu_class = {.name = "GELU",
+                                            .version = 1,
+                                            .state_size = sizeof(bool),
+                                            .copy = fac_module_copy_values,
+                                            .forward = gelu_forward,
+                                            .describe = gelu_describe};
 
 fac_module *fac_relu_new(void) { return plain_new(&relu_class); }
 fac_module *fac_silu_new(void) { return plain_new(&silu_class); }
@@ -64,6 +68,7 @@ static void dropout_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class dropout_class = {.name = "Dropout",
                                                .version = 1,
                                                .state_size = sizeof(double),
+                                               .copy = fac_module_copy_values,
                                                .forward = dropout_forward,
                                                .describe = dropout_describe};
 
@@ -97,6 +102,7 @@ static void flatten_describe(fac_module *self, char *buf, size_t size) {
 static const fac_module_class flatten_class = {.name = "Flatten",
                                                .version = 1,
                                                .state_size = sizeof(dims),
+                                               .copy = fac_module_copy_values,
                                                .forward = flatten_forward,
                                                .describe = flatten_describe};
 
@@ -153,8 +159,11 @@ static fac_tensor *mse_forward(fac_module *self, fac_tensors in) {
     return two_inputs("MSELoss", in) ? fac_mse_loss(in.v[0], in.v[1], .reduction = *reduction) : NULL;
 }
 
-static const fac_module_class mse_class = {
-    .name = "MSELoss", .version = 1, .state_size = sizeof(fac_loss_reduction), .forward_many = mse_forward};
+static const fac_module_class mse_class = {.name = "MSELoss",
+                                           .version = 1,
+                                           .state_size = sizeof(fac_loss_reduction),
+                                           .copy = fac_module_copy_values,
+                                           .forward_many = mse_forward};
 
 fac_module *(fac_mse_loss_new)(const fac_mse_loss_new_kw *kw) {
     fac_mse_loss_new_kw k;
@@ -182,6 +191,7 @@ static fac_tensor *cross_entropy_forward(fac_module *self, fac_tensors in) {
 static const fac_module_class cross_entropy_class = {.name = "CrossEntropyLoss",
                                                      .version = 1,
                                                      .state_size = sizeof(cross_entropy),
+                                                     .copy = fac_module_copy_values,
                                                      .forward_many = cross_entropy_forward};
 
 fac_module *(fac_cross_entropy_loss_new)(const fac_cross_entropy_loss_new_kw *kw) {
