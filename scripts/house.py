@@ -39,6 +39,8 @@ ROOMS = {
 # The room that a public header speaks for. All others declare what every room may use: values, tensors, devices, operators.
 HEADERS = {"cuda": "backend/cuda/runtime", "cuda_memory": "backend/cuda/runtime", "cuda_race": "backend/cuda/runtime", "nn": "nn",
            "optim": "optim", "data": "data", "io": "io", "facula": "start"}
+# Headers of a room that others may include, where the rest is its own; generated code, which is in no room, may include all.
+FRONT = {"autograd": "hook_list init leaf"}
 # What is called upwards all the same, by name and at link time.
 UPWARDS = {"fac_init": "whatever is called first starts the library",
            "fac__fail": "failing: the library's or the generator's own", "fac_error": "as fac__fail"}
@@ -94,6 +96,8 @@ def check_includes(root):
             other = room_of_include(text)
             if other and other != room and other not in ROOMS[room].split():
                 yield path, number, f"{room} includes {text}: scripts/house.py lists what a room may include"
+            elif other in FRONT and other != room and text.rsplit("/")[-1][:-2] not in FRONT[other].split():
+                yield path, number, f"{room} includes {text}, which is {other}'s own: scripts/house.py lists what is for others"
 
 
 def edges(root):

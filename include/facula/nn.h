@@ -165,7 +165,7 @@ FAC_API FAC_MUST fac_status fac_module_load_state_dict(fac_module *m, const fac_
    source: copy.deepcopy of a torch.nn.Module */
 FAC_API FAC_MUST fac_module *fac_module_copy(fac_module *m);
 /* The `copy` of a class whose state holds numbers, truth values and the like, and no pointer: copies its bytes. */
-FAC_API fac_status fac_module_copy_values(fac_module *copy, fac_module *self);
+FAC_API FAC_MUST fac_status fac_module_copy_values(fac_module *copy, fac_module *self);
 /* Saves or loads the state dict as safetensors: atomic, checked; see facula/io.h. Keywords as of
    fac_module_load_state_dict. */
 FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);

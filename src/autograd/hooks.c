@@ -5,6 +5,15 @@
 #include "base/mutex.h"
 #include "core/handle.h"
 
+/* A list's entry; its hook comes first, so that a visit gets from one to the other. */
+typedef struct fac_hook_entry {
+    fac_listed_hook hook;
+    struct fac_hook_entry *prev, *next;
+    fac_hooks *list;
+    uint64_t id;      /* 0: without a handle */
+    atomic_bool dead; /* removed; unlinked once nobody walks the list */
+} fac_hook_entry;
+
 /* ---- handles: slot number in the low half, the slot's generation in the high half ---------------------------------- */
 
 /* Guards the table, the links of all lists, and the entries that retain gradients. Never held while a hook runs. */
@@ -77,6 +86,7 @@ struct fac_hooks {
     bool abandoned;     /* the owner is gone: the last walk frees the list */
 };
 
+static const fac_hook_entry *entry_with(const fac_listed_hook *h) { return (const fac_hook_entry *)h; }
 static bool alive(const fac_hook_entry *e) { return !atomic_load_explicit(&e->dead, memory_order_relaxed); }
 
 static void append(fac_hooks *list, fac_hook_entry *e) {
@@ -116,14 +126,11 @@ static void free_list(fac_hooks *list) {
     fac__free(list);
 }
 
-fac_hook *fac__hook_add(fac_hooks **list, int kind, uint32_t nr, void (*fn)(void), void *context, bool named) {
+fac_hook *fac__hook_add(fac_hooks **list, fac_listed_hook hook, bool named) {
     if (!*list) *list = fac__alloc_zero(sizeof **list);
     fac_hook_entry *e = *list ? fac__alloc_zero(sizeof *e) : NULL;
     if (!e) return NULL;
-    e->kind = kind;
-    e->nr = nr;
-    e->fn = fn;
-    e->context = context;
+    e->hook = hook;
     fac__mutex_lock(&lock);
     fac_status st = named ? name_entry(e) : FAC_OK;
     if (st == FAC_OK) append(*list, e);
@@ -181,7 +188,7 @@ fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void
     fac_status st = FAC_OK;
     fac__callback_begin();
     for (const fac_hook_entry *e = first; st == FAC_OK; e = e->next) {
-        if (e->kind == kind && alive(e)) st = visit(e, context);
+        if (e->hook.kind == kind && alive(e)) st = visit(&e->hook, context);
         if (e == last) break; /* its link may change meanwhile */
     }
     fac__callback_end();
@@ -193,7 +200,7 @@ bool fac__hooks_any(fac_hooks *list, int kind) {
     if (!list) return false;
     fac__mutex_lock(&lock);
     const fac_hook_entry *e = list->first;
-    while (e && (e->kind != kind || !alive(e))) e = e->next;
+    while (e && (e->hook.kind != kind || !alive(e))) e = e->next;
     fac__mutex_unlock(&lock);
     return e != NULL;
 }
@@ -209,11 +216,11 @@ static void take_replaced(fac_tensor *const *grads, fac_tensor *const *before, s
         if (grads[i] != before[i]) fac__unref(before[i]);
 }
 
-static fac_status visit_tensor_hook(const fac_hook_entry *e, void *context) {
-    fac_tensor **grad = (fac_tensor **)context + e->nr, *before = *grad;
+static fac_status visit_tensor_hook(const fac_listed_hook *h, void *context) {
+    fac_tensor **grad = (fac_tensor **)context + h->nr, *before = *grad;
     if (!before) return FAC_OK;
     fac_scope s = fac_scope_begin();
-    fac_tensor *r = ((fac_grad_hook)e->fn)(e->context, fac__handle(before));
+    fac_tensor *r = ((fac_grad_hook)h->fn)(h->context, fac__handle(before));
     if (r) r = fac__open(r, "a hook", "replacement");
     fac_status st = fac_error();
     if (st == FAC_OK && r) {
@@ -248,10 +255,10 @@ static fac_status hook_status(fac_status st) {
 }
 
 /* Calls the hook with handles of the gradients, and takes over what it put in their place. */
-static fac_status with_handles(const fac_hook_entry *e, const node_call *c, fac_tensor **given, fac_tensors outs) {
+static fac_status with_handles(const fac_listed_hook *h, const node_call *c, fac_tensor **given, fac_tensors outs) {
     fac_scope s = fac_scope_begin();
-    fac_status st = e->kind == FAC_HOOK_PRE ? ((pre_hook)e->fn)(e->context, given, c->n)
-                                            : ((post_hook)e->fn)(e->context, given, c->n, outs.v, outs.n);
+    fac_status st = h->kind == FAC_HOOK_PRE ? ((pre_hook)h->fn)(h->context, given, c->n)
+                                            : ((post_hook)h->fn)(h->context, given, c->n, outs.v, outs.n);
     st = hook_status(st);
     if (st == FAC_OK) st = fac__to_headers(given, c->n, "a hook", "replacement");
     if (st == FAC_OK) {
@@ -262,12 +269,12 @@ static fac_status with_handles(const fac_hook_entry *e, const node_call *c, fac_
     return st;
 }
 
-static fac_status visit_node_hook(const fac_hook_entry *e, void *context) {
+static fac_status visit_node_hook(const fac_listed_hook *h, void *context) {
     const node_call *c = context;
     fac_handle_list given, beside;
     FAC_TRY(fac__handle_list(&given, (fac_tensors){c->grads, c->n}));
     fac_status st = fac__handle_list(&beside, (fac_tensors){c->outs, c->n_out});
-    if (st == FAC_OK) st = with_handles(e, c, given.v, beside.l);
+    if (st == FAC_OK) st = with_handles(h, c, given.v, beside.l);
     fac__handle_list_free(&beside);
     fac__handle_list_free(&given);
     return st;
@@ -284,9 +291,9 @@ fac_status fac__run_post_hooks(fac_hooks *list, fac_tensor **grad_inputs, size_t
     return fac__hooks_each(list, FAC_HOOK_POST, visit_node_hook, &c);
 }
 
-static fac_status visit_post_accumulate_hook(const fac_hook_entry *e, void *leaf) {
+static fac_status visit_post_accumulate_hook(const fac_listed_hook *h, void *leaf) {
     fac_scope s = fac_scope_begin();
-    ((post_accumulate_hook)e->fn)(e->context, fac__handle(leaf));
+    ((post_accumulate_hook)h->fn)(h->context, fac__handle(leaf));
     fac_status st = fac_error();
     fac_scope_end(&s);
     return st;
@@ -301,7 +308,8 @@ fac_status fac__run_post_accumulate_hooks(fac_hooks *list, fac_tensor *leaf) {
    off when it dies, and holds the node until then; the lock keeps the data alive for as long as a pass writes to it. */
 
 fac_status fac__retain_at(fac_node *n, uint32_t nr, struct fac_autograd *ag) {
-    fac_hook_entry *e = (fac_hook_entry *)fac__hook_add(&n->hooks, FAC_HOOK_RETAIN, nr, NULL, ag, false);
+    fac_hook_entry *e =
+        (fac_hook_entry *)fac__hook_add(&n->hooks, (fac_listed_hook){NULL, ag, FAC_HOOK_RETAIN, nr}, false);
     if (!e) return FAC_ERR_MEMORY;
     fac__retain_remove(ag);
     ag->retained = e;
@@ -317,20 +325,20 @@ void fac__retain_remove(struct fac_autograd *ag) {
 }
 
 /* What the entry's tensor has so far, counted; *out_alive false if it is gone. */
-static fac_tensor *retained_so_far(const fac_hook_entry *e, bool *out_alive) {
+static fac_tensor *retained_so_far(const fac_listed_hook *h, bool *out_alive) {
     fac__mutex_lock(&lock);
-    *out_alive = alive(e);
-    fac_tensor *grad = *out_alive ? fac__ref(((struct fac_autograd *)e->context)->grad) : NULL;
+    *out_alive = alive(entry_with(h));
+    fac_tensor *grad = *out_alive ? fac__ref(((struct fac_autograd *)h->context)->grad) : NULL;
     fac__mutex_unlock(&lock);
     return grad;
 }
 
 /* Puts a counted grad where the entry says; returns what it replaced, for release outside the lock. */
-static fac_tensor *put_retained(const fac_hook_entry *e, fac_tensor *grad) {
+static fac_tensor *put_retained(const fac_listed_hook *h, fac_tensor *grad) {
     fac_tensor *old = grad;
     fac__mutex_lock(&lock);
-    if (alive(e)) {
-        struct fac_autograd *ag = e->context;
+    if (alive(entry_with(h))) {
+        struct fac_autograd *ag = h->context;
         old = ag->grad;
         ag->grad = grad;
     }
@@ -338,14 +346,14 @@ static fac_tensor *put_retained(const fac_hook_entry *e, fac_tensor *grad) {
     return old;
 }
 
-static fac_status visit_retained(const fac_hook_entry *e, void *context) {
-    fac_tensor *grad = ((fac_tensor **)context)[e->nr], *sum = NULL;
+static fac_status visit_retained(const fac_listed_hook *h, void *context) {
+    fac_tensor *grad = ((fac_tensor **)context)[h->nr], *sum = NULL;
     bool wanted = false;
-    fac_tensor *before = grad ? retained_so_far(e, &wanted) : NULL;
+    fac_tensor *before = grad ? retained_so_far(h, &wanted) : NULL;
     if (!wanted) return FAC_OK;
     fac_status st = before ? fac__ag_add(before, grad, &sum) : fac__ag_clone(grad, &sum);
     fac__unref(before);
-    if (st == FAC_OK) fac__unref(put_retained(e, sum));
+    if (st == FAC_OK) fac__unref(put_retained(h, sum));
     return st;
 }
 

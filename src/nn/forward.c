@@ -6,12 +6,12 @@ typedef fac_tensor *(*pre_fn)(void *context, fac_module *m, fac_tensor *x);
 typedef fac_tensor *(*forward_fn)(void *context, fac_module *m, fac_tensor *x, fac_tensor *y);
 typedef fac_tensor *(*grad_fn)(void *context, fac_module *m, fac_tensor *grad);
 
-static fac_hook *add_hook(fac_module *m, int list, void (*fn)(void), void *context) {
+static fac_hook *add_hook(fac_module *m, fac_module_hook_kind kind, void (*fn)(void), void *context) {
     if (!m || !fn) {
         FAC_FAIL(FAC_ERR_ARGUMENT, "a hook needs a module and a function");
         return NULL;
     }
-    return fac__hook_add(&m->hooks[list], FAC_HOOK_TENSOR, 0, fn, context, true);
+    return fac__hook_add(&m->hooks, (fac_listed_hook){fn, context, kind, 0}, true);
 }
 
 fac_hook *fac_module_register_forward_pre_hook(fac_module *m, pre_fn fn, void *context) {
@@ -50,50 +50,48 @@ static fac_status replaced(fac_scope *s, fac_tensor *other, fac_tensor **t) {
     return fac_error();
 }
 
-static fac_status visit_pre_hook(const fac_hook_entry *e, void *context) {
+static fac_status visit_pre_hook(const fac_listed_hook *h, void *context) {
     flow *f = context;
     fac_scope s = fac_scope_begin();
-    return replaced(&s, ((pre_fn)e->fn)(e->context, f->m, f->x), &f->x);
+    return replaced(&s, ((pre_fn)h->fn)(h->context, f->m, f->x), &f->x);
 }
 
 static fac_tensor *run_pre_hooks(fac_module *m, fac_tensor *x) {
     flow f = {m, x, NULL};
-    return x && fac__hooks_each(m->hooks[FAC_MODULE_HOOK_PRE], FAC_HOOK_TENSOR, visit_pre_hook, &f) == FAC_OK ? f.x
-                                                                                                              : NULL;
+    return x && fac__hooks_each(m->hooks, FAC_MODULE_HOOK_PRE, visit_pre_hook, &f) == FAC_OK ? f.x : NULL;
 }
 
-static fac_status visit_forward_hook(const fac_hook_entry *e, void *context) {
+static fac_status visit_forward_hook(const fac_listed_hook *h, void *context) {
     flow *f = context;
     fac_scope s = fac_scope_begin();
-    return replaced(&s, ((forward_fn)e->fn)(e->context, f->m, f->x, f->y), &f->y);
+    return replaced(&s, ((forward_fn)h->fn)(h->context, f->m, f->x, f->y), &f->y);
 }
 
 static fac_tensor *run_forward_hooks(fac_module *m, fac_tensor *x, fac_tensor *y) {
     flow f = {m, x, y};
-    fac_hooks *list = m->hooks[FAC_MODULE_HOOK_FORWARD];
-    return y && fac__hooks_each(list, FAC_HOOK_TENSOR, visit_forward_hook, &f) == FAC_OK ? f.y : NULL;
+    return y && fac__hooks_each(m->hooks, FAC_MODULE_HOOK_FORWARD, visit_forward_hook, &f) == FAC_OK ? f.y : NULL;
 }
 
-/* One call's bridge from a tensor hook to a list of module hooks; it lives in the graph through a custom function, so that
+/* One call's bridge from a tensor hook to module hooks of one kind; it lives in the graph through a custom function, so that
    it is freed with it. */
 typedef struct bridge {
     fac_module *m; /* owned */
-    int list;
+    fac_module_hook_kind kind;
 } bridge;
 
 static fac_status bridge_forward(fac_function_ctx *c, fac_tensors inputs, fac_tensor **out) {
     const bridge *given = fac_function_user(c);
     bridge *own = fac__alloc(sizeof *own);
     if (!own) return fac_error();
-    *own = (bridge){fac_module_keep(given->m), given->list};
+    *own = (bridge){fac_module_keep(given->m), given->kind};
     fac_function_set_user(c, own); /* the graph frees it */
     out[0] = fac_alias(inputs.v[0]);
     return out[0] ? FAC_OK : fac_error();
 }
 
-static fac_status visit_grad_hook(const fac_hook_entry *e, void *context) {
+static fac_status visit_grad_hook(const fac_listed_hook *h, void *context) {
     flow *f = context;
-    fac_tensor *other = ((grad_fn)e->fn)(e->context, f->m, f->x);
+    fac_tensor *other = ((grad_fn)h->fn)(h->context, f->m, f->x);
     if (other && !fac_error()) f->x = other;
     return fac_error();
 }
@@ -101,7 +99,7 @@ static fac_status visit_grad_hook(const fac_hook_entry *e, void *context) {
 static fac_status bridge_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
     const bridge *b = fac_function_user(c);
     flow f = {b->m, grads.v[0], NULL};
-    if (f.x) FAC_TRY(fac__hooks_each(b->m->hooks[b->list], FAC_HOOK_TENSOR, visit_grad_hook, &f));
+    if (f.x) FAC_TRY(fac__hooks_each(b->m->hooks, b->kind, visit_grad_hook, &f));
     out[0] = f.x;
     return FAC_OK;
 }
@@ -114,11 +112,10 @@ static void bridge_destroy(void *user) {
 
 static const fac_function bridge_function = {"ModuleBackwardHook", 1, bridge_forward, bridge_backward, bridge_destroy};
 
-/* t behind an identity whose backward runs the hooks of `list`; t itself if there are none or no gradient flows. */
-static fac_tensor *bridged(fac_module *m, int list, fac_tensor *t) {
-    if (!t || !fac__hooks_any(m->hooks[list], FAC_HOOK_TENSOR) || !fac_requires_grad(t) || !fac_is_grad_enabled())
-        return t;
-    bridge given = {m, list};
+/* t behind an identity whose backward runs the hooks of a kind; t itself if there are none or no gradient flows. */
+static fac_tensor *bridged(fac_module *m, fac_module_hook_kind kind, fac_tensor *t) {
+    if (!t || !fac__hooks_any(m->hooks, kind) || !fac_requires_grad(t) || !fac_is_grad_enabled()) return t;
+    bridge given = {m, kind};
     fac_tensor *in[] = {t}, *out = NULL;
     if (fac_function_apply(&bridge_function, &given, (fac_tensors){in, 1}, &out)) return NULL;
     return out;

@@ -42,7 +42,7 @@ static void free_slot(fac_slot *s) {
 
 static void module_free(fac_module *m) {
     if (m->cls->destroy) FAC_CALLBACK(m->cls->destroy(m));
-    for (int i = 0; i < FAC_MODULE_HOOKS; i++) fac__hooks_free(m->hooks[i]);
+    fac__hooks_free(m->hooks);
     for (size_t i = 0; i < m->slots.n; i++) free_slot(&m->slots.v[i]);
     for (size_t i = 0; i < m->children.n; i++) {
         fac__free(m->children.v[i].name);

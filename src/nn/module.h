@@ -2,7 +2,7 @@
 #ifndef FAC_SRC_NN_MODULE_H
 #define FAC_SRC_NN_MODULE_H
 
-#include "autograd/hooks.h"
+#include "autograd/hook_list.h"
 #include "core/handle.h"
 #include <facula/io.h>
 #include <facula/nn.h>
@@ -21,16 +21,15 @@ typedef struct fac_child {
     fac_module *module; /* owned */
 } fac_child;
 
-/* Lists of the hook kinds that modules have. */
-enum {
+/* Kinds of hooks in a module's list. */
+typedef enum {
     FAC_MODULE_HOOK_PRE,
     FAC_MODULE_HOOK_FORWARD,
     FAC_MODULE_HOOK_BACKWARD_PRE,
     FAC_MODULE_HOOK_BACKWARD,
     FAC_MODULE_HOOK_STATE,
-    FAC_MODULE_HOOK_LOAD,
-    FAC_MODULE_HOOKS
-};
+    FAC_MODULE_HOOK_LOAD
+} fac_module_hook_kind;
 
 struct fac_module {
     atomic_int refs;
@@ -45,7 +44,7 @@ struct fac_module {
         fac_child *v;
         size_t n, cap;
     } children;
-    fac_hooks *hooks[FAC_MODULE_HOOKS];
+    fac_hooks *hooks;
 };
 
 /* The child of a name of len bytes, or the slot of a name, in m itself; or NULL. */

@@ -7,15 +7,15 @@
 /* ---- hooks over the whole tree ---- */
 
 typedef struct state_walk {
-    int list;
+    fac_module_hook_kind kind;
     fac_state *state;
     fac_module *m; /* whose hooks run */
 } state_walk;
 
-static fac_status visit_state_hook(const fac_hook_entry *e, void *context) {
+static fac_status visit_state_hook(const fac_listed_hook *h, void *context) {
     const state_walk *w = context;
     fac_scope s = fac_scope_begin();
-    fac_status st = ((fac_status(*)(void *, fac_module *, fac_state *))e->fn)(e->context, w->m, w->state);
+    fac_status st = ((fac_status(*)(void *, fac_module *, fac_state *))h->fn)(h->context, w->m, w->state);
     fac_scope_end(&s);
     return st;
 }
@@ -23,11 +23,11 @@ static fac_status visit_state_hook(const fac_hook_entry *e, void *context) {
 static fac_status run_state_hooks(void *context, fac_module *m) {
     state_walk *w = context;
     w->m = m;
-    return fac__hooks_each(m->hooks[w->list], FAC_HOOK_TENSOR, visit_state_hook, w);
+    return fac__hooks_each(m->hooks, w->kind, visit_state_hook, w);
 }
 
-static fac_status state_hooks(fac_module *m, int list, fac_state *s) {
-    state_walk w = {list, s, NULL};
+static fac_status state_hooks(fac_module *m, fac_module_hook_kind kind, fac_state *s) {
+    state_walk w = {kind, s, NULL};
     return fac_module_apply(m, run_state_hooks, &w);
 }
 
