@@ -56,17 +56,6 @@ static void S096_S098_S100_E12_one_entry_gives_every_form(void **state) {
     assert_error(FAC_ERR_SHAPE, "must match");
 }
 
-static void S108_sub_scales_and_takes_numbers(void **state) {
-    (void)state;
-    FAC_SCOPE(s);
-    fac_tensor *a = fac_tensor_of(5, 6);
-    assert_true(fac_equal(fac_sub(a, fac_tensor_of(1, 2), .alpha = 2), fac_tensor_of(3, 2)));
-    assert_true(fac_equal(fac_sub(a, 1), fac_tensor_of(4, 5)));
-    fac_tensor *flags = fac_ones(FAC_SHAPE(2), .dtype = FAC_BOOL);
-    assert_null(fac_sub(flags, flags));
-    assert_error(FAC_ERR_DTYPE, "bool");
-}
-
 static const fac_kernel *kernel_for(const char *op, fac_functionality f, fac_backend b) {
     const fac_operator *o = fac_operator_find(op);
     assert_non_null(o);
@@ -265,7 +254,7 @@ FAC_TEST_MAIN(FAC_TEST(keywords_zero_of_step_and_groups_is_an_error),
               FAC_TEST(S010_a_dtype_without_a_kernel_is_an_error_naming_operator_and_dtype),
               FAC_TEST(S018_out_forms_write_to_the_given_tensor_and_return_it),
               FAC_TEST(S020_E20_meta_tensors_run_shapes_only), FAC_TEST(S028_data_is_the_address_of_the_first_element),
-              FAC_TEST(S096_S098_S100_E12_one_entry_gives_every_form), FAC_TEST(S108_sub_scales_and_takes_numbers),
+              FAC_TEST(S096_S098_S100_E12_one_entry_gives_every_form),
               FAC_TEST(S099_the_entrys_kernels_fill_its_row_and_keys_may_share_one),
               FAC_TEST(S103_an_entry_with_a_gradient_has_an_autograd_kernel),
               FAC_TEST(S101_the_device_check_names_both_devices_and_can_be_left_to_the_iterator),
