@@ -1,7 +1,6 @@
 /* Rows of docs/features.md that no other program of this folder is about. */
 #include "support/cuda.h"
 
-#include "dispatch/operator.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -114,15 +114,6 @@ static void S006_write_through_one_view_shows_in_the_others(void **state) {
     assert_int_equal(values[1], 30);
 }
 
-static void S007_keep_copies_no_data(void **state) {
-    (void)state;
-    FAC_SCOPE(s);
-    fac_tensor *a = int32_matrix(), *b = fac_keep(a);
-    assert_ptr_equal(a, b);
-    assert_int_equal(fac_storage_use_count(fac_tensor_storage(a)), 1);
-    fac_release(b);
-}
-
 /* ---- making ---- */
 
 static void S008_empty_on_cpu_and_meta(void **state) {
@@ -623,9 +614,8 @@ static void tensor_survives_failing_allocations(void **state) {
 FAC_TEST_MAIN(FAC_TEST(S001_tensor_properties_are_readable), FAC_TEST(S001_tensor_bad_dimension_is_an_index_error),
               FAC_TEST(S001_tensor_null_handle_is_reported_by_every_reader), FAC_TEST(S003_select_column_is_a_view),
               FAC_TEST(S004_select_row_starts_at_its_offset), FAC_TEST(S006_write_through_one_view_shows_in_the_others),
-              FAC_TEST(S007_keep_copies_no_data), FAC_TEST(S008_empty_on_cpu_and_meta),
-              FAC_TEST(tensor_of_many_dimensions_uses_the_heap_for_its_shape), FAC_TEST(tensor_bad_sizes_are_errors),
-              FAC_TEST(tensor_too_large_for_memory_is_a_memory_error),
+              FAC_TEST(S008_empty_on_cpu_and_meta), FAC_TEST(tensor_of_many_dimensions_uses_the_heap_for_its_shape),
+              FAC_TEST(tensor_bad_sizes_are_errors), FAC_TEST(tensor_too_large_for_memory_is_a_memory_error),
               FAC_TEST(tensor_view_outside_its_storage_is_an_error), FAC_TEST(tensor_from_refuses_bad_input),
               FAC_TEST(tensor_empty_like_follows_the_permutation), FAC_TEST(tensor_scalar_holds_its_number),
               FAC_TEST(S012_tensor_flags_agree_with_pytorch), FAC_TEST(tensor_internal_overlap),
