@@ -100,6 +100,37 @@ def check_includes(root):
                 yield path, number, f"{room} includes {text}, which is {other}'s own: scripts/house.py lists what is for others"
 
 
+# Prefixes of what headers define, besides fac: two rooms are libraries of their own, one has the driver's names, and device code has
+# a dialect, which its README lists.
+PREFIXES = {"simcuda": "sim", "cuda_abi": "cu", "backend/cuda/kernels": "k"}
+NAME = re.compile(r"^[A-Za-z][\w *]*?\b(?!__attribute__|_Atomic)(\w+)\(|^#\s*define (\w+)|^\} (\w+);|^typedef [^({]*\b(\w+);", re.M)
+WRITTEN = re.compile(r'#include \\"([\w/]+\.h)\\"')
+
+
+def reached(path, headers, found):
+    """All headers that a file includes, directly or by others."""
+    for _, text in includes(path):
+        if text in headers and text not in found:
+            found.add(text)
+            reached(headers[text], headers, found)
+    return found
+
+
+def check_names(root):
+    """What a header declares that files of other folders see, or generated ones, has a prefix. Headers of one folder may be brief."""
+    headers = {path.relative_to(root / "src").as_posix(): path for path in sorted((root / "src").rglob("*.h"))}
+    shared = {text for path in (root / "tools/opgen").glob("*.c") for text in WRITTEN.findall(path.read_text())} & set(headers)
+    for path, _ in sources(root):
+        shared |= {text for text in reached(path, headers, set()) if headers[text].parent != path.parent}
+    for text in sorted(shared):
+        prefix = re.compile(rf"_*({PREFIXES.get(room_of(text.split('/')), 'fac')}|fac)", re.I)
+        code = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", "", m[0]), headers[text].read_text(), flags=re.S)
+        for match in NAME.finditer(code):
+            name = next(filter(None, match.groups()))
+            if not prefix.match(name):
+                yield headers[text], code.count("\n", 0, match.start()) + 1, f"{name} is seen in other folders, but has no prefix"
+
+
 def edges(root):
     """For each room, the rooms below it that its files include."""
     found = {room: set() for room in ROOMS}
@@ -186,7 +217,7 @@ def main():
     if sys.argv[1:2] == ["--objects"]:
         found = objects_findings(root, pathlib.Path(sys.argv[2]).read_text().split())
     else:
-        found = [*check_includes(root), *check_drawing(root)]
+        found = [*check_includes(root), *check_names(root), *check_drawing(root)]
     errors = [f"{path}:{number}: {message}" for path, number, message in found]
     print("\n".join(errors), end="\n" if errors else "")
     return 1 if errors else 0

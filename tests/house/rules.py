@@ -14,6 +14,10 @@ BROKEN = {
     "a room beside it": ({"autograd/node.c": '#include "backend/cpu/cpu.h"\n'}, "autograd includes backend/cpu/cpu.h"),
     "a finer room": ({"backend/cuda/runtime/a.c": '#include "backend/cuda/ops/run.h"\n'}, "runtime includes backend/cuda/ops/run.h"),
     "a header of a higher room": ({"ops/call.c": "#include <facula/nn.h>\n"}, "ops includes facula/nn.h"),
+    "what another room has for itself": ({"nn/forward.c": '#include "autograd/hooks.h"\n', "autograd/hooks.h": ""}, "which is autograd's own"),
+    "a function without a prefix": ({"base/base.h": "static inline int\nfac__a(void);\nstatic inline int swap(int a) { return a; }\n"}, "swap is seen"),
+    "a macro without a prefix": ({"core/tensor.h": "#define HALF 2\n"}, "HALF is seen"),
+    "a type without a prefix": ({"core/tensor.h": "typedef struct fac_a {\n    int b;\n} record;\n"}, "record is seen"),
     "an unknown room": ({"attic/box.c": ""}, "not a known room"),
 }
 
@@ -24,7 +28,7 @@ def findings(files):
         for name, text in files.items():
             (root / "src" / name).parent.mkdir(parents=True, exist_ok=True)
             (root / "src" / name).write_text(text)
-        return [message for *_, message in house.check_includes(root)], house.drawing(root)
+        return [message for check in (house.check_includes, house.check_names) for *_, message in check(root)], house.drawing(root)
 
 
 def main():
