@@ -7,24 +7,22 @@ typedef struct walk {
     const model *m;
     const op *o; /* whose formula it is */
     const formula *f;
-    const char **path; /* names on the way */
-    size_t depth;
-    const c_def **seen;
-    size_t n_seen;
+    LIST(const char *) path; /* names on the way */
+    LIST(const c_def *) seen;
     size_t *dead_ends;
 } walk;
 
 static void dead_end(walk *w, const char *at, const char *why) {
     fprintf(stderr, "%s:%d: error: %s: the gradient of ", w->o->e->file, w->f->line, short_name(w->o));
-    for (size_t i = 0; i < w->f->n_args; i++)
-        fprintf(stderr, "%s'%s'", i ? ", " : "", w->o->s->args[w->f->args[i]].name);
+    for (size_t i = 0; i < w->f->args.n; i++)
+        fprintf(stderr, "%s'%s'", i ? ", " : "", w->o->s->args[w->f->args.v[i]].name);
     fputs(" cannot be differentiated: ", stderr);
-    for (size_t i = 0; i < w->depth; i++) fprintf(stderr, "%s -> ", w->path[i]);
+    for (size_t i = 0; i < w->path.n; i++) fprintf(stderr, "%s -> ", w->path.v[i]);
     fprintf(stderr, "%s, %s\n", at, why);
     ++*w->dead_ends;
 }
 
-static void enter(walk *w, const char *name) { PUSH(w->path, w->depth, name); }
+static void enter(walk *w, const char *name) { PUSH(w->path, name); }
 
 static void walk_c(walk *w, const c_def *d);
 
@@ -53,7 +51,7 @@ static void walk_op(walk *w, const op *o) {
         walk_c(w, d);
     else
         dead_end(w, e->composite, "which none of the C files defines by that name");
-    w->depth--;
+    w->path.n--;
 }
 
 static const char *after(const char *text, const char *prefix) {
@@ -76,8 +74,8 @@ static bool is_called(const op *o, const char *name) {
 static bool walk_call(walk *w, const char *name) {
     const char *below = after(name, "fac__redispatch_");
     bool found = false;
-    for (size_t i = 0; i < w->m->n_ops; i++) {
-        const op *o = &w->m->ops[i];
+    for (size_t i = 0; i < w->m->ops.n; i++) {
+        const op *o = &w->m->ops.v[i];
         const bool passes_by = below && strcmp(o->id, below) == 0, calls = is_called(o, name);
         if (passes_by) dead_end(w, name, "which passes autograd by");
         if (calls) walk_op(w, o);
@@ -87,38 +85,36 @@ static bool walk_call(walk *w, const char *name) {
 }
 
 static void walk_c(walk *w, const c_def *d) {
-    for (size_t i = 0; i < w->n_seen; i++)
-        if (w->seen[i] == d) return;
-    PUSH(w->seen, w->n_seen, d);
+    for (size_t i = 0; i < w->seen.n; i++)
+        if (w->seen.v[i] == d) return;
+    PUSH(w->seen, d);
     enter(w, xformat("%s (%s:%d)", d->name, d->file, d->line));
     if (d->pastes) dead_end(w, "##", "which hides the names that it makes; write them out");
-    for (size_t i = 0; i < d->n; i++) {
-        if (walk_call(w, d->names[i])) continue;
-        const c_def *next = find_c(d->file, d->names[i]);
+    for (size_t i = 0; i < d->names.n; i++) {
+        if (walk_call(w, d->names.v[i])) continue;
+        const c_def *next = find_c(d->file, d->names.v[i]);
         if (next) walk_c(w, next);
     }
-    w->depth--;
+    w->path.n--;
 }
 
 static void walk_formula(const model *m, const op *o, const formula *f, size_t *dead_ends) {
     walk w = {.m = m, .o = o, .f = f, .dead_ends = dead_ends};
-    for (size_t i = 0; i < f->n_ops; i++) walk_op(&w, f->ops[i]);
-    for (size_t i = 0; i < f->n_lost; i++) dead_end(&w, f->lost[i], "to which it passes what depends on the inputs");
-    for (size_t i = 0; i < f->n_functions; i++) {
-        const c_def *d = find_c(NULL, f->functions[i]);
+    for (size_t i = 0; i < f->ops.n; i++) walk_op(&w, f->ops.v[i]);
+    for (size_t i = 0; i < f->lost.n; i++) dead_end(&w, f->lost.v[i], "to which it passes what depends on the inputs");
+    for (size_t i = 0; i < f->functions.n; i++) {
+        const c_def *d = find_c(NULL, f->functions.v[i]);
         if (d)
             walk_c(&w, d);
         else
-            dead_end(&w, f->functions[i], "which is neither an operator nor a function in the C files");
+            dead_end(&w, f->functions.v[i], "which is neither an operator nor a function in the C files");
     }
-    free(w.path);
-    free(w.seen);
 }
 
 void check_closure(const model *m) {
     size_t dead_ends = 0;
-    for (size_t i = 0; i < m->n_ops; i++) {
-        const op *o = &m->ops[i];
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const op *o = &m->ops.v[i];
         for (size_t j = 0; o->form == FORM_FUNCTION && o->grad && j < o->grad->n; j++)
             walk_formula(m, o, &o->grad->v[j], &dead_ends);
     }

@@ -5,8 +5,7 @@
 
 typedef struct c_file {
     const char *path;
-    char **includes; /* as written between quotes */
-    size_t n_includes;
+    LIST(char *) includes; /* as written between quotes */
 } c_file;
 
 typedef struct c_reader {
@@ -14,10 +13,8 @@ typedef struct c_reader {
     const char *text, *p; /* without comments and literals */
 } c_reader;
 
-static c_file **files;
-static size_t n_files;
-static c_def **defs;
-static size_t n_defs;
+static LIST(c_file *) files;
+static LIST(c_def *) defs;
 
 static void skip_blank(c_reader *r, bool within_line) {
     for (;; r->p++)
@@ -40,15 +37,15 @@ static char *token(c_reader *r, bool within_line, char *mark) {
 }
 
 static void mention(c_def *d, char *name) {
-    for (size_t i = 0; i < d->n; i++)
-        if (strcmp(d->names[i], name) == 0) return;
-    PUSH(d->names, d->n, name);
+    for (size_t i = 0; i < d->names.n; i++)
+        if (strcmp(d->names.v[i], name) == 0) return;
+    PUSH(d->names, name);
 }
 
 static c_def *new_def(const c_reader *r, char *name, const char *at, bool local) {
     c_def *d = xalloc(sizeof *d);
     *d = (c_def){.file = r->file->path, .name = name, .line = line_at(r->text, at), .local = local};
-    PUSH(defs, n_defs, d);
+    PUSH(defs, d);
     return d;
 }
 
@@ -123,18 +120,18 @@ void load_c(const char *path) {
     static const char include[] = "#include \"";
     c_file *file = xalloc(sizeof *file);
     file->path = path;
-    PUSH(files, n_files, file);
+    PUSH(files, file);
     const char *text = read_text(path), *bare = blanked(text);
     for (const char *p = text; (p = strstr(p, include));) {
         p += sizeof include - 1;
-        PUSH(file->includes, file->n_includes, xformat("%.*s", (int)strcspn(p, "\""), p));
+        PUSH(file->includes, xformat("%.*s", (int)strcspn(p, "\""), p));
     }
     top_level(&(c_reader){file, bare, bare});
 }
 
 static const c_file *file_at(const char *path) {
-    for (size_t i = 0; i < n_files; i++)
-        if (strcmp(files[i]->path, path) == 0) return files[i];
+    for (size_t i = 0; i < files.n; i++)
+        if (strcmp(files.v[i]->path, path) == 0) return files.v[i];
     return NULL;
 }
 
@@ -145,13 +142,14 @@ static bool is_file(const char *path, const char *included) {
 }
 
 static const c_def *def_in(const char *path, const char *name) {
-    for (size_t i = 0; i < n_defs; i++)
-        if (strcmp(defs[i]->file, path) == 0 && strcmp(defs[i]->name, name) == 0) return defs[i];
+    for (size_t i = 0; i < defs.n; i++)
+        if (strcmp(defs.v[i]->file, path) == 0 && strcmp(defs.v[i]->name, name) == 0) return defs.v[i];
     const c_file *file = file_at(path);
-    for (size_t i = 0; file && i < file->n_includes; i++)
-        for (size_t j = 0; j < n_files; j++) {
-            const c_def *d =
-                is_file(files[j]->path, file->includes[i]) && files[j] != file ? def_in(files[j]->path, name) : NULL;
+    for (size_t i = 0; file && i < file->includes.n; i++)
+        for (size_t j = 0; j < files.n; j++) {
+            const c_def *d = is_file(files.v[j]->path, file->includes.v[i]) && files.v[j] != file
+                                 ? def_in(files.v[j]->path, name)
+                                 : NULL;
             if (d) return d;
         }
     return NULL;
@@ -159,7 +157,7 @@ static const c_def *def_in(const char *path, const char *name) {
 
 const c_def *find_c(const char *path, const char *name) {
     const c_def *d = path ? def_in(path, name) : NULL;
-    for (size_t i = 0; i < n_defs && !d; i++)
-        if (!defs[i]->local && strcmp(defs[i]->name, name) == 0) d = defs[i];
+    for (size_t i = 0; i < defs.n && !d; i++)
+        if (!defs.v[i]->local && strcmp(defs.v[i]->name, name) == 0) d = defs.v[i];
     return d;
 }

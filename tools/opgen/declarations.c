@@ -21,7 +21,7 @@ static void read_enumerators(const char *path, int line, const char *p, const ch
             if (equals) next = strtoll(equals + 1, &end, 0);
             if (end && *end) die(path, line, "the value of '%s' should be a number", text);
             member e = {.name = squeezed(text, text + strcspn(text, " =")), .value = xformat("%lld", next++)};
-            PUSH(d->v, d->n, e);
+            PUSH(*d, e);
         }
         p = stop + 1;
     }
@@ -40,7 +40,7 @@ static void read_members(const char *p, const char *close, declaration *d) {
         if (!stop) return;
         member e = {.value = squeezed(p, stop)};
         e.name = member_name(e.value);
-        PUSH(d->v, d->n, e);
+        PUSH(*d, e);
         p = stop + 1;
     }
 }
@@ -90,8 +90,8 @@ static bool is_own(const char *name) {
 }
 
 static bool is_known(const model *m, const char *name) {
-    for (size_t i = 0; i < m->n_declarations; i++)
-        if (strcmp(m->declarations[i].name, name) == 0) return true;
+    for (size_t i = 0; i < m->declarations.n; i++)
+        if (strcmp(m->declarations.v[i].name, name) == 0) return true;
     return false;
 }
 

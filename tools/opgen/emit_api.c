@@ -69,11 +69,8 @@ static void function_entry(FILE *f, const model *m, const function *fn, const ch
         fputc('}', f);
     }
     fputc(']', f);
-    const entry *e = fn_keywords(m, fn);
-    if (e) {
-        const op o = fn_op(e);
-        keyword_entries(f, &o);
-    }
+    const op *o = fn_keywords(m, fn);
+    if (o) keyword_entries(f, o);
     text_member(f, "section", fn->section);
     text_member(f, "doc", fn->doc);
     fputc('}', f);
@@ -140,8 +137,8 @@ static void macro_entry(FILE *f, const declaration *d) {
 
 static void emit_declarations(FILE *f, const model *m, bool macros) {
     const char *sep = "";
-    for (size_t i = 0; i < m->n_declarations; i++) {
-        const declaration *d = &m->declarations[i];
+    for (size_t i = 0; i < m->declarations.n; i++) {
+        const declaration *d = &m->declarations.v[i];
         if ((strcmp(d->kind, "macro") == 0) != macros) continue;
         fprintf(f, "%s\n  ", sep);
         (macros ? macro_entry : type_entry)(f, d);
@@ -150,23 +147,23 @@ static void emit_declarations(FILE *f, const model *m, bool macros) {
 }
 
 static void emit_headers(FILE *f, const model *m) {
-    for (size_t i = 0; i < m->n_headers; i++) {
-        fprintf(f, "%s\n  {\"name\": \"facula/%s.h\"", i ? "," : "", m->headers[i].name);
-        text_member(f, "doc", m->headers[i].doc);
+    for (size_t i = 0; i < m->headers.n; i++) {
+        fprintf(f, "%s\n  {\"name\": \"facula/%s.h\"", i ? "," : "", m->headers.v[i].name);
+        text_member(f, "doc", m->headers.v[i].doc);
         fputc('}', f);
     }
 }
 
 static void emit_functions(FILE *f, const model *m) {
     const char *sep = "";
-    for (size_t i = 0; i < m->n_functions; i++, sep = ",") {
+    for (size_t i = 0; i < m->functions.n; i++, sep = ",") {
         fprintf(f, "%s\n  ", sep);
-        function_entry(f, m, &m->functions[i], "function");
+        function_entry(f, m, &m->functions.v[i], "function");
     }
-    for (size_t i = 0; i < m->n_ops; i++) {
-        if (m->ops[i].e->internal) continue;
+    for (size_t i = 0; i < m->ops.n; i++) {
+        if (m->ops.v[i].e->internal) continue;
         fprintf(f, "%s\n  ", sep);
-        operator_entry(f, &m->ops[i]);
+        operator_entry(f, &m->ops.v[i]);
         sep = ",";
     }
 }
@@ -177,9 +174,9 @@ void emit_api(FILE *f, const model *m) {
     fputs("\n ],\n \"functions\": [", f);
     emit_functions(f, m);
     fputs("\n ],\n \"inline_functions\": [", f);
-    for (size_t i = 0; i < m->n_inlines; i++) {
+    for (size_t i = 0; i < m->inlines.n; i++) {
         fprintf(f, "%s\n  ", i ? "," : "");
-        function_entry(f, m, &m->inlines[i], "inline");
+        function_entry(f, m, &m->inlines.v[i], "inline");
     }
     fputs("\n ],\n \"types\": [", f);
     emit_declarations(f, m, false);

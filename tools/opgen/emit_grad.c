@@ -6,8 +6,8 @@
 /* The formula for an argument, or NULL. */
 static const formula *formula_of(const op *o, size_t arg) {
     for (size_t i = 0; o->grad && i < o->grad->n; i++)
-        for (size_t j = 0; j < o->grad->v[i].n_args; j++)
-            if (o->grad->v[i].args[j] == arg) return &o->grad->v[i];
+        for (size_t j = 0; j < o->grad->v[i].args.n; j++)
+            if (o->grad->v[i].args.v[j] == arg) return &o->grad->v[i];
     return NULL;
 }
 
@@ -41,7 +41,7 @@ char *any_requires_grad(const op *o, arg_test which) {
 static char *node_name(const model *m, const op *o) {
     const op *fn = base_of(o);
     size_t nth = 0;
-    for (const op *p = m->ops; p < fn; p++)
+    for (const op *p = m->ops.v; p < fn; p++)
         if (p->form == FORM_FUNCTION && p->e->grad.n && strcmp(p->s->name, fn->s->name) == 0) nth++;
     char *text = xalloc(strlen(fn->s->name) + 32), *w = text;
     bool up = true;
@@ -66,19 +66,15 @@ typedef struct field {
     int result; /* index, or -1 */
 } field;
 
-typedef struct fields {
-    field *v;
-    size_t n;
-} fields;
+typedef LIST(field) fields;
 
 static fields fields_of(const op *o) {
     fields k = {0};
     for (size_t i = 0; i < o->s->n_args; i++)
-        PUSH(k.v, k.n, ((field){o->s->args[i].name, type_of(&o->s->args[i].type), &o->grad->args[i], -1}));
+        PUSH(k, ((field){o->s->args[i].name, type_of(&o->s->args[i].type), &o->grad->args[i], -1}));
     for (size_t i = 0; i < o->s->n_rets; i++)
-        PUSH(k.v, k.n,
-             ((field){xformat("result%zu", i), is_tensor_list(&o->s->rets[i].type) ? T_TENSORS : T_TENSOR,
-                      &o->grad->results[i], (int)i}));
+        PUSH(k, ((field){xformat("result%zu", i), is_tensor_list(&o->s->rets[i].type) ? T_TENSORS : T_TENSOR,
+                         &o->grad->results[i], (int)i}));
     return k;
 }
 
@@ -126,8 +122,8 @@ static char *wanted(const op *o, const field *v, const char *test) {
         const formula *g = &o->grad->v[i];
         const bool reads = v->use->formulas >> i & 1;
         all = all && (reads || !g->c);
-        for (size_t j = 0; reads && g->c && j < g->n_args; j++) {
-            const char *one = fill_at(o, g->args[j], test);
+        for (size_t j = 0; reads && g->c && j < g->args.n; j++) {
+            const char *one = fill_at(o, g->args.v[j], test);
             text = text ? xformat("%s || %s", text, one) : xformat("%s", one);
         }
     }
@@ -183,23 +179,23 @@ static char *emit_method(FILE *f, const op *o, const char *name, holder_text whi
 /* The template for each argument of a formula; $v is its number there. */
 static char *each_of(const op *o, const formula *g, const char *sep, const char *text) {
     char *made = xformat("%s", "");
-    for (size_t j = 0; j < g->n_args; j++)
+    for (size_t j = 0; j < g->args.n; j++)
         made = xformat("%s%s%s", made, j ? sep : "",
-                       fill_words((words){o, .i = g->args[j], .v = xformat("%zu", j)}, text));
+                       fill_words((words){o, .i = g->args.v[j], .v = xformat("%zu", j)}, text));
     return made;
 }
 
 static void emit_fill(FILE *f, const op *o, const formula *g) {
-    const words first = {o, .i = g->args[0]};
+    const words first = {o, .i = g->args.v[0]};
     const bool list = is_tensor_list(&o->s->args[first.i].type);
     const char *room =
         list ? "fac_tensor **g_ = fac__alloc_zero(n->count_$a * sizeof *g_ + 1);\n        if (!g_) goto failed_"
-             : xformat("fac_tensor *g_[%zu] = {NULL}", g->n_args);
+             : xformat("fac_tensor *g_[%zu] = {NULL}", g->args.n);
     fprintf(f, "    if (%s) {\n        %s;\n#line %d \"%s\"\n", each_of(o, g, " || ", "needs_$a_"),
             fill_words(first, room), g->line, o->e->file);
     if (g->multi) {
         fprintf(f, "        %sr_ = %s;\n        fac_status st_ = fac_error();\n", result_type(g->multi), g->c);
-        for (size_t j = 0; j < g->n_args && j < g->multi->s->n_rets; j++)
+        for (size_t j = 0; j < g->args.n && j < g->multi->s->n_rets; j++)
             fprintf(f, "        g_[%zu] = r_.%s;\n", j, result_field(g->multi, j));
     } else
         fprintf(f, "        fac_status st_ = %s;\n", g->c);
@@ -222,7 +218,7 @@ static void emit_formula(FILE *f, const op *o, const formula *g) {
         emit_fill(f, o, g);
         return;
     }
-    const words w = {o, .i = g->args[0]};
+    const words w = {o, .i = g->args.v[0]};
     fprintf(f, "%s#line %d \"%s\"\n        fac_tensor *r_ = %s;\n#line 0\n%s", fill_words(w, "    if (needs_$a_) {\n"),
             g->line, o->e->file, g->c,
             fill_words(w, "        if (FAC_UNLIKELY(fac__emit_grad(r_, &out_[$edge]))) goto failed_;\n    }\n"));

@@ -4,13 +4,13 @@
 
 /* First public operator, in file order, that shares o's keyword struct or macro. */
 bool kw_struct_first(const model *m, const op *o) {
-    for (const op *p = m->ops; p < o; p++)
+    for (const op *p = m->ops.v; p < o; p++)
         if (!p->e->internal && p->kw && strcmp(p->kw, o->kw) == 0) return false;
     return true;
 }
 
 bool macro_first(const model *m, const op *o) {
-    for (const op *p = m->ops; p < o; p++)
+    for (const op *p = m->ops.v; p < o; p++)
         if (!p->e->internal && p->macro && strcmp(p->macro, o->macro) == 0) return false;
     return true;
 }
@@ -126,8 +126,8 @@ static bool takes_numbers(const op *o) { return *each(o, takes_number, "", "$a")
 
 /* The other member of o's macro, or NULL, and the argument in which they differ. */
 static const op *partner(const model *m, const op *o, size_t *at) {
-    for (size_t i = 0; i < m->n_ops; i++) {
-        const op *p = &m->ops[i];
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const op *p = &m->ops.v[i];
         if (p == o || !p->macro || strcmp(p->macro, o->macro) || p->form != o->form) continue;
         size_t differ = 0;
         for (size_t j = 0; j < o->n_pos && j < p->n_pos; j++)

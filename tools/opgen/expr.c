@@ -5,8 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-formula_fn *formula_fns;
-size_t n_formula_fns;
+formula_fn_list formula_fns;
 
 typedef struct val {
     etype t;
@@ -160,8 +159,8 @@ static const char *origin(reader *r, const val *v) {
 
 typedef struct call_args {
     val *v;
-    char **names; /* NULL for positional */
     size_t n;
+    texts names; /* NULL for positional */
 } call_args;
 
 static val expression(reader *r);
@@ -175,7 +174,6 @@ static char *identifier(reader *r) {
 
 static call_args read_args(reader *r) {
     call_args a = {0};
-    size_t nn = 0;
     if (eat(r, ')')) return a;
     do {
         space(r);
@@ -188,8 +186,8 @@ static call_args read_args(reader *r) {
             r->p = save;
             name = NULL;
         }
-        PUSH(a.names, nn, name);
-        PUSH(a.v, a.n, expression(r));
+        PUSH(a.names, name);
+        PUSH(a, expression(r));
     } while (eat(r, ','));
     need(r, ')');
     return a;
@@ -273,9 +271,9 @@ static bool number_call(reader *r, const char *name, const call_args *a, val *ou
 /* The value that a call gives to argument i of `o`, or NULL. */
 static const val *given_to(const op *o, size_t i, const call_args *a) {
     const fac_schema_arg *to = &o->s->args[i];
-    const val *v = i < a->n && !a->names[i] && !to->kwarg_only ? &a->v[i] : NULL;
+    const val *v = i < a->n && !a->names.v[i] && !to->kwarg_only ? &a->v[i] : NULL;
     for (size_t j = 0; j < a->n; j++)
-        if (a->names[j] && strcmp(a->names[j], to->name) == 0) v = &a->v[j];
+        if (a->names.v[j] && strcmp(a->names.v[j], to->name) == 0) v = &a->v[j];
     return v;
 }
 
@@ -301,12 +299,12 @@ static char *fit(const op *o, const call_args *a, int *cost) {
 
 /* Notes that the formula calls `o`, and whether what it depends on would be lost there. */
 static void note_call(reader *r, const op *o, const call_args *a) {
-    PUSH(r->f->ops, r->f->n_ops, o);
+    PUSH(r->f->ops, o);
     for (size_t i = 0; o->e->grad.n && i < o->s->n_args; i++) {
         const val *v = given_to(o, i, a);
         const char *arg = o->s->args[i].name;
         if (v && v->smooth && !gradient_of(o, arg))
-            PUSH(r->f->lost, r->f->n_lost, xformat("'%s' of %s, which has no gradient", arg, short_name(o)));
+            PUSH(r->f->lost, xformat("'%s' of %s, which has no gradient", arg, short_name(o)));
     }
 }
 
@@ -328,12 +326,12 @@ static val unsupported_call(reader *r, const call_args *a, bool outermost) {
 
 /* Notes the prototype of a C formula, which is the same wherever it is called. */
 static void note_prototype(reader *r, const char *name, char *prototype) {
-    PUSH(r->f->functions, r->f->n_functions, xformat("%s", name));
+    PUSH(r->f->functions, xformat("%s", name));
     size_t i = 0;
-    while (i < n_formula_fns && strcmp(formula_fns[i].name, name)) i++;
-    if (i == n_formula_fns) PUSH(formula_fns, n_formula_fns, ((formula_fn){xformat("%s", name), prototype}));
-    if (strcmp(formula_fns[i].prototype, prototype))
-        fail(r, xformat("'%s' is called as '%s' here and '%s' elsewhere", name, prototype, formula_fns[i].prototype));
+    while (i < formula_fns.n && strcmp(formula_fns.v[i].name, name)) i++;
+    if (i == formula_fns.n) PUSH(formula_fns, ((formula_fn){xformat("%s", name), prototype}));
+    if (strcmp(formula_fns.v[i].prototype, prototype))
+        fail(r, xformat("'%s' is called as '%s' here and '%s' elsewhere", name, prototype, formula_fns.v[i].prototype));
 }
 
 static val formula_call(reader *r, const char *name, const call_args *a, bool outermost) {
@@ -341,7 +339,7 @@ static val formula_call(reader *r, const char *name, const call_args *a, bool ou
     const bool fills = outermost && r->want_many;
     const char *list = fills ? "g_" : "", *types = fills ? "fac_tensor **grads" : "";
     for (size_t i = 0; i < a->n; i++) {
-        if (a->names[i]) fail(r, "a C formula takes no keywords");
+        if (a->names.v[i]) fail(r, "a C formula takes no keywords");
         use(r, &a->v[i], SAVE_VALUE);
         list = listed(list, a->v[i].c ? a->v[i].c : "NULL");
         types = listed(types, spelt[a->v[i].t].c);
@@ -356,8 +354,8 @@ static const op *best_overload(reader *r, const char *name, const call_args *a, 
     const op *best = NULL;
     int best_cost = INT_MAX;
     *out_known = false;
-    for (size_t i = 0; i < r->m->n_ops; i++) {
-        const op *o = &r->m->ops[i];
+    for (size_t i = 0; i < r->m->ops.n; i++) {
+        const op *o = &r->m->ops.v[i];
         if (strcmp(o->s->name, name) || o->form != FORM_FUNCTION) continue;
         *out_known = true;
         int cost = 0;
@@ -464,16 +462,16 @@ static void read_names(const op *o, const pair *p, formula *f) {
         char *name = xformat("%.*s", (int)n, k);
         const int a = find_arg(o->s, name);
         if (a < 0) die(o->e->file, p->line, "%s: gradient of '%s', which is not an argument", o->s->full, name);
-        PUSH(f->args, f->n_args, (size_t)a);
+        PUSH(f->args, (size_t)a);
         k += n;
     }
-    if (!f->n_args) die(o->e->file, p->line, "%s: a gradient of no argument", o->s->full);
+    if (!f->args.n) die(o->e->file, p->line, "%s: a gradient of no argument", o->s->full);
 }
 
 static formula read_formula(const model *m, const op *o, grad_plan *plan, const pair *p) {
     formula f = {.line = p->line};
     read_names(o, p, &f);
-    const bool is_list = is_tensor_list(&o->s->args[f.args[0]].type), is_many = f.n_args > 1;
+    const bool is_list = is_tensor_list(&o->s->args[f.args.v[0]].type), is_many = f.args.n > 1;
     reader r = {m, o, plan, &f, p->value, p->value, p->line, is_many || is_list, NULL, false};
     val v = expression(&r);
     space(&r);
@@ -495,7 +493,7 @@ static formula refusal(const op *o) {
     formula f = {.line = o->e->line, .fills = true};
     f.c = xformat("fac__not_differentiable(\"%s\", \"%s\")", o->s->name, reason);
     for (size_t i = 0; i < o->s->n_args; i++)
-        if (is_tensor(&o->s->args[i].type)) PUSH(f.args, f.n_args, i);
+        if (is_tensor(&o->s->args[i].type)) PUSH(f.args, i);
     return f;
 }
 
@@ -505,15 +503,15 @@ static grad_plan *plan_op(const model *m, const op *o) {
     g->results = xalloc(o->s->n_rets * sizeof *g->results);
     for (size_t i = 0; i < o->e->grad.n; i++) {
         formula f = read_formula(m, o, g, &o->e->grad.v[i]); /* reads g->n, so before it grows */
-        PUSH(g->v, g->n, f);
+        PUSH(*g, f);
     }
-    if (o->e->double_backward) PUSH(g->v, g->n, refusal(o));
+    if (o->e->double_backward) PUSH(*g, refusal(o));
     return g;
 }
 
 void plan_gradients(model *m) {
-    for (size_t i = 0; i < m->n_ops; i++) {
-        op *o = &m->ops[i];
+    for (size_t i = 0; i < m->ops.n; i++) {
+        op *o = &m->ops.v[i];
         if ((o->e->grad.n || o->e->double_backward) && o->form != FORM_OUT) o->grad = plan_op(m, o);
     }
 }

@@ -24,8 +24,8 @@ static const op *functional_of(const model *m, const op *o) {
     if (o->functional) return o->functional;
     if (!writes(o)) return o;
     if (!o->e->functional) return by_name(m, o);
-    for (size_t i = 0; i < m->n_ops; i++)
-        if (strcmp(short_name(&m->ops[i]), o->e->functional) == 0) return &m->ops[i];
+    for (size_t i = 0; i < m->ops.n; i++)
+        if (strcmp(short_name(&m->ops.v[i]), o->e->functional) == 0) return &m->ops.v[i];
     return NULL;
 }
 
@@ -37,8 +37,8 @@ static bool needs_none(const entry *e) {
 static const char *combines(const model *m, const entry *e) {
     if (is_pointwise(e) || e->view) return "nothing";
     if (e->combines) return e->combines;
-    for (size_t i = 0; i < m->n_families; i++)
-        if (strcmp(m->families[i].file, e->file) == 0) return m->families[i].combines;
+    for (size_t i = 0; i < m->families.n; i++)
+        if (strcmp(m->families.v[i].file, e->file) == 0) return m->families.v[i].combines;
     return NULL;
 }
 
@@ -49,8 +49,8 @@ static bool is_known(const char *how) {
 }
 
 void check_facts(const model *m) {
-    for (size_t i = 0; i < m->n_ops; i++) {
-        const op *o = &m->ops[i];
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const op *o = &m->ops.v[i];
         const entry *e = o->e;
         const char *how = combines(m, e);
         if (through_parts(e)) continue;

@@ -22,7 +22,7 @@ static void read_parameters(function *f, const char *begin, const char *end) {
         if (strcmp(text, "...") == 0)
             f->variadic = true;
         else if (*text && strcmp(text, "void") != 0)
-            PUSH(f->v, f->n, read_parameter(from, p));
+            PUSH(*f, read_parameter(from, p));
         from = p + 1;
     }
 }
@@ -150,9 +150,9 @@ static void load_function(source *s, const char *at, model *m) {
     fn.doc = document(s, at, end_of(at, is_inline));
     fn.section = section_at(s->whole, place_in_whole(s, at));
     if (is_inline)
-        PUSH(m->inlines, m->n_inlines, fn);
+        PUSH(m->inlines, fn);
     else
-        PUSH(m->functions, m->n_functions, fn);
+        PUSH(m->functions, fn);
 }
 
 static void load_type(source *s, const char *at, model *m) {
@@ -163,7 +163,7 @@ static void load_type(source *s, const char *at, model *m) {
     d.doc = document(s, at, end);
     d.section = section_at(s->whole, place_in_whole(s, at));
     d.text = xformat("%.*s", (int)(end - at), place_in_whole(s, at));
-    PUSH(m->declarations, m->n_declarations, d);
+    PUSH(m->declarations, d);
 }
 
 static void load_macro(source *s, const char *at, model *m) {
@@ -174,7 +174,7 @@ static void load_macro(source *s, const char *at, model *m) {
     d.header = family_of(s->path);
     d.doc = xformat("%s", s->doc = doc_before(s->whole, whole, s->doc));
     d.section = section_at(s->whole, whole);
-    PUSH(m->declarations, m->n_declarations, d);
+    PUSH(m->declarations, d);
 }
 
 /* Declarations begin in the first column. */
@@ -198,7 +198,7 @@ void load_header(const char *path, model *m) {
     source s = {.path = path, .whole = whole, .text = text};
     blank_directives(text);
     for (const char *p = text; p; p = strchr(p, '\n')) load_line(&s, p += *p == '\n', m);
-    PUSH(m->headers, m->n_headers, ((header){.name = family_of(path), .doc = opening_comment(s.whole)}));
+    PUSH(m->headers, ((header){.name = family_of(path), .doc = opening_comment(s.whole)}));
 }
 
 /* ---- macros that tell the place of a call ------------------------------------------------------------------------------ */
@@ -242,7 +242,6 @@ void emit_at_inline(FILE *f, const char *type, const char *how) {
     if (strcmp(name, "tensor") == 0 || strcmp(name, "status") == 0 || strcmp(name, "void") == 0) return;
     fprintf(f, "#ifndef FAC_AT_HAS_%s\n#define FAC_AT_HAS_%s\nFAC_AT_INLINE_(%s, %.*s, %s)\n#endif\n", name, name, name,
             (int)(strlen(type) - (type[strlen(type) - 1] == ' ')), type, how ? how : failed(type));
-    free(name);
 }
 
 char *at_begin(const char *type, bool must) {
@@ -255,27 +254,27 @@ void emit_place(FILE *f, const char *name, const char *type, bool must) {
     fprintf(f, "#define fac_%s(...) %sfac_%s(__VA_ARGS__))\n", name, at_begin(type, must), name);
 }
 
-const entry *fn_keywords(const model *m, const function *fn) {
-    const size_t n = strlen(fn->name);
-    for (size_t i = 0; i < m->n_fns; i++)
-        if (strncmp(m->fns[i].fn, fn->name, n) == 0 && m->fns[i].fn[n] == '(') return &m->fns[i];
+const op *fn_keywords(const model *m, const function *fn) {
+    for (size_t i = 0; i < m->fns.n; i++)
+        if (strcmp(m->fns.v[i].cname, fn->name) == 0) return &m->fns.v[i];
     return NULL;
 }
 
 /* Whether function i is the first of the header that gives a result of its type. */
 static bool first_with_result(const model *m, size_t i, const char *header) {
     for (size_t j = 0; j < i; j++)
-        if (strcmp(m->functions[j].header, header) == 0 && strcmp(m->functions[j].result, m->functions[i].result) == 0)
+        if (strcmp(m->functions.v[j].header, header) == 0 &&
+            strcmp(m->functions.v[j].result, m->functions.v[i].result) == 0)
             return false;
-    return strcmp(m->functions[i].header, header) == 0;
+    return strcmp(m->functions.v[i].header, header) == 0;
 }
 
 void emit_header_macros(FILE *f, const model *m, const char *header) {
     fprintf(f, "#ifndef FACULA_BUILDING\n");
-    for (size_t i = 0; i < m->n_functions; i++)
-        if (first_with_result(m, i, header)) emit_at_inline(f, m->functions[i].result, NULL);
-    for (size_t i = 0; i < m->n_functions; i++) {
-        const function *fn = &m->functions[i];
+    for (size_t i = 0; i < m->functions.n; i++)
+        if (first_with_result(m, i, header)) emit_at_inline(f, m->functions.v[i].result, NULL);
+    for (size_t i = 0; i < m->functions.n; i++) {
+        const function *fn = &m->functions.v[i];
         if (strcmp(fn->header, header) != 0 || is_placeless(fn->name) || fn_keywords(m, fn)) continue;
         emit_place(f, fn->name, fn->result, fn->must);
     }
@@ -283,7 +282,7 @@ void emit_header_macros(FILE *f, const model *m, const char *header) {
 }
 
 const function *find_function(const model *m, const char *name) {
-    for (size_t i = 0; i < m->n_functions; i++)
-        if (strcmp(m->functions[i].name, name) == 0) return &m->functions[i];
+    for (size_t i = 0; i < m->functions.n; i++)
+        if (strcmp(m->functions.v[i].name, name) == 0) return &m->functions.v[i];
     return NULL;
 }

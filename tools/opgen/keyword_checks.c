@@ -6,7 +6,7 @@ typedef struct check {
     const char *bad, *error;
 } check;
 
-#define LIST \
+#define A_LIST \
     { "fac__kw_bad_list(k_->$v.v, k_->$v.n)", "fac__kw_list_error(\"$name\", NULL, \"$v\", SIZE_MAX)" }
 #define ENUMERATION(type, last) \
     { "(unsigned)k_->$v > " last, "fac__kw_enum_error(\"$name\", \"$v\", \"" type "\", (int)k_->$v)" }
@@ -14,9 +14,9 @@ typedef struct check {
     { bad, "fac__kw_bool_error(\"$name\", \"$v\", k_->$v)" }
 
 static const check checks[T_NONE] = {
-    [T_TENSORS] = LIST,
-    [T_INTS] = LIST,
-    [T_FLOATS] = LIST,
+    [T_TENSORS] = A_LIST,
+    [T_INTS] = A_LIST,
+    [T_FLOATS] = A_LIST,
     [T_BOOL] = BOOL("(unsigned)k_->$v > 1"),
     [T_DEVICE] = {"fac__kw_bad_device(k_->$v)", "fac__kw_device_error(\"$name\", \"$v\")"},
     [T_DTYPE] = ENUMERATION("fac_dtype", "FAC_DTYPE_COUNT - 1"),

@@ -103,24 +103,24 @@ static void add_fields(kw_fields *k, const op *o, bool by_name) {
     for (size_t i = o->n_pos; !is_out(o, i); i++) {
         const fac_schema_arg *a = &o->s->args[i];
         if (a->kwarg_only != by_name) continue;
-        PUSH(k->v, k->n, ((kw_field){field_type(o, a), kw_name(a), kw_init(o, a), comment_of(a), a, false}));
+        PUSH(*k, ((kw_field){field_type(o, a), kw_name(a), kw_init(o, a), comment_of(a), a, false}));
     }
 }
 
 kw_fields fields_of_keywords(const op *o) {
     kw_fields k = {0};
     add_fields(&k, o, false);
-    PUSH(k.v, k.n, ((kw_field){"int64_t ", "kw_stray", "FAC_STRAY_OK_", "what is one value too many", NULL, false}));
+    PUSH(k, ((kw_field){"int64_t ", "kw_stray", "FAC_STRAY_OK_", "what is one value too many", NULL, false}));
     add_fields(&k, o, true);
     for (size_t i = o->n_pos; !is_out(o, i); i++) {
         const fac_schema_arg *a = &o->s->args[i];
         const char *name = kw_second_name(a), *comment = xformat("instead of .%s", kw_name(a));
         if (name && may_be_one(a))
-            PUSH(k.v, k.n, ((kw_field){"fac_ints ", name, "FAC_UNSET_LIST_(const int64_t *)", comment, a, true}));
+            PUSH(k, ((kw_field){"fac_ints ", name, "FAC_UNSET_LIST_(const int64_t *)", comment, a, true}));
         else if (name)
-            PUSH(k.v, k.n, ((kw_field){"fac_scalar ", name, "FAC_UNSET_SCALAR_", comment, a, true}));
+            PUSH(k, ((kw_field){"fac_scalar ", name, "FAC_UNSET_SCALAR_", comment, a, true}));
     }
-    if (o->e->factory) PUSH(k.v, k.n, ((kw_field){"int ", "requires_grad", "false", NULL, NULL, false}));
+    if (o->e->factory) PUSH(k, ((kw_field){"int ", "requires_grad", "false", NULL, NULL, false}));
     return k;
 }
 
@@ -207,26 +207,16 @@ char *value_in_stub(const op *o, size_t i) {
 
 /* ---- functions of the library's own ---------------------------------------------------------------------------------- */
 
-op fn_op(const entry *e) {
-    fac_schema *s = NULL;
-    if (fac__schema_parse(e->fn, &s)) die(e->file, e->line, "%s", fac_error_message());
-    for (size_t i = 0; i < s->n_args; i++)
-        if (!s->args[i].default_text) die(e->file, e->line, "keyword '%s' has no default", s->args[i].name);
-    return (op){.e = e, .s = s, .kw = s->name, .cname = s->name};
-}
-
-const function *fn_prototype(const model *m, const entry *e) {
-    char *name = xformat("%.*s", (int)strcspn(e->fn, "("), e->fn);
-    const function *fn = find_function(m, name);
+const function *fn_prototype(const model *m, const op *o) {
+    const function *fn = find_function(m, o->cname);
     if (!fn || !fn->n || strcmp(fn->v[fn->n - 1].name, "kw") != 0)
-        die(e->file, e->line, "no header declares fac_%s with its keywords, kw, last", name);
-    free(name);
+        die(o->e->file, o->e->line, "no header declares fac_%s with its keywords, kw, last", o->cname);
     return fn;
 }
 
-void emit_fn_struct(FILE *f, const entry *e) {
-    const op o = fn_op(e);
-    emit_kw_struct(f, &o);
+void emit_fn_struct(FILE *f, const model *m, const op *o) {
+    (void)m;
+    emit_kw_struct(f, o);
     fputc('\n', f);
 }
 
@@ -239,24 +229,23 @@ static const char *fn_check(const fac_schema_arg *a) {
     return is_list(a) ? "    if (fac__kw_unset(k_->$a.v)) k_->$a.v = NULL, k_->$a.n = 0;\n" : "";
 }
 
-void emit_fn_init(FILE *f, const model *m, const entry *e) {
-    const op o = fn_op(e);
-    emit_kw_init(f, &o);
-    emit(f, &o,
+void emit_fn_init(FILE *f, const model *m, const op *o) {
+    emit_kw_init(f, o);
+    emit(f, o,
          "fac_status fac__open_$kw_kw(fac_$kw_kw *k_, const fac_$kw_kw *kw) {\n    fac_$kw_kw_init(k_);\n"
          "    FAC_TRY(fac__kw_take(\"$name\", k_, kw, sizeof *k_));\n    if (k_->kw_stray != FAC_STRAY_OK_) {\n"
          "        fac__kw_stray_error(\"$name\", %zu);\n        return fac_error();\n    }\n",
-         fn_prototype(m, e)->n - 1 + n_by_position(&o));
-    for (size_t i = 0; i < o.s->n_args; i++) {
-        if (!may_be_one(&o.s->args[i])) emit_kw_check(f, &o, &o.s->args[i]);
-        emit_at(f, &o, i, fn_check(&o.s->args[i]));
+         fn_prototype(m, o)->n - 1 + n_by_position(o));
+    for (size_t i = 0; i < o->s->n_args; i++) {
+        if (!may_be_one(&o->s->args[i])) emit_kw_check(f, o, &o->s->args[i]);
+        emit_at(f, o, i, fn_check(&o->s->args[i]));
     }
     fputs("    return FAC_OK;\n}\n\n", f);
 }
 
-void emit_fn_open(FILE *f, const entry *e) {
-    const op o = fn_op(e);
-    emit(f, &o, "fac_status fac__open_$kw_kw(fac_$kw_kw *k, const fac_$kw_kw *kw);\n");
+void emit_fn_open(FILE *f, const model *m, const op *o) {
+    (void)m;
+    emit(f, o, "fac_status fac__open_$kw_kw(fac_$kw_kw *k, const fac_$kw_kw *kw);\n");
 }
 
 /* How often a number stands for the list of integers that this parameter is; 0 if it may not. */
@@ -285,24 +274,22 @@ static char *declared(const entry *e, const parameter *p) {
     return (void)e, xformat(strstr(p->type, "(*") ? "%s" : star ? "%s%s" : "%s %s", p->type, p->name);
 }
 
-void emit_fn_macro(FILE *f, const model *m, const entry *e) {
-    const op o = fn_op(e);
-    const function *fn = fn_prototype(m, e);
-    const char *names = before_keywords(fn, name_of, e);
-    emit_kw_forward(f, o.s->name, fn->n > 1 ? fn->v[fn->n - 2].name : NULL);
-    emit(f, &o, "/* fac_$name(%s%s) */\n#define FAC_KW_$name(%s...) ", names, each(&o, NULL, ", ", ".$key"), names);
-    emit(f, &o, "%sFAC_CALL_(%s, fac_$name(%s&(fac_$kw_kw){FAC_DEFAULTS_$kw, __VA_ARGS__%s})))\n",
-         at_begin(fn->result, fn->must), fn->result, before_keywords(fn, passed_on, e), fn->n > 1 ? " ()" : "");
+void emit_fn_macro(FILE *f, const model *m, const op *o) {
+    const function *fn = fn_prototype(m, o);
+    const char *names = before_keywords(fn, name_of, o->e);
+    emit_kw_forward(f, o->s->name, fn->n > 1 ? fn->v[fn->n - 2].name : NULL);
+    emit(f, o, "/* fac_$name(%s%s) */\n#define FAC_KW_$name(%s...) ", names, each(o, NULL, ", ", ".$key"), names);
+    emit(f, o, "%sFAC_CALL_(%s, fac_$name(%s&(fac_$kw_kw){FAC_DEFAULTS_$kw, __VA_ARGS__%s})))\n",
+         at_begin(fn->result, fn->must), fn->result, before_keywords(fn, passed_on, o->e), fn->n > 1 ? " ()" : "");
 }
 
-void emit_fn_overload(FILE *f, const model *m, const entry *e) {
-    const op o = fn_op(e);
-    const function *fn = fn_prototype(m, e);
+void emit_fn_overload(FILE *f, const model *m, const op *o) {
+    const function *fn = fn_prototype(m, o);
     const char *begin = xformat("%s%sfac_%s(%s", fn->result, fn->result[strlen(fn->result) - 1] == '*' ? "" : " ",
-                                fn->name, before_keywords(fn, declared, e));
-    emit(f, &o,
+                                fn->name, before_keywords(fn, declared, o->e));
+    emit(f, o,
          "template <class FacKw, class = fac_if_literal_<FacKw>> %sFacKw) = delete;\n"
          "inline %sconst fac_$kw_kw &kw = {}) { return fac_$name(%s&kw); }\n",
-         begin, begin, before_keywords(fn, name_of, e));
+         begin, begin, before_keywords(fn, name_of, o->e));
     emit_place(f, fn->name, fn->result, fn->must);
 }

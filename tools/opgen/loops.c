@@ -57,7 +57,7 @@ static void add_loop(model *m, const char *path, int line, loop l) {
     if (other && (other->n_in != l.n_in || other->n_numbers != l.n_numbers))
         die(path, line, "'%s' takes %d inputs and %d numbers, that of %s.h %d and %d", l.name, l.n_in, l.n_numbers,
             other->file, other->n_in, other->n_numbers);
-    PUSH(m->loops, m->n_loops, l);
+    PUSH(m->loops, l);
 }
 
 void load_formulas(const char *path, model *m) {
@@ -68,14 +68,14 @@ void load_formulas(const char *path, model *m) {
 }
 
 const loop *find_loop(const model *m, const char *name) {
-    for (size_t i = 0; i < m->n_loops; i++)
-        if (strcmp(m->loops[i].name, name) == 0) return &m->loops[i];
+    for (size_t i = 0; i < m->loops.n; i++)
+        if (strcmp(m->loops.v[i].name, name) == 0) return &m->loops.v[i];
     return NULL;
 }
 
 static bool has_result(const model *m, const char *name, const char *result) {
-    for (size_t i = 0; i < m->n_loops; i++)
-        if (strcmp(m->loops[i].name, name) == 0 && strcmp(m->loops[i].result, result) == 0) return true;
+    for (size_t i = 0; i < m->loops.n; i++)
+        if (strcmp(m->loops.v[i].name, name) == 0 && strcmp(m->loops.v[i].result, result) == 0) return true;
     return false;
 }
 
@@ -160,15 +160,15 @@ void emit_loop_call(FILE *f, const model *m, const op *o) {
 
 /* ---- loops_gen.h ---- */
 
-static bool first_of_name(const model *m, size_t i) { return find_loop(m, m->loops[i].name) == &m->loops[i]; }
+static bool first_of_name(const model *m, size_t i) { return find_loop(m, m->loops.v[i].name) == &m->loops.v[i]; }
 
 static void emit_list(FILE *f, const model *m, const char *file) {
     size_t column = 0;
     fputs("\n#define FAC_LOOPS_", f);
     for (const char *p = file; *p; p++) fputc(toupper((unsigned char)*p), f);
     fputs("(X)", f);
-    for (size_t i = 0; i < m->n_loops; i++) {
-        const loop *l = &m->loops[i];
+    for (size_t i = 0; i < m->loops.n; i++) {
+        const loop *l = &m->loops.v[i];
         if (strcmp(l->file, file) != 0) continue;
         char *item = xformat("X(%s, %s, %d, %d)", l->name, l->result, l->n_in, l->n_numbers);
         if (column == 0 || column + strlen(item) > 110) {
@@ -184,11 +184,11 @@ void emit_loops(FILE *f, const model *m) {
     fputs("#ifndef FAC_LOOPS_GEN_H\n#define FAC_LOOPS_GEN_H\n\n"
           "/* The loops of each file of formulas: X(name, what it writes, inputs, numbers). */",
           f);
-    for (size_t i = 0; i < m->n_loops; i++)
-        if (i == 0 || strcmp(m->loops[i].file, m->loops[i - 1].file) != 0) emit_list(f, m, m->loops[i].file);
+    for (size_t i = 0; i < m->loops.n; i++)
+        if (i == 0 || strcmp(m->loops.v[i].file, m->loops.v[i - 1].file) != 0) emit_list(f, m, m->loops.v[i].file);
     fputs("\n/* All names, each once: X(name, numbers). */\n#define FAC_LOOP_NAMES(X)", f);
-    for (size_t i = 0, n = 0; i < m->n_loops; i++)
+    for (size_t i = 0, n = 0; i < m->loops.n; i++)
         if (first_of_name(m, i))
-            fprintf(f, "%s X(%s, %d)", n++ % 5 ? "" : " \\\n   ", m->loops[i].name, m->loops[i].n_numbers);
+            fprintf(f, "%s X(%s, %d)", n++ % 5 ? "" : " \\\n   ", m->loops.v[i].name, m->loops.v[i].n_numbers);
     fputs("\n\n#endif\n", f);
 }

@@ -6,20 +6,19 @@
 #include "opgen.h"
 
 /* The families, in the order of their files. */
-static const char **families(char **files, int n_files, size_t *n) {
-    const char **v = NULL;
-    *n = 0;
+static texts families(char **files, int n_files) {
+    texts v = {0};
     for (int i = 0; i < n_files; i++) {
-        const char *name = family_of(files[i]);
-        if (strcmp(name, "functions") != 0) PUSH(v, *n, name); /* which has no operators */
+        char *name = family_of(files[i]);
+        if (strcmp(name, "functions") != 0) PUSH(v, name); /* which has no operators */
     }
     return v;
 }
 
 static int explain(const model *m, const char *name) {
     int found = 0;
-    for (size_t i = 0; i < m->n_ops; i++) {
-        const op *p = &m->ops[i];
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const op *p = &m->ops.v[i];
         if (strcmp(p->s->name, name) && strcmp(p->s->full, name) && strcmp(short_name(p), name)) continue;
         printf("%s==== %s (%s:%d)\n\n-- public --\n", found++ ? "\n" : "", p->s->full, p->e->file, p->e->line);
         emit_decl(stdout, m, p);
@@ -47,9 +46,9 @@ static void drop_key(pairs *p, const char *key) {
 }
 
 static void drop_kernels(model *m, const char *key) {
-    for (size_t i = 0; i < m->n_entries; i++) {
-        drop_key(&m->entries[i].kernels, key);
-        drop_key(&m->entries[i].raw, key);
+    for (size_t i = 0; i < m->entries.n; i++) {
+        drop_key(&m->entries.v[i].kernels, key);
+        drop_key(&m->entries.v[i].raw, key);
     }
 }
 
@@ -69,9 +68,8 @@ static int load_files(char **argv, int first, int argc, model *m) {
 }
 
 static int list_outputs(char **files, int n) {
-    size_t n_families;
-    const char **v = families(files, n, &n_families);
-    for (size_t i = 0; i < n_families; i++) printf("ops_%s.c\n", v[i]);
+    const texts names = families(files, n);
+    for (size_t i = 0; i < names.n; i++) printf("ops_%s.c\n", names.v[i]);
     puts("ops_signatures.c\nops_table.c\nkeywords.c");
     return 0;
 }
@@ -92,8 +90,7 @@ int main(int argc, char **argv) {
     if (!writes_all) return explain(&m, argv[2]);
     check_closure(&m);
     check_facts(&m);
-    size_t n;
-    const char **v = families(argv + first, n_yaml, &n);
-    write_all(argv[2], &m, v, n);
+    const texts names = families(argv + first, n_yaml);
+    write_all(argv[2], &m, &names);
     return 0;
 }

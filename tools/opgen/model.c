@@ -171,11 +171,11 @@ static void check_entry(const entry *e, const fac_schema *s) {
 }
 
 static void add_op(model *m, op o) {
-    for (size_t i = 0; i < m->n_ops; i++)
-        if (strcmp(m->ops[i].id, o.id) == 0)
-            die(o.e->file, o.e->line, "%s is declared twice; the first is at %s:%d", o.s->full, m->ops[i].e->file,
-                m->ops[i].e->line);
-    PUSH(m->ops, m->n_ops, o);
+    for (size_t i = 0; i < m->ops.n; i++)
+        if (strcmp(m->ops.v[i].id, o.id) == 0)
+            die(o.e->file, o.e->line, "%s is declared twice; the first is at %s:%d", o.s->full, m->ops.v[i].e->file,
+                m->ops.v[i].e->line);
+    PUSH(m->ops, o);
 }
 
 static void add_form(model *m, const op *fn, fac_schema *s, op_form form) {
@@ -200,7 +200,7 @@ static void add_forms(model *m, const entry *e) {
 /* Forms follow the function that they are forms of. */
 static void link_forms(model *m) {
     op *fn = NULL;
-    for (op *o = m->ops; o < m->ops + m->n_ops; o++)
+    for (op *o = m->ops.v; o < m->ops.v + m->ops.n; o++)
         if (o->form == FORM_FUNCTION)
             fn = o;
         else
@@ -212,22 +212,21 @@ static int by_text(const void *a, const void *b) { return strcmp(*(char *const *
 static size_t signature_at(const model *m, const op *o) {
     size_t i = 0;
     const char *text = fac__schema_signature(o->s);
-    while (i < m->n_signatures && strcmp(m->signatures[i], text)) i++;
+    while (i < m->signatures.n && strcmp(m->signatures.v[i], text)) i++;
     return i;
 }
 
 static void number_signatures(model *m) {
-    for (size_t i = 0; i < m->n_ops; i++)
-        if (signature_at(m, &m->ops[i]) == m->n_signatures)
-            PUSH(m->signatures, m->n_signatures, fac__schema_signature(m->ops[i].s));
-    if (m->n_signatures) qsort(m->signatures, m->n_signatures, sizeof *m->signatures, by_text);
-    for (size_t i = 0; i < m->n_ops; i++) m->ops[i].sig = (int)signature_at(m, &m->ops[i]);
+    for (size_t i = 0; i < m->ops.n; i++)
+        if (signature_at(m, &m->ops.v[i]) == m->signatures.n) PUSH(m->signatures, fac__schema_signature(m->ops.v[i].s));
+    if (m->signatures.n) qsort(m->signatures.v, m->signatures.n, sizeof *m->signatures.v, by_text);
+    for (size_t i = 0; i < m->ops.n; i++) m->ops.v[i].sig = (int)signature_at(m, &m->ops.v[i]);
 }
 
 static void check_public_names(const model *m) {
-    for (size_t i = 0; i < m->n_ops; i++)
+    for (size_t i = 0; i < m->ops.n; i++)
         for (size_t j = 0; j < i; j++) {
-            const op *a = &m->ops[i], *b = &m->ops[j];
+            const op *a = &m->ops.v[i], *b = &m->ops.v[j];
             if (a->e->internal || b->e->internal || strcmp(a->cname, b->cname)) continue;
             die(a->e->file, a->e->line, "%s and %s (%s:%d) both have the C name fac_%s; give one a 'c:' name",
                 a->s->full, b->s->full, b->e->file, b->e->line, a->cname);
@@ -237,22 +236,30 @@ static void check_public_names(const model *m) {
 /* `name`, with or without overload, should be an operator. */
 static void check_named(const model *m, const entry *e, const char *key, const char *name) {
     bool found = !name;
-    for (size_t i = 0; i < m->n_ops && !found; i++) {
-        const fac_schema *s = m->ops[i].s;
-        found = strcmp(s->name, name) == 0 || strcmp(short_name(&m->ops[i]), name) == 0;
+    for (size_t i = 0; i < m->ops.n && !found; i++) {
+        const fac_schema *s = m->ops.v[i].s;
+        found = strcmp(s->name, name) == 0 || strcmp(short_name(&m->ops.v[i]), name) == 0;
     }
     if (!found) die(e->file, e->line, "%s: there is no operator '%s'", key, name);
 }
 
 static void check_links(const model *m) {
-    for (size_t i = 0; i < m->n_entries; i++) {
-        check_named(m, &m->entries[i], "view_copy", m->entries[i].view_copy);
-        check_named(m, &m->entries[i], "view_inverse", m->entries[i].view_inverse);
+    for (size_t i = 0; i < m->entries.n; i++) {
+        check_named(m, &m->entries.v[i], "view_copy", m->entries.v[i].view_copy);
+        check_named(m, &m->entries.v[i], "view_inverse", m->entries.v[i].view_inverse);
     }
 }
 
+static void add_fn(model *m, const entry *e) {
+    fac_schema *s = parse(e, e->fn);
+    for (size_t i = 0; i < s->n_args; i++)
+        if (!s->args[i].default_text) die(e->file, e->line, "keyword '%s' has no default", s->args[i].name);
+    PUSH(m->fns, ((op){.e = e, .s = s, .kw = s->name, .cname = s->name}));
+}
+
 void build_model(model *m) {
-    for (size_t i = 0; i < m->n_entries; i++) add_forms(m, &m->entries[i]);
+    for (size_t i = 0; i < m->fn_entries.n; i++) add_fn(m, &m->fn_entries.v[i]);
+    for (size_t i = 0; i < m->entries.n; i++) add_forms(m, &m->entries.v[i]);
     check_links(m);
     link_forms(m);
     number_signatures(m);
@@ -260,7 +267,8 @@ void build_model(model *m) {
 }
 
 const op *find_op(const model *m, const char *base, const char *overload) {
-    for (size_t i = 0; i < m->n_ops; i++)
-        if (strcmp(m->ops[i].s->name, base) == 0 && strcmp(m->ops[i].s->overload, overload) == 0) return &m->ops[i];
+    for (size_t i = 0; i < m->ops.n; i++)
+        if (strcmp(m->ops.v[i].s->name, base) == 0 && strcmp(m->ops.v[i].s->overload, overload) == 0)
+            return &m->ops.v[i];
     return NULL;
 }

@@ -6,6 +6,12 @@
 #include "dispatch/schema.h"
 #include <stdio.h>
 
+#define LIST(type) \
+    struct {       \
+        type *v;   \
+        size_t n;  \
+    }
+
 /* ---- the YAML entry ---- */
 
 typedef struct pair {
@@ -13,10 +19,7 @@ typedef struct pair {
     int line; /* of the value, in the YAML file */
 } pair;
 
-typedef struct pairs {
-    pair *v;
-    size_t n;
-} pairs;
+typedef LIST(pair) pairs;
 
 /* One `- op:` entry as written. Strings are NULL where the key is absent. */
 typedef struct entry {
@@ -56,6 +59,8 @@ typedef struct op {
     bool in_place;          /* writes its first argument and returns it */
     struct grad_plan *grad; /* NULL if not differentiable here */
 } op;
+
+typedef LIST(op) op_list;
 
 /* ---- a function of a hand-written header ---- */
 
@@ -109,22 +114,17 @@ typedef struct family {
 } family;
 
 typedef struct model {
-    family *families;
-    size_t n_families;
-    loop *loops;
-    size_t n_loops;
-    entry *entries, *fns;
-    size_t n_entries, n_fns;
-    function *functions, *inlines;
-    size_t n_functions, n_inlines;
-    declaration *declarations;
-    size_t n_declarations;
-    header *headers;
-    size_t n_headers;
-    op *ops; /* all forms, in file order */
-    size_t n_ops;
-    char **signatures;
-    size_t n_signatures;
+    LIST(family) families;
+    LIST(loop) loops;
+    LIST(entry) entries;
+    LIST(entry) fn_entries;
+    LIST(function) functions;
+    LIST(function) inlines;
+    LIST(declaration) declarations;
+    LIST(header) headers;
+    op_list ops; /* all forms, in file order */
+    op_list fns; /* functions of the library's own, as operators that have keywords only */
+    LIST(char *) signatures;
 } model;
 
 /* The next "argument.aspect" of a key of 'unread', which may hold several; false at the end. Advances *rest. */
@@ -172,19 +172,15 @@ typedef struct saved_use {
 } saved_use;
 
 typedef struct formula {
-    size_t *args; /* indices of the forward's arguments */
-    size_t n_args;
+    LIST(size_t) args; /* indices of the forward's arguments */
     char *c;           /* C expression; NULL for "None" */
     bool fills;        /* C function or operator with several results: call fills grads[] */
     const op *multi;   /* the operator whose results are the gradients, if it is one */
     char *unsupported; /* why there is none, where the formula says so */
     int line;
-    const op **ops; /* what it calls: operators, and C functions by name */
-    size_t n_ops;
-    char **functions;
-    size_t n_functions;
-    char **lost; /* "argument of operator": has no gradient, but is passed what depends on the inputs */
-    size_t n_lost;
+    LIST(const op *) ops; /* what it calls: operators, and C functions by name */
+    LIST(char *) functions;
+    LIST(char *) lost; /* "argument of operator": has no gradient, but is passed what depends on the inputs */
 } formula;
 
 typedef struct grad_plan {
@@ -200,14 +196,14 @@ typedef struct grad_plan {
 typedef struct formula_fn {
     char *name, *prototype;
 } formula_fn;
-extern formula_fn *formula_fns;
-extern size_t n_formula_fns;
+typedef LIST(formula_fn) formula_fn_list;
+extern formula_fn_list formula_fns;
 
 /* A function, macro or table of the C files, with the names that it mentions. */
 typedef struct c_def {
     const char *file;
-    char *name, **names;
-    size_t n;
+    char *name;
+    LIST(char *) names;
     int line;
     bool local;  /* seen from its own file and, in a header, from those that include it */
     bool pastes; /* a macro that makes names with ## */
@@ -225,7 +221,8 @@ bool lists(char **v, const char *word);
 char *read_text(const char *path);
 /* As a string of C or JSON. */
 void quoted(FILE *f, const char *s);
-#define PUSH(arr, n, x) ((arr) = xgrow((arr), (n), sizeof *(arr)), (arr)[(n)++] = (x))
+#define PUSH(list, x) ((list).v = xgrow((list).v, (list).n, sizeof *(list).v), (list).v[(list).n++] = (x))
+typedef LIST(char *) texts;
 void *xgrow(void *p, size_t n, size_t elem);
 
 /* "binary" of "dir/binary.yaml". */
@@ -352,10 +349,7 @@ typedef struct kw_field {
     const fac_schema_arg *arg; /* NULL for the stray and requires_grad */
     bool is_second;            /* goes by the second name */
 } kw_field;
-typedef struct kw_fields {
-    kw_field *v;
-    size_t n;
-} kw_fields;
+typedef LIST(kw_field) kw_fields;
 kw_fields fields_of_keywords(const op *o);
 void emit_kw_struct(FILE *f, const op *o);
 /* The macro that divides the arguments of a call with keywords. `last` is the last one that is required, or NULL: behind the
@@ -370,15 +364,13 @@ char *value_in_stub(const op *o, size_t i);
 void emit_kw_check(FILE *f, const op *o, const fac_schema_arg *a);
 void emit_kw_bool_check(FILE *f, const op *o, const char *keyword);
 
-/* A function of the library's own as an operator that has keywords only. */
-op fn_op(const entry *e);
-/* A function of the library's own: its keyword struct, its macro, kw_init, and what reads the struct. */
-void emit_fn_struct(FILE *f, const entry *e);
-void emit_fn_macro(FILE *f, const model *m, const entry *e);
+/* Of a function of the library's own: its keyword struct, its macro, kw_init, and what reads the struct. */
+void emit_fn_struct(FILE *f, const model *m, const op *o);
+void emit_fn_macro(FILE *f, const model *m, const op *o);
 /* The same for C++: an overload that takes the keywords by reference. */
-void emit_fn_overload(FILE *f, const model *m, const entry *e);
-void emit_fn_init(FILE *f, const model *m, const entry *e);
-void emit_fn_open(FILE *f, const entry *e);
+void emit_fn_overload(FILE *f, const model *m, const op *o);
+void emit_fn_init(FILE *f, const model *m, const op *o);
+void emit_fn_open(FILE *f, const model *m, const op *o);
 
 /* ---- the place of a call (headers.c): what surrounds a call in a macro ---- */
 
@@ -391,10 +383,9 @@ void emit_place(FILE *f, const char *name, const char *type, bool must);
 /* The macros of a header's functions that take no keywords. */
 void emit_header_macros(FILE *f, const model *m, const char *header);
 bool must_use(const op *o);
-/* The keywords of a function, or NULL. */
-const entry *fn_keywords(const model *m, const function *fn);
-/* The prototype of a function with keywords. */
-const function *fn_prototype(const model *m, const entry *e);
+/* The keywords of a function, or NULL; the prototype of a function with keywords. */
+const op *fn_keywords(const model *m, const function *fn);
+const function *fn_prototype(const model *m, const op *o);
 
 /* ---- the handles of a public stub (emit_handles.c) ---- */
 
@@ -425,7 +416,7 @@ void emit_hpp(FILE *f, const model *m, const op *o);
 void emit_internal_decl(FILE *f, const model *m, const op *o);
 /* Calls, kernels, autograd and rows. */
 void emit_implementation(FILE *f, const model *m, const op *o);
-void write_all(const char *dir, const model *m, const char **families, size_t n_families);
+void write_all(const char *dir, const model *m, const texts *families);
 char *public_params(const op *o);
 char *positional(const op *o, const char *text);
 char *macro_argument(const fac_schema_arg *a);

@@ -18,7 +18,6 @@ static bool same_text(const output *o) {
     size_t n = fread(old, 1, o->size + 1, f);
     fclose(f);
     bool same = n == o->size && memcmp(old, o->text, n) == 0;
-    free(old);
     return same;
 }
 
@@ -33,8 +32,6 @@ static void rewrite(output *o, void (*line)(FILE *to, const char *begin, size_t 
         p += length + (p[length] == '\n');
     }
     fclose(n.f);
-    free(o->text);
-    free(n.path);
     o->text = n.text, o->size = n.size;
 }
 
@@ -119,6 +116,4 @@ void close_output(output *o) {
         FILE *f = fopen(o->path, "wb");
         if (!f || fwrite(o->text, 1, o->size, f) != o->size || fclose(f)) die(o->path, 0, "cannot be written");
     }
-    free(o->text);
-    free(o->path);
 }

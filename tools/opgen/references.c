@@ -9,8 +9,8 @@ static char **text_at(entry *e, int i) { return (char **[]){&e->shape, &e->dtype
 static const char *const keys[] = {"shape", "dtype", "errors"};
 
 static entry *find_entry(const model *m, const char *name, size_t len) {
-    for (size_t i = 0; i < m->n_entries; i++)
-        if (strncmp(m->entries[i].op, name, len) == 0 && m->entries[i].op[len] == '(') return &m->entries[i];
+    for (size_t i = 0; i < m->entries.n; i++)
+        if (strncmp(m->entries.v[i].op, name, len) == 0 && m->entries.v[i].op[len] == '(') return &m->entries.v[i];
     return NULL;
 }
 
@@ -36,7 +36,6 @@ static void spell_out(const model *m, entry *e, int key, int depth) {
         const bool refers = strncmp(p, "as ", 3) == 0;
         const char *part = refers ? referred(m, e, key, p, len, depth) : p;
         char *longer = xformat("%s%s%.*s", made, *made ? "; " : "", (int)(refers ? strlen(part) : len), part);
-        free(made);
         made = longer;
         p += len + (end ? 2 : 0);
     }
@@ -44,6 +43,6 @@ static void spell_out(const model *m, entry *e, int key, int depth) {
 }
 
 void spell_out_references(model *m) {
-    for (size_t i = 0; i < m->n_entries; i++)
-        for (int key = 0; key < (int)FAC_COUNT(keys); key++) spell_out(m, &m->entries[i], key, 0);
+    for (size_t i = 0; i < m->entries.n; i++)
+        for (int key = 0; key < (int)FAC_COUNT(keys); key++) spell_out(m, &m->entries.v[i], key, 0);
 }

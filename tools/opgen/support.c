@@ -77,11 +77,10 @@ const char *fac_error_message(void) { return last_error ? last_error : ""; }
 
 char *read_text(const char *path) {
     FILE *f = fopen(path, "rb");
-    char *text = NULL;
-    size_t n = 0;
+    LIST(char) text = {0};
     if (!f) die(path, 0, "cannot be read");
-    for (int c; (c = fgetc(f)) != EOF;) PUSH(text, n, (char)c);
+    for (int c; (c = fgetc(f)) != EOF;) PUSH(text, (char)c);
     fclose(f);
-    PUSH(text, n, '\0');
-    return text;
+    PUSH(text, '\0');
+    return text.v;
 }

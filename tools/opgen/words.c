@@ -95,21 +95,20 @@ static const char *replaced(const words *w, const char **text) {
 
 /* The template as a format where `is_format`: a % in what a word stands for is written twice. */
 static char *filled(const words *w, const char *text, bool is_format) {
-    char *made = NULL;
-    size_t n = 0;
+    LIST(char) made = {0};
     while (*text) {
         if (*text != '$') {
-            PUSH(made, n, *text++);
+            PUSH(made, *text++);
             continue;
         }
         text++;
         for (const char *p = replaced(w, &text); *p; p++) {
-            if (is_format && *p == '%') PUSH(made, n, '%');
-            PUSH(made, n, *p);
+            if (is_format && *p == '%') PUSH(made, '%');
+            PUSH(made, *p);
         }
     }
-    PUSH(made, n, '\0');
-    return made;
+    PUSH(made, '\0');
+    return made.v;
 }
 
 char *fill_words(words w, const char *text) { return filled(&w, text, false); }

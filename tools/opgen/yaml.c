@@ -17,12 +17,11 @@ static char *text_of(doc *d, yaml_node_t *n, const char *key) {
 
 static char **list_of(doc *d, yaml_node_t *n, const char *key) {
     if (n->type != YAML_SEQUENCE_NODE) die(d->path, line_of(n), "'%s' should be a list", key);
-    char **v = NULL;
-    size_t c = 0;
+    texts list = {0};
     for (yaml_node_item_t *i = n->data.sequence.items.start; i < n->data.sequence.items.top; i++)
-        PUSH(v, c, text_of(d, yaml_document_get_node(&d->y, *i), key));
-    PUSH(v, c, NULL);
-    return v;
+        PUSH(list, text_of(d, yaml_document_get_node(&d->y, *i), key));
+    PUSH(list, NULL);
+    return list.v;
 }
 
 static pairs map_of(doc *d, yaml_node_t *n, const char *key) {
@@ -31,7 +30,7 @@ static pairs map_of(doc *d, yaml_node_t *n, const char *key) {
     for (yaml_node_pair_t *i = n->data.mapping.pairs.start; i < n->data.mapping.pairs.top; i++) {
         yaml_node_t *v = yaml_document_get_node(&d->y, i->value);
         pair one = {text_of(d, yaml_document_get_node(&d->y, i->key), key), text_of(d, v, key), line_of(v)};
-        PUSH(p.v, p.n, one);
+        PUSH(p, one);
     }
     return p;
 }
@@ -118,11 +117,11 @@ char *family_of(const char *path) {
 
 static void add_entry(model *m, entry e) {
     if (e.fn)
-        PUSH(m->fns, m->n_fns, e);
+        PUSH(m->fn_entries, e);
     else if (!e.op) /* of the whole file */
-        PUSH(m->families, m->n_families, ((family){e.file, e.combines}));
+        PUSH(m->families, ((family){e.file, e.combines}));
     else
-        PUSH(m->entries, m->n_entries, e);
+        PUSH(m->entries, e);
 }
 
 void load_yaml(const char *path, model *m) {
