@@ -163,7 +163,9 @@ const char *failure_value(const op *o) {
     return xformat("(%.*s){0}", (int)strlen(t) - 1, t);
 }
 
-char *listed(const char *a, const char *b) { return xformat("%s%s%s", a, *a && *b ? ", " : "", b); }
+char *joined(const char *a, const char *sep, const char *b) { return xformat("%s%s%s", a, *a && *b ? sep : "", b); }
+
+char *listed(const char *a, const char *b) { return joined(a, ", ", b); }
 
 char *params(const op *o) { return listed(each(o, NULL, ", ", "$type$a"), out_param(o)); }
 

@@ -89,18 +89,12 @@ static bool is_own(const char *name) {
     return n < 3 || name[n - 1] == '_' || strcmp(name + n - 2, "_H") == 0;
 }
 
-static bool is_known(const model *m, const char *name) {
-    for (size_t i = 0; i < m->declarations.n; i++)
-        if (strcmp(m->declarations.v[i].name, name) == 0) return true;
-    return false;
-}
-
 /* "FAC_SCOPE(s)"; for a macro without parameters its value follows. */
 bool read_macro(const char *text, const model *m, declaration *d) {
     text += sizeof "#define " - 1;
     const size_t n = (size_t)(word_end(text) - text);
     *d = (declaration){.kind = "macro", .name = xformat("%.*s", (int)n, text)};
-    if (is_own(d->name) || is_known(m, d->name)) return false;
+    if (is_own(d->name) || FIND(m->declarations, name, d->name)) return false;
     const char *stop = text[n] == '(' ? strchr(text, ')') + 1 : text + strcspn(text, "\n\\");
     const char *comment = strstr(text, "/*");
     d->text = squeezed(text, comment && comment < stop ? comment : stop);

@@ -62,9 +62,8 @@ static void emit_boxed(FILE *f, const op *o) {
 static void emit_door(FILE *f, const op *o) {
     emit(f, o, "static fac_status door_$sig(%s) {\n    fac_status e = FAC_OK;\n%s", typed_params(o),
          returns_list(o) ? "    *res_ = (fac_tensor_list){NULL, 0};\n" : "");
-    fputs(each_kind(o, NULL, "", "    fac_handle_list l$i;\n    if (fac__handle_list(&l$i, $nth)) e = fac_error();\n",
-                    "    $nth = fac__handle($nth);\n", NULL),
-          f);
+    emit_each(f, o, NULL, "    fac_handle_list l$i;\n    if (fac__handle_list(&l$i, $nth)) e = fac_error();\n",
+              "    $nth = fac__handle($nth);\n", NULL);
     fprintf(f, "    if (!e) FAC_CALLBACK(e = ((fac_status (*)(%s))c->kernel->direct_typed)(c%s%s));\n%s",
             typed_params(o), each_kind(o, NULL, "", ", l$i.l", ", $nth", ", $nth"), o->s->n_rets ? ", res_" : "",
             each_kind(o, NULL, "", "    fac__handle_list_free(&l$i);\n", NULL, NULL));

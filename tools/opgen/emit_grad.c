@@ -116,18 +116,16 @@ static const holder sizes_of_list = {{"fac_saved_sizes_list sizes_$v",
 /* C condition under which the value of v is wanted: that some edge whose formula reads it has a receiver, which `test` tells of
    one argument. NULL if every edge does, or v is not a single tensor. */
 static char *wanted(const op *o, const field *v, const char *test) {
-    char *text = NULL;
+    char *text = "";
     bool all = true;
     for (size_t i = 0; i < o->grad->n && v->t == T_TENSOR; i++) {
         const formula *g = &o->grad->v[i];
         const bool reads = v->use->formulas >> i & 1;
         all = all && (reads || !g->c);
-        for (size_t j = 0; reads && g->c && j < g->args.n; j++) {
-            const char *one = fill_at(o, g->args.v[j], test);
-            text = text ? xformat("%s || %s", text, one) : xformat("%s", one);
-        }
+        for (size_t j = 0; reads && g->c && j < g->args.n; j++)
+            text = joined(text, " || ", fill_at(o, g->args.v[j], test));
     }
-    return all ? NULL : text;
+    return all || !*text ? NULL : text;
 }
 
 static char *save_tensor(const op *o, const field *v) {
@@ -178,10 +176,9 @@ static char *emit_method(FILE *f, const op *o, const char *name, holder_text whi
 
 /* The template for each argument of a formula; $v is its number there. */
 static char *each_of(const op *o, const formula *g, const char *sep, const char *text) {
-    char *made = xformat("%s", "");
+    char *made = "";
     for (size_t j = 0; j < g->args.n; j++)
-        made = xformat("%s%s%s", made, j ? sep : "",
-                       fill_words((words){o, .i = g->args.v[j], .v = xformat("%zu", j)}, text));
+        made = joined(made, sep, fill_words((words){o, .i = g->args.v[j], .v = xformat("%zu", j)}, text));
     return made;
 }
 
@@ -267,13 +264,11 @@ static void emit_apply(FILE *f, const op *o, const fields *k) {
 /* ---- recording ---- */
 
 static void emit_connect(FILE *f, const op *o) {
-    fputs(
-        each_kind(
-            o, is_edge, "",
-            "    n->count_$a = $a.n;\n"
-            "    for (size_t i_ = 0; i_ < $a.n && !st_; i_++) st_ = fac__node_connect(&n->node, $newedge + (uint32_t)i_, $a.v[i_]);\n",
-            "    if (!st_) st_ = fac__node_connect(&n->node, $newedge, $a);\n", NULL),
-        f);
+    emit_each(
+        f, o, is_edge,
+        "    n->count_$a = $a.n;\n"
+        "    for (size_t i_ = 0; i_ < $a.n && !st_; i_++) st_ = fac__node_connect(&n->node, $newedge + (uint32_t)i_, $a.v[i_]);\n",
+        "    if (!st_) st_ = fac__node_connect(&n->node, $newedge, $a);\n", NULL);
 }
 
 static void emit_below(FILE *f, const op *o) {

@@ -9,20 +9,18 @@ bool has_list(const op *o) { return *each_kind(o, NULL, "", "$a", NULL, NULL); }
 /* A list goes into one of its own, whose name has "_open_" behind it. Lists are all opened, so that all can be freed, whether
    or not one fails. */
 void emit_open_handles(FILE *f, const op *o) {
-    fputs(each_kind(o, is_positional, "", NULL, OPEN, NULL), f);
-    fputs(each_kind(o, is_keyword, "", NULL, "    fac_tensor *$a = $value;\n" OPEN, NULL), f);
-    fputs(each_kind(o, is_out, "", NULL, OPEN, NULL), f);
+    emit_each(f, o, is_positional, NULL, OPEN, NULL);
+    emit_each(f, o, is_keyword, NULL, "    fac_tensor *$a = $value;\n" OPEN, NULL);
+    emit_each(f, o, is_out, NULL, OPEN, NULL);
     if (has_list(o)) fputs("    bool open_ = true;\n", f);
-    fputs(
-        each_kind(
-            o, NULL, "",
-            "    fac_handle_list $a_open_;\n    open_ &= fac__open_list(&$a_open_, $value, $lacking, \"$name\", \"$a\") == FAC_OK;\n",
-            NULL, NULL),
-        f);
+    emit_each(
+        f, o, NULL,
+        "    fac_handle_list $a_open_;\n    open_ &= fac__open_list(&$a_open_, $value, $lacking, \"$name\", \"$a\") == FAC_OK;\n",
+        NULL, NULL);
 }
 
 void emit_close_handles(FILE *f, const op *o) {
-    fputs(each_kind(o, NULL, "", "    fac__handle_list_free(&$a_open_);\n", NULL, NULL), f);
+    emit_each(f, o, NULL, "    fac__handle_list_free(&$a_open_);\n", NULL, NULL);
     if (returns_list(o))
         fputs("    r_ = fac__list_to_handles(r_);\n", f);
     else if (returns_tensors(o))

@@ -41,7 +41,7 @@ static void emit_check(FILE *f, const op *o) {
                       "    if (FAC_LIKELY(!st_)) st_ = fac__structured_check(&s_, $a.v, $a.n);\n", NULL, NULL));
 }
 
-static bool is_generator(const op *o, size_t i) { return o->s->args[i].type.kind == FAC_TYPE_GENERATOR; }
+bool is_generator(const op *o, size_t i) { return o->s->args[i].type.kind == FAC_TYPE_GENERATOR; }
 
 /* What the kernel is to draw is taken before it starts. */
 static void emit_draw(FILE *f, const op *o) {
@@ -131,16 +131,10 @@ static void emit_borrowed(FILE *f, const op *o) {
 
 bool writes(const op *o) { return *each(o, is_written, "", "$a"); }
 
-static bool has_key(const pairs *p, const char *key) {
-    for (size_t i = 0; i < p->n; i++)
-        if (strcmp(p->v[i].key, key) == 0) return true;
-    return false;
-}
-
 /* In-place-only operators written for the CPU have nothing to do on the meta device. */
 static bool wants_noop_meta(const op *o) {
     if (!o->e->raw.n || !writes(o) || o->form != FORM_FUNCTION || o->e->explicit) return false;
-    return (o->s->n_rets == 0 || o->in_place) && !has_key(&o->e->raw, "Meta");
+    return (o->s->n_rets == 0 || o->in_place) && !FIND(o->e->raw, key, "Meta");
 }
 
 static bool is_not_self(const op *o, size_t i) { return (void)o, i > 0; }
@@ -180,10 +174,8 @@ static void emit_adiv(FILE *f, const op *o) {
          "    fac_status st_ = fac__redispatch_$id(c_->keys & fac__below(FAC_KEY_AD_INPLACE_OR_VIEW)$,args);\n"
          "    th_->exclude = was_;\n    if (FAC_UNLIKELY(st_)) return st_;\n");
     if (views) emit_view_record(f, o);
-    fputs(each_kind(o, is_written, "",
-                    "    for (size_t i_ = 0; i_ < $a.n && !st_; i_++) st_ = fac__bump_version($a.v[i_]);\n",
-                    "    if (!st_$andgiven) st_ = fac__bump_version($a);\n", NULL),
-          f);
+    emit_each(f, o, is_written, "    for (size_t i_ = 0; i_ < $a.n && !st_; i_++) st_ = fac__bump_version($a.v[i_]);\n",
+              "    if (!st_$andgiven) st_ = fac__bump_version($a);\n", NULL);
     if (!views && returns_tensors(o)) emit(f, o, "    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, $rets);\n");
     fputs("    return st_;\n}\n", f);
 }

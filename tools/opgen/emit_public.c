@@ -20,13 +20,13 @@ char *gradient_text(const op *o) {
     if (o->form == FORM_OUT) return xformat("none: out forms take no part in autograd");
     if (e->nondifferentiable) return xformat("none: %s", e->nondifferentiable);
     if (e->double_backward) return e->double_backward;
-    char *text = NULL;
+    char *text = "";
     for (const pair *p = e->grad.v; p < e->grad.v + e->grad.n; p++) {
         if (strcmp(p->value, "None") == 0) continue;
         const char *one = strncmp(p->value, "unsupported(", 12) ? p->key : xformat("%s %s", p->key, p->value);
-        text = text ? xformat("%s, %s", text, one) : xformat("%s", one);
+        text = listed(text, one);
     }
-    return text;
+    return *text ? text : NULL;
 }
 
 static const char *owner_text(const op *o) {
@@ -208,11 +208,10 @@ void emit_cpp_places(FILE *f, const model *m, const op *o) { emit_places(f, m, o
 /* The positional arguments, each as `ints` or `nums` where it is a bit of `numbers`, for which a template takes a C++ number. */
 static char *hpp_each(const op *o, unsigned numbers, const char *sep, const char *ints, const char *nums,
                       const char *other) {
-    char *made = xformat("%s", "");
+    char *made = "";
     for (size_t i = 0; i < o->n_pos; i++) {
         const char *number = type_of(&o->s->args[i].type) == T_INTS ? ints : nums;
-        const char *one = fill_at(o, i, numbers >> i & 1 ? number : other);
-        made = xformat("%s%s%s", made, *made && *one ? sep : "", one);
+        made = joined(made, sep, fill_at(o, i, numbers >> i & 1 ? number : other));
     }
     return made;
 }

@@ -3,16 +3,6 @@
 #include "opgen.h"
 #include <stdlib.h>
 
-static const char *const combinations[] = {"nothing", "exactly", "rounded"};
-
-static bool through_parts(const entry *e) { return e->composite != NULL; }
-
-static bool draws(const fac_schema *s) {
-    for (size_t i = 0; i < s->n_args; i++)
-        if (s->args[i].type.kind == FAC_TYPE_GENERATOR) return true;
-    return false;
-}
-
 /* Of an operator that is not made of an entry's functional form: the one of its name without the underscore. */
 static const op *by_name(const model *m, const op *o) {
     size_t n = strlen(o->s->name);
@@ -42,26 +32,21 @@ static const char *combines(const model *m, const entry *e) {
     return NULL;
 }
 
-static bool is_known(const char *how) {
-    for (size_t i = 0; i < FAC_COUNT(combinations); i++)
-        if (strcmp(how, combinations[i]) == 0) return true;
-    return false;
-}
-
 void check_facts(const model *m) {
+    static char *const known[] = {"nothing", "exactly", "rounded", NULL};
     for (size_t i = 0; i < m->ops.n; i++) {
         const op *o = &m->ops.v[i];
         const entry *e = o->e;
         const char *how = combines(m, e);
-        if (through_parts(e)) continue;
+        if (e->composite) continue;
         if (!functional_of(m, o) && !needs_none(e))
             die(e->file, e->line,
                 "%s writes its arguments: 'functional' should name the operator that computes the same into new tensors, or "
                 "say 'fills' or 'none, reason'",
                 o->s->full);
-        if (!how || !is_known(how))
+        if (!how || !lists(known, how))
             die(e->file, e->line, "%s: 'combines' should be nothing, exactly or rounded", o->s->full);
-        if (draws(o->s) && !e->random)
+        if (*each(o, is_generator, "", "$a") && !e->random)
             die(e->file, e->line, "%s takes a generator: 'random' should say how many offsets of it a call takes",
                 o->s->full);
     }
@@ -79,7 +64,7 @@ static unsigned long mask_of(const op *o, char **v) {
 void emit_facts(FILE *f, const model *m, const op *o) {
     const entry *e = o->e;
     const op *functional = functional_of(m, o);
-    const char *how = through_parts(e) ? "as_parts" : combines(m, e);
+    const char *how = e->composite ? "as_parts" : combines(m, e);
     fputs("{", f);
     if (functional) fprintf(f, ".functional = &fac_op_%s, ", functional->id);
     if (e->functional && strcmp(e->functional, "fills") == 0) fputs(".fills = true, ", f);

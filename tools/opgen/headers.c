@@ -205,12 +205,10 @@ void load_header(const char *path, model *m) {
 
 /* What deals with errors itself, or cannot fail. */
 static bool is_placeless(const char *name) {
-    static const char *const names[] = {"error",    "error_message", "error_clear", "error_get",         "error_at",
-                                        "report",   "status_name",   "version",     "set_error_handler", "cancel",
-                                        "scope_end"};
-    for (size_t i = 0; i < FAC_COUNT(names); i++)
-        if (strcmp(names[i], name) == 0) return true;
-    return false;
+    static char *const names[] = {
+        "error",       "error_message", "error_clear",       "error_get", "error_at",  "report",
+        "status_name", "version",       "set_error_handler", "cancel",    "scope_end", NULL};
+    return lists(names, name);
 }
 
 /* "const char *" as "const_char_p": what FAC_AT_ calls the type. */
@@ -254,11 +252,7 @@ void emit_place(FILE *f, const char *name, const char *type, bool must) {
     fprintf(f, "#define fac_%s(...) %sfac_%s(__VA_ARGS__))\n", name, at_begin(type, must), name);
 }
 
-const op *fn_keywords(const model *m, const function *fn) {
-    for (size_t i = 0; i < m->fns.n; i++)
-        if (strcmp(m->fns.v[i].cname, fn->name) == 0) return &m->fns.v[i];
-    return NULL;
-}
+const op *fn_keywords(const model *m, const function *fn) { return FIND(m->fns, cname, fn->name); }
 
 /* Whether function i is the first of the header that gives a result of its type. */
 static bool first_with_result(const model *m, size_t i, const char *header) {
@@ -279,10 +273,4 @@ void emit_header_macros(FILE *f, const model *m, const char *header) {
         emit_place(f, fn->name, fn->result, fn->must);
     }
     fputs("#endif\n", f);
-}
-
-const function *find_function(const model *m, const char *name) {
-    for (size_t i = 0; i < m->functions.n; i++)
-        if (strcmp(m->functions.v[i].name, name) == 0) return &m->functions.v[i];
-    return NULL;
 }

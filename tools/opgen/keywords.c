@@ -208,7 +208,7 @@ char *value_in_stub(const op *o, size_t i) {
 /* ---- functions of the library's own ---------------------------------------------------------------------------------- */
 
 const function *fn_prototype(const model *m, const op *o) {
-    const function *fn = find_function(m, o->cname);
+    const function *fn = FIND(m->functions, name, o->cname);
     if (!fn || !fn->n || strcmp(fn->v[fn->n - 1].name, "kw") != 0)
         die(o->e->file, o->e->line, "no header declares fac_%s with its keywords, kw, last", o->cname);
     return fn;

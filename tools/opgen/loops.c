@@ -67,11 +67,7 @@ void load_formulas(const char *path, model *m) {
         if (strncmp(p, intro, strlen(intro)) == 0) add_loop(m, path, line, read_formula(path, line, p + strlen(intro)));
 }
 
-const loop *find_loop(const model *m, const char *name) {
-    for (size_t i = 0; i < m->loops.n; i++)
-        if (strcmp(m->loops.v[i].name, name) == 0) return &m->loops.v[i];
-    return NULL;
-}
+const loop *find_loop(const model *m, const char *name) { return FIND(m->loops, name, name); }
 
 static bool has_result(const model *m, const char *name, const char *result) {
     for (size_t i = 0; i < m->loops.n; i++)

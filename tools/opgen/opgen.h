@@ -216,13 +216,17 @@ void *xalloc(size_t n);
 char *vformat(const char *format, va_list ap);
 char *xformat(const char *format, ...) FAC_PRINTF(1, 2);
 /* Whether a list that ends with NULL, or is NULL, has the word. */
-bool lists(char **v, const char *word);
+bool lists(char *const *v, const char *word);
 /* A file's text; stops if it cannot be read. */
 char *read_text(const char *path);
 /* As a string of C or JSON. */
 void quoted(FILE *f, const char *s);
 #define PUSH(list, x) ((list).v = xgrow((list).v, (list).n, sizeof *(list).v), (list).v[(list).n++] = (x))
 typedef LIST(char *) texts;
+/* The first of a list whose member, a text, is this; or NULL. */
+#define FIND(list, member, text) \
+    find_text((list).v, (list).n, sizeof *(list).v, offsetof(__typeof__(*(list).v), member), text)
+void *find_text(void *v, size_t n, size_t size, size_t member, const char *text);
 void *xgrow(void *p, size_t n, size_t elem);
 
 /* "binary" of "dir/binary.yaml". */
@@ -237,7 +241,6 @@ void load_header(const char *path, model *m);
 bool read_type(const char *path, int line, const char *begin, const char *end, declaration *out);
 /* A macro from its #define on; false for one of the headers' own, or one that C++ defines again. */
 bool read_macro(const char *text, const model *m, declaration *out);
-const function *find_function(const model *m, const char *name);
 void load_c(const char *path);
 /* What `name` means in the file at `path`, or to all files where that is NULL. */
 const c_def *find_c(const char *path, const char *name);
@@ -298,6 +301,7 @@ void emit_at(FILE *f, const op *o, size_t i, const char *text);
 char *each(const op *o, arg_test which, const char *sep, const char *text);
 char *each_kind(const op *o, arg_test which, const char *sep, const char *list, const char *tensor, const char *other);
 char *each_result(const op *o, const char *sep, const char *text);
+void emit_each(FILE *f, const op *o, arg_test which, const char *list, const char *tensor, const char *other);
 
 /* ---- C spelling (cnames.c) ---- */
 
@@ -314,11 +318,13 @@ char *boxed(const fac_schema_type *t, const char *name);
 char *default_c(const op *o, const fac_schema_arg *a); /* C expression of the default, in the kernel's type */
 bool is_tensor(const fac_schema_type *t);
 bool is_tensor_list(const fac_schema_type *t);
-bool returns_tensors(const op *o);          /* every result is a Tensor */
-bool returns_list(const op *o);             /* one Tensor[] */
-const op *base_of(const op *o);             /* the functional form, or o itself */
-const char *short_name(const op *o);        /* "add.Tensor" */
-char *listed(const char *a, const char *b); /* two lists as one */
+bool returns_tensors(const op *o);   /* every result is a Tensor */
+bool returns_list(const op *o);      /* one Tensor[] */
+const op *base_of(const op *o);      /* the functional form, or o itself */
+const char *short_name(const op *o); /* "add.Tensor" */
+/* Two lists as one; "" is a list of nothing. */
+char *joined(const char *a, const char *sep, const char *b);
+char *listed(const char *a, const char *b); /* with ", " */
 /* Of parameters or arguments of a kernel that draws: what the call has drawn instead of the generator, or as the last one. */
 const char *with_draw(const op *o, const char *list, const char *draw);
 char *params(const op *o);            /* "fac_tensor *self, ..., fac_tensor **res_" */
@@ -338,6 +344,7 @@ bool is_input(const op *o, size_t i); /* no out argument */
 bool is_written(const op *o, size_t i);
 bool is_positional(const op *o, size_t i);
 bool is_keyword(const op *o, size_t i);
+bool is_generator(const op *o, size_t i);
 bool is_factory(const op *o);
 const char *plain_type(const fac_schema_type *t); /* as a public argument, where optional numbers are plain ones */
 char *kw_name(const fac_schema_arg *a);           /* ".dim", which takes one number where the schema has a list of N */

@@ -43,7 +43,13 @@ char *xformat(const char *format, ...) {
     return s;
 }
 
-bool lists(char **v, const char *word) {
+void *find_text(void *v, size_t n, size_t size, size_t member, const char *text) {
+    for (char *p = v; n; n--, p += size)
+        if (strcmp(*(char **)(p + member), text) == 0) return p;
+    return NULL;
+}
+
+bool lists(char *const *v, const char *word) {
     for (; v && *v; v++)
         if (strcmp(*v, word) == 0) return true;
     return false;

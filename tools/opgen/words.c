@@ -7,8 +7,8 @@ static const char *or_void(const char *list) { return *list ? list : "void"; }
 
 /* As often as the list has entries, at least once. */
 static char *repeated(const fac_schema_arg *a) {
-    char *list = xformat("%s", a->name);
-    for (int64_t i = 1; i < a->type.list_size; i++) list = xformat("%s, %s", list, a->name);
+    char *list = a->name;
+    for (int64_t i = 1; i < a->type.list_size; i++) list = listed(list, a->name);
     return list;
 }
 
@@ -127,11 +127,11 @@ void emit(FILE *f, const op *o, const char *format, ...) {
 void emit_at(FILE *f, const op *o, size_t i, const char *text) { fputs(fill_at(o, i, text), f); }
 
 char *each_kind(const op *o, arg_test which, const char *sep, const char *list, const char *tensor, const char *other) {
-    char *made = xformat("%s", "");
+    char *made = "";
     for (size_t i = 0; i < o->s->n_args; i++) {
         const fac_schema_type *t = &o->s->args[i].type;
         const char *text = is_tensor_list(t) ? list : is_tensor(t) ? tensor : other;
-        if (text && (!which || which(o, i))) made = xformat("%s%s%s", made, *made ? sep : "", fill_at(o, i, text));
+        if (text && (!which || which(o, i))) made = joined(made, sep, fill_at(o, i, text));
     }
     return made;
 }
@@ -140,8 +140,12 @@ char *each(const op *o, arg_test which, const char *sep, const char *text) {
     return each_kind(o, which, sep, text, text, text);
 }
 
+void emit_each(FILE *f, const op *o, arg_test which, const char *list, const char *tensor, const char *other) {
+    fputs(each_kind(o, which, "", list, tensor, other), f);
+}
+
 char *each_result(const op *o, const char *sep, const char *text) {
-    char *made = xformat("%s", "");
-    for (size_t i = 0; i < o->s->n_rets; i++) made = xformat("%s%s%s", made, i ? sep : "", fill_at(o, i, text));
+    char *made = "";
+    for (size_t i = 0; i < o->s->n_rets; i++) made = joined(made, sep, fill_at(o, i, text));
     return made;
 }
