@@ -221,6 +221,22 @@ def check_one_place(root):
                         yield path, number, f"{match[1]}: {reason}"
 
 
+MAX_BRANCHES = 12
+NO_CODE = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
+FUNCTION = re.compile(r"^\w[^\n;{}=#]*?\b(\w+)\([^;{}]*\) \{(?:([^\n]*)\}$|\n(.*?)^\})", re.M | re.S)
+BRANCH = re.compile(r"\b(?:if|for|while|case)\b|\?|&&|\|\|")
+
+
+def check_branches(root):
+    """Functions of the tools choose a dozen times at most: what chooses more often is a table, or several functions."""
+    for path in sorted((root / "tools").rglob("*.c")):
+        text = NO_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), path.read_text())
+        for match in FUNCTION.finditer(text):
+            count = len(BRANCH.findall(match[2] or match[3] or ""))
+            if count > MAX_BRANCHES:
+                yield path, text.count("\n", 0, match.start()) + 1, f"{match[1]} has {count} branches; {MAX_BRANCHES} are the most"
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     errors = 0

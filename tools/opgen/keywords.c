@@ -75,22 +75,22 @@ static char *number_init(const op *o, const fac_schema_arg *a) {
     return xformat("%s", d);
 }
 
-static char *kw_init(const op *o, const fac_schema_arg *a) {
-    const bool is_bool = a->type.kind == FAC_TYPE_BOOL, is_exact = a->type.kind == FAC_TYPE_SCALAR;
-    if (is_reduction(a)) return xformat("FAC_REDUCTION_MEAN");
-    if (may_be_one(a)) return xformat("FAC_UNSET");
-    switch (type_of(&a->type)) {
-    case T_OPT_INT: return is_none(a) ? xformat("FAC_UNSET") : number_init(o, a);
-    case T_SCALAR: /* tells the stub that the other name may be given */
-    case T_OPT_NUM:
-        if (!is_none(a) && !is_exact) return number_init(o, a);
-        return xformat(is_bool ? "-1" : "FAC_UNSET_FLOAT");
-    case T_INTS: return xformat("FAC_UNSET_LIST_(const int64_t *)");
-    case T_FLOATS: return xformat("FAC_UNSET_LIST_(const double *)");
-    case T_TENSORS: return xformat("FAC_UNSET_LIST_(fac_tensor *const *)");
-    case T_DEVICE: return xformat("FAC_UNSET_DEVICE_");
-    default: return default_c(o, a);
-    }
+static const char *kw_init(const op *o, const fac_schema_arg *a) {
+    static const char *const unset[T_NONE] = {
+        [T_OPT_INT] = "FAC_UNSET",
+        [T_OPT_NUM] = "FAC_UNSET_FLOAT",
+        [T_SCALAR] = "FAC_UNSET_FLOAT", /* tells the stub that the other name may be given */
+        [T_INTS] = "FAC_UNSET_LIST_(const int64_t *)",
+        [T_FLOATS] = "FAC_UNSET_LIST_(const double *)",
+        [T_TENSORS] = "FAC_UNSET_LIST_(fac_tensor *const *)",
+        [T_DEVICE] = "FAC_UNSET_DEVICE_",
+    };
+    const etype t = type_of(&a->type);
+    if (is_reduction(a)) return "FAC_REDUCTION_MEAN";
+    if (may_be_one(a)) return "FAC_UNSET";
+    if ((t == T_OPT_INT || t == T_OPT_NUM) && !is_none(a) && a->type.kind != FAC_TYPE_SCALAR) return number_init(o, a);
+    if (t == T_OPT_NUM && a->type.kind == FAC_TYPE_BOOL) return "-1";
+    return unset[t] ? unset[t] : default_c(o, a);
 }
 
 static char *comment_of(const fac_schema_arg *a) {
