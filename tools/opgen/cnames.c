@@ -54,6 +54,12 @@ const op *base_of(const op *o) { return o->functional ? o->functional : o; }
 
 const char *short_name(const op *o) { return o->s->full + strlen(o->s->ns) + 2; }
 
+int find_arg(const fac_schema *s, const char *name) {
+    for (size_t i = 0; i < s->n_args; i++)
+        if (strcmp(s->args[i].name, name) == 0) return (int)i;
+    return -1;
+}
+
 bool is_reduction(const fac_schema_arg *a) {
     return a->default_text && strcmp(a->name, "reduction") == 0 && a->type.kind == FAC_TYPE_INT;
 }

@@ -31,7 +31,7 @@ static char *token(c_reader *r, bool within_line, char *mark) {
     const char *b = r->p;
     r->p = word_end(b);
     *mark = isdigit((unsigned char)*b) ? '0' : *b;
-    if (r->p > b) return *mark == '0' ? NULL : xformat("%.*s", (int)(r->p - b), b);
+    if (r->p > b) return *mark == '0' ? NULL : cut(b, r->p);
     if (*b && !(within_line && *b == '\n')) r->p++;
     return NULL;
 }
@@ -124,7 +124,7 @@ void load_c(const char *path) {
     const char *text = read_text(path), *bare = blanked(text);
     for (const char *p = text; (p = strstr(p, include));) {
         p += sizeof include - 1;
-        PUSH(file->includes, xformat("%.*s", (int)strcspn(p, "\""), p));
+        PUSH(file->includes, cut(p, p + strcspn(p, "\"")));
     }
     top_level(&(c_reader){file, bare, bare});
 }

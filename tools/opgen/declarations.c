@@ -5,8 +5,7 @@
 /* The last word before `end`. */
 static char *word_before(const char *begin, const char *end) {
     while (end > begin && !in_word(end[-1])) end--;
-    const char *from = word_begin(begin, end);
-    return xformat("%.*s", (int)(end - from), from);
+    return cut(word_begin(begin, end), end);
 }
 
 /* ---- members ---- */
@@ -30,7 +29,7 @@ static void read_enumerators(const char *path, int line, const char *p, const ch
 /* "void (*step)(const fac_update *u)" is called step, "char name[256]" name; "int a, b" is two. */
 static char *member_name(const char *text) {
     const char *star = strstr(text, "(*"), *bracket = strchr(text, '[');
-    if (star) return xformat("%.*s", (int)(word_end(star + 2) - star - 2), star + 2);
+    if (star) return cut(star + 2, word_end(star + 2));
     return word_before(text, bracket ? bracket : text + strlen(text));
 }
 

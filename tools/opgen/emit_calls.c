@@ -123,7 +123,7 @@ static void emit_flat(FILE *f, const op *o) {
 
 static void emit_public(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
-    if (o->kw && kw_struct_first(m, o)) emit_kw_init(f, o);
+    if (o->kw && !o->kw_again) emit_kw_init(f, o);
     emit(f, o, "${result}(fac_$cname)($public) {\n");
     if (o->kw) emit_kw_open(f, o);
     emit_open_handles(f, o);

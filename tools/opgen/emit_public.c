@@ -2,19 +2,6 @@
 #include "opgen.h"
 #include <stdlib.h>
 
-/* First public operator, in file order, that shares o's keyword struct or macro. */
-bool kw_struct_first(const model *m, const op *o) {
-    for (const op *p = m->ops.v; p < o; p++)
-        if (!p->e->internal && p->kw && strcmp(p->kw, o->kw) == 0) return false;
-    return true;
-}
-
-bool macro_first(const model *m, const op *o) {
-    for (const op *p = m->ops.v; p < o; p++)
-        if (!p->e->internal && p->macro && strcmp(p->macro, o->macro) == 0) return false;
-    return true;
-}
-
 char *gradient_text(const op *o) {
     const entry *e = o->e;
     if (o->form == FORM_OUT) return xformat("none: out forms take no part in autograd");
@@ -69,7 +56,7 @@ bool must_use(const op *o) {
 
 void emit_decl(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
-    if (o->kw && kw_struct_first(m, o)) emit_kw_struct(f, o);
+    if (o->kw && !o->kw_again) emit_kw_struct(f, o);
     if (o->form != FORM_OUT && o->s->n_rets > 1) {
         emit(f, o, "/* Results of fac_$cname; all NULL on failure. */\n");
         emit_result_struct(f, o);
@@ -180,7 +167,7 @@ static void emit_generic(FILE *f, const model *m, const op *o) {
 
 void emit_macros(FILE *f, const model *m, const op *o) {
     if (o->e->internal) return;
-    if (o->macro && macro_first(m, o)) emit_generic(f, m, o);
+    if (o->macro && !o->macro_again) emit_generic(f, m, o);
     if (!o->macro && (o->kw || takes_numbers(o))) emit_plain(f, o, o->cname);
 }
 
@@ -194,7 +181,7 @@ void emit_result_inline(FILE *f, const model *m, const op *o) {
 static void emit_places(FILE *f, const model *m, const op *o, bool all) {
     if (o->e->internal) return;
     const bool wrapped = o->macro || o->kw || takes_numbers(o); /* in C by a macro of another kind */
-    if (o->macro && macro_first(m, o) && all) emit_place(f, o->macro, result_type(o), must_use(o));
+    if (o->macro && !o->macro_again && all) emit_place(f, o->macro, result_type(o), must_use(o));
     if (!o->macro || strcmp(o->macro, o->cname) != 0)
         if (all || !wrapped) emit_place(f, o->cname, result_type(o), must_use(o));
 }

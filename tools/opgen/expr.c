@@ -75,12 +75,6 @@ static char *coerce(const val *v, etype t, int *cost) {
 
 /* ---- names ---- */
 
-static int find_arg(const fac_schema *s, const char *name) {
-    for (size_t i = 0; i < s->n_args; i++)
-        if (strcmp(s->args[i].name, name) == 0) return (int)i;
-    return -1;
-}
-
 /* The text of the operator's gradient for the argument, or NULL. */
 static const char *gradient_of(const op *o, const char *arg) {
     size_t n = strlen(arg);
@@ -169,7 +163,7 @@ static char *identifier(reader *r) {
     space(r);
     const char *b = r->p;
     r->p = word_end(b);
-    return xformat("%.*s", (int)(r->p - b), b);
+    return cut(b, r->p);
 }
 
 static call_args read_args(reader *r) {
@@ -402,7 +396,7 @@ static val op_call(reader *r, const char *name, const call_args *a, bool outermo
 static val number(reader *r) {
     char *end;
     strtod(r->p, &end);
-    char *text = xformat("%.*s", (int)(end - r->p), r->p);
+    char *text = cut(r->p, end);
     r->p = end;
     bool whole = strpbrk(text, ".eEnN") == NULL;
     return make(whole ? T_INT : T_FLOAT, whole && text[0] == '-' ? xformat("(%s)", text) : text);
@@ -459,7 +453,7 @@ static val expression(reader *r) {
 static void read_names(const op *o, const pair *p, formula *f) {
     for (const char *k = p->key + strspn(p->key, " ,"); *k; k += strspn(k, " ,")) {
         const size_t n = strcspn(k, " ,");
-        char *name = xformat("%.*s", (int)n, k);
+        char *name = cut(k, k + n);
         const int a = find_arg(o->s, name);
         if (a < 0) die(o->e->file, p->line, "%s: gradient of '%s', which is not an argument", o->s->full, name);
         PUSH(f->args, (size_t)a);

@@ -55,9 +55,10 @@ void check_facts(const model *m) {
 /* The arguments that a key lists, as bits. */
 static unsigned long mask_of(const op *o, char **v) {
     unsigned long mask = 0;
-    for (; v && *v; v++)
-        for (size_t i = 0; i < o->s->n_args; i++)
-            if (strcmp(o->s->args[i].name, *v) == 0) mask |= 1ul << i;
+    for (; v && *v; v++) {
+        const int i = find_arg(o->s, *v);
+        if (i >= 0) mask |= 1ul << i;
+    }
     return mask;
 }
 

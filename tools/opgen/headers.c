@@ -8,8 +8,7 @@ static parameter read_parameter(const char *begin, const char *end) {
     char *text = squeezed(begin, end);
     const char *star = strstr(text, "(*"), *name = star ? star + 2 : text + strlen(text);
     if (!star) name = word_begin(text, name);
-    return (parameter){.type = star ? text : squeezed(text, name),
-                       .name = xformat("%.*s", (int)(word_end(name) - name), name)};
+    return (parameter){.type = star ? text : squeezed(text, name), .name = cut(name, word_end(name))};
 }
 
 static void read_parameters(function *f, const char *begin, const char *end) {
@@ -38,7 +37,7 @@ static function read_function(const char *path, const char *text, const char *be
     if (!open) die(path, f.line, "a declaration without parameters");
     const char *name = word_begin(begin, open);
     if (strncmp(name, "fac_", 4) != 0) die(path, f.line, "a public function whose name does not begin with fac_");
-    f.name = xformat("%.*s", (int)(open - name - 4), name + 4);
+    f.name = cut(name + 4, open);
     f.result = squeezed(begin, name);
     read_parameters(&f, open + 1, closing(open));
     return f;
@@ -162,7 +161,7 @@ static void load_type(source *s, const char *at, model *m) {
     d.header = family_of(s->path);
     d.doc = document(s, at, end);
     d.section = section_at(s->whole, place_in_whole(s, at));
-    d.text = xformat("%.*s", (int)(end - at), place_in_whole(s, at));
+    d.text = cut(place_in_whole(s, at), place_in_whole(s, end));
     PUSH(m->declarations, d);
 }
 

@@ -84,45 +84,35 @@ static const loop *loop_of(const model *m, const entry *e, const char *begin, co
 
 /* "loop: c ? a : b" as C, with FAC_LOOP_ before the loops' names; *out_last is the last of them. */
 static char *choice(const model *m, const entry *e, bool *divides, const loop **out_last) {
-    char *text;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    char *text = "";
     const char *p = e->loop;
     for (const char *q; (q = strchr(p, '?'));) {
         const char *colon = strchr(q, ':');
         if (!colon) die(e->file, e->line, "%s: 'loop' has a ? without a :", e->op);
         const loop *l = loop_of(m, e, q + 1, colon);
         *divides |= has_result(m, l->name, "QUOTIENT");
-        fprintf(f, "%.*s? FAC_LOOP_%s : ", (int)(q - p), p, l->name);
+        text = xformat("%s%s? FAC_LOOP_%s : ", text, cut(p, q), l->name);
         p = colon + 1 + strspn(colon + 1, " ");
     }
     *out_last = loop_of(m, e, p, p + strlen(p));
     *divides |= has_result(m, (*out_last)->name, "QUOTIENT");
-    fprintf(f, "FAC_LOOP_%s", (*out_last)->name);
-    fclose(f);
-    return text;
+    return xformat("%sFAC_LOOP_%s", text, (*out_last)->name);
 }
 
 static bool is_scalar(const op *o, const char *name) {
-    for (size_t i = 0; i < o->s->n_args; i++)
-        if (strcmp(o->s->args[i].name, name) == 0) return type_of(&o->s->args[i].type) == T_SCALAR;
-    return false;
+    const int i = find_arg(o->s, name);
+    return i >= 0 && type_of(&o->s->args[i].type) == T_SCALAR;
 }
 
 /* A number of 'numbers': an argument as it is, or an expression over arguments as doubles. */
-static void emit_number(FILE *f, const op *o, const char *text) {
-    if (is_scalar(o, text)) {
-        fprintf(f, "fac__number(%s)", text);
-        return;
+static char *number(const op *o, const char *text) {
+    if (is_scalar(o, text)) return xformat("fac__number(%s)", text);
+    char *made = "{.real = ";
+    for (const char *p = text, *end; *p; p = end) {
+        end = in_word(*p) ? word_end(p) : p + 1;
+        made = xformat(is_scalar(o, cut(p, end)) ? "%sfac__scalar_f64(%s)" : "%s%s", made, cut(p, end));
     }
-    fputs("{.real = ", f);
-    for (const char *p = text; *p;) {
-        const size_t n = (size_t)(word_end(p) - p);
-        char *word = xformat("%.*s", (int)(n ? n : 1), p);
-        fprintf(f, is_scalar(o, word) ? "fac__scalar_f64(%s)" : "%s", word);
-        p += n ? n : 1;
-    }
-    fputs("}", f);
+    return xformat("%s}", made);
 }
 
 /* The dtype that loops of this name write, as C; 0: the one they read. */
@@ -135,23 +125,20 @@ void emit_loop_call(FILE *f, const model *m, const op *o) {
     const entry *e = o->e;
     bool divides = false;
     const loop *last;
-    char *which = choice(m, e, &divides, &last);
-    size_t n = 0;
-    for (char **v = e->numbers; v && *v; v++) n++;
-    if (n != (size_t)last->n_numbers)
-        die(e->file, e->line, "%s: '%s' takes %d numbers, 'numbers' has %zu", e->op, last->name, last->n_numbers, n);
-    fputs("    if (FAC_LIKELY(!st_)) ", f);
-    if (n) fputs("{\n        fac_loop_args args_ = {.v = {", f);
-    for (size_t i = 0; i < n; i++) {
-        if (i) fputs(", ", f);
-        emit_number(f, o, e->numbers[i]);
-    }
-    if (n) fputs("}};\n        ", f);
+    char *call = choice(m, e, &divides, &last), *numbers = "";
+    int n = 0;
+    for (char **v = e->numbers; v && *v; v++, n++) numbers = listed(numbers, number(o, *v));
+    if (n != last->n_numbers)
+        die(e->file, e->line, "%s: '%s' takes %d numbers, 'numbers' has %d", e->op, last->name, last->n_numbers, n);
     if (divides)
-        fprintf(f, "st_ = fac__divide(&s_, %s);\n", which);
+        call = xformat("st_ = fac__divide(&s_, %s);\n", call);
     else
-        fprintf(f, "st_ = fac__pointwise(&s_, %s, %s, %s);\n", which, result_dtype(m, last), n ? "&args_" : "NULL");
-    if (n) fputs("    }\n", f);
+        call = xformat("st_ = fac__pointwise(&s_, %s, %s, %s);\n", call, result_dtype(m, last), n ? "&args_" : "NULL");
+    if (n)
+        fprintf(f, "    if (FAC_LIKELY(!st_)) {\n        fac_loop_args args_ = {.v = {%s}};\n        %s    }\n",
+                numbers, call);
+    else
+        fprintf(f, "    if (FAC_LIKELY(!st_)) %s", call);
 }
 
 /* ---- loops_gen.h ---- */

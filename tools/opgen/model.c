@@ -54,9 +54,7 @@ static fac_schema *inplace_schema(const fac_schema *s) {
 static char *out_name(const fac_schema *s, size_t i) {
     const char *own = s->rets[i].name;
     char *name = s->n_rets == 1 ? "out" : own[0] ? xformat("%s", own) : xformat("out%zu", i);
-    for (size_t j = 0; j < s->n_args; j++)
-        if (strcmp(s->args[j].name, name) == 0) return xformat("out_%s", name);
-    return name;
+    return find_arg(s, name) < 0 ? name : xformat("out_%s", name);
 }
 
 static fac_schema *out_schema(const entry *e, const fac_schema *s) {
@@ -127,10 +125,10 @@ bool next_unread(const char **rest, char **out_arg, char **out_what) {
 }
 
 static bool is_watched(const fac_schema *s, const char *arg, const char *what) {
-    if (strcmp(what, "sizes") != 0 && strcmp(what, "dtype") != 0 && strcmp(what, "device") != 0) return false;
-    for (size_t i = 0; i < s->n_args; i++)
-        if (s->args[i].type.kind == FAC_TYPE_TENSOR && strcmp(s->args[i].name, arg) == 0) return true;
-    return false;
+    static char *const watched[] = {"sizes", "dtype", "device", NULL};
+    if (!lists(watched, what)) return false;
+    const int i = find_arg(s, arg);
+    return i >= 0 && s->args[i].type.kind == FAC_TYPE_TENSOR;
 }
 
 static void check_unread(const entry *e, const fac_schema *s) {
@@ -223,13 +221,19 @@ static void number_signatures(model *m) {
     for (size_t i = 0; i < m->ops.n; i++) m->ops.v[i].sig = (int)signature_at(m, &m->ops.v[i]);
 }
 
-static void check_public_names(const model *m) {
+static bool are_same(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
+
+/* Functions need names of their own; keyword structs and macros may be shared. */
+static void compare_names(model *m) {
     for (size_t i = 0; i < m->ops.n; i++)
         for (size_t j = 0; j < i; j++) {
-            const op *a = &m->ops.v[i], *b = &m->ops.v[j];
-            if (a->e->internal || b->e->internal || strcmp(a->cname, b->cname)) continue;
-            die(a->e->file, a->e->line, "%s and %s (%s:%d) both have the C name fac_%s; give one a 'c:' name",
-                a->s->full, b->s->full, b->e->file, b->e->line, a->cname);
+            op *a = &m->ops.v[i], *b = &m->ops.v[j];
+            if (a->e->internal || b->e->internal) continue;
+            a->kw_again = a->kw_again || are_same(a->kw, b->kw);
+            a->macro_again = a->macro_again || are_same(a->macro, b->macro);
+            if (are_same(a->cname, b->cname))
+                die(a->e->file, a->e->line, "%s and %s (%s:%d) both have the C name fac_%s; give one a 'c:' name",
+                    a->s->full, b->s->full, b->e->file, b->e->line, a->cname);
         }
 }
 
@@ -263,7 +267,7 @@ void build_model(model *m) {
     check_links(m);
     link_forms(m);
     number_signatures(m);
-    check_public_names(m);
+    compare_names(m);
 }
 
 const op *find_op(const model *m, const char *base, const char *overload) {

@@ -48,16 +48,17 @@ typedef struct op {
     const entry *e;
     fac_schema *s;
     op_form form;
-    struct op *functional;  /* of the in-place and out forms; NULL for entries of their own */
-    char *id;               /* "add_Tensor": C identifier, unique */
-    char *cname;            /* public name without fac_: "add_tensor_out" */
-    char *macro;            /* macro name without fac_, or NULL */
-    char *kw;               /* keyword struct without fac_ and _kw, or NULL if there are no keywords */
-    size_t n_pos;           /* leading arguments that are positional in C (out arguments not counted) */
-    size_t n_out_args;      /* trailing out arguments of an out form */
-    int sig;                /* index into the signatures */
-    bool in_place;          /* writes its first argument and returns it */
-    struct grad_plan *grad; /* NULL if not differentiable here */
+    struct op *functional;      /* of the in-place and out forms; NULL for entries of their own */
+    char *id;                   /* "add_Tensor": C identifier, unique */
+    char *cname;                /* public name without fac_: "add_tensor_out" */
+    char *macro;                /* macro name without fac_, or NULL */
+    char *kw;                   /* keyword struct without fac_ and _kw, or NULL if there are no keywords */
+    bool kw_again, macro_again; /* an earlier public operator has the same */
+    size_t n_pos;               /* leading arguments that are positional in C (out arguments not counted) */
+    size_t n_out_args;          /* trailing out arguments of an out form */
+    int sig;                    /* index into the signatures */
+    bool in_place;              /* writes its first argument and returns it */
+    struct grad_plan *grad;     /* NULL if not differentiable here */
 } op;
 
 typedef LIST(op) op_list;
@@ -215,6 +216,7 @@ void die(const char *file, int line, const char *format, ...) FAC_PRINTF(3, 4);
 void *xalloc(size_t n);
 char *vformat(const char *format, va_list ap);
 char *xformat(const char *format, ...) FAC_PRINTF(1, 2);
+char *cut(const char *begin, const char *end); /* what lies between */
 /* Whether a list that ends with NULL, or is NULL, has the word. */
 bool lists(char *const *v, const char *word);
 /* A file's text; stops if it cannot be read. */
@@ -332,6 +334,7 @@ char *args(const op *o);              /* "self, other, res_" */
 const char *out_param(const op *o);   /* "fac_tensor **res_", "" for no result */
 const char *result_type(const op *o); /* public: "fac_tensor *", "fac_max_dim_result ", "bool " */
 char *result_field(const op *o, size_t i);
+int find_arg(const fac_schema *s, const char *name); /* -1: none */
 bool is_reduction(const fac_schema_arg *a);
 const char *failure_value(const op *o); /* what a call that failed returns */
 char *trimmed(const char *type);        /* without the space at its end */
@@ -438,7 +441,5 @@ char *any_requires_grad(const op *o, arg_test which); /* as a C expression */
 char *edge_of(const op *o, size_t arg, bool is_made);
 void emit_adapter(FILE *f, const char *signature, const op *example);
 void emit_api(FILE *f, const model *m);
-bool kw_struct_first(const model *m, const op *o);
-bool macro_first(const model *m, const op *o);
 
 #endif

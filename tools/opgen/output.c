@@ -17,22 +17,7 @@ static bool same_text(const output *o) {
     char *old = xalloc(o->size + 2);
     size_t n = fread(old, 1, o->size + 1, f);
     fclose(f);
-    bool same = n == o->size && memcmp(old, o->text, n) == 0;
-    return same;
-}
-
-/* Writes the text anew, line by line. */
-static void rewrite(output *o, void (*line)(FILE *to, const char *begin, size_t n, const char *name)) {
-    output n;
-    open_output(&n, ".", "");
-    const char *slash = strrchr(o->path, '/'), *name = slash ? slash + 1 : o->path; /* the same in every build folder */
-    for (const char *p = o->text; *p;) {
-        size_t length = strcspn(p, "\n");
-        line(n.f, p, length, name);
-        p += length + (p[length] == '\n');
-    }
-    fclose(n.f);
-    o->text = n.text, o->size = n.size;
+    return n == o->size && memcmp(old, o->text, n) == 0;
 }
 
 /* ---- long lines -------------------------------------------------------------------------------------------------------- */
@@ -64,13 +49,17 @@ static const char *last_break(const char *begin, const char *end, place at, plac
     return comma && *out == CODE && end - comma < NEAR ? comma : found;
 }
 
-static bool continues; /* the line before ended with a backslash */
+/* What is written of a file, line by line. */
+typedef struct layout {
+    FILE *to;
+    size_t lines;   /* so far */
+    bool continues; /* the last line that was read ended with a backslash */
+} layout;
 
-static void write_line(FILE *to, const char *begin, size_t n, const char *name) {
-    (void)name;
-    const bool directive = *begin == '#' || continues;
+static void write_line(layout *l, const char *begin, size_t n) {
+    const bool directive = *begin == '#' || l->continues;
     const size_t indent = strspn(begin, " ");
-    continues = n && begin[n - 1] == '\\';
+    l->continues = n && begin[n - 1] == '\\';
     place at = CODE;
     size_t column = 0; /* of the output, where what is left goes */
     while (column + n > COLUMNS && strncmp(begin, "#line", 5) != 0 && strncmp(begin, "#include", 8) != 0) {
@@ -78,26 +67,33 @@ static void write_line(FILE *to, const char *begin, size_t n, const char *name) 
         const char *stop = last_break(begin + (column ? 0 : indent), begin + COLUMNS - 3 - column, at, &within);
         if (!stop) break;
         bool text = within == TEXT;
-        fprintf(to, "%.*s%s%s\n%*s%s", (int)(stop - begin) + text, begin, text ? "\"" : "", directive ? " \\" : "",
+        fprintf(l->to, "%.*s%s%s\n%*s%s", (int)(stop - begin) + text, begin, text ? "\"" : "", directive ? " \\" : "",
                 (int)indent + DEEPER, "", text ? "\"" : "");
+        l->lines++;
         column = indent + DEEPER + text;
         n -= (size_t)(stop + 1 - begin), begin = stop + 1;
         at = within;
     }
-    fprintf(to, "%.*s\n", (int)n, begin);
+    fprintf(l->to, "%.*s\n", (int)n, begin);
+    l->lines++;
 }
 
-/* ---- the lines' numbers ------------------------------------------------------------------------------------------------ */
-
-static size_t line_number;
-
-/* Turns a `#line 0` that follows a formula into the true line of the generated file. */
-static void number_line(FILE *to, const char *begin, size_t n, const char *name) {
-    line_number++;
-    if (n == strlen("#line 0") && strncmp(begin, "#line 0", n) == 0)
-        fprintf(to, "#line %zu \"%s\"\n", line_number + 1, name);
-    else
-        fprintf(to, "%.*s\n", (int)n, begin);
+/* `#line 0` follows a formula: the next line has its own number again, in a file that has the same name in every build folder. */
+static void lay_out(output *o) {
+    static const char own[] = "#line 0\n";
+    const char *slash = strrchr(o->path, '/'), *p = o->text;
+    output made;
+    open_output(&made, "", "");
+    layout l = {.to = made.f};
+    for (size_t n; *p; p += n + (p[n] == '\n')) {
+        n = strcspn(p, "\n");
+        if (strncmp(p, own, sizeof own - 1) == 0)
+            fprintf(l.to, "#line %zu \"%s\"\n", ++l.lines + 1, slash ? slash + 1 : o->path);
+        else
+            write_line(&l, p, n);
+    }
+    fclose(made.f);
+    o->text = made.text, o->size = made.size;
 }
 
 static bool is_code(const char *path) {
@@ -107,11 +103,7 @@ static bool is_code(const char *path) {
 
 void close_output(output *o) {
     fclose(o->f);
-    continues = false, line_number = 0;
-    if (is_code(o->path)) {
-        rewrite(o, write_line);
-        rewrite(o, number_line);
-    }
+    if (is_code(o->path)) lay_out(o);
     if (!same_text(o)) {
         FILE *f = fopen(o->path, "wb");
         if (!f || fwrite(o->text, 1, o->size, f) != o->size || fclose(f)) die(o->path, 0, "cannot be written");

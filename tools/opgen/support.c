@@ -55,6 +55,8 @@ bool lists(char *const *v, const char *word) {
     return false;
 }
 
+char *cut(const char *begin, const char *end) { return xformat("%.*s", (int)(end - begin), begin); }
+
 void quoted(FILE *f, const char *s) {
     fputc('"', f);
     for (; *s; s++) {

@@ -88,7 +88,7 @@ static const char *replaced(const words *w, const char **text) {
     const char *word = *text + comma + braces;
     const size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyz");
     *text = word + n + braces;
-    const char *meant = meaning(w, xformat("%.*s", (int)n, word));
+    const char *meant = meaning(w, cut(word, word + n));
     if (!comma) return meant;
     return *meant && strcmp(meant, "void") != 0 ? xformat(", %s", meant) : "";
 }
