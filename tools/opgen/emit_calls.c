@@ -11,8 +11,7 @@ static void declare(FILE *f, const char *function, const char *list) {
     if (function) fprintf(f, "fac_status %s(%s);\n", function, list);
 }
 
-void emit_internal_decl(FILE *f, const model *m, const op *o) {
-    (void)m;
+void emit_internal_decl(FILE *f, const op *o) {
     const entry *e = o->e;
     emit(f, o, "extern fac_operator fac_op_$id; /* $full */\n");
     if (o->s->n_rets > 1 && e->internal && o->form != FORM_OUT) emit_result_struct(f, o);
@@ -121,7 +120,7 @@ static void emit_flat(FILE *f, const op *o) {
 
 /* ---- the public form: keywords into flat arguments ---- */
 
-static void emit_public(FILE *f, const model *m, const op *o) {
+static void emit_public(FILE *f, const op *o) {
     if (o->e->internal) return;
     if (o->kw && !o->kw_again) emit_kw_init(f, o);
     emit(f, o, "${result}(fac_$cname)($public) {\n");
@@ -137,9 +136,9 @@ static void emit_public(FILE *f, const model *m, const op *o) {
     fputs("    return r_;\n}\n", f);
 }
 
-void emit_calls(FILE *f, const model *m, const op *o) {
+void emit_calls(FILE *f, const op *o) {
     emit(f, o, "\n/* ---- $full ---- */\n\nextern FAC_HIDDEN fac_operator fac_op_$id;\n");
     emit_dispatch(f, o);
     emit_flat(f, o);
-    emit_public(f, m, o);
+    emit_public(f, o);
 }

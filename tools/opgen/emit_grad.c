@@ -38,10 +38,10 @@ char *any_requires_grad(const op *o, arg_test which) {
 
 /* ---- "AddBackward0" ---- */
 
-static char *node_name(const model *m, const op *o) {
+static char *node_name(const op *o) {
     const op *fn = base_of(o);
     size_t nth = 0;
-    for (const op *p = m->ops.v; p < fn; p++)
+    for (const op *p = o->m->ops.v; p < fn; p++)
         if (p->form == FORM_FUNCTION && p->e->grad.n && strcmp(p->s->name, fn->s->name) == 0) nth++;
     char *text = xalloc(strlen(fn->s->name) + 32), *w = text;
     bool up = true;
@@ -368,7 +368,7 @@ static void emit_refusal(FILE *f, const op *o) {
 
 static bool lacks_gradient(const op *o, size_t i) { return !formula_of(o, i); }
 
-static void emit_recording(FILE *f, const model *m, const op *o) {
+static void emit_recording(FILE *f, const op *o) {
     static const char unsupported[] =
         "    if ($requires)\n        return fac__not_differentiable(\"$name\", \"it has no gradient with respect to '$a'\");\n";
     const fields k = fields_of(o);
@@ -379,7 +379,7 @@ static void emit_recording(FILE *f, const model *m, const op *o) {
     emit(
         f, o,
         "static const fac_node_class $id_class = {.name = \"%s\", .size = sizeof($id_node), .apply = $id_apply%s%s};\n",
-        node_name(m, o), release, destroy);
+        node_name(o), release, destroy);
     emit_kernel_head(f, o, "");
     emit(f, o,
          "    if (FAC_LIKELY(!fac__grad_enabled(th_)))\n        return fac__redispatch_$id(below_$,args);\n%s"
@@ -388,13 +388,13 @@ static void emit_recording(FILE *f, const model *m, const op *o) {
     (o->in_place ? emit_inplace_record : emit_functional_record)(f, o, &k);
 }
 
-void emit_autograd(FILE *f, const model *m, const op *o) {
+void emit_autograd(FILE *f, const op *o) {
     const bool writes_first = o->s->n_args && (is_written(o, 0) || o->form == FORM_OUT);
     if (o->e->composite || (o->e->nondifferentiable && !writes_first)) return;
     if (o->form == FORM_OUT)
         emit_out_form(f, o);
     else if (o->grad)
-        emit_recording(f, m, o);
+        emit_recording(f, o);
     else
         emit_refusal(f, o);
 }

@@ -64,7 +64,7 @@ static bool is_drawing(const op *o, const pair *kernel) {
     return o->e->random && o->form == FORM_FUNCTION && strcmp(kernel->key, "Meta") != 0;
 }
 
-static void emit_structured(FILE *f, const model *m, const op *o, const char *key, const char *kernel) {
+static void emit_structured(FILE *f, const op *o, const char *key, const char *kernel) {
     static const char *const forms[] = {"FAC_FUNCTIONAL", "FAC_INPLACE", "FAC_OUT"};
     const bool meta_only = strcmp(key, "Meta") == 0;
     emit(f, o, "static fac_status $id_%s(const fac_call_info *c_$,params) {\n", key);
@@ -80,7 +80,7 @@ static void emit_structured(FILE *f, const model *m, const op *o, const char *ke
     if (kernel)
         fprintf(f, "    if (FAC_LIKELY(!st_)) st_ = %s(%s);\n", kernel, with_draw(o, fill(o, "&s_$,inner"), "drawn_"));
     else if (!meta_only)
-        emit_loop_call(f, m, o);
+        emit_loop_call(f, o);
     fputs("    return fac__structured_end(&s_, st_, res_);\n}\n", f);
 }
 
@@ -202,14 +202,14 @@ static void emit_noop_meta(FILE *f, const op *o) {
     emit(f, o, o->s->n_rets ? "    res_[0] = fac__ref($self);\n    return FAC_OK;\n}\n" : "    return FAC_OK;\n}\n");
 }
 
-void emit_kernels(FILE *f, const model *m, const op *o) {
+void emit_kernels(FILE *f, const op *o) {
     const entry *e = o->e;
     if (e->meta) {
-        if (is_pointwise(e)) emit_structured(f, m, o, "Pointwise", e->kernel);
+        if (is_pointwise(e)) emit_structured(f, o, "Pointwise", e->kernel);
         for (size_t i = 0; i < e->kernels.n; i++)
             if (key_of_form(&e->kernels, i) == e->kernels.v[i].key)
-                emit_structured(f, m, o, e->kernels.v[i].key, e->kernels.v[i].value);
-        emit_structured(f, m, o, "Meta", NULL);
+                emit_structured(f, o, e->kernels.v[i].key, e->kernels.v[i].value);
+        emit_structured(f, o, "Meta", NULL);
     } else if (o->form != FORM_FUNCTION)
         emit_borrowed(f, o);
     for (size_t i = 0; i < e->raw.n; i++)

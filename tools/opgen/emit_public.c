@@ -54,7 +54,7 @@ bool must_use(const op *o) {
     return !o->in_place && o->form != FORM_OUT && (returns_tensors(o) || returns_list(o) || !o->s->n_rets);
 }
 
-void emit_decl(FILE *f, const model *m, const op *o) {
+void emit_decl(FILE *f, const op *o) {
     if (o->e->internal) return;
     if (o->kw && !o->kw_again) emit_kw_struct(f, o);
     if (o->form != FORM_OUT && o->s->n_rets > 1) {
@@ -112,9 +112,9 @@ static bool takes_number(const op *o, size_t i) {
 static bool takes_numbers(const op *o) { return *each(o, takes_number, "", "$a"); }
 
 /* The other member of o's macro, or NULL, and the argument in which they differ. */
-static const op *partner(const model *m, const op *o, size_t *at) {
-    for (size_t i = 0; i < m->ops.n; i++) {
-        const op *p = &m->ops.v[i];
+static const op *partner(const op *o, size_t *at) {
+    for (size_t i = 0; i < o->m->ops.n; i++) {
+        const op *p = &o->m->ops.v[i];
         if (p == o || !p->macro || strcmp(p->macro, o->macro) || p->form != o->form) continue;
         size_t differ = 0;
         for (size_t j = 0; j < o->n_pos && j < p->n_pos; j++)
@@ -147,9 +147,9 @@ static void emit_plain(FILE *f, const op *o, const char *name) {
     emit_wrapped(f, o, xformat("fac_%s(%s)", o->cname, listed(positional(o, "$macroarg"), kw_literal(o))));
 }
 
-static void emit_generic(FILE *f, const model *m, const op *o) {
+static void emit_generic(FILE *f, const op *o) {
     size_t at = 0;
-    const op *p = partner(m, o, &at);
+    const op *p = partner(o, &at);
     if (!p) {
         emit_plain(f, o, o->macro);
         return;
@@ -165,20 +165,19 @@ static void emit_generic(FILE *f, const model *m, const op *o) {
     fputs("#endif\n", f);
 }
 
-void emit_macros(FILE *f, const model *m, const op *o) {
+void emit_macros(FILE *f, const op *o) {
     if (o->e->internal) return;
-    if (o->macro && !o->macro_again) emit_generic(f, m, o);
+    if (o->macro && !o->macro_again) emit_generic(f, o);
     if (!o->macro && (o->kw || takes_numbers(o))) emit_plain(f, o, o->cname);
 }
 
-void emit_result_inline(FILE *f, const model *m, const op *o) {
-    (void)m;
+void emit_result_inline(FILE *f, const op *o) {
     if (o->e->internal || !o->s->n_rets) return;
     emit_at_inline(f, result_type(o), o->s->n_rets > 1 ? xformat("!r.%s", result_field(o, 0)) : NULL);
 }
 
 /* C++ has overloads, so all names are told so; in C those that have no other macro. */
-static void emit_places(FILE *f, const model *m, const op *o, bool all) {
+static void emit_places(FILE *f, const op *o, bool all) {
     if (o->e->internal) return;
     const bool wrapped = o->macro || o->kw || takes_numbers(o); /* in C by a macro of another kind */
     if (o->macro && !o->macro_again && all) emit_place(f, o->macro, result_type(o), must_use(o));
@@ -186,9 +185,9 @@ static void emit_places(FILE *f, const model *m, const op *o, bool all) {
         if (all || !wrapped) emit_place(f, o->cname, result_type(o), must_use(o));
 }
 
-void emit_c_places(FILE *f, const model *m, const op *o) { emit_places(f, m, o, false); }
+void emit_c_places(FILE *f, const op *o) { emit_places(f, o, false); }
 
-void emit_cpp_places(FILE *f, const model *m, const op *o) { emit_places(f, m, o, true); }
+void emit_cpp_places(FILE *f, const op *o) { emit_places(f, o, true); }
 
 /* ---- C++ ---- */
 
@@ -215,8 +214,7 @@ static void hpp_overload(FILE *f, const op *o, unsigned numbers) {
          listed(listed(each(o, is_out, ", ", "$a"), args), o->kw ? "&kw" : ""));
 }
 
-void emit_hpp(FILE *f, const model *m, const op *o) {
-    (void)m;
+void emit_hpp(FILE *f, const op *o) {
     if (o->e->internal) return;
     const bool is_another =
         (o->macro && strcmp(o->macro, o->cname) != 0) || o->kw; /* else it would define the C function anew */

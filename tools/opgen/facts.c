@@ -4,18 +4,18 @@
 #include <stdlib.h>
 
 /* Of an operator that is not made of an entry's functional form: the one of its name without the underscore. */
-static const op *by_name(const model *m, const op *o) {
+static const op *by_name(const op *o) {
     size_t n = strlen(o->s->name);
     if (o->s->name[n - 1] != '_') return NULL;
-    return find_op(m, xformat("%.*s", (int)n - 1, o->s->name), o->s->overload);
+    return find_op(o->m, xformat("%.*s", (int)n - 1, o->s->name), o->s->overload);
 }
 
-static const op *functional_of(const model *m, const op *o) {
+static const op *functional_of(const op *o) {
     if (o->functional) return o->functional;
     if (!writes(o)) return o;
-    if (!o->e->functional) return by_name(m, o);
-    for (size_t i = 0; i < m->ops.n; i++)
-        if (strcmp(short_name(&m->ops.v[i]), o->e->functional) == 0) return &m->ops.v[i];
+    if (!o->e->functional) return by_name(o);
+    for (size_t i = 0; i < o->m->ops.n; i++)
+        if (strcmp(short_name(&o->m->ops.v[i]), o->e->functional) == 0) return &o->m->ops.v[i];
     return NULL;
 }
 
@@ -39,7 +39,7 @@ void check_facts(const model *m) {
         const entry *e = o->e;
         const char *how = combines(m, e);
         if (e->composite) continue;
-        if (!functional_of(m, o) && !needs_none(e))
+        if (!functional_of(o) && !needs_none(e))
             die(e->file, e->line,
                 "%s writes its arguments: 'functional' should name the operator that computes the same into new tensors, or "
                 "say 'fills' or 'none, reason'",
@@ -62,10 +62,10 @@ static unsigned long mask_of(const op *o, char **v) {
     return mask;
 }
 
-void emit_facts(FILE *f, const model *m, const op *o) {
+void emit_facts(FILE *f, const op *o) {
     const entry *e = o->e;
-    const op *functional = functional_of(m, o);
-    const char *how = e->composite ? "as_parts" : combines(m, e);
+    const op *functional = functional_of(o);
+    const char *how = e->composite ? "as_parts" : combines(o->m, e);
     fputs("{", f);
     if (functional) fprintf(f, ".functional = &fac_op_%s, ", functional->id);
     if (e->functional && strcmp(e->functional, "fills") == 0) fputs(".fills = true, ", f);

@@ -11,13 +11,13 @@ static void make_dirs(const char *dir) {
     mkdir(xformat("%s/include/facula", dir), 0777);
 }
 
-typedef void (*op_writer)(FILE *f, const model *m, const op *o);
+typedef void (*op_writer)(FILE *f, const op *o);
 
-static void each_of(FILE *f, const model *m, const op_list *ops, op_writer write) {
-    for (size_t i = 0; i < ops->n && write; i++) write(f, m, &ops->v[i]);
+static void each_of(FILE *f, const op_list *ops, op_writer write) {
+    for (size_t i = 0; i < ops->n && write; i++) write(f, &ops->v[i]);
 }
 
-static void each_op(FILE *f, const model *m, op_writer write) { each_of(f, m, &m->ops, write); }
+static void each_op(FILE *f, const model *m, op_writer write) { each_of(f, &m->ops, write); }
 
 /* ---- public headers ---- */
 
@@ -69,9 +69,9 @@ static void write_hpp(FILE *f, const model *m) {
 static bool each_fn(FILE *f, const model *m, const char *header, const char *before, op_writer write) {
     bool any = false;
     for (size_t i = 0; i < m->fns.n; i++) {
-        if (strcmp(fn_prototype(m, &m->fns.v[i])->header, header) != 0) continue;
+        if (strcmp(fn_prototype(&m->fns.v[i])->header, header) != 0) continue;
         if (!any) fputs(before, f);
-        write(f, m, &m->fns.v[i]);
+        write(f, &m->fns.v[i]);
         any = true;
     }
     return any;
@@ -89,8 +89,7 @@ static void write_header_macros(const char *dir, const model *m, const char *hea
 
 /* ---- internal files ---- */
 
-static void emit_unread(FILE *f, const model *m, const op *p) {
-    (void)m;
+static void emit_unread(FILE *f, const op *p) {
     for (size_t i = 0; i < p->e->unread.n; i++) {
         char *arg, *what;
         for (const char *rest = p->e->unread.v[i].key; next_unread(&rest, &arg, &what);) {
@@ -107,8 +106,7 @@ static bool is_cpu_only(const pairs *raw) {
     return true;
 }
 
-static void emit_ruleless(FILE *f, const model *m, const op *o) {
-    (void)m;
+static void emit_ruleless(FILE *f, const op *o) {
     if (o->e->raw.n || o->e->explicit) emit(f, o, "    {\"$full\", %d},\n", !o->e->explicit && is_cpu_only(&o->e->raw));
 }
 
@@ -126,10 +124,10 @@ static void write_formula_fns(FILE *f, const model *m) {
     for (size_t i = 0; i < formula_fns.n; i++) fprintf(f, "%s;\n", formula_fns.v[i].prototype);
 }
 
-void emit_implementation(FILE *f, const model *m, const op *o) {
-    emit_calls(f, m, o);
-    emit_kernels(f, m, o);
-    emit_autograd(f, m, o);
+void emit_implementation(FILE *f, const op *o) {
+    emit_calls(f, o);
+    emit_kernels(f, o);
+    emit_autograd(f, o);
     emit_rows(f, o);
 }
 
@@ -138,7 +136,7 @@ static void write_family(const char *dir, const model *m, const char *family) {
     open_output(&o, dir, xformat("ops_%s.c", family));
     fprintf(o.f, "%s#include \"backend/pointwise/pointwise.h\"\n#include \"ops_gen.h\"\n", NOTICE);
     for (size_t i = 0; i < m->ops.n; i++)
-        if (strcmp(m->ops.v[i].e->family, family) == 0) emit_implementation(o.f, m, &m->ops.v[i]);
+        if (strcmp(m->ops.v[i].e->family, family) == 0) emit_implementation(o.f, &m->ops.v[i]);
     close_output(&o);
 }
 
@@ -162,7 +160,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* What the dispatcher registers at its start: the operator's object, and the row that describes it. */
-static void emit_builtin(FILE *f, const model *m, const op *o) {
+static void emit_builtin(FILE *f, const op *o) {
     fprintf(f, "extern const char *const fac__tags_%s[];\nextern const fac_builtin_kernel fac__kernels_%s[];\n", o->id,
             o->id);
     fprintf(f, "extern const fac_signature fac__signature_%d;\nextern const fac_builtin_op fac__row_%s;\n", o->sig,
@@ -172,7 +170,7 @@ static void emit_builtin(FILE *f, const model *m, const op *o) {
     fputs(", ", f);
     quoted(f, o->e->doc);
     fprintf(f, ", fac__tags_%s, &fac__signature_%d, fac__kernels_%s,\n    ", o->id, o->sig, o->id);
-    emit_facts(f, m, o);
+    emit_facts(f, o);
     fprintf(f, "};\nFAC_BUILTIN(%s)\n", o->id);
 }
 
@@ -180,7 +178,7 @@ static void write_table(FILE *f, const model *m) {
     LIST(const op *) sorted = {0};
     for (size_t i = 0; i < m->ops.n; i++) PUSH(sorted, &m->ops.v[i]);
     if (sorted.n) qsort(sorted.v, sorted.n, sizeof *sorted.v, by_name);
-    for (size_t i = 0; i < sorted.n; i++) emit_builtin(f, m, sorted.v[i]);
+    for (size_t i = 0; i < sorted.n; i++) emit_builtin(f, sorted.v[i]);
     fputs("#if !FAC_GATHERED\nconst fac_builtin_op *const fac__builtin_ops[] = {\n", f);
     for (size_t i = 0; i < sorted.n; i++) emit(f, sorted.v[i], "    &fac__row_$id,\n");
     fprintf(f, "    NULL,\n};\n#endif\nconst size_t fac__n_generated_ops = %zu;\n", sorted.n);
@@ -190,20 +188,19 @@ static void write_table(FILE *f, const model *m) {
 
 /* What a selective build exports for an operator, as "ENTRY FUNCTION..." a line: "add.Tensor fac_add_tensor_ fac_add_kw_init". Each
    form of an entry has a line. */
-static void emit_names(FILE *f, const model *m, const op *o) {
-    (void)m;
+static void emit_names(FILE *f, const op *o) {
     if (o->e->internal) return;
     emit(f, o, o->kw ? "%.*s fac_$cname fac_$kw_kw_init\n" : "%.*s fac_$cname\n", (int)strcspn(o->e->op, "("),
          o->e->op);
 }
 
-static void emit_test_entry(FILE *f, const model *m, const op *o) {
+static void emit_test_entry(FILE *f, const op *o) {
     const entry *e = o->e;
     emit(f, o, "  {\"name\": \"$full\", \"schema\": ");
     quoted(f, o->s->text);
     fprintf(f, ", \"family\": \"%s\", \"c\": \"%s\", \"differentiable\": %s, \"composite\": %s}%s\n", e->family,
             e->internal ? "" : o->cname, o->grad || e->composite ? "true" : "false", e->composite ? "true" : "false",
-            o + 1 < m->ops.v + m->ops.n ? "," : "");
+            o + 1 < o->m->ops.v + o->m->ops.n ? "," : "");
 }
 
 /* ---- all of them ---- */
@@ -260,8 +257,8 @@ void write_all(const char *dir, const model *m, const texts *families) {
         output o;
         open_output(&o, dir, files[i].name);
         fputs(files[i].begin, o.f);
-        each_of(o.f, m, &m->ops, files[i].op);
-        each_of(o.f, m, &m->fns, files[i].fn);
+        each_of(o.f, &m->ops, files[i].op);
+        each_of(o.f, &m->fns, files[i].fn);
         if (files[i].write) files[i].write(o.f, m);
         fputs(files[i].end ? files[i].end : "", o.f);
         close_output(&o);

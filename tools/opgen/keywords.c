@@ -207,15 +207,14 @@ char *value_in_stub(const op *o, size_t i) {
 
 /* ---- functions of the library's own ---------------------------------------------------------------------------------- */
 
-const function *fn_prototype(const model *m, const op *o) {
-    const function *fn = FIND(m->functions, name, o->cname);
+const function *fn_prototype(const op *o) {
+    const function *fn = FIND(o->m->functions, name, o->cname);
     if (!fn || !fn->n || strcmp(fn->v[fn->n - 1].name, "kw") != 0)
         die(o->e->file, o->e->line, "no header declares fac_%s with its keywords, kw, last", o->cname);
     return fn;
 }
 
-void emit_fn_struct(FILE *f, const model *m, const op *o) {
-    (void)m;
+void emit_fn_struct(FILE *f, const op *o) {
     emit_kw_struct(f, o);
     fputc('\n', f);
 }
@@ -229,13 +228,13 @@ static const char *fn_check(const fac_schema_arg *a) {
     return is_list(a) ? "    if (fac__kw_unset(k_->$a.v)) k_->$a.v = NULL, k_->$a.n = 0;\n" : "";
 }
 
-void emit_fn_init(FILE *f, const model *m, const op *o) {
+void emit_fn_init(FILE *f, const op *o) {
     emit_kw_init(f, o);
     emit(f, o,
          "fac_status fac__open_$kw_kw(fac_$kw_kw *k_, const fac_$kw_kw *kw) {\n    fac_$kw_kw_init(k_);\n"
          "    FAC_TRY(fac__kw_take(\"$name\", k_, kw, sizeof *k_));\n    if (k_->kw_stray != FAC_STRAY_OK_) {\n"
          "        fac__kw_stray_error(\"$name\", %zu);\n        return fac_error();\n    }\n",
-         fn_prototype(m, o)->n - 1 + n_by_position(o));
+         fn_prototype(o)->n - 1 + n_by_position(o));
     for (size_t i = 0; i < o->s->n_args; i++) {
         if (!may_be_one(&o->s->args[i])) emit_kw_check(f, o, &o->s->args[i]);
         emit_at(f, o, i, fn_check(&o->s->args[i]));
@@ -243,8 +242,7 @@ void emit_fn_init(FILE *f, const model *m, const op *o) {
     fputs("    return FAC_OK;\n}\n\n", f);
 }
 
-void emit_fn_open(FILE *f, const model *m, const op *o) {
-    (void)m;
+void emit_fn_open(FILE *f, const op *o) {
     emit(f, o, "fac_status fac__open_$kw_kw(fac_$kw_kw *k, const fac_$kw_kw *kw);\n");
 }
 
@@ -274,8 +272,8 @@ static char *declared(const entry *e, const parameter *p) {
     return (void)e, xformat(strstr(p->type, "(*") ? "%s" : star ? "%s%s" : "%s %s", p->type, p->name);
 }
 
-void emit_fn_macro(FILE *f, const model *m, const op *o) {
-    const function *fn = fn_prototype(m, o);
+void emit_fn_macro(FILE *f, const op *o) {
+    const function *fn = fn_prototype(o);
     const char *names = before_keywords(fn, name_of, o->e);
     emit_kw_forward(f, o->s->name, fn->n > 1 ? fn->v[fn->n - 2].name : NULL);
     emit(f, o, "/* fac_$name(%s%s) */\n#define FAC_KW_$name(%s...) ", names, each(o, NULL, ", ", ".$key"), names);
@@ -283,8 +281,8 @@ void emit_fn_macro(FILE *f, const model *m, const op *o) {
          at_begin(fn->result, fn->must), fn->result, before_keywords(fn, passed_on, o->e), fn->n > 1 ? " ()" : "");
 }
 
-void emit_fn_overload(FILE *f, const model *m, const op *o) {
-    const function *fn = fn_prototype(m, o);
+void emit_fn_overload(FILE *f, const op *o) {
+    const function *fn = fn_prototype(o);
     const char *begin = xformat("%s%sfac_%s(%s", fn->result, fn->result[strlen(fn->result) - 1] == '*' ? "" : " ",
                                 fn->name, before_keywords(fn, declared, o->e));
     emit(f, o,

@@ -121,11 +121,11 @@ static const char *result_dtype(const model *m, const loop *l) {
     return has_result(m, l->name, "PART") ? "fac__part_of(&s_)" : "0";
 }
 
-void emit_loop_call(FILE *f, const model *m, const op *o) {
+void emit_loop_call(FILE *f, const op *o) {
     const entry *e = o->e;
     bool divides = false;
     const loop *last;
-    char *call = choice(m, e, &divides, &last), *numbers = "";
+    char *call = choice(o->m, e, &divides, &last), *numbers = "";
     int n = 0;
     for (char **v = e->numbers; v && *v; v++, n++) numbers = listed(numbers, number(o, *v));
     if (n != last->n_numbers)
@@ -133,7 +133,8 @@ void emit_loop_call(FILE *f, const model *m, const op *o) {
     if (divides)
         call = xformat("st_ = fac__divide(&s_, %s);\n", call);
     else
-        call = xformat("st_ = fac__pointwise(&s_, %s, %s, %s);\n", call, result_dtype(m, last), n ? "&args_" : "NULL");
+        call =
+            xformat("st_ = fac__pointwise(&s_, %s, %s, %s);\n", call, result_dtype(o->m, last), n ? "&args_" : "NULL");
     if (n)
         fprintf(f, "    if (FAC_LIKELY(!st_)) {\n        fac_loop_args args_ = {.v = {%s}};\n        %s    }\n",
                 numbers, call);

@@ -21,11 +21,11 @@ static int explain(const model *m, const char *name) {
         const op *p = &m->ops.v[i];
         if (strcmp(p->s->name, name) && strcmp(p->s->full, name) && strcmp(short_name(p), name)) continue;
         printf("%s==== %s (%s:%d)\n\n-- public --\n", found++ ? "\n" : "", p->s->full, p->e->file, p->e->line);
-        emit_decl(stdout, m, p);
-        emit_macros(stdout, m, p);
+        emit_decl(stdout, p);
+        emit_macros(stdout, p);
         puts("\n-- internal --");
-        emit_internal_decl(stdout, m, p);
-        emit_implementation(stdout, m, p);
+        emit_internal_decl(stdout, p);
+        emit_implementation(stdout, p);
     }
     if (!found) fprintf(stderr, "opgen: no operator '%s' in these files\n", name);
     return !found;

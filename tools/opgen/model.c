@@ -173,6 +173,7 @@ static void add_op(model *m, op o) {
         if (strcmp(m->ops.v[i].id, o.id) == 0)
             die(o.e->file, o.e->line, "%s is declared twice; the first is at %s:%d", o.s->full, m->ops.v[i].e->file,
                 m->ops.v[i].e->line);
+    o.m = m;
     PUSH(m->ops, o);
 }
 
@@ -258,7 +259,7 @@ static void add_fn(model *m, const entry *e) {
     fac_schema *s = parse(e, e->fn);
     for (size_t i = 0; i < s->n_args; i++)
         if (!s->args[i].default_text) die(e->file, e->line, "keyword '%s' has no default", s->args[i].name);
-    PUSH(m->fns, ((op){.e = e, .s = s, .kw = s->name, .cname = s->name}));
+    PUSH(m->fns, ((op){.m = m, .e = e, .s = s, .kw = s->name, .cname = s->name}));
 }
 
 void build_model(model *m) {

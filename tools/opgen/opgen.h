@@ -45,6 +45,7 @@ typedef struct entry {
 typedef enum { FORM_FUNCTION, FORM_INPLACE, FORM_OUT } op_form;
 
 typedef struct op {
+    const struct model *m;
     const entry *e;
     fac_schema *s;
     op_form form;
@@ -256,7 +257,7 @@ bool is_pointwise(const entry *e);
 /* Stops where an entry leaves a fact open. */
 void check_facts(const model *m);
 /* A fac_builtin_facts, as an initialiser. */
-void emit_facts(FILE *f, const model *m, const op *o);
+void emit_facts(FILE *f, const op *o);
 
 /* ---- loops (loops.c) ---- */
 
@@ -264,7 +265,7 @@ void load_formulas(const char *path, model *m);
 /* The first loop of that name, or NULL. */
 const loop *find_loop(const model *m, const char *name);
 /* In a structured kernel: runs the loop that the entry names. */
-void emit_loop_call(FILE *f, const model *m, const op *o);
+void emit_loop_call(FILE *f, const op *o);
 void emit_loops(FILE *f, const model *m);
 
 /* ---- C as text (scan.c) ---- */
@@ -375,12 +376,12 @@ void emit_kw_check(FILE *f, const op *o, const fac_schema_arg *a);
 void emit_kw_bool_check(FILE *f, const op *o, const char *keyword);
 
 /* Of a function of the library's own: its keyword struct, its macro, kw_init, and what reads the struct. */
-void emit_fn_struct(FILE *f, const model *m, const op *o);
-void emit_fn_macro(FILE *f, const model *m, const op *o);
+void emit_fn_struct(FILE *f, const op *o);
+void emit_fn_macro(FILE *f, const op *o);
 /* The same for C++: an overload that takes the keywords by reference. */
-void emit_fn_overload(FILE *f, const model *m, const op *o);
-void emit_fn_init(FILE *f, const model *m, const op *o);
-void emit_fn_open(FILE *f, const model *m, const op *o);
+void emit_fn_overload(FILE *f, const op *o);
+void emit_fn_init(FILE *f, const op *o);
+void emit_fn_open(FILE *f, const op *o);
 
 /* ---- the place of a call (headers.c): what surrounds a call in a macro ---- */
 
@@ -395,7 +396,7 @@ void emit_header_macros(FILE *f, const model *m, const char *header);
 bool must_use(const op *o);
 /* The keywords of a function, or NULL; the prototype of a function with keywords. */
 const op *fn_keywords(const model *m, const function *fn);
-const function *fn_prototype(const model *m, const op *o);
+const function *fn_prototype(const op *o);
 
 /* ---- the handles of a public stub (emit_handles.c) ---- */
 
@@ -415,26 +416,26 @@ void open_output(output *o, const char *dir, const char *name);
 /* Long lines are broken, and `#line 0` becomes the true number. */
 void close_output(output *o);
 
-void emit_decl(FILE *f, const model *m, const op *o);
-void emit_macros(FILE *f, const model *m, const op *o);
+void emit_decl(FILE *f, const op *o);
+void emit_macros(FILE *f, const op *o);
 /* What only tells the place of a call. */
-void emit_c_places(FILE *f, const model *m, const op *o);
-void emit_cpp_places(FILE *f, const model *m, const op *o);
+void emit_c_places(FILE *f, const op *o);
+void emit_cpp_places(FILE *f, const op *o);
 /* The functions that FAC_AT_ needs for the result. */
-void emit_result_inline(FILE *f, const model *m, const op *o);
-void emit_hpp(FILE *f, const model *m, const op *o);
-void emit_internal_decl(FILE *f, const model *m, const op *o);
+void emit_result_inline(FILE *f, const op *o);
+void emit_hpp(FILE *f, const op *o);
+void emit_internal_decl(FILE *f, const op *o);
 /* Calls, kernels, autograd and rows. */
-void emit_implementation(FILE *f, const model *m, const op *o);
+void emit_implementation(FILE *f, const op *o);
 void write_all(const char *dir, const model *m, const texts *families);
 char *public_params(const op *o);
 char *positional(const op *o, const char *text);
 char *macro_argument(const fac_schema_arg *a);
 char *gradient_text(const op *o);
 void emit_result_struct(FILE *f, const op *o);
-void emit_calls(FILE *f, const model *m, const op *o);
-void emit_kernels(FILE *f, const model *m, const op *o);
-void emit_autograd(FILE *f, const model *m, const op *o);
+void emit_calls(FILE *f, const op *o);
+void emit_kernels(FILE *f, const op *o);
+void emit_autograd(FILE *f, const op *o);
 void emit_rows(FILE *f, const op *o);
 bool writes(const op *o);
 char *any_requires_grad(const op *o, arg_test which); /* as a C expression */
