@@ -5,25 +5,18 @@
 bool is_tensor(const fac_schema_type *t) { return t->kind == FAC_TYPE_TENSOR && !t->list; }
 bool is_tensor_list(const fac_schema_type *t) { return t->kind == FAC_TYPE_TENSOR && t->list; }
 
-/* Of one, of one that may be left out, and of a list. */
 etype type_of(const fac_schema_type *t) {
-    static const struct {
-        etype one, optional, list;
-    } types[FAC_TYPE_KINDS] = {
-        [FAC_TYPE_TENSOR] = {T_TENSOR, T_TENSOR, T_TENSORS},
-        [FAC_TYPE_INT] = {T_INT, T_OPT_INT, T_INTS},
-        [FAC_TYPE_FLOAT] = {T_FLOAT, T_OPT_NUM, T_FLOATS},
-        [FAC_TYPE_BOOL] = {T_BOOL, T_OPT_NUM, T_INTS},
-        [FAC_TYPE_SCALAR] = {T_SCALAR, T_OPT_NUM, T_INTS},
-        [FAC_TYPE_STRING] = {T_STRING, T_STRING, T_INTS},
-        [FAC_TYPE_DTYPE] = {T_DTYPE, T_DTYPE, T_INTS},
-        [FAC_TYPE_DEVICE] = {T_DEVICE, T_DEVICE, T_INTS},
-        [FAC_TYPE_LAYOUT] = {T_LAYOUT, T_LAYOUT, T_INTS},
-        [FAC_TYPE_FORMAT] = {T_FORMAT, T_FORMAT, T_INTS},
-        [FAC_TYPE_GENERATOR] = {T_GENERATOR, T_GENERATOR, T_INTS},
-        [FAC_TYPE_OBJECT] = {T_OBJECT, T_OBJECT, T_INTS},
-    };
-    return t->list ? types[t->kind].list : t->optional ? types[t->kind].optional : types[t->kind].one;
+    static const etype one[FAC_TYPE_KINDS] = {[FAC_TYPE_TENSOR] = T_TENSOR,       [FAC_TYPE_INT] = T_INT,
+                                              [FAC_TYPE_FLOAT] = T_FLOAT,         [FAC_TYPE_BOOL] = T_BOOL,
+                                              [FAC_TYPE_SCALAR] = T_SCALAR,       [FAC_TYPE_STRING] = T_STRING,
+                                              [FAC_TYPE_DTYPE] = T_DTYPE,         [FAC_TYPE_DEVICE] = T_DEVICE,
+                                              [FAC_TYPE_LAYOUT] = T_LAYOUT,       [FAC_TYPE_FORMAT] = T_FORMAT,
+                                              [FAC_TYPE_GENERATOR] = T_GENERATOR, [FAC_TYPE_OBJECT] = T_OBJECT};
+    const fac_type_kind k = t->kind;
+    if (t->list) return k == FAC_TYPE_TENSOR ? T_TENSORS : k == FAC_TYPE_FLOAT ? T_FLOATS : T_INTS;
+    if (t->optional && k == FAC_TYPE_INT) return T_OPT_INT;
+    const bool is_number = k == FAC_TYPE_FLOAT || k == FAC_TYPE_BOOL || k == FAC_TYPE_SCALAR;
+    return t->optional && is_number ? T_OPT_NUM : one[k];
 }
 
 const type_words spelt[] = {

@@ -107,12 +107,8 @@ static void operator_entry(FILE *f, const op *o) {
     fprintf(f, ", \"differentiable\": %s}", o->form != FORM_OUT && (o->grad || e->composite) ? "true" : "false");
 }
 
-static void type_entry(FILE *f, const declaration *d) {
+static void member_entries(FILE *f, const declaration *d) {
     const bool is_enum = strcmp(d->kind, "enum") == 0;
-    fprintf(f, "{\"name\": \"%s\", \"kind\": \"%s\", \"header\": \"facula/%s.h\", \"line\": %d", d->name, d->kind,
-            d->header, d->line);
-    text_member(f, "section", d->section);
-    text_member(f, "text", d->text);
     fprintf(f, ", \"%s\": [", is_enum ? "enumerators" : "members");
     for (size_t i = 0; i < d->n; i++) {
         fprintf(f, "%s{\"name\": \"%s\"", i ? ", " : "", d->v[i].name);
@@ -123,16 +119,6 @@ static void type_entry(FILE *f, const declaration *d) {
         fputc('}', f);
     }
     fputc(']', f);
-    text_member(f, "doc", d->doc);
-    fputc('}', f);
-}
-
-static void macro_entry(FILE *f, const declaration *d) {
-    fprintf(f, "{\"name\": \"%s\", \"header\": \"facula/%s.h\", \"line\": %d", d->name, d->header, d->line);
-    text_member(f, "section", d->section);
-    text_member(f, "text", d->text);
-    text_member(f, "doc", d->doc);
-    fputc('}', f);
 }
 
 static void emit_declarations(FILE *f, const model *m, bool macros) {
@@ -140,8 +126,14 @@ static void emit_declarations(FILE *f, const model *m, bool macros) {
     for (size_t i = 0; i < m->declarations.n; i++) {
         const declaration *d = &m->declarations.v[i];
         if ((strcmp(d->kind, "macro") == 0) != macros) continue;
-        fprintf(f, "%s\n  ", sep);
-        (macros ? macro_entry : type_entry)(f, d);
+        fprintf(f, "%s\n  {\"name\": \"%s\"", sep, d->name);
+        if (!macros) text_member(f, "kind", d->kind);
+        fprintf(f, ", \"header\": \"facula/%s.h\", \"line\": %d", d->header, d->line);
+        text_member(f, "section", d->section);
+        text_member(f, "text", d->text);
+        if (!macros) member_entries(f, d);
+        text_member(f, "doc", d->doc);
+        fputc('}', f);
         sep = ",";
     }
 }

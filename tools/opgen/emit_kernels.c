@@ -1,7 +1,9 @@
 /* Registered kernels that follow from an entry: structured wrappers, forms that reuse the functional one, version bumps
-   and view records, and the rows that register them all. */
+   and view records, and the rows that register them all: what writes a kernel adds its row. */
 #include "opgen.h"
 #include <stdlib.h>
+
+static void add_row(rows *k, const char *key, const char *fn) { PUSH(*k, ((row){key, fn})); }
 
 /* given_: the tensors that an in-place or out form writes. */
 static void emit_given(FILE *f, const op *o) {
@@ -51,20 +53,16 @@ static void emit_draw(FILE *f, const op *o) {
 }
 
 /* Around a kernel that is registered as it is but for what it draws. */
-static void emit_drawing(FILE *f, const op *o, const pair *kernel) {
+static void emit_drawing(FILE *f, const op *o, const pair *kernel, rows *k) {
     emit(f, o, "static fac_status $id_%s(const fac_call_info *c_$,params) {\n    fac_status st_ = FAC_OK;\n",
          kernel->key);
     emit_draw(f, o);
     fprintf(f, "    return FAC_LIKELY(!st_) ? %s(%s) : st_;\n}\n", kernel->value,
             with_draw(o, fill(o, "c_$,args"), "drawn_"));
+    add_row(k, kernel->key, xformat("$id_%s", kernel->key));
 }
 
-/* Whether a raw kernel is registered behind emit_drawing. */
-static bool is_drawing(const op *o, const pair *kernel) {
-    return o->e->random && o->form == FORM_FUNCTION && strcmp(kernel->key, "Meta") != 0;
-}
-
-static void emit_structured(FILE *f, const op *o, const char *key, const char *kernel) {
+static void emit_structured(FILE *f, const op *o, const char *key, const char *kernel, rows *k) {
     static const char *const forms[] = {"FAC_FUNCTIONAL", "FAC_INPLACE", "FAC_OUT"};
     const bool meta_only = strcmp(key, "Meta") == 0;
     emit(f, o, "static fac_status $id_%s(const fac_call_info *c_$,params) {\n", key);
@@ -82,6 +80,7 @@ static void emit_structured(FILE *f, const op *o, const char *key, const char *k
     else if (!meta_only)
         emit_loop_call(f, o);
     fputs("    return fac__structured_end(&s_, st_, res_);\n}\n", f);
+    add_row(k, key, xformat("$id_%s", key));
 }
 
 /* Makes an in-place form compute from before_, which the graph may keep while self is overwritten. */
@@ -112,7 +111,7 @@ static void emit_refused(FILE *f, const op *o) {
 }
 
 /* An in-place or out form in terms of the functional operator. */
-static void emit_borrowed(FILE *f, const op *o) {
+static void emit_borrowed(FILE *f, const op *o, rows *k) {
     emit(f, o, "static fac_status $id_borrowed(const fac_call_info *c_$,params) {\n    (void)c_;\n");
     emit_given(f, o);
     emit_refused(f, o);
@@ -127,6 +126,7 @@ static void emit_borrowed(FILE *f, const op *o) {
     emit(f, o,
          "    fac__drop_grads(made_, FAC_COUNT(made_));\n    if (st_) return st_;\n"
          "    for (int i_ = 0; i_ < $rets; i_++) res_[i_] = fac__ref(given_[i_]);\n    return FAC_OK;\n}\n");
+    add_row(k, o->e->composite ? "CatchAll" : "CompositeExplicit", "$id_borrowed");
 }
 
 bool writes(const op *o) { return *each(o, is_written, "", "$a"); }
@@ -161,7 +161,7 @@ static void emit_view_record(FILE *f, const op *o) {
 
 /* The ADInplaceOrView kernel: tracks views, bumps versions. What is written has a version counter before it is written, so that
    counting on cannot fail. */
-static void emit_adiv(FILE *f, const op *o) {
+static void emit_adiv(FILE *f, const op *o, rows *k) {
     const bool views = o->e->view && o->form == FORM_FUNCTION;
     emit(f, o,
          "static %sfac_status $id_adiv(const fac_call_info *c_$,params) {\n    fac_thread *th_ = fac__thread();\n%s",
@@ -178,6 +178,7 @@ static void emit_adiv(FILE *f, const op *o) {
               "    if (!st_$andgiven) st_ = fac__bump_version($a);\n", NULL);
     if (!views && returns_tensors(o)) emit(f, o, "    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, $rets);\n");
     fputs("    return st_;\n}\n", f);
+    add_row(k, "ADInplaceOrView", "$id_adiv");
 }
 
 static bool has_adiv(const op *o) {
@@ -193,67 +194,63 @@ static const char *key_of_form(const pairs *kernels, size_t i) {
 }
 
 /* What is written has to be on the meta device, where there is nothing to write. */
-static void emit_noop_meta(FILE *f, const op *o) {
+static void emit_noop_meta(FILE *f, const op *o, rows *k) {
     emit(f, o, "static fac_status $id_Meta(const fac_call_info *c_$,params) {\n    (void)c_;\n");
     for (size_t i = 0; i < o->s->n_args; i++)
         fputs(fill_at(o, i,
                       is_written(o, i) ? "    ${ifgiven}FAC_TRY(fac__need_meta(\"$a\", $a));\n" : "    (void)$a;\n"),
               f);
     emit(f, o, o->s->n_rets ? "    res_[0] = fac__ref($self);\n    return FAC_OK;\n}\n" : "    return FAC_OK;\n}\n");
+    add_row(k, "Meta", "$id_Meta");
 }
 
-void emit_kernels(FILE *f, const op *o) {
+static void emit_structured_forms(FILE *f, const op *o, rows *k) {
+    const pairs *v = &o->e->kernels;
+    if (is_pointwise(o->e)) emit_structured(f, o, "Pointwise", o->e->kernel, k);
+    for (size_t i = 0; i < v->n; i++)
+        if (key_of_form(v, i) == v->v[i].key)
+            emit_structured(f, o, v->v[i].key, v->v[i].value, k);
+        else
+            add_row(k, v->v[i].key, xformat("$id_%s", key_of_form(v, i)));
+    emit_structured(f, o, "Meta", NULL, k);
+}
+
+/* Those that an entry names. */
+static void emit_own(FILE *f, const op *o, rows *k) {
     const entry *e = o->e;
-    if (e->meta) {
-        if (is_pointwise(e)) emit_structured(f, o, "Pointwise", e->kernel);
-        for (size_t i = 0; i < e->kernels.n; i++)
-            if (key_of_form(&e->kernels, i) == e->kernels.v[i].key)
-                emit_structured(f, o, e->kernels.v[i].key, e->kernels.v[i].value);
-        emit_structured(f, o, "Meta", NULL);
-    } else if (o->form != FORM_FUNCTION)
-        emit_borrowed(f, o);
-    for (size_t i = 0; i < e->raw.n; i++)
-        if (is_drawing(o, &e->raw.v[i])) emit_drawing(f, o, &e->raw.v[i]);
-    if (wants_noop_meta(o)) emit_noop_meta(f, o);
-    if (has_adiv(o)) emit_adiv(f, o);
-}
-
-/* ---- rows ---- */
-
-static void row(FILE *f, const op *o, const char *key, const char *fn) {
-    fprintf(f, "    {\"%s\", (fac_fn)%s},\n", key, fill_words((words){o, .v = key}, fn));
-}
-
-static void emit_structured_rows(FILE *f, const op *o) {
-    const pairs *k = &o->e->kernels;
-    if (is_pointwise(o->e)) row(f, o, "Pointwise", "$id_$v");
-    for (size_t i = 0; i < k->n; i++) row(f, o, k->v[i].key, xformat("$id_%s", key_of_form(k, i)));
-    row(f, o, "Meta", "$id_$v");
-}
-
-static void emit_own_rows(FILE *f, const op *o) {
-    const entry *e = o->e;
-    if (e->composite) row(f, o, "CatchAll", e->composite);
-    if (e->explicit) row(f, o, "CompositeExplicit", e->explicit);
+    if (e->composite) add_row(k, "CatchAll", e->composite);
+    if (e->explicit) add_row(k, "CompositeExplicit", e->explicit);
     for (const pair *p = e->raw.v; p < e->raw.v + e->raw.n; p++)
-        row(f, o, p->key, is_drawing(o, p) ? "$id_$v" : p->value);
-    if (wants_noop_meta(o)) row(f, o, "Meta", "$id_$v");
+        if (e->random && strcmp(p->key, "Meta") != 0)
+            emit_drawing(f, o, p, k);
+        else
+            add_row(k, p->key, p->value);
+    if (wants_noop_meta(o)) emit_noop_meta(f, o, k);
 }
 
-void emit_rows(FILE *f, const op *o) {
+rows emit_kernels(FILE *f, const op *o) {
+    rows k = {0};
+    if (o->e->meta)
+        emit_structured_forms(f, o, &k);
+    else if (o->form == FORM_FUNCTION)
+        emit_own(f, o, &k);
+    else
+        emit_borrowed(f, o, &k);
+    if (has_adiv(o)) emit_adiv(f, o, &k);
+    return k;
+}
+
+void emit_rows(FILE *f, const op *o, const rows *k) {
     const entry *e = o->e;
     emit(f, o, "extern const char *const fac__tags_$id[];\nconst char *const fac__tags_$id[] = {");
     for (char **t = e->tags; t && *t; t++) fprintf(f, "\"%s\", ", *t);
     emit(
         f, o,
         "NULL};\nextern const fac_builtin_kernel fac__kernels_$id[];\nconst fac_builtin_kernel fac__kernels_$id[] = {\n");
-    if (e->meta)
-        emit_structured_rows(f, o);
-    else if (o->form != FORM_FUNCTION)
-        row(f, o, e->composite ? "CatchAll" : "CompositeExplicit", "$id_borrowed");
-    else
-        emit_own_rows(f, o);
-    if (has_adiv(o)) row(f, o, "ADInplaceOrView", "$id_adiv");
-    if (!e->composite) row(f, o, "Autograd", e->nondifferentiable && !writes(o) ? "NULL" : "$id_autograd");
+    for (size_t i = 0; i < k->n; i++) fprintf(f, "    {\"%s\", (fac_fn)%s},\n", k->v[i].key, fill(o, k->v[i].fn));
+    if (!e->composite)
+        emit(f, o,
+             e->nondifferentiable && !writes(o) ? "    {\"Autograd\", (fac_fn)NULL},\n"
+                                                : "    {\"Autograd\", (fac_fn)$id_autograd},\n");
     fputs("    {NULL, NULL},\n};\n", f);
 }

@@ -126,9 +126,9 @@ static void write_formula_fns(FILE *f, const model *m) {
 
 void emit_implementation(FILE *f, const op *o) {
     emit_calls(f, o);
-    emit_kernels(f, o);
+    const rows k = emit_kernels(f, o);
     emit_autograd(f, o);
-    emit_rows(f, o);
+    emit_rows(f, o, &k);
 }
 
 static void write_family(const char *dir, const model *m, const char *family) {

@@ -434,9 +434,14 @@ char *macro_argument(const fac_schema_arg *a);
 char *gradient_text(const op *o);
 void emit_result_struct(FILE *f, const op *o);
 void emit_calls(FILE *f, const op *o);
-void emit_kernels(FILE *f, const op *o);
+/* What registers a kernel: a key, and a template of the function's name. */
+typedef struct row {
+    const char *key, *fn;
+} row;
+typedef LIST(row) rows;
+rows emit_kernels(FILE *f, const op *o);
 void emit_autograd(FILE *f, const op *o);
-void emit_rows(FILE *f, const op *o);
+void emit_rows(FILE *f, const op *o, const rows *k);
 bool writes(const op *o);
 char *any_requires_grad(const op *o, arg_test which); /* as a C expression */
 char *edge_of(const op *o, size_t arg, bool is_made);
