@@ -14,7 +14,8 @@ extern "C" {
 /* A set of keys: 16 backend bits below 48 functionality bits. */
 typedef uint64_t fac_keyset;
 
-/* Columns of the operator table: where the data lives. Higher wins. Those without a back end are reserved. */
+/* Columns of the operator table: where the data lives. Higher wins. Those without a back end are reserved.
+   source: c10::BackendComponent, whose names they have */
 typedef enum fac_backend {
     FAC_BACKEND_CPU,
     FAC_BACKEND_CUDA,
@@ -35,7 +36,7 @@ typedef enum fac_backend {
     FAC_BACKEND_COUNT
 } fac_backend;
 
-/* What kind of handling a call needs. Higher runs first. */
+/* What kind of handling a call needs. Higher runs first. source: c10::DispatchKey, whose order they have */
 typedef enum fac_functionality {
     FAC_KEY_DENSE,
     FAC_KEY_QUANTIZED,

@@ -68,6 +68,7 @@ fac_dtype fac_dtype_parse(const char *text) {
 #define FD FAC_F64
 #define CF FAC_C64
 #define CD FAC_C128
+/* source: torch.promote_types; test_dtype compares each entry with PyTorch's. */
 static const uint8_t join[FAC_DTYPE_COUNT - 1][FAC_DTYPE_COUNT - 1] = {
     /*      BL  U8  I8  IS  II  IL  FH  FB  FF  FD  CF  CD */
     /*BL*/ {BL, U8, I8, IS, II, IL, FH, FB, FF, FD, CF, CD},

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+/* Names are those of the format; types without a dtype here are known by their size alone. */
 static const fac_safetensors_type TYPES[] = {
     {"BOOL", FAC_BOOL, 1}, {"U8", FAC_U8, 1},   {"I8", FAC_I8, 1},   {"I16", FAC_I16, 2}, {"I32", FAC_I32, 4},
     {"I64", FAC_I64, 8},   {"F16", FAC_F16, 2}, {"F32", FAC_F32, 4}, {"F64", FAC_F64, 8}, {"BF16", FAC_BF16, 2},

@@ -165,6 +165,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
+/* Limits are those of compute capability 9.0 in the CUDA C++ Programming Guide, section Compute Capabilities. */
 /* clang-format off */
 static const struct { CUdevice_attribute name; int value; } attributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},

@@ -1,4 +1,5 @@
-/* The parser of allocator options: a table of keys, a lexer that skips blanks, one reader per kind of value. */
+/* The parser of allocator options: a table of keys, a lexer that skips blanks, one reader per kind of value.
+   source: PyTorch's PYTORCH_CUDA_ALLOC_CONF (c10::CachingAllocator::AcceleratorAllocatorConfig), whose keys and blanks it takes */
 #include "backend/cuda/runtime/alloc_config.h"
 #include <stddef.h>
 #include <stdlib.h>
