@@ -46,12 +46,12 @@ static void expect_equal(const char *op, int threads, const fac_value *a, const 
 }
 
 static void expect_same_bits(const call *c) {
-    const int teams[] = {2, 3, 7};
+    const int counts[] = {2, 3, 7};
     results one, many;
     run(c, 1, &one);
-    for (size_t t = 0; t < FAC_COUNT(teams) * TIMES; t++) {
-        run(c, teams[t / TIMES], &many);
-        for (size_t i = 0; i < one.n; i++) expect_equal(c->op, teams[t / TIMES], &one.v[i], &many.v[i]);
+    for (size_t t = 0; t < FAC_COUNT(counts) * TIMES; t++) {
+        run(c, counts[t / TIMES], &many);
+        for (size_t i = 0; i < one.n; i++) expect_equal(c->op, counts[t / TIMES], &one.v[i], &many.v[i]);
         drop(&many);
     }
     drop(&one);

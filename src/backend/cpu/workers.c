@@ -1,7 +1,7 @@
 /* A worker looks at the board of jobs whenever the count of calls has changed. It watches the count for a short while,
    since operators follow each other closely; then it puts its bit into `asleep`, looks at the count once more, and sleeps
    on a word of its own. A caller publishes, counts, and only then looks at the bits: so either the worker sees the count
-   or the caller the bit. The lowest bits are woken first, so that the same few workers do the work of small teams. */
+   or the caller the bit. The lowest bits are woken first, so that the same few workers do small jobs. */
 #define _GNU_SOURCE /* pthread_setname_np, sched_getcpu */
 #include "backend/cpu/workers.h"
 #include "backend/cpu/jobs.h"
