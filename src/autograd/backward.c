@@ -5,6 +5,7 @@
 #include "autograd/engine_ops.h"
 #include "autograd/hooks.h"
 #include "autograd/leaf.h"
+#include "core/tensor_make.h"
 #include "keywords_gen.h"
 #include "ops/call.h"
 

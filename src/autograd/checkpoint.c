@@ -8,6 +8,7 @@
 #include "autograd/mode.h"
 #include "autograd/saved.h"
 #include "core/handle.h"
+#include "core/tensor_make.h"
 
 typedef struct frame {
     atomic_int refs; /* one per number handed out, and one while forward runs */

@@ -1,6 +1,7 @@
 /* See engine_ops.h. Results of dispatching calls are owned. */
 #include "autograd/engine_ops.h"
 #include "core/read.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 fac_status fac__ag_add(fac_tensor *a, fac_tensor *b, fac_tensor **out) {

@@ -3,6 +3,7 @@
 #include "autograd/mode.h"
 #include "autograd/saved.h"
 #include "core/handle.h"
+#include "core/tensor_make.h"
 
 typedef struct tensor_vec {
     fac_tensor **v; /* owned */

@@ -2,6 +2,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/mode.h"
+#include "core/tensor_make.h"
 #include "ops/call.h"
 
 fac_status fac__check_inplace(fac_tensor *t, bool any_requires_grad) {

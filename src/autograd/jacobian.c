@@ -3,6 +3,7 @@
 #include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/numeric.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 /* Gradient of element k of y by x as a row; NULL on failure. */

@@ -2,6 +2,8 @@
 #include "autograd/numeric.h"
 #include "autograd/engine_ops.h"
 #include "core/read.h"
+#include "core/scalar.h"
+#include "core/tensor_make.h"
 
 static fac_tensor *to_device(fac_tensor *t, const fac_tensor *like) {
     if (!t || fac_device_equal(t->device, like->device)) return t;

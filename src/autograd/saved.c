@@ -4,6 +4,7 @@
    change in place is found out. */
 #include "autograd/saved.h"
 #include "autograd/autograd_meta.h"
+#include "core/tensor_make.h"
 
 static unsigned version_now(const fac_tensor *t) {
     return t->version ? atomic_load_explicit(&t->version->value, memory_order_relaxed) : 0;

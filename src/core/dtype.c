@@ -1,5 +1,5 @@
 /* Element types: names, sizes, the promotion lattice, casting rules. */
-#include "core/tensor.h"
+#include "core/scalar.h"
 
 enum { KIND_NONE, KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX };
 

@@ -1,5 +1,6 @@
 /* Fills each place of a tensor once, however its elements share memory. */
 #include "core/fill.h"
+#include "core/tensor_make.h"
 
 /* Dimensions as sets of places: each of more than one, the smallest stride first. Returns how many. */
 static int sort_by_stride(const fac_tensor *t, int64_t *sizes, int64_t *strides) {

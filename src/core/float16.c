@@ -1,5 +1,5 @@
 /* IEEE half precision by integer arithmetic: exact one way, rounded to nearest even the other. */
-#include "core/tensor.h"
+#include "core/scalar.h"
 
 static float float_of(uint32_t bits) {
     float f;

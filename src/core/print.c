@@ -2,6 +2,7 @@
    that are shown. */
 #include "core/handle.h"
 #include "core/read.h"
+#include "core/scalar.h"
 #include <math.h>
 
 static const char prefix[] = "tensor(";

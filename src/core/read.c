@@ -2,6 +2,8 @@
 #include "core/read.h"
 #include "core/guard.h"
 #include "core/handle.h"
+#include "core/scalar.h"
+#include "core/tensor_make.h"
 
 /* Owned copy on the CPU with the strides of t: the bytes between its first and last element, in one go. */
 static fac_status fetch(fac_tensor *t, fac_tensor **out) {

@@ -3,6 +3,7 @@
 #include "core/resize.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
+#include "core/tensor_make.h"
 #include "core/valid.h"
 
 /* Bytes that a storage needs for this geometry; false on overflow. */

@@ -1,7 +1,7 @@
 /* Numbers as arguments, and single elements in memory. The rule of conversion is said here and in core/truncate.h: floating to
    integral numbers as there; integers wrap; 16-bit floats are rounded from f32; complex numbers lose their imaginary part but
    in a truth value. Loops over elements (the CPU's casts, CUDA's copies) follow it bit by bit. */
-#include "core/tensor.h"
+#include "core/scalar.h"
 
 #define FAC_TRUNCATE_FN static inline
 #define FAC_FROM double

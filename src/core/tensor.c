@@ -1,9 +1,11 @@
 /* Tensor headers: making, aliasing, geometry, freeing. */
 #include "core/guard.h"
 #include "core/handle.h"
+#include "core/scalar.h"
 #include "core/slot.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
+#include "core/tensor_make.h"
 #include "core/valid.h"
 
 fac_autograd_table fac__autograd;

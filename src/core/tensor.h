@@ -1,5 +1,5 @@
-/* Allocator -> storage (bytes) -> tensor (a view of them). Internals use owned references and status codes; "owned"
-   means the receiver must release. */
+/* What a tensor is: allocator -> storage (bytes) -> tensor (a view of them); references, sizes, versions. Internals use
+   owned references and status codes. tensor_make.h makes them, scalar.h has their elements. */
 #ifndef FAC_SRC_CORE_TENSOR_H
 #define FAC_SRC_CORE_TENSOR_H
 
@@ -81,41 +81,6 @@ void fac__storage_unref(fac_storage *s);
 /* Counts of live objects, for fac_live(). */
 void fac__live_add(int64_t n);
 
-/* ---- making ------------------------------------------------------------------------------------------------------- */
-
-/* Owned, uninitialised, row-major. The one creation routine: allocator and keys follow from the device. Negative
-   sizes, overflow, dtype 0 and too many dims are errors. */
-fac_status fac__empty(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, fac_tensor **out);
-/* Owned, with given strides (non-negative); the storage is just large enough. */
-fac_status fac__empty_strided(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
-                              fac_device device, fac_tensor **out);
-/* The same with the bytes from an allocator that is not the device's own (page-locked memory); NULL: the device's. */
-fac_status fac__empty_from(const int64_t *sizes, int ndim, fac_dtype dtype, fac_device device, const fac_allocator *a,
-                           fac_tensor **out);
-fac_status fac__empty_strided_from(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
-                                   fac_device device, const fac_allocator *a, fac_tensor **out);
-/* Owned, same dtype and device as `like`; strides follow `like`'s permutation if dense, else row-major. */
-fac_status fac__empty_like(fac_tensor *like, fac_tensor **out);
-/* Owned alias of base's storage with other geometry; shares the version counter; no autograd data. Checks that the
-   view fits the storage when `check` is set. */
-fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset,
-                     bool check, fac_tensor **out);
-/* Owned alias with the same geometry (detach, alias). share_version false gives a fresh counter. */
-fac_status fac__alias(fac_tensor *t, bool share_version, fac_tensor **out);
-/* fac_tensor_from, giving a header of the innermost scope. */
-fac_tensor *fac__tensor_from(const void *data, fac_dtype dtype, fac_ints sizes);
-/* Owned 0-dim tensor holding a number in `dtype` on the CPU. FAC_DTYPE_DEFAULT: in the number's own dtype, and marked as
-   wrapped, so that it ranks lowest in promotion. */
-fac_status fac__scalar_tensor(fac_scalar v, fac_dtype dtype, fac_tensor **out);
-/* Sets geometry in place (resize_, set_data): no data moved, flags recomputed. */
-fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset);
-/* Changes sizes to row-major `sizes`, growing the storage when it must; contents up to the old end are kept. */
-fac_status fac__resize(fac_tensor *t, const int64_t *sizes, int ndim);
-/* Swaps storage, geometry, dtype, device and keys of `src` in under the handle `t`; fresh version. */
-fac_status fac__set_data(fac_tensor *t, fac_tensor *src);
-/* Keys a dense tensor on this device carries (backend, Dense, Autograd, ADInplaceOrView as the mode says). */
-fac_status fac__default_keys(fac_device d, fac_keyset *out);
-
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
 extern FAC_HIDDEN const uint8_t fac__item_sizes[FAC_DTYPE_COUNT];
@@ -180,43 +145,8 @@ fac_status fac__check_no_overlap(const fac_tensor *t);
 typedef enum { FAC_OVERLAP_NO, FAC_OVERLAP_FULL, FAC_OVERLAP_PARTIAL, FAC_OVERLAP_UNKNOWN } fac_overlap;
 fac_overlap fac__overlap(const fac_tensor *a, const fac_tensor *b);
 
-/* ---- numbers --------------------------------------------------------------------------------------------------------- */
-
-int64_t fac__f64_to_i64(double x);     /* as core/truncate.h says */
-double fac__scalar_f64(fac_scalar s);  /* real part; bools and ints convert */
-int64_t fac__scalar_i64(fac_scalar s); /* floats saturate, NaN gives 0 */
-void fac__scalar_c128(fac_scalar s, double out[2]);
-fac_dtype fac__scalar_dtype(fac_scalar s); /* bool, i64, default dtype, or its complex */
-/* Stores s as one element of dtype at p; loads one element into a scalar (complex: into re_im, which it then points to). */
-void fac__store(void *p, fac_dtype d, fac_scalar s);
-fac_scalar fac__load(const void *p, fac_dtype d, double re_im[2]);
-/* One element converted from dtype to dtype. */
-void fac__convert(void *dst, fac_dtype to, const void *src, fac_dtype from);
-/* 16-bit floats. */
-float fac__f16_to_f32(uint16_t h);
-uint16_t fac__f32_to_f16(float f);
-static inline float fac__bf16_to_f32(uint16_t h) {
-    uint32_t u = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &u, 4);
-    return f;
-}
-static inline uint16_t fac__f32_to_bf16(float f) {
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
-    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
-static inline fac_dtype fac__complex_of(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_C128 : FAC_C64; }
-static inline fac_dtype fac__real_of(fac_dtype d) { return d == FAC_C128 ? FAC_F64 : d == FAC_C64 ? FAC_F32 : d; }
-
-/* Promotion over a mix of tensors and scalars, PyTorch's three ranks: dimensioned > 0-dim > wrapped number. */
-typedef struct fac_promotion {
-    fac_dtype dim, zero, wrapped;
-} fac_promotion;
-void fac__promote_tensor(fac_promotion *p, const fac_tensor *t);
-void fac__promote_scalar(fac_promotion *p, fac_scalar s);
-fac_dtype fac__promote_result(const fac_promotion *p);
+/* Keys a dense tensor on this device carries (backend, Dense, Autograd, ADInplaceOrView as the mode says). */
+fac_status fac__default_keys(fac_device d, fac_keyset *out);
 
 /* ---- autograd -------------------------------------------------------------------------------------------------------- */
 

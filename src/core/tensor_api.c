@@ -2,6 +2,7 @@
 #include "core/handle.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
+#include "core/tensor_make.h"
 
 int fac_tensor_ndim(const fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", 0);

@@ -1,4 +1,5 @@
 /* Windows of a corpus: drawn at random, or one behind the other. */
+#include "core/tensor_make.h"
 #include "data/corpus.h"
 #include "data/random.h"
 #include "ops/call.h"

@@ -1,6 +1,7 @@
 /* IDX files: magic number (0, 0, type, number of dimensions), sizes, elements, all big-endian; often inside gzip. Sizes are
    compared with what the file can hold before memory is asked for. */
 #include "core/handle.h"
+#include "core/tensor_make.h"
 #include "data/packed.h"
 #include <facula/data.h>
 

@@ -1,5 +1,6 @@
 /* Orders of samples, epoch by epoch, and batches cut along them. */
 #include "core/handle.h"
+#include "core/tensor_make.h"
 #include "data/random.h"
 #include "keywords_gen.h"
 #include "ops/call.h"

@@ -3,6 +3,7 @@
 #include "data/vocab.h"
 #include "base/utf8.h"
 #include "core/handle.h"
+#include "core/tensor_make.h"
 
 enum { CODE_POINTS = 0x110000 };
 

@@ -1,4 +1,5 @@
 /* The values that a schema's defaults stand for. The parser has checked that each suits its type. */
+#include "core/scalar.h"
 #include "dispatch/value.h"
 #include <stdlib.h>
 

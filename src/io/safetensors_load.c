@@ -1,6 +1,7 @@
 /* Reading the data of safetensors files: verifying, single tensors, and whole sets of them by name. */
 #include "base/file.h"
 #include "core/handle.h"
+#include "core/tensor_make.h"
 #include "io/safetensors_file.h"
 #include <facula/autograd.h>
 #include <facula/ops.h>

@@ -1,5 +1,6 @@
 /* Plans an iteration: common shape, dtype and device, order and merging of dimensions, outputs to make. */
 #include "iter/iter.h"
+#include "core/scalar.h"
 
 void fac_iter_begin(fac_iter *it, uint32_t options) {
     it->n = it->n_out = it->ndim = it->full_ndim = 0;

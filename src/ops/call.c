@@ -1,6 +1,7 @@
 /* Services of the generated call stubs and gradient formulas. */
 #include "ops/call.h"
 #include "core/resize.h"
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/structured.h"
 #include "ops_gen.h"

@@ -2,6 +2,7 @@
 #ifndef FAC_SRC_OPS_CONTIGUOUS_H
 #define FAC_SRC_OPS_CONTIGUOUS_H
 
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 
 /* Owned: t itself if it is row-major, else a row-major copy, made below autograd. NULL gives NULL. */

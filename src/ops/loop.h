@@ -3,6 +3,7 @@
 #ifndef FAC_SRC_OPS_LOOP_H
 #define FAC_SRC_OPS_LOOP_H
 
+#include "core/scalar.h"
 #include "iter/iter.h"
 #include "loops_gen.h"
 #include <facula/device.h>

@@ -1,6 +1,7 @@
 /* Begins and ends calls of structured operators: outputs declared by the meta function are made, resized or checked. */
 #include "ops/structured.h"
 #include "core/resize.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 #include <float.h>
 #include <math.h>

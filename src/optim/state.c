@@ -1,6 +1,7 @@
 /* State dicts of optimisers: per parameter its step count and tensors ("0.step", "0.exp_avg"), per group its settings and the
    places of its parameters ("param_groups.0.lr", "param_groups.0.params"). */
 #include "core/read.h"
+#include "core/tensor_make.h"
 #include "optim/optimizer.h"
 
 /* ---- saving ---- */

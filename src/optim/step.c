@@ -1,6 +1,7 @@
 /* Stepping: everything that can fail is done for all parameters before the first is updated. */
 #include "autograd/leaf.h"
 #include "core/handle.h"
+#include "core/tensor_make.h"
 #include "ops/optim.h"
 #include "optim/optimizer.h"
 

@@ -1,5 +1,6 @@
 /* Users' kernels, and errors of kernels that fail. What breaks a device for the rest of a process is done by a child: this
    program, run with the name of a case. */
+#include "core/tensor_make.h"
 #include "support/cuda.h"
 #include "user_image.h"
 

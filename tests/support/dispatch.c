@@ -1,5 +1,6 @@
 /* Kernels that tell which of them ran. */
 #include "support/dispatch.h"
+#include "core/tensor_make.h"
 
 const int one = 1, two = 2, three = 3, four = 4;
 

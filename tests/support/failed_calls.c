@@ -1,5 +1,6 @@
 /* Makes failing calls around valid ones and counts what they changed. */
 #include "failed_calls.h"
+#include "core/scalar.h"
 
 #include "bad_calls.h"
 #include "cuda.h"

@@ -1,6 +1,8 @@
 /* Replays calls whose results, or refusal, a current PyTorch gave; see data/gen_reference_cases.py. Every call goes through the
    boxed door. */
 #include "support/replay.h"
+#include "core/scalar.h"
+#include "core/tensor_make.h"
 #include <facula/facula.h>
 #include <math.h>
 #include <stdio.h>

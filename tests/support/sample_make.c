@@ -1,7 +1,7 @@
 /* Calls to boxed arguments. */
+#include "core/scalar.h"
 #include "sample.h"
 
-#include "core/tensor.h"
 #include "dispatch/operator.h"
 #include <facula/autograd.h>
 

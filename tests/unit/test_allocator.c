@@ -1,5 +1,6 @@
 /* The CPU's allocators and their registry: alignment, reuse, counting, threads. */
 #include "core/allocator.h"
+#include "core/tensor_make.h"
 #include "support/support.h"
 #include <pthread.h>
 #include <stdlib.h>

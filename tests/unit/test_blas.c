@@ -1,7 +1,7 @@
 /* Matrix products against sums in f64, over shapes, layouts, dtypes, alpha and beta; and their bits against the number of
    threads. */
 #include "backend/cpu/blas.h"
-#include "core/tensor.h"
+#include "core/scalar.h"
 #include "support/support.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* Devices: as text, their keys and allocators, the private type's name. */
+#include "core/tensor_make.h"
 #include "support/support.h"
 
 static void S031_device_strings_parse(void **state) {

@@ -1,4 +1,5 @@
 /* Boxed and typed kernels behind boxed and typed calls: all crossings agree, and a boxed fallback serves every operator. */
+#include "core/scalar.h"
 #include "dispatch/registry.h"
 #include "support/dispatch.h"
 

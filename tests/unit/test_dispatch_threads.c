@@ -1,4 +1,5 @@
 /* Registration while other threads call: every call finds a whole kernel, old or new. Run under the thread sanitizer too. */
+#include "core/tensor_make.h"
 #include "dispatch/registry.h"
 #include "support/dispatch.h"
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* Dtypes: names, sizes, kinds, promotion; halves and scalars converted. */
+#include "core/scalar.h"
 #include "support/support.h"
 #include <math.h>
 

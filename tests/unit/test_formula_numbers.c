@@ -1,4 +1,5 @@
 /* Arithmetic of numbers in generated gradient formulas: whole while it fits, else floating; complex if either side is. */
+#include "core/scalar.h"
 #include "support/support.h"
 #include <complex.h>
 #include <facula/facula.h>

@@ -1,6 +1,7 @@
 /* Dead handles: whatever is done with one is an error that names function and argument, reads no other tensor and changes
    nothing. A use of each public function that takes a tensor stands in `uses`; lint looks that none is missing. */
 #include "core/slot.h"
+#include "core/tensor_make.h"
 #include "support/support.h"
 #include <facula/facula.h>
 #include <pthread.h>

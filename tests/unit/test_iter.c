@@ -1,4 +1,5 @@
 /* The tensor iterator's plan: broadcasting, promotion, order and merging of dimensions, outputs. */
+#include "core/tensor_make.h"
 #include "iter/iter.h"
 
 #include "support/support.h"

@@ -1,4 +1,5 @@
 /* Random shapes, strides, dtypes and broadcasts against a loop over indices that knows nothing of the iterator. */
+#include "core/scalar.h"
 #include "support/support.h"
 #include <facula/facula.h>
 #include <math.h>

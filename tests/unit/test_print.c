@@ -1,4 +1,6 @@
 /* Tensors as text, compared with PyTorch's. */
+#include "core/scalar.h"
+#include "core/tensor_make.h"
 #include "support/support.h"
 #include <facula/facula.h>
 #include <math.h>

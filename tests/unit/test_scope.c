@@ -1,4 +1,5 @@
 /* Scopes: what they free, and what outlives them. */
+#include "core/tensor_make.h"
 #include "core/thread.h"
 #include "support/support.h"
 #include <pthread.h>

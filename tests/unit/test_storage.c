@@ -1,6 +1,7 @@
 /* Storages: fields, references, growth, the user's own memory. */
 #include "core/read.h"
 #include "core/storage.h"
+#include "core/tensor_make.h"
 #include "support/support.h"
 #include <pthread.h>
 

@@ -1,5 +1,6 @@
 /* Tensors' headers: fields, views, overlaps, versions, set_data, resizing. */
 #include "core/tensor_flags.h"
+#include "core/tensor_make.h"
 #include "core/thread.h"
 #include "support/support.h"
 #include <facula/autograd.h>

@@ -1,4 +1,6 @@
 /* Boxed values: each tag there and back, what counts they hold, what reads as what. */
+#include "core/scalar.h"
+#include "core/tensor_make.h"
 #include "dispatch/operator.h"
 #include "dispatch/value.h"
 #include "support/support.h"

@@ -236,8 +236,10 @@ static const struct {
          "under its\n   second name, and one that was not given is empty, as is a device. */\n"),
      .fn = emit_fn_open, .end = "\n#endif\n"},
     {"ops_gen.h",
-     GUARD("FAC_OPS_GEN_H", "#include \"autograd/node.h\"\n#include \"ops/call.h\"\n#include \"dispatch/value.h\"\n"
-                            "#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n"),
+     GUARD(
+         "FAC_OPS_GEN_H",
+         "#include \"autograd/node.h\"\n#include \"core/scalar.h\"\n#include \"ops/call.h\"\n#include \"dispatch/value.h\"\n"
+         "#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n"),
      .op = emit_internal_decl, .write = write_formula_fns, .end = "#endif\n"},
     {"ops_signatures.c",
      NOTICE "#include \"core/handle.h\"\n#include \"dispatch/operator.h\"\n#include \"dispatch/value.h\"\n",

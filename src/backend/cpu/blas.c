@@ -14,6 +14,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/parallel.h"
+#include "core/scalar.h"
 
 enum {
     TASK_WORK = 1 << 17, /* multiply-adds per chunk of tasks: some microseconds */

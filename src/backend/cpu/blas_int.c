@@ -2,7 +2,7 @@
    every narrower type. */
 #include "backend/cpu/blas_int.h"
 #include "backend/cpu/parallel.h"
-#include "core/tensor.h"
+#include "core/scalar.h"
 
 enum { COLUMNS = 128 /* of C summed together */ };
 

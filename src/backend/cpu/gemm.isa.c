@@ -1,6 +1,7 @@
 /* The packed matrix product of gemm_body.h in f32 (also for f16, bf16 and c64) and in f64 (also for c128). */
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/simd.h"
+#include "core/scalar.h"
 
 #if FAC_VECTOR_BYTES == 64
 #define MR 14 /* 28 accumulators, two vectors of B and one of A: 31 of 32 registers */

@@ -3,6 +3,7 @@
    pairwise, then the tail; a column sum runs over the rows in order. Neither depends on how callers cut the rows. */
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/simd.h"
+#include "core/scalar.h"
 
 enum { FAC_DOT = 4 };
 

@@ -1,5 +1,6 @@
 /* Calls to the back end's kernels from operators that run below autograd. */
 #include "ops/composite/below.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 /* In-place kernels give a counted reference to their first argument, `self`; nobody here needs it. */

@@ -1,5 +1,6 @@
 /* Factories of constant contents: empty, zeros, ones, full, eye and their ..._like and new_... forms. They run below
    autograd on every device: an empty tensor, filled by the back end. */
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
 #include "ops_gen.h"

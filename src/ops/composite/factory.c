@@ -1,6 +1,8 @@
 /* Factory keywords: defaults, refusals, and the one place that turns them into an empty tensor. */
 #include "ops/composite/factory.h"
 #include "core/guard.h"
+#include "core/scalar.h"
+#include "core/tensor_make.h"
 #include "iter/iter.h"
 
 fac_status fac__factory_resolve(fac_factory *f, fac_dtype dtype) {

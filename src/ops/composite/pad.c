@@ -1,4 +1,5 @@
 /* Borders: constant padding as fill and copy, circular padding as cat, and the choice of a mode. */
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/view.h"
 #include "ops_gen.h"

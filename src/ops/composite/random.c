@@ -1,4 +1,5 @@
 /* Random factories and functional forms: an empty tensor and a fill of the back end's, below autograd; dropout. */
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
 #include "ops_gen.h"

@@ -1,4 +1,5 @@
 /* Factories of numbered contents: arange, linspace, logspace, and the indices of triangles. */
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
 #include "ops_gen.h"

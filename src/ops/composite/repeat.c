@@ -1,4 +1,5 @@
 /* Copies of a tensor side by side, and reordered copies: composed of views and one copy. */
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/view.h"
 #include "ops_gen.h"

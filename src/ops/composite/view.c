@@ -1,6 +1,7 @@
 /* View kernels: each computes sizes, strides and offset over self's storage. They touch no data, so that one
    implementation serves every device. Strides are those that PyTorch gives, also where a size is 0 or 1. */
 #include "ops/composite/view.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 /* Sizes and strides under construction: room for one dimension more than a tensor may have, which is refused later. */

@@ -1,4 +1,5 @@
 /* Views that read the same bytes as another dtype. */
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 /* Owned view with other geometry whose elements are of dtype d; sizes, strides and offset count in elements of d. */

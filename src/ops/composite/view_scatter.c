@@ -1,5 +1,6 @@
 /* What undoes a view: a tensor whose viewed part is written, the rest zero (…_backward) or kept (…_scatter). Built on
    the view kernels and the back end's copy, below autograd. */
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/view.h"
 #include "ops_gen.h"

@@ -1,5 +1,6 @@
 /* Builds the iterators of pointwise operators, by a short way where operands are plain and alike. */
 #include "ops/meta/pointwise.h"
+#include "core/tensor_make.h"
 
 /* ---- iterators -------------------------------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/parallel.h"
+#include "core/tensor_make.h"
 #include "ops/meta/norm.h"
 #include "ops_gen.h"
 #include <math.h>

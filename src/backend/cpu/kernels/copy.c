@@ -2,6 +2,7 @@
 #include "backend/cpu/kernels/transpose.h"
 #include "backend/cpu/pointwise.h"
 #include "core/fill.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 /* ---- copying --------------------------------------------------------------------------------------------------------------- */

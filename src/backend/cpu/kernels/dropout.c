@@ -5,6 +5,7 @@
 #include "backend/cpu/parallel.h"
 #include "core/generator.h"
 #include "core/philox.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 /* ---- dropout -------------------------------------------------------------------------------------------------------------- */

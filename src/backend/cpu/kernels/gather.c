@@ -5,6 +5,7 @@
 #include "backend/cpu/loops.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/pointwise.h"
+#include "core/tensor_make.h"
 #include "iter/nest.h"
 
 enum { ROWS_AHEAD = 2, BYTES_AHEAD = 1024 };

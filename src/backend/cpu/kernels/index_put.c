@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/gather.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/masked.h"
+#include "core/tensor_make.h"
 #include "iter/nest.h"
 #include "ops_gen.h"
 

@@ -1,6 +1,7 @@
 /* Elements moved by size: strided runs, and whole index spaces cut into runs along the fastest dimension. */
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
+#include "core/tensor_make.h"
 #include "iter/nest.h"
 
 void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n) {

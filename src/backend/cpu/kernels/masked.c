@@ -2,6 +2,7 @@
 #include "backend/cpu/kernels/masked.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
+#include "core/tensor_make.h"
 #include "iter/nest.h"
 #include "ops_gen.h"
 

@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops_gen.h"
 #include <math.h>

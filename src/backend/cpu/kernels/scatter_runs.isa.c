@@ -2,6 +2,7 @@
    dtype itself. */
 #include "backend/cpu/kernels/scatter_runs.h"
 #include "backend/cpu/kernels/items.h"
+#include "core/scalar.h"
 
 /* ---- one element: a = op(a, b) ----------------------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/order.h"
 #include "backend/cpu/parallel.h"
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/unique.h"
 #include "ops_gen.h"

@@ -2,6 +2,7 @@
    writes index i repeats[i] times. Elements are moved by size, so one kernel serves every dtype. */
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
+#include "core/tensor_make.h"
 #include "iter/nest.h"
 #include "ops_gen.h"
 

@@ -1,5 +1,6 @@
 /* Indexing along one dimension, embeddings and numbered contents. */
 #include "backend/cuda/ops/pointwise.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Losses over classes: each target's loss and weight go to scratch memory in double; one block adds them up in a fixed order. */
 #include "backend/cuda/ops/pointwise.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 extern fac_cuda_kernel FAC_CUDA_KERNEL(rows_nll_f32), FAC_CUDA_KERNEL(rows_nll_f64),

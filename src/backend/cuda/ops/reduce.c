@@ -3,6 +3,7 @@
 #include "ops/meta/reduce.h"
 #include "backend/cuda/kernels/fold.h"
 #include "backend/cuda/ops/pointwise.h"
+#include "core/tensor_make.h"
 #include "iter/reduction.h"
 #include "ops_gen.h"
 

@@ -1,6 +1,7 @@
 /* Softmax, layer norm, RMS norm and losses over classes: kernels work on rows without gaps, so operands that lie otherwise are
    copied first, and results are copied to where they belong. */
 #include "backend/cuda/ops/pointwise.h"
+#include "core/tensor_make.h"
 #include "ops/meta/reduce.h"
 #include "ops_gen.h"
 

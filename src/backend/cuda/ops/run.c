@@ -1,6 +1,7 @@
 /* Launches the kernels of operators: sizes of grids, the notes of what a launch reads and writes, errors. */
 #include "backend/cuda/ops/run.h"
 #include "backend/cuda/ops/transfer.h"
+#include "core/tensor_make.h"
 
 /* Threads of a block on hardware. Simulated threads that have nothing to do cost as much as busy ones. */
 enum { THREADS = 256, WARP = 32, BLOCKS_PER_MULTIPROCESSOR = 8 };

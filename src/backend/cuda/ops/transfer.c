@@ -2,6 +2,7 @@
    source's device first and put in place on the destination's, where need be. */
 #include "backend/cuda/ops/transfer.h"
 #include "backend/cuda/runtime/runtime.h"
+#include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops_gen.h"
 
