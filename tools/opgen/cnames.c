@@ -117,7 +117,7 @@ char *default_c(const op *o, const fac_schema_arg *a) {
     case T_INTS: return list_default(a, "fac_ints", "int64_t");
     case T_FLOATS: return list_default(a, "fac_floats", "double");
     case T_STRING: return string_default(d);
-    case T_TENSORS: return xformat("(fac_tensors){0}");
+    case T_TENSORS: return "(fac_tensors){0}";
     default: return named_default(o, a);
     }
 }

@@ -24,7 +24,7 @@ static const char *const none = "none"; /* the default of what need not be given
 /* What a keyword is when it is not given, as a user would write it. */
 static char *default_text(const op *o, const fac_schema_arg *a) {
     const char *d = a->default_text;
-    if (is_reduction(a)) return xformat("FAC_REDUCTION_MEAN");
+    if (is_reduction(a)) return "FAC_REDUCTION_MEAN";
     if (strcmp(d, "None") == 0 || strcmp(d, "[]") == 0) return xformat("%s", none);
     if (strcmp(d, "True") == 0 || strcmp(d, "False") == 0) return xformat("%s", d[0] == 'T' ? "true" : "false");
     if (d[0] == '[') return xformat("FAC_INTS(%.*s)", (int)strlen(d) - 2, d + 1);

@@ -19,7 +19,7 @@ static bool is_edge(const op *o, size_t i) {
 /* C text of the first edge that belongs to argument `arg`, their number for n_args; of a node that is, or that is to be. */
 char *edge_of(const op *o, size_t arg, bool is_made) {
     size_t fixed = 0;
-    char *lists = xformat("%s", "");
+    char *lists = "";
     for (size_t i = 0; i < arg; i++) {
         if (!is_edge(o, i)) continue;
         const char *count = fill_at(o, i, is_made ? " + (uint32_t)n->count_$a" : " + (uint32_t)$a.n");
@@ -33,7 +33,7 @@ char *edge_of(const op *o, size_t arg, bool is_made) {
 
 char *any_requires_grad(const op *o, arg_test which) {
     char *any = each_kind(o, which, " || ", "$requires", "$requires", NULL);
-    return *any ? any : xformat("false");
+    return *any ? any : "false";
 }
 
 /* ---- "AddBackward0" ---- */

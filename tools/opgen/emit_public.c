@@ -4,7 +4,7 @@
 
 char *gradient_text(const op *o) {
     const entry *e = o->e;
-    if (o->form == FORM_OUT) return xformat("none: out forms take no part in autograd");
+    if (o->form == FORM_OUT) return "none: out forms take no part in autograd";
     if (e->nondifferentiable) return xformat("none: %s", e->nondifferentiable);
     if (e->double_backward) return e->double_backward;
     char *text = "";

@@ -280,7 +280,7 @@ static char *fit_one(const op *o, size_t i, const call_args *a, int *cost) {
 }
 
 static char *fit(const op *o, const call_args *a, int *cost) {
-    char *text = xformat("%s", "");
+    char *text = "";
     size_t used = 0;
     for (size_t i = 0; i < o->s->n_args; i++) {
         const char *one = fit_one(o, i, a, cost);
@@ -321,11 +321,11 @@ static val unsupported_call(reader *r, const call_args *a, bool outermost) {
 /* Notes the prototype of a C formula, which is the same wherever it is called. */
 static void note_prototype(reader *r, const char *name, char *prototype) {
     PUSH(r->f->functions, xformat("%s", name));
-    size_t i = 0;
-    while (i < formula_fns.n && strcmp(formula_fns.v[i].name, name)) i++;
-    if (i == formula_fns.n) PUSH(formula_fns, ((formula_fn){xformat("%s", name), prototype}));
-    if (strcmp(formula_fns.v[i].prototype, prototype))
-        fail(r, xformat("'%s' is called as '%s' here and '%s' elsewhere", name, prototype, formula_fns.v[i].prototype));
+    const formula_fn *fn = FIND(formula_fns, name, name);
+    if (!fn)
+        PUSH(formula_fns, ((formula_fn){xformat("%s", name), prototype}));
+    else if (strcmp(fn->prototype, prototype))
+        fail(r, xformat("'%s' is called as '%s' here and '%s' elsewhere", name, prototype, fn->prototype));
 }
 
 static val formula_call(reader *r, const char *name, const call_args *a, bool outermost) {

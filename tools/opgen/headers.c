@@ -45,7 +45,7 @@ static function read_function(const char *path, const char *text, const char *be
 
 /* The text of a comment, each line without its indentation. */
 static char *lines_of(const char *begin, const char *end) {
-    char *text = xformat("%s", "");
+    char *text = "";
     while (begin < end) {
         const char *stop = memchr(begin, '\n', (size_t)(end - begin));
         if (!stop) stop = end;
@@ -95,14 +95,14 @@ static char *doc_before(const char *text, const char *at, const char *earlier) {
         if (!is_trailing(text, begin)) return lines_of(begin + 2, end - 2);
         end = begin;
     }
-    return xformat("%s", "");
+    return "";
 }
 
 /* The comment that follows a declaration in its last line, as a line to be added. */
 static char *doc_behind(const char *end) {
     end += strspn(end, " ");
     const char *stop = strncmp(end, "/*", 2) == 0 ? strstr(end, "*/") : NULL;
-    return stop ? xformat("\n%s", lines_of(end + 2, stop)) : xformat("%s", "");
+    return stop ? xformat("\n%s", lines_of(end + 2, stop)) : "";
 }
 
 /* The title of the part of the file in which `at` lies: of the last comment that begins with a line. */
@@ -111,7 +111,7 @@ static char *section_at(const char *text, const char *at) {
     const char *found = NULL;
     for (const char *p = strstr(text, mark); p && p < at; p = strstr(p + 1, mark)) found = p + sizeof mark - 1;
     const char *stop = found ? strstr(found, " --") : NULL;
-    return stop ? squeezed(found, stop) : xformat("%s", "");
+    return stop ? squeezed(found, stop) : "";
 }
 
 /* ---- declarations ------------------------------------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ static void load_line(source *s, const char *at, model *m) {
 
 static char *opening_comment(const char *text) {
     const char *stop = begins(text, "/*") ? strstr(text, "*/") : NULL;
-    return stop ? lines_of(text + 2, stop) : xformat("%s", "");
+    return stop ? lines_of(text + 2, stop) : "";
 }
 
 void load_header(const char *path, model *m) {
@@ -212,8 +212,8 @@ static bool is_placeless(const char *name) {
 
 /* "const char *" as "const_char_p": what FAC_AT_ calls the type. */
 static char *at_name(const char *type) {
-    if (strcmp(type, "fac_tensor *") == 0) return xformat("tensor");
-    if (strncmp(type, "fac_status", 10) == 0) return xformat("status");
+    if (strcmp(type, "fac_tensor *") == 0) return "tensor";
+    if (strncmp(type, "fac_status", 10) == 0) return "status";
     char *name = xformat("%s", type);
     for (size_t n = strlen(name); n && name[n - 1] == ' '; n--) name[n - 1] = '\0';
     for (char *p = name; *p; p++) *p = *p == ' ' ? '_' : *p == '*' ? 'p' : *p;
@@ -243,7 +243,7 @@ void emit_at_inline(FILE *f, const char *type, const char *how) {
 
 char *at_begin(const char *type, bool must) {
     const char *name = at_name(type);
-    if (strcmp(name, "void") == 0) return xformat("FAC_AT_VOID_(");
+    if (strcmp(name, "void") == 0) return "FAC_AT_VOID_(";
     return xformat(must ? "FAC_AT_MUST_(%s, " : "FAC_AT_(%s, ", name);
 }
 

@@ -255,7 +255,7 @@ static int number_times(const entry *e, const char *parameter) {
 
 /* What stands before the keywords, "a, b, ", each parameter by way of `text`. */
 static char *before_keywords(const function *fn, char *(*text)(const entry *e, const parameter *p), const entry *e) {
-    char *made = xformat("%s", "");
+    char *made = "";
     for (size_t i = 0; i + 1 < fn->n; i++) made = xformat("%s%s, ", made, text(e, &fn->v[i]));
     return made;
 }

@@ -108,7 +108,7 @@ static void name_op(op *o, const op *fn) {
         if (base->args[i].default_text) continue;
         if (!base->args[i].type.optional)
             die(e->file, e->line, "argument '%s' has no default, so it must be positional", base->args[i].name);
-        base->args[i].default_text = xformat("None"); /* an optional keyword may be left out in C */
+        base->args[i].default_text = "None"; /* an optional keyword may be left out in C */
     }
     bool factory = e->factory && o->form == FORM_FUNCTION;
     if (base->n_args > o->n_pos || factory) o->kw = xformat("%s", e->macro ? e->macro : name);

@@ -29,7 +29,7 @@ static const char *referred(const model *m, const entry *e, int key, const char 
 
 /* Parts are divided by "; ". */
 static void spell_out(const model *m, entry *e, int key, int depth) {
-    char **text = text_at(e, key), *made = xformat("%s", "");
+    char **text = text_at(e, key), *made = "";
     for (const char *p = *text; p && *p;) {
         const char *end = strstr(p, "; ");
         const size_t len = end ? (size_t)(end - p) : strlen(p);

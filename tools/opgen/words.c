@@ -78,7 +78,6 @@ static const char *meaning(const words *w, const char *word) {
     IS(newedge, edge_of(o, w->i, false));
     IS(boxednth, boxed(&a->type, xformat("a%zu", w->i)));
 #undef IS
-    die("opgen", 0, "a template has '$%s', which stands for nothing", word);
     return NULL;
 }
 
@@ -87,8 +86,9 @@ static const char *replaced(const words *w, const char **text) {
     const bool comma = **text == ',', braces = (*text)[comma] == '{';
     const char *word = *text + comma + braces;
     const size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyz");
-    *text = word + n + braces;
     const char *meant = meaning(w, cut(word, word + n));
+    if (!meant) die("opgen", 0, "nothing is known of the word of a template at '%s'", *text);
+    *text = word + n + braces;
     if (!comma) return meant;
     return *meant && strcmp(meant, "void") != 0 ? xformat(", %s", meant) : "";
 }

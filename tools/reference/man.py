@@ -85,17 +85,14 @@ def main():
     _, all_pages = pages.load(sys.argv[1])
     folder = pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
-    written = set()
-    for page in all_pages:
-        put(folder / f"{page.name}.3", "\n".join(write(page)) + "\n")
-        written.add(f"{page.name}.3")
+    texts = {f"{page.name}.3": "\n".join(write(page)) + "\n" for page in all_pages}
     for page in all_pages:
         for name in page.names:
-            if f"{name}.3" not in written:
-                put(folder / f"{name}.3", f".so man3/{page.name}.3\n")
-                written.add(f"{name}.3")
+            texts.setdefault(f"{name}.3", f".so man3/{page.name}.3\n")
+    for name, text in texts.items():
+        put(folder / name, text)
     for path in folder.glob("*.3"):
-        if path.name not in written:
+        if path.name not in texts:
             path.unlink()
 
 

@@ -4,6 +4,7 @@ A page is an operator with all its forms, a run of functions that share their do
 plain: each writer escapes it in its own way.
 """
 import dataclasses
+import itertools
 import json
 import re
 
@@ -248,20 +249,10 @@ def function_page(functions):
     return page
 
 
-def shares(f, g):
-    """Whether g has f's comment; what stands behind a declaration in its line is its own."""
-    return f["header"] == g["header"] and f["doc"].split("\n")[0] == g["doc"].split("\n")[0]
-
-
 def function_pages(functions):
-    run = []
-    for f in functions:
-        if run and not shares(run[0], f):
-            yield function_page(run)
-            run = []
-        run.append(f)
-    if run:
-        yield function_page(run)
+    """Functions that share a comment share a page; what stands behind a declaration in its line is its own."""
+    for _, run in itertools.groupby(functions, key=lambda f: (f["header"], f["doc"].split("\n")[0])):
+        yield function_page(list(run))
 
 
 def type_pages(api):
@@ -279,14 +270,12 @@ def type_pages(api):
 
 def macro_pages(api):
     """Macros that follow each other under one comment share a page."""
-    runs = []
-    for m in api["macros"]:
-        if runs and runs[-1].type["doc"] == m["doc"] and runs[-1].header == m["header"] and m["doc"]:
-            runs[-1].names.append(m["name"])
-        else:
-            runs.append(Page(m["name"], [m["name"]], "macro", m["header"], m["section"], m["line"], type=m))
-        runs[-1].macros.append((m["name"], m["text"]))
-    return [described(page, page.type["doc"]) for page in runs]
+    for _, run in itertools.groupby(api["macros"], key=lambda m: (m["header"], m["doc"] or m["name"])):
+        macros = list(run)
+        first, names = macros[0], [m["name"] for m in macros]
+        page = Page(names[0], names, "macro", first["header"], first["section"], first["line"], type=first)
+        page.macros = [(m["name"], m["text"]) for m in macros]
+        yield described(page, first["doc"])
 
 
 def load(path):

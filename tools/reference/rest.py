@@ -77,6 +77,10 @@ class Reference:
 
     # ---- parts of a page ---------------------------------------------------------------------------------------------------------
 
+    def told(self, sections):
+        """The description as prose, all else as fields."""
+        return [self.prose(text) if title == "Description" else f":{title}: {self.prose(text)}" for title, text in sections]
+
     def fields(self, sections):
         for title, text in sections:
             if title == "Schema":
@@ -146,7 +150,7 @@ class Reference:
     def type_lines(self, page):
         t = page.type
         is_enum = t["kind"] == "enum"
-        body = [self.prose(text) if title == "Description" else f":{title}: {self.prose(text)}" for title, text in page.sections]
+        body = self.told(page.sections)
         if not is_enum:
             return [f".. c:type:: {page.name}"] + indented(["", *body, "", *code(t["text"])]) + [""]
         head = [f".. c:enum:: {page.name}"] + indented(["", *body]) if t["name"] else body
@@ -158,13 +162,12 @@ class Reference:
         if page.keywords:
             inner = code("\n".join(pages.folded(c) for c in page.calls)) + inner + self.keyword_table(page)
         lines = self.signatures(page) + indented(inner) + [""]
-        return lines + [line for line in self.struct_blocks(page)]
+        return lines + list(self.struct_blocks(page))
 
     def macro_lines(self, page):
         signatures = [text if "(" in text.split(" ")[0] else name for name, text in page.macros]
         values = [f"| {name} = ``{text[len(name):].strip()}``" for name, text in page.macros if name in signatures]
-        inner = [f":{title}: {self.prose(text)}" if title != "Description" else self.prose(text) for title, text in page.sections]
-        return macro_signatures(signatures) + indented("\n\n".join(inner).split("\n") + [""] + values) + [""]
+        return macro_signatures(signatures) + indented("\n\n".join(self.told(page.sections)).split("\n") + [""] + values) + [""]
 
     def header(self, header, all_pages):
         name = header["name"].removeprefix("facula/").removesuffix(".h")
