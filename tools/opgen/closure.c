@@ -13,7 +13,7 @@ typedef struct walk {
 } walk;
 
 static void dead_end(walk *w, const char *at, const char *why) {
-    fprintf(stderr, "%s:%d: error: %s: the gradient of ", w->o->e->file, w->f->line, short_name(w->o));
+    fprintf(stderr, "%s:%d: error: %s: the gradient of ", w->o->e->file, w->f->line, w->o->short_name);
     for (size_t i = 0; i < w->f->args.n; i++)
         fprintf(stderr, "%s'%s'", i ? ", " : "", w->o->s->args[w->f->args.v[i]].name);
     fputs(" cannot be differentiated: ", stderr);
@@ -36,16 +36,16 @@ static void walk_op(walk *w, const op *o) {
     const entry *e = o->e;
     if (e->nondifferentiable || e->double_backward) return;
     if (o->form == FORM_OUT) {
-        dead_end(w, short_name(o), "an out form, which takes no part in autograd");
+        dead_end(w, o->short_name, "an out form, which takes no part in autograd");
         return;
     }
     const formula *refusal = refusal_of(o);
     if (refusal)
-        dead_end(w, short_name(o),
+        dead_end(w, o->short_name,
                  xformat("whose own gradient is unsupported (%s); give it one, or declare double_backward there",
                          refusal->unsupported));
     if (!e->composite) return;
-    enter(w, short_name(o));
+    enter(w, o->short_name);
     const c_def *d = find_c(NULL, e->composite);
     if (d)
         walk_c(w, d);

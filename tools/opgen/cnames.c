@@ -45,8 +45,6 @@ const char *c_type(const fac_schema_type *t) { return spelt[type_of(t)].c; }
 
 const op *base_of(const op *o) { return o->functional ? o->functional : o; }
 
-const char *short_name(const op *o) { return o->s->full + strlen(o->s->ns) + 2; }
-
 int find_arg(const fac_schema *s, const char *name) {
     for (size_t i = 0; i < s->n_args; i++)
         if (strcmp(s->args[i].name, name) == 0) return (int)i;

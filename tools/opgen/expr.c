@@ -298,7 +298,7 @@ static void note_call(reader *r, const op *o, const call_args *a) {
         const val *v = given_to(o, i, a);
         const char *arg = o->s->args[i].name;
         if (v && v->smooth && !gradient_of(o, arg))
-            PUSH(r->f->lost, xformat("'%s' of %s, which has no gradient", arg, short_name(o)));
+            PUSH(r->f->lost, xformat("'%s' of %s, which has no gradient", arg, o->short_name));
     }
 }
 

@@ -14,9 +14,7 @@ static const op *functional_of(const op *o) {
     if (o->functional) return o->functional;
     if (!writes(o)) return o;
     if (!o->e->functional) return by_name(o);
-    for (size_t i = 0; i < o->m->ops.n; i++)
-        if (strcmp(short_name(&o->m->ops.v[i]), o->e->functional) == 0) return &o->m->ops.v[i];
-    return NULL;
+    return FIND(o->m->ops, short_name, o->e->functional);
 }
 
 /* "none, reason", "fills": there is no such form, and a caller can do without. */
@@ -27,9 +25,8 @@ static bool needs_none(const entry *e) {
 static const char *combines(const model *m, const entry *e) {
     if (is_pointwise(e) || e->view) return "nothing";
     if (e->combines) return e->combines;
-    for (size_t i = 0; i < m->families.n; i++)
-        if (strcmp(m->families.v[i].file, e->file) == 0) return m->families.v[i].combines;
-    return NULL;
+    const family *all = FIND(m->families, file, e->file);
+    return all ? all->combines : NULL;
 }
 
 void check_facts(const model *m) {
@@ -73,7 +70,5 @@ void emit_facts(FILE *f, const op *o) {
     if (e->shares) fprintf(f, ".shares = %lu, ", mask_of(o, e->shares));
     if (e->random) fputs(".offsets = 1, ", f);
     if (e->data_dependent) fputs(".data_dependent = true, ", f);
-    fputs(".combines = FAC_COMBINES_", f);
-    for (const char *p = how; *p; p++) fputc(*p == '_' ? '_' : *p - 'a' + 'A', f);
-    fputs("}", f);
+    fprintf(f, ".combines = FAC_COMBINES_%s}", upper(how));
 }

@@ -148,9 +148,7 @@ static bool first_of_name(const model *m, size_t i) { return find_loop(m, m->loo
 
 static void emit_list(FILE *f, const model *m, const char *file) {
     size_t column = 0;
-    fputs("\n#define FAC_LOOPS_", f);
-    for (const char *p = file; *p; p++) fputc(toupper((unsigned char)*p), f);
-    fputs("(X)", f);
+    fprintf(f, "\n#define FAC_LOOPS_%s(X)", upper(file));
     for (size_t i = 0; i < m->loops.n; i++) {
         const loop *l = &m->loops.v[i];
         if (strcmp(l->file, file) != 0) continue;

@@ -19,7 +19,7 @@ static int explain(const model *m, const char *name) {
     int found = 0;
     for (size_t i = 0; i < m->ops.n; i++) {
         const op *p = &m->ops.v[i];
-        if (strcmp(p->s->name, name) && strcmp(p->s->full, name) && strcmp(short_name(p), name)) continue;
+        if (strcmp(p->s->name, name) && strcmp(p->s->full, name) && strcmp(p->short_name, name)) continue;
         printf("%s==== %s (%s:%d)\n\n-- public --\n", found++ ? "\n" : "", p->s->full, p->e->file, p->e->line);
         emit_decl(stdout, p);
         emit_macros(stdout, p);

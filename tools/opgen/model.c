@@ -90,7 +90,7 @@ static char *public_name(const entry *e, const fac_schema *s) {
 }
 
 static op make_op(const entry *e, fac_schema *s, op_form form) {
-    op o = {.e = e, .s = s, .form = form, .id = mangle(s), .sig = -1};
+    op o = {.e = e, .s = s, .form = form, .id = mangle(s), .short_name = s->full + strlen(s->ns) + 2, .sig = -1};
     o.in_place = s->n_args && s->args[0].type.write && s->n_rets == 1 && s->rets[0].type.write;
     return o;
 }
@@ -169,10 +169,10 @@ static void check_entry(const entry *e, const fac_schema *s) {
 }
 
 static void add_op(model *m, op o) {
-    for (size_t i = 0; i < m->ops.n; i++)
-        if (strcmp(m->ops.v[i].id, o.id) == 0)
-            die(o.e->file, o.e->line, "%s is declared twice; the first is at %s:%d", o.s->full, m->ops.v[i].e->file,
-                m->ops.v[i].e->line);
+    const op *first = FIND(m->ops, id, o.id);
+    if (first)
+        die(o.e->file, o.e->line, "%s is declared twice; the first is at %s:%d", o.s->full, first->e->file,
+            first->e->line);
     o.m = m;
     PUSH(m->ops, o);
 }
@@ -240,11 +240,8 @@ static void compare_names(model *m) {
 
 /* `name`, with or without overload, should be an operator. */
 static void check_named(const model *m, const entry *e, const char *key, const char *name) {
-    bool found = !name;
-    for (size_t i = 0; i < m->ops.n && !found; i++) {
-        const fac_schema *s = m->ops.v[i].s;
-        found = strcmp(s->name, name) == 0 || strcmp(short_name(&m->ops.v[i]), name) == 0;
-    }
+    bool found = !name || FIND(m->ops, short_name, name);
+    for (size_t i = 0; i < m->ops.n && !found; i++) found = strcmp(m->ops.v[i].s->name, name) == 0;
     if (!found) die(e->file, e->line, "%s: there is no operator '%s'", key, name);
 }
 

@@ -51,6 +51,7 @@ typedef struct op {
     op_form form;
     struct op *functional;      /* of the in-place and out forms; NULL for entries of their own */
     char *id;                   /* "add_Tensor": C identifier, unique */
+    char *short_name;           /* "add.Tensor" */
     char *cname;                /* public name without fac_: "add_tensor_out" */
     char *macro;                /* macro name without fac_, or NULL */
     char *kw;                   /* keyword struct without fac_ and _kw, or NULL if there are no keywords */
@@ -217,6 +218,7 @@ void die(const char *file, int line, const char *format, ...) FAC_PRINTF(3, 4);
 void *xalloc(size_t n);
 char *vformat(const char *format, va_list ap);
 char *xformat(const char *format, ...) FAC_PRINTF(1, 2);
+char *upper(const char *s);
 char *cut(const char *begin, const char *end); /* what lies between */
 /* Whether a list that ends with NULL, or is NULL, has the word. */
 bool lists(char *const *v, const char *word);
@@ -321,10 +323,9 @@ char *boxed(const fac_schema_type *t, const char *name);
 char *default_c(const op *o, const fac_schema_arg *a); /* C expression of the default, in the kernel's type */
 bool is_tensor(const fac_schema_type *t);
 bool is_tensor_list(const fac_schema_type *t);
-bool returns_tensors(const op *o);   /* every result is a Tensor */
-bool returns_list(const op *o);      /* one Tensor[] */
-const op *base_of(const op *o);      /* the functional form, or o itself */
-const char *short_name(const op *o); /* "add.Tensor" */
+bool returns_tensors(const op *o); /* every result is a Tensor */
+bool returns_list(const op *o);    /* one Tensor[] */
+const op *base_of(const op *o);    /* the functional form, or o itself */
 /* Two lists as one; "" is a list of nothing. */
 char *joined(const char *a, const char *sep, const char *b);
 char *listed(const char *a, const char *b); /* with ", " */

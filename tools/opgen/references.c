@@ -8,36 +8,32 @@ enum { DEEPEST = 8 }; /* references to references; more are a circle */
 static char **text_at(entry *e, int i) { return (char **[]){&e->shape, &e->dtype, &e->errors}[i]; }
 static const char *const keys[] = {"shape", "dtype", "errors"};
 
-static entry *find_entry(const model *m, const char *name, size_t len) {
-    for (size_t i = 0; i < m->entries.n; i++)
-        if (strncmp(m->entries.v[i].op, name, len) == 0 && m->entries.v[i].op[len] == '(') return &m->entries.v[i];
+static entry *find_entry(const model *m, const char *name) {
+    for (entry *e = m->entries.v; e < m->entries.v + m->entries.n; e++)
+        if (strcmp(cut(e->op, e->op + strcspn(e->op, "(")), name) == 0) return e;
     return NULL;
 }
 
 static void spell_out(const model *m, entry *e, int key, int depth);
 
 /* What a part of a text, which begins with "as ", refers to. */
-static const char *referred(const model *m, const entry *e, int key, const char *part, size_t len, int depth) {
-    entry *other = find_entry(m, part + 3, len - 3);
-    if (!other) die(e->file, e->line, "%s: '%.*s' names no operator whose text it could be", keys[key], (int)len, part);
-    if (depth == DEEPEST) die(e->file, e->line, "%s: '%.*s' refers to itself", keys[key], (int)len, part);
+static const char *referred(const model *m, const entry *e, int key, const char *part, int depth) {
+    entry *other = find_entry(m, part + strlen("as "));
+    if (!other) die(e->file, e->line, "%s: '%s' names no operator whose text it could be", keys[key], part);
+    if (depth == DEEPEST) die(e->file, e->line, "%s: '%s' refers to itself", keys[key], part);
     spell_out(m, other, key, depth + 1);
     const char *text = *text_at(other, key);
-    if (!text) die(e->file, e->line, "%s: '%.*s' has no text for it", keys[key], (int)len, part);
+    if (!text) die(e->file, e->line, "%s: '%s' has no text for it", keys[key], part);
     return text;
 }
 
 /* Parts are divided by "; ". */
 static void spell_out(const model *m, entry *e, int key, int depth) {
     char **text = text_at(e, key), *made = "";
-    for (const char *p = *text; p && *p;) {
-        const char *end = strstr(p, "; ");
-        const size_t len = end ? (size_t)(end - p) : strlen(p);
-        const bool refers = strncmp(p, "as ", 3) == 0;
-        const char *part = refers ? referred(m, e, key, p, len, depth) : p;
-        char *longer = xformat("%s%s%.*s", made, *made ? "; " : "", (int)(refers ? strlen(part) : len), part);
-        made = longer;
-        p += len + (end ? 2 : 0);
+    for (const char *p = *text, *end; p; p = end ? end + 2 : NULL) {
+        end = strstr(p, "; ");
+        const char *part = end ? cut(p, end) : p;
+        made = joined(made, "; ", strncmp(part, "as ", 3) ? part : referred(m, e, key, part, depth));
     }
     if (*text) *text = made;
 }

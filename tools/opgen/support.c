@@ -1,5 +1,6 @@
 /* Memory, which is never freed, errors, which end the program, and the record that the schema parser leaves its own in. */
 #include "opgen.h"
+#include <ctype.h>
 #include <stdlib.h>
 
 void die(const char *file, int line, const char *format, ...) {
@@ -53,6 +54,12 @@ bool lists(char *const *v, const char *word) {
     for (; v && *v; v++)
         if (strcmp(*v, word) == 0) return true;
     return false;
+}
+
+char *upper(const char *s) {
+    char *made = xformat("%s", s);
+    for (char *p = made; *p; p++) *p = (char)toupper((unsigned char)*p);
+    return made;
 }
 
 char *cut(const char *begin, const char *end) { return xformat("%.*s", (int)(end - begin), begin); }
