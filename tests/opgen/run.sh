@@ -105,6 +105,15 @@ files "$(entry "start$schema" 'double_backward: "because"')" ''
 expect 'no reason' 1 'should be "unsupported, reason"'
 files "$(entry "start$schema" 'grad:' '  self: neg(unsupported("why"))')" ''
 expect 'a part of a gradient' 1 'takes the place of the whole gradient'
+of_size() { # INDEX
+    files "$(entry 'start(Tensor self, int dim) -> Tensor' 'grad:' "  self: start_grad(grad, size(self, $1))")" \
+        'fac_tensor *start_grad(fac_tensor *grad, int64_t n) { return grad; }'
+}
+of_size dim
+expect 'a size by an argument' 0
+grep -q 'n->v_dim = dim;' "$work/out/ops_a.c" || { echo 'the number of the dimension is not saved'; failed=1; }
+of_size None
+expect 'a size of no dimension' 1 'the number of a dimension is needed here'
 
 unread() { files "$(entry "start$schema" 'grad:' '  self: grad' 'unread:' "  $1")" ''; }
 unread '"self.sizes, self.device": nobody needs them'

@@ -187,6 +187,11 @@ static call_args read_args(reader *r) {
     return a;
 }
 
+static void use_index(reader *r, const val *v) {
+    if (v->t != T_INT) fail(r, "the number of a dimension is needed here");
+    use(r, v, SAVE_VALUE);
+}
+
 /* The shape-and-type built-ins: of a forward's tensor read from what the node keeps, of a computed one there and then. True if
    `name` is one. */
 static bool metadata_call(reader *r, const char *name, const call_args *a, val *out) {
@@ -214,6 +219,7 @@ static bool metadata_call(reader *r, const char *name, const call_args *a, val *
     const bool is_computed = x->arg < 0 && x->result < 0;
     if (is_computed && x->t != T_TENSOR) fail(r, "a tensor is needed here");
     use(r, x, table[i].kind);
+    if (a->n == 2) use_index(r, &a->v[1]);
     const words w = {.v = is_computed ? x->c : origin(r, x), .from = a->v[a->n - 1].c};
     *out = make(table[i].t, fill_words(w, is_computed ? table[i].now : table[i].kept));
     if (x->t == T_TENSORS && table[i].kind == SAVE_SIZES) *out = make(T_SIZES_LIST, fill_words(w, "&n->sizes_$v"));
