@@ -99,6 +99,30 @@ static void S021_a_conversion_keeps_the_order_of_dimensions(void **state) {
     assert_int_equal(fac_tensor_stride(fac_to_dtype(wide, FAC_F64), 0), 1);
 }
 
+static void S012_a_memory_format_reorders_strides_and_keeps_elements(void **state) {
+    (void)state;
+    const struct {
+        fac_memory_format format;
+        int64_t sizes[5], strides[5];
+        size_t ndim;
+    } cases[] = {{FAC_CHANNELS_LAST, {2, 3, 4, 5}, {60, 1, 15, 3}, 4},
+                 {FAC_CHANNELS_LAST_3D, {2, 3, 4, 5, 2}, {120, 1, 30, 6, 3}, 5}};
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_randn(((fac_ints){cases[i].sizes, cases[i].ndim}));
+        fac_tensor *y = fac_to(x, .memory_format = cases[i].format), *back = fac_to(y, .memory_format = FAC_CONTIGUOUS);
+        fac_tensor *kept[] = {y, fac_clone(y), fac_relu(y), fac_add(y, y), fac_to_dtype(y, FAC_F64), fac_zeros_like(y)};
+        assert_no_error();
+        assert_true(fac_equal(x, y) && fac_equal(back, x) && fac_tensor_is_contiguous(back));
+        assert_ptr_equal(fac_to(y, .memory_format = cases[i].format), y);
+        for (size_t k = 0; k < FAC_COUNT(kept); k++)
+            for (size_t d = 0; d < cases[i].ndim; d++)
+                assert_int_equal(fac_tensor_stride(kept[k], (int64_t)d), cases[i].strides[d]);
+        assert_null(fac_to(fac_tensor_of(1), .memory_format = cases[i].format));
+        assert_error(FAC_ERR_ARGUMENT, "rank");
+    }
+}
+
 static void S021_gradients_come_back_in_the_dtype_that_left(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -127,5 +151,6 @@ FAC_TEST_MAIN(FAC_TEST(S021_a_tensor_of_every_dtype_becomes_one_of_every_other),
               FAC_TEST(S021_to_with_nothing_to_change_is_the_tensor_itself),
               FAC_TEST(S021_to_copies_where_a_copy_is_asked_for),
               FAC_TEST(S021_a_conversion_keeps_the_order_of_dimensions),
+              FAC_TEST(S012_a_memory_format_reorders_strides_and_keeps_elements),
               FAC_TEST(S021_gradients_come_back_in_the_dtype_that_left),
               FAC_TEST(S021_what_cannot_be_converted_to_is_refused))
