@@ -4,8 +4,9 @@
 Usage: features.py BUILD [--missing]. A test belongs to a feature if its name carries the id: S003, e12, X27. Tests are those
 of ctest: the cmocka programs of the labels below, test by test, and whole entries whose own name carries an id. A feature
 that needs a GPU is passed by a table of `make gpu-check` in bench/results/; until then it shows as "needs a GPU" after
-what passed without one. --missing also lists the features without a test. Ends with 1 if a test that belongs to a feature
-fails.
+what passed without one. One that docs/features.md lists under "Partly" shows as such with what is missing, and is not
+counted, whatever its tests say. --missing also lists the features without a test. Ends with 1 if a test that belongs to a
+feature fails.
 """
 import json
 import os
@@ -17,6 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 IDENTIFIER = re.compile(r"(?:^|[_.])([sex])_?(\d{2,3})(?=[_.]|$)", re.IGNORECASE)
 ROW = re.compile(r"^\| ([SEX])-(\d+) \| (.*?) \|.*\| *(\S[^|]*?) *\|$")
+PARTLY = re.compile(r"^\| ([SEX])-(\d+) \| ([^|]*\S) *\|$")
 TAP = re.compile(r"^(ok|not ok) \d+ -? ?(?:# SKIP )?(\w+)")
 LABELS = {"unit", "cuda", "simcuda"}
 
@@ -29,6 +31,18 @@ def features():
         if match:
             table[match[1], int(match[2])] = match[3], match[4]
     return table
+
+
+def partly(table):
+    """(letter, number) -> what is missing, of the features that hold in part."""
+    found = {}
+    for line in (ROOT / "docs" / "features.md").read_text().splitlines():
+        match = PARTLY.match(line)
+        if match:
+            found[match[1], int(match[2])] = match[3]
+    for letter, number in found.keys() - table.keys():
+        sys.exit(f"docs/features.md: {letter}-{number:03d} is said to hold in part, but is no feature")
+    return found
 
 
 def ids(name):
@@ -82,12 +96,14 @@ def passed_on_hardware():
     return found
 
 
-def show(key, needs, results, hardware):
-    """Prints a feature's lines: its tests, and what is to be said of hardware."""
+def show(key, needs, results, hardware, missing):
+    """Prints a feature's lines: its tests, what is missing, and what is to be said of hardware."""
     label = f"{key[0]}-{key[1]:03d}"
     for name, result in results:
         print(f"{label}  {result:11} {name}")
-    if "G" not in needs and "M" not in needs:
+    if missing:
+        print(f"{label}  {'partly':11} missing: {missing}")
+    if missing or ("G" not in needs and "M" not in needs):
         return
     for name, table in hardware:
         print(f"{label}  {'ok on a GPU':11} {name} ({table})")
@@ -95,29 +111,37 @@ def show(key, needs, results, hardware):
         print(f"{label}  needs a GPU{'' if 'G' in needs else ' or several'}: make gpu-check, its table in bench/results/")
 
 
+def show_all(table, tests, list_missing):
+    """Prints every feature, and the count; returns whether a test of one failed."""
+    hardware, parts = passed_on_hardware(), partly(table)
+    for key in sorted(table, key=lambda key: ("SEX".index(key[0]), key[1])):
+        what, needs = table[key]
+        show(key, needs, tests.get(key, []), hardware.get(key, []), parts.get(key))
+        if key not in tests and list_missing:
+            print(f"{key[0]}-{key[1]:03d}  {'no test':11} {what}{' (needs a GPU)' if needs == 'G' else ''}")
+    results = {key: {result for _, result in tests[key]} for key in tests}
+    failed = [key for key in results if "FAILED" in results[key]]
+    proven = [key for key in table.keys() & results.keys() - parts.keys() if "ok" in results[key] and key not in failed]
+    waiting = [key for key in proven if "G" in table[key][1] and key not in hardware]
+    print(f"{len(proven)} of {len(table)} features are proven by a test, {len(waiting)} of these need a GPU too; {len(parts)} "
+          f"hold in part; {len(failed)} fail")
+    return bool(failed)
+
+
 def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("-")]
     if len(arguments) != 1:
         print("usage: features.py BUILD [--missing]", file=sys.stderr)
         return 2
-    table, hardware, tests, crashed = features(), passed_on_hardware(), {}, 0
+    tests, crashed = {}, False
     for name, result in run_tests(str(pathlib.Path(arguments[0]).resolve())):
         if result == "CRASHED":
             print(f"{name} crashed or hung")
-            crashed += 1
+            crashed = True
             continue
         for key in ids(name):
             tests.setdefault(key, []).append((name, result))
-    waiting = 0
-    for key in sorted(table, key=lambda key: ("SEX".index(key[0]), key[1])):
-        what, needs = table[key]
-        show(key, needs, tests.get(key, []), hardware.get(key, []))
-        waiting += key in tests and "G" in needs and key not in hardware
-        if key not in tests and "--missing" in sys.argv:
-            print(f"{key[0]}-{key[1]:03d}  {'no test':11} {what}{' (needs a GPU)' if needs == 'G' else ''}")
-    failed = [key for key in tests if any(result == "FAILED" for _, result in tests[key])]
-    print(f"{len(tests.keys() & table.keys())} of {len(table)} features have a test, {waiting} of these need a GPU too; "
-          f"{len(failed)} fail")
+    failed = show_all(features(), tests, "--missing" in sys.argv)
     return 1 if failed or crashed else 0
 
 
