@@ -42,10 +42,10 @@ static void emit_boxed(FILE *f, const op *o) {
     const size_t n = o->s->n_args, r = o->s->n_rets, room = n > r ? n : r;
     emit(f, o, "static fac_status box_$sig(%s) {\n    fac_value own[%zu] = {%s}, st[%zu] = {{0, 0}};\n",
          typed_params(o), n ? n : 1, n ? each(o, NULL, ", ", "$boxednth") : "{0, 0}", room ? room : 1);
-    emit(
-        f, o,
-        "    memcpy(st, own, $n * sizeof *st);\n    fac_status e = fac_error();\n    if (!e) e = c->kernel->boxed(c, st);\n"
-        "    for (int i = 0; i < $n; i++) fac_value_release(&own[i]);\n    if (e) return e;\n");
+    emit(f, o,
+         "    memcpy(st, own, $n * sizeof *st);\n    fac_status e = fac_error();\n"
+         "    if (!e) e = c->kernel->boxed(c, st);\n"
+         "    for (int i = 0; i < $n; i++) fac_value_release(&own[i]);\n    if (e) return e;\n");
     if (!r)
         fputs("    return FAC_OK;\n}\n", f);
     else if (returns_list(o))

@@ -65,11 +65,13 @@ static const char *null_check(const fac_schema_arg *a) {
     if (t == T_TENSORS)
         return "    if (FAC_UNLIKELY(fac__check_list($a, $lacking, \"$name\", \"$a\"))) return $fail;\n";
     if (t == T_INTS || t == T_FLOATS)
-        return "    if (FAC_UNLIKELY($a.n && !$a.v)) {\n        fac__null_given(\"$name\", \"$a\");\n        return $fail;\n    }\n";
+        return "    if (FAC_UNLIKELY($a.n && !$a.v)) {\n        fac__null_given(\"$name\", \"$a\");\n"
+               "        return $fail;\n    }\n";
     if (a->type.optional) return "";
     if (t == T_TENSOR) return "    if (FAC_UNLIKELY(fac__check_header($a, \"$name\", \"$a\"))) return $fail;\n";
     if (t == T_STRING)
-        return "    if (FAC_UNLIKELY(!$a)) {\n        fac__null_given(\"$name\", \"$a\");\n        return $fail;\n    }\n";
+        return "    if (FAC_UNLIKELY(!$a)) {\n        fac__null_given(\"$name\", \"$a\");\n        return $fail;\n"
+               "    }\n";
     return "";
 }
 

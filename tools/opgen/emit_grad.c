@@ -198,12 +198,10 @@ static void emit_fill(FILE *f, const op *o, const formula *g) {
         fprintf(f, "        fac_status st_ = %s;\n", g->c);
     fputs("#line 0\n", f);
     if (list)
-        fputs(
-            fill_words(
-                first,
-                "        for (size_t i_ = 0; i_ < n->count_$a && !st_; i_++)\n            if (fac__node_needs(n_, $edge + (uint32_t)i_)) "
-                "st_ = fac__emit_grad(g_[i_], &out_[$edge + (uint32_t)i_]);\n        fac__free(g_);\n"),
-            f);
+        fputs(fill_words(first, "        for (size_t i_ = 0; i_ < n->count_$a && !st_; i_++)\n"
+                                "            if (fac__node_needs(n_, $edge + (uint32_t)i_)) "
+                                "st_ = fac__emit_grad(g_[i_], &out_[$edge + (uint32_t)i_]);\n        fac__free(g_);\n"),
+              f);
     else
         fputs(each_of(o, g, "", "        if (!st_ && needs_$a_) st_ = fac__emit_grad(g_[$v], &out_[$edge]);\n"), f);
     fputs("        if (FAC_UNLIKELY(st_)) goto failed_;\n    }\n", f);
@@ -242,15 +240,14 @@ static void emit_unpack(FILE *f, const op *o, const field *v) {
 }
 
 static void emit_apply(FILE *f, const op *o, const fields *k) {
-    emit(
-        f, o,
-        "static fac_status $id_apply(fac_node *n_, fac_tensor *const *in_, fac_tensor **out_) {\n"
-        "    $id_node *n = ($id_node *)n_;\n    fac_scope scope_ = fac_scope_begin();\n    (void)n;\n%s",
-        each_kind(
-            o, is_edge, "",
-            "    bool needs_$a_ = false;\n"
-            "    for (size_t i_ = 0; i_ < n->count_$a; i_++) needs_$a_ = needs_$a_ || fac__node_needs(n_, $edge + (uint32_t)i_);\n",
-            "    const bool needs_$a_ = fac__node_needs(n_, $edge);\n", NULL));
+    emit(f, o,
+         "static fac_status $id_apply(fac_node *n_, fac_tensor *const *in_, fac_tensor **out_) {\n"
+         "    $id_node *n = ($id_node *)n_;\n    fac_scope scope_ = fac_scope_begin();\n    (void)n;\n%s",
+         each_kind(o, is_edge, "",
+                   "    bool needs_$a_ = false;\n"
+                   "    for (size_t i_ = 0; i_ < n->count_$a; i_++) needs_$a_ = needs_$a_ || fac__node_needs(n_, "
+                   "$edge + (uint32_t)i_);\n",
+                   "    const bool needs_$a_ = fac__node_needs(n_, $edge);\n", NULL));
     for (size_t i = 0; i < k->n; i++) emit_held(f, o, &k->v[i], LOAD, NULL);
     emit_grads(f, o);
     fputs("    (void)in_;\n", f);
@@ -264,11 +261,11 @@ static void emit_apply(FILE *f, const op *o, const fields *k) {
 /* ---- recording ---- */
 
 static void emit_connect(FILE *f, const op *o) {
-    emit_each(
-        f, o, is_edge,
-        "    n->count_$a = $a.n;\n"
-        "    for (size_t i_ = 0; i_ < $a.n && !st_; i_++) st_ = fac__node_connect(&n->node, $newedge + (uint32_t)i_, $a.v[i_]);\n",
-        "    if (!st_) st_ = fac__node_connect(&n->node, $newedge, $a);\n", NULL);
+    emit_each(f, o, is_edge,
+              "    n->count_$a = $a.n;\n"
+              "    for (size_t i_ = 0; i_ < $a.n && !st_; i_++) st_ = fac__node_connect(&n->node, $newedge + "
+              "(uint32_t)i_, $a.v[i_]);\n",
+              "    if (!st_) st_ = fac__node_connect(&n->node, $newedge, $a);\n", NULL);
 }
 
 static void emit_below(FILE *f, const op *o) {
@@ -292,19 +289,17 @@ static void emit_functional_record(FILE *f, const op *o, const fields *k) {
     fputs("    fac_status st_;\n", f);
     emit_keep(f, o);
     emit_below(f, o);
-    emit(
-        f, o,
-        "    if (FAC_UNLIKELY(st_)) return %s;\n    $id_node *n = ($id_node *)fac__node_new(th_, &$id_class, $newedges, ",
-        put_back);
-    emit(f, o, "%s);\n    if (FAC_UNLIKELY(!n)) st_ = fac_error();\n    else {\n",
-         list ? "(uint32_t)res_->n" : xformat("%zu", o->s->n_rets));
+    emit(f, o,
+         "    if (FAC_UNLIKELY(st_)) return %s;\n"
+         "    $id_node *n = ($id_node *)fac__node_new(th_, &$id_class, $newedges, %s);\n"
+         "    if (FAC_UNLIKELY(!n)) st_ = fac_error();\n    else {\n",
+         put_back, list ? "(uint32_t)res_->n" : fill(o, "$rets"));
     emit_connect(f, o);
     for (size_t i = 0; i < o->s->n_args; i++) emit_held(f, o, &k->v[i], SAVE, k->v[i].name);
-    fputs(
-        list
-            ? "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &n->node, (uint32_t)i_);\n"
-            : each_result(o, "", "    if (!st_) st_ = fac__set_history(res_[$i], &n->node, $i);\n"),
-        f);
+    fputs(list ? "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &n->node, "
+                 "(uint32_t)i_);\n"
+               : each_result(o, "", "    if (!st_) st_ = fac__set_history(res_[$i], &n->node, $i);\n"),
+          f);
     for (size_t i = o->s->n_args; i < k->n; i++)
         emit_held(f, o, &k->v[i], SAVE,
                   list ? "((fac_tensors){res_->v, res_->n})" : xformat("res_[%d]", k->v[i].result));
@@ -334,9 +329,9 @@ static void emit_inplace_record(FILE *f, const op *o, const fields *k) {
     fputs("    const bool ran_ = !st_;\n    st_ = fac__rebase_end(&next_, st_);\n", f);
     if (result->use->used[SAVE_VALUE])
         fprintf(f, "    if (!st_) st_ = fac__save_output_end(&n->v_%s);\n", result->name);
-    fputs(
-        "    fac__node_unref(&n->node);\n    if (FAC_UNLIKELY(st_ && ran_)) fac__drop_grads(res_, 1);\n    return st_;\n}\n",
-        f);
+    fputs("    fac__node_unref(&n->node);\n    if (FAC_UNLIKELY(st_ && ran_)) fac__drop_grads(res_, 1);\n"
+          "    return st_;\n}\n",
+          f);
 }
 
 /* Those that record nothing are many, and compiled small. */
@@ -349,37 +344,38 @@ static void emit_kernel_head(FILE *f, const op *o, const char *attribute) {
 
 static void emit_out_form(FILE *f, const op *o) {
     emit_kernel_head(f, o, "FAC_SMALL ");
-    emit(
-        f, o,
-        "    if (fac__grad_enabled(th_)) {\n        fac_tensor *const outs_[] = {%s};\n"
-        "        FAC_TRY(fac__check_out_form(outs_, $outs, %s));\n    }\n    return fac__redispatch_$id(below_$,args);\n}\n",
-        each(o, is_out, "", "$a, "), any_requires_grad(o, is_input));
+    emit(f, o,
+         "    if (fac__grad_enabled(th_)) {\n        fac_tensor *const outs_[] = {%s};\n"
+         "        FAC_TRY(fac__check_out_form(outs_, $outs, %s));\n    }\n"
+         "    return fac__redispatch_$id(below_$,args);\n}\n",
+         each(o, is_out, "", "$a, "), any_requires_grad(o, is_input));
 }
 
 /* In-place operators without a gradient: fine as long as nothing would be lost. */
 static void emit_refusal(FILE *f, const op *o) {
     emit_kernel_head(f, o, "FAC_SMALL ");
-    emit(
-        f, o,
-        "    if (fac__grad_enabled(th_) && fac__requires_grad($self)) return fac__not_differentiable(\"$name\", \"%s\");\n"
-        "    return fac__redispatch_$id(below_$,args);\n}\n",
-        o->e->nondifferentiable);
+    emit(f, o,
+         "    if (fac__grad_enabled(th_) && fac__requires_grad($self)) return "
+         "fac__not_differentiable(\"$name\", \"%s\");\n"
+         "    return fac__redispatch_$id(below_$,args);\n}\n",
+         o->e->nondifferentiable);
 }
 
 static bool lacks_gradient(const op *o, size_t i) { return !formula_of(o, i); }
 
 static void emit_recording(FILE *f, const op *o) {
     static const char unsupported[] =
-        "    if ($requires)\n        return fac__not_differentiable(\"$name\", \"it has no gradient with respect to '$a'\");\n";
+        "    if ($requires)\n"
+        "        return fac__not_differentiable(\"$name\", \"it has no gradient with respect to '$a'\");\n";
     const fields k = fields_of(o);
     emit_struct(f, o, &k);
     const char *release = emit_method(f, o, "release", RELEASE, &k),
                *destroy = emit_method(f, o, "destroy", DESTROY, &k);
     emit_apply(f, o, &k);
-    emit(
-        f, o,
-        "static const fac_node_class $id_class = {.name = \"%s\", .size = sizeof($id_node), .apply = $id_apply%s%s};\n",
-        node_name(o), release, destroy);
+    emit(f, o,
+         "static const fac_node_class $id_class = {.name = \"%s\", .size = sizeof($id_node), .apply = "
+         "$id_apply%s%s};\n",
+         node_name(o), release, destroy);
     emit_kernel_head(f, o, "");
     emit(f, o,
          "    if (FAC_LIKELY(!fac__grad_enabled(th_)))\n        return fac__redispatch_$id(below_$,args);\n%s"

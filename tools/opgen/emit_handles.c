@@ -13,10 +13,10 @@ void emit_open_handles(FILE *f, const op *o) {
     emit_each(f, o, is_keyword, NULL, "    fac_tensor *$a = $value;\n" OPEN, NULL);
     emit_each(f, o, is_out, NULL, OPEN, NULL);
     if (has_list(o)) fputs("    bool open_ = true;\n", f);
-    emit_each(
-        f, o, NULL,
-        "    fac_handle_list $a_open_;\n    open_ &= fac__open_list(&$a_open_, $value, $lacking, \"$name\", \"$a\") == FAC_OK;\n",
-        NULL, NULL);
+    emit_each(f, o, NULL,
+              "    fac_handle_list $a_open_;\n"
+              "    open_ &= fac__open_list(&$a_open_, $value, $lacking, \"$name\", \"$a\") == FAC_OK;\n",
+              NULL, NULL);
 }
 
 void emit_close_handles(FILE *f, const op *o) {

@@ -68,11 +68,11 @@ static void emit_structured(FILE *f, const op *o, const char *key, const char *k
     emit(f, o, "static fac_status $id_%s(const fac_call_info *c_$,params) {\n", key);
     emit_device_check(f, o);
     emit_given(f, o);
-    emit(
-        f, o,
-        "    fac_structured s_;\n    fac__structured_begin(&s_, c_, %s, $rets, %s);\n%s    fac_status st_ = %s_meta(&s_$,inner);\n",
-        forms[o->form], o->form == FORM_FUNCTION ? "NULL" : "given_", meta_only ? "    s_.meta_only = true;\n" : "",
-        o->e->meta);
+    emit(f, o,
+         "    fac_structured s_;\n    fac__structured_begin(&s_, c_, %s, $rets, %s);\n"
+         "%s    fac_status st_ = %s_meta(&s_$,inner);\n",
+         forms[o->form], o->form == FORM_FUNCTION ? "NULL" : "given_", meta_only ? "    s_.meta_only = true;\n" : "",
+         o->e->meta);
     emit_check(f, o);
     if (kernel && o->e->random) emit_draw(f, o);
     if (kernel)
@@ -86,10 +86,10 @@ static void emit_structured(FILE *f, const op *o, const char *key, const char *k
 /* Makes an in-place form compute from before_, which the graph may keep while self is overwritten. */
 static void emit_before(FILE *f, const op *o) {
     const size_t n = emit_reads(f, o);
-    emit(
-        f, o,
-        "    fac_tensor *before_ = NULL;\n    FAC_TRY(fac__before_change(reads_, %zu, &before_));\n    $self = before_;\n",
-        n);
+    emit(f, o,
+         "    fac_tensor *before_ = NULL;\n    FAC_TRY(fac__before_change(reads_, %zu, &before_));\n"
+         "    $self = before_;\n",
+         n);
 }
 
 /* An out argument may be an input of the operator, but not a part of one, nor in a list of them. */
@@ -147,10 +147,10 @@ static void emit_view_record(FILE *f, const op *o) {
         fprintf(f, "    fac_value args_[] = {%s};\n    st_ = th_->error; /* of a list without memory */\n",
                 each(o, is_not_self, ", ", "$boxed"));
     if (returns_list(o))
-        emit(
-            f, o,
-            "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++)\n        st_ = fac__view_record(th_, $self, res_->v[i_], %s);\n",
-            rest);
+        emit(f, o,
+             "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++)\n"
+             "        st_ = fac__view_record(th_, $self, res_->v[i_], %s);\n",
+             rest);
     else
         emit(f, o, "    %sst_ = fac__view_record(th_, $self, res_[0], %s);\n", n ? "if (FAC_LIKELY(!st_)) " : "", rest);
     if (n) fprintf(f, "    for (int i_ = 0; i_ < %zu; i_++) fac_value_release(&args_[i_]);\n", n);
@@ -244,9 +244,9 @@ void emit_rows(FILE *f, const op *o, const rows *k) {
     const entry *e = o->e;
     emit(f, o, "extern const char *const fac__tags_$id[];\nconst char *const fac__tags_$id[] = {");
     for (char **t = e->tags; t && *t; t++) fprintf(f, "\"%s\", ", *t);
-    emit(
-        f, o,
-        "NULL};\nextern const fac_builtin_kernel fac__kernels_$id[];\nconst fac_builtin_kernel fac__kernels_$id[] = {\n");
+    emit(f, o,
+         "NULL};\nextern const fac_builtin_kernel fac__kernels_$id[];\n"
+         "const fac_builtin_kernel fac__kernels_$id[] = {\n");
     for (size_t i = 0; i < k->n; i++) fprintf(f, "    {\"%s\", (fac_fn)%s},\n", k->v[i].key, fill(o, k->v[i].fn));
     if (!e->composite)
         emit(f, o,

@@ -38,7 +38,8 @@ void check_facts(const model *m) {
         if (e->composite) continue;
         if (!functional_of(o) && !needs_none(e))
             die(e->file, e->line,
-                "%s writes its arguments: 'functional' should name the operator that computes the same into new tensors, or "
+                "%s writes its arguments: 'functional' should name the operator that computes the same into new "
+                "tensors, or "
                 "say 'fills' or 'none, reason'",
                 o->s->full);
         if (!how || !lists(known, how))

@@ -157,31 +157,31 @@ static void emit_checked(FILE *f, const op *o, size_t i) {
     if (!kw_second_name(a))
         emit_kw_check(f, o, a);
     else if (may_be_one(a))
-        emit_at(
-            f, o, i,
-            "    int64_t $a_room_[$size];\n    fac_ints $a_given_ = $default;\n"
-            "    if (FAC_UNLIKELY(fac__kw_list(&$a_given_, $a_room_, $size, k_->$key, k_->$second))) {\n"
-            "        fac__kw_list_error(\"$name\", \"$key\", \"$second\", k_->$second.n);\n        return $fail;\n    }\n");
+        emit_at(f, o, i,
+                "    int64_t $a_room_[$size];\n    fac_ints $a_given_ = $default;\n"
+                "    if (FAC_UNLIKELY(fac__kw_list(&$a_given_, $a_room_, $size, k_->$key, k_->$second))) {\n"
+                "        fac__kw_list_error(\"$name\", \"$key\", \"$second\", k_->$second.n);\n"
+                "        return $fail;\n    }\n");
     else {
         emit_at(f, o, i,
                 a->type.optional ? "    fac_opt_num $a_given_ = $default;\n"
                                  : "    fac_opt_num $a_given_ = fac_opt_num_($default);\n");
-        emit_at(
-            f, o, i,
-            "    if (FAC_UNLIKELY(fac__kw_scalar(&$a_given_, k_->$key, k_->$second))) {\n"
-            "        fac__kw_scalar_error(\"$name\", \"$key\", \"$second\", k_->$key);\n        return $fail;\n    }\n");
+        emit_at(f, o, i,
+                "    if (FAC_UNLIKELY(fac__kw_scalar(&$a_given_, k_->$key, k_->$second))) {\n"
+                "        fac__kw_scalar_error(\"$name\", \"$key\", \"$second\", k_->$key);\n        return $fail;\n"
+                "    }\n");
     }
 }
 
 void emit_kw_open(FILE *f, const op *o) {
-    emit(
-        f, o,
-        "    fac_$kw_kw local_;\n    const fac_$kw_kw *k_ = kw;\n"
-        "    if (FAC_UNLIKELY(!fac__kw_fits(kw, sizeof local_))) {\n        fac_$kw_kw_init(&local_);\n"
-        "        if (fac__kw_take(\"$name\", &local_, kw, sizeof local_)) return $fail;\n        k_ = &local_;\n    }\n"
-        "    if (FAC_UNLIKELY(k_->kw_stray != FAC_STRAY_OK_)) {\n        fac__kw_stray_error(\"$name\", %zu);\n"
-        "        return $fail;\n    }\n",
-        n_by_position(o));
+    emit(f, o,
+         "    fac_$kw_kw local_;\n    const fac_$kw_kw *k_ = kw;\n"
+         "    if (FAC_UNLIKELY(!fac__kw_fits(kw, sizeof local_))) {\n        fac_$kw_kw_init(&local_);\n"
+         "        if (fac__kw_take(\"$name\", &local_, kw, sizeof local_)) return $fail;\n"
+         "        k_ = &local_;\n    }\n"
+         "    if (FAC_UNLIKELY(k_->kw_stray != FAC_STRAY_OK_)) {\n        fac__kw_stray_error(\"$name\", %zu);\n"
+         "        return $fail;\n    }\n",
+         n_by_position(o));
     for (size_t i = o->n_pos; !is_out(o, i); i++) emit_checked(f, o, i);
     if (is_factory(o)) emit_kw_bool_check(f, o, "requires_grad");
 }
@@ -221,8 +221,10 @@ void emit_fn_struct(FILE *f, const op *o) {
 
 static const char *fn_check(const fac_schema_arg *a) {
     if (may_be_one(a))
-        return "    fac_ints $second = {&k_->$key, 1};\n    if (fac__kw_list(&$second, &k_->$key, 1, k_->$key, k_->$second)) {\n"
-               "        fac__kw_list_error(\"$name\", \"$key\", \"$second\", k_->$second.n);\n        return fac_error();\n    }\n"
+        return "    fac_ints $second = {&k_->$key, 1};\n"
+               "    if (fac__kw_list(&$second, &k_->$key, 1, k_->$key, k_->$second)) {\n"
+               "        fac__kw_list_error(\"$name\", \"$key\", \"$second\", k_->$second.n);\n"
+               "        return fac_error();\n    }\n"
                "    if (k_->$key == FAC_UNSET) k_->$key = $written;\n    k_->$second = $second;\n";
     if (type_of(&a->type) == T_DEVICE) return "    k_->$a = fac__kw_device(k_->$a);\n";
     return is_list(a) ? "    if (fac__kw_unset(k_->$a.v)) k_->$a.v = NULL, k_->$a.n = 0;\n" : "";

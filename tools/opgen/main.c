@@ -32,9 +32,9 @@ static int explain(const model *m, const char *name) {
 }
 
 static int usage(void) {
-    fputs(
-        "usage: opgen -o DIR [--without KEY] FILE.yaml... FILE.[ch]...\n       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml... FILE.h...\n",
-        stderr);
+    fputs("usage: opgen -o DIR [--without KEY] FILE.yaml... FILE.[ch]...\n"
+          "       opgen --list-outputs FILE.yaml...\n       opgen explain OP FILE.yaml... FILE.h...\n",
+          stderr);
     return 2;
 }
 
