@@ -1,7 +1,6 @@
 /* api.json: every public function, type and macro, for those who make bindings and documents. docs/api-list.md describes the
    format. */
 #include "opgen.h"
-#include <stdlib.h>
 
 static void text_member(FILE *f, const char *name, const char *value) {
     fprintf(f, ", \"%s\": ", name);

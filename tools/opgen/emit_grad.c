@@ -1,7 +1,6 @@
 /* Autograd: the node that an operator records, and the kernel that records it. */
 #include "opgen.h"
 #include <ctype.h>
-#include <stdlib.h>
 
 /* The formula for an argument, or NULL. */
 static const formula *formula_of(const op *o, size_t arg) {

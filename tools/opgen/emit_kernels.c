@@ -1,7 +1,6 @@
 /* Registered kernels that follow from an entry: structured wrappers, forms that reuse the functional one, version bumps
    and view records, and the rows that register them all: what writes a kernel adds its row. */
 #include "opgen.h"
-#include <stdlib.h>
 
 static void add_row(rows *k, const char *key, const char *fn) { PUSH(*k, ((row){key, fn})); }
 

@@ -1,6 +1,5 @@
 /* The public side: prototypes and keyword structs (ops_decl.h), macros (ops_macros.h), C++ overloads (ops.hpp). */
 #include "opgen.h"
-#include <stdlib.h>
 
 char *gradient_text(const op *o) {
     const entry *e = o->e;

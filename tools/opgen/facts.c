@@ -1,7 +1,6 @@
 /* What graphs, captures and batching may rely on of an operator, beyond its schema: the form that writes nothing, random numbers
    drawn, whether sizes depend on values, how elements are combined. An entry that leaves one open is an error. */
 #include "opgen.h"
-#include <stdlib.h>
 
 /* Of an operator that is not made of an entry's functional form: the one of its name without the underscore. */
 static const op *by_name(const op *o) {

@@ -1,7 +1,6 @@
 /* The hand-written headers: what they declare, in order, with its documentation, and the macros that tell the place of a call. */
 #include "opgen.h"
 #include <ctype.h>
-#include <stdlib.h>
 
 /* "const char *name": what stands before the name, and the name; for a pointer to a function the type stands around it. */
 static parameter read_parameter(const char *begin, const char *end) {

@@ -48,13 +48,11 @@ const char *plain_type(const fac_schema_type *t) {
 }
 
 static const char *kw_type(const fac_schema_arg *a) {
+    const etype t = type_of(&a->type);
     if (is_reduction(a)) return "fac_loss_reduction ";
-    if (may_be_one(a)) return "int64_t ";
-    switch (type_of(&a->type)) {
-    case T_BOOL: return "int "; /* which takes no pointer, and shows what is neither true nor false */
-    case T_SCALAR: return "double ";
-    default: return plain_type(&a->type);
-    }
+    if (t == T_BOOL) return "int "; /* which takes no pointer, and shows what is neither true nor false */
+    if (t == T_SCALAR) return "double ";
+    return may_be_one(a) ? "int64_t " : plain_type(&a->type);
 }
 
 /* The same in a struct, where an object of the library's own has its type. */
@@ -255,41 +253,39 @@ static int number_times(const entry *e, const char *parameter) {
     return strlen(parameter) == n && strncmp(parameter, of, n) == 0 ? atoi(of + n + 1) : 0;
 }
 
-/* What stands before the keywords, "a, b, ", each parameter by way of `text`. */
-static char *before_keywords(const function *fn, char *(*text)(const entry *e, const parameter *p), const entry *e) {
-    char *made = "";
-    for (size_t i = 0; i + 1 < fn->n; i++) made = xformat("%s%s, ", made, text(e, &fn->v[i]));
-    return made;
-}
-
-static char *name_of(const entry *e, const parameter *p) { return (void)e, p->name; }
-
-static char *passed_on(const entry *e, const parameter *p) {
-    const int times = number_times(e, p->name);
-    return xformat(times ? "FAC_LIST_(%s, %d)" : "(%s)", p->name, times);
-}
-
-static char *declared(const entry *e, const parameter *p) {
+static char *declared(const parameter *p) {
     const bool star = p->type[strlen(p->type) - 1] == '*';
-    return (void)e, xformat(strstr(p->type, "(*") ? "%s" : star ? "%s%s" : "%s %s", p->type, p->name);
+    return xformat(strstr(p->type, "(*") ? "%s" : star ? "%s%s" : "%s %s", p->type, p->name);
+}
+
+/* The template for each parameter before the keywords: $v is its name, $from its declaration. */
+static char *before_keywords(const function *fn, const char *text) {
+    char *made = "";
+    for (const parameter *p = fn->v; p + 1 < fn->v + fn->n; p++)
+        made = joined(made, "", fill_words((words){.v = p->name, .from = declared(p)}, text));
+    return made;
 }
 
 void emit_fn_macro(FILE *f, const op *o) {
     const function *fn = fn_prototype(o);
-    const char *names = before_keywords(fn, name_of, o->e);
+    const char *names = before_keywords(fn, "$v, ");
     emit_kw_forward(f, o->s->name, fn->n > 1 ? fn->v[fn->n - 2].name : NULL);
     emit(f, o, "/* fac_$name(%s%s) */\n#define FAC_KW_$name(%s...) ", names, each(o, NULL, ", ", ".$key"), names);
-    emit(f, o, "%sFAC_CALL_(%s, fac_$name(%s&(fac_$kw_kw){FAC_DEFAULTS_$kw, __VA_ARGS__%s})))\n",
-         at_begin(fn->result, fn->must), fn->result, before_keywords(fn, passed_on, o->e), fn->n > 1 ? " ()" : "");
+    fprintf(f, "%sFAC_CALL_(%s, fac_%s(", at_begin(fn->result, fn->must), fn->result, fn->name);
+    for (const parameter *p = fn->v; p + 1 < fn->v + fn->n; p++) {
+        const int times = number_times(o->e, p->name);
+        fprintf(f, times ? "FAC_LIST_(%s, %d), " : "(%s), ", p->name, times);
+    }
+    emit(f, o, "&(fac_$kw_kw){FAC_DEFAULTS_$kw, __VA_ARGS__%s})))\n", fn->n > 1 ? " ()" : "");
 }
 
 void emit_fn_overload(FILE *f, const op *o) {
     const function *fn = fn_prototype(o);
-    const char *begin = xformat("%s%sfac_%s(%s", fn->result, fn->result[strlen(fn->result) - 1] == '*' ? "" : " ",
-                                fn->name, before_keywords(fn, declared, o->e));
+    const bool star = fn->result[strlen(fn->result) - 1] == '*';
+    const char *begin = xformat("%s%sfac_%s(%s", fn->result, star ? "" : " ", fn->name, before_keywords(fn, "$from, "));
     emit(f, o,
          "template <class FacKw, class = fac_if_literal_<FacKw>> %sFacKw) = delete;\n"
          "inline %sconst fac_$kw_kw &kw = {}) { return fac_$name(%s&kw); }\n",
-         begin, begin, before_keywords(fn, name_of, o->e));
+         begin, begin, before_keywords(fn, "$v, "));
     emit_place(f, fn->name, fn->result, fn->must);
 }

@@ -1,6 +1,5 @@
 /* Files that opgen writes: only if their text changed, so that nothing is rebuilt in vain, and in lines that fit a screen. */
 #include "opgen.h"
-#include <stdlib.h>
 
 enum { COLUMNS = 119, DEEPER = 8, NEAR = 40 };
 

@@ -1,6 +1,5 @@
 /* Texts that refer to another operator, "errors: as cat; DTYPE if ...", are spelt out, so that each page tells all by itself. */
 #include "opgen.h"
-#include <stdlib.h>
 
 enum { DEEPEST = 8 }; /* references to references; more are a circle */
 

@@ -1,7 +1,6 @@
 /* Templates: text to be written, in which $words stand for what differs between operators, and between their arguments or
    results: "fac_op_$id". ${word} may touch a letter, and $,word puts a comma before what is there, or is nothing for nothing. */
 #include "opgen.h"
-#include <stdlib.h>
 
 static const char *or_void(const char *list) { return *list ? list : "void"; }
 
