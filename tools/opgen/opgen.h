@@ -399,13 +399,6 @@ bool must_use(const op *o);
 const op *fn_keywords(const model *m, const function *fn);
 const function *fn_prototype(const op *o);
 
-/* ---- the handles of a public stub (emit_handles.c) ---- */
-
-bool has_list(const op *o);
-void emit_open_handles(FILE *f, const op *o);
-/* r_, and what was opened. */
-void emit_close_handles(FILE *f, const op *o);
-
 /* ---- output (emit_*.c); each writes what one operator yields, or a whole file ---- */
 
 typedef struct output {
