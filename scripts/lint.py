@@ -124,6 +124,18 @@ def check_openings(root):
             yield path, 1, "opens without a comment that says what the file is for"
 
 
+PATH = re.compile(r"`((?:src|include|tests|tools|scripts|apps|examples|docs|cmake|bench)/[\w./-]+)`")
+
+
+def check_paths(root):
+    """Files and folders that texts and comments name in backquotes are there."""
+    for path in sorted(root.glob("*.md")) + [p for f in ("src", "docs", *CODE_DIRS[2:]) for p in sorted((root / f).rglob("*.md"))]:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for name in PATH.findall(line):
+                if not any((base / name).exists() for base in (root, path.parent)):
+                    yield path, number, f"{name} is not there"
+
+
 GRAIN = re.compile(r"FAC_GRAIN( / \d+)* / (?!\d)")
 
 
