@@ -3,12 +3,12 @@
 #include "core/scalar.h"
 
 void fac_iter_begin(fac_iter *it, uint32_t options) {
-    it->n = it->n_out = it->ndim = it->full_ndim = 0;
+    it->n = it->n_out = it->nest.ndim = it->full_ndim = 0;
     it->options = options;
     it->flat = it->reordered = false;
     it->common = FAC_DTYPE_DEFAULT;
     it->device = (fac_device){0};
-    it->numel = 0;
+    it->nest.count = 0;
 }
 
 static fac_status add_operand(fac_iter *it, fac_iter_operand **out) {
@@ -59,7 +59,7 @@ static fac_status plan_shape(fac_iter *it) {
         FAC_TRY(fac__broadcast(it->full_shape, it->full_ndim, t->sizes, t->ndim, merged, &it->full_ndim));
         memcpy(it->full_shape, merged, (size_t)it->full_ndim * sizeof merged[0]);
     }
-    FAC_CHECK(fac__numel(it->full_shape, it->full_ndim, &it->numel), FAC_ERR_OVERFLOW,
+    FAC_CHECK(fac__numel(it->full_shape, it->full_ndim, &it->nest.count), FAC_ERR_OVERFLOW,
               "the broadcast shape %s has more elements than can be counted",
               fac__shape_text(it->full_shape, it->full_ndim, (char[256]){0}, 256));
     return FAC_OK;
@@ -109,73 +109,34 @@ static fac_status plan_device(fac_iter *it) {
     return FAC_OK;
 }
 
-/* Byte strides over the broadcast shape, last tensor dimension first; 0 where an operand is broadcast. */
+/* Byte strides over the broadcast shape, 0 where an operand is broadcast; sorted, the last tensor dimension first if in doubt. */
 static void set_strides(fac_iter *it) {
-    it->ndim = it->full_ndim;
-    for (int d = 0; d < it->ndim; d++) {
+    it->nest.ndim = it->full_ndim;
+    for (int d = 0; d < it->nest.ndim; d++) {
         it->perm[d] = (int8_t)(it->full_ndim - 1 - d);
-        it->shape[d] = it->full_shape[it->full_ndim - 1 - d];
+        it->nest.size[d] = it->full_shape[it->full_ndim - 1 - d];
     }
     for (int i = 0; i < it->n; i++) {
         const fac_tensor *t = it->op[i].t;
         int64_t item = t ? fac__item_size(t) : 0;
-        for (int d = 0; d < it->ndim; d++) {
+        for (int d = 0; d < it->nest.ndim; d++) {
             int from = t ? t->ndim - 1 - d : -1;
-            it->strides[i][d] =
-                from >= 0 && t->sizes[from] == it->shape[d] ? fac__mul_or_max(t->strides[from], item) : 0;
+            it->nest.stride[i][d] =
+                from >= 0 && t->sizes[from] == it->nest.size[d] ? fac__mul_or_max(t->strides[from], item) : 0;
         }
     }
+    it->reordered = fac__nest_sort(&it->nest, it->n, it->perm);
 }
 
-/* Whether dimension a (now the faster one) belongs outside b: 1 yes, -1 no, 0 if no operand has an opinion. An operand
-   with stride 0 in either has none; on equal strides the smaller size is the faster. */
-static int should_swap(const fac_iter *it, int a, int b) {
-    for (int i = 0; i < it->n; i++) {
-        if (!it->op[i].t) continue;
-        int64_t sa = it->strides[i][a], sb = it->strides[i][b];
-        if (sa == 0 || sb == 0) continue;
-        if (sa != sb) return sa > sb ? 1 : -1;
-        if (it->shape[a] > it->shape[b]) return 1;
-    }
-    return 0;
-}
-
-static void swap_i64(int64_t *a, int64_t *b) {
-    int64_t t = *a;
-    *a = *b;
-    *b = t;
-}
-
-static void swap_dims(fac_iter *it, int a, int b) {
-    int8_t p = it->perm[a];
-    it->perm[a] = it->perm[b];
-    it->perm[b] = p;
-    swap_i64(&it->shape[a], &it->shape[b]);
-    for (int i = 0; i < it->n; i++) swap_i64(&it->strides[i][a], &it->strides[i][b]);
-}
-
-/* Insertion sort of the dimensions by stride; undecided pairs are stepped over. */
-static void reorder(fac_iter *it) {
-    it->reordered = false;
-    for (int d = 1; d < it->ndim; d++) {
-        int moving = d;
-        for (int e = d - 1; e >= 0; e--) {
-            int swap = should_swap(it, e, moving);
-            if (swap < 0) break;
-            if (swap == 0) continue;
-            swap_dims(it, e, moving);
-            moving = e;
-            it->reordered = true;
-        }
-    }
+static fac_status plan(fac_iter *it) {
+    FAC_TRY(plan_shape(it));
+    FAC_TRY(plan_device(it));
+    return it->options & FAC_ITER_ANY_DTYPE ? FAC_OK : plan_dtype(it);
 }
 
 fac_status fac_iter_plan(fac_iter *it) {
-    FAC_TRY(plan_shape(it));
-    FAC_TRY(plan_device(it));
-    if (!(it->options & FAC_ITER_ANY_DTYPE)) FAC_TRY(plan_dtype(it));
+    FAC_TRY(plan(it));
     set_strides(it);
-    reorder(it);
     return FAC_OK;
 }
 
@@ -187,7 +148,7 @@ void fac_iter_out_strides(const fac_iter *it, int64_t *out_strides) {
     int64_t stride = 1;
     for (int d = 0; d < it->full_ndim; d++) {
         out_strides[it->perm[d]] = stride;
-        stride = fac__mul_or_max(stride, fac__max(it->shape[d], 1));
+        stride = fac__mul_or_max(stride, fac__max(it->nest.size[d], 1));
     }
 }
 
@@ -200,49 +161,29 @@ fac_status fac_iter_bind(fac_iter *it, int i, fac_tensor *t) {
     return FAC_OK;
 }
 
-/* True if stepping once in d is stepping shape[into] times in `into`, for every operand. */
-static bool can_merge(const fac_iter *it, int into, int d) {
-    if (it->shape[into] == 1 || it->shape[d] == 1) return true;
-    for (int i = 0; i < it->n; i++)
-        if (it->strides[i][d] != fac__mul_or_max(it->shape[into], it->strides[i][into])) return false;
-    return true;
-}
-
-static void merge_dims(fac_iter *it) {
-    int last = 0;
-    for (int d = 1; d < it->ndim; d++) {
-        bool merge = can_merge(it, last, d);
-        bool take_strides = !merge || it->shape[last] == 1;
-        int to = merge ? last : ++last;
-        for (int i = 0; take_strides && i < it->n; i++) it->strides[i][to] = it->strides[i][d];
-        it->shape[to] = merge ? it->shape[to] * it->shape[d] : it->shape[d];
-    }
-    it->ndim = last + 1;
-}
-
 static bool is_flat(const fac_iter *it) {
-    if (it->ndim != 1) return false;
+    if (it->nest.ndim != 1) return false;
     for (int i = 0; i < it->n; i++) {
         int64_t item = it->op[i].t ? fac__dtype_size((fac_dtype)it->op[i].dtype) : 0;
-        if (it->strides[i][0] != item && it->strides[i][0] != 0) return false;
+        if (it->nest.stride[i][0] != item && it->nest.stride[i][0] != 0) return false;
     }
     return true;
 }
 
 /* At most one element: one dimension, whose strides are never used and so may be the flat ones. */
 static void set_single(fac_iter *it) {
-    it->ndim = 1;
-    it->shape[0] = it->numel;
-    for (int i = 0; i < it->n; i++) it->strides[i][0] = it->op[i].t ? fac__dtype_size((fac_dtype)it->op[i].dtype) : 0;
+    it->nest.ndim = 1;
+    it->nest.size[0] = it->nest.count;
+    for (int i = 0; i < it->n; i++)
+        it->nest.stride[i][0] = it->op[i].t ? fac__dtype_size((fac_dtype)it->op[i].dtype) : 0;
 }
 
 void fac_iter_finish(fac_iter *it) {
-    if (it->numel <= 1) {
+    if (it->nest.count <= 1) {
         set_single(it);
     } else {
         set_strides(it);
-        reorder(it);
-        merge_dims(it);
+        fac__nest_merge(&it->nest, it->n);
     }
     for (int i = 0; i < it->n; i++)
         if (it->op[i].t) it->op[i].data = fac__data(it->op[i].t);
@@ -250,7 +191,7 @@ void fac_iter_finish(fac_iter *it) {
 }
 
 fac_status fac_iter_build(fac_iter *it) {
-    FAC_TRY(fac_iter_plan(it));
+    FAC_TRY(plan(it));
     for (int i = 0; i < it->n_out; i++) {
         FAC_CHECK(it->op[i].t, FAC_ERR_INTERNAL, "iterator output %d was not given", i);
         FAC_TRY(fac_iter_bind(it, i, it->op[i].t));
@@ -266,30 +207,4 @@ void fac_iter_number(const fac_iter *it, int i, fac_dtype as, void *out_element)
     fac_dtype first = rounds || fac_dtype_is_integral(it->common, true) ? it->common : as;
     fac__store(element, first, o->is_scalar ? o->value : fac__load(o->data, (fac_dtype)o->dtype, re_im));
     fac__convert(out_element, as, element, first);
-}
-
-void fac_iter_seek(const fac_iter *it, int64_t at, fac_iter_cursor *c) {
-    for (int i = 0; i < it->n; i++) c->p[i] = it->op[i].data;
-    for (int d = 0; d < it->ndim; d++) {
-        c->coords[d] = at % it->shape[d];
-        at /= it->shape[d];
-        for (int i = 0; i < it->n; i++)
-            if (c->p[i]) c->p[i] += c->coords[d] * it->strides[i][d];
-    }
-}
-
-void fac_iter_advance(const fac_iter *it, fac_iter_cursor *c, int64_t n) {
-    while (n > 0) {
-        int64_t m = fac__min(n, it->shape[0] - c->coords[0]);
-        c->coords[0] += m;
-        for (int i = 0; i < it->n; i++)
-            if (c->p[i]) c->p[i] += m * it->strides[i][0];
-        for (int d = 0; d + 1 < it->ndim && c->coords[d] == it->shape[d]; d++) {
-            for (int i = 0; i < it->n; i++)
-                if (c->p[i]) c->p[i] += it->strides[i][d + 1] - c->coords[d] * it->strides[i][d];
-            c->coords[d] = 0;
-            c->coords[d + 1]++;
-        }
-        n -= m;
-    }
 }

@@ -1,12 +1,12 @@
-/* The tensor iterator: the only place that broadcasts, promotes, orders and merges dimensions of pointwise operands.
+/* The tensor iterator: the only place that broadcasts and promotes pointwise operands, and orders and merges their dimensions.
    begin, out/in/scalar, plan; then the caller makes the outputs that are missing and binds them; then finish. What is
-   left is a shape (fastest dimension first) and a byte stride per operand and dimension, which a back end runs over. */
+   left is a loop nest whose strides are bytes, which a back end runs over. */
 #ifndef FAC_SRC_ITER_ITER_H
 #define FAC_SRC_ITER_ITER_H
 
-#include "core/tensor.h"
+#include "iter/nest.h"
 
-#define FAC_ITER_MAX 8 /* operands */
+#define FAC_ITER_MAX FAC_NEST_OPERANDS
 
 enum {
     FAC_ITER_PROMOTE = 1,       /* inputs of different dtypes meet in a common one; else all inputs must agree */
@@ -28,20 +28,16 @@ typedef struct fac_iter_operand {
 
 typedef struct fac_iter {
     int n, n_out;      /* operands; outputs come first */
-    int ndim;          /* after merging; at least 1 once finished */
     uint32_t options;  /* FAC_ITER_... */
     bool flat;         /* finished, ndim 1, every stride is the item size or 0 */
+    bool reordered;    /* some dimension was moved */
     fac_dtype common;  /* dtype in which the inputs meet; 0 with ANY_DTYPE */
     fac_device device; /* of the outputs */
-    int64_t numel;
     fac_iter_operand op[FAC_ITER_MAX];
-    int full_ndim;  /* of the broadcast shape */
-    bool reordered; /* some dimension was moved */
-    /* The arrays are set up to ndim (full_ndim) only. */
-    int64_t full_shape[FAC_MAX_DIMS];            /* broadcast shape, outermost first, as tensors have it */
-    int8_t perm[FAC_MAX_DIMS];                   /* perm[d]: the tensor dimension that became d, fastest first */
-    int64_t shape[FAC_MAX_DIMS];                 /* fastest first, merged */
-    int64_t strides[FAC_ITER_MAX][FAC_MAX_DIMS]; /* bytes */
+    int full_ndim;                    /* of the broadcast shape */
+    int64_t full_shape[FAC_MAX_DIMS]; /* broadcast shape, outermost first, as tensors have it */
+    int8_t perm[FAC_MAX_DIMS];        /* perm[d]: the tensor dimension that became d, fastest first */
+    fac_nest nest; /* strides in bytes; counted once planned, merged once finished, when ndim is at least 1 */
 } fac_iter;
 
 /* Starts an iterator; nothing in it needs freeing. */
@@ -80,13 +76,13 @@ static inline void fac_iter_set_flat(fac_iter *it, fac_tensor *out, fac_tensor *
     int64_t item = fac__item_size(in[0]);
     it->n = 1 + n_in;
     it->n_out = 1;
-    it->ndim = 1;
     it->options = 0;
     it->flat = true;
     it->reordered = false;
     it->common = (fac_dtype)in[0]->dtype;
     it->device = out->device;
-    it->numel = it->shape[0] = out->numel;
+    it->nest.ndim = 1;
+    it->nest.count = it->nest.size[0] = out->numel;
     for (int i = 0; i <= n_in; i++) {
         fac_iter_operand *o = &it->op[i];
         o->t = i ? in[i - 1] : out;
@@ -94,9 +90,9 @@ static inline void fac_iter_set_flat(fac_iter *it, fac_tensor *out, fac_tensor *
         o->dtype = o->t->dtype;
         o->is_scalar = false;
         o->is_out = i == 0;
-        it->strides[i][0] = item;
+        it->nest.stride[i][0] = item;
     }
-    if (out->dtype != in[0]->dtype) it->strides[0][0] = fac__item_size(out);
+    if (out->dtype != in[0]->dtype) it->nest.stride[0][0] = fac__item_size(out);
 }
 /* Appends a number to a flat iterator. */
 static inline void fac_iter_flat_scalar(fac_iter *it, fac_scalar v) {
@@ -107,17 +103,7 @@ static inline void fac_iter_flat_scalar(fac_iter *it, fac_scalar v) {
     o->dtype = (uint8_t)it->common;
     o->is_scalar = true;
     o->is_out = false;
-    it->strides[it->n++][0] = 0;
+    it->nest.stride[it->n++][0] = 0;
 }
-
-/* A place in a finished iterator that has elements: coordinates, and each operand's address there (NULL for numbers). */
-typedef struct fac_iter_cursor {
-    int64_t coords[FAC_MAX_DIMS];
-    char *p[FAC_ITER_MAX];
-} fac_iter_cursor;
-/* Goes to element `at`, counted with dimension 0 fastest. */
-void fac_iter_seek(const fac_iter *it, int64_t at, fac_iter_cursor *c);
-/* Moves n elements on; may end one past the last. */
-void fac_iter_advance(const fac_iter *it, fac_iter_cursor *c, int64_t n);
 
 #endif

@@ -1,54 +1,92 @@
 /* Building nests, and walking over them. */
 #include "iter/nest.h"
 
-/* True if dimension a steps faster than b: smaller stride in the first operand that tells them apart. */
-static bool faster(const int64_t *const *strides, int n_operands, int a, int b) {
+/* Whether dimension a (now the faster one) belongs outside b: 1 yes, -1 no, 0 if no operand has an opinion. An operand
+   with stride 0 in either has none; on equal strides the smaller size is the faster. */
+static int should_swap(const fac_nest *n, int n_operands, int a, int b) {
     for (int k = 0; k < n_operands; k++) {
-        if (strides[k][a] != strides[k][b]) return strides[k][a] < strides[k][b];
+        int64_t sa = n->stride[k][a], sb = n->stride[k][b];
+        if (sa == 0 || sb == 0) continue;
+        if (sa != sb) return sa > sb ? 1 : -1;
+        if (n->size[a] > n->size[b]) return 1;
     }
-    return false;
+    return 0;
 }
 
-/* Adds dimension d on the slow side, merged into the slowest so far where every operand allows it. */
-static void push_dim(fac_nest *n, int64_t size, int d, int n_operands, const int64_t *const *strides) {
-    bool merge = n->ndim > 0;
-    int last = n->ndim - 1;
-    for (int k = 0; merge && k < n_operands; k++)
-        merge = strides[k][d] == fac__mul_or_max(n->stride[k][last], n->size[last]);
-    if (merge) {
-        n->size[last] *= size;
-    } else {
-        n->size[n->ndim] = size;
-        for (int k = 0; k < n_operands; k++) n->stride[k][n->ndim] = strides[k][d];
-        n->ndim++;
+static void swap_i64(int64_t *a, int64_t *b) {
+    int64_t t = *a;
+    *a = *b;
+    *b = t;
+}
+
+static void swap_dims(fac_nest *n, int n_operands, int8_t *order, int a, int b) {
+    swap_i64(&n->size[a], &n->size[b]);
+    for (int k = 0; k < n_operands; k++) swap_i64(&n->stride[k][a], &n->stride[k][b]);
+    if (!order) return;
+    int8_t t = order[a];
+    order[a] = order[b];
+    order[b] = t;
+}
+
+/* By insertion; undecided pairs are stepped over. */
+bool fac__nest_sort(fac_nest *n, int n_operands, int8_t *order) {
+    bool moved = false;
+    for (int d = 1; d < n->ndim; d++) {
+        int moving = d;
+        for (int e = d - 1; e >= 0; e--) {
+            int swap = should_swap(n, n_operands, e, moving);
+            if (swap < 0) break;
+            if (swap == 0) continue;
+            swap_dims(n, n_operands, order, e, moving);
+            moving = e;
+            moved = true;
+        }
     }
-    n->count *= size;
+    return moved;
+}
+
+/* True if stepping once in d is stepping size[into] times in `into`, for every operand. */
+static bool can_merge(const fac_nest *n, int n_operands, int into, int d) {
+    for (int k = 0; k < n_operands; k++)
+        if (n->stride[k][d] != fac__mul_or_max(n->size[into], n->stride[k][into])) return false;
+    return true;
+}
+
+void fac__nest_merge(fac_nest *n, int n_operands) {
+    int last = -1;
+    n->count = 1;
+    for (int d = 0; d < n->ndim; d++) {
+        if (n->size[d] == 1) continue;
+        n->count *= n->size[d];
+        if (last >= 0 && can_merge(n, n_operands, last, d)) {
+            n->size[last] *= n->size[d];
+            continue;
+        }
+        n->size[++last] = n->size[d];
+        for (int k = 0; k < n_operands; k++) n->stride[k][last] = n->stride[k][d];
+    }
+    n->ndim = last + 1;
 }
 
 void fac__nest_build(fac_nest *n, const int64_t *sizes, int ndim, uint64_t mask, int n_operands,
                      const int64_t *const *strides, bool ordered) {
-    int order[FAC_MAX_DIMS];
-    int m = 0;
+    n->ndim = 0;
     for (int d = ndim - 1; d >= 0; d--) {
         if (!(mask >> d & 1) || sizes[d] == 1) continue;
-        int at = m++;
-        for (; !ordered && at > 0 && faster(strides, n_operands, d, order[at - 1]); at--) order[at] = order[at - 1];
-        order[at] = d;
+        if (sizes[d] == 0) n->ndim = 0; /* alone: the product of the others may be anything */
+        n->size[n->ndim] = sizes[d];
+        for (int k = 0; k < n_operands; k++) n->stride[k][n->ndim] = strides[k][d];
+        n->ndim++;
+        if (sizes[d] == 0) break;
     }
-    n->ndim = 0;
-    n->count = 1;
-    for (int i = 0; i < m; i++) {
-        if (sizes[order[i]] != 0) continue;
-        push_dim(n, 0, order[i], n_operands, strides); /* the product of the others may be anything */
-        return;
-    }
-    for (int i = 0; i < m; i++) push_dim(n, sizes[order[i]], order[i], n_operands, strides);
+    if (!ordered) fac__nest_sort(n, n_operands, NULL);
+    fac__nest_merge(n, n_operands);
 }
 
 void fac__nest_seek(const fac_nest *n, int n_operands, int64_t i, fac_cursor *c) {
     for (int k = 0; k < n_operands; k++) c->offset[k] = 0;
     for (int d = 0; d < n->ndim; d++) {
-        int64_t q = d == n->ndim - 1 || n->count == 0 ? 0 : i / n->size[d];
+        int64_t q = d == n->ndim - 1 ? 0 : i / n->size[d];
         c->index[d] = i - q * n->size[d];
         for (int k = 0; k < n_operands; k++) c->offset[k] += c->index[d] * n->stride[k][d];
         i = q;
@@ -56,14 +94,7 @@ void fac__nest_seek(const fac_nest *n, int n_operands, int64_t i, fac_cursor *c)
 }
 
 void fac__nest_advance(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c) {
-    if (n->ndim == 0) return;
-    c->index[0] += step;
-    for (int k = 0; k < n_operands; k++) c->offset[k] += step * n->stride[k][0];
-    for (int d = 0; d + 1 < n->ndim && c->index[d] == n->size[d]; d++) {
-        c->index[d] = 0;
-        c->index[d + 1]++;
-        for (int k = 0; k < n_operands; k++) c->offset[k] += n->stride[k][d + 1] - n->size[d] * n->stride[k][d];
-    }
+    fac__nest_advance_some(n, 0, n_operands, step, c);
 }
 
 void fac__broadcast_strides(const fac_tensor *t, int ndim, int64_t *out_strides) {

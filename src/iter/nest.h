@@ -1,5 +1,5 @@
-/* Loop nests over strided operands: how reductions, scans, gathers and losses walk tensors of any layout, on every device. A nest lists
-   dimensions fastest first; neighbours that every operand steps through evenly are merged, size 1 is dropped. */
+/* Loop nests over strided operands: how everything that walks tensors of any layout does, on every device. A nest lists dimensions
+   fastest first; neighbours that every operand steps through evenly are merged, size 1 is dropped. */
 #ifndef FAC_SRC_ITER_NEST_H
 #define FAC_SRC_ITER_NEST_H
 
@@ -11,7 +11,7 @@ typedef struct fac_nest {
     int ndim;      /* 0: one point */
     int64_t count; /* product of the sizes */
     int64_t size[FAC_MAX_DIMS];
-    int64_t stride[FAC_NEST_OPERANDS][FAC_MAX_DIMS]; /* in elements */
+    int64_t stride[FAC_NEST_OPERANDS][FAC_MAX_DIMS]; /* in elements; the tensor iterator's in bytes */
 } fac_nest;
 
 /* A position in a nest. */
@@ -20,15 +20,34 @@ typedef struct fac_cursor {
     int64_t offset[FAC_NEST_OPERANDS];
 } fac_cursor;
 
-/* Takes the dimensions of `sizes` whose bit in `mask` is set. Sorted by the first operand's strides unless `ordered`,
-   which keeps logical order (the last dimension is the fastest). */
+/* Takes the dimensions of `sizes` whose bit in `mask` is set. Sorted by strides unless `ordered`, which keeps logical order
+   (the last dimension is the fastest). */
 void fac__nest_build(fac_nest *n, const int64_t *sizes, int ndim, uint64_t mask, int n_operands,
                      const int64_t *const *strides, bool ordered);
+/* Sorts the dimensions by stride, the first operand that tells two apart deciding; `order`, unless NULL, moves along. True if some
+   dimension was moved. */
+bool fac__nest_sort(fac_nest *n, int n_operands, int8_t *order);
+/* Merges neighbours, drops sizes of one, and counts the points. */
+void fac__nest_merge(fac_nest *n, int n_operands);
 /* Moves the cursor to point i (0 <= i < count). */
 void fac__nest_seek(const fac_nest *n, int n_operands, int64_t i, fac_cursor *c);
-/* Moves on by `step` points along the fastest dimension; the caller does not step past its end. Reaching the end
-   carries into the next dimension. */
+/* Moves `step` points on; may end one past the last. */
 void fac__nest_advance(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c);
+/* The same for operands from..to - 1 alone. */
+static inline void fac__nest_advance_some(const fac_nest *n, int from, int to, int64_t step, fac_cursor *c) {
+    while (step > 0 && n->ndim > 0) {
+        int64_t run = fac__min(step, n->size[0] - c->index[0]);
+        int ends = 0; /* dimensions that the step ends */
+        c->index[0] += run;
+        for (; ends + 1 < n->ndim && c->index[ends] == n->size[ends]; c->index[++ends]++) c->index[ends] = 0;
+        for (int k = from; k < to; k++) {
+            int64_t by = run * n->stride[k][0];
+            for (int d = 0; d < ends; d++) by += n->stride[k][d + 1] - n->size[d] * n->stride[k][d];
+            c->offset[k] += by;
+        }
+        step -= run;
+    }
+}
 /* Points left along the fastest dimension from the cursor on. */
 static inline int64_t fac__nest_run(const fac_nest *n, const fac_cursor *c) {
     return n->ndim ? n->size[0] - c->index[0] : 1;

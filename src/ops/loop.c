@@ -41,7 +41,7 @@ static fac_pointwise_operand operand_of(const fac_iter *it, int i) {
     double parts[2];
     int64_t integer;
     if (!o->is_scalar && !(o->t && fac__is_cpu(o->t)))
-        return (fac_pointwise_operand){.data = o->data, .strides = it->strides[i], .dtype = (fac_dtype)o->dtype};
+        return (fac_pointwise_operand){.data = o->data, .strides = it->nest.stride[i], .dtype = (fac_dtype)o->dtype};
     fac_iter_number(it, i, FAC_C128, parts);
     fac_iter_number(it, i, FAC_I64, &integer);
     return (fac_pointwise_operand){.number = {parts[0], parts[1], integer}};
@@ -59,15 +59,15 @@ static fac_status run_by_table(const fac_structured *s, fac_loop_id id, fac_dtyp
         .device = it->device,
         .dtype = it->common,
         .out_dtype = out ? out : it->common,
-        .ndim = it->ndim,
-        .shape = it->shape,
+        .ndim = it->nest.ndim,
+        .shape = it->nest.size,
         .n_out = it->n_out,
         .n_in = it->n - it->n_out,
         .n_numbers = args ? loops[id].n_numbers : 0,
         .operands = operands,
         .numbers = args ? args->v : NULL,
     };
-    if (it->numel == 0) return FAC_OK;
+    if (it->nest.count == 0) return FAC_OK;
     FAC_CALLBACK(st = table->run(table, &call));
     return st;
 }

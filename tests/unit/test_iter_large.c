@@ -84,7 +84,7 @@ static void S111_a_cursor_goes_beyond_2_31_elements(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_iter it;
-    fac_iter_cursor sought, walked;
+    fac_cursor sought, walked;
     fac_tensor *one = fac_expand(fac_tensor_of(1), FAC_INTS(INT64_C(1) << 36, 12)),
                *row = fac_expand(fac_zeros(FAC_SHAPE(12)), FAC_INTS(INT64_C(1) << 36, 12));
     assert_no_error();
@@ -92,17 +92,17 @@ static void S111_a_cursor_goes_beyond_2_31_elements(void **state) {
     assert_ok(fac_iter_out(&it, fac__header(row)));
     assert_ok(fac_iter_in(&it, fac__header(one)));
     assert_ok(fac_iter_build(&it));
-    assert_true(it.numel == INT64_C(12) << 36);
-    const int64_t places[] = {(INT64_C(1) << 31) - 1, INT64_C(1) << 31, (INT64_C(1) << 32) + 7, it.numel - 1};
+    assert_true(it.nest.count == INT64_C(12) << 36);
+    const int64_t places[] = {(INT64_C(1) << 31) - 1, INT64_C(1) << 31, (INT64_C(1) << 32) + 7, it.nest.count - 1};
     for (size_t i = 0; i < FAC_COUNT(places); i++) {
-        fac_iter_seek(&it, places[i], &sought);
-        assert_ptr_equal(sought.p[0], it.op[0].data + places[i] % 12 * 4);
-        assert_ptr_equal(sought.p[1], it.op[1].data);
-        assert_true(sought.coords[1] == places[i] / 12);
-        fac_iter_seek(&it, places[i] - 1000, &walked);
-        fac_iter_advance(&it, &walked, 1000);
-        for (int k = 0; k < it.n; k++) assert_ptr_equal(walked.p[k], sought.p[k]);
-        assert_true(walked.coords[1] == sought.coords[1]);
+        fac__nest_seek(&it.nest, it.n, places[i], &sought);
+        assert_int_equal(sought.offset[0], places[i] % 12 * 4);
+        assert_int_equal(sought.offset[1], 0);
+        assert_true(sought.index[1] == places[i] / 12);
+        fac__nest_seek(&it.nest, it.n, places[i] - 1000, &walked);
+        fac__nest_advance(&it.nest, it.n, 1000, &walked);
+        for (int k = 0; k < it.n; k++) assert_int_equal(walked.offset[k], sought.offset[k]);
+        assert_true(walked.index[1] == sought.index[1]);
     }
 }
 

@@ -49,6 +49,32 @@ static void nest_runs_from_any_point_end_where_seeking_leads(void **state) {
     }
 }
 
+static void nest_steps_cross_rows(void **state) {
+    (void)state;
+    const int64_t *strides[] = {swapped, row_major};
+    fac_nest n;
+    fac__nest_build(&n, sizes, DIMS, UINT64_MAX, 2, strides, false);
+    for (int64_t step = 1; step < POINTS; step++) {
+        fac_cursor walked, sought;
+        fac__nest_seek(&n, 2, 0, &walked);
+        fac__nest_advance(&n, 2, step, &walked);
+        fac__nest_seek(&n, 2, step, &sought);
+        for (int k = 0; k < 2; k++) assert_int_equal(walked.offset[k], sought.offset[k]);
+    }
+}
+
+/* What is broadcast in one operand goes by the others' strides. */
+static void nest_order_is_not_decided_by_stride_zero(void **state) {
+    (void)state;
+    const int64_t shape[2] = {3, 4}, first[2] = {0, 7}, second[2] = {1, 3}, *strides[] = {first, second};
+    fac_nest n;
+    fac__nest_build(&n, shape, 2, UINT64_MAX, 2, strides, false);
+    assert_int_equal(n.size[0], 3);
+    assert_int_equal(n.stride[0][1], 7);
+    fac__nest_build(&n, shape, 2, UINT64_MAX, 1, strides, false);
+    assert_int_equal(n.size[0], 4);
+}
+
 static void nest_merges_what_steps_evenly(void **state) {
     (void)state;
     const int64_t *one[] = {row_major}, *two[] = {row_major, broadcast};
@@ -118,6 +144,7 @@ static void S110_a_reduction_sends_each_element_to_its_output(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(nest_keeps_logical_order_when_asked_to),
-              FAC_TEST(nest_runs_from_any_point_end_where_seeking_leads), FAC_TEST(nest_merges_what_steps_evenly),
+              FAC_TEST(nest_runs_from_any_point_end_where_seeking_leads), FAC_TEST(nest_steps_cross_rows),
+              FAC_TEST(nest_order_is_not_decided_by_stride_zero), FAC_TEST(nest_merges_what_steps_evenly),
               FAC_TEST(nest_of_a_size_of_zero_has_no_points),
               FAC_TEST(S110_a_reduction_sends_each_element_to_its_output))

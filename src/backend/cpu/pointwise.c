@@ -51,48 +51,39 @@ static char *raw_tile(const run *r, tiles *t, int i) { return t->bytes + (r->n_t
 static int64_t item_of(fac_dtype d) { return fac__dtype_size(d); }
 static bool has(unsigned set, int i) { return (set >> i) & 1u; }
 
-/* Moves one operand's address n elements on from coords; n stays within the row. Carries are for the caller to count. */
-static char *step_operand(const fac_iter *it, int i, int64_t *coords, char *p, int64_t n) {
-    coords[0] += n;
-    p += n * it->strides[i][0];
-    for (int d = 0; d + 1 < it->ndim && coords[d] == it->shape[d]; d++) {
-        p += it->strides[i][d + 1] - coords[d] * it->strides[i][d];
-        coords[d] = 0;
-        coords[d + 1]++;
-    }
-    return p;
-}
+static char *address(const fac_iter *it, int i, const fac_cursor *c) { return it->op[i].data + c->offset[i]; }
 
-/* Copies n elements between operand i, from the cursor on, and a contiguous buffer. */
-static void move_raw(const fac_iter *it, int i, const fac_iter_cursor *c, char *buffer, int64_t n, bool gather) {
-    int64_t coords[FAC_MAX_DIMS], item = item_of((fac_dtype)it->op[i].dtype), stride = it->strides[i][0];
-    memcpy(coords, c->coords, (size_t)it->ndim * sizeof coords[0]);
-    char *p = c->p[i];
+/* Copies n elements between operand i, from a point on, and a contiguous buffer. */
+static void move_raw(const fac_iter *it, int i, const fac_cursor *from, char *buffer, int64_t n, bool gather) {
+    int64_t item = item_of((fac_dtype)it->op[i].dtype), stride = it->nest.stride[i][0];
+    fac_cursor c;
+    memcpy(c.index, from->index, (size_t)it->nest.ndim * sizeof c.index[0]);
+    c.offset[i] = from->offset[i];
     while (n > 0) {
-        int64_t m = fac__min(n, it->shape[0] - coords[0]);
+        int64_t m = fac__min(n, fac__nest_run(&it->nest, &c));
         if (gather)
-            fac__items_copy((size_t)item, buffer, item, p, stride, m);
+            fac__items_copy((size_t)item, buffer, item, address(it, i, &c), stride, m);
         else
-            fac__items_copy((size_t)item, p, stride, buffer, item, m);
+            fac__items_copy((size_t)item, address(it, i, &c), stride, buffer, item, m);
         buffer += m * item;
         n -= m;
-        if (n > 0) p = step_operand(it, i, coords, p, m);
+        if (n > 0) fac__nest_advance_some(&it->nest, i, i + 1, m, &c);
     }
 }
 
 /* The elements of operand i for this step, contiguous but in their own dtype. */
-static const char *raw_input(const run *r, int i, const fac_iter_cursor *c, tiles *t, int64_t n) {
+static const char *raw_input(const run *r, int i, const fac_cursor *c, tiles *t, int64_t n) {
     const fac_iter *it = r->it;
     int64_t item = item_of((fac_dtype)it->op[i].dtype);
-    bool contiguous = it->strides[i][0] == item && (r->rows || it->ndim == 1);
-    if (contiguous) return c->p[i];
+    bool contiguous = it->nest.stride[i][0] == item && (r->rows || it->nest.ndim == 1);
+    if (contiguous) return address(it, i, c);
     move_raw(it, i, c, raw_tile(r, t, 0), n, true);
     return raw_tile(r, t, 0);
 }
 
 /* Operand i converted to the dtype that the loop wants. An operand that promotion turned into f16 or bf16 is rounded to
    it on the way, as if it had been converted beforehand. */
-static void load_input(const run *r, int i, const fac_iter_cursor *c, tiles *t, int64_t n) {
+static void load_input(const run *r, int i, const fac_cursor *c, tiles *t, int64_t n) {
     const fac_iter_operand *o = &r->it->op[i];
     if (o->dtype == r->want[i]) {
         move_raw(r->it, i, c, operand_tile(r, t, i), n, true);
@@ -108,7 +99,7 @@ static void load_input(const run *r, int i, const fac_iter_cursor *c, tiles *t, 
     fac__casts[r->want[i]][from](operand_tile(r, t, i), 1, src, 1, n);
 }
 
-static void store_output(const run *r, int i, const fac_iter_cursor *c, tiles *t, int64_t n) {
+static void store_output(const run *r, int i, const fac_cursor *c, tiles *t, int64_t n) {
     fac_dtype to = (fac_dtype)r->it->op[i].dtype;
     const char *src = operand_tile(r, t, i);
     if (to != r->want[i]) {
@@ -116,7 +107,7 @@ static void store_output(const run *r, int i, const fac_iter_cursor *c, tiles *t
         src = raw_tile(r, t, 0);
     }
     if (has(r->stream, i))
-        fac__stream_copy(c->p[i], src, n * item_of(to));
+        fac__stream_copy(address(r->it, i, c), src, n * item_of(to));
     else
         move_raw(r->it, i, c, (char *)(uintptr_t)src, n, false);
 }
@@ -139,11 +130,11 @@ static void fill_fixed(const run *r, tiles *t, int64_t n) {
     }
 }
 
-static void step(const run *r, const fac_iter_cursor *c, tiles *t, int64_t n) {
+static void step(const run *r, const fac_cursor *c, tiles *t, int64_t n) {
     const fac_iter *it = r->it;
     char *p[FAC_ITER_MAX];
     for (int i = 0; i < it->n; i++) {
-        p[i] = has(r->direct, i) ? c->p[i] : operand_tile(r, t, i);
+        p[i] = has(r->direct, i) ? address(it, i, c) : operand_tile(r, t, i);
         if (i >= it->n_out && !has(r->direct | r->fixed, i)) load_input(r, i, c, t, n);
     }
     if (r->loop)
@@ -156,13 +147,13 @@ static void step(const run *r, const fac_iter_cursor *c, tiles *t, int64_t n) {
 
 /* The large common case apart: with a cursor's bookkeeping between tiles fewer loads are under way at once, and a third
    of the bandwidth is lost. */
-static void run_burst(const run *r, fac_iter_cursor *c, tiles *t, int64_t n) {
+static void run_burst(const run *r, fac_cursor *c, tiles *t, int64_t n) {
     const fac_iter *it = r->it;
     int64_t item = item_of((fac_dtype)it->op[0].dtype), move[FAC_ITER_MAX];
-    char *dst = c->p[0], *p[FAC_ITER_MAX];
+    char *dst = address(it, 0, c), *p[FAC_ITER_MAX];
     for (int i = 0; i < it->n; i++) {
-        p[i] = has(r->direct, i) ? c->p[i] : operand_tile(r, t, i);
-        move[i] = has(r->direct, i) ? r->tile * it->strides[i][0] : 0;
+        p[i] = has(r->direct, i) ? address(it, i, c) : operand_tile(r, t, i);
+        move[i] = has(r->direct, i) ? r->tile * it->nest.stride[i][0] : 0;
     }
     for (int64_t m; n > 0; n -= m, dst += m * item) {
         m = fac__min(n, r->tile);
@@ -172,21 +163,22 @@ static void run_burst(const run *r, fac_iter_cursor *c, tiles *t, int64_t n) {
     }
 }
 
-static void run_steps(const run *r, fac_iter_cursor *c, tiles *t, int64_t left) {
+static void run_steps(const run *r, fac_cursor *c, tiles *t, int64_t left) {
+    const fac_nest *nest = &r->it->nest;
     while (left > 0) {
         int64_t n = fac__min(r->tile, left);
-        if (r->rows) n = fac__min(n, r->it->shape[0] - c->coords[0]);
+        if (r->rows) n = fac__min(n, fac__nest_run(nest, c));
         step(r, c, t, n);
         left -= n;
-        if (left > 0) fac_iter_advance(r->it, c, n);
+        if (left > 0) fac__nest_advance(nest, r->it->n, n, c);
     }
 }
 
 static fac_status run_chunk(void *ctx, int64_t begin, int64_t end) {
     const run *r = ctx;
-    fac_iter_cursor c;
+    fac_cursor c;
     tiles t;
-    fac_iter_seek(r->it, begin, &c);
+    fac__nest_seek(&r->it->nest, r->it->n, begin, &c);
     if (r->fixed) fill_fixed(r, &t, fac__min(r->tile, end - begin));
     (r->burst ? run_burst : run_steps)(r, &c, &t, end - begin);
     if (r->stream) fac__stream_fence();
@@ -194,17 +186,17 @@ static fac_status run_chunk(void *ctx, int64_t begin, int64_t end) {
 }
 
 static bool all_strides_zero(const fac_iter *it, int i) {
-    for (int d = 0; d < it->ndim; d++)
-        if (it->strides[i][d] != 0) return false;
+    for (int d = 0; d < it->nest.ndim; d++)
+        if (it->nest.stride[i][d] != 0) return false;
     return true;
 }
 
 /* True if operand i is contiguous over every dimension, so that steps may cross rows. */
 static bool contiguous_over_all(const fac_iter *it, int i) {
     int64_t expected = item_of((fac_dtype)it->op[i].dtype);
-    for (int d = 0; d < it->ndim; d++) {
-        if (it->strides[i][d] != expected) return false;
-        expected *= it->shape[d];
+    for (int d = 0; d < it->nest.ndim; d++) {
+        if (it->nest.stride[i][d] != expected) return false;
+        expected *= it->nest.size[d];
     }
     return true;
 }
@@ -217,8 +209,8 @@ static void plan_operand(run *r, int i) {
         r->fixed |= 1u << i;
         return;
     }
-    bool lies_well = r->rows ? it->strides[i][0] == item : contiguous_over_all(it, i);
-    if (i < it->n_out && r->may_stream && it->ndim == 1 && lies_well && it->numel * item >= FAC_STREAM_BYTES)
+    bool lies_well = r->rows ? it->nest.stride[i][0] == item : contiguous_over_all(it, i);
+    if (i < it->n_out && r->may_stream && it->nest.ndim == 1 && lies_well && it->nest.count * item >= FAC_STREAM_BYTES)
         r->stream |= 1u << i;
     else if (lies_well && o->dtype == r->want[i])
         r->direct |= 1u << i;
@@ -234,7 +226,7 @@ static void plan_tiles(run *r) {
 
 static void plan_run(run *r) {
     const fac_iter *it = r->it;
-    r->rows = it->ndim == 1 || it->shape[0] >= SHORT_ROW;
+    r->rows = it->nest.ndim == 1 || it->nest.size[0] >= SHORT_ROW;
     int64_t widest = 1;
     for (int i = 0; i < it->n; i++) {
         plan_operand(r, i);
@@ -250,7 +242,7 @@ static void plan_run(run *r) {
 
 static fac_status run_all(run *r) {
     plan_run(r);
-    return fac__parallel_for(0, r->it->numel, FAC_GRAIN, run_chunk, r);
+    return fac__parallel_for(0, r->it->nest.count, FAC_GRAIN, run_chunk, r);
 }
 
 fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, const fac_loop_args *args) {

@@ -18,16 +18,11 @@ fac_status fac__cpu_pointwise(const fac_structured *s, fac_loop_id id, fac_dtype
 
 /* True if a loop from dtype `in` to dtype `out` can take every operand as it lies, in one go. */
 static inline bool fac__cpu_plain(const fac_iter *it, fac_dtype in, fac_dtype out) {
-    if (!it->flat || it->numel > FAC_GRAIN || it->op[0].dtype != out) return false;
+    if (!it->flat || it->nest.count > FAC_GRAIN || it->op[0].dtype != out) return false;
     int64_t item = fac__dtype_size(in);
     for (int i = 1; i < it->n; i++)
-        if (it->op[i].dtype != in || it->strides[i][0] != item) return false;
+        if (it->op[i].dtype != in || it->nest.stride[i][0] != item) return false;
     return it->n_out == 1;
 }
-
-/* dst <- src with conversion and broadcasting; both on the CPU. */
-fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src);
-/* Every element of dst <- v. */
-fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v);
 
 #endif

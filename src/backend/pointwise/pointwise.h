@@ -15,7 +15,7 @@ static inline fac_status fac__pointwise(const fac_structured *s, fac_loop_id id,
     if (!FAC_LIKELY(here)) return fac__pointwise_run(s, id, out, args);
     char *p[FAC_ITER_MAX];
     for (int i = 0; i < it->n; i++) p[i] = it->op[i].data;
-    loop(p, it->numel, args);
+    loop(p, it->nest.count, args);
     return FAC_OK;
 }
 /* Runs a loop of quotients: a zero among divisors of integers is an error, and nothing of the caller's is overwritten. */

@@ -1,24 +1,11 @@
 /* Copying, converting and filling. */
-#include "backend/cpu/kernels/transpose.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/pointwise.h"
 #include "core/fill.h"
 #include "core/tensor_make.h"
 #include "ops_gen.h"
 
 /* ---- copying --------------------------------------------------------------------------------------------------------------- */
-
-static fac_status copy_flat(void *ctx, int64_t begin, int64_t end) {
-    const fac_iter *it = ctx;
-    int64_t item = fac__dtype_size((fac_dtype)it->op[0].dtype);
-    if (end > begin)
-        memcpy(it->op[0].data + begin * item, it->op[1].data + begin * item, (size_t)((end - begin) * item));
-    return FAC_OK;
-}
-
-static bool is_plain_copy(const fac_iter *it) {
-    int64_t item = fac__dtype_size((fac_dtype)it->op[0].dtype);
-    return it->flat && it->op[0].dtype == it->op[1].dtype && it->strides[0][0] == item && it->strides[1][0] == item;
-}
 
 /* A source that shares the destination's memory in another arrangement is copied aside first. */
 static fac_status copy_aside(fac_tensor *dst, fac_tensor *src) {
@@ -38,12 +25,10 @@ fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src) {
     FAC_TRY(fac_iter_out(&it, dst));
     FAC_TRY(fac_iter_in(&it, src));
     FAC_TRY(fac_iter_build(&it));
-    if (is_plain_copy(&it)) {
-        if (it.numel <= FAC_GRAIN) return copy_flat(&it, 0, it.numel);
-        int64_t bytes = it.numel * fac__item_size(dst);
-        if (bytes < FAC_STREAM_BYTES) return fac__parallel_for(0, it.numel, 4 * FAC_GRAIN, copy_flat, &it);
-    }
-    if (fac__cpu_is_transposition(&it)) return fac__cpu_transpose(&it);
+    size_t item = (size_t)fac__item_size(dst);
+    bool streams = it.nest.ndim == 1 && it.nest.count * (int64_t)item >= FAC_STREAM_BYTES;
+    if (dst->dtype == src->dtype && !streams)
+        return fac__items_copy_nest(&(fac_items_job){&it.nest, item, it.op[0].data, it.op[1].data});
     const uint8_t want[] = {dst->dtype, dst->dtype};
     return fac__cpu_run(&it, NULL, want, NULL);
 }

@@ -13,7 +13,7 @@ static const int64_t no_strides[FAC_MAX_DIMS];
 static fac_status start_from(const fac_structured *s, fac_tensor *self) {
     fac_tensor *out = s->out[0];
     if (out == self || (out->storage == self->storage && fac__data(out) == fac__data(self))) return FAC_OK;
-    return fac__items_copy_tensor(out, self);
+    return fac__cpu_copy(out, self);
 }
 
 /* Checked indices of a dimension of `size`. */
@@ -143,7 +143,7 @@ fac_status index_add_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_t
 /* Indices of index_fill count from the end if negative, so they are wrapped in a copy. */
 static fac_status wrapped_indices(fac_tensor *index, int64_t dim, int64_t size, fac_tensor **owned) {
     FAC_TRY(fac__empty(index->sizes, index->ndim, FAC_I64, index->device, owned));
-    fac_status st = fac__items_copy_tensor(*owned, index);
+    fac_status st = fac__cpu_copy(*owned, index);
     if (st == FAC_OK) st = fac__wrap_indices(fac__data(*owned), index->numel, dim, size);
     if (st != FAC_OK) fac__unref(*owned);
     return st;

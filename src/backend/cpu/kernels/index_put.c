@@ -249,7 +249,7 @@ fac_status index_put_cpu(fac_structured *s, fac_tensor *self, fac_tensors indice
     fac_tensor *out = s->out[0];
     indexing x;
     FAC_TRY(indexing_begin(&x, out, indices));
-    fac_status st = out == self ? FAC_OK : fac__items_copy_tensor(out, self);
+    fac_status st = out == self ? FAC_OK : fac__cpu_copy(out, self);
     if (st == FAC_OK) st = write_values(&x, out, values, accumulate);
     indexing_end(&x);
     return st;

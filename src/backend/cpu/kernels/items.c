@@ -1,8 +1,8 @@
 /* Elements moved by size: strided runs, and whole index spaces cut into runs along the fastest dimension. */
 #include "backend/cpu/kernels/items.h"
-#include "backend/cpu/parallel.h"
+#include "backend/cpu/kernels/transpose.h"
+#include "backend/cpu/pointwise.h"
 #include "core/tensor_make.h"
-#include "iter/nest.h"
 
 void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n) {
     if (dst_stride == (int64_t)item) {
@@ -25,39 +25,33 @@ void fac__items_fill(size_t item, char *dst, int64_t dst_stride, const void *val
 
 /* ---- index spaces ----------------------------------------------------------------------------------------------------- */
 
-typedef struct copy_job {
-    fac_nest nest;
-    size_t item;
-    char *dst;
-    const char *src;
-} copy_job;
-
 static fac_status copy_range(void *ctx, int64_t begin, int64_t end) {
-    const copy_job *j = ctx;
-    int64_t item = (int64_t)j->item, to = fac__nest_step(&j->nest, 0) * item, from = fac__nest_step(&j->nest, 1) * item;
+    const fac_items_job *j = ctx;
+    const fac_nest *nest = j->nest;
+    const int64_t to = fac__nest_step(nest, 0), from = fac__nest_step(nest, 1);
     fac_cursor c;
-    fac__nest_seek(&j->nest, 2, begin, &c);
-    for (int64_t i = begin; i < end;) {
-        int64_t n = fac__min(fac__nest_run(&j->nest, &c), end - i);
-        fac__items_copy(j->item, j->dst + c.offset[0] * item, to, j->src + c.offset[1] * item, from, n);
-        fac__nest_advance(&j->nest, 2, n, &c);
-        i += n;
+    fac__nest_seek(nest, 2, begin, &c);
+    for (int64_t left = end - begin; left > 0;) {
+        const int64_t n = fac__min(fac__nest_run(nest, &c), left);
+        fac__items_copy(j->item, j->dst + c.offset[0], to, j->src + c.offset[1], from, n);
+        left -= n;
+        fac__nest_advance_some(nest, 0, 2, n, &c);
     }
     return FAC_OK;
 }
 
-fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src,
-                              const int64_t *src_strides, const int64_t *sizes, int ndim) {
-    copy_job j = {.item = item, .dst = dst, .src = src};
-    const int64_t *strides[2] = {dst_strides, src_strides};
-    fac__nest_build(&j.nest, sizes, ndim, UINT64_MAX, 2, strides, false);
-    return fac__parallel_for(0, j.nest.count, FAC_GRAIN, copy_range, &j);
+fac_status fac__items_copy_nest(const fac_items_job *j) {
+    if (fac__is_transposition(j)) return fac__transpose(j);
+    return fac__parallel_for(0, j->nest->count, FAC_GRAIN, copy_range, (void *)(uintptr_t)j);
 }
 
-fac_status fac__items_copy_tensor(fac_tensor *dst, fac_tensor *src) {
-    if (dst->numel == 0) return FAC_OK;
-    return fac__items_copy_nd(fac__dtype_size((fac_dtype)dst->dtype), fac__data(dst), dst->strides, fac__data(src),
-                              src->strides, src->sizes, src->ndim);
+fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src,
+                              const int64_t *src_strides, const int64_t *sizes, int ndim) {
+    fac_nest nest;
+    const int64_t *strides[2] = {dst_strides, src_strides};
+    fac__nest_build(&nest, sizes, ndim, UINT64_MAX, 2, strides, false);
+    for (int d = 0; d < nest.ndim; d++) nest.stride[0][d] *= (int64_t)item, nest.stride[1][d] *= (int64_t)item;
+    return fac__items_copy_nest(&(fac_items_job){&nest, item, dst, src});
 }
 
 /* ---- row-major stand-ins ---------------------------------------------------------------------------------------------------- */
@@ -68,7 +62,7 @@ fac_status fac__cpu_contiguous(fac_tensor *t, fac_tensor **out) {
         return FAC_OK;
     }
     FAC_TRY(fac__empty(t->sizes, t->ndim, (fac_dtype)t->dtype, t->device, out));
-    fac_status st = fac__items_copy_tensor(*out, t);
+    fac_status st = fac__cpu_copy(*out, t);
     if (st != FAC_OK) fac__unref(*out);
     return st;
 }
@@ -83,7 +77,7 @@ fac_status fac__rowmajor_begin(fac_tensor *target, bool load, fac_rowmajor *out)
 
 fac_status fac__rowmajor_end(fac_rowmajor *r, fac_status st) {
     if (r->t == r->target) return st;
-    if (st == FAC_OK) st = fac__items_copy_tensor(r->target, r->t);
+    if (st == FAC_OK) st = fac__cpu_copy(r->target, r->t);
     fac__unref(r->t);
     return st;
 }

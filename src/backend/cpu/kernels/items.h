@@ -1,8 +1,10 @@
-/* Moving elements by their size alone: kernels that copy do not care what the bytes mean. Strides are in bytes. */
+/* Moving elements, by their size alone unless they are converted: kernels that copy do not care what the bytes mean. Strides are in
+   bytes. */
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_ITEMS_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_ITEMS_H
 
 #include "backend/cpu/cpu.h"
+#include "iter/nest.h"
 
 /* Elements of 1 to 16 bytes; they may lie over memory of any type. */
 typedef uint8_t fac_item1;
@@ -33,11 +35,23 @@ void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n);
 /* Sets n elements to the one at `value`. */
 void fac__items_fill(size_t item, char *dst, int64_t dst_stride, const void *value, int64_t n);
 
-/* dst = src over index space `sizes`, element strides of either sign; several threads. */
+/* A copy: the destination is the nest's first operand, the source its second; strides are bytes. */
+typedef struct fac_items_job {
+    const fac_nest *nest;
+    size_t item;
+    char *dst;
+    const char *src;
+} fac_items_job;
+/* Carries it out on several threads. */
+fac_status fac__items_copy_nest(const fac_items_job *j);
+/* dst = src over index space `sizes`, element strides of either sign. */
 fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src,
                               const int64_t *src_strides, const int64_t *sizes, int ndim);
-/* dst = src, which have the same sizes and dtype. */
-fac_status fac__items_copy_tensor(fac_tensor *dst, fac_tensor *src);
+
+/* dst <- src with conversion and broadcasting; both on the CPU. */
+fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src);
+/* Every element of dst <- v. */
+fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v);
 
 /* Owned row-major CPU copy of t, or another reference to t if it is row-major already. */
 fac_status fac__cpu_contiguous(fac_tensor *t, fac_tensor **out);

@@ -166,15 +166,6 @@ fac_status masked_select_meta(const fac_call_info *c, fac_tensor *self, fac_tens
     return depends_on_data();
 }
 
-/* out starts as self, broadcast. */
-static fac_status start_broadcast(fac_tensor *out, fac_tensor *self) {
-    int64_t strides[FAC_MAX_DIMS];
-    if (out == self || out->numel == 0) return FAC_OK;
-    fac__broadcast_strides(self, out->ndim, strides);
-    return fac__items_copy_nd(fac__dtype_size((fac_dtype)out->dtype), fac__data(out), out->strides, fac__data(self),
-                              strides, out->sizes, out->ndim);
-}
-
 fac_status masked_scatter_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mask, fac_tensor *source) {
     fac_tensor *out = s->out[0], *list;
     masked_walk w = {.ndim = out->ndim};
@@ -185,7 +176,7 @@ fac_status masked_scatter_cpu(fac_structured *s, fac_tensor *self, fac_tensor *m
               "expected self and source to have same number of elements: the mask has %lld trues, source %lld elements",
               (long long)n, (long long)source->numel);
     FAC_TRY(fac__cpu_contiguous(source, &list));
-    fac_status st = start_broadcast(out, self);
+    fac_status st = out == self ? FAC_OK : fac__cpu_copy(out, self);
     if (st == FAC_OK && n) move_true(&w, fac__data(list), true);
     fac__unref(list);
     return st;

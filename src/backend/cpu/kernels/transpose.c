@@ -1,7 +1,6 @@
 /* Copies that swap two dimensions go block by block, so that reads and writes both stay within a few cache lines. */
 #include "backend/cpu/kernels/transpose.h"
 
-#include "backend/cpu/loops.h"
 #include "backend/cpu/pointwise.h"
 
 #define SIDE 16       /* elements of a block's side; no dimension below it is worth a transposition */
@@ -9,8 +8,8 @@
 
 /* dst[i][j] = src[j][i] in every one of the other dimensions: dst is contiguous in j, src in i. */
 typedef struct transpose {
-    const fac_iter *it;
-    int along;                                                /* the iterator's dimension of i */
+    const fac_items_job *job;
+    int along;                                                /* the nest's dimension of i */
     int64_t rows, cols, dst_stride, src_stride, item, chunks; /* chunks per matrix */
     bool stream;
 } transpose;
@@ -56,15 +55,15 @@ static void copy_rows(const transpose *t, matrix m, int64_t begin, int64_t end) 
 
 /* The n-th matrix: its place in the dimensions other than 0 and `along`. */
 static matrix matrix_at(const transpose *t, int64_t n) {
-    const fac_iter *it = t->it;
+    const fac_nest *nest = t->job->nest;
     int64_t dst = 0, src = 0;
-    for (int d = 1; d < it->ndim; d++) {
+    for (int d = 1; d < nest->ndim; d++) {
         if (d == t->along) continue;
-        dst += n % it->shape[d] * it->strides[0][d];
-        src += n % it->shape[d] * it->strides[1][d];
-        n /= it->shape[d];
+        dst += n % nest->size[d] * nest->stride[0][d];
+        src += n % nest->size[d] * nest->stride[1][d];
+        n /= nest->size[d];
     }
-    return (matrix){it->op[0].data + dst, it->op[1].data + src};
+    return (matrix){t->job->dst + dst, t->job->src + src};
 }
 
 static fac_status run_chunks(void *ctx, int64_t begin, int64_t end) {
@@ -78,28 +77,28 @@ static fac_status run_chunks(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* The dimension along which the input is contiguous, or 0. */
-static int dimension_along(const fac_iter *it, int64_t item) {
-    for (int d = 1; d < it->ndim; d++)
-        if (it->strides[1][d] == item && it->shape[d] >= SIDE) return d;
+static int dimension_along(const fac_items_job *j) {
+    for (int d = 1; d < j->nest->ndim; d++)
+        if (j->nest->stride[1][d] == (int64_t)j->item && j->nest->size[d] >= SIDE) return d;
     return 0;
 }
 
-bool fac__cpu_is_transposition(const fac_iter *it) {
-    int64_t item = fac__dtype_size((fac_dtype)it->op[0].dtype);
-    return it->ndim >= 2 && it->op[0].dtype == it->op[1].dtype && item <= 8 && it->shape[0] >= SIDE &&
-           it->strides[0][0] == item && it->strides[1][0] != item && dimension_along(it, item) != 0;
+bool fac__is_transposition(const fac_items_job *j) {
+    const fac_nest *nest = j->nest;
+    int64_t item = (int64_t)j->item;
+    return nest->ndim >= 2 && item <= 8 && nest->size[0] >= SIDE && nest->stride[0][0] == item &&
+           nest->stride[1][0] != item && dimension_along(j) != 0;
 }
 
-fac_status fac__cpu_transpose(const fac_iter *it) {
-    int64_t item = fac__dtype_size((fac_dtype)it->op[0].dtype);
-    int along = dimension_along(it, item);
-    transpose t = {.it = it, .along = along, .item = item};
-    t.rows = it->shape[along];
-    t.cols = it->shape[0];
-    t.dst_stride = it->strides[0][along];
-    t.src_stride = it->strides[1][0];
+fac_status fac__transpose(const fac_items_job *j) {
+    const fac_nest *nest = j->nest;
+    transpose t = {.job = j, .along = dimension_along(j), .item = (int64_t)j->item};
+    t.rows = nest->size[t.along];
+    t.cols = nest->size[0];
+    t.dst_stride = nest->stride[0][t.along];
+    t.src_stride = nest->stride[1][0];
     t.chunks = (t.rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
-    t.stream = it->numel * item >= FAC_STREAM_BYTES;
-    int64_t matrices = it->numel / (t.rows * t.cols), per_task = fac__grain(FAC_GRAIN, CHUNK_ROWS * t.cols);
+    t.stream = nest->count * t.item >= FAC_STREAM_BYTES;
+    int64_t matrices = nest->count / (t.rows * t.cols), per_task = fac__grain(FAC_GRAIN, CHUNK_ROWS * t.cols);
     return fac__parallel_for(0, matrices * t.chunks, per_task, run_chunks, &t);
 }

@@ -2,14 +2,12 @@
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_TRANSPOSE_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_TRANSPOSE_H
 
-#include "backend/cpu/cpu.h"
-#include "iter/iter.h"
+#include "backend/cpu/kernels/items.h"
 
-/* True if a finished iterator from one input to one output of the same dtype swaps dimension 0, along which the output is
-   contiguous, with one along which the input is. */
-bool fac__cpu_is_transposition(const fac_iter *it);
+/* True if a copy swaps dimension 0, along which the output is contiguous, with one along which the input is. */
+bool fac__is_transposition(const fac_items_job *j);
 /* Carries such a copy out by blocks, so that both sides are read and written by whole cache lines. */
-fac_status fac__cpu_transpose(const fac_iter *it);
+fac_status fac__transpose(const fac_items_job *j);
 
 /* 4-byte elements: dst[i][j] = src[j][i] for i < rows, j < cols; strides in bytes, rows contiguous. `stream`: stores may go past the
    cache; the caller fences. */

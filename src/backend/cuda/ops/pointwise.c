@@ -64,7 +64,7 @@ static void set_operand(const fac_iter *it, int i, k_operand *out) {
         return;
     }
     out->data = o->data;
-    for (int d = 0; d < it->ndim && d < K_DIMS; d++) out->strides[d] = it->strides[i][d];
+    for (int d = 0; d < it->nest.ndim && d < K_DIMS; d++) out->strides[d] = it->nest.stride[i][d];
     if (i >= it->n_out && fac__is_half(it->common) && o->dtype != it->common) out->round = (int32_t)it->common;
 }
 
@@ -73,7 +73,8 @@ static bool is_plain(const fac_iter *it, const k_plan *p, fac_dtype in, fac_dtyp
     if (!it->flat || it->n_out != 1) return false;
     for (int i = 0; i < it->n; i++) {
         fac_dtype want = i ? in : out;
-        if (p->op[i].data && (p->op[i].dtype != (int)want || it->strides[i][0] != fac__dtype_size(want))) return false;
+        if (p->op[i].data && (p->op[i].dtype != (int)want || it->nest.stride[i][0] != fac__dtype_size(want)))
+            return false;
     }
     return true;
 }
@@ -83,11 +84,11 @@ static bool is_plain(const fac_iter *it, const k_plan *p, fac_dtype in, fac_dtyp
 /* Dimensions beyond what a plan holds are walked here, a launch for each of their points. */
 static fac_status launch_plan(const fac_iter *it, k_plan *p, fac_cuda_run *r) {
     int64_t launches = 1;
-    p->ndim = (int32_t)fac__min(it->ndim, K_DIMS);
+    p->ndim = (int32_t)fac__min(it->nest.ndim, K_DIMS);
     p->numel = 1;
-    for (int d = 0; d < it->ndim; d++) {
-        if (d < K_DIMS) p->shape[d] = it->shape[d];
-        *(d < K_DIMS ? &p->numel : &launches) *= it->shape[d];
+    for (int d = 0; d < it->nest.ndim; d++) {
+        if (d < K_DIMS) p->shape[d] = it->nest.size[d];
+        *(d < K_DIMS ? &p->numel : &launches) *= it->nest.size[d];
     }
     r->device = it->device.index_plus - 1;
     for (int i = 0; i < it->n; i++) {
@@ -100,9 +101,9 @@ static fac_status launch_plan(const fac_iter *it, k_plan *p, fac_cuda_run *r) {
         int64_t rest = at;
         for (int i = 0; i < it->n; i++)
             if (p->op[i].data) p->op[i].data = it->op[i].data;
-        for (int d = K_DIMS; d < it->ndim; d++, rest /= it->shape[d - 1])
+        for (int d = K_DIMS; d < it->nest.ndim; d++, rest /= it->nest.size[d - 1])
             for (int i = 0; i < it->n; i++)
-                if (p->op[i].data) p->op[i].data += rest % it->shape[d] * it->strides[i][d];
+                if (p->op[i].data) p->op[i].data += rest % it->nest.size[d] * it->nest.stride[i][d];
         FAC_TRY(fac__cuda_run_items(r, FAC_CUDA_ARGS(p), p->numel));
     }
     return FAC_OK;
@@ -126,7 +127,7 @@ static fac_status run_loop(const fac_structured *s, fac_loop_id id, fac_dtype ou
     kind k = kind_of(it->common);
     fac_cuda_kernel *kernel = fac_dtype_is_complex(it->common) ? NULL : kernels[k][id];
     FAC_CHECK(kernel, FAC_ERR_UNSUPPORTED, "there is no CUDA kernel for %s", fac_dtype_name(it->common));
-    return it->numel ? launch(it, kernel, s->call->op, k, out, args) : FAC_OK;
+    return it->nest.count ? launch(it, kernel, s->call->op, k, out, args) : FAC_OK;
 }
 
 fac_status fac__cuda_ops_init(void) {
@@ -149,7 +150,7 @@ fac_status fac__cuda_copy_elements(fac_tensor *dst, fac_tensor *src) {
     FAC_TRY(fac_iter_out(&it, dst));
     FAC_TRY(fac_iter_in(&it, src));
     FAC_TRY(fac_iter_build(&it));
-    return it.numel ? copy_by(&it, (fac_dtype)src->dtype) : FAC_OK;
+    return it.nest.count ? copy_by(&it, (fac_dtype)src->dtype) : FAC_OK;
 }
 
 fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v) {
@@ -159,7 +160,7 @@ fac_status fac__cuda_fill(fac_tensor *dst, fac_scalar v) {
     FAC_TRY(fac_iter_out(&it, dst));
     FAC_TRY(fac_iter_scalar(&it, v));
     FAC_TRY(fac_iter_build(&it));
-    if (it.numel == 0) return FAC_OK;
+    if (it.nest.count == 0) return FAC_OK;
     it.common = d; /* the number is as the dtype has it, so that the kernel changes nothing */
     k_plan p = {.plain = 0};
     fac_cuda_run r = {.kernel = fac_dtype_is_complex(d) ? &NAME(copy, complex) : copy_kernels[kind_of(d)]};
