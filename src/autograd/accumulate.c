@@ -116,15 +116,9 @@ static bool laid_out_like(const fac_tensor *grad, const fac_tensor *leaf) {
     return (leaf->flags & FAC_TF_DENSE) ? same_strides(grad, leaf) : fac__is_contiguous(grad);
 }
 
-/* Nobody else sees the tensor or its memory. */
-static bool is_ours_alone(const fac_tensor *t) {
-    return atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && t->storage &&
-           atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1;
-}
-
 /* The leaf's first gradient: the very tensor if nobody else has it, else a copy. */
 static fac_status first_grad(fac_tensor *leaf, fac_tensor *owned, bool create_graph, fac_tensor **out) {
-    if (!create_graph && is_ours_alone(owned) && laid_out_like(owned, leaf)) {
+    if (!create_graph && fac__is_ours_alone(owned) && laid_out_like(owned, leaf)) {
         *out = owned;
         return FAC_OK;
     }

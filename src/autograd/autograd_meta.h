@@ -34,6 +34,11 @@ struct fac_autograd {
 static inline fac_node *fac__history(const struct fac_autograd *ag) {
     return atomic_load_explicit(&ag->grad_fn, memory_order_acquire);
 }
+/* Nobody else sees the tensor or its memory: it may be changed in place. */
+static inline bool fac__is_ours_alone(const fac_tensor *t) {
+    return atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && t->storage &&
+           atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1;
+}
 /* Gradients exist for floating and complex elements only. */
 static inline bool fac__differentiable(fac_dtype d) { return d >= FAC_F16 && d < FAC_DTYPE_COUNT; }
 /* t's data, made if absent; NULL with an error pending when memory is out. */

@@ -3,7 +3,6 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/engine_ops.h"
-#include "autograd/hooks.h"
 #include "autograd/leaf.h"
 #include "core/tensor_make.h"
 #include "keywords_gen.h"

@@ -1,6 +1,5 @@
 /* Gradients of operators that are known by their schema only: those given with fac_register_gradient, and a fallback for
    the rest, whose node says in backward that there is none. */
-#include "autograd/autograd_meta.h"
 #include "autograd/init.h"
 #include "autograd/saved.h"
 #include "base/mutex.h"

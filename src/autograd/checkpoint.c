@@ -3,7 +3,6 @@
    The piece is recorded as always, but with saved-tensor hooks that keep a number instead of the tensor. Unpacking runs the
    function once more, with hooks that catch what it saves, in the same order: the k-th caught is the k-th dropped. So
    gradients flow to whatever the function used, leaves it closes over included, and every kind of pass works. */
-#include "autograd/autograd_meta.h"
 #include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/saved.h"

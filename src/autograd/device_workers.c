@@ -6,7 +6,6 @@
 #include "autograd/thread_state.h"
 #include "base/helper.h"
 #include "base/mutex.h"
-#include "core/guard.h"
 
 /* Everything but the lock itself is read and written under the lock. */
 struct fac_device_workers {

@@ -1,5 +1,4 @@
 /* Custom functions: one call's context is the node itself. */
-#include "autograd/autograd_meta.h"
 #include "autograd/mode.h"
 #include "autograd/saved.h"
 #include "core/handle.h"

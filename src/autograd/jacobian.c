@@ -1,5 +1,4 @@
 /* The Jacobian by rows: one backward pass per output element. */
-#include "autograd/autograd_meta.h"
 #include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/numeric.h"

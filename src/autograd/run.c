@@ -8,18 +8,13 @@
 
 /* ---- arriving --------------------------------------------------------------------------------------------------- */
 
-static bool may_add_in_place(const fac_tensor *t) {
-    return atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && t->storage && (t->flags & FAC_TF_DENSE) &&
-           atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1;
-}
-
 /* Sums two gradients in the stream of the node that takes them. */
 static fac_status add(const fac_pass *p, const fac_node *taker, fac_tensor **slot, fac_tensor *more) {
     fac_stream_scope in = {{{0, 0}, 0}, {0, 0}};
     if (fac__is_accelerator(more->device)) in = fac_stream_scope_begin(fac__stream_on(taker, more->device));
     fac_tensor *sum = NULL;
     fac_status st = fac_error();
-    if (st == FAC_OK && !p->r->create_graph && may_add_in_place(*slot))
+    if (st == FAC_OK && !p->r->create_graph && fac__is_ours_alone(*slot) && ((*slot)->flags & FAC_TF_DENSE))
         st = fac__ag_add_in_place(*slot, more);
     else if (st == FAC_OK && (st = fac__ag_add(*slot, more, &sum)) == FAC_OK) {
         fac__unref(*slot);

@@ -1,6 +1,5 @@
 /* Saved-tensor hooks: what a graph keeps goes through a pair of user functions. */
 #include "autograd/autograd_meta.h"
-#include "autograd/engine.h"
 #include "autograd/mode.h"
 #include "autograd/saved.h"
 #include "core/handle.h"

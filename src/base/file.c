@@ -84,7 +84,8 @@ static char *temporary_name(const char *base) {
     return fac__format("%s.%016" PRIx64 ".tmp", base, number);
 }
 
-bool fac__file_is_temporary(const char *name, const char *base) {
+/* Whether a name is one that a writer of the file `base` (both without folder) gives to its temporary file. */
+static bool is_temporary(const char *name, const char *base) {
     size_t n = strlen(base);
     if (strncmp(name, base, n) != 0 || name[n] != '.') return false;
     const char *digits = name + n + 1;
@@ -218,7 +219,7 @@ fac_status fac__file_replace(const char *path, const void *bytes, size_t n) {
 static fac_status sweep(DIR *folder, const char *base, const char *path) {
     for (struct dirent *e; (e = readdir(folder)) != NULL;) {
         struct stat info;
-        if (!fac__file_is_temporary(e->d_name, base)) continue;
+        if (!is_temporary(e->d_name, base)) continue;
         if (fstatat(dirfd(folder), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
         if (unlinkat(dirfd(folder), e->d_name, 0) != 0 && errno != ENOENT)
             return io_failed("remove an old temporary file of", path);

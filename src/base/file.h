@@ -45,8 +45,6 @@ void fac__new_file_close(fac_new_file *f);
 fac_status fac__file_replace(const char *path, const void *bytes, size_t n);
 /* Removes the temporary files of killed writers of `path`. Nobody may be writing to it at this moment. */
 fac_status fac__file_sweep(const char *path);
-/* Whether a name is one that a writer of the file `base` (both without folder) gives to its temporary file. */
-bool fac__file_is_temporary(const char *name, const char *base);
 
 /* Opens a regular file for reading; out_bytes is its length. */
 fac_status fac__file_open(const char *path, int *out_fd, int64_t *out_bytes);

@@ -30,9 +30,18 @@ fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
     return FAC_OK;
 }
 
-void fac__reader_init(fac_reader *r, const fac_tensor *t) { *r = (fac_reader){.t = t, .p = fac__data(t)}; }
+/* Walks over the elements of a tensor in CPU memory, in row-major order of the logical index. */
+typedef struct reader {
+    const fac_tensor *t;
+    const char *p;
+    int64_t index[FAC_MAX_DIMS];
+} reader;
 
-fac_scalar fac__reader_next(fac_reader *r, double re_im[2]) {
+/* Starts at the first element. */
+static void reader_of(reader *r, const fac_tensor *t) { *r = (reader){.t = t, .p = fac__data(t)}; }
+
+/* The present element, and one step on. May be called numel times. A complex value is put in re_im. */
+static fac_scalar read_next(reader *r, double re_im[2]) {
     const fac_tensor *t = r->t;
     fac_scalar s = fac__load(r->p, (fac_dtype)t->dtype, re_im);
     if (s.kind == FAC_KIND_COMPLEX && (t->flags & FAC_TF_CONJ)) re_im[1] = -re_im[1];
@@ -55,12 +64,12 @@ static void read_elements(const fac_tensor *t, fac_dtype dtype, char *out) {
         if (t->numel) memcpy(out, fac__data(t), (size_t)t->numel * item);
         return;
     }
-    fac_reader r;
+    reader r;
     double re_im[2];
-    fac__reader_init(&r, t);
+    reader_of(&r, t);
     for (int64_t i = 0; i < t->numel; i++, out += item) {
         char element[16] = {0}; /* out need not be aligned */
-        fac__store(element, dtype, fac__reader_next(&r, re_im));
+        fac__store(element, dtype, read_next(&r, re_im));
         memcpy(out, element, item);
     }
 }
@@ -88,14 +97,14 @@ fac_status fac__read(fac_tensor *t, fac_dtype dtype, void *out, size_t n) {
 static fac_status item(fac_tensor *t, const char *function, fac_scalar *out) {
     double re_im[2];
     fac_tensor *cpu;
-    fac_reader r;
+    reader r;
     FAC_TRY(fac_error());
     FAC_TRY(fac__check_header(t, function, "t"));
     FAC_CHECK(t->numel == 1, FAC_ERR_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar",
               (long long)t->numel);
     FAC_TRY(fac__readable(t, &cpu));
-    fac__reader_init(&r, cpu);
-    *out = fac__reader_next(&r, re_im);
+    reader_of(&r, cpu);
+    *out = read_next(&r, re_im);
     fac__unref(cpu);
     if (out->kind != FAC_KIND_COMPLEX) return FAC_OK;
     FAC_CHECK(re_im[1] == 0, FAC_ERR_DTYPE, "%s: the value %g%+gj is not real; read it with fac_tensor_read", function,

@@ -8,8 +8,6 @@
 #define FAC_TRUNCATE(name) f64_##name
 #include "core/truncate.h"
 
-int64_t fac__f64_to_i64(double x) { return f64_to_i64(x); }
-
 static double float_of(fac_scalar s) {
     double x;
     memcpy(&x, &s.bits, sizeof x);
@@ -25,7 +23,7 @@ double fac__scalar_f64(fac_scalar s) {
 }
 
 int64_t fac__scalar_i64(fac_scalar s) {
-    if (s.kind == FAC_KIND_FLOAT || s.kind == FAC_KIND_COMPLEX) return fac__f64_to_i64(fac__scalar_f64(s));
+    if (s.kind == FAC_KIND_FLOAT || s.kind == FAC_KIND_COMPLEX) return f64_to_i64(fac__scalar_f64(s));
     return s.bits;
 }
 

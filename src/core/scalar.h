@@ -4,9 +4,8 @@
 
 #include "core/tensor.h"
 
-int64_t fac__f64_to_i64(double x);     /* as core/truncate.h says */
 double fac__scalar_f64(fac_scalar s);  /* real part; bools and ints convert */
-int64_t fac__scalar_i64(fac_scalar s); /* floats saturate, NaN gives 0 */
+int64_t fac__scalar_i64(fac_scalar s); /* floats as core/truncate.h says: they saturate, NaN gives 0 */
 void fac__scalar_c128(fac_scalar s, double out[2]);
 fac_dtype fac__scalar_dtype(fac_scalar s); /* bool, i64, default dtype, or its complex */
 /* Stores s as one element of dtype at p; loads one element into a scalar (complex: into re_im, which it then points to). */

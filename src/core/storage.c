@@ -112,15 +112,6 @@ void fac__storage_swap(fac_storage *a, fac_storage *b) {
     b->bytes = bytes;
 }
 
-fac_status fac__storage_grow(fac_storage *s, int64_t bytes) {
-    if (bytes <= s->bytes) return FAC_OK;
-    fac_storage *larger;
-    FAC_TRY(fac__storage_like(s, bytes, s->bytes, &larger));
-    fac__storage_swap(s, larger);
-    fac__storage_unref(larger);
-    return FAC_OK;
-}
-
 /* ---- public -------------------------------------------------------------------------------------------------------- */
 
 static bool given(const fac_storage *s) {

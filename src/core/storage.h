@@ -14,7 +14,5 @@ fac_status fac__storage_wrap(void *data, int64_t bytes, fac_device device, void 
 fac_status fac__storage_like(const fac_storage *s, int64_t bytes, int64_t kept, fac_storage **out);
 /* Exchanges the memory of two storages that have the same device and allocator. */
 void fac__storage_swap(fac_storage *a, fac_storage *b);
-/* Makes room for `bytes`, keeping the contents. On failure nothing changes. */
-fac_status fac__storage_grow(fac_storage *s, int64_t bytes);
 
 #endif

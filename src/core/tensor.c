@@ -316,7 +316,8 @@ static fac_status reserve_dims(fac_tensor *t, int ndim) {
     return FAC_OK;
 }
 
-fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset) {
+/* Sets geometry in place (resize_, set_data): no data moved, flags recomputed. */
+static fac_status set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset) {
     int64_t kept[2 * FAC_MAX_DIMS], numel; /* the given lists may be t's own */
     FAC_TRY(check_ndim(ndim));
     if (!fac__numel(sizes, ndim, &numel)) return bad_shape(sizes, ndim, (fac_dtype)t->dtype);
@@ -338,7 +339,7 @@ fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
     fac_storage *old = t->storage;
     uint8_t dtype = t->dtype;
     t->dtype = src->dtype;
-    fac_status st = fac__set_geometry(t, src->sizes, src->strides, src->ndim, src->offset);
+    fac_status st = set_geometry(t, src->sizes, src->strides, src->ndim, src->offset);
     if (st != FAC_OK) {
         t->dtype = dtype;
         return st;

@@ -28,8 +28,6 @@ fac_tensor *fac__tensor_from(const void *data, fac_dtype dtype, fac_ints sizes);
 /* Owned 0-dim tensor holding a number in `dtype` on the CPU. FAC_DTYPE_DEFAULT: in the number's own dtype, and marked as
    wrapped, so that it ranks lowest in promotion. */
 fac_status fac__scalar_tensor(fac_scalar v, fac_dtype dtype, fac_tensor **out);
-/* Sets geometry in place (resize_, set_data): no data moved, flags recomputed. */
-fac_status fac__set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset);
 /* Changes sizes to row-major `sizes`, growing the storage when it must; contents up to the old end are kept. */
 fac_status fac__resize(fac_tensor *t, const int64_t *sizes, int ndim);
 /* Swaps storage, geometry, dtype, device and keys of `src` in under the handle `t`; fresh version. */

@@ -2,7 +2,6 @@
    own lists, whichever thread made them: headers are all alike, so none has to go home. */
 #include "core/thread.h"
 #include "base/mutex.h"
-#include "core/allocator.h"
 #include "core/slot.h"
 #include <pthread.h>
 

@@ -30,7 +30,8 @@ static size_t slot_of(const name_table *t, const char *name) {
     }
 }
 
-fac_operator *fac__entry_find(const char *name) {
+/* Without a lock: the entry of this name, declared or not; NULL if there is none. */
+static fac_operator *find_entry(const char *name) {
     name_table *t = atomic_load_explicit(&names, memory_order_acquire);
     return t ? atomic_load_explicit(&t->v[slot_of(t, name)], memory_order_acquire) : NULL;
 }
@@ -76,7 +77,7 @@ static void entry_free(fac_operator *op, bool fixed) {
 }
 
 fac_status fac__entry_make(const char *name, fac_operator *fixed, fac_operator **out) {
-    *out = fac__entry_find(name);
+    *out = find_entry(name);
     if (*out) return FAC_OK;
     FAC_CHECK(is_full_name(name), FAC_ERR_ARGUMENT,
               "'%s' is no operator's full name, which reads \"namespace::name\" or \"namespace::name.overload\"", name);
@@ -245,7 +246,7 @@ static void unknown_operator(const char *name, const fac_operator *entry) {
 
 const fac_operator *fac_operator_lookup(const char *name) {
     if (!name || fac_init() != FAC_OK) return NULL;
-    const fac_operator *op = fac__entry_find(name);
+    const fac_operator *op = find_entry(name);
     return op && atomic_load_explicit(&op->registry->definition, memory_order_acquire) ? op : NULL;
 }
 
@@ -253,7 +254,7 @@ const fac_operator *fac_operator_find(const char *name) {
     const fac_operator *op = fac_operator_lookup(name);
     if (op || fac_error() != FAC_OK) return op;
     if (name)
-        unknown_operator(name, fac__entry_find(name));
+        unknown_operator(name, find_entry(name));
     else
         FAC_FAIL(FAC_ERR_ARGUMENT, "fac_operator_find needs an operator's name, but it is NULL");
     return NULL;

@@ -151,7 +151,6 @@ fac_status fac__unbox_device(const fac_value *v, const char *arg, fac_device *ou
 fac_status fac__unbox_layout(const fac_value *v, const char *arg, fac_layout *out);
 fac_status fac__unbox_format(const fac_value *v, const char *arg, fac_memory_format *out);
 fac_status fac__unbox_generator(const fac_value *v, const char *arg, fac_generator **out);
-fac_status fac__unbox_object(const fac_value *v, const char *arg, void **out);
 fac_status fac__unbox_ints(const fac_value *v, bool optional, const char *arg,
                            fac_ints *out); /* one int: points into v */
 fac_status fac__unbox_floats(const fac_value *v, bool optional, const char *arg, fac_floats *out);

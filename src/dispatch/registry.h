@@ -75,8 +75,6 @@ void fac__registry_unlock(void);
 
 /* ---- operators by name (names.c) --------------------------------------------------------------------------------- */
 
-/* Without a lock: the entry of this name, declared or not; NULL if there is none. */
-fac_operator *fac__entry_find(const char *name);
 /* The entry, made if need be (from `fixed` where that is given: a generated operator's record). */
 fac_status fac__entry_make(const char *name, fac_operator *fixed, fac_operator **out);
 /* Declared operators in order of name. */

@@ -25,6 +25,5 @@ typedef struct fac_safetensors_type {
 } fac_safetensors_type;
 /* NULL if there is none. */
 const fac_safetensors_type *fac__safetensors_type_named(const char *name);
-const fac_safetensors_type *fac__safetensors_type_of(fac_dtype dtype);
 
 #endif

@@ -23,7 +23,7 @@ const fac_safetensors_type *fac__safetensors_type_named(const char *name) {
     return NULL;
 }
 
-const fac_safetensors_type *fac__safetensors_type_of(fac_dtype dtype) {
+static const fac_safetensors_type *type_of(fac_dtype dtype) {
     for (size_t i = 0; i < FAC_COUNT(TYPES); i++)
         if (TYPES[i].dtype == dtype && dtype != FAC_DTYPE_DEFAULT) return &TYPES[i];
     return NULL;
@@ -57,7 +57,7 @@ static fac_status plan_one(plan *p, const fac_named_tensor *given, size_t i) {
     fac_tensor *t = given->tensor;
     FAC_OPEN(t, "safetensors_save", given->name, fac_error());
     fac_dtype dtype = (fac_dtype)t->dtype;
-    *p = (plan){given->name, t, fac__safetensors_type_of(dtype), 0, 0, i};
+    *p = (plan){given->name, t, type_of(dtype), 0, 0, i};
     FAC_CHECK(p->type, FAC_ERR_UNSUPPORTED, "'%s' is %s, which safetensors has no name for; save its parts instead",
               given->name, fac_dtype_name(dtype));
     FAC_CHECK(t->storage || t->numel == 0, FAC_ERR_ARGUMENT, "'%s' has no data to save: it is a meta tensor",

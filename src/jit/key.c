@@ -6,16 +6,17 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-void fac__jit_digest_part(fac_sha256 *h, const void *bytes, size_t n) {
+/* The digest of parts, told apart by their lengths: "ab", "c" is not "a", "bc". */
+static void add_part(fac_sha256 *h, const void *bytes, size_t n) {
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)n >> 8 * i);
     fac__sha256_add(h, length, sizeof length);
     fac__sha256_add(h, bytes, n);
 }
 
-static void add_text(fac_sha256 *h, const char *text) { fac__jit_digest_part(h, text, strlen(text)); }
+static void add_text(fac_sha256 *h, const char *text) { add_part(h, text, strlen(text)); }
 
-static void add_count(fac_sha256 *h, size_t n) { fac__jit_digest_part(h, &n, sizeof n); }
+static void add_count(fac_sha256 *h, size_t n) { add_part(h, &n, sizeof n); }
 
 void fac__jit_file_identity(const char *path, char *out, size_t size) {
     struct stat s;

@@ -13,8 +13,6 @@ typedef struct fac_jit_key {
 /* compiler: which one, of which version, for which target and instruction set. What this build of Facula is goes in as well,
    since the texts rely on what it exports. */
 void fac__jit_key_of(const fac_jit_source *source, const char *compiler, fac_jit_key *out);
-/* The digest of parts, told apart by their lengths: "ab", "c" is not "a", "bc". */
-void fac__jit_digest_part(fac_sha256 *h, const void *bytes, size_t n);
 
 /* What tells this build of Facula from another: the linker's build id, or path, size and time of the file. */
 void fac__jit_build_id(char *out, size_t size);

@@ -67,7 +67,8 @@ static fac_module *descend(fac_module *m, const char *path, const char **last) {
     return m;
 }
 
-fac_slot *fac__module_find_slot(fac_module *m, const char *path) {
+/* Slot of a dotted path; NULL with an error that names what is missing and what is there. */
+static fac_slot *find_slot(fac_module *m, const char *path) {
     const char *name;
     fac_module *owner = descend(m, path, &name);
     if (!owner) return NULL;
@@ -77,7 +78,7 @@ fac_slot *fac__module_find_slot(fac_module *m, const char *path) {
 
 static fac_tensor *find_tensor(fac_module *m, const char *path, fac_slot_kind kind) {
     if (fac_error()) return NULL;
-    fac_slot *s = fac__module_find_slot(m, path);
+    fac_slot *s = find_slot(m, path);
     if (!s || s->kind == kind) return s ? s->tensor : NULL;
     const bool buffer = kind == FAC_SLOT_BUFFER;
     FAC_FAIL(FAC_ERR_NOT_FOUND, "'%s' is not a %s but a %s", path, buffer ? "buffer" : "parameter",
@@ -107,7 +108,7 @@ void fac__slot_set(fac_slot *s, fac_tensor *t) {
 fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t) {
     if (fac_error()) return fac_error();
     if (t && !fac__open(t, "fac_module_set_tensor", "t")) return fac_error();
-    fac_slot *s = fac__module_find_slot(m, path);
+    fac_slot *s = find_slot(m, path);
     if (!s) return fac_error();
     if (s->kind == FAC_SLOT_PARAMETER && t && !fac_is_leaf(t))
         return FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' should be a leaf", path);

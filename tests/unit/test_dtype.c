@@ -179,13 +179,13 @@ static void scalar_from_double_to_halves_rounds_through_f32(void **state) {
 /* Bad input 18: NaN, infinities and 1e30 cast to integers. */
 static void scalar_out_of_range_floats_saturate(void **state) {
     (void)state;
-    assert_int_equal(fac__f64_to_i64(NAN), 0);
-    assert_true(fac__f64_to_i64(1e30) == INT64_MAX);
-    assert_true(fac__f64_to_i64(-1e30) == INT64_MIN);
-    assert_true(fac__f64_to_i64(INFINITY) == INT64_MAX);
-    assert_true(fac__f64_to_i64(-INFINITY) == INT64_MIN);
-    assert_true(fac__f64_to_i64(-0x1p63) == INT64_MIN);
-    assert_int_equal(fac__f64_to_i64(-2.9), -2);
+    assert_int_equal(fac__scalar_i64(fac_scalar_f_(NAN)), 0);
+    assert_true(fac__scalar_i64(fac_scalar_f_(1e30)) == INT64_MAX);
+    assert_true(fac__scalar_i64(fac_scalar_f_(-1e30)) == INT64_MIN);
+    assert_true(fac__scalar_i64(fac_scalar_f_(INFINITY)) == INT64_MAX);
+    assert_true(fac__scalar_i64(fac_scalar_f_(-INFINITY)) == INT64_MIN);
+    assert_true(fac__scalar_i64(fac_scalar_f_(-0x1p63)) == INT64_MIN);
+    assert_int_equal(fac__scalar_i64(fac_scalar_f_(-2.9)), -2);
     uint8_t u;
     fac__store(&u, FAC_U8, fac_scalar_f_(-1.0));
     assert_int_equal(u, 255); /* as PyTorch: the low bits of the integer */

@@ -21,7 +21,5 @@ static inline fac_tensor *sum_over(fac_tensor *a, fac_ints dims, bool keepdim) {
 }
 /* a + b where NULL is "nothing": for collecting the parts of a gradient. */
 static inline fac_tensor *plus(fac_tensor *a, fac_tensor *b) { return !a ? b : !b ? a : add(a, b); }
-/* A reduction's result (or its gradient) with 1 where the dimensions were reduced. */
-fac_tensor *fac__restored(fac_tensor *t, int64_t ndim, fac_ints dim, bool keepdim);
 
 #endif

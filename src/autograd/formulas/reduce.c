@@ -3,7 +3,8 @@
 #include "core/read.h"
 #include <math.h>
 
-fac_tensor *fac__restored(fac_tensor *t, int64_t ndim, fac_ints dim, bool keepdim) {
+/* A reduction's result (or its gradient) with 1 where the dimensions were reduced. */
+static fac_tensor *restored(fac_tensor *t, int64_t ndim, fac_ints dim, bool keepdim) {
     uint64_t mask;
     int64_t sizes[FAC_MAX_DIMS];
     if (!t || keepdim || t->ndim == 0) return t; /* no dimensions broadcast as they are */
@@ -22,7 +23,7 @@ static double folded(const fac_tensor *self, fac_ints dim) {
 }
 
 fac_tensor *sum_dim_grad(fac_tensor *grad, fac_ints sizes, fac_ints dim, bool keepdim) {
-    return fac__s_expand(fac__restored(grad, (int64_t)sizes.n, dim, keepdim), sizes, false);
+    return fac__s_expand(restored(grad, (int64_t)sizes.n, dim, keepdim), sizes, false);
 }
 
 fac_tensor *nansum_grad(fac_tensor *grad, fac_tensor *self, fac_ints dim, bool keepdim) {
@@ -80,9 +81,9 @@ fac_tensor *prod_dim_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result
     int64_t d;
     FAC_TRY_NULL(fac__wrap_dim(dim, self->ndim, &d));
     fac_ints dims = {&d, 1};
-    fac_tensor *g = fac__restored(grad, self->ndim, dims, keepdim);
+    fac_tensor *g = restored(grad, self->ndim, dims, keepdim);
     if (has_zero(self)) return mul(g, conj_if_complex(product_of_others(self, d)));
-    return mul(g, conj_if_complex(divide(fac__restored(result, self->ndim, dims, keepdim), self)));
+    return mul(g, conj_if_complex(divide(restored(result, self->ndim, dims, keepdim), self)));
 }
 
 fac_tensor *prod_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result) {
@@ -94,8 +95,8 @@ fac_tensor *prod_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result) {
 /* ---- extremes --------------------------------------------------------------------------------------------------------- */
 
 fac_tensor *amax_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, bool keepdim) {
-    fac_tensor *best = fac__s_eq_Tensor(self, fac__restored(result, self->ndim, dim, keepdim));
-    fac_tensor *share = divide(fac__restored(grad, self->ndim, dim, keepdim), sum_over(best, dim, true));
+    fac_tensor *best = fac__s_eq_Tensor(self, restored(result, self->ndim, dim, keepdim));
+    fac_tensor *share = divide(restored(grad, self->ndim, dim, keepdim), sum_over(best, dim, true));
     return mul(share, best);
 }
 
@@ -118,7 +119,7 @@ fac_tensor *aminmax_grad(fac_tensors grads, fac_tensor *self, fac_tensor *least,
 fac_tensor *var_grad(fac_tensor *grad, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     double n = fmax(0, folded(self, dim) - (correction.set ? fac__scalar_f64(correction.v) : 1.0));
     fac_tensor *centred = sub(self, fac__s_mean_dim(self, dim, true, FAC_DTYPE_DEFAULT));
-    return mul(scaled_by(fac__restored(grad, self->ndim, dim, keepdim), 2.0 / n), centred);
+    return mul(scaled_by(restored(grad, self->ndim, dim, keepdim), 2.0 / n), centred);
 }
 
 fac_tensor *std_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_num correction,
@@ -159,8 +160,7 @@ static fac_tensor *extreme_norm_grad(fac_tensor *g, fac_tensor *self, fac_tensor
 fac_tensor *norm_grad(fac_tensor *grad, fac_tensor *self, fac_scalar ord, fac_tensor *result, fac_ints dim,
                       bool keepdim) {
     double p = fac__scalar_f64(ord);
-    fac_tensor *g = fac__restored(grad, self->ndim, dim, keepdim),
-               *norm = fac__restored(result, self->ndim, dim, keepdim);
+    fac_tensor *g = restored(grad, self->ndim, dim, keepdim), *norm = restored(result, self->ndim, dim, keepdim);
     if (p == 0) return fac__s_zeros_like(self, 0, 0, (fac_device){0}, (fac_opt_num){0}, 0);
     if (p == 1) return mul(fac__s_sgn(self), g);
     if (p == 2) return mul(self, fill_where(divide(g, norm), is_zero(norm), 0));
@@ -168,8 +168,8 @@ fac_tensor *norm_grad(fac_tensor *grad, fac_tensor *self, fac_scalar ord, fac_te
 }
 
 fac_tensor *logsumexp_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, bool keepdim) {
-    fac_tensor *weights = fac__s_exp(sub(self, fac__restored(result, self->ndim, dim, keepdim)));
-    return mul(fac__restored(grad, self->ndim, dim, keepdim), conj_if_complex(weights));
+    fac_tensor *weights = fac__s_exp(sub(self, restored(result, self->ndim, dim, keepdim)));
+    return mul(restored(grad, self->ndim, dim, keepdim), conj_if_complex(weights));
 }
 
 /* ---- scans ----------------------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,6 @@
 #include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/onednn.h"
 #include "base/mutex.h"
-#include <facula/tensor.h>
 #include <pthread.h>
 
 enum { LAYOUT_DIMS = 2 + FAC_CONV_DIMS + 1 /* groups */, BUFFER_ALIGN = 64 };

@@ -1,7 +1,6 @@
 /* Scratch memory of parallel work. One block holds a room for each thread that may be at work; a chunk claims a room, most
    often the one that its thread had last, and gives it back. A worker that comes late from an earlier job may make the
    threads more than the rooms: it then waits for a chunk to end, and chunks wait for nobody. */
-#include "backend/cpu/cpu.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/workers.h"
 #include <facula/tensor.h>

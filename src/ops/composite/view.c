@@ -192,13 +192,18 @@ fac_status select_view(const fac_call_info *c, fac_tensor *self, int64_t dim, in
     return finish(self, &g, out);
 }
 
-fac_slice_range fac__slice_range(fac_opt_int start, fac_opt_int end, int64_t step, int64_t size) {
+/* A slice's bounds as PyTorch reads them: from the end if negative, then clamped to [0, size]. */
+typedef struct slice_span {
+    int64_t start, length; /* first element and number of elements */
+} slice_span;
+
+static slice_span slice_range(fac_opt_int start, fac_opt_int end, int64_t step, int64_t size) {
     int64_t b = start.set ? start.v : 0, e = end.set ? end.v : INT64_MAX;
     if (b < 0) b += size;
     if (e < 0) e += size;
     b = b < 0 ? 0 : fac__min(b, size);
     e = e < b ? b : fac__min(e, size);
-    fac_slice_range r = {b, e > b ? (e - b - 1) / step + 1 : 0};
+    slice_span r = {b, e > b ? (e - b - 1) / step + 1 : 0};
     return r;
 }
 
@@ -209,7 +214,7 @@ fac_status slice_view(const fac_call_info *c, fac_tensor *self, int64_t dim, fac
     FAC_CHECK(step > 0, FAC_ERR_ARGUMENT, "slice step must be positive, got %lld", (long long)step);
     int64_t d;
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
-    fac_slice_range r = fac__slice_range(start, end, step, self->sizes[d]);
+    slice_span r = slice_range(start, end, step, self->sizes[d]);
     geometry g;
     start_from(&g, self);
     move_start(&g, r.start, self->strides[d]);
@@ -227,8 +232,13 @@ fac_status fac__narrow_view(fac_tensor *t, int64_t dim, int64_t start, int64_t l
     return finish(t, &g, out);
 }
 
-fac_diagonal_range fac__diagonal_range(int64_t a, int64_t b, int64_t offset) {
-    fac_diagonal_range r = {0, 0, 0};
+/* First element and length of the diagonal `offset` of an a by b matrix. */
+typedef struct diagonal_span {
+    int64_t row, col, length;
+} diagonal_span;
+
+static diagonal_span diagonal_range(int64_t a, int64_t b, int64_t offset) {
+    diagonal_span r = {0, 0, 0};
     if (offset >= b || offset <= -a) return r;
     r.row = offset < 0 ? -offset : 0;
     r.col = offset > 0 ? offset : 0;
@@ -244,7 +254,7 @@ fac_status diagonal_view(const fac_call_info *c, fac_tensor *self, int64_t offse
     FAC_TRY(fac__wrap_dim(dim2, self->ndim, &b));
     FAC_CHECK(a != b, FAC_ERR_ARGUMENT, "diagonal dimensions cannot be identical %lld, %lld", (long long)dim1,
               (long long)dim2);
-    fac_diagonal_range r = fac__diagonal_range(self->sizes[a], self->sizes[b], offset);
+    diagonal_span r = diagonal_range(self->sizes[a], self->sizes[b], offset);
     geometry g;
     start_from(&g, self);
     move_start(&g, r.row, self->strides[a]);

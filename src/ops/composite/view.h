@@ -13,15 +13,5 @@ fac_status fac__view_sizes(fac_ints sizes, int64_t numel, int64_t *out);
 fac_status fac__narrow_view(fac_tensor *t, int64_t dim, int64_t start, int64_t length, fac_tensor **out);
 /* An empty list with room for n tensors. */
 fac_status fac__list_new(size_t n, fac_tensor_list *out);
-/* A slice's bounds as PyTorch reads them: from the end if negative, then clamped to [0, size]. */
-typedef struct fac_slice_range {
-    int64_t start, length; /* first element and number of elements */
-} fac_slice_range;
-fac_slice_range fac__slice_range(fac_opt_int start, fac_opt_int end, int64_t step, int64_t size);
-/* First element and length of the diagonal `offset` of an a by b matrix. */
-typedef struct fac_diagonal_range {
-    int64_t row, col, length;
-} fac_diagonal_range;
-fac_diagonal_range fac__diagonal_range(int64_t a, int64_t b, int64_t offset);
 
 #endif

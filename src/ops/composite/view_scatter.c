@@ -2,7 +2,6 @@
    the view kernels and the back end's copy, below autograd. */
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
-#include "ops/composite/view.h"
 #include "ops_gen.h"
 
 /* Copies src over `part`, a view of `base`, and hands base out. Takes both references; both may be NULL if st failed. */

@@ -1,6 +1,5 @@
 /* Checks of sizes and dtypes that follow from other arguments, with errors that name the argument. */
 #include "ops/meta/check.h"
-#include "ops/meta/reduce.h"
 
 fac_status fac__need_sizes(const char *name, const fac_tensor *t, const int64_t *sizes, int ndim) {
     bool same = !t || fac__has_sizes(t, sizes, ndim);

@@ -1,6 +1,5 @@
 /* Shapes and dtypes of losses. */
 #include "ops/meta/check.h"
-#include "ops/meta/reduce.h"
 #include "ops_gen.h"
 #include <stdatomic.h>
 

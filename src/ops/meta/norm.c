@@ -1,7 +1,6 @@
 /* Shapes and dtypes of the normalisations. */
 #include "ops/meta/norm.h"
 #include "ops/meta/check.h"
-#include "ops/meta/reduce.h"
 #include "ops_gen.h"
 
 static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }

@@ -3,8 +3,9 @@
 #include "ops_gen.h"
 #include <math.h>
 
-fac_status fac__declare_reduced(fac_structured *s, int i, const fac_tensor *self, uint64_t mask, bool keepdim,
-                                fac_dtype dtype) {
+/* Declares output i as `self` without the dimensions of `mask`, or with 1 there if `keepdim`. */
+static fac_status declare_reduced(fac_structured *s, int i, const fac_tensor *self, uint64_t mask, bool keepdim,
+                                  fac_dtype dtype) {
     int64_t sizes[FAC_MAX_DIMS];
     int n = 0;
     for (int d = 0; d < self->ndim; d++) {
@@ -54,13 +55,13 @@ static fac_status refuse_complex(const fac_tensor *self) {
 /* ---- sums and products -------------------------------------------------------------------------------------------- */
 
 fac_status sum_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
-    return fac__declare_reduced(s, 0, self, all_dims(self), false, sum_dtype(s, self, dtype));
+    return declare_reduced(s, 0, self, all_dims(self), false, sum_dtype(s, self, dtype));
 }
 
 fac_status sum_dim_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
     uint64_t mask;
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, sum_dtype(s, self, dtype));
+    return declare_reduced(s, 0, self, mask, keepdim, sum_dtype(s, self, dtype));
 }
 
 fac_status nansum_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
@@ -81,7 +82,7 @@ static fac_status mean_dtype(const fac_structured *s, const fac_tensor *self, fa
 fac_status mean_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) {
     fac_dtype d;
     FAC_TRY(mean_dtype(s, self, dtype, &d));
-    return fac__declare_reduced(s, 0, self, all_dims(self), false, d);
+    return declare_reduced(s, 0, self, all_dims(self), false, d);
 }
 
 fac_status mean_dim_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype) {
@@ -89,7 +90,7 @@ fac_status mean_dim_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool
     uint64_t mask;
     FAC_TRY(mean_dtype(s, self, dtype, &d));
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, d);
+    return declare_reduced(s, 0, self, mask, keepdim, d);
 }
 
 fac_status prod_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) { return sum_meta(s, self, dtype); }
@@ -97,7 +98,7 @@ fac_status prod_meta(fac_structured *s, fac_tensor *self, fac_dtype dtype) { ret
 fac_status prod_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim, fac_dtype dtype) {
     uint64_t mask;
     FAC_TRY(one_dim(self, dim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, sum_dtype(s, self, dtype));
+    return declare_reduced(s, 0, self, mask, keepdim, sum_dtype(s, self, dtype));
 }
 
 /* ---- extremes ------------------------------------------------------------------------------------------------------- */
@@ -120,7 +121,7 @@ fac_status amax_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool kee
     FAC_TRY(refuse_complex(self));
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
     FAC_TRY(check_not_empty(self, mask, dim.n > 0, FAC_ERR_ARGUMENT));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, dtype_of(self));
+    return declare_reduced(s, 0, self, mask, keepdim, dtype_of(self));
 }
 
 fac_status aminmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
@@ -130,14 +131,14 @@ fac_status aminmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, bo
     FAC_CHECK(dim.set || self->numel > 0, FAC_ERR_ARGUMENT,
               "cannot compute aminmax over an empty dimension as the operation has no identity.");
     FAC_TRY(check_not_empty(self, mask, true, FAC_ERR_INDEX));
-    FAC_TRY(fac__declare_reduced(s, 0, self, mask, keepdim, dtype_of(self)));
-    return fac__declare_reduced(s, 1, self, mask, keepdim, dtype_of(self));
+    FAC_TRY(declare_reduced(s, 0, self, mask, keepdim, dtype_of(self)));
+    return declare_reduced(s, 1, self, mask, keepdim, dtype_of(self));
 }
 
 fac_status max_meta(fac_structured *s, fac_tensor *self) {
     FAC_TRY(refuse_complex(self));
     FAC_TRY(check_not_empty(self, 0, false, FAC_ERR_ARGUMENT));
-    return fac__declare_reduced(s, 0, self, all_dims(self), false, dtype_of(self));
+    return declare_reduced(s, 0, self, all_dims(self), false, dtype_of(self));
 }
 
 fac_status max_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
@@ -145,8 +146,8 @@ fac_status max_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool k
     FAC_TRY(refuse_complex(self));
     FAC_TRY(one_dim(self, dim, &mask));
     FAC_TRY(check_not_empty(self, mask, true, FAC_ERR_INDEX));
-    FAC_TRY(fac__declare_reduced(s, 0, self, mask, keepdim, dtype_of(self)));
-    return fac__declare_reduced(s, 1, self, mask, keepdim, FAC_I64);
+    FAC_TRY(declare_reduced(s, 0, self, mask, keepdim, dtype_of(self)));
+    return declare_reduced(s, 1, self, mask, keepdim, FAC_I64);
 }
 
 fac_status argmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
@@ -157,7 +158,7 @@ fac_status argmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, boo
     FAC_CHECK(dim.set || self->numel > 0, FAC_ERR_INDEX,
               "Expected reduction dim to be specified for input.numel() == 0.");
     FAC_TRY(check_not_empty(self, mask, true, FAC_ERR_INDEX));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, FAC_I64);
+    return declare_reduced(s, 0, self, mask, keepdim, FAC_I64);
 }
 
 /* ---- truth ------------------------------------------------------------------------------------------------------------ */
@@ -165,19 +166,19 @@ fac_status argmax_meta(fac_structured *s, fac_tensor *self, fac_opt_int dim, boo
 static fac_dtype truth_dtype(const fac_tensor *self) { return self->dtype == FAC_U8 ? FAC_U8 : FAC_BOOL; }
 
 fac_status any_meta(fac_structured *s, fac_tensor *self) {
-    return fac__declare_reduced(s, 0, self, all_dims(self), false, truth_dtype(self));
+    return declare_reduced(s, 0, self, all_dims(self), false, truth_dtype(self));
 }
 
 fac_status any_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
     uint64_t mask;
     FAC_TRY(one_dim(self, dim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, truth_dtype(self));
+    return declare_reduced(s, 0, self, mask, keepdim, truth_dtype(self));
 }
 
 fac_status count_nonzero_dims_meta(fac_structured *s, fac_tensor *self, fac_ints dim) {
     uint64_t mask;
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, false, FAC_I64);
+    return declare_reduced(s, 0, self, mask, false, FAC_I64);
 }
 
 /* ---- moments and norms --------------------------------------------------------------------------------------------------- */
@@ -193,12 +194,12 @@ static fac_status var_mask(const fac_tensor *self, fac_ints dim, fac_opt_num cor
 fac_status var_meta(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     uint64_t mask;
     FAC_TRY(var_mask(self, dim, correction, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, fac__real_of(dtype_of(self)));
+    return declare_reduced(s, 0, self, mask, keepdim, fac__real_of(dtype_of(self)));
 }
 
 fac_status var_mean_meta(fac_structured *s, fac_tensor *self, fac_ints dim, fac_opt_num correction, bool keepdim) {
     FAC_TRY(var_meta(s, self, dim, correction, keepdim));
-    return fac__declare_reduced(s, 1, self, fac__carried_mask(s), keepdim, dtype_of(self));
+    return declare_reduced(s, 1, self, fac__carried_mask(s), keepdim, dtype_of(self));
 }
 
 /* Extremes and negative powers have no value on an empty set. */
@@ -238,14 +239,14 @@ fac_status vector_norm_meta(fac_structured *s, fac_tensor *self, fac_scalar ord,
               fac_dtype_name(d));
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
     FAC_TRY(check_norm_of_nothing(self, ord, mask, dim.n > 0));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, fac__real_of(d));
+    return declare_reduced(s, 0, self, mask, keepdim, fac__real_of(d));
 }
 
 fac_status logsumexp_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
     uint64_t mask;
     fac_dtype d = dtype_of(self);
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
-    return fac__declare_reduced(s, 0, self, mask, keepdim, fac_dtype_is_integral(d, true) ? fac_default_dtype() : d);
+    return declare_reduced(s, 0, self, mask, keepdim, fac_dtype_is_integral(d, true) ? fac_default_dtype() : d);
 }
 
 /* ---- scans ------------------------------------------------------------------------------------------------------------------ */

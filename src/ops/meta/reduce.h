@@ -5,10 +5,6 @@
 #include "iter/reduction.h"
 #include "ops/structured.h"
 
-/* Declares output i as `self` without the dimensions of `mask`, or with 1 there if `keepdim`. */
-fac_status fac__declare_reduced(fac_structured *s, int i, const fac_tensor *self, uint64_t mask, bool keepdim,
-                                fac_dtype dtype);
-
 /* The dtype that elements are converted to before they are summed or multiplied: the one that is asked for, or else that of an
    out tensor which may take them, so that a sum of halves does not overflow on its way into floats. FAC_DTYPE_DEFAULT: they stay
    as they are. */

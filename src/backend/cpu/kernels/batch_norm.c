@@ -1,7 +1,6 @@
 /* Batch norm and its gradient. Statistics come from the reduction engine, whatever the layout. What follows runs over rows:
    planes (one channel of one sample: scalars per row) or, where the channel is the fastest dimension, points (one value per
    channel). Channel sums of the gradient run per channel over planes, or over fixed groups of points added in order. */
-#include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"

@@ -7,7 +7,6 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/parallel.h"
-#include <facula/tensor.h>
 
 enum {
     LEAST_WORK = 1 << 16, /* multiply-adds from which preparing oneDNN is repaid */

@@ -53,7 +53,8 @@ static const char *text_of(CUresult r) {
     return "no description";
 }
 
-fac_status fac__cuda_fail_here(CUresult r, const char *what) {
+/* Like fac__cuda_fail, where it is known which call is to blame: no word of earlier ones. */
+static fac_status fail_here(CUresult r, const char *what) {
     return FAC_FAIL(status_of(r), "CUDA error in %s: %s (%s, %d)%s", what, text_of(r), fac__cu_name(r), (int)r,
                     is_sticky(r) ? "; the device's context cannot be used any more: start the process again" : "");
 }
@@ -73,7 +74,7 @@ static fac_status fail_later(CUresult r, const char *what) {
 }
 
 fac_status fac__cuda_fail(CUresult r, const char *what) {
-    return is_sticky(r) && !fac__cuda_blocking() ? fail_later(r, what) : fac__cuda_fail_here(r, what);
+    return is_sticky(r) && !fac__cuda_blocking() ? fail_later(r, what) : fail_here(r, what);
 }
 
 /* ---- launch-blocking mode -------------------------------------------------------------------------------------------------- */
@@ -102,5 +103,5 @@ fac_status fac__cuda_queued(int index, int64_t stream, const char *what) {
     FAC_TRY(fac__cuda_stream_capturing(index, stream, &capturing));
     if (capturing) return FAC_OK;
     CUresult r = fac__cu.cuStreamSynchronize(fac__cuda_stream_of(index, stream));
-    return r == CUDA_SUCCESS ? fac__cuda_bounds_check(index, what) : fac__cuda_fail_here(r, what);
+    return r == CUDA_SUCCESS ? fac__cuda_bounds_check(index, what) : fail_here(r, what);
 }

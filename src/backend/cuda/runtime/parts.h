@@ -102,7 +102,4 @@ fac_status fac__cuda_builtin(fac_cuda_kernel *k, int index, CUfunction *out);
 /* Unloads the built-in image of a device, whose context is current, and what users loaded. */
 void fac__cuda_modules_stop(int index);
 
-/* Like fac__cuda_fail, where it is known which call is to blame: no word of earlier ones. */
-fac_status fac__cuda_fail_here(CUresult r, const char *what);
-
 #endif

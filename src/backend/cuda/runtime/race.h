@@ -30,8 +30,6 @@ fac_status fac__race_host_access(const void *p, int64_t bytes, bool write, const
 /* While on, the calling thread hands nothing to the warning handler, for it has a lock that the handler may want: what is found
    is told by the next access. */
 void fac__race_hold(bool on);
-/* The driver itself orders what comes after: forgets who touched these bytes. */
-void fac__race_forget(const void *p, int64_t bytes);
 
 /* ---- operators (race_host.c) ------------------------------------------------------------------------------------------- */
 

@@ -110,7 +110,8 @@ fac_status fac__race_host_access(const void *p, int64_t bytes, bool write, const
     return st;
 }
 
-void fac__race_forget(const void *p, int64_t bytes) {
+/* The driver itself orders what comes after: forgets who touched these bytes. */
+static void forget(const void *p, int64_t bytes) {
     if (!fac__race_on() || bytes <= 0) return;
     fac__mutex_lock(&fac__race_lock);
     fac__race_shadow_forget((uintptr_t)p, (uintptr_t)p + (uintptr_t)bytes);
@@ -262,13 +263,13 @@ SETTER(set32, cuMemsetD32Async, unsigned)
 
 static CUresult alloc_async(CUdeviceptr *p, size_t bytes, CUstream stream) {
     CUresult r = real.cuMemAllocAsync(p, bytes, stream);
-    if (r == CUDA_SUCCESS) fac__race_forget((const void *)(uintptr_t)*p, (int64_t)bytes);
+    if (r == CUDA_SUCCESS) forget((const void *)(uintptr_t)*p, (int64_t)bytes);
     return r;
 }
 
 static CUresult alloc_from_pool(CUdeviceptr *p, size_t bytes, CUmemoryPool pool, CUstream stream) {
     CUresult r = real.cuMemAllocFromPoolAsync(p, bytes, pool, stream);
-    if (r == CUDA_SUCCESS) fac__race_forget((const void *)(uintptr_t)*p, (int64_t)bytes);
+    if (r == CUDA_SUCCESS) forget((const void *)(uintptr_t)*p, (int64_t)bytes);
     return r;
 }
 
