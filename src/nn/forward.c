@@ -6,7 +6,7 @@ typedef fac_tensor *(*pre_fn)(void *context, fac_module *m, fac_tensor *x);
 typedef fac_tensor *(*forward_fn)(void *context, fac_module *m, fac_tensor *x, fac_tensor *y);
 typedef fac_tensor *(*grad_fn)(void *context, fac_module *m, fac_tensor *grad);
 
-static fac_hook *add_hook(fac_module *m, fac_module_hook_kind kind, void (*fn)(void), void *context) {
+static fac_hook *add_hook(fac_module *m, int kind, void (*fn)(void), void *context) {
     if (!m || !fn) {
         FAC_FAIL(FAC_ERR_ARGUMENT, "a hook needs a module and a function");
         return NULL;
@@ -76,7 +76,7 @@ static fac_tensor *run_forward_hooks(fac_module *m, fac_tensor *x, fac_tensor *y
    it is freed with it. */
 typedef struct bridge {
     fac_module *m; /* owned */
-    fac_module_hook_kind kind;
+    int kind;
 } bridge;
 
 static fac_status bridge_forward(fac_function_ctx *c, fac_tensors inputs, fac_tensor **out) {
@@ -113,7 +113,7 @@ static void bridge_destroy(void *user) {
 static const fac_function bridge_function = {"ModuleBackwardHook", 1, bridge_forward, bridge_backward, bridge_destroy};
 
 /* t behind an identity whose backward runs the hooks of a kind; t itself if there are none or no gradient flows. */
-static fac_tensor *bridged(fac_module *m, fac_module_hook_kind kind, fac_tensor *t) {
+static fac_tensor *bridged(fac_module *m, int kind, fac_tensor *t) {
     if (!t || !fac__hooks_any(m->hooks, kind) || !fac_requires_grad(t) || !fac_is_grad_enabled()) return t;
     bridge given = {m, kind};
     fac_tensor *in[] = {t}, *out = NULL;

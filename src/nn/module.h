@@ -22,14 +22,14 @@ typedef struct fac_child {
 } fac_child;
 
 /* Kinds of hooks in a module's list. */
-typedef enum {
+enum {
     FAC_MODULE_HOOK_PRE,
     FAC_MODULE_HOOK_FORWARD,
     FAC_MODULE_HOOK_BACKWARD_PRE,
     FAC_MODULE_HOOK_BACKWARD,
     FAC_MODULE_HOOK_STATE,
     FAC_MODULE_HOOK_LOAD
-} fac_module_hook_kind;
+};
 
 struct fac_module {
     atomic_int refs;

@@ -7,7 +7,7 @@
 /* ---- hooks over the whole tree ---- */
 
 typedef struct state_walk {
-    fac_module_hook_kind kind;
+    int kind;
     fac_state *state;
     fac_module *m; /* whose hooks run */
 } state_walk;
@@ -26,7 +26,7 @@ static fac_status run_state_hooks(void *context, fac_module *m) {
     return fac__hooks_each(m->hooks, w->kind, visit_state_hook, w);
 }
 
-static fac_status state_hooks(fac_module *m, fac_module_hook_kind kind, fac_state *s) {
+static fac_status state_hooks(fac_module *m, int kind, fac_state *s) {
     state_walk w = {kind, s, NULL};
     return fac_module_apply(m, run_state_hooks, &w);
 }
