@@ -11,6 +11,9 @@ import sys
 KINDS = (
     ("a pointwise operator: hardswish", r"\bhardswish(_kernel)?\b", ("src", "tools"), 2),
     ("an operator made of others: kron", r"\bkron(_composite)?\b", ("src", "tools"), 2),
+    ("an operator with a kernel of its own, on two kinds of devices: tril", r"\btriangle(_meta)?\(|KERNEL\(triangle|op: tril\(",
+     ("src", "tools"), 5),
+    ("a long gradient: GELU's second", r"\bgelu_double_grad\b", ("src", "tools"), 2),
     ("a layer with a keyword: GELU", r"gelu_(new|class)\b", ("src", "tools", "include"), 3),
     ("an optimiser: SGD, its step apart", r"sgd_(new|class)\b", ("src", "tools", "include"), 3),
     ("an optimiser's fused step, on two kinds of devices: SGD", r"sgd", ("src/backend", "src/ops", "tools", ":!*.md"), 7),
@@ -18,6 +21,7 @@ KINDS = (
     ("a kind of device in a program: npu", r"\bnpu\b", ("src", "tools"), 0),
     ("a kind of device in the library: CUDA, outside its folders", r"\bFAC_CUDA\b|\bfac__cuda_|backend/cuda/",
      ("src", ":!src/backend/cuda", ":!src/simcuda", ":!src/cuda_abi", ":!*.md"), 4),
+    ("a public function with a keyword: fac_clip_grad_norm", r"\b(fac_)?clip_grad_norm\b", ("src", "tools", "include"), 3),
 )
 
 
