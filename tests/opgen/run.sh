@@ -189,10 +189,46 @@ files "$(pointwise "loop: 'by > 1 ? one'" 'numbers: [by]')" ''
 expect 'half a choice' 1 "'loop' has a \? without a :"
 files "$(pointwise 'loop: one' 'kernel: two' 'numbers: [by]')" ''
 expect 'two ways' 1 'exactly one of loop, kernel and kernels'
-formula 'FAC_T FAC_FN(one)(double x)'
-expect 'a formula of something else' 1 "real.h:1: error: the parameter 'double x' of 'one'"
-formula 'double FAC_FN(one)(FAC_T x)'
-expect 'a result of something else' 1 "'one' should return FAC_T"
+
+# formulas that no back end has a loop for
+misformed() { # NAME RESULT PARAMETERS
+    formula "$2 FAC_FN(one)($3)"
+    expect "$1" 1 "real.h:1: error: no loop runs a formula like 'one', which returns $2 and takes \\(${3//\*/.}\\)"
+}
+misformed 'a formula of something else' FAC_T 'double x'
+misformed 'a result of something else' double 'FAC_T x'
+misformed 'a formula of nothing' FAC_T ''
+misformed 'a formula of a number alone' FAC_T 'FAC_NUMBER by'
+misformed 'four inputs' FAC_T 'FAC_T a, FAC_T b, FAC_T c, FAC_T d'
+misformed 'four numbers' FAC_T 'FAC_T x, FAC_NUMBER a, FAC_NUMBER b, FAC_NUMBER c, FAC_NUMBER d'
+misformed 'a number before an input' FAC_T 'FAC_NUMBER by, FAC_T x'
+misformed 'a truth value with a number' bool 'FAC_T x, FAC_NUMBER by'
+misformed 'a copy of one of two' FAC_SAME 'FAC_T a, FAC_T b'
+misformed 'a selection of one' FAC_T 'bool c, FAC_T x'
+misformed 'a selection with a number' FAC_T 'bool c, FAC_T x, FAC_NUMBER by'
+misformed 'a selection of truth values' bool 'bool c, FAC_T a, FAC_T b'
+misformed 'a truth value behind' FAC_T 'FAC_T a, bool c, FAC_T b'
+misformed 'a quotient of three' FAC_T 'FAC_T a, FAC_DIVISOR b, FAC_T c'
+misformed 'a divisor in front' FAC_T 'FAC_DIVISOR a, FAC_T b'
+misformed 'a quotient with a number' FAC_T 'FAC_T a, FAC_DIVISOR b, FAC_NUMBER by'
+misformed 'one result aside' void 'FAC_T x, FAC_T *a'
+misformed 'three results' void 'FAC_T x, FAC_T *a, FAC_T *b, FAC_T *c'
+misformed 'two results with a number' void 'FAC_T x, FAC_NUMBER by, FAC_T *a, FAC_T *b'
+misformed 'two results and a third' FAC_T 'FAC_T x, FAC_T *a, FAC_T *b'
+formula 'FAC_T FAC_FN(one)(bool c, FAC_T a, FAC_T b)'
+expect 'a selection elsewhere' 1 "'one': formulas that select, and no others, are in select.h"
+well_formed() { # NAME RESULT PARAMETERS LISTED
+    formula "$2 FAC_FN(one)($3)"
+    files "$(entry "ok$schema" 'nondifferentiable: it is a step')" ''
+    expect "$1" 0
+    grep -q "X(one, $4)" "$work/out/loops_gen.h" || { echo "$1: not listed"; failed=1; }
+}
+well_formed 'a truth value of three' bool 'FAC_T a, FAC_T b, FAC_T c' 'TRUTH, 3, 0'
+well_formed 'a part with a number' FAC_R 'FAC_T x, FAC_NUMBER by' 'PART, 1, 1'
+well_formed 'a copy' FAC_SAME 'FAC_T x' 'SAME, 1, 0'
+well_formed 'two results' void 'FAC_T a, FAC_T b, FAC_T *x, FAC_T *y' 'PAIR, 2, 0'
+well_formed 'a quotient' FAC_T 'FAC_T a, FAC_DIVISOR b' 'QUOTIENT, 2, 0'
+files "$(pointwise 'loop: one')" ''
 printf 'FAC_SCALAR_FN FAC_T FAC_FN(one)(FAC_T x, FAC_T y) { return x; }\n' >"$work/src/ops/scalar/integer.h"
 formula 'FAC_T FAC_FN(one)(FAC_T x)'
 expect 'formulas of one name and two shapes' 1 "'one' takes 1 inputs and 0 numbers, that of integer.h 2 and 0"
@@ -202,7 +238,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 grep -oh 'opgen explain [a-z]* src/[^`]*' "$root/CONTRIBUTING.md" "$root"/docs/*.md | sed 's/opgen explain gaussian/opgen explain relu/' >"$work/typed"
 [ -s "$work/typed" ] || { echo 'no guide tells how to explain an operator'; failed=1; }
 while read -r _ line; do
-    (cd "$root" && eval "\"$opgen\" $line") >"$work/said" 2>&1 && grep -q '_Pointwise(' "$work/said" || {
+    (cd "$root" && eval "\"$opgen\" $line") >"$work/said" 2>&1 && grep -q '_Pointwise(' "$work/said" &&
+        grep -q '^==== aten::[a-z]*_ ' "$work/said" || {
         echo "opgen $line:"
         tail -n 2 "$work/said"
         failed=1

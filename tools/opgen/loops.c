@@ -1,53 +1,75 @@
 /* The loops of pointwise operators: every formula of src/ops/scalar/ is one. A formula's types say what the loop reads and
    writes; from them come loops_gen.h, which back ends make their loops and tables of, and the calls that run a loop. */
 #include "opgen.h"
-#include <ctype.h>
+#include <regex.h>
 #include <stdlib.h>
 
 static const char intro[] = "FAC_SCALAR_FN ";
 
-static bool word_at(const char *p, const char *word) {
-    size_t n = strlen(word);
-    return strncmp(p, word, n) == 0 && !in_word(p[n]);
+/* The forms of formulas that back ends have loops for. A letter stands for each parameter: an input, a number, a divisor, a truth
+   value, or a place to write to. */
+static const struct form {
+    const char *returns, *takes, *result;
+} forms[] = {
+    {"FAC_T", "^T{1,3}N{0,3}$", "VALUE"}, {"FAC_R", "^T{1,3}N{0,3}$", "PART"}, {"FAC_SAME", "^T$", "SAME"},
+    {"bool", "^T{1,3}$", "TRUTH"},        {"void", "^T{1,3}PP$", "PAIR"},      {"FAC_T", "^TD$", "QUOTIENT"},
+    {"FAC_T", "^BTT$", "SELECTED"},
+};
+
+static char letter(const char *parameter) {
+    static const char *const types[] = {"FAC_T ", "FAC_NUMBER ", "FAC_DIVISOR ", "bool ", "FAC_T *"};
+    char found = '?';
+    for (size_t i = 0; i < FAC_COUNT(types); i++)
+        if (strncmp(parameter, types[i], strlen(types[i])) == 0) found = "TNDBP"[i];
+    return found;
 }
 
-/* Counts parameters by type. Those that are written follow the others. */
-static void read_parameters(const char *path, int line, char *text, loop *l) {
-    bool selects = false, divides = false;
-    int outputs = 0;
-    for (char *p = strtok(text, ","); p; p = strtok(NULL, ",")) {
-        while (isspace((unsigned char)*p)) p++;
-        if (strchr(p, '*'))
-            outputs++;
-        else if (word_at(p, "FAC_NUMBER"))
-            l->n_numbers++;
-        else if (word_at(p, "FAC_T") || word_at(p, "FAC_DIVISOR") || (word_at(p, "bool") && l->n_in == 0))
-            l->n_in++;
-        else
-            die(path, line,
-                "the parameter '%s' of '%s' is no FAC_T, FAC_NUMBER or FAC_DIVISOR, nor a bool at the front", p,
-                l->name);
-        selects |= word_at(p, "bool");
-        divides |= word_at(p, "FAC_DIVISOR");
+static char *letters_of(const char *parameters) {
+    char *text = "";
+    for (const char *p = parameters; *p; p += strcspn(p, ","), p += *p == ',') {
+        p += strspn(p, " ");
+        text = xformat("%s%c", text, letter(p));
     }
-    if (selects) l->result = "SELECTED";
-    if (divides) l->result = "QUOTIENT";
-    if (outputs == 2) l->result = "PAIR";
-    if (!l->result) die(path, line, "'%s' should return FAC_T, FAC_SAME, FAC_R or bool, or write two FAC_T", l->name);
+    return text;
+}
+
+static bool matches(const char *text, const char *pattern) {
+    regex_t r;
+    if (regcomp(&r, pattern, REG_EXTENDED | REG_NOSUB) != 0) abort();
+    const bool found = regexec(&r, text, 0, NULL, 0) == 0;
+    regfree(&r);
+    return found;
+}
+
+static const char *result_of(const char *returns, const char *takes) {
+    for (size_t i = 0; i < FAC_COUNT(forms); i++)
+        if (strcmp(returns, forms[i].returns) == 0 && matches(takes, forms[i].takes)) return forms[i].result;
+    return NULL;
+}
+
+static int count(const char *text, const char *letters) {
+    int n = 0;
+    for (; *text; text++) n += strchr(letters, *text) != NULL;
+    return n;
 }
 
 /* From after FAC_SCALAR_FN: "FAC_T FAC_FN(name)(FAC_T x, FAC_NUMBER by)". */
 static loop read_formula(const char *path, int line, const char *p) {
-    loop l = {.file = family_of(path)};
-    if (word_at(p, "FAC_T")) l.result = "VALUE";
-    if (word_at(p, "FAC_SAME")) l.result = "SAME";
-    if (word_at(p, "FAC_R")) l.result = "PART";
-    if (word_at(p, "bool")) l.result = "TRUTH";
     const char *name = strstr(p, "FAC_FN("), *open = name ? strstr(name, ")(") : NULL,
                *end = open ? strchr(open + 2, ')') : NULL;
     if (!end) die(path, line, "FAC_SCALAR_FN begins no formula");
-    l.name = squeezed(name + strlen("FAC_FN("), open);
-    read_parameters(path, line, squeezed(open + 2, end), &l);
+    const char *returns = squeezed(p, name), *parameters = squeezed(open + 2, end), *takes = letters_of(parameters);
+    const loop l = {.file = family_of(path),
+                    .name = squeezed(name + strlen("FAC_FN("), open),
+                    .result = result_of(returns, takes),
+                    .n_in = count(takes, "BTD"),
+                    .n_numbers = count(takes, "N")};
+    if (!l.result)
+        die(path, line,
+            "no loop runs a formula like '%s', which returns %s and takes (%s); README.md there lists the forms",
+            l.name, returns, parameters);
+    if ((strcmp(l.result, "SELECTED") == 0) != (strcmp(l.file, "select") == 0))
+        die(path, line, "'%s': formulas that select, and no others, are in select.h", l.name);
     return l;
 }
 

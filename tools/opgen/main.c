@@ -15,11 +15,18 @@ static texts families(char **files, int n_files) {
     return v;
 }
 
+/* By the name of the operator, of the form or of the entry, which has all forms. */
+static bool is_called(const op *p, const char *name) {
+    const size_t n = strcspn(p->e->op, ".(");
+    return strcmp(p->s->name, name) == 0 || strcmp(p->s->full, name) == 0 || strcmp(p->short_name, name) == 0 ||
+           (strlen(name) == n && strncmp(p->e->op, name, n) == 0);
+}
+
 static int explain(const model *m, const char *name) {
     int found = 0;
     for (size_t i = 0; i < m->ops.n; i++) {
         const op *p = &m->ops.v[i];
-        if (strcmp(p->s->name, name) && strcmp(p->s->full, name) && strcmp(p->short_name, name)) continue;
+        if (!is_called(p, name)) continue;
         printf("%s==== %s (%s:%d)\n\n-- public --\n", found++ ? "\n" : "", p->s->full, p->e->file, p->e->line);
         emit_decl(stdout, p);
         emit_macros(stdout, p);
