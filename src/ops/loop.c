@@ -18,8 +18,22 @@ void fac__pointwise_shutdown(void) {
     }
 }
 
+static bool has_formula(fac_loop_id id, fac_dtype d) {
+#define HAS(name, ...) [FAC_LOOP_##name] = true,
+    static const bool real[FAC_LOOP_COUNT] = {FAC_LOOPS_OF_REAL(HAS)},
+                      integers[FAC_LOOP_COUNT] = {FAC_LOOPS_OF_INTEGERS(HAS)},
+                      truths[FAC_LOOP_COUNT] = {FAC_LOOPS_OF_TRUTHS(HAS)},
+                      complex_numbers[FAC_LOOP_COUNT] = {FAC_LOOPS_OF_COMPLEX(HAS)};
+#undef HAS
+    if (d == FAC_BOOL) return truths[id];
+    if (fac_dtype_is_complex(d)) return complex_numbers[id];
+    return fac_dtype_is_integral(d, false) ? integers[id] : real[id];
+}
+
 fac_status fac__pointwise_run(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args) {
     const fac_pointwise_run run = runs[s->iter.device.type];
+    FAC_CHECK(has_formula(id, s->iter.common), FAC_ERR_DTYPE, "not implemented for '%s'",
+              fac_dtype_name(s->iter.common));
     FAC_CHECK(run, FAC_ERR_UNSUPPORTED, "devices of type %d have no way to run pointwise loops",
               (int)s->iter.device.type);
     return run(s, id, out, args);

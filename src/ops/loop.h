@@ -22,6 +22,14 @@ typedef struct fac_loop_args {
     atomic_bool *zero_divisor; /* set by an integer division that meets one */
 } fac_loop_args;
 
+/* The loops that there are formulas of, by kind of number; one that a list lacks exists on no device. */
+#define FAC_LOOPS_OF_REAL(X) \
+    FAC_LOOPS_REAL(X)        \
+    FAC_LOOPS_PIECEWISE(X) FAC_LOOPS_MATH(X) FAC_LOOPS_ACTIVATION(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
+#define FAC_LOOPS_OF_INTEGERS(X) FAC_LOOPS_INTEGER(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
+#define FAC_LOOPS_OF_TRUTHS(X) FAC_LOOPS_BOOLEAN(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
+#define FAC_LOOPS_OF_COMPLEX(X) FAC_LOOPS_COMPLEX(X) FAC_LOOPS_SELECT(X)
+
 struct fac_structured;
 /* A kind of device's own way to run a loop over s->iter, in its common dtype. Outputs come in `out`, or, when that is 0, like the
    inputs. args may be NULL. */
@@ -30,7 +38,7 @@ typedef fac_status (*fac_pointwise_run)(const struct fac_structured *s, fac_loop
 /* From now on kernels registered for "Pointwise" serve the kind, too. Called once, by the kind's start. */
 void fac__pointwise_register(fac_device_type type, fac_pointwise_run run);
 /* Runs a loop in the way of the iterator's kind of device.
-   errors: UNSUPPORTED if it has none */
+   errors: DTYPE if no formula is for the iterator's dtype, in the same words on every device; UNSUPPORTED if the kind has no way */
 fac_status fac__pointwise_run(const struct fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args);
 /* Forgets all kinds. Called by fac_shutdown. */
 void fac__pointwise_shutdown(void);

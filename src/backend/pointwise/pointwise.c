@@ -18,7 +18,7 @@ static fac_status some_zero(fac_structured *s, fac_tensor *t, bool *out) {
    itself notes them too, which does for a result that nobody has seen yet. */
 static fac_status check_divisors(fac_structured *s) {
     const fac_iter_operand *divisor = &s->iter.op[2];
-    if (s->form == FAC_FUNCTIONAL || !fac_dtype_is_integral(s->iter.common, true)) return FAC_OK;
+    if (s->form == FAC_FUNCTIONAL || !fac_dtype_is_integral(s->iter.common, false)) return FAC_OK;
     if (s->iter.device.type != FAC_CPU || s->iter.nest.count == 0) return FAC_OK;
     if (divisor->is_scalar || divisor->t->numel == 1) {
         bool divides;

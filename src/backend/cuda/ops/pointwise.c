@@ -21,11 +21,6 @@ static fac_dtype dtype_of(kind k) {
 /* ---- the kernels, by loop and type ---------------------------------------------------------------------------------------------- */
 
 #define NAME(name, suffix) FAC_CUDA_KERNEL(pointwise_##name##_##suffix)
-#define EACH_REAL(X)  \
-    FAC_LOOPS_REAL(X) \
-    FAC_LOOPS_PIECEWISE(X) FAC_LOOPS_MATH(X) FAC_LOOPS_ACTIVATION(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
-#define EACH_INTEGER(X) FAC_LOOPS_INTEGER(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
-#define EACH_BOOLEAN(X) FAC_LOOPS_BOOLEAN(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
 #define DECLARE_REAL(name, ...) extern fac_cuda_kernel NAME(name, f32), NAME(name, f64);
 #define DECLARE_INTEGER(name, ...) extern fac_cuda_kernel NAME(name, i64);
 #define DECLARE_BOOLEAN(name, ...) extern fac_cuda_kernel NAME(name, bool);
@@ -34,16 +29,16 @@ static fac_dtype dtype_of(kind k) {
 #define ROW_INTEGER(name, ...) [FAC_LOOP_##name] = &NAME(name, i64),
 #define ROW_BOOLEAN(name, ...) [FAC_LOOP_##name] = &NAME(name, bool),
 
-EACH_REAL(DECLARE_REAL)
-EACH_INTEGER(DECLARE_INTEGER)
-EACH_BOOLEAN(DECLARE_BOOLEAN)
+FAC_LOOPS_OF_REAL(DECLARE_REAL)
+FAC_LOOPS_OF_INTEGERS(DECLARE_INTEGER)
+FAC_LOOPS_OF_TRUTHS(DECLARE_BOOLEAN)
 DECLARE_REAL(copy) DECLARE_INTEGER(copy) DECLARE_BOOLEAN(copy) extern fac_cuda_kernel NAME(copy, complex);
 
 static fac_cuda_kernel *const kernels[KIND_COUNT][FAC_LOOP_COUNT] = {
-    [KIND_F32] = {EACH_REAL(ROW_F32)},
-    [KIND_F64] = {EACH_REAL(ROW_F64)},
-    [KIND_I64] = {EACH_INTEGER(ROW_INTEGER)},
-    [KIND_BOOL] = {EACH_BOOLEAN(ROW_BOOLEAN)},
+    [KIND_F32] = {FAC_LOOPS_OF_REAL(ROW_F32)},
+    [KIND_F64] = {FAC_LOOPS_OF_REAL(ROW_F64)},
+    [KIND_I64] = {FAC_LOOPS_OF_INTEGERS(ROW_INTEGER)},
+    [KIND_BOOL] = {FAC_LOOPS_OF_TRUTHS(ROW_BOOLEAN)},
 };
 static fac_cuda_kernel *const copy_kernels[KIND_COUNT] = {&NAME(copy, f32), &NAME(copy, f64), &NAME(copy, i64),
                                                           &NAME(copy, bool)};
