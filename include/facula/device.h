@@ -157,7 +157,8 @@ typedef struct fac_device_guard {
 } fac_device_guard;
 
 /* Makes a kind of device known; `g` must stay valid. A second table for a kind, or one that lacks what is not optional,
-   is an error. Kernels are registered as for any key, "PrivateUse1" and so on. fac_shutdown forgets the tables too. */
+   is an error. Kernels are registered as for any key, "PrivateUse1" and so on. `copy` moves bytes; walking strides and
+   converting is `aten::copy_`'s work, which is registered like any kernel. fac_shutdown forgets the tables too. */
 FAC_API FAC_MUST fac_status fac_register_device_guard(const fac_device_guard *g);
 /* The table of a kind, NULL if it has none. */
 FAC_API const fac_device_guard *fac_device_guard_of(fac_device_type type);
@@ -181,7 +182,7 @@ typedef struct fac_pointwise_operand {
 /* What is to be computed: for every element, outputs = loop(inputs, numbers). Inputs are converted to `dtype` first;
    f16 and bf16 are computed in single precision. Everything lives until the function returns. */
 typedef struct fac_pointwise_call {
-    const char *op;   /* the operator, for messages: "add_" */
+    const char *op;   /* "add_"; the library puts it before the message of an error that `run` sets */
     const char *loop; /* the formula: "add", "add_alpha", "gelu_tanh"; src/ops/scalar/ of the sources has all */
     fac_device device;
     fac_dtype dtype;      /* of the inputs; where's first is FAC_BOOL */

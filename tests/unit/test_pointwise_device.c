@@ -44,7 +44,7 @@ static fac_status run_element(const fac_pointwise_call *c, int64_t i) {
         const fac_pointwise_operand *o = &c->operands[c->n_out + k];
         x[k] = o->data ? read_at((const char *)o->data + at[c->n_out + k], o->dtype) : o->number.real;
     }
-    if (!compute(c, x, &out)) return fac_error_set(FAC_ERR_UNSUPPORTED, "%s: an npu has no loop '%s'", c->op, c->loop);
+    if (!compute(c, x, &out)) return fac_error_set(FAC_ERR_UNSUPPORTED, "an npu has no loop '%s'", c->loop);
     write_at((char *)c->operands[0].data + at[0], c->operands[0].dtype, out);
     return FAC_OK;
 }
@@ -137,7 +137,8 @@ static void a_loop_that_the_table_lacks_is_its_error(void **state) {
     (void)state;
     FAC_SCOPE(s);
     assert_null(fac_sin(there(fac_tensor_of(1.f))));
-    assert_error(FAC_ERR_UNSUPPORTED, "sin: an npu has no loop 'sin'");
+    assert_string_equal(fac_error_message(), "sin: an npu has no loop 'sin'");
+    assert_error(FAC_ERR_UNSUPPORTED, "sin");
 }
 
 static fac_status nothing(const fac_call_info *c, fac_value *stack) {
