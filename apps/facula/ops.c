@@ -64,8 +64,10 @@ static int parse(const cli_command *self, int argc, char **argv, ops_filter *f) 
         } else if (is_option && (strcmp(arg, "--docs") == 0 || strcmp(arg, "--facts") == 0)) {
             if (!cli_no_value(&a, arg)) return CLI_USAGE;
             *(arg[2] == 'd' ? &f->docs : &f->facts) = true;
-        } else {
+        } else if (is_option || f->pattern) {
             return cli_usage_error(self, "'%s' is not understood", arg);
+        } else {
+            f->pattern = arg;
         }
     }
     return CLI_OK;
@@ -91,9 +93,10 @@ static int ops(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_ops = {
     "ops", "the operators and their schemas",
-    "usage: facula ops [--grep REGEX] [--tag TAG] [--docs] [--facts]\n\n"
+    "usage: facula ops [[--grep] REGEX] [--tag TAG] [--docs] [--facts]\n\n"
     "Prints the schema of every operator in order of name; exit status 1 if none matches.\n\n"
-    "  --grep REGEX  those whose schema or description matches an extended regular expression, in any case\n"
+    "  --grep REGEX  those whose schema or description matches an extended regular expression, in any case;\n"
+    "                the option's name may be left out\n"
     "  --tag TAG     those that carry a tag, such as core\n"
     "  --docs        with a line of description each\n"
     "  --facts       with a line of what may be relied on: which arguments are written, which a result may be a view of (by\n"

@@ -48,6 +48,9 @@ expect 0 '^mm\(' ops --grep '^mm\('
 expect 0 '^mm\(' ops --grep='^MM\('
 expect 0 '^    .*\.$' ops --docs --grep '^mm\('
 expect 0 'writes=- .*combines=rounded functional=aten::mm$' ops --facts --grep '^mm\('
+expect 0 'writes=0 .*functional=aten::silu$' ops --facts '^silu_\('
+expect 0 '^mm\(' ops '^MM\('
+expect 2 "'mul' is not understood" ops add mul
 expect 1 'no operator matches' ops --grep 'no such operator'
 expect 2 'not a regular expression' ops --grep '('
 expect 2 'needs a value' ops --grep
