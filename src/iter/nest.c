@@ -93,8 +93,18 @@ void fac__nest_seek(const fac_nest *n, int n_operands, int64_t i, fac_cursor *c)
     }
 }
 
+/* By no more than what is left of the row. */
+static inline void advance_in_row(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c) {
+    c->index[0] += step;
+    for (int k = 0; k < n_operands; k++) c->offset[k] += step * n->stride[k][0];
+    fac__nest_carry(n, n_operands, 0, c);
+}
+
 void fac__nest_advance(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c) {
-    fac__nest_advance_some(n, 0, n_operands, step, c);
+    if (n->ndim == 0) return;
+    for (int64_t run; n->ndim > 1 && (run = n->size[0] - c->index[0]) < step; step -= run)
+        advance_in_row(n, n_operands, run, c);
+    advance_in_row(n, n_operands, step, c);
 }
 
 void fac__broadcast_strides(const fac_tensor *t, int ndim, int64_t *out_strides) {

@@ -53,11 +53,9 @@ static bool has(unsigned set, int i) { return (set >> i) & 1u; }
 
 static char *address(const fac_iter *it, int i, const fac_cursor *c) { return it->op[i].data + c->offset[i]; }
 
-/* As fac__nest_advance, within a row and for one operand, whose address stays in a register: short rows are half as fast otherwise. */
-static char *step_operand(const fac_nest *nest, int i, int64_t *index, char *p, int64_t n) {
-    index[0] += n;
-    p += n * nest->stride[i][0];
-    for (int d = 0; d + 1 < nest->ndim && index[d] == nest->size[d]; d++) {
+/* As fac__nest_carry, for one operand, whose address stays in a register: short rows are half as fast otherwise. */
+static inline char *carry(const fac_nest *nest, int i, int d, int64_t *index, char *p) {
+    for (; d + 1 < nest->ndim && index[d] == nest->size[d]; d++) {
         p += nest->stride[i][d + 1] - index[d] * nest->stride[i][d];
         index[d] = 0;
         index[d + 1]++;
@@ -67,18 +65,21 @@ static char *step_operand(const fac_nest *nest, int i, int64_t *index, char *p, 
 
 /* Copies n elements between operand i, from a point on, and a contiguous buffer. */
 static void move_raw(const fac_iter *it, int i, const fac_cursor *from, char *buffer, int64_t n, bool gather) {
-    int64_t index[FAC_MAX_DIMS], item = item_of((fac_dtype)it->op[i].dtype), stride = it->nest.stride[i][0];
-    memcpy(index, from->index, (size_t)it->nest.ndim * sizeof index[0]);
+    const fac_nest *nest = &it->nest;
+    const int64_t item = item_of((fac_dtype)it->op[i].dtype), step = fac__nest_step(nest, i),
+                  row = fac__nest_row(nest, i);
+    fac_cursor c; /* its index alone */
+    memcpy(c.index, from->index, (size_t)nest->ndim * sizeof c.index[0]);
     char *p = address(it, i, from);
-    while (n > 0) {
-        int64_t m = fac__min(n, it->nest.size[0] - index[0]);
-        if (gather)
-            fac__items_copy((size_t)item, buffer, item, p, stride, m);
-        else
-            fac__items_copy((size_t)item, p, stride, buffer, item, m);
-        buffer += m * item;
-        n -= m;
-        if (n > 0) p = step_operand(&it->nest, i, index, p, m);
+    for (;;) {
+        const int64_t m = fac__min(n, fac__nest_run(nest, &c)), rows = fac__nest_rows(nest, &c, n);
+        const fac_items_rows own = {p, step, row}, packed = {buffer, item, m * item};
+        fac__items_copy_rows((size_t)item, gather ? packed : own, gather ? own : packed, m, fac__max(rows, 1));
+        buffer += m * fac__max(rows, 1) * item;
+        n -= m * fac__max(rows, 1);
+        if (n <= 0) return;
+        c.index[rows > 0] += rows ? rows : m;
+        p = carry(nest, i, rows > 0, c.index, p + (rows ? rows * row : m * step));
     }
 }
 

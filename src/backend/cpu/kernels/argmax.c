@@ -125,40 +125,13 @@ typedef union strip {
     int64_t i64[STRIP];
 } strip;
 
-#define COMPARE_ROW(T, WINS)              \
-    do {                                  \
-        const T *restrict x = row;        \
-        T *restrict v = acc;              \
-        for (int64_t k = 0; k < w; k++) { \
-            bool win = (WINS);            \
-            v[k] = win ? x[k] : v[k];     \
-            at[k] = win ? i : at[k];      \
-        }                                 \
-    } while (0)
-#define UP (x[k] > v[k] || (x[k] != x[k] && v[k] == v[k]))
-#define DOWN (x[k] < v[k] || (x[k] != x[k] && v[k] == v[k]))
-
-static void compare_row(const job *j, const void *row, int64_t i, int64_t w, void *acc, int64_t *restrict at) {
-    switch (j->kind) {
-    case FAC_ACC_F32:
-        if (j->sign > 0)
-            COMPARE_ROW(float, UP);
-        else
-            COMPARE_ROW(float, DOWN);
-        break;
-    case FAC_ACC_F64:
-        if (j->sign > 0)
-            COMPARE_ROW(double, UP);
-        else
-            COMPARE_ROW(double, DOWN);
-        break;
-    default:
-        if (j->sign > 0)
-            COMPARE_ROW(int64_t, x[k] > v[k]);
-        else
-            COMPARE_ROW(int64_t, x[k] < v[k]);
-        break;
-    }
+static void compare_row(const job *j, const void *row, int64_t i, int64_t w, strip *acc, int64_t *at) {
+    if (j->kind == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__argbest_columns_f32)(row, i, w, j->sign, acc->f32, at);
+    else if (j->kind == FAC_ACC_F64)
+        FAC_ISA_PICK(fac__argbest_columns_f64)(row, i, w, j->sign, acc->f64, at);
+    else
+        FAC_ISA_PICK(fac__argbest_columns_i64)(row, i, w, j->sign, acc->i64, at);
 }
 
 static void scan_strip(const job *j, const char *base, int64_t begin, int64_t end, int64_t w, strip *acc, int64_t *at) {

@@ -29,7 +29,7 @@ static void scatter(char *dst, int64_t ds, int64_t to, const char *src, int64_t 
     for (int64_t i = 0; i < n; i += PIECE_TO_SCATTER) {
         const int64_t m = fac__min(PIECE_TO_SCATTER, n - i);
         cast(piece, 1, src + i * ss * from, ss, m);
-        FAC_ISA_NAME(fac__items_copy)((size_t)to, dst + i * ds * to, ds * to, piece, to, m);
+        fac__items_copy((size_t)to, dst + i * ds * to, ds * to, piece, to, m);
     }
 }
 
@@ -228,7 +228,7 @@ FAC_BOTH_THROUGH(bf16, 2, f64, c128, 16)
 
 #define FAC_COPY(item)                                                                       \
     static void copy_##item(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
-        FAC_ISA_NAME(fac__items_copy)(item, dst, ds * item, src, ss * item, n);              \
+        fac__items_copy(item, dst, ds *item, src, ss *item, n);                              \
     }
 FAC_COPY(1)
 FAC_COPY(2)

@@ -35,5 +35,12 @@ FAC_ISA_DECLARE(void, fac__moments_strip_f32,
 FAC_ISA_DECLARE(int64_t, fac__argbest_f32, (const float *x, int64_t n, int sign));
 FAC_ISA_DECLARE(int64_t, fac__argbest_f64, (const double *x, int64_t n, int sign));
 FAC_ISA_DECLARE(int64_t, fac__argbest_i64, (const int64_t *x, int64_t n, int sign));
+/* Row i of n columns against the best of those before it and their places. */
+FAC_ISA_DECLARE(void, fac__argbest_columns_f32,
+                (const float *x, int64_t i, int64_t n, int sign, float *best, int64_t *at));
+FAC_ISA_DECLARE(void, fac__argbest_columns_f64,
+                (const double *x, int64_t i, int64_t n, int sign, double *best, int64_t *at));
+FAC_ISA_DECLARE(void, fac__argbest_columns_i64,
+                (const int64_t *x, int64_t i, int64_t n, int sign, int64_t *best, int64_t *at));
 
 #endif

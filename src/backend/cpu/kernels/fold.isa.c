@@ -385,3 +385,21 @@ double FAC_ISA_NAME(fac__prefix_sum_f64)(double *x, int64_t n, double before) {
     for (; i < n; i++) x[i] = before += x[i];
     return before;
 }
+
+/* Without branches, so that they vectorise. */
+#define BETTER_COLUMNS(WINS)                    \
+    FAC_IVDEP for (int64_t k = 0; k < n; k++) { \
+        const bool wins = (WINS);               \
+        best[k] = wins ? x[k] : best[k];        \
+        at[k] = wins ? i : at[k];               \
+    }
+#define ARGBEST_COLUMNS(NAME, T, NEW_NAN)                                                                         \
+    void FAC_ISA_NAME(NAME)(const T *x, int64_t i, int64_t n, int sign, T *restrict best, int64_t *restrict at) { \
+        if (sign > 0)                                                                                             \
+            BETTER_COLUMNS((x[k] > best[k]) | (NEW_NAN))                                                          \
+        else                                                                                                      \
+            BETTER_COLUMNS((x[k] < best[k]) | (NEW_NAN))                                                          \
+    }
+ARGBEST_COLUMNS(fac__argbest_columns_f32, float, (x[k] != x[k]) & (best[k] == best[k]))
+ARGBEST_COLUMNS(fac__argbest_columns_f64, double, (x[k] != x[k]) & (best[k] == best[k]))
+ARGBEST_COLUMNS(fac__argbest_columns_i64, int64_t, false)

@@ -28,21 +28,32 @@ void fac__items_fill(size_t item, char *dst, int64_t dst_stride, const void *val
 static fac_status copy_range(void *ctx, int64_t begin, int64_t end) {
     const fac_items_job *j = ctx;
     const fac_nest *nest = j->nest;
-    const int64_t to = fac__nest_step(nest, 0), from = fac__nest_step(nest, 1);
+    fac_items_rows to = {NULL, fac__nest_step(nest, 0), fac__nest_row(nest, 0)};
+    fac_items_rows from = {NULL, fac__nest_step(nest, 1), fac__nest_row(nest, 1)};
     fac_cursor c;
     fac__nest_seek(nest, 2, begin, &c);
-    for (int64_t left = end - begin; left > 0;) {
-        const int64_t n = fac__min(fac__nest_run(nest, &c), left);
-        fac__items_copy(j->item, j->dst + c.offset[0], to, j->src + c.offset[1], from, n);
-        left -= n;
-        fac__nest_advance_some(nest, 0, 2, n, &c);
+    for (int64_t left = end - begin;;) {
+        const int64_t n = fac__min(fac__nest_run(nest, &c), left), rows = fac__nest_rows(nest, &c, left);
+        to.p = j->dst + c.offset[0];
+        from.p = (char *)(uintptr_t)j->src + c.offset[1];
+        fac__items_copy_rows(j->item, to, from, n, fac__max(rows, 1));
+        left -= n * fac__max(rows, 1);
+        if (left <= 0) return FAC_OK;
+        if (rows)
+            fac__nest_advance_rows(nest, 2, rows, &c);
+        else
+            fac__nest_advance(nest, 2, n, &c);
     }
-    return FAC_OK;
 }
 
 fac_status fac__items_copy_nest(const fac_items_job *j) {
+    const fac_nest *nest = j->nest;
+    if (nest->ndim == 1 && nest->count > 0 && nest->count <= FAC_GRAIN) { /* small copies are all overhead */
+        fac__items_copy(j->item, j->dst, nest->stride[0][0], j->src, nest->stride[1][0], nest->count);
+        return FAC_OK;
+    }
     if (fac__is_transposition(j)) return fac__transpose(j);
-    return fac__parallel_for(0, j->nest->count, FAC_GRAIN, copy_range, (void *)(uintptr_t)j);
+    return fac__parallel_for(0, nest->count, FAC_GRAIN, copy_range, (void *)(uintptr_t)j);
 }
 
 fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src,

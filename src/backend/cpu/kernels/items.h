@@ -30,6 +30,17 @@ FAC_ISA_DECLARE(void, fac__items_copy, (size_t item, char *dst, int64_t to, cons
 static inline void fac__items_copy(size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n) {
     FAC_ISA_PICK(fac__items_copy)(item, dst, to, src, from, n);
 }
+/* Rows of strided elements: where they begin, from one element to the next, and from one row to the next. */
+typedef struct fac_items_rows {
+    char *p;
+    int64_t step, row;
+} fac_items_rows;
+/* Copies rows of n elements each. */
+FAC_ISA_DECLARE(void, fac__items_copy_rows,
+                (size_t item, fac_items_rows to, fac_items_rows from, int64_t n, int64_t rows));
+static inline void fac__items_copy_rows(size_t item, fac_items_rows to, fac_items_rows from, int64_t n, int64_t rows) {
+    FAC_ISA_PICK(fac__items_copy_rows)(item, to, from, n, rows);
+}
 /* Sets n elements to zero bits. */
 void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n);
 /* Sets n elements to the one at `value`. */
