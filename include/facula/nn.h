@@ -29,12 +29,15 @@ typedef struct fac_module_class {
     fac_status (*upgrade)(fac_module *self, fac_state *entries, const char *prefix, int from_version);
     /* What print shows in parentheses, such as "10, 5, bias=True"; may be NULL. */
     void (*describe)(fac_module *self, char *buf, size_t size);
-    /* Makes the state of a new module, which is zero until then; may be NULL. After a failure nothing is destroyed. */
+    /* Makes the state of a new module, which is zero until then, and adds the parts that all modules of the class have;
+       may be NULL. After a failure `destroy` is not called: init frees what the state holds, and the parts that it has
+       added are freed. */
     fac_status (*init)(fac_module *self);
-    /* fac_module_copy calls it to fill the state of `copy` from that of `self`. The copy is a new module that has its
-       parameters, buffers and children already: the state's pointers to parts are looked up in it by their names, and
-       what the state owns is copied. On a failure what it leaves is destroyed. fac_module_copy_values for a state of
-       plain values; NULL: modules of a class with a state, or with a destroy function, cannot be copied. */
+    /* fac_module_copy calls it to fill the state of `copy` from that of `self`. The copy is a new module, on which init
+       has run; its parameters, buffers and children are copies of self's, in place of those that init has added. The
+       state's pointers to parts are looked up in it by their names, and what the state owns is copied. On a failure
+       what it leaves is destroyed. fac_module_copy_values for a state of plain values; NULL: modules of a class with a
+       state, or with a destroy function, cannot be copied. */
     fac_status (*copy)(fac_module *copy, fac_module *self);
 } fac_module_class;
 

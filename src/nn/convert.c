@@ -184,6 +184,7 @@ static fac_module *copy_tree(copies *c, fac_module *m) {
     }
     fac_module *to = fac_module_new(m->cls);
     if (!to) return NULL;
+    fac__module_drop_parts(to); /* those that `init` has made */
     to->training = m->training;
     fac_status st = remember(c, m, to);
     for (size_t i = 0; i < m->slots.n && !st; i++) st = copy_slot(c, to, &m->slots.v[i]);

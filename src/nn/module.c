@@ -2,7 +2,31 @@
 #include "nn/module.h"
 #include "keywords_gen.h"
 
-/* The state of a new module; what fails leaves nothing to destroy. */
+static void free_slot(fac_slot *s) {
+    fac__free(s->name);
+    fac__handle_unref(s->tensor);
+}
+
+void fac__module_drop_parts(fac_module *m) {
+    for (size_t i = 0; i < m->slots.n; i++) free_slot(&m->slots.v[i]);
+    for (size_t i = 0; i < m->children.n; i++) {
+        fac__free(m->children.v[i].name);
+        fac_module_release(m->children.v[i].module);
+    }
+    m->slots.n = m->children.n = 0;
+}
+
+/* After the class's `destroy`, which a module whose `init` failed does without. */
+static void free_made(fac_module *m) {
+    fac__hooks_free(m->hooks);
+    fac__module_drop_parts(m);
+    fac__free(m->slots.v);
+    fac__free(m->children.v);
+    fac__free(m->state);
+    fac__free(m);
+    fac__live_add(-1);
+}
+
 static fac_status make_state(fac_module *m) {
     if (m->cls->state_size && !(m->state = fac__alloc_zero(m->cls->state_size))) return fac_error();
     fac_status st = FAC_OK;
@@ -21,12 +45,11 @@ fac_module *fac_module_new(const fac_module_class *cls) {
     atomic_init(&m->refs, 1);
     m->cls = cls;
     m->training = true;
+    fac__live_add(1);
     if (make_state(m)) {
-        fac__free(m->state);
-        fac__free(m);
+        free_made(m);
         return NULL;
     }
-    fac__live_add(1);
     return m;
 }
 
@@ -35,24 +58,9 @@ fac_module *fac_module_keep(fac_module *m) {
     return m;
 }
 
-static void free_slot(fac_slot *s) {
-    fac__free(s->name);
-    fac__handle_unref(s->tensor);
-}
-
 static void module_free(fac_module *m) {
     if (m->cls->destroy) FAC_CALLBACK(m->cls->destroy(m));
-    fac__hooks_free(m->hooks);
-    for (size_t i = 0; i < m->slots.n; i++) free_slot(&m->slots.v[i]);
-    for (size_t i = 0; i < m->children.n; i++) {
-        fac__free(m->children.v[i].name);
-        fac_module_release(m->children.v[i].module);
-    }
-    fac__free(m->slots.v);
-    fac__free(m->children.v);
-    fac__free(m->state);
-    fac__free(m);
-    fac__live_add(-1);
+    free_made(m);
 }
 
 void fac_module_release(fac_module *m) {
