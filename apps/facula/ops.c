@@ -16,7 +16,7 @@ static bool matches(const ops_filter *f, const fac_operator *op) {
            regexec(&f->regex, fac_operator_doc(op), 0, NULL, 0) == 0;
 }
 
-static const char *const combining[] = {"unknown", "nothing", "exactly", "rounded", "as parts"};
+static const char *const combining[] = {"unknown", "nothing", "exactly", "rounded", "as_parts"};
 
 /* The arguments of a mask by number, from 0; "-" for none. */
 static void print_mask(const char *name, uint64_t mask) {
@@ -100,6 +100,7 @@ const cli_command cli_ops = {
     "  --tag TAG     those that carry a tag, such as core\n"
     "  --docs        with a line of description each\n"
     "  --facts       with a line of what may be relied on: which arguments are written, which a result may be a view of (by\n"
-    "                number, from 0), random numbers drawn, whether sizes depend on values, how elements are combined (nothing,\n"
-    "                exactly, rounded), and the operator that computes the same into new tensors\n",
+    "                number, from 0), random numbers drawn, whether sizes depend on values, how elements are combined\n"
+    "                (nothing, exactly, rounded, as_parts of a composite, unknown of a program's own), and the operator that\n"
+    "                computes the same and writes nothing, or fills if what is written does not depend on what was there\n",
     ops};
