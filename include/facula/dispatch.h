@@ -205,7 +205,8 @@ typedef enum fac_combining {
     FAC_COMBINES_UNKNOWN,
     FAC_COMBINES_NOTHING, /* no two elements of one tensor meet: pointwise, moved or made */
     FAC_COMBINES_EXACTLY, /* elements meet, but in another order they give the same bits: a maximum, a sort */
-    FAC_COMBINES_ROUNDED, /* another order of the sum gives other bits: the kernel's is part of the result */
+    FAC_COMBINES_ROUNDED, /* another order gives other bits, as a sum is rounded or the last of equal indices wins: the
+                             kernel's is part of the result */
     FAC_COMBINES_AS_PARTS /* the operator is composite: see those that it calls */
 } fac_combining;
 
