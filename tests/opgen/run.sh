@@ -168,6 +168,23 @@ files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing')
 $(fact "one$schema" 'combines: nothing')" ''
 expect 'a twin by name' 0
 grep -q 'functional = &fac_op_one,' "$work/out/ops_table.c" || { echo 'the twin is not in the table'; failed=1; }
+files "$(fact "one$schema" 'combines: nothing' 'updates: [self]')" ''
+expect 'a writer beyond its schema without a twin' 1 "one writes its arguments: 'functional' should name"
+files "$(fact "one$schema" 'combines: nothing' 'updates: [self]' 'functional: "none, it moves self"')" ''
+expect 'a writer beyond its schema' 0
+if grep -q 'functional = &fac_op_one,' "$work/out/ops_table.c"; then echo 'a writer is its own twin'; failed=1; fi
+files "$(composite 'one_(Tensor(a!) self) -> Tensor(a!)' f)" ''
+expect 'a composite writer without a twin' 1 "one_ writes its arguments: 'functional' should name"
+files "$(fact "one$schema" 'combines: nothing' 'updates: [slef]' 'functional: "none, it moves self"')" ''
+expect 'an update of no argument' 1 "'updates' names 'slef', which is no argument"
+files "$(fact "one$schema" 'combines: nothing' 'shares: [slef]')" ''
+expect 'a result that shares memory with no argument' 1 "'shares' names 'slef', which is no argument"
+files "$(fact "one$schema" 'combines: nothing' 'functional: fills')" ''
+expect 'a reader that fills' 1 'one writes none of its arguments'
+files "$(fact "one$schema" 'combines: nothing' 'random: 1')" ''
+expect 'numbers drawn from nothing' 1 "'random' needs an argument of type Generator, or the tag"
+files "$(fact "one$schema" 'combines: nothing' 'random: 1' 'tags: [nondeterministic_seeded]')" ''
+expect 'numbers drawn from the default generator' 0
 
 # loops
 mkdir -p "$work/src/ops/scalar"

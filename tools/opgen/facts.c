@@ -9,9 +9,12 @@ static const op *by_name(const op *o) {
     return find_op(o->m, xformat("%.*s", (int)n - 1, o->s->name), o->s->overload);
 }
 
+/* By its schema, or by `updates` beyond it. */
+static bool changes(const op *o) { return o->e->updates || writes(o); }
+
 static const op *functional_of(const op *o) {
-    if (o->functional) return o->functional;
-    if (!writes(o)) return o;
+    if (!changes(o)) return o;
+    if (o->functional) return functional_of(o->functional);
     if (!o->e->functional) return by_name(o);
     return FIND(o->m->ops, short_name, o->e->functional);
 }
@@ -28,35 +31,57 @@ static const char *combines(const model *m, const entry *e) {
     return all ? all->combines : NULL;
 }
 
-void check_facts(const model *m) {
+static void check_functional(const op *o) {
+    const entry *e = o->e;
+    if (e->functional && !changes(o))
+        die(e->file, e->line, "%s writes none of its arguments: it is its own functional form", o->s->full);
+    if (!functional_of(o) && !needs_none(e))
+        die(e->file, e->line,
+            "%s writes its arguments: 'functional' should name the operator that computes the same into new tensors, "
+            "or say 'fills' or 'none, reason'",
+            o->s->full);
+}
+
+static void check_combines(const op *o) {
     static char *const known[] = {"nothing", "exactly", "rounded", NULL};
-    for (size_t i = 0; i < m->ops.n; i++) {
-        const op *o = &m->ops.v[i];
-        const entry *e = o->e;
-        const char *how = combines(m, e);
-        if (e->composite) continue;
-        if (!functional_of(o) && !needs_none(e))
-            die(e->file, e->line,
-                "%s writes its arguments: 'functional' should name the operator that computes the same into new "
-                "tensors, or "
-                "say 'fills' or 'none, reason'",
-                o->s->full);
-        if (!how || !lists(known, how))
-            die(e->file, e->line, "%s: 'combines' should be nothing, exactly or rounded", o->s->full);
-        if (*each(o, is_generator, "", "$a") && !e->random)
-            die(e->file, e->line, "%s takes a generator: 'random' should say how many offsets of it a call takes",
-                o->s->full);
-    }
+    const entry *e = o->e;
+    const char *how = combines(o->m, e);
+    if (!e->composite && (!how || !lists(known, how)))
+        die(e->file, e->line, "%s: 'combines' should be nothing, exactly or rounded", o->s->full);
+}
+
+/* Without an argument for it, the default generator is drawn from, and a tag tells so. */
+static void check_random(const op *o) {
+    const entry *e = o->e;
+    const bool takes = *each(o, is_generator, "", "$a");
+    if (takes && !e->random && !e->composite)
+        die(e->file, e->line, "%s takes a generator: 'random' should say how many offsets of it a call takes",
+            o->s->full);
+    if (e->random && !takes && !lists(e->tags, "nondeterministic_seeded"))
+        die(e->file, e->line, "%s: 'random' needs an argument of type Generator, or the tag nondeterministic_seeded",
+            o->s->full);
 }
 
 /* The arguments that a key lists, as bits. */
-static unsigned long mask_of(const op *o, char **v) {
+static unsigned long mask_of(const op *o, const char *key, char **v) {
     unsigned long mask = 0;
     for (; v && *v; v++) {
         const int i = find_arg(o->s, *v);
-        if (i >= 0) mask |= 1ul << i;
+        if (i < 0) die(o->e->file, o->e->line, "%s: '%s' names '%s', which is no argument", o->s->full, key, *v);
+        mask |= 1ul << i;
     }
     return mask;
+}
+
+void check_facts(const model *m) {
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const op *o = &m->ops.v[i];
+        check_functional(o);
+        check_combines(o);
+        check_random(o);
+        mask_of(o, "updates", o->e->updates);
+        mask_of(o, "shares", o->e->shares);
+    }
 }
 
 void emit_facts(FILE *f, const op *o) {
@@ -66,8 +91,8 @@ void emit_facts(FILE *f, const op *o) {
     fputs("{", f);
     if (functional) fprintf(f, ".functional = &fac_op_%s, ", functional->id);
     if (e->functional && strcmp(e->functional, "fills") == 0) fputs(".fills = true, ", f);
-    if (e->updates) fprintf(f, ".updates = %lu, ", mask_of(o, e->updates));
-    if (e->shares) fprintf(f, ".shares = %lu, ", mask_of(o, e->shares));
+    if (e->updates) fprintf(f, ".updates = %lu, ", mask_of(o, "updates", e->updates));
+    if (e->shares) fprintf(f, ".shares = %lu, ", mask_of(o, "shares", e->shares));
     if (e->random) fputs(".offsets = 1, ", f);
     if (e->data_dependent) fputs(".data_dependent = true, ", f);
     fprintf(f, ".combines = FAC_COMBINES_%s}", upper(how));
