@@ -21,9 +21,11 @@ void fac__tile_load_map(fac_acc k, void *dst, const void *src, fac_dtype d, int6
         FAC_ISA_PICK(fac__tile_nonzero)(dst, src, d, stride, n);
         return;
     }
+    const bool in_place =
+        stride == 1 && map != FAC_MAP_NONE && (k == FAC_ACC_F32 || k == FAC_ACC_F64) && fac__acc_is(k, d);
     if (fac_dtype_is_complex(d) && k != FAC_ACC_C128)
         FAC_ISA_PICK(fac__tile_modulus)(k, dst, src, d, stride, n);
-    else
+    else if (!in_place)
         fac__tile_load(k, dst, src, d, stride, n);
-    FAC_ISA_PICK(fac__tile_map)(k, dst, n, map, p);
+    FAC_ISA_PICK(fac__tile_map)(k, dst, in_place ? src : dst, n, map, p);
 }

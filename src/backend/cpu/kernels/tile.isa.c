@@ -64,46 +64,26 @@ void FAC_ISA_NAME(fac__tile_modulus)(fac_acc k, void *dst, const void *src, fac_
         RUN(re_im64, double, hypot(x.re, x.im));
 }
 
-static void map_f32(float *x, int64_t n, fac_tile_map map, double p) {
-    float q = (float)p;
-    switch (map) {
-    case FAC_MAP_NAN_TO_ZERO:
-        for (int64_t i = 0; i < n; i++) x[i] = x[i] == x[i] ? x[i] : 0.0f;
-        break;
-    case FAC_MAP_ABS:
-        for (int64_t i = 0; i < n; i++) x[i] = fabsf(x[i]);
-        break;
-    case FAC_MAP_SQUARE:
-        for (int64_t i = 0; i < n; i++) x[i] = x[i] * x[i];
-        break;
-    case FAC_MAP_POW:
-        for (int64_t i = 0; i < n; i++) x[i] = powf(fabsf(x[i]), q);
-        break;
-    default: break;
+/* x may be out. */
+#define MAP(T, ABS, POWER)                                                                                       \
+    static void map_##T(T *out, const T *x, int64_t n, fac_tile_map map, T p) {                                  \
+        switch (map) {                                                                                           \
+        case FAC_MAP_NAN_TO_ZERO: FAC_IVDEP for (int64_t i = 0; i < n; i++) out[i] = x[i] == x[i] ? x[i] : (T)0; \
+            break;                                                                                               \
+        case FAC_MAP_ABS: FAC_IVDEP for (int64_t i = 0; i < n; i++) out[i] = ABS(x[i]); break;                   \
+        case FAC_MAP_SQUARE: FAC_IVDEP for (int64_t i = 0; i < n; i++) out[i] = x[i] * x[i]; break;              \
+        case FAC_MAP_POW:                                                                                        \
+            for (int64_t i = 0; i < n; i++) out[i] = POWER(ABS(x[i]), p);                                        \
+            break;                                                                                               \
+        default: break;                                                                                          \
+        }                                                                                                        \
     }
-}
+MAP(float, fabsf, powf)
+MAP(double, fabs, pow)
 
-static void map_f64(double *x, int64_t n, fac_tile_map map, double p) {
-    switch (map) {
-    case FAC_MAP_NAN_TO_ZERO:
-        for (int64_t i = 0; i < n; i++) x[i] = x[i] == x[i] ? x[i] : 0.0;
-        break;
-    case FAC_MAP_ABS:
-        for (int64_t i = 0; i < n; i++) x[i] = fabs(x[i]);
-        break;
-    case FAC_MAP_SQUARE:
-        for (int64_t i = 0; i < n; i++) x[i] = x[i] * x[i];
-        break;
-    case FAC_MAP_POW:
-        for (int64_t i = 0; i < n; i++) x[i] = pow(fabs(x[i]), p);
-        break;
-    default: break;
-    }
-}
-
-void FAC_ISA_NAME(fac__tile_map)(fac_acc k, void *tile, int64_t n, fac_tile_map map, double p) {
+void FAC_ISA_NAME(fac__tile_map)(fac_acc k, void *tile, const void *src, int64_t n, fac_tile_map map, double p) {
     if (k == FAC_ACC_F32)
-        map_f32(tile, n, map, p);
+        map_float(tile, src, n, map, (float)p);
     else if (k == FAC_ACC_F64)
-        map_f64(tile, n, map, p);
+        map_double(tile, src, n, map, p);
 }

@@ -5,8 +5,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/tile.h"
 
-/* Maps n elements of a tile in place. */
-FAC_ISA_DECLARE(void, fac__tile_map, (fac_acc k, void *tile, int64_t n, fac_tile_map map, double p));
+/* Maps n elements of kind k, those of the tile itself where that is src; of kinds that are not real, nothing. */
+FAC_ISA_DECLARE(void, fac__tile_map, (fac_acc k, void *tile, const void *src, int64_t n, fac_tile_map map, double p));
 /* dst[i] = src[i] != 0, for elements `stride` apart. */
 FAC_ISA_DECLARE(void, fac__tile_nonzero, (int64_t * dst, const void *src, fac_dtype d, int64_t stride, int64_t n));
 /* dst[i] = |src[i]| of complex elements of dtype d, `stride` elements apart; k is a real kind. */
