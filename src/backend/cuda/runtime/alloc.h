@@ -209,6 +209,11 @@ bool fac__cache_owns(fac_caching_allocator *a, const void *p);
 /* True, under the lock: blocks tile segments, free ones are joined and in their trees, and counts agree; each condition that does
    not hold is a bug by its own name. */
 bool fac__cache_is_valid(const fac_caching_allocator *a);
+/* Drops the lock with nothing told to trackers: for a source's call in the middle of a request, and for telling. */
+static inline void fac__cache_drop_lock(fac_caching_allocator *a) {
+    FAC_INVARIANT(fac__cache_is_valid(a));
+    fac__mutex_unlock(&a->lock);
+}
 
 /* ---- alloc_blocks.c -------------------------------------------------------------------------------------------------- */
 

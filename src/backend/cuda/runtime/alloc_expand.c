@@ -85,7 +85,7 @@ static fac_status map_units(fac_caching_allocator *a, char *p, int64_t bytes, in
 static fac_status map_without_lock(fac_caching_allocator *a, char *p, int64_t bytes, int64_t unit, bool *out_mapped) {
     const bool drop = a->config.release_lock;
     a->promised += bytes;
-    if (drop) fac__mutex_unlock(&a->lock);
+    if (drop) fac__cache_drop_lock(a);
     fac_status st = map_units(a, p, bytes, unit, out_mapped);
     if (drop) fac__mutex_lock(&a->lock);
     a->promised -= bytes;

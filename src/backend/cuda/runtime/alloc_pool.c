@@ -156,7 +156,7 @@ static fac_status ask_source(fac_caching_allocator *a, int64_t bytes, int64_t st
     const bool drop = a->config.release_lock;
     *out = NULL;
     a->promised += bytes;
-    if (drop) fac__mutex_unlock(&a->lock);
+    if (drop) fac__cache_drop_lock(a);
     fac_status st = a->source.alloc(&a->source, a->device, bytes, stream, out);
     if (drop) fac__mutex_lock(&a->lock);
     a->promised -= bytes;

@@ -97,7 +97,7 @@ void fac__trace_tell_and_unlock(fac_caching_allocator *a) {
     const size_t n = t->untold.n;
     t->untold.v = NULL;
     t->untold.n = t->untold.cap = 0;
-    fac__mutex_unlock(&a->lock);
+    fac__cache_drop_lock(a);
     for (size_t i = 0; i < n; i++) {
         fac_memory_event e = {v[i].action, a->device,    v[i].address, v[i].size,
                               v[i].stream, v[i].time_us, {NULL, 0, ""}};
@@ -106,7 +106,7 @@ void fac__trace_tell_and_unlock(fac_caching_allocator *a) {
     }
     fac__mutex_lock(&a->lock); /* guards the counts of the stacks */
     for (size_t i = 0; i < n; i++) fac__stack_unref(v[i].stack);
-    fac__mutex_unlock(&a->lock);
+    fac__cache_drop_lock(a);
     fac__free(v);
 }
 
