@@ -46,10 +46,12 @@ typedef void (*trim_fn)(fac_thread *th);
 static _Atomic(trim_fn) trims[4];
 
 void fac__thread_on_trim(void (*trim)(fac_thread *th)) {
-    for (size_t i = 0; i < FAC_COUNT(trims); i++) {
+    size_t i = 0;
+    for (; i < FAC_COUNT(trims); i++) {
         trim_fn old = NULL;
         if (atomic_compare_exchange_strong(&trims[i], &old, trim) || old == trim) return;
     }
+    FAC_ASSERT(i < FAC_COUNT(trims));
 }
 
 static void free_lists(fac_thread *th) {

@@ -4,8 +4,8 @@
 
 #include "core/tensor.h"
 
-/* True; each condition that does not hold is a bug by its own name. For FAC_INVARIANT: where a header is made, changed, given to
-   a scope and freed. The tensor must not be changed by another thread meanwhile. */
+/* True; each condition that does not hold is a bug by its own name. For FAC_INVARIANT: where a header is made, changed and
+   given to a scope. The tensor must not be changed by another thread meanwhile. */
 bool fac__tensor_is_valid(const fac_tensor *t);
 
 #endif
