@@ -11,7 +11,7 @@ typedef struct fac_hooks fac_hooks;
 typedef struct fac_listed_hook {
     void (*fn)(void);
     void *context;
-    int kind; /* a number of the owner's own */
+    int kind; /* a number of the owner's own, below 32 */
     uint32_t nr;
 } fac_listed_hook;
 
@@ -19,7 +19,7 @@ typedef struct fac_listed_hook {
 fac_hook *fac__hook_add(fac_hooks **list, fac_listed_hook hook, bool named);
 /* Frees the list and forgets its handles; a list that is being walked goes when the walk ends. NULL allowed. */
 void fac__hooks_free(fac_hooks *list);
-/* True if the list has a live hook of a kind. */
+/* True if the list has a live hook of a kind. Neither this nor fac__hooks_each takes a lock for a kind that was not added. */
 bool fac__hooks_any(fac_hooks *list, int kind);
 /* Calls visit for each live hook of a kind, in order of registration, until one fails. Hooks may add and remove hooks
    meanwhile: one that was added after the walk began is not visited. No lock is held while visit runs. */

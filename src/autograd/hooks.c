@@ -82,8 +82,9 @@ static void forget(fac_hook_entry *e) {
    first entry and its last. */
 struct fac_hooks {
     fac_hook_entry *first, *last;
-    size_t walks, dead; /* walks under way; entries that were removed during one */
-    bool abandoned;     /* the owner is gone: the last walk frees the list */
+    size_t walks, dead;      /* walks under way; entries that were removed during one */
+    _Atomic(uint32_t) kinds; /* a bit for each kind that was added since the list was empty; read without the lock */
+    bool abandoned;          /* the owner is gone: the last walk frees the list */
 };
 
 static const fac_hook_entry *entry_with(const fac_listed_hook *h) { return (const fac_hook_entry *)h; }
@@ -94,12 +95,14 @@ static void append(fac_hooks *list, fac_hook_entry *e) {
     e->prev = list->last;
     *(list->last ? &list->last->next : &list->first) = e;
     list->last = e;
+    atomic_fetch_or_explicit(&list->kinds, UINT32_C(1) << e->hook.kind, memory_order_relaxed);
 }
 
 static void unlink_entry(fac_hook_entry *e) {
     fac_hooks *list = e->list;
     *(e->prev ? &e->prev->next : &list->first) = e->next;
     *(e->next ? &e->next->prev : &list->last) = e->prev;
+    if (!list->first) atomic_store_explicit(&list->kinds, 0, memory_order_relaxed);
     fac__free(e);
 }
 
@@ -162,6 +165,10 @@ void fac__hooks_free(fac_hooks *list) {
 
 /* ---- walks -------------------------------------------------------------------------------------------------------- */
 
+static bool may_have(fac_hooks *list, int kind) {
+    return list && atomic_load_explicit(&list->kinds, memory_order_relaxed) >> kind & 1;
+}
+
 static const fac_hook_entry *begin_walk(fac_hooks *list, const fac_hook_entry **out_last) {
     fac__mutex_lock(&lock);
     const fac_hook_entry *first = list->first;
@@ -183,7 +190,7 @@ static void end_walk(fac_hooks *list) {
 }
 
 fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void *context) {
-    const fac_hook_entry *last, *first = list ? begin_walk(list, &last) : NULL;
+    const fac_hook_entry *last, *first = may_have(list, kind) ? begin_walk(list, &last) : NULL;
     if (!first) return FAC_OK;
     fac_status st = FAC_OK;
     fac__callback_begin();
@@ -197,7 +204,7 @@ fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void
 }
 
 bool fac__hooks_any(fac_hooks *list, int kind) {
-    if (!list) return false;
+    if (!may_have(list, kind)) return false;
     fac__mutex_lock(&lock);
     const fac_hook_entry *e = list->first;
     while (e && (e->hook.kind != kind || !alive(e))) e = e->next;
