@@ -47,9 +47,11 @@ static inline void fac__nest_advance_rows(const fac_nest *n, int n_operands, int
     for (int k = 0; k < n_operands; k++) c->offset[k] += rows * n->stride[k][1];
     fac__nest_carry(n, n_operands, 1, c);
 }
-/* How many whole rows of the fastest dimension follow each other evenly from the cursor on, within `left` points. */
+/* How many whole rows of the fastest dimension follow each other evenly from the cursor on, within `left` points; 0 also where rows
+   are so long that nothing is gained by taking several at once. */
+#define FAC_SHORT_ROW 32
 static inline int64_t fac__nest_rows(const fac_nest *n, const fac_cursor *c, int64_t left) {
-    if (n->ndim < 2 || c->index[0] != 0 || left < n->size[0]) return 0;
+    if (n->ndim < 2 || n->size[0] >= FAC_SHORT_ROW || c->index[0] != 0 || left < n->size[0]) return 0;
     const int64_t most = n->size[1] - c->index[1];
     return left >= most * n->size[0] ? most : left / n->size[0];
 }

@@ -10,7 +10,6 @@
 #define TILES_BYTES (5 * TILE_BYTES) /* of all tiles: they lie on the stack, and a thread may have little of it */
 #define STREAM_TILE_BYTES 512        /* longer bursts past the cache stall the loads between them */
 #define STREAM_THREADS 4             /* more of them wait for memory whatever they compute */
-#define SHORT_ROW 32                 /* rows below this are gathered several to a tile */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
@@ -74,7 +73,11 @@ static void move_raw(const fac_iter *it, int i, const fac_cursor *from, char *bu
     for (;;) {
         const int64_t m = fac__min(n, fac__nest_run(nest, &c)), rows = fac__nest_rows(nest, &c, n);
         const fac_items_rows own = {p, step, row}, packed = {buffer, item, m * item};
-        fac__items_copy_rows((size_t)item, gather ? packed : own, gather ? own : packed, m, fac__max(rows, 1));
+        const fac_items_rows *to = gather ? &packed : &own, *src = gather ? &own : &packed;
+        if (rows)
+            fac__items_copy_rows((size_t)item, *to, *src, m, rows);
+        else
+            fac__items_copy((size_t)item, to->p, to->step, src->p, src->step, m);
         buffer += m * fac__max(rows, 1) * item;
         n -= m * fac__max(rows, 1);
         if (n <= 0) return;
@@ -238,7 +241,7 @@ static void plan_tiles(run *r) {
 
 static void plan_run(run *r) {
     const fac_iter *it = r->it;
-    r->rows = it->nest.ndim == 1 || it->nest.size[0] >= SHORT_ROW;
+    r->rows = it->nest.ndim == 1 || it->nest.size[0] >= FAC_SHORT_ROW;
     int64_t widest = 1;
     for (int i = 0; i < it->n; i++) {
         plan_operand(r, i);

@@ -36,7 +36,10 @@ static fac_status copy_range(void *ctx, int64_t begin, int64_t end) {
         const int64_t n = fac__min(fac__nest_run(nest, &c), left), rows = fac__nest_rows(nest, &c, left);
         to.p = j->dst + c.offset[0];
         from.p = (char *)(uintptr_t)j->src + c.offset[1];
-        fac__items_copy_rows(j->item, to, from, n, fac__max(rows, 1));
+        if (rows)
+            fac__items_copy_rows(j->item, to, from, n, rows);
+        else
+            fac__items_copy(j->item, to.p, to.step, from.p, from.step, n);
         left -= n * fac__max(rows, 1);
         if (left <= 0) return FAC_OK;
         if (rows)
