@@ -49,8 +49,19 @@ static fac_tensor *residual_forward(fac_module *self, fac_tensor *x) {
     return fac_relu(fac_add(x, fac_forward(r->norm2, fac_forward(r->conv2, h))));
 }
 
-static const fac_module_class residual_class = {
-    .name = "Residual", .version = 1, .state_size = sizeof(residual), .forward = residual_forward};
+/* For fac_module_copy: the copy has its children, and points to its own. */
+static fac_status residual_copy(fac_module *copy, fac_module *self) {
+    (void)self;
+    *(residual *)fac_module_state(copy) = (residual){fac_module_child(copy, "conv1"), fac_module_child(copy, "norm1"),
+                                                     fac_module_child(copy, "conv2"), fac_module_child(copy, "norm2")};
+    return fac_error();
+}
+
+static const fac_module_class residual_class = {.name = "Residual",
+                                                .version = 1,
+                                                .state_size = sizeof(residual),
+                                                .forward = residual_forward,
+                                                .copy = residual_copy};
 
 static fac_module *residual_new(int64_t channels) {
     fac_module *m = fac_module_new(&residual_class);

@@ -34,8 +34,16 @@ static fac_tensor *block_forward(fac_module *self, fac_tensor *x) {
     return fac_add(x, fac_forward(b->mlp, fac_forward(b->norm2, x)));
 }
 
+/* For fac_module_copy: the copy has its children, and points to its own. */
+static fac_status block_copy(fac_module *copy, fac_module *self) {
+    (void)self;
+    *(block *)fac_module_state(copy) = (block){fac_module_child(copy, "norm1"), fac_module_child(copy, "attention"),
+                                               fac_module_child(copy, "norm2"), fac_module_child(copy, "mlp")};
+    return fac_error();
+}
+
 static const fac_module_class block_class = {
-    .name = "Block", .version = 1, .state_size = sizeof(block), .forward = block_forward};
+    .name = "Block", .version = 1, .state_size = sizeof(block), .forward = block_forward, .copy = block_copy};
 
 static fac_module *block_new(void) {
     fac_module *m = fac_module_new(&block_class);
@@ -62,8 +70,16 @@ static fac_tensor *gpt_forward(fac_module *self, fac_tensor *tokens) {
     return fac_forward(g->head, fac_forward(g->norm, fac_forward(g->blocks, h)));
 }
 
+static fac_status gpt_copy(fac_module *copy, fac_module *self) {
+    (void)self;
+    *(gpt *)fac_module_state(copy) =
+        (gpt){fac_module_child(copy, "tokens"), fac_module_child(copy, "places"), fac_module_child(copy, "blocks"),
+              fac_module_child(copy, "norm"), fac_module_child(copy, "head")};
+    return fac_error();
+}
+
 static const fac_module_class gpt_class = {
-    .name = "GPT", .version = 1, .state_size = sizeof(gpt), .forward = gpt_forward};
+    .name = "GPT", .version = 1, .state_size = sizeof(gpt), .forward = gpt_forward, .copy = gpt_copy};
 
 static fac_module *gpt_new(int64_t vocabulary) {
     fac_module *m = fac_module_new(&gpt_class);

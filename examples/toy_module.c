@@ -17,8 +17,15 @@ static fac_tensor *toy_forward(fac_module *self, fac_tensor *x) {
     return fac_forward(t->net2, fac_relu(fac_forward(t->net1, x)));
 }
 
+/* For fac_module_copy: the copy has its children, and points to its own. */
+static fac_status toy_copy(fac_module *copy, fac_module *self) {
+    (void)self;
+    *(toy *)fac_module_state(copy) = (toy){fac_module_child(copy, "net1"), fac_module_child(copy, "net2")};
+    return fac_error();
+}
+
 static const fac_module_class toy_class = {
-    .name = "ToyModel", .version = 1, .state_size = sizeof(toy), .forward = toy_forward};
+    .name = "ToyModel", .version = 1, .state_size = sizeof(toy), .forward = toy_forward, .copy = toy_copy};
 
 static fac_module *toy_new(void) {
     fac_module *m = fac_module_new(&toy_class);

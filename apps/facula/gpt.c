@@ -16,8 +16,16 @@ static fac_tensor *block_forward(fac_module *self, fac_tensor *x) {
     return fac_add(x, fac_forward(b->dropout, fac_forward(b->down, h)));
 }
 
+static fac_status block_copy(fac_module *copy, fac_module *self) {
+    (void)self;
+    *(block *)fac_module_state(copy) = (block){fac_module_child(copy, "norm1"), fac_module_child(copy, "attention"),
+                                               fac_module_child(copy, "norm2"), fac_module_child(copy, "up"),
+                                               fac_module_child(copy, "down"),  fac_module_child(copy, "dropout")};
+    return fac_error();
+}
+
 static const fac_module_class block_class = {
-    .name = "Block", .version = 1, .state_size = sizeof(block), .forward = block_forward};
+    .name = "Block", .version = 1, .state_size = sizeof(block), .forward = block_forward, .copy = block_copy};
 
 static fac_module *block_new(const gpt_config *c) {
     fac_module *m = fac_module_new(&block_class);
@@ -53,8 +61,18 @@ static fac_tensor *gpt_forward(fac_module *self, fac_tensor *x) {
     return fac_forward(g->head, fac_forward(g->norm, fac_forward(g->blocks, h)));
 }
 
+static fac_status gpt_copy(fac_module *copy, fac_module *self) {
+    *(gpt *)fac_module_state(copy) = (gpt){.config = gpt_config_of(self),
+                                           .tokens = fac_module_child(copy, "tokens"),
+                                           .positions = fac_module_child(copy, "positions"),
+                                           .blocks = fac_module_child(copy, "blocks"),
+                                           .norm = fac_module_child(copy, "norm"),
+                                           .head = fac_module_child(copy, "head")};
+    return fac_error();
+}
+
 static const fac_module_class gpt_class = {
-    .name = "GPT", .version = 1, .state_size = sizeof(gpt), .forward = gpt_forward};
+    .name = "GPT", .version = 1, .state_size = sizeof(gpt), .forward = gpt_forward, .copy = gpt_copy};
 
 static bool ends_with(const char *name, const char *end) {
     const size_t n = strlen(name), k = strlen(end);
