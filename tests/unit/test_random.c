@@ -157,7 +157,7 @@ static void random_bad_arguments_are_errors(void **state) {
     assert_null(fac_uniform_(t, .from = 2, .to = 1));
     assert_error(FAC_ERR_ARGUMENT, "from=2 > to=1");
     assert_null(fac_normal_(i));
-    assert_error(FAC_ERR_DTYPE, "needs a floating dtype, got int8");
+    assert_error(FAC_ERR_DTYPE, "self must be of a floating type, got int8");
     assert_null(fac_random_from_(i, 0, 300));
     assert_error(FAC_ERR_ARGUMENT, "to - 1 is out of bounds for int8");
     assert_null(fac_randint(0, FAC_SHAPE(2)));

@@ -19,6 +19,9 @@ static inline fac_tensor *is_zero(fac_tensor *a) { return fac__s_eq_Scalar(a, fa
 static inline fac_tensor *sum_over(fac_tensor *a, fac_ints dims, bool keepdim) {
     return fac__s_sum_dim_IntList(a, dims, keepdim, FAC_DTYPE_DEFAULT);
 }
+static inline fac_tensor *zeros_of(fac_tensor *like, fac_ints sizes) {
+    return fac__s_new_zeros(like, sizes, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+}
 /* a + b where NULL is "nothing": for collecting the parts of a gradient. */
 static inline fac_tensor *plus(fac_tensor *a, fac_tensor *b) { return !a ? b : !b ? a : add(a, b); }
 

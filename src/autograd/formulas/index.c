@@ -1,9 +1,5 @@
 /* Gradients of indexing, made of public operators. Reading through an index is undone by adding through it. */
-#include "ops_gen.h"
-
-static fac_tensor *zeros_of(fac_tensor *like, fac_ints sizes) {
-    return fac__s_new_zeros(like, sizes, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
-}
+#include "autograd/formulas/brief.h"
 
 fac_tensor *index_select_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_tensor *index) {
     return fac__s_index_add(zeros_of(grad, sizes), dim, index, grad, fac_scalar_i_(1));

@@ -1,13 +1,10 @@
 /* Gradients of pooling's gradients. */
-#include "ops/call.h"
-#include "ops_gen.h"
+#include "autograd/formulas/brief.h"
 
 /* Elements of grad [*, d...] at flat places `indices` [*, o...] of each plane of nd dimensions. */
 fac_tensor *pool_gather(fac_tensor *grad, fac_tensor *indices, int64_t nd) {
     int64_t lead = grad->ndim - nd;
-    if (indices->numel == 0)
-        return fac__s_new_zeros(grad, fac__sizes_now(indices), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
-                                (fac_opt_num){0});
+    if (indices->numel == 0) return zeros_of(grad, fac__sizes_now(indices));
     fac_tensor *planes = fac__s_flatten_using_ints(grad, lead, -1);
     fac_tensor *places = fac__s_flatten_using_ints(indices, lead, -1);
     return fac__s_reshape(fac__s_gather(planes, lead, places, false), fac__sizes_now(indices));

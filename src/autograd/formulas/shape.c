@@ -1,6 +1,6 @@
 /* Gradients of copying shape operators, made of public operators. */
+#include "autograd/formulas/brief.h"
 #include "autograd/node.h"
-#include "ops_gen.h"
 
 /* Each tensor's stretch of the joined gradient; empty one-dimensional tensors were left out of the join. */
 fac_status cat_grad(fac_tensor **grads, fac_tensor *grad, const fac_saved_sizes_list *sizes, int64_t dim) {
@@ -10,9 +10,7 @@ fac_status cat_grad(fac_tensor **grads, fac_tensor *grad, const fac_saved_sizes_
         fac_ints own = fac__ints_of(&sizes->v[i]);
         bool skipped = own.n == 1 && own.v[0] == 0;
         int64_t length = skipped ? 0 : own.v[d];
-        grads[i] = skipped
-                       ? fac__s_new_zeros(grad, own, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0})
-                       : fac__s_narrow(grad, d, start, length);
+        grads[i] = skipped ? zeros_of(grad, own) : fac__s_narrow(grad, d, start, length);
         if (!grads[i]) return fac_error();
         start += length;
     }

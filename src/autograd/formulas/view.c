@@ -1,6 +1,6 @@
 /* Gradients of views. Each is made of public operators, so that it can be differentiated again. */
 #include "ops/composite/view.h"
-#include "ops_gen.h"
+#include "autograd/formulas/brief.h"
 
 fac_tensor *permute_grad(fac_tensor *grad, fac_ints dims) {
     int64_t inverse[FAC_MAX_DIMS];
@@ -42,8 +42,7 @@ static fac_tensor *part_grad(fac_tensors grads, size_t i, fac_ints sizes, int64_
         else if (length >= 0)
             part[n++] = length;
     }
-    return fac__s_new_zeros(like_of(grads), (fac_ints){part, n}, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
-                            (fac_opt_num){0});
+    return zeros_of(like_of(grads), (fac_ints){part, n});
 }
 
 /* Where the parts end: every `step` elements, or as `lengths` says. */
@@ -92,10 +91,6 @@ fac_tensor *unbind_grad(fac_tensors grads, fac_ints sizes, int64_t dim) {
 }
 
 /* ---- copies with a part replaced: the part's gradient is zero ----------------------------------------------------------------- */
-
-static fac_tensor *zeros_of(fac_tensor *like, fac_ints sizes) {
-    return fac__s_new_zeros(like, sizes, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
-}
 
 fac_tensor *slice_scatter_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_opt_int start, fac_opt_int end,
                                int64_t step) {

@@ -9,6 +9,7 @@
 #include "core/generator.h"
 #include "core/philox.h"
 #include "iter/nest.h"
+#include "ops/meta/check.h"
 #include "ops_gen.h"
 
 typedef struct random_job random_job;
@@ -100,12 +101,6 @@ static fac_status draw(random_job *j, fac_tensor *self, fac_draw drawn, fac_tens
 /* The kind in which real numbers of a dtype are drawn; integers use double. */
 static fac_acc real_kind(fac_dtype d) { return fac_dtype_is_floating(d) && d != FAC_F64 ? FAC_ACC_F32 : FAC_ACC_F64; }
 
-static fac_status need_floating(const fac_tensor *self) {
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "needs a floating dtype, got %s",
-              fac_dtype_name((fac_dtype)self->dtype));
-    return FAC_OK;
-}
-
 /* ---- normal --------------------------------------------------------------------------------------------------------------- */
 
 static void make_normal(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
@@ -138,7 +133,7 @@ fac_status normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean, do
     FAC_CHECK(std >= 0, FAC_ERR_ARGUMENT, "normal expects std >= 0.0, but found std %g", std);
     if (fac_dtype_is_complex((fac_dtype)self->dtype)) /* each part has half the variance */
         return draw_parts(c, self, mean, std * 0x1.6a09e667f3bcdp-1, drawn, normal_cpu_, out);
-    FAC_TRY(need_floating(self));
+    FAC_TRY(fac__need_floating("self", self));
     random_job j = {.make = make_normal, .kind = real_kind((fac_dtype)self->dtype), .a = mean, .b = std};
     return draw(&j, self, drawn, out);
 }
@@ -157,7 +152,7 @@ fac_status log_normal_cpu_(const fac_call_info *c, fac_tensor *self, double mean
                            fac_tensor **out) {
     (void)c;
     FAC_CHECK(std > 0, FAC_ERR_ARGUMENT, "log_normal_ expects std > 0.0, but found std=%g", std);
-    FAC_TRY(need_floating(self));
+    FAC_TRY(fac__need_floating("self", self));
     random_job j = {.make = make_log_normal, .kind = real_kind((fac_dtype)self->dtype), .a = mean, .b = std};
     return draw(&j, self, drawn, out);
 }
@@ -183,7 +178,7 @@ static double largest(fac_dtype d) {
 fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_draw drawn,
                         fac_tensor **out) {
     if (fac_dtype_is_complex((fac_dtype)self->dtype)) return draw_parts(c, self, from, to, drawn, uniform_cpu_, out);
-    FAC_TRY(need_floating(self));
+    FAC_TRY(fac__need_floating("self", self));
     double most = largest((fac_dtype)self->dtype);
     FAC_CHECK(from >= -most && from <= most, FAC_ERR_ARGUMENT, "from is out of bounds for %s: %g",
               fac_dtype_name((fac_dtype)self->dtype), from);
@@ -211,7 +206,7 @@ static void make_exponential(const random_job *j, int64_t begin, int64_t n, fac_
 fac_status exponential_cpu_(const fac_call_info *c, fac_tensor *self, double lambd, fac_draw drawn, fac_tensor **out) {
     (void)c;
     FAC_CHECK(lambd > 0, FAC_ERR_ARGUMENT, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
-    FAC_TRY(need_floating(self));
+    FAC_TRY(fac__need_floating("self", self));
     random_job j = {.make = make_exponential, .kind = FAC_ACC_F64, .a = lambd};
     return draw(&j, self, drawn, out);
 }
@@ -250,7 +245,7 @@ fac_status cauchy_cpu_(const fac_call_info *c, fac_tensor *self, double median, 
                        fac_tensor **out) {
     (void)c;
     FAC_CHECK(sigma > 0, FAC_ERR_ARGUMENT, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma);
-    FAC_TRY(need_floating(self));
+    FAC_TRY(fac__need_floating("self", self));
     random_job j = {.make = make_cauchy, .kind = FAC_ACC_F64, .a = median, .b = sigma};
     return draw(&j, self, drawn, out);
 }

@@ -2,6 +2,7 @@
 #include "backend/cuda/ops/pointwise.h"
 #include "core/generator.h"
 #include "core/philox.h"
+#include "ops/meta/check.h"
 #include "ops_gen.h"
 
 extern fac_cuda_kernel FAC_CUDA_KERNEL(random_fill), FAC_CUDA_KERNEL(random_dropout),
@@ -43,17 +44,11 @@ static fac_status draw(const fac_call_info *c, fac_tensor *self, k_plan *p, int 
     return FAC_OK;
 }
 
-static fac_status need_floating(const fac_tensor *self) {
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "needs a floating dtype, got %s",
-              fac_dtype_name((fac_dtype)self->dtype));
-    return FAC_OK;
-}
-
 /* A draw with two parameters of a floating tensor. */
 static fac_status draw_real(const fac_call_info *c, fac_tensor *self, int kind, double a, double b, fac_draw drawn,
                             fac_tensor **out) {
     k_plan p;
-    FAC_TRY(need_floating(self));
+    FAC_TRY(fac__need_floating("self", self));
     FAC_TRY(fac__check_no_overlap(self));
     FAC_TRY(plan_of(self, &p));
     p.f[0] = a;
