@@ -43,12 +43,14 @@ fac_status fac__pointwise_run(const fac_structured *s, fac_loop_id id, fac_dtype
 
 static const struct {
     const char *name;
-    int n_numbers;
+    int n_in, n_numbers;
 } loops[] = {
-#define ROW(name, numbers) {#name, numbers},
+#define ROW(name, inputs, numbers) {#name, inputs, numbers},
     FAC_LOOP_NAMES(ROW)
 #undef ROW
 };
+
+bool fac__loop_fits(const fac_iter *it, fac_loop_id id) { return it->n - it->n_out >= loops[id].n_in; }
 
 static fac_pointwise_operand operand_of(const fac_iter *it, int i) {
     const fac_iter_operand *o = &it->op[i];

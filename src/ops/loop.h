@@ -8,7 +8,7 @@
 #include "loops_gen.h"
 #include <facula/device.h>
 
-#define FAC_LOOP_ID_(name, numbers) FAC_LOOP_##name,
+#define FAC_LOOP_ID_(name, inputs, numbers) FAC_LOOP_##name,
 typedef enum fac_loop_id { FAC_LOOP_NAMES(FAC_LOOP_ID_) FAC_LOOP_COUNT } fac_loop_id;
 
 static inline fac_pointwise_number fac__number(fac_scalar s) {
@@ -40,6 +40,8 @@ void fac__pointwise_register(fac_device_type type, fac_pointwise_run run);
 /* Runs a loop in the way of the iterator's kind of device.
    errors: DTYPE if no formula is for the iterator's dtype, in the same words on every device; UNSUPPORTED if the kind has no way */
 fac_status fac__pointwise_run(const struct fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args);
+/* Whether the iterator has the inputs that the loop reads; it may have more. */
+bool fac__loop_fits(const fac_iter *it, fac_loop_id id);
 /* Forgets all kinds. Called by fac_shutdown. */
 void fac__pointwise_shutdown(void);
 

@@ -250,6 +250,50 @@ printf 'FAC_SCALAR_FN FAC_T FAC_FN(one)(FAC_T x, FAC_T y) { return x; }\n' >"$wo
 formula 'FAC_T FAC_FN(one)(FAC_T x)'
 expect 'formulas of one name and two shapes' 1 "'one' takes 1 inputs and 0 numbers, that of integer.h 2 and 0"
 
+# loops that do not fit their entry, or each other
+several() { # FILE FORMULA...: formulas of src/ops/scalar/FILE.h
+    printf 'FAC_SCALAR_FN %s { return x; }\n' "${@:2}" >"$work/src/ops/scalar/$1.h"
+}
+several real 'FAC_T FAC_FN(one)(FAC_T x)' 'FAC_T FAC_FN(two)(FAC_T x, FAC_T y)' 'FAC_T FAC_FN(three)(FAC_T x, FAC_T y, FAC_T z)' \
+    'FAC_T FAC_FN(by)(FAC_T x, FAC_NUMBER by)' 'FAC_T FAC_FN(over)(FAC_T x, FAC_T y)' 'FAC_T FAC_FN(part)(FAC_T x)' \
+    'void FAC_FN(pair)(FAC_T x, FAC_T *a, FAC_T *b)'
+several integer 'FAC_T FAC_FN(two)(FAC_T x, FAC_T y)' 'FAC_T FAC_FN(whole)(FAC_T x, FAC_DIVISOR y)'
+several complex 'FAC_R FAC_FN(part)(FAC_T x)' 'FAC_T FAC_FN(one)(FAC_T x)'
+several truth 'bool FAC_FN(lt)(FAC_T x, FAC_T y)'
+loops() { # NAME STATUS PATTERN ARGUMENTS LINE...
+    local lines
+    lines=$(printf '  %s\n' "${@:5}")
+    files "- op: one($4) -> Tensor
+  meta: some
+  nondifferentiable: it is a step
+  doc: For a test.
+$lines" ''
+    expect "$1" "$2" "$3"
+}
+loops 'inputs that are not there' 1 "a.yaml:1: error: one.*: 'three' reads 3 inputs and writes 1; there are 1, " 'Tensor self' 'loop: three'
+loops 'an input that no loop reads' 1 "'one' reads 1 inputs and writes 1; there are 2, " 'Tensor self, Tensor other' 'loop: one'
+loops 'a Scalar as an input' 0 '' 'Tensor self, Scalar other' 'loop: two'
+loops 'a Scalar as a number' 0 '' 'Tensor self, Scalar by' 'loop: by' 'numbers: [2 * by]'
+loops 'a Scalar as both' 1 "'two' takes 0 numbers, 'numbers' has 1" 'Tensor self, Scalar by' 'loop: two' 'numbers: [by]'
+loops 'inputs that may be left out' 0 '' 'Tensor self, Tensor? a=None, Scalar? b=None' "loop: 'a && b.set ? three : a ? two : one'"
+loops 'more inputs than may be given' 1 "'three' reads 3 inputs .* there are 2, .*, of which 1 may" 'Tensor self, Tensor? a=None' "loop: 'a ? three : one'"
+loops 'a number of the first of two' 1 "'by' takes 1 numbers, 'numbers' has 0" 'Tensor self' "loop: 'c ? by : one'"
+loops 'a number of the last of two' 1 "'one' takes 0 numbers, 'numbers' has 1" 'Tensor self, Scalar by' "loop: 'c ? one : by'" 'numbers: [by]'
+loops 'inputs of the first of two' 1 "'two' reads 2 inputs" 'Tensor self' "loop: 'c ? two : one'"
+loops 'two results' 1 "'pair' reads 1 inputs and writes 2; .* and 1 results" 'Tensor self' 'loop: pair'
+unlike() { loops "$1 or $2" 1 "'$1' writes a [A-Z]*, '$2' a [A-Z]*\$" "$3" "loop: 'c ? $1 : $2'"; }
+unlike lt two 'Tensor self, Tensor other'
+unlike two lt 'Tensor self, Tensor other'
+unlike whole two 'Tensor self, Tensor other'
+unlike two whole 'Tensor self, Tensor other'
+unlike part one 'Tensor self'
+unlike one part 'Tensor self'
+loops 'a quotient of integers, or one of what integers are not' 0 '' 'Tensor self, Tensor other' "loop: 'c ? over : whole'"
+grep -q 'fac__divide(&s_, c ? FAC_LOOP_over : FAC_LOOP_whole)' "$work/out/ops_a.c" || { echo 'the quotient is not divided'; failed=1; }
+several integer 'bool FAC_FN(one)(FAC_T x)'
+loops 'formulas of one name and two results' 1 "'one' writes a [A-Z]*, that of [a-z]*.h a [A-Z]*\$" 'Tensor self' 'loop: one'
+rm "$work"/src/ops/scalar/*
+
 # what the guides say to type, of an operator that is there
 root=$(cd "$(dirname "$0")/../.." && pwd)
 grep -oh 'opgen explain [a-z]* src/[^`]*' "$root/CONTRIBUTING.md" "$root"/docs/*.md | sed 's/opgen explain gaussian/opgen explain relu/' >"$work/typed"

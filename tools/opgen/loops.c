@@ -73,9 +73,17 @@ static loop read_formula(const char *path, int line, const char *p) {
     return l;
 }
 
+/* Whether a call runs both alike: parts and quotients are like values where the other formula is for something else. */
+static bool write_alike(const loop *x, const loop *y) {
+    const char *alike = strcmp(x->file, y->file) == 0 ? "VALUE SAME" : "VALUE SAME PART QUOTIENT";
+    return strcmp(x->result, y->result) == 0 || (strstr(alike, x->result) && strstr(alike, y->result));
+}
+
 /* Formulas of one name are one loop, whatever they compute with. */
 static void add_loop(model *m, const char *path, int line, loop l) {
     const loop *other = find_loop(m, l.name);
+    if (other && !write_alike(other, &l))
+        die(path, line, "'%s' writes a %s, that of %s.h a %s", l.name, l.result, other->file, other->result);
     if (other && (other->n_in != l.n_in || other->n_numbers != l.n_numbers))
         die(path, line, "'%s' takes %d inputs and %d numbers, that of %s.h %d and %d", l.name, l.n_in, l.n_numbers,
             other->file, other->n_in, other->n_numbers);
@@ -91,34 +99,66 @@ void load_formulas(const char *path, model *m) {
 
 const loop *find_loop(const model *m, const char *name) { return FIND(m->loops, name, name); }
 
-static bool has_result(const model *m, const char *name, const char *result) {
-    for (size_t i = 0; i < m->loops.n; i++)
-        if (strcmp(m->loops.v[i].name, name) == 0 && strcmp(m->loops.v[i].result, result) == 0) return true;
+/* All formulas of the loops among which an entry chooses. */
+typedef LIST(const loop *) choices;
+
+static bool has_result(const choices *c, const char *result) {
+    for (size_t i = 0; i < c->n; i++)
+        if (strcmp(c->v[i]->result, result) == 0) return true;
     return false;
 }
 
-static const loop *loop_of(const model *m, const entry *e, const char *begin, const char *end) {
+static char *choose(const model *m, const entry *e, const char *begin, const char *end, choices *out) {
     char *name = squeezed(begin, end);
-    const loop *l = find_loop(m, name);
-    if (!l) die(e->file, e->line, "%s: no file of src/ops/scalar/ has a formula '%s'", e->op, name);
-    return l;
+    if (!find_loop(m, name)) die(e->file, e->line, "%s: no file of src/ops/scalar/ has a formula '%s'", e->op, name);
+    for (const loop *l = m->loops.v; l < m->loops.v + m->loops.n; l++)
+        if (strcmp(l->name, name) == 0) PUSH(*out, l);
+    return name;
 }
 
-/* "loop: c ? a : b" as C, with FAC_LOOP_ before the loops' names; *out_last is the last of them. */
-static char *choice(const model *m, const entry *e, bool *divides, const loop **out_last) {
+/* "loop: c ? a : b" as C, with FAC_LOOP_ before the loops' names. */
+static char *choice(const model *m, const entry *e, choices *out) {
     char *text = "";
     const char *p = e->loop;
     for (const char *q; (q = strchr(p, '?'));) {
         const char *colon = strchr(q, ':');
         if (!colon) die(e->file, e->line, "%s: 'loop' has a ? without a :", e->op);
-        const loop *l = loop_of(m, e, q + 1, colon);
-        *divides |= has_result(m, l->name, "QUOTIENT");
-        text = xformat("%s%s? FAC_LOOP_%s : ", text, cut(p, q), l->name);
+        text = xformat("%s%s? FAC_LOOP_%s : ", text, cut(p, q), choose(m, e, q + 1, colon, out));
         p = colon + 1 + strspn(colon + 1, " ");
     }
-    *out_last = loop_of(m, e, p, p + strlen(p));
-    *divides |= has_result(m, (*out_last)->name, "QUOTIENT");
-    return xformat("%sFAC_LOOP_%s", text, (*out_last)->name);
+    return xformat("%sFAC_LOOP_%s", text, choose(m, e, p, p + strlen(p), out));
+}
+
+/* Tensors, and Scalars that are none of the numbers, which are given as C. */
+static bool is_operand(const fac_schema_arg *a, const char *numbers) {
+    const bool number = a->type.kind == FAC_TYPE_SCALAR && !strstr(numbers, xformat("(%s)", a->name));
+    return !a->type.list && (a->type.kind == FAC_TYPE_TENSOR || number);
+}
+
+/* Loops trust that the inputs, numbers and results that they read and write are there. */
+static void check_fit(const op *o, const loop *l, const char *numbers, int n_numbers) {
+    const entry *e = o->e;
+    const fac_schema *s = base_of(o)->s;
+    const size_t n_out = strcmp(l->result, "PAIR") == 0 ? 2 : 1;
+    int most = 0, optional = 0;
+    for (const fac_schema_arg *a = s->args; a < s->args + s->n_args; a++)
+        if (is_operand(a, numbers)) most++, optional += a->type.optional;
+    if (l->n_numbers != n_numbers)
+        die(e->file, e->line, "%s: '%s' takes %d numbers, 'numbers' has %d", e->op, l->name, l->n_numbers, n_numbers);
+    if (l->n_in > most || l->n_in < most - optional || n_out != s->n_rets)
+        die(e->file, e->line,
+            "%s: '%s' reads %d inputs and writes %zu; there are %d, the Scalars that 'numbers' does not name among "
+            "them, of which %d may be left out, and %zu results",
+            e->op, l->name, l->n_in, n_out, most, optional, s->n_rets);
+}
+
+static void check_choices(const op *o, const choices *c) {
+    for (size_t i = 0; i < c->n * c->n; i++) {
+        const loop *x = c->v[i / c->n], *y = c->v[i % c->n];
+        if (!write_alike(x, y))
+            die(o->e->file, o->e->line, "%s: '%s' writes a %s, '%s' a %s", o->e->op, x->name, x->result, y->name,
+                y->result);
+    }
 }
 
 static bool is_scalar(const op *o, const char *name) {
@@ -137,26 +177,24 @@ static char *number(const op *o, const char *text) {
     return xformat("%s}", made);
 }
 
-/* The dtype that loops of this name write, as C; 0: the one they read. */
-static const char *result_dtype(const model *m, const loop *l) {
-    if (strcmp(l->result, "TRUTH") == 0) return "FAC_BOOL";
-    return has_result(m, l->name, "PART") ? "fac__part_of(&s_)" : "0";
+/* The dtype that the loops write, as C; 0: the one they read. */
+static const char *result_dtype(const choices *c) {
+    if (has_result(c, "TRUTH")) return "FAC_BOOL";
+    return has_result(c, "PART") ? "fac__part_of(&s_)" : "0";
 }
 
 void emit_loop_call(FILE *f, const op *o) {
     const entry *e = o->e;
-    bool divides = false;
-    const loop *last;
-    char *call = choice(o->m, e, &divides, &last), *numbers = "";
+    choices loops = {0};
+    char *call = choice(o->m, e, &loops), *numbers = "";
     int n = 0;
     for (char **v = e->numbers; v && *v; v++, n++) numbers = listed(numbers, number(o, *v));
-    if (n != last->n_numbers)
-        die(e->file, e->line, "%s: '%s' takes %d numbers, 'numbers' has %d", e->op, last->name, last->n_numbers, n);
-    if (divides)
+    for (size_t i = 0; i < loops.n; i++) check_fit(o, loops.v[i], numbers, n);
+    check_choices(o, &loops);
+    if (has_result(&loops, "QUOTIENT"))
         call = xformat("st_ = fac__divide(&s_, %s);\n", call);
     else
-        call =
-            xformat("st_ = fac__pointwise(&s_, %s, %s, %s);\n", call, result_dtype(o->m, last), n ? "&args_" : "NULL");
+        call = xformat("st_ = fac__pointwise(&s_, %s, %s, %s);\n", call, result_dtype(&loops), n ? "&args_" : "NULL");
     if (n)
         fprintf(f, "    if (FAC_LIKELY(!st_)) {\n        fac_loop_args args_ = {.v = {%s}};\n        %s    }\n",
                 numbers, call);
@@ -190,9 +228,11 @@ void emit_loops(FILE *f, const model *m) {
           f);
     for (size_t i = 0; i < m->loops.n; i++)
         if (i == 0 || strcmp(m->loops.v[i].file, m->loops.v[i - 1].file) != 0) emit_list(f, m, m->loops.v[i].file);
-    fputs("\n/* All names, each once: X(name, numbers). */\n#define FAC_LOOP_NAMES(X)", f);
-    for (size_t i = 0, n = 0; i < m->loops.n; i++)
+    fputs("\n/* All names, each once: X(name, inputs, numbers). */\n#define FAC_LOOP_NAMES(X)", f);
+    for (size_t i = 0, n = 0; i < m->loops.n; i++) {
+        const loop *l = &m->loops.v[i];
         if (first_of_name(m, i))
-            fprintf(f, "%s X(%s, %d)", n++ % 5 ? "" : " \\\n   ", m->loops.v[i].name, m->loops.v[i].n_numbers);
+            fprintf(f, "%s X(%s, %d, %d)", n++ % 5 ? "" : " \\\n   ", l->name, l->n_in, l->n_numbers);
+    }
     fputs("\n\n#endif\n", f);
 }

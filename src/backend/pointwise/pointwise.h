@@ -10,6 +10,7 @@
 static inline fac_status fac__pointwise(const fac_structured *s, fac_loop_id id, fac_dtype out,
                                         const fac_loop_args *args) {
     const fac_iter *it = &s->iter;
+    FAC_INVARIANT(fac__loop_fits(it, id));
     fac_loop loop = fac__loops[id][it->common];
     const bool here = it->device.type == FAC_CPU && loop && fac__cpu_plain(it, it->common, out ? out : it->common);
     if (!FAC_LIKELY(here)) return fac__pointwise_run(s, id, out, args);

@@ -3,7 +3,7 @@
 #include "ops_gen.h"
 
 fac_status unary_meta(fac_structured *s, fac_tensor *self) { return fac__pw_1(s, self, FAC_PW_PROMOTE, 0); }
-/* Truth values are squared as the numbers 0 and 1, which a product with an int64 1 leaves as they are. */
+/* Truth values are squared as the integers 0 and 1: a number beside them, which the loop does not look at, makes them int64. */
 fac_status square_meta(fac_structured *s, fac_tensor *self) {
     if (self->dtype != FAC_BOOL) return unary_meta(s, self);
     return fac__pw_2_scalar(s, self, fac_scalar_i_(1), FAC_PW_PROMOTE, 0);
