@@ -186,6 +186,25 @@ expect 'numbers drawn from nothing' 1 "'random' needs an argument of type Genera
 files "$(fact "one$schema" 'combines: nothing' 'random: 1' 'tags: [nondeterministic_seeded]')" ''
 expect 'numbers drawn from the default generator' 0
 
+# what would be lost, or would be found out by the compiler at best
+files "$ok
+  doc: Again." ''
+expect 'a key twice' 1 "a.yaml:7: error: 'doc' is given twice; the first is in line 4"
+files "$(entry "ok$schema" 'grad: {self: grad, self: neg(grad)}')" ''
+expect 'a key of a key twice' 1 "a.yaml:5: error: 'self' is given twice"
+files "$(fact "one$schema" 'combines: nothing' | sed 's/CPU/CPUU/')" ''
+expect 'a key of no backend' 1 "a.yaml:2: error: 'CPUU' is no kernel's key: CPU, CUDA or Meta"
+for name in 'k$v' 'a b' '' 7up 'f()'; do
+    files "$(fact "one$schema" 'combines: nothing' | sed "s/some_kernel/'$name'/")" ''
+    expect "a kernel '$name'" 1 "a.yaml:2: error: CPU: '.*' is no name in C"
+    files "$(composite "one$schema" "'$name'")" ''
+    expect "a composite '$name'" 1 "a.yaml:1: error: composite: '.*' is no name in C"
+done
+for key in c macro; do
+    files "$(fact "one$schema" 'combines: nothing' "$key: 'k\$v'")" ''
+    expect "$key" 1 "a.yaml:1: error: $key: 'k.v' is no name in C"
+done
+
 # loops
 mkdir -p "$work/src/ops/scalar"
 pointwise() { # LINE...

@@ -11,6 +11,26 @@ static fac_schema *parse(const entry *e, const char *text) {
 
 bool is_pointwise(const entry *e) { return e->loop || e->kernel; }
 
+static void check_name(const entry *e, int line, const char *key, const char *name) {
+    if (name && (!*name || isdigit((unsigned char)*name) || *word_end(name)))
+        die(e->file, line, "%s: '%s' is no name in C", key, name);
+}
+
+static void check_names(const entry *e) {
+    const char *const names[][2] = {{"c", e->c},           {"macro", e->macro},         {"meta", e->meta},
+                                    {"kernel", e->kernel}, {"composite", e->composite}, {"explicit", e->explicit}};
+    for (size_t i = 0; i < FAC_COUNT(names); i++) check_name(e, e->line, names[i][0], names[i][1]);
+}
+
+/* Of the backends that the library has kernels for. */
+static void check_kernels(const entry *e, const pairs *p) {
+    static char *const keys[] = {"CPU", "CUDA", "Meta", NULL};
+    for (const pair *k = p->v; k < p->v + p->n; k++) {
+        if (!lists(keys, k->key)) die(e->file, k->line, "'%s' is no kernel's key: CPU, CUDA or Meta", k->key);
+        check_name(e, k->line, k->key, k->value);
+    }
+}
+
 static void check_variants(const entry *e) {
     for (char **v = e->variants; v && *v; v++)
         if (strcmp(*v, "function") && strcmp(*v, "inplace") && strcmp(*v, "out"))
@@ -164,6 +184,9 @@ static void check_entry(const entry *e, const fac_schema *s) {
            "'double_backward' should be \"unsupported, reason\"");
     demand(!given_meta || !s->n_rets || s->rets[0].type.kind == FAC_TYPE_TENSOR || s->rets[0].type.list, e, s,
            "a structured operator returns tensors");
+    check_names(e);
+    check_kernels(e, &e->kernels);
+    check_kernels(e, &e->raw);
     check_unread(e, s);
     check_variants(e);
 }

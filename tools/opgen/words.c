@@ -86,7 +86,8 @@ static const char *replaced(const words *w, const char **text) {
     const char *word = *text + comma + braces;
     const size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyz");
     const char *meant = meaning(w, cut(word, word + n));
-    if (!meant) die("opgen", 0, "nothing is known of the word of a template at '%s'", *text);
+    const entry *e = w->o ? w->o->e : &(entry){.file = "opgen"};
+    if (!meant) die(e->file, e->line, "nothing is known of the word of a template at '%s'", *text);
     *text = word + n + braces;
     if (!comma) return meant;
     return *meant && strcmp(meant, "void") != 0 ? xformat(", %s", meant) : "";

@@ -1,4 +1,4 @@
-/* YAML files into entries. Unknown keys and wrong shapes are errors, so that a misspelt key cannot be lost. */
+/* YAML files into entries. Unknown keys, keys that are given twice and wrong shapes are errors, so that nothing is lost. */
 #include "opgen.h"
 #include <stdlib.h>
 #include <yaml.h>
@@ -124,6 +124,16 @@ static void add_entry(model *m, entry e) {
         PUSH(m->entries, e);
 }
 
+static void check_keys(doc *d, const yaml_node_t *map) {
+    for (yaml_node_pair_t *i = map->data.mapping.pairs.start; i < map->data.mapping.pairs.top; i++)
+        for (yaml_node_pair_t *j = map->data.mapping.pairs.start; j < i; j++) {
+            yaml_node_t *key = yaml_document_get_node(&d->y, i->key), *first = yaml_document_get_node(&d->y, j->key);
+            const char *name = text_of(d, key, "key");
+            if (strcmp(name, text_of(d, first, "key")) == 0)
+                die(d->path, line_of(key), "'%s' is given twice; the first is in line %d", name, line_of(first));
+        }
+}
+
 void load_yaml(const char *path, model *m) {
     FILE *f = fopen(path, "rb");
     if (!f) die(path, 0, "cannot be opened");
@@ -132,6 +142,8 @@ void load_yaml(const char *path, model *m) {
     if (!yaml_parser_initialize(&p)) die(path, 0, "out of memory");
     yaml_parser_set_input_file(&p, f);
     if (!yaml_parser_load(&p, &d.y)) die(path, (int)p.problem_mark.line + 1, "%s", p.problem ? p.problem : "bad YAML");
+    for (yaml_node_t *n = d.y.nodes.start; n < d.y.nodes.top; n++)
+        if (n->type == YAML_MAPPING_NODE) check_keys(&d, n);
     yaml_node_t *root = yaml_document_get_root_node(&d.y);
     const char *family = family_of(path);
     if (root) {
