@@ -7,6 +7,7 @@ Usage: house.py                 checks includes, and that the drawing is what th
                                 a room uses nothing that is defined above it, declared or not
 Prints one line per finding and ends with 1 if there is one."""
 import collections
+import os
 import pathlib
 import re
 import subprocess
@@ -39,12 +40,14 @@ ROOMS = {
 # The room that a public header speaks for. All others declare what every room may use: values, tensors, devices, operators.
 HEADERS = {"cuda": "backend/cuda/runtime", "cuda_memory": "backend/cuda/runtime", "cuda_race": "backend/cuda/runtime", "nn": "nn",
            "optim": "optim", "data": "data", "io": "io", "facula": "start"}
+# The room that a generated header speaks for: the lowest that includes it.
+GENERATED = {"ops_gen.h": "ops", "loops_gen.h": "ops", "ops_unread.h": "ops", "keywords_gen.h": "core"}
 # Headers of a room that others may include, where the rest is its own; generated code, which is in no room, may include all.
 FRONT = {"autograd": "hook_list init leaf"}
 # What is called upwards all the same, by name and at link time.
 UPWARDS = {"fac_init": "whatever is called first starts the library",
            "fac__fail": "failing: the library's or the generator's own", "fac_error": "as fac__fail"}
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
+INCLUDE = re.compile(r'^\s*#\s*include(?:_next)?\s*[<"]([^">]+)[">]')
 ORDER = list(ROOMS)
 
 
@@ -63,7 +66,9 @@ def room_of(parts):
 
 def room_of_include(text):
     parts = text.split("/")
-    return HEADERS.get(parts[1].rsplit(".", 1)[0]) if parts[0] == "facula" else room_of(parts)
+    if parts[0] == "facula":
+        return HEADERS.get(parts[-1].rsplit(".", 1)[0])
+    return GENERATED.get(text) or room_of(parts)
 
 
 def sources(root):
@@ -73,12 +78,21 @@ def sources(root):
             yield path, room_of(parts[1:] if parts[0] == "src" else parts)
 
 
-def includes(path):
-    """What a file includes, with the line's number: "core/tensor.h", "facula/tensor.h"."""
+def resolved(root, path, text):
+    """What a file includes, from the folder that the compiler finds it in: "core/tensor.h", "facula/tensor.h"."""
+    beside = pathlib.Path(os.path.normpath(path.parent / text))
+    if not text.startswith("..") and not beside.exists():
+        return os.path.normpath(text)
+    folders = (root / "src", root / "include", root)
+    return next((beside.relative_to(folder).as_posix() for folder in folders if folder in beside.parents), text)
+
+
+def includes(root, path):
+    """What a file includes, with the line's number."""
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = INCLUDE.match(line)
-        if match and "/" in match[2] and (match[1] == '"' or match[2].startswith("facula/")):
-            yield number, match[2]
+        if match:
+            yield number, resolved(root, path, match[1])
 
 
 def check_includes(root):
@@ -92,7 +106,7 @@ def check_includes(root):
         if room is None:
             yield path, 1, "the folder is not a known room: add it to scripts/house.py"
             continue
-        for number, text in includes(path):
+        for number, text in includes(root, path):
             other = room_of_include(text)
             if other and other != room and other not in ROOMS[room].split():
                 yield path, number, f"{room} includes {text}: scripts/house.py lists what a room may include"
@@ -103,16 +117,17 @@ def check_includes(root):
 # Prefixes of what headers define, besides fac: two rooms are libraries of their own, one has the driver's names, and device code has
 # a dialect, which its README lists.
 PREFIXES = {"simcuda": "sim", "cuda_abi": "cu", "backend/cuda/kernels": "k"}
+DIALECT = {f"backend/cuda/kernels/{name}.h" for name in ("kernel", "kernel_host")}  # the device's own names, and C's where it has none
 NAME = re.compile(r"^[A-Za-z][\w *]*?\b(?!__attribute__|_Atomic)(\w+)\(|^#\s*define (\w+)|^\} (\w+);|^typedef [^({]*\b(\w+);", re.M)
 WRITTEN = re.compile(r'#include \\"([\w/]+\.h)\\"')
 
 
-def reached(path, headers, found):
+def reached(root, path, headers, found):
     """All headers that a file includes, directly or by others."""
-    for _, text in includes(path):
+    for _, text in includes(root, path):
         if text in headers and text not in found:
             found.add(text)
-            reached(headers[text], headers, found)
+            reached(root, headers[text], headers, found)
     return found
 
 
@@ -121,8 +136,8 @@ def check_names(root):
     headers = {path.relative_to(root / "src").as_posix(): path for path in sorted((root / "src").rglob("*.h"))}
     shared = {text for path in (root / "tools/opgen").glob("*.c") for text in WRITTEN.findall(path.read_text())} & set(headers)
     for path, _ in sources(root):
-        shared |= {text for text in reached(path, headers, set()) if headers[text].parent != path.parent}
-    for text in sorted(shared):
+        shared |= {text for text in reached(root, path, headers, set()) if headers[text].parent != path.parent}
+    for text in sorted(shared - DIALECT):
         prefix = re.compile(rf"_*({PREFIXES.get(room_of(text.split('/')), 'fac')}|fac)", re.I)
         code = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", "", m[0]), headers[text].read_text(), flags=re.S)
         for match in NAME.finditer(code):
@@ -135,7 +150,7 @@ def edges(root):
     """For each room, the rooms below it that its files include."""
     found = {room: set() for room in ROOMS}
     for path, room in sources(root):
-        for _, text in includes(path):
+        for _, text in includes(root, path):
             other = room_of_include(text)
             if room and other and ORDER.index(other) < ORDER.index(room):
                 found[room].add(other)

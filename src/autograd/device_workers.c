@@ -7,10 +7,9 @@
 #include "base/helper.h"
 #include "base/mutex.h"
 
-/* Everything but the lock itself is read and written under the lock. */
 struct fac_device_workers {
-    fac_mutex lock;
-    fac_cond news; /* a node is ready, the last one is done, or something failed */
+    fac_mutex lock; /* of all below */
+    fac_cond news;  /* a node is ready, the last one is done, or something failed */
     const fac_device *devices;
     ready queues[FAC_MAX_DEVICE_WORKERS]; /* by device; the calling thread serves the first, and nodes of the CPU */
     size_t n, unfinished;                 /* queues; nodes that are ready or running */

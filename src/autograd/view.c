@@ -169,9 +169,10 @@ fac_status fac__check_view_inplace(const fac_tensor *t, bool indirect) {
 
 /* ---- a view's node -------------------------------------------------------------------------------------------------- */
 
-/* Threads that read one view may all find its node out of date. Each computes the view again, without a lock, since operators
-   may run users' code. The first publishes its result under the lock; the others drop theirs. The version is stored last:
-   who reads it sees the node and the number that belong to it. */
+/* Guards the node, output_nr and view_version of every view, where a node that was computed again takes the old one's place.
+   Threads that read one view may all find its node out of date. Each computes the view again, without the lock, since operators
+   may run users' code. The first publishes its result; the others drop theirs. The version is stored last: who reads it sees
+   the node and the number that belong to it. */
 static fac_mutex publishing = FAC_MUTEX_INIT;
 
 static bool is_stale(const struct fac_autograd *ag, unsigned version) {

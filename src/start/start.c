@@ -20,7 +20,8 @@ static const struct {
     {fac__dispatch_init, fac__dispatch_shutdown}, {fac__autograd_init, fac__autograd_shutdown},
 };
 
-/* Recursive: what a room does while it starts may need the library, and finds it starting. */
+/* Guards the start and stop of the rooms, fac__started where it is written, and the two below. Recursive: what a room does while
+   it starts may need the library, and finds it starting. */
 static fac_mutex lock = FAC_MUTEX_INIT_RECURSIVE;
 static bool starting;
 static int64_t own_objects; /* made by the rooms for themselves; left out of fac_live, which is for finding leaks */
