@@ -25,8 +25,8 @@ def check_apps(root):
     """Programs use the public interface alone, as a user's would, and so do the headers that make it."""
     for folder in ("apps", "examples", "include"):
         for path in sorted((root / folder).rglob("*.[ch]")):
-            for number, text in house.includes(path):
-                if not text.startswith("facula/") and house.room_of(text.split("/")):
+            for number, text in house.includes(root, path):
+                if not text.startswith("facula/") and house.room_of_include(text):
                     yield path, number, f"includes {text}: programs and public headers use the public headers only"
 
 
@@ -86,16 +86,19 @@ def check_locks(root):
                 yield path, number, f"{match[0]}: locks are of base/mutex.h's type, so that a fork finds them unlocked"
 
 
-MUTEX = re.compile(r"^(?!.*extern)\s*(static )?fac_mutex \w+( = \w+)?;(?!.*/\*)")
+MUTEX = re.compile(r'^(?!.*\bextern\b)[^*/"(]*\bfac_mutex \w+\s*(?:[\[,;={]|$)')
+WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def check_guards(root):
-    """Each lock says what it guards, beside it or above."""
+    """Each lock says what it guards: on its line, or in a comment that ends directly above."""
     for path in sorted((root / "src").rglob("*.[ch]")):
-        lines = path.read_text().splitlines()
-        for number, line in enumerate(lines, 1):
-            if MUTEX.match(line) and not any("*/" in above for above in lines[max(0, number - 3):number - 1]):
-                yield path, number, "a comment says what the lock guards"
+        above = ""
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            said = line.partition("/*")[2] or ("" if above.partition("/*")[0].strip() and "/*" in above else above)
+            if MUTEX.match(line) and (len(WORD.findall(said)) < 2 or "*/" not in said or "----" in said):
+                yield path, number, "a comment says what the lock guards, on its line or directly above"
+            above = line
 
 
 def check_threads(root):
@@ -117,11 +120,15 @@ def check_text(root):
                 yield path, number, f"{match[1]} is left over"
 
 
+OPENING = re.compile(r"/\* (.*?)\*/", re.S)
+
+
 def check_openings(root):
     """Each C file opens with a sentence on what it is for."""
     for path in code_files(root):
-        if path.suffix in (".c", ".h", ".hpp", ".cu") and not path.read_text().startswith("/* "):
-            yield path, 1, "opens without a comment that says what the file is for"
+        opening = OPENING.match(path.read_text())
+        if path.suffix in (".c", ".h", ".hpp", ".cu") and not (opening and len(WORD.findall(opening[1])) > 2):
+            yield path, 1, "opens without a comment that says what the file is for, in a sentence"
 
 
 PATH = re.compile(r"`((?:src|include|tests|tools|scripts|apps|examples|docs|cmake|bench)/[\w./-]+)`")
@@ -235,13 +242,13 @@ def check_one_place(root):
 
 MAX_BRANCHES = 12
 NO_CODE = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
-FUNCTION = re.compile(r"^\w[^\n;{}=#]*?\b(\w+)\([^;{}]*\) \{(?:([^\n]*)\}$|\n(.*?)^\})", re.M | re.S)
+FUNCTION = re.compile(r"^(?:\w[^\n;{}=#]*?\b)?(\w+)\([^;{}]*\)\s*\{(?:([^\n]*)\}$|\n(.*?)^\})", re.M | re.S)
 BRANCH = re.compile(r"\b(?:if|for|while|case)\b|\?|&&|\|\|")
 
 
 def check_branches(root):
     """Functions of the tools choose a dozen times at most: what chooses more often is a table, or several functions."""
-    for path in sorted((root / "tools").rglob("*.c")):
+    for path in sorted((root / "tools").rglob("*.[ch]")):
         text = NO_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), path.read_text())
         for match in FUNCTION.finditer(text):
             count = len(BRANCH.findall(match[2] or match[3] or ""))
