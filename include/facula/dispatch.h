@@ -212,17 +212,20 @@ typedef enum fac_combining {
 
 /* What graphs, captures and batching may rely on. Bit i of a mask stands for argument i. */
 typedef struct fac_operator_facts {
-    const fac_operator
-        *functional;     /* computes the same and writes none of its arguments: the operator itself where it writes
-                                       none; NULL if there is none */
-    uint64_t writes;     /* arguments that are changed, running statistics among them */
-    uint64_t aliases;    /* arguments that a result may be, or be a view of */
-    bool fills;          /* what is written does not depend on what was there */
-    bool data_dependent; /* sizes of results, or numbers that the host gets, depend on the values of tensors */
-    int offsets;         /* of the generator, that a call takes at most; of composite operators see the parts */
+    /* The operator itself if it writes none of its arguments; else one that writes none, takes the first of its
+       arguments and gives as many results, of the same values; NULL if there is none. */
+    const fac_operator *functional;
+    uint64_t writes;  /* arguments that a call may change: elements, sizes or running statistics */
+    uint64_t aliases; /* arguments that a result may be, or be a view of */
+    bool fills;       /* what is written does not depend on what was there */
+    /* Sizes, of results or on the way to them, or numbers that the host gets may depend on the values of tensors; a
+       call in which they do fails on the meta device. */
+    bool data_dependent;
+    int offsets; /* of the generator, that a call takes at most; of composite operators see the parts */
     fac_combining combines;
 } fac_operator_facts;
-/* Facts of a built-in operator, checked against what it does; of others what the schema says, with the rest unknown.
+/* Facts of a built-in operator, all but `combines` tested in calls of it; of others what the schema says, with the rest
+   unknown.
    errors: ARGUMENT for an operator that is not declared */
 FAC_API FAC_MUST fac_status fac_operator_facts_of(const fac_operator *op, fac_operator_facts *out_facts);
 
