@@ -87,7 +87,7 @@ fac_status fac__bug(const char *file, int line, const char *what);
 #ifdef FAC_DEBUG
 #define FAC_INVARIANT(cond) FAC_ASSERT(cond)
 #else
-#define FAC_INVARIANT(cond) ((void)sizeof(cond))
+#define FAC_INVARIANT(cond) ((void)(false && (cond)))
 #endif
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */

@@ -120,7 +120,8 @@ static void unlink_slab(slab *s, unsigned c) {
 /* Under the lock: n_free blocks are linked, each at a block's place, and the slab is listed if there is one. */
 static bool slab_is_valid(const slab *s, unsigned c) {
     uint32_t n = 0;
-    for (char *b = s->free; b; memcpy(&b, b, sizeof b), n++) {
+    for (char *b = s->free, *next; b; b = next, n++) {
+        memcpy(&next, b, sizeof next);
         FAC_ASSERT(slab_of(b) == s && (size_t)(b - (const char *)s - HEADER) % class_bytes(c) == 0);
         FAC_ASSERT(n < s->n_free);
     }
