@@ -8,7 +8,7 @@ group=${1:-build}
 cc=${CC:-cc}
 missing=
 
-need() { missing="$missing $1"; }
+need() { case "$missing " in *" $1 "*) ;; *) missing="$missing $1" ;; esac; }
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | "$cc" -E -x c - >/dev/null 2>&1; }
 has_python() { python=${PYTHON:-$(PATH=/usr/bin:$PATH command -v python3)} && "$python" -c "import $1" >/dev/null 2>&1; }
@@ -86,11 +86,10 @@ install_with_apt() {
     fi
     case $missing in *:arm64*) $sudo dpkg --add-architecture arm64 && $sudo apt-get update -q >/dev/null ;; esac
     echo "Installing with apt:$missing"
-    # shellcheck disable=SC2086 # the list is meant to be split
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null 2>&1 || {
-        $sudo apt-get update -q
-        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
-    }
+    # Another installation may be running, such as a fresh machine's own updates: apt waits for it, ten minutes at most.
+    install="$sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends"
+    # shellcheck disable=SC2086 # the lists are meant to be split
+    $install $missing >/dev/null 2>&1 || { $sudo apt-get update -q && $install $missing; }
 }
 
 case $group in
