@@ -96,9 +96,12 @@ static inline void *fac__data(const fac_tensor *t) {
 }
 static inline bool fac__is_contiguous(const fac_tensor *t) { return (t->flags & FAC_TF_CONTIGUOUS) != 0; }
 static inline bool fac__is_cpu(const fac_tensor *t) { return t->device.type == FAC_CPU; }
-/* Whether t has these sizes; NULL is the empty list. */
+/* Whether t has these sizes; NULL is the empty list. A few numbers are compared sooner than memcmp is called. */
 static inline bool fac__has_sizes(const fac_tensor *t, const int64_t *sizes, int ndim) {
-    return t->ndim == ndim && (ndim == 0 || memcmp(t->sizes, sizes, (size_t)ndim * sizeof *sizes) == 0);
+    if (t->ndim != ndim) return false;
+    for (int i = 0; i < ndim; i++)
+        if (t->sizes[i] != sizes[i]) return false;
+    return true;
 }
 static inline bool fac__same_sizes(const fac_tensor *a, const fac_tensor *b) {
     return fac__has_sizes(a, b->sizes, b->ndim);

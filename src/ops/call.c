@@ -58,13 +58,21 @@ void fac__kw_enum_error(const char *op, const char *keyword, const char *type, i
     fac__error_context(op, keyword);
 }
 
-void fac__kw_scalar_error(const char *op, const char *plain, const char *exact, double given) {
-    if (given == FAC_UNSET_FLOAT)
-        FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes FAC_SCALAR(x); a plain number is .%s", exact, plain);
-    else
-        FAC_FAIL(FAC_ERR_ARGUMENT, "keywords .%s and .%s are two names of one argument; give one of them", plain,
-                 exact);
-    fac__error_context(op, exact);
+fac_status fac__kw_scalar_given(fac_opt_num *out, double plain, fac_scalar exact, const char *op,
+                                const char *plain_name, const char *exact_name) {
+    const bool has_plain = plain != FAC_UNSET_FLOAT, has_exact = exact.kind != -1;
+    if (has_plain ? has_exact || exact.bits != FAC_UNSET
+                  : exact.kind < FAC_KIND_BOOL || exact.kind > FAC_KIND_COMPLEX) {
+        if (has_plain)
+            FAC_FAIL(FAC_ERR_ARGUMENT, "keywords .%s and .%s are two names of one argument; give one of them",
+                     plain_name, exact_name);
+        else
+            FAC_FAIL(FAC_ERR_ARGUMENT, "keyword .%s takes FAC_SCALAR(x); a plain number is .%s", exact_name,
+                     plain_name);
+        return fac__error_context(op, exact_name);
+    }
+    *out = fac_opt_num_(has_plain ? fac__plain_scalar(plain) : exact);
+    return FAC_OK;
 }
 
 /* ---- a call that failed ---- */

@@ -72,15 +72,14 @@ static inline fac_opt_num fac__plain_float(double v) {
 static inline fac_opt_num fac__plain_number(double v) {
     return v == FAC_UNSET_FLOAT ? (fac_opt_num){0} : fac_opt_num_(fac__plain_scalar(v));
 }
-/* Into *out, which holds the default, goes what was given. True if both were, or a bare number as the scalar. */
-static inline bool fac__kw_scalar(fac_opt_num *out, double plain, fac_scalar exact) {
-    if (plain != FAC_UNSET_FLOAT) *out = fac_opt_num_(fac__plain_scalar(plain));
-    if (FAC_LIKELY(exact.kind == -1)) return exact.bits != FAC_UNSET;
-    *out = fac_opt_num_(exact);
-    if (exact.kind < FAC_KIND_BOOL || exact.kind > FAC_KIND_COMPLEX) return true;
-    return plain != FAC_UNSET_FLOAT;
+/* Into *out, which holds the default, goes what was given; an error if that is two numbers, or a bare one as the scalar. */
+fac_status fac__kw_scalar_given(fac_opt_num *out, double plain, fac_scalar exact, const char *op,
+                                const char *plain_name, const char *exact_name);
+static inline fac_status fac__kw_scalar(fac_opt_num *out, double plain, fac_scalar exact, const char *op,
+                                        const char *plain_name, const char *exact_name) {
+    if (FAC_LIKELY(plain == FAC_UNSET_FLOAT && exact.kind == -1 && exact.bits == FAC_UNSET)) return FAC_OK;
+    return fac__kw_scalar_given(out, plain, exact, op, plain_name, exact_name);
 }
-void fac__kw_scalar_error(const char *op, const char *plain, const char *exact, double given);
 
 /* ---- arguments ------------------------------------------------------------------------------------------------ */
 

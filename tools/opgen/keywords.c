@@ -165,9 +165,8 @@ static void emit_checked(FILE *f, const op *o, size_t i) {
                 a->type.optional ? "    fac_opt_num $a_given_ = $default;\n"
                                  : "    fac_opt_num $a_given_ = fac_opt_num_($default);\n");
         emit_at(f, o, i,
-                "    if (FAC_UNLIKELY(fac__kw_scalar(&$a_given_, k_->$key, k_->$second))) {\n"
-                "        fac__kw_scalar_error(\"$name\", \"$key\", \"$second\", k_->$key);\n        return $fail;\n"
-                "    }\n");
+                "    if (fac__kw_scalar(&$a_given_, k_->$key, k_->$second, \"$name\", \"$key\", \"$second\"))\n"
+                "        return $fail;\n");
     }
 }
 
