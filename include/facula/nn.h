@@ -35,9 +35,10 @@ typedef struct fac_module_class {
     fac_status (*init)(fac_module *self);
     /* fac_module_copy calls it to fill the state of `copy` from that of `self`. The copy is a new module, on which init
        has run; its parameters, buffers and children are copies of self's, in place of those that init has added. The
-       state's pointers to parts are looked up in it by their names, and what the state owns is copied. On a failure
-       what it leaves is destroyed. fac_module_copy_values for a state of plain values; NULL: modules of a class with a
-       state, or with a destroy function, cannot be copied. */
+       state's pointers to parts are looked up in it by their names, and what the state owns is copied. When copying
+       fails, here or before, `destroy` gets the copy with the parts that were copied so far; those that init has added
+       live as long as the state that points to them. fac_module_copy_values for a state of plain values; NULL: modules
+       of a class with a state, or with a destroy function, cannot be copied. */
     fac_status (*copy)(fac_module *copy, fac_module *self);
 } fac_module_class;
 

@@ -172,6 +172,18 @@ static fac_status copy_state(fac_module *to, fac_module *m) {
     return st ? FAC_FAIL(st, "the state of %s could not be copied", m->cls->name) : fac_error();
 }
 
+static fac_module *copy_tree(copies *c, fac_module *m);
+
+static fac_status copy_into(copies *c, fac_module *to, fac_module *m) {
+    FAC_TRY(remember(c, m, to));
+    for (size_t i = 0; i < m->slots.n; i++) FAC_TRY(copy_slot(c, to, &m->slots.v[i]));
+    for (size_t i = 0; i < m->children.n; i++) {
+        fac_module *child = copy_tree(c, m->children.v[i].module);
+        if (!child || !fac_module_add(to, m->children.v[i].name, child)) return fac_error();
+    }
+    return copy_state(to, m);
+}
+
 static fac_module *copy_tree(copies *c, fac_module *m) {
     fac_module *shared = copied(c, m);
     if (shared) return fac_module_keep(shared);
@@ -184,16 +196,14 @@ static fac_module *copy_tree(copies *c, fac_module *m) {
     }
     fac_module *to = fac_module_new(m->cls);
     if (!to) return NULL;
-    fac__module_drop_parts(to); /* those that `init` has made */
+    /* What `init` has added lives until the copy's state, or the `destroy` of a copy that failed, needs it no more. */
+    const fac_module added = {.slots = to->slots, .children = to->children};
+    memset(&to->slots, 0, sizeof to->slots);
+    memset(&to->children, 0, sizeof to->children);
     to->training = m->training;
-    fac_status st = remember(c, m, to);
-    for (size_t i = 0; i < m->slots.n && !st; i++) st = copy_slot(c, to, &m->slots.v[i]);
-    for (size_t i = 0; i < m->children.n && !st; i++) {
-        fac_module *child = copy_tree(c, m->children.v[i].module);
-        if (!child || !fac_module_add(to, m->children.v[i].name, child)) st = fac_error();
-    }
-    if (!st) st = copy_state(to, m);
-    return fac__nn_done(to, st);
+    to = fac__nn_done(to, copy_into(c, to, m));
+    fac__module_free_parts(&added);
+    return to;
 }
 
 fac_module *fac_module_copy(fac_module *m) {

@@ -7,21 +7,20 @@ static void free_slot(fac_slot *s) {
     fac__handle_unref(s->tensor);
 }
 
-void fac__module_drop_parts(fac_module *m) {
+void fac__module_free_parts(const fac_module *m) {
     for (size_t i = 0; i < m->slots.n; i++) free_slot(&m->slots.v[i]);
     for (size_t i = 0; i < m->children.n; i++) {
         fac__free(m->children.v[i].name);
         fac_module_release(m->children.v[i].module);
     }
-    m->slots.n = m->children.n = 0;
+    fac__free(m->slots.v);
+    fac__free(m->children.v);
 }
 
 /* After the class's `destroy`, which a module whose `init` failed does without. */
 static void free_made(fac_module *m) {
     fac__hooks_free(m->hooks);
-    fac__module_drop_parts(m);
-    fac__free(m->slots.v);
-    fac__free(m->children.v);
+    fac__module_free_parts(m);
     fac__free(m->state);
     fac__free(m);
     fac__live_add(-1);

@@ -50,8 +50,8 @@ struct fac_module {
 /* The child of a name of len bytes, or the slot of a name, in m itself; or NULL. */
 fac_child *fac__module_child_of(fac_module *m, const char *name, size_t len);
 fac_slot *fac__module_slot(fac_module *m, const char *name);
-/* Frees all parameters, buffers and children. */
-void fac__module_drop_parts(fac_module *m);
+/* Frees all parameters, buffers and children, and the room that they are listed in. */
+void fac__module_free_parts(const fac_module *m);
 /* Puts t in a slot (counted); the old tensor is released. */
 void fac__slot_set(fac_slot *s, fac_tensor *t);
 

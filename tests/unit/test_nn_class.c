@@ -174,6 +174,42 @@ static void module_class_without_a_copy_function_is_not_copied(void **state) {
     fac_module_release(m);
 }
 
+/* ---- a class that adds its child in `init` and uses it in `destroy` -------------------------------------------------------------- */
+
+static fac_status holder_init(fac_module *self) {
+    *(fac_module **)fac_module_state(self) = fac_module_add(self, "part", fac_linear_new(1, 1));
+    return fac_error();
+}
+
+static void holder_destroy(fac_module *self) { fac_module_train(*(fac_module **)fac_module_state(self), false); }
+
+static fac_status holder_copy(fac_module *copy, fac_module *self) {
+    (void)self;
+    fac_module *part = fac_module_child(copy, "part");
+    if (part) *(fac_module **)fac_module_state(copy) = part;
+    return fac_error();
+}
+
+static const fac_module_class holder_class = {.name = "Holder",
+                                              .version = 1,
+                                              .state_size = sizeof(fac_module *),
+                                              .init = holder_init,
+                                              .destroy = holder_destroy,
+                                              .copy = holder_copy};
+
+static fac_status copy_a_holder(void *context) {
+    fac_module_release(fac_module_copy(context));
+    return fac_error();
+}
+
+static void module_class_finds_its_parts_when_a_copy_fails(void **state) {
+    (void)state;
+    fac_module *m = fac_module_new(&holder_class);
+    assert_no_error();
+    support_fail_each_allocation(copy_a_holder, m);
+    fac_module_release(m);
+}
+
 /* One of each layer, in a list of its own length. */
 static size_t all_layers(fac_module *out[32]) {
     fac_module *const made[] = {fac_linear_new(2, 3),
@@ -247,5 +283,6 @@ FAC_TEST_MAIN(FAC_TEST(module_class_takes_several_inputs), FAC_TEST(module_class
               FAC_TEST(module_class_copies_what_its_state_owns), FAC_TEST(module_class_is_saved_and_loaded),
               FAC_TEST(module_class_whose_state_cannot_be_made_makes_no_module),
               FAC_TEST(module_class_without_a_copy_function_is_not_copied),
+              FAC_TEST(module_class_finds_its_parts_when_a_copy_fails),
               FAC_TEST(S169_every_layer_is_copied_with_its_settings),
               FAC_TEST(module_values_are_copied_within_one_class), FAC_TEST(module_class_survives_failing_allocations))
