@@ -17,7 +17,7 @@ static fac_status visit_state_hook(const fac_listed_hook *h, void *context) {
     fac_scope s = fac_scope_begin();
     fac_status st = ((fac_status(*)(void *, fac_module *, fac_state *))h->fn)(h->context, w->m, w->state);
     fac_scope_end(&s);
-    return st;
+    return st ? FAC_FAIL(st, "a hook on the state of %s returned an error", w->m->cls->name) : fac_error();
 }
 
 static fac_status run_state_hooks(void *context, fac_module *m) {
@@ -202,7 +202,7 @@ static fac_status upgrade(const fac_named *e, fac_state *entries, int from) {
     fac_status st = fac__buf_printf(&prefix, "%s%s", e->name, e->name[0] ? "." : "");
     if (!st) FAC_CALLBACK(st = e->module->cls->upgrade(e->module, entries, prefix.data, from));
     fac__buf_free(&prefix);
-    return st;
+    return st ? FAC_FAIL(st, "the entries of %s could not be upgraded", e->module->cls->name) : fac_error();
 }
 
 static fac_status upgrade_from(fac_module *m, fac_state *entries, const fac_map *versions) {

@@ -416,6 +416,31 @@ static void S149_state_hooks_see_what_is_saved_and_loaded(void **state) {
     fac_module_release(m);
 }
 
+/* Fails in one of the two ways: with a status alone, or with an error that it does not return. */
+static fac_status fail_quietly(void *context, fac_module *m, fac_state *entries) {
+    (void)m, (void)entries;
+    return *(bool *)context ? FAC_ERR_IO : ((void)fac_error_set(FAC_ERR_IO, "quiet"), FAC_OK);
+}
+
+static void module_state_hook_that_fails_leaves_an_error(void **state) {
+    (void)state;
+    bool by_status;
+    fac_module *m = fac_linear_new(2, 2);
+    fac_state *sd = fac_module_state_dict(m);
+    assert_non_null(fac_module_register_state_hook(m, fail_quietly, &by_status));
+    assert_non_null(fac_module_register_load_pre_hook(m, fail_quietly, &by_status));
+    for (int i = 0; i < 2; i++) {
+        const char *text = i ? "a hook on the state of Linear returned an error" : "quiet";
+        by_status = i;
+        assert_null(fac_module_state_dict(m));
+        assert_error(FAC_ERR_IO, text);
+        assert_int_equal(fac_module_load_state_dict(m, sd, true), FAC_ERR_IO);
+        assert_error(FAC_ERR_IO, text);
+    }
+    fac_state_free(sd);
+    fac_module_release(m);
+}
+
 static void module_prints_as_a_tree(void **state) {
     (void)state;
     char *text = NULL;
@@ -641,8 +666,8 @@ FAC_TEST_MAIN(
     FAC_TEST(S155_E08_children_then_parameters_each_with_its_gradient_then_buffers),
 
     FAC_TEST(S150_an_older_file_is_upgraded_by_its_class), FAC_TEST(S149_state_hooks_see_what_is_saved_and_loaded),
-    FAC_TEST(layers_print_as_in_pytorch), FAC_TEST(rms_norm_has_an_epsilon_of_the_dtype),
-    FAC_TEST(batch_norm_refuses_to_train_on_one_value_per_channel),
+    FAC_TEST(module_state_hook_that_fails_leaves_an_error), FAC_TEST(layers_print_as_in_pytorch),
+    FAC_TEST(rms_norm_has_an_epsilon_of_the_dtype), FAC_TEST(batch_norm_refuses_to_train_on_one_value_per_channel),
     FAC_TEST(a_module_that_is_null_is_an_error_everywhere),
     FAC_TEST(modules_refuse_cycles_and_copies_of_what_they_cannot_share), FAC_TEST(modules_of_null_are_errors),
     FAC_TEST(E04_a_new_module_is_empty_and_training), FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
