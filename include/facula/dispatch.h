@@ -226,7 +226,7 @@ typedef struct fac_operator_facts {
 } fac_operator_facts;
 /* Facts of a built-in operator, all but `combines` tested in calls of it; of others what the schema says, with the rest
    unknown.
-   errors: ARGUMENT for an operator that is not declared */
+   errors: ARGUMENT for an operator that is not declared; UNSUPPORTED for one of more than 64 arguments */
 FAC_API FAC_MUST fac_status fac_operator_facts_of(const fac_operator *op, fac_operator_facts *out_facts);
 
 /* Writes one operator's row of the table, or the whole grid (op NULL), as text. */

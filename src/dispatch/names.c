@@ -294,6 +294,8 @@ fac_status fac_operator_facts_of(const fac_operator *op, fac_operator_facts *out
     const fac_schema *s = schema_of(op);
     if (!s) return fac_error();
     FAC_CHECK(out_facts, FAC_ERR_ARGUMENT, "fac_operator_facts_of needs a place for the facts, but it is NULL");
+    FAC_CHECK(s->n_args <= 64, FAC_ERR_UNSUPPORTED, "%s has %zu arguments, and facts have room for 64", op->name,
+              s->n_args);
     uint64_t shared = 0, writes = 0, aliases = 0;
     for (size_t i = 0; i < s->n_rets; i++) shared |= s->rets[i].type.before;
     for (size_t i = 0; i < s->n_args; i++) {

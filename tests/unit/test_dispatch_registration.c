@@ -159,6 +159,29 @@ static void S073_what_an_operator_says_of_itself(void **state) {
 /* ---- listeners --------------------------------------------------------------------------------------------------- */
 
 static char heard[200];
+static void facts_have_room_for_64_arguments(void **state) {
+    (void)state;
+    char schema[1024] = "t::many(Tensor x";
+    for (int i = 1; i < 65; i++) {
+        fac_operator_facts f;
+        const size_t n = strlen(schema);
+        snprintf(schema + n, sizeof schema - n, ", %s x%d", i == 63 ? "Tensor(a!)" : "int", i);
+        if (i < 63) continue;
+        char text[1100];
+        snprintf(text, sizeof text, "%s) -> ()", schema);
+        fac_registration *r = fac_register_operator(text, FAC_HERE);
+        assert_no_error();
+        if (i == 63) {
+            assert_ok(fac_operator_facts_of(fac_operator_find("t::many"), &f));
+            assert_true(f.writes == (uint64_t)1 << 63);
+        } else {
+            assert_int_equal(fac_operator_facts_of(fac_operator_find("t::many"), &f), FAC_ERR_UNSUPPORTED);
+            assert_error(FAC_ERR_UNSUPPORTED, "has 65 arguments");
+        }
+        fac_registration_release(r);
+    }
+}
+
 static void listen(void *context, const fac_operator *op, bool added) {
     size_t n = strlen(heard);
     snprintf(heard + n, sizeof heard - n, "%s%s%s ", (const char *)context, added ? "+" : "-", fac_operator_name(op));
@@ -369,9 +392,10 @@ FAC_TEST_MAIN(DISPATCH_TEST(S066_second_declaration_names_both_places),
               DISPATCH_TEST(S073_unknown_names_get_near_misses), DISPATCH_TEST(S073_all_operators_in_order_of_name),
               DISPATCH_TEST(S073_many_operators_are_all_found), DISPATCH_TEST(S073_what_an_operator_says_of_itself),
               DISPATCH_TEST(a_users_operator_has_the_facts_of_its_schema),
-              DISPATCH_TEST(S075_listeners_hear_of_schemas), DISPATCH_TEST(S075_listener_may_register),
-              DISPATCH_TEST(S076_places_of_registration_are_kept), DISPATCH_TEST(S092_bad_registrations_are_refused),
-              DISPATCH_TEST(S094_alias_keys_have_no_fallback), DISPATCH_TEST(S092_removed_operator_reports_itself),
+              DISPATCH_TEST(facts_have_room_for_64_arguments), DISPATCH_TEST(S075_listeners_hear_of_schemas),
+              DISPATCH_TEST(S075_listener_may_register), DISPATCH_TEST(S076_places_of_registration_are_kept),
+              DISPATCH_TEST(S092_bad_registrations_are_refused), DISPATCH_TEST(S094_alias_keys_have_no_fallback),
+              DISPATCH_TEST(S092_removed_operator_reports_itself),
               DISPATCH_TEST(S092_library_restarts_without_what_users_added),
               DISPATCH_TEST(E41_registration_block_of_a_back_end), DISPATCH_TEST(E15_the_dispatchers_data_agree),
               DISPATCH_TEST(registration_survives_each_failing_allocation))
