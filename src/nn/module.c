@@ -49,6 +49,10 @@ fac_module *fac_module_new(const fac_module_class *cls) {
         free_made(m);
         return NULL;
     }
+    if (cls->init && fac_error()) { /* it has made the state, and left an error all the same */
+        fac_module_release(m);
+        return NULL;
+    }
     return m;
 }
 

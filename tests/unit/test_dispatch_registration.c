@@ -156,9 +156,6 @@ static void S073_what_an_operator_says_of_itself(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "an operator is expected");
 }
 
-/* ---- listeners --------------------------------------------------------------------------------------------------- */
-
-static char heard[200];
 static void facts_have_room_for_64_arguments(void **state) {
     (void)state;
     char schema[1024] = "t::many(Tensor x";
@@ -182,6 +179,9 @@ static void facts_have_room_for_64_arguments(void **state) {
     }
 }
 
+/* ---- listeners --------------------------------------------------------------------------------------------------- */
+
+static char heard[200];
 static void listen(void *context, const fac_operator *op, bool added) {
     size_t n = strlen(heard);
     snprintf(heard + n, sizeof heard - n, "%s%s%s ", (const char *)context, added ? "+" : "-", fac_operator_name(op));

@@ -151,6 +151,23 @@ static void module_class_whose_state_cannot_be_made_makes_no_module(void **state
     assert_int_equal(destroyed, 0);
 }
 
+static fac_status begin_with_an_error(fac_module *self) {
+    const fac_status st = gated_class.init ? gated_class.init(self) : FAC_OK;
+    (void)fac_error_set(FAC_ERR_IO, "left behind");
+    return st;
+}
+
+static void module_class_whose_init_leaves_an_error_makes_no_module(void **state) {
+    (void)state;
+    static fac_module_class cls;
+    cls = gated_class;
+    cls.init = begin_with_an_error;
+    destroyed = 0;
+    assert_null(fac_module_new(&cls));
+    assert_error(FAC_ERR_IO, "left behind");
+    assert_int_equal(destroyed, 1);
+}
+
 static fac_status refuse_to_copy(fac_module *copy, fac_module *self) {
     (void)copy, (void)self;
     return FAC_ERR_UNSUPPORTED;
@@ -282,6 +299,7 @@ static void module_class_survives_failing_allocations(void **state) {
 FAC_TEST_MAIN(FAC_TEST(module_class_takes_several_inputs), FAC_TEST(module_class_is_printed_and_destroyed),
               FAC_TEST(module_class_copies_what_its_state_owns), FAC_TEST(module_class_is_saved_and_loaded),
               FAC_TEST(module_class_whose_state_cannot_be_made_makes_no_module),
+              FAC_TEST(module_class_whose_init_leaves_an_error_makes_no_module),
               FAC_TEST(module_class_without_a_copy_function_is_not_copied),
               FAC_TEST(module_class_finds_its_parts_when_a_copy_fails),
               FAC_TEST(S169_every_layer_is_copied_with_its_settings),
