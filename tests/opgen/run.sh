@@ -58,6 +58,10 @@ $ok
 $mask
 $reach" "$helper"
 expect 'a sound C function' 0
+mkdir -p "$work/src/include/facula"
+printf '\n/* Nothing. */\n' >"$work/src/include/facula/nothing.h"
+expect 'a header that begins with an empty line' 0
+rm -r "$work/src/include"
 brief fac__s_mask
 expect 'an operator whose derivative is zero' 0
 for name in fac__s_wall fac__c_wall fac_wall; do
@@ -153,7 +157,7 @@ fact() { # SCHEMA LINE...
 files "$(fact "one$schema")" ''
 expect 'no word on how elements meet' 1 "one: 'combines' should be nothing, exactly or rounded"
 files "$(fact "one$schema" 'combines: somehow')" ''
-expect 'another word for it' 1 "one: 'combines' should be"
+expect 'another word for it' 1 "a.yaml:5: error: combines: 'somehow' is none of nothing, exactly, rounded"
 files "- combines: rounded
 $(fact "one$schema")" ''
 expect 'a word for the whole file' 0
@@ -193,7 +197,35 @@ expect 'a key twice' 1 "a.yaml:7: error: 'doc' is given twice; the first is in l
 files "$(entry "ok$schema" 'grad: {self: grad, self: neg(grad)}')" ''
 expect 'a key of a key twice' 1 "a.yaml:5: error: 'self' is given twice"
 files "$(fact "one$schema" 'combines: nothing' | sed 's/CPU/CPUU/')" ''
-expect 'a key of no backend' 1 "a.yaml:2: error: 'CPUU' is no kernel's key: CPU, CUDA or Meta"
+expect 'a key of no backend' 1 "a.yaml:2: error: raw: 'CPUU' is none of CPU, CUDA, Meta"
+for wrong in 'view: mutli' 'view: ""' 'view: default,' 'device_check: NoChek' 'variants: [function, in_place]' 'variants: ["function, out"]' \
+    'tags: [cores]' 'kernels: {cpu: f}' 'raw: {Cpu: f}'; do
+    files "$(composite "one$schema" f)
+  $wrong" ''
+    expect "$wrong" 1 "a.yaml:4: error: ${wrong%%:*}: '.*' is none of [A-Za-z]"
+done
+files "$(composite "one$schema" f)
+  view: default" ''
+expect 'a composite view' 1 "'view' needs 'explicit'"
+files "$(composite "one$schema" f)
+  device_check: NoCheck" ''
+expect 'a check that nobody makes' 1 "'device_check' needs 'kernels'"
+files "$(composite "one$schema" f)
+  positional:" ''
+expect 'a count of nothing' 1 "a.yaml:4: error: 'positional' should be a count"
+files "$(entry "one$schema" 'nondifferentiable: ""')" ''
+expect 'not differentiable without a reason' 1 "exactly one of 'grad'"
+files "$(composite "one$schema" f)
+  out_overload: a b" ''
+expect 'an overload of two words' 1 "out_overload: 'a b' is no name in C"
+files "- combines: rounded
+  raw: {CPU: some_kernel}
+  doc: For a test." ''
+expect 'an entry that lost its name' 1 "a.yaml:1: error: an entry without 'op:'"
+files "$ok
+---
+$ok" ''
+expect 'a second document' 1 "a.yaml:[0-9]+: error: there is more after the end of the list"
 for name in 'k$v' 'a b' '' 7up 'f()'; do
     files "$(fact "one$schema" 'combines: nothing' | sed "s/some_kernel/'$name'/")" ''
     expect "a kernel '$name'" 1 "a.yaml:2: error: CPU: '.*' is no name in C"

@@ -18,8 +18,7 @@ static size_t n_tensors(const op *o) {
 }
 
 static void emit_device_check(FILE *f, const op *o) {
-    const char *checked = o->e->device_check;
-    if (is_pointwise(o->e) || (checked && strcmp(checked, "NoCheck") == 0) || n_tensors(o) < 2) return;
+    if (is_pointwise(o->e) || o->e->device_check || n_tensors(o) < 2) return;
     fprintf(f,
             "    static const char *const names_[] = {%s};\n    fac_tensor *const tensors_[] = {%s};\n"
             "    FAC_TRY(fac__check_same_device(names_, tensors_, %zu));\n",

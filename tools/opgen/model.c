@@ -17,24 +17,18 @@ static void check_name(const entry *e, int line, const char *key, const char *na
 }
 
 static void check_names(const entry *e) {
-    const char *const names[][2] = {{"c", e->c},           {"macro", e->macro},         {"meta", e->meta},
-                                    {"kernel", e->kernel}, {"composite", e->composite}, {"explicit", e->explicit}};
+    const char *const names[][2] = {{"c", e->c},
+                                    {"macro", e->macro},
+                                    {"meta", e->meta},
+                                    {"kernel", e->kernel},
+                                    {"composite", e->composite},
+                                    {"explicit", e->explicit},
+                                    {"out_overload", e->out_overload}};
     for (size_t i = 0; i < FAC_COUNT(names); i++) check_name(e, e->line, names[i][0], names[i][1]);
 }
 
-/* Of the backends that the library has kernels for. */
 static void check_kernels(const entry *e, const pairs *p) {
-    static char *const keys[] = {"CPU", "CUDA", "Meta", NULL};
-    for (const pair *k = p->v; k < p->v + p->n; k++) {
-        if (!lists(keys, k->key)) die(e->file, k->line, "'%s' is no kernel's key: CPU, CUDA or Meta", k->key);
-        check_name(e, k->line, k->key, k->value);
-    }
-}
-
-static void check_variants(const entry *e) {
-    for (char **v = e->variants; v && *v; v++)
-        if (strcmp(*v, "function") && strcmp(*v, "inplace") && strcmp(*v, "out"))
-            die(e->file, e->line, "variant '%s' is none of function, inplace, out", *v);
+    for (const pair *k = p->v; k < p->v + p->n; k++) check_name(e, k->line, k->key, k->value);
 }
 
 static char *lower(const char *s) {
@@ -172,7 +166,7 @@ static void check_entry(const entry *e, const fac_schema *s) {
                given_grad = e->grad.n, given_double = e->double_backward;
     const int how = given_meta + !!e->composite + !!e->explicit + given_raw,
               run = !!e->loop + !!e->kernel + given_kernels,
-              gradient = given_grad + !!e->nondifferentiable + given_double;
+              gradient = given_grad + (e->nondifferentiable && *e->nondifferentiable) + given_double;
     demand(how == 1, e, s, "exactly one of meta, composite, explicit, raw should say how it is computed");
     demand(given_meta == run, e, s, "meta and exactly one of loop, kernel and kernels go together");
     demand(e->doc && e->doc[0], e, s, "'doc' is missing");
@@ -182,13 +176,14 @@ static void check_entry(const entry *e, const fac_schema *s) {
            "exactly one of 'grad', 'nondifferentiable: reason', 'double_backward' is needed");
     demand(!given_double || strncmp(e->double_backward, "unsupported, ", 13) == 0, e, s,
            "'double_backward' should be \"unsupported, reason\"");
+    demand(!e->view || e->explicit, e, s, "'view' needs 'explicit'");
+    demand(!e->device_check || given_kernels, e, s, "'device_check' needs 'kernels'");
     demand(!given_meta || !s->n_rets || s->rets[0].type.kind == FAC_TYPE_TENSOR || s->rets[0].type.list, e, s,
            "a structured operator returns tensors");
     check_names(e);
     check_kernels(e, &e->kernels);
     check_kernels(e, &e->raw);
     check_unread(e, s);
-    check_variants(e);
 }
 
 static void add_op(model *m, op o) {

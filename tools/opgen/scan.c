@@ -72,7 +72,7 @@ char *blanked(const char *text) {
 void blank_directives(char *text) {
     for (char *p = text; *p; p += *p == '\n') {
         char *end = p;
-        while (*end && (*end != '\n' || end[-1] == '\\')) end++;
+        while (*end && (*end != '\n' || (end > p && end[-1] == '\\'))) end++;
         if (p[strspn(p, " \t")] == '#') blank(p, end);
         p = end;
     }

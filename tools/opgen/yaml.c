@@ -15,11 +15,34 @@ static char *text_of(doc *d, yaml_node_t *n, const char *key) {
     return xformat("%s", (const char *)n->data.scalar.value);
 }
 
+static bool is_among(const char *words, const char *word) {
+    return !*word_end(word) && strstr(xformat(" %s,", words), xformat(" %s,", word));
+}
+
+/* Keys whose value, entries or own keys are of a few words. */
+static const char *const words_of[][2] = {
+    {"view", "default, multi"},
+    {"device_check", "NoCheck"},
+    {"combines", "nothing, exactly, rounded"},
+    {"variants", "function, inplace, out"},
+    {"tags", "core, data_dependent_output, dynamic_output_shape, nondeterministic_seeded"},
+    {"kernels", "CPU, CUDA, Meta"}, /* that the library has kernels for */
+    {"raw", "CPU, CUDA, Meta"},
+};
+
+static char *word_of(doc *d, yaml_node_t *n, const char *key) {
+    char *word = text_of(d, n, key);
+    for (size_t i = 0; i < FAC_COUNT(words_of); i++)
+        if (strcmp(words_of[i][0], key) == 0 && !is_among(words_of[i][1], word))
+            die(d->path, line_of(n), "%s: '%s' is none of %s", key, word, words_of[i][1]);
+    return word;
+}
+
 static char **list_of(doc *d, yaml_node_t *n, const char *key) {
     if (n->type != YAML_SEQUENCE_NODE) die(d->path, line_of(n), "'%s' should be a list", key);
     texts list = {0};
     for (yaml_node_item_t *i = n->data.sequence.items.start; i < n->data.sequence.items.top; i++)
-        PUSH(list, text_of(d, yaml_document_get_node(&d->y, *i), key));
+        PUSH(list, word_of(d, yaml_document_get_node(&d->y, *i), key));
     PUSH(list, NULL);
     return list.v;
 }
@@ -29,7 +52,7 @@ static pairs map_of(doc *d, yaml_node_t *n, const char *key) {
     pairs p = {0};
     for (yaml_node_pair_t *i = n->data.mapping.pairs.start; i < n->data.mapping.pairs.top; i++) {
         yaml_node_t *v = yaml_document_get_node(&d->y, i->value);
-        pair one = {text_of(d, yaml_document_get_node(&d->y, i->key), key), text_of(d, v, key), line_of(v)};
+        pair one = {word_of(d, yaml_document_get_node(&d->y, i->key), key), text_of(d, v, key), line_of(v)};
         PUSH(p, one);
     }
     return p;
@@ -45,7 +68,7 @@ static bool bool_of(doc *d, yaml_node_t *n, const char *key) {
 static int count_of(doc *d, yaml_node_t *n, const char *key) {
     char *t = text_of(d, n, key), *end;
     long v = strtol(t, &end, 10);
-    if (*end || v < 0 || v > 64) die(d->path, line_of(n), "'%s' should be a count", key);
+    if (end == t || *end || v < 0 || v > 64) die(d->path, line_of(n), "'%s' should be a count", key);
     return (int)v;
 }
 
@@ -62,7 +85,7 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(meta, text_of);
     KEY(composite, text_of);
     KEY(explicit, text_of);
-    KEY(view, text_of);
+    KEY(view, word_of);
     KEY(view_copy, text_of);
     KEY(view_inverse, text_of);
     KEY(nondifferentiable, text_of);
@@ -73,10 +96,10 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(errors, text_of);
     KEY(source, text_of);
     KEY(out_overload, text_of);
-    KEY(device_check, text_of);
+    KEY(device_check, word_of);
     KEY(loop, text_of);
     KEY(kernel, text_of);
-    KEY(combines, text_of);
+    KEY(combines, word_of);
     KEY(random, text_of);
     KEY(functional, text_of);
     KEY(variants, list_of);
@@ -103,7 +126,8 @@ static entry read_entry(doc *d, yaml_node_t *n, const char *family) {
         char *key = text_of(d, yaml_document_get_node(&d->y, i->key), "key");
         set_key(d, &e, key, yaml_document_get_node(&d->y, i->value));
     }
-    if (!e.op == !e.fn && !e.combines) die(d->path, e.line, "an entry without 'op:' or 'fn:', or with both");
+    const bool of_file = e.combines && n->data.mapping.pairs.top - n->data.mapping.pairs.start == 1;
+    if (!!e.op + !!e.fn + of_file != 1) die(d->path, e.line, "an entry without 'op:' or 'fn:', or with both");
     return e;
 }
 
@@ -151,6 +175,9 @@ void load_yaml(const char *path, model *m) {
         for (yaml_node_item_t *i = root->data.sequence.items.start; i < root->data.sequence.items.top; i++)
             add_entry(m, read_entry(&d, yaml_document_get_node(&d.y, *i), family));
     }
+    yaml_document_delete(&d.y);
+    if (!yaml_parser_load(&p, &d.y) || yaml_document_get_root_node(&d.y))
+        die(path, (int)p.mark.line + 1, "there is more after the end of the list");
     yaml_document_delete(&d.y);
     yaml_parser_delete(&p);
     fclose(f);
