@@ -210,6 +210,10 @@ static void empty_folds_give_identities_or_are_refused(void **state) {
     assert_true(isnan(fac_item(fac_mean(x))));
     assert_int_equal(fac_item_int(fac_all(x)), 1);
     assert_int_equal(fac_item_int(fac_any(x)), 0);
+    fac_tensor *truths = fac_full(FAC_SHAPE(3, 2), true, .dtype = FAC_BOOL), *column = fac_select(truths, 1, 0);
+    assert_non_null(fac_any_dim_out(column, x, 0));
+    assert_int_equal(fac_item_int(fac_count_nonzero(column)), 0);
+    assert_int_equal(fac_item_int(fac_count_nonzero(truths)), 3);
     assert_int_equal(fac_tensor_numel(fac_sum(x, .dim = 0)), 3);
     assert_int_equal(fac_tensor_numel(fac_amax(x, .dim = 1)), 0);
     assert_null(fac_max(x));

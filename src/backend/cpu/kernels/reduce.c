@@ -1,5 +1,6 @@
 /* Kernels of the folding reductions: each says what to fold and hands the rest to the engine. */
 #include "ops/meta/reduce.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/reduction.h"
 #include "ops_gen.h"
 #include <math.h>
@@ -84,9 +85,7 @@ static fac_status count(fac_structured *s, fac_tensor *self, fac_fold_op op) {
 
 /* The identity of a maximum is not a truth value. */
 static fac_status any_of(fac_structured *s, fac_tensor *self) {
-    if (self->numel > 0) return count(s, self, FAC_FOLD_MAX);
-    if (s->out[0]->numel > 0) memset(fac__data(s->out[0]), 0, (size_t)s->out[0]->numel);
-    return FAC_OK;
+    return self->numel > 0 ? count(s, self, FAC_FOLD_MAX) : fac__cpu_fill(s->out[0], fac_scalar_i_(0));
 }
 
 fac_status any_cpu(fac_structured *s, fac_tensor *self) { return any_of(s, self); }
