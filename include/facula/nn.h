@@ -31,7 +31,7 @@ typedef struct fac_module_class {
     void (*describe)(fac_module *self, char *buf, size_t size);
     /* Makes the state of a new module, which is zero until then, and adds the parts that all modules of the class have;
        may be NULL. After a failure `destroy` is not called: init frees what the state holds, and the parts that it has
-       added are freed. */
+       added are freed. One that returns FAC_OK but leaves an error makes no module either; `destroy` is called. */
     fac_status (*init)(fac_module *self);
     /* fac_module_copy calls it to fill the state of `copy` from that of `self`. The copy is a new module, on which init
        has run; its parameters, buffers and children are copies of self's, in place of those that init has added. The

@@ -97,7 +97,11 @@ void fac__nest_seek(const fac_nest *n, int n_operands, int64_t i, fac_cursor *c)
 static inline void advance_in_row(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c) {
     c->index[0] += step;
     for (int k = 0; k < n_operands; k++) c->offset[k] += step * n->stride[k][0];
-    fac__nest_carry(n, n_operands, 0, c);
+    for (int d = 0; d + 1 < n->ndim && c->index[d] == n->size[d]; d++) {
+        c->index[d] = 0;
+        c->index[d + 1]++;
+        for (int k = 0; k < n_operands; k++) c->offset[k] += n->stride[k][d + 1] - n->size[d] * n->stride[k][d];
+    }
 }
 
 void fac__nest_advance(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c) {

@@ -33,35 +33,12 @@ void fac__nest_merge(fac_nest *n, int n_operands);
 void fac__nest_seek(const fac_nest *n, int n_operands, int64_t i, fac_cursor *c);
 /* Moves `step` points on; may end one past the last. */
 void fac__nest_advance(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c);
-/* After a step along dimension d that may have reached its end: on to the next one's next, and so on. */
-static inline void fac__nest_carry(const fac_nest *n, int n_operands, int d, fac_cursor *c) {
-    for (; d + 1 < n->ndim && c->index[d] == n->size[d]; d++) {
-        c->index[d] = 0;
-        c->index[d + 1]++;
-        for (int k = 0; k < n_operands; k++) c->offset[k] += n->stride[k][d + 1] - n->size[d] * n->stride[k][d];
-    }
-}
-/* Moves as many rows on as fac__nest_rows has said, or fewer. */
-static inline void fac__nest_advance_rows(const fac_nest *n, int n_operands, int64_t rows, fac_cursor *c) {
-    c->index[1] += rows;
-    for (int k = 0; k < n_operands; k++) c->offset[k] += rows * n->stride[k][1];
-    fac__nest_carry(n, n_operands, 1, c);
-}
-/* How many whole rows of the fastest dimension follow each other evenly from the cursor on, within `left` points; 0 also where rows
-   are so long that nothing is gained by taking several at once. */
-#define FAC_SHORT_ROW 32
-static inline int64_t fac__nest_rows(const fac_nest *n, const fac_cursor *c, int64_t left) {
-    if (n->ndim < 2 || n->size[0] >= FAC_SHORT_ROW || c->index[0] != 0 || left < n->size[0]) return 0;
-    const int64_t most = n->size[1] - c->index[1];
-    return left >= most * n->size[0] ? most : left / n->size[0];
-}
 /* Points left along the fastest dimension from the cursor on. */
 static inline int64_t fac__nest_run(const fac_nest *n, const fac_cursor *c) {
     return n->ndim ? n->size[0] - c->index[0] : 1;
 }
-/* The fastest dimension's step for an operand, 1 for a nest of one point; and the second's, 0 where there is none. */
+/* The fastest dimension's step for an operand; 1 for a nest of one point. */
 static inline int64_t fac__nest_step(const fac_nest *n, int operand) { return n->ndim ? n->stride[operand][0] : 1; }
-static inline int64_t fac__nest_row(const fac_nest *n, int operand) { return n->ndim > 1 ? n->stride[operand][1] : 0; }
 
 /* Strides of t as broadcast to a shape of `ndim` dimensions (t's sizes must be compatible). */
 void fac__broadcast_strides(const fac_tensor *t, int ndim, int64_t *out_strides);

@@ -10,6 +10,7 @@
 #define TILES_BYTES (5 * TILE_BYTES) /* of all tiles: they lie on the stack, and a thread may have little of it */
 #define STREAM_TILE_BYTES 512        /* longer bursts past the cache stall the loads between them */
 #define STREAM_THREADS 4             /* more of them wait for memory whatever they compute */
+#define SHORT_ROW 32                 /* rows below this are gathered several to a tile */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
@@ -52,38 +53,22 @@ static bool has(unsigned set, int i) { return (set >> i) & 1u; }
 
 static char *address(const fac_iter *it, int i, const fac_cursor *c) { return it->op[i].data + c->offset[i]; }
 
-/* As fac__nest_carry, for one operand, whose address stays in a register: short rows are half as fast otherwise. */
-static inline char *carry(const fac_nest *nest, int i, int d, int64_t *index, char *p) {
-    for (; d + 1 < nest->ndim && index[d] == nest->size[d]; d++) {
-        p += nest->stride[i][d + 1] - index[d] * nest->stride[i][d];
-        index[d] = 0;
-        index[d + 1]++;
-    }
-    return p;
-}
-
 /* Copies n elements between operand i, from a point on, and a contiguous buffer. */
 static void move_raw(const fac_iter *it, int i, const fac_cursor *from, char *buffer, int64_t n, bool gather) {
     const fac_nest *nest = &it->nest;
-    const int64_t item = item_of((fac_dtype)it->op[i].dtype), step = fac__nest_step(nest, i),
-                  row = fac__nest_row(nest, i);
-    fac_cursor c; /* its index alone */
-    memcpy(c.index, from->index, (size_t)nest->ndim * sizeof c.index[0]);
-    char *p = address(it, i, from);
-    for (;;) {
-        const int64_t m = fac__min(n, fac__nest_run(nest, &c)), rows = fac__nest_rows(nest, &c, n);
-        const fac_items_rows own = {p, step, row}, packed = {buffer, item, m * item};
-        const fac_items_rows *to = gather ? &packed : &own, *src = gather ? &own : &packed;
-        if (rows)
-            fac__items_copy_rows((size_t)item, *to, *src, m, rows);
+    const int64_t item = item_of((fac_dtype)it->op[i].dtype);
+    const fac_items_side own = {address(it, i, from), nest->stride[i]};
+    if (n <= fac__nest_run(nest, from)) { /* one run, which costs less than setting up a walk */
+        if (gather)
+            fac__items_copy((size_t)item, buffer, item, own.p, own.stride[0], n);
         else
-            fac__items_copy((size_t)item, to->p, to->step, src->p, src->step, m);
-        buffer += m * fac__max(rows, 1) * item;
-        n -= m * fac__max(rows, 1);
-        if (n <= 0) return;
-        c.index[rows > 0] += rows ? rows : m;
-        p = carry(nest, i, rows > 0, c.index, p + (rows ? rows * row : m * step));
+            fac__items_copy((size_t)item, own.p, own.stride[0], buffer, item, n);
+        return;
     }
+    int64_t packed[FAC_MAX_DIMS], stride = item;
+    for (int d = 0; d < nest->ndim; stride *= nest->size[d++]) packed[d] = stride;
+    const fac_items_side tile = {buffer, packed};
+    fac__items_copy_points(nest, from->index, (size_t)item, gather ? tile : own, gather ? own : tile, n);
 }
 
 /* The elements of operand i for this step, contiguous but in their own dtype. */
@@ -241,7 +226,7 @@ static void plan_tiles(run *r) {
 
 static void plan_run(run *r) {
     const fac_iter *it = r->it;
-    r->rows = it->nest.ndim == 1 || it->nest.size[0] >= FAC_SHORT_ROW;
+    r->rows = it->nest.ndim == 1 || it->nest.size[0] >= SHORT_ROW;
     int64_t widest = 1;
     for (int i = 0; i < it->n; i++) {
         plan_operand(r, i);

@@ -25,26 +25,28 @@ typedef struct __attribute__((may_alias)) fac_item16 {
     default: DO(fac_item16); break; \
     }
 
-/* Copies n elements from one strided run to another; strides are multiples of the size. */
-FAC_ISA_DECLARE(void, fac__items_copy, (size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n));
-static inline void fac__items_copy(size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n) {
-    FAC_ISA_PICK(fac__items_copy)(item, dst, to, src, from, n);
-}
-/* Rows of strided elements: where they begin, from one element to the next, and from one row to the next. */
-typedef struct fac_items_rows {
-    char *p;
-    int64_t step, row;
-} fac_items_rows;
-/* Copies rows of n elements each. */
+/* Copies rows of n strided elements each: `to` and `from` lead from one element to the next, to_row and from_row from one row to the
+   next; all are multiples of the size. */
 FAC_ISA_DECLARE(void, fac__items_copy_rows,
-                (size_t item, fac_items_rows to, fac_items_rows from, int64_t n, int64_t rows));
-static inline void fac__items_copy_rows(size_t item, fac_items_rows to, fac_items_rows from, int64_t n, int64_t rows) {
-    FAC_ISA_PICK(fac__items_copy_rows)(item, to, from, n, rows);
+                (size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n, int64_t rows,
+                 int64_t to_row, int64_t from_row));
+/* Copies one row. */
+static inline void fac__items_copy(size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n) {
+    FAC_ISA_PICK(fac__items_copy_rows)(item, dst, to, src, from, n, 1, 0, 0);
 }
 /* Sets n elements to zero bits. */
 void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n);
 /* Sets n elements to the one at `value`. */
 void fac__items_fill(size_t item, char *dst, int64_t dst_stride, const void *value, int64_t n);
+
+/* One side of a copy over a nest: where its first point lies, and its strides. */
+typedef struct fac_items_side {
+    char *p;
+    const int64_t *stride;
+} fac_items_side;
+/* Copies n points of the nest from the one at `index` on. */
+void fac__items_copy_points(const fac_nest *nest, const int64_t *index, size_t item, fac_items_side to,
+                            fac_items_side from, int64_t n);
 
 /* A copy: the destination is the nest's first operand, the source its second; strides are bytes. */
 typedef struct fac_items_job {

@@ -16,21 +16,11 @@
         }                                                                              \
     } while (0)
 
-void FAC_ISA_NAME(fac__items_copy)(size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n) {
-    if (to == (int64_t)item && from == (int64_t)item)
-        memcpy(dst, src, (size_t)n * item);
-    else
-        FAC_ITEM_SWITCH(item, COPY)
-}
-
 #define COPY_ROWS(T) \
     for (; rows > 0; rows--, dst += to_row, src += from_row) COPY(T)
 
-void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, fac_items_rows rows_to, fac_items_rows rows_from, int64_t n,
-                                        int64_t rows) {
-    char *dst = rows_to.p;
-    const char *src = rows_from.p;
-    const int64_t to = rows_to.step, to_row = rows_to.row, from = rows_from.step, from_row = rows_from.row;
+void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n,
+                                        int64_t rows, int64_t to_row, int64_t from_row) {
     if (to == (int64_t)item && from == (int64_t)item)
         for (; rows > 0; rows--, dst += to_row, src += from_row) memcpy(dst, src, (size_t)n * item);
     else
