@@ -226,9 +226,13 @@ FAC_BOTH_THROUGH(bf16, 2, f64, c128, 16)
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
+/* One element, such as a sum's, costs no further call. */
 #define FAC_COPY(item)                                                                       \
     static void copy_##item(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
-        fac__items_copy(item, dst, ds *item, src, ss *item, n);                              \
+        if (n == 1)                                                                          \
+            memcpy(dst, src, item);                                                          \
+        else                                                                                 \
+            fac__items_copy(item, dst, ds *item, src, ss *item, n);                          \
     }
 FAC_COPY(1)
 FAC_COPY(2)
