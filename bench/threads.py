@@ -5,26 +5,33 @@
     bench/threads.py compare BEFORE AFTER   each row with both programs, taking turns; they are builds of bench.c
 
 Options: --pairs N (20), --starts N processes of each side (5), --ms M a measurement (20), --threads 1,2 (compare), --grep TEXT,
---section NAME, --limit R (busy 1.3, compare 1.03), --out FILE. The two sides of a pair are measured one right after the other,
+--section NAME, --limit R (busy 1.3, compare 1.03), --orders N (compare), --out FILE. The two sides of a pair are measured one right after the other,
 in alternating order, and a row's figures are medians over its pairs: of the times, and of the pairs' ratios. The pairs go round
 several processes of each side, since where a process happens to lie in memory can cost it half its speed for as long as it
-runs. `others` is the median number of other runnable threads that the kernel saw at the row's pairs; loops of our own not
+runs. So can where the linker happened to put a function, in every process: with --orders N both libraries are linked in N orders of
+their objects (by ninja, in the folders where the programs were built), and N or more --starts go round them. `others` is the median number of other runnable threads that the kernel saw at the row's pairs; loops of our own not
 counted. Compare means little where it is not 0. Ends with 1 if a row is over the limit.
 """
 import argparse
 import os
+import pathlib
+import random
+import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 
 
 class Bench:
     """A `bench --serve` that measures rows when asked. Threads of a build with OpenMP sleep soon when they have nothing to do, so
     that they do not keep a core from the other side."""
 
-    def __init__(self, program):
+    def __init__(self, program, library=None):
+        """`library` is the folder of the libfacula to use, where it is not the program's own."""
+        own = {"LD_LIBRARY_PATH": library} if library else {}
         self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=dict(os.environ, GOMP_SPINCOUNT="10000"))
+                                        env=dict(os.environ, GOMP_SPINCOUNT="10000", **own))
 
     def measure(self, row, threads, ms):
         """The row's median in microseconds."""
@@ -38,6 +45,31 @@ class Bench:
     def close(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+def link_in_orders(program, n, folder):
+    """Links the library that `program` was built with in n orders of its objects; the folders of the libraries."""
+    build = pathlib.Path(program).resolve().parent.parent
+    library = next(path for path in build.glob("libfacula.so.*") if not path.is_symlink())
+    text = subprocess.run(["ninja", "-t", "commands", library.name], cwd=build, capture_output=True, text=True, check=True).stdout
+    words = [word for word in shlex.split(text.splitlines()[-1]) if word not in (":", "&&")]
+    places = [i for i, word in enumerate(words) if word.endswith(".o")]
+    objects, folders = [words[i] for i in places], []
+    for seed in range(n):
+        folders.append(pathlib.Path(folder, f"order-{seed}"))
+        folders[-1].mkdir(parents=True)
+        random.Random(seed).shuffle(objects)
+        for i, word in zip(places, objects):
+            words[i] = word
+        soname = next(word for word in words if word.startswith("-Wl,-soname,")).split(",")[-1]
+        words[words.index("-o") + 1] = str(folders[-1] / soname)
+        subprocess.run(words + ["-Wl,-s"], cwd=build, check=True)
+    return folders
+
+
+def start_side(program, options, folder):
+    libraries = link_in_orders(program, options.orders, folder) if options.orders else [None]
+    return [Bench(program, libraries[i % len(libraries)]) for i in range(options.starts)]
 
 
 def rows_of(program, grep, section):
@@ -95,7 +127,14 @@ def busy(options, out):
 
 
 def compare(options, out):
-    sides = [[Bench(program) for _ in range(options.starts)] for program in (options.before, options.after)]
+    options.starts = max(options.starts, options.orders)
+    with tempfile.TemporaryDirectory(prefix="facula-orders.") as folder:
+        sides = [start_side(program, options, f"{folder}/{name}")
+                 for name, program in (("before", options.before), ("after", options.after))]
+        return compare_sides(sides, options, out)
+
+
+def compare_sides(sides, options, out):
     measure = lambda side: lambda i: sides[side][i % options.starts].measure(row, threads, options.ms)
     over = 0
     for row in rows_of(options.before, options.grep, options.section):
@@ -115,6 +154,7 @@ def parse():
     on_idle.add_argument("before")
     on_idle.add_argument("after")
     on_idle.add_argument("--threads", default="1,2")
+    on_idle.add_argument("--orders", type=int, default=0)
     for command in (on_busy, on_idle):
         command.add_argument("--pairs", type=int, default=20)
         command.add_argument("--starts", type=int, default=5)
