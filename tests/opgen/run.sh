@@ -107,6 +107,8 @@ files "$(entry "start$schema" 'grad:' '  self: grad' 'double_backward: "unsuppor
 expect 'both' 1 "exactly one of 'grad'"
 files "$(entry "start$schema" 'double_backward: "because"')" ''
 expect 'no reason' 1 'should be "unsupported, reason"'
+files "$(entry "start$schema" 'double_backward: "unsupported, "')" ''
+expect 'a reason of no words' 1 'should be "unsupported, reason"'
 files "$(entry "start$schema" 'grad:' '  self: neg(unsupported("why"))')" ''
 expect 'a part of a gradient' 1 'takes the place of the whole gradient'
 of_size() { # INDEX
@@ -162,12 +164,18 @@ files "- combines: rounded
 $(fact "one$schema")" ''
 expect 'a word for the whole file' 0
 grep -q 'combines = FAC_COMBINES_ROUNDED' "$work/out/ops_table.c" || { echo 'combines is not in the table'; failed=1; }
+files "- combines: rounded
+- combines: nothing
+$(fact "one$schema")" ''
+expect 'two words for the whole file' 1 "a.yaml:2: error: 'combines' of the whole file is given twice"
 files "$(fact 'one(Tensor self, Generator? g) -> Tensor' 'combines: nothing')" ''
 expect 'a generator of which nothing is said' 1 "one takes a generator: 'random' should say"
 files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing')" ''
 expect 'a writer without a twin' 1 "one_ writes its arguments: 'functional' should name"
 files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing' 'functional: two')" ''
 expect 'a twin that is not there' 1 "one_ writes its arguments: 'functional' should name"
+files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing' 'functional: "none, "')" ''
+expect 'no twin, without a reason' 1 "one_ writes its arguments: 'functional' should name"
 files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing')
 $(fact "one$schema" 'combines: nothing')" ''
 expect 'a twin by name' 0

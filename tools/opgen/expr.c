@@ -489,7 +489,7 @@ static formula read_formula(const model *m, const op *o, grad_plan *plan, const 
 
 /* The gradient of each tensor is refused. */
 static formula refusal(const op *o) {
-    const char *reason = o->e->double_backward + strlen("unsupported, ");
+    const char *reason = reason_after("unsupported, ", o->e->double_backward);
     formula f = {.line = o->e->line, .fills = true};
     f.c = xformat("fac__not_differentiable(\"%s\", \"%s\")", o->s->name, reason);
     for (size_t i = 0; i < o->s->n_args; i++)

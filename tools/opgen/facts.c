@@ -21,7 +21,7 @@ static const op *functional_of(const op *o) {
 
 /* "none, reason", "fills": there is no such form, and a caller can do without. */
 static bool needs_none(const entry *e) {
-    return e->functional && (strcmp(e->functional, "fills") == 0 || strncmp(e->functional, "none, ", 6) == 0);
+    return e->functional && (strcmp(e->functional, "fills") == 0 || reason_after("none, ", e->functional));
 }
 
 static const char *combines(const model *m, const entry *e) {

@@ -174,7 +174,7 @@ static void check_entry(const entry *e, const fac_schema *s) {
     demand(!e->composite || !gradient, e, s, "a composite is differentiated through its parts");
     demand(e->composite || gradient == 1, e, s,
            "exactly one of 'grad', 'nondifferentiable: reason', 'double_backward' is needed");
-    demand(!given_double || strncmp(e->double_backward, "unsupported, ", 13) == 0, e, s,
+    demand(!given_double || reason_after("unsupported, ", e->double_backward), e, s,
            "'double_backward' should be \"unsupported, reason\"");
     demand(!e->view || e->explicit, e, s, "'view' needs 'explicit'");
     demand(!e->device_check || given_kernels, e, s, "'device_check' needs 'kernels'");

@@ -101,12 +101,12 @@ typedef struct header {
     char *name, *doc;
 } header;
 
-/* A formula of src/ops/scalar/, of which back ends make loops. */
+/* A formula of src/ops/scalar/, of which back ends make loops. Its result is a "VALUE", the "SAME" that it reads, "TRUTH", the "PART"
+   of a complex number, a "PAIR" of values, a "QUOTIENT", where an integer divisor may be 0, or one of two values "SELECTED" by its
+   first input. */
 typedef struct loop {
     char *file, *name; /* "activation", "elu" */
-    const char *
-        result; /* what it writes: "VALUE", the "SAME" that it reads, "TRUTH", "PART" of a complex number, "PAIR" of values, a "QUOTIENT", where an
-                           integer divisor may be 0, or one of two values "SELECTED" by its first input */
+    const char *result;
     int n_in, n_numbers;
 } loop;
 
@@ -220,6 +220,8 @@ char *vformat(const char *format, va_list ap);
 char *xformat(const char *format, ...) FAC_PRINTF(1, 2);
 char *upper(const char *s);
 char *cut(const char *begin, const char *end); /* what lies between */
+const char *reason_after(const char *words,
+                         const char *text); /* of "none, reason"; NULL without these words or a reason */
 /* Whether a list that ends with NULL, or is NULL, has the word. */
 bool lists(char *const *v, const char *word);
 /* A file's text; stops if it cannot be read. */

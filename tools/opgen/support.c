@@ -62,6 +62,11 @@ char *upper(const char *s) {
     return made;
 }
 
+const char *reason_after(const char *words, const char *text) {
+    const size_t n = strlen(words);
+    return strncmp(text, words, n) == 0 && text[n] ? text + n : NULL;
+}
+
 char *cut(const char *begin, const char *end) { return xformat("%.*s", (int)(end - begin), begin); }
 
 void quoted(FILE *f, const char *s) {

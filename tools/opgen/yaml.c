@@ -142,10 +142,12 @@ char *family_of(const char *path) {
 static void add_entry(model *m, entry e) {
     if (e.fn)
         PUSH(m->fn_entries, e);
-    else if (!e.op) /* of the whole file */
-        PUSH(m->families, ((family){e.file, e.combines}));
-    else
+    else if (e.op)
         PUSH(m->entries, e);
+    else if (FIND(m->families, file, e.file))
+        die(e.file, e.line, "'combines' of the whole file is given twice");
+    else
+        PUSH(m->families, ((family){e.file, e.combines}));
 }
 
 static void check_keys(doc *d, const yaml_node_t *map) {
