@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Prints a table of the calls that differ between two versions: api_changes.py OLD_HEADERS... -- NEW_HEADERS...
+"""Prints a table of the calls that differ between two versions.
 
 Each side is the headers of a version, generated ones included. Functions that only the new version has are counted.
 """
+import argparse
 import pathlib
 import re
 import sys
@@ -43,8 +44,11 @@ def spelt(call):
 
 
 def main():
-    split = sys.argv.index("--")
-    old, new = load(sys.argv[1:split]), load(sys.argv[split + 1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    for side in ("old", "new"):
+        parser.add_argument(f"--{side}", nargs="+", required=True, metavar="HEADER")
+    options = parser.parse_args()
+    old, new = load(options.old), load(options.new)
     print("| call | before | now |\n|---|---|---|")
     for name in sorted(old):
         if name not in new:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What adding costs: in how many files the tree names one thing of each kind. Each stands for the next of its kind.
 
-Usage: costs.py [--files] [COMMIT]. Prints the counts, of COMMIT or of the tree as it is, with --files their files; ends with 1 if a
-count is higher than promised."""
+Prints the counts and ends with 1 if one is higher than promised."""
+import argparse
 import pathlib
 import subprocess
 import sys
@@ -35,14 +35,16 @@ def files(root, words, where, commit):
 
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
-    show = "--files" in sys.argv
-    commit = [a for a in sys.argv[1:] if a != "--files"]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("commit", nargs="?", help="count in it; without one, in the tree as it is")
+    parser.add_argument("--files", action="store_true", help="list the files too")
+    options = parser.parse_args()
     failed = False
     for name, words, where, most in KINDS:
-        found = files(root, words, where, commit)
+        found = files(root, words, where, [options.commit] if options.commit else [])
         failed |= len(found) > most
         print(f"{len(found):3} {name}" + (f": more than the {most} that were promised" if len(found) > most else ""))
-        if show:
+        if options.files:
             print("".join(f"      {f}\n" for f in found), end="")
     return 1 if failed else 0
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Prints each feature of docs/features.md with its tests and their result, and ends with a count.
 
-Usage: features.py BUILD [--missing]. A test belongs to a feature if its name carries the id: S003, e12, X27. Tests are those
+A test belongs to a feature if its name carries the id: S003, e12, X27. Tests are those
 of ctest: the cmocka programs of the labels below, test by test, and whole entries whose own name carries an id. A feature
 that needs a GPU is passed by a table of `make gpu-check` in bench/results/; until then it shows as "needs a GPU" after
 what passed without one. One that docs/features.md lists under "Partly" shows as such with what is missing, and is not
-counted, whatever its tests say. --missing also lists the features without a test. Ends with 1 if a test that belongs to a
-feature fails.
+counted, whatever its tests say. Ends with 1 if a test that belongs to a feature fails.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -129,19 +129,19 @@ def show_all(table, tests, list_missing):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if not a.startswith("-")]
-    if len(arguments) != 1:
-        print("usage: features.py BUILD [--missing]", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", help="a build folder, such as build/release")
+    parser.add_argument("--missing", action="store_true", help="list the features without a test too")
+    options = parser.parse_args()
     tests, crashed = {}, False
-    for name, result in run_tests(str(pathlib.Path(arguments[0]).resolve())):
+    for name, result in run_tests(str(pathlib.Path(options.build).resolve())):
         if result == "CRASHED":
             print(f"{name} crashed or hung")
             crashed = True
             continue
         for key in ids(name):
             tests.setdefault(key, []).append((name, result))
-    failed = show_all(features(), tests, "--missing" in sys.argv)
+    failed = show_all(features(), tests, options.missing)
     return 1 if failed or crashed else 0
 
 

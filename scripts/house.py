@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
 """The rooms of the house, who may include whom, and their drawing.
 
-Usage: house.py                 checks includes, and that the drawing is what they say
-       house.py --draw          writes docs/house.dot, and docs/house.svg with Graphviz
-       house.py --objects FILE  checks the symbols of built objects, whose names FILE holds (objects.rsp of a build folder):
-                                a room uses nothing that is defined above it, declared or not
-Prints one line per finding and ends with 1 if there is one."""
+Checks includes, and that the drawing is what they say. Prints one line per finding and ends with 1 if there is one."""
+import argparse
 import collections
 import os
 import pathlib
@@ -227,10 +224,17 @@ def objects_findings(root, names):
 
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
-    if sys.argv[1:] == ["--draw"]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--draw", action="store_true", help="write docs/house.dot, and docs/house.svg with Graphviz")
+    instead.add_argument("--objects", metavar="FILE", type=pathlib.Path,
+                         help="check the symbols of built objects, whose names FILE holds (objects.rsp of a build folder): a room uses "
+                              "nothing that is defined above it, declared or not")
+    options = parser.parse_args()
+    if options.draw:
         return draw(root)
-    if sys.argv[1:2] == ["--objects"]:
-        found = objects_findings(root, pathlib.Path(sys.argv[2]).read_text().split())
+    if options.objects:
+        found = objects_findings(root, options.objects.read_text().split())
     else:
         found = [*check_includes(root), *check_names(root), *check_drawing(root)]
     errors = [f"{path}:{number}: {message}" for path, number, message in found]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks what the compiler does not: include directions, documentation of public declarations, leftovers, file length.
 
-Usage: lint.py [ROOT]. Prints one line per finding and ends with 1 if there is an error; long files are only warned of.
+Prints one line per finding and ends with 1 if there is an error; long files are only warned of.
 """
+import argparse
 import pathlib
 import re
 import sys
@@ -257,7 +258,9 @@ def check_branches(root):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent, help="the tree; this one")
+    root = parser.parse_args().root.resolve()
     errors = 0
     checks = [f for module in (house, sys.modules[__name__]) for name, f in vars(module).items() if name.startswith("check_")]
     for check in checks:
