@@ -1,11 +1,12 @@
-/* facula ops: the operators by name or tag, with their documentation or facts. */
+/* facula ops: the operators by name or tag, with their documentation or facts; which of PyTorch's there are. */
 #include "cli.h"
+#include "coverage.h"
 #include <regex.h>
 #include <string.h>
 
 typedef struct ops_filter {
     const char *pattern, *tag;
-    bool docs, facts;
+    bool docs, facts, coverage;
     regex_t regex;
 } ops_filter;
 
@@ -33,8 +34,9 @@ static int print_facts(const fac_operator *op) {
     printf("   ");
     print_mask("writes", f.writes);
     print_mask("aliases", f.aliases);
-    printf(" offsets=%d data_dependent=%s combines=%s functional=%s%s\n", f.offsets, f.data_dependent ? "yes" : "no",
-           combining[f.combines], f.functional ? fac_operator_name(f.functional) : "-", f.fills ? " fills" : "");
+    printf(" offsets=%d data_dependent=%s combines=%s functional=%s%s\n    gradient: %s\n", f.offsets,
+           f.data_dependent ? "yes" : "no", combining[f.combines], f.functional ? fac_operator_name(f.functional) : "-",
+           f.fills ? " fills" : "", f.gradient);
     return CLI_OK;
 }
 
@@ -53,6 +55,19 @@ static int list(const ops_filter *f) {
     return CLI_FAILED;
 }
 
+static bool accepts(const void *filter, const char *name) {
+    const ops_filter *f = filter;
+    return !f->pattern || regexec(&f->regex, name, 0, NULL, 0) == 0;
+}
+
+/* Options that are only there or not. */
+static bool *flag(ops_filter *f, const char *arg) {
+    return strcmp(arg, "--docs") == 0       ? &f->docs
+           : strcmp(arg, "--facts") == 0    ? &f->facts
+           : strcmp(arg, "--coverage") == 0 ? &f->coverage
+                                            : NULL;
+}
+
 static int parse(const cli_command *self, int argc, char **argv, ops_filter *f) {
     cli_args a = {.command = self, .argc = argc, .argv = argv, .at = 1};
     bool is_option;
@@ -61,15 +76,17 @@ static int parse(const cli_command *self, int argc, char **argv, ops_filter *f) 
             if (!(f->pattern = cli_value(&a, arg))) return CLI_USAGE;
         } else if (is_option && strcmp(arg, "--tag") == 0) {
             if (!(f->tag = cli_value(&a, arg))) return CLI_USAGE;
-        } else if (is_option && (strcmp(arg, "--docs") == 0 || strcmp(arg, "--facts") == 0)) {
+        } else if (is_option && flag(f, arg)) {
             if (!cli_no_value(&a, arg)) return CLI_USAGE;
-            *(arg[2] == 'd' ? &f->docs : &f->facts) = true;
+            *flag(f, arg) = true;
         } else if (is_option || f->pattern) {
             return cli_usage_error(self, "'%s' is not understood", arg);
         } else {
             f->pattern = arg;
         }
     }
+    if (f->coverage && (f->tag || f->docs || f->facts))
+        return cli_usage_error(self, "--coverage goes with --grep alone");
     return CLI_OK;
 }
 
@@ -86,14 +103,15 @@ static int ops(const cli_command *self, int argc, char **argv) {
             return cli_usage_error(self, "'%s' is not a regular expression: %s", f.pattern, why);
         }
     }
-    code = list(&f);
+    code = f.coverage ? coverage_print(accepts, &f) : list(&f);
     if (f.pattern) regfree(&f.regex);
     return code;
 }
 
 const cli_command cli_ops = {
     "ops", "the operators and their schemas",
-    "usage: facula ops [[--grep] REGEX] [--tag TAG] [--docs] [--facts]\n\n"
+    "usage: facula ops [[--grep] REGEX] [--tag TAG] [--docs] [--facts]\n"
+    "       facula ops --coverage [[--grep] REGEX]\n\n"
     "Prints the schema of every operator in order of name; exit status 1 if none matches.\n\n"
     "  --grep REGEX  those whose schema or description matches an extended regular expression, in any case;\n"
     "                the option's name may be left out\n"
@@ -102,5 +120,8 @@ const cli_command cli_ops = {
     "  --facts       with a line of what may be relied on: which arguments are written, which a result may be a view of (by\n"
     "                number, from 0), random numbers drawn, whether sizes depend on values, how elements are combined\n"
     "                (nothing, exactly, rounded, as_parts of a composite, unknown of a program's own), and the operator that\n"
-    "                computes the same and writes nothing, or fills if what is written does not depend on what was there\n",
+    "                computes the same and writes nothing, or fills if what is written does not depend on what was there;\n"
+    "                then which arguments have a gradient, or why none has\n"
+    "  --coverage    the operators of PyTorch by kind, each with its kernels and its gradient, or the word missing, then the\n"
+    "                totals; exit status 1 if one is missing\n",
     ops};

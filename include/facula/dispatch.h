@@ -196,6 +196,10 @@ FAC_API const char *fac_operator_schema(const fac_operator *op); /* "add.Tensor(
 FAC_API const char *fac_operator_doc(const fac_operator *op);    /* one line; "" if none */
 /* True if the operator carries the tag, such as "core" or "pointwise". */
 FAC_API bool fac_operator_has_tag(const fac_operator *op, const char *tag);
+/* True if calls that get to `key`, such as "CPU" or "Meta", find a kernel there: the key's own, or one that serves many
+   keys.
+   errors: ARGUMENT for an operator that is not declared, a text that is no key, or one that stands for many keys */
+FAC_API bool fac_operator_has_kernel(const fac_operator *op, const char *key);
 /* Arguments and results that a boxed call takes and gives. */
 FAC_API size_t fac_operator_arg_count(const fac_operator *op);
 FAC_API size_t fac_operator_return_count(const fac_operator *op);
@@ -223,9 +227,12 @@ typedef struct fac_operator_facts {
     bool data_dependent;
     int offsets; /* of the generator, that a call takes at most; of composite operators see the parts */
     fac_combining combines;
+    /* Which arguments have a gradient, "none: " and why there is none, or where it comes from, as the operator's page
+       says it; "unknown" of a program's own. */
+    const char *gradient;
 } fac_operator_facts;
-/* Facts of a built-in operator, all but `combines` tested in calls of it; of others what the schema says, with the rest
-   unknown.
+/* Facts of a built-in operator, all but `combines` and `gradient` tested in calls of it; of others what the schema
+   says, with the rest unknown.
    errors: ARGUMENT for an operator that is not declared; UNSUPPORTED for one of more than 64 arguments */
 FAC_API FAC_MUST fac_status fac_operator_facts_of(const fac_operator *op, fac_operator_facts *out_facts);
 

@@ -286,6 +286,19 @@ bool fac_operator_has_tag(const fac_operator *op, const char *tag) {
     return false;
 }
 
+bool fac_operator_has_kernel(const fac_operator *op, const char *key) {
+    fac_key k;
+    if (!schema_of(op) || fac_key_parse(key, &k) != FAC_OK) return false;
+    if (k.functionality == FAC_KEY_ANY || (k.backend == FAC_ALL_BACKENDS && fac__slot_mask[k.functionality])) {
+        FAC_FAIL(FAC_ERR_ARGUMENT,
+                 "fac_operator_has_kernel needs a key such as CPU or AutogradCPU, but %s stands for many", key);
+        return false;
+    }
+    const size_t slot = fac__slot(k.functionality, k.backend == FAC_ALL_BACKENDS ? 0 : k.backend);
+    const fac_kernel *kernel = atomic_load_explicit(&op->table[slot], memory_order_acquire);
+    return !kernel->fallthrough && strcmp(kernel->label, "missing") != 0;
+}
+
 static bool is_declared(const fac_operator *op) {
     return op && atomic_load_explicit(&op->schema, memory_order_acquire);
 }
@@ -304,7 +317,8 @@ fac_status fac_operator_facts_of(const fac_operator *op, fac_operator_facts *out
         aliases |= (uint64_t)((t->before & shared) != 0) << i;
     }
     const fac_builtin_facts *f = op->facts;
-    *out_facts = (fac_operator_facts){.functional = writes ? NULL : op, .writes = writes, .aliases = aliases};
+    *out_facts = (fac_operator_facts){
+        .functional = writes ? NULL : op, .writes = writes, .aliases = aliases, .gradient = "unknown"};
     if (!f) return FAC_OK;
     *out_facts = (fac_operator_facts){
         .functional = is_declared(f->functional) ? f->functional : NULL, /* a selective build may lack it */
@@ -314,6 +328,7 @@ fac_status fac_operator_facts_of(const fac_operator *op, fac_operator_facts *out
         .data_dependent = f->data_dependent,
         .offsets = f->offsets,
         .combines = (fac_combining)f->combines,
+        .gradient = f->gradient,
     };
     return FAC_OK;
 }

@@ -47,6 +47,7 @@ typedef struct fac_builtin_facts {
         shares; /* arguments, as bits, that are written, or that a result may be, though no schema says so */
     uint8_t offsets, combines;
     bool fills, data_dependent;
+    const char *gradient;
 } fac_builtin_facts;
 typedef struct fac_builtin_op {
     fac_operator *op;

@@ -353,6 +353,27 @@ several integer 'bool FAC_FN(one)(FAC_T x)'
 loops 'formulas of one name and two results' 1 "'one' writes a [A-Z]*, that of [a-z]*.h a [A-Z]*\$" 'Tensor self' 'loop: one'
 rm "$work"/src/ops/scalar/*
 
+# other names
+named() { # NAME STATUS PATTERN SCHEMA LINE...: an entry beside one(Tensor self) and its form in place
+    local lines
+    lines=$(printf '  %s\n' "${@:5}")
+    files "$(composite "one$schema" f)
+  variants: [function, inplace]
+- op: $4
+$lines" ''
+    expect "$1" "$2" "$3"
+}
+named 'another name' 0 '' "uno$schema" 'alias: one' 'variants: [function, inplace]'
+grep -q 'return fac__c_one_(self, res_);' "$work/out/ops_a.c" || { echo 'the form in place of another name does not call that of the operator'; failed=1; }
+grep -q '"Another name of one."' "$work/out/ops_table.c" || { echo 'another name has no description'; failed=1; }
+named 'another name of nothing' 1 "alias: there is no operator 'two'" "uno$schema" 'alias: two'
+named 'a form that the operator has not' 1 "alias: 'one' has no such form as uno.out" "uno$schema" 'alias: one' 'variants: [function, out]'
+named 'another name with other arguments' 1 'takes or gives other types than' 'uno(Tensor self, int dim) -> Tensor' 'alias: one'
+files "$(composite "one$schema" f)
+$(printf -- '- op: %s\n  alias: %s\n' "uno$schema" one "eins$schema" uno)" ''
+expect 'another name of another name' 1 "'uno' is another name itself, of one"
+named 'another name that is computed' 1 "'alias' says how it is computed" "uno$schema" 'alias: one' 'composite: f'
+
 # what the guides say to type, of an operator that is there
 root=$(cd "$(dirname "$0")/../.." && pwd)
 grep -oh 'opgen explain [a-z]* src/[^`]*' "$root/CONTRIBUTING.md" "$root"/docs/*.md | sed 's/opgen explain gaussian/opgen explain relu/' >"$work/typed"

@@ -367,6 +367,37 @@ static void registration_survives_each_failing_allocation(void **state) {
     }
 }
 
+static void an_operator_tells_its_kernels_and_gradient(void **state) {
+    (void)state;
+    static const struct {
+        const char *op, *gradient;
+        bool cuda;
+    } expected[] = {{"aten::mul.Tensor", "self, other", true},
+                    {"aten::mul.out", "none: out forms take no part in autograd", true},
+                    {"aten::absolute", "through the operators that it is made of", true},
+                    {"aten::max_pool2d_with_indices_backward", "grad_output", false}};
+    for (size_t i = 0; i < FAC_COUNT(expected); i++) {
+        const fac_operator *op = fac_operator_find(expected[i].op);
+        fac_operator_facts f;
+        assert_ok(fac_operator_facts_of(op, &f));
+        assert_string_equal(f.gradient, expected[i].gradient);
+        assert_true(fac_operator_has_kernel(op, "CPU") && fac_operator_has_kernel(op, "Meta"));
+        assert_int_equal(fac_operator_has_kernel(op, "CUDA"), expected[i].cuda);
+    }
+    const fac_operator *op = fac_operator_find("aten::mul.Tensor");
+    assert_false(fac_operator_has_kernel(op, "SparseCPU"));
+    assert_ok(fac_error());
+    static const char *const keys[] = {"Autograd", "nonsense", NULL};
+    for (size_t i = 0; i < FAC_COUNT(keys); i++) {
+        assert_false(fac_operator_has_kernel(op, keys[i]));
+        assert_int_equal(fac_error(), FAC_ERR_ARGUMENT);
+        fac_error_clear();
+    }
+    assert_false(fac_operator_has_kernel(NULL, "CPU"));
+    assert_int_equal(fac_error(), FAC_ERR_ARGUMENT);
+    fac_error_clear();
+}
+
 static void a_users_operator_has_the_facts_of_its_schema(void **state) {
     (void)state;
     fac_operator_facts f;
@@ -376,6 +407,7 @@ static void a_users_operator_has_the_facts_of_its_schema(void **state) {
     assert_true(f.writes == 1 && f.aliases == 2 && !f.functional && f.combines == FAC_COMBINES_UNKNOWN);
     assert_ok(fac_operator_facts_of(fac_operator_find("facts::pure"), &f));
     assert_true(!f.writes && !f.aliases && f.functional == fac_operator_find("facts::pure"));
+    assert_string_equal(f.gradient, "unknown");
     assert_int_equal(fac_operator_facts_of(NULL, &f), FAC_ERR_ARGUMENT);
     fac_error_clear();
     assert_int_equal(fac_operator_facts_of(fac_operator_find("facts::pure"), NULL), FAC_ERR_ARGUMENT);
@@ -391,6 +423,7 @@ FAC_TEST_MAIN(DISPATCH_TEST(S066_second_declaration_names_both_places),
               DISPATCH_TEST(S072_kernels_of_other_signatures_survive_a_new_schema),
               DISPATCH_TEST(S073_unknown_names_get_near_misses), DISPATCH_TEST(S073_all_operators_in_order_of_name),
               DISPATCH_TEST(S073_many_operators_are_all_found), DISPATCH_TEST(S073_what_an_operator_says_of_itself),
+              DISPATCH_TEST(an_operator_tells_its_kernels_and_gradient),
               DISPATCH_TEST(a_users_operator_has_the_facts_of_its_schema),
               DISPATCH_TEST(facts_have_room_for_64_arguments), DISPATCH_TEST(S075_listeners_hear_of_schemas),
               DISPATCH_TEST(S075_listener_may_register), DISPATCH_TEST(S076_places_of_registration_are_kept),

@@ -46,8 +46,10 @@ static void walk_op(walk *w, const op *o) {
                          refusal->unsupported));
     if (!e->composite) return;
     enter(w, o->short_name);
-    const c_def *d = find_c(NULL, e->composite);
-    if (d)
+    const c_def *d = e->alias ? NULL : find_c(NULL, e->composite);
+    if (e->alias)
+        walk_op(w, aliased(o));
+    else if (d)
         walk_c(w, d);
     else
         dead_end(w, e->composite, "which none of the C files defines by that name");

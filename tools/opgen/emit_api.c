@@ -75,12 +75,6 @@ static void function_entry(FILE *f, const model *m, const function *fn, const ch
     fputc('}', f);
 }
 
-static const char *gradient(const op *o) {
-    if (o->form == FORM_OUT) return gradient_text(o);
-    if (o->e->composite) return "through the operators that it is made of";
-    return o->e->double_backward ? xformat("of second order %s", o->e->double_backward) : gradient_text(o);
-}
-
 static void operator_entry(FILE *f, const op *o) {
     static const char *const forms[] = {"functional", "inplace", "out"};
     const entry *e = o->e;
@@ -102,7 +96,7 @@ static void operator_entry(FILE *f, const op *o) {
     text_member(f, "dtype", e->dtype);
     text_member(f, "errors", e->errors);
     text_member(f, "source", e->source);
-    text_member(f, "gradient", gradient(o));
+    text_member(f, "gradient", gradient_source(o));
     fprintf(f, ", \"differentiable\": %s}", o->form != FORM_OUT && (o->grad || e->composite) ? "true" : "false");
 }
 

@@ -108,8 +108,20 @@ static void emit_refused(FILE *f, const op *o) {
                                  : "    FAC_TRY(fac__check_out_form(given_, $outs, recorded_));\n");
 }
 
+/* Another name calls the same form of the operator. */
+static void emit_alias(FILE *f, const op *o, const char *function, rows *k) {
+    const op *other = aliased(o);
+    emit(f, o, "%sfac_status %s(const fac_call_info *c_$,params) {\n    (void)c_;\n    return fac__c_%s($args);\n}\n",
+         o->form == FORM_FUNCTION ? "" : "static ", function, other->id);
+    add_row(k, "CatchAll", function);
+}
+
 /* An in-place or out form in terms of the functional operator. */
 static void emit_borrowed(FILE *f, const op *o, rows *k) {
+    if (o->e->alias) {
+        emit_alias(f, o, fill(o, "$id_alias"), k);
+        return;
+    }
     emit(f, o, "static fac_status $id_borrowed(const fac_call_info *c_$,params) {\n    (void)c_;\n");
     emit_given(f, o);
     emit_refused(f, o);
@@ -216,7 +228,10 @@ static void emit_structured_forms(FILE *f, const op *o, rows *k) {
 /* Those that an entry names. */
 static void emit_own(FILE *f, const op *o, rows *k) {
     const entry *e = o->e;
-    if (e->composite) add_row(k, "CatchAll", e->composite);
+    if (e->alias)
+        emit_alias(f, o, e->composite, k);
+    else if (e->composite)
+        add_row(k, "CatchAll", e->composite);
     if (e->explicit) add_row(k, "CompositeExplicit", e->explicit);
     for (const pair *p = e->raw.v; p < e->raw.v + e->raw.n; p++)
         if (e->random && strcmp(p->key, "Meta") != 0)

@@ -15,6 +15,12 @@ char *gradient_text(const op *o) {
     return *text ? text : NULL;
 }
 
+const char *gradient_source(const op *o) {
+    if (o->form == FORM_OUT) return gradient_text(o);
+    if (o->e->composite) return "through the operators that it is made of";
+    return o->e->double_backward ? xformat("of second order %s", o->e->double_backward) : gradient_text(o);
+}
+
 static const char *owner_text(const op *o) {
     if (o->in_place) return "returns self";
     if (o->form == FORM_OUT) return "returns out";

@@ -93,5 +93,8 @@ void emit_facts(FILE *f, const op *o) {
     if (e->shares) fprintf(f, ".shares = %lu, ", mask_of(o, "shares", e->shares));
     if (e->random) fputs(".offsets = 1, ", f);
     if (e->data_dependent) fputs(".data_dependent = true, ", f);
-    fprintf(f, ".combines = FAC_COMBINES_%s}", upper(how));
+    fprintf(f, ".combines = FAC_COMBINES_%s, .gradient = ", upper(how));
+    const char *gradient = gradient_source(o);
+    quoted(f, gradient ? gradient : "none: no argument has one");
+    fputs("}", f);
 }

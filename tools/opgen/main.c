@@ -90,6 +90,7 @@ int main(int argc, char **argv) {
     const int first = leaves_out ? 5 : 3;
     model m = {0};
     const int n_yaml = load_files(argv, first, argc, &m) - first;
+    complete_aliases(&m);
     spell_out_references(&m);
     if (leaves_out) drop_kernels(&m, argv[4]);
     build_model(&m);

@@ -270,6 +270,24 @@ static void check_links(const model *m) {
     }
 }
 
+const op *aliased(const op *o) {
+    const entry *e = o->e;
+    for (const op *other = o->m->ops.v; other < o->m->ops.v + o->m->ops.n; other++) {
+        const op *whole = other->form == FORM_FUNCTION ? other : other->functional;
+        if (other->form == o->form && strcmp(whole->short_name, e->alias) == 0) return other;
+    }
+    die(e->file, e->line, "alias: '%s' has no such form as %s", e->alias, o->short_name);
+    return NULL;
+}
+
+/* Another name takes what the operator takes. */
+static void check_aliases(const model *m) {
+    for (const op *o = m->ops.v; o < m->ops.v + m->ops.n; o++)
+        if (o->e->alias && o->sig != aliased(o)->sig)
+            die(o->e->file, o->e->line, "alias: %s takes or gives other types than %s", o->short_name,
+                aliased(o)->short_name);
+}
+
 static void add_fn(model *m, const entry *e) {
     fac_schema *s = parse(e, e->fn);
     for (size_t i = 0; i < s->n_args; i++)
@@ -283,6 +301,7 @@ void build_model(model *m) {
     check_links(m);
     link_forms(m);
     number_signatures(m);
+    check_aliases(m);
     compare_names(m);
 }
 

@@ -28,6 +28,7 @@ typedef struct entry {
     char *fn,
         *object;      /* keywords of a function of the library's own, as a schema; the C type of those of type Object */
     char *number_for; /* "NAME[N]": the parameter of it, a list of integers, for which a number may stand N times */
+    char *alias;      /* the operator of which this is another name */
     char *op, *c, *macro, *meta, *composite, *explicit, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
     char *loop,
@@ -240,6 +241,7 @@ void *xgrow(void *p, size_t n, size_t elem);
 char *family_of(const char *path);
 void load_yaml(const char *path, model *m);
 /* Puts the texts of other entries where an entry's refer to them. */
+void complete_aliases(model *m);
 void spell_out_references(model *m);
 void build_model(model *m);
 void plan_gradients(model *m);
@@ -253,6 +255,7 @@ void load_c(const char *path);
 const c_def *find_c(const char *path, const char *name);
 /* Stops with all dead ends that second derivatives would run into. */
 void check_closure(const model *m);
+const op *aliased(const op *o); /* the same form of the operator of which o is another name */
 const op *find_op(const model *m, const char *base, const char *overload);
 bool is_pointwise(const entry *e);
 
@@ -428,6 +431,7 @@ char *public_params(const op *o);
 char *positional(const op *o, const char *text);
 char *macro_argument(const fac_schema_arg *a);
 char *gradient_text(const op *o);
+const char *gradient_source(const op *o); /* of composites too; NULL if no argument has one */
 void emit_result_struct(FILE *f, const op *o);
 void emit_calls(FILE *f, const op *o);
 /* What registers a kernel: a key, and a template of the function's name. */

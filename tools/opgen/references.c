@@ -1,4 +1,5 @@
-/* Texts that refer to another operator, "errors: as cat; DTYPE if ...", are spelt out, so that each page tells all by itself. */
+/* Entries that refer to others: texts, "errors: as cat; DTYPE if ...", are spelt out, so that each page tells all by itself, and
+   what another name leaves out is the operator's. */
 #include "opgen.h"
 
 enum { DEEPEST = 8 }; /* references to references; more are a circle */
@@ -35,6 +36,33 @@ static void spell_out(const model *m, entry *e, int key, int depth) {
         made = joined(made, "; ", strncmp(part, "as ", 3) ? part : referred(m, e, key, part, depth));
     }
     if (*text) *text = made;
+}
+
+/* "greater.Tensor" -> "greater_Tensor_alias" */
+static char *alias_function(const entry *e) {
+    char *name = xformat("%s_alias", cut(e->op, e->op + strcspn(e->op, "("))), *dot = strchr(name, '.');
+    if (dot) *dot = '_';
+    return name;
+}
+
+static char *with_default(char *text, char *other) { return text ? text : other; }
+
+/* Another name is a composite of one call, and says what the operator says. */
+static void complete_alias(const model *m, entry *e) {
+    const entry *other = find_entry(m, e->alias);
+    if (!other) die(e->file, e->line, "alias: there is no operator '%s'", e->alias);
+    if (other->alias) die(e->file, e->line, "alias: '%s' is another name itself, of %s", e->alias, other->alias);
+    if (e->composite) die(e->file, e->line, "'alias' says how it is computed; 'composite' should not");
+    e->composite = alias_function(e);
+    e->doc = with_default(e->doc, xformat("Another name of %s.", cut(e->alias, e->alias + strcspn(e->alias, "."))));
+    e->shape = with_default(e->shape, other->shape);
+    e->dtype = with_default(e->dtype, other->dtype);
+    e->errors = with_default(e->errors, other->errors);
+}
+
+void complete_aliases(model *m) {
+    for (entry *e = m->entries.v; e < m->entries.v + m->entries.n; e++)
+        if (e->alias) complete_alias(m, e);
 }
 
 void spell_out_references(model *m) {

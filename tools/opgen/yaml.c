@@ -83,6 +83,7 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(c, text_of);
     KEY(macro, text_of);
     KEY(meta, text_of);
+    KEY(alias, text_of);
     KEY(composite, text_of);
     KEY(explicit, text_of);
     KEY(view, word_of);

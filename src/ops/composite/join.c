@@ -96,11 +96,6 @@ fac_status cat_explicit(const fac_call_info *c, fac_tensors tensors, int64_t dim
     return st;
 }
 
-fac_status concat_composite(const fac_call_info *c, fac_tensors tensors, int64_t dim, fac_tensor **out) {
-    (void)c;
-    return fac__c_cat(tensors, dim, out);
-}
-
 /* ---- stacks ----------------------------------------------------------------------------------------------------------------- */
 
 typedef fac_tensor *(*reshape_one)(fac_tensor *t, int64_t dim);

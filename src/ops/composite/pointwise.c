@@ -1,42 +1,7 @@
-/* Aliases, and pointwise operators made of others. */
+/* Pointwise operators made of others. */
 #include "ops/call.h"
 #include "ops_gen.h"
 
-#define ALIAS(name, of)                                                                       \
-    fac_status name##_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) { \
-        (void)c;                                                                              \
-        return fac__c_##of(self, out);                                                        \
-    }
-ALIAS(absolute, abs)
-ALIAS(negative, neg)
-ALIAS(arcsin, asin)
-ALIAS(arccos, acos)
-ALIAS(arctan, atan)
-
-#define BINARY_ALIAS(name, of)                                                                                         \
-    fac_status name##_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other,                    \
-                                       fac_tensor **out) {                                                             \
-        (void)c;                                                                                                       \
-        return fac__c_##of##_Tensor(self, other, out);                                                                 \
-    }                                                                                                                  \
-    fac_status name##_scalar_composite(const fac_call_info *c, fac_tensor *self, fac_scalar other, fac_tensor **out) { \
-        (void)c;                                                                                                       \
-        return fac__c_##of##_Scalar(self, other, out);                                                                 \
-    }
-BINARY_ALIAS(multiply, mul)
-BINARY_ALIAS(divide, div)
-BINARY_ALIAS(true_divide, div)
-
-fac_status subtract_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar alpha,
-                                     fac_tensor **out) {
-    (void)c;
-    return fac__c_sub_Tensor(self, other, alpha, out);
-}
-fac_status subtract_scalar_composite(const fac_call_info *c, fac_tensor *self, fac_scalar other, fac_scalar alpha,
-                                     fac_tensor **out) {
-    (void)c;
-    return fac__c_sub_Scalar(self, other, alpha, out);
-}
 fac_status floor_divide_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     return fac__c_div_Tensor_mode(self, other, "floor", out);
@@ -44,11 +9,6 @@ fac_status floor_divide_composite(const fac_call_info *c, fac_tensor *self, fac_
 fac_status floor_divide_scalar_composite(const fac_call_info *c, fac_tensor *self, fac_scalar other, fac_tensor **out) {
     (void)c;
     return fac__c_div_Scalar_mode(self, other, "floor", out);
-}
-fac_status clip_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num min, fac_opt_num max,
-                          fac_tensor **out) {
-    (void)c;
-    return fac__c_clamp(self, min, max, out);
 }
 fac_status positive_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;

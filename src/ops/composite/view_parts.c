@@ -103,12 +103,6 @@ fac_status adjoint_composite(const fac_call_info *c, fac_tensor *self, fac_tenso
     return fac__give(out, fac__s_conj(fac__s_transpose_int(self, -2, -1)));
 }
 
-fac_status swapaxes_composite(const fac_call_info *c, fac_tensor *self, int64_t axis0, int64_t axis1,
-                              fac_tensor **out) {
-    (void)c;
-    return fac__c_transpose_int(self, axis0, axis1, out);
-}
-
 /* Wraps a list of dimensions and marks them; none may be repeated. */
 static fac_status wrap_dims(fac_ints dims, int ndim, const char *what, int64_t *out, uint64_t *mask) {
     *mask = 0;
