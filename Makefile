@@ -15,7 +15,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance attack attack-kill attack-faults fuzz coverage plain arm64 embedded try-debian abi abi-release house lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance accuracy attack attack-kill attack-faults fuzz coverage plain arm64 embedded try-debian abi abi-release house lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -63,6 +63,9 @@ features: all ## print every feature with its test and the result
 conformance: all ## compare every operator with PyTorch: python3-torch, or that of PYTHON=/path/to/python
 	@PYTHON=$(PYTHON) scripts/setup.sh conformance
 	@$(PYTHON) tests/conformance/run.py $(BUILD)/libfacula.so --jobs $(JOBS)
+
+accuracy: all ## how exact the elementary functions are, over all 2^32 numbers of float: half an hour on two cores
+	@$(BUILD)/tests/accuracy/accuracy
 
 attack: setup ## call every operator with changed valid arguments, on the CPU and simulated devices: MINUTES=60, SEED=time
 	@test -f build/asan/build.ninja || cmake --preset asan

@@ -52,7 +52,7 @@ const coverage_group coverage_groups[] = {
      "unique_dim _unique2 bincount histc normal_ uniform_ bernoulli_ exponential_ random_ multinomial _fused_adam_ "
      "_fused_adamw_ _fused_sgd_ _fused_adagrad_ _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ "
      "masked_fill index_add index_copy take_along_dim triu tril _fft_c2c linalg_svd linalg_qr linalg_cholesky_ex "
-     "_linalg_solve_ex linalg_eigh lerp addcmul addcdiv zeros ones _like new_ pixel_shuffle im2col max_pool1d "
+     "_linalg_solve_ex linalg_eigh lerp addcmul addcdiv zeros ones pixel_shuffle im2col max_pool1d "
      "adaptive_max_pool2d upsample_bicubic2d grid_sampler_3d special_zeta fake_quantize_per_tensor_affine"},
     {"sparse tensors",
      "ccol_indices ccol_indices_copy coalesce col_indices col_indices_copy copy_sparse_to_sparse "
@@ -119,7 +119,7 @@ const coverage_group coverage_groups[] = {
      "rrelu_ rrelu_with_noise_ rsqrt_ scatter_ scatter_add_ scatter_reduce_ selu_ sgn_ sigmoid_ sign_ silu_ sin_ sinc_ "
      "sinh_ sqrt_ square_ squeeze_ sub_ subtract_ swapaxes_ swapdims_ t_ tan_ tanh_ threshold_ transpose_ tril_ triu_ "
      "true_divide_ trunc_ unsqueeze_ xlogy_ zero_"},
-    {"others",
+    {"others, a to l",
      "absolute adaptive_avg_pool2d adaptive_avg_pool3d adaptive_avg_pool3d_backward adaptive_max_pool1d "
      "adaptive_max_pool2d_backward adaptive_max_pool3d adaptive_max_pool3d_backward addbmm addr adjoint alias_copy all "
      "allclose alpha_dropout aminmax angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh argsort argwhere "
@@ -139,8 +139,10 @@ const coverage_group coverage_groups[] = {
      "index_select_backward inner instance_norm is_nonzero is_same_size isclose isfinite isin isneginf isposinf isreal "
      "item kron kthvalue l1_loss ldexp leaky_relu_backward less less_equal linear_backward linspace log_normal "
      "log_sigmoid log_sigmoid_backward log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logit "
-     "logit_backward logspace mH mT margin_ranking_loss masked_scatter_backward masked_select masked_select_backward "
-     "matmul_backward matrix_H matrix_exp_backward max_pool1d_with_indices max_pool2d max_pool2d_backward max_pool3d "
+     "logit_backward logspace"},
+    {"others, m to z",
+     "mH mT margin_ranking_loss masked_scatter_backward masked_select masked_select_backward matmul_backward matrix_H "
+     "matrix_exp_backward max_pool1d_with_indices max_pool2d max_pool2d_backward max_pool3d "
      "max_pool3d_with_indices_backward meshgrid mish_backward mode moveaxis movedim mse_loss_backward msort "
      "multi_margin_loss multi_margin_loss_backward multilabel_margin_loss multilabel_margin_loss_backward "
      "multilabel_margin_loss_forward multiply nan_to_num nanmean nanmedian nansum narrow narrow_copy native_batch_norm "

@@ -294,7 +294,7 @@ bool fac_operator_has_kernel(const fac_operator *op, const char *key) {
                  "fac_operator_has_kernel needs a key such as CPU or AutogradCPU, but %s stands for many", key);
         return false;
     }
-    const size_t slot = fac__slot(k.functionality, k.backend == FAC_ALL_BACKENDS ? 0 : k.backend);
+    const int slot = fac__slot(k.functionality, k.backend == FAC_ALL_BACKENDS ? 0 : k.backend);
     const fac_kernel *kernel = atomic_load_explicit(&op->table[slot], memory_order_acquire);
     return !kernel->fallthrough && strcmp(kernel->label, "missing") != 0;
 }

@@ -1,19 +1,38 @@
 /* Activations by elementary functions, and their derivatives, over real numbers; see README.md. A backward formula takes the
    gradient first. */
 
-FAC_SCALAR_FN FAC_T FAC_FN(sigmoid)(FAC_T x) { return 1 / (1 + FAC_MATH(exp)(-x)); }
+/* 1 / (1 + exp(-x)), of an exponential that does not overflow, so that the tail is kept. */
+FAC_SCALAR_FN FAC_T FAC_FN(sigmoid)(FAC_T x) {
+    FAC_T e = FAC_MATH(exp)(x < 0 ? x : -x);
+    return (x < 0 ? e : 1) / (1 + e);
+}
 /* min(x, 0) - log(1 + exp(-|x|)) never overflows. */
 FAC_SCALAR_FN FAC_T FAC_FN(log_sigmoid)(FAC_T x) {
     FAC_T low = x < 0 ? x : 0, size = x < 0 ? -x : x;
     return low - FAC_MATH(log1p)(FAC_MATH(exp)(-size));
 }
-FAC_SCALAR_FN FAC_T FAC_FN(silu)(FAC_T x) { return x / (1 + FAC_MATH(exp)(-x)); }
-FAC_SCALAR_FN FAC_T FAC_FN(mish)(FAC_T x) { return x * FAC_MATH(tanh)(FAC_MATH(log1p)(FAC_MATH(exp)(x))); }
-FAC_SCALAR_FN FAC_T FAC_FN(gelu)(FAC_T x) {
-    return (FAC_T)0.5 * x * (1 + FAC_MATH(erf)(x * (FAC_T)0.70710678118654752440));
+/* exp(-|x|), times exp(40) below -60, where only the result of x exp(x) may round to a subnormal number. */
+#define FAC_FAR(x) ((x) < -60)
+FAC_SCALAR_HELPER FAC_T FAC_FN(exp_scaled)(FAC_T x) { return FAC_MATH(exp)(FAC_FAR(x) ? x + 40 : x < 0 ? x : -x); }
+#define FAC_UNSCALED(x, y) (FAC_FAR(x) ? (y) * (FAC_T)4.2483542552915889953e-18 : (y))
+FAC_SCALAR_FN FAC_T FAC_FN(silu)(FAC_T x) {
+    FAC_T e = FAC_FN(exp_scaled)(x), y = x * (x < 0 ? e : 1) / (FAC_FAR(x) ? 1 : 1 + e);
+    return FAC_UNSCALED(x, y);
 }
-#define FAC_GELU_INNER(x) ((FAC_T)0.79788456080286535588 * ((x) + (FAC_T)0.044715 * (x) * (x) * (x)))
-FAC_SCALAR_FN FAC_T FAC_FN(gelu_tanh)(FAC_T x) { return (FAC_T)0.5 * x * (1 + FAC_MATH(tanh)(FAC_GELU_INNER(x))); }
+/* tanh(log(1 + exp(x))) = ((1 + exp(x))^2 - 1) / ((1 + exp(x))^2 + 1), with numerator and denominator times exp(-2x) above 0; exp(x)
+   far below. Of e, which is exp(-|x|). */
+FAC_SCALAR_HELPER FAC_T FAC_FN(mish_factor)(FAC_T x, FAC_T e) {
+    FAC_T above = 1 + 2 * e, below = e * (e + 2), near = x < 0 ? below / (below + 2) : above / (above + 2 * e * e);
+    return FAC_FAR(x) ? e : near;
+}
+FAC_SCALAR_FN FAC_T FAC_FN(mish)(FAC_T x) {
+    FAC_T y = x * FAC_FN(mish_factor)(x, FAC_FN(exp_scaled)(x));
+    return FAC_UNSCALED(x, y);
+}
+FAC_SCALAR_FN FAC_T FAC_FN(gelu)(FAC_T x) { return x * FAC_MATH(normcdf)(x); }
+/* (1 + tanh(y)) / 2 is the sigmoid of 2y. */
+#define FAC_GELU_INNER(x) ((FAC_T)1.5957691216057307118 * ((x) + (FAC_T)0.044715 * (x) * (x) * (x)))
+FAC_SCALAR_FN FAC_T FAC_FN(gelu_tanh)(FAC_T x) { return x * FAC_FN(sigmoid)(FAC_GELU_INNER(x)); }
 /* scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1)) */
 FAC_SCALAR_FN FAC_T FAC_FN(elu)(FAC_T x, FAC_NUMBER negative, FAC_NUMBER scale, FAC_NUMBER input_scale) {
     FAC_T e = FAC_MATH(expm1)(x * input_scale) * negative;
@@ -31,19 +50,18 @@ FAC_SCALAR_FN FAC_T FAC_FN(silu_backward)(FAC_T g, FAC_T x) {
     return g * s * (1 + x * (1 - s));
 }
 FAC_SCALAR_FN FAC_T FAC_FN(mish_backward)(FAC_T g, FAC_T x) {
-    FAC_T s = FAC_FN(sigmoid)(x), t = FAC_MATH(tanh)(FAC_MATH(log1p)(FAC_MATH(exp)(x)));
+    FAC_T e = FAC_MATH(exp)(x < 0 ? x : -x), s = (x < 0 ? e : 1) / (1 + e), t = FAC_FN(mish_factor)(x, e);
     return g * (t + x * s * (1 - t * t));
 }
 FAC_SCALAR_FN FAC_T FAC_FN(log_sigmoid_backward)(FAC_T g, FAC_T x) { return g / (1 + FAC_MATH(exp)(x)); }
 FAC_SCALAR_FN FAC_T FAC_FN(gelu_backward)(FAC_T g, FAC_T x) {
-    FAC_T cdf = (FAC_T)0.5 * (1 + FAC_MATH(erf)(x * (FAC_T)0.70710678118654752440));
     FAC_T pdf = (FAC_T)0.39894228040143267794 * FAC_MATH(exp)((FAC_T)-0.5 * x * x);
-    return g * (cdf + x * pdf);
+    return g * (FAC_MATH(normcdf)(x) + x * pdf);
 }
 FAC_SCALAR_FN FAC_T FAC_FN(gelu_tanh_backward)(FAC_T g, FAC_T x) {
-    FAC_T t = FAC_MATH(tanh)(FAC_GELU_INNER(x));
-    FAC_T slope = (FAC_T)0.79788456080286535588 * (1 + 3 * (FAC_T)0.044715 * x * x);
-    return g * ((FAC_T)0.5 * (1 + t) + (FAC_T)0.5 * x * (1 - t * t) * slope);
+    FAC_T y = FAC_GELU_INNER(x), e = FAC_MATH(exp)(y < 0 ? y : -y), small = e / (1 + e), large = 1 / (1 + e);
+    FAC_T slope = (FAC_T)1.5957691216057307118 * (1 + 3 * (FAC_T)0.044715 * x * x);
+    return g * ((y < 0 ? small : large) + x * small * large * slope);
 }
 FAC_SCALAR_FN FAC_T FAC_FN(elu_backward)(FAC_T g, FAC_T x, FAC_NUMBER negative, FAC_NUMBER scale,
                                          FAC_NUMBER input_scale) {
@@ -60,3 +78,5 @@ FAC_SCALAR_FN FAC_T FAC_FN(softplus_backward)(FAC_T g, FAC_T x, FAC_NUMBER beta,
     return z > threshold ? g : soft;
 }
 #undef FAC_GELU_INNER
+#undef FAC_FAR
+#undef FAC_UNSCALED

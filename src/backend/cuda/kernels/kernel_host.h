@@ -81,6 +81,8 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
     return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+static inline double normcdf(double x) { return 0.5 * erfc(-0.70710678118654752440 * x); }
+static inline float normcdff(float x) { return (float)normcdf(x); }
 static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 static inline long long clock64(void) { return 0; }
 #define __ldg(p) (*(p))
