@@ -91,6 +91,7 @@ class Facula:
         declare("fac_grad", C.c_int, Tensors, Tensors, C.POINTER(P), C.POINTER(GradKw))
         declare("fac_operator_count", SIZE)
         declare("fac_operator_at", P, SIZE)
+        declare("fac_operator_has_tag", C.c_bool, P, C.c_char_p)
         declare("fac_operator_lookup", P, C.c_char_p)
         declare("fac_operator_name", C.c_char_p, P)
         declare("fac_operator_schema", C.c_char_p, P)
@@ -114,7 +115,7 @@ class Facula:
         declare("fac_value_as_tensors", Tensors, Value)
         if lib.fac_init():
             raise Error(self.message())
-        self.schemas = {}
+        self.schemas, self.names = {}, {}
 
     def message(self):
         text = self.lib.fac_error_message().decode(errors="replace")
@@ -135,6 +136,19 @@ class Facula:
             op = self.lib.fac_operator_lookup(name.encode())
             self.schemas[name] = op and (op, parse_arguments(self.lib.fac_operator_schema(op).decode()))
         return self.schemas[name] or None
+
+
+    def overloads(self, base):
+        """The names of all operators of a base name, such as "aten::add"."""
+        if not self.names:
+            for i in range(self.lib.fac_operator_count()):
+                name = self.lib.fac_operator_name(self.lib.fac_operator_at(i)).decode()
+                self.names.setdefault(name.partition(".")[0], []).append(name)
+        return self.names.get(base, [])
+
+    def is_random(self, name):
+        op, arguments = self.schema(name)
+        return any("Generator" in kind for kind, _, _ in arguments) or self.lib.fac_operator_has_tag(op, b"nondeterministic_seeded")
 
 
 def parse_arguments(schema):
@@ -158,8 +172,9 @@ def parse_arguments(schema):
 class Scope:
     """A Facula scope together with the torch tensors whose memory Facula looks at meanwhile."""
 
-    def __init__(self, facula):
+    def __init__(self, facula, forms=False):
         self.f, self.lib, self.alive, self.values = facula, facula.lib, [], []
+        self.forms = forms  # whether each operator's other forms are called beside it
 
     def __enter__(self):
         self.mark = self.lib.fac_scope_begin()

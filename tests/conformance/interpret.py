@@ -5,6 +5,7 @@ import warnings
 
 import torch
 
+import forms
 from facula import Tensor, Unsupported
 
 
@@ -199,5 +200,8 @@ def call(scope, env, node, values, outs):
         name, arguments = other, {k: v.tensor.item() if isinstance(v, Number) else v for k, v in arguments.items()}
     else:
         arguments = {k: v.wrapped(scope, values) if isinstance(v, Number) else v for k, v in arguments.items()}
-    for out, v in zip(outs, scope.call(name, arguments)):
+    results = scope.call(name, arguments)
+    if scope.forms:
+        forms.check(scope, name, arguments, results)
+    for out, v in zip(outs, results):
         env[out] = v

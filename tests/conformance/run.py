@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Compares Facula with PyTorch over PyTorch's own operator database: forward for each dtype, inputs that are not contiguous,
-gradients against torch.autograd. Prints one row per operator, then totals; an operator counts as there only when all its
+forms in place and into given tensors, gradients against torch.autograd. Prints one row per operator, then totals; an operator counts as there only when all its
 samples pass. A crash is caught: it costs that operator, not the run.
 
 usage: run.py LIBFACULA.so [--ops REGEX] [--dtypes float32,float64,...] [--limit N] [--jobs N] [--verbose] [--tsv FILE]
@@ -16,7 +16,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODES = ("plain", "noncontiguous", "gradient")
+MODES = ("plain", "noncontiguous", "forms", "gradient")
 
 
 class Worker:
@@ -70,7 +70,7 @@ def check(args, worker, name):
     rows = []
     for dtype in args.dtypes:
         main = dtype in ("float32", "float64")
-        for mode in MODES:
+        for mode in args.modes:
             if not main and mode == "noncontiguous":
                 continue
             limit = args.limit if main else min(args.limit, args.limit_other)
@@ -99,6 +99,7 @@ def main():
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where Facula computes; FACULA_CUDA=sim:1 simulates")
     parser.add_argument("--ops", default=".", help="regular expression over operator names")
     parser.add_argument("--dtypes", default="float32,float64,bool,uint8,int32,int64,float16,bfloat16,complex64,complex128")
+    parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--limit", type=int, default=1000, help="samples per operator, dtype and mode")
     parser.add_argument("--limit-other", type=int, default=6, help="samples where dtype is neither float32 nor float64")
     parser.add_argument("--seconds", type=float, default=20, help="time per operator, dtype and mode")
@@ -107,7 +108,9 @@ def main():
     parser.add_argument("--tsv", help="write all rows to this file")
     parser.add_argument("--require", type=float, default=0, help="exit 1 unless this share of the samples of present operators passes")
     args = parser.parse_args()
-    args.dtypes = args.dtypes.split(",")
+    args.dtypes, args.modes = args.dtypes.split(","), args.modes.split(",")
+    if unknown := set(args.modes) - set(MODES):
+        parser.error(f"there is no mode {', '.join(sorted(unknown))}; there are {', '.join(MODES)}")
 
     names, done, lock, started = operators(args.ops), {}, threading.Lock(), time.monotonic()
     queue = iter(names)
@@ -147,7 +150,7 @@ def report(args, names, done, seconds):
         counts[v] = counts.get(v, 0) + 1
         for dtype, mode, r in rows:
             total.add(r)
-            by_dtype.setdefault((dtype, "gradient" if mode == "gradient" else "forward"), Totals()).add(r)
+            by_dtype.setdefault((dtype, mode if mode in ("gradient", "forms") else "forward"), Totals()).add(r)
             crashed += bool(r.get("crashed"))
             if dtype in ("float32", "float64"):
                 present.add(r)

@@ -98,7 +98,7 @@ def copied(t):
     return storage.as_strided(t.shape, t.stride(), t.storage_offset())
 
 
-def check_sample(f, op, sample, gradients):
+def check_sample(f, op, sample, gradients, forms):
     """Raises if Facula and PyTorch disagree."""
     if op.name == "unique" and not sample.kwargs.get("sorted", True):
         raise Unsupported("the order is not specified")
@@ -123,7 +123,7 @@ def check_sample(f, op, sample, gradients):
     def exact():
         return interpret.tensors_of(fn(*wide_inputs))
 
-    with Scope(f) as scope:
+    with Scope(f, forms) as scope:
         handles = [scope.wrap(t) for t in mine_inputs]
         wanted = [i for i, t in enumerate(theirs_inputs) if gradients and differentiable(t)]
         for i in wanted:
@@ -159,7 +159,7 @@ def samples_of(op, dtype, gradients):
 
 
 def check_operator(f, op, dtype, mode, limit, seconds):
-    """Counts and reasons for one operator, dtype and mode (plain, noncontiguous, gradient)."""
+    """Counts and reasons for one operator, dtype and mode (plain, noncontiguous, forms, gradient)."""
     out = {"samples": 0, "passed": 0, "failed": 0, "missing": 0, "unsupported": 0, "cut": False, "reasons": []}
     started = time.monotonic()
     for n, sample in enumerate(samples_of(op, dtype, mode == "gradient")):
@@ -172,7 +172,7 @@ def check_operator(f, op, dtype, mode, limit, seconds):
             sample = sample.noncontiguous()
         out["samples"] += 1
         try:
-            check_sample(f, op, sample, mode == "gradient")
+            check_sample(f, op, sample, mode == "gradient", mode == "forms")
             out["passed"] += 1
             continue
         except interpret.Missing as e:
