@@ -1,9 +1,10 @@
-/* Patches' geometry. */
+/* The geometry of patches: counts windows, and checks that columns and images fit each other. */
 #include "ops/patches.h"
 
 /* Entry d of a list; a list of one entry counts for both dimensions. */
 static fac_status entry(const char *name, fac_ints list, int d, int64_t least, int64_t *out) {
-    FAC_CHECK(list.n == 1 || list.n == 2, FAC_ERR_ARGUMENT, "expected %s to be a list of two numbers, got %zu", name, list.n);
+    FAC_CHECK(list.n == 1 || list.n == 2, FAC_ERR_ARGUMENT, "expected %s to be a list of two numbers, got %zu", name,
+              list.n);
     *out = list.v[list.n == 1 ? 0 : d];
     FAC_CHECK(*out >= least, FAC_ERR_ARGUMENT, "%s should be %s, but got %lld", name,
               least ? "greater than zero" : "non-negative", (long long)*out);
@@ -18,10 +19,11 @@ static fac_status count_windows(fac_patches *p, int d) {
               FAC_ERR_OVERFLOW, "kernel_size %lld with dilation %lld and padding %lld is too large",
               (long long)p->kernel[d], (long long)p->dilation[d], (long long)p->padding[d]);
     p->out[d] = room < extent ? 0 : (room - extent) / p->stride[d] + 1;
-    FAC_CHECK(p->out[d] > 0, FAC_ERR_SHAPE,
-              "Given an image with the spatial size %lld and kernel_size=%lld, dilation=%lld, padding=%lld, the shape of the array of "
-              "sliding blocks must be at least one, but no block fits",
-              (long long)p->in[d], (long long)p->kernel[d], (long long)p->dilation[d], (long long)p->padding[d]);
+    FAC_CHECK(
+        p->out[d] > 0, FAC_ERR_SHAPE,
+        "Given an image with the spatial size %lld and kernel_size=%lld, dilation=%lld, padding=%lld, the shape of the array of "
+        "sliding blocks must be at least one, but no block fits",
+        (long long)p->in[d], (long long)p->kernel[d], (long long)p->dilation[d], (long long)p->padding[d]);
     return FAC_OK;
 }
 
@@ -52,9 +54,10 @@ fac_status fac__patches_plan(const fac_tensor *image, const fac_patches_args *ar
     const int nd = image->ndim;
     bool fits = nd == 3 || nd == 4;
     for (int d = nd - 3; d >= 0 && fits && d < nd; d++) fits = image->sizes[d] > 0;
-    FAC_CHECK(fits, FAC_ERR_SHAPE,
-              "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s",
-              FAC_SHAPE_TEXT(image));
+    FAC_CHECK(
+        fits, FAC_ERR_SHAPE,
+        "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s",
+        FAC_SHAPE_TEXT(image));
     *p = (fac_patches){.image_ndim = nd, .columns_ndim = nd - 1};
     memcpy(p->image, image->sizes, (size_t)nd * sizeof *p->image);
     memcpy(p->in, image->sizes + nd - 2, sizeof p->in);
@@ -66,24 +69,27 @@ fac_status fac__patches_plan_columns(const fac_tensor *columns, fac_ints output_
     const int nd = columns->ndim;
     int64_t taps, kernel[2];
     const bool fits = (nd == 2 || nd == 3) && columns->sizes[nd - 2] > 0 && columns->sizes[nd - 1] > 0;
-    FAC_CHECK(fits, FAC_ERR_SHAPE,
-              "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: %s",
-              FAC_SHAPE_TEXT(columns));
+    FAC_CHECK(
+        fits, FAC_ERR_SHAPE,
+        "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: %s",
+        FAC_SHAPE_TEXT(columns));
     *p = (fac_patches){.image_ndim = nd + 1, .columns_ndim = nd};
     for (int d = 0; d < 2; d++) {
         FAC_TRY(entry("output_size", output_size, d, 1, &p->in[d]));
         FAC_TRY(entry("kernel_size", args->kernel, d, 1, &kernel[d]));
     }
-    FAC_CHECK(fac__mul(kernel[0], kernel[1], &taps) && columns->sizes[nd - 2] % taps == 0, FAC_ERR_SHAPE,
-              "Expected size of input's dimension %d to be divisible by the product of kernel_size, but got %lld and kernel_size=(%lld, "
-              "%lld)",
-              nd - 2, (long long)columns->sizes[nd - 2], (long long)kernel[0], (long long)kernel[1]);
+    FAC_CHECK(
+        fac__mul(kernel[0], kernel[1], &taps) && columns->sizes[nd - 2] % taps == 0, FAC_ERR_SHAPE,
+        "Expected size of input's dimension %d to be divisible by the product of kernel_size, but got %lld and kernel_size=(%lld, "
+        "%lld)",
+        nd - 2, (long long)columns->sizes[nd - 2], (long long)kernel[0], (long long)kernel[1]);
     int64_t *last = p->image + nd - 2;
     if (nd == 3) p->image[0] = columns->sizes[0];
     last[0] = columns->sizes[nd - 2] / taps, last[1] = p->in[0], last[2] = p->in[1];
     FAC_TRY(count(args, p));
-    FAC_CHECK(columns->sizes[nd - 1] == p->columns[nd - 1], FAC_ERR_SHAPE,
-              "Expected size of input's dimension %d to match the calculated number of sliding blocks %lld * %lld, but got %lld",
-              nd - 1, (long long)p->out[0], (long long)p->out[1], (long long)columns->sizes[nd - 1]);
+    FAC_CHECK(
+        columns->sizes[nd - 1] == p->columns[nd - 1], FAC_ERR_SHAPE,
+        "Expected size of input's dimension %d to match the calculated number of sliding blocks %lld * %lld, but got %lld",
+        nd - 1, (long long)p->out[0], (long long)p->out[1], (long long)columns->sizes[nd - 1]);
     return FAC_OK;
 }

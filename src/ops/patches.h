@@ -10,10 +10,10 @@ typedef struct fac_patches_args {
 } fac_patches_args;
 
 typedef struct fac_patches {
-    int64_t planes;                 /* batch * channels */
-    int64_t in[2], out[2], taps;    /* out: windows along each dimension; taps: elements of a window */
+    int64_t planes;              /* batch * channels */
+    int64_t in[2], out[2], taps; /* out: windows along each dimension; taps: elements of a window */
     int64_t kernel[2], dilation[2], padding[2], stride[2];
-    int64_t image[4], columns[3];   /* sizes of the two tensors, without the batch in the first place if there is none */
+    int64_t image[4], columns[3]; /* sizes of the two tensors, without the batch in the first place if there is none */
     int image_ndim, columns_ndim;
 } fac_patches;
 

@@ -26,14 +26,15 @@ static fac_status check_count(const fac_resample *p) {
 
 fac_status fac__resample_plan(const fac_resample_args *a, fac_ints input_size, const fac_tensor *like,
                               fac_resample *p) {
-    FAC_CHECK(input_size.n == (size_t)a->nd + 2, FAC_ERR_SHAPE, "It is expected input_size equals to %d, but got size %zu",
-              a->nd + 2, input_size.n);
+    FAC_CHECK(input_size.n == (size_t)a->nd + 2, FAC_ERR_SHAPE,
+              "It is expected input_size equals to %d, but got size %zu", a->nd + 2, input_size.n);
     FAC_CHECK(a->output_size.n == (size_t)a->nd || a->output_size.n == 1, FAC_ERR_ARGUMENT,
               "It is expected output_size equals to %d, but got size %zu", a->nd, a->output_size.n);
     *p = (fac_resample){.kind = a->kind, .ndim = a->nd + 2, .align_corners = a->align_corners};
     p->batch = input_size.v[0], p->channels = input_size.v[1];
     FAC_CHECK(p->batch >= 0 && p->channels > 0, FAC_ERR_SHAPE,
-              "Non-empty %dD data tensor expected but got a tensor with %lld channels", p->ndim, (long long)p->channels);
+              "Non-empty %dD data tensor expected but got a tensor with %lld channels", p->ndim,
+              (long long)p->channels);
     memcpy(p->in_sizes, input_size.v, (size_t)p->ndim * sizeof(int64_t));
     memcpy(p->out_sizes, input_size.v, 2 * sizeof(int64_t));
     for (int d = 0; d < FAC_RESAMPLE_DIMS; d++) p->in[d] = p->out[d] = 1;
@@ -103,7 +104,8 @@ static int64_t below(const axis *a, double x, double *part) {
 
 /* Row i with `n` taps from element `first` on, which may lie beyond the ends. */
 static void put_row(fac_bands *b, const axis *a, int64_t i, int64_t first, const double *w, int64_t n) {
-    const int64_t begin = fac__max(0, fac__min(first, a->in - 1)), end = fac__min(a->in, fac__max(first + n, begin + 1));
+    const int64_t begin = fac__max(0, fac__min(first, a->in - 1)),
+                  end = fac__min(a->in, fac__max(first + n, begin + 1));
     double *row = b->weight + i * b->taps;
     b->start[i] = begin, b->count[i] = end - begin;
     for (int64_t k = 0; k < n; k++) {
@@ -134,8 +136,8 @@ static void cubic_row(fac_bands *b, const axis *a, int64_t i) {
     double t;
     const int64_t first = below(a, position(a, i), &t);
     const double c = -0.75;
-    put_row(b, a, i, first - 1, (double[]){cubic_far(t + 1, c), cubic_near(t, c), cubic_near(1 - t, c), cubic_far(2 - t, c)},
-            4);
+    put_row(b, a, i, first - 1,
+            (double[]){cubic_far(t + 1, c), cubic_near(t, c), cubic_near(1 - t, c), cubic_far(2 - t, c)}, 4);
 }
 
 static double filter(const axis *a, double x) {
@@ -157,7 +159,8 @@ static void filtered_row(fac_bands *b, const axis *a, int64_t i) {
     const double center = rounded(a, a->scale * rounded(a, (double)i + 0.5)), reach = support(a),
                  inverse = a->scale >= 1 ? rounded(a, 1 / a->scale) : 1;
     const int64_t begin = fac__min(cut(rounded(a, rounded(a, center - reach) + 0.5), a->in), a->in - 1);
-    const int64_t end = fac__min(fac__max(cut(rounded(a, rounded(a, center + reach) + 0.5), a->in), begin + 1), begin + b->taps);
+    const int64_t end =
+        fac__min(fac__max(cut(rounded(a, rounded(a, center + reach) + 0.5), a->in), begin + 1), begin + b->taps);
     double *row = b->weight + i * b->taps, total = 0;
     b->start[i] = begin, b->count[i] = end - begin;
     for (int64_t k = 0; k < end - begin; k++) {
@@ -185,7 +188,8 @@ static fac_status bands_alloc(fac_bands *b, int64_t rows, int64_t columns, int64
     int64_t weights, bytes;
     *b = (fac_bands){.rows = rows, .columns = columns, .taps = taps};
     FAC_CHECK(fac__mul(rows, taps, &weights) && fac__add(weights, 2 * rows, &bytes) && fac__mul(bytes, 8, &bytes),
-              FAC_ERR_OVERFLOW, "%lld weights for each of %lld elements are too many", (long long)taps, (long long)rows);
+              FAC_ERR_OVERFLOW, "%lld weights for each of %lld elements are too many", (long long)taps,
+              (long long)rows);
     b->start = fac__alloc_array((size_t)(weights + 2 * rows), 8);
     if (!b->start) return fac_error();
     b->count = b->start + rows;
@@ -201,8 +205,8 @@ void fac__bands_free(fac_bands *b) {
 
 fac_status fac__bands_make(const fac_resample *p, int d, bool single, fac_bands *out) {
     static void (*const rows[])(fac_bands *, const axis *, int64_t) = {
-        [FAC_RESAMPLE_NEAREST] = nearest_row,  [FAC_RESAMPLE_NEAREST_EXACT] = nearest_row,
-        [FAC_RESAMPLE_LINEAR] = linear_row,    [FAC_RESAMPLE_CUBIC] = cubic_row,
+        [FAC_RESAMPLE_NEAREST] = nearest_row,    [FAC_RESAMPLE_NEAREST_EXACT] = nearest_row,
+        [FAC_RESAMPLE_LINEAR] = linear_row,      [FAC_RESAMPLE_CUBIC] = cubic_row,
         [FAC_RESAMPLE_LINEAR_AA] = filtered_row, [FAC_RESAMPLE_CUBIC_AA] = filtered_row};
     const axis a = axis_of(p, d, single);
     /* A dimension that is not there: the identity, whatever the kind. */
@@ -229,7 +233,8 @@ fac_status fac__bands_transpose(const fac_bands *b, fac_bands *out) {
         while (end < b->rows && b->start[end] <= c) end++;
         while (begin < end && b->start[begin] + b->count[begin] <= c) begin++;
         out->start[c] = fac__min(begin, b->rows - 1), out->count[c] = fac__max(1, end - begin);
-        for (int64_t r = begin; r < end; r++) out->weight[c * taps + r - begin] = b->weight[r * b->taps + c - b->start[r]];
+        for (int64_t r = begin; r < end; r++)
+            out->weight[c * taps + r - begin] = b->weight[r * b->taps + c - b->start[r]];
     }
     return FAC_OK;
 }

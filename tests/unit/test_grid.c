@@ -57,7 +57,8 @@ static fac_tensor *expected(const grid_case *g, fac_tensor *input, fac_tensor *g
                 double w = 1;
                 for (int64_t d = nd - 1, rest = e; d >= 0; rest /= in[2 + d], d--) {
                     const double c = at[(n * n_points + p) * nd + (nd - 1 - d)];
-                    w *= weight(unnormalised(c, in[2 + d], g->align), rest % in[2 + d], in[2 + d], g->mode, g->padding, g->align);
+                    w *= weight(unnormalised(c, in[2 + d], g->align), rest % in[2 + d], in[2 + d], g->mode, g->padding,
+                                g->align);
                 }
                 for (int64_t c = 0; c < in[1] && w != 0; c++)
                     y[(n * in[1] + c) * n_points + p] += w * x[(n * in[1] + c) * count + e];
@@ -69,27 +70,25 @@ static fac_tensor *expected(const grid_case *g, fac_tensor *input, fac_tensor *g
     return t;
 }
 
-#define EACH_CASE(g, nd)                                     \
-    for (int m_ = 0; m_ < ((nd) == 2 ? 3 : 2); m_++)         \
-        for (int p_ = 0; p_ < 3; p_++)                       \
-            for (int a_ = 0; a_ < 2; a_++)                   \
+#define EACH_CASE(g, nd)                             \
+    for (int m_ = 0; m_ < ((nd) == 2 ? 3 : 2); m_++) \
+        for (int p_ = 0; p_ < 3; p_++)               \
+            for (int a_ = 0; a_ < 2; a_++)           \
                 for (grid_case g = {m_, p_, a_}, *once_ = &g; once_; once_ = NULL)
 
 static fac_tensor *sampled(const grid_case *g, fac_tensor *input, fac_tensor *grid) {
     return fac_grid_sampler(input, grid, g->mode, g->padding, g->align);
 }
 
-static fac_tensor *points(fac_dtype dtype, fac_ints sizes) {
-    return fac_mul(random_of(dtype, sizes), 1.7);
-}
+static fac_tensor *points(fac_dtype dtype, fac_ints sizes) { return fac_mul(random_of(dtype, sizes), 1.7); }
 
 static void grid_sampler_matches_its_definition(void **state) {
     (void)state;
-    for (int nd = 2; nd < 4; nd++)
-        EACH_CASE(g, nd) {
+    for (int nd = 2; nd < 4; nd++) EACH_CASE(g, nd) {
             FAC_SCOPE(s);
             fac_tensor *x = nd == 2 ? RANDOM(2, 3, 5, 7) : RANDOM(2, 3, 4, 1, 5);
-            fac_tensor *at = nd == 2 ? points(FAC_F64, FAC_INTS(2, 9, 11, 2)) : points(FAC_F64, FAC_INTS(2, 3, 5, 7, 3));
+            fac_tensor *at =
+                nd == 2 ? points(FAC_F64, FAC_INTS(2, 9, 11, 2)) : points(FAC_F64, FAC_INTS(2, 3, 5, 7, 3));
             assert_near(sampled(&g, x, at), expected(&g, x, at), 1e-11);
             fac_tensor *strided = fac_transpose_int(fac_contiguous(fac_transpose_int(x, 1, 3)), 1, 3);
             assert_near(sampled(&g, strided, fac_transpose_int(fac_contiguous(fac_transpose_int(at, 1, 2)), 1, 2)),
@@ -109,8 +108,7 @@ static fac_status call_grid(void *context, fac_tensors in, fac_tensor **out, siz
 
 static void grid_sampler_has_gradients(void **state) {
     (void)state;
-    for (int nd = 2; nd < 4; nd++)
-        EACH_CASE(g, nd) {
+    for (int nd = 2; nd < 4; nd++) EACH_CASE(g, nd) {
             FAC_SCOPE(s);
             fac_tensor *x = nd == 2 ? LEAF(2, 2, 3, 4) : LEAF(1, 2, 3, 2, 3);
             fac_tensor *at = nd == 2 ? points(FAC_F64, FAC_INTS(2, 3, 2, 2)) : points(FAC_F64, FAC_INTS(1, 2, 2, 2, 3));
@@ -148,7 +146,8 @@ static void grid_sampler_is_the_same_on_any_number_of_threads(void **state) {
     const int before = fac_num_threads();
     FAC_SCOPE(s);
     const grid_case g = {BILINEAR, BORDER, false};
-    fac_tensor *x = random_of(FAC_F32, FAC_INTS(2, 24, 40, 40)), *at = points(FAC_F32, FAC_INTS(2, 70, 60, 2)), *y[2], *gx[2], *ga[2];
+    fac_tensor *x = random_of(FAC_F32, FAC_INTS(2, 24, 40, 40)), *at = points(FAC_F32, FAC_INTS(2, 70, 60, 2)), *y[2],
+               *gx[2], *ga[2];
     for (int t = 0; t < 2; t++) {
         assert_ok(fac_set_num_threads(t ? 4 : 1));
         fac_tensor *a = fac_set_requires_grad(fac_detach(x), true), *b = fac_set_requires_grad(fac_detach(at), true);
@@ -169,8 +168,10 @@ static void affine_grid_of_the_identity_changes_nothing(void **state) {
         FAC_SCOPE(s);
         const grid_case g = {BILINEAR, ZEROS, align};
         fac_tensor *x = RANDOM(2, 3, 4, 5), *y = RANDOM(1, 2, 3, 4, 5);
-        fac_tensor *two = fac_repeat(fac_slice(fac_eye(3, .dtype = FAC_F64), .dim = 0, .start = 0, .end = 2), FAC_INTS(2, 1, 1));
-        fac_tensor *three = fac_repeat(fac_slice(fac_eye(4, .dtype = FAC_F64), .dim = 0, .start = 0, .end = 3), FAC_INTS(1, 1, 1));
+        fac_tensor *two =
+            fac_repeat(fac_slice(fac_eye(3, .dtype = FAC_F64), .dim = 0, .start = 0, .end = 2), FAC_INTS(2, 1, 1));
+        fac_tensor *three =
+            fac_repeat(fac_slice(fac_eye(4, .dtype = FAC_F64), .dim = 0, .start = 0, .end = 3), FAC_INTS(1, 1, 1));
         assert_near(sampled(&g, x, fac_affine_grid_generator(two, FAC_INTS(2, 3, 4, 5), align)), x, 1e-13);
         assert_near(sampled(&g, y, fac_affine_grid_generator(three, FAC_INTS(1, 2, 3, 4, 5), align)), y, 1e-13);
         assert_null(fac_affine_grid_generator(two, FAC_INTS(2, 3, 4), align));
@@ -222,5 +223,5 @@ static void grid_sampler_refuses_bad_arguments(void **state) {
 FAC_TEST_MAIN(FAC_TEST(grid_sampler_matches_its_definition), FAC_TEST(grid_sampler_has_gradients),
               FAC_TEST(grid_sampler_has_no_second_gradient), FAC_TEST(grid_sampler_bears_any_coordinate),
               FAC_TEST(grid_sampler_is_the_same_on_any_number_of_threads),
-              FAC_TEST(affine_grid_of_the_identity_changes_nothing), FAC_TEST(affine_grid_has_gradients_to_second_order),
-              FAC_TEST(grid_sampler_refuses_bad_arguments))
+              FAC_TEST(affine_grid_of_the_identity_changes_nothing),
+              FAC_TEST(affine_grid_has_gradients_to_second_order), FAC_TEST(grid_sampler_refuses_bad_arguments))

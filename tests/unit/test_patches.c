@@ -5,11 +5,12 @@ typedef struct patch_case {
     int64_t h, w, kernel[2], dilation[2], padding[2], stride[2];
 } patch_case;
 static const patch_case cases[] = {
-    {5, 6, {2, 3}, {1, 1}, {0, 0}, {1, 1}}, {7, 5, {3, 2}, {2, 1}, {1, 3}, {1, 2}}, {4, 4, {1, 1}, {1, 1}, {0, 0}, {2, 3}},
-    {3, 3, {2, 2}, {2, 2}, {4, 1}, {3, 1}}, {6, 9, {3, 3}, {1, 2}, {1, 2}, {1, 1}},
+    {5, 6, {2, 3}, {1, 1}, {0, 0}, {1, 1}}, {7, 5, {3, 2}, {2, 1}, {1, 3}, {1, 2}},
+    {4, 4, {1, 1}, {1, 1}, {0, 0}, {2, 3}}, {3, 3, {2, 2}, {2, 2}, {4, 1}, {3, 1}},
+    {6, 9, {3, 3}, {1, 2}, {1, 2}, {1, 1}},
 };
-#define LISTS(k)                                                                                     \
-    FAC_INTS((k)->kernel[0], (k)->kernel[1]), FAC_INTS((k)->dilation[0], (k)->dilation[1]),          \
+#define LISTS(k)                                                                            \
+    FAC_INTS((k)->kernel[0], (k)->kernel[1]), FAC_INTS((k)->dilation[0], (k)->dilation[1]), \
         FAC_INTS((k)->padding[0], (k)->padding[1]), FAC_INTS((k)->stride[0], (k)->stride[1])
 
 static int64_t windows(const patch_case *k, int d) {
@@ -45,7 +46,8 @@ static void patches_match_their_definition(void **state) {
             fac_tensor *x = random_of(types[d], FAC_INTS(2, 3, k->h, k->w));
             double *image = numbers(x), *columns = calloc((size_t)(6 * taps * n), sizeof *columns);
             each_pair(k, 6, columns, image, take);
-            fac_tensor *want = fac_tensor_from(columns, FAC_F64, FAC_INTS(2, 3 * taps, n)), *got = fac_im2col(x, LISTS(k));
+            fac_tensor *want = fac_tensor_from(columns, FAC_F64, FAC_INTS(2, 3 * taps, n)),
+                       *got = fac_im2col(x, LISTS(k));
             assert_near(got, want, 0);
             fac_tensor *last = fac_contiguous(x, .memory_format = FAC_CHANNELS_LAST);
             assert_near(fac_im2col(last, LISTS(k)), want, 0);
@@ -67,10 +69,12 @@ static void patches_of_other_dtypes(void **state) {
     assert_close(fac_imag(columns), fac_im2col(im, LISTS(k)));
     fac_tensor *back = fac_col2im(columns, FAC_INTS(k->h, k->w), LISTS(k));
     assert_close(fac_real(back), fac_col2im(fac_im2col(re, LISTS(k)), FAC_INTS(k->h, k->w), LISTS(k)));
-    fac_tensor *truth = fac_ones(FAC_INTS(1, 3, 3), .dtype = FAC_BOOL), *wide = fac_im2col(truth, FAC_INTS(2), FAC_INTS(1), FAC_INTS(1), FAC_INTS(1));
+    fac_tensor *truth = fac_ones(FAC_INTS(1, 3, 3), .dtype = FAC_BOOL),
+               *wide = fac_im2col(truth, FAC_INTS(2), FAC_INTS(1), FAC_INTS(1), FAC_INTS(1));
     assert_int_equal(fac_tensor_dtype(wide), FAC_BOOL);
     assert_true(fac_equal(fac_col2im(wide, FAC_INTS(3), FAC_INTS(2), FAC_INTS(1), FAC_INTS(1), FAC_INTS(1)), truth));
-    assert_null(fac_col2im(fac_to_dtype(wide, FAC_I32), FAC_INTS(3), FAC_INTS(2), FAC_INTS(1), FAC_INTS(1), FAC_INTS(1)));
+    assert_null(
+        fac_col2im(fac_to_dtype(wide, FAC_I32), FAC_INTS(3), FAC_INTS(2), FAC_INTS(1), FAC_INTS(1), FAC_INTS(1)));
     assert_error(FAC_ERR_DTYPE, "patches of int32 are not added up");
 }
 
@@ -104,7 +108,8 @@ static void patches_fill_an_out_with_gaps(void **state) {
     (void)state;
     FAC_SCOPE(s);
     const patch_case *k = &cases[0];
-    fac_tensor *x = RANDOM(2, 3, k->h, k->w), *want = fac_im2col(x, LISTS(k)), *image = fac_col2im(want, FAC_INTS(k->h, k->w), LISTS(k));
+    fac_tensor *x = RANDOM(2, 3, k->h, k->w), *want = fac_im2col(x, LISTS(k)),
+               *image = fac_col2im(want, FAC_INTS(k->h, k->w), LISTS(k));
     fac_tensor *room = fac_full(FAC_INTS(16, 18, 2), -7, .dtype = FAC_F64);
     fac_tensor *out = fac_permute(fac_select(room, 2, 0), FAC_INTS(1, 0));
     assert_non_null(fac_im2col_out(out, fac_select(x, 0, 0), LISTS(k)));
@@ -179,7 +184,9 @@ static void max_unpool_has_gradients_and_refuses_bad_indices(void **state) {
     assert_error(FAC_ERR_DTYPE, "should be type int64");
     assert_null(fac_max_unpool2d(x, fac_zeros(FAC_INTS(1, 1, 2, 1), .dtype = FAC_I64), FAC_INTS(4, 4)));
     assert_error(FAC_ERR_SHAPE, "same as that of the input tensor");
-    assert_sizes(fac_max_unpool2d(RANDOM(0, 1, 2, 2), fac_zeros(FAC_INTS(0, 1, 2, 2), .dtype = FAC_I64), FAC_INTS(4, 4)), 0, 1, 4, 4);
+    assert_sizes(
+        fac_max_unpool2d(RANDOM(0, 1, 2, 2), fac_zeros(FAC_INTS(0, 1, 2, 2), .dtype = FAC_I64), FAC_INTS(4, 4)), 0, 1,
+        4, 4);
 }
 
 /* Where Graham's sequence of step (in - kernel) / (out - 1) begins window i. */
@@ -200,7 +207,9 @@ static void fractional_max_pool_matches_its_definition(void **state) {
         double best = -INFINITY;
         for (int64_t a = 0; a < 2; a++)
             for (int64_t b = 0; b < 3; b++)
-                best = fmax(best, xs[(p * h + begins(i, h, oh, 2, us[2 * p + 1]) + a) * w + begins(j, w, ow, 3, us[2 * p]) + b]);
+                best =
+                    fmax(best,
+                         xs[(p * h + begins(i, h, oh, 2, us[2 * p + 1]) + a) * w + begins(j, w, ow, 3, us[2 * p]) + b]);
         assert_true(y[o] == best && xs[p * h * w + (int64_t)at[o]] == best);
     }
     free(xs);
@@ -229,7 +238,9 @@ static void fractional_max_pool_has_gradients_and_bears_any_sample(void **state)
     free(at);
     assert_null(fac_fractional_max_pool3d(x, FAC_INTS(2, 2, 2), FAC_INTS(4, 3, 2), u).result0);
     assert_error(FAC_ERR_SHAPE, "too large relative to input");
-    assert_null(fac_fractional_max_pool3d(x, FAC_INTS(2, 2, 2), FAC_INTS(2, 3, 2), fac_rand(FAC_INTS(1, 3, 3), .dtype = FAC_F64)).result0);
+    assert_null(fac_fractional_max_pool3d(x, FAC_INTS(2, 2, 2), FAC_INTS(2, 3, 2),
+                                          fac_rand(FAC_INTS(1, 3, 3), .dtype = FAC_F64))
+                    .result0);
     assert_error(FAC_ERR_SHAPE, "Expect _random_samples");
     assert_null(fac_fractional_max_pool3d(x, FAC_INTS(2, 2), FAC_INTS(2, 3, 2), u).result0);
     assert_error(FAC_ERR_ARGUMENT, "exactly 3 elements in kernel_size");
@@ -254,5 +265,7 @@ static void channel_shuffle_deals_channels_out(void **state) {
 FAC_TEST_MAIN(FAC_TEST(patches_match_their_definition), FAC_TEST(patches_of_other_dtypes),
               FAC_TEST(patches_have_gradients_to_second_order), FAC_TEST(patches_fill_an_out_with_gaps),
               FAC_TEST(patches_refuse_bad_arguments), FAC_TEST(max_unpool_puts_maxima_back),
-              FAC_TEST(max_unpool_has_gradients_and_refuses_bad_indices), FAC_TEST(fractional_max_pool_matches_its_definition),
-              FAC_TEST(fractional_max_pool_has_gradients_and_bears_any_sample), FAC_TEST(channel_shuffle_deals_channels_out))
+              FAC_TEST(max_unpool_has_gradients_and_refuses_bad_indices),
+              FAC_TEST(fractional_max_pool_matches_its_definition),
+              FAC_TEST(fractional_max_pool_has_gradients_and_bears_any_sample),
+              FAC_TEST(channel_shuffle_deals_channels_out))

@@ -94,17 +94,28 @@ typedef struct resize_case {
     int64_t channels, in[3], out[3];
 } resize_case;
 static const resize_case cases[] = {
-    {LINEAR, 1, false, 3, {7}, {19}},          {LINEAR, 1, true, 3, {19}, {7}},
-    {LINEAR, 2, false, 3, {5, 7}, {9, 16}},    {LINEAR, 2, true, 3, {9, 70}, {4, 131}},
-    {LINEAR, 2, false, 40, {5, 4}, {9, 7}},    {LINEAR, 2, false, 2, {1, 1}, {3, 4}},
-    {LINEAR, 3, false, 2, {3, 4, 5}, {7, 5, 8}}, {LINEAR, 3, true, 20, {4, 3, 5}, {2, 6, 5}},
-    {CUBIC, 2, false, 3, {5, 7}, {9, 16}},     {CUBIC, 2, true, 3, {9, 8}, {4, 13}},
-    {CUBIC, 2, false, 24, {3, 2}, {7, 5}},     {CUBIC, 2, false, 1, {1, 2}, {3, 4}},
-    {LINEAR_AA, 2, false, 3, {23, 17}, {5, 6}}, {LINEAR_AA, 2, false, 2, {5, 6}, {9, 17}},
-    {CUBIC_AA, 2, false, 3, {40, 17}, {3, 6}}, {CUBIC_AA, 2, true, 18, {9, 17}, {4, 6}},
-    {NEAREST, 1, false, 3, {7}, {19}},         {NEAREST, 2, false, 3, {9, 70}, {5, 35}},
-    {NEAREST, 2, false, 3, {3, 4}, {6, 8}},    {NEAREST, 3, false, 2, {3, 4, 5}, {7, 5, 8}},
-    {EXACT, 1, false, 3, {7}, {3}},            {EXACT, 2, false, 5, {9, 70}, {5, 35}},
+    {LINEAR, 1, false, 3, {7}, {19}},
+    {LINEAR, 1, true, 3, {19}, {7}},
+    {LINEAR, 2, false, 3, {5, 7}, {9, 16}},
+    {LINEAR, 2, true, 3, {9, 70}, {4, 131}},
+    {LINEAR, 2, false, 40, {5, 4}, {9, 7}},
+    {LINEAR, 2, false, 2, {1, 1}, {3, 4}},
+    {LINEAR, 3, false, 2, {3, 4, 5}, {7, 5, 8}},
+    {LINEAR, 3, true, 20, {4, 3, 5}, {2, 6, 5}},
+    {CUBIC, 2, false, 3, {5, 7}, {9, 16}},
+    {CUBIC, 2, true, 3, {9, 8}, {4, 13}},
+    {CUBIC, 2, false, 24, {3, 2}, {7, 5}},
+    {CUBIC, 2, false, 1, {1, 2}, {3, 4}},
+    {LINEAR_AA, 2, false, 3, {23, 17}, {5, 6}},
+    {LINEAR_AA, 2, false, 2, {5, 6}, {9, 17}},
+    {CUBIC_AA, 2, false, 3, {40, 17}, {3, 6}},
+    {CUBIC_AA, 2, true, 18, {9, 17}, {4, 6}},
+    {NEAREST, 1, false, 3, {7}, {19}},
+    {NEAREST, 2, false, 3, {9, 70}, {5, 35}},
+    {NEAREST, 2, false, 3, {3, 4}, {6, 8}},
+    {NEAREST, 3, false, 2, {3, 4, 5}, {7, 5, 8}},
+    {EXACT, 1, false, 3, {7}, {3}},
+    {EXACT, 2, false, 5, {9, 70}, {5, 35}},
     {EXACT, 3, false, 2, {3, 4, 5}, {6, 8, 4}},
 };
 
@@ -264,8 +275,9 @@ static void upsample_fills_an_out_with_gaps(void **state) {
     FAC_SCOPE(s);
     fac_tensor *x = RANDOM(2, 3, 5, 7), *room = fac_full(FAC_INTS(2, 3, 9, 32), -7, .dtype = FAC_F64);
     fac_tensor *out = fac_slice(room, .dim = 3, .start = 0, .end = 32, .step = 2);
-    fac_value args[] = {fac_value_tensor(x), fac_value_ints((int64_t[]){9, 16}, 2), fac_value_bool(false),
-                        fac_value_none(), fac_value_none(), fac_value_tensor(out)};
+    fac_value args[] = {fac_value_tensor(x),   fac_value_ints((int64_t[]){9, 16}, 2),
+                        fac_value_bool(false), fac_value_none(),
+                        fac_value_none(),      fac_value_tensor(out)};
     fac_value result = fac_value_none();
     assert_ok(fac_call("aten::upsample_bilinear2d.out", args, FAC_COUNT(args), &result));
     fac_value_release(&result);
@@ -307,6 +319,7 @@ static void upsample_refuses_bad_arguments(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(upsample_matches_its_definition), FAC_TEST(upsample_by_factors_takes_positions_from_the_factor),
               FAC_TEST(upsample_has_gradients_to_second_order), FAC_TEST(upsample_gradient_is_the_transposed_map),
-              FAC_TEST(upsample_keeps_infinities_to_their_neighbours), FAC_TEST(upsample_of_bytes_is_rounded_as_pillow_rounds),
+              FAC_TEST(upsample_keeps_infinities_to_their_neighbours),
+              FAC_TEST(upsample_of_bytes_is_rounded_as_pillow_rounds),
               FAC_TEST(upsample_is_the_same_on_any_number_of_threads), FAC_TEST(upsample_fills_an_out_with_gaps),
               FAC_TEST(upsample_refuses_bad_arguments))

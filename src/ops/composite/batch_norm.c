@@ -43,8 +43,8 @@ static fac_status with_copies(const parameters *p, fac_tensor *mean, fac_tensor 
 }
 
 fac_status batch_norm_legit(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
-                            fac_tensor *running_mean, fac_tensor *running_var, bool training, double momentum, double eps,
-                            fac_tensor **out) {
+                            fac_tensor *running_mean, fac_tensor *running_var, bool training, double momentum,
+                            double eps, fac_tensor **out) {
     (void)c;
     return normalise(&(parameters){input, weight, bias, momentum, eps}, running_mean, running_var, training, out);
 }
@@ -63,8 +63,8 @@ fac_status batch_norm_no_training(const fac_call_info *c, fac_tensor *input, fac
 }
 
 fac_status batch_norm_legit_functional(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
-                                       fac_tensor *running_mean, fac_tensor *running_var, bool training, double momentum,
-                                       double eps, fac_tensor **out) {
+                                       fac_tensor *running_mean, fac_tensor *running_var, bool training,
+                                       double momentum, double eps, fac_tensor **out) {
     (void)c;
     return with_copies(&(parameters){input, weight, bias, momentum, eps}, running_mean, running_var, training, 3, out);
 }

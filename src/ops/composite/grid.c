@@ -1,16 +1,15 @@
 /* Sampling at given points by the number of coordinates, and the points of affine maps. */
-#include "ops/composite/brief.h"
 #include "ops/grid.h"
+#include "ops/composite/brief.h"
 
 fac_status grid_sampler_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *grid,
                                   int64_t interpolation_mode, int64_t padding_mode, bool align_corners,
                                   fac_tensor **out) {
     (void)c;
     FAC_CHECK(input->ndim == 4 || input->ndim == 5, FAC_ERR_SHAPE,
-              "grid_sampler(): expected 4D or 5D input, but got input with sizes %s", FAC_SHAPE_TEXT(input));
-    return input->ndim == 4
-               ? fac__c_grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners, out)
-               : fac__c_grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners, out);
+              "expected 4D or 5D input, but got input with sizes %s", FAC_SHAPE_TEXT(input));
+    return input->ndim == 4 ? fac__c_grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners, out)
+                            : fac__c_grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners, out);
 }
 
 /* ---- affine maps ---------------------------------------------------------------------------------------------------------- */
@@ -37,7 +36,8 @@ static fac_status check_floating(const char *name, const fac_tensor *t) {
 static fac_tensor *coordinates(fac_tensor *like, int64_t n, bool align_corners) {
     const fac_dtype d = (fac_dtype)like->dtype;
     if (n == 1) return fac__s_new_zeros(like, FAC_INTS(1), d, FAC_STRIDED, like->device, (fac_opt_num){0});
-    fac_tensor *t = fac__s_linspace(fac_scalar_i_(-1), fac_scalar_i_(1), n, d, FAC_STRIDED, like->device, (fac_opt_num){0});
+    fac_tensor *t =
+        fac__s_linspace(fac_scalar_i_(-1), fac_scalar_i_(1), n, d, FAC_STRIDED, like->device, (fac_opt_num){0});
     return align_corners ? t : fac__s_div_Scalar(scaled(t, (double)(n - 1)), fac_scalar_i_(n));
 }
 

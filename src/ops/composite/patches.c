@@ -1,19 +1,18 @@
 /* Channels in another order, and the gradient of pooling over drawn windows. */
 #include "ops/composite/brief.h"
 
-#define DRAWN_BACKWARD(n)                                                                                             \
-    fac_status fractional_max_pool##n##d_backward_composite(const fac_call_info *c, fac_tensor *grad_output,          \
-                                                            fac_tensor *self, fac_ints kernel_size,                   \
-                                                            fac_ints output_size, fac_tensor *indices,                \
-                                                            fac_tensor **out) {                                       \
-        (void)c;                                                                                                      \
-        FAC_CHECK(kernel_size.n == n && output_size.n == n, FAC_ERR_ARGUMENT,                                         \
-                  "There should be exactly %d elements in kernel_size and output_size, but got %zu and %zu", n,       \
-                  kernel_size.n, output_size.n);                                                                      \
-        for (int d = 0; d < n; d++)                                                                                   \
-            FAC_CHECK(grad_output->ndim >= n && grad_output->sizes[grad_output->ndim - n + d] == output_size.v[d],    \
-                      FAC_ERR_SHAPE, "grad_output %s does not end in output_size", FAC_SHAPE_TEXT(grad_output));      \
-        return fac__c_adaptive_max_pool##n##d_backward(grad_output, self, indices, out);                              \
+#define DRAWN_BACKWARD(n)                                                                                              \
+    fac_status fractional_max_pool##n##d_backward_composite(                                                           \
+        const fac_call_info *c, fac_tensor *grad_output, fac_tensor *self, fac_ints kernel_size, fac_ints output_size, \
+        fac_tensor *indices, fac_tensor **out) {                                                                       \
+        (void)c;                                                                                                       \
+        FAC_CHECK(kernel_size.n == n && output_size.n == n, FAC_ERR_ARGUMENT,                                          \
+                  "There should be exactly %d elements in kernel_size and output_size, but got %zu and %zu", n,        \
+                  kernel_size.n, output_size.n);                                                                       \
+        for (int d = 0; d < n; d++)                                                                                    \
+            FAC_CHECK(grad_output->ndim >= n && grad_output->sizes[grad_output->ndim - n + d] == output_size.v[d],     \
+                      FAC_ERR_SHAPE, "grad_output %s does not end in output_size", FAC_SHAPE_TEXT(grad_output));       \
+        return fac__c_adaptive_max_pool##n##d_backward(grad_output, self, indices, out);                               \
     }
 DRAWN_BACKWARD(2)
 DRAWN_BACKWARD(3)
@@ -22,8 +21,8 @@ fac_status channel_shuffle_composite(const fac_call_info *c, fac_tensor *self, i
     (void)c;
     FAC_CHECK(self->ndim > 2, FAC_ERR_SHAPE, "channel_shuffle expects input with > 2 dims, but got input with sizes %s",
               FAC_SHAPE_TEXT(self));
-    FAC_CHECK(groups > 0, FAC_ERR_ARGUMENT, "Number of groups to divide channels in must be positive. Value of groups: %lld",
-              (long long)groups);
+    FAC_CHECK(groups > 0, FAC_ERR_ARGUMENT,
+              "Number of groups to divide channels in must be positive. Value of groups: %lld", (long long)groups);
     const int64_t n = self->sizes[0], channels = self->sizes[1];
     FAC_CHECK(channels % groups == 0, FAC_ERR_SHAPE,
               "Number of channels must be divisible by groups. Got %lld channels and %lld groups.", (long long)channels,

@@ -1,7 +1,7 @@
 /* Resampling to a size or by factors: works out the size, and calls the operator of the kind. */
+#include "ops/resample.h"
 #include "core/scalar.h"
 #include "ops/composite/brief.h"
-#include "ops/resample.h"
 #include <math.h>
 
 /* What the two ways of saying a size come to. */
@@ -62,22 +62,21 @@ static bool has_kernel(const fac_tensor *t) {
     return (t->device.type == FAC_CPU || t->device.type == FAC_META) && !fac_dtype_is_complex((fac_dtype)t->dtype);
 }
 
-#define NEAREST(n)                                                                                                   \
-    fac_status upsample_nearest##n##d_vec_composite(const fac_call_info *c, fac_tensor *input, fac_ints output_size, \
-                                                    fac_floats scale_factors, fac_tensor **out) {                    \
-        (void)c;                                                                                                     \
-        target to;                                                                                                   \
-        FAC_TRY(target_of(input, n, output_size, scale_factors, &to));                                               \
-        return has_kernel(input) ? fac__c_upsample_nearest##n##d(input, SIZES(n), SCALES_##n, out)                   \
-                                 : nearest_by_index(input, n, &to, out);                                             \
-    }                                                                                                                \
-    fac_status upsample_nearest_exact##n##d_vec_composite(const fac_call_info *c, fac_tensor *input,                 \
-                                                          fac_ints output_size, fac_floats scale_factors,            \
-                                                          fac_tensor **out) {                                        \
-        (void)c;                                                                                                     \
-        target to;                                                                                                   \
-        FAC_TRY(target_of(input, n, output_size, scale_factors, &to));                                               \
-        return fac__c__upsample_nearest_exact##n##d(input, SIZES(n), SCALES_##n, out);                               \
+#define NEAREST(n)                                                                                                     \
+    fac_status upsample_nearest##n##d_vec_composite(const fac_call_info *c, fac_tensor *input, fac_ints output_size,   \
+                                                    fac_floats scale_factors, fac_tensor **out) {                      \
+        (void)c;                                                                                                       \
+        target to;                                                                                                     \
+        FAC_TRY(target_of(input, n, output_size, scale_factors, &to));                                                 \
+        return has_kernel(input) ? fac__c_upsample_nearest##n##d(input, SIZES(n), SCALES_##n, out)                     \
+                                 : nearest_by_index(input, n, &to, out);                                               \
+    }                                                                                                                  \
+    fac_status upsample_nearest_exact##n##d_vec_composite(                                                             \
+        const fac_call_info *c, fac_tensor *input, fac_ints output_size, fac_floats scale_factors, fac_tensor **out) { \
+        (void)c;                                                                                                       \
+        target to;                                                                                                     \
+        FAC_TRY(target_of(input, n, output_size, scale_factors, &to));                                                 \
+        return fac__c__upsample_nearest_exact##n##d(input, SIZES(n), SCALES_##n, out);                                 \
     }
 NEAREST(1)
 NEAREST(2)
@@ -85,13 +84,13 @@ NEAREST(3)
 
 /* ---- the others ----------------------------------------------------------------------------------------------------------- */
 
-#define SMOOTH(name, op, n)                                                                                          \
-    fac_status name##_vec_composite(const fac_call_info *c, fac_tensor *input, fac_ints output_size,                 \
-                                    bool align_corners, fac_floats scale_factors, fac_tensor **out) {                \
-        (void)c;                                                                                                     \
-        target to;                                                                                                   \
-        FAC_TRY(target_of(input, n, output_size, scale_factors, &to));                                               \
-        return fac__c_##op(input, SIZES(n), align_corners, SCALES_##n, out);                                         \
+#define SMOOTH(name, op, n)                                                                           \
+    fac_status name##_vec_composite(const fac_call_info *c, fac_tensor *input, fac_ints output_size,  \
+                                    bool align_corners, fac_floats scale_factors, fac_tensor **out) { \
+        (void)c;                                                                                      \
+        target to;                                                                                    \
+        FAC_TRY(target_of(input, n, output_size, scale_factors, &to));                                \
+        return fac__c_##op(input, SIZES(n), align_corners, SCALES_##n, out);                          \
     }
 SMOOTH(upsample_linear1d, upsample_linear1d, 1)
 SMOOTH(upsample_bilinear2d, upsample_bilinear2d, 2)

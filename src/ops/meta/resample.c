@@ -42,29 +42,29 @@ static fac_status declare_backward(fac_structured *s, const fac_tensor *grad, fa
 #define LIST_2 scales_h, scales_w
 #define LIST_3 scales_d, scales_h, scales_w
 
-#define NEAREST_META(n)                                                                                              \
-    fac_status upsample_nearest##n##d_meta(fac_structured *s, fac_tensor *self, fac_ints output_size, SCALES_##n) {  \
-        return declare(s, self, &(fac_resample_args){FAC_RESAMPLE_NEAREST, n, output_size, false, {LIST_##n}},       \
-                       PICKED);                                                                                      \
-    }                                                                                                                \
+#define NEAREST_META(n)                                                                                               \
+    fac_status upsample_nearest##n##d_meta(fac_structured *s, fac_tensor *self, fac_ints output_size, SCALES_##n) {   \
+        return declare(s, self, &(fac_resample_args){FAC_RESAMPLE_NEAREST, n, output_size, false, {LIST_##n}},        \
+                       PICKED);                                                                                       \
+    }                                                                                                                 \
     fac_status upsample_nearest##n##d_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_ints output_size, \
-                                                    fac_ints input_size, SCALES_##n) {                               \
-        return declare_backward(s, grad_output, input_size,                                                          \
-                                &(fac_resample_args){FAC_RESAMPLE_NEAREST, n, output_size, false, {LIST_##n}});      \
+                                                    fac_ints input_size, SCALES_##n) {                                \
+        return declare_backward(s, grad_output, input_size,                                                           \
+                                &(fac_resample_args){FAC_RESAMPLE_NEAREST, n, output_size, false, {LIST_##n}});       \
     }
 NEAREST_META(1)
 NEAREST_META(2)
 NEAREST_META(3)
 
-#define SMOOTH_META(name, n, which)                                                                                  \
-    fac_status name##_meta(fac_structured *s, fac_tensor *self, fac_ints output_size, bool align_corners,            \
-                           SCALES_##n) {                                                                             \
-        return declare(s, self, &(fac_resample_args){FAC_RESAMPLE_LINEAR, n, output_size, align_corners, {LIST_##n}}, \
-                       which);                                                                                       \
-    }                                                                                                                \
-    fac_status name##_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_ints output_size,                \
-                                    fac_ints input_size, bool align_corners, SCALES_##n) {                           \
-        return declare_backward(s, grad_output, input_size,                                                          \
+#define SMOOTH_META(name, n, which)                                                                                    \
+    fac_status name##_meta(fac_structured *s, fac_tensor *self, fac_ints output_size, bool align_corners,              \
+                           SCALES_##n) {                                                                               \
+        return declare(s, self, &(fac_resample_args){FAC_RESAMPLE_LINEAR, n, output_size, align_corners, {LIST_##n}},  \
+                       which);                                                                                         \
+    }                                                                                                                  \
+    fac_status name##_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_ints output_size,                  \
+                                    fac_ints input_size, bool align_corners, SCALES_##n) {                             \
+        return declare_backward(s, grad_output, input_size,                                                            \
                                 &(fac_resample_args){FAC_RESAMPLE_LINEAR, n, output_size, align_corners, {LIST_##n}}); \
     }
 SMOOTH_META(upsample_linear1d, 1, FLOATING)

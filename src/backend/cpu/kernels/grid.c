@@ -65,7 +65,7 @@ static fac_status open_operands(operands *o, fac_tensor *input, fac_tensor *grid
     if (grad) FAC_TRY(widened(grad, true, &o->grad));
     const fac_tensor *in = o->input;
     FAC_CHECK(extent(nd, in->sizes + 2, in->strides + 2) < INT64_MAX, FAC_ERR_UNSUPPORTED,
-              "grid_sampler(): planes of 2^31 elements or more, as of %s, are not sampled", FAC_SHAPE_TEXT(input));
+              "planes of 2^31 elements or more, as of %s, are not sampled", FAC_SHAPE_TEXT(input));
     memcpy(j->stride, in->strides + 2, (size_t)nd * sizeof *j->stride);
     j->sample = in->strides[0], j->channel = in->strides[1];
     j->input = fac__data(in), j->grid = fac__data(o->grid), j->grad = o->grad ? fac__data(o->grad) : NULL;

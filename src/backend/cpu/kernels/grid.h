@@ -9,12 +9,12 @@ enum { FAC_GRID_TILE = 64, FAC_GRID_TAPS = 16 }; /* points of a tile, and elemen
 
 /* What the points of a tile show: element at[k][i] of a plane with weight[k][i], for k < taps; -1 is beyond the plane. slope: the
    derivative of the weight with respect to each coordinate of the grid, in the grid's order. */
-#define FAC_GRID_TILE_OF(name, T)                                \
-    typedef struct name {                                        \
-        int taps;                                                \
-        int32_t at[FAC_GRID_TAPS][FAC_GRID_TILE];                \
-        T weight[FAC_GRID_TAPS][FAC_GRID_TILE];                  \
-        T slope[FAC_GRID_DIMS][FAC_GRID_TAPS][FAC_GRID_TILE];    \
+#define FAC_GRID_TILE_OF(name, T)                             \
+    typedef struct name {                                     \
+        int taps;                                             \
+        int32_t at[FAC_GRID_TAPS][FAC_GRID_TILE];             \
+        T weight[FAC_GRID_TAPS][FAC_GRID_TILE];               \
+        T slope[FAC_GRID_DIMS][FAC_GRID_TAPS][FAC_GRID_TILE]; \
     } name
 FAC_GRID_TILE_OF(fac_grid_tile_f32, float);
 FAC_GRID_TILE_OF(fac_grid_tile_f64, double);
@@ -35,6 +35,7 @@ typedef struct fac_grid_loops {
     /* what they add to the gradient of the input's channels [first, last). */
     void (*to_input)(const fac_grid_job *j, int64_t n, int64_t begin, int64_t end, int64_t first, int64_t last);
 } fac_grid_loops;
-extern const fac_grid_loops fac__grid_loops_default[2], fac__grid_loops_avx2[2], fac__grid_loops_avx512[2]; /* f32, f64 */
+extern const fac_grid_loops fac__grid_loops_default[2], fac__grid_loops_avx2[2],
+    fac__grid_loops_avx512[2]; /* f32, f64 */
 
 #endif

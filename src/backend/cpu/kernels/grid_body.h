@@ -88,7 +88,7 @@ static void FN(cubic)(const fac_grid *g, int32_t size, T scale, T *restrict x, i
 }
 
 /* Lines of dimension d (in the input's order) for points [begin, begin + n). */
-static void FN(make_line)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t n, int d, FN(line) *line) {
+static void FN(make_line)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t n, int d, FN(line) * line) {
     static void (*const make[])(const fac_grid *, int32_t, T, T *, int64_t, FN(line) *) = {
         [FAC_GRID_LINEAR] = FN(linear), [FAC_GRID_NEAREST] = FN(nearest), [FAC_GRID_CUBIC] = FN(cubic)};
     const int nd = j->g.nd;
@@ -103,12 +103,13 @@ static void FN(make_line)(const fac_grid_job *j, int64_t sample, int64_t begin, 
 }
 
 /* Products of the lines: tap k of the tile is one tap of each dimension. */
-static void FN(join)(const fac_grid_job *j, const FN(line) *lines, int64_t n, bool slopes, TILE *t) {
+static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, bool slopes, TILE *t) {
     const int nd = j->g.nd, taps = lines[0].taps;
     t->taps = 1;
     for (int d = 0; d < nd; d++) t->taps *= taps;
     for (int k = 0; k < t->taps; k++) {
-        const int pick[FAC_GRID_DIMS] = {nd == 3 ? k / taps / taps : k / taps, nd == 3 ? k / taps % taps : k % taps, k % taps};
+        const int pick[FAC_GRID_DIMS] = {nd == 3 ? k / taps / taps : k / taps, nd == 3 ? k / taps % taps : k % taps,
+                                         k % taps};
         const int32_t *a0 = lines[0].at[pick[0]], *a1 = lines[1].at[pick[1]], *a2 = lines[nd - 1].at[pick[2]];
         const T *w0 = lines[0].weight[pick[0]], *w1 = lines[1].weight[pick[1]], *w2 = lines[nd - 1].weight[pick[2]];
         const T *s0 = lines[0].slope[pick[0]], *s1 = lines[1].slope[pick[1]], *s2 = lines[nd - 1].slope[pick[2]];
@@ -133,7 +134,8 @@ static void FN(make_tile)(const fac_grid_job *j, int64_t sample, int64_t begin, 
 }
 
 /* sum[i] += the tile's points of a plane under `weight`. What lies beyond the plane is skipped, as it may be no number. */
-static inline void FN(gather)(const TILE *t, T (*weight)[FAC_GRID_TILE], const T *restrict plane, int64_t n, T *restrict sum) {
+static inline void FN(gather)(const TILE *t, T (*weight)[FAC_GRID_TILE], const T *restrict plane, int64_t n,
+                              T *restrict sum) {
     for (int k = 0; k < t->taps; k++) {
         const int32_t *restrict at = t->at[k];
         const T *restrict w = weight[k];
@@ -177,7 +179,8 @@ static void FN(to_grid)(const fac_grid_job *j, int64_t sample, int64_t begin, in
         for (int d = 0; d < j->g.nd; d++) to[i * j->g.nd + d] = all[d][i];
 }
 
-static void FN(to_input)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, int64_t first, int64_t last) {
+static void FN(to_input)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, int64_t first,
+                         int64_t last) {
     TILE t;
     int64_t count = 1;
     for (int d = 0; d < j->g.nd; d++) count *= j->g.in[d];

@@ -82,12 +82,12 @@ fac_status im2col_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size,
 
 /* ---- from columns ---------------------------------------------------------------------------------------------------------------- */
 
-#define ADD(SUF, T, S, N)                                                                                     \
-    static void add_##SUF(T *restrict to, int64_t step, const T *restrict from, int64_t n) {                  \
-        if (step == 1)                                                                                        \
-            for (int64_t i = 0; i < N * n; i++) to[i] = (T)((S)to[i] + (S)from[i]);                           \
-        else                                                                                                  \
-            for (int64_t i = 0; i < n; i++)                                                                   \
+#define ADD(SUF, T, S, N)                                                                                             \
+    static void add_##SUF(T *restrict to, int64_t step, const T *restrict from, int64_t n) {                          \
+        if (step == 1)                                                                                                \
+            for (int64_t i = 0; i < N * n; i++) to[i] = (T)((S)to[i] + (S)from[i]);                                   \
+        else                                                                                                          \
+            for (int64_t i = 0; i < n; i++)                                                                           \
                 for (int k = 0; k < N; k++) to[N * i * step + k] = (T)((S)to[N * i * step + k] + (S)from[N * i + k]); \
     }
 ADD(f32, float, float, 1)
@@ -151,7 +151,8 @@ fac_status col2im_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size,
     job j = {.dtype = d, .kind = fac__acc_of(d), .item = fac__dtype_size(d)};
     fac_tensor *columns;
     fac_rowmajor out;
-    FAC_TRY(fac__patches_plan_columns(self, output_size, &(fac_patches_args){kernel_size, dilation, padding, stride}, &j.p));
+    FAC_TRY(fac__patches_plan_columns(self, output_size, &(fac_patches_args){kernel_size, dilation, padding, stride},
+                                      &j.p));
     if (s->out[0]->numel == 0) return FAC_OK;
     FAC_TRY(fac__cpu_contiguous(self, &columns));
     fac_status st = fac__rowmajor_begin(s->out[0], false, &out);

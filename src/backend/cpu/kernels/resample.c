@@ -158,7 +158,10 @@ typedef struct room {
 /* Lays the room out over scratch memory, or says with scratch NULL how much it needs. */
 static int64_t room_lay_out(const job *j, char *scratch, room *r) {
     int64_t at = 0, slots = j->sets * j->slots;
-    const int64_t sizes[] = {slots * 8, j->group * 8, j->group * 8, (j->direct ? 0 : j->in_row * (int64_t)j->cell),
+    const int64_t sizes[] = {slots * 8,
+                             j->group * 8,
+                             j->group * 8,
+                             (j->direct ? 0 : j->in_row * (int64_t)j->cell),
                              (j->direct ? 0 : j->out_row * (int64_t)j->cell),
                              fac__mul_or_max(slots, j->out_row * (int64_t)j->cell)};
     char *part[6];
@@ -216,7 +219,8 @@ static void sum_rows(const job *j, const room *r, int64_t plane, int64_t z, int6
                 blend(j, r, n, add, to);
                 add = true, n = 0;
             }
-            put_weight(j, r->weights, n, deep->weight[z * deep->taps + a] * high->weight[y * high->taps + b], j->shift[1]);
+            put_weight(j, r->weights, n, deep->weight[z * deep->taps + a] * high->weight[y * high->taps + b],
+                       j->shift[1]);
             r->rows[n++] = row_at(j, r, plane, deep->start[z] + a, high->start[y] + b);
         }
     blend(j, r, n, add, to);
@@ -316,7 +320,8 @@ static void pick_row(const pick_job *j, const char *from, char *to) {
     if (!j->whole)
         FAC_ISA_PICK(fac__resample_pick)(j->item, b->rows, j->at, from, to);
     else
-        for (int64_t i = 0; i < b->rows; i++) memcpy(to + (size_t)i * j->item, from + (size_t)b->start[i] * j->item, j->item);
+        for (int64_t i = 0; i < b->rows; i++)
+            memcpy(to + (size_t)i * j->item, from + (size_t)b->start[i] * j->item, j->item);
 }
 
 /* A row that shows the same source as the one before is copied from it. */
@@ -327,7 +332,8 @@ static fac_status pick_rows(void *ctx, int64_t begin, int64_t end) {
     const char *before = NULL;
     for (int64_t i = begin; i < end; i++) {
         const int64_t z = j->axis[0].start[i / high % deep], y = j->axis[1].start[i % high];
-        const char *from = j->from + (size_t)((i / high / deep * j->axis[0].columns + z) * j->axis[1].columns + y) * in_row;
+        const char *from =
+            j->from + (size_t)((i / high / deep * j->axis[0].columns + z) * j->axis[1].columns + y) * in_row;
         char *to = j->to + (size_t)i * out_row;
         if (from == before)
             memcpy(to, to - out_row, out_row);
@@ -387,13 +393,13 @@ static fac_status backward(fac_structured *s, fac_tensor *grad, fac_ints input_s
 #define LIST_2 scales_h, scales_w
 #define LIST_3 scales_d, scales_h, scales_w
 
-#define NEAREST(name, kind, n)                                                                                        \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size, SCALES_##n) {                    \
-        return forward(s, self, &(fac_resample_args){kind, n, output_size, false, {LIST_##n}});                       \
-    }                                                                                                                 \
-    fac_status name##_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_ints output_size,                  \
-                                   fac_ints input_size, SCALES_##n) {                                                 \
-        return backward(s, grad_output, input_size, &(fac_resample_args){kind, n, output_size, false, {LIST_##n}});   \
+#define NEAREST(name, kind, n)                                                                                      \
+    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size, SCALES_##n) {                  \
+        return forward(s, self, &(fac_resample_args){kind, n, output_size, false, {LIST_##n}});                     \
+    }                                                                                                               \
+    fac_status name##_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_ints output_size,                \
+                                   fac_ints input_size, SCALES_##n) {                                               \
+        return backward(s, grad_output, input_size, &(fac_resample_args){kind, n, output_size, false, {LIST_##n}}); \
     }
 NEAREST(upsample_nearest1d, FAC_RESAMPLE_NEAREST, 1)
 NEAREST(upsample_nearest2d, FAC_RESAMPLE_NEAREST, 2)
@@ -402,15 +408,14 @@ NEAREST(upsample_nearest_exact1d, FAC_RESAMPLE_NEAREST_EXACT, 1)
 NEAREST(upsample_nearest_exact2d, FAC_RESAMPLE_NEAREST_EXACT, 2)
 NEAREST(upsample_nearest_exact3d, FAC_RESAMPLE_NEAREST_EXACT, 3)
 
-#define SMOOTH(name, kind, n)                                                                                         \
-    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size, bool align_corners,              \
-                          SCALES_##n) {                                                                               \
-        return forward(s, self, &(fac_resample_args){kind, n, output_size, align_corners, {LIST_##n}});               \
-    }                                                                                                                 \
-    fac_status name##_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_ints output_size,                  \
-                                   fac_ints input_size, bool align_corners, SCALES_##n) {                             \
-        return backward(s, grad_output, input_size,                                                                   \
-                        &(fac_resample_args){kind, n, output_size, align_corners, {LIST_##n}});                       \
+#define SMOOTH(name, kind, n)                                                                                          \
+    fac_status name##_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size, bool align_corners, SCALES_##n) { \
+        return forward(s, self, &(fac_resample_args){kind, n, output_size, align_corners, {LIST_##n}});                \
+    }                                                                                                                  \
+    fac_status name##_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_ints output_size,                   \
+                                   fac_ints input_size, bool align_corners, SCALES_##n) {                              \
+        return backward(s, grad_output, input_size,                                                                    \
+                        &(fac_resample_args){kind, n, output_size, align_corners, {LIST_##n}});                        \
     }
 SMOOTH(upsample_linear1d, FAC_RESAMPLE_LINEAR, 1)
 SMOOTH(upsample_bilinear2d, FAC_RESAMPLE_LINEAR, 2)

@@ -65,18 +65,18 @@ enum { BLOCK = 64 }; /* outputs whose sums are kept in vectors */
     }
 
 /* Any number of taps. */
-#define MANY(SUF, T)                                                                                                 \
-    static void many_##SUF(const fac_row_taps *m, const T *restrict in, T *restrict out) {                           \
-        for (int64_t i = 0; i < m->n; i += BLOCK) {                                                                  \
-            T sum[BLOCK] = {0};                                                                                      \
-            const int64_t n = m->n - i < BLOCK ? m->n - i : BLOCK;                                                   \
-            for (int64_t t = 0; t < m->taps; t++) {                                                                  \
-                const T *restrict w = (const T *)m->weight + t * m->n + i;                                           \
-                const int32_t *restrict at = m->at + t * m->n + i;                                                   \
-                for (int64_t k = 0; k < n; k++) sum[k] += w[k] * in[at[k]];                                          \
-            }                                                                                                        \
-            memcpy(out + i, sum, (size_t)n * sizeof(T));                                                             \
-        }                                                                                                            \
+#define MANY(SUF, T)                                                                       \
+    static void many_##SUF(const fac_row_taps *m, const T *restrict in, T *restrict out) { \
+        for (int64_t i = 0; i < m->n; i += BLOCK) {                                        \
+            T sum[BLOCK] = {0};                                                            \
+            const int64_t n = m->n - i < BLOCK ? m->n - i : BLOCK;                         \
+            for (int64_t t = 0; t < m->taps; t++) {                                        \
+                const T *restrict w = (const T *)m->weight + t * m->n + i;                 \
+                const int32_t *restrict at = m->at + t * m->n + i;                         \
+                for (int64_t k = 0; k < n; k++) sum[k] += w[k] * in[at[k]];                \
+            }                                                                              \
+            memcpy(out + i, sum, (size_t)n * sizeof(T));                                   \
+        }                                                                                  \
     }
 MANY(f32, float)
 MANY(f64, double)

@@ -51,8 +51,7 @@ static fac_status unpool(fac_structured *s, int nd, fac_tensor *self, fac_tensor
     fac_tensor *from = NULL, *places = NULL;
     int64_t planes = 1;
     for (int d = 0; d < self->ndim - nd; d++) planes *= self->sizes[d];
-    for (int d = self->ndim - nd; d < self->ndim; d++)
-        j.in_count *= self->sizes[d], j.out_count *= s->out[0]->sizes[d];
+    for (int d = self->ndim - nd; d < self->ndim; d++) j.in_count *= self->sizes[d], j.out_count *= s->out[0]->sizes[d];
     if (self->numel == 0) return FAC_OK; /* the batch is empty, and with it the result */
     fac_status st = fac__cpu_contiguous(self, &from);
     if (st == FAC_OK) st = fac__cpu_contiguous(indices, &places);
@@ -111,22 +110,22 @@ static void draw_windows(const drawn_job *j, int d, double sample, int64_t *begi
 }
 
 #define SAME(x) (x)
-#define WINDOW_MAX(SUF, E, T, GET)                                                                                  \
-    /* The place of the greatest element of the window that begins at z, y, x. */                                   \
-    static int64_t max_##SUF(const fac_drawn_pool *p, const void *plane, int64_t z, int64_t y, int64_t x) {         \
-        const E *from = plane;                                                                                      \
-        int64_t best = (z * p->in[1] + y) * p->in[2] + x;                                                           \
-        T top = GET(from[best]);                                                                                    \
-        for (int64_t a = z; a < z + p->kernel[0]; a++)                                                              \
-            for (int64_t b = y; b < y + p->kernel[1]; b++)                                                          \
-                for (int64_t c = x; c < x + p->kernel[2]; c++) {                                                    \
-                    const int64_t at = (a * p->in[1] + b) * p->in[2] + c;                                           \
-                    const T v = GET(from[at]);                                                                      \
-                    if (!(v > top || v != v)) continue;                                                             \
-                    top = v;                                                                                        \
-                    best = at;                                                                                      \
-                }                                                                                                   \
-        return best;                                                                                                \
+#define WINDOW_MAX(SUF, E, T, GET)                                                                          \
+    /* The place of the greatest element of the window that begins at z, y, x. */                           \
+    static int64_t max_##SUF(const fac_drawn_pool *p, const void *plane, int64_t z, int64_t y, int64_t x) { \
+        const E *from = plane;                                                                              \
+        int64_t best = (z * p->in[1] + y) * p->in[2] + x;                                                   \
+        T top = GET(from[best]);                                                                            \
+        for (int64_t a = z; a < z + p->kernel[0]; a++)                                                      \
+            for (int64_t b = y; b < y + p->kernel[1]; b++)                                                  \
+                for (int64_t c = x; c < x + p->kernel[2]; c++) {                                            \
+                    const int64_t at = (a * p->in[1] + b) * p->in[2] + c;                                   \
+                    const T v = GET(from[at]);                                                              \
+                    if (!(v > top || v != v)) continue;                                                     \
+                    top = v;                                                                                \
+                    best = at;                                                                              \
+                }                                                                                           \
+        return best;                                                                                        \
     }
 WINDOW_MAX(f16, uint16_t, float, fac__f16_to_f32)
 WINDOW_MAX(bf16, uint16_t, float, fac__bf16_to_f32)
@@ -165,8 +164,8 @@ static fac_status drawn_planes(void *ctx, int64_t first, int64_t end, void *scra
     for (int64_t plane = first; plane < end; plane++) {
         for (int d = FAC_UNPOOL_DIMS - p->nd; d < FAC_UNPOOL_DIMS; d++) {
             double sample;
-            fac__tile_load(FAC_ACC_F64, &sample, j->samples + (size_t)(plane * p->nd + sample_of(p, d)) * item, j->dtype, 1,
-                           1);
+            fac__tile_load(FAC_ACC_F64, &sample, j->samples + (size_t)(plane * p->nd + sample_of(p, d)) * item,
+                           j->dtype, 1, 1);
             draw_windows(j, d, sample, begin[d]);
         }
         drawn_plane(j, plane, begin);
@@ -180,7 +179,8 @@ static fac_status run_drawn(fac_structured *s, fac_tensor *self, fac_tensor *sam
     fac_status st = fac__rowmajor_begin(s->out[1], false, &indices);
     if (st == FAC_OK) {
         const fac_drawn_pool *p = &j->p;
-        j->from = fac__data(self), j->samples = fac__data(samples), j->to = fac__data(out.t), j->indices = fac__data(indices.t);
+        j->from = fac__data(self), j->samples = fac__data(samples), j->to = fac__data(out.t),
+        j->indices = fac__data(indices.t);
         const int64_t window = p->kernel[0] * p->kernel[1] * p->kernel[2];
         st = fac__parallel_for_scratch(0, p->planes, fac__grain(FAC_GRAIN, fac__mul_or_max(j->out_count, window)),
                                        (p->out[0] + p->out[1] + p->out[2]) * (int64_t)sizeof(int64_t), drawn_planes, j);
@@ -189,7 +189,8 @@ static fac_status run_drawn(fac_structured *s, fac_tensor *self, fac_tensor *sam
     return fac__rowmajor_end(&out, st);
 }
 
-static fac_status drawn(fac_structured *s, int nd, fac_tensor *self, fac_ints kernel, fac_ints size, fac_tensor *samples) {
+static fac_status drawn(fac_structured *s, int nd, fac_tensor *self, fac_ints kernel, fac_ints size,
+                        fac_tensor *samples) {
     drawn_job j = {.dtype = (fac_dtype)self->dtype, .in_count = 1, .out_count = 1};
     fac_tensor *from = NULL, *drawn_at = NULL;
     FAC_TRY(fac__drawn_pool_plan(nd, self, kernel, size, samples, &j.p));
@@ -203,10 +204,10 @@ static fac_status drawn(fac_structured *s, int nd, fac_tensor *self, fac_ints ke
     return st;
 }
 
-#define DRAWN_CPU(n)                                                                                                  \
-    fac_status fractional_max_pool##n##d_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size,               \
-                                             fac_ints output_size, fac_tensor *random_samples) {                      \
-        return drawn(s, n, self, kernel_size, output_size, random_samples);                                           \
+#define DRAWN_CPU(n)                                                                                    \
+    fac_status fractional_max_pool##n##d_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size, \
+                                             fac_ints output_size, fac_tensor *random_samples) {        \
+        return drawn(s, n, self, kernel_size, output_size, random_samples);                             \
     }
 DRAWN_CPU(2)
 DRAWN_CPU(3)
