@@ -2,19 +2,24 @@
 #include "linalg_test.h"
 
 typedef struct patch_case {
-    int64_t h, w, kernel[2], dilation[2], padding[2], stride[2];
+    int64_t size[2], kernel[2], dilation[2], padding[2], stride[2];
 } patch_case;
 static const patch_case cases[] = {
-    {5, 6, {2, 3}, {1, 1}, {0, 0}, {1, 1}}, {7, 5, {3, 2}, {2, 1}, {1, 3}, {1, 2}},
-    {4, 4, {1, 1}, {1, 1}, {0, 0}, {2, 3}}, {3, 3, {2, 2}, {2, 2}, {4, 1}, {3, 1}},
-    {6, 9, {3, 3}, {1, 2}, {1, 2}, {1, 1}},
+    {{5, 6}, {2, 3}, {1, 1}, {0, 0}, {1, 1}}, {{7, 5}, {3, 2}, {2, 1}, {1, 3}, {1, 2}},
+    {{4, 4}, {1, 1}, {1, 1}, {0, 0}, {2, 3}}, {{3, 3}, {2, 2}, {2, 2}, {4, 1}, {3, 1}},
+    {{6, 9}, {3, 3}, {1, 2}, {1, 2}, {1, 1}},
 };
-#define LISTS(k)                                                                            \
-    FAC_INTS((k)->kernel[0], (k)->kernel[1]), FAC_INTS((k)->dilation[0], (k)->dilation[1]), \
-        FAC_INTS((k)->padding[0], (k)->padding[1]), FAC_INTS((k)->stride[0], (k)->stride[1])
+static fac_ints pair_of(const int64_t *v) { return (fac_ints){v, 2}; }
+static fac_tensor *columns_of(const patch_case *k, fac_tensor *x) {
+    return fac_im2col(x, pair_of(k->kernel), pair_of(k->dilation), pair_of(k->padding), pair_of(k->stride));
+}
+static fac_tensor *image_of(const patch_case *k, fac_tensor *columns) {
+    return fac_col2im(columns, pair_of(k->size), pair_of(k->kernel), pair_of(k->dilation), pair_of(k->padding),
+                      pair_of(k->stride));
+}
 
 static int64_t windows(const patch_case *k, int d) {
-    return ((d ? k->w : k->h) + 2 * k->padding[d] - k->dilation[d] * (k->kernel[d] - 1) - 1) / k->stride[d] + 1;
+    return (k->size[d] + 2 * k->padding[d] - k->dilation[d] * (k->kernel[d] - 1) - 1) / k->stride[d] + 1;
 }
 
 /* Calls visit(column element, image element) for every pair of a plane, -1 where the padding is. */
@@ -28,7 +33,8 @@ static void each_pair(const patch_case *k, int64_t planes, double *columns, doub
                     for (int64_t j = 0; j < ow; j++, columns++) {
                         const int64_t r = i * k->stride[0] - k->padding[0] + a * k->dilation[0],
                                       c = j * k->stride[1] - k->padding[1] + b * k->dilation[1];
-                        if (r >= 0 && r < k->h && c >= 0 && c < k->w) visit(columns, image + (p * k->h + r) * k->w + c);
+                        if (r >= 0 && r < k->size[0] && c >= 0 && c < k->size[1])
+                            visit(columns, image + (p * k->size[0] + r) * k->size[1] + c);
                     }
 }
 static void take(double *column, double *image) { *column = *image; }
@@ -43,18 +49,17 @@ static void patches_match_their_definition(void **state) {
             const patch_case *k = &cases[i];
             const int64_t taps = k->kernel[0] * k->kernel[1], n = windows(k, 0) * windows(k, 1);
             const double tolerance = types[d] == FAC_BF16 ? 0.02 : types[d] == FAC_F16 ? 0.003 : 1e-6;
-            fac_tensor *x = random_of(types[d], FAC_INTS(2, 3, k->h, k->w));
+            fac_tensor *x = random_of(types[d], FAC_INTS(2, 3, k->size[0], k->size[1]));
             double *image = numbers(x), *columns = calloc((size_t)(6 * taps * n), sizeof *columns);
             each_pair(k, 6, columns, image, take);
-            fac_tensor *want = fac_tensor_from(columns, FAC_F64, FAC_INTS(2, 3 * taps, n)),
-                       *got = fac_im2col(x, LISTS(k));
+            fac_tensor *want = fac_tensor_from(columns, FAC_F64, FAC_INTS(2, 3 * taps, n)), *got = columns_of(k, x);
             assert_near(got, want, 0);
             fac_tensor *last = fac_contiguous(x, .memory_format = FAC_CHANNELS_LAST);
-            assert_near(fac_im2col(last, LISTS(k)), want, 0);
-            memset(image, 0, (size_t)(6 * k->h * k->w) * sizeof *image);
+            assert_near(columns_of(k, last), want, 0);
+            memset(image, 0, (size_t)(6 * k->size[0] * k->size[1]) * sizeof *image);
             each_pair(k, 6, columns, image, give);
-            assert_near(fac_col2im(got, FAC_INTS(k->h, k->w), LISTS(k)),
-                        fac_tensor_from(image, FAC_F64, FAC_INTS(2, 3, k->h, k->w)), tolerance);
+            assert_near(image_of(k, got), fac_tensor_from(image, FAC_F64, FAC_INTS(2, 3, k->size[0], k->size[1])),
+                        tolerance);
             free(image);
             free(columns);
         }
@@ -64,11 +69,12 @@ static void patches_of_other_dtypes(void **state) {
     (void)state;
     FAC_SCOPE(s);
     const patch_case *k = &cases[1];
-    fac_tensor *re = RANDOM(3, k->h, k->w), *im = RANDOM(3, k->h, k->w), *z = fac_complex(re, im);
-    fac_tensor *columns = fac_im2col(z, LISTS(k));
-    assert_close(fac_imag(columns), fac_im2col(im, LISTS(k)));
-    fac_tensor *back = fac_col2im(columns, FAC_INTS(k->h, k->w), LISTS(k));
-    assert_close(fac_real(back), fac_col2im(fac_im2col(re, LISTS(k)), FAC_INTS(k->h, k->w), LISTS(k)));
+    fac_tensor *re = RANDOM(3, k->size[0], k->size[1]), *im = RANDOM(3, k->size[0], k->size[1]),
+               *z = fac_complex(re, im);
+    fac_tensor *columns = columns_of(k, z);
+    assert_close(fac_imag(columns), columns_of(k, im));
+    fac_tensor *back = image_of(k, columns);
+    assert_close(fac_real(back), image_of(k, columns_of(k, re)));
     fac_tensor *truth = fac_ones(FAC_INTS(1, 3, 3), .dtype = FAC_BOOL),
                *wide = fac_im2col(truth, FAC_INTS(2), FAC_INTS(1), FAC_INTS(1), FAC_INTS(1));
     assert_int_equal(fac_tensor_dtype(wide), FAC_BOOL);
@@ -80,13 +86,13 @@ static void patches_of_other_dtypes(void **state) {
 
 static fac_status call_im2col(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)n;
-    out[0] = fac_im2col(in.v[0], LISTS((const patch_case *)context));
+    out[0] = columns_of(context, in.v[0]);
     return fac_error();
 }
 static fac_status call_col2im(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     const patch_case *k = context;
     (void)n;
-    out[0] = fac_col2im(in.v[0], FAC_INTS(k->h, k->w), LISTS(k));
+    out[0] = image_of(k, in.v[0]);
     return fac_error();
 }
 
@@ -95,7 +101,7 @@ static void patches_have_gradients_to_second_order(void **state) {
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         FAC_SCOPE(s);
         patch_case k = cases[i];
-        fac_tensors image = FAC_TENSORS(LEAF(1, 2, k.h, k.w)),
+        fac_tensors image = FAC_TENSORS(LEAF(1, 2, k.size[0], k.size[1])),
                     columns = FAC_TENSORS(LEAF(2 * k.kernel[0] * k.kernel[1], windows(&k, 0) * windows(&k, 1)));
         assert_ok(fac_gradcheck(call_im2col, &k, image, 1));
         assert_ok(fac_gradgradcheck(call_im2col, &k, image, 1));
@@ -108,16 +114,18 @@ static void patches_fill_an_out_with_gaps(void **state) {
     (void)state;
     FAC_SCOPE(s);
     const patch_case *k = &cases[0];
-    fac_tensor *x = RANDOM(2, 3, k->h, k->w), *want = fac_im2col(x, LISTS(k)),
-               *image = fac_col2im(want, FAC_INTS(k->h, k->w), LISTS(k));
+    fac_tensor *x = RANDOM(2, 3, k->size[0], k->size[1]), *want = columns_of(k, x), *image = image_of(k, want);
     fac_tensor *room = fac_full(FAC_INTS(16, 18, 2), -7, .dtype = FAC_F64);
     fac_tensor *out = fac_permute(fac_select(room, 2, 0), FAC_INTS(1, 0));
-    assert_non_null(fac_im2col_out(out, fac_select(x, 0, 0), LISTS(k)));
+    assert_non_null(fac_im2col_out(out, fac_select(x, 0, 0), pair_of(k->kernel), pair_of(k->dilation),
+                                   pair_of(k->padding), pair_of(k->stride)));
     assert_close(out, fac_select(want, 0, 0));
-    fac_tensor *planes = fac_full(FAC_INTS(3, k->h, k->w, 2), -7, .dtype = FAC_F64), *part = fac_select(planes, 3, 1);
-    assert_non_null(fac_col2im_out(part, fac_select(want, 0, 0), FAC_INTS(k->h, k->w), LISTS(k)));
+    fac_tensor *planes = fac_full(FAC_INTS(3, k->size[0], k->size[1], 2), -7, .dtype = FAC_F64),
+               *part = fac_select(planes, 3, 1);
+    assert_non_null(fac_col2im_out(part, fac_select(want, 0, 0), pair_of(k->size), pair_of(k->kernel),
+                                   pair_of(k->dilation), pair_of(k->padding), pair_of(k->stride)));
     assert_close(part, fac_select(image, 0, 0));
-    assert_close(fac_select(planes, 3, 0), fac_full(FAC_INTS(3, k->h, k->w), -7, .dtype = FAC_F64));
+    assert_close(fac_select(planes, 3, 0), fac_full(FAC_INTS(3, k->size[0], k->size[1]), -7, .dtype = FAC_F64));
 }
 
 static void patches_refuse_bad_arguments(void **state) {

@@ -1,21 +1,32 @@
 /* Channels in another order, and the gradient of pooling over drawn windows. */
 #include "ops/composite/brief.h"
 
-#define DRAWN_BACKWARD(n)                                                                                              \
-    fac_status fractional_max_pool##n##d_backward_composite(                                                           \
-        const fac_call_info *c, fac_tensor *grad_output, fac_tensor *self, fac_ints kernel_size, fac_ints output_size, \
-        fac_tensor *indices, fac_tensor **out) {                                                                       \
-        (void)c;                                                                                                       \
-        FAC_CHECK(kernel_size.n == n && output_size.n == n, FAC_ERR_ARGUMENT,                                          \
-                  "There should be exactly %d elements in kernel_size and output_size, but got %zu and %zu", n,        \
-                  kernel_size.n, output_size.n);                                                                       \
-        for (int d = 0; d < n; d++)                                                                                    \
-            FAC_CHECK(grad_output->ndim >= n && grad_output->sizes[grad_output->ndim - n + d] == output_size.v[d],     \
-                      FAC_ERR_SHAPE, "grad_output %s does not end in output_size", FAC_SHAPE_TEXT(grad_output));       \
-        return fac__c_adaptive_max_pool##n##d_backward(grad_output, self, indices, out);                               \
-    }
-DRAWN_BACKWARD(2)
-DRAWN_BACKWARD(3)
+static fac_status check_drawn(int nd, const fac_tensor *grad, fac_ints kernel_size, fac_ints output_size) {
+    const size_t n = (size_t)nd;
+    FAC_CHECK(kernel_size.n == n && output_size.n == n, FAC_ERR_ARGUMENT,
+              "There should be exactly %d elements in kernel_size and output_size, but got %zu and %zu", nd,
+              kernel_size.n, output_size.n);
+    const bool fits =
+        grad->ndim >= nd && memcmp(grad->sizes + grad->ndim - nd, output_size.v, n * sizeof(int64_t)) == 0;
+    FAC_CHECK(fits, FAC_ERR_SHAPE, "grad_output %s does not end in output_size", FAC_SHAPE_TEXT(grad));
+    return FAC_OK;
+}
+
+fac_status fractional_max_pool2d_backward_composite(const fac_call_info *c, fac_tensor *grad_output, fac_tensor *self,
+                                                    fac_ints kernel_size, fac_ints output_size, fac_tensor *indices,
+                                                    fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_drawn(2, grad_output, kernel_size, output_size));
+    return fac__c_adaptive_max_pool2d_backward(grad_output, self, indices, out);
+}
+
+fac_status fractional_max_pool3d_backward_composite(const fac_call_info *c, fac_tensor *grad_output, fac_tensor *self,
+                                                    fac_ints kernel_size, fac_ints output_size, fac_tensor *indices,
+                                                    fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_drawn(3, grad_output, kernel_size, output_size));
+    return fac__c_adaptive_max_pool3d_backward(grad_output, self, indices, out);
+}
 
 fac_status channel_shuffle_composite(const fac_call_info *c, fac_tensor *self, int64_t groups, fac_tensor **out) {
     (void)c;

@@ -2,7 +2,6 @@
 
 /* The elements that each point of a tile shows along one dimension, -1 beyond it, with weights and their derivatives. */
 typedef struct FN(line) {
-    int taps;
     int32_t at[4][FAC_GRID_TILE];
     T weight[4][FAC_GRID_TILE], slope[4][FAC_GRID_TILE];
 } FN(line);
@@ -42,7 +41,6 @@ static inline int32_t FN(inside)(int32_t i, int32_t n) { return i >= 0 && i < n 
 
 static void FN(linear)(const fac_grid *g, int32_t size, T scale, T *restrict x, int64_t n, FN(line) *restrict line) {
     T slope[FAC_GRID_TILE];
-    line->taps = 2;
     FN(pad)(g, (T)size, n, x, slope);
     for (int64_t i = 0; i < n; i++) {
         const T low = FLOOR(x[i]), part = x[i] - low;
@@ -56,7 +54,6 @@ static void FN(linear)(const fac_grid *g, int32_t size, T scale, T *restrict x, 
 static void FN(nearest)(const fac_grid *g, int32_t size, T scale, T *restrict x, int64_t n, FN(line) *restrict line) {
     T slope[FAC_GRID_TILE];
     (void)scale;
-    line->taps = 1;
     FN(pad)(g, (T)size, n, x, slope);
     for (int64_t i = 0; i < n; i++) {
         line->at[0][i] = FN(inside)((int32_t)RINT(x[i]), size);
@@ -68,7 +65,6 @@ static void FN(nearest)(const fac_grid *g, int32_t size, T scale, T *restrict x,
 static void FN(cubic)(const fac_grid *g, int32_t size, T scale, T *restrict x, int64_t n, FN(line) *restrict line) {
     const T c = (T)-0.75;
     T at[FAC_GRID_TILE], unused[FAC_GRID_TILE];
-    line->taps = 4;
     for (int k = 0; k < 4; k++) {
         for (int64_t i = 0; i < n; i++) at[i] = FLOOR(x[i]) + (T)(k - 1);
         FN(pad)(g, (T)size, n, at, unused);
@@ -104,7 +100,8 @@ static void FN(make_line)(const fac_grid_job *j, int64_t sample, int64_t begin, 
 
 /* Products of the lines: tap k of the tile is one tap of each dimension. */
 static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, bool slopes, TILE *t) {
-    const int nd = j->g.nd, taps = lines[0].taps;
+    static const int of_mode[] = {[FAC_GRID_LINEAR] = 2, [FAC_GRID_NEAREST] = 1, [FAC_GRID_CUBIC] = 4};
+    const int nd = j->g.nd, taps = of_mode[j->g.mode];
     t->taps = 1;
     for (int d = 0; d < nd; d++) t->taps *= taps;
     for (int k = 0; k < t->taps; k++) {
