@@ -96,7 +96,7 @@ static fac_status make_row_taps(job *j) {
     j->weights[0] = at;
     at = (int32_t *)(void *)((char *)j->weights[0] + (size_t)cells * weight_size(j));
     for (int64_t i = 0; i < b->rows; i++) put_taps(j, at, i);
-    j->row = (fac_row_taps){.n = n, .taps = b->taps, .at = at, .weight = j->weights[0]};
+    j->row = (fac_row_taps){n, b->taps, j->in_row, j->inner - 1, at, j->weights[0]};
     return FAC_OK;
 }
 

@@ -6,9 +6,11 @@
 
 #define FAC_RESAMPLE_GROUP 8 /* rows that are summed at once */
 
-/* The map along a row of `n` elements, tap by tap: out[i] = sum of weight[t * n + i] * in[at[t * n + i]]. */
+/* The map along a row of `n` elements, tap by tap: out[i] = sum of weight[t * n + i] * in[at[t * n + i]]. Places rise with i and t,
+   but for `slack`: those of a point's channels follow each other. */
 typedef struct fac_row_taps {
     int64_t n, taps;
+    int64_t columns, slack; /* of the source row; channels of a point but one */
     const int32_t *at;
     const void *weight;
 } fac_row_taps;

@@ -3,30 +3,96 @@
    type; bytes in int32, with weights in units of 2^-shift, and rounded to the nearest. */
 #include "backend/cpu/kernels/resample.h"
 #include "backend/cpu/kernels/items.h"
+#include "backend/cpu/simd.h"
 
 enum { BLOCK = 64 }; /* outputs whose sums are kept in vectors */
 
+/* ---- outputs that show a few vectors' worth of neighbours ------------------------------------------------------------------ */
+
+#if FAC_VECTOR_BYTES >= 32
+enum { WINDOW = 2 * FAC_LANES_F32 };
+
+#if FAC_VECTOR_BYTES == 64
+typedef __m512i places;
+static inline places load_places(const int32_t *at, int32_t base) {
+    return _mm512_sub_epi32(_mm512_loadu_si512(at), _mm512_set1_epi32(base));
+}
+/* Elements k of the two vectors one after the other. */
+static inline fac_vf32 choose(fac_vf32 a, fac_vf32 b, places k) {
+    return (fac_vf32)_mm512_permutex2var_ps((__m512)a, k, (__m512)b);
+}
+#else
+typedef __m256i places;
+static inline places load_places(const int32_t *at, int32_t base) {
+    return _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(const void *)at), _mm256_set1_epi32(base));
+}
+static inline fac_vf32 choose(fac_vf32 a, fac_vf32 b, places k) {
+    const __m256 low = _mm256_permutevar8x32_ps((__m256)a, k), high = _mm256_permutevar8x32_ps((__m256)b, k);
+    const __m256 second = _mm256_castsi256_ps(_mm256_slli_epi32(k, 28)); /* bit 3 says which vector */
+    return (fac_vf32)_mm256_blendv_ps(low, high, second);
+}
+#endif
+
+/* A vector of outputs from i on; false if what they show does not lie within two vectors of the row. */
+static inline bool sum_window(const fac_row_taps *m, int64_t i, const float *in, float *out) {
+    const int32_t *at = m->at + i;
+    const float *w = (const float *)m->weight + i;
+    int64_t base = at[0] > m->slack ? at[0] - m->slack : 0;
+    const int64_t end = at[(m->taps - 1) * m->n + FAC_LANES_F32 - 1] + m->slack;
+    if (base > m->columns - WINDOW) base = m->columns - WINDOW;
+    if (base < 0 || end >= base + WINDOW) return false;
+    const fac_vf32 a = fac_load_f32(in + base), b = fac_load_f32(in + base + FAC_LANES_F32);
+    fac_vf32 sum = choose(a, b, load_places(at, (int32_t)base)) * fac_load_f32(w);
+    for (int64_t t = 1; t < m->taps; t++)
+        sum += choose(a, b, load_places(at + t * m->n, (int32_t)base)) * fac_load_f32(w + t * m->n);
+    fac_store_f32(out, sum);
+    return true;
+}
+#endif
+
+/* ---- floats -------------------------------------------------------------------------------------------------------------- */
+
+/* Outputs [begin, begin + n) of a row, n at most BLOCK. */
+#define SPAN(SUF, T)                                                                                                 \
+    static void span_##SUF(const fac_row_taps *m, int64_t begin, int64_t n, const T *restrict in, T *restrict out) { \
+        const T *restrict w = (const T *)m->weight + begin;                                                          \
+        const int32_t *restrict at = m->at + begin;                                                                  \
+        const int64_t next = m->n;                                                                                   \
+        T sum[BLOCK];                                                                                                \
+        if (m->taps == 2) {                                                                                          \
+            for (int64_t i = 0; i < n; i++) out[i] = w[i] * in[at[i]] + w[next + i] * in[at[next + i]];              \
+            return;                                                                                                  \
+        }                                                                                                            \
+        for (int64_t i = 0; i < n; i++) sum[i] = w[i] * in[at[i]];                                                   \
+        for (int64_t t = 1; t < m->taps; t++)                                                                        \
+            for (int64_t i = 0; i < n; i++) sum[i] += w[t * next + i] * in[at[t * next + i]];                        \
+        memcpy(out, sum, (size_t)n * sizeof(T));                                                                     \
+    }
+SPAN(f32, float)
+SPAN(f64, double)
+
+static void row_f32(const fac_row_taps *m, int shift, const void *from, void *to) {
+    const float *in = from;
+    float *out = to;
+    (void)shift;
+#if FAC_VECTOR_BYTES >= 32
+    for (int64_t i = 0; i < m->n; i += FAC_LANES_F32) {
+        const int64_t n = m->n - i < FAC_LANES_F32 ? m->n - i : FAC_LANES_F32;
+        if (n < FAC_LANES_F32 || !sum_window(m, i, in, out + i)) span_f32(m, i, n, in, out + i);
+    }
+#else
+    for (int64_t i = 0; i < m->n; i += BLOCK) span_f32(m, i, m->n - i < BLOCK ? m->n - i : BLOCK, in, out + i);
+#endif
+}
+
+static void row_f64(const fac_row_taps *m, int shift, const void *from, void *to) {
+    const double *in = from;
+    double *out = to;
+    (void)shift;
+    for (int64_t i = 0; i < m->n; i += BLOCK) span_f64(m, i, m->n - i < BLOCK ? m->n - i : BLOCK, in, out + i);
+}
+
 #define FLOAT_LOOPS(SUF, T)                                                                                          \
-    static void row_##SUF(const fac_row_taps *m, int shift, const void *from, void *to) {                            \
-        const T *restrict in = from, *restrict w = m->weight;                                                        \
-        const int32_t *restrict at = m->at;                                                                          \
-        T *restrict out = to;                                                                                        \
-        const int64_t n = m->n;                                                                                      \
-        (void)shift;                                                                                                 \
-        if (m->taps == 1)                                                                                            \
-            for (int64_t i = 0; i < n; i++) out[i] = w[i] * in[at[i]];                                               \
-        else if (m->taps == 2)                                                                                       \
-            for (int64_t i = 0; i < n; i++) out[i] = w[i] * in[at[i]] + w[n + i] * in[at[n + i]];                    \
-        else if (m->taps == 3)                                                                                       \
-            for (int64_t i = 0; i < n; i++)                                                                          \
-                out[i] = w[i] * in[at[i]] + w[n + i] * in[at[n + i]] + w[2 * n + i] * in[at[2 * n + i]];             \
-        else if (m->taps == 4)                                                                                       \
-            for (int64_t i = 0; i < n; i++)                                                                          \
-                out[i] = w[i] * in[at[i]] + w[n + i] * in[at[n + i]] + w[2 * n + i] * in[at[2 * n + i]] +            \
-                         w[3 * n + i] * in[at[3 * n + i]];                                                           \
-        else                                                                                                         \
-            many_##SUF(m, in, out);                                                                                  \
-    }                                                                                                                \
     static void blend_##SUF(int64_t n, int rows, const void *const *row, const void *weight, bool add, int shift,    \
                             void *to) {                                                                              \
         const T *w = weight, *restrict a = row[0], *restrict b = row[rows > 1], *restrict c = row[rows > 2 ? 2 : 0], \
@@ -64,22 +130,6 @@ enum { BLOCK = 64 }; /* outputs whose sums are kept in vectors */
             }                                                                                                        \
     }
 
-/* Any number of taps. */
-#define MANY(SUF, T)                                                                       \
-    static void many_##SUF(const fac_row_taps *m, const T *restrict in, T *restrict out) { \
-        for (int64_t i = 0; i < m->n; i += BLOCK) {                                        \
-            T sum[BLOCK] = {0};                                                            \
-            const int64_t n = m->n - i < BLOCK ? m->n - i : BLOCK;                         \
-            for (int64_t t = 0; t < m->taps; t++) {                                        \
-                const T *restrict w = (const T *)m->weight + t * m->n + i;                 \
-                const int32_t *restrict at = m->at + t * m->n + i;                         \
-                for (int64_t k = 0; k < n; k++) sum[k] += w[k] * in[at[k]];                \
-            }                                                                              \
-            memcpy(out + i, sum, (size_t)n * sizeof(T));                                   \
-        }                                                                                  \
-    }
-MANY(f32, float)
-MANY(f64, double)
 FLOAT_LOOPS(f32, float)
 FLOAT_LOOPS(f64, double)
 
