@@ -12,6 +12,7 @@ enum { FAC_GRID_TILE = 64, FAC_GRID_TAPS = 16 }; /* points of a tile, and elemen
 #define FAC_GRID_TILE_OF(name, T)                             \
     typedef struct name {                                     \
         int taps;                                             \
+        bool inside; /* none is beyond the plane */           \
         int32_t at[FAC_GRID_TAPS][FAC_GRID_TILE];             \
         T weight[FAC_GRID_TAPS][FAC_GRID_TILE];               \
         T slope[FAC_GRID_DIMS][FAC_GRID_TAPS][FAC_GRID_TILE]; \

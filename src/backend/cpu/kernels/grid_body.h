@@ -102,6 +102,7 @@ static void FN(make_line)(const fac_grid_job *j, int64_t sample, int64_t begin, 
 static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, bool slopes, TILE *t) {
     static const int of_mode[] = {[FAC_GRID_LINEAR] = 2, [FAC_GRID_NEAREST] = 1, [FAC_GRID_CUBIC] = 4};
     const int nd = j->g.nd, taps = of_mode[j->g.mode];
+    int32_t signs = 0;
     t->taps = 1;
     for (int d = 0; d < nd; d++) t->taps *= taps;
     for (int k = 0; k < t->taps; k++) {
@@ -113,7 +114,9 @@ static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, b
         const int32_t d0 = (int32_t)j->stride[0], d1 = (int32_t)j->stride[1], d2 = nd == 3 ? (int32_t)j->stride[2] : 0;
         for (int64_t i = 0; i < n; i++) {
             const int32_t at = a0[i] * d0 + a1[i] * d1 + a2[i] * d2;
-            t->at[k][i] = (a0[i] | a1[i] | a2[i]) < 0 ? -1 : at;
+            const int32_t sign = a0[i] | a1[i] | a2[i];
+            signs |= sign;
+            t->at[k][i] = sign < 0 ? -1 : at;
             t->weight[k][i] = nd == 3 ? w0[i] * w1[i] * w2[i] : w0[i] * w1[i];
         }
         for (int64_t i = 0; slopes && i < n; i++) {
@@ -122,6 +125,7 @@ static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, b
         }
         for (int64_t i = 0; slopes && nd == 3 && i < n; i++) t->slope[0][k][i] = w0[i] * w1[i] * s2[i];
     }
+    t->inside = signs >= 0;
 }
 
 static void FN(make_tile)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, bool slopes, TILE *t) {
@@ -130,17 +134,32 @@ static void FN(make_tile)(const fac_grid_job *j, int64_t sample, int64_t begin, 
     FN(join)(j, lines, end - begin, slopes, t);
 }
 
-/* sum[i] += the tile's points of a plane under `weight`. What lies beyond the plane is skipped, as it may be no number. */
-static inline void FN(gather)(const TILE *t, T (*weight)[FAC_GRID_TILE], const T *restrict plane, int64_t n,
-                              T *restrict sum) {
-    for (int k = 0; k < t->taps; k++) {
-        const int32_t *restrict at = t->at[k];
-        const T *restrict w = weight[k];
-        for (int64_t i = 0; i < n; i++) {
-            const T v = w[i] * plane[at[i] < 0 ? 0 : at[i]];
-            sum[i] += at[i] < 0 ? 0 : v;
-        }
+/* What lies beyond the plane does not count, as the element read for it may be no number. */
+static inline T FN(shown)(const T *plane, int32_t at, T weight, bool inside) {
+    const T v = weight * plane[inside || at >= 0 ? at : 0];
+    return inside || at >= 0 ? v : 0;
+}
+
+/* sum[i] += the tile's points of a plane under `weight`, four taps at once. */
+static inline void FN(gather_as)(const TILE *t, T (*weight)[FAC_GRID_TILE], const T *restrict plane, int64_t n,
+                                 bool inside, T *restrict sum) {
+    for (int k = 0; k < t->taps; k += 4) {
+        const int32_t(*at)[FAC_GRID_TILE] = &t->at[k];
+        T(*w)[FAC_GRID_TILE] = &weight[k];
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += FN(shown)(plane, at[0][i], w[0][i], inside) + FN(shown)(plane, at[1][i], w[1][i], inside) +
+                      FN(shown)(plane, at[2][i], w[2][i], inside) + FN(shown)(plane, at[3][i], w[3][i], inside);
     }
+}
+
+static inline void FN(gather)(TILE *t, T (*weight)[FAC_GRID_TILE], const T *restrict plane, int64_t n,
+                              T *restrict sum) {
+    if (t->taps == 1)
+        for (int64_t i = 0; i < n; i++) sum[i] = FN(shown)(plane, t->at[0][i], weight[0][i], t->inside);
+    else if (t->inside)
+        FN(gather_as)(t, weight, plane, n, true, sum);
+    else
+        FN(gather_as)(t, weight, plane, n, false, sum);
 }
 
 static const T *FN(plane_of)(const fac_grid_job *j, int64_t sample, int64_t c) {
