@@ -1,6 +1,5 @@
 /* Elements in other places: columns, halves, pixels, spectra, pieces. Views and copies of others. */
 #include "ops/composite/brief.h"
-#include <math.h>
 
 fac_status ravel_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
@@ -153,47 +152,6 @@ fac_status pixel_unshuffle_composite(const fac_call_info *c, fac_tensor *self, i
     int64_t split[] = {last[0], h, r, w, r}, joined[] = {channels, h, w};
     return fac__give(out, rearranged(self, split, (int64_t[]){0, 2, 4, 1, 3}, joined));
 }
-
-/* The source of each element along a dimension. Computed in single precision, like the positions that PyTorch takes. */
-static fac_tensor *nearest(fac_tensor *self, int64_t dim, int64_t size, float step) {
-    fac_tensor *index = fac__s_arange(fac_scalar_i_(size), FAC_F32, FAC_STRIDED, self->device, (fac_opt_num){0});
-    index = fac__s_floor(fac__s_mul_Scalar(index, fac_scalar_f_((double)step)));
-    index = fac__s_clamp_max(cast(index, FAC_I64), fac_scalar_i_(self->sizes[dim] - 1));
-    return fac__s_index_select(self, dim, index);
-}
-
-/* Spatial dimensions, to the given sizes or by the given factors. */
-static fac_status upsample_nearest(fac_tensor *t, int spatial, fac_ints output_size, fac_floats factors,
-                                   fac_tensor **out) {
-    FAC_CHECK(t->ndim == spatial + 2, FAC_ERR_SHAPE, "upsample_nearest%dd expects an input of %d dimensions, got %s",
-              spatial, spatial + 2, FAC_SHAPE_TEXT(t));
-    FAC_CHECK((output_size.v != NULL) != (factors.v != NULL), FAC_ERR_ARGUMENT,
-              "Must specify exactly one of output_size and scale_factors");
-    FAC_CHECK((output_size.v ? output_size.n : factors.n) == (size_t)spatial, FAC_ERR_ARGUMENT,
-              "expected %d sizes or scale factors", spatial);
-    FAC_SCOPE(s);
-    for (int d = 0; d < spatial && t; d++) {
-        int64_t from = t->sizes[d + 2];
-        double scaled = factors.v ? (double)from * factors.v[d] : 0;
-        FAC_CHECK(fabs(scaled) < 0x1p62, FAC_ERR_ARGUMENT, "scale factor %g makes no size", factors.v[d]);
-        int64_t size = output_size.v ? output_size.v[d] : (int64_t)scaled;
-        FAC_CHECK(from > 0 && size > 0, FAC_ERR_SHAPE,
-                  "Input and output sizes should be greater than 0, but got %lld and %lld", (long long)from,
-                  (long long)size);
-        t = nearest(t, d + 2, size, factors.v ? (float)(1 / factors.v[d]) : (float)from / (float)size);
-    }
-    return fac__give(out, t);
-}
-
-#define UPSAMPLE(n)                                                                                              \
-    fac_status upsample_nearest##n##d_composite(const fac_call_info *c, fac_tensor *input, fac_ints output_size, \
-                                                fac_floats scale_factors, fac_tensor **out) {                    \
-        (void)c;                                                                                                 \
-        return upsample_nearest(input, n, output_size, scale_factors, out);                                      \
-    }
-UPSAMPLE(1)
-UPSAMPLE(2)
-UPSAMPLE(3)
 
 /* ---- spectra ------------------------------------------------------------------------------------------------------------------ */
 

@@ -135,3 +135,17 @@ fac_status pad_composite(const fac_call_info *c, fac_tensor *self, fac_ints pad,
         n, self->ndim);
     return circular ? pad_circular(self, pad, out) : pad_mirror(self, pad, reflect, out);
 }
+
+fac_status _pad_circular_composite(const fac_call_info *c, fac_tensor *self, fac_ints pad, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_pad(self, pad));
+    return pad_circular(self, pad, out);
+}
+
+fac_status _pad_enum_composite(const fac_call_info *c, fac_tensor *self, fac_ints pad, int64_t mode, fac_opt_num value,
+                               fac_tensor **out) {
+    static const char *const modes[] = {"reflect", "replicate", "circular", "constant"};
+    FAC_CHECK(mode >= 0 && mode < (int64_t)FAC_COUNT(modes), FAC_ERR_ARGUMENT,
+              "Unrecognised padding mode %lld; it should be 0 to 3", (long long)mode);
+    return pad_composite(c, self, pad, modes[mode], value, out);
+}

@@ -89,14 +89,17 @@ static fac_status pad(fac_structured *s, fac_tensor *self, fac_ints padding, boo
     fac_tensor *rows;
     pad_job j = {.item = fac__dtype_size((fac_dtype)self->dtype)};
     if (s->out[0]->numel == 0) return FAC_OK;
+    fac_rowmajor out;
     FAC_TRY(fac__cpu_contiguous(self, &rows));
     fac_status st = border_begin(&j.b, self, padding, mirror);
+    if (st == FAC_OK) st = fac__rowmajor_begin(s->out[0], false, &out);
     if (st == FAC_OK) {
-        j.in = fac__data(rows), j.out = fac__data(s->out[0]);
+        j.in = fac__data(rows), j.out = fac__data(out.t);
         int64_t n = j.b.planes * j.b.out[0] * j.b.out[1];
         st = fac__parallel_for(0, n, fac__grain(FAC_GRAIN, j.b.out[2]), pad_rows, &j);
-        border_end(&j.b);
+        st = fac__rowmajor_end(&out, st);
     }
+    border_end(&j.b);
     fac__unref(rows);
     return st;
 }
@@ -164,15 +167,18 @@ static fac_status unpad(fac_structured *s, fac_tensor *grad_output, fac_tensor *
     fac_tensor *rows;
     unpad_job j = {.dtype = (fac_dtype)self->dtype, .kind = fac__acc_of((fac_dtype)self->dtype)};
     if (self->numel == 0) return FAC_OK;
+    fac_rowmajor out;
     FAC_TRY(fac__cpu_contiguous(grad_output, &rows));
     fac_status st = border_begin(&j.b, self, padding, mirror);
+    if (st == FAC_OK) st = fac__rowmajor_begin(s->out[0], false, &out);
     if (st == FAC_OK) {
-        j.grad = fac__data(rows), j.out = fac__data(s->out[0]);
+        j.grad = fac__data(rows), j.out = fac__data(out.t);
         int64_t plane = j.b.out[0] * j.b.out[1] * j.b.out[2];
         int64_t bytes = j.b.in[0] * j.b.in[1] * j.b.in[2] * (int64_t)fac__acc_size(j.kind);
         st = fac__parallel_for_scratch(0, j.b.planes, fac__grain(FAC_GRAIN, plane), bytes, unpad_planes, &j);
-        border_end(&j.b);
+        st = fac__rowmajor_end(&out, st);
     }
+    border_end(&j.b);
     fac__unref(rows);
     return st;
 }

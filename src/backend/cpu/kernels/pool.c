@@ -1,6 +1,7 @@
 /* Pooling, plane by plane. Planes run in parallel; within one, windows are visited in order and summed in f32 (f64 for f64),
    so that results do not depend on the threads. */
 #include "ops/pool.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
 #include "ops/contiguous.h"
 #include "ops/structured.h"
@@ -237,41 +238,68 @@ static fac_status run_mean_back(pool_job *j) {
                                      mean_back_range, j);
 }
 
+/* The results, or row-major ones that stand in for them; the second is of maxima alone. */
+typedef struct results {
+    fac_rowmajor r[2];
+    int n;
+} results;
+
+static fac_status results_begin(fac_structured *s, results *out) {
+    for (out->n = 0; out->n < s->n_out; out->n++) {
+        fac_status st = fac__rowmajor_begin(s->out[out->n], false, &out->r[out->n]);
+        if (st != FAC_OK && out->n == 1) (void)fac__rowmajor_end(&out->r[0], st);
+        FAC_TRY(st);
+    }
+    return FAC_OK;
+}
+
+static fac_status results_end(results *r, fac_status st) {
+    for (int i = 0; i < r->n; i++) st = fac__rowmajor_end(&r->r[i], st);
+    return st;
+}
+
+static fac_status forward_into(const results *r, fac_tensor *in, pool_job *j) {
+    j->dtype = (fac_dtype)in->dtype;
+    j->from = fac__data(in);
+    j->to = fac__data(r->r[0].t);
+    if (r->n == 2) j->indices = fac__data(r->r[1].t);
+    j->plane = r->n == 1                              ? mean_planes[j->dtype]
+               : j->dtype == FAC_F32 && is_2x2(&j->p) ? max_f32_2x2
+                                                      : max_planes[j->dtype];
+    return run(j, plane_range);
+}
+
 static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {
     if (j->p.planes == 0 || j->p.out_count == 0) return FAC_OK;
     fac_tensor *in;
+    results r;
     FAC_TRY(fac__contiguous_below(self, &in));
-    j->dtype = (fac_dtype)self->dtype;
-    j->from = fac__data(in);
-    j->to = fac__data(s->out[0]);
-    if (s->n_out == 2) j->indices = fac__data(s->out[1]);
-    j->plane = s->n_out == 1                          ? mean_planes[j->dtype]
-               : j->dtype == FAC_F32 && is_2x2(&j->p) ? max_f32_2x2
-                                                      : max_planes[j->dtype];
-    fac_status st = run(j, plane_range);
+    fac_status st = results_begin(s, &r);
+    if (st == FAC_OK) st = results_end(&r, forward_into(&r, in, j));
     fac__unref(in);
     return st;
 }
 
 /* indices NULL: mean pooling. */
+static fac_status backward_into(fac_tensor *out, const fac_tensor *grad, const fac_tensor *places, pool_job *j) {
+    j->dtype = (fac_dtype)out->dtype;
+    j->from = fac__data(grad);
+    j->to = fac__data(out);
+    j->indices = places ? fac__data(places) : NULL;
+    j->plane = scatter_planes[j->dtype];
+    if (places) FAC_TRY(fac__parallel_for(0, places->numel, FAC_GRAIN, check_range, j));
+    return places ? run(j, plane_range) : run_mean_back(j);
+}
+
 static fac_status backward(fac_structured *s, fac_tensor *grad_output, fac_tensor *indices, pool_job *j) {
-    fac_tensor *out = s->out[0], *grad = NULL, *places = NULL;
-    if (out->numel == 0) return FAC_OK;
-    if (grad_output->numel == 0) {
-        memset(fac__data(out), 0, (size_t)out->numel * fac__dtype_size((fac_dtype)out->dtype));
-        return FAC_OK;
-    }
+    fac_tensor *grad = NULL, *places = NULL;
+    results r;
+    if (s->out[0]->numel == 0) return FAC_OK;
+    if (grad_output->numel == 0) return fac__cpu_fill(s->out[0], fac_scalar_i_(0));
     fac_status st = fac__contiguous_below(grad_output, &grad);
     if (st == FAC_OK) st = fac__contiguous_below(indices, &places);
-    if (st == FAC_OK) {
-        j->dtype = (fac_dtype)out->dtype;
-        j->from = fac__data(grad);
-        j->to = fac__data(out);
-        j->indices = places ? fac__data(places) : NULL;
-        j->plane = scatter_planes[j->dtype];
-        if (places) st = fac__parallel_for(0, places->numel, FAC_GRAIN, check_range, j);
-        if (st == FAC_OK) st = places ? run(j, plane_range) : run_mean_back(j);
-    }
+    if (st == FAC_OK) st = results_begin(s, &r);
+    if (st == FAC_OK) st = results_end(&r, backward_into(r.r[0].t, grad, places, j));
     fac__unref(grad);
     fac__unref(places);
     return st;

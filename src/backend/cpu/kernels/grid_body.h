@@ -1,0 +1,211 @@
+/* The loops of grid.isa.c for one type: included with T, FN(name), TILE (the tile's type), FLOOR and RINT defined. */
+
+/* The elements that each point of a tile shows along one dimension, -1 beyond it, with weights and their derivatives. */
+typedef struct FN(line) {
+    int32_t at[4][FAC_GRID_TILE];
+    T weight[4][FAC_GRID_TILE], slope[4][FAC_GRID_TILE];
+} FN(line);
+
+/* x folded at both ends of a dimension until it lies inside; *sign turns with each fold. Doubled ends, as they may be halves. */
+static inline T FN(reflected)(T x, T twice_low, T twice_high, T *sign) {
+    const T low = twice_low / 2, span = (twice_high - twice_low) / 2;
+    const T side = x < low ? (T)-1 : (T)1, far = side * (x - low);
+    const T folds = span > 0 ? FLOOR(far / span) : 0, rest = span > 0 ? far - folds * span : 0;
+    const bool even = folds - 2 * FLOOR(folds / 2) == 0;
+    *sign = span > 0 ? (even ? side : -side) : 0;
+    return even ? rest + low : span - rest + low;
+}
+
+static void FN(reflect)(const fac_grid *g, T size, int64_t n, T *restrict x, T *restrict slope) {
+    const T low = g->align_corners ? 0 : -1, high = g->align_corners ? 2 * (size - 1) : 2 * size - 1;
+    for (int64_t i = 0; i < n; i++) x[i] = FN(reflected)(x[i], low, high, &slope[i]);
+}
+
+/* Brings positions inside by the padding; slope: the derivative of that. NaN goes to the first element, or beyond the plane. Far
+   positions come near, where they still show nothing, so that they fit an integer. */
+static void FN(pad)(const fac_grid *g, T size, int64_t n, T *restrict x, T *restrict slope) {
+    const T last = size - 1, far = size + 4;
+    for (int64_t i = 0; i < n; i++) slope[i] = 1;
+    if (g->padding == FAC_GRID_ZEROS) {
+        for (int64_t i = 0; i < n; i++) x[i] = x[i] > -4 ? x[i] < far ? x[i] : far : (T)-4;
+        return;
+    }
+    if (g->padding == FAC_GRID_REFLECTION) FN(reflect)(g, size, n, x, slope);
+    for (int64_t i = 0; i < n; i++) {
+        slope[i] = x[i] > 0 && x[i] < last ? slope[i] : 0;
+        x[i] = x[i] > 0 ? x[i] < last ? x[i] : last : 0;
+    }
+}
+
+static inline int32_t FN(inside)(int32_t i, int32_t n) { return i >= 0 && i < n ? i : -1; }
+
+static void FN(linear)(const fac_grid *g, int32_t size, T scale, T *restrict x, int64_t n, FN(line) *restrict line) {
+    T slope[FAC_GRID_TILE];
+    FN(pad)(g, (T)size, n, x, slope);
+    for (int64_t i = 0; i < n; i++) {
+        const T low = FLOOR(x[i]), part = x[i] - low;
+        const int32_t k = (int32_t)low;
+        line->at[0][i] = FN(inside)(k, size), line->at[1][i] = FN(inside)(k + 1, size);
+        line->weight[0][i] = 1 - part, line->weight[1][i] = part;
+        line->slope[0][i] = -slope[i] * scale, line->slope[1][i] = slope[i] * scale;
+    }
+}
+
+static void FN(nearest)(const fac_grid *g, int32_t size, T scale, T *restrict x, int64_t n, FN(line) *restrict line) {
+    T slope[FAC_GRID_TILE];
+    (void)scale;
+    FN(pad)(g, (T)size, n, x, slope);
+    for (int64_t i = 0; i < n; i++) {
+        line->at[0][i] = FN(inside)((int32_t)RINT(x[i]), size);
+        line->weight[0][i] = 1, line->slope[0][i] = 0;
+    }
+}
+
+/* Cubic convolution with the coefficient -3/4; the padding is applied to each element by itself. */
+static void FN(cubic)(const fac_grid *g, int32_t size, T scale, T *restrict x, int64_t n, FN(line) *restrict line) {
+    const T c = (T)-0.75;
+    T at[FAC_GRID_TILE], unused[FAC_GRID_TILE];
+    for (int k = 0; k < 4; k++) {
+        for (int64_t i = 0; i < n; i++) at[i] = FLOOR(x[i]) + (T)(k - 1);
+        FN(pad)(g, (T)size, n, at, unused);
+        for (int64_t i = 0; i < n; i++) line->at[k][i] = FN(inside)((int32_t)at[i], size);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const T near0 = x[i] - FLOOR(x[i]), near1 = 1 - near0, far0 = near0 + 1, far1 = near1 + 1;
+        line->weight[0][i] = ((c * far0 - 5 * c) * far0 + 8 * c) * far0 - 4 * c;
+        line->weight[1][i] = ((c + 2) * near0 - (c + 3)) * near0 * near0 + 1;
+        line->weight[2][i] = ((c + 2) * near1 - (c + 3)) * near1 * near1 + 1;
+        line->weight[3][i] = ((c * far1 - 5 * c) * far1 + 8 * c) * far1 - 4 * c;
+        line->slope[0][i] = scale * ((3 * c * far0 - 10 * c) * far0 + 8 * c);
+        line->slope[1][i] = scale * ((3 * (c + 2) * near0 - 2 * (c + 3)) * near0);
+        line->slope[2][i] = -scale * ((3 * (c + 2) * near1 - 2 * (c + 3)) * near1);
+        line->slope[3][i] = -scale * ((3 * c * far1 - 10 * c) * far1 + 8 * c);
+    }
+}
+
+/* Lines of dimension d (in the input's order) for points [begin, begin + n). */
+static void FN(make_line)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t n, int d, FN(line) * line) {
+    static void (*const make[])(const fac_grid *, int32_t, T, T *, int64_t, FN(line) *) = {
+        [FAC_GRID_LINEAR] = FN(linear), [FAC_GRID_NEAREST] = FN(nearest), [FAC_GRID_CUBIC] = FN(cubic)};
+    const int nd = j->g.nd;
+    const T *grid = (const T *)j->grid + (sample * j->g.points + begin) * nd + (nd - 1 - d);
+    const T size = (T)j->g.in[d], scale = j->g.align_corners ? (size - 1) / 2 : size / 2;
+    T x[FAC_GRID_TILE];
+    if (j->g.align_corners)
+        for (int64_t i = 0; i < n; i++) x[i] = (grid[i * nd] + 1) / 2 * (size - 1);
+    else
+        for (int64_t i = 0; i < n; i++) x[i] = ((grid[i * nd] + 1) * size - 1) / 2;
+    make[j->g.mode](&j->g, (int32_t)j->g.in[d], scale, x, n, line);
+}
+
+/* Products of the lines: tap k of the tile is one tap of each dimension. */
+static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, bool slopes, TILE *t) {
+    static const int of_mode[] = {[FAC_GRID_LINEAR] = 2, [FAC_GRID_NEAREST] = 1, [FAC_GRID_CUBIC] = 4};
+    const int nd = j->g.nd, taps = of_mode[j->g.mode];
+    int32_t signs = 0;
+    t->taps = 1;
+    for (int d = 0; d < nd; d++) t->taps *= taps;
+    for (int k = 0; k < t->taps; k++) {
+        const int pick[FAC_GRID_DIMS] = {nd == 3 ? k / taps / taps : k / taps, nd == 3 ? k / taps % taps : k % taps,
+                                         k % taps};
+        const int32_t *a0 = lines[0].at[pick[0]], *a1 = lines[1].at[pick[1]], *a2 = lines[nd - 1].at[pick[2]];
+        const T *w0 = lines[0].weight[pick[0]], *w1 = lines[1].weight[pick[1]], *w2 = lines[nd - 1].weight[pick[2]];
+        const T *s0 = lines[0].slope[pick[0]], *s1 = lines[1].slope[pick[1]], *s2 = lines[nd - 1].slope[pick[2]];
+        const int32_t d0 = (int32_t)j->stride[0], d1 = (int32_t)j->stride[1], d2 = nd == 3 ? (int32_t)j->stride[2] : 0;
+        for (int64_t i = 0; i < n; i++) {
+            const int32_t at = a0[i] * d0 + a1[i] * d1 + a2[i] * d2;
+            const int32_t sign = a0[i] | a1[i] | a2[i];
+            signs |= sign;
+            t->at[k][i] = sign < 0 ? -1 : at;
+            t->weight[k][i] = nd == 3 ? w0[i] * w1[i] * w2[i] : w0[i] * w1[i];
+        }
+        for (int64_t i = 0; slopes && i < n; i++) {
+            t->slope[nd - 1][k][i] = nd == 3 ? s0[i] * w1[i] * w2[i] : s0[i] * w1[i];
+            t->slope[nd - 2][k][i] = nd == 3 ? w0[i] * s1[i] * w2[i] : w0[i] * s1[i];
+        }
+        for (int64_t i = 0; slopes && nd == 3 && i < n; i++) t->slope[0][k][i] = w0[i] * w1[i] * s2[i];
+    }
+    t->inside = signs >= 0;
+}
+
+static void FN(make_tile)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, bool slopes, TILE *t) {
+    FN(line) lines[FAC_GRID_DIMS];
+    for (int d = 0; d < j->g.nd; d++) FN(make_line)(j, sample, begin, end - begin, d, &lines[d]);
+    FN(join)(j, lines, end - begin, slopes, t);
+}
+
+/* What lies beyond the plane does not count, as the element read for it may be no number. */
+static inline T FN(shown)(const T *plane, int32_t at, T weight, bool inside) {
+    const T v = weight * plane[inside || at >= 0 ? at : 0];
+    return inside || at >= 0 ? v : 0;
+}
+
+/* sum[i] += the tile's points of a plane under `weight`, four taps at once. */
+static inline void FN(gather_as)(const TILE *t, T (*weight)[FAC_GRID_TILE], const T *restrict plane, int64_t n,
+                                 bool inside, T *restrict sum) {
+    for (int k = 0; k < t->taps; k += 4) {
+        const int32_t(*at)[FAC_GRID_TILE] = &t->at[k];
+        T(*w)[FAC_GRID_TILE] = &weight[k];
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += FN(shown)(plane, at[0][i], w[0][i], inside) + FN(shown)(plane, at[1][i], w[1][i], inside) +
+                      FN(shown)(plane, at[2][i], w[2][i], inside) + FN(shown)(plane, at[3][i], w[3][i], inside);
+    }
+}
+
+static inline void FN(gather)(TILE *t, T (*weight)[FAC_GRID_TILE], const T *restrict plane, int64_t n,
+                              T *restrict sum) {
+    if (t->taps == 1)
+        for (int64_t i = 0; i < n; i++) sum[i] = FN(shown)(plane, t->at[0][i], weight[0][i], t->inside);
+    else if (t->inside)
+        FN(gather_as)(t, weight, plane, n, true, sum);
+    else
+        FN(gather_as)(t, weight, plane, n, false, sum);
+}
+
+static const T *FN(plane_of)(const fac_grid_job *j, int64_t sample, int64_t c) {
+    return (const T *)j->input + sample * j->sample + c * j->channel;
+}
+
+static void FN(forward)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end) {
+    TILE t;
+    FN(make_tile)(j, sample, begin, end, false, &t);
+    for (int64_t c = 0; c < j->g.channels; c++) {
+        T *out = (T *)j->to + (sample * j->g.channels + c) * j->g.points + begin;
+        T sum[FAC_GRID_TILE] = {0};
+        FN(gather)(&t, t.weight, FN(plane_of)(j, sample, c), end - begin, sum);
+        memcpy(out, sum, (size_t)(end - begin) * sizeof(T));
+    }
+}
+
+static void FN(to_grid)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end) {
+    TILE t;
+    const int64_t n = end - begin;
+    T all[FAC_GRID_DIMS][FAC_GRID_TILE] = {{0}};
+    FN(make_tile)(j, sample, begin, end, true, &t);
+    for (int64_t c = 0; c < j->g.channels; c++) {
+        const T *grad = (const T *)j->grad + (sample * j->g.channels + c) * j->g.points + begin;
+        for (int d = 0; d < j->g.nd; d++) {
+            T sum[FAC_GRID_TILE] = {0};
+            FN(gather)(&t, t.slope[d], FN(plane_of)(j, sample, c), n, sum);
+            for (int64_t i = 0; i < n; i++) all[d][i] += grad[i] * sum[i];
+        }
+    }
+    T *to = (T *)j->to + (sample * j->g.points + begin) * j->g.nd;
+    for (int64_t i = 0; i < n; i++)
+        for (int d = 0; d < j->g.nd; d++) to[i * j->g.nd + d] = all[d][i];
+}
+
+static void FN(to_input)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, int64_t first,
+                         int64_t last) {
+    TILE t;
+    int64_t count = 1;
+    for (int d = 0; d < j->g.nd; d++) count *= j->g.in[d];
+    FN(make_tile)(j, sample, begin, end, false, &t);
+    for (int64_t c = first; c < last; c++) {
+        const T *grad = (const T *)j->grad + (sample * j->g.channels + c) * j->g.points + begin;
+        T *plane = (T *)j->to + (sample * j->g.channels + c) * count;
+        for (int k = 0; k < t.taps; k++)
+            for (int64_t i = 0; i < end - begin; i++)
+                if (t.at[k][i] >= 0) plane[t.at[k][i]] += t.weight[k][i] * grad[i];
+    }
+}

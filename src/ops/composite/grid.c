@@ -1,0 +1,93 @@
+/* Sampling at given points by the number of coordinates, and the points of affine maps. */
+#include "ops/grid.h"
+#include "ops/composite/brief.h"
+
+fac_status grid_sampler_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *grid,
+                                  int64_t interpolation_mode, int64_t padding_mode, bool align_corners,
+                                  fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(input->ndim == 4 || input->ndim == 5, FAC_ERR_SHAPE,
+              "expected 4D or 5D input, but got input with sizes %s", FAC_SHAPE_TEXT(input));
+    return input->ndim == 4 ? fac__c_grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners, out)
+                            : fac__c_grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners, out);
+}
+
+/* ---- affine maps ---------------------------------------------------------------------------------------------------------- */
+
+/* size is that of the sampled tensor: [n, c, spatial...]. */
+static fac_status check_size(fac_ints size) {
+    int64_t unused;
+    FAC_CHECK(size.n == 4 || size.n == 5, FAC_ERR_ARGUMENT,
+              "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) size, got %zu numbers", size.n);
+    for (size_t d = 0; d < size.n; d++)
+        FAC_CHECK(size.v[d] > 0, FAC_ERR_ARGUMENT, "Expected non-zero, positive output size. Got %s",
+                  fac__shape_text(size.v, (int)size.n, (char[256]){0}, 256));
+    FAC_CHECK(fac__numel(size.v, (int)size.n, &unused), FAC_ERR_OVERFLOW, "an affine grid of this size is too large");
+    return FAC_OK;
+}
+
+static fac_status check_floating(const char *name, const fac_tensor *t) {
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)t->dtype), FAC_ERR_DTYPE,
+              "Expected %s to have floating point type, but got %s", name, fac_dtype_name((fac_dtype)t->dtype));
+    return FAC_OK;
+}
+
+/* From -1 to 1: the middles of n cells, or with align_corners the ends of n - 1. */
+static fac_tensor *coordinates(fac_tensor *like, int64_t n, bool align_corners) {
+    const fac_dtype d = (fac_dtype)like->dtype;
+    if (n == 1) return fac__s_new_zeros(like, FAC_INTS(1), d, FAC_STRIDED, like->device, (fac_opt_num){0});
+    fac_tensor *t =
+        fac__s_linspace(fac_scalar_i_(-1), fac_scalar_i_(1), n, d, FAC_STRIDED, like->device, (fac_opt_num){0});
+    return align_corners ? t : fac__s_div_Scalar(scaled(t, (double)(n - 1)), fac_scalar_i_(n));
+}
+
+/* The points of the grid that is not moved, with a last coordinate of 1: [n, points, nd + 1]. */
+static fac_tensor *base_grid(fac_tensor *like, fac_ints size, bool align_corners) {
+    const size_t nd = size.n - 2;
+    const fac_ints spatial = {size.v + 2, nd};
+    fac_tensor *parts[FAC_GRID_DIMS + 1];
+    for (size_t k = 0; k < nd; k++) { /* the first coordinate is along the last dimension */
+        int64_t shape[FAC_GRID_DIMS] = {1, 1, 1};
+        shape[nd - 1 - k] = spatial.v[nd - 1 - k];
+        fac_tensor *line = coordinates(like, spatial.v[nd - 1 - k], align_corners);
+        parts[k] = fac__s_expand(fac__s_reshape(line, (fac_ints){shape, nd}), spatial, false);
+    }
+    parts[nd] = fac__s_new_ones(like, spatial, (fac_dtype)like->dtype, FAC_STRIDED, like->device, (fac_opt_num){0});
+    for (size_t k = 0; k <= nd; k++)
+        if (!parts[k]) return NULL;
+    fac_tensor *points = fac__s_stack((fac_tensors){parts, nd + 1}, -1);
+    points = fac__s_reshape(points, FAC_INTS(1, -1, (int64_t)nd + 1));
+    return fac__s_expand(points, FAC_INTS(size.v[0], -1, (int64_t)nd + 1), false);
+}
+
+fac_status affine_grid_generator_composite(const fac_call_info *c, fac_tensor *theta, fac_ints size, bool align_corners,
+                                           fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_size(size));
+    FAC_TRY(check_floating("theta", theta));
+    const int64_t nd = (int64_t)size.n - 2;
+    FAC_CHECK(theta->ndim == 3 && theta->sizes[0] == size.v[0] && theta->sizes[1] == nd && theta->sizes[2] == nd + 1,
+              FAC_ERR_SHAPE, "Expected a batch of affine matrices of shape %lldx%lldx%lld, but got %s",
+              (long long)size.v[0], (long long)nd, (long long)(nd + 1), FAC_SHAPE_TEXT(theta));
+    FAC_SCOPE(s);
+    int64_t sizes[FAC_GRID_DIMS + 2];
+    sizes[0] = size.v[0], sizes[nd + 1] = nd;
+    memcpy(sizes + 1, size.v + 2, (size_t)nd * sizeof *sizes);
+    fac_tensor *points = fac__s_bmm(base_grid(theta, size, align_corners), fac__s_transpose_int(theta, 1, 2));
+    return fac__give(out, fac__s_reshape(points, (fac_ints){sizes, (size_t)nd + 2}));
+}
+
+fac_status affine_grid_generator_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_ints size,
+                                                    bool align_corners, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_size(size));
+    FAC_TRY(check_floating("grad", grad));
+    const int64_t nd = (int64_t)size.n - 2;
+    bool fits = grad->ndim == nd + 2 && grad->sizes[0] == size.v[0] && grad->sizes[nd + 1] == nd;
+    for (int64_t d = 0; d < nd && fits; d++) fits = grad->sizes[1 + d] == size.v[2 + d];
+    FAC_CHECK(fits, FAC_ERR_SHAPE, "grad %s is not of a grid for the size %s", FAC_SHAPE_TEXT(grad),
+              fac__shape_text(size.v, (int)size.n, (char[256]){0}, 256));
+    FAC_SCOPE(s);
+    fac_tensor *flat = fac__s_reshape(grad, FAC_INTS(size.v[0], -1, nd));
+    return fac__give(out, fac__s_bmm(fac__s_transpose_int(flat, 1, 2), base_grid(grad, size, align_corners)));
+}
