@@ -8,11 +8,12 @@ static fac_status check_steps(const fac_tensor *input, fac_ints sizes) {
     FAC_CHECK(sizes.n > 0, FAC_ERR_ARGUMENT, "batch_sizes must not be empty");
     for (size_t t = 0; t < sizes.n; t++) {
         FAC_CHECK(sizes.v[t] > 0 && (t == 0 || sizes.v[t] <= sizes.v[t - 1]), FAC_ERR_ARGUMENT,
-                  "batch_sizes must be positive and must not increase, but entry %zu is %lld", t, (long long)sizes.v[t]);
+                  "batch_sizes must be positive and must not increase, but entry %zu is %lld", t,
+                  (long long)sizes.v[t]);
         FAC_CHECK(fac__add(rows, sizes.v[t], &rows), FAC_ERR_OVERFLOW, "batch_sizes add up to more than 64 bits hold");
     }
-    FAC_CHECK(rows == input->sizes[0], FAC_ERR_SHAPE, "batch_sizes add up to %lld, but the input has %lld rows", (long long)rows,
-              (long long)input->sizes[0]);
+    FAC_CHECK(rows == input->sizes[0], FAC_ERR_SHAPE, "batch_sizes add up to %lld, but the input has %lld rows",
+              (long long)rows, (long long)input->sizes[0]);
     return FAC_OK;
 }
 
@@ -34,8 +35,8 @@ static fac_status shape_of_input(const fac_tensor *input, fac_ints batch_sizes, 
 
 static const uint8_t parts_of[FAC_RNN_KINDS] = {1, 1, 4, 3}, saved_of[FAC_RNN_KINDS] = {0, 0, 4, 4};
 
-static fac_status check_weights(const fac_rnn_shape *s, const fac_tensor *w_ih, const fac_tensor *w_hh, const fac_tensor *b_ih,
-                                const fac_tensor *b_hh, const fac_tensor *w_hr) {
+static fac_status check_weights(const fac_rnn_shape *s, const fac_tensor *w_ih, const fac_tensor *w_hh,
+                                const fac_tensor *b_ih, const fac_tensor *b_hh, const fac_tensor *w_hr) {
     const int64_t all = s->parts * s->units;
     FAC_TRY(fac__need_sizes("w_ih", w_ih, (int64_t[]){all, s->inputs}, 2));
     FAC_TRY(fac__need_sizes("w_hh", w_hh, (int64_t[]){all, s->state}, 2));
@@ -44,16 +45,18 @@ static fac_status check_weights(const fac_rnn_shape *s, const fac_tensor *w_ih, 
     return fac__need_sizes("w_hr", w_hr, (int64_t[]){s->state, s->units}, 2);
 }
 
-static fac_status check_dtypes(const fac_tensor *input, const fac_tensor *const *others, const char *const *names, size_t n) {
+static fac_status check_dtypes(const fac_tensor *input, const fac_tensor *const *others, const char *const *names,
+                               size_t n) {
     FAC_TRY(fac__need_floating("input", input));
     for (size_t i = 0; i < n; i++) FAC_TRY(fac__need_dtype(names[i], others[i], (fac_dtype)input->dtype));
     return FAC_OK;
 }
 
 fac_status fac__rnn_shape_of(const fac_tensor *input, fac_ints batch_sizes, const fac_tensor *hx, const fac_tensor *cx,
-                             const fac_tensor *w_ih, const fac_tensor *w_hh, const fac_tensor *b_ih, const fac_tensor *b_hh,
-                             const fac_tensor *w_hr, int64_t kind, fac_rnn_shape *out) {
-    FAC_CHECK(kind >= 0 && kind < FAC_RNN_KINDS, FAC_ERR_ARGUMENT, "%lld is no kind of recurrent cell", (long long)kind);
+                             const fac_tensor *w_ih, const fac_tensor *w_hh, const fac_tensor *b_ih,
+                             const fac_tensor *b_hh, const fac_tensor *w_hr, int64_t kind, fac_rnn_shape *out) {
+    FAC_CHECK(kind >= 0 && kind < FAC_RNN_KINDS, FAC_ERR_ARGUMENT, "%lld is no kind of recurrent cell",
+              (long long)kind);
     const bool lstm = kind == FAC_RNN_KIND_LSTM;
     FAC_CHECK(lstm == (cx != NULL), FAC_ERR_ARGUMENT, "cx is an LSTM's, and it must have one");
     FAC_CHECK(lstm || !w_hr, FAC_ERR_ARGUMENT, "only an LSTM has a projection");

@@ -19,8 +19,8 @@ typedef struct fac_rnn_shape {
 
 /* Of the arguments of a layer, all of which it checks. errors: SHAPE, DTYPE, ARGUMENT */
 fac_status fac__rnn_shape_of(const fac_tensor *input, fac_ints batch_sizes, const fac_tensor *hx, const fac_tensor *cx,
-                             const fac_tensor *w_ih, const fac_tensor *w_hh, const fac_tensor *b_ih, const fac_tensor *b_hh,
-                             const fac_tensor *w_hr, int64_t kind, fac_rnn_shape *out);
+                             const fac_tensor *w_ih, const fac_tensor *w_hh, const fac_tensor *b_ih,
+                             const fac_tensor *b_hh, const fac_tensor *w_hr, int64_t kind, fac_rnn_shape *out);
 
 /* The rows of a step, from `at` on; n is 0 beyond either end. */
 typedef struct fac_rnn_place {
@@ -29,7 +29,9 @@ typedef struct fac_rnn_place {
 static inline int64_t fac__rnn_size(const fac_rnn_shape *s, int64_t t) {
     return t < 0 || t >= s->steps ? 0 : s->sizes ? s->sizes[t] : s->batch;
 }
-static inline fac_rnn_place fac__rnn_first(const fac_rnn_shape *s) { return (fac_rnn_place){0, 0, fac__rnn_size(s, 0)}; }
+static inline fac_rnn_place fac__rnn_first(const fac_rnn_shape *s) {
+    return (fac_rnn_place){0, 0, fac__rnn_size(s, 0)};
+}
 static inline fac_rnn_place fac__rnn_last(const fac_rnn_shape *s) {
     const int64_t n = fac__rnn_size(s, s->steps - 1);
     return (fac_rnn_place){s->steps - 1, s->rows - n, n};

@@ -1,8 +1,8 @@
 /* Gradients of recurrent layers. The fused operator gives the first ones. Where they are to be differentiated again, the layer is
    computed once more, by operators whose gradients are differentiable to any order, and differentiated there. */
+#include "ops/rnn.h"
 #include "autograd/formulas/brief.h"
 #include "autograd/leaf.h"
-#include "ops/rnn.h"
 
 typedef struct layer {
     fac_tensor *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
@@ -10,8 +10,9 @@ typedef struct layer {
     fac_tensor *h, *c;   /* of the sequences under way */
     fac_tensor *h0, *c0; /* of all */
     bool reverse;
-    fac_tensor **y;                     /* of each step */
-    fac_tensor **h_ended, **c_ended;    /* pieces of sequences that have ended, the last ones first; room for one per step */
+    fac_tensor **y; /* of each step */
+    fac_tensor **h_ended,
+        **c_ended; /* pieces of sequences that have ended, the last ones first; room for one per step */
     size_t ended;
 } layer;
 
@@ -72,7 +73,8 @@ static void fit_sequences(layer *l, int64_t n) {
 }
 
 static fac_tensor *with_ended(const layer *l, fac_tensor *t, fac_tensor *const *ended) {
-    fac_tensor *rest = l->ended && t ? fac__s_cat((fac_tensors){ended + (l->shape.steps - (int64_t)l->ended), l->ended}, 0) : NULL;
+    fac_tensor *rest =
+        l->ended && t ? fac__s_cat((fac_tensors){ended + (l->shape.steps - (int64_t)l->ended), l->ended}, 0) : NULL;
     return rest ? joined(t, rest) : t;
 }
 
@@ -111,7 +113,8 @@ static fac_status compose_with_room(layer *l, fac_tensor *out[3]) {
 }
 
 /* Differentiates `out` for those of `of` that want it, so that the gradients can be differentiated too. */
-static fac_status differentiate(fac_tensor *const *out, fac_tensors in, fac_tensor *const *of, fac_tensor **grads, int n) {
+static fac_status differentiate(fac_tensor *const *out, fac_tensors in, fac_tensor *const *of, fac_tensor **grads,
+                                int n) {
     fac_tensor *roots[3], *given[3], *targets[8], *found[8];
     int at[8], n_targets = 0;
     size_t n_roots = 0;
@@ -141,10 +144,11 @@ fac_status rnn_layer_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input
                            fac_tensor *layer_cells, bool needs_input) {
     fac_tensor *const of[8] = {input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr};
     if (!fac_is_grad_enabled()) {
-        fac__rnn_layer_backward_result r = fac__s__rnn_layer_backward(
-            in.v[0], in.v[1], in.v[2], input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, output, gates, layer_cells, batch_sizes,
-            kind, reverse, FAC_INTS(needs_input, 1, 1));
-        fac_tensor *const made[8] = {r.result0, r.result1, r.result2, r.result3, r.result4, r.result5, r.result6, r.result7};
+        fac__rnn_layer_backward_result r =
+            fac__s__rnn_layer_backward(in.v[0], in.v[1], in.v[2], input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, output,
+                                       gates, layer_cells, batch_sizes, kind, reverse, FAC_INTS(needs_input, 1, 1));
+        fac_tensor *const made[8] = {r.result0, r.result1, r.result2, r.result3,
+                                     r.result4, r.result5, r.result6, r.result7};
         for (int i = 0; i < 8; i++) grads[i] = made[i];
         return fac_error();
     }

@@ -68,14 +68,14 @@ static fac_status drop_in_place(fac_tensor *self, double p, bool train, kind k, 
     return FAC_OK;
 }
 
-#define DROPOUT(name, features, alpha)                                                                                          \
-    fac_status name##_composite(const fac_call_info *c, fac_tensor *input, double p, bool train, fac_tensor **out) {            \
-        (void)c;                                                                                                                \
-        return drop(input, p, train, (kind){features, alpha}, out);                                                             \
-    }                                                                                                                           \
-    fac_status name##_composite_(const fac_call_info *c, fac_tensor *self, double p, bool train, fac_tensor **out) {            \
-        (void)c;                                                                                                                \
-        return drop_in_place(self, p, train, (kind){features, alpha}, out);                                                     \
+#define DROPOUT(name, features, alpha)                                                                               \
+    fac_status name##_composite(const fac_call_info *c, fac_tensor *input, double p, bool train, fac_tensor **out) { \
+        (void)c;                                                                                                     \
+        return drop(input, p, train, (kind){features, alpha}, out);                                                  \
+    }                                                                                                                \
+    fac_status name##_composite_(const fac_call_info *c, fac_tensor *self, double p, bool train, fac_tensor **out) { \
+        (void)c;                                                                                                     \
+        return drop_in_place(self, p, train, (kind){features, alpha}, out);                                          \
     }
 
 DROPOUT(feature_dropout, true, false)

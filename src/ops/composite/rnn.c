@@ -1,9 +1,9 @@
 /* Recurrent networks as PyTorch's operators: layers and directions of _rnn_layer, cells as layers of one step, and the packing
    of sequences, which is a choice of rows by number. */
+#include "ops/rnn.h"
 #include "core/read.h"
 #include "core/tensor_make.h"
 #include "ops/composite/brief.h"
-#include "ops/rnn.h"
 
 typedef struct network {
     int64_t kind;
@@ -40,14 +40,14 @@ static fac_status check_network(const network *r) {
 }
 
 /* One direction of a layer; its last h and c go to the lists. */
-static fac_tensor *run_direction(const network *r, fac_tensor *x, int64_t index, bool reverse, fac_tensor **h, fac_tensor **c) {
+static fac_tensor *run_direction(const network *r, fac_tensor *x, int64_t index, bool reverse, fac_tensor **h,
+                                 fac_tensor **c) {
     fac_tensor *const *p = r->params.v + index * per_direction(r);
     fac_tensor *b_ih = r->biases ? p[2] : NULL, *b_hh = r->biases ? p[3] : NULL;
     fac_tensor *w_hr = projects(r) ? p[per_direction(r) - 1] : NULL;
     fac_tensor *hx = fac__s_select_int(r->hx, 0, index), *cx = r->cx ? fac__s_select_int(r->cx, 0, index) : NULL;
     if (!hx || (r->cx && !cx)) return NULL;
-    fac__rnn_layer_result out =
-        fac__s__rnn_layer(x, hx, cx, p[0], p[1], b_ih, b_hh, w_hr, r->sizes, r->kind, reverse);
+    fac__rnn_layer_result out = fac__s__rnn_layer(x, hx, cx, p[0], p[1], b_ih, b_hh, w_hr, r->sizes, r->kind, reverse);
     h[index] = out.h_n;
     c[index] = out.c_n;
     return out.output;
@@ -121,8 +121,8 @@ static fac_status run_packed(network *r, fac_tensor *data, fac_tensor *batch_siz
     return st;
 }
 
-static network network_of(int64_t kind, fac_tensor *hx, fac_tensors params, bool has_biases, int64_t num_layers, double dropout,
-                          bool train, bool bidirectional) {
+static network network_of(int64_t kind, fac_tensor *hx, fac_tensors params, bool has_biases, int64_t num_layers,
+                          double dropout, bool train, bool bidirectional) {
     return (network){.kind = kind,
                      .params = params,
                      .hx = hx,
@@ -161,37 +161,38 @@ fac_status lstm_data_composite(const fac_call_info *call, fac_tensor *data, fac_
 }
 
 /* The operators whose state is one tensor. */
-#define WITH_ONE_STATE(name, KIND)                                                                                              \
-    fac_status name##_input_composite(const fac_call_info *call, fac_tensor *input, fac_tensor *hx, fac_tensors params,         \
-                                      bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional,      \
-                                      bool batch_first, fac_tensor **out) {                                                     \
-        (void)call;                                                                                                             \
-        network r = network_of(KIND, hx, params, has_biases, num_layers, dropout, train, bidirectional);                        \
-        return run_padded(&r, input, batch_first, out);                                                                         \
-    }                                                                                                                           \
-    fac_status name##_data_composite(const fac_call_info *call, fac_tensor *data, fac_tensor *batch_sizes, fac_tensor *hx,      \
-                                     fac_tensors params, bool has_biases, int64_t num_layers, double dropout, bool train,       \
-                                     bool bidirectional, fac_tensor **out) {                                                    \
-        (void)call;                                                                                                             \
-        network r = network_of(KIND, hx, params, has_biases, num_layers, dropout, train, bidirectional);                        \
-        return run_packed(&r, data, batch_sizes, out);                                                                          \
-    }                                                                                                                           \
-    fac_status name##_cell_composite(const fac_call_info *call, fac_tensor *input, fac_tensor *hx, fac_tensor *w_ih,            \
-                                     fac_tensor *w_hh, fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor **out) {                  \
-        (void)call;                                                                                                             \
-        return run_cell(KIND, input, hx, NULL, w_ih, w_hh, b_ih, b_hh, out);                                                    \
+#define WITH_ONE_STATE(name, KIND)                                                                                   \
+    fac_status name##_input_composite(const fac_call_info *call, fac_tensor *input, fac_tensor *hx,                  \
+                                      fac_tensors params, bool has_biases, int64_t num_layers, double dropout,       \
+                                      bool train, bool bidirectional, bool batch_first, fac_tensor **out) {          \
+        (void)call;                                                                                                  \
+        network r = network_of(KIND, hx, params, has_biases, num_layers, dropout, train, bidirectional);             \
+        return run_padded(&r, input, batch_first, out);                                                              \
+    }                                                                                                                \
+    fac_status name##_data_composite(const fac_call_info *call, fac_tensor *data, fac_tensor *batch_sizes,           \
+                                     fac_tensor *hx, fac_tensors params, bool has_biases, int64_t num_layers,        \
+                                     double dropout, bool train, bool bidirectional, fac_tensor **out) {             \
+        (void)call;                                                                                                  \
+        network r = network_of(KIND, hx, params, has_biases, num_layers, dropout, train, bidirectional);             \
+        return run_packed(&r, data, batch_sizes, out);                                                               \
+    }                                                                                                                \
+    fac_status name##_cell_composite(const fac_call_info *call, fac_tensor *input, fac_tensor *hx, fac_tensor *w_ih, \
+                                     fac_tensor *w_hh, fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor **out) {       \
+        (void)call;                                                                                                  \
+        return run_cell(KIND, input, hx, NULL, w_ih, w_hh, b_ih, b_hh, out);                                         \
     }
 
 /* ---- cells ------------------------------------------------------------------------------------------------------------------ */
 
 /* A layer of one step: out is h, and c of an LSTM. */
-static fac_status run_cell(int64_t kind, fac_tensor *input, fac_tensor *hx, fac_tensor *cx, fac_tensor *w_ih, fac_tensor *w_hh,
-                           fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor **out) {
+static fac_status run_cell(int64_t kind, fac_tensor *input, fac_tensor *hx, fac_tensor *cx, fac_tensor *w_ih,
+                           fac_tensor *w_hh, fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor **out) {
     FAC_CHECK(input->ndim == 2, FAC_ERR_SHAPE, "input must have 2 dimensions, got %d", input->ndim);
     FAC_SCOPE(scope);
     fac_tensor *x = fac__s_unsqueeze(input, 0);
     if (!x) return fac_error();
-    fac__rnn_layer_result r = fac__s__rnn_layer(x, hx, cx, w_ih, w_hh, b_ih, b_hh, NULL, (fac_ints){NULL, 0}, kind, false);
+    fac__rnn_layer_result r =
+        fac__s__rnn_layer(x, hx, cx, w_ih, w_hh, b_ih, b_hh, NULL, (fac_ints){NULL, 0}, kind, false);
     FAC_TRY(fac__give(out, r.h_n));
     if (!cx) return FAC_OK;
     fac_status st = fac__give(out + 1, r.c_n);
@@ -199,8 +200,8 @@ static fac_status run_cell(int64_t kind, fac_tensor *input, fac_tensor *hx, fac_
     return st;
 }
 
-fac_status lstm_cell_composite(const fac_call_info *call, fac_tensor *input, fac_tensors hx, fac_tensor *w_ih, fac_tensor *w_hh,
-                               fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor **out) {
+fac_status lstm_cell_composite(const fac_call_info *call, fac_tensor *input, fac_tensors hx, fac_tensor *w_ih,
+                               fac_tensor *w_hh, fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor **out) {
     (void)call;
     FAC_CHECK(hx.n == 2, FAC_ERR_ARGUMENT, "lstm_cell expects two hidden states, got %zu", hx.n);
     return run_cell(FAC_RNN_KIND_LSTM, input, hx.v[0], hx.v[1], w_ih, w_hh, b_ih, b_hh, out);
@@ -225,8 +226,8 @@ static fac_status give_all(fac_tensor **out, fac_tensor *const *results, int n) 
     return FAC_OK;
 }
 
-static fac_status check_gates(const fac_tensor *input_gates, const fac_tensor *hidden_gates, const fac_tensor *state, int64_t parts,
-                              const fac_tensor *input_bias, const fac_tensor *hidden_bias) {
+static fac_status check_gates(const fac_tensor *input_gates, const fac_tensor *hidden_gates, const fac_tensor *state,
+                              int64_t parts, const fac_tensor *input_bias, const fac_tensor *hidden_bias) {
     bool fits = state->ndim == 2 && input_gates->ndim == 2 && fac__same_sizes(input_gates, hidden_gates) &&
                 input_gates->sizes[0] == state->sizes[0] && input_gates->sizes[1] % parts == 0 &&
                 input_gates->sizes[1] / parts == state->sizes[1];
@@ -248,7 +249,8 @@ static fac_tensor *slope_of_sigmoid(fac_tensor *y) { return mul(y, one_minus(y))
 static fac_tensor *slope_of_tanh(fac_tensor *y) { return one_minus(mul(y, y)); }
 
 fac_status thnn_fused_lstm_cell_composite(const fac_call_info *call, fac_tensor *input_gates, fac_tensor *hidden_gates,
-                                          fac_tensor *cx, fac_tensor *input_bias, fac_tensor *hidden_bias, fac_tensor **out) {
+                                          fac_tensor *cx, fac_tensor *input_bias, fac_tensor *hidden_bias,
+                                          fac_tensor **out) {
     (void)call;
     FAC_TRY(check_gates(input_gates, hidden_gates, cx, 4, input_bias, hidden_bias));
     const int64_t n = cx->sizes[1];
@@ -263,11 +265,12 @@ fac_status thnn_fused_lstm_cell_composite(const fac_call_info *call, fac_tensor 
 }
 
 /* The gradients of the sums of the gates and of cx. */
-static fac_status lstm_cell_grads(fac_tensor *grad_hy, fac_tensor *grad_cy, fac_tensor *cx, fac_tensor *cy, fac_tensor *workspace,
-                                  fac_tensor *grads[2]) {
+static fac_status lstm_cell_grads(fac_tensor *grad_hy, fac_tensor *grad_cy, fac_tensor *cx, fac_tensor *cy,
+                                  fac_tensor *workspace, fac_tensor *grads[2]) {
     FAC_CHECK(grad_hy || grad_cy, FAC_ERR_ARGUMENT, "at least one of grad_hy and grad_cy must be given");
     FAC_TRY(check_gates(workspace, workspace, cx, 4, NULL, NULL));
-    FAC_CHECK(fac__same_sizes(cx, cy) && (!grad_hy || fac__same_sizes(grad_hy, cx)) && (!grad_cy || fac__same_sizes(grad_cy, cx)),
+    FAC_CHECK(fac__same_sizes(cx, cy) && (!grad_hy || fac__same_sizes(grad_hy, cx)) &&
+                  (!grad_cy || fac__same_sizes(grad_cy, cx)),
               FAC_ERR_SHAPE, "gradients, cx and cy must have one size, cx has %s", FAC_SHAPE_TEXT(cx));
     const int64_t n = cx->sizes[1];
     fac_tensor *in = gate(workspace, 0, n), *keep = gate(workspace, 1, n), *fresh = gate(workspace, 2, n);
@@ -277,16 +280,17 @@ static fac_status lstm_cell_grads(fac_tensor *grad_hy, fac_tensor *grad_cy, fac_
         if (grad_cy) of_c = add(of_c, grad_cy);
     }
     fac_tensor *of_show = grad_hy ? mul(mul(grad_hy, t), slope_of_sigmoid(show)) : scaled(show, 0);
-    fac_tensor *const parts[4] = {mul(mul(of_c, fresh), slope_of_sigmoid(in)), mul(mul(of_c, cx), slope_of_sigmoid(keep)),
-                                  mul(mul(of_c, in), slope_of_tanh(fresh)), of_show};
+    fac_tensor *const parts[4] = {mul(mul(of_c, fresh), slope_of_sigmoid(in)),
+                                  mul(mul(of_c, cx), slope_of_sigmoid(keep)), mul(mul(of_c, in), slope_of_tanh(fresh)),
+                                  of_show};
     grads[0] = side_by_side(parts, 4);
     grads[1] = mul(of_c, keep);
     return fac_error();
 }
 
-fac_status thnn_fused_lstm_cell_backward_impl_composite(const fac_call_info *call, fac_tensor *grad_hy, fac_tensor *grad_cy,
-                                                        fac_tensor *cx, fac_tensor *cy, fac_tensor *workspace, bool has_bias,
-                                                        fac_tensor **out) {
+fac_status thnn_fused_lstm_cell_backward_impl_composite(const fac_call_info *call, fac_tensor *grad_hy,
+                                                        fac_tensor *grad_cy, fac_tensor *cx, fac_tensor *cy,
+                                                        fac_tensor *workspace, bool has_bias, fac_tensor **out) {
     (void)call;
     fac_tensor *g[2];
     FAC_SCOPE(scope);
@@ -308,7 +312,8 @@ fac_status thnn_fused_lstm_cell_backward_composite(const fac_call_info *call, fa
 }
 
 fac_status thnn_fused_gru_cell_composite(const fac_call_info *call, fac_tensor *input_gates, fac_tensor *hidden_gates,
-                                         fac_tensor *hx, fac_tensor *input_bias, fac_tensor *hidden_bias, fac_tensor **out) {
+                                         fac_tensor *hx, fac_tensor *input_bias, fac_tensor *hidden_bias,
+                                         fac_tensor **out) {
     (void)call;
     FAC_TRY(check_gates(input_gates, hidden_gates, hx, 3, input_bias, hidden_bias));
     const int64_t n = hx->sizes[1];
@@ -400,10 +405,12 @@ static fac_status grid_of_lengths(fac_tensor *input, fac_tensor *lengths, bool b
     FAC_TRY(read_integers("lengths", lengths, &v));
     fac_status st = check_decreasing("lengths", v, lengths->numel);
     if (st == FAC_OK && lengths->numel != batch)
-        st = FAC_FAIL(FAC_ERR_SHAPE, "Expected `len(lengths)` to be equal to batch_size, but got %lld (batch_size=%lld)",
-                      (long long)lengths->numel, (long long)batch);
+        st =
+            FAC_FAIL(FAC_ERR_SHAPE, "Expected `len(lengths)` to be equal to batch_size, but got %lld (batch_size=%lld)",
+                     (long long)lengths->numel, (long long)batch);
     if (st == FAC_OK && v[0] > most)
-        st = FAC_FAIL(FAC_ERR_ARGUMENT, "a length of %lld exceeds the %lld steps of the input", (long long)v[0], (long long)most);
+        st = FAC_FAIL(FAC_ERR_ARGUMENT, "a length of %lld exceeds the %lld steps of the input", (long long)v[0],
+                      (long long)most);
     if (st == FAC_OK) {
         *out = (grid){.steps = v[0], .batch = batch, .sizes = fac__alloc_array((size_t)v[0], sizeof(int64_t))};
         st = out->sizes ? FAC_OK : fac_error();
@@ -416,12 +423,10 @@ static fac_status grid_of_lengths(fac_tensor *input, fac_tensor *lengths, bool b
     return st;
 }
 
-static fac_tensor *integers(const int64_t *v, int64_t n) {
-    return fac__tensor_from(v, FAC_I64, FAC_INTS(n));
-}
+static fac_tensor *integers(const int64_t *v, int64_t n) { return fac__tensor_from(v, FAC_I64, FAC_INTS(n)); }
 
-fac_status pack_padded_sequence_composite(const fac_call_info *call, fac_tensor *input, fac_tensor *lengths, bool batch_first,
-                                          fac_tensor **out) {
+fac_status pack_padded_sequence_composite(const fac_call_info *call, fac_tensor *input, fac_tensor *lengths,
+                                          bool batch_first, fac_tensor **out) {
     (void)call;
     grid g;
     FAC_CHECK(input->ndim >= 2 && input->numel > 0, FAC_ERR_SHAPE, "Cannot pack empty tensors: input has size %s",
@@ -429,7 +434,8 @@ fac_status pack_padded_sequence_composite(const fac_call_info *call, fac_tensor 
     FAC_TRY(grid_of_lengths(input, lengths, batch_first, &g));
     FAC_SCOPE(scope);
     fac_tensor *flat = flat_grid(input), *numbers = numbers_beside(input, &g, batch_first, input->sizes[1]);
-    fac_tensor *const results[2] = {flat && numbers ? fac__s_index_select(flat, 0, numbers) : NULL, integers(g.sizes, g.steps)};
+    fac_tensor *const results[2] = {flat && numbers ? fac__s_index_select(flat, 0, numbers) : NULL,
+                                    integers(g.sizes, g.steps)};
     fac_status st = give_all(out, results, 2);
     fac__free(g.sizes);
     return st;
@@ -446,8 +452,8 @@ static fac_tensor *spread(fac_tensor *data, const grid *g, bool batch_first, int
     sizes[1] = batch_first ? steps : g->batch;
     flat[0] = points;
     fac_tensor *numbers = numbers_beside(data, g, batch_first, steps);
-    fac_tensor *empty = fac__s_new_full(data, (fac_ints){flat, n}, padding, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
-                                        (fac_opt_num){0});
+    fac_tensor *empty = fac__s_new_full(data, (fac_ints){flat, n}, padding, FAC_DTYPE_DEFAULT, FAC_STRIDED,
+                                        (fac_device){0}, (fac_opt_num){0});
     if (!numbers || !empty) return NULL;
     return fac__s_reshape(fac__s_index_copy(empty, 0, numbers, data), (fac_ints){sizes, n + 1});
 }
@@ -487,8 +493,9 @@ static fac_tensor *lengths_of(const grid *g) {
     return fac__adopt(fac__thread(), t);
 }
 
-fac_status pad_packed_sequence_composite(const fac_call_info *call, fac_tensor *data, fac_tensor *batch_sizes, bool batch_first,
-                                         fac_scalar padding_value, int64_t total_length, fac_tensor **out) {
+fac_status pad_packed_sequence_composite(const fac_call_info *call, fac_tensor *data, fac_tensor *batch_sizes,
+                                         bool batch_first, fac_scalar padding_value, int64_t total_length,
+                                         fac_tensor **out) {
     (void)call;
     grid g;
     FAC_TRY(grid_of_sizes(batch_sizes, &g));

@@ -11,7 +11,8 @@ enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 /* Lengths given as a tensor of integers, as an array to be freed. */
 static fac_status read_lengths(const char *name, fac_tensor *t, fac_ints *out) {
     FAC_CHECK(is_integral(t) && t->dtype != FAC_BOOL && t->ndim <= 1, FAC_ERR_DTYPE,
-              "%s must be a vector of integers, got %s of size %s", name, fac_dtype_name((fac_dtype)t->dtype), FAC_SHAPE_TEXT(t));
+              "%s must be a vector of integers, got %s of size %s", name, fac_dtype_name((fac_dtype)t->dtype),
+              FAC_SHAPE_TEXT(t));
     int64_t *v = fac__alloc_array((size_t)t->numel + 1, sizeof *v);
     if (!v) return fac_error();
     FAC_SCOPE(scope);
@@ -47,12 +48,13 @@ static fac_tensor *mean_of(fac_tensor *loss, fac_ints target_lengths) {
     fac_tensor *counts = fac__tensor_from(target_lengths.v, FAC_I64, FAC_INTS(n));
     if (!counts) return NULL;
     if (!fac__is_cpu(loss)) counts = fac__s_to_device(counts, loss->device, FAC_I64, false, false, FAC_FORMAT_DEFAULT);
-    return fac__s_mean(divide(loss, cast(fac__s_clamp_min(counts, fac_scalar_i_(1)), (fac_dtype)loss->dtype)), FAC_DTYPE_DEFAULT);
+    return fac__s_mean(divide(loss, cast(fac__s_clamp_min(counts, fac_scalar_i_(1)), (fac_dtype)loss->dtype)),
+                       FAC_DTYPE_DEFAULT);
 }
 
 fac_status ctc_loss_int_list_composite(const fac_call_info *c, fac_tensor *log_probs, fac_tensor *targets,
-                                       fac_ints input_lengths, fac_ints target_lengths, int64_t blank, int64_t reduction,
-                                       bool zero_infinity, fac_tensor **out) {
+                                       fac_ints input_lengths, fac_ints target_lengths, int64_t blank,
+                                       int64_t reduction, bool zero_infinity, fac_tensor **out) {
     (void)c;
     const bool batched = log_probs->ndim == 3;
     FAC_CHECK(reduction >= REDUCE_NONE && reduction <= REDUCE_SUM, FAC_ERR_ARGUMENT,
@@ -71,18 +73,19 @@ fac_status ctc_loss_int_list_composite(const fac_call_info *c, fac_tensor *log_p
 }
 
 fac_status ctc_loss_tensor_composite(const fac_call_info *c, fac_tensor *log_probs, fac_tensor *targets,
-                                     fac_tensor *input_lengths, fac_tensor *target_lengths, int64_t blank, int64_t reduction,
-                                     bool zero_infinity, fac_tensor **out) {
+                                     fac_tensor *input_lengths, fac_tensor *target_lengths, int64_t blank,
+                                     int64_t reduction, bool zero_infinity, fac_tensor **out) {
     lengths l;
     FAC_TRY(read_both(input_lengths, target_lengths, &l));
-    fac_status st = ctc_loss_int_list_composite(c, log_probs, targets, l.input, l.target, blank, reduction, zero_infinity, out);
+    fac_status st =
+        ctc_loss_int_list_composite(c, log_probs, targets, l.input, l.target, blank, reduction, zero_infinity, out);
     lengths_free(&l);
     return st;
 }
 
 fac_status _ctc_loss_tensor_composite(const fac_call_info *c, fac_tensor *log_probs, fac_tensor *targets,
-                                      fac_tensor *input_lengths, fac_tensor *target_lengths, int64_t blank, bool zero_infinity,
-                                      fac_tensor **out) {
+                                      fac_tensor *input_lengths, fac_tensor *target_lengths, int64_t blank,
+                                      bool zero_infinity, fac_tensor **out) {
     (void)c;
     lengths l;
     FAC_TRY(read_both(input_lengths, target_lengths, &l));
@@ -92,22 +95,23 @@ fac_status _ctc_loss_tensor_composite(const fac_call_info *c, fac_tensor *log_pr
 }
 
 fac_status _ctc_loss_backward_tensor_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *log_probs,
-                                               fac_tensor *targets, fac_tensor *input_lengths, fac_tensor *target_lengths,
-                                               fac_tensor *neg_log_likelihood, fac_tensor *log_alpha, int64_t blank,
-                                               bool zero_infinity, fac_tensor **out) {
+                                               fac_tensor *targets, fac_tensor *input_lengths,
+                                               fac_tensor *target_lengths, fac_tensor *neg_log_likelihood,
+                                               fac_tensor *log_alpha, int64_t blank, bool zero_infinity,
+                                               fac_tensor **out) {
     (void)c;
     lengths l;
     FAC_TRY(read_both(input_lengths, target_lengths, &l));
-    fac_status st = fac__c__ctc_loss_backward(grad, log_probs, targets, l.input, l.target, neg_log_likelihood, log_alpha, blank,
-                                              zero_infinity, out);
+    fac_status st = fac__c__ctc_loss_backward(grad, log_probs, targets, l.input, l.target, neg_log_likelihood,
+                                              log_alpha, blank, zero_infinity, out);
     lengths_free(&l);
     return st;
 }
 
 /* ---- margins ------------------------------------------------------------------------------------------------------------------ */
 
-fac_status multilabel_margin_loss_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *target, int64_t reduction,
-                                            fac_tensor **out) {
+fac_status multilabel_margin_loss_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *target,
+                                            int64_t reduction, fac_tensor **out) {
     (void)c;
     fac_tensor *both[2];
     FAC_TRY(fac__c_multilabel_margin_loss_forward(self, target, reduction, both));

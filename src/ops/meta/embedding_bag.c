@@ -17,10 +17,10 @@ static fac_status check_weights(const fac_tensor *per_sample_weights, const fac_
                                 int64_t mode) {
     if (!per_sample_weights) return FAC_OK;
     FAC_CHECK(mode == MODE_SUM, FAC_ERR_ARGUMENT,
-              "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum'");
+              "per_sample_weights was not None. It is only supported for mode='sum'");
     FAC_CHECK(per_sample_weights->ndim == 1 && per_sample_weights->numel == indices->numel, FAC_ERR_SHAPE,
-              "expected per_sample_weights of %lld elements, as many as indices, got size %s", (long long)indices->numel,
-              FAC_SHAPE_TEXT(per_sample_weights));
+              "expected per_sample_weights of %lld elements, as many as indices, got size %s",
+              (long long)indices->numel, FAC_SHAPE_TEXT(per_sample_weights));
     return fac__need_dtype("per_sample_weights", per_sample_weights, (fac_dtype)like->dtype);
 }
 
@@ -41,7 +41,7 @@ fac_status _embedding_bag_meta(fac_structured *s, fac_tensor *weight, fac_tensor
     FAC_TRY(need_numbers("indices", indices, -1));
     FAC_TRY(need_numbers("offsets", offsets, -1));
     FAC_CHECK(!include_last_offset || offsets->numel >= 1, FAC_ERR_ARGUMENT,
-              "include_last_offset: number of offset should be at least 1");
+              "with include_last_offset the number of offsets should be at least 1");
     FAC_TRY(check_weights(per_sample_weights, indices, weight, mode));
     const int64_t bags = offsets->numel - include_last_offset, sizes[2] = {bags, weight->sizes[1]}, nothing = 0;
     FAC_TRY(fac_out_declare(s, 0, sizes, NULL, 2, (fac_dtype)weight->dtype, weight->device));
@@ -68,5 +68,6 @@ fac_status _embedding_bag_rows_meta(fac_structured *s, fac_tensor *bags, fac_ten
                              : fac__need_sizes("maximum_indices", maximum_indices, &nothing, 1));
     FAC_TRY(fac__need_dtype("maximum_indices", maximum_indices, FAC_I64));
     FAC_TRY(check_weights(per_sample_weights, indices, bags, mode));
-    return fac_out_declare(s, 0, (int64_t[]){num_weights, bags->sizes[1]}, NULL, 2, (fac_dtype)bags->dtype, bags->device);
+    return fac_out_declare(s, 0, (int64_t[]){num_weights, bags->sizes[1]}, NULL, 2, (fac_dtype)bags->dtype,
+                           bags->device);
 }

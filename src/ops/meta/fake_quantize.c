@@ -42,15 +42,15 @@ fac_status fake_quantize_qparams_meta(fac_structured *s, fac_tensor *self, fac_t
     return declare_with_mask(s, self);
 }
 
-fac_status fake_quantize_per_channel_meta(fac_structured *s, fac_tensor *self, fac_tensor *scale, fac_tensor *zero_point,
-                                          int64_t axis, int64_t quant_min, int64_t quant_max) {
+fac_status fake_quantize_per_channel_meta(fac_structured *s, fac_tensor *self, fac_tensor *scale,
+                                          fac_tensor *zero_point, int64_t axis, int64_t quant_min, int64_t quant_max) {
     FAC_TRY(check_range(self, quant_min, quant_max));
-    FAC_CHECK(axis >= 0 && axis < self->ndim, FAC_ERR_INDEX, "`axis` must be between 0 and number of dimensions of input, got %lld",
-              (long long)axis);
+    FAC_CHECK(axis >= 0 && axis < self->ndim, FAC_ERR_INDEX,
+              "`axis` must be between 0 and number of dimensions of input, got %lld", (long long)axis);
     FAC_TRY(fac__need_sizes("scale", scale, &self->sizes[axis], 1));
     FAC_TRY(fac__need_sizes("zero_point", zero_point, &self->sizes[axis], 1));
     FAC_TRY(fac__need_floating("scale", scale));
-    FAC_CHECK(is_zero_point(zero_point), FAC_ERR_DTYPE, "Zero-point must be Int32, Float or Half, found %s",
+    FAC_CHECK(is_zero_point(zero_point), FAC_ERR_DTYPE, "zero_point must be int32, int64 or floating, got %s",
               fac_dtype_name((fac_dtype)zero_point->dtype));
     return declare_with_mask(s, self);
 }

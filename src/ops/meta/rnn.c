@@ -19,7 +19,8 @@ static fac_status declare_rows(fac_structured *s, int i, const fac_rnn_shape *r,
     return fac_out_declare(s, i, sizes, NULL, n, dtype, device);
 }
 
-static fac_status need_rows(const char *name, const fac_tensor *t, const fac_rnn_shape *r, int64_t width, fac_dtype dtype) {
+static fac_status need_rows(const char *name, const fac_tensor *t, const fac_rnn_shape *r, int64_t width,
+                            fac_dtype dtype) {
     int64_t sizes[3];
     const int n = row_sizes(r, width, sizes);
     FAC_TRY(fac__need_sizes(name, t, sizes, n));
@@ -45,9 +46,10 @@ fac_status _rnn_layer_meta(fac_structured *s, fac_tensor *input, fac_tensor *hx,
 }
 
 fac_status _rnn_layer_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *grad_h, fac_tensor *grad_c,
-                                    fac_tensor *input, fac_tensor *hx, fac_tensor *cx, fac_tensor *w_ih, fac_tensor *w_hh,
-                                    fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor *w_hr, fac_tensor *output, fac_tensor *gates,
-                                    fac_tensor *cells, fac_ints batch_sizes, int64_t kind, bool reverse, fac_ints output_mask) {
+                                    fac_tensor *input, fac_tensor *hx, fac_tensor *cx, fac_tensor *w_ih,
+                                    fac_tensor *w_hh, fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor *w_hr,
+                                    fac_tensor *output, fac_tensor *gates, fac_tensor *cells, fac_ints batch_sizes,
+                                    int64_t kind, bool reverse, fac_ints output_mask) {
     (void)reverse;
     fac_rnn_shape r;
     const fac_dtype dtype = (fac_dtype)input->dtype, sums = fac__statistic_dtype(input);

@@ -11,12 +11,12 @@ static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
 static fac_status check_ctc(const fac_tensor *log_probs, const fac_tensor *targets, int64_t blank) {
     FAC_CHECK(log_probs->ndim == 3, FAC_ERR_SHAPE, "log_probs must be [T, N, C], got %s", FAC_SHAPE_TEXT(log_probs));
     FAC_CHECK(log_probs->dtype == FAC_F32 || log_probs->dtype == FAC_F64, FAC_ERR_DTYPE,
-              "ctc_loss is not implemented for '%s': log_probs must be float32 or float64",
+              "not implemented for '%s': log_probs must be float32 or float64",
               fac_dtype_name(dtype_of(log_probs)));
-    FAC_CHECK(targets->dtype == FAC_I64 || targets->dtype == FAC_I32, FAC_ERR_DTYPE, "targets must be int32 or int64, got %s",
-              fac_dtype_name(dtype_of(targets)));
-    FAC_CHECK(targets->ndim == 1 || targets->ndim == 2, FAC_ERR_SHAPE, "targets must be [N, S] or one behind the other, got %s",
-              FAC_SHAPE_TEXT(targets));
+    FAC_CHECK(targets->dtype == FAC_I64 || targets->dtype == FAC_I32, FAC_ERR_DTYPE,
+              "targets must be int32 or int64, got %s", fac_dtype_name(dtype_of(targets)));
+    FAC_CHECK(targets->ndim == 1 || targets->ndim == 2, FAC_ERR_SHAPE,
+              "targets must be [N, S] or one behind the other, got %s", FAC_SHAPE_TEXT(targets));
     FAC_CHECK(targets->ndim == 1 || targets->sizes[0] == log_probs->sizes[1], FAC_ERR_SHAPE,
               "targets must have a row for each of %lld sequences, got %s", (long long)log_probs->sizes[1],
               FAC_SHAPE_TEXT(targets));
@@ -104,8 +104,8 @@ static fac_status check_multi_margin(const fac_tensor *self, const fac_tensor *t
     FAC_TRY(fac__check_factor(dtype_of(self), margin));
     const bool each = self->ndim == 2;
     FAC_CHECK(each ? target->ndim == 1 && target->numel == self->sizes[0] : target->ndim <= 1 && target->numel == 1,
-              FAC_ERR_SHAPE, "inconsistent target size, expected %lld but got %s", (long long)(each ? self->sizes[0] : 1),
-              FAC_SHAPE_TEXT(target));
+              FAC_ERR_SHAPE, "inconsistent target size, expected %lld but got %s",
+              (long long)(each ? self->sizes[0] : 1), FAC_SHAPE_TEXT(target));
     const int64_t classes = self->sizes[self->ndim - 1];
     FAC_TRY(fac__need_sizes("weight", weight, &classes, 1));
     return fac__need_dtype("weight", weight, dtype_of(self));
@@ -119,8 +119,8 @@ static fac_status declare_loss(fac_structured *s, const fac_tensor *self, int64_
 
 static fac_status check_loss_grad(const fac_tensor *grad_output, const fac_tensor *self, int64_t reduction) {
     const bool each = reduction == REDUCE_NONE && self->ndim == 2;
-    FAC_CHECK(each ? grad_output->ndim == 1 && grad_output->numel == self->sizes[0] : grad_output->numel == 1, FAC_ERR_SHAPE,
-              "grad_output %s does not have the sizes of the loss", FAC_SHAPE_TEXT(grad_output));
+    FAC_CHECK(each ? grad_output->ndim == 1 && grad_output->numel == self->sizes[0] : grad_output->numel == 1,
+              FAC_ERR_SHAPE, "grad_output %s does not have the sizes of the loss", FAC_SHAPE_TEXT(grad_output));
     return fac__need_dtype("grad_output", grad_output, dtype_of(self));
 }
 
@@ -128,14 +128,15 @@ static fac_status declare_like(fac_structured *s, int i, const fac_tensor *t) {
     return fac_out_declare(s, i, t->sizes, NULL, t->ndim, dtype_of(t), t->device);
 }
 
-fac_status multi_margin_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_scalar p, fac_scalar margin,
-                                  fac_tensor *weight, int64_t reduction) {
+fac_status multi_margin_loss_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_scalar p,
+                                  fac_scalar margin, fac_tensor *weight, int64_t reduction) {
     FAC_TRY(check_multi_margin(self, target, p, margin, weight, reduction));
     return declare_loss(s, self, reduction);
 }
 
-fac_status multi_margin_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                                           fac_scalar p, fac_scalar margin, fac_tensor *weight, int64_t reduction) {
+fac_status multi_margin_loss_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                           fac_tensor *target, fac_scalar p, fac_scalar margin, fac_tensor *weight,
+                                           int64_t reduction) {
     FAC_TRY(check_multi_margin(self, target, p, margin, weight, reduction));
     FAC_TRY(check_loss_grad(grad_output, self, reduction));
     return declare_like(s, 0, self);
@@ -149,7 +150,8 @@ static fac_status check_multilabel(const fac_tensor *self, const fac_tensor *tar
     return FAC_OK;
 }
 
-fac_status multilabel_margin_loss_forward_meta(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction) {
+fac_status multilabel_margin_loss_forward_meta(fac_structured *s, fac_tensor *self, fac_tensor *target,
+                                               int64_t reduction) {
     FAC_TRY(check_multilabel(self, target, reduction));
     FAC_TRY(declare_loss(s, self, reduction));
     return declare_like(s, 1, self);

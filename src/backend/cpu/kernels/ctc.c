@@ -23,7 +23,9 @@ typedef struct ctc_job {
 } ctc_job;
 
 /* What the loops ask of sequence n: the symbol at s, and whether it may be reached past a blank. */
-static int64_t symbol(const ctc_job *j, int64_t n, int64_t s) { return s % 2 ? j->targets[j->starts[n] + s / 2] : j->blank; }
+static int64_t symbol(const ctc_job *j, int64_t n, int64_t s) {
+    return s % 2 ? j->targets[j->starts[n] + s / 2] : j->blank;
+}
 static bool skips(const ctc_job *j, int64_t n, int64_t s) {
     return s % 2 && s > 1 && j->targets[j->starts[n] + s / 2] != j->targets[j->starts[n] + s / 2 - 1];
 }
@@ -53,8 +55,9 @@ static fac_status check_targets(const ctc_job *j) {
     for (int64_t n = 0; n < j->batch; n++)
         for (int64_t i = 0; i < j->target_lengths.v[n]; i++) {
             const int64_t t = j->targets[j->starts[n] + i];
-            FAC_CHECK(t >= 0 && t < j->classes, FAC_ERR_INDEX, "target %lld of sequence %lld is %lld, but there are %lld classes",
-                      (long long)i, (long long)n, (long long)t, (long long)j->classes);
+            FAC_CHECK(t >= 0 && t < j->classes, FAC_ERR_INDEX,
+                      "target %lld of sequence %lld is %lld, but there are %lld classes", (long long)i, (long long)n,
+                      (long long)t, (long long)j->classes);
         }
     return FAC_OK;
 }

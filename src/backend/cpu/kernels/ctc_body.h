@@ -13,7 +13,9 @@ static inline T N(log_sum)(T a, T b, T c) {
 }
 
 /* Log-probabilities of sequence n at step t. */
-static const T *N(step_of)(const ctc_job *j, int64_t n, int64_t t) { return (const T *)j->probs + (t * j->batch + n) * j->classes; }
+static const T *N(step_of)(const ctc_job *j, int64_t n, int64_t t) {
+    return (const T *)j->probs + (t * j->batch + n) * j->classes;
+}
 
 static void N(forward)(const ctc_job *j, int64_t n) {
     const int64_t length = j->input_lengths.v[n], last = 2 * j->target_lengths.v[n];

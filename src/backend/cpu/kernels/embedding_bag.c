@@ -51,11 +51,12 @@ static void sum_one(const sum_job *j, int64_t o, float *room) {
     char *out = j->out + o * j->width * fac__dtype_size(j->dtype);
     const char *scale = j->scale ? j->scale + begin * (int64_t)fac__acc_size(j->kind) : NULL;
     void *row = j->dtype == FAC_F32 || j->dtype == FAC_F64 ? (void *)out : room;
-    if (j->dtype == FAC_F64)
-        FAC_ISA_PICK(fac__bag_sum_f64)
-    ((const double *)(const void *)j->table, j->width, j->rows + begin, (const double *)(const void *)scale, n, j->skip, row);
-    else if (j->dtype == FAC_F32) FAC_ISA_PICK(fac__bag_sum_f32)((const float *)(const void *)j->table, j->width, j->rows + begin,
-                                                                (const float *)(const void *)scale, n, j->skip, row);
+    if (j->dtype == FAC_F64) FAC_ISA_PICK(fac__bag_sum_f64)
+    ((const double *)(const void *)j->table, j->width, j->rows + begin, (const double *)(const void *)scale, n, j->skip,
+     row);
+    else if (j->dtype == FAC_F32)
+        FAC_ISA_PICK(fac__bag_sum_f32)((const float *)(const void *)j->table, j->width, j->rows + begin,
+                                       (const float *)(const void *)scale, n, j->skip, row);
     else sum_halves(j, begin, begin + n, room, room + j->width);
     if (j->divisor) divide(j, row, j->divisor[o]);
     if (row == room) fac__tile_store(FAC_ACC_F32, room, out, j->dtype, 1, j->width);
@@ -71,7 +72,8 @@ static fac_status run_sums(const sum_job *j, int64_t results, int64_t entries) {
     const int64_t each = fac__mul_or_max(j->width, 1 + entries / fac__max(1, results));
     const bool half = j->dtype != FAC_F32 && j->dtype != FAC_F64;
     return fac__parallel_for_scratch(0, results, fac__grain(FAC_GRAIN, each),
-                                     half ? fac__mul_or_max(j->width, 2 * sizeof(float)) : 0, sum_range, (void *)(uintptr_t)j);
+                                     half ? fac__mul_or_max(j->width, 2 * sizeof(float)) : 0, sum_range,
+                                     (void *)(uintptr_t)j);
 }
 
 /* The weights of samples in the kind that sums; NULL if there are none. */
@@ -108,16 +110,17 @@ static fac_status start_bags(bags *b, bool ends) {
     if (!b->start) return fac_error();
     b->start[b->count] = ends ? b->offsets[b->count] : b->n;
     for (int64_t i = 0; i < b->count; i++) b->start[i] = b->offsets[i];
-    FAC_CHECK(b->start[0] == 0 || (!ends && !b->count), FAC_ERR_ARGUMENT,
-              "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got %lld",
-              (long long)b->start[0]);
+    FAC_CHECK(
+        b->start[0] == 0 || (!ends && !b->count), FAC_ERR_ARGUMENT,
+        "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got %lld",
+        (long long)b->start[0]);
     for (int64_t i = 0; i < b->count + 1; i++) {
         FAC_CHECK(b->start[i] >= 0 && b->start[i] <= b->n, FAC_ERR_ARGUMENT,
                   "offsets[%lld] can not be greater than input's length(%lld), got %lld", (long long)i, (long long)b->n,
                   (long long)b->start[i]);
         FAC_CHECK(i == 0 || b->start[i] >= b->start[i - 1], FAC_ERR_ARGUMENT,
-                  "offsets must not decrease, but offsets[%lld] is %lld after %lld", (long long)i, (long long)b->start[i],
-                  (long long)b->start[i - 1]);
+                  "offsets must not decrease, but offsets[%lld] is %lld after %lld", (long long)i,
+                  (long long)b->start[i], (long long)b->start[i - 1]);
     }
     return FAC_OK;
 }
@@ -165,11 +168,14 @@ static void max_one(const max_job *j, int64_t g, char *room) {
     for (int64_t i = j->b->start[g]; i < j->b->start[g + 1]; i++) {
         const int64_t index = j->b->indices[i];
         if (index == j->b->padding) continue;
-        fac__tile_load(j->kind, row, (const char *)fac__data(j->b->table) + index * j->width * item, j->dtype, 1, j->width);
+        fac__tile_load(j->kind, row, (const char *)fac__data(j->b->table) + index * j->width * item, j->dtype, 1,
+                       j->width);
         if (j->kind == FAC_ACC_F64)
-            FAC_ISA_PICK(fac__bag_max_f64)((double *)(void *)best, from, (const double *)(void *)row, index, first, j->width);
+            FAC_ISA_PICK(fac__bag_max_f64)
+            ((double *)(void *)best, from, (const double *)(void *)row, index, first, j->width);
         else
-            FAC_ISA_PICK(fac__bag_max_f32)((float *)(void *)best, from, (const float *)(void *)row, index, first, j->width);
+            FAC_ISA_PICK(fac__bag_max_f32)
+            ((float *)(void *)best, from, (const float *)(void *)row, index, first, j->width);
         first = false;
     }
     fac__tile_store(j->kind, best, j->out + g * j->width * item, j->dtype, 1, j->width);
@@ -238,8 +244,8 @@ static void sorted_free(sorted *s) {
 
 static bool counts(const sorted *s, int64_t i) { return s->indices[i] != s->padding && s->bag_of[i] >= 0; }
 
-static fac_status open_sorted(sorted *s, fac_tensor *bags, fac_tensor *indices, fac_tensor *offset2bag, fac_tensor *bag_size,
-                              fac_tensor *maximum_indices) {
+static fac_status open_sorted(sorted *s, fac_tensor *bags, fac_tensor *indices, fac_tensor *offset2bag,
+                              fac_tensor *bag_size, fac_tensor *maximum_indices) {
     FAC_TRY(fac__index_array(indices, &s->owned[0], &s->indices));
     FAC_TRY(fac__index_array(offset2bag, &s->owned[1], &s->bag_of));
     FAC_TRY(fac__index_array(bag_size, &s->owned[2], &s->bag_size));
@@ -250,15 +256,17 @@ static fac_status open_sorted(sorted *s, fac_tensor *bags, fac_tensor *indices, 
     s->count = bags->sizes[0];
     FAC_TRY(fac__check_indices(s->indices, s->n, 0, s->rows, false));
     for (int64_t i = 0; i < s->n; i++)
-        FAC_CHECK(s->bag_of[i] >= -1 && s->bag_of[i] < s->count, FAC_ERR_INDEX, "offset2bag[%lld] is %lld, but there are %lld bags",
-                  (long long)i, (long long)s->bag_of[i], (long long)s->count);
+        FAC_CHECK(s->bag_of[i] >= -1 && s->bag_of[i] < s->count, FAC_ERR_INDEX,
+                  "offset2bag[%lld] is %lld, but there are %lld bags", (long long)i, (long long)s->bag_of[i],
+                  (long long)s->count);
     return FAC_OK;
 }
 
 /* What an index weighs: the weight of its sample, over how often its row is used and how large its bag is, if asked for. */
 static double weight_of(const sorted *s, int64_t i, fac_acc kind, const char *weights, bool by_freq, int64_t mode) {
-    double w = !weights ? 1 : kind == FAC_ACC_F64 ? ((const double *)(const void *)weights)[i]
-                                                  : (double)((const float *)(const void *)weights)[i];
+    double w = !weights              ? 1
+               : kind == FAC_ACC_F64 ? ((const double *)(const void *)weights)[i]
+                                     : (double)((const float *)(const void *)weights)[i];
     if (by_freq) w /= (double)(s->start[s->indices[i] + 1] - s->start[s->indices[i]]);
     if (mode == MODE_MEAN) w /= (double)fac__max(1, s->bag_size[s->bag_of[i]]);
     return w;
@@ -290,7 +298,8 @@ static fac_status sort_entries(sorted *s, fac_acc kind, bool by_freq, int64_t mo
 static fac_status sum_bags(const fac_structured *s, sorted *e, bool by_freq, int64_t mode, fac_tensor *weights) {
     fac_tensor *out = s->out[0];
     char *given;
-    sum_job j = {.dtype = (fac_dtype)out->dtype, .kind = kind_of(out), .table = fac__data(e->bags), .width = out->sizes[1]};
+    sum_job j = {
+        .dtype = (fac_dtype)out->dtype, .kind = kind_of(out), .table = fac__data(e->bags), .width = out->sizes[1]};
     FAC_TRY(load_scale(j.kind, weights, &given));
     fac_status st = sort_entries(e, j.kind, by_freq, mode, given);
     fac__free(given);
@@ -359,7 +368,8 @@ static fac_status spread_maxima(const fac_structured *s, const sorted *e) {
 
 fac_status _embedding_bag_rows_cpu(fac_structured *s, fac_tensor *bags, fac_tensor *indices, fac_tensor *offset2bag,
                                    fac_tensor *bag_size, fac_tensor *maximum_indices, int64_t num_weights,
-                                   bool scale_grad_by_freq, int64_t mode, fac_tensor *per_sample_weights, int64_t padding_idx) {
+                                   bool scale_grad_by_freq, int64_t mode, fac_tensor *per_sample_weights,
+                                   int64_t padding_idx) {
     sorted e = {.rows = num_weights, .padding = padding_idx < 0 ? -1 : padding_idx};
     fac_status st = open_sorted(&e, bags, indices, offset2bag, bag_size, maximum_indices);
     if (st == FAC_OK && s->out[0]->numel)

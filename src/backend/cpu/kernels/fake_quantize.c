@@ -17,15 +17,15 @@ typedef struct quantize_job {
 } quantize_job;
 
 /* Integral zero points are added to the rounded number, others before it is rounded. */
-#define TILE(name, T, RINT)                                                                                          \
-    static void name(const quantize_job *j, int64_t channel, const T *x, T *y, uint8_t *mask, int64_t n) {           \
-        const T scale = (T)j->scale[channel], inverse = 1 / scale, zero = (T)j->zero_point[channel];                 \
-        const T low = (T)j->low, high = (T)j->high, whole = RINT(zero), part = zero - whole;                         \
-        for (int64_t i = 0; i < n; i++) {                                                                            \
-            const T q = RINT(x[i] * inverse + part) + whole, held = q < low ? low : q > high ? high : q;             \
-            y[i] = (held - zero) * scale;                                                                            \
-            mask[i] = q >= low && q <= high;                                                                         \
-        }                                                                                                            \
+#define TILE(name, T, RINT)                                                                                \
+    static void name(const quantize_job *j, int64_t channel, const T *x, T *y, uint8_t *mask, int64_t n) { \
+        const T scale = (T)j->scale[channel], inverse = 1 / scale, zero = (T)j->zero_point[channel];       \
+        const T low = (T)j->low, high = (T)j->high, whole = RINT(zero), part = zero - whole;               \
+        for (int64_t i = 0; i < n; i++) {                                                                  \
+            const T q = RINT(x[i] * inverse + part) + whole, held = q < low ? low : q > high ? high : q;   \
+            y[i] = (held - zero) * scale;                                                                  \
+            mask[i] = q >= low && q <= high;                                                               \
+        }                                                                                                  \
     }
 TILE(tile_f32, float, rintf)
 TILE(tile_f64, double, rint)
@@ -64,8 +64,8 @@ static fac_status quantize(const fac_structured *s, fac_tensor *self, quantize_j
     return st;
 }
 
-fac_status fake_quantize_per_tensor_cpu(fac_structured *s, fac_tensor *self, double scale, int64_t zero_point, int64_t quant_min,
-                                        int64_t quant_max) {
+fac_status fake_quantize_per_tensor_cpu(fac_structured *s, fac_tensor *self, double scale, int64_t zero_point,
+                                        int64_t quant_min, int64_t quant_max) {
     const double zero = (double)zero_point;
     quantize_job j = {.run = fac__max(1, self->numel), .channels = 1, .scale = &scale, .zero_point = &zero};
     j.low = (double)quant_min, j.high = (double)quant_max;

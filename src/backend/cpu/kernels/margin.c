@@ -136,7 +136,8 @@ static fac_status run_forward(margin_job *j, fac_tensor *out, int64_t reduction)
         sum += j->losses[i];
         if (out->ndim) put(fac__data(out), j->dtype, i * out->strides[0], j->losses[i]);
     }
-    if (st == FAC_OK && !out->ndim) put(fac__data(out), j->dtype, 0, reduction == REDUCE_MEAN ? sum / (double)j->rows : sum);
+    if (st == FAC_OK && !out->ndim)
+        put(fac__data(out), j->dtype, 0, reduction == REDUCE_MEAN ? sum / (double)j->rows : sum);
     fac__free(j->losses);
     return st;
 }
@@ -152,8 +153,8 @@ static fac_status run_backward(margin_job *j, fac_tensor *out, fac_tensor *grad_
     return fac__rowmajor_end(&r, run_rows(j));
 }
 
-static fac_status open_multi_margin(margin_job *j, fac_tensor *self, fac_tensor *target, fac_scalar p, fac_scalar margin,
-                                    fac_tensor *weight) {
+static fac_status open_multi_margin(margin_job *j, fac_tensor *self, fac_tensor *target, fac_scalar p,
+                                    fac_scalar margin, fac_tensor *weight) {
     *j = (margin_job){.fn = multi_margin_row, .square = fac__scalar_f64(p) == 2, .margin = fac__scalar_f64(margin)};
     FAC_TRY(open_margin(j, self, target));
     j->weight = weight ? fac__data(weight) : NULL;
@@ -161,8 +162,8 @@ static fac_status open_multi_margin(margin_job *j, fac_tensor *self, fac_tensor 
     return check_classes(j, j->rows, 0);
 }
 
-fac_status multi_margin_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_scalar p, fac_scalar margin,
-                                 fac_tensor *weight, int64_t reduction) {
+fac_status multi_margin_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_scalar p,
+                                 fac_scalar margin, fac_tensor *weight, int64_t reduction) {
     margin_job j;
     fac_status st = open_multi_margin(&j, self, target, p, margin, weight);
     if (st == FAC_OK) st = run_forward(&j, s->out[0], reduction);
@@ -170,8 +171,9 @@ fac_status multi_margin_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor
     return st;
 }
 
-fac_status multi_margin_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                                          fac_scalar p, fac_scalar margin, fac_tensor *weight, int64_t reduction) {
+fac_status multi_margin_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                          fac_tensor *target, fac_scalar p, fac_scalar margin, fac_tensor *weight,
+                                          int64_t reduction) {
     margin_job j;
     fac_status st = open_multi_margin(&j, self, target, p, margin, weight);
     if (st == FAC_OK) st = run_backward(&j, s->out[0], grad_output, reduction);
@@ -187,7 +189,8 @@ static void mark_targets(const margin_job *j, char *flags) {
             put(flags, j->dtype, row * j->classes + j->target[row * j->classes + i], 1);
 }
 
-fac_status multilabel_margin_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction) {
+fac_status multilabel_margin_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target,
+                                              int64_t reduction) {
     margin_job j = {.fn = multilabel_row};
     fac_status st = open_margin(&j, self, target);
     if (st == FAC_OK) st = check_classes(&j, j.rows * j.classes, -1);
@@ -200,8 +203,8 @@ fac_status multilabel_margin_loss_forward_cpu(fac_structured *s, fac_tensor *sel
     return st;
 }
 
-fac_status multilabel_margin_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
-                                               int64_t reduction, fac_tensor *is_target) {
+fac_status multilabel_margin_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                               fac_tensor *target, int64_t reduction, fac_tensor *is_target) {
     margin_job j = {.fn = multilabel_row};
     fac_status st = open_margin(&j, self, target);
     if (st == FAC_OK) st = check_classes(&j, j.rows * j.classes, -1);

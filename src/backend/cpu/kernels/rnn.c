@@ -8,8 +8,8 @@
    Threads take sequences, each for all steps, while the weights fit beside them in a cache; else strips of the weights, step by
    step. Sums are f32 (f64 for f64): halves are widened first, and h is rounded at the end only. Each element is the same sum
    in the same order for every cut, so results do not depend on the number of threads. */
-#include "backend/cpu/blas.h"
 #include "backend/cpu/kernels/rnn.h"
+#include "backend/cpu/blas.h"
 #include "ops/contiguous.h"
 #include "ops/rnn.h"
 #include "ops_gen.h"
@@ -37,17 +37,23 @@ typedef struct layer {
     int n_operands;
     fac_tensor *results[MAX_RESULTS]; /* owned: what stands for each output */
     matrix x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, y, gates, cells;
-    matrix bias, zeros, products, projecting; /* scratch: [parts, units], a row, [batch, parts * units], [batch, units] */
+    matrix bias, zeros, products,
+        projecting; /* scratch: [parts, units], a row, [batch, parts * units], [batch, units] */
     fac_rnn_weights w, w_project;
     fac_workspace scratch;
     /* backward */
-    matrix grad, grad_h, slopes, carry, wide, shown; /* wide: the gradient of a projected h; shown: h before projection */
+    matrix grad, grad_h, slopes, carry, wide,
+        shown; /* wide: the gradient of a projected h; shown: h before projection */
 } layer;
 
 static const fac_rnn_kernels *kernels(void) { return FAC_ISA_PICK(fac__rnn_kernels)(); }
 static int64_t item(const layer *l) { return fac__dtype_size(l->dtype); }
-static matrix from_row(const layer *l, matrix m, int64_t row) { return (matrix){m.at + row * m.step * item(l), m.step}; }
-static matrix from_column(const layer *l, matrix m, int64_t column) { return (matrix){m.at + column * item(l), m.step}; }
+static matrix from_row(const layer *l, matrix m, int64_t row) {
+    return (matrix){m.at + row * m.step * item(l), m.step};
+}
+static matrix from_column(const layer *l, matrix m, int64_t column) {
+    return (matrix){m.at + column * item(l), m.step};
+}
 static fac_rnn_rows rows_of(const layer *l, matrix m, int64_t row) {
     return m.at ? (fac_rnn_rows){m.at + row * m.step * item(l), m.step} : (fac_rnn_rows){NULL, 0};
 }
@@ -147,7 +153,8 @@ static fac_status pack_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-static fac_status pack(const layer *l, const fac_rnn_weights *w, const void *from, int64_t k_step, int64_t column_step) {
+static fac_status pack(const layer *l, const fac_rnn_weights *w, const void *from, int64_t k_step,
+                       int64_t column_step) {
     pack_job j = {l, w, from, k_step, column_step};
     return fac__parallel_for(0, w->strips, fac__grain(FAC_GRAIN, w->k * 64), pack_range, &j);
 }
@@ -163,8 +170,8 @@ static fac_gemm_matrix operand(matrix m, bool turned) {
 }
 
 /* c[m, n] = a[m, k] b[k, n], or plus what is there. */
-static fac_status product(const layer *l, int64_t m, int64_t n, int64_t k, fac_gemm_matrix a, fac_gemm_matrix b, matrix c,
-                          bool add) {
+static fac_status product(const layer *l, int64_t m, int64_t n, int64_t k, fac_gemm_matrix a, fac_gemm_matrix b,
+                          matrix c, bool add) {
     fac_gemm g = {.dtype = l->dtype, .batch = 1, .m = m, .n = n, .k = k, .a = a, .b = b, .alpha = fac_scalar_i_(1)};
     g.beta = fac_scalar_i_(add);
     g.c = c.at;
@@ -176,7 +183,8 @@ static fac_status product(const layer *l, int64_t m, int64_t n, int64_t k, fac_g
 /* c[rows, n] = bias + a[rows, k] w[n, k]^T, bias one row. */
 static fac_status product_with_bias(const layer *l, int64_t n, int64_t k, matrix a, matrix w, matrix bias, matrix c) {
     const int64_t rows = l->shape.rows;
-    fac_gemm g = {.dtype = l->dtype, .batch = 1, .m = rows, .n = n, .k = k, .a = operand(a, false), .b = operand(w, true)};
+    fac_gemm g = {
+        .dtype = l->dtype, .batch = 1, .m = rows, .n = n, .k = k, .a = operand(a, false), .b = operand(w, true)};
     g.alpha = g.beta = fac_scalar_i_(1);
     g.c = c.at;
     g.c_row = c.step;
@@ -191,7 +199,9 @@ static fac_status product_with_bias(const layer *l, int64_t n, int64_t k, matrix
 /* ---- places ---------------------------------------------------------------------------------------------------------------- */
 
 static fac_rnn_place start(const layer *l) { return l->reverse ? fac__rnn_last(&l->shape) : fac__rnn_first(&l->shape); }
-static fac_rnn_place finish(const layer *l) { return l->reverse ? fac__rnn_first(&l->shape) : fac__rnn_last(&l->shape); }
+static fac_rnn_place finish(const layer *l) {
+    return l->reverse ? fac__rnn_first(&l->shape) : fac__rnn_last(&l->shape);
+}
 /* The step whose h comes in, and the one to which it goes. */
 static fac_rnn_place before(const layer *l, fac_rnn_place p) {
     return l->reverse ? fac__rnn_later(&l->shape, p) : fac__rnn_earlier(&l->shape, p);
@@ -216,7 +226,8 @@ static void forward_rows(const layer *l, fac_rnn_place p, fac_rnn_place prev, in
                          int64_t last) {
     const bool lstm = l->shape.kind == FAC_RNN_KIND_LSTM;
     const fac_rnn_rows h = incoming(l, l->y, l->h0, prev, r);
-    fac_rnn_step s = {.dtype = l->dtype, .action = forward_action[l->shape.kind], .w = &l->w, .first = first, .end = last};
+    fac_rnn_step s = {
+        .dtype = l->dtype, .action = forward_action[l->shape.kind], .w = &l->w, .first = first, .end = last};
     s.rows = end - r;
     s.units = l->shape.units;
     s.a = l->w.packed ? h : rows_of(l, l->products, r);
@@ -246,7 +257,7 @@ static void forward_part(const layer *l, fac_rnn_place p, int64_t begin, int64_t
 /* ---- backward ---------------------------------------------------------------------------------------------------------------- */
 
 static const fac_rnn_action backward_action[FAC_RNN_KINDS] = {FAC_RNN_TANH_BACK, FAC_RNN_RELU_BACK, FAC_RNN_LSTM_BACK,
-                                                             FAC_RNN_GRU_BACK};
+                                                              FAC_RNN_GRU_BACK};
 static fac_rnn_weights not_packed(const layer *l) {
     fac_rnn_weights w = l->w;
     w.packed = NULL;
@@ -271,7 +282,8 @@ static void backward_rows(const layer *l, fac_rnn_place p, int64_t r, int64_t en
     const fac_rnn_place prev = before(l, p), next = after(l, p);
     const fac_rnn_weights as_given = not_packed(l);
     const bool lstm = l->shape.kind == FAC_RNN_KIND_LSTM;
-    fac_rnn_step s = {.dtype = l->dtype, .action = backward_action[l->shape.kind], .w = &as_given, .first = first, .end = last};
+    fac_rnn_step s = {
+        .dtype = l->dtype, .action = backward_action[l->shape.kind], .w = &as_given, .first = first, .end = last};
     s.rows = end - r;
     s.units = l->shape.units;
     s.a = coming_back(l, next, r, &s);
@@ -321,7 +333,9 @@ typedef struct steps_job {
 } steps_job;
 
 static fac_rnn_place first_place(const steps_job *j) { return j->back ? finish(j->l) : start(j->l); }
-static fac_rnn_place next_place(const steps_job *j, fac_rnn_place p) { return j->back ? before(j->l, p) : after(j->l, p); }
+static fac_rnn_place next_place(const steps_job *j, fac_rnn_place p) {
+    return j->back ? before(j->l, p) : after(j->l, p);
+}
 
 static fac_status sequences_range(void *ctx, int64_t begin, int64_t end) {
     const steps_job *j = ctx;
@@ -358,12 +372,12 @@ static fac_status products_of_step(const layer *l, fac_rnn_place p, bool back) {
     const fac_rnn_place from = back ? after(l, p) : before(l, p);
     const int64_t n = shared(p, from);
     if (back)
-        return n ? product(l, n, s->state, width, operand(from_row(l, slopes_of_h(l), from.at), false), operand(l->w_hh, false),
-                           l->products, false)
+        return n ? product(l, n, s->state, width, operand(from_row(l, slopes_of_h(l), from.at), false),
+                           operand(l->w_hh, false), l->products, false)
                  : FAC_OK;
     if (n)
-        FAC_TRY(product(l, n, width, s->state, operand(from_row(l, l->y, from.at), false), operand(l->w_hh, true), l->products,
-                        false));
+        FAC_TRY(product(l, n, width, s->state, operand(from_row(l, l->y, from.at), false), operand(l->w_hh, true),
+                        l->products, false));
     if (n == p.n) return FAC_OK;
     return product(l, p.n - n, width, s->state, operand(from_row(l, l->h0, n), false), operand(l->w_hh, true),
                    from_row(l, l->products, n), false);
@@ -410,8 +424,8 @@ static void make_bias(const layer *l) {
     if (gru) add_row(l, from_column(l, l->bias, all).at, from_column(l, l->b_hh, all - units).at, units);
 }
 
-static fac_status open_weights(layer *l, fac_tensor *hx, fac_tensor *cx, fac_tensor *input, fac_tensor *w_ih, fac_tensor *w_hh,
-                               fac_tensor *w_hr) {
+static fac_status open_weights(layer *l, fac_tensor *hx, fac_tensor *cx, fac_tensor *input, fac_tensor *w_ih,
+                               fac_tensor *w_hh, fac_tensor *w_hr) {
     FAC_TRY(open_operand(l, input, &l->x));
     FAC_TRY(open_operand(l, hx, &l->h0));
     FAC_TRY(open_operand(l, cx, &l->c0));
@@ -586,8 +600,8 @@ static fac_status input_grads(const backward_layer *b) {
     for (int i = 0, n = parts_met(s, m); i < n; i++) {
         const matrix slopes = from_column(l, l->slopes, m[i].column);
         if (b->out[GRAD_X].at)
-            FAC_TRY(product(l, s->rows, s->inputs, m[i].n, operand(slopes, false), operand(from_row(l, l->w_ih, m[i].row), false),
-                            b->out[GRAD_X], i > 0));
+            FAC_TRY(product(l, s->rows, s->inputs, m[i].n, operand(slopes, false),
+                            operand(from_row(l, l->w_ih, m[i].row), false), b->out[GRAD_X], i > 0));
         if (b->out[GRAD_W_IH].at)
             FAC_TRY(product(l, m[i].n, s->inputs, s->rows, operand(slopes, true), operand(l->x, false),
                             from_row(l, b->out[GRAD_W_IH], m[i].row), false));
@@ -602,16 +616,18 @@ static fac_status weight_grads(const backward_layer *b) {
     const layer *l = &b->l;
     const fac_rnn_shape *s = &l->shape;
     const int64_t width = s->parts * s->units, slopes = slope_parts(s) * s->units;
-    if (b->out[GRAD_B_IH].at) kernels()->column_sums(l->dtype, s->rows, slopes, l->slopes.at, slopes, b->sums.at, b->block.at);
+    if (b->out[GRAD_B_IH].at)
+        kernels()->column_sums(l->dtype, s->rows, slopes, l->slopes.at, slopes, b->sums.at, b->block.at);
     FAC_TRY(input_grads(b));
     if (!b->out[GRAD_W_HH].at) return FAC_OK;
     gather_incoming(b);
-    FAC_TRY(product(l, width, s->state, s->rows, operand(slopes_of_h(l), true), operand(b->incoming, false), b->out[GRAD_W_HH],
-                    false));
+    FAC_TRY(product(l, width, s->state, s->rows, operand(slopes_of_h(l), true), operand(b->incoming, false),
+                    b->out[GRAD_W_HH], false));
     if (b->out[GRAD_B_HH].at)
         memcpy(b->out[GRAD_B_HH].at, from_column(l, b->sums, slopes - width).at, (size_t)(width * item(l)));
     if (!l->projected) return FAC_OK;
-    return product(l, s->state, s->units, s->rows, operand(l->wide, true), operand(l->shown, false), b->out[GRAD_W_HR], false);
+    return product(l, s->state, s->units, s->rows, operand(l->wide, true), operand(l->shown, false), b->out[GRAD_W_HR],
+                   false);
 }
 
 static fac_status backward(backward_layer *b, matrix grad_c) {
@@ -634,9 +650,10 @@ static fac_status zero_all(const fac_structured *s) {
 }
 
 fac_status _rnn_layer_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *grad_h, fac_tensor *grad_c,
-                                   fac_tensor *input, fac_tensor *hx, fac_tensor *cx, fac_tensor *w_ih, fac_tensor *w_hh,
-                                   fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor *w_hr, fac_tensor *output, fac_tensor *gates,
-                                   fac_tensor *cells, fac_ints batch_sizes, int64_t kind, bool reverse, fac_ints output_mask) {
+                                   fac_tensor *input, fac_tensor *hx, fac_tensor *cx, fac_tensor *w_ih,
+                                   fac_tensor *w_hh, fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor *w_hr,
+                                   fac_tensor *output, fac_tensor *gates, fac_tensor *cells, fac_ints batch_sizes,
+                                   int64_t kind, bool reverse, fac_ints output_mask) {
     (void)output_mask;
     fac_rnn_shape shape;
     backward_layer b = {.out = {{NULL, 0}}};

@@ -18,10 +18,10 @@ typedef struct fac_rnn_weights {
 
 /* What is done with a row of products t. */
 typedef enum fac_rnn_action {
-    FAC_RNN_ADD,       /* out = t + given */
-    FAC_RNN_TANH,      /* out = tanh(out + t) */
-    FAC_RNN_RELU,      /* out = max(0, out + t) */
-    FAC_RNN_LSTM,      /* gates (i, f, g, o): their sums of the input come in, their values go out; prev and cell: c; out: h */
+    FAC_RNN_ADD,  /* out = t + given */
+    FAC_RNN_TANH, /* out = tanh(out + t) */
+    FAC_RNN_RELU, /* out = max(0, out + t) */
+    FAC_RNN_LSTM, /* gates (i, f, g, o): their sums of the input come in, their values go out; prev and cell: c; out: h */
     FAC_RNN_GRU,       /* gates (r, z, n, and W h + b of n); prev and out: h; given: the bias of n */
     FAC_RNN_TANH_BACK, /* slopes = (given + t) times the slope at out */
     FAC_RNN_RELU_BACK,
@@ -41,16 +41,16 @@ typedef struct fac_rnn_step {
     fac_rnn_action action;
     const fac_rnn_weights *w; /* t = a w, over strips [first, end) */
     int64_t first, end;
-    int64_t rows, units;  /* of the layer: parts of gates and slopes are so far from each other */
-    fac_rnn_rows a;       /* [rows, k]; with w not packed [rows, parts * columns], the products themselves */
+    int64_t rows, units; /* of the layer: parts of gates and slopes are so far from each other */
+    fac_rnn_rows a;      /* [rows, k]; with w not packed [rows, parts * columns], the products themselves */
     fac_rnn_rows gates, prev, cell, given, carry, slopes, out;
 } fac_rnn_step;
 
 typedef struct fac_rnn_kernels {
     int lanes_f32, lanes_f64;
     /* Packs strips [first, end) of the matrix whose element (p, j) is at m + p * k_step + j * column_step. */
-    void (*pack)(fac_dtype dtype, const fac_rnn_weights *w, const void *m, int64_t k_step, int64_t column_step, int64_t first,
-                 int64_t end);
+    void (*pack)(fac_dtype dtype, const fac_rnn_weights *w, const void *m, int64_t k_step, int64_t column_step,
+                 int64_t first, int64_t end);
     void (*step)(const fac_rnn_step *s);
     /* sums[j] = sum of the rows' column first + j, in blocks of 64 rows whose sums are added in order, for j < n. */
     void (*column_sums)(fac_dtype dtype, int64_t rows, int64_t n, const void *m, int64_t ld, void *sums, void *block);

@@ -47,8 +47,8 @@ static inline double tanh_f64(double x) { return FAC_SIMD(tanh, f64)(x); }
 #define N(name) FAC_PASTE(name, _f64)
 #include "backend/cpu/kernels/rnn_body.h"
 
-static void pack(fac_dtype dtype, const fac_rnn_weights *w, const void *m, int64_t k_step, int64_t column_step, int64_t first,
-                 int64_t end) {
+static void pack(fac_dtype dtype, const fac_rnn_weights *w, const void *m, int64_t k_step, int64_t column_step,
+                 int64_t first, int64_t end) {
     if (dtype == FAC_F64)
         pack_f64(w, m, k_step, column_step, first, end);
     else

@@ -6,8 +6,8 @@
    changes a bit. */
 
 /* t[rows][vectors * LANES] = a[rows, k] w[k][vectors * LANES]. `rows` and `vectors` are constant where this is inlined. */
-static inline __attribute__((always_inline)) void N(tile)(const int rows, const int vectors, int64_t k, const T *a, int64_t lda,
-                                                          const T *w, T *t) {
+static inline __attribute__((always_inline)) void N(tile)(const int rows, const int vectors, int64_t k, const T *a,
+                                                          int64_t lda, const T *w, T *t) {
     V acc[MR][VECTORS];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
@@ -31,9 +31,9 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, const 
 }
 
 typedef void (*N(tile_fn))(int64_t k, const T *a, int64_t lda, const T *w, T *t);
-#define TILE(rows, vectors)                                                                                           \
+#define TILE(rows, vectors)                                                                                          \
     static void N(FAC_PASTE(FAC_PASTE(tile, rows), vectors))(int64_t k, const T *a, int64_t lda, const T *w, T *t) { \
-        N(tile)(rows, vectors, k, a, lda, w, t);                                                                      \
+        N(tile)(rows, vectors, k, a, lda, w, t);                                                                     \
     }
 TILE(1, 3)
 TILE(2, 3)
@@ -63,8 +63,9 @@ static const N(tile_fn) N(tiles)[2][MR] = {
 /* ---- cells: one row, n units from `at` on; part g of t is at t + g * ts ------------------------------------------------ */
 
 #define ROW(field, i) ((T *)s->field.at + (i)*s->field.step + at)
-#define CELL(name) \
-    static inline __attribute__((always_inline)) void N(name)(const fac_rnn_step *s, int64_t i, int64_t at, int64_t n, const T *t, int64_t ts)
+#define CELL(name)                                                                                                     \
+    static inline __attribute__((always_inline)) void N(name)(const fac_rnn_step *s, int64_t i, int64_t at, int64_t n, \
+                                                              const T *t, int64_t ts)
 
 CELL(cell_add) {
     (void)ts;
@@ -121,7 +122,7 @@ CELL(cell_gru) {
         gates[h + j] = keep;
         gates[2 * h + j] = new;
         gates[3 * h + j] = of_h;
-        out[j] = new + keep * (prev[j] - new);
+        out[j] = new + keep *(prev[j] - new);
     }
 }
 
@@ -150,9 +151,9 @@ CELL(cell_lstm_back) {
     for (int64_t j = 0; j < n; j++) {
         const T in = gates[j], keep = gates[h + j], new = gates[2 * h + j], show = gates[3 * h + j];
         const T dh = given[j] + t[j], c = N(tanh)(cell[j]), dc = carry[j] + dh * show * (1 - c * c);
-        slopes[j] = dc * new * (in * (1 - in));
+        slopes[j] = dc * new *(in * (1 - in));
         slopes[h + j] = dc * prev[j] * (keep * (1 - keep));
-        slopes[2 * h + j] = dc * in * (1 - new * new);
+        slopes[2 * h + j] = dc * in * (1 - new *new);
         slopes[3 * h + j] = dh * c * (show * (1 - show));
         carry[j] = dc * keep;
         if (out) out[j] = show * c;
@@ -167,7 +168,7 @@ CELL(cell_gru_back) {
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T reset = gates[j], keep = gates[h + j], new = gates[2 * h + j], of_h = gates[3 * h + j];
-        const T dh = given[j] + t[j] + carry[j], dn = dh * (1 - keep) * (1 - new * new);
+        const T dh = given[j] + t[j] + carry[j], dn = dh * (1 - keep) * (1 - new *new);
         slopes[j] = dn;
         slopes[h + j] = dn * of_h * (reset * (1 - reset));
         slopes[2 * h + j] = dh * (prev[j] - new) * (keep * (1 - keep));
@@ -179,8 +180,8 @@ CELL(cell_gru_back) {
 #undef ROW
 
 /* `n` is constant where whole vectors are met. */
-static inline __attribute__((always_inline)) void N(cell_of)(const fac_rnn_step *s, int64_t i, int64_t at, int64_t n, const T *t,
-                                                             int64_t ts) {
+static inline __attribute__((always_inline)) void N(cell_of)(const fac_rnn_step *s, int64_t i, int64_t at, int64_t n,
+                                                             const T *t, int64_t ts) {
     switch (s->action) {
     case FAC_RNN_ADD: N(cell_add)(s, i, at, n, t, ts); break;
     case FAC_RNN_TANH: N(cell_tanh)(s, i, at, n, t, ts); break;
@@ -226,7 +227,8 @@ static void N(step)(const fac_rnn_step *s) {
 }
 
 /* Strips are made a vector at a time, from columns that are read along k. */
-static void N(pack)(const fac_rnn_weights *w, const T *m, int64_t k_step, int64_t column_step, int64_t first, int64_t end) {
+static void N(pack)(const fac_rnn_weights *w, const T *m, int64_t k_step, int64_t column_step, int64_t first,
+                    int64_t end) {
     const int64_t width = w->vectors * LANES;
     for (int64_t b = first; b < end; b++)
         for (int v = 0; v < w->vectors; v++) {
