@@ -26,6 +26,7 @@ fac_tensor *multi_margin_grad_of_grad(fac_tensor *v, fac_tensor *grad_output, fa
 fac_tensor *multi_margin_double_grad(fac_tensor *v, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
                                      fac_scalar p, fac_scalar margin, fac_tensor *weight, int64_t reduction) {
     if (fac__scalar_f64(p) != 2) return zeros_of(self, fac__sizes_now(self));
+    if (self->ndim == 0) return zeros_of(self, fac__sizes_now(self)); /* its one class is the target */
     const int64_t last = self->ndim - 1;
     fac_tensor *y = self->ndim == 2 ? fac__s_unsqueeze(target, 1) : fac__s_reshape(target, FAC_INTS(1));
     fac_tensor *at_y = fac__s_gather(self, last, y, false);

@@ -1,5 +1,4 @@
 /* Scaled dot-product attention: the fused operator where it can serve, else by separate operators. */
-#include "core/tensor_make.h"
 #include "ops/call.h"
 #include "ops_gen.h"
 #include <facula/autograd.h>
@@ -131,19 +130,12 @@ fac_status scaled_dot_product_attention_composite(const fac_call_info *c, fac_te
     return fac__give(out, n == 3 ? fac__s_squeeze_dim(y, 1) : y);
 }
 
-fac_status scaled_dot_product_attention_and_weights_composite(const fac_call_info *c, fac_tensor *query,
-                                                              fac_tensor *key, fac_tensor *value, fac_tensor *attn_mask,
+fac_status scaled_dot_product_attention_and_weights_composite(const fac_call_info *c, fac_tensor *query, fac_tensor *key,
+                                                              fac_tensor *value, fac_tensor *attn_mask,
                                                               double dropout_p, bool need_attn_weights, bool is_causal,
                                                               fac_tensor **out) {
-    const fac_opt_num scale = {0};
+    (void)c, (void)need_attn_weights;
     FAC_TRY(check(query, key, value, attn_mask, is_causal));
-    if (need_attn_weights)
-        return fac__c__scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, NULL,
-                                                         scale, false, out);
-    FAC_TRY(scaled_dot_product_attention_composite(c, query, key, value, attn_mask, dropout_p, is_causal, scale, false,
-                                                   out));
-    const int64_t nothing = 0;
-    fac_status st = fac__empty(&nothing, 1, (fac_dtype)query->dtype, query->device, out + 1);
-    if (st != FAC_OK) fac__unref(out[0]);
-    return st;
+    return fac__c__scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, NULL,
+                                                     (fac_opt_num){0}, false, out);
 }

@@ -9,16 +9,21 @@ typedef struct kind {
 /* Minus the lower limit of selu: its scale times its alpha. */
 #define SELU_LIMIT 1.7580993408473766
 
-static fac_status check(const fac_tensor *input, double p, kind k) {
+static fac_status check_probability(double p) {
     FAC_CHECK(p >= 0 && p <= 1, FAC_ERR_ARGUMENT, "dropout probability has to be between 0 and 1, but got %g", p);
+    return FAC_OK;
+}
+
+static bool changes(const fac_tensor *input, double p, bool train) { return p > 0 && train && input->numel > 0; }
+
+/* What a draw asks of the input. */
+static fac_status check(const fac_tensor *input, kind k) {
     FAC_CHECK(!is_integral(input), FAC_ERR_DTYPE, "dropout needs a floating or complex dtype, got %s",
               fac_dtype_name((fac_dtype)input->dtype));
     FAC_CHECK(!k.features || input->ndim >= 2, FAC_ERR_SHAPE,
               "Feature dropout requires at least 2 dimensions in the input, got %d", input->ndim);
     return FAC_OK;
 }
-
-static bool changes(const fac_tensor *input, double p, bool train) { return p > 0 && train && input->numel > 0; }
 
 /* Ones with probability 1 - p, else zeros: one for each element, or for each feature. */
 static fac_tensor *draw(fac_tensor *input, double p, kind k) {
@@ -45,11 +50,12 @@ static fac_tensor *noise_of(fac_tensor *input, double p, kind k, fac_tensor **sh
 
 static fac_status drop(fac_tensor *input, double p, bool train, kind k, fac_tensor **out) {
     fac_tensor *shift;
-    FAC_TRY(check(input, p, k));
+    FAC_TRY(check_probability(p));
     if (!changes(input, p, train)) {
         *out = fac__ref(input);
         return FAC_OK;
     }
+    FAC_TRY(check(input, k));
     FAC_SCOPE(scope);
     fac_tensor *noise = noise_of(input, p, k, &shift), *y = noise ? mul(input, noise) : NULL;
     return fac__give(out, shift && y ? add(y, shift) : y);
@@ -57,8 +63,9 @@ static fac_status drop(fac_tensor *input, double p, bool train, kind k, fac_tens
 
 static fac_status drop_in_place(fac_tensor *self, double p, bool train, kind k, fac_tensor **out) {
     fac_tensor *shift;
-    FAC_TRY(check(self, p, k));
+    FAC_TRY(check_probability(p));
     if (changes(self, p, train)) {
+        FAC_TRY(check(self, k));
         FAC_SCOPE(scope);
         fac_tensor *noise = noise_of(self, p, k, &shift);
         if (!noise || !fac__s_mul__Tensor(self, noise)) return fac_error();

@@ -86,11 +86,13 @@ static fac_status check_reduction(int64_t reduction) {
     return FAC_OK;
 }
 
-/* Rows of classes: [N, C], or [C] for one. */
+static int64_t classes_of(const fac_tensor *self) { return self->ndim ? self->sizes[self->ndim - 1] : 1; }
+
+/* Rows of classes: [N, C], or [C] for one, which may be a number. */
 static fac_status check_rows(const fac_tensor *self, const fac_tensor *target) {
     FAC_TRY(fac__need_floating("self", self));
     FAC_TRY(fac__need_dtype("target", target, FAC_I64));
-    FAC_CHECK((self->ndim == 1 || self->ndim == 2) && self->sizes[self->ndim - 1] > 0, FAC_ERR_SHAPE,
+    FAC_CHECK(self->ndim <= 2 && classes_of(self) > 0, FAC_ERR_SHAPE,
               "Expected non-empty vector or matrix with optional 0-dim batch size, but got: %s", FAC_SHAPE_TEXT(self));
     return FAC_OK;
 }
@@ -106,7 +108,7 @@ static fac_status check_multi_margin(const fac_tensor *self, const fac_tensor *t
     FAC_CHECK(each ? target->ndim == 1 && target->numel == self->sizes[0] : target->ndim <= 1 && target->numel == 1,
               FAC_ERR_SHAPE, "inconsistent target size, expected %lld but got %s",
               (long long)(each ? self->sizes[0] : 1), FAC_SHAPE_TEXT(target));
-    const int64_t classes = self->sizes[self->ndim - 1];
+    const int64_t classes = classes_of(self);
     FAC_TRY(fac__need_sizes("weight", weight, &classes, 1));
     return fac__need_dtype("weight", weight, dtype_of(self));
 }

@@ -107,7 +107,7 @@ static fac_status run_rows(margin_job *j) {
 static fac_status open_margin(margin_job *j, fac_tensor *self, fac_tensor *target) {
     j->dtype = (fac_dtype)self->dtype;
     j->rows = self->ndim == 2 ? self->sizes[0] : 1;
-    j->classes = self->sizes[self->ndim - 1];
+    j->classes = self->ndim ? self->sizes[self->ndim - 1] : 1;
     FAC_TRY(fac__cpu_contiguous(self, &j->owned[0]));
     FAC_TRY(fac__cpu_contiguous(target, &j->owned[1]));
     j->x = fac__data(j->owned[0]);
