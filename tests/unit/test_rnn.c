@@ -324,6 +324,7 @@ static void rnn_halves_are_computed_in_single_precision(void **state) {
 static void rnn_bits_do_not_depend_on_threads(void **state) {
     (void)state;
     static const int64_t sizes[][4] = {{9, 40, 30, 33}, {6, 3, 20, 260}};
+    const int usual = fac_num_threads();
     for (size_t k = 0; k < FAC_COUNT(sizes); k++)
         for (int kind = TANH; kind <= GRU; kind++) {
             FAC_SCOPE(s);
@@ -351,7 +352,7 @@ static void rnn_bits_do_not_depend_on_threads(void **state) {
                 }
             }
         }
-    assert_ok(fac_set_num_threads(0));
+    assert_ok(fac_set_num_threads(usual));
 }
 
 static void packing_and_padding_undo_each_other(void **state) {

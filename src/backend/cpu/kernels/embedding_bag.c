@@ -35,31 +35,31 @@ static void divide(const sum_job *j, void *row, int64_t by) {
     }
 }
 
-/* room: two rows of floats, for halves. */
-static void sum_halves(const sum_job *j, int64_t begin, int64_t end, float *sum, float *room) {
-    const int64_t item = fac__dtype_size(j->dtype);
-    memset(sum, 0, (size_t)j->width * sizeof *sum);
-    for (int64_t i = begin; i < end; i++) {
-        if (j->rows[i] == j->skip) continue;
-        fac__tile_load(FAC_ACC_F32, room, j->table + j->rows[i] * j->width * item, j->dtype, 1, j->width);
-        FAC_ISA_PICK(fac__bag_add_f32)(sum, room, j->scale ? ((const float *)(const void *)j->scale)[i] : 1, j->width);
+/* The sum of entries [begin, begin + n) into a row of the kind. room: another row, for halves, which are widened there. */
+static void sum_entries(const sum_job *j, int64_t begin, int64_t n, void *sum, float *room) {
+    const int64_t item = fac__dtype_size(j->dtype), *rows = j->rows + begin;
+    const char *scale = j->scale ? j->scale + begin * (int64_t)fac__acc_size(j->kind) : NULL;
+    const void *table = j->table;
+    if (j->dtype == FAC_F64)
+        return FAC_ISA_PICK(fac__bag_sum_f64)(table, j->width, rows, (const void *)scale, n, j->skip, sum);
+    if (j->dtype == FAC_F32)
+        return FAC_ISA_PICK(fac__bag_sum_f32)(table, j->width, rows, (const void *)scale, n, j->skip, sum);
+    memset(sum, 0, (size_t)j->width * sizeof *room);
+    for (int64_t i = 0; i < n; i++) {
+        if (rows[i] == j->skip) continue;
+        fac__tile_load(FAC_ACC_F32, room, j->table + rows[i] * j->width * item, j->dtype, 1, j->width);
+        FAC_ISA_PICK(fac__bag_add_f32)(sum, room, scale ? ((const float *)(const void *)scale)[i] : 1, j->width);
     }
 }
 
+/* room: two rows of floats, for halves. */
 static void sum_one(const sum_job *j, int64_t o, float *room) {
-    const int64_t begin = j->start[o], n = j->start[o + 1] - begin;
+    const bool half = fac__is_half(j->dtype);
     char *out = j->out + o * j->width * fac__dtype_size(j->dtype);
-    const char *scale = j->scale ? j->scale + begin * (int64_t)fac__acc_size(j->kind) : NULL;
-    void *row = j->dtype == FAC_F32 || j->dtype == FAC_F64 ? (void *)out : room;
-    if (j->dtype == FAC_F64) FAC_ISA_PICK(fac__bag_sum_f64)
-    ((const double *)(const void *)j->table, j->width, j->rows + begin, (const double *)(const void *)scale, n, j->skip,
-     row);
-    else if (j->dtype == FAC_F32)
-        FAC_ISA_PICK(fac__bag_sum_f32)((const float *)(const void *)j->table, j->width, j->rows + begin,
-                                       (const float *)(const void *)scale, n, j->skip, row);
-    else sum_halves(j, begin, begin + n, room, room + j->width);
+    void *row = half ? (void *)room : out;
+    sum_entries(j, j->start[o], j->start[o + 1] - j->start[o], row, half ? room + j->width : NULL);
     if (j->divisor) divide(j, row, j->divisor[o]);
-    if (row == room) fac__tile_store(FAC_ACC_F32, room, out, j->dtype, 1, j->width);
+    if (half) fac__tile_store(FAC_ACC_F32, room, out, j->dtype, 1, j->width);
 }
 
 static fac_status sum_range(void *ctx, int64_t begin, int64_t end, void *room) {
@@ -70,7 +70,7 @@ static fac_status sum_range(void *ctx, int64_t begin, int64_t end, void *room) {
 /* `entries`: how many there are in all. */
 static fac_status run_sums(const sum_job *j, int64_t results, int64_t entries) {
     const int64_t each = fac__mul_or_max(j->width, 1 + entries / fac__max(1, results));
-    const bool half = j->dtype != FAC_F32 && j->dtype != FAC_F64;
+    const bool half = fac__is_half(j->dtype);
     return fac__parallel_for_scratch(0, results, fac__grain(FAC_GRAIN, each),
                                      half ? fac__mul_or_max(j->width, 2 * sizeof(float)) : 0, sum_range,
                                      (void *)(uintptr_t)j);
@@ -170,12 +170,10 @@ static void max_one(const max_job *j, int64_t g, char *room) {
         if (index == j->b->padding) continue;
         fac__tile_load(j->kind, row, (const char *)fac__data(j->b->table) + index * j->width * item, j->dtype, 1,
                        j->width);
-        if (j->kind == FAC_ACC_F64)
-            FAC_ISA_PICK(fac__bag_max_f64)
-            ((double *)(void *)best, from, (const double *)(void *)row, index, first, j->width);
-        else
-            FAC_ISA_PICK(fac__bag_max_f32)
-            ((float *)(void *)best, from, (const float *)(void *)row, index, first, j->width);
+        if (j->kind == FAC_ACC_F64) FAC_ISA_PICK(fac__bag_max_f64)
+        ((double *)(void *)best, from, (const double *)(void *)row, index, first, j->width);
+        else FAC_ISA_PICK(fac__bag_max_f32)((float *)(void *)best, from, (const float *)(void *)row, index, first,
+                                            j->width);
         first = false;
     }
     fac__tile_store(j->kind, best, j->out + g * j->width * item, j->dtype, 1, j->width);

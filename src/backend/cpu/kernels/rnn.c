@@ -37,13 +37,16 @@ typedef struct layer {
     int n_operands;
     fac_tensor *results[MAX_RESULTS]; /* owned: what stands for each output */
     matrix x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, y, gates, cells;
-    matrix bias, zeros, products,
-        projecting; /* scratch: [parts, units], a row, [batch, parts * units], [batch, units] */
+    /* scratch */
+    matrix bias;       /* [parts, units] and, of a GRU, [units] */
+    matrix zeros;      /* a row */
+    matrix products;   /* [batch, parts * units], where weights are not packed */
+    matrix projecting; /* [batch, units] */
     fac_rnn_weights w, w_project;
     fac_workspace scratch;
     /* backward */
-    matrix grad, grad_h, slopes, carry, wide,
-        shown; /* wide: the gradient of a projected h; shown: h before projection */
+    matrix grad, grad_h, slopes, carry;
+    matrix wide, shown; /* the gradient of a projected h; h before projection */
 } layer;
 
 static const fac_rnn_kernels *kernels(void) { return FAC_ISA_PICK(fac__rnn_kernels)(); }
