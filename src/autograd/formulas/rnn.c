@@ -143,7 +143,9 @@ fac_status rnn_layer_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input
                            fac_ints batch_sizes, int64_t kind, bool reverse, fac_tensor *output, fac_tensor *gates,
                            fac_tensor *layer_cells, bool needs_input) {
     fac_tensor *const of[8] = {input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr};
-    if (!fac_is_grad_enabled()) {
+    fac_rnn_shape shape;
+    FAC_TRY(fac__rnn_shape_of(input, batch_sizes, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, kind, &shape));
+    if (!fac_is_grad_enabled() || shape.rows == 0) {
         fac__rnn_layer_backward_result r =
             fac__s__rnn_layer_backward(in.v[0], in.v[1], in.v[2], input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, output,
                                        gates, layer_cells, batch_sizes, kind, reverse, FAC_INTS(needs_input, 1, 1));
@@ -155,7 +157,7 @@ fac_status rnn_layer_grads(fac_tensor **grads, fac_tensors in, fac_tensor *input
     fac_tensor *out[3];
     layer l = {.x = input, .w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh, .w_hr = w_hr, .h0 = hx, .c0 = cx};
     l.reverse = reverse;
-    FAC_TRY(fac__rnn_shape_of(input, batch_sizes, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, kind, &l.shape));
+    l.shape = shape;
     FAC_TRY(compose_with_room(&l, out));
     return differentiate(out, in, of, grads, 8);
 }

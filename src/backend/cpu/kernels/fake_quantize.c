@@ -102,6 +102,7 @@ fac_status fake_quantize_qparams_cpu(fac_structured *s, fac_tensor *self, fac_te
 fac_status fake_quantize_per_channel_cpu(fac_structured *s, fac_tensor *self, fac_tensor *scale, fac_tensor *zero_point,
                                          int64_t axis, int64_t quant_min, int64_t quant_max) {
     const int64_t channels = self->sizes[axis];
+    if (self->numel == 0) return FAC_OK;
     double *numbers = fac__alloc_array((size_t)channels + 1, 2 * sizeof *numbers);
     if (!numbers) return fac_error();
     fac_status st = FAC_OK;
