@@ -1,6 +1,8 @@
 /* Dropout of features and for self-normalising networks as distributions; fake quantisation against its definition. */
 #include "linalg_test.h"
 
+static fac_tensor *integers(fac_ints v) { return fac_tensor_from(v.v, FAC_I64, FAC_INTS((int64_t)v.n)); }
+
 /* Features are dropped whole, with the probability asked for, and the others are scaled. */
 static void feature_dropout_drops_whole_features(void **state) {
     (void)state;
@@ -79,11 +81,12 @@ static void fake_quantize_is_its_definition(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = fac_mul(RANDOM(4, 3, 5), 4), *scale = fac_tensor_of(0.25, 0.5, 0.125);
-    fac_tensor *zero = fac_tensor_from((int64_t[]){3, 0, 7}, FAC_I64, FAC_INTS(3));
+    fac_tensor *zero = integers(FAC_INTS(3, 0, 7));
+    static const double scales[] = {0.25, 0.5, 0.125}, zeros[] = {3, 0, 7};
     double *v = numbers(x), want[60], one[60];
     for (int i = 0; i < 60; i++) {
         const int c = i / 5 % 3;
-        want[i] = quantised(v[i], (double[]){0.25, 0.5, 0.125}[c], (double[]){3, 0, 7}[c], 0, 15);
+        want[i] = quantised(v[i], scales[c], zeros[c], 0, 15);
         one[i] = quantised(v[i], 0.25, 3, 0, 15);
     }
     zero = fac_to_dtype(zero, FAC_I32);

@@ -1,6 +1,8 @@
 /* Bags of embeddings against sums, means and maxima of selected rows; gradients to second order; what is refused. */
 #include "linalg_test.h"
 
+static fac_tensor *integers(fac_ints v) { return fac_tensor_from(v.v, FAC_I64, FAC_INTS((int64_t)v.n)); }
+
 enum { SUM, MEAN, MAX };
 
 static fac_tensor *numbers_of(const int64_t *v, int64_t n) { return fac_tensor_from(v, FAC_I64, FAC_INTS(n)); }
@@ -95,11 +97,11 @@ static void bags_scale_gradients_by_frequency(void **state) {
 static void bags_end_where_the_last_offset_says(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *weight = LEAF(ROWS, 2), *ends = numbers_of((int64_t[]){0, 2, 5}, 3);
+    fac_tensor *weight = LEAF(ROWS, 2), *ends = integers(FAC_INTS(0, 2, 5));
     fac_embedding_bag_result r = fac_embedding_bag(weight, numbers_of(indices, N), ends, .include_last_offset = true);
     assert_sizes(r.result0, 2, 2);
-    assert_close(r.result1, numbers_of((int64_t[]){0, 0, 1, 1, 1, -1, -1}, 7));
-    assert_close(r.result2, numbers_of((int64_t[]){2, 3}, 2));
+    assert_close(r.result1, integers(FAC_INTS(0, 0, 1, 1, 1, -1, -1)));
+    assert_close(r.result2, integers(FAC_INTS(2, 3)));
     assert_ok(fac_backward(fac_sum(r.result0)));
     assert_close(fac_select(fac_grad_of(weight), 1, 0), fac_tensor_of(1, 2, 1, 1, 0));
 }
@@ -108,11 +110,11 @@ static void bags_refuse_bad_arguments(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *weight = RANDOM(ROWS, 2), *at = numbers_of(indices, N), *from = numbers_of(offsets, BAGS);
-    assert_null(fac_embedding_bag(weight, at, numbers_of((int64_t[]){1, 2}, 2)).result0);
+    assert_null(fac_embedding_bag(weight, at, integers(FAC_INTS(1, 2))).result0);
     assert_error(FAC_ERR_ARGUMENT, "offsets[0] has to be 0");
-    assert_null(fac_embedding_bag(weight, at, numbers_of((int64_t[]){0, 8}, 2)).result0);
+    assert_null(fac_embedding_bag(weight, at, integers(FAC_INTS(0, 8))).result0);
     assert_error(FAC_ERR_ARGUMENT, "can not be greater than input's length(7)");
-    assert_null(fac_embedding_bag(weight, at, numbers_of((int64_t[]){0, 3, 2}, 3)).result0);
+    assert_null(fac_embedding_bag(weight, at, integers(FAC_INTS(0, 3, 2))).result0);
     assert_error(FAC_ERR_ARGUMENT, "offsets must not decrease");
     assert_null(fac_embedding_bag(fac_narrow(weight, 0, 0, 3), at, from).result0);
     assert_error(FAC_ERR_INDEX, "index 3");

@@ -2,6 +2,8 @@
    sequences, in both directions, with projections, and their second derivatives. */
 #include "linalg_test.h"
 
+static fac_tensor *integers(fac_ints v) { return fac_tensor_from(v.v, FAC_I64, FAC_INTS((int64_t)v.n)); }
+
 enum { TANH, RELU, LSTM, GRU };
 
 static const int64_t parts_of[] = {1, 1, 4, 3};
@@ -359,19 +361,19 @@ static void packing_and_padding_undo_each_other(void **state) {
     (void)state;
     for (int batch_first = 0; batch_first < 2; batch_first++) {
         FAC_SCOPE(s);
-        fac_tensor *x = batch_first ? LEAF(3, 4, 2) : LEAF(4, 3, 2),
-                   *lengths = fac_tensor_from((int64_t[]){4, 2, 1}, FAC_I64, FAC_INTS(3));
+        fac_tensor *x = batch_first ? LEAF(3, 4, 2) : LEAF(4, 3, 2), *lengths = integers(FAC_INTS(4, 2, 1));
         fac_pack_padded_sequence_result p = fac_pack_padded_sequence(x, lengths, batch_first);
         assert_sizes(p.result0, 7, 2);
-        assert_close(p.result1, fac_tensor_from((int64_t[]){3, 2, 1, 1}, FAC_I64, FAC_INTS(4)));
+        assert_close(p.result1, integers(FAC_INTS(3, 2, 1, 1)));
         fac_pad_packed_sequence_result q =
             fac_pad_packed_sequence(p.result0, p.result1, batch_first, fac_scalar_f_(-1), 5);
         assert_close(q.result1, lengths);
+        static const int64_t counts[] = {4, 2, 1};
         fac_tensor *rows = batch_first ? q.result0 : fac_transpose(q.result0, 0, 1),
                    *from = batch_first ? x : fac_transpose(x, 0, 1);
         assert_sizes(rows, 3, 5, 2);
         for (int64_t b = 0; b < 3; b++) {
-            const int64_t n = (int64_t[]){4, 2, 1}[b];
+            const int64_t n = counts[b];
             assert_close(fac_narrow(fac_select(rows, 0, b), 0, 0, n), fac_narrow(fac_select(from, 0, b), 0, 0, n));
             assert_close(fac_narrow(fac_select(rows, 0, b), 0, n, 5 - n),
                          fac_full(FAC_INTS(5 - n, 2), -1, .dtype = FAC_F64));
@@ -414,12 +416,12 @@ static void rnn_refuses_bad_arguments(void **state) {
     assert_error(FAC_ERR_DTYPE, "hx must be float32");
     assert_null(fac_lstm(RANDOM(0, 2, 4), FAC_TENSORS(h, h), p, true, 1, 0, false, false, false).result0);
     assert_error(FAC_ERR_SHAPE, "sequence length to be larger than 0");
-    fac_tensor *sizes = fac_tensor_from((int64_t[]){1, 2}, FAC_I64, FAC_INTS(2));
+    fac_tensor *sizes = integers(FAC_INTS(1, 2));
     assert_null(fac_lstm_data(RANDOM(3, 4), sizes, FAC_TENSORS(h, h), p, true, 1, 0, false, false).result0);
     assert_error(FAC_ERR_ARGUMENT, "must not increase");
     assert_null(fac_pack_padded_sequence(x, sizes, false).result0);
     assert_error(FAC_ERR_ARGUMENT, "sorted in decreasing order");
-    assert_null(fac_pack_padded_sequence(x, fac_tensor_from((int64_t[]){4, 2}, FAC_I64, FAC_INTS(2)), false).result0);
+    assert_null(fac_pack_padded_sequence(x, integers(FAC_INTS(4, 2)), false).result0);
     assert_error(FAC_ERR_ARGUMENT, "exceeds the 3 steps");
 }
 

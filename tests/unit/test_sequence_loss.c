@@ -1,6 +1,8 @@
 /* Losses over alignments and over sets of classes: against sums over all alignments, and definitions written out. */
 #include "linalg_test.h"
 
+static fac_tensor *integers(fac_ints v) { return fac_tensor_from(v.v, FAC_I64, FAC_INTS((int64_t)v.n)); }
+
 /* The probability of a target under `probs` [T, C]: the sum over all paths of T symbols that give it when repeats and blanks are
    taken out. */
 static double by_all_paths(const double *probs, int64_t steps, int64_t classes, const int64_t *target, int64_t n) {
@@ -35,16 +37,18 @@ static void ctc_is_the_sum_over_all_alignments(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *probs = fac_log_softmax(RANDOM(T, N, C), -1);
-    fac_tensor *loss =
-        fac_ctc_loss(probs, padded_targets(), FAC_INTS(5, 4, 5, 3), FAC_INTS(2, 3, 0, 2), .reduction = 0);
+    fac_tensor *loss = fac_ctc_loss(probs, padded_targets(), FAC_INTS(5, 4, 5, 3), FAC_INTS(2, 3, 0, 2),
+                                    .reduction = FAC_REDUCTION_NONE);
     for (int64_t n = 0; n < N; n++) {
         double *v = numbers(fac_contiguous(fac_select(probs, 1, n)));
         const double want = -log(by_all_paths(v, input_lengths[n], C, targets[n], target_lengths[n]));
         assert_true(fabs(fac_item(fac_select(loss, 0, n)) - want) < 1e-12 * want || want == INFINITY);
         free(v);
     }
-    fac_tensor *together = fac_tensor_from((int64_t[]){1, 2, 1, 1, 2, 2, 2}, FAC_I64, FAC_INTS(7));
-    assert_close(fac_ctc_loss(probs, together, FAC_INTS(5, 4, 5, 3), FAC_INTS(2, 3, 0, 2), .reduction = 0), loss);
+    fac_tensor *together = integers(FAC_INTS(1, 2, 1, 1, 2, 2, 2));
+    assert_close(
+        fac_ctc_loss(probs, together, FAC_INTS(5, 4, 5, 3), FAC_INTS(2, 3, 0, 2), .reduction = FAC_REDUCTION_NONE),
+        loss);
 }
 
 static fac_status call_ctc(void *context, fac_tensors in, fac_tensor **out, size_t n) {
@@ -63,7 +67,7 @@ static void ctc_has_a_gradient(void **state) {
 static void ctc_of_no_alignment_is_infinite_or_zero(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = LEAF(2, 1, C), *target = fac_tensor_from((int64_t[]){1, 2, 1}, FAC_I64, FAC_INTS(1, 3));
+    fac_tensor *x = LEAF(2, 1, C), *target = fac_reshape(integers(FAC_INTS(1, 2, 1)), FAC_INTS(1, 3));
     fac_tensor *probs = fac_log_softmax(x, -1);
     assert_true(fac_item(fac_ctc_loss(probs, target, FAC_INTS(2), FAC_INTS(3))) == INFINITY);
     fac_tensor *y = fac_ctc_loss(probs, target, FAC_INTS(2), FAC_INTS(3), .zero_infinity = true);
@@ -104,7 +108,8 @@ static void multi_margin_is_its_definition(void **state) {
             for (int c = 0; c < 4; c++)
                 if (c != y[i]) want[i] += pow(fmax(0, 0.5 - v[4 * i + y[i]] + v[4 * i + c]), p) * u[y[i]] / 4;
         }
-        fac_tensor *each = fac_multi_margin_loss(x, target, .p = p, .margin = 0.5, .weight = w, .reduction = 0);
+        fac_tensor *each =
+            fac_multi_margin_loss(x, target, .p = p, .margin = 0.5, .weight = w, .reduction = FAC_REDUCTION_NONE);
         assert_close(each, fac_tensor_from(want, FAC_F64, FAC_INTS(3)));
         assert_close(fac_multi_margin_loss(x, target, .p = p, .margin = 0.5, .weight = w), fac_mean(each));
         free(v);
@@ -118,15 +123,15 @@ typedef struct margin {
 static fac_status call_multi_margin(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     const margin *m = context;
     (void)n;
-    out[0] = fac_multi_margin_loss(in.v[0], fac_tensor_from((int64_t[]){2, 0, 3}, FAC_I64, FAC_INTS(3)), .p = m->p,
-                                   .reduction = m->reduction);
+    out[0] = fac_multi_margin_loss(in.v[0], integers(FAC_INTS(2, 0, 3)), .p = m->p,
+                                   .reduction = (fac_loss_reduction)m->reduction);
     return fac_error();
 }
 static fac_status call_multilabel(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     const margin *m = context;
     (void)n;
-    fac_tensor *target = fac_tensor_from((int64_t[]){2, 0, -1, 1, 3, -1, 0, 0}, FAC_I64, FAC_INTS(2, 4));
-    out[0] = fac_multilabel_margin_loss(in.v[0], target, .reduction = m->reduction);
+    fac_tensor *target = fac_reshape(integers(FAC_INTS(2, 0, -1, 1, 3, -1, 0, 0)), FAC_INTS(2, 4));
+    out[0] = fac_multilabel_margin_loss(in.v[0], target, .reduction = (fac_loss_reduction)m->reduction);
     return fac_error();
 }
 
@@ -147,8 +152,7 @@ static void margin_losses_have_gradients_to_second_order(void **state) {
 static void multilabel_margin_is_its_definition(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = fac_tensor_of(0.5, 0.25, 0.125, -0.5),
-               *y = fac_tensor_from((int64_t[]){2, 0, -1, 1}, FAC_I64, FAC_INTS(4));
+    fac_tensor *x = fac_tensor_of(0.5, 0.25, 0.125, -0.5), *y = integers(FAC_INTS(2, 0, -1, 1));
     assert_close(fac_multilabel_margin_loss(x, y), fac_scalar_tensor((1.125 + 0.375 + 0.75 + 0) / 4));
     fac_multilabel_margin_loss_forward_result r = fac_multilabel_margin_loss_forward(x, y, 1);
     assert_close(r.is_target, fac_tensor_of(1, 0, 1, 0));
@@ -157,7 +161,7 @@ static void multilabel_margin_is_its_definition(void **state) {
 static void margin_losses_refuse_bad_arguments(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = RANDOM(2, 3), *y = fac_tensor_from((int64_t[]){0, 3}, FAC_I64, FAC_INTS(2));
+    fac_tensor *x = RANDOM(2, 3), *y = integers(FAC_INTS(0, 3));
     assert_null(fac_multi_margin_loss(x, y));
     assert_error(FAC_ERR_INDEX, "target 3 is out of range");
     assert_null(fac_multi_margin_loss(x, y, .p = 3));

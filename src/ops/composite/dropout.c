@@ -68,8 +68,11 @@ static fac_status drop_in_place(fac_tensor *self, double p, bool train, kind k, 
         FAC_TRY(check(self, k));
         FAC_SCOPE(scope);
         fac_tensor *noise = noise_of(self, p, k, &shift);
-        if (!noise || !fac__s_mul__Tensor(self, noise)) return fac_error();
-        if (shift && !fac__s_add__Tensor(self, shift, fac_scalar_i_(1))) return fac_error();
+        if (!noise) return fac_error();
+        /* One operator writes, so that self is as it was if another fails. */
+        fac_tensor *y = shift ? add(mul(self, noise), shift) : NULL;
+        if (shift && !y) return fac_error();
+        if (!(shift ? fac__s_copy_(self, y, false) : fac__s_mul__Tensor(self, noise))) return fac_error();
     }
     *out = fac__ref(self);
     return FAC_OK;

@@ -1,7 +1,16 @@
 /* Bags of embeddings: the doors of PyTorch's names to two kernels, rows to bags and bags to rows. */
 #include "ops/composite/brief.h"
+#include "ops/structured.h"
 
 enum { MODE_SUM };
+
+/* Gradients have no use for the offsets, but take none that could not have been those of the bags. */
+static fac_status check_offsets(fac_tensor *grad, fac_tensor *offsets) {
+    FAC_CHECK(offsets->ndim == 1 && (offsets->dtype == FAC_I64 || offsets->dtype == FAC_I32), FAC_ERR_DTYPE,
+              "offsets must be a vector of int32 or int64, got %s of size %s",
+              fac_dtype_name((fac_dtype)offsets->dtype), FAC_SHAPE_TEXT(offsets));
+    return fac__check_same_device((const char *const[]){"grad", "offsets"}, (fac_tensor *const[]){grad, offsets}, 2);
+}
 
 fac_status embedding_bag_composite(const fac_call_info *c, fac_tensor *weight, fac_tensor *indices, fac_tensor *offsets,
                                    bool scale_grad_by_freq, int64_t mode, bool sparse, fac_tensor *per_sample_weights,
@@ -59,9 +68,7 @@ fac_status _embedding_bag_backward_composite(const fac_call_info *c, fac_tensor 
                                              int64_t padding_idx, fac_tensor **out) {
     (void)c;
     FAC_CHECK(!sparse, FAC_ERR_UNSUPPORTED, "embedding_bag gives dense gradients only; sparse must be false");
-    FAC_CHECK(offsets->ndim == 1 && (offsets->dtype == FAC_I64 || offsets->dtype == FAC_I32), FAC_ERR_DTYPE,
-              "offsets must be a vector of int32 or int64, got %s of size %s",
-              fac_dtype_name((fac_dtype)offsets->dtype), FAC_SHAPE_TEXT(offsets));
+    FAC_TRY(check_offsets(grad, offsets));
     return fac__c__embedding_bag_rows(grad, indices, offset2bag, bag_size, maximum_indices, num_weights,
                                       scale_grad_by_freq, mode, per_sample_weights, padding_idx, out);
 }
@@ -71,9 +78,9 @@ fac_status _embedding_bag_per_sample_weights_backward_composite(const fac_call_i
                                                                 fac_tensor *offsets, fac_tensor *offset2bag,
                                                                 int64_t mode, int64_t padding_idx, fac_tensor **out) {
     (void)c;
-    FAC_CHECK(mode == MODE_SUM, FAC_ERR_ARGUMENT,
-              "per_sample_weights is only supported for mode='sum'");
-    FAC_CHECK(grad->ndim == 2 && weight->ndim == 2 && grad->sizes[1] == weight->sizes[1] && offsets->ndim == 1 &&
+    FAC_CHECK(mode == MODE_SUM, FAC_ERR_ARGUMENT, "per_sample_weights is only supported for mode='sum'");
+    FAC_TRY(check_offsets(grad, offsets));
+    FAC_CHECK(grad->ndim == 2 && weight->ndim == 2 && grad->sizes[1] == weight->sizes[1] &&
                   fac__same_sizes(indices, offset2bag),
               FAC_ERR_SHAPE, "grad %s, weight %s, indices %s and offset2bag %s do not fit", FAC_SHAPE_TEXT(grad),
               FAC_SHAPE_TEXT(weight), FAC_SHAPE_TEXT(indices), FAC_SHAPE_TEXT(offset2bag));
