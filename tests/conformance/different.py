@@ -21,6 +21,7 @@ DELIBERATE = {
     "max_pool2d_with_indices_backward": [("require none", "the gradient does not depend on the values of the input")],
     "fmax": [("gradient", "the first of two equal operands has the gradient")],
     "fmin": [("gradient", "the first of two equal operands has the gradient")],
+    "nn.functional.embedding_bag": [("sparse must be false", "gradients are dense")],
     "linspace": [("Mismatched", "each half is rounded once; PyTorch rounds the step too")],
 }
 

@@ -1,0 +1,218 @@
+/* Margin losses over rows of classes and their gradients. Rows are widened to double, one thread each; the losses of blocks of rows
+   are added in order, in double. */
+#include "backend/cpu/kernels/items.h"
+#include "backend/cpu/kernels/tile.h"
+#include "backend/cpu/parallel.h"
+#include "ops_gen.h"
+
+enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
+
+typedef struct margin_job margin_job;
+/* The loss of a row x, or, with dx, its gradient times g into dx. */
+typedef double (*row_fn)(const margin_job *j, int64_t row, const double *x, double *dx, double g);
+
+struct margin_job {
+    row_fn fn;
+    fac_tensor *owned[3]; /* input, target, flags: row-major */
+    const char *x;
+    const int64_t *target;
+    const char *weight, *grad;
+    int64_t weight_step, grad_step;
+    char *out, *flags;
+    fac_dtype dtype;
+    int64_t rows, classes;
+    bool square;
+    double margin, scale; /* scale: of the gradient */
+    double *losses;       /* of each row */
+};
+
+static double get(const char *p, fac_dtype d, int64_t i) {
+    double v;
+    fac__tile_load(FAC_ACC_F64, &v, p + i * fac__dtype_size(d), d, 1, 1);
+    return v;
+}
+static void put(char *p, fac_dtype d, int64_t i, double v) {
+    fac__tile_store(FAC_ACC_F64, &v, p + i * fac__dtype_size(d), d, 1, 1);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------ */
+
+static double multi_margin_row(const margin_job *j, int64_t row, const double *x, double *dx, double g) {
+    const int64_t y = j->target[row];
+    const double w = (j->weight ? get(j->weight, j->dtype, y * j->weight_step) : 1) / (double)j->classes;
+    double loss = 0, at_target = 0;
+    for (int64_t c = 0; c < j->classes; c++) {
+        const double z = j->margin - x[y] + x[c];
+        const bool counts = c != y && z > 0;
+        const double slope = !counts ? 0 : j->square ? 2 * z * w * g : w * g;
+        loss += !counts ? 0 : j->square ? z * z * w : z * w;
+        at_target -= slope;
+        if (dx) dx[c] = slope;
+    }
+    if (dx) dx[y] = at_target;
+    return loss;
+}
+
+/* Targets of a row, which end at the first -1. */
+static int64_t targets_of(const margin_job *j, int64_t row) {
+    int64_t n = 0;
+    while (n < j->classes && j->target[row * j->classes + n] >= 0) n++;
+    return n;
+}
+
+static double multilabel_row(const margin_job *j, int64_t row, const double *x, double *dx, double g) {
+    const int64_t *target = j->target + row * j->classes, n = targets_of(j, row);
+    const char *flags = j->flags + row * j->classes * fac__dtype_size(j->dtype);
+    const double slope = g / (double)j->classes;
+    double loss = 0;
+    for (int64_t c = 0; dx && c < j->classes; c++) dx[c] = 0;
+    for (int64_t c = 0; c < j->classes; c++) {
+        if (get(flags, j->dtype, c) != 0) continue;
+        for (int64_t i = 0; i < n; i++) {
+            const double z = 1 - x[target[i]] + x[c];
+            if (!(z > 0)) continue;
+            loss += z;
+            if (!dx) continue;
+            dx[target[i]] -= slope;
+            dx[c] += slope;
+        }
+    }
+    return loss / (double)j->classes;
+}
+
+/* room: two rows of doubles. */
+static fac_status rows_range(void *ctx, int64_t begin, int64_t end, void *room) {
+    const margin_job *j = ctx;
+    double *x = room, *dx = j->grad ? x + j->classes : NULL;
+    const int64_t bytes = j->classes * fac__dtype_size(j->dtype);
+    for (int64_t i = begin; i < end; i++) {
+        fac__tile_load(FAC_ACC_F64, x, j->x + i * bytes, j->dtype, 1, j->classes);
+        const double g = j->grad ? get(j->grad, j->dtype, i * j->grad_step) * j->scale : 0;
+        const double loss = j->fn(j, i, x, dx, g);
+        if (dx)
+            fac__tile_store(FAC_ACC_F64, dx, j->out + i * bytes, j->dtype, 1, j->classes);
+        else
+            j->losses[i] = loss;
+    }
+    return FAC_OK;
+}
+
+static fac_status run_rows(margin_job *j) {
+    return fac__parallel_for_scratch(0, j->rows, fac__grain(FAC_GRAIN, 8 * j->classes),
+                                     fac__mul_or_max(j->classes, 2 * sizeof(double)), rows_range, j);
+}
+
+/* ---- operands and results ------------------------------------------------------------------------------------------------- */
+
+static fac_status open_margin(margin_job *j, fac_tensor *self, fac_tensor *target) {
+    j->dtype = (fac_dtype)self->dtype;
+    j->rows = self->ndim == 2 ? self->sizes[0] : 1;
+    j->classes = self->ndim ? self->sizes[self->ndim - 1] : 1;
+    FAC_TRY(fac__cpu_contiguous(self, &j->owned[0]));
+    FAC_TRY(fac__cpu_contiguous(target, &j->owned[1]));
+    j->x = fac__data(j->owned[0]);
+    j->target = fac__data(j->owned[1]);
+    return FAC_OK;
+}
+
+static void margin_free(margin_job *j) {
+    for (size_t i = 0; i < FAC_COUNT(j->owned); i++) fac__unref(j->owned[i]);
+}
+
+static fac_status check_classes(const margin_job *j, int64_t n, int64_t least) {
+    for (int64_t i = 0; i < n; i++)
+        FAC_CHECK(j->target[i] >= least && j->target[i] < j->classes, FAC_ERR_INDEX,
+                  "target %lld is out of range for %lld classes", (long long)j->target[i], (long long)j->classes);
+    return FAC_OK;
+}
+
+/* The losses of all rows into out: each, or their sum or mean. */
+static fac_status run_forward(margin_job *j, fac_tensor *out, int64_t reduction) {
+    double sum = 0;
+    j->losses = fac__alloc_array((size_t)j->rows + 1, sizeof *j->losses);
+    if (!j->losses) return fac_error();
+    fac_status st = run_rows(j);
+    for (int64_t i = 0; st == FAC_OK && i < j->rows; i++) {
+        sum += j->losses[i];
+        if (out->ndim) put(fac__data(out), j->dtype, i * out->strides[0], j->losses[i]);
+    }
+    if (st == FAC_OK && !out->ndim)
+        put(fac__data(out), j->dtype, 0, reduction == REDUCE_MEAN ? sum / (double)j->rows : sum);
+    fac__free(j->losses);
+    return st;
+}
+
+static fac_status run_backward(margin_job *j, fac_tensor *out, fac_tensor *grad_output, int64_t reduction) {
+    fac_rowmajor r;
+    if (out->numel == 0) return FAC_OK;
+    FAC_TRY(fac__rowmajor_begin(out, false, &r));
+    j->grad = fac__data(grad_output);
+    j->grad_step = grad_output->numel > 1 ? grad_output->strides[0] : 0;
+    j->scale = reduction == REDUCE_MEAN ? 1 / (double)j->rows : 1;
+    j->out = fac__data(r.t);
+    return fac__rowmajor_end(&r, run_rows(j));
+}
+
+static fac_status open_multi_margin(margin_job *j, fac_tensor *self, fac_tensor *target, fac_scalar p,
+                                    fac_scalar margin, fac_tensor *weight) {
+    *j = (margin_job){.fn = multi_margin_row, .square = fac__scalar_f64(p) == 2, .margin = fac__scalar_f64(margin)};
+    FAC_TRY(open_margin(j, self, target));
+    j->weight = weight ? fac__data(weight) : NULL;
+    j->weight_step = weight ? weight->strides[0] : 0;
+    return check_classes(j, j->rows, 0);
+}
+
+fac_status multi_margin_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_scalar p,
+                                 fac_scalar margin, fac_tensor *weight, int64_t reduction) {
+    margin_job j;
+    fac_status st = open_multi_margin(&j, self, target, p, margin, weight);
+    if (st == FAC_OK) st = run_forward(&j, s->out[0], reduction);
+    margin_free(&j);
+    return st;
+}
+
+fac_status multi_margin_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                          fac_tensor *target, fac_scalar p, fac_scalar margin, fac_tensor *weight,
+                                          int64_t reduction) {
+    margin_job j;
+    fac_status st = open_multi_margin(&j, self, target, p, margin, weight);
+    if (st == FAC_OK) st = run_backward(&j, s->out[0], grad_output, reduction);
+    margin_free(&j);
+    return st;
+}
+
+/* A one for each class that is a target. */
+static void mark_targets(const margin_job *j, char *flags) {
+    memset(flags, 0, (size_t)(j->rows * j->classes) * fac__dtype_size(j->dtype));
+    for (int64_t row = 0; row < j->rows; row++)
+        for (int64_t i = 0, n = targets_of(j, row); i < n; i++)
+            put(flags, j->dtype, row * j->classes + j->target[row * j->classes + i], 1);
+}
+
+fac_status multilabel_margin_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target,
+                                              int64_t reduction) {
+    margin_job j = {.fn = multilabel_row};
+    fac_status st = open_margin(&j, self, target);
+    if (st == FAC_OK) st = check_classes(&j, j.rows * j.classes, -1);
+    if (st == FAC_OK) {
+        j.flags = fac__data(s->out[1]);
+        if (j.rows) mark_targets(&j, j.flags);
+        st = run_forward(&j, s->out[0], reduction);
+    }
+    margin_free(&j);
+    return st;
+}
+
+fac_status multilabel_margin_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
+                                               fac_tensor *target, int64_t reduction, fac_tensor *is_target) {
+    margin_job j = {.fn = multilabel_row};
+    fac_status st = open_margin(&j, self, target);
+    if (st == FAC_OK) st = check_classes(&j, j.rows * j.classes, -1);
+    if (st == FAC_OK) st = fac__cpu_contiguous(is_target, &j.owned[2]);
+    if (st == FAC_OK) {
+        j.flags = fac__data(j.owned[2]);
+        st = run_backward(&j, s->out[0], grad_output, reduction);
+    }
+    margin_free(&j);
+    return st;
+}
