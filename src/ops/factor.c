@@ -8,26 +8,25 @@ static fac_status failed(fac_factor what, const char *element, int info) {
     switch (what) {
     case FAC_FACTOR_CHOLESKY:
         return FAC_FAIL(FAC_ERR_ARGUMENT,
-                        "linalg.cholesky: %sThe factorization could not be completed because the input is not "
+                        "%sThe factorization could not be completed because the input is not "
                         "positive-definite (the leading minor of order %d is not positive-definite).",
                         element, info);
     case FAC_FACTOR_INVERSE:
         return FAC_FAIL(FAC_ERR_ARGUMENT,
-                        "linalg.inv: %sThe diagonal element %d is zero, the inversion could not be completed because the "
+                        "%sThe diagonal element %d is zero, the inversion could not be completed because the "
                         "input matrix is singular.",
                         element, info);
     case FAC_FACTOR_SOLVE:
-        return FAC_FAIL(FAC_ERR_ARGUMENT, "torch.linalg.solve: %sThe solver failed because the input matrix is singular.",
-                        element);
+        return FAC_FAIL(FAC_ERR_ARGUMENT, "%sThe solver failed because the input matrix is singular.", element);
     case FAC_FACTOR_LU:
         return FAC_FAIL(FAC_ERR_ARGUMENT,
-                        "torch.linalg.lu_factor: %sU[%d,%d] is zero and using it on lu_solve would result in a division by "
+                        "%sU[%d,%d] is zero and using it on lu_solve would result in a division by "
                         "zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
                         "linalg.lu_factor_ex(A, pivot)",
                         element, info, info);
     default:
         return FAC_FAIL(FAC_ERR_ARGUMENT,
-                        "torch.linalg.ldl_factor: %sD[%d,%d] is zero and using it on ldl_solve would result in a division "
+                        "%sD[%d,%d] is zero and using it on ldl_solve would result in a division "
                         "by zero.",
                         element, info, info);
     }
@@ -48,7 +47,7 @@ fac_status fac__check_info(fac_factor what, fac_tensor *info) {
     if (info->device.type == FAC_META || info->numel == 0) return FAC_OK;
     if (fac__is_cpu(info) && fac__is_contiguous(info)) return look(what, fac__data(info), info);
     FAC_SCOPE(s);
-    fac_tensor *here = fac__s__to_copy(info, FAC_I32, FAC_STRIDED, fac_device_make(FAC_CPU, -1), (fac_opt_num){0}, false,
-                                       FAC_CONTIGUOUS);
+    fac_tensor *here = fac__s__to_copy(info, FAC_I32, FAC_STRIDED, fac_device_make(FAC_CPU, -1), (fac_opt_num){0},
+                                       false, FAC_CONTIGUOUS);
     return here ? look(what, fac__data(here), here) : fac_error();
 }

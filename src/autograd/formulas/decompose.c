@@ -44,8 +44,7 @@ fac_tensor *qr_grad(fac_tensors in, fac_tensor *q, fac_tensor *r, const char *mo
         return refused("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
                        "linalg.qr(A, mode='reduced') if you are going to require gradients.");
     const int64_t k = columns_in(q), m = rows_in(r), n = columns_in(r);
-    if (m > n)
-        return refused("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.");
+    if (m > n) return refused("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.");
     if (n == k) return qr_grad_square(dq, dr, q, r);
     fac_tensor *r2 = columns(r, k, n - k), *dr2 = dr ? columns(dr, k, n - k) : NULL;
     fac_tensor *of_q = dr2 ? plus(dq, product(product(q, r2), adjoint(dr2))) : dq;
@@ -76,7 +75,8 @@ static fac_tensor *reflect(fac_tensor *v, fac_tensor *factor, fac_tensor *x) {
 
 /* With t the factor, r what a reflection took in and G the gradient of what it gave:
    of t  -v^H G r^H v,  of v  -conj(t) G r^H v - t r G^H v,  of r  G - conj(t) v v^H G. */
-static fac_tensor *one_back(const reflections *h, int64_t i, fac_tensor *r, fac_tensor *g, fac_tensor **dv, fac_tensor **dt) {
+static fac_tensor *one_back(const reflections *h, int64_t i, fac_tensor *r, fac_tensor *g, fac_tensor **dv,
+                            fac_tensor **dt) {
     fac_tensor *v = vector_at(h, i), *t = factor_at(h, i), *tc = fac__s_conj(t);
     fac_tensor *w = product(adjoint(r), v), *gw = product(g, w);
     *dt = negative(product(adjoint(v), gw));
@@ -135,16 +135,17 @@ static fac_tensor *through_reflections(fac_tensor *input, fac_tensor *tau, bool 
 }
 
 fac_status householder_product_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *input, fac_tensor *tau) {
-    fac_tensor *eye = fac__s_eye_m(rows_in(input), columns_in(input), (fac_dtype)input->dtype, FAC_STRIDED, input->device,
-                                   (fac_opt_num){0});
+    fac_tensor *eye = fac__s_eye_m(rows_in(input), columns_in(input), (fac_dtype)input->dtype, FAC_STRIDED,
+                                   input->device, (fac_opt_num){0});
     if (!eye) return fac_error();
-    (void)through_reflections(input, tau, false, fac__s_expand(eye, fac__sizes_now(input), false), grad, &grads[0], &grads[1]);
+    (void)through_reflections(input, tau, false, fac__s_expand(eye, fac__sizes_now(input), false), grad, &grads[0],
+                              &grads[1]);
     return fac_error();
 }
 
 /* C Q = (Q^H C^H)^H. */
-fac_status ormqr_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *input, fac_tensor *tau, fac_tensor *other, bool left,
-                       bool transpose) {
+fac_status ormqr_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *input, fac_tensor *tau, fac_tensor *other,
+                       bool left, bool transpose) {
     fac_tensor *c = left ? other : adjoint(other), *g = left ? grad : adjoint(grad);
     fac_tensor *of_c = through_reflections(input, tau, left ? transpose : !transpose, c, g, &grads[0], &grads[1]);
     grads[2] = left ? of_c : adjoint(of_c);
@@ -191,8 +192,9 @@ static fac_tensor *svd_grad_thin(fac_tensor *du, fac_tensor *ds, fac_tensor *dvh
     if (!du && !dv) return product(mul(u, row_of(ds)), vh);
     fac_tensor *uu = du ? product(adjoint(u), du) : NULL, *vv = dv ? product(vh, dv) : NULL;
     if (is_complex(u) && depends_on_phase(matrix_diagonal(plus(uu, vv)), u))
-        return refused("svd_backward: The singular vectors in the complex case are specified up to multiplication by e^{i "
-                       "phi}. The specified loss function depends on this phase term, making it ill-defined.");
+        return refused(
+            "svd_backward: The singular vectors in the complex case are specified up to multiplication by e^{i "
+            "phi}. The specified loss function depends on this phase term, making it ill-defined.");
     fac_tensor *g = product(product(u, svd_middle(uu, vv, ds, s)), vh);
     fac_tensor *out_u = du ? outside(du, u) : NULL, *out_v = dv ? outside(dv, v) : NULL;
     if (out_u) g = plus(g, product(divide(out_u, row_of(s)), vh));
@@ -203,7 +205,8 @@ static fac_tensor *svd_grad_thin(fac_tensor *du, fac_tensor *ds, fac_tensor *dvh
 fac_tensor *svd_grad(fac_tensors in, fac_tensor *u, fac_tensor *s, fac_tensor *vh, bool compute_uv) {
     fac_tensor *du = in.v[0], *ds = in.v[1], *dvh = in.v[2];
     if (!du && !ds && !dvh) return NULL;
-    if (!compute_uv) return refused("a gradient of singular values needs the singular vectors: compute_uv must be true");
+    if (!compute_uv)
+        return refused("a gradient of singular values needs the singular vectors: compute_uv must be true");
     const int64_t k = columns_in(s);
     const bool wide_u = columns_in(u) > k, wide_v = rows_in(vh) > k;
     if (wide_u) u = columns(u, 0, k), du = du ? columns(du, 0, k) : NULL;

@@ -77,7 +77,8 @@ static fac_tensor *through_triangles(fac_tensor *l, fac_tensor *u, fac_tensor *d
     if (dl2) high = plus(high, negative(product(adjoint(rows(l, k, m - k)), dl2)));
     fac_tensor *middle = plus(low ? fac__s_tril(low, -1) : NULL, high ? fac__s_triu(high, 0) : NULL);
     fac_tensor *g = divide_right(u1h, divide_left(l1h, middle, true, true), false, false);
-    if (m > k) g = stacked(g, dl2 ? divide_right(u1h, dl2, false, false) : zeros_of(l, fac__sizes_now(rows(l, k, m - k))), -2);
+    if (m > k)
+        g = stacked(g, dl2 ? divide_right(u1h, dl2, false, false) : zeros_of(l, fac__sizes_now(rows(l, k, m - k))), -2);
     if (n > k) {
         fac_tensor *right = du2 ? divide_left(l1h, du2, true, true) : zeros_of(u, fac__sizes_now(columns(u, k, n - k)));
         g = stacked(g, right, -1);
@@ -183,8 +184,8 @@ static fac_tensor *scaled_identity(fac_tensor *numbers, fac_tensor *A) {
 /* 1 or -1, by the number of swaps. */
 static fac_tensor *parity(fac_tensor *pivots, fac_tensor *like) {
     const int64_t n = pivots->sizes[pivots->ndim - 1];
-    fac_tensor *places = fac__s_arange_start(fac_scalar_i_(1), fac_scalar_i_(n + 1), FAC_I32, FAC_STRIDED, pivots->device,
-                                             (fac_opt_num){0});
+    fac_tensor *places = fac__s_arange_start(fac_scalar_i_(1), fac_scalar_i_(n + 1), FAC_I32, FAC_STRIDED,
+                                             pivots->device, (fac_opt_num){0});
     fac_tensor *swaps = sum_over(fac__s_ne_Tensor(pivots, places), FAC_INTS(-1), false);
     fac_tensor *odd = fac__s_remainder_Scalar(swaps, fac_scalar_i_(2));
     fac_tensor *sign = fac__s_rsub_Scalar(fac__s_mul_Scalar(odd, fac_scalar_i_(2)), fac_scalar_i_(1), fac_scalar_i_(1));
@@ -199,7 +200,8 @@ static double smallest_step(const fac_tensor *t) {
    is that of the factors so changed. */
 static fac_tensor *det_grad_once(fac_tensor *grad, fac_tensor *A, fac_tensor *lu, fac_tensor *pivots) {
     fac_tensor *u = matrix_diagonal(lu), *zero = is_zero(u);
-    fac_tensor *step = scaled_by(fac__s_to_dtype(zero, (fac_dtype)lu->dtype, false, false, FAC_FORMAT_DEFAULT), smallest_step(lu));
+    fac_tensor *step =
+        scaled_by(fac__s_to_dtype(zero, (fac_dtype)lu->dtype, false, false, FAC_FORMAT_DEFAULT), smallest_step(lu));
     fac_tensor *whole = add(lu, diagonal_matrix(step));
     fac_tensor *det = mul(fac__s_prod_dim_int(add(u, step), -1, false, FAC_DTYPE_DEFAULT), parity(pivots, lu));
     fac_tensor *right = scaled_identity(mul(grad, fac__s_conj(det)), A);
@@ -209,7 +211,7 @@ static fac_tensor *det_grad_once(fac_tensor *grad, fac_tensor *A, fac_tensor *lu
 /* The adjugate by singular values, which is smooth where A is singular: A = U S V^H, det A = det U det V^H prod S, and the derivative of
    the product of S by one of them is the product of the others. */
 static fac_tensor *det_grad_singular(fac_tensor *grad, fac_tensor *A) {
-    fac_linalg_svd_parts_result r = fac__s__linalg_svd(A, false, true, NULL);
+    fac__linalg_svd_result r = fac__s__linalg_svd(A, false, true, NULL);
     if (!r.U) return NULL;
     fac_tensor *phase = mul(fac__s_linalg_det(r.U), fac__s_linalg_det(r.Vh));
     fac_tensor *n_by_n = fac__s_expand(fac__s_unsqueeze(r.S, -2), fac__sizes_now(A), false);

@@ -100,8 +100,8 @@ static fac_status guarded(void *ctx, int64_t begin, int64_t end, void *scratch) 
 fac_status fac__lapack_for(int64_t n, double each, int64_t bytes, fac_scratch_fn fn, void *ctx) {
     FAC_TRY(fac__lapack_load());
     work w = {fn, ctx};
-    double grain = each < 1 ? FAC_GRAIN : 4.0 * FAC_GRAIN / each;
-    return fac__parallel_for_scratch(0, n, grain < 1 ? 1 : (int64_t)grain, fac__max(1, bytes), guarded, &w);
+    const int64_t grain = fac__grain(4 * FAC_GRAIN, each < 4 * FAC_GRAIN ? (int64_t)each : 4 * FAC_GRAIN);
+    return fac__parallel_for_scratch(0, n, grain, fac__max(1, bytes), guarded, &w);
 }
 
 /* A float may be the number rounded down. */

@@ -65,9 +65,8 @@
       (const char *left, const char *right, const int *n, void *a, const int *lda, void *wr, void *wi, void *vl,       \
        const int *ldvl, void *vr, const int *ldvr, void *work, const int *lwork, int *info, FAC_LAPACK_2))             \
     X(geev_complex, 0, "geev",                                                                                         \
-      (const char *left, const char *right, const int *n, void *a, const int *lda, void *w, void *vl,                  \
-       const int *ldvl, void *vr, const int *ldvr, void *work, const int *lwork, void *rwork, int *info,               \
-       FAC_LAPACK_2))                                                                                                  \
+      (const char *left, const char *right, const int *n, void *a, const int *lda, void *w, void *vl, const int *ldvl, \
+       void *vr, const int *ldvr, void *work, const int *lwork, void *rwork, int *info, FAC_LAPACK_2))                 \
     X(gels, "gels", "gels",                                                                                            \
       (const char *trans, const int *m, const int *n, const int *nrhs, void *a, const int *lda, void *b,               \
        const int *ldb, void *work, const int *lwork, int *info, FAC_LAPACK_1))                                         \
@@ -99,9 +98,7 @@ typedef struct fac_lapack {
 /* All NULL until fac__lapack_load succeeds. */
 extern FAC_HIDDEN fac_lapack fac__lapack;
 
-static inline int fac__lapack_kind(fac_dtype d) {
-    return d == FAC_F32 ? 0 : d == FAC_F64 ? 1 : d == FAC_C64 ? 2 : 3;
-}
+static inline int fac__lapack_kind(fac_dtype d) { return d == FAC_F32 ? 0 : d == FAC_F64 ? 1 : d == FAC_C64 ? 2 : 3; }
 
 /* Whether this build can have LAPACK. */
 extern const bool fac__lapack_built_in;

@@ -66,12 +66,12 @@ static fac_tensor *zero_vectors(fac_tensor *self, int64_t n) {
 
 fac_status svd_composite(const fac_call_info *c, fac_tensor *self, bool some, bool compute_uv, fac_tensor **out) {
     (void)c;
-    FAC_TRY(fac__need_matrices("torch.svd", "A", self));
+    FAC_TRY(fac__need_matrices("A", self));
     FAC_SCOPE(s);
     if (!compute_uv)
         return give_three(out, zero_vectors(self, fac__rows(self)), fac__s_linalg_svdvals(self, NULL),
                           zero_vectors(self, fac__cols(self)));
-    fac_linalg_svd_parts_result r = fac__s__linalg_svd(self, !some, true, NULL);
+    fac__linalg_svd_result r = fac__s__linalg_svd(self, !some, true, NULL);
     return give_three(out, r.U, r.S, fac__s_mH(r.Vh));
 }
 
@@ -131,7 +131,7 @@ static fac_status check_tolerance(const char *name, const fac_tensor *t) {
 /* ---- rank ----------------------------------------------------------------------------------------------------------------------------- */
 
 static fac_status rank(fac_tensor *A, fac_tensor *atol, fac_tensor *rtol, bool hermitian, fac_tensor **out) {
-    FAC_TRY((hermitian ? fac__need_square : fac__need_matrices)("linalg.matrix_rank", "A", A));
+    FAC_TRY((hermitian ? fac__need_square : fac__need_matrices)("A", A));
     FAC_TRY(check_tolerance("atol", atol));
     FAC_TRY(check_tolerance("rtol", rtol));
     FAC_NO_GRAD(guard);
@@ -146,8 +146,8 @@ static fac_status rank(fac_tensor *A, fac_tensor *atol, fac_tensor *rtol, bool h
     return fac__give(out, sum_along(above, -1, false));
 }
 
-fac_status linalg_matrix_rank_tensor_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *atol, fac_tensor *rtol,
-                                               bool hermitian, fac_tensor **out) {
+fac_status linalg_matrix_rank_tensor_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *atol,
+                                               fac_tensor *rtol, bool hermitian, fac_tensor **out) {
     (void)c;
     return rank(input, atol, rtol, hermitian, out);
 }
@@ -157,8 +157,8 @@ static fac_tensor *optional(const fac_tensor *like, fac_opt_num x) {
     return x.set ? number(like, fac__scalar_f64(x.v)) : NULL;
 }
 
-fac_status linalg_matrix_rank_float_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num atol, fac_opt_num rtol,
-                                              bool hermitian, fac_tensor **out) {
+fac_status linalg_matrix_rank_float_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num atol,
+                                              fac_opt_num rtol, bool hermitian, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     return rank(self, optional(self, atol), optional(self, rtol), hermitian, out);
@@ -187,22 +187,22 @@ static fac_tensor *inverted(fac_tensor *A, fac_tensor *values, fac_tensor *atol,
     return fac__s_unsqueeze(either(above, fac__s_reciprocal(values), number(A, 0)), -2);
 }
 
-fac_status linalg_pinv_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *atol, fac_tensor *rtol, bool hermitian,
-                                fac_tensor **out) {
+fac_status linalg_pinv_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *atol, fac_tensor *rtol,
+                                bool hermitian, fac_tensor **out) {
     (void)c;
-    FAC_TRY((hermitian ? fac__need_square : fac__need_matrices)("linalg.pinv", "A", self));
+    FAC_TRY((hermitian ? fac__need_square : fac__need_matrices)("A", self));
     FAC_TRY(check_tolerance("atol", atol));
     FAC_TRY(check_tolerance("rtol", rtol));
     FAC_NO_GRAD(guard);
     FAC_SCOPE(s);
     if (self->numel == 0) return fac__give(out, fac__s_clone(fac__s_mT(self), FAC_CONTIGUOUS));
     if (hermitian) {
-        fac_linalg_eigh_parts_result r = fac__s__linalg_eigh(self, "L", true);
+        fac__linalg_eigh_result r = fac__s__linalg_eigh(self, "L", true);
         if (!r.eigenvalues) return fac_error();
         fac_tensor *q = r.eigenvectors;
         return fac__give(out, fac__s_matmul(mul(q, inverted(self, r.eigenvalues, atol, rtol)), fac__s_mH(q)));
     }
-    fac_linalg_svd_parts_result r = fac__s__linalg_svd(self, false, true, NULL);
+    fac__linalg_svd_result r = fac__s__linalg_svd(self, false, true, NULL);
     if (!r.U) return fac_error();
     return fac__give(out, fac__s_matmul(mul(fac__s_mH(r.Vh), inverted(self, r.S, atol, rtol)), fac__s_mH(r.U)));
 }
@@ -214,7 +214,8 @@ fac_status linalg_pinv_float_composite(const fac_call_info *c, fac_tensor *self,
     return fac__c_linalg_pinv_atol_rtol_tensor(self, optional(self, atol), optional(self, rtol), hermitian, out);
 }
 
-fac_status linalg_pinv_composite(const fac_call_info *c, fac_tensor *self, double rcond, bool hermitian, fac_tensor **out) {
+fac_status linalg_pinv_composite(const fac_call_info *c, fac_tensor *self, double rcond, bool hermitian,
+                                 fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     return fac__c_linalg_pinv_atol_rtol_tensor(self, number(self, 0), number(self, rcond), hermitian, out);

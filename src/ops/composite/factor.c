@@ -3,7 +3,8 @@
 #include "ops/composite/brief.h"
 
 /* Owned results of an operator: the first is given if st is FAC_OK and `info` tells no failure; the others are dropped. */
-static fac_status first_of(fac_status st, fac_tensor **all, size_t n, fac_factor what, fac_tensor *info, fac_tensor **out) {
+static fac_status first_of(fac_status st, fac_tensor **all, size_t n, fac_factor what, fac_tensor *info,
+                           fac_tensor **out) {
     if (st != FAC_OK) return st;
     if (info) st = fac__check_info(what, info);
     for (size_t i = st == FAC_OK ? 1 : 0; i < n; i++) fac__unref(all[i]);
@@ -28,8 +29,8 @@ static fac_tensor *copy_for_each(fac_tensor *A, const fac_tensor *x) {
     return fac__s_clone(fac__s_expand(A, (fac_ints){sizes, x->ndim}, false), FAC_CONTIGUOUS);
 }
 
-fac_status triangular_solve_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *A, bool upper, bool transpose,
-                                      bool unitriangular, fac_tensor **out) {
+fac_status triangular_solve_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *A, bool upper,
+                                      bool transpose, bool unitriangular, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     fac_tensor *a = transpose ? fac__s_mT(A) : A;

@@ -1,6 +1,6 @@
 /* Norms, condition numbers and powers of matrices, and tensors taken as matrices. */
-#include "ops/composite/brief.h"
 #include "ops/meta/matrix.h"
+#include "ops/composite/brief.h"
 #include <math.h>
 
 static fac_ints ints(const int64_t *v, int n) { return (fac_ints){v, (size_t)n}; }
@@ -10,11 +10,11 @@ static fac_ints ints(const int64_t *v, int n) { return (fac_ints){v, (size_t)n};
 static fac_status check_matrix(const fac_tensor *A, fac_ints dim, int64_t out_dim[2]) {
     const fac_dtype d = (fac_dtype)A->dtype;
     FAC_CHECK(fac_dtype_is_floating(d) || fac_dtype_is_complex(d), FAC_ERR_DTYPE,
-              "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got %s", fac_dtype_name(d));
-    FAC_CHECK(A->ndim >= 2, FAC_ERR_SHAPE, "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
-    FAC_CHECK(dim.n == 2, FAC_ERR_ARGUMENT, "linalg.matrix_norm: dim must be a 2-tuple. Got %zu numbers", dim.n);
+              "Expected a floating point or complex tensor as input. Got %s", fac_dtype_name(d));
+    FAC_CHECK(A->ndim >= 2, FAC_ERR_SHAPE, "The input tensor A must have at least 2 dimensions.");
+    FAC_CHECK(dim.n == 2, FAC_ERR_ARGUMENT, "dim must be a 2-tuple. Got %zu numbers", dim.n);
     for (int i = 0; i < 2; i++) FAC_TRY(fac__wrap_dim(dim.v[i], A->ndim, &out_dim[i]));
-    FAC_CHECK(out_dim[0] != out_dim[1], FAC_ERR_ARGUMENT, "linalg.matrix_norm: dims must be different. Got (%lld, %lld)",
+    FAC_CHECK(out_dim[0] != out_dim[1], FAC_ERR_ARGUMENT, "dims must be different. Got (%lld, %lld)",
               (long long)dim.v[0], (long long)dim.v[1]);
     return FAC_OK;
 }
@@ -25,12 +25,12 @@ static fac_status in_dtype(fac_tensor *A, fac_dtype dtype, fac_tensor **out) {
     if (!dtype) return FAC_OK;
     const fac_dtype d = (fac_dtype)A->dtype;
     FAC_CHECK(fac_dtype_is_floating(dtype) || fac_dtype_is_complex(dtype), FAC_ERR_DTYPE,
-              "linalg.matrix_norm: dtype should be floating point or complex. Got %s", fac_dtype_name(dtype));
+              "dtype should be floating point or complex. Got %s", fac_dtype_name(dtype));
     FAC_CHECK(fac_dtype_is_complex(d) == fac_dtype_is_complex(dtype), FAC_ERR_DTYPE,
-              "linalg.matrix_norm: dtype should be %s for %s inputs. Got %s", fac_dtype_is_complex(d) ? "complex" : "real",
+              "dtype should be %s for %s inputs. Got %s", fac_dtype_is_complex(d) ? "complex" : "real",
               fac_dtype_is_complex(d) ? "complex" : "real", fac_dtype_name(dtype));
     FAC_CHECK(fac_promote_types(d, dtype) == dtype, FAC_ERR_DTYPE,
-              "linalg.matrix_norm: the dtype of the input (%s) should be convertible without narrowing to %s", fac_dtype_name(d),
+              "the dtype of the input (%s) should be convertible without narrowing to %s", fac_dtype_name(d),
               fac_dtype_name(dtype));
     *out = cast(A, dtype);
     return *out ? FAC_OK : fac_error();
@@ -56,19 +56,20 @@ static fac_tensor *extreme_sum(fac_tensor *A, int64_t along, int64_t over, bool 
     return extreme(sums, !keepdim && over > along ? over - 1 : over, keepdim, largest);
 }
 
-fac_status linalg_matrix_norm_composite(const fac_call_info *c, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim,
-                                        fac_dtype dtype, fac_tensor **out) {
+fac_status linalg_matrix_norm_composite(const fac_call_info *c, fac_tensor *self, fac_scalar ord, fac_ints dim,
+                                        bool keepdim, fac_dtype dtype, fac_tensor **out) {
     (void)c;
     int64_t d[2];
     FAC_TRY(check_matrix(self, dim, d));
-    FAC_CHECK(ord.kind != FAC_KIND_COMPLEX, FAC_ERR_ARGUMENT, "linalg.matrix_norm: ord must be a real number");
+    FAC_CHECK(ord.kind != FAC_KIND_COMPLEX, FAC_ERR_ARGUMENT, "ord must be a real number");
     const double o = fac__scalar_f64(ord), size = fabs(o);
-    FAC_CHECK(size == 1 || size == 2 || isinf(o), FAC_ERR_ARGUMENT, "linalg.matrix_norm: Order %g not supported.", o);
+    FAC_CHECK(size == 1 || size == 2 || isinf(o), FAC_ERR_ARGUMENT, "Order %g not supported.", o);
     FAC_SCOPE(s);
     fac_tensor *A;
     FAC_TRY(in_dtype(self, dtype, &A));
     if (size == 2) return fac__give(out, with_dims(extreme(singular_values(A, d), -1, false, o > 0), d, keepdim));
-    return fac__give(out, isinf(o) ? extreme_sum(A, d[1], d[0], keepdim, o > 0) : extreme_sum(A, d[0], d[1], keepdim, o > 0));
+    return fac__give(out, isinf(o) ? extreme_sum(A, d[1], d[0], keepdim, o > 0)
+                                   : extreme_sum(A, d[0], d[1], keepdim, o > 0));
 }
 
 fac_status linalg_matrix_norm_str_composite(const fac_call_info *c, fac_tensor *self, const char *ord, fac_ints dim,
@@ -77,7 +78,7 @@ fac_status linalg_matrix_norm_str_composite(const fac_call_info *c, fac_tensor *
     int64_t d[2];
     FAC_TRY(check_matrix(self, dim, d));
     const bool nuclear = strcmp(ord, "nuc") == 0;
-    FAC_CHECK(nuclear || strcmp(ord, "fro") == 0, FAC_ERR_ARGUMENT, "linalg.matrix_norm: Order %s not supported.", ord);
+    FAC_CHECK(nuclear || strcmp(ord, "fro") == 0, FAC_ERR_ARGUMENT, "Order %s not supported.", ord);
     FAC_SCOPE(s);
     if (!nuclear) return fac__give(out, fac__s_linalg_vector_norm(self, fac_scalar_i_(2), ints(d, 2), keepdim, dtype));
     fac_tensor *A;
@@ -87,10 +88,10 @@ fac_status linalg_matrix_norm_str_composite(const fac_call_info *c, fac_tensor *
 
 static fac_status check_rank_of_norm(const fac_tensor *self, fac_ints dim, int least) {
     FAC_CHECK(dim.v || (self->ndim >= least && self->ndim <= 2), FAC_ERR_SHAPE,
-              "linalg.norm: If dim is not specified but ord is, the input must be %s. Got %dD.", least == 1 ? "1D or 2D" : "2D",
+              "If dim is not specified but ord is, the input must be %s. Got %dD.", least == 1 ? "1D or 2D" : "2D",
               self->ndim);
     FAC_CHECK(!dim.v || dim.n <= 2, FAC_ERR_ARGUMENT,
-              "linalg.norm: If dim is specified, it must be of length 1 or 2. Got %zu numbers", dim.n);
+              "If dim is specified, it must be of length 1 or 2. Got %zu numbers", dim.n);
     return FAC_OK;
 }
 
@@ -98,30 +99,32 @@ fac_status linalg_norm_composite(const fac_call_info *c, fac_tensor *self, fac_o
                                  fac_dtype dtype, fac_tensor **out) {
     if (dim.v && ord.set)
         FAC_CHECK(dim.n == 1 || dim.n == 2, FAC_ERR_ARGUMENT,
-                  "linalg.norm: If dim is specified, it must be of length 1 or 2. Got %zu numbers", dim.n);
+                  "If dim is specified, it must be of length 1 or 2. Got %zu numbers", dim.n);
     if (ord.set) FAC_TRY(check_rank_of_norm(self, dim, 1));
     if (ord.set && (dim.v ? dim.n == 2 : self->ndim == 2))
         return linalg_matrix_norm_composite(c, self, ord.v, dim.v ? dim : FAC_INTS(0, 1), keepdim, dtype, out);
     return fac__c_linalg_vector_norm(self, ord.set ? ord.v : fac_scalar_i_(2), dim, keepdim, dtype, out);
 }
 
-fac_status linalg_norm_str_composite(const fac_call_info *c, fac_tensor *self, const char *ord, fac_ints dim, bool keepdim,
-                                     fac_dtype dtype, fac_tensor **out) {
+fac_status linalg_norm_str_composite(const fac_call_info *c, fac_tensor *self, const char *ord, fac_ints dim,
+                                     bool keepdim, fac_dtype dtype, fac_tensor **out) {
     FAC_TRY(check_rank_of_norm(self, dim, 2));
     return linalg_matrix_norm_str_composite(c, self, ord, dim.v ? dim : FAC_INTS(0, 1), keepdim, dtype, out);
 }
 
-fac_status nuclear_norm_dim_composite(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim, fac_tensor **out) {
+fac_status nuclear_norm_dim_composite(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim,
+                                      fac_tensor **out) {
     return linalg_matrix_norm_str_composite(c, self, "nuc", dim, keepdim, FAC_DTYPE_DEFAULT, out);
 }
 
 fac_status nuclear_norm_composite(const fac_call_info *c, fac_tensor *self, bool keepdim, fac_tensor **out) {
-    FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "Expected a tensor with 2 dimensions, but got a tensor with %d dimension(s) instead.",
-              self->ndim);
+    FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE,
+              "Expected a tensor with 2 dimensions, but got a tensor with %d dimension(s) instead.", self->ndim);
     return nuclear_norm_dim_composite(c, self, FAC_INTS(0, 1), keepdim, out);
 }
 
-fac_status frobenius_norm_composite(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim, fac_tensor **out) {
+fac_status frobenius_norm_composite(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim,
+                                    fac_tensor **out) {
     (void)c;
     FAC_CHECK(dim.n <= 2, FAC_ERR_ARGUMENT, "Expected at most 2 dimensions, but got %zu dimensions instead.", dim.n);
     return fac__c_linalg_vector_norm(self, fac_scalar_i_(2), dim, keepdim, FAC_DTYPE_DEFAULT, out);
@@ -156,13 +159,14 @@ fac_status linalg_cond_composite(const fac_call_info *c, fac_tensor *self, fac_o
     (void)c;
     const double o = p.set ? fac__scalar_f64(p.v) : 2, size = fabs(o);
     FAC_CHECK(size == 1 || size == 2 || isinf(o), FAC_ERR_ARGUMENT, "linalg.cond got an invalid norm type: %g", o);
-    FAC_TRY((size == 2 ? fac__need_matrices : fac__need_square)("linalg.cond", "A", self));
+    FAC_TRY((size == 2 ? fac__need_matrices : fac__need_square)("A", self));
     FAC_SCOPE(s);
     if (self->numel == 0) return fac__give(out, zero_each(self));
     if (size == 2) return fac__give(out, ratio_of_values(self, o < 0));
     const fac_scalar ord = fac_scalar_f_(o);
     fac_tensor *of_self = fac__s_linalg_matrix_norm(self, ord, FAC_INTS(-2, -1), false, FAC_DTYPE_DEFAULT);
-    fac_tensor *of_inverse = fac__s_linalg_matrix_norm(inverse_or_infinity(self), ord, FAC_INTS(-2, -1), false, FAC_DTYPE_DEFAULT);
+    fac_tensor *of_inverse =
+        fac__s_linalg_matrix_norm(inverse_or_infinity(self), ord, FAC_INTS(-2, -1), false, FAC_DTYPE_DEFAULT);
     return fac__give(out, mul(of_self, of_inverse));
 }
 
@@ -170,7 +174,7 @@ fac_status linalg_cond_str_composite(const fac_call_info *c, fac_tensor *self, c
     (void)c;
     const bool nuclear = strcmp(p, "nuc") == 0;
     FAC_CHECK(nuclear || strcmp(p, "fro") == 0, FAC_ERR_ARGUMENT, "linalg.cond got an invalid norm type: %s", p);
-    FAC_TRY(fac__need_square("linalg.cond", "A", self));
+    FAC_TRY(fac__need_square("A", self));
     FAC_SCOPE(s);
     if (self->numel == 0) return fac__give(out, zero_each(self));
     if (nuclear) { /* the inverse's singular values are the reciprocals */
@@ -179,16 +183,17 @@ fac_status linalg_cond_str_composite(const fac_call_info *c, fac_tensor *self, c
     }
     const fac_scalar two = fac_scalar_i_(2);
     fac_tensor *of_self = fac__s_linalg_vector_norm(self, two, FAC_INTS(-2, -1), false, FAC_DTYPE_DEFAULT);
-    fac_tensor *of_inverse = fac__s_linalg_vector_norm(inverse_or_infinity(self), two, FAC_INTS(-2, -1), false, FAC_DTYPE_DEFAULT);
+    fac_tensor *of_inverse =
+        fac__s_linalg_vector_norm(inverse_or_infinity(self), two, FAC_INTS(-2, -1), false, FAC_DTYPE_DEFAULT);
     return fac__give(out, mul(of_self, of_inverse));
 }
 
 /* ---- powers and the exponential -------------------------------------------------------------------------------------------------- */
 
-static fac_status check_square(const char *op, const fac_tensor *self) {
-    FAC_CHECK(self->ndim >= 2, FAC_ERR_SHAPE, "%s: The input tensor A must have at least 2 dimensions.", op);
+static fac_status check_square(const fac_tensor *self) {
+    FAC_CHECK(self->ndim >= 2, FAC_ERR_SHAPE, "The input tensor A must have at least 2 dimensions.");
     FAC_CHECK(fac__rows(self) == fac__cols(self), FAC_ERR_SHAPE,
-              "%s: A must be batches of square matrices, but they are %lld by %lld matrices", op, (long long)fac__rows(self),
+              "A must be batches of square matrices, but they are %lld by %lld matrices", (long long)fac__rows(self),
               (long long)fac__cols(self));
     return FAC_OK;
 }
@@ -210,7 +215,7 @@ static fac_tensor *power(fac_tensor *A, uint64_t n) {
 
 fac_status linalg_matrix_power_composite(const fac_call_info *c, fac_tensor *self, int64_t n, fac_tensor **out) {
     (void)c;
-    FAC_TRY(check_square("linalg.matrix_power", self));
+    FAC_TRY(check_square(self));
     FAC_SCOPE(s);
     if (n == 0) return fac__give(out, identity_like(self));
     if (n == 1) return fac__give(out, fac__s_clone(self, FAC_CONTIGUOUS));
@@ -240,13 +245,15 @@ fac_status linalg_tensorinv_composite(const fac_call_info *c, fac_tensor *self, 
     int64_t rows, cols, sizes[FAC_MAX_DIMS];
     FAC_TRY(product_of(self->sizes, first, &rows));
     FAC_TRY(product_of(self->sizes + first, last, &cols));
-    FAC_CHECK(rows == cols, FAC_ERR_SHAPE,
-              "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got %lld != %lld",
-              (long long)cols, (long long)rows);
+    FAC_CHECK(
+        rows == cols, FAC_ERR_SHAPE,
+        "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got %lld != %lld",
+        (long long)cols, (long long)rows);
     memcpy(sizes, self->sizes + first, (size_t)last * sizeof *sizes);
     memcpy(sizes + last, self->sizes, (size_t)first * sizeof *sizes);
     FAC_SCOPE(s);
-    return fac__give(out, fac__s_reshape(fac__s_linalg_inv(fac__s_reshape(self, FAC_INTS(rows, cols))), ints(sizes, n)));
+    return fac__give(out,
+                     fac__s_reshape(fac__s_linalg_inv(fac__s_reshape(self, FAC_INTS(rows, cols))), ints(sizes, n)));
 }
 
 /* self with the dimensions `dims` at the end, in their order. */
@@ -270,10 +277,12 @@ fac_status linalg_tensorsolve_composite(const fac_call_info *c, fac_tensor *self
     const int skip = (int)fac__min(other->ndim, A->ndim), rest = A->ndim - skip;
     int64_t unknowns, all;
     FAC_TRY(product_of(A->sizes + skip, rest, &unknowns));
-    FAC_CHECK(unknowns == other->numel && fac__mul(unknowns, unknowns, &all) && self->numel == all, FAC_ERR_SHAPE,
-              "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but "
-              "self is %s and other %s",
-              FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(other));
-    fac_tensor *x = fac__s_linalg_solve(fac__s_reshape(A, FAC_INTS(unknowns, unknowns)), fac__s_reshape(other, FAC_INTS(unknowns)), true);
+    FAC_CHECK(
+        unknowns == other->numel && fac__mul(unknowns, unknowns, &all) && self->numel == all, FAC_ERR_SHAPE,
+        "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but "
+        "self is %s and other %s",
+        FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(other));
+    fac_tensor *x = fac__s_linalg_solve(fac__s_reshape(A, FAC_INTS(unknowns, unknowns)),
+                                        fac__s_reshape(other, FAC_INTS(unknowns)), true);
     return fac__give(out, fac__s_reshape(x, ints(A->sizes + skip, rest)));
 }

@@ -1,26 +1,27 @@
 /* Checks of batches of matrices, and declarations of what is made of them. */
 #include "ops/meta/matrix.h"
 
-fac_status fac__need_matrices(const char *op, const char *name, const fac_tensor *t) {
+fac_status fac__need_matrices(const char *name, const fac_tensor *t) {
     const fac_dtype d = (fac_dtype)t->dtype;
-    FAC_CHECK(d == FAC_F32 || d == FAC_F64 || fac_dtype_is_complex(d), FAC_ERR_DTYPE, "%s: Expected %s to be %s. Got %s",
-              op, name, fac__is_half(d) ? "float32, float64 or complex: low precision is not supported"
-                                        : "a floating point or complex tensor",
+    FAC_CHECK(d == FAC_F32 || d == FAC_F64 || fac_dtype_is_complex(d), FAC_ERR_DTYPE, "Expected %s to be %s. Got %s",
+              name,
+              fac__is_half(d) ? "float32, float64 or complex: low precision is not supported"
+                              : "a floating point or complex tensor",
               fac_dtype_name(d));
-    FAC_CHECK(t->ndim >= 2, FAC_ERR_SHAPE, "%s: The input tensor %s must have at least 2 dimensions.", op, name);
+    FAC_CHECK(t->ndim >= 2, FAC_ERR_SHAPE, "The input tensor %s must have at least 2 dimensions.", name);
     return FAC_OK;
 }
 
-fac_status fac__need_square(const char *op, const char *name, const fac_tensor *t) {
-    FAC_TRY(fac__need_matrices(op, name, t));
+fac_status fac__need_square(const char *name, const fac_tensor *t) {
+    FAC_TRY(fac__need_matrices(name, t));
     FAC_CHECK(fac__rows(t) == fac__cols(t), FAC_ERR_SHAPE,
-              "%s: %s must be batches of square matrices, but they are %lld by %lld matrices", op, name,
+              "%s must be batches of square matrices, but they are %lld by %lld matrices", name,
               (long long)fac__rows(t), (long long)fac__cols(t));
     return FAC_OK;
 }
 
-fac_status fac__need_alike(const char *op, const char *name, const fac_tensor *t, const fac_tensor *like) {
-    FAC_CHECK(t->dtype == like->dtype, FAC_ERR_DTYPE, "%s: Expected %s to have dtype %s, but it has %s", op, name,
+fac_status fac__need_alike(const char *name, const fac_tensor *t, const fac_tensor *like) {
+    FAC_CHECK(t->dtype == like->dtype, FAC_ERR_DTYPE, "Expected %s to have dtype %s, but it has %s", name,
               fac_dtype_name((fac_dtype)like->dtype), fac_dtype_name((fac_dtype)t->dtype));
     return FAC_OK;
 }

@@ -5,12 +5,12 @@
 #include "ops/meta/check.h"
 #include "ops/structured.h"
 
-/* t must be a batch of matrices of f32, f64, c64 or c128; `op` is what the message begins with. */
-fac_status fac__need_matrices(const char *op, const char *name, const fac_tensor *t);
+/* t must be a batch of matrices of f32, f64, c64 or c128. */
+fac_status fac__need_matrices(const char *name, const fac_tensor *t);
 /* The same, and the matrices must be square. */
-fac_status fac__need_square(const char *op, const char *name, const fac_tensor *t);
+fac_status fac__need_square(const char *name, const fac_tensor *t);
 /* t must be of the dtype of `like`. */
-fac_status fac__need_alike(const char *op, const char *name, const fac_tensor *t, const fac_tensor *like);
+fac_status fac__need_alike(const char *name, const fac_tensor *t, const fac_tensor *like);
 /* The real dtype of the parts of a complex one; a real one itself. */
 static inline fac_dtype fac__real_dtype(fac_dtype d) { return d == FAC_C64 ? FAC_F32 : d == FAC_C128 ? FAC_F64 : d; }
 static inline fac_dtype fac__complex_dtype(fac_dtype d) { return d == FAC_F32 ? FAC_C64 : d == FAC_F64 ? FAC_C128 : d; }

@@ -36,8 +36,11 @@ static fac_status factor_chunk(void *ctx, int64_t begin, int64_t end, void *scra
 fac_status linalg_cholesky_ex_cpu(fac_structured *s, fac_tensor *self, bool upper, bool check_errors) {
     FAC_TRY(fac__lapack_sizes(self));
     for (int i = 0; check_errors && i < 2; i++) FAC_TRY(fac_out_aside(s, i));
-    job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype), .uplo = triangle(upper), .a = fac__matrices(self, 2),
-             .out = fac__matrices(s->out[0], 2), .info = fac__matrices(s->out[1], 0)};
+    job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype),
+             .uplo = triangle(upper),
+             .a = fac__matrices(self, 2),
+             .out = fac__matrices(s->out[0], 2),
+             .info = fac__matrices(s->out[1], 0)};
     int64_t bytes = 0;
     j.n = (int)j.a.rows;
     (void)fac__part(&bytes, j.n, j.n, j.a.item);
@@ -102,7 +105,7 @@ static fac_status inverse_chunk(void *ctx, int64_t begin, int64_t end, void *scr
         fac__matrix_pack(&j->a, i, x, ld);
         fac__lapack.potri[j->kind](&j->uplo, &j->n, x, &ld, &info, 1);
         FAC_CHECK(info == 0, FAC_ERR_ARGUMENT,
-                  "cholesky_inverse: (Batch element %lld): The diagonal element %d is zero, the inversion could not be "
+                  "(Batch element %lld): The diagonal element %d is zero, the inversion could not be "
                   "completed because the input matrix is singular.",
                   (long long)i, info);
         mirror(x, ld, j->n, j->kind, j->uplo == 'U', j->out.item);
@@ -136,7 +139,8 @@ static fac_status triangular_chunk(void *ctx, int64_t begin, int64_t end, void *
         const void *a = fac__matrix_read(&j->a, i, at + j->at_a, &lda);
         fac__matrix_pack(&j->b, i, x, ld);
         fac__lapack.trsm[j->kind](&side, &uplo, &trans, &diag, &rows, &cols,
-                                  j->kind % 2 ? (const void *)one_f64 : (const void *)one_f32, a, &lda, x, &ld, 1, 1, 1, 1);
+                                  j->kind % 2 ? (const void *)one_f64 : (const void *)one_f32, a, &lda, x, &ld, 1, 1, 1,
+                                  1);
         fac__matrix_settle(&j->out, i, x, at + j->at_out);
     }
     return FAC_OK;

@@ -16,17 +16,17 @@ typedef struct job {
 static double cubed(int64_t n) { return (double)n * (double)n * (double)n; }
 static size_t real_size(const job *j) { return j->kind % 2 ? sizeof(double) : sizeof(float); }
 
-static fac_status need_finite(const char *op, const void *a, int64_t n, int kind, int64_t i) {
+static fac_status need_finite(const void *a, int64_t n, int kind, int64_t i) {
     FAC_CHECK(fac__all_finite(a, n, kind), FAC_ERR_ARGUMENT,
-              "%s: (Batch element %lld): input tensor should not contain infs or NaNs.", op, (long long)i);
+              "(Batch element %lld): input tensor should not contain infs or NaNs.", (long long)i);
     return FAC_OK;
 }
 
-static fac_status converged(const char *op, int info, int64_t i) {
+static fac_status converged(int info, int64_t i) {
     FAC_CHECK(info == 0, FAC_ERR_ARGUMENT,
-              "%s: (Batch element %lld): The algorithm failed to converge because the input matrix is ill-conditioned or "
+              "(Batch element %lld): The algorithm failed to converge because the input matrix is ill-conditioned or "
               "has too many repeated eigenvalues (error code: %d).",
-              op, (long long)i, info);
+              (long long)i, info);
     return FAC_OK;
 }
 
@@ -53,15 +53,21 @@ static int decompose(const job *j, const symmetric *p) {
 /* The triangle that is read, with its other half set to zero so that what is there does not count as not finite. */
 static fac_status one_symmetric(const job *j, int64_t i, char *at) {
     int unused;
-    symmetric p = {.a = at + j->at_a, .ld = fac__ld(j->n), .work = at + j->at_work, .real = at + j->at_real,
-                   .ints = (int *)(void *)(at + j->at_int), .lwork = j->lwork, .lreal = j->lreal, .lints = j->lints};
+    symmetric p = {.a = at + j->at_a,
+                   .ld = fac__ld(j->n),
+                   .work = at + j->at_work,
+                   .real = at + j->at_real,
+                   .ints = (int *)(void *)(at + j->at_int),
+                   .lwork = j->lwork,
+                   .lreal = j->lreal,
+                   .lints = j->lints};
     p.w = fac__matrix_room(&j->w, i, at + j->at_w, &unused);
     if (j->vectors) p.a = fac__matrix_room(&j->v, i, at + j->at_a, &p.ld);
     fac__matrix_pack(&j->a, i, p.a, p.ld);
     fac__clear_triangle(p.a, p.ld, j->n, j->n, j->a.item, j->uplo == 'L');
     for (int64_t c = 0; c < j->n; c++)
-        FAC_TRY(need_finite("linalg.eigh", (char *)p.a + (size_t)(c * p.ld) * j->a.item, j->n, j->kind, i));
-    FAC_TRY(converged("linalg.eigh", decompose(j, &p), i));
+        FAC_TRY(need_finite((char *)p.a + (size_t)(c * p.ld) * j->a.item, j->n, j->kind, i));
+    FAC_TRY(converged(decompose(j, &p), i));
     fac__matrix_settle(&j->w, i, p.w, at + j->at_w);
     if (j->vectors) fac__matrix_settle(&j->v, i, p.a, at + j->at_a);
     return FAC_OK;
@@ -86,8 +92,11 @@ fac_status _linalg_eigh_cpu(fac_structured *s, fac_tensor *A, const char *uplo, 
     FAC_TRY(fac__lapack_sizes(A));
     FAC_TRY(fac__lapack_load());
     for (int i = 0; i < 2; i++) FAC_TRY(fac_out_aside(s, i));
-    job j = {.kind = fac__lapack_kind((fac_dtype)A->dtype), .uplo = *uplo == 'U' || *uplo == 'u' ? 'U' : 'L',
-             .vectors = compute_v, .a = fac__matrices(A, 2), .w = fac__matrices(s->out[0], 1)};
+    job j = {.kind = fac__lapack_kind((fac_dtype)A->dtype),
+             .uplo = *uplo == 'U' || *uplo == 'u' ? 'U' : 'L',
+             .vectors = compute_v,
+             .a = fac__matrices(A, 2),
+             .w = fac__matrices(s->out[0], 1)};
     if (compute_v) j.v = fac__matrices(s->out[1], 2);
     j.n = (int)j.a.rows;
     ask_symmetric(&j);
@@ -111,30 +120,31 @@ static int decompose_general(const job *j, void *a, char *w, void *v, void *work
         fac__lapack.geev[j->kind]("N", what, &j->n, a, &ld, w, w + (size_t)j->n * real_size(j), work, &ld, v, &ld, work,
                                   &lwork, &info, 1, 1);
     else
-        fac__lapack.geev_complex[j->kind]("N", what, &j->n, a, &ld, w, work, &ld, v, &ld, work, &lwork, real, &info, 1, 1);
+        fac__lapack.geev_complex[j->kind]("N", what, &j->n, a, &ld, w, work, &ld, v, &ld, work, &lwork, real, &info, 1,
+                                          1);
     return info;
 }
 
 /* Makes complex numbers of two real columns; `im` NULL: of one. sign: of the imaginary part. */
-#define PAIR(T, name)                                                                  \
-    static void name(T *to, const T *re, const T *im, T sign, int64_t n) {             \
-        for (int64_t r = 0; r < n; r++) {                                              \
-            to[2 * r] = re[r];                                                         \
-            to[2 * r + 1] = im ? sign * im[r] : 0;                                     \
-        }                                                                              \
-    }                                                                                  \
+#define PAIR(T, name)                                                                        \
+    static void name(T *to, const T *re, const T *im, T sign, int64_t n) {                   \
+        for (int64_t r = 0; r < n; r++) {                                                    \
+            to[2 * r] = re[r];                                                               \
+            to[2 * r + 1] = im ? sign * im[r] : 0;                                           \
+        }                                                                                    \
+    }                                                                                        \
     /* Eigenvectors of conjugate pairs share two real columns: real part, imaginary part. */ \
-    static void name##_vectors(T *to, int64_t ld, const T *wi, const T *v, int64_t n) { \
-        for (int64_t c = 0; c < n; c++) {                                              \
-            const T *re = v + c * n;                                                   \
-            if (wi[c] == 0 || c + 1 == n) {                                            \
-                name(to + 2 * c * ld, re, NULL, 1, n);                                 \
-                continue;                                                              \
-            }                                                                          \
-            name(to + 2 * c * ld, re, re + n, 1, n);                                   \
-            name(to + 2 * (c + 1) * ld, re, re + n, -1, n);                            \
-            c++;                                                                       \
-        }                                                                              \
+    static void name##_vectors(T *to, int64_t ld, const T *wi, const T *v, int64_t n) {      \
+        for (int64_t c = 0; c < n; c++) {                                                    \
+            const T *re = v + c * n;                                                         \
+            if (wi[c] == 0 || c + 1 == n) {                                                  \
+                name(to + 2 * c * ld, re, NULL, 1, n);                                       \
+                continue;                                                                    \
+            }                                                                                \
+            name(to + 2 * c * ld, re, re + n, 1, n);                                         \
+            name(to + 2 * (c + 1) * ld, re, re + n, -1, n);                                  \
+            c++;                                                                             \
+        }                                                                                    \
     }
 PAIR(float, pair_f32)
 PAIR(double, pair_f64)
@@ -157,13 +167,15 @@ static void give_vectors(const job *j, void *to, int64_t ld, const void *w, cons
 static fac_status one_general(const job *j, int64_t i, char *at) {
     const bool real = j->kind < 2;
     char *a = at + j->at_a, *room_w = at + j->at_w, *room_v = at + j->at_v;
-    char *real_w = room_w + 2 * (size_t)j->n * real_size(j), *real_v = room_v + 2 * (size_t)j->n * (size_t)j->n * real_size(j);
+    char *real_w = room_w + 2 * (size_t)j->n * real_size(j),
+         *real_v = room_v + 2 * (size_t)j->n * (size_t)j->n * real_size(j);
     int unused, ld = fac__ld(j->n);
     char *w = fac__matrix_room(&j->w, i, room_w, &unused), *v = room_v;
     fac__matrix_pack(&j->a, i, a, fac__ld(j->n));
-    FAC_TRY(need_finite("torch.linalg.eig", a, (int64_t)j->n * j->n, j->kind, i));
-    int info = decompose_general(j, a, real ? real_w : w, real ? real_v : room_v, at + j->at_work, at + j->at_real, j->lwork);
-    FAC_TRY(converged("torch.linalg.eig", info, i));
+    FAC_TRY(need_finite(a, (int64_t)j->n * j->n, j->kind, i));
+    int info =
+        decompose_general(j, a, real ? real_w : w, real ? real_v : room_v, at + j->at_work, at + j->at_real, j->lwork);
+    FAC_TRY(converged(info, i));
     if (real) give_values(j, w, real_w);
     fac__matrix_settle(&j->w, i, w, room_w);
     if (!j->vectors) return FAC_OK;
@@ -186,7 +198,9 @@ static fac_status general(fac_structured *s, fac_tensor *self, bool vectors) {
     FAC_TRY(fac__lapack_sizes(self));
     FAC_TRY(fac__lapack_load());
     for (int i = 0; i < s->n_out; i++) FAC_TRY(fac_out_aside(s, i));
-    job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype), .vectors = vectors, .a = fac__matrices(self, 2),
+    job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype),
+             .vectors = vectors,
+             .a = fac__matrices(self, 2),
              .w = fac__matrices(s->out[0], 1)};
     if (vectors) j.v = fac__matrices(s->out[1], 2);
     j.n = (int)j.a.rows;

@@ -37,7 +37,8 @@ static fac_status ask_work(job *j) {
     double answer[2] = {0};
     int all = -1, info = 0, ld = fac__ld(j->n);
     FAC_TRY(fac__lapack_load());
-    (j->hermitian ? fac__lapack.hetrf : fac__lapack.sytrf)[j->kind]("L", &j->n, answer, &ld, &info, answer, &all, &info, 1);
+    (j->hermitian ? fac__lapack.hetrf : fac__lapack.sytrf)[j->kind]("L", &j->n, answer, &ld, &info, answer, &all, &info,
+                                                                    1);
     j->lwork = fac__lapack_work(j->kind, answer);
     return FAC_OK;
 }
@@ -45,8 +46,12 @@ static fac_status ask_work(job *j) {
 fac_status linalg_ldl_factor_ex_cpu(fac_structured *s, fac_tensor *self, bool hermitian, bool check_errors) {
     FAC_TRY(fac__lapack_sizes(self));
     for (int i = 0; check_errors && i < 3; i++) FAC_TRY(fac_out_aside(s, i));
-    job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype), .hermitian = hermitian, .a = fac__matrices(self, 2),
-             .out = fac__matrices(s->out[0], 2), .pivots = fac__matrices(s->out[1], 1), .info = fac__matrices(s->out[2], 0)};
+    job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype),
+             .hermitian = hermitian,
+             .a = fac__matrices(self, 2),
+             .out = fac__matrices(s->out[0], 2),
+             .pivots = fac__matrices(s->out[1], 1),
+             .info = fac__matrices(s->out[2], 0)};
     int64_t bytes = 0;
     j.n = (int)j.a.rows;
     FAC_TRY(ask_work(&j));
@@ -69,8 +74,8 @@ static fac_status check_pivots(const fac_tensor *pivots) {
                 good = r + 1 < m.rows && *(const int32_t *)(const void *)(p + (r + 1) * m.row) == v;
                 r++;
             }
-            FAC_CHECK(good, FAC_ERR_INDEX, "linalg.ldl_solve: pivot %lld of a matrix, %lld, tells no swap of rows",
-                      (long long)r, (long long)v);
+            FAC_CHECK(good, FAC_ERR_INDEX, "pivot %lld of a matrix, %lld, tells no swap of rows", (long long)r,
+                      (long long)v);
         }
     }
     return FAC_OK;
@@ -85,7 +90,8 @@ static fac_status solve_chunk(void *ctx, int64_t begin, int64_t end, void *scrat
         const void *a = fac__matrix_read(&j->a, i, at + j->at_a, &lda);
         const int *pivots = fac__matrix_read(&j->pivots, i, at + j->at_pivots, &unused);
         fac__matrix_pack(&j->b, i, x, ld);
-        (j->hermitian ? fac__lapack.hetrs : fac__lapack.sytrs)[j->kind]("L", &j->n, &j->k, a, &lda, pivots, x, &ld, &info, 1);
+        (j->hermitian ? fac__lapack.hetrs : fac__lapack.sytrs)[j->kind]("L", &j->n, &j->k, a, &lda, pivots, x, &ld,
+                                                                        &info, 1);
         fac__matrix_settle(&j->out, i, x, at + j->at_out);
     }
     return FAC_OK;
@@ -97,9 +103,12 @@ fac_status linalg_ldl_solve_cpu(fac_structured *s, fac_tensor *LD, fac_tensor *p
     FAC_TRY(check_pivots(pivots));
     const fac_tensor *out = s->out[0];
     const int n_batch = out->ndim - 2;
-    job j = {.kind = fac__lapack_kind((fac_dtype)LD->dtype), .hermitian = hermitian,
-             .a = fac__matrices_over(LD, 2, out->sizes, n_batch), .b = fac__matrices_over(B, 2, out->sizes, n_batch),
-             .pivots = fac__matrices_over(pivots, 1, out->sizes, n_batch), .out = fac__matrices(out, 2)};
+    job j = {.kind = fac__lapack_kind((fac_dtype)LD->dtype),
+             .hermitian = hermitian,
+             .a = fac__matrices_over(LD, 2, out->sizes, n_batch),
+             .b = fac__matrices_over(B, 2, out->sizes, n_batch),
+             .pivots = fac__matrices_over(pivots, 1, out->sizes, n_batch),
+             .out = fac__matrices(out, 2)};
     int64_t bytes = 0;
     j.n = (int)j.a.rows;
     j.k = (int)j.b.cols;

@@ -39,14 +39,16 @@ static int solve_real(const job *j, parts *p, const void *rcond) {
     int info = 0;
     switch (j->driver) {
     case GELSY:
-        fac__lapack.gelsy[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->ints, rcond, &p->rank, p->work, &p->lwork, &info);
-        break;
-    case GELSD:
-        fac__lapack.gelsd[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->s, rcond, &p->rank, p->work, &p->lwork, p->ints,
+        fac__lapack.gelsy[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->ints, rcond, &p->rank, p->work, &p->lwork,
                              &info);
         break;
+    case GELSD:
+        fac__lapack.gelsd[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->s, rcond, &p->rank, p->work, &p->lwork,
+                             p->ints, &info);
+        break;
     default:
-        fac__lapack.gelss[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->s, rcond, &p->rank, p->work, &p->lwork, &info);
+        fac__lapack.gelss[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->s, rcond, &p->rank, p->work, &p->lwork,
+                             &info);
     }
     return info;
 }
@@ -56,16 +58,16 @@ static int solve_complex(const job *j, parts *p, const void *rcond) {
     int info = 0;
     switch (j->driver) {
     case GELSY:
-        fac__lapack.gelsy_complex[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->ints, rcond, &p->rank, p->work, &p->lwork,
-                                     p->real, &info);
+        fac__lapack.gelsy_complex[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->ints, rcond, &p->rank, p->work,
+                                     &p->lwork, p->real, &info);
         break;
     case GELSD:
-        fac__lapack.gelsd_complex[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->s, rcond, &p->rank, p->work, &p->lwork,
-                                     p->real, p->ints, &info);
+        fac__lapack.gelsd_complex[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->s, rcond, &p->rank, p->work,
+                                     &p->lwork, p->real, p->ints, &info);
         break;
     default:
-        fac__lapack.gelss_complex[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->s, rcond, &p->rank, p->work, &p->lwork,
-                                     p->real, &info);
+        fac__lapack.gelss_complex[t](&j->m, &j->n, &j->k, p->a, &lda, p->b, &ldb, p->s, rcond, &p->rank, p->work,
+                                     &p->lwork, p->real, &info);
     }
     return info;
 }
@@ -102,7 +104,8 @@ static void give_residuals(const job *j, int64_t i, const char *b) {
         double sum = 0;
         const char *column = b + (size_t)(c * j->rows) * j->b.item;
         for (int64_t r = (int64_t)j->n * parts_of; r < (int64_t)j->m * parts_of; r++) {
-            double x = j->kind % 2 ? ((const double *)(const void *)column)[r] : (double)((const float *)(const void *)column)[r];
+            double x = j->kind % 2 ? ((const double *)(const void *)column)[r]
+                                   : (double)((const float *)(const void *)column)[r];
             sum += x * x;
         }
         if (j->kind % 2)
@@ -114,22 +117,27 @@ static void give_residuals(const job *j, int64_t i, const char *b) {
 
 static fac_status refused(const job *j, int info, int64_t i) {
     FAC_CHECK(info == 0 || j->driver != GELS, FAC_ERR_ARGUMENT,
-              "torch.linalg.lstsq: (Batch element %lld): The least squares solution could not be computed because the input "
+              "(Batch element %lld): The least squares solution could not be computed because the input "
               "matrix does not have full rank (error code: %d).",
               (long long)i, info);
-    FAC_CHECK(info == 0, FAC_ERR_ARGUMENT,
-              "torch.linalg.lstsq: (Batch element %lld): The algorithm did not converge (error code: %d).", (long long)i, info);
+    FAC_CHECK(info == 0, FAC_ERR_ARGUMENT, "(Batch element %lld): The algorithm did not converge (error code: %d).",
+              (long long)i, info);
     return FAC_OK;
 }
 
 static fac_status one(const job *j, int64_t i, char *at) {
     char *b = at + j->at_b;
-    parts p = {.a = at + j->at_a, .b = b, .s = at + j->at_s, .work = at + j->at_work, .real = at + j->at_real,
-               .ints = (int *)(void *)(at + j->at_int), .lwork = j->lwork};
+    parts p = {.a = at + j->at_a,
+               .b = b,
+               .s = at + j->at_s,
+               .work = at + j->at_work,
+               .real = at + j->at_real,
+               .ints = (int *)(void *)(at + j->at_int),
+               .lwork = j->lwork};
     fac__matrix_pack(&j->a, i, p.a, fac__ld(j->m));
     fac__matrix_pack(&j->b, i, b, fac__ld(j->rows));
     FAC_CHECK(fac__all_finite(p.a, (int64_t)j->m * j->n, j->kind), FAC_ERR_ARGUMENT,
-              "torch.linalg.lstsq: (Batch element %lld): the input matrix contains non-finite values", (long long)i);
+              "(Batch element %lld): the input matrix contains non-finite values", (long long)i);
     memset(p.ints, 0, (size_t)j->lints * sizeof *p.ints); /* gelsy: every column may be moved */
     FAC_TRY(refused(j, solve(j, &p), i));
     fac__matrix_unpack(&j->solution, i, b, fac__ld(j->rows));
@@ -161,17 +169,15 @@ static int64_t lay_out(job *j) {
 enum { SOLUTION, RESIDUALS, RANK, VALUES, RESULTS };
 
 static fac_status check(fac_tensor *A, fac_tensor *b, driver d, fac_batch_sizes *batch) {
-    const char *op = "torch.linalg.lstsq";
-    FAC_TRY(fac__need_matrices(op, "input", A));
-    FAC_TRY(fac__need_alike(op, "other", b, A));
-    FAC_CHECK(fac_device_equal(A->device, b->device), FAC_ERR_DEVICE, "%s: input and other should be on the same device", op);
-    FAC_CHECK(d != NO_DRIVER, FAC_ERR_ARGUMENT,
-              "%s: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)", op);
-    FAC_CHECK(b->ndim >= 1, FAC_ERR_SHAPE, "%s: other must have at least 1 dimension.", op);
+    FAC_TRY(fac__need_matrices("input", A));
+    FAC_TRY(fac__need_alike("other", b, A));
+    FAC_CHECK(fac_device_equal(A->device, b->device), FAC_ERR_DEVICE, "input and other should be on the same device");
+    FAC_CHECK(d != NO_DRIVER, FAC_ERR_ARGUMENT, "parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
+    FAC_CHECK(b->ndim >= 1, FAC_ERR_SHAPE, "other must have at least 1 dimension.");
     const bool vector = fac__is_vector_for(A, b);
     const int own = vector ? 1 : 2;
     FAC_CHECK(b->ndim >= own && b->sizes[b->ndim - own] == fac__rows(A), FAC_ERR_SHAPE,
-              "%s: the rows of other should match those of input, got %s and %s", op, FAC_SHAPE_TEXT(b), FAC_SHAPE_TEXT(A));
+              "the rows of other should match those of input, got %s and %s", FAC_SHAPE_TEXT(b), FAC_SHAPE_TEXT(A));
     FAC_TRY(fac__lapack_sizes(A));
     FAC_TRY(fac__lapack_sizes(b));
     return fac__batch_of_both(A, 2, b, own, batch);
@@ -200,9 +206,13 @@ static double smallest_step(fac_dtype d) { return d == FAC_F32 || d == FAC_C64 ?
 static fac_status run(fac_tensor *A, fac_tensor *b, double rcond, driver d, fac_tensor **r) {
     const int own = fac__is_vector_for(A, b) ? 1 : 2, nb = r[SOLUTION]->ndim - own;
     const int64_t *batch = r[SOLUTION]->sizes;
-    job j = {.kind = fac__lapack_kind((fac_dtype)A->dtype), .driver = d, .rcond = rcond,
-             .a = fac__matrices_over(A, 2, batch, nb), .b = fac__matrices_over(b, own, batch, nb),
-             .solution = fac__matrices(r[SOLUTION], own), .residuals = fac__matrices(r[RESIDUALS], 1),
+    job j = {.kind = fac__lapack_kind((fac_dtype)A->dtype),
+             .driver = d,
+             .rcond = rcond,
+             .a = fac__matrices_over(A, 2, batch, nb),
+             .b = fac__matrices_over(b, own, batch, nb),
+             .solution = fac__matrices(r[SOLUTION], own),
+             .residuals = fac__matrices(r[RESIDUALS], 1),
              .rank = fac__matrices(r[RANK], 0)};
     if (d >= GELSD) j.values = fac__matrices(r[VALUES], 1);
     j.m = (int)j.a.rows;
@@ -222,8 +232,8 @@ static fac_status squares_of(fac_tensor *A, fac_tensor *b, fac_tensor *residuals
     if (fac__cols(A) || !residuals->numel) return FAC_OK;
     FAC_SCOPE(s);
     fac_tensor *real = fac_dtype_is_complex((fac_dtype)b->dtype) ? fac__s_abs(b) : b;
-    fac_tensor *sum = fac__s_sum_dim_IntList(fac__s_mul_Tensor(real, real), FAC_INTS(fac__is_vector_for(A, b) ? -1 : -2), false,
-                                             FAC_DTYPE_DEFAULT);
+    fac_tensor *sum = fac__s_sum_dim_IntList(fac__s_mul_Tensor(real, real),
+                                             FAC_INTS(fac__is_vector_for(A, b) ? -1 : -2), false, FAC_DTYPE_DEFAULT);
     if (!sum) return fac_error();
     if (fac__is_vector_for(A, b)) sum = fac__s_unsqueeze(sum, -1);
     return sum ? fac__copy_below(residuals, sum) : fac_error();
@@ -253,8 +263,8 @@ static fac_status drop_unasked(fac_tensor *A, fac_tensor *b, driver d, fac_tenso
     return d == GELS ? empty_in_place_of(&r[RANK]) : FAC_OK;
 }
 
-fac_status linalg_lstsq_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *b, fac_opt_num rcond, const char *name,
-                            fac_tensor **out) {
+fac_status linalg_lstsq_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *b, fac_opt_num rcond,
+                            const char *name, fac_tensor **out) {
     (void)c;
     fac_batch_sizes batch;
     const driver d = driver_of(name);
@@ -275,8 +285,8 @@ fac_status linalg_lstsq_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor
     return st;
 }
 
-fac_status linalg_lstsq_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *b, fac_opt_num rcond, const char *name,
-                             fac_tensor **out) {
+fac_status linalg_lstsq_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *b, fac_opt_num rcond,
+                             const char *name, fac_tensor **out) {
     (void)c, (void)rcond, (void)out;
     fac_batch_sizes batch;
     FAC_TRY(check(self, b, driver_of(name), &batch));

@@ -58,8 +58,11 @@ static fac_status factor_chunk(void *ctx, int64_t begin, int64_t end, void *scra
 
 /* The factors of A as outputs `first`, first + 1 and, with info, first + 2. */
 static job factor_job(const fac_structured *s, fac_tensor *A, int first) {
-    return (job){.kind = kind_of(A), .n = (int)fac__min(A->sizes[A->ndim - 1], INT32_MAX), .a = fac__matrices(A, 2),
-                 .lu = fac__matrices(s->out[first], 2), .pivots = fac__matrices(s->out[first + 1], 1)};
+    return (job){.kind = kind_of(A),
+                 .n = (int)fac__min(A->sizes[A->ndim - 1], INT32_MAX),
+                 .a = fac__matrices(A, 2),
+                 .lu = fac__matrices(s->out[first], 2),
+                 .pivots = fac__matrices(s->out[first + 1], 1)};
 }
 
 static fac_status factor_all(fac_structured *s, fac_tensor *A, int first) {
@@ -201,7 +204,10 @@ static fac_status solve_chunk(void *ctx, int64_t begin, int64_t end, void *scrat
 static fac_status solve_all(fac_tensor *out, int own, fac_tensor *LU, fac_tensor *pivots, fac_tensor *B, bool left,
                             bool adjoint) {
     const int n_batch = out->ndim - own;
-    job j = {.kind = kind_of(LU), .n = (int)LU->sizes[LU->ndim - 1], .left = left, .adjoint = adjoint,
+    job j = {.kind = kind_of(LU),
+             .n = (int)LU->sizes[LU->ndim - 1],
+             .left = left,
+             .adjoint = adjoint,
              .lu = fac__matrices_over(LU, 2, out->sizes, n_batch),
              .pivots = fac__matrices_over(pivots, 1, out->sizes, n_batch),
              .b = fac__matrices_over(B, own, out->sizes, n_batch),
@@ -271,8 +277,11 @@ static fac_status inverse_chunk(void *ctx, int64_t begin, int64_t end, void *scr
 }
 
 static fac_status inverse_all(fac_structured *s, fac_tensor *A) {
-    job j = {.kind = kind_of(A), .n = (int)A->sizes[A->ndim - 1], .a = fac__matrices(A, 2),
-             .out = fac__matrices(s->out[0], 2), .info = fac__matrices(s->out[1], 0)};
+    job j = {.kind = kind_of(A),
+             .n = (int)A->sizes[A->ndim - 1],
+             .a = fac__matrices(A, 2),
+             .out = fac__matrices(s->out[0], 2),
+             .info = fac__matrices(s->out[1], 0)};
     double answer[2] = {0};
     int all = -1, info = 0, ld = fac__ld(j.n);
     FAC_TRY(fac__lapack_load());

@@ -20,9 +20,7 @@ fac_matrices fac__matrices_over(const fac_tensor *t, int own, const int64_t *bat
     return m;
 }
 
-fac_matrices fac__matrices(const fac_tensor *t, int own) {
-    return fac__matrices_over(t, own, t->sizes, t->ndim - own);
-}
+fac_matrices fac__matrices(const fac_tensor *t, int own) { return fac__matrices_over(t, own, t->sizes, t->ndim - own); }
 
 fac_matrices fac__matrices_turned(fac_matrices m) {
     int64_t rows = m.rows, row = m.row;

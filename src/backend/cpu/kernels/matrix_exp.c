@@ -42,38 +42,49 @@ typedef struct walk {
 
 static fac_status multiply(const walk *w, const void *a, const void *b, void *c) {
     const int64_t n = w->j->n;
-    fac_gemm g = {.dtype = w->j->dtype, .batch = 1, .m = n, .n = n, .k = n, .a = {a, n, 1, 0, false}, .b = {b, n, 1, 0, false},
-                  .c = c, .c_row = n, .c_col = 1, .alpha = fac_scalar_i_(1), .beta = fac_scalar_i_(0), .scratch = w->gemm};
+    fac_gemm g = {.dtype = w->j->dtype,
+                  .batch = 1,
+                  .m = n,
+                  .n = n,
+                  .k = n,
+                  .a = {a, n, 1, 0, false},
+                  .b = {b, n, 1, 0, false},
+                  .c = c,
+                  .c_row = n,
+                  .c_col = 1,
+                  .alpha = fac_scalar_i_(1),
+                  .beta = fac_scalar_i_(0),
+                  .scratch = w->gemm};
     return fac__gemm(&g);
 }
 
 /* x = sum of f[i] * power[i] for 0 < i <= count, and f[0] on the diagonal; added to x if `more`. */
-#define COMBINE(T, name)                                                                              \
-    static void name(const walk *w, const double *f, int count, bool more) {                          \
-        const int64_t parts = w->j->kind >= 2 ? 2 : 1, all = w->j->n * w->j->n * parts;               \
-        T *x = w->x;                                                                                  \
-        if (!more) memset(x, 0, (size_t)all * sizeof *x);                                             \
-        for (int i = 1; i <= count; i++) {                                                            \
-            const T *p = w->power[i], factor = (T)f[i];                                               \
-            for (int64_t e = 0; e < all; e++) x[e] += factor * p[e];                                  \
-        }                                                                                             \
-        for (int64_t d = 0; d < w->j->n; d++) x[d * (w->j->n + 1) * parts] += (T)f[0];                \
-    }                                                                                                 \
-    static double name##_norm(const walk *w, const T *a) {                                            \
-        const int64_t n = w->j->n;                                                                    \
-        double most = 0;                                                                              \
-        for (int64_t c = 0; c < n; c++) {                                                             \
-            double sum = 0;                                                                           \
-            for (int64_t r = 0; r < n; r++)                                                           \
+#define COMBINE(T, name)                                                                                   \
+    static void name(const walk *w, const double *f, int count, bool more) {                               \
+        const int64_t parts = w->j->kind >= 2 ? 2 : 1, all = w->j->n * w->j->n * parts;                    \
+        T *x = w->x;                                                                                       \
+        if (!more) memset(x, 0, (size_t)all * sizeof *x);                                                  \
+        for (int i = 1; i <= count; i++) {                                                                 \
+            const T *p = w->power[i], factor = (T)f[i];                                                    \
+            for (int64_t e = 0; e < all; e++) x[e] += factor * p[e];                                       \
+        }                                                                                                  \
+        for (int64_t d = 0; d < w->j->n; d++) x[d * (w->j->n + 1) * parts] += (T)f[0];                     \
+    }                                                                                                      \
+    static double name##_norm(const walk *w, const T *a) {                                                 \
+        const int64_t n = w->j->n;                                                                         \
+        double most = 0;                                                                                   \
+        for (int64_t c = 0; c < n; c++) {                                                                  \
+            double sum = 0;                                                                                \
+            for (int64_t r = 0; r < n; r++)                                                                \
                 sum += w->j->kind >= 2 ? hypot((double)a[2 * (r * n + c)], (double)a[2 * (r * n + c) + 1]) \
-                                       : fabs((double)a[r * n + c]);                                  \
-            most = sum > most || isnan(sum) ? sum : most;                                             \
-        }                                                                                             \
-        return most;                                                                                  \
-    }                                                                                                 \
-    static void name##_scale(const walk *w, T *a, double factor) {                                    \
-        const int64_t all = w->j->n * w->j->n * (w->j->kind >= 2 ? 2 : 1);                            \
-        for (int64_t e = 0; e < all; e++) a[e] *= (T)factor;                                          \
+                                       : fabs((double)a[r * n + c]);                                       \
+            most = sum > most || isnan(sum) ? sum : most;                                                  \
+        }                                                                                                  \
+        return most;                                                                                       \
+    }                                                                                                      \
+    static void name##_scale(const walk *w, T *a, double factor) {                                         \
+        const int64_t all = w->j->n * w->j->n * (w->j->kind >= 2 ? 2 : 1);                                 \
+        for (int64_t e = 0; e < all; e++) a[e] *= (T)factor;                                               \
     }
 COMBINE(float, combine_f32)
 COMBINE(double, combine_f64)
@@ -117,7 +128,8 @@ static fac_status exponential(walk *w) {
     const int last = (int)FAC_COUNT(polynomials) - 1, wide = w->j->kind % 2;
     int which = 0, halvings = 0;
     while (which < last && !(norm <= polynomials[which].reach[wide])) which++;
-    if (norm > polynomials[last].reach[wide] && isfinite(norm)) halvings = (int)ceil(log2(norm / polynomials[last].reach[wide]));
+    if (norm > polynomials[last].reach[wide] && isfinite(norm))
+        halvings = (int)ceil(log2(norm / polynomials[last].reach[wide]));
     if (wide)
         combine_f64_scale(w, w->power[1], ldexp(1, -halvings));
     else
@@ -139,7 +151,8 @@ static fac_status chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
         for (int b = 1; b <= POWERS; b++) w.power[b] = at + j->at_buffers + (b - 1) * j->buffer;
         w.x = at + j->at_buffers + POWERS * j->buffer;
         w.y = at + j->at_buffers + (POWERS + 1) * j->buffer;
-        fac_matrices turned = fac__matrices_turned(j->a), out = fac__matrices_turned(j->out); /* row-major in the buffers */
+        fac_matrices turned = fac__matrices_turned(j->a),
+                     out = fac__matrices_turned(j->out); /* row-major in the buffers */
         fac__matrix_pack(&turned, i, w.power[1], j->n);
         FAC_TRY(exponential(&w));
         fac__matrix_unpack(&out, i, w.x, j->n);
@@ -148,8 +161,17 @@ static fac_status chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
 }
 
 static int64_t lay_out(job *j, int threads) {
-    fac_gemm like = {.dtype = j->dtype, .batch = 1, .m = j->n, .n = j->n, .k = j->n, .a = {NULL, j->n, 1, 0, false},
-                     .b = {NULL, j->n, 1, 0, false}, .c_row = j->n, .c_col = 1, .alpha = fac_scalar_i_(1), .beta = fac_scalar_i_(0)};
+    fac_gemm like = {.dtype = j->dtype,
+                     .batch = 1,
+                     .m = j->n,
+                     .n = j->n,
+                     .k = j->n,
+                     .a = {NULL, j->n, 1, 0, false},
+                     .b = {NULL, j->n, 1, 0, false},
+                     .c_row = j->n,
+                     .c_col = 1,
+                     .alpha = fac_scalar_i_(1),
+                     .beta = fac_scalar_i_(0)};
     int64_t bytes = 0;
     j->at_buffers = 0;
     (void)fac__part(&bytes, j->n, j->n, j->a.item);
@@ -172,8 +194,11 @@ static fac_status one_alone(job *j) {
 fac_status matrix_exp_wide_cpu(fac_structured *s, fac_tensor *self) {
     FAC_TRY(fac_out_aside(s, 0));
     if (self->numel == 0) return FAC_OK;
-    job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype), .dtype = (fac_dtype)self->dtype,
-             .n = self->sizes[self->ndim - 1], .a = fac__matrices(self, 2), .out = fac__matrices(s->out[0], 2)};
+    job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype),
+             .dtype = (fac_dtype)self->dtype,
+             .n = self->sizes[self->ndim - 1],
+             .a = fac__matrices(self, 2),
+             .out = fac__matrices(s->out[0], 2)};
     if (j.a.count == 1) return one_alone(&j);
     const int64_t grain = fac__grain(FAC_GRAIN / 8, fac__mul_or_max(fac__mul_or_max(j.n, j.n), j.n));
     return fac__parallel_for_scratch(0, j.a.count, grain, lay_out(&j, 1), chunk, &j);

@@ -17,7 +17,8 @@ static int kind_of(const fac_tensor *t) { return fac__lapack_kind((fac_dtype)t->
 static double work_of(const job *j) { return 2.0 * j->m * j->n * j->k; }
 
 /* Copies the first `cols` columns of `rows` elements of one column-major matrix to another. */
-static void copy_columns(char *to, int64_t ld, const char *from, int64_t ld_from, int64_t rows, int64_t cols, size_t item) {
+static void copy_columns(char *to, int64_t ld, const char *from, int64_t ld_from, int64_t rows, int64_t cols,
+                         size_t item) {
     for (int64_t c = 0; c < cols && to != from; c++)
         memcpy(to + (size_t)(c * ld) * item, from + (size_t)(c * ld_from) * item, (size_t)rows * item);
 }
@@ -102,7 +103,8 @@ static fac_status geqrf_chunk(void *ctx, int64_t begin, int64_t end, void *scrat
     char *at = scratch;
     for (int64_t i = begin; i < end; i++) {
         int ld, unused, info = 0;
-        char *a = fac__matrix_room(&j->q, i, at + j->at_a, &ld), *tau = fac__matrix_room(&j->tau, i, at + j->at_tau, &unused);
+        char *a = fac__matrix_room(&j->q, i, at + j->at_a, &ld),
+             *tau = fac__matrix_room(&j->tau, i, at + j->at_tau, &unused);
         fac__matrix_pack(&j->a, i, a, ld);
         fac__lapack.geqrf[j->kind](&j->m, &j->n, a, &ld, tau, at + j->at_work, &j->lwork, &info);
         fac__matrix_settle(&j->q, i, a, at + j->at_a);
@@ -161,7 +163,8 @@ static fac_status apply_chunk(void *ctx, int64_t begin, int64_t end, void *scrat
         const void *tau = fac__matrix_read(&j->tau, i, at + j->at_tau, &unused);
         fac__matrix_pack(&j->a, i, a, lda); /* a copy in any case: the routine writes to it and puts it right again */
         fac__matrix_pack(&j->other, i, c, ld);
-        fac__lapack.ormqr[j->kind](&side, &trans, &m, &n, &j->k, a, &lda, tau, c, &ld, at + j->at_work, &j->lwork, &info, 1, 1);
+        fac__lapack.ormqr[j->kind](&side, &trans, &m, &n, &j->k, a, &lda, tau, c, &ld, at + j->at_work, &j->lwork,
+                                   &info, 1, 1);
         fac__matrix_settle(&j->q, i, c, at + j->at_q);
     }
     return FAC_OK;
@@ -176,7 +179,8 @@ static int ask_ormqr(const job *j) {
     return fac__lapack_work(j->kind, answer);
 }
 
-fac_status ormqr_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tau, fac_tensor *other, bool left, bool transpose) {
+fac_status ormqr_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tau, fac_tensor *other, bool left,
+                     bool transpose) {
     FAC_TRY(fac__lapack_sizes(self));
     FAC_TRY(fac__lapack_sizes(other));
     FAC_TRY(fac__lapack_load());

@@ -33,7 +33,7 @@ static int decompose(const job *j, const parts *p) {
 
 static fac_status not_finite(int64_t i) {
     return FAC_FAIL(FAC_ERR_ARGUMENT,
-                    "linalg.svd: (Batch element %lld): The algorithm failed to converge because the input matrix contained "
+                    "(Batch element %lld): The algorithm failed to converge because the input matrix contained "
                     "non-finite values.",
                     (long long)i);
 }
@@ -41,8 +41,13 @@ static fac_status not_finite(int64_t i) {
 static fac_status one(const job *j, int64_t i, char *at) {
     const bool vectors = j->what != 'N';
     int unused;
-    parts p = {.a = at + j->at_a, .ldu = 1, .ldvh = 1, .work = at + j->at_work, .real = at + j->at_real,
-               .ints = (int *)(void *)(at + j->at_int), .lwork = j->lwork};
+    parts p = {.a = at + j->at_a,
+               .ldu = 1,
+               .ldvh = 1,
+               .work = at + j->at_work,
+               .real = at + j->at_real,
+               .ints = (int *)(void *)(at + j->at_int),
+               .lwork = j->lwork};
     p.s = fac__matrix_room(&j->s, i, at + j->at_s, &unused);
     p.u = vectors ? fac__matrix_room(&j->u, i, at + j->at_u, &p.ldu) : p.a;
     p.vh = vectors ? fac__matrix_room(&j->vh, i, at + j->at_vh, &p.ldvh) : p.a;
@@ -50,7 +55,7 @@ static fac_status one(const job *j, int64_t i, char *at) {
     if (!fac__all_finite(p.a, (int64_t)j->m * j->n, j->kind)) return not_finite(i);
     int info = decompose(j, &p);
     FAC_CHECK(info == 0, FAC_ERR_ARGUMENT,
-              "linalg.svd: (Batch element %lld): The algorithm failed to converge because the input matrix is "
+              "(Batch element %lld): The algorithm failed to converge because the input matrix is "
               "ill-conditioned or has too many repeated singular values (error code: %d).",
               (long long)i, info);
     fac__matrix_settle(&j->s, i, p.s, at + j->at_s);
@@ -116,8 +121,12 @@ fac_status _linalg_svd_cpu(fac_structured *s, fac_tensor *A, bool full_matrices,
     FAC_TRY(fac__lapack_load());
     for (int i = 0; i < 3; i++) FAC_TRY(fac_out_aside(s, i));
     if (A->numel == 0) return of_nothing(s);
-    job j = {.kind = fac__lapack_kind((fac_dtype)A->dtype), .what = !compute_uv ? 'N' : full_matrices ? 'A' : 'S',
-             .a = fac__matrices(A, 2), .s = fac__matrices(s->out[1], 1)};
+    job j = {.kind = fac__lapack_kind((fac_dtype)A->dtype),
+             .what = !compute_uv     ? 'N'
+                     : full_matrices ? 'A'
+                                     : 'S',
+             .a = fac__matrices(A, 2),
+             .s = fac__matrices(s->out[1], 1)};
     if (compute_uv) {
         j.u = fac__matrices(s->out[0], 2);
         j.vh = fac__matrices(s->out[2], 2);
