@@ -2,12 +2,12 @@
 #include "ops/factor.h"
 #include "ops/composite/brief.h"
 
-/* Owned results of an operator: the first is given if st is FAC_OK and `info` tells no failure; the others are dropped. */
-static fac_status first_of(fac_status st, fac_tensor **all, size_t n, fac_factor what, fac_tensor *info,
-                           fac_tensor **out) {
+enum { NO_INFO = -1 };
+/* Owned results of an operator: the first is given if st is FAC_OK and the one at `info` tells no failure; the others are dropped. */
+static fac_status first_of(fac_status st, fac_tensor **all, int n, fac_factor what, int info, fac_tensor **out) {
     if (st != FAC_OK) return st;
-    if (info) st = fac__check_info(what, info);
-    for (size_t i = st == FAC_OK ? 1 : 0; i < n; i++) fac__unref(all[i]);
+    if (info != NO_INFO) st = fac__check_info(what, all[info]);
+    for (int i = st == FAC_OK ? 1 : 0; i < n; i++) fac__unref(all[i]);
     if (st == FAC_OK) *out = all[0];
     return st;
 }
@@ -17,7 +17,7 @@ static fac_status first_of(fac_status st, fac_tensor **all, size_t n, fac_factor
 fac_status linalg_cholesky_composite(const fac_call_info *c, fac_tensor *self, bool upper, fac_tensor **out) {
     (void)c;
     fac_tensor *r[2] = {NULL, NULL};
-    return first_of(fac__c_linalg_cholesky_ex(self, upper, false, r), r, 2, FAC_FACTOR_CHOLESKY, r[1], out);
+    return first_of(fac__c_linalg_cholesky_ex(self, upper, false, r), r, 2, FAC_FACTOR_CHOLESKY, 1, out);
 }
 
 /* A copy of A for every matrix of x. */
@@ -104,13 +104,13 @@ fac_status linalg_solve_ex_composite(const fac_call_info *c, fac_tensor *A, fac_
 fac_status linalg_solve_composite(const fac_call_info *c, fac_tensor *A, fac_tensor *B, bool left, fac_tensor **out) {
     (void)c;
     fac_tensor *r[4] = {NULL, NULL, NULL, NULL};
-    return first_of(fac__c__linalg_solve_ex(A, B, left, false, r), r, 4, FAC_FACTOR_SOLVE, r[3], out);
+    return first_of(fac__c__linalg_solve_ex(A, B, left, false, r), r, 4, FAC_FACTOR_SOLVE, 3, out);
 }
 
 fac_status linalg_inv_composite(const fac_call_info *c, fac_tensor *A, fac_tensor **out) {
     (void)c;
     fac_tensor *r[2] = {NULL, NULL};
-    return first_of(fac__c_linalg_inv_ex(A, false, r), r, 2, FAC_FACTOR_INVERSE, r[1], out);
+    return first_of(fac__c_linalg_inv_ex(A, false, r), r, 2, FAC_FACTOR_INVERSE, 1, out);
 }
 
 /* ---- determinants ------------------------------------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ fac_status linalg_inv_composite(const fac_call_info *c, fac_tensor *A, fac_tenso
 fac_status linalg_det_composite(const fac_call_info *c, fac_tensor *A, fac_tensor **out) {
     (void)c;
     fac_tensor *r[3] = {NULL, NULL, NULL};
-    return first_of(fac__c__linalg_det(A, r), r, 3, FAC_FACTOR_LU, NULL, out);
+    return first_of(fac__c__linalg_det(A, r), r, 3, FAC_FACTOR_LU, NO_INFO, out);
 }
 
 fac_status linalg_slogdet_composite(const fac_call_info *c, fac_tensor *A, fac_tensor **out) {
