@@ -1,6 +1,6 @@
 # A thin front for CMake: `make` builds, `make help` lists the rest. PRESET picks another configuration
-# (debug, asan, tsan, clang); BUILD another folder; JOBS the number of parallel jobs; ONEDNN=OFF and SLEEF=OFF do without those
-# libraries, as decided when BUILD is first made.
+# (debug, asan, tsan, clang); BUILD another folder; JOBS the number of parallel jobs; ONEDNN=OFF, SLEEF=OFF and LAPACK=OFF do
+# without those libraries, as decided when BUILD is first made.
 
 PRESET ?= release
 BUILD ?= build/$(PRESET)
@@ -8,6 +8,7 @@ PREFIX ?= /usr/local
 STRIP ?= --strip
 export ONEDNN ?= ON
 export SLEEF ?= ON
+export LAPACK ?= ON
 MINUTES ?= 60
 SECONDS ?= 60
 SEED ?= $(shell date +%s)
@@ -22,7 +23,7 @@ all: configure ## build the library, the tools, the examples and the tests
 
 configure: setup
 	@test -f $(BUILD)/build.ninja || cmake --preset $(PRESET) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
-		-DFACULA_ONEDNN=$(ONEDNN) -DFACULA_SLEEF=$(SLEEF)
+		-DFACULA_ONEDNN=$(ONEDNN) -DFACULA_SLEEF=$(SLEEF) -DFACULA_LAPACK=$(LAPACK)
 
 setup:
 	@scripts/setup.sh build
@@ -84,8 +85,8 @@ coverage: setup ## run the tests in a build that counts, and print which lines a
 	@ctest --test-dir build/coverage -LE 'races|failing' -j $(JOBS) --output-on-failure
 	@scripts/coverage.py build/coverage --least 95
 
-plain: ## build without oneDNN and SLEEF, and run the unit tests
-	@$(MAKE) --no-print-directory BUILD=build/plain ONEDNN=OFF SLEEF=OFF all
+plain: ## build without oneDNN, SLEEF and LAPACK, and run the unit tests
+	@$(MAKE) --no-print-directory BUILD=build/plain ONEDNN=OFF SLEEF=OFF LAPACK=OFF all
 	@ctest --test-dir build/plain -L unit -j $(JOBS) --output-on-failure
 
 arm64: ## cross-compile for 64-bit ARM, and run the unit tests under qemu-user

@@ -29,6 +29,16 @@ endif()
 if(FACULA_SLEEF AND facula_x86) # elsewhere the compiler has no vector twins to call
     facula_dependency(SLEEF sleef.h sleef libsleef-dev sleef-devel ", or do without: -DFACULA_SLEEF=OFF")
 endif()
+# Loaded at run time, by its name and then by its place: nothing of it is needed to link, and no header. OpenBLAS has BLAS in it; another
+# LAPACK brings the BLAS that it needs.
+if(FACULA_LAPACK)
+    find_library(FACULA_LAPACK_LIBRARY NAMES libopenblas.so.0 openblas liblapack.so.3 lapack)
+    mark_as_advanced(FACULA_LAPACK_LIBRARY)
+    if(NOT FACULA_LAPACK_LIBRARY)
+        message(FATAL_ERROR "LAPACK was not found: install libopenblas0-serial (Debian, Ubuntu) or openblas-serial (Fedora), "
+                            "or run scripts/setup.sh, or name a library in FACULA_LAPACK_LIBRARY, or do without: -DFACULA_LAPACK=OFF.")
+    endif()
+endif()
 facula_dependency(jansson jansson.h jansson libjansson-dev jansson-devel)
 facula_dependency(zlib zlib.h z zlib1g-dev zlib-devel)
 if(FACULA_TESTS)

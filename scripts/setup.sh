@@ -1,7 +1,8 @@
 #!/bin/sh
 # Usage: setup.sh [build|docs|conformance|arm64|abi|debian|ci]
 # Checks that what Facula is built from is there, and says nothing if it is. On Debian and Ubuntu the missing packages are
-# installed with apt; elsewhere their names are printed. FACULA_NO_INSTALL=1 only prints. ONEDNN=OFF and SLEEF=OFF build without.
+# installed with apt; elsewhere their names are printed. FACULA_NO_INSTALL=1 only prints. ONEDNN=OFF, SLEEF=OFF and LAPACK=OFF build
+# without.
 set -eu
 
 group=${1:-build}
@@ -11,6 +12,7 @@ missing=
 need() { case "$missing " in *" $1 "*) ;; *) missing="$missing $1" ;; esac; }
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | "$cc" -E -x c - >/dev/null 2>&1; }
+has_library() { [ -e "$("$cc" -print-file-name="$1")" ]; }
 has_python() { python=${PYTHON:-$(PATH=/usr/bin:$PATH command -v python3)} && "$python" -c "import $1" >/dev/null 2>&1; }
 
 check_build() {
@@ -23,6 +25,7 @@ check_build() {
     has_header yaml.h || need libyaml-dev
     [ "${ONEDNN:-ON}" = OFF ] || has_header oneapi/dnnl/dnnl.h || need libdnnl-dev
     [ "${SLEEF:-ON}" = OFF ] || has_header sleef.h || need libsleef-dev
+    [ "${LAPACK:-ON}" = OFF ] || has_library libopenblas.so.0 || has_library liblapack.so.3 || need libopenblas0-serial
     has_header jansson.h || need libjansson-dev
     has_header zlib.h || need zlib1g-dev
     has_header cmocka.h || need libcmocka-dev
@@ -47,7 +50,7 @@ check_arm64() {
     check_build
     has_command aarch64-linux-gnu-gcc || need gcc-aarch64-linux-gnu
     has_command qemu-aarch64 || need qemu-user
-    for package in libjansson-dev zlib1g-dev libcmocka-dev; do
+    for package in libjansson-dev zlib1g-dev libcmocka-dev libopenblas0-serial; do
         dpkg -s "$package:arm64" >/dev/null 2>&1 || need "$package:arm64"
     done
 }
@@ -72,10 +75,10 @@ check_ci() {
 
 print_other_families() {
     echo "Facula needs these, by their Debian names:$missing"
-    echo "  Fedora:   sudo dnf install gcc cmake ninja-build python3 pkgconf-pkg-config libyaml-devel onednn-devel sleef-devel jansson-devel" \
+    echo "  Fedora:   sudo dnf install gcc cmake ninja-build python3 pkgconf-pkg-config libyaml-devel onednn-devel sleef-devel openblas-serial jansson-devel" \
          "zlib-devel libcmocka-devel"
-    echo "  Arch:     sudo pacman -S gcc cmake ninja python pkgconf libyaml onednn sleef jansson zlib cmocka"
-    echo "  Homebrew: brew install cmake ninja pkgconf libyaml onednn sleef jansson cmocka"
+    echo "  Arch:     sudo pacman -S gcc cmake ninja python pkgconf libyaml onednn sleef openblas lapack jansson zlib cmocka"
+    echo "  Homebrew: brew install cmake ninja pkgconf libyaml onednn sleef openblas jansson cmocka"
 }
 
 install_with_apt() {

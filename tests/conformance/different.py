@@ -28,6 +28,10 @@ DELIBERATE = {
 # Those that concern halves only.
 OF_HALVES = {"linspace", "nn.functional.soft_margin_loss"}
 
+# Vectors that are free up to a sign, or a number of modulus 1: what the database's own function makes of the results is compared, which does
+# not depend on it.
+FREE_FACTORS = {"linalg.svd", "svd", "linalg.eigh", "linalg.eig"}
+
 # Equal keys: which of them comes first is open, unless a stable order is asked for. The part of the message that names indices.
 TIES = {"sort": "result 1", "argsort": "result 0", "topk": "result 1", "kthvalue": "result 1", "msort": "gradient"}
 

@@ -9,7 +9,7 @@ import torch
 
 import interpret
 from database import OPERATORS
-from different import HALVES, known_difference
+from different import FREE_FACTORS, HALVES, known_difference
 from facula import Facula, NoKernel, Scope, Unsupported
 
 # Results of these depend on a generator of PyTorch's own: only shape and dtype are compared.
@@ -107,7 +107,8 @@ def check_sample(f, op, sample, gradients, forms):
 
     def fn(*ts):
         first, args, kwargs = interpret.fill(shape, ts)
-        return op.op(first, *args, **kwargs)
+        result = op.op(first, *args, **kwargs)
+        return sample.output_process_fn_grad(result) if op.name in FREE_FACTORS else result
 
     graph = interpret.trace(fn, [copied(t) for t in inputs])
     absent = interpret.missing(f, graph)

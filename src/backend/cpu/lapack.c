@@ -1,0 +1,116 @@
+/* Finds LAPACK's library, fills the table of its routines, and remembers how that went. */
+#include "backend/cpu/lapack.h"
+#include "base/mutex.h"
+#include <dlfcn.h>
+#include <stdio.h>
+
+const bool fac__lapack_built_in = true;
+fac_lapack fac__lapack;
+
+enum { UNTRIED, LOADED, FAILED };
+static struct {
+    fac_mutex mutex;    /* of all below */
+    _Atomic(int) state; /* UNTRIED, LOADED, FAILED */
+    char failure[512];
+} lapack = {.mutex = FAC_MUTEX_INIT};
+
+static const struct routine {
+    const char *name[2]; /* for real numbers, for complex ones; NULL: there is none */
+    size_t offset;
+} routines[] = {
+#define ROW(name, real, complex, parameters) {{real, complex}, offsetof(fac_lapack, name)},
+    FAC_LAPACK_ROUTINES(ROW)
+#undef ROW
+};
+
+static bool refuse(const char *format, const char *what) {
+    snprintf(lapack.failure, sizeof lapack.failure, format, what);
+    return false;
+}
+
+/* The library that the environment names, else the one that the build found, by its name and then by its place. */
+static void *open_library(void) {
+    const char *named = fac__env("FACULA_LAPACK_LIBRARY");
+    const char *choices[] = {named && *named ? named : FAC_LAPACK_NAME, named && *named ? NULL : FAC_LAPACK_PATH};
+    void *library = NULL;
+    for (size_t i = 0; i < FAC_COUNT(choices) && !library; i++)
+        if (choices[i]) library = dlopen(choices[i], RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+static bool fill_table(void *library) {
+    for (size_t i = 0; i < FAC_COUNT(routines); i++)
+        for (int kind = 0; kind < 4; kind++) {
+            const char *name = routines[i].name[kind >= 2];
+            char symbol[16];
+            if (!name) continue;
+            snprintf(symbol, sizeof symbol, "%c%s_", "sdcz"[kind], name);
+            void *found = dlsym(library, symbol);
+            if (!found) return refuse("the library that was found as LAPACK lacks %s", symbol);
+            memcpy((char *)&fac__lapack + routines[i].offset + (size_t)kind * sizeof found, &found, sizeof found);
+        }
+    return true;
+}
+
+/* OpenBLAS would otherwise cut one call by the number of its threads, and the bits would depend on it. */
+static void keep_to_one_thread(void *library) {
+    void *found = dlsym(library, "openblas_set_num_threads");
+    void (*set_threads)(int);
+    memcpy(&set_threads, &found, sizeof found);
+    if (found) set_threads(1);
+}
+
+static bool start(void) {
+    void *library = open_library();
+    if (!library) {
+        const char *reason = dlerror();
+        return refuse("LAPACK was not found: %s (install libopenblas0, or name a library in FACULA_LAPACK_LIBRARY)",
+                      reason ? reason : FAC_LAPACK_NAME);
+    }
+    if (!fill_table(library)) {
+        dlclose(library);
+        return false;
+    }
+    keep_to_one_thread(library);
+    return true;
+}
+
+fac_status fac__lapack_load(void) {
+    if (FAC_LIKELY(atomic_load_explicit(&lapack.state, memory_order_acquire) == LOADED)) return FAC_OK;
+    fac__mutex_lock(&lapack.mutex);
+    if (atomic_load(&lapack.state) == UNTRIED)
+        atomic_store_explicit(&lapack.state, start() ? LOADED : FAILED, memory_order_release);
+    fac__mutex_unlock(&lapack.mutex);
+    return atomic_load(&lapack.state) == LOADED ? FAC_OK : FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s", lapack.failure);
+}
+
+typedef struct work {
+    fac_scratch_fn fn;
+    void *ctx;
+} work;
+
+static fac_status guarded(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const work *w = ctx;
+    fac__fork_hold();
+    fac_status st = w->fn(w->ctx, begin, end, scratch);
+    fac__fork_allow();
+    return st;
+}
+
+fac_status fac__lapack_for(int64_t n, double each, int64_t bytes, fac_scratch_fn fn, void *ctx) {
+    FAC_TRY(fac__lapack_load());
+    work w = {fn, ctx};
+    const int64_t grain = fac__grain(4 * FAC_GRAIN, each < 4 * FAC_GRAIN ? (int64_t)each : 4 * FAC_GRAIN);
+    return fac__parallel_for_scratch(0, n, grain, fac__max(1, bytes), guarded, &w);
+}
+
+/* A float may be the number rounded down. */
+int fac__lapack_work(int kind, const void *at) {
+    double n;
+    if (kind % 2) {
+        n = *(const double *)at;
+    } else {
+        n = (double)*(const float *)at * (1 + 0x1p-23);
+    }
+    return n < 1 ? 1 : n >= INT32_MAX ? INT32_MAX : (int)n + 1;
+}

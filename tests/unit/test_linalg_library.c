@@ -1,0 +1,62 @@
+/* LAPACK's library: it is not there until an operator needs it, and one that cannot be used is told of. Each test has a process of its
+   own, since the library is looked for once. */
+#include "linalg_test.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool is_mapped(const char *name) {
+    char line[4096];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps)) found |= strstr(line, name) != NULL;
+    fclose(maps);
+    return found;
+}
+
+static bool inverts(void) {
+    FAC_SCOPE(s);
+    return fac_linalg_inv(fac_eye(3)) != NULL;
+}
+
+/* What the child says: 0 if all was as it should be. */
+static int in_a_child(bool (*works)(void)) {
+    int status = -1;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(works() ? 0 : 1);
+    assert_true(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+static bool loads_when_needed(void) {
+    if (is_mapped("openblas") || is_mapped("liblapack")) return false;
+    return inverts() && (is_mapped("openblas") || is_mapped("lapack"));
+}
+
+static bool fails_with(const char *library, const char *text) {
+    setenv("FACULA_LAPACK_LIBRARY", library, 1);
+    for (int i = 0; i < 2; i++) { /* the failure is remembered */
+        if (inverts() || fac_error() != FAC_ERR_UNSUPPORTED || !strstr(fac_error_message(), text)) return false;
+        fac_error_clear();
+    }
+    return true;
+}
+static bool without_a_library(void) { return fails_with("libnothing.so.9", "LAPACK was not found: libnothing.so.9"); }
+static bool with_another_library(void) { return fails_with("libz.so.1", "lacks spotrf_"); }
+
+static void library_is_loaded_when_it_is_needed(void **state) {
+    (void)state;
+    if (access("/proc/self/maps", R_OK) != 0) skip();
+    assert_int_equal(in_a_child(loads_when_needed), 0);
+}
+
+static void library_that_is_missing_is_an_error(void **state) {
+    (void)state;
+    assert_int_equal(in_a_child(without_a_library), 0);
+    assert_int_equal(in_a_child(with_another_library), 0);
+}
+
+FAC_TEST_MAIN(FAC_TEST(library_is_loaded_when_it_is_needed), FAC_TEST(library_that_is_missing_is_an_error))
