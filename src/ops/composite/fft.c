@@ -13,7 +13,8 @@ static fac_status norm_of(const char *norm, bool forward, int64_t *out) {
     else if (strcmp(norm, "ortho") == 0)
         *out = BY_ROOT_N;
     else
-        return FAC_FAIL(FAC_ERR_ARGUMENT, "Invalid normalization mode: \"%s\"; expected backward, forward or ortho", norm);
+        return FAC_FAIL(FAC_ERR_ARGUMENT, "Invalid normalization mode: \"%s\"; expected backward, forward or ortho",
+                        norm);
     return FAC_OK;
 }
 
@@ -109,12 +110,12 @@ static fac_status to_real(line l, bool forward, const char *norm, fac_tensor **o
     return fac__give(out, fac__s__fft_c2r(t, (fac_ints){&l.dim, 1}, l.norm, l.points));
 }
 
-#define OF_LINE(name, call)                                                                                      \
-    fac_status fft_##name##_composite(const fac_call_info *c, fac_tensor *self, fac_opt_int n, int64_t dim,      \
-                                      const char *norm, fac_tensor **out) {                                      \
-        (void)c;                                                                                                 \
-        const line l = {.self = self, .n = n, .dim = dim};                                                       \
-        return call;                                                                                             \
+#define OF_LINE(name, call)                                                                                 \
+    fac_status fft_##name##_composite(const fac_call_info *c, fac_tensor *self, fac_opt_int n, int64_t dim, \
+                                      const char *norm, fac_tensor **out) {                                 \
+        (void)c;                                                                                            \
+        const line l = {.self = self, .n = n, .dim = dim};                                                  \
+        return call;                                                                                        \
     }
 OF_LINE(fft, any_to_complex(l, true, norm, out))
 OF_LINE(ifft, any_to_complex(l, false, norm, out))
@@ -215,11 +216,11 @@ static fac_status box_to_real(const char *name, fac_tensor *self, fac_ints s, fa
     return fac__give(out, fac__s__fft_c2r(fac__s_conj(t), last_of(&b), by, b.last_points));
 }
 
-#define OF_BOX(name, call)                                                                                       \
-    fac_status fft_##name##_composite(const fac_call_info *c, fac_tensor *self, fac_ints s, fac_ints dim,        \
-                                      const char *norm, fac_tensor **out) {                                      \
-        (void)c;                                                                                                 \
-        return call;                                                                                             \
+#define OF_BOX(name, call)                                                                                \
+    fac_status fft_##name##_composite(const fac_call_info *c, fac_tensor *self, fac_ints s, fac_ints dim, \
+                                      const char *norm, fac_tensor **out) {                               \
+        (void)c;                                                                                          \
+        return call;                                                                                      \
     }
 OF_BOX(fft2, complex_box(self, s, dim, norm, true, out))
 OF_BOX(fftn, complex_box(self, s, dim, norm, true, out))

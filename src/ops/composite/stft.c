@@ -40,9 +40,9 @@ static fac_tensor *whole_window(const frames *f, fac_tensor *like, bool ones) {
 
 static fac_status check_signal(const fac_tensor *self) {
     FAC_CHECK(!fac_dtype_is_integral((fac_dtype)self->dtype, true), FAC_ERR_DTYPE,
-              "expected a tensor of floating point or complex values, but got %s", fac_dtype_name((fac_dtype)self->dtype));
-    FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "expected a 1D or 2D tensor, but got %dD",
-              self->ndim);
+              "expected a tensor of floating point or complex values, but got %s",
+              fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(self->ndim == 1 || self->ndim == 2, FAC_ERR_SHAPE, "expected a 1D or 2D tensor, but got %dD", self->ndim);
     return FAC_OK;
 }
 
@@ -132,9 +132,10 @@ fac_status stft_center_composite(const fac_call_info *c, fac_tensor *self, int64
 
 static fac_status check_spectra(const fac_tensor *self, const frames *f, bool onesided) {
     const int64_t points = onesided ? f->n_fft / 2 + 1 : f->n_fft;
-    FAC_CHECK(self->sizes[self->ndim - 2] == points, FAC_ERR_SHAPE,
-              "expected the frequency dimension (3rd to the last) of the input tensor to match %s when onesided=%s, but got %lld",
-              onesided ? "n_fft / 2 + 1" : "n_fft", onesided ? "True" : "False", (long long)self->sizes[self->ndim - 2]);
+    FAC_CHECK(
+        self->sizes[self->ndim - 2] == points, FAC_ERR_SHAPE,
+        "expected the frequency dimension (3rd to the last) of the input tensor to match %s when onesided=%s, but got %lld",
+        onesided ? "n_fft / 2 + 1" : "n_fft", onesided ? "True" : "False", (long long)self->sizes[self->ndim - 2]);
     FAC_CHECK(0 < f->hop && f->hop <= f->win, FAC_ERR_ARGUMENT, "expected 0 < hop_length <= win_length");
     FAC_CHECK(0 < f->win && f->win <= f->n_fft, FAC_ERR_ARGUMENT, "expected 0 < win_length <= n_fft");
     FAC_CHECK(!f->window || (f->window->ndim == 1 && f->window->sizes[0] == f->win), FAC_ERR_SHAPE,
@@ -173,8 +174,9 @@ static fac_status envelope_of(fac_tensor *window, const frames *f, int64_t n_fra
     if (!t || t->numel == 0 || t->device.type == FAC_META) return t ? FAC_OK : fac_error();
     fac_tensor *low = fac__s_any(fac__s_lt_Scalar(fac__s_abs(t), fac_scalar_f_(1e-11)));
     FAC_TRY(fac__c_is_nonzero(low, &vanishes));
-    FAC_CHECK(!vanishes, FAC_ERR_ARGUMENT, "window overlap add min: the squares of the windows that lie over an element "
-                                           "must add up to more than 1e-11");
+    FAC_CHECK(!vanishes, FAC_ERR_ARGUMENT,
+              "window overlap add min: the squares of the windows that lie over an element "
+              "must add up to more than 1e-11");
     return FAC_OK;
 }
 
@@ -186,8 +188,8 @@ static fac_status istft(fac_tensor *self, const frames *f, bool center, bool one
               "the signal of %lld frames does not fit 64 bits", (long long)n_frames);
     stop = center ? whole - f->n_fft / 2 : whole;
     if (length.set)
-        FAC_CHECK(length.v >= 0 && fac__add(start, length.v, &stop), FAC_ERR_ARGUMENT, "expected length >= 0, but got %lld",
-                  (long long)length.v);
+        FAC_CHECK(length.v >= 0 && fac__add(start, length.v, &stop), FAC_ERR_ARGUMENT,
+                  "expected length >= 0, but got %lld", (long long)length.v);
     fac_tensor *t = fac__s_transpose_int(self->ndim == 2 ? fac__s_unsqueeze(self, 0) : self, 1, 2), *envelope;
     if (!t) return fac_error();
     FAC_TRY(frames_from(t, f, onesided, return_complex, &t));
@@ -198,7 +200,8 @@ static fac_status istft(fac_tensor *self, const frames *f, bool center, bool one
     t = divide(t, envelope);
     if (self->ndim == 2) t = fac__s_squeeze_dim(t, 0);
     if (stop > whole) {
-        fac__warn("istft: the signal is shorter than `length`, and zeros follow it; center and hop_length may not be those of stft");
+        fac__warn(
+            "istft: the signal is shorter than `length`, and zeros follow it; center and hop_length may not be those of stft");
         t = fac__s_constant_pad_nd(t, FAC_INTS(0, stop - whole), fac_scalar_i_(0));
     }
     return fac__give(out, t);
@@ -211,8 +214,8 @@ fac_status istft_composite(const fac_call_info *c, fac_tensor *self, int64_t n_f
     const frames f = frames_of(n_fft, hop_length, win_length, window, normalized);
     FAC_CHECK(is_complex(self), FAC_ERR_DTYPE,
               "istft requires a complex-valued input tensor matching the output from stft with return_complex=True.");
-    FAC_CHECK(self->ndim == 2 || self->ndim == 3, FAC_ERR_SHAPE, "expected a complex tensor with 2 or 3 dimensions, but got %d",
-              self->ndim);
+    FAC_CHECK(self->ndim == 2 || self->ndim == 3, FAC_ERR_SHAPE,
+              "expected a complex tensor with 2 or 3 dimensions, but got %d", self->ndim);
     FAC_CHECK(self->numel > 0, FAC_ERR_SHAPE, "input tensor cannot be empty.");
     FAC_CHECK(n_fft > 0, FAC_ERR_ARGUMENT, "expected n_fft > 0, but got n_fft=%lld", (long long)n_fft);
     const bool half = given_true(onesided, self->sizes[self->ndim - 2] != n_fft);

@@ -1,6 +1,7 @@
 /* Factories that the host computes element by element, in double precision, so that each element is rounded once: windows, and the
    frequencies of Fourier transforms. */
 #include "core/tensor_make.h"
+#include "ops/call.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
 #include "ops_gen.h"
@@ -59,17 +60,32 @@ static fac_status frequencies(fac_factory f, const char *name, int64_t n, double
     return tabulate(&f, half ? n / 2 + 1 : n, half ? half_frequency : frequency, n, &d, false, out);
 }
 
-fac_status fft_fftfreq_explicit(const fac_call_info *c, int64_t n, double d, fac_dtype dtype, fac_layout layout,
-                                fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
-    (void)c;
-    return frequencies(FACTORY(dtype, layout, device, pin_memory), "fftfreq", n, d, false, out);
+/* What an out form makes: of the dtype and on the device of the tensor that it is copied to. */
+static fac_factory like(const fac_tensor *out) {
+    return FACTORY((fac_dtype)out->dtype, FAC_STRIDED, out->device, (fac_opt_num){0});
+}
+static fac_status give_out(fac_status st, fac_tensor *made, fac_tensor *given, fac_tensor **out) {
+    FAC_TRY(st);
+    st = fac__copy_to_outs(&given, &made, 1);
+    fac__unref(made);
+    if (st == FAC_OK) *out = fac__ref(given);
+    return st;
 }
 
-fac_status fft_rfftfreq_explicit(const fac_call_info *c, int64_t n, double d, fac_dtype dtype, fac_layout layout,
-                                 fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
-    (void)c;
-    return frequencies(FACTORY(dtype, layout, device, pin_memory), "rfftfreq", n, d, true, out);
-}
+#define FREQUENCIES(name, half)                                                                                       \
+    fac_status fft_##name##_explicit(const fac_call_info *c, int64_t n, double d, fac_dtype dtype, fac_layout layout, \
+                                     fac_device device, fac_opt_num pin_memory, fac_tensor **out) {                   \
+        (void)c;                                                                                                      \
+        return frequencies(FACTORY(dtype, layout, device, pin_memory), #name, n, d, half, out);                       \
+    }                                                                                                                 \
+    fac_status fft_##name##_out_composite(const fac_call_info *c, int64_t n, double d, fac_tensor *given,             \
+                                          fac_tensor **out) {                                                         \
+        (void)c;                                                                                                      \
+        fac_tensor *made = NULL;                                                                                      \
+        return give_out(frequencies(like(given), #name, n, d, half, &made), made, given, out);                        \
+    }
+FREQUENCIES(fftfreq, false)
+FREQUENCIES(rfftfreq, true)
 
 /* ---- windows -------------------------------------------------------------------------------------------------------------- */
 
@@ -115,7 +131,8 @@ static fac_status make_window(fac_factory f, const window *w, int64_t length, bo
     FAC_TRY(resolve(&f, w->name));
     FAC_CHECK(length >= 0, FAC_ERR_ARGUMENT, "%s requires non-negative window_length, got window_length=%lld", w->name,
               (long long)length);
-    FAC_CHECK(length < INT64_MAX / 16, FAC_ERR_OVERFLOW, "%lld elements do not fit the address space", (long long)length);
+    FAC_CHECK(length < INT64_MAX / 16, FAC_ERR_OVERFLOW, "%lld elements do not fit the address space",
+              (long long)length);
     if (length == 1) {
         FAC_TRY(fac__factory_empty(&f, FAC_INTS(1), FAC_CONTIGUOUS, out));
         return fac__fill_below(*out, fac_scalar_i_(1));
@@ -133,27 +150,35 @@ static window kaiser_window(double beta) {
     return (window){.name = "kaiser_window", .element = kaiser, .numbers = {beta, bessel_i0(beta)}};
 }
 
-/* The operator `name`, whose own arguments are in `list`: a window and whether it is periodic. */
+/* An operator whose own arguments are in `list`, and its out form: a window and whether it is periodic. */
 #define LIST(...) __VA_ARGS__
-#define WINDOW(name, list, window, periodic)                                                                  \
-    fac_status name##_explicit(const fac_call_info *c, int64_t window_length, list fac_dtype dtype,           \
-                               fac_layout layout, fac_device device, fac_opt_num pin_memory,                  \
-                               fac_tensor **out) {                                                            \
-        (void)c;                                                                                              \
-        const struct window w = window;                                                                       \
-        return make_window(FACTORY(dtype, layout, device, pin_memory), &w, window_length, periodic, out);     \
+#define WINDOW(name, out_name, list, shape, periodic)                                                                  \
+    fac_status name##_explicit(const fac_call_info *c, int64_t window_length, list fac_dtype dtype, fac_layout layout, \
+                               fac_device device, fac_opt_num pin_memory, fac_tensor **out) {                          \
+        (void)c;                                                                                                       \
+        const window w = shape;                                                                                        \
+        return make_window(FACTORY(dtype, layout, device, pin_memory), &w, window_length, periodic, out);              \
+    }                                                                                                                  \
+    fac_status out_name##_composite(const fac_call_info *c, int64_t window_length, list fac_tensor *given,             \
+                                    fac_tensor **out) {                                                                \
+        (void)c;                                                                                                       \
+        const window w = shape;                                                                                        \
+        fac_tensor *made = NULL;                                                                                       \
+        return give_out(make_window(like(given), &w, window_length, periodic, &made), made, given, out);               \
     }
-WINDOW(bartlett_window, , bartlett_window, true)
-WINDOW(bartlett_window_periodic, LIST(bool periodic, ), bartlett_window, periodic)
-WINDOW(blackman_window, , blackman_window, true)
-WINDOW(blackman_window_periodic, LIST(bool periodic, ), blackman_window, periodic)
-WINDOW(hann_window, , hann_window, true)
-WINDOW(hann_window_periodic, LIST(bool periodic, ), hann_window, periodic)
-WINDOW(hamming_window, , hamming_window(0.54, 0.46), true)
-WINDOW(hamming_window_periodic, LIST(bool periodic, ), hamming_window(0.54, 0.46), periodic)
-WINDOW(hamming_window_periodic_alpha, LIST(bool periodic, double alpha, ), hamming_window(alpha, 0.46), periodic)
-WINDOW(hamming_window_periodic_alpha_beta, LIST(bool periodic, double alpha, double beta, ), hamming_window(alpha, beta),
+WINDOW(bartlett_window, bartlett_window_out, , bartlett_window, true)
+WINDOW(bartlett_window_periodic, bartlett_window_periodic_out, LIST(bool periodic, ), bartlett_window, periodic)
+WINDOW(blackman_window, blackman_window_out, , blackman_window, true)
+WINDOW(blackman_window_periodic, blackman_window_periodic_out, LIST(bool periodic, ), blackman_window, periodic)
+WINDOW(hann_window, hann_window_out, , hann_window, true)
+WINDOW(hann_window_periodic, hann_window_periodic_out, LIST(bool periodic, ), hann_window, periodic)
+WINDOW(hamming_window, hamming_window_out, , hamming_window(0.54, 0.46), true)
+WINDOW(hamming_window_periodic, hamming_window_periodic_out, LIST(bool periodic, ), hamming_window(0.54, 0.46),
        periodic)
-WINDOW(kaiser_window, , kaiser_window(12), true)
-WINDOW(kaiser_window_periodic, LIST(bool periodic, ), kaiser_window(12), periodic)
-WINDOW(kaiser_window_beta, LIST(bool periodic, double beta, ), kaiser_window(beta), periodic)
+WINDOW(hamming_window_periodic_alpha, hamming_window_periodic_alpha_out, LIST(bool periodic, double alpha, ),
+       hamming_window(alpha, 0.46), periodic)
+WINDOW(hamming_window_periodic_alpha_beta, hamming_window_periodic_alpha_beta_out,
+       LIST(bool periodic, double alpha, double beta, ), hamming_window(alpha, beta), periodic)
+WINDOW(kaiser_window, kaiser_window_out, , kaiser_window(12), true)
+WINDOW(kaiser_window_periodic, kaiser_window_periodic_out, LIST(bool periodic, ), kaiser_window(12), periodic)
+WINDOW(kaiser_window_beta, kaiser_window_beta_out, LIST(bool periodic, double beta, ), kaiser_window(beta), periodic)

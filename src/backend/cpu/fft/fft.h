@@ -46,7 +46,7 @@ typedef struct fac_fft_core {
     fac_fft_chain whole;         /* for lanes */
     fac_fft_chain columns, rows; /* for split: transforms of `rows.n` columns and of `columns.n` rows; n 0: none */
     void *lane_twiddles;         /* of row r and lane v, w^(r v): [r][re of all lanes, im of all lanes] */
-    void *group_twiddles;        /* of group g of columns and row r, w^(r g lanes), complex: [g][r] */
+    void *group_twiddles;        /* of row r and the first column a of group g, w^(r a), complex: [g][r] */
     double split_cost;           /* of one line */
 } fac_fft_core;
 
@@ -58,10 +58,10 @@ typedef struct fac_fft_plan {
     int64_t n;       /* elements of the line that is not halved */
     int64_t inner;   /* length of the complex transform: n / 2 for real lines of even length, else n */
     int lanes;
-    bool chirped;   /* Bluestein: core.n >= 2 inner - 1 */
-    void *chirp;    /* complex, [inner]: w^(j j / 2) */
-    void *filter;   /* complex, [core.n]: the transform of the conjugate chirp, divided by core.n */
-    void *unfold;   /* complex, [inner / 2 + 1]: w^k of n, for real lines of even length */
+    bool chirped; /* Bluestein: core.n >= 2 inner - 1 */
+    void *chirp;  /* complex, [inner]: w^(j j / 2) */
+    void *filter; /* complex, [core.n]: the transform of the conjugate chirp, divided by core.n */
+    void *unfold; /* complex, [inner / 2 + 1]: w^k of n, for real lines of even length */
     fac_fft_core core;
     int64_t bytes;           /* memory of its tables */
     int64_t users, last_use; /* the cache's */

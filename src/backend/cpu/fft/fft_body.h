@@ -100,28 +100,28 @@ static FAC_ALWAYS_INLINE void X(dft_13)(CV *a, const T *roots) { X(dft_odd)(a, 1
 /* ---- passes ------------------------------------------------------------------------------------------------------------------ */
 
 /* Block 0 has no twiddle factors, and so the last pass has none. */
-#define FFT_PASS(R)                                                                                                  \
-    static void X(pass_##R)(const fac_fft_pass *p, const T *table, const T *x, T *y) {                               \
-        const T *roots = table + p->roots;                                                                           \
-        const int64_t run = p->run, apart = run * p->blocks;                                                         \
-        for (int64_t q = 0; q < run; q++) {                                                                          \
-            CV a[R];                                                                                                 \
-            _Pragma("GCC unroll 13") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * apart);                  \
-            X(dft_##R)(a, roots);                                                                                    \
-            _Pragma("GCC unroll 13") for (int k = 0; k < (R); k++) X(put)(y, q + k * run, a[k]);                     \
-        }                                                                                                            \
-        for (int64_t b = 1; b < p->blocks; b++) {                                                                    \
-            const T *w = table + p->twiddles + (b - 1) * 2 * ((R)-1), *from = x + b * run * POINT;                   \
-            T *to = y + b * (R)*run * POINT;                                                                         \
-            for (int64_t q = 0; q < run; q++) {                                                                      \
-                CV a[R];                                                                                             \
-                _Pragma("GCC unroll 13") for (int j = 0; j < (R); j++) a[j] = X(get)(from, q + j * apart);           \
-                X(dft_##R)(a, roots);                                                                                \
-                X(put)(to, q, a[0]);                                                                                 \
-                _Pragma("GCC unroll 13") for (int k = 1; k < (R); k++)                                               \
-                    X(put)(to, q + k * run, X(times)(a[k], X(splat)(w + 2 * (k - 1))));                              \
-            }                                                                                                        \
-        }                                                                                                            \
+#define FFT_PASS(R)                                                                                        \
+    static void X(pass_##R)(const fac_fft_pass *p, const T *table, const T *x, T *y) {                     \
+        const T *roots = table + p->roots;                                                                 \
+        const int64_t run = p->run, apart = run * p->blocks;                                               \
+        for (int64_t q = 0; q < run; q++) {                                                                \
+            CV a[R];                                                                                       \
+            _Pragma("GCC unroll 13") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * apart);        \
+            X(dft_##R)(a, roots);                                                                          \
+            _Pragma("GCC unroll 13") for (int k = 0; k < (R); k++) X(put)(y, q + k * run, a[k]);           \
+        }                                                                                                  \
+        for (int64_t b = 1; b < p->blocks; b++) {                                                          \
+            const T *w = table + p->twiddles + (b - 1) * 2 * ((R)-1), *from = x + b * run * POINT;         \
+            T *to = y + b * (R)*run * POINT;                                                               \
+            for (int64_t q = 0; q < run; q++) {                                                            \
+                CV a[R];                                                                                   \
+                _Pragma("GCC unroll 13") for (int j = 0; j < (R); j++) a[j] = X(get)(from, q + j * apart); \
+                X(dft_##R)(a, roots);                                                                      \
+                X(put)(to, q, a[0]);                                                                       \
+                _Pragma("GCC unroll 13") for (int k = 1; k < (R); k++)                                     \
+                    X(put)(to, q + k * run, X(times)(a[k], X(splat)(w + 2 * (k - 1))));                    \
+            }                                                                                              \
+        }                                                                                                  \
     }
 FFT_PASS(2)
 FFT_PASS(3)
@@ -144,8 +144,7 @@ static void X(pass_any)(const fac_fft_pass *p, const T *table, const T *x, T *y)
             for (int j = 0; j < r; j++) a[j] = X(get)(from, q + j * apart);
             X(dft_odd)(a, r, table + p->roots);
             X(put)(to, q, a[0]);
-            for (int k = 1; k < r; k++)
-                X(put)(to, q + k * run, b ? X(times)(a[k], X(splat)(w + 2 * (k - 1))) : a[k]);
+            for (int k = 1; k < r; k++) X(put)(to, q + k * run, b ? X(times)(a[k], X(splat)(w + 2 * (k - 1))) : a[k]);
         }
     }
 }
@@ -211,11 +210,9 @@ static FAC_ALWAYS_INLINE void X(write_pairs)(T *at, CV a, int lanes) {
 /* n points of `lanes` neighbouring columns. */
 static void X(load_columns)(T *x, const T *at, int64_t step, int64_t n, int lanes, bool exchange) {
     if (lanes < LANES)
-        for (int64_t i = 0; i < n; i++)
-            X(put)(x, i, X(maybe_exchanged)(X(read_pairs)(at + i * step, lanes), exchange));
+        for (int64_t i = 0; i < n; i++) X(put)(x, i, X(maybe_exchanged)(X(read_pairs)(at + i * step, lanes), exchange));
     else
-        for (int64_t i = 0; i < n; i++)
-            X(put)(x, i, X(maybe_exchanged)(X(read_pairs)(at + i * step, LANES), exchange));
+        for (int64_t i = 0; i < n; i++) X(put)(x, i, X(maybe_exchanged)(X(read_pairs)(at + i * step, LANES), exchange));
 }
 static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lanes, bool exchange, T scale) {
     const VT s = SPLAT(scale);
@@ -420,15 +417,16 @@ static const T *X(chirped_lanes)(const fac_fft_plan *p, T *x, T *y) {
     for (int64_t k = 0; k < p->core.n; k++)
         X(put)(z, k, X(exchanged)(X(times)(X(get)(z, k), X(splat)(filter + 2 * k))));
     z = X(run_chain)(&p->core.whole, z, x, y) == x ? x : y;
-    for (int64_t k = 0; k < p->inner; k++)
-        X(put)(z, k, X(times)(X(exchanged)(X(get)(z, k)), X(splat)(chirp + 2 * k)));
+    for (int64_t k = 0; k < p->inner; k++) X(put)(z, k, X(times)(X(exchanged)(X(get)(z, k)), X(splat)(chirp + 2 * k)));
     return z;
 }
 
 void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
     const fac_fft_plan *p = g->plan;
     const int64_t half = p->n / 2 + 1, in = p->kind == FAC_FFT_TO_REAL ? half : p->inner,
-                  out = p->kind != FAC_FFT_FROM_REAL ? p->inner : g->two_sided ? p->n : half;
+                  out = p->kind != FAC_FFT_FROM_REAL ? p->inner
+                        : g->two_sided               ? p->n
+                                                     : half;
     T *x = scratch, *y = x + fac__max(p->core.n, p->n + 1) * POINT;
     VIEW from = X(view_of)(p, &g->in, g->lanes), to = X(view_of)(p, &g->out, g->lanes);
     from.exchange = g->inverse && p->kind == FAC_FFT_COMPLEX;
@@ -443,14 +441,20 @@ void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
 
 /* ---- one line, split ------------------------------------------------------------------------------------------------------------------ */
 
-/* Rows r of a group of columns, from lanes to [row group][column][lanes of rows]. */
-static void X(twiddle_and_turn)(const fac_fft_core *c, const T *x, int64_t group, int lanes, T *middle) {
-    const int64_t rows = c->columns.n, columns = c->rows.n;
+/* A last group that is not full starts earlier where it can, and computes some lanes once more. */
+static FAC_ALWAYS_INLINE int64_t X(group_start)(int64_t group, int64_t n) {
+    return fac__max(0, fac__min(group * LANES, n - LANES));
+}
+
+/* Rows r of a group of columns, from lanes to [row group][column][lanes of rows]. Lanes that another group has are not written. */
+static void X(twiddle_and_turn)(const fac_fft_core *c, const T *x, int64_t group, T *middle) {
+    const int64_t rows = c->columns.n, columns = c->rows.n, start = X(group_start)(group, columns);
     const T *lane_w = c->lane_twiddles, *group_w = (const T *)c->group_twiddles + group * rows * 2;
-    for (int64_t first = 0; first < rows; first += LANES) {
+    for (int64_t g = 0; g * LANES < rows; g++) {
+        const int64_t first = X(group_start)(g, rows);
         VT re[LANES], im[LANES];
         for (int i = 0; i < LANES; i++) {
-            const int64_t row = fac__min(first + i, rows - 1); /* those past the end are not read */
+            const int64_t row = fac__min(first + i, rows - 1); /* lanes past the end are not used */
             CV w = X(get)(lane_w, row);
             if (group) w = X(times)(w, X(splat)(group_w + 2 * row));
             const CV a = X(times)(X(get)(x, row), w);
@@ -459,30 +463,33 @@ static void X(twiddle_and_turn)(const fac_fft_core *c, const T *x, int64_t group
         }
         X(transpose)(re);
         X(transpose)(im);
-        T *to = middle + (first / LANES * columns + group * LANES) * POINT;
-        for (int lane = 0; lane < lanes; lane++) X(put)(to, lane, (CV){re[lane], im[lane]});
+        T *to = middle + (g * columns + start) * POINT;
+        for (int64_t lane = group * LANES - start; lane < LANES && start + lane < columns; lane++)
+            X(put)(to, lane, (CV){re[lane], im[lane]});
     }
 }
 
 static void X(stage_columns)(const fac_fft_line *l, int64_t begin, int64_t end, T *scratch) {
     const fac_fft_core *c = &l->plan->core;
+    const int lanes = (int)fac__min(LANES, c->rows.n);
     T *other = scratch + c->columns.n * POINT;
     for (int64_t g = begin; g < end; g++) {
-        const int lanes = (int)fac__min(LANES, c->rows.n - g * LANES);
-        X(load_columns)(scratch, (const T *)l->from + 2 * g * LANES, 2 * c->rows.n, c->columns.n, lanes, l->exchange_from);
-        const T *x = X(run_chain)(&c->columns, scratch, scratch, other);
-        X(twiddle_and_turn)(c, x, g, lanes, l->middle);
+        const T *from = (const T *)l->from + 2 * X(group_start)(g, c->rows.n);
+        X(load_columns)(scratch, from, 2 * c->rows.n, c->columns.n, lanes, l->exchange_from);
+        X(twiddle_and_turn)(c, X(run_chain)(&c->columns, scratch, scratch, other), g, l->middle);
     }
 }
 
+/* The last group and what it computes once more belong to one item, so that no two threads write the same element. */
 static void X(stage_rows)(const fac_fft_line *l, int64_t begin, int64_t end, T *scratch) {
     const fac_fft_core *c = &l->plan->core;
+    const int lanes = (int)fac__min(LANES, c->columns.n);
     T *other = scratch + c->rows.n * POINT;
+    if (end == fac__fft_stage_items(l, FAC_FFT_ROWS)) end = fac__div_up(c->columns.n, LANES);
     for (int64_t g = begin; g < end; g++) {
-        const int lanes = (int)fac__min(LANES, c->columns.n - g * LANES);
         const T *x = X(run_chain)(&c->rows, (const T *)l->middle + g * c->rows.n * POINT, scratch, other);
-        X(store_columns)(x, (T *)l->to + 2 * g * LANES, 2 * c->columns.n, c->rows.n, lanes, l->exchange_to,
-                         (T)l->to_scale);
+        T *to = (T *)l->to + 2 * X(group_start)(g, c->columns.n);
+        X(store_columns)(x, to, 2 * c->columns.n, c->rows.n, lanes, l->exchange_to, (T)l->to_scale);
     }
 }
 
@@ -552,7 +559,8 @@ static void X(enter_each)(const fac_fft_line *l, int64_t begin, int64_t end) {
     T *work = l->work;
     int64_t k = begin;
     for (; side_by_side && k + LANES <= end; k += LANES)
-        X(write_pairs)(work + 2 * k, X(chirped)(p, X(maybe_exchanged)(X(run_at)(l->in, k), l->inverse), k, true), LANES);
+        X(write_pairs)
+        (work + 2 * k, X(chirped)(p, X(maybe_exchanged)(X(run_at)(l->in, k), l->inverse), k, true), LANES);
     for (; k < end; k++) X(put_one)(work, k, 2, X(chirped)(p, X(entering)(l, k), k, false));
 }
 
@@ -571,8 +579,7 @@ static void X(stage_filter)(const fac_fft_line *l, int64_t begin, int64_t end) {
     int64_t k = begin;
     for (; k + LANES <= end; k += LANES)
         X(write_pairs)(work + 2 * k, X(exchanged)(X(times)(X(run_at)(work, k), X(run_at)(filter, k))), LANES);
-    for (; k < end; k++)
-        X(put_one)(work, k, 2, X(exchanged)(X(times)(X(one_at)(work, k, 2), X(one_at)(filter, k, 2))));
+    for (; k < end; k++) X(put_one)(work, k, 2, X(exchanged)(X(times)(X(one_at)(work, k, 2), X(one_at)(filter, k, 2))));
 }
 
 /* ---- out of the work line ---- */

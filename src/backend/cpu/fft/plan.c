@@ -9,7 +9,8 @@
 
 static const double PI = 3.14159265358979323846;
 enum { TABLE_ALIGN = 64 };
-static const int64_t LENGTH_LIMIT = INT64_C(1) << 48; /* beyond which no line has memory, and products of sizes would not fit */
+static const int64_t LENGTH_LIMIT = INT64_C(1)
+                                    << 48; /* beyond which no line has memory, and products of sizes would not fit */
 
 static int64_t real_size(fac_dtype d) { return d == FAC_F64 ? 8 : 4; }
 static int lanes_of(fac_dtype d) { return (int)(FAC_ISA_PICK(fac__fft_vector)() / real_size(d)); }
@@ -115,9 +116,13 @@ static fac_status make_chain(fac_fft_plan *p, int64_t n, fac_fft_chain *c) {
 /* ---- the four steps ------------------------------------------------------------------------------------------------------ */
 
 static double split_cost(const fac_fft_plan *p, int64_t columns, int64_t rows) {
-    const double by_column = chain_cost(rows) * cache_factor(p, rows), by_row = chain_cost(columns) * cache_factor(p, columns);
-    const double column_groups = (double)fac__div_up(columns, p->lanes), row_groups = (double)fac__div_up(rows, p->lanes);
-    return column_groups * (by_column + 3.0 * (double)rows) + row_groups * (by_row + 1.0 * (double)columns) +
+    const double by_column = chain_cost(rows) * cache_factor(p, rows),
+                 by_row = chain_cost(columns) * cache_factor(p, columns);
+    const double column_groups = (double)fac__div_up(columns, p->lanes),
+                 row_groups = (double)fac__div_up(rows, p->lanes);
+    const double load = columns < p->lanes ? 15 : 3,
+                 store = rows < p->lanes ? 12 : 1; /* parts of vectors are copied by bytes */
+    return column_groups * (by_column + load * (double)rows) + row_groups * (by_row + store * (double)columns) +
            (column_groups - 1) * (double)rows;
 }
 
@@ -137,7 +142,7 @@ static double best_split(const fac_fft_plan *p, int64_t n, int64_t *out_columns)
     return best;
 }
 
-/* Factors of column a = group * lanes + lane and row r are w^(r group lanes) times w^(r lane). */
+/* The factor of row r and column a, lane `lane` of a group that starts with column `start`, is w^(r start) times w^(r lane). */
 static fac_status make_split(fac_fft_plan *p, int64_t columns) {
     fac_fft_core *c = &p->core;
     const int64_t rows = c->n / columns, groups = fac__div_up(columns, p->lanes);
@@ -152,9 +157,10 @@ static fac_status make_split(fac_fft_plan *p, int64_t columns) {
             set_real(c->lane_twiddles, p->dtype, 2 * p->lanes * r + lane, w[0]);
             set_real(c->lane_twiddles, p->dtype, 2 * p->lanes * r + p->lanes + lane, w[1]);
         }
-    for (int64_t g = 0; g < groups; g++)
-        for (int64_t r = 0; r < rows; r++)
-            set_root(c->group_twiddles, p->dtype, g * rows + r, g * p->lanes * r % c->n, c->n);
+    for (int64_t g = 0; g < groups; g++) {
+        const int64_t start = fac__max(0, fac__min(g * p->lanes, columns - p->lanes));
+        for (int64_t r = 0; r < rows; r++) set_root(c->group_twiddles, p->dtype, g * rows + r, start * r % c->n, c->n);
+    }
     return FAC_OK;
 }
 
@@ -166,9 +172,12 @@ static fac_status make_core(fac_fft_plan *p, int64_t n) {
     return columns ? make_split(p, columns) : FAC_OK;
 }
 
+/* With chirps there are two transforms, and factors before, between and after them. */
 bool fac__fft_is_split(const fac_fft_plan *p, int64_t lines) {
-    const double groups = (double)fac__div_up(lines, p->lanes), n = (double)p->core.n;
-    return p->core.columns.n > 0 && p->core.split_cost * (double)lines < (p->core.whole.cost + 3 * n) * groups;
+    const double groups = (double)fac__div_up(lines, p->lanes), times = p->chirped ? 2 : 1;
+    const double factors = p->chirped ? (double)(2 * p->inner + p->core.n) : 0, load = 3 * (double)p->inner;
+    const double one = p->core.split_cost * times + 4 * factors / p->lanes;
+    return p->core.columns.n > 0 && one * (double)lines < (p->core.whole.cost * times + factors + load) * groups;
 }
 
 /* ---- chirps -------------------------------------------------------------------------------------------------------------- */
@@ -401,7 +410,7 @@ int64_t fac__fft_stage_items(const fac_fft_line *l, fac_fft_stage stage) {
     const fac_fft_kind paired = stage == FAC_FFT_ENTER ? FAC_FFT_TO_REAL : FAC_FFT_FROM_REAL;
     switch (stage) {
     case FAC_FFT_COLUMNS: return fac__div_up(p->core.rows.n, p->lanes);
-    case FAC_FFT_ROWS: return fac__div_up(p->core.columns.n, p->lanes);
+    case FAC_FFT_ROWS: return fac__max(1, p->core.columns.n / p->lanes);
     case FAC_FFT_FILTER: return p->core.n;
     default:
         if (p->kind != paired) return p->inner;

@@ -43,12 +43,12 @@ typedef struct transform {
 typedef struct work {
     const fac_fft_plan *plan;
     const side *from, *to;
-    fac_nest lines;              /* offsets in elements of `from` and of `to` */
-    int64_t from_step, to_step;  /* in reals */
+    fac_nest lines;             /* offsets in elements of `from` and of `to` */
+    int64_t from_step, to_step; /* in reals */
     bool inverse, two_sided;
     double scale;
-    int64_t lane, middle, line;  /* bytes: of a thread's lanes, and of a line's middle and work */
-    fac_fft_line shared;         /* the line whose parts are shared */
+    int64_t lane, middle, line; /* bytes: of a thread's lanes, and of a line's middle and work */
+    fac_fft_line shared;        /* the line whose parts are shared */
     fac_fft_stage stage;
 } work;
 
@@ -60,8 +60,8 @@ static void describe(const transform *t, const step *s, work *w) {
     w->from_step = s->from->strides[s->dim] * reals(s->from->dtype);
     w->to_step = s->to->strides[s->dim] * reals(s->to->dtype);
     const uint64_t others = ~(UINT64_C(1) << s->dim);
-    fac__nest_build(&w->lines, s->from->sizes, t->ndim, others, 2, (const int64_t *const[]){s->from->strides, s->to->strides},
-                    false);
+    fac__nest_build(&w->lines, s->from->sizes, t->ndim, others, 2,
+                    (const int64_t *const[]){s->from->strides, s->to->strides}, false);
     fac__fft_line_bytes(s->plan, &w->lane, &w->middle, &w->line);
 }
 
@@ -91,7 +91,8 @@ static fac_status run_groups(void *ctx, int64_t begin, int64_t end, void *scratc
         }
         set_lines(&group.in, w->from, w->from_step, group.lanes);
         set_lines(&group.out, w->to, w->to_step, group.lanes);
-        (w->plan->dtype == FAC_F64 ? FAC_ISA_PICK(fac__fft_group_f64) : FAC_ISA_PICK(fac__fft_group_f32))(&group, scratch);
+        (w->plan->dtype == FAC_F64 ? FAC_ISA_PICK(fac__fft_group_f64) : FAC_ISA_PICK(fac__fft_group_f32))(&group,
+                                                                                                          scratch);
     }
     return FAC_OK;
 }
@@ -224,8 +225,11 @@ static int64_t line_grain(const work *w) { return fac__grain(FAC_GRAIN / 4, w->p
 
 static int64_t scratch_of(const work *w) {
     const way how = way_of(w);
-    if (how == GROUPS) return fac__parallel_threads(0, groups_of(w), group_grain(w)) * fac__workspace_round(fac__fft_group_bytes(w->plan));
-    if (how == LINES) return fac__parallel_threads(0, w->lines.count, line_grain(w)) * fac__workspace_round(w->lane + line_bytes(w));
+    if (how == GROUPS)
+        return fac__parallel_threads(0, groups_of(w), group_grain(w)) *
+               fac__workspace_round(fac__fft_group_bytes(w->plan));
+    if (how == LINES)
+        return fac__parallel_threads(0, w->lines.count, line_grain(w)) * fac__workspace_round(w->lane + line_bytes(w));
     return line_bytes(w) + fac_num_threads() * fac__workspace_round(w->lane);
 }
 
@@ -233,8 +237,10 @@ static fac_status run(work *w, fac_workspace scratch) {
     const way how = way_of(w);
     if (how == LONG_LINES) return run_long_lines(w, scratch);
     if (how == LINES)
-        return fac__parallel_for_taken(0, w->lines.count, line_grain(w), w->lane + line_bytes(w), scratch, run_lines, w);
-    return fac__parallel_for_taken(0, groups_of(w), group_grain(w), fac__fft_group_bytes(w->plan), scratch, run_groups, w);
+        return fac__parallel_for_taken(0, w->lines.count, line_grain(w), w->lane + line_bytes(w), scratch, run_lines,
+                                       w);
+    return fac__parallel_for_taken(0, groups_of(w), group_grain(w), fac__fft_group_bytes(w->plan), scratch, run_groups,
+                                   w);
 }
 
 /* ---- transforms ----------------------------------------------------------------------------------------------------------------- */
@@ -270,9 +276,7 @@ static double scale_of(const int64_t *sizes, int ndim, fac_ints dims, int64_t no
     return normalization == 0 ? 1 : normalization == 1 ? 1 / sqrt(n) : 1 / n;
 }
 
-static side side_of(const fac_tensor *t) {
-    return (side){fac__data(t), (fac_dtype)t->dtype, t->sizes, t->strides};
-}
+static side side_of(const fac_tensor *t) { return (side){fac__data(t), (fac_dtype)t->dtype, t->sizes, t->strides}; }
 static void begin(transform *t, const fac_structured *s, const fac_tensor *self, bool inverse) {
     t->ndim = self->ndim;
     t->n = 0;
@@ -322,7 +326,8 @@ fac_status fft_r2c_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, int64_
 }
 
 /* The other dimensions first, into memory of their own. */
-fac_status fft_c2r_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, int64_t normalization, int64_t last_dim_size) {
+fac_status fft_c2r_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, int64_t normalization,
+                       int64_t last_dim_size) {
     (void)last_dim_size;
     if (s->out[0]->numel == 0) return FAC_OK;
     transform t;
