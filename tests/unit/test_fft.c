@@ -14,7 +14,7 @@ static fac_tensor *complex_tensor(fac_dtype d, fac_ints sizes) {
     for (size_t i = 0; i < sizes.n; i++) n *= sizes.v[i];
     double *v = malloc((size_t)n * 16 + 1);
     for (int64_t i = 0; i < 2 * n; i++) v[i] = value(i);
-    fac_tensor *t = fac_to(fac_tensor_from(v, FAC_C128, sizes), d);
+    fac_tensor *t = fac_to_dtype(fac_tensor_from(v, FAC_C128, sizes), d);
     free(v);
     return t;
 }
@@ -215,7 +215,7 @@ static void one_impulse_has_a_flat_spectrum_exactly(void **state) {
         fac_fill_(fac_select(x, 0, 0), FAC_SCALAR(1));
         fac_tensor *ones = fac_ones(FAC_SHAPE(n), .dtype = FAC_C64);
         expect_same(fac_fft_fft(x), ones, 0);
-        expect_same(fac_fft_fft(fac_to(x, FAC_C64)), ones, 0);
+        expect_same(fac_fft_fft(fac_to_dtype(x, FAC_C64)), ones, 0);
     }
 }
 
@@ -332,7 +332,7 @@ static void arguments_that_do_not_fit_are_refused(void **state) {
     assert_error(FAC_ERR_INDEX, "Dimension specified as -1 but tensor has no dimensions");
     assert_null(fac_fft_rfft(z));
     assert_error(FAC_ERR_DTYPE, "rfft expects a real input tensor, but got");
-    assert_null(fac_fft_fft(fac_to(x, FAC_F16)));
+    assert_null(fac_fft_fft(fac_to_dtype(x, FAC_F16)));
     assert_error(FAC_ERR_DTYPE, "Unsupported dtype");
     assert_null(fac_fft_fftn(x, .dims = FAC_INTS(0, -2)));
     assert_error(FAC_ERR_ARGUMENT, "FFT dims must be unique");
@@ -397,8 +397,7 @@ static void plans_are_kept_within_a_bound(void **state) {
 static fac_status transform_once(void *context) {
     FAC_SCOPE(s);
     fac_tensor *x = *(fac_tensor **)context;
-    fac_fft_irfft2(fac_fft_rfft2(x), .ss = FAC_INTS(3, 67));
-    return fac_error();
+    return fac_fft_irfft2(fac_fft_rfft2(x), .ss = FAC_INTS(3, 67)) ? FAC_OK : fac_error();
 }
 static void transforms_survive_every_failed_allocation(void **state) {
     (void)state;
@@ -427,7 +426,7 @@ static void windows_have_their_closed_forms(void **state) {
     values_are(fac_hamming_window(4, .dtype = FAC_F64), (const double[]){0.08, 0.54, 1, 0.54}, 4, 1e-16);
     values_are(fac_hamming_window_periodic_alpha_beta(8, true, 1, 2, .dtype = FAC_F64),
                (const double[]){-1, 1 - 2 * h, 1, 1 + 2 * h, 3, 1 + 2 * h, 1, 1 - 2 * h}, 8, 1e-15);
-    values_are(fac_blackman_window(4, .dtype = FAC_F64), (const double[]){0, 0.34, 1, 0.34}, 4, 1e-16);
+    values_are(fac_blackman_window(4, .dtype = FAC_F64), (const double[]){0, 0.34, 1, 0.34}, 4, 2e-16);
     values_are(fac_bartlett_window(4, .dtype = FAC_F64), (const double[]){0, 0.5, 1, 0.5}, 4, 0);
     values_are(fac_bartlett_window_periodic(4, false, .dtype = FAC_F64), (const double[]){0, 2. / 3, 2. / 3, 0}, 4,
                1e-16);
@@ -438,7 +437,7 @@ static void windows_have_their_closed_forms(void **state) {
     values_are(fac_hann_window(1), (const double[]){1}, 1, 0);
     values_are(fac_hann_window(0), NULL, 0, 0);
     fac_tensor *out = fac_empty(FAC_INTS(0), .dtype = FAC_F64);
-    fac_hann_window_out(4, out);
+    assert_non_null(fac_hann_window_out(4, out));
     values_are(out, (const double[]){0, 0.5, 1, 0.5}, 4, 1e-16);
 }
 
@@ -523,7 +522,7 @@ static void frames_that_do_not_fit_are_refused(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "expected 0 < win_length <= n_fft, but got win_length=9");
     assert_null(fac_stft(x, 8, .window = fac_ones(FAC_SHAPE(5)), .return_complex = true));
     assert_error(FAC_ERR_SHAPE, "expected a 1D window tensor of size equal to win_length=8");
-    assert_null(fac_stft(fac_to(x, FAC_I64), 8, .return_complex = true));
+    assert_null(fac_stft(fac_to_dtype(x, FAC_I64), 8, .return_complex = true));
     assert_error(FAC_ERR_DTYPE, "expected a tensor of floating point or complex values");
     assert_null(fac_istft(x, 8));
     assert_error(FAC_ERR_DTYPE, "istft requires a complex-valued input tensor");
