@@ -64,10 +64,11 @@ static fac_status frequencies(fac_factory f, const char *name, int64_t n, double
 static fac_factory like(const fac_tensor *out) {
     return FACTORY((fac_dtype)out->dtype, FAC_STRIDED, out->device, (fac_opt_num){0});
 }
-static fac_status give_out(fac_status st, fac_tensor *made, fac_tensor *given, fac_tensor **out) {
+/* `made` is set by the call that gives `st`, and so is read after it. */
+static fac_status give_out(fac_status st, fac_tensor *const *made, fac_tensor *given, fac_tensor **out) {
     FAC_TRY(st);
-    st = fac__copy_to_outs(&given, &made, 1);
-    fac__unref(made);
+    st = fac__copy_to_outs(&given, made, 1);
+    fac__unref(*made);
     if (st == FAC_OK) *out = fac__ref(given);
     return st;
 }
@@ -82,7 +83,7 @@ static fac_status give_out(fac_status st, fac_tensor *made, fac_tensor *given, f
                                           fac_tensor **out) {                                                         \
         (void)c;                                                                                                      \
         fac_tensor *made = NULL;                                                                                      \
-        return give_out(frequencies(like(given), #name, n, d, half, &made), made, given, out);                        \
+        return give_out(frequencies(like(given), #name, n, d, half, &made), &made, given, out);                       \
     }
 FREQUENCIES(fftfreq, false)
 FREQUENCIES(rfftfreq, true)
@@ -164,7 +165,7 @@ static window kaiser_window(double beta) {
         (void)c;                                                                                                       \
         const window w = shape;                                                                                        \
         fac_tensor *made = NULL;                                                                                       \
-        return give_out(make_window(like(given), &w, window_length, periodic, &made), made, given, out);               \
+        return give_out(make_window(like(given), &w, window_length, periodic, &made), &made, given, out);              \
     }
 WINDOW(bartlett_window, bartlett_window_out, , bartlett_window, true)
 WINDOW(bartlett_window_periodic, bartlett_window_periodic_out, LIST(bool periodic, ), bartlett_window, periodic)

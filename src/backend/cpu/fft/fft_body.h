@@ -558,9 +558,10 @@ static void X(enter_each)(const fac_fft_line *l, int64_t begin, int64_t end) {
     const bool side_by_side = p->kind == FAC_FFT_COMPLEX && l->in_step == 2;
     T *work = l->work;
     int64_t k = begin;
-    for (; side_by_side && k + LANES <= end; k += LANES)
-        X(write_pairs)
-        (work + 2 * k, X(chirped)(p, X(maybe_exchanged)(X(run_at)(l->in, k), l->inverse), k, true), LANES);
+    for (; side_by_side && k + LANES <= end; k += LANES) {
+        const CV a = X(maybe_exchanged)(X(run_at)(l->in, k), l->inverse);
+        X(write_pairs)(work + 2 * k, X(chirped)(p, a, k, true), LANES);
+    }
     for (; k < end; k++) X(put_one)(work, k, 2, X(chirped)(p, X(entering)(l, k), k, false));
 }
 
