@@ -357,8 +357,8 @@ static void inner_operators_check_what_they_are_given(void **state) {
     FAC_SCOPE(s);
     fac_tensor *x = fac_zeros(FAC_SHAPE(2, 4)), *z = fac_zeros(FAC_SHAPE(2, 4), .dtype = FAC_C64);
     const int64_t one[] = {1}, twice[] = {1, -1};
-    const fac_value d1 = fac_value_ints(one, 1), d2 = fac_value_ints(twice, 2), d0 = fac_value_ints(one, 0),
-                    zero = fac_value_int(0), yes = fac_value_bool(true);
+    fac_value d1 = fac_value_ints(one, 1), d2 = fac_value_ints(twice, 2), d0 = fac_value_ints(one, 0);
+    const fac_value zero = fac_value_int(0), yes = fac_value_bool(true);
     assert_int_not_equal(call("aten::_fft_c2c", x, d1, zero, yes), FAC_OK);
     assert_error(FAC_ERR_DTYPE, "expected a complex tensor");
     assert_int_not_equal(call("aten::_fft_c2c", z, d2, zero, yes), FAC_OK);
@@ -372,6 +372,9 @@ static void inner_operators_check_what_they_are_given(void **state) {
     assert_int_not_equal(call("aten::_fft_c2r", z, d1, zero, fac_value_int(9)), FAC_OK);
     assert_error(FAC_ERR_SHAPE, "9 points are made of 5, but dimension 1 has 4");
     assert_ok(call("aten::_fft_c2r", z, d1, zero, fac_value_int(7)));
+    fac_value_release(&d1);
+    fac_value_release(&d2);
+    fac_value_release(&d0);
 }
 
 /* ---- plans -------------------------------------------------------------------------------------------------------------------- */

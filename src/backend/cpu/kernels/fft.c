@@ -75,24 +75,32 @@ static void set_lines(fac_fft_lines *l, const side *s, int64_t step, int lanes) 
     for (int i = 1; i < lanes && l->adjacent; i++) l->adjacent = (char *)l->at[i] - (char *)l->at[i - 1] == item;
 }
 
+/* The next lines of the nest, one per lane, run by run. */
+static void take_lines(const work *w, fac_cursor *at, fac_fft_group *g) {
+    const int64_t from_item = fac__dtype_size(w->from->dtype), to_item = fac__dtype_size(w->to->dtype);
+    const int64_t from_next = fac__nest_step(&w->lines, 0), to_next = fac__nest_step(&w->lines, 1);
+    for (int i = 0; i < g->lanes;) {
+        const int run = (int)fac__min(fac__nest_run(&w->lines, at), g->lanes - i);
+        for (int k = 0; k < run; k++, i++) {
+            g->in.at[i] = w->from->data + (at->offset[0] + k * from_next) * from_item;
+            g->out.at[i] = w->to->data + (at->offset[1] + k * to_next) * to_item;
+        }
+        fac__nest_advance(&w->lines, 2, run, at);
+    }
+    set_lines(&g->in, w->from, w->from_step, g->lanes);
+    set_lines(&g->out, w->to, w->to_step, g->lanes);
+}
+
 static fac_status run_groups(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const work *w = ctx;
     const int lanes = w->plan->lanes;
-    const int64_t from_item = fac__dtype_size(w->from->dtype), to_item = fac__dtype_size(w->to->dtype);
     fac_cursor at;
     fac__nest_seek(&w->lines, 2, begin * lanes, &at);
-    for (int64_t g = begin; g < end; g++) {
-        fac_fft_group group = {.plan = w->plan, .inverse = w->inverse, .two_sided = w->two_sided, .scale = w->scale};
-        group.lanes = (int)fac__min(lanes, w->lines.count - g * lanes);
-        for (int i = 0; i < group.lanes; i++) {
-            group.in.at[i] = w->from->data + at.offset[0] * from_item;
-            group.out.at[i] = w->to->data + at.offset[1] * to_item;
-            fac__nest_advance(&w->lines, 2, 1, &at);
-        }
-        set_lines(&group.in, w->from, w->from_step, group.lanes);
-        set_lines(&group.out, w->to, w->to_step, group.lanes);
-        (w->plan->dtype == FAC_F64 ? FAC_ISA_PICK(fac__fft_group_f64) : FAC_ISA_PICK(fac__fft_group_f32))(&group,
-                                                                                                          scratch);
+    for (int64_t i = begin; i < end; i++) {
+        fac_fft_group g = {.plan = w->plan, .inverse = w->inverse, .two_sided = w->two_sided, .scale = w->scale};
+        g.lanes = (int)fac__min(lanes, w->lines.count - i * lanes);
+        take_lines(w, &at, &g);
+        (w->plan->dtype == FAC_F64 ? FAC_ISA_PICK(fac__fft_group_f64) : FAC_ISA_PICK(fac__fft_group_f32))(&g, scratch);
     }
     return FAC_OK;
 }
