@@ -45,6 +45,8 @@ BEFORE_2 = {
     "unique": ("Mismatched", "slices are ordered by their own elements"),
     "linspace": ("Tensor-likes are not equal", "integers are cut off from numbers that were not rounded on the way"),
     "ldexp": ("PyTorch has", "the result has the dtype of the scaled operand"),
+    "stft": ("return_complex", "real inputs need return_complex"),
+    "istft": ("complex-valued input", "pairs of reals are no spectrum"),
 }
 
 

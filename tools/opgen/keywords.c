@@ -25,7 +25,8 @@ static bool is_list(const fac_schema_arg *a) {
     return t == T_TENSORS || t == T_INTS || t == T_FLOATS;
 }
 
-static bool ends_in_s(const char *name) { return name[strlen(name) - 1] == 's'; }
+/* A plural; a name of one letter is none. */
+static bool ends_in_s(const char *name) { return name[1] && name[strlen(name) - 1] == 's'; }
 
 char *kw_name(const fac_schema_arg *a) {
     const bool cut = may_be_one(a) && ends_in_s(a->name);

@@ -1,0 +1,675 @@
+/* The inner loops for one type of real number, T, in vectors VT of LANES lanes; fft.isa.c includes it for each.
+
+   A sequence per lane is an array of points: LANES real parts, then LANES imaginary parts. Passes are Stockham's, decimated in
+   frequency: of a length radix * blocks, with `run` sequences of earlier passes side by side, point q + run (b + blocks j)
+   goes to q + run (radix b + k), times w^(b k), so that the last pass leaves natural order. Sums have a fixed order. */
+
+typedef struct X(cv) {
+    VT re, im;
+} X(cv);
+#define CV X(cv)
+#define POINT (2 * LANES)
+
+/* ---- complex numbers in lanes ----------------------------------------------------------------------------------------- */
+
+static FAC_ALWAYS_INLINE CV X(get)(const T *x, int64_t i) {
+    return (CV){LOAD(x + i * POINT), LOAD(x + i * POINT + LANES)};
+}
+static FAC_ALWAYS_INLINE void X(put)(T *x, int64_t i, CV a) {
+    STORE(x + i * POINT, a.re);
+    STORE(x + i * POINT + LANES, a.im);
+}
+static FAC_ALWAYS_INLINE CV X(plus)(CV a, CV b) { return (CV){a.re + b.re, a.im + b.im}; }
+static FAC_ALWAYS_INLINE CV X(minus)(CV a, CV b) { return (CV){a.re - b.re, a.im - b.im}; }
+static FAC_ALWAYS_INLINE CV X(times)(CV a, CV w) {
+    return (CV){FMA(a.re, w.re, -(a.im * w.im)), FMA(a.re, w.im, a.im * w.re)};
+}
+static FAC_ALWAYS_INLINE CV X(splat)(const T *w) { return (CV){SPLAT(w[0]), SPLAT(w[1])}; }
+static FAC_ALWAYS_INLINE CV X(conj)(CV a) { return (CV){a.re, -a.im}; }
+static FAC_ALWAYS_INLINE CV X(exchanged)(CV a) { return (CV){a.im, a.re}; }
+static FAC_ALWAYS_INLINE CV X(times_minus_i)(CV a) { return (CV){a.im, -a.re}; }
+static FAC_ALWAYS_INLINE CV X(backwards)(CV a) { return (CV){BACK(a.re), BACK(a.im)}; }
+static FAC_ALWAYS_INLINE CV X(scaled)(CV a, VT s) { return (CV){a.re * s, a.im * s}; }
+
+/* ---- butterflies: a[k] = sum over j of a[j] w^(j k) ------------------------------------------------------------------------ */
+
+static FAC_ALWAYS_INLINE void X(dft_2)(CV *a, const T *roots) {
+    (void)roots;
+    CV t = X(minus)(a[0], a[1]);
+    a[0] = X(plus)(a[0], a[1]);
+    a[1] = t;
+}
+
+static FAC_ALWAYS_INLINE void X(dft_4)(CV *a, const T *roots) {
+    (void)roots;
+    CV s = X(plus)(a[0], a[2]), d = X(minus)(a[0], a[2]), t = X(plus)(a[1], a[3]),
+       e = X(times_minus_i)(X(minus)(a[1], a[3]));
+    a[0] = X(plus)(s, t);
+    a[1] = X(plus)(d, e);
+    a[2] = X(minus)(s, t);
+    a[3] = X(minus)(d, e);
+}
+
+/* Two transforms of four, of the even and the odd elements. w = (1 - i) / sqrt(2). */
+static FAC_ALWAYS_INLINE void X(dft_8)(CV *a, const T *roots) {
+    CV even[4] = {a[0], a[2], a[4], a[6]}, odd[4] = {a[1], a[3], a[5], a[7]};
+    const VT half = SPLAT((T)0.70710678118654752440);
+    X(dft_4)(even, roots);
+    X(dft_4)(odd, roots);
+    odd[1] = X(scaled)((CV){odd[1].re + odd[1].im, odd[1].im - odd[1].re}, half);
+    odd[2] = X(times_minus_i)(odd[2]);
+    odd[3] = X(scaled)((CV){odd[3].im - odd[3].re, -odd[3].re - odd[3].im}, half);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+        a[k] = X(plus)(even[k], odd[k]);
+        a[k + 4] = X(minus)(even[k], odd[k]);
+    }
+}
+
+/* Odd r. Elements j and r - j meet cosines of one sign and sines of opposite ones, so their sum and difference are taken first.
+   roots: cos, then sin, of 2 pi j / r. */
+static FAC_ALWAYS_INLINE void X(dft_odd)(CV *a, int r, const T *roots) {
+    CV sum[FAC_FFT_PRIME / 2], dif[FAC_FFT_PRIME / 2], first = a[0];
+    const int h = r / 2;
+#pragma GCC unroll 6
+    for (int j = 1; j <= h; j++) {
+        sum[j - 1] = X(plus)(a[j], a[r - j]);
+        dif[j - 1] = X(minus)(a[j], a[r - j]);
+    }
+#pragma GCC unroll 6
+    for (int k = 1; k <= h; k++) {
+        CV p = first, m = {SPLAT(0), SPLAT(0)};
+#pragma GCC unroll 6
+        for (int j = 1, at = k; j <= h; j++, at = at + k >= r ? at + k - r : at + k) {
+            const VT c = SPLAT(roots[at]), s = SPLAT(roots[r + at]);
+            p = (CV){FMA(sum[j - 1].re, c, p.re), FMA(sum[j - 1].im, c, p.im)};
+            m = (CV){FMA(dif[j - 1].re, s, m.re), FMA(dif[j - 1].im, s, m.im)};
+        }
+        a[k] = (CV){p.re + m.im, p.im - m.re};
+        a[r - k] = (CV){p.re - m.im, p.im + m.re};
+    }
+#pragma GCC unroll 6
+    for (int j = 0; j < h; j++) a[0] = X(plus)(a[0], sum[j]);
+}
+static FAC_ALWAYS_INLINE void X(dft_3)(CV *a, const T *roots) { X(dft_odd)(a, 3, roots); }
+static FAC_ALWAYS_INLINE void X(dft_5)(CV *a, const T *roots) { X(dft_odd)(a, 5, roots); }
+static FAC_ALWAYS_INLINE void X(dft_7)(CV *a, const T *roots) { X(dft_odd)(a, 7, roots); }
+static FAC_ALWAYS_INLINE void X(dft_11)(CV *a, const T *roots) { X(dft_odd)(a, 11, roots); }
+static FAC_ALWAYS_INLINE void X(dft_13)(CV *a, const T *roots) { X(dft_odd)(a, 13, roots); }
+
+/* ---- passes ------------------------------------------------------------------------------------------------------------------ */
+
+/* Block 0 has no twiddle factors, and so the last pass has none. */
+#define FFT_PASS(R)                                                                                        \
+    static void X(pass_##R)(const fac_fft_pass *p, const T *table, const T *x, T *y) {                     \
+        const T *roots = table + p->roots;                                                                 \
+        const int64_t run = p->run, apart = run * p->blocks;                                               \
+        for (int64_t q = 0; q < run; q++) {                                                                \
+            CV a[R];                                                                                       \
+            _Pragma("GCC unroll 13") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * apart);        \
+            X(dft_##R)(a, roots);                                                                          \
+            _Pragma("GCC unroll 13") for (int k = 0; k < (R); k++) X(put)(y, q + k * run, a[k]);           \
+        }                                                                                                  \
+        for (int64_t b = 1; b < p->blocks; b++) {                                                          \
+            const T *w = table + p->twiddles + (b - 1) * 2 * ((R)-1), *from = x + b * run * POINT;         \
+            T *to = y + b * (R)*run * POINT;                                                               \
+            for (int64_t q = 0; q < run; q++) {                                                            \
+                CV a[R];                                                                                   \
+                _Pragma("GCC unroll 13") for (int j = 0; j < (R); j++) a[j] = X(get)(from, q + j * apart); \
+                X(dft_##R)(a, roots);                                                                      \
+                X(put)(to, q, a[0]);                                                                       \
+                _Pragma("GCC unroll 13") for (int k = 1; k < (R); k++)                                     \
+                    X(put)(to, q + k * run, X(times)(a[k], X(splat)(w + 2 * (k - 1))));                    \
+            }                                                                                              \
+        }                                                                                                  \
+    }
+FFT_PASS(2)
+FFT_PASS(3)
+FFT_PASS(4)
+FFT_PASS(5)
+FFT_PASS(7)
+FFT_PASS(8)
+FFT_PASS(11)
+FFT_PASS(13)
+#undef FFT_PASS
+
+static void X(pass_any)(const fac_fft_pass *p, const T *table, const T *x, T *y) {
+    const int r = (int)p->radix;
+    const int64_t run = p->run, apart = run * p->blocks;
+    for (int64_t b = 0; b < p->blocks; b++) {
+        const T *w = table + p->twiddles + (b - 1) * 2 * (r - 1), *from = x + b * run * POINT;
+        T *to = y + b * r * run * POINT;
+        for (int64_t q = 0; q < run; q++) {
+            CV a[FAC_FFT_PRIME];
+            for (int j = 0; j < r; j++) a[j] = X(get)(from, q + j * apart);
+            X(dft_odd)(a, r, table + p->roots);
+            X(put)(to, q, a[0]);
+            for (int k = 1; k < r; k++) X(put)(to, q + k * run, b ? X(times)(a[k], X(splat)(w + 2 * (k - 1))) : a[k]);
+        }
+    }
+}
+
+static void X(pass)(const fac_fft_pass *p, const T *table, const T *x, T *y) {
+    switch (p->radix) {
+    case 2: X(pass_2)(p, table, x, y); break;
+    case 3: X(pass_3)(p, table, x, y); break;
+    case 4: X(pass_4)(p, table, x, y); break;
+    case 5: X(pass_5)(p, table, x, y); break;
+    case 7: X(pass_7)(p, table, x, y); break;
+    case 8: X(pass_8)(p, table, x, y); break;
+    case 11: X(pass_11)(p, table, x, y); break;
+    case 13: X(pass_13)(p, table, x, y); break;
+    default: X(pass_any)(p, table, x, y);
+    }
+}
+
+/* x is left alone unless it is a buffer. Returns the buffer with the result, x itself where there is no pass. */
+static const T *X(run_chain)(const fac_fft_chain *c, const T *x, T *buffer, T *other) {
+    for (int i = 0; i < c->passes; i++) {
+        T *y = x == buffer ? other : buffer;
+        X(pass)(&c->pass[i], c->table, x, y);
+        x = y;
+    }
+    return x;
+}
+
+/* ---- lines into lanes and back -------------------------------------------------------------------------------------------------- */
+
+/* Points of a line as pairs of reals: the point i has its parts at at[lane][i * step] and `im` further, and no imaginary part where
+   that is 0. */
+typedef struct X(view) {
+    T *at[LANES];
+    int64_t step, im;
+    int lanes;
+    bool adjacent, exchange;
+} X(view);
+#define VIEW X(view)
+
+static FAC_ALWAYS_INLINE CV X(maybe_exchanged)(CV a, bool exchange) { return exchange ? X(exchanged)(a) : a; }
+
+/* The first `lanes` of LANES pairs that lie side by side. */
+static FAC_ALWAYS_INLINE CV X(read_pairs)(const T *at, int lanes) {
+    T room[POINT] = {0};
+    if (lanes < LANES) at = memcpy(room, at, (size_t)lanes * 2 * sizeof(T));
+    const VT a = LOAD(at), b = LOAD(at + LANES);
+    return (CV){EVEN(a, b), ODD(a, b)};
+}
+static FAC_ALWAYS_INLINE void X(write_pairs)(T *at, CV a, int lanes) {
+    const VT lo = ZIP_LO(a.re, a.im), hi = ZIP_HI(a.re, a.im);
+    if (lanes == LANES) {
+        STORE(at, lo);
+        STORE(at + LANES, hi);
+        return;
+    }
+    T room[POINT];
+    STORE(room, lo);
+    STORE(room + LANES, hi);
+    memcpy(at, room, (size_t)lanes * 2 * sizeof(T));
+}
+
+/* n points of `lanes` neighbouring columns. */
+static void X(load_columns)(T *x, const T *at, int64_t step, int64_t n, int lanes, bool exchange) {
+    if (lanes < LANES)
+        for (int64_t i = 0; i < n; i++) X(put)(x, i, X(maybe_exchanged)(X(read_pairs)(at + i * step, lanes), exchange));
+    else
+        for (int64_t i = 0; i < n; i++) X(put)(x, i, X(maybe_exchanged)(X(read_pairs)(at + i * step, LANES), exchange));
+}
+static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lanes, bool exchange, T scale) {
+    const VT s = SPLAT(scale);
+    if (lanes < LANES)
+        for (int64_t i = 0; i < n; i++)
+            X(write_pairs)(at + i * step, X(scaled)(X(maybe_exchanged)(X(get)(x, i), exchange), s), lanes);
+    else
+        for (int64_t i = 0; i < n; i++)
+            X(write_pairs)(at + i * step, X(scaled)(X(maybe_exchanged)(X(get)(x, i), exchange), s), LANES);
+}
+
+/* Rows become columns: each round interleaves the first half of the rows with the second. */
+static FAC_ALWAYS_INLINE void X(transpose)(VT *r) {
+#pragma GCC unroll 4
+    for (int rounds = LANES; rounds > 1; rounds /= 2) {
+        VT t[LANES];
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES / 2; i++) {
+            t[2 * i] = ZIP_LO(r[i], r[i + LANES / 2]);
+            t[2 * i + 1] = ZIP_HI(r[i], r[i + LANES / 2]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) r[i] = t[i];
+    }
+}
+
+/* Element by element, from point `begin` on. */
+static void X(load_any)(T *x, const VIEW *v, int64_t begin, int64_t n) {
+    for (int64_t i = begin; i < n; i++)
+        for (int lane = 0; lane < LANES; lane++) {
+            const T *at = v->at[lane < v->lanes ? lane : 0] + i * v->step;
+            x[i * POINT + lane] = v->exchange ? at[v->im] : at[0];
+            x[i * POINT + LANES + lane] = v->im == 0 ? 0 : v->exchange ? at[0] : at[v->im];
+        }
+}
+static void X(store_any)(const T *x, const VIEW *v, int64_t begin, int64_t n, T scale) {
+    const int first = v->exchange ? LANES : 0, second = LANES - first;
+    for (int64_t i = begin; i < n; i++)
+        for (int lane = 0; lane < v->lanes; lane++) {
+            T *at = v->at[lane] + i * v->step;
+            at[0] = x[i * POINT + first + lane] * scale;
+            if (v->im) at[v->im] = x[i * POINT + second + lane] * scale;
+        }
+}
+
+/* Lines whose points lie side by side: squares of LANES points go through registers. Returns how many points it did. */
+static int64_t X(load_rows)(T *x, const VIEW *v, int64_t n) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        VT re[LANES], im[LANES];
+        for (int lane = 0; lane < LANES; lane++) {
+            CV a = X(read_pairs)(v->at[lane < v->lanes ? lane : 0] + 2 * i, LANES);
+            re[lane] = a.re;
+            im[lane] = a.im;
+        }
+        X(transpose)(re);
+        X(transpose)(im);
+        for (int k = 0; k < LANES; k++) X(put)(x, i + k, X(maybe_exchanged)((CV){re[k], im[k]}, v->exchange));
+    }
+    return i;
+}
+static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
+    int64_t i = 0;
+    const VT s = SPLAT(scale);
+    for (; i + LANES <= n; i += LANES) {
+        VT re[LANES], im[LANES];
+        for (int k = 0; k < LANES; k++) {
+            CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, i + k), v->exchange), s);
+            re[k] = a.re;
+            im[k] = a.im;
+        }
+        X(transpose)(re);
+        X(transpose)(im);
+        for (int lane = 0; lane < v->lanes; lane++)
+            X(write_pairs)(v->at[lane] + 2 * i, (CV){re[lane], im[lane]}, LANES);
+    }
+    return i;
+}
+
+/* Neighbouring lines of reals: real and imaginary parts are vectors already. */
+static void X(load_reals)(T *x, const VIEW *v, int64_t n) {
+    const VT none = SPLAT(0);
+    for (int64_t i = 0; i < n; i++) {
+        const T *at = v->at[0] + i * v->step;
+        X(put)(x, i, X(maybe_exchanged)((CV){LOAD(at), v->im ? LOAD(at + v->im) : none}, v->exchange));
+    }
+}
+static void X(store_reals)(const T *x, const VIEW *v, int64_t n, T scale) {
+    const VT s = SPLAT(scale);
+    for (int64_t i = 0; i < n; i++) {
+        const CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, i), v->exchange), s);
+        STORE(v->at[0] + i * v->step, a.re);
+        if (v->im) STORE(v->at[0] + i * v->step + v->im, a.im);
+    }
+}
+
+static void X(load)(T *x, const VIEW *v, int64_t n) {
+    if (v->adjacent && v->im == 1)
+        X(load_columns)(x, v->at[0], v->step, n, v->lanes, v->exchange);
+    else if (v->adjacent && v->lanes == LANES)
+        X(load_reals)(x, v, n);
+    else
+        X(load_any)(x, v, v->step == 2 && v->im == 1 ? X(load_rows)(x, v, n) : 0, n);
+}
+static void X(store)(const T *x, const VIEW *v, int64_t n, T scale) {
+    if (v->adjacent && v->im == 1)
+        X(store_columns)(x, v->at[0], v->step, n, v->lanes, v->exchange, scale);
+    else if (v->adjacent && v->lanes == LANES)
+        X(store_reals)(x, v, n, scale);
+    else
+        X(store_any)(x, v, v->step == 2 && v->im == 1 ? X(store_rows)(x, v, n, scale) : 0, n, scale);
+}
+
+/* ---- real lines -------------------------------------------------------------------------------------------------------------------- */
+
+/* Z is the transform of z[j] = x[2 j] + i x[2 j + 1], of h = n / 2 points. With a = Z[k] and b = conj(Z[h - k]), the transform of
+   x at k is (a + b) / 2 - i w^k (a - b) / 2, and at h - k the conjugate of (a + b) / 2 + i w^k (a - b) / 2. */
+static FAC_ALWAYS_INLINE void X(unfold)(CV *p, CV *q, CV w) {
+    const VT half = SPLAT((T)0.5);
+    const CV b = X(conj)(*q), s = X(scaled)(X(plus)(*p, b), half),
+             d = X(times)(X(times_minus_i)(X(scaled)(X(minus)(*p, b), half)), w);
+    *p = X(plus)(s, d);
+    *q = X(conj)(X(minus)(s, d));
+}
+/* Its inverse, without the division by two. */
+static FAC_ALWAYS_INLINE void X(fold)(CV *p, CV *q, CV w) {
+    const CV b = X(conj)(*q), s = X(plus)(*p, b), d = X(times)(X(minus)(*p, b), X(conj)(w)), i = {-d.im, d.re};
+    *p = X(plus)(s, i);
+    *q = X(conj)(X(minus)(s, i));
+}
+
+/* The point 0 of Z makes the points 0 and h. */
+static FAC_ALWAYS_INLINE void X(unfold_ends)(CV *p, CV *q) {
+    const CV z = *p;
+    *p = (CV){z.re + z.im, SPLAT(0)};
+    *q = (CV){z.re - z.im, SPLAT(0)};
+}
+/* The imaginary parts of the points 0 and h are not looked at. */
+static FAC_ALWAYS_INLINE CV X(fold_ends)(CV p, CV q) { return (CV){p.re + q.re, p.re - q.re}; }
+
+static void X(unfold_lanes)(T *x, int64_t h, const T *w) {
+    CV first = X(get)(x, 0), last;
+    X(unfold_ends)(&first, &last);
+    X(put)(x, 0, first);
+    for (int64_t k = 1; 2 * k <= h; k++) {
+        CV p = X(get)(x, k), q = X(get)(x, h - k);
+        X(unfold)(&p, &q, X(splat)(w + 2 * k));
+        X(put)(x, k, p);
+        if (2 * k < h) X(put)(x, h - k, q);
+    }
+    X(put)(x, h, last);
+}
+/* Leaves the parts exchanged, for an inverse transform. */
+static void X(fold_lanes)(T *x, int64_t h, const T *w) {
+    X(put)(x, 0, X(exchanged)(X(fold_ends)(X(get)(x, 0), X(get)(x, h))));
+    for (int64_t k = 1; 2 * k <= h; k++) {
+        CV p = X(get)(x, k), q = X(get)(x, h - k);
+        X(fold)(&p, &q, X(splat)(w + 2 * k));
+        X(put)(x, k, X(exchanged)(p));
+        if (2 * k < h) X(put)(x, h - k, X(exchanged)(q));
+    }
+}
+/* Points above n / 2 are conjugates of those below. */
+static void X(mirror_lanes)(T *x, int64_t n) {
+    for (int64_t k = 1; 2 * k < n; k++) X(put)(x, n - k, X(conj)(X(get)(x, k)));
+}
+static void X(exchange_lanes)(T *x, int64_t n) {
+    for (int64_t k = 0; k < n; k++) X(put)(x, k, X(exchanged)(X(get)(x, k)));
+}
+
+/* ---- groups of lines ---------------------------------------------------------------------------------------------------------------- */
+
+static VIEW X(view_of)(const fac_fft_plan *p, const fac_fft_lines *l, int lanes) {
+    VIEW v = {.step = l->step, .im = l->complex, .lanes = lanes, .adjacent = l->adjacent};
+    for (int i = 0; i < lanes; i++) v.at[i] = l->at[i];
+    if (!l->complex && p->inner < p->n) {
+        v.step = 2 * l->step;
+        v.im = l->step;
+    }
+    return v;
+}
+
+/* What kinds make of loaded points, in place. The line that becomes real is loaded as it stands: its inverse exchanges here. */
+static void X(enter_lanes)(const fac_fft_plan *p, T *x) {
+    if (p->kind != FAC_FFT_TO_REAL) return;
+    if (p->inner < p->n) {
+        X(fold_lanes)(x, p->inner, p->unfold);
+        return;
+    }
+    CV first = X(get)(x, 0);
+    first.im = SPLAT(0);
+    X(put)(x, 0, first);
+    X(mirror_lanes)(x, p->n);
+    X(exchange_lanes)(x, p->n);
+}
+
+static const T *X(chirped_lanes)(const fac_fft_plan *p, T *x, T *y) {
+    const T *chirp = p->chirp, *filter = p->filter;
+    for (int64_t k = 0; k < p->inner; k++) X(put)(x, k, X(times)(X(get)(x, k), X(splat)(chirp + 2 * k)));
+    memset(x + p->inner * POINT, 0, (size_t)(p->core.n - p->inner) * POINT * sizeof(T));
+    T *z = X(run_chain)(&p->core.whole, x, x, y) == x ? x : y;
+    for (int64_t k = 0; k < p->core.n; k++)
+        X(put)(z, k, X(exchanged)(X(times)(X(get)(z, k), X(splat)(filter + 2 * k))));
+    z = X(run_chain)(&p->core.whole, z, x, y) == x ? x : y;
+    for (int64_t k = 0; k < p->inner; k++) X(put)(z, k, X(times)(X(exchanged)(X(get)(z, k)), X(splat)(chirp + 2 * k)));
+    return z;
+}
+
+void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
+    const fac_fft_plan *p = g->plan;
+    const int64_t half = p->n / 2 + 1, in = p->kind == FAC_FFT_TO_REAL ? half : p->inner,
+                  out = p->kind != FAC_FFT_FROM_REAL ? p->inner
+                        : g->two_sided               ? p->n
+                                                     : half;
+    T *x = scratch, *y = x + fac__max(p->core.n, p->n + 1) * POINT;
+    VIEW from = X(view_of)(p, &g->in, g->lanes), to = X(view_of)(p, &g->out, g->lanes);
+    from.exchange = g->inverse && p->kind == FAC_FFT_COMPLEX;
+    to.exchange = g->inverse;
+    X(load)(x, &from, in);
+    X(enter_lanes)(p, x);
+    T *z = (p->chirped ? X(chirped_lanes)(p, x, y) : X(run_chain)(&p->core.whole, x, x, y)) == x ? x : y;
+    if (p->kind == FAC_FFT_FROM_REAL && p->inner < p->n) X(unfold_lanes)(z, p->inner, p->unfold);
+    if (p->kind == FAC_FFT_FROM_REAL && g->two_sided) X(mirror_lanes)(z, p->n);
+    X(store)(z, &to, out, (T)g->scale);
+}
+
+/* ---- one line, split ------------------------------------------------------------------------------------------------------------------ */
+
+/* A last group that is not full starts earlier where it can, and computes some lanes once more. */
+static FAC_ALWAYS_INLINE int64_t X(group_start)(int64_t group, int64_t n) {
+    return fac__max(0, fac__min(group * LANES, n - LANES));
+}
+
+/* Rows r of a group of columns, from lanes to [row group][column][lanes of rows]. Lanes that another group has are not written. */
+static void X(twiddle_and_turn)(const fac_fft_core *c, const T *x, int64_t group, T *middle) {
+    const int64_t rows = c->columns.n, columns = c->rows.n, start = X(group_start)(group, columns);
+    const T *lane_w = c->lane_twiddles, *group_w = (const T *)c->group_twiddles + group * rows * 2;
+    for (int64_t g = 0; g * LANES < rows; g++) {
+        const int64_t first = X(group_start)(g, rows);
+        VT re[LANES], im[LANES];
+        for (int i = 0; i < LANES; i++) {
+            const int64_t row = fac__min(first + i, rows - 1); /* lanes past the end are not used */
+            CV w = X(get)(lane_w, row);
+            if (group) w = X(times)(w, X(splat)(group_w + 2 * row));
+            const CV a = X(times)(X(get)(x, row), w);
+            re[i] = a.re;
+            im[i] = a.im;
+        }
+        X(transpose)(re);
+        X(transpose)(im);
+        T *to = middle + (g * columns + start) * POINT;
+        for (int64_t lane = group * LANES - start; lane < LANES && start + lane < columns; lane++)
+            X(put)(to, lane, (CV){re[lane], im[lane]});
+    }
+}
+
+static void X(stage_columns)(const fac_fft_line *l, int64_t begin, int64_t end, T *scratch) {
+    const fac_fft_core *c = &l->plan->core;
+    const int lanes = (int)fac__min(LANES, c->rows.n);
+    T *other = scratch + c->columns.n * POINT;
+    for (int64_t g = begin; g < end; g++) {
+        const T *from = (const T *)l->from + 2 * X(group_start)(g, c->rows.n);
+        X(load_columns)(scratch, from, 2 * c->rows.n, c->columns.n, lanes, l->exchange_from);
+        X(twiddle_and_turn)(c, X(run_chain)(&c->columns, scratch, scratch, other), g, l->middle);
+    }
+}
+
+/* The last group and what it computes once more belong to one item, so that no two threads write the same element. */
+static void X(stage_rows)(const fac_fft_line *l, int64_t begin, int64_t end, T *scratch) {
+    const fac_fft_core *c = &l->plan->core;
+    const int lanes = (int)fac__min(LANES, c->columns.n);
+    T *other = scratch + c->rows.n * POINT;
+    if (end == fac__fft_stage_items(l, FAC_FFT_ROWS)) end = fac__div_up(c->columns.n, LANES);
+    for (int64_t g = begin; g < end; g++) {
+        const T *x = X(run_chain)(&c->rows, (const T *)l->middle + g * c->rows.n * POINT, scratch, other);
+        T *to = (T *)l->to + 2 * X(group_start)(g, c->columns.n);
+        X(store_columns)(x, to, 2 * c->columns.n, c->rows.n, lanes, l->exchange_to, (T)l->to_scale);
+    }
+}
+
+/* LANES complex numbers side by side at 2 * i, or one, in all lanes. */
+static FAC_ALWAYS_INLINE CV X(run_at)(const void *x, int64_t i) { return X(read_pairs)((const T *)x + 2 * i, LANES); }
+static FAC_ALWAYS_INLINE CV X(one)(T re, T im) { return (CV){SPLAT(re), SPLAT(im)}; }
+static FAC_ALWAYS_INLINE CV X(one_at)(const void *x, int64_t i, int64_t step) {
+    return X(splat)((const T *)x + i * step);
+}
+static FAC_ALWAYS_INLINE void X(put_one)(T *x, int64_t i, int64_t step, CV a) {
+    x[i * step] = a.re[0];
+    x[i * step + 1] = a.im[0];
+}
+
+static FAC_ALWAYS_INLINE CV X(chirped)(const fac_fft_plan *p, CV a, int64_t k, bool run) {
+    return p->chirped ? X(times)(a, run ? X(run_at)(p->chirp, k) : X(one_at)(p->chirp, k, 2)) : a;
+}
+/* Points k to k + LANES - 1 of the complex transform in `work`, or point k in all lanes. */
+static FAC_ALWAYS_INLINE CV X(transformed)(const fac_fft_plan *p, const T *work, int64_t k, bool run) {
+    const CV a = run ? X(run_at)(work, k) : X(one_at)(work, k, 2);
+    return X(chirped)(p, X(maybe_exchanged)(a, p->chirped), k, run);
+}
+
+/* ---- into the work line ---- */
+
+/* Real lines of even length: a point k and its mirror image h - k become points of the half transform. */
+static void X(enter_pair)(const fac_fft_line *l, int64_t k) {
+    const fac_fft_plan *p = l->plan;
+    const int64_t h = p->inner;
+    CV a = X(one_at)(l->in, k, l->in_step), b = X(one_at)(l->in, h - k, l->in_step);
+    if (k == 0)
+        a = X(fold_ends)(a, b);
+    else
+        X(fold)(&a, &b, X(one_at)(p->unfold, k, 2));
+    X(put_one)(l->work, k, 2, X(chirped)(p, X(exchanged)(a), k, false));
+    if (k > 0) X(put_one)(l->work, h - k, 2, X(chirped)(p, X(exchanged)(b), h - k, false));
+}
+static void X(enter_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
+    const fac_fft_plan *p = l->plan;
+    const int64_t h = p->inner, last = l->in_step == 2 ? fac__min(end, (h + 1) / 2) : 0;
+    T *work = l->work;
+    int64_t k = begin;
+    if (k == 0) X(enter_pair)(l, k++);
+    for (; k + LANES <= last; k += LANES) {
+        const int64_t far = h - k - LANES + 1;
+        CV a = X(run_at)(l->in, k), b = X(backwards)(X(run_at)(l->in, far));
+        X(fold)(&a, &b, X(run_at)(p->unfold, k));
+        X(write_pairs)(work + 2 * k, X(chirped)(p, X(exchanged)(a), k, true), LANES);
+        X(write_pairs)(work + 2 * far, X(chirped)(p, X(exchanged)(X(backwards)(b)), far, true), LANES);
+    }
+    for (; k < end; k++) X(enter_pair)(l, k);
+}
+
+/* Point k of a line that is not folded. */
+static FAC_ALWAYS_INLINE CV X(entering)(const fac_fft_line *l, int64_t k) {
+    const T *in = l->in;
+    const int64_t step = l->in_step, n = l->plan->n;
+    if (l->plan->kind == FAC_FFT_COMPLEX) return X(maybe_exchanged)(X(one_at)(in, k, step), l->inverse);
+    if (l->plan->kind == FAC_FFT_FROM_REAL)
+        return l->plan->inner < n ? X(one)(in[2 * k * step], in[(2 * k + 1) * step]) : X(one)(in[k * step], 0);
+    if (k == 0) return X(one)(0, in[0]);
+    return X(exchanged)(2 * k < n ? X(one_at)(in, k, step) : X(conj)(X(one_at)(in, n - k, step)));
+}
+static void X(enter_each)(const fac_fft_line *l, int64_t begin, int64_t end) {
+    const fac_fft_plan *p = l->plan;
+    const bool side_by_side = p->kind == FAC_FFT_COMPLEX && l->in_step == 2;
+    T *work = l->work;
+    int64_t k = begin;
+    for (; side_by_side && k + LANES <= end; k += LANES) {
+        const CV a = X(maybe_exchanged)(X(run_at)(l->in, k), l->inverse);
+        X(write_pairs)(work + 2 * k, X(chirped)(p, a, k, true), LANES);
+    }
+    for (; k < end; k++) X(put_one)(work, k, 2, X(chirped)(p, X(entering)(l, k), k, false));
+}
+
+static void X(stage_enter)(const fac_fft_line *l, int64_t begin, int64_t end) {
+    const fac_fft_plan *p = l->plan;
+    if (begin == 0) memset((T *)l->work + 2 * p->inner, 0, (size_t)(p->core.n - p->inner) * 2 * sizeof(T));
+    if (p->kind == FAC_FFT_TO_REAL && p->inner < p->n)
+        X(enter_pairs)(l, begin, end);
+    else
+        X(enter_each)(l, begin, end);
+}
+
+static void X(stage_filter)(const fac_fft_line *l, int64_t begin, int64_t end) {
+    const T *filter = l->plan->filter;
+    T *work = l->work;
+    int64_t k = begin;
+    for (; k + LANES <= end; k += LANES)
+        X(write_pairs)(work + 2 * k, X(exchanged)(X(times)(X(run_at)(work, k), X(run_at)(filter, k))), LANES);
+    for (; k < end; k++) X(put_one)(work, k, 2, X(exchanged)(X(times)(X(one_at)(work, k, 2), X(one_at)(filter, k, 2))));
+}
+
+/* ---- out of the work line ---- */
+
+/* Point k of the transform of a real line, and its mirror image if that is wanted. */
+static FAC_ALWAYS_INLINE void X(put_real)(const fac_fft_line *l, int64_t k, CV a) {
+    const int64_t n = l->plan->n;
+    X(put_one)(l->out, k, l->out_step, a);
+    if (l->two_sided && k > 0 && 2 * k < n) X(put_one)(l->out, n - k, l->out_step, X(conj)(a));
+}
+static void X(leave_pair)(const fac_fft_line *l, int64_t k) {
+    const fac_fft_plan *p = l->plan;
+    const int64_t h = p->inner;
+    const VT s = SPLAT((T)l->scale);
+    CV a = X(transformed)(p, l->work, k, false), b = k ? X(transformed)(p, l->work, h - k, false) : a;
+    if (k == 0)
+        X(unfold_ends)(&a, &b);
+    else
+        X(unfold)(&a, &b, X(one_at)(p->unfold, k, 2));
+    X(put_real)(l, k, X(scaled)(a, s));
+    if (2 * k < h) X(put_real)(l, h - k, X(scaled)(b, s));
+}
+static void X(leave_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
+    const fac_fft_plan *p = l->plan;
+    const int64_t h = p->inner, last = l->out_step == 2 ? fac__min(end, (h + 1) / 2) : 0;
+    const VT s = SPLAT((T)l->scale);
+    T *out = l->out;
+    int64_t k = begin;
+    if (k == 0) X(leave_pair)(l, k++);
+    for (; k + LANES <= last; k += LANES) {
+        const int64_t far = h - k - LANES + 1;
+        CV a = X(transformed)(p, l->work, k, true), b = X(backwards)(X(transformed)(p, l->work, far, true));
+        X(unfold)(&a, &b, X(run_at)(p->unfold, k));
+        a = X(scaled)(a, s);
+        b = X(scaled)(b, s);
+        X(write_pairs)(out + 2 * k, a, LANES);
+        X(write_pairs)(out + 2 * far, X(backwards)(b), LANES);
+        if (!l->two_sided) continue;
+        X(write_pairs)(out + 2 * (h + k), X(conj)(b), LANES);
+        X(write_pairs)(out + 2 * (h + far), X(backwards)(X(conj)(a)), LANES);
+    }
+    for (; k < end; k++) X(leave_pair)(l, k);
+}
+
+/* Point k of a line that is not unfolded. */
+static FAC_ALWAYS_INLINE void X(put_each)(const fac_fft_line *l, int64_t k, CV a) {
+    T *out = l->out;
+    if (l->plan->kind == FAC_FFT_FROM_REAL) {
+        X(put_real)(l, k, a);
+    } else if (l->plan->kind == FAC_FFT_COMPLEX) {
+        X(put_one)(out, k, l->out_step, a);
+    } else if (l->plan->inner < l->plan->n) {
+        out[2 * k * l->out_step] = a.re[0];
+        out[(2 * k + 1) * l->out_step] = a.im[0];
+    } else {
+        out[k * l->out_step] = a.re[0];
+    }
+}
+static void X(leave_each)(const fac_fft_line *l, int64_t begin, int64_t end) {
+    const fac_fft_plan *p = l->plan;
+    const bool side_by_side = p->kind == FAC_FFT_COMPLEX && l->out_step == 2;
+    const VT s = SPLAT((T)l->scale);
+    int64_t k = begin;
+    for (; side_by_side && k + LANES <= end; k += LANES) {
+        const CV a = X(maybe_exchanged)(X(transformed)(p, l->work, k, true), l->inverse);
+        X(write_pairs)((T *)l->out + 2 * k, X(scaled)(a, s), LANES);
+    }
+    for (; k < end; k++)
+        X(put_each)(l, k, X(scaled)(X(maybe_exchanged)(X(transformed)(p, l->work, k, false), l->inverse), s));
+}
+
+static void X(stage_leave)(const fac_fft_line *l, int64_t begin, int64_t end) {
+    if (l->plan->kind == FAC_FFT_FROM_REAL && l->plan->inner < l->plan->n)
+        X(leave_pairs)(l, begin, end);
+    else
+        X(leave_each)(l, begin, end);
+}
+
+void FAC_ISA_NAME(X(fac__fft_stage))(const fac_fft_line *l, fac_fft_stage stage, int64_t begin, int64_t end,
+                                     void *scratch) {
+    switch (stage) {
+    case FAC_FFT_ENTER: X(stage_enter)(l, begin, end); break;
+    case FAC_FFT_COLUMNS: X(stage_columns)(l, begin, end, scratch); break;
+    case FAC_FFT_ROWS: X(stage_rows)(l, begin, end, scratch); break;
+    case FAC_FFT_FILTER: X(stage_filter)(l, begin, end); break;
+    default: X(stage_leave)(l, begin, end);
+    }
+}
+
+#undef CV
+#undef POINT
+#undef VIEW
