@@ -12,6 +12,10 @@ ALIAS(negative, neg)
 ALIAS(arcsin, asin)
 ALIAS(arccos, acos)
 ALIAS(arctan, atan)
+ALIAS(arcsinh, asinh)
+ALIAS(arccosh, acosh)
+ALIAS(arctanh, atanh)
+ALIAS(fix, trunc)
 
 #define BINARY_ALIAS(name, of)                                                                                         \
     fac_status name##_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other,                    \
@@ -26,6 +30,14 @@ ALIAS(arctan, atan)
 BINARY_ALIAS(multiply, mul)
 BINARY_ALIAS(divide, div)
 BINARY_ALIAS(true_divide, div)
+BINARY_ALIAS(greater, gt)
+BINARY_ALIAS(greater_equal, ge)
+BINARY_ALIAS(less, lt)
+BINARY_ALIAS(less_equal, le)
+BINARY_ALIAS(not_equal, ne)
+BINARY_ALIAS(and, bitwise_and)
+BINARY_ALIAS(or, bitwise_or)
+BINARY_ALIAS(xor, bitwise_xor)
 
 fac_status subtract_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar alpha,
                                      fac_tensor **out) {
@@ -49,6 +61,27 @@ fac_status clip_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num 
                           fac_tensor **out) {
     (void)c;
     return fac__c_clamp(self, min, max, out);
+}
+fac_status clip_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *min, fac_tensor *max,
+                                 fac_tensor **out) {
+    (void)c;
+    return fac__c_clamp_Tensor(self, min, max, out);
+}
+fac_status lshift_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    return fac__c_bitwise_left_shift_Tensor(self, other, out);
+}
+fac_status lshift_scalar_composite(const fac_call_info *c, fac_tensor *self, fac_scalar other, fac_tensor **out) {
+    (void)c;
+    return fac__c_bitwise_left_shift_Tensor_Scalar(self, other, out);
+}
+fac_status rshift_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
+    (void)c;
+    return fac__c_bitwise_right_shift_Tensor(self, other, out);
+}
+fac_status rshift_scalar_composite(const fac_call_info *c, fac_tensor *self, fac_scalar other, fac_tensor **out) {
+    (void)c;
+    return fac__c_bitwise_right_shift_Tensor_Scalar(self, other, out);
 }
 fac_status positive_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
