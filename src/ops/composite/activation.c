@@ -84,8 +84,8 @@ fac_status rrelu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar 
               "Lower bound should be less than or equal to the upper bound, both finite, but got %g and %g", low, high);
     if (!training) return fac__c_leaky_relu(self, mean_slope(lower, upper), out);
     FAC_SCOPE(s);
-    fac_tensor *slopes = fac__s_empty_like(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0},
-                                           FAC_FORMAT_DEFAULT);
+    fac_tensor *slopes =
+        fac__s_empty_like(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
     slopes = fac__s_uniform_(slopes, low, high, generator);
     return fac__give(out, mul(self, fill_where(slopes, fac__s_gt_Scalar(self, fac_scalar_i_(0)), 1)));
 }

@@ -9,14 +9,14 @@ fac_status polygamma_meta(fac_structured *s, int64_t n, fac_tensor *self) {
 
 fac_status signbit_meta(fac_structured *s, fac_tensor *self) {
     FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "signbit is not implemented for complex tensors.");
+              "not implemented for complex tensors.");
     return fac__pw_1(s, self, FAC_PW_PROMOTE, FAC_BOOL);
 }
 
 /* The mantissa like self, the exponent as int32. */
 fac_status frexp_meta(fac_structured *s, fac_tensor *self) {
     const fac_dtype d = (fac_dtype)self->dtype;
-    FAC_CHECK(fac_dtype_is_floating(d), FAC_ERR_DTYPE, "frexp only supports floating-point dtypes");
+    FAC_CHECK(fac_dtype_is_floating(d), FAC_ERR_DTYPE, "only floating-point dtypes are supported");
     fac_iter_begin(&s->iter, FAC_PW_PROMOTE);
     for (int i = 0; i < s->n_out; i++) FAC_TRY(fac_iter_out(&s->iter, NULL));
     FAC_TRY(fac_iter_in(&s->iter, self));

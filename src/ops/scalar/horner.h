@@ -4,8 +4,12 @@
 #define FAC_SRC_OPS_SCALAR_HORNER_H
 
 /* clang-format off */
-#define FAC_HORNER(x, ...) FAC_HORNER_NAME_(FAC_HORNER_COUNT_(__VA_ARGS__, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0))(x, __VA_ARGS__)
-#define FAC_HORNER_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, n, ...) n
+#define FAC_HORNER(x, ...) FAC_HORNER_NAME_(FAC_HORNER_COUNT_(__VA_ARGS__, \
+    40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, \
+    10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0))(x, __VA_ARGS__)
+#define FAC_HORNER_COUNT_(\
+    a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, \
+    a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, n, ...) n
 #define FAC_HORNER_NAME_(n) FAC_HORNER_NAME__(n)
 #define FAC_HORNER_NAME__(n) FAC_HORNER_##n
 #define FAC_HORNER_1(x, c) (c)

@@ -4,7 +4,7 @@
 /* ---- quantiles of the normal distribution ------------------------------------------------------------------------------------ */
 
 /* z / q, where the normal distribution reaches 1/2 + q at z, over q^2 in [0, 0.375^2]. */
-FAC_SCALAR_HELPER double wide_quantile_centre_poly(double t) {
+FAC_WIDE_FN double fac__wide_quantile_centre_poly(double t) {
     return FAC_HORNER(t, 0x1.5d035b66e70fep+1, 0x1.0eb631c37ef8cp-2, 0x1.c840e1acde8b9p-5, 0x1.df71d8a6d1535p-7,
                       0x1.17d914a57860dp-8, 0x1.5b687ca1cfbb9p-10, 0x1.c103465b7e1dcp-12, 0x1.2a88cf689c4fdp-13,
                       0x1.95722d8dda9bdp-15, 0x1.17d941c4a29bcp-16, 0x1.875b3cfbb545dp-18, 0x1.1488e0a5fcb64p-19,
@@ -14,7 +14,7 @@ FAC_SCALAR_HELPER double wide_quantile_centre_poly(double t) {
 }
 
 /* z / r, where the tail beyond z is exp(-r^2), over v = (r - 3) / (r + 3), for tails from 1/8 to the least number's. */
-FAC_SCALAR_HELPER double wide_quantile_tail_poly(double t) {
+FAC_WIDE_FN double fac__wide_quantile_tail_poly(double t) {
     return FAC_HORNER(t, 0x1.52ffa26a23fc7p+0, 0x1.76bbc387450d1p-3, -0x1.3dd28207dc9d7p-3, 0x1.7107d64fb81eep-4,
                       -0x1.8f0a335765bc1p-5, 0x1.9850f7d4aff1ep-6, -0x1.9ae12bfbe6d06p-7, 0x1.94ca3c008910cp-8,
                       -0x1.8d7db46bcf82ep-9, 0x1.81628944227c5p-10, -0x1.765049df5c9cfp-11, 0x1.6783871f8d417p-12,
@@ -27,22 +27,22 @@ FAC_SCALAR_HELPER double wide_quantile_tail_poly(double t) {
 }
 
 /* The normal distribution's quantile of 1/2 + q; tail is the smaller of the probabilities beside it, which q alone would lose. */
-FAC_SCALAR_HELPER double wide_normal_quantile(double q, double tail) {
+FAC_WIDE_FN double fac__wide_normal_quantile(double q, double tail) {
     const double r = sqrt(-FAC_WIDE(log)(tail)), v = (r - 3) / (r + 3);
-    const double centre = q * wide_quantile_centre_poly(FAC_MAD(q * q, 0x1.c71c71c71c71cp+3, -1.0));
-    double far = r * wide_quantile_tail_poly(FAC_MAD(v, 0x1.bbeafe4662ac1p+0, -0x1.9135d20a6536p-2));
+    const double centre = q * fac__wide_quantile_centre_poly(FAC_MAD(q * q, 0x1.c71c71c71c71cp+3, -1.0));
+    double far = r * fac__wide_quantile_tail_poly(FAC_MAD(v, 0x1.bbeafe4662ac1p+0, -0x1.9135d20a6536p-2));
     far = tail == 0 ? (double)FAC_WIDE_INFINITY : far;
     return tail < 0.125 ? copysign(far, q) : centre;
 }
-FAC_SCALAR_HELPER double wide_ndtri(double p) { return wide_normal_quantile(p - 0.5, p < 0.5 ? p : 1 - p); }
-FAC_SCALAR_HELPER double wide_erfinv(double x) {
-    return 0x1.6a09e667f3bcdp-1 * wide_normal_quantile(0.5 * x, 0.5 - 0.5 * fabs(x));
+FAC_WIDE_FN double fac__wide_ndtri(double p) { return fac__wide_normal_quantile(p - 0.5, p < 0.5 ? p : 1 - p); }
+FAC_WIDE_FN double fac__wide_erfinv(double x) {
+    return 0x1.6a09e667f3bcdp-1 * fac__wide_normal_quantile(0.5 * x, 0.5 - 0.5 * fabs(x));
 }
 
 /* ---- the scaled complementary error function ---------------------------------------------------------------------------------- */
 
 /* (1 + 2x) erfcx(x) over (x - 3) / (x + 3), x not negative: between 1 and 1.2. */
-FAC_SCALAR_HELPER double wide_erfcx_poly(double t) {
+FAC_WIDE_FN double fac__wide_erfcx_poly(double t) {
     return FAC_HORNER(t, 0x1.40c522d7e4987p+0, -0x1.15c084bb9e8f3p-3, -0x1.85a15c58aa4eap-5, 0x1.098366a5b46c8p-3,
                       -0x1.e88b803a4a976p-4, 0x1.17ca2877f0d2cp-4, -0x1.8574c40b65516p-6, 0x1.4b884e44cd0e1p-9,
                       0x1.ef1bdd0bb2a66p-10, -0x1.98db513818f4ap-11, -0x1.b91262a99168ap-14, 0x1.065a3be611552p-13,
@@ -52,25 +52,25 @@ FAC_SCALAR_HELPER double wide_erfcx_poly(double t) {
                       0x1.cc52dfb8af559p-31, -0x1.bb7a8d4dea67ep-36);
 }
 
-FAC_SCALAR_HELPER double wide_erfcx_positive(double x) {
+FAC_WIDE_FN double fac__wide_erfcx_positive(double x) {
     const double t = x > 1e17 ? 1 : (x - 3) / (x + 3);
-    return wide_erfcx_poly(t) / (1 + 2 * x);
+    return fac__wide_erfcx_poly(t) / (1 + 2 * x);
 }
 /* exp(x^2) for |x| up to 27, beyond which it is infinite: the square of x's upper half is exact, the rest is added behind. */
-FAC_SCALAR_HELPER double wide_exp_square(double x) {
+FAC_WIDE_FN double fac__wide_exp_square(double x) {
     const double size = fabs(x), near = size < 27 ? size : 27, high = (double)(float)near;
     const double low = (near - high) * (near + high), e = FAC_WIDE(exp)(high * high);
     return FAC_MAD(e, low * FAC_HORNER(low, 1, 0.5, 0x1.5555555555555p-3), e);
 }
 /* erfcx(-x) = 2 exp(x^2) - erfcx(x). */
-FAC_SCALAR_HELPER double wide_erfcx(double x) {
-    const double right = wide_erfcx_positive(fabs(x)), left = 2 * wide_exp_square(x) - right;
+FAC_WIDE_FN double fac__wide_erfcx(double x) {
+    const double right = fac__wide_erfcx_positive(fabs(x)), left = 2 * fac__wide_exp_square(x) - right;
     return x < 0 ? left : right;
 }
 /* log of the normal distribution. Its tail far to the left is exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2. */
-FAC_SCALAR_HELPER double wide_log_ndtr(double x) {
+FAC_WIDE_FN double fac__wide_log_ndtr(double x) {
     const double s = 0x1.6a09e667f3bcdp-1 * x;
-    const double left = FAC_WIDE(log)(0.5 * wide_erfcx_positive(fabs(s))) - 0.5 * (x * x);
+    const double left = FAC_WIDE(log)(0.5 * fac__wide_erfcx_positive(fabs(s))) - 0.5 * (x * x);
     const double right = FAC_WIDE(log1p)(-0.5 * FAC_WIDE(erfc)(s));
     return x < -1 ? left : right;
 }

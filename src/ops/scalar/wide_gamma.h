@@ -3,7 +3,7 @@
 /* ---- digamma ------------------------------------------------------------------------------------------------------------------- */
 
 /* digamma(x) / (x - r) over [1, 2], where r is its root. */
-FAC_SCALAR_HELPER double wide_digamma_near_poly(double t) {
+FAC_WIDE_FN double fac__wide_digamma_near_poly(double t) {
     return FAC_HORNER(t, 0x1.e6f0cbb873616p-1, -0x1.b1cb63005ee98p-3, 0x1.eca189b8e6f6dp-5, -0x1.2feeeb98a78eap-6,
                       0x1.8512e5903903ep-8, -0x1.fb44202a2306bp-10, 0x1.4de9aa1779d23p-11, -0x1.b9f8b11bfd3dp-13,
                       0x1.2564717896ec6p-14, -0x1.863563f44f303p-16, 0x1.03c0adafa529cp-17, -0x1.5a06a5d662cb4p-19,
@@ -13,12 +13,12 @@ FAC_SCALAR_HELPER double wide_digamma_near_poly(double t) {
 }
 
 /* On [1, 2], exact near the root, which is kept in two parts. */
-FAC_SCALAR_HELPER double wide_digamma_near(double x) {
-    return ((x - 0x1.762d86356be3fp+0) - 0x1.b86a722197829p-54) * wide_digamma_near_poly(FAC_MAD(x, 2, -3));
+FAC_WIDE_FN double fac__wide_digamma_near(double x) {
+    return ((x - 0x1.762d86356be3fp+0) - 0x1.b86a722197829p-54) * fac__wide_digamma_near_poly(FAC_MAD(x, 2, -3));
 }
 /* By the asymptotic series in Bernoulli's numbers (DLMF 5.11.2) from 10 on, where the term left out is below 2^-57; arguments below
    are moved there by 1/x + ... + 1/(x + 9), taken as one fraction. */
-FAC_SCALAR_HELPER double wide_digamma_far(double x) {
+FAC_WIDE_FN double fac__wide_digamma_far(double x) {
     const bool moved = x < 10;
     const double z = moved ? x + 10 : x, inverse = 1 / z, w = inverse * inverse;
     const double series = w * FAC_HORNER(w, 0x1.5555555555555p-4, -0x1.1111111111111p-7, 0x1.041041041041p-8,
@@ -31,9 +31,10 @@ FAC_SCALAR_HELPER double wide_digamma_far(double x) {
     return moved ? y - FAC_MAD(2, x, 9) * slope / p : y;
 }
 /* psi(x) = psi(1 + x) - 1/x, psi(-x) = psi(1 + x) + pi cot(pi x). */
-FAC_SCALAR_HELPER double wide_digamma(double x) {
+FAC_WIDE_FN double fac__wide_digamma(double x) {
     const double size = fabs(x), rest = size - rint(size), inverse = 1 / size;
-    const double at = size < 1 ? size + 1 : size, y = at < 2 ? wide_digamma_near(at) : wide_digamma_far(at);
+    const double at = size < 1 ? size + 1 : size, near = fac__wide_digamma_near(at), far = fac__wide_digamma_far(at);
+    const double y = at < 2 ? near : far;
     const double turn = 3.14159265358979323846 / FAC_WIDE(tan)(3.14159265358979323846 * rest);
     const double cot = rest == 0 ? (double)FAC_WIDE_NAN : turn;
     const double right = size < 1 ? y - inverse : y, after = size < 1 ? y : y + inverse;
@@ -44,13 +45,13 @@ FAC_SCALAR_HELPER double wide_digamma(double x) {
 /* ---- trigamma ------------------------------------------------------------------------------------------------------------------ */
 
 /* 1/a^2 + 1/(a + 1)^2 + 1/(a + 2)^2 as one fraction. */
-FAC_SCALAR_HELPER double wide_three_squares(double a) {
+FAC_WIDE_FN double fac__wide_three_squares(double a) {
     const double p = a * a, q = (a + 1) * (a + 1), r = (a + 2) * (a + 2);
     return (q * r + p * (q + r)) / (p * (q * r));
 }
 /* As digamma: from 10 on by its series, below by the first ten terms of sum 1/(x + k)^2 and the series of what follows. Left of 0
    psi'(-x) = pi^2 / sin(pi x)^2 + 1/x^2 - psi'(x), so that the first term is of right arguments alone. */
-FAC_SCALAR_HELPER double wide_trigamma(double x) {
+FAC_WIDE_FN double fac__wide_trigamma(double x) {
     const double size = fabs(x), rest = size - rint(size);
     const bool moved = size < 10;
     const double z = moved ? size + 10 : size, inverse = 1 / z, w = inverse * inverse;
@@ -59,7 +60,8 @@ FAC_SCALAR_HELPER double wide_trigamma(double x) {
                    w * FAC_HORNER(w, 0x1.5555555555555p-3, -0x1.1111111111111p-5, 0x1.8618618618618p-6,
                                   -0x1.1111111111111p-5, 0x1.364d9364d9365p-4, -0x1.033033033033p-2,
                                   0x1.2aaaaaaaaaaabp+0, -0x1.c5e5e5e5e5e5ep+2, 0x1.b7c4f8f13e3c5p+5));
-    const double nine = wide_three_squares(size + 1) + wide_three_squares(size + 4) + wide_three_squares(size + 7);
+    const double nine =
+        fac__wide_three_squares(size + 1) + fac__wide_three_squares(size + 4) + fac__wide_three_squares(size + 7);
     const double first = 1 / size * (1 / size);
     const double sine = FAC_WIDE(sin)(3.14159265358979323846 * rest), turn = 3.14159265358979323846 / sine;
     const double after = moved ? series + nine : series - first; /* of 1 + size */

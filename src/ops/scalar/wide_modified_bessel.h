@@ -4,7 +4,7 @@
 /* ---- modified, first kind ------------------------------------------------------------------------------------------------------ */
 
 /* (I0(x) - 1) / x^2 over x^2 in [0, 64]. */
-FAC_SCALAR_HELPER double wide_i0_small_poly(double t) {
+FAC_WIDE_FN double fac__wide_i0_small_poly(double t) {
     return FAC_HORNER(t, 0x1p-2, 0x1p-6, 0x1.c71c71c71c718p-12, 0x1.c71c71c71c7c2p-18, 0x1.23456789ab17bp-24,
                       0x1.02e85c08a7dfcp-31, 0x1.522a43f4ad0f5p-39, 0x1.522a441639e1cp-47, 0x1.0b3130d34d86p-55,
                       0x1.5601aa949484bp-64, 0x1.69c8a8327233ep-73, 0x1.41ac98bb3887bp-82, 0x1.e5e1e29c5a679p-92,
@@ -12,7 +12,7 @@ FAC_SCALAR_HELPER double wide_i0_small_poly(double t) {
 }
 
 /* (I1(x) / x - 1/2) / x^2 over x^2 in [0, 64]. */
-FAC_SCALAR_HELPER double wide_i1_small_poly(double t) {
+FAC_WIDE_FN double fac__wide_i1_small_poly(double t) {
     return FAC_HORNER(t, 0x1p-4, 0x1.5555555555554p-9, 0x1.c71c71c71c75dp-15, 0x1.6c16c16c164acp-21,
                       0x1.845c8a0cf35b3p-28, 0x1.27e4fb76812bfp-35, 0x1.522a440f55384p-43, 0x1.2c97573d1a3e7p-51,
                       0x1.ab8210355a0f4p-60, 0x1.f1742082aee8fp-69, 0x1.e2811d44a152bp-78, 0x1.8ad126c06d494p-87,
@@ -20,7 +20,7 @@ FAC_SCALAR_HELPER double wide_i1_small_poly(double t) {
 }
 
 /* exp(-x) sqrt(x) I0(x) over 16 / x - 1, x from 8. */
-FAC_SCALAR_HELPER double wide_i0_large_poly(double t) {
+FAC_WIDE_FN double fac__wide_i0_large_poly(double t) {
     return FAC_HORNER(t, 0x1.9bd428ad249a5p-2, 0x1.b87969bb93b75p-9, 0x1.1daa72b5e650cp-13, 0x1.75e5ee71edd14p-17,
                       0x1.8e513a1d5e52bp-20, 0x1.3f49a6bcfc2d9p-22, 0x1.7d0f75812d9bcp-24, 0x1.51ced7b713adcp-25,
                       0x1.7224b1828e507p-26, 0x1.03896efb09a41p-27, -0x1.ce768f00b5374p-28, -0x1.cc90f59ec1228p-27,
@@ -31,7 +31,7 @@ FAC_SCALAR_HELPER double wide_i0_large_poly(double t) {
 }
 
 /* exp(-x) sqrt(x) I1(x), likewise. */
-FAC_SCALAR_HELPER double wide_i1_large_poly(double t) {
+FAC_WIDE_FN double fac__wide_i1_large_poly(double t) {
     return FAC_HORNER(t, 0x1.8ebe783a8403p-2, -0x1.3f796198ee63fp-7, -0x1.cbc54df1e894cp-13, -0x1.f89c230446f74p-17,
                       -0x1.ec8e107bd7eaap-20, -0x1.7613865ea6e9ap-22, -0x1.ad8d43e5d60bep-24, -0x1.727702ec186d3p-25,
                       -0x1.9191ff33370adp-26, -0x1.21f47a4eb566bp-27, 0x1.ceff3cea7c3a4p-28, 0x1.e413f0678e137p-27,
@@ -42,50 +42,52 @@ FAC_SCALAR_HELPER double wide_i1_large_poly(double t) {
 }
 
 /* e is exp(x / 2), or 1 for the functions scaled by exp(-x), s what those up to 8 are scaled by: 1, or exp(-x). */
-FAC_SCALAR_HELPER double wide_i0_of(double size, double e, double s) {
-    const double square = size * size, small = s * FAC_MAD(square, wide_i0_small_poly(square), 1);
-    const double large = wide_i0_large_poly(FAC_MAD(16, 1 / size, -1)) / sqrt(size) * e * e;
+FAC_WIDE_FN double fac__wide_i0_of(double size, double e, double s) {
+    const double square = size * size, small = s * FAC_MAD(square, fac__wide_i0_small_poly(square), 1);
+    const double large = fac__wide_i0_large_poly(FAC_MAD(16, 1 / size, -1)) / sqrt(size) * e * e;
     return size > 8 ? large : small;
 }
-FAC_SCALAR_HELPER double wide_i1_of(double size, double e, double s) {
-    const double square = size * size, small = s * (size * FAC_MAD(square, wide_i1_small_poly(square), 0.5));
-    const double large = wide_i1_large_poly(FAC_MAD(16, 1 / size, -1)) / sqrt(size) * e * e;
+FAC_WIDE_FN double fac__wide_i1_of(double size, double e, double s) {
+    const double square = size * size, small = s * (size * FAC_MAD(square, fac__wide_i1_small_poly(square), 0.5));
+    const double large = fac__wide_i1_large_poly(FAC_MAD(16, 1 / size, -1)) / sqrt(size) * e * e;
     return size > 8 ? large : small;
 }
-FAC_SCALAR_HELPER double wide_i0(double x) { return wide_i0_of(fabs(x), FAC_WIDE(exp)(0.5 * fabs(x)), 1); }
-FAC_SCALAR_HELPER double wide_i1(double x) { return copysign(wide_i1_of(fabs(x), FAC_WIDE(exp)(0.5 * fabs(x)), 1), x); }
-FAC_SCALAR_HELPER double wide_i0e(double x) { return wide_i0_of(fabs(x), 1, FAC_WIDE(exp)(-fabs(x))); }
-FAC_SCALAR_HELPER double wide_i1e(double x) { return copysign(wide_i1_of(fabs(x), 1, FAC_WIDE(exp)(-fabs(x))), x); }
+FAC_WIDE_FN double fac__wide_i0(double x) { return fac__wide_i0_of(fabs(x), FAC_WIDE(exp)(0.5 * fabs(x)), 1); }
+FAC_WIDE_FN double fac__wide_i1(double x) {
+    return copysign(fac__wide_i1_of(fabs(x), FAC_WIDE(exp)(0.5 * fabs(x)), 1), x);
+}
+FAC_WIDE_FN double fac__wide_i0e(double x) { return fac__wide_i0_of(fabs(x), 1, FAC_WIDE(exp)(-fabs(x))); }
+FAC_WIDE_FN double fac__wide_i1e(double x) { return copysign(fac__wide_i1_of(fabs(x), 1, FAC_WIDE(exp)(-fabs(x))), x); }
 
 /* ---- modified, second kind ------------------------------------------------------------------------------------------------------ */
 
 /* (I0(x) - 1) / x^2 over x^2 in [0, 1]. */
-FAC_SCALAR_HELPER double wide_i0_unit_poly(double t) {
+FAC_WIDE_FN double fac__wide_i0_unit_poly(double t) {
     return FAC_HORNER(t, 0x1p-2, 0x1.fffffffffffbfp-7, 0x1.c71c71c7249f2p-12, 0x1.c71c71bad96c7p-18,
                       0x1.2345704a901d8p-24, 0x1.02e1f2645736cp-31, 0x1.56d1a37cbc97p-39);
 }
 
 /* (I1(x) / x - 1/2) / x^2, likewise. */
-FAC_SCALAR_HELPER double wide_i1_unit_poly(double t) {
+FAC_WIDE_FN double fac__wide_i1_unit_poly(double t) {
     return FAC_HORNER(t, 0x1p-4, 0x1.5555555555547p-9, 0x1.c71c71c720133p-15, 0x1.6c16c166a511bp-21,
                       0x1.845c91d2dd081p-28, 0x1.27df497fbe0f4p-35, 0x1.564c918b6d40cp-43);
 }
 
 /* K0(x) + log(x) I0(x) over 2 x^2 - 1, x up to 1. */
-FAC_SCALAR_HELPER double wide_k0_small_poly(double t) {
+FAC_WIDE_FN double fac__wide_k0_small_poly(double t) {
     return FAC_HORNER(t, 0x1.0c2047108e956p-2, 0x1.3830d94ea686dp-3, 0x1.b2d72c6a79dedp-8, 0x1.cb6b8d18ee4c4p-14,
                       0x1.0120e8a956b1ep-20, 0x1.6546fbabbe4b3p-28, 0x1.527ba0ac06586p-36, 0x1.d18d9ed13c7bcp-45,
                       0x1.e61b679067c7fp-54);
 }
 
 /* (K1(x) - log(x) I1(x) - 1/x) / x, likewise. */
-FAC_SCALAR_HELPER double wide_k1_small_poly(double t) {
+FAC_WIDE_FN double fac__wide_k1_small_poly(double t) {
     return FAC_HORNER(t, -0x1.684507a99024ap-2, -0x1.710ab17f0d2b8p-5, -0x1.3b728099ba46fp-10, -0x1.e53d2237dc1eap-17,
                       -0x1.ac12dc43dea1ep-24, -0x1.eb4b13e9a0b0fp-32, -0x1.8ca57959db8adp-40, -0x1.db688ccb14ac9p-49);
 }
 
 /* exp(x) sqrt(x) K0(x) over 2 / x - 1, x from 1. */
-FAC_SCALAR_HELPER double wide_k0_large_poly(double t) {
+FAC_WIDE_FN double fac__wide_k0_large_poly(double t) {
     return FAC_HORNER(t, 0x1.30ae2423de262p+0, -0x1.ac450893fa53fp-5, 0x1.085a24b1d994fp-7, -0x1.f446a7e2795fbp-10,
                       0x1.2a7215a205657p-11, -0x1.9db9cc1c7b2cfp-13, 0x1.3f1d21f9855eep-14, -0x1.0ae1c41ae0649p-15,
                       0x1.dbdb2e98bb69dp-17, -0x1.bee18f1e3146ap-18, 0x1.b650e04faa95ap-19, -0x1.beee2277be14bp-20,
@@ -98,7 +100,7 @@ FAC_SCALAR_HELPER double wide_k0_large_poly(double t) {
 }
 
 /* exp(x) sqrt(x) K1(x), likewise. */
-FAC_SCALAR_HELPER double wide_k1_large_poly(double t) {
+FAC_WIDE_FN double fac__wide_k1_large_poly(double t) {
     return FAC_HORNER(t, 0x1.7628990a85c65p+0, 0x1.80fb15bf9d15cp-3, -0x1.03bbb0fa2f773p-6, 0x1.97e59d8926171p-9,
                       -0x1.bab479ac9a431p-11, 0x1.21729ca7b243p-12, -0x1.acf5ac5c56c84p-14, 0x1.5c524bc57cd8p-15,
                       -0x1.2f8c05bb0e918p-16, 0x1.17ee775dfd865p-17, -0x1.0e80a48308e04p-18, 0x1.10565b340eceap-19,
@@ -111,20 +113,20 @@ FAC_SCALAR_HELPER double wide_k1_large_poly(double t) {
 }
 
 /* e is exp(-x), or 1 for the functions scaled by exp(x), s what those up to 1 are scaled by: 1, or exp(x). */
-FAC_SCALAR_HELPER double wide_k0_of(double x, double e, double s) {
-    const double square = x * x, i0 = FAC_MAD(square, wide_i0_unit_poly(square), 1);
-    const double small = wide_k0_small_poly(FAC_MAD(2, square, -1)) - FAC_WIDE(log)(x) * i0;
-    const double large = wide_k0_large_poly(FAC_MAD(2, 1 / x, -1)) / sqrt(x) * e;
+FAC_WIDE_FN double fac__wide_k0_of(double x, double e, double s) {
+    const double square = x * x, i0 = FAC_MAD(square, fac__wide_i0_unit_poly(square), 1);
+    const double small = fac__wide_k0_small_poly(FAC_MAD(2, square, -1)) - FAC_WIDE(log)(x) * i0;
+    const double large = fac__wide_k0_large_poly(FAC_MAD(2, 1 / x, -1)) / sqrt(x) * e;
     return x > 1 ? large : s * small;
 }
-FAC_SCALAR_HELPER double wide_k1_of(double x, double e, double s) {
-    const double square = x * x, i1 = FAC_MAD(square, wide_i1_unit_poly(square), 0.5);
-    const double rest = x * FAC_MAD(FAC_WIDE(log)(x), i1, wide_k1_small_poly(FAC_MAD(2, square, -1)));
-    const double large = wide_k1_large_poly(FAC_MAD(2, 1 / x, -1)) / sqrt(x) * e;
+FAC_WIDE_FN double fac__wide_k1_of(double x, double e, double s) {
+    const double square = x * x, i1 = FAC_MAD(square, fac__wide_i1_unit_poly(square), 0.5);
+    const double rest = x * FAC_MAD(FAC_WIDE(log)(x), i1, fac__wide_k1_small_poly(FAC_MAD(2, square, -1)));
+    const double large = fac__wide_k1_large_poly(FAC_MAD(2, 1 / x, -1)) / sqrt(x) * e;
     const double small = x == 0 ? (double)FAC_WIDE_INFINITY : s * (1 / x + rest);
     return x > 1 ? large : small;
 }
-FAC_SCALAR_HELPER double wide_k0(double x) { return wide_k0_of(x, FAC_WIDE(exp)(-x), 1); }
-FAC_SCALAR_HELPER double wide_k1(double x) { return wide_k1_of(x, FAC_WIDE(exp)(-x), 1); }
-FAC_SCALAR_HELPER double wide_k0e(double x) { return wide_k0_of(x, 1, FAC_WIDE(exp)(x)); }
-FAC_SCALAR_HELPER double wide_k1e(double x) { return wide_k1_of(x, 1, FAC_WIDE(exp)(x)); }
+FAC_WIDE_FN double fac__wide_k0(double x) { return fac__wide_k0_of(x, FAC_WIDE(exp)(-x), 1); }
+FAC_WIDE_FN double fac__wide_k1(double x) { return fac__wide_k1_of(x, FAC_WIDE(exp)(-x), 1); }
+FAC_WIDE_FN double fac__wide_k0e(double x) { return fac__wide_k0_of(x, 1, FAC_WIDE(exp)(x)); }
+FAC_WIDE_FN double fac__wide_k1e(double x) { return fac__wide_k1_of(x, 1, FAC_WIDE(exp)(x)); }

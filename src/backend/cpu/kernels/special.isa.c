@@ -4,6 +4,8 @@
 #include "backend/cpu/loops.h"
 #include <math.h>
 
+/* Inlined however long they are, else the loops that call them would not vectorise. */
+#define FAC_WIDE_FN static inline __attribute__((always_inline))
 #define FAC_WIDE(name) FAC_SIMD(name, f64)
 #define FAC_WIDE_INFINITY __builtin_inf()
 #define FAC_WIDE_NAN __builtin_nan("")

@@ -13,6 +13,7 @@
 
 /* ---- what special functions are made of, in double -------------------------------------------------------------------------------- */
 
+#define FAC_WIDE_FN KDEV
 #define FAC_WIDE(name) name
 #define FAC_WIDE_INFINITY INFINITY
 #define FAC_WIDE_NAN NAN
