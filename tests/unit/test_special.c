@@ -422,7 +422,6 @@ static void divisors_and_multiples_are_not_negative(void **state) {
     X(y0, fac_special_bessel_y0(x[0]), 1, 0.5, 2) X(y1, fac_special_bessel_y1(x[0]), 1, 0.5, 2)                         \
     X(spherical, fac_special_spherical_bessel_j0(x[0]), 1, 0.5, 2)                                                      \
     X(igamma, fac_igamma(fac_detach(x[1]), x[0]), 1, 0.5, 2) X(igammac, fac_igammac(fac_detach(x[1]), x[0]), 1, 0.5, 2) \
-    X(zeta, fac_special_zeta(fac_add(fac_detach(x[1]), 1.5), x[0]), 1, 0.5, 2)                                          \
     X(zeta_scalar, fac_special_zeta_self_scalar(FAC_SCALAR(3), x[0]), 1, 0.5, 2)                                                    \
     X(copysign, fac_copysign(x[0], x[1]), 2, 0.5, 2) X(copysign_scalar, fac_copysign(x[0], FAC_SCALAR(-1)), 1, 0.5, 2)  \
     X(frexp, fac_frexp(x[0]).mantissa, 1, 0.55, 0.95)

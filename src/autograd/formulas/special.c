@@ -14,7 +14,7 @@ fac_tensor *spherical_bessel_grad(fac_tensor *grad, fac_tensor *x, fac_tensor *r
 /* x^(a - 1) exp(-x) / gamma(a) */
 fac_tensor *gamma_slope(fac_tensor *grad, fac_tensor *a, fac_tensor *x) {
     fac_tensor *lower = fac__s_sub_Scalar(a, fac_scalar_i_(1), fac_scalar_i_(1));
-    fac_tensor *exponent = sub(sub(fac__s_xlogy_Tensor(lower, x), x), fac__s_lgamma(a));
+    fac_tensor *exponent = sub(sub(mul(lower, fac__s_log(x)), x), fac__s_lgamma(a));
     return mul(grad, fac__s_exp(exponent));
 }
 

@@ -32,6 +32,9 @@ FAC_SCALAR_FN FAC_T FAC_FN(polygamma)(FAC_T x, FAC_NUMBER n, FAC_NUMBER part, FA
     return (FAC_T)ldexp((double)part * fac__wide_zeta((double)n + 1, (double)x), (int)exponent);
 }
 FAC_SCALAR_FN FAC_T FAC_FN(zeta)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_zeta((double)a, (double)b); }
+FAC_SCALAR_FN FAC_T FAC_FN(zeta_slope)(FAC_T a, FAC_T b) {
+    return (FAC_T)(-(double)a * fac__wide_zeta((double)a + 1, (double)b));
+}
 FAC_SCALAR_FN FAC_T FAC_FN(igamma)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_igamma((double)a, (double)b); }
 FAC_SCALAR_FN FAC_T FAC_FN(igammac)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_igammac((double)a, (double)b); }
 FAC_SCALAR_FN FAC_T FAC_FN(chebyshev_t)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_chebyshev_t((double)a, (double)b); }
