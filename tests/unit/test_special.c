@@ -101,12 +101,9 @@ static void values_of_halves_are_those_of_single_precision_rounded_once(void **s
         for (size_t h = 0; h < 2; h++) {
             fac_tensor *x = fac_to_dtype(fac_linspace(0.25, 0.75, 9), halves[h]), *wide = fac_to_dtype(x, FAC_F32);
             fac_tensor *got = functions[f].fn(x), *want = fac_to_dtype(functions[f].fn(wide), halves[h]);
-            bool same;
             assert_int_equal(fac_tensor_dtype(got), halves[h]);
-            assert_ok(fac_equal(fac_to_dtype(fac_isnan(got), FAC_F32), fac_to_dtype(fac_isnan(want), FAC_F32), &same));
-            assert_true(same);
-            assert_ok(fac_equal(fac_nan_to_num(got), fac_nan_to_num(want), &same));
-            if (!same) fail_msg("%s", functions[f].name);
+            assert_true(fac_equal(fac_isnan(got), fac_isnan(want)));
+            if (!fac_equal(fac_nan_to_num(got), fac_nan_to_num(want))) fail_msg("%s", functions[f].name);
         }
 }
 
@@ -168,6 +165,9 @@ static void edges_are_as_in_pytorch(void **state) {
         }
 }
 
+#undef N
+#undef I
+
 static double number(fac_tensor *t) {
     double v = NAN;
     assert_ok(fac_tensor_read(t, FAC_F64, &v, 1));
@@ -179,8 +179,10 @@ static void incomplete_gamma_at_edges_is_as_in_pytorch(void **state) {
     (void)state;
     static const struct {
         double a, x, p, q;
-    } rows[] = {{1, 0, 0, 1},  {0, 0, N, N},  {0, 1, 1, 0}, {1, I, 1, 0}, {I, 1, 0, 1}, {I, I, N, N},
-                {-1, 1, N, N}, {1, -1, N, N}, {N, 1, N, N}, {1, N, N, N}, {N, I, 1, 0}};
+    } rows[] = {{1, 0, 0, 1},        {0, 0, NAN, NAN},     {0, 1, 1, 0},
+                {1, INFINITY, 1, 0}, {INFINITY, 1, 0, 1},  {INFINITY, INFINITY, NAN, NAN},
+                {-1, 1, NAN, NAN},   {1, -1, NAN, NAN},    {NAN, 1, NAN, NAN},
+                {1, NAN, NAN, NAN},  {NAN, INFINITY, 1, 0}};
     for (size_t i = 0; i < FAC_COUNT(rows); i++) {
         FAC_SCOPE(s);
         const double p = number(fac_igamma(real(rows[i].a), real(rows[i].x))),
@@ -214,13 +216,14 @@ static void zeta_at_edges_is_as_in_pytorch(void **state) {
 /* ---- polynomials ---------------------------------------------------------------------------------------------------------------- */
 
 typedef fac_tensor *(*polynomial)(fac_tensor *, fac_tensor *);
-#define POLYNOMIALS(X)                                                                              \
-    X(chebyshev_polynomial_t)                                                                       \
-    X(chebyshev_polynomial_u)                                                                       \
-    X(chebyshev_polynomial_v)                                                                       \
-    X(chebyshev_polynomial_w) X(shifted_chebyshev_polynomial_t) X(shifted_chebyshev_polynomial_u)   \
-        X(shifted_chebyshev_polynomial_v) X(shifted_chebyshev_polynomial_w) X(hermite_polynomial_h) \
-            X(hermite_polynomial_he) X(laguerre_polynomial_l) X(legendre_polynomial_p)
+#define POLYNOMIALS(X)                                                                                              \
+    X(chebyshev_polynomial_t)                                                                                       \
+    X(chebyshev_polynomial_u)                                                                                       \
+    X(chebyshev_polynomial_v)                                                                                       \
+    X(chebyshev_polynomial_w)                                                                                       \
+    X(shifted_chebyshev_polynomial_t) X(shifted_chebyshev_polynomial_u) X(shifted_chebyshev_polynomial_v)           \
+        X(shifted_chebyshev_polynomial_w) X(hermite_polynomial_h) X(hermite_polynomial_he) X(laguerre_polynomial_l) \
+            X(legendre_polynomial_p)
 /* Each by three overloads, which must agree to the last bit. */
 #define POLYNOMIAL(name)                                                                                 \
     static fac_tensor *name(fac_tensor *x, fac_tensor *n) {                                              \
@@ -426,7 +429,7 @@ static void divisors_and_multiples_are_not_negative(void **state) {
     X(copysign, fac_copysign(x[0], x[1]), 2, 0.5, 2) X(copysign_scalar, fac_copysign(x[0], FAC_SCALAR(-1)), 1, 0.5, 2)  \
     X(frexp, fac_frexp(x[0]).mantissa, 1, 0.55, 0.95)
 /* clang-format on */
-#define DEFINE(name, expression, n, lo, hi)                                                               \
+#define DEFINE(name, expression, count, lo, hi)                                                           \
     static fac_status grad_of_##name(void *context, fac_tensors inputs, fac_tensor **out, size_t n_out) { \
         fac_tensor *x[2] = {inputs.v[0], inputs.n > 1 ? inputs.v[1] : context};                           \
         (void)n_out;                                                                                      \
