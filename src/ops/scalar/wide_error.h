@@ -60,7 +60,8 @@ FAC_WIDE_FN double fac__wide_erfcx_positive(double x) {
 FAC_WIDE_FN double fac__wide_exp_square(double x) {
     const double size = fabs(x), near = size < 27 ? size : 27, high = (double)(float)near;
     const double low = (near - high) * (near + high), e = FAC_WIDE(exp)(high * high);
-    return FAC_MAD(e, low * FAC_HORNER(low, 1, 0.5, 0x1.5555555555555p-3), e);
+    const double y = FAC_MAD(e, low * FAC_HORNER(low, 1, 0.5, 0x1.5555555555555p-3), e);
+    return e < (double)FAC_WIDE_INFINITY ? y : e;
 }
 /* erfcx(-x) = 2 exp(x^2) - erfcx(x). */
 FAC_WIDE_FN double fac__wide_erfcx(double x) {
