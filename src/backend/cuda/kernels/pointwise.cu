@@ -18,7 +18,7 @@
 #define FAC_WIDE_INFINITY INFINITY
 #define FAC_WIDE_NAN NAN
 #define FAC_WIDE_TABLE(name, n) KCONSTANT(double, name, n)
-#define FAC_MAD(a, b, c) fma(a, b, c)
+#define FAC_MAD(a, b, c) fma((double)(a), (double)(b), (double)(c))
 #include "ops/scalar/horner.h"
 
 #include "ops/scalar/wide_error.h"
