@@ -39,6 +39,27 @@ FAC_WIDE_FN double fac__wide_erfinv(double x) {
     return 0x1.6a09e667f3bcdp-1 * fac__wide_normal_quantile(0.5 * x, 0.5 - 0.5 * fabs(x));
 }
 
+/* For an x of single precision, to 2^-31: the polynomials are as above, but no tail lies below 2^-25. */
+FAC_WIDE_FN double fac__wide_erfinv_centre_poly(double t) {
+    return FAC_HORNER(t, 0x1.5d035b65bd5c9p+1, 0x1.0eb631c023a95p-2, 0x1.c840f691bbe7bp-5, 0x1.df71f6ce65ddp-7,
+                      0x1.17d188df19bb4p-8, 0x1.5b5d98f09b9fbp-10, 0x1.c2fc7234c8f4ep-12, 0x1.2bf53beae0136p-13,
+                      0x1.781d14ab2264fp-15, 0x1.02b266a8fca38p-16, 0x1.23f9824bf5219p-17, 0x1.9f4df3a4b2979p-19);
+}
+FAC_WIDE_FN double fac__wide_erfinv_tail_poly(double t) {
+    return FAC_HORNER(t, 0x1.28d7c917ea319p+0, 0x1.bfea4bf933ba5p-3, -0x1.85680d0c1cbc9p-4, 0x1.0c64c456ccf84p-5,
+                      -0x1.59d794d0df26fp-7, 0x1.ae31728eaa036p-9, -0x1.06b9cb98e198ap-10, 0x1.3de54405071e6p-12,
+                      -0x1.7ce3544f4f53ep-14, 0x1.b31cd62969091p-16, -0x1.0247833eb4d8ap-17, 0x1.a977b7ef21a2p-19,
+                      -0x1.f57f441b0e9adp-21);
+}
+FAC_WIDE_FN double fac__wide_erfinv_single(double x) {
+    const double q = 0.5 * x, tail = 0.5 - fabs(q);
+    const double r = sqrt(-FAC_WIDE(log)(tail)), v = (r - 3) / (r + 3);
+    const double centre = q * fac__wide_erfinv_centre_poly(FAC_MAD(q * q, 0x1.c71c71c71c71cp+3, -1.0));
+    double far = r * fac__wide_erfinv_tail_poly(FAC_MAD(v, 0x1.e41977bd95979p+1, 0x1.4e52f3380b525p-2));
+    far = tail == 0 ? (double)FAC_WIDE_INFINITY : far;
+    return 0x1.6a09e667f3bcdp-1 * (tail < 0.125 ? copysign(far, q) : centre);
+}
+
 /* ---- the scaled complementary error function ---------------------------------------------------------------------------------- */
 
 /* (1 + 2x) erfcx(x) over (x - 3) / (x + 3), x not negative: between 1 and 1.2. */

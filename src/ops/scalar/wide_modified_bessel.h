@@ -59,6 +59,23 @@ FAC_WIDE_FN double fac__wide_i1(double x) {
 FAC_WIDE_FN double fac__wide_i0e(double x) { return fac__wide_i0_of(fabs(x), 1, FAC_WIDE(exp)(-fabs(x))); }
 FAC_WIDE_FN double fac__wide_i1e(double x) { return copysign(fac__wide_i1_of(fabs(x), 1, FAC_WIDE(exp)(-fabs(x))), x); }
 
+/* For an x of single precision, to 2^-31. */
+FAC_WIDE_FN double fac__wide_i1_single_poly(double t) {
+    return FAC_HORNER(t, 0x1.fffffffcdbf5ap-5, 0x1.555555f24c2a6p-9, 0x1.c71c5d97ce0eep-15, 0x1.6c17c29bef8ddp-21,
+                      0x1.844f92b6c3621p-28, 0x1.2844bfde2a183p-35, 0x1.4ed1cc4a32afep-43, 0x1.3eefbeec93e88p-51,
+                      0x1.3428d878ab53dp-60, 0x1.c5bf5fdb46575p-68);
+}
+FAC_WIDE_FN double fac__wide_i1_single_large_poly(double t) {
+    return FAC_HORNER(t, 0x1.8ebe783b59c09p-2, -0x1.3f7961b35d006p-7, -0x1.cbc62cce289f4p-13, -0x1.f88f405d331bp-17,
+                      -0x1.e9e58599225d8p-20, -0x1.7cfc0d8e4b86fp-22, -0x1.08893a744e8a6p-23, -0x1.452e4764e49e5p-25);
+}
+FAC_WIDE_FN double fac__wide_i1e_single(double x) {
+    const double size = fabs(x), square = size * size;
+    const double small = FAC_WIDE(exp)(-size) * (size * FAC_MAD(square, fac__wide_i1_single_poly(square), 0.5));
+    const double large = fac__wide_i1_single_large_poly(FAC_MAD(16, 1 / size, -1)) / sqrt(size);
+    return copysign(size > 8 ? large : small, x);
+}
+
 /* ---- modified, second kind ------------------------------------------------------------------------------------------------------ */
 
 /* (I0(x) - 1) / x^2 over x^2 in [0, 1]. */

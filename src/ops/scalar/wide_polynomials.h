@@ -11,7 +11,7 @@ FAC_SCALAR_HELPER double fac__wide_chebyshev(double x, double n, double first) {
     if (n < 1) return 1;
     if (n > FAC_WIDE_MOST_DEGREE) return (double)FAC_WIDE_NAN;
     double before = 1, p = first;
-    for (int k = 1; k < (int)n && p == p; k++) {
+    for (double k = 1; k < n && p == p; k += 1) {
         const double next = 2 * x * p - before;
         before = p;
         p = next;
@@ -50,17 +50,17 @@ FAC_SCALAR_HELPER double fac__wide_chebyshev_w(double x, double degree) {
 
 /* ---- others ------------------------------------------------------------------------------------------------------------------ */
 
-/* The degree as an int, or -1 where `result`, which is set then, needs no recurrence. */
-FAC_SCALAR_HELPER int fac__wide_degree(double degree, double first, double *result) {
+/* The degree as a whole number, or -1 where `result`, which is set then, needs no recurrence. */
+FAC_SCALAR_HELPER double fac__wide_degree(double degree, double first, double *result) {
     *result = degree > FAC_WIDE_MOST_DEGREE ? (double)FAC_WIDE_NAN : degree < 1 ? 1 : first;
     if (!(degree > -1)) *result = 0;
-    return degree >= 2 && degree <= FAC_WIDE_MOST_DEGREE ? (int)degree : -1;
+    return degree >= 2 && degree <= FAC_WIDE_MOST_DEGREE ? trunc(degree) : -1;
 }
 FAC_SCALAR_HELPER double fac__wide_hermite_h(double x, double degree) {
     double p, before = 1;
-    const int n = fac__wide_degree(degree, 2 * x, &p);
-    for (int k = 1; k < n && p == p; k++) {
-        const double next = 2 * x * p - 2.0 * k * before;
+    const double n = fac__wide_degree(degree, 2 * x, &p);
+    for (double k = 1; k < n && p == p; k += 1) {
+        const double next = 2 * x * p - 2 * k * before;
         before = p;
         p = next;
     }
@@ -68,8 +68,8 @@ FAC_SCALAR_HELPER double fac__wide_hermite_h(double x, double degree) {
 }
 FAC_SCALAR_HELPER double fac__wide_hermite_he(double x, double degree) {
     double p, before = 1;
-    const int n = fac__wide_degree(degree, x, &p);
-    for (int k = 1; k < n && p == p; k++) {
+    const double n = fac__wide_degree(degree, x, &p);
+    for (double k = 1; k < n && p == p; k += 1) {
         const double next = x * p - k * before;
         before = p;
         p = next;
@@ -78,9 +78,9 @@ FAC_SCALAR_HELPER double fac__wide_hermite_he(double x, double degree) {
 }
 FAC_SCALAR_HELPER double fac__wide_laguerre(double x, double degree) {
     double p, before = 1;
-    const int n = fac__wide_degree(degree, 1 - x, &p);
+    const double n = fac__wide_degree(degree, 1 - x, &p);
     if (x == 0 && degree > -1) return 1;
-    for (int k = 1; k < n && p == p; k++) {
+    for (double k = 1; k < n && p == p; k += 1) {
         const double next = ((2 * k + (1 - x)) * p - k * before) / (k + 1);
         before = p;
         p = next;
@@ -89,9 +89,9 @@ FAC_SCALAR_HELPER double fac__wide_laguerre(double x, double degree) {
 }
 FAC_SCALAR_HELPER double fac__wide_legendre(double x, double degree) {
     double p, before = 1;
-    const int n = fac__wide_degree(degree, x, &p);
+    const double n = fac__wide_degree(degree, x, &p);
     if (fabs(x) == 1 && degree > -1) return fac__wide_signed(x > 0 || fac__wide_even(trunc(degree)), 1);
-    for (int k = 1; k < n && p == p; k++) {
+    for (double k = 1; k < n && p == p; k += 1) {
         const double next = ((2 * k + 1) * x * p - k * before) / (k + 1);
         before = p;
         p = next;

@@ -72,12 +72,18 @@ FAC_SCALAR_HELPER double fac__wide_lgamma1p_poly(double t) {
                       -0x1.8430cf60675d3p-37, 0x1.201973ce412dap-38);
 }
 
+FAC_SCALAR_HELPER double fac__wide_lgamma1p(double a) {
+    return fac__wide_lgamma1p_poly(FAC_MAD(a, 0x1.999999999999ap+0, -1.0));
+}
 /* x^a exp(-x) / gamma(a + 1). For large a by Stirling's series (DLMF 5.11.1), the exponent as a (t - log(1 + t)) with t the relative
    distance. */
 FAC_SCALAR_HELPER double fac__wide_gamma_factor(double a, double x) {
-    if (a <= 20) {
-        const double half = exp(-0.5 * x);
-        return half * pow(x, a) / tgamma(a + 1) * half;
+    if (a <= 20) { /* gamma(a + 1) from its value up to 2 */
+        const double whole = a < 1 ? 0 : floor(a), part = a - whole, half = exp(-0.5 * x);
+        double product = 1;
+        for (int k = (int)whole; k > 0; k--) product *= part + k;
+        const double gamma = part * fac__wide_lgamma1p(part);
+        return half * pow(x, a) * exp(-gamma) / product * half;
     }
     const double t = (x - a) / a, eta = fac__wide_temme_eta(t), i = 1 / a;
     const double exponent = fabs(t) < 0.3 ? 0.5 * eta * eta : t - log1p(t);
@@ -86,9 +92,10 @@ FAC_SCALAR_HELPER double fac__wide_gamma_factor(double a, double x) {
     return exp(-a * exponent - stirling) / sqrt(6.28318530717958647693 * a);
 }
 /* P by sum of x^k / ((a + 1) ... (a + k)) (DLMF 8.7.1), for x below a or little above. */
-FAC_SCALAR_HELPER double fac__wide_gamma_series(double a, double x) {
+FAC_SCALAR_HELPER double fac__wide_gamma_series(double a, double x, bool single) {
+    const double least = single ? 1e-10 : FAC_WIDE_EPSILON;
     double sum = 1, term = 1;
-    for (int k = 1; k < 2000 && term > FAC_WIDE_EPSILON * sum; k++) {
+    for (int k = 1; k < 2000 && term > least * sum; k++) {
         term *= x / (a + k);
         sum += term;
     }
@@ -96,14 +103,15 @@ FAC_SCALAR_HELPER double fac__wide_gamma_series(double a, double x) {
 }
 /* Q by Legendre's continued fraction (DLMF 8.9.2), for x above a and 1. Backwards for small a, which forgets rounding errors, from
    where what is left out no longer counts (found by trial); forwards after Lentz for large a, whose length is not known. */
-FAC_SCALAR_HELPER double fac__wide_gamma_backwards(double a, double x) {
+FAC_SCALAR_HELPER double fac__wide_gamma_backwards(double a, double x, bool single) {
     double tail = 0;
-    for (int k = 20 + (int)(100 / x); k > 0; k--) tail = k * (k - a) / (x + (2 * k + 1 - a) - tail);
+    for (int k = 20 + (int)((single ? 45 : 100) / x); k > 0; k--) tail = k * (k - a) / (x + (2 * k + 1 - a) - tail);
     return 1 / (x + 1 - a - tail);
 }
-FAC_SCALAR_HELPER double fac__wide_gamma_forwards(double a, double x) {
+FAC_SCALAR_HELPER double fac__wide_gamma_forwards(double a, double x, bool single) {
+    const double least = single ? 1e-10 : FAC_WIDE_EPSILON;
     double b = x + 1 - a, c = 1e300, d = 1 / b, h = d, step = 0;
-    for (int k = 1; k < 2000 && fabs(step - 1) > FAC_WIDE_EPSILON; k++) {
+    for (int k = 1; k < 2000 && fabs(step - 1) > least; k++) {
         const double an = -k * (k - a);
         b += 2;
         d = 1 / (an * d + b);
@@ -113,9 +121,9 @@ FAC_SCALAR_HELPER double fac__wide_gamma_forwards(double a, double x) {
     }
     return h;
 }
-FAC_SCALAR_HELPER double fac__wide_gamma_fraction(double a, double x) {
-    return fac__wide_gamma_factor(a, x) * a *
-           (a > 20 ? fac__wide_gamma_forwards(a, x) : fac__wide_gamma_backwards(a, x));
+FAC_SCALAR_HELPER double fac__wide_gamma_fraction(double a, double x, bool single) {
+    const double h = a > 20 ? fac__wide_gamma_forwards(a, x, single) : fac__wide_gamma_backwards(a, x, single);
+    return fac__wide_gamma_factor(a, x) * a * h;
 }
 /* Q for small x and a: 1 - x^a / gamma(1 + a), which is as small as a, less the other terms of P's alternating series (DLMF 8.7.3). */
 FAC_SCALAR_HELPER double fac__wide_gamma_small(double a, double x) {
@@ -126,7 +134,7 @@ FAC_SCALAR_HELPER double fac__wide_gamma_small(double a, double x) {
         sum += term;
         if (fabs(term) <= FAC_WIDE_EPSILON * fabs(sum)) break;
     }
-    const double exponent = a * (log(x) - fac__wide_lgamma1p_poly(FAC_MAD(a, 0x1.999999999999ap+0, -1.0)));
+    const double exponent = a * (log(x) - fac__wide_lgamma1p(a));
     return -expm1(exponent) - a * exp(exponent) * sum;
 }
 
@@ -164,9 +172,9 @@ FAC_WIDE_TABLE(fac__wide_temme,
 FAC_WIDE_TABLE(fac__wide_temme_ends, 12) = {15.0, 30.0, 44.0, 57.0, 68.0, 77.0, 86.0, 94.0, 100.0, 105.0, 108.0, 109.0};
 
 /* The part of P and Q that is not erfc: exp(-a eta^2 / 2) / sqrt(2 pi a) * sum of c_k(eta) a^-k. */
-FAC_SCALAR_HELPER double fac__wide_temme_rest(double a, double eta) {
+FAC_SCALAR_HELPER double fac__wide_temme_rest(double a, double eta, bool single) {
     double sum = 0;
-    for (int k = 11; k >= 0; k--) {
+    for (int k = single ? 5 : 11; k >= 0; k--) {
         const int begin = k > 0 ? (int)fac__wide_temme_ends[k - 1] : 0;
         double c = 0;
         for (int n = (int)fac__wide_temme_ends[k] - 1; n >= begin; n--) c = FAC_MAD(c, eta, fac__wide_temme[n]);
@@ -176,8 +184,9 @@ FAC_SCALAR_HELPER double fac__wide_temme_rest(double a, double eta) {
 }
 FAC_SCALAR_HELPER bool fac__wide_near_transition(double a, double x) { return a > 20 && fabs(x - a) < 0.3 * a; }
 /* P (lower) or Q near x = a, for large a. */
-FAC_SCALAR_HELPER double fac__wide_temme_sum(double a, double x, bool lower) {
-    const double eta = fac__wide_temme_eta((x - a) / a), far = eta * sqrt(0.5 * a), rest = fac__wide_temme_rest(a, eta);
+FAC_SCALAR_HELPER double fac__wide_temme_sum(double a, double x, bool lower, bool single) {
+    const double eta = fac__wide_temme_eta((x - a) / a), far = eta * sqrt(0.5 * a),
+                 rest = fac__wide_temme_rest(a, eta, single);
     return lower ? 0.5 * erfc(-far) - rest : 0.5 * erfc(far) + rest;
 }
 
@@ -198,22 +207,22 @@ FAC_SCALAR_HELPER bool fac__wide_gamma_upper(double a, double x) {
     return x <= 0.5 ? -0.4 / log(x) >= a : x * 1.1 >= a;
 }
 /* Q where x >= a or both are small. */
-FAC_SCALAR_HELPER double fac__wide_gamma_q(double a, double x) {
-    return x > 1.1 ? fac__wide_gamma_fraction(a, x) : fac__wide_gamma_small(a, x);
+FAC_SCALAR_HELPER double fac__wide_gamma_q(double a, double x, bool single) {
+    return x > 1.1 ? fac__wide_gamma_fraction(a, x, single) : fac__wide_gamma_small(a, x);
 }
-FAC_SCALAR_HELPER double fac__wide_igamma(double a, double x) {
+FAC_SCALAR_HELPER double fac__wide_igamma(double a, double x, bool single) {
     bool found;
     const double edge = fac__wide_gamma_edge(a, x, true, &found);
     if (found || edge != edge) return edge;
-    if (fac__wide_near_transition(a, x)) return fac__wide_temme_sum(a, x, true);
-    return x > 1 && x > a ? 1 - fac__wide_gamma_q(a, x) : fac__wide_gamma_series(a, x);
+    if (fac__wide_near_transition(a, x)) return fac__wide_temme_sum(a, x, true, single);
+    return x > 1 && x > a ? 1 - fac__wide_gamma_q(a, x, single) : fac__wide_gamma_series(a, x, single);
 }
-FAC_SCALAR_HELPER double fac__wide_igammac(double a, double x) {
+FAC_SCALAR_HELPER double fac__wide_igammac(double a, double x, bool single) {
     bool found;
     const double edge = fac__wide_gamma_edge(a, x, false, &found);
     if (found || edge != edge) return edge;
-    if (fac__wide_near_transition(a, x)) return fac__wide_temme_sum(a, x, false);
-    return fac__wide_gamma_upper(a, x) ? fac__wide_gamma_q(a, x) : 1 - fac__wide_gamma_series(a, x);
+    if (fac__wide_near_transition(a, x)) return fac__wide_temme_sum(a, x, false, single);
+    return fac__wide_gamma_upper(a, x) ? fac__wide_gamma_q(a, x, single) : 1 - fac__wide_gamma_series(a, x, single);
 }
 
 #undef FAC_WIDE_EPSILON
