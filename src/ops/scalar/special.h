@@ -1,5 +1,5 @@
 /* Special functions; see README.md. All but the logarithm of gamma are computed in double, whatever the type, by wide_*.h: in single
-   precision that is exact but for the last rounding. Where less is enough in single precision the functions are told so, or have a shorter twin. */
+   precision that is exact but for the last rounding. Where less is enough there the functions are told so, or have a shorter twin. */
 
 #define FAC_IS_SINGLE (sizeof(FAC_T) == sizeof(float))
 
