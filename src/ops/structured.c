@@ -125,16 +125,20 @@ static fac_status declare_iter_output(fac_structured *s, int i, fac_dtype dtype)
     return FAC_OK;
 }
 
-fac_status fac_out_declare_iter(fac_structured *s, fac_dtype out_dtype) {
+static fac_status declare_iter(fac_structured *s, fac_dtype out_dtype, const fac_dtype *each) {
     fac_iter *it = &s->iter;
     FAC_TRY(fac_iter_plan(it));
     for (int i = 0; i < s->n_out; i++) {
-        FAC_TRY(declare_iter_output(s, i, out_dtype ? out_dtype : it->common));
+        FAC_TRY(declare_iter_output(s, i, each ? each[i] : out_dtype ? out_dtype : it->common));
         FAC_TRY(fac_iter_bind(it, i, s->out[i]));
     }
     fac_iter_finish(it);
     s->has_iter = true;
     return FAC_OK;
+}
+fac_status fac_out_declare_iter(fac_structured *s, fac_dtype out_dtype) { return declare_iter(s, out_dtype, NULL); }
+fac_status fac_out_declare_iter_each(fac_structured *s, const fac_dtype *out_dtypes) {
+    return declare_iter(s, 0, out_dtypes);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------------------------ */

@@ -48,6 +48,8 @@ fac_status fac_out_aside(fac_structured *s, int i);
    Plans it, declares the outputs in its shape, order and dtype (out_dtype, or the common one when that is 0) and finishes
    it. Outputs of another dtype are written through a conversion, without temporaries. */
 fac_status fac_out_declare_iter(fac_structured *s, fac_dtype out_dtype);
+/* The same where each output has a dtype of its own. */
+fac_status fac_out_declare_iter_each(fac_structured *s, const fac_dtype *out_dtypes);
 /* The error of an output that overlaps an input. */
 fac_status fac__shared_memory(void);
 /* Between meta and kernel of the in-place and out forms: no two outputs may share memory; an output that shares some with an

@@ -21,7 +21,7 @@ char *edge_of(const op *o, size_t arg, bool is_made) {
     char *lists = "";
     for (size_t i = 0; i < arg; i++) {
         if (!is_edge(o, i)) continue;
-        const char *count = fill_at(o, i, is_made ? " + (uint32_t)n->count_$a" : " + (uint32_t)$a.n");
+        const char *count = fill_at(o, i, is_made ? " + (uint32_t)node_->count_$a" : " + (uint32_t)$a.n");
         if (o->s->args[i].type.list)
             lists = xformat("%s%s", lists, count);
         else
@@ -85,32 +85,32 @@ typedef struct holder {
 } holder;
 
 static const holder values[T_NONE] = {
-    [T_TENSOR] = {{"fac_saved v_$v", NULL, "fac_tensor *$v_ = NULL", "fac__saved_release(&n->v_$v)"}},
-    [T_TENSORS] = {{"fac_saved_list v_$v", "if (!st_) st_ = fac__save_list(&n->v_$v, $from)", "fac_tensors $v_ = {0}",
-                    "fac__saved_list_release(&n->v_$v)"}},
-    [T_INTS] = {{"fac_saved_ints v_$v", "if (!st_) st_ = fac__save_ints(&n->v_$v, $from)",
-                 "fac_ints $v_ = fac__ints_of(&n->v_$v)", NULL, "fac__saved_ints_release(&n->v_$v)"}},
-    [T_SCALAR] = {{"fac_saved_scalar v_$v", "fac__save_scalar(&n->v_$v, $from)",
-                   "fac_scalar $v_ = fac__scalar_of(&n->v_$v)"}},
-    [T_OPT_NUM] = {{"fac_saved_opt_num v_$v", "fac__save_opt_num(&n->v_$v, $from)",
-                    "fac_opt_num $v_ = fac__opt_num_of(&n->v_$v)"}},
-    [T_STRING] = {{"char *v_$v", "if (!st_ && $from && !(n->v_$v = fac__strdup($from))) st_ = fac_error()",
-                   "const char *$v_ = n->v_$v", NULL, "fac__free(n->v_$v)"}},
+    [T_TENSOR] = {{"fac_saved v_$v", NULL, "fac_tensor *$v_ = NULL", "fac__saved_release(&node_->v_$v)"}},
+    [T_TENSORS] = {{"fac_saved_list v_$v", "if (!st_) st_ = fac__save_list(&node_->v_$v, $from)", "fac_tensors $v_ = {0}",
+                    "fac__saved_list_release(&node_->v_$v)"}},
+    [T_INTS] = {{"fac_saved_ints v_$v", "if (!st_) st_ = fac__save_ints(&node_->v_$v, $from)",
+                 "fac_ints $v_ = fac__ints_of(&node_->v_$v)", NULL, "fac__saved_ints_release(&node_->v_$v)"}},
+    [T_SCALAR] = {{"fac_saved_scalar v_$v", "fac__save_scalar(&node_->v_$v, $from)",
+                   "fac_scalar $v_ = fac__scalar_of(&node_->v_$v)"}},
+    [T_OPT_NUM] = {{"fac_saved_opt_num v_$v", "fac__save_opt_num(&node_->v_$v, $from)",
+                    "fac_opt_num $v_ = fac__opt_num_of(&node_->v_$v)"}},
+    [T_STRING] = {{"char *v_$v", "if (!st_ && $from && !(node_->v_$v = fac__strdup($from))) st_ = fac_error()",
+                   "const char *$v_ = node_->v_$v", NULL, "fac__free(node_->v_$v)"}},
 };
 static const holder metadata[SAVE_KINDS] = {
-    [SAVE_SIZES] = {{"fac_saved_ints sizes_$v", "if (!st_) st_ = fac__save_sizes(&n->sizes_$v, $from)", NULL, NULL,
-                     "fac__saved_ints_release(&n->sizes_$v)"}},
+    [SAVE_SIZES] = {{"fac_saved_ints sizes_$v", "if (!st_) st_ = fac__save_sizes(&node_->sizes_$v, $from)", NULL, NULL,
+                     "fac__saved_ints_release(&node_->sizes_$v)"}},
     [SAVE_STRIDES] = {{"fac_saved_ints strides_$v",
-                       "if (!st_) st_ = fac__save_ints(&n->strides_$v, fac__strides_now($from))", NULL, NULL,
-                       "fac__saved_ints_release(&n->strides_$v)"}},
-    [SAVE_OFFSET] = {{"int64_t offset_$v", "n->offset_$v = fac__offset_now($from)"}},
-    [SAVE_NUMEL] = {{"int64_t numel_$v", "n->numel_$v = fac__numel_now($from)"}},
-    [SAVE_NDIM] = {{"int64_t ndim_$v", "n->ndim_$v = fac__ndim_now($from)"}},
-    [SAVE_DTYPE] = {{"fac_dtype dtype_$v", "n->dtype_$v = fac__dtype_now($from)"}},
+                       "if (!st_) st_ = fac__save_ints(&node_->strides_$v, fac__strides_now($from))", NULL, NULL,
+                       "fac__saved_ints_release(&node_->strides_$v)"}},
+    [SAVE_OFFSET] = {{"int64_t offset_$v", "node_->offset_$v = fac__offset_now($from)"}},
+    [SAVE_NUMEL] = {{"int64_t numel_$v", "node_->numel_$v = fac__numel_now($from)"}},
+    [SAVE_NDIM] = {{"int64_t ndim_$v", "node_->ndim_$v = fac__ndim_now($from)"}},
+    [SAVE_DTYPE] = {{"fac_dtype dtype_$v", "node_->dtype_$v = fac__dtype_now($from)"}},
 };
 static const holder sizes_of_list = {{"fac_saved_sizes_list sizes_$v",
-                                      "if (!st_) st_ = fac__save_sizes_list(&n->sizes_$v, $from)", NULL, NULL,
-                                      "fac__saved_sizes_list_release(&n->sizes_$v)"}};
+                                      "if (!st_) st_ = fac__save_sizes_list(&node_->sizes_$v, $from)", NULL, NULL,
+                                      "fac__saved_sizes_list_release(&node_->sizes_$v)"}};
 
 /* C condition under which the value of v is wanted: that some edge whose formula reads it has a receiver, which `test` tells of
    one argument. NULL if every edge does, or v is not a single tensor. */
@@ -130,9 +130,9 @@ static char *wanted(const op *o, const field *v, const char *test) {
 static char *save_tensor(const op *o, const field *v) {
     const char *condition = wanted(o, v, "$requires");
     if (v->result >= 0) /* of an in-place form what will be written over $from */
-        return xformat("if (!st_) st_ = fac__save_output%s(&n->v_$v, $from, %d)", o->in_place ? "_begin" : "",
+        return xformat("if (!st_) st_ = fac__save_output%s(&node_->v_$v, $from, %d)", o->in_place ? "_begin" : "",
                        v->result);
-    return xformat("if (!st_%s%s%s) st_ = fac__save(&n->v_$v, $from)", condition ? " && (" : "",
+    return xformat("if (!st_%s%s%s) st_ = fac__save(&node_->v_$v, $from)", condition ? " && (" : "",
                    condition ? condition : "", condition ? ")" : "");
 }
 
@@ -143,7 +143,7 @@ static holder holder_of(const op *o, const field *v, save_kind kind) {
     if (v->t == T_TENSOR) h.text[SAVE] = save_tensor(o, v);
     if (h.text[DECLARE]) return h;
     const char *type = spelt[v->t].c;
-    return (holder){{xformat("%sv_$v", type), "n->v_$v = $from", xformat("%s$v_ = n->v_$v", type)}};
+    return (holder){{xformat("%sv_$v", type), "node_->v_$v = $from", xformat("%s$v_ = node_->v_$v", type)}};
 }
 
 static void emit_held(FILE *f, const op *o, const field *v, holder_text which, const char *from) {
@@ -167,7 +167,7 @@ static char *emit_method(FILE *f, const op *o, const char *name, holder_text whi
     for (size_t i = 0; i < k->n; i++) emit_held(to, o, &k->v[i], which, NULL);
     fclose(to);
     if (!size) return text;
-    emit(f, o, "static void $id_%s(fac_node *n_) {\n    $id_node *n = ($id_node *)n_;\n%s}\n", name, text);
+    emit(f, o, "static void $id_%s(fac_node *raw_node_) {\n    $id_node *node_ = ($id_node *)raw_node_;\n%s}\n", name, text);
     return xformat(", .%s = %s_%s", name, o->id, name);
 }
 
@@ -185,7 +185,7 @@ static void emit_fill(FILE *f, const op *o, const formula *g) {
     const words first = {o, .i = g->args.v[0]};
     const bool list = is_tensor_list(&o->s->args[first.i].type);
     const char *room =
-        list ? "fac_tensor **g_ = fac__alloc_zero(n->count_$a * sizeof *g_ + 1);\n        if (!g_) goto failed_"
+        list ? "fac_tensor **g_ = fac__alloc_zero(node_->count_$a * sizeof *g_ + 1);\n        if (!g_) goto failed_"
              : xformat("fac_tensor *g_[%zu] = {NULL}", g->args.n);
     fprintf(f, "    if (%s) {\n        %s;\n#line %d \"%s\"\n", each_of(o, g, " || ", "needs_$a_"),
             fill_words(first, room), g->line, o->e->file);
@@ -197,8 +197,8 @@ static void emit_fill(FILE *f, const op *o, const formula *g) {
         fprintf(f, "        fac_status st_ = %s;\n", g->c);
     fputs("#line 0\n", f);
     if (list)
-        fputs(fill_words(first, "        for (size_t i_ = 0; i_ < n->count_$a && !st_; i_++)\n"
-                                "            if (fac__node_needs(n_, $edge + (uint32_t)i_)) "
+        fputs(fill_words(first, "        for (size_t i_ = 0; i_ < node_->count_$a && !st_; i_++)\n"
+                                "            if (fac__node_needs(raw_node_, $edge + (uint32_t)i_)) "
                                 "st_ = fac__emit_grad(g_[i_], &out_[$edge + (uint32_t)i_]);\n        fac__free(g_);\n"),
               f);
     else
@@ -224,9 +224,9 @@ static void emit_grads(FILE *f, const op *o) {
         if (o->grad->grads_used >> i & 1)
             emit_at(f, o, i,
                     o->s->n_rets == 1 ? "    fac_tensor *grad0_ = in_[0];\n"
-                                      : "    fac_tensor *grad$i_ = fac__grad_or_zeros(n_, in_, $i);\n"
+                                      : "    fac_tensor *grad$i_ = fac__grad_or_zeros(raw_node_, in_, $i);\n"
                                         "    if (FAC_UNLIKELY(!grad$i_)) goto failed_;\n");
-    if (o->grad->uses_grad_list) fputs("    fac_tensors grads_ = {in_, n_->n_outputs};\n", f);
+    if (o->grad->uses_grad_list) fputs("    fac_tensors grads_ = {in_, raw_node_->n_outputs};\n", f);
 }
 
 static void emit_unpack(FILE *f, const op *o, const field *v) {
@@ -234,26 +234,26 @@ static void emit_unpack(FILE *f, const op *o, const field *v) {
     if (!v->use->used[SAVE_VALUE] || (v->t != T_TENSOR && v->t != T_TENSORS)) return;
     fprintf(f, condition ? "    if ((%s) && " : "    if (", condition);
     fputs(fill_words((words){o, .v = v->name, .from = v->t == T_TENSORS ? "_list" : ""},
-                     "FAC_UNLIKELY(fac__unpack$from(&n->v_$v, n_, \"$v\", &$v_))) goto failed_;\n"),
+                     "FAC_UNLIKELY(fac__unpack$from(&node_->v_$v, raw_node_, \"$v\", &$v_))) goto failed_;\n"),
           f);
 }
 
 static void emit_apply(FILE *f, const op *o, const fields *k) {
     emit(f, o,
-         "static fac_status $id_apply(fac_node *n_, fac_tensor *const *in_, fac_tensor **out_) {\n"
-         "    $id_node *n = ($id_node *)n_;\n    fac_scope scope_ = fac_scope_begin();\n    (void)n;\n%s",
+         "static fac_status $id_apply(fac_node *raw_node_, fac_tensor *const *in_, fac_tensor **out_) {\n"
+         "    $id_node *node_ = ($id_node *)raw_node_;\n    fac_scope scope_ = fac_scope_begin();\n    (void)node_;\n%s",
          each_kind(o, is_edge, "",
                    "    bool needs_$a_ = false;\n"
-                   "    for (size_t i_ = 0; i_ < n->count_$a; i_++) needs_$a_ = needs_$a_ || fac__node_needs(n_, "
+                   "    for (size_t i_ = 0; i_ < node_->count_$a; i_++) needs_$a_ = needs_$a_ || fac__node_needs(raw_node_, "
                    "$edge + (uint32_t)i_);\n",
-                   "    const bool needs_$a_ = fac__node_needs(n_, $edge);\n", NULL));
+                   "    const bool needs_$a_ = fac__node_needs(raw_node_, $edge);\n", NULL));
     for (size_t i = 0; i < k->n; i++) emit_held(f, o, &k->v[i], LOAD, NULL);
     emit_grads(f, o);
     fputs("    (void)in_;\n", f);
     for (size_t i = 0; i < k->n; i++) emit_unpack(f, o, &k->v[i]);
     for (size_t i = 0; i < o->grad->n; i++) emit_formula(f, o, &o->grad->v[i]);
     fputs("    fac_scope_end(&scope_);\n    return FAC_OK;\nfailed_:\n    fac_scope_end(&scope_);\n"
-          "    fac__drop_grads(out_, n_->n_edges);\n    return fac_error();\n}\n",
+          "    fac__drop_grads(out_, raw_node_->n_edges);\n    return fac_error();\n}\n",
           f);
 }
 
@@ -261,10 +261,10 @@ static void emit_apply(FILE *f, const op *o, const fields *k) {
 
 static void emit_connect(FILE *f, const op *o) {
     emit_each(f, o, is_edge,
-              "    n->count_$a = $a.n;\n"
-              "    for (size_t i_ = 0; i_ < $a.n && !st_; i_++) st_ = fac__node_connect(&n->node, $newedge + "
+              "    node_->count_$a = $a.n;\n"
+              "    for (size_t i_ = 0; i_ < $a.n && !st_; i_++) st_ = fac__node_connect(&node_->node, $newedge + "
               "(uint32_t)i_, $a.v[i_]);\n",
-              "    if (!st_) st_ = fac__node_connect(&n->node, $newedge, $a);\n", NULL);
+              "    if (!st_) st_ = fac__node_connect(&node_->node, $newedge, $a);\n", NULL);
 }
 
 static void emit_below(FILE *f, const op *o) {
@@ -290,21 +290,21 @@ static void emit_functional_record(FILE *f, const op *o, const fields *k) {
     emit_below(f, o);
     emit(f, o,
          "    if (FAC_UNLIKELY(st_)) return %s;\n"
-         "    $id_node *n = ($id_node *)fac__node_new(th_, &$id_class, $newedges, %s);\n"
-         "    if (FAC_UNLIKELY(!n)) st_ = fac_error();\n    else {\n",
+         "    $id_node *node_ = ($id_node *)fac__node_new(th_, &$id_class, $newedges, %s);\n"
+         "    if (FAC_UNLIKELY(!node_)) st_ = fac_error();\n    else {\n",
          put_back, list ? "(uint32_t)res_->n" : fill(o, "$rets"));
     emit_connect(f, o);
     for (size_t i = 0; i < o->s->n_args; i++) emit_held(f, o, &k->v[i], SAVE, k->v[i].name);
-    fputs(list ? "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &n->node, "
+    fputs(list ? "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &node_->node, "
                  "(uint32_t)i_);\n"
-               : each_result(o, "", "    if (!st_) st_ = fac__set_history(res_[$i], &n->node, $i);\n"),
+               : each_result(o, "", "    if (!st_) st_ = fac__set_history(res_[$i], &node_->node, $i);\n"),
           f);
     for (size_t i = o->s->n_args; i < k->n; i++)
         emit_held(f, o, &k->v[i], SAVE,
                   list ? "((fac_tensors){res_->v, res_->n})" : xformat("res_[%d]", k->v[i].result));
     emit(f, o,
-         list ? "    fac__node_unref(&n->node);\n    }\n    if (FAC_UNLIKELY(st_)) fac__tensor_list_free(res_);\n"
-              : "    fac__node_unref(&n->node);\n    }\n    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, $rets);\n");
+         list ? "    fac__node_unref(&node_->node);\n    }\n    if (FAC_UNLIKELY(st_)) fac__tensor_list_free(res_);\n"
+              : "    fac__node_unref(&node_->node);\n    }\n    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, $rets);\n");
     fprintf(f, "    return %s;\n}\n", put_back);
 }
 
@@ -314,21 +314,21 @@ static void emit_inplace_record(FILE *f, const op *o, const fields *k) {
     emit(f, o, "    fac_status st_ = fac__check_inplace($self, true);\n    if (FAC_UNLIKELY(st_)) return st_;\n");
     if (old) emit(f, o, "    fac_tensor *old_ = NULL;\n    FAC_TRY(fac__c_clone($self, FAC_FORMAT_DEFAULT, &old_));\n");
     emit(f, o,
-         "    $id_node *n = ($id_node *)fac__node_new(th_, &$id_class, $newedges, 1);\n"
-         "    if (FAC_UNLIKELY(!n)) {\n%s        return fac_error();\n    }\n",
+         "    $id_node *node_ = ($id_node *)fac__node_new(th_, &$id_class, $newedges, 1);\n"
+         "    if (FAC_UNLIKELY(!node_)) {\n%s        return fac_error();\n    }\n",
          old ? "        fac__unref(old_);\n" : "");
     emit_connect(f, o);
     for (size_t i = 0; i < o->s->n_args; i++) emit_held(f, o, &k->v[i], SAVE, i == 0 && old ? "old_" : k->v[i].name);
     if (old) fputs("    fac__unref(old_);\n", f);
     emit_held(f, o, result, SAVE, o->s->args[0].name);
     emit(f, o,
-         "    fac_rebase next_ = {0};\n    if (!st_) st_ = fac__rebase_begin($self, &n->node, 0, &next_);\n"
-         "    if (FAC_UNLIKELY(st_)) {\n        fac__node_unref(&n->node);\n        return st_;\n    }\n");
+         "    fac_rebase next_ = {0};\n    if (!st_) st_ = fac__rebase_begin($self, &node_->node, 0, &next_);\n"
+         "    if (FAC_UNLIKELY(st_)) {\n        fac__node_unref(&node_->node);\n        return st_;\n    }\n");
     emit_below(f, o);
     fputs("    const bool ran_ = !st_;\n    st_ = fac__rebase_end(&next_, st_);\n", f);
     if (result->use->used[SAVE_VALUE])
-        fprintf(f, "    if (!st_) st_ = fac__save_output_end(&n->v_%s);\n", result->name);
-    fputs("    fac__node_unref(&n->node);\n    if (FAC_UNLIKELY(st_ && ran_)) fac__drop_grads(res_, 1);\n"
+        fprintf(f, "    if (!st_) st_ = fac__save_output_end(&node_->v_%s);\n", result->name);
+    fputs("    fac__node_unref(&node_->node);\n    if (FAC_UNLIKELY(st_ && ran_)) fac__drop_grads(res_, 1);\n"
           "    return st_;\n}\n",
           f);
 }

@@ -202,14 +202,14 @@ static bool metadata_call(reader *r, const char *name, const call_args *a, val *
         etype t;
         const char *kept, *now;
     } table[] = {
-        {"sizes", SAVE_SIZES, 1, T_INTS, "fac__ints_of(&n->sizes_$v)", "fac__sizes_now($v)"},
-        {"size", SAVE_SIZES, 2, T_INT, "fac__at(fac__ints_of(&n->sizes_$v), $from)",
+        {"sizes", SAVE_SIZES, 1, T_INTS, "fac__ints_of(&node_->sizes_$v)", "fac__sizes_now($v)"},
+        {"size", SAVE_SIZES, 2, T_INT, "fac__at(fac__ints_of(&node_->sizes_$v), $from)",
          "fac__at(fac__sizes_now($v), $from)"},
-        {"numel", SAVE_NUMEL, 1, T_INT, "n->numel_$v", "fac__numel_now($v)"},
-        {"ndim", SAVE_NDIM, 1, T_INT, "n->ndim_$v", "fac__ndim_now($v)"},
-        {"dtype", SAVE_DTYPE, 1, T_DTYPE, "n->dtype_$v", "fac__dtype_now($v)"},
-        {"strides", SAVE_STRIDES, 1, T_INTS, "fac__ints_of(&n->strides_$v)", "fac__strides_now($v)"},
-        {"offset", SAVE_OFFSET, 1, T_INT, "n->offset_$v", "fac__offset_now($v)"},
+        {"numel", SAVE_NUMEL, 1, T_INT, "node_->numel_$v", "fac__numel_now($v)"},
+        {"ndim", SAVE_NDIM, 1, T_INT, "node_->ndim_$v", "fac__ndim_now($v)"},
+        {"dtype", SAVE_DTYPE, 1, T_DTYPE, "node_->dtype_$v", "fac__dtype_now($v)"},
+        {"strides", SAVE_STRIDES, 1, T_INTS, "fac__ints_of(&node_->strides_$v)", "fac__strides_now($v)"},
+        {"offset", SAVE_OFFSET, 1, T_INT, "node_->offset_$v", "fac__offset_now($v)"},
     };
     size_t i = 0;
     while (i < FAC_COUNT(table) && strcmp(name, table[i].name)) i++;
@@ -222,7 +222,7 @@ static bool metadata_call(reader *r, const char *name, const call_args *a, val *
     if (a->n == 2) use_index(r, &a->v[1]);
     const words w = {.v = is_computed ? x->c : origin(r, x), .from = a->v[a->n - 1].c};
     *out = make(table[i].t, fill_words(w, is_computed ? table[i].now : table[i].kept));
-    if (x->t == T_TENSORS && table[i].kind == SAVE_SIZES) *out = make(T_SIZES_LIST, fill_words(w, "&n->sizes_$v"));
+    if (x->t == T_TENSORS && table[i].kind == SAVE_SIZES) *out = make(T_SIZES_LIST, fill_words(w, "&node_->sizes_$v"));
     return true;
 }
 

@@ -47,6 +47,7 @@ static fac_status read_cap(fac_isa *isa) {
         fac__install_compare_##isa(fac__loops);                  \
         fac__install_math_##isa(fac__loops);                     \
         fac__install_activation_##isa(fac__loops);               \
+        fac__install_special_##isa(fac__loops);                  \
         fac__install_complex_##isa(fac__loops);                  \
         fac__install_casts_##isa(fac__casts, &fac__stream_copy); \
     } while (0)

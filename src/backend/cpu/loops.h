@@ -27,6 +27,7 @@ FAC_ISA_DECLARE(void, fac__install_arith, (fac_loop(*table)[FAC_DTYPE_COUNT]));
 FAC_ISA_DECLARE(void, fac__install_compare, (fac_loop(*table)[FAC_DTYPE_COUNT]));
 FAC_ISA_DECLARE(void, fac__install_math, (fac_loop(*table)[FAC_DTYPE_COUNT]));
 FAC_ISA_DECLARE(void, fac__install_activation, (fac_loop(*table)[FAC_DTYPE_COUNT]));
+FAC_ISA_DECLARE(void, fac__install_special, (fac_loop(*table)[FAC_DTYPE_COUNT]));
 FAC_ISA_DECLARE(void, fac__install_complex, (fac_loop(*table)[FAC_DTYPE_COUNT]));
 FAC_ISA_DECLARE(void, fac__install_casts, (fac_cast(*table)[FAC_DTYPE_COUNT], fac_stream_copy *stream));
 

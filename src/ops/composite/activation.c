@@ -58,3 +58,43 @@ fac_status softshrink_composite(const fac_call_info *c, fac_tensor *self, fac_sc
     fac_tensor *moved = either(fac__s_gt_Scalar(self, fac_scalar_i_(0)), plus(self, -l), plus(self, l));
     return fac__give(out, fill_where(moved, fac__s_le_Scalar(fac__s_abs(self), lambd), 0));
 }
+
+/* Of both shrinkages: nothing passes where self is within lambd of 0. */
+fac_status shrink_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *self, fac_scalar lambd,
+                                     fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_shrink(self, lambd));
+    FAC_SCOPE(s);
+    return fac__give(out, fill_where(grad, fac__s_le_Scalar(fac__s_abs(self), lambd), 0));
+}
+
+/* ---- random slopes ---------------------------------------------------------------------------------------------------------- */
+
+static fac_scalar mean_slope(fac_scalar lower, fac_scalar upper) {
+    return fac_scalar_f_((fac__scalar_f64(lower) + fac__scalar_f64(upper)) / 2);
+}
+
+fac_status rrelu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lower, fac_scalar upper, bool training,
+                           fac_generator *generator, fac_tensor **out) {
+    (void)c;
+    const double low = fac__scalar_f64(lower), high = fac__scalar_f64(upper);
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
+              fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(isfinite(low) && isfinite(high) && low <= high, FAC_ERR_ARGUMENT,
+              "Lower bound should be less than or equal to the upper bound, both finite, but got %g and %g", low, high);
+    if (!training) return fac__c_leaky_relu(self, mean_slope(lower, upper), out);
+    FAC_SCOPE(s);
+    fac_tensor *slopes =
+        fac__s_empty_like(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    slopes = fac__s_uniform_(slopes, low, high, generator);
+    return fac__give(out, mul(self, fill_where(slopes, fac__s_gt_Scalar(self, fac_scalar_i_(0)), 1)));
+}
+
+fac_status rrelu_with_noise_backward_composite(const fac_call_info *c, fac_tensor *grad_output, fac_tensor *self,
+                                               fac_tensor *noise, fac_scalar lower, fac_scalar upper, bool training,
+                                               bool self_is_result, fac_tensor **out) {
+    (void)c;
+    if (training && fac__scalar_f64(upper) - fac__scalar_f64(lower) > 1e-6)
+        return fac__c_mul_Tensor(grad_output, noise, out);
+    return fac__c_leaky_relu_backward(grad_output, self, mean_slope(lower, upper), self_is_result, out);
+}

@@ -24,11 +24,6 @@ fac_status qr_composite(const fac_call_info *c, fac_tensor *self, bool some, fac
     return fac__c_linalg_qr(self, some ? "reduced" : "complete", out);
 }
 
-fac_status orgqr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *input2, fac_tensor **out) {
-    (void)c;
-    return fac__c_linalg_householder_product(self, input2, out);
-}
-
 /* ---- singular values --------------------------------------------------------------------------------------------------------- */
 
 fac_status linalg_svd_composite(const fac_call_info *c, fac_tensor *A, bool full_matrices, const char *driver,

@@ -50,17 +50,6 @@ fac_status _embedding_bag_forward_only_composite(const fac_call_info *c, fac_ten
                                  padding_idx, out);
 }
 
-fac_status _embedding_bag_dense_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *indices,
-                                                   fac_tensor *offset2bag, fac_tensor *bag_size,
-                                                   fac_tensor *maximum_indices, int64_t num_weights,
-                                                   bool scale_grad_by_freq, int64_t mode,
-                                                   fac_tensor *per_sample_weights, int64_t padding_idx,
-                                                   fac_tensor **out) {
-    (void)c;
-    return fac__c__embedding_bag_rows(grad, indices, offset2bag, bag_size, maximum_indices, num_weights,
-                                      scale_grad_by_freq, mode, per_sample_weights, padding_idx, out);
-}
-
 fac_status _embedding_bag_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *indices,
                                              fac_tensor *offsets, fac_tensor *offset2bag, fac_tensor *bag_size,
                                              fac_tensor *maximum_indices, int64_t num_weights, bool scale_grad_by_freq,

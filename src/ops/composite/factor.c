@@ -68,12 +68,6 @@ fac_status linalg_ldl_factor_composite(const fac_call_info *c, fac_tensor *self,
     return without_info(fac__c_linalg_ldl_factor_ex(self, hermitian, false, r), FAC_FACTOR_LDL, r, out);
 }
 
-fac_status lu_with_info_composite(const fac_call_info *c, fac_tensor *self, bool pivot, bool check_errors,
-                                  fac_tensor **out) {
-    (void)c;
-    return fac__c_linalg_lu_factor_ex(self, pivot, check_errors, out);
-}
-
 fac_status linalg_lu_composite(const fac_call_info *c, fac_tensor *A, bool pivot, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);

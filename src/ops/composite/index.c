@@ -42,11 +42,6 @@ fac_status nonzero_numpy_composite(const fac_call_info *c, fac_tensor *self, fac
     return positions ? fac__c_unbind_int(positions, 1, out) : fac_error();
 }
 
-fac_status argwhere_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
-    (void)c;
-    return fac__c_nonzero(self, out);
-}
-
 fac_status masked_scatter_backward_composite(const fac_call_info *c, fac_tensor *grad_output, fac_tensor *mask,
                                              fac_ints sizes, fac_tensor **out) {
     (void)c;

@@ -230,6 +230,19 @@ fac_status logit_explicit(const fac_call_info *c, fac_tensor *self, fac_opt_num 
     return fac__give(out, is_integral(self) ? y : cast(y, (fac_dtype)self->dtype));
 }
 
+/* grad / (x (1 - x)): where x is beyond its bounds 0, and NaN beyond [0, 1] if there are none. */
+fac_status logit_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *self, fac_opt_num eps,
+                                    fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    const bool bounded = eps.set && fac__scalar_f64(eps.v) >= 0;
+    const double low = bounded ? fac__scalar_f64(eps.v) : 0;
+    fac_tensor *below = fac__s_lt_Scalar(self, fac_scalar_f_(low)),
+               *above = fac__s_gt_Scalar(self, fac_scalar_f_(1 - low));
+    fac_tensor *slope = divide(grad, mul(self, fac__s_rsub_Scalar(self, fac_scalar_i_(1), fac_scalar_i_(1))));
+    return fac__give(out, fill_where(slope, fac__s_logical_or(below, above), bounded ? 0 : NAN));
+}
+
 fac_status ldexp_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);

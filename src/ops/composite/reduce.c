@@ -6,16 +6,6 @@ static const fac_ints all_dims = {0};
 /* unbiased=True divides by N - 1. */
 static fac_opt_num correction_of(bool unbiased) { return fac_opt_num_(fac_scalar_i_(unbiased)); }
 
-fac_status max_other(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
-    (void)c;
-    return fac__c_maximum(self, other, out);
-}
-
-fac_status min_other(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
-    (void)c;
-    return fac__c_minimum(self, other, out);
-}
-
 fac_status count_nonzero_composite(const fac_call_info *c, fac_tensor *self, fac_opt_int dim, fac_tensor **out) {
     (void)c;
     return fac__c_count_nonzero_dim_IntList(self, (fac_ints){dim.set ? &dim.v : NULL, dim.set ? 1 : 0}, out);

@@ -161,12 +161,6 @@ fac_status narrow_composite(const fac_call_info *c, fac_tensor *self, int64_t di
     return fac__c_slice_Tensor(self, d, fac_opt_int_(start), fac_opt_int_(start + length), 1, out);
 }
 
-fac_status split_sizes_composite(const fac_call_info *c, fac_tensor *self, fac_ints split_size, int64_t dim,
-                                 fac_tensor_list *out) {
-    (void)c;
-    return fac__c_split_with_sizes(self, split_size, dim, out);
-}
-
 fac_status chunk_composite(const fac_call_info *c, fac_tensor *self, int64_t chunks, int64_t dim,
                            fac_tensor_list *out) {
     (void)c;

@@ -19,6 +19,9 @@ fac_status binary_float_meta(fac_structured *s, fac_tensor *self, fac_tensor *ot
 fac_status binary_float_scalar_meta(fac_structured *s, fac_tensor *self, fac_scalar other) {
     return fac__pw_2_scalar(s, self, other, FAC_PW_FLOAT, 0);
 }
+fac_status scalar_binary_float_meta(fac_structured *s, fac_scalar self, fac_tensor *other) {
+    return fac__pw_scalar_2(s, self, other, FAC_PW_FLOAT, 0);
+}
 /* Comparisons and logic: a number is first rounded to the dtype that it is compared in. */
 fac_status compare_meta(fac_structured *s, fac_tensor *self, fac_tensor *other) {
     return fac__pw_2(s, self, other, PROMOTE | FAC_ITER_ROUND_NUMBERS, FAC_BOOL);

@@ -12,6 +12,7 @@ FAC_SCALAR_FN FAC_SAME FAC_FN(conj)(FAC_T x) { return x; }
 FAC_SCALAR_FN bool FAC_FN(isnan)(FAC_T x) { return (void)x, false; }
 FAC_SCALAR_FN bool FAC_FN(isinf)(FAC_T x) { return (void)x, false; }
 FAC_SCALAR_FN bool FAC_FN(isfinite)(FAC_T x) { return (void)x, true; }
+FAC_SCALAR_FN bool FAC_FN(signbit)(FAC_T x) { return FAC_NEGATIVE(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(relu)(FAC_T x) { return x > 0 ? x : 0; }
 FAC_SCALAR_FN FAC_T FAC_FN(square)(FAC_T x) { return (FAC_T)((FAC_UT)x * (FAC_UT)x); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_not)(FAC_T x) { return (FAC_T)~x; }
@@ -69,4 +70,19 @@ FAC_SCALAR_FN FAC_T FAC_FN(shift_right)(FAC_T a, FAC_T b) {
 }
 FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) {
     return (FAC_T)((FAC_UT)x + (FAC_UT)value * (FAC_UT)a * (FAC_UT)b);
+}
+/* Euclid's; the least integer's magnitude wraps to itself. */
+FAC_SCALAR_FN FAC_T FAC_FN(gcd)(FAC_T x, FAC_T y) {
+    FAC_T a = FAC_FN(abs)(x), b = FAC_FN(abs)(y);
+    while (a != 0) {
+        const FAC_T rest = (FAC_T)(FAC_NEGATIVE(a) && a == (FAC_T)-1 ? 0 : b % a);
+        b = a;
+        a = rest;
+    }
+    return b;
+}
+FAC_SCALAR_FN FAC_T FAC_FN(lcm)(FAC_T a, FAC_T b) {
+    const FAC_T g = FAC_FN(gcd)(a, b);
+    return g == 0 ? 0
+                  : FAC_FN(abs)(FAC_FN(mul)((FAC_T)(FAC_NEGATIVE(g) && g == (FAC_T)-1 ? FAC_FN(neg)(a) : a / g), b));
 }

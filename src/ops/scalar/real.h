@@ -18,6 +18,13 @@ FAC_SCALAR_FN FAC_SAME FAC_FN(conj)(FAC_T x) { return x; }
 FAC_SCALAR_FN bool FAC_FN(isnan)(FAC_T x) { return x != x; }
 FAC_SCALAR_FN bool FAC_FN(isinf)(FAC_T x) { return FAC_BUILTIN(fabs)(x) == FAC_INFINITY; }
 FAC_SCALAR_FN bool FAC_FN(isfinite)(FAC_T x) { return FAC_BUILTIN(fabs)(x) < FAC_INFINITY; }
+FAC_SCALAR_FN bool FAC_FN(signbit)(FAC_T x) { return FAC_BUILTIN(copysign)((FAC_T)1, x) < 0; }
+/* x = mantissa 2^exponent, the mantissa's magnitude in [1/2, 1). */
+FAC_SCALAR_FN void FAC_FN(frexp)(FAC_T x, FAC_T *mantissa, FAC_T *exponent) {
+    int e = 0;
+    *mantissa = FAC_BUILTIN(frexp)(x, &e);
+    *exponent = FAC_BUILTIN(fabs)(x) < FAC_INFINITY ? (FAC_T)e : 0;
+}
 FAC_SCALAR_FN FAC_T FAC_FN(cube)(FAC_T x) { return x * x * x; }
 
 FAC_SCALAR_FN FAC_T FAC_FN(add)(FAC_T a, FAC_T b) { return a + b; }
@@ -53,3 +60,19 @@ FAC_SCALAR_FN FAC_T FAC_FN(lerp)(FAC_T a, FAC_T b, FAC_T w) {
 }
 FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) { return x + value * a * b; }
 FAC_SCALAR_FN FAC_T FAC_FN(addcdiv)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) { return x + value * a / b; }
+FAC_SCALAR_FN FAC_T FAC_FN(copysign)(FAC_T a, FAC_T b) { return FAC_BUILTIN(copysign)(a, b); }
+FAC_SCALAR_FN FAC_T FAC_FN(nextafter)(FAC_T a, FAC_T b) { return FAC_BUILTIN(nextafter)(a, b); }
+/* The same among the numbers of a narrower type that has so many bits, the least number tiny and the largest one most. Towards 0
+   from a power of two the step is half as long. */
+FAC_SCALAR_FN FAC_T FAC_FN(nextafter_half)(FAC_T a, FAC_T b, FAC_NUMBER bits, FAC_NUMBER tiny, FAC_NUMBER most) {
+    int e = 0;
+    if (a != a || b != b) return a + b;
+    if (a == b) return b;
+    if (a == 0) return FAC_BUILTIN(copysign)(tiny, b);
+    if (FAC_BUILTIN(fabs)(a) == FAC_INFINITY) return FAC_BUILTIN(copysign)(most, a);
+    const bool inwards = (b > a) != (a > 0), power = FAC_BUILTIN(fabs)(FAC_BUILTIN(frexp)(a, &e)) == (FAC_T)0.5;
+    FAC_T step = FAC_BUILTIN(ldexp)((FAC_T)1, e - (int)bits - (inwards && power));
+    step = step < tiny ? tiny : step;
+    const FAC_T next = a + (b > a ? step : -step);
+    return next == 0 ? FAC_BUILTIN(copysign)(next, a) : next;
+}

@@ -11,13 +11,36 @@
 #define FAC_NUMBER FAC_T
 #define FAC_DIVISOR FAC_T
 
+/* ---- what special functions are made of, in double -------------------------------------------------------------------------------- */
+
+#define FAC_WIDE_FN KDEV
+#define FAC_WIDE(name) name
+#define FAC_WIDE_INFINITY INFINITY
+#define FAC_WIDE_NAN NAN
+#define FAC_WIDE_TABLE(name, n) KCONSTANT(double, name, n)
+#define FAC_MAD(a, b, c) fma((double)(a), (double)(b), (double)(c))
+#include "ops/scalar/horner.h"
+
+#include "ops/scalar/wide_error.h"
+
+#include "ops/scalar/wide_gamma.h"
+
+#include "ops/scalar/wide_sums.h"
+
+#include "ops/scalar/wide_modified_bessel.h"
+
+#include "ops/scalar/wide_bessel.h"
+
+#include "ops/scalar/wide_polynomials.h"
+
 /* ---- floating ----------------------------------------------------------------------------------------------------------------- */
 
 #define K_NUMBER(o) (o).number[0]
 #define K_NUMBER_OF(k) (FAC_T) p.f[k]
-#define K_LOOPS(X)    \
-    FAC_LOOPS_REAL(X) \
-    FAC_LOOPS_PIECEWISE(X) FAC_LOOPS_MATH(X) FAC_LOOPS_ACTIVATION(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
+#define K_LOOPS(X)         \
+    FAC_LOOPS_REAL(X)      \
+    FAC_LOOPS_PIECEWISE(X) \
+    FAC_LOOPS_MATH(X) FAC_LOOPS_ACTIVATION(X) FAC_LOOPS_SPECIAL(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
 
 #define FAC_T float
 #define FAC_FN(name) s_##name##_f32
@@ -32,6 +55,7 @@
 #include "ops/scalar/piecewise.h"
 #include "ops/scalar/real.h"
 #include "ops/scalar/select.h"
+#include "ops/scalar/special.h"
 #include "ops/scalar/truth.h"
 
 #include "pointwise_body.h"
@@ -49,6 +73,7 @@
 #include "ops/scalar/piecewise.h"
 #include "ops/scalar/real.h"
 #include "ops/scalar/select.h"
+#include "ops/scalar/special.h"
 #include "ops/scalar/truth.h"
 
 #include "pointwise_body.h"

@@ -1,0 +1,35 @@
+/* Special functions whose loop depends on more than an entry of the schema says. */
+#include "backend/pointwise/pointwise.h"
+#include "ops_gen.h"
+#include <math.h>
+
+/* n! as a fraction in [1/2, 1) and an exponent, as it soon leaves the range of every dtype; infinite where polygamma is, too. */
+static void factorial(int64_t n, double *part, double *exponent) {
+    int e;
+    *part = 0.5;
+    *exponent = 1;
+    for (int64_t k = 2; k <= n; k++) {
+        *part = frexp(*part * (double)k, &e);
+        *exponent += e;
+    }
+}
+
+fac_status polygamma_kernel(fac_structured *s, int64_t n, fac_tensor *self) {
+    enum { MOST = 4096 }; /* from far below here on the result is 0 or infinite */
+    (void)self;
+    if (n < 2) return fac__pointwise(s, n == 0 ? FAC_LOOP_digamma : FAC_LOOP_trigamma, 0, NULL);
+    double part, exponent;
+    factorial(n < MOST ? n : MOST, &part, &exponent);
+    if (n % 2 == 0) part = -part;
+    return fac__pointwise(s, FAC_LOOP_polygamma, 0,
+                          &(fac_loop_args){.v = {{.real = (double)n}, {.real = part}, {.real = exponent}}});
+}
+
+/* 16-bit floats are computed in single precision, whose next number is another: their own step is passed. */
+fac_status nextafter_kernel(fac_structured *s, fac_tensor *self, fac_tensor *other) {
+    (void)self, (void)other;
+    static const fac_loop_args f16 = {.v = {{.real = 11}, {.real = 0x1p-24}, {.real = 65504}}},
+                               bf16 = {.v = {{.real = 8}, {.real = 0x1p-133}, {.real = 0x1.fep127}}};
+    if (!fac__is_half(s->iter.common)) return fac__pointwise(s, FAC_LOOP_nextafter, 0, NULL);
+    return fac__pointwise(s, FAC_LOOP_nextafter_half, 0, s->iter.common == FAC_F16 ? &f16 : &bf16);
+}
