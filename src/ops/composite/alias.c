@@ -20,10 +20,11 @@ fac_status tensor_split_tensor_composite(const fac_call_info *c, fac_tensor *sel
     FAC_CHECK(at->dtype == FAC_I64, FAC_ERR_DTYPE,
               "tensor_split expected tensor_indices_or_sections to have dtype of long, but got %s",
               fac_dtype_name((fac_dtype)at->dtype));
-    FAC_CHECK(at->ndim <= 1, FAC_ERR_SHAPE,
-              "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got "
-              "a tensor with %d dims",
-              at->ndim);
+    FAC_CHECK(
+        at->ndim <= 1, FAC_ERR_SHAPE,
+        "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got "
+        "a tensor with %d dims",
+        at->ndim);
     int64_t *v = fac__alloc_array((size_t)at->numel + 1, sizeof *v);
     if (!v) return fac_error();
     fac_status st = split_at_all(self, at, dim, v, out);
@@ -60,10 +61,10 @@ static fac_status each(fac_tensors l, make_one fn, fac_tensor_list *out) {
     return FAC_OK;
 }
 
-#define AT_LEAST(n)                                                                                                    \
-    fac_status atleast_##n##d_sequence_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor_list *out) {  \
-        (void)c;                                                                                                       \
-        return each(tensors, fac__c_atleast_##n##d, out);                                                              \
+#define AT_LEAST(n)                                                                                                   \
+    fac_status atleast_##n##d_sequence_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor_list *out) { \
+        (void)c;                                                                                                      \
+        return each(tensors, fac__c_atleast_##n##d, out);                                                             \
     }
 AT_LEAST(1)
 AT_LEAST(2)
@@ -101,27 +102,27 @@ fac_status is_contiguous_format_composite(const fac_call_info *c, fac_tensor *se
 
 /* The number that a tensor without dimensions holds. */
 static fac_status number_in(fac_tensor *t, const char *name, fac_scalar *out) {
-    FAC_CHECK(t->ndim == 0, FAC_ERR_SHAPE, "only 0-dimensional start and end tensors are supported, but %s has %d dimension(s)",
-              name, t->ndim);
+    FAC_CHECK(t->ndim == 0, FAC_ERR_SHAPE,
+              "only 0-dimensional start and end tensors are supported, but %s has %d dimension(s)", name, t->ndim);
     return fac__c__local_scalar_dense(t, out);
 }
 
-#define RANGES(kind, START, END, READ)                                                                                \
-    fac_status linspace_##kind##_composite(const fac_call_info *c, START start, END end, int64_t steps,                \
-                                           fac_dtype dtype, fac_layout layout, fac_device device,                     \
-                                           fac_opt_num pin_memory, fac_tensor **out) {                                \
-        (void)c;                                                                                                      \
-        fac_scalar from, to;                                                                                          \
-        READ;                                                                                                         \
-        return fac__c_linspace(from, to, steps, dtype, layout, device, pin_memory, out);                              \
-    }                                                                                                                 \
-    fac_status logspace_##kind##_composite(const fac_call_info *c, START start, END end, int64_t steps, double base,   \
-                                           fac_dtype dtype, fac_layout layout, fac_device device,                     \
-                                           fac_opt_num pin_memory, fac_tensor **out) {                                \
-        (void)c;                                                                                                      \
-        fac_scalar from, to;                                                                                          \
-        READ;                                                                                                         \
-        return fac__c_logspace(from, to, steps, base, dtype, layout, device, pin_memory, out);                        \
+#define RANGES(kind, START, END, READ)                                                                               \
+    fac_status linspace_##kind##_composite(const fac_call_info *c, START start, END end, int64_t steps,              \
+                                           fac_dtype dtype, fac_layout layout, fac_device device,                    \
+                                           fac_opt_num pin_memory, fac_tensor **out) {                               \
+        (void)c;                                                                                                     \
+        fac_scalar from, to;                                                                                         \
+        READ;                                                                                                        \
+        return fac__c_linspace(from, to, steps, dtype, layout, device, pin_memory, out);                             \
+    }                                                                                                                \
+    fac_status logspace_##kind##_composite(const fac_call_info *c, START start, END end, int64_t steps, double base, \
+                                           fac_dtype dtype, fac_layout layout, fac_device device,                    \
+                                           fac_opt_num pin_memory, fac_tensor **out) {                               \
+        (void)c;                                                                                                     \
+        fac_scalar from, to;                                                                                         \
+        READ;                                                                                                        \
+        return fac__c_logspace(from, to, steps, base, dtype, layout, device, pin_memory, out);                       \
     }
 RANGES(tensor_tensor, fac_tensor *, fac_tensor *, {
     FAC_TRY(number_in(start, "start", &from));

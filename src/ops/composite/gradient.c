@@ -5,9 +5,9 @@
 #include "ops/composite/view.h"
 
 typedef struct spacing {
-    const double *even;     /* per dimension; NULL: 1, or `one` for all */
+    const double *even; /* per dimension; NULL: 1, or `one` for all */
     const double *one;
-    fac_tensor *const *at;  /* positions per dimension; NULL: even */
+    fac_tensor *const *at; /* positions per dimension; NULL: even */
 } spacing;
 
 /* Elements [start, end) of a dimension; negative ones count from its end. */
@@ -64,14 +64,15 @@ static fac_tensor *given_slopes(fac_tensor *t, int64_t dim, fac_tensor *at, int6
     if (!gaps) return NULL;
     fac_tensor *a = part(gaps, dim, 0, -1), *b = part(gaps, dim, 1, 0), *both = add(a, b);
     fac_tensor *first = one(gaps, dim, 0), *last = one(gaps, dim, -1);
-    fac_tensor *middle = weighted(fac__s_neg(divide(b, mul(a, both))), part(t, dim, 0, -2), divide(sub(b, a), mul(a, b)),
-                                  part(t, dim, 1, -1), divide(a, mul(b, both)), part(t, dim, 2, 0));
+    fac_tensor *middle =
+        weighted(fac__s_neg(divide(b, mul(a, both))), part(t, dim, 0, -2), divide(sub(b, a), mul(a, b)),
+                 part(t, dim, 1, -1), divide(a, mul(b, both)), part(t, dim, 2, 0));
     fac_tensor *parts[] = {divide(sub(one(t, dim, 1), one(t, dim, 0)), first), middle,
                            divide(sub(one(t, dim, -1), one(t, dim, -2)), last)};
     if (order == 2) {
         parts[0] = given_border(first, one(gaps, dim, 1), one(t, dim, 0), one(t, dim, 1), one(t, dim, 2));
-        parts[2] = fac__s_neg(
-            given_border(last, one(gaps, dim, -2), one(t, dim, -1), one(t, dim, -2), one(t, dim, -3)));
+        parts[2] =
+            fac__s_neg(given_border(last, one(gaps, dim, -2), one(t, dim, -1), one(t, dim, -2), one(t, dim, -3)));
     }
     if (!parts[0] || !parts[1] || !parts[2]) return NULL;
     return fac__s_cat((fac_tensors){parts, 3}, dim);
@@ -94,10 +95,12 @@ static fac_status plan(const fac_tensor *self, fac_ints dim, const spacing *by, 
                        int64_t *dims) {
     uint64_t seen = 0;
     FAC_CHECK(self->dtype != FAC_U8, FAC_ERR_DTYPE, "torch.gradient does not support uint8 input.");
-    FAC_CHECK(order == 1 || order == 2, FAC_ERR_ARGUMENT, "torch.gradient only supports edge_order=1 and edge_order=2.");
-    FAC_CHECK((!by->even && !by->at) || spacings == dim.n, FAC_ERR_ARGUMENT,
-              "torch.gradient expected spacing to be unspecified, a scalar, or a list of length %zu, but got a list of length %zu",
-              dim.n, spacings);
+    FAC_CHECK(order == 1 || order == 2, FAC_ERR_ARGUMENT,
+              "torch.gradient only supports edge_order=1 and edge_order=2.");
+    FAC_CHECK(
+        (!by->even && !by->at) || spacings == dim.n, FAC_ERR_ARGUMENT,
+        "torch.gradient expected spacing to be unspecified, a scalar, or a list of length %zu, but got a list of length %zu",
+        dim.n, spacings);
     for (size_t i = 0; i < dim.n; i++) {
         FAC_TRY(fac__wrap_dim(dim.v[i], self->ndim, &dims[i]));
         FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "a tensor without dimensions has no slopes");
@@ -118,7 +121,8 @@ static fac_status slopes(fac_tensor *self, fac_ints dim, const spacing *by, size
     for (size_t i = 0; i < dim.n; i++) {
         FAC_SCOPE(s);
         const double step = by->even ? by->even[i] : by->one ? *by->one : 1;
-        fac_tensor *t = by->at ? given_slopes(self, dims[i], by->at[i], order) : even_slopes(self, dims[i], step, order);
+        fac_tensor *t =
+            by->at ? given_slopes(self, dims[i], by->at[i], order) : even_slopes(self, dims[i], step, order);
         fac_status st = fac__give(&out->v[i], t);
         if (st != FAC_OK) {
             fac__tensor_list_free(out);

@@ -84,8 +84,9 @@ static fac_status closed_count(fac_scalar start, fac_scalar end, fac_scalar step
     const double from = fac__scalar_f64(start), to = fac__scalar_f64(end), by = fac__scalar_f64(step);
     if (is_whole(start) && is_whole(end) && is_whole(step)) {
         FAC_TRY(whole_count(fac__scalar_i64(start), fac__scalar_i64(end), fac__scalar_i64(step), out));
-        const __int128 span = (__int128)fac__scalar_i64(end) - fac__scalar_i64(start);
-        *out += span % fac__scalar_i64(step) == 0; /* met by a step */
+        const __int128 span = (__int128)fac__scalar_i64(end) - fac__scalar_i64(start); /* a step may meet the end */
+        const bool met = span % fac__scalar_i64(step) == 0;
+        FAC_CHECK(!met || fac__add(*out, 1, out), FAC_ERR_OVERFLOW, "the range has more than 2^63 elements");
         return FAC_OK;
     }
     FAC_TRY(real_count(from, to, by, out));

@@ -114,8 +114,8 @@ fac_status nonzero_static_cpu(const fac_call_info *c, fac_tensor *self, int64_t 
     FAC_SCOPE(s);
     fac_tensor *places = fac__s_nonzero(self);
     if (!places) return fac_error();
-    return fac__give(out, fac__s_constant_pad_nd(places, FAC_INTS(0, 0, 0, size - places->sizes[0]),
-                                                 fac_scalar_i_(fill_value)));
+    return fac__give(
+        out, fac__s_constant_pad_nd(places, FAC_INTS(0, 0, 0, size - places->sizes[0]), fac_scalar_i_(fill_value)));
 }
 
 fac_status nonzero_static_meta(const fac_call_info *c, fac_tensor *self, int64_t size, int64_t fill_value,
@@ -203,10 +203,10 @@ fac_status trace_backward_composite(const fac_call_info *c, fac_tensor *grad, fa
     FAC_CHECK(sizes.v[0] >= 0 && sizes.v[1] >= 0, FAC_ERR_SHAPE, "sizes must not be negative");
     const int64_t n = fac__min(sizes.v[0], sizes.v[1]);
     FAC_SCOPE(s);
-    fac_tensor *square = fac__s_diag_embed(
-        fac__s_expand(fac__s_reshape(grad, FAC_INTS(1)), FAC_INTS(n), false), 0, -2, -1);
-    return fac__give(out, fac__s_constant_pad_nd(square, FAC_INTS(0, sizes.v[1] - n, 0, sizes.v[0] - n),
-                                                 fac_scalar_i_(0)));
+    fac_tensor *square =
+        fac__s_diag_embed(fac__s_expand(fac__s_reshape(grad, FAC_INTS(1)), FAC_INTS(n), false), 0, -2, -1);
+    return fac__give(out,
+                     fac__s_constant_pad_nd(square, FAC_INTS(0, sizes.v[1] - n, 0, sizes.v[0] - n), fac_scalar_i_(0)));
 }
 
 fac_status cummaxmin_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *input,

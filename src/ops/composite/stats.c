@@ -49,8 +49,8 @@ static fac_status weigh(fac_tensor *rows, fac_tensor *fweights, fac_tensor *awei
                         fac_tensor **total) {
     *w = fweights && aweights ? mul(fweights, aweights) : fweights ? fweights : aweights;
     if (!fweights && !aweights) {
-        *total = fac__s_scalar_tensor(fac_scalar_i_(rows->sizes[1]), FAC_I64, FAC_STRIDED, rows->device,
-                                      (fac_opt_num){0});
+        *total =
+            fac__s_scalar_tensor(fac_scalar_i_(rows->sizes[1]), FAC_I64, FAC_STRIDED, rows->device, (fac_opt_num){0});
         return *total ? FAC_OK : fac_error();
     }
     *total = fac__s_sum(*w, FAC_DTYPE_DEFAULT);
@@ -73,8 +73,8 @@ fac_status cov_composite(const fac_call_info *c, fac_tensor *self, int64_t corre
     FAC_TRY(weigh(rows, fweights, aweights, &w, &total));
     fac_tensor *mean = divide(sum_along(w ? mul(rows, w) : rows, 1, false), total);
     fac_tensor *apart = sub(rows, fac__s_unsqueeze(mean, 1)), *weighted = w ? mul(apart, w) : apart;
-    fac_tensor *products = fac__s_mm(cast(apart, weighted ? (fac_dtype)weighted->dtype : FAC_F32),
-                                     fac__s_conj(fac__s_t(weighted)));
+    fac_tensor *products =
+        fac__s_mm(cast(apart, weighted ? (fac_dtype)weighted->dtype : FAC_F32), fac__s_conj(fac__s_t(weighted)));
     return fac__give(out, fac__s_squeeze(divide(products, degrees(w, aweights, total, correction))));
 }
 
@@ -144,10 +144,10 @@ fac_status combinations_composite(const fac_call_info *c, fac_tensor *self, int6
                                                (fac_opt_num){0}));
     FAC_TRY(count_choices(self->numel, r, with_replacement, &choices));
     FAC_TRY(choose(self->numel, r, with_replacement, choices, &at));
-    fac_tensor *here = fac__s_to_device(fac__adopt(fac__thread(), at), self->device, FAC_I64, false, false,
-                                        FAC_FORMAT_DEFAULT);
-    return fac__give(out, fac__s_reshape(fac__s_index_select(self, 0, fac__s_reshape(here, FAC_INTS(-1))),
-                                         FAC_INTS(choices, r)));
+    fac_tensor *here =
+        fac__s_to_device(fac__adopt(fac__thread(), at), self->device, FAC_I64, false, false, FAC_FORMAT_DEFAULT);
+    return fac__give(
+        out, fac__s_reshape(fac__s_index_select(self, 0, fac__s_reshape(here, FAC_INTS(-1))), FAC_INTS(choices, r)));
 }
 
 fac_status vander_composite(const fac_call_info *c, fac_tensor *x, fac_opt_int N, bool increasing, fac_tensor **out) {
@@ -215,8 +215,8 @@ static fac_status range_of(fac_tensor *self, int64_t k, fac_floats range, double
         *low = fac__item(least), *high = fac__item(most);
         if (fac_error()) return fac_error();
     }
-    FAC_CHECK(*low - *low == 0 && *high - *high == 0, FAC_ERR_ARGUMENT,
-              "dimension %lld's range [%g, %g] is not finite", (long long)k, *low, *high);
+    FAC_CHECK(*low - *low == 0 && *high - *high == 0, FAC_ERR_ARGUMENT, "dimension %lld's range [%g, %g] is not finite",
+              (long long)k, *low, *high);
     FAC_CHECK(*low <= *high, FAC_ERR_ARGUMENT, "min should not exceed max, but got min %g max %g for dimension %lld",
               *low, *high, (long long)k);
     if (*low == *high) *low -= 0.5, *high += 0.5;

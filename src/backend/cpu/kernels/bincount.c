@@ -56,8 +56,7 @@ static fac_status count_part(void *ctx, int64_t begin, int64_t end) {
         for (int64_t at = p * b->part, n; at < end_of(b, p); at += n) {
             n = load(b, at, end_of(b, p), &t);
             if (b->weights)
-                fac__tile_load(FAC_ACC_F64, &w,
-                               (const char *)fac__data(b->weights) + at * fac__item_size(b->weights),
+                fac__tile_load(FAC_ACC_F64, &w, (const char *)fac__data(b->weights) + at * fac__item_size(b->weights),
                                (fac_dtype)b->weights->dtype, 1, n);
             if (b->weights)
                 for (int64_t i = 0; i < n; i++) table[t.i64[i]].sum += w.f64[i];
@@ -75,8 +74,7 @@ static fac_status find_bins(bincount *b, int64_t minlength) {
     int64_t least = 0, most = -1;
     b->part = fac__max(FAC_GRAIN, (b->n + PARTS - 1) / PARTS);
     FAC_TRY(fac__parallel_for(0, parts_of(b), 1, bound_part, b));
-    for (int64_t p = 0; p < parts_of(b); p++)
-        least = fac__min(least, b->least[p]), most = fac__max(most, b->most[p]);
+    for (int64_t p = 0; p < parts_of(b); p++) least = fac__min(least, b->least[p]), most = fac__max(most, b->most[p]);
     FAC_CHECK(least >= 0, FAC_ERR_ARGUMENT, "bincount only supports 1-d non-negative integral inputs, but one is %lld",
               (long long)least);
     FAC_CHECK(fac__add(most, 1, &b->bins), FAC_ERR_OVERFLOW, "the number %lld has too many before it", (long long)most);

@@ -95,22 +95,22 @@ static distances plan(fac_tensor *x1, fac_tensor *x2, double p) {
 /* ---- forward ---------------------------------------------------------------------------------------------------------------- */
 
 /* strip[depth, STRIP] = rows [first, first + n) of x2, coordinates from k on; missing rows are zero. */
-#define PACK(T)                                                                                                        \
-    static void pack_##T(T *strip, const T *x2, int64_t ld, int64_t n, int64_t depth) {                                 \
-        for (int64_t k = 0; k < depth; k++)                                                                            \
-            for (int64_t i = n; i < STRIP; i++) strip[k * STRIP + i] = 0;                                              \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int64_t k = 0; k < depth; k++) strip[k * STRIP + i] = x2[i * ld + k];                                 \
-    }                                                                                                                  \
-    /* Sums of a block of points over one strip. */                                                                    \
-    static void meet_##T(const distances *j, const T *x1, int64_t rows, const T *x2, int64_t n, T *strip, T *acc) {     \
-        memset(acc, 0, (size_t)(rows * STRIP) * sizeof *acc);                                                          \
-        for (int64_t k = 0; k < j->depth; k += DEPTH) {                                                                \
-            const int64_t depth = fac__min(DEPTH, j->depth - k);                                                       \
-            pack_##T(strip, x2 + k, j->depth, n, depth);                                                               \
-            ADD_##T(j->metric, j->p, x1 + k, rows, j->depth, strip, depth, acc);                                       \
-        }                                                                                                              \
-        END_##T(j->metric, j->p, acc, rows * STRIP);                                                                   \
+#define PACK(T)                                                                                                     \
+    static void pack_##T(T *strip, const T *x2, int64_t ld, int64_t n, int64_t depth) {                             \
+        for (int64_t k = 0; k < depth; k++)                                                                         \
+            for (int64_t i = n; i < STRIP; i++) strip[k * STRIP + i] = 0;                                           \
+        for (int64_t i = 0; i < n; i++)                                                                             \
+            for (int64_t k = 0; k < depth; k++) strip[k * STRIP + i] = x2[i * ld + k];                              \
+    }                                                                                                               \
+    /* Sums of a block of points over one strip. */                                                                 \
+    static void meet_##T(const distances *j, const T *x1, int64_t rows, const T *x2, int64_t n, T *strip, T *acc) { \
+        memset(acc, 0, (size_t)(rows * STRIP) * sizeof *acc);                                                       \
+        for (int64_t k = 0; k < j->depth; k += DEPTH) {                                                             \
+            const int64_t depth = fac__min(DEPTH, j->depth - k);                                                    \
+            pack_##T(strip, x2 + k, j->depth, n, depth);                                                            \
+            ADD_##T(j->metric, j->p, x1 + k, rows, j->depth, strip, depth, acc);                                    \
+        }                                                                                                           \
+        END_##T(j->metric, j->p, acc, rows *STRIP);                                                                 \
     }
 #define ADD_float FAC_ISA_PICK(fac__distance_add_f32)
 #define ADD_double FAC_ISA_PICK(fac__distance_add_f64)
@@ -216,23 +216,24 @@ static double factor(const distances *j, double grad, double dist) {
 }
 
 /* Room for one point: the gradients and the distances of its pairs. */
-#define BACK(T)                                                                                                       \
-    static void prepare_##T(const distances *j, const T *grad, const T *dist, int64_t i, T *by, T *to) {               \
-        for (int64_t k = 0; k < j->n2; k++) {                                                                         \
-            int64_t from = i * j->n2 + k;                                                                             \
-            if (j->pairs) from = k > i ? pair_of(j->n1, i) + k - i - 1 : pair_of(j->n1, k) + i - k - 1;                \
-            const bool self = j->pairs && k == i;                                                                     \
-            to[k] = self ? 0 : dist[from];                                                                            \
-            by[k] = self ? 0 : (T)factor(j, (double)grad[from], (double)dist[from]);                                   \
-        }                                                                                                             \
-    }                                                                                                                 \
-    static void back_##T(const distances *j, const fac_cursor *c, int64_t i, T *room) {                                \
-        const T *x1 = (const T *)(const void *)j->x1 + c->offset[1], *x2 = (const T *)(const void *)j->x2 + c->offset[2]; \
-        const T *grad = (const T *)(const void *)j->grad + c->offset[3];                                               \
-        const T *dist = (const T *)(const void *)j->dist + c->offset[4];                                               \
-        T *out = (T *)(void *)j->out + c->offset[0];                                                                  \
-        prepare_##T(j, grad, dist, i, room, room + j->n2);                                                             \
-        BACK_##T(j->metric, j->p, x1 + i * j->depth, x2, j->n2, j->depth, room, room + j->n2, out + i * j->depth);     \
+#define BACK(T)                                                                                                    \
+    static void prepare_##T(const distances *j, const T *grad, const T *dist, int64_t i, T *by, T *to) {           \
+        for (int64_t k = 0; k < j->n2; k++) {                                                                      \
+            int64_t from = i * j->n2 + k;                                                                          \
+            if (j->pairs) from = k > i ? pair_of(j->n1, i) + k - i - 1 : pair_of(j->n1, k) + i - k - 1;            \
+            const bool self = j->pairs && k == i;                                                                  \
+            to[k] = self ? 0 : dist[from];                                                                         \
+            by[k] = self ? 0 : (T)factor(j, (double)grad[from], (double)dist[from]);                               \
+        }                                                                                                          \
+    }                                                                                                              \
+    static void back_##T(const distances *j, const fac_cursor *c, int64_t i, T *room) {                            \
+        const T *x1 = (const T *)(const void *)j->x1 + c->offset[1],                                               \
+                *x2 = (const T *)(const void *)j->x2 + c->offset[2];                                               \
+        const T *grad = (const T *)(const void *)j->grad + c->offset[3];                                           \
+        const T *dist = (const T *)(const void *)j->dist + c->offset[4];                                           \
+        T *out = (T *)(void *)j->out + c->offset[0];                                                               \
+        prepare_##T(j, grad, dist, i, room, room + j->n2);                                                         \
+        BACK_##T(j->metric, j->p, x1 + i * j->depth, x2, j->n2, j->depth, room, room + j->n2, out + i * j->depth); \
     }
 #define BACK_float FAC_ISA_PICK(fac__distance_back_f32)
 #define BACK_double FAC_ISA_PICK(fac__distance_back_f64)

@@ -8,7 +8,8 @@
 #define LOCAL(name) FAC_PASTE(name##_, S)
 #define STRIP FAC_DISTANCE_STRIP
 enum { LOCAL(ROWS) = 4 };
-typedef I LOCAL(mask) __attribute__((vector_size(FAC_VECTOR_BYTES))); /* what comparing vectors gives: all bits or none */
+typedef I LOCAL(mask)
+    __attribute__((vector_size(FAC_VECTOR_BYTES))); /* what comparing vectors gives: all bits or none */
 
 /* The sum or the largest so far, and one more difference. A NaN stays. */
 static inline __attribute__((always_inline)) V LOCAL(more)(const fac_metric m, V acc, V d) {
@@ -22,8 +23,8 @@ static inline __attribute__((always_inline)) V LOCAL(more)(const fac_metric m, V
 }
 
 /* acc[rows, 2 vectors] += ... over depth. `rows` and m are constant where this is inlined. */
-static inline __attribute__((always_inline)) void LOCAL(block)(const fac_metric m, const int rows, const T *x, int64_t ld,
-                                                               const T *strip, int64_t depth, T *acc) {
+static inline __attribute__((always_inline)) void LOCAL(block)(const fac_metric m, const int rows, const T *x,
+                                                               int64_t ld, const T *strip, int64_t depth, T *acc) {
     V a[LOCAL(ROWS)][2];
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) a[i][0] = LOAD(acc + i * STRIP), a[i][1] = LOAD(acc + i * STRIP + LANES);
@@ -40,15 +41,15 @@ static inline __attribute__((always_inline)) void LOCAL(block)(const fac_metric 
     for (int i = 0; i < rows; i++) STORE(acc + i * STRIP, a[i][0]), STORE(acc + i * STRIP + LANES, a[i][1]);
 }
 
-#define ADD(name, m)                                                                                                 \
-    static void LOCAL(add_##name)(const T *x, int64_t rows, int64_t ld, const T *strip, int64_t depth, T *acc) {     \
-        int64_t i = 0;                                                                                               \
-        for (; i + LOCAL(ROWS) <= rows; i += LOCAL(ROWS))                                                            \
-            for (int at = 0; at < STRIP; at += 2 * LANES)                                                            \
-                LOCAL(block)(m, LOCAL(ROWS), x + i * ld, ld, strip + at, depth, acc + i * STRIP + at);               \
-        for (; i < rows; i++)                                                                                        \
-            for (int at = 0; at < STRIP; at += 2 * LANES)                                                            \
-                LOCAL(block)(m, 1, x + i * ld, ld, strip + at, depth, acc + i * STRIP + at);                         \
+#define ADD(name, m)                                                                                             \
+    static void LOCAL(add_##name)(const T *x, int64_t rows, int64_t ld, const T *strip, int64_t depth, T *acc) { \
+        int64_t i = 0;                                                                                           \
+        for (; i + LOCAL(ROWS) <= rows; i += LOCAL(ROWS))                                                        \
+            for (int at = 0; at < STRIP; at += 2 * LANES)                                                        \
+                LOCAL(block)(m, LOCAL(ROWS), x + i * ld, ld, strip + at, depth, acc + i * STRIP + at);           \
+        for (; i < rows; i++)                                                                                    \
+            for (int at = 0; at < STRIP; at += 2 * LANES)                                                        \
+                LOCAL(block)(m, 1, x + i * ld, ld, strip + at, depth, acc + i * STRIP + at);                     \
     }
 ADD(count, FAC_METRIC_COUNT)
 ADD(sum, FAC_METRIC_SUM)
@@ -64,8 +65,8 @@ static void LOCAL(add_power)(T p, const T *x, int64_t rows, int64_t ld, const T 
         }
 }
 
-void FN(fac__distance_add_)(fac_metric m, double p, const T *x1, int64_t rows, int64_t ld, const T *strip, int64_t depth,
-                            T *acc) {
+void FN(fac__distance_add_)(fac_metric m, double p, const T *x1, int64_t rows, int64_t ld, const T *strip,
+                            int64_t depth, T *acc) {
     switch (m) {
     case FAC_METRIC_COUNT: LOCAL(add_count)(x1, rows, ld, strip, depth, acc); break;
     case FAC_METRIC_SUM: LOCAL(add_sum)(x1, rows, ld, strip, depth, acc); break;
@@ -86,11 +87,11 @@ void FN(fac__distance_end_)(fac_metric m, double p, T *acc, int64_t n) {
 /* ---- gradients ------------------------------------------------------------------------------------------------------- */
 
 #define SIGN(d) ((T)((d) > 0) - (T)((d) < 0))
-#define EACH(EXPR)                                 \
-    for (int64_t k = 0; k < depth; k++) {          \
-        const T d = x[k] - y[k];                   \
-        out[k] += (EXPR);                          \
-    }                                              \
+#define EACH(EXPR)                        \
+    for (int64_t k = 0; k < depth; k++) { \
+        const T d = x[k] - y[k];          \
+        out[k] += (EXPR);                 \
+    }                                     \
     break
 
 /* What one row of y adds. |d|^(p - 1) has no value at 0 where p is below 1: nothing flows there. */

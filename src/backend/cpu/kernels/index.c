@@ -388,8 +388,7 @@ fac_status scatter_reduce_two_cpu(fac_structured *s, fac_tensor *self, int64_t d
 /* Slices that index names: set to a number (src_strides zero), or reduced into. */
 static fac_status reduce_slices(fac_tensor *out, int64_t d, const fac_walk *source, const int64_t *index,
                                 const fac_item16 *start, fac_scatter_op op) {
-    if (start)
-        FAC_TRY(scatter_slices(out, d, source->sizes, index, (const char *)start, no_strides, FAC_SCATTER_SET));
+    if (start) FAC_TRY(scatter_slices(out, d, source->sizes, index, (const char *)start, no_strides, FAC_SCATTER_SET));
     return scatter_slices(out, d, source->sizes, index, source->data, source->strides, op);
 }
 

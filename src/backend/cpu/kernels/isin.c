@@ -13,14 +13,12 @@ enum { KEYS = 512, BITS_PER_KEY = 64 /* a range of as many values per key is kep
 typedef struct key_set {
     uint64_t low, range; /* bits: the least key, and how far the largest is from it */
     bool as_bits, has_free, empty;
-    int shift;      /* table: 64 less the logarithm of its size */
-    uint64_t *v;    /* bits, or the table, in which FREE is a free place; has_free: FREE is a key too */
-    uint64_t nan;   /* this key is never in the set; 0: none */
+    int shift;    /* table: 64 less the logarithm of its size */
+    uint64_t *v;  /* bits, or the table, in which FREE is a free place; has_free: FREE is a key too */
+    uint64_t nan; /* this key is never in the set; 0: none */
 } key_set;
 
-static uint64_t place_of(const key_set *s, uint64_t key) {
-    return (key * UINT64_C(0x9e3779b97f4a7c15)) >> s->shift;
-}
+static uint64_t place_of(const key_set *s, uint64_t key) { return (key * UINT64_C(0x9e3779b97f4a7c15)) >> s->shift; }
 
 static inline bool has_bit(const key_set *s, uint64_t key) {
     const uint64_t i = key - s->low;

@@ -76,8 +76,12 @@ static fac_status plan(segments *g, const fac_structured *s, fac_tensor *data, c
                        fac_tensor *offsets, bool whole, fac_opt_num initial) {
     const int64_t axis = s->carry[0];
     fac_tensor *places = offsets ? offsets : lengths, *numbers;
-    *g = (segments){.op = op_of(reduce), .outer = 1, .n = data->sizes[axis], .inner = 1,
-                    .count = places->sizes[axis] - (offsets != NULL), .has_initial = initial.set,
+    *g = (segments){.op = op_of(reduce),
+                    .outer = 1,
+                    .n = data->sizes[axis],
+                    .inner = 1,
+                    .count = places->sizes[axis] - (offsets != NULL),
+                    .has_initial = initial.set,
                     .dtype = (fac_dtype)data->dtype};
     if (initial.set) g->initial = fac__scalar_f64(initial.v);
     for (int64_t d = 0; d < axis; d++) g->outer *= data->sizes[d];
@@ -94,8 +98,7 @@ static fac_status plan(segments *g, const fac_structured *s, fac_tensor *data, c
 
 /* Segments that a task takes. */
 static int64_t grain(const segments *g) {
-    const double each = (double)g->n / (double)fac__max(1, g->count) * (double)g->inner + 1;
-    return fac__max(1, (int64_t)(FAC_GRAIN / 4 / each));
+    return fac__grain(FAC_GRAIN / 4, g->n * g->inner / fac__max(1, g->count));
 }
 
 static const char *row_of(const segments *g, const char *base, int64_t segment, int64_t i, int64_t at) {
@@ -115,11 +118,11 @@ static double start_of(const segments *g) {
     return g->op == SEGMENT_MIN ? INFINITY : g->op == SEGMENT_PROD;
 }
 
-#define FOLD(EXPR)                                            \
-    for (int64_t i = 0; i < n; i++) {                         \
-        const double a = acc[i * step], x = v[i];             \
-        acc[i * step] = (EXPR);                               \
-    }                                                         \
+#define FOLD(EXPR)                                \
+    for (int64_t i = 0; i < n; i++) {             \
+        const double a = acc[i * step], x = v[i]; \
+        acc[i * step] = (EXPR);                   \
+    }                                             \
     break
 
 /* Folds n numbers into as many accumulators, or (step 0) into one. A NaN stays. */
