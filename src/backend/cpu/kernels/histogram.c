@@ -50,32 +50,31 @@ typedef struct histogram {
     double *tables; /* [parts, bins] */
 } histogram;
 
-#define CORRECT(T)                                                                                   \
-    static int32_t correct_##T(const T *edges, int32_t bins, T x, int32_t at) {                      \
-        while (at > 0 && x < edges[at]) at--;                                                        \
-        while (at + 1 < bins && x >= edges[at + 1]) at++;                                            \
-        return at;                                                                                   \
-    }                                                                                                \
-    /* The last edge that is not above x, but not the very last. */                                  \
-    static int32_t bisect_##T(const T *edges, int32_t bins, T x) {                                   \
-        int32_t low = 0, high = bins; /* edges[low] <= x */                                          \
-        while (high - low > 1) {                                                                     \
-            const int32_t mid = low + (high - low) / 2;                                              \
-            if (edges[mid] <= x)                                                                     \
-                low = mid;                                                                           \
-            else                                                                                     \
-                high = mid;                                                                          \
-        }                                                                                            \
-        return low;                                                                                  \
-    }                                                                                                \
-    static void places_##T(const histogram *h, const axis *a, const T *x, int64_t n, int32_t *out) { \
-        const T *edges = a->edges ? fac__data(a->edges) : NULL;                                      \
-        const int32_t bins = (int32_t)a->bins;                                                       \
-        if (h->rule != BIN_EDGES) BINS_OF_##T(x, n, (T)a->low, (T)a->high, bins, out);               \
-        for (int64_t i = 0; h->rule == BIN_EQUAL_CORRECTED && i < n; i++)                            \
-            if (out[i] >= 0) out[i] = correct_##T(edges, bins, x[i], out[i]);                        \
-        for (int64_t i = 0; h->rule == BIN_EDGES && i < n; i++)                                      \
-            out[i] = x[i] >= edges[0] && x[i] <= edges[bins] ? bisect_##T(edges, bins, x[i]) : -1;   \
+#define CORRECT(T)                                                                                                       \
+    static int32_t correct_##T(const T *edges, int32_t bins, T x, int32_t at) {                                          \
+        while (at > 0 && x < edges[at]) at--;                                                                            \
+        while (at + 1 < bins && x >= edges[at + 1]) at++;                                                                \
+        return at;                                                                                                       \
+    }                                                                                                                    \
+    /* The bin that ends at the first edge above x, of edges in order; -1 if these are in none and x below the first. */ \
+    static int32_t bisect_##T(const T *edges, int32_t bins, T x) {                                                       \
+        int32_t first = 0;                                                                                               \
+        for (int32_t left = bins + 1; left > 0;) {                                                                       \
+            const int32_t half = left / 2;                                                                               \
+            const bool above = x < edges[first + half];                                                                  \
+            first += above ? 0 : half + 1;                                                                               \
+            left = above ? half : left - half - 1;                                                                       \
+        }                                                                                                                \
+        return first > bins ? bins - 1 : first - 1;                                                                      \
+    }                                                                                                                    \
+    static void places_##T(const histogram *h, const axis *a, const T *x, int64_t n, int32_t *out) {                     \
+        const T *edges = a->edges ? fac__data(a->edges) : NULL;                                                          \
+        const int32_t bins = (int32_t)a->bins;                                                                           \
+        if (h->rule != BIN_EDGES) BINS_OF_##T(x, n, (T)a->low, (T)a->high, bins, out);                                   \
+        for (int64_t i = 0; h->rule == BIN_EQUAL_CORRECTED && i < n; i++)                                                \
+            if (out[i] >= 0) out[i] = correct_##T(edges, bins, x[i], out[i]);                                            \
+        for (int64_t i = 0; h->rule == BIN_EDGES && i < n; i++)                                                          \
+            out[i] = x[i] >= edges[0] && x[i] <= edges[bins] ? bisect_##T(edges, bins, x[i]) : -1;                       \
     }
 #define BINS_OF_float FAC_ISA_PICK(fac__bins_f32)
 #define BINS_OF_double FAC_ISA_PICK(fac__bins_f64)

@@ -97,9 +97,7 @@ static fac_status plan(segments *g, const fac_structured *s, fac_tensor *data, c
 }
 
 /* Segments that a task takes. */
-static int64_t grain(const segments *g) {
-    return fac__grain(FAC_GRAIN / 4, g->n * g->inner / fac__max(1, g->count));
-}
+static int64_t grain(const segments *g) { return fac__grain(FAC_GRAIN / 4, g->n * g->inner / fac__max(1, g->count)); }
 
 static const char *row_of(const segments *g, const char *base, int64_t segment, int64_t i, int64_t at) {
     const int64_t outer = segment / g->count;
