@@ -114,7 +114,8 @@ static void histograms_have_their_closed_forms(void **state) {
     fac_histogram_result h = fac_histogram(fac_tensor_of(0, 1, 3), .bins = 2, .weight = fac_tensor_of(1, 2, 4));
     assert_values(h.hist, 3, 4);
     assert_values(h.bin_edges, 0, 1.5, 3);
-    h = fac_histogram(fac_tensor_of(0, 1, 3), .bins = 2, .range = FAC_FLOATS(0, 4), .density = true);
+    h = fac_histogram(fac_to_dtype(fac_tensor_of(0, 1, 3), FAC_F64), .bins = 2, .range = FAC_FLOATS(0, 4),
+                      .density = true);
     assert_values(h.hist, 2.0 / 6, 1.0 / 6);
     h = fac_histogram(fac_tensor_of(3), .bins = 2);
     assert_values(h.hist, 0, 1);
@@ -448,12 +449,12 @@ static void distances_keep_nan_and_do_not_cancel(void **state) {
     X(cdist_1, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1], .p = 1))                                            \
     X(cdist_2, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1]))                                                    \
     X(cdist_3, 1, "2,2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1], .p = 3))                                          \
-    X(cdist_inf, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(x[0], x[1], .p = INFINITY))                                   \
+    X(cdist_inf, 1, "2,3;4,3", -1, 1, out[0] = fac_cdist(fac_exp(x[0]), x[1], .p = INFINITY))                          \
     X(cdist_long, 1, "2,20;3,20", -1, 1, out[0] = fac_cdist(x[0], x[1]))                                               \
     X(pdist_1, 1, "4,3", -1, 1, out[0] = fac_pdist(x[0], .p = 1))                                                      \
     X(pdist_2, 1, "4,3", -1, 1, out[0] = fac_pdist(x[0]))                                                              \
     X(pdist_3, 1, "4,3", -1, 1, out[0] = fac_pdist(x[0], .p = 3))                                                      \
-    X(pdist_inf, 1, "4,3", -1, 1, out[0] = fac_pdist(x[0], .p = INFINITY))
+    X(pdist_inf, 1, "4,3", -1, 1, out[0] = fac_pdist(fac_exp(x[0]), .p = INFINITY))
 #define ONCE(X)                                                                                                   \
     X(segment_sum, 1, "5,2", -1, 1, out[0] = fac_segment_reduce(x[0], "sum", .lengths = LENGTHS))                 \
     X(segment_mean, 1, "5,2", -1, 1, out[0] = fac_segment_reduce(x[0], "mean", .lengths = LENGTHS, .initial = 1)) \

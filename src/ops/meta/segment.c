@@ -51,7 +51,8 @@ fac_status segment_reduce_meta(fac_structured *s, fac_tensor *data, const char *
                                fac_opt_num initial) {
     (void)unsafe;
     int64_t sizes[FAC_MAX_DIMS];
-    FAC_CHECK(!indices, FAC_ERR_UNSUPPORTED, "indices based reduction is not supported; give lengths or offsets");
+    FAC_CHECK(!indices || indices->numel == 0, FAC_ERR_UNSUPPORTED,
+              "indices based reduction is not supported; give lengths or offsets");
     FAC_TRY(plan_segments(s, data, reduce, lengths, offsets, axis, initial, sizes));
     return fac_out_declare(s, 0, sizes, NULL, data->ndim, (fac_dtype)data->dtype, data->device);
 }

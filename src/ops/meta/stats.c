@@ -102,6 +102,8 @@ static fac_status check_edges(const fac_tensor *self, const fac_tensor *bins, in
     FAC_CHECK(bins->ndim == 1, FAC_ERR_SHAPE,
               "bins tensor should have one dimension, but got %d dimensions in the bins tensor for dimension %lld",
               bins->ndim, (long long)dim);
+    FAC_CHECK(fac_device_equal(bins->device, self->device), FAC_ERR_DEVICE,
+              "bins for dimension %lld should be on the device of self", (long long)dim);
     FAC_CHECK(bins->dtype == self->dtype, FAC_ERR_DTYPE,
               "input tensor and bins tensors should have the same dtype, but got input with dtype %s and bins for "
               "dimension %lld with dtype %s",

@@ -17,32 +17,33 @@ typedef union cell {
 typedef struct bincount {
     fac_tensor *self, *weights; /* row-major; weights NULL: counts */
     int64_t n, bins, part;
-    int64_t least[PARTS], most[PARTS];
+    uint64_t most[PARTS];
     cell *tables; /* [parts, bins] */
 } bincount;
 
-static int64_t load(const bincount *b, int64_t at, int64_t end, fac_tile_buf *t) {
-    const int64_t n = fac__min(FAC_TILE, end - at);
+/* Numbers from `at` on: in place, or converted into t; *n of them. */
+static const int64_t *load(const bincount *b, int64_t at, int64_t end, fac_tile_buf *t, int64_t *n) {
+    *n = fac__min(FAC_TILE, end - at);
+    if (b->self->dtype == FAC_I64) return (const int64_t *)fac__data(b->self) + at;
     fac__tile_load(FAC_ACC_I64, t, (const char *)fac__data(b->self) + at * fac__item_size(b->self),
-                   (fac_dtype)b->self->dtype, 1, n);
-    return n;
+                   (fac_dtype)b->self->dtype, 1, *n);
+    return t->i64;
 }
 
 static int64_t end_of(const bincount *b, int64_t part) { return fac__min(b->n, (part + 1) * b->part); }
 
+/* The largest number of each part, as unsigned: a negative one is above all others. */
 static fac_status bound_part(void *ctx, int64_t begin, int64_t end) {
     bincount *b = ctx;
     fac_tile_buf t;
     for (int64_t p = begin; p < end; p++) {
-        int64_t least = INT64_MAX, most = INT64_MIN;
+        uint64_t most[4] = {0};
         for (int64_t at = p * b->part, n; at < end_of(b, p); at += n) {
-            n = load(b, at, end_of(b, p), &t);
-            for (int64_t i = 0; i < n; i++) {
-                least = t.i64[i] < least ? t.i64[i] : least;
-                most = t.i64[i] > most ? t.i64[i] : most;
-            }
+            const uint64_t *v = (const uint64_t *)load(b, at, end_of(b, p), &t, &n);
+            for (int64_t i = 0; i < n; i++) most[i % 4] = v[i] > most[i % 4] ? v[i] : most[i % 4];
         }
-        b->least[p] = least, b->most[p] = most;
+        b->most[p] = 0;
+        for (int k = 0; k < 4; k++) b->most[p] = most[k] > b->most[p] ? most[k] : b->most[p];
     }
     return FAC_OK;
 }
@@ -54,14 +55,14 @@ static fac_status count_part(void *ctx, int64_t begin, int64_t end) {
         cell *table = b->tables + p * b->bins;
         memset(table, 0, (size_t)b->bins * sizeof *table);
         for (int64_t at = p * b->part, n; at < end_of(b, p); at += n) {
-            n = load(b, at, end_of(b, p), &t);
+            const int64_t *v = load(b, at, end_of(b, p), &t, &n);
             if (b->weights)
                 fac__tile_load(FAC_ACC_F64, &w, (const char *)fac__data(b->weights) + at * fac__item_size(b->weights),
                                (fac_dtype)b->weights->dtype, 1, n);
             if (b->weights)
-                for (int64_t i = 0; i < n; i++) table[t.i64[i]].sum += w.f64[i];
+                for (int64_t i = 0; i < n; i++) table[v[i]].sum += w.f64[i];
             else
-                for (int64_t i = 0; i < n; i++) table[t.i64[i]].count++;
+                for (int64_t i = 0; i < n; i++) table[v[i]].count++;
         }
     }
     return FAC_OK;
@@ -71,13 +72,14 @@ static int64_t parts_of(const bincount *b) { return (b->n + b->part - 1) / b->pa
 
 /* How many bins there are. */
 static fac_status find_bins(bincount *b, int64_t minlength) {
-    int64_t least = 0, most = -1;
+    uint64_t most = 0;
     b->part = fac__max(FAC_GRAIN, (b->n + PARTS - 1) / PARTS);
     FAC_TRY(fac__parallel_for(0, parts_of(b), 1, bound_part, b));
-    for (int64_t p = 0; p < parts_of(b); p++) least = fac__min(least, b->least[p]), most = fac__max(most, b->most[p]);
-    FAC_CHECK(least >= 0, FAC_ERR_ARGUMENT, "bincount only supports 1-d non-negative integral inputs, but one is %lld",
-              (long long)least);
-    FAC_CHECK(fac__add(most, 1, &b->bins), FAC_ERR_OVERFLOW, "the number %lld has too many before it", (long long)most);
+    for (int64_t p = 0; p < parts_of(b); p++) most = b->most[p] > most ? b->most[p] : most;
+    FAC_CHECK(most <= INT64_MAX, FAC_ERR_ARGUMENT,
+              "bincount only supports 1-d non-negative integral inputs, but one is %lld", (long long)most);
+    FAC_CHECK(most < INT64_MAX, FAC_ERR_OVERFLOW, "the number %lld has too many before it", (long long)most);
+    b->bins = b->n ? (int64_t)most + 1 : 0;
     b->bins = fac__max(b->bins, minlength);
     b->part = fac__max(b->part, b->bins); /* a part has more to do than to clear and add its table */
     return FAC_OK;

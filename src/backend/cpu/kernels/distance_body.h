@@ -94,14 +94,28 @@ void FN(fac__distance_end_)(fac_metric m, double p, T *acc, int64_t n) {
     }                                     \
     break
 
-/* What one row of y adds. |d|^(p - 1) has no value at 0 where p is below 1: nothing flows there. */
+/* by sign(d) |d|^(p - 1), which has no value at 0 where p is below 1: nothing flows there. */
+static void LOCAL(back_power)(T p, const T *x, const T *y, int64_t depth, T by, T *out) {
+    enum { TILE = 64 };
+    T size[TILE];
+    for (int64_t k = 0; k < depth; k += TILE) {
+        const int n = (int)(depth - k < TILE ? depth - k : TILE);
+        for (int i = 0; i < n; i++) size[i] = POW(ABS(x[k + i] - y[k + i]), p - 1);
+        for (int i = 0; i < n; i++) {
+            const T d = x[k + i] - y[k + i], flow = by * SIGN(d) * size[i];
+            out[k + i] += d == 0 ? 0 : flow;
+        }
+    }
+}
+
+/* What one row of y adds. */
 static void LOCAL(back_row)(fac_metric m, T p, const T *x, const T *y, int64_t depth, T by, T dist, T *out) {
     switch (m) {
     case FAC_METRIC_COUNT: break;
     case FAC_METRIC_SUM: EACH(by * SIGN(d));
     case FAC_METRIC_SQUARE: EACH(by * d);
     case FAC_METRIC_MOST: EACH(ABS(d) == dist ? by * SIGN(d) : 0);
-    case FAC_METRIC_POWER: EACH(d == 0 ? 0 : by * SIGN(d) * POW(ABS(d), p - 1));
+    case FAC_METRIC_POWER: LOCAL(back_power)(p, x, y, depth, by, out); break;
     }
 }
 

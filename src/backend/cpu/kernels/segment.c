@@ -110,27 +110,57 @@ static void load(const segments *g, double *dst, const char *src, int64_t n) {
 
 /* ---- reducing ------------------------------------------------------------------------------------------------------------- */
 
-static double start_of(const segments *g) {
-    if (g->has_initial) return g->initial;
-    if (g->op == SEGMENT_MAX) return -INFINITY;
-    return g->op == SEGMENT_MIN ? INFINITY : g->op == SEGMENT_PROD;
+static double neutral(segment_op op) {
+    if (op == SEGMENT_MAX) return -INFINITY;
+    return op == SEGMENT_MIN ? INFINITY : op == SEGMENT_PROD;
 }
 
-#define FOLD(EXPR)                                \
-    for (int64_t i = 0; i < n; i++) {             \
-        const double a = acc[i * step], x = v[i]; \
-        acc[i * step] = (EXPR);                   \
-    }                                             \
+static double start_of(const segments *g) { return g->has_initial ? g->initial : neutral(g->op); }
+
+enum { LANES = 8 }; /* accumulators of one result, which are folded in the end */
+
+#define FOLD(EXPR)                         \
+    for (int64_t i = 0; i < n; i++) {      \
+        const double a = acc[i], x = v[i]; \
+        acc[i] = (EXPR);                   \
+    }                                      \
     break
 
-/* Folds n numbers into as many accumulators, or (step 0) into one. A NaN stays. */
-static void fold(segment_op op, double *acc, int64_t step, const double *v, int64_t n) {
+/* Folds n numbers into as many accumulators. A NaN stays. */
+static void fold(segment_op op, double *acc, const double *v, int64_t n) {
     switch (op) {
     case SEGMENT_PROD: FOLD(a * x);
     case SEGMENT_MAX: FOLD(x > a || x != x ? x : a);
     case SEGMENT_MIN: FOLD(x < a || x != x ? x : a);
     default: FOLD(a + x);
     }
+}
+
+/* Folds rows of LANES numbers, side by side. */
+static void fold_lanes(segment_op op, double *acc, const double *v, int64_t rows) {
+#define LANEWISE(EXPR)                                     \
+    for (int64_t r = 0; r < rows; r++)                     \
+        for (int k = 0; k < LANES; k++) {                  \
+            const double a = acc[k], x = v[r * LANES + k]; \
+            acc[k] = (EXPR);                               \
+        }                                                  \
+    break
+    switch (op) {
+    case SEGMENT_PROD: LANEWISE(a * x);
+    case SEGMENT_MAX: LANEWISE(x > a || x != x ? x : a);
+    case SEGMENT_MIN: LANEWISE(x < a || x != x ? x : a);
+    default: LANEWISE(a + x);
+    }
+#undef LANEWISE
+}
+
+/* Folds a run of n numbers into one accumulator, by way of LANES of them. */
+static void fold_run(segment_op op, double *acc, const double *v, int64_t n) {
+    double lanes[LANES];
+    for (int k = 0; k < LANES; k++) lanes[k] = neutral(op);
+    fold_lanes(op, lanes, v, n / LANES);
+    fold(op, lanes, v + n / LANES * LANES, n % LANES);
+    for (int k = 0; k < LANES; k++) fold(op, acc, lanes + k, 1);
 }
 
 static void finish(const segments *g, double *acc, int64_t n, int64_t length) {
@@ -152,7 +182,10 @@ static void reduce_tile(const segments *g, int64_t segment, int64_t at, int64_t 
     for (int64_t i = begin, m; i < end; i += m) {
         m = g->inner == 1 ? fac__min(FAC_TILE, end - i) : 1;
         load(g, v.f64, row_of(g, g->data, segment, i, at), m * n);
-        fold(g->op, acc.f64, g->inner > 1, v.f64, m * n);
+        if (g->inner == 1)
+            fold_run(g->op, acc.f64, v.f64, m);
+        else
+            fold(g->op, acc.f64, v.f64, n);
     }
     finish(g, acc.f64, n, end - begin);
     fac__tile_store(FAC_ACC_F64, acc.f64, g->out + (segment * g->inner + at) * fac__dtype_size(g->dtype), g->dtype, 1,

@@ -10,8 +10,8 @@
 typedef struct sort_job {
     fac_nest rows; /* all dimensions but the one sorted: values, indices, self */
     fac_dtype dtype;
-    bool descending, select, mode;
-    bool nan_first, skip_nans; /* a NaN in the row is the result (median), or the median is of the other elements */
+    bool descending, select;
+    bool one, mode, nan_first, skip_nans; /* one: a row gives one element. A NaN is it (median), or none is counted */
     int64_t n, first, count;
     fac_order order;  /* the plan of each row's */
     int64_t steps[3]; /* along the dimension, in elements */
@@ -71,27 +71,19 @@ static int64_t end_of_longest_run(const fac_order *o) {
     return best;
 }
 
-static void write_chosen(const sort_job *j, const fac_cursor *c, fac_order *o) {
-    int64_t i;
-    if (j->mode) {
-        fac__order_sort(o);
-        i = end_of_longest_run(o);
-    } else {
-        i = (count_numbers(o) - 1) / 2;
-        fac__order_first(o, i + 1);
-    }
-    write_entry(j, c, 0, fac__order_at(o, i));
+/* Of a row whose result is one of its elements: the position of that. */
+static int64_t chosen(const sort_job *j, fac_order *o) {
+    const int64_t nan = j->nan_first ? first_nan(o) : -1;
+    if (nan >= 0) return nan;
+    if (!j->mode) return fac__order_nth(o, j->skip_nans ? (count_numbers(o) - 1) / 2 + 1 : j->first + 1);
+    fac__order_sort(o);
+    return fac__order_at(o, end_of_longest_run(o));
 }
 
 static void order_row(const sort_job *j, const fac_cursor *c, fac_order *o) {
     fac__order_load(o, j->self + c->offset[2] * fac__dtype_size(j->dtype), j->steps[2]);
-    if (j->mode || j->skip_nans) {
-        write_chosen(j, c, o);
-        return;
-    }
-    int64_t nan = j->nan_first ? first_nan(o) : -1;
-    if (nan >= 0) {
-        write_entry(j, c, 0, nan);
+    if (j->one) {
+        write_entry(j, c, 0, chosen(j, o));
         return;
     }
     if (j->select)
@@ -159,25 +151,25 @@ fac_status topk_cpu(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim,
 
 fac_status kthvalue_cpu(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    sort_job j = {.select = true, .first = k - 1, .count = 1};
+    sort_job j = {.one = true, .first = k - 1, .count = 1};
     return order_all(s, self, &j);
 }
 
 fac_status median_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
     (void)dim, (void)keepdim;
     int64_t n = self->ndim ? self->sizes[s->carry[0]] : 1;
-    sort_job j = {.select = true, .nan_first = true, .first = (n - 1) / 2, .count = 1};
+    sort_job j = {.one = true, .nan_first = true, .first = (n - 1) / 2, .count = 1};
     return order_all(s, self, &j);
 }
 
 fac_status nanmedian_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    sort_job j = {.skip_nans = true, .count = 1};
+    sort_job j = {.one = true, .skip_nans = true, .count = 1};
     return order_all(s, self, &j);
 }
 
 fac_status mode_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    sort_job j = {.mode = true, .count = 1};
+    sort_job j = {.one = true, .mode = true, .count = 1};
     return order_all(s, self, &j);
 }
