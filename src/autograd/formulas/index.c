@@ -157,3 +157,78 @@ fac_status scatter_reduce_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor 
     if (!include_self && grads[0]) grads[0] = fac__s_scatter_value(grads[0], dim, index, fac_scalar_i_(0));
     return grads[0] && grads[1] ? FAC_OK : fac_error();
 }
+
+/* ---- index_reduce -------------------------------------------------------------------------------------------------------------------- */
+
+/* The same for slices that index names along a dimension. */
+typedef struct sliced {
+    fac_tensor *grad, *self, *index, *source, *result;
+    int64_t dim;
+    bool include_self;
+} sliced;
+
+static fac_tensor *at_slices(const sliced *r, fac_tensor *t) { return fac__s_index_select(t, r->dim, r->index); }
+static fac_tensor *at_source(const sliced *r, fac_tensor *t) {
+    return fac__s_reshape(at_slices(r, t), fac__sizes_now(r->source)); /* one number may be of one dimension or none */
+}
+static fac_tensor *add_slices(const sliced *r, fac_tensor *to, fac_tensor *t) {
+    return fac__s_index_add(to, r->dim, r->index, t, fac_scalar_i_(1));
+}
+
+/* Number of elements that each element of the result was reduced from; at least 1. */
+static fac_tensor *slices_reduced(const sliced *r) {
+    fac_tensor *start = zeros_of(r->grad, fac__sizes_now(r->self));
+    if (r->include_self) start = fac__s_add_Scalar(start, fac_scalar_i_(1), fac_scalar_i_(1));
+    fac_tensor *ones = fac__s_new_ones(r->grad, fac__sizes_now(r->source), FAC_DTYPE_DEFAULT, FAC_STRIDED,
+                                       (fac_device){0}, (fac_opt_num){0});
+    fac_tensor *n = add_slices(r, start, ones);
+    return fac__s_masked_fill_Scalar(n, is_zero(n), fac_scalar_i_(1));
+}
+
+static fac_tensor *product_of_slices(const sliced *r, fac_tensor *self, fac_tensor *source) {
+    return fac__s_index_reduce(self, r->dim, r->index, source, "prod", r->include_self);
+}
+
+/* As src_grad_of_prod. */
+static fac_tensor *source_grad_of_prod(const sliced *r) {
+    fac_tensor *zero = is_zero(r->source), *flow = mul(r->grad, r->result);
+    fac_tensor *counts = fac__s_to_dtype(zero, (fac_dtype)r->grad->dtype, false, false, FAC_FORMAT_DEFAULT);
+    fac_tensor *zeros = add_slices(r, zeros_of(r->grad, fac__sizes_now(r->self)), counts);
+    fac_tensor *lone = fac__s_logical_and(zero, fac__s_eq_Scalar(at_source(r, zeros), fac_scalar_i_(1)));
+    fac_tensor *without = mul(r->grad, product_of_slices(r, r->self, ones_for_zeros(r->source, lone)));
+    fac_tensor *others = divide(at_source(r, flow), ones_for_zeros(r->source, zero));
+    return fac__s_where_self(lone, at_source(r, without), others);
+}
+
+static void slice_grads_of_prod(const sliced *r, fac_tensor **grads) {
+    fac_tensor *self = ones_for_zeros(r->self, is_zero(r->self));
+    grads[0] = divide(mul(r->grad, product_of_slices(r, self, r->source)), self);
+    grads[1] = source_grad_of_prod(r);
+}
+
+static void slice_grads_of_extreme(const sliced *r, fac_tensor **grads) {
+    fac_dtype d = (fac_dtype)r->grad->dtype;
+    fac_tensor *self_is = fac__s_to_dtype(fac__s_eq_Tensor(r->self, r->result), d, false, false, FAC_FORMAT_DEFAULT);
+    fac_tensor *equal = fac__s_eq_Tensor(r->source, at_source(r, r->result));
+    fac_tensor *source_is = fac__s_to_dtype(equal, d, false, false, FAC_FORMAT_DEFAULT);
+    if (!r->include_self) self_is = fac__s_index_fill_int_Scalar(self_is, r->dim, r->index, fac_scalar_i_(0));
+    fac_tensor *n = add_slices(r, self_is, source_is);
+    fac_tensor *share = divide(r->grad, fac__s_masked_fill_Scalar(n, is_zero(n), fac_scalar_i_(1)));
+    grads[0] = mul(share, self_is);
+    grads[1] = mul(at_source(r, share), source_is);
+}
+
+fac_status index_reduce_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, int64_t dim, fac_tensor *index,
+                             fac_tensor *source, const char *reduce, bool include_self, fac_tensor *result) {
+    sliced r = {grad, self, index, source, result, dim, include_self};
+    if (strcmp(reduce, "mean") == 0) {
+        grads[0] = divide(grad, slices_reduced(&r));
+        grads[1] = at_source(&r, grads[0]);
+    } else if (strcmp(reduce, "prod") == 0) {
+        slice_grads_of_prod(&r, grads);
+    } else {
+        slice_grads_of_extreme(&r, grads);
+    }
+    if (!include_self && grads[0]) grads[0] = fac__s_index_fill_int_Scalar(grads[0], dim, index, fac_scalar_i_(0));
+    return grads[0] && grads[1] ? FAC_OK : fac_error();
+}

@@ -28,6 +28,13 @@ fac_status pairwise_distance_composite(const fac_call_info *c, fac_tensor *x1, f
     return fac__give(out, between(x1, x2, p, eps, keepdim));
 }
 
+static fac_dtype common_dtype(const fac_tensor *a, const fac_tensor *b) {
+    fac_promotion types = {0};
+    fac__promote_tensor(&types, a);
+    fac__promote_tensor(&types, b);
+    return fac__promote_result(&types);
+}
+
 fac_status cdist_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x2, double p, fac_opt_int compute_mode,
                            fac_tensor **out) {
     (void)c;
@@ -40,20 +47,28 @@ fac_status cdist_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x
     FAC_CHECK(!compute_mode.set || (compute_mode.v >= 0 && compute_mode.v <= 2), FAC_ERR_ARGUMENT,
               "possible modes: 0, 1, 2, but was: %lld", (long long)compute_mode.v);
     FAC_SCOPE(scope);
+    const fac_dtype dtype = common_dtype(x1, x2);
+    if (!fac_dtype_is_complex(dtype))
+        return fac__give(out, fac__s__cdist_forward(cast(x1, dtype), cast(x2, dtype), p, compute_mode));
     fac_tensor *apart = sub(fac__s_unsqueeze(x1, -2), fac__s_unsqueeze(x2, -3));
     return fac__give(out, distances(apart, p));
+}
+
+/* The differences of complex rows, which _pdist_forward does not take. */
+static fac_tensor *pairs_apart(fac_tensor *self) {
+    const int64_t n = self->sizes[0];
+    fac_tensor *pairs = fac__s_triu_indices(n, n, 1, FAC_I64, FAC_STRIDED, self->device, (fac_opt_num){0});
+    fac_tensor *first = fac__s_index_select(self, 0, fac__s_select_int(pairs, 0, 0));
+    return sub(first, fac__s_index_select(self, 0, fac__s_select_int(pairs, 0, 1)));
 }
 
 fac_status pdist_composite(const fac_call_info *c, fac_tensor *self, double p, fac_tensor **out) {
     (void)c;
     FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "pdist only supports 2D tensors, got: %dD", self->ndim);
     FAC_CHECK(p >= 0, FAC_ERR_ARGUMENT, "pdist only supports non-negative p values");
+    if (!fac_dtype_is_complex((fac_dtype)self->dtype)) return fac__c__pdist_forward(self, p, out);
     FAC_SCOPE(scope);
-    int64_t n = self->sizes[0];
-    fac_tensor *pairs = fac__s_triu_indices(n, n, 1, FAC_I64, FAC_STRIDED, self->device, (fac_opt_num){0});
-    fac_tensor *first = fac__s_index_select(self, 0, fac__s_select_int(pairs, 0, 0));
-    fac_tensor *second = fac__s_index_select(self, 0, fac__s_select_int(pairs, 0, 1));
-    return fac__give(out, distances(sub(first, second), p));
+    return fac__give(out, distances(pairs_apart(self), p));
 }
 
 fac_status triplet_margin_loss_composite(const fac_call_info *c, fac_tensor *anchor, fac_tensor *positive,

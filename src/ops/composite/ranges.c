@@ -1,4 +1,4 @@
-/* Factories of numbered contents: arange, linspace, logspace, and the indices of triangles. */
+/* Factories of numbered contents: arange, range, linspace, logspace, and the indices of triangles. */
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
@@ -35,6 +35,16 @@ static fac_status real_count(double start, double end, double step, int64_t *out
     return FAC_OK;
 }
 
+/* n numbers from start on by a step. */
+static fac_status numbered(const fac_factory *f, int64_t n, fac_scalar start, fac_scalar step, fac_tensor **out) {
+    fac_tensor *t = NULL, *same = NULL;
+    FAC_TRY(fac__factory_empty(f, FAC_INTS(n), FAC_CONTIGUOUS, &t));
+    fac_status st = fac__redispatch__arange_(fac__dense_keys(t), t, start, step, &same);
+    fac__unref(st == FAC_OK ? same : t);
+    if (st == FAC_OK) *out = t;
+    return st;
+}
+
 /* The count is of the range as given; an integral range then starts and steps by whole numbers, without fractions. */
 static fac_status arange(fac_factory f, fac_scalar start, fac_scalar end, fac_scalar step, fac_tensor **out) {
     FAC_CHECK(start.kind != FAC_KIND_COMPLEX && end.kind != FAC_KIND_COMPLEX && step.kind != FAC_KIND_COMPLEX,
@@ -47,12 +57,7 @@ static fac_status arange(fac_factory f, fac_scalar start, fac_scalar end, fac_sc
     else
         FAC_TRY(real_count(fac__scalar_f64(start), fac__scalar_f64(end), fac__scalar_f64(step), &n));
     if (fac_dtype_is_integral(f.dtype, false)) FAC_TRY(fac__check_number(FAC_I64, step));
-    fac_tensor *t = NULL, *same = NULL;
-    FAC_TRY(fac__factory_empty(&f, FAC_INTS(n), FAC_CONTIGUOUS, &t));
-    fac_status st = fac__redispatch__arange_(fac__dense_keys(t), t, start, step, &same);
-    fac__unref(st == FAC_OK ? same : t);
-    if (st == FAC_OK) *out = t;
-    return st;
+    return numbered(&f, n, start, step, out);
 }
 
 fac_status arange_explicit(const fac_call_info *c, fac_scalar end, fac_dtype dtype, fac_layout layout,
@@ -72,6 +77,44 @@ fac_status arange_start_step_explicit(const fac_call_info *c, fac_scalar start, 
                                       fac_tensor **out) {
     (void)c;
     return arange(FACTORY(dtype, layout, device, pin_memory), start, end, step, out);
+}
+
+/* Number of elements of a range that holds its end. */
+static fac_status closed_count(fac_scalar start, fac_scalar end, fac_scalar step, int64_t *out) {
+    const double from = fac__scalar_f64(start), to = fac__scalar_f64(end), by = fac__scalar_f64(step);
+    if (is_whole(start) && is_whole(end) && is_whole(step)) {
+        FAC_TRY(whole_count(fac__scalar_i64(start), fac__scalar_i64(end), fac__scalar_i64(step), out));
+        const __int128 span = (__int128)fac__scalar_i64(end) - fac__scalar_i64(start); /* a step may meet the end */
+        const bool met = span % fac__scalar_i64(step) == 0;
+        FAC_CHECK(!met || fac__add(*out, 1, out), FAC_ERR_OVERFLOW, "the range has more than 2^63 elements");
+        return FAC_OK;
+    }
+    FAC_TRY(real_count(from, to, by, out));
+    *out = (int64_t)floor((to - from) / by) + 1;
+    return FAC_OK;
+}
+
+static fac_status range(fac_factory f, fac_scalar start, fac_scalar end, fac_scalar step, fac_tensor **out) {
+    FAC_CHECK(start.kind != FAC_KIND_COMPLEX && end.kind != FAC_KIND_COMPLEX && step.kind != FAC_KIND_COMPLEX,
+              FAC_ERR_DTYPE, "a range has real bounds and a real step");
+    int64_t n;
+    FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
+    FAC_TRY(closed_count(start, end, step, &n));
+    if (fac_dtype_is_integral(f.dtype, false)) FAC_TRY(fac__check_number(FAC_I64, step));
+    return numbered(&f, n, start, step, out);
+}
+
+fac_status range_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, fac_dtype dtype, fac_layout layout,
+                          fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+    (void)c;
+    return range(FACTORY(dtype, layout, device, pin_memory), start, end, fac_scalar_i_(1), out);
+}
+
+fac_status range_step_explicit(const fac_call_info *c, fac_scalar start, fac_scalar end, fac_scalar step,
+                               fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
+                               fac_tensor **out) {
+    (void)c;
+    return range(FACTORY(dtype, layout, device, pin_memory), start, end, step, out);
 }
 
 /* ---- linspace -------------------------------------------------------------------------------------------------------------- */

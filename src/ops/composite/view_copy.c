@@ -78,3 +78,9 @@ fac_status unbind_copy_composite(const fac_call_info *c, fac_tensor *self, int64
     (void)c;
     return copy_each(fac__c_unbind_int(self, dim, out), out);
 }
+
+fac_status unsafe_chunk_composite(const fac_call_info *c, fac_tensor *self, int64_t chunks, int64_t dim,
+                                  fac_tensor_list *out) {
+    (void)c;
+    return copy_each(fac__c_chunk(self, chunks, dim, out), out);
+}

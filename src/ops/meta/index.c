@@ -78,6 +78,17 @@ fac_status embedding_dense_backward_meta(fac_structured *s, fac_tensor *grad_out
     return fac_out_declare(s, 0, sizes, NULL, 2, (fac_dtype)grad_output->dtype, grad_output->device);
 }
 
+fac_status embedding_renorm_meta(fac_structured *s, fac_tensor *self, fac_tensor *indices, double max_norm,
+                                 double norm_type) {
+    FAC_CHECK(self->ndim == 2, FAC_ERR_SHAPE, "'self' must be 2-D, got sizes %s", FAC_SHAPE_TEXT(self));
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "self must be floating, but it is %s",
+              fac_dtype_name((fac_dtype)self->dtype));
+    FAC_TRY(need_index(indices, true));
+    FAC_CHECK(max_norm >= 0, FAC_ERR_ARGUMENT, "max_norm must not be negative, got %g", max_norm);
+    FAC_CHECK(norm_type > 0, FAC_ERR_ARGUMENT, "norm_type must be positive, got %g", norm_type);
+    return declare_changed_copy(s, self, indices, NULL);
+}
+
 fac_status take_meta(fac_structured *s, fac_tensor *self, fac_tensor *index) {
     FAC_TRY(need_index(index, false));
     FAC_CHECK(self->numel > 0 || index->numel == 0, FAC_ERR_INDEX, "tried to take from an empty tensor");
@@ -199,6 +210,18 @@ fac_status index_add_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_
     FAC_TRY(need_index(index, true));
     FAC_TRY(check_slices(s, self, dim, index, source));
     FAC_TRY(fac__check_factor((fac_dtype)self->dtype, alpha));
+    return declare_changed_copy(s, self, index, source);
+}
+
+fac_status index_reduce_meta(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *source,
+                             const char *reduce, bool include_self) {
+    static const char *const names[] = {"prod", "mean", "amax", "amin"};
+    (void)include_self;
+    bool known = false;
+    for (size_t i = 0; i < FAC_COUNT(names); i++) known = known || strcmp(reduce, names[i]) == 0;
+    FAC_CHECK(known, FAC_ERR_ARGUMENT, "Expected reduce to be one of prod, mean, amax or amin but got %s", reduce);
+    FAC_TRY(need_index(index, true));
+    FAC_TRY(check_slices(s, self, dim, index, source));
     return declare_changed_copy(s, self, index, source);
 }
 

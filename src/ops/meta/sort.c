@@ -79,3 +79,12 @@ fac_status median_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool ke
               "Expected reduction dim %lld to have non-zero size.", (long long)d);
     return declare_one_of_row(s, self, d, keepdim);
 }
+
+fac_status mode_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    int64_t d;
+    FAC_TRY(need_order(self, true));
+    FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
+    FAC_CHECK(self->ndim == 0 || self->sizes[d] > 0, FAC_ERR_INDEX,
+              "Expected reduction dim %lld to have non-zero size.", (long long)d);
+    return declare_one_of_row(s, self, d, keepdim);
+}

@@ -383,6 +383,63 @@ fac_status scatter_reduce_two_cpu(fac_structured *s, fac_tensor *self, int64_t d
     return st;
 }
 
+/* ---- index_reduce ------------------------------------------------------------------------------------------------------------------- */
+
+/* Slices that index names: set to a number (src_strides zero), or reduced into. */
+static fac_status reduce_slices(fac_tensor *out, int64_t d, const fac_walk *source, const int64_t *index,
+                                const fac_item16 *start, fac_scatter_op op) {
+    if (start) FAC_TRY(scatter_slices(out, d, source->sizes, index, (const char *)start, no_strides, FAC_SCATTER_SET));
+    return scatter_slices(out, d, source->sizes, index, source->data, source->strides, op);
+}
+
+/* Divides by the number of slices that each was summed from. Like the index, the counts run along d alone. */
+static fac_status divide_slices(fac_tensor *out, int64_t d, const int64_t *index, int64_t n, bool include_self) {
+    fac_tensor *counts, *wide = NULL;
+    fac_rowmajor r;
+    const int64_t size = out->ndim ? out->sizes[d] : 1;
+    int64_t along[FAC_MAX_DIMS] = {0};
+    FAC_TRY(fac__empty(&size, 1, FAC_I64, out->device, &counts));
+    int64_t *count = fac__data(counts);
+    for (int64_t i = 0; i < size; i++) count[i] = include_self;
+    for (int64_t i = 0; i < n; i++) count[index[i]]++;
+    along[d] = 1;
+    fac_tensor *spread = NULL;
+    fac_status st = fac__view(counts, out->sizes, along, out->ndim, 0, false, &spread);
+    if (st == FAC_OK) st = fac__cpu_contiguous(spread, &wide);
+    if (st == FAC_OK) st = fac__rowmajor_begin(out, true, &r);
+    if (st == FAC_OK) {
+        divide_by_counts(r.t, wide);
+        st = fac__rowmajor_end(&r, FAC_OK);
+    }
+    fac__unref(wide);
+    fac__unref(spread);
+    fac__unref(counts);
+    return st;
+}
+
+fac_status index_reduce_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, fac_tensor *source,
+                            const char *reduce, bool include_self) {
+    (void)dim;
+    fac_tensor *owned;
+    const int64_t *v;
+    fac_walk w;
+    fac_item16 start = {{0, 0}};
+    const int64_t d = s->carry[0];
+    const fac_scatter_op op = reduce_op(reduce);
+    const bool mean = strcmp(reduce, "mean") == 0;
+    FAC_CHECK(op < FAC_SCATTER_MAX || !fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
+              "%s has no order, so there is no %s", fac_dtype_name((fac_dtype)self->dtype), reduce);
+    if (mean) FAC_TRY(fac_out_aside(s, 0)); /* the division comes after the sums, and needs memory */
+    FAC_TRY(load_indices(index, d, self->ndim ? self->sizes[d] : 1, &owned, &v));
+    fac__walk_of(source, &w);
+    neutral(op, (fac_dtype)self->dtype, &start);
+    fac_status st = start_from(s, self);
+    if (st == FAC_OK && source->numel) st = reduce_slices(s->out[0], d, &w, v, include_self ? NULL : &start, op);
+    if (st == FAC_OK && mean && source->numel) st = divide_slices(s->out[0], d, v, index->numel, include_self);
+    fac__unref(owned);
+    return st;
+}
+
 /* ---- row-major positions ---------------------------------------------------------------------------------------------------------------- */
 
 fac_status take_cpu(fac_structured *s, fac_tensor *self, fac_tensor *index) {

@@ -185,7 +185,7 @@ fac_status index_cpu(const fac_call_info *c, fac_tensor *self, fac_tensors indic
                              .src_strides = x.kept,
                              .step = 1};
         st = fac__gather_run(&g);
-        if (st != FAC_OK) fac__unref(*out);
+        if (st != FAC_OK) fac__unref(*out), *out = NULL;
     }
     indexing_end(&x);
     return st;

@@ -199,6 +199,21 @@ static void starts_of(int64_t *count, uint64_t mask) {
         else                                                                                                           \
             radix_##name(a, b, n, bits);                                                                               \
     }                                                                                                                  \
+    /* The k-th smallest. */                                                                                           \
+    static T nth_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                                \
+        T *v = *a;                                                                                                     \
+        if (k <= n / FEW) {                                                                                            \
+            few_##name(v, n, k);                                                                                       \
+            return v[0];                                                                                               \
+        }                                                                                                              \
+        if (n <= SHORT_ROW || !select_##name(v, n, k)) {                                                               \
+            sort_##name(a, b, n, bits);                                                                                \
+            return (*a)[k - 1];                                                                                        \
+        }                                                                                                              \
+        T most = v[0];                                                                                                 \
+        for (int64_t i = 1; i < k; i++) most = name##_less(most, v[i]) ? v[i] : most;                                  \
+        return most;                                                                                                   \
+    }                                                                                                                  \
     static void first_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                           \
         const bool few = k <= n / FEW;                                                                                 \
         if (few)                                                                                                       \
@@ -226,4 +241,9 @@ void fac__order_first(fac_order *o, int64_t k) {
         first_word(&o->words, &o->words2, o->n, k, fac__key_bits(o->dtype));
     else
         first_pair(&o->pairs, &o->pairs2, o->n, k, fac__key_bits(o->dtype));
+}
+
+int64_t fac__order_nth(fac_order *o, int64_t k) {
+    if (o->packed) return (int64_t)(uint32_t)nth_word(&o->words, &o->words2, o->n, k, fac__key_bits(o->dtype));
+    return nth_pair(&o->pairs, &o->pairs2, o->n, k, fac__key_bits(o->dtype)).at;
 }

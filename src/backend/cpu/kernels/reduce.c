@@ -102,6 +102,16 @@ fac_status all_dim_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool ke
     return count(s, self, FAC_FOLD_PROD);
 }
 
+fac_status any_dims_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return any_of(s, self);
+}
+
+fac_status all_dims_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    return count(s, self, FAC_FOLD_PROD);
+}
+
 fac_status count_nonzero_dims_cpu(fac_structured *s, fac_tensor *self, fac_ints dim) {
     (void)dim;
     return count(s, self, FAC_FOLD_SUM);

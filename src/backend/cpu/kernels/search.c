@@ -157,7 +157,7 @@ fac_status searchsorted_cpu(const fac_call_info *c, fac_tensor *sorted_sequence,
     (void)c;
     FAC_TRY(search_empty(sorted_sequence, self, out_int32, right, side, sorter, out));
     fac_status st = search_all(sorted_sequence, self, sorter, right || (side && strcmp(side, "right") == 0), *out);
-    if (st != FAC_OK) fac__unref(*out);
+    if (st != FAC_OK) fac__unref(*out), *out = NULL;
     return st;
 }
 

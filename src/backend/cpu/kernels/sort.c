@@ -10,7 +10,8 @@
 typedef struct sort_job {
     fac_nest rows; /* all dimensions but the one sorted: values, indices, self */
     fac_dtype dtype;
-    bool descending, select, nan_first; /* nan_first: a NaN in the row is the result (median) */
+    bool descending, select;
+    bool one, mode, nan_first, skip_nans; /* one: a row gives one element. A NaN is it (median), or none is counted */
     int64_t n, first, count;
     fac_order order;  /* the plan of each row's */
     int64_t steps[3]; /* along the dimension, in elements */
@@ -49,11 +50,40 @@ static void write_entries(const sort_job *j, const fac_cursor *c, const fac_orde
 #undef VALUES
 }
 
+/* Number of elements of the row just loaded that are not NaN; of the whole row if all are. */
+static int64_t count_numbers(const fac_order *o) {
+    const uint64_t nan = fac__nan_key(o->dtype);
+    int64_t n = o->n;
+    for (int64_t i = 0; nan && i < o->n; i++) n -= fac__order_key(o, i) == nan;
+    return n ? n : o->n;
+}
+
+/* The last entry of the longest run of equal ones, the first of several, in an ordered row; a NaN is equal to nothing. */
+static int64_t end_of_longest_run(const fac_order *o) {
+    const uint64_t nan = fac__nan_key(o->dtype);
+    int64_t best = 0, longest = 0;
+    for (int64_t i = 0, begin = 0; i < o->n; i++) {
+        const uint64_t key = fac__order_key(o, i);
+        if (i + 1 < o->n && key == fac__order_key(o, i + 1) && !(nan && key == nan)) continue;
+        if (i + 1 - begin > longest) longest = i + 1 - begin, best = i;
+        begin = i + 1;
+    }
+    return best;
+}
+
+/* Of a row whose result is one of its elements: the position of that. */
+static int64_t chosen(const sort_job *j, fac_order *o) {
+    const int64_t nan = j->nan_first ? first_nan(o) : -1;
+    if (nan >= 0) return nan;
+    if (!j->mode) return fac__order_nth(o, j->skip_nans ? (count_numbers(o) - 1) / 2 + 1 : j->first + 1);
+    fac__order_sort(o);
+    return fac__order_at(o, end_of_longest_run(o));
+}
+
 static void order_row(const sort_job *j, const fac_cursor *c, fac_order *o) {
     fac__order_load(o, j->self + c->offset[2] * fac__dtype_size(j->dtype), j->steps[2]);
-    int64_t nan = j->nan_first ? first_nan(o) : -1;
-    if (nan >= 0) {
-        write_entry(j, c, 0, nan);
+    if (j->one) {
+        write_entry(j, c, 0, chosen(j, o));
         return;
     }
     if (j->select)
@@ -121,13 +151,25 @@ fac_status topk_cpu(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim,
 
 fac_status kthvalue_cpu(fac_structured *s, fac_tensor *self, int64_t k, int64_t dim, bool keepdim) {
     (void)dim, (void)keepdim;
-    sort_job j = {.select = true, .first = k - 1, .count = 1};
+    sort_job j = {.one = true, .first = k - 1, .count = 1};
     return order_all(s, self, &j);
 }
 
 fac_status median_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
     (void)dim, (void)keepdim;
     int64_t n = self->ndim ? self->sizes[s->carry[0]] : 1;
-    sort_job j = {.select = true, .nan_first = true, .first = (n - 1) / 2, .count = 1};
+    sort_job j = {.one = true, .nan_first = true, .first = (n - 1) / 2, .count = 1};
+    return order_all(s, self, &j);
+}
+
+fac_status nanmedian_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    sort_job j = {.one = true, .skip_nans = true, .count = 1};
+    return order_all(s, self, &j);
+}
+
+fac_status mode_cpu(fac_structured *s, fac_tensor *self, int64_t dim, bool keepdim) {
+    (void)dim, (void)keepdim;
+    sort_job j = {.one = true, .mode = true, .count = 1};
     return order_all(s, self, &j);
 }

@@ -1,0 +1,301 @@
+/* Distances between points, from their differences, so that nothing cancels. Tasks are blocks of POINTS points of x1; in each, x2 is
+   packed strip by strip (STRIP rows side by side, DEPTH coordinates at a time), and every point of the block meets the strip while it
+   lies in a cache. Sums are taken in float (double for float64) in order of the coordinates: results do not depend on threads.
+
+   The gradient takes one point of x1 at a time, over all of x2. pdist is the same for pairs of rows of one matrix; below the
+   diagonal nothing is computed but what shares a block with it. */
+#include "backend/cpu/kernels/distance.h"
+#include "backend/cpu/kernels/items.h"
+#include "backend/cpu/kernels/tile.h"
+#include "backend/cpu/parallel.h"
+#include "core/tensor_make.h"
+#include "ops_gen.h"
+#include <math.h>
+
+enum { POINTS = 128, DEPTH = 128, STRIP = FAC_DISTANCE_STRIP };
+
+static fac_metric metric_of(double p) {
+    if (p == 0) return FAC_METRIC_COUNT;
+    if (p == 1) return FAC_METRIC_SUM;
+    return p == 2 ? FAC_METRIC_SQUARE : isinf(p) ? FAC_METRIC_MOST : FAC_METRIC_POWER;
+}
+
+/* Matrices in the type that is computed in, row-major: x1 [batch, P, D], x2 [batch, R, D]; batches are broadcast. */
+typedef struct distances {
+    fac_metric metric;
+    double p;
+    bool wide, pairs; /* double; pairs: pdist, x2 is x1 */
+    size_t item;
+    int64_t n1, n2, depth; /* P, R, D */
+    fac_nest batch;        /* out, x1, x2 (, grad, dist): offsets in elements */
+    const char *x1, *x2, *grad, *dist;
+    char *out;
+} distances;
+
+static const char *at(const distances *j, const char *base, int64_t i) { return base + i * (int64_t)j->item; }
+
+/* ---- operands ----------------------------------------------------------------------------------------------------------- */
+
+/* An owned row-major tensor of t's elements, in float for halves. */
+static fac_status operand(fac_tensor *t, fac_tensor **out) {
+    if (!fac__is_half((fac_dtype)t->dtype)) return fac__cpu_contiguous(t, out);
+    FAC_TRY(fac__empty(t->sizes, t->ndim, FAC_F32, t->device, out));
+    fac_status st = fac__cpu_copy(*out, t);
+    if (st != FAC_OK) fac__unref(*out);
+    return st;
+}
+
+static fac_status operands(fac_tensor *const *given, fac_tensor **out, size_t n) {
+    for (size_t i = 0; i < n; i++) out[i] = NULL;
+    for (size_t i = 0; i < n; i++) {
+        fac_status st = operand(given[i], &out[i]);
+        if (st == FAC_OK) continue;
+        for (size_t k = 0; k < i; k++) fac__unref(out[k]);
+        return st;
+    }
+    return FAC_OK;
+}
+
+static void drop(fac_tensor *const *t, size_t n) {
+    for (size_t i = 0; i < n; i++) fac__unref(t[i]);
+}
+
+/* Element strides of t's leading dimensions as broadcast to `batch` of them. */
+static void batch_strides(const fac_tensor *t, int batch, int64_t *out) {
+    const int lead = t->ndim - 2, missing = batch - lead;
+    for (int d = 0; d < batch; d++) out[d] = d < missing || t->sizes[d - missing] == 1 ? 0 : t->strides[d - missing];
+}
+
+/* Where results are written, row-major in the type that is computed in: the output itself, or an owned room from which they are
+   then taken home. */
+static fac_status begin_output(fac_tensor *out, const distances *j, fac_tensor **room) {
+    const fac_dtype d = j->wide ? FAC_F64 : FAC_F32;
+    if (out->dtype != d || !fac__is_contiguous(out)) return fac__empty(out->sizes, out->ndim, d, out->device, room);
+    *room = fac__ref(out);
+    return FAC_OK;
+}
+
+static fac_status end_output(fac_status st, fac_tensor *out, fac_tensor *room) {
+    if (st == FAC_OK && room != out) st = fac__cpu_copy(out, room);
+    fac__unref(room);
+    return st;
+}
+
+static distances plan(fac_tensor *x1, fac_tensor *x2, double p) {
+    const bool wide = x1->dtype == FAC_F64;
+    return (distances){.metric = metric_of(p),
+                       .p = p,
+                       .wide = wide,
+                       .item = wide ? 8 : 4,
+                       .n1 = x1->sizes[x1->ndim - 2],
+                       .n2 = x2->sizes[x2->ndim - 2],
+                       .depth = x1->sizes[x1->ndim - 1]};
+}
+
+/* ---- forward ---------------------------------------------------------------------------------------------------------------- */
+
+/* strip[depth, STRIP] = rows [first, first + n) of x2, coordinates from k on; missing rows are zero. */
+#define PACK(T)                                                                                                     \
+    static void pack_##T(T *strip, const T *x2, int64_t ld, int64_t n, int64_t depth) {                             \
+        for (int64_t k = 0; k < depth; k++)                                                                         \
+            for (int64_t i = n; i < STRIP; i++) strip[k * STRIP + i] = 0;                                           \
+        for (int64_t i = 0; i < n; i++)                                                                             \
+            for (int64_t k = 0; k < depth; k++) strip[k * STRIP + i] = x2[i * ld + k];                              \
+    }                                                                                                               \
+    /* Sums of a block of points over one strip. */                                                                 \
+    static void meet_##T(const distances *j, const T *x1, int64_t rows, const T *x2, int64_t n, T *strip, T *acc) { \
+        memset(acc, 0, (size_t)(rows * STRIP) * sizeof *acc);                                                       \
+        for (int64_t k = 0; k < j->depth; k += DEPTH) {                                                             \
+            const int64_t depth = fac__min(DEPTH, j->depth - k);                                                    \
+            pack_##T(strip, x2 + k, j->depth, n, depth);                                                            \
+            ADD_##T(j->metric, j->p, x1 + k, rows, j->depth, strip, depth, acc);                                    \
+        }                                                                                                           \
+        END_##T(j->metric, j->p, acc, rows *STRIP);                                                                 \
+    }
+#define ADD_float FAC_ISA_PICK(fac__distance_add_f32)
+#define ADD_double FAC_ISA_PICK(fac__distance_add_f64)
+#define END_float FAC_ISA_PICK(fac__distance_end_f32)
+#define END_double FAC_ISA_PICK(fac__distance_end_f64)
+PACK(float)
+PACK(double)
+
+/* Where the pair (i, i + 1) lies among those of n rows. */
+static int64_t pair_of(int64_t n, int64_t i) { return i * n - i * (i + 1) / 2; }
+
+/* Row i of the block's sums to its place: columns [j0, j0 + n), of pairs only those beyond i. */
+static void store_row(const distances *j, char *out, int64_t i, int64_t j0, int64_t n, const char *acc) {
+    int64_t skip = 0, to = i * j->n2 + j0;
+    if (j->pairs) {
+        skip = fac__max(0, i + 1 - j0);
+        to = pair_of(j->n1, i) + j0 - i - 1;
+    }
+    if (skip < n)
+        memcpy(out + (to + skip) * (int64_t)j->item, acc + skip * (int64_t)j->item, (size_t)(n - skip) * j->item);
+}
+
+static void run_block(const distances *j, const fac_cursor *c, int64_t i0, char *scratch) {
+    const int64_t rows = fac__min(POINTS, j->n1 - i0);
+    const char *x1 = at(j, j->x1, c->offset[1] + i0 * j->depth), *x2 = at(j, j->x2, c->offset[2]);
+    char *acc = scratch, *strip = scratch + POINTS * STRIP * j->item, *out = j->out + c->offset[0] * (int64_t)j->item;
+    for (int64_t j0 = j->pairs ? (i0 + 1) / STRIP * STRIP : 0; j0 < j->n2; j0 += STRIP) {
+        const int64_t n = fac__min(STRIP, j->n2 - j0);
+        const char *y = at(j, x2, j0 * j->depth);
+        if (j->wide)
+            meet_double(j, (const double *)(const void *)x1, rows, (const double *)(const void *)y, n,
+                        (double *)(void *)strip, (double *)(void *)acc);
+        else
+            meet_float(j, (const float *)(const void *)x1, rows, (const float *)(const void *)y, n,
+                       (float *)(void *)strip, (float *)(void *)acc);
+        for (int64_t i = 0; i < rows; i++) store_row(j, out, i0 + i, j0, n, at(j, acc, i * STRIP));
+    }
+}
+
+static int64_t blocks_of(const distances *j) { return (j->n1 + POINTS - 1) / POINTS; }
+
+static fac_status forward_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const distances *j = ctx;
+    const int64_t blocks = blocks_of(j);
+    for (int64_t b = begin; b < end; b++) {
+        fac_cursor c;
+        fac__nest_seek(&j->batch, 3, b / blocks, &c);
+        run_block(j, &c, b % blocks * POINTS, scratch);
+    }
+    return FAC_OK;
+}
+
+static fac_status run_forward(distances *j, fac_tensor *out) {
+    const int64_t work = fac__mul_or_max(fac__mul_or_max(POINTS, j->n2), fac__max(1, j->depth));
+    fac_tensor *room;
+    FAC_TRY(begin_output(out, j, &room));
+    j->out = fac__data(room);
+    fac_status st = fac__parallel_for_scratch(0, j->batch.count * blocks_of(j), fac__grain(4 * FAC_GRAIN, work),
+                                              (POINTS + DEPTH) * STRIP * (int64_t)j->item, forward_range, j);
+    return end_output(st, out, room);
+}
+
+fac_status cdist_forward_cpu(fac_structured *s, fac_tensor *x1, fac_tensor *x2, double p, fac_opt_int compute_mode) {
+    (void)compute_mode; /* always from the differences */
+    fac_tensor *out = s->out[0], *x[2];
+    int64_t outs[FAC_MAX_DIMS], first[FAC_MAX_DIMS], second[FAC_MAX_DIMS], rows[FAC_MAX_DIMS];
+    const int64_t *strides[3] = {outs, first, second};
+    if (out->numel == 0) return FAC_OK;
+    FAC_TRY(operands((fac_tensor *[]){x1, x2}, x, 2));
+    distances j = plan(x[0], x[1], p);
+    j.x1 = fac__data(x[0]), j.x2 = fac__data(x[1]);
+    fac__row_major(out->sizes, out->ndim, rows);
+    memcpy(outs, rows, sizeof outs);
+    batch_strides(x[0], out->ndim - 2, first);
+    batch_strides(x[1], out->ndim - 2, second);
+    fac__nest_build(&j.batch, out->sizes, out->ndim - 2, UINT64_MAX, 3, strides, true);
+    fac_status st = run_forward(&j, out);
+    drop(x, 2);
+    return st;
+}
+
+fac_status pdist_forward_cpu(fac_structured *s, fac_tensor *self, double p) {
+    fac_tensor *out = s->out[0], *x;
+    if (out->numel == 0) return FAC_OK;
+    FAC_TRY(operand(self, &x));
+    distances j = plan(x, x, p);
+    j.pairs = true;
+    j.x1 = j.x2 = fac__data(x);
+    fac__nest_build(&j.batch, NULL, 0, 0, 0, NULL, true);
+    fac_status st = run_forward(&j, out);
+    fac__unref(x);
+    return st;
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------------------------- */
+
+/* What a distance's gradient is multiplied by the differences' powers with; 0 where there is no direction. */
+static double factor(const distances *j, double grad, double dist) {
+    if (j->metric == FAC_METRIC_SUM) return grad;
+    if (dist == 0 || j->metric == FAC_METRIC_COUNT) return 0;
+    if (j->metric == FAC_METRIC_MOST) return grad;
+    return grad / (j->metric == FAC_METRIC_SQUARE ? dist : pow(dist, j->p - 1));
+}
+
+/* Room for one point: the gradients and the distances of its pairs. */
+#define BACK(T)                                                                                                    \
+    static void prepare_##T(const distances *j, const T *grad, const T *dist, int64_t i, T *by, T *to) {           \
+        for (int64_t k = 0; k < j->n2; k++) {                                                                      \
+            int64_t from = i * j->n2 + k;                                                                          \
+            if (j->pairs) from = k > i ? pair_of(j->n1, i) + k - i - 1 : pair_of(j->n1, k) + i - k - 1;            \
+            const bool self = j->pairs && k == i;                                                                  \
+            to[k] = self ? 0 : dist[from];                                                                         \
+            by[k] = self ? 0 : (T)factor(j, (double)grad[from], (double)dist[from]);                               \
+        }                                                                                                          \
+    }                                                                                                              \
+    static void back_##T(const distances *j, const fac_cursor *c, int64_t i, T *room) {                            \
+        const T *x1 = (const T *)(const void *)j->x1 + c->offset[1],                                               \
+                *x2 = (const T *)(const void *)j->x2 + c->offset[2];                                               \
+        const T *grad = (const T *)(const void *)j->grad + c->offset[3];                                           \
+        const T *dist = (const T *)(const void *)j->dist + c->offset[4];                                           \
+        T *out = (T *)(void *)j->out + c->offset[0];                                                               \
+        prepare_##T(j, grad, dist, i, room, room + j->n2);                                                         \
+        BACK_##T(j->metric, j->p, x1 + i * j->depth, x2, j->n2, j->depth, room, room + j->n2, out + i * j->depth); \
+    }
+#define BACK_float FAC_ISA_PICK(fac__distance_back_f32)
+#define BACK_double FAC_ISA_PICK(fac__distance_back_f64)
+BACK(float)
+BACK(double)
+
+static fac_status backward_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const distances *j = ctx;
+    for (int64_t r = begin; r < end; r++) {
+        fac_cursor c;
+        fac__nest_seek(&j->batch, 5, r / j->n1, &c);
+        if (j->wide)
+            back_double(j, &c, r % j->n1, scratch);
+        else
+            back_float(j, &c, r % j->n1, scratch);
+    }
+    return FAC_OK;
+}
+
+static fac_status run_backward(distances *j, fac_tensor *out) {
+    fac_tensor *room;
+    int64_t bytes;
+    if (j->n2 == 0) return fac__cpu_fill(out, fac_scalar_i_(0));
+    FAC_CHECK(fac__mul(j->n2, 2 * (int64_t)j->item, &bytes), FAC_ERR_OVERFLOW, "too many points");
+    FAC_TRY(begin_output(out, j, &room));
+    j->out = fac__data(room);
+    fac_status st =
+        fac__parallel_for_scratch(0, j->batch.count * j->n1, fac__grain(FAC_GRAIN, fac__mul_or_max(j->n2, j->depth)),
+                                  fac__max(1, bytes), backward_range, j);
+    return end_output(st, out, room);
+}
+
+fac_status cdist_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *x1, fac_tensor *x2, double p,
+                              fac_tensor *cdist) {
+    enum { OPERANDS = 5 };
+    fac_tensor *out = s->out[0], *t[4];
+    int64_t strides[OPERANDS][FAC_MAX_DIMS];
+    const int64_t *lists[OPERANDS];
+    const int batch = out->ndim - 2;
+    if (out->numel == 0) return FAC_OK;
+    FAC_TRY(operands((fac_tensor *[]){x1, x2, grad_output, cdist}, t, 4));
+    distances j = plan(t[0], t[1], p);
+    j.x1 = fac__data(t[0]), j.x2 = fac__data(t[1]), j.grad = fac__data(t[2]), j.dist = fac__data(t[3]);
+    fac__row_major(out->sizes, out->ndim, strides[0]);
+    for (int i = 0; i < 4; i++) batch_strides(t[i], batch, strides[i + 1]);
+    for (int i = 0; i < OPERANDS; i++) lists[i] = strides[i];
+    fac__nest_build(&j.batch, out->sizes, batch, UINT64_MAX, OPERANDS, lists, true);
+    fac_status st = run_backward(&j, out);
+    drop(t, 4);
+    return st;
+}
+
+fac_status pdist_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, double p,
+                              fac_tensor *pdist) {
+    fac_tensor *out = s->out[0], *t[3];
+    if (out->numel == 0) return FAC_OK;
+    FAC_TRY(operands((fac_tensor *[]){self, grad_output, pdist}, t, 3));
+    distances j = plan(t[0], t[0], p);
+    j.pairs = true;
+    j.x1 = j.x2 = fac__data(t[0]), j.grad = fac__data(t[1]), j.dist = fac__data(t[2]);
+    fac__nest_build(&j.batch, NULL, 0, 0, 0, NULL, true);
+    fac_status st = run_backward(&j, out);
+    drop(t, 3);
+    return st;
+}

@@ -1,0 +1,206 @@
+/* Indexing that compilers emit, diagonals that are filled, searches for one number, and gradients by name. */
+#include "core/tensor_make.h"
+#include "ops/composite/brief.h"
+
+static fac_tensor *zeros_like_sizes(fac_tensor *like, fac_ints sizes) {
+    return fac__s_new_zeros(like, sizes, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+}
+
+/* ---- indices that need not be looked at, or are limited first ----------------------------------------------------------------- */
+
+/* Indices within the sizes of self, one per dimension from the first on; missing ones stay so. */
+static fac_status limit_indices(const fac_tensor *self, fac_tensors indices, fac_tensor **room) {
+    FAC_CHECK(indices.n <= self->ndim, FAC_ERR_INDEX, "too many indices for a tensor of %d dimensions: %zu", self->ndim,
+              indices.n);
+    for (size_t i = 0; i < indices.n; i++) {
+        room[i] = NULL;
+        if (!indices.v[i]) continue;
+        FAC_CHECK(indices.v[i]->dtype == FAC_I64 || indices.v[i]->dtype == FAC_I32, FAC_ERR_DTYPE,
+                  "tensors used as unsafe masked indices must be int32 or int64, got %s",
+                  fac_dtype_name((fac_dtype)indices.v[i]->dtype));
+        const int64_t size = fac__max(1, self->sizes[i]);
+        room[i] = fac__s_clamp(indices.v[i], fac_opt_num_(fac_scalar_i_(-size)), fac_opt_num_(fac_scalar_i_(size - 1)));
+        if (!room[i]) return fac_error();
+    }
+    return FAC_OK;
+}
+
+/* What is read in the place of a tensor without elements: one of number fill in sizes that have some. */
+static fac_tensor *stand_in(fac_tensor *self, fac_scalar fill) {
+    int64_t sizes[FAC_MAX_DIMS];
+    for (int d = 0; d < self->ndim; d++) sizes[d] = fac__max(1, self->sizes[d]);
+    return fac__s_new_full(self, (fac_ints){sizes, self->ndim}, fill, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
+                           (fac_opt_num){0});
+}
+
+fac_status unsafe_masked_index_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *mask,
+                                         fac_tensors indices, fac_scalar fill, fac_tensor **out) {
+    (void)c;
+    fac_tensor *room[FAC_MAX_DIMS];
+    FAC_SCOPE(s);
+    FAC_TRY(limit_indices(self, indices, room));
+    if (self->numel == 0) self = stand_in(self, fill);
+    fac_tensor *picked = fac__s_index_Tensor(self, (fac_tensors){room, indices.n});
+    return fac__give(out, fac__s_masked_fill_Scalar(picked, fac__s_logical_not(mask), fill));
+}
+
+fac_status unsafe_masked_index_put_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *mask,
+                                             fac_tensors indices, fac_tensor *values, fac_tensor **out) {
+    (void)c;
+    fac_tensor *room[FAC_MAX_DIMS];
+    FAC_SCOPE(s);
+    FAC_TRY(limit_indices(self, indices, room));
+    if (self->numel == 0) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
+    fac_tensor *shown = fac__s_masked_fill_Scalar(values, fac__s_logical_not(mask), fac_scalar_i_(0));
+    return fac__give(out, fac__s_index_put(self, (fac_tensors){room, indices.n}, shown, true));
+}
+
+/* ---- diagonals ------------------------------------------------------------------------------------------------------------------ */
+
+/* Fills `blocks` diagonals of n elements, `apart` rows from one to the next, from a row on. */
+static fac_status fill_diagonals(fac_tensor *self, fac_scalar value, int64_t row, int64_t blocks, int64_t apart,
+                                 int64_t n) {
+    int64_t along = 0;
+    for (int d = 0; d < self->ndim; d++) along += self->strides[d];
+    if (n == 0 || blocks == 0) return FAC_OK;
+    fac_tensor *view = fac__s_as_strided(self, FAC_INTS(blocks, n), FAC_INTS(apart * self->strides[0], along),
+                                         fac_opt_int_(self->offset + row * self->strides[0]));
+    return fac__s_fill__Scalar(view, value) ? FAC_OK : fac_error();
+}
+
+fac_status fill_diagonal_composite_(const fac_call_info *c, fac_tensor *self, fac_scalar fill_value, bool wrap,
+                                    fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(self->ndim >= 2, FAC_ERR_SHAPE, "dimensions must larger than 1, got sizes %s", FAC_SHAPE_TEXT(self));
+    int64_t n = fac__min(self->sizes[0], self->sizes[1]);
+    for (int d = 1; self->ndim > 2 && d < self->ndim; d++)
+        FAC_CHECK(self->sizes[d] == self->sizes[0], FAC_ERR_SHAPE,
+                  "all dimensions of input must be of equal length, got sizes %s", FAC_SHAPE_TEXT(self));
+    FAC_TRY(fac__check_number((fac_dtype)self->dtype, fill_value));
+    FAC_SCOPE(s);
+    const int64_t block = self->sizes[1] + 1; /* rows after which a wrapped diagonal begins anew */
+    if (self->numel && wrap && self->ndim == 2) {
+        const int64_t whole = self->sizes[0] / block, rest = fac__min(self->sizes[0] % block, self->sizes[1]);
+        FAC_TRY(fill_diagonals(self, fill_value, 0, whole, block, self->sizes[1]));
+        FAC_TRY(fill_diagonals(self, fill_value, whole * block, 1, 0, rest));
+    } else if (self->numel) {
+        FAC_TRY(fill_diagonals(self, fill_value, 0, 1, 0, n));
+    }
+    return fac__give(out, self);
+}
+
+/* ---- nonzero of a known size ------------------------------------------------------------------------------------------------------ */
+
+static fac_status check_size(int64_t size) {
+    FAC_CHECK(size >= 0, FAC_ERR_ARGUMENT, "'size' must be an non-negative integer, got %lld", (long long)size);
+    return FAC_OK;
+}
+
+fac_status nonzero_static_cpu(const fac_call_info *c, fac_tensor *self, int64_t size, int64_t fill_value,
+                              fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_size(size));
+    FAC_SCOPE(s);
+    fac_tensor *places = fac__s_nonzero(self);
+    if (!places) return fac_error();
+    return fac__give(
+        out, fac__s_constant_pad_nd(places, FAC_INTS(0, 0, 0, size - places->sizes[0]), fac_scalar_i_(fill_value)));
+}
+
+fac_status nonzero_static_meta(const fac_call_info *c, fac_tensor *self, int64_t size, int64_t fill_value,
+                               fac_tensor **out) {
+    (void)c, (void)fill_value;
+    FAC_TRY(check_size(size));
+    return fac__empty(FAC_INTS(size, self->ndim).v, 2, FAC_I64, self->device, out);
+}
+
+/* ---- one number, and fewer results --------------------------------------------------------------------------------------------------- */
+
+fac_status searchsorted_scalar_composite(const fac_call_info *c, fac_tensor *sorted_sequence, fac_scalar self,
+                                         bool out_int32, bool right, const char *side, fac_tensor *sorter,
+                                         fac_tensor **out) {
+    (void)c;
+    fac_tensor *number;
+    FAC_CHECK(sorted_sequence->ndim == 1, FAC_ERR_SHAPE,
+              "input value can be a scalar only when boundaries tensor dimension is 1, got sizes %s",
+              FAC_SHAPE_TEXT(sorted_sequence));
+    FAC_TRY(fac__scalar_tensor(self, FAC_DTYPE_DEFAULT, &number));
+    fac_status st = fac__c_searchsorted_Tensor(sorted_sequence, number, out_int32, right, side, sorter, out);
+    fac__unref(number);
+    return st;
+}
+
+fac_status bucketize_scalar_composite(const fac_call_info *c, fac_scalar self, fac_tensor *boundaries, bool out_int32,
+                                      bool right, fac_tensor **out) {
+    return searchsorted_scalar_composite(c, boundaries, self, out_int32, right, NULL, NULL, out);
+}
+
+fac_status unique_dim_consecutive_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, bool return_inverse,
+                                            bool return_counts, fac_tensor **out) {
+    (void)c;
+    return fac__c_unique_consecutive(self, return_inverse, return_counts, fac_opt_int_(dim), out);
+}
+
+fac_status unique_pair_composite(const fac_call_info *c, fac_tensor *self, bool sorted, bool return_inverse,
+                                 fac_tensor **out) {
+    (void)c;
+    fac_tensor *all[3] = {NULL, NULL, NULL};
+    FAC_TRY(fac__c__unique2(self, sorted, return_inverse, false, all));
+    fac__unref(all[2]);
+    out[0] = all[0], out[1] = all[1];
+    return FAC_OK;
+}
+
+/* ---- gradients by name ------------------------------------------------------------------------------------------------------------------- */
+
+fac_status gather_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *self, int64_t dim,
+                                     fac_tensor *index, bool sparse_grad, fac_tensor **out) {
+    (void)c, (void)sparse_grad;
+    FAC_SCOPE(s);
+    return fac__give(out, fac__s_scatter_add(zeros_like_sizes(grad, fac__sizes_now(self)), dim, index, grad));
+}
+
+fac_status index_select_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_ints self_sizes, int64_t dim,
+                                           fac_tensor *index, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return fac__give(out, fac__s_index_add(zeros_like_sizes(grad, self_sizes), dim, index, grad, fac_scalar_i_(1)));
+}
+
+fac_status masked_select_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *input,
+                                            fac_tensor *mask, fac_tensor **out) {
+    (void)c;
+    int64_t sizes[FAC_MAX_DIMS];
+    int n;
+    FAC_TRY(fac__broadcast(input->sizes, input->ndim, mask->sizes, mask->ndim, sizes, &n));
+    FAC_SCOPE(s);
+    return fac__give(out, fac__s_masked_scatter(zeros_like_sizes(grad, (fac_ints){sizes, (size_t)n}), mask, grad));
+}
+
+fac_status embedding_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *indices,
+                                        int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq, bool sparse,
+                                        fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(!sparse, FAC_ERR_UNSUPPORTED, "embedding gives dense gradients only; sparse must be false");
+    return fac__c_embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, out);
+}
+
+fac_status trace_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_ints sizes, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(sizes.n == 2, FAC_ERR_SHAPE, "expected matrix input, but sizes are %zu", sizes.n);
+    FAC_CHECK(grad->numel == 1, FAC_ERR_SHAPE, "grad should have one element, got sizes %s", FAC_SHAPE_TEXT(grad));
+    FAC_CHECK(sizes.v[0] >= 0 && sizes.v[1] >= 0, FAC_ERR_SHAPE, "sizes must not be negative");
+    const int64_t n = fac__min(sizes.v[0], sizes.v[1]);
+    FAC_SCOPE(s);
+    fac_tensor *square =
+        fac__s_diag_embed(fac__s_expand(fac__s_reshape(grad, FAC_INTS(1)), FAC_INTS(n), false), 0, -2, -1);
+    return fac__give(out,
+                     fac__s_constant_pad_nd(square, FAC_INTS(0, sizes.v[1] - n, 0, sizes.v[0] - n), fac_scalar_i_(0)));
+}
+
+fac_status cummaxmin_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *input,
+                                        fac_tensor *indices, int64_t dim, fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    return fac__give(out, fac__s_scatter_add(zeros_like_sizes(grad, fac__sizes_now(input)), dim, indices, grad));
+}
