@@ -252,6 +252,11 @@ typedef struct fac_floats {
     const double *v;
     size_t n;
 } fac_floats;
+/* A borrowed list of numbers of any kind. */
+typedef struct fac_scalars {
+    const fac_scalar *v;
+    size_t n;
+} fac_scalars;
 /* A borrowed list of tensors; entries may be NULL where the operator takes optional tensors. */
 typedef struct fac_tensors {
     fac_tensor *const *v;

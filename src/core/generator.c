@@ -1,12 +1,15 @@
 /* Generators: a seed and the next offset. */
 #include "core/generator.h"
 #include "base/mutex.h"
+#include "core/keyset.h"
 #include "core/tensor.h"
+#include <facula/dispatch.h>
 
 struct fac_generator {
     atomic_int refs;
     bool is_default; /* lives as long as the process */
-    fac_mutex lock;  /* of the two below */
+    atomic_bool is_custom;
+    fac_mutex lock; /* of the two below */
     uint64_t seed, offset;
 };
 
@@ -53,6 +56,16 @@ void fac_generator_get_state(fac_generator *g, uint64_t *out_seed, uint64_t *out
     if (out_seed) *out_seed = g->seed;
     if (out_offset) *out_offset = g->offset;
     fac__mutex_unlock(&g->lock);
+}
+
+fac_status fac_generator_set_custom(fac_generator *g, bool custom) {
+    FAC_CHECK(g != NULL, FAC_ERR_ARGUMENT, "the generator is NULL");
+    atomic_store_explicit(&g->is_custom, custom, memory_order_relaxed);
+    return FAC_OK;
+}
+
+fac_keyset fac__generator_keys_of(const fac_generator *g) {
+    return atomic_load_explicit(&g->is_custom, memory_order_relaxed) ? fac__func_bit(FAC_KEY_CUSTOM_RNG) : 0;
 }
 
 void fac_manual_seed(uint64_t seed) { fac_generator_set_state(&the_default, seed, 0); }

@@ -13,6 +13,10 @@ typedef struct fac_draw {
 /* Takes n offsets. g NULL is the default generator. Thread-safe. errors: OVERFLOW when the generator is used up */
 fac_status fac__draw(fac_generator *g, uint64_t n, fac_draw *out);
 
+/* What a generator adds to the keys of a call; g NULL is the default generator, which adds nothing. */
+fac_keyset fac__generator_keys_of(const fac_generator *g);
+static inline fac_keyset fac__generator_keys(const fac_generator *g) { return g ? fac__generator_keys_of(g) : 0; }
+
 /* Around a random operator, on any level: one that fails gives back the offsets that it and what it called have taken, unless
    another thread has drawn from the generator since. begin's result goes to end, which returns st. */
 fac_draws fac__draws_begin(void);

@@ -106,6 +106,13 @@ fac_status fac__unbox_floats(const fac_value *v, bool optional, const char *arg,
     return FAC_OK;
 }
 
+fac_status fac__unbox_scalars(const fac_value *v, const char *arg, fac_scalars *out) {
+    *out = (fac_scalars){NULL, 0};
+    if (v->tag != FAC_TAG_SCALARS) return mismatch(arg, "Scalar[]", v);
+    out->v = fac_value_as_scalars(*v, &out->n);
+    return FAC_OK;
+}
+
 fac_status fac__unbox_tensors(const fac_value *v, const char *arg, fac_tensors *out) {
     *out = (fac_tensors){NULL, 0};
     if (v->tag != FAC_TAG_TENSORS && v->tag != FAC_TAG_NONE) return mismatch(arg, "Tensor[]", v);

@@ -107,24 +107,28 @@ static fac_status check_written(const fac_schema *s, const fac_value *stack) {
     return FAC_OK;
 }
 
-/* The union of all tensors' keys. Without a tensor argument in the schema, the keys of the device asked for. */
-static fac_keyset keys_of(const fac_schema *s, const fac_value *stack) {
+static fac_keyset keys_of_list(fac_tensors l) {
     fac_keyset keys = 0;
+    for (size_t j = 0; j < l.n; j++)
+        if (l.v[j]) keys |= l.v[j]->keys;
+    return keys;
+}
+
+/* The union of all tensors' keys, and of a generator's. Without a tensor argument in the schema, the keys of the device asked for. */
+static fac_keyset keys_of(const fac_schema *s, const fac_value *stack) {
+    fac_keyset keys = 0, drawn = 0;
     fac_device device = {0, 0};
     bool tensors = false;
     for (size_t i = 0; i < s->n_args; i++) {
         tensors |= s->args[i].type.kind == FAC_TYPE_TENSOR;
-        if (stack[i].tag == FAC_TAG_TENSOR) {
-            keys |= fac__value_header(&stack[i])->keys;
-        } else if (stack[i].tag == FAC_TAG_TENSORS) {
-            fac_tensors l = fac__value_headers(&stack[i]);
-            for (size_t j = 0; j < l.n; j++)
-                if (l.v[j]) keys |= l.v[j]->keys;
-        } else if (stack[i].tag == FAC_TAG_DEVICE) {
-            device = fac_value_as_device(stack[i]);
+        switch (stack[i].tag) {
+        case FAC_TAG_TENSOR: keys |= fac__value_header(&stack[i])->keys; break;
+        case FAC_TAG_TENSORS: keys |= keys_of_list(fac__value_headers(&stack[i])); break;
+        case FAC_TAG_DEVICE: device = fac_value_as_device(stack[i]); break;
+        case FAC_TAG_GENERATOR: drawn = fac__generator_keys(fac_value_as_generator(stack[i])); break;
         }
     }
-    return tensors ? keys : fac__device_keys(device);
+    return (tensors ? keys : fac__device_keys(device)) | drawn;
 }
 
 /* A tensor may be missing among results: a gradient that was not asked for. */

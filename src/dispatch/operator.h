@@ -155,6 +155,7 @@ fac_status fac__unbox_generator(const fac_value *v, const char *arg, fac_generat
 fac_status fac__unbox_ints(const fac_value *v, bool optional, const char *arg,
                            fac_ints *out); /* one int: points into v */
 fac_status fac__unbox_floats(const fac_value *v, bool optional, const char *arg, fac_floats *out);
+fac_status fac__unbox_scalars(const fac_value *v, const char *arg, fac_scalars *out);
 fac_status fac__unbox_tensors(const fac_value *v, const char *arg, fac_tensors *out);
 fac_value fac__box_opt_int(fac_opt_int x);
 fac_value fac__box_opt_num(fac_opt_num x);

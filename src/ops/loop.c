@@ -34,6 +34,11 @@ fac_status fac__pointwise_run(const fac_structured *s, fac_loop_id id, fac_dtype
     const fac_pointwise_run run = runs[s->iter.device.type];
     FAC_CHECK(has_formula(id, s->iter.common), FAC_ERR_DTYPE, "not implemented for '%s'",
               fac_dtype_name(s->iter.common));
+    if (s->plan) {
+        *s->plan = (fac_pointwise_plan){.id = id, .out = out};
+        if (args) s->plan->args = *args;
+        return FAC_OK;
+    }
     FAC_CHECK(run, FAC_ERR_UNSUPPORTED, "devices of type %d have no way to run pointwise loops",
               (int)s->iter.device.type);
     return run(s, id, out, args);

@@ -22,6 +22,13 @@ typedef struct fac_loop_args {
     atomic_bool *zero_divisor; /* set by an integer division that meets one */
 } fac_loop_args;
 
+/* What a call would run: of one that only asks, since its loop serves a list of tensors (backend/pointwise/list.c). */
+typedef struct fac_pointwise_plan {
+    fac_loop_id id;
+    fac_dtype out; /* that the loop writes, 0: the one that it reads */
+    fac_loop_args args;
+} fac_pointwise_plan;
+
 /* The loops that there are formulas of, by kind of number; one that a list lacks exists on no device. */
 #define FAC_LOOPS_OF_REAL(X) \
     FAC_LOOPS_REAL(X)        \

@@ -13,6 +13,7 @@ void fac__structured_begin(fac_structured *s, const fac_call_info *c, fac_form f
     s->n_out = n_out;
     s->same_values = s->meta_only = false;
     s->has_iter = false;
+    s->plan = NULL;
     for (int i = 0; i < n_out; i++) {
         s->out[i] = NULL;
         s->given[i] = given ? given[i] : NULL;

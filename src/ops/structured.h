@@ -18,9 +18,10 @@ typedef struct fac_structured {
     const fac_call_info *call;
     fac_form form;
     int n_out;
-    bool same_values;             /* outputs may overlap themselves: the kernel gives every element the same value */
-    bool meta_only;               /* the call is on the meta device: outputs have no data, no kernel follows */
-    fac_tensor *out[FAC_MAX_OUT]; /* what the kernel writes. Functional: owned, NULL until declared */
+    bool same_values;                /* outputs may overlap themselves: the kernel gives every element the same value */
+    bool meta_only;                  /* the call is on the meta device: outputs have no data, no kernel follows */
+    struct fac_pointwise_plan *plan; /* NULL; but of a call that only asks which loop it would run: where to say it */
+    fac_tensor *out[FAC_MAX_OUT];    /* what the kernel writes. Functional: owned, NULL until declared */
     /* In-place and out forms: the caller's tensors; owned, what those become that are resized, else NULL. out[i] is one of
        the two, or an owned tensor that is copied there in the end. */
     fac_tensor *given[FAC_MAX_OUT], *resized[FAC_MAX_OUT];

@@ -28,9 +28,9 @@ static fac_status check_sgd(const double *v) {
 static fac_status sgd_step(const fac_optimizer_update *u) {
     const double *v = u->options;
     fac_tensor *buffer = fac__header(u->state[0]);
-    return fac__s__fused_sgd_(fac__header(u->parameter), fac__header(u->grad), buffer, v[SGD_LR], v[SGD_DECAY],
-                              v[SGD_MOMENTUM], v[SGD_DAMPENING], v[SGD_NESTEROV] != 0, v[SGD_MAXIMIZE] != 0,
-                              !buffer || u->fresh);
+    return fac__s__sgd_step_(fac__header(u->parameter), fac__header(u->grad), buffer, v[SGD_LR], v[SGD_DECAY],
+                             v[SGD_MOMENTUM], v[SGD_DAMPENING], v[SGD_NESTEROV] != 0, v[SGD_MAXIMIZE] != 0,
+                             !buffer || u->fresh);
 }
 
 static const fac_optimizer_class sgd_class = {.name = "SGD",
@@ -80,9 +80,9 @@ static fac_status check_adam(const double *v) {
 
 static fac_status adam_update(const fac_optimizer_update *u, bool decoupled) {
     const double *v = u->options;
-    return fac__s__fused_adamw_(fac__header(u->parameter), fac__header(u->grad), fac__header(u->state[0]),
-                                fac__header(u->state[1]), fac__header(u->state[2]), v[ADAM_LR], v[ADAM_BETA1],
-                                v[ADAM_BETA2], v[ADAM_DECAY], v[ADAM_EPS], u->step, decoupled, v[ADAM_MAXIMIZE] != 0);
+    return fac__s__adam_step_(fac__header(u->parameter), fac__header(u->grad), fac__header(u->state[0]),
+                              fac__header(u->state[1]), fac__header(u->state[2]), v[ADAM_LR], v[ADAM_BETA1],
+                              v[ADAM_BETA2], v[ADAM_DECAY], v[ADAM_EPS], u->step, decoupled, v[ADAM_MAXIMIZE] != 0);
 }
 
 static fac_status adam_step(const fac_optimizer_update *u) { return adam_update(u, false); }

@@ -11,10 +11,11 @@ stub.TestCase, stub.ACCEPT = unittest.TestCase, False
 sys.modules.setdefault("expecttest", stub)
 arguments, sys.argv = sys.argv, sys.argv[:1]  # which torch.testing._internal parses on import
 
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.testing._internal import common_methods_invocations as database  # noqa: E402
 
 sys.argv = arguments
-OPERATORS = {op.name + ("." + op.variant_test_name if op.variant_test_name else ""): op for op in op_db}
+OPERATORS = {op.name + ("." + op.variant_test_name if op.variant_test_name else ""): op for op in
+             [*database.op_db, *getattr(database, "foreach_op_db", [])]}
 
 if __name__ == "__main__":
     print("\n".join(OPERATORS))

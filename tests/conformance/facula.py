@@ -24,6 +24,10 @@ class Tensors(C.Structure):
     _fields_ = [("v", C.POINTER(P)), ("n", SIZE)]
 
 
+class Scalar(C.Structure):
+    _fields_ = [("bits", I64), ("kind", I64)]
+
+
 class Device(C.Structure):
     _fields_ = [("type", C.c_int32), ("index_plus", C.c_int32)]
 
@@ -39,6 +43,8 @@ class GradKw(C.Structure):
 
 (TAG_NONE, TAG_TENSOR, TAG_INT, TAG_FLOAT, TAG_BOOL, TAG_COMPLEX, TAG_STRING, TAG_INTS, TAG_FLOATS, TAG_BOOLS, TAG_TENSORS,
  TAG_SCALARS, TAG_DTYPE, TAG_DEVICE, TAG_LAYOUT, TAG_FORMAT, TAG_GENERATOR, TAG_OBJECT) = range(18)
+
+KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX = 1, 2, 3, 4
 
 # fac_dtype, in the header's order
 DTYPES = [None, torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
@@ -107,6 +113,7 @@ class Facula:
         declare("fac_value_ints", Value, C.POINTER(I64), SIZE)
         declare("fac_value_floats", Value, C.POINTER(C.c_double), SIZE)
         declare("fac_value_bools", Value, C.POINTER(C.c_bool), SIZE)
+        declare("fac_value_scalars", Value, C.POINTER(Scalar), SIZE)
         declare("fac_value_tensors", Value, C.POINTER(P), SIZE)
         declare("fac_value_dtype", Value, C.c_int)
         declare("fac_value_device", Value, Device)
@@ -263,6 +270,8 @@ class Scope:
         lib, n = self.lib, len(x)
         if kind.startswith("Tensor") or any(isinstance(e, Tensor) for e in x):
             return lib.fac_value_tensors((P * max(n, 1))(*[e.h if e is not None else None for e in x]), n)
+        if kind.startswith("Scalar["):
+            return lib.fac_value_scalars((Scalar * max(n, 1))(*[self._scalar(e) for e in x]), n)
         if x and all(isinstance(e, bool) for e in x):
             return lib.fac_value_bools((C.c_bool * n)(*x), n)
         if kind.startswith("float") or any(isinstance(e, float) for e in x):
@@ -270,6 +279,15 @@ class Scope:
         if not all(isinstance(e, int) for e in x):
             raise Unsupported(f"a list for {kind}")
         return lib.fac_value_ints((I64 * max(n, 1))(*x), n)
+
+    def _scalar(self, x):
+        if isinstance(x, complex):
+            pair = (C.c_double * 2)(x.real, x.imag)
+            self.alive.append(pair)
+            return Scalar(C.addressof(pair), KIND_COMPLEX)
+        if isinstance(x, float):
+            return Scalar(I64.from_buffer(C.c_double(x)).value, KIND_FLOAT)
+        return Scalar(int(x), KIND_BOOL if isinstance(x, bool) else KIND_INT)
 
     def call(self, name, arguments):
         """Calls an operator with {name: value}; a value may be left out. Returns a list of results."""

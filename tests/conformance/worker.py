@@ -8,9 +8,10 @@ import time
 import torch
 
 import interpret
+import lists
 from database import OPERATORS
 from different import FREE_FACTORS, HALVES, known_difference
-from facula import Facula, NoKernel, Scope, Unsupported
+from facula import Error, Facula, NoKernel, Scope, Unsupported
 
 # Results of these depend on a generator of PyTorch's own: only shape and dtype are compared.
 RANDOM = {"bernoulli", "multinomial", "normal", "normal.number_mean", "nn.functional.dropout", "nn.functional.dropout2d",
@@ -110,14 +111,17 @@ def check_sample(f, op, sample, gradients, forms):
         result = op.op(first, *args, **kwargs)
         return sample.output_process_fn_grad(result) if op.name in FREE_FACTORS else result
 
-    graph = interpret.trace(fn, [copied(t) for t in inputs])
-    absent = interpret.missing(f, graph)
-    if absent:
-        raise interpret.Missing(absent)
+    graph = None
+    if not lists.takes(op):
+        graph = interpret.trace(fn, [copied(t) for t in inputs])
+        absent = interpret.missing(f, graph)
+        if absent:
+            raise interpret.Missing(absent)
     mine_inputs = [copied(t) for t in inputs]
     theirs_inputs = [copied(t).requires_grad_(t.requires_grad and gradients) for t in inputs]
     wide_inputs = [copied(t).to(WIDER.get(t.dtype, t.dtype)).requires_grad_(t.requires_grad and gradients) for t in inputs]
-    expected = interpret.tensors_of(fn(*theirs_inputs))
+    compute = lists.theirs if lists.takes(op) else lambda f: f()
+    expected = interpret.tensors_of(compute(lambda: fn(*theirs_inputs)))
     if not expected:
         raise Unsupported("the result is no tensor")
 
@@ -129,8 +133,11 @@ def check_sample(f, op, sample, gradients, forms):
         wanted = [i for i, t in enumerate(theirs_inputs) if gradients and differentiable(t)]
         for i in wanted:
             handles[i].require_grad()
-        results = interpret.run(scope, graph, handles)
+        results = interpret.run(scope, graph, handles) if graph else run_lists(scope, op, interpret.fill(shape, handles))
         compare(op, [r.torch() for r in results], expected, "result", exact)
+        if lists.takes(op) and not gradients and op.inplace_variant:
+            check_in_place(scope, op, interpret.fill(shape, [scope.wrap(copied(t)) for t in inputs]),
+                           interpret.fill(shape, [copied(t) for t in inputs]), exact)
         if wanted:
             flows = [i for i, t in enumerate(expected) if differentiable(t)]
             stuck = [i for i in flows if not results[i].requires_grad()]
@@ -141,10 +148,43 @@ def check_sample(f, op, sample, gradients, forms):
                                 [theirs_inputs[i] for i in wanted], lambda: ([exact()[i] for i in flows], [wide_inputs[i] for i in wanted]))
 
 
+def run_lists(scope, op, call):
+    first, args, kwargs = call
+    name, results = lists.run(scope, op.name, (first, *args), kwargs)
+    if results is None:
+        raise interpret.Missing(name)
+    return results
+
+
+def check_in_place(scope, op, mine, theirs, exact):
+    """The form that writes its first list; both refuse or both do the same."""
+    first, args, kwargs = theirs
+    if not isinstance(first, (list, tuple)):
+        return
+    try:
+        op.inplace_variant(first, *args, **kwargs)
+    except RuntimeError as e:
+        refused = str(e)
+    else:
+        refused = None
+    try:
+        name, results = lists.run(scope, op.name + "_", (mine[0], *mine[1]), mine[2])
+    except Error:
+        if refused is None:
+            raise
+        return
+    if results is None:
+        raise interpret.Missing(name)
+    if refused:
+        raise AssertionError(f"in place: PyTorch refuses it: {refused}")
+    compare(op, [t.torch() for t in mine[0]], list(first), "in place", exact)
+
+
 def check_gradients(op, scope, results, handles, expected, inputs, wide):
     torch.manual_seed(0)
     seeds = [torch.randn_like(t.detach()) for t in expected]
-    theirs = torch.autograd.grad(expected, inputs, seeds, allow_unused=True)
+    compute = lists.theirs if lists.takes(op) else lambda f: f()
+    theirs = compute(lambda: torch.autograd.grad(expected, inputs, seeds, allow_unused=True))
     mine = scope.grad(results, handles, [scope.wrap(s) for s in seeds])
 
     def exact():

@@ -198,6 +198,28 @@ expect 'numbers drawn from nothing' 1 "'random' needs an argument of type Genera
 files "$(fact "one$schema" 'combines: nothing' 'random: 1' 'tags: [nondeterministic_seeded]')" ''
 expect 'numbers drawn from the default generator' 0
 
+# Operators over lists.
+lists() { # SCHEMA PART: after the part, which is `one` or `two`
+    printf -- '- op: %s\n  foreach: %s\n' "$1" "$2"
+}
+one=$(fact "one$schema" 'combines: nothing')
+two=$(fact 'two(Tensor self, Tensor other) -> Tensor' 'combines: nothing')
+files "$one
+$(lists '_each_one(Tensor[] self) -> Tensor[]' one)" ''
+expect 'an operator over a list' 0
+grep -q 'fac__c_one(self.v\[i_\], &res_->v\[i_\])' "$work"/out/ops_a.c || { echo 'no entry is given to the part'; failed=1; }
+files "$one
+$(lists '_each_one(Tensor[] self) -> Tensor[]' three)" ''
+expect 'an operator over lists without a part' 1 "foreach: there is no operator 'three'"
+files "$two
+$(lists '_each_two(Tensor[] self) -> Tensor[]' two)" ''
+expect 'an argument of a part that nothing stands for' 1 "nothing stands for 'other' of aten::two"
+files "$two
+$(lists '_each_two(Tensor self, Tensor other) -> Tensor[]' two)" ''
+expect 'an operator over lists without one' 1 "'foreach' needs a list of tensors"
+files "$(fact 'many(Tensor[] self) -> Tensor[]' 'combines: nothing' 'variants: [function, inplace]')" ''
+expect 'a list in place without a part' 1 "a list can have an in-place form by 'foreach' alone"
+
 # what would be lost, or would be found out by the compiler at best
 files "$ok
   doc: Again." ''

@@ -204,6 +204,18 @@ static fac_value tensor_list(const sample_value *items, size_t n, const sample_m
     return fac_value_tensors(v, n);
 }
 
+static fac_value scalar_list(const sample_value *items, size_t n) {
+    fac_scalar v[SAMPLE_ITEMS];
+    for (size_t i = 0; i < n; i++) {
+        const sample_value *item = &items[i];
+        v[i] = item->kind == SAMPLE_COMPLEX ? fac_scalar_c_(&item->re)
+               : item->kind == SAMPLE_FLOAT ? fac_scalar_f_(item->re)
+               : item->kind == SAMPLE_BOOL  ? fac_scalar_b_(item->i != 0)
+                                            : fac_scalar_i_(item->i);
+    }
+    return fac_value_scalars(v, n);
+}
+
 static fac_value number_list(const sample_value *items, size_t n, fac_type_kind kind) {
     int64_t ints[SAMPLE_ITEMS];
     double floats[SAMPLE_ITEMS];
@@ -225,6 +237,7 @@ static fac_value make_list(const sample_call *c, const sample_value *v, const fa
     bool tensors = kind == FAC_TYPE_TENSOR;
     for (int64_t i = 0; i < v->n; i++)
         tensors = items[i].kind == SAMPLE_TENSOR || (tensors && items[i].kind == SAMPLE_NONE);
+    if (!tensors && kind == FAC_TYPE_SCALAR) return scalar_list(items, (size_t)v->n);
     return tensors ? tensor_list(items, (size_t)v->n, m) : number_list(items, (size_t)v->n, kind);
 }
 

@@ -13,7 +13,9 @@ etype type_of(const fac_schema_type *t) {
                                               [FAC_TYPE_LAYOUT] = T_LAYOUT,       [FAC_TYPE_FORMAT] = T_FORMAT,
                                               [FAC_TYPE_GENERATOR] = T_GENERATOR, [FAC_TYPE_OBJECT] = T_OBJECT};
     const fac_type_kind k = t->kind;
-    if (t->list) return k == FAC_TYPE_TENSOR ? T_TENSORS : k == FAC_TYPE_FLOAT ? T_FLOATS : T_INTS;
+    static const etype many[FAC_TYPE_KINDS] = {
+        [FAC_TYPE_TENSOR] = T_TENSORS, [FAC_TYPE_FLOAT] = T_FLOATS, [FAC_TYPE_SCALAR] = T_SCALARS};
+    if (t->list) return many[k] ? many[k] : T_INTS;
     if (t->optional && k == FAC_TYPE_INT) return T_OPT_INT;
     const bool is_number = k == FAC_TYPE_FLOAT || k == FAC_TYPE_BOOL || k == FAC_TYPE_SCALAR;
     return t->optional && is_number ? T_OPT_NUM : one[k];
@@ -30,6 +32,7 @@ const type_words spelt[] = {
     [T_OPT_NUM] = {"fac_opt_num ", "(fac_opt_num){0}", "opt_num", "fac__box_opt_num($v)"},
     [T_INTS] = {"fac_ints ", "(fac_ints){0}", "ints", "fac_value_ints($v.v, $v.n)"},
     [T_FLOATS] = {"fac_floats ", "(fac_floats){0}", "floats", "fac_value_floats($v.v, $v.n)"},
+    [T_SCALARS] = {"fac_scalars ", "(fac_scalars){0}", "scalars", "fac_value_scalars($v.v, $v.n)"},
     [T_STRING] = {"const char *", "NULL", "string", "$v ? fac_value_string($v) : fac_value_none()"},
     [T_DTYPE] = {"fac_dtype ", "FAC_DTYPE_DEFAULT", "dtype", "fac__box_dtype($v)"},
     [T_DEVICE] = {"fac_device ", "(fac_device){0}", "device", "fac__box_device($v)"},

@@ -35,7 +35,8 @@ static bool is_device(const op *o, size_t i) { return o->s->args[i].type.kind ==
 static const char *call_keys(const op *o) {
     const char *keys = each_kind(o, NULL, " | ", "fac__list_keys($a)", "$keys", NULL),
                *device = each(o, is_device, "", "$a");
-    return *keys ? keys : xformat("fac__device_keys(%s)", *device ? device : "(fac_device){0}");
+    const char *own = *keys ? keys : xformat("fac__device_keys(%s)", *device ? device : "(fac_device){0}");
+    return joined(own, " | ", each(o, is_generator, " | ", "fac__generator_keys($a)"));
 }
 
 static void emit_dispatch(FILE *f, const op *o) {
@@ -47,7 +48,10 @@ static void emit_dispatch(FILE *f, const op *o) {
          "    const fac_call_info c_ = {&fac_op_$id, keys_, k_, k_->context};\n"
          "    return ((fac_status (*)(const fac_call_info *c_$,params))k_->typed)(&c_$,args);\n}\n"
          "fac_status fac__c_$id($params) {\n%s    fac_keyset keys_ = fac__call_keys(fac__thread(), %s);\n",
-         each_kind(o, is_written, "", NULL, "    FAC_TRY(fac__check_writable($a));\n", NULL), call_keys(o));
+         each_kind(o, is_written, "",
+                   "    for (size_t i_ = 0; i_ < $a.n; i_++) FAC_TRY(fac__check_writable($a.v[i_]));\n",
+                   "    FAC_TRY(fac__check_writable($a));\n", NULL),
+         call_keys(o));
     if (seeded) fputs("    const fac_draws outer_ = fac__draws_begin();\n", f);
     emit(f, o,
          "    if (FAC_LIKELY(!fac__is_observed())) return %sfac__redispatch_$id(keys_$,args)%s;\n"
@@ -64,7 +68,7 @@ static const char *null_check(const fac_schema_arg *a) {
     const etype t = type_of(&a->type);
     if (t == T_TENSORS)
         return "    if (FAC_UNLIKELY(fac__check_list($a, $lacking, \"$name\", \"$a\"))) return $fail;\n";
-    if (t == T_INTS || t == T_FLOATS)
+    if (t == T_INTS || t == T_FLOATS || t == T_SCALARS)
         return "    if (FAC_UNLIKELY($a.n && !$a.v)) {\n        fac__null_given(\"$name\", \"$a\");\n"
                "        return $fail;\n    }\n";
     if (a->type.optional) return "";

@@ -354,7 +354,7 @@ static void emit_out_form(FILE *f, const op *o) {
 static void emit_refusal(FILE *f, const op *o) {
     emit_kernel_head(f, o, "FAC_SMALL ");
     emit(f, o,
-         "    if (fac__grad_enabled(th_) && fac__requires_grad($self)) return "
+         "    if (fac__grad_enabled(th_) && $requires) return "
          "fac__not_differentiable(\"$name\", \"%s\");\n"
          "    return fac__redispatch_$id(below_$,args);\n}\n",
          o->e->nondifferentiable);

@@ -203,13 +203,14 @@ static const char *key_of_form(const pairs *kernels, size_t i) {
     return kernels->v[i].key;
 }
 
+static bool is_not_written(const op *o, size_t i) { return !is_written(o, i); }
+
 /* What is written has to be on the meta device, where there is nothing to write. */
 static void emit_noop_meta(FILE *f, const op *o, rows *k) {
     emit(f, o, "static fac_status $id_Meta(const fac_call_info *c_$,params) {\n    (void)c_;\n");
-    for (size_t i = 0; i < o->s->n_args; i++)
-        fputs(fill_at(o, i,
-                      is_written(o, i) ? "    ${ifgiven}FAC_TRY(fac__need_meta(\"$a\", $a));\n" : "    (void)$a;\n"),
-              f);
+    emit_each(f, o, is_written, "    for (size_t i_ = 0; i_ < $a.n; i_++) FAC_TRY(fac__need_meta(\"$a\", $a.v[i_]));\n",
+              "    ${ifgiven}FAC_TRY(fac__need_meta(\"$a\", $a));\n", NULL);
+    emit_each(f, o, is_not_written, "    (void)$a;\n", "    (void)$a;\n", "    (void)$a;\n");
     emit(f, o, o->s->n_rets ? "    res_[0] = fac__ref($self);\n    return FAC_OK;\n}\n" : "    return FAC_OK;\n}\n");
     add_row(k, "Meta", "$id_Meta");
 }
@@ -228,6 +229,7 @@ static void emit_structured_forms(FILE *f, const op *o, rows *k) {
 /* Those that an entry names. */
 static void emit_own(FILE *f, const op *o, rows *k) {
     const entry *e = o->e;
+    if (e->foreach) emit_foreach(f, o);
     if (e->alias)
         emit_alias(f, o, e->composite, k);
     else if (e->composite)
@@ -247,6 +249,8 @@ rows emit_kernels(FILE *f, const op *o) {
         emit_structured_forms(f, o, &k);
     else if (o->form == FORM_FUNCTION)
         emit_own(f, o, &k);
+    else if (o->e->foreach)
+        add_row(&k, "CatchAll", emit_foreach(f, o));
     else
         emit_borrowed(f, o, &k);
     if (has_adiv(o)) emit_adiv(f, o, &k);

@@ -56,10 +56,15 @@ static void write_result(fac_schema *s, size_t i, fac_schema_arg *arg) {
     s->rets[i] = (fac_schema_arg){.name = "", .type = arg->type};
 }
 
+/* A list is written and not given back: "Tensor(a!)[] self ... -> ()". */
 static fac_schema *inplace_schema(const fac_schema *s) {
     fac_schema *d = copied(s);
     d->name = xformat("%s_", s->name);
     write_result(d, 0, &d->args[0]);
+    if (s->args[0].type.list) {
+        d->args[0].type.list = true;
+        d->n_rets = 0;
+    }
     fac__schema_texts(d);
     return d;
 }
@@ -208,7 +213,9 @@ static void add_forms(model *m, const entry *e) {
     name_op(&fn, &fn);
     add_op(m, fn);
     if (lists(e->variants, "inplace")) {
-        demand(s->n_args && is_tensor(&s->args[0].type) && s->n_rets == 1, e, s, "cannot have an in-place form");
+        demand(s->n_args && s->args[0].type.kind == FAC_TYPE_TENSOR && s->n_rets == 1, e, s,
+               "cannot have an in-place form");
+        demand(!s->args[0].type.list || e->foreach, e, s, "a list can have an in-place form by 'foreach' alone");
         add_form(m, &fn, inplace_schema(s), FORM_INPLACE);
     }
     if (lists(e->variants, "out")) add_form(m, &fn, out_schema(e, s), FORM_OUT);
@@ -267,6 +274,7 @@ static void check_links(const model *m) {
     for (size_t i = 0; i < m->entries.n; i++) {
         check_named(m, &m->entries.v[i], "view_copy", m->entries.v[i].view_copy);
         check_named(m, &m->entries.v[i], "view_inverse", m->entries.v[i].view_inverse);
+        check_named(m, &m->entries.v[i], "foreach", m->entries.v[i].foreach);
     }
 }
 
@@ -297,7 +305,10 @@ static void add_fn(model *m, const entry *e) {
 
 void build_model(model *m) {
     for (size_t i = 0; i < m->fn_entries.n; i++) add_fn(m, &m->fn_entries.v[i]);
-    for (size_t i = 0; i < m->entries.n; i++) add_forms(m, &m->entries.v[i]);
+    for (size_t i = 0; i < m->entries.n; i++) {
+        settle_foreach(&m->entries.v[i]);
+        add_forms(m, &m->entries.v[i]);
+    }
     check_links(m);
     link_forms(m);
     number_signatures(m);

@@ -29,6 +29,7 @@ typedef struct entry {
         *object;      /* keywords of a function of the library's own, as a schema; the C type of those of type Object */
     char *number_for; /* "NAME[N]": the parameter of it, a list of integers, for which a number may stand N times */
     char *alias;      /* the operator of which this is another name */
+    char *foreach;    /* the operator that is called for every entry of lists (emit_foreach.c) */
     char *op, *c, *macro, *meta, *composite, *explicit, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
     char *loop,
@@ -147,6 +148,7 @@ typedef enum {
     T_OPT_NUM,
     T_INTS,
     T_FLOATS,
+    T_SCALARS,
     T_STRING,
     T_DTYPE,
     T_DEVICE,
@@ -265,6 +267,13 @@ bool is_pointwise(const entry *e);
 void check_facts(const model *m);
 /* A fac_builtin_facts, as an initialiser. */
 void emit_facts(FILE *f, const op *o);
+
+/* ---- operators over lists (emit_foreach.c) ---- */
+
+/* Of an entry with 'foreach': what follows from it. */
+void settle_foreach(entry *e);
+/* Writes the kernel; its name. */
+char *emit_foreach(FILE *f, const op *o);
 
 /* ---- loops (loops.c) ---- */
 

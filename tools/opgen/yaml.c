@@ -86,6 +86,7 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(alias, text_of);
     KEY(composite, text_of);
     KEY(explicit, text_of);
+    KEY(foreach, text_of);
     KEY(view, word_of);
     KEY(view_copy, text_of);
     KEY(view_inverse, text_of);

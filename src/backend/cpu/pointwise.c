@@ -273,3 +273,60 @@ fac_status fac__cpu_pointwise(const fac_structured *s, fac_loop_id id, fac_dtype
     bool may_stream = !computes_long[id] || fac_num_threads() > STREAM_THREADS;
     return run_all(&(run){.it = it, .loop = loop, .want = want, .args = args, .may_stream = may_stream});
 }
+
+/* ---- lists -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct list_run {
+    run r;
+    const fac_list_place *places;
+    size_t n;
+} list_run;
+
+/* The first place that ends behind i. */
+static size_t place_of(const list_run *l, int64_t i) {
+    size_t low = 0, high = l->n;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (l->places[middle].end > i)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Steps over elements [begin, end) of one entry; `it` is the run's iterator. */
+static void run_place(const run *r, fac_iter *it, const fac_list_place *at, int64_t begin, int64_t end, tiles *t) {
+    fac_cursor c;
+    for (int i = 0; i < it->n; i++) it->op[i].data = at->data[i];
+    it->nest.count = it->nest.size[0] = end;
+    fac__nest_seek(&it->nest, it->n, begin, &c);
+    run_steps(r, &c, t, end - begin);
+}
+
+static fac_status run_list_chunk(void *ctx, int64_t begin, int64_t end) {
+    const list_run *l = ctx;
+    fac_iter it = *l->r.it;
+    run r = l->r;
+    tiles t;
+    r.it = &it;
+    if (r.fixed) fill_fixed(&r, &t, fac__min(r.tile, end - begin));
+    for (size_t k = place_of(l, begin); begin < end; k++) {
+        const int64_t first = k ? l->places[k - 1].end : 0, stop = fac__min(end, l->places[k].end);
+        if (begin < stop) run_place(&r, &it, &l->places[k], begin - first, stop - first, &t);
+        begin = fac__max(begin, stop);
+    }
+    return FAC_OK;
+}
+
+fac_status fac__cpu_pointwise_list(const fac_iter *like, const fac_pointwise_plan *plan, const fac_list_place *places,
+                                   size_t n) {
+    fac_loop loop;
+    fac_dtype compute;
+    uint8_t want[FAC_ITER_MAX];
+    FAC_TRY(find_loop(plan->id, like->common, &loop, &compute));
+    for (int i = 0; i < like->n; i++) want[i] = (uint8_t)(i < like->n_out && plan->out ? plan->out : compute);
+    list_run l = {.r = {.it = like, .loop = loop, .want = want, .args = &plan->args}, .places = places, .n = n};
+    plan_run(&l.r);
+    return fac__parallel_for(0, n ? places[n - 1].end : 0, FAC_GRAIN, run_list_chunk, &l);
+}

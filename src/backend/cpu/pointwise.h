@@ -16,6 +16,16 @@ fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, 
 /* A fac_pointwise_run: f16 and bf16 are computed in f32. */
 fac_status fac__cpu_pointwise(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args);
 
+/* Where the operands of one entry of a list lie. */
+typedef struct fac_list_place {
+    char *data[FAC_ITER_MAX]; /* as in an iterator */
+    int64_t end;              /* of its elements in the range of all */
+} fac_list_place;
+/* Runs a loop over n entries, the elements of all being one range; `like` is a flat iterator over one of them.
+   errors: DTYPE, as fac__cpu_pointwise */
+fac_status fac__cpu_pointwise_list(const fac_iter *like, const fac_pointwise_plan *plan, const fac_list_place *places,
+                                   size_t n);
+
 /* True if a loop from dtype `in` to dtype `out` can take every operand as it lies, in one go. */
 static inline bool fac__cpu_plain(const fac_iter *it, fac_dtype in, fac_dtype out) {
     if (!it->flat || it->nest.count > FAC_GRAIN || it->op[0].dtype != out) return false;

@@ -12,19 +12,24 @@ static fac_status drawn(fac_status st, fac_tensor *t, fac_tensor **out) {
     return st;
 }
 
+/* Of a fill below autograd, which may be the generator's own. */
+static fac_keyset fill_keys(const fac_tensor *t, const fac_generator *g) {
+    return fac__dense_keys(t) | fac__generator_keys(g);
+}
+
 static fac_status fill_uniform(fac_tensor *t, fac_generator *g, fac_tensor **out) {
     fac_tensor *same = NULL;
-    return drawn(fac__redispatch_uniform_(fac__dense_keys(t), t, 0, 1, g, &same), t, out);
+    return drawn(fac__redispatch_uniform_(fill_keys(t, g), t, 0, 1, g, &same), t, out);
 }
 
 static fac_status fill_normal(fac_tensor *t, double mean, double std, fac_generator *g, fac_tensor **out) {
     fac_tensor *same = NULL;
-    return drawn(fac__redispatch_normal_(fac__dense_keys(t), t, mean, std, g, &same), t, out);
+    return drawn(fac__redispatch_normal_(fill_keys(t, g), t, mean, std, g, &same), t, out);
 }
 
-static fac_status fill_integers(fac_tensor *t, int64_t low, int64_t high, fac_tensor **out) {
+static fac_status fill_integers(fac_tensor *t, int64_t low, int64_t high, fac_generator *g, fac_tensor **out) {
     fac_tensor *same = NULL;
-    return drawn(fac__redispatch_random__from(fac__dense_keys(t), t, low, fac_opt_int_(high), NULL, &same), t, out);
+    return drawn(fac__redispatch_random__from(fill_keys(t, g), t, low, fac_opt_int_(high), g, &same), t, out);
 }
 
 /* ---- factories ------------------------------------------------------------------------------------------------------------- */
@@ -44,13 +49,14 @@ static fac_status normal_sized(fac_factory f, fac_ints size, double mean, double
     return fill_normal(t, mean, std, g, out);
 }
 
-static fac_status integers_sized(fac_factory f, fac_ints size, int64_t low, int64_t high, fac_tensor **out) {
+static fac_status integers_sized(fac_factory f, fac_ints size, int64_t low, int64_t high, fac_generator *g,
+                                 fac_tensor **out) {
     fac_tensor *t;
     FAC_CHECK(low < high, FAC_ERR_ARGUMENT, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld",
               (long long)low, (long long)high);
     FAC_TRY(fac__factory_resolve(&f, FAC_I64));
     FAC_TRY(fac__factory_empty(&f, size, FAC_CONTIGUOUS, &t));
-    return fill_integers(t, low, high, out);
+    return fill_integers(t, low, high, g, out);
 }
 
 static fac_status empty_as(fac_factory f, fac_tensor *self, fac_memory_format format, fac_tensor **out) {
@@ -92,13 +98,27 @@ fac_status normal_float_float_explicit(const fac_call_info *c, double mean, doub
 fac_status randint_explicit(const fac_call_info *c, int64_t high, fac_ints size, fac_dtype dtype, fac_layout layout,
                             fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
-    return integers_sized(FACTORY(dtype, layout, device, pin_memory), size, 0, high, out);
+    return integers_sized(FACTORY(dtype, layout, device, pin_memory), size, 0, high, NULL, out);
 }
 
 fac_status randint_low_explicit(const fac_call_info *c, int64_t low, int64_t high, fac_ints size, fac_dtype dtype,
                                 fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
-    return integers_sized(FACTORY(dtype, layout, device, pin_memory), size, low, high, out);
+    return integers_sized(FACTORY(dtype, layout, device, pin_memory), size, low, high, NULL, out);
+}
+
+fac_status randint_generator_explicit(const fac_call_info *c, int64_t high, fac_ints size, fac_generator *generator,
+                                      fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
+                                      fac_tensor **out) {
+    (void)c;
+    return integers_sized(FACTORY(dtype, layout, device, pin_memory), size, 0, high, generator, out);
+}
+
+fac_status randint_low_generator_explicit(const fac_call_info *c, int64_t low, int64_t high, fac_ints size,
+                                          fac_generator *generator, fac_dtype dtype, fac_layout layout,
+                                          fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+    (void)c;
+    return integers_sized(FACTORY(dtype, layout, device, pin_memory), size, low, high, generator, out);
 }
 
 /* True if the integers below n are all values of d. */
@@ -117,8 +137,8 @@ static bool holds_below(fac_dtype d, int64_t n) {
     }
 }
 
-fac_status randperm_explicit(const fac_call_info *c, int64_t n, fac_dtype dtype, fac_layout layout, fac_device device,
-                             fac_opt_num pin_memory, fac_tensor **out) {
+fac_status randperm_generator_explicit(const fac_call_info *c, int64_t n, fac_generator *generator, fac_dtype dtype,
+                                       fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     fac_factory f = FACTORY(dtype, layout, device, pin_memory);
     fac_tensor *t, *same = NULL;
@@ -127,40 +147,59 @@ fac_status randperm_explicit(const fac_call_info *c, int64_t n, fac_dtype dtype,
     FAC_CHECK(holds_below(f.dtype, n), FAC_ERR_ARGUMENT, "n is too large for result tensor type: %lld for %s",
               (long long)n, fac_dtype_name(f.dtype));
     FAC_TRY(fac__factory_empty(&f, FAC_INTS(n), FAC_CONTIGUOUS, &t));
-    return drawn(fac__redispatch_randperm_(fac__dense_keys(t), t, NULL, &same), t, out);
+    return drawn(fac__redispatch_randperm_(fill_keys(t, generator), t, generator, &same), t, out);
 }
 
-fac_status rand_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout,
-                              fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format,
-                              fac_tensor **out) {
+fac_status randperm_explicit(const fac_call_info *c, int64_t n, fac_dtype dtype, fac_layout layout, fac_device device,
+                             fac_opt_num pin_memory, fac_tensor **out) {
+    return randperm_generator_explicit(c, n, NULL, dtype, layout, device, pin_memory, out);
+}
+
+#define LIKE_PARAMS                                                                                                 \
+    fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format, \
+        fac_tensor **out
+#define LIKE_ARGS dtype, layout, device, pin_memory, memory_format, out
+
+fac_status rand_like_generator_explicit(const fac_call_info *c, fac_tensor *self, fac_generator *generator,
+                                        LIKE_PARAMS) {
     (void)c;
     fac_tensor *t;
     FAC_TRY(empty_as(FACTORY(dtype, layout, device, pin_memory), self, memory_format, &t));
-    return fill_uniform(t, NULL, out);
+    return fill_uniform(t, generator, out);
 }
 
-fac_status randn_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_layout layout,
-                               fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format,
-                               fac_tensor **out) {
+fac_status randn_like_generator_explicit(const fac_call_info *c, fac_tensor *self, fac_generator *generator,
+                                         LIKE_PARAMS) {
     (void)c;
     fac_tensor *t;
     FAC_TRY(empty_as(FACTORY(dtype, layout, device, pin_memory), self, memory_format, &t));
-    return fill_normal(t, 0, 1, NULL, out);
+    return fill_normal(t, 0, 1, generator, out);
 }
 
-fac_status randint_like_low_explicit(const fac_call_info *c, fac_tensor *self, int64_t low, int64_t high,
-                                     fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
-                                     fac_memory_format memory_format, fac_tensor **out) {
+fac_status randint_like_low_generator_explicit(const fac_call_info *c, fac_tensor *self, int64_t low, int64_t high,
+                                               fac_generator *generator, LIKE_PARAMS) {
     (void)c;
     fac_tensor *t;
     FAC_TRY(empty_as(FACTORY(dtype, layout, device, pin_memory), self, memory_format, &t));
-    return fill_integers(t, low, high, out);
+    return fill_integers(t, low, high, generator, out);
 }
 
-fac_status randint_like_explicit(const fac_call_info *c, fac_tensor *self, int64_t high, fac_dtype dtype,
-                                 fac_layout layout, fac_device device, fac_opt_num pin_memory,
-                                 fac_memory_format memory_format, fac_tensor **out) {
-    return randint_like_low_explicit(c, self, 0, high, dtype, layout, device, pin_memory, memory_format, out);
+/* The others are these with 0 as the lower bound, or the default generator. */
+fac_status rand_like_explicit(const fac_call_info *c, fac_tensor *self, LIKE_PARAMS) {
+    return rand_like_generator_explicit(c, self, NULL, LIKE_ARGS);
+}
+fac_status randn_like_explicit(const fac_call_info *c, fac_tensor *self, LIKE_PARAMS) {
+    return randn_like_generator_explicit(c, self, NULL, LIKE_ARGS);
+}
+fac_status randint_like_low_explicit(const fac_call_info *c, fac_tensor *self, int64_t low, int64_t high, LIKE_PARAMS) {
+    return randint_like_low_generator_explicit(c, self, low, high, NULL, LIKE_ARGS);
+}
+fac_status randint_like_generator_explicit(const fac_call_info *c, fac_tensor *self, int64_t high,
+                                           fac_generator *generator, LIKE_PARAMS) {
+    return randint_like_low_generator_explicit(c, self, 0, high, generator, LIKE_ARGS);
+}
+fac_status randint_like_explicit(const fac_call_info *c, fac_tensor *self, int64_t high, LIKE_PARAMS) {
+    return randint_like_low_generator_explicit(c, self, 0, high, NULL, LIKE_ARGS);
 }
 
 /* ---- functional forms --------------------------------------------------------------------------------------------------------- */
@@ -169,7 +208,7 @@ fac_status bernoulli_explicit(const fac_call_info *c, fac_tensor *self, fac_gene
     (void)c;
     fac_tensor *t, *same = NULL;
     FAC_TRY(fac__empty_like(self, &t));
-    return drawn(fac__redispatch_bernoulli__Tensor(fac__dense_keys(t), t, self, generator, &same), t, out);
+    return drawn(fac__redispatch_bernoulli__Tensor(fill_keys(t, generator), t, self, generator, &same), t, out);
 }
 
 fac_status bernoulli_p_explicit(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator,
@@ -177,7 +216,7 @@ fac_status bernoulli_p_explicit(const fac_call_info *c, fac_tensor *self, double
     (void)c;
     fac_tensor *t, *same = NULL;
     FAC_TRY(fac__empty_like(self, &t));
-    return drawn(fac__redispatch_bernoulli__float(fac__dense_keys(t), t, p, generator, &same), t, out);
+    return drawn(fac__redispatch_bernoulli__float(fill_keys(t, generator), t, p, generator, &same), t, out);
 }
 
 /* t = t * std + mean for tensors that broadcast to t; NULL leaves a step out. Takes t. */

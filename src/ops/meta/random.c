@@ -22,3 +22,48 @@ fac_status native_dropout_backward_meta(fac_structured *s, fac_tensor *grad_outp
     return fac_out_declare(s, 0, grad_output->sizes, NULL, grad_output->ndim, (fac_dtype)grad_output->dtype,
                            grad_output->device);
 }
+
+/* ---- draws whose parameters are elements: row-major too ---- */
+
+static fac_status declare_drawn(fac_structured *s, const fac_tensor *like, const char *name) {
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)like->dtype), FAC_ERR_DTYPE, "%s should be floating, not %s", name,
+              fac_dtype_name((fac_dtype)like->dtype));
+    return fac_out_declare(s, 0, like->sizes, NULL, like->ndim, (fac_dtype)like->dtype, like->device);
+}
+
+fac_status drawn_meta(fac_structured *s, fac_tensor *self, fac_generator *generator) {
+    (void)generator;
+    return declare_drawn(s, self, "self");
+}
+
+fac_status binomial_meta(fac_structured *s, fac_tensor *count, fac_tensor *prob, fac_generator *generator) {
+    (void)generator;
+    int64_t sizes[FAC_MAX_DIMS];
+    int n;
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)count->dtype), FAC_ERR_DTYPE,
+              "binomial only supports floating-point dtypes for count, got: %s",
+              fac_dtype_name((fac_dtype)count->dtype));
+    FAC_CHECK(prob->dtype == count->dtype, FAC_ERR_DTYPE, "Found dtype %s but expected %s",
+              fac_dtype_name((fac_dtype)prob->dtype), fac_dtype_name((fac_dtype)count->dtype));
+    FAC_TRY(fac__broadcast(count->sizes, count->ndim, prob->sizes, prob->ndim, sizes, &n));
+    return fac_out_declare(s, 0, sizes, NULL, n, (fac_dtype)count->dtype, count->device);
+}
+
+static fac_status check_alike(const fac_tensor *a, const fac_tensor *b, const char *name) {
+    FAC_CHECK(b->dtype == a->dtype, FAC_ERR_DTYPE, "%s is %s, but should be %s", name,
+              fac_dtype_name((fac_dtype)b->dtype), fac_dtype_name((fac_dtype)a->dtype));
+    FAC_CHECK(fac__same_sizes(a, b), FAC_ERR_SHAPE, "%s has sizes %s, but should have %s", name, FAC_SHAPE_TEXT(b),
+              FAC_SHAPE_TEXT(a));
+    return FAC_OK;
+}
+
+fac_status standard_gamma_grad_meta(fac_structured *s, fac_tensor *self, fac_tensor *output) {
+    FAC_TRY(check_alike(self, output, "output"));
+    return declare_drawn(s, self, "self");
+}
+
+fac_status dirichlet_grad_meta(fac_structured *s, fac_tensor *x, fac_tensor *alpha, fac_tensor *total) {
+    FAC_TRY(check_alike(x, alpha, "alpha"));
+    FAC_TRY(check_alike(x, total, "total"));
+    return declare_drawn(s, x, "x");
+}

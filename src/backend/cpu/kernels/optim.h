@@ -15,6 +15,10 @@ typedef struct fac_adam_step {
     bool decoupled;
 } fac_adam_step;
 
+typedef struct fac_adagrad_step {
+    double lr, weight_decay, eps, sign;
+} fac_adagrad_step;
+
 /* buf is NULL without momentum; max is NULL without amsgrad. */
 FAC_ISA_DECLARE(void, fac__sgd_f32, (float *p, const float *g, float *buf, int64_t n, const fac_sgd_step *s));
 FAC_ISA_DECLARE(void, fac__sgd_f64, (double *p, const double *g, double *buf, int64_t n, const fac_sgd_step *s));
@@ -22,5 +26,14 @@ FAC_ISA_DECLARE(void, fac__adam_f32,
                 (float *p, const float *g, float *m, float *v, float *max, int64_t n, const fac_adam_step *s));
 FAC_ISA_DECLARE(void, fac__adam_f64,
                 (double *p, const double *g, double *m, double *v, double *max, int64_t n, const fac_adam_step *s));
+FAC_ISA_DECLARE(void, fac__adagrad_f32, (float *p, const float *g, float *sum, int64_t n, const fac_adagrad_step *s));
+FAC_ISA_DECLARE(void, fac__adagrad_f64,
+                (double *p, const double *g, double *sum, int64_t n, const fac_adagrad_step *s));
+/* g[i] /= scale */
+FAC_ISA_DECLARE(void, fac__unscale_f32, (float *g, int64_t n, float scale));
+FAC_ISA_DECLARE(void, fac__unscale_f64, (double *g, int64_t n, double scale));
+/* g[i] *= factor; true if some g[i] was infinite or not a number before. */
+FAC_ISA_DECLARE(bool, fac__scale_and_test_f32, (float *g, int64_t n, float factor));
+FAC_ISA_DECLARE(bool, fac__scale_and_test_f64, (double *g, int64_t n, double factor));
 
 #endif

@@ -37,7 +37,36 @@
         }                                                                                                            \
     }
 
+#define ADAGRAD(T, suffix, SQRT)                                                                             \
+    void FAC_ISA_NAME(fac__adagrad_##suffix)(T *restrict p, const T *restrict g, T *restrict sum, int64_t n, \
+                                             const fac_adagrad_step *s) {                                    \
+        const T lr = (T)s->lr, wd = (T)s->weight_decay, eps = (T)s->eps, sign = (T)s->sign;                  \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const T d = sign * g[i] + wd * p[i], all = sum[i] + d * d;                                       \
+            sum[i] = all;                                                                                    \
+            p[i] -= lr * d / (SQRT(all) + eps);                                                              \
+        }                                                                                                    \
+    }
+
+#define UNSCALE(T, suffix)                                                                             \
+    void FAC_ISA_NAME(fac__unscale_##suffix)(T *restrict g, int64_t n, T scale) {                      \
+        for (int64_t i = 0; i < n; i++) g[i] /= scale;                                                 \
+    }                                                                                                  \
+    bool FAC_ISA_NAME(fac__scale_and_test_##suffix)(T *restrict g, int64_t n, T factor) {              \
+        int bad = 0;                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                              \
+            const T x = g[i];                                                                          \
+            bad |= !(x - x == 0); /* infinity less itself, as what is not a number, is not a number */ \
+            g[i] = x * factor;                                                                         \
+        }                                                                                              \
+        return bad;                                                                                    \
+    }
+
 SGD(float, f32)
 SGD(double, f64)
 ADAM(float, f32, sqrtf)
 ADAM(double, f64, sqrt)
+ADAGRAD(float, f32, sqrtf)
+ADAGRAD(double, f64, sqrt)
+UNSCALE(float, f32)
+UNSCALE(double, f64)
