@@ -173,6 +173,7 @@ static fac_status envelope_of(fac_tensor *window, const frames *f, int64_t n_fra
     *out = t;
     if (!t || t->numel == 0) return t ? FAC_OK : fac_error();
     fac_tensor *low = fac__s_any(fac__s_lt_Scalar(fac__s_abs(t), fac_scalar_f_(1e-11)));
+    if (!low) return fac_error();
     FAC_TRY(fac__c_is_nonzero(low, &vanishes));
     FAC_CHECK(!vanishes, FAC_ERR_ARGUMENT,
               "window overlap add min: the squares of the windows that lie over an element "
