@@ -137,7 +137,7 @@ static void upsample_matches_its_definition(void **state) {
     static const struct {
         fac_dtype dtype;
         double tolerance;
-    } types[] = {{FAC_F64, 1e-13}, {FAC_F32, 3e-6}, {FAC_BF16, 0.01}, {FAC_F16, 0.002}};
+    } types[] = {{FAC_F64, 1e-13}, {FAC_F32, 1e-5}, {FAC_BF16, 0.01}, {FAC_F16, 0.002}};
     for (size_t i = 0; i < FAC_COUNT(cases); i++)
         for (size_t d = 0; d < FAC_COUNT(types); d++) {
             FAC_SCOPE(s);
@@ -227,6 +227,12 @@ static void upsample_keeps_infinities_to_their_neighbours(void **state) {
     }
 }
 
+/* Rounded to a byte after each dimension, the width first. */
+static fac_tensor *expected_bytes(mode m, fac_tensor *x, fac_ints size) {
+    for (int d = 1; d >= 0; d--) x = fac_clamp(fac_round(along(m, x, d + 2, size.v[d], false)), .min = 0, .max = 255);
+    return x;
+}
+
 static void upsample_of_bytes_is_rounded_as_pillow_rounds(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -239,8 +245,8 @@ static void upsample_of_bytes_is_rounded_as_pillow_rounds(void **state) {
             fac_ints size = FAC_INTS(14, 5);
             fac_tensor *in = last ? fac_contiguous(x, .memory_format = FAC_CHANNELS_LAST) : x;
             double *got = numbers(resampled(modes[m], in, size, false)),
-                   *want = numbers(fac_clamp(expected(modes[m], wide, size, false), .min = 0, .max = 255));
-            for (int i = 0; i < 2 * 3 * 14 * 5; i++) assert_true(fabs(got[i] - want[i]) <= 1.5);
+                   *want = numbers(expected_bytes(modes[m], wide, size));
+            for (int i = 0; i < 2 * 3 * 14 * 5; i++) assert_true(fabs(got[i] - want[i]) <= 1);
             free(got);
             free(want);
         }
