@@ -273,8 +273,9 @@ static void amp_unscales_and_finds_what_is_not_finite(void **state) {
 static void amp_scale_grows_and_backs_off(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *scale = fac_full(FAC_SHAPE(1), 1024), *tracker = fac_zeros(FAC_SHAPE(1), .dtype = FAC_I32),
-               *fine = fac_zeros(FAC_SHAPE(1)), *found = fac_ones(FAC_SHAPE(1));
+    fac_tensor *scale = fac_full(FAC_SHAPE(1), 1024.0, .dtype = FAC_F32),
+               *tracker = fac_zeros(FAC_SHAPE(1), .dtype = FAC_I32), *fine = fac_zeros(FAC_SHAPE(1)),
+               *found = fac_ones(FAC_SHAPE(1));
 #define UPDATE(found_) \
     assert_ok(CALL("_amp_update_scale_", T(scale), T(tracker), T(found_), F(2), F(0.5), fac_value_int(3)))
     UPDATE(fine);

@@ -81,7 +81,8 @@ static void functional_forms_write_nothing_and_return_as_much(void **state) {
         assert_ok(fac_operator_facts_of(f.functional, &twin));
         twins += f.functional != op;
         if (twin.writes || twin.functional != f.functional) wrong += tell(op, "its functional form writes", "");
-        if (fac_operator_return_count(f.functional) != fac_operator_return_count(op))
+        const size_t results = fac_operator_return_count(op); /* those that write lists have none */
+        if (results && fac_operator_return_count(f.functional) != results)
             wrong += tell(op, "its functional form returns another number of results", "");
     }
     print_message("%d operators have a twin\n", twins);
@@ -111,6 +112,7 @@ static void functional_forms_give_the_same_results(void **state) {
         char *const *texts = samples_of(&set, fac_operator_name(op), &n);
         assert_ok(fac_operator_facts_of(op, &f));
         if (!f.functional || f.functional == op) continue;
+        if (!fac_operator_return_count(op)) continue; /* lists, which test_foreach compares */
         for (size_t k = 0; k < n; k++) wrong += compare_forms(op, f.functional, texts[k], &compared);
     }
     print_message("%d calls of both forms\n", compared);
