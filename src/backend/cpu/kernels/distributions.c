@@ -224,7 +224,7 @@ static double gamma_slope_large(double a, double x) {
     return 1 + z / (2 * root) - z * (z * z - 7) / (72 * a * root) + (z * z * (3 * z * z + 7) - 16) / (810 * a * a);
 }
 
-static double gamma_slope(double a, double x) {
+static double gamma_rate(double a, double x) {
     if (!(a > 0) || !(x >= 0) || isinf(x) || isinf(a)) return NAN;
     if (x == 0) return 0;
     if (a > 1e5 && fabs(x - a) < 30 * sqrt(a)) return gamma_slope_large(a, x);
@@ -346,7 +346,7 @@ fac_status standard_gamma_cpu(fac_structured *s, fac_tensor *self, fac_draw draw
     return fill(s, &j, (fac_tensor *[]){self}, 1);
 }
 
-static double gamma_slope_of(double a, double x, double unused) { return (void)unused, gamma_slope(a, x); }
+static double gamma_slope_of(double a, double x, double unused) { return (void)unused, gamma_rate(a, x); }
 
 fac_status standard_gamma_grad_cpu(fac_structured *s, fac_tensor *self, fac_tensor *output) {
     job j = {.compute = gamma_slope_of, .least = -INFINITY};
