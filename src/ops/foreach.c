@@ -42,21 +42,10 @@ fac_status fac__foreach_results(const fac_foreach *each, fac_tensor *first, fac_
 
 /* ---- in place ------------------------------------------------------------------------------------------------------------- */
 
-static bool is_recorded(const fac_foreach *each, size_t i) {
+bool fac__foreach_is_recorded(const fac_foreach *each, size_t i) {
     bool any = each->single && fac__requires_grad(each->single);
     for (size_t k = 0; k < each->n && !any; k++) any = fac__requires_grad(each->lists[k].v[i]);
     return any && fac__grad_enabled(fac__thread());
-}
-
-fac_status fac__foreach_check_written(const fac_foreach *each) {
-    for (size_t i = 0; i < each->lists[0].n; i++) {
-        fac_tensor *t = each->lists[0].v[i];
-        FAC_TRY(fac__check_writable(t));
-        if (!(t->flags & FAC_TF_DENSE)) FAC_TRY(fac__check_no_overlap(t));
-        if (is_recorded(each, i)) FAC_TRY(fac__check_inplace(t, true));
-        FAC_TRY(fac__version_make(t));
-    }
-    return FAC_OK;
 }
 
 /* Whether a number is taken by every floating dtype that takes others of its kind. */
@@ -86,7 +75,8 @@ static bool is_plain_single(const fac_tensor *t, const fac_tensor *u) {
 
 static bool is_plain_entry(const fac_foreach *each, size_t i) {
     const fac_tensor *t = each->lists[0].v[i];
-    if (!(t->flags & FAC_TF_DENSE) || !has_keys_of(t, each->lists[0].v[0]) || is_recorded(each, i)) return false;
+    if (!(t->flags & FAC_TF_DENSE) || !has_keys_of(t, each->lists[0].v[0]) || fac__foreach_is_recorded(each, i))
+        return false;
     if (each->single && !is_plain_single(t, each->single)) return false;
     for (size_t k = 1; k < each->n; k++)
         if (!is_plain_operand(t, each->lists[k].v[i])) return false;
@@ -122,7 +112,7 @@ bool fac__foreach_is_flat(const fac_foreach *each, const fac_operator *part) {
     const fac_tensor *first = each->lists[0].v[0];
     if (each->numbers.v || !fac__is_cpu(first) || !goes_straight(part, first)) return false;
     for (size_t i = 0; i < each->lists[0].n; i++)
-        if (!is_flat_entry(each, i) || is_recorded(each, i)) return false;
+        if (!is_flat_entry(each, i) || fac__foreach_is_recorded(each, i)) return false;
     return true;
 }
 

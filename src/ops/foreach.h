@@ -23,9 +23,9 @@ fac_status fac__foreach_end(fac_tensor_list *out, fac_status st);
 /* The same with results made: `first`, which is counted, and what is of its dtype and of the sizes of the other entries. */
 fac_status fac__foreach_results(const fac_foreach *each, fac_tensor *first, fac_tensor_list *out);
 
-/* Every entry of the first list may be written: no inference tensor, no leaf that is being recorded, no overlap with itself; and
-   its version can be counted. */
-fac_status fac__foreach_check_written(const fac_foreach *each);
+/* True if what is done of entry i is recorded for going backward. */
+bool fac__foreach_is_recorded(const fac_foreach *each, size_t i);
+
 /* True if entries can be written one after the other, as all succeed if the first does: they have one dtype, lie without gaps,
    agree in sizes and dtype with what meets them, share memory with that whole or not at all, and nothing is recorded; the numbers
    are of one kind and fit every floating dtype. */

@@ -50,7 +50,7 @@ expect 0 '^    .*\.$' ops --docs --grep '^mm\('
 expect 0 'writes=- .*combines=rounded functional=aten::mm$' ops --facts --grep '^mm\('
 expect 0 'writes=0 .*functional=aten::silu$' ops --facts '^silu_\('
 expect 0 'gradient: none: an index does not change smoothly$' ops --facts '^argmax\('
-expect 0 '^  mul.Tensor +CPU Meta CUDA gradient: self, other$' ops --coverage '^mul.Tensor$'
+expect 0 '^  mul.Tensor +CPU Meta CUDA +gradient: self, other$' ops --coverage '^mul.Tensor$'
 expect 0 '^1 operator: 1 there, 0 missing; kernels: CPU 1, Meta 1, CUDA 1; gradients: 1, ' ops --coverage '^mul.Tensor$'
 expect 2 'coverage goes with --grep alone' ops --coverage --docs
 expect 0 '^mm\(' ops '^MM\('

@@ -117,7 +117,7 @@ of_size() { # INDEX
 }
 of_size dim
 expect 'a size by an argument' 0
-grep -q 'n->v_dim = dim;' "$work/out/ops_a.c" || { echo 'the number of the dimension is not saved'; failed=1; }
+grep -q 'node_->v_dim = dim;' "$work/out/ops_a.c" || { echo 'the number of the dimension is not saved'; failed=1; }
 of_size None
 expect 'a size of no dimension' 1 'the number of a dimension is needed here'
 

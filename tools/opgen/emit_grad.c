@@ -86,8 +86,8 @@ typedef struct holder {
 
 static const holder values[T_NONE] = {
     [T_TENSOR] = {{"fac_saved v_$v", NULL, "fac_tensor *$v_ = NULL", "fac__saved_release(&node_->v_$v)"}},
-    [T_TENSORS] = {{"fac_saved_list v_$v", "if (!st_) st_ = fac__save_list(&node_->v_$v, $from)", "fac_tensors $v_ = {0}",
-                    "fac__saved_list_release(&node_->v_$v)"}},
+    [T_TENSORS] = {{"fac_saved_list v_$v", "if (!st_) st_ = fac__save_list(&node_->v_$v, $from)",
+                    "fac_tensors $v_ = {0}", "fac__saved_list_release(&node_->v_$v)"}},
     [T_INTS] = {{"fac_saved_ints v_$v", "if (!st_) st_ = fac__save_ints(&node_->v_$v, $from)",
                  "fac_ints $v_ = fac__ints_of(&node_->v_$v)", NULL, "fac__saved_ints_release(&node_->v_$v)"}},
     [T_SCALAR] = {{"fac_saved_scalar v_$v", "fac__save_scalar(&node_->v_$v, $from)",
@@ -167,7 +167,8 @@ static char *emit_method(FILE *f, const op *o, const char *name, holder_text whi
     for (size_t i = 0; i < k->n; i++) emit_held(to, o, &k->v[i], which, NULL);
     fclose(to);
     if (!size) return text;
-    emit(f, o, "static void $id_%s(fac_node *raw_node_) {\n    $id_node *node_ = ($id_node *)raw_node_;\n%s}\n", name, text);
+    emit(f, o, "static void $id_%s(fac_node *raw_node_) {\n    $id_node *node_ = ($id_node *)raw_node_;\n%s}\n", name,
+         text);
     return xformat(", .%s = %s_%s", name, o->id, name);
 }
 
@@ -239,14 +240,16 @@ static void emit_unpack(FILE *f, const op *o, const field *v) {
 }
 
 static void emit_apply(FILE *f, const op *o, const fields *k) {
-    emit(f, o,
-         "static fac_status $id_apply(fac_node *raw_node_, fac_tensor *const *in_, fac_tensor **out_) {\n"
-         "    $id_node *node_ = ($id_node *)raw_node_;\n    fac_scope scope_ = fac_scope_begin();\n    (void)node_;\n%s",
-         each_kind(o, is_edge, "",
-                   "    bool needs_$a_ = false;\n"
-                   "    for (size_t i_ = 0; i_ < node_->count_$a; i_++) needs_$a_ = needs_$a_ || fac__node_needs(raw_node_, "
-                   "$edge + (uint32_t)i_);\n",
-                   "    const bool needs_$a_ = fac__node_needs(raw_node_, $edge);\n", NULL));
+    emit(
+        f, o,
+        "static fac_status $id_apply(fac_node *raw_node_, fac_tensor *const *in_, fac_tensor **out_) {\n"
+        "    $id_node *node_ = ($id_node *)raw_node_;\n    fac_scope scope_ = fac_scope_begin();\n    (void)node_;\n%s",
+        each_kind(
+            o, is_edge, "",
+            "    bool needs_$a_ = false;\n"
+            "    for (size_t i_ = 0; i_ < node_->count_$a; i_++) needs_$a_ = needs_$a_ || fac__node_needs(raw_node_, "
+            "$edge + (uint32_t)i_);\n",
+            "    const bool needs_$a_ = fac__node_needs(raw_node_, $edge);\n", NULL));
     for (size_t i = 0; i < k->n; i++) emit_held(f, o, &k->v[i], LOAD, NULL);
     emit_grads(f, o);
     fputs("    (void)in_;\n", f);
@@ -295,16 +298,18 @@ static void emit_functional_record(FILE *f, const op *o, const fields *k) {
          put_back, list ? "(uint32_t)res_->n" : fill(o, "$rets"));
     emit_connect(f, o);
     for (size_t i = 0; i < o->s->n_args; i++) emit_held(f, o, &k->v[i], SAVE, k->v[i].name);
-    fputs(list ? "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &node_->node, "
-                 "(uint32_t)i_);\n"
-               : each_result(o, "", "    if (!st_) st_ = fac__set_history(res_[$i], &node_->node, $i);\n"),
+    fputs(list
+              ? "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &node_->node, "
+                "(uint32_t)i_);\n"
+              : each_result(o, "", "    if (!st_) st_ = fac__set_history(res_[$i], &node_->node, $i);\n"),
           f);
     for (size_t i = o->s->n_args; i < k->n; i++)
         emit_held(f, o, &k->v[i], SAVE,
                   list ? "((fac_tensors){res_->v, res_->n})" : xformat("res_[%d]", k->v[i].result));
     emit(f, o,
-         list ? "    fac__node_unref(&node_->node);\n    }\n    if (FAC_UNLIKELY(st_)) fac__tensor_list_free(res_);\n"
-              : "    fac__node_unref(&node_->node);\n    }\n    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, $rets);\n");
+         list
+             ? "    fac__node_unref(&node_->node);\n    }\n    if (FAC_UNLIKELY(st_)) fac__tensor_list_free(res_);\n"
+             : "    fac__node_unref(&node_->node);\n    }\n    if (FAC_UNLIKELY(st_)) fac__drop_grads(res_, $rets);\n");
     fprintf(f, "    return %s;\n}\n", put_back);
 }
 

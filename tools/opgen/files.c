@@ -239,7 +239,7 @@ static const struct {
      GUARD(
          "FAC_OPS_GEN_H",
          "#include \"autograd/node.h\"\n#include \"core/scalar.h\"\n#include \"ops/call.h\"\n#include \"dispatch/value.h\"\n"
-         "#include \"ops/foreach.h\"\n#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n"),
+         "#include \"autograd/foreach.h\"\n#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n"),
      .op = emit_internal_decl, .write = write_formula_fns, .end = "#endif\n"},
     {"ops_signatures.c",
      NOTICE "#include \"core/handle.h\"\n#include \"dispatch/operator.h\"\n#include \"dispatch/value.h\"\n",

@@ -93,12 +93,14 @@ def is_optional_dimension(keyword):
 
 
 def keyword_arguments(f):
-    """Those that have a default are given it, and integers that have none 0."""
+    """Those that have a default are given it, by their other name if it is a list, and integers that have none 0."""
+    others = {k["instead_of"]: k["name"] for k in f.get("keywords", []) if "instead_of" in k}
     for k in f.get("keywords", []):
         if "default" not in k or "instead_of" in k:
             continue
         if k["default"] != "none" or is_optional_dimension(k):
-            yield f".{k['name']} = {'0' if k['default'] == 'none' else k['default']}"
+            name = others.get(k["name"], k["name"]) if k["default"].startswith("FAC_INTS") else k["name"]
+            yield f".{name} = {'0' if k['default'] == 'none' else k['default']}"
 
 
 def call(f):

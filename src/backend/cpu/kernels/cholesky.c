@@ -14,7 +14,7 @@ typedef struct job {
     int64_t at_a, at_out, at_work; /* in scratch */
 } job;
 
-static char triangle(bool upper) { return upper ? 'U' : 'L'; }
+static char uplo_of(bool upper) { return upper ? 'U' : 'L'; }
 static double cubed(int64_t n) { return (double)n * (double)n * (double)n; }
 
 /* ---- factors -------------------------------------------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ fac_status linalg_cholesky_ex_cpu(fac_structured *s, fac_tensor *self, bool uppe
     FAC_TRY(fac__lapack_sizes(self));
     for (int i = 0; check_errors && i < 2; i++) FAC_TRY(fac_out_aside(s, i));
     job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype),
-             .uplo = triangle(upper),
+             .uplo = uplo_of(upper),
              .a = fac__matrices(self, 2),
              .out = fac__matrices(s->out[0], 2),
              .info = fac__matrices(s->out[1], 0)};
@@ -82,7 +82,7 @@ static int64_t with_operands(job *j, const fac_structured *s, fac_tensor *a, fac
 fac_status cholesky_solve_cpu(fac_structured *s, fac_tensor *self, fac_tensor *input2, bool upper) {
     FAC_TRY(fac__lapack_sizes(self));
     FAC_TRY(fac__lapack_sizes(input2));
-    job j = {.uplo = triangle(upper)};
+    job j = {.uplo = uplo_of(upper)};
     int64_t bytes = with_operands(&j, s, input2, self);
     return fac__lapack_for(j.out.count, (double)j.n * j.n * j.k, bytes, solve_chunk, &j);
 }
@@ -117,7 +117,7 @@ static fac_status inverse_chunk(void *ctx, int64_t begin, int64_t end, void *scr
 fac_status cholesky_inverse_cpu(fac_structured *s, fac_tensor *self, bool upper) {
     FAC_TRY(fac__lapack_sizes(self));
     FAC_TRY(fac_out_aside(s, 0));
-    job j = {.uplo = triangle(upper)};
+    job j = {.uplo = uplo_of(upper)};
     int64_t bytes = with_operands(&j, s, self, self);
     return fac__lapack_for(j.out.count, cubed(j.n), bytes, inverse_chunk, &j);
 }
@@ -128,7 +128,7 @@ fac_status cholesky_inverse_cpu(fac_structured *s, fac_tensor *self, bool upper)
 static fac_status triangular_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
     const char side = j->left ? 'L' : 'R', diag = j->unit ? 'U' : 'N', trans = j->trans ? 'T' : 'N';
-    const char uplo = triangle((j->uplo == 'U') != j->trans);
+    const char uplo = uplo_of((j->uplo == 'U') != j->trans);
     const double one_f64[2] = {1, 0};
     const float one_f32[2] = {1, 0};
     const int rows = (int)j->b.rows, cols = (int)j->b.cols;
@@ -150,7 +150,7 @@ fac_status linalg_solve_triangular_cpu(fac_structured *s, fac_tensor *self, fac_
                                        bool unitriangular) {
     FAC_TRY(fac__lapack_sizes(self));
     FAC_TRY(fac__lapack_sizes(B));
-    job j = {.uplo = triangle(upper), .left = left, .unit = unitriangular};
+    job j = {.uplo = uplo_of(upper), .left = left, .unit = unitriangular};
     int64_t bytes = with_operands(&j, s, self, B);
     j.trans = j.a.col == (int64_t)j.a.item && j.a.row != j.a.col;
     if (j.trans) j.a = fac__matrices_turned(j.a);
