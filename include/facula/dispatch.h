@@ -222,7 +222,8 @@ typedef enum fac_combining {
 /* What graphs, captures and batching may rely on. Bit i of a mask stands for argument i. */
 typedef struct fac_operator_facts {
     /* The operator itself if it writes none of its arguments; else one that writes none, takes the first of its
-       arguments and gives as many results, of the same values; NULL if there is none. */
+       arguments and gives as many results, of the same values, and after them, unless they are among these, what the
+       operator writes; NULL if there is none. */
     const fac_operator *functional;
     uint64_t writes;  /* arguments that a call may change: elements, sizes or running statistics */
     uint64_t aliases; /* arguments that a result may be, or be a view of */

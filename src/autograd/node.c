@@ -94,6 +94,8 @@ fac_status fac__node_connect(fac_node *n, uint32_t i, fac_tensor *t) {
 fac_status fac__output_meta_set(fac_node *n, uint32_t nr, const fac_tensor *t) {
     fac_output_meta *m = &n->outputs[nr];
     size_t bytes = t->ndim * sizeof(int64_t);
+    if (m->set && m->sizes != m->inline_sizes) fac__free(m->sizes);
+    m->set = false;
     m->sizes = m->inline_sizes;
     if (FAC_UNLIKELY(t->ndim > FAC_NODE_DIMS)) {
         m->sizes = fac__alloc(bytes);

@@ -198,24 +198,41 @@ static fac_status check_out(fac_tensor *out, const fac_tensor *result) {
     return fac__same_sizes(out, result) ? fac__check_no_overlap(out) : FAC_OK;
 }
 
-/* Resizes out, if it must, once the result has been copied to what it becomes. */
-static fac_status put_out(fac_tensor *out, fac_tensor *result) {
-    if (fac__same_sizes(out, result)) return copy_into(out, result);
-    fac_tensor *resized;
-    FAC_TRY(fac__resize_begin(out, result->sizes, NULL, result->ndim, false, &resized));
-    fac_status st = copy_into(resized, result);
-    if (st == FAC_OK)
-        fac__resize_out_end(out, resized);
-    else
-        fac__unref(resized);
-    return st;
+/* What an out is written as: itself, or resized, which the out becomes in the end; its memory may be the out's. */
+static fac_status begin_out(fac_tensor *out, const fac_tensor *result, fac_tensor **becomes) {
+    if (!fac__same_sizes(out, result)) return fac__resize_begin(out, result->sizes, NULL, result->ndim, false, becomes);
+    *becomes = fac__ref(out);
+    return FAC_OK;
 }
 
+/* Two outs of one storage cannot both be resized: each would have a storage of its own. */
+static fac_status check_resized_apart(fac_tensor *const *outs, fac_tensor *const *becomes, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (outs[i]->storage && outs[i]->storage == outs[k]->storage && becomes[i] != outs[i] &&
+                becomes[k] != outs[k])
+                return fac__shared_memory();
+    return FAC_OK;
+}
+
+static void end_out(fac_tensor *out, fac_tensor *becomes, fac_status st) {
+    if (st == FAC_OK && becomes != out)
+        fac__resize_out_end(out, becomes);
+    else
+        fac__unref(becomes);
+}
+
+/* Every out has its room before one of them is written. */
 fac_status fac__copy_to_outs(fac_tensor *const *outs, fac_tensor *const *results, size_t n) {
+    fac_tensor *becomes[FAC_MAX_OUT] = {NULL};
     FAC_TRY(fac_error()); /* a composite may have met an error and still have a result */
     for (size_t i = 0; i < n; i++) FAC_TRY(check_out(outs[i], results[i]));
-    for (size_t i = 0; i < n; i++) FAC_TRY(put_out(outs[i], results[i]));
-    return FAC_OK;
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < n && !st; i++) st = begin_out(outs[i], results[i], &becomes[i]);
+    if (!st) st = check_resized_apart(outs, becomes, n);
+    for (size_t i = 0; i < n && !st; i++) st = copy_into(becomes[i], results[i]);
+    for (size_t i = 0; i < n; i++) end_out(outs[i], becomes[i], st);
+    return st;
 }
 
 fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **out_before) {

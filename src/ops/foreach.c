@@ -139,15 +139,8 @@ static fac_status check_result(const fac_tensor *self, const fac_tensor *result)
     return FAC_OK;
 }
 
-static fac_status copy_all(fac_tensors to, const fac_tensor_list *made) {
-    for (size_t i = 0; i < to.n; i++) FAC_TRY(check_result(to.v[i], made->v[i]));
-    for (size_t i = 0; i < to.n; i++) FAC_TRY(fac__copy_over(to.v[i], made->v[i]));
+fac_status fac__foreach_check_results(const fac_foreach *each, const fac_tensor_list *made) {
+    FAC_TRY(fac_error()); /* a composite may have met an error and still have a result */
+    for (size_t i = 0; i < made->n; i++) FAC_TRY(check_result(each->lists[0].v[i], made->v[i]));
     return FAC_OK;
-}
-
-fac_status fac__foreach_over(const fac_foreach *each, fac_tensor_list *before, fac_tensor_list *made, fac_status st) {
-    fac__tensor_list_free(before);
-    if (!st) st = copy_all(each->lists[0], made);
-    fac__tensor_list_free(made);
-    return st;
 }

@@ -36,7 +36,7 @@ bool fac__foreach_is_flat(const fac_foreach *each, const fac_operator *part);
 /* What the functional form computes from while entries may fail: the entries, or recorded copies where the graph would keep what is
    about to be overwritten. */
 fac_status fac__foreach_before(const fac_foreach *each, fac_tensor_list *out);
-/* Copies the results over the first list, once all are known to fit; frees both lists. */
-fac_status fac__foreach_over(const fac_foreach *each, fac_tensor_list *before, fac_tensor_list *made, fac_status st);
+/* Each result can be copied over its entry of the first list. errors: DTYPE, SHAPE, DEVICE */
+fac_status fac__foreach_check_results(const fac_foreach *each, const fac_tensor_list *made);
 
 #endif

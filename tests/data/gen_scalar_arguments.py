@@ -19,7 +19,8 @@ from gen_reference_cases import T, inf, nan
 
 PROBES = [nan, inf, -inf, -2.5, 0, 0.5, 300, 1e39, 2 + 1j, True]
 HALF_PROBES = [1e5, -0.5]
-RANDOM = "bernoulli_ bernoulli dropout dropout_ native_dropout cauchy_ exponential_ geometric_ log_normal_ normal_ normal uniform_".split()
+RANDOM = "alpha_dropout alpha_dropout_ feature_dropout feature_dropout_ feature_alpha_dropout feature_alpha_dropout_".split()
+RANDOM += "bernoulli_ bernoulli dropout dropout_ native_dropout cauchy_ exponential_ geometric_ log_normal_ normal_ normal uniform_".split()
 
 
 def x(d, *sizes):
@@ -83,7 +84,65 @@ CALLS = {
     "leaky_relu_backward": lambda d: [x(d), x(d), 0.5, False],
     "logit": lambda d: [g.T(d, [0, 1, 1])],
     "margin_ranking_loss": lambda d: [x(d)] * 3,
+    "_batch_norm_no_update": lambda d: batch_norm(d, True), "_batch_norm_with_update": lambda d: batch_norm(d, True),
+    "_batch_norm_with_update_functional": lambda d: batch_norm(d, True),
+    "_native_batch_norm_legit": lambda d: batch_norm(d, True, True),
+    "_native_batch_norm_legit.no_stats": lambda d: batch_norm(d, False, True),
+    "_native_batch_norm_legit_functional": lambda d: batch_norm(d, True, True),
+    "_native_batch_norm_legit_no_training": lambda d: batch_norm(d, True),
+    "_cdist_forward": lambda d: [x(d, 2, 2), x(d, 2, 2), 2.0, None], "_cdist_backward": lambda d: [x(d, 2, 2)] * 3 + [2.0, x(d, 2, 2)],
+    "_pdist_forward": lambda d: [x(d, 3, 2)], "_pdist_backward": lambda d: [x(d, 3), x(d, 3, 2), 2.0, x(d, 3)],
+    "_pad_enum": lambda d: [x(d), [1, 0], 3],
+    "_pad_packed_sequence": lambda d: [x(d, 3, 1), indices(2, 1), False, 0, 2],
+    "segment_reduce": lambda d: [x(d), "sum", indices(1, 2)],
+    "_segment_reduce_backward": lambda d: [x(d, 2), x(d, 2), x(d, 3), "prod", indices(1, 2)],
+    "_unsafe_masked_index": lambda d: [x(d), T("bool", [1, 0, 1]), [indices(0, 1, 2)], 1],
+    "alpha_dropout": lambda d: [x(d), 0.5, True],
+    "feature_dropout": lambda d: [x(d, 2, 2), 0.5, True], "feature_alpha_dropout": lambda d: [x(d, 2, 2), 0.5, True],
+    "searchsorted.Scalar": lambda d: [T(d, [0, 1, 2]), 1], "bucketize.Scalar": lambda d: [1, T(d, [0, 1, 2])],
+    "embedding_renorm": lambda d: [x(d, 2, 2), indices(0, 1), 1.0, 2.0],
+    "fill_diagonal": lambda d: [x(d, 2, 2), 1],
+    "gradient.scalararray": lambda d: [x(d), 1, [0]], "gradient.scalarint": lambda d: [x(d), 1],
+    "gru.input": lambda d: recurrent(d, 3), "lstm.input": lambda d: recurrent(d, 4),
+    "rnn_relu.input": lambda d: recurrent(d, 1), "rnn_tanh.input": lambda d: recurrent(d, 1),
+    "gru.data": lambda d: recurrent(d, 3, indices(2, 1)), "lstm.data": lambda d: recurrent(d, 4, indices(2, 1)),
+    "rnn_relu.data": lambda d: recurrent(d, 1, indices(2, 1)), "rnn_tanh.data": lambda d: recurrent(d, 1, indices(2, 1)),
+    "hamming_window.periodic_alpha": lambda d: [3, True, 0.5, g.DTYPES[d]],
+    "hamming_window.periodic_alpha_beta": lambda d: [3, True, 0.5, 0.5, g.DTYPES[d]],
+    "kaiser_window.beta": lambda d: [3, True, 12.0, g.DTYPES[d]],
+    "fft_fftfreq": lambda d: [4, 1.0, g.DTYPES[d]], "fft_rfftfreq": lambda d: [4, 1.0, g.DTYPES[d]],
+    "histc": lambda d: [x(d), 3, 0, 2],
+    "linalg_cond": lambda d: [x(d, 2, 2)], "linalg_lstsq": lambda d: [x(d, 2, 2), x(d, 2, 1)],
+    "linalg_matrix_norm": lambda d: [x(d, 2, 2), 2], "linalg_matrix_rank": lambda d: [x(d, 2, 2)],
+    "linalg_matrix_rank.atol_rtol_float": lambda d: [x(d, 2, 2)],
+    "linalg_pinv": lambda d: [x(d, 2, 2)], "linalg_pinv.atol_rtol_float": lambda d: [x(d, 2, 2)], "pinverse": lambda d: [x(d, 2, 2)],
+    "linspace.Scalar_Tensor": lambda d: [0, T(d, 2), 3, g.DTYPES[d]], "linspace.Tensor_Scalar": lambda d: [T(d, 0), 2, 3, g.DTYPES[d]],
+    "logspace.Scalar_Tensor": lambda d: [0, T(d, 2), 3, 2.0, g.DTYPES[d]],
+    "logspace.Tensor_Scalar": lambda d: [T(d, 0), 2, 3, 2.0, g.DTYPES[d]],
+    "logspace.Tensor_Tensor": lambda d: [T(d, 0), T(d, 2), 3, 2.0, g.DTYPES[d]],
+    "multi_margin_loss": lambda d: [x(d, 2, 3), indices(0, 2)],
+    "multi_margin_loss_backward": lambda d: [T(d, 1), x(d, 2, 3), indices(0, 2), 1, 1.0],
+    "range": lambda d: [1, 3, g.DTYPES[d]], "range.step": lambda d: [1, 4, 1, g.DTYPES[d]],
 }
+
+
+def batch_norm(d, stats, *training):
+    return [x(d, 2, 2), None, None] + [x(d, 2), x(d, 2)] * stats + [*training, 0.5, 0.5]
+
+
+def recurrent(d, gates, batch_sizes=None):
+    """One layer over two steps, not in training, so that nothing is random; with batch_sizes, a packed batch."""
+    state = x(d, 1, 1 if batch_sizes is None else 2, 1)
+    weights = [x(d, gates, 1), x(d, gates, 1), x(d, gates), x(d, gates)]
+    data = [x(d, 2, 1, 1)] if batch_sizes is None else [x(d, 3, 1), batch_sizes]
+    return data + [[state, state] if gates == 4 else state, weights, True, 1, 0.0, False, False] + [False] * (batch_sizes is None)
+
+
+def resize(name, d):
+    """Two elements along each dimension become three."""
+    n, backward = int(re.search(r"(\d)d", name)[1]), name.endswith("_backward")
+    sizes = [[1, 1] + [2] * n] if backward else []
+    return [x(d, 1, 1, *[3 if backward else 2] * n), [3] * n] + sizes + [False] * ("nearest" not in name)
 
 
 def beyond_half(d, v):
@@ -96,17 +155,35 @@ def infinite(d, v):
 
 # Where Facula differs on purpose: operator and argument, dtype and value, why. There is no case then.
 DIFFERENT = [
-    (r"(add|sub|subtract|rsub|addmv|addr|index_add)_?(\.\w+)? (alpha|beta)|(hardshrink|softshrink) lambd|logit eps|hardtanh_? m.._val|threshold_? value|"
+    (r"(add|sub|subtract|rsub|addmv|addr|index_add)_?(\.\w+)? (alpha|beta)|(hardshrink|softshrink)(_backward)? lambd|"
+     r"(special_)?logit(_|_backward)? eps|_?segment_reduce(_backward)? initial|histc m..|hardtanh_? m.._val|threshold_? value|"
      r"hinge_embedding_loss margin|pow_?\.Tensor_Scalar exponent|(mul|multiply)_\.Scalar other|pow\.Scalar self|remainder\.Scalar_Tensor self",
      beyond_half, "halves are computed in f32, with factors and bounds of f32"),
     (r"scalar_tensor s|where\.Scalar\w+ (self|other)|cosine_similarity eps", beyond_half, "a number beyond f16 is refused, as by full"),
-    (r"arange\S* end", beyond_half, "a hundred thousand elements say no more"),
+    (r"a?range\S* end", beyond_half, "a hundred thousand elements say no more"),
+    (r"range\.step step", lambda d, v: d == "u8" and v == 0.5, "PyTorch divides by the integer 0, and ends"),
     (r"(addmv|baddbmm)_? alpha", infinite, "an infinite factor times a sum, or a sum of infinite products"),
     (r"\S* (p|ord)", lambda d, v: v == 1e39, "the order of a norm that no f32 holds"),
-    (r"cdist p|pdist p", lambda d, v: d == "f16", "distances of halves are computed"),
+    (r"_?(cdist|pdist)(_forward|_backward)? p|_upsample_\w+_aa(_backward)? scales_.|multi_margin_loss(_backward)? margin|"
+     r"special_\w+polynomial\S+ [nx]|special_zeta\.\S+ \w+", lambda d, v: d == "f16", "halves are computed"),
+    (r"_(cdist|pdist)(_forward|_backward) p", lambda d, v: not isinstance(v, complex) and not v >= 0, "refused, as by cdist and pdist"),
+    (r"_(cdist|pdist)_backward p", lambda d, v: v == 300, "powers that overflow"),
+    (r"embedding_renorm_? (max_norm|norm_type)", lambda d, v: not isinstance(v, complex) and not v > 0, "refused, as by renorm"),
+    (r"embedding_renorm_? norm_type", lambda d, v: v in (300, 1e39), "powers that overflow"),
+    (r"(_batch_norm_with_update|_native_batch_norm_legit)_functional momentum", lambda d, v: v == 1e39, "computed in f64"),
+    (r"gradient\.scalar\w+ spacing", lambda d, v: isinstance(v, complex), "the spacing is real"),
+    (r"(gru|lstm|rnn_\w+)\.\w+ dropout", lambda d, v: d != "f32", "layers have a floating dtype, and round halves once"),
+    (r"upsample_bicubic2d scales_.|hamming_window\S+ \w+", lambda d, v: d == "f16", "halves are rounded once"),
+    (r"special_zeta\.self_scalar self", lambda d, v: v != v or infinite(d, v), "the limit, where there is one"),
+    (r"_upsample_\w+_aa(_backward)? scales_.", lambda d, v: not isinstance(v, complex) and 0 < v <= 1,
+     "windows beyond the input, where PyTorch reads past its end"),
+    (r"kaiser_window\.beta beta", lambda d, v: abs(v) in (300, 1e39), "Bessel functions that overflow"),
+    (r"isin\.\w+ \w+", lambda d, v: v is True, "truth values are numbers"),
+    (r"special_\w+polynomial\S+ n", lambda d, v: infinite(d, v) or v == 300, "PyTorch makes infinity an int, and overflows sooner"),
+    (r"rrelu_? (lower|upper)", infinite, "refused, as by the functional form"),
     (r"cross_entropy_loss label_smoothing", lambda d, v: not isinstance(v, complex) and not v >= 0, "refused, as smoothing above 1"),
     (r"hinge_embedding_loss margin", lambda d, v: d == "u8" or v == 1e39, "integers are promoted, and f32 takes what is beyond it as infinite"),
-    (r"dropout_? p", lambda d, v: d == "u8", "dropout needs a floating dtype"),
+    (r"(feature_|alpha_|feature_alpha_)?dropout_? p", lambda d, v: d == "u8", "dropout needs a floating dtype"),
     (r"(smooth_l1_loss_backward beta|huber_loss_backward delta)", lambda d, v: not isinstance(v, complex) and not v > 0,
      "refused, as by the loss itself; at 0 the slope of equal elements is 0, as of l1_loss"),
     (r"(smooth_l1_loss_backward|threshold_backward|native_dropout_backward) \w+", lambda d, v: d == "u8", "a gradient has a floating dtype"),
@@ -115,8 +192,8 @@ DIFFERENT = [
     (r"_?scaled_dot_product\S* dropout_p", lambda d, v: v == 0.5, "random"),
     (r"_?scaled_dot_product\S* scale", lambda d, v: infinite(d, v) or v != v or beyond_half(d, v), "scores that are not numbers, or beyond f16"),
     (r"index_add_? alpha", lambda d, v: d == "u8" and v == 0.5, "a fraction is not cut off in silence"),
-    (r"(xlogy|special_xlog1py)\.\S+ \w+", lambda d, v: isinstance(v, complex), "complex numbers are computed"),
-    (r"logspace base", lambda d, v: d == "u8" and infinite(d, v), "infinities become the ends of an integer dtype's range"),
+    (r"(xlogy|special_xlogy|special_xlog1py)\.\S+ \w+", lambda d, v: isinstance(v, complex), "complex numbers are computed"),
+    (r"logspace(\.\w+)? base", lambda d, v: d == "u8" and infinite(d, v), "infinities become the ends of an integer dtype's range"),
 ]
 
 
@@ -134,12 +211,15 @@ def arguments_of(name, schema, d):
     make = CALLS.get(name) or CALLS.get(plain(name))
     if make:
         return make(d)
+    if "upsample_" in name:
+        return resize(name, d)
     out = []
     for a in schema.arguments:
         kind = str(a.type)
         if a.has_default_value():
             break
-        out.append(x(d) if kind == "Tensor" else 1.0 if kind == "float" else 1 if kind in ("number", "Scalar") else 0)
+        out.append(x(d) if kind == "Tensor" else 1.0 if kind == "float" else 1 if kind in ("number", "Scalar") else
+                   False if kind == "bool" else 0)
     return out
 
 

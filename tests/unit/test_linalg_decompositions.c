@@ -277,6 +277,11 @@ static void matrices_without_elements_are_decomposed(void **state) {
     assert_sizes(fac_linalg_eigvals(square), 2, 0);
     assert_sizes(fac_linalg_pinv(none, 0), 2, 3, 0);
     assert_sizes(fac_linalg_lstsq(none, fac_zeros(FAC_SHAPE(2, 0, 4), .dtype = FAC_F64)).solution, 2, 3, 4);
+    fac_tensor *no_columns = fac_zeros(FAC_SHAPE(3, 0), .dtype = FAC_F64);
+    fac_linalg_lstsq_result least = fac_linalg_lstsq(eye(3), no_columns, .driver = "gelsd");
+    assert_sizes(least.solution, 3, 0);
+    assert_close(least.singular_values, fac_ones(FAC_SHAPE(3), .dtype = FAC_F64));
+    assert_int_equal(fac_item_int(least.rank), 3);
     assert_sizes(fac_linalg_matrix_exp(square), 2, 0, 0);
 }
 

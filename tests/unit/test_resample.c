@@ -146,7 +146,8 @@ static void upsample_matches_its_definition(void **state) {
             assert_near(resampled(k->m, x, size_of(k), k->align), want, types[d].tolerance);
             fac_tensor *last = resampled(k->m, channels_last(k, x), size_of(k), k->align);
             assert_near(last, want, types[d].tolerance);
-            if (k->nd > 1 && k->channels > 1) assert_int_equal(fac_tensor_strides(last).v[1], 1);
+            const bool one_pixel = k->in[0] == 1 && k->in[1] == 1; /* contiguous in both formats; so is the result */
+            if (k->nd > 1 && k->channels > 1 && !one_pixel) assert_int_equal(fac_tensor_strides(last).v[1], 1);
             fac_tensor *strided = fac_transpose(fac_contiguous(fac_transpose(x, 0, 2)), 0, 2);
             assert_near(resampled(k->m, strided, size_of(k), k->align), want, types[d].tolerance);
         }

@@ -127,25 +127,31 @@ static void emit_each_entry(FILE *f, const op *o, const op *part) {
             o->s->args[0].name, part->id, part_args(o, part));
 }
 
-static void emit_aside(FILE *f, const op *o) {
+/* The operator that gives what o writes: of its entry, or of its name without the underscore. */
+static const op *functional_twin(const op *o) {
+    const char *name = o->s->name;
+    return o->functional ? o->functional : find_op(o->m, cut(name, name + strlen(name) - 1), o->s->overload);
+}
+
+static void emit_aside(FILE *f, const op *o, const op *twin) {
     emit(f, o,
          "    fac_tensor_list before_ = {0}, made_ = {0}, *res_ = &made_;\n"
          "    fac_status st_ = fac__foreach_before(&each_, &before_);\n    if (!st_) {\n"
          "        $self = (fac_tensors){before_.v, before_.n};\n        st_ = fac__c_%s($inner, res_);\n    }\n"
          "    return fac__foreach_over(&each_, &before_, &made_, st_);\n",
-         o->functional->id);
+         twin->id);
 }
 
 /* Entries that cannot fail are written where they lie, others aside first. What has no functional form cannot fail. */
 static void emit_in_place(FILE *f, const op *o) {
-    const op *part = part_of(o, true);
+    const op *part = part_of(o, true), *twin = functional_twin(o);
     emit_lists(f, o);
     fprintf(f, "    FAC_TRY(fac__foreach_check_written(&each_));\n    %s{\n",
-            o->functional ? "if (fac__foreach_is_plain(&each_)) " : "");
+            twin ? "if (fac__foreach_is_plain(&each_)) " : "");
     emit_one_loop(f, o, loop_part(o));
     if (part) emit_each_entry(f, o, part);
     fputs("    }\n", f);
-    if (o->functional) emit_aside(f, o);
+    if (twin) emit_aside(f, o, twin);
     fputs("}\n", f);
 }
 

@@ -80,6 +80,8 @@ fac_status rrelu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar 
     const double low = fac__scalar_f64(lower), high = fac__scalar_f64(upper);
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
               fac_dtype_name((fac_dtype)self->dtype));
+    FAC_TRY(fac__check_number(FAC_F64, lower));
+    FAC_TRY(fac__check_number(FAC_F64, upper));
     FAC_CHECK(isfinite(low) && isfinite(high) && low <= high, FAC_ERR_ARGUMENT,
               "Lower bound should be less than or equal to the upper bound, both finite, but got %g and %g", low, high);
     if (!training) return fac__c_leaky_relu(self, mean_slope(lower, upper), out);
@@ -94,6 +96,8 @@ fac_status rrelu_with_noise_backward_composite(const fac_call_info *c, fac_tenso
                                                fac_tensor *noise, fac_scalar lower, fac_scalar upper, bool training,
                                                bool self_is_result, fac_tensor **out) {
     (void)c;
+    FAC_TRY(fac__check_number(FAC_F64, lower));
+    FAC_TRY(fac__check_number(FAC_F64, upper));
     if (training && fac__scalar_f64(upper) - fac__scalar_f64(lower) > 1e-6)
         return fac__c_mul_Tensor(grad_output, noise, out);
     return fac__c_leaky_relu_backward(grad_output, self, mean_slope(lower, upper), self_is_result, out);

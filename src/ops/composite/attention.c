@@ -130,8 +130,8 @@ fac_status scaled_dot_product_attention_composite(const fac_call_info *c, fac_te
     return fac__give(out, n == 3 ? fac__s_squeeze_dim(y, 1) : y);
 }
 
-fac_status scaled_dot_product_attention_and_weights_composite(const fac_call_info *c, fac_tensor *query, fac_tensor *key,
-                                                              fac_tensor *value, fac_tensor *attn_mask,
+fac_status scaled_dot_product_attention_and_weights_composite(const fac_call_info *c, fac_tensor *query,
+                                                              fac_tensor *key, fac_tensor *value, fac_tensor *attn_mask,
                                                               double dropout_p, bool need_attn_weights, bool is_causal,
                                                               fac_tensor **out) {
     (void)c, (void)need_attn_weights;

@@ -158,6 +158,7 @@ static fac_tensor *inverse_or_infinity(fac_tensor *A) {
 fac_status linalg_cond_composite(const fac_call_info *c, fac_tensor *self, fac_opt_num p, fac_tensor **out) {
     (void)c;
     const double o = p.set ? fac__scalar_f64(p.v) : 2, size = fabs(o);
+    FAC_CHECK(!p.set || p.v.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "linalg.cond expected a real norm type");
     FAC_CHECK(size == 1 || size == 2 || isinf(o), FAC_ERR_ARGUMENT, "linalg.cond got an invalid norm type: %g", o);
     FAC_TRY((size == 2 ? fac__need_matrices : fac__need_square)("A", self));
     FAC_SCOPE(s);

@@ -1,5 +1,6 @@
 /* Pointwise functions in terms of others. */
 #include "ops/composite/brief.h"
+#include "ops/structured.h"
 #include <float.h>
 #include <math.h>
 
@@ -234,8 +235,11 @@ fac_status logit_explicit(const fac_call_info *c, fac_tensor *self, fac_opt_num 
 fac_status logit_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *self, fac_opt_num eps,
                                     fac_tensor **out) {
     (void)c;
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
+              fac_dtype_name((fac_dtype)self->dtype));
+    if (eps.set) FAC_TRY(fac__check_factor((fac_dtype)self->dtype, eps.v));
     FAC_SCOPE(s);
-    const bool bounded = eps.set && fac__scalar_f64(eps.v) >= 0;
+    const bool bounded = eps.set && !(fac__scalar_f64(eps.v) < 0); /* by NaN too, beyond which nothing lies */
     const double low = bounded ? fac__scalar_f64(eps.v) : 0;
     fac_tensor *below = fac__s_lt_Scalar(self, fac_scalar_f_(low)),
                *above = fac__s_gt_Scalar(self, fac_scalar_f_(1 - low));

@@ -94,13 +94,26 @@ static fac_status closed_count(fac_scalar start, fac_scalar end, fac_scalar step
     return FAC_OK;
 }
 
+/* Without its fraction; of what is beyond int64 there is no number. */
+static fac_status whole_part(fac_scalar *s) {
+    FAC_TRY(fac__check_number(FAC_I64, *s));
+    *s = fac_scalar_i_(fac__scalar_i64(*s));
+    return FAC_OK;
+}
+
+/* A range of an integral dtype is that of the bounds and the step without their fractions. */
 static fac_status range(fac_factory f, fac_scalar start, fac_scalar end, fac_scalar step, fac_tensor **out) {
     FAC_CHECK(start.kind != FAC_KIND_COMPLEX && end.kind != FAC_KIND_COMPLEX && step.kind != FAC_KIND_COMPLEX,
               FAC_ERR_DTYPE, "a range has real bounds and a real step");
     int64_t n;
     FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
     FAC_TRY(closed_count(start, end, step, &n));
-    if (fac_dtype_is_integral(f.dtype, false)) FAC_TRY(fac__check_number(FAC_I64, step));
+    if (fac_dtype_is_integral(f.dtype, false)) {
+        FAC_TRY(whole_part(&start));
+        FAC_TRY(whole_part(&end));
+        FAC_TRY(whole_part(&step));
+        FAC_TRY(closed_count(start, end, step, &n));
+    }
     return numbered(&f, n, start, step, out);
 }
 

@@ -445,7 +445,11 @@ fac_status pack_padded_sequence_composite(const fac_call_info *call, fac_tensor 
 static fac_tensor *spread(fac_tensor *data, const grid *g, bool batch_first, int64_t steps, fac_scalar padding) {
     int64_t sizes[FAC_MAX_DIMS], flat[FAC_MAX_DIMS], points;
     const size_t n = (size_t)data->ndim;
-    if (!fac__mul(steps, g->batch, &points)) return NULL;
+    if (!fac__mul(steps, g->batch, &points)) {
+        FAC_FAIL(FAC_ERR_OVERFLOW, "%lld steps of %lld sequences do not fit 64 bits", (long long)steps,
+                 (long long)g->batch);
+        return NULL;
+    }
     memcpy(sizes + 2, data->sizes + 1, (n - 1) * sizeof *sizes);
     memcpy(flat + 1, data->sizes + 1, (n - 1) * sizeof *sizes);
     sizes[0] = batch_first ? g->batch : steps;

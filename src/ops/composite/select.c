@@ -57,36 +57,53 @@ fac_status unsafe_masked_index_put_composite(const fac_call_info *c, fac_tensor 
 
 /* ---- diagonals ------------------------------------------------------------------------------------------------------------------ */
 
-/* Fills `blocks` diagonals of n elements, `apart` rows from one to the next, from a row on. */
-static fac_status fill_diagonals(fac_tensor *self, fac_scalar value, int64_t row, int64_t blocks, int64_t apart,
-                                 int64_t n) {
-    int64_t along = 0;
-    for (int d = 0; d < self->ndim; d++) along += self->strides[d];
-    if (n == 0 || blocks == 0) return FAC_OK;
-    fac_tensor *view = fac__s_as_strided(self, FAC_INTS(blocks, n), FAC_INTS(apart * self->strides[0], along),
-                                         fac_opt_int_(self->offset + row * self->strides[0]));
-    return fac__s_fill__Scalar(view, value) ? FAC_OK : fac_error();
+/* Whether a diagonal that begins anew after each block of rows is one line through t: its steps do not change at a block's end. */
+static bool wraps_along_a_line(const fac_tensor *t) { return t->strides[0] == t->sizes[1] * t->strides[1]; }
+
+/* A view of n elements, `step` apart. */
+static fac_tensor *line(fac_tensor *t, int64_t n, int64_t step) {
+    return fac__s_as_strided(t, FAC_INTS(n), FAC_INTS(step), fac_opt_int_(t->offset));
 }
 
+static fac_tensor *diagonal(fac_tensor *t) {
+    int64_t step = 0;
+    for (int d = 0; d < t->ndim; d++) step += t->strides[d];
+    return line(t, fac__min(t->sizes[0], t->sizes[1]), step);
+}
+
+/* The diagonal of a matrix of which wraps_along_a_line holds: each of its elements comes one place after a row's length. */
+static fac_tensor *wrapped_diagonal(fac_tensor *t) {
+    const int64_t apart = t->sizes[1] + 1;
+    return line(t, (t->numel + apart - 1) / apart, apart * t->strides[1]);
+}
+
+/* Where the wrapped diagonal of a matrix of other strides lies. */
+static fac_tensor *wrapped_places(fac_tensor *self) {
+    fac_tensor *places = fac__s_new_zeros(self, FAC_INTS(self->sizes[0], self->sizes[1]), FAC_BOOL, FAC_STRIDED,
+                                          self->device, (fac_opt_num){0});
+    if (!places || !fac__s_fill__Scalar(wrapped_diagonal(places), fac_scalar_i_(1))) return NULL;
+    return places;
+}
+
+/* One write, so that a failed call has changed nothing. */
 fac_status fill_diagonal_composite_(const fac_call_info *c, fac_tensor *self, fac_scalar fill_value, bool wrap,
                                     fac_tensor **out) {
     (void)c;
     FAC_CHECK(self->ndim >= 2, FAC_ERR_SHAPE, "dimensions must larger than 1, got sizes %s", FAC_SHAPE_TEXT(self));
-    int64_t n = fac__min(self->sizes[0], self->sizes[1]);
     for (int d = 1; self->ndim > 2 && d < self->ndim; d++)
         FAC_CHECK(self->sizes[d] == self->sizes[0], FAC_ERR_SHAPE,
                   "all dimensions of input must be of equal length, got sizes %s", FAC_SHAPE_TEXT(self));
     FAC_TRY(fac__check_number((fac_dtype)self->dtype, fill_value));
+    if (self->numel == 0) return fac__give(out, self);
     FAC_SCOPE(s);
-    const int64_t block = self->sizes[1] + 1; /* rows after which a wrapped diagonal begins anew */
-    if (self->numel && wrap && self->ndim == 2) {
-        const int64_t whole = self->sizes[0] / block, rest = fac__min(self->sizes[0] % block, self->sizes[1]);
-        FAC_TRY(fill_diagonals(self, fill_value, 0, whole, block, self->sizes[1]));
-        FAC_TRY(fill_diagonals(self, fill_value, whole * block, 1, 0, rest));
-    } else if (self->numel) {
-        FAC_TRY(fill_diagonals(self, fill_value, 0, 1, 0, n));
-    }
-    return fac__give(out, self);
+    fac_tensor *filled;
+    if (!wrap || self->ndim > 2 || self->sizes[0] <= self->sizes[1])
+        filled = fac__s_fill__Scalar(diagonal(self), fill_value);
+    else if (wraps_along_a_line(self))
+        filled = fac__s_fill__Scalar(wrapped_diagonal(self), fill_value);
+    else
+        filled = fac__s_masked_fill__Scalar(self, wrapped_places(self), fill_value);
+    return filled ? fac__give(out, self) : fac_error();
 }
 
 /* ---- nonzero of a known size ------------------------------------------------------------------------------------------------------ */

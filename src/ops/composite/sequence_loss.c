@@ -42,8 +42,9 @@ static void lengths_free(lengths *l) {
     fac__free((void *)(uintptr_t)l->target.v);
 }
 
-/* The mean of the losses, each over its target's length (at least 1). */
+/* The mean of the losses, each over its target's length (at least 1). NULL is passed on. */
 static fac_tensor *mean_of(fac_tensor *loss, fac_ints target_lengths) {
+    if (!loss) return NULL;
     const int64_t n = loss->numel;
     fac_tensor *counts = fac__tensor_from(target_lengths.v, FAC_I64, FAC_INTS(n));
     if (!counts) return NULL;

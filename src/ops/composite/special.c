@@ -30,4 +30,3 @@ fac_status mvlgamma_composite(const fac_call_info *c, fac_tensor *self, int64_t 
     fac_tensor *sum = sum_along(fac__s_lgamma(each), -1, false);
     return fac__give(out, cast(plus(sum, (double)p * (double)(p - 1) * 0.25 * 1.1447298858494002), dtype));
 }
-

@@ -135,8 +135,14 @@ static fac_status make_window(fac_factory f, const window *w, int64_t length, bo
     FAC_CHECK(length < INT64_MAX / 16, FAC_ERR_OVERFLOW, "%lld elements do not fit the address space",
               (long long)length);
     if (length == 1) {
-        FAC_TRY(fac__factory_empty(&f, FAC_INTS(1), FAC_CONTIGUOUS, out));
-        return fac__fill_below(*out, fac_scalar_i_(1));
+        fac_tensor *t = NULL;
+        FAC_TRY(fac__factory_empty(&f, FAC_INTS(1), FAC_CONTIGUOUS, &t));
+        fac_status st = fac__fill_below(t, fac_scalar_i_(1));
+        if (st == FAC_OK)
+            *out = t;
+        else
+            fac__unref(t);
+        return st;
     }
     return tabulate(&f, length, w->element, length + periodic, w->numbers, true, out);
 }

@@ -11,8 +11,7 @@ static fac_dtype dtype_of(const fac_tensor *t) { return (fac_dtype)t->dtype; }
 static fac_status check_ctc(const fac_tensor *log_probs, const fac_tensor *targets, int64_t blank) {
     FAC_CHECK(log_probs->ndim == 3, FAC_ERR_SHAPE, "log_probs must be [T, N, C], got %s", FAC_SHAPE_TEXT(log_probs));
     FAC_CHECK(log_probs->dtype == FAC_F32 || log_probs->dtype == FAC_F64, FAC_ERR_DTYPE,
-              "not implemented for '%s': log_probs must be float32 or float64",
-              fac_dtype_name(dtype_of(log_probs)));
+              "not implemented for '%s': log_probs must be float32 or float64", fac_dtype_name(dtype_of(log_probs)));
     FAC_CHECK(targets->dtype == FAC_I64 || targets->dtype == FAC_I32, FAC_ERR_DTYPE,
               "targets must be int32 or int64, got %s", fac_dtype_name(dtype_of(targets)));
     FAC_CHECK(targets->ndim == 1 || targets->ndim == 2, FAC_ERR_SHAPE,
@@ -100,6 +99,7 @@ static fac_status check_rows(const fac_tensor *self, const fac_tensor *target) {
 static fac_status check_multi_margin(const fac_tensor *self, const fac_tensor *target, fac_scalar p, fac_scalar margin,
                                      const fac_tensor *weight, int64_t reduction) {
     const double power = fac__scalar_f64(p);
+    FAC_TRY(fac__check_number(FAC_F64, p));
     FAC_CHECK(power == 1 || power == 2, FAC_ERR_ARGUMENT, "only p == 1 and p == 2 supported, got %g", power);
     FAC_TRY(check_reduction(reduction));
     FAC_TRY(check_rows(self, target));

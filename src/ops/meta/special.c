@@ -8,8 +8,7 @@ fac_status polygamma_meta(fac_structured *s, int64_t n, fac_tensor *self) {
 }
 
 fac_status signbit_meta(fac_structured *s, fac_tensor *self) {
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "not implemented for complex tensors.");
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for complex tensors.");
     return fac__pw_1(s, self, FAC_PW_PROMOTE, FAC_BOOL);
 }
 

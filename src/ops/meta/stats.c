@@ -55,8 +55,9 @@ static fac_status check_bins(int64_t bins, int64_t dim) {
 fac_status histc_meta(fac_structured *s, fac_tensor *self, int64_t bins, fac_scalar min, fac_scalar max) {
     FAC_TRY(check_bins(bins, 0));
     FAC_TRY(fac__need_floating("self", self));
-    FAC_TRY(fac__check_number(FAC_F64, min));
-    FAC_TRY(fac__check_number(FAC_F64, max));
+    const fac_dtype bounds = self->dtype == FAC_F64 ? FAC_F64 : FAC_F32; /* halves are counted in single precision */
+    FAC_TRY(fac__check_number(bounds, min));
+    FAC_TRY(fac__check_number(bounds, max));
     const double low = fac__scalar_f64(min), high = fac__scalar_f64(max);
     FAC_CHECK(!(low > high), FAC_ERR_ARGUMENT, "max must be larger than min, but they are %g and %g", high, low);
     return fac_out_declare(s, 0, &bins, NULL, 1, dtype_of(self), self->device);

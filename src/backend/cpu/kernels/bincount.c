@@ -70,6 +70,17 @@ static fac_status count_part(void *ctx, int64_t begin, int64_t end) {
 
 static int64_t parts_of(const bincount *b) { return (b->n + b->part - 1) / b->part; }
 
+/* The first negative number, of which there is one: for the message. */
+static int64_t first_negative(const bincount *b) {
+    fac_tile_buf t;
+    for (int64_t at = 0, n; at < b->n; at += n) {
+        const int64_t *v = load(b, at, b->n, &t, &n);
+        for (int64_t i = 0; i < n; i++)
+            if (v[i] < 0) return v[i];
+    }
+    return -1;
+}
+
 /* How many bins there are. */
 static fac_status find_bins(bincount *b, int64_t minlength) {
     uint64_t most = 0;
@@ -77,7 +88,7 @@ static fac_status find_bins(bincount *b, int64_t minlength) {
     FAC_TRY(fac__parallel_for(0, parts_of(b), 1, bound_part, b));
     for (int64_t p = 0; p < parts_of(b); p++) most = b->most[p] > most ? b->most[p] : most;
     FAC_CHECK(most <= INT64_MAX, FAC_ERR_ARGUMENT,
-              "bincount only supports 1-d non-negative integral inputs, but one is %lld", (long long)most);
+              "bincount only supports 1-d non-negative integral inputs, but one is %lld", (long long)first_negative(b));
     FAC_CHECK(most < INT64_MAX, FAC_ERR_OVERFLOW, "the number %lld has too many before it", (long long)most);
     b->bins = b->n ? (int64_t)most + 1 : 0;
     b->bins = fac__max(b->bins, minlength);

@@ -84,7 +84,7 @@ fac_status cholesky_solve_cpu(fac_structured *s, fac_tensor *self, fac_tensor *i
     FAC_TRY(fac__lapack_sizes(input2));
     job j = {.uplo = uplo_of(upper)};
     int64_t bytes = with_operands(&j, s, input2, self);
-    return fac__lapack_for(j.out.count, (double)j.n * j.n * j.k, bytes, solve_chunk, &j);
+    return fac__lapack_for(j.n && j.k ? j.out.count : 0, (double)j.n * j.n * j.k, bytes, solve_chunk, &j);
 }
 
 /* The other triangle of a Hermitian matrix, from the one that LAPACK wrote. */
@@ -119,7 +119,7 @@ fac_status cholesky_inverse_cpu(fac_structured *s, fac_tensor *self, bool upper)
     FAC_TRY(fac_out_aside(s, 0));
     job j = {.uplo = uplo_of(upper)};
     int64_t bytes = with_operands(&j, s, self, self);
-    return fac__lapack_for(j.out.count, cubed(j.n), bytes, inverse_chunk, &j);
+    return fac__lapack_for(j.n ? j.out.count : 0, cubed(j.n), bytes, inverse_chunk, &j);
 }
 
 /* ---- triangular systems --------------------------------------------------------------------------------------------------------- */

@@ -100,7 +100,7 @@ static void ask_work(job *j) {
 static void give_residuals(const job *j, int64_t i, const char *b) {
     const int parts_of = j->kind >= 2 ? 2 : 1;
     char *to = fac__matrix_at(&j->residuals, i);
-    for (int64_t c = 0; c < j->k; c++) {
+    for (int64_t c = 0; c < j->b.cols; c++) {
         double sum = 0;
         const char *column = b + (size_t)(c * j->rows) * j->b.item;
         for (int64_t r = (int64_t)j->n * parts_of; r < (int64_t)j->m * parts_of; r++) {
@@ -135,6 +135,7 @@ static fac_status one(const job *j, int64_t i, char *at) {
                .ints = (int *)(void *)(at + j->at_int),
                .lwork = j->lwork};
     fac__matrix_pack(&j->a, i, p.a, fac__ld(j->m));
+    if (!j->b.cols) memset(b, 0, (size_t)j->rows * j->b.item);
     fac__matrix_pack(&j->b, i, b, fac__ld(j->rows));
     FAC_CHECK(fac__all_finite(p.a, (int64_t)j->m * j->n, j->kind), FAC_ERR_ARGUMENT,
               "(Batch element %lld): the input matrix contains non-finite values", (long long)i);
@@ -217,7 +218,7 @@ static fac_status run(fac_tensor *A, fac_tensor *b, double rcond, driver d, fac_
     if (d >= GELSD) j.values = fac__matrices(r[VALUES], 1);
     j.m = (int)j.a.rows;
     j.n = (int)j.a.cols;
-    j.k = (int)j.b.cols;
+    j.k = (int)fac__max(1, j.b.cols); /* for no columns, one of zeros: ranks and singular values are wanted too */
     j.rows = fac__ld(fac__max(j.m, j.n));
     if (!j.m || !j.n || !j.a.count) {
         FAC_TRY(fac__fill_below(r[SOLUTION], fac_scalar_i_(0)));

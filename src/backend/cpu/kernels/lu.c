@@ -90,7 +90,7 @@ fac_status linalg_lu_factor_ex_cpu(fac_structured *s, fac_tensor *A, bool pivot,
 /* Every pivot is a row, counted from one. */
 static fac_status check_pivots(const fac_tensor *pivots, int64_t rows) {
     fac_matrices m = fac__matrices(pivots, 1);
-    for (int64_t i = 0; i < m.count; i++)
+    for (int64_t i = 0; i < (m.rows ? m.count : 0); i++)
         for (int64_t r = 0; r < m.rows; r++) {
             int32_t p = *(const int32_t *)(const void *)(fac__matrix_at(&m, i) + r * m.row);
             FAC_CHECK(p >= 1 && p <= rows, FAC_ERR_INDEX, "a pivot is %d; pivots are rows from 1 to %lld", (int)p,

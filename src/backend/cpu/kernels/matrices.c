@@ -15,7 +15,7 @@ fac_matrices fac__matrices_over(const fac_tensor *t, int own, const int64_t *bat
         int e = d - n_batch + mine;
         m.sizes[d] = batch[d];
         m.strides[d] = e >= 0 && t->sizes[e] != 1 ? t->strides[e] * item : 0;
-        m.count *= batch[d];
+        m.count = fac__mul_or_max(m.count, batch[d]);
     }
     return m;
 }

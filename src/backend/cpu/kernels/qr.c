@@ -95,7 +95,8 @@ fac_status linalg_qr_cpu(fac_structured *s, fac_tensor *A, const char *mode) {
         j.columns = (int)j.q.cols;
     }
     j.lwork = (int)fac__max(ask_geqrf(&j), j.columns ? ask_orgqr(&j, j.columns) : 1);
-    return fac__lapack_for(j.a.count, work_of(&j), qr_scratch(&j), qr_chunk, &j);
+    const int64_t count = j.r.rows ? j.a.count : 0; /* with an R of no rows there is a Q of no elements */
+    return fac__lapack_for(count, work_of(&j), qr_scratch(&j), qr_chunk, &j);
 }
 
 static fac_status geqrf_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
