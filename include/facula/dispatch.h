@@ -202,7 +202,7 @@ FAC_API const char *fac_operator_doc(const fac_operator *op);    /* one line; ""
 /* True if the operator carries the tag, such as "core" or "pointwise". */
 FAC_API bool fac_operator_has_tag(const fac_operator *op, const char *tag);
 /* True if calls that get to `key`, such as "CPU" or "Meta", find a kernel there: the key's own, or one that serves many
-   keys.
+   keys. False, with an error pending, for what is none.
    errors: ARGUMENT for an operator that is not declared, a text that is no key, or one that stands for many keys */
 FAC_API bool fac_operator_has_kernel(const fac_operator *op, const char *key);
 /* Arguments and results that a boxed call takes and gives. */

@@ -2,6 +2,7 @@
 #include "ops/composite/brief.h"
 #include "ops/meta/matrix.h"
 #include <facula/autograd.h>
+#include <float.h>
 
 static bool wants_grad(const fac_tensor *t) { return fac_is_grad_enabled() && fac__requires_grad(t); }
 
@@ -96,9 +97,10 @@ static double smallest_step(const fac_tensor *t) {
     return t->dtype == FAC_F32 || t->dtype == FAC_C64 ? 0x1p-23 : 0x1p-52;
 }
 
-/* A number in the real dtype of `like`. */
+/* A number in the real dtype of `like`, its largest for one beyond. */
 static fac_tensor *number(const fac_tensor *like, double x) {
-    return fac__s_full(FAC_INTS(), fac_scalar_f_(x), fac__real_dtype((fac_dtype)like->dtype), FAC_STRIDED, like->device,
+    const double most = fac__real_dtype((fac_dtype)like->dtype) == FAC_F32 ? FLT_MAX : DBL_MAX;
+    return fac__s_full(FAC_INTS(), fac_scalar_f_(x > most ? most : x < -most ? -most : x), fac__real_dtype((fac_dtype)like->dtype), FAC_STRIDED, like->device,
                        (fac_opt_num){0});
 }
 

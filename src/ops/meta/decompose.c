@@ -75,7 +75,7 @@ fac_status ormqr_meta(fac_structured *s, fac_tensor *self, fac_tensor *tau, fac_
 
 fac_status _linalg_svd_meta(fac_structured *s, fac_tensor *A, bool full_matrices, bool compute_uv, const char *driver) {
     FAC_TRY(fac__need_matrices("A", A));
-    FAC_CHECK(!driver || A->device.type == FAC_CUDA, FAC_ERR_ARGUMENT,
+    FAC_CHECK(!driver || (A->device.type != FAC_CPU && A->device.type != FAC_META), FAC_ERR_ARGUMENT,
               "keyword argument `driver=` is only supported on CUDA inputs.");
     fac_batch_sizes b = fac__batch_of(A, 2);
     const int64_t m = fac__rows(A), n = fac__cols(A), k = fac__min(m, n);
