@@ -89,7 +89,7 @@ FAC_API char *fac_keyset_format(fac_keyset ks, char *buf, size_t size);
 /* Whether calls that are given this generator run the kernels that are registered for the key CustomRNG, where there
    are some, before those of the device: so a user's generator brings its own numbers. Such a kernel may read
    fac_generator_get_state and move the offset on by fac_generator_set_state. Formulas of autograd are as ever. */
-FAC_API fac_status fac_generator_set_custom(fac_generator *g, bool custom);
+FAC_API FAC_MUST fac_status fac_generator_set_custom(fac_generator *g, bool custom);
 
 /* Keys that this thread adds to or removes from every call, and keys that the process adds. Setters replace the set and
    return the former one, which the caller puts back:

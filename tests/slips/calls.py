@@ -33,11 +33,16 @@ Slip = namedtuple("Slip", "callee keyword value text usual")
 
 
 # And where any value of the type would not do.
-VALID_NAMED = {"high": "5"}
+VALID_NAMED = {"high": "5", ("start", "fac_tensor *"): "fac_sum(slip_tensor)", ("end", "fac_tensor *"): "fac_sum(slip_tensor)"}
+
+
+def valid(parameter):
+    named = VALID_NAMED.get((parameter.name, parameter.type)) or VALID_NAMED.get(parameter.name)
+    return named or VALID[parameter.type]
 
 
 def call(callee, keywords):
-    given = [VALID_NAMED.get(p.name, VALID[p.type]) for p in callee.parameters]
+    given = [valid(p) for p in callee.parameters]
     return f"{callee.name}({', '.join(given + keywords)})"
 
 

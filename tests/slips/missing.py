@@ -15,7 +15,7 @@ from keywords import callees
 
 def short_call(callee):
     """The call without the last argument."""
-    given = [calls.VALID_NAMED.get(p.name, calls.VALID[p.type]) for p in callee.parameters[:-1]]
+    given = [calls.valid(p) for p in callee.parameters[:-1]]
     return f"{callee.name}({', '.join(given)})"
 
 

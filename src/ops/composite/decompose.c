@@ -100,8 +100,11 @@ static double smallest_step(const fac_tensor *t) {
 /* A number in the real dtype of `like`, its largest for one beyond. */
 static fac_tensor *number(const fac_tensor *like, double x) {
     const double most = fac__real_dtype((fac_dtype)like->dtype) == FAC_F32 ? FLT_MAX : DBL_MAX;
-    return fac__s_full(FAC_INTS(), fac_scalar_f_(x > most ? most : x < -most ? -most : x), fac__real_dtype((fac_dtype)like->dtype), FAC_STRIDED, like->device,
-                       (fac_opt_num){0});
+    return fac__s_full(FAC_INTS(),
+                       fac_scalar_f_(x > most    ? most
+                                     : x < -most ? -most
+                                                 : x),
+                       fac__real_dtype((fac_dtype)like->dtype), FAC_STRIDED, like->device, (fac_opt_num){0});
 }
 
 static double default_rtol(const fac_tensor *A) {
