@@ -121,7 +121,8 @@ static fac_status count_all(bincount *b, fac_tensor **out) {
         b->tables = (cell *)(void *)room.at;
         st = fac__parallel_for(0, parts, 1, count_part, b);
         add_tables(b, parts);
-        fac__tile_store(b->weights ? FAC_ACC_F64 : FAC_ACC_I64, b->tables, fac__data(*out), d, 1, b->bins);
+        if (b->bins > 0) /* else there is no memory to write */
+            fac__tile_store(b->weights ? FAC_ACC_F64 : FAC_ACC_I64, b->tables, fac__data(*out), d, 1, b->bins);
         fac__workspace_give(room);
     }
     if (st != FAC_OK) fac__unref(*out), *out = NULL;
