@@ -111,6 +111,7 @@ static bool goes_straight(const fac_operator *part, const fac_tensor *t) {
 bool fac__foreach_is_flat(const fac_foreach *each, const fac_operator *part) {
     const fac_tensor *first = each->lists[0].v[0];
     if (each->numbers.v || !fac__is_cpu(first) || !goes_straight(part, first)) return false;
+    if (first->numel < 2) return false; /* the steps of its iterator are not those of longer entries */
     for (size_t i = 0; i < each->lists[0].n; i++)
         if (!is_flat_entry(each, i) || fac__foreach_is_recorded(each, i)) return false;
     return true;

@@ -68,7 +68,7 @@ static fac_status count_part(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-static int64_t parts_of(const bincount *b) { return (b->n + b->part - 1) / b->part; }
+static int64_t parts_of(const bincount *b) { return b->n / b->part + (b->n % b->part != 0); }
 
 /* The first negative number, of which there is one: for the message. */
 static int64_t first_negative(const bincount *b) {
