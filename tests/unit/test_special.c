@@ -216,16 +216,16 @@ static void zeta_at_edges_is_as_in_pytorch(void **state) {
 /* ---- polynomials ---------------------------------------------------------------------------------------------------------------- */
 
 typedef fac_tensor *(*polynomial)(fac_tensor *, fac_tensor *);
-#define POLYNOMIALS(X)                                                                                          \
-    X(chebyshev_polynomial_t)                                                                                   \
-    X(chebyshev_polynomial_u)                                                                                   \
-    X(chebyshev_polynomial_v)                                                                                   \
-    X(chebyshev_polynomial_w)                                                                                   \
-    X(shifted_chebyshev_polynomial_t)                                                                           \
-    X(shifted_chebyshev_polynomial_u)                                                                           \
-    X(shifted_chebyshev_polynomial_v)                                                                           \
-    X(shifted_chebyshev_polynomial_w) X(hermite_polynomial_h) X(hermite_polynomial_he) X(laguerre_polynomial_l) \
-        X(legendre_polynomial_p)
+#define POLYNOMIALS(X)                \
+    X(chebyshev_polynomial_t)         \
+    X(chebyshev_polynomial_u)         \
+    X(chebyshev_polynomial_v)         \
+    X(chebyshev_polynomial_w)         \
+    X(shifted_chebyshev_polynomial_t) \
+    X(shifted_chebyshev_polynomial_u) \
+    X(shifted_chebyshev_polynomial_v) \
+    X(shifted_chebyshev_polynomial_w) \
+    X(hermite_polynomial_h) X(hermite_polynomial_he) X(laguerre_polynomial_l) X(legendre_polynomial_p)
 /* Each by three overloads, which must agree to the last bit. */
 #define POLYNOMIAL(name)                                                                                 \
     static fac_tensor *name(fac_tensor *x, fac_tensor *n) {                                              \

@@ -142,15 +142,18 @@ static void emit_aside(FILE *f, const op *o, const op *twin) {
          twin->id);
 }
 
-/* Entries that cannot fail are written where they lie, others aside first. What has no functional form cannot fail. */
+/* Entries that cannot fail are written where they lie, others aside first, as what is made of several operators is. What has no functional
+   form cannot fail. */
 static void emit_in_place(FILE *f, const op *o) {
     const op *part = part_of(o, true), *twin = functional_twin(o);
     emit_lists(f, o);
-    fprintf(f, "    FAC_TRY(fac__foreach_check_written(&each_));\n    %s{\n",
-            twin ? "if (fac__foreach_is_plain(&each_)) " : "");
-    emit_one_loop(f, o, loop_part(o));
-    if (part) emit_each_entry(f, o, part);
-    fputs("    }\n", f);
+    fputs("    FAC_TRY(fac__foreach_check_written(&each_));\n", f);
+    if (!twin || !part || !part->e->composite) {
+        fprintf(f, "    %s{\n", twin ? "if (fac__foreach_is_plain(&each_)) " : "");
+        emit_one_loop(f, o, loop_part(o));
+        if (part) emit_each_entry(f, o, part);
+        fputs("    }\n", f);
+    }
     if (twin) emit_aside(f, o, twin);
     fputs("}\n", f);
 }

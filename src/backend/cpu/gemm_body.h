@@ -134,7 +134,7 @@ static void N(pack_complex)(T *dst, T *dst_imag, const T *src, int64_t is, int64
     for (int64_t p = 0; p < depth; p++) {
         T *d = dst + 2 * p * ld, *e = dst_imag ? dst_imag + 2 * p * ld : NULL;
         for (int i = 0; i < ld; i++) {
-            const T *x = src + 2 * (i * is + p * ps);
+            const T *x = src + 2 * ((i < width ? i : 0) * is + p * ps);
             T re = i < width ? x[0] : 0, im = i < width ? sign * x[1] : 0;
             if (!e) {
                 d[i] = re;
