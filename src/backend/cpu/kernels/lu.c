@@ -7,6 +7,9 @@
 #include "ops/factor.h"
 #include "ops_gen.h"
 #include <complex.h>
+#ifndef CMPLX /* clang with a C library that takes it for gcc's */
+#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
+#endif
 #include <math.h>
 
 typedef struct job {
