@@ -8,12 +8,10 @@
    smallest that fits and wastes at most a quarter. The idle ones together never exceed the most that was in use at once.
    Blocks of 4 MB and more ask the kernel for huge pages. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/fft/fft.h"
 #include "base/mutex.h"
 #include "core/allocator.h"
 #include <sys/mman.h>
-
-/* Of src/backend/cpu/fft/. Weak: a program without transforms gets nothing of them through here. */
-void fac__fft_plans_trim(void) __attribute__((weak));
 
 enum {
     SLAB_BYTES = 64 << 10,
@@ -382,7 +380,7 @@ static void trim_slabs(unsigned c) {
 
 void fac_memory_trim(void) {
     if (fac__tls) flush_thread(fac__tls);
-    if (fac__fft_plans_trim) fac__fft_plans_trim();
+    fac__fft_plans_trim();
     fac__mutex_lock(&lock);
     for (unsigned c = 0; c < FAC_POOL_CLASSES; c++) trim_slabs(c);
     while (idle.n) system_free(idle_remove(idle.n - 1));
