@@ -1,6 +1,7 @@
-/* Calls to the back end's kernels from operators that run below autograd. */
+/* Calls to the back end's kernels from operators that run below autograd, and what composites with three results end with. */
 #include "ops/composite/below.h"
 #include "core/tensor_make.h"
+#include "ops/call.h"
 #include "ops_gen.h"
 
 /* In-place kernels give a counted reference to their first argument, `self`; nobody here needs it. */
@@ -46,4 +47,16 @@ fac_status fac__clone_below(fac_tensor *t, fac_tensor **out) {
     fac_tensor *copy;
     FAC_TRY(fac__empty_like(t, &copy));
     return deliver(fac__copy_below(copy, t), copy, out);
+}
+
+fac_status fac__give_three(fac_tensor **out, fac_tensor *a, fac_tensor *b, fac_tensor *c) {
+    fac_tensor *all[] = {a, b, c};
+    for (int i = 0; i < 3; i++) out[i] = NULL;
+    for (int i = 0; i < 3; i++) {
+        fac_status st = fac__give(&out[i], all[i]);
+        if (st == FAC_OK) continue;
+        while (i-- > 0) fac__unref(out[i]), out[i] = NULL;
+        return st;
+    }
+    return FAC_OK;
 }

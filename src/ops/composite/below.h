@@ -7,6 +7,8 @@
 
 /* The key set that reaches a tensor's back end and nothing else. */
 static inline fac_keyset fac__dense_keys(const fac_tensor *t) { return (t->keys & FAC_BACKEND_MASK) | FAC_KS_DENSE; }
+/* As fac__give for three results; all NULL on failure. */
+fac_status fac__give_three(fac_tensor **out, fac_tensor *a, fac_tensor *b, fac_tensor *c);
 /* dst = src, broadcast and converted. */
 fac_status fac__copy_below(fac_tensor *dst, fac_tensor *src);
 /* Every element becomes `value`. */

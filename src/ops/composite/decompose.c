@@ -1,4 +1,5 @@
 /* Decompositions and pseudo-inverses in terms of the operators that compute singular values, eigenvalues and QR factors. */
+#include "ops/composite/below.h"
 #include "ops/composite/brief.h"
 #include "ops/meta/matrix.h"
 #include <facula/autograd.h>
@@ -40,18 +41,6 @@ fac_status linalg_svdvals_composite(const fac_call_info *c, fac_tensor *A, const
     return only(fac__c__linalg_svd(A, false, wants_grad(A), driver, r), r, 3, 1, out);
 }
 
-static fac_status give_three(fac_tensor **out, fac_tensor *a, fac_tensor *b, fac_tensor *c) {
-    fac_tensor *all[] = {a, b, c};
-    for (int i = 0; i < 3; i++) out[i] = NULL;
-    for (int i = 0; i < 3; i++) {
-        fac_status st = fac__give(&out[i], all[i]);
-        if (st == FAC_OK) continue;
-        while (i-- > 0) fac__unref(out[i]), out[i] = NULL;
-        return st;
-    }
-    return FAC_OK;
-}
-
 /* Square matrices of zeros, one for each of self's. */
 static fac_tensor *zero_vectors(fac_tensor *self, int64_t n) {
     fac_batch_sizes b = fac__batch_of(self, 2);
@@ -65,10 +54,10 @@ fac_status svd_composite(const fac_call_info *c, fac_tensor *self, bool some, bo
     FAC_TRY(fac__need_matrices("A", self));
     FAC_SCOPE(s);
     if (!compute_uv)
-        return give_three(out, zero_vectors(self, fac__rows(self)), fac__s_linalg_svdvals(self, NULL),
-                          zero_vectors(self, fac__cols(self)));
+        return fac__give_three(out, zero_vectors(self, fac__rows(self)), fac__s_linalg_svdvals(self, NULL),
+                               zero_vectors(self, fac__cols(self)));
     fac__linalg_svd_result r = fac__s__linalg_svd(self, !some, true, NULL);
-    return give_three(out, r.U, r.S, fac__s_mH(r.Vh));
+    return fac__give_three(out, r.U, r.S, fac__s_mH(r.Vh));
 }
 
 /* ---- eigenvalues ---------------------------------------------------------------------------------------------------------------- */

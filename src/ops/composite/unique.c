@@ -1,5 +1,6 @@
 /* Unique slices along a dimension: neighbours are compared as rows, and sorting puts equal slices beside each other. */
 #include "ops/composite/unique.h"
+#include "ops/composite/below.h"
 #include "ops/composite/brief.h"
 #include <facula/autograd.h>
 
@@ -30,21 +31,9 @@ static fac_tensor *beginnings(fac_tensor *rows) {
     return n == 1 ? first : fac__s_cat((fac_tensors){(fac_tensor *[]){first, differ}, 2}, 0);
 }
 
-static fac_status give_three(fac_tensor **out, fac_tensor *values, fac_tensor *inverse, fac_tensor *counts) {
-    fac_tensor *all[] = {values, inverse, counts};
-    for (int i = 0; i < 3; i++) out[i] = NULL;
-    for (int i = 0; i < 3; i++) {
-        fac_status st = fac__give(&out[i], all[i]);
-        if (st == FAC_OK) continue;
-        while (i-- > 0) fac__unref(out[i]), out[i] = NULL;
-        return st;
-    }
-    return FAC_OK;
-}
-
 /* Without slices: nothing, no groups, no sizes. */
 static fac_status of_nothing(fac_tensor *self, fac_tensor **out) {
-    return give_three(out, fac__s_clone(self, FAC_CONTIGUOUS), range(self, 0), range(self, 0));
+    return fac__give_three(out, fac__s_clone(self, FAC_CONTIGUOUS), range(self, 0), range(self, 0));
 }
 
 fac_status fac__unique_slices(fac_tensor *self, int64_t dim, fac_tensor **out) {
@@ -61,7 +50,7 @@ fac_status fac__unique_slices(fac_tensor *self, int64_t dim, fac_tensor **out) {
     if (!bounds) return fac_error();
     int64_t groups = bounds->numel - 1;
     fac_tensor *counts = sub(fac__s_narrow(bounds, 0, 1, groups), fac__s_narrow(bounds, 0, 0, groups));
-    return give_three(out, fac__s_index_select(self, d, at), inverse, counts);
+    return fac__give_three(out, fac__s_index_select(self, d, at), inverse, counts);
 }
 
 /* The order of rows by their first element, then the second ...: stable sorts from the last one on. */
