@@ -81,12 +81,13 @@ foreach(isa IN LISTS facula_isas)
     target_compile_definitions(facula_internal INTERFACE FAC_HAVE_ISA_${upper}=1)
 endforeach()
 
-# All objects as one, in <build>/NAME, which the command then changes in place.
+# All objects as one, in <build>/NAME, which the command then changes in place. Sections of one name, such as those of two files'
+# functions `run`, stay apart, else a program that needs one would have both.
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/objects.rsp CONTENT "$<JOIN:${facula_all_objects},\n>\n")
 function(facula_relocatable name)
     add_custom_command(
         OUTPUT ${PROJECT_BINARY_DIR}/${name}
-        COMMAND ${CMAKE_LINKER} -r -o ${name} @objects.rsp
+        COMMAND ${CMAKE_LINKER} -r --unique -o ${name} @objects.rsp
         COMMAND ${ARGN} ${name}
         DEPENDS ${facula_all_objects}
         WORKING_DIRECTORY ${PROJECT_BINARY_DIR}

@@ -159,17 +159,25 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*(const op *const *)a)->s->full, (*(const op *const *)b)->s->full);
 }
 
+/* An array of its own, which the linker leaves out with its reader; the literals of a file it keeps or leaves out together. */
+static void emit_text(FILE *f, const char *name, const char *text) {
+    fprintf(f, "static const char %s[] = ", name);
+    quoted(f, text);
+    fputs(";\n", f);
+}
+
+/* The operators of an entry have one text. */
+static char *doc_of(const op *o) { return xformat("doc_%td", o->e - o->m->entries.v); }
+
 /* What the dispatcher registers at its start: the operator's object, and the row that describes it. */
 static void emit_builtin(FILE *f, const op *o) {
     fprintf(f, "extern const char *const fac__tags_%s[];\nextern const fac_builtin_kernel fac__kernels_%s[];\n", o->id,
             o->id);
     fprintf(f, "extern const fac_signature fac__signature_%d;\nextern const fac_builtin_op fac__row_%s;\n", o->sig,
             o->id);
-    fprintf(f, "const fac_builtin_op fac__row_%s = {&fac_op_%s, ", o->id, o->id);
-    quoted(f, o->s->text);
-    fputs(", ", f);
-    quoted(f, o->e->doc);
-    fprintf(f, ", fac__tags_%s, &fac__signature_%d, fac__kernels_%s,\n    ", o->id, o->sig, o->id);
+    emit_text(f, xformat("schema_%s", o->id), o->s->text);
+    fprintf(f, "const fac_builtin_op fac__row_%s = {&fac_op_%s, schema_%s, %s, ", o->id, o->id, o->id, doc_of(o));
+    fprintf(f, "fac__tags_%s, &fac__signature_%d, fac__kernels_%s,\n    ", o->id, o->sig, o->id);
     emit_facts(f, o);
     fprintf(f, "};\nFAC_BUILTIN(%s)\n", o->id);
 }
@@ -177,6 +185,8 @@ static void emit_builtin(FILE *f, const op *o) {
 static void write_table(FILE *f, const model *m) {
     LIST(const op *) sorted = {0};
     for (size_t i = 0; i < m->ops.n; i++) PUSH(sorted, &m->ops.v[i]);
+    for (size_t i = 0; i < m->ops.n; i++)
+        if (i == 0 || m->ops.v[i].e != m->ops.v[i - 1].e) emit_text(f, doc_of(&m->ops.v[i]), m->ops.v[i].e->doc);
     if (sorted.n) qsort(sorted.v, sorted.n, sizeof *sorted.v, by_name);
     for (size_t i = 0; i < sorted.n; i++) emit_builtin(f, sorted.v[i]);
     fputs("#if !FAC_GATHERED\nconst fac_builtin_op *const fac__builtin_ops[] = {\n", f);
