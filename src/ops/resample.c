@@ -52,13 +52,15 @@ fac_status fac__resample_plan(const fac_resample_args *a, fac_ints input_size, c
 }
 
 void fac__resample_strides(const fac_resample *p, const int64_t *sizes, int64_t *strides) {
-    int64_t step = p->channels_last ? sizes[1] : 1;
-    for (int d = p->ndim - 1; d >= 0; d--) {
-        if (d == 1 && p->channels_last) continue;
-        strides[d] = step;
-        step *= sizes[d];
+    int64_t moved[FAC_RESAMPLE_DIMS + 2] = {0}, of_moved[FAC_RESAMPLE_DIMS + 2];
+    const int last = p->ndim - 1;
+    if (!p->channels_last) {
+        fac__row_major(sizes, p->ndim, strides);
+        return;
     }
-    if (p->channels_last) strides[1] = 1;
+    for (int d = 0; d <= last; d++) moved[d] = sizes[d == 0 ? 0 : d == last ? 1 : d + 1];
+    fac__row_major(moved, p->ndim, of_moved);
+    for (int d = 0; d <= last; d++) strides[d] = of_moved[d == 0 ? 0 : d == 1 ? last : d - 1];
 }
 
 /* ---- positions ------------------------------------------------------------------------------------------------------------ */

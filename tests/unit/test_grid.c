@@ -116,6 +116,26 @@ static void grid_sampler_has_gradients(void **state) {
         }
 }
 
+/* Wherever the input lies. */
+static void grid_sampler_s_gradients_do_not_depend_on_strides(void **state) {
+    (void)state;
+    for (int nd = 2; nd < 4; nd++) EACH_CASE(g, nd) {
+            FAC_SCOPE(s);
+            fac_tensor *x = nd == 2 ? RANDOM(2, 3, 5, 7) : RANDOM(2, 3, 4, 1, 5), *gx[2], *ga[2];
+            fac_tensor *at = nd == 2 ? points(FAC_F64, FAC_INTS(2, 3, 4, 2)) : points(FAC_F64, FAC_INTS(2, 3, 1, 2, 3));
+            for (int strided = 0; strided < 2; strided++) {
+                fac_tensor *a = fac_set_requires_grad(fac_detach(x), true),
+                           *b = fac_set_requires_grad(fac_detach(at), true);
+                fac_tensor *in = strided ? fac_transpose(fac_contiguous(fac_transpose(a, 1, -1)), 1, -1) : a;
+                fac_tensor *y = sampled(&g, in, b);
+                assert_ok(fac_backward(fac_sum(fac_mul(y, y))));
+                gx[strided] = fac_grad_of(a), ga[strided] = fac_grad_of(b);
+            }
+            assert_near(gx[1], gx[0], 1e-12);
+            assert_near(ga[1], ga[0], 1e-12);
+        }
+}
+
 static void grid_sampler_has_no_second_gradient(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -221,6 +241,7 @@ static void grid_sampler_refuses_bad_arguments(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(grid_sampler_matches_its_definition), FAC_TEST(grid_sampler_has_gradients),
+              FAC_TEST(grid_sampler_s_gradients_do_not_depend_on_strides),
               FAC_TEST(grid_sampler_has_no_second_gradient), FAC_TEST(grid_sampler_bears_any_coordinate),
               FAC_TEST(grid_sampler_is_the_same_on_any_number_of_threads),
               FAC_TEST(affine_grid_of_the_identity_changes_nothing),

@@ -208,14 +208,14 @@ static void N(pack_b)(const fac_gemm_block *g, T *dst, int64_t j, int64_t cols, 
 
 /* Elements of the packed group of strips. */
 static int64_t N(strips_size)(int64_t n, int64_t depth) {
-    return fac__min((n + NR - 1) / NR, GROUP) * NR * depth + LANES;
+    return fac__min(fac__div_up(n, NR), GROUP) * NR * depth + LANES;
 }
 
 /* One pass over depth [p, p + kc): the first adds to g->from, later ones to C. */
 static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     bool complex = g->c_imag != NULL;
     int64_t depth = complex ? 2 * kc : kc, m = g->m;
-    int h = (int)((m + (m + MR - 1) / MR - 1) / ((m + MR - 1) / MR));
+    int h = (int)fac__div_up(m, fac__div_up(m, MR));
     T *bs = g->scratch, *a = bs + N(strips_size)(g->n, depth), *ai = complex ? a + m * depth + LANES : NULL;
     const T *from = p == 0 ? g->from : g->c, *from_imag = p == 0 ? NULL : g->c_imag;
     int64_t ldf = p == 0 ? g->ldf : g->ldc;

@@ -354,7 +354,7 @@ fac_status fac__conv_pack_weight(const fac_conv_primitive *p, const float *weigh
 static bool is_packed_weight(const fac_conv_primitive *p, int side) {
     return side == FAC_CONV_WEIGHT && p->shape.result != FAC_CONV_WEIGHT;
 }
-static int64_t aligned(int64_t bytes) { return (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN; }
+static int64_t aligned(int64_t bytes) { return fac__div_up(bytes, BUFFER_ALIGN) * BUFFER_ALIGN; }
 /* Whether the lane holds this side in oneDNN's layout. */
 static bool has_buffer(const fac_conv_primitive *p, int side) { return p->reorder[side] && !is_packed_weight(p, side); }
 

@@ -41,6 +41,13 @@ static fac_status wrap(int64_t dim, const fac_tensor *t, int64_t *out) {
     return fac__wrap_dim(dim, t->ndim, out);
 }
 
+/* How many points a transform to real numbers has, from `have` complex ones. */
+static fac_status points_of(int64_t have, int64_t *out) {
+    FAC_CHECK(fac__mul(2, have - 1, out), FAC_ERR_OVERFLOW,
+              "%lld complex numbers are too many to be half of a transform", (long long)have);
+    return FAC_OK;
+}
+
 static fac_status need_points(int64_t n) {
     FAC_CHECK(n >= 1, FAC_ERR_ARGUMENT, "Invalid number of data points (%lld) specified", (long long)n);
     return FAC_OK;
@@ -103,7 +110,10 @@ static fac_status to_real(line l, bool forward, const char *norm, fac_tensor **o
     FAC_TRY(norm_of(norm, forward, &l.norm));
     FAC_TRY(promoted(l.self, true, &l.self));
     FAC_TRY(wrap(l.dim, l.self, &l.dim));
-    l.points = l.n.set ? l.n.v : 2 * (l.self->sizes[l.dim] - 1);
+    if (l.n.set)
+        l.points = l.n.v;
+    else
+        FAC_TRY(points_of(l.self->sizes[l.dim], &l.points));
     FAC_TRY(need_points(l.points));
     FAC_TRY(resized(l.self, l.dim, l.points / 2 + 1, &l.self));
     fac_tensor *t = forward ? fac__s_conj(l.self) : l.self;
@@ -154,7 +164,8 @@ static fac_status set_box(box *b, const fac_tensor *t, fac_ints s, fac_ints dim,
     for (size_t i = 0; i < b->n; i++) {
         const int64_t have = t->sizes[b->dims[i]], wanted = s.v ? s.v[i] : -1;
         const bool last = halved && i == b->n - 1;
-        const int64_t points = wanted != -1 ? wanted : last ? 2 * (have - 1) : have;
+        int64_t points = wanted != -1 ? wanted : have;
+        if (wanted == -1 && last) FAC_TRY(points_of(have, &points));
         FAC_TRY(need_points(points));
         b->sizes[i] = last ? points / 2 + 1 : points;
         b->last_points = points;

@@ -74,7 +74,7 @@ static fac_tensor *diagonal(fac_tensor *t) {
 /* The diagonal of a matrix of which wraps_along_a_line holds: each of its elements comes one place after a row's length. */
 static fac_tensor *wrapped_diagonal(fac_tensor *t) {
     const int64_t apart = t->sizes[1] + 1;
-    return line(t, (t->numel + apart - 1) / apart, apart * t->strides[1]);
+    return line(t, fac__div_up(t->numel, apart), apart * t->strides[1]);
 }
 
 /* Where the wrapped diagonal of a matrix of other strides lies. */

@@ -197,8 +197,8 @@ static fac_status find(fac_tensor *self, uint64_t mask, int sign, fac_tensor *va
     bool columns = fac__split_is_columns(&j.split);
     int64_t n = j.split.reduced.count, block = columns ? FAC_COL_BLOCK : BLOCK;
     j.width = columns ? j.split.kept.size[0] : 1;
-    j.strips = columns ? (j.width + STRIP - 1) / STRIP : 1;
-    j.blocks = (n + block - 1) / block;
+    j.strips = columns ? fac__div_up(j.width, STRIP) : 1;
+    j.blocks = fac__div_up(n, block);
     int64_t items = j.split.kept.count / j.width * j.strips * j.blocks;
     if (j.blocks > 1) {
         j.partial = fac__alloc_array((size_t)(j.split.kept.count * j.blocks), sizeof *j.partial);

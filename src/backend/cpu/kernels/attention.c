@@ -264,7 +264,7 @@ static void job_fill(attention_job *j, bool causal, fac_opt_num scale) {
     j->scale = scale.set ? fac__scalar_f64(scale.v) : 1 / sqrt((double)fac__max(1, j->width));
     j->block = fac__min(fac__max(1, j->queries),
                         fac__min(MAX_QUERIES, fac__max(MIN_QUERIES, BLOCK_WEIGHTS / fac__max(1, j->keys))));
-    j->blocks = (j->queries + j->block - 1) / j->block;
+    j->blocks = fac__div_up(j->queries, j->block);
 }
 
 static void zero(const fac_tensor *t) {

@@ -153,7 +153,7 @@ static fac_status channel_sums(job *j) {
         return fac__parallel_for_scratch(0, j->channels, fac__grain(FAC_GRAIN, j->per_channel), buffer_bytes(j),
                                          plane_sums, j);
     j->part_rows = fac__rows_per_part(j->rows);
-    int64_t groups = (j->rows + j->part_rows - 1) / j->part_rows;
+    int64_t groups = fac__div_up(j->rows, j->part_rows);
     j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
     if (!j->parts) return fac_error();
     fac_status st = fac__parallel_for_scratch(0, groups, 1, buffer_bytes(j), point_sums, j);

@@ -84,7 +84,7 @@ static int64_t first_negative(const bincount *b) {
 /* How many bins there are. */
 static fac_status find_bins(bincount *b, int64_t minlength) {
     uint64_t most = 0;
-    b->part = fac__max(FAC_GRAIN, (b->n + PARTS - 1) / PARTS);
+    b->part = fac__max(FAC_GRAIN, fac__div_up(b->n, PARTS));
     FAC_TRY(fac__parallel_for(0, parts_of(b), 1, bound_part, b));
     for (int64_t p = 0; p < parts_of(b); p++) most = b->most[p] > most ? b->most[p] : most;
     FAC_CHECK(most <= INT64_MAX, FAC_ERR_ARGUMENT,

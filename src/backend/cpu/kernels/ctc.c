@@ -100,7 +100,9 @@ static fac_status forward_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-static int64_t work_of(const ctc_job *j) { return fac__mul_or_max(j->steps, 16 * j->width + j->classes); }
+static int64_t work_of(const ctc_job *j) {
+    return fac__mul_or_max(j->steps, fac__max(fac__mul_or_max(16, j->width), j->classes));
+}
 
 fac_status _ctc_loss_cpu(fac_structured *s, fac_tensor *log_probs, fac_tensor *targets, fac_ints input_lengths,
                          fac_ints target_lengths, int64_t blank, bool zero_infinity) {

@@ -150,7 +150,7 @@ static void run_block(const distances *j, const fac_cursor *c, int64_t i0, char 
     }
 }
 
-static int64_t blocks_of(const distances *j) { return (j->n1 + POINTS - 1) / POINTS; }
+static int64_t blocks_of(const distances *j) { return fac__div_up(j->n1, POINTS); }
 
 static fac_status forward_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const distances *j = ctx;

@@ -96,7 +96,7 @@ static fac_status run_tiles(void *ctx, int64_t begin, int64_t end) {
 
 static fac_status over_points(run *r) {
     const fac_grid *g = &r->j->g;
-    r->tiles = (g->points + FAC_GRID_TILE - 1) / FAC_GRID_TILE;
+    r->tiles = fac__div_up(g->points, FAC_GRID_TILE);
     const int64_t work = fac__mul_or_max(4 * FAC_GRID_TILE, g->channels + 4);
     return fac__parallel_for(0, g->batch * r->tiles, fac__grain(FAC_GRAIN, work), run_tiles, r);
 }
@@ -147,6 +147,7 @@ static fac_status one_gradient(const operands *o, const fac_grid_job *job, int w
     if (target->numel == 0) return FAC_OK;
     FAC_TRY(stand_in(target, &to));
     j.to = fac__data(to);
+    if (which == 0) fac__row_major(target->sizes + 2, j.g.nd, j.stride); /* points are added where `to` has them */
     run r = {.j = &j, .loops = loops_of(o), .tile = loops_of(o)->to_grid};
     memset(j.to, 0, (size_t)to->numel * fac__dtype_size((fac_dtype)to->dtype));
     fac_status st = o->grad->numel == 0 ? FAC_OK : which ? over_points(&r) : over_channels(&r);

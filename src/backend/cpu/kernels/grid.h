@@ -20,7 +20,8 @@ enum { FAC_GRID_TILE = 64, FAC_GRID_TAPS = 16 }; /* points of a tile, and elemen
 FAC_GRID_TILE_OF(fac_grid_tile_f32, float);
 FAC_GRID_TILE_OF(fac_grid_tile_f64, double);
 
-/* One call. Tensors are row-major but for the input, whose spatial strides may be any; all elements are of the loops' type. */
+/* One call. Tensors are row-major but for the input, whose spatial strides may be any; all elements are of the loops' type. The
+   gradient of the input is row-major as well: its loops get its strides. */
 typedef struct fac_grid_job {
     fac_grid g;
     int64_t stride[FAC_GRID_DIMS], channel, sample; /* of the input, in elements */

@@ -21,7 +21,7 @@ enum { PARTS = 16, POINTS = 512 };
 /* Points per part: so many that a part has more to do than to clear and add its table. */
 static int64_t part_size(int64_t points, int64_t bins) {
     const int64_t least = fac__max(FAC_GRAIN, bins);
-    return fac__max(least, (points + PARTS - 1) / PARTS);
+    return fac__max(least, fac__div_up(points, PARTS));
 }
 
 static fac_status take_tables(int64_t parts, int64_t bins, fac_workspace *out) {
@@ -168,7 +168,7 @@ static fac_status count_into(histogram *h, fac_tensor *out, bool density) {
     fac_rowmajor r;
     fac_workspace room;
     h->part = part_size(h->points, h->bins);
-    const int64_t parts = fac__max(1, (h->points + h->part - 1) / h->part);
+    const int64_t parts = fac__max(1, fac__div_up(h->points, h->part));
     FAC_TRY(take_tables(parts, h->bins, &room));
     h->tables = (double *)(void *)room.at;
     fac_status st = fac__rowmajor_begin(out, false, &r);

@@ -141,7 +141,7 @@ static fac_status plan(job *j, fac_tensor *const *operands) {
     return FAC_OK;
 }
 
-static int64_t blocks_of(const job *j) { return (j->nest.count + BLOCK - 1) / BLOCK; }
+static int64_t blocks_of(const job *j) { return fac__div_up(j->nest.count, BLOCK); }
 
 /* Sum or mean of the loss into the 0-dim out. */
 static fac_status reduced(job *j, fac_tensor *const *operands, int64_t reduction) {

@@ -98,7 +98,7 @@ static fac_status rows_range(void *ctx, int64_t begin, int64_t end, void *room) 
 }
 
 static fac_status run_rows(margin_job *j) {
-    return fac__parallel_for_scratch(0, j->rows, fac__grain(FAC_GRAIN, 8 * j->classes),
+    return fac__parallel_for_scratch(0, j->rows, fac__grain(FAC_GRAIN / 8, j->classes),
                                      fac__mul_or_max(j->classes, 2 * sizeof(double)), rows_range, j);
 }
 

@@ -141,7 +141,7 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
 static fac_status reduce_rows(job *j) {
     const fac_nest *kept = &j->split.kept;
     int64_t n = j->split.reduced.count;
-    j->blocks = fac__max(1, (n + BLOCK - 1) / BLOCK);
+    j->blocks = fac__max(1, fac__div_up(n, BLOCK));
     int64_t items = kept->count * j->blocks;
     if (j->blocks > 1) {
         j->partial = fac__alloc_array((size_t)items, sizeof *j->partial);
@@ -259,8 +259,8 @@ static fac_status reduce_columns(job *j) {
     const fac_nest *kept = &j->split.kept;
     int64_t n = j->split.reduced.count;
     j->width = kept->size[0];
-    j->strips = (j->width + STRIP - 1) / STRIP;
-    j->blocks = fac__max(1, (n + FAC_COL_BLOCK - 1) / FAC_COL_BLOCK);
+    j->strips = fac__div_up(j->width, STRIP);
+    j->blocks = fac__max(1, fac__div_up(n, FAC_COL_BLOCK));
     int64_t items = kept->count / j->width * j->strips * j->blocks;
     if (j->blocks > 1) {
         j->partial = fac__alloc_array((size_t)(kept->count * j->blocks), sizeof *j->partial);

@@ -136,7 +136,7 @@ static int64_t row_bytes(const job *j) {
 
 /* Runs the blocks and reduces; out and total are the results. */
 static fac_status run_forward(job *j, fac_tensor *out, fac_tensor *total, bool each, int64_t reduction) {
-    int64_t blocks = (j->nest.count + j->block - 1) / j->block;
+    int64_t blocks = fac__div_up(j->nest.count, j->block);
     j->out = each ? fac__data(out) : NULL;
     j->loss_dtype = (fac_dtype)out->dtype;
     j->partial = fac__alloc_array((size_t)fac__max(1, blocks), 2 * sizeof(double));

@@ -179,7 +179,7 @@ static fac_status run_groups(job *j, fac_tensor *dw, fac_tensor *db) {
     j->want_w = dw != NULL;
     j->want_b = db != NULL;
     j->part_rows = dw || db ? fac__rows_per_part(j->rows) : grain(j);
-    int64_t groups = (j->rows + j->part_rows - 1) / j->part_rows;
+    int64_t groups = fac__div_up(j->rows, j->part_rows);
     if (dw || db) {
         j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
         if (!j->parts) return fac_error();

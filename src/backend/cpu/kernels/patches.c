@@ -14,8 +14,8 @@ typedef struct tap {
 
 static tap tap_at(const fac_patches *p, int d, int64_t k) {
     const int64_t shift = k * p->dilation[d] - p->padding[d], step = p->stride[d];
-    const int64_t begin = shift >= 0 ? 0 : (-shift + step - 1) / step, room = p->in[d] - shift;
-    const int64_t end = room <= 0 ? 0 : (room + step - 1) / step;
+    const int64_t begin = shift >= 0 ? 0 : fac__div_up(-shift, step), room = p->in[d] - shift;
+    const int64_t end = room <= 0 ? 0 : fac__div_up(room, step);
     const int64_t first = fac__min(begin, p->out[d]);
     return (tap){first, fac__max(first, fac__min(end, p->out[d])), shift};
 }

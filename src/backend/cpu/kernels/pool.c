@@ -32,7 +32,7 @@ static window window_at(const fac_pool *p, int64_t o, int64_t *size) {
         int64_t step = p->adaptive ? 1 : p->dilation[d];
         fac__pool_window(p, d, o % p->out[d], &w.begin[d], &w.end[d]);
         *size *= fac__min(w.end[d], p->in[d] + (p->adaptive ? 0 : p->padding[d])) - w.begin[d];
-        if (w.begin[d] < 0) w.begin[d] += (-w.begin[d] + step - 1) / step * step;
+        if (w.begin[d] < 0) w.begin[d] += fac__div_up(-w.begin[d], step) * step;
         w.end[d] = fac__min(w.end[d], p->in[d]);
         if (d == 0) break;
     }

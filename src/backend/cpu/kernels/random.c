@@ -31,7 +31,7 @@ struct random_job {
 static void words_of(const random_job *j, int64_t begin, int64_t n, int each, uint32_t *words) {
     int64_t per_block = 4 / each;
     FAC_ISA_PICK(fac__philox_words)
-    (words, (uint64_t)(begin / per_block), (n + per_block - 1) / per_block, j->drawn.seed, j->drawn.offset);
+    (words, (uint64_t)(begin / per_block), fac__div_up(n, per_block), j->drawn.seed, j->drawn.offset);
 }
 
 #define MORE 4 /* words that a block may give beyond the last element */

@@ -184,7 +184,7 @@ static fac_status alloc_partial(job *j, int64_t n) {
 
 static fac_status reduce_rows(job *j) {
     int64_t n = j->split.reduced.count;
-    j->blocks = fac__max(1, (n + FAC_ROW_BLOCK - 1) / FAC_ROW_BLOCK);
+    j->blocks = fac__max(1, fac__div_up(n, FAC_ROW_BLOCK));
     int64_t items;
     FAC_CHECK(fac__mul(j->split.kept.count, j->blocks, &items), FAC_ERR_OVERFLOW, "too many elements to reduce");
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
@@ -285,10 +285,10 @@ static void combine_columns(const job *j) {
 static fac_status reduce_columns(job *j) {
     const fac_nest *kept = &j->split.kept;
     int64_t n = j->split.reduced.count;
-    j->blocks = fac__max(1, (n + FAC_COL_BLOCK - 1) / FAC_COL_BLOCK);
+    j->blocks = fac__max(1, fac__div_up(n, FAC_COL_BLOCK));
     j->width = kept->size[0];
     j->outer = kept->count / j->width;
-    j->strips = (j->width + FAC_COL_WIDTH - 1) / FAC_COL_WIDTH;
+    j->strips = fac__div_up(j->width, FAC_COL_WIDTH);
     int64_t items = j->outer * j->strips * j->blocks;
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, j->blocks * kept->count));
     int64_t cost = fac__min(n, FAC_COL_BLOCK) * fac__min(j->width, FAC_COL_WIDTH);

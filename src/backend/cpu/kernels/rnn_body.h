@@ -213,7 +213,7 @@ static void N(step)(const fac_rnn_step *s) {
             N(cell)(s, i, at, last - at, (const T *)s->a.at + i * s->a.step + at, w->columns);
         return;
     }
-    const int64_t groups = (s->rows + MR - 1) / MR, most = groups ? (s->rows + groups - 1) / groups : 1;
+    const int64_t groups = fac__div_up(s->rows, MR), most = groups ? fac__div_up(s->rows, groups) : 1;
     T t[MR * VECTORS * LANES] __attribute__((aligned(64)));
     for (int64_t b = s->first; b < s->end; b++) {
         const T *strip = (const T *)w->packed + b * w->k * width;

@@ -245,7 +245,7 @@ static fac_status scan_run(scan *s, fac_tensor *self, uint64_t mask, fac_tensor 
     fac__nest_build(&s->lines, self->sizes, self->ndim, ~mask, 3, strides, false);
     s->width = s->lines.ndim ? s->lines.size[0] : 1;
     s->columns = s->lines.ndim && s->width >= 4 && s->lines.stride[0][0] < s->in_step;
-    s->strips = (s->width + STRIP - 1) / STRIP;
+    s->strips = fac__div_up(s->width, STRIP);
     int64_t items = s->columns ? s->lines.count / s->width * s->strips : s->lines.count;
     int64_t cost = s->n * (s->columns ? fac__min(s->width, STRIP) : 1);
     return fac__parallel_for(0, items, fac__grain(FAC_GRAIN / 4, cost), run_scan, s);

@@ -46,7 +46,7 @@ static void plan_lines(lines *l, fac_tensor *const *t, int n, uint64_t mask, fac
     l->strip = kind == FAC_ACC_F32 ? FAC_STRIP_F32 : FAC_STRIP_F64;
     bool columns = l->nest.ndim && l->nest.size[0] >= 4 && l->nest.stride[0][0] < l->step[0];
     l->width = columns ? l->nest.size[0] : 1;
-    l->strips = columns ? (l->width + l->strip - 1) / l->strip : 0;
+    l->strips = columns ? fac__div_up(l->width, l->strip) : 0;
 }
 
 static char *address(const lines *l, const fac_cursor *c, int k) { return l->data[k] + c->offset[k] * l->item[k]; }

@@ -97,7 +97,7 @@ fac_status fac__transpose(const fac_items_job *j) {
     t.cols = nest->size[0];
     t.dst_stride = nest->stride[0][t.along];
     t.src_stride = nest->stride[1][0];
-    t.chunks = (t.rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    t.chunks = fac__div_up(t.rows, CHUNK_ROWS);
     t.stream = nest->count * t.item >= FAC_STREAM_BYTES;
     int64_t matrices = nest->count / (t.rows * t.cols), per_task = fac__grain(FAC_GRAIN, CHUNK_ROWS * t.cols);
     return fac__parallel_for(0, matrices * t.chunks, per_task, run_chunks, &t);

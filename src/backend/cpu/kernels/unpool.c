@@ -50,9 +50,9 @@ static fac_status unpool(fac_structured *s, int nd, fac_tensor *self, fac_tensor
     unpool_job j = {.item = fac__dtype_size((fac_dtype)self->dtype), .in_count = 1, .out_count = 1};
     fac_tensor *from = NULL, *places = NULL;
     int64_t planes = 1;
+    if (self->numel == 0) return FAC_OK; /* the batch is empty, and with it the result */
     for (int d = 0; d < self->ndim - nd; d++) planes *= self->sizes[d];
     for (int d = self->ndim - nd; d < self->ndim; d++) j.in_count *= self->sizes[d], j.out_count *= s->out[0]->sizes[d];
-    if (self->numel == 0) return FAC_OK; /* the batch is empty, and with it the result */
     fac_status st = fac__cpu_contiguous(self, &from);
     if (st == FAC_OK) st = fac__cpu_contiguous(indices, &places);
     fac_rowmajor out;
