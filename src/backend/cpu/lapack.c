@@ -13,6 +13,8 @@ static struct {
     _Atomic(int) state; /* UNTRIED, LOADED, FAILED */
     char failure[512];
 } lapack = {.mutex = FAC_MUTEX_INIT};
+static bool one_at_a_time;               /* the library bears no two calls at once; set before state is LOADED */
+static fac_mutex calls = FAC_MUTEX_INIT; /* held around chunks then */
 
 static const struct routine {
     const char *name[2]; /* for real numbers, for complex ones; NULL: there is none */
@@ -60,6 +62,14 @@ static void keep_to_one_thread(void *library) {
     if (found) set_threads(1);
 }
 
+/* An OpenBLAS that was built without threads shares its buffers among all callers, unlocked. */
+static bool is_sequential(void *library) {
+    void *found = dlsym(library, "openblas_get_parallel");
+    int (*get_parallel)(void);
+    memcpy(&get_parallel, &found, sizeof found);
+    return found && get_parallel() == 0;
+}
+
 static bool start(void) {
     void *library = open_library();
     if (!library) {
@@ -72,6 +82,7 @@ static bool start(void) {
         return false;
     }
     keep_to_one_thread(library);
+    one_at_a_time = is_sequential(library);
     return true;
 }
 
@@ -91,8 +102,10 @@ typedef struct work {
 
 static fac_status guarded(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const work *w = ctx;
-    fac__fork_hold();
+    fac__fork_hold(); /* first: a fork waits for those who hold, and finds `calls` open */
+    if (one_at_a_time) fac__mutex_lock(&calls);
     fac_status st = w->fn(w->ctx, begin, end, scratch);
+    if (one_at_a_time) fac__mutex_unlock(&calls);
     fac__fork_allow();
     return st;
 }

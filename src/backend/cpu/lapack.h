@@ -106,7 +106,8 @@ extern const bool fac__lapack_built_in;
    errors: UNSUPPORTED in a build without LAPACK, where no library is found, and where it lacks a routine */
 fac_status fac__lapack_load(void);
 /* As fac__parallel_for_scratch over the n matrices of a batch, each of about `work` multiplications, once LAPACK is loaded.
-   Forks wait for chunks under way, since the library has locks of its own. Results do not depend on the number of threads. */
+   Forks wait for chunks under way, since the library has locks of its own. Where it has none that make it safe, chunks run one
+   after another, those of other threads' calls too. Results do not depend on the number of threads. */
 fac_status fac__lapack_for(int64_t n, double work, int64_t bytes, fac_scratch_fn fn, void *ctx);
 /* How many elements of workspace a query asked for, from the number that it left in the first element of `work`. */
 int fac__lapack_work(int kind, const void *work);
