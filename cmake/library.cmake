@@ -83,13 +83,12 @@ foreach(isa IN LISTS facula_isas)
     target_compile_definitions(facula_internal INTERFACE FAC_HAVE_ISA_${upper}=1)
 endforeach()
 
-# All objects as one, in <build>/NAME, which the command then changes in place. Sections of one name, such as those of two files'
-# functions `run`, stay apart, else a program that needs one would have both.
+# facula_relocatable(NAME FLAG COMMAND...): all objects as one, in <build>/NAME, which the command then changes in place.
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/objects.rsp CONTENT "$<JOIN:${facula_all_objects},\n>\n")
-function(facula_relocatable name)
+function(facula_relocatable name flag)
     add_custom_command(
         OUTPUT ${PROJECT_BINARY_DIR}/${name}
-        COMMAND ${CMAKE_LINKER} -r --unique -o ${name} @objects.rsp
+        COMMAND ${CMAKE_LINKER} -r ${flag} -o ${name} @objects.rsp
         COMMAND ${ARGN} ${name}
         DEPENDS ${facula_all_objects}
         WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
@@ -163,17 +162,19 @@ if(NOT APPLE)
     target_link_options(facula PRIVATE $<$<CONFIG:Release,MinSizeRel>:-Wl,--gc-sections> ${facula_gather} ${facula_packed_relocations})
     # Once loaded it stays: threads that end later run its destructors, and a second dlopen finds no room for its thread-local memory.
     target_link_options(facula PRIVATE -Wl,-z,nodelete)
+    target_link_options(facula PRIVATE -Wl,--compress-debug-sections=zlib)
     if(NOT FACULA_SANITIZE)
         target_link_options(facula PRIVATE -Wl,--no-undefined)
     endif()
 endif()
 
 # The library for programs that contain it: one object, in which the linker leaves out the functions that nothing reaches, and whose
-# names of our own are local, so that none can clash with the program's.
+# names of our own are local, so that none can clash with the program's. Sections of one name, as those of two files' functions `run`,
+# stay apart in it, else a program that needs one would have both.
 if(APPLE OR FACULA_LTO)
     add_library(facula_archive STATIC ${facula_all_objects})
 else()
-    facula_relocatable(facula-static.o ${CMAKE_OBJCOPY} --strip-debug --localize-hidden)
+    facula_relocatable(facula-static.o --unique ${CMAKE_OBJCOPY} --strip-debug --localize-hidden)
     add_library(facula_archive STATIC ${PROJECT_BINARY_DIR}/facula-static.o)
 endif()
 set_target_properties(facula_archive PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME facula)
@@ -185,7 +186,7 @@ if(APPLE OR FACULA_LTO OR NOT FACULA_PYTHON OR FACULA_SANITIZE MATCHES fuzzer OR
     set(facula_shared_internals OFF) # what counts reached lines does so in each object alone, and starts in the program
 endif()
 if(facula_shared_internals)
-    facula_relocatable(facula-internals.o ${FACULA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/expose.py)
+    facula_relocatable(facula-internals.o "" ${FACULA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/expose.py)
     add_library(facula_internals SHARED EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/facula-internals.o)
     target_link_options(facula_internals PRIVATE -Wl,-Bsymbolic -Wl,--compress-debug-sections=zlib)
     target_compile_options(facula_internals INTERFACE -fPIC)

@@ -10,7 +10,7 @@
             const T within = at > 0 ? at : 0; /* 0 for NaN */                                               \
             const int32_t bin = (int32_t)(within < count ? within : count - 1);                             \
             const int32_t last = bin < bins ? bin : bins - 1;                                               \
-            out[i] = (x[i] >= low) & (x[i] <= high) ? last : -1;                                            \
+            out[i] = ((x[i] >= low) & (x[i] <= high)) ? last : -1;                                          \
         }                                                                                                   \
     }
 BINS(f32, float)
