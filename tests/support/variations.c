@@ -5,6 +5,7 @@
 #include <facula/device.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/time.h>
 #include <unistd.h>
 
