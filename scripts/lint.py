@@ -155,6 +155,18 @@ def check_grains(root):
                 yield path, number, "chunks are sized by fac__grain, which bears items without work"
 
 
+ROUNDED_UP = re.compile(r"\+ ([\w.>-]+) - 1\) / \1\b")
+
+
+def check_rounding(root):
+    """Sizes of empty tensors may be any, and a sum that rounds them up would overflow."""
+    for room in ("ops", "iter", "backend/cpu", "backend/cuda/ops"):
+        for path in sorted((root / "src" / room).rglob("*.[ch]")):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if ROUNDED_UP.search(line) and "__int128" not in line:
+                    yield path, number, "sizes are divided upwards by fac__div_up, which cannot overflow"
+
+
 # Calls that belong in one place, and where: elsewhere they would lack what that place does around them.
 ONE_PLACE = {"getenv": ("base/env.c", "the environment is read through fac__env, which a setuid program's user cannot use"),
              "rename": ("base/file.c", "files are replaced by fac__new_file_commit, which flushes"),

@@ -402,7 +402,7 @@ void fac__fft_line_bytes(const fac_fft_plan *p, int64_t *out_lane, int64_t *out_
     const fac_fft_core *c = &p->core;
     *out_lane = 2 * lane_bytes(p, fac__max(c->columns.n, c->rows.n));
     *out_middle = fac__div_up(c->columns.n, p->lanes) * lane_bytes(p, c->rows.n);
-    *out_work = (c->n * 2 * real_size(p->dtype) + TABLE_ALIGN - 1) / TABLE_ALIGN * TABLE_ALIGN;
+    *out_work = fac__div_up(c->n * 2 * real_size(p->dtype), TABLE_ALIGN) * TABLE_ALIGN;
 }
 
 int64_t fac__fft_stage_items(const fac_fft_line *l, fac_fft_stage stage) {

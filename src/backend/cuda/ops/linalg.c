@@ -32,7 +32,7 @@ static fac_status launch(fac_structured *s, const k_gemm *g, const matrix *a, co
     fac__cuda_reads(&r, a->t);
     fac__cuda_reads(&r, b->t);
     (g->beta != 0 || g->beta_i != 0 ? fac__cuda_updates : fac__cuda_writes)(&r, out);
-    int64_t columns = (g->n + K_TILE - 1) / K_TILE, rows = (g->m + K_TILE - 1) / K_TILE;
+    int64_t columns = fac__div_up(g->n, K_TILE), rows = fac__div_up(g->m, K_TILE);
     FAC_CHECK(rows <= 0x7fffffff && columns <= 65535, FAC_ERR_UNSUPPORTED,
               "a product of %lld columns is too large for the CUDA kernel", (long long)g->n);
     fac_cuda_launch_spec l = {.kernel = kernel_for((fac_dtype)out->dtype),

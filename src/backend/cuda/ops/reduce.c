@@ -63,7 +63,7 @@ static fac_status plan(k_fold *f, fac_tensor *in, uint64_t mask, fac_tensor *con
                   .kept_ndim = s.kept.ndim,
                   .fold_ndim = s.reduced.ndim};
     f->part = f->n_fold <= PART ? fac__max(1, f->n_fold) : PART;
-    f->parts = fac__max(1, (f->n_fold + f->part - 1) / f->part);
+    f->parts = fac__max(1, fac__div_up(f->n_fold, f->part));
     set_sizes(&s.kept, f->kept_size);
     set_sizes(&s.reduced, f->fold_size);
     set_strides(&s.kept, 0, in, f->kept_in);

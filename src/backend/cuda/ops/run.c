@@ -31,8 +31,8 @@ static fac_status launch(const fac_cuda_run *r, void **args, int64_t blocks, uns
 }
 
 fac_status fac__cuda_run_items(const fac_cuda_run *r, void **args, int64_t items) {
-    int64_t threads = fac__min(THREADS, (items + WARP - 1) / WARP * WARP);
-    return launch(r, args, (items + threads - 1) / threads, (unsigned)threads);
+    int64_t threads = items < THREADS ? fac__div_up(items, WARP) * WARP : THREADS;
+    return launch(r, args, fac__div_up(items, threads), (unsigned)threads);
 }
 
 fac_status fac__cuda_run_rows(const fac_cuda_run *r, void **args, int64_t rows, int64_t n) {
