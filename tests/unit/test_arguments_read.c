@@ -148,6 +148,10 @@ static void rules_read_sizes_dtype_and_device_of_every_tensor(void **state) {
         print_message("needs x86-64 and Linux, without ThreadSanitizer, to see what instructions read\n");
         skip();
     }
+#ifdef __clang__
+    print_message("entries say what gcc's code reads; clang leaves out reads that change nothing on the way to a kernel\n");
+    skip();
+#endif
     assert_ok(fac_set_num_threads(1));
     for (size_t i = 0; i < fac__builtin_op_count(); i++) wrong += judge_operator(fac__builtin_op_at(i)->op);
     assert_int_equal(wrong, 0);
