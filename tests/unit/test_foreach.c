@@ -147,8 +147,8 @@ static void foreach_abs_does_not_write_over_complex_entries(void **state) {
 static void foreach_of_truth_values_takes_numbers(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *a = fac_tensor_from((double[]){0, 1, 0, 1}, FAC_BOOL, FAC_INTS(4)),
-               *b = fac_tensor_from((double[]){0, 0, 1, 1}, FAC_BOOL, FAC_INTS(4));
+    fac_tensor *a = fac_tensor_from((bool[]){0, 1, 0, 1}, FAC_BOOL, FAC_INTS(4)),
+               *b = fac_tensor_from((bool[]){0, 0, 1, 1}, FAC_BOOL, FAC_INTS(4));
     fac_tensors r;
     assert_ok(CALL(&r, "_foreach_add.List", LIST(a), LIST(b), fac_value_int(3)));
     assert_int_equal(fac_tensor_dtype(r.v[0]), FAC_BOOL);
