@@ -129,7 +129,10 @@ fac_status fac__foreach_before(const fac_foreach *each, fac_tensor_list *out) {
     return FAC_OK;
 }
 
+/* Of a complex entry only a magnitude is real, which is not written over it. */
 static fac_status check_result(const fac_tensor *self, const fac_tensor *result) {
+    FAC_CHECK(fac_dtype_is_complex((fac_dtype)result->dtype) || !fac_dtype_is_complex((fac_dtype)self->dtype),
+              FAC_ERR_DTYPE, "a real result is not written over a complex entry of the list");
     FAC_CHECK(fac_can_cast((fac_dtype)result->dtype, (fac_dtype)self->dtype), FAC_ERR_DTYPE,
               "result type %s can't be cast to the desired output type %s", fac_dtype_name((fac_dtype)result->dtype),
               fac_dtype_name((fac_dtype)self->dtype));

@@ -149,7 +149,8 @@ static void rules_read_sizes_dtype_and_device_of_every_tensor(void **state) {
         skip();
     }
 #ifdef __clang__
-    print_message("entries say what gcc's code reads; clang leaves out reads that change nothing on the way to a kernel\n");
+    print_message(
+        "entries say what gcc's code reads; clang leaves out reads that change nothing on the way to a kernel\n");
     skip();
 #endif
     assert_ok(fac_set_num_threads(1));

@@ -126,6 +126,40 @@ static void foreach_that_fails_changes_no_entry(void **state) {
     assert_int_equal(fac_tensor_version(a), 0);
 }
 
+static void foreach_abs_does_not_write_over_complex_entries(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *z = fac_complex_from_parts(numbers(-3, 2), numbers(4, 2)),
+               *gaps = fac_narrow(fac_complex_from_parts(fac_ones(FAC_INTS(3, 2)), fac_ones(FAC_INTS(3, 2))), 1, 0, 1);
+    assert_int_equal(CALL(NULL, "_foreach_abs_", LIST(z)), FAC_ERR_DTYPE);
+    assert_error(FAC_ERR_DTYPE, "In-place abs is not supported for complex tensors.");
+    assert_int_equal(CALL(NULL, "_foreach_abs_", LIST(z, gaps)), FAC_ERR_DTYPE);
+    assert_error(FAC_ERR_DTYPE, "complex");
+    (void)!fac_abs_(gaps);
+    assert_error(FAC_ERR_DTYPE, "In-place abs is not supported for complex tensors.");
+    assert_values(fac_real(z), -3, -2);
+    assert_values(fac_imag(z), 4, 5);
+    fac_tensors r;
+    assert_ok(CALL(&r, "_foreach_abs", LIST(z)));
+    assert_values(r.v[0], 5, sqrtf(29));
+}
+
+static void foreach_of_truth_values_takes_numbers(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_tensor_from((bool[]){0, 1, 0, 1}, FAC_BOOL, FAC_INTS(4)),
+               *b = fac_tensor_from((bool[]){0, 0, 1, 1}, FAC_BOOL, FAC_INTS(4));
+    fac_tensors r;
+    assert_ok(CALL(&r, "_foreach_add.List", LIST(a), LIST(b), fac_value_int(3)));
+    assert_int_equal(fac_tensor_dtype(r.v[0]), FAC_BOOL);
+    assert_values(r.v[0], 0, 1, 1, 1);
+    assert_ok(CALL(&r, "_foreach_pow.Scalar", LIST(a), fac_value_bool(true)));
+    assert_int_equal(fac_tensor_dtype(r.v[0]), FAC_BOOL);
+    assert_values(r.v[0], 0, 1, 0, 1);
+    assert_ok(CALL(&r, "_foreach_pow.Scalar", LIST(a), fac_value_bool(false)));
+    assert_values(r.v[0], 1, 1, 1, 1);
+}
+
 static void foreach_refuses_lists_that_do_not_match(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -181,4 +215,5 @@ static void foreach_gradients_are_those_of_entries(void **state) {
 FAC_TEST_MAIN(FAC_TEST(foreach_gives_each_entry_its_own_result), FAC_TEST(foreach_takes_numbers_in_each_way),
               FAC_TEST(foreach_promotes_each_entry_by_itself), FAC_TEST(foreach_writes_in_place),
               FAC_TEST(foreach_that_fails_changes_no_entry), FAC_TEST(foreach_refuses_lists_that_do_not_match),
-              FAC_TEST(foreach_gradients_are_those_of_entries))
+              FAC_TEST(foreach_abs_does_not_write_over_complex_entries),
+              FAC_TEST(foreach_of_truth_values_takes_numbers), FAC_TEST(foreach_gradients_are_those_of_entries))

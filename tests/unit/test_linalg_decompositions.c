@@ -414,6 +414,27 @@ static void losses_that_depend_on_phases_are_refused(void **state) {
     assert_error(FAC_ERR_AUTOGRAD, "up to multiplication by e^{i phi}");
 }
 
+/* The square of the first entry of the first eigenvector of [[a, b], [b, c]] is (1 - (a - c) / d) / 2 with d^2 = (a - c)^2 + 4 b^2. */
+static void eigenvectors_of_symmetric_matrices_have_symmetric_gradients(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *a = fac_set_requires_grad(fac_tensor_from((double[]){2, 1, 1, 2}, FAC_F64, FAC_INTS(2, 2)), true);
+    fac_tensor *v = fac_select(fac_select(fac_linalg_eigh(a).eigenvectors, 0, 0), 0, 0);
+    assert_ok(fac_backward(fac_square(v)));
+    assert_close(fac_grad_of(a), fac_tensor_from((double[]){-0.25, 0, 0, 0.25}, FAC_F64, FAC_INTS(2, 2)));
+}
+
+static void power_0_has_a_gradient_of_zeros(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *a =
+        fac_set_requires_grad(fac_tensor_from((double[]){NAN, 1, INFINITY, 2}, FAC_F64, FAC_INTS(2, 2)), true);
+    fac_tensor *eye = fac_linalg_matrix_power(a, 0);
+    assert_close(eye, fac_eye(2, .dtype = FAC_F64));
+    assert_ok(fac_backward(fac_sum(eye)));
+    assert_close(fac_grad_of(a), fac_zeros(FAC_INTS(2, 2), .dtype = FAC_F64));
+}
+
 FAC_TEST_MAIN(FAC_TEST(qr_factors_are_orthogonal_and_triangular), FAC_TEST(reflections_multiply_to_q),
               FAC_TEST(singular_values_and_vectors_multiply_to_the_matrix),
               FAC_TEST(eigenvectors_of_symmetric_matrices_are_turned_by_nothing),
@@ -426,4 +447,6 @@ FAC_TEST_MAIN(FAC_TEST(qr_factors_are_orthogonal_and_triangular), FAC_TEST(refle
               FAC_TEST(matrices_without_elements_are_decomposed), FAC_TEST(bits_do_not_depend_on_threads),
               FAC_TEST(gradients_are_those_of_differences), FAC_TEST(complex_gradients_are_those_of_differences),
               FAC_TEST(reflections_have_gradients), FAC_TEST(least_squares_have_gradients),
-              FAC_TEST(losses_that_depend_on_phases_are_refused))
+              FAC_TEST(losses_that_depend_on_phases_are_refused),
+              FAC_TEST(eigenvectors_of_symmetric_matrices_have_symmetric_gradients),
+              FAC_TEST(power_0_has_a_gradient_of_zeros))

@@ -405,6 +405,17 @@ static void determinant_of_a_singular_matrix_has_a_second_gradient(void **state)
     assert_near(second, MATRIX(2, 2, 11, -7, -5, 3), 1e-12);
 }
 
+/* Of the root of 4 the slope is 1/4, which an imaginary gradient meets as a real one does. */
+static void cholesky_keeps_the_imaginary_part_of_a_diagonal_gradient(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *one = fac_ones(FAC_INTS(1, 1), .dtype = FAC_F64), *none = fac_zeros_like(one);
+    fac_tensor *a = fac_set_requires_grad(fac_detach(fac_complex_from_parts(fac_mul(one, 4), none)), true);
+    assert_ok(fac_backward(fac_linalg_cholesky(a), .gradient = fac_complex_from_parts(fac_mul(one, 2), one)));
+    assert_close(fac_real(fac_grad_of(a)), fac_mul(one, 0.5));
+    assert_close(fac_imag(fac_grad_of(a)), fac_mul(one, 0.25));
+}
+
 FAC_TEST_MAIN(FAC_TEST(cholesky_of_a_small_matrix_is_its_factor), FAC_TEST(cholesky_reads_one_triangle),
               FAC_TEST(cholesky_solve_gives_solutions), FAC_TEST(solve_triangular_looks_at_one_triangle),
               FAC_TEST(lu_factors_multiply_to_the_matrix), FAC_TEST(solutions_solve_for_every_side),
@@ -416,4 +427,5 @@ FAC_TEST_MAIN(FAC_TEST(cholesky_of_a_small_matrix_is_its_factor), FAC_TEST(chole
               FAC_TEST(matrices_without_elements_have_factors), FAC_TEST(bits_do_not_depend_on_threads),
               FAC_TEST(gradients_are_those_of_differences), FAC_TEST(complex_gradients_are_those_of_differences),
               FAC_TEST(rectangular_factors_have_gradients), FAC_TEST(determinant_of_a_singular_matrix_has_a_gradient),
-              FAC_TEST(determinant_of_a_singular_matrix_has_a_second_gradient))
+              FAC_TEST(determinant_of_a_singular_matrix_has_a_second_gradient),
+              FAC_TEST(cholesky_keeps_the_imaginary_part_of_a_diagonal_gradient))

@@ -227,7 +227,7 @@ static fac_tensor *with_diagonal(fac_tensor *m, fac_tensor *diagonal) {
     return diagonal ? add(bare, diagonal_matrix(diagonal)) : bare;
 }
 
-/* V ((V^H dV) / E + dL) V^H with E_jk = L_k - L_j. */
+/* V (S / E + dL) V^H with E_jk = L_k - L_j and S the skew-Hermitian part of V^H dV: V stays unitary. The gradient is Hermitian. */
 fac_tensor *eigh_grad(fac_tensors in, fac_tensor *values, fac_tensor *v, bool compute_v) {
     fac_tensor *dl = in.v[0], *dv = in.v[1];
     if (!dl && !dv) return NULL;
@@ -236,7 +236,8 @@ fac_tensor *eigh_grad(fac_tensors in, fac_tensor *values, fac_tensor *v, bool co
     if (!dv) return product(mul(v, row_of(dl)), vh);
     fac_tensor *vv = product(vh, dv);
     if (is_complex(v) && depends_on_phase(matrix_diagonal(vv), v)) return refused(eigenvector_phase);
-    return product(v, product(with_diagonal(divide(vv, differences(values)), dl), vh));
+    fac_tensor *skew = scaled_by(sub(vv, adjoint(vv)), 0.5);
+    return product(v, product(with_diagonal(divide(skew, differences(values)), dl), vh));
 }
 
 /* V^-H ((V^H dV - V^H V diag(Re(V^H dV))) / conj(E) + dL) V^H: the columns of V have norm 1. */

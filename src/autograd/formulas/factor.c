@@ -16,13 +16,13 @@ static fac_tensor *divide_right(fac_tensor *a, fac_tensor *b, bool upper, bool u
 
 /* ---- Cholesky ----------------------------------------------------------------------------------------------------------------- */
 
-/* With P = L^H dL and its lower triangle T, the diagonal halved: L^-H (T + T^H)/2 L^-1. */
+/* With P = L^H dL, its lower triangle T and that without the diagonal T': L^-H (T + T'^H)/2 L^-1. The diagonal of a complex P is taken as
+   it is, as by PyTorch: where dL has an imaginary part there, the gradient is not Hermitian. */
 fac_tensor *cholesky_grad(fac_tensor *grad, fac_tensor *factor, bool upper) {
     if (!grad) return NULL;
     fac_tensor *l = upper ? adjoint(factor) : factor, *g = upper ? adjoint(grad) : grad;
     fac_tensor *p = product(adjoint(l), g);
-    fac_tensor *twice = add(fac__s_tril(p, 0), fac__s_tril(p, -1));
-    fac_tensor *middle = scaled_by(add(twice, adjoint(twice)), 0.25);
+    fac_tensor *middle = scaled_by(add(fac__s_tril(p, 0), adjoint(fac__s_tril(p, -1))), 0.5);
     fac_tensor *lh = adjoint(l);
     return divide_right(l, divide_left(lh, middle, true, false), false, false);
 }

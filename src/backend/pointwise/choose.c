@@ -10,6 +10,7 @@ static fac_status run(const fac_structured *s, fac_loop_id id) { return fac__poi
 static fac_status add_scaled(const fac_structured *s, fac_scalar alpha, bool negate) {
     if (alpha.kind != FAC_KIND_COMPLEX && fac__scalar_f64(alpha) == 1.0)
         return run(s, negate ? FAC_LOOP_sub : FAC_LOOP_add);
+    if (s->iter.common == FAC_BOOL && fac__scalar_f64(alpha) != 0) return run(s, FAC_LOOP_add); /* a or b */
     fac_pointwise_number by = fac__number(alpha);
     if (negate) by = (fac_pointwise_number){-by.real, -by.imag, (int64_t)(0 - (uint64_t)by.integer)};
     return fac__pointwise(s, FAC_LOOP_add_alpha, 0, &(fac_loop_args){.v = {by}});
@@ -41,6 +42,7 @@ fac_status pow_scalar_kernel(fac_structured *s, fac_tensor *self, fac_scalar exp
     (void)self;
     fac_dtype d = s->iter.common;
     double e = exponent.kind == FAC_KIND_COMPLEX ? 0 : fac__scalar_f64(exponent);
+    if (d == FAC_BOOL) return run(s, FAC_LOOP_ge); /* false to the power true alone is false */
     if (e == 2.0) return run(s, FAC_LOOP_square);
     if (fac_dtype_is_integral(d, true)) return run(s, FAC_LOOP_pow);
     if (e == 3.0 && !fac_dtype_is_complex(d)) return run(s, FAC_LOOP_cube);

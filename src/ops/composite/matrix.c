@@ -204,6 +204,13 @@ static fac_tensor *identity_like(fac_tensor *self) {
     return fac__s_clone(fac__s_expand(eye, ints(self->sizes, self->ndim), false), FAC_CONTIGUOUS);
 }
 
+/* The identity; where a gradient flows, one that has a gradient, of zeros. */
+static fac_tensor *zeroth_power(fac_tensor *self) {
+    fac_tensor *eye = identity_like(self);
+    if (!fac_is_grad_enabled() || !fac__requires_grad(self)) return eye;
+    return fac__s_add_Tensor(fac__s_fill_Scalar(self, fac_scalar_i_(0)), eye, fac_scalar_i_(1));
+}
+
 /* The squares that n's binary digits name, multiplied from the lowest up. */
 static fac_tensor *power(fac_tensor *A, uint64_t n) {
     fac_tensor *result = NULL, *square = A;
@@ -218,7 +225,7 @@ fac_status linalg_matrix_power_composite(const fac_call_info *c, fac_tensor *sel
     (void)c;
     FAC_TRY(check_square(self));
     FAC_SCOPE(s);
-    if (n == 0) return fac__give(out, identity_like(self));
+    if (n == 0) return fac__give(out, zeroth_power(self));
     if (n == 1) return fac__give(out, fac__s_clone(self, FAC_CONTIGUOUS));
     if (n == -1) return fac__c_linalg_inv(self, out);
     fac_tensor *base = n < 0 ? fac__s_linalg_inv(self) : self;

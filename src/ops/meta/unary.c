@@ -34,6 +34,8 @@ fac_status neg_meta(fac_structured *s, fac_tensor *self) {
 /* The magnitude of a complex number is real. */
 fac_status abs_meta(fac_structured *s, fac_tensor *self) {
     fac_dtype d = (fac_dtype)self->dtype;
+    FAC_CHECK(s->form != FAC_INPLACE || !fac_dtype_is_complex(d), FAC_ERR_DTYPE,
+              "In-place abs is not supported for complex tensors.");
     return fac__pw_1(s, self, FAC_PW_PROMOTE, fac_dtype_is_complex(d) ? fac__real_of(d) : 0);
 }
 fac_status angle_meta(fac_structured *s, fac_tensor *self) {
