@@ -186,7 +186,7 @@ if(APPLE OR FACULA_LTO OR NOT FACULA_PYTHON OR FACULA_SANITIZE MATCHES fuzzer OR
     set(facula_shared_internals OFF) # what counts reached lines does so in each object alone, and starts in the program
 endif()
 if(facula_shared_internals)
-    facula_relocatable(facula-internals.o "" ${FACULA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/expose.py)
+    facula_relocatable(facula-internals.o --compress-debug-sections=zlib ${FACULA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/expose.py)
     add_library(facula_internals SHARED EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/facula-internals.o)
     target_link_options(facula_internals PRIVATE -Wl,-Bsymbolic -Wl,--compress-debug-sections=zlib)
     target_compile_options(facula_internals INTERFACE -fPIC)
