@@ -91,10 +91,11 @@ static const char *result_return(const op *o) {
     if (returns_list(o)) return "    return fac__adopt_list(th_, &l_);\n";
     if (!returns_tensors(o)) return "    return r_;\n";
     if (o->s->n_rets > 1)
-        return xformat("    ${result}r_;\n%s    return r_;\n",
+        return xformat("    ${result}r_;\n%s%s    return r_;\n",
                        each_result(o, "",
                                    written ? "    fac__unref(res_[$i]);\n    r_.$field = $outarg;\n"
-                                           : "    r_.$field = fac__adopt(th_, res_[$i]);\n"));
+                                           : "    r_.$field = fac__adopt(th_, res_[$i]);\n"),
+                       written ? "" : "    if (FAC_UNLIKELY(th_->error)) return $fail; /* all of them or none */\n");
     if (!written) return "    return fac__adopt(th_, r_);\n";
     return o->in_place ? "    fac__unref(r_);\n    return $self;\n" : "    fac__unref(r_);\n    return $outarg;\n";
 }
