@@ -29,9 +29,10 @@ TRUTH = "a truth value for a number"
 ENUMERATOR = "an enumerator for a number"
 ZERO = "0 or `false` for a pointer"
 ADDRESS = "a `void *` for a pointer"
+EMPTY = "a `void *` with `false` behind it for a list"
 LARGE = "an integer beyond 53 bits for a floating-point number"
 # What a compiler has no warning for.
-UNSEEN = {"gcc": {TRUTH, ENUMERATOR, ZERO, LARGE}, "clang": {TRUTH, ENUMERATOR, ZERO, LARGE, NUMBER, ADDRESS}}
+UNSEEN = {"gcc": {TRUTH, ENUMERATOR, ZERO, LARGE}, "clang": {TRUTH, ENUMERATOR, ZERO, LARGE, NUMBER, ADDRESS, EMPTY}}
 
 
 def conversion(slip):
@@ -39,6 +40,8 @@ def conversion(slip):
     kind, field, number = slip.value.written, slip.keyword.type, slip.value.number
     if field.endswith("*"):
         return ADDRESS if kind == "W_POINTER" else ZERO
+    if kind == "W_POINTER":
+        return EMPTY
     if kind == "W_BOOL":
         return TRUTH
     if field in calls.ENUMERATIONS:

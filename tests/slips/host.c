@@ -169,7 +169,7 @@ static outcome judge(const slip *s, fac_value v) {
     case W_ENUM: return judge_number(s, v);
     case W_POINTER:
         /* An address with false behind it is how C writes an empty list; the operator refuses that where it cannot be. */
-        if (v.tag == FAC_TAG_INTS && fac_value_as_ints(v).n == 0) return MEANT;
+        if (v.tag == FAC_TAG_INTS && fac_value_as_ints(v).n == 0) return CONVERTED;
         return v.tag != FAC_TAG_NONE && s->field[strlen(s->field) - 1] == '*' ? CONVERTED : SILENT;
     default: return came_as_written(s, v) ? MEANT : SILENT;
     }
