@@ -240,17 +240,17 @@ static size_t n_of_type(const call_args *a, etype t) {
     return n;
 }
 
-/* Arithmetic on numbers. True if `name` is one and all arguments are numbers. */
+/* Arithmetic on numbers; integers wrap, as a caller may give any. True if `name` is one and all arguments are numbers. */
 static bool number_call(reader *r, const char *name, const call_args *a, val *out) {
     static const struct {
         const char *name;
         size_t n;
         const char *ints, *floats; /* as C */
     } table[] = {{"conj", 1, "(($v))", "(($v))"},
-                 {"neg", 1, "(-($v))", "(-($v))"},
-                 {"add", 2, "($v + $from)", "((double)$v + (double)$from)"},
-                 {"sub", 2, "($v - $from)", "((double)$v - (double)$from)"},
-                 {"mul", 2, "($v * $from)", "((double)$v * (double)$from)"},
+                 {"neg", 1, "(int64_t)(0 - (uint64_t)($v))", "(-($v))"},
+                 {"add", 2, "(int64_t)((uint64_t)$v + (uint64_t)$from)", "((double)$v + (double)$from)"},
+                 {"sub", 2, "(int64_t)((uint64_t)$v - (uint64_t)$from)", "((double)$v - (double)$from)"},
+                 {"mul", 2, "(int64_t)((uint64_t)$v * (uint64_t)$from)", "((double)$v * (double)$from)"},
                  {"div", 2, NULL, "((double)$v / (double)$from)"}};
     size_t i = 0;
     while (i < FAC_COUNT(table) && (strcmp(name, table[i].name) || a->n != table[i].n)) i++;
