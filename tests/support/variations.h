@@ -23,9 +23,8 @@ variation_count variations_of_extreme_elements(const sample_set *s, fac_device d
 /* Makes one call, under the bounds of variations_begin. Under a sanitizer it makes one in four, unless FACULA_VARIATIONS is "full". */
 void variation_try(const sample_call *c, fac_device device, fac_status (*make)(const sample_call *, fac_device),
                    variation_count *n);
-/* Bounds what a call may allocate, and ends the process, naming the call, if one takes longer than ten seconds of the
-   processor. Call after the
-   memory hook of the tests is in place. */
+/* Bounds what a call may allocate, and ends the process, naming the call, if one takes longer than ten seconds of the processor.
+   Call after the memory hook of the tests is in place. */
 void variations_begin(void);
 
 #endif

@@ -282,12 +282,11 @@ typedef struct list_run {
     size_t n;
 } list_run;
 
-/* The first place that ends behind i. */
-static size_t place_of(const list_run *l, int64_t i) {
-    size_t low = 0, high = l->n;
+size_t fac__list_entry(const int64_t *ends, size_t step, size_t n, int64_t i) {
+    size_t low = 0, high = n;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        if (l->places[middle].end > i)
+        if (*(const int64_t *)(const void *)((const char *)ends + middle * step) > i)
             high = middle;
         else
             low = middle + 1;
@@ -311,7 +310,7 @@ static fac_status run_list_chunk(void *ctx, int64_t begin, int64_t end) {
     tiles t;
     r.it = &it;
     if (r.fixed) fill_fixed(&r, &t, fac__min(r.tile, end - begin));
-    for (size_t k = place_of(l, begin); begin < end; k++) {
+    for (size_t k = fac__list_entry(&l->places->end, sizeof *l->places, l->n, begin); begin < end; k++) {
         const int64_t first = k ? l->places[k - 1].end : 0, stop = fac__min(end, l->places[k].end);
         if (begin < stop) run_place(&r, &it, &l->places[k], begin - first, stop - first, &t);
         begin = fac__max(begin, stop);

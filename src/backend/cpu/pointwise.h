@@ -21,6 +21,9 @@ typedef struct fac_list_place {
     char *data[FAC_ITER_MAX]; /* as in an iterator */
     int64_t end;              /* of its elements in the range of all */
 } fac_list_place;
+/* Of n entries whose elements are one range, the one that has element i. `ends`: where the elements of the first end, in the range; those
+   of the others follow `step` bytes apart. */
+size_t fac__list_entry(const int64_t *ends, size_t step, size_t n, int64_t i);
 /* Runs a loop over n entries, the elements of all being one range; `like` is a flat iterator over one of them.
    errors: DTYPE, as fac__cpu_pointwise */
 fac_status fac__cpu_pointwise_list(const fac_iter *like, const fac_pointwise_plan *plan, const fac_list_place *places,

@@ -1,9 +1,10 @@
-/* Fused optimiser steps on the CPU, over lists of parameters and over one. Of a list the elements of all parameters are one range, cut into chunks by number
-   alone, so that a hundred small parameters cost one pass over the threads. Everything is checked, and what differs between parameters
-   (the corrections of their step) computed, before the first element is written. f16 and bf16 go through tiles of float32. */
+/* Fused optimiser steps on the CPU, over lists of parameters and over one. Of a list the elements of all parameters are one range, cut
+   into chunks by number alone, so that a hundred small parameters cost one pass over the threads. Everything is checked, and what differs
+   between parameters (the corrections of their step) computed, before the first element is written. f16 and bf16 go through tiles of
+   float32. */
 #include "backend/cpu/kernels/optim.h"
 #include "backend/cpu/kernels/tile.h"
-#include "backend/cpu/parallel.h"
+#include "backend/cpu/pointwise.h"
 #include "ops/optim.h"
 #include "ops_gen.h"
 #include <math.h>
@@ -85,22 +86,9 @@ static void run_place(const job *j, const place *at, int64_t begin, int64_t end)
     }
 }
 
-/* The first place that ends behind i. */
-static size_t place_of(const job *j, int64_t i) {
-    size_t low = 0, high = j->n;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (j->places[middle].end > i)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 static fac_status run_range(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
-    for (size_t k = place_of(j, begin); begin < end; k++) {
+    for (size_t k = fac__list_entry(&j->places->end, sizeof *j->places, j->n, begin); begin < end; k++) {
         const int64_t first = k ? j->places[k - 1].end : 0, stop = fac__min(end, j->places[k].end);
         if (begin < stop) run_place(j, &j->places[k], begin - first, stop - first);
         begin = fac__max(begin, stop);
