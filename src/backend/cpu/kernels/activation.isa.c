@@ -10,6 +10,7 @@
 #define FAC_TD FAC_F32
 #define FAC_FN(name) name##_f32
 #define FAC_MATH(name) FAC_SIMD(name, f32)
+#define FAC_BUILTIN(name) __builtin_##name##f
 #include "ops/scalar/activation.h"
 
 #include "backend/cpu/kernels/loops_of_type.h"
@@ -18,6 +19,7 @@
 #define FAC_TD FAC_F64
 #define FAC_FN(name) name##_f64
 #define FAC_MATH(name) FAC_SIMD(name, f64)
+#define FAC_BUILTIN(name) __builtin_##name
 #include "ops/scalar/activation.h"
 
 #include "backend/cpu/kernels/loops_of_type.h"
