@@ -266,6 +266,9 @@ static void combinations_come_in_order(void **state) {
     assert_int_equal(fac_tensor_sizes(fac_combinations(fac_arange(7), .r = 4, .with_replacement = true)).v[0], 210);
     assert_null(fac_combinations(x, .r = -1));
     assert_error(FAC_ERR_ARGUMENT, "Expect a non-negative number, but got -1");
+    assert_null(
+        fac_combinations(fac_expand(fac_zeros(FAC_INTS(1)), FAC_INTS(INT64_MAX)), .r = 2, .with_replacement = true));
+    assert_error(FAC_ERR_OVERFLOW, "more than 2^63 choices");
     assert_null(fac_combinations(fac_arange(1000), .r = 500));
     assert_error(FAC_ERR_OVERFLOW, "choices");
 }

@@ -103,7 +103,7 @@ static fac_status count_choices(int64_t n, int64_t r, bool again, int64_t *out) 
     __int128 count = 1;
     *out = 0;
     if (n == 0 || (!again && r > n)) return FAC_OK;
-    FAC_CHECK(!again || !__builtin_add_overflow(n, r - 1, &n), FAC_ERR_OVERFLOW, "there are more than 2^63 choices");
+    FAC_CHECK(!again || fac__add(n, r - 1, &n), FAC_ERR_OVERFLOW, "there are more than 2^63 choices");
     if (r > n - r) r = n - r;
     for (int64_t i = 1; i <= r; i++) {
         count = count * (n - r + i) / i;
