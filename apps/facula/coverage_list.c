@@ -1,6 +1,8 @@
 /* The operators of PyTorch 2.15 on tensors that users reach, by kind: those tagged core, those that training needs beside them, and all
-   others with a kernel for the CPU. Left out are kernels of one library or device (cuDNN, XLA, slow_conv2d ...), what is a
-   function of the interface here (requires_grad_, promote_types ...), and parts that no call reaches by name.
+   others with a kernel for the CPU. Left out are kernels of one library or device (cuDNN, XLA, slow_conv2d, max_pool2d_backward of
+   Metal ...), those of nested tensors alone (linear_backward, matmul_backward) and of sparse ones alone (native_norm), what is a
+   function of the interface here (requires_grad_, promote_types ...), what asks symbolic sizes (sym_constrain_range), and parts
+   that no call reaches by name (slice_inverse).
    A name without an overload stands for any of its overloads. */
 #include "coverage.h"
 
@@ -137,16 +139,16 @@ const coverage_group coverage_groups[] = {
      "hardshrink hardshrink_backward hardsigmoid hardsigmoid_backward hardswish_backward hardtanh_backward heaviside "
      "hinge_embedding_loss histogram histogramdd hsplit hstack huber_loss_backward hypot imag index_fill index_reduce "
      "index_select_backward inner instance_norm is_nonzero is_same_size isclose isfinite isin isneginf isposinf isreal "
-     "item kron kthvalue l1_loss ldexp leaky_relu_backward less less_equal linear_backward linspace log_normal "
+     "item kron kthvalue l1_loss ldexp leaky_relu_backward less less_equal linspace log_normal "
      "log_sigmoid log_sigmoid_backward log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logit "
      "logit_backward logspace"},
     {"others, m to z",
-     "mH mT margin_ranking_loss masked_scatter_backward masked_select masked_select_backward matmul_backward matrix_H "
-     "matrix_exp_backward max_pool1d_with_indices max_pool2d max_pool2d_backward max_pool3d "
+     "mH mT margin_ranking_loss masked_scatter_backward masked_select masked_select_backward matrix_H "
+     "matrix_exp_backward max_pool1d_with_indices max_pool2d max_pool3d "
      "max_pool3d_with_indices_backward meshgrid mish_backward mode moveaxis movedim mse_loss_backward msort "
      "multi_margin_loss multi_margin_loss_backward multilabel_margin_loss multilabel_margin_loss_backward "
      "multilabel_margin_loss_forward multiply nan_to_num nanmean nanmedian nansum narrow narrow_copy native_batch_norm "
-     "native_channel_shuffle native_dropout_backward native_norm negative new_empty new_empty_strided new_full "
+     "native_channel_shuffle native_dropout_backward negative new_empty new_empty_strided new_full "
      "new_ones new_zeros nll_loss nll_loss2d nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_nd "
      "nonzero_numpy nonzero_static norm normal normal_functional not_equal numpy_T one_hot ones_like outer pad "
      "pad_sequence pairwise_distance pdist permute_copy pixel_unshuffle poisson poisson_nll_loss polar positive put "
@@ -155,10 +157,10 @@ const coverage_group coverage_groups[] = {
      "replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward reshape reshape_as resolve_conj "
      "resolve_neg roll rot90 row_stack rrelu rrelu_with_noise rrelu_with_noise_backward rrelu_with_noise_functional "
      "rsub searchsorted segment_reduce select_backward select_copy selu sgn sigmoid_backward silu_backward sinc "
-     "slice_backward slice_copy slice_inverse smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward "
+     "slice_backward slice_copy smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward "
      "softmax softplus_backward softshrink softshrink_backward split split_copy split_with_sizes_copy square "
-     "squeeze_copy stack std_mean subtract sum_to_size swapaxes swapdims sym_constrain_range "
-     "sym_constrain_range_for_size t t_copy take tanh_backward tensor_split tensordot threshold threshold_backward "
+     "squeeze_copy stack std_mean subtract sum_to_size swapaxes swapdims "
+     "t t_copy take tanh_backward tensor_split tensordot threshold threshold_backward "
      "tile to trace trace_backward transpose transpose_copy trapezoid trapz tril_indices triplet_margin_loss "
      "triu_indices true_divide type_as unbind unbind_copy unflatten unfold unfold_backward unfold_copy uniform "
      "unique_consecutive unique_dim_consecutive unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze_copy "

@@ -176,8 +176,13 @@ FAC_API FAC_MUST fac_status fac_module_save(fac_module *m, const char *path);
 FAC_API FAC_MUST fac_status fac_module_load(fac_module *m, const char *path, const fac_module_load_kw *kw);
 
 /* Moves or casts parameters, their gradients and buffers, children first; a floating or complex dtype casts what is
-   floating or complex, integers keep theirs. Parameters keep their identity (their data is
-   swapped) unless fac_set_overwrite_module_params(true). */
+   floating or complex, integers keep theirs. A memory_format is that of tensors of four and five dimensions, others
+   keep theirs; tensor: one whose dtype and device are followed, in the place of those two. Parameters keep their
+   identity (their data is swapped) unless fac_set_overwrite_module_params(true).
+   errors: DTYPE for an integral or bool dtype; ARGUMENT for a tensor beside a dtype or device, or for a format of
+           another number of dimensions than a tensor has (channels_last of five, channels_last_3d of four), when
+           nothing was changed
+   source: torch.nn.Module.to */
 FAC_API FAC_MUST fac_status fac_module_to(fac_module *m, const fac_module_to_kw *kw);
 /* Moves everything to a CUDA device (-1: the current one), or back to the CPU. */
 FAC_API FAC_MUST fac_status fac_module_cuda(fac_module *m, int index);

@@ -51,7 +51,8 @@ FAC_API bool fac_tensor_is_contiguous(const fac_tensor *t);
 /* True if the elements lie in the given order without gaps. */
 FAC_API bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format);
 /* Address of the first element on the tensor's device; NULL for meta and empty tensors. Valid while the tensor
-   lives. */
+   lives. These are the elements in memory: where fac_is_conj or fac_is_neg says so, the tensor means their conjugates
+   or negatives; fac_resolve_conj and fac_resolve_neg give one whose elements are as they lie. */
 FAC_API void *fac_tensor_data(fac_tensor *t);
 /* The storage under the tensor, borrowed; NULL for meta tensors. */
 FAC_API fac_storage *fac_tensor_storage(fac_tensor *t);

@@ -110,8 +110,9 @@ static bool same_strides(const fac_tensor *a, const fac_tensor *b) {
     return true;
 }
 
-/* A gradient lies in memory as its leaf does, so that optimisers run over both in one sweep. */
+/* A gradient lies in memory as its leaf does, so that optimisers run over both in one sweep, and has nothing pending. */
 static bool laid_out_like(const fac_tensor *grad, const fac_tensor *leaf) {
+    if (FAC_UNLIKELY(fac__pending(grad) != 0)) return false;
     if (FAC_LIKELY((grad->flags & leaf->flags & FAC_TF_CONTIGUOUS) != 0)) return true;
     return (leaf->flags & FAC_TF_DENSE) ? same_strides(grad, leaf) : fac__is_contiguous(grad);
 }

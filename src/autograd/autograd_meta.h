@@ -28,6 +28,7 @@ struct fac_autograd {
     atomic_uint view_version;        /* at which a view's grad_fn was computed */
     uint8_t how;                     /* fac_view_made of a view */
     bool requires_grad;              /* set on a leaf */
+    bool reshaped;                   /* no view, and its sizes or strides were changed in place: see view.c */
 };
 
 /* The node as it was last published; borrowed. Not for views that may be out of date: those ask fac__grad_fn. */
@@ -72,6 +73,8 @@ fac_status fac__output_meta_set(fac_node *n, uint32_t nr, const fac_tensor *t);
 /* The node and output that gradients of t go to, counted: its history, or a leaf's accumulator. Node NULL if t (or NULL)
    wants none. */
 fac_status fac__gradient_edge(fac_tensor *t, fac_edge *out);
+/* The way from t's base to t, a view, counted: its steps, or one by as_strided if the base is `reshaped`. */
+fac_status fac__view_way(fac_tensor *t, fac_view_step **out);
 /* Applies a view's steps to another tensor shaped like its base; owned. */
 fac_status fac__view_replay(const fac_view_step *v, fac_tensor *base, fac_tensor **out);
 /* Computes a view's node again from its base's history. */

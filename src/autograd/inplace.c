@@ -142,16 +142,19 @@ static bool reads(const fac_node *fn, const fac_tensor *t) {
 
 /* The node that replaces the history of t's base once fn has changed t; owned. */
 static fac_status copy_slices_new(fac_tensor *t, fac_node *fn, uint32_t nr, fac_node **out) {
-    fac_view_step *view = t->ag->view;
+    fac_view_step *view = NULL;
     bool own = reads(fn, t);
     uint32_t n_edges = fn->n_edges + (own ? 0 : 1);
+    FAC_TRY(fac__view_way(t, &view));
     copy_slices *c = (copy_slices *)fac__node_new(fac__thread(), &copy_slices_class, n_edges, 1);
-    if (!c) return FAC_ERR_MEMORY;
+    if (!c) {
+        fac__view_step_unref(view);
+        return FAC_ERR_MEMORY;
+    }
     c->fn = fac__node_ref(fn);
     c->fn_nr = nr;
     c->fn_reads_slice = own;
-    c->view = view;
-    atomic_fetch_add_explicit(&view->refs, 1, memory_order_relaxed);
+    c->view = view; /* the count goes along */
     fac_status st = copy_slices_fill(c, t->ag->base, fn);
     if (st == FAC_OK)
         *out = &c->node;

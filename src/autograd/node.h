@@ -96,6 +96,11 @@ typedef enum { FAC_VIEW_DEFAULT, FAC_VIEW_NO_GRAD, FAC_VIEW_MULTI_OUTPUT, FAC_VI
    args are the boxed arguments after self, copied. Under no-grad the making is FAC_VIEW_NO_GRAD, whatever is asked. */
 fac_status fac__view_record(fac_thread *th, fac_tensor *parent, fac_tensor *view, fac_view_made how,
                             const fac_operator *op, const fac_value *args, size_t n_args);
+/* Gives t itself the sizes, strides, offset, history and way from the base of `view`, a fresh view of it, and counts its version
+   on. Views of t that were made before keep what they show. t has been checked as before any change in place. */
+fac_status fac__view_become(fac_tensor *t, fac_tensor *view);
+/* Takes t out of the graph. errors: AUTOGRAD for a view */
+fac_status fac__detach_in_place(fac_tensor *t);
 /* The node of t, regenerated if t is a view whose base changed in place since. Borrowed; NULL if none. */
 fac_node *fac__grad_fn(fac_tensor *t);
 

@@ -1,8 +1,10 @@
 /* Views: the steps by which a view was made, and its node computed again after its base changed in place. */
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
+#include "autograd/hooks.h"
 #include "autograd/mode.h"
 #include "base/mutex.h"
+#include "core/resize.h"
 #include "dispatch/value.h"
 
 static size_t step_bytes(size_t n_args) { return sizeof(fac_view_step) + n_args * sizeof(fac_value); }
@@ -55,7 +57,8 @@ static fac_view_step *strided_step(fac_thread *th, fac_view_step *before, const 
 }
 
 static bool is_plain_view_of(const fac_tensor *view, const fac_tensor *base) {
-    return view->dtype == base->dtype && !view->cls && !base->cls && view->storage == base->storage;
+    return view->dtype == base->dtype && !view->cls && !base->cls && view->storage == base->storage &&
+           fac__pending(view) == fac__pending(base);
 }
 
 /* The whole way from the base in one step. */
@@ -66,6 +69,19 @@ static fac_view_step *short_cut(fac_thread *th, const fac_tensor *base, const fa
     fac_view_step *v = whole ? strided_step(th, NULL, args, base) : NULL;
     for (size_t i = 0; i < FAC_COUNT(args); i++) fac_value_release(&args[i]);
     return v;
+}
+
+fac_status fac__view_way(fac_tensor *t, fac_view_step **out) {
+    struct fac_autograd *ag = t->ag, *of_base = ag->base->ag;
+    if (!of_base || !of_base->reshaped) {
+        atomic_fetch_add_explicit(&ag->view->refs, 1, memory_order_relaxed);
+        *out = ag->view;
+        return FAC_OK;
+    }
+    FAC_CHECK(is_plain_view_of(t, ag->base), FAC_ERR_UNSUPPORTED,
+              "the history of a view of another dtype is lost where the sizes of its base were changed in place");
+    *out = short_cut(fac__thread(), ag->base, t);
+    return *out ? FAC_OK : fac_error() ? fac_error() : FAC_ERR_MEMORY;
 }
 
 static fac_view_step *step_to(fac_thread *th, fac_tensor *parent, const fac_tensor *view, const fac_operator *op,
@@ -198,9 +214,12 @@ static fac_status regenerate(fac_tensor *t, bool only_if_stale) {
     FAC_TRY(fac__check_view_inplace(t, true));
     const unsigned version = fac__version_of(t);
     fac_tensor *again = NULL;
+    fac_view_step *way = NULL;
+    FAC_TRY(fac__view_way(t, &way));
     fac_recording was = fac__recording_begin();
-    fac_status st = fac__view_replay(t->ag->view, t->ag->base, &again);
+    fac_status st = fac__view_replay(way, t->ag->base, &again);
     fac__recording_end(was);
+    fac__view_step_unref(way);
     if (st == FAC_OK) st = publish(t, again, version, only_if_stale);
     fac__unref(again);
     return st;
@@ -214,4 +233,57 @@ fac_node *fac__grad_fn(fac_tensor *t) {
     if (FAC_LIKELY(!ag->view) || (!fac__history(ag) && !fac__requires_grad(ag->base))) return fac__history(ag);
     if (is_stale(ag, fac__version_of(t)) && regenerate(t, true) != FAC_OK) return NULL;
     return fac__history(ag);
+}
+
+/* ---- views in place -------------------------------------------------------------------------------------------------- */
+
+/* The steps to t as it will be: those of the view, which are one more than t's, or, where nobody recorded them, what geometry
+   says. NULL, with an error, without memory. */
+static fac_view_step *steps_to(const fac_tensor *t, const fac_tensor *view) {
+    fac_view_step *made = view->ag ? view->ag->view : NULL;
+    if (!made) return short_cut(fac__thread(), t->ag->base, view);
+    atomic_fetch_add_explicit(&made->refs, 1, memory_order_relaxed);
+    return made;
+}
+
+/* t's history becomes the view's. What can fail comes first. */
+static fac_status take_history(fac_tensor *t, const fac_tensor *view) {
+    fac_node *node = view->ag ? fac__history(view->ag) : NULL;
+    const bool is_view = t->ag->view != NULL;
+    fac_view_step *steps = is_view ? steps_to(t, view) : NULL;
+    if (is_view && !steps) return fac_error() ? fac_error() : FAC_ERR_MEMORY;
+    const fac_status st = node ? fac__set_grad_fn(t, node, view->ag->output_nr) : FAC_OK;
+    if (st != FAC_OK || !is_view) {
+        fac__view_step_unref(steps);
+        t->ag->reshaped = t->ag->reshaped || st == FAC_OK;
+        return st;
+    }
+    fac__view_step_unref(t->ag->view);
+    t->ag->view = steps;
+    return FAC_OK;
+}
+
+/* Steps that other views of t recorded began at its old sizes: `reshaped` says that they no longer hold. */
+fac_status fac__view_become(fac_tensor *t, fac_tensor *view) {
+    FAC_TRY(fac__version_make(t));
+    if (!fac__autograd_of(t)) return FAC_ERR_MEMORY;
+    if (view != t) {
+        FAC_TRY(take_history(t, view));
+        fac__move_geometry(t, view);
+    }
+    FAC_TRY(fac__bump_version(t));
+    atomic_store_explicit(&t->ag->view_version, fac__version_of(t), memory_order_release);
+    return FAC_OK;
+}
+
+fac_status fac__detach_in_place(fac_tensor *t) {
+    struct fac_autograd *ag = t->ag;
+    if (!ag) return FAC_OK;
+    FAC_CHECK(!ag->view, FAC_ERR_AUTOGRAD, "Can't detach views in-place. Use detach() instead.");
+    fac__retain_remove(ag);
+    fac_node *old = atomic_exchange_explicit(&ag->grad_fn, NULL, memory_order_acq_rel);
+    ag->output_nr = 0;
+    ag->requires_grad = false;
+    fac__node_unref(old);
+    return FAC_OK;
 }

@@ -30,7 +30,7 @@ typedef struct style {
 typedef struct printer {
     fac_buf out;
     const fac_tensor *t; /* in CPU memory */
-    bool summarize, complex, conjugate;
+    bool summarize, complex;
     int64_t edge, line_width;
     style parts[2];
 } printer;
@@ -54,7 +54,7 @@ static fac_scalar element(const printer *p, const char *at, int part) {
     double re_im[2];
     fac_scalar v = fac__load(at, (fac_dtype)p->t->dtype, re_im);
     if (v.kind != FAC_KIND_COMPLEX) return v;
-    return fac_scalar_f_(part && p->conjugate ? -re_im[1] : re_im[part]);
+    return fac_scalar_f_(re_im[part]);
 }
 
 /* ---- what is shown ------------------------------------------------------------------------------------------------------ */
@@ -230,7 +230,6 @@ static fac_status add_values(printer *p, fac_tensor *t) {
     FAC_TRY(fac__readable(t, &cpu));
     p->t = cpu;
     p->complex = fac_dtype_is_complex((fac_dtype)cpu->dtype);
-    p->conjugate = (cpu->flags & FAC_TF_CONJ) != 0;
     p->summarize = cpu->numel > atomic_load(&option_threshold);
     p->edge = atomic_load(&option_edge);
     const char *data = fac__data(cpu);

@@ -10,7 +10,7 @@ static fac_status fetch(fac_tensor *t, fac_tensor **out) {
     fac_tensor *made;
     FAC_TRY(
         fac__empty_strided(t->sizes, t->strides, t->ndim, (fac_dtype)t->dtype, fac_device_make(FAC_CPU, -1), &made));
-    made->flags |= t->flags & FAC_TF_CONJ;
+    fac__turn_pending(made, fac__pending(t));
     fac_status st = fac__copy_bytes(made->device, fac__data(made), t->device, fac__data(t),
                                     t->numel ? made->storage->bytes : 0, false);
     if (st == FAC_OK)
@@ -18,16 +18,6 @@ static fac_status fetch(fac_tensor *t, fac_tensor **out) {
     else
         fac__unref(made);
     return st;
-}
-
-fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
-    *out = NULL;
-    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "the elements of a %s tensor cannot be read; make it dense first",
-              t->cls->name);
-    FAC_CHECK(t->device.type != FAC_META, FAC_ERR_DEVICE, "Cannot read the data of a meta tensor: it has none");
-    if (!fac__is_cpu(t)) return fetch(t, out);
-    *out = fac__ref(t);
-    return FAC_OK;
 }
 
 /* Walks over the elements of a tensor in CPU memory, in row-major order of the logical index. */
@@ -40,11 +30,24 @@ typedef struct reader {
 /* Starts at the first element. */
 static void reader_of(reader *r, const fac_tensor *t) { *r = (reader){.t = t, .p = fac__data(t)}; }
 
+/* The negative within the dtype d, whose integers wrap around. */
+static fac_scalar negative(fac_scalar s, fac_dtype d, double re_im[2]) {
+    char element[16] = {0};
+    if (s.kind == FAC_KIND_COMPLEX) {
+        re_im[0] = -re_im[0], re_im[1] = -re_im[1];
+        return s;
+    }
+    if (s.kind == FAC_KIND_FLOAT) return fac_scalar_f_(-fac__scalar_f64(s));
+    fac__store(element, d, fac_scalar_i_((int64_t)(0 - (uint64_t)s.bits)));
+    return fac__load(element, d, re_im);
+}
+
 /* The present element, and one step on. May be called numel times. A complex value is put in re_im. */
 static fac_scalar read_next(reader *r, double re_im[2]) {
     const fac_tensor *t = r->t;
     fac_scalar s = fac__load(r->p, (fac_dtype)t->dtype, re_im);
-    if (s.kind == FAC_KIND_COMPLEX && (t->flags & FAC_TF_CONJ)) re_im[1] = -re_im[1];
+    if (t->flags & FAC_TF_CONJ) re_im[1] = -re_im[1];
+    if (t->flags & FAC_TF_NEG) s = negative(s, (fac_dtype)t->dtype, re_im);
     int64_t item = fac__item_size(t);
     for (int d = t->ndim - 1; d >= 0;
          d--) { /* an odometer over the logical index, which never points past an element */
@@ -60,7 +63,7 @@ static fac_scalar read_next(reader *r, double re_im[2]) {
 
 static void read_elements(const fac_tensor *t, fac_dtype dtype, char *out) {
     size_t item = fac__dtype_size(dtype);
-    if (t->dtype == dtype && fac__is_contiguous(t) && !(t->flags & FAC_TF_CONJ)) {
+    if (t->dtype == dtype && fac__is_contiguous(t) && !fac__pending(t)) {
         if (t->numel) memcpy(out, fac__data(t), (size_t)t->numel * item);
         return;
     }
@@ -72,6 +75,32 @@ static void read_elements(const fac_tensor *t, fac_dtype dtype, char *out) {
         fac__store(element, dtype, read_next(&r, re_im));
         memcpy(out, element, item);
     }
+}
+
+/* Owned copy of a tensor in CPU memory with nothing pending. */
+static fac_status settled(fac_tensor *t, fac_tensor **out) {
+    FAC_TRY(fac__empty(t->sizes, t->ndim, (fac_dtype)t->dtype, t->device, out));
+    if (t->numel) read_elements(t, (fac_dtype)t->dtype, fac__data(*out));
+    return FAC_OK;
+}
+
+fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
+    fac_tensor *here;
+    *out = NULL;
+    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "the elements of a %s tensor cannot be read; make it dense first",
+              t->cls->name);
+    FAC_CHECK(t->device.type != FAC_META, FAC_ERR_DEVICE, "Cannot read the data of a meta tensor: it has none");
+    if (fac__is_cpu(t))
+        here = fac__ref(t);
+    else
+        FAC_TRY(fetch(t, &here));
+    if (!fac__pending(t)) {
+        *out = here;
+        return FAC_OK;
+    }
+    const fac_status st = settled(here, out);
+    fac__unref(here);
+    return st;
 }
 
 fac_status fac_tensor_read(fac_tensor *t, fac_dtype dtype, void *out, size_t n) {

@@ -4,7 +4,8 @@
 
 #include "core/tensor.h"
 
-/* Owned: t itself if it lies in CPU memory, else a copy there. Errors: meta and opaque tensors. */
+/* Owned, with no conjugation or negation pending: t itself if it lies so in CPU memory, else a copy there. Errors: meta and
+   opaque tensors. */
 fac_status fac__readable(fac_tensor *t, fac_tensor **out);
 
 /* fac_tensor_read, fac_item and fac_item_int of a header. */

@@ -57,11 +57,16 @@ static void move_dims(fac_tensor *t, fac_tensor *next) {
     next->ndim = 0;
 }
 
-void fac__resize_end(fac_tensor *t, fac_tensor *next) {
-    if (next->storage != t->storage) fac__storage_swap(next->storage, t->storage);
+void fac__move_geometry(fac_tensor *t, fac_tensor *next) {
+    t->offset = next->offset;
     t->numel = next->numel;
     move_dims(t, next);
     fac__compute_flags(t);
+}
+
+void fac__resize_end(fac_tensor *t, fac_tensor *next) {
+    if (next->storage != t->storage) fac__storage_swap(next->storage, t->storage);
+    fac__move_geometry(t, next);
     fac__unref(next);
     FAC_INVARIANT(fac__tensor_is_valid(t));
 }

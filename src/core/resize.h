@@ -13,4 +13,7 @@ fac_status fac__resize_begin(fac_tensor *t, const int64_t *sizes, const int64_t 
 /* Makes t what fac__resize_begin gave, and releases that. All tensors over t's storage see its new bytes. */
 void fac__resize_end(fac_tensor *t, fac_tensor *next);
 
+/* Gives t the sizes, strides and offset of `next`, a view of it or of its storage, which is left without dimensions. */
+void fac__move_geometry(fac_tensor *t, fac_tensor *next);
+
 #endif

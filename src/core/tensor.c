@@ -266,7 +266,7 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
     t->numel = numel;
     t->offset = offset;
     t->keys = base->keys;
-    t->flags = base->flags & (FAC_TF_INFERENCE | FAC_TF_CONJ);
+    t->flags = base->flags & (FAC_TF_INFERENCE | FAC_TF_PENDING);
     t->storage = fac__storage_ref(base->storage);
     t->version = fac__version_ref(base->version);
     limit_idle_strides(t);
@@ -347,8 +347,8 @@ fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
     t->storage = fac__storage_ref(src->storage);
     t->device = src->device;
     t->keys = src->keys;
-    t->flags =
-        (uint16_t)((t->flags & ~(FAC_TF_CONJ | FAC_TF_INFERENCE)) | (src->flags & (FAC_TF_CONJ | FAC_TF_INFERENCE)));
+    const unsigned taken = FAC_TF_PENDING | FAC_TF_INFERENCE;
+    t->flags = (uint16_t)((t->flags & ~taken) | (src->flags & taken));
     fac__version_unref(t->version);
     t->version = NULL;
     fac__storage_unref(old);

@@ -3,6 +3,7 @@
 #ifndef FAC_SRC_CORE_TENSOR_H
 #define FAC_SRC_CORE_TENSOR_H
 
+#include "core/keyset.h"
 #include "core/thread.h"
 #include <facula/tensor.h>
 
@@ -39,9 +40,13 @@ enum {
     FAC_TF_CHANNELS_LAST = 4, /* NHWC order, 4-d                                        */
     FAC_TF_WRAPPED = 8,       /* made from a C number: weakest in promotion             */
     FAC_TF_INFERENCE = 16,    /* made in inference mode                                  */
-    FAC_TF_CONJ = 32,         /* lazy conjugate bit                                       */
-    FAC_TF_CHANNELS_LAST_3D = 64
+    FAC_TF_CONJ = 32,         /* the conjugates of the elements in memory are meant       */
+    FAC_TF_CHANNELS_LAST_3D = 64,
+    FAC_TF_NEG = 128 /* their negatives are meant                                */
 };
+/* What remains to be done to the elements in memory when they are read. A tensor with one of these has the key Conjugate, below
+   which kernels see none but where their operator says so (`conjugated` in its entry). */
+#define FAC_TF_PENDING (FAC_TF_CONJ | FAC_TF_NEG)
 
 /* A tensor's header. Inside the library `fac_tensor *` is the address of one; users hold handles: core/handle.h. */
 struct fac_tensor {
@@ -80,6 +85,16 @@ fac_storage *fac__storage_ref(fac_storage *s);
 void fac__storage_unref(fac_storage *s);
 /* Counts of live objects, for fac_live(). */
 void fac__live_add(int64_t n);
+
+/* ---- what is pending ---------------------------------------------------------------------------------------------- */
+
+static inline unsigned fac__pending(const fac_tensor *t) { return t->flags & (unsigned)FAC_TF_PENDING; }
+/* Turns flags of FAC_TF_PENDING of a tensor that nobody else has yet; its keys follow. */
+static inline void fac__turn_pending(fac_tensor *t, unsigned flags) {
+    const fac_keyset key = fac__func_bit(FAC_KEY_CONJUGATE);
+    t->flags = (uint16_t)(t->flags ^ flags);
+    t->keys = fac__pending(t) ? t->keys | key : t->keys & ~key;
+}
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 

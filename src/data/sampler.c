@@ -140,6 +140,7 @@ static fac_tensor *gather(const fac_tensor *column, const int64_t *chosen, int64
     sizes[0] = n;
     fac_tensor *t;
     FAC_TRY_NULL(fac__empty(sizes, column->ndim, (fac_dtype)column->dtype, column->device, &t));
+    fac__turn_pending(t, fac__pending(column)); /* bytes are copied as they lie */
     size_t row = n ? (size_t)(t->numel / n) * fac_dtype_size((fac_dtype)t->dtype) : 0;
     const char *from = fac__data(column);
     char *to = fac__data(t);

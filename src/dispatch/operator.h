@@ -47,6 +47,7 @@ typedef struct fac_builtin_facts {
         shares; /* arguments, as bits, that are written, or that a result may be, though no schema says so */
     uint8_t offsets, combines;
     bool fills, data_dependent;
+    uint32_t conjugated; /* arguments that the CPU's kernels read as conjugated where FAC_TF_CONJ says so */
     const char *gradient;
 } fac_builtin_facts;
 typedef struct fac_builtin_op {

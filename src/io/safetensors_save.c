@@ -152,7 +152,7 @@ static fac_status sink_write(sink *s, const void *bytes, size_t n) {
 static fac_status write_tensor(sink *f, fac_tensor *t) {
     size_t n = (size_t)t->numel, bytes = n * fac_dtype_size((fac_dtype)t->dtype);
     if (n == 0) return FAC_OK;
-    if (fac__is_cpu(t) && fac__is_contiguous(t) && !(t->flags & FAC_TF_CONJ)) return sink_write(f, fac__data(t), bytes);
+    if (fac__is_cpu(t) && fac__is_contiguous(t) && !fac__pending(t)) return sink_write(f, fac__data(t), bytes);
     void *copy = fac__alloc(bytes);
     if (!copy) return fac_error();
     fac_status st = fac__read(t, (fac_dtype)t->dtype, copy, n);

@@ -73,14 +73,42 @@ static fac_status convert(fac_module *m, convert_fn fn, const void *context) {
     return convert_slots(m, FAC_SLOT_BUFFER, fn, context);
 }
 
+/* What a memory format is asked of. */
+static bool is_image(fac_tensor *t) { return fac_tensor_ndim(t) == 4 || fac_tensor_ndim(t) == 5; }
+
 static fac_tensor *to_kw(const void *context, fac_tensor *t) {
     const fac_module_to_kw *kw = context;
     const fac_dtype d = fac_tensor_dtype(t);
     const bool cast = kw->dtype && (fac_dtype_is_floating(d) || fac_dtype_is_complex(d));
+    const fac_memory_format format = is_image(t) ? kw->memory_format : FAC_FORMAT_DEFAULT;
     fac_device device = kw->device.type ? kw->device : fac_tensor_device(t);
     FAC_TRY_NULL(fac__device_resolve(&device));
-    if ((!cast || kw->dtype == d) && fac_device_equal(device, fac_tensor_device(t))) return t;
-    return fac_to(t, .dtype = cast ? kw->dtype : d, .device = device, .non_blocking = kw->non_blocking);
+    const bool lies = !format || format == FAC_PRESERVE || fac_tensor_is_contiguous_as(t, format);
+    if (lies && (!cast || kw->dtype == d) && fac_device_equal(device, fac_tensor_device(t))) return t;
+    return fac_to(t, .dtype = cast ? kw->dtype : d, .device = device, .non_blocking = kw->non_blocking,
+                  .memory_format = format);
+}
+
+/* Refuses a format that one of the tensors cannot have, before any is converted. */
+static fac_status check_format(void *context, const char *path, fac_module *owner, fac_slot *s) {
+    (void)owner;
+    const fac_memory_format format = *(const fac_memory_format *)context;
+    const int wanted = format == FAC_CHANNELS_LAST ? 4 : format == FAC_CHANNELS_LAST_3D ? 5 : 0;
+    if (!wanted || !s->tensor || !is_image(s->tensor)) return FAC_OK;
+    FAC_CHECK(fac_tensor_ndim(s->tensor) == wanted, FAC_ERR_ARGUMENT,
+              "required rank %d tensor to use %s format, but %s has %d dimensions", wanted,
+              wanted == 4 ? "channels_last" : "channels_last_3d", path, fac_tensor_ndim(s->tensor));
+    return FAC_OK;
+}
+
+/* Takes over what a given tensor is. */
+static fac_status follow_tensor(fac_module_to_kw *kw) {
+    if (!kw->tensor) return FAC_OK;
+    FAC_CHECK(!kw->dtype && !kw->device.type, FAC_ERR_ARGUMENT,
+              "fac_module_to takes either a tensor or a dtype and a device");
+    kw->dtype = fac_tensor_dtype(kw->tensor);
+    kw->device = fac_tensor_device(kw->tensor);
+    return FAC_OK;
 }
 
 fac_status(fac_module_to)(fac_module *m, const fac_module_to_kw *kw) {
@@ -88,8 +116,10 @@ fac_status(fac_module_to)(fac_module *m, const fac_module_to_kw *kw) {
     FAC_TRY(fac_error());
     FAC_TRY(fac__open_module_to_kw(&k, kw));
     if (!fac__given(m, "module")) return fac_error();
+    FAC_TRY(follow_tensor(&k));
     FAC_CHECK(!k.dtype || fac_dtype_is_floating(k.dtype) || fac_dtype_is_complex(k.dtype), FAC_ERR_DTYPE,
               "fac_module_to only accepts floating or complex dtypes, but got %s", fac_dtype_name(k.dtype));
+    FAC_TRY(fac__module_walk_slots(m, check_format, &k.memory_format));
     return convert(m, to_kw, &k);
 }
 

@@ -2,7 +2,7 @@
 #ifndef FAC_SRC_OPS_CONV_H
 #define FAC_SRC_OPS_CONV_H
 
-#include "core/tensor.h"
+#include "ops/format.h"
 
 #define FAC_CONV_DIMS 3
 
@@ -24,6 +24,14 @@ typedef struct fac_conv {
 
 /* What is computed from the other two; also the numbers of the three arrays. */
 typedef enum { FAC_CONV_SMALL, FAC_CONV_LARGE, FAC_CONV_WEIGHT, FAC_CONV_SIDES } fac_conv_side;
+
+/* The format of the result and of the gradients of input and weight: channels-last if either is. Without a batch, and in one
+   dimension, they are row-major. */
+static inline fac_memory_format fac__conv_format(const fac_tensor *input, const fac_tensor *weight) {
+    if (input->ndim != weight->ndim) return FAC_CONTIGUOUS;
+    const fac_memory_format f = fac__format_of(input);
+    return fac__is_channels_last(f) ? f : fac__format_of(weight);
+}
 
 /* The schema's arguments. A list of one entry counts for every dimension. */
 typedef struct fac_conv_args {

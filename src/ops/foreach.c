@@ -69,7 +69,7 @@ static bool is_plain_operand(const fac_tensor *t, const fac_tensor *u) {
 }
 
 static bool is_plain_single(const fac_tensor *t, const fac_tensor *u) {
-    return u->ndim == 0 && t->dtype == u->dtype && fac_device_equal(t->device, u->device) &&
+    return u->ndim == 0 && t->dtype == u->dtype && !fac__pending(u) && fac_device_equal(t->device, u->device) &&
            fac__overlap(t, u) == FAC_OVERLAP_NO;
 }
 
@@ -95,7 +95,7 @@ static bool is_flat_entry(const fac_foreach *each, size_t i) {
     const fac_tensor *t = each->lists[0].v[i], *first = each->lists[0].v[0];
     for (size_t k = 0; k < each->n; k++) {
         const fac_tensor *u = each->lists[k].v[i];
-        if (!(u->flags & FAC_TF_CONTIGUOUS) || u->flags & (FAC_TF_CONJ | FAC_TF_WRAPPED) || !has_keys_of(u, first))
+        if (!(u->flags & FAC_TF_CONTIGUOUS) || u->flags & (FAC_TF_PENDING | FAC_TF_WRAPPED) || !has_keys_of(u, first))
             return false;
         if (k && !fac__same_sizes(t, u)) return false;
     }

@@ -2,7 +2,7 @@
 #ifndef FAC_SRC_OPS_POOL_H
 #define FAC_SRC_OPS_POOL_H
 
-#include "core/tensor.h"
+#include "ops/format.h"
 
 #define FAC_POOL_DIMS 3
 
@@ -30,6 +30,12 @@ fac_status fac__pool_plan(int nd, const fac_tensor *self, const fac_pool_args *a
 /* The same for pooling to a given size.
    errors: SHAPE for another rank or an empty dimension; ARGUMENT for a negative size or a wrong number of sizes; OVERFLOW */
 fac_status fac__pool_plan_adaptive(int nd, const fac_tensor *self, fac_ints output_size, fac_pool *out);
+/* The format of the result and of the gradient of self. As in PyTorch, only maxima keep that of three dimensions, and none if the
+   windows are adaptive. */
+static inline fac_memory_format fac__pool_format(const fac_pool *p, const fac_tensor *self, bool maxima) {
+    const bool keeps = self->ndim == p->nd + 2 && (p->nd == 2 || (maxima && !p->adaptive));
+    return keeps ? fac__format_of(self) : FAC_CONTIGUOUS;
+}
 /* The window of output position o in dimension d before clipping: [*begin, *end) in steps of dilation. */
 static inline void fac__pool_window(const fac_pool *p, int d, int64_t o, int64_t *begin, int64_t *end) {
     if (p->adaptive) {

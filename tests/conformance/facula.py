@@ -88,6 +88,7 @@ class Facula:
         declare("fac_scope_end", None, C.POINTER(ScopeMark))
         declare("fac_tensor_wrap", P, P, SIZE, C.c_int, Ints, Ints, I64, P, P)
         declare("fac_tensor_sizes", Ints, P)
+        declare("fac_tensor_strides", Ints, P)
         declare("fac_tensor_dtype", C.c_int, P)
         declare("fac_tensor_numel", I64, P)
         declare("fac_tensor_read", C.c_int, P, C.c_int, P, SIZE)
@@ -361,10 +362,23 @@ class Tensor:
     def dtype(self):
         return DTYPES[self.scope.lib.fac_tensor_dtype(self.h)]
 
-    def torch(self):
-        """A copy as a torch tensor."""
+    def torch(self, with_strides=False):
+        """A copy as a torch tensor, row-major or with the strides of the original."""
         lib = self.scope.lib
         sizes, code = lib.fac_tensor_sizes(self.h), lib.fac_tensor_dtype(self.h)
         out = torch.empty([sizes.v[i] for i in range(sizes.n)], dtype=DTYPES[code])
         self.scope.f.check(lib.fac_tensor_read(self.h, code, out.data_ptr(), out.numel()))
-        return out
+        if not with_strides:
+            return out
+        strides = lib.fac_tensor_strides(self.h)
+        strides = [strides.v[i] for i in range(strides.n)]
+        like = torch.empty_strided(out.shape, strides, dtype=out.dtype)
+        expanded = any(s == 0 and n > 1 for s, n in zip(strides, out.shape))
+        return expand_like(out, like) if expanded else like.copy_(out)
+
+
+def expand_like(values, like):
+    """The values with the zero strides of `like`."""
+    seen = values[tuple(slice(0, 1) if s == 0 and n > 1 else slice(None) for s, n in zip(like.stride(), like.shape))]
+    narrow = torch.empty_strided(seen.shape, like.stride(), dtype=values.dtype).copy_(seen)
+    return narrow.expand(values.shape)

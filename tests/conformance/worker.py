@@ -46,8 +46,25 @@ def tolerances(op, dtype):
     return rtol, atol
 
 
-def compare(op, mine, theirs, what, exact):
-    """Compares lists of results. `exact` gives PyTorch's results computed in float64 (or None): where the two differ by more than
+def channels_last(t):
+    """A sample's tensor with the channels innermost, if it has four or five dimensions."""
+    if t.layout != torch.strided or t.dim() not in (4, 5):
+        return t
+    memory_format = torch.channels_last if t.dim() == 4 else torch.channels_last_3d
+    return t.detach().contiguous(memory_format=memory_format).requires_grad_(t.requires_grad)
+
+
+def compare_strides(mine, theirs, what, i):
+    """Of dimensions of more than one element: no other stride is ever used."""
+    if mine.dim() not in (4, 5) or mine.numel() == 0:
+        return
+    a, b = ([s for s, n in zip(t.stride(), t.shape) if n > 1] for t in (mine, theirs))
+    if a != b:
+        raise AssertionError(f"{what} {i}: strides {a} of {list(mine.shape)}, PyTorch has {b}")
+
+
+def compare(op, mine, theirs, what, exact, formats=False):
+    """Compares lists of results; with `formats` their strides too. `exact` gives PyTorch's results computed in float64 (or None): where the two differ by more than
     the tolerance, Facula's must be no farther from them than PyTorch's own are."""
     if len(mine) != len(theirs):
         raise AssertionError(f"{what}: {len(mine)} results, PyTorch has {len(theirs)}")
@@ -61,6 +78,8 @@ def compare(op, mine, theirs, what, exact):
         b = b.detach().resolve_conj().resolve_neg()
         if a.shape != b.shape or a.dtype != b.dtype:
             raise AssertionError(f"{what} {i}: {a.dtype} {list(a.shape)}, PyTorch has {b.dtype} {list(b.shape)}")
+        if formats:
+            compare_strides(a, b, what, i)
         if op.name in RANDOM or op.name in UNINITIALISED_OK:
             continue
         rtol, atol = tolerances(op, b.dtype)
@@ -105,7 +124,7 @@ def copied(t):
     return storage.as_strided(t.shape, t.stride(), t.storage_offset())
 
 
-def check_sample(f, op, sample, gradients, forms):
+def check_sample(f, op, sample, gradients, forms, formats):
     """Raises if Facula and PyTorch disagree."""
     if op.name == "unique" and not sample.kwargs.get("sorted", True):
         raise Unsupported("the order is not specified")
@@ -140,7 +159,7 @@ def check_sample(f, op, sample, gradients, forms):
         for i in wanted:
             handles[i].require_grad()
         results = interpret.run(scope, graph, handles) if graph else run_lists(scope, op, interpret.fill(shape, handles))
-        compare(op, [r.torch() for r in results], expected, "result", exact)
+        compare(op, [r.torch(formats) for r in results], expected, "result", exact, formats)
         if lists.takes(op) and not gradients and op.inplace_variant:
             check_in_place(scope, op, interpret.fill(shape, [scope.wrap(copied(t)) for t in inputs]),
                            interpret.fill(shape, [copied(t) for t in inputs]), exact)
@@ -151,7 +170,7 @@ def check_sample(f, op, sample, gradients, forms):
                 raise AssertionError(f"gradient: results {stuck} require none, in PyTorch {flows} do")
             if flows:
                 check_gradients(op, scope, [results[i] for i in flows], [handles[i] for i in wanted], [expected[i] for i in flows],
-                                [theirs_inputs[i] for i in wanted], lambda: ([exact()[i] for i in flows], [wide_inputs[i] for i in wanted]))
+                                [theirs_inputs[i] for i in wanted], lambda: ([exact()[i] for i in flows], [wide_inputs[i] for i in wanted]), formats)
 
 
 def run_lists(scope, op, call):
@@ -186,7 +205,7 @@ def check_in_place(scope, op, mine, theirs, exact):
     compare(op, [t.torch() for t in mine[0]], list(first), "in place", exact)
 
 
-def check_gradients(op, scope, results, handles, expected, inputs, wide):
+def check_gradients(op, scope, results, handles, expected, inputs, wide, formats):
     torch.manual_seed(0)
     seeds = [torch.randn_like(t.detach()) for t in expected]
     compute = lists.theirs if lists.takes(op) else lambda f: f()
@@ -197,7 +216,7 @@ def check_gradients(op, scope, results, handles, expected, inputs, wide):
         outputs, wide_inputs = wide()
         return torch.autograd.grad(outputs, wide_inputs, [s.to(o.dtype) for s, o in zip(seeds, outputs)], allow_unused=True)
 
-    compare(op, [g and g.torch() for g in mine], list(theirs), "gradient", exact)
+    compare(op, [g and g.torch(formats) for g in mine], list(theirs), "gradient", exact, formats)
 
 
 def samples_of(op, dtype, gradients):
@@ -206,10 +225,11 @@ def samples_of(op, dtype, gradients):
 
 
 def check_operator(f, op, dtype, mode, limit, seconds):
-    """Counts and reasons for one operator, dtype and mode (plain, noncontiguous, forms, gradient)."""
+    """Counts and reasons for one operator, dtype and mode (plain, noncontiguous, forms, gradient, formats)."""
+    gradients = mode == "gradient" or mode == "formats" and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     out = {"samples": 0, "passed": 0, "failed": 0, "missing": 0, "unsupported": 0, "cut": False, "reasons": []}
     started = time.monotonic()
-    for n, sample in enumerate(samples_of(op, dtype, mode == "gradient")):
+    for n, sample in enumerate(samples_of(op, dtype, gradients)):
         if n >= limit or time.monotonic() - started > seconds:
             out["cut"] = True
             break
@@ -217,9 +237,13 @@ def check_operator(f, op, dtype, mode, limit, seconds):
         interpret.flatten((sample.input, sample.args, sample.kwargs), found)
         if mode == "noncontiguous":
             sample = sample.noncontiguous()
+        if mode == "formats":
+            if not any(t.dim() in (4, 5) for t in found):
+                continue
+            sample = sample.transform(lambda t: channels_last(t) if isinstance(t, torch.Tensor) else t)
         out["samples"] += 1
         try:
-            check_sample(f, op, sample, mode == "gradient", mode == "forms")
+            check_sample(f, op, sample, gradients, mode == "forms", mode == "formats")
             out["passed"] += 1
             continue
         except interpret.Missing as e:

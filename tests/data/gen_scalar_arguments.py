@@ -21,6 +21,7 @@ PROBES = [nan, inf, -inf, -2.5, 0, 0.5, 300, 1e39, 2 + 1j, True]
 HALF_PROBES = [1e5, -0.5]
 RANDOM = "alpha_dropout alpha_dropout_ feature_dropout feature_dropout_ feature_alpha_dropout feature_alpha_dropout_".split()
 RANDOM += "bernoulli_ bernoulli dropout dropout_ native_dropout cauchy_ exponential_ geometric_ log_normal_ normal_ normal uniform_".split()
+RANDOM += "cauchy exponential geometric log_normal normal_functional uniform".split()
 
 
 def x(d, *sizes):

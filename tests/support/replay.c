@@ -182,7 +182,7 @@ static void compare(replay *r, fac_tensor *mine, const char *text, const char *w
         DIFFERS(r, "%s %zu: nothing, PyTorch has %s", what, i, text);
         return;
     }
-    fac_tensor *contiguous = fac_contiguous(fac_detach(mine));
+    fac_tensor *contiguous = fac_contiguous(fac_resolve_neg(fac_resolve_conj(fac_detach(mine))));
     assert_no_error();
     const fac_tensor *flat = fac__header(contiguous), *wanted = fac__header(theirs);
     if (flat->dtype != wanted->dtype || !fac__same_sizes(flat, wanted)) {

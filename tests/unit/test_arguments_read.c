@@ -85,6 +85,13 @@ static bool device_is_dispatched(const fac_schema *s) {
     return tensors < 2;
 }
 
+/* Whether a factory writes into a given tensor, whose device is then the result's, whatever the other arguments'. */
+static bool device_is_of_out(const fac_operator *op) {
+    fac_operator_facts f;
+    assert_ok(fac_operator_facts_of(op, &f));
+    return f.fills;
+}
+
 static void observe_samples(const fac_operator *op, reading *r) {
     size_t n;
     bool rule = has_rule(fac_operator_name(op));
@@ -110,11 +117,12 @@ static const char *reason_of(const char *op, const char *arg, const char *what) 
 }
 
 /* How many aspects of an argument are unread without a reason, or read in spite of one. */
-static int judge(const fac_schema *s, const char *arg, unsigned read) {
+static int judge(const fac_operator *o, const char *arg, unsigned read) {
+    const fac_schema *s = atomic_load(&o->schema);
     const char *op = s->full;
     int wrong = 0;
     for (size_t i = 0; i < FAC_COUNT(aspects); i++) {
-        if (aspects[i].bit == WATCH_DEVICE && device_is_dispatched(s)) continue;
+        if (aspects[i].bit == WATCH_DEVICE && (device_is_dispatched(s) || device_is_of_out(o))) continue;
         bool seen = read & aspects[i].bit, excused = reason_of(op, arg, aspects[i].name) != NULL;
         if (seen != excused) continue;
         print_error(seen ? "%s: %s of %s is read; its entry says that it is not\n"
@@ -134,7 +142,7 @@ static int judge_operator(const fac_operator *op) {
     for (size_t i = 0; i < s->n_args; i++) {
         if (s->args[i].type.kind != FAC_TYPE_TENSOR) continue;
         if (r.given[i])
-            wrong += judge(s, s->args[i].name, r.read[i]);
+            wrong += judge(op, s->args[i].name, r.read[i]);
         else
             print_error("%s: no sample that works gives %s\n", s->full, s->args[i].name), wrong++;
     }

@@ -281,7 +281,7 @@ static void bits_are_the_same_for_any_number_of_threads(void **state) {
 /* ---- gradients ------------------------------------------------------------------------------------------------------------ */
 
 #define PAIRS(t) fac_view_as_complex(t)
-#define PARTS(t) fac_view_as_real(t)
+#define PARTS(t) fac_view_as_real(fac_resolve_conj(t))
 #define CASES(X)                                                                                  \
     X(fft, 1, "2,5,2", -1, 1, out[0] = PARTS(fac_fft_fft(PAIRS(x[0]))))                           \
     X(ifft, 1, "2,6,2", -1, 1, out[0] = PARTS(fac_fft_ifft(PAIRS(x[0]), .norm = "ortho")))        \

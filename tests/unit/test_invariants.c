@@ -50,6 +50,7 @@ static void a_spoilt_tensor_is_found(void **state) {
     ASSERT_SPOILT(look_at_tensor, t->flags, t->flags | FAC_TF_CONTIGUOUS);
     ASSERT_SPOILT(look_at_tensor, t->flags, t->flags & ~FAC_TF_DENSE);
     ASSERT_SPOILT(look_at_tensor, t->flags, t->flags | FAC_TF_INFERENCE);
+    ASSERT_SPOILT(look_at_tensor, t->flags, t->flags | FAC_TF_NEG);
     ASSERT_SPOILT(look_at_tensor, t->dtype, FAC_DTYPE_COUNT);
     ASSERT_SPOILT(look_at_tensor, t->dtype, FAC_F64);
     ASSERT_SPOILT(look_at_tensor, t->keys, 0);

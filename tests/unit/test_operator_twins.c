@@ -155,7 +155,8 @@ static void what_fills_does_not_depend_on_what_was_there(void **state) {
         const fac_operator *op = fac_operator_at(i);
         char *const *texts = samples_of(&set, fac_operator_name(op), &n);
         assert_ok(fac_operator_facts_of(op, &f));
-        if (!f.fills) continue;
+        if (!f.fills || strncmp(fac_operator_name(op), "aten::empty", 11) == 0)
+            continue; /* which leave open what is there */
         if (n == 0 || !f.writes) wrong += tell(op, "it fills, but there is no call, or nothing is written", "");
         for (size_t k = 0; k < n; k++) wrong += compare_fills(op, f.writes, texts[k]);
         fill++;

@@ -285,6 +285,13 @@ static void emit_keep(FILE *f, const op *o) {
     fprintf(f, "};\n    fac_tensor *kept_[%zu] = {NULL};\n    FAC_TRY(fac__keep_values(moved_, kept_, %zu));\n", n, n);
 }
 
+/* Whether the result is differentiable: what the entry says, or else whether a formula reads its gradient. */
+static bool has_history(const op *o, size_t result) {
+    const grad_plan *g = o->grad;
+    if (o->e->output_differentiability) return strcmp(o->e->output_differentiability[result], "True") == 0;
+    return g->uses_grad_list || !g->grads_used || g->grads_used >> result & 1;
+}
+
 static void emit_functional_record(FILE *f, const op *o, const fields *k) {
     const bool list = returns_list(o);
     const char *put_back = o->e->updates ? "fac__put_back(moved_, kept_, FAC_COUNT(kept_), st_)" : "st_";
@@ -298,11 +305,12 @@ static void emit_functional_record(FILE *f, const op *o, const fields *k) {
          put_back, list ? "(uint32_t)res_->n" : fill(o, "$rets"));
     emit_connect(f, o);
     for (size_t i = 0; i < o->s->n_args; i++) emit_held(f, o, &k->v[i], SAVE, k->v[i].name);
-    fputs(list
-              ? "    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &node_->node, "
-                "(uint32_t)i_);\n"
-              : each_result(o, "", "    if (!st_) st_ = fac__set_history(res_[$i], &node_->node, $i);\n"),
-          f);
+    if (list)
+        fputs("    for (size_t i_ = 0; i_ < res_->n && !st_; i_++) st_ = fac__set_history(res_->v[i_], &node_->node, "
+              "(uint32_t)i_);\n",
+              f);
+    for (size_t i = 0; i < o->s->n_rets && !list; i++)
+        if (has_history(o, i)) emit_at(f, o, i, "    if (!st_) st_ = fac__set_history(res_[$i], &node_->node, $i);\n");
     for (size_t i = o->s->n_args; i < k->n; i++)
         emit_held(f, o, &k->v[i], SAVE,
                   list ? "((fac_tensors){res_->v, res_->n})" : xformat("res_[%d]", k->v[i].result));

@@ -116,6 +116,23 @@ static void emit_alias(FILE *f, const op *o, const char *function, rows *k) {
     add_row(k, "CatchAll", function);
 }
 
+/* What the functional form is called with: a factory's out form makes what fits the tensor that it fills. */
+static char *borrowed_args(const op *o) {
+    static const char *const made[][2] = {{"dtype", "(fac_dtype)given_[0]->dtype"},
+                                          {"layout", "FAC_STRIDED"},
+                                          {"device", "given_[0]->device"},
+                                          {"pin_memory", "(fac_opt_num){0}"}};
+    if (!is_factory_out(o)) return fill(o, "$inner");
+    char *list = "";
+    for (size_t i = 0; i < o->functional->s->n_args; i++) {
+        const char *text = o->functional->s->args[i].name;
+        for (size_t k = 0; k < FAC_COUNT(made); k++)
+            if (strcmp(text, made[k][0]) == 0) text = made[k][1];
+        list = joined(list, ", ", text);
+    }
+    return list;
+}
+
 /* An in-place or out form in terms of the functional operator. */
 static void emit_borrowed(FILE *f, const op *o, rows *k) {
     if (o->e->alias) {
@@ -128,7 +145,7 @@ static void emit_borrowed(FILE *f, const op *o, rows *k) {
     emit(f, o, "    fac_tensor *made_[$rets] = {NULL};\n");
     bool recorded = o->form == FORM_INPLACE && o->e->composite;
     if (recorded) emit_before(f, o);
-    fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n", o->functional->id, listed(fill(o, "$inner"), "made_"));
+    fprintf(f, "    fac_status st_ = fac__c_%s(%s);\n", o->functional->id, listed(borrowed_args(o), "made_"));
     if (recorded) fputs("    fac__unref(before_);\n", f);
     emit(f, o,
          o->form == FORM_INPLACE ? "    if (!st_) st_ = fac__copy_over(given_[0], made_[0]);\n"
@@ -269,5 +286,6 @@ void emit_rows(FILE *f, const op *o, const rows *k) {
         emit(f, o,
              e->nondifferentiable && !writes(o) ? "    {\"Autograd\", (fac_fn)NULL},\n"
                                                 : "    {\"Autograd\", (fac_fn)$id_autograd},\n");
+    if (takes_pending(o)) fputs("    {\"Conjugate\", (fac_fn)NULL},\n", f);
     fputs("    {NULL, NULL},\n};\n", f);
 }

@@ -14,14 +14,19 @@ static bool changes(const op *o) { return o->e->updates || writes(o); }
 
 static const op *functional_of(const op *o) {
     if (!changes(o)) return o;
+    if (is_factory_out(o)) return NULL;
     if (o->functional) return functional_of(o->functional);
     if (!o->e->functional) return by_name(o);
     return FIND(o->m->ops, short_name, o->e->functional);
 }
 
+static bool fills(const op *o) {
+    return is_factory_out(o) || (o->e->functional && strcmp(o->e->functional, "fills") == 0);
+}
+
 /* "none, reason", "fills": there is no such form, and a caller can do without. */
-static bool needs_none(const entry *e) {
-    return e->functional && (strcmp(e->functional, "fills") == 0 || reason_after("none, ", e->functional));
+static bool needs_none(const op *o) {
+    return fills(o) || (o->e->functional && reason_after("none, ", o->e->functional));
 }
 
 static const char *combines(const model *m, const entry *e) {
@@ -35,7 +40,7 @@ static void check_functional(const op *o) {
     const entry *e = o->e;
     if (e->functional && !changes(o))
         die(e->file, e->line, "%s writes none of its arguments: it is its own functional form", o->s->full);
-    if (!functional_of(o) && !needs_none(e))
+    if (!functional_of(o) && !needs_none(o))
         die(e->file, e->line,
             "%s writes its arguments: 'functional' should name the operator that computes the same into new tensors, "
             "or say 'fills' or 'none, reason'",
@@ -71,6 +76,13 @@ static unsigned long mask_of(const op *o, const char *key, char **v) {
     return mask;
 }
 
+/* Its kernels look at no elements, or call what does. A view hands on what is pending. */
+bool takes_pending(const op *o) {
+    const fac_schema_type *r = o->s->n_rets ? &o->s->rets[0].type : NULL;
+    if (o->e->composite) return false;
+    return lists(o->e->conjugated, "any") || (r && r->alias && !r->write);
+}
+
 void check_facts(const model *m) {
     for (size_t i = 0; i < m->ops.n; i++) {
         const op *o = &m->ops.v[i];
@@ -79,6 +91,7 @@ void check_facts(const model *m) {
         check_random(o);
         mask_of(o, "updates", o->e->updates);
         mask_of(o, "shares", o->e->shares);
+        if (!takes_pending(o)) mask_of(o, "conjugated", o->e->conjugated);
     }
 }
 
@@ -88,9 +101,10 @@ void emit_facts(FILE *f, const op *o) {
     const char *how = e->composite ? "as_parts" : combines(o->m, e);
     fputs("{", f);
     if (functional) fprintf(f, ".functional = &fac_op_%s, ", functional->id);
-    if (e->functional && strcmp(e->functional, "fills") == 0) fputs(".fills = true, ", f);
+    if (fills(o)) fputs(".fills = true, ", f);
     if (e->updates) fprintf(f, ".updates = %lu, ", mask_of(o, "updates", e->updates));
     if (e->shares) fprintf(f, ".shares = %lu, ", mask_of(o, "shares", e->shares));
+    if (e->conjugated && !takes_pending(o)) fprintf(f, ".conjugated = %lu, ", mask_of(o, "conjugated", e->conjugated));
     if (e->random) fputs(".offsets = 1, ", f);
     if (e->data_dependent) fputs(".data_dependent = true, ", f);
     fprintf(f, ".combines = FAC_COMBINES_%s, .gradient = ", upper(how));

@@ -5,6 +5,8 @@
 
 bool is_factory(const op *o) { return o->e->factory && o->form == FORM_FUNCTION; }
 
+bool is_factory_out(const op *o) { return o->e->factory && o->form == FORM_OUT; }
+
 bool is_out(const op *o, size_t i) { return i >= o->s->n_args - o->n_out_args; }
 
 bool is_input(const op *o, size_t i) { return !is_out(o, i); }

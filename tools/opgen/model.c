@@ -24,6 +24,7 @@ static void check_names(const entry *e) {
                                     {"composite", e->composite},
                                     {"explicit", e->explicit},
                                     {"out_overload", e->out_overload}};
+    if (e->inplace_overload && *e->inplace_overload) check_name(e, e->line, "inplace_overload", e->inplace_overload);
     for (size_t i = 0; i < FAC_COUNT(names); i++) check_name(e, e->line, names[i][0], names[i][1]);
 }
 
@@ -57,9 +58,10 @@ static void write_result(fac_schema *s, size_t i, fac_schema_arg *arg) {
 }
 
 /* A list is written and not given back: "Tensor(a!)[] self ... -> ()". */
-static fac_schema *inplace_schema(const fac_schema *s) {
+static fac_schema *inplace_schema(const entry *e, const fac_schema *s) {
     fac_schema *d = copied(s);
     d->name = xformat("%s_", s->name);
+    if (e->inplace_overload) d->overload = e->inplace_overload;
     write_result(d, 0, &d->args[0]);
     if (s->args[0].type.list) {
         d->args[0].type.list = true;
@@ -76,8 +78,22 @@ static char *out_name(const fac_schema *s, size_t i) {
     return find_arg(s, name) < 0 ? name : xformat("out_%s", name);
 }
 
+/* What an out tensor decides for a factory. */
+static bool is_option(const fac_schema_arg *a) {
+    static char *const options[] = {"dtype", "layout", "device", "pin_memory", NULL};
+    return a->kwarg_only && lists(options, a->name);
+}
+
+static void drop_options(fac_schema *d) {
+    size_t n = 0;
+    for (size_t i = 0; i < d->n_args; i++)
+        if (!is_option(&d->args[i])) d->args[n++] = d->args[i];
+    d->n_args = n;
+}
+
 static fac_schema *out_schema(const entry *e, const fac_schema *s) {
     fac_schema *d = copied(s);
+    if (e->factory) drop_options(d);
     const bool plain = !s->overload[0] || strcmp(s->overload, "Tensor") == 0;
     d->overload = e->out_overload ? e->out_overload : plain ? "out" : xformat("%s_out", s->overload);
     for (size_t i = 0; i < s->n_rets; i++) {
@@ -114,23 +130,31 @@ static op make_op(const entry *e, fac_schema *s, op_form form) {
     return o;
 }
 
+/* An optional keyword without a default may be left out in C. */
+static void settle_defaults(const entry *e, fac_schema *s, size_t first) {
+    for (size_t i = first; i < s->n_args; i++) {
+        if (s->args[i].default_text) continue;
+        if (!s->args[i].type.optional)
+            die(e->file, e->line, "argument '%s' has no default, so it must be positional", s->args[i].name);
+        s->args[i].default_text = "None";
+    }
+}
+
 static void name_op(op *o, const op *fn) {
     const entry *e = o->e;
     const char *suffix = o->form == FORM_INPLACE ? "_" : o->form == FORM_OUT ? "_out" : "";
     const fac_schema *base = fn->s;
-    o->n_pos = positional_of(e, base);
     o->n_out_args = o->form == FORM_OUT ? base->n_rets : 0;
     char *name = public_name(e, base);
     o->cname = xformat("%s%s", name, suffix);
     o->macro = e->macro ? xformat("%s%s", e->macro, suffix) : NULL;
-    for (size_t i = o->n_pos; i < base->n_args; i++) {
-        if (base->args[i].default_text) continue;
-        if (!base->args[i].type.optional)
-            die(e->file, e->line, "argument '%s' has no default, so it must be positional", base->args[i].name);
-        base->args[i].default_text = "None"; /* an optional keyword may be left out in C */
+    if (is_factory_out(o)) {
+        o->n_pos = o->s->n_args - o->n_out_args;
+        return;
     }
-    bool factory = e->factory && o->form == FORM_FUNCTION;
-    if (base->n_args > o->n_pos || factory) o->kw = xformat("%s", e->macro ? e->macro : name);
+    o->n_pos = positional_of(e, base);
+    settle_defaults(e, fn->s, o->n_pos);
+    if (base->n_args > o->n_pos || is_factory(o)) o->kw = xformat("%s", e->macro ? e->macro : name);
 }
 
 bool next_unread(const char **rest, char **out_arg, char **out_what) {
@@ -166,6 +190,13 @@ static void demand(bool holds, const entry *e, const fac_schema *s, const char *
     if (!holds) die(e->file, e->line, "%s: %s", s->full, what);
 }
 
+/* Whether a list, if there is one, has n words. */
+static bool says_of_each(char *const *list, size_t n) {
+    size_t words = 0;
+    while (list && list[words]) words++;
+    return !list || words == n;
+}
+
 static void check_entry(const entry *e, const fac_schema *s) {
     const bool given_meta = e->meta, given_raw = e->raw.n && !e->explicit, given_kernels = e->kernels.n,
                given_grad = e->grad.n, given_double = e->double_backward;
@@ -182,6 +213,8 @@ static void check_entry(const entry *e, const fac_schema *s) {
     demand(!given_double || reason_after("unsupported, ", e->double_backward), e, s,
            "'double_backward' should be \"unsupported, reason\"");
     demand(!e->view || e->explicit, e, s, "'view' needs 'explicit'");
+    demand(says_of_each(e->output_differentiability, s->n_rets), e, s,
+           "'output_differentiability' should say it of each result");
     demand(!e->device_check || given_kernels, e, s, "'device_check' needs 'kernels'");
     demand(!given_meta || !s->n_rets || s->rets[0].type.kind == FAC_TYPE_TENSOR || s->rets[0].type.list, e, s,
            "a structured operator returns tensors");
@@ -216,7 +249,7 @@ static void add_forms(model *m, const entry *e) {
         demand(s->n_args && s->args[0].type.kind == FAC_TYPE_TENSOR && s->n_rets == 1, e, s,
                "cannot have an in-place form");
         demand(!s->args[0].type.list || e->foreach, e, s, "a list can have an in-place form by 'foreach' alone");
-        add_form(m, &fn, inplace_schema(s), FORM_INPLACE);
+        add_form(m, &fn, inplace_schema(e, s), FORM_INPLACE);
     }
     if (lists(e->variants, "out")) add_form(m, &fn, out_schema(e, s), FORM_OUT);
 }

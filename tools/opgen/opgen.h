@@ -31,14 +31,15 @@ typedef struct entry {
     char *alias;      /* the operator of which this is another name */
     char *foreach;    /* the operator that is called for every entry of lists (emit_foreach.c) */
     char *op, *c, *macro, *meta, *composite, *explicit, *view, *view_copy, *view_inverse, *nondifferentiable;
-    char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *device_check;
+    char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *inplace_overload, *device_check;
     char *loop,
         *kernel; /* of a pointwise operator: the loop, or the choice of one; the C function that chooses and runs it */
     pairs kernels, raw, grad, unread;
-    char **variants, **tags, **updates, **shares, **numbers; /* NULL-terminated; variants NULL means [function] */
-    int positional;                                          /* -1: not given */
-    char *combines, *functional;                             /* facts.c */
-    char *random; /* offsets of the generator that a call takes, as C over the arguments; 1 at most */
+    char **variants, **tags, **updates, **shares, **numbers, **conjugated,
+        **output_differentiability; /* NULL-terminated; variants NULL means [function] */
+    int positional;                 /* -1: not given */
+    char *combines, *functional;    /* facts.c */
+    char *random;                   /* offsets of the generator that a call takes, as C over the arguments; 1 at most */
     bool internal, factory, data_dependent;
 } entry;
 
@@ -265,6 +266,8 @@ bool is_pointwise(const entry *e);
 
 /* Stops where an entry leaves a fact open. */
 void check_facts(const model *m);
+/* Whether the operator's kernels get tensors with a conjugation or negation pending as they are. */
+bool takes_pending(const op *o);
 /* A fac_builtin_facts, as an initialiser. */
 void emit_facts(FILE *f, const op *o);
 
@@ -365,6 +368,8 @@ bool is_positional(const op *o, size_t i);
 bool is_keyword(const op *o, size_t i);
 bool is_generator(const op *o, size_t i);
 bool is_factory(const op *o);
+/* Takes dtype and device from the tensor that it fills, where its functional form has keywords. */
+bool is_factory_out(const op *o);
 const char *plain_type(const fac_schema_type *t); /* as a public argument, where optional numbers are plain ones */
 char *kw_name(const fac_schema_arg *a);           /* ".dim", which takes one number where the schema has a list of N */
 char *kw_second_name(const fac_schema_arg *a); /* ".dims" for the list, ".alpha_scalar" for an exact number; or NULL */

@@ -58,7 +58,7 @@ static const char *meaning(const words *w, const char *word) {
     IS(boxed, boxed(&a->type, a->name));
     IS(plain, plain_type(&a->type));
     IS(trimmed, trimmed(plain_type(&a->type)));
-    IS(sort, fac__type_text(&base_of(o)->s->args[w->i].type, xalloc(64), 64)); /* "Tensor" */
+    IS(sort, fac__type_text(&(is_factory_out(o) ? o : base_of(o))->s->args[w->i].type, xalloc(64), 64)); /* "Tensor" */
     IS(macroarg, macro_argument(a));
     IS(repeated, repeated(a));
     IS(key, kw_name(a));

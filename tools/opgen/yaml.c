@@ -25,9 +25,10 @@ static const char *const words_of[][2] = {
     {"device_check", "NoCheck"},
     {"combines", "nothing, exactly, rounded"},
     {"variants", "function, inplace, out"},
+    {"output_differentiability", "False, True"},
     {"tags", "core, data_dependent_output, dynamic_output_shape, nondeterministic_seeded"},
     {"kernels", "CPU, CUDA, Meta"}, /* that the library has kernels for */
-    {"raw", "CPU, CUDA, Meta"},
+    {"raw", "CPU, CUDA, Meta, Conjugate"},
 };
 
 static char *word_of(doc *d, yaml_node_t *n, const char *key) {
@@ -98,6 +99,7 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(errors, text_of);
     KEY(source, text_of);
     KEY(out_overload, text_of);
+    KEY(inplace_overload, text_of);
     KEY(device_check, word_of);
     KEY(loop, text_of);
     KEY(kernel, text_of);
@@ -109,6 +111,8 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(updates, list_of);
     KEY(shares, list_of);
     KEY(numbers, list_of);
+    KEY(conjugated, list_of);
+    KEY(output_differentiability, list_of);
     KEY(kernels, map_of);
     KEY(raw, map_of);
     KEY(grad, map_of);

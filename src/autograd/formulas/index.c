@@ -146,12 +146,14 @@ static void grads_of_extreme(const reduced *r, fac_tensor **grads) {
 fac_status scatter_reduce_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, int64_t dim, fac_tensor *index,
                                fac_tensor *src, const char *reduce, bool include_self, fac_tensor *result) {
     reduced r = {grad, self, index, src, result, dim, include_self};
+    const reduced conjugates = {grad, fac__s_conj(self), index, fac__s_conj(src), fac__s_conj(result),
+                                dim,  include_self};
     if (strcmp(reduce, "sum") == 0)
         grads[0] = grad, grads[1] = fac__s_gather(grad, dim, index, false);
     else if (strcmp(reduce, "mean") == 0)
         grads_of_mean(&r, grads);
     else if (strcmp(reduce, "prod") == 0)
-        grads_of_prod(&r, grads);
+        grads_of_prod(&conjugates, grads);
     else
         grads_of_extreme(&r, grads);
     if (!include_self && grads[0]) grads[0] = fac__s_scatter_value(grads[0], dim, index, fac_scalar_i_(0));

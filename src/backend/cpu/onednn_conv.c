@@ -1,6 +1,6 @@
-/* oneDNN's convolutions compute with channels in blocks of the vector's width, so arrays are reordered on their way in and
-   out; that costs about a twentieth of a 3x3 convolution. Its choice of blocks depends on the number of threads at creation:
-   everything here happens on one. */
+/* oneDNN's convolutions compute with channels in blocks of the vector's width, so row-major arrays are reordered on their way in
+   and out; that costs about a twentieth of a 3x3 convolution. Where channels are innermost it takes arrays without gaps as they
+   lie. Its choice of blocks depends on the number of threads at creation: everything here happens on one. */
 #include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/onednn.h"
 #include "base/mutex.h"
@@ -28,7 +28,7 @@ static void layout_free(layout *l) { (void)l; }
 #define layout_of_tag dnnl_memory_desc_init_by_tag
 #endif
 
-/* oneDNN's description of a shape. `plain` is row-major, `any` leaves the layout to oneDNN. */
+/* oneDNN's description of a shape. `plain` is the array's, `any` leaves the layout to oneDNN. */
 typedef struct description {
     dnnl_dims_t stride, dilation, before, after;
     layout plain[FAC_CONV_SIDES], any[FAC_CONV_SIDES], bias;
@@ -93,15 +93,21 @@ static fac_status fail(dnnl_status_t st) {
 
 /* ---- making a primitive ---------------------------------------------------------------------------------------------- */
 
-/* Sizes and row-major strides of [outer, channels, size...]. */
-static int array_dims(const fac_conv_shape *s, int64_t channels, const int64_t *size, int64_t pitch, int64_t *dims,
-                      int64_t *strides) {
+/* Strides of dims[first..n), row-major, or with the channels at `first` innermost and points `point` apart. */
+static void fill_strides(int64_t *strides, const int64_t *dims, int first, int n, int64_t point) {
+    int64_t step = point ? point : 1;
+    for (int d = n - 1; d >= first + (point != 0); step *= dims[d--]) strides[d] = step;
+    if (point) strides[first] = 1;
+}
+
+/* Sizes and strides of [outer, channels, size...]. */
+static int array_dims(const fac_conv_shape *s, int64_t channels, const int64_t *size, int64_t pitch, int64_t point,
+                      int64_t *dims, int64_t *strides) {
     int n = 2 + (int)s->nd;
     dims[0] = s->images;
     dims[1] = channels;
     memcpy(dims + 2, size, (size_t)s->nd * sizeof *size);
-    int64_t step = 1;
-    for (int d = n - 1; d > 0; step *= dims[d--]) strides[d] = step;
+    fill_strides(strides, dims, 1, n, point);
     strides[0] = pitch;
     return n;
 }
@@ -117,20 +123,28 @@ static int weight_dims(const fac_conv_shape *s, int64_t *dims, int64_t *strides)
     strides[n++] = s->weight_pitch;
     dims[n++] = s->large;
     memcpy(dims + n, s->kernel, (size_t)s->nd * sizeof *dims);
-    int64_t step = 1;
-    for (int d = n + (int)s->nd - 1; d >= n - 1; step *= dims[d--]) strides[d] = step;
+    fill_strides(strides, dims, n - 1, n + (int)s->nd, s->weight_point);
     return n + (int)s->nd;
 }
 
-static dnnl_status_t describe(const fac_conv_shape *s, description *d) {
+static int side_dims(const fac_conv_shape *s, int side, int64_t *dims, int64_t *strides) {
+    if (side == FAC_CONV_SMALL)
+        return array_dims(s, s->groups * s->small, s->small_size, s->small_pitch, s->small_point, dims, strides);
+    if (side == FAC_CONV_LARGE)
+        return array_dims(s, s->groups * s->large, s->large_size, s->large_pitch, s->large_point, dims, strides);
+    return weight_dims(s, dims, strides);
+}
+
+/* as_it_lies: the two sides are computed with where they are. */
+static dnnl_status_t describe(const fac_conv_shape *s, bool as_it_lies, description *d) {
     dnnl_dims_t dims, strides;
     for (int side = 0; side < FAC_CONV_SIDES; side++) {
-        int n =
-            side == FAC_CONV_SMALL   ? array_dims(s, s->groups * s->small, s->small_size, s->small_pitch, dims, strides)
-            : side == FAC_CONV_LARGE ? array_dims(s, s->groups * s->large, s->large_size, s->large_pitch, dims, strides)
-                                     : weight_dims(s, dims, strides);
+        const int n = side_dims(s, side, dims, strides);
         TRY_ONEDNN(layout_of_strides(&d->plain[side], n, dims, dnnl_f32, strides));
-        TRY_ONEDNN(layout_of_tag(&d->any[side], n, dims, dnnl_f32, dnnl_format_tag_any));
+        if (as_it_lies && side != FAC_CONV_WEIGHT)
+            TRY_ONEDNN(layout_of_strides(&d->any[side], n, dims, dnnl_f32, strides));
+        else
+            TRY_ONEDNN(layout_of_tag(&d->any[side], n, dims, dnnl_f32, dnnl_format_tag_any));
     }
     dims[0] = s->groups * s->small;
     TRY_ONEDNN(layout_of_tag(&d->bias, 1, dims, dnnl_f32, dnnl_a));
@@ -176,7 +190,7 @@ static int argument_of(fac_conv_side side, fac_conv_side result) {
     }
 }
 
-/* Inputs are reordered from row-major to oneDNN's layout, the result the other way. */
+/* Inputs are reordered from their array to oneDNN's layout, the result the other way. */
 static dnnl_status_t make_reorder(layout_view plain, layout_view blocked, bool result, dnnl_engine_t engine,
                                   dnnl_primitive_t *out) {
     dnnl_primitive_desc_t pd = NULL;
@@ -226,13 +240,13 @@ static void primitive_free(fac_conv_primitive *p) {
 }
 
 /* What oneDNN does not take (status unimplemented, invalid arguments, or no right to make code) leaves `compute` NULL. */
-static fac_status primitive_make(const fac_conv_shape *shape, fac_conv_primitive *p) {
+static fac_status primitive_make_from(const fac_conv_shape *shape, bool as_it_lies, fac_conv_primitive *p) {
     *p = (fac_conv_primitive){.shape = *shape};
     description d = {0};
     dnnl_engine_t engine;
     int was = fac__onednn_begin();
     dnnl_status_t st = engine_get(&engine);
-    if (st == dnnl_success) st = describe(shape, &d);
+    if (st == dnnl_success) st = describe(shape, as_it_lies, &d);
     if (st == dnnl_success) st = make_compiled(p, &d, engine);
     description_free(&d);
     fac__onednn_end(was);
@@ -240,6 +254,15 @@ static fac_status primitive_make(const fac_conv_shape *shape, fac_conv_primitive
     primitive_free(p);
     p->shape = *shape;
     return st == dnnl_out_of_memory ? fail(st) : FAC_OK;
+}
+
+/* Channels that are innermost are taken as they lie, if oneDNN has a compiled kernel for that. */
+static fac_status primitive_make(const fac_conv_shape *shape, fac_conv_primitive *p) {
+    if (shape->small_point) {
+        FAC_TRY(primitive_make_from(shape, true, p));
+        if (p->compute) return FAC_OK;
+    }
+    return primitive_make_from(shape, false, p);
 }
 
 /* ---- keeping them ------------------------------------------------------------------------------------------------------ */

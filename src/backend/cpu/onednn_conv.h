@@ -15,13 +15,15 @@ typedef struct fac_conv_shape {
     int64_t small_pitch, large_pitch; /* elements from one image to the next */
     int64_t weight_pitch;             /* elements of weight from one small channel to the next */
     int64_t bias;                     /* 1: one is added to the small side */
+    /* Of channels that are innermost: elements from one point of a side, or from one tap of a weight, to the next; else 0. */
+    int64_t small_point, large_point, weight_point;
 } fac_conv_shape;
 
-/* A primitive and the reorders between row-major arrays and the blocked layouts it computes with. */
+/* A primitive and the reorders between the arrays of its shape and the layouts that it computes with. */
 typedef struct fac_conv_primitive {
     fac_conv_shape shape;
     dnnl_primitive_t compute;                 /* NULL: oneDNN has no compiled kernel for the shape */
-    dnnl_primitive_t reorder[FAC_CONV_SIDES]; /* NULL: the row-major array is what it computes with */
+    dnnl_primitive_t reorder[FAC_CONV_SIDES]; /* NULL: the array is what it computes with */
     int64_t bytes[FAC_CONV_SIDES], scratch;   /* of its layouts and of its working memory */
     int64_t users, last_use;
 } fac_conv_primitive;
@@ -36,7 +38,7 @@ int fac__conv_primitives_kept(void);
 /* Frees those that nobody uses. */
 void fac__conv_primitives_trim(void);
 
-/* Row-major weight [small, large, taps] (with the shape's pitch) in the layout of a primitive that reads it: bytes[WEIGHT]. */
+/* Weight [small, large, taps] (as the shape says it lies) in the layout of a primitive that reads it: bytes[WEIGHT]. */
 fac_status fac__conv_pack_weight(const fac_conv_primitive *p, const float *weight, void *packed);
 
 /* What one thread runs a primitive with: oneDNN's views of memory, and buffers for the layouts. */
@@ -52,7 +54,7 @@ int64_t fac__conv_lane_bytes(const fac_conv_primitive *p);
 /* Close it whether or not this succeeds. errors: MEMORY, if oneDNN finds none for its own small objects */
 fac_status fac__conv_lane_open(fac_conv_lane *l, const fac_conv_primitive *p, void *scratch);
 void fac__conv_lane_close(fac_conv_lane *l);
-/* side: row-major arrays, but a weight that is read is packed. bias: [groups * small], if the shape has one. */
+/* side: arrays as the shape says they lie, but a weight that is read is packed. bias: [groups * small], if the shape has one. */
 fac_status fac__conv_lane_run(fac_conv_lane *l, void *const side[FAC_CONV_SIDES], const float *bias);
 
 #endif

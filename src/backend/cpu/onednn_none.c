@@ -12,9 +12,13 @@ fac_status fac__onednn_sgemm(const fac_gemm_block *p) {
     return FAC_FAIL(FAC_ERR_INTERNAL, "a product was given to oneDNN, which this build leaves out");
 }
 
-fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, float *const side[FAC_CONV_SIDES],
-                             const float *bias, bool *done) {
-    (void)c, (void)result, (void)side, (void)bias;
+bool fac__conv_library_suits(const fac_conv *c, fac_conv_side result) {
+    (void)c, (void)result;
+    return false;
+}
+
+fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
+    (void)c, (void)result, (void)arrays;
     *done = false;
     return FAC_OK;
 }

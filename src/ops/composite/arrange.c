@@ -1,15 +1,10 @@
 /* Elements in other places: columns, halves, pixels, spectra, pieces. Views and copies of others. */
 #include "ops/composite/brief.h"
+#include "ops/format.h"
 
 fac_status ravel_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
     return fac__c_reshape(self, FAC_INTS(-1), out);
-}
-
-fac_status resolve_neg_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
-    (void)c;
-    *out = fac__ref(self);
-    return FAC_OK;
 }
 
 fac_status matrix_h_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
@@ -110,6 +105,15 @@ static fac_tensor *rearranged(fac_tensor *self, const int64_t *split, const int6
     return fac__s_reshape(t, (fac_ints){final, lead + 3});
 }
 
+/* The same for images whose channels are innermost, and stay so: `order` is of all six sizes, `joined` has the channels last. */
+static fac_tensor *rearranged_points(fac_tensor *self, const int64_t *split, fac_ints order, const int64_t *joined) {
+    const int64_t n = self->sizes[0];
+    fac_tensor *t = fac__s_reshape(self, FAC_INTS(n, split[0], split[1], split[2], split[3], split[4]));
+    t = fac__s_clone(fac__s_permute(t, order), FAC_CONTIGUOUS);
+    t = fac__s_reshape(t, FAC_INTS(n, joined[1], joined[2], joined[0]));
+    return fac__s_permute(t, FAC_INTS(0, 3, 1, 2));
+}
+
 static fac_status check_pixels(const fac_tensor *self, int64_t factor) {
     FAC_CHECK(self->ndim >= 3 && self->ndim + 2 <= FAC_MAX_DIMS, FAC_ERR_SHAPE,
               "expected input to have at least 3 dimensions, but got input with %d dimension(s)", self->ndim);
@@ -133,6 +137,8 @@ fac_status pixel_shuffle_composite(const fac_call_info *c, fac_tensor *self, int
     FAC_CHECK(fac__mul(last[1], r, &h) && fac__mul(last[2], r, &w), FAC_ERR_OVERFLOW,
               "%lld times the sizes of %s does not fit", (long long)r, FAC_SHAPE_TEXT(self));
     int64_t split[] = {channels, r, r, last[1], last[2]}, joined[] = {channels, h, w};
+    if (fac__is_channels_last(fac__format_of(self)) && self->ndim == 4)
+        return fac__give(out, rearranged_points(self, split, FAC_INTS(0, 4, 2, 5, 3, 1), joined));
     return fac__give(out, rearranged(self, split, (int64_t[]){0, 3, 1, 4, 2}, joined));
 }
 
@@ -150,6 +156,8 @@ fac_status pixel_unshuffle_composite(const fac_call_info *c, fac_tensor *self, i
     FAC_CHECK(fac__mul(last[0], r * r, &channels), FAC_ERR_OVERFLOW,
               "the square of %lld times the channels of %s does not fit", (long long)r, FAC_SHAPE_TEXT(self));
     int64_t split[] = {last[0], h, r, w, r}, joined[] = {channels, h, w};
+    if (fac__is_channels_last(fac__format_of(self)) && self->ndim == 4)
+        return fac__give(out, rearranged_points(self, split, FAC_INTS(0, 2, 4, 1, 3, 5), joined));
     return fac__give(out, rearranged(self, split, (int64_t[]){0, 2, 4, 1, 3}, joined));
 }
 

@@ -11,7 +11,9 @@ static fac_status copy_to_new(fac_keyset keys, const fac_factory *f, fac_tensor 
                               bool non_blocking, fac_tensor **out) {
     fac_tensor *made, *same = NULL;
     FAC_TRY(fac__factory_empty_like(f, self, format, &made));
-    fac_status st = fac__redispatch_copy_(keys | (made->keys & FAC_BACKEND_MASK), made, self, non_blocking, &same);
+    /* Copying passes the key Conjugate by, and carries out here what is pending. */
+    keys |= (made->keys & FAC_BACKEND_MASK) | (self->keys & fac__func_bit(FAC_KEY_CONJUGATE));
+    fac_status st = fac__redispatch_copy_(keys, made, self, non_blocking, &same);
     fac__unref(same);
     if (st == FAC_OK)
         *out = made;

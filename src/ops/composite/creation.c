@@ -64,6 +64,38 @@ fac_status empty_strided_explicit(const fac_call_info *c, fac_ints size, fac_int
     return strided(&f, size, stride, out);
 }
 
+/* Strides of a tensor without gaps whose dimensions lie in the order of `layout`, the slowest first. */
+static fac_status strides_in_order(fac_ints size, fac_ints layout, int64_t *strides) {
+    uint64_t seen;
+    int64_t stride = 1;
+    FAC_CHECK(size.n == layout.n, FAC_ERR_SHAPE,
+              "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = %zu is "
+              "not equal to len(physical_layout) = %zu",
+              size.n, layout.n);
+    FAC_CHECK(size.n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %zu", FAC_MAX_DIMS,
+              size.n);
+    FAC_TRY(fac__dim_mask(layout, (int64_t)size.n, &seen));
+    for (size_t i = layout.n; i--;) {
+        const int64_t d = layout.v[i];
+        FAC_CHECK(d >= 0, FAC_ERR_INDEX, "Dimension out of range (expected to be between 0 and %zu, but got %lld)",
+                  size.n - 1, (long long)d);
+        strides[d] = stride;
+        FAC_CHECK(fac__mul(stride, fac__max(size.v[d], 1), &stride), FAC_ERR_OVERFLOW,
+                  "the strides of a tensor of these sizes do not fit 64 bits");
+    }
+    return FAC_OK;
+}
+
+fac_status empty_permuted_explicit(const fac_call_info *c, fac_ints size, fac_ints physical_layout, fac_dtype dtype,
+                                   fac_layout layout, fac_device device, fac_opt_num pin_memory, fac_tensor **out) {
+    (void)c;
+    int64_t strides[FAC_MAX_DIMS];
+    fac_factory f = FACTORY(dtype, layout, device, pin_memory);
+    FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
+    FAC_TRY(strides_in_order(size, physical_layout, strides));
+    return strided(&f, size, (fac_ints){strides, size.n}, out);
+}
+
 fac_status new_empty_strided_explicit(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_ints stride,
                                       fac_dtype dtype, fac_layout layout, fac_device device, fac_opt_num pin_memory,
                                       fac_tensor **out) {

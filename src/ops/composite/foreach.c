@@ -1,4 +1,5 @@
 /* Operators over lists that take their numbers from a vector. */
+#include "core/read.h"
 #include "ops_gen.h"
 
 /* The numbers of `scalars`, which are fac__alloc'ed. */
@@ -14,14 +15,16 @@ static fac_status numbers_of(fac_tensor *scalars, size_t n, fac_scalars *out) {
               FAC_ERR_DTYPE, "scalars should be real numbers, not %s", fac_dtype_name((fac_dtype)scalars->dtype));
     FAC_CHECK(fac__is_cpu(scalars), FAC_ERR_DEVICE, "Expected scalars to be on CPU, got %s instead.",
               fac_device_format(scalars->device, (char[24]){0}, 24));
+    fac_tensor *here;
+    FAC_TRY(fac__readable(scalars, &here));
     fac_scalar *v = fac__alloc_array(n, sizeof *v);
-    if (!v) return fac_error();
-    const char *data = fac__data(scalars);
-    for (size_t i = 0; i < n; i++) {
+    const char *data = fac__data(here);
+    for (size_t i = 0; v && i < n; i++) {
         double part[2];
-        v[i] = fac__load(data + (int64_t)i * scalars->strides[0] * fac__dtype_size((fac_dtype)scalars->dtype),
-                         (fac_dtype)scalars->dtype, part);
+        v[i] = fac__load(data + (int64_t)i * here->strides[0] * fac__item_size(here), (fac_dtype)here->dtype, part);
     }
+    fac__unref(here);
+    if (!v) return fac_error();
     *out = (fac_scalars){v, n};
     return FAC_OK;
 }

@@ -2,6 +2,7 @@
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
 #include "ops/composite/view.h"
+#include "ops/format.h"
 #include "ops_gen.h"
 
 /* ---- cat ---------------------------------------------------------------------------------------------------------------- */
@@ -29,12 +30,12 @@ static fac_status check_joined(const fac_tensor *first, const fac_tensor *t, int
     return FAC_OK;
 }
 
-/* The joined sizes and common dtype; whether every part is channels-last. */
+/* The joined sizes and common dtype, and the format of every part, or row-major if they differ. */
 typedef struct joined {
     int64_t dim, sizes[FAC_MAX_DIMS];
     int ndim;
     fac_dtype dtype;
-    bool channels_last;
+    fac_memory_format format;
 } joined;
 
 static fac_status plan_join(fac_tensors l, int64_t dim, joined *j) {
@@ -46,7 +47,7 @@ static fac_status plan_join(fac_tensors l, int64_t dim, joined *j) {
                   i);
     FAC_TRY(fac__wrap_dim(dim, first->ndim, &j->dim));
     j->ndim = first->ndim;
-    j->channels_last = first->ndim == 4;
+    j->format = fac__format_of(first);
     memcpy(j->sizes, first->sizes, first->ndim * sizeof *j->sizes);
     j->sizes[j->dim] = 0;
     for (size_t i = 0; i < l.n; i++) {
@@ -56,7 +57,7 @@ static fac_status plan_join(fac_tensors l, int64_t dim, joined *j) {
         if (is_skipped(t)) continue;
         FAC_CHECK(fac__add(j->sizes[j->dim], t->sizes[j->dim], &j->sizes[j->dim]), FAC_ERR_OVERFLOW,
                   "the sizes of dimension %lld add up to more than 64 bits hold", (long long)j->dim);
-        j->channels_last = j->channels_last && (t->flags & FAC_TF_CHANNELS_LAST) && !fac__is_contiguous(t);
+        if (fac__format_of(t) != j->format) j->format = FAC_CONTIGUOUS;
     }
     j->dtype = fac__promote_result(&types);
     return FAC_OK;
@@ -64,8 +65,7 @@ static fac_status plan_join(fac_tensors l, int64_t dim, joined *j) {
 
 static fac_status empty_joined(const joined *j, fac_device device, fac_tensor **out) {
     const fac_factory f = {.dtype = j->dtype, .device = device};
-    return fac__factory_empty(&f, (fac_ints){j->sizes, (size_t)j->ndim},
-                              j->channels_last ? FAC_CHANNELS_LAST : FAC_CONTIGUOUS, out);
+    return fac__factory_empty(&f, (fac_ints){j->sizes, (size_t)j->ndim}, j->format, out);
 }
 
 static fac_status copy_joined(fac_tensors l, int64_t dim, fac_tensor *whole) {

@@ -76,7 +76,7 @@ fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_op
     FAC_SCOPE(s);
     if (is_integral(self)) return fac__give(out, fac__s_clone(self, FAC_FORMAT_DEFAULT));
     if (fac_dtype_is_complex((fac_dtype)self->dtype)) { /* part by part */
-        fac_tensor *parts = fac__s_nan_to_num(fac__s_view_as_real(self), nan, posinf, neginf);
+        fac_tensor *parts = fac__s_nan_to_num(fac__s_view_as_real(fac__s_resolve_conj(self)), nan, posinf, neginf);
         return fac__give(out, fac__s_view_as_complex(parts));
     }
     double most = largest((fac_dtype)self->dtype);
@@ -218,6 +218,8 @@ TIMES_LOG(xlog1py, true)
 
 fac_status logit_explicit(const fac_call_info *c, fac_tensor *self, fac_opt_num eps, fac_tensor **out) {
     (void)c;
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
+              fac_dtype_name((fac_dtype)self->dtype));
     FAC_SCOPE(s);
     fac_tensor *x = widened(floating(self));
     if (eps.set && fac__scalar_f64(eps.v) >= 0) {

@@ -2,6 +2,7 @@
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/view.h"
+#include "ops/format.h"
 #include "ops_gen.h"
 
 /* pad lists (before, after) from the last dimension on. */
@@ -61,7 +62,7 @@ fac_status constant_pad_nd_explicit(const fac_call_info *c, fac_tensor *self, fa
     fac_tensor *t, *to = NULL, *from = NULL;
     FAC_TRY(check_pad(self, pad));
     FAC_TRY(padded_sizes(self, pad, sizes));
-    FAC_TRY(fac__empty(sizes, self->ndim, (fac_dtype)self->dtype, self->device, &t));
+    FAC_TRY(fac__empty_format(sizes, self->ndim, (fac_dtype)self->dtype, self->device, fac__format_of(self), &t));
     fac_status st = fac__fill_below(t, value);
     if (st == FAC_OK) st = inner_part(fac__ref(t), pad, 1, &to);
     if (st == FAC_OK) st = inner_part(fac__ref(self), pad, -1, &from);

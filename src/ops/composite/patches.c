@@ -1,5 +1,6 @@
 /* Channels in another order, and the gradient of pooling over drawn windows. */
 #include "ops/composite/brief.h"
+#include "ops/format.h"
 
 static fac_status check_drawn(int nd, const fac_tensor *grad, fac_ints kernel_size, fac_ints output_size) {
     const size_t n = (size_t)nd;
@@ -28,6 +29,17 @@ fac_status fractional_max_pool3d_backward_composite(const fac_call_info *c, fac_
     return fac__c_adaptive_max_pool3d_backward(grad_output, self, indices, out);
 }
 
+/* Channels that are innermost, and stay so. */
+static fac_status shuffle_points(fac_tensor *self, int64_t groups, fac_tensor **out) {
+    FAC_SCOPE(s);
+    fac_tensor *t = fac__s_movedim_int(self, 1, -1);
+    if (!t) return fac_error();
+    const fac_ints sizes = fac__sizes_now(t);
+    t = fac__s_unflatten_int(t, -1, FAC_INTS(groups, self->sizes[1] / groups));
+    t = fac__s_clone(fac__s_transpose_int(t, -1, -2), FAC_CONTIGUOUS);
+    return fac__give(out, fac__s_movedim_int(fac__s_reshape(t, sizes), -1, 1));
+}
+
 fac_status channel_shuffle_composite(const fac_call_info *c, fac_tensor *self, int64_t groups, fac_tensor **out) {
     (void)c;
     FAC_CHECK(self->ndim > 2, FAC_ERR_SHAPE, "channel_shuffle expects input with > 2 dims, but got input with sizes %s",
@@ -40,6 +52,7 @@ fac_status channel_shuffle_composite(const fac_call_info *c, fac_tensor *self, i
               (long long)groups);
     int64_t rest = 1;
     for (int d = 2; d < self->ndim; d++) rest = fac__mul_or_max(rest, self->sizes[d]);
+    if (fac__is_channels_last(fac__format_of(self))) return shuffle_points(self, groups, out);
     if (self->numel == 0) return fac__c_clone(self, FAC_CONTIGUOUS, out);
     FAC_SCOPE(s);
     fac_tensor *t = fac__s_reshape(self, FAC_INTS(n, groups, channels / groups, rest));

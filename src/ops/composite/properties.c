@@ -45,6 +45,18 @@ fac_status is_complex_composite(const fac_call_info *c, fac_tensor *self, bool *
     return FAC_OK;
 }
 
+fac_status is_conj_composite(const fac_call_info *c, fac_tensor *self, bool *out) {
+    (void)c;
+    *out = (self->flags & FAC_TF_CONJ) != 0;
+    return FAC_OK;
+}
+
+fac_status is_neg_composite(const fac_call_info *c, fac_tensor *self, bool *out) {
+    (void)c;
+    *out = (self->flags & FAC_TF_NEG) != 0;
+    return FAC_OK;
+}
+
 fac_status is_floating_point_composite(const fac_call_info *c, fac_tensor *self, bool *out) {
     (void)c;
     *out = fac_dtype_is_floating((fac_dtype)self->dtype);

@@ -2,6 +2,7 @@
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
+#include "ops/structured.h"
 #include "ops_gen.h"
 
 /* In-place kernels give another reference to the tensor they fill: it is dropped, and the tensor goes out, or is dropped
@@ -209,6 +210,15 @@ fac_status bernoulli_explicit(const fac_call_info *c, fac_tensor *self, fac_gene
     fac_tensor *t, *same = NULL;
     FAC_TRY(fac__empty_like(self, &t));
     return drawn(fac__redispatch_bernoulli__Tensor(fill_keys(t, generator), t, self, generator, &same), t, out);
+}
+
+fac_status bernoulli_tensor_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *p, fac_generator *generator,
+                                     fac_tensor **out) {
+    (void)c;
+    fac_tensor *t, *same = NULL;
+    FAC_TRY(fac__check_same_device((const char *[]){"self", "p"}, (fac_tensor *[]){self, p}, 2));
+    FAC_TRY(fac__empty_like(self, &t));
+    return drawn(fac__redispatch_bernoulli__Tensor(fill_keys(t, generator), t, p, generator, &same), t, out);
 }
 
 fac_status bernoulli_p_explicit(const fac_call_info *c, fac_tensor *self, double p, fac_generator *generator,

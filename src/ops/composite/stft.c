@@ -93,7 +93,7 @@ static fac_status stft(fac_tensor *self, const frames *f, fac_opt_num onesided, 
     if (!t || fac_error()) return fac_error();
     FAC_TRY(spectra(t, f, onesided, &t));
     if (self->ndim == 1) t = fac__s_squeeze_dim(t, 0);
-    return fac__give(out, given_true(return_complex, complex) ? t : fac__s_view_as_real(t));
+    return fac__give(out, given_true(return_complex, complex) ? t : fac__s_view_as_real(fac__s_resolve_conj(t)));
 }
 
 fac_status stft_composite(const fac_call_info *c, fac_tensor *self, int64_t n_fft, fac_opt_int hop_length,

@@ -39,6 +39,11 @@ fac_status view_as_real_view(const fac_call_info *c, fac_tensor *self, fac_tenso
     (void)c;
     FAC_CHECK(fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
               "view_as_real is only supported for complex tensors, got %s", fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(
+        !(self->flags & FAC_TF_CONJ), FAC_ERR_UNSUPPORTED,
+        "view_as_real doesn't work on unresolved conjugated tensors. To resolve the conjugate tensor so you can view "
+        "it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias the "
+        "original.");
     int64_t sizes[FAC_MAX_DIMS + 1], strides[FAC_MAX_DIMS + 1], offset;
     FAC_TRY(finer(self, 2, strides, &offset));
     memcpy(sizes, self->sizes, self->ndim * sizeof *sizes);
@@ -93,6 +98,31 @@ fac_status view_dtype_view(const fac_call_info *c, fac_tensor *self, fac_dtype d
     (void)c;
     int64_t from = fac__item_size(self), to = fac__dtype_size(dtype);
     FAC_CHECK(to > 0, FAC_ERR_ARGUMENT, "dtype must be given");
+    FAC_CHECK(!fac__pending(self) || dtype == self->dtype, FAC_ERR_UNSUPPORTED,
+              "torch.Tensor.view is not supported for %s when converting to a different dtype.",
+              self->flags & FAC_TF_CONJ ? "conjugate view tensors" : "tensors with negative bit set");
     if (from == to) return retyped(self, dtype, self->sizes, self->strides, self->ndim, self->offset, out);
     return resized_elements(self, dtype, from, to, out);
+}
+
+/* ---- what remains to be done when elements are read --------------------------------------------------------------------- */
+
+/* Owned: the same memory with one more thing pending, or one less if it was pending already. */
+static fac_status turned(fac_tensor *self, unsigned flags, fac_tensor **out) {
+    FAC_TRY(fac__alias(self, true, out));
+    fac__turn_pending(*out, flags);
+    return FAC_OK;
+}
+
+fac_status conj_view(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "_conj is for complex tensors, got %s",
+              fac_dtype_name((fac_dtype)self->dtype));
+    return turned(self, FAC_TF_CONJ, out);
+}
+
+fac_status neg_view(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    FAC_CHECK(self->dtype != FAC_BOOL, FAC_ERR_DTYPE, "a bool tensor has no negative");
+    return turned(self, FAC_TF_NEG, out);
 }

@@ -237,7 +237,9 @@ fac_status tensor_split_indices_composite(const fac_call_info *c, fac_tensor *se
 
 static fac_status complex_part(fac_tensor *self, int64_t part, fac_tensor **out) {
     FAC_SCOPE(s);
-    return fac__give(out, fac__s_select_int(fac__s_view_as_real(self), -1, part));
+    const bool conjugate = (self->flags & FAC_TF_CONJ) != 0;
+    fac_tensor *t = fac__s_select_int(fac__s_view_as_real(conjugate ? fac__s__conj(self) : self), -1, part);
+    return fac__give(out, conjugate && part ? fac__s__neg_view(t) : t);
 }
 
 fac_status real_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
@@ -254,11 +256,15 @@ fac_status imag_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
 
 fac_status conj_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    return fac_dtype_is_complex((fac_dtype)self->dtype) ? fac__c_conj_physical(self, out) : itself(self, out);
+    return fac_dtype_is_complex((fac_dtype)self->dtype) ? fac__c__conj(self, out) : itself(self, out);
 }
 
-/* Conjugation is never deferred, so there is nothing to carry out. */
 fac_status resolve_conj_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    return itself(self, out);
+    return self->flags & FAC_TF_CONJ ? fac__c_clone(self, FAC_PRESERVE, out) : itself(self, out);
+}
+
+fac_status resolve_neg_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    return self->flags & FAC_TF_NEG ? fac__c_clone(self, FAC_PRESERVE, out) : itself(self, out);
 }

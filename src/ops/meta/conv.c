@@ -9,7 +9,8 @@ fac_status convolution_meta(fac_structured *s, fac_tensor *input, fac_tensor *we
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
     fac_conv c;
     FAC_TRY(fac__conv_plan(input, weight, bias, &args, &c));
-    return fac_out_declare(s, 0, c.out_sizes, NULL, c.out_ndim, (fac_dtype)input->dtype, input->device);
+    return fac_out_declare_format(s, 0, c.out_sizes, c.out_ndim, (fac_dtype)input->dtype, input->device,
+                                  fac__conv_format(input, weight));
 }
 
 fac_status convolution_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *input, fac_tensor *weight,
@@ -29,8 +30,9 @@ fac_status convolution_backward_meta(fac_structured *s, fac_tensor *grad_output,
     fac_dtype dtype = (fac_dtype)input->dtype;
     FAC_CHECK(fac_dtype_is_floating(dtype) || fac_dtype_is_complex(dtype), FAC_ERR_DTYPE,
               "only floating and complex tensors have gradients, got %s", fac_dtype_name(dtype));
-    if (output_mask.v[0]) FAC_TRY(fac_out_declare(s, 0, input->sizes, NULL, input->ndim, dtype, input->device));
-    if (output_mask.v[1]) FAC_TRY(fac_out_declare(s, 1, weight->sizes, NULL, weight->ndim, dtype, input->device));
+    const fac_memory_format f = fac__conv_format(input, weight);
+    if (output_mask.v[0]) FAC_TRY(fac_out_declare_format(s, 0, input->sizes, input->ndim, dtype, input->device, f));
+    if (output_mask.v[1]) FAC_TRY(fac_out_declare_format(s, 1, weight->sizes, weight->ndim, dtype, input->device, f));
     int64_t channels = c.out_sizes[c.batched];
     return output_mask.v[2] ? fac_out_declare(s, 2, &channels, NULL, 1, dtype, input->device) : FAC_OK;
 }

@@ -175,10 +175,6 @@ bool fac__channels_fastest(const fac_tensor *x) {
     return true;
 }
 
-bool fac__same_strides(const fac_tensor *a, const fac_tensor *b) {
-    return memcmp(a->strides, b->strides, (size_t)a->ndim * sizeof *a->strides) == 0;
-}
-
 static fac_status check_channels(const char *name, const fac_tensor *t, int64_t channels) {
     FAC_TRY(fac__need_sizes(name, t, &channels, 1));
     return fac__need_floating(name, t);
@@ -232,7 +228,7 @@ fac_status native_batch_norm_backward_meta(fac_structured *s, fac_tensor *grad_o
         FAC_TRY(check_saved("save_mean", save_mean, saved, &input->sizes[1], 1));
         FAC_TRY(check_saved("save_invstd", save_invstd, saved, &input->sizes[1], 1));
     }
-    bool points = fac__channels_fastest(input) && fac__same_strides(input, grad_out);
+    const bool points = fac__channels_fastest(input);
     const fac_ints channels = {&input->sizes[1], 1};
     if (wanted(output_mask, 0))
         FAC_TRY(fac_out_declare(s, 0, input->sizes, points ? input->strides : NULL, input->ndim, dtype_of(input),
@@ -261,6 +257,17 @@ static fac_status check_groups(const fac_tensor *input, const fac_tensor *weight
     return check_channels("weight", weight, C);
 }
 
+/* Sizes may be given that are not those of the input, which are then of row-major elements. */
+fac_memory_format fac__group_norm_format(const fac_tensor *input, int64_t n, int64_t c) {
+    const bool images = input->ndim >= 2 && input->sizes[0] == n && input->sizes[1] == c;
+    return images ? fac__format_of(input) : FAC_CONTIGUOUS;
+}
+
+static fac_status declare_group_norm(fac_structured *s, const fac_tensor *input, int64_t n, int64_t c) {
+    return fac_out_declare_format(s, 0, input->sizes, input->ndim, dtype_of(input), input->device,
+                                  fac__group_norm_format(input, n, c));
+}
+
 fac_status native_group_norm_meta(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, int64_t N,
                                   int64_t C, int64_t HxW, int64_t group, double eps) {
     (void)eps;
@@ -269,7 +276,7 @@ fac_status native_group_norm_meta(fac_structured *s, fac_tensor *input, fac_tens
     fac_dtype dtype;
     FAC_TRY(SHARED_DTYPE(input, &dtype, {"weight", weight}, {"bias", bias}));
     const int64_t stats[2] = {N, group};
-    FAC_TRY(declare_row_major(s, 0, input));
+    FAC_TRY(declare_group_norm(s, input, N, C));
     FAC_TRY(fac_out_declare(s, 1, stats, NULL, 2, dtype, input->device));
     return fac_out_declare(s, 2, stats, NULL, 2, dtype, input->device);
 }
@@ -286,7 +293,7 @@ fac_status native_group_norm_backward_meta(fac_structured *s, fac_tensor *grad_o
     dtype = settled_dtype(dtype, weight, input, mean);
     FAC_TRY(check_saved("mean", mean, dtype, stats, 2));
     FAC_TRY(check_saved("rstd", rstd, dtype, stats, 2));
-    if (wanted(output_mask, 0)) FAC_TRY(declare_row_major(s, 0, input));
+    if (wanted(output_mask, 0)) FAC_TRY(declare_group_norm(s, input, N, C));
     if (wanted(output_mask, 1)) FAC_TRY(declare_parameter(s, 1, input, dtype, channels));
     if (wanted(output_mask, 2)) FAC_TRY(declare_parameter(s, 2, input, dtype, channels));
     return FAC_OK;

@@ -1,12 +1,13 @@
-/* Layout rules that the shape rules of batch norm and its kernels must agree on. */
+/* Layout rules that the shape rules of batch and group norm and their kernels must agree on. */
 #ifndef FAC_SRC_OPS_META_NORM_H
 #define FAC_SRC_OPS_META_NORM_H
 
-#include "core/tensor.h"
+#include "ops/format.h"
 
 /* True if x [N, C, *] lies in memory as a dense array of points of C neighbouring values. */
 bool fac__channels_fastest(const fac_tensor *x);
-/* True if both have equal strides (sizes are known to be equal). */
-bool fac__same_strides(const fac_tensor *a, const fac_tensor *b);
+
+/* The format of group norm's result and of the gradient of its input. */
+fac_memory_format fac__group_norm_format(const fac_tensor *input, int64_t n, int64_t c);
 
 #endif

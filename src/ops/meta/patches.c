@@ -1,7 +1,7 @@
 /* Shapes and dtypes of patches, and of pooling that is undone or whose windows are drawn. */
 #include "ops/patches.h"
+#include "ops/format.h"
 #include "ops/meta/check.h"
-#include "ops/structured.h"
 #include "ops/unpool.h"
 #include "ops_gen.h"
 
@@ -25,11 +25,13 @@ fac_status col2im_meta(fac_structured *s, fac_tensor *self, fac_ints output_size
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------------------- */
 
+/* Images in two dimensions keep their format. */
 static fac_status declare_unpooled(fac_structured *s, int nd, const fac_tensor *self, const fac_tensor *indices,
                                    fac_ints output_size) {
     int64_t sizes[FAC_MAX_DIMS];
     FAC_TRY(fac__unpool_sizes(nd, self, indices, output_size, sizes));
-    return fac_out_declare(s, 0, sizes, NULL, self->ndim, (fac_dtype)self->dtype, self->device);
+    const fac_memory_format f = nd == 2 ? fac__format_of(self) : FAC_CONTIGUOUS;
+    return fac_out_declare_format(s, 0, sizes, self->ndim, (fac_dtype)self->dtype, self->device, f);
 }
 
 fac_status max_unpool2d_meta(fac_structured *s, fac_tensor *self, fac_tensor *indices, fac_ints output_size) {

@@ -18,8 +18,9 @@ static fac_status check_max(const fac_tensor *self) {
 }
 
 static fac_status declare(fac_structured *s, const fac_tensor *self, const fac_pool *p, bool indices) {
-    FAC_TRY(fac_out_declare(s, 0, p->sizes, NULL, p->ndim, (fac_dtype)self->dtype, self->device));
-    return indices ? fac_out_declare(s, 1, p->sizes, NULL, p->ndim, FAC_I64, self->device) : FAC_OK;
+    const fac_memory_format f = fac__pool_format(p, self, indices);
+    FAC_TRY(fac_out_declare_format(s, 0, p->sizes, p->ndim, (fac_dtype)self->dtype, self->device, f));
+    return indices ? fac_out_declare_format(s, 1, p->sizes, p->ndim, FAC_I64, self->device, f) : FAC_OK;
 }
 
 static fac_status check_result(const char *name, const fac_tensor *t, const fac_pool *p, fac_dtype dtype) {
@@ -35,7 +36,8 @@ static fac_status declare_backward(fac_structured *s, const fac_tensor *grad, co
                                    const fac_tensor *indices, const fac_pool *p) {
     FAC_TRY(check_result("grad_output", grad, p, (fac_dtype)self->dtype));
     if (indices) FAC_TRY(check_result("indices", indices, p, FAC_I64));
-    return fac_out_declare(s, 0, self->sizes, NULL, self->ndim, (fac_dtype)self->dtype, self->device);
+    return fac_out_declare_format(s, 0, self->sizes, self->ndim, (fac_dtype)self->dtype, self->device,
+                                  fac__pool_format(p, self, indices));
 }
 
 /* The sizes of a pooled tensor's windows dimensions, as adaptive pooling's output_size. */

@@ -1,14 +1,14 @@
 /* Output rules of random operators. */
 #include "ops_gen.h"
 
-/* Outputs are row-major: element i of the draw is element i of the result. */
+/* Outputs lie as the input does if that has no gaps, else row by row: element i of the draw is element i in memory. */
 fac_status native_dropout_meta(fac_structured *s, fac_tensor *input, double p, fac_opt_num train) {
     (void)train;
     FAC_CHECK(p >= 0 && p <= 1, FAC_ERR_ARGUMENT, "dropout probability has to be between 0 and 1, but got %g", p);
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)input->dtype), FAC_ERR_DTYPE, "dropout needs a floating dtype, got %s",
               fac_dtype_name((fac_dtype)input->dtype));
-    FAC_TRY(fac_out_declare(s, 0, input->sizes, NULL, input->ndim, (fac_dtype)input->dtype, input->device));
-    return fac_out_declare(s, 1, input->sizes, NULL, input->ndim, FAC_BOOL, input->device);
+    FAC_TRY(fac_out_declare_like(s, 0, input, (fac_dtype)input->dtype));
+    return fac_out_declare_like(s, 1, input, FAC_BOOL);
 }
 
 fac_status native_dropout_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *mask, double scale) {
@@ -19,11 +19,10 @@ fac_status native_dropout_backward_meta(fac_structured *s, fac_tensor *grad_outp
               fac_dtype_name((fac_dtype)mask->dtype));
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)grad_output->dtype), FAC_ERR_DTYPE,
               "dropout needs a floating dtype, got %s", fac_dtype_name((fac_dtype)grad_output->dtype));
-    return fac_out_declare(s, 0, grad_output->sizes, NULL, grad_output->ndim, (fac_dtype)grad_output->dtype,
-                           grad_output->device);
+    return fac_out_declare_like(s, 0, grad_output, (fac_dtype)grad_output->dtype);
 }
 
-/* ---- draws whose parameters are elements: row-major too ---- */
+/* ---- draws whose parameters are elements: row-major, element i of the draw being element i of the result ---- */
 
 static fac_status declare_drawn(fac_structured *s, const fac_tensor *like, const char *name) {
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)like->dtype), FAC_ERR_DTYPE, "%s should be floating, not %s", name,

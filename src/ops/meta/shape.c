@@ -1,4 +1,5 @@
 /* Output rules of copying shape operators. */
+#include "ops/format.h"
 #include "ops_gen.h"
 
 fac_status flip_meta(fac_structured *s, fac_tensor *self, fac_ints dims) {
@@ -55,7 +56,8 @@ static fac_status bordered_sizes(const fac_tensor *self, fac_ints padding, int d
 static fac_status declare_bordered(fac_structured *s, fac_tensor *self, fac_ints padding, int dims, bool mirror) {
     int64_t sizes[FAC_MAX_DIMS];
     FAC_TRY(bordered_sizes(self, padding, dims, mirror, sizes));
-    return fac_out_declare(s, 0, sizes, NULL, self->ndim, (fac_dtype)self->dtype, self->device);
+    return fac_out_declare_format(s, 0, sizes, self->ndim, (fac_dtype)self->dtype, self->device,
+                                  fac__border_format(self, dims));
 }
 
 static fac_status declare_unbordered(fac_structured *s, fac_tensor *grad, fac_tensor *self, fac_ints padding, int dims,
@@ -68,7 +70,8 @@ static fac_status declare_unbordered(fac_structured *s, fac_tensor *grad, fac_te
               fac_dtype_name((fac_dtype)grad->dtype), fac_dtype_name((fac_dtype)self->dtype));
     FAC_CHECK(!fac_dtype_is_integral((fac_dtype)self->dtype, true), FAC_ERR_DTYPE,
               "the gradient of padding needs a floating or complex dtype");
-    return fac_out_declare(s, 0, self->sizes, NULL, self->ndim, (fac_dtype)self->dtype, self->device);
+    return fac_out_declare_format(s, 0, self->sizes, self->ndim, (fac_dtype)self->dtype, self->device,
+                                  fac__border_format(self, dims));
 }
 
 #define PAD_META(name, dims, mirror)                                                                                  \

@@ -279,10 +279,11 @@ fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_ou
                                           fac_ints output_mask) {
     (void)output_mask;
     if (input->numel == 0) return no_gradient(s->out);
-    job j;
-    fac_tensor *mean = train ? save_mean : running_mean;
-    fac_status st =
-        job_open(&j, input, s->out[0], grad_out, fac__channels_fastest(input) && fac__same_strides(input, grad_out));
+    job j = {0};
+    fac_tensor *mean = train ? save_mean : running_mean, *dy = NULL;
+    const bool points = fac__channels_fastest(input);
+    fac_status st = points ? fac__lying_like_below(grad_out, input, &dy) : FAC_OK;
+    if (st == FAC_OK) st = job_open(&j, input, s->out[0], points ? dy : grad_out, points);
     if (st == FAC_OK) {
         for (int64_t c = 0; c < j.channels; c++) fac__acc_set(j.kind, j.mean, c, parameter(mean, c, 0));
         st = channel_sums(&j);
@@ -292,5 +293,6 @@ fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_ou
         if (s->out[0]) st = fac__parallel_for_scratch(0, j.rows, row_grain(&j), buffer_bytes(&j), backward_rows, &j);
     }
     job_free(&j);
+    fac__unref(dy);
     return st;
 }

@@ -8,14 +8,14 @@
    Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
    alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. f16 and bf16 are
    summed in f32, integers in i64, which wraps and is then cut to their dtype. Most f32 convolutions go to oneDNN instead
-   (conv_library.c). */
+   (conv_library.c), which takes images whose channels are innermost as they lie; here they are made row-major first. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/im2col.h"
 #include "backend/cpu/kernels/conv_library.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
-#include "ops/contiguous.h"
-#include "ops/structured.h"
+#include "core/tensor_make.h"
+#include "ops/composite/below.h"
 #include "ops_gen.h"
 
 enum {
@@ -36,6 +36,7 @@ typedef struct conv_job {
     int64_t channels, blocks; /* large channels per task */
     int64_t parts;            /* to_weight: partial sums over the batch */
     int64_t products;         /* bytes of scratch for the products of a task */
+    bool last, weight_last;   /* channels are innermost: for oneDNN alone */
 } conv_job;
 
 static inline size_t item(const conv_job *j) { return fac__dtype_size(j->dtype); }
@@ -170,12 +171,12 @@ static fac_status to_small_range(void *ctx, int64_t begin, int64_t end, void *sc
 /* Through oneDNN, if that is the faster way; weight: the one to be computed, else NULL. */
 static fac_status by_library(const conv_job *j, fac_conv_side result, char *weight, bool *done) {
     *done = false;
-    if (j->dtype != FAC_F32) return FAC_OK;
-    float *side[FAC_CONV_SIDES];
-    side[FAC_CONV_SMALL] = (float *)(void *)j->small;
-    side[FAC_CONV_LARGE] = (float *)(void *)j->large;
-    side[FAC_CONV_WEIGHT] = weight ? (float *)(void *)weight : (float *)(uintptr_t)j->weight;
-    return fac__conv_library(&j->c, result, side, (const float *)(const void *)j->bias, done);
+    if (j->dtype != FAC_F32 || !fac__conv_library_suits(&j->c, result)) return FAC_OK;
+    fac_conv_arrays a = {.bias = (const float *)(const void *)j->bias, .last = j->last, .weight_last = j->weight_last};
+    a.side[FAC_CONV_SMALL] = (float *)(void *)j->small;
+    a.side[FAC_CONV_LARGE] = (float *)(void *)j->large;
+    a.side[FAC_CONV_WEIGHT] = weight ? (float *)(void *)weight : (float *)(uintptr_t)j->weight;
+    return fac__conv_library(&j->c, result, &a, done);
 }
 
 static fac_status to_small(conv_job *j) {
@@ -369,8 +370,9 @@ static fac_status to_weight(conv_job *j, char *out) {
 
 /* ---- bias ------------------------------------------------------------------------------------------------------------- */
 
-/* out[k] = sum over batch and positions of grad[n][k][:], as products with ones, then over the batch in order. */
-static fac_status to_bias(const fac_tensor *grad, const fac_conv *c, fac_tensor *out) {
+/* out[k] = sum over batch and positions of grad[n][k][:], as products with ones, then over the batch in order. last: of
+   grad[n][:][k]. */
+static fac_status to_bias(const fac_tensor *grad, const fac_conv *c, bool last, fac_tensor *out) {
     fac_dtype dtype = (fac_dtype)out->dtype, sum = sum_type(dtype);
     int64_t channels = out->numel, count = c->transposed ? c->large_count : c->small_count;
     size_t size = fac__dtype_size(dtype), sum_size = fac__dtype_size(sum);
@@ -380,7 +382,7 @@ static fac_status to_bias(const fac_tensor *grad, const fac_conv *c, fac_tensor 
     if (st == FAC_OK) {
         for (int64_t i = 0; i < count; i++) fac__store(ones + (size_t)i * size, dtype, fac_scalar_i_(1));
         fac_gemm p = {.dtype = dtype, .c_dtype = sum, .batch = c->batch, .m = channels, .n = 1, .k = count};
-        p.a = (fac_gemm_matrix){fac__data(grad), count, 1, channels * count, false};
+        p.a = (fac_gemm_matrix){fac__data(grad), last ? 1 : count, last ? channels : 1, channels * count, false};
         p.b = (fac_gemm_matrix){ones, 1, 1, 0, false};
         p.c = rows;
         p.c_row = p.c_col = 1;
@@ -406,51 +408,98 @@ static fac_status to_bias(const fac_tensor *grad, const fac_conv *c, fac_tensor 
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------------ */
 
-/* Row-major operands of a call, owned. */
+/* One of the three arrays of a call, from the others. */
+typedef struct one_side {
+    const fac_conv *c;
+    fac_conv_side result;
+    fac_tensor *from[FAC_CONV_SIDES]; /* NULL at the result */
+    fac_tensor *bias, *out;
+    bool gradient;
+} one_side;
+
+/* Operands in the formats of a computation, owned. */
 typedef struct operands {
-    fac_tensor *a, *b, *c;
+    fac_tensor *side[FAC_CONV_SIDES], *bias;
 } operands;
 
 /* Integers are widened to i64. */
-static fac_status operand_make(fac_tensor *t, fac_tensor **out) {
+static fac_status operand_make(fac_tensor *t, fac_memory_format f, fac_tensor **out) {
     bool narrow = t && t->dtype != FAC_I64 && fac_dtype_is_integral((fac_dtype)t->dtype, false);
-    if (!narrow) return fac__contiguous_below(t, out);
+    if (!narrow) return fac__in_format_below(t, f, out);
     FAC_TRY(fac__empty(t->sizes, t->ndim, FAC_I64, t->device, out));
     return fac__copy_below(*out, t);
 }
 
-static fac_status operands_make(operands *o, fac_tensor *a, fac_tensor *b, fac_tensor *c) {
-    FAC_TRY(operand_make(a, &o->a));
-    FAC_TRY(operand_make(b, &o->b));
-    return operand_make(c, &o->c);
+/* A row-major weight may stay as it is. */
+static fac_status operands_make(const one_side *o, fac_memory_format f, operands *to) {
+    for (int i = 0; i < FAC_CONV_SIDES; i++) {
+        fac_tensor *t = o->from[i];
+        const bool stays = t && i == FAC_CONV_WEIGHT && fac__is_contiguous(t);
+        FAC_TRY(operand_make(t, stays ? FAC_CONTIGUOUS : f, &to->side[i]));
+    }
+    return operand_make(o->bias, FAC_CONTIGUOUS, &to->bias);
 }
 static void operands_free(operands *o) {
-    fac__unref(o->a);
-    fac__unref(o->b);
-    fac__unref(o->c);
+    for (int i = 0; i < FAC_CONV_SIDES; i++) fac__unref(o->side[i]);
+    fac__unref(o->bias);
 }
 
-static conv_job job_of(const fac_conv *c, const fac_tensor *weight) {
-    fac_dtype d = (fac_dtype)weight->dtype;
-    return (conv_job){.c = *c, .dtype = d, .sum = sum_type(d), .weight = fac__data(weight)};
+static conv_job job_of(const one_side *o, const operands *from, const fac_tensor *out, bool last) {
+    const fac_dtype d = (fac_dtype)out->dtype;
+    const fac_tensor *weight = o->result == FAC_CONV_WEIGHT ? out : from->side[FAC_CONV_WEIGHT];
+    conv_job j = {.c = *o->c, .dtype = d, .sum = sum_type(d), .bias = from->bias ? fac__data(from->bias) : NULL};
+    char *data[FAC_CONV_SIDES];
+    for (int i = 0; i < FAC_CONV_SIDES; i++) data[i] = i == (int)o->result ? fac__data(out) : fac__data(from->side[i]);
+    j.small = data[FAC_CONV_SMALL], j.large = data[FAC_CONV_LARGE], j.weight = data[FAC_CONV_WEIGHT];
+    j.conj_weight = o->gradient;
+    j.conj_small = o->gradient && o->c->transposed;
+    j.conj_large = o->gradient && !o->c->transposed;
+    j.last = last;
+    j.weight_last = last && !fac__is_contiguous(weight);
+    return j;
 }
 
-static fac_status forward(const fac_conv *c, const operands *o, fac_tensor *out) {
-    conv_job j = job_of(c, o->b);
-    char *in = fac__data(o->a), *to = fac__data(out);
-    j.bias = o->c ? fac__data(o->c) : NULL;
-    j.small = c->transposed ? in : to;
-    j.large = c->transposed ? to : in;
-    return c->transposed ? to_large(&j) : to_small(&j);
+/* By oneDNN, from innermost channels to innermost channels; *done says whether it could. */
+static fac_status compute_last(const one_side *o, const operands *from, fac_memory_format f, bool *done) {
+    fac_rowmajor to;
+    FAC_TRY(fac__formatted_begin(o->out, f, &to));
+    conv_job j = job_of(o, from, to.t, true);
+    fac_status st = by_library(&j, o->result, o->result == FAC_CONV_WEIGHT ? fac__data(to.t) : NULL, done);
+    if (*done || st != FAC_OK) return fac__rowmajor_end(&to, st);
+    if (to.t != o->out) fac__unref(to.t);
+    return FAC_OK;
 }
 
-/* By way of an i64 result, for narrower integers. */
-static fac_status forward_wide(const fac_conv *c, const operands *o, fac_tensor *out) {
-    fac_tensor *wide;
-    FAC_TRY(fac__empty(out->sizes, out->ndim, FAC_I64, out->device, &wide));
-    fac_status st = forward(c, o, wide);
-    if (st == FAC_OK) st = fac__copy_below(out, wide);
-    fac__unref(wide);
+static fac_status compute_row_major(const one_side *o, const operands *from) {
+    const fac_dtype d = (fac_dtype)o->out->dtype;
+    const bool narrow = d != FAC_I64 && fac_dtype_is_integral(d, false);
+    fac_rowmajor to = {.t = o->out, .target = o->out};
+    if (narrow)
+        FAC_TRY(fac__empty(o->out->sizes, o->out->ndim, FAC_I64, o->out->device, &to.t));
+    else
+        FAC_TRY(fac__rowmajor_begin(o->out, false, &to));
+    conv_job j = job_of(o, from, to.t, false);
+    return fac__rowmajor_end(&to, o->result == FAC_CONV_SMALL   ? to_small(&j)
+                                  : o->result == FAC_CONV_LARGE ? to_large(&j)
+                                                                : to_weight(&j, fac__data(to.t)));
+}
+
+/* f: the format of the call's results. */
+static fac_status compute(const one_side *o, fac_memory_format f) {
+    bool done = false;
+    fac_status st = FAC_OK;
+    if (o->out->numel == 0) return FAC_OK;
+    if (fac__is_channels_last(f) && o->out->dtype == FAC_F32 && fac__conv_library_suits(o->c, o->result)) {
+        operands from = {0};
+        st = operands_make(o, f, &from);
+        if (st == FAC_OK) st = compute_last(o, &from, f, &done);
+        operands_free(&from);
+    }
+    if (done || st != FAC_OK) return st;
+    operands from = {0};
+    st = operands_make(o, FAC_CONTIGUOUS, &from);
+    if (st == FAC_OK) st = compute_row_major(o, &from);
+    operands_free(&from);
     return st;
 }
 
@@ -460,34 +509,26 @@ fac_status convolution_cpu(fac_structured *s, fac_tensor *input, fac_tensor *wei
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
     fac_conv c;
     FAC_TRY(fac__conv_plan(input, weight, bias, &args, &c));
-    if (s->out[0]->numel == 0) return FAC_OK;
-    operands o = {0};
-    fac_status st = operands_make(&o, input, weight, bias);
-    if (st == FAC_OK)
-        st = o.b->dtype == s->out[0]->dtype ? forward(&c, &o, s->out[0]) : forward_wide(&c, &o, s->out[0]);
-    operands_free(&o);
-    return st;
+    one_side o = {.c = &c, .result = transposed ? FAC_CONV_LARGE : FAC_CONV_SMALL, .bias = bias, .out = s->out[0]};
+    o.from[transposed ? FAC_CONV_SMALL : FAC_CONV_LARGE] = input;
+    o.from[FAC_CONV_WEIGHT] = weight;
+    return compute(&o, fac__conv_format(input, weight));
 }
 
-/* Gradients of input (out[0]), weight (out[1]) and bias (out[2]), where wanted; o: grad_output, input, weight. */
-static fac_status backward(const fac_conv *c, const operands *o, fac_tensor *const *out) {
-    conv_job j = job_of(c, o->c);
-    char *grad = fac__data(o->a), *input = fac__data(o->b);
-    if (out[0] && out[0]->numel) {
-        char *to = fac__data(out[0]);
-        j.conj_weight = true;
-        j.small = c->transposed ? to : grad;
-        j.large = c->transposed ? grad : to;
-        FAC_TRY(c->transposed ? to_small(&j) : to_large(&j));
-    }
-    if (out[1] && out[1]->numel) {
-        j.small = c->transposed ? input : grad;
-        j.large = c->transposed ? grad : input;
-        j.conj_small = c->transposed;
-        j.conj_large = !c->transposed;
-        FAC_TRY(to_weight(&j, fac__data(out[1])));
-    }
-    return out[2] ? to_bias(o->a, c, out[2]) : FAC_OK;
+/* Gradients of input (out[0]), weight (out[1]) and bias (out[2]), where wanted. Operands lie in the format f, or stay to be
+   converted for a single one of them. */
+static fac_status backward(const fac_conv *c, fac_tensor *grad, fac_tensor *input, fac_tensor *weight,
+                           fac_memory_format f, fac_tensor *const *out) {
+    const fac_conv_side of_input = c->transposed ? FAC_CONV_SMALL : FAC_CONV_LARGE,
+                        of_grad = c->transposed ? FAC_CONV_LARGE : FAC_CONV_SMALL;
+    one_side to_input = {.c = c, .result = of_input, .out = out[0], .gradient = true};
+    one_side weights = {.c = c, .result = FAC_CONV_WEIGHT, .out = out[1], .gradient = true};
+    to_input.from[of_grad] = weights.from[of_grad] = grad;
+    to_input.from[FAC_CONV_WEIGHT] = weight;
+    weights.from[of_input] = input;
+    if (out[0]) FAC_TRY(compute(&to_input, f));
+    if (out[1]) FAC_TRY(compute(&weights, f));
+    return out[2] ? to_bias(grad, c, fac__is_channels_last(f), out[2]) : FAC_OK;
 }
 
 fac_status convolution_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *input, fac_tensor *weight,
@@ -498,9 +539,12 @@ fac_status convolution_backward_cpu(fac_structured *s, fac_tensor *grad_output, 
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
     fac_conv c;
     FAC_TRY(fac__conv_plan(input, weight, NULL, &args, &c));
-    operands o = {0};
-    fac_status st = operands_make(&o, grad_output, input, weight);
-    if (st == FAC_OK) st = backward(&c, &o, s->out);
-    operands_free(&o);
+    const fac_memory_format f = input->dtype == FAC_F32 ? fac__conv_format(input, weight) : FAC_CONTIGUOUS;
+    fac_tensor *grad = NULL, *image = NULL;
+    fac_status st = fac__in_format_below(grad_output, f, &grad);
+    if (st == FAC_OK) st = fac__in_format_below(input, f, &image);
+    if (st == FAC_OK) st = backward(&c, grad, image, weight, f, s->out);
+    fac__unref(grad);
+    fac__unref(image);
     return st;
 }

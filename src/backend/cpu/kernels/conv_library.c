@@ -2,7 +2,8 @@
 
    A small or large side is cut by images; where these are few, also by blocks of the result's channels (or of groups), each a
    convolution of its own. A weight is cut into blocks of small channels (or of groups) and parts of the batch, whose sums are
-   added in order. The cuts depend on the shape alone, so the bits do not depend on the number of threads. */
+   added in order. The cuts depend on the shape alone, so the bits do not depend on the number of threads. Images whose channels are
+   innermost are cut by channels only if there are very few, since oneDNN has to rearrange such blocks. */
 #include "backend/cpu/kernels/conv_library.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn_conv.h"
@@ -14,6 +15,7 @@ enum {
     GRAIN = 1 << 19,      /* per chunk of tasks */
     TASKS = 32,           /* at most, where cutting costs work: blocks of channels, parts of the batch */
     CHANNELS = 16,        /* per block: oneDNN's widest */
+    LAST_IMAGES = 8,      /* whose channels are innermost: not cut further */
     LEAST_LARGE = 5,      /* channels of a large side that is summed into; fewer waste most of a vector */
     SUM_CHUNK = 1 << 14   /* elements per task of adding parts */
 };
@@ -23,13 +25,14 @@ typedef struct library_job {
     fac_conv_side result;
     float *side[FAC_CONV_SIDES];
     const float *bias;
-    int64_t images, parts, blocks;   /* images per part; a task is one block of one part */
-    int64_t part[FAC_CONV_SIDES];    /* elements from one part to the next */
-    int64_t block[FAC_CONV_SIDES];   /* elements from one block to the next */
-    fac_conv_primitive *full, *last; /* of all parts but the last, and of the last, which may have fewer images */
-    char *packed;                    /* weights of all blocks in oneDNN's layout */
-    int64_t packed_bytes;            /* of one block */
-    float *sums;                     /* a weight's parts, if there are several */
+    bool innermost, weight_innermost; /* `last` and `weight_last` of fac_conv_arrays */
+    int64_t images, parts, blocks;    /* images per part; a task is one block of one part */
+    int64_t part[FAC_CONV_SIDES];     /* elements from one part to the next */
+    int64_t block[FAC_CONV_SIDES];    /* elements from one block to the next */
+    fac_conv_primitive *full, *last;  /* of all parts but the last, and of the last, which may have fewer images */
+    char *packed;                     /* weights of all blocks in oneDNN's layout */
+    int64_t packed_bytes;             /* of one block */
+    float *sums;                      /* a weight's parts, if there are several */
 } library_job;
 
 /* Multiply-adds; a double, as the product of all sizes may exceed an int64_t. */
@@ -48,7 +51,7 @@ static bool fits_library(const fac_conv *c) {
 }
 
 /* The table of measurements in one place. */
-static bool is_faster(const fac_conv *c, fac_conv_side result) {
+bool fac__conv_library_suits(const fac_conv *c, fac_conv_side result) {
     bool depthwise = c->small == 1 && c->large == 1 && c->groups >= CHANNELS;
     if (fac__cpu_isa < FAC_ISA_AVX2 || work_of(c) < LEAST_WORK || !fits_library(c)) return false;
     return result != FAC_CONV_LARGE || depthwise || c->large >= LEAST_LARGE;
@@ -86,7 +89,8 @@ static void cut(library_job *j) {
         j->images = fac__div_up(c->batch, parts);
     }
     j->parts = fac__div_up(c->batch, j->images);
-    j->blocks = blocks_for(c, j->result, fac__div_up(wanted, j->parts));
+    const bool whole = j->innermost && j->result != FAC_CONV_WEIGHT && j->parts >= LAST_IMAGES;
+    j->blocks = whole ? 1 : blocks_for(c, j->result, fac__div_up(wanted, j->parts));
 }
 
 /* ---- addresses ------------------------------------------------------------------------------------------------------- */
@@ -97,9 +101,20 @@ static void set_strides(library_job *j) {
     j->part[FAC_CONV_LARGE] = j->images * c->groups * c->large * c->large_count;
     j->part[FAC_CONV_WEIGHT] = j->result == FAC_CONV_WEIGHT ? weight_size(c) : 0;
     bool by_groups = c->groups > 1, by_large = !by_groups && j->result == FAC_CONV_LARGE;
-    j->block[FAC_CONV_SMALL] = by_large ? 0 : c->groups * c->small * c->small_count / j->blocks;
-    j->block[FAC_CONV_LARGE] = by_groups || by_large ? c->groups * c->large * c->large_count / j->blocks : 0;
-    j->block[FAC_CONV_WEIGHT] = (by_large ? c->large * c->taps : weight_size(c)) / j->blocks;
+    const int64_t small = c->groups * c->small * (j->innermost ? 1 : c->small_count),
+                  large = c->groups * c->large * (j->innermost ? 1 : c->large_count);
+    j->block[FAC_CONV_SMALL] = by_large ? 0 : small / j->blocks;
+    j->block[FAC_CONV_LARGE] = by_groups || by_large ? large / j->blocks : 0;
+    j->block[FAC_CONV_WEIGHT] =
+        (by_large ? c->large * (j->weight_innermost ? 1 : c->taps) : weight_size(c)) / j->blocks;
+}
+
+/* Innermost channels: those of other blocks and groups lie between two points. */
+static void set_points(const fac_conv *c, fac_conv_shape *s) {
+    s->small_point = c->groups * c->small;
+    s->large_point = c->groups * c->large;
+    s->small_pitch = s->small_point * c->small_count;
+    s->large_pitch = s->large_point * c->large_count;
 }
 
 /* What one task computes. */
@@ -120,6 +135,8 @@ static fac_conv_shape shape_of(const library_job *j, int64_t images) {
     s.small_pitch = (images > 1 ? c->groups * c->small : s.groups * s.small) * c->small_count;
     s.large_pitch = (images > 1 ? c->groups * c->large : s.groups * s.large) * c->large_count;
     s.weight_pitch = c->large * c->taps;
+    s.weight_point = j->weight_innermost ? c->large : 0;
+    if (j->innermost) set_points(c, &s);
     s.bias = j->bias && j->result == FAC_CONV_SMALL;
     return s;
 }
@@ -133,6 +150,7 @@ static void sides_of(const library_job *j, int64_t part, int64_t block, void **s
 /* ---- tasks ------------------------------------------------------------------------------------------------------------ */
 
 static int64_t result_count(const library_job *j) {
+    if (j->innermost) return 1;
     return j->result == FAC_CONV_SMALL ? j->c->small_count : j->c->large_count;
 }
 
@@ -141,6 +159,10 @@ static void add_bias(float *out, const float *bias, int64_t channels, int64_t co
     for (int64_t k = 0; k < channels; k++, out += count)
         for (int64_t i = 0; i < count; i++) out[i] += bias[k];
 }
+static void add_bias_to_points(float *out, const float *bias, int64_t channels, int64_t point, int64_t count) {
+    for (int64_t i = 0; i < count; i++, out += point)
+        for (int64_t k = 0; k < channels; k++) out[k] += bias[k];
+}
 
 static fac_status run_task(const library_job *j, fac_conv_lane *lane, int64_t part, int64_t block) {
     void *side[FAC_CONV_SIDES];
@@ -148,7 +170,11 @@ static fac_status run_task(const library_job *j, fac_conv_lane *lane, int64_t pa
     int64_t channels = j->bias ? j->block[j->result] / result_count(j) : 0;
     const float *bias = j->bias ? j->bias + block * channels : NULL;
     FAC_TRY(fac__conv_lane_run(lane, side, bias));
-    if (bias && j->result == FAC_CONV_LARGE) add_bias(side[FAC_CONV_LARGE], bias, channels, j->c->large_count);
+    if (!bias || j->result != FAC_CONV_LARGE) return FAC_OK;
+    if (j->innermost)
+        add_bias_to_points(side[FAC_CONV_LARGE], bias, channels, j->c->groups * j->c->large, j->c->large_count);
+    else
+        add_bias(side[FAC_CONV_LARGE], bias, channels, j->c->large_count);
     return FAC_OK;
 }
 
@@ -217,12 +243,11 @@ static fac_status run(library_job *j) {
     return st;
 }
 
-fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, float *const side[FAC_CONV_SIDES],
-                             const float *bias, bool *done) {
+fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
     *done = false;
-    if (!is_faster(c, result)) return FAC_OK;
-    library_job j = {.c = c, .result = result, .bias = bias};
-    memcpy(j.side, side, sizeof j.side);
+    library_job j = {.c = c, .result = result, .bias = arrays->bias};
+    j.innermost = arrays->last, j.weight_innermost = arrays->weight_last;
+    memcpy(j.side, arrays->side, sizeof j.side);
     cut(&j);
     set_strides(&j);
     fac_conv_primitive rooms[2];

@@ -4,10 +4,18 @@
 
 #include "ops/conv.h"
 
-/* Computes one side of an f32 convolution from the two others where oneDNN is built in and the faster way; *done says whether it was.
-   side: row-major arrays of the whole batch; bias: of the result's channels, NULL for none (and for a weight).
+/* The arrays of a convolution in f32, of the whole batch. */
+typedef struct fac_conv_arrays {
+    float *side[FAC_CONV_SIDES];
+    const float *bias; /* of the result's channels, NULL for none (and for a weight) */
+    bool last;         /* the channels of both sides are innermost, else the arrays are row-major */
+    bool weight_last;  /* so are the weight's large channels */
+} fac_conv_arrays;
+
+/* Whether oneDNN is built in and may be the faster way. */
+bool fac__conv_library_suits(const fac_conv *c, fac_conv_side result);
+/* Computes one side of a convolution that suits from the two others; *done says whether oneDNN could.
    errors: MEMORY */
-fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, float *const side[FAC_CONV_SIDES],
-                             const float *bias, bool *done);
+fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done);
 
 #endif

@@ -6,6 +6,7 @@
 #include "core/generator.h"
 #include "core/philox.h"
 #include "core/tensor_make.h"
+#include "ops/format.h"
 #include "ops_gen.h"
 
 /* ---- dropout -------------------------------------------------------------------------------------------------------------- */
@@ -56,7 +57,7 @@ fac_status native_dropout_cpu(fac_structured *s, fac_tensor *input, double p, fa
                      .threshold = fac__bernoulli_threshold(keep),
                      .scale = keep > 0 ? 1 / keep : 0};
     if (input->numel == 0) return FAC_OK;
-    FAC_TRY(fac__cpu_contiguous(input, &rows));
+    FAC_TRY(fac__lying_like_below(input, s->out[0], &rows));
     j.in = fac__data(rows), j.out = fac__data(s->out[0]), j.keep = fac__data(s->out[1]);
     fac_status st = fac__parallel_for(0, input->numel, FAC_GRAIN, dropout_range, &j);
     fac__unref(rows);
@@ -86,8 +87,8 @@ static fac_status mask_scale_range(void *ctx, int64_t begin, int64_t end) {
 fac_status native_dropout_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *mask, double scale) {
     fac_tensor *grad = NULL, *keep = NULL;
     if (grad_output->numel == 0) return FAC_OK;
-    FAC_TRY(fac__cpu_contiguous(grad_output, &grad));
-    fac_status st = fac__cpu_contiguous(mask, &keep);
+    FAC_TRY(fac__lying_like_below(grad_output, s->out[0], &grad));
+    fac_status st = fac__lying_like_below(mask, s->out[0], &keep);
     if (st == FAC_OK) {
         dropout_job j = {.dtype = (fac_dtype)grad_output->dtype,
                          .scale = scale,

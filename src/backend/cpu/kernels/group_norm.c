@@ -1,8 +1,11 @@
 /* Group norm and its gradient. A group of a sample is one run of memory; its channels are rows of HxW. Tasks are groups, so
-   that every sum has one owner; the gradients of weight and bias are added over the batch in order. */
+   that every sum has one owner; the gradients of weight and bias are added over the batch in order. Images whose channels are
+   innermost are group_norm_last.c's. */
+#include "backend/cpu/kernels/group_norm_last.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/parallel.h"
+#include "ops/meta/norm.h"
 #include "ops_gen.h"
 #include <math.h>
 
@@ -118,6 +121,9 @@ static void job_close(job *j) {
 fac_status native_group_norm_cpu(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, int64_t N,
                                  int64_t C, int64_t HxW, int64_t group, double eps) {
     if (input->numel == 0) return FAC_OK;
+    if (fac__is_channels_last(fac__group_norm_format(input, N, C)))
+        return fac__group_norm_last(
+            &(fac_group_norm_args){N, C, HxW, group, eps, input, weight, bias, NULL, s->out[0], s->out[1], s->out[2]});
     job j = {.kind = fac__norm_kind((fac_dtype)input->dtype),
              .batch = N,
              .channels = C,
@@ -153,6 +159,10 @@ fac_status native_group_norm_backward_cpu(fac_structured *s, fac_tensor *grad_ou
         for (int64_t c = 0; c < C; c++) put(s->out[1], c, 0), put(s->out[2], c, 0);
         return FAC_OK;
     }
+    if (fac__is_channels_last(fac__group_norm_format(input, N, C)))
+        return fac__group_norm_last_backward(
+            &(fac_group_norm_args){N, C, HxW, group, 0, input, weight, NULL, grad_out, s->out[0], mean, rstd},
+            s->out[1], s->out[2]);
     job j = {.kind = fac__norm_kind((fac_dtype)input->dtype),
              .batch = N,
              .channels = C,

@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/transpose.h"
 #include "backend/cpu/pointwise.h"
 #include "core/tensor_make.h"
+#include "ops/format.h"
 
 void fac__items_zero(size_t item, char *dst, int64_t dst_stride, int64_t n) {
     if (dst_stride == (int64_t)item) {
@@ -102,6 +103,13 @@ fac_status fac__rowmajor_begin(fac_tensor *target, bool load, fac_rowmajor *out)
     if (fac__is_contiguous(target)) return FAC_OK;
     if (load) return fac__cpu_contiguous(target, &out->t);
     return fac__empty(target->sizes, target->ndim, (fac_dtype)target->dtype, target->device, &out->t);
+}
+
+fac_status fac__formatted_begin(fac_tensor *target, fac_memory_format f, fac_rowmajor *out) {
+    out->target = target;
+    out->t = target;
+    if (fac__lies_in(target, f)) return FAC_OK;
+    return fac__empty_format(target->sizes, target->ndim, (fac_dtype)target->dtype, target->device, f, &out->t);
 }
 
 fac_status fac__rowmajor_end(fac_rowmajor *r, fac_status st) {

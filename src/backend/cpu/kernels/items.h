@@ -75,6 +75,8 @@ typedef struct fac_rowmajor {
     fac_tensor *t, *target;
 } fac_rowmajor;
 fac_status fac__rowmajor_begin(fac_tensor *target, bool load, fac_rowmajor *out);
+/* The same with a stand-in in another format. */
+fac_status fac__formatted_begin(fac_tensor *target, fac_memory_format f, fac_rowmajor *out);
 /* Returns st, or the error of writing back. */
 fac_status fac__rowmajor_end(fac_rowmajor *r, fac_status st);
 

@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
+#include "core/tensor_make.h"
 #include "ops_gen.h"
 
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
@@ -189,16 +190,26 @@ static void mark_targets(const margin_job *j, char *flags) {
             put(flags, j->dtype, row * j->classes + j->target[row * j->classes + i], 1);
 }
 
+/* The flags are marked apart, since the loss reads them and may want for memory before anything may be written. */
+static fac_status multilabel_forward(margin_job *j, fac_tensor *loss, const fac_rowmajor *is_target,
+                                     int64_t reduction) {
+    const fac_tensor *t = is_target->t;
+    FAC_TRY(fac__empty(t->sizes, t->ndim, j->dtype, t->device, &j->owned[2]));
+    j->flags = fac__data(j->owned[2]);
+    if (j->rows) mark_targets(j, j->flags);
+    FAC_TRY(run_forward(j, loss, reduction));
+    if (t->numel) memcpy(fac__data(t), j->flags, (size_t)t->numel * fac__dtype_size(j->dtype));
+    return FAC_OK;
+}
+
 fac_status multilabel_margin_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target,
                                               int64_t reduction) {
     margin_job j = {.fn = multilabel_row};
+    fac_rowmajor is_target;
     fac_status st = open_margin(&j, self, target);
     if (st == FAC_OK) st = check_classes(&j, j.rows * j.classes, -1);
-    if (st == FAC_OK) {
-        j.flags = fac__data(s->out[1]);
-        if (j.rows) mark_targets(&j, j.flags);
-        st = run_forward(&j, s->out[0], reduction);
-    }
+    if (st == FAC_OK) st = fac__rowmajor_begin(s->out[1], false, &is_target);
+    if (st == FAC_OK) st = fac__rowmajor_end(&is_target, multilabel_forward(&j, s->out[0], &is_target, reduction));
     margin_free(&j);
     return st;
 }

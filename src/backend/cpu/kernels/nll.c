@@ -157,6 +157,7 @@ fac_status nll_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor 
                                 int64_t reduction, int64_t ignore_index) {
     bool each = reduction == REDUCE_NONE && self->ndim > 1;
     job j;
+    for (int i = 0; i < 2; i++) FAC_TRY(fac_out_aside(s, i)); /* a target may turn out to be no class half way */
     plan(&j, self, target, weight, each ? s->out[0] : NULL);
     j.ignore = ignore_index;
     j.block = BLOCK;
@@ -196,6 +197,17 @@ static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
+static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    fac_cursor c;
+    fac__nest_seek(&j->nest, OPERANDS, begin, &c);
+    for (int64_t i = begin; i < end; i++, fac__nest_advance(&j->nest, OPERANDS, 1, &c)) {
+        int64_t t;
+        FAC_TRY(class_at(j, &c, &t));
+    }
+    return FAC_OK;
+}
+
 /* The gradient is row-major whatever the input is, so the nest is laid over it. */
 static void plan_backward(job *j, fac_tensor *grad_in, fac_tensor *grad, fac_tensor *target, fac_tensor *weight,
                           int64_t reduction, fac_tensor *total) {
@@ -206,17 +218,24 @@ static void plan_backward(job *j, fac_tensor *grad_in, fac_tensor *grad, fac_ten
     j->scale = reduction == REDUCE_MEAN ? 1.0 / get(fac__data(total), (fac_dtype)total->dtype, 0) : 1.0;
 }
 
+/* All classes are known to be in range before the first zero is written. */
+static fac_status scatter(job *j, const fac_tensor *out) {
+    FAC_TRY(fac__parallel_for(0, j->nest.count, BLOCK, check_range, j));
+    memset(fac__data(out), 0, (size_t)out->numel * fac__dtype_size((fac_dtype)out->dtype));
+    return fac__parallel_for(0, j->nest.count, BLOCK, scatter_range, j);
+}
+
 fac_status nll_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *target,
                                  fac_tensor *weight, int64_t reduction, int64_t ignore_index,
                                  fac_tensor *total_weight) {
     (void)self;
-    fac_tensor *out = s->out[0];
-    if (out->numel == 0) return FAC_OK;
-    memset(fac__data(out), 0, (size_t)out->numel * fac__dtype_size((fac_dtype)out->dtype));
+    if (s->out[0]->numel == 0) return FAC_OK;
+    fac_rowmajor out;
     job j;
-    plan_backward(&j, out, grad_output, target, weight, reduction, total_weight);
+    FAC_TRY(fac__rowmajor_begin(s->out[0], false, &out));
+    plan_backward(&j, out.t, grad_output, target, weight, reduction, total_weight);
     j.ignore = ignore_index;
-    return fac__parallel_for(0, j.nest.count, BLOCK, scatter_range, &j);
+    return fac__rowmajor_end(&out, scatter(&j, out.t));
 }
 
 typedef struct rows_job {

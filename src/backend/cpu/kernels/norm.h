@@ -53,6 +53,7 @@ void fac__norm_back(fac_acc k, const void *dy, const void *x, double mean, doubl
 void fac__norm_params(fac_acc k, const void *dy, const void *x, double mean, double rstd, void *dw, void *db,
                       int64_t n);
 void fac__norm_params_each(fac_acc k, const void *dy, const void *x, const void *mean, void *dw, void *db, int64_t n);
+void fac__norm_moments_each(fac_acc k, const void *x, const void *shift, double *sum, double *square, int64_t n);
 void fac__scale(fac_acc k, const void *x, double scale, double shift, void *y, int64_t n);
 void fac__scale_each(fac_acc k, const void *x, const void *scale, const void *shift, void *y, int64_t n);
 void fac__blend(fac_acc k, const void *dy, const void *x, double p, double q, double r, void *y, int64_t n);

@@ -88,6 +88,13 @@ void fac__norm_params_each(fac_acc k, const void *dy, const void *x, const void 
         FAC_ISA_PICK(fac__norm_params_each_f64)(dy, x, mean, dw, db, n);
 }
 
+void fac__norm_moments_each(fac_acc k, const void *x, const void *shift, double *sum, double *square, int64_t n) {
+    if (k == FAC_ACC_F32)
+        FAC_ISA_PICK(fac__norm_moments_each_f32)(x, shift, sum, square, n);
+    else
+        FAC_ISA_PICK(fac__norm_moments_each_f64)(x, shift, sum, square, n);
+}
+
 void fac__scale(fac_acc k, const void *x, double scale, double shift, void *y, int64_t n) {
     if (k == FAC_ACC_F32)
         FAC_ISA_PICK(fac__scale_f32)(x, (float)scale, (float)shift, y, n);

@@ -20,6 +20,9 @@
     /* dw += dy * (x - mean), db += dy, with a mean per element. */                                                    \
     FAC_ISA_DECLARE(void, fac__norm_params_each_##S,                                                                   \
                     (const T *dy, const T *x, const T *mean, T *restrict dw, T *restrict db, int64_t n));              \
+    /* sum += x - shift, square += (x - shift)^2, element by element. */                                               \
+    FAC_ISA_DECLARE(void, fac__norm_moments_each_##S,                                                                  \
+                    (const T *x, const T *shift, double *restrict sum, double *restrict square, int64_t n));           \
     /* y = x * scale + shift, with one scale and shift, or one per element. */                                         \
     FAC_ISA_DECLARE(void, fac__scale_##S, (const T *x, T scale, T shift, T *y, int64_t n));                            \
     FAC_ISA_DECLARE(void, fac__scale_each_##S, (const T *x, const T *scale, const T *shift, T *y, int64_t n));         \

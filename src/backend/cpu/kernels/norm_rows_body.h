@@ -48,6 +48,14 @@ void FN(fac__norm_sums_)(const T *dy, const T *x, T mean, T rstd, const T *w, in
     sums[1] = FAC_PASTE(lane_sum_, S)(p) * (double)rstd;
 }
 
+void FN(fac__norm_moments_each_)(const T *x, const T *shift, double *restrict sum, double *restrict square, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)x[i] - (double)shift[i];
+        sum[i] += d;
+        square[i] += d * d;
+    }
+}
+
 void FN(fac__norm_back_)(const T *dy, const T *x, T mean, T rstd, const T *w, T a, T b, T *dx, int64_t n) {
     T c = rstd * b;
     if (w) {

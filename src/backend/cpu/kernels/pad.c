@@ -1,13 +1,16 @@
 /* Mirrored and replicated borders. For each of the last three dimensions a map says which input index each output index
    shows. Forward copies rows, the inside of a row in one piece. Backward adds gradients up per plane in the accumulation
-   type, row by row in order, so that the result does not depend on the number of threads. */
+   type, row by row in order, so that the result does not depend on the number of threads. Where the channels are innermost, an
+   image is a plane whose elements are points, of all channels forward and of a block of them backward. */
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
+#include "ops/format.h"
 #include "ops_gen.h"
 
 typedef struct border {
-    int64_t planes;           /* batch * channels */
+    int64_t planes;           /* batch * channels, or batch */
+    int64_t channels;         /* of a point; 1 in a plane */
     int64_t in[3], out[3];    /* depth, height, width; 1 where there are fewer dimensions */
     int64_t *map[3];          /* output index -> input index; one block, at map[0] */
     int64_t inner, inner_end; /* output columns that show consecutive input columns */
@@ -25,12 +28,14 @@ static int64_t replicated(int64_t j, int64_t before, int64_t n) {
 }
 
 /* self is the tensor without the border. */
-static fac_status border_begin(border *b, const fac_tensor *self, fac_ints padding, bool mirror) {
+static fac_status border_begin(border *b, const fac_tensor *self, fac_memory_format f, fac_ints padding, bool mirror) {
     int dims = (int)padding.n / 2;
     int64_t before[3] = {0, 0, 0}, total = 0;
     b->planes = 1;
+    b->channels = fac__is_channels_last(f) ? self->sizes[1] : 1;
     for (int k = 0; k < 3; k++) b->in[k] = b->out[k] = 1;
     for (int d = 0; d < self->ndim - dims; d++) b->planes = fac__mul_or_max(b->planes, self->sizes[d]);
+    b->planes /= b->channels;
     for (int k = 0; k < dims; k++) {
         before[2 - k] = padding.v[2 * k];
         b->in[2 - k] = self->sizes[self->ndim - 1 - k];
@@ -60,7 +65,10 @@ typedef struct pad_job {
     size_t item;
 } pad_job;
 
-static void copy_mapped(size_t item, char *dst, const char *src, const int64_t *map, int64_t begin, int64_t end) {
+static void copy_points(size_t point, char *dst, const char *src, const int64_t *map, int64_t begin, int64_t end) {
+    for (int64_t w = begin; w < end; w++) memcpy(dst + (size_t)w * point, src + (size_t)map[w] * point, point);
+}
+static void copy_elements(size_t item, char *dst, const char *src, const int64_t *map, int64_t begin, int64_t end) {
 #define COPY(T) \
     for (int64_t w = begin; w < end; w++) ((T *)dst)[w] = ((const T *)src)[map[w]]
     FAC_ITEM_SWITCH(item, COPY)
@@ -71,16 +79,19 @@ static fac_status pad_rows(void *ctx, int64_t begin, int64_t end) {
     const pad_job *j = ctx;
     const border *b = &j->b;
     const int64_t *map = b->map[2];
+    const size_t point = (size_t)b->channels * j->item;
+    void (*copy_mapped)(size_t, char *, const char *, const int64_t *, int64_t, int64_t) =
+        b->channels > 1 ? copy_points : copy_elements;
     for (int64_t r = begin; r < end; r++) {
         int64_t h = r % b->out[1], d = r / b->out[1] % b->out[0], p = r / b->out[1] / b->out[0];
         const char *src =
-            j->in + (size_t)(((p * b->in[0] + b->map[0][d]) * b->in[1] + b->map[1][h]) * b->in[2]) * j->item;
-        char *dst = j->out + (size_t)(r * b->out[2]) * j->item;
-        copy_mapped(j->item, dst, src, map, 0, b->inner);
+            j->in + (size_t)(((p * b->in[0] + b->map[0][d]) * b->in[1] + b->map[1][h]) * b->in[2]) * point;
+        char *dst = j->out + (size_t)(r * b->out[2]) * point;
+        copy_mapped(point, dst, src, map, 0, b->inner);
         if (b->inner_end > b->inner)
-            memcpy(dst + (size_t)b->inner * j->item, src + (size_t)map[b->inner] * j->item,
-                   (size_t)(b->inner_end - b->inner) * j->item);
-        copy_mapped(j->item, dst, src, map, b->inner_end, b->out[2]);
+            memcpy(dst + (size_t)b->inner * point, src + (size_t)map[b->inner] * point,
+                   (size_t)(b->inner_end - b->inner) * point);
+        copy_mapped(point, dst, src, map, b->inner_end, b->out[2]);
     }
     return FAC_OK;
 }
@@ -90,13 +101,14 @@ static fac_status pad(fac_structured *s, fac_tensor *self, fac_ints padding, boo
     pad_job j = {.item = fac__dtype_size((fac_dtype)self->dtype)};
     if (s->out[0]->numel == 0) return FAC_OK;
     fac_rowmajor out;
-    FAC_TRY(fac__cpu_contiguous(self, &rows));
-    fac_status st = border_begin(&j.b, self, padding, mirror);
-    if (st == FAC_OK) st = fac__rowmajor_begin(s->out[0], false, &out);
+    const fac_memory_format f = fac__border_format(self, (int)padding.n / 2);
+    FAC_TRY(fac__in_format_below(self, f, &rows));
+    fac_status st = border_begin(&j.b, self, f, padding, mirror);
+    if (st == FAC_OK) st = fac__formatted_begin(s->out[0], f, &out);
     if (st == FAC_OK) {
         j.in = fac__data(rows), j.out = fac__data(out.t);
         int64_t n = j.b.planes * j.b.out[0] * j.b.out[1];
-        st = fac__parallel_for(0, n, fac__grain(FAC_GRAIN, j.b.out[2]), pad_rows, &j);
+        st = fac__parallel_for(0, n, fac__grain(FAC_GRAIN, j.b.out[2] * j.b.channels), pad_rows, &j);
         st = fac__rowmajor_end(&out, st);
     }
     border_end(&j.b);
@@ -119,7 +131,10 @@ typedef struct unpad_job {
     char *out;
     fac_dtype dtype;
     fac_acc kind;
+    int64_t blocks; /* of channels of a point */
 } unpad_job;
+
+enum { CHANNELS = 64 }; /* of a point, added up by one task */
 
 static void add_mapped(fac_acc kind, void *row, const fac_tile_buf *tile, const int64_t *map, int64_t n) {
     float *f = row;
@@ -150,6 +165,41 @@ static void add_plane(const unpad_job *j, int64_t p, char *plane) {
     }
 }
 
+/* n channels from c on of one image, into room for them. */
+static void add_image(const unpad_job *j, int64_t image, int64_t c, int64_t n, char *sums) {
+    const border *b = &j->b;
+    const size_t item = fac__dtype_size(j->dtype);
+    const int64_t width = n * (j->kind == FAC_ACC_C128 ? 2 : 1);
+    fac_tile_buf tile;
+    for (int64_t r = 0; r < b->out[0] * b->out[1]; r++) {
+        const int64_t d = b->map[0][r / b->out[1]], h = b->map[1][r % b->out[1]];
+        const int64_t first = (image * b->out[0] * b->out[1] + r) * b->out[2];
+        for (int64_t w = 0; w < b->out[2]; w++) {
+            const int64_t to = ((d * b->in[1] + h) * b->in[2] + b->map[2][w]) * width;
+            fac__tile_load(j->kind, &tile, j->grad + (size_t)((first + w) * b->channels + c) * item, j->dtype, 1, n);
+            if (j->kind == FAC_ACC_F32)
+                for (int64_t i = 0; i < width; i++) ((float *)(void *)sums)[to + i] += tile.f32[i];
+            else
+                for (int64_t i = 0; i < width; i++) ((double *)(void *)sums)[to + i] += tile.f64[i];
+        }
+    }
+}
+
+static fac_status unpad_images(void *ctx, int64_t begin, int64_t end, void *sums) {
+    const unpad_job *j = ctx;
+    const int64_t points = j->b.in[0] * j->b.in[1] * j->b.in[2];
+    const size_t acc = fac__acc_size(j->kind), item = fac__dtype_size(j->dtype);
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t image = t / j->blocks, c = t % j->blocks * CHANNELS, n = fac__min(CHANNELS, j->b.channels - c);
+        memset(sums, 0, (size_t)(points * n) * acc);
+        add_image(j, image, c, n, sums);
+        for (int64_t i = 0; i < points; i++)
+            fac__tile_store(j->kind, (char *)sums + (size_t)(i * n) * acc,
+                            j->out + (size_t)((image * points + i) * j->b.channels + c) * item, j->dtype, 1, n);
+    }
+    return FAC_OK;
+}
+
 static fac_status unpad_planes(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const unpad_job *j = ctx;
     int64_t n = j->b.in[0] * j->b.in[1] * j->b.in[2];
@@ -168,14 +218,18 @@ static fac_status unpad(fac_structured *s, fac_tensor *grad_output, fac_tensor *
     unpad_job j = {.dtype = (fac_dtype)self->dtype, .kind = fac__acc_of((fac_dtype)self->dtype)};
     if (self->numel == 0) return FAC_OK;
     fac_rowmajor out;
-    FAC_TRY(fac__cpu_contiguous(grad_output, &rows));
-    fac_status st = border_begin(&j.b, self, padding, mirror);
-    if (st == FAC_OK) st = fac__rowmajor_begin(s->out[0], false, &out);
+    const fac_memory_format f = fac__border_format(self, (int)padding.n / 2);
+    FAC_TRY(fac__in_format_below(grad_output, f, &rows));
+    fac_status st = border_begin(&j.b, self, f, padding, mirror);
+    if (st == FAC_OK) st = fac__formatted_begin(s->out[0], f, &out);
     if (st == FAC_OK) {
         j.grad = fac__data(rows), j.out = fac__data(out.t);
         int64_t plane = j.b.out[0] * j.b.out[1] * j.b.out[2];
         int64_t bytes = j.b.in[0] * j.b.in[1] * j.b.in[2] * (int64_t)fac__acc_size(j.kind);
-        st = fac__parallel_for_scratch(0, j.b.planes, fac__grain(FAC_GRAIN, plane), bytes, unpad_planes, &j);
+        const int64_t width = fac__min(CHANNELS, j.b.channels);
+        j.blocks = fac__div_up(j.b.channels, CHANNELS);
+        st = fac__parallel_for_scratch(0, j.b.planes * j.blocks, fac__grain(FAC_GRAIN, plane * width), bytes * width,
+                                       j.b.channels > 1 ? unpad_images : unpad_planes, &j);
         st = fac__rowmajor_end(&out, st);
     }
     border_end(&j.b);

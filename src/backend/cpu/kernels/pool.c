@@ -1,9 +1,9 @@
 /* Pooling, plane by plane. Planes run in parallel; within one, windows are visited in order and summed in f32 (f64 for f64),
-   so that results do not depend on the threads. */
+   so that results do not depend on the threads. Results whose channels are innermost are made by pool_last.c. */
 #include "ops/pool.h"
 #include "backend/cpu/kernels/items.h"
+#include "backend/cpu/kernels/pool_last.h"
 #include "backend/cpu/parallel.h"
-#include "ops/contiguous.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
 
@@ -184,6 +184,30 @@ MEAN_PLANE(f32, float, float, SAME, SAME, DIVIDE)
 MEAN_PLANE(f64, double, double, SAME, SAME, DIVIDE)
 MEAN_PLANE(i64, int64_t, uint64_t, (uint64_t), (int64_t), divide_i64)
 
+/* ---- channels innermost ------------------------------------------------------------------------------------------------- */
+
+#define ADD_AT(E, T, GET, PUT)                                         \
+    for (int64_t c = 0; c < n; c++) {                                  \
+        E *to = (E *)(void *)image + indices[c] * j->channels + c;     \
+        *to = (E)PUT((T)((T)GET(*to) + (T)GET(((const E *)grad)[c]))); \
+    }                                                                  \
+    break
+void fac__pool_add_at(const fac_pool_last *j, char *image, const int64_t *indices, const void *grad, int64_t n) {
+    switch (j->dtype) {
+    case FAC_U8:
+    case FAC_I8: ADD_AT(uint8_t, uint8_t, SAME, SAME);
+    case FAC_I16: ADD_AT(uint16_t, uint16_t, SAME, SAME);
+    case FAC_I32: ADD_AT(uint32_t, uint32_t, SAME, SAME);
+    case FAC_I64: ADD_AT(uint64_t, uint64_t, SAME, SAME);
+    case FAC_F16: ADD_AT(uint16_t, float, fac__f16_to_f32, fac__f32_to_f16);
+    case FAC_BF16: ADD_AT(uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16);
+    case FAC_F64: ADD_AT(double, double, SAME, SAME);
+    default: ADD_AT(float, float, SAME, SAME);
+    }
+}
+
+#undef ADD_AT
+
 /* ---- running over planes ------------------------------------------------------------------------------------------------ */
 
 typedef void (*plane_fn)(const pool_job *j, int64_t plane);
@@ -238,15 +262,15 @@ static fac_status run_mean_back(pool_job *j) {
                                      mean_back_range, j);
 }
 
-/* The results, or row-major ones that stand in for them; the second is of maxima alone. */
+/* The results, or tensors of the wanted format that stand in for them; the second is of maxima alone. */
 typedef struct results {
     fac_rowmajor r[2];
     int n;
 } results;
 
-static fac_status results_begin(fac_structured *s, results *out) {
+static fac_status results_begin(fac_structured *s, fac_memory_format f, results *out) {
     for (out->n = 0; out->n < s->n_out; out->n++) {
-        fac_status st = fac__rowmajor_begin(s->out[out->n], false, &out->r[out->n]);
+        fac_status st = fac__formatted_begin(s->out[out->n], f, &out->r[out->n]);
         if (st != FAC_OK && out->n == 1) (void)fac__rowmajor_end(&out->r[0], st);
         FAC_TRY(st);
     }
@@ -258,11 +282,33 @@ static fac_status results_end(results *r, fac_status st) {
     return st;
 }
 
-static fac_status forward_into(const results *r, fac_tensor *in, pool_job *j) {
+/* Where the kernels compute: in the format of the results, if they know it. */
+static fac_memory_format format_for(const pool_job *j, const fac_tensor *self, bool maxima) {
+    return fac__pool_last_fits(&j->p) ? fac__pool_format(&j->p, self, maxima) : FAC_CONTIGUOUS;
+}
+
+/* The same job for images of `self`'s channels. */
+static fac_pool_last last_of(const pool_job *j, const fac_tensor *self) {
+    return (fac_pool_last){.p = j->p,
+                           .dtype = j->dtype,
+                           .batch = self->sizes[0],
+                           .channels = self->sizes[1],
+                           .from = j->from,
+                           .to = j->to,
+                           .indices = j->indices,
+                           .count_pad = j->count_pad,
+                           .divisor = j->divisor};
+}
+
+static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_format f, pool_job *j) {
     j->dtype = (fac_dtype)in->dtype;
     j->from = fac__data(in);
     j->to = fac__data(r->r[0].t);
     if (r->n == 2) j->indices = fac__data(r->r[1].t);
+    if (fac__is_channels_last(f)) {
+        fac_pool_last l = last_of(j, in);
+        return fac__pool_last_forward(&l);
+    }
     j->plane = r->n == 1                              ? mean_planes[j->dtype]
                : j->dtype == FAC_F32 && is_2x2(&j->p) ? max_f32_2x2
                                                       : max_planes[j->dtype];
@@ -273,33 +319,41 @@ static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {
     if (j->p.planes == 0 || j->p.out_count == 0) return FAC_OK;
     fac_tensor *in;
     results r;
-    FAC_TRY(fac__contiguous_below(self, &in));
-    fac_status st = results_begin(s, &r);
-    if (st == FAC_OK) st = results_end(&r, forward_into(&r, in, j));
+    const fac_memory_format f = format_for(j, self, s->n_out == 2);
+    FAC_TRY(fac__in_format_below(self, f, &in));
+    fac_status st = results_begin(s, f, &r);
+    if (st == FAC_OK) st = results_end(&r, forward_into(&r, in, f, j));
     fac__unref(in);
     return st;
 }
 
 /* indices NULL: mean pooling. */
-static fac_status backward_into(fac_tensor *out, const fac_tensor *grad, const fac_tensor *places, pool_job *j) {
+static fac_status backward_into(fac_tensor *out, const fac_tensor *grad, const fac_tensor *places, fac_memory_format f,
+                                pool_job *j) {
     j->dtype = (fac_dtype)out->dtype;
     j->from = fac__data(grad);
     j->to = fac__data(out);
     j->indices = places ? fac__data(places) : NULL;
     j->plane = scatter_planes[j->dtype];
     if (places) FAC_TRY(fac__parallel_for(0, places->numel, FAC_GRAIN, check_range, j));
+    if (fac__is_channels_last(f)) {
+        fac_pool_last l = last_of(j, out);
+        return fac__pool_last_backward(&l);
+    }
     return places ? run(j, plane_range) : run_mean_back(j);
 }
 
-static fac_status backward(fac_structured *s, fac_tensor *grad_output, fac_tensor *indices, pool_job *j) {
+static fac_status backward(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *indices,
+                           pool_job *j) {
     fac_tensor *grad = NULL, *places = NULL;
     results r;
     if (s->out[0]->numel == 0) return FAC_OK;
     if (grad_output->numel == 0) return fac__cpu_fill(s->out[0], fac_scalar_i_(0));
-    fac_status st = fac__contiguous_below(grad_output, &grad);
-    if (st == FAC_OK) st = fac__contiguous_below(indices, &places);
-    if (st == FAC_OK) st = results_begin(s, &r);
-    if (st == FAC_OK) st = results_end(&r, backward_into(r.r[0].t, grad, places, j));
+    const fac_memory_format f = format_for(j, self, indices);
+    fac_status st = fac__in_format_below(grad_output, f, &grad);
+    if (st == FAC_OK) st = fac__in_format_below(indices, f, &places);
+    if (st == FAC_OK) st = results_begin(s, f, &r);
+    if (st == FAC_OK) st = results_end(&r, backward_into(r.r[0].t, grad, places, f, j));
     fac__unref(grad);
     fac__unref(places);
     return st;
@@ -322,7 +376,7 @@ static fac_ints last_sizes(const fac_tensor *t, int nd) { return (fac_ints){t->s
                                                          fac_ints dilation, bool ceil_mode, fac_tensor *indices) {     \
         pool_job j = {0};                                                                                              \
         FAC_TRY(fac__pool_plan(nd, self, &(fac_pool_args){kernel_size, stride, padding, dilation, ceil_mode}, &j.p));  \
-        return backward(s, grad_output, indices, &j);                                                                  \
+        return backward(s, grad_output, self, indices, &j);                                                            \
     }                                                                                                                  \
     fac_status avg_pool##nd##d_cpu(fac_structured *s, fac_tensor *self, fac_ints kernel_size, fac_ints stride,         \
                                    fac_ints padding, bool ceil_mode, bool count_include_pad,                           \
@@ -342,7 +396,7 @@ static fac_ints last_sizes(const fac_tensor *t, int nd) { return (fac_ints){t->s
             nd, self,                                                                                                  \
             &(fac_pool_args){.kernel = kernel_size, .stride = stride, .padding = padding, .ceil_mode = ceil_mode},     \
             &j.p));                                                                                                    \
-        return backward(s, grad_output, NULL, &j);                                                                     \
+        return backward(s, grad_output, self, NULL, &j);                                                               \
     }                                                                                                                  \
     fac_status adaptive_avg_pool##nd##d_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size) {               \
         pool_job j = {0};                                                                                              \
@@ -352,7 +406,7 @@ static fac_ints last_sizes(const fac_tensor *t, int nd) { return (fac_ints){t->s
     fac_status adaptive_avg_pool##nd##d_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self) {   \
         pool_job j = {0};                                                                                              \
         FAC_TRY(fac__pool_plan_adaptive(nd, self, last_sizes(grad_output, nd), &j.p));                                 \
-        return backward(s, grad_output, NULL, &j);                                                                     \
+        return backward(s, grad_output, self, NULL, &j);                                                               \
     }                                                                                                                  \
     fac_status adaptive_max_pool##nd##d_cpu(fac_structured *s, fac_tensor *self, fac_ints output_size) {               \
         pool_job j = {0};                                                                                              \
@@ -363,7 +417,7 @@ static fac_ints last_sizes(const fac_tensor *t, int nd) { return (fac_ints){t->s
                                                      fac_tensor *indices) {                                            \
         pool_job j = {0};                                                                                              \
         FAC_TRY(fac__pool_plan_adaptive(nd, self, last_sizes(grad_output, nd), &j.p));                                 \
-        return backward(s, grad_output, indices, &j);                                                                  \
+        return backward(s, grad_output, self, indices, &j);                                                            \
     }
 POOL_CPU(2)
 POOL_CPU(3)

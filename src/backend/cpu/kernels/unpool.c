@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
+#include "ops/format.h"
 #include "ops_gen.h"
 
 /* ---- undone ------------------------------------------------------------------------------------------------------------------------ */
@@ -14,6 +15,7 @@ typedef struct unpool_job {
     const int64_t *indices;
     const char *from;
     char *to;
+    int64_t channels; /* innermost; 1: planes */
 } unpool_job;
 
 /* Before anything is written. */
@@ -41,8 +43,39 @@ static fac_status unpool_planes(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
+enum { CHANNELS = 64 }; /* per task, where they are innermost */
+
+/* A block of channels of one image. */
+static void unpool_block(const unpool_job *j, int64_t image, int64_t channel, int64_t n) {
+    const int64_t at = image * j->in_count * j->channels + channel;
+    const int64_t *indices = j->indices + at;
+    const char *from = j->from + (size_t)at * j->item;
+    char *to = j->to + (size_t)(image * j->out_count * j->channels + channel) * j->item;
+    for (int64_t o = 0; o < j->out_count; o++) memset(to + (size_t)(o * j->channels) * j->item, 0, (size_t)n * j->item);
+#define PUT(T)                                                           \
+    for (int64_t i = 0; i < j->in_count * j->channels; i += j->channels) \
+        for (int64_t c = 0; c < n; c++) ((T *)to)[indices[i + c] * j->channels + c] = ((const T *)from)[i + c]
+    FAC_ITEM_SWITCH(j->item, PUT)
+#undef PUT
+}
+
+static fac_status unpool_images(void *ctx, int64_t begin, int64_t end) {
+    const unpool_job *j = ctx;
+    const int64_t blocks = fac__div_up(j->channels, CHANNELS);
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t c = t % blocks * CHANNELS;
+        unpool_block(j, t / blocks, c, fac__min(CHANNELS, j->channels - c));
+    }
+    return FAC_OK;
+}
+
 static fac_status run_unpool(unpool_job *j, int64_t planes, int64_t indices) {
     FAC_TRY(fac__parallel_for(0, indices, FAC_GRAIN, check_indices, j));
+    if (j->channels > 1) {
+        const int64_t tasks = planes / j->channels * fac__div_up(j->channels, CHANNELS);
+        return fac__parallel_for(0, tasks, fac__grain(FAC_GRAIN, CHANNELS * (j->in_count + j->out_count)),
+                                 unpool_images, j);
+    }
     return fac__parallel_for(0, planes, fac__grain(FAC_GRAIN, j->in_count + j->out_count), unpool_planes, j);
 }
 
@@ -53,10 +86,12 @@ static fac_status unpool(fac_structured *s, int nd, fac_tensor *self, fac_tensor
     if (self->numel == 0) return FAC_OK; /* the batch is empty, and with it the result */
     for (int d = 0; d < self->ndim - nd; d++) planes *= self->sizes[d];
     for (int d = self->ndim - nd; d < self->ndim; d++) j.in_count *= self->sizes[d], j.out_count *= s->out[0]->sizes[d];
-    fac_status st = fac__cpu_contiguous(self, &from);
-    if (st == FAC_OK) st = fac__cpu_contiguous(indices, &places);
+    const fac_memory_format f = nd == 2 ? fac__format_of(self) : FAC_CONTIGUOUS;
+    j.channels = fac__is_channels_last(f) ? self->sizes[1] : 1;
+    fac_status st = fac__in_format_below(self, f, &from);
+    if (st == FAC_OK) st = fac__in_format_below(indices, f, &places);
     fac_rowmajor out;
-    if (st == FAC_OK && (st = fac__rowmajor_begin(s->out[0], false, &out)) == FAC_OK) {
+    if (st == FAC_OK && (st = fac__formatted_begin(s->out[0], f, &out)) == FAC_OK) {
         j.from = fac__data(from), j.indices = fac__data(places), j.to = fac__data(out.t);
         st = fac__rowmajor_end(&out, run_unpool(&j, planes, places->numel));
     }

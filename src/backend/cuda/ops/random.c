@@ -2,6 +2,7 @@
 #include "backend/cuda/ops/pointwise.h"
 #include "core/generator.h"
 #include "core/philox.h"
+#include "ops/format.h"
 #include "ops/meta/check.h"
 #include "ops_gen.h"
 
@@ -92,7 +93,7 @@ static fac_status run_dropout(const fac_operator *op, fac_tensor *input, fac_ten
                               uint64_t threshold, double scale, fac_draw drawn) {
     if (input->numel == 0) return FAC_OK;
     fac_tensor *x;
-    FAC_TRY(fac__cuda_contiguous(input, &x));
+    FAC_TRY(fac__lying_like_below(input, out, &x));
     void *to = fac__data(out), *keep = fac__data(mask), *from = fac__data(x);
     int64_t n = input->numel;
     int dtype = input->dtype;
@@ -109,13 +110,8 @@ static fac_status run_dropout(const fac_operator *op, fac_tensor *input, fac_ten
 fac_status native_dropout_cuda(fac_structured *s, fac_tensor *input, double p, fac_opt_num train, fac_draw drawn) {
     bool on = !train.set || fac__scalar_f64(train.v) != 0;
     double keep = on ? 1 - p : 1;
-    fac_tensor *out = NULL, *mask = NULL;
-    fac_status st = fac__cuda_result(s->out[0], &out);
-    if (st == FAC_OK) st = fac__cuda_result(s->out[1], &mask);
-    if (st == FAC_OK)
-        st = run_dropout(s->call->op, input, out, mask, fac__bernoulli_threshold(keep), keep > 0 ? 1 / keep : 0, drawn);
-    st = fac__cuda_result_done(s->out[0], out, st);
-    return fac__cuda_result_done(s->out[1], mask, st);
+    return run_dropout(s->call->op, input, s->out[0], s->out[1], fac__bernoulli_threshold(keep),
+                       keep > 0 ? 1 / keep : 0, drawn);
 }
 
 static fac_status run_dropout_backward(const fac_operator *op, fac_tensor *g, fac_tensor *mask, fac_tensor *dx,
@@ -132,12 +128,11 @@ static fac_status run_dropout_backward(const fac_operator *op, fac_tensor *g, fa
 
 fac_status native_dropout_backward_cuda(fac_structured *s, fac_tensor *grad_output, fac_tensor *mask, double scale) {
     if (grad_output->numel == 0) return FAC_OK;
-    fac_tensor *g = NULL, *keep = NULL, *dx = NULL;
-    fac_status st = fac__cuda_contiguous(grad_output, &g);
-    if (st == FAC_OK) st = fac__cuda_contiguous(mask, &keep);
-    if (st == FAC_OK) st = fac__cuda_result(s->out[0], &dx);
-    if (st == FAC_OK) st = run_dropout_backward(s->call->op, g, keep, dx, scale);
+    fac_tensor *g = NULL, *keep = NULL;
+    fac_status st = fac__lying_like_below(grad_output, s->out[0], &g);
+    if (st == FAC_OK) st = fac__lying_like_below(mask, s->out[0], &keep);
+    if (st == FAC_OK) st = run_dropout_backward(s->call->op, g, keep, s->out[0], scale);
     fac__unref(g);
     fac__unref(keep);
-    return fac__cuda_result_done(s->out[0], dx, st);
+    return st;
 }
