@@ -33,7 +33,7 @@ Slip = namedtuple("Slip", "callee keyword value text usual")
 
 
 # And where any value of the type would not do.
-VALID_NAMED = {"high": "5", ("start", "fac_tensor *"): "slip_number_tensor", ("end", "fac_tensor *"): "slip_number_tensor"}
+VALID_NAMED = {"high": "5", "physical_layout": "FAC_INTS(1, 0)", ("start", "fac_tensor *"): "slip_number_tensor", ("end", "fac_tensor *"): "slip_number_tensor"}
 
 
 def valid(parameter):
