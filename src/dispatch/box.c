@@ -1,6 +1,7 @@
 /* Between boxed values and the C types of typed kernels: what the generated adapters are made of, and the check of a
    caller's values against the schema. */
 #include "core/handle.h"
+#include "core/scalar.h"
 #include "dispatch/operator.h"
 #include "dispatch/value.h"
 
@@ -183,6 +184,17 @@ fac_status fac__take_list(fac_value *v, fac_tensor_list *out) {
     }
     fac_value_release(v);
     return out->v ? FAC_OK : FAC_ERR_MEMORY;
+}
+
+fac_scalar fac__take_scalar(fac_value *v) {
+    static _Thread_local double re_im[2];
+    fac_scalar s = fac_value_as_scalar(*v);
+    if (s.kind == FAC_KIND_COMPLEX) {
+        fac__scalar_c128(s, re_im);
+        s = fac_scalar_c_(re_im);
+    }
+    fac_value_release(v);
+    return s;
 }
 
 /* ---- kernels of users -------------------------------------------------------------------------------------------- */

@@ -174,5 +174,7 @@ fac_status fac__results_given(const fac_call_info *c, fac_status st, fac_tensor 
 /* Moves a result out of its stack slot. */
 fac_status fac__take_tensor(fac_value *v, fac_tensor **out);
 fac_status fac__take_list(fac_value *v, fac_tensor_list *out);
+/* A complex number points into the thread's own memory until its next. */
+fac_scalar fac__take_scalar(fac_value *v);
 
 #endif

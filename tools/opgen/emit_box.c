@@ -53,6 +53,8 @@ static void emit_boxed(FILE *f, const op *o) {
     else if (returns_tensors(o))
         fprintf(f, "%s    return e;\n}\n",
                 each_result(o, "", "    if (!e) e = fac__take_tensor(&st[$i], &res_[$i]);\n"));
+    else if (strcmp(result_kind(o), "scalar") == 0)
+        fputs("    *res_ = fac__take_scalar(&st[0]);\n    return fac_error();\n}\n", f);
     else
         fprintf(f, "    *res_ = fac_value_as_%s(st[0]);\n    fac_value_release(&st[0]);\n    return fac_error();\n}\n",
                 result_kind(o));
