@@ -1,22 +1,20 @@
 /* Activations by elementary functions, and their derivatives, over real numbers; see README.md. A backward formula takes the
    gradient first. */
 
-/* -|x|; not as a choice by the sign, which a compiler may hoist over what is computed of it, and so leave a branch in the loop. */
-FAC_SCALAR_HELPER FAC_T FAC_FN(minus_size)(FAC_T x) { return -FAC_BUILTIN(fabs)(x); }
 /* 1 / (1 + exp(-x)), of an exponential that does not overflow, so that the tail is kept. */
 FAC_SCALAR_FN FAC_T FAC_FN(sigmoid)(FAC_T x) {
-    FAC_T e = FAC_MATH(exp)(FAC_FN(minus_size)(x));
+    FAC_T e = FAC_MATH(exp_minus_abs)(x);
     return (x < 0 ? e : 1) / (1 + e);
 }
 /* min(x, 0) - log(1 + exp(-|x|)) never overflows. */
 FAC_SCALAR_FN FAC_T FAC_FN(log_sigmoid)(FAC_T x) {
-    FAC_T low = x < 0 ? x : 0, size = x < 0 ? -x : x;
-    return low - FAC_MATH(log1p)(FAC_MATH(exp)(-size));
+    return (x < 0 ? x : 0) - FAC_MATH(log1p)(FAC_MATH(exp_minus_abs)(x));
 }
-/* exp(-|x|), times exp(40) below -60, where only the result of x exp(x) may round to a subnormal number. */
+/* exp(-|x|), times exp(40) below -60, where only the result of x exp(x) may round to a subnormal number. The size is not a choice by
+   the sign, which a compiler may hoist over what is computed of it, and so leave a branch in the loop. */
 #define FAC_FAR(x) ((x) < -60)
 FAC_SCALAR_HELPER FAC_T FAC_FN(exp_scaled)(FAC_T x) {
-    return FAC_MATH(exp)((FAC_FAR(x) ? 40 : 0) + FAC_FN(minus_size)(x));
+    return FAC_MATH(exp)((FAC_FAR(x) ? 40 : 0) - FAC_BUILTIN(fabs)(x));
 }
 #define FAC_UNSCALED(x, y) (FAC_FAR(x) ? (y) * (FAC_T)4.2483542552915889953e-18 : (y))
 FAC_SCALAR_FN FAC_T FAC_FN(silu)(FAC_T x) {
@@ -54,7 +52,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(silu_backward)(FAC_T g, FAC_T x) {
     return g * s * (1 + x * (1 - s));
 }
 FAC_SCALAR_FN FAC_T FAC_FN(mish_backward)(FAC_T g, FAC_T x) {
-    FAC_T e = FAC_MATH(exp)(FAC_FN(minus_size)(x)), s = (x < 0 ? e : 1) / (1 + e), t = FAC_FN(mish_factor)(x, e);
+    FAC_T e = FAC_MATH(exp_minus_abs)(x), s = (x < 0 ? e : 1) / (1 + e), t = FAC_FN(mish_factor)(x, e);
     return g * (t + x * s * (1 - t * t));
 }
 FAC_SCALAR_FN FAC_T FAC_FN(log_sigmoid_backward)(FAC_T g, FAC_T x) { return g / (1 + FAC_MATH(exp)(x)); }
@@ -63,7 +61,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(gelu_backward)(FAC_T g, FAC_T x) {
     return g * (FAC_MATH(normcdf)(x) + x * pdf);
 }
 FAC_SCALAR_FN FAC_T FAC_FN(gelu_tanh_backward)(FAC_T g, FAC_T x) {
-    FAC_T y = FAC_GELU_INNER(x), e = FAC_MATH(exp)(FAC_FN(minus_size)(y)), small = e / (1 + e), large = 1 / (1 + e);
+    FAC_T y = FAC_GELU_INNER(x), e = FAC_MATH(exp_minus_abs)(y), small = e / (1 + e), large = 1 / (1 + e);
     FAC_T slope = (FAC_T)1.5957691216057307118 * (1 + 3 * (FAC_T)0.044715 * x * x);
     return g * ((y < 0 ? small : large) + x * small * large * slope);
 }

@@ -58,8 +58,8 @@ static inline float FAC_ISA_NAME(fac__mad)(float a, float b, float c) {
 #endif
 }
 
-/* exp(n ln2 + r) of |r| <= ln2/2, n in the low bits of t: 1 + r + r^2 q(r) as in vexp.h, times 2^n. */
-static inline float FAC_ISA_NAME(fac__exp_reduced)(float t, float r) {
+/* 2^more exp(n ln2 + r) of |r| <= ln2/2, n in the low bits of t: 1 + r + r^2 q(r) as in vexp.h, times 2^(n + more). */
+static inline float FAC_ISA_NAME(fac__exp_reduced)(float t, float r, unsigned more) {
     union {
         float f;
         uint32_t bits;
@@ -69,7 +69,7 @@ static inline float FAC_ISA_NAME(fac__exp_reduced)(float t, float r) {
     q = FAC_ISA_NAME(fac__mad)(q, r, 0x1.5558f2p-5f);
     q = FAC_ISA_NAME(fac__mad)(q, r, 0x1.555492p-3f);
     q = FAC_ISA_NAME(fac__mad)(q, r, 0x1.fffffcp-2f);
-    scale.bits = (n.bits << 23) + 0x3f800000u; /* the upper bits are shifted out */
+    scale.bits = (n.bits << 23) + 0x3f800000u + (more << 23); /* the upper bits are shifted out */
     return (FAC_ISA_NAME(fac__mad)(q * r, r, r) + 1) * scale.f;
 }
 /* x / ln2 rounded, in the low bits of the sum with 1.5 * 2^23; and x - n ln2. */
@@ -83,7 +83,7 @@ static inline float FAC_ISA_NAME(fac__exp_rest)(float x, float t) {
 /* exp of a number in [-60, 60] (or NaN) without a call, within 1 ulp where multiplications fuse, else 2. */
 static inline float FAC_ISA_NAME(fac__exp_near)(float x) {
     const float t = FAC_ISA_NAME(fac__exp_multiple)(x);
-    return FAC_ISA_NAME(fac__exp_reduced)(t, FAC_ISA_NAME(fac__exp_rest)(x, t));
+    return FAC_ISA_NAME(fac__exp_reduced)(t, FAC_ISA_NAME(fac__exp_rest)(x, t), 0);
 }
 
 /* tanh in f32, several times as fast as SLEEF's and within 2 ulp: an odd polynomial (minimax, fitted) below 0.625, where
@@ -125,43 +125,44 @@ static inline float FAC_SIMD(erf, f32)(float x) {
     return size < 0.92f ? small : __builtin_copysignf(large, x);
 }
 
-/* The normal distribution's cumulative function below -a, of a in [0, 16] (or NaN), in f32: exp(-a^2 / 2) times a fit of
-   exp(a^2 / 2) Phi(-a) (a + 3) in u = (a - 3) / (a + 3), over a + 3. The square is taken of the upper 12 bits, which is exact, and of
-   what they leave; beyond -60 the exponent is computed 48 too large, so that only the result rounds to a subnormal number. */
-static inline float FAC_ISA_NAME(fac__normal_tail)(float a) {
-    union {
-        float f;
-        uint32_t bits;
-    } upper;
-    upper.f = a;
-    upper.bits &= 0xfffff000u;
-    const float x = -0.5f * upper.f * upper.f, left = -0.5f * (a - upper.f) * (a + upper.f), r = 1 / (a + 3),
-                u = (a - 3) * r;
-    const float shifted = x < -60 ? x + 48 : x, t = FAC_ISA_NAME(fac__exp_multiple)(shifted);
-    const float e = FAC_ISA_NAME(fac__exp_reduced)(t, FAC_ISA_NAME(fac__exp_rest)(shifted, t) + left);
-    float g = -0x1.309e58p-13f;
-    g = FAC_ISA_NAME(fac__mad)(g, u, -0x1.ddd89ap-11f);
-    g = FAC_ISA_NAME(fac__mad)(g, u, 0x1.fc72b4p-11f);
-    g = FAC_ISA_NAME(fac__mad)(g, u, 0x1.c651cap-8f);
-    g = FAC_ISA_NAME(fac__mad)(g, u, -0x1.56748ap-7f);
-    g = FAC_ISA_NAME(fac__mad)(g, u, -0x1.832468p-5f);
-    g = FAC_ISA_NAME(fac__mad)(g, u, 0x1.d71316p-3f);
-    g = FAC_ISA_NAME(fac__mad)(g, u, -0x1.04c72ep-1f);
-    g = FAC_ISA_NAME(fac__mad)(g, u, 0x1.754a76p-1f);
-    return g * r * e * (x < -60 ? 0x1.aebabap-70f : 1.0f);
+/* exp(-|x|) in f32 without a call, within 1 ulp where multiplications fuse, else 2, down to the smallest number: it is computed 2^64
+   times too large, so that only the result rounds to a subnormal number. */
+static inline float FAC_SIMD(exp_minus_abs, f32)(float x) {
+    const float size = __builtin_fabsf(x), y = size > 105 ? -105 : -size, t = FAC_ISA_NAME(fac__exp_multiple)(y);
+    return FAC_ISA_NAME(fac__exp_reduced)(t, FAC_ISA_NAME(fac__exp_rest)(y, t), 64) * 0x1p-64f;
+}
+static inline double FAC_SIMD(exp_minus_abs, f64)(double x) { return FAC_SIMD(exp, f64)(-__builtin_fabs(x)); }
+
+/* What `square`, a * a rounded, has lost. */
+static inline float FAC_ISA_NAME(fac__square_rest)(float a, float square) {
+#if FAC_ISA_LEVEL >= 1
+    return __builtin_fmaf(a, a, -square);
+#else /* of a in two halves, whose products are exact (Dekker 1971) */
+    const float up = 4097 * a, high = up - (up - a), low = a - high;
+    return ((high * high - square) + 2 * high * low) + low * low;
+#endif
 }
 
-/* Phi(x), the normal distribution's cumulative function, in f32 within 5 ulp down to the smallest normal number: 1/2 + x P(x^2) near 0,
-   where the tail would be taken from 1/2; else the tail, or 1 less it. The coefficients are minimax fits, of relative error below 2e-8. */
+/* Phi(x), the normal distribution's cumulative function, in f32 within 5 ulp (7 without fused multiplication), down to the smallest
+   number: of a = |x|, Phi(-a) = exp(-a^2 / 2) P(a) / Q(a), a minimax fit of relative error 7e-9 with coefficients that are all
+   positive, and 1/2 at 0. The exponential is 2^64 times too large, and P as much too small, as above. */
 static inline float FAC_SIMD(normcdf, f32)(float x) {
-    const float size = __builtin_fabsf(x), s = x * x;
-    float p = 0x1.bc3552p-14f;
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.3656f2p-10f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.46cbep-7f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.10583p-4f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.988452p-2f);
-    const float tail = FAC_ISA_NAME(fac__normal_tail)(size > 16 ? 16 : size), large = x < 0 ? tail : 1 - tail;
-    return size < 0.65f ? FAC_ISA_NAME(fac__mad)(p, x, 0.5f) : large;
+    const float size = __builtin_fabsf(x), a = size > 15 ? 15 : size, square = a * a, y = -0.5f * square;
+    const float t = FAC_ISA_NAME(fac__exp_multiple)(y), rest = FAC_ISA_NAME(fac__square_rest)(a, square);
+    const float r = FAC_ISA_NAME(fac__mad)(-0.5f, rest, FAC_ISA_NAME(fac__exp_rest)(y, t));
+    float p = 0x1.0e238ep-72f;
+    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1.4d4f38p-69f);
+    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1.77a3f6p-67f);
+    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1.c11a8cp-66f);
+    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1p-65f);
+    float q = 0x1.5290aep-7f;
+    q = FAC_ISA_NAME(fac__mad)(q, a, 0x1.a1c45cp-4f);
+    q = FAC_ISA_NAME(fac__mad)(q, a, 0x1.e139c0p-2f);
+    q = FAC_ISA_NAME(fac__mad)(q, a, 0x1.340cdcp+0f);
+    q = FAC_ISA_NAME(fac__mad)(q, a, 0x1.accf74p+0f);
+    q = FAC_ISA_NAME(fac__mad)(q, a, 1);
+    const float tail = p / q * FAC_ISA_NAME(fac__exp_reduced)(t, r, 64);
+    return x < 0 ? tail : 1 - tail;
 }
 
 /* In f64 through erfc, of which the logarithm's slope is -2t for large t: what rounding -x / sqrt(2) to t has lost is made up for. */

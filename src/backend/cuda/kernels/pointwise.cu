@@ -33,6 +33,11 @@
 
 #include "ops/scalar/wide_polynomials.h"
 
+/* ---- elementary functions that CUDA does not have ---------------------------------------------------------------------------------- */
+
+KDEV float exp_minus_absf(float x) { return expf(-fabsf(x)); }
+KDEV double exp_minus_abs(double x) { return exp(-fabs(x)); }
+
 /* ---- floating ----------------------------------------------------------------------------------------------------------------- */
 
 #define K_NUMBER(o) (o).number[0]
