@@ -18,8 +18,8 @@ RANDOM = {"bernoulli", "multinomial", "normal", "normal.number_mean", "nn.functi
           "nn.functional.dropout3d", "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout.with_train",
           "nn.functional.feature_alpha_dropout", "nn.functional.rrelu", "rand_like", "randn", "randn_like", "randint_like",
           "uniform", "exponential", "cauchy", "geometric", "log_normal", "nn.functional.fractional_max_pool2d",
-          "nn.functional.fractional_max_pool3d", "randint", "empty_like", "empty", "new_empty", "new_empty_strided", "empty_strided"}
-UNINITIALISED_OK = {"empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "resize_", "resize_as_"}
+          "nn.functional.fractional_max_pool3d", "randint", "empty_like", "empty", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted"}
+UNINITIALISED_OK = {"empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "resize_", "resize_as_"}
 
 
 WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,

@@ -73,6 +73,22 @@ static void infinities_add_as_logarithms(void **state) {
     assert_true(fac_item(fac_select(sum, 0, 1)) < 0);
 }
 
+/* A row that is masked out as a whole is zero, and its gradient too, where softmax's own would be NaN. */
+static void safe_softmax_has_a_gradient_where_all_is_masked(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_reshape(fac_tensor_of(-INFINITY, -INFINITY, 0, 0), FAC_INTS(2, 2)), *y, *grad = NULL;
+    fac_set_requires_grad(x, true);
+    fac_value args[] = {fac_value_tensor(x), fac_value_int(1), fac_value_none()}, result = {0};
+    assert_ok(fac_call("aten::_safe_softmax", args, 3, &result));
+    y = fac_value_as_tensor(result);
+    values_are(fac_detach(y), (const float[]){0, 0, 0.5f, 0.5f}, 4);
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_select(y, 1, 0))), FAC_TENSORS(x), &grad));
+    values_are(grad, (const float[]){0, 0, 0.25f, -0.25f}, 4);
+    fac_value_release(&result);
+    fac_value_release(&args[0]);
+}
+
 static void unique_rows_in_order_with_places_and_counts(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -95,5 +111,5 @@ static void unique_consecutive_slices_are_neighbours(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(composite_gradients_agree_with_differences), FAC_TEST(cosine_similarity_of_broadcast_vectors),
               FAC_TEST(scattered_product_gradient_with_a_zero), FAC_TEST(gather_with_an_empty_index_of_any_dtype),
-              FAC_TEST(infinities_add_as_logarithms), FAC_TEST(unique_rows_in_order_with_places_and_counts),
-              FAC_TEST(unique_consecutive_slices_are_neighbours))
+              FAC_TEST(infinities_add_as_logarithms), FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
+              FAC_TEST(unique_rows_in_order_with_places_and_counts), FAC_TEST(unique_consecutive_slices_are_neighbours))

@@ -180,6 +180,21 @@ static void norms_of_a_matrix_are_those_of_its_definition(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "dims must be different");
 }
 
+static void the_norm_of_a_matrix_without_elements_is_zero(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    const double ords[] = {1, INFINITY, 2};
+    for (size_t i = 0; i < FAC_COUNT(ords); i++) {
+        fac_tensor *none = fac_linalg_matrix_norm(fac_zeros(FAC_SHAPE(2, 3, 0)), ords[i]);
+        assert_sizes(none, 2);
+        assert_true(fac_item(fac_sum(fac_abs(none))) == 0);
+        assert_true(fac_item(fac_linalg_matrix_norm(fac_zeros(FAC_SHAPE(0, 3)), ords[i])) == 0);
+        assert_sizes(fac_linalg_matrix_norm(fac_zeros(FAC_SHAPE(0, 3)), ords[i], .keepdim = true), 1, 1);
+    }
+    assert_null(fac_linalg_matrix_norm(fac_zeros(FAC_SHAPE(3, 0)), -1));
+    assert_error(FAC_ERR_INDEX, "non-zero size");
+}
+
 static void condition_numbers_of_diagonals_are_ratios(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -441,6 +456,7 @@ FAC_TEST_MAIN(FAC_TEST(qr_factors_are_orthogonal_and_triangular), FAC_TEST(refle
               FAC_TEST(eigenvectors_of_others_are_scaled), FAC_TEST(least_squares_solve_the_normal_equations),
               FAC_TEST(pseudo_inverses_meet_penrose), FAC_TEST(ranks_count_what_is_above_the_threshold),
               FAC_TEST(norms_of_a_matrix_are_those_of_its_definition),
+              FAC_TEST(the_norm_of_a_matrix_without_elements_is_zero),
               FAC_TEST(condition_numbers_of_diagonals_are_ratios), FAC_TEST(powers_multiply),
               FAC_TEST(exponentials_are_those_of_closed_forms), FAC_TEST(tensors_are_inverted_as_matrices),
               FAC_TEST(what_is_not_finite_is_refused), FAC_TEST(outputs_with_gaps_get_what_new_ones_get),

@@ -135,8 +135,9 @@ fac_status _safe_softmax_composite(const fac_call_info *c, fac_tensor *self, int
                                    fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
+    /* Such a slice is none of softmax's business: its gradient would be NaN. */
     fac_tensor *none = fac__s_all_dim(is_value(self, -INFINITY), dim, true);
-    return fac__give(out, fill_where(fac__s_softmax_int(self, dim, dtype), none, 0));
+    return fac__give(out, fill_where(fac__s_softmax_int(fill_where(self, none, 0), dim, dtype), none, 0));
 }
 
 /* ---- sizes, strides and types ------------------------------------------------------------------------------------------------ */

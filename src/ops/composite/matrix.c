@@ -46,7 +46,10 @@ static fac_tensor *singular_values(fac_tensor *A, const int64_t dim[2]) {
     return fac__s_linalg_svdvals(fac__s_movedim_intlist(A, ints(dim, 2), FAC_INTS(-2, -1)), NULL);
 }
 
+/* Of numbers that are 0 or more. The largest of none is 0, as the norm of a matrix without elements is; there is no smallest. */
 static fac_tensor *extreme(fac_tensor *t, int64_t dim, bool keepdim, bool largest) {
+    if (t && largest && t->ndim && t->sizes[dim < 0 ? dim + t->ndim : dim] == 0)
+        return fac__s_sum_dim_IntList(t, ints(&dim, 1), keepdim, FAC_DTYPE_DEFAULT);
     return (largest ? fac__s_amax : fac__s_amin)(t, ints(&dim, 1), keepdim);
 }
 
