@@ -74,9 +74,7 @@ static fac_scalar mean_slope(fac_scalar lower, fac_scalar upper) {
     return fac_scalar_f_((fac__scalar_f64(lower) + fac__scalar_f64(upper)) / 2);
 }
 
-fac_status rrelu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lower, fac_scalar upper, bool training,
-                           fac_generator *generator, fac_tensor **out) {
-    (void)c;
+static fac_status check_slopes(const fac_tensor *self, fac_scalar lower, fac_scalar upper) {
     const double low = fac__scalar_f64(lower), high = fac__scalar_f64(upper);
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
               fac_dtype_name((fac_dtype)self->dtype));
@@ -84,12 +82,87 @@ fac_status rrelu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar 
     FAC_TRY(fac__check_number(FAC_F64, upper));
     FAC_CHECK(isfinite(low) && isfinite(high) && low <= high, FAC_ERR_ARGUMENT,
               "Lower bound should be less than or equal to the upper bound, both finite, but got %g and %g", low, high);
-    if (!training) return fac__c_leaky_relu(self, mean_slope(lower, upper), out);
-    FAC_SCOPE(s);
+    return FAC_OK;
+}
+
+/* A slope for each element: drawn, or 1 where x is positive. */
+static fac_tensor *draw_slopes(fac_tensor *self, fac_scalar lower, fac_scalar upper, fac_generator *generator) {
     fac_tensor *slopes =
         fac__s_empty_like(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
-    slopes = fac__s_uniform_(slopes, low, high, generator);
-    return fac__give(out, mul(self, fill_where(slopes, fac__s_gt_Scalar(self, fac_scalar_i_(0)), 1)));
+    slopes = fac__s_uniform_(slopes, fac__scalar_f64(lower), fac__scalar_f64(upper), generator);
+    return fill_where(slopes, fac__s_gt_Scalar(self, fac_scalar_i_(0)), 1);
+}
+
+fac_status rrelu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lower, fac_scalar upper, bool training,
+                           fac_generator *generator, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_slopes(self, lower, upper));
+    if (!training) return fac__c_leaky_relu(self, mean_slope(lower, upper), out);
+    FAC_SCOPE(s);
+    return fac__give(out, mul(self, draw_slopes(self, lower, upper, generator)));
+}
+
+/* Whether noise can stand for the slopes of self, be they written there or not. */
+static fac_status check_noise(const fac_tensor *self, const fac_tensor *noise) {
+    FAC_CHECK(fac__same_sizes(self, noise), FAC_ERR_SHAPE, "noise of sizes %s should have those of self, %s",
+              FAC_SHAPE_TEXT(noise), FAC_SHAPE_TEXT(self));
+    FAC_CHECK(self->dtype == noise->dtype, FAC_ERR_DTYPE, "noise of %s should have the dtype of self, %s",
+              fac_dtype_name((fac_dtype)noise->dtype), fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(fac_device_equal(self->device, noise->device), FAC_ERR_DEVICE, "noise should lie on the device of self");
+    return FAC_OK;
+}
+
+static fac_status check_written_noise(fac_tensor *self, fac_tensor *noise) {
+    FAC_CHECK(!fac__requires_grad(noise), FAC_ERR_AUTOGRAD, "noise is written, so it should require no gradient");
+    FAC_CHECK(fac__overlap(self, noise) == FAC_OVERLAP_NO, FAC_ERR_ARGUMENT, "noise shares memory with self");
+    FAC_TRY(fac__version_make(noise));
+    return fac__check_no_overlap(noise);
+}
+
+fac_status rrelu_with_noise_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise, fac_scalar lower,
+                                      fac_scalar upper, bool training, fac_generator *generator, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_slopes(self, lower, upper));
+    FAC_TRY(check_noise(self, noise));
+    if (!training) return fac__c_leaky_relu(self, mean_slope(lower, upper), out);
+    FAC_TRY(check_written_noise(self, noise));
+    FAC_SCOPE(s);
+    fac_tensor *slopes = draw_slopes(self, lower, upper, generator), *result = mul(self, slopes);
+    if (!result) return fac_error();
+    FAC_TRY(fac__copy_over(noise, slopes));
+    return fac__give(out, result);
+}
+
+fac_status rrelu_with_noise_inplace_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise,
+                                              fac_scalar lower, fac_scalar upper, bool training,
+                                              fac_generator *generator, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_slopes(self, lower, upper));
+    FAC_TRY(check_noise(self, noise));
+    if (!training) return fac__c_leaky_relu_(self, mean_slope(lower, upper), out);
+    FAC_TRY(check_written_noise(self, noise));
+    FAC_SCOPE(s);
+    fac_tensor *slopes = draw_slopes(self, lower, upper, generator);
+    if (!slopes) return fac_error();
+    FAC_TRY(fac__c_mul__Tensor(self, slopes, out));
+    const fac_status st = fac__copy_over(noise, slopes);
+    if (st) fac__unref(*out), *out = NULL;
+    return st;
+}
+
+fac_status rrelu_with_noise_functional_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise,
+                                                 fac_scalar lower, fac_scalar upper, bool training,
+                                                 fac_generator *generator, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_slopes(self, lower, upper));
+    FAC_TRY(check_noise(self, noise));
+    FAC_SCOPE(s);
+    fac_tensor *slopes = training ? draw_slopes(self, lower, upper, generator)
+                                  : fac__s_clone(fac__s_detach(noise), FAC_FORMAT_DEFAULT);
+    FAC_TRY(fac__give(&out[0], training ? mul(self, slopes) : fac__s_leaky_relu(self, mean_slope(lower, upper))));
+    const fac_status st = fac__give(&out[1], slopes);
+    if (st) fac__unref(out[0]), out[0] = NULL;
+    return st;
 }
 
 fac_status rrelu_with_noise_backward_composite(const fac_call_info *c, fac_tensor *grad_output, fac_tensor *self,
