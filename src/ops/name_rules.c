@@ -54,7 +54,7 @@ fac_name_rule fac__name_rule(const fac_operator *op) {
     snprintf(full, sizeof full, "%s.%s", base, s->overload);
     fac_name_rule r = rule_of(full);
     if (!r) r = rule_of(base);
-    return r || !fac_operator_has_kernel(op, "Pointwise") ? r : FAC_NAMES_UNIFY;
+    return r || !fac__is_pointwise(op) ? r : FAC_NAMES_UNIFY;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------------------------------------- */

@@ -87,7 +87,7 @@ static fac_status call_named(const fac_call_info *c, fac_value *stack) {
 static fac_mutex lock = FAC_MUTEX_INIT; /* guards the next while it is being set */
 static atomic_bool begun;
 
-static bool is_made_of_others(const fac_operator *op) { return fac_operator_has_kernel(op, "CatchAll"); }
+static bool is_made_of_others(const fac_operator *op) { return op->facts->combines == FAC_COMBINES_AS_PARTS; }
 
 static fac_status register_all(void) {
     if (!fac_register_fallback("Named", call_named, NULL, FAC_HERE)) return fac_error();

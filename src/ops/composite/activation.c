@@ -1,6 +1,7 @@
 /* Activations in terms of others. */
 #include "ops/composite/brief.h"
 #include "ops/structured.h"
+#include <facula/autograd.h>
 #include <math.h>
 
 fac_status relu6_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
@@ -131,6 +132,26 @@ fac_status rrelu_with_noise_composite(const fac_call_info *c, fac_tensor *self, 
     if (!result) return fac_error();
     FAC_TRY(fac__copy_over(noise, slopes));
     return fac__give(out, result);
+}
+
+/* The result and the slopes are copied when all else is done. */
+fac_status rrelu_with_noise_out_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise,
+                                          fac_scalar lower, fac_scalar upper, bool training, fac_generator *generator,
+                                          fac_tensor *out_, fac_tensor **out) {
+    fac_tensor *const outs[] = {out_, noise}, *const reads[] = {self, noise};
+    const size_t n = training ? 2 : 1;
+    fac_tensor *results[2];
+    FAC_TRY(fac__check_out_overlap(outs, 1, reads, 1, true));
+    FAC_TRY(fac__check_out_overlap(outs, 1, reads + 1, 1, false));
+    FAC_CHECK(!fac_is_grad_enabled() || !(fac__requires_grad(self) || fac__requires_grad(out_)), FAC_ERR_AUTOGRAD,
+              "a form with an out argument supports no automatic differentiation, but one of its arguments requires a gradient");
+    if (training) FAC_TRY(check_written_noise(self, noise));
+    FAC_TRY(rrelu_with_noise_functional_composite(c, self, noise, lower, upper, training, generator, results));
+    const fac_status st = fac__copy_to_outs(outs, results, n);
+    fac__unref(results[0]);
+    fac__unref(results[1]);
+    if (!st) *out = fac__ref(out_);
+    return st;
 }
 
 fac_status rrelu_with_noise_inplace_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise,

@@ -17,7 +17,6 @@ static inline fac_dtype fac__statistic_dtype(const fac_tensor *t) { return t->dt
 
 /* Of draws of given keys: int64 keys [*batch, 2] on the device of self, whose dtype is one of from ... to, and whose leading sizes are
    those of the batch or meet a 1 there. */
-fac_status fac__check_philox(const fac_tensor *self, const fac_tensor *key, fac_dtype from, fac_dtype to,
-                             bool portable);
+fac_status fac__check_philox(const fac_tensor *self, const fac_tensor *key, fac_dtype from, fac_dtype to);
 
 #endif

@@ -71,8 +71,7 @@ fac_status dirichlet_grad_meta(fac_structured *s, fac_tensor *x, fac_tensor *alp
 
 /* ---- draws of given keys ------------------------------------------------------------------------------------------------- */
 
-fac_status fac__check_philox(const fac_tensor *self, const fac_tensor *key, fac_dtype from, fac_dtype to,
-                             bool portable) {
+fac_status fac__check_philox(const fac_tensor *self, const fac_tensor *key, fac_dtype from, fac_dtype to) {
     const fac_dtype d = (fac_dtype)self->dtype;
     FAC_CHECK(key->dtype == FAC_I64, FAC_ERR_DTYPE, "key must have dtype int64, got %s",
               fac_dtype_name((fac_dtype)key->dtype));
@@ -81,7 +80,6 @@ fac_status fac__check_philox(const fac_tensor *self, const fac_tensor *key, fac_
     FAC_CHECK(fac_device_equal(self->device, key->device), FAC_ERR_DEVICE, "self and key must be on the same device");
     FAC_CHECK(key->ndim >= 1 && key->sizes[key->ndim - 1] == 2, FAC_ERR_SHAPE,
               "key must have sizes [*batch, 2], got %s", FAC_SHAPE_TEXT(key));
-    FAC_CHECK(portable || key->ndim == 1, FAC_ERR_SHAPE, "portable=False does not support batched keys");
     FAC_CHECK(self->ndim >= key->ndim - 1, FAC_ERR_SHAPE, "self %s has fewer dimensions than key %s has for batches",
               FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(key));
     for (int i = 0; i < key->ndim - 1; i++)
@@ -94,23 +92,21 @@ static fac_status undrawn(const fac_tensor *self, fac_tensor **out) {
     return fac__empty(self->sizes, self->ndim, (fac_dtype)self->dtype, self->device, out);
 }
 
-fac_status philox_uniform_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high,
-                               bool portable, fac_tensor **out) {
+fac_status philox_uniform_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high, fac_tensor **out) {
     (void)c, (void)low, (void)high;
-    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64, portable));
+    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
     return undrawn(self, out);
 }
 
-fac_status philox_normal_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std,
-                              bool portable, fac_tensor **out) {
+fac_status philox_normal_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std, fac_tensor **out) {
     (void)c, (void)mean, (void)std;
-    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64, portable));
+    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
     return undrawn(self, out);
 }
 
 fac_status philox_randint_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, fac_opt_int low,
-                               fac_opt_int high, bool portable, fac_tensor **out) {
+                               fac_opt_int high, fac_tensor **out) {
     (void)c, (void)low, (void)high;
-    FAC_TRY(fac__check_philox(self, key, FAC_U8, FAC_I64, portable));
+    FAC_TRY(fac__check_philox(self, key, FAC_U8, FAC_I64));
     return undrawn(self, out);
 }

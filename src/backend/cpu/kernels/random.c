@@ -449,21 +449,19 @@ static fac_status fill_integers(const fac_call_info *c, fac_tensor *self, const 
     return random_between(self, from, k->high.set ? k->high.v - 1 : high, drawn, out);
 }
 
-fac_status philox_uniform_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high,
-                              bool portable, fac_tensor **out) {
-    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64, portable));
+fac_status philox_uniform_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high, fac_tensor **out) {
+    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
     return draw_keyed(c, self, key, &(keyed){.a = low, .b = high, .fill = fill_uniform}, out);
 }
 
-fac_status philox_normal_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std,
-                             bool portable, fac_tensor **out) {
-    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64, portable));
+fac_status philox_normal_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std, fac_tensor **out) {
+    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
     return draw_keyed(c, self, key, &(keyed){.a = mean, .b = std, .fill = fill_normal}, out);
 }
 
 fac_status philox_randint_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, fac_opt_int low,
-                              fac_opt_int high, bool portable, fac_tensor **out) {
-    FAC_TRY(fac__check_philox(self, key, FAC_U8, FAC_I64, portable));
+                              fac_opt_int high, fac_tensor **out) {
+    FAC_TRY(fac__check_philox(self, key, FAC_U8, FAC_I64));
     return draw_keyed(c, self, key, &(keyed){.low = low, .high = high, .fill = fill_integers}, out);
 }
 
