@@ -10,15 +10,18 @@ typedef struct name_list {
     const char *v[];
 } name_list;
 
-/* Guards what is written below. Lists are read without it: list k lies in a block that never moves, of which each has twice as many as
-   the one before. */
+/* Guards what is written below. Lists are read without it: list k lies in a block that never moves, of which
+   each has twice as many as the one before. */
 static fac_mutex lock = FAC_MUTEX_INIT;
 static fac_map names;   /* text -> the same text, which is its own */
 static fac_map numbers; /* text of a list -> its number, as a pointer */
 static _Atomic(name_list **) blocks[BLOCKS];
 static uint32_t n_lists; /* the last number that was given */
 
-/* ---- names ---------------------------------------------------------------------------------------------------------------- */
+static fac_mutex once = FAC_MUTEX_INIT; /* guards the next while it is being set */
+static atomic_bool begun;
+
+/* ---- names -------------------------------------------------------------------------------------------------- */
 
 static bool is_identifier(const char *text) {
     if (!*text || isdigit((unsigned char)*text)) return false;
@@ -47,7 +50,7 @@ fac_status fac__name_of_text(const char *text, const char **out) {
     return st;
 }
 
-/* ---- lists ---------------------------------------------------------------------------------------------------------------- */
+/* ---- lists -------------------------------------------------------------------------------------------------- */
 
 /* Where the list of a number lies: its block, and its place there. */
 static int block_of(uint32_t number, uint32_t *at) {
@@ -96,8 +99,8 @@ static fac_status add_list(const fac_dim_names *l, char *text, uint32_t *out) {
 static fac_status check_distinct(const fac_dim_names *l) {
     for (int i = 0; i < l->n; i++)
         for (int j = 0; j < i && l->v[i]; j++)
-            FAC_CHECK(l->v[i] != l->v[j], FAC_ERR_ARGUMENT, "two dimensions cannot have one name, '%s', as in %s", l->v[i],
-                      FAC_NAMES_TEXT(l));
+            FAC_CHECK(l->v[i] != l->v[j], FAC_ERR_ARGUMENT, "two dimensions cannot have one name, '%s', as in %s",
+                      l->v[i], FAC_NAMES_TEXT(l));
     return FAC_OK;
 }
 
@@ -145,7 +148,17 @@ char *fac__names_text(const fac_dim_names *l, char *buf, size_t size) {
     return buf;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------------------------------- */
+/* ---- the beginning and the end ------------------------------------------------------------------------------------------------ */
+
+fac_status fac__names_once(fac_status (*begin)(void)) {
+    if (FAC_LIKELY(atomic_load_explicit(&begun, memory_order_acquire))) return FAC_OK;
+    fac__mutex_lock(&once);
+    fac_status st = FAC_OK;
+    if (!atomic_load_explicit(&begun, memory_order_relaxed)) st = begin();
+    if (st == FAC_OK) atomic_store_explicit(&begun, true, memory_order_release);
+    fac__mutex_unlock(&once);
+    return st;
+}
 
 static void free_lists(void) {
     for (uint32_t k = 1; k <= n_lists; k++) fac__free((void *)(uintptr_t)list_of(k));
@@ -160,10 +173,15 @@ static void free_map(fac_map *m) {
     fac__map_free(m);
 }
 
-void fac__names_shutdown(void) {
+void fac__names_forget(void) {
     fac__mutex_lock(&lock);
     free_lists();
     free_map(&numbers);
     free_map(&names);
     fac__mutex_unlock(&lock);
+}
+
+void fac__names_shutdown(void) {
+    atomic_store_explicit(&begun, false, memory_order_relaxed);
+    fac__names_forget();
 }

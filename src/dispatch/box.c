@@ -210,8 +210,8 @@ static const fac_schema *schema_of(const fac_call_info *c) {
 fac_status fac__box_lists(const fac_call_info *c, fac_tensor_list *lists, fac_value *st) {
     const fac_schema *s = schema_of(c);
     for (size_t i = 0; i < s->n_rets; i++)
-        st[i] = s->rets[i].type.list ? fac__box_owned_list(&lists[i])
-                                     : fac__value_owned_tensor(fac__take_only(&lists[i]));
+        st[i] =
+            s->rets[i].type.list ? fac__box_owned_list(&lists[i]) : fac__value_owned_tensor(fac__take_only(&lists[i]));
     for (size_t i = 0; i < s->n_rets && fac_error(); i++) {
         fac_value_release(&st[i]);
         st[i] = fac_value_none();

@@ -1,10 +1,11 @@
-/* The rules of names: which operator has which, and what each rule gives. source: PyTorch's "Named Tensors operator coverage" */
+/* The rules of names: which operator has which, and what each rule gives. source: PyTorch's "Named Tensors
+   operator coverage" */
 #include "dispatch/value.h"
 #include "ops/names.h"
 #include <stdlib.h>
 
-/* Names of operators, with an overload where it differs from the others'; forms in place and into an output follow the plain one. Pointwise
-   operators are not here. In alphabetical order for each rule. */
+/* Names of operators, with an overload where it differs from the others'; forms in place and into an output
+   follow the plain one. Pointwise operators are not here. In alphabetical order for each rule. */
 static const struct {
     fac_name_rule rule;
     const char *operators;
@@ -29,7 +30,8 @@ static const struct {
     {FAC_NAMES_UNSQUEEZE, " unsqueeze "},
     {FAC_NAMES_EXPAND, " expand "},
     {FAC_NAMES_JOIN, " cat concat concatenate "},
-    {FAC_NAMES_FORGET, " _local_scalar_dense equal is_nonzero is_same_size is_set_to masked_select nonzero record_stream "},
+    {FAC_NAMES_FORGET,
+     " _local_scalar_dense equal is_nonzero is_same_size is_set_to masked_select nonzero record_stream "},
 };
 
 static bool has_word(const char *words, const char *word, size_t n) {
@@ -57,7 +59,7 @@ fac_name_rule fac__name_rule(const fac_operator *op) {
     return r || !fac__is_pointwise(op) ? r : FAC_NAMES_UNIFY;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments ---------------------------------------------------------------------------------------------- */
 
 static const fac_value *argument(const fac_schema *s, const fac_value *args, const char *name) {
     for (size_t i = 0; i < s->n_args; i++)
@@ -97,15 +99,15 @@ static fac_status dims_of(const fac_schema *s, const fac_value *args, int ndim, 
     return fac__dim_mask(dims, ndim, out);
 }
 
-/* ---- putting names together -------------------------------------------------------------------------------------------------- */
+/* ---- putting names together --------------------------------------------------------------------------------- */
 
 /* A name of one list where the other has none must not stand elsewhere in that. */
 static fac_status check_aligned(const fac_dim_names *a, const fac_dim_names *b) {
     for (int i = 0; i < a->n; i++)
         for (int j = 0; a->v[i] && j < b->n; j++)
             FAC_CHECK(a->v[i] != b->v[j] || a->n - i == b->n - j, FAC_ERR_ARGUMENT,
-                      "dimension '%s' stands at different positions from the right in %s and %s", a->v[i], FAC_NAMES_TEXT(a),
-                      FAC_NAMES_TEXT(b));
+                      "dimension '%s' stands at different positions from the right in %s and %s", a->v[i],
+                      FAC_NAMES_TEXT(a), FAC_NAMES_TEXT(b));
     return FAC_OK;
 }
 
@@ -117,9 +119,10 @@ static fac_status unify(fac_dim_names *a, const fac_dim_names *b) {
     for (int i = 0; i < n; i++) {
         const int p = i - (n - x.n), q = i - (n - b->n);
         const char *left = p >= 0 ? x.v[p] : NULL, *right = q >= 0 ? b->v[q] : NULL;
-        FAC_CHECK(!left || !right || left == right, FAC_ERR_ARGUMENT,
-                  "dimension '%s' of %s and dimension '%s' of %s are at the same position from the right, but their names do not match",
-                  left, FAC_NAMES_TEXT(&x), right, FAC_NAMES_TEXT(b));
+        FAC_CHECK(
+            !left || !right || left == right, FAC_ERR_ARGUMENT,
+            "dimension '%s' of %s and dimension '%s' of %s are at the same position from the right, but their names do not match",
+            left, FAC_NAMES_TEXT(&x), right, FAC_NAMES_TEXT(b));
         a->v[i] = left ? left : right;
     }
     a->n = n;
@@ -147,9 +150,10 @@ static fac_status product(const fac_dim_names *a, const fac_dim_names *b, fac_di
     if (b->n >= 2) out->v[out->n++] = b->v[b->n - 1];
     for (int i = 0; i < out->n; i++)
         for (int j = 0; j < i && out->v[i]; j++)
-            FAC_CHECK(out->v[i] != out->v[j], FAC_ERR_ARGUMENT,
-                      "the product of matrices with dimensions %s and %s would have two dimensions '%s'; rename one first",
-                      FAC_NAMES_TEXT(a), FAC_NAMES_TEXT(b), out->v[i]);
+            FAC_CHECK(
+                out->v[i] != out->v[j], FAC_ERR_ARGUMENT,
+                "the product of matrices with dimensions %s and %s would have two dimensions '%s'; rename one first",
+                FAC_NAMES_TEXT(a), FAC_NAMES_TEXT(b), out->v[i]);
     return FAC_OK;
 }
 
@@ -177,7 +181,7 @@ static fac_status linear(const fac_schema *s, const fac_value *args, fac_dim_nam
     return product(&a, &w, out);
 }
 
-/* ---- taking dimensions away, moving them ---------------------------------------------------------------------------------------- */
+/* ---- taking dimensions away, moving them -------------------------------------------------------------------- */
 
 static void drop(fac_dim_names *l, uint64_t mask) {
     int n = 0;

@@ -1,12 +1,13 @@
-/* The key Named, which tensors have whose dimensions have names. It stands above all others, so that an operator that is made of others is
-   seen as a whole: its rule gives the names of the results, it runs with names masked, and the results are called so. One boxed kernel
-   does this for every operator: as the fallback of the key, and registered by name for operators with a rule that are made of others, which
-   otherwise would be taken apart. Registered when the first name is given, so that programs without names start as fast as ever. */
+/* The key Named, which tensors have whose dimensions have names. It stands above all others, so that an
+   operator that is made of others is seen as a whole: its rule gives the names of the results, it runs with
+   names masked, and the results are called so. One boxed kernel does this for every operator: as the fallback
+   of the key, and registered by name for operators with a rule that are made of others, which otherwise would
+   be taken apart. Registered when the first name is given, so that programs without names start as fast as
+   ever. */
 #include "ops/names.h"
-#include "base/mutex.h"
 #include "dispatch/value.h"
 
-/* ---- what a call gives ---------------------------------------------------------------------------------------------------- */
+/* ---- what a call gives -------------------------------------------------------------------------------------- */
 
 /* A tensor that the call writes, and the names that it had. */
 typedef struct written {
@@ -21,10 +22,11 @@ typedef struct naming {
 } naming;
 
 static fac_status refused(const fac_operator *op) {
-    return FAC_FAIL(FAC_ERR_UNSUPPORTED,
-                    "%s has no rule for the names of dimensions; drop them first with fac_rename(x, FAC_NAMES()), or mask them "
-                    "with FAC_NO_NAMES",
-                    op->name);
+    return FAC_FAIL(
+        FAC_ERR_UNSUPPORTED,
+        "%s has no rule for the names of dimensions; drop them first with fac_rename(x, FAC_NAMES()), or mask them "
+        "with FAC_NO_NAMES",
+        op->name);
 }
 
 static bool is_output(const fac_schema_arg *a) { return a->type.write && a->kwarg_only; }
@@ -82,10 +84,7 @@ static fac_status call_named(const fac_call_info *c, fac_value *stack) {
     return st;
 }
 
-/* ---- registration ------------------------------------------------------------------------------------------------------------ */
-
-static fac_mutex lock = FAC_MUTEX_INIT; /* guards the next while it is being set */
-static atomic_bool begun;
+/* ---- registration ------------------------------------------------------------------------------------------- */
 
 static bool is_made_of_others(const fac_operator *op) { return op->facts->combines == FAC_COMBINES_AS_PARTS; }
 
@@ -99,17 +98,4 @@ static fac_status register_all(void) {
     return FAC_OK;
 }
 
-fac_status fac__names_begin(void) {
-    if (FAC_LIKELY(atomic_load_explicit(&begun, memory_order_acquire))) return FAC_OK;
-    fac__mutex_lock(&lock);
-    fac_status st = FAC_OK;
-    if (!atomic_load_explicit(&begun, memory_order_relaxed)) st = register_all();
-    if (st == FAC_OK) atomic_store_explicit(&begun, true, memory_order_release);
-    fac__mutex_unlock(&lock);
-    return st;
-}
-
-void fac__names_end(void) {
-    atomic_store_explicit(&begun, false, memory_order_relaxed);
-    fac__names_shutdown();
-}
+fac_status fac__names_begin(void) { return fac__names_once(register_all); }

@@ -1,11 +1,12 @@
-/* Public functions for the names of dimensions: facula/names.h. What they do to the data is done by operators, with names masked. */
+/* Public functions for the names of dimensions: facula/names.h. What they do to the data is done by operators,
+   with names masked. */
 #include "core/handle.h"
 #include "ops/call.h"
 #include "ops/names.h"
 #include "ops_gen.h"
 #include <facula/names.h>
 
-/* ---- asking ---------------------------------------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------------------------- */
 
 bool fac_has_names(const fac_tensor *t) {
     FAC_OPEN(t, "fac_has_names", "t", false);
@@ -45,7 +46,7 @@ int64_t fac_dim(const fac_tensor *t, const char *name) {
     return INT64_MIN;
 }
 
-/* ---- lists of names ----------------------------------------------------------------------------------------------------------- */
+/* ---- lists of names ----------------------------------------------------------------------------------------- */
 
 static bool is_rest(const char *name) { return name && strcmp(name, "...") == 0; }
 
@@ -64,14 +65,15 @@ static fac_status find_rest(fac_names names, size_t *out_at) {
 static fac_status add(fac_dim_names *l, const char *text) {
     FAC_CHECK(l->n < FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "there are more than %d names", FAC_MAX_DIMS);
     l->v[l->n++] = NULL;
-    return text ? fac__name_of_text(text, &l->v[l->n - 1]) : FAC_OK;
+    if (!text) return FAC_OK;
+    FAC_TRY(fac__names_begin());
+    return fac__name_of_text(text, &l->v[l->n - 1]);
 }
 
 /* The names for t, "..." being those of the dimensions that the others leave. */
 static fac_status names_for(const fac_dim_names *own, fac_names names, fac_dim_names *out) {
     size_t rest;
     out->n = 0;
-    FAC_TRY(fac__names_begin());
     FAC_TRY(find_rest(names, &rest));
     const int left = own->n - (int)names.n + 1, after = (int)(names.n - rest) - 1;
     FAC_CHECK(rest < names.n ? left >= 0 : (int)names.n == own->n, FAC_ERR_ARGUMENT,
@@ -83,7 +85,7 @@ static fac_status names_for(const fac_dim_names *own, fac_names names, fac_dim_n
     return FAC_OK;
 }
 
-/* ---- giving ------------------------------------------------------------------------------------------------------------------- */
+/* ---- giving ------------------------------------------------------------------------------------------------- */
 
 fac_names_guard fac_no_names_begin(void) {
     const fac_names_guard g = {fac__names_masked()};
@@ -148,14 +150,13 @@ fac_tensor *fac_refine_names(fac_tensor *t, fac_names names) {
     return result_of("fac_refine_names", st ? NULL : called(alias_of(t), &l));
 }
 
-/* ---- lining up ---------------------------------------------------------------------------------------------------------------- */
+/* ---- lining up ---------------------------------------------------------------------------------------------- */
 
 /* "..." becomes the names of t that are not among the others. */
 static fac_status aligned_names(const fac_dim_names *own, fac_names names, fac_dim_names *out) {
     size_t rest;
     fac_dim_names given = {.n = 0};
     out->n = 0;
-    FAC_TRY(fac__names_begin());
     FAC_TRY(find_rest(names, &rest));
     for (size_t i = 0; i < names.n; i++) {
         FAC_CHECK(names.v[i], FAC_ERR_ARGUMENT, "a tensor can be aligned to names alone, but entry %zu is none", i);
@@ -167,7 +168,8 @@ static fac_status aligned_names(const fac_dim_names *own, fac_names names, fac_d
             if (!own->v[d] || find(&given, own->v[d]) < 0) FAC_TRY(add(out, own->v[d]));
     }
     for (int d = 0; d < own->n; d++) {
-        FAC_CHECK(own->v[d], FAC_ERR_ARGUMENT, "dimension %d of %s has no name to be aligned by", d, FAC_NAMES_TEXT(own));
+        FAC_CHECK(own->v[d], FAC_ERR_ARGUMENT, "dimension %d of %s has no name to be aligned by", d,
+                  FAC_NAMES_TEXT(own));
         FAC_CHECK(find(out, own->v[d]) >= 0, FAC_ERR_ARGUMENT, "dimension '%s' of %s is not among %s", own->v[d],
                   FAC_NAMES_TEXT(own), FAC_NAMES_TEXT(out));
     }
@@ -224,7 +226,7 @@ static fac_tensor *flattened(fac_tensor *t, fac_names names, const char *name) {
     fac_dim_names own, l;
     int first;
     fac__names_of(t, &own);
-    if (fac__names_begin() || neighbours(&own, names, &first)) return NULL;
+    if (neighbours(&own, names, &first)) return NULL;
     l = own;
     l.n = first;
     if (add(&l, name)) return NULL;
@@ -242,10 +244,10 @@ static fac_tensor *unflattened(fac_tensor *t, const char *name, fac_names names,
     fac_dim_names own, l;
     int at;
     fac__names_of(t, &own);
-    if (fac__names_begin() || dim_called(&own, name, &at)) return NULL;
+    if (dim_called(&own, name, &at)) return NULL;
     if (names.n != sizes.n || !names.n || !names.v || !sizes.v) {
-        (void)FAC_FAIL(FAC_ERR_ARGUMENT, "there should be a size for each name, but there are %zu names and %zu sizes", names.n,
-                 sizes.n);
+        (void)FAC_FAIL(FAC_ERR_ARGUMENT, "there should be a size for each name, but there are %zu names and %zu sizes",
+                       names.n, sizes.n);
         return NULL;
     }
     l = own;

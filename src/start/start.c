@@ -5,9 +5,9 @@
 #include "backend/cuda/runtime/runtime.h"
 #include "base/mutex.h"
 #include "core/guard.h"
+#include "core/names.h"
 #include "dispatch/operator.h"
 #include "ops/loop.h"
-#include "ops/names.h"
 #include "ops/pending.h"
 
 /* In the order of their start. A room that fails to start leaves nothing behind. */
@@ -19,8 +19,7 @@ static const struct {
 #if FAC_HAVE_CUDA
     {fac__cuda_init, fac__cuda_shutdown},         {fac__cuda_ops_init, NULL},
 #endif
-    {fac__dispatch_init, fac__dispatch_shutdown}, {fac__pending_init, NULL},
-    {NULL, fac__names_end},
+    {fac__dispatch_init, fac__dispatch_shutdown}, {fac__pending_init, NULL},       {NULL, fac__names_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
 };
 

@@ -10,8 +10,7 @@ static fac_status call(const char *op, const fac_value *args, size_t n, fac_valu
     for (size_t i = 0; i < n; i++) fac_value_release(&given[i]);
     return st;
 }
-#define CALL(out, op, ...) \
-    call("aten::" op, (fac_value[]){__VA_ARGS__}, FAC_COUNT(((fac_value[]){__VA_ARGS__})), (out))
+#define CALL(out, op, ...) call("aten::" op, (fac_value[]){__VA_ARGS__}, FAC_COUNT(((fac_value[]){__VA_ARGS__})), (out))
 #define T(x) ((x) ? fac_value_tensor(x) : fac_value_none())
 #define I(x) fac_value_int(x)
 #define F(x) fac_value_float(x)
@@ -39,7 +38,8 @@ static void matrix_sqrth_squared_is_the_matrix(void **state) {
     (void)state;
     for (size_t k = 0; k < FAC_COUNT(dtypes); k++) {
         FAC_SCOPE(s);
-        fac_tensor *b = drawn(FAC_INTS(2, 5, 4), dtypes[k]), *a = fac_matmul(fac_mh(b), b), *r = fac_linalg_matrix_sqrth(a);
+        fac_tensor *b = drawn(FAC_INTS(2, 5, 4), dtypes[k]), *a = fac_matmul(fac_mh(b), b),
+                   *r = fac_linalg_matrix_sqrth(a);
         const double most = k < 2 ? 1e-12 : 1e-4;
         assert_true(furthest(fac_matmul(r, r), a) < most && furthest(r, fac_mh(r)) < most);
         fac_tensor *least = fac_min(fac_linalg_eigvalsh(r));
@@ -146,7 +146,8 @@ static void rrelu_forms_agree(void **state) {
     fac_rrelu_with_noise_(in_place, same, .training = true);
     fac_manual_seed(5);
     fac_value given = fac_value_none();
-    assert_ok(CALL(&given, "rrelu_with_noise.out", T(x), T(third), F(0.125), F(1.0 / 3), B(true), fac_value_none(), T(out)));
+    assert_ok(
+        CALL(&given, "rrelu_with_noise.out", T(x), T(third), F(0.125), F(1.0 / 3), B(true), fac_value_none(), T(out)));
     assert_ptr_equal(taken(&given), out);
     assert_no_error();
     assert_true(furthest(r.result, in_place) == 0 && furthest(r.noise_out, same) == 0);
@@ -258,7 +259,8 @@ static void keys_that_do_not_fit_are_refused(void **state) {
     fac_value out = fac_value_none();
     assert_int_not_equal(CALL(&out, "_philox_uniform", T(like), T(fac_zeros(FAC_INTS(2)))), FAC_OK);
     assert_error(FAC_ERR_DTYPE, "int64");
-    assert_int_not_equal(CALL(&out, "_philox_uniform", T(like), T(fac_zeros(FAC_INTS(3, 2), .dtype = FAC_I64))), FAC_OK);
+    assert_int_not_equal(CALL(&out, "_philox_uniform", T(like), T(fac_zeros(FAC_INTS(3, 2), .dtype = FAC_I64))),
+                         FAC_OK);
     assert_error(FAC_ERR_SHAPE, "does not fit");
     assert_int_not_equal(CALL(&out, "_philox_randint", T(whole), T(key), I(5), I(5)), FAC_OK);
     assert_error(FAC_ERR_ARGUMENT, "non-empty");
@@ -273,12 +275,13 @@ static void fused_steps_into_new_tensors_leave_the_given_alone(void **state) {
     FAC_SCOPE(s);
     fac_tensor *w = fac_set_requires_grad(drawn(FAC_INTS(3, 4), FAC_F32), true), *g = drawn(FAC_INTS(3, 4), FAC_F32),
                *m = drawn(FAC_INTS(3, 4), FAC_F32), *v = fac_abs(drawn(FAC_INTS(3, 4), FAC_F32)),
-               *step = fac_full(FAC_INTS(), 3), *rate = fac_full(FAC_INTS(), 0.1), *fresh[4], *before = fac_clone(fac_detach(w));
+               *step = fac_full(FAC_INTS(), 3), *rate = fac_full(FAC_INTS(), 0.1), *fresh[4],
+               *before = fac_clone(fac_detach(w));
     fac_value out[5];
     for (int i = 0; i < 5; i++) out[i] = fac_value_none();
-    assert_ok(CALL(out, "_fused_adam.tensor_lr", fac_value_tensors(&w, 1), fac_value_tensors(&g, 1), fac_value_tensors(&m, 1),
-                   fac_value_tensors(&v, 1), fac_value_tensors(NULL, 0), fac_value_tensors(&step, 1), T(rate), F(0.9), F(0.99),
-                   F(0.1), F(1e-8), B(false), B(false)));
+    assert_ok(CALL(out, "_fused_adam.tensor_lr", fac_value_tensors(&w, 1), fac_value_tensors(&g, 1),
+                   fac_value_tensors(&m, 1), fac_value_tensors(&v, 1), fac_value_tensors(NULL, 0),
+                   fac_value_tensors(&step, 1), T(rate), F(0.9), F(0.99), F(0.1), F(1e-8), B(false), B(false)));
     assert_true(furthest(fac_detach(w), before) == 0);
     fac_tensor *given[] = {fac_detach(w), g, m, v};
     for (int i = 0; i < 4; i++) fresh[i] = fac_clone(given[i]);

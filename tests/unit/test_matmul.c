@@ -291,7 +291,8 @@ static void S178_bmm_is_structured_and_core(void **state) {
     assert_sizes(shape, 2, 3, 5);
     assert_int_equal(fac_tensor_device(shape).type, FAC_META);
     for (int on_meta = 0; on_meta < 2; on_meta++) {
-        fac_tensor *x = on_meta ? fac_to(a, meta) : a, *wrong = on_meta ? fac_to(RANDOM(2, 3, 5), meta) : RANDOM(2, 3, 5);
+        fac_tensor *x = on_meta ? fac_to(a, meta) : a,
+                   *wrong = on_meta ? fac_to(RANDOM(2, 3, 5), meta) : RANDOM(2, 3, 5);
         assert_null(fac_bmm(x, wrong));
         assert_error(FAC_ERR_SHAPE, "");
     }
@@ -304,12 +305,14 @@ static void S184_products_in_every_dtype_hold_scalars_in_their_compute_type(void
     for (size_t k = 0; k < FAC_COUNT(dtypes); k++) {
         FAC_SCOPE(s);
         const double alpha = 1 + 0x1p-12, most = dtypes[k] == FAC_F64 || dtypes[k] == FAC_C128 ? 1e-12 : 1e-5;
-        fac_tensor *a = fac_full(FAC_SHAPE(2, 64), 2, .dtype = dtypes[k]), *b = fac_full(FAC_SHAPE(64, 3), 2, .dtype = dtypes[k]),
+        fac_tensor *a = fac_full(FAC_SHAPE(2, 64), 2, .dtype = dtypes[k]),
+                   *b = fac_full(FAC_SHAPE(64, 3), 2, .dtype = dtypes[k]),
                    *self = fac_full(FAC_SHAPE(2, 3), -256, .dtype = dtypes[k]);
         fac_tensor *y = fac_addmm(self, a, b, .alpha = alpha);
         assert_int_equal(fac_tensor_dtype(y), dtypes[k]);
-        fac_tensor *off = fac_sub(fac_abs(fac_to_dtype(y, dtypes[k] == FAC_C64 || dtypes[k] == FAC_C128 ? dtypes[k] : FAC_F64)),
-                                  256 * 0x1p-12);
+        fac_tensor *off =
+            fac_sub(fac_abs(fac_to_dtype(y, dtypes[k] == FAC_C64 || dtypes[k] == FAC_C128 ? dtypes[k] : FAC_F64)),
+                    256 * 0x1p-12);
         assert_no_error();
         assert_true(fac_item(fac_max(fac_abs(off))) <= most);
     }

@@ -3,6 +3,7 @@
 #include "core/handle.h"
 #include "core/names.h"
 #include "core/valid.h"
+#include "ops/names.h"
 #include "support/samples.h"
 
 static fac_tensor *ones_of(fac_ints sizes, fac_names names) {
@@ -20,7 +21,8 @@ static void names_are_(fac_tensor *t, fac_names names, const char *file, int lin
         const char *got = fac_tensor_name(t, (int64_t)i);
         const bool same = got && names.v[i] ? strcmp(got, names.v[i]) == 0 : got == names.v[i];
         if (same) continue;
-        print_error("dimension %zu is called %s, should be %s\n", i, got ? got : "None", names.v[i] ? names.v[i] : "None");
+        print_error("dimension %zu is called %s, should be %s\n", i, got ? got : "None",
+                    names.v[i] ? names.v[i] : "None");
         _fail(file, line);
     }
     const bool key = (fac_tensor_keys(t) & fac_keyset_of(FAC_KEY_NAMED)) != 0;
@@ -91,7 +93,8 @@ static void S023_names_are_printed(void **state) {
 static void S023_tensors_are_aligned_by_names(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = ones_of(FAC_SHAPE(2, 3, 4), FAC_NAMES("N", "C", "H")), *scale = ones_of(FAC_SHAPE(3), FAC_NAMES("C"));
+    fac_tensor *x = ones_of(FAC_SHAPE(2, 3, 4), FAC_NAMES("N", "C", "H")),
+               *scale = ones_of(FAC_SHAPE(3), FAC_NAMES("C"));
     fac_tensor *y = fac_align_to(x, FAC_NAMES("H", "W", "N", "C"));
     assert_names(y, "H", "W", "N", "C");
     assert_int_equal(fac_tensor_size(y, 0), 4);
@@ -183,7 +186,8 @@ static void S023_dimensions_move_with_their_names(void **state) {
 static void E48_names_flow_through_matmul_S023(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *a = ones_of(FAC_SHAPE(2, 3, 4), FAC_NAMES("B", "row", "in")), *b = ones_of(FAC_SHAPE(4, 5), FAC_NAMES("in", "out"));
+    fac_tensor *a = ones_of(FAC_SHAPE(2, 3, 4), FAC_NAMES("B", "row", "in")),
+               *b = ones_of(FAC_SHAPE(4, 5), FAC_NAMES("in", "out"));
     assert_names(fac_matmul(a, b), "B", "row", "out");
     assert_names(fac_matmul(a, fac_ones(FAC_SHAPE(4))), "B", "row");
     assert_names(fac_matmul(fac_rename(fac_ones(FAC_SHAPE(4)), FAC_NAMES("in")), b), "out");
@@ -262,7 +266,8 @@ static void S023_gradients_have_no_names_and_are_what_they_are_without(void **st
     assert_ok(fac_backward(ploss));
     assert_names(fac_grad_of(x), NULL, NULL);
     assert_true(fac_equal(fac_grad_of(x), fac_grad_of(px)) && fac_equal(fac_grad_of(w), fac_grad_of(pw)));
-    fac_tensor *refined = fac_align_to(fac_refine_names(fac_rename(px, FAC_NAMES()), FAC_NAMES("a", "b")), FAC_NAMES("b", "a"));
+    fac_tensor *refined =
+        fac_align_to(fac_refine_names(fac_rename(px, FAC_NAMES()), FAC_NAMES("a", "b")), FAC_NAMES("b", "a"));
     fac_tensor *g = NULL;
     assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_mul(refined, refined))), FAC_TENSORS(px), &g));
     assert_true(fac_allclose(g, fac_mul(fac_detach(px), 2.0)));
@@ -324,28 +329,42 @@ static void S023_every_operator_keeps_or_refuses_names(void **state) {
         assert_true(sample_parse(all.texts[i], &x, &where));
         if (!sample_elsewhere(x.op)) call_named(&x, &c);
     }
-    print_message("results with names %d, without %d; refused %d, other errors %d\n", c.named, c.unnamed, c.refused, c.other);
+    print_message("results with names %d, without %d; refused %d, other errors %d\n", c.named, c.unnamed, c.refused,
+                  c.other);
     assert_true(c.named > 400 && c.refused > 200);
     samples_free(&all);
 }
 
+/* Names live until the end of the library; here, until that of a test. */
+static int forget_names(void **state) {
+    fac__names_forget();
+    return support_teardown(state);
+}
+#define NAMES_TEST(f) cmocka_unit_test_setup_teardown(f, support_setup, forget_names)
+
+/* What names need of the dispatcher is made once. */
+static int begin(void **state) {
+    (void)state;
+    return fac_init() || fac__names_begin() ? -1 : 0;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FAC_TEST(S023_names_are_given_and_asked_for),
-        FAC_TEST(S023_names_that_are_none_are_refused),
-        FAC_TEST(S023_names_are_refined),
-        FAC_TEST(S023_names_are_printed),
-        FAC_TEST(S023_tensors_are_aligned_by_names),
-        FAC_TEST(S023_dimensions_are_flattened_and_unflattened_by_names),
-        FAC_TEST(S023_names_of_operands_are_unified),
-        FAC_TEST(S023_reduced_dimensions_lose_their_names),
-        FAC_TEST(S023_dimensions_move_with_their_names),
-        FAC_TEST(E48_names_flow_through_matmul_S023),
-        FAC_TEST(S023_outputs_are_called_so_or_are_so_already),
-        FAC_TEST(S023_operators_without_a_rule_refuse_names),
-        FAC_TEST(S023_a_guard_masks_names),
-        FAC_TEST(S023_gradients_have_no_names_and_are_what_they_are_without),
-        FAC_TEST(S023_every_operator_keeps_or_refuses_names),
+        NAMES_TEST(S023_names_are_given_and_asked_for),
+        NAMES_TEST(S023_names_that_are_none_are_refused),
+        NAMES_TEST(S023_names_are_refined),
+        NAMES_TEST(S023_names_are_printed),
+        NAMES_TEST(S023_tensors_are_aligned_by_names),
+        NAMES_TEST(S023_dimensions_are_flattened_and_unflattened_by_names),
+        NAMES_TEST(S023_names_of_operands_are_unified),
+        NAMES_TEST(S023_reduced_dimensions_lose_their_names),
+        NAMES_TEST(S023_dimensions_move_with_their_names),
+        NAMES_TEST(E48_names_flow_through_matmul_S023),
+        NAMES_TEST(S023_outputs_are_called_so_or_are_so_already),
+        NAMES_TEST(S023_operators_without_a_rule_refuse_names),
+        NAMES_TEST(S023_a_guard_masks_names),
+        NAMES_TEST(S023_gradients_have_no_names_and_are_what_they_are_without),
+        NAMES_TEST(S023_every_operator_keeps_or_refuses_names),
     };
-    return support_run(tests, FAC_COUNT(tests), NULL);
+    return support_run(tests, FAC_COUNT(tests), begin);
 }

@@ -1,5 +1,6 @@
 /* The functional form that the facts of an operator name (fac_operator_facts): it writes nothing and gives the same results, in
    every sample; and what fills depends on nothing that was there. */
+#include "dispatch/operator.h"
 #include "support/sample_tensors.h"
 #include "support/samples.h"
 #include "support/support.h"

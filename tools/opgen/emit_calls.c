@@ -95,11 +95,13 @@ static const char *result_room(const op *o) {
 static const char *lists_return(const op *o) {
     char *made = "    ${result}r_;\n";
     for (size_t i = 0; i < o->s->n_rets; i++)
-        made = xformat("%s%s", made,
-                       fill_at(o, i,
-                               o->s->rets[i].type.list ? "    r_.$field = fac__adopt_list(th_, &res_[$i]);\n"
-                                                       : "    r_.$field = fac__adopt(th_, fac__take_only(&res_[$i]));\n"));
-    return xformat("%s    if (FAC_UNLIKELY(th_->error)) return $fail; /* all of them or none */\n    return r_;\n", made);
+        made =
+            xformat("%s%s", made,
+                    fill_at(o, i,
+                            o->s->rets[i].type.list ? "    r_.$field = fac__adopt_list(th_, &res_[$i]);\n"
+                                                    : "    r_.$field = fac__adopt(th_, fac__take_only(&res_[$i]));\n"));
+    return xformat("%s    if (FAC_UNLIKELY(th_->error)) return $fail; /* all of them or none */\n    return r_;\n",
+                   made);
 }
 
 static const char *result_return(const op *o) {

@@ -1,5 +1,6 @@
-/* Functional forms of operators that write lists of tensors in place: `functional: made` on _fused_adam_ makes _fused_adam, which copies
-   what the other writes, and calls it with the copies. Its results are these, one list for each that is written, in order. */
+/* Functional forms of operators that write lists of tensors in place: `functional: made` on _fused_adam_ makes
+   _fused_adam, which copies what the other writes, and calls it with the copies. Its results are these, one
+   list for each that is written, in order. */
 #include "opgen.h"
 #include <ctype.h>
 
@@ -19,7 +20,8 @@ static char *without_marks(const char *from, const char *end) {
 static char *functional_text(const entry *e, const fac_schema *s) {
     const char *under = strstr(e->op, "_("), *arrow = strstr(e->op, " -> ");
     const char *dot = strstr(e->op, "_."), *end = dot && (!under || dot < under) ? dot : under;
-    if (!end || !arrow || s->n_rets) die(e->file, e->line, "%s: 'functional: made' needs a form in place without results", s->full);
+    if (!end || !arrow || s->n_rets)
+        die(e->file, e->line, "%s: 'functional: made' needs a form in place without results", s->full);
     char *results = "";
     for (size_t i = 0; i < s->n_args; i++)
         if (s->args[i].type.write)

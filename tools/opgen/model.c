@@ -340,8 +340,10 @@ static void add_fn(model *m, const entry *e) {
 static void check_lists(const model *m) {
     for (const op *o = m->ops.v; o < m->ops.v + m->ops.n; o++)
         if (returns_lists(o) && (!o->e->internal || (o->e->explicit && !o->e->nondifferentiable) || o->e->raw.n))
-            die(o->e->file, o->e->line, "%s: lists among several results go with 'internal' and 'composite', or 'explicit' "
-                "and 'nondifferentiable'", o->s->full);
+            die(o->e->file, o->e->line,
+                "%s: lists among several results go with 'internal' and 'composite', or 'explicit' "
+                "and 'nondifferentiable'",
+                o->s->full);
 }
 
 void build_model(model *m) {

@@ -350,8 +350,8 @@ bool is_tensor(const fac_schema_type *t);
 bool is_tensor_list(const fac_schema_type *t);
 bool returns_tensors(const op *o); /* every result is a Tensor */
 bool returns_list(const op *o);    /* one Tensor[] */
-bool returns_lists(const op *o);   /* several results, some of them Tensor[]: each is a list in C, a Tensor one of one */
-const op *base_of(const op *o);    /* the functional form, or o itself */
+bool returns_lists(const op *o); /* several results, some of them Tensor[]: each is a list in C, a Tensor one of one */
+const op *base_of(const op *o);  /* the functional form, or o itself */
 /* Two lists as one; "" is a list of nothing. */
 char *joined(const char *a, const char *sep, const char *b);
 char *listed(const char *a, const char *b); /* with ", " */

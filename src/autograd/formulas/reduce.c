@@ -208,8 +208,8 @@ fac_status cumprod_backward_composite(const fac_call_info *c, fac_tensor *grad, 
     (void)c;
     int64_t d;
     FAC_CHECK(fac__same_sizes(grad, input) && fac__same_sizes(output, input), FAC_ERR_SHAPE,
-              "grad %s and output %s should have the sizes of input, %s", FAC_SHAPE_TEXT(grad),
-              FAC_SHAPE_TEXT(output), FAC_SHAPE_TEXT(input));
+              "grad %s and output %s should have the sizes of input, %s", FAC_SHAPE_TEXT(grad), FAC_SHAPE_TEXT(output),
+              FAC_SHAPE_TEXT(input));
     FAC_CHECK(input->dtype >= FAC_F16, FAC_ERR_DTYPE, "input should be floating or complex, but it is %s",
               fac_dtype_name((fac_dtype)input->dtype));
     FAC_TRY(fac__wrap_dim(dim, input->ndim, &d));

@@ -135,16 +135,17 @@ fac_status rrelu_with_noise_composite(const fac_call_info *c, fac_tensor *self, 
 }
 
 /* The result and the slopes are copied when all else is done. */
-fac_status rrelu_with_noise_out_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise,
-                                          fac_scalar lower, fac_scalar upper, bool training, fac_generator *generator,
-                                          fac_tensor *out_, fac_tensor **out) {
+fac_status rrelu_with_noise_out_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise, fac_scalar lower,
+                                          fac_scalar upper, bool training, fac_generator *generator, fac_tensor *out_,
+                                          fac_tensor **out) {
     fac_tensor *const outs[] = {out_, noise}, *const reads[] = {self, noise};
     const size_t n = training ? 2 : 1;
     fac_tensor *results[2];
     FAC_TRY(fac__check_out_overlap(outs, 1, reads, 1, true));
     FAC_TRY(fac__check_out_overlap(outs, 1, reads + 1, 1, false));
-    FAC_CHECK(!fac_is_grad_enabled() || !(fac__requires_grad(self) || fac__requires_grad(out_)), FAC_ERR_AUTOGRAD,
-              "a form with an out argument supports no automatic differentiation, but one of its arguments requires a gradient");
+    FAC_CHECK(
+        !fac_is_grad_enabled() || !(fac__requires_grad(self) || fac__requires_grad(out_)), FAC_ERR_AUTOGRAD,
+        "a form with an out argument supports no automatic differentiation, but one of its arguments requires a gradient");
     if (training) FAC_TRY(check_written_noise(self, noise));
     FAC_TRY(rrelu_with_noise_functional_composite(c, self, noise, lower, upper, training, generator, results));
     const fac_status st = fac__copy_to_outs(outs, results, n);
@@ -178,8 +179,8 @@ fac_status rrelu_with_noise_functional_composite(const fac_call_info *c, fac_ten
     FAC_TRY(check_slopes(self, lower, upper));
     FAC_TRY(check_noise(self, noise));
     FAC_SCOPE(s);
-    fac_tensor *slopes = training ? draw_slopes(self, lower, upper, generator)
-                                  : fac__s_clone(fac__s_detach(noise), FAC_FORMAT_DEFAULT);
+    fac_tensor *slopes =
+        training ? draw_slopes(self, lower, upper, generator) : fac__s_clone(fac__s_detach(noise), FAC_FORMAT_DEFAULT);
     FAC_TRY(fac__give(&out[0], training ? mul(self, slopes) : fac__s_leaky_relu(self, mean_slope(lower, upper))));
     const fac_status st = fac__give(&out[1], slopes);
     if (st) fac__unref(out[0]), out[0] = NULL;

@@ -92,13 +92,15 @@ static fac_status undrawn(const fac_tensor *self, fac_tensor **out) {
     return fac__empty(self->sizes, self->ndim, (fac_dtype)self->dtype, self->device, out);
 }
 
-fac_status philox_uniform_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high, fac_tensor **out) {
+fac_status philox_uniform_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high,
+                               fac_tensor **out) {
     (void)c, (void)low, (void)high;
     FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
     return undrawn(self, out);
 }
 
-fac_status philox_normal_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std, fac_tensor **out) {
+fac_status philox_normal_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std,
+                              fac_tensor **out) {
     (void)c, (void)mean, (void)std;
     FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
     return undrawn(self, out);

@@ -380,7 +380,7 @@ fac_status random_cpu_(const fac_call_info *c, fac_tensor *self, fac_draw drawn,
 /* ---- draws of given keys ------------------------------------------------------------------------------------------------------- */
 
 typedef struct keyed {
-    double a, b;        /* of real numbers */
+    double a, b;           /* of real numbers */
     fac_opt_int low, high; /* of integers */
     fac_status (*fill)(const fac_call_info *c, fac_tensor *self, const struct keyed *k, fac_draw drawn,
                        fac_tensor **out);
@@ -449,12 +449,14 @@ static fac_status fill_integers(const fac_call_info *c, fac_tensor *self, const 
     return random_between(self, from, k->high.set ? k->high.v - 1 : high, drawn, out);
 }
 
-fac_status philox_uniform_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high, fac_tensor **out) {
+fac_status philox_uniform_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high,
+                              fac_tensor **out) {
     FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
     return draw_keyed(c, self, key, &(keyed){.a = low, .b = high, .fill = fill_uniform}, out);
 }
 
-fac_status philox_normal_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std, fac_tensor **out) {
+fac_status philox_normal_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std,
+                             fac_tensor **out) {
     FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
     return draw_keyed(c, self, key, &(keyed){.a = mean, .b = std, .fill = fill_normal}, out);
 }
