@@ -36,8 +36,8 @@ typedef enum fac_backend {
     FAC_BACKEND_COUNT
 } fac_backend;
 
-/* What kind of handling a call needs. Higher runs first. source: c10::DispatchKey, whose order they have, but for Named: here
-   names are seen to before anything else, so that operators made of others keep them too */
+/* What kind of handling a call needs. Higher runs first. source: c10::DispatchKey, whose order they have, but for
+   Named: here names are seen to before anything else, so that operators made of others keep them too */
 typedef enum fac_functionality {
     FAC_KEY_DENSE,
     FAC_KEY_QUANTIZED,
