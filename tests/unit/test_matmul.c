@@ -274,6 +274,10 @@ static void sums_that_lie_in_the_result(void **state) {
 
 /* ---- declaration and dtypes ------------------------------------------------------------------------------------------------- */
 
+static fac_tensor *on_meta(fac_tensor *t) {
+    return fac_empty(fac_tensor_sizes(t), .dtype = FAC_F64, .device = fac_device_make(FAC_META, -1));
+}
+
 /* One shape rule serves the plain form, the one into an output and the meta device. */
 static void S178_bmm_is_structured_and_core(void **state) {
     (void)state;
@@ -286,13 +290,11 @@ static void S178_bmm_is_structured_and_core(void **state) {
     assert_ptr_equal(fac_bmm_out(out, a, b), out);
     assert_sizes(out, 2, 3, 5);
     assert_close(out, expected_product(a, b));
-    const fac_device meta = fac_device_make(FAC_META, -1);
-    fac_tensor *shape = fac_bmm(fac_to(a, meta), fac_to(b, meta));
+    fac_tensor *shape = fac_bmm(on_meta(a), on_meta(b));
     assert_sizes(shape, 2, 3, 5);
     assert_int_equal(fac_tensor_device(shape).type, FAC_META);
-    for (int on_meta = 0; on_meta < 2; on_meta++) {
-        fac_tensor *x = on_meta ? fac_to(a, meta) : a,
-                   *wrong = on_meta ? fac_to(RANDOM(2, 3, 5), meta) : RANDOM(2, 3, 5);
+    for (int k = 0; k < 2; k++) {
+        fac_tensor *x = k ? on_meta(a) : a, *wrong = k ? on_meta(RANDOM(2, 3, 5)) : RANDOM(2, 3, 5);
         assert_null(fac_bmm(x, wrong));
         assert_error(FAC_ERR_SHAPE, "");
     }
