@@ -5,7 +5,8 @@
    names are what they were. What an operator does with names is a rule of a few: results keep the names, take
    those of all inputs together, lose those of dimensions that are reduced or contracted, or permute them. An
    operator without a rule refuses tensors with names. Gradients have no names, and names do not matter to
-   them. source: PyTorch's named tensors */
+   them. Each function that gives a tensor gives NULL with an error pending where it fails.
+   source: PyTorch's named tensors */
 #ifndef FACULA_NAMES_H
 #define FACULA_NAMES_H
 
@@ -32,8 +33,8 @@ FAC_API bool fac_has_names(const fac_tensor *t);
 /* The name of a dimension, counted from the end if negative; NULL if it has none. It lives until fac_shutdown.
    errors: INDEX */
 FAC_API const char *fac_tensor_name(const fac_tensor *t, int64_t dim);
-/* The dimension of that name, for any keyword that is one: fac_sum(x, .dim = fac_dim(x, "C")).
-   errors: ARGUMENT, and INT64_MIN as a result, if no dimension of t has it */
+/* The dimension of that name, for any keyword that is one: fac_sum(x, .dim = fac_dim(x, "C")). INT64_MIN with an error
+   pending if no dimension of t has it. errors: ARGUMENT */
 FAC_API int64_t fac_dim(const fac_tensor *t, const char *name);
 
 /* ---- giving ------------------------------------------------------------------------------------------------- */
