@@ -2,7 +2,7 @@
    others with a kernel for the CPU. Left out are kernels of one library or device (cuDNN, XLA, slow_conv2d, max_pool2d_backward of
    Metal ...), those of nested tensors alone (linear_backward, matmul_backward) and of sparse ones alone (native_norm), what is a
    function of the interface here (requires_grad_, promote_types ...), what asks symbolic sizes (sym_constrain_range), and parts
-   that no call reaches by name (slice_inverse).
+   that no call reaches by name (slice_inverse), what converts to complex32, a dtype that there is not (chalf).
    A name without an overload stands for any of its overloads. */
 #include "coverage.h"
 
@@ -127,7 +127,7 @@ const coverage_group coverage_groups[] = {
      "allclose alpha_dropout aminmax angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh argsort argwhere "
      "as_strided_copy as_strided_scatter atleast_1d atleast_2d atleast_3d avg_pool3d_backward bernoulli bilinear "
      "binary_cross_entropy binary_cross_entropy_backward binomial bitwise_left_shift bitwise_right_shift block_diag "
-     "broadcast_tensors broadcast_to bucketize cartesian_prod cauchy cdist celu chalf channel_shuffle chunk clamp_max "
+     "broadcast_tensors broadcast_to bucketize cartesian_prod cauchy cdist celu channel_shuffle chunk clamp_max "
      "clamp_min clip column_stack combinations complex concat concatenate conj conj_physical contiguous conv1d conv2d "
      "conv3d conv_tbc conv_tbc_backward conv_transpose1d conv_transpose2d conv_transpose3d corrcoef "
      "cosine_embedding_loss cosine_similarity count_nonzero cov cross cummaxmin_backward cummin cumprod_backward "

@@ -36,7 +36,8 @@ typedef enum fac_backend {
     FAC_BACKEND_COUNT
 } fac_backend;
 
-/* What kind of handling a call needs. Higher runs first. source: c10::DispatchKey, whose order they have */
+/* What kind of handling a call needs. Higher runs first. source: c10::DispatchKey, whose order they have, but for
+   Named: here names are seen to before anything else, so that operators made of others keep them too */
 typedef enum fac_functionality {
     FAC_KEY_DENSE,
     FAC_KEY_QUANTIZED,
@@ -45,7 +46,7 @@ typedef enum fac_functionality {
     FAC_KEY_SPARSE_CSR,
     FAC_KEY_SPARSE,
     FAC_KEY_BACKEND_SELECT,
-    FAC_KEY_NAMED,
+    FAC_KEY_WATCH, /* what only looks on: the race checker of CUDA */
     FAC_KEY_CONJUGATE,
     FAC_KEY_FUNCTIONALIZE,
     FAC_KEY_AD_INPLACE_OR_VIEW,
@@ -53,6 +54,7 @@ typedef enum fac_functionality {
     FAC_KEY_TRACE,
     FAC_KEY_AUTOCAST,
     FAC_KEY_BATCHED,
+    FAC_KEY_NAMED,
     FAC_KEY_COUNT
 } fac_functionality;
 

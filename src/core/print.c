@@ -1,6 +1,7 @@
 /* Tensors as text, as PyTorch's repr writes them: all numbers of a tensor get one width and one style, chosen from those
    that are shown. */
 #include "core/handle.h"
+#include "core/names.h"
 #include "core/read.h"
 #include "core/scalar.h"
 #include <math.h>
@@ -218,6 +219,11 @@ static void add_suffixes(printer *p, fac_tensor *t) {
     if (!fac__is_cpu(t)) add_suffix(p, &line, "device='%s'", fac_device_format(t->device, text, sizeof text));
     if (meta || (empty && t->ndim != 1)) add_suffix(p, &line, "size=%s", tuple_text(t, text, sizeof text));
     if (meta || empty ? d != standard : !usual) add_suffix(p, &line, "dtype=torch.%s", fac_dtype_name(d));
+    if (t->names && !fac__names_masked()) {
+        fac_dim_names l;
+        fac__names_of(t, &l);
+        add_suffix(p, &line, "names=%s", fac__names_text(&l, text, sizeof text));
+    }
     if (t->ag) fac__autograd.describe(t, text, sizeof text);
     if (t->ag && *text) add_suffix(p, &line, "%s", text);
     add(p, ")", 1);

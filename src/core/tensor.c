@@ -119,6 +119,7 @@ static fac_tensor *new_header(fac_thread *th, int ndim, fac_dtype dtype, fac_dev
     t->ag = NULL;
     t->cls = NULL;
     t->ext = NULL;
+    t->names = 0;
     fac__count(&th->live, 1);
     return t;
 }
@@ -265,7 +266,7 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
     }
     t->numel = numel;
     t->offset = offset;
-    t->keys = base->keys;
+    t->keys = base->keys & ~fac__func_bit(FAC_KEY_NAMED);
     t->flags = base->flags & (FAC_TF_INFERENCE | FAC_TF_PENDING);
     t->storage = fac__storage_ref(base->storage);
     t->version = fac__version_ref(base->version);
@@ -289,7 +290,7 @@ fac_status fac__alias(fac_tensor *base, bool share_version, fac_tensor **out) {
     }
     t->numel = base->numel;
     t->offset = base->offset;
-    t->keys = base->keys;
+    t->keys = base->keys & ~fac__func_bit(FAC_KEY_NAMED);
     t->flags = (uint16_t)(base->flags & ~FAC_TF_WRAPPED);
     t->storage = fac__storage_ref(base->storage);
     if (share_version) t->version = fac__version_ref(base->version);
@@ -347,6 +348,7 @@ fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
     t->storage = fac__storage_ref(src->storage);
     t->device = src->device;
     t->keys = src->keys;
+    t->names = src->names;
     const unsigned taken = FAC_TF_PENDING | FAC_TF_INFERENCE;
     t->flags = (uint16_t)((t->flags & ~taken) | (src->flags & taken));
     fac__version_unref(t->version);

@@ -66,6 +66,8 @@ struct fac_tensor {
     const fac_tensor_class *cls;
     void *ext;
     atomic_int kept; /* references that the user took with fac_keep, so that no other can be released */
+    uint32_t
+        names; /* what its dimensions are called, and 0 where none has a name (core/names.h); then it lacks the key Named */
     int64_t inline_dims[2 * FAC_INLINE_DIMS];
 };
 

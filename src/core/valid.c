@@ -39,6 +39,7 @@ bool fac__tensor_is_valid(const fac_tensor *t) {
     HOLDS(t->keys & FAC_BACKEND_MASK);
     HOLDS(!(t->flags & FAC_TF_INFERENCE) || !t->version);
     HOLDS(!fac__pending(t) == !(t->keys & fac__func_bit(FAC_KEY_CONJUGATE)));
+    HOLDS(!t->names == !(t->keys & fac__func_bit(FAC_KEY_NAMED)));
     HOLDS(!(t->flags & FAC_TF_CONJ) || fac_dtype_is_complex((fac_dtype)t->dtype));
     if (t->cls) return true; /* what else it has is its class's */
     HOLDS((t->storage == NULL) == (t->device.type == FAC_META));

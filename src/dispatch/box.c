@@ -186,6 +186,56 @@ fac_status fac__take_list(fac_value *v, fac_tensor_list *out) {
     return out->v ? FAC_OK : FAC_ERR_MEMORY;
 }
 
+fac_tensor *fac__take_only(fac_tensor_list *l) {
+    fac_tensor *t = l->n ? l->v[0] : NULL;
+    fac__free(l->v);
+    *l = (fac_tensor_list){NULL, 0};
+    return t;
+}
+
+fac_status fac__list_of_one(fac_tensor *t, fac_tensor_list *out) {
+    out->v = fac__alloc_array(1, sizeof *out->v);
+    out->n = out->v != NULL;
+    if (out->v)
+        out->v[0] = t;
+    else
+        fac__unref(t);
+    return out->v ? FAC_OK : fac_error();
+}
+
+static const fac_schema *schema_of(const fac_call_info *c) {
+    return atomic_load_explicit(&c->op->schema, memory_order_acquire);
+}
+
+fac_status fac__box_lists(const fac_call_info *c, fac_tensor_list *lists, fac_value *st) {
+    const fac_schema *s = schema_of(c);
+    for (size_t i = 0; i < s->n_rets; i++)
+        st[i] =
+            s->rets[i].type.list ? fac__box_owned_list(&lists[i]) : fac__value_owned_tensor(fac__take_only(&lists[i]));
+    for (size_t i = 0; i < s->n_rets && fac_error(); i++) {
+        fac_value_release(&st[i]);
+        st[i] = fac_value_none();
+    }
+    return fac_error();
+}
+
+fac_status fac__take_lists(const fac_call_info *c, fac_value *st, fac_tensor_list *out) {
+    const fac_schema *s = schema_of(c);
+    fac_status e = FAC_OK;
+    memset(out, 0, s->n_rets * sizeof *out);
+    for (size_t i = 0; i < s->n_rets; i++) {
+        fac_tensor *one;
+        if (e)
+            fac_value_release(&st[i]);
+        else if (s->rets[i].type.list)
+            e = fac__take_list(&st[i], &out[i]);
+        else if ((e = fac__take_tensor(&st[i], &one)) == FAC_OK)
+            e = fac__list_of_one(one, &out[i]);
+    }
+    for (size_t i = 0; i < s->n_rets && e; i++) fac__tensor_list_free(&out[i]);
+    return e;
+}
+
 fac_scalar fac__take_scalar(fac_value *v) {
     static _Thread_local double re_im[2];
     fac_scalar s = fac_value_as_scalar(*v);

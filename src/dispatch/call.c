@@ -211,6 +211,15 @@ bool fac__has_kernel(const fac_operator *op, const fac_tensor *t) {
     return strcmp(label, "missing") != 0 && strcmp(label, "fallback") != 0;
 }
 
+bool fac__is_pointwise(const fac_operator *op) {
+    bool found = false;
+    fac__registry_lock();
+    for (size_t i = 0; op->registry && i < op->registry->n; i++)
+        found |= op->registry->v[i].place == FAC_PLACE_POINTWISE && op->registry->v[i].top;
+    fac__registry_unlock();
+    return found;
+}
+
 fac_status fac__no_kernel(const fac_call_info *c) {
     char key[40], keys[512];
     int f = fac__keyset_func(c->keys), b = fac__keyset_backend(c->keys);

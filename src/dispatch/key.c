@@ -4,9 +4,9 @@
 
 const uint8_t fac__slot_offset[FAC_KEY_COUNT] = {
     [FAC_KEY_DENSE] = 0,       [FAC_KEY_QUANTIZED] = 16,     [FAC_KEY_CUSTOM_RNG] = 32,         [FAC_KEY_VENDOR] = 33,
-    [FAC_KEY_SPARSE_CSR] = 49, [FAC_KEY_SPARSE] = 65,        [FAC_KEY_BACKEND_SELECT] = 81,     [FAC_KEY_NAMED] = 82,
+    [FAC_KEY_SPARSE_CSR] = 49, [FAC_KEY_SPARSE] = 65,        [FAC_KEY_BACKEND_SELECT] = 81,     [FAC_KEY_WATCH] = 82,
     [FAC_KEY_CONJUGATE] = 83,  [FAC_KEY_FUNCTIONALIZE] = 84, [FAC_KEY_AD_INPLACE_OR_VIEW] = 85, [FAC_KEY_AUTOGRAD] = 86,
-    [FAC_KEY_TRACE] = 102,     [FAC_KEY_AUTOCAST] = 103,     [FAC_KEY_BATCHED] = 119,
+    [FAC_KEY_TRACE] = 102,     [FAC_KEY_AUTOCAST] = 103,     [FAC_KEY_BATCHED] = 119,           [FAC_KEY_NAMED] = 120,
 };
 #define PER_BACKEND(f) [f] = FAC_BACKEND_BITS - 1
 const uint8_t fac__slot_mask[FAC_KEY_COUNT] = {
@@ -14,7 +14,7 @@ const uint8_t fac__slot_mask[FAC_KEY_COUNT] = {
     PER_BACKEND(FAC_KEY_SPARSE_CSR), PER_BACKEND(FAC_KEY_SPARSE),    PER_BACKEND(FAC_KEY_AUTOGRAD),
     PER_BACKEND(FAC_KEY_AUTOCAST),
 };
-_Static_assert(FAC_SLOTS == 120, "the offsets above fill the table");
+_Static_assert(FAC_SLOTS == 121, "the offsets above fill the table");
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ static const char *const functionality_names[FAC_KEY_COUNT][2] = {
     [FAC_KEY_SPARSE_CSR] = {"SparseCsr"},
     [FAC_KEY_SPARSE] = {"Sparse"},
     [FAC_KEY_BACKEND_SELECT] = {"BackendSelect"},
-    [FAC_KEY_NAMED] = {"Named"},
+    [FAC_KEY_WATCH] = {"Watch"},
     [FAC_KEY_CONJUGATE] = {"Conjugate"},
     [FAC_KEY_FUNCTIONALIZE] = {"Functionalize"},
     [FAC_KEY_AD_INPLACE_OR_VIEW] = {"ADInplaceOrView"},
@@ -54,6 +54,7 @@ static const char *const functionality_names[FAC_KEY_COUNT][2] = {
     [FAC_KEY_TRACE] = {"Trace", "Tracer"},
     [FAC_KEY_AUTOCAST] = {"Autocast"},
     [FAC_KEY_BATCHED] = {"Batched"},
+    [FAC_KEY_NAMED] = {"Named"},
 };
 static const struct {
     const char *name;

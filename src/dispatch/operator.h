@@ -126,6 +126,8 @@ static inline fac_keyset fac__device_keys(fac_device d) {
 fac_status fac__observe(const fac_operator *op, fac_keyset keys, bool enter);
 /* Whether a kernel of the operator's own serves the device of t: neither a fallback nor the report that there is none. */
 bool fac__has_kernel(const fac_operator *op, const fac_tensor *t);
+/* Whether a kernel for "Pointwise" is there, a built-in one or another. */
+bool fac__is_pointwise(const fac_operator *op);
 /* Sets the error for a call that no kernel serves: op, key, and each key that has one. */
 fac_status fac__no_kernel(const fac_call_info *c);
 
@@ -171,6 +173,14 @@ fac_value fac__box_format(fac_memory_format f);
 /* What a user's typed kernel left in its n results: owned handles, made headers in place. After a failure they are NULL;
    returns st, or the error of a handle that is dead. */
 fac_status fac__results_given(const fac_call_info *c, fac_status st, fac_tensor **v, size_t n);
+/* Several results of which some are lists: each is a list, a tensor one of one. Into values, which take them; nothing is left on
+   failure. And out of values. */
+fac_status fac__box_lists(const fac_call_info *c, fac_tensor_list *lists, fac_value *st);
+fac_status fac__take_lists(const fac_call_info *c, fac_value *st, fac_tensor_list *out);
+/* The only entry of a list, whose array is freed. */
+fac_tensor *fac__take_only(fac_tensor_list *l);
+/* A list of one, which takes t. */
+fac_status fac__list_of_one(fac_tensor *t, fac_tensor_list *out);
 /* Moves a result out of its stack slot. */
 fac_status fac__take_tensor(fac_value *v, fac_tensor **out);
 fac_status fac__take_list(fac_value *v, fac_tensor_list *out);

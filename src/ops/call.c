@@ -3,9 +3,20 @@
 #include "core/resize.h"
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
+#include "ops/composite/view.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
 #include <complex.h>
+
+/* ---- lists ---- */
+
+fac_status fac__copy_list(fac_tensors l, fac_tensor_list *out) {
+    fac_status st = fac__list_new(l.n, out);
+    for (; !st && out->n < l.n; out->n++)
+        if ((st = fac__c_clone(l.v[out->n], FAC_FORMAT_DEFAULT, &out->v[out->n]))) break;
+    if (st) fac__tensor_list_free(out);
+    return st;
+}
 
 /* ---- keyword structs ---- */
 

@@ -103,6 +103,8 @@ static inline fac_tensors fac__list_to_handles(fac_tensors l) {
     fac__to_handles((fac_tensor **)(uintptr_t)l.v, l.n);
     return l;
 }
+/* Owned copies of the tensors of a list. */
+fac_status fac__copy_list(fac_tensors l, fac_tensor_list *out);
 /* A composite's last line: moves a temporary (or a borrowed tensor, counted) to *out. NULL: the pending error. */
 static inline fac_status fac__give(fac_tensor **out, fac_tensor *t) {
     if (FAC_UNLIKELY(!t))

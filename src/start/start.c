@@ -5,6 +5,7 @@
 #include "backend/cuda/runtime/runtime.h"
 #include "base/mutex.h"
 #include "core/guard.h"
+#include "core/names.h"
 #include "dispatch/operator.h"
 #include "ops/loop.h"
 #include "ops/pending.h"
@@ -18,7 +19,7 @@ static const struct {
 #if FAC_HAVE_CUDA
     {fac__cuda_init, fac__cuda_shutdown},         {fac__cuda_ops_init, NULL},
 #endif
-    {fac__dispatch_init, fac__dispatch_shutdown}, {fac__pending_init, NULL},
+    {fac__dispatch_init, fac__dispatch_shutdown}, {fac__pending_init, NULL},       {NULL, fac__names_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
 };
 

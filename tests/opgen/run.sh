@@ -187,6 +187,15 @@ expect 'a writer beyond its schema' 0
 if grep -q 'functional = &fac_op_one,' "$work/out/ops_table.c"; then echo 'a writer is its own twin'; failed=1; fi
 files "$(composite 'one_(Tensor(a!) self) -> Tensor(a!)' f)" ''
 expect 'a composite writer without a twin' 1 "one_ writes its arguments: 'functional' should name"
+lists='one_(Tensor(a!)[] self, Tensor other) -> ()'
+files "$(fact "$lists" 'combines: nothing' 'functional: made' 'internal: true')" ''
+expect 'a twin that is made' 0
+grep -qF '"one(Tensor[] self, Tensor other) -> (Tensor[] self_out)"' "$work/out/ops_test.json" ||
+    { echo 'the twin that is made is not there'; failed=1; }
+files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing' 'functional: made')" ''
+expect 'a twin made of what has results' 1 "'functional: made' needs a form in place without results"
+files "$(composite 'one(Tensor self) -> (Tensor a, Tensor[] b)' some_kernel)" ''
+expect 'a list among results of a public operator' 1 "lists among several results go with 'internal'"
 files "$(fact "one$schema" 'combines: nothing' 'updates: [slef]' 'functional: "none, it moves self"')" ''
 expect 'an update of no argument' 1 "'updates' names 'slef', which is no argument"
 files "$(fact "one$schema" 'combines: nothing' 'shares: [slef]')" ''

@@ -140,6 +140,20 @@ static void S153_S158_E06_module_to_takes_a_format_and_a_tensor(void **state) {
     fac_module_release(m);
 }
 
-FAC_TEST_MAIN(FAC_TEST(S012_operators_keep_channels_last), FAC_TEST(S012_dropout_keeps_channels_last),
+static void S158_formats_leave_parameters_of_other_dimensions_alone(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_sequential(fac_conv2d_new(3, 4, 3), fac_batch_norm2d_new(4), fac_linear_new(6, 5));
+    fac_tensor *weight = fac_module_parameter(m, "0.weight"), *bias = fac_module_parameter(m, "0.bias"),
+               *scale = fac_module_parameter(m, "1.weight"), *matrix = fac_module_parameter(m, "2.weight");
+    assert_ok(fac_module_to(m, .memory_format = FAC_CHANNELS_LAST));
+    assert_true(fac_tensor_is_contiguous_as(weight, FAC_CHANNELS_LAST) && !fac_tensor_is_contiguous(weight));
+    assert_true(fac_tensor_is_contiguous(bias) && fac_tensor_is_contiguous(scale) && fac_tensor_is_contiguous(matrix));
+    assert_int_equal(fac_tensor_stride(matrix, 0), 6);
+    fac_module_release(m);
+}
+
+FAC_TEST_MAIN(FAC_TEST(S158_formats_leave_parameters_of_other_dimensions_alone),
+              FAC_TEST(S012_operators_keep_channels_last), FAC_TEST(S012_dropout_keeps_channels_last),
               FAC_TEST(S012_formats_that_fit_both_ways_follow_the_strides),
               FAC_TEST(S153_S158_E06_module_to_takes_a_format_and_a_tensor))

@@ -59,6 +59,16 @@ USE(use_is_contiguous_as, fac_tensor_is_contiguous_as(dead, FAC_CONTIGUOUS))
 USE(use_data, (void)!fac_tensor_data(dead))
 USE(use_storage, (void)!fac_tensor_storage(dead))
 USE(use_is_alias_of, fac_is_alias_of(live, dead))
+USE(use_has_names, fac_has_names(dead))
+USE(use_name, (void)!fac_tensor_name(dead, 0))
+USE(use_dim, (void)fac_dim(dead, "N"))
+USE(use_rename, fac_rename(dead, FAC_NAMES("N")))
+USE(use_rename_, fac_rename_(dead, FAC_NAMES("N")))
+USE(use_refine_names, fac_refine_names(dead, FAC_NAMES("N")))
+USE(use_align_to, fac_align_to(dead, FAC_NAMES("N")))
+USE(use_align_as, fac_align_as(live, dead))
+USE(use_flatten_names, fac_flatten_names(dead, FAC_NAMES("N"), "M"))
+USE(use_unflatten_name, fac_unflatten_name(dead, "N", FAC_NAMES("M"), FAC_INTS(1)))
 USE(use_version, fac_tensor_version(dead))
 USE(use_read, (void)!(fac_tensor_read(dead, FAC_F32, (float[3]){0}, 3)))
 USE(use_item, fac_item(dead))
@@ -218,6 +228,16 @@ static const struct {
     ROW(use_data, "fac_tensor_data"),
     ROW(use_storage, "fac_tensor_storage"),
     ROW(use_is_alias_of, "fac_is_alias_of"),
+    ROW(use_has_names, "fac_has_names"),
+    ROW(use_name, "fac_tensor_name"),
+    ROW(use_dim, "fac_dim"),
+    ROW(use_rename, "fac_rename"),
+    ROW(use_rename_, "fac_rename_"),
+    ROW(use_refine_names, "fac_refine_names"),
+    ROW(use_align_to, "fac_align_to"),
+    ROW(use_align_as, "fac_align_as"),
+    ROW(use_flatten_names, "fac_flatten_names"),
+    ROW(use_unflatten_name, "fac_unflatten_name"),
     ROW(use_version, "fac_tensor_version"),
     ROW(use_read, "fac_tensor_read"),
     ROW(use_item, "fac_item"),

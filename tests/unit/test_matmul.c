@@ -208,6 +208,7 @@ static fac_status call_product(void *context, fac_tensors in, fac_tensor **out, 
     return fac_error();
 }
 static fac_tensor *do_matmul(fac_tensors in) { return fac_matmul(in.v[0], in.v[1]); }
+static fac_tensor *do_bmm(fac_tensors in) { return fac_bmm(in.v[0], in.v[1]); }
 static fac_tensor *do_linear(fac_tensors in) { return fac_linear(in.v[0], in.v[1], in.v[2]); }
 static fac_tensor *do_addmm(fac_tensors in) { return fac_addmm(in.v[0], in.v[1], in.v[2], .beta = 0.5, .alpha = 2); }
 static fac_tensor *do_baddbmm(fac_tensors in) { return fac_baddbmm(in.v[0], in.v[1], in.v[2], .beta = 2); }
@@ -230,6 +231,7 @@ static void S191_products_have_gradients_to_second_order(void **state) {
     check_gradients(do_matmul, FAC_TENSORS(LEAF(2, 1, 2, 3), LEAF(4, 3, 2)));
     check_gradients(do_matmul, FAC_TENSORS(LEAF(2, 2, 3), LEAF(3, 2)));
     check_gradients(do_matmul, FAC_TENSORS(LEAF(2, 3), LEAF(2, 3, 2)));
+    check_gradients(do_bmm, FAC_TENSORS(LEAF(2, 2, 3), LEAF(2, 3, 2)));
     check_gradients(do_linear, FAC_TENSORS(LEAF(2, 3), LEAF(4, 3), LEAF(4)));
     check_gradients(do_linear, FAC_TENSORS(LEAF(2, 2, 3), LEAF(4, 3), LEAF(4)));
     check_gradients(do_addmm, FAC_TENSORS(LEAF(3), LEAF(2, 4), LEAF(4, 3)));
@@ -270,7 +272,57 @@ static void sums_that_lie_in_the_result(void **state) {
     }
 }
 
-FAC_TEST_MAIN(FAC_TEST(S171_linear_equals_product_and_bias), FAC_TEST(S172_matmul_every_pair_of_ranks),
+/* ---- declaration and dtypes ------------------------------------------------------------------------------------------------- */
+
+static fac_tensor *on_meta(fac_tensor *t) {
+    return fac_empty(fac_tensor_sizes(t), .dtype = FAC_F64, .device = fac_device_make(FAC_META, -1));
+}
+
+/* One shape rule serves the plain form, the one into an output and the meta device. */
+static void S178_bmm_is_structured_and_core(void **state) {
+    (void)state;
+    const fac_operator *bmm = fac_operator_find("aten::bmm"), *out_form = fac_operator_find("aten::bmm.out");
+    assert_true(fac_operator_has_tag(bmm, "core") && fac_operator_has_tag(out_form, "core"));
+    assert_true(fac_operator_has_kernel(bmm, "CPU") && fac_operator_has_kernel(bmm, "Meta"));
+    assert_true(fac_operator_has_kernel(out_form, "CPU") && fac_operator_has_kernel(out_form, "Meta"));
+    FAC_SCOPE(s);
+    fac_tensor *a = RANDOM(2, 3, 4), *b = RANDOM(2, 4, 5), *out = fac_empty(FAC_SHAPE(0), .dtype = FAC_F64);
+    assert_ptr_equal(fac_bmm_out(out, a, b), out);
+    assert_sizes(out, 2, 3, 5);
+    assert_close(out, expected_product(a, b));
+    fac_tensor *shape = fac_bmm(on_meta(a), on_meta(b));
+    assert_sizes(shape, 2, 3, 5);
+    assert_int_equal(fac_tensor_device(shape).type, FAC_META);
+    for (int k = 0; k < 2; k++) {
+        fac_tensor *x = k ? on_meta(a) : a, *wrong = k ? on_meta(RANDOM(2, 3, 5)) : RANDOM(2, 3, 5);
+        assert_null(fac_bmm(x, wrong));
+        assert_error(FAC_ERR_SHAPE, "");
+    }
+}
+
+/* 256 alpha - 256, where alpha is lost if it is rounded to 16 bits first: only the sum is rounded. */
+static void S184_products_in_every_dtype_hold_scalars_in_their_compute_type(void **state) {
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_C64, FAC_C128, FAC_F16, FAC_BF16};
+    (void)state;
+    for (size_t k = 0; k < FAC_COUNT(dtypes); k++) {
+        FAC_SCOPE(s);
+        const double alpha = 1 + 0x1p-12, most = dtypes[k] == FAC_F64 || dtypes[k] == FAC_C128 ? 1e-12 : 1e-5;
+        fac_tensor *a = fac_full(FAC_SHAPE(2, 64), 2, .dtype = dtypes[k]),
+                   *b = fac_full(FAC_SHAPE(64, 3), 2, .dtype = dtypes[k]),
+                   *self = fac_full(FAC_SHAPE(2, 3), -256, .dtype = dtypes[k]);
+        fac_tensor *y = fac_addmm(self, a, b, .alpha = alpha);
+        assert_int_equal(fac_tensor_dtype(y), dtypes[k]);
+        fac_tensor *off =
+            fac_sub(fac_abs(fac_to_dtype(y, dtypes[k] == FAC_C64 || dtypes[k] == FAC_C128 ? dtypes[k] : FAC_F64)),
+                    256 * 0x1p-12);
+        assert_no_error();
+        assert_true(fac_item(fac_max(fac_abs(off))) <= most);
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(S178_bmm_is_structured_and_core),
+              FAC_TEST(S184_products_in_every_dtype_hold_scalars_in_their_compute_type),
+              FAC_TEST(S171_linear_equals_product_and_bias), FAC_TEST(S172_matmul_every_pair_of_ranks),
               FAC_TEST(S173_matmul_batches_broadcast), FAC_TEST(S174_matmul_folds_a_batch_of_one_that_needs_grad),
               FAC_TEST(S175_matmul_vector_on_the_right), FAC_TEST(S176_matmul_mismatch_names_both_shapes),
               FAC_TEST(S177_matmul_into_an_output), FAC_TEST(S179_beta_zero_does_not_read_self),

@@ -131,12 +131,21 @@ bool returns_tensors(const op *o) {
 
 bool returns_list(const op *o) { return o->s->n_rets == 1 && is_tensor_list(&o->s->rets[0].type); }
 
+bool returns_lists(const op *o) {
+    size_t lists = 0;
+    for (size_t i = 0; i < o->s->n_rets; i++) {
+        if (o->s->rets[i].type.kind != FAC_TYPE_TENSOR) return false;
+        lists += o->s->rets[i].type.list;
+    }
+    return lists && o->s->n_rets > 1;
+}
+
 const char *out_param(const op *o) {
     static const bool may_return[T_NONE] = {
         [T_BOOL] = true, [T_INT] = true, [T_FLOAT] = true, [T_SCALAR] = true, [T_DTYPE] = true};
     if (o->s->n_rets == 0) return "";
     if (returns_tensors(o)) return "fac_tensor **res_";
-    if (returns_list(o)) return "fac_tensor_list *res_";
+    if (returns_list(o) || returns_lists(o)) return "fac_tensor_list *res_";
     if (o->s->n_rets > 1 || !may_return[type_of(&o->s->rets[0].type)])
         die(o->e->file, o->e->line, "%s: results of these types are not supported", o->s->full);
     return xformat("%s*res_", c_type(&o->s->rets[0].type));

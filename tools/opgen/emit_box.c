@@ -19,6 +19,11 @@ static void emit_unbox(FILE *f, const op *o) {
         fprintf(f, "    return %s);\n}\n", call);
         return;
     }
+    if (returns_lists(o)) {
+        emit(f, o, "    fac_tensor_list out[$rets] = {{0}};\n    FAC_TRY(%s, out));\n", call);
+        fputs("    return fac__box_lists(c, out, st);\n}\n", f);
+        return;
+    }
     if (returns_list(o))
         fprintf(f, "    fac_tensor_list out = {0};\n    FAC_TRY(%s, &out));\n    st[0] = fac__box_owned_list(&out);\n",
                 call);
@@ -48,6 +53,8 @@ static void emit_boxed(FILE *f, const op *o) {
          "    for (int i = 0; i < $n; i++) fac_value_release(&own[i]);\n    if (e) return e;\n");
     if (!r)
         fputs("    return FAC_OK;\n}\n", f);
+    else if (returns_lists(o))
+        fputs("    return fac__take_lists(c, st, res_);\n}\n", f);
     else if (returns_list(o))
         fputs("    return fac__take_list(&st[0], res_);\n}\n", f);
     else if (returns_tensors(o))
@@ -63,13 +70,19 @@ static void emit_boxed(FILE *f, const op *o) {
 /* Around a user's typed kernel: handles of its tensors in, headers of its results out. */
 static void emit_door(FILE *f, const op *o) {
     emit(f, o, "static fac_status door_$sig(%s) {\n    fac_status e = FAC_OK;\n%s", typed_params(o),
-         returns_list(o) ? "    *res_ = (fac_tensor_list){NULL, 0};\n" : "");
+         returns_list(o)    ? "    *res_ = (fac_tensor_list){NULL, 0};\n"
+         : returns_lists(o) ? fill(o, "    memset(res_, 0, $rets * sizeof *res_);\n")
+                            : "");
     emit_each(f, o, NULL, "    fac_handle_list l$i;\n    if (fac__handle_list(&l$i, $nth)) e = fac_error();\n",
               "    $nth = fac__handle($nth);\n", NULL);
     fprintf(f, "    if (!e) FAC_CALLBACK(e = ((fac_status (*)(%s))c->kernel->direct_typed)(c%s%s));\n%s",
             typed_params(o), each_kind(o, NULL, "", ", l$i.l", ", $nth", ", $nth"), o->s->n_rets ? ", res_" : "",
             each_kind(o, NULL, "", "    fac__handle_list_free(&l$i);\n", NULL, NULL));
-    if (returns_list(o))
+    if (returns_lists(o))
+        emit(f, o,
+             "    for (int i = 0; i < $rets; i++) e = fac__results_given(c, e, res_[i].v, res_[i].v ? res_[i].n : 0);\n"
+             "    return e;\n}\n");
+    else if (returns_list(o))
         fputs("    return fac__results_given(c, e, res_->v, res_->v ? res_->n : 0);\n}\n", f);
     else
         emit(f, o,

@@ -3,8 +3,13 @@
 
 void emit_result_struct(FILE *f, const op *o) {
     const char *type = result_type(o);
-    fprintf(f, "typedef struct %s{\n    fac_tensor %s;\n} %.*s;\n", type, each_result(o, ", ", "*$field"),
-            (int)strlen(type) - 1, type);
+    fprintf(f, "typedef struct %s{\n", type);
+    if (returns_lists(o))
+        for (size_t i = 0; i < o->s->n_rets; i++)
+            fprintf(f, "    %s%s;\n", c_type(&o->s->rets[i].type), result_field(o, i));
+    else
+        fprintf(f, "    fac_tensor %s;\n", each_result(o, ", ", "*$field"));
+    fprintf(f, "} %.*s;\n", (int)strlen(type) - 1, type);
 }
 
 static void declare(FILE *f, const char *function, const char *list) {
@@ -82,13 +87,27 @@ static const char *null_check(const fac_schema_arg *a) {
 /* What the results are put into, and what is returned of that. */
 static const char *result_room(const op *o) {
     if (returns_list(o)) return "fac_tensor_list l_ = {0}, *res_ = &l_";
+    if (returns_lists(o)) return "fac_tensor_list res_[$rets] = {{0}}";
     if (!returns_tensors(o)) return "${result}r_ = $fail, *res_ = &r_";
     return o->s->n_rets == 1 ? "fac_tensor *r_ = NULL, **res_ = &r_" : "fac_tensor *res_[$rets] = {NULL}";
+}
+
+static const char *lists_return(const op *o) {
+    char *made = "    ${result}r_;\n";
+    for (size_t i = 0; i < o->s->n_rets; i++)
+        made =
+            xformat("%s%s", made,
+                    fill_at(o, i,
+                            o->s->rets[i].type.list ? "    r_.$field = fac__adopt_list(th_, &res_[$i]);\n"
+                                                    : "    r_.$field = fac__adopt(th_, fac__take_only(&res_[$i]));\n"));
+    return xformat("%s    if (FAC_UNLIKELY(th_->error)) return $fail; /* all of them or none */\n    return r_;\n",
+                   made);
 }
 
 static const char *result_return(const op *o) {
     const bool written = o->s->n_rets && o->s->rets[0].type.write; /* an argument again, counted */
     if (returns_list(o)) return "    return fac__adopt_list(th_, &l_);\n";
+    if (returns_lists(o)) return lists_return(o);
     if (!returns_tensors(o)) return "    return r_;\n";
     if (o->s->n_rets > 1)
         return xformat("    ${result}r_;\n%s%s    return r_;\n",

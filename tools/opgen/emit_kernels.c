@@ -251,6 +251,7 @@ static void emit_own(FILE *f, const op *o, rows *k) {
         emit_alias(f, o, e->composite, k);
     else if (e->composite)
         add_row(k, "CatchAll", e->composite);
+    if (e->written) emit_functionalised(f, o);
     if (e->explicit) add_row(k, "CompositeExplicit", e->explicit);
     for (const pair *p = e->raw.v; p < e->raw.v + e->raw.n; p++)
         if (e->random && strcmp(p->key, "Meta") != 0)

@@ -16,7 +16,7 @@ static const op *functional_of(const op *o) {
     if (!changes(o)) return o;
     if (is_factory_out(o)) return NULL;
     if (o->functional) return functional_of(o->functional);
-    if (!o->e->functional) return by_name(o);
+    if (!o->e->functional || strcmp(o->e->functional, "made") == 0) return by_name(o);
     return FIND(o->m->ops, short_name, o->e->functional);
 }
 
@@ -43,7 +43,7 @@ static void check_functional(const op *o) {
     if (!functional_of(o) && !needs_none(o))
         die(e->file, e->line,
             "%s writes its arguments: 'functional' should name the operator that computes the same into new tensors, "
-            "or say 'fills' or 'none, reason'",
+            "or say 'fills', 'made' or 'none, reason'",
             o->s->full);
 }
 

@@ -336,14 +336,26 @@ static void add_fn(model *m, const entry *e) {
     PUSH(m->fns, ((op){.m = m, .e = e, .s = s, .kw = s->name, .cname = s->name}));
 }
 
+/* Several results of which one is a list have no public form, and no gradient of their own. */
+static void check_lists(const model *m) {
+    for (const op *o = m->ops.v; o < m->ops.v + m->ops.n; o++)
+        if (returns_lists(o) && (!o->e->internal || (o->e->explicit && !o->e->nondifferentiable) || o->e->raw.n))
+            die(o->e->file, o->e->line,
+                "%s: lists among several results go with 'internal' and 'composite', or 'explicit' "
+                "and 'nondifferentiable'",
+                o->s->full);
+}
+
 void build_model(model *m) {
     for (size_t i = 0; i < m->fn_entries.n; i++) add_fn(m, &m->fn_entries.v[i]);
+    add_functionalised(m);
     for (size_t i = 0; i < m->entries.n; i++) {
         settle_foreach(&m->entries.v[i]);
         add_forms(m, &m->entries.v[i]);
     }
     check_links(m);
     link_forms(m);
+    check_lists(m);
     number_signatures(m);
     check_aliases(m);
     compare_names(m);

@@ -29,6 +29,7 @@ typedef struct entry {
         *object;      /* keywords of a function of the library's own, as a schema; the C type of those of type Object */
     char *number_for; /* "NAME[N]": the parameter of it, a list of integers, for which a number may stand N times */
     char *alias;      /* the operator of which this is another name */
+    char *written;    /* the operator that is called with copies of what it writes (functionalised.c) */
     char *foreach;    /* the operator that is called for every entry of lists (emit_foreach.c) */
     char *op, *c, *macro, *meta, *composite, *explicit, *view, *view_copy, *view_inverse, *nondifferentiable;
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *inplace_overload, *device_check;
@@ -271,6 +272,13 @@ bool takes_pending(const op *o);
 /* A fac_builtin_facts, as an initialiser. */
 void emit_facts(FILE *f, const op *o);
 
+/* ---- functional forms of operators that write lists (functionalised.c) ---- */
+
+/* Adds an entry for each with 'functional: made', beside those of the files. */
+void add_functionalised(model *m);
+/* Writes the kernel. */
+void emit_functionalised(FILE *f, const op *o);
+
 /* ---- operators over lists (emit_foreach.c) ---- */
 
 /* Of an entry with 'foreach': what follows from it. */
@@ -342,7 +350,8 @@ bool is_tensor(const fac_schema_type *t);
 bool is_tensor_list(const fac_schema_type *t);
 bool returns_tensors(const op *o); /* every result is a Tensor */
 bool returns_list(const op *o);    /* one Tensor[] */
-const op *base_of(const op *o);    /* the functional form, or o itself */
+bool returns_lists(const op *o); /* several results, some of them Tensor[]: each is a list in C, a Tensor one of one */
+const op *base_of(const op *o);  /* the functional form, or o itself */
 /* Two lists as one; "" is a list of nothing. */
 char *joined(const char *a, const char *sep, const char *b);
 char *listed(const char *a, const char *b); /* with ", " */

@@ -302,3 +302,32 @@ fac_tensor *matrix_exp_grad(fac_tensor *grad, fac_tensor *A) {
     fac_tensor *both = fac__s_matrix_exp_wide(fac__s_cat((fac_tensors){(fac_tensor *[]){high, low}, 2}, -2));
     return columns(fac__s_narrow(both, -2, 0, n), n, n);
 }
+
+/* ---- roots and polar factors ------------------------------------------------------------------------------------------------------------ */
+
+/* X with X S + S X = m, of Hermitian S without pairs of eigenvalues that cancel out: in the basis of S each element is divided by the
+   sum of two eigenvalues. */
+static fac_tensor *sylvester(fac_tensor *m, fac_tensor *s) {
+    fac_linalg_eigh_result r = fac__s_linalg_eigh(s, "L");
+    fac_tensor *v = r.eigenvectors, *values = r.eigenvalues;
+    if (!v || !m) return NULL;
+    fac_tensor *sums = add(row_of(values), column_of(values)), *vh = adjoint(v);
+    return product(v, product(divide(product(vh, product(m, v)), sums), vh));
+}
+
+static fac_tensor *hermitian_part(fac_tensor *m) { return m ? scaled_by(add(m, adjoint(m)), 0.5) : NULL; }
+
+/* Of S S = A: dS S + S dS = dA, and the map from dA to dS is its own adjoint. */
+fac_tensor *matrix_sqrth_grad(fac_tensor *grad, fac_tensor *result) { return sylvester(hermitian_part(grad), result); }
+
+/* Of A = U H with dU = U W + (I - U U^H) dA H^-1 and dH = U^H dA - W H, where the skew-Hermitian W solves W H + H W = M - M^H for
+   M = U^H dA. */
+fac_tensor *polar_grad(fac_tensors in, fac_tensor *u, fac_tensor *h) {
+    fac_tensor *du = in.v[0], *dh = hermitian_part(in.v[1]);
+    if (!du && !dh) return NULL;
+    fac_tensor *uh = adjoint(u), *p = minus(du ? product(uh, du) : NULL, dh ? product(dh, h) : NULL);
+    fac_tensor *g = product(u, plus(dh, sylvester(sub(p, adjoint(p)), h)));
+    if (!du || rows_in(u) == columns_in(u)) return g;
+    fac_tensor *across = sub(du, product(u, product(uh, du)));
+    return plus(g, fac__s_linalg_solve(h, across, false));
+}

@@ -203,6 +203,20 @@ fac_tensor *cumprod_grad(fac_tensor *grad, fac_tensor *self, int64_t dim, fac_te
     return x ? mul(product_before(x, d), weighted_tails(grad, x, d)) : NULL;
 }
 
+fac_status cumprod_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *input, int64_t dim,
+                                      fac_tensor *output, fac_tensor **out) {
+    (void)c;
+    int64_t d;
+    FAC_CHECK(fac__same_sizes(grad, input) && fac__same_sizes(output, input), FAC_ERR_SHAPE,
+              "grad %s and output %s should have the sizes of input, %s", FAC_SHAPE_TEXT(grad), FAC_SHAPE_TEXT(output),
+              FAC_SHAPE_TEXT(input));
+    FAC_CHECK(input->dtype >= FAC_F16, FAC_ERR_DTYPE, "input should be floating or complex, but it is %s",
+              fac_dtype_name((fac_dtype)input->dtype));
+    FAC_TRY(fac__wrap_dim(dim, input->ndim, &d));
+    FAC_SCOPE(s);
+    return fac__give(out, cumprod_grad(grad, input, dim, output));
+}
+
 fac_tensor *cummax_grad(fac_tensor *grad, fac_tensor *indices, int64_t dim) {
     if (grad->ndim == 0) return grad;
     fac_tensor *zeros = fac__s_zeros_like(grad, 0, 0, (fac_device){0}, (fac_opt_num){0}, 0);

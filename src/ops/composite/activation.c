@@ -1,6 +1,7 @@
 /* Activations in terms of others. */
 #include "ops/composite/brief.h"
 #include "ops/structured.h"
+#include <facula/autograd.h>
 #include <math.h>
 
 fac_status relu6_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
@@ -74,9 +75,7 @@ static fac_scalar mean_slope(fac_scalar lower, fac_scalar upper) {
     return fac_scalar_f_((fac__scalar_f64(lower) + fac__scalar_f64(upper)) / 2);
 }
 
-fac_status rrelu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lower, fac_scalar upper, bool training,
-                           fac_generator *generator, fac_tensor **out) {
-    (void)c;
+static fac_status check_slopes(const fac_tensor *self, fac_scalar lower, fac_scalar upper) {
     const double low = fac__scalar_f64(lower), high = fac__scalar_f64(upper);
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
               fac_dtype_name((fac_dtype)self->dtype));
@@ -84,12 +83,108 @@ fac_status rrelu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar 
     FAC_TRY(fac__check_number(FAC_F64, upper));
     FAC_CHECK(isfinite(low) && isfinite(high) && low <= high, FAC_ERR_ARGUMENT,
               "Lower bound should be less than or equal to the upper bound, both finite, but got %g and %g", low, high);
-    if (!training) return fac__c_leaky_relu(self, mean_slope(lower, upper), out);
-    FAC_SCOPE(s);
+    return FAC_OK;
+}
+
+/* A slope for each element: drawn, or 1 where x is positive. */
+static fac_tensor *draw_slopes(fac_tensor *self, fac_scalar lower, fac_scalar upper, fac_generator *generator) {
     fac_tensor *slopes =
         fac__s_empty_like(self, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
-    slopes = fac__s_uniform_(slopes, low, high, generator);
-    return fac__give(out, mul(self, fill_where(slopes, fac__s_gt_Scalar(self, fac_scalar_i_(0)), 1)));
+    slopes = fac__s_uniform_(slopes, fac__scalar_f64(lower), fac__scalar_f64(upper), generator);
+    return fill_where(slopes, fac__s_gt_Scalar(self, fac_scalar_i_(0)), 1);
+}
+
+fac_status rrelu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lower, fac_scalar upper, bool training,
+                           fac_generator *generator, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_slopes(self, lower, upper));
+    if (!training) return fac__c_leaky_relu(self, mean_slope(lower, upper), out);
+    FAC_SCOPE(s);
+    return fac__give(out, mul(self, draw_slopes(self, lower, upper, generator)));
+}
+
+/* Whether noise can stand for the slopes of self, be they written there or not. */
+static fac_status check_noise(const fac_tensor *self, const fac_tensor *noise) {
+    FAC_CHECK(fac__same_sizes(self, noise), FAC_ERR_SHAPE, "noise of sizes %s should have those of self, %s",
+              FAC_SHAPE_TEXT(noise), FAC_SHAPE_TEXT(self));
+    FAC_CHECK(self->dtype == noise->dtype, FAC_ERR_DTYPE, "noise of %s should have the dtype of self, %s",
+              fac_dtype_name((fac_dtype)noise->dtype), fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(fac_device_equal(self->device, noise->device), FAC_ERR_DEVICE, "noise should lie on the device of self");
+    return FAC_OK;
+}
+
+static fac_status check_written_noise(fac_tensor *self, fac_tensor *noise) {
+    FAC_CHECK(!fac__requires_grad(noise), FAC_ERR_AUTOGRAD, "noise is written, so it should require no gradient");
+    FAC_CHECK(fac__overlap(self, noise) == FAC_OVERLAP_NO, FAC_ERR_ARGUMENT, "noise shares memory with self");
+    FAC_TRY(fac__version_make(noise));
+    return fac__check_no_overlap(noise);
+}
+
+fac_status rrelu_with_noise_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise, fac_scalar lower,
+                                      fac_scalar upper, bool training, fac_generator *generator, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_slopes(self, lower, upper));
+    FAC_TRY(check_noise(self, noise));
+    if (!training) return fac__c_leaky_relu(self, mean_slope(lower, upper), out);
+    FAC_TRY(check_written_noise(self, noise));
+    FAC_SCOPE(s);
+    fac_tensor *slopes = draw_slopes(self, lower, upper, generator), *result = mul(self, slopes);
+    if (!result) return fac_error();
+    FAC_TRY(fac__copy_over(noise, slopes));
+    return fac__give(out, result);
+}
+
+/* The result and the slopes are copied when all else is done. */
+fac_status rrelu_with_noise_out_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise, fac_scalar lower,
+                                          fac_scalar upper, bool training, fac_generator *generator, fac_tensor *out_,
+                                          fac_tensor **out) {
+    fac_tensor *const outs[] = {out_, noise}, *const reads[] = {self, noise};
+    const size_t n = training ? 2 : 1;
+    fac_tensor *results[2];
+    FAC_TRY(fac__check_out_overlap(outs, 1, reads, 1, true));
+    FAC_TRY(fac__check_out_overlap(outs, 1, reads + 1, 1, false));
+    FAC_CHECK(
+        !fac_is_grad_enabled() || !(fac__requires_grad(self) || fac__requires_grad(out_)), FAC_ERR_AUTOGRAD,
+        "a form with an out argument supports no automatic differentiation, but one of its arguments requires a gradient");
+    if (training) FAC_TRY(check_written_noise(self, noise));
+    FAC_TRY(rrelu_with_noise_functional_composite(c, self, noise, lower, upper, training, generator, results));
+    const fac_status st = fac__copy_to_outs(outs, results, n);
+    fac__unref(results[0]);
+    fac__unref(results[1]);
+    if (!st) *out = fac__ref(out_);
+    return st;
+}
+
+fac_status rrelu_with_noise_inplace_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise,
+                                              fac_scalar lower, fac_scalar upper, bool training,
+                                              fac_generator *generator, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_slopes(self, lower, upper));
+    FAC_TRY(check_noise(self, noise));
+    if (!training) return fac__c_leaky_relu_(self, mean_slope(lower, upper), out);
+    FAC_TRY(check_written_noise(self, noise));
+    FAC_SCOPE(s);
+    fac_tensor *slopes = draw_slopes(self, lower, upper, generator);
+    if (!slopes) return fac_error();
+    FAC_TRY(fac__c_mul__Tensor(self, slopes, out));
+    const fac_status st = fac__copy_over(noise, slopes);
+    if (st) fac__unref(*out), *out = NULL;
+    return st;
+}
+
+fac_status rrelu_with_noise_functional_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *noise,
+                                                 fac_scalar lower, fac_scalar upper, bool training,
+                                                 fac_generator *generator, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_slopes(self, lower, upper));
+    FAC_TRY(check_noise(self, noise));
+    FAC_SCOPE(s);
+    fac_tensor *slopes =
+        training ? draw_slopes(self, lower, upper, generator) : fac__s_clone(fac__s_detach(noise), FAC_FORMAT_DEFAULT);
+    FAC_TRY(fac__give(&out[0], training ? mul(self, slopes) : fac__s_leaky_relu(self, mean_slope(lower, upper))));
+    const fac_status st = fac__give(&out[1], slopes);
+    if (st) fac__unref(out[0]), out[0] = NULL;
+    return st;
 }
 
 fac_status rrelu_with_noise_backward_composite(const fac_call_info *c, fac_tensor *grad_output, fac_tensor *self,

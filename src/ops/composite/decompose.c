@@ -220,3 +220,32 @@ fac_status linalg_pinv_rcond_composite(const fac_call_info *c, fac_tensor *self,
 fac_status pinverse_composite(const fac_call_info *c, fac_tensor *self, double rcond, fac_tensor **out) {
     return linalg_pinv_composite(c, self, rcond, false, out);
 }
+
+/* ---- roots and polar factors ---------------------------------------------------------------------------------------------------------------- */
+
+fac_status linalg_matrix_sqrth_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(fac__need_square("self", self));
+    FAC_NO_GRAD(guard);
+    FAC_SCOPE(s);
+    fac__linalg_eigh_result r = fac__s__linalg_eigh(scaled(add(self, fac__s_mH(self)), 0.5), "L", true);
+    if (!r.eigenvalues) return fac_error();
+    fac_tensor *roots = fac__s_sqrt(fac__s_clamp_min(r.eigenvalues, fac_scalar_i_(0))), *v = r.eigenvectors;
+    return fac__give(out, fac__s_matmul(mul(v, fac__s_unsqueeze(roots, -2)), fac__s_mH(v)));
+}
+
+fac_status linalg_polar_explicit(const fac_call_info *c, fac_tensor *A, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(fac__need_matrices("A", A));
+    FAC_CHECK(fac__rows(A) >= fac__cols(A), FAC_ERR_SHAPE,
+              "linalg.polar needs at least as many rows as columns, but A is %s", FAC_SHAPE_TEXT(A));
+    FAC_NO_GRAD(guard);
+    FAC_SCOPE(s);
+    fac__linalg_svd_result r = fac__s__linalg_svd(A, false, true, NULL);
+    if (!r.U) return fac_error();
+    fac_tensor *v = fac__s_mH(r.Vh);
+    FAC_TRY(fac__give(&out[0], fac__s_matmul(r.U, r.Vh)));
+    const fac_status st = fac__give(&out[1], fac__s_matmul(mul(v, fac__s_unsqueeze(r.S, -2)), r.Vh));
+    if (st) fac__unref(out[0]), out[0] = NULL;
+    return st;
+}

@@ -110,3 +110,10 @@ fac_status adaptive_max_pool1d_composite(const fac_call_info *c, fac_tensor *sel
     fac_adaptive_max_pool2d_result r = fac__s_adaptive_max_pool2d(fac__s_unsqueeze(self, -2), size);
     return give_two(r.result0, r.result1, out);
 }
+
+fac_status adaptive_avg_pool3d_backward_grad_input_composite(const fac_call_info *c, fac_tensor *grad_output,
+                                                             fac_tensor *self, fac_tensor *grad_input,
+                                                             fac_tensor **out) {
+    (void)c;
+    return fac__c__adaptive_avg_pool3d_backward_out(grad_output, self, grad_input, out);
+}

@@ -240,6 +240,39 @@ static fac_status check_edges(const fac_tensor *self, fac_ints bins, fac_floats 
     return FAC_OK;
 }
 
+fac_status histogramdd_composite(const fac_call_info *c, fac_tensor *self, fac_ints bins, fac_floats range,
+                                 fac_tensor *weight, bool density, fac_tensor_list *out) {
+    (void)c;
+    fac_tensor *hist;
+    FAC_TRY(fac__c__histogramdd_bin_edges(self, bins, range, weight, density, &out[1]));
+    fac_status st = fac__c__histogramdd_from_bin_cts(self, bins, range, weight, density, &hist);
+    if (!st) st = fac__list_of_one(hist, &out[0]);
+    if (st) fac__tensor_list_free(&out[1]);
+    return st;
+}
+
+fac_status histogramdd_int_composite(const fac_call_info *c, fac_tensor *self, int64_t bins, fac_floats range,
+                                     fac_tensor *weight, bool density, fac_tensor_list *out) {
+    int64_t each[FAC_MAX_DIMS];
+    FAC_CHECK(self->ndim >= 2 && self->sizes[self->ndim - 1] <= FAC_MAX_DIMS, FAC_ERR_SHAPE,
+              "points should be of sizes [*, D] with D up to %d, but self is %s", FAC_MAX_DIMS, FAC_SHAPE_TEXT(self));
+    const size_t n = (size_t)self->sizes[self->ndim - 1];
+    for (size_t i = 0; i < n; i++) each[i] = bins;
+    return histogramdd_composite(c, self, (fac_ints){each, n}, range, weight, density, out);
+}
+
+fac_status histogramdd_edges_composite(const fac_call_info *c, fac_tensor *self, fac_tensors bins, fac_floats range,
+                                       fac_tensor *weight, bool density, fac_tensor_list *out) {
+    (void)c, (void)range;
+    fac_tensor *hist;
+    FAC_TRY(fac__c__histogramdd_from_bin_tensors(self, bins, weight, density, &hist));
+    FAC_TRY(fac__list_of_one(hist, &out[0]));
+    fac_status st = fac__list_new(bins.n, &out[1]);
+    for (size_t i = 0; i < bins.n && !st; i++) out[1].v[out[1].n++] = fac__ref(bins.v[i]);
+    if (st) fac__tensor_list_free(&out[0]);
+    return st;
+}
+
 fac_status histogramdd_bin_edges_composite(const fac_call_info *c, fac_tensor *self, fac_ints bins, fac_floats range,
                                            fac_tensor *weight, bool density, fac_tensor_list *out) {
     (void)c, (void)density;

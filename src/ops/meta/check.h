@@ -15,4 +15,8 @@ fac_status fac__need_floating(const char *name, const fac_tensor *t);
 /* The type in which statistics and sums over elements of this type are kept: float64 for itself, else float32. */
 static inline fac_dtype fac__statistic_dtype(const fac_tensor *t) { return t->dtype == FAC_F64 ? FAC_F64 : FAC_F32; }
 
+/* Of draws of given keys: int64 keys [*batch, 2] on the device of self, whose dtype is one of from ... to, and whose leading sizes are
+   those of the batch or meet a 1 there. */
+fac_status fac__check_philox(const fac_tensor *self, const fac_tensor *key, fac_dtype from, fac_dtype to);
+
 #endif

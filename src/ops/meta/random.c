@@ -1,4 +1,6 @@
 /* Output rules of random operators. */
+#include "core/tensor_make.h"
+#include "ops/meta/check.h"
 #include "ops_gen.h"
 
 /* Outputs lie as the input does if that has no gaps, else row by row: element i of the draw is element i in memory. */
@@ -65,4 +67,48 @@ fac_status dirichlet_grad_meta(fac_structured *s, fac_tensor *x, fac_tensor *alp
     FAC_TRY(check_alike(x, alpha, "alpha"));
     FAC_TRY(check_alike(x, total, "total"));
     return declare_drawn(s, x, "x");
+}
+
+/* ---- draws of given keys ------------------------------------------------------------------------------------------------- */
+
+fac_status fac__check_philox(const fac_tensor *self, const fac_tensor *key, fac_dtype from, fac_dtype to) {
+    const fac_dtype d = (fac_dtype)self->dtype;
+    FAC_CHECK(key->dtype == FAC_I64, FAC_ERR_DTYPE, "key must have dtype int64, got %s",
+              fac_dtype_name((fac_dtype)key->dtype));
+    FAC_CHECK(d >= from && d <= to, FAC_ERR_DTYPE, "self must be %s, got %s",
+              from == FAC_F16 ? "a floating point tensor" : "of integers", fac_dtype_name(d));
+    FAC_CHECK(fac_device_equal(self->device, key->device), FAC_ERR_DEVICE, "self and key must be on the same device");
+    FAC_CHECK(key->ndim >= 1 && key->sizes[key->ndim - 1] == 2, FAC_ERR_SHAPE,
+              "key must have sizes [*batch, 2], got %s", FAC_SHAPE_TEXT(key));
+    FAC_CHECK(self->ndim >= key->ndim - 1, FAC_ERR_SHAPE, "self %s has fewer dimensions than key %s has for batches",
+              FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(key));
+    for (int i = 0; i < key->ndim - 1; i++)
+        FAC_CHECK(key->sizes[i] == 1 || key->sizes[i] == self->sizes[i], FAC_ERR_SHAPE,
+                  "dimension %d of key %s does not fit self %s", i, FAC_SHAPE_TEXT(key), FAC_SHAPE_TEXT(self));
+    return FAC_OK;
+}
+
+static fac_status undrawn(const fac_tensor *self, fac_tensor **out) {
+    return fac__empty(self->sizes, self->ndim, (fac_dtype)self->dtype, self->device, out);
+}
+
+fac_status philox_uniform_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high,
+                               fac_tensor **out) {
+    (void)c, (void)low, (void)high;
+    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
+    return undrawn(self, out);
+}
+
+fac_status philox_normal_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std,
+                              fac_tensor **out) {
+    (void)c, (void)mean, (void)std;
+    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
+    return undrawn(self, out);
+}
+
+fac_status philox_randint_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *key, fac_opt_int low,
+                               fac_opt_int high, fac_tensor **out) {
+    (void)c, (void)low, (void)high;
+    FAC_TRY(fac__check_philox(self, key, FAC_U8, FAC_I64));
+    return undrawn(self, out);
 }

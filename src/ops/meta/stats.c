@@ -137,6 +137,7 @@ fac_status histogramdd_counts_meta(fac_structured *s, fac_tensor *self, fac_ints
                                    fac_tensor *weight, bool density) {
     (void)density;
     FAC_TRY(check_coordinates(self, bins.n));
+    FAC_CHECK(bins.n, FAC_ERR_SHAPE, "points without coordinates have no histogram");
     FAC_TRY(check_points(self, (int64_t)bins.n, range, weight));
     FAC_TRY(check_weight(weight, self, self->ndim - 1));
     for (size_t i = 0; i < bins.n; i++) FAC_TRY(check_bins(bins.v[i], (int64_t)i));
@@ -148,6 +149,7 @@ fac_status histogramdd_edges_meta(fac_structured *s, fac_tensor *self, fac_tenso
     (void)density;
     int64_t sizes[FAC_MAX_DIMS];
     FAC_TRY(check_coordinates(self, bins.n));
+    FAC_CHECK(bins.n, FAC_ERR_SHAPE, "points without coordinates have no histogram");
     FAC_TRY(check_points(self, (int64_t)bins.n, (fac_floats){0}, weight));
     FAC_TRY(check_weight(weight, self, self->ndim - 1));
     for (size_t i = 0; i < bins.n; i++) {

@@ -8,6 +8,7 @@
 #include "backend/cpu/parallel.h"
 #include "core/generator.h"
 #include "core/philox.h"
+#include "core/tensor_make.h"
 #include "iter/nest.h"
 #include "ops/meta/check.h"
 #include "ops_gen.h"
@@ -374,6 +375,96 @@ fac_status random_cpu_(const fac_call_info *c, fac_tensor *self, fac_draw drawn,
     int64_t low, high;
     FAC_TRY(integer_range((fac_dtype)self->dtype, &low, &high));
     return draw_integers(self, 0, high, drawn, out);
+}
+
+/* ---- draws of given keys ------------------------------------------------------------------------------------------------------- */
+
+typedef struct keyed {
+    double a, b;           /* of real numbers */
+    fac_opt_int low, high; /* of integers */
+    fac_status (*fill)(const fac_call_info *c, fac_tensor *self, const struct keyed *k, fac_draw drawn,
+                       fac_tensor **out);
+} keyed;
+
+/* Element `part` (seed 0, offset 1) of the key that the leading indices of event e, in row-major order, stand for. */
+static uint64_t key_of(const fac_tensor *self, const fac_tensor *key, int64_t e, int part) {
+    int64_t at = part * key->strides[key->ndim - 1];
+    for (int d = key->ndim - 2; d >= 0; d--) {
+        at += key->sizes[d] == 1 ? 0 : e % self->sizes[d] * key->strides[d];
+        e /= self->sizes[d];
+    }
+    return ((const uint64_t *)fac__data(key))[at];
+}
+
+/* Events, one for each key, lie one after the other in a row-major result. */
+static fac_status fill_events(const fac_call_info *c, fac_tensor *made, const fac_tensor *key, const keyed *k) {
+    const int batch = key->ndim - 1;
+    int64_t events = 1;
+    for (int d = 0; d < batch; d++) events *= made->sizes[d];
+    for (int64_t e = 0; e < events && made->numel; e++) {
+        fac_tensor *event, *same = NULL;
+        FAC_TRY(fac__view(made, made->sizes + batch, made->strides + batch, made->ndim - batch,
+                          made->offset + e * (made->numel / events), false, &event));
+        const fac_draw drawn = {key_of(made, key, e, 0), key_of(made, key, e, 1)};
+        const fac_status st = k->fill(c, event, k, drawn, &same);
+        fac__unref(same);
+        fac__unref(event);
+        if (st) return st;
+    }
+    return FAC_OK;
+}
+
+/* A result without elements is checked as others are: by a fill of nothing. */
+static fac_status draw_keyed(const fac_call_info *c, fac_tensor *self, fac_tensor *key, const keyed *k,
+                             fac_tensor **out) {
+    fac_tensor *made, *same = NULL;
+    FAC_TRY(fac__empty(self->sizes, self->ndim, (fac_dtype)self->dtype, self->device, &made));
+    fac_status st = made->numel ? fill_events(c, made, key, k) : k->fill(c, made, k, (fac_draw){0, 0}, &same);
+    fac__unref(same);
+    if (st)
+        fac__unref(made);
+    else
+        *out = made;
+    return st;
+}
+
+static fac_status fill_uniform(const fac_call_info *c, fac_tensor *self, const keyed *k, fac_draw drawn,
+                               fac_tensor **out) {
+    return uniform_cpu_(c, self, k->a, k->b, drawn, out);
+}
+
+static fac_status fill_normal(const fac_call_info *c, fac_tensor *self, const keyed *k, fac_draw drawn,
+                              fac_tensor **out) {
+    return normal_cpu_(c, self, k->a, k->b, drawn, out);
+}
+
+static fac_status fill_integers(const fac_call_info *c, fac_tensor *self, const keyed *k, fac_draw drawn,
+                                fac_tensor **out) {
+    (void)c;
+    int64_t low, high;
+    FAC_TRY(integer_range((fac_dtype)self->dtype, &low, &high));
+    const int64_t from = k->low.set ? k->low.v : low;
+    FAC_CHECK(!k->high.set || from < k->high.v, FAC_ERR_ARGUMENT, "[low, high) must be non-empty, but got [%lld, %lld)",
+              (long long)from, (long long)k->high.v);
+    return random_between(self, from, k->high.set ? k->high.v - 1 : high, drawn, out);
+}
+
+fac_status philox_uniform_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double low, double high,
+                              fac_tensor **out) {
+    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
+    return draw_keyed(c, self, key, &(keyed){.a = low, .b = high, .fill = fill_uniform}, out);
+}
+
+fac_status philox_normal_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, double mean, double std,
+                             fac_tensor **out) {
+    FAC_TRY(fac__check_philox(self, key, FAC_F16, FAC_F64));
+    return draw_keyed(c, self, key, &(keyed){.a = mean, .b = std, .fill = fill_normal}, out);
+}
+
+fac_status philox_randint_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *key, fac_opt_int low,
+                              fac_opt_int high, fac_tensor **out) {
+    FAC_TRY(fac__check_philox(self, key, FAC_U8, FAC_I64));
+    return draw_keyed(c, self, key, &(keyed){.low = low, .high = high, .fill = fill_integers}, out);
 }
 
 /* ---- permutations ----------------------------------------------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #include "dispatch/schema.h"
 #include "dispatch/value.h"
 
-#define WATCHED FAC_KEY_NAMED /* below autograd, above every back end; otherwise unused */
+#define WATCHED FAC_KEY_WATCH /* below autograd, above every back end */
 
 static _Thread_local const char *under_way __attribute__((tls_model("initial-exec")));
 static fac_registration *registration;
@@ -56,7 +56,7 @@ static fac_status watch(const fac_call_info *c, fac_value *stack) {
 
 fac_status fac__race_watch(void) {
     if (registration) return FAC_OK;
-    registration = fac_register_fallback("Named", watch, NULL, FAC_HERE);
+    registration = fac_register_fallback("Watch", watch, NULL, FAC_HERE);
     if (!registration) return fac_error();
     fac_global_include(atomic_load(&fac__global_keys) | fac_keyset_of(WATCHED));
     return FAC_OK;
