@@ -126,6 +126,8 @@ static inline fac_keyset fac__device_keys(fac_device d) {
 fac_status fac__observe(const fac_operator *op, fac_keyset keys, bool enter);
 /* Whether a kernel of the operator's own serves the device of t: neither a fallback nor the report that there is none. */
 bool fac__has_kernel(const fac_operator *op, const fac_tensor *t);
+/* Whether it has a kernel that runs a loop over elements, on every kind of device. */
+bool fac__is_pointwise(const fac_operator *op);
 /* Sets the error for a call that no kernel serves: op, key, and each key that has one. */
 fac_status fac__no_kernel(const fac_call_info *c);
 

@@ -161,6 +161,15 @@ static bool has_dense_kernel(tops t, int b) {
     return (r && !r->fallthrough) || shared(t, b);
 }
 
+bool fac__is_pointwise(const fac_operator *op) {
+    bool found = false;
+    fac__registry_lock();
+    for (size_t i = 0; i < op->registry->n && !found; i++)
+        found = op->registry->v[i].place == FAC_PLACE_POINTWISE && op->registry->v[i].top;
+    fac__registry_unlock();
+    return found;
+}
+
 /* A catch-all serves every key that has nothing nearer. But where the operator has a kernel of its own for the backend
    (or, for keys without backends, for any), the keys on the way down to it are not caught, or it could never run. */
 static bool steps_back(tops t, int f, int b) {

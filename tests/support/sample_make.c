@@ -137,6 +137,48 @@ static fac_status fresh_tensor(const sample_tensor *t, fac_device device, fac_va
     return t->strided || t->offset ? strided_tensor(t, out) : plain_tensor(t, out);
 }
 
+/* ---- sparse ones -------------------------------------------------------------------------------------------------- */
+
+static fac_value block_of(const sample_tensor *t) {
+    const bool blocks = t->layout == FAC_SPARSE_BSR || t->layout == FAC_SPARSE_BSC;
+    return blocks ? fac_value_ints((const int64_t[]){1, 1}, 2) : fac_value_none();
+}
+
+/* Without elements, as there are none to be found on the meta device. */
+static fac_status sparse_on_meta(const sample_tensor *t, fac_value *out) {
+    const fac_value sizes = fac_value_ints(t->sizes, (size_t)t->ndim), none = fac_value_none(),
+                    meta = fac_value_device(fac_device_make(FAC_META, -1));
+    if (t->layout == FAC_SPARSE_COO) {
+        fac_value args[] = {fac_value_int(t->sparse_dim), fac_value_int(t->ndim - t->sparse_dim), sizes,
+                            fac_value_dtype(t->dtype), none, meta};
+        return one_result("aten::_sparse_coo_tensor_with_dims", args, FAC_COUNT(args), out);
+    }
+    fac_value block = block_of(t);
+    if (block.tag == FAC_TAG_NONE) block = fac_value_ints(NULL, 0);
+    fac_value args[] = {fac_value_int(0), fac_value_int(0), sizes, block, fac_value_dtype(FAC_I64), fac_value_dtype(t->dtype),
+                        fac_value_layout(t->layout), meta};
+    return one_result("aten::_sparse_compressed_tensor_with_dims", args, FAC_COUNT(args), out);
+}
+
+/* The strided tensor *t as a sparse one on a device. */
+static fac_status made_sparse(const sample_tensor *s, fac_device device, fac_value *t) {
+    fac_status st;
+    if (s->layout == FAC_SPARSE_COO) {
+        fac_value args[] = {*t, fac_value_int(s->sparse_dim)};
+        st = one_result("aten::to_sparse.sparse_dim", args, FAC_COUNT(args), t);
+    } else {
+        fac_value args[] = {*t, fac_value_layout(s->layout), block_of(s), fac_value_none()};
+        st = one_result("aten::to_sparse", args, FAC_COUNT(args), t);
+    }
+    return st == FAC_OK && device.type != FAC_CPU ? moved(t, s->dtype, device) : st;
+}
+
+static fac_status sparse_tensor(const sample_tensor *t, fac_device device, fac_value *out) {
+    if (device.type == FAC_META) return sparse_on_meta(t, out);
+    FAC_TRY(fresh_tensor(t, fac_device_make(FAC_CPU, -1), out));
+    return made_sparse(t, device, out);
+}
+
 /* Requires a gradient where that is possible. */
 static fac_status require(const sample_tensor *t, fac_value *v) {
     bool can = fac_dtype_is_floating(t->dtype) || fac_dtype_is_complex(t->dtype);
@@ -156,7 +198,8 @@ static fac_status make_tensor(const sample_call *c, int i, fac_device here, samp
     }
     bool was = fac_set_inference_mode((t.flags & SAMPLE_INFERENCE) != 0);
     fac_status st = t.base >= 0 ? view_of(m->tensors[t.base], &t, &m->tensors[i])
-                                : fresh_tensor(&t, device_of(t.place, here), &m->tensors[i]);
+                : t.layout  ? sparse_tensor(&t, device_of(t.place, here), &m->tensors[i])
+                            : fresh_tensor(&t, device_of(t.place, here), &m->tensors[i]);
     fac_set_inference_mode(was);
     return st == FAC_OK ? require(&t, &m->tensors[i]) : st;
 }
