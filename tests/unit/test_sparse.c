@@ -12,7 +12,7 @@ static fac_tensor *other(void) {
     static const double v[] = {1, 0, 0, 0, 4, 0, 2, 0, 0, 0, 0, -1};
     return fac_tensor_from(v, FAC_F64, FAC_INTS(3, 4));
 }
-static fac_tensor *numbers(const int64_t *v, int64_t rows, int64_t n) { return fac_tensor_from(v, FAC_I64, FAC_INTS(rows, n)); }
+static fac_tensor *indices_of(const int64_t *v, int64_t rows, int64_t n) { return fac_tensor_from(v, FAC_I64, FAC_INTS(rows, n)); }
 static fac_tensor *reals(const double *v, int64_t n) { return fac_tensor_from(v, FAC_F64, FAC_INTS(n)); }
 static fac_tensor *dense(fac_tensor *t) { return fac_to_dense(t); }
 static void assert_same(fac_tensor *a, fac_tensor *b) {
@@ -33,13 +33,14 @@ static const fac_layout layouts[] = {FAC_SPARSE_COO, FAC_SPARSE_CSR, FAC_SPARSE_
 static fac_tensor *uncoalesced(void) {
     static const int64_t at[] = {1, 0, 1, 2, 0, 1, 0, 3};
     static const double v[] = {1, 2, 10, 4};
-    return fac_sparse_coo_tensor_indices_size(numbers(at, 2, 4), reals(v, 4), FAC_INTS(3, 4));
+    return fac_sparse_coo_tensor_indices_size(indices_of(at, 2, 4), reals(v, 4), FAC_INTS(3, 4));
 }
 
 /* ---- layouts -------------------------------------------------------------------------------------------------------------- */
 
 static void S011_every_layout_gives_its_elements_back(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     for (size_t i = 0; i < FAC_COUNT(layouts); i++)
         for (size_t k = 0; k < FAC_COUNT(layouts); k++) {
             FAC_SCOPE(s);
@@ -49,12 +50,14 @@ static void S011_every_layout_gives_its_elements_back(void **state) {
             fac_tensor *turned = in_layout(t, layouts[k]);
             assert_int_equal(fac_tensor_layout(turned), layouts[k]);
             assert_same(dense(turned), matrix());
-            assert_true(fac_equal(turned, in_layout(matrix(), layouts[k])));
+            if (layouts[i] < FAC_SPARSE_BSR) /* blocks hold zeros too */
+                assert_true(fac_equal(turned, in_layout(matrix(), layouts[k])));
         }
 }
 
 static void S011_layout_takes_part_in_dispatch(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *coo = fac_to_sparse(matrix()), *csr = fac_to_sparse_csr(matrix());
     assert_true(fac_tensor_keys(coo) & fac_keyset_of(FAC_KEY_SPARSE));
     assert_true(fac_tensor_keys(csr) & fac_keyset_of(FAC_KEY_SPARSE_CSR));
@@ -69,6 +72,7 @@ static void S011_layout_takes_part_in_dispatch(void **state) {
 
 static void coalescing_sorts_and_adds(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     static const int64_t at[] = {0, 1, 2, 1, 0, 3};
     static const double v[] = {2, 11, 4};
     fac_tensor *t = uncoalesced(), *c = fac_coalesce(t);
@@ -76,7 +80,7 @@ static void coalescing_sorts_and_adds(void **state) {
     assert_true(fac_is_coalesced(c));
     assert_null(fac_values(t));
     assert_error(FAC_ERR_STATE, "uncoalesced");
-    assert_same(fac_indices(c), numbers(at, 2, 3));
+    assert_same(fac_indices(c), indices_of(at, 2, 3));
     assert_same(fac_values(c), reals(v, 3));
     assert_ptr_equal(fac_coalesce(c), c);
     assert_same(dense(t), dense(c));
@@ -86,6 +90,7 @@ static void coalescing_sorts_and_adds(void **state) {
 
 static void S025_zero_empties_and_marks_as_coalesced(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *t = uncoalesced();
     const int64_t version = fac_tensor_version(t);
     assert_ptr_equal(fac_zero_(t), t);
@@ -101,13 +106,14 @@ static void S025_zero_empties_and_marks_as_coalesced(void **state) {
 
 static void indices_are_looked_at(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     static const int64_t out[] = {0, 3, 0, 1}, below[] = {0, -1, 0, 1};
     static const double v[] = {1, 2};
-    assert_null(fac_sparse_coo_tensor_indices_size(numbers(out, 2, 2), reals(v, 2), FAC_INTS(3, 4)));
+    assert_null(fac_sparse_coo_tensor_indices_size(indices_of(out, 2, 2), reals(v, 2), FAC_INTS(3, 4)));
     assert_error(FAC_ERR_INDEX, "size is inconsistent with indices: for dim 0, size is 3 but found index 3");
-    assert_null(fac_sparse_coo_tensor_indices_size(numbers(below, 2, 2), reals(v, 2), FAC_INTS(3, 4)));
+    assert_null(fac_sparse_coo_tensor_indices_size(indices_of(below, 2, 2), reals(v, 2), FAC_INTS(3, 4)));
     assert_error(FAC_ERR_INDEX, "found negative index -1 for dim 0");
-    assert_null(fac_sparse_coo_tensor_indices_size(numbers(below, 2, 2), reals(v, 2), FAC_INTS(3, 4, 5)));
+    assert_null(fac_sparse_coo_tensor_indices_size(indices_of(below, 2, 2), reals(v, 2), FAC_INTS(3, 4, 5)));
     assert_error(FAC_ERR_SHAPE, "number of dimensions must be sparse_dim (2) + dense_dim (0), but got 3");
     static const int64_t rows[] = {0, 1, 2}, columns[] = {1, 0}, twice[] = {0, 2, 2}, one[] = {1, 1};
     fac_tensor *a = fac_tensor_from(rows, FAC_I64, FAC_INTS(3)), *b = fac_tensor_from(columns, FAC_I64, FAC_INTS(2));
@@ -127,6 +133,7 @@ static void indices_are_looked_at(void **state) {
 
 static void S108_sub_and_add_agree_with_strided(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     for (size_t i = 0; i < FAC_COUNT(layouts); i++) {
         FAC_SCOPE(s);
         fac_tensor *a = in_layout(matrix(), layouts[i]), *b = in_layout(other(), layouts[i]);
@@ -144,6 +151,7 @@ static void S108_sub_and_add_agree_with_strided(void **state) {
 
 static void S108_forms_in_place_and_out_change_what_is_given(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *a = fac_to_sparse(matrix()), *b = fac_to_sparse(other()), *out = fac_sparse_coo_tensor_size(FAC_INTS(3, 4), .dtype = FAC_F64);
     assert_ptr_equal(fac_sub_out(out, a, b, .alpha = 2), out);
     assert_same(dense(out), fac_sub(matrix(), other(), .alpha = 2));
@@ -160,6 +168,7 @@ static void S108_forms_in_place_and_out_change_what_is_given(void **state) {
 
 static void functions_that_keep_zeros_change_values_alone(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *t = uncoalesced(), *d = dense(t);
     assert_same(dense(fac_abs(t)), fac_abs(d));
     assert_same(dense(fac_sqrt(t)), fac_sqrt(d));
@@ -181,6 +190,7 @@ static void functions_that_keep_zeros_change_values_alone(void **state) {
 
 static void products_agree_with_strided(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *right = fac_t(other()), *v = fac_select(fac_t(matrix()), 1, 1);
     for (size_t i = 0; i < FAC_COUNT(layouts); i++) {
         FAC_SCOPE(s);
@@ -197,6 +207,7 @@ static void products_agree_with_strided(void **state) {
 
 static void S178_bmm_takes_sparse_batches(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *a = fac_stack(FAC_TENSORS(matrix(), other())), *b = fac_transpose(fac_stack(FAC_TENSORS(other(), matrix())), 1, 2);
     fac_tensor *want = fac_bmm(a, b);
     assert_same(fac_bmm(fac_to_sparse(a), b), want);
@@ -205,6 +216,7 @@ static void S178_bmm_takes_sparse_batches(void **state) {
 
 static void sampled_products_keep_the_pattern(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *m = fac_to_sparse_csr(matrix()), *a = fac_mm(matrix(), fac_t(other())), *b = other();
     fac_tensor *want = fac_mul(fac_add(fac_mul(matrix(), 2), fac_mul(fac_mm(a, b), 3)), fac_ne(matrix(), 0));
     fac_tensor *got = fac_sparse_sampled_addmm(m, a, b, .beta = 2, .alpha = 3);
@@ -216,6 +228,7 @@ static void sampled_products_keep_the_pattern(void **state) {
 
 static void sums_agree_with_strided(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *t = uncoalesced(), *d = dense(t);
     assert_same(fac_sum(t), fac_sum(d));
     assert_same(dense(fac_sum(t, 0)), fac_sum(d, 0));
@@ -230,6 +243,7 @@ static void sums_agree_with_strided(void **state) {
 
 static void shapes_agree_with_strided(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *t = uncoalesced(), *d = dense(t);
     static const int64_t at[] = {2, 0, 2};
     fac_tensor *index = fac_tensor_from(at, FAC_I64, FAC_INTS(3));
@@ -254,6 +268,7 @@ static void shapes_agree_with_strided(void **state) {
 
 static void gradients_of_sparse_leaves_have_their_pattern(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     fac_tensor *a = fac_set_requires_grad(fac_to_sparse(matrix()), true), *b = fac_set_requires_grad(fac_t(other()), true);
     fac_tensor *y = fac_mm(a, b);
     assert_ok(fac_backward(fac_sum(fac_mul(y, y))));
@@ -266,6 +281,7 @@ static void gradients_of_sparse_leaves_have_their_pattern(void **state) {
 
 static void gradients_pass_through_layouts(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     for (size_t i = 0; i < FAC_COUNT(layouts); i++) {
         FAC_SCOPE(s);
         fac_tensor *d = fac_set_requires_grad(matrix(), true);
@@ -277,10 +293,11 @@ static void gradients_pass_through_layouts(void **state) {
 
 static void values_have_a_gradient(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     static const int64_t at[] = {1, 0, 1, 2, 0, 1, 0, 3};
     static const double v[] = {1, 2, 10, 4}, want[] = {22, 4, 22, 8};
     fac_tensor *values = fac_set_requires_grad(reals(v, 4), true);
-    fac_tensor *t = fac_sparse_coo_tensor_indices_size(numbers(at, 2, 4), values, FAC_INTS(3, 4));
+    fac_tensor *t = fac_sparse_coo_tensor_indices_size(indices_of(at, 2, 4), values, FAC_INTS(3, 4));
     fac_tensor *c = fac_values(fac_coalesce(t));
     assert_ok(fac_backward(fac_sum(fac_mul(c, c))));
     assert_same(fac_grad_of(values), reals(want, 4));
@@ -288,6 +305,7 @@ static void values_have_a_gradient(void **state) {
 
 static void embedding_gives_sparse_gradients_that_accumulate(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     static const int64_t at[] = {2, 0, 2};
     fac_tensor *weight = fac_set_requires_grad(fac_ones(FAC_INTS(4, 3), .dtype = FAC_F64), true);
     fac_tensor *index = fac_tensor_from(at, FAC_I64, FAC_INTS(3));
@@ -304,6 +322,7 @@ static void embedding_gives_sparse_gradients_that_accumulate(void **state) {
 
 static void text_is_that_of_pytorch(void **state) {
     (void)state;
+    FAC_SCOPE(scope);
     char *text = fac_tensor_string(fac_to_dtype(fac_to_sparse(matrix()), FAC_F32));
     assert_no_error();
     assert_string_equal(text, "tensor(indices=tensor([[0, 1, 1, 2],\n"
