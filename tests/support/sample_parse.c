@@ -95,7 +95,9 @@ static bool read_layout(reader *r, sample_tensor *t) {
     for (size_t i = 0; i < FAC_COUNT(layouts); i++)
         if (eat(r, layouts[i].name)) return t->layout = layouts[i].layout, true;
     t->layout = FAC_SPARSE_COO;
-    return read_int(r, &t->sparse_dim);
+    if (!read_int(r, &t->sparse_dim)) return false;
+    t->uncoalesced = eat(r, "u");
+    return true;
 }
 
 /* What may follow a tensor's sizes; *out_more says whether there was anything. */

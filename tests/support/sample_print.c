@@ -54,7 +54,7 @@ static void put_tensor(writer *w, const sample_tensor *t) {
     if (t->flags & SAMPLE_GRAD) put(w, t->flags & SAMPLE_NONLEAF ? "!!" : "!");
     if (t->flags & SAMPLE_INFERENCE) put(w, "~");
     if (t->base >= 0) put(w, "&%d", t->base);
-    if (t->layout == FAC_SPARSE_COO) put(w, "%%%lld", (long long)t->sparse_dim);
+    if (t->layout == FAC_SPARSE_COO) put(w, "%%%lld%s", (long long)t->sparse_dim, t->uncoalesced ? "u" : "");
     if (t->layout == FAC_SPARSE_CSR) put(w, "%%csr");
     if (t->layout == FAC_SPARSE_CSC) put(w, "%%csc");
     if (t->layout == FAC_SPARSE_BSR) put(w, "%%bsr");

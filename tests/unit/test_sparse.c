@@ -222,6 +222,48 @@ static void sampled_products_keep_the_pattern(void **state) {
     fac_tensor *got = fac_sparse_sampled_addmm(m, a, b, .beta = 2, .alpha = 3);
     assert_int_equal(fac_tensor_layout(got), FAC_SPARSE_CSR);
     assert_same(dense(got), want);
+    fac_tensor *c = fac_to_sparse(a);
+    assert_same(dense(fac_sspaddmm(c, fac_to_sparse(matrix()), fac_t(other()), .beta = 2, .alpha = 3)),
+                fac_addmm(a, matrix(), fac_t(other()), .beta = 2, .alpha = 3));
+    assert_same(dense(fac_hspmm(fac_to_sparse(matrix()), fac_t(other()))), fac_mm(matrix(), fac_t(other())));
+}
+
+static fac_status product_of(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    out[0] = fac_mm(fac_mul(in.v[0], 2), in.v[1]);
+    return fac_error();
+}
+
+static fac_status chain_of(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    out[0] = fac_mul(fac_add(in.v[0], in.v[1]), in.v[1]);
+    return fac_error();
+}
+
+static fac_status softmax_of(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    fac_value args[] = {fac_value_tensor(in.v[0]), fac_value_int(*(int *)context)}, result = fac_value_none();
+    (void)!fac_call("aten::_sparse_softmax.int", args, 2, &result);
+    fac_value_release(&args[0]);
+    if (fac_error() == FAC_OK) out[0] = fac_alias(fac_value_as_tensor(result));
+    fac_value_release(&result);
+    return fac_error();
+}
+
+static void gradients_of_sparse_inputs_are_those_of_their_values(void **state) {
+    (void)state;
+    for (size_t i = 0; i < FAC_COUNT(layouts); i++) {
+        FAC_SCOPE(s);
+        fac_tensor *a = fac_set_requires_grad(in_layout(matrix(), layouts[i]), true), *b = fac_set_requires_grad(fac_t(other()), true);
+        assert_ok(fac_gradcheck(product_of, NULL, FAC_TENSORS(a, b), 1));
+        fac_tensor *c = fac_set_requires_grad(in_layout(fac_add(matrix(), other()), layouts[i]), true);
+        assert_ok(fac_gradcheck(chain_of, NULL, FAC_TENSORS(c, c), 1));
+    }
+    for (int dim = 0; dim < 2; dim++) {
+        FAC_SCOPE(s);
+        fac_tensor *a = fac_set_requires_grad(fac_to_sparse(matrix()), true);
+        assert_ok(fac_gradcheck(softmax_of, &dim, FAC_TENSORS(a), 1));
+    }
 }
 
 /* ---- reductions and shapes ---------------------------------------------------------------------------------------------------- */
@@ -344,6 +386,7 @@ FAC_TEST_MAIN(FAC_TEST(S011_every_layout_gives_its_elements_back), FAC_TEST(S011
               FAC_TEST(S108_forms_in_place_and_out_change_what_is_given),
               FAC_TEST(functions_that_keep_zeros_change_values_alone), FAC_TEST(products_agree_with_strided),
               FAC_TEST(S178_bmm_takes_sparse_batches), FAC_TEST(sampled_products_keep_the_pattern),
+              FAC_TEST(gradients_of_sparse_inputs_are_those_of_their_values),
               FAC_TEST(sums_agree_with_strided), FAC_TEST(shapes_agree_with_strided),
               FAC_TEST(gradients_of_sparse_leaves_have_their_pattern), FAC_TEST(gradients_pass_through_layouts),
               FAC_TEST(values_have_a_gradient), FAC_TEST(embedding_gives_sparse_gradients_that_accumulate),

@@ -1,9 +1,8 @@
 /* Sums and products, element by element, of sparse tensors with each other and with strided ones. */
 #include "ops/sparse/parts.h"
 
-static fac_status need_same_sizes(const char *op, const fac_tensor *a, const fac_tensor *b) {
-    FAC_CHECK(fac__same_sizes(a, b), FAC_ERR_SHAPE, "%s: sparse tensors do not broadcast; expected equal sizes, but got %s and %s",
-              op, FAC_SHAPE_TEXT(a), FAC_SHAPE_TEXT(b));
+static fac_status need_same_sizes(const fac_tensor *a, const fac_tensor *b) {
+    FAC_CHECK(fac__same_sizes(a, b), FAC_ERR_SHAPE, "sparse tensors do not broadcast; expected equal sizes, but got %s and %s",  FAC_SHAPE_TEXT(a), FAC_SHAPE_TEXT(b));
     return FAC_OK;
 }
 
@@ -17,7 +16,7 @@ static fac_tensor *scaled_by(fac_tensor *t, fac_scalar alpha) {
 static fac_tensor *sum_of_coo(fac_tensor *a, fac_tensor *b, fac_scalar alpha, fac_dtype dtype) {
     const fac_sparse *s = fac__sparse_of(a), *o = fac__sparse_of(b);
     if (s->sparse_dim != o->sparse_dim) {
-        FAC_FAIL(FAC_ERR_SHAPE, "add: expected equal numbers of sparse dimensions, but got %d and %d", s->sparse_dim,
+        FAC_FAIL(FAC_ERR_SHAPE, "expected equal numbers of sparse dimensions, but got %d and %d", s->sparse_dim,
                  o->sparse_dim);
         return NULL;
     }
@@ -44,10 +43,10 @@ static fac_tensor *sum_with_dense(fac_tensor *dense, fac_tensor *sparse, fac_sca
 
 static fac_dtype common(const fac_tensor *a, const fac_tensor *b) { return fac_promote_types(sparse_dtype(a), sparse_dtype(b)); }
 
-static fac_status sum_of(fac_tensor *self, fac_tensor *other, fac_scalar alpha, const char *op, fac_tensor **out) {
+static fac_status sum_of(fac_tensor *self, fac_tensor *other, fac_scalar alpha, fac_tensor **out) {
     const fac_dtype dtype = common(self, other);
-    FAC_TRY(need_same_sizes(op, self, other));
-    FAC_CHECK(fac_device_equal(self->device, other->device), FAC_ERR_DEVICE, "%s: operands are on different devices", op);
+    FAC_TRY(need_same_sizes(self, other));
+    FAC_CHECK(fac_device_equal(self->device, other->device), FAC_ERR_DEVICE, "operands are on different devices");
     FAC_TRY(fac__check_factor(dtype, alpha));
     if (!fac__sparse_of(self)) return fac__give(out, sum_with_dense(self, other, alpha, dtype));
     if (!fac__sparse_of(other)) {
@@ -62,7 +61,7 @@ static fac_status sum_of(fac_tensor *self, fac_tensor *other, fac_scalar alpha, 
 fac_status add_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar alpha, fac_tensor **out) {
     (void)c;
     SPARSE_KERNEL;
-    return sum_of(self, other, alpha, "add", out);
+    return sum_of(self, other, alpha, out);
 }
 
 fac_status sub_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar alpha, fac_tensor **out) {
@@ -71,7 +70,7 @@ fac_status sub_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *othe
     double room[2];
     FAC_CHECK(self->dtype != FAC_BOOL && other->dtype != FAC_BOOL, FAC_ERR_DTYPE,
               "Subtraction, the `-` operator, with a bool tensor is not supported.");
-    return sum_of(self, other, fac__scalar_neg(alpha, room), "sub", out);
+    return sum_of(self, other, fac__scalar_neg(alpha, room), out);
 }
 
 /* ---- products ------------------------------------------------------------------------------------------------------------------ */
@@ -82,7 +81,7 @@ static fac_tensor *product_of_sparse(fac_tensor *a, fac_tensor *b) {
     if (!a || !b) return NULL;
     const fac_sparse *s = fac__sparse_of(a), *o = fac__sparse_of(b);
     if (s->sparse_dim != o->sparse_dim) {
-        FAC_FAIL(FAC_ERR_SHAPE, "mul: expected equal numbers of sparse dimensions, but got %d and %d", s->sparse_dim,
+        FAC_FAIL(FAC_ERR_SHAPE, "expected equal numbers of sparse dimensions, but got %d and %d", s->sparse_dim,
                  o->sparse_dim);
         return NULL;
     }
@@ -135,14 +134,14 @@ fac_status mul_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *othe
     (void)c;
     SPARSE_KERNEL;
     FAC_CHECK(fac_device_equal(self->device, other->device) || self->ndim == 0 || other->ndim == 0, FAC_ERR_DEVICE,
-              "mul: operands are on different devices");
+              "operands are on different devices");
     if (fac__sparse_of(self) && fac__sparse_of(other)) {
-        FAC_TRY(need_same_sizes("mul", self, other));
+        FAC_TRY(need_same_sizes(self, other));
         return fac__give(out, sparse_in_layout_of(product_of_sparse(self, other), self));
     }
     fac_tensor *sparse = fac__sparse_of(self) ? self : other, *dense = sparse == self ? other : self;
     FAC_CHECK(expands_to(dense, sparse), FAC_ERR_SHAPE,
-              "mul: the strided factor of sizes %s does not broadcast to the sparse one of sizes %s", FAC_SHAPE_TEXT(dense),
+              "the strided factor of sizes %s does not broadcast to the sparse one of sizes %s", FAC_SHAPE_TEXT(dense),
               FAC_SHAPE_TEXT(sparse));
     return fac__give(out, product_with_dense(sparse, dense));
 }
@@ -151,7 +150,7 @@ fac_status div_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *othe
     (void)c;
     SPARSE_KERNEL;
     FAC_CHECK(fac__sparse_of(self) && !fac__sparse_of(other) && other->ndim == 0, FAC_ERR_UNSUPPORTED,
-              "div: sparse division needs a number or a strided tensor without dimensions as the divisor, since what is not "
+              "sparse division needs a number or a strided tensor without dimensions as the divisor, since what is not "
               "stored is zero; to_dense makes both strided");
     return fac__give(out, sparse_with_values(self, fac__s_div_Tensor(fac__sparse_of(self)->values, other)));
 }
@@ -162,12 +161,12 @@ fac_status sparse_mask_sparse(const fac_call_info *c, fac_tensor *self, fac_tens
     (void)c;
     SPARSE_KERNEL;
     FAC_TRY(sparse_need_sparse(mask, "sparse_mask"));
-    FAC_TRY(need_same_sizes("sparse_mask", self, mask));
-    FAC_CHECK(fac_device_equal(self->device, mask->device), FAC_ERR_DEVICE, "sparse_mask: operands are on different devices");
+    FAC_TRY(need_same_sizes(self, mask));
+    FAC_CHECK(fac_device_equal(self->device, mask->device), FAC_ERR_DEVICE, "operands are on different devices");
     fac_tensor *at = sparse_as_coo(mask), *from = fac__sparse_of(self) ? sparse_as_coo(self) : NULL;
     if (!at || fac_error()) return fac_error();
     FAC_CHECK(!from || fac__sparse_of(from)->sparse_dim == fac__sparse_of(at)->sparse_dim, FAC_ERR_SHAPE,
-              "sparse_mask: expected equal numbers of sparse dimensions");
+              "expected equal numbers of sparse dimensions");
     fac_tensor *values = from ? sparse_values_at(from, at) : elements_at(self, at);
     fac_tensor *made = sparse_with_values(at, sparse_cast(values, sparse_dtype(self)));
     return fac__give(out, sparse_in_layout_of(made, mask));
@@ -186,8 +185,8 @@ fac_status mask_projection_sparse(const fac_call_info *c, fac_tensor *self, fac_
 fac_status equal_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *other, bool *out) {
     (void)c;
     SPARSE_KERNEL;
-    FAC_CHECK(fac_device_equal(self->device, other->device), FAC_ERR_DEVICE, "equal: operands are on different devices");
-    FAC_CHECK(self->dtype == other->dtype, FAC_ERR_DTYPE, "equal: expected one dtype, but got %s and %s",
+    FAC_CHECK(fac_device_equal(self->device, other->device), FAC_ERR_DEVICE, "operands are on different devices");
+    FAC_CHECK(self->dtype == other->dtype, FAC_ERR_DTYPE, "expected one dtype, but got %s and %s",
               fac_dtype_name(sparse_dtype(self)), fac_dtype_name(sparse_dtype(other)));
     *out = false;
     if (fac__layout_of(self) != fac__layout_of(other) || !fac__same_sizes(self, other)) return FAC_OK;

@@ -11,6 +11,7 @@ static int64_t product(const int64_t *sizes, int n) {
 
 fac_tensor *sparse_dense(fac_tensor *t) {
     if (!t || !fac__sparse_of(t)) return t;
+    if (t->device.type == FAC_META) return sparse_zeros(sparse_sizes(t), sparse_dtype(t), t->device);
     t = sparse_as_coo(t);
     if (!t) return NULL;
     const fac_sparse *s = fac__sparse_of(t);
@@ -46,6 +47,7 @@ fac_tensor *sparse_compress(fac_tensor *rows, int64_t n) {
 
 /* [b, n + 1] row beginnings and z elements in each batch: row numbers [b, z]. */
 static fac_tensor *rows_of(fac_tensor *compressed, int64_t batches, int64_t z) {
+    if (!compressed) return NULL;
     fac_tensor *places = fac__s_expand(sparse_range(z, compressed->device), FAC_INTS(batches, z), false);
     fac_tensor *ends = fac__s_slice_Tensor(sparse_long(compressed), 1, fac_opt_int_(1), (fac_opt_int){0}, 1);
     return fac__s_searchsorted_Tensor(fac__s_contiguous(ends, FAC_FORMAT_DEFAULT),

@@ -251,8 +251,9 @@ static fac_status form(const fac_operator *op, const fac_operator *functional, f
 static fac_status sparse_fallback(const fac_call_info *c, fac_value *stack) {
     SPARSE_KERNEL;
     const fac_operator *op = c->op;
+    if (!op->facts) return fac__no_kernel(c); /* a user's: nothing is known of it */
     const char *layout = layout_among(stack, op->n_args);
-    if (op->n_args <= MOST_ARGS && op->facts && op->facts->functional && op->facts->functional != op) {
+    if (op->n_args <= MOST_ARGS && op->facts->functional && op->facts->functional != op) {
         bool done = false;
         FAC_TRY(form(op, op->facts->functional, stack, &done));
         if (done) return FAC_OK;

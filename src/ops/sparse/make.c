@@ -283,7 +283,7 @@ fac_status compressed_with_dims_explicit(const fac_call_info *c, int64_t nnz, in
               "a compressed layout should be given, not %s: sparse_csr, sparse_csc, sparse_bsr or sparse_bsc",
               fac__layout_name(layout));
     FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
-    FAC_CHECK(nnz >= 0 && dense_dim >= 0 && size.n <= FAC_MAX_DIMS && dense_dim + 2 <= (int64_t)size.n, FAC_ERR_SHAPE,
+    FAC_CHECK(nnz >= 0 && dense_dim >= 0 && dense_dim <= FAC_MAX_DIMS && size.n <= FAC_MAX_DIMS && dense_dim + 2 <= (int64_t)size.n, FAC_ERR_SHAPE,
               "a compressed tensor of %zu dimensions cannot have %lld dense ones and %lld elements", size.n,
               (long long)dense_dim, (long long)nnz);
     FAC_CHECK(blocksize.n == (blocks ? 2u : 0u) && (!blocks || (blocksize.v[0] > 0 && blocksize.v[1] > 0)),

@@ -2,20 +2,20 @@
 #include "ops/sparse/parts.h"
 #include "ops/sparse/check.h"
 
-static fac_status need_matrices(const char *op, const fac_tensor *a, const fac_tensor *b) {
-    FAC_CHECK(a->ndim == 2 && b->ndim == 2, FAC_ERR_SHAPE, "%s: expected matrices, but got sizes %s and %s", op,
+static fac_status need_matrices(const fac_tensor *a, const fac_tensor *b) {
+    FAC_CHECK(a->ndim == 2 && b->ndim == 2, FAC_ERR_SHAPE, "expected matrices, but got sizes %s and %s", 
               FAC_SHAPE_TEXT(a), FAC_SHAPE_TEXT(b));
-    FAC_CHECK(a->sizes[1] == b->sizes[0], FAC_ERR_SHAPE, "%s: sizes %s and %s cannot be multiplied", op, FAC_SHAPE_TEXT(a),
+    FAC_CHECK(a->sizes[1] == b->sizes[0], FAC_ERR_SHAPE, "sizes %s and %s cannot be multiplied",  FAC_SHAPE_TEXT(a),
               FAC_SHAPE_TEXT(b));
-    FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE, "%s: expected one dtype, but got %s and %s", op,
+    FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE, "expected one dtype, but got %s and %s", 
               fac_dtype_name(sparse_dtype(a)), fac_dtype_name(sparse_dtype(b)));
-    FAC_CHECK(fac_device_equal(a->device, b->device), FAC_ERR_DEVICE, "%s: operands are on different devices", op);
+    FAC_CHECK(fac_device_equal(a->device, b->device), FAC_ERR_DEVICE, "operands are on different devices");
     return FAC_OK;
 }
 
-static fac_status need_no_dense_dims(const char *op, const fac_tensor *t) {
+static fac_status need_no_dense_dims(const fac_tensor *t) {
     const fac_sparse *s = fac__sparse_of(t);
-    FAC_CHECK(!s || s->dense_dim == 0, FAC_ERR_UNSUPPORTED, "%s: a sparse matrix should have indices for both dimensions", op);
+    FAC_CHECK(!s || s->dense_dim == 0, FAC_ERR_UNSUPPORTED, "a sparse matrix should have indices for both dimensions");
     return FAC_OK;
 }
 
@@ -24,15 +24,15 @@ static fac_status need_no_dense_dims(const char *op, const fac_tensor *t) {
 fac_status sparse_check_spmm(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense) {
     FAC_CHECK(begin->ndim == 1 && columns->ndim == 1 && values->ndim == 1 && dense->ndim == 2 && begin->numel >= 1 &&
                   columns->numel == values->numel,
-              FAC_ERR_SHAPE, "_spmm: indices of sizes %s and %s and values of sizes %s are no matrix of compressed rows",
+              FAC_ERR_SHAPE, "indices of sizes %s and %s and values of sizes %s are no matrix of compressed rows",
               FAC_SHAPE_TEXT(begin), FAC_SHAPE_TEXT(columns), FAC_SHAPE_TEXT(values));
-    FAC_CHECK(begin->dtype == FAC_I64 && columns->dtype == FAC_I64, FAC_ERR_DTYPE, "_spmm: indices must be int64");
+    FAC_CHECK(begin->dtype == FAC_I64 && columns->dtype == FAC_I64, FAC_ERR_DTYPE, "indices must be int64");
     FAC_CHECK(values->dtype == dense->dtype && dense->dtype != FAC_BOOL, FAC_ERR_DTYPE,
-              "_spmm: expected one dtype that has sums, but got %s and %s", fac_dtype_name(sparse_dtype(values)),
+              "expected one dtype that has sums, but got %s and %s", fac_dtype_name(sparse_dtype(values)),
               fac_dtype_name(sparse_dtype(dense)));
     const bool here = fac_device_equal(begin->device, dense->device) && fac_device_equal(columns->device, dense->device) &&
                       fac_device_equal(values->device, dense->device);
-    FAC_CHECK(here, FAC_ERR_DEVICE, "_spmm: operands are on different devices");
+    FAC_CHECK(here, FAC_ERR_DEVICE, "operands are on different devices");
     return FAC_OK;
 }
 
@@ -53,6 +53,7 @@ fac_status spmm_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_t
 /* ---- matrices ------------------------------------------------------------------------------------------------------------------ */
 
 static fac_tensor *sparse_by_dense(fac_tensor *sparse, fac_tensor *dense) {
+    if (!sparse || !dense) return NULL;
     const fac_dtype d = sparse_dtype(dense);
     const bool half = fac__is_half(d);
     sparse_rows rows = sparse_rows_of(sparse);
@@ -89,10 +90,11 @@ static fac_tensor *sparse_by_sparse(fac_tensor *a, fac_tensor *b) {
 }
 
 /* The product of two matrices, at least one of them sparse. */
-static fac_status product(const char *op, fac_tensor *a, fac_tensor *b, fac_tensor **out) {
-    FAC_TRY(need_matrices(op, a, b));
-    FAC_TRY(need_no_dense_dims(op, a));
-    FAC_TRY(need_no_dense_dims(op, b));
+static fac_status product(fac_tensor *a, fac_tensor *b, fac_tensor **out) {
+    if (!a || !b) return fac_error();
+    FAC_TRY(need_matrices(a, b));
+    FAC_TRY(need_no_dense_dims(a));
+    FAC_TRY(need_no_dense_dims(b));
     *out = fac__sparse_of(a) && fac__sparse_of(b) ? sparse_by_sparse(a, b)
            : fac__sparse_of(a)                    ? sparse_by_dense(a, b)
                                                   : fac__s_t(sparse_by_dense(fac__s_t(b), fac__s_t(a)));
@@ -103,7 +105,7 @@ fac_status mm_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *mat2,
     (void)c;
     SPARSE_KERNEL;
     fac_tensor *p;
-    FAC_TRY(product("mm", self, mat2, &p));
+    FAC_TRY(product(self, mat2, &p));
     return fac__give(out, p);
 }
 
@@ -122,10 +124,10 @@ static fac_tensor *combined(fac_tensor *self, fac_tensor *p, fac_scalar beta, fa
     return fac__s_add_Tensor(base, p, alpha);
 }
 
-static fac_status need_dtype(const char *op, const fac_tensor *self, const fac_tensor *m) {
-    FAC_CHECK(self->dtype == m->dtype, FAC_ERR_DTYPE, "%s: expected one dtype, but got %s and %s", op,
+static fac_status need_dtype(const fac_tensor *self, const fac_tensor *m) {
+    FAC_CHECK(self->dtype == m->dtype, FAC_ERR_DTYPE, "expected one dtype, but got %s and %s", 
               fac_dtype_name(sparse_dtype(self)), fac_dtype_name(sparse_dtype(m)));
-    FAC_CHECK(fac_device_equal(self->device, m->device), FAC_ERR_DEVICE, "%s: operands are on different devices", op);
+    FAC_CHECK(fac_device_equal(self->device, m->device), FAC_ERR_DEVICE, "operands are on different devices");
     return FAC_OK;
 }
 
@@ -134,25 +136,25 @@ fac_status addmm_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *ma
     (void)c;
     SPARSE_KERNEL;
     fac_tensor *p = NULL;
-    FAC_TRY(need_dtype("addmm", self, mat1));
+    FAC_TRY(need_dtype(self, mat1));
     FAC_TRY(fac__check_factor(sparse_dtype(self), alpha));
     FAC_TRY(fac__check_factor(sparse_dtype(self), beta));
     if (fac__sparse_of(mat1) || fac__sparse_of(mat2)) {
-        FAC_TRY(product("addmm", mat1, mat2, &p));
+        FAC_TRY(product(mat1, mat2, &p));
     } else {
-        FAC_TRY(need_matrices("addmm", mat1, mat2));
+        FAC_TRY(need_matrices(mat1, mat2));
         p = fac__s_mm(mat1, mat2);
     }
     return fac__give(out, combined(self, p, beta, alpha));
 }
 
-static fac_status by_vector(const char *op, fac_tensor *m, fac_tensor *v, fac_tensor **out) {
+static fac_status by_vector(fac_tensor *m, fac_tensor *v, fac_tensor **out) {
     FAC_CHECK(m->ndim == 2 && v->ndim == 1 && m->sizes[1] == v->sizes[0], FAC_ERR_SHAPE,
-              "%s: sizes %s and %s cannot be multiplied", op, FAC_SHAPE_TEXT(m), FAC_SHAPE_TEXT(v));
+              "sizes %s and %s cannot be multiplied",  FAC_SHAPE_TEXT(m), FAC_SHAPE_TEXT(v));
     FAC_CHECK(fac__sparse_of(m) && !fac__sparse_of(v), FAC_ERR_UNSUPPORTED,
-              "%s: a sparse matrix is multiplied by strided vectors, not a %s by a %s one; to_dense makes one strided", op,
+              "a sparse matrix is multiplied by strided vectors, not a %s by a %s one; to_dense makes one strided", 
               fac__layout_name(fac__layout_of(m)), fac__layout_name(fac__layout_of(v)));
-    FAC_TRY(product(op, m, fac__s_unsqueeze(v, 1), out));
+    FAC_TRY(product(m, fac__s_unsqueeze(v, 1), out));
     *out = fac__s_select_int(*out, 1, 0);
     return *out ? FAC_OK : fac_error();
 }
@@ -161,7 +163,7 @@ fac_status mv_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *vec, 
     (void)c;
     SPARSE_KERNEL;
     fac_tensor *p;
-    FAC_TRY(by_vector("mv", self, vec, &p));
+    FAC_TRY(by_vector(self, vec, &p));
     return fac__give(out, fac__s_contiguous(p, FAC_FORMAT_DEFAULT));
 }
 
@@ -170,18 +172,18 @@ fac_status addmv_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *ma
     (void)c;
     SPARSE_KERNEL;
     fac_tensor *p;
-    FAC_TRY(need_dtype("addmv", self, mat));
+    FAC_TRY(need_dtype(self, mat));
     FAC_TRY(fac__check_factor(sparse_dtype(self), alpha));
     FAC_TRY(fac__check_factor(sparse_dtype(self), beta));
-    FAC_CHECK(!fac__sparse_of(self), FAC_ERR_UNSUPPORTED, "addmv: what is added to must be strided; to_dense makes it so");
-    FAC_TRY(by_vector("addmv", mat, vec, &p));
+    FAC_CHECK(!fac__sparse_of(self), FAC_ERR_UNSUPPORTED, "what is added to must be strided; to_dense makes it so");
+    FAC_TRY(by_vector(mat, vec, &p));
     return fac__give(out, combined(self, p, beta, alpha));
 }
 
 /* Batches are blocks on the diagonal of one large matrix. */
 static fac_tensor *batched(fac_tensor *a, fac_tensor *b) {
     fac_tensor *coo = sparse_as_coo(a);
-    if (!coo) return NULL;
+    if (!coo || !b) return NULL;
     const fac_sparse *s = fac__sparse_of(coo);
     const int64_t n = a->sizes[1], m = a->sizes[2], batches = a->sizes[0], p = b->sizes[2];
     fac_tensor *at = fac__s_select_int(s->indices, 0, 0);
@@ -195,15 +197,15 @@ fac_status bmm_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *mat2
     (void)c;
     SPARSE_KERNEL;
     FAC_CHECK(self->ndim == 3 && mat2->ndim == 3 && self->sizes[0] == mat2->sizes[0] && self->sizes[2] == mat2->sizes[1],
-              FAC_ERR_SHAPE, "bmm: sizes %s and %s cannot be multiplied", FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(mat2));
-    FAC_TRY(need_dtype("bmm", self, mat2));
-    FAC_TRY(need_no_dense_dims("bmm", self));
-    FAC_TRY(need_no_dense_dims("bmm", mat2));
+              FAC_ERR_SHAPE, "sizes %s and %s cannot be multiplied", FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(mat2));
+    FAC_TRY(need_dtype(self, mat2));
+    FAC_TRY(need_no_dense_dims(self));
+    FAC_TRY(need_no_dense_dims(mat2));
     FAC_CHECK(!fac__sparse_of(self) || !fac__sparse_of(mat2), FAC_ERR_UNSUPPORTED,
-              "bmm: one of the operands must be strided; to_dense makes it so");
+              "one of the operands must be strided; to_dense makes it so");
     int64_t rows;
     FAC_CHECK(fac__mul(self->sizes[0], fac__max(self->sizes[1], self->sizes[2]), &rows), FAC_ERR_OVERFLOW,
-              "bmm: too many rows for 64 bits");
+              "too many rows for 64 bits");
     if (fac__sparse_of(self)) return fac__give(out, batched(self, mat2));
     fac_tensor *p = batched(fac__s_transpose_int(sparse_to_coo(mat2), 1, 2), fac__s_transpose_int(self, 1, 2));
     return fac__give(out, fac__s_transpose_int(p, 1, 2));
@@ -214,7 +216,7 @@ fac_status bmm_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *mat2
 fac_status sparse_mm_composite(const fac_call_info *c, fac_tensor *sparse, fac_tensor *dense, fac_tensor **out) {
     (void)c;
     FAC_CHECK(fac__sparse_of(sparse) || fac__sparse_of(dense), FAC_ERR_UNSUPPORTED,
-              "_sparse_mm: one of the operands should be sparse; to_sparse makes it so");
+              "one of the operands should be sparse; to_sparse makes it so");
     return fac__c_mm(sparse, dense, out);
 }
 
@@ -235,9 +237,9 @@ fac_status hspmm_sparse(const fac_call_info *c, fac_tensor *mat1, fac_tensor *ma
     (void)c;
     SPARSE_KERNEL;
     FAC_TRY(sparse_need_coo(mat1, "hspmm"));
-    FAC_CHECK(!fac__sparse_of(mat2), FAC_ERR_UNSUPPORTED, "hspmm: mat2 must be strided; to_dense makes it so");
+    FAC_CHECK(!fac__sparse_of(mat2), FAC_ERR_UNSUPPORTED, "mat2 must be strided; to_dense makes it so");
     fac_tensor *p, *coo = sparse_as_coo(mat1);
-    FAC_TRY(product("hspmm", mat1, mat2, &p));
+    FAC_TRY(product(mat1, mat2, &p));
     if (!coo) return fac_error();
     fac_unique_consecutive_result rows =
         fac__s_unique_consecutive(fac__s_select_int(fac__sparse_of(coo)->indices, 0, 0), false, false, (fac_opt_int){0});
@@ -252,12 +254,12 @@ fac_status sspaddmm_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor 
     SPARSE_KERNEL;
     FAC_TRY(sparse_need_coo(self, "sspaddmm"));
     FAC_TRY(sparse_need_coo(mat1, "sspaddmm"));
-    FAC_TRY(need_dtype("sspaddmm", self, mat1));
+    FAC_TRY(need_dtype(self, mat1));
     FAC_TRY(fac__check_factor(sparse_dtype(self), alpha));
     FAC_TRY(fac__check_factor(sparse_dtype(self), beta));
     fac_tensor *p;
-    FAC_TRY(product("sspaddmm", mat1, mat2, &p));
-    FAC_CHECK(fac__same_sizes(self, p), FAC_ERR_SHAPE, "sspaddmm: self has sizes %s, but the product has %s",
+    FAC_TRY(product(mat1, mat2, &p));
+    FAC_CHECK(fac__same_sizes(self, p), FAC_ERR_SHAPE, "self has sizes %s, but the product has %s",
               FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(p));
     p = fac__sparse_of(p) ? p : sparse_of_dense(p, 2);
     return fac__give(out, combined(self, p, beta, alpha));
@@ -267,6 +269,7 @@ fac_status sspaddmm_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor 
 
 /* The rows of t [B..., n, d] that `row` numbers in batch `batch`: [z, d]. */
 static fac_tensor *rows_at(fac_tensor *t, fac_tensor *batch, fac_tensor *row) {
+    if (!t || !row) return NULL;
     const int64_t n = t->sizes[t->ndim - 2], d = t->sizes[t->ndim - 1];
     fac_tensor *at = batch ? fac__s_add_Tensor(row, batch, fac_scalar_i_(n)) : row;
     return fac__s_index_select(fac__s_reshape(t, FAC_INTS(d ? t->numel / d : 0, d)), 0, at);
@@ -274,21 +277,21 @@ static fac_tensor *rows_at(fac_tensor *t, fac_tensor *batch, fac_tensor *row) {
 
 static fac_status check_sampled(const fac_tensor *self, const fac_tensor *a, const fac_tensor *b) {
     FAC_CHECK(fac__layout_of(self) == FAC_SPARSE_CSR && !fac__sparse_of(a) && !fac__sparse_of(b), FAC_ERR_UNSUPPORTED,
-              "sampled_addmm: expected a CSR matrix and two strided ones, but got layouts %s, %s and %s; to_dense makes "
+              "expected a CSR matrix and two strided ones, but got layouts %s, %s and %s; to_dense makes "
               "others strided",
               fac__layout_name(fac__layout_of(self)), fac__layout_name(fac__layout_of(a)), fac__layout_name(fac__layout_of(b)));
     const int n = self->ndim;
     FAC_CHECK(fac__sparse_of(self)->dense_dim == 0 && n >= 2 && a->ndim == n && b->ndim == n &&
                   a->sizes[n - 2] == self->sizes[n - 2] && b->sizes[n - 1] == self->sizes[n - 1] &&
                   a->sizes[n - 1] == b->sizes[n - 2],
-              FAC_ERR_SHAPE, "sampled_addmm: sizes %s, %s and %s do not fit", FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(a),
+              FAC_ERR_SHAPE, "sizes %s, %s and %s do not fit", FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(a),
               FAC_SHAPE_TEXT(b));
     for (int i = 0; i < n - 2; i++)
         FAC_CHECK(a->sizes[i] == self->sizes[i] && b->sizes[i] == self->sizes[i], FAC_ERR_SHAPE,
-                  "sampled_addmm: batches of sizes %s, %s and %s do not fit", FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(a),
+                  "batches of sizes %s, %s and %s do not fit", FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(a),
                   FAC_SHAPE_TEXT(b));
-    FAC_TRY(need_dtype("sampled_addmm", self, a));
-    return need_dtype("sampled_addmm", self, b);
+    FAC_TRY(need_dtype(self, a));
+    return need_dtype(self, b);
 }
 
 fac_status sampled_addmm_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2,
@@ -325,7 +328,7 @@ fac_status embedding_sparse_backward_composite(const fac_call_info *c, fac_tenso
     (void)c;
     FAC_SCOPE(s);
     FAC_CHECK(!scale_grad_by_freq, FAC_ERR_UNSUPPORTED,
-              "embedding_backward: scale_grad_by_freq is not supported with sparse gradients");
+              "scale_grad_by_freq is not supported with sparse gradients");
     FAC_CHECK(indices->dtype == FAC_I32 || indices->dtype == FAC_I64, FAC_ERR_DTYPE, "indices must be int32 or int64, not %s",
               fac_dtype_name(sparse_dtype(indices)));
     FAC_CHECK(grad->ndim == indices->ndim + 1 && num_weights >= 0, FAC_ERR_SHAPE,

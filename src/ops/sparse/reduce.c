@@ -187,12 +187,12 @@ static fac_status softmax_backward(fac_tensor *grad, fac_tensor *output, int64_t
     FAC_TRY(sparse_need_coo(self, "softmax_backward"));
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &dim));
     FAC_CHECK(fac__same_sizes(grad, output) && fac__same_sizes(output, self), FAC_ERR_SHAPE,
-              "softmax_backward: sizes %s, %s and %s should be equal", FAC_SHAPE_TEXT(grad), FAC_SHAPE_TEXT(output),
+              "sizes %s, %s and %s should be equal", FAC_SHAPE_TEXT(grad), FAC_SHAPE_TEXT(output),
               FAC_SHAPE_TEXT(self));
     FAC_CHECK(grad->dtype == output->dtype && output->dtype == self->dtype && !is_integral(self), FAC_ERR_DTYPE,
-              "softmax_backward: expected one floating dtype");
+              "expected one floating dtype");
     FAC_CHECK(fac_device_equal(grad->device, output->device) && fac_device_equal(self->device, output->device), FAC_ERR_DEVICE,
-              "softmax_backward: operands are on different devices");
+              "operands are on different devices");
     fac_tensor *t = sparse_coalesced(output), *at = t ? fac__s_sparse_mask(grad, t) : NULL;
     if (!at) return fac_error();
     const fac_sparse *s = fac__sparse_of(t);

@@ -63,7 +63,7 @@ fac_status transpose_sparse(const fac_call_info *c, fac_tensor *self, int64_t di
 fac_status t_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
     SPARSE_KERNEL;
-    FAC_CHECK(self->ndim <= 2, FAC_ERR_SHAPE, "t() expects a tensor with <= 2 dimensions, but self is %dD", self->ndim);
+    FAC_CHECK(self->ndim <= 2, FAC_ERR_SHAPE, "expected a tensor of <= 2 dimensions, but self is %dD", self->ndim);
     return self->ndim < 2 ? fac__alias(self, true, out) : exchange(self, 0, 1, out);
 }
 
@@ -72,7 +72,7 @@ fac_status permute_sparse(const fac_call_info *c, fac_tensor *self, fac_ints dim
     SPARSE_KERNEL;
     int64_t order[FAC_MAX_DIMS];
     uint64_t seen;
-    FAC_CHECK(dims.n == self->ndim, FAC_ERR_SHAPE, "permute: %zu dimensions were given for a tensor of %d", dims.n, self->ndim);
+    FAC_CHECK(dims.n == self->ndim, FAC_ERR_SHAPE, "%zu dimensions were given for a tensor of %d", dims.n, self->ndim);
     if (self->ndim) FAC_TRY(fac__dim_mask(dims, self->ndim, &seen));
     for (int i = 0; i < self->ndim; i++) FAC_TRY(fac__wrap_dim(dims.v[i], self->ndim, &order[i]));
     if (fac__is_coo(self)) return fac__give(out, permuted_coo(self, order));
@@ -187,10 +187,10 @@ static fac_tensor *selected(fac_tensor *t, int64_t dim, int64_t index) {
 fac_status select_sparse(const fac_call_info *c, fac_tensor *self, int64_t dim, int64_t index, fac_tensor **out) {
     (void)c;
     SPARSE_KERNEL;
-    FAC_CHECK(self->ndim > 0, FAC_ERR_INDEX, "select() cannot be applied to a 0-dim tensor.");
+    FAC_CHECK(self->ndim > 0, FAC_ERR_INDEX, "a selection cannot be applied to a 0-dim tensor.");
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &dim));
     const int64_t n = self->sizes[dim];
-    FAC_CHECK(index >= -n && index < n, FAC_ERR_INDEX, "select(): index %lld out of range for tensor of size %s at dimension %lld",
+    FAC_CHECK(index >= -n && index < n, FAC_ERR_INDEX, "index %lld out of range for tensor of size %s at dimension %lld",
               (long long)index, FAC_SHAPE_TEXT(self), (long long)dim);
     fac_tensor *coo = sparse_to_coo(self), *part = coo ? selected(coo, dim, index < 0 ? index + n : index) : NULL;
     return fac__give(out, part && !fac__is_coo(self) ? sparse_dense(part) : part);
@@ -200,7 +200,7 @@ fac_status slice_sparse(const fac_call_info *c, fac_tensor *self, int64_t dim, f
                         int64_t step, fac_tensor **out) {
     (void)c;
     SPARSE_KERNEL;
-    FAC_CHECK(self->ndim > 0, FAC_ERR_INDEX, "slice() cannot be applied to a 0-dim tensor.");
+    FAC_CHECK(self->ndim > 0, FAC_ERR_INDEX, "a slice cannot be applied to a 0-dim tensor.");
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &dim));
     FAC_CHECK(step > 0, FAC_ERR_ARGUMENT, "slice step must be positive");
     const int64_t n = self->sizes[dim];
@@ -265,9 +265,9 @@ fac_status index_select_sparse(const fac_call_info *c, fac_tensor *self, int64_t
     FAC_CHECK(self->ndim > 0 && fac__sparse_of(self) && !fac__sparse_of(index), FAC_ERR_UNSUPPORTED,
               "index_select takes rows of a sparse tensor with dimensions by a strided index; to_dense makes one strided");
     FAC_CHECK(index->ndim <= 1 && (index->dtype == FAC_I32 || index->dtype == FAC_I64), FAC_ERR_DTYPE,
-              "index_select(): index should be a vector of int32 or int64, not %s%s", fac_dtype_name(sparse_dtype(index)),
+              "index should be a vector of int32 or int64, not %s%s", fac_dtype_name(sparse_dtype(index)),
               FAC_SHAPE_TEXT(index));
-    FAC_CHECK(fac_device_equal(self->device, index->device), FAC_ERR_DEVICE, "index_select(): operands are on different devices");
+    FAC_CHECK(fac_device_equal(self->device, index->device), FAC_ERR_DEVICE, "operands are on different devices");
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &dim));
     fac_tensor *coo = sparse_to_coo(self), *at = sparse_long(fac__s_reshape(index, FAC_INTS(index->numel)));
     fac_tensor *part = coo && at ? picked(coo, dim, at) : NULL;
@@ -279,12 +279,12 @@ fac_status index_select_sparse(const fac_call_info *c, fac_tensor *self, int64_t
 static fac_status check_cat(fac_tensors l, int64_t dim) {
     for (size_t i = 0; i < l.n; i++) {
         FAC_CHECK(fac__is_coo(l.v[i]), FAC_ERR_UNSUPPORTED,
-                  "cat: expected tensors of the layout sparse_coo throughout, but got %s; to_sparse or to_dense makes them alike",
+                  "expected tensors of the layout sparse_coo throughout, but got %s; to_sparse or to_dense makes them alike",
                   fac__layout_name(fac__layout_of(l.v[i])));
         const fac_sparse *s = fac__sparse_of(l.v[i]), *first = fac__sparse_of(l.v[0]);
         FAC_CHECK(s->sparse_dim == first->sparse_dim && s->dense_dim == first->dense_dim, FAC_ERR_SHAPE,
                   "All tensors must have the same: sparse_dim and dense_dim");
-        FAC_CHECK(fac_device_equal(l.v[i]->device, l.v[0]->device), FAC_ERR_DEVICE, "cat: tensors are on different devices");
+        FAC_CHECK(fac_device_equal(l.v[i]->device, l.v[0]->device), FAC_ERR_DEVICE, "tensors are on different devices");
         for (int d = 0; d < l.v[0]->ndim; d++)
             FAC_CHECK(d == dim || l.v[i]->sizes[d] == l.v[0]->sizes[d], FAC_ERR_SHAPE,
                       "All tensors must have the same shape: %s (except in the concatenating dimension), but found shape: %s",
@@ -322,7 +322,7 @@ fac_status cat_sparse(const fac_call_info *c, fac_tensors tensors, int64_t dim, 
     memcpy(sizes, tensors.v[0]->sizes, tensors.v[0]->ndim * sizeof *sizes);
     sizes[dim] = 0;
     for (size_t i = 0; i < tensors.n; i++) {
-        FAC_CHECK(fac__add(sizes[dim], tensors.v[i]->sizes[dim], &sizes[dim]), FAC_ERR_OVERFLOW, "cat: too many elements");
+        FAC_CHECK(fac__add(sizes[dim], tensors.v[i]->sizes[dim], &sizes[dim]), FAC_ERR_OVERFLOW, "too many elements");
         dtype = fac_promote_types(dtype, sparse_dtype(tensors.v[i]));
     }
     fac_tensor **parts = fac__alloc_array(2 * tensors.n, sizeof *parts);

@@ -49,9 +49,9 @@ static fac_range_fn rows_of_dtype(int dtype) {
 static fac_status check(const spmm *s, int64_t rows, int64_t z, int64_t m) {
     bool fine = s->begin[0] == 0 && s->begin[rows] == z;
     for (int64_t i = 0; i < rows && fine; i++) fine = s->begin[i] <= s->begin[i + 1];
-    FAC_CHECK(fine, FAC_ERR_ARGUMENT, "_spmm: rows do not begin in order, from 0 to the number of elements");
+    FAC_CHECK(fine, FAC_ERR_ARGUMENT, "rows do not begin in order, from 0 to the number of elements");
     for (int64_t k = 0; k < z; k++)
-        FAC_CHECK(s->columns[k] >= 0 && s->columns[k] < m, FAC_ERR_INDEX, "_spmm: column %lld of a matrix of %lld columns",
+        FAC_CHECK(s->columns[k] >= 0 && s->columns[k] < m, FAC_ERR_INDEX, "column %lld of a matrix of %lld columns",
                   (long long)s->columns[k], (long long)m);
     return FAC_OK;
 }
@@ -65,7 +65,7 @@ static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values
     const int64_t rows = begin->numel - 1, z = columns->numel, sizes[] = {rows, dense->sizes[1]}, none = 0;
     spmm s = {fac__data(begin), z ? fac__data(columns) : &none, fac__data(values), fac__data(dense), NULL, dense->sizes[1]};
     const fac_range_fn fn = rows_of_dtype(dense->dtype);
-    FAC_CHECK(fn, FAC_ERR_DTYPE, "_spmm: products of %s are computed in float32", fac_dtype_name((fac_dtype)dense->dtype));
+    FAC_CHECK(fn, FAC_ERR_DTYPE, "products of %s are computed in float32", fac_dtype_name((fac_dtype)dense->dtype));
     FAC_TRY(check(&s, rows, z, dense->sizes[0]));
     FAC_TRY(fac__empty(sizes, 2, (fac_dtype)dense->dtype, dense->device, out));
     if (!(*out)->numel) return FAC_OK;
