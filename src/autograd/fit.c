@@ -16,8 +16,7 @@ typedef struct shape {
 static bool shape_of(const fac_edge *edge, shape *out) {
     if (fac__is_accumulator(edge->node)) {
         fac_tensor *leaf = fac__accumulator_leaf(edge->node);
-        *out = (shape){leaf->sizes, leaf->ndim, (fac_dtype)leaf->dtype, leaf->device,
-                       leaf->cls ? leaf : NULL};
+        *out = (shape){leaf->sizes, leaf->ndim, (fac_dtype)leaf->dtype, leaf->device, leaf->cls ? leaf : NULL};
         return true;
     }
     const fac_output_meta *m = &edge->node->outputs[edge->nr];

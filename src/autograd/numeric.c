@@ -49,9 +49,10 @@ static fac_status read_stored(fac_tensor *t, const fac_tensor *like, double *out
     fac_tensor *masked = NULL;
     if (t == like) return fac__read(fac__sparse_of(t)->values, as, out, fac__stored(t));
     FAC_TRY(fac__ag_in_layout_of(t, (fac_tensor *)(uintptr_t)like, &masked));
-    const fac_status st = fac__stored(masked) == fac__stored(like)
-                              ? fac__read(fac__sparse_of(masked)->values, as, out, fac__stored(like))
-                              : FAC_FAIL(FAC_ERR_ARGUMENT, "gradients are checked of coalesced tensors: call coalesce first");
+    const fac_status st =
+        fac__stored(masked) == fac__stored(like)
+            ? fac__read(fac__sparse_of(masked)->values, as, out, fac__stored(like))
+            : FAC_FAIL(FAC_ERR_ARGUMENT, "gradients are checked of coalesced tensors: call coalesce first");
     fac__unref(masked);
     return st;
 }

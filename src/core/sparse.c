@@ -39,10 +39,10 @@ const fac_tensor_class fac__sparse_class = {.name = "sparse", .destroy = destroy
 fac_layout fac__layout_of(const fac_tensor *t) { return t->cls && t->cls->layout ? t->cls->layout(t) : FAC_STRIDED; }
 
 const char *fac__layout_name(fac_layout l) {
-    static const char *const names[] = {[FAC_STRIDED] = "strided",      [FAC_SPARSE_COO] = "sparse_coo",
-                                        [FAC_SPARSE_CSR] = "sparse_csr", [FAC_VENDOR_LAYOUT] = "_mkldnn",
-                                        [FAC_SPARSE_CSC] = "sparse_csc", [FAC_SPARSE_BSR] = "sparse_bsr",
-                                        [FAC_SPARSE_BSC] = "sparse_bsc"};
+    static const char *const names[] = {
+        [FAC_STRIDED] = "strided",       [FAC_SPARSE_COO] = "sparse_coo", [FAC_SPARSE_CSR] = "sparse_csr",
+        [FAC_VENDOR_LAYOUT] = "_mkldnn", [FAC_SPARSE_CSC] = "sparse_csc", [FAC_SPARSE_BSR] = "sparse_bsr",
+        [FAC_SPARSE_BSC] = "sparse_bsc"};
     return (size_t)l < FAC_COUNT(names) ? names[l] : "no layout";
 }
 

@@ -173,8 +173,14 @@ static fac_status sparse_on_meta(const sample_tensor *t, fac_value *out) {
     }
     fac_value block = block_of(t);
     if (block.tag == FAC_TAG_NONE) block = fac_value_ints(NULL, 0);
-    fac_value args[] = {fac_value_int(META_ELEMENTS), fac_value_int(0), fac_value_ints(t->sizes, (size_t)t->ndim), block,
-                        fac_value_dtype(FAC_I64), fac_value_dtype(t->dtype), fac_value_layout(t->layout), meta};
+    fac_value args[] = {fac_value_int(META_ELEMENTS),
+                        fac_value_int(0),
+                        fac_value_ints(t->sizes, (size_t)t->ndim),
+                        block,
+                        fac_value_dtype(FAC_I64),
+                        fac_value_dtype(t->dtype),
+                        fac_value_layout(t->layout),
+                        meta};
     return one_result("aten::_sparse_compressed_tensor_with_dims", args, FAC_COUNT(args), out);
 }
 
@@ -220,8 +226,8 @@ static fac_status make_tensor(const sample_call *c, int i, fac_device here, samp
     }
     bool was = fac_set_inference_mode((t.flags & SAMPLE_INFERENCE) != 0);
     fac_status st = t.base >= 0 ? view_of(m->tensors[t.base], &t, &m->tensors[i])
-                : t.layout  ? sparse_tensor(&t, device_of(t.place, here), &m->tensors[i])
-                            : fresh_tensor(&t, device_of(t.place, here), &m->tensors[i]);
+                    : t.layout  ? sparse_tensor(&t, device_of(t.place, here), &m->tensors[i])
+                                : fresh_tensor(&t, device_of(t.place, here), &m->tensors[i]);
     fac_set_inference_mode(was);
     return st == FAC_OK ? require(&t, &m->tensors[i]) : st;
 }

@@ -92,7 +92,8 @@ static bool same_kind(fac_value a, fac_value b) {
     return x.n == y.n && memcmp(x.v, y.v, x.n * sizeof *x.v) == 0;
 }
 
-static void judge(const fac_operator *op, const char *text, size_t arg, fac_status st, fac_value got, fac_value want, counts *n) {
+static void judge(const fac_operator *op, const char *text, size_t arg, fac_status st, fac_value got, fac_value want,
+                  counts *n) {
     n->calls++;
     if (st == FAC_OK) {
         n->done++;

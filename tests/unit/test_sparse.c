@@ -12,7 +12,9 @@ static fac_tensor *other(void) {
     static const double v[] = {1, 0, 0, 0, 4, 0, 2, 0, 0, 0, 0, -1};
     return fac_tensor_from(v, FAC_F64, FAC_INTS(3, 4));
 }
-static fac_tensor *indices_of(const int64_t *v, int64_t rows, int64_t n) { return fac_tensor_from(v, FAC_I64, FAC_INTS(rows, n)); }
+static fac_tensor *indices_of(const int64_t *v, int64_t rows, int64_t n) {
+    return fac_tensor_from(v, FAC_I64, FAC_INTS(rows, n));
+}
 static fac_tensor *reals(const double *v, int64_t n) { return fac_tensor_from(v, FAC_F64, FAC_INTS(n)); }
 static fac_tensor *dense(fac_tensor *t) { return fac_to_dense(t); }
 static void assert_same(fac_tensor *a, fac_tensor *b) {
@@ -23,7 +25,8 @@ static void assert_same(fac_tensor *a, fac_tensor *b) {
 }
 static fac_tensor *in_layout(fac_tensor *t, fac_layout l) {
     const bool blocks = l == FAC_SPARSE_BSR || l == FAC_SPARSE_BSC;
-    fac_tensor *sparse = blocks ? fac_to_sparse(t, .layout = l, .blocksizes = FAC_INTS(1, 2)) : fac_to_sparse(t, .layout = l);
+    fac_tensor *sparse =
+        blocks ? fac_to_sparse(t, .layout = l, .blocksizes = FAC_INTS(1, 2)) : fac_to_sparse(t, .layout = l);
     assert_no_error();
     return sparse;
 }
@@ -152,7 +155,8 @@ static void S108_sub_and_add_agree_with_strided(void **state) {
 static void S108_forms_in_place_and_out_change_what_is_given(void **state) {
     (void)state;
     FAC_SCOPE(scope);
-    fac_tensor *a = fac_to_sparse(matrix()), *b = fac_to_sparse(other()), *out = fac_sparse_coo_tensor_size(FAC_INTS(3, 4), .dtype = FAC_F64);
+    fac_tensor *a = fac_to_sparse(matrix()), *b = fac_to_sparse(other()),
+               *out = fac_sparse_coo_tensor_size(FAC_INTS(3, 4), .dtype = FAC_F64);
     assert_ptr_equal(fac_sub_out(out, a, b, .alpha = 2), out);
     assert_same(dense(out), fac_sub(matrix(), other(), .alpha = 2));
     assert_ptr_equal(fac_sub_(a, b), a);
@@ -201,14 +205,16 @@ static void products_agree_with_strided(void **state) {
         assert_same(dense(fac_mm(a, b)), want);
         assert_same(fac_matmul(a, right), want);
         assert_same(fac_mv(a, v), fac_mv(matrix(), v));
-        assert_same(fac_addmm(want, a, right, .beta = 2, .alpha = 0.5), fac_addmm(want, matrix(), right, .beta = 2, .alpha = 0.5));
+        assert_same(fac_addmm(want, a, right, .beta = 2, .alpha = 0.5),
+                    fac_addmm(want, matrix(), right, .beta = 2, .alpha = 0.5));
     }
 }
 
 static void S178_bmm_takes_sparse_batches(void **state) {
     (void)state;
     FAC_SCOPE(scope);
-    fac_tensor *a = fac_stack(FAC_TENSORS(matrix(), other())), *b = fac_transpose(fac_stack(FAC_TENSORS(other(), matrix())), 1, 2);
+    fac_tensor *a = fac_stack(FAC_TENSORS(matrix(), other())),
+               *b = fac_transpose(fac_stack(FAC_TENSORS(other(), matrix())), 1, 2);
     fac_tensor *want = fac_bmm(a, b);
     assert_same(fac_bmm(fac_to_sparse(a), b), want);
     assert_same(fac_bmm(a, fac_to_sparse(b)), want);
@@ -254,7 +260,8 @@ static void gradients_of_sparse_inputs_are_those_of_their_values(void **state) {
     (void)state;
     for (size_t i = 0; i < FAC_COUNT(layouts); i++) {
         FAC_SCOPE(s);
-        fac_tensor *a = fac_set_requires_grad(in_layout(matrix(), layouts[i]), true), *b = fac_set_requires_grad(fac_t(other()), true);
+        fac_tensor *a = fac_set_requires_grad(in_layout(matrix(), layouts[i]), true),
+                   *b = fac_set_requires_grad(fac_t(other()), true);
         assert_ok(fac_gradcheck(product_of, NULL, FAC_TENSORS(a, b), 1));
         fac_tensor *c = fac_set_requires_grad(in_layout(fac_add(matrix(), other()), layouts[i]), true);
         assert_ok(fac_gradcheck(chain_of, NULL, FAC_TENSORS(c, c), 1));
@@ -291,7 +298,8 @@ static void shapes_agree_with_strided(void **state) {
     fac_tensor *index = fac_tensor_from(at, FAC_I64, FAC_INTS(3));
     assert_same(dense(fac_t(t)), fac_t(d));
     assert_same(dense(fac_unsqueeze(t, 1)), fac_unsqueeze(d, 1));
-    assert_same(dense(fac_permute(fac_unsqueeze(t, 0), FAC_INTS(2, 0, 1))), fac_permute(fac_unsqueeze(d, 0), FAC_INTS(2, 0, 1)));
+    assert_same(dense(fac_permute(fac_unsqueeze(t, 0), FAC_INTS(2, 0, 1))),
+                fac_permute(fac_unsqueeze(d, 0), FAC_INTS(2, 0, 1)));
     assert_same(dense(fac_select(t, 0, 1)), fac_select(d, 0, 1));
     assert_same(dense(fac_narrow(t, 1, 1, 3)), fac_narrow(d, 1, 1, 3));
     assert_same(dense(fac_index_select(t, 0, index)), fac_index_select(d, 0, index));
@@ -311,10 +319,12 @@ static void shapes_agree_with_strided(void **state) {
 static void gradients_of_sparse_leaves_have_their_pattern(void **state) {
     (void)state;
     FAC_SCOPE(scope);
-    fac_tensor *a = fac_set_requires_grad(fac_to_sparse(matrix()), true), *b = fac_set_requires_grad(fac_t(other()), true);
+    fac_tensor *a = fac_set_requires_grad(fac_to_sparse(matrix()), true),
+               *b = fac_set_requires_grad(fac_t(other()), true);
     fac_tensor *y = fac_mm(a, b);
     assert_ok(fac_backward(fac_sum(fac_mul(y, y))));
-    fac_tensor *d = fac_set_requires_grad(matrix(), true), *e = fac_set_requires_grad(fac_t(other()), true), *z = fac_mm(d, e);
+    fac_tensor *d = fac_set_requires_grad(matrix(), true), *e = fac_set_requires_grad(fac_t(other()), true),
+               *z = fac_mm(d, e);
     assert_ok(fac_backward(fac_sum(fac_mul(z, z))));
     assert_int_equal(fac_tensor_layout(fac_grad_of(a)), FAC_SPARSE_COO);
     assert_near(dense(fac_grad_of(a)), fac_mul(fac_grad_of(d), fac_ne(matrix(), 0)), 1e-14);
@@ -351,8 +361,10 @@ static void embedding_gives_sparse_gradients_that_accumulate(void **state) {
     static const int64_t at[] = {2, 0, 2};
     fac_tensor *weight = fac_set_requires_grad(fac_ones(FAC_INTS(4, 3), .dtype = FAC_F64), true);
     fac_tensor *index = fac_tensor_from(at, FAC_I64, FAC_INTS(3));
-    for (int i = 0; i < 2; i++) assert_ok(fac_backward(fac_sum(fac_mul(fac_embedding(weight, index, .sparse = true), 2))));
-    fac_tensor *grad = fac_grad_of(weight), *plain = fac_set_requires_grad(fac_ones(FAC_INTS(4, 3), .dtype = FAC_F64), true);
+    for (int i = 0; i < 2; i++)
+        assert_ok(fac_backward(fac_sum(fac_mul(fac_embedding(weight, index, .sparse = true), 2))));
+    fac_tensor *grad = fac_grad_of(weight),
+               *plain = fac_set_requires_grad(fac_ones(FAC_INTS(4, 3), .dtype = FAC_F64), true);
     assert_int_equal(fac_tensor_layout(grad), FAC_SPARSE_COO);
     for (int i = 0; i < 2; i++) assert_ok(fac_backward(fac_sum(fac_mul(fac_embedding(plain, index), 2))));
     assert_same(dense(grad), fac_grad_of(plain));
@@ -386,8 +398,7 @@ FAC_TEST_MAIN(FAC_TEST(S011_every_layout_gives_its_elements_back), FAC_TEST(S011
               FAC_TEST(S108_forms_in_place_and_out_change_what_is_given),
               FAC_TEST(functions_that_keep_zeros_change_values_alone), FAC_TEST(products_agree_with_strided),
               FAC_TEST(S178_bmm_takes_sparse_batches), FAC_TEST(sampled_products_keep_the_pattern),
-              FAC_TEST(gradients_of_sparse_inputs_are_those_of_their_values),
-              FAC_TEST(sums_agree_with_strided), FAC_TEST(shapes_agree_with_strided),
-              FAC_TEST(gradients_of_sparse_leaves_have_their_pattern), FAC_TEST(gradients_pass_through_layouts),
-              FAC_TEST(values_have_a_gradient), FAC_TEST(embedding_gives_sparse_gradients_that_accumulate),
-              FAC_TEST(text_is_that_of_pytorch))
+              FAC_TEST(gradients_of_sparse_inputs_are_those_of_their_values), FAC_TEST(sums_agree_with_strided),
+              FAC_TEST(shapes_agree_with_strided), FAC_TEST(gradients_of_sparse_leaves_have_their_pattern),
+              FAC_TEST(gradients_pass_through_layouts), FAC_TEST(values_have_a_gradient),
+              FAC_TEST(embedding_gives_sparse_gradients_that_accumulate), FAC_TEST(text_is_that_of_pytorch))

@@ -11,7 +11,8 @@ fac_tensor *coo_values_grad(fac_tensor *grad, fac_tensor *indices) {
     fac_tensor *dense = dense_of(grad);
     if (!dense) return NULL;
     for (int64_t i = 0; i < n; i++) cells *= dense->sizes[i];
-    return fac__s_index_select(sparse_reshape(dense, 0, (int)n, FAC_INTS(cells)), 0, sparse_flat(indices, dense->sizes));
+    return fac__s_index_select(fac__sparse_reshape(dense, 0, (int)n, FAC_INTS(cells)), 0,
+                               fac__sparse_flat(indices, dense->sizes));
 }
 
 fac_tensor *compressed_values_grad(fac_tensor *grad, fac_tensor *compressed_indices, fac_tensor *plain_indices,
@@ -29,10 +30,11 @@ fac_tensor *values_grad(fac_tensor *grad, fac_tensor *self) {
     const fac_sparse *s = fac__sparse_of(self);
     if (!grad || !s) return NULL;
     if (s->layout != FAC_SPARSE_COO)
-        return fac__s__sparse_compressed_tensor_with_tensors(s->indices, s->plain, grad, sparse_sizes(self), s->layout);
+        return fac__s__sparse_compressed_tensor_with_tensors(s->indices, s->plain, grad, fac__sparse_sizes(self),
+                                                             s->layout);
     return fac__s__sparse_coo_tensor_with_dims_and_tensors(
-        s->sparse_dim, s->dense_dim, sparse_sizes(self), s->indices, grad, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
-        (fac_opt_num){0}, fac_opt_num_(fac_scalar_b_(s->coalesced)));
+        s->sparse_dim, s->dense_dim, fac__sparse_sizes(self), s->indices, grad, FAC_DTYPE_DEFAULT, FAC_STRIDED,
+        (fac_device){0}, (fac_opt_num){0}, fac_opt_num_(fac_scalar_b_(s->coalesced)));
 }
 
 /* grad in the layout that self had. */
@@ -42,7 +44,7 @@ fac_tensor *to_sparse_grad(fac_tensor *grad, fac_tensor *self) {
     if (!fac__sparse_of(self)) return dense_of(grad);
     if (fac__layout_of(grad) == fac__layout_of(self)) return grad;
     if (!fac__sparse_of(grad)) return fac__s_sparse_mask(grad, self);
-    const fac_ints block = sparse_block(self, room);
+    const fac_ints block = fac__sparse_block(self, room);
     return fac__s_to_sparse(grad, fac__layout_of(self), block.n ? block : (fac_ints){0}, (fac_opt_int){0});
 }
 

@@ -44,7 +44,8 @@ static fac_status without_elements(fac_factory f, fac_ints size, fac_tensor **ou
     if (f.layout == FAC_SPARSE_COO)
         return fac__c_sparse_coo_tensor_size(size, f.dtype, f.layout, f.device, f.pin_memory, out);
     FAC_CHECK(f.layout == FAC_SPARSE_CSR || f.layout == FAC_SPARSE_CSC, FAC_ERR_UNSUPPORTED,
-              "a tensor of the layout %s cannot be made empty; make it strided and convert it", fac__layout_name(f.layout));
+              "a tensor of the layout %s cannot be made empty; make it strided and convert it",
+              fac__layout_name(f.layout));
     return fac__c__sparse_compressed_tensor_with_dims(0, 0, size, (fac_ints){0}, FAC_I64, f.dtype, f.layout, f.device,
                                                       f.pin_memory, out);
 }

@@ -1,6 +1,6 @@
 /* What sparse tensors are made of, and their way from layout to layout: the operators. */
-#include "ops/sparse/parts.h"
 #include "core/tensor_make.h"
+#include "ops/sparse/parts.h"
 
 /* ---- counts ------------------------------------------------------------------------------------------------------------ */
 
@@ -18,14 +18,14 @@ fac_status dense_dim_composite(const fac_call_info *c, fac_tensor *self, int64_t
 
 fac_status nnz_composite(const fac_call_info *c, fac_tensor *self, int64_t *out) {
     (void)c;
-    FAC_TRY(sparse_need_sparse(self, "_nnz"));
+    FAC_TRY(fac__sparse_need_sparse(self));
     *out = fac__sparse_nnz(self);
     return FAC_OK;
 }
 
 fac_status is_coalesced_composite(const fac_call_info *c, fac_tensor *self, bool *out) {
     (void)c;
-    FAC_TRY(sparse_need_coo(self, "is_coalesced"));
+    FAC_TRY(fac__sparse_need_coo(self));
     *out = fac__sparse_of(self)->coalesced;
     return FAC_OK;
 }
@@ -64,25 +64,25 @@ fac_status values_part(const fac_call_info *c, fac_tensor *self, fac_tensor **ou
 static fac_status compressed_part(fac_tensor *self, const char *name, bool rows, bool plain, fac_tensor **out) {
     const fac_sparse *s = fac__sparse_of(self);
     const bool has_rows = s->layout == FAC_SPARSE_CSR || s->layout == FAC_SPARSE_BSR;
-    FAC_CHECK(has_rows == rows, FAC_ERR_UNSUPPORTED, "%s expected a tensor of %s, but got the layout %s", name,
+    FAC_CHECK(has_rows == rows, FAC_ERR_UNSUPPORTED, "%s is a part of %s, but the layout is %s", name,
               rows ? "compressed rows" : "compressed columns", fac__layout_name(s->layout));
     return hand_out(plain ? s->plain : s->indices, out);
 }
-#define COMPRESSED_PART(name, rows, plain)                                                           \
-    fac_status name##_part(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {             \
-        (void)c;                                                                                     \
-        return compressed_part(self, #name, rows, plain, out);                                       \
+#define COMPRESSED_PART(name, rows, plain)                                               \
+    fac_status name##_part(const fac_call_info *c, fac_tensor *self, fac_tensor **out) { \
+        (void)c;                                                                         \
+        return compressed_part(self, #name, rows, plain, out);                           \
     }
 COMPRESSED_PART(crow_indices, true, false)
 COMPRESSED_PART(col_indices, true, true)
 COMPRESSED_PART(ccol_indices, false, false)
 COMPRESSED_PART(row_indices, false, true)
 
-#define COPY_OF(name, id)                                                                            \
-    fac_status name##_copy_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {   \
-        (void)c;                                                                                     \
-        FAC_SCOPE(s);                                                                                \
-        return fac__give(out, fac__s_clone(fac__s_##id(self), FAC_FORMAT_DEFAULT));                  \
+#define COPY_OF(name, id)                                                                          \
+    fac_status name##_copy_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) { \
+        (void)c;                                                                                   \
+        FAC_SCOPE(s);                                                                              \
+        return fac__give(out, fac__s_clone(fac__s_##id(self), FAC_FORMAT_DEFAULT));                \
     }
 COPY_OF(raw_indices, _indices)
 COPY_OF(raw_values, _values)
@@ -97,7 +97,7 @@ COPY_OF(row_indices, row_indices)
 
 fac_status coalesce_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    FAC_TRY(sparse_need_coo(self, "coalesce"));
+    FAC_TRY(fac__sparse_need_coo(self));
     if (!fac__sparse_of(self)->coalesced) return fac__c__coalesce(self, out);
     *out = fac__ref(self);
     return FAC_OK;
@@ -105,17 +105,18 @@ fac_status coalesce_composite(const fac_call_info *c, fac_tensor *self, fac_tens
 
 fac_status coalesce_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
-    fac_tensor *t = sparse_coalesced(self);
-    if (t == self) t = sparse_coo(sparse_sizes(self), fac__sparse_of(self)->indices, fac__sparse_of(self)->values, true);
+    FAC_SPARSE_KERNEL;
+    fac_tensor *t = fac__sparse_coalesced(self);
+    if (t == self)
+        t = fac__sparse_coo(fac__sparse_sizes(self), fac__sparse_of(self)->indices, fac__sparse_of(self)->values, true);
     return fac__give(out, t);
 }
 
 fac_status coalesced_sparse(const fac_call_info *c, fac_tensor *self, bool coalesced, fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
+    FAC_SPARSE_KERNEL;
     const fac_sparse *s = fac__sparse_of(self);
-    return fac__give(out, sparse_coo(sparse_sizes(self), s->indices, s->values, coalesced));
+    return fac__give(out, fac__sparse_coo(fac__sparse_sizes(self), s->indices, s->values, coalesced));
 }
 
 fac_status coalesced_sparse_(const fac_call_info *c, fac_tensor *self, bool coalesced, fac_tensor **out) {
@@ -139,9 +140,9 @@ fac_status to_dense_composite(const fac_call_info *c, fac_tensor *self, fac_dtyp
 fac_status to_dense_sparse(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_opt_num masked_grad,
                            fac_tensor **out) {
     (void)c, (void)masked_grad;
-    SPARSE_KERNEL;
-    fac_tensor *t = sparse_dense(self);
-    return fac__give(out, t && dtype ? sparse_cast(t, dtype) : t);
+    FAC_SPARSE_KERNEL;
+    fac_tensor *t = fac__sparse_dense(self);
+    return fac__give(out, t && dtype ? fac__sparse_cast(t, dtype) : t);
 }
 
 fac_status to_dense_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *input,
@@ -151,11 +152,11 @@ fac_status to_dense_backward_composite(const fac_call_info *c, fac_tensor *grad,
     FAC_CHECK(fac__same_sizes(grad, input), FAC_ERR_SHAPE, "grad has sizes %s, but input has %s", FAC_SHAPE_TEXT(grad),
               FAC_SHAPE_TEXT(input));
     const bool masked = !masked_grad.set || masked_grad.v.bits != 0;
-    grad = sparse_cast(grad, sparse_dtype(input));
+    grad = fac__sparse_cast(grad, fac__sparse_dtype(input));
     if (!fac__sparse_of(input)) return fac__give(out, fac__s_to_dense(grad, FAC_DTYPE_DEFAULT, (fac_opt_num){0}));
     if (masked) return fac__give(out, fac__s_sparse_mask(grad, input));
     int64_t room[2];
-    const fac_ints block = sparse_block(input, room);
+    const fac_ints block = fac__sparse_block(input, room);
     if (fac__is_coo(input)) return fac__give(out, fac__s_to_sparse_sparse_dim(grad, fac__sparse_of(input)->sparse_dim));
     return fac__give(out, fac__s_to_sparse(grad, fac__layout_of(input), block.n ? block : (fac_ints){0},
                                            fac_opt_int_(fac__sparse_of(input)->dense_dim)));
@@ -167,8 +168,8 @@ static bool has_blocks(fac_layout l) { return l == FAC_SPARSE_BSR || l == FAC_SP
 
 static fac_status check_block(const fac_tensor *t, fac_layout layout, fac_ints block, int64_t dense_dim) {
     if (!has_blocks(layout)) {
-        FAC_CHECK(!block.v || block.n == 0, FAC_ERR_ARGUMENT, "to_sparse for %s conversion does not use specified blocksize",
-                  fac__layout_name(layout));
+        FAC_CHECK(!block.v || block.n == 0, FAC_ERR_ARGUMENT,
+                  "to_sparse for %s conversion does not use specified blocksize", fac__layout_name(layout));
         return FAC_OK;
     }
     FAC_CHECK(block.v && block.n == 2 && block.v[0] > 0 && block.v[1] > 0, FAC_ERR_ARGUMENT,
@@ -180,8 +181,9 @@ static fac_status check_block(const fac_tensor *t, fac_layout layout, fac_ints b
     return FAC_OK;
 }
 
-static fac_status to_layout(fac_tensor *self, fac_layout layout, fac_ints block, fac_opt_int dense_dim, fac_tensor **out) {
-    SPARSE_KERNEL;
+static fac_status to_layout(fac_tensor *self, fac_layout layout, fac_ints block, fac_opt_int dense_dim,
+                            fac_tensor **out) {
+    FAC_SPARSE_KERNEL;
     const fac_sparse *s = fac__sparse_of(self);
     if (layout == FAC_STRIDED) layout = FAC_SPARSE_COO;
     FAC_CHECK(layout == FAC_SPARSE_COO || fac__is_compressed_layout(layout), FAC_ERR_UNSUPPORTED,
@@ -194,14 +196,14 @@ static fac_status to_layout(fac_tensor *self, fac_layout layout, fac_ints block,
               "a tensor of the layout %s needs two dimensions besides %lld dense ones, but there are %d",
               fac__layout_name(layout), (long long)dense, self->ndim);
     FAC_TRY(check_block(self, layout, block, dense));
-    fac_tensor *coo = s ? sparse_as_coo(self) : sparse_of_dense(self, self->ndim - (int)dense);
-    return fac__give(out, sparse_from_coo(coo, layout, block));
+    fac_tensor *coo = s ? fac__sparse_as_coo(self) : fac__sparse_of_dense(self, self->ndim - (int)dense);
+    return fac__give(out, fac__sparse_from_coo(coo, layout, block));
 }
 
 /* Whether self is already what is asked for. */
 static bool is_so(const fac_tensor *self, fac_layout layout, fac_ints block) {
     int64_t room[2];
-    const fac_ints have = sparse_block(self, room);
+    const fac_ints have = fac__sparse_block(self, room);
     if (layout == FAC_STRIDED) layout = FAC_SPARSE_COO;
     if (fac__layout_of(self) != layout) return false;
     return !block.v || block.n == 0 || (have.n == block.n && have.v[0] == block.v[0] && have.v[1] == block.v[1]);
@@ -223,11 +225,11 @@ fac_status to_sparse_composite(const fac_call_info *c, fac_tensor *self, fac_lay
 
 fac_status to_sparse_dim_explicit(const fac_call_info *c, fac_tensor *self, int64_t sparse_dim, fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
+    FAC_SPARSE_KERNEL;
     FAC_CHECK(sparse_dim >= 0 && sparse_dim <= self->ndim && (sparse_dim > 0 || self->ndim == 0), FAC_ERR_ARGUMENT,
               "sparse_dim must be in range [1, %d], but got %lld", self->ndim, (long long)sparse_dim);
     const fac_sparse *s = fac__sparse_of(self);
-    if (!s) return fac__give(out, sparse_of_dense(self, (int)sparse_dim));
+    if (!s) return fac__give(out, fac__sparse_of_dense(self, (int)sparse_dim));
     FAC_CHECK(s->sparse_dim == sparse_dim && fac__is_coo(self), FAC_ERR_ARGUMENT,
               "a sparse tensor keeps its %d dimensions with indices, but sparse_dim is %lld", s->sparse_dim,
               (long long)sparse_dim);
@@ -244,13 +246,13 @@ fac_status to_sparse_dim_composite(const fac_call_info *c, fac_tensor *self, int
     return FAC_OK;
 }
 
-#define TO_LAYOUT(name, layout, params, block)                                                                       \
-    fac_status to_sparse_##name##_explicit(const fac_call_info *c, fac_tensor *self, params fac_opt_int dense_dim,   \
+#define TO_LAYOUT(name, layout, params, block)                                                                      \
+    fac_status to_sparse_##name##_explicit(const fac_call_info *c, fac_tensor *self, params fac_opt_int dense_dim,  \
                                            fac_tensor **out) {                                                      \
         (void)c;                                                                                                    \
         return to_layout(self, layout, block, dense_dim, out);                                                      \
     }                                                                                                               \
-    fac_status to_sparse_##name##_composite(const fac_call_info *c, fac_tensor *self, params fac_opt_int dense_dim,  \
+    fac_status to_sparse_##name##_composite(const fac_call_info *c, fac_tensor *self, params fac_opt_int dense_dim, \
                                             fac_tensor **out) {                                                     \
         return to_sparse_composite(c, self, layout, block, dense_dim, out);                                         \
     }
@@ -263,25 +265,29 @@ TO_LAYOUT(bsc, FAC_SPARSE_BSC, BLOCK_PARAM, blocksize)
 
 /* ---- indices from form to form ------------------------------------------------------------------------------------------------ */
 
-fac_status coo_to_csr_explicit(const fac_call_info *c, fac_tensor *self, int64_t size, bool out_int32, fac_tensor **out) {
+fac_status coo_to_csr_explicit(const fac_call_info *c, fac_tensor *self, int64_t size, bool out_int32,
+                               fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
-    FAC_CHECK(self->ndim == 1 && size >= 0, FAC_ERR_SHAPE, "row numbers should be a vector, and size not negative; got %s",
-              FAC_SHAPE_TEXT(self));
+    FAC_SPARSE_KERNEL;
+    FAC_CHECK(self->ndim == 1 && size >= 0, FAC_ERR_SHAPE,
+              "row numbers should be a vector, and size not negative; got %s", FAC_SHAPE_TEXT(self));
     FAC_CHECK(self->dtype == FAC_I32 || self->dtype == FAC_I64, FAC_ERR_DTYPE, "row numbers are int32 or int64, not %s",
-              fac_dtype_name(sparse_dtype(self)));
-    return fac__give(out, sparse_cast(sparse_compress(sparse_long(self), size), out_int32 ? FAC_I32 : FAC_I64));
+              fac_dtype_name(fac__sparse_dtype(self)));
+    return fac__give(
+        out, fac__sparse_cast(fac__sparse_compress(fac__sparse_long(self), size), out_int32 ? FAC_I32 : FAC_I64));
 }
 
-fac_status csr_to_coo_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices, bool out_int32,
-                               bool transpose, fac_tensor **out) {
+fac_status csr_to_coo_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices,
+                               bool out_int32, bool transpose, fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
+    FAC_SPARSE_KERNEL;
     FAC_CHECK(crow_indices->ndim >= 1 && crow_indices->ndim == col_indices->ndim &&
                   crow_indices->sizes[crow_indices->ndim - 1] >= 1,
-              FAC_ERR_SHAPE, "crow_indices and col_indices should be lists or batches of lists, but have sizes %s and %s",
+              FAC_ERR_SHAPE,
+              "crow_indices and col_indices should be lists or batches of lists, but have sizes %s and %s",
               FAC_SHAPE_TEXT(crow_indices), FAC_SHAPE_TEXT(col_indices));
-    FAC_CHECK(crow_indices->dtype == col_indices->dtype && (crow_indices->dtype == FAC_I32 || crow_indices->dtype == FAC_I64),
+    FAC_CHECK(crow_indices->dtype == col_indices->dtype &&
+                  (crow_indices->dtype == FAC_I32 || crow_indices->dtype == FAC_I64),
               FAC_ERR_DTYPE, "crow_indices and col_indices must both be int32 or both int64");
     FAC_CHECK(fac_device_equal(crow_indices->device, col_indices->device), FAC_ERR_DEVICE,
               "crow_indices and col_indices must be on one device");
@@ -292,16 +298,17 @@ fac_status csr_to_coo_explicit(const fac_call_info *c, fac_tensor *crow_indices,
         FAC_CHECK(sizes[i] == col_indices->sizes[i], FAC_ERR_SHAPE, "crow_indices and col_indices have other batches");
     }
     FAC_CHECK(batch + 2 <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "too many dimensions");
-    sizes[batch] = crow_indices->sizes[batch] - 1, sizes[batch + 1] = 0; /* how many columns there are is not looked at */
-    fac_tensor *t = sparse_to_coo(sparse_compressed(FAC_SPARSE_CSR, (fac_ints){sizes, (size_t)batch + 2}, crow_indices,
-                                                    col_indices, col_indices));
+    sizes[batch] = crow_indices->sizes[batch] - 1,
+    sizes[batch + 1] = 0; /* how many columns there are is not looked at */
+    fac_tensor *t = fac__sparse_to_coo(fac__sparse_compressed(FAC_SPARSE_CSR, (fac_ints){sizes, (size_t)batch + 2},
+                                                              crow_indices, col_indices, col_indices));
     if (!t) return fac_error();
     fac_tensor *indices = fac__sparse_of(t)->indices;
     if (transpose) {
         int64_t order[FAC_MAX_DIMS];
         for (int i = 0; i < batch; i++) order[i] = i;
         order[batch] = batch + 1, order[batch + 1] = batch;
-        indices = fac__s_index_select(indices, 0, sparse_numbers((fac_ints){order, (size_t)batch + 2}, t->device));
+        indices = fac__s_index_select(indices, 0, fac__sparse_numbers((fac_ints){order, (size_t)batch + 2}, t->device));
     }
-    return fac__give(out, sparse_cast(indices, out_int32 ? FAC_I32 : FAC_I64));
+    return fac__give(out, fac__sparse_cast(indices, out_int32 ? FAC_I32 : FAC_I64));
 }

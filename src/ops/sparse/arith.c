@@ -2,7 +2,9 @@
 #include "ops/sparse/parts.h"
 
 static fac_status need_same_sizes(const fac_tensor *a, const fac_tensor *b) {
-    FAC_CHECK(fac__same_sizes(a, b), FAC_ERR_SHAPE, "sparse tensors do not broadcast; expected equal sizes, but got %s and %s",  FAC_SHAPE_TEXT(a), FAC_SHAPE_TEXT(b));
+    FAC_CHECK(fac__same_sizes(a, b), FAC_ERR_SHAPE,
+              "sparse tensors do not broadcast; expected equal sizes, but got %s and %s", FAC_SHAPE_TEXT(a),
+              FAC_SHAPE_TEXT(b));
     return FAC_OK;
 }
 
@@ -20,28 +22,32 @@ static fac_tensor *sum_of_coo(fac_tensor *a, fac_tensor *b, fac_scalar alpha, fa
                  o->sparse_dim);
         return NULL;
     }
-    fac_tensor *more = scaled_by(sparse_cast(o->values, dtype), alpha);
-    fac_tensor *sum = sparse_coo(sparse_sizes(a), fac__s_cat(FAC_TENSORS(s->indices, o->indices), 1),
-                                 fac__s_cat(FAC_TENSORS(sparse_cast(s->values, dtype), sparse_cast(more, dtype)), 0), false);
-    return s->coalesced && o->coalesced ? sparse_coalesced(sum) : sum;
+    fac_tensor *more = scaled_by(fac__sparse_cast(o->values, dtype), alpha);
+    fac_tensor *sum = fac__sparse_coo(
+        fac__sparse_sizes(a), fac__s_cat(FAC_TENSORS(s->indices, o->indices), 1),
+        fac__s_cat(FAC_TENSORS(fac__sparse_cast(s->values, dtype), fac__sparse_cast(more, dtype)), 0), false);
+    return s->coalesced && o->coalesced ? fac__sparse_coalesced(sum) : sum;
 }
 
 /* dense + alpha * sparse, of equal sizes. */
 static fac_tensor *sum_with_dense(fac_tensor *dense, fac_tensor *sparse, fac_scalar alpha, fac_dtype dtype) {
-    fac_tensor *coo = sparse_as_coo(sparse), *base = sparse_cast(dense, dtype);
+    fac_tensor *coo = fac__sparse_as_coo(sparse), *base = fac__sparse_cast(dense, dtype);
     if (!coo || !base) return NULL;
     const fac_sparse *s = fac__sparse_of(coo);
     if (coo->numel == 0 || s->indices->sizes[1] == 0) return fac__s_clone(base, FAC_FORMAT_DEFAULT);
     int64_t cells = 1;
     for (int i = 0; i < s->sparse_dim; i++) cells *= coo->sizes[i];
-    fac_tensor *more = scaled_by(sparse_cast(s->values, dtype), alpha);
-    if (dtype == FAC_BOOL) return fac__s_add_Tensor(base, sparse_dense(coo), alpha);
-    fac_tensor *flat = sparse_reshape(base, 0, s->sparse_dim, FAC_INTS(cells));
-    fac_tensor *sum = fac__s_index_add(flat, 0, sparse_flat(s->indices, coo->sizes), sparse_cast(more, dtype), fac_scalar_i_(1));
-    return sum ? fac__s_reshape(sum, sparse_sizes(dense)) : NULL;
+    fac_tensor *more = scaled_by(fac__sparse_cast(s->values, dtype), alpha);
+    if (dtype == FAC_BOOL) return fac__s_add_Tensor(base, fac__sparse_dense(coo), alpha);
+    fac_tensor *flat = fac__sparse_reshape(base, 0, s->sparse_dim, FAC_INTS(cells));
+    fac_tensor *sum = fac__s_index_add(flat, 0, fac__sparse_flat(s->indices, coo->sizes), fac__sparse_cast(more, dtype),
+                                       fac_scalar_i_(1));
+    return sum ? fac__s_reshape(sum, fac__sparse_sizes(dense)) : NULL;
 }
 
-static fac_dtype common(const fac_tensor *a, const fac_tensor *b) { return fac_promote_types(sparse_dtype(a), sparse_dtype(b)); }
+static fac_dtype common(const fac_tensor *a, const fac_tensor *b) {
+    return fac_promote_types(fac__sparse_dtype(a), fac__sparse_dtype(b));
+}
 
 static fac_status sum_of(fac_tensor *self, fac_tensor *other, fac_scalar alpha, fac_tensor **out) {
     const fac_dtype dtype = common(self, other);
@@ -50,23 +56,24 @@ static fac_status sum_of(fac_tensor *self, fac_tensor *other, fac_scalar alpha, 
     FAC_TRY(fac__check_factor(dtype, alpha));
     if (!fac__sparse_of(self)) return fac__give(out, sum_with_dense(self, other, alpha, dtype));
     if (!fac__sparse_of(other)) {
-        fac_tensor *scaled = scaled_by(sparse_cast(other, dtype), alpha);
+        fac_tensor *scaled = scaled_by(fac__sparse_cast(other, dtype), alpha);
         return fac__give(out, scaled ? sum_with_dense(scaled, self, fac_scalar_i_(1), dtype) : NULL);
     }
     if (fac__is_coo(self) && fac__is_coo(other)) return fac__give(out, sum_of_coo(self, other, alpha, dtype));
-    fac_tensor *a = sparse_as_coo(self), *b = sparse_as_coo(other), *sum = a && b ? sum_of_coo(a, b, alpha, dtype) : NULL;
-    return fac__give(out, sparse_in_layout_of(sum, self));
+    fac_tensor *a = fac__sparse_as_coo(self), *b = fac__sparse_as_coo(other),
+               *sum = a && b ? sum_of_coo(a, b, alpha, dtype) : NULL;
+    return fac__give(out, fac__sparse_in_layout_of(sum, self));
 }
 
 fac_status add_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar alpha, fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
+    FAC_SPARSE_KERNEL;
     return sum_of(self, other, alpha, out);
 }
 
 fac_status sub_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar alpha, fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
+    FAC_SPARSE_KERNEL;
     double room[2];
     FAC_CHECK(self->dtype != FAC_BOOL && other->dtype != FAC_BOOL, FAC_ERR_DTYPE,
               "Subtraction, the `-` operator, with a bool tensor is not supported.");
@@ -77,7 +84,7 @@ fac_status sub_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *othe
 
 /* Where both have elements. */
 static fac_tensor *product_of_sparse(fac_tensor *a, fac_tensor *b) {
-    a = sparse_as_coo(a), b = sparse_as_coo(b);
+    a = fac__sparse_as_coo(a), b = fac__sparse_as_coo(b);
     if (!a || !b) return NULL;
     const fac_sparse *s = fac__sparse_of(a), *o = fac__sparse_of(b);
     if (s->sparse_dim != o->sparse_dim) {
@@ -85,12 +92,13 @@ static fac_tensor *product_of_sparse(fac_tensor *a, fac_tensor *b) {
                  o->sparse_dim);
         return NULL;
     }
-    fac_tensor *mine = sparse_flat(s->indices, a->sizes), *theirs = sparse_flat(o->indices, b->sizes);
+    fac_tensor *mine = fac__sparse_flat(s->indices, a->sizes), *theirs = fac__sparse_flat(o->indices, b->sizes);
     if (!mine || !theirs) return NULL;
     if (theirs->numel == 0 || mine->numel == 0) {
         fac_tensor *few = fac__s_slice_Tensor(s->values, 0, fac_opt_int_(0), fac_opt_int_(0), 1);
-        return sparse_coo(sparse_sizes(a), fac__s_slice_Tensor(s->indices, 1, fac_opt_int_(0), fac_opt_int_(0), 1),
-                          sparse_cast(few, common(a, b)), true);
+        return fac__sparse_coo(fac__sparse_sizes(a),
+                               fac__s_slice_Tensor(s->indices, 1, fac_opt_int_(0), fac_opt_int_(0), 1),
+                               fac__sparse_cast(few, common(a, b)), true);
     }
     fac_tensor *at = fac__s_clamp_max(fac__s_searchsorted_Tensor(theirs, mine, false, false, NULL, NULL),
                                       fac_scalar_i_(theirs->numel - 1));
@@ -99,7 +107,7 @@ static fac_tensor *product_of_sparse(fac_tensor *a, fac_tensor *b) {
     keep = keep ? fac__s_reshape(keep, FAC_INTS(keep->sizes[0])) : NULL;
     fac_tensor *values = fac__s_mul_Tensor(fac__s_index_select(s->values, 0, keep),
                                            fac__s_index_select(o->values, 0, fac__s_index_select(at, 0, keep)));
-    return sparse_coo(sparse_sizes(a), fac__s_index_select(s->indices, 1, keep), values, true);
+    return fac__sparse_coo(fac__sparse_sizes(a), fac__s_index_select(s->indices, 1, keep), values, true);
 }
 
 /* The elements of a strided tensor where `sparse`, coalesced, has some. */
@@ -108,17 +116,19 @@ static fac_tensor *elements_at(fac_tensor *dense, fac_tensor *sparse) {
     int64_t cells = 1;
     for (int i = 0; i < s->sparse_dim; i++) cells *= sparse->sizes[i];
     if (s->indices->sizes[1] == 0) return s->values;
-    fac_tensor *flat = sparse_reshape(fac__s_expand(dense, sparse_sizes(sparse), false), 0, s->sparse_dim, FAC_INTS(cells));
-    return fac__s_index_select(flat, 0, sparse_flat(s->indices, sparse->sizes));
+    fac_tensor *flat =
+        fac__sparse_reshape(fac__s_expand(dense, fac__sparse_sizes(sparse), false), 0, s->sparse_dim, FAC_INTS(cells));
+    return fac__s_index_select(flat, 0, fac__sparse_flat(s->indices, sparse->sizes));
 }
 
 static fac_tensor *product_with_dense(fac_tensor *sparse, fac_tensor *dense) {
-    if (dense->ndim == 0) return sparse_with_values(sparse, fac__s_mul_Tensor(fac__sparse_of(sparse)->values, dense));
-    fac_tensor *coo = sparse_as_coo(sparse);
+    if (dense->ndim == 0)
+        return fac__sparse_with_values(sparse, fac__s_mul_Tensor(fac__sparse_of(sparse)->values, dense));
+    fac_tensor *coo = fac__sparse_as_coo(sparse);
     if (!coo) return NULL;
     fac_tensor *product =
-        sparse_with_values(coo, fac__s_mul_Tensor(fac__sparse_of(coo)->values, elements_at(dense, coo)));
-    return sparse_in_layout_of(product, sparse);
+        fac__sparse_with_values(coo, fac__s_mul_Tensor(fac__sparse_of(coo)->values, elements_at(dense, coo)));
+    return fac__sparse_in_layout_of(product, sparse);
 }
 
 /* Whether b broadcasts to the sizes of a without changing them. */
@@ -132,12 +142,12 @@ static bool expands_to(const fac_tensor *b, const fac_tensor *a) {
 
 fac_status mul_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
+    FAC_SPARSE_KERNEL;
     FAC_CHECK(fac_device_equal(self->device, other->device) || self->ndim == 0 || other->ndim == 0, FAC_ERR_DEVICE,
               "operands are on different devices");
     if (fac__sparse_of(self) && fac__sparse_of(other)) {
         FAC_TRY(need_same_sizes(self, other));
-        return fac__give(out, sparse_in_layout_of(product_of_sparse(self, other), self));
+        return fac__give(out, fac__sparse_in_layout_of(product_of_sparse(self, other), self));
     }
     fac_tensor *sparse = fac__sparse_of(self) ? self : other, *dense = sparse == self ? other : self;
     FAC_CHECK(expands_to(dense, sparse), FAC_ERR_SHAPE,
@@ -148,35 +158,35 @@ fac_status mul_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *othe
 
 fac_status div_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
+    FAC_SPARSE_KERNEL;
     FAC_CHECK(fac__sparse_of(self) && !fac__sparse_of(other) && other->ndim == 0, FAC_ERR_UNSUPPORTED,
               "sparse division needs a number or a strided tensor without dimensions as the divisor, since what is not "
               "stored is zero; to_dense makes both strided");
-    return fac__give(out, sparse_with_values(self, fac__s_div_Tensor(fac__sparse_of(self)->values, other)));
+    return fac__give(out, fac__sparse_with_values(self, fac__s_div_Tensor(fac__sparse_of(self)->values, other)));
 }
 
 /* ---- masks ----------------------------------------------------------------------------------------------------------------------- */
 
 fac_status sparse_mask_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *mask, fac_tensor **out) {
     (void)c;
-    SPARSE_KERNEL;
-    FAC_TRY(sparse_need_sparse(mask, "sparse_mask"));
+    FAC_SPARSE_KERNEL;
+    FAC_TRY(fac__sparse_need_sparse(mask));
     FAC_TRY(need_same_sizes(self, mask));
     FAC_CHECK(fac_device_equal(self->device, mask->device), FAC_ERR_DEVICE, "operands are on different devices");
-    fac_tensor *at = sparse_as_coo(mask), *from = fac__sparse_of(self) ? sparse_as_coo(self) : NULL;
+    fac_tensor *at = fac__sparse_as_coo(mask), *from = fac__sparse_of(self) ? fac__sparse_as_coo(self) : NULL;
     if (!at || fac_error()) return fac_error();
     FAC_CHECK(!from || fac__sparse_of(from)->sparse_dim == fac__sparse_of(at)->sparse_dim, FAC_ERR_SHAPE,
               "expected equal numbers of sparse dimensions");
-    fac_tensor *values = from ? sparse_values_at(from, at) : elements_at(self, at);
-    fac_tensor *made = sparse_with_values(at, sparse_cast(values, sparse_dtype(self)));
-    return fac__give(out, sparse_in_layout_of(made, mask));
+    fac_tensor *values = from ? fac__sparse_values_at(from, at) : elements_at(self, at);
+    fac_tensor *made = fac__sparse_with_values(at, fac__sparse_cast(values, fac__sparse_dtype(self)));
+    return fac__give(out, fac__sparse_in_layout_of(made, mask));
 }
 
 fac_status mask_projection_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *mask, bool accumulate_matches,
                                   fac_tensor **out) {
     (void)accumulate_matches; /* coalescing adds them up */
-    FAC_TRY(sparse_need_coo(self, "_sparse_mask_projection"));
-    FAC_TRY(sparse_need_coo(mask, "_sparse_mask_projection"));
+    FAC_TRY(fac__sparse_need_coo(self));
+    FAC_TRY(fac__sparse_need_coo(mask));
     return sparse_mask_sparse(c, self, mask, out);
 }
 
@@ -184,13 +194,13 @@ fac_status mask_projection_sparse(const fac_call_info *c, fac_tensor *self, fac_
 
 fac_status equal_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *other, bool *out) {
     (void)c;
-    SPARSE_KERNEL;
+    FAC_SPARSE_KERNEL;
     FAC_CHECK(fac_device_equal(self->device, other->device), FAC_ERR_DEVICE, "operands are on different devices");
     FAC_CHECK(self->dtype == other->dtype, FAC_ERR_DTYPE, "expected one dtype, but got %s and %s",
-              fac_dtype_name(sparse_dtype(self)), fac_dtype_name(sparse_dtype(other)));
+              fac_dtype_name(fac__sparse_dtype(self)), fac_dtype_name(fac__sparse_dtype(other)));
     *out = false;
     if (fac__layout_of(self) != fac__layout_of(other) || !fac__same_sizes(self, other)) return FAC_OK;
-    fac_tensor *a = sparse_as_coo(self), *b = sparse_as_coo(other);
+    fac_tensor *a = fac__sparse_as_coo(self), *b = fac__sparse_as_coo(other);
     if (!a || !b) return fac_error();
     const fac_sparse *s = fac__sparse_of(a), *o = fac__sparse_of(b);
     if (!fac__same_sizes(s->indices, o->indices)) return FAC_OK;

@@ -9,24 +9,24 @@ static int64_t product(const int64_t *sizes, int n) {
     return p;
 }
 
-fac_tensor *sparse_dense(fac_tensor *t) {
+fac_tensor *fac__sparse_dense(fac_tensor *t) {
     if (!t || !fac__sparse_of(t)) return t;
-    if (t->device.type == FAC_META) return sparse_zeros(sparse_sizes(t), sparse_dtype(t), t->device);
-    t = sparse_as_coo(t);
+    if (t->device.type == FAC_META) return fac__sparse_zeros(fac__sparse_sizes(t), fac__sparse_dtype(t), t->device);
+    t = fac__sparse_as_coo(t);
     if (!t) return NULL;
     const fac_sparse *s = fac__sparse_of(t);
     const int64_t cells = product(t->sizes, s->sparse_dim);
-    fac_tensor *zeros = sparse_zeros(sparse_sizes(t), sparse_dtype(t), t->device);
+    fac_tensor *zeros = fac__sparse_zeros(fac__sparse_sizes(t), fac__sparse_dtype(t), t->device);
     if (s->indices->sizes[1] == 0 || t->numel == 0) return zeros;
-    fac_tensor *flat = fac__s_index_copy(sparse_reshape(zeros, 0, s->sparse_dim, FAC_INTS(cells)), 0,
-                                         sparse_flat(s->indices, t->sizes), s->values);
-    return flat ? fac__s_reshape(flat, sparse_sizes(t)) : NULL;
+    fac_tensor *flat = fac__s_index_copy(fac__sparse_reshape(zeros, 0, s->sparse_dim, FAC_INTS(cells)), 0,
+                                         fac__sparse_flat(s->indices, t->sizes), s->values);
+    return flat ? fac__s_reshape(flat, fac__sparse_sizes(t)) : NULL;
 }
 
-fac_tensor *sparse_of_dense(fac_tensor *t, int sparse_dim) {
+fac_tensor *fac__sparse_of_dense(fac_tensor *t, int sparse_dim) {
     if (!t) return NULL;
     const int64_t cells = product(t->sizes, sparse_dim);
-    fac_tensor *flat = sparse_reshape(t, 0, sparse_dim, FAC_INTS(cells));
+    fac_tensor *flat = fac__sparse_reshape(t, 0, sparse_dim, FAC_INTS(cells));
     fac_tensor *set = fac__s_ne_Scalar(flat, fac_scalar_i_(0));
     if (!set) return NULL;
     if (set->ndim > 1) {
@@ -35,21 +35,22 @@ fac_tensor *sparse_of_dense(fac_tensor *t, int sparse_dim) {
     }
     fac_tensor *at = fac__s_nonzero(set);
     at = at ? fac__s_reshape(at, FAC_INTS(at->sizes[0])) : NULL;
-    return sparse_coo(sparse_sizes(t), sparse_unflat(at, t->sizes, sparse_dim), fac__s_index_select(flat, 0, at), true);
+    return fac__sparse_coo(fac__sparse_sizes(t), fac__sparse_unflat(at, t->sizes, sparse_dim),
+                           fac__s_index_select(flat, 0, at), true);
 }
 
 /* ---- compressed to coordinates -------------------------------------------------------------------------------------------- */
 
-fac_tensor *sparse_compress(fac_tensor *rows, int64_t n) {
+fac_tensor *fac__sparse_compress(fac_tensor *rows, int64_t n) {
     if (!rows) return NULL;
-    return fac__s_searchsorted_Tensor(rows, sparse_range(n + 1, rows->device), false, false, NULL, NULL);
+    return fac__s_searchsorted_Tensor(rows, fac__sparse_range(n + 1, rows->device), false, false, NULL, NULL);
 }
 
 /* [b, n + 1] row beginnings and z elements in each batch: row numbers [b, z]. */
 static fac_tensor *rows_of(fac_tensor *compressed, int64_t batches, int64_t z) {
     if (!compressed) return NULL;
-    fac_tensor *places = fac__s_expand(sparse_range(z, compressed->device), FAC_INTS(batches, z), false);
-    fac_tensor *ends = fac__s_slice_Tensor(sparse_long(compressed), 1, fac_opt_int_(1), (fac_opt_int){0}, 1);
+    fac_tensor *places = fac__s_expand(fac__sparse_range(z, compressed->device), FAC_INTS(batches, z), false);
+    fac_tensor *ends = fac__s_slice_Tensor(fac__sparse_long(compressed), 1, fac_opt_int_(1), (fac_opt_int){0}, 1);
     return fac__s_searchsorted_Tensor(fac__s_contiguous(ends, FAC_FORMAT_DEFAULT),
                                       fac__s_contiguous(places, FAC_FORMAT_DEFAULT), false, true, NULL, NULL);
 }
@@ -59,8 +60,8 @@ static void unblock(fac_tensor **row, fac_tensor **column, int64_t h, int64_t w)
     const fac_device d = *row ? (*row)->device : (fac_device){0};
     const int64_t z = *row ? (*row)->numel : 0;
     if (!*row || !*column) return;
-    fac_tensor *in_row = fac__s_reshape(sparse_range(h, d), FAC_INTS(1, h, 1)),
-               *in_column = fac__s_reshape(sparse_range(w, d), FAC_INTS(1, 1, w));
+    fac_tensor *in_row = fac__s_reshape(fac__sparse_range(h, d), FAC_INTS(1, h, 1)),
+               *in_column = fac__s_reshape(fac__sparse_range(w, d), FAC_INTS(1, 1, w));
     fac_tensor *r = fac__s_add_Tensor(in_row, fac__s_reshape(*row, FAC_INTS(z, 1, 1)), fac_scalar_i_(h));
     fac_tensor *c = fac__s_add_Tensor(in_column, fac__s_reshape(*column, FAC_INTS(z, 1, 1)), fac_scalar_i_(w));
     *row = fac__s_reshape(fac__s_expand(r, FAC_INTS(z, h, w), false), FAC_INTS(z * h * w));
@@ -70,7 +71,7 @@ static void unblock(fac_tensor **row, fac_tensor **column, int64_t h, int64_t w)
 static fac_tensor *from_compressed(fac_tensor *t) {
     const fac_sparse *s = fac__sparse_of(t);
     int64_t block[2];
-    const fac_ints b = sparse_block(t, block);
+    const fac_ints b = fac__sparse_block(t, block);
     const bool by_row = s->layout == FAC_SPARSE_CSR || s->layout == FAC_SPARSE_BSR;
     const int batch_dims = s->plain->ndim - 1;
     const int64_t batches = product(t->sizes, batch_dims), z = s->plain->sizes[batch_dims],
@@ -78,28 +79,31 @@ static fac_tensor *from_compressed(fac_tensor *t) {
     fac_tensor *line = rows_of(fac__s_reshape(s->indices, FAC_INTS(batches, lines + 1)), batches, z);
     if (!line) return NULL;
     line = fac__s_reshape(line, FAC_INTS(batches * z));
-    fac_tensor *place = fac__s_reshape(sparse_long(s->plain), FAC_INTS(batches * z));
+    fac_tensor *place = fac__s_reshape(fac__sparse_long(s->plain), FAC_INTS(batches * z));
     fac_tensor *row = by_row ? line : place, *column = by_row ? place : line;
-    fac_tensor *batch = fac__s_reshape(
-        fac__s_expand(fac__s_reshape(sparse_range(batches, t->device), FAC_INTS(batches, 1)), FAC_INTS(batches, z), false),
-        FAC_INTS(batches * z));
-    fac_tensor *values = sparse_reshape(s->values, 0, batch_dims + 1, FAC_INTS(batches * z));
+    fac_tensor *batch =
+        fac__s_reshape(fac__s_expand(fac__s_reshape(fac__sparse_range(batches, t->device), FAC_INTS(batches, 1)),
+                                     FAC_INTS(batches, z), false),
+                       FAC_INTS(batches * z));
+    fac_tensor *values = fac__sparse_reshape(s->values, 0, batch_dims + 1, FAC_INTS(batches * z));
     if (b.n) {
         batch = fac__s_reshape(fac__s_expand(fac__s_reshape(batch, FAC_INTS(batches * z, 1)),
                                              FAC_INTS(batches * z, block[0] * block[1]), false),
                                FAC_INTS(batches * z * block[0] * block[1]));
         unblock(&row, &column, block[0], block[1]);
-        values = sparse_reshape(values, 0, 3, FAC_INTS(batches * z * block[0] * block[1]));
+        values = fac__sparse_reshape(values, 0, 3, FAC_INTS(batches * z * block[0] * block[1]));
     }
-    fac_tensor *in_batch = batch_dims ? sparse_unflat(batch, t->sizes, batch_dims) : NULL;
+    fac_tensor *in_batch = batch_dims ? fac__sparse_unflat(batch, t->sizes, batch_dims) : NULL;
     fac_tensor *ij = fac__s_stack(FAC_TENSORS(row, column), 0);
     fac_tensor *indices = batch_dims ? fac__s_cat(FAC_TENSORS(in_batch, ij), 0) : ij;
-    fac_tensor *coo = sparse_coo(sparse_sizes(t), indices, values, by_row && !b.n);
-    return by_row && !b.n ? coo : sparse_coalesced(coo);
+    fac_tensor *coo = fac__sparse_coo(fac__sparse_sizes(t), indices, values, by_row && !b.n);
+    return by_row && !b.n ? coo : fac__sparse_coalesced(coo);
 }
 
-fac_tensor *sparse_to_coo(fac_tensor *t) { return t && fac__sparse_of(t) && !fac__is_coo(t) ? from_compressed(t) : t; }
-fac_tensor *sparse_as_coo(fac_tensor *t) { return sparse_coalesced(sparse_to_coo(t)); }
+fac_tensor *fac__sparse_to_coo(fac_tensor *t) {
+    return t && fac__sparse_of(t) && !fac__is_coo(t) ? from_compressed(t) : t;
+}
+fac_tensor *fac__sparse_as_coo(fac_tensor *t) { return fac__sparse_coalesced(fac__sparse_to_coo(t)); }
 
 /* ---- coordinates to compressed -------------------------------------------------------------------------------------------------- */
 
@@ -125,13 +129,14 @@ static fac_tensor *compress(fac_tensor *coo, fac_layout layout, fac_ints sizes, 
     for (int i = 0; i < batch_dims; i++) head[i] = coo->sizes[i];
     fac_tensor *compressed;
     if (batch_dims == 0) {
-        compressed = sparse_compress(line, lines);
+        compressed = fac__sparse_compress(line, lines);
     } else {
-        fac_tensor *flat = sparse_flat(fac__s_slice_Tensor(s->indices, 0, fac_opt_int_(0), fac_opt_int_(batch_dims), 1),
-                                       coo->sizes);
-        fac_tensor *wanted = fac__s_reshape(
-            fac__s_expand(fac__s_reshape(sparse_range(batches, coo->device), FAC_INTS(batches, 1)), FAC_INTS(batches, z), false),
-            FAC_INTS(batches * z));
+        fac_tensor *flat = fac__sparse_flat(
+            fac__s_slice_Tensor(s->indices, 0, fac_opt_int_(0), fac_opt_int_(batch_dims), 1), coo->sizes);
+        fac_tensor *wanted =
+            fac__s_reshape(fac__s_expand(fac__s_reshape(fac__sparse_range(batches, coo->device), FAC_INTS(batches, 1)),
+                                         FAC_INTS(batches, z), false),
+                           FAC_INTS(batches * z));
         bool same = false;
         if (!flat || !wanted || fac__c_equal(flat, wanted, &same) != FAC_OK) return NULL;
         if (!same) {
@@ -139,17 +144,19 @@ static fac_tensor *compress(fac_tensor *coo, fac_layout layout, fac_ints sizes, 
             return NULL;
         }
         fac_tensor *asked = fac__s_contiguous(
-            fac__s_expand(sparse_range(lines + 1, coo->device), FAC_INTS(batches, lines + 1), false), FAC_FORMAT_DEFAULT);
+            fac__s_expand(fac__sparse_range(lines + 1, coo->device), FAC_INTS(batches, lines + 1), false),
+            FAC_FORMAT_DEFAULT);
         compressed = fac__s_searchsorted_Tensor(
-            fac__s_contiguous(fac__s_reshape(line, FAC_INTS(batches, z)), FAC_FORMAT_DEFAULT), asked, false, false, NULL, NULL);
+            fac__s_contiguous(fac__s_reshape(line, FAC_INTS(batches, z)), FAC_FORMAT_DEFAULT), asked, false, false,
+            NULL, NULL);
     }
     head[batch_dims] = lines + 1;
     compressed = compressed ? fac__s_reshape(compressed, (fac_ints){head, (size_t)batch_dims + 1}) : NULL;
     head[batch_dims] = z;
     const fac_ints each = {head, (size_t)batch_dims + 1};
-    return sparse_compressed(layout, sizes, compressed,
-                             place ? fac__s_contiguous(fac__s_reshape(place, each), FAC_FORMAT_DEFAULT) : NULL,
-                             sparse_reshape(s->values, 0, 1, each));
+    return fac__sparse_compressed(layout, sizes, compressed,
+                                  place ? fac__s_contiguous(fac__s_reshape(place, each), FAC_FORMAT_DEFAULT) : NULL,
+                                  fac__sparse_reshape(s->values, 0, 1, each));
 }
 
 /* Rows and columns of indices exchanged, in order again. */
@@ -160,9 +167,9 @@ static fac_tensor *with_columns_first(fac_tensor *coo) {
     for (int i = 0; i < d; i++) order[i] = i;
     order[d - 2] = d - 1, order[d - 1] = d - 2;
     for (int i = 0; i < coo->ndim; i++) sizes[i] = coo->sizes[i < d ? order[i] : i];
-    fac_tensor *at = sparse_numbers((fac_ints){order, (size_t)d}, coo->device);
-    return sparse_coalesced(
-        sparse_coo((fac_ints){sizes, coo->ndim}, fac__s_index_select(s->indices, 0, at), s->values, false));
+    fac_tensor *at = fac__sparse_numbers((fac_ints){order, (size_t)d}, coo->device);
+    return fac__sparse_coalesced(
+        fac__sparse_coo((fac_ints){sizes, coo->ndim}, fac__s_index_select(s->indices, 0, at), s->values, false));
 }
 
 /* Elements gathered into blocks: the last two sparse dimensions count blocks, whose elements are two more dense dimensions. */
@@ -172,36 +179,39 @@ static fac_tensor *in_blocks(fac_tensor *coo, fac_ints block) {
     int64_t sizes[FAC_MAX_DIMS + 2], inner[FAC_MAX_DIMS + 2];
     const int64_t z = s->indices->sizes[1], cells = block.v[0] * block.v[1];
     for (int i = 0; i < d; i++) sizes[i] = coo->sizes[i] / (i == d - 2 ? block.v[0] : i == d - 1 ? block.v[1] : 1);
-    fac_tensor *row = fac__s_select_int(s->indices, 0, d - 2), *column = fac__s_select_int(s->indices, 0, d - 1), *head[3];
+    fac_tensor *row = fac__s_select_int(s->indices, 0, d - 2), *column = fac__s_select_int(s->indices, 0, d - 1),
+               *head[3];
     fac_tensor *r = fac__s_div_Scalar_mode(row, fac_scalar_i_(block.v[0]), "floor"),
                *c = fac__s_div_Scalar_mode(column, fac_scalar_i_(block.v[1]), "floor");
-    fac_tensor *in = fac__s_add_Tensor(fac__s_remainder_Scalar(column, fac_scalar_i_(block.v[1])),
-                                       fac__s_remainder_Scalar(row, fac_scalar_i_(block.v[0])), fac_scalar_i_(block.v[1]));
+    fac_tensor *in =
+        fac__s_add_Tensor(fac__s_remainder_Scalar(column, fac_scalar_i_(block.v[1])),
+                          fac__s_remainder_Scalar(row, fac_scalar_i_(block.v[0])), fac_scalar_i_(block.v[1]));
     head[0] = fac__s_slice_Tensor(s->indices, 0, fac_opt_int_(0), fac_opt_int_(d - 2), 1);
     head[1] = fac__s_unsqueeze(r, 0), head[2] = fac__s_unsqueeze(c, 0);
     fac_tensor *blocks = fac__s_cat((fac_tensors){head, 3}, 0);
     if (!in || !blocks) return NULL;
     /* Each block once, with the number of its block beside each element. */
-    fac_tensor *flat = sparse_flat(blocks, sizes);
+    fac_tensor *flat = fac__sparse_flat(blocks, sizes);
     fac_sort_stable_result sorted = fac__s_sort_stable(flat, fac_opt_num_(fac_scalar_b_(true)), 0, false);
     if (!sorted.values) return NULL;
     fac_unique_consecutive_result unique = fac__s_unique_consecutive(sorted.values, true, false, (fac_opt_int){0});
     if (!unique.output) return NULL;
     const int64_t n = unique.output->numel;
-    fac_tensor *to = fac__s_add_Tensor(fac__s_index_select(in, 0, sorted.indices), unique.inverse, fac_scalar_i_(cells));
+    fac_tensor *to =
+        fac__s_add_Tensor(fac__s_index_select(in, 0, sorted.indices), unique.inverse, fac_scalar_i_(cells));
     inner[0] = n * cells;
     for (int i = 1; i < s->values->ndim; i++) inner[i] = s->values->sizes[i];
-    fac_tensor *zeros = sparse_zeros((fac_ints){inner, s->values->ndim}, sparse_dtype(coo), coo->device);
-    fac_tensor *values =
-        z ? fac__s_index_copy(zeros, 0, to, fac__s_index_select(s->values, 0, sorted.indices)) : zeros;
-    values = sparse_reshape(values, 0, 1, FAC_INTS(n, block.v[0], block.v[1]));
+    fac_tensor *zeros = fac__sparse_zeros((fac_ints){inner, s->values->ndim}, fac__sparse_dtype(coo), coo->device);
+    fac_tensor *values = z ? fac__s_index_copy(zeros, 0, to, fac__s_index_select(s->values, 0, sorted.indices)) : zeros;
+    values = fac__sparse_reshape(values, 0, 1, FAC_INTS(n, block.v[0], block.v[1]));
     sizes[d] = block.v[0], sizes[d + 1] = block.v[1];
     for (int i = d; i < coo->ndim; i++) sizes[i + 2] = coo->sizes[i];
-    return sparse_coo((fac_ints){sizes, (size_t)coo->ndim + 2}, sparse_unflat(unique.output, sizes, d), values, true);
+    return fac__sparse_coo((fac_ints){sizes, (size_t)coo->ndim + 2}, fac__sparse_unflat(unique.output, sizes, d),
+                           values, true);
 }
 
-fac_tensor *sparse_from_coo(fac_tensor *t, fac_layout layout, fac_ints block) {
-    t = sparse_coalesced(t);
+fac_tensor *fac__sparse_from_coo(fac_tensor *t, fac_layout layout, fac_ints block) {
+    t = fac__sparse_coalesced(t);
     if (!t || layout == FAC_SPARSE_COO) return t;
     const bool by_row = layout == FAC_SPARSE_CSR || layout == FAC_SPARSE_BSR,
                blocks = layout == FAC_SPARSE_BSR || layout == FAC_SPARSE_BSC;
@@ -215,34 +225,33 @@ fac_tensor *sparse_from_coo(fac_tensor *t, fac_layout layout, fac_ints block) {
     if (!m) return NULL;
     const int64_t lines = m->sizes[s->sparse_dim - (by_row ? 2 : 1)];
     if (!by_row) m = with_columns_first(m);
-    return m ? compress(m, layout, sparse_sizes(t), lines) : NULL;
+    return m ? compress(m, layout, fac__sparse_sizes(t), lines) : NULL;
 }
 
-fac_tensor *sparse_in_layout_of(fac_tensor *coo, const fac_tensor *like) {
+fac_tensor *fac__sparse_in_layout_of(fac_tensor *coo, const fac_tensor *like) {
     int64_t room[2];
     if (!coo) return NULL;
-    if (!fac__sparse_of(like)) return sparse_dense(coo);
-    return sparse_from_coo(coo, fac__layout_of(like), sparse_block(like, room));
+    if (!fac__sparse_of(like)) return fac__sparse_dense(coo);
+    return fac__sparse_from_coo(coo, fac__layout_of(like), fac__sparse_block(like, room));
 }
 
-sparse_rows sparse_rows_of(fac_tensor *matrix) {
+fac_sparse_rows fac__sparse_rows_of(fac_tensor *matrix) {
     fac_tensor *csr = matrix && fac__layout_of(matrix) == FAC_SPARSE_CSR
                           ? matrix
-                          : sparse_from_coo(sparse_to_coo(matrix), FAC_SPARSE_CSR, (fac_ints){0});
-    if (!csr) return (sparse_rows){0};
+                          : fac__sparse_from_coo(fac__sparse_to_coo(matrix), FAC_SPARSE_CSR, (fac_ints){0});
+    if (!csr) return (fac_sparse_rows){0};
     const fac_sparse *s = fac__sparse_of(csr);
-    return (sparse_rows){s->indices, s->plain, s->values};
+    return (fac_sparse_rows){s->indices, s->plain, s->values};
 }
 
-fac_tensor *sparse_values_at(fac_tensor *t, fac_tensor *mask) {
+fac_tensor *fac__sparse_values_at(fac_tensor *t, fac_tensor *mask) {
     const fac_sparse *s = t ? fac__sparse_of(t) : NULL, *m = mask ? fac__sparse_of(mask) : NULL;
     if (!s || !m) return NULL;
-    fac_tensor *have = sparse_flat(s->indices, t->sizes), *want = sparse_flat(m->indices, mask->sizes);
+    fac_tensor *have = fac__sparse_flat(s->indices, t->sizes), *want = fac__sparse_flat(m->indices, mask->sizes);
     if (!have || !want) return NULL;
     int64_t sizes[FAC_MAX_DIMS + 1] = {want->numel};
     for (int i = 1; i < s->values->ndim; i++) sizes[i] = s->values->sizes[i];
-    if (have->numel == 0)
-        return sparse_zeros((fac_ints){sizes, s->values->ndim}, sparse_dtype(t), t->device);
+    if (have->numel == 0) return fac__sparse_zeros((fac_ints){sizes, s->values->ndim}, fac__sparse_dtype(t), t->device);
     fac_tensor *at = fac__s_searchsorted_Tensor(have, want, false, false, NULL, NULL);
     at = fac__s_clamp_max(at, fac_scalar_i_(have->numel - 1));
     fac_tensor *found = fac__s_eq_Tensor(fac__s_index_select(have, 0, at), want);
@@ -250,6 +259,7 @@ fac_tensor *sparse_values_at(fac_tensor *t, fac_tensor *mask) {
     int64_t shape[FAC_MAX_DIMS + 1] = {want->numel};
     for (int i = 1; i < s->values->ndim; i++) shape[i] = 1;
     found = found ? fac__s_reshape(found, (fac_ints){shape, s->values->ndim}) : NULL;
-    return fac__s_where_self(found, values, fac__s_zeros_like(values, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
-                                                               (fac_opt_num){0}, FAC_FORMAT_DEFAULT));
+    return fac__s_where_self(found, values,
+                             fac__s_zeros_like(values, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
+                                               (fac_opt_num){0}, FAC_FORMAT_DEFAULT));
 }

@@ -18,7 +18,8 @@ static const fac_schema *schema_of(const fac_operator *op) {
 }
 
 static fac_status no_kernel(const fac_operator *op, const char *layout, const char *why) {
-    return FAC_FAIL(FAC_ERR_UNSUPPORTED, "'%s' does not take tensors of the layout %s%s; make them strided first: to_dense", op->name,
+    return FAC_FAIL(FAC_ERR_UNSUPPORTED,
+                    "'%s' does not take tensors of the layout %s%s; make them strided first: to_dense", op->name,
                     layout, why);
 }
 
@@ -26,7 +27,8 @@ static fac_status no_kernel(const fac_operator *op, const char *layout, const ch
 static const char *layout_among(const fac_value *args, size_t n) {
     for (size_t i = 0; i < n; i++) {
         fac_tensor *one = fac__value_header(&args[i]);
-        const fac_tensors l = args[i].tag == FAC_TAG_TENSORS ? fac__value_headers(&args[i]) : (fac_tensors){&one, one != NULL};
+        const fac_tensors l =
+            args[i].tag == FAC_TAG_TENSORS ? fac__value_headers(&args[i]) : (fac_tensors){&one, one != NULL};
         for (size_t k = 0; k < l.n; k++)
             if (l.v[k] && fac__layout_of(l.v[k]) != FAC_STRIDED) return fac__layout_name(fac__layout_of(l.v[k]));
     }
@@ -64,14 +66,15 @@ static bool same_part(fac_tensor *a, fac_tensor *b) {
 /* Coalesces all; false if their elements are in different places. */
 static bool in_same_places(operands *o) {
     for (size_t i = 0; i < o->n; i++) {
-        if (fac__is_coo(o->v[i])) o->v[i] = sparse_coalesced(o->v[i]);
+        if (fac__is_coo(o->v[i])) o->v[i] = fac__sparse_coalesced(o->v[i]);
         if (!o->v[i]) return false;
     }
     const fac_sparse *a = fac__sparse_of(o->v[0]);
     for (size_t i = 1; i < o->n; i++) {
         const fac_sparse *b = fac__sparse_of(o->v[i]);
         if (a->layout != b->layout || a->sparse_dim != b->sparse_dim || !fac__same_sizes(o->v[0], o->v[i]) ||
-            !fac__same_sizes(a->values, b->values) || !same_part(a->indices, b->indices) || !same_part(a->plain, b->plain))
+            !fac__same_sizes(a->values, b->values) || !same_part(a->indices, b->indices) ||
+            !same_part(a->plain, b->plain))
             return false;
     }
     return true;
@@ -102,7 +105,7 @@ static fac_status keeps_zeros(const fac_operator *op, const operands *o, const f
     fac_value results[MOST_TENSORS];
     const fac_device cpu = fac_device_make(FAC_CPU, -1);
     for (size_t i = 0; i < o->n; i++) {
-        zeros[i] = sparse_zeros(FAC_INTS(1), sparse_dtype(o->v[i]), cpu);
+        zeros[i] = fac__sparse_zeros(FAC_INTS(1), fac__sparse_dtype(o->v[i]), cpu);
         if (!zeros[i]) return fac_error();
     }
     for (size_t i = 0; i < MOST_TENSORS; i++) results[i] = fac_value_none();
@@ -124,7 +127,7 @@ static fac_status on_values(const fac_operator *op, const operands *o, fac_value
     for (size_t i = 0; i < MOST_TENSORS; i++) results[i] = fac_value_none();
     fac_status st = call_with(op, o, values, stack, results);
     for (size_t i = 0; i < op->n_rets && st == FAC_OK; i++) {
-        fac_tensor *t = sparse_with_values(o->v[0], fac__value_header(&results[i]));
+        fac_tensor *t = fac__sparse_with_values(o->v[0], fac__value_header(&results[i]));
         fac_value_release(&results[i]);
         if (t) results[i] = fac__value_tensor(t);
         st = fac_error();
@@ -152,9 +155,9 @@ static fac_status pointwise(const fac_operator *op, fac_value *stack) {
 /* ---- forms ------------------------------------------------------------------------------------------------------------------- */
 
 static fac_status need_castable(const fac_tensor *from, const fac_tensor *to) {
-    FAC_CHECK(fac_can_cast(sparse_dtype(from), sparse_dtype(to)), FAC_ERR_DTYPE,
-              "result type %s can't be cast to the desired output type %s", fac_dtype_name(sparse_dtype(from)),
-              fac_dtype_name(sparse_dtype(to)));
+    FAC_CHECK(fac_can_cast(fac__sparse_dtype(from), fac__sparse_dtype(to)), FAC_ERR_DTYPE,
+              "result type %s can't be cast to the desired output type %s", fac_dtype_name(fac__sparse_dtype(from)),
+              fac_dtype_name(fac__sparse_dtype(to)));
     return FAC_OK;
 }
 
@@ -167,9 +170,10 @@ static fac_status put_sparse(fac_tensor *to, fac_tensor *result, bool in_place) 
               fac__layout_name(fac__layout_of(result)), fac__layout_name(fac__layout_of(to)));
     FAC_CHECK(fac_device_equal(to->device, result->device), FAC_ERR_DEVICE, "out is not on the device of the result");
     FAC_CHECK(!in_place || fac__same_sizes(to, result), FAC_ERR_SHAPE,
-              "output with shape %s doesn't match the shape %s of the result", FAC_SHAPE_TEXT(to), FAC_SHAPE_TEXT(result));
-    fac_tensor *values = sparse_cast(fac__sparse_of(result)->values, sparse_dtype(to));
-    fac_tensor *made = sparse_with_values(result, values);
+              "output with shape %s doesn't match the shape %s of the result", FAC_SHAPE_TEXT(to),
+              FAC_SHAPE_TEXT(result));
+    fac_tensor *values = fac__sparse_cast(fac__sparse_of(result)->values, fac__sparse_dtype(to));
+    fac_tensor *made = fac__sparse_with_values(result, values);
     return made ? fac__sparse_become(to, made) : fac_error();
 }
 
@@ -186,7 +190,8 @@ static fac_status put(fac_tensor *to, fac_tensor *result, bool in_place) {
 static size_t written_by(const fac_operator *op, const fac_operator *functional, bool *in_place) {
     const fac_schema *s = schema_of(op);
     size_t outs = 0;
-    while (outs < s->n_args && s->args[s->n_args - 1 - outs].type.write && s->args[s->n_args - 1 - outs].kwarg_only) outs++;
+    while (outs < s->n_args && s->args[s->n_args - 1 - outs].type.write && s->args[s->n_args - 1 - outs].kwarg_only)
+        outs++;
     *in_place = outs == 0;
     if (functional->n_args != s->n_args - outs || functional->n_rets != s->n_rets) return 0;
     if (outs) return outs == s->n_rets ? outs : 0;
@@ -215,19 +220,19 @@ static fac_status call_form(const fac_operator *op, const fac_operator *function
 /* dense += alpha * coordinates, without a copy of what is dense: the step of an optimiser with the gradient of a table. */
 static fac_status add_rows(const fac_value *stack, bool *out_done) {
     fac_tensor *self = fac__value_header(&stack[0]), *other = fac__value_header(&stack[1]);
-    *out_done = self && other && !fac__sparse_of(self) && fac__is_coo(other) && fac__is_contiguous(self) && self->numel &&
-                fac__same_sizes(self, other) && self->dtype == other->dtype && self->dtype != FAC_BOOL;
+    *out_done = self && other && !fac__sparse_of(self) && fac__is_coo(other) && fac__is_contiguous(self) &&
+                self->numel && fac__same_sizes(self, other) && self->dtype == other->dtype && self->dtype != FAC_BOOL;
     if (!*out_done) return FAC_OK;
     fac_scalar alpha;
     FAC_TRY(fac__unbox_scalar(&stack[2], "alpha", &alpha));
-    FAC_TRY(fac__check_factor(sparse_dtype(self), alpha));
-    fac_tensor *coo = sparse_coalesced(other);
+    FAC_TRY(fac__check_factor(fac__sparse_dtype(self), alpha));
+    fac_tensor *coo = fac__sparse_coalesced(other);
     if (!coo) return fac_error();
     const fac_sparse *s = fac__sparse_of(coo);
     int64_t cells = 1;
     for (int i = 0; i < s->sparse_dim; i++) cells *= coo->sizes[i];
-    fac_tensor *flat = sparse_reshape(self, 0, s->sparse_dim, FAC_INTS(cells)), *same = NULL;
-    fac_tensor *at = sparse_flat(s->indices, coo->sizes);
+    fac_tensor *flat = fac__sparse_reshape(self, 0, s->sparse_dim, FAC_INTS(cells)), *same = NULL;
+    fac_tensor *at = fac__sparse_flat(s->indices, coo->sizes);
     if (!flat || !at) return fac_error();
     FAC_TRY(fac__c_index_add_(flat, 0, at, s->values, alpha, &same));
     fac__unref(same);
@@ -249,7 +254,7 @@ static fac_status form(const fac_operator *op, const fac_operator *functional, f
 }
 
 static fac_status sparse_fallback(const fac_call_info *c, fac_value *stack) {
-    SPARSE_KERNEL;
+    FAC_SPARSE_KERNEL;
     const fac_operator *op = c->op;
     if (!op->facts) return fac__no_kernel(c); /* a user's: nothing is known of it */
     const char *layout = layout_among(stack, op->n_args);

@@ -2,7 +2,7 @@
 #ifndef FAC_SRC_OPS_SPARSE_FALLBACK_H
 #define FAC_SRC_OPS_SPARSE_FALLBACK_H
 
-#include "base/base.h"
+#include <facula/base.h>
 
 fac_status fac__sparse_init(void);
 

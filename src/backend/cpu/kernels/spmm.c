@@ -14,19 +14,19 @@ typedef struct spmm {
     int64_t n; /* columns of the dense matrix */
 } spmm;
 
-#define ROWS(suffix, T)                                                                         \
-    static fac_status rows_##suffix(void *ctx, int64_t begin, int64_t end) {                    \
-        const spmm *s = ctx;                                                                    \
-        const T *values = s->values, *dense = s->dense;                                         \
-        for (int64_t i = begin; i < end; i++) {                                                 \
-            T *restrict to = (T *)s->out + i * s->n;                                            \
-            for (int64_t j = 0; j < s->n; j++) to[j] = 0;                                       \
-            for (int64_t k = s->begin[i]; k < s->begin[i + 1]; k++) {                           \
-                const T v = values[k], *from = dense + s->columns[k] * s->n;                    \
-                for (int64_t j = 0; j < s->n; j++) to[j] = (T)(to[j] + v * from[j]);            \
-            }                                                                                   \
-        }                                                                                       \
-        return FAC_OK;                                                                          \
+#define ROWS(suffix, T)                                                              \
+    static fac_status rows_##suffix(void *ctx, int64_t begin, int64_t end) {         \
+        const spmm *s = ctx;                                                         \
+        const T *values = s->values, *dense = s->dense;                              \
+        for (int64_t i = begin; i < end; i++) {                                      \
+            T *restrict to = (T *)s->out + i * s->n;                                 \
+            for (int64_t j = 0; j < s->n; j++) to[j] = 0;                            \
+            for (int64_t k = s->begin[i]; k < s->begin[i + 1]; k++) {                \
+                const T v = values[k], *from = dense + s->columns[k] * s->n;         \
+                for (int64_t j = 0; j < s->n; j++) to[j] = (T)(to[j] + v * from[j]); \
+            }                                                                        \
+        }                                                                            \
+        return FAC_OK;                                                               \
     }
 ROWS(f32, float)
 ROWS(f64, double)
@@ -63,7 +63,8 @@ static fac_status row_major(fac_tensor *t, fac_tensor **out) {
 
 static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense, fac_tensor **out) {
     const int64_t rows = begin->numel - 1, z = columns->numel, sizes[] = {rows, dense->sizes[1]}, none = 0;
-    spmm s = {fac__data(begin), z ? fac__data(columns) : &none, fac__data(values), fac__data(dense), NULL, dense->sizes[1]};
+    spmm s = {fac__data(begin), z ? fac__data(columns) : &none, fac__data(values), fac__data(dense), NULL,
+              dense->sizes[1]};
     const fac_range_fn fn = rows_of_dtype(dense->dtype);
     FAC_CHECK(fn, FAC_ERR_DTYPE, "products of %s are computed in float32", fac_dtype_name((fac_dtype)dense->dtype));
     FAC_TRY(check(&s, rows, z, dense->sizes[0]));
@@ -78,7 +79,7 @@ fac_status spmm_cpu(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor
                     fac_tensor *dense, fac_tensor **out) {
     (void)c;
     fac_tensor *given[] = {crow_indices, col_indices, values, dense}, *own[4] = {NULL};
-    FAC_TRY(sparse_check_spmm(crow_indices, col_indices, values, dense));
+    FAC_TRY(fac__sparse_check_spmm(crow_indices, col_indices, values, dense));
     fac_status st = FAC_OK;
     for (int i = 0; i < 4 && st == FAC_OK; i++) st = row_major(given[i], &own[i]);
     if (st == FAC_OK) st = run(own[0], own[1], own[2], own[3], out);
