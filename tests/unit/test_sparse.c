@@ -372,6 +372,61 @@ static void embedding_gives_sparse_gradients_that_accumulate(void **state) {
     assert_same(fac_grad_of(weight), fac_add(fac_grad_of(plain), 1));
 }
 
+static void sgd_takes_sparse_gradients(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    static const int64_t at[] = {2, 0, 2};
+    fac_tensor *start = fac_to_dtype(fac_reshape(fac_arange(12), FAC_INTS(4, 3)), FAC_F64);
+    fac_tensor *weight = fac_set_requires_grad(fac_clone(start), true),
+               *plain = fac_set_requires_grad(fac_clone(start), true);
+    fac_tensor *index = fac_tensor_from(at, FAC_I64, FAC_INTS(3));
+    fac_optimizer *a = fac_sgd_of(FAC_TENSORS(weight), 0.5), *b = fac_sgd_of(FAC_TENSORS(plain), 0.5);
+    for (int i = 0; i < 3; i++) {
+        fac_optimizer_zero_grad(a), fac_optimizer_zero_grad(b);
+        fac_tensor *x = fac_embedding(weight, index, .sparse = true), *y = fac_embedding(plain, index);
+        assert_ok(fac_backward(fac_sum(fac_mul(x, x))));
+        assert_ok(fac_backward(fac_sum(fac_mul(y, y))));
+        assert_ok(fac_optimizer_step(a));
+        assert_ok(fac_optimizer_step(b));
+    }
+    assert_near(fac_detach(weight), fac_detach(plain), 1e-14);
+    fac_optimizer_release(a), fac_optimizer_release(b);
+}
+
+static void handles_take_other_data_and_files_refuse(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *t = uncoalesced(), *d = dense(t), *single = fac_to_dtype(t, FAC_F32);
+    assert_int_equal(fac_tensor_layout(single), FAC_SPARSE_COO);
+    assert_ok(fac_set_data(t, single));
+    assert_int_equal(fac_tensor_dtype(t), FAC_F32);
+    assert_same(dense(t), fac_to_dtype(d, FAC_F32));
+    assert_int_equal(fac_set_data(t, d), FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, "one layout");
+    const fac_named_tensor named = {"w", t};
+    assert_int_equal(fac_safetensors_save("sparse.safetensors", &named, 1, NULL, 0), FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, "to_dense");
+    double v[12];
+    assert_int_equal(fac_tensor_read(t, FAC_F64, v, 12), FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, "make it dense first");
+}
+
+static void bits_do_not_depend_on_threads(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *big = random_of(FAC_F32, FAC_INTS(300, 400)), *right = random_of(FAC_F32, FAC_INTS(400, 70));
+    fac_tensor *t = fac_to_sparse_csr(fac_mul(big, fac_gt(big, 0.7))), *want = fac_mm(dense(t), right), *one = NULL;
+    const int threads = fac_num_threads();
+    for (int n = 1; n <= 4; n++) {
+        assert_ok(fac_set_num_threads(n));
+        fac_tensor *got = fac_mm(t, right);
+        assert_near(got, want, 1e-5);
+        if (one) assert_same(got, one);
+        one = got;
+    }
+    assert_ok(fac_set_num_threads(threads));
+}
+
 /* ---- text ---------------------------------------------------------------------------------------------------------------------- */
 
 static void text_is_that_of_pytorch(void **state) {
@@ -401,4 +456,6 @@ FAC_TEST_MAIN(FAC_TEST(S011_every_layout_gives_its_elements_back), FAC_TEST(S011
               FAC_TEST(gradients_of_sparse_inputs_are_those_of_their_values), FAC_TEST(sums_agree_with_strided),
               FAC_TEST(shapes_agree_with_strided), FAC_TEST(gradients_of_sparse_leaves_have_their_pattern),
               FAC_TEST(gradients_pass_through_layouts), FAC_TEST(values_have_a_gradient),
-              FAC_TEST(embedding_gives_sparse_gradients_that_accumulate), FAC_TEST(text_is_that_of_pytorch))
+              FAC_TEST(embedding_gives_sparse_gradients_that_accumulate), FAC_TEST(sgd_takes_sparse_gradients),
+              FAC_TEST(handles_take_other_data_and_files_refuse), FAC_TEST(bits_do_not_depend_on_threads),
+              FAC_TEST(text_is_that_of_pytorch))
