@@ -81,8 +81,17 @@ FAC_API bool fac_device_equal(fac_device a, fac_device b);
 /* Renames a private device type for parsing and printing, such as "npu" for FAC_PRIVATE1. */
 FAC_API FAC_MUST fac_status fac_device_rename(fac_device_type type, const char *name);
 
-/* Tensor layouts; 0 is strided. */
-typedef enum fac_layout { FAC_STRIDED = 0, FAC_SPARSE_COO, FAC_SPARSE_CSR, FAC_VENDOR_LAYOUT } fac_layout;
+/* Tensor layouts; 0 is strided. Sparse ones: coordinates, compressed rows and columns, and these
+   with blocks for elements. FAC_VENDOR_LAYOUT is reserved for what a back end's library chooses. */
+typedef enum fac_layout {
+    FAC_STRIDED = 0,
+    FAC_SPARSE_COO,
+    FAC_SPARSE_CSR,
+    FAC_VENDOR_LAYOUT,
+    FAC_SPARSE_CSC,
+    FAC_SPARSE_BSR,
+    FAC_SPARSE_BSC
+} fac_layout;
 
 /* How the elements of a new tensor are ordered. 0 is "not given". */
 typedef enum fac_memory_format {

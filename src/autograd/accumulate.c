@@ -117,8 +117,20 @@ static bool laid_out_like(const fac_tensor *grad, const fac_tensor *leaf) {
     return (leaf->flags & FAC_TF_DENSE) ? same_strides(grad, leaf) : fac__is_contiguous(grad);
 }
 
+/* A gradient of another layout is the leaf's if nobody else has it; its parts are never changed in place. */
+static fac_status first_opaque(fac_tensor *owned, bool create_graph, fac_tensor **out) {
+    if (!create_graph && atomic_load_explicit(&owned->refs, memory_order_acquire) == 1) {
+        *out = owned;
+        return FAC_OK;
+    }
+    const fac_status st = fac__ag_clone(owned, out);
+    fac__unref(owned);
+    return st;
+}
+
 /* The leaf's first gradient: the very tensor if nobody else has it, else a copy. */
 static fac_status first_grad(fac_tensor *leaf, fac_tensor *owned, bool create_graph, fac_tensor **out) {
+    if (FAC_UNLIKELY(owned->cls != NULL)) return first_opaque(owned, create_graph, out);
     if (!create_graph && fac__is_ours_alone(owned) && laid_out_like(owned, leaf)) {
         *out = owned;
         return FAC_OK;
@@ -128,9 +140,11 @@ static fac_status first_grad(fac_tensor *leaf, fac_tensor *owned, bool create_gr
     return st;
 }
 
-/* *grad += more. In place unless a graph is made, so that who holds the gradient sees the sum. */
+/* *grad += more. In place unless a graph is made, so that who holds the gradient sees the sum; or a strided gradient is added to a
+   sparse one, which cannot hold the sum. */
 static fac_status add_to(fac_tensor **grad, fac_tensor *more, bool create_graph) {
-    if (!create_graph) {
+    const bool grows = FAC_UNLIKELY((*grad)->cls != NULL) && !more->cls;
+    if (!create_graph && !grows) {
         FAC_TRY(fac__ag_add_in_place(*grad, more));
         return fac__bump_version(*grad);
     }

@@ -82,6 +82,10 @@ fac_status fac__ag_cast(fac_tensor *t, fac_dtype dtype, fac_device device, fac_t
     return fac__c__to_copy(t, dtype, FAC_STRIDED, device, (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT, out);
 }
 
+fac_status fac__ag_in_layout_of(fac_tensor *t, fac_tensor *like, fac_tensor **out) {
+    return fac__c_sparse_mask(t, like, out);
+}
+
 fac_status fac__ag_real(fac_tensor *t, fac_tensor **out) { return fac__c_real(t, out); }
 
 fac_status fac__ag_has_nan(fac_tensor *t, bool *out) {

@@ -17,6 +17,8 @@ fac_status fac__ag_copy_laid_out_like(fac_tensor *t, const fac_tensor *like, fac
 /* Sums t over the dimensions by which it is larger than `sizes`; t must be expandable from them. */
 fac_status fac__ag_sum_to(fac_tensor *t, const int64_t *sizes, int ndim, fac_tensor **out);
 fac_status fac__ag_cast(fac_tensor *t, fac_dtype dtype, fac_device device, fac_tensor **out);
+/* What t has where `like`, a sparse tensor, has elements, in its layout. */
+fac_status fac__ag_in_layout_of(fac_tensor *t, fac_tensor *like, fac_tensor **out);
 fac_status fac__ag_real(fac_tensor *t, fac_tensor **out);
 /* The operator as_strided, by which views are recorded whose way from their base is long. */
 const fac_operator *fac__ag_as_strided(void);

@@ -2,23 +2,25 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/engine_ops.h"
+#include "core/sparse.h"
 
 typedef struct shape {
     const int64_t *sizes;
     int ndim;
     fac_dtype dtype;
     fac_device device;
+    fac_tensor *opaque; /* a leaf that is not strided; else NULL */
 } shape;
 
 /* A leaf may have changed under its handle since (set_data), so it is asked itself. False: nothing is known. */
 static bool shape_of(const fac_edge *edge, shape *out) {
     if (fac__is_accumulator(edge->node)) {
-        const fac_tensor *leaf = fac__accumulator_leaf(edge->node);
-        *out = (shape){leaf->sizes, leaf->ndim, (fac_dtype)leaf->dtype, leaf->device};
+        fac_tensor *leaf = fac__accumulator_leaf(edge->node);
+        *out = (shape){leaf->sizes, leaf->ndim, (fac_dtype)leaf->dtype, leaf->device, leaf->cls ? leaf : NULL};
         return true;
     }
     const fac_output_meta *m = &edge->node->outputs[edge->nr];
-    *out = (shape){m->sizes, m->ndim, (fac_dtype)m->dtype, m->device};
+    *out = (shape){m->sizes, m->ndim, (fac_dtype)m->dtype, m->device, NULL};
     return m->set;
 }
 
@@ -64,8 +66,10 @@ static fac_status fit_slow(const char *from, uint32_t i, const shape *s, fac_ten
     FAC_CHECK(!moves || (*grad)->ndim == 0, FAC_ERR_DEVICE,
               "Function %s returned an invalid gradient at index %u - expected device %s but got %s", from, i,
               fac_device_format(s->device, want, sizeof want), fac_device_format((*grad)->device, got, sizeof got));
-    if (!moves && s->dtype == (*grad)->dtype) return FAC_OK;
-    return step(fac__ag_cast(*grad, s->dtype, s->device, &next), grad, &next);
+    if (moves || s->dtype != (*grad)->dtype)
+        FAC_TRY(step(fac__ag_cast(*grad, s->dtype, s->device, &next), grad, &next));
+    if (!s->opaque || fac__layout_of(s->opaque) == fac__layout_of(*grad)) return FAC_OK;
+    return step(fac__ag_in_layout_of(*grad, s->opaque, &next), grad, &next);
 }
 
 fac_status fac__fit_gradient(const char *from, uint32_t i, const fac_edge *edge, fac_tensor **grad) {
@@ -73,6 +77,6 @@ fac_status fac__fit_gradient(const char *from, uint32_t i, const fac_edge *edge,
     if (FAC_UNLIKELY(!shape_of(edge, &s))) return FAC_OK;
     const fac_tensor *g = *grad;
     bool fits = s.dtype == g->dtype && s.device.type == g->device.type && s.device.index_plus == g->device.index_plus &&
-                same_sizes(&s, g);
+                same_sizes(&s, g) && !s.opaque;
     return FAC_LIKELY(fits) ? FAC_OK : fit_slow(from, i, &s, grad);
 }

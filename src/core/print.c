@@ -4,6 +4,7 @@
 #include "core/names.h"
 #include "core/read.h"
 #include "core/scalar.h"
+#include "core/sparse.h"
 #include <math.h>
 
 static const char prefix[] = "tensor(";
@@ -32,6 +33,7 @@ typedef struct printer {
     fac_buf out;
     const fac_tensor *t; /* in CPU memory */
     bool summarize, complex;
+    bool break_first; /* the next suffix begins a line */
     int64_t edge, line_width;
     style parts[2];
 } printer;
@@ -188,7 +190,9 @@ static void add_suffix(printer *p, int64_t *line, const char *format, const char
     char suffix[320];
     int n = snprintf(suffix, sizeof suffix, format, text);
     if (n >= (int)sizeof suffix) n = (int)sizeof suffix - 1;
-    if (*line + n + 2 > p->line_width) {
+    const bool wraps = p->break_first || *line + n + 2 > p->line_width;
+    p->break_first = false;
+    if (wraps) {
         add(p, ",\n", 2);
         add_spaces(p, INDENT);
         *line = INDENT + n;
@@ -229,9 +233,9 @@ static void add_suffixes(printer *p, fac_tensor *t) {
     add(p, ")", 1);
 }
 
-/* ---- public ------------------------------------------------------------------------------------------------------------------- */
+/* ---- elements ------------------------------------------------------------------------------------------------------------------ */
 
-static fac_status add_values(printer *p, fac_tensor *t) {
+static fac_status add_values_at(printer *p, fac_tensor *t, int64_t indent) {
     fac_tensor *cpu;
     FAC_TRY(fac__readable(t, &cpu));
     p->t = cpu;
@@ -240,23 +244,77 @@ static fac_status add_values(printer *p, fac_tensor *t) {
     p->edge = atomic_load(&option_edge);
     const char *data = fac__data(cpu);
     for (int part = 0; part <= p->complex; part++) choose_style(p, part, data);
-    add_dimension(p, 0, data, INDENT);
+    add_dimension(p, 0, data, indent);
     fac__unref(cpu);
     return FAC_OK;
 }
+
+/* "...", "[]" or the numbers. */
+static fac_status add_elements(printer *p, fac_tensor *t, int64_t indent) {
+    if (t->device.type != FAC_META && t->numel) return add_values_at(p, t, indent);
+    const char *text = t->device.type == FAC_META ? "..." : "[]";
+    add(p, text, strlen(text));
+    return FAC_OK;
+}
+
+/* ---- sparse tensors -------------------------------------------------------------------------------------------------------------- */
+
+/* "indices=tensor([[0, 1]])", and what follows it. */
+static fac_status add_part(printer *p, const char *name, fac_tensor *t, const char *after) {
+    char text[300];
+    const int n = snprintf(text, sizeof text, "%s=tensor(", name);
+    add(p, text, (size_t)n);
+    FAC_TRY(add_elements(p, t, INDENT + n));
+    if (t->numel == 0 || t->device.type == FAC_META)
+        (void)fac__buf_printf(&p->out, ", size=%s", tuple_text(t, text, sizeof text));
+    add(p, after, strlen(after));
+    return FAC_OK;
+}
+
+static fac_status add_parts(printer *p, const fac_sparse *s) {
+    static const char next[] = "),\n       ";
+    const bool rows = s->layout == FAC_SPARSE_CSR || s->layout == FAC_SPARSE_BSR;
+    if (s->layout == FAC_SPARSE_COO) {
+        FAC_TRY(add_part(p, "indices", s->indices, next));
+    } else {
+        FAC_TRY(add_part(p, rows ? "crow_indices" : "ccol_indices", s->indices, next));
+        FAC_TRY(add_part(p, rows ? "col_indices" : "row_indices", s->plain, next));
+    }
+    return add_part(p, "values", s->values, ")");
+}
+
+static void add_sparse_suffixes(printer *p, fac_tensor *t, const fac_sparse *s) {
+    char text[300];
+    const fac_dtype d = (fac_dtype)t->dtype, standard = fac_default_dtype();
+    const bool usual = d == standard || d == fac__complex_of(standard) || d == FAC_I64 || d == FAC_BOOL;
+    int64_t line = last_line(p);
+    p->break_first = s->layout == FAC_SPARSE_COO;
+    if (!fac__is_cpu(t)) add_suffix(p, &line, "device='%s'", fac_device_format(t->device, text, sizeof text));
+    add_suffix(p, &line, "size=%s", tuple_text(t, text, sizeof text));
+    snprintf(text, sizeof text, "%lld", (long long)fac__sparse_nnz(t));
+    if (t->device.type != FAC_META) add_suffix(p, &line, "nnz=%s", text);
+    if (!usual) add_suffix(p, &line, "dtype=torch.%s", fac_dtype_name(d));
+    add_suffix(p, &line, "layout=torch.%s", fac__layout_name(s->layout));
+    if (t->ag) fac__autograd.describe(t, text, sizeof text);
+    if (t->ag && *text) add_suffix(p, &line, "%s", text);
+    add(p, ")", 1);
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------------------------- */
 
 static fac_status write_text(fac_tensor *t, printer *p) {
     FAC_TRY(fac_error());
     FAC_OPEN(t, "fac_print", "t", fac_error());
     p->line_width = atomic_load(&option_width);
     add(p, prefix, INDENT);
-    if (t->device.type == FAC_META)
-        add(p, "...", 3);
-    else if (t->numel == 0)
-        add(p, "[]", 2);
-    else
-        FAC_TRY(add_values(p, t));
-    add_suffixes(p, t);
+    const fac_sparse *sparse = fac__sparse_of(t);
+    if (sparse) {
+        FAC_TRY(add_parts(p, sparse));
+        add_sparse_suffixes(p, t, sparse);
+    } else {
+        FAC_TRY(add_elements(p, t, INDENT));
+        add_suffixes(p, t);
+    }
     return p->out.failed ? FAC_ERR_MEMORY : FAC_OK;
 }
 

@@ -279,11 +279,18 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
 
 /* Every saved value that is no leaf is an alias, so this does not take the long way through fac__view. */
 fac_status fac__alias(fac_tensor *base, bool share_version, fac_tensor **out) {
+    void *ext = NULL;
     *out = NULL;
-    FAC_TRY(check_plain(base, "an alias"));
+    if (FAC_UNLIKELY(base->cls != NULL) && !base->cls->share) return check_plain(base, "an alias");
     if (share_version) FAC_TRY(fac__version_make(base));
     fac_tensor *t = new_header(fac__thread(), base->ndim, (fac_dtype)base->dtype, base->device);
     if (FAC_UNLIKELY(!t)) return FAC_ERR_MEMORY;
+    if (FAC_UNLIKELY(base->cls != NULL) && base->cls->share(base, &ext) != FAC_OK) {
+        free_header(t);
+        return FAC_ERR_MEMORY;
+    }
+    t->cls = base->cls;
+    t->ext = ext;
     for (int d = 0; d < base->ndim; d++) {
         t->sizes[d] = base->sizes[d];
         t->strides[d] = base->strides[d];
@@ -334,9 +341,39 @@ static fac_status set_geometry(fac_tensor *t, const int64_t *sizes, const int64_
     return FAC_OK;
 }
 
+fac_status fac__set_sizes(fac_tensor *t, const int64_t *sizes, int ndim) {
+    int64_t strides[FAC_MAX_DIMS];
+    const uint16_t flags = t->flags;
+    FAC_TRY(check_ndim(ndim));
+    fac__row_major(sizes, ndim, strides);
+    FAC_TRY(set_geometry(t, sizes, strides, ndim, 0));
+    t->flags = flags;
+    return FAC_OK;
+}
+
+/* Between tensors of one class and layout. */
+static fac_status set_opaque_data(fac_tensor *t, fac_tensor *src) {
+    void *ext = NULL;
+    FAC_CHECK(t->cls == src->cls && t->cls->share && t->cls->layout && t->cls->layout(t) == src->cls->layout(src),
+              FAC_ERR_UNSUPPORTED, "set_data works on tensors of one layout");
+    FAC_TRY(t->cls->share(src, &ext));
+    fac_tensor old = {.cls = t->cls, .ext = t->ext};
+    const fac_status st = fac__set_sizes(t, src->sizes, src->ndim);
+    if (st != FAC_OK) old.ext = ext; /* which nobody has */
+    if (old.cls->destroy) old.cls->destroy(&old);
+    FAC_TRY(st);
+    t->ext = ext;
+    t->dtype = src->dtype;
+    t->device = src->device;
+    t->keys = src->keys;
+    t->flags = (uint16_t)((t->flags & ~FAC_TF_INFERENCE) | (src->flags & FAC_TF_INFERENCE));
+    fac__version_unref(t->version);
+    t->version = NULL;
+    return FAC_OK;
+}
+
 fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
-    FAC_TRY(check_plain(t, "set_data"));
-    FAC_TRY(check_plain(src, "set_data"));
+    if (t->cls || src->cls) return set_opaque_data(t, src);
     fac_storage *old = t->storage;
     uint8_t dtype = t->dtype;
     t->dtype = src->dtype;

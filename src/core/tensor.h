@@ -32,6 +32,8 @@ struct fac_autograd; /* src/autograd/autograd_meta.h */
 typedef struct fac_tensor_class {
     const char *name;
     void (*destroy)(fac_tensor *t);
+    fac_status (*share)(const fac_tensor *t, void **out_ext); /* the ext of an alias of t; NULL: there can be none */
+    fac_layout (*layout)(const fac_tensor *t);                /* NULL: strided */
 } fac_tensor_class;
 
 enum {

@@ -1,5 +1,6 @@
 /* The public face of a tensor: its properties, and tensors over given data. */
 #include "core/handle.h"
+#include "core/sparse.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
 #include "core/tensor_make.h"
@@ -23,9 +24,16 @@ int64_t fac_tensor_size(const fac_tensor *t, int64_t dim) {
     return entry(t->sizes, t->ndim, dim);
 }
 
+/* Elements of other layouts do not lie at steps; an error is left pending. */
+static bool has_strides(const fac_tensor *t) {
+    if (fac__layout_of(t) == FAC_STRIDED) return true;
+    FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s tensors do not have strides", fac__layout_name(fac__layout_of(t)));
+    return false;
+}
+
 int64_t fac_tensor_stride(const fac_tensor *t, int64_t dim) {
     FAC_OPEN(t, __func__, "t", 0);
-    return entry(t->strides, t->ndim, dim);
+    return has_strides(t) ? entry(t->strides, t->ndim, dim) : 0;
 }
 
 fac_ints fac_tensor_sizes(const fac_tensor *t) {
@@ -35,7 +43,7 @@ fac_ints fac_tensor_sizes(const fac_tensor *t) {
 
 fac_ints fac_tensor_strides(const fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", (fac_ints){NULL, 0});
-    return (fac_ints){t->strides, t->ndim};
+    return has_strides(t) ? (fac_ints){t->strides, t->ndim} : (fac_ints){NULL, 0};
 }
 
 int64_t fac_tensor_numel(const fac_tensor *t) {
@@ -60,9 +68,7 @@ fac_device fac_tensor_device(const fac_tensor *t) {
 
 fac_layout fac_tensor_layout(const fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", FAC_STRIDED);
-    if (t->keys & fac__func_bit(FAC_KEY_SPARSE)) return FAC_SPARSE_COO;
-    if (t->keys & fac__func_bit(FAC_KEY_SPARSE_CSR)) return FAC_SPARSE_CSR;
-    return t->keys & fac__func_bit(FAC_KEY_VENDOR) ? FAC_VENDOR_LAYOUT : FAC_STRIDED;
+    return fac__layout_of(t);
 }
 
 bool fac_tensor_is_contiguous(const fac_tensor *t) {

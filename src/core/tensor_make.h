@@ -30,6 +30,8 @@ fac_tensor *fac__tensor_from(const void *data, fac_dtype dtype, fac_ints sizes);
 fac_status fac__scalar_tensor(fac_scalar v, fac_dtype dtype, fac_tensor **out);
 /* Changes sizes to row-major `sizes`, growing the storage when it must; contents up to the old end are kept. */
 fac_status fac__resize(fac_tensor *t, const int64_t *sizes, int ndim);
+/* Sizes and row-major strides of a tensor that is not plain; nothing else changes. */
+fac_status fac__set_sizes(fac_tensor *t, const int64_t *sizes, int ndim);
 /* Swaps storage, geometry, dtype, device and keys of `src` in under the handle `t`; fresh version. */
 fac_status fac__set_data(fac_tensor *t, fac_tensor *src);
 

@@ -60,6 +60,8 @@ static fac_status plan_one(plan *p, const fac_named_tensor *given, size_t i) {
     *p = (plan){given->name, t, type_of(dtype), 0, 0, i};
     FAC_CHECK(p->type, FAC_ERR_UNSUPPORTED, "'%s' is %s, which safetensors has no name for; save its parts instead",
               given->name, fac_dtype_name(dtype));
+    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED,
+              "'%s' is a %s tensor, but a file holds strided ones: make it so by to_dense", given->name, t->cls->name);
     FAC_CHECK(t->storage || t->numel == 0, FAC_ERR_ARGUMENT, "'%s' has no data to save: it is a meta tensor",
               given->name);
     return FAC_OK;

@@ -69,8 +69,8 @@ static bool is_plain_operand(const fac_tensor *t, const fac_tensor *u) {
 }
 
 static bool is_plain_single(const fac_tensor *t, const fac_tensor *u) {
-    return u->ndim == 0 && t->dtype == u->dtype && !fac__pending(u) && fac_device_equal(t->device, u->device) &&
-           fac__overlap(t, u) == FAC_OVERLAP_NO;
+    return u->ndim == 0 && !u->cls && t->dtype == u->dtype && !fac__pending(u) &&
+           fac_device_equal(t->device, u->device) && fac__overlap(t, u) == FAC_OVERLAP_NO;
 }
 
 static bool is_plain_entry(const fac_foreach *each, size_t i) {

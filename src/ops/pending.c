@@ -250,7 +250,8 @@ static fac_status copy_plain(fac_tensor *dst, fac_tensor *src, unsigned flags) {
 fac_status copy_pending(const fac_call_info *c, fac_tensor *self, fac_tensor *src, bool non_blocking,
                         fac_tensor **out) {
     unsigned flags;
-    (void)c, (void)non_blocking;
+    if (self->cls || src->cls) /* whose kernels read no memory of a strided tensor */
+        return fac__redispatch_copy_(c->keys & fac__below(FAC_KEY_CONJUGATE), self, src, non_blocking, out);
     if (self != src) FAC_TRY(in_one_go(self, src, &flags) ? copy_plain(self, src, flags) : copy_by_steps(self, src));
     *out = fac__ref(self);
     return FAC_OK;

@@ -2,6 +2,7 @@
 #include "core/handle.h"
 #include "keywords_gen.h"
 #include "ops/optim.h"
+#include "ops_gen.h"
 #include "optim/optimizer.h"
 
 /* The fused operators take float32 and float64. */
@@ -25,8 +26,19 @@ static fac_status check_sgd(const double *v) {
     return FAC_OK;
 }
 
+/* The step of a parameter whose gradient is sparse: only the rows that have elements change. */
+static fac_status sgd_sparse_step(const fac_optimizer_update *u) {
+    const double *v = u->options;
+    FAC_SCOPE(s);
+    FAC_CHECK(v[SGD_MOMENTUM] == 0 && v[SGD_DECAY] == 0, FAC_ERR_UNSUPPORTED,
+              "SGD takes sparse gradients without momentum and weight_decay; to_dense makes a gradient strided");
+    const fac_scalar step = fac_scalar_f_(v[SGD_MAXIMIZE] != 0 ? v[SGD_LR] : -v[SGD_LR]);
+    return fac__s_add__Tensor(fac__header(u->parameter), fac__header(u->grad), step) ? FAC_OK : fac_error();
+}
+
 static fac_status sgd_step(const fac_optimizer_update *u) {
     const double *v = u->options;
+    if (FAC_UNLIKELY(fac__header(u->grad)->cls != NULL)) return sgd_sparse_step(u);
     fac_tensor *buffer = fac__header(u->state[0]);
     return fac__s__sgd_step_(fac__header(u->parameter), fac__header(u->grad), buffer, v[SGD_LR], v[SGD_DECAY],
                              v[SGD_MOMENTUM], v[SGD_DAMPENING], v[SGD_NESTEROV] != 0, v[SGD_MAXIMIZE] != 0,

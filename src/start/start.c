@@ -9,17 +9,23 @@
 #include "dispatch/operator.h"
 #include "ops/loop.h"
 #include "ops/pending.h"
+#include "ops/sparse/fallback.h"
 
 /* In the order of their start. A room that fails to start leaves nothing behind. */
 static const struct {
     fac_status (*start)(void);
     void (*stop)(void);
 } rooms[] = {
-    {fac__cpu_init, fac__cpu_shutdown},           {NULL, fac__pointwise_shutdown},
+    {fac__cpu_init, fac__cpu_shutdown},
+    {NULL, fac__pointwise_shutdown},
 #if FAC_HAVE_CUDA
-    {fac__cuda_init, fac__cuda_shutdown},         {fac__cuda_ops_init, NULL},
+    {fac__cuda_init, fac__cuda_shutdown},
+    {fac__cuda_ops_init, NULL},
 #endif
-    {fac__dispatch_init, fac__dispatch_shutdown}, {fac__pending_init, NULL},       {NULL, fac__names_shutdown},
+    {fac__dispatch_init, fac__dispatch_shutdown},
+    {fac__pending_init, NULL},
+    {fac__sparse_init, NULL},
+    {NULL, fac__names_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
 };
 

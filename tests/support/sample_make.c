@@ -137,6 +137,76 @@ static fac_status fresh_tensor(const sample_tensor *t, fac_device device, fac_va
     return t->strided || t->offset ? strided_tensor(t, out) : plain_tensor(t, out);
 }
 
+/* ---- sparse ones -------------------------------------------------------------------------------------------------- */
+
+static fac_value block_of(const sample_tensor *t) {
+    const bool blocks = t->layout == FAC_SPARSE_BSR || t->layout == FAC_SPARSE_BSC;
+    return blocks ? fac_value_ints((const int64_t[]){1, 1}, 2) : fac_value_none();
+}
+
+enum { META_ELEMENTS = 3 };
+
+static fac_value meta_part(fac_dtype dtype, const int64_t *sizes, size_t n) {
+    fac_value part, args[] = {fac_value_ints(sizes, n), fac_value_dtype(dtype), fac_value_none(),
+                              fac_value_device(fac_device_make(FAC_META, -1))};
+    return one_result("aten::empty.memory_format", args, FAC_COUNT(args), &part) == FAC_OK ? part : fac_value_none();
+}
+
+/* With a few elements, as how many there are cannot be found on the meta device. */
+static fac_status sparse_on_meta(const sample_tensor *t, fac_value *out) {
+    const fac_value none = fac_value_none(), meta = fac_value_device(fac_device_make(FAC_META, -1));
+    if (t->layout == FAC_SPARSE_COO) {
+        int64_t sizes[SAMPLE_DIMS + 1] = {META_ELEMENTS};
+        if (t->sparse_dim < 0 || t->sparse_dim > t->ndim) return FAC_FAIL(FAC_ERR_ARGUMENT, "a sample's sparse_dim");
+        for (int i = (int)t->sparse_dim; i < t->ndim; i++) sizes[1 + i - t->sparse_dim] = t->sizes[i];
+        fac_value args[] = {fac_value_int(t->sparse_dim),
+                            fac_value_int(t->ndim - t->sparse_dim),
+                            fac_value_ints(t->sizes, (size_t)t->ndim),
+                            meta_part(FAC_I64, (const int64_t[]){t->sparse_dim, META_ELEMENTS}, 2),
+                            meta_part(t->dtype, sizes, (size_t)(1 + t->ndim - t->sparse_dim)),
+                            none,
+                            none,
+                            none,
+                            none,
+                            fac_value_bool(!t->uncoalesced)};
+        return one_result("aten::_sparse_coo_tensor_with_dims_and_tensors", args, FAC_COUNT(args), out);
+    }
+    fac_value block = block_of(t);
+    if (block.tag == FAC_TAG_NONE) block = fac_value_ints(NULL, 0);
+    fac_value args[] = {fac_value_int(META_ELEMENTS),
+                        fac_value_int(0),
+                        fac_value_ints(t->sizes, (size_t)t->ndim),
+                        block,
+                        fac_value_dtype(FAC_I64),
+                        fac_value_dtype(t->dtype),
+                        fac_value_layout(t->layout),
+                        meta};
+    return one_result("aten::_sparse_compressed_tensor_with_dims", args, FAC_COUNT(args), out);
+}
+
+/* The strided tensor *t as a sparse one on a device. */
+static fac_status made_sparse(const sample_tensor *s, fac_device device, fac_value *t) {
+    fac_status st;
+    if (s->layout == FAC_SPARSE_COO) {
+        fac_value args[] = {*t, fac_value_int(s->sparse_dim)};
+        st = one_result("aten::to_sparse.sparse_dim", args, FAC_COUNT(args), t);
+        if (st == FAC_OK && s->uncoalesced) {
+            fac_value mark[] = {*t, fac_value_bool(false)};
+            st = one_result("aten::_coalesced_", mark, FAC_COUNT(mark), t);
+        }
+    } else {
+        fac_value args[] = {*t, fac_value_layout(s->layout), block_of(s), fac_value_none()};
+        st = one_result("aten::to_sparse", args, FAC_COUNT(args), t);
+    }
+    return st == FAC_OK && device.type != FAC_CPU ? moved(t, s->dtype, device) : st;
+}
+
+static fac_status sparse_tensor(const sample_tensor *t, fac_device device, fac_value *out) {
+    if (device.type == FAC_META) return sparse_on_meta(t, out);
+    FAC_TRY(fresh_tensor(t, fac_device_make(FAC_CPU, -1), out));
+    return made_sparse(t, device, out);
+}
+
 /* Requires a gradient where that is possible. */
 static fac_status require(const sample_tensor *t, fac_value *v) {
     bool can = fac_dtype_is_floating(t->dtype) || fac_dtype_is_complex(t->dtype);
@@ -156,6 +226,7 @@ static fac_status make_tensor(const sample_call *c, int i, fac_device here, samp
     }
     bool was = fac_set_inference_mode((t.flags & SAMPLE_INFERENCE) != 0);
     fac_status st = t.base >= 0 ? view_of(m->tensors[t.base], &t, &m->tensors[i])
+                    : t.layout  ? sparse_tensor(&t, device_of(t.place, here), &m->tensors[i])
                                 : fresh_tensor(&t, device_of(t.place, here), &m->tensors[i]);
     fac_set_inference_mode(was);
     return st == FAC_OK ? require(&t, &m->tensors[i]) : st;

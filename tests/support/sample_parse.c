@@ -86,6 +86,20 @@ static bool read_elements(reader *r, sample_tensor *t) {
     return true;
 }
 
+static const struct {
+    const char *name;
+    fac_layout layout;
+} layouts[] = {{"csr", FAC_SPARSE_CSR}, {"csc", FAC_SPARSE_CSC}, {"bsr", FAC_SPARSE_BSR}, {"bsc", FAC_SPARSE_BSC}};
+
+static bool read_layout(reader *r, sample_tensor *t) {
+    for (size_t i = 0; i < FAC_COUNT(layouts); i++)
+        if (eat(r, layouts[i].name)) return t->layout = layouts[i].layout, true;
+    t->layout = FAC_SPARSE_COO;
+    if (!read_int(r, &t->sparse_dim)) return false;
+    t->uncoalesced = eat(r, "u");
+    return true;
+}
+
 /* What may follow a tensor's sizes; *out_more says whether there was anything. */
 static bool read_modifier(reader *r, sample_tensor *t, bool *out_more) {
     int64_t base;
@@ -95,6 +109,7 @@ static bool read_modifier(reader *r, sample_tensor *t, bool *out_more) {
     if (eat(r, "+")) return read_int(r, &t->offset);
     if (eat(r, "{")) return read_elements(r, t);
     if (eat(r, "@")) return read_place(r, &t->place);
+    if (eat(r, "%")) return read_layout(r, t);
     if (eat(r, "~")) return t->flags |= SAMPLE_INFERENCE, true;
     if (eat(r, "!!")) return t->flags |= SAMPLE_GRAD | SAMPLE_NONLEAF, true;
     if (eat(r, "!")) return t->flags |= SAMPLE_GRAD, true;

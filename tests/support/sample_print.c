@@ -54,6 +54,11 @@ static void put_tensor(writer *w, const sample_tensor *t) {
     if (t->flags & SAMPLE_GRAD) put(w, t->flags & SAMPLE_NONLEAF ? "!!" : "!");
     if (t->flags & SAMPLE_INFERENCE) put(w, "~");
     if (t->base >= 0) put(w, "&%d", t->base);
+    if (t->layout == FAC_SPARSE_COO) put(w, "%%%lld%s", (long long)t->sparse_dim, t->uncoalesced ? "u" : "");
+    if (t->layout == FAC_SPARSE_CSR) put(w, "%%csr");
+    if (t->layout == FAC_SPARSE_CSC) put(w, "%%csc");
+    if (t->layout == FAC_SPARSE_BSR) put(w, "%%bsr");
+    if (t->layout == FAC_SPARSE_BSC) put(w, "%%bsc");
 }
 
 static void put_string(writer *w, const sample_value *v) {

@@ -186,7 +186,7 @@ static void S061_row_of_an_operator(void **state) {
     assert_line(text, "CPU", "cpu.c:2");
     assert_line(text, "CUDA .. PrivateUse3", "composite explicit    explicit.c:3");
     assert_line(text, "SparseCPU", "sparse.c:4");
-    assert_line(text, "SparseCUDA .. SparsePrivateUse3", "missing");
+    assert_line(text, "SparseCUDA .. SparsePrivateUse3", "fallback");
     assert_line(text, "QuantizedCUDA", "fallback.c:5");
     assert_line(text, "Trace", "skip.c:6");
     assert_line(text, "Named", "fall-through");

@@ -44,6 +44,10 @@ static void forget(outcome *o) {
 static bool same_tensor(fac_tensor *a, fac_tensor *b) {
     fac_ints x = fac_tensor_sizes(a), y = fac_tensor_sizes(b);
     if (x.n != y.n || (x.n && memcmp(x.v, y.v, x.n * sizeof *x.v) != 0)) return false;
+    if (fac_tensor_layout(a) != FAC_STRIDED || fac_tensor_layout(b) != FAC_STRIDED) {
+        if (fac_tensor_layout(a) != fac_tensor_layout(b)) return false;
+        a = fac_to_dense(fac_detach(a)), b = fac_to_dense(fac_detach(b));
+    }
     fac_tensor *p = fac_contiguous(fac_resolve_conj(fac_detach(a)));
     fac_tensor *q = fac_contiguous(fac_resolve_conj(fac_to_dtype(fac_detach(b), fac_tensor_dtype(a))));
     assert_non_null(p);

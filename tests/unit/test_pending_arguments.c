@@ -44,6 +44,7 @@ static fac_tensor *through(fac_tensor *t, const char *f, const char *view, bool 
 }
 
 static fac_tensor *argument(fac_tensor *t, pending p, bool is_pending) {
+    if (fac_tensor_layout(t) != FAC_STRIDED) return t; /* whose elements have nothing pending */
     if (!may_be(t, p)) return t;
     if (p != CONJUGATED) t = through(t, "aten::neg", "aten::_neg_view", is_pending);
     if (p != NEGATED && t && fac_dtype_is_complex(fac_tensor_dtype(t)))
@@ -149,6 +150,8 @@ static bool same_elements(fac_tensor *a, fac_tensor *b, size_t n) {
 
 static bool same_tensor(fac_tensor *a, fac_tensor *b) {
     if (!a || !b) return !a == !b;
+    if (fac_tensor_layout(a) != fac_tensor_layout(b)) return false;
+    a = fac_to_dense(fac_detach(a)), b = fac_to_dense(fac_detach(b));
     fac_ints x = fac_tensor_sizes(a), y = fac_tensor_sizes(b);
     if (x.n != y.n || fac_tensor_dtype(a) != fac_tensor_dtype(b)) return false;
     if (x.n && memcmp(x.v, y.v, x.n * sizeof *x.v) != 0) return false;

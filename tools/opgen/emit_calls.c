@@ -29,6 +29,7 @@ void emit_internal_decl(FILE *f, const op *o) {
     declare(f, e->kernel, inner);
     for (size_t i = 0; i < e->kernels.n; i++) declare(f, e->kernels.v[i].value, with_draw(o, inner, "fac_draw drawn"));
     declare(f, e->composite ? e->composite : e->explicit, whole);
+    for (size_t i = 0; i < e->layouts.n; i++) declare(f, e->layouts.v[i].value, whole);
     for (size_t i = 0; i < e->raw.n; i++) /* a shape rule draws nothing */
         declare(f, e->raw.v[i].value, strcmp(e->raw.v[i].key, "Meta") ? with_draw(o, whole, "fac_draw drawn") : whole);
 }

@@ -161,7 +161,7 @@ bool writes(const op *o) { return *each(o, is_written, "", "$a"); }
 /* In-place-only operators written for the CPU have nothing to do on the meta device. */
 static bool wants_noop_meta(const op *o) {
     if (!o->e->raw.n || !writes(o) || o->form != FORM_FUNCTION || o->e->explicit) return false;
-    return (o->s->n_rets == 0 || o->in_place) && !FIND(o->e->raw, key, "Meta");
+    return (o->s->n_rets == 0 || o->in_place) && FIND(o->e->raw, key, "CPU") && !FIND(o->e->raw, key, "Meta");
 }
 
 static bool is_not_self(const op *o, size_t i) { return (void)o, i > 0; }
@@ -271,6 +271,8 @@ rows emit_kernels(FILE *f, const op *o) {
         add_row(&k, "CatchAll", emit_foreach(f, o));
     else
         emit_borrowed(f, o, &k);
+    for (size_t i = 0; o->form == FORM_FUNCTION && i < o->e->layouts.n; i++)
+        add_row(&k, o->e->layouts.v[i].key, o->e->layouts.v[i].value);
     if (has_adiv(o)) emit_adiv(f, o, &k);
     return k;
 }

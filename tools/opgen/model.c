@@ -221,6 +221,8 @@ static void check_entry(const entry *e, const fac_schema *s) {
     check_names(e);
     check_kernels(e, &e->kernels);
     check_kernels(e, &e->raw);
+    check_kernels(e, &e->layouts);
+    demand(!e->layouts.n || !e->composite, e, s, "'layouts' of a composite would never be reached");
     check_unread(e, s);
 }
 

@@ -28,7 +28,8 @@ static const char *const words_of[][2] = {
     {"output_differentiability", "False, True"},
     {"tags", "core, data_dependent_output, dynamic_output_shape, nondeterministic_seeded"},
     {"kernels", "CPU, CUDA, Meta"}, /* that the library has kernels for */
-    {"raw", "CPU, CUDA, Meta, Conjugate"},
+    {"raw", "CPU, CUDA, Meta, Conjugate, Sparse, SparseCsr, Vendor"},
+    {"layouts", "Sparse, SparseCsr, Vendor"},
 };
 
 static char *word_of(doc *d, yaml_node_t *n, const char *key) {
@@ -115,6 +116,7 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(output_differentiability, list_of);
     KEY(kernels, map_of);
     KEY(raw, map_of);
+    KEY(layouts, map_of);
     KEY(grad, map_of);
     KEY(unread, map_of);
     KEY(positional, count_of);

@@ -1,5 +1,6 @@
 /* Factories of constant contents: empty, zeros, ones, full, eye and their ..._like and new_... forms. They run below
    autograd on every device: an empty tensor, filled by the back end. */
+#include "core/sparse.h"
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
@@ -36,12 +37,26 @@ static fac_status filled_new(fac_factory f, fac_tensor *like, fac_ints size, fac
     return filled(f, f.dtype, size, value, out);
 }
 
+/* ---- other layouts -------------------------------------------------------------------------------------------------------- */
+
+/* A tensor without elements, which is empty and full of zeros. */
+static fac_status without_elements(fac_factory f, fac_ints size, fac_tensor **out) {
+    if (f.layout == FAC_SPARSE_COO)
+        return fac__c_sparse_coo_tensor_size(size, f.dtype, f.layout, f.device, f.pin_memory, out);
+    FAC_CHECK(f.layout == FAC_SPARSE_CSR || f.layout == FAC_SPARSE_CSC, FAC_ERR_UNSUPPORTED,
+              "a tensor of the layout %s cannot be made empty; make it strided and convert it",
+              fac__layout_name(f.layout));
+    return fac__c__sparse_compressed_tensor_with_dims(0, 0, size, (fac_ints){0}, FAC_I64, f.dtype, f.layout, f.device,
+                                                      f.pin_memory, out);
+}
+
 /* ---- empty --------------------------------------------------------------------------------------------------------------- */
 
 fac_status empty_explicit(const fac_call_info *c, fac_ints size, fac_dtype dtype, fac_layout layout, fac_device device,
                           fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
     (void)c;
     fac_factory f = FACTORY(dtype, layout, device, pin_memory);
+    if (FAC_UNLIKELY(layout != FAC_STRIDED)) return without_elements(f, size, out);
     FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
     return fac__factory_empty(&f, size, memory_format, out);
 }
@@ -127,6 +142,8 @@ fac_status empty_like_explicit(const fac_call_info *c, fac_tensor *self, fac_dty
 fac_status zeros_explicit(const fac_call_info *c, fac_ints size, fac_dtype dtype, fac_layout layout, fac_device device,
                           fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
+    if (FAC_UNLIKELY(layout != FAC_STRIDED))
+        return without_elements(FACTORY(dtype, layout, device, pin_memory), size, out);
     return filled(FACTORY(dtype, layout, device, pin_memory), fac_default_dtype(), size, zero, out);
 }
 

@@ -198,7 +198,8 @@ fac_status embedding_backward_composite(const fac_call_info *c, fac_tensor *grad
                                         int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq, bool sparse,
                                         fac_tensor **out) {
     (void)c;
-    FAC_CHECK(!sparse, FAC_ERR_UNSUPPORTED, "embedding gives dense gradients only; sparse must be false");
+    if (sparse)
+        return fac__c_embedding_sparse_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, out);
     return fac__c_embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, out);
 }
 

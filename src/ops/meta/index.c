@@ -52,10 +52,9 @@ fac_status index_select_meta(fac_structured *s, fac_tensor *self, int64_t dim, f
 
 fac_status embedding_meta(fac_structured *s, fac_tensor *weight, fac_tensor *indices, int64_t padding_idx,
                           bool scale_grad_by_freq, bool sparse) {
-    (void)padding_idx, (void)scale_grad_by_freq;
+    (void)padding_idx, (void)scale_grad_by_freq, (void)sparse;
     int64_t sizes[FAC_MAX_DIMS];
     FAC_CHECK(weight->ndim == 2, FAC_ERR_SHAPE, "'weight' must be 2-D, got sizes %s", FAC_SHAPE_TEXT(weight));
-    FAC_CHECK(!sparse, FAC_ERR_UNSUPPORTED, "embedding gives dense gradients only; sparse must be false");
     FAC_CHECK(indices->ndim < FAC_MAX_DIMS, FAC_ERR_SHAPE, "indices have too many dimensions: %d", indices->ndim);
     FAC_TRY(need_index(indices, true));
     memcpy(sizes, indices->sizes, indices->ndim * sizeof *sizes);

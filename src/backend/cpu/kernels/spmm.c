@@ -1,0 +1,88 @@
+/* A matrix of compressed rows times a dense one: row i of the result is the sum over the row's elements, in their order, of value
+   times a row of the dense matrix. Accumulates in the dtype of the operands. Rows are cut by their mean number of elements, so
+   results do not depend on the number of threads. */
+#include "backend/cpu/parallel.h"
+#include "core/tensor_make.h"
+#include "ops/sparse/check.h"
+#include "ops_gen.h"
+#include <complex.h>
+
+typedef struct spmm {
+    const int64_t *begin, *columns;
+    const void *values, *dense;
+    void *out;
+    int64_t n; /* columns of the dense matrix */
+} spmm;
+
+#define ROWS(suffix, T)                                                              \
+    static fac_status rows_##suffix(void *ctx, int64_t begin, int64_t end) {         \
+        const spmm *s = ctx;                                                         \
+        const T *values = s->values, *dense = s->dense;                              \
+        for (int64_t i = begin; i < end; i++) {                                      \
+            T *restrict to = (T *)s->out + i * s->n;                                 \
+            for (int64_t j = 0; j < s->n; j++) to[j] = 0;                            \
+            for (int64_t k = s->begin[i]; k < s->begin[i + 1]; k++) {                \
+                const T v = values[k], *from = dense + s->columns[k] * s->n;         \
+                for (int64_t j = 0; j < s->n; j++) to[j] = (T)(to[j] + v * from[j]); \
+            }                                                                        \
+        }                                                                            \
+        return FAC_OK;                                                               \
+    }
+ROWS(f32, float)
+ROWS(f64, double)
+ROWS(c64, float _Complex)
+ROWS(c128, double _Complex)
+/* Integers wrap around, as unsigned ones do. */
+ROWS(u8, uint8_t)
+ROWS(u16, uint16_t)
+ROWS(u32, uint32_t)
+ROWS(u64, uint64_t)
+
+static fac_range_fn rows_of_dtype(int dtype) {
+    static const fac_range_fn table[FAC_DTYPE_COUNT] = {
+        [FAC_F32] = rows_f32, [FAC_F64] = rows_f64, [FAC_C64] = rows_c64, [FAC_C128] = rows_c128, [FAC_U8] = rows_u8,
+        [FAC_I8] = rows_u8,   [FAC_I16] = rows_u16, [FAC_I32] = rows_u32, [FAC_I64] = rows_u64};
+    return table[dtype];
+}
+
+/* Rows begin where they may, and columns exist: tensors made without a check may say anything. */
+static fac_status check(const spmm *s, int64_t rows, int64_t z, int64_t m) {
+    bool fine = s->begin[0] == 0 && s->begin[rows] == z;
+    for (int64_t i = 0; i < rows && fine; i++) fine = s->begin[i] <= s->begin[i + 1];
+    FAC_CHECK(fine, FAC_ERR_ARGUMENT, "rows do not begin in order, from 0 to the number of elements");
+    for (int64_t k = 0; k < z; k++)
+        FAC_CHECK(s->columns[k] >= 0 && s->columns[k] < m, FAC_ERR_INDEX, "column %lld of a matrix of %lld columns",
+                  (long long)s->columns[k], (long long)m);
+    return FAC_OK;
+}
+
+static fac_status row_major(fac_tensor *t, fac_tensor **out) {
+    if (fac__is_contiguous(t) && !fac__pending(t)) return *out = fac__ref(t), FAC_OK;
+    return fac__c_clone(t, FAC_CONTIGUOUS, out);
+}
+
+static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense, fac_tensor **out) {
+    const int64_t rows = begin->numel - 1, z = columns->numel, sizes[] = {rows, dense->sizes[1]}, none = 0;
+    spmm s = {fac__data(begin), z ? fac__data(columns) : &none, fac__data(values), fac__data(dense), NULL,
+              dense->sizes[1]};
+    const fac_range_fn fn = rows_of_dtype(dense->dtype);
+    FAC_CHECK(fn, FAC_ERR_DTYPE, "products of %s are computed in float32", fac_dtype_name((fac_dtype)dense->dtype));
+    FAC_TRY(check(&s, rows, z, dense->sizes[0]));
+    FAC_TRY(fac__empty(sizes, 2, (fac_dtype)dense->dtype, dense->device, out));
+    if (!(*out)->numel) return FAC_OK;
+    s.out = fac__data(*out);
+    const int64_t each = fac__mul_or_max(z / rows + 1, s.n);
+    return fac__parallel_for(0, rows, fac__grain(FAC_GRAIN, each), fn, &s);
+}
+
+fac_status spmm_cpu(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices, fac_tensor *values,
+                    fac_tensor *dense, fac_tensor **out) {
+    (void)c;
+    fac_tensor *given[] = {crow_indices, col_indices, values, dense}, *own[4] = {NULL};
+    FAC_TRY(fac__sparse_check_spmm(crow_indices, col_indices, values, dense));
+    fac_status st = FAC_OK;
+    for (int i = 0; i < 4 && st == FAC_OK; i++) st = row_major(given[i], &own[i]);
+    if (st == FAC_OK) st = run(own[0], own[1], own[2], own[3], out);
+    for (int i = 0; i < 4; i++) fac__unref(own[i]);
+    return st;
+}
