@@ -19,7 +19,7 @@ static const check checks[T_NONE] = {
     [T_FLOATS] = A_LIST,
     [T_BOOL] = BOOL("(unsigned)k_->$v > 1"),
     [T_DEVICE] = {"fac__kw_bad_device(k_->$v)", "fac__kw_device_error(\"$name\", \"$v\")"},
-    [T_DTYPE] = ENUMERATION("fac_dtype", "FAC_DTYPE_COUNT - 1"),
+    [T_DTYPE] = ENUMERATION("fac_dtype", "FAC_DTYPE_END - 1"),
     [T_LAYOUT] = ENUMERATION("fac_layout", "FAC_VENDOR_LAYOUT"),
     [T_FORMAT] = ENUMERATION("fac_memory_format", "FAC_CHANNELS_LAST_3D"),
 };
