@@ -2,6 +2,7 @@
 #include "core/coded.h"
 #include "core/scalar.h"
 #include "support/support.h"
+#include <facula/facula.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -104,8 +105,8 @@ static void quantized_per_channel_uses_each_channels_numbers_S024(void **state) 
     assert_int_equal(fac_q_per_channel_axis(fac_unsqueeze(q, 0)), 2);
     assert_int_equal(fac_q_per_channel_axis(fac_select(q, 0, 1)), 0);
     assert_int_equal(fac_q_per_channel_axis(fac_permute(q, FAC_INTS(1, 2, 0))), 0);
-    assert_non_null(fac_slice(q, .dim = 2, .start = 1));
-    assert_null(fac_slice(q, .dim = 1, .start = 1));
+    assert_non_null(fac_narrow(q, 2, 1, 2));
+    assert_null(fac_narrow(q, 1, 1, 2));
     assert_error(FAC_ERR_UNSUPPORTED, "dequantize");
     assert_null(fac_select(q, 1, 1));
     assert_error(FAC_ERR_UNSUPPORTED, "per channel");
@@ -120,7 +121,7 @@ static void quantized_views_share_codes_and_keep_the_quantizer_S024(void **state
     FAC_SCOPE(s);
     fac_tensor *q = fac_quantize_per_tensor(floats(FAC_INTS(4, 6), -3, 3, 3), 0.05, 128, FAC_QUINT8);
     fac_tensor *views[] = {fac_view(q, FAC_INTS(2, 12)),  fac_transpose(q, 0, 1), fac_select(q, 0, 2),
-                           fac_slice(q, .dim = 1, .start = 2), fac_unsqueeze(q, 1), fac_detach(q),
+                           fac_narrow(q, 1, 2, 4), fac_unsqueeze(q, 1), fac_detach(q),
                            fac_flatten(q),               fac_reshape(q, FAC_INTS(3, 8)),
                            fac_permute(q, FAC_INTS(1, 0)), fac_squeeze(fac_unsqueeze(q, 0)), fac_narrow(q, 0, 1, 2)};
     for (size_t i = 0; i < FAC_COUNT(views); i++) {
@@ -150,10 +151,10 @@ static void quantized_copies_move_codes_S024(void **state) {
     fac_tensor *index = fac_tensor_from(picked, FAC_I64, FAC_INTS(3));
     fac_tensor *of_q[] = {fac_clone(q), fac_index_select(q, 1, index), fac_cat(FAC_TENSORS(q, q), .dim = 1),
                           fac_flip(q, FAC_INTS(0)), fac_stack(FAC_TENSORS(q, q)), fac_contiguous(fac_transpose(q, 0, 1)),
-                          fac_sort(q).values, fac_max_all(q), fac_topk(q, 2).values};
+                          fac_sort(q).values, fac_max(q), fac_topk(q, 2).values};
     fac_tensor *of_codes[] = {codes, fac_index_select(codes, 1, index), fac_cat(FAC_TENSORS(codes, codes), .dim = 1),
                               fac_flip(codes, FAC_INTS(0)), fac_stack(FAC_TENSORS(codes, codes)),
-                              fac_contiguous(fac_transpose(codes, 0, 1)), fac_sort(codes).values, fac_max_all(codes),
+                              fac_contiguous(fac_transpose(codes, 0, 1)), fac_sort(codes).values, fac_max(codes),
                               fac_topk(codes, 2).values};
     for (size_t i = 0; i < FAC_COUNT(of_q); i++) {
         assert_non_null(of_q[i]);
@@ -251,7 +252,7 @@ static void quantized_pooling_averages_codes_S024(void **state) {
     assert_int_equal(all[0], (int64_t)nearbyint((double)total / 32) + 120);
     assert_true(fac_equal(fac_quantized_max_pool2d(q, FAC_INTS(2, 2)), fac_max_pool2d(q, FAC_INTS(2, 2))));
     assert_int_equal(fac_tensor_size(fac_adaptive_avg_pool2d(q, FAC_INTS(1, 1)), 2), 1);
-    assert_int_equal(fac_tensor_size(fac_upsample_nearest2d(q, FAC_INTS(8, 8)), 3), 8);
+    assert_int_equal(fac_tensor_size(fac_upsample_nearest2d(q, FAC_INTS(8, 8), (fac_floats){0}), 3), 8);
 }
 
 static void quantized_tensor_prints_as_pytorch_S024(void **state) {
