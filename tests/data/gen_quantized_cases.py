@@ -47,7 +47,7 @@ def ints(name, t):
     put("int64_t", name, (t.int_repr() if t.is_quantized else t).flatten().tolist())
 
 
-print("/* Written by gen_quantized_cases.py with PyTorch", torch.__version__, "*/")
+print("/* Written by gen_quantized_cases.py with PyTorch", torch.__version__, "*/\n#include <stdint.h>\n")
 restart(1)
 x, w, b = quint8((3, 7), 0.5, 100), qint8((5, 7), 0.25), floats((5,))
 packed = torch.ops.quantized.linear_prepack(w, b)
