@@ -31,10 +31,10 @@ static const struct {
 };
 
 const uint8_t fac__item_sizes[FAC_DTYPE_END] = {
-    [FAC_BOOL] = 1, [FAC_U8] = 1,   [FAC_I8] = 1,  [FAC_I16] = 2, [FAC_I32] = 4, [FAC_I64] = 8,
-    [FAC_F16] = 2,  [FAC_BF16] = 2, [FAC_F32] = 4, [FAC_F64] = 8, [FAC_C64] = 8, [FAC_C128] = 16,
-    [FAC_F8_E4M3FN] = 1, [FAC_F8_E5M2] = 1, [FAC_F8_E4M3FNUZ] = 1, [FAC_F8_E5M2FNUZ] = 1, [FAC_F8_E8M0FNU] = 1,
-    [FAC_QINT8] = 1, [FAC_QUINT8] = 1, [FAC_QINT32] = 4,
+    [FAC_BOOL] = 1,        [FAC_U8] = 1,         [FAC_I8] = 1,        [FAC_I16] = 2,     [FAC_I32] = 4,
+    [FAC_I64] = 8,         [FAC_F16] = 2,        [FAC_BF16] = 2,      [FAC_F32] = 4,     [FAC_F64] = 8,
+    [FAC_C64] = 8,         [FAC_C128] = 16,      [FAC_F8_E4M3FN] = 1, [FAC_F8_E5M2] = 1, [FAC_F8_E4M3FNUZ] = 1,
+    [FAC_F8_E5M2FNUZ] = 1, [FAC_F8_E8M0FNU] = 1, [FAC_QINT8] = 1,     [FAC_QUINT8] = 1,  [FAC_QINT32] = 4,
 };
 
 static bool valid(fac_dtype d) {
@@ -63,11 +63,12 @@ fac_dtype fac_dtype_parse(const char *text) {
     for (int d = FAC_BOOL; bare && d < FAC_DTYPE_END; d++)
         for (size_t i = 0; i < FAC_COUNT(table[d].names) && table[d].names[i]; i++)
             if (strcmp(table[d].names[i], bare) == 0) return (fac_dtype)d;
-    FAC_FAIL(FAC_ERR_DTYPE,
-             "'%s' names no dtype; expected one of bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, "
-             "float64, complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu, qint8, "
-             "quint8, qint32",
-             text ? text : "(null)");
+    FAC_FAIL(
+        FAC_ERR_DTYPE,
+        "'%s' names no dtype; expected one of bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, "
+        "float64, complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu, qint8, "
+        "quint8, qint32",
+        text ? text : "(null)");
     return FAC_DTYPE_DEFAULT;
 }
 

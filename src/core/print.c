@@ -98,7 +98,9 @@ static void note_width(const printer *p, style *s, fac_scalar v) {
 static void choose_style(printer *p, int part, const char *data) {
     style *s = &p->parts[part];
     fac_dtype d = (fac_dtype)p->t->dtype;
-    *s = (style){.floating = fac_dtype_is_floating(d) || fac_dtype_is_float8(d) || p->complex, .integral_values = true, .width = 1};
+    *s = (style){.floating = fac_dtype_is_floating(d) || fac_dtype_is_float8(d) || p->complex,
+                 .integral_values = true,
+                 .width = 1};
     s->precision = atomic_load(&option_precision);
     if (s->floating) {
         visit(p, 0, data, part, note_range, s);

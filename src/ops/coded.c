@@ -201,11 +201,12 @@ static fac_status admit(coded_call *k, fac_tensor *t) {
               "%s is not computed in %s: convert the tensor with to(float32), or dequantize, first", k->op->name,
               fac_dtype_name((fac_dtype)t->dtype));
     FAC_CHECK(!q || k->op->how != AS_IS, FAC_ERR_UNSUPPORTED,
-              "%s makes no quantized tensors, and does not read them: dequantize first, or use empty_quantized", k->op->name);
+              "%s makes no quantized tensors, and does not read them: dequantize first, or use empty_quantized",
+              k->op->name);
     if (q && q->axis >= 0 && k->op->axis == NO_AXIS && k->op->how != NUMBERS) return no_axis(k);
     if (k->op->how >= NUMBERS || t == k->first) return FAC_OK;
-    FAC_CHECK(t->dtype == k->first->dtype, FAC_ERR_DTYPE, "%s takes tensors of one dtype, but got %s and %s", k->op->name,
-              fac_dtype_name((fac_dtype)k->first->dtype), fac_dtype_name((fac_dtype)t->dtype));
+    FAC_CHECK(t->dtype == k->first->dtype, FAC_ERR_DTYPE, "%s takes tensors of one dtype, but got %s and %s",
+              k->op->name, fac_dtype_name((fac_dtype)k->first->dtype), fac_dtype_name((fac_dtype)t->dtype));
     FAC_CHECK(fac__quantizer_equal(q, fac__quantizer_of(k->first)), FAC_ERR_ARGUMENT,
               "%s takes tensors of one quantizer, but they have different scales or zero points; quantize them alike",
               k->op->name);
@@ -228,8 +229,8 @@ static fac_status replace_list(coded_call *k, size_t i, fac_tensors l) {
     for (; n < l.n && st == FAC_OK; n++) {
         plain[n] = NULL;
         if (!is_coded(l.v[n]))
-            st = FAC_FAIL(FAC_ERR_DTYPE, "%s takes tensors that are all coded or all not, but got %s and %s", k->op->name,
-                          fac_dtype_name((fac_dtype)k->first->dtype),
+            st = FAC_FAIL(FAC_ERR_DTYPE, "%s takes tensors that are all coded or all not, but got %s and %s",
+                          k->op->name, fac_dtype_name((fac_dtype)k->first->dtype),
                           l.v[n] ? fac_dtype_name((fac_dtype)l.v[n]->dtype) : "none");
         if (st == FAC_OK) st = admit(k, l.v[n]);
         if (st == FAC_OK) st = plain_of(k, l.v[n], &plain[n]);
@@ -388,8 +389,8 @@ static fac_status call_dense(coded_call *k) {
 
 static fac_status run_as(const fac_call_info *c, const coded_op *op, fac_value *stack) {
     coded_call k = {.c = c, .op = op, .stack = stack};
-    FAC_CHECK(c->op->n_args <= MOST && c->op->n_rets <= MOST, FAC_ERR_INTERNAL, "%s has more arguments than coded calls can",
-              c->op->name);
+    FAC_CHECK(c->op->n_args <= MOST && c->op->n_rets <= MOST, FAC_ERR_INTERNAL,
+              "%s has more arguments than coded calls can", c->op->name);
     for (size_t i = 0; i < MOST; i++) k.own[i] = k.work[i] = fac_value_none();
     const fac_status st = call_dense(&k);
     for (size_t i = 0; i < MOST; i++) fac_value_release(&k.own[i]);

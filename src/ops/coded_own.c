@@ -13,9 +13,7 @@ static fac_status give_tensor(fac_value *stack, fac_tensor *owned) {
 }
 
 /* An operator in place gives its first argument. */
-static fac_status give_self(fac_value *stack) {
-    return give_tensor(stack, fac__ref(fac__value_header(&stack[0])));
-}
+static fac_status give_self(fac_value *stack) { return give_tensor(stack, fac__ref(fac__value_header(&stack[0]))); }
 
 static fac_keyset dense_keys(const fac_call_info *c) { return (c->keys & FAC_BACKEND_MASK) | FAC_KS_DENSE; }
 
@@ -104,7 +102,8 @@ static fac_status convert(fac_tensor *dst, fac_tensor *src) {
 /* Numbers into a quantized tensor: they are quantized as it is. */
 static fac_status quantize_into(fac_tensor *dst, fac_tensor *src) {
     fac_tensor *wide, *made;
-    FAC_CHECK(src->dtype == FAC_F32, FAC_ERR_DTYPE, "float32 is quantized where it is copied to a %s tensor, but got %s",
+    FAC_CHECK(src->dtype == FAC_F32, FAC_ERR_DTYPE,
+              "float32 is quantized where it is copied to a %s tensor, but got %s",
               fac_dtype_name((fac_dtype)dst->dtype), fac_dtype_name((fac_dtype)src->dtype));
     FAC_TRY(fac__c_expand(src, fac__sizes_now(dst), false, &wide));
     fac_status st = fac__quantize_by(wide, (fac_dtype)dst->dtype, fac__quantizer_of(dst), &made);
@@ -124,9 +123,10 @@ static fac_status copy_quantized(fac_tensor *dst, fac_tensor *src) {
               "Quantized Copy only works with same dtype and qscheme, but got %s and %s",
               fac_dtype_name((fac_dtype)dst->dtype), fac_dtype_name((fac_dtype)src->dtype));
     const bool equal = fac__quantizer_equal(from, to);
-    FAC_CHECK(equal || !dst->storage || atomic_load(&dst->storage->refs) == 1, FAC_ERR_UNSUPPORTED,
-              "a tensor with another scale or zero point cannot be copied to a part of a quantized tensor, or to one that "
-              "shares its codes: quantize it alike first");
+    FAC_CHECK(
+        equal || !dst->storage || atomic_load(&dst->storage->refs) == 1, FAC_ERR_UNSUPPORTED,
+        "a tensor with another scale or zero point cannot be copied to a part of a quantized tensor, or to one that "
+        "shares its codes: quantize it alike first");
     FAC_CHECK(equal || fac__same_sizes(dst, src), FAC_ERR_SHAPE,
               "a tensor with another scale or zero point is copied to one of equal sizes only, but got %s and %s",
               FAC_SHAPE_TEXT(dst), FAC_SHAPE_TEXT(src));
@@ -139,9 +139,10 @@ static fac_status copy_into(fac_tensor *dst, fac_tensor *src) {
     const bool to = fac__quantizer_of(dst), from = fac__quantizer_of(src);
     if (dst == src) return FAC_OK;
     if (to) return fac__is_coded(src) ? copy_quantized(dst, src) : quantize_into(dst, src);
-    FAC_CHECK(!from, FAC_ERR_DTYPE,
-              "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get a float "
-              "Tensor from a quantized Tensor");
+    FAC_CHECK(
+        !from, FAC_ERR_DTYPE,
+        "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get a float "
+        "Tensor from a quantized Tensor");
     return dst->dtype == src->dtype ? copy_codes(dst, src) : convert(dst, src);
 }
 
@@ -178,8 +179,10 @@ static fac_status to_copy_coded(const fac_call_info *c, fac_value *stack) {
 
 static fac_status fill_with(fac_tensor *self, fac_scalar value) {
     fac_tensor *number;
-    FAC_CHECK(value.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "value cannot be converted to type %s without losing its "
-              "imaginary part", fac_dtype_name((fac_dtype)self->dtype));
+    FAC_CHECK(value.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE,
+              "value cannot be converted to type %s without losing its "
+              "imaginary part",
+              fac_dtype_name((fac_dtype)self->dtype));
     FAC_TRY(fac__scalar_tensor(value, FAC_F32, &number));
     fac_status st = FAC_OK;
     if (self->device.type != FAC_CPU) {
@@ -204,8 +207,8 @@ static fac_status fill_coded(const fac_call_info *c, fac_value *stack) {
 static fac_status fill_tensor_coded(const fac_call_info *c, fac_value *stack) {
     (void)c;
     fac_tensor *value = fac__value_header(&stack[1]), *self = fac__value_header(&stack[0]);
-    FAC_CHECK(value->ndim == 0, FAC_ERR_SHAPE, "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.",
-              value->ndim);
+    FAC_CHECK(value->ndim == 0, FAC_ERR_SHAPE,
+              "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.", value->ndim);
     FAC_CHECK(!fac__is_coded(value), FAC_ERR_DTYPE, "a coded tensor is filled with a number, not with a coded one");
     FAC_CHECK(fac__is_coded(self), FAC_ERR_DTYPE, "dequantize the value first");
     FAC_TRY(copy_into(self, value));
@@ -264,7 +267,8 @@ static fac_status equal_coded(const fac_call_info *c, fac_value *stack) {
     fac_tensor *a = fac__value_header(&stack[0]), *b = fac__value_header(&stack[1]);
     const fac_quantizer *p = fac__quantizer_of(a), *q = fac__quantizer_of(b);
     bool same = false;
-    FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE, "Expected object of data type %s but got data type %s for argument 'other'",
+    FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE,
+              "Expected object of data type %s but got data type %s for argument 'other'",
               fac_dtype_name((fac_dtype)a->dtype), fac_dtype_name((fac_dtype)b->dtype));
     if (!p)
         FAC_TRY(floats_equal(a, b, &same));
@@ -317,7 +321,7 @@ static fac_status clamp_coded(const fac_call_info *c, fac_value *stack) {
     const fac_tensor *self = fac__value_header(&stack[0]);
     FAC_TRY(fac__need_per_tensor("self", self, false));
     FAC_CHECK(stack[1].tag != FAC_TAG_NONE || stack[2].tag != FAC_TAG_NONE, FAC_ERR_ARGUMENT,
-              "clamp: At least one of 'min' or 'max' must not be None");
+              "At least one of 'min' or 'max' must not be None");
     return clamp_codes(stack, bound_of(self, &stack[1]), bound_of(self, &stack[2]), is_in_place(c));
 }
 
@@ -326,10 +330,12 @@ fac_status fac__coded_own_init(void) {
         const char *name;
         fac_boxed_fn fn;
     } own[] = {
-        {"aten::copy_", copy_coded},         {"aten::_to_copy", to_copy_coded}, {"aten::fill_.Scalar", fill_coded},
-        {"aten::fill_.Tensor", fill_tensor_coded}, {"aten::zero_", zero_coded}, {"aten::view.dtype", view_dtype_coded},
-        {"aten::equal", equal_coded},        {"aten::relu", relu_coded},        {"aten::relu_", relu_coded},
-        {"aten::hardtanh", clamp_coded},     {"aten::hardtanh_", clamp_coded},  {"aten::clamp", clamp_coded},
+        {"aten::copy_", copy_coded},        {"aten::_to_copy", to_copy_coded},
+        {"aten::fill_.Scalar", fill_coded}, {"aten::fill_.Tensor", fill_tensor_coded},
+        {"aten::zero_", zero_coded},        {"aten::view.dtype", view_dtype_coded},
+        {"aten::equal", equal_coded},       {"aten::relu", relu_coded},
+        {"aten::relu_", relu_coded},        {"aten::hardtanh", clamp_coded},
+        {"aten::hardtanh_", clamp_coded},   {"aten::clamp", clamp_coded},
         {"aten::clamp_", clamp_coded},
     };
     for (size_t i = 0; i < FAC_COUNT(own); i++)

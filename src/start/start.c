@@ -19,8 +19,8 @@ static const struct {
 #if FAC_HAVE_CUDA
     {fac__cuda_init, fac__cuda_shutdown},         {fac__cuda_ops_init, NULL},
 #endif
-    {fac__dispatch_init, fac__dispatch_shutdown}, {fac__pending_init, NULL},
-    {fac__coded_init, NULL},                          {fac__autograd_init, fac__autograd_shutdown},
+    {fac__dispatch_init, fac__dispatch_shutdown}, {fac__pending_init, NULL},       {fac__coded_init, NULL},
+    {fac__autograd_init, fac__autograd_shutdown},
 };
 
 /* Guards the start and stop of the rooms, fac__started where it is written, and the two below. Recursive: what a room does while

@@ -143,7 +143,8 @@ static fac_status quantized_tensor(const sample_tensor *t, fac_device device, fa
         zeros.dtype = FAC_I64;
         fac_value by[] = {*out, fac_value_none(), fac_value_none(), fac_value_int(0), fac_value_dtype(t->dtype)};
         const fac_device cpu = fac_device_make(FAC_CPU, -1);
-        if (fresh_tensor(&scales, cpu, &by[1]) == FAC_OK && fresh_tensor(&zeros, cpu, &by[2]) != FAC_OK) by[2] = fac_value_none();
+        if (fresh_tensor(&scales, cpu, &by[1]) == FAC_OK && fresh_tensor(&zeros, cpu, &by[2]) != FAC_OK)
+            by[2] = fac_value_none();
         return one_result("aten::quantize_per_channel", by, FAC_COUNT(by), out);
     }
     fac_value args[] = {*out, fac_value_float(0.0625), fac_value_int(3), fac_value_dtype(t->dtype)};

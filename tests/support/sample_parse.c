@@ -54,11 +54,12 @@ static bool read_ints(reader *r, int64_t *v, int room, int *out_n) {
 
 /* The name of a dtype at the cursor, as far as its letters and digits go. */
 static bool read_dtype(reader *r, fac_dtype *out) {
-    static const char *const names[] = {[FAC_BOOL] = "bool", [FAC_U8] = "u8",   [FAC_I8] = "i8",   [FAC_I16] = "i16",
-                                        [FAC_I32] = "i32",   [FAC_I64] = "i64", [FAC_F16] = "f16", [FAC_BF16] = "bf16",
-                                        [FAC_F32] = "f32",   [FAC_F64] = "f64", [FAC_C64] = "c64", [FAC_C128] = "c128",
-                                        [FAC_F8_E4M3FN] = "e4m3", [FAC_F8_E5M2] = "e5m2", [FAC_QINT8] = "qi8",
-                                        [FAC_QUINT8] = "qu8", [FAC_QINT32] = "qi32"};
+    static const char *const names[] = {
+        [FAC_BOOL] = "bool",      [FAC_U8] = "u8",        [FAC_I8] = "i8",     [FAC_I16] = "i16",
+        [FAC_I32] = "i32",        [FAC_I64] = "i64",      [FAC_F16] = "f16",   [FAC_BF16] = "bf16",
+        [FAC_F32] = "f32",        [FAC_F64] = "f64",      [FAC_C64] = "c64",   [FAC_C128] = "c128",
+        [FAC_F8_E4M3FN] = "e4m3", [FAC_F8_E5M2] = "e5m2", [FAC_QINT8] = "qi8", [FAC_QUINT8] = "qu8",
+        [FAC_QINT32] = "qi32"};
     size_t n = 0;
     while (isalnum((unsigned char)r->p[n])) n++;
     for (size_t d = FAC_BOOL; d < FAC_COUNT(names); d++)

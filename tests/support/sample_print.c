@@ -20,10 +20,24 @@ static void put(writer *w, const char *format, ...) {
 }
 
 static const char *dtype_name(fac_dtype d) {
-    static const char *const names[FAC_DTYPE_END] = {
-        "?",   "bool", "u8",  "i8",  "i16", "i32",  "i64",
-        "f16", "bf16", "f32", "f64", "c64", "c128", [FAC_F8_E4M3FN] = "e4m3",
-        [FAC_F8_E5M2] = "e5m2", [FAC_QINT8] = "qi8", [FAC_QUINT8] = "qu8", [FAC_QINT32] = "qi32"};
+    static const char *const names[FAC_DTYPE_END] = {"?",
+                                                     "bool",
+                                                     "u8",
+                                                     "i8",
+                                                     "i16",
+                                                     "i32",
+                                                     "i64",
+                                                     "f16",
+                                                     "bf16",
+                                                     "f32",
+                                                     "f64",
+                                                     "c64",
+                                                     "c128",
+                                                     [FAC_F8_E4M3FN] = "e4m3",
+                                                     [FAC_F8_E5M2] = "e5m2",
+                                                     [FAC_QINT8] = "qi8",
+                                                     [FAC_QUINT8] = "qu8",
+                                                     [FAC_QINT32] = "qi32"};
     return names[d] ? names[d] : "?";
 }
 

@@ -85,8 +85,10 @@ static void float8_rounds_to_nearest_even(void **state) {
         const format *f = &formats[i];
         for (int c = 0; c + 1 < 0x80; c++) {
             const float between = (float)((value_of(f, c) + value_of(f, c + 1)) / 2), at = (float)value_of(f, c);
-            const float near[] = {at, between, nextafterf(between, 0), nextafterf(between, INFINITY), nextafterf(at, 0)};
-            for (size_t k = 0; k < FAC_COUNT(near); k++, n += 2) check_encoding(f, near[k]), check_encoding(f, -near[k]);
+            const float near[] = {at, between, nextafterf(between, 0), nextafterf(between, INFINITY),
+                                  nextafterf(at, 0)};
+            for (size_t k = 0; k < FAC_COUNT(near); k++, n += 2)
+                check_encoding(f, near[k]), check_encoding(f, -near[k]);
         }
         for (uint64_t bits = i; bits < (UINT64_C(1) << 32); bits += 40009, n++) {
             const uint32_t b = (uint32_t)bits;
@@ -131,12 +133,15 @@ static void float8_converts_to_and_from_every_dtype(void **state) {
             for (int k = 0; k < 8; k++)
                 assert_true(back[k] == fac__f8_to_f32(formats[i].dtype, fac__f32_to_f8(formats[i].dtype, wide[k])));
             assert_ok(fac_tensor_read(fac_to(codes, .dtype = (fac_dtype)d), FAC_F32, turned, 8));
-            assert_ok(fac_tensor_read(fac_to(fac_to(codes, .dtype = FAC_F32), .dtype = (fac_dtype)d), FAC_F32, again, 8));
+            assert_ok(
+                fac_tensor_read(fac_to(fac_to(codes, .dtype = FAC_F32), .dtype = (fac_dtype)d), FAC_F32, again, 8));
             assert_memory_equal(turned, again, sizeof again);
         }
     for (size_t i = 0; i < FAC_COUNT(formats); i++) {
         fac_tensor *a = fac_to(t, .dtype = formats[i].dtype), *b = fac_to(a, .dtype = formats[(i + 1) % 4].dtype);
-        assert_true(fac_equal(fac_to(b, .dtype = FAC_F32), fac_to(fac_to(fac_to(a, .dtype = FAC_F32), .dtype = formats[(i + 1) % 4].dtype), .dtype = FAC_F32)));
+        assert_true(fac_equal(
+            fac_to(b, .dtype = FAC_F32),
+            fac_to(fac_to(fac_to(a, .dtype = FAC_F32), .dtype = formats[(i + 1) % 4].dtype), .dtype = FAC_F32)));
         fac_tensor *turned = fac_transpose(a, 0, 1);
         assert_true(fac_equal(fac_to(turned, .dtype = FAC_F32), fac_transpose(fac_to(a, .dtype = FAC_F32), 0, 1)));
     }
@@ -149,7 +154,8 @@ static void float8_is_stored_moved_and_compared(void **state) {
     fac_tensor *t = fac_to(fac_tensor_from(x, FAC_F32, FAC_INTS(2, 3)), .dtype = FAC_F8_E4M3FN);
     fac_tensor *zeros = fac_zeros(FAC_INTS(2, 3), .dtype = FAC_F8_E5M2);
     assert_int_equal(fac_tensor_dtype(zeros), FAC_F8_E5M2);
-    assert_true(fac_item(fac_select(fac_select(fac_full(FAC_INTS(2, 3), 1.7, .dtype = FAC_F8_E4M3FN), 0, 0), 0, 0)) == 1.75);
+    assert_true(fac_item(fac_select(fac_select(fac_full(FAC_INTS(2, 3), 1.7, .dtype = FAC_F8_E4M3FN), 0, 0), 0, 0)) ==
+                1.75);
     assert_int_equal(fac_tensor_dtype(fac_zeros_like(t)), FAC_F8_E4M3FN);
     assert_int_equal(fac_tensor_dtype(fac_zeros_like(t, .dtype = FAC_U8)), FAC_U8);
     assert_true(fac_tensor_keys(t) & fac_keyset_of(FAC_KEY_QUANTIZED));
@@ -164,7 +170,9 @@ static void float8_is_stored_moved_and_compared(void **state) {
     assert_int_equal(fac_tensor_dtype(fac_view_dtype(bytes, FAC_F8_E4M3FN)), FAC_F8_E4M3FN);
     assert_true(fac_equal(fac_view_dtype(bytes, FAC_F8_E4M3FN), t));
     char *text = fac_tensor_string(t);
-    assert_string_equal(text, "tensor([[  1.0000,  -2.0000,   0.5000],\n        [448.0000,   3.0000,   7.0000]], dtype=torch.float8_e4m3fn)");
+    assert_string_equal(
+        text,
+        "tensor([[  1.0000,  -2.0000,   0.5000],\n        [448.0000,   3.0000,   7.0000]], dtype=torch.float8_e4m3fn)");
     fac_string_free(text);
 }
 

@@ -120,10 +120,17 @@ static void quantized_views_share_codes_and_keep_the_quantizer_S024(void **state
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *q = fac_quantize_per_tensor(floats(FAC_INTS(4, 6), -3, 3, 3), 0.05, 128, FAC_QUINT8);
-    fac_tensor *views[] = {fac_view(q, FAC_INTS(2, 12)),  fac_transpose(q, 0, 1), fac_select(q, 0, 2),
-                           fac_narrow(q, 1, 2, 4), fac_unsqueeze(q, 1), fac_detach(q),
-                           fac_flatten(q),               fac_reshape(q, FAC_INTS(3, 8)),
-                           fac_permute(q, FAC_INTS(1, 0)), fac_squeeze(fac_unsqueeze(q, 0)), fac_narrow(q, 0, 1, 2)};
+    fac_tensor *views[] = {fac_view(q, FAC_INTS(2, 12)),
+                           fac_transpose(q, 0, 1),
+                           fac_select(q, 0, 2),
+                           fac_narrow(q, 1, 2, 4),
+                           fac_unsqueeze(q, 1),
+                           fac_detach(q),
+                           fac_flatten(q),
+                           fac_reshape(q, FAC_INTS(3, 8)),
+                           fac_permute(q, FAC_INTS(1, 0)),
+                           fac_squeeze(fac_unsqueeze(q, 0)),
+                           fac_narrow(q, 0, 1, 2)};
     for (size_t i = 0; i < FAC_COUNT(views); i++) {
         assert_non_null(views[i]);
         assert_true(fac_is_alias_of(views[i], q));
@@ -147,14 +154,26 @@ static void quantized_copies_move_codes_S024(void **state) {
     (void)state;
     FAC_SCOPE(s);
     const int64_t picked[] = {3, 0, 0};
-    fac_tensor *q = fac_quantize_per_tensor(floats(FAC_INTS(4, 6), -3, 3, 5), 0.05, 1, FAC_QINT8), *codes = fac_int_repr(q);
+    fac_tensor *q = fac_quantize_per_tensor(floats(FAC_INTS(4, 6), -3, 3, 5), 0.05, 1, FAC_QINT8),
+               *codes = fac_int_repr(q);
     fac_tensor *index = fac_tensor_from(picked, FAC_I64, FAC_INTS(3));
-    fac_tensor *of_q[] = {fac_clone(q), fac_index_select(q, 1, index), fac_cat(FAC_TENSORS(q, q), .dim = 1),
-                          fac_flip(q, FAC_INTS(0)), fac_stack(FAC_TENSORS(q, q)), fac_contiguous(fac_transpose(q, 0, 1)),
-                          fac_sort(q).values, fac_max(q), fac_topk(q, 2).values};
-    fac_tensor *of_codes[] = {codes, fac_index_select(codes, 1, index), fac_cat(FAC_TENSORS(codes, codes), .dim = 1),
-                              fac_flip(codes, FAC_INTS(0)), fac_stack(FAC_TENSORS(codes, codes)),
-                              fac_contiguous(fac_transpose(codes, 0, 1)), fac_sort(codes).values, fac_max(codes),
+    fac_tensor *of_q[] = {fac_clone(q),
+                          fac_index_select(q, 1, index),
+                          fac_cat(FAC_TENSORS(q, q), .dim = 1),
+                          fac_flip(q, FAC_INTS(0)),
+                          fac_stack(FAC_TENSORS(q, q)),
+                          fac_contiguous(fac_transpose(q, 0, 1)),
+                          fac_sort(q).values,
+                          fac_max(q),
+                          fac_topk(q, 2).values};
+    fac_tensor *of_codes[] = {codes,
+                              fac_index_select(codes, 1, index),
+                              fac_cat(FAC_TENSORS(codes, codes), .dim = 1),
+                              fac_flip(codes, FAC_INTS(0)),
+                              fac_stack(FAC_TENSORS(codes, codes)),
+                              fac_contiguous(fac_transpose(codes, 0, 1)),
+                              fac_sort(codes).values,
+                              fac_max(codes),
                               fac_topk(codes, 2).values};
     for (size_t i = 0; i < FAC_COUNT(of_q); i++) {
         assert_non_null(of_q[i]);
@@ -181,7 +200,8 @@ static void quantized_copy_checks_quantizers_S024(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = floats(FAC_INTS(3, 4), -3, 3, 9);
-    fac_tensor *q = fac_quantize_per_tensor(x, 0.05, 1, FAC_QINT8), *other = fac_quantize_per_tensor(x, 0.1, 2, FAC_QINT8);
+    fac_tensor *q = fac_quantize_per_tensor(x, 0.05, 1, FAC_QINT8),
+               *other = fac_quantize_per_tensor(x, 0.1, 2, FAC_QINT8);
     fac_tensor *whole = fac_empty_quantized(FAC_INTS(3, 4), q);
     assert_true(fac_q_scale(whole) == 0.05);
     assert_non_null(fac_copy_(whole, other)); /* as PyTorch: the quantizer goes along */
@@ -212,10 +232,13 @@ static void quantized_copy_checks_quantizers_S024(void **state) {
 static void quantized_clamps_and_compares_numbers_S024(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *q = fac_quantize_per_tensor(floats(FAC_INTS(50), -9, 9, 11), 0.1, 40, FAC_QUINT8), *x = fac_dequantize(q);
+    fac_tensor *q = fac_quantize_per_tensor(floats(FAC_INTS(50), -9, 9, 11), 0.1, 40, FAC_QUINT8),
+               *x = fac_dequantize(q);
     const struct {
         fac_tensor *codes, *numbers;
-    } same[] = {{fac_relu(q), fac_relu(x)}, {fac_relu6(q), fac_relu6(x)}, {fac_clamp(q, .min = -1, .max = 2), fac_clamp(x, .min = -1, .max = 2)},
+    } same[] = {{fac_relu(q), fac_relu(x)},
+                {fac_relu6(q), fac_relu6(x)},
+                {fac_clamp(q, .min = -1, .max = 2), fac_clamp(x, .min = -1, .max = 2)},
                 {fac_hardtanh(q), fac_hardtanh(x)}};
     for (size_t i = 0; i < FAC_COUNT(same); i++) {
         float a[50], b[50];
@@ -266,7 +289,8 @@ static void quantized_tensor_prints_as_pytorch_S024(void **state) {
     assert_string_equal(text, "tensor([-1.,  0.,  1.,  2.], size=(4,), dtype=torch.quint8,\n"
                               "       quantization_scheme=torch.per_tensor_affine, scale=0.1, zero_point=10)");
     fac_string_free(text);
-    q = fac_quantize_per_channel(fac_tensor_from(x, FAC_F32, FAC_INTS(2, 2)), fac_tensor_from(scales, FAC_F64, FAC_INTS(2)),
+    q = fac_quantize_per_channel(fac_tensor_from(x, FAC_F32, FAC_INTS(2, 2)),
+                                 fac_tensor_from(scales, FAC_F64, FAC_INTS(2)),
                                  fac_tensor_from(zeros, FAC_I64, FAC_INTS(2)), 0, FAC_QINT8);
     text = fac_tensor_string(q);
     assert_non_null(strstr(text, "dtype=torch.qint8"));
@@ -296,9 +320,6 @@ FAC_TEST_MAIN(FAC_TEST(quantized_codes_round_to_even_and_saturate_S024),
               FAC_TEST(quantized_tensor_has_the_key_quantized_and_not_dense_S024),
               FAC_TEST(quantized_per_channel_uses_each_channels_numbers_S024),
               FAC_TEST(quantized_views_share_codes_and_keep_the_quantizer_S024),
-              FAC_TEST(quantized_copies_move_codes_S024),
-              FAC_TEST(quantized_copy_checks_quantizers_S024),
-              FAC_TEST(quantized_clamps_and_compares_numbers_S024),
-              FAC_TEST(quantized_pooling_averages_codes_S024),
-              FAC_TEST(quantized_tensor_prints_as_pytorch_S024),
-              FAC_TEST(quantizing_refuses_bad_numbers_S024))
+              FAC_TEST(quantized_copies_move_codes_S024), FAC_TEST(quantized_copy_checks_quantizers_S024),
+              FAC_TEST(quantized_clamps_and_compares_numbers_S024), FAC_TEST(quantized_pooling_averages_codes_S024),
+              FAC_TEST(quantized_tensor_prints_as_pytorch_S024), FAC_TEST(quantizing_refuses_bad_numbers_S024))

@@ -50,7 +50,8 @@ static void check_codes(fac_tensor *q, const int64_t *want, size_t n, const char
     assert_non_null(q);
     assert_ok(fac_tensor_read(fac_int_repr(q), FAC_I64, codes, n));
     for (size_t i = 0; i < n; i++)
-        if (codes[i] != want[i]) fail_msg("%s[%zu] is %lld, not %lld", what, i, (long long)codes[i], (long long)want[i]);
+        if (codes[i] != want[i])
+            fail_msg("%s[%zu] is %lld, not %lld", what, i, (long long)codes[i], (long long)want[i]);
     free(codes);
 }
 #define SAME(q, want) check_codes(q, want, FAC_COUNT(want), #want)
@@ -134,7 +135,8 @@ static void packed_rows_have_pytorchs_bytes(void **state) {
     const struct {
         fac_tensor *got;
         double off;
-    } looked_up[] = {{fac_quantized_embedding_byte(bytes, index), 8.0 / 255 / 2}, {fac_quantized_embedding_4bit(halves, index), 8.0 / 15}};
+    } looked_up[] = {{fac_quantized_embedding_byte(bytes, index), 8.0 / 255 / 2},
+                     {fac_quantized_embedding_4bit(halves, index), 8.0 / 15}};
     for (size_t k = 0; k < 2; k++) {
         const double most = fac_item(fac_max(fac_abs(fac_sub(looked_up[k].got, rows))));
         assert_true(most <= looked_up[k].off);
@@ -148,7 +150,8 @@ static void packed_rows_have_pytorchs_bytes(void **state) {
 /* ---- integers computed here ---------------------------------------------------------------------------------------------- */
 
 /* One result of a product: exact sums, and the rounding that quantized_linear.c states. */
-static int64_t requantized(int64_t sum, float bias, float xs, float ws, float ys, int64_t zero, int64_t least, int64_t most) {
+static int64_t requantized(int64_t sum, float bias, float xs, float ws, float ys, int64_t zero, int64_t least,
+                           int64_t most) {
     const float scale = xs * ws;
     const float r = rintf(((float)sum + bias / scale) * (scale / ys)) + (float)zero;
     return (int64_t)fmaxf((float)least, fminf((float)most, r));
@@ -157,7 +160,8 @@ static int64_t requantized(int64_t sum, float bias, float xs, float ws, float ys
 /* Sizes on both sides of tiles and of vectors, signed and unsigned codes, zero points of weights, per tensor and per channel. */
 static void quantized_linear_sums_exactly_S024(void **state) {
     (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 15}, {4, 64, 16}, {5, 65, 17}, {17, 70, 63}, {16, 3, 64}, {3, 130, 129}, {1, 2, 4000}};
+    static const int64_t shapes[][3] = {{1, 1, 1},    {2, 3, 15},  {4, 64, 16},   {5, 65, 17},
+                                        {17, 70, 63}, {16, 3, 64}, {3, 130, 129}, {1, 2, 4000}};
     for (size_t k = 0; k < FAC_COUNT(shapes); k++)
         for (int kind = 0; kind < 4; kind++) {
             FAC_SCOPE(s);
@@ -169,11 +173,14 @@ static void quantized_linear_sums_exactly_S024(void **state) {
             fac_tensor *w = qint8(FAC_INTS(n, d), 0.013, channels ? 0 : 5), *b = floats(FAC_INTS(n));
             double *scales = malloc((size_t)n * sizeof *scales);
             int64_t *zeros = malloc((size_t)n * sizeof *zeros);
-            for (int64_t j = 0; j < n; j++) scales[j] = channels ? 0.01 + 0.001 * (double)(j % 7) : 0.013, zeros[j] = channels ? j % 3 - 1 : 5;
+            for (int64_t j = 0; j < n; j++)
+                scales[j] = channels ? 0.01 + 0.001 * (double)(j % 7) : 0.013, zeros[j] = channels ? j % 3 - 1 : 5;
             if (channels)
-                w = fac__make_per_channel_quantized_tensor(fac_int_repr(w), fac_tensor_from(scales, FAC_F64, FAC_INTS(n)),
+                w = fac__make_per_channel_quantized_tensor(fac_int_repr(w),
+                                                           fac_tensor_from(scales, FAC_F64, FAC_INTS(n)),
                                                            fac_tensor_from(zeros, FAC_I64, FAC_INTS(n)), 0);
-            int64_t *xc = malloc((size_t)(m * d) * 8), *wc = malloc((size_t)(n * d) * 8), *want = malloc((size_t)(m * n) * 8);
+            int64_t *xc = malloc((size_t)(m * d) * 8), *wc = malloc((size_t)(n * d) * 8),
+                    *want = malloc((size_t)(m * n) * 8);
             float *bias = malloc((size_t)n * sizeof *bias);
             assert_ok(fac_tensor_read(fac_int_repr(x), FAC_I64, xc, (size_t)(m * d)));
             assert_ok(fac_tensor_read(fac_int_repr(w), FAC_I64, wc, (size_t)(n * d)));
@@ -182,7 +189,8 @@ static void quantized_linear_sums_exactly_S024(void **state) {
                 for (int64_t j = 0; j < n; j++) {
                     int64_t sum = 0;
                     for (int64_t l = 0; l < d; l++) sum += (xc[i * d + l] - xz) * (wc[j * d + l] - zeros[j]);
-                    want[i * n + j] = requantized(sum, bias[j], 0.02f, (float)scales[j], 0.3f, 11, is_signed ? -128 : 0, is_signed ? 127 : 255);
+                    want[i * n + j] = requantized(sum, bias[j], 0.02f, (float)scales[j], 0.3f, 11, is_signed ? -128 : 0,
+                                                  is_signed ? 127 : 255);
                 }
             check_codes(fac_quantized_linear(x, w, b, 0.3, 11), want, (size_t)(m * n), "linear");
             const int threads = fac_num_threads();
@@ -199,15 +207,18 @@ static void quantized_convolutions_agree_with_float64_S024(void **state) {
     for (int nd = 1; nd <= 3; nd++)
         for (int64_t groups = 1; groups <= 2; groups++) {
             FAC_SCOPE(s);
-            const int64_t in[] = {2, 4, 5, 6, 4}, kernel[] = {6, 4 / groups, 2, 3, 2}, strides[] = {2, 1, 1}, pads[] = {1, 2, 1}, dils[] = {1, 2, 1};
+            const int64_t in[] = {2, 4, 5, 6, 4}, kernel[] = {6, 4 / groups, 2, 3, 2}, strides[] = {2, 1, 1},
+                          pads[] = {1, 2, 1}, dils[] = {1, 2, 1};
             seed = (uint32_t)(nd * 2 + groups);
-            fac_tensor *x = quint8((fac_ints){in, (size_t)nd + 2}, 0.5, 120), *w = qint8((fac_ints){kernel, (size_t)nd + 2}, 0.25, 0);
+            fac_tensor *x = quint8((fac_ints){in, (size_t)nd + 2}, 0.5, 120),
+                       *w = qint8((fac_ints){kernel, (size_t)nd + 2}, 0.25, 0);
             fac_tensor *b = floats(FAC_INTS(6));
             const fac_ints st = {strides, (size_t)nd}, pad = {pads, (size_t)nd}, dil = {dils, (size_t)nd};
             fac_tensor *q = nd == 1   ? fac_quantized_conv1d(x, w, b, st, pad, dil, groups, 8, 100)
                             : nd == 2 ? fac_quantized_conv2d(x, w, b, st, pad, dil, groups, 8, 100)
                                       : fac_quantized_conv3d(x, w, b, st, pad, dil, groups, 8, 100);
-            fac_tensor *exact = fac_convolution(fac_to(fac_dequantize(x), .dtype = FAC_F64), fac_to(fac_dequantize(w), .dtype = FAC_F64),
+            fac_tensor *exact = fac_convolution(fac_to(fac_dequantize(x), .dtype = FAC_F64),
+                                                fac_to(fac_dequantize(w), .dtype = FAC_F64),
                                                 fac_to(b, .dtype = FAC_F64), st, pad, dil, false, FAC_INTS(0), groups);
             assert_non_null(q);
             assert_non_null(exact);
@@ -220,7 +231,8 @@ static void quantized_layers_refuse_what_does_not_fit_S024(void **state) {
     (void)state;
     FAC_SCOPE(s);
     seed = 9;
-    fac_tensor *x = quint8(FAC_INTS(2, 4), 0.5, 3), *w = qint8(FAC_INTS(5, 4), 0.25, 0), *b = floats(FAC_INTS(5)), *f = floats(FAC_INTS(2, 4));
+    fac_tensor *x = quint8(FAC_INTS(2, 4), 0.5, 3), *w = qint8(FAC_INTS(5, 4), 0.25, 0), *b = floats(FAC_INTS(5)),
+               *f = floats(FAC_INTS(2, 4));
     assert_null(fac_quantized_linear(x, quint8(FAC_INTS(5, 4), 1, 0), b, 1, 0));
     assert_error(FAC_ERR_DTYPE, "qint8");
     assert_null(fac_quantized_linear(x, w, floats(FAC_INTS(4)), 1, 0));
@@ -251,14 +263,16 @@ static void dynamic_linear_is_the_product_of_what_codes_stand_for(void **state) 
     seed = 10;
     fac_tensor *x = floats(FAC_INTS(2, 3, 20)), *w = qint8(FAC_INTS(7, 20), 0.125, 0), *b = floats(FAC_INTS(7));
     fac_tensor *q = fac_quantize_per_tensor_dynamic(x, FAC_QUINT8, false);
-    assert_true(furthest(fac_quantized_linear_dynamic(x, w, b), fac_linear(fac_dequantize(q), fac_dequantize(w), b)) < 1e-3);
+    assert_true(furthest(fac_quantized_linear_dynamic(x, w, b), fac_linear(fac_dequantize(q), fac_dequantize(w), b)) <
+                1e-3);
 }
 
 static void quantized_networks_agree_with_floating_ones(void **state) {
     (void)state;
     FAC_SCOPE(s);
     seed = 11;
-    fac_tensor *x = floats(FAC_INTS(3, 2, 4)), *h = fac_mul(floats(FAC_INTS(2, 2, 5)), 0.2), *c = fac_mul(floats(FAC_INTS(2, 2, 5)), 0.2);
+    fac_tensor *x = floats(FAC_INTS(3, 2, 4)), *h = fac_mul(floats(FAC_INTS(2, 2, 5)), 0.2),
+               *c = fac_mul(floats(FAC_INTS(2, 2, 5)), 0.2);
     fac_tensor *q[8], *f[8];
     for (int i = 0; i < 8; i++) {
         const bool bias = i % 4 > 1;
@@ -273,9 +287,11 @@ static void quantized_networks_agree_with_floating_ones(void **state) {
     assert_true(furthest(got.result1, want.result1) < 0.05);
     assert_true(furthest(got.result2, want.result2) < 0.05);
     /* One cell is one step of the network. */
-    fac_tensor *first = fac_select(x, 0, 0), *h0 = fac_select(h, 0, 0), *c0 = fac_select(c, 0, 0), *none = fac_zeros(FAC_INTS(1));
-    const fac_quantized_lstm_cell_result cell = fac_quantized_lstm_cell(first, FAC_TENSORS(h0, c0), fac_int_repr(q[0]), fac_int_repr(q[1]),
-                                                                       q[2], q[3], none, none, none, none, 0.004, 0.004, 0, 0);
+    fac_tensor *first = fac_select(x, 0, 0), *h0 = fac_select(h, 0, 0), *c0 = fac_select(c, 0, 0),
+               *none = fac_zeros(FAC_INTS(1));
+    const fac_quantized_lstm_cell_result cell =
+        fac_quantized_lstm_cell(first, FAC_TENSORS(h0, c0), fac_int_repr(q[0]), fac_int_repr(q[1]), q[2], q[3], none,
+                                none, none, none, 0.004, 0.004, 0, 0);
     assert_non_null(cell.result0);
     assert_true(furthest(cell.result0, fac_narrow(fac_select(got.result0, 0, 0), 1, 0, 5)) == 0);
 }
@@ -284,11 +300,15 @@ static void scaled_mm_is_the_product_of_what_is_stored(void **state) {
     (void)state;
     FAC_SCOPE(s);
     seed = 12;
-    fac_tensor *a = fac_to(floats(FAC_INTS(3, 16)), .dtype = FAC_F8_E4M3FN), *b = fac_to(floats(FAC_INTS(16, 5)), .dtype = FAC_F8_E5M2);
-    fac_tensor *bias = floats(FAC_INTS(5)), *one = fac_full(FAC_INTS(1), 0.5), *rows = fac_abs(floats(FAC_INTS(3, 1))), *cols = fac_abs(floats(FAC_INTS(1, 5)));
+    fac_tensor *a = fac_to(floats(FAC_INTS(3, 16)), .dtype = FAC_F8_E4M3FN),
+               *b = fac_to(floats(FAC_INTS(16, 5)), .dtype = FAC_F8_E5M2);
+    fac_tensor *bias = floats(FAC_INTS(5)), *one = fac_full(FAC_INTS(1), 0.5), *rows = fac_abs(floats(FAC_INTS(3, 1))),
+               *cols = fac_abs(floats(FAC_INTS(1, 5)));
     fac_tensor *exact = fac_mm(fac_to(a, .dtype = FAC_F64), fac_to(b, .dtype = FAC_F64));
-    assert_true(furthest(fac__scaled_mm(a, b, one, one, .bias = bias, .out_dtype = FAC_F32), fac_add(fac_mul(exact, 0.25), bias)) < 1e-4);
-    assert_true(furthest(fac__scaled_mm(a, b, rows, cols, .out_dtype = FAC_F32), fac_mul(fac_mul(exact, rows), cols)) < 1e-3);
+    assert_true(furthest(fac__scaled_mm(a, b, one, one, .bias = bias, .out_dtype = FAC_F32),
+                         fac_add(fac_mul(exact, 0.25), bias)) < 1e-4);
+    assert_true(furthest(fac__scaled_mm(a, b, rows, cols, .out_dtype = FAC_F32), fac_mul(fac_mul(exact, rows), cols)) <
+                1e-3);
     fac_tensor *narrow = fac__scaled_mm(a, b, one, one);
     assert_int_equal(fac_tensor_dtype(narrow), FAC_F8_E4M3FN);
     assert_true(fac_equal(narrow, fac_to(fac_to(fac_mul(exact, 0.25), .dtype = FAC_F32), .dtype = FAC_F8_E4M3FN)));
@@ -303,7 +323,8 @@ static void grouped_mm_multiplies_each_group(void **state) {
     FAC_SCOPE(s);
     seed = 13;
     const int32_t ends[] = {2, 2, 5};
-    fac_tensor *offs = fac_tensor_from(ends, FAC_I32, FAC_INTS(3)), *a = floats(FAC_INTS(6, 4)), *b = floats(FAC_INTS(3, 4, 5));
+    fac_tensor *offs = fac_tensor_from(ends, FAC_I32, FAC_INTS(3)), *a = floats(FAC_INTS(6, 4)),
+               *b = floats(FAC_INTS(3, 4, 5));
     fac_tensor *rows = fac__grouped_mm(a, b, .offs = offs);
     assert_true(furthest(fac_narrow(rows, 0, 0, 2), fac_mm(fac_narrow(a, 0, 0, 2), fac_select(b, 0, 0))) < 1e-5);
     assert_true(furthest(fac_narrow(rows, 0, 2, 3), fac_mm(fac_narrow(a, 0, 2, 3), fac_select(b, 0, 2))) < 1e-5);
@@ -311,7 +332,8 @@ static void grouped_mm_multiplies_each_group(void **state) {
     assert_int_equal(fac_tensor_size(deep, 0), 3);
     assert_true(furthest(fac_select(deep, 0, 2), fac_mm(fac_t(fac_narrow(a, 0, 2, 3)), fac_narrow(a, 0, 2, 3))) < 1e-4);
     fac_tensor *wide = fac__grouped_mm(fac_transpose(b, 1, 2), fac_t(a), .offs = offs);
-    assert_true(furthest(fac_narrow(wide, 1, 2, 3), fac_mm(fac_t(fac_select(b, 0, 2)), fac_t(fac_narrow(a, 0, 2, 3)))) < 1e-5);
+    assert_true(furthest(fac_narrow(wide, 1, 2, 3), fac_mm(fac_t(fac_select(b, 0, 2)), fac_t(fac_narrow(a, 0, 2, 3)))) <
+                1e-5);
     const int32_t wrong[] = {2, 1, 5};
     assert_null(fac__grouped_mm(a, b, .offs = fac_tensor_from(wrong, FAC_I32, FAC_INTS(3))));
     assert_error(FAC_ERR_ARGUMENT, "offs[1]");
@@ -323,25 +345,31 @@ static void weights_of_few_bits_multiply_as_what_they_stand_for(void **state) {
     seed = 14;
     int32_t q[4 * 8];
     for (int i = 0; i < 32; i++) q[i] = next_byte() % 16;
-    fac_tensor *x = floats(FAC_INTS(3, 8)), *codes = fac_tensor_from(q, FAC_I32, FAC_INTS(4, 8)), *numbers = floats(FAC_INTS(2, 4, 2));
+    fac_tensor *x = floats(FAC_INTS(3, 8)), *codes = fac_tensor_from(q, FAC_I32, FAC_INTS(4, 8)),
+               *numbers = floats(FAC_INTS(2, 4, 2));
     fac_tensor *packed = fac__convert_weight_to_int4pack_for_cpu(codes, 1);
     float sz[16], w[32];
     assert_ok(fac_tensor_read(numbers, FAC_F32, sz, 16));
     for (int n = 0; n < 4; n++)
-        for (int k = 0; k < 8; k++) w[n * 8 + k] = (float)(q[n * 8 + k] - 8) * sz[(k / 4 * 4 + n) * 2] + sz[(k / 4 * 4 + n) * 2 + 1];
-    assert_true(furthest(fac__weight_int4pack_mm_for_cpu(x, packed, 4, numbers), fac_mm(x, fac_t(fac_tensor_from(w, FAC_F32, FAC_INTS(4, 8))))) < 1e-3);
+        for (int k = 0; k < 8; k++)
+            w[n * 8 + k] = (float)(q[n * 8 + k] - 8) * sz[(k / 4 * 4 + n) * 2] + sz[(k / 4 * 4 + n) * 2 + 1];
+    assert_true(furthest(fac__weight_int4pack_mm_for_cpu(x, packed, 4, numbers),
+                         fac_mm(x, fac_t(fac_tensor_from(w, FAC_F32, FAC_INTS(4, 8))))) < 1e-3);
     fac_tensor *w8 = fac_int_repr(qint8(FAC_INTS(4, 8), 1, 0)), *scales = fac_abs(floats(FAC_INTS(4)));
-    fac_tensor *exact = fac_mm(fac_to(x, .dtype = FAC_F64), fac_t(fac_mul(fac_to(w8, .dtype = FAC_F64), fac_unsqueeze(scales, 1))));
+    fac_tensor *exact =
+        fac_mm(fac_to(x, .dtype = FAC_F64), fac_t(fac_mul(fac_to(w8, .dtype = FAC_F64), fac_unsqueeze(scales, 1))));
     assert_true(furthest(fac__weight_int8pack_mm(x, w8, scales), exact) < 1e-2);
     fac_tensor *half = fac__weight_int8pack_mm(fac_to(x, .dtype = FAC_BF16), w8, fac_to(scales, .dtype = FAC_BF16));
     assert_int_equal(fac_tensor_dtype(half), FAC_BF16);
 }
 
-FAC_TEST_MAIN(FAC_TEST(quantized_products_have_pytorchs_integers_S024), FAC_TEST(quantized_sums_have_pytorchs_integers_S024),
+FAC_TEST_MAIN(FAC_TEST(quantized_products_have_pytorchs_integers_S024),
+              FAC_TEST(quantized_sums_have_pytorchs_integers_S024),
               FAC_TEST(quantized_pooling_and_resampling_have_pytorchs_integers_S024),
               FAC_TEST(dynamic_quantization_chooses_pytorchs_numbers_S024), FAC_TEST(packed_rows_have_pytorchs_bytes),
               FAC_TEST(quantized_linear_sums_exactly_S024), FAC_TEST(quantized_convolutions_agree_with_float64_S024),
               FAC_TEST(quantized_layers_refuse_what_does_not_fit_S024),
               FAC_TEST(dynamic_linear_is_the_product_of_what_codes_stand_for),
-              FAC_TEST(quantized_networks_agree_with_floating_ones), FAC_TEST(scaled_mm_is_the_product_of_what_is_stored),
-              FAC_TEST(grouped_mm_multiplies_each_group), FAC_TEST(weights_of_few_bits_multiply_as_what_they_stand_for))
+              FAC_TEST(quantized_networks_agree_with_floating_ones),
+              FAC_TEST(scaled_mm_is_the_product_of_what_is_stored), FAC_TEST(grouped_mm_multiplies_each_group),
+              FAC_TEST(weights_of_few_bits_multiply_as_what_they_stand_for))

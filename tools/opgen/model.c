@@ -126,7 +126,12 @@ static char *public_name(const entry *e, const fac_schema *s) {
 }
 
 static op make_op(const entry *e, fac_schema *s, op_form form) {
-    op o = {.e = e, .s = s, .form = form, .id = mangle(s), .short_name = s->full + (strcmp(s->ns, "aten") ? 0 : strlen("aten::")), .sig = -1};
+    op o = {.e = e,
+            .s = s,
+            .form = form,
+            .id = mangle(s),
+            .short_name = s->full + (strcmp(s->ns, "aten") ? 0 : strlen("aten::")),
+            .sig = -1};
     o.in_place = s->n_args && s->args[0].type.write && s->n_rets == 1 && s->rets[0].type.write;
     return o;
 }

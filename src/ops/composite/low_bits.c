@@ -17,8 +17,8 @@ static fac_status need_matrix(const char *name, const fac_tensor *t) {
 }
 
 static fac_status check_inner(const fac_tensor *a, const fac_tensor *b, int64_t inner) {
-    FAC_CHECK(a->sizes[1] == inner, FAC_ERR_SHAPE, "mat1 and mat2 shapes cannot be multiplied: %s and %s", FAC_SHAPE_TEXT(a),
-              FAC_SHAPE_TEXT(b));
+    FAC_CHECK(a->sizes[1] == inner, FAC_ERR_SHAPE, "mat1 and mat2 shapes cannot be multiplied: %s and %s",
+              FAC_SHAPE_TEXT(a), FAC_SHAPE_TEXT(b));
     return FAC_OK;
 }
 
@@ -28,8 +28,8 @@ static fac_status check_inner(const fac_tensor *a, const fac_tensor *b, int64_t 
 static fac_status check_scale(const char *name, const fac_tensor *t, int64_t rows, int64_t cols) {
     FAC_TRY(fac__need_dtype(name, t, FAC_F32));
     FAC_CHECK(t->numel == 1 || fac__has_sizes(t, (const int64_t[]){rows, cols}, 2), FAC_ERR_SHAPE,
-              "%s should have one element or size [%lld, %lld], but has size %s", name, (long long)rows, (long long)cols,
-              FAC_SHAPE_TEXT(t));
+              "%s should have one element or size [%lld, %lld], but has size %s", name, (long long)rows,
+              (long long)cols, FAC_SHAPE_TEXT(t));
     return FAC_OK;
 }
 
@@ -60,8 +60,7 @@ fac_status scaled_mm_composite(const fac_call_info *c, fac_tensor *self, fac_ten
     FAC_SCOPE(scope);
     fac_tensor *scales[2];
     fac_tensor *const given[2] = {scale_a, scale_b};
-    for (int i = 0; i < 2; i++)
-        scales[i] = given[i]->numel == 1 ? fac__s_reshape(given[i], FAC_INTS(1, 1)) : given[i];
+    for (int i = 0; i < 2; i++) scales[i] = given[i]->numel == 1 ? fac__s_reshape(given[i], FAC_INTS(1, 1)) : given[i];
     fac_tensor *x = mul(mul(fac__s_mm(as_float(self), as_float(mat2)), scales[0]), scales[1]);
     if (bias) x = add(x, as_float(bias));
     if (scale_result && narrow) x = divide(x, fac__s_reshape(scale_result, FAC_INTS(1, 1)));
@@ -76,18 +75,19 @@ typedef struct groups {
 } groups;
 
 static fac_status check_grouped(const fac_tensor *a, const fac_tensor *b, const fac_tensor *bias, fac_dtype out_dtype) {
-    FAC_CHECK(!bias, FAC_ERR_UNSUPPORTED, "Bias not supported yet");
     FAC_CHECK((a->ndim == 2 || a->ndim == 3) && (b->ndim == 2 || b->ndim == 3), FAC_ERR_SHAPE,
-              "self and mat2 should have 2 or 3 dimensions, but have sizes %s and %s", FAC_SHAPE_TEXT(a), FAC_SHAPE_TEXT(b));
-    FAC_CHECK((a->dtype == FAC_F32 || a->dtype == FAC_BF16) && b->dtype == a->dtype, FAC_ERR_DTYPE,
-              "self and mat2 should be float32 or bfloat16, both, but are %s and %s", fac_dtype_name((fac_dtype)a->dtype),
-              fac_dtype_name((fac_dtype)b->dtype));
+              "self and mat2 should have 2 or 3 dimensions, but have sizes %s and %s", FAC_SHAPE_TEXT(a),
+              FAC_SHAPE_TEXT(b));
+    FAC_CHECK((a->dtype == FAC_F32 || fac__is_half((fac_dtype)a->dtype)) && b->dtype == a->dtype, FAC_ERR_DTYPE,
+              "self and mat2 should be float32, bfloat16 or float16, both, but are %s and %s",
+              fac_dtype_name((fac_dtype)a->dtype), fac_dtype_name((fac_dtype)b->dtype));
     FAC_CHECK(!out_dtype || out_dtype == a->dtype, FAC_ERR_DTYPE, "out_dtype should be that of self, %s, but is %s",
               fac_dtype_name((fac_dtype)a->dtype), fac_dtype_name(out_dtype));
     FAC_CHECK(a->sizes[a->ndim - 1] == b->sizes[b->ndim - 2], FAC_ERR_SHAPE,
               "contraction dimension of self and mat2 must match, but sizes are %s and %s", FAC_SHAPE_TEXT(a),
               FAC_SHAPE_TEXT(b));
-    return FAC_OK;
+    FAC_TRY(fac__need_dtype("bias", bias, (fac_dtype)a->dtype));
+    return fac__need_sizes("bias", bias, &b->sizes[b->ndim - 1], 1);
 }
 
 /* The ends in memory of our own. */
@@ -103,8 +103,8 @@ static fac_status read_ends(groups *g, fac_tensor *offs) {
     FAC_TRY(fac__read(offs, FAC_I64, g->ends, (size_t)g->n));
     for (int64_t i = 0, before = 0; i < g->n; before = g->ends[i++])
         FAC_CHECK(g->ends[i] >= before && g->ends[i] <= g->along, FAC_ERR_ARGUMENT,
-                  "offs should not decrease, and end within %lld, but offs[%lld] is %lld", (long long)g->along, (long long)i,
-                  (long long)g->ends[i]);
+                  "offs should not decrease, and end within %lld, but offs[%lld] is %lld", (long long)g->along,
+                  (long long)i, (long long)g->ends[i]);
     return FAC_OK;
 }
 
@@ -122,35 +122,41 @@ static fac_tensor *joined(const groups *g, fac_tensor **parts) {
     const int64_t rest = g->along - (g->n ? g->ends[g->n - 1] : 0), dim = g->a->ndim == 3 ? 1 : 0;
     if (apart) return fac__s_stack((fac_tensors){parts, (size_t)g->n}, 0);
     const int64_t rows = dim ? g->a->sizes[1] : rest, cols = dim ? rest : g->b->sizes[2];
-    parts[g->n] = fac__s_new_zeros(g->a, FAC_INTS(rows, cols), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    parts[g->n] =
+        fac__s_new_zeros(g->a, FAC_INTS(rows, cols), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
     return parts[g->n] ? fac__s_cat((fac_tensors){parts, (size_t)g->n + 1}, dim) : NULL;
 }
 
-static fac_status multiply_groups(const groups *g, fac_tensor **out) {
-    FAC_CHECK(g->n > 0, FAC_ERR_SHAPE, "offs should name at least one group");
-    FAC_SCOPE(scope);
-    fac_tensor **parts = fac__alloc_array((size_t)g->n + 1, sizeof *parts);
-    if (!parts) return FAC_ERR_MEMORY;
-    fac_status st = FAC_OK;
-    for (int64_t i = 0; i < g->n && st == FAC_OK; i++)
-        if (!(parts[i] = one_group(g, i))) st = fac_error();
-    if (st == FAC_OK) st = fac__give(out, joined(g, parts));
+static fac_tensor *multiply_groups(const groups *g) {
+    if (g->n == 0) {
+        FAC_FAIL(FAC_ERR_SHAPE, "offs should name at least one group");
+        return NULL;
+    }
+    fac_tensor **parts = fac__alloc_array((size_t)g->n + 1, sizeof *parts), *all = NULL;
+    int64_t i = 0;
+    while (parts && i < g->n && (parts[i] = one_group(g, i))) i++;
+    if (parts && i == g->n) all = joined(g, parts);
     fac__free(parts);
-    return st;
+    return all;
 }
 
-fac_status grouped_mm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *mat2, fac_tensor *offs, fac_tensor *bias,
-                                fac_dtype out_dtype, fac_tensor **out) {
+static fac_status give_biased(fac_tensor *x, fac_tensor *bias, fac_tensor **out) {
+    return fac__give(out, x && bias ? add(x, bias) : x);
+}
+
+fac_status grouped_mm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *mat2, fac_tensor *offs,
+                                fac_tensor *bias, fac_dtype out_dtype, fac_tensor **out) {
     (void)c;
     groups g = {.a = self, .b = mat2};
+    FAC_SCOPE(scope);
     FAC_TRY(check_grouped(self, mat2, bias, out_dtype));
     if (self->ndim == 3 && mat2->ndim == 3) {
         FAC_CHECK(!offs, FAC_ERR_ARGUMENT, "offs must not be given for two batches");
-        return fac__c_bmm(self, mat2, out);
+        return give_biased(fac__s_bmm(self, mat2), bias, out);
     }
     g.along = self->ndim == 3 ? mat2->sizes[1] : mat2->ndim == 3 ? self->sizes[0] : self->sizes[1];
     fac_status st = read_ends(&g, offs);
-    if (st == FAC_OK) st = multiply_groups(&g, out);
+    if (st == FAC_OK) st = give_biased(multiply_groups(&g), bias, out);
     fac__free(g.ends);
     return st;
 }
@@ -194,7 +200,8 @@ static fac_tensor *unpack_halves(fac_tensor *bytes) {
     return fac__s_flatten_using_ints(pairs, -2, -1);
 }
 
-fac_status weight_to_int4pack_composite(const fac_call_info *c, fac_tensor *self, int64_t innerKTiles, fac_tensor **out) {
+fac_status weight_to_int4pack_composite(const fac_call_info *c, fac_tensor *self, int64_t innerKTiles,
+                                        fac_tensor **out) {
     (void)c, (void)innerKTiles;
     FAC_TRY(need_matrix("self", self));
     FAC_TRY(fac__need_dtype("self", self, FAC_I32));
@@ -267,7 +274,8 @@ fac_status embedding_4bit_pack_composite(const fac_call_info *c, fac_tensor *wei
     fac_tensor *exact = cast(fac__s_div_Scalar(range, fac_scalar_i_(15)), FAC_F16);
     fac_tensor *scale = fill_where(exact, is_value(exact, 0), 1);
     fac_tensor *units = divide(sub(weight, as_float(least)), as_float(scale));
-    fac_tensor *codes = fac__s_clamp(fac__s_round(units), fac_opt_num_(fac_scalar_i_(0)), fac_opt_num_(fac_scalar_i_(15)));
+    fac_tensor *codes =
+        fac__s_clamp(fac__s_round(units), fac_opt_num_(fac_scalar_i_(0)), fac_opt_num_(fac_scalar_i_(15)));
     return give_rows(pack_halves(cast(codes, FAC_I32)), scale, least, out);
 }
 
@@ -276,10 +284,10 @@ static fac_status look_up(fac_tensor *weight, fac_tensor *indices, bool four, fa
     const int64_t tail = four ? 4 : 8;
     FAC_TRY(need_matrix("weight", weight));
     FAC_TRY(fac__need_dtype("weight", weight, FAC_U8));
-    FAC_CHECK(weight->sizes[1] > tail, FAC_ERR_SHAPE, "a row holds its codes and %lld bytes, but has %lld", (long long)tail,
-              (long long)weight->sizes[1]);
-    FAC_CHECK(indices->dtype == FAC_I32 || indices->dtype == FAC_I64, FAC_ERR_DTYPE, "indices should be int32 or int64, got %s",
-              fac_dtype_name((fac_dtype)indices->dtype));
+    FAC_CHECK(weight->sizes[1] > tail, FAC_ERR_SHAPE, "a row holds its codes and %lld bytes, but has %lld",
+              (long long)tail, (long long)weight->sizes[1]);
+    FAC_CHECK(indices->dtype == FAC_I32 || indices->dtype == FAC_I64, FAC_ERR_DTYPE,
+              "indices should be int32 or int64, got %s", fac_dtype_name((fac_dtype)indices->dtype));
     FAC_CHECK(indices->ndim < FAC_MAX_DIMS, FAC_ERR_SHAPE, "indices may have at most %d dimensions", FAC_MAX_DIMS - 1);
     const int64_t n = weight->sizes[1];
     FAC_SCOPE(scope);
@@ -288,7 +296,8 @@ static fac_status look_up(fac_tensor *weight, fac_tensor *indices, bool four, fa
     /* Copied, so that they are aligned to what they are viewed as. */
     fac_tensor *ends = fac__s_clone(columns(rows, n - tail, n, 1), FAC_CONTIGUOUS);
     fac_tensor *pair = as_float(fac__s_view_dtype(ends, four ? FAC_F16 : FAC_F32));
-    fac_tensor *x = add(mul(as_float(four ? unpack_halves(bytes) : bytes), columns(pair, 0, 1, 1)), columns(pair, 1, 2, 1));
+    fac_tensor *x =
+        add(mul(as_float(four ? unpack_halves(bytes) : bytes), columns(pair, 0, 1, 1)), columns(pair, 1, 2, 1));
     if (!x) return fac_error();
     int64_t sizes[FAC_MAX_DIMS];
     for (int d = 0; d < indices->ndim; d++) sizes[d] = indices->sizes[d];

@@ -10,7 +10,8 @@
 /* ---- scales and zero points --------------------------------------------------------------------------------------------- */
 
 static fac_status read_numbers(fac_tensor *t, size_t n, double *out) {
-    FAC_CHECK(t->numel == (int64_t)n, FAC_ERR_SHAPE, "expected %zu scales or zero points, but got %s", n, FAC_SHAPE_TEXT(t));
+    FAC_CHECK(t->numel == (int64_t)n, FAC_ERR_SHAPE, "expected %zu scales or zero points, but got %s", n,
+              FAC_SHAPE_TEXT(t));
     FAC_CHECK(!fac_dtype_is_complex((fac_dtype)t->dtype), FAC_ERR_DTYPE, "scales and zero points are real");
     return fac__read(t, FAC_F64, out, n);
 }
@@ -34,8 +35,8 @@ fac_status quantize_per_tensor_tensors_composite(const fac_call_info *c, fac_ten
     if (st == FAC_OK) st = read_numbers(scales, tensors.n, numbers);
     if (st == FAC_OK) st = read_numbers(zero_points, tensors.n, numbers + tensors.n);
     for (; n < tensors.n && st == FAC_OK; n += st == FAC_OK)
-        st = fac__c_quantize_per_tensor(tensors.v[n], numbers[n], fac__scalar_i64(fac_scalar_f_(numbers[tensors.n + n])),
-                                        dtype, &v[n]);
+        st = fac__c_quantize_per_tensor(tensors.v[n], numbers[n],
+                                        fac__scalar_i64(fac_scalar_f_(numbers[tensors.n + n])), dtype, &v[n]);
     fac__free(numbers);
     if (st == FAC_OK) {
         *out = (fac_tensor_list){v, n};
@@ -63,7 +64,8 @@ static void choose(float least, float most, int q_least, int q_most, double *out
         scale = (double)smallest;
     }
     const double low = q_least - (double)least / scale, high = q_most - (double)most / scale;
-    const double low_error = fabs((double)q_least) - fabs((double)least / scale), high_error = fabs((double)q_most) - fabs((double)most / scale);
+    const double low_error = fabs((double)q_least) - fabs((double)least / scale),
+                 high_error = fabs((double)q_most) - fabs((double)most / scale);
     const double zero = rint(low_error < high_error ? low : high);
     *out_zero = (int64_t)fmin(fmax(zero, q_least), q_most);
     *out_scale = scale;
@@ -78,9 +80,10 @@ static fac_status extremes(fac_tensor *self, float *out_least, float *out_most) 
     *out_least = (float)fac__item(least);
     *out_most = (float)fac__item(most);
     FAC_TRY(fac_error());
-    FAC_CHECK(isfinite(*out_least) && isfinite(*out_most), FAC_ERR_ARGUMENT,
-              "the range of codes follows from the least and the greatest element, which should be finite, but are %g and %g",
-              (double)*out_least, (double)*out_most);
+    FAC_CHECK(
+        isfinite(*out_least) && isfinite(*out_most), FAC_ERR_ARGUMENT,
+        "the range of codes follows from the least and the greatest element, which should be finite, but are %g and %g",
+        (double)*out_least, (double)*out_most);
     return FAC_OK;
 }
 
@@ -90,8 +93,8 @@ fac_status quantize_per_tensor_dynamic_composite(const fac_call_info *c, fac_ten
     float least, most;
     double scale;
     int64_t zero, q_least, q_most;
-    FAC_CHECK(dtype == FAC_QINT8 || dtype == FAC_QUINT8, FAC_ERR_DTYPE, "dtype %s not supported: qint8 or quint8 is expected",
-              fac_dtype_name(dtype));
+    FAC_CHECK(dtype == FAC_QINT8 || dtype == FAC_QUINT8, FAC_ERR_DTYPE,
+              "dtype %s not supported: qint8 or quint8 is expected", fac_dtype_name(dtype));
     FAC_TRY(fac__need_dtype("self", self, FAC_F32));
     FAC_TRY(extremes(self, &least, &most));
     fac__code_range(dtype, &q_least, &q_most);
@@ -143,9 +146,7 @@ static fac_status check_pair(const fac_tensor *a, const fac_tensor *b) {
     return FAC_OK;
 }
 
-static fac_tensor *not_below_zero(fac_tensor *x, bool relu) {
-    return relu ? fac__s_relu(x) : x;
-}
+static fac_tensor *not_below_zero(fac_tensor *x, bool relu) { return relu ? fac__s_relu(x) : x; }
 
 static fac_status sum(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_point, bool relu, fac_tensor **out) {
     FAC_TRY(check_pair(a, b));
@@ -158,17 +159,18 @@ static fac_status sum(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_p
 /* Products of 8-bit codes are exact in float32. */
 static fac_status product(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_point, bool relu, fac_tensor **out) {
     FAC_TRY(check_pair(a, b));
-    const float by = (float)fac__quantizer_of(a)->scales[0] * (float)fac__quantizer_of(b)->scales[0] * (1.0f / (float)scale);
+    const float by =
+        (float)fac__quantizer_of(a)->scales[0] * (float)fac__quantizer_of(b)->scales[0] * (1.0f / (float)scale);
     FAC_SCOPE(scope);
     fac_tensor *x = not_below_zero(scaled(mul(centred(a), centred(b)), (double)by), relu);
     return give_rounded(x, (fac_dtype)a->dtype, scale, zero_point, out);
 }
 
-#define PAIR(name, fn, relu)                                                                                     \
-    fac_status name(const fac_call_info *c, fac_tensor *qa, fac_tensor *qb, double scale, int64_t zero_point,     \
-                    fac_tensor **out) {                                                                          \
-        (void)c;                                                                                                 \
-        return fn(qa, qb, scale, zero_point, relu, out);                                                         \
+#define PAIR(name, fn, relu)                                                                                  \
+    fac_status name(const fac_call_info *c, fac_tensor *qa, fac_tensor *qb, double scale, int64_t zero_point, \
+                    fac_tensor **out) {                                                                       \
+        (void)c;                                                                                              \
+        return fn(qa, qb, scale, zero_point, relu, out);                                                      \
     }
 PAIR(quantized_add_composite, sum, false)
 PAIR(quantized_add_relu_composite, sum, true)
@@ -183,9 +185,9 @@ static fac_tensor *per_channel(fac_tensor *v, int ndim) {
     return fac__s_view(v, (fac_ints){shape, (size_t)ndim});
 }
 
-fac_status quantized_batch_norm_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
-                                          fac_tensor *mean, fac_tensor *var, double eps, double output_scale,
-                                          int64_t output_zero_point, fac_tensor **out) {
+fac_status quantized_batch_norm_composite(const fac_call_info *c, fac_tensor *input, fac_tensor *weight,
+                                          fac_tensor *bias, fac_tensor *mean, fac_tensor *var, double eps,
+                                          double output_scale, int64_t output_zero_point, fac_tensor **out) {
     (void)c;
     fac_tensor *const each[] = {mean, var, weight, bias};
     static const char *const names[] = {"mean", "var", "weight", "bias"};
@@ -206,9 +208,9 @@ fac_status quantized_batch_norm_composite(const fac_call_info *c, fac_tensor *in
     return give_rounded(x, (fac_dtype)input->dtype, output_scale, output_zero_point, out);
 }
 
-fac_status quantized_batch_norm2d_composite(const fac_call_info *c, fac_tensor *qx, fac_tensor *weight, fac_tensor *bias,
-                                            fac_tensor *mean, fac_tensor *var, double eps, double output_scale,
-                                            int64_t output_zero_point, fac_tensor **out) {
+fac_status quantized_batch_norm2d_composite(const fac_call_info *c, fac_tensor *qx, fac_tensor *weight,
+                                            fac_tensor *bias, fac_tensor *mean, fac_tensor *var, double eps,
+                                            double output_scale, int64_t output_zero_point, fac_tensor **out) {
     FAC_CHECK(qx->ndim == 4, FAC_ERR_SHAPE, "Expecting the input tensor of rank 4, got %s", FAC_SHAPE_TEXT(qx));
     return quantized_batch_norm_composite(c, qx, weight, bias, mean, var, eps, output_scale, output_zero_point, out);
 }
@@ -241,13 +243,13 @@ fac_status quantized_cat_composite(const fac_call_info *c, fac_tensors qx, int64
 
 /* ---- pooling --------------------------------------------------------------------------------------------------------------------- */
 
-#define MAX_POOL(n)                                                                                                   \
-    fac_status quantized_max_pool##n##d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size,      \
-                                                  fac_ints stride, fac_ints padding, fac_ints dilation,               \
-                                                  bool ceil_mode, fac_tensor **out) {                                 \
-        (void)c;                                                                                                      \
-        FAC_TRY(fac__need_per_tensor("self", self, true));                                                            \
-        return fac__c_max_pool##n##d(self, kernel_size, stride, padding, dilation, ceil_mode, out);                   \
+#define MAX_POOL(n)                                                                                               \
+    fac_status quantized_max_pool##n##d_composite(const fac_call_info *c, fac_tensor *self, fac_ints kernel_size, \
+                                                  fac_ints stride, fac_ints padding, fac_ints dilation,           \
+                                                  bool ceil_mode, fac_tensor **out) {                             \
+        (void)c;                                                                                                  \
+        FAC_TRY(fac__need_per_tensor("self", self, true));                                                        \
+        return fac__c_max_pool##n##d(self, kernel_size, stride, padding, dilation, ceil_mode, out);               \
     }
 MAX_POOL(1)
 MAX_POOL(2)

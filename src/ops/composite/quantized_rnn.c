@@ -49,10 +49,11 @@ static fac_tensor *step(const cell *k, fac_tensor *x, fac_tensor *h, fac_tensor 
 
 static int64_t gates_of(cell_kind kind) { return kind == LSTM ? 4 : kind == GRU ? 3 : 1; }
 
-static fac_status check_state(const fac_tensor *input, const fac_tensor *h, const fac_tensor *w_ih, const fac_tensor *w_hh,
-                              cell_kind kind) {
+static fac_status check_state(const fac_tensor *input, const fac_tensor *h, const fac_tensor *w_ih,
+                              const fac_tensor *w_hh, cell_kind kind) {
     FAC_CHECK(input->ndim == 2 && h->ndim == 2 && input->sizes[0] == h->sizes[0], FAC_ERR_SHAPE,
-              "an input [B, I] and a state [B, H] are expected, but got %s and %s", FAC_SHAPE_TEXT(input), FAC_SHAPE_TEXT(h));
+              "an input [B, I] and a state [B, H] are expected, but got %s and %s", FAC_SHAPE_TEXT(input),
+              FAC_SHAPE_TEXT(h));
     const int64_t rows = gates_of(kind) * h->sizes[1];
     FAC_TRY(fac__need_sizes("w_ih", w_ih, (const int64_t[]){rows, input->sizes[1]}, 2));
     return fac__need_sizes("w_hh", w_hh, (const int64_t[]){rows, h->sizes[1]}, 2);
@@ -69,10 +70,10 @@ static fac_status cell_step(cell_kind kind, fac_tensor *input, fac_tensor *h, fa
     FAC_TRY(fac__need_dtype("hx", h, FAC_F32));
     FAC_TRY(fac__need_dtype("hx[1]", c, FAC_F32));
     FAC_SCOPE(scope);
-    const cell k = {kind,
-                    fac__s__make_per_tensor_quantized_tensor(w_ih, fac__scalar_f64(numbers[0]), fac__scalar_i64(numbers[2])),
-                    fac__s__make_per_tensor_quantized_tensor(w_hh, fac__scalar_f64(numbers[1]), fac__scalar_i64(numbers[3])),
-                    b_ih, b_hh};
+    const cell k = {
+        kind, fac__s__make_per_tensor_quantized_tensor(w_ih, fac__scalar_f64(numbers[0]), fac__scalar_i64(numbers[2])),
+        fac__s__make_per_tensor_quantized_tensor(w_hh, fac__scalar_f64(numbers[1]), fac__scalar_i64(numbers[3])), b_ih,
+        b_hh};
     if (!k.w_ih || !k.w_hh) return fac_error();
     fac_tensor *next = step(&k, input, h, &c);
     FAC_TRY(fac__give(&out[0], next));
@@ -93,14 +94,14 @@ fac_status quantized_lstm_cell_composite(const fac_call_info *call, fac_tensor *
                      (const fac_scalar[]){scale_ih, scale_hh, zero_point_ih, zero_point_hh}, out);
 }
 
-#define CELL(name, kind)                                                                                                \
-    fac_status name(const fac_call_info *call, fac_tensor *input, fac_tensor *hx, fac_tensor *w_ih, fac_tensor *w_hh,    \
-                    fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor *packed_ih, fac_tensor *packed_hh,                    \
-                    fac_tensor *col_offsets_ih, fac_tensor *col_offsets_hh, fac_scalar scale_ih, fac_scalar scale_hh,    \
-                    fac_scalar zero_point_ih, fac_scalar zero_point_hh, fac_tensor **out) {                              \
-        (void)call, (void)packed_ih, (void)packed_hh, (void)col_offsets_ih, (void)col_offsets_hh;                        \
-        return cell_step(kind, input, hx, NULL, w_ih, w_hh, b_ih, b_hh,                                                  \
-                         (const fac_scalar[]){scale_ih, scale_hh, zero_point_ih, zero_point_hh}, out);                   \
+#define CELL(name, kind)                                                                                              \
+    fac_status name(const fac_call_info *call, fac_tensor *input, fac_tensor *hx, fac_tensor *w_ih, fac_tensor *w_hh, \
+                    fac_tensor *b_ih, fac_tensor *b_hh, fac_tensor *packed_ih, fac_tensor *packed_hh,                 \
+                    fac_tensor *col_offsets_ih, fac_tensor *col_offsets_hh, fac_scalar scale_ih, fac_scalar scale_hh, \
+                    fac_scalar zero_point_ih, fac_scalar zero_point_hh, fac_tensor **out) {                           \
+        (void)call, (void)packed_ih, (void)packed_hh, (void)col_offsets_ih, (void)col_offsets_hh;                     \
+        return cell_step(kind, input, hx, NULL, w_ih, w_hh, b_ih, b_hh,                                               \
+                         (const fac_scalar[]){scale_ih, scale_hh, zero_point_ih, zero_point_hh}, out);                \
     }
 CELL(quantized_gru_cell_composite, GRU)
 CELL(quantized_rnn_relu_cell_composite, RELU)
@@ -120,15 +121,17 @@ static fac_status check_network(const network *k, const fac_tensor *input, const
     const int64_t directions = k->bidirectional ? 2 : 1;
     int64_t count;
     FAC_CHECK(!train || dropout == 0, FAC_ERR_UNSUPPORTED, "quantized networks are not trained: dropout should be 0");
-    FAC_CHECK(k->layers > 0 && fac__mul(k->layers, directions, &count), FAC_ERR_ARGUMENT, "num_layers should be positive, got %lld",
-              (long long)k->layers);
+    FAC_CHECK(k->layers > 0 && fac__mul(k->layers, directions, &count), FAC_ERR_ARGUMENT,
+              "num_layers should be positive, got %lld", (long long)k->layers);
     FAC_CHECK(k->params.n % (k->has_biases ? 4 : 2) == 0 && (int64_t)(k->params.n / (k->has_biases ? 4 : 2)) == count,
               FAC_ERR_ARGUMENT, "expected the weights%s of %lld cells, but got %zu tensors",
               k->has_biases ? " and biases" : "", (long long)count, k->params.n);
-    FAC_CHECK(input->ndim == 3 && h->ndim == 3 && h->sizes[0] == count && h->sizes[1] == input->sizes[k->batch_first ? 0 : 1],
-              FAC_ERR_SHAPE, "an input [T, B, I] and a state [%lld, B, H] are expected, but got %s and %s", (long long)count,
-              FAC_SHAPE_TEXT(input), FAC_SHAPE_TEXT(h));
-    FAC_CHECK(input->sizes[k->batch_first ? 1 : 0] > 0, FAC_ERR_SHAPE, "Expected sequence length to be larger than 0 in RNN");
+    FAC_CHECK(input->ndim == 3 && h->ndim == 3 && h->sizes[0] == count &&
+                  h->sizes[1] == input->sizes[k->batch_first ? 0 : 1],
+              FAC_ERR_SHAPE, "an input [T, B, I] and a state [%lld, B, H] are expected, but got %s and %s",
+              (long long)count, FAC_SHAPE_TEXT(input), FAC_SHAPE_TEXT(h));
+    FAC_CHECK(input->sizes[k->batch_first ? 1 : 0] > 0, FAC_ERR_SHAPE,
+              "Expected sequence length to be larger than 0 in RNN");
     FAC_TRY(fac__need_dtype("input", input, FAC_F32));
     FAC_TRY(fac__need_dtype("hx", h, FAC_F32));
     FAC_TRY(fac__need_dtype("hx[1]", c, FAC_F32));

@@ -24,14 +24,14 @@ typedef struct job {
 
 /* ---- runs of one scale ---------------------------------------------------------------------------------------------------- */
 
-#define RUNS(T, name)                                                                                       \
+#define RUNS(T, name)                                                                                                \
     static void encode_##name(T *out, const float *x, int64_t n, float scale, float zero, float least, float most) { \
-        const float inverse = 1.0f / scale;                                                                 \
-        for (int64_t i = 0; i < n; i++) {                                                                   \
-            float r = rintf(x[i] * inverse) + zero;                                                         \
-            r = r > least ? r : least; /* NaN is the least */                                               \
-            out[i] = (T)(r < most ? r : most);                                                              \
-        }                                                                                                   \
+        const float inverse = 1.0f / scale;                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                            \
+            float r = rintf(x[i] * inverse) + zero;                                                                  \
+            r = r > least ? r : least; /* NaN is the least */                                                        \
+            out[i] = (T)(r < most ? r : most);                                                                       \
+        }                                                                                                            \
     }
 RUNS(uint8_t, u8)
 RUNS(int8_t, i8)
@@ -108,7 +108,7 @@ static fac_status in_order(fac_tensor *t, const fac_quantizer *q, fac_tensor **o
 /* ---- quantizing ---------------------------------------------------------------------------------------------------------------- */
 
 static fac_status check_floats(const fac_tensor *self) {
-    FAC_CHECK(self->dtype == FAC_F32, FAC_ERR_DTYPE, "Quantize only works on Float Tensor, got %s",
+    FAC_CHECK(self->dtype == FAC_F32, FAC_ERR_DTYPE, "only float32 tensors are quantized, got %s",
               fac_dtype_name((fac_dtype)self->dtype));
     return FAC_OK;
 }
@@ -122,9 +122,8 @@ static fac_status quantize(fac_tensor *self, fac_dtype dtype, fac_quantizer *q, 
     else
         FAC_TRY(in_order(self, q, &x));
     const bool dense = q->axis < 0 && x->flags & FAC_TF_DENSE;
-    fac_status st =
-        dense ? fac__empty_strided(x->sizes, x->strides, x->ndim, fac__code_dtype(dtype), x->device, &codes)
-              : fac__empty(x->sizes, x->ndim, fac__code_dtype(dtype), x->device, &codes);
+    fac_status st = dense ? fac__empty_strided(x->sizes, x->strides, x->ndim, fac__code_dtype(dtype), x->device, &codes)
+                          : fac__empty(x->sizes, x->ndim, fac__code_dtype(dtype), x->device, &codes);
     if (st == FAC_OK && fac__is_cpu(self)) {
         runs r = {{dtype, q, inner_of(x, q), fac__data(x), fac__data(codes)}, encode};
         st = run_all(&r, x->numel);
@@ -243,8 +242,8 @@ fac_status empty_affine_quantized_kernel(const fac_call_info *c, fac_ints size, 
 
 fac_status empty_per_channel_quantized_kernel(const fac_call_info *c, fac_ints size, fac_tensor *scales,
                                               fac_tensor *zero_points, int64_t axis, fac_dtype dtype, fac_layout layout,
-                                              fac_device device, fac_opt_num pin_memory, fac_memory_format memory_format,
-                                              fac_tensor **out) {
+                                              fac_device device, fac_opt_num pin_memory,
+                                              fac_memory_format memory_format, fac_tensor **out) {
     (void)c;
     fac_quantizer *q;
     fac_tensor *shape;
@@ -299,9 +298,11 @@ fac_status dequantize_kernel(const fac_call_info *c, fac_tensor *self, fac_tenso
     fac_quantizer *q = fac__quantizer_of(self);
     if (q && fac__is_cpu(self)) return decoded(self, q, out);
     if (q) return fac__empty(self->sizes, self->ndim, FAC_F32, self->device, out);
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype) || fac_dtype_is_float8((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "dequantize is for quantized and floating tensors, got %s", fac_dtype_name((fac_dtype)self->dtype));
-    return fac__c__to_copy(self, FAC_F32, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT, out);
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype) || fac_dtype_is_float8((fac_dtype)self->dtype),
+              FAC_ERR_DTYPE, "dequantize is for quantized and floating tensors, got %s",
+              fac_dtype_name((fac_dtype)self->dtype));
+    return fac__c__to_copy(self, FAC_F32, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT,
+                           out);
 }
 
 static fac_status need_quantizer(const fac_tensor *t, fac_quantizer **out) {
@@ -354,8 +355,7 @@ static fac_status list_of(const fac_tensor *self, bool zero_points, fac_tensor *
     fac_quantizer *q;
     fac_tensor *lists[2];
     FAC_TRY(per_channel(self, &q));
-    if (self->device.type == FAC_META)
-        return fac__empty(&q->n, 1, zero_points ? FAC_I64 : FAC_F64, self->device, out);
+    if (self->device.type == FAC_META) return fac__empty(&q->n, 1, zero_points ? FAC_I64 : FAC_F64, self->device, out);
     FAC_TRY(fac__quantizer_lists(q, &lists[0], &lists[1]));
     fac__unref(lists[!zero_points]);
     *out = lists[zero_points];

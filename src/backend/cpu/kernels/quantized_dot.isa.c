@@ -17,7 +17,7 @@ static void rest(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k0, int
 
 #if FAC_ISA_LEVEL >= 2
 __attribute__((target("avx512vnni"))) static void dot_vnni(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k,
-                                                            int32_t *out, int64_t ldo) {
+                                                           int32_t *out, int64_t ldo) {
     __m512i sum[FAC_DOT_ROWS];
     for (int r = 0; r < FAC_DOT_ROWS; r++) sum[r] = _mm512_setzero_si512();
     for (int64_t i = 0; i < k; i += 64) {

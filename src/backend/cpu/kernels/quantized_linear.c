@@ -20,8 +20,8 @@ typedef struct product product;
 struct product {
     /* Writes rows [begin, begin + n) of group g, each k wide, as uint8. */
     void (*take)(const product *p, int64_t g, int64_t begin, int64_t n, uint8_t *out);
-    const void *source; /* row-major codes of the input */
-    int flip;           /* 0x80 makes int8 codes uint8 */
+    const void *source;               /* row-major codes of the input */
+    int flip;                         /* 0x80 makes int8 codes uint8 */
     int64_t groups, rows, columns, k; /* columns and k of each group */
     int64_t x_zero;                   /* of uint8 codes */
     const int8_t *weight;             /* [groups, columns, k] */
@@ -56,11 +56,13 @@ static void take_patch(const product *p, int64_t g, int64_t row, uint8_t *out) {
         rest /= c->small_size[d];
     }
     for (int64_t ch = 0; ch < c->large; ch++) {
-        const uint8_t *x = (const uint8_t *)p->source + (image * c->groups + g) * c->large * c->large_count + ch * c->large_count;
+        const uint8_t *x =
+            (const uint8_t *)p->source + (image * c->groups + g) * c->large * c->large_count + ch * c->large_count;
         for (int64_t i = 0; i < c->kernel[0]; i++)
             for (int64_t j = 0; j < c->kernel[1]; j++)
                 for (int64_t l = 0; l < c->kernel[2]; l++) {
-                    const int64_t z = at[0] + i * c->dilation[0], y = at[1] + j * c->dilation[1], w = at[2] + l * c->dilation[2];
+                    const int64_t z = at[0] + i * c->dilation[0], y = at[1] + j * c->dilation[1],
+                                  w = at[2] + l * c->dilation[2];
                     const bool in = z >= 0 && z < c->large_size[0] && y >= 0 && y < c->large_size[1] && w >= 0 &&
                                     w < c->large_size[2];
                     *out++ = in ? (uint8_t)(x[(z * c->large_size[1] + y) * c->large_size[2] + w] ^ p->flip)
@@ -101,9 +103,10 @@ static int64_t sum_of(const uint8_t *x, int64_t k) {
 
 /* Task `t`: a block of rows of a group with all its columns. */
 static void one_task(const product *p, int64_t t, uint8_t *rows) {
-    const int64_t blocks = (p->rows + ROWS - 1) / ROWS, parts = (p->columns + BLOCK - 1) / BLOCK;
+    const int64_t blocks = fac__div_up(p->rows, ROWS), parts = fac__div_up(p->columns, BLOCK);
     const int64_t part = t % parts, g = t / parts / blocks, begin = t / parts % blocks * ROWS;
-    const int64_t n = fac__min(ROWS, p->rows - begin), first = part * BLOCK, width = fac__min(BLOCK, p->columns - first);
+    const int64_t n = fac__min(ROWS, p->rows - begin), first = part * BLOCK,
+                  width = fac__min(BLOCK, p->columns - first);
     int32_t sums[FAC_DOT_ROWS * BLOCK];
     p->take(p, g, begin, n, rows);
     if (n % FAC_DOT_ROWS) memset(rows + n * p->k, 0, (size_t)((FAC_DOT_ROWS - n % FAC_DOT_ROWS) * p->k));
@@ -124,7 +127,7 @@ static fac_status tasks(void *context, int64_t begin, int64_t end, void *scratch
 }
 
 static fac_status run(product *p) {
-    const int64_t parts = (p->columns + BLOCK - 1) / BLOCK, n = p->groups * ((p->rows + ROWS - 1) / ROWS) * parts;
+    const int64_t parts = fac__div_up(p->columns, BLOCK), n = p->groups * (fac__div_up(p->rows, ROWS)) * parts;
     int64_t bytes;
     FAC_CHECK(fac__mul(p->k, ROWS, &bytes), FAC_ERR_OVERFLOW, "rows of %lld codes are too long", (long long)p->k);
     return n ? fac__parallel_for_scratch(0, n, 1, fac__max(bytes, 1), tasks, p) : FAC_OK;
@@ -161,10 +164,10 @@ static fac_status check_weight(const fac_tensor *weight, const fac_tensor *bias,
     const fac_quantizer *q = fac__quantizer_of(weight);
     FAC_CHECK(q && weight->dtype == FAC_QINT8, FAC_ERR_DTYPE, "weight should be qint8, but is %s",
               fac_dtype_name((fac_dtype)weight->dtype));
-    FAC_CHECK(q->axis <= 0, FAC_ERR_UNSUPPORTED, "weight should be quantized per tensor or along axis 0, but is along %d",
-              q->axis);
-    FAC_CHECK(k <= FAC_DOT_MOST, FAC_ERR_UNSUPPORTED, "sums of %lld products of 8-bit codes need not fit 32 bits; at most %d",
-              (long long)k, FAC_DOT_MOST);
+    FAC_CHECK(q->axis <= 0, FAC_ERR_UNSUPPORTED,
+              "weight should be quantized per tensor or along axis 0, but is along %d", q->axis);
+    FAC_CHECK(k <= FAC_DOT_MOST, FAC_ERR_UNSUPPORTED,
+              "sums of %lld products of 8-bit codes need not fit 32 bits; at most %d", (long long)k, FAC_DOT_MOST);
     if (!bias) return FAC_OK;
     FAC_TRY(fac__need_sizes("bias", bias, &weight->sizes[0], 1));
     return fac__need_dtype("bias", bias, FAC_F32);
@@ -175,7 +178,8 @@ static fac_status check_devices(const fac_tensor *x, const fac_tensor *weight, c
     for (int i = 0; i < 2; i++)
         FAC_CHECK(!others[i] || fac_device_equal(others[i]->device, x->device), FAC_ERR_DEVICE,
                   "the tensors should be on one device, but one is on %s and one on %s",
-                  fac_device_format(x->device, (char[24]){0}, 24), fac_device_format(others[i]->device, (char[24]){0}, 24));
+                  fac_device_format(x->device, (char[24]){0}, 24),
+                  fac_device_format(others[i]->device, (char[24]){0}, 24));
     return FAC_OK;
 }
 
@@ -208,8 +212,8 @@ static fac_status take_operands(fac_tensor *x, fac_tensor *weight, fac_tensor *b
 }
 
 /* Fills in the numbers of x, weight and result, and runs. p has its geometry. y: NULL for a result in float32. */
-static fac_status compute(product *p, fac_tensor *x, fac_tensor *weight, fac_tensor *bias, const fac_quantizer *y, bool relu,
-                          fac_tensor *out) {
+static fac_status compute(product *p, fac_tensor *x, fac_tensor *weight, fac_tensor *bias, const fac_quantizer *y,
+                          bool relu, fac_tensor *out) {
     operands o;
     const fac_quantizer *q = fac__quantizer_of(x);
     FAC_TRY(take_operands(x, weight, bias, &o));
@@ -233,8 +237,8 @@ static fac_status compute(product *p, fac_tensor *x, fac_tensor *weight, fac_ten
 }
 
 /* Owned: the result, computed by p unless it is on the meta device. */
-static fac_status result(product *p, const int64_t *sizes, int ndim, fac_tensor *x, fac_tensor *weight, fac_tensor *bias,
-                         fac_quantizer *y, bool relu, fac_tensor **out) {
+static fac_status result(product *p, const int64_t *sizes, int ndim, fac_tensor *x, fac_tensor *weight,
+                         fac_tensor *bias, fac_quantizer *y, bool relu, fac_tensor **out) {
     const fac_dtype dtype = y ? fac__code_dtype((fac_dtype)x->dtype) : FAC_F32;
     FAC_TRY(fac__empty(sizes, ndim, dtype, x->device, out));
     fac_status st = fac__is_cpu(x) ? compute(p, x, weight, bias, y, relu, *out) : FAC_OK;
@@ -258,9 +262,11 @@ static fac_status of_result(const fac_tensor *x, double scale, int64_t zero_poin
 /* ---- linear -------------------------------------------------------------------------------------------------------------------- */
 
 /* Checks sizes; those of the result go to `sizes`. x need not be quantized. */
-static fac_status plan_linear(const fac_tensor *x, const fac_tensor *weight, const fac_tensor *bias, product *p, int64_t *sizes) {
+static fac_status plan_linear(const fac_tensor *x, const fac_tensor *weight, const fac_tensor *bias, product *p,
+                              int64_t *sizes) {
     FAC_CHECK(x->ndim >= 1 && weight->ndim == 2 && x->sizes[x->ndim - 1] == weight->sizes[1], FAC_ERR_SHAPE,
-              "an input [*, K] and a weight [N, K] are expected, but got %s and %s", FAC_SHAPE_TEXT(x), FAC_SHAPE_TEXT(weight));
+              "an input [*, K] and a weight [N, K] are expected, but got %s and %s", FAC_SHAPE_TEXT(x),
+              FAC_SHAPE_TEXT(weight));
     FAC_TRY(check_weight(weight, bias, weight->sizes[1]));
     FAC_TRY(check_devices(x, weight, bias));
     *p = (product){.take = take_rows, .groups = 1, .rows = 1, .columns = weight->sizes[0], .k = weight->sizes[1]};
@@ -271,8 +277,8 @@ static fac_status plan_linear(const fac_tensor *x, const fac_tensor *weight, con
     return FAC_OK;
 }
 
-static fac_status linear(fac_tensor *x, fac_tensor *weight, fac_tensor *bias, double scale, int64_t zero_point, bool relu,
-                         fac_tensor **out) {
+static fac_status linear(fac_tensor *x, fac_tensor *weight, fac_tensor *bias, double scale, int64_t zero_point,
+                         bool relu, fac_tensor **out) {
     product p;
     fac_quantizer *y;
     int64_t sizes[FAC_MAX_DIMS];
@@ -361,17 +367,20 @@ static fac_status conv(const conv_call *k, fac_tensor **out) {
     return st;
 }
 
-#define CONV(name, dims, relu_)                                                                                            \
-    fac_status name(const fac_call_info *c, fac_tensor *qx, fac_tensor *weight, fac_tensor *bias, fac_ints stride,         \
-                    fac_ints padding, fac_ints dilation, int64_t groups, double output_scale, int64_t output_zero_point,   \
-                    fac_tensor **out) {                                                                                    \
-        (void)c;                                                                                                           \
-        const conv_call k = {dims,         qx,                                                                             \
-                             weight,       bias,                                                                           \
-                             {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups},               \
-                             output_scale, output_zero_point,                                                              \
-                             relu_};                                                                                       \
-        return conv(&k, out);                                                                                              \
+#define CONV(name, dims, relu_)                                                                                    \
+    fac_status name(const fac_call_info *c, fac_tensor *qx, fac_tensor *weight, fac_tensor *bias, fac_ints stride, \
+                    fac_ints padding, fac_ints dilation, int64_t groups, double output_scale,                      \
+                    int64_t output_zero_point, fac_tensor **out) {                                                 \
+        (void)c;                                                                                                   \
+        const conv_call k = {dims,                                                                                 \
+                             qx,                                                                                   \
+                             weight,                                                                               \
+                             bias,                                                                                 \
+                             {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups},       \
+                             output_scale,                                                                         \
+                             output_zero_point,                                                                    \
+                             relu_};                                                                               \
+        return conv(&k, out);                                                                                      \
     }
 CONV(quantized_conv1d_kernel, 1, false)
 CONV(quantized_conv2d_kernel, 2, false)
