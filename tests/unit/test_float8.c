@@ -158,6 +158,7 @@ static void float8_is_stored_moved_and_compared(void **state) {
                 1.75);
     assert_int_equal(fac_tensor_dtype(fac_zeros_like(t)), FAC_F8_E4M3FN);
     assert_int_equal(fac_tensor_dtype(fac_zeros_like(t, .dtype = FAC_U8)), FAC_U8);
+    assert_true(fac_is_floating_point(t));
     assert_true(fac_tensor_keys(t) & fac_keyset_of(FAC_KEY_QUANTIZED));
     fac_tensor *joined = fac_cat(FAC_TENSORS(t, fac_ones_like(t)));
     assert_int_equal(fac_tensor_size(joined, 0), 4);

@@ -16,17 +16,34 @@ static void rest(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k0, int
 }
 
 #if FAC_ISA_LEVEL >= 2
-__attribute__((target("avx512vnni"))) static void dot_vnni(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k,
-                                                           int32_t *out, int64_t ldo) {
-    __m512i sum[FAC_DOT_ROWS];
-    for (int r = 0; r < FAC_DOT_ROWS; r++) sum[r] = _mm512_setzero_si512();
+enum { COLUMNS = 4 }; /* rows of weights at a time: 16 sums are under way, more than an addition's latency takes */
+
+/* `columns` is a constant where this is inlined. */
+__attribute__((target("avx512vnni"), always_inline)) static inline void dot_columns(const uint8_t *a, int64_t lda,
+                                                                                    const int8_t *b, int64_t ldb,
+                                                                                    int columns, int64_t k,
+                                                                                    int32_t *out, int64_t ldo) {
+    __m512i sum[FAC_DOT_ROWS][COLUMNS];
+    for (int r = 0; r < FAC_DOT_ROWS; r++)
+        for (int j = 0; j < columns; j++) sum[r][j] = _mm512_setzero_si512();
     for (int64_t i = 0; i < k; i += 64) {
         const __mmask64 m = k - i >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << (k - i)) - 1;
-        const __m512i w = _mm512_maskz_loadu_epi8(m, b + i);
-        for (int r = 0; r < FAC_DOT_ROWS; r++)
-            sum[r] = _mm512_dpbusd_epi32(sum[r], _mm512_maskz_loadu_epi8(m, a + r * lda + i), w);
+        __m512i w[COLUMNS];
+        for (int j = 0; j < columns; j++) w[j] = _mm512_maskz_loadu_epi8(m, b + j * ldb + i);
+        for (int r = 0; r < FAC_DOT_ROWS; r++) {
+            const __m512i x = _mm512_maskz_loadu_epi8(m, a + r * lda + i);
+            for (int j = 0; j < columns; j++) sum[r][j] = _mm512_dpbusd_epi32(sum[r][j], x, w[j]);
+        }
     }
-    for (int r = 0; r < FAC_DOT_ROWS; r++) out[r * ldo] = _mm512_reduce_add_epi32(sum[r]);
+    for (int r = 0; r < FAC_DOT_ROWS; r++)
+        for (int j = 0; j < columns; j++) out[r * ldo + j] = _mm512_reduce_add_epi32(sum[r][j]);
+}
+
+__attribute__((target("avx512vnni"))) static void dot_vnni(const uint8_t *a, int64_t lda, const int8_t *b, int64_t ldb,
+                                                           int64_t n, int64_t k, int32_t *out, int64_t ldo) {
+    int64_t j = 0;
+    for (; j + COLUMNS <= n; j += COLUMNS) dot_columns(a, lda, b + j * ldb, ldb, COLUMNS, k, out + j, ldo);
+    for (; j < n; j++) dot_columns(a, lda, b + j * ldb, ldb, 1, k, out + j, ldo);
 }
 #endif
 
@@ -66,7 +83,7 @@ void FAC_ISA_NAME(fac__dot_u8s8)(const uint8_t *a, int64_t lda, const int8_t *b,
                                  int32_t *out, int64_t ldo) {
 #if FAC_ISA_LEVEL >= 2
     if (__builtin_cpu_supports("avx512vnni")) {
-        for (int64_t j = 0; j < n; j++) dot_vnni(a, lda, b + j * ldb, k, out + j, ldo);
+        dot_vnni(a, lda, b, ldb, n, k, out, ldo);
         return;
     }
 #endif
