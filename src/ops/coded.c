@@ -188,9 +188,9 @@ static fac_status plain_of(const coded_call *k, fac_tensor *t, fac_tensor **out)
 
 static fac_status no_axis(const coded_call *k) {
     return FAC_FAIL(FAC_ERR_UNSUPPORTED,
-                    "%s cannot keep the scales and zero points of a tensor that is quantized per channel along %d; "
+                    "the scales and zero points of a tensor that is quantized per channel along %d cannot be kept; "
                     "dequantize it first",
-                    k->op->name, fac__quantizer_of(k->first)->axis);
+                    fac__quantizer_of(k->first)->axis);
 }
 
 /* Takes note of a coded tensor: it must be one that the operator is for, and fit those before. */
@@ -198,18 +198,17 @@ static fac_status admit(coded_call *k, fac_tensor *t) {
     const fac_quantizer *q = fac__quantizer_of(t);
     if (!k->first) k->first = t;
     FAC_CHECK(q || k->op->float8, FAC_ERR_DTYPE,
-              "%s is not computed in %s: convert the tensor with to(float32), or dequantize, first", k->op->name,
+              "not implemented for %s: convert the tensor with to(float32), or dequantize, first",
               fac_dtype_name((fac_dtype)t->dtype));
     FAC_CHECK(!q || k->op->how != AS_IS, FAC_ERR_UNSUPPORTED,
-              "%s makes no quantized tensors, and does not read them: dequantize first, or use empty_quantized",
-              k->op->name);
+              "not implemented for quantized tensors: dequantize first, or use empty_quantized");
     if (q && q->axis >= 0 && k->op->axis == NO_AXIS && k->op->how != NUMBERS) return no_axis(k);
     if (k->op->how >= NUMBERS || t == k->first) return FAC_OK;
-    FAC_CHECK(t->dtype == k->first->dtype, FAC_ERR_DTYPE, "%s takes tensors of one dtype, but got %s and %s",
-              k->op->name, fac_dtype_name((fac_dtype)k->first->dtype), fac_dtype_name((fac_dtype)t->dtype));
-    FAC_CHECK(fac__quantizer_equal(q, fac__quantizer_of(k->first)), FAC_ERR_ARGUMENT,
-              "%s takes tensors of one quantizer, but they have different scales or zero points; quantize them alike",
-              k->op->name);
+    FAC_CHECK(t->dtype == k->first->dtype, FAC_ERR_DTYPE, "tensors of one dtype are expected, but got %s and %s",
+              fac_dtype_name((fac_dtype)k->first->dtype), fac_dtype_name((fac_dtype)t->dtype));
+    FAC_CHECK(
+        fac__quantizer_equal(q, fac__quantizer_of(k->first)), FAC_ERR_ARGUMENT,
+        "tensors of one quantizer are expected, but they have different scales or zero points; quantize them alike");
     return FAC_OK;
 }
 
@@ -229,8 +228,8 @@ static fac_status replace_list(coded_call *k, size_t i, fac_tensors l) {
     for (; n < l.n && st == FAC_OK; n++) {
         plain[n] = NULL;
         if (!is_coded(l.v[n]))
-            st = FAC_FAIL(FAC_ERR_DTYPE, "%s takes tensors that are all coded or all not, but got %s and %s",
-                          k->op->name, fac_dtype_name((fac_dtype)k->first->dtype),
+            st = FAC_FAIL(FAC_ERR_DTYPE, "tensors that are all coded or all not are expected, but got %s and %s",
+                          fac_dtype_name((fac_dtype)k->first->dtype),
                           l.v[n] ? fac_dtype_name((fac_dtype)l.v[n]->dtype) : "none");
         if (st == FAC_OK) st = admit(k, l.v[n]);
         if (st == FAC_OK) st = plain_of(k, l.v[n], &plain[n]);

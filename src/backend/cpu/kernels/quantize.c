@@ -295,14 +295,14 @@ static fac_status decoded(fac_tensor *self, fac_quantizer *q, fac_tensor **out) 
 
 fac_status dequantize_kernel(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
+    const fac_dtype dtype = (fac_dtype)self->dtype;
     fac_quantizer *q = fac__quantizer_of(self);
+    FAC_CHECK(fac_dtype_is_quantized(dtype) || fac_dtype_is_float8(dtype) || fac_dtype_is_floating(dtype),
+              FAC_ERR_DTYPE, "dequantize is for quantized and floating tensors, got %s", fac_dtype_name(dtype));
     if (q && fac__is_cpu(self)) return decoded(self, q, out);
     if (q) return fac__empty(self->sizes, self->ndim, FAC_F32, self->device, out);
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype) || fac_dtype_is_float8((fac_dtype)self->dtype),
-              FAC_ERR_DTYPE, "dequantize is for quantized and floating tensors, got %s",
-              fac_dtype_name((fac_dtype)self->dtype));
-    return fac__c__to_copy(self, FAC_F32, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT,
-                           out);
+    return fac__redispatch__to_copy(fac__dense_keys(self), self, FAC_F32, FAC_STRIDED, (fac_device){0},
+                                    (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT, out);
 }
 
 static fac_status need_quantizer(const fac_tensor *t, fac_quantizer **out) {
