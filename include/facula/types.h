@@ -23,8 +23,24 @@ typedef enum fac_dtype {
     FAC_F64,
     FAC_C64,
     FAC_C128,
-    FAC_DTYPE_COUNT
+    FAC_DTYPE_COUNT, /* one past the dtypes that operators compute in */
+    /* Dtypes whose elements are codes: tensors of them are stored, moved and converted, and have the key Quantized. An
+       8-bit float is read by itself; the code q of a quantized tensor stands for (q - zero point) * scale. */
+    FAC_F8_E4M3FN = 64,
+    FAC_F8_E5M2,
+    FAC_F8_E4M3FNUZ,
+    FAC_F8_E5M2FNUZ,
+    FAC_F8_E8M0FNU,
+    FAC_QINT8 = 80,
+    FAC_QUINT8,
+    FAC_QINT32,
+    FAC_DTYPE_END
 } fac_dtype;
+
+/* How the codes of a quantized tensor are read: all by one scale and zero point, or each slice along an axis by its
+   own.
+   source: torch.qscheme, whose numbers they have */
+typedef enum fac_quantization_scheme { FAC_PER_TENSOR_AFFINE = 0, FAC_PER_CHANNEL_AFFINE = 1 } fac_quantization_scheme;
 
 /* PyTorch's name of a dtype: "float32". */
 FAC_API const char *fac_dtype_name(fac_dtype d);
@@ -32,13 +48,18 @@ FAC_API const char *fac_dtype_name(fac_dtype d);
 FAC_API fac_dtype fac_dtype_parse(const char *text);
 /* Bytes per element; 0 for FAC_DTYPE_DEFAULT. */
 FAC_API size_t fac_dtype_size(fac_dtype d);
-/* True for f16, bf16, f32, f64. */
+/* True for f16, bf16, f32, f64: the floating types that operators compute in. */
 FAC_API bool fac_dtype_is_floating(fac_dtype d);
+/* True for the 8-bit floats. */
+FAC_API bool fac_dtype_is_float8(fac_dtype d);
+/* True for qint8, quint8, qint32. */
+FAC_API bool fac_dtype_is_quantized(fac_dtype d);
 /* True for c64, c128. */
 FAC_API bool fac_dtype_is_complex(fac_dtype d);
 /* True for u8, i8, i16, i32, i64, and, if `with_bool`, bool. */
 FAC_API bool fac_dtype_is_integral(fac_dtype d, bool with_bool);
-/* The dtype that holds both, by PyTorch's promotion lattice for tensors of equal rank. */
+/* The dtype that holds both, by PyTorch's promotion lattice for tensors of equal rank. An 8-bit float or a quantized
+   type holds itself alone; with another it is an error, and FAC_DTYPE_DEFAULT. */
 FAC_API fac_dtype fac_promote_types(fac_dtype a, fac_dtype b);
 /* True if a result of type `from` may be written to a tensor of type `to` (complex->real, float->integral and
    anything->bool may not). */

@@ -41,7 +41,7 @@ static inline bool fac__is_ours_alone(const fac_tensor *t) {
            atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1;
 }
 /* Gradients exist for floating and complex elements only. */
-static inline bool fac__differentiable(fac_dtype d) { return d >= FAC_F16 && d < FAC_DTYPE_COUNT; }
+static inline bool fac__differentiable(fac_dtype d) { return d >= FAC_F16 && d < FAC_QINT8; }
 /* t's data, made if absent; NULL with an error pending when memory is out. */
 struct fac_autograd *fac__autograd_of(fac_tensor *t);
 void fac__view_step_unref(fac_view_step *v);

@@ -27,5 +27,7 @@ static inline fac_keyset fac__below(fac_functionality f) { return (fac__func_bit
 #define FAC_KS_AUTOGRAD (fac__func_bit(FAC_KEY_AUTOGRAD))
 #define FAC_KS_ADINPLACEORVIEW (fac__func_bit(FAC_KEY_AD_INPLACE_OR_VIEW))
 #define FAC_KS_DENSE (fac__func_bit(FAC_KEY_DENSE))
+/* Keys of tensors whose elements in memory are not what is meant. */
+#define FAC_KS_NOT_PLAIN (fac__func_bit(FAC_KEY_CONJUGATE) | fac__func_bit(FAC_KEY_QUANTIZED))
 
 #endif

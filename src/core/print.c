@@ -1,11 +1,13 @@
 /* Tensors as text, as PyTorch's repr writes them: all numbers of a tensor get one width and one style, chosen from those
    that are shown. */
+#include "core/coded.h"
 #include "core/handle.h"
 #include "core/names.h"
 #include "core/read.h"
 #include "core/scalar.h"
 #include "core/sparse.h"
 #include <math.h>
+#include <stdlib.h>
 
 static const char prefix[] = "tensor(";
 enum { INDENT = sizeof prefix - 1, NUMBER_SIZE = 512 };
@@ -99,7 +101,9 @@ static void note_width(const printer *p, style *s, fac_scalar v) {
 static void choose_style(printer *p, int part, const char *data) {
     style *s = &p->parts[part];
     fac_dtype d = (fac_dtype)p->t->dtype;
-    *s = (style){.floating = fac_dtype_is_floating(d) || p->complex, .integral_values = true, .width = 1};
+    *s = (style){.floating = fac_dtype_is_floating(d) || fac_dtype_is_float8(d) || p->complex,
+                 .integral_values = true,
+                 .width = 1};
     s->precision = atomic_load(&option_precision);
     if (s->floating) {
         visit(p, 0, data, part, note_range, s);
@@ -178,6 +182,8 @@ static void add_dimension(printer *p, int dim, const char *at, int64_t indent) {
     add(p, "]", 1);
 }
 
+static fac_status write_header(fac_tensor *t, printer *p);
+
 /* ---- suffixes ----------------------------------------------------------------------------------------------------------------- */
 
 /* Columns of the last line, as PyTorch counts them: two too many. */
@@ -214,15 +220,57 @@ static const char *tuple_text(const fac_tensor *t, char *buf, size_t size) {
     return buf;
 }
 
-static void add_suffixes(printer *p, fac_tensor *t) {
+/* As Python writes a float: the fewest digits that give it back. */
+static const char *shortest(double x, char *buf, size_t size) {
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buf, size, "%.*g", digits, x);
+        if (strtod(buf, NULL) == x) break;
+    }
+    if (!strpbrk(buf, ".ein")) strncat(buf, ".0", size - strlen(buf) - 1);
+    return buf;
+}
+
+static void add_long_suffix(printer *p, const char *name, const char *text) {
+    fac__buf_printf(&p->out, ", %s=%s", name, text);
+}
+
+static fac_status add_channels(printer *p, const fac_quantizer *q) {
+    fac_tensor *lists[2];
+    FAC_TRY(fac__quantizer_lists(q, &lists[0], &lists[1]));
+    fac_status st = FAC_OK;
+    for (int i = 0; i < 2 && st == FAC_OK; i++) {
+        printer inner = {.line_width = p->line_width};
+        st = write_header(lists[i], &inner);
+        if (st == FAC_OK) add_long_suffix(p, i ? "zero_point" : "scale", inner.out.data);
+        fac__buf_free(&inner.out);
+    }
+    fac__unref(lists[0]);
+    fac__unref(lists[1]);
+    return st;
+}
+
+static fac_status add_quantizer(printer *p, const fac_quantizer *q, int64_t *line) {
+    char text[40];
+    const bool channels = q->axis >= 0;
+    add_suffix(p, line, "quantization_scheme=torch.%s", channels ? "per_channel_affine" : "per_tensor_affine");
+    if (channels) FAC_TRY(add_channels(p, q));
+    if (!channels) add_suffix(p, line, "scale=%s", shortest(q->scales[0], text, sizeof text));
+    snprintf(text, sizeof text, "%lld", (long long)(channels ? q->axis : q->zero_points[0]));
+    add_suffix(p, line, channels ? "axis=%s" : "zero_point=%s", text);
+    return FAC_OK;
+}
+
+static fac_status add_suffixes(printer *p, fac_tensor *t) {
     char text[300];
     fac_dtype d = (fac_dtype)t->dtype, standard = fac_default_dtype();
     bool meta = t->device.type == FAC_META, empty = t->numel == 0;
     bool usual = d == standard || d == fac__complex_of(standard) || d == FAC_I64 || d == FAC_BOOL;
     int64_t line = last_line(p);
     if (!fac__is_cpu(t)) add_suffix(p, &line, "device='%s'", fac_device_format(t->device, text, sizeof text));
-    if (meta || (empty && t->ndim != 1)) add_suffix(p, &line, "size=%s", tuple_text(t, text, sizeof text));
+    const fac_quantizer *quantizer = fac__quantizer_of(t);
+    if (meta || quantizer || (empty && t->ndim != 1)) add_suffix(p, &line, "size=%s", tuple_text(t, text, sizeof text));
     if (meta || empty ? d != standard : !usual) add_suffix(p, &line, "dtype=torch.%s", fac_dtype_name(d));
+    if (quantizer) FAC_TRY(add_quantizer(p, quantizer, &line));
     if (t->names && !fac__names_masked()) {
         fac_dim_names l;
         fac__names_of(t, &l);
@@ -231,6 +279,7 @@ static void add_suffixes(printer *p, fac_tensor *t) {
     if (t->ag) fac__autograd.describe(t, text, sizeof text);
     if (t->ag && *text) add_suffix(p, &line, "%s", text);
     add(p, ")", 1);
+    return FAC_OK;
 }
 
 /* ---- elements ------------------------------------------------------------------------------------------------------------------ */
@@ -302,10 +351,7 @@ static void add_sparse_suffixes(printer *p, fac_tensor *t, const fac_sparse *s) 
 
 /* ---- public ------------------------------------------------------------------------------------------------------------------- */
 
-static fac_status write_text(fac_tensor *t, printer *p) {
-    FAC_TRY(fac_error());
-    FAC_OPEN(t, "fac_print", "t", fac_error());
-    p->line_width = atomic_load(&option_width);
+static fac_status write_header(fac_tensor *t, printer *p) {
     add(p, prefix, INDENT);
     const fac_sparse *sparse = fac__sparse_of(t);
     if (sparse) {
@@ -313,9 +359,16 @@ static fac_status write_text(fac_tensor *t, printer *p) {
         add_sparse_suffixes(p, t, sparse);
     } else {
         FAC_TRY(add_elements(p, t, INDENT));
-        add_suffixes(p, t);
+        FAC_TRY(add_suffixes(p, t));
     }
     return p->out.failed ? FAC_ERR_MEMORY : FAC_OK;
+}
+
+static fac_status write_text(fac_tensor *t, printer *p) {
+    FAC_TRY(fac_error());
+    FAC_OPEN(t, "fac_print", "t", fac_error());
+    p->line_width = atomic_load(&option_width);
+    return write_header(t, p);
 }
 
 char *fac_tensor_string(fac_tensor *t) {

@@ -1,5 +1,6 @@
 /* Values out of tensors, without operators: elements of CPU memory, converted one by one. */
 #include "core/read.h"
+#include "core/coded.h"
 #include "core/guard.h"
 #include "core/handle.h"
 #include "core/scalar.h"
@@ -8,8 +9,8 @@
 /* Owned copy on the CPU with the strides of t: the bytes between its first and last element, in one go. */
 static fac_status fetch(fac_tensor *t, fac_tensor **out) {
     fac_tensor *made;
-    FAC_TRY(
-        fac__empty_strided(t->sizes, t->strides, t->ndim, (fac_dtype)t->dtype, fac_device_make(FAC_CPU, -1), &made));
+    FAC_TRY(fac__empty_stored(t->sizes, t->strides, t->ndim, (fac_dtype)t->dtype, fac_device_make(FAC_CPU, -1), NULL,
+                              &made));
     fac__turn_pending(made, fac__pending(t));
     fac_status st = fac__copy_bytes(made->device, fac__data(made), t->device, fac__data(t),
                                     t->numel ? made->storage->bytes : 0, false);
@@ -84,9 +85,34 @@ static fac_status settled(fac_tensor *t, fac_tensor **out) {
     return FAC_OK;
 }
 
+/* What the codes in CPU memory stand for, in float32. */
+static void read_codes(const fac_tensor *codes, const fac_quantizer *q, float *out) {
+    reader r;
+    double re_im[2];
+    reader_of(&r, codes);
+    for (int64_t i = 0; i < codes->numel; i++) {
+        const int64_t channel = q->axis < 0 ? 0 : r.index[q->axis], zero = q->zero_points[channel];
+        out[i] = (float)(fac__scalar_i64(read_next(&r, re_im)) - zero) * (float)q->scales[channel];
+    }
+}
+
+/* Owned: the numbers of a quantized tensor. */
+static fac_status dequantized(fac_tensor *t, fac_tensor **out) {
+    fac_tensor *codes, *here;
+    FAC_TRY(fac__codes_of(t, &codes));
+    fac_status st = fac__readable(codes, &here);
+    fac__unref(codes);
+    FAC_TRY(st);
+    st = fac__empty(t->sizes, t->ndim, FAC_F32, fac_device_make(FAC_CPU, -1), out);
+    if (st == FAC_OK) read_codes(here, fac__quantizer_of(t), fac__data(*out));
+    fac__unref(here);
+    return st;
+}
+
 fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
     fac_tensor *here;
     *out = NULL;
+    if (fac__quantizer_of(t)) return dequantized(t, out);
     FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "the elements of a %s tensor cannot be read; make it dense first",
               t->cls->name);
     FAC_CHECK(t->device.type != FAC_META, FAC_ERR_DEVICE, "Cannot read the data of a meta tensor: it has none");
@@ -111,7 +137,7 @@ fac_status fac_tensor_read(fac_tensor *t, fac_dtype dtype, void *out, size_t n) 
 
 fac_status fac__read(fac_tensor *t, fac_dtype dtype, void *out, size_t n) {
     fac_tensor *cpu;
-    FAC_CHECK(dtype > FAC_DTYPE_DEFAULT && dtype < FAC_DTYPE_COUNT, FAC_ERR_DTYPE, "fac_tensor_read: %d is no dtype",
+    FAC_CHECK(fac__dtype_size(dtype) && dtype < FAC_QINT8, FAC_ERR_DTYPE, "fac_tensor_read: %d is no dtype to read in",
               (int)dtype);
     FAC_CHECK((size_t)t->numel == n, FAC_ERR_SHAPE,
               "fac_tensor_read: room for %zu elements was given, but the tensor has %lld", n, (long long)t->numel);

@@ -83,7 +83,9 @@ void fac__store(void *p, fac_dtype d, fac_scalar s) {
         fac__scalar_c128(s, c);
         memcpy(p, c, sizeof c);
         break;
-    default: break;
+    default:
+        if (fac_dtype_is_float8(d)) *(uint8_t *)p = fac__f32_to_f8(d, to_f32(s));
+        break;
     }
 }
 
@@ -112,7 +114,8 @@ fac_scalar fac__load(const void *p, fac_dtype d, double re_im[2]) {
         re_im[1] = (double)f[1];
         return fac_scalar_c_(re_im);
     case FAC_C128: memcpy(re_im, p, 2 * sizeof(double)); return fac_scalar_c_(re_im);
-    default: return load_int(p, d);
+    default:
+        return fac_dtype_is_float8(d) ? fac_scalar_f_((double)fac__f8_to_f32(d, *(const uint8_t *)p)) : load_int(p, d);
     }
 }
 

@@ -13,6 +13,9 @@ void fac__store(void *p, fac_dtype d, fac_scalar s);
 fac_scalar fac__load(const void *p, fac_dtype d, double re_im[2]);
 /* One element converted from dtype to dtype. */
 void fac__convert(void *dst, fac_dtype to, const void *src, fac_dtype from);
+/* 8-bit floats: exact one way; the other rounds to nearest even, with overflow and NaN as PyTorch has them. */
+float fac__f8_to_f32(fac_dtype d, uint8_t code);
+uint8_t fac__f32_to_f8(fac_dtype d, float f);
 /* 16-bit floats. */
 float fac__f16_to_f32(uint16_t h);
 uint16_t fac__f32_to_f16(float f);

@@ -25,6 +25,12 @@ static fac_status check_plain(const fac_tensor *t, const char *what) {
 
 static fac_status bad_shape(const int64_t *sizes, int ndim, fac_dtype dtype) {
     char text[256];
+    FAC_CHECK(!fac_dtype_is_float8(dtype), FAC_ERR_DTYPE,
+              "no operator computes in %s: compute in float32 and convert the result with to", fac_dtype_name(dtype));
+    FAC_CHECK(!fac_dtype_is_quantized(dtype), FAC_ERR_DTYPE,
+              "a %s tensor needs a scale and a zero point: see quantize_per_tensor, _empty_affine_quantized and "
+              "empty_quantized",
+              fac_dtype_name(dtype));
     FAC_CHECK(dtype > FAC_DTYPE_DEFAULT && dtype < FAC_DTYPE_COUNT, FAC_ERR_DTYPE, "%d is no dtype", (int)dtype);
     FAC_TRY(check_ndim(ndim));
     fac__shape_text(sizes, ndim, text, sizeof text);
@@ -277,20 +283,33 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
     return FAC_OK;
 }
 
-/* Every saved value that is no leaf is an alias, so this does not take the long way through fac__view. */
-fac_status fac__alias(fac_tensor *base, bool share_version, fac_tensor **out) {
+/* An alias of a tensor that is not plain: its class says what hangs on it. */
+static fac_status alias_of_class(fac_tensor *base, bool share_version, fac_tensor **out) {
     void *ext = NULL;
     *out = NULL;
-    if (FAC_UNLIKELY(base->cls != NULL) && !base->cls->share) return check_plain(base, "an alias");
+    if (!base->cls->share) return check_plain(base, "an alias");
+    FAC_TRY(base->cls->share(base, &ext));
+    const fac_status st = fac__alias_header(base, share_version, out);
+    if (st != FAC_OK) {
+        if (base->cls->destroy) base->cls->destroy(&(fac_tensor){.cls = base->cls, .ext = ext});
+        return st;
+    }
+    (*out)->cls = base->cls;
+    (*out)->ext = ext;
+    return FAC_OK;
+}
+
+/* Every saved value that is no leaf is an alias, so this does not take the long way through fac__view. */
+fac_status fac__alias(fac_tensor *base, bool share_version, fac_tensor **out) {
+    if (FAC_UNLIKELY(base->cls != NULL)) return alias_of_class(base, share_version, out);
+    return fac__alias_header(base, share_version, out);
+}
+
+fac_status fac__alias_header(fac_tensor *base, bool share_version, fac_tensor **out) {
+    *out = NULL;
     if (share_version) FAC_TRY(fac__version_make(base));
     fac_tensor *t = new_header(fac__thread(), base->ndim, (fac_dtype)base->dtype, base->device);
     if (FAC_UNLIKELY(!t)) return FAC_ERR_MEMORY;
-    if (FAC_UNLIKELY(base->cls != NULL) && base->cls->share(base, &ext) != FAC_OK) {
-        free_header(t);
-        return FAC_ERR_MEMORY;
-    }
-    t->cls = base->cls;
-    t->ext = ext;
     for (int d = 0; d < base->ndim; d++) {
         t->sizes[d] = base->sizes[d];
         t->strides[d] = base->strides[d];
@@ -301,7 +320,7 @@ fac_status fac__alias(fac_tensor *base, bool share_version, fac_tensor **out) {
     t->flags = (uint16_t)(base->flags & ~FAC_TF_WRAPPED);
     t->storage = fac__storage_ref(base->storage);
     if (share_version) t->version = fac__version_ref(base->version);
-    FAC_INVARIANT(fac__tensor_is_valid(t));
+    FAC_INVARIANT(base->cls || fac__tensor_is_valid(t));
     *out = t;
     return FAC_OK;
 }

@@ -102,11 +102,11 @@ static inline void fac__turn_pending(fac_tensor *t, unsigned flags) {
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
-extern FAC_HIDDEN const uint8_t fac__item_sizes[FAC_DTYPE_COUNT];
+extern FAC_HIDDEN const uint8_t fac__item_sizes[FAC_DTYPE_END];
 static inline bool fac__is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
 /* Bytes per element of a dtype; 0 for FAC_DTYPE_DEFAULT and for what is none. */
 static inline uint8_t fac__dtype_size(fac_dtype d) {
-    return FAC_LIKELY((unsigned)d < FAC_DTYPE_COUNT) ? fac__item_sizes[d] : 0;
+    return FAC_LIKELY((unsigned)d < FAC_DTYPE_END) ? fac__item_sizes[d] : 0;
 }
 static inline int64_t fac__item_size(const fac_tensor *t) { return fac__item_sizes[t->dtype]; }
 /* Address of the first element; NULL for empty, meta and opaque tensors. Only for kernels, below all capture. */

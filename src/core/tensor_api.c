@@ -134,7 +134,7 @@ fac_tensor *fac__tensor_from(const void *data, fac_dtype dtype, fac_ints sizes) 
     FAC_TRY_NULL(th->error);
     if (!fac__list_given(sizes.v, sizes.n, "sizes")) return NULL;
     int ndim = sizes.n > FAC_MAX_DIMS ? FAC_MAX_DIMS + 1 : (int)sizes.n;
-    FAC_TRY_NULL(fac__empty(sizes.v, ndim, dtype, fac_device_make(FAC_CPU, -1), &t));
+    FAC_TRY_NULL(fac__empty_stored(sizes.v, NULL, ndim, dtype, fac_device_make(FAC_CPU, -1), NULL, &t));
     if (t->numel && !data) {
         fac__unref(t);
         FAC_FAIL(FAC_ERR_ARGUMENT, "fac_tensor_from: data is NULL, but the sizes ask for elements");
@@ -153,7 +153,7 @@ static fac_status over_storage(fac_storage *s, fac_dtype dtype, fac_ints sizes, 
                                fac_tensor **out) {
     int64_t row_major[FAC_MAX_DIMS], none = 0;
     fac_tensor *shell;
-    fac_status st = fac__empty(&none, 1, dtype, s->device, &shell);
+    fac_status st = fac__empty_stored(&none, NULL, 1, dtype, s->device, NULL, &shell);
     if (st != FAC_OK) {
         fac__storage_unref(s);
         return st;

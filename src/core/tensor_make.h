@@ -15,6 +15,10 @@ fac_status fac__empty_from(const int64_t *sizes, int ndim, fac_dtype dtype, fac_
                            fac_tensor **out);
 fac_status fac__empty_strided_from(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype,
                                    fac_device device, const fac_allocator *a, fac_tensor **out);
+/* Owned and uninitialised, of any dtype that a tensor can be stored in: the 8-bit floats, which the functions above refuse as
+   kernels would compute in them, too. strides NULL: row-major; a NULL: the device's allocator. */
+fac_status fac__empty_stored(const int64_t *sizes, const int64_t *strides, int ndim, fac_dtype dtype, fac_device device,
+                             const fac_allocator *a, fac_tensor **out);
 /* Owned, same dtype and device as `like`; strides follow `like`'s permutation if dense, else row-major. */
 fac_status fac__empty_like(fac_tensor *like, fac_tensor **out);
 /* Owned alias of base's storage with other geometry; shares the version counter; no autograd data. Checks that the
@@ -23,6 +27,8 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
                      bool check, fac_tensor **out);
 /* Owned alias with the same geometry (detach, alias). share_version false gives a fresh counter. */
 fac_status fac__alias(fac_tensor *t, bool share_version, fac_tensor **out);
+/* fac__alias without the check that t is plain: its class and what it hangs on the tensor are left behind. */
+fac_status fac__alias_header(fac_tensor *t, bool share_version, fac_tensor **out);
 /* fac_tensor_from, giving a header of the innermost scope. */
 fac_tensor *fac__tensor_from(const void *data, fac_dtype dtype, fac_ints sizes);
 /* Owned 0-dim tensor holding a number in `dtype` on the CPU. FAC_DTYPE_DEFAULT: in the number's own dtype, and marked as

@@ -35,7 +35,8 @@ static bool storage_is_valid(const fac_storage *s, fac_device device) {
 
 bool fac__tensor_is_valid(const fac_tensor *t) {
     HOLDS(atomic_load_explicit(&t->refs, memory_order_relaxed) >= 1);
-    HOLDS(t->dtype > FAC_DTYPE_DEFAULT && t->dtype < FAC_DTYPE_COUNT);
+    HOLDS(fac__dtype_size((fac_dtype)t->dtype));
+    HOLDS((t->dtype >= FAC_DTYPE_COUNT) == !!(t->keys & fac__func_bit(FAC_KEY_QUANTIZED)));
     HOLDS(t->keys & FAC_BACKEND_MASK);
     HOLDS(!(t->flags & FAC_TF_INFERENCE) || !t->version);
     HOLDS(!fac__pending(t) == !(t->keys & fac__func_bit(FAC_KEY_CONJUGATE)));

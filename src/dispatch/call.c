@@ -233,9 +233,12 @@ fac_status fac__no_kernel(const fac_call_info *c) {
     fac__registry_unlock();
     fac_status st =
         FAC_FAIL(FAC_ERR_NO_KERNEL,
-                 "could not run '%s' with arguments of the '%s' key (of %s): it has no kernel there. '%s' is only "
+                 "could not run '%s' with arguments of the '%s' key (of %s): it has no kernel there. %s'%s' is only "
                  "available for these keys: [%s]",
                  c->op->name, fac_key_format(k, key, sizeof key), fac_keyset_format(c->keys, keys, sizeof keys),
+                 f == FAC_KEY_QUANTIZED ? "Quantized and float8 tensors hold codes: dequantize(t) or to(t, float32) "
+                                          "gives numbers to compute with. "
+                                        : "",
                  c->op->name, have.data ? have.data : "");
     fac__buf_free(&have);
     return st;

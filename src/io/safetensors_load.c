@@ -57,7 +57,7 @@ fac_tensor *fac_safetensors_read(fac_safetensors *f, size_t i) {
     if (e.dtype == FAC_DTYPE_DEFAULT)
         return FAC_FAIL(FAC_ERR_UNSUPPORTED, "tensor '%s' is of type %s, which Facula has not", e.name, e.type), NULL;
     fac_tensor *t;
-    FAC_TRY_NULL(fac__empty(e.sizes.v, (int)e.sizes.n, e.dtype, fac_device_make(FAC_CPU, -1), &t));
+    FAC_TRY_NULL(fac__empty_stored(e.sizes.v, NULL, (int)e.sizes.n, e.dtype, fac_device_make(FAC_CPU, -1), NULL, &t));
     if (e.bytes > 0 && fac__file_read(f->fd, f->path, e.position, fac__data(t), (size_t)e.bytes) != FAC_OK) {
         fac__unref(t);
         return NULL;

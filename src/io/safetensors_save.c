@@ -11,10 +11,23 @@
 
 /* Names are those of the format; types without a dtype here are known by their size alone. */
 static const fac_safetensors_type TYPES[] = {
-    {"BOOL", FAC_BOOL, 1}, {"U8", FAC_U8, 1},   {"I8", FAC_I8, 1},   {"I16", FAC_I16, 2}, {"I32", FAC_I32, 4},
-    {"I64", FAC_I64, 8},   {"F16", FAC_F16, 2}, {"F32", FAC_F32, 4}, {"F64", FAC_F64, 8}, {"BF16", FAC_BF16, 2},
-    {"C64", FAC_C64, 8},   {"U16", 0, 2},       {"U32", 0, 4},       {"U64", 0, 8},       {"F8_E4M3", 0, 1},
-    {"F8_E5M2", 0, 1},     {"F8_E8M0", 0, 1},
+    {"BOOL", FAC_BOOL, 1},
+    {"U8", FAC_U8, 1},
+    {"I8", FAC_I8, 1},
+    {"I16", FAC_I16, 2},
+    {"I32", FAC_I32, 4},
+    {"I64", FAC_I64, 8},
+    {"F16", FAC_F16, 2},
+    {"F32", FAC_F32, 4},
+    {"F64", FAC_F64, 8},
+    {"BF16", FAC_BF16, 2},
+    {"C64", FAC_C64, 8},
+    {"U16", 0, 2},
+    {"U32", 0, 4},
+    {"U64", 0, 8},
+    {"F8_E4M3", FAC_F8_E4M3FN, 1},
+    {"F8_E5M2", FAC_F8_E5M2, 1},
+    {"F8_E8M0", FAC_F8_E8M0FNU, 1},
 };
 
 const fac_safetensors_type *fac__safetensors_type_named(const char *name) {

@@ -184,7 +184,7 @@ static bool fits(fac_dtype d, double x, bool whole) {
     static const double limit[FAC_DTYPE_COUNT] = {
         [FAC_U8] = 0x1p8,  [FAC_I8] = 0x1p7,        [FAC_I16] = 0x1p15,  [FAC_I32] = 0x1p31, [FAC_I64] = 0x1p63,
         [FAC_F16] = 65504, [FAC_BF16] = 0x1.fep127, [FAC_F32] = FLT_MAX, [FAC_C64] = FLT_MAX};
-    if (d == FAC_BOOL || d == FAC_F64 || d == FAC_C128) return true;
+    if (d == FAC_BOOL || d == FAC_F64 || d == FAC_C128 || d >= FAC_DTYPE_COUNT) return true;
     if (!fac_dtype_is_integral(d, false)) return !isfinite(x) || fabs(x) <= limit[d];
     const double least = d != FAC_U8 ? -limit[d] : whole ? 1 - limit[d] : 0;
     return x >= least && x < limit[d];

@@ -7,6 +7,7 @@
 #include "core/guard.h"
 #include "core/names.h"
 #include "dispatch/operator.h"
+#include "ops/coded.h"
 #include "ops/loop.h"
 #include "ops/pending.h"
 #include "ops/sparse/fallback.h"
@@ -25,6 +26,7 @@ static const struct {
     {fac__dispatch_init, fac__dispatch_shutdown},
     {fac__pending_init, NULL},
     {fac__sparse_init, NULL},
+    {fac__coded_init, NULL},
     {NULL, fac__names_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
 };

@@ -4,13 +4,16 @@
 
    is a call of aten::index_select. A value is written as follows.
 
-       f32[2,3]          a tensor: dtype and sizes; then any of
+       f32[2,3]          a tensor: dtype and sizes; then any of (dtypes also e4m3 and e5m2, 8-bit floats, and qi8, qu8 and qi32,
+                         quantized by a scale of 1/16 and a zero point of 3)
          :[3,1] +5         strides, and where the first element lies in the storage
          {0,3}             elements, repeated as often as needed; without them small numbers that differ
          @cpu @meta @next  another device than the call's own; @next is the one after it
          ! !!              requires a gradient: a leaf, and the result of an operation
          ~                 made in inference mode
+         ^                 quantized along dimension 0
          &0                lies in the storage of the call's tensor number 0
+         ^                 quantized along dimension 0
          %2 %csr           made sparse: coordinates of two dimensions (%2u: not marked as coalesced), or csr, csc, bsr or bsc (with blocks of one element)
        $0                the tensor number 0 once more
        3  0.5  nan  True  (1,2)  "text"  "ab"*100  None  [1,2]     (1,2) is the complex number 1+2j
@@ -51,7 +54,7 @@ typedef struct sample_value {
     char text[48];
 } sample_value;
 
-enum { SAMPLE_GRAD = 1, SAMPLE_NONLEAF = 2, SAMPLE_INFERENCE = 4 };
+enum { SAMPLE_GRAD = 1, SAMPLE_NONLEAF = 2, SAMPLE_INFERENCE = 4, SAMPLE_CHANNELS = 8 };
 
 typedef struct sample_tensor {
     fac_dtype dtype;

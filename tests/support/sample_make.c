@@ -131,7 +131,28 @@ static fac_status device_tensor(const sample_tensor *t, fac_device device, fac_v
     return st;
 }
 
+static fac_status fresh_tensor(const sample_tensor *t, fac_device device, fac_value *out);
+
+/* Quantized by one scale and zero point: small numbers have codes that differ. */
+static fac_status quantized_tensor(const sample_tensor *t, fac_device device, fac_value *out) {
+    sample_tensor numbers = *t;
+    numbers.dtype = FAC_F32;
+    FAC_TRY(fresh_tensor(&numbers, device, out));
+    if (t->flags & SAMPLE_CHANNELS && t->ndim) {
+        sample_tensor scales = {.dtype = FAC_F64, .ndim = 1, .sizes = {t->sizes[0]}, .strides = {1}}, zeros = scales;
+        zeros.dtype = FAC_I64;
+        fac_value by[] = {*out, fac_value_none(), fac_value_none(), fac_value_int(0), fac_value_dtype(t->dtype)};
+        const fac_device cpu = fac_device_make(FAC_CPU, -1);
+        if (fresh_tensor(&scales, cpu, &by[1]) == FAC_OK && fresh_tensor(&zeros, cpu, &by[2]) != FAC_OK)
+            by[2] = fac_value_none();
+        return one_result("aten::quantize_per_channel", by, FAC_COUNT(by), out);
+    }
+    fac_value args[] = {*out, fac_value_float(0.0625), fac_value_int(3), fac_value_dtype(t->dtype)};
+    return one_result("aten::quantize_per_tensor", args, FAC_COUNT(args), out);
+}
+
 static fac_status fresh_tensor(const sample_tensor *t, fac_device device, fac_value *out) {
+    if (fac_dtype_is_quantized(t->dtype)) return quantized_tensor(t, device, out);
     if (device.type == FAC_META) return meta_tensor(t, out);
     if (device.type != FAC_CPU) return device_tensor(t, device, out);
     return t->strided || t->offset ? strided_tensor(t, out) : plain_tensor(t, out);

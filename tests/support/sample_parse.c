@@ -54,13 +54,16 @@ static bool read_ints(reader *r, int64_t *v, int room, int *out_n) {
 
 /* The name of a dtype at the cursor, as far as its letters and digits go. */
 static bool read_dtype(reader *r, fac_dtype *out) {
-    static const char *const names[] = {[FAC_BOOL] = "bool", [FAC_U8] = "u8",   [FAC_I8] = "i8",   [FAC_I16] = "i16",
-                                        [FAC_I32] = "i32",   [FAC_I64] = "i64", [FAC_F16] = "f16", [FAC_BF16] = "bf16",
-                                        [FAC_F32] = "f32",   [FAC_F64] = "f64", [FAC_C64] = "c64", [FAC_C128] = "c128"};
+    static const char *const names[] = {
+        [FAC_BOOL] = "bool",      [FAC_U8] = "u8",        [FAC_I8] = "i8",     [FAC_I16] = "i16",
+        [FAC_I32] = "i32",        [FAC_I64] = "i64",      [FAC_F16] = "f16",   [FAC_BF16] = "bf16",
+        [FAC_F32] = "f32",        [FAC_F64] = "f64",      [FAC_C64] = "c64",   [FAC_C128] = "c128",
+        [FAC_F8_E4M3FN] = "e4m3", [FAC_F8_E5M2] = "e5m2", [FAC_QINT8] = "qi8", [FAC_QUINT8] = "qu8",
+        [FAC_QINT32] = "qi32"};
     size_t n = 0;
     while (isalnum((unsigned char)r->p[n])) n++;
-    for (int d = FAC_BOOL; d < FAC_DTYPE_COUNT; d++)
-        if (strlen(names[d]) == n && strncmp(names[d], r->p, n) == 0) {
+    for (size_t d = FAC_BOOL; d < FAC_COUNT(names); d++)
+        if (names[d] && strlen(names[d]) == n && strncmp(names[d], r->p, n) == 0) {
             *out = (fac_dtype)d;
             r->p += n;
             return true;
@@ -110,6 +113,7 @@ static bool read_modifier(reader *r, sample_tensor *t, bool *out_more) {
     if (eat(r, "{")) return read_elements(r, t);
     if (eat(r, "@")) return read_place(r, &t->place);
     if (eat(r, "%")) return read_layout(r, t);
+    if (eat(r, "^")) return t->flags |= SAMPLE_CHANNELS, true;
     if (eat(r, "~")) return t->flags |= SAMPLE_INFERENCE, true;
     if (eat(r, "!!")) return t->flags |= SAMPLE_GRAD | SAMPLE_NONLEAF, true;
     if (eat(r, "!")) return t->flags |= SAMPLE_GRAD, true;

@@ -20,9 +20,25 @@ static void put(writer *w, const char *format, ...) {
 }
 
 static const char *dtype_name(fac_dtype d) {
-    static const char *const names[FAC_DTYPE_COUNT] = {"?",   "bool", "u8",  "i8",  "i16", "i32", "i64",
-                                                       "f16", "bf16", "f32", "f64", "c64", "c128"};
-    return names[d];
+    static const char *const names[FAC_DTYPE_END] = {"?",
+                                                     "bool",
+                                                     "u8",
+                                                     "i8",
+                                                     "i16",
+                                                     "i32",
+                                                     "i64",
+                                                     "f16",
+                                                     "bf16",
+                                                     "f32",
+                                                     "f64",
+                                                     "c64",
+                                                     "c128",
+                                                     [FAC_F8_E4M3FN] = "e4m3",
+                                                     [FAC_F8_E5M2] = "e5m2",
+                                                     [FAC_QINT8] = "qi8",
+                                                     [FAC_QUINT8] = "qu8",
+                                                     [FAC_QINT32] = "qi32"};
+    return names[d] ? names[d] : "?";
 }
 
 static const char *place_name(sample_place p) {
@@ -53,6 +69,7 @@ static void put_tensor(writer *w, const sample_tensor *t) {
     if (t->place) put(w, "@%s", place_name(t->place));
     if (t->flags & SAMPLE_GRAD) put(w, t->flags & SAMPLE_NONLEAF ? "!!" : "!");
     if (t->flags & SAMPLE_INFERENCE) put(w, "~");
+    if (t->flags & SAMPLE_CHANNELS) put(w, "^");
     if (t->base >= 0) put(w, "&%d", t->base);
     if (t->layout == FAC_SPARSE_COO) put(w, "%%%lld%s", (long long)t->sparse_dim, t->uncoalesced ? "u" : "");
     if (t->layout == FAC_SPARSE_CSR) put(w, "%%csr");
@@ -69,7 +86,7 @@ static void put_string(writer *w, const sample_value *v) {
 }
 
 static void put_enum(writer *w, const sample_value *v) {
-    if (v->kind == SAMPLE_DTYPE && v->i > 0 && v->i < FAC_DTYPE_COUNT)
+    if (v->kind == SAMPLE_DTYPE && v->i > 0 && v->i < FAC_DTYPE_END && dtype_name((fac_dtype)v->i)[0] != '?')
         put(w, "dtype(%s)", dtype_name((fac_dtype)v->i));
     else if (v->kind == SAMPLE_DEVICE && v->i >= 0 && v->i < SAMPLE_PLACES)
         put(w, "device(%s)", place_name((sample_place)v->i));

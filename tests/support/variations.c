@@ -243,6 +243,11 @@ static void vary_dtype_and_place(const sample_call *c, sample_tensor *t, fac_dev
         t->dtype = (fac_dtype)d;
         if (t->dtype != was.dtype) try(c, device, n);
     }
+    static const fac_dtype coded[] = {FAC_F8_E4M3FN, FAC_QINT8};
+    for (size_t i = 0; i < FAC_COUNT(coded); i++) {
+        t->dtype = coded[i];
+        if (t->dtype != was.dtype) try(c, device, n);
+    }
     t->dtype = was.dtype;
     for (int p = 0; p < SAMPLE_PLACES; p++) {
         t->place = (sample_place)p;

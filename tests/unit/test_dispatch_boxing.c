@@ -288,13 +288,13 @@ static void S088_fallback_is_in_every_row(void **state) {
     int count = 0;
     (void)state;
     declare("t::f(Tensor x) -> int");
-    fac_register_fallback("QuantizedMLC", count_and_go_on, &count, "counter.c:1");
+    fac_register_fallback("VendorMLC", count_and_go_on, &count, "counter.c:1");
     for (size_t i = 0; i < fac_operator_count(); i++) {
         const fac_operator *op = fac_operator_at(i);
-        fac_keyset keys = keys_on(FAC_KEY_QUANTIZED, FAC_BACKEND_MLC);
+        fac_keyset keys = keys_on(FAC_KEY_VENDOR, FAC_BACKEND_MLC);
         const fac_kernel *k = fac__pick(op, &keys);
         if (strcmp(k->label, "fallback") != 0) /* only a catch-all is nearer */
-            assert_int_equal(fac__table_choose(op, FAC_KEY_QUANTIZED, FAC_BACKEND_MLC)->place, FAC_PLACE_CATCH_ALL);
+            assert_int_equal(fac__table_choose(op, FAC_KEY_VENDOR, FAC_BACKEND_MLC)->place, FAC_PLACE_CATCH_ALL);
         else
             assert_string_equal(k->where, "counter.c:1");
     }

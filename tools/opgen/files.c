@@ -175,7 +175,8 @@ static void emit_builtin(FILE *f, const op *o) {
             o->id);
     fprintf(f, "extern const fac_signature fac__signature_%d;\nextern const fac_builtin_op fac__row_%s;\n", o->sig,
             o->id);
-    emit_text(f, xformat("schema_%s", o->id), o->s->text);
+    const bool own_space = strcmp(o->s->ns, "aten") != 0;
+    emit_text(f, xformat("schema_%s", o->id), own_space ? xformat("%s::%s", o->s->ns, o->s->text) : o->s->text);
     fprintf(f, "const fac_builtin_op fac__row_%s = {&fac_op_%s, schema_%s, %s, ", o->id, o->id, o->id, doc_of(o));
     fprintf(f, "fac__tags_%s, &fac__signature_%d, fac__kernels_%s,\n    ", o->id, o->sig, o->id);
     emit_facts(f, o);

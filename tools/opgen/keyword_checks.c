@@ -19,7 +19,8 @@ static const check checks[T_NONE] = {
     [T_FLOATS] = A_LIST,
     [T_BOOL] = BOOL("(unsigned)k_->$v > 1"),
     [T_DEVICE] = {"fac__kw_bad_device(k_->$v)", "fac__kw_device_error(\"$name\", \"$v\")"},
-    [T_DTYPE] = ENUMERATION("fac_dtype", "FAC_DTYPE_COUNT - 1"),
+    [T_DTYPE] = {"(unsigned)k_->$v >= FAC_DTYPE_COUNT && !fac__dtype_size(k_->$v)",
+                 "fac__kw_enum_error(\"$name\", \"$v\", \"fac_dtype\", (int)k_->$v)"},
     [T_LAYOUT] = ENUMERATION("fac_layout", "FAC_SPARSE_BSC"),
     [T_FORMAT] = ENUMERATION("fac_memory_format", "FAC_CHANNELS_LAST_3D"),
 };

@@ -6,6 +6,7 @@
 static fac_schema *parse(const entry *e, const char *text) {
     fac_schema *s;
     if (fac__schema_parse(text, &s) != FAC_OK) die(e->file, e->line, "%s", fac_error_message());
+    if (strcmp(s->ns, "aten") != 0) s->name = xformat("%s_%s", s->ns, s->name); /* what C knows it by */
     return s;
 }
 
@@ -125,7 +126,12 @@ static char *public_name(const entry *e, const fac_schema *s) {
 }
 
 static op make_op(const entry *e, fac_schema *s, op_form form) {
-    op o = {.e = e, .s = s, .form = form, .id = mangle(s), .short_name = s->full + strlen(s->ns) + 2, .sig = -1};
+    op o = {.e = e,
+            .s = s,
+            .form = form,
+            .id = mangle(s),
+            .short_name = s->full + (strcmp(s->ns, "aten") ? 0 : strlen("aten::")),
+            .sig = -1};
     o.in_place = s->n_args && s->args[0].type.write && s->n_rets == 1 && s->rets[0].type.write;
     return o;
 }

@@ -5,9 +5,10 @@
 
 #include "core/tensor.h"
 
-/* The key set that reaches a tensor's back end and nothing else but what carries out a pending conjugation or negation. */
+/* The key set that reaches a tensor's back end and nothing else but what carries out a pending conjugation or negation, or reads
+   codes. */
 static inline fac_keyset fac__dense_keys(const fac_tensor *t) {
-    return (t->keys & (FAC_BACKEND_MASK | fac__func_bit(FAC_KEY_CONJUGATE))) | FAC_KS_DENSE;
+    return (t->keys & (FAC_BACKEND_MASK | FAC_KS_NOT_PLAIN)) | FAC_KS_DENSE;
 }
 /* As fac__give for three results; all NULL on failure. */
 fac_status fac__give_three(fac_tensor **out, fac_tensor *a, fac_tensor *b, fac_tensor *c);

@@ -12,7 +12,7 @@ static fac_status copy_to_new(fac_keyset keys, const fac_factory *f, fac_tensor 
     fac_tensor *made, *same = NULL;
     FAC_TRY(fac__factory_empty_like(f, self, format, &made));
     /* Copying passes the key Conjugate by, and carries out here what is pending. */
-    keys |= (made->keys & FAC_BACKEND_MASK) | (self->keys & fac__func_bit(FAC_KEY_CONJUGATE));
+    keys |= (made->keys & (FAC_BACKEND_MASK | FAC_KS_NOT_PLAIN)) | (self->keys & FAC_KS_NOT_PLAIN);
     fac_status st = fac__redispatch_copy_(keys, made, self, non_blocking, &same);
     fac__unref(same);
     if (st == FAC_OK)

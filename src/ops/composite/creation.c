@@ -68,7 +68,7 @@ static fac_status strided(const fac_factory *f, fac_ints size, fac_ints stride, 
               size.n);
     const fac_allocator *from;
     FAC_TRY(fac__pin_allocator(f->pin_memory, f->device, &from));
-    return fac__empty_strided_from(size.v, stride.v, (int)size.n, f->dtype, f->device, from, out);
+    return fac__empty_stored(size.v, stride.v, (int)size.n, f->dtype, f->device, from, out);
 }
 
 fac_status empty_strided_explicit(const fac_call_info *c, fac_ints size, fac_ints stride, fac_dtype dtype,

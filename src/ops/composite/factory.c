@@ -47,9 +47,9 @@ static fac_status in_format(const fac_factory *f, fac_ints size, fac_memory_form
     const fac_allocator *from;
     FAC_TRY(fac__pin_allocator(f->pin_memory, f->device, &from));
     bool last = format == FAC_CHANNELS_LAST || format == FAC_CHANNELS_LAST_3D;
-    if (!last) return fac__empty_from(size.v, (int)size.n, f->dtype, f->device, from, out);
+    if (!last) return fac__empty_stored(size.v, NULL, (int)size.n, f->dtype, f->device, from, out);
     FAC_TRY(channels_last(size.v, (int)size.n, format == FAC_CHANNELS_LAST ? 4 : 5, strides));
-    return fac__empty_strided_from(size.v, strides, (int)size.n, f->dtype, f->device, from, out);
+    return fac__empty_stored(size.v, strides, (int)size.n, f->dtype, f->device, from, out);
 }
 
 fac_status fac__factory_empty(const fac_factory *f, fac_ints size, fac_memory_format format, fac_tensor **out) {
@@ -78,7 +78,7 @@ fac_status fac__factory_empty_like(const fac_factory *f, fac_tensor *like, fac_m
     int64_t strides[FAC_MAX_DIMS];
     FAC_TRY(fac__pin_allocator(f->pin_memory, f->device, &from));
     if (like->flags & FAC_TF_DENSE)
-        return fac__empty_strided_from(like->sizes, like->strides, like->ndim, f->dtype, f->device, from, out);
+        return fac__empty_stored(like->sizes, like->strides, like->ndim, f->dtype, f->device, from, out);
     FAC_TRY(dense_strides(like, strides));
-    return fac__empty_strided_from(like->sizes, strides, like->ndim, f->dtype, f->device, from, out);
+    return fac__empty_stored(like->sizes, strides, like->ndim, f->dtype, f->device, from, out);
 }

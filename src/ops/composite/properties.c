@@ -59,7 +59,7 @@ fac_status is_neg_composite(const fac_call_info *c, fac_tensor *self, bool *out)
 
 fac_status is_floating_point_composite(const fac_call_info *c, fac_tensor *self, bool *out) {
     (void)c;
-    *out = fac_dtype_is_floating((fac_dtype)self->dtype);
+    *out = fac_dtype_is_floating((fac_dtype)self->dtype) || fac_dtype_is_float8((fac_dtype)self->dtype);
     return FAC_OK;
 }
 

@@ -1,4 +1,5 @@
 /* Views that read the same bytes as another dtype. */
+#include "core/coded.h"
 #include "core/tensor_make.h"
 #include "ops_gen.h"
 
@@ -8,7 +9,10 @@ static fac_status retyped(fac_tensor *self, fac_dtype d, const int64_t *sizes, c
     FAC_CHECK(ndim <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %d", FAC_MAX_DIMS,
               ndim);
     FAC_TRY(fac__view(self, sizes, strides, ndim, offset, false, out));
-    (*out)->dtype = (uint8_t)d;
+    if (fac_dtype_is_float8(d))
+        fac__make_coded(*out, d, NULL);
+    else
+        (*out)->dtype = (uint8_t)d;
     return FAC_OK;
 }
 
@@ -98,6 +102,9 @@ fac_status view_dtype_view(const fac_call_info *c, fac_tensor *self, fac_dtype d
     (void)c;
     int64_t from = fac__item_size(self), to = fac__dtype_size(dtype);
     FAC_CHECK(to > 0, FAC_ERR_ARGUMENT, "dtype must be given");
+    FAC_CHECK(!fac_dtype_is_quantized(dtype), FAC_ERR_UNSUPPORTED,
+              "bytes are no %s tensor without a scale and a zero point: see _make_per_tensor_quantized_tensor",
+              fac_dtype_name(dtype));
     FAC_CHECK(!fac__pending(self) || dtype == self->dtype, FAC_ERR_UNSUPPORTED,
               "torch.Tensor.view is not supported for %s when converting to a different dtype.",
               self->flags & FAC_TF_CONJ ? "conjugate view tensors" : "tensors with negative bit set");

@@ -1,0 +1,22 @@
+/* Operators of coded tensors: quantized ones, and 8-bit floats. */
+#ifndef FAC_SRC_OPS_CODED_H
+#define FAC_SRC_OPS_CODED_H
+
+#include "core/coded.h"
+
+/* Registers the kernels of existing operators for the key Quantized. */
+fac_status fac__coded_init(void);
+fac_status fac__coded_own_init(void); /* its part in coded_own.c */
+
+/* Owned: x quantized by q. x float32, with the axis of q. */
+fac_status fac__quantize_by(fac_tensor *x, fac_dtype dtype, fac_quantizer *q, fac_tensor **out);
+/* Owned, quantized per tensor by other numbers. */
+fac_status fac__requantize(fac_tensor *t, double scale, int64_t zero_point, fac_tensor **out);
+/* Owned: code - zero_point of 8-bit codes, in float32. */
+fac_status fac__centred(fac_tensor *t, fac_tensor **out);
+/* Owned: what such numbers are codes of, rounded: x + zero_point read by q, which is per tensor. */
+fac_status fac__rounded(fac_tensor *x, fac_dtype dtype, fac_quantizer *q, fac_tensor **out);
+/* t must be quantized per tensor, by 8-bit codes if `narrow`. */
+fac_status fac__need_per_tensor(const char *name, const fac_tensor *t, bool narrow);
+
+#endif
