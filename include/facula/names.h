@@ -46,8 +46,8 @@ FAC_API int64_t fac_dim(const fac_tensor *t, const char *name);
    grad:   t
    source: torch.Tensor.rename */
 FAC_API fac_tensor *fac_rename(fac_tensor *t, fac_names names);
-/* The same in place; gives t. */
-FAC_API fac_tensor *fac_rename_(fac_tensor *t, fac_names names);
+/* Gives t itself these names, as fac_rename gives them to a view. Returns t. */
+FAC_API fac_tensor *fac_set_names(fac_tensor *t, fac_names names);
 /* A view of t where dimensions without names get some, and the others' names are checked. "..." leaves those
    that it stands for alone.
    own:    the result belongs to the innermost scope
@@ -65,7 +65,10 @@ FAC_API fac_tensor *fac_refine_names(fac_tensor *t, fac_names names);
    grad:   t
    source: torch.Tensor.align_to */
 FAC_API fac_tensor *fac_align_to(fac_tensor *t, fac_names names);
-/* fac_align_to with the names of another tensor. source: torch.Tensor.align_as */
+/* fac_align_to with the names of another tensor.
+   own:    the result belongs to the innermost scope
+   errors: as fac_align_to
+   source: torch.Tensor.align_as */
 FAC_API fac_tensor *fac_align_as(fac_tensor *t, const fac_tensor *other);
 /* Neighbouring dimensions as one, which is called `name`; a view where that can be.
    own:    the result belongs to the innermost scope

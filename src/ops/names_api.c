@@ -132,10 +132,10 @@ fac_tensor *fac_rename(fac_tensor *t, fac_names names) {
     return result_of("fac_rename", renamed(t, names, &l) ? NULL : called(alias_of(t), &l));
 }
 
-fac_tensor *fac_rename_(fac_tensor *t, fac_names names) {
+fac_tensor *fac_set_names(fac_tensor *t, fac_names names) {
     fac_dim_names l;
-    FAC_OPEN(t, "fac_rename_", "t", NULL);
-    return result_of("fac_rename_", renamed(t, names, &l) ? NULL : called(t, &l));
+    FAC_OPEN(t, "fac_set_names", "t", NULL);
+    return result_of("fac_set_names", renamed(t, names, &l) ? NULL : called(t, &l));
 }
 
 fac_tensor *fac_refine_names(fac_tensor *t, fac_names names) {

@@ -63,7 +63,7 @@ USE(use_has_names, fac_has_names(dead))
 USE(use_name, (void)!fac_tensor_name(dead, 0))
 USE(use_dim, (void)fac_dim(dead, "N"))
 USE(use_rename, fac_rename(dead, FAC_NAMES("N")))
-USE(use_rename_, fac_rename_(dead, FAC_NAMES("N")))
+USE(use_set_names, fac_set_names(dead, FAC_NAMES("N")))
 USE(use_refine_names, fac_refine_names(dead, FAC_NAMES("N")))
 USE(use_align_to, fac_align_to(dead, FAC_NAMES("N")))
 USE(use_align_as, fac_align_as(live, dead))
@@ -232,7 +232,7 @@ static const struct {
     ROW(use_name, "fac_tensor_name"),
     ROW(use_dim, "fac_dim"),
     ROW(use_rename, "fac_rename"),
-    ROW(use_rename_, "fac_rename_"),
+    ROW(use_set_names, "fac_set_names"),
     ROW(use_refine_names, "fac_refine_names"),
     ROW(use_align_to, "fac_align_to"),
     ROW(use_align_as, "fac_align_as"),

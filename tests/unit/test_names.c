@@ -7,7 +7,7 @@
 #include "support/samples.h"
 
 static fac_tensor *ones_of(fac_ints sizes, fac_names names) {
-    fac_tensor *t = fac_rename_(fac_ones(sizes), names);
+    fac_tensor *t = fac_set_names(fac_ones(sizes), names);
     assert_no_error();
     return t;
 }
@@ -47,7 +47,7 @@ static void S023_names_are_given_and_asked_for(void **state) {
     assert_names(fac_rename(named, FAC_NAMES("B", "...")), "B", NULL, "C");
     assert_names(fac_rename(named, FAC_NAMES("...", "D")), "N", NULL, "D");
     assert_names(fac_rename(named, FAC_NAMES()), NULL, NULL, NULL);
-    assert_names(fac_rename_(x, FAC_NAMES("a", "b", "c")), "a", "b", "c");
+    assert_names(fac_set_names(x, FAC_NAMES("a", "b", "c")), "a", "b", "c");
 }
 
 static void S023_names_that_are_none_are_refused(void **state) {
@@ -257,8 +257,8 @@ static void S023_gradients_have_no_names_and_are_what_they_are_without(void **st
     FAC_SCOPE(s);
     fac_tensor *x = fac_randn(FAC_SHAPE(3, 4), .dtype = FAC_F64), *w = fac_randn(FAC_SHAPE(4, 5), .dtype = FAC_F64),
                *px = fac_set_requires_grad(fac_clone(x), true), *pw = fac_set_requires_grad(fac_clone(w), true);
-    fac_set_requires_grad(fac_rename_(x, FAC_NAMES("N", "in")), true);
-    fac_set_requires_grad(fac_rename_(w, FAC_NAMES("in", "out")), true);
+    fac_set_requires_grad(fac_set_names(x, FAC_NAMES("N", "in")), true);
+    fac_set_requires_grad(fac_set_names(w, FAC_NAMES("in", "out")), true);
     fac_tensor *y = fac_tanh(fac_matmul(x, w)), *loss = fac_sum(fac_mul(y, fac_softmax(y, fac_dim(y, "out"))));
     fac_tensor *py = fac_tanh(fac_matmul(px, pw)), *ploss = fac_sum(fac_mul(py, fac_softmax(py, 1)));
     assert_names(y, "N", "out");
@@ -283,7 +283,7 @@ static void name_dims(fac_value v) {
     const int n = t ? fac_tensor_ndim(t) : 0;
     if (!n || n > (int)FAC_COUNT(letters)) return;
     for (int d = 0; d < n; d++) names[d] = letters[n - 1 - d];
-    assert_non_null(fac_rename_(t, (fac_names){names, (size_t)n}));
+    assert_non_null(fac_set_names(t, (fac_names){names, (size_t)n}));
 }
 
 typedef struct counts {
