@@ -30,7 +30,7 @@
     X(acosh, fac_acosh(x), F(acosh)(x), 1.01, 1.01, 1)                                            \
     X(atanh, fac_atanh(x), F(atanh)(x), 1.01, 1.01, 1.01)                                         \
     X(erf, fac_erf(x), F(erf)(x), 1, 1, 1)                                                        \
-    X(erfc, fac_erfc(x), F(erfc)(x), 2, 2, 2)                                                   \
+    X(erfc, fac_erfc(x), F(erfc)(x), 1.5, 1.5, 1.5)                                               \
     X(sqrt, fac_sqrt(x), F(sqrt)(x), 0.5, 0.5, 0.5)                                               \
     X(rsqrt, fac_rsqrt(x), 1 / F(sqrt)(x), 1.5, 1.5, 1)                                           \
     X(sigmoid, fac_sigmoid(x), SIGMOID(x), 2.5, 2.5, 2)                                           \
