@@ -151,6 +151,40 @@ static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
         fac__tile_store(j->r->kind, acc, home, j->out_dtype, 1, 1);
 }
 
+enum { SHORT_ROW = 32, ROWS_AT_ONCE = 16 };
+
+/* Sums of short rows side by side: a row of its own would cost more than what it adds. */
+static void sum_short_rows(const float *x, int64_t step, int64_t n, int64_t rows, float *restrict sums) {
+    float acc[ROWS_AT_ONCE] = {0};
+    if (rows == ROWS_AT_ONCE) {
+        for (int64_t k = 0; k < n; k++)
+            for (int r = 0; r < ROWS_AT_ONCE; r++) acc[r] += x[r * step + k];
+    } else {
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t r = 0; r < rows; r++) acc[r] += x[r * step + k];
+    }
+    memcpy(sums, acc, (size_t)rows * sizeof *acc);
+}
+
+static bool is_short(const job *j) {
+    return j->r->op == FAC_FOLD_SUM && j->r->kind == FAC_ACC_F32 && j->plain_out && j->split.kept.ndim == 1 &&
+           j->split.reduced.count <= SHORT_ROW;
+}
+
+static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const int64_t step = fac__nest_step(&j->split.kept, 0), out = fac__nest_step(&j->split.kept, 1);
+    const float *x = (const float *)(const void *)j->in;
+    float *y = (float *)(void *)j->out, sums[ROWS_AT_ONCE];
+    for (int64_t i = begin; i < end; i += ROWS_AT_ONCE) {
+        const int64_t rows = fac__min(ROWS_AT_ONCE, end - i);
+        sum_short_rows(x + i * step, step, j->split.reduced.count, rows, sums);
+        finish(j, sums, rows);
+        for (int64_t r = 0; r < rows; r++) y[(i + r) * out] = sums[r];
+    }
+    return FAC_OK;
+}
+
 /* The common case, with nothing decided per row: each output folds one contiguous run of at most a block. */
 static fac_status run_plain_rows(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
@@ -219,7 +253,8 @@ static fac_status reduce_rows(job *j) {
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
     bool plain = j->blocks == 1 && j->direct && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
     int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
-    fac_status st = fac__parallel_for(0, items, grain, plain ? run_plain_rows : run_rows, j);
+    fac_range_fn run = !plain ? run_rows : is_short(j) ? run_short_rows : run_plain_rows;
+    fac_status st = fac__parallel_for(0, items, grain, run, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
     return st;

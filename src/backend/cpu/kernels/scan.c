@@ -182,6 +182,37 @@ static void prefix_f64(scan_op op, double *x, int64_t n, double *acc) {
     *acc = a;
 }
 
+/* The same of integers, which wrap. */
+static void prefix_i64(scan_op op, int64_t *x, int64_t n, int64_t *acc) {
+    uint64_t a = (uint64_t)*acc;
+    if (op == SCAN_SUM) {
+        for (int64_t i = 0; i < n; i++) x[i] = (int64_t)(a += (uint64_t)x[i]);
+    } else {
+        for (int64_t i = 0; i < n; i++) x[i] = (int64_t)(a *= (uint64_t)x[i]);
+    }
+    *acc = (int64_t)a;
+}
+
+/* Running extremes of a tile's n elements, the first of which is number `first` of the line. */
+#define PREFIX_EXTREME(NAME, T, LARGER, SMALLER)                                                           \
+    static void NAME(bool larger, T *x, int64_t n, T *acc, int64_t *where, int64_t *indices, int64_t step, \
+                     int64_t first) {                                                                      \
+        T a = *acc;                                                                                        \
+        int64_t at = *where;                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                  \
+            const bool take = larger ? (LARGER) : (SMALLER);                                               \
+            a = take ? x[i] : a;                                                                           \
+            at = take ? first + i : at;                                                                    \
+            x[i] = a;                                                                                      \
+            indices[i * step] = at;                                                                        \
+        }                                                                                                  \
+        *acc = a;                                                                                          \
+        *where = at;                                                                                       \
+    }
+PREFIX_EXTREME(extreme_f64, double, (x[i] != x[i]) | ((a == a) & (x[i] >= a)),
+               (x[i] != x[i]) | ((a == a) & (x[i] <= a)))
+PREFIX_EXTREME(extreme_i64, int64_t, x[i] >= a, x[i] <= a)
+
 /* Sums whose results are as long as what they are summed in. */
 static bool sums_exactly(const scan *s) {
     return s->op == SCAN_SUM && (s->kind == FAC_ACC_C128 || (s->kind == FAC_ACC_F64 && s->out_dtype == FAC_F64));
@@ -224,10 +255,19 @@ static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
     }
 }
 
+/* Of complex numbers and exponentials. */
+static void prefix_any(const scan *s, void *tile, int64_t n, void *acc) {
+    const size_t item = fac__acc_size(s->kind);
+    for (int64_t j = 0; j < n; j++) {
+        char *x = (char *)tile + (size_t)j * item;
+        step(s, acc, x, 1);
+        memcpy(x, acc, item);
+    }
+}
+
 /* One line, tile after tile. */
 static void scan_line(const scan *s, const fac_cursor *c) {
-    size_t in_item = fac__dtype_size(s->in_dtype), out_item = fac__dtype_size(s->out_dtype),
-           item = fac__acc_size(s->kind);
+    size_t in_item = fac__dtype_size(s->in_dtype), out_item = fac__dtype_size(s->out_dtype);
     const char *in = s->in + c->offset[0] * (int64_t)in_item;
     char *out = s->out + c->offset[1] * (int64_t)out_item;
     int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL, where = 0;
@@ -251,16 +291,16 @@ static void scan_line(const scan *s, const fac_cursor *c) {
             acc.f64 = FAC_ISA_PICK(fac__prefix_sum_f64)(tile.f64, m, acc.f64);
         else if (plain)
             prefix_f64(s->op, tile.f64, m, &acc.f64);
-        for (int64_t j = plain ? m : 0; j < m; j++) {
-            char *x = (char *)&tile + (size_t)j * item;
-            if (indices) {
-                step_extreme(s, &acc, &where, x, 1, i + j);
-                indices[(i + j) * s->index_step] = where;
-            } else {
-                step(s, &acc, x, 1);
-            }
-            memcpy(x, &acc, item);
-        }
+        else if (indices && s->kind == FAC_ACC_F64)
+            extreme_f64(s->op == SCAN_MAX, tile.f64, m, &acc.f64, &where, indices + i * s->index_step, s->index_step,
+                        i);
+        else if (indices)
+            extreme_i64(s->op == SCAN_MAX, tile.i64, m, &acc.i64, &where, indices + i * s->index_step, s->index_step,
+                        i);
+        else if (s->kind == FAC_ACC_I64)
+            prefix_i64(s->op, tile.i64, m, &acc.i64);
+        else
+            prefix_any(s, &tile, m, &acc);
         fac__tile_store(s->kind, &tile, out + i * s->out_step * (int64_t)out_item, s->out_dtype, s->out_step, m);
     }
 }
