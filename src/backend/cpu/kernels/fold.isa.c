@@ -26,6 +26,14 @@ static inline double hsum_f64(fac_vf64 v) {
     return s[0];
 }
 
+typedef float half_vf32 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+/* In double. */
+static inline double lanes_sum(fac_vf32 v) {
+    half_vf32 part[2];
+    memcpy(part, &v, sizeof v);
+    return hsum_f64(__builtin_convertvector(part[0], fac_vf64) + __builtin_convertvector(part[1], fac_vf64));
+}
+
 FAC_CASCADE(cascade_f32, fac_vf32, 1)
 FAC_CASCADE(cascade_f64, fac_vf64, 1)
 
@@ -68,12 +76,13 @@ FAC_CASCADE(cascade_f64, fac_vf64, 1)
 SUM_LANES(sum_lanes_f32, float, fac_vf32, V32, fac_load_f32, cascade_f32)
 SUM_LANES(sum_lanes_f64, double, fac_vf64, V64, fac_load_f64, cascade_f64)
 
+/* The lanes and what is left over are added in double: a short sum is rounded about once. */
 static void sum_row_f32(const void *vx, int64_t n, void *vacc) {
     const float *x = vx;
     int64_t rest;
-    float sum = hsum_f32(sum_lanes_f32(x, n, &rest)), tail = 0;
-    for (int64_t i = n - rest; i < n; i++) tail += x[i];
-    *(float *)vacc += sum + tail;
+    double sum = lanes_sum(sum_lanes_f32(x, n, &rest)), tail = (double)*(float *)vacc;
+    for (int64_t i = n - rest; i < n; i++) tail += (double)x[i];
+    *(float *)vacc = (float)(sum + tail);
 }
 
 static void sum_row_f64(const void *vx, int64_t n, void *vacc) {

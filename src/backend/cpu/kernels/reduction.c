@@ -155,15 +155,15 @@ enum { SHORT_ROW = 32, ROWS_AT_ONCE = 16 };
 
 /* Sums of short rows side by side: a row of its own would cost more than what it adds. */
 static void sum_short_rows(const float *x, int64_t step, int64_t n, int64_t rows, float *restrict sums) {
-    float acc[ROWS_AT_ONCE] = {0};
+    double acc[ROWS_AT_ONCE] = {0};
     if (rows == ROWS_AT_ONCE) {
         for (int64_t k = 0; k < n; k++)
-            for (int r = 0; r < ROWS_AT_ONCE; r++) acc[r] += x[r * step + k];
+            for (int r = 0; r < ROWS_AT_ONCE; r++) acc[r] += (double)x[r * step + k];
     } else {
         for (int64_t k = 0; k < n; k++)
-            for (int64_t r = 0; r < rows; r++) acc[r] += x[r * step + k];
+            for (int64_t r = 0; r < rows; r++) acc[r] += (double)x[r * step + k];
     }
-    memcpy(sums, acc, (size_t)rows * sizeof *acc);
+    for (int64_t r = 0; r < rows; r++) sums[r] = (float)acc[r];
 }
 
 static bool is_short(const job *j) {
