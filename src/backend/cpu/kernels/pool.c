@@ -27,15 +27,6 @@ typedef struct pool_job {
     void (*plane)(const struct pool_job *j, int64_t plane);
 } pool_job;
 
-/* A window: its range in each dimension. */
-typedef struct window {
-    span s[FAC_POOL_DIMS];
-} window;
-
-static window window_at(const pool_job *j, int64_t z, int64_t y, int64_t x) {
-    return (window){{j->spans[0][z], j->spans[1][y], j->spans[2][x]}};
-}
-
 /* Mean pooling has no dilation, so that its size is the element count with the padding. */
 static span span_at(const fac_pool *p, int d, int64_t o) {
     const int64_t step = p->adaptive ? 1 : p->dilation[d];
@@ -60,18 +51,18 @@ static fac_status make_spans(pool_job *j) {
     return FAC_OK;
 }
 
-/* The windows of a plane in order, as w; o is the result's place. */
-#define EACH_WINDOW(j, w, o)                                       \
-    for (int64_t zo_ = 0, o = 0; zo_ < (j)->p.out[0]; zo_++)       \
-        for (int64_t yo_ = 0; yo_ < (j)->p.out[1]; yo_++)          \
-            for (int64_t xo_ = 0; xo_ < (j)->p.out[2]; xo_++, o++) \
-                for (window w = window_at(j, zo_, yo_, xo_), *once_ = &w; once_; once_ = NULL)
+/* The windows of a plane in order: their ranges are *s0, *s1 and *s2, and o the result's place. */
+#define EACH_WINDOW(j, o)                                                                   \
+    for (int64_t o = 0, once_ = 1; once_; once_ = 0)                                        \
+        for (const span *s0 = (j)->spans[0], *e0_ = s0 + (j)->p.out[0]; s0 < e0_; s0++)     \
+            for (const span *s1 = (j)->spans[1], *e1_ = s1 + (j)->p.out[1]; s1 < e1_; s1++) \
+                for (const span *s2 = (j)->spans[2], *e2_ = s2 + (j)->p.out[2]; s2 < e2_; s2++, o++)
 
-#define EACH_IN_WINDOW(j, w, at)                                                                     \
-    for (int64_t z_ = (w).s[0].begin; z_ < (w).s[0].end; z_ += (j)->step[0])                         \
-        for (int64_t y_ = (w).s[1].begin; y_ < (w).s[1].end; y_ += (j)->step[1])                     \
-            for (int64_t row_ = (z_ * (j)->p.in[1] + y_) * (j)->p.in[2], at = row_ + (w).s[2].begin; \
-                 at < row_ + (w).s[2].end; at += (j)->step[2])
+#define EACH_IN_WINDOW(j, at)                                                                                          \
+    for (int64_t z_ = s0->begin; z_ < s0->end; z_ += (j)->step[0])                                                     \
+        for (int64_t y_ = s1->begin; y_ < s1->end; y_ += (j)->step[1])                                                 \
+            for (int64_t row_ = (z_ * (j)->p.in[1] + y_) * (j)->p.in[2], at = row_ + s2->begin, end_ = row_ + s2->end; \
+                 at < end_; at += (j)->step[2])
 
 /* ---- max -------------------------------------------------------------------------------------------------------------- */
 
@@ -83,10 +74,10 @@ static fac_status make_spans(pool_job *j) {
         const E *from = (const E *)(const void *)j->from + plane * p->in_count; \
         E *to = (E *)(void *)j->to + plane * p->out_count;                      \
         int64_t *indices = j->indices + plane * p->out_count;                   \
-        EACH_WINDOW(j, w, o) {                                                  \
+        EACH_WINDOW(j, o) {                                                     \
             int64_t best = -1;                                                  \
             T top = 0;                                                          \
-            EACH_IN_WINDOW(j, w, at) {                                          \
+            EACH_IN_WINDOW(j, at) {                                             \
                 T v = GET(from[at]);                                            \
                 if (best >= 0 && !(v > top) && v == v) continue;                \
                 if (best >= 0 && top != top) continue;                          \
@@ -108,34 +99,45 @@ MAX_PLANE(max_bf16, uint16_t, float, fac__bf16_to_f32)
 MAX_PLANE(max_f32, float, float, SAME)
 MAX_PLANE(max_f64, double, double, SAME)
 
-/* The most common case of all, 2 x 2 windows side by side, without clipping: branch-free along a row. */
-static void max_f32_2x2(const pool_job *j, int64_t plane) {
-    const fac_pool *p = &j->p;
-    int64_t width = p->in[2];
-    const float *from = (const float *)(const void *)j->from + plane * p->in_count;
-    float *to = (float *)(void *)j->to + plane * p->out_count;
-    int64_t *indices = j->indices + plane * p->out_count;
-    for (int64_t y = 0; y < p->out[1]; y++)
-        for (int64_t x = 0; x < p->out[2]; x++) {
-            int64_t at = 2 * y * width + 2 * x, places[4] = {at, at + 1, at + width, at + width + 1}, best = at;
-            float top = from[at];
-            for (int k = 1; k < 4; k++) {
-                float v = from[places[k]];
-                bool better = (v > top) | ((v != v) & (top == top));
-                top = better ? v : top;
-                best = better ? places[k] : best;
-            }
-            to[y * p->out[2] + x] = top;
-            indices[y * p->out[2] + x] = best;
-        }
+/* The most common case of all, windows of two columns and one or two rows side by side, without clipping: branch-free along a row. */
+#define MAX_BY_2(NAME, ROWS)                                                                                 \
+    static void NAME(const pool_job *j, int64_t plane) {                                                     \
+        const fac_pool *p = &j->p;                                                                           \
+        int64_t width = p->in[2];                                                                            \
+        const float *from = (const float *)(const void *)j->from + plane * p->in_count;                      \
+        float *to = (float *)(void *)j->to + plane * p->out_count;                                           \
+        int64_t *indices = j->indices + plane * p->out_count;                                                \
+        for (int64_t y = 0; y < p->out[1]; y++)                                                              \
+            for (int64_t x = 0; x < p->out[2]; x++) {                                                        \
+                int64_t at = (ROWS)*y * width + 2 * x, places[4] = {at, at + 1, at + width, at + width + 1}; \
+                int64_t best = at;                                                                           \
+                float top = from[at];                                                                        \
+                for (int k = 1; k < 2 * (ROWS); k++) {                                                       \
+                    float v = from[places[k]];                                                               \
+                    bool better = (v > top) | ((v != v) & (top == top));                                     \
+                    top = better ? v : top;                                                                  \
+                    best = better ? places[k] : best;                                                        \
+                }                                                                                            \
+                to[y * p->out[2] + x] = top;                                                                 \
+                indices[y * p->out[2] + x] = best;                                                           \
+            }                                                                                                \
+    }
+MAX_BY_2(max_f32_1x2, 1)
+MAX_BY_2(max_f32_2x2, 2)
+
+static bool is_by_2(const fac_pool *p, int64_t rows) {
+    if (p->adaptive || p->kernel[0] != 1 || p->in[0] != 1 || p->padding[0] != 0) return false;
+    for (int d = 1; d < FAC_POOL_DIMS; d++) {
+        const int64_t k = d == 1 ? rows : 2;
+        if (p->kernel[d] != k || (p->stride[d] != k && p->out[d] > 1) || p->dilation[d] != 1 || p->padding[d] != 0 ||
+            k * p->out[d] > p->in[d])
+            return false;
+    }
+    return true;
 }
 
-static bool is_2x2(const fac_pool *p) {
-    bool plain = !p->adaptive && p->kernel[0] == 1 && p->in[0] == 1 && p->padding[0] == 0;
-    for (int d = 1; d < FAC_POOL_DIMS; d++)
-        plain = plain && p->kernel[d] == 2 && p->stride[d] == 2 && p->dilation[d] == 1 && p->padding[d] == 0 &&
-                2 * p->out[d] <= p->in[d];
-    return plain;
+static void (*max_by_2(const fac_pool *p))(const pool_job *, int64_t) {
+    return is_by_2(p, 2) ? max_f32_2x2 : is_by_2(p, 1) ? max_f32_1x2 : NULL;
 }
 
 /* grad_input[index] += grad; indices are checked before. */
@@ -161,18 +163,16 @@ SCATTER_PLANE(scatter_f64, double, double, SAME, SAME)
 
 /* ---- mean -------------------------------------------------------------------------------------------------------------- */
 
-static int64_t divisor_of(const pool_job *j, const window *w) {
+static inline int64_t divisor_of(const pool_job *j, const span *s0, const span *s1, const span *s2) {
     if (j->divisor) return j->divisor;
-    if (j->count_pad && !j->p.adaptive) return w->s[0].size * w->s[1].size * w->s[2].size;
-    int64_t n = 1;
-    for (int d = 0; d < FAC_POOL_DIMS; d++) n *= fac__max(0, w->s[d].end - w->s[d].begin);
-    return n;
+    if (j->count_pad && !j->p.adaptive) return s0->size * s1->size * s2->size;
+    return fac__max(0, s0->end - s0->begin) * fac__max(0, s1->end - s1->begin) * fac__max(0, s2->end - s2->begin);
 }
 
 /* Elements of a window that lie one after the other, if they are many: it takes in whole rows of one plane; else 0. */
-static int64_t run_of(const pool_job *j, const window *w) {
-    const int64_t width = w->s[2].end - w->s[2].begin, rows = w->s[1].end - w->s[1].begin;
-    if (w->s[0].end - w->s[0].begin != 1 || width * rows < 32) return 0;
+static inline int64_t run_of(const pool_job *j, const span *s0, const span *s1, const span *s2) {
+    const int64_t width = s2->end - s2->begin, rows = s1->end - s1->begin;
+    if (s0->end - s0->begin != 1 || width * rows < 32 || j->step[2] != 1) return 0;
     return width == j->p.in[2] || rows == 1 ? width * rows : 0;
 }
 #define SUM_RUN_float(from, n, sum) fac__fold_get(FAC_FOLD_SUM, FAC_ACC_F32).row(from, n, sum)
@@ -186,33 +186,31 @@ static uint64_t divide_i64(uint64_t sum, uint64_t n) {
     return n == UINT64_MAX ? 0 - sum : (uint64_t)((int64_t)sum / (int64_t)n);
 }
 
-#define MEAN_PLANE(SUF, E, T, GET, PUT, DIV)                                                                         \
-    static void mean_##SUF(const pool_job *j, int64_t plane) {                                                       \
-        const fac_pool *p = &j->p;                                                                                   \
-        const E *from = (const E *)(const void *)j->from + plane * p->in_count;                                      \
-        E *to = (E *)(void *)j->to + plane * p->out_count;                                                           \
-        EACH_WINDOW(j, w, o) {                                                                                       \
-            T sum = 0;                                                                                               \
-            int64_t n = divisor_of(j, &w), run = run_of(j, &w);                                                      \
-            if (run)                                                                                                 \
-                SUM_RUN_##E(from + w.s[1].begin * p->in[2] + w.s[2].begin + w.s[0].begin * p->in[1] * p->in[2], run, \
-                            &sum);                                                                                   \
-            if (!run) EACH_IN_WINDOW(j, w, at) sum += GET(from[at]);                                                 \
-            to[o] = n ? PUT(DIV(sum, (T)n)) : PUT((T)0);                                                             \
-        }                                                                                                            \
-    }                                                                                                                \
-    /* grad_input += grad / divisor over each window, in `sum`, a plane of the wider type. */                        \
-    static void mean_back_##SUF(const pool_job *j, int64_t plane, T *sum) {                                          \
-        const fac_pool *p = &j->p;                                                                                   \
-        const E *from = (const E *)(const void *)j->from + plane * p->out_count;                                     \
-        E *to = (E *)(void *)j->to + plane * p->in_count;                                                            \
-        memset(sum, 0, (size_t)p->in_count * sizeof(T));                                                             \
-        EACH_WINDOW(j, w, o) {                                                                                       \
-            int64_t n = divisor_of(j, &w);                                                                           \
-            T g = n ? DIV((T)GET(from[o]), (T)n) : 0;                                                                \
-            EACH_IN_WINDOW(j, w, at) sum[at] += g;                                                                   \
-        }                                                                                                            \
-        for (int64_t i = 0; i < p->in_count; i++) to[i] = PUT(sum[i]);                                               \
+#define MEAN_PLANE(SUF, E, T, GET, PUT, DIV)                                                                   \
+    static void mean_##SUF(const pool_job *j, int64_t plane) {                                                 \
+        const fac_pool *p = &j->p;                                                                             \
+        const E *from = (const E *)(const void *)j->from + plane * p->in_count;                                \
+        E *to = (E *)(void *)j->to + plane * p->out_count;                                                     \
+        EACH_WINDOW(j, o) {                                                                                    \
+            T sum = 0;                                                                                         \
+            int64_t n = divisor_of(j, s0, s1, s2), run = run_of(j, s0, s1, s2);                                \
+            if (run) SUM_RUN_##E(from + (s0->begin * p->in[1] + s1->begin) * p->in[2] + s2->begin, run, &sum); \
+            if (!run) EACH_IN_WINDOW(j, at) sum += GET(from[at]);                                              \
+            to[o] = n ? PUT(DIV(sum, (T)n)) : PUT((T)0);                                                       \
+        }                                                                                                      \
+    }                                                                                                          \
+    /* grad_input += grad / divisor over each window, in `sum`, a plane of the wider type. */                  \
+    static void mean_back_##SUF(const pool_job *j, int64_t plane, T *sum) {                                    \
+        const fac_pool *p = &j->p;                                                                             \
+        const E *from = (const E *)(const void *)j->from + plane * p->out_count;                               \
+        E *to = (E *)(void *)j->to + plane * p->in_count;                                                      \
+        memset(sum, 0, (size_t)p->in_count * sizeof(T));                                                       \
+        EACH_WINDOW(j, o) {                                                                                    \
+            int64_t n = divisor_of(j, s0, s1, s2);                                                             \
+            T g = n ? DIV((T)GET(from[o]), (T)n) : 0;                                                          \
+            EACH_IN_WINDOW(j, at) sum[at] += g;                                                                \
+        }                                                                                                      \
+        for (int64_t i = 0; i < p->in_count; i++) to[i] = PUT(sum[i]);                                         \
     }
 MEAN_PLANE(f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16, DIVIDE)
 MEAN_PLANE(bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16, DIVIDE)
@@ -351,9 +349,8 @@ static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_form
         fac_pool_last l = last_of(j, in);
         return fac__pool_last_forward(&l);
     }
-    j->plane = r->n == 1                              ? mean_planes[j->dtype]
-               : j->dtype == FAC_F32 && is_2x2(&j->p) ? max_f32_2x2
-                                                      : max_planes[j->dtype];
+    j->plane = r->n == 2 && j->dtype == FAC_F32 ? max_by_2(&j->p) : NULL;
+    if (!j->plane) j->plane = r->n == 1 ? mean_planes[j->dtype] : max_planes[j->dtype];
     return run(j, plane_range);
 }
 
