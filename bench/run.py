@@ -57,7 +57,8 @@ def torch_environment(threads):
 def torch_command(*arguments):
     """FACULA_BENCH_PYTHON names a Python with another PyTorch. Debian installs python3-torch for the system's Python, which need not be
     the one on PATH."""
-    python = os.environ.get("FACULA_BENCH_PYTHON") or ( "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable)
+    system = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
+    python = os.environ.get("FACULA_BENCH_PYTHON") or system
     return [python, str(HERE / "torch_rows.py"), *arguments]
 
 
