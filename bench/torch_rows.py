@@ -206,7 +206,9 @@ def serve():
 
 
 def blas_name():
-    """What libblas.so.3 turned out to be, once PyTorch has loaded it."""
+    """MKL, or what libblas.so.3 turned out to be, once PyTorch has loaded it."""
+    if torch.backends.mkl.is_available():
+        return "MKL"
     with open("/proc/self/maps", encoding="utf-8") as maps:
         return "OpenBLAS" if "openblas" in maps.read() else "a plain BLAS"
 
