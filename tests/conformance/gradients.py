@@ -22,8 +22,8 @@ from facula import Facula
 
 UNITS, FACTOR = 4, 2  # what is counted as worse
 NO_DIGITS = 2 ** 12
-# PyTorch's gradient gives nothing to the elements that the source does not replace: it is another function's.
-OTHERWISE = {"as_strided_scatter"}
+# PyTorch's gradient gives nothing to the elements that the source does not replace; the other's samples draw a dropout.
+OTHERWISE = {"as_strided_scatter", "nn.functional.multi_head_attention_forward"}
 
 
 class Errors:
