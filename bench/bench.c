@@ -2,17 +2,19 @@
 
        bench                  every row with one thread
        bench --list           section and name of every row
+       bench --call TEXT...   makes each call of an operator once (boxed.h): its error, if it fails
        bench --serve          for each line `name<TAB>threads<TAB>milliseconds` on stdin, that row; run.py asks so
        bench --memory NAME    runs a row ten times; prints the peak resident KiB and the allocator's peak bytes
 
    A row's line is `section<TAB>name<TAB>threads<TAB>median_us<TAB>min_us`. A sample is as many runs as take 200 us;
    samples are taken until the time is up, seven at least. */
+#include "boxed.h"
 #include "rows.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MIN_SAMPLES = 7, MAX_SAMPLES = 4096, SAMPLE_NS = 200000, WARM_RUNS = 3, DEFAULT_MS = 200, LINE = 256 };
+enum { MIN_SAMPLES = 7, MAX_SAMPLES = 4096, SAMPLE_NS = 200000, WARM_RUNS = 3, DEFAULT_MS = 200, LINE = 1024 };
 
 static double now_ns(void) {
     struct timespec t;
@@ -77,6 +79,41 @@ static int measure(const row *r, int threads, double budget_ms) {
     return 0;
 }
 
+/* A row that is the text of a call. */
+static fac_tensor *run_boxed(fixture *f) { return boxed_run(f->call) ? f->x[0] : NULL; }
+
+static int measure_call(const char *text, int threads, double budget_ms) {
+    static double samples[MAX_SAMPLES];
+    const row r = {.section = "operators", .name = text, .run = run_boxed};
+    FAC_SCOPE(s);
+    boxed_call call = {0};
+    fixture f = {.call = &call};
+    int n = 0;
+    if (fac_set_num_threads(threads) == FAC_OK && boxed_make(&call, text)) {
+        f.x[0] = fac_empty(FAC_INTS(1)); /* what run_boxed gives: not NULL */
+        n = f.x[0] ? take_samples(&r, &f, budget_ms, samples) : 0;
+    }
+    boxed_drop(&call);
+    if (n == 0) return fac_report(stderr), 1;
+    printf("%s\t%s\t%d\t%.4f\t%.4f\n", r.section, r.name, threads, samples[n / 2] / 1e3, samples[0] / 1e3);
+    fflush(stdout);
+    return 0;
+}
+
+static int try_calls(char **texts) {
+    int failed = 0;
+    for (; *texts; texts++) {
+        FAC_SCOPE(s);
+        boxed_call call = {0};
+        const bool works = boxed_make(&call, *texts) && boxed_run(&call);
+        boxed_drop(&call);
+        if (!works) fprintf(stderr, "%s: %s\n", *texts, fac_error_message());
+        fac_error_clear();
+        failed += !works;
+    }
+    return failed > 0;
+}
+
 static const row *row_at(size_t i) {
     return i < n_op_rows ? &op_rows[i] : i - n_op_rows < n_model_rows ? &model_rows[i - n_op_rows] : NULL;
 }
@@ -93,8 +130,9 @@ static int serve(void) {
     char line[LINE];
     while (fgets(line, sizeof line, stdin)) {
         const char *name = strtok(line, "\t"), *threads = strtok(NULL, "\t"), *ms = strtok(NULL, "\t");
-        const row *r = name && threads && ms ? find_row(name) : NULL;
-        if (!r || measure(r, atoi(threads), atof(ms))) {
+        const bool is_call = name && threads && ms && boxed_is(name);
+        const row *r = !is_call && name && threads && ms ? find_row(name) : NULL;
+        if (is_call ? measure_call(name, atoi(threads), atof(ms)) : !r || measure(r, atoi(threads), atof(ms))) {
             puts("-");
             fflush(stdout);
             fac_error_clear();
@@ -128,9 +166,11 @@ static int measure_memory(const row *r) {
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     if (strcmp(mode, "--serve") == 0) return serve();
+    if (strcmp(mode, "--call") == 0) return try_calls(argv + 2);
     if (strcmp(mode, "--memory") == 0 && argc == 3) return measure_memory(find_row(argv[2]));
     const bool list = strcmp(mode, "--list") == 0;
-    if (argc > 1 && !list) return fputs("usage: bench [--list | --serve | --memory NAME]\n", stderr), 2;
+    if (argc > 1 && !list)
+        return fputs("usage: bench [--list | --serve | --call TEXT... | --memory NAME]\n", stderr), 2;
     const row *r;
     for (size_t i = 0; (r = row_at(i)); i++) {
         if (list)

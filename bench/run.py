@@ -7,9 +7,13 @@ program `bench`. Without python3-torch the PyTorch columns are empty, and the fi
 import argparse
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
+
+import operators
 
 HERE = pathlib.Path(__file__).resolve().parent
 CPUINFO = pathlib.Path("/proc/cpuinfo")  # where there is one
@@ -27,19 +31,34 @@ def environment():
     return dict(os.environ, GOMP_SPINCOUNT="10000")
 
 
+def preloaded():
+    """MKL, which a PyTorch of today brings along, holds its fast kernels back on CPUs that are not Intel's; a library of one function,
+    made here, tells it otherwise. Empty where there is no compiler, or on Intel's CPUs."""
+    if "AuthenticAMD" not in cpuinfo() or not shutil.which("cc"):
+        return ""
+    path = pathlib.Path(tempfile.gettempdir()) / f"facula_bench_mkl_{os.getuid()}.so"
+    source = "int mkl_serv_intel_cpu_true(void) { return 1; }"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, "-x", "c", "-"], input=source, text=True, check=True)
+    return str(path)
+
+
 def torch_environment(threads):
-    """PyTorch at its best: the widest kernels, an OpenBLAS that knows this CPU, a C library that keeps freed pages.
+    """PyTorch at its best: the widest kernels, an OpenBLAS or MKL that knows this CPU, a C library that keeps freed pages.
     torch.set_num_threads does not reach OpenBLAS, which reads its number of threads when it is loaded."""
     tuned = dict(environment(), OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads),
                  GLIBC_TUNABLES="glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=34359738368:glibc.malloc.top_pad=16777216")
+    if preloaded():
+        tuned["LD_PRELOAD"] = preloaded()
     if "avx512f" in cpuinfo():
         tuned.update(ATEN_CPU_CAPABILITY="avx512", OPENBLAS_CORETYPE="SkylakeX")
     return tuned
 
 
 def torch_command(*arguments):
-    """Debian installs python3-torch for the system's Python, which need not be the one on PATH."""
-    python = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
+    """FACULA_BENCH_PYTHON names a Python with another PyTorch. Debian installs python3-torch for the system's Python, which need not be
+    the one on PATH."""
+    system = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
+    python = os.environ.get("FACULA_BENCH_PYTHON") or system
     return [python, str(HERE / "torch_rows.py"), *arguments]
 
 
@@ -110,6 +129,8 @@ def wanted_rows(program, options):
         section, row = line.split("\t")
         if options.grep in row and (not options.sections or section in options.sections):
             yield section, row
+    if options.sections and "operators" in options.sections:
+        yield from (("operators", row) for row in operators.rows() if options.grep in row)
 
 
 def all_rows(program, options, torch_sides):
@@ -129,7 +150,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the program `bench` is")
     parser.add_argument("--quick", action="store_true", help="short samples: about a minute")
-    parser.add_argument("--sections", type=lambda s: s.split(","), help="overhead, pointwise, reduction, matrix, step, memory")
+    parser.add_argument("--sections", type=lambda s: s.split(","), help="overhead, pointwise, reduction, matrix, step, memory; operators, hundreds of rows, only if named")
     parser.add_argument("--grep", default="", help="only rows with this text in their name")
     parser.add_argument("--threads", type=lambda s: [int(n) for n in s.split(",")], default=[1, 2])
     parser.add_argument("--out", type=pathlib.Path, help="write the table to this file too")

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import operators
+
 MIN_SAMPLES, MAX_SAMPLES, SAMPLE_SECONDS, WARM_RUNS = 7, 4096, 2e-4, 3
 MI = 1 << 20
 
@@ -193,12 +195,20 @@ def serve():
     for line in sys.stdin:
         name, threads, milliseconds = line.rstrip("\n").split("\t")
         torch.set_num_threads(int(threads))
-        median, least = measure(ROWS[name](), float(milliseconds) / 1e3)
+        try:
+            run = operators.torch_call(name) if name.startswith("aten::") else ROWS[name]()
+            median, least = measure(run, float(milliseconds) / 1e3)
+        except (AttributeError, RuntimeError, TypeError, IndexError, NotImplementedError, ValueError) as e:
+            print(f"{name}: {e}".splitlines()[0], file=sys.stderr)
+            print("-", flush=True)
+            continue
         print(f"-\t{name}\t{threads}\t{median:.4f}\t{least:.4f}", flush=True)
 
 
 def blas_name():
-    """What libblas.so.3 turned out to be, once PyTorch has loaded it."""
+    """MKL, or what libblas.so.3 turned out to be, once PyTorch has loaded it."""
+    if torch.backends.mkl.is_available():
+        return "MKL"
     with open("/proc/self/maps", encoding="utf-8") as maps:
         return "OpenBLAS" if "openblas" in maps.read() else "a plain BLAS"
 

@@ -104,8 +104,24 @@ static inline void advance_in_row(const fac_nest *n, int n_operands, int64_t ste
     }
 }
 
+enum { FAR_ROWS = 8 };
+/* Over many short rows: by division, dimension after dimension. The last one is never wound up. */
+static void advance_far(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c) {
+    for (int d = 0; d < n->ndim && step > 0; d++) {
+        const int64_t to = c->index[d] + step, over = d + 1 < n->ndim ? to / n->size[d] : 0,
+                      at = to - over * n->size[d];
+        for (int k = 0; k < n_operands; k++) c->offset[k] += (at - c->index[d]) * n->stride[k][d];
+        c->index[d] = at;
+        step = over;
+    }
+}
+
 void fac__nest_advance(const fac_nest *n, int n_operands, int64_t step, fac_cursor *c) {
     if (n->ndim == 0) return;
+    if (n->ndim > 1 && step >= FAR_ROWS * n->size[0]) {
+        advance_far(n, n_operands, step, c);
+        return;
+    }
     for (int64_t run; n->ndim > 1 && (run = n->size[0] - c->index[0]) < step; step -= run)
         advance_in_row(n, n_operands, run, c);
     advance_in_row(n, n_operands, step, c);

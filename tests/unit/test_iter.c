@@ -175,6 +175,25 @@ static void S111_a_cursor_visits_every_element_in_order(void **state) {
     for (int i = 0; i < it.n; i++) assert_int_equal(step.offset[i], direct.offset[i]);
 }
 
+/* Near and far: over few rows a cursor goes row by row, over many it divides. */
+static void S111_a_cursor_lands_where_it_is_sent(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_iter it;
+    fac_tensor *b = strided(FAC_F32, FAC_INTS(7, 50, 2), FAC_INTS(1, 7, 400));
+    finish_2(&it, EMPTY(FAC_F32, 7, 50, 2), b);
+    for (int64_t from = 0; from < it.nest.count; from += 13) {
+        for (int64_t to = from; to < it.nest.count; to += 7) {
+            fac_cursor sent, sought;
+            fac__nest_seek(&it.nest, it.n, from, &sent);
+            fac__nest_advance(&it.nest, it.n, to - from, &sent);
+            fac__nest_seek(&it.nest, it.n, to, &sought);
+            for (int i = 0; i < it.n; i++) assert_int_equal(sent.offset[i], sought.offset[i]);
+            for (int d = 0; d < it.nest.ndim; d++) assert_int_equal(sent.index[d], sought.index[d]);
+        }
+    }
+}
+
 static void S111_given_outputs_must_have_the_broadcast_shape(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -207,5 +226,5 @@ FAC_TEST_MAIN(FAC_TEST(S110_operands_broadcast_to_a_common_shape), FAC_TEST(S110
               FAC_TEST(S111_contiguous_operands_become_one_dimension),
               FAC_TEST(S111_outputs_follow_the_order_of_the_inputs),
               FAC_TEST(S111_a_transposed_operand_leaves_two_dimensions), FAC_TEST(S111_broadcast_rows_have_stride_zero),
-              FAC_TEST(S111_a_cursor_visits_every_element_in_order),
+              FAC_TEST(S111_a_cursor_visits_every_element_in_order), FAC_TEST(S111_a_cursor_lands_where_it_is_sent),
               FAC_TEST(S111_given_outputs_must_have_the_broadcast_shape))

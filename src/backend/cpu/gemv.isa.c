@@ -1,11 +1,12 @@
 /* Matrix-vector products: bound by memory, so each element of the matrix is read once, in order, and nothing is packed.
-   Sums are kept in f32 (f64 for f64). A row's dot product has a fixed shape: FAC_DOT vectors of partial sums, added
-   pairwise, then the tail; a column sum runs over the rows in order. Neither depends on how callers cut the rows. */
+   Sums are kept in f32 (f64 for f64) and are pairwise over short blocks (cascade.h): of a row's dot product blocks of FAC_DOT vectors
+   of partial sums, then the tail; of a column sum 16 rows. Neither depends on how callers cut the rows. */
+#include "backend/cpu/cascade.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/simd.h"
 #include "core/scalar.h"
 
-enum { FAC_DOT = 4 };
+enum { FAC_DOT = 4, FAC_COLS = 128 };
 
 static inline fac_vf32 load_bf16(const uint16_t *p) {
 #if FAC_VECTOR_BYTES == 64
@@ -30,45 +31,77 @@ static inline fac_vf32 load_f16(const uint16_t *p) {
 #endif
 }
 
-#define GEMV(SUF, E, T, V, LANES, LOAD_E, ONE, LOAD, STORE, SPLAT, FMA, FMA1)                                       \
-    static T dot_##SUF(int64_t k, const E *a, const T *x) {                                                         \
-        V s[FAC_DOT] = {{0}};                                                                                       \
-        int64_t j = 0;                                                                                              \
-        for (; j + FAC_DOT * LANES <= k; j += FAC_DOT * LANES)                                                      \
-            for (int u = 0; u < FAC_DOT; u++) s[u] = FMA(LOAD_E(a + j + u * LANES), LOAD(x + j + u * LANES), s[u]); \
-        for (; j + LANES <= k; j += LANES) s[0] = FMA(LOAD_E(a + j), LOAD(x + j), s[0]);                            \
-        V v = (s[0] + s[1]) + (s[2] + s[3]);                                                                        \
-        T lanes[LANES];                                                                                             \
-        STORE(lanes, v);                                                                                            \
-        for (int w = LANES / 2; w > 0; w /= 2)                                                                      \
-            for (int i = 0; i < w; i++) lanes[i] += lanes[i + w];                                                   \
-        T sum = lanes[0];                                                                                           \
-        for (; j < k; j++) sum = FMA1(ONE(a[j]), x[j], sum);                                                        \
-        return sum;                                                                                                 \
-    }                                                                                                               \
-    static void rows_##SUF(int64_t m, int64_t k, const E *a, int64_t lda, const T *x, T *y) {                       \
-        for (int64_t i = 0; i < m; i++) y[i] = dot_##SUF(k, a + i * lda, x);                                        \
-    }                                                                                                               \
-    /* Four rows at a time, so that y is read and written once per four. */                                         \
-    static void cols_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                       \
-        int64_t i = 0;                                                                                              \
-        for (; i + 4 <= k; i += 4) {                                                                                \
-            const E *r = a + i * lda;                                                                               \
-            int64_t j = 0;                                                                                          \
-            for (; j + LANES <= n; j += LANES) {                                                                    \
-                V s = LOAD(y + j);                                                                                  \
-                for (int u = 0; u < 4; u++) s = FMA(SPLAT(x[i + u]), LOAD_E(r + u * lda + j), s);                   \
-                STORE(y + j, s);                                                                                    \
-            }                                                                                                       \
-            for (; j < n; j++)                                                                                      \
-                for (int u = 0; u < 4; u++) y[j] = FMA1(x[i + u], ONE(r[u * lda + j]), y[j]);                       \
-        }                                                                                                           \
-        for (; i < k; i++) {                                                                                        \
-            const E *r = a + i * lda;                                                                               \
-            int64_t j = 0;                                                                                          \
-            for (; j + LANES <= n; j += LANES) STORE(y + j, FMA(SPLAT(x[i]), LOAD_E(r + j), LOAD(y + j)));          \
-            for (; j < n; j++) y[j] = FMA1(x[i], ONE(r[j]), y[j]);                                                  \
-        }                                                                                                           \
+#define GEMV(SUF, E, T, V, LANES, LOAD_E, ONE, LOAD, STORE, SPLAT, FMA, FMA1)                                        \
+    FAC_CASCADE(dots_##SUF, V, 1)                                                                                    \
+    FAC_CASCADE(strip_##SUF, T, FAC_COLS)                                                                            \
+    static T dot_##SUF(int64_t k, const E *a, const T *x) {                                                          \
+        V level[FAC_CASCADE_LEVELS][1], s[FAC_DOT];                                                                  \
+        uint64_t blocks = 0;                                                                                         \
+        int64_t j = 0;                                                                                               \
+        for (;; blocks++) {                                                                                          \
+            const int64_t left = (k - j) / (FAC_DOT * LANES);                                                        \
+            const int64_t end = j + (left < FAC_CASCADE_STEPS ? left : FAC_CASCADE_STEPS) * FAC_DOT * LANES;         \
+            for (int u = 0; u < FAC_DOT; u++) s[u] = (V){0};                                                         \
+            for (; j < end; j += FAC_DOT * LANES)                                                                    \
+                for (int u = 0; u < FAC_DOT; u++)                                                                    \
+                    s[u] = FMA(LOAD_E(a + j + u * LANES), LOAD(x + j + u * LANES), s[u]);                            \
+            if (left < FAC_CASCADE_STEPS) break;                                                                     \
+            s[0] = (s[0] + s[1]) + (s[2] + s[3]);                                                                    \
+            dots_##SUF##_push(level, blocks, s);                                                                     \
+        }                                                                                                            \
+        for (; j + LANES <= k; j += LANES) s[0] = FMA(LOAD_E(a + j), LOAD(x + j), s[0]);                             \
+        V v = (s[0] + s[1]) + (s[2] + s[3]);                                                                         \
+        dots_##SUF##_total(level, blocks, &v);                                                                       \
+        T lanes[LANES];                                                                                              \
+        STORE(lanes, v);                                                                                             \
+        for (int w = LANES / 2; w > 0; w /= 2)                                                                       \
+            for (int i = 0; i < w; i++) lanes[i] += lanes[i + w];                                                    \
+        T tail = 0;                                                                                                  \
+        for (; j < k; j++) tail = FMA1(ONE(a[j]), x[j], tail);                                                       \
+        return lanes[0] + tail;                                                                                      \
+    }                                                                                                                \
+    static void rows_##SUF(int64_t m, int64_t k, const E *a, int64_t lda, const T *x, T *y) {                        \
+        for (int64_t i = 0; i < m; i++) y[i] = dot_##SUF(k, a + i * lda, x);                                         \
+    }                                                                                                                \
+    /* Four rows at a time, so that y is read and written once per four. */                                          \
+    static void few_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                         \
+        int64_t i = 0;                                                                                               \
+        for (; i + 4 <= k; i += 4) {                                                                                 \
+            const E *r = a + i * lda;                                                                                \
+            int64_t j = 0;                                                                                           \
+            for (; j + LANES <= n; j += LANES) {                                                                     \
+                V s = LOAD(y + j);                                                                                   \
+                for (int u = 0; u < 4; u++) s = FMA(SPLAT(x[i + u]), LOAD_E(r + u * lda + j), s);                    \
+                STORE(y + j, s);                                                                                     \
+            }                                                                                                        \
+            for (; j < n; j++)                                                                                       \
+                for (int u = 0; u < 4; u++) y[j] = FMA1(x[i + u], ONE(r[u * lda + j]), y[j]);                        \
+        }                                                                                                            \
+        for (; i < k; i++) {                                                                                         \
+            const E *r = a + i * lda;                                                                                \
+            int64_t j = 0;                                                                                           \
+            for (; j + LANES <= n; j += LANES) STORE(y + j, FMA(SPLAT(x[i]), LOAD_E(r + j), LOAD(y + j)));           \
+            for (; j < n; j++) y[j] = FMA1(x[i], ONE(r[j]), y[j]);                                                   \
+        }                                                                                                            \
+    }                                                                                                                \
+    static void cols_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                        \
+        if (k <= 2 * FAC_CASCADE_STEPS) {                                                                            \
+            few_##SUF(k, n, a, lda, x, y);                                                                           \
+            return;                                                                                                  \
+        }                                                                                                            \
+        for (int64_t j = 0; j < n; j += FAC_COLS) {                                                                  \
+            const int64_t w = n - j < FAC_COLS ? n - j : FAC_COLS;                                                   \
+            T level[FAC_CASCADE_LEVELS][FAC_COLS], s[FAC_COLS];                                                      \
+            uint64_t blocks = 0;                                                                                     \
+            for (int64_t i = 0; i < k; i += FAC_CASCADE_STEPS) {                                                     \
+                memset(s, 0, sizeof s);                                                                              \
+                few_##SUF(k - i < FAC_CASCADE_STEPS ? k - i : FAC_CASCADE_STEPS, w, a + i * lda + j, lda, x + i, s); \
+                strip_##SUF##_push(level, blocks++, s);                                                              \
+            }                                                                                                        \
+            memcpy(s, y + j, (size_t)w * sizeof *s);                                                                 \
+            strip_##SUF##_total(level, blocks, s);                                                                   \
+            memcpy(y + j, s, (size_t)w * sizeof *s);                                                                 \
+        }                                                                                                            \
     }
 #define SAME(x) (x)
 GEMV(f32, float, float, fac_vf32, FAC_LANES_F32, fac_load_f32, SAME, fac_load_f32, fac_store_f32, fac_splat_f32,

@@ -51,9 +51,12 @@ FAC_SCALAR_FN FAC_T FAC_FN(silu_backward)(FAC_T g, FAC_T x) {
     FAC_T s = FAC_FN(sigmoid)(x);
     return g * s * (1 + x * (1 - s));
 }
+/* With t the factor above, n / d or below / (below + 2), 1 - t^2 as one fraction: the difference would have lost its digits. */
 FAC_SCALAR_FN FAC_T FAC_FN(mish_backward)(FAC_T g, FAC_T x) {
     FAC_T e = FAC_MATH(exp_minus_abs)(x), s = (x < 0 ? e : 1) / (1 + e), t = FAC_FN(mish_factor)(x, e);
-    return g * (t + x * s * (1 - t * t));
+    FAC_T above = 1 + 2 * e, square = e * e, below = e * (e + 2), d = x < 0 ? below + 2 : above + 2 * square;
+    FAC_T rest = x < 0 ? 4 * (below + 1) : 4 * square * (above + square);
+    return g * (t + x * s * (rest / (d * d)));
 }
 FAC_SCALAR_FN FAC_T FAC_FN(log_sigmoid_backward)(FAC_T g, FAC_T x) { return g / (1 + FAC_MATH(exp)(x)); }
 FAC_SCALAR_FN FAC_T FAC_FN(gelu_backward)(FAC_T g, FAC_T x) {

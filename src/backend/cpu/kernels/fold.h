@@ -24,13 +24,18 @@ void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n);
 /* x[i] <- before + x[0] + ... + x[i]; returns the last. Eights are summed first, and so rounded otherwise than one by one: for
    results that are shorter than doubles. */
 FAC_ISA_DECLARE(double, fac__prefix_sum_f64, (double *x, int64_t n, double before));
-/* Two-pass moments of a run: the mean, and the sum of squared differences from it. */
-FAC_ISA_DECLARE(void, fac__moments_f32, (const float *x, int64_t n, double *mean, double *m2));
-FAC_ISA_DECLARE(void, fac__moments_f64, (const double *x, int64_t n, double *mean, double *m2));
+/* Two-pass moments of a run: the mean as a sum of two, the second of which it is rounded by, and the sum of squared differences from
+   it. Differences of means of runs keep their digits so, where the means are large. */
+FAC_ISA_DECLARE(void, fac__moments_f32, (const float *x, int64_t n, double mean[2], double *m2));
+FAC_ISA_DECLARE(void, fac__moments_f64, (const double *x, int64_t n, double mean[2], double *m2));
 /* The same for w <= FAC_MOMENTS_WIDTH neighbouring columns of a few rows. */
 #define FAC_MOMENTS_WIDTH 128
 FAC_ISA_DECLARE(void, fac__moments_strip_f32,
-                (const float *x, int64_t ld, int64_t rows, int64_t w, float *restrict mean, float *restrict m2));
+                (const float *x, int64_t ld, int64_t rows, int64_t w, float *restrict mean, float *restrict low,
+                 float *restrict m2));
+FAC_ISA_DECLARE(void, fac__moments_strip_f64,
+                (const double *x, int64_t ld, int64_t rows, int64_t w, double *restrict mean, double *restrict low,
+                 double *restrict m2));
 /* Index of the first largest (sign +1) or smallest (-1) element, a NaN counting as more extreme than any number. */
 FAC_ISA_DECLARE(int64_t, fac__argbest_f32, (const float *x, int64_t n, int sign));
 FAC_ISA_DECLARE(int64_t, fac__argbest_f64, (const double *x, int64_t n, int sign));

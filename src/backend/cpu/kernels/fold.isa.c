@@ -1,11 +1,10 @@
-/* Sums cascade: four vectors collect at most 64 steps each, then are added to four slower ones, so that an element passes
-   through about 64 + n/4096 additions in a run of n, and callers cut runs at 32768. Order depends on n alone. */
+/* Sums are pairwise over blocks of 16 steps of four vectors (cascade.h). Order depends on n alone. */
 #include "backend/cpu/kernels/fold.h"
+#include "backend/cpu/cascade.h"
 #include "backend/cpu/simd.h"
 #include <math.h>
 
 #define UNROLL 4
-#define CASCADE 64
 #define V32 FAC_LANES_F32
 #define V64 FAC_LANES_F64
 
@@ -27,53 +26,92 @@ static inline double hsum_f64(fac_vf64 v) {
     return s[0];
 }
 
-#define SUM_ROW(T, VT, LANES, LOAD, HSUM)                                \
-    {                                                                    \
-        const T *x = vx;                                                 \
-        T *acc = vacc;                                                   \
-        VT slow[UNROLL] = {{0}};                                         \
-        int64_t i = 0;                                                   \
-        while (n - i >= UNROLL * (LANES)) {                              \
-            int64_t steps = (n - i) / (UNROLL * (LANES));                \
-            if (steps > CASCADE) steps = CASCADE;                        \
-            VT a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};                   \
-            for (int64_t k = 0; k < steps; k++, i += UNROLL * (LANES)) { \
-                a0 += LOAD(x + i);                                       \
-                a1 += LOAD(x + i + (LANES));                             \
-                a2 += LOAD(x + i + 2 * (LANES));                         \
-                a3 += LOAD(x + i + 3 * (LANES));                         \
-            }                                                            \
-            slow[0] += a0, slow[1] += a1, slow[2] += a2, slow[3] += a3;  \
-        }                                                                \
-        for (; i + (LANES) <= n; i += (LANES)) slow[0] += LOAD(x + i);   \
-        T tail = 0;                                                      \
-        for (; i < n; i++) tail += x[i];                                 \
-        *acc += HSUM((slow[0] + slow[1]) + (slow[2] + slow[3])) + tail;  \
+typedef float half_vf32 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+/* In double. */
+static inline double lanes_sum(fac_vf32 v) {
+    half_vf32 part[2];
+    memcpy(part, &v, sizeof v);
+    return hsum_f64(__builtin_convertvector(part[0], fac_vf64) + __builtin_convertvector(part[1], fac_vf64));
+}
+
+FAC_CASCADE(cascade_f32, fac_vf32, 1)
+FAC_CASCADE(cascade_f64, fac_vf64, 1)
+
+/* The sum of n elements in lanes; *out_rest is how many are left over, fewer than a vector. Whole blocks are summed in a function of
+   their own, so that short sums need no room for a cascade. */
+#define SUM_FOUR(T, VT, LANES, LOAD)         \
+    for (; i < end; i += UNROLL * (LANES)) { \
+        a0 += LOAD(x + i);                   \
+        a1 += LOAD(x + i + (LANES));         \
+        a2 += LOAD(x + i + 2 * (LANES));     \
+        a3 += LOAD(x + i + 3 * (LANES));     \
     }
+#define SUM_LANES(NAME, T, VT, LANES, LOAD, CASCADE)                           \
+    static __attribute__((noinline)) VT NAME##_blocks(const T *x, int64_t n) { \
+        enum { BLOCK = FAC_CASCADE_STEPS * UNROLL * (LANES) };                 \
+        VT level[FAC_CASCADE_LEVELS][1], sum = {0};                            \
+        const uint64_t blocks = (uint64_t)n / BLOCK;                           \
+        for (uint64_t k = 0; k < blocks; k++) {                                \
+            VT a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};                         \
+            int64_t i = (int64_t)k * BLOCK;                                    \
+            const int64_t end = i + BLOCK;                                     \
+            SUM_FOUR(T, VT, LANES, LOAD)                                       \
+            a0 = (a0 + a1) + (a2 + a3);                                        \
+            CASCADE##_push(level, k, &a0);                                     \
+        }                                                                      \
+        CASCADE##_total(level, blocks, &sum);                                  \
+        return sum;                                                            \
+    }                                                                          \
+    static inline VT NAME(const T *x, int64_t n, int64_t *out_rest) {          \
+        enum { BLOCK = FAC_CASCADE_STEPS * UNROLL * (LANES) };                 \
+        VT a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};                             \
+        int64_t i = n / BLOCK * BLOCK;                                         \
+        const int64_t end = n - n % (UNROLL * (LANES));                        \
+        VT whole = i ? NAME##_blocks(x, n) : a0;                               \
+        SUM_FOUR(T, VT, LANES, LOAD)                                           \
+        for (; i + (LANES) <= n; i += (LANES)) a0 += LOAD(x + i);              \
+        *out_rest = n - i;                                                     \
+        return ((a0 + a1) + (a2 + a3)) + whole;                                \
+    }
+SUM_LANES(sum_lanes_f32, float, fac_vf32, V32, fac_load_f32, cascade_f32)
+SUM_LANES(sum_lanes_f64, double, fac_vf64, V64, fac_load_f64, cascade_f64)
 
-static void sum_row_f32(const void *vx, int64_t n, void *vacc)
-    SUM_ROW(float, fac_vf32, V32, fac_load_f32, hsum_f32) static void sum_row_f64(const void *vx, int64_t n, void *vacc)
-        SUM_ROW(double, fac_vf64, V64, fac_load_f64, hsum_f64)
+/* The lanes and what is left over are added in double: a short sum is rounded about once. */
+static void sum_row_f32(const void *vx, int64_t n, void *vacc) {
+    const float *x = vx;
+    int64_t rest;
+    double sum = lanes_sum(sum_lanes_f32(x, n, &rest)), tail = (double)*(float *)vacc;
+    for (int64_t i = n - rest; i < n; i++) tail += (double)x[i];
+    *(float *)vacc = (float)(sum + tail);
+}
 
-    /* Wraps as two's complement: no sum is undefined. */
-    static void sum_row_i64(const void *vx, int64_t n, void *vacc) {
+static void sum_row_f64(const void *vx, int64_t n, void *vacc) {
+    const double *x = vx;
+    int64_t rest;
+    double sum = hsum_f64(sum_lanes_f64(x, n, &rest)), tail = 0;
+    for (int64_t i = n - rest; i < n; i++) tail += x[i];
+    *(double *)vacc += sum + tail;
+}
+
+/* Wraps as two's complement: no sum is undefined. */
+static void sum_row_i64(const void *vx, int64_t n, void *vacc) {
     const uint64_t *x = vx;
     uint64_t s = 0;
     for (int64_t i = 0; i < n; i++) s += x[i];
     *(uint64_t *)vacc += s;
 }
 
+/* Real parts are in the even lanes. */
 static void sum_row_c128(const void *vx, int64_t n, void *vacc) {
     const double *x = vx;
-    double *acc = vacc;
-    double re[4] = {0}, im[4] = {0};
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        for (int j = 0; j < 4; j++) re[j] += x[2 * (i + j)], im[j] += x[2 * (i + j) + 1];
-    }
-    for (; i < n; i++) re[0] += x[2 * i], im[0] += x[2 * i + 1];
-    acc[0] += (re[0] + re[1]) + (re[2] + re[3]);
-    acc[1] += (im[0] + im[1]) + (im[2] + im[3]);
+    double *acc = vacc, s[V64], tail[2] = {0, 0};
+    int64_t rest;
+    fac_store_f64(s, sum_lanes_f64(x, 2 * n, &rest));
+    for (int w = V64 / 2; w > 1; w /= 2)
+        for (int i = 0; i < w; i++) s[i] += s[i + w];
+    for (int64_t i = 2 * n - rest; i < 2 * n; i++) tail[i & 1] += x[i];
+    acc[0] += s[0] + tail[0];
+    acc[1] += s[1] + tail[1];
 }
 
 #define LANES_ROW(NAME, T, N, STEP)                                              \
@@ -186,7 +224,6 @@ static void prod_row_c128(const void *vx, int64_t n, void *vacc) {
         }                                                                               \
     }
 #define ADD(x, a) ((x) + (a))
-COL(sum_col_f64, double, ADD)
 COL(sum_col_u64, uint64_t, ADD)
 COL(prod_col_f32, float, MUL)
 COL(prod_col_f64, double, MUL)
@@ -199,17 +236,20 @@ COL(max_col_i64, int64_t, LARGER_INT)
 COL(min_col_i64, int64_t, SMALLER_INT)
 
 /* Four rows at a time: a quarter of the traffic on the accumulators. */
-static void sum_col_f32(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {
-    const float *restrict x = vx;
-    float *restrict acc = vacc;
-    int64_t i = 0;
-    for (; i + 4 <= rows; i += 4, x += 4 * ld) {
-        for (int64_t j = 0; j < w; j++) acc[j] += (x[j] + x[ld + j]) + (x[2 * ld + j] + x[3 * ld + j]);
+#define SUM_COL(NAME, T)                                                                                    \
+    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {                     \
+        const T *restrict x = vx;                                                                           \
+        T *restrict acc = vacc;                                                                             \
+        int64_t i = 0;                                                                                      \
+        for (; i + 4 <= rows; i += 4, x += 4 * ld) {                                                        \
+            for (int64_t j = 0; j < w; j++) acc[j] += (x[j] + x[ld + j]) + (x[2 * ld + j] + x[3 * ld + j]); \
+        }                                                                                                   \
+        for (; i < rows; i++, x += ld) {                                                                    \
+            for (int64_t j = 0; j < w; j++) acc[j] += x[j];                                                 \
+        }                                                                                                   \
     }
-    for (; i < rows; i++, x += ld) {
-        for (int64_t j = 0; j < w; j++) acc[j] += x[j];
-    }
-}
+SUM_COL(sum_col_f32, float)
+SUM_COL(sum_col_f64, double)
 
 static void sum_col_c128(const void *x, int64_t ld, int64_t rows, int64_t w, void *acc) {
     sum_col_f64(x, 2 * ld, rows, 2 * w, acc);
@@ -236,70 +276,82 @@ const fac_fold_table FAC_ISA_NAME(fac__folds) = {
 };
 
 /* The rounding of the mean is taken out again: m2 = sum d^2 - (sum d)^2 / n with d = x - mean. */
-void FAC_ISA_NAME(fac__moments_f32)(const float *x, int64_t n, double *mean, double *m2) {
-    float s = 0;
-    sum_row_f32(x, n, &s);
-    float m = s / (float)n;
-    fac_vf32 vm = fac_splat_f32(m), d0 = {0}, d1 = {0}, q0 = {0}, q1 = {0};
-    int64_t i = 0;
-    for (; i + 2 * V32 <= n; i += 2 * V32) {
-        fac_vf32 a = fac_load_f32(x + i) - vm, b = fac_load_f32(x + i + V32) - vm;
-        d0 += a, d1 += b;
-        q0 = fac_fma_f32(a, a, q0), q1 = fac_fma_f32(b, b, q1);
+#define MOMENTS(NAME, T, VT, LANES, LOAD, SPLAT, FMA, SUM_ROW, HSUM, CASCADE)                                          \
+    void FAC_ISA_NAME(NAME)(const T *x, int64_t n, double mean[2], double *m2) {                                       \
+        T s = 0;                                                                                                       \
+        SUM_ROW(x, n, &s);                                                                                             \
+        const T m = s / (T)n;                                                                                          \
+        const VT vm = SPLAT(m);                                                                                        \
+        VT ds[FAC_CASCADE_LEVELS][1], qs[FAC_CASCADE_LEVELS][1], d0, d1, q0, q1;                                       \
+        uint64_t blocks = 0;                                                                                           \
+        int64_t i = 0;                                                                                                 \
+        for (;; blocks++) {                                                                                            \
+            const int64_t left = (n - i) / (2 * (LANES)), steps = left < FAC_CASCADE_STEPS ? left : FAC_CASCADE_STEPS; \
+            d0 = d1 = q0 = q1 = (VT){0};                                                                               \
+            for (int64_t k = 0; k < steps; k++, i += 2 * (LANES)) {                                                    \
+                VT a = LOAD(x + i) - vm, b = LOAD(x + i + (LANES)) - vm;                                               \
+                d0 += a, d1 += b;                                                                                      \
+                q0 = FMA(a, a, q0), q1 = FMA(b, b, q1);                                                                \
+            }                                                                                                          \
+            d0 += d1, q0 += q1;                                                                                        \
+            if (steps < FAC_CASCADE_STEPS) break;                                                                      \
+            CASCADE##_push(ds, blocks, &d0);                                                                           \
+            CASCADE##_push(qs, blocks, &q0);                                                                           \
+        }                                                                                                              \
+        CASCADE##_total(ds, blocks, &d0);                                                                              \
+        CASCADE##_total(qs, blocks, &q0);                                                                              \
+        double d = (double)HSUM(d0), q = (double)HSUM(q0), d_tail = 0, q_tail = 0;                                     \
+        for (; i < n; i++) {                                                                                           \
+            double a = (double)x[i] - (double)m;                                                                       \
+            d_tail += a;                                                                                               \
+            q_tail += a * a;                                                                                           \
+        }                                                                                                              \
+        d += d_tail, q += q_tail;                                                                                      \
+        mean[0] = (double)m, mean[1] = d / (double)n;                                                                  \
+        *m2 = q == q ? fmax(q - d * d / (double)n, 0.0) : q;                                                           \
     }
-    double d = (double)hsum_f32(d0 + d1), q = (double)hsum_f32(q0 + q1);
-    for (; i < n; i++) {
-        double a = (double)x[i] - (double)m;
-        d += a;
-        q += a * a;
-    }
-    *mean = (double)m + d / (double)n;
-    *m2 = fmax(q - d * d / (double)n, 0.0);
-    if (q != q) *m2 = q;
-}
+MOMENTS(fac__moments_f32, float, fac_vf32, V32, fac_load_f32, fac_splat_f32, fac_fma_f32, sum_row_f32, hsum_f32,
+        cascade_f32)
+MOMENTS(fac__moments_f64, double, fac_vf64, V64, fac_load_f64, fac_splat_f64, fac_fma_f64, sum_row_f64, hsum_f64,
+        cascade_f64)
 
-void FAC_ISA_NAME(fac__moments_f64)(const double *x, int64_t n, double *mean, double *m2) {
-    double s = 0;
-    sum_row_f64(x, n, &s);
-    double m = s / (double)n;
-    fac_vf64 vm = fac_splat_f64(m), d0 = {0}, q0 = {0};
-    int64_t i = 0;
-    for (; i + V64 <= n; i += V64) {
-        fac_vf64 a = fac_load_f64(x + i) - vm;
-        d0 += a;
-        q0 = fac_fma_f64(a, a, q0);
+/* Sums over 16 rows at a time go to sums of their own first. */
+#define MOMENTS_STRIP(NAME, T, SUM_COL_OF)                                                                      \
+    void FAC_ISA_NAME(NAME)(const T *x, int64_t ld, int64_t rows, int64_t w, T *restrict mean, T *restrict low, \
+                            T *restrict m2) {                                                                   \
+        T part[FAC_MOMENTS_WIDTH], part_off[FAC_MOMENTS_WIDTH];                                                 \
+        const T inv = 1 / (T)rows;                                                                              \
+        memset(mean, 0, (size_t)w * sizeof *mean);                                                              \
+        memset(low, 0, (size_t)w * sizeof *low);                                                                \
+        memset(m2, 0, (size_t)w * sizeof *m2);                                                                  \
+        for (int64_t i = 0; i < rows; i += 4 * FAC_CASCADE_STEPS) {                                             \
+            const int64_t some = rows - i < 4 * FAC_CASCADE_STEPS ? rows - i : 4 * FAC_CASCADE_STEPS;           \
+            memset(part, 0, (size_t)w * sizeof *part);                                                          \
+            SUM_COL_OF(x + i * ld, ld, some, w, part);                                                          \
+            for (int64_t j = 0; j < w; j++) mean[j] += part[j];                                                 \
+        }                                                                                                       \
+        for (int64_t j = 0; j < w; j++) mean[j] *= inv;                                                         \
+        for (int64_t i = 0; i < rows; i += FAC_CASCADE_STEPS) {                                                 \
+            const int64_t last = rows - i < FAC_CASCADE_STEPS ? rows : i + FAC_CASCADE_STEPS;                   \
+            memset(part, 0, (size_t)w * sizeof *part);                                                          \
+            memset(part_off, 0, (size_t)w * sizeof *part_off);                                                  \
+            for (int64_t r = i; r < last; r++, x += ld) {                                                       \
+                for (int64_t j = 0; j < w; j++) {                                                               \
+                    T d = x[j] - mean[j];                                                                       \
+                    part_off[j] += d;                                                                           \
+                    part[j] += d * d;                                                                           \
+                }                                                                                               \
+            }                                                                                                   \
+            for (int64_t j = 0; j < w; j++) low[j] += part_off[j], m2[j] += part[j];                            \
+        }                                                                                                       \
+        for (int64_t j = 0; j < w; j++) {                                                                       \
+            T excess = low[j] * low[j] * inv;                                                                   \
+            low[j] *= inv;                                                                                      \
+            m2[j] = m2[j] < excess ? 0 : m2[j] - excess;                                                        \
+        }                                                                                                       \
     }
-    double d = hsum_f64(d0), q = hsum_f64(q0);
-    for (; i < n; i++) {
-        double a = x[i] - m;
-        d += a;
-        q += a * a;
-    }
-    *mean = m + d / (double)n;
-    *m2 = q == q ? fmax(q - d * d / (double)n, 0.0) : q;
-}
-
-void FAC_ISA_NAME(fac__moments_strip_f32)(const float *x, int64_t ld, int64_t rows, int64_t w, float *restrict mean,
-                                          float *restrict m2) {
-    float off[FAC_MOMENTS_WIDTH] = {0};
-    float inv = 1.0f / (float)rows;
-    memset(mean, 0, (size_t)w * sizeof *mean);
-    memset(m2, 0, (size_t)w * sizeof *m2);
-    sum_col_f32(x, ld, rows, w, mean);
-    for (int64_t j = 0; j < w; j++) mean[j] *= inv;
-    for (int64_t i = 0; i < rows; i++, x += ld) {
-        for (int64_t j = 0; j < w; j++) {
-            float d = x[j] - mean[j];
-            off[j] += d;
-            m2[j] += d * d;
-        }
-    }
-    for (int64_t j = 0; j < w; j++) {
-        float excess = off[j] * off[j] * inv;
-        mean[j] += off[j] * inv;
-        m2[j] = m2[j] < excess ? 0.0f : m2[j] - excess;
-    }
-}
+MOMENTS_STRIP(fac__moments_strip_f32, float, sum_col_f32)
+MOMENTS_STRIP(fac__moments_strip_f64, double, sum_col_f64)
 
 /* Bit j is set if lane j equals b or is a NaN. */
 static inline unsigned hits_f32(fac_vf32 v, float b) {

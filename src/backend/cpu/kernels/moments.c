@@ -16,7 +16,7 @@
 #define STRIP_ROWS 128 /* times a strip's width: 64 KiB that the second pass finds in L2 */
 
 typedef struct moments {
-    double n, mean[2], m2; /* mean: real and imaginary part */
+    double n, mean[2], m2, low[2]; /* the mean is mean + low, of the real and the imaginary part */
 } moments;
 
 typedef struct job {
@@ -31,6 +31,13 @@ typedef struct job {
     int64_t blocks, width, strips;
 } job;
 
+/* hi + low takes in x; afterwards low is what hi is rounded by (Knuth 1969). */
+static inline void normalise(double *hi, double *low, double x) {
+    const double more = *low + x, sum = *hi + more, t = sum - *hi;
+    *low = (*hi - (sum - t)) + (more - t);
+    *hi = sum;
+}
+
 static void merge(moments *a, const moments *b) {
     if (b->n == 0) return;
     if (a->n == 0) {
@@ -39,20 +46,42 @@ static void merge(moments *a, const moments *b) {
     }
     double n = a->n + b->n, gap2 = 0;
     for (int k = 0; k < 2; k++) {
-        double gap = b->mean[k] - a->mean[k];
+        double gap = (b->mean[k] - a->mean[k]) + (b->low[k] - a->low[k]);
         gap2 += gap * gap;
-        a->mean[k] = isfinite(gap) ? a->mean[k] + gap * (b->n / n) : a->mean[k] * (a->n / n) + b->mean[k] * (b->n / n);
+        if (isfinite(gap)) {
+            normalise(&a->mean[k], &a->low[k], gap * (b->n / n));
+        } else {
+            a->mean[k] = (a->mean[k] + a->low[k]) * (a->n / n) + (b->mean[k] + b->low[k]) * (b->n / n);
+            a->low[k] = 0;
+        }
     }
     a->m2 += b->m2 + gap2 * (a->n * b->n / n);
     a->n = n;
 }
 
+/* All n, two by two: m[0] becomes the moments of all. */
+static void merge_all(moments *m, int64_t n) {
+    for (int64_t step = 1; step < n; step *= 2)
+        for (int64_t i = 0; i + step < n; i += 2 * step) merge(&m[i], &m[i + step]);
+}
+
 static void of_complex(const double *x, int64_t n, moments *out) {
-    double re = 0, im = 0, m2 = 0;
-    for (int64_t i = 0; i < n; i++) re += x[2 * i], im += x[2 * i + 1];
-    re /= (double)n, im /= (double)n;
-    for (int64_t i = 0; i < n; i++) m2 += (x[2 * i] - re) * (x[2 * i] - re) + (x[2 * i + 1] - im) * (x[2 * i + 1] - im);
-    *out = (moments){(double)n, {re, im}, m2};
+    const fac_fold_row_fn add = fac__fold_get(FAC_FOLD_SUM, FAC_ACC_F64).row;
+    double mean[2] = {0, 0}, low[2] = {0, 0}, m2 = 0, squares[RUN];
+    fac__fold_get(FAC_FOLD_SUM, FAC_ACC_C128).row(x, n, mean);
+    for (int k = 0; k < 2; k++) mean[k] /= (double)n;
+    for (int64_t i = 0; i < n; i += RUN) {
+        const int64_t some = fac__min(RUN, n - i);
+        for (int64_t k = 0; k < some; k++) {
+            const double re = x[2 * (i + k)] - mean[0], im = x[2 * (i + k) + 1] - mean[1];
+            squares[k] = re * re + im * im;
+            low[0] += re, low[1] += im;
+        }
+        add(squares, some, &m2);
+    }
+    for (int k = 0; k < 2; k++) low[k] /= (double)n;
+    m2 = fmax(m2 - (double)n * (low[0] * low[0] + low[1] * low[1]), m2 == m2 ? 0.0 : NAN);
+    *out = (moments){(double)n, {mean[0], mean[1]}, m2, {low[0], low[1]}};
 }
 
 /* In double, term by term: for what overflowed a float or holds infinities, whose mean is infinite and not NaN. */
@@ -64,18 +93,20 @@ static void of_wide(fac_acc kind, const void *x, int64_t n, moments *out) {
         double d = (kind == FAC_ACC_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i]) - mean;
         m2 += d * d;
     }
-    *out = (moments){(double)n, {mean, 0}, m2};
+    *out = (moments){(double)n, {mean, 0}, m2, {0, 0}};
 }
 
 static void of_run(fac_acc kind, const void *x, int64_t n, moments *out) {
+    double mean[2];
     *out = (moments){.n = (double)n};
     if (kind == FAC_ACC_F32)
-        FAC_ISA_PICK(fac__moments_f32)(x, n, &out->mean[0], &out->m2);
+        FAC_ISA_PICK(fac__moments_f32)(x, n, mean, &out->m2);
     else if (kind == FAC_ACC_F64)
-        FAC_ISA_PICK(fac__moments_f64)(x, n, &out->mean[0], &out->m2);
+        FAC_ISA_PICK(fac__moments_f64)(x, n, mean, &out->m2);
     else
         of_complex(x, n, out);
-    if (kind != FAC_ACC_C128 && FAC_UNLIKELY(!isfinite(out->mean[0] + out->m2))) of_wide(kind, x, n, out);
+    if (kind != FAC_ACC_C128) out->mean[0] = mean[0], out->low[0] = mean[1];
+    if (kind != FAC_ACC_C128 && FAC_UNLIKELY(!isfinite(out->mean[0] + out->low[0] + out->m2))) of_wide(kind, x, n, out);
 }
 
 static void store(const job *j, const moments *m, int64_t out_at, int64_t mean_at) {
@@ -84,7 +115,7 @@ static void store(const job *j, const moments *m, int64_t out_at, int64_t mean_a
     if (j->root) v = sqrt(v);
     fac__tile_store(FAC_ACC_F64, &v, j->out + out_at * fac__dtype_size(j->out_dtype), j->out_dtype, 1, 1);
     if (!j->mean_out) return;
-    double mean[2] = {m->n == 0 ? NAN : m->mean[0], m->mean[1]};
+    double mean[2] = {m->n == 0 ? NAN : m->mean[0] + m->low[0], m->mean[1] + m->low[1]};
     fac__tile_store(j->kind == FAC_ACC_C128 ? FAC_ACC_C128 : FAC_ACC_F64, mean,
                     j->mean_out + mean_at * fac__dtype_size(j->mean_dtype), j->mean_dtype, 1, 1);
 }
@@ -149,11 +180,10 @@ static fac_status reduce_rows(job *j) {
     }
     fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, fac__min(n, BLOCK)), run_rows, j);
     for (int64_t i = 0; j->partial && st == FAC_OK && i < kept->count; i++) {
-        moments acc = {0};
         fac_cursor c;
-        for (int64_t b = 0; b < j->blocks; b++) merge(&acc, &j->partial[i * j->blocks + b]);
+        merge_all(&j->partial[i * j->blocks], j->blocks);
         fac__nest_seek(kept, 3, i, &c);
-        store(j, &acc, c.offset[1], c.offset[2]);
+        store(j, &j->partial[i * j->blocks], c.offset[1], c.offset[2]);
     }
     fac__free(j->partial);
     return st;
@@ -162,7 +192,7 @@ static fac_status reduce_rows(job *j) {
 /* ---- columns ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct strip {
-    double mean[STRIP], m2[STRIP];
+    double mean[STRIP], low[STRIP], m2[STRIP]; /* the mean is mean + low */
 } strip;
 
 static void welford(strip *restrict s, const double *restrict x, int64_t w, double n) {
@@ -174,44 +204,48 @@ static void welford(strip *restrict s, const double *restrict x, int64_t w, doub
     }
 }
 
-/* For rows that overflow a float, or hold infinities. */
+/* For rows that overflow, or hold infinities. */
 static void welford_f32(strip *s, const float *x, int64_t w, double n) {
     double row[STRIP];
     for (int64_t k = 0; k < w; k++) row[k] = (double)x[k];
     welford(s, row, w, n);
 }
+#define welford_f64 welford
 
-static bool all_finite(const float *mean, const float *m2, int64_t w) {
-    bool finite = true;
-    for (int64_t k = 0; k < w; k++) finite &= isfinite(mean[k] + m2[k]) != 0;
-    return finite;
-}
-
-/* Merges the moments of `more` rows into those of `n`. */
-static void merge_strip(strip *restrict s, const float *restrict mean, const float *restrict m2, int64_t w, double n,
-                        double more) {
-    double part = more / (n + more), cross = n * part;
-    for (int64_t k = 0; k < w; k++) {
-        double gap = (double)mean[k] - s->mean[k];
-        s->mean[k] += gap * part;
-        s->m2[k] += (double)m2[k] + gap * gap * cross;
+/* merge_strip: merges the moments of `more` rows into those of `n`, which are 0 where n is. */
+#define DIRECT(T, S)                                                                                   \
+    static bool all_finite_##S(const T *mean, const T *m2, int64_t w) {                                \
+        bool finite = true;                                                                            \
+        for (int64_t k = 0; k < w; k++) finite &= isfinite(mean[k] + m2[k]) != 0;                      \
+        return finite;                                                                                 \
+    }                                                                                                  \
+    static void merge_strip_##S(strip *restrict s, const T *restrict mean, const T *restrict low,      \
+                                const T *restrict m2, int64_t w, double n, double more) {              \
+        double part = more / (n + more), cross = n * part;                                             \
+        for (int64_t k = 0; k < w; k++) {                                                              \
+            double gap = ((double)mean[k] - s->mean[k]) + ((double)low[k] - s->low[k]);                \
+            if (n > 0)                                                                                 \
+                normalise(&s->mean[k], &s->low[k], gap *part);                                         \
+            else                                                                                       \
+                s->mean[k] = (double)mean[k], s->low[k] = (double)low[k];                              \
+            s->m2[k] += (double)m2[k] + gap * gap * cross;                                             \
+        }                                                                                              \
+    }                                                                                                  \
+    static void fold_strip_##S(const T *x, int64_t ld, int64_t w, int64_t rows, strip *s) {            \
+        T mean[STRIP], low[STRIP], m2[STRIP];                                                          \
+        for (int64_t i = 0; i < rows; i += STRIP_ROWS, x += STRIP_ROWS * ld) {                         \
+            int64_t some = fac__min(STRIP_ROWS, rows - i);                                             \
+            FAC_ISA_PICK(fac__moments_strip_##S)(x, ld, some, w, mean, low, m2);                       \
+            if (FAC_UNLIKELY(!all_finite_##S(mean, m2, w))) {                                          \
+                for (int64_t k = 0; k < w; k++) s->mean[k] += s->low[k], s->low[k] = 0;                \
+                for (int64_t r = 0; r < some; r++) welford_##S(s, x + r * ld, w, (double)(i + r + 1)); \
+                continue;                                                                              \
+            }                                                                                          \
+            merge_strip_##S(s, mean, low, m2, w, (double)i, (double)some);                             \
+        }                                                                                              \
     }
-}
-
-static void fold_strip_direct(const job *j, const char *base, int64_t w, int64_t begin, int64_t end, strip *s) {
-    float mean[STRIP], m2[STRIP];
-    int64_t ld = fac__nest_step(&j->split.reduced, 0);
-    const float *x = (const float *)(const void *)base + begin * ld;
-    for (int64_t i = begin; i < end; i += STRIP_ROWS, x += STRIP_ROWS * ld) {
-        int64_t rows = fac__min(STRIP_ROWS, end - i);
-        FAC_ISA_PICK(fac__moments_strip_f32)(x, ld, rows, w, mean, m2);
-        if (FAC_UNLIKELY(!all_finite(mean, m2, w))) {
-            for (int64_t r = 0; r < rows; r++) welford_f32(s, x + r * ld, w, (double)(i - begin + r + 1));
-            continue;
-        }
-        merge_strip(s, mean, m2, w, (double)(i - begin), (double)rows);
-    }
-}
+DIRECT(float, f32)
+DIRECT(double, f64)
 
 /* Rows [begin, end) of w neighbouring outputs. */
 static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin, int64_t end, strip *s) {
@@ -220,8 +254,13 @@ static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin,
     fac_cursor c;
     double row[STRIP];
     memset(s, 0, sizeof *s);
-    if (j->direct && j->kind == FAC_ACC_F32 && step == 1 && red->ndim <= 1) {
-        fold_strip_direct(j, base, w, begin, end, s);
+    if (j->direct && step == 1 && red->ndim <= 1) {
+        const int64_t ld = fac__nest_step(red, 0);
+        base += begin * ld * item;
+        if (j->kind == FAC_ACC_F32)
+            fold_strip_f32((const float *)(const void *)base, ld, w, end - begin, s);
+        else
+            fold_strip_f64((const double *)(const void *)base, ld, w, end - begin, s);
         return;
     }
     fac__nest_seek(red, 1, begin, &c);
@@ -245,7 +284,7 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
         fac__nest_seek(kept, 3, o * j->width + at, &c);
         fold_strip(j, j->in + c.offset[0] * fac__dtype_size(j->in_dtype), w, first, last, &s);
         for (int64_t k = 0; k < w; k++) {
-            moments m = {(double)(last - first), {s.mean[k], 0}, s.m2[k]};
+            moments m = {(double)(last - first), {s.mean[k], 0}, s.m2[k], {s.low[k], 0}};
             if (j->partial)
                 j->partial[(o * j->width + at + k) * j->blocks + b] = m;
             else
@@ -269,11 +308,10 @@ static fac_status reduce_columns(job *j) {
     int64_t cost = fac__min(n, FAC_COL_BLOCK) * fac__min(j->width, STRIP);
     fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, cost), run_columns, j);
     for (int64_t i = 0; j->partial && st == FAC_OK && i < kept->count; i++) {
-        moments acc = {0};
         fac_cursor c;
-        for (int64_t b = 0; b < j->blocks; b++) merge(&acc, &j->partial[i * j->blocks + b]);
+        merge_all(&j->partial[i * j->blocks], j->blocks);
         fac__nest_seek(kept, 3, i, &c);
-        store(j, &acc, c.offset[1], c.offset[2]);
+        store(j, &j->partial[i * j->blocks], c.offset[1], c.offset[2]);
     }
     fac__free(j->partial);
     return st;

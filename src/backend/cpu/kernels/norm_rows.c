@@ -32,20 +32,21 @@ void fac__rows_put(const fac_rows *r, int64_t i, const void *made) {
 }
 
 void fac__row_moments(fac_acc k, const void *x, int64_t n, double *mean, double *m2) {
-    double m = 0, q = 0, count = 0;
+    double m = 0, low = 0, q = 0, count = 0;
     for (int64_t i = 0; i < n; i += 4096) {
         int64_t part = fac__min(4096, n - i);
-        double pm, pq;
+        double pm[2], pq;
         if (k == FAC_ACC_F32)
-            FAC_ISA_PICK(fac__moments_f32)((const float *)x + i, part, &pm, &pq);
+            FAC_ISA_PICK(fac__moments_f32)((const float *)x + i, part, pm, &pq);
         else
-            FAC_ISA_PICK(fac__moments_f64)((const double *)x + i, part, &pm, &pq);
-        double total = count + (double)part, gap = pm - m;
+            FAC_ISA_PICK(fac__moments_f64)((const double *)x + i, part, pm, &pq);
+        if (i == 0) m = pm[0];
+        double total = count + (double)part, gap = (pm[0] - m) + (pm[1] - low);
         q += pq + gap * gap * (count * (double)part / total);
-        m += gap * ((double)part / total);
+        low += gap * ((double)part / total);
         count = total;
     }
-    *mean = m;
+    *mean = m + low;
     *m2 = q;
 }
 

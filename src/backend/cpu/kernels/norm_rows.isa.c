@@ -1,5 +1,6 @@
 /* Inner loops of the normalisations for float and double. */
 #include "backend/cpu/kernels/norm_rows.h"
+#include "backend/cpu/cascade.h"
 #include "backend/cpu/simd.h"
 
 #define LANES 32

@@ -20,11 +20,15 @@ static double FAC_PASTE(lane_sum_, S)(const T *lane) {
     return s;
 }
 
-void FN(fac__norm_sums_)(const T *dy, const T *x, T mean, T rstd, const T *w, int64_t n, double *sums) {
-    T s[LANES] = {0}, p[LANES] = {0};
-    int64_t i = 0;
+FAC_CASCADE(FAC_PASTE(lanes_, S), T, LANES)
+#define PUSH FAC_PASTE(FAC_PASTE(lanes_, S), _push)
+#define TOTAL FAC_PASTE(FAC_PASTE(lanes_, S), _total)
+
+/* s += sum g, p += sum g (x - mean), for the lanes of `steps` times LANES elements. */
+static inline void FAC_PASTE(sum_steps_, S)(const T *dy, const T *x, T mean, const T *w, int64_t steps, T *restrict s,
+                                            T *restrict p) {
     if (w) {
-        for (; i + LANES <= n; i += LANES) {
+        for (int64_t i = 0; i < steps * LANES; i += LANES) {
             for (int j = 0; j < LANES; j++) {
                 T g = dy[i + j] * w[i + j];
                 s[j] += g;
@@ -32,18 +36,36 @@ void FN(fac__norm_sums_)(const T *dy, const T *x, T mean, T rstd, const T *w, in
             }
         }
     } else {
-        for (; i + LANES <= n; i += LANES) {
+        for (int64_t i = 0; i < steps * LANES; i += LANES) {
             for (int j = 0; j < LANES; j++) {
                 s[j] += dy[i + j];
                 p[j] += dy[i + j] * (x[i + j] - mean);
             }
         }
     }
+}
+
+void FN(fac__norm_sums_)(const T *dy, const T *x, T mean, T rstd, const T *w, int64_t n, double *sums) {
+    T s_level[FAC_CASCADE_LEVELS][LANES], p_level[FAC_CASCADE_LEVELS][LANES];
+    uint64_t blocks = 0;
+    int64_t i = 0;
+    for (; n - i >= FAC_CASCADE_STEPS * LANES; i += FAC_CASCADE_STEPS * LANES, blocks++) {
+        T s[LANES] = {0}, p[LANES] = {0};
+        FAC_PASTE(sum_steps_, S)(dy + i, x + i, mean, w ? w + i : NULL, FAC_CASCADE_STEPS, s, p);
+        PUSH(s_level, blocks, s);
+        PUSH(p_level, blocks, p);
+    }
+    T s[LANES] = {0}, p[LANES] = {0};
+    const int64_t steps = (n - i) / LANES;
+    FAC_PASTE(sum_steps_, S)(dy + i, x + i, mean, w ? w + i : NULL, steps, s, p);
+    i += steps * LANES;
     for (int j = 0; i < n; i++, j++) {
         T g = w ? dy[i] * w[i] : dy[i];
         s[j] += g;
         p[j] += g * (x[i] - mean);
     }
+    TOTAL(s_level, blocks, s);
+    TOTAL(p_level, blocks, p);
     sums[0] = FAC_PASTE(lane_sum_, S)(s);
     sums[1] = FAC_PASTE(lane_sum_, S)(p) * (double)rstd;
 }
@@ -102,13 +124,25 @@ void FN(fac__blend_each_)(const T *dy, const T *x, const T *p, const T *q, const
 }
 
 double FN(fac__square_sum_)(const T *x, int64_t n) {
-    T s[LANES] = {0};
+    T level[FAC_CASCADE_LEVELS][LANES];
+    uint64_t blocks = 0;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int j = 0; j < LANES; j++) s[j] += x[i + j] * x[i + j];
+    for (;; blocks++) {
+        T s[LANES] = {0};
+        const int64_t left = (n - i) / LANES, steps = left < FAC_CASCADE_STEPS ? left : FAC_CASCADE_STEPS;
+        for (int64_t end = i + steps * LANES; i < end; i += LANES) {
+            for (int j = 0; j < LANES; j++) s[j] += x[i + j] * x[i + j];
+        }
+        if (steps == FAC_CASCADE_STEPS) {
+            PUSH(level, blocks, s);
+            continue;
+        }
+        for (int j = 0; i < n; i++, j++) s[j] += x[i] * x[i];
+        TOTAL(level, blocks, s);
+        return FAC_PASTE(lane_sum_, S)(s);
     }
-    for (int j = 0; i < n; i++, j++) s[j] += x[i] * x[i];
-    return FAC_PASTE(lane_sum_, S)(s);
 }
 
+#undef PUSH
+#undef TOTAL
 #undef FN

@@ -1,11 +1,17 @@
 /* Pooling, plane by plane. Planes run in parallel; within one, windows are visited in order and summed in f32 (f64 for f64),
    so that results do not depend on the threads. Results whose channels are innermost are made by pool_last.c. */
 #include "ops/pool.h"
+#include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/pool_last.h"
 #include "backend/cpu/parallel.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
+
+/* A window's clipped range in one dimension, and how far it reaches with the padding. Each call works them out once. */
+typedef struct span {
+    int64_t begin, end, size;
+} span;
 
 /* One call: planes of `in` and `out` sides. */
 typedef struct pool_job {
@@ -16,35 +22,47 @@ typedef struct pool_job {
     int64_t *indices; /* max */
     bool count_pad;   /* mean: the padding counts */
     int64_t divisor;  /* mean: 0 for the window's size */
+    span *spans[FAC_POOL_DIMS];
+    int64_t step[FAC_POOL_DIMS]; /* from one element of a window to the next */
     void (*plane)(const struct pool_job *j, int64_t plane);
 } pool_job;
 
-/* A window's clipped range per dimension. */
-typedef struct window {
-    int64_t begin[FAC_POOL_DIMS], end[FAC_POOL_DIMS];
-} window;
-
-/* Clips the window of output position o; *size gets its element count with the padding (mean pooling has no dilation). */
-static window window_at(const fac_pool *p, int64_t o, int64_t *size) {
-    window w;
-    *size = 1;
-    for (int d = FAC_POOL_DIMS - 1; d >= 0; d--, o = o / p->out[d + 1]) {
-        int64_t step = p->adaptive ? 1 : p->dilation[d];
-        fac__pool_window(p, d, o % p->out[d], &w.begin[d], &w.end[d]);
-        *size *= fac__min(w.end[d], p->in[d] + (p->adaptive ? 0 : p->padding[d])) - w.begin[d];
-        if (w.begin[d] < 0) w.begin[d] += fac__div_up(-w.begin[d], step) * step;
-        w.end[d] = fac__min(w.end[d], p->in[d]);
-        if (d == 0) break;
-    }
-    return w;
+/* Mean pooling has no dilation, so that its size is the element count with the padding. */
+static span span_at(const fac_pool *p, int d, int64_t o) {
+    const int64_t step = p->adaptive ? 1 : p->dilation[d];
+    span s;
+    fac__pool_window(p, d, o, &s.begin, &s.end);
+    s.size = fac__min(s.end, p->in[d] + (p->adaptive ? 0 : p->padding[d])) - s.begin;
+    if (s.begin < 0) s.begin += fac__div_up(-s.begin, step) * step;
+    s.end = fac__min(s.end, p->in[d]);
+    return s;
 }
 
-#define EACH_IN_WINDOW(p, w, at)                                                                     \
-    for (int64_t z_ = (w).begin[0]; z_ < (w).end[0]; z_ += (p)->adaptive ? 1 : (p)->dilation[0])     \
-        for (int64_t y_ = (w).begin[1]; y_ < (w).end[1]; y_ += (p)->adaptive ? 1 : (p)->dilation[1]) \
-            for (int64_t x_ = (w).begin[2], at;                                                      \
-                 x_ < (w).end[2] && (at = (z_ * (p)->in[1] + y_) * (p)->in[2] + x_, true);           \
-                 x_ += (p)->adaptive ? 1 : (p)->dilation[2])
+/* On success spans[0] is the caller's to free. */
+static fac_status make_spans(pool_job *j) {
+    const fac_pool *p = &j->p;
+    span *all = fac__alloc_array((size_t)p->out[0] + (size_t)p->out[1] + (size_t)p->out[2], sizeof *all);
+    if (!all) return fac_error();
+    for (int d = 0; d < FAC_POOL_DIMS; all += p->out[d++]) {
+        j->spans[d] = all;
+        j->step[d] = p->adaptive ? 1 : p->dilation[d];
+        for (int64_t o = 0; o < p->out[d]; o++) all[o] = span_at(p, d, o);
+    }
+    return FAC_OK;
+}
+
+/* The windows of a plane in order: their ranges are *s0, *s1 and *s2, and o the result's place. */
+#define EACH_WINDOW(j, o)                                                                   \
+    for (int64_t o = 0, once_ = 1; once_; once_ = 0)                                        \
+        for (const span *s0 = (j)->spans[0], *e0_ = s0 + (j)->p.out[0]; s0 < e0_; s0++)     \
+            for (const span *s1 = (j)->spans[1], *e1_ = s1 + (j)->p.out[1]; s1 < e1_; s1++) \
+                for (const span *s2 = (j)->spans[2], *e2_ = s2 + (j)->p.out[2]; s2 < e2_; s2++, o++)
+
+#define EACH_IN_WINDOW(j, at)                                                                                          \
+    for (int64_t z_ = s0->begin; z_ < s0->end; z_ += (j)->step[0])                                                     \
+        for (int64_t y_ = s1->begin; y_ < s1->end; y_ += (j)->step[1])                                                 \
+            for (int64_t row_ = (z_ * (j)->p.in[1] + y_) * (j)->p.in[2], at = row_ + s2->begin, end_ = row_ + s2->end; \
+                 at < end_; at += (j)->step[2])
 
 /* ---- max -------------------------------------------------------------------------------------------------------------- */
 
@@ -56,11 +74,10 @@ static window window_at(const fac_pool *p, int64_t o, int64_t *size) {
         const E *from = (const E *)(const void *)j->from + plane * p->in_count; \
         E *to = (E *)(void *)j->to + plane * p->out_count;                      \
         int64_t *indices = j->indices + plane * p->out_count;                   \
-        for (int64_t o = 0; o < p->out_count; o++) {                            \
-            int64_t size, best = -1;                                            \
-            window w = window_at(p, o, &size);                                  \
+        EACH_WINDOW(j, o) {                                                     \
+            int64_t best = -1;                                                  \
             T top = 0;                                                          \
-            EACH_IN_WINDOW(p, w, at) {                                          \
+            EACH_IN_WINDOW(j, at) {                                             \
                 T v = GET(from[at]);                                            \
                 if (best >= 0 && !(v > top) && v == v) continue;                \
                 if (best >= 0 && top != top) continue;                          \
@@ -82,34 +99,45 @@ MAX_PLANE(max_bf16, uint16_t, float, fac__bf16_to_f32)
 MAX_PLANE(max_f32, float, float, SAME)
 MAX_PLANE(max_f64, double, double, SAME)
 
-/* The most common case of all, 2 x 2 windows side by side, without clipping: branch-free along a row. */
-static void max_f32_2x2(const pool_job *j, int64_t plane) {
-    const fac_pool *p = &j->p;
-    int64_t width = p->in[2];
-    const float *from = (const float *)(const void *)j->from + plane * p->in_count;
-    float *to = (float *)(void *)j->to + plane * p->out_count;
-    int64_t *indices = j->indices + plane * p->out_count;
-    for (int64_t y = 0; y < p->out[1]; y++)
-        for (int64_t x = 0; x < p->out[2]; x++) {
-            int64_t at = 2 * y * width + 2 * x, places[4] = {at, at + 1, at + width, at + width + 1}, best = at;
-            float top = from[at];
-            for (int k = 1; k < 4; k++) {
-                float v = from[places[k]];
-                bool better = (v > top) | ((v != v) & (top == top));
-                top = better ? v : top;
-                best = better ? places[k] : best;
-            }
-            to[y * p->out[2] + x] = top;
-            indices[y * p->out[2] + x] = best;
-        }
+/* The most common case of all, windows of two columns and one or two rows side by side, without clipping: branch-free along a row. */
+#define MAX_BY_2(NAME, ROWS)                                                                                 \
+    static void NAME(const pool_job *j, int64_t plane) {                                                     \
+        const fac_pool *p = &j->p;                                                                           \
+        int64_t width = p->in[2];                                                                            \
+        const float *from = (const float *)(const void *)j->from + plane * p->in_count;                      \
+        float *to = (float *)(void *)j->to + plane * p->out_count;                                           \
+        int64_t *indices = j->indices + plane * p->out_count;                                                \
+        for (int64_t y = 0; y < p->out[1]; y++)                                                              \
+            for (int64_t x = 0; x < p->out[2]; x++) {                                                        \
+                int64_t at = (ROWS)*y * width + 2 * x, places[4] = {at, at + 1, at + width, at + width + 1}; \
+                int64_t best = at;                                                                           \
+                float top = from[at];                                                                        \
+                for (int k = 1; k < 2 * (ROWS); k++) {                                                       \
+                    float v = from[places[k]];                                                               \
+                    bool better = (v > top) | ((v != v) & (top == top));                                     \
+                    top = better ? v : top;                                                                  \
+                    best = better ? places[k] : best;                                                        \
+                }                                                                                            \
+                to[y * p->out[2] + x] = top;                                                                 \
+                indices[y * p->out[2] + x] = best;                                                           \
+            }                                                                                                \
+    }
+MAX_BY_2(max_f32_1x2, 1)
+MAX_BY_2(max_f32_2x2, 2)
+
+static bool is_by_2(const fac_pool *p, int64_t rows) {
+    if (p->adaptive || p->kernel[0] != 1 || p->in[0] != 1 || p->padding[0] != 0) return false;
+    for (int d = 1; d < FAC_POOL_DIMS; d++) {
+        const int64_t k = d == 1 ? rows : 2;
+        if (p->kernel[d] != k || (p->stride[d] != k && p->out[d] > 1) || p->dilation[d] != 1 || p->padding[d] != 0 ||
+            k * p->out[d] > p->in[d])
+            return false;
+    }
+    return true;
 }
 
-static bool is_2x2(const fac_pool *p) {
-    bool plain = !p->adaptive && p->kernel[0] == 1 && p->in[0] == 1 && p->padding[0] == 0;
-    for (int d = 1; d < FAC_POOL_DIMS; d++)
-        plain = plain && p->kernel[d] == 2 && p->stride[d] == 2 && p->dilation[d] == 1 && p->padding[d] == 0 &&
-                2 * p->out[d] <= p->in[d];
-    return plain;
+static void (*max_by_2(const fac_pool *p))(const pool_job *, int64_t) {
+    return is_by_2(p, 2) ? max_f32_2x2 : is_by_2(p, 1) ? max_f32_1x2 : NULL;
 }
 
 /* grad_input[index] += grad; indices are checked before. */
@@ -135,13 +163,22 @@ SCATTER_PLANE(scatter_f64, double, double, SAME, SAME)
 
 /* ---- mean -------------------------------------------------------------------------------------------------------------- */
 
-static int64_t divisor_of(const pool_job *j, const window *w, int64_t size) {
+static inline int64_t divisor_of(const pool_job *j, const span *s0, const span *s1, const span *s2) {
     if (j->divisor) return j->divisor;
-    if (j->count_pad && !j->p.adaptive) return size;
-    int64_t n = 1;
-    for (int d = 0; d < FAC_POOL_DIMS; d++) n *= fac__max(0, w->end[d] - w->begin[d]);
-    return n;
+    if (j->count_pad && !j->p.adaptive) return s0->size * s1->size * s2->size;
+    return fac__max(0, s0->end - s0->begin) * fac__max(0, s1->end - s1->begin) * fac__max(0, s2->end - s2->begin);
 }
+
+/* Elements of a window that lie one after the other, if they are many: it takes in whole rows of one plane; else 0. */
+static inline int64_t run_of(const pool_job *j, const span *s0, const span *s1, const span *s2) {
+    const int64_t width = s2->end - s2->begin, rows = s1->end - s1->begin;
+    if (s0->end - s0->begin != 1 || width * rows < 32 || j->step[2] != 1) return 0;
+    return width == j->p.in[2] || rows == 1 ? width * rows : 0;
+}
+#define SUM_RUN_float(from, n, sum) fac__fold_get(FAC_FOLD_SUM, FAC_ACC_F32).row(from, n, sum)
+#define SUM_RUN_double(from, n, sum) fac__fold_get(FAC_FOLD_SUM, FAC_ACC_F64).row(from, n, sum)
+#define SUM_RUN_uint16_t(from, n, sum) (n) = 0
+#define SUM_RUN_int64_t(from, n, sum) (n) = 0
 
 #define DIVIDE(sum, n) ((sum) / (n))
 /* Integers wrap around: so does the one quotient that does not fit. */
@@ -149,34 +186,31 @@ static uint64_t divide_i64(uint64_t sum, uint64_t n) {
     return n == UINT64_MAX ? 0 - sum : (uint64_t)((int64_t)sum / (int64_t)n);
 }
 
-#define MEAN_PLANE(SUF, E, T, GET, PUT, DIV)                                                  \
-    static void mean_##SUF(const pool_job *j, int64_t plane) {                                \
-        const fac_pool *p = &j->p;                                                            \
-        const E *from = (const E *)(const void *)j->from + plane * p->in_count;               \
-        E *to = (E *)(void *)j->to + plane * p->out_count;                                    \
-        for (int64_t o = 0; o < p->out_count; o++) {                                          \
-            int64_t size;                                                                     \
-            window w = window_at(p, o, &size);                                                \
-            T sum = 0;                                                                        \
-            EACH_IN_WINDOW(p, w, at) sum += GET(from[at]);                                    \
-            int64_t n = divisor_of(j, &w, size);                                              \
-            to[o] = n ? PUT(DIV(sum, (T)n)) : PUT((T)0);                                      \
-        }                                                                                     \
-    }                                                                                         \
-    /* grad_input += grad / divisor over each window, in `sum`, a plane of the wider type. */ \
-    static void mean_back_##SUF(const pool_job *j, int64_t plane, T *sum) {                   \
-        const fac_pool *p = &j->p;                                                            \
-        const E *from = (const E *)(const void *)j->from + plane * p->out_count;              \
-        E *to = (E *)(void *)j->to + plane * p->in_count;                                     \
-        memset(sum, 0, (size_t)p->in_count * sizeof(T));                                      \
-        for (int64_t o = 0; o < p->out_count; o++) {                                          \
-            int64_t size;                                                                     \
-            window w = window_at(p, o, &size);                                                \
-            int64_t n = divisor_of(j, &w, size);                                              \
-            T g = n ? DIV((T)GET(from[o]), (T)n) : 0;                                         \
-            EACH_IN_WINDOW(p, w, at) sum[at] += g;                                            \
-        }                                                                                     \
-        for (int64_t i = 0; i < p->in_count; i++) to[i] = PUT(sum[i]);                        \
+#define MEAN_PLANE(SUF, E, T, GET, PUT, DIV)                                                                   \
+    static void mean_##SUF(const pool_job *j, int64_t plane) {                                                 \
+        const fac_pool *p = &j->p;                                                                             \
+        const E *from = (const E *)(const void *)j->from + plane * p->in_count;                                \
+        E *to = (E *)(void *)j->to + plane * p->out_count;                                                     \
+        EACH_WINDOW(j, o) {                                                                                    \
+            T sum = 0;                                                                                         \
+            int64_t n = divisor_of(j, s0, s1, s2), run = run_of(j, s0, s1, s2);                                \
+            if (run) SUM_RUN_##E(from + (s0->begin * p->in[1] + s1->begin) * p->in[2] + s2->begin, run, &sum); \
+            if (!run) EACH_IN_WINDOW(j, at) sum += GET(from[at]);                                              \
+            to[o] = n ? PUT(DIV(sum, (T)n)) : PUT((T)0);                                                       \
+        }                                                                                                      \
+    }                                                                                                          \
+    /* grad_input += grad / divisor over each window, in `sum`, a plane of the wider type. */                  \
+    static void mean_back_##SUF(const pool_job *j, int64_t plane, T *sum) {                                    \
+        const fac_pool *p = &j->p;                                                                             \
+        const E *from = (const E *)(const void *)j->from + plane * p->out_count;                               \
+        E *to = (E *)(void *)j->to + plane * p->in_count;                                                      \
+        memset(sum, 0, (size_t)p->in_count * sizeof(T));                                                       \
+        EACH_WINDOW(j, o) {                                                                                    \
+            int64_t n = divisor_of(j, s0, s1, s2);                                                             \
+            T g = n ? DIV((T)GET(from[o]), (T)n) : 0;                                                          \
+            EACH_IN_WINDOW(j, at) sum[at] += g;                                                                \
+        }                                                                                                      \
+        for (int64_t i = 0; i < p->in_count; i++) to[i] = PUT(sum[i]);                                         \
     }
 MEAN_PLANE(f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16, DIVIDE)
 MEAN_PLANE(bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16, DIVIDE)
@@ -252,14 +286,20 @@ static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
 static int64_t planes_at_once(const pool_job *j) { return fac__grain(FAC_GRAIN, j->p.in_count + j->p.out_count + 1); }
 
 static fac_status run(pool_job *j, fac_range_fn fn) {
-    return fac__parallel_for(0, j->p.planes, planes_at_once(j), fn, j);
+    FAC_TRY(make_spans(j));
+    const fac_status st = fac__parallel_for(0, j->p.planes, planes_at_once(j), fn, j);
+    fac__free(j->spans[0]);
+    return st;
 }
 
 /* Sums of a plane are made apart. */
 static fac_status run_mean_back(pool_job *j) {
     const int64_t item = fac__dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float);
-    return fac__parallel_for_scratch(0, j->p.planes, planes_at_once(j), fac__mul_or_max(j->p.in_count, item),
-                                     mean_back_range, j);
+    FAC_TRY(make_spans(j));
+    const fac_status st = fac__parallel_for_scratch(0, j->p.planes, planes_at_once(j),
+                                                    fac__mul_or_max(j->p.in_count, item), mean_back_range, j);
+    fac__free(j->spans[0]);
+    return st;
 }
 
 /* The results, or tensors of the wanted format that stand in for them; the second is of maxima alone. */
@@ -309,9 +349,8 @@ static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_form
         fac_pool_last l = last_of(j, in);
         return fac__pool_last_forward(&l);
     }
-    j->plane = r->n == 1                              ? mean_planes[j->dtype]
-               : j->dtype == FAC_F32 && is_2x2(&j->p) ? max_f32_2x2
-                                                      : max_planes[j->dtype];
+    j->plane = r->n == 2 && j->dtype == FAC_F32 ? max_by_2(&j->p) : NULL;
+    if (!j->plane) j->plane = r->n == 1 ? mean_planes[j->dtype] : max_planes[j->dtype];
     return run(j, plane_range);
 }
 

@@ -1,13 +1,14 @@
 /* Two walks, chosen by which dimensions step fastest in memory:
    - rows: each output folds its own run; runs above FAC_ROW_BLOCK are cut in blocks whose partial results are folded;
-   - columns: strips of FAC_COL_WIDTH neighbouring outputs fold row after row; 32 rows at a time go to a strip of their own
-     first, so that sums cascade; more than FAC_COL_BLOCK rows are cut in blocks.
+   - columns: strips of FAC_COL_WIDTH neighbouring outputs fold row after row; 16 rows at a time go to a strip of their own
+     first, and 128 to another, so that sums cascade; more than FAC_COL_BLOCK rows are cut in blocks.
    Accumulates in float for 16- and 32-bit floats, double, int64 or a pair of doubles. */
 #include "backend/cpu/kernels/reduction.h"
 #include "backend/cpu/parallel.h"
 #include <math.h>
 
-#define CASCADE_ROWS 32
+#define CASCADE_ROWS 16
+#define CASCADE_PARTS 8
 
 typedef struct job {
     const fac_reduction *r;
@@ -71,8 +72,33 @@ static void finish(const job *j, void *acc, int64_t n) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* Sums of runs are kept apart and then summed as a run themselves, pairwise. */
+typedef struct parts {
+    int64_t n;
+    union {
+        double align;
+        char bytes[512 * 16];
+    } room;
+} parts;
+
+static void parts_fold(const job *j, parts *p, void *acc) {
+    j->fns.row(&p->room, p->n, acc);
+    p->n = 0;
+}
+
+static void fold_run(const job *j, const void *x, int64_t n, parts *p, void *acc) {
+    if (j->r->op != FAC_FOLD_SUM) {
+        j->fns.row(x, n, acc);
+        return;
+    }
+    if (p->n == 512) parts_fold(j, p, acc);
+    char *slot = p->room.bytes + (size_t)p->n++ * j->acc_item;
+    memset(slot, 0, j->acc_item);
+    j->fns.row(x, n, slot);
+}
+
 /* Folds points [i, end) of the reduced nest, collecting short or unreadable runs in a tile. */
-static void fold_tiled(const job *j, const char *base, int64_t i, int64_t end, void *acc) {
+static void fold_tiled(const job *j, const char *base, int64_t i, int64_t end, parts *p, void *acc) {
     const fac_nest *red = &j->split.reduced;
     int64_t step = fac__nest_step(red, 0);
     fac_cursor c;
@@ -87,17 +113,17 @@ static void fold_tiled(const job *j, const char *base, int64_t i, int64_t end, v
             filled += m;
             i += m;
         }
-        j->fns.row(&tile, filled, acc);
+        fold_run(j, &tile, filled, p, acc);
     }
 }
 
-static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, void *acc) {
+static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, parts *p, void *acc) {
     const fac_nest *red = &j->split.reduced;
     fac_cursor c;
     fac__nest_seek(red, 1, i, &c);
     while (i < end) {
         int64_t m = fac__min(fac__nest_run(red, &c), end - i);
-        j->fns.row(base + c.offset[0] * (int64_t)j->in_item, m, acc);
+        fold_run(j, base + c.offset[0] * (int64_t)j->in_item, m, p, acc);
         fac__nest_advance(red, 1, m, &c);
         i += m;
     }
@@ -106,10 +132,13 @@ static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, 
 static void fold_range(const job *j, const char *base, int64_t begin, int64_t end, void *acc) {
     const fac_nest *red = &j->split.reduced;
     bool long_runs = red->ndim <= 1 || red->size[0] >= FAC_LONG_RUN;
+    parts p;
+    p.n = 0;
     if (j->direct && fac__nest_step(red, 0) == 1 && long_runs)
-        fold_direct(j, base, begin, end, acc);
+        fold_direct(j, base, begin, end, &p, acc);
     else
-        fold_tiled(j, base, begin, end, acc);
+        fold_tiled(j, base, begin, end, &p, acc);
+    if (p.n) parts_fold(j, &p, acc);
 }
 
 /* Results go home in one piece: no conversion but what finish does. */
@@ -120,6 +149,40 @@ static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
         memcpy(home, acc, j->acc_item);
     else
         fac__tile_store(j->r->kind, acc, home, j->out_dtype, 1, 1);
+}
+
+enum { SHORT_ROW = 32, ROWS_AT_ONCE = 16 };
+
+/* Sums of short rows side by side: a row of its own would cost more than what it adds. */
+static void sum_short_rows(const float *x, int64_t step, int64_t n, int64_t rows, float *restrict sums) {
+    double acc[ROWS_AT_ONCE] = {0};
+    if (rows == ROWS_AT_ONCE) {
+        for (int64_t k = 0; k < n; k++)
+            for (int r = 0; r < ROWS_AT_ONCE; r++) acc[r] += (double)x[r * step + k];
+    } else {
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t r = 0; r < rows; r++) acc[r] += (double)x[r * step + k];
+    }
+    for (int64_t r = 0; r < rows; r++) sums[r] = (float)acc[r];
+}
+
+static bool is_short(const job *j) {
+    return j->r->op == FAC_FOLD_SUM && j->r->kind == FAC_ACC_F32 && j->plain_out && j->split.kept.ndim == 1 &&
+           j->split.reduced.count <= SHORT_ROW;
+}
+
+static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const int64_t step = fac__nest_step(&j->split.kept, 0), out = fac__nest_step(&j->split.kept, 1);
+    const float *x = (const float *)(const void *)j->in;
+    float *y = (float *)(void *)j->out, sums[ROWS_AT_ONCE];
+    for (int64_t i = begin; i < end; i += ROWS_AT_ONCE) {
+        const int64_t rows = fac__min(ROWS_AT_ONCE, end - i);
+        sum_short_rows(x + i * step, step, j->split.reduced.count, rows, sums);
+        finish(j, sums, rows);
+        for (int64_t r = 0; r < rows; r++) y[(i + r) * out] = sums[r];
+    }
+    return FAC_OK;
 }
 
 /* The common case, with nothing decided per row: each output folds one contiguous run of at most a block. */
@@ -190,7 +253,8 @@ static fac_status reduce_rows(job *j) {
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
     bool plain = j->blocks == 1 && j->direct && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
     int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
-    fac_status st = fac__parallel_for(0, items, grain, plain ? run_plain_rows : run_rows, j);
+    fac_range_fn run = !plain ? run_rows : is_short(j) ? run_short_rows : run_plain_rows;
+    fac_status st = fac__parallel_for(0, items, grain, run, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
     return st;
@@ -223,21 +287,41 @@ static void fold_rows(const job *j, const char *base, int64_t rows, int64_t w, f
     }
 }
 
-static void fold_strip(const job *j, const char *base, int64_t begin, int64_t end, int64_t w, strip *acc) {
-    const fac_nest *red = &j->split.reduced;
-    bool cascade = j->r->op == FAC_FOLD_SUM && end - begin > CASCADE_ROWS;
+/* Rows of a strip: of the input from a cursor on, or partial results. */
+typedef struct strip_rows {
+    const char *base;
     fac_cursor c;
-    fac__fold_identity(j->r->op, j->r->kind, acc, w);
-    fac__nest_seek(red, 1, begin, &c);
-    if (!cascade) {
-        fold_rows(j, base, end - begin, w, &c, acc);
+    const char *partial; /* NULL: the input */
+    int64_t ld;
+} strip_rows;
+
+static void take_rows(const job *j, strip_rows *s, int64_t rows, int64_t w, void *acc) {
+    if (!s->partial) {
+        fold_rows(j, s->base, rows, w, &s->c, acc);
         return;
     }
-    for (int64_t i = begin; i < end; i += CASCADE_ROWS) {
-        strip part;
-        fac__fold_identity(j->r->op, j->r->kind, &part, w);
-        fold_rows(j, base, fac__min(CASCADE_ROWS, end - i), w, &c, &part);
-        j->fns.col(&part, w, 1, w, acc);
+    j->fns.col(s->partial, s->ld, rows, w, acc);
+    s->partial += (size_t)(rows * s->ld) * j->acc_item;
+}
+
+/* Few additions after another: 16 rows to a part, 8 parts to a middle, and those to acc. */
+static void fold_strip(const job *j, strip_rows *s, int64_t rows, int64_t w, strip *acc) {
+    fac__fold_identity(j->r->op, j->r->kind, acc, w);
+    if (j->r->op != FAC_FOLD_SUM || rows <= CASCADE_ROWS) {
+        take_rows(j, s, rows, w, acc);
+        return;
+    }
+    while (rows > 0) {
+        strip middle, part;
+        fac__fold_identity(j->r->op, j->r->kind, &middle, w);
+        for (int k = 0; k < CASCADE_PARTS && rows > 0; k++) {
+            const int64_t some = fac__min(CASCADE_ROWS, rows);
+            fac__fold_identity(j->r->op, j->r->kind, &part, w);
+            take_rows(j, s, some, w, &part);
+            j->fns.col(&part, w, 1, w, &middle);
+            rows -= some;
+        }
+        j->fns.col(&middle, w, 1, w, acc);
     }
 }
 
@@ -251,9 +335,11 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
         int64_t at = t * FAC_COL_WIDTH, w = fac__min(FAC_COL_WIDTH, j->width - at);
         fac_cursor c;
         strip acc;
+        strip_rows rows = {.partial = NULL};
         fac__nest_seek(kept, 2, o * j->width + at, &c);
-        fold_strip(j, j->in + c.offset[0] * (int64_t)j->in_item, b * FAC_COL_BLOCK,
-                   fac__min(n, (b + 1) * FAC_COL_BLOCK), w, &acc);
+        rows.base = j->in + c.offset[0] * (int64_t)j->in_item;
+        fac__nest_seek(&j->split.reduced, 1, b * FAC_COL_BLOCK, &rows.c);
+        fold_strip(j, &rows, fac__min(n - b * FAC_COL_BLOCK, FAC_COL_BLOCK), w, &acc);
         if (j->partial) {
             int64_t slot = b * kept->count + o * j->width + at;
             memcpy(j->partial + (size_t)slot * j->acc_item, &acc, (size_t)w * j->acc_item);
@@ -273,8 +359,8 @@ static void combine_columns(const job *j) {
         int64_t at = t * FAC_COL_WIDTH, w = fac__min(FAC_COL_WIDTH, j->width - at), slot = o * j->width + at;
         fac_cursor c;
         strip acc;
-        fac__fold_identity(j->r->op, j->r->kind, &acc, w);
-        j->fns.col(j->partial + (size_t)slot * j->acc_item, kept->count, j->blocks, w, &acc);
+        strip_rows rows = {.partial = j->partial + (size_t)slot * j->acc_item, .ld = kept->count};
+        fold_strip(j, &rows, j->blocks, w, &acc);
         finish(j, &acc, w);
         fac__nest_seek(kept, 2, slot, &c);
         fac__tile_store(j->r->kind, &acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype,

@@ -8,6 +8,8 @@
 #include <math.h>
 
 #define STRIP 128
+#define BLOCK \
+    64 /* sums that are as long as the results are rounded in: BLOCK elements from 0, added to the exact sum of those before */
 
 typedef enum scan_op { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN, SCAN_LOGSUMEXP } scan_op;
 
@@ -141,6 +143,34 @@ static void load(const scan *s, void *dst, const char *src, int64_t stride, int6
         fac__tile_load(s->kind, dst, src, s->in_dtype, stride, n);
 }
 
+/* The sum of all blocks before, in two doubles (Knuth 1969). */
+typedef struct before {
+    double hi, lo;
+} before;
+
+static void add_block(before *b, double x) {
+    const double sum = b->hi + x, t = sum - b->hi, low = b->lo + ((b->hi - (sum - t)) + (x - t));
+    b->hi = sum;
+    b->lo = isfinite(low) ? low : 0;
+}
+
+/* x[k], x[k + step] ... become running sums; *local is the block's so far, of `at` elements. */
+static void prefix_exact(double *x, int64_t n, int64_t step, int64_t at, before *b, double *local) {
+    for (int64_t i = 0; i < n;) {
+        const int64_t end = i + fac__min(n - i, BLOCK - (at + i) % BLOCK);
+        const double hi = b->hi, lo = b->lo;
+        double a = *local;
+        for (; i < end; i++) {
+            a += x[i * step];
+            x[i * step] = hi + (lo + a);
+        }
+        *local = a;
+        if ((at + i) % BLOCK) continue;
+        add_block(b, a);
+        *local = 0;
+    }
+}
+
 /* The common line: sums and products of doubles, acc carried from tile to tile. */
 static void prefix_f64(scan_op op, double *x, int64_t n, double *acc) {
     double a = *acc;
@@ -150,6 +180,42 @@ static void prefix_f64(scan_op op, double *x, int64_t n, double *acc) {
         for (int64_t i = 0; i < n; i++) x[i] = a *= x[i];
     }
     *acc = a;
+}
+
+/* The same of integers, which wrap. */
+static void prefix_i64(scan_op op, int64_t *x, int64_t n, int64_t *acc) {
+    uint64_t a = (uint64_t)*acc;
+    if (op == SCAN_SUM) {
+        for (int64_t i = 0; i < n; i++) x[i] = (int64_t)(a += (uint64_t)x[i]);
+    } else {
+        for (int64_t i = 0; i < n; i++) x[i] = (int64_t)(a *= (uint64_t)x[i]);
+    }
+    *acc = (int64_t)a;
+}
+
+/* Running extremes of a tile's n elements, the first of which is number `first` of the line. */
+#define PREFIX_EXTREME(NAME, T, LARGER, SMALLER)                                                           \
+    static void NAME(bool larger, T *x, int64_t n, T *acc, int64_t *where, int64_t *indices, int64_t step, \
+                     int64_t first) {                                                                      \
+        T a = *acc;                                                                                        \
+        int64_t at = *where;                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                  \
+            const bool take = larger ? (LARGER) : (SMALLER);                                               \
+            a = take ? x[i] : a;                                                                           \
+            at = take ? first + i : at;                                                                    \
+            x[i] = a;                                                                                      \
+            indices[i * step] = at;                                                                        \
+        }                                                                                                  \
+        *acc = a;                                                                                          \
+        *where = at;                                                                                       \
+    }
+PREFIX_EXTREME(extreme_f64, double, (x[i] != x[i]) | ((a == a) & (x[i] >= a)),
+               (x[i] != x[i]) | ((a == a) & (x[i] <= a)))
+PREFIX_EXTREME(extreme_i64, int64_t, x[i] >= a, x[i] <= a)
+
+/* Sums whose results are as long as what they are summed in. */
+static bool sums_exactly(const scan *s) {
+    return s->op == SCAN_SUM && (s->kind == FAC_ACC_C128 || (s->kind == FAC_ACC_F64 && s->out_dtype == FAC_F64));
 }
 
 /* ---- walks --------------------------------------------------------------------------------------------------------------- */
@@ -164,6 +230,10 @@ static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
             index_next = fac__nest_step(&s->lines, 2);
     wide acc, x;
     int64_t where[STRIP];
+    before blocks[2 * STRIP];
+    const bool exactly = sums_exactly(s);
+    const int64_t parts = s->kind == FAC_ACC_C128 ? 2 * w : w;
+    if (exactly) memset(blocks, 0, (size_t)parts * sizeof *blocks);
     identity(s, &acc, w);
     for (int64_t i = 0; i < s->n; i++) {
         load(s, &x, in, in_next, w);
@@ -174,40 +244,63 @@ static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
         } else {
             step(s, &acc, &x, w);
         }
-        fac__tile_store(s->kind, &acc, out, s->out_dtype, out_next, w);
+        for (int64_t j = 0; exactly && j < parts; j++) x.f64[j] = blocks[j].hi + (blocks[j].lo + acc.f64[j]);
+        fac__tile_store(s->kind, exactly ? &x : &acc, out, s->out_dtype, out_next, w);
+        for (int64_t j = 0; exactly && (i + 1) % BLOCK == 0 && j < parts; j++) {
+            add_block(&blocks[j], acc.f64[j]);
+            acc.f64[j] = 0;
+        }
         in += s->in_step * (int64_t)in_item;
         out += s->out_step * (int64_t)out_item;
     }
 }
 
+/* Of complex numbers and exponentials. */
+static void prefix_any(const scan *s, void *tile, int64_t n, void *acc) {
+    const size_t item = fac__acc_size(s->kind);
+    for (int64_t j = 0; j < n; j++) {
+        char *x = (char *)tile + (size_t)j * item;
+        step(s, acc, x, 1);
+        memcpy(x, acc, item);
+    }
+}
+
 /* One line, tile after tile. */
 static void scan_line(const scan *s, const fac_cursor *c) {
-    size_t in_item = fac__dtype_size(s->in_dtype), out_item = fac__dtype_size(s->out_dtype),
-           item = fac__acc_size(s->kind);
+    size_t in_item = fac__dtype_size(s->in_dtype), out_item = fac__dtype_size(s->out_dtype);
     const char *in = s->in + c->offset[0] * (int64_t)in_item;
     char *out = s->out + c->offset[1] * (int64_t)out_item;
     int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL, where = 0;
     bool plain = s->kind == FAC_ACC_F64 && (s->op == SCAN_SUM || s->op == SCAN_PROD);
     fac_tile_buf tile;
     fac_acc_value acc;
+    before blocks[2] = {{0, 0}, {0, 0}};
+    double local[2] = {0, 0};
+    const bool exactly = sums_exactly(s);
+    const int parts = s->kind == FAC_ACC_C128 ? 2 : 1;
     identity(s, &acc, 1);
     for (int64_t i = 0; i < s->n; i += FAC_TILE) {
         int64_t m = fac__min(FAC_TILE, s->n - i);
         load(s, &tile, in + i * s->in_step * (int64_t)in_item, s->in_step, m);
+        for (int k = 0; exactly && k < parts; k++) prefix_exact(tile.f64 + k, m, parts, i, &blocks[k], &local[k]);
+        if (exactly) {
+            fac__tile_store(s->kind, &tile, out + i * s->out_step * (int64_t)out_item, s->out_dtype, s->out_step, m);
+            continue;
+        }
         if (plain && s->op == SCAN_SUM && s->out_dtype != FAC_F64)
             acc.f64 = FAC_ISA_PICK(fac__prefix_sum_f64)(tile.f64, m, acc.f64);
         else if (plain)
             prefix_f64(s->op, tile.f64, m, &acc.f64);
-        for (int64_t j = plain ? m : 0; j < m; j++) {
-            char *x = (char *)&tile + (size_t)j * item;
-            if (indices) {
-                step_extreme(s, &acc, &where, x, 1, i + j);
-                indices[(i + j) * s->index_step] = where;
-            } else {
-                step(s, &acc, x, 1);
-            }
-            memcpy(x, &acc, item);
-        }
+        else if (indices && s->kind == FAC_ACC_F64)
+            extreme_f64(s->op == SCAN_MAX, tile.f64, m, &acc.f64, &where, indices + i * s->index_step, s->index_step,
+                        i);
+        else if (indices)
+            extreme_i64(s->op == SCAN_MAX, tile.i64, m, &acc.i64, &where, indices + i * s->index_step, s->index_step,
+                        i);
+        else if (s->kind == FAC_ACC_I64)
+            prefix_i64(s->op, tile.i64, m, &acc.i64);
+        else
+            prefix_any(s, &tile, m, &acc);
         fac__tile_store(s->kind, &tile, out + i * s->out_step * (int64_t)out_item, s->out_dtype, s->out_step, m);
     }
 }

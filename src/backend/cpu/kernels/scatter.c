@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/scatter_runs.h"
 #include "backend/cpu/parallel.h"
 #include "iter/nest.h"
+#include <stdlib.h>
 
 enum {
     MIN_CHUNK = 128, /* points that cannot meet are not cut finer: rows are walked once per chunk */
@@ -15,6 +16,7 @@ typedef struct scatter_job {
     fac_scatter_run_fn run;
     fac_nest apart, meeting; /* points that cannot meet, and those that can: dst, index, src */
     int64_t item;
+    bool apart_first; /* each point that cannot meet walks all that can: they lie closer together */
 } scatter_job;
 
 /* Points [begin, end) of a nest, from a place that a cursor of the other nest gives. */
@@ -35,6 +37,14 @@ static void walk(const scatter_job *j, const fac_nest *nest, int64_t begin, int6
 static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     const scatter_job *j = ctx;
     fac_cursor c;
+    if (j->apart_first) {
+        fac__nest_seek(&j->apart, 3, begin, &c);
+        for (int64_t i = begin; i < end; i++) {
+            walk(j, &j->meeting, 0, j->meeting.count, &c);
+            fac__nest_advance(&j->apart, 3, 1, &c);
+        }
+        return FAC_OK;
+    }
     fac__nest_seek(&j->meeting, 3, 0, &c);
     for (int64_t m = 0; m < j->meeting.count; m++) {
         walk(j, &j->apart, begin, end, &c);
@@ -42,6 +52,9 @@ static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     }
     return FAC_OK;
 }
+
+/* How far apart the neighbours of a nest lie in index and source. */
+static int64_t distance(const fac_nest *n) { return llabs(fac__nest_step(n, 1)) + llabs(fac__nest_step(n, 2)); }
 
 fac_status fac__scatter_run(const fac_scatter_plan *s) {
     scatter_job j = {
@@ -56,9 +69,10 @@ fac_status fac__scatter_run(const fac_scatter_plan *s) {
         walk(&j, &j.meeting, 0, j.meeting.count, &origin);
         return FAC_OK;
     }
-    return fac__parallel_for(0, j.apart.count,
-                             fac__max(fac__grain(FAC_GRAIN, j.meeting.count), fac__max(MIN_CHUNK, j.apart.count / 16)),
-                             scatter_range, &j);
+    j.apart_first = distance(&j.meeting) < distance(&j.apart);
+    const int64_t least = j.apart_first ? 1 : fac__max(MIN_CHUNK, j.apart.count / 16);
+    return fac__parallel_for(0, j.apart.count, fac__max(fac__grain(FAC_GRAIN, j.meeting.count), least), scatter_range,
+                             &j);
 }
 
 /* ---- rows --------------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
-/* Three passes over a line that is in L1 or L2: maximum, exponentials and their sum, scaling. Sums run in two vectors, in an
-   order that depends on the length alone. */
+/* Three passes over a line that is in L1 or L2: maximum, exponentials and their sum, scaling. Sums are pairwise over short blocks
+   (cascade.h), in an order that depends on the length alone. */
 #include "backend/cpu/kernels/softmax.h"
+#include "backend/cpu/cascade.h"
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/vexp.h"
 #include <float.h>
@@ -36,15 +37,26 @@ static double max_f64(const double *x, int64_t n) {
     return m;
 }
 
+FAC_CASCADE(cascade_f32, fac_vf32, 1)
+FAC_CASCADE(cascade_f64, double, 8)
+
 /* Sum of exp(x - m); the exponentials go to y unless it is NULL. */
 static float exp_sum_f32(const float *x, float m, float *y, int64_t n) {
     const fac_vf32 vm = fac_splat_f32(m);
-    fac_vf32 s0 = {0}, s1 = {0};
+    fac_vf32 level[FAC_CASCADE_LEVELS][1], s0, s1;
+    uint64_t blocks = 0;
     int64_t i = 0;
-    for (; i + 2 * V <= n; i += 2 * V) {
-        fac_vf32 a = fac__vexp(fac_load_f32(x + i) - vm), b = fac__vexp(fac_load_f32(x + i + V) - vm);
-        s0 += a, s1 += b;
-        if (y) fac_store_f32(y + i, a), fac_store_f32(y + i + V, b);
+    for (;; blocks++) {
+        const int64_t left = (n - i) / (2 * V), steps = left < FAC_CASCADE_STEPS ? left : FAC_CASCADE_STEPS;
+        s0 = s1 = (fac_vf32){0};
+        for (int64_t end = i + steps * 2 * V; i < end; i += 2 * V) {
+            fac_vf32 a = fac__vexp(fac_load_f32(x + i) - vm), b = fac__vexp(fac_load_f32(x + i + V) - vm);
+            s0 += a, s1 += b;
+            if (y) fac_store_f32(y + i, a), fac_store_f32(y + i + V, b);
+        }
+        s0 += s1;
+        if (steps < FAC_CASCADE_STEPS) break;
+        cascade_f32_push(level, blocks, &s0);
     }
     for (; i < n; i += V) {
         int64_t part = n - i < V ? n - i : V;
@@ -53,13 +65,35 @@ static float exp_sum_f32(const float *x, float m, float *y, int64_t n) {
         s0 += a;
         if (y) memcpy(y + i, &a, (size_t)part * sizeof *y);
     }
-    return hsum(s0 + s1);
+    cascade_f32_total(level, blocks, &s0);
+    return hsum(s0);
 }
 
+/* The sum of eight lanes, which hold a block's elements, and of the blocks before. */
+static double total_f64(double (*level)[8], uint64_t blocks, double *s) {
+    cascade_f64_total(level, blocks, s);
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+/* The sum of `term`, of element i, over n elements. */
+#define SUM_F64(n, term)                                 \
+    double level[FAC_CASCADE_LEVELS][8], s[8] = {0};     \
+    uint64_t blocks = 0;                                 \
+    for (int64_t i = 0; i < n; i++) {                    \
+        s[i % 8] += (term);                              \
+        if ((i + 1) % (8 * FAC_CASCADE_STEPS)) continue; \
+        cascade_f64_push(level, blocks++, s);            \
+        memset(s, 0, sizeof s);                          \
+    }                                                    \
+    return total_f64(level, blocks, s)
+
+static double sum_f64(const double *x, int64_t n) { SUM_F64(n, x[i]); }
+static double dot_f64(const double *x, const double *y, int64_t n) { SUM_F64(n, x[i] * y[i]); }
+static double exp_sum_of_f64(const double *x, double m, int64_t n) { SUM_F64(n, exp(x[i] - m)); }
 static double exp_sum_f64(const double *x, double m, double *y, int64_t n) {
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += y[i] = exp(x[i] - m);
-    return sum;
+    if (!y) return exp_sum_of_f64(x, m, n);
+    for (int64_t i = 0; i < n; i++) y[i] = exp(x[i] - m);
+    return sum_f64(y, n);
 }
 
 void FAC_ISA_NAME(fac__softmax_row_f32)(fac_softmax_form form, const float *x, float *y, int64_t n) {
@@ -74,13 +108,12 @@ void FAC_ISA_NAME(fac__softmax_row_f32)(fac_softmax_form form, const float *x, f
 }
 
 void FAC_ISA_NAME(fac__softmax_row_f64)(fac_softmax_form form, const double *x, double *y, int64_t n) {
-    double m = max_f64(x, n), sum = 0;
+    double m = max_f64(x, n);
     if (form == FAC_SOFTMAX) {
-        sum = exp_sum_f64(x, m, y, n);
+        const double sum = exp_sum_f64(x, m, y, n);
         for (int64_t i = 0; i < n; i++) y[i] /= sum;
     } else {
-        for (int64_t i = 0; i < n; i++) sum += exp(x[i] - m);
-        sum = log(sum);
+        const double sum = log(exp_sum_f64(x, m, NULL, n));
         for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) - sum;
     }
 }
@@ -91,9 +124,8 @@ void FAC_ISA_NAME(fac__logsumexp_terms_f32)(const float *x, int64_t n, float out
 }
 
 void FAC_ISA_NAME(fac__logsumexp_terms_f64)(const double *x, int64_t n, double out[2]) {
-    double m = out[0] = max_f64(x, n), sum = 0;
-    for (int64_t i = 0; i < n && !isinf(m); i++) sum += exp(x[i] - m);
-    out[1] = isinf(m) ? 0 : log(sum);
+    double m = out[0] = max_f64(x, n);
+    out[1] = isinf(m) ? 0 : log(exp_sum_f64(x, m, NULL, n));
 }
 
 float FAC_ISA_NAME(fac__logsumexp_row_f32)(const float *x, int64_t n) {
@@ -147,15 +179,24 @@ void FAC_ISA_NAME(fac__exp_row_f64)(const double *x, double shift, double scale,
 }
 
 static float dot_f32(const float *a, const float *b, int64_t n) {
-    fac_vf32 s0 = {0}, s1 = {0};
+    fac_vf32 level[FAC_CASCADE_LEVELS][1], s0, s1;
+    uint64_t blocks = 0;
     int64_t i = 0;
-    for (; i + 2 * V <= n; i += 2 * V) {
-        s0 = fac_fma_f32(fac_load_f32(a + i), fac_load_f32(b + i), s0);
-        s1 = fac_fma_f32(fac_load_f32(a + i + V), fac_load_f32(b + i + V), s1);
+    for (;; blocks++) {
+        const int64_t left = (n - i) / (2 * V), steps = left < FAC_CASCADE_STEPS ? left : FAC_CASCADE_STEPS;
+        s0 = s1 = (fac_vf32){0};
+        for (int64_t end = i + steps * 2 * V; i < end; i += 2 * V) {
+            s0 = fac_fma_f32(fac_load_f32(a + i), fac_load_f32(b + i), s0);
+            s1 = fac_fma_f32(fac_load_f32(a + i + V), fac_load_f32(b + i + V), s1);
+        }
+        s0 += s1;
+        if (steps < FAC_CASCADE_STEPS) break;
+        cascade_f32_push(level, blocks, &s0);
     }
+    cascade_f32_total(level, blocks, &s0);
     float tail = 0;
     for (; i < n; i++) tail = fac_fma1_f32(a[i], b[i], tail);
-    return hsum(s0 + s1) + tail;
+    return hsum(s0) + tail;
 }
 
 void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float *dy, const float *y, float *dx,
@@ -177,12 +218,11 @@ void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float 
 
 void FAC_ISA_NAME(fac__softmax_back_row_f64)(fac_softmax_form form, const double *dy, const double *y, double *dx,
                                              int64_t n) {
-    double s = 0;
     if (form == FAC_SOFTMAX) {
-        for (int64_t i = 0; i < n; i++) s += dy[i] * y[i];
+        const double s = dot_f64(dy, y, n);
         for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - s);
     } else {
-        for (int64_t i = 0; i < n; i++) s += dy[i];
+        const double s = sum_f64(dy, n);
         for (int64_t i = 0; i < n; i++) dx[i] = dy[i] - exp(y[i]) * s;
     }
 }
@@ -196,9 +236,17 @@ static void exp_all_f64(double *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = exp(x[i]);
 }
 
+/* Ends a block of rows: its sums go to the cascade. */
+#define END_BLOCK(i, S)                         \
+    if (((i) + 1) % FAC_CASCADE_STEPS == 0) {   \
+        strip_##S##_push(level, blocks++, sum); \
+        memset(sum, 0, sizeof sum);             \
+    }
 #define STRIP(T, S, W, LOG)                                                                                           \
+    FAC_CASCADE(strip_##S, T, W)                                                                                      \
     void FAC_ISA_NAME(fac__softmax_strip_##S)(fac_softmax_form form, T * x, int64_t n) {                              \
-        T m[W], sum[W] = {0}, e[W];                                                                                   \
+        T m[W], sum[W] = {0}, e[W], level[FAC_CASCADE_LEVELS][W];                                                     \
+        uint64_t blocks = 0;                                                                                          \
         for (int j = 0; j < W; j++) m[j] = x[j];                                                                      \
         FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][sizeof(T) == 4 ? FAC_ACC_F32 : FAC_ACC_F64].col(x, W, n, W, m);        \
         for (int64_t i = 0; i < n; i++) {                                                                             \
@@ -207,7 +255,9 @@ static void exp_all_f64(double *x, int64_t n) {
             exp_all_##S(e, W);                                                                                        \
             for (int j = 0; j < W; j++) sum[j] += e[j];                                                               \
             if (form == FAC_SOFTMAX) memcpy(r, e, sizeof e);                                                          \
+            END_BLOCK(i, S)                                                                                           \
         }                                                                                                             \
+        strip_##S##_total(level, blocks, sum);                                                                        \
         for (int j = 0; j < W; j++) sum[j] = form == FAC_SOFTMAX ? 1 / sum[j] : LOG(sum[j]);                          \
         for (int64_t i = 0; i < n; i++) {                                                                             \
             T *r = x + i * W;                                                                                         \
@@ -218,10 +268,13 @@ static void exp_all_f64(double *x, int64_t n) {
         }                                                                                                             \
     }                                                                                                                 \
     void FAC_ISA_NAME(fac__softmax_back_strip_##S)(fac_softmax_form form, T * dy, const T *y, int64_t n) {            \
-        T sum[W] = {0}, e[W];                                                                                         \
+        T sum[W] = {0}, e[W], level[FAC_CASCADE_LEVELS][W];                                                           \
+        uint64_t blocks = 0;                                                                                          \
         for (int64_t i = 0; i < n; i++) {                                                                             \
             for (int j = 0; j < W; j++) sum[j] += form == FAC_SOFTMAX ? dy[i * W + j] * y[i * W + j] : dy[i * W + j]; \
+            END_BLOCK(i, S)                                                                                           \
         }                                                                                                             \
+        strip_##S##_total(level, blocks, sum);                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                             \
             T *d = dy + i * W;                                                                                        \
             memcpy(e, y + i * W, sizeof e);                                                                           \

@@ -1,0 +1,34 @@
+/* Rows that are the text of a call, "aten::add.Tensor(f32[1M], f32[1M])", made through the boxed door. torch_rows.py reads the same
+   text for PyTorch.
+
+       f32[64,128]     a tensor of normal numbers; K and M stand for 2^10 and 2^20. Integers are drawn from 0 to 9, bools are mixed
+         {0:1000}        numbers drawn evenly from the first up to the second
+         {spd} {eye}     symmetric and positive definite; normal numbers / 8 plus the unit matrix: both over the last two dimensions
+         {perm}          a permutation of the numbers below the size
+         {0,3}           elements, repeated
+         't              its last two dimensions change places: it is not row-major
+       3  0.5  True  "text"  None  [1,2]  [0.5]  [f32[4],None]  dtype(f32) */
+#ifndef FACULA_BENCH_BOXED_H
+#define FACULA_BENCH_BOXED_H
+
+#include <facula/dispatch.h>
+#include <facula/facula.h>
+
+enum { BOXED_ARGS = 24, BOXED_RESULTS = 16 };
+
+typedef struct boxed_call {
+    const fac_operator *op;
+    fac_value args[BOXED_ARGS];
+    size_t n;
+} boxed_call;
+
+static inline bool boxed_is(const char *text) {
+    return text[0] == 'a' && text[1] == 't' && text[2] == 'e' && text[3] == 'n' && text[4] == ':';
+}
+/* Reads a call and makes its arguments, which boxed_drop releases. False with a line on standard error, or an error pending. */
+bool boxed_make(boxed_call *c, const char *text);
+void boxed_drop(boxed_call *c);
+/* Makes the call once; the results are released. False with an error pending. */
+bool boxed_run(const boxed_call *c);
+
+#endif

@@ -1,0 +1,115 @@
+"""Rows of operators.txt, and the calls that they are in PyTorch (boxed.h says how a call is written)."""
+import fnmatch
+import pathlib
+import re
+
+TABLE = pathlib.Path(__file__).resolve().parent / "operators.txt"
+DTYPES = {"bool": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
+          "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}
+TENSOR = re.compile(r"(bool|u8|i8|i16|i32|i64|f16|bf16|f32|f64|c64|c128)\[([\dKM,]*)\](?:\{([^}]*)\})?('t)?")
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?([KM])?")
+
+
+def lines():
+    """The table's lines without comments; what is indented belongs to the line before."""
+    text = "\n".join(line for line in TABLE.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#"))
+    return re.sub(r"\n +", " ", text).splitlines()
+
+
+def rows():
+    """The calls, as "aten::abs(f32[1M])"."""
+    for line in lines():
+        if line.startswith("each "):
+            arguments, names = line[5:].rsplit(": ", 1)
+            yield from (f"aten::{name}({arguments})" for name in names.split())
+        elif not line.startswith("none "):
+            yield "aten::" + line
+
+
+def reasons():
+    """Patterns of names that need no row."""
+    return [name for line in lines() if line.startswith("none ") for name in line[5:].split(": ", 1)[0].split()]
+
+
+def operator(row):
+    """Its name without "aten::" and the overload."""
+    return row[len("aten::"):row.index("(")].partition(".")[0]
+
+
+def without_row(names):
+    """Those operators, by name without an overload, that have neither a row nor a reason."""
+    measured, excused = {operator(row) for row in rows()}, reasons()
+    return sorted(n for n in set(names) if n not in measured and not any(fnmatch.fnmatch(n, p) for p in excused))
+
+
+# ---- PyTorch's side
+
+
+def number(text):
+    scale = {"K": 1 << 10, "M": 1 << 20}.get(text[-1], 1)
+    text = text.rstrip("KM")
+    return (int(text) if re.fullmatch(r"-?\d+", text) else float(text)) * scale
+
+
+def make_tensor(torch, dtype, sizes, fill, transposed):
+    dtype, sizes = getattr(torch, DTYPES[dtype]), [number(n) for n in sizes.split(",") if n]
+    real = dtype.is_floating_point or dtype.is_complex
+    if fill in ("spd", "eye"):
+        x, one = torch.randn(sizes, dtype=dtype) / 8, torch.eye(sizes[-1], dtype=dtype)
+        t = x @ x.mT + one if fill == "spd" else x + one
+    elif fill == "perm":
+        t = torch.randperm(sizes[0]).to(dtype)
+    elif fill and ":" in fill:
+        low, high = (number(n) for n in fill.split(":"))
+        t = torch.rand(sizes) * (high - low) + low if dtype.is_floating_point else torch.randint(int(low), int(high), sizes)
+        t = t.to(dtype)
+    elif fill:
+        some, numel = torch.tensor([number(n) for n in fill.split(",")]), 1
+        for n in sizes:
+            numel *= n
+        t = some.repeat(numel // len(some) + 1)[:numel].reshape(sizes).to(dtype)
+    else:
+        t = torch.randn(sizes, dtype=dtype) if real else torch.randint(2 if dtype == torch.bool else 10, sizes).to(dtype)
+    return t.mT.contiguous().mT if transposed else t
+
+
+def read_value(torch, text, at):
+    """The value at `at`, and where it ends."""
+    for word, value in (("None", None), ("True", True), ("False", False)):
+        if text.startswith(word, at):
+            return value, at + len(word)
+    if text[at] == '"':
+        end = text.index('"', at + 1)
+        return text[at + 1:end], end + 1
+    if text[at] == "[":
+        return read_values(torch, text, at + 1, "]")
+    if text.startswith("dtype(", at):
+        end = text.index(")", at)
+        return getattr(torch, DTYPES[text[at + 6:end]]), end + 1
+    found = TENSOR.match(text, at)
+    if found:
+        return make_tensor(torch, *found.groups()), found.end()
+    found = NUMBER.match(text, at)
+    return number(found.group()), found.end()
+
+
+def read_values(torch, text, at, closing):
+    values = []
+    while text[at] != closing:
+        value, at = read_value(torch, text, at)
+        values.append(value)
+        at += len(re.match(r"[, ]*", text[at:]).group())
+    return values, at + 1
+
+
+def torch_call(row):
+    """A function that makes the call; an exception where this PyTorch has no such operator."""
+    import torch
+
+    name, _, overload = row[len("aten::"):row.index("(")].partition(".")
+    function = getattr(getattr(torch.ops.aten, name), overload or "default")
+    values, _ = read_values(torch, row, row.index("(") + 1, ")")
+    arguments = function._schema.arguments
+    given = [v for v, a in zip(values, arguments) if not a.kwarg_only]
+    named = {a.name: v for v, a in zip(values, arguments) if a.kwarg_only}
+    return lambda: function(*given, **named)
