@@ -96,7 +96,8 @@ static fac_view_step *step_to(fac_thread *th, fac_tensor *parent, const fac_tens
 fac_status fac__view_record(fac_thread *th, fac_tensor *parent, fac_tensor *view, fac_view_made how,
                             const fac_operator *op, const fac_value *args, size_t n_args) {
     if (view == parent || (parent->flags & FAC_TF_INFERENCE)) return FAC_OK;
-    if (FAC_UNLIKELY(view->cls != NULL)) return FAC_OK; /* a tensor of its own: its elements are not in parent's memory */
+    if (FAC_UNLIKELY(view->cls != NULL))
+        return FAC_OK; /* a tensor of its own: its elements are not in parent's memory */
     struct fac_autograd *ag = fac__autograd_of(view);
     if (!ag) return FAC_ERR_MEMORY;
     if (ag->view) return FAC_OK; /* the operator went through another view operator, which has recorded it */

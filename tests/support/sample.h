@@ -62,10 +62,10 @@ typedef struct sample_tensor {
     int64_t offset;
     int base; /* number of an earlier tensor whose storage it lies in; -1: one of its own */
     unsigned flags;
-    fac_layout layout; /* FAC_STRIDED, or what it is made after it has its elements */
+    fac_layout layout;  /* FAC_STRIDED, or what it is made after it has its elements */
     int64_t sparse_dim; /* of coordinates */
     bool uncoalesced;   /* not marked as in order */
-    int n_elements; /* 0: small numbers */
+    int n_elements;     /* 0: small numbers */
     double elements[SAMPLE_ELEMENTS];
 } sample_tensor;
 
