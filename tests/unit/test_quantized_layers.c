@@ -24,7 +24,7 @@ static int64_t numel(fac_ints sizes) {
 static fac_tensor *quint8(fac_ints sizes, double scale, int64_t zero) {
     uint8_t *v = malloc((size_t)numel(sizes));
     for (int64_t i = 0; i < numel(sizes); i++) v[i] = next_byte();
-    fac_tensor *t = fac__make_per_tensor_quantized_tensor(fac_tensor_from(v, FAC_U8, sizes), scale, zero);
+    fac_tensor *t = fac_make_per_tensor_quantized_tensor(fac_tensor_from(v, FAC_U8, sizes), scale, zero);
     free(v);
     return t;
 }
@@ -32,7 +32,7 @@ static fac_tensor *quint8(fac_ints sizes, double scale, int64_t zero) {
 static fac_tensor *qint8(fac_ints sizes, double scale, int64_t zero) {
     int8_t *v = malloc((size_t)numel(sizes));
     for (int64_t i = 0; i < numel(sizes); i++) v[i] = (int8_t)(next_byte() - 128);
-    fac_tensor *t = fac__make_per_tensor_quantized_tensor(fac_tensor_from(v, FAC_I8, sizes), scale, zero);
+    fac_tensor *t = fac_make_per_tensor_quantized_tensor(fac_tensor_from(v, FAC_I8, sizes), scale, zero);
     free(v);
     return t;
 }
@@ -176,9 +176,9 @@ static void quantized_linear_sums_exactly_S024(void **state) {
             for (int64_t j = 0; j < n; j++)
                 scales[j] = channels ? 0.01 + 0.001 * (double)(j % 7) : 0.013, zeros[j] = channels ? j % 3 - 1 : 5;
             if (channels)
-                w = fac__make_per_channel_quantized_tensor(fac_int_repr(w),
-                                                           fac_tensor_from(scales, FAC_F64, FAC_INTS(n)),
-                                                           fac_tensor_from(zeros, FAC_I64, FAC_INTS(n)), 0);
+                w = fac_make_per_channel_quantized_tensor(fac_int_repr(w),
+                                                          fac_tensor_from(scales, FAC_F64, FAC_INTS(n)),
+                                                          fac_tensor_from(zeros, FAC_I64, FAC_INTS(n)), 0);
             int64_t *xc = malloc((size_t)(m * d) * 8), *wc = malloc((size_t)(n * d) * 8),
                     *want = malloc((size_t)(m * n) * 8);
             float *bias = malloc((size_t)n * sizeof *bias);
@@ -305,16 +305,16 @@ static void scaled_mm_is_the_product_of_what_is_stored(void **state) {
     fac_tensor *bias = floats(FAC_INTS(5)), *one = fac_full(FAC_INTS(1), 0.5), *rows = fac_abs(floats(FAC_INTS(3, 1))),
                *cols = fac_abs(floats(FAC_INTS(1, 5)));
     fac_tensor *exact = fac_mm(fac_to(a, .dtype = FAC_F64), fac_to(b, .dtype = FAC_F64));
-    assert_true(furthest(fac__scaled_mm(a, b, one, one, .bias = bias, .out_dtype = FAC_F32),
+    assert_true(furthest(fac_scaled_mm(a, b, one, one, .bias = bias, .out_dtype = FAC_F32),
                          fac_add(fac_mul(exact, 0.25), bias)) < 1e-4);
-    assert_true(furthest(fac__scaled_mm(a, b, rows, cols, .out_dtype = FAC_F32), fac_mul(fac_mul(exact, rows), cols)) <
+    assert_true(furthest(fac_scaled_mm(a, b, rows, cols, .out_dtype = FAC_F32), fac_mul(fac_mul(exact, rows), cols)) <
                 1e-3);
-    fac_tensor *narrow = fac__scaled_mm(a, b, one, one);
+    fac_tensor *narrow = fac_scaled_mm(a, b, one, one);
     assert_int_equal(fac_tensor_dtype(narrow), FAC_F8_E4M3FN);
     assert_true(fac_equal(narrow, fac_to(fac_to(fac_mul(exact, 0.25), .dtype = FAC_F32), .dtype = FAC_F8_E4M3FN)));
-    assert_null(fac__scaled_mm(a, b, rows, rows));
+    assert_null(fac_scaled_mm(a, b, rows, rows));
     assert_error(FAC_ERR_SHAPE, "scale_b");
-    assert_null(fac__scaled_mm(a, fac_to(b, .dtype = FAC_F32), one, one));
+    assert_null(fac_scaled_mm(a, fac_to(b, .dtype = FAC_F32), one, one));
     assert_error(FAC_ERR_DTYPE, "8-bit floats");
 }
 
@@ -325,17 +325,17 @@ static void grouped_mm_multiplies_each_group(void **state) {
     const int32_t ends[] = {2, 2, 5};
     fac_tensor *offs = fac_tensor_from(ends, FAC_I32, FAC_INTS(3)), *a = floats(FAC_INTS(6, 4)),
                *b = floats(FAC_INTS(3, 4, 5));
-    fac_tensor *rows = fac__grouped_mm(a, b, .offs = offs);
+    fac_tensor *rows = fac_grouped_mm(a, b, .offs = offs);
     assert_true(furthest(fac_narrow(rows, 0, 0, 2), fac_mm(fac_narrow(a, 0, 0, 2), fac_select(b, 0, 0))) < 1e-5);
     assert_true(furthest(fac_narrow(rows, 0, 2, 3), fac_mm(fac_narrow(a, 0, 2, 3), fac_select(b, 0, 2))) < 1e-5);
-    fac_tensor *deep = fac__grouped_mm(fac_t(a), a, .offs = offs); /* groups of inner indices */
+    fac_tensor *deep = fac_grouped_mm(fac_t(a), a, .offs = offs); /* groups of inner indices */
     assert_int_equal(fac_tensor_size(deep, 0), 3);
     assert_true(furthest(fac_select(deep, 0, 2), fac_mm(fac_t(fac_narrow(a, 0, 2, 3)), fac_narrow(a, 0, 2, 3))) < 1e-4);
-    fac_tensor *wide = fac__grouped_mm(fac_transpose(b, 1, 2), fac_t(a), .offs = offs);
+    fac_tensor *wide = fac_grouped_mm(fac_transpose(b, 1, 2), fac_t(a), .offs = offs);
     assert_true(furthest(fac_narrow(wide, 1, 2, 3), fac_mm(fac_t(fac_select(b, 0, 2)), fac_t(fac_narrow(a, 0, 2, 3)))) <
                 1e-5);
     const int32_t wrong[] = {2, 1, 5};
-    assert_null(fac__grouped_mm(a, b, .offs = fac_tensor_from(wrong, FAC_I32, FAC_INTS(3))));
+    assert_null(fac_grouped_mm(a, b, .offs = fac_tensor_from(wrong, FAC_I32, FAC_INTS(3))));
     assert_error(FAC_ERR_ARGUMENT, "offs[1]");
 }
 
@@ -347,19 +347,19 @@ static void weights_of_few_bits_multiply_as_what_they_stand_for(void **state) {
     for (int i = 0; i < 32; i++) q[i] = next_byte() % 16;
     fac_tensor *x = floats(FAC_INTS(3, 8)), *codes = fac_tensor_from(q, FAC_I32, FAC_INTS(4, 8)),
                *numbers = floats(FAC_INTS(2, 4, 2));
-    fac_tensor *packed = fac__convert_weight_to_int4pack_for_cpu(codes, 1);
+    fac_tensor *packed = fac_convert_weight_to_int4pack_for_cpu(codes, 1);
     float sz[16], w[32];
     assert_ok(fac_tensor_read(numbers, FAC_F32, sz, 16));
     for (int n = 0; n < 4; n++)
         for (int k = 0; k < 8; k++)
             w[n * 8 + k] = (float)(q[n * 8 + k] - 8) * sz[(k / 4 * 4 + n) * 2] + sz[(k / 4 * 4 + n) * 2 + 1];
-    assert_true(furthest(fac__weight_int4pack_mm_for_cpu(x, packed, 4, numbers),
+    assert_true(furthest(fac_weight_int4pack_mm_for_cpu(x, packed, 4, numbers),
                          fac_mm(x, fac_t(fac_tensor_from(w, FAC_F32, FAC_INTS(4, 8))))) < 1e-3);
     fac_tensor *w8 = fac_int_repr(qint8(FAC_INTS(4, 8), 1, 0)), *scales = fac_abs(floats(FAC_INTS(4)));
     fac_tensor *exact =
         fac_mm(fac_to(x, .dtype = FAC_F64), fac_t(fac_mul(fac_to(w8, .dtype = FAC_F64), fac_unsqueeze(scales, 1))));
-    assert_true(furthest(fac__weight_int8pack_mm(x, w8, scales), exact) < 1e-2);
-    fac_tensor *half = fac__weight_int8pack_mm(fac_to(x, .dtype = FAC_BF16), w8, fac_to(scales, .dtype = FAC_BF16));
+    assert_true(furthest(fac_weight_int8pack_mm(x, w8, scales), exact) < 1e-2);
+    fac_tensor *half = fac_weight_int8pack_mm(fac_to(x, .dtype = FAC_BF16), w8, fac_to(scales, .dtype = FAC_BF16));
     assert_int_equal(fac_tensor_dtype(half), FAC_BF16);
 }
 
