@@ -48,6 +48,7 @@ typedef enum fac_functionality {
     FAC_KEY_NAMED,
     FAC_KEY_CONJUGATE,
     FAC_KEY_FUNCTIONALIZE,
+    FAC_KEY_FORWARD_AD, /* a tensor that has a tangent: see fac_make_dual */
     FAC_KEY_AD_INPLACE_OR_VIEW,
     FAC_KEY_AUTOGRAD,
     FAC_KEY_TRACE,

@@ -19,7 +19,7 @@ static fac_status cannot_save(void) {
 /* Whether t never holds a node: a leaf that wants a gradient has no history. What is not plain cannot be aliased. */
 static bool kept_as_it_is(const fac_tensor *t) {
     const struct fac_autograd *ag = t->ag;
-    return (ag && ag->requires_grad && !ag->base) || FAC_UNLIKELY(t->cls != NULL);
+    return (ag && ag->requires_grad && !ag->base) || FAC_UNLIKELY(t->cls && !t->cls->alias);
 }
 
 static fac_status keep(fac_saved *s, fac_tensor *t) {

@@ -279,7 +279,7 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
 /* Every saved value that is no leaf is an alias, so this does not take the long way through fac__view. */
 fac_status fac__alias(fac_tensor *base, bool share_version, fac_tensor **out) {
     *out = NULL;
-    FAC_TRY(check_plain(base, "an alias"));
+    if (FAC_UNLIKELY(base->cls && !base->cls->alias)) return check_plain(base, "an alias");
     if (share_version) FAC_TRY(fac__version_make(base));
     fac_tensor *t = new_header(fac__thread(), base->ndim, (fac_dtype)base->dtype, base->device);
     if (FAC_UNLIKELY(!t)) return FAC_ERR_MEMORY;
@@ -294,6 +294,13 @@ fac_status fac__alias(fac_tensor *base, bool share_version, fac_tensor **out) {
     t->storage = fac__storage_ref(base->storage);
     if (share_version) t->version = fac__version_ref(base->version);
     FAC_INVARIANT(fac__tensor_is_valid(t));
+    if (FAC_UNLIKELY(base->cls != NULL)) {
+        const fac_status st = base->cls->alias(base, t);
+        if (st != FAC_OK) {
+            fac__unref(t);
+            return st;
+        }
+    }
     *out = t;
     return FAC_OK;
 }

@@ -32,6 +32,7 @@ struct fac_autograd; /* src/autograd/autograd_meta.h */
 typedef struct fac_tensor_class {
     const char *name;
     void (*destroy)(fac_tensor *t);
+    fac_status (*alias)(const fac_tensor *t, fac_tensor *alias); /* hangs the same on an alias; NULL: there can be none */
 } fac_tensor_class;
 
 enum {
@@ -174,6 +175,7 @@ typedef struct fac_autograd_table {
     bool (*requires_grad)(const struct fac_autograd *ag);
     /* "grad_fn=<AddBackward0>", "requires_grad=True" or "", into buf. */
     void (*describe)(fac_tensor *t, char *buf, size_t size);
+    void (*end_thread)(fac_thread *th); /* closes the dual levels that it left open */
 } fac_autograd_table;
 extern FAC_HIDDEN fac_autograd_table fac__autograd;
 
