@@ -6,7 +6,8 @@
    "."      A pointwise operator. Where all has one size and is real, its Jacobian is diagonal, so what it makes of a gradient it
             makes of a tangent.
    none     The gradient J^H u is linear in u. Going backward through it, from v, gives J v. This is right for whatever has a
-            gradient that can be differentiated, of complex numbers too.
+            gradient that can be differentiated, of complex numbers too. u may be anything; it is ones, since a formula may be made of
+            what is not linear, such as logarithms.
 
    For the latter two the operator is recorded on its own: the tensors that it gets have a node of ours as their history, which passes
    gradients on to the primals' own history, if that is wanted, and ends the way otherwise. */
@@ -195,9 +196,9 @@ static fac_status diagonal(const dual_call *k, const recorded *r, dual_list *out
 static fac_status twice(const dual_call *k, recorded *r, dual_list *out) {
     size_t n = 0;
     for (size_t i = 0; i < r->n_out; i++) {
-        fac_tensor *zero = NULL;
-        FAC_TRY(zeros_like(r->out[i], &zero));
-        FAC_TRY(begin_at(zero, false, &r->u[i]));
+        fac_tensor *ones = NULL;
+        FAC_TRY(adopt(fac__ag_ones_like(r->out[i], &ones), &ones, &ones));
+        FAC_TRY(begin_at(ones, false, &r->u[i]));
     }
     FAC_TRY(gradients((fac_tensors){r->out, r->n_out}, (fac_tensors){r->in, r->n_in}, (fac_tensors){r->u, r->n_out}, true,
                       r->g));

@@ -183,6 +183,12 @@ extern FAC_HIDDEN fac_autograd_table fac__autograd;
 static FAC_ALWAYS_INLINE bool fac__requires_grad(const fac_tensor *t) {
     return t && t->ag && fac__autograd.requires_grad(t->ag);
 }
+/* Whether a derivative by t is wanted, in reverse or forward mode: t has a gradient that is recorded, or a tangent. NULL: false. */
+static inline bool fac__wants_derivative(const fac_tensor *t) {
+    const fac_thread *th = fac__thread();
+    if (t && t->keys & fac__func_bit(FAC_KEY_FORWARD_AD)) return true;
+    return fac__requires_grad(t) && !th->grad_disabled && !th->inference;
+}
 /* The error for an inference tensor that is changed outside inference mode. */
 fac_status fac__not_writable(void);
 static inline fac_status fac__check_writable(const fac_tensor *t) {

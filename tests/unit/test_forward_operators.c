@@ -68,22 +68,29 @@ static bool choose_direction(const checked *k, direction *d) {
     return fac_error() == FAC_OK;
 }
 
-/* fn at the leaves moved by `step` along the direction. */
-static fac_status moved(checked *k, const direction *d, double step, fac_tensor **out) {
+/* The outputs with one leaf moved by `step` along the direction. */
+static fac_status moved(checked *k, const direction *d, size_t leaf, double step, fac_tensor **out) {
     fac_tensor *at[SAMPLE_TENSORS];
-    for (size_t i = 0; i < k->n_leaves; i++) at[i] = fac_add(d->at[i], fac_mul(d->along[i], step));
+    memcpy(at, d->at, sizeof at);
+    at[leaf] = fac_add(d->at[leaf], fac_mul(d->along[leaf], step));
     return checked_run(k, (fac_tensors){at, k->n_leaves}, out, k->n_outs);
 }
 
 /* The largest difference to central differences, relative to their size where that is above 1. */
 static double off_numeric(checked *k, const direction *d) {
-    fac_tensor *more[CHECKED_RESULTS], *less[CHECKED_RESULTS];
+    fac_tensor *more[CHECKED_RESULTS], *less[CHECKED_RESULTS], *sum[CHECKED_RESULTS] = {NULL};
     const double eps = 1e-6;
     double worst = 0;
     FAC_NO_GRAD(g);
-    if (moved(k, d, eps, more) != FAC_OK || moved(k, d, -eps, less) != FAC_OK) return -1;
+    for (size_t leaf = 0; leaf < k->n_leaves; leaf++) {
+        if (moved(k, d, leaf, eps, more) != FAC_OK || moved(k, d, leaf, -eps, less) != FAC_OK) return -1;
+        for (size_t i = 0; i < k->n_outs; i++) {
+            fac_tensor *difference = fac_div(fac_sub(more[i], less[i]), 2 * eps);
+            sum[i] = sum[i] ? fac_add(sum[i], difference) : difference;
+        }
+    }
     for (size_t i = 0; i < k->n_outs; i++) {
-        fac_tensor *want = fac_div(fac_sub(more[i], less[i]), 2 * eps);
+        fac_tensor *want = sum[i];
         const double size = fac_tensor_numel(want) ? fac_item(fac_max(fac_abs(want))) : 0;
         worst = fmax(worst, distance(want, d->t[i]) / fmax(1, size));
     }
