@@ -237,8 +237,8 @@ FAC_API fac_tensor *fac_hvp(fac_check_fn fn, void *context, fac_tensor *input, f
 
 /* ---- numerical checks -------------------------------------------------------------------------------------------- */
 
-/* Compares analytic with central-difference Jacobians for every f64 (or c128) input that requires a gradient. A
-   mismatch is FAC_ERR_AUTOGRAD naming output, input and both values. source: torch.autograd.gradcheck */
+/* Compares analytic with central-difference Jacobians for every f64 (or c128) input that requires a gradient, and with
+   check_forward_ad those of forward mode too. A mismatch is FAC_ERR_AUTOGRAD naming output, input and both values. source: torch.autograd.gradcheck */
 FAC_API FAC_MUST fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
                                           const fac_gradcheck_kw *kw);
 /* fac_gradcheck of the gradients themselves, with random grad_outputs. source: torch.autograd.gradgradcheck */

@@ -7,6 +7,7 @@
 
 #include "autograd/mode.h"
 #include "core/tensor.h"
+#include <facula/autograd.h>
 
 #define FAC_KS_FORWARD (fac__func_bit(FAC_KEY_FORWARD_AD))
 
@@ -55,6 +56,10 @@ fac_status fac__dual_settle(fac_tensor *tangent, const fac_tensor *primal, fac_t
 fac_status fac__dual_begin(fac_tensor *made, fac_tensor *of);
 /* Whether t, a primal, a tangent or both, wants a gradient on any of its levels. */
 bool fac__dual_requires_grad(const fac_tensor *t);
+
+/* fac_jvp with headers in and out. */
+fac_status fac__jvp(fac_check_fn fn, void *context, fac_tensors primals, fac_tensors tangents, fac_tensor **out_outputs,
+                    fac_tensor **out_tangents, size_t n_outputs);
 
 /* The fallback of the key ForwardAD. */
 fac_status fac__forward_init(void);

@@ -43,12 +43,13 @@ void fac_dual_level_end(fac_dual_level *level) {
 }
 
 bool fac_set_fwd_grad_enabled(bool on) {
-    const fac_keyset was = fac_thread_excluded();
-    fac_thread_exclude(on ? was & ~FAC_KS_FORWARD : was | FAC_KS_FORWARD);
-    return !(was & FAC_KS_FORWARD);
+    fac_thread *th = fac__thread();
+    const bool was = !th->tangents_off;
+    if (th == fac__tls) th->tangents_off = !on; /* the record that threads share when memory is out is not written */
+    return was;
 }
 
-bool fac_is_fwd_grad_enabled(void) { return !(fac_thread_excluded() & FAC_KS_FORWARD); }
+bool fac_is_fwd_grad_enabled(void) { return !fac__thread()->tangents_off; }
 
 /* ---- dual tensors ------------------------------------------------------------------------------------------------------------ */
 
@@ -175,9 +176,11 @@ static fac_status run_jvp(const jvp_call *j) {
     if (st == FAC_OK) {
         const fac_recording was = fac__recording_save(th);
         fac_scope s = fac_scope_begin();
-        th->exclude &= ~FAC_KS_FORWARD;
+        const bool was_off = th->tangents_off;
+        th->tangents_off = false;
         st = on_level(j, level, inputs);
         fac__recording_end(was); /* whatever fn has left behind */
+        th->tangents_off = was_off;
         fac__level_close(level);
         if (st == FAC_OK) st = give_out(j, &s);
         fac_scope_end(&s);
@@ -185,6 +188,11 @@ static fac_status run_jvp(const jvp_call *j) {
     fac__free(inputs);
     for (size_t i = 0; i < j->n_outputs && st != FAC_OK; i++) j->outputs[i] = j->out_tangents[i] = NULL;
     return st;
+}
+
+fac_status fac__jvp(fac_check_fn fn, void *context, fac_tensors primals, fac_tensors tangents, fac_tensor **out_outputs,
+                    fac_tensor **out_tangents, size_t n_outputs) {
+    return run_jvp(&(jvp_call){fn, context, primals, tangents, out_outputs, out_tangents, n_outputs, "jvp"});
 }
 
 fac_status fac_jvp(fac_check_fn fn, void *context, fac_tensors primals, fac_tensors tangents, fac_tensor **out_outputs,
@@ -197,8 +205,7 @@ fac_status fac_jvp(fac_check_fn fn, void *context, fac_tensors primals, fac_tens
     const fac_status st_tangents = fac__open_list(&t, tangents, true, "jvp", "tangents");
     for (size_t i = 0; i < n_outputs; i++) out_outputs[i] = out_tangents[i] = NULL;
     if (st == FAC_OK) st = st_tangents;
-    if (st == FAC_OK)
-        st = run_jvp(&(jvp_call){fn, context, p.l, t.l, out_outputs, out_tangents, n_outputs, "jvp"});
+    if (st == FAC_OK) st = fac__jvp(fn, context, p.l, t.l, out_outputs, out_tangents, n_outputs);
     fac__to_handles(out_outputs, n_outputs);
     fac__to_handles(out_tangents, n_outputs);
     fac__handle_list_free(&t);

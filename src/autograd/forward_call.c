@@ -373,7 +373,7 @@ static fac_status in_mode(dual_call *k, fac_value *stack) {
     return st;
 }
 
-/* ---- tensors whose level is closed ------------------------------------------------------------------------------------------------ */
+/* ---- without tangents ------------------------------------------------------------------------------------------------ */
 
 static fac_status plain_alias(fac_tensor *t, fac_tensor **out) {
     fac_tensor *primal = t;
@@ -381,7 +381,7 @@ static fac_status plain_alias(fac_tensor *t, fac_tensor **out) {
     return fac__alias(primal, true, out);
 }
 
-/* Only tensors whose level is closed: plain ones over the same memory take their place. */
+/* The levels of all tensors are closed, or tangents switched off: plain tensors over the same memory take their place. */
 static fac_status without_levels(const fac_call_info *c, dual_call *k, fac_value *stack) {
     fac_tensor **v = fac__alloc_zero((k->n + 1) * sizeof *v);
     dual_list outputs = {NULL, 0};
@@ -441,7 +441,7 @@ static fac_status on_dual_tensors(const fac_call_info *c, fac_value *stack) {
     }
     k.slots = fac__alloc_array(n + 1, sizeof *k.slots);
     if (!k.slots) return FAC_ERR_MEMORY;
-    const fac_status st = k.level.number ? in_mode(&k, stack) : closed_only(c, &k, stack);
+    const fac_status st = k.level.number && !fac__thread()->tangents_off ? in_mode(&k, stack) : closed_only(c, &k, stack);
     fac__free(k.slots);
     return st;
 }

@@ -5,9 +5,9 @@
             terms.
    "."      A pointwise operator. Where all has one size and is real, its Jacobian is diagonal, so what it makes of a gradient it
             makes of a tangent.
-   none     The gradient J^H u is linear in u. Going backward through it, from v, gives J v. This is right for whatever has a
-            gradient that can be differentiated, of complex numbers too. u may be anything; it is ones, since a formula may be made of
-            what is not linear, such as logarithms.
+   else     The gradient J^H u is linear in u. Going backward through it, from v, gives J v. This is right for whatever has a
+            gradient that can be differentiated, of complex numbers too. u is zero, or, where the formula is made of what is not linear
+            itself, logarithms, it is ones ("^").
 
    For the latter two the operator is recorded on its own: the tensors that it gets have a node of ours as their history, which passes
    gradients on to the primals' own history, if that is wanted, and ends the way otherwise. */
@@ -19,6 +19,10 @@
 #include "core/tensor_make.h"
 #include <ctype.h>
 #include <stdlib.h>
+
+static const char *rule_of(const dual_call *k) {
+    return k->op->facts && k->op->facts->forward ? k->op->facts->forward : "";
+}
 
 /* ---- where a recording begins ----------------------------------------------------------------------------------------- */
 
@@ -169,7 +173,7 @@ typedef struct recorded {
 } recorded;
 
 static bool is_diagonal(const dual_call *k, const dual_list *outputs, const recorded *r) {
-    if (!k->op->facts || !k->op->facts->forward || r->n_out != 1 || outputs->n != 1) return false;
+    if (rule_of(k)[0] != '.' || r->n_out != 1 || outputs->n != 1) return false;
     const fac_tensor *y = r->out[0];
     bool same = !fac_dtype_is_complex((fac_dtype)y->dtype);
     for (size_t i = 0; i < r->n_in; i++)
@@ -194,11 +198,15 @@ static fac_status diagonal(const dual_call *k, const recorded *r, dual_list *out
 }
 
 static fac_status twice(const dual_call *k, recorded *r, dual_list *out) {
+    const bool at_ones = rule_of(k)[0] == '^';
     size_t n = 0;
     for (size_t i = 0; i < r->n_out; i++) {
-        fac_tensor *ones = NULL;
-        FAC_TRY(adopt(fac__ag_ones_like(r->out[i], &ones), &ones, &ones));
-        FAC_TRY(begin_at(ones, false, &r->u[i]));
+        fac_tensor *u = NULL;
+        if (at_ones)
+            FAC_TRY(adopt(fac__ag_ones_like(r->out[i], &u), &u, &u));
+        else
+            FAC_TRY(zeros_like(r->out[i], &u));
+        FAC_TRY(begin_at(u, false, &r->u[i]));
     }
     FAC_TRY(gradients((fac_tensors){r->out, r->n_out}, (fac_tensors){r->in, r->n_in}, (fac_tensors){r->u, r->n_out}, true,
                       r->g));
@@ -276,11 +284,10 @@ static bool has_no_tangent(const dual_call *k) {
 }
 
 fac_status fac__dual_tangents(const dual_call *k, dual_outcome *o) {
-    const char *rule = k->op->facts ? k->op->facts->forward : NULL;
     if (has_no_tangent(k)) return FAC_OK;
     fac_tensor **v = fac__alloc_array(k->n + 1, sizeof *v);
     if (!v) return FAC_ERR_MEMORY;
-    const fac_status st = rule && *rule != '.' ? linear(k, v, &o->tangents) : by_gradients(k, v, o);
+    const fac_status st = isdigit((unsigned char)rule_of(k)[0]) ? linear(k, v, &o->tangents) : by_gradients(k, v, o);
     fac__free(v);
     return st;
 }

@@ -74,6 +74,7 @@ typedef struct fac_thread {
     bool create_graph;     /* set while a backward pass with create_graph runs */
     int backward_depth;    /* nested engine runs on this thread */
     uint64_t next_seq;     /* recency of the nodes this thread makes */
+    bool tangents_off;     /* fac_set_fwd_grad_enabled(false) */
     int dual_depth;        /* dual levels that this thread has open: see autograd/forward.h */
     uint8_t dual_levels[FAC_DUAL_DEPTH];
     const void *skip_node; /* the node that runs in a pass with named targets, */

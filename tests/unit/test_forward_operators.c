@@ -175,7 +175,7 @@ static bool is_checked(const fac_operator *op, const fac_operator_facts *f) {
 static void count_rule(const fac_operator *op, const char *gradient, counts *c) {
     const char *rule = op->facts ? op->facts->forward : NULL;
     c->operators++;
-    ++*(strstr(gradient, "through") ? &c->parts : !rule ? &c->twice : *rule == '.' ? &c->element_wise : &c->linear);
+    ++*(strstr(gradient, "through") ? &c->parts : !rule || *rule == '^' ? &c->twice : *rule == '.' ? &c->element_wise : &c->linear);
 }
 
 static void check_all(fac_dtype dtype, counts *c) {

@@ -84,11 +84,12 @@ bool takes_pending(const op *o) {
 }
 
 /* How a tangent goes through: "0+1*2", what an entry says with the numbers of its arguments; "." of a pointwise operator, whose
-   gradient is its own tangent where everything has one size; NULL: by its gradient's gradient. */
+   gradient is its own tangent where everything has one size; "^", NULL: by its gradient's gradient. */
 static const char *forward_of(const op *o) {
     const entry *e = o->e;
     char *text = "";
     if (!e->forward) return e->view && o->form == FORM_FUNCTION ? "0" : is_pointwise(e) && o->s->n_rets == 1 ? "." : NULL;
+    if (strcmp(e->forward, "ones") == 0) return "^";
     for (const char *p = e->forward; *p;) {
         const size_t n = strcspn(p, " +*");
         const char *name = xformat("%.*s", (int)n, p);
