@@ -138,7 +138,8 @@ static fac_status run_fn(const jvp_call *j, fac_tensors inputs) {
 
 static fac_status zeros_of(fac_tensor *t, fac_tensor **out) {
     if (!fac__differentiable((fac_dtype)t->dtype)) return FAC_OK;
-    *out = fac__s_zeros_like(t, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0, 0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    *out =
+        fac__s_zeros_like(t, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0, 0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
     return fac_error();
 }
 

@@ -2,9 +2,9 @@
    carried out here: the operator is called on the primals, which may be dual tensors of other levels, the tangent of what it gives is
    computed (forward_rules.c), and both are put together. What is called in this goes through all keys again, autograd's among them,
    since each level has graphs of its own. */
+#include "autograd/forward_call.h"
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
-#include "autograd/forward_call.h"
 #include "core/resize.h"
 #include "core/tensor_make.h"
 #include "dispatch/value.h"
@@ -441,7 +441,8 @@ static fac_status on_dual_tensors(const fac_call_info *c, fac_value *stack) {
     }
     k.slots = fac__alloc_array(n + 1, sizeof *k.slots);
     if (!k.slots) return FAC_ERR_MEMORY;
-    const fac_status st = k.level.number && !fac__thread()->tangents_off ? in_mode(&k, stack) : closed_only(c, &k, stack);
+    const fac_status st =
+        k.level.number && !fac__thread()->tangents_off ? in_mode(&k, stack) : closed_only(c, &k, stack);
     fac__free(k.slots);
     return st;
 }

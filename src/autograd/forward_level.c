@@ -53,8 +53,7 @@ void fac__levels_end_thread(fac_thread *th) {
 }
 
 bool fac__level_is_open(fac_level level) {
-    return level.number > 0 &&
-           atomic_load_explicit(&places[level.place].number, memory_order_acquire) == level.number;
+    return level.number > 0 && atomic_load_explicit(&places[level.place].number, memory_order_acquire) == level.number;
 }
 
 fac_level fac__level_innermost(void) {

@@ -208,8 +208,8 @@ static fac_status twice(const dual_call *k, recorded *r, dual_list *out) {
             FAC_TRY(zeros_like(r->out[i], &u));
         FAC_TRY(begin_at(u, false, &r->u[i]));
     }
-    FAC_TRY(gradients((fac_tensors){r->out, r->n_out}, (fac_tensors){r->in, r->n_in}, (fac_tensors){r->u, r->n_out}, true,
-                      r->g));
+    FAC_TRY(gradients((fac_tensors){r->out, r->n_out}, (fac_tensors){r->in, r->n_in}, (fac_tensors){r->u, r->n_out},
+                      true, r->g));
     for (size_t i = 0; i < r->n_in; i++) {
         if (!r->g[i] || !fac__requires_grad(r->g[i])) continue;
         r->g[n] = r->g[i];

@@ -291,7 +291,8 @@ typedef struct forward_call {
     void *user;
     fac_tensors inputs;
     fac_level level;
-    fac_tensor **primals, **tangents, **results, **out_tangents, **recorded; /* as many as inputs, twice; then as outputs */
+    fac_tensor **primals, **tangents, **results, **out_tangents,
+        **recorded; /* as many as inputs, twice; then as outputs */
 } forward_call;
 
 static fac_status apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs);
@@ -392,8 +393,7 @@ static fac_status apply(const fac_function *fn, void *user, fac_tensors inputs, 
         const fac_dual_parts *p = fac__dual_parts(fac__dual_open_part(inputs.v[i]));
         if (p && p->level.number > level.number) level = p->level;
     }
-    if (!level.number || fac__thread()->tangents_off)
-        return apply_here(fn, user, inputs, out_outputs, NULL);
+    if (!level.number || fac__thread()->tangents_off) return apply_here(fn, user, inputs, out_outputs, NULL);
     return apply_dual((forward_call){.fn = fn, .user = user, .inputs = inputs, .level = level}, out_outputs);
 }
 

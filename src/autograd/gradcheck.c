@@ -276,7 +276,8 @@ fac_status(fac_gradcheck)(fac_check_fn fn, void *context, fac_tensors inputs, si
     FAC_TRY(fac__open_gradcheck_kw(&k, kw));
     fac_handle_list open;
     fac_status st = fac__open_list(&open, inputs, true, "gradcheck", "inputs");
-    if (st == FAC_OK) st = gradcheck(fn, context, open.l, n_outputs, (tolerance){k.eps, k.atol, k.rtol, k.check_forward_ad});
+    if (st == FAC_OK)
+        st = gradcheck(fn, context, open.l, n_outputs, (tolerance){k.eps, k.atol, k.rtol, k.check_forward_ad});
     fac__handle_list_free(&open);
     return st;
 }

@@ -32,7 +32,8 @@ struct fac_autograd; /* src/autograd/autograd_meta.h */
 typedef struct fac_tensor_class {
     const char *name;
     void (*destroy)(fac_tensor *t);
-    fac_status (*alias)(const fac_tensor *t, fac_tensor *alias); /* hangs the same on an alias; NULL: there can be none */
+    fac_status (*alias)(const fac_tensor *t,
+                        fac_tensor *alias); /* hangs the same on an alias; NULL: there can be none */
 } fac_tensor_class;
 
 enum {

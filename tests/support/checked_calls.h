@@ -13,7 +13,6 @@ typedef struct peculiarity {
     const char *why;
 } peculiarity;
 
-
 const peculiarity *peculiarity_of(const char *op);
 
 typedef struct checked {
@@ -23,9 +22,8 @@ typedef struct checked {
     sample_made made;
     fac_tensor *leaves[SAMPLE_TENSORS];
     size_t place[SAMPLE_TENSORS], n_leaves; /* which of the call's tensors each leaf is */
-    size_t outs[CHECKED_RESULTS], n_outs;              /* which of the results are looked at */
+    size_t outs[CHECKED_RESULTS], n_outs;   /* which of the results are looked at */
 } checked;
-
 
 /* The results that are looked at, of the call with `in` in the place of its leaves; a fac_check_fn whose context is a `checked`. */
 fac_status checked_run(void *context, fac_tensors in, fac_tensor **out, size_t n);

@@ -384,8 +384,8 @@ static fac_status cube_jvp(fac_function_ctx *c, fac_tensors tangents, fac_tensor
     out[0] = fac_mul(fac_mul(tangents.v[0], 3), fac_mul(x, x));
     return fac_error();
 }
-static const fac_function cube = {.name = "Cube", .n_outputs = 1, .forward = cube_forward, .backward = cube_backward,
-                                  .jvp = cube_jvp};
+static const fac_function cube = {
+    .name = "Cube", .n_outputs = 1, .forward = cube_forward, .backward = cube_backward, .jvp = cube_jvp};
 static const fac_function no_jvp = {.name = "Cube", .n_outputs = 1, .forward = cube_forward, .backward = cube_backward};
 /* Twice the true tangent, to tell which was used. */
 static fac_status double_jvp(fac_function_ctx *c, fac_tensors tangents, fac_tensor **out) {
@@ -425,8 +425,8 @@ static void custom_functions_bring_their_own_tangent(void **state) {
     fac_tensor *sum = fac_sum(t);
     assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(leaf), &g));
     for (int i = 0; i < 3; i++) assert_within(at(g, i), 6 * X[i] * V[i], 1e-12);
-    assert_int_equal(
-        fac_jvp(apply_custom, (void *)(uintptr_t)&no_jvp, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1), FAC_ERR_AUTOGRAD);
+    assert_int_equal(fac_jvp(apply_custom, (void *)(uintptr_t)&no_jvp, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1),
+                     FAC_ERR_AUTOGRAD);
     assert_error(FAC_ERR_AUTOGRAD, "it has no jvp");
 }
 

@@ -175,7 +175,10 @@ static bool is_checked(const fac_operator *op, const fac_operator_facts *f) {
 static void count_rule(const fac_operator *op, const char *gradient, counts *c) {
     const char *rule = op->facts ? op->facts->forward : NULL;
     c->operators++;
-    ++*(strstr(gradient, "through") ? &c->parts : !rule || *rule == '^' ? &c->twice : *rule == '.' ? &c->element_wise : &c->linear);
+    ++*(strstr(gradient, "through") ? &c->parts
+        : !rule || *rule == '^'     ? &c->twice
+        : *rule == '.'              ? &c->element_wise
+                                    : &c->linear);
 }
 
 static void check_all(fac_dtype dtype, counts *c) {
@@ -190,9 +193,10 @@ static void check_all(fac_dtype dtype, counts *c) {
         for (size_t k = 0; k < n && i % ONE_IN == 0; k++) check(op, f.gradient, texts[k], dtype, c);
         if (c->calls > before) count_rule(op, f.gradient, c);
     }
-    print_message("%d operators, of these %d by parts, %d linear, %d element by element, %d through the gradient's gradient: %d "
-                  "tangents are right; %d say why there is none; %d are wrong\n",
-                  c->operators, c->parts, c->linear, c->element_wise, c->twice, c->calls, c->refused, c->wrong);
+    print_message(
+        "%d operators, of these %d by parts, %d linear, %d element by element, %d through the gradient's gradient: %d "
+        "tangents are right; %d say why there is none; %d are wrong\n",
+        c->operators, c->parts, c->linear, c->element_wise, c->twice, c->calls, c->refused, c->wrong);
 }
 
 static void tangents_of_every_operator_in_float64(void **state) {

@@ -83,13 +83,10 @@ bool takes_pending(const op *o) {
     return lists(o->e->conjugated, "any") || (r && r->alias && !r->write);
 }
 
-/* How a tangent goes through: "0+1*2", what an entry says with the numbers of its arguments; "." of a pointwise operator, whose
-   gradient is its own tangent where everything has one size; "^", NULL: by its gradient's gradient. */
-static const char *forward_of(const op *o) {
+/* "self + mat1 * mat2" with the numbers of the arguments: "0+1*2". */
+static const char *products_of(const op *o) {
     const entry *e = o->e;
     char *text = "";
-    if (!e->forward) return e->view && o->form == FORM_FUNCTION ? "0" : is_pointwise(e) && o->s->n_rets == 1 ? "." : NULL;
-    if (strcmp(e->forward, "ones") == 0) return "^";
     for (const char *p = e->forward; *p;) {
         const size_t n = strcspn(p, " +*");
         const char *name = xformat("%.*s", (int)n, p);
@@ -101,6 +98,15 @@ static const char *forward_of(const op *o) {
         p += n ? n : 1;
     }
     return text;
+}
+
+/* How a tangent goes through: "0+1*2", what an entry says with the numbers of its arguments; "." of a pointwise operator, whose
+   gradient is its own tangent where everything has one size; "^", NULL: by its gradient's gradient. */
+static const char *forward_of(const op *o) {
+    const entry *e = o->e;
+    if (e->forward) return strcmp(e->forward, "ones") == 0 ? "^" : products_of(o);
+    if (e->view && o->form == FORM_FUNCTION) return "0";
+    return is_pointwise(e) && o->s->n_rets == 1 ? "." : NULL;
 }
 
 void check_facts(const model *m) {

@@ -91,7 +91,6 @@ fac_status scaled_dot_product_attention_math_composite(const fac_call_info *c, f
 
 /* ---- the choice -------------------------------------------------------------------------------------------------------------- */
 
-
 /* Whether the fused operator takes these: three or four dimensions, equal batches, no dropout, a mask without gradient. */
 static bool fits_fused(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v, const fac_tensor *mask,
                        double p) {

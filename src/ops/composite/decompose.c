@@ -5,7 +5,6 @@
 #include <facula/autograd.h>
 #include <float.h>
 
-
 /* Owned results of an operator: `keep` is given, the others are dropped. */
 static fac_status only(fac_status st, fac_tensor **all, int n, int keep, fac_tensor **out) {
     if (st != FAC_OK) return st;
