@@ -180,7 +180,7 @@ typedef fac_status (*fac_check_fn)(void *context, fac_tensors inputs, fac_tensor
 FAC_API int64_t fac_dual_level_enter(void);
 /* Closes a level, and those that were opened after it. Dual tensors of a closed level are as their primals are.
    errors: ARGUMENT if it is not open on this thread */
-FAC_API fac_status fac_dual_level_exit(int64_t level);
+FAC_API FAC_MUST fac_status fac_dual_level_exit(int64_t level);
 /* A level that is to be closed. Plain data. */
 typedef struct fac_dual_level {
     int64_t number;
@@ -225,14 +225,16 @@ FAC_API FAC_MUST fac_status fac_jvp(fac_check_fn fn, void *context, fac_tensors 
                                     fac_tensor **out_outputs, fac_tensor **out_tangents, size_t n_outputs);
 /* Jacobian of fn (one output) by columns, a jvp for each element of the input; as fac_jacobian gives it:
    [numel(output), numel(input)]. Quicker than by rows where the output is the longer. It belongs to the innermost
-   scope, as below.
+   scope.
    source: torch.func.jacfwd */
 FAC_API fac_tensor *fac_jacfwd(fac_check_fn fn, void *context, fac_tensor *input);
-/* Hessian of fn, whose one output has one element: [numel(input), numel(input)]; fac_jacfwd of the gradient.
+/* Hessian of fn, whose one output has one element: [numel(input), numel(input)]; fac_jacfwd of the gradient. It belongs
+   to the innermost scope.
    errors: SHAPE if the output has several elements
    source: torch.func.hessian */
 FAC_API fac_tensor *fac_hessian(fac_check_fn fn, void *context, fac_tensor *input);
 /* The product of that Hessian with v, shaped as input: the derivative of the gradient in the direction of v.
+   It belongs to the innermost scope.
    source: torch.autograd.functional.hvp */
 FAC_API fac_tensor *fac_hvp(fac_check_fn fn, void *context, fac_tensor *input, fac_tensor *v);
 

@@ -269,12 +269,12 @@ typedef struct scalar_fn {
 static fac_status gradient_fn(void *context, fac_tensors inputs, fac_tensor **outputs, size_t n) {
     const scalar_fn *f = context;
     (void)n;
-    fac_tensor *row = fac_jacobian(f->fn, f->context, inputs.v[0]);
+    const fac_tensor *x = fac__header(inputs.v[0]);
+    fac_tensor *row = fac__header(fac_jacobian(f->fn, f->context, inputs.v[0]));
     FAC_TRY(fac_error());
-    FAC_CHECK(fac_tensor_sizes(row).v[0] == 1, FAC_ERR_SHAPE,
-              "the function gives %lld elements; only one of one element has a Hessian",
-              (long long)fac_tensor_sizes(row).v[0]);
-    outputs[0] = fac_reshape(row, fac_tensor_sizes(inputs.v[0]));
+    FAC_CHECK(row->sizes[0] == 1, FAC_ERR_SHAPE,
+              "the function gives %lld elements; only one of one element has a Hessian", (long long)row->sizes[0]);
+    outputs[0] = fac__handle(fac__s_reshape(row, (fac_ints){x->sizes, x->ndim}));
     return fac_error();
 }
 
