@@ -281,7 +281,9 @@ static fac_status evaluate_primals(const dual_call *k, fac_value *results, dual_
 
 static fac_status carry_out_writing(const dual_call *k, dual_outcome *o) {
     dual_list again = {NULL, 0};
-    FAC_TRY(fac__dual_tangents(k, o));
+    const bool draws =
+        k->op->facts && k->op->facts->offsets; /* numbers, once, and what is filled with them has no tangent */
+    if (!draws) FAC_TRY(fac__dual_tangents(k, o));
     if (o->is_evaluated) drop(o->results, k->op->n_rets);
     for (size_t i = 0; i < k->op->n_rets; i++) o->results[i] = fac_value_none();
     const fac_status st = evaluate_primals(k, o->results, &again);

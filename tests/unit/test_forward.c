@@ -135,6 +135,22 @@ static void in_place_changes_carry_tangents(void **state) {
     for (int i = 0; i < 3; i++) assert_within(at(v, i), V[i], 0); /* the tangent that was given is a copy's */
 }
 
+static void filling_with_random_numbers_draws_them_once(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *d = fac_clone(fac_make_dual(x, v)), *plain = fac_clone(x);
+    for (int i = 0; i < 2; i++) {
+        fac_manual_seed(3);
+        fac_uniform_(i ? plain : d);
+        fac_uniform_(i ? plain : d);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_within(at(d, i), at(plain, i), 0);
+        assert_within(at(tangent_of(d), i), 0, 0);
+    }
+}
+
 static void change_of_a_view_reaches_the_base(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -438,6 +454,7 @@ static const struct CMUnitTest tests[] = {
     FAC_TEST(hessians_forward_over_reverse_equal_reverse_over_reverse),
     FAC_TEST(reverse_goes_through_tangents),
     FAC_TEST(in_place_changes_carry_tangents),
+    FAC_TEST(filling_with_random_numbers_draws_them_once),
     FAC_TEST(change_of_a_view_reaches_the_base),
     FAC_TEST(plain_tensors_take_on_tangents),
     FAC_TEST(out_forms_refuse_tangents),

@@ -83,6 +83,12 @@ bool takes_pending(const op *o) {
     return lists(o->e->conjugated, "any") || (r && r->alias && !r->write);
 }
 
+static void check_forward(const op *o) {
+    const entry *e = o->e;
+    if (e->forward && !e->grad.n)
+        die(e->file, e->line, "%s: 'forward' says how a tangent passes where there is no gradient", o->s->full);
+}
+
 /* "self + mat1 * mat2" with the numbers of the arguments: "0+1*2". */
 static const char *products_of(const op *o) {
     const entry *e = o->e;
@@ -115,6 +121,7 @@ void check_facts(const model *m) {
         check_functional(o);
         check_combines(o);
         check_random(o);
+        check_forward(o);
         mask_of(o, "updates", o->e->updates);
         mask_of(o, "shares", o->e->shares);
         if (!takes_pending(o)) mask_of(o, "conjugated", o->e->conjugated);
