@@ -48,8 +48,8 @@ FAC_API FAC_MUST fac_status fac_backward(fac_tensor *root, const fac_backward_kw
 FAC_API FAC_MUST fac_status fac_backward_all(fac_tensors roots, fac_tensors grads, const fac_backward_all_kw *kw);
 
 /* Gradients of the sum of outputs (weighted by grad_outputs) with respect to inputs, written to out_grads[inputs.n];
-   each belongs to the innermost scope. Leaves' own gradients are left alone. With allow_unused an input that outputs do
-   not depend on gives NULL rather than an error. */
+   each belongs to the innermost scope. Leaves' own gradients are left alone. With allow_unused an input that outputs
+   do not depend on gives NULL rather than an error. */
 FAC_API FAC_MUST fac_status fac_grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads,
                                      const fac_grad_kw *kw);
 
@@ -118,6 +118,9 @@ typedef struct fac_function {
     fac_status (*forward)(fac_function_ctx *c, fac_tensors inputs, fac_tensor **out_outputs);
     fac_status (*backward)(fac_function_ctx *c, fac_tensors grad_outputs, fac_tensor **out_grad_inputs);
     void (*destroy)(void *user); /* of the pointer set with fac_function_set_user; may be NULL */
+    /* Tangents of outputs (owned by the innermost scope; NULL: zero) of those of inputs (NULL: zero), in forward
+       mode; made with public operators, and fac_function_saved. NULL: dual tensors are refused. */
+    fac_status (*jvp)(fac_function_ctx *c, fac_tensors tangents, fac_tensor **out_tangents);
 } fac_function;
 /* In forward: keeps inputs, outputs or other tensors for backward. */
 FAC_API FAC_MUST fac_status fac_function_save(fac_function_ctx *c, fac_tensors tensors);
@@ -133,8 +136,8 @@ FAC_API bool fac_function_needs_input_grad(fac_function_ctx *c, size_t i);
    an output that has no gradient. */
 FAC_API void fac_function_mark_dirty(fac_function_ctx *c, fac_tensor *input);
 FAC_API void fac_function_mark_non_differentiable(fac_function_ctx *c, fac_tensor *output);
-/* Runs a custom function; out_outputs has room for fn->n_outputs, which the innermost scope owns. fn must stay valid as
-   long as the graph.
+/* Runs a custom function; out_outputs has room for fn->n_outputs, which the innermost scope owns. fn must stay valid
+   as long as the graph.
    errors: ARGUMENT; STATE without a scope; AUTOGRAD; what forward returns. out_outputs is then all NULL */
 FAC_API FAC_MUST fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs,
                                                fac_tensor **out_outputs);
@@ -165,12 +168,81 @@ FAC_API void fac_set_saved_tensor_hooks(const fac_saved_tensor_hooks *hooks);
 /* Anomaly mode: a NaN in a gradient is an error that names the node. Returns the former setting. */
 FAC_API bool fac_set_detect_anomaly(bool on);
 
+/* ---- forward mode ------------------------------------------------------------------------------------------------ */
+
+/* A function of tensors: n_outputs outputs, which belong to the innermost scope. */
+typedef fac_status (*fac_check_fn)(void *context, fac_tensors inputs, fac_tensor **out_outputs, size_t n_outputs);
+
+/* Opens a level of forward mode on this thread. Tensors that are made dual are so until it is closed. Returns its
+   number, or 0 with an error pending. Levels nest; a tangent belongs to one of them.
+   errors: STATE if too many are open
+   source: torch.autograd.forward_ad.dual_level */
+FAC_API int64_t fac_dual_level_enter(void);
+/* Closes a level, and those that were opened after it. Dual tensors of a closed level are as their primals are.
+   errors: ARGUMENT if it is not open on this thread */
+FAC_API FAC_MUST fac_status fac_dual_level_exit(int64_t level);
+/* A level that is to be closed. Plain data. */
+typedef struct fac_dual_level {
+    int64_t number;
+} fac_dual_level;
+/* Opens a level until fac_dual_level_end. */
+FAC_API fac_dual_level fac_dual_level_begin(void);
+/* Closes it; harmless if that was done, or if it could not be opened. */
+FAC_API void fac_dual_level_end(fac_dual_level *level);
+#if defined(__GNUC__)
+/* A level of forward mode for the rest of the block: FAC_DUAL_LEVEL(l), where l is any name. */
+#define FAC_DUAL_LEVEL(l) fac_dual_level l __attribute__((cleanup(fac_dual_level_end), unused)) = fac_dual_level_begin()
+#endif
+/* A view of primal that carries a tangent, a copy of the one given, on the innermost level. What operators compute
+   of it carries tangents too: the derivative in the direction that the tangents say. The result belongs to the
+   innermost scope.
+   shape:  tangent as primal
+   dtype:  floating or complex, both the same
+   errors: SHAPE, DTYPE, DEVICE if they differ; STATE if no level is open, or primal has a tangent on it
+   source: torch.autograd.forward_ad.make_dual */
+FAC_API fac_tensor *fac_make_dual(fac_tensor *primal, fac_tensor *tangent);
+/* The parts of a dual tensor: see fac_unpack_dual. */
+typedef struct fac_dual {
+    fac_tensor *primal, *tangent;
+} fac_dual;
+/* The primal and the tangent of t on the innermost level; both belong to the innermost scope. Of a tensor without a
+   tangent: t itself and NULL. Both are NULL on failure.
+   source: torch.autograd.forward_ad.unpack_dual */
+FAC_API fac_dual fac_unpack_dual(fac_tensor *t);
+/* Whether t carries a tangent on a level that is open. */
+FAC_API bool fac_is_dual(const fac_tensor *t);
+/* Turns tangents off or on for this thread; off, operators compute of dual tensors what they compute of their primals.
+   Returns the former setting. */
+FAC_API bool fac_set_fwd_grad_enabled(bool on);
+FAC_API bool fac_is_fwd_grad_enabled(void);
+
+/* The outputs of fn at `primals`, and their derivative in the direction of `tangents` (entries NULL: zero), which is
+   zero where an output does not depend on them, and NULL where it is integral. All belong to the innermost scope;
+   calls nest, within each other and with fac_grad, to derivatives of any order.
+   errors: as fac_make_dual; what fn returns. All outputs are then NULL
+   source: torch.func.jvp */
+FAC_API FAC_MUST fac_status fac_jvp(fac_check_fn fn, void *context, fac_tensors primals, fac_tensors tangents,
+                                    fac_tensor **out_outputs, fac_tensor **out_tangents, size_t n_outputs);
+/* Jacobian of fn (one output) by columns, a jvp for each element of the input; as fac_jacobian gives it:
+   [numel(output), numel(input)]. Quicker than by rows where the output is the longer. It belongs to the innermost
+   scope.
+   source: torch.func.jacfwd */
+FAC_API fac_tensor *fac_jacfwd(fac_check_fn fn, void *context, fac_tensor *input);
+/* Hessian of fn, whose one output has one element: [numel(input), numel(input)]; fac_jacfwd of the gradient. It belongs
+   to the innermost scope.
+   errors: SHAPE if the output has several elements
+   source: torch.func.hessian */
+FAC_API fac_tensor *fac_hessian(fac_check_fn fn, void *context, fac_tensor *input);
+/* The product of that Hessian with v, shaped as input: the derivative of the gradient in the direction of v.
+   It belongs to the innermost scope.
+   source: torch.autograd.functional.hvp */
+FAC_API fac_tensor *fac_hvp(fac_check_fn fn, void *context, fac_tensor *input, fac_tensor *v);
+
 /* ---- numerical checks -------------------------------------------------------------------------------------------- */
 
-/* A function under test: outputs belong to the innermost scope. */
-typedef fac_status (*fac_check_fn)(void *context, fac_tensors inputs, fac_tensor **out_outputs, size_t n_outputs);
-/* Compares analytic with central-difference Jacobians for every f64 (or c128) input that requires a gradient. A
-   mismatch is FAC_ERR_AUTOGRAD naming output, input and both values. source: torch.autograd.gradcheck */
+/* Compares analytic with central-difference Jacobians for every f64 (or c128) input that requires a gradient, and
+   with check_forward_ad those of forward mode too. A mismatch is FAC_ERR_AUTOGRAD naming output, input and both
+   values. source: torch.autograd.gradcheck */
 FAC_API FAC_MUST fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
                                           const fac_gradcheck_kw *kw);
 /* fac_gradcheck of the gradients themselves, with random grad_outputs. source: torch.autograd.gradgradcheck */

@@ -49,6 +49,7 @@ typedef enum fac_functionality {
     FAC_KEY_WATCH, /* what only looks on: the race checker of CUDA */
     FAC_KEY_CONJUGATE,
     FAC_KEY_FUNCTIONALIZE,
+    FAC_KEY_FORWARD_AD, /* a tensor that has a tangent: see fac_make_dual */
     FAC_KEY_AD_INPLACE_OR_VIEW,
     FAC_KEY_AUTOGRAD,
     FAC_KEY_TRACE,

@@ -1,5 +1,6 @@
 /* Custom functions: one call's context is the node itself. */
-#include "autograd/mode.h"
+#include "autograd/autograd_meta.h"
+#include "autograd/forward.h"
 #include "autograd/saved.h"
 #include "core/handle.h"
 #include "core/tensor_make.h"
@@ -17,6 +18,7 @@ struct fac_function_ctx {
     void *user;
     bool owns_user; /* set with fac_function_set_user: destroyed with the node */
     bool recording; /* a graph is wanted */
+    bool keeps;     /* what forward saves, since a graph or a tangent is wanted */
     fac_saved_list saved;
     tensor_vec to_save, dirty, plain; /* what forward asked for: saved, changed in place, not differentiable */
 };
@@ -232,7 +234,7 @@ static fac_status check_dirty(const fac_function_ctx *c, fac_tensor *const *raw)
 static fac_status record(fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor *const *raw,
                          fac_tensor **outs) {
     for (size_t i = 0; i < c->fn->n_outputs; i++) FAC_TRY(record_output(c, th, inputs, (uint32_t)i, &outs[i]));
-    if (c->recording) FAC_TRY(save_all(c, raw, outs));
+    if (c->keeps) FAC_TRY(save_all(c, raw, outs));
     return FAC_OK;
 }
 
@@ -254,8 +256,9 @@ static fac_status check_apply(const fac_function *fn, fac_tensors inputs) {
     return FAC_OK;
 }
 
-/* With headers in and out. */
-static fac_status apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs) {
+/* With headers in and out, whatever tangents they have. *out_context (NULL: not wanted) is counted, and has what forward saved. */
+static fac_status apply_here(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs,
+                             fac_function_ctx **out_context) {
     fac_thread *th = fac__thread();
     FAC_CHECK(th->n_scopes > 0, FAC_ERR_STATE, "no scope is open, so nothing could own the results of %s", name_of(fn));
     fac_tensor **raw = fac__alloc_zero(fn->n_outputs * sizeof *raw);
@@ -263,16 +266,135 @@ static fac_status apply(const fac_function *fn, void *user, fac_tensors inputs, 
     fac_status st = c ? FAC_OK : fac_error();
     if (c) {
         fac_scope s = fac_scope_begin();
+        c->keeps = c->recording || out_context;
         st = apply_in(&s, c, th, inputs, raw, out_outputs);
         fac_scope_end(&s);
         clear(&c->to_save);
         clear(&c->dirty);
         clear(&c->plain);
-        fac__node_unref(&c->node);
+        if (st == FAC_OK && out_context)
+            *out_context = c;
+        else
+            fac__node_unref(&c->node);
     }
     fac__free(raw);
     for (size_t i = 0; st != FAC_OK && i < fn->n_outputs; i++) out_outputs[i] = NULL;
     return st;
+}
+
+/* ---- with tangents -------------------------------------------------------------------------------------------------------------- */
+/* A function of dual tensors is that of their primals, which may be dual tensors of other levels, beside what its jvp makes of the
+   tangents. The jvp finds what forward saved of the primals. A graph over the dual tensors themselves has a node of its own. */
+
+typedef struct forward_call {
+    const fac_function *fn;
+    void *user;
+    fac_tensors inputs;
+    fac_level level;
+    fac_tensor **primals, **tangents, **results, **out_tangents,
+        **recorded; /* as many as inputs, twice; then as outputs */
+} forward_call;
+
+static fac_status apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs);
+
+static fac_status run_jvp(const forward_call *f, fac_function_ctx *c) {
+    fac_handle_list given;
+    FAC_CHECK(!c->dirty.n, FAC_ERR_UNSUPPORTED, "the custom function %s changes an input that has a tangent in place",
+              name_of(f->fn));
+    FAC_TRY(fac__handle_list(&given, (fac_tensors){f->tangents, f->inputs.n}));
+    fac_status st;
+    FAC_CALLBACK(st = f->fn->jvp(c, given.l, f->out_tangents));
+    fac__handle_list_free(&given);
+    if (st != FAC_OK && fac_error() == FAC_OK)
+        FAC_FAIL(st, "the jvp of the custom function %s returned an error", name_of(f->fn));
+    FAC_TRY(fac_error());
+    return fac__to_headers(f->out_tangents, f->fn->n_outputs, c->name, "tangent");
+}
+
+/* The results on the level of the primals, and their tangents. Primals that are dual tensors themselves have both: what the
+   function makes of them, and what its forward saves of them. */
+static fac_status run_below(const forward_call *f) {
+    const fac_tensors primals = {f->primals, f->inputs.n};
+    fac_function_ctx *c = NULL;
+    bool nested = false;
+    for (size_t i = 0; i < primals.n; i++) nested = nested || fac__dual_parts(primals.v[i]);
+    if (nested) FAC_TRY(apply(f->fn, f->user, primals, f->results));
+    FAC_TRY(apply_here(f->fn, f->user, primals, nested ? f->recorded : f->results, &c));
+    const fac_status st = run_jvp(f, c);
+    fac__node_unref(&c->node);
+    return st;
+}
+
+static fac_status wrap_result(const forward_call *f, size_t i, bool is_recorded, fac_tensor **out) {
+    fac_tensor *settled = NULL, *made = NULL, *tangent = f->out_tangents[i];
+    const fac_tensor *like = f->results[i];
+    if (!tangent) {
+        *out = f->results[i];
+        return FAC_OK;
+    }
+    FAC_CHECK(fac__same_sizes(tangent, like), FAC_ERR_SHAPE,
+              "the jvp of the custom function %s gave a tangent of %s for output %zu, which is %s", name_of(f->fn),
+              FAC_SHAPE_TEXT(tangent), i, FAC_SHAPE_TEXT(like));
+    fac__ref(tangent); /* it may be one that the jvp was given */
+    fac_status st = fac__dual_settle(tangent, like, &settled);
+    fac__unref(tangent);
+    FAC_TRY(st);
+    FAC_TRY(fac__dual_wrap(fac__ref(f->results[i]), settled, f->level, &made));
+    *out = fac__adopt(fac__thread(), made);
+    FAC_TRY(fac_error());
+    const struct fac_autograd *ag = is_recorded ? f->recorded[i]->ag : NULL;
+    return ag && fac__history(ag) ? fac__set_grad_fn(made, fac__history(ag), ag->output_nr) : FAC_OK;
+}
+
+static fac_status apply_dual_in(const forward_call *f, fac_scope *s, fac_tensor **out_outputs) {
+    fac_thread *th = fac__thread();
+    const fac_recording was = fac__recording_save(th);
+    const bool records = fac__grad_enabled(th) && fac__any_requires_grad(f->inputs);
+    fac__level_leave(f->level, th);
+    fac_status st = run_below(f);
+    fac__recording_end(was);
+    FAC_TRY(st);
+    if (records) FAC_TRY(apply_here(f->fn, f->user, f->inputs, f->recorded, NULL));
+    for (size_t i = 0; i < f->fn->n_outputs; i++) FAC_TRY(wrap_result(f, i, records, &out_outputs[i]));
+    for (size_t i = 0; i < f->fn->n_outputs; i++)
+        if (!fac__scope_yield(s, out_outputs[i])) return fac_error();
+    return FAC_OK;
+}
+
+static fac_status apply_dual(forward_call f, fac_tensor **out_outputs) {
+    const size_t n = f.inputs.n, n_out = f.fn->n_outputs;
+    FAC_CHECK(f.fn->jvp, FAC_ERR_AUTOGRAD,
+              "the custom function %s was given a tensor that has a tangent, but it has no jvp", name_of(f.fn));
+    f.primals = fac__alloc_zero((2 * n + 3 * n_out) * sizeof *f.primals);
+    if (!f.primals) return FAC_ERR_MEMORY;
+    f.tangents = f.primals + n;
+    f.results = f.tangents + n;
+    f.out_tangents = f.results + n_out;
+    f.recorded = f.out_tangents + n_out;
+    for (size_t i = 0; i < n; i++) {
+        fac_tensor *t = fac__dual_open_part(f.inputs.v[i]);
+        const fac_dual_parts *p = fac__dual_parts(t);
+        const bool is_dual = p && p->level.number == f.level.number;
+        f.primals[i] = is_dual ? p->primal : t;
+        f.tangents[i] = is_dual ? p->tangent : NULL;
+    }
+    fac_scope s = fac_scope_begin();
+    const fac_status st = apply_dual_in(&f, &s, out_outputs);
+    fac_scope_end(&s);
+    for (size_t i = 0; st != FAC_OK && i < n_out; i++) out_outputs[i] = NULL;
+    fac__free(f.primals);
+    return st;
+}
+
+/* With headers in and out. */
+static fac_status apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs) {
+    fac_level level = {0, 0};
+    for (size_t i = 0; i < inputs.n; i++) {
+        const fac_dual_parts *p = fac__dual_parts(fac__dual_open_part(inputs.v[i]));
+        if (p && p->level.number > level.number) level = p->level;
+    }
+    if (!level.number || fac__thread()->tangents_off) return apply_here(fn, user, inputs, out_outputs, NULL);
+    return apply_dual((forward_call){.fn = fn, .user = user, .inputs = inputs, .level = level}, out_outputs);
 }
 
 fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors inputs, fac_tensor **out_outputs) {

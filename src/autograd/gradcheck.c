@@ -2,6 +2,7 @@
    one a backward pass per component of the outputs. Complex numbers count as two real ones: by the conjugate convention the
    gradient of Re f has the derivatives by real and imaginary part as its parts, and i as grad_output selects Im f. */
 #include "autograd/autograd_meta.h"
+#include "autograd/forward.h"
 #include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/numeric.h"
@@ -19,6 +20,8 @@ typedef struct check {
     size_t n_in, n_out; /* components of all inputs that require a gradient, of all differentiable outputs */
     double *numeric;    /* [n_in][n_out] */
     double eps, atol, rtol;
+    bool forward; /* forward mode is checked too */
+    size_t row;   /* of `numeric`, that is compared with forward mode */
 } check;
 
 static bool checked_output(const fac_tensor *t) { return t && fac__differentiable((fac_dtype)t->dtype); }
@@ -151,6 +154,48 @@ static fac_status check_all(const check *c, fac_tensors wanted, fac_tensor **gra
     return FAC_OK;
 }
 
+/* ---- forward mode -------------------------------------------------------------------------------------------------------------------- */
+
+static fac_status compare_row(const check *c, fac_tensor *const *tangents, size_t i, size_t k, double *analytic) {
+    const double *row = c->numeric + c->row * c->n_out;
+    for (size_t o = 0; o < c->n_outputs; o++) {
+        if (!checked_output(c->outputs[o])) continue;
+        const size_t n = fac__components(c->outputs[o]);
+        FAC_TRY(fac__read_components(tangents[o], c->outputs[o], analytic));
+        for (size_t e = 0; e < n; e++, row++)
+            FAC_CHECK(fabs(analytic[e] - *row) <= c->atol + c->rtol * fabs(*row), FAC_ERR_AUTOGRAD,
+                      "Jacobian mismatch in forward mode for output %zu (component %zu) with respect to input %zu "
+                      "(component %zu), numerical: %.10g analytical: %.10g",
+                      o, e, i, k, *row, analytic[e]);
+    }
+    return FAC_OK;
+}
+
+/* The outputs' derivatives by component k of input i. */
+static fac_status check_forward_row(const check *c, size_t i, size_t k, fac_tensor **room, double *analytic) {
+    FAC_SCOPE(s);
+    fac_tensor **tangents = room, **outputs = tangents + c->inputs.n, **out_tangents = outputs + c->n_outputs;
+    for (size_t j = 0; j < c->inputs.n; j++) tangents[j] = NULL;
+    tangents[i] = fac__unit_like(c->inputs.v[i], k);
+    FAC_TRY(fac_error());
+    FAC_TRY(fac__jvp(c->fn, c->context, c->inputs, (fac_tensors){tangents, c->inputs.n}, outputs, out_tangents,
+                     c->n_outputs));
+    return compare_row(c, out_tangents, i, k, analytic);
+}
+
+static fac_status check_forward(check *c) {
+    fac_tensor **room = fac__alloc_array(c->inputs.n + 2 * c->n_outputs, sizeof *room);
+    double *analytic = room ? fac__alloc_array(c->n_out, sizeof *analytic) : NULL;
+    fac_status st = analytic ? FAC_OK : FAC_ERR_MEMORY;
+    for (size_t i = 0; i < c->inputs.n; i++) {
+        const size_t n = fac__requires_grad(c->inputs.v[i]) ? fac__components(c->inputs.v[i]) : 0;
+        for (size_t k = 0; k < n && st == FAC_OK; k++, c->row++) st = check_forward_row(c, i, k, room, analytic);
+    }
+    fac__free(analytic);
+    fac__free(room);
+    return st;
+}
+
 /* ---- the check ------------------------------------------------------------------------------------------------------------------- */
 
 static size_t gather_wanted(fac_tensors inputs, fac_tensor **out) {
@@ -194,12 +239,14 @@ static fac_status run_check(check *c, fac_tensor **room) {
     if (!c->numeric) return FAC_ERR_MEMORY;
     fac_status st = differences(c);
     if (st == FAC_OK) st = check_all(c, (fac_tensors){wanted, n_wanted}, grads);
+    if (st == FAC_OK && c->forward) st = check_forward(c);
     fac__free(c->numeric);
     return st;
 }
 
 typedef struct tolerance {
     double eps, atol, rtol;
+    bool forward;
 } tolerance;
 
 static fac_status gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs, tolerance t) {
@@ -211,7 +258,8 @@ static fac_status gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, 
                .n_outputs = n_outputs,
                .eps = t.eps,
                .atol = t.atol,
-               .rtol = t.rtol};
+               .rtol = t.rtol,
+               .forward = t.forward};
     fac_tensor **room = fac__alloc_array(n_outputs + 2 * inputs.n, sizeof *room);
     if (!room) return FAC_ERR_MEMORY;
     fac_recording was = fac__recording_begin();
@@ -228,7 +276,8 @@ fac_status(fac_gradcheck)(fac_check_fn fn, void *context, fac_tensors inputs, si
     FAC_TRY(fac__open_gradcheck_kw(&k, kw));
     fac_handle_list open;
     fac_status st = fac__open_list(&open, inputs, true, "gradcheck", "inputs");
-    if (st == FAC_OK) st = gradcheck(fn, context, open.l, n_outputs, (tolerance){k.eps, k.atol, k.rtol});
+    if (st == FAC_OK)
+        st = gradcheck(fn, context, open.l, n_outputs, (tolerance){k.eps, k.atol, k.rtol, k.check_forward_ad});
     fac__handle_list_free(&open);
     return st;
 }
@@ -329,7 +378,7 @@ fac_status(fac_gradgradcheck)(fac_check_fn fn, void *context, fac_tensors inputs
     FAC_TRY(fac__open_gradgradcheck_kw(&k, kw));
     fac_handle_list open;
     fac_status st = fac__open_list(&open, inputs, true, "gradgradcheck", "inputs");
-    if (st == FAC_OK) st = gradgradcheck(fn, context, open.l, n_outputs, (tolerance){k.eps, k.atol, k.rtol});
+    if (st == FAC_OK) st = gradgradcheck(fn, context, open.l, n_outputs, (tolerance){k.eps, k.atol, k.rtol, false});
     fac__handle_list_free(&open);
     return st;
 }

@@ -272,6 +272,11 @@ fac_status fac__view_become(fac_tensor *t, fac_tensor *view) {
     if (view != t) {
         FAC_TRY(take_history(t, view));
         fac__move_geometry(t, view);
+        if (t->cls && t->cls == view->cls) { /* the parts of a dual tensor change along */
+            void *parts = t->ext;
+            t->ext = view->ext;
+            view->ext = parts;
+        }
     }
     FAC_TRY(fac__bump_version(t));
     atomic_store_explicit(&t->ag->view_version, fac__version_of(t), memory_order_release);

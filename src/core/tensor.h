@@ -34,6 +34,7 @@ typedef struct fac_tensor_class {
     void (*destroy)(fac_tensor *t);
     fac_status (*share)(const fac_tensor *t, void **out_ext); /* the ext of an alias of t; NULL: there can be none */
     fac_layout (*layout)(const fac_tensor *t);                /* NULL: strided */
+    bool in_memory; /* its elements lie in its storage, as those of a plain tensor do */
 } fac_tensor_class;
 
 enum {
@@ -178,12 +179,19 @@ typedef struct fac_autograd_table {
     bool (*requires_grad)(const struct fac_autograd *ag);
     /* "grad_fn=<AddBackward0>", "requires_grad=True" or "", into buf. */
     void (*describe)(fac_tensor *t, char *buf, size_t size);
+    void (*end_thread)(fac_thread *th); /* closes the dual levels that it left open */
 } fac_autograd_table;
 extern FAC_HIDDEN fac_autograd_table fac__autograd;
 
 /* True if a gradient is wanted for t: it is a floating leaf with requires_grad or has a history. NULL: false. */
 static FAC_ALWAYS_INLINE bool fac__requires_grad(const fac_tensor *t) {
     return t && t->ag && fac__autograd.requires_grad(t->ag);
+}
+/* Whether a derivative by t is wanted, in reverse or forward mode: t has a gradient that is recorded, or a tangent. NULL: false. */
+static inline bool fac__wants_derivative(const fac_tensor *t) {
+    const fac_thread *th = fac__thread();
+    if (t && t->keys & fac__func_bit(FAC_KEY_FORWARD_AD)) return true;
+    return fac__requires_grad(t) && !th->grad_disabled && !th->inference;
 }
 /* The error for an inference tensor that is changed outside inference mode. */
 fac_status fac__not_writable(void);

@@ -18,6 +18,7 @@
 #ifndef FAC_FREELISTS
 #define FAC_FREELISTS 1
 #endif
+#define FAC_DUAL_DEPTH 32
 #define FAC_SMALL_CLASSES 8 /* size classes of 128 bytes for small blocks */
 
 typedef struct fac_scope_mark {
@@ -68,11 +69,14 @@ typedef struct fac_thread {
     fac_keyset include, exclude;
 
     /* autograd */
-    bool grad_disabled;    /* no_grad */
-    bool inference;        /* inference mode */
-    bool create_graph;     /* set while a backward pass with create_graph runs */
-    int backward_depth;    /* nested engine runs on this thread */
-    uint64_t next_seq;     /* recency of the nodes this thread makes */
+    bool grad_disabled; /* no_grad */
+    bool inference;     /* inference mode */
+    bool create_graph;  /* set while a backward pass with create_graph runs */
+    int backward_depth; /* nested engine runs on this thread */
+    uint64_t next_seq;  /* recency of the nodes this thread makes */
+    bool tangents_off;  /* fac_set_fwd_grad_enabled(false) */
+    int dual_depth;     /* dual levels that this thread has open: see autograd/forward.h */
+    uint8_t dual_levels[FAC_DUAL_DEPTH];
     const void *skip_node; /* the node that runs in a pass with named targets, */
     uint64_t skip_edges;   /* and which of its first 64 edges lead to none of them */
 

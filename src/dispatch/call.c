@@ -115,7 +115,7 @@ static fac_keyset keys_of_list(fac_tensors l) {
 }
 
 /* The union of all tensors' keys, and of a generator's. Without a tensor argument in the schema, the keys of the device asked for. */
-static fac_keyset keys_of(const fac_schema *s, const fac_value *stack) {
+fac_keyset fac__boxed_keys(const fac_schema *s, const fac_value *stack) {
     fac_keyset keys = 0, drawn = 0;
     fac_device device = {0, 0};
     bool tensors = false;
@@ -157,7 +157,7 @@ static fac_status give_results(const fac_operator *op, const fac_schema *s, fac_
 }
 
 static fac_status call_on(const fac_operator *op, const fac_schema *s, fac_value *stack, fac_value *out) {
-    fac_keyset keys = fac__call_keys(fac__thread(), keys_of(s, stack));
+    fac_keyset keys = fac__call_keys(fac__thread(), fac__boxed_keys(s, stack));
     if (FAC_UNLIKELY(fac_error() != FAC_OK)) return fac_error(); /* a device that nothing serves */
     fac_status st = run(op, keys, stack);
     if (st == FAC_OK) return give_results(op, s, keys, stack, out);

@@ -3,10 +3,12 @@
 #include "dispatch/operator.h"
 
 const uint8_t fac__slot_offset[FAC_KEY_COUNT] = {
-    [FAC_KEY_DENSE] = 0,       [FAC_KEY_QUANTIZED] = 16,     [FAC_KEY_CUSTOM_RNG] = 32,         [FAC_KEY_VENDOR] = 33,
-    [FAC_KEY_SPARSE_CSR] = 49, [FAC_KEY_SPARSE] = 65,        [FAC_KEY_BACKEND_SELECT] = 81,     [FAC_KEY_WATCH] = 82,
-    [FAC_KEY_CONJUGATE] = 83,  [FAC_KEY_FUNCTIONALIZE] = 84, [FAC_KEY_AD_INPLACE_OR_VIEW] = 85, [FAC_KEY_AUTOGRAD] = 86,
-    [FAC_KEY_TRACE] = 102,     [FAC_KEY_AUTOCAST] = 103,     [FAC_KEY_BATCHED] = 119,           [FAC_KEY_NAMED] = 120,
+    [FAC_KEY_DENSE] = 0,           [FAC_KEY_QUANTIZED] = 16,  [FAC_KEY_CUSTOM_RNG] = 32,
+    [FAC_KEY_VENDOR] = 33,         [FAC_KEY_SPARSE_CSR] = 49, [FAC_KEY_SPARSE] = 65,
+    [FAC_KEY_BACKEND_SELECT] = 81, [FAC_KEY_WATCH] = 82,      [FAC_KEY_CONJUGATE] = 83,
+    [FAC_KEY_FUNCTIONALIZE] = 84,  [FAC_KEY_FORWARD_AD] = 85, [FAC_KEY_AD_INPLACE_OR_VIEW] = 86,
+    [FAC_KEY_AUTOGRAD] = 87,       [FAC_KEY_TRACE] = 103,     [FAC_KEY_AUTOCAST] = 104,
+    [FAC_KEY_BATCHED] = 120,       [FAC_KEY_NAMED] = 121,
 };
 #define PER_BACKEND(f) [f] = FAC_BACKEND_BITS - 1
 const uint8_t fac__slot_mask[FAC_KEY_COUNT] = {
@@ -49,6 +51,7 @@ static const char *const functionality_names[FAC_KEY_COUNT][2] = {
     [FAC_KEY_WATCH] = {"Watch"},
     [FAC_KEY_CONJUGATE] = {"Conjugate"},
     [FAC_KEY_FUNCTIONALIZE] = {"Functionalize"},
+    [FAC_KEY_FORWARD_AD] = {"ForwardAD"},
     [FAC_KEY_AD_INPLACE_OR_VIEW] = {"ADInplaceOrView"},
     [FAC_KEY_AUTOGRAD] = {"Autograd"},
     [FAC_KEY_TRACE] = {"Trace", "Tracer"},

@@ -49,6 +49,7 @@ typedef struct fac_builtin_facts {
     bool fills, data_dependent;
     uint32_t conjugated; /* arguments that the CPU's kernels read as conjugated where FAC_TF_CONJ says so */
     const char *gradient;
+    const char *forward; /* how tangents pass: see src/autograd/forward_rules.c; NULL: by the gradient's gradient */
 } fac_builtin_facts;
 typedef struct fac_builtin_op {
     fac_operator *op;
@@ -114,6 +115,8 @@ static inline const fac_kernel *fac__pick(const fac_operator *op, fac_keyset *ke
     unsigned slot = fac__slot_offset[f] + ((i - (i != 0)) & fac__slot_mask[f]);
     return atomic_load_explicit(&op->table[slot], memory_order_acquire);
 }
+/* Keys of the arguments of a boxed call: see call.c. */
+fac_keyset fac__boxed_keys(const fac_schema *s, const fac_value *stack);
 /* Keys for a call without tensor arguments that has a device argument; unset means the CPU. A device that no back end
    serves leaves an error pending. */
 static inline fac_keyset fac__device_keys(fac_device d) {

@@ -132,6 +132,7 @@ static bool falls_through_by_default(int f) {
     case FAC_KEY_VENDOR:
     case FAC_KEY_SPARSE_CSR:
     case FAC_KEY_SPARSE:
+    case FAC_KEY_FORWARD_AD:
     case FAC_KEY_BATCHED: return false;
     default: return true;
     }

@@ -110,7 +110,11 @@ static void bridge_destroy(void *user) {
     fac__free(b);
 }
 
-static const fac_function bridge_function = {"ModuleBackwardHook", 1, bridge_forward, bridge_backward, bridge_destroy};
+static const fac_function bridge_function = {.name = "ModuleBackwardHook",
+                                             .n_outputs = 1,
+                                             .forward = bridge_forward,
+                                             .backward = bridge_backward,
+                                             .destroy = bridge_destroy};
 
 /* t behind an identity whose backward runs the hooks of a kind; t itself if there are none or no gradient flows. */
 static fac_tensor *bridged(fac_module *m, int kind, fac_tensor *t) {

@@ -248,8 +248,8 @@ fac_status fac__copy_to_outs(fac_tensor *const *outs, fac_tensor *const *results
 
 fac_status fac__before_change(fac_tensor *const *reads, size_t n, fac_tensor **out_before) {
     bool recorded = false;
-    for (size_t i = 0; i < n && !recorded; i++) recorded = reads[i] && fac__requires_grad(reads[i]);
-    if (recorded && fac__grad_enabled(fac__thread())) return fac__c_clone(reads[0], FAC_FORMAT_DEFAULT, out_before);
+    for (size_t i = 0; i < n && !recorded; i++) recorded = fac__wants_derivative(reads[i]);
+    if (recorded) return fac__c_clone(reads[0], FAC_FORMAT_DEFAULT, out_before);
     *out_before = fac__ref(reads[0]);
     return FAC_OK;
 }

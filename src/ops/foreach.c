@@ -43,9 +43,9 @@ fac_status fac__foreach_results(const fac_foreach *each, fac_tensor *first, fac_
 /* ---- in place ------------------------------------------------------------------------------------------------------------- */
 
 bool fac__foreach_is_recorded(const fac_foreach *each, size_t i) {
-    bool any = each->single && fac__requires_grad(each->single);
-    for (size_t k = 0; k < each->n && !any; k++) any = fac__requires_grad(each->lists[k].v[i]);
-    return any && fac__grad_enabled(fac__thread());
+    bool any = fac__wants_derivative(each->single);
+    for (size_t k = 0; k < each->n && !any; k++) any = fac__wants_derivative(each->lists[k].v[i]);
+    return any;
 }
 
 /* Whether a number is taken by every floating dtype that takes others of its kind. */

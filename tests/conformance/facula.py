@@ -36,6 +36,10 @@ class ScopeMark(C.Structure):
     _fields_ = [("serial", C.c_uint64), ("depth", C.c_uint32)]
 
 
+class Dual(C.Structure):
+    _fields_ = [("primal", P), ("tangent", P)]
+
+
 class GradKw(C.Structure):
     _fields_ = [("kw_size", SIZE), ("grad_outputs", Tensors), ("retain_graph", C.c_int),
                 ("create_graph", C.c_int), ("allow_unused", C.c_int), ("kw_stray", C.c_int64)]
@@ -93,6 +97,10 @@ class Facula:
         declare("fac_tensor_numel", I64, P)
         declare("fac_tensor_read", C.c_int, P, C.c_int, P, SIZE)
         declare("fac_set_requires_grad", P, P, C.c_bool)
+        declare("fac_dual_level_enter", I64)
+        declare("fac_dual_level_exit", C.c_int, I64)
+        declare("fac_make_dual", P, P, P)
+        declare("fac_unpack_dual", Dual, P)
         declare("fac_requires_grad", C.c_bool, P)
         declare("fac_grad_kw_init", None, C.POINTER(GradKw))
         declare("fac_grad", C.c_int, Tensors, Tensors, C.POINTER(P), C.POINTER(GradKw))
@@ -344,6 +352,23 @@ class Scope:
         out = (P * len(inputs))()
         self.f.check(self.lib.fac_grad(pack(outputs), pack(inputs), out, C.byref(kw)))
         return [Tensor(self, h) if h else None for h in out]
+
+
+    def enter_level(self):
+        return self.lib.fac_dual_level_enter()
+
+    def exit_level(self, level):
+        self.lib.fac_dual_level_exit(level)
+
+    def dual(self, t, along):
+        h = self.lib.fac_make_dual(t.h, along.h)
+        if not h:
+            raise Error("make_dual: " + self.f.message())
+        return Tensor(self, h)
+
+    def tangent(self, t):
+        h = self.lib.fac_unpack_dual(t.h).tangent
+        return Tensor(self, h) if h else None
 
 
 class Tensor:

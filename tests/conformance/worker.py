@@ -6,6 +6,7 @@ import sys
 import time
 
 import torch
+from torch.autograd import forward_ad
 
 import interpret
 import lists
@@ -219,14 +220,54 @@ def check_gradients(op, scope, results, handles, expected, inputs, wide, formats
     compare(op, [g and g.torch(formats) for g in mine], list(theirs), "gradient", exact, formats)
 
 
+def check_forward(f, op, sample):
+    """Tangents of the results along random tangents of all inputs that have one."""
+    inputs = []
+    shape = interpret.flatten((sample.input, sample.args, sample.kwargs), inputs)
+
+    def fn(*ts):
+        first, args, kwargs = interpret.fill(shape, ts)
+        result = op.op(first, *args, **kwargs)
+        return sample.output_process_fn_grad(result) if op.name in FREE_FACTORS else result
+
+    if lists.takes(op):
+        raise Unsupported("an operator over lists")
+    graph = interpret.trace(fn, [copied(t) for t in inputs])
+    absent = interpret.missing(f, graph)
+    if absent:
+        raise interpret.Missing(absent)
+    torch.manual_seed(0)
+    along = [torch.randn_like(t.detach()) if differentiable(t) else None for t in inputs]
+
+    def theirs(widen):
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(widen(copied(t)), widen(v)) if v is not None else copied(t) for t, v in zip(inputs, along)]
+            return [forward_ad.unpack_dual(t).tangent for t in interpret.tensors_of(fn(*duals))]
+
+    try:
+        expected = theirs(lambda t: t)
+    except (NotImplementedError, RuntimeError) as e:
+        raise Unsupported(f"PyTorch has no tangent: {e}")
+    with Scope(f, False) as scope:
+        level = scope.enter_level()
+        try:
+            handles = [scope.wrap(copied(t)) for t in inputs]
+            handles = [scope.dual(h, scope.wrap(v)) if v is not None else h for h, v in zip(handles, along)]
+            results = interpret.run(scope, graph, handles)
+            mine = [scope.tangent(r) for r in results]
+            compare(op, [t and t.torch() for t in mine], expected, "tangent", lambda: theirs(lambda t: t.to(WIDER.get(t.dtype, t.dtype))))
+        finally:
+            scope.exit_level(level)
+
+
 def samples_of(op, dtype, gradients):
     torch.manual_seed(1)
     return op.sample_inputs("cpu", dtype, requires_grad=gradients)
 
 
 def check_operator(f, op, dtype, mode, limit, seconds):
-    """Counts and reasons for one operator, dtype and mode (plain, noncontiguous, forms, gradient, formats)."""
-    gradients = mode == "gradient" or mode == "formats" and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    """Counts and reasons for one operator, dtype and mode (plain, noncontiguous, forms, gradient, formats, forward)."""
+    gradients = mode in ("gradient", "forward") or mode == "formats" and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     out = {"samples": 0, "passed": 0, "failed": 0, "missing": 0, "unsupported": 0, "cut": False, "reasons": []}
     started = time.monotonic()
     for n, sample in enumerate(samples_of(op, dtype, gradients)):
@@ -243,7 +284,10 @@ def check_operator(f, op, dtype, mode, limit, seconds):
             sample = sample.transform(lambda t: channels_last(t) if isinstance(t, torch.Tensor) else t)
         out["samples"] += 1
         try:
-            check_sample(f, op, sample, gradients, mode == "forms", mode == "formats")
+            if mode == "forward":
+                check_forward(f, op, sample)
+            else:
+                check_sample(f, op, sample, gradients, mode == "forms", mode == "formats")
             out["passed"] += 1
             continue
         except interpret.Missing as e:
@@ -274,7 +318,7 @@ def main():
         job = json.loads(line)
         op, dtype = OPERATORS[job["op"]], getattr(torch, job["dtype"])
         result = {"samples": 0, "skipped": True}
-        if dtype in op.supported_dtypes("cpu") and (job["mode"] != "gradient" or (op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"))):
+        if dtype in op.supported_dtypes("cpu") and (job["mode"] not in ("gradient", "forward") or (op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"))):
             try:
                 result = check_operator(f, op, dtype, job["mode"], job["limit"], job["seconds"])
             except Exception as e:  # the database itself failed

@@ -200,6 +200,13 @@ files "$(fact "one$schema" 'combines: nothing' 'updates: [slef]' 'functional: "n
 expect 'an update of no argument' 1 "'updates' names 'slef', which is no argument"
 files "$(fact "one$schema" 'combines: nothing' 'shares: [slef]')" ''
 expect 'a result that shares memory with no argument' 1 "'shares' names 'slef', which is no argument"
+files "$(fact "one$schema" 'combines: nothing' 'forward: self')" ''
+expect 'a tangent without a gradient' 1 "one: 'forward' says how a tangent passes where there is no gradient"
+files "$(entry "one$schema" 'grad: {self: grad}' 'forward: slef')" ''
+expect 'a tangent of no argument' 1 "one: 'forward' names 'slef', which has no gradient"
+files "$(entry 'one(Tensor self, Tensor a, Tensor b) -> Tensor' 'grad: {self: grad, a: grad, b: grad}' 'forward: self + a * b')" ''
+expect 'a sum of products' 0
+grep -q 'forward = "0+1\*2"' "$work/out/ops_table.c" || { echo 'the products are not in the table'; failed=1; }
 files "$(fact "one$schema" 'combines: nothing' 'functional: fills')" ''
 expect 'a reader that fills' 1 'one writes none of its arguments'
 files "$(fact "one$schema" 'combines: nothing' 'random: 1')" ''

@@ -113,6 +113,16 @@ static fac_status identity(void *context, fac_tensors in, fac_tensor **out, size
 USE(use_gradcheck, (void)!(fac_gradcheck(identity, NULL, FAC_TENSORS(dead), 1)))
 USE(use_gradgradcheck, (void)!(fac_gradgradcheck(identity, NULL, FAC_TENSORS(dead), 1)))
 USE(use_jacobian, (void)!fac_jacobian(identity, NULL, dead))
+USE(use_jacfwd, (void)!fac_jacfwd(identity, NULL, dead))
+USE(use_hessian, (void)!fac_hessian(identity, NULL, dead))
+USE(use_hvp, (void)!fac_hvp(identity, NULL, dead, dead))
+static void use_jvp(fac_tensor *dead) {
+    fac_tensor *y, *t;
+    (void)!(fac_jvp(identity, NULL, FAC_TENSORS(dead), FAC_TENSORS(dead), &y, &t, 1));
+}
+USE(use_make_dual, (void)!fac_make_dual(dead, dead))
+USE(use_unpack_dual, (void)fac_unpack_dual(dead))
+USE(use_is_dual, (void)fac_is_dual(dead))
 static fac_tensor *doubled(void *context, fac_tensors in) { return (void)context, fac_mul(in.v[0], 2); }
 USE(use_checkpoint, (void)!fac_checkpoint(doubled, NULL, FAC_TENSORS(dead)))
 
@@ -271,6 +281,13 @@ static const struct {
     ROW(use_gradcheck, "gradcheck"),
     ROW(use_gradgradcheck, "gradgradcheck"),
     ROW(use_jacobian, "jacobian"),
+    ROW(use_jacfwd, "jacfwd"),
+    ROW(use_hessian, "hessian"),
+    ROW(use_hvp, "hvp"),
+    ROW(use_jvp, "jvp"),
+    ROW(use_make_dual, "make_dual"),
+    ROW(use_unpack_dual, "unpack_dual"),
+    ROW(use_is_dual, "fac_is_dual"),
     ROW(use_checkpoint, "checkpoint"),
     ROW(use_function_apply, "Misusing"),
     ROW(use_function_save, "MisusingBackward"),

@@ -75,8 +75,7 @@ static char *coerce(const val *v, etype t, int *cost) {
 
 /* ---- names ---- */
 
-/* The text of the operator's gradient for the argument, or NULL. */
-static const char *gradient_of(const op *o, const char *arg) {
+const char *gradient_of(const op *o, const char *arg) {
     size_t n = strlen(arg);
     for (size_t i = 0; i < o->e->grad.n; i++)
         for (const char *key = o->e->grad.v[i].key, *at = key; (at = strstr(at, arg)); at++)

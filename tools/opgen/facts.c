@@ -83,12 +83,45 @@ bool takes_pending(const op *o) {
     return lists(o->e->conjugated, "any") || (r && r->alias && !r->write);
 }
 
+static void check_forward(const op *o) {
+    const entry *e = o->e;
+    if (e->forward && !e->grad.n)
+        die(e->file, e->line, "%s: 'forward' says how a tangent passes where there is no gradient", o->s->full);
+}
+
+/* "self + mat1 * mat2" with the numbers of the arguments: "0+1*2". */
+static const char *products_of(const op *o) {
+    const entry *e = o->e;
+    char *text = "";
+    for (const char *p = e->forward; *p;) {
+        const size_t n = strcspn(p, " +*");
+        const char *name = xformat("%.*s", (int)n, p);
+        const int i = n ? find_arg(o->s, name) : -1;
+        if (n && (i < 0 || !gradient_of(o, name)))
+            die(e->file, e->line, "%s: 'forward' names '%s', which has no gradient", o->s->full, name);
+        if (n) text = xformat("%s%d", text, i);
+        if (!n && *p != ' ') text = xformat("%s%c", text, *p);
+        p += n ? n : 1;
+    }
+    return text;
+}
+
+/* How a tangent goes through: "0+1*2", what an entry says with the numbers of its arguments; "." of a pointwise operator, whose
+   gradient is its own tangent where everything has one size; "^", NULL: by its gradient's gradient. */
+static const char *forward_of(const op *o) {
+    const entry *e = o->e;
+    if (e->forward) return strcmp(e->forward, "ones") == 0 ? "^" : products_of(o);
+    if (e->view && o->form == FORM_FUNCTION) return "0";
+    return is_pointwise(e) && o->s->n_rets == 1 ? "." : NULL;
+}
+
 void check_facts(const model *m) {
     for (size_t i = 0; i < m->ops.n; i++) {
         const op *o = &m->ops.v[i];
         check_functional(o);
         check_combines(o);
         check_random(o);
+        check_forward(o);
         mask_of(o, "updates", o->e->updates);
         mask_of(o, "shares", o->e->shares);
         if (!takes_pending(o)) mask_of(o, "conjugated", o->e->conjugated);
@@ -108,7 +141,8 @@ void emit_facts(FILE *f, const op *o) {
     if (e->random) fputs(".offsets = 1, ", f);
     if (e->data_dependent) fputs(".data_dependent = true, ", f);
     fprintf(f, ".combines = FAC_COMBINES_%s, .gradient = ", upper(how));
-    const char *gradient = gradient_source(o);
+    const char *gradient = gradient_source(o), *forward = o->grad ? forward_of(o) : NULL;
     quoted(f, gradient ? gradient : "none: no argument has one");
+    if (forward) fprintf(f, ", .forward = \"%s\"", forward);
     fputs("}", f);
 }

@@ -40,6 +40,7 @@ typedef struct entry {
         **output_differentiability; /* NULL-terminated; variants NULL means [function] */
     int positional;                 /* -1: not given */
     char *combines, *functional;    /* facts.c */
+    char *forward;                  /* what the results are linear in: "self + mat1 * mat2" */
     char *random;                   /* offsets of the generator that a call takes, as C over the arguments; 1 at most */
     bool internal, factory, data_dependent;
 } entry;
@@ -249,6 +250,8 @@ void complete_aliases(model *m);
 void spell_out_references(model *m);
 void build_model(model *m);
 void plan_gradients(model *m);
+/* The text of the operator's gradient for the argument, or NULL. */
+const char *gradient_of(const op *o, const char *arg);
 void load_header(const char *path, model *m);
 /* A typedef, struct or enumeration between begin and end, without comments; false for one that is not C's. */
 bool read_type(const char *path, int line, const char *begin, const char *end, declaration *out);

@@ -91,13 +91,11 @@ fac_status scaled_dot_product_attention_math_composite(const fac_call_info *c, f
 
 /* ---- the choice -------------------------------------------------------------------------------------------------------------- */
 
-static bool wants_grad(const fac_tensor *t) { return t && fac_is_grad_enabled() && fac__requires_grad(t); }
-
 /* Whether the fused operator takes these: three or four dimensions, equal batches, no dropout, a mask without gradient. */
 static bool fits_fused(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v, const fac_tensor *mask,
                        double p) {
     bool fits = p == 0 && (q->ndim == 3 || q->ndim == 4) && k->ndim == q->ndim && v->ndim == q->ndim &&
-                !wants_grad(mask) && (!mask || mask->ndim <= q->ndim);
+                !fac__wants_derivative(mask) && (!mask || mask->ndim <= q->ndim);
     for (int d = 0; fits && d < q->ndim - 2; d++) fits = q->sizes[d] == k->sizes[d] && k->sizes[d] == v->sizes[d];
     return fits && fac__is_cpu(q) && fac_dtype_is_floating((fac_dtype)q->dtype);
 }

@@ -5,8 +5,6 @@
 #include <facula/autograd.h>
 #include <float.h>
 
-static bool wants_grad(const fac_tensor *t) { return fac_is_grad_enabled() && fac__requires_grad(t); }
-
 /* Owned results of an operator: `keep` is given, the others are dropped. */
 static fac_status only(fac_status st, fac_tensor **all, int n, int keep, fac_tensor **out) {
     if (st != FAC_OK) return st;
@@ -38,7 +36,7 @@ fac_status linalg_svd_composite(const fac_call_info *c, fac_tensor *A, bool full
 fac_status linalg_svdvals_composite(const fac_call_info *c, fac_tensor *A, const char *driver, fac_tensor **out) {
     (void)c;
     fac_tensor *r[3] = {NULL, NULL, NULL};
-    return only(fac__c__linalg_svd(A, false, wants_grad(A), driver, r), r, 3, 1, out);
+    return only(fac__c__linalg_svd(A, false, fac__wants_derivative(A), driver, r), r, 3, 1, out);
 }
 
 /* Square matrices of zeros, one for each of self's. */
@@ -70,13 +68,13 @@ fac_status linalg_eigh_composite(const fac_call_info *c, fac_tensor *self, const
 fac_status linalg_eigvalsh_composite(const fac_call_info *c, fac_tensor *self, const char *uplo, fac_tensor **out) {
     (void)c;
     fac_tensor *r[2] = {NULL, NULL};
-    return only(fac__c__linalg_eigh(self, uplo, wants_grad(self), r), r, 2, 0, out);
+    return only(fac__c__linalg_eigh(self, uplo, fac__wants_derivative(self), r), r, 2, 0, out);
 }
 
 fac_status linalg_eigvals_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
     fac_tensor *r[2] = {NULL, NULL};
-    if (!wants_grad(self)) return fac__c__linalg_eigvals(self, out);
+    if (!fac__wants_derivative(self)) return fac__c__linalg_eigvals(self, out);
     return only(fac__c_linalg_eig(self, r), r, 2, 0, out);
 }
 

@@ -4,7 +4,6 @@
 #include <facula/autograd.h>
 
 static fac_ints ints(const int64_t *v, int n) { return (fac_ints){v, (size_t)n}; }
-static bool wants_grad(const fac_tensor *t) { return fac_is_grad_enabled() && fac__requires_grad(t); }
 
 /* ---- matmul --------------------------------------------------------------------------------------------------------- */
 
@@ -14,7 +13,7 @@ static bool wants_grad(const fac_tensor *t) { return fac_is_grad_enabled() && fa
 static bool should_fold(const fac_tensor *a, const fac_tensor *b) {
     const fac_tensor *large = a->ndim >= b->ndim ? a : b, *small = a->ndim >= b->ndim ? b : a;
     if (large->ndim < 3 || small->ndim > 2) return false;
-    if (wants_grad(small)) return true;
+    if (fac__wants_derivative(small)) return true;
     if (a->ndim == 2) return false; /* the result would have to be transposed and copied */
     if (large->numel == 0 || small->ndim == 1) return true;
     for (int d = 0; d + 2 < large->ndim; d++)
@@ -53,8 +52,8 @@ static fac_tensor *merged_batch(fac_tensor *t, const int64_t *batch, int n_batch
 static fac_tensor *batched(fac_tensor *a, fac_tensor *b) {
     /* A batch of one that needs a gradient is folded rather than broadcast: the gradient then needs no sum. */
     if (a->ndim == 3 && b->ndim == 3 && a->sizes[0] != b->sizes[0]) {
-        if (a->sizes[0] == 1 && wants_grad(a)) return fac__s_matmul(fac__s_squeeze_dim(a, 0), b);
-        if (b->sizes[0] == 1 && wants_grad(b)) return fac__s_matmul(a, fac__s_squeeze_dim(b, 0));
+        if (a->sizes[0] == 1 && fac__wants_derivative(a)) return fac__s_matmul(fac__s_squeeze_dim(a, 0), b);
+        if (b->sizes[0] == 1 && fac__wants_derivative(b)) return fac__s_matmul(a, fac__s_squeeze_dim(b, 0));
     }
     bool vector = b->ndim == 1;
     int64_t batch[FAC_MAX_DIMS + 2];

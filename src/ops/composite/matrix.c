@@ -210,7 +210,7 @@ static fac_tensor *identity_like(fac_tensor *self) {
 /* The identity; where a gradient flows, one that has a gradient, of zeros. */
 static fac_tensor *zeroth_power(fac_tensor *self) {
     fac_tensor *eye = identity_like(self);
-    if (!fac_is_grad_enabled() || !fac__requires_grad(self)) return eye;
+    if (!fac__wants_derivative(self)) return eye;
     return fac__s_add_Tensor(fac__s_fill_Scalar(self, fac_scalar_i_(0)), eye, fac_scalar_i_(1));
 }
 

@@ -9,7 +9,10 @@ fac_status polygamma_composite_(const fac_call_info *c, fac_tensor *self, int64_
     FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "result type %s can't be cast to the desired output type %s",
               fac_dtype_name(fac_default_dtype()), fac_dtype_name((fac_dtype)self->dtype));
     FAC_SCOPE(s);
-    fac_tensor *result = fac__s_polygamma(n, self);
+    fac_tensor *const reads[] = {self};
+    fac_tensor *before = NULL;
+    FAC_TRY(fac__before_change(reads, 1, &before));
+    fac_tensor *result = fac__s_polygamma(n, fac__adopt(fac__thread(), before));
     if (!result) return fac_error();
     return fac__c_copy_(self, result, false, out);
 }

@@ -1,0 +1,474 @@
+/* Forward mode: levels, dual tensors, jvp, Jacobians and Hessians, against closed forms and against going backward. */
+#include "support/support.h"
+#include <facula/facula.h>
+#include <math.h>
+
+#define assert_within(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
+
+static fac_tensor *vec(const double *v, int64_t n) { return fac_tensor_from(v, FAC_F64, FAC_INTS(n)); }
+static double at(fac_tensor *t, int64_t i) { return fac_item(fac_select(fac_reshape(t, FAC_INTS(-1)), 0, i)); }
+static const double X[] = {0.3, -1.2, 2.1}, V[] = {1.0, 0.5, -2.0};
+
+/* sin(x) * x + exp(x) */
+static fac_status curve(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    out[0] = fac_add(fac_mul(fac_sin(in.v[0]), in.v[0]), fac_exp(in.v[0]));
+    return fac_error();
+}
+static double slope(double x) { return cos(x) * x + sin(x) + exp(x); }
+static double slope2(double x) { return -sin(x) * x + 2 * cos(x) + exp(x); }
+
+static void dual_tensors_carry_tangents(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y = NULL;
+    fac_tensor *d = fac_make_dual(x, v);
+    assert_non_null(d);
+    assert_true(fac_is_dual(d) && !fac_is_dual(x));
+    assert_ok(curve(NULL, (fac_tensors){&d, 1}, &y, 1));
+    fac_dual u = fac_unpack_dual(y);
+    for (int i = 0; i < 3; i++) {
+        assert_within(at(u.primal, i), sin(X[i]) * X[i] + exp(X[i]), 1e-12);
+        assert_within(at(u.tangent, i), slope(X[i]) * V[i], 1e-12);
+    }
+    u = fac_unpack_dual(x);
+    assert_ptr_equal(u.primal, x);
+    assert_null(u.tangent);
+}
+
+static void jvp_of_a_curve_is_its_slope(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y, *t;
+    assert_ok(fac_jvp(curve, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    for (int i = 0; i < 3; i++) assert_within(at(t, i), slope(X[i]) * V[i], 1e-12);
+    assert_false(fac_is_dual(y));
+}
+
+static fac_status jvp_of_curve(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *y;
+    (void)n;
+    return fac_jvp(curve, NULL, in, (fac_tensors){context, 1}, &y, out, 1);
+}
+
+static void jvp_nests(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y, *t;
+    assert_ok(fac_jvp(jvp_of_curve, &v, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    for (int i = 0; i < 3; i++) {
+        assert_within(at(y, i), slope(X[i]) * V[i], 1e-12);
+        assert_within(at(t, i), slope2(X[i]) * V[i] * V[i], 1e-12);
+    }
+}
+
+/* x * d(x + y)/dy at y = 1, by x: with one level for both, the answer would be 2. */
+static fac_status plus(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = fac_add(*(fac_tensor **)context, in.v[0]);
+    return fac_error();
+}
+static fac_status times_inner(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *x = in.v[0], *one = fac_ones_like(fac_detach(x)), *y, *t;
+    (void)context, (void)n;
+    FAC_TRY(fac_jvp(plus, &x, FAC_TENSORS(one), FAC_TENSORS(one), &y, &t, 1));
+    out[0] = fac_mul(x, t);
+    return fac_error();
+}
+static void nested_levels_are_not_confused(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 1), *one = fac_ones_like(x), *y, *t;
+    assert_ok(fac_jvp(times_inner, NULL, FAC_TENSORS(x), FAC_TENSORS(one), &y, &t, 1));
+    assert_within(at(t, 0), 1, 1e-12);
+}
+
+static fac_status cubes(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    out[0] = fac_sum(fac_mul(fac_mul(in.v[0], in.v[0]), fac_cumsum(in.v[0], 0)));
+    return fac_error();
+}
+
+static void hessians_forward_over_reverse_equal_reverse_over_reverse(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3);
+    fac_tensor *h = fac_hessian(cubes, NULL, x);
+    assert_non_null(h);
+    fac_tensor *leaf = fac_set_requires_grad(fac_clone(x), true), *y, *g, *row;
+    assert_ok(cubes(NULL, FAC_TENSORS(leaf), &y, 1));
+    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(leaf), &g, .create_graph = true));
+    for (int i = 0; i < 3; i++) {
+        fac_tensor *gi = fac_select(g, 0, i);
+        assert_ok(fac_grad(FAC_TENSORS(gi), FAC_TENSORS(leaf), &row, .retain_graph = true));
+        for (int j = 0; j < 3; j++) assert_within(at(h, 3 * i + j), at(row, j), 1e-10);
+    }
+    fac_tensor *hv = fac_hvp(cubes, NULL, x, v), *want = fac_mv(h, v);
+    for (int i = 0; i < 3; i++) assert_within(at(hv, i), at(want, i), 1e-10);
+}
+
+static void reverse_goes_through_tangents(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(vec(X, 3), true), *v = vec(V, 3), *y, *t, *g;
+    assert_ok(fac_jvp(curve, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    assert_true(fac_requires_grad(y) && fac_requires_grad(t));
+    fac_tensor *sum = fac_sum(t);
+    assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(x), &g));
+    for (int i = 0; i < 3; i++) assert_within(at(g, i), slope2(X[i]) * V[i], 1e-12);
+}
+
+/* ---- in place, views, out ------------------------------------------------------------------------------------------------- */
+
+static fac_tensor *tangent_of(fac_tensor *t) { return fac_unpack_dual(t).tangent; }
+
+static void in_place_changes_carry_tangents(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *d = fac_make_dual(x, v), *y = fac_mul(d, 2);
+    assert_non_null(fac_sin_(y));
+    for (int i = 0; i < 3; i++) assert_within(at(tangent_of(y), i), 2 * V[i] * cos(2 * X[i]), 1e-12);
+    assert_non_null(fac_zero_(y));
+    for (int i = 0; i < 3; i++) assert_within(at(tangent_of(y), i), 0, 0);
+    for (int i = 0; i < 3; i++) assert_within(at(v, i), V[i], 0); /* the tangent that was given is a copy's */
+}
+
+static void filling_with_random_numbers_draws_them_once(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *d = fac_clone(fac_make_dual(x, v)), *plain = fac_clone(x);
+    for (int i = 0; i < 2; i++) {
+        fac_manual_seed(3);
+        fac_uniform_(i ? plain : d);
+        fac_uniform_(i ? plain : d);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_within(at(d, i), at(plain, i), 0);
+        assert_within(at(tangent_of(d), i), 0, 0);
+    }
+}
+
+static void change_of_a_view_reaches_the_base(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y = fac_clone(fac_make_dual(x, v)), *part = fac_narrow(y, 0, 1, 1);
+    assert_non_null(fac_mul_(part, 10));
+    assert_within(at(tangent_of(y), 0), V[0], 0);
+    assert_within(at(tangent_of(y), 1), 10 * V[1], 1e-12);
+    fac_tensor *strided = fac_as_strided(y, FAC_INTS(2), FAC_INTS(1), .storage_offset = 1);
+    assert_within(at(tangent_of(strided), 1), V[2], 0);
+    assert_non_null(fac_unsqueeze_(y, 0));
+    assert_int_equal(fac_tensor_ndim(tangent_of(y)), 2);
+}
+
+static void plain_tensors_take_on_tangents(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *d = fac_make_dual(x, v);
+    fac_tensor *whole = fac_zeros(FAC_INTS(3), .dtype = FAC_F64), *table = fac_zeros(FAC_INTS(2, 3), .dtype = FAC_F64);
+    assert_non_null(fac_add_(whole, d));
+    for (int i = 0; i < 3; i++) assert_within(at(tangent_of(whole), i), V[i], 0);
+    assert_non_null(fac_copy_(fac_select(table, 0, 1), d));
+    assert_true(fac_is_dual(table));
+    for (int i = 0; i < 3; i++) {
+        assert_within(at(table, 3 + i), X[i], 0);
+        assert_within(at(tangent_of(table), i), 0, 0);
+        assert_within(at(tangent_of(table), 3 + i), V[i], 0);
+    }
+    fac_tensor *leaf = fac_set_requires_grad(vec(X, 3), true);
+    fac_mode_guard g = fac_no_grad_begin();
+    (void)fac_add_(leaf, d);
+    fac_mode_end(&g);
+    assert_error(FAC_ERR_AUTOGRAD, "a leaf that requires grad");
+}
+
+static void out_forms_refuse_tangents(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *d = fac_make_dual(x, v), *out = fac_empty_like(x);
+    assert_null(fac_sin_out(out, d));
+    assert_error(FAC_ERR_AUTOGRAD, "forward mode");
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------------------- */
+
+static void results_without_a_derivative_have_no_tangent(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *d = fac_make_dual(x, v);
+    assert_false(fac_is_dual(fac_gt(d, 0)) || fac_is_dual(fac_argmax(d)) || fac_is_dual(fac_detach(d)));
+    fac_max_dim_result r = fac_max_dim(d, 0);
+    assert_within(at(tangent_of(r.values), 0), V[2], 0);
+    assert_false(fac_is_dual(r.indices));
+    assert_within(fac_item(fac_select(d, 0, 1)), X[1], 0);
+    fac_tensor *both = fac_cat(FAC_TENSORS(x, d), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_within(at(tangent_of(both), i), 0, 0);
+        assert_within(at(tangent_of(both), 3 + i), V[i], 0);
+    }
+    fac_tensor *w = fac_clone(d), *z = fac_view_as_complex(fac_stack(FAC_TENSORS(w, x), 1));
+    fac_tensor *t = tangent_of(fac_mul(z, fac_conj(z)));
+    for (int i = 0; i < 3; i++) assert_within(at(fac_real(t), i), 2 * X[i] * V[i], 1e-12);
+}
+
+static fac_status constant(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = *(fac_tensor **)context;
+    out[1] = fac_argmax(in.v[0]);
+    return fac_error();
+}
+
+static void outputs_that_do_not_depend_have_zeros(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y[2], *t[2];
+    assert_ok(fac_jvp(constant, &v, FAC_TENSORS(x), FAC_TENSORS(v), y, t, 2));
+    assert_within(at(fac_abs(t[0]), 2), 0, 0);
+    assert_null(t[1]);
+}
+
+/* ---- modes and levels -------------------------------------------------------------------------------------------------------------- */
+
+static fac_status curve_in_no_grad(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    FAC_NO_GRAD(g);
+    return curve(context, in, out, n);
+}
+
+static void modes_of_going_backward_leave_tangents_alone(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(vec(X, 3), true), *v = vec(V, 3), *y, *t, *g;
+    assert_ok(fac_jvp(curve_in_no_grad, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    for (int i = 0; i < 3; i++) assert_within(at(t, i), slope(X[i]) * V[i], 1e-12);
+    fac_tensor *sum = fac_sum(t); /* what is outside is recorded as it was outside */
+    assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(x), &g));
+    for (int i = 0; i < 3; i++) assert_within(at(g, i), slope2(X[i]) * V[i], 1e-12);
+    fac_mode_guard no = fac_no_grad_begin();
+    assert_ok(fac_jvp(curve, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    fac_mode_end(&no);
+    assert_false(fac_requires_grad(y) || fac_requires_grad(t));
+}
+
+static void tangents_can_be_switched_off(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *d = fac_make_dual(x, v);
+    assert_true(fac_set_fwd_grad_enabled(false));
+    assert_false(fac_is_fwd_grad_enabled());
+    assert_false(fac_is_dual(fac_sin(d)) || fac_is_dual(fac_reshape(d, FAC_INTS(3, 1))));
+    assert_false(fac_set_fwd_grad_enabled(true));
+    assert_true(fac_is_dual(fac_sin(d)));
+}
+
+static void gradients_of_dual_tensors_are_dual(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = fac_set_requires_grad(vec(X, 3), true), *v = vec(V, 3), *d = fac_make_dual(x, v), *y, *g;
+    assert_ok(curve(NULL, FAC_TENSORS(d), &y, 1));
+    fac_tensor *sum = fac_sum(y);
+    assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(x), &g));
+    for (int i = 0; i < 3; i++) {
+        assert_within(at(g, i), slope(X[i]), 1e-12);
+        assert_within(at(tangent_of(g), i), slope2(X[i]) * V[i], 1e-12);
+    }
+}
+
+static void tensors_of_a_closed_level_are_plain(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(vec(X, 3), true), *v = vec(V, 3), *g;
+    const int64_t level = fac_dual_level_enter(), inner = fac_dual_level_enter();
+    assert_true(level > 0 && inner > level);
+    fac_tensor *d = fac_make_dual(x, v), *y = fac_sin(d);
+    assert_ok(fac_dual_level_exit(level)); /* and with it the inner one */
+    assert_int_equal(fac_dual_level_exit(inner), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "not open");
+    assert_false(fac_is_dual(y));
+    fac_tensor *z = fac_mul(fac_view(y, FAC_INTS(3, 1)), y), *sum = fac_sum(z);
+    assert_null(fac_unpack_dual(z).tangent);
+    assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(x), &g));
+    double total = 0;
+    for (int i = 0; i < 3; i++) total += sin(X[i]);
+    for (int i = 0; i < 3; i++) assert_within(at(g, i), 2 * total * cos(X[i]), 1e-12);
+    fac_tensor *free_standing = fac_clone(y);
+    assert_non_null(fac_mul_(free_standing, 0));
+    assert_within(at(free_standing, 1), 0, 0);
+}
+
+static void wrong_duals_are_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *whole = fac_arange(3);
+    assert_null(fac_make_dual(x, v));
+    assert_error(FAC_ERR_STATE, "no level exists");
+    FAC_DUAL_LEVEL(l);
+    assert_null(fac_make_dual(x, fac_narrow(v, 0, 0, 2)));
+    assert_error(FAC_ERR_SHAPE, "same size");
+    assert_null(fac_make_dual(x, fac_to_dtype(v, FAC_F32)));
+    assert_error(FAC_ERR_DTYPE, "dtype");
+    assert_null(fac_make_dual(whole, whole));
+    assert_error(FAC_ERR_DTYPE, "no tangent");
+    assert_null(fac_make_dual(fac_make_dual(x, v), v));
+    assert_error(FAC_ERR_STATE, "same level");
+}
+
+static fac_status fails(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    (void)fac_dual_level_enter(); /* left open */
+    fac_set_grad_enabled(false);
+    out[0] = fac_mm(in.v[0], in.v[0]);
+    return fac_error();
+}
+
+static void failing_functions_leave_nothing_behind(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y, *t;
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(fac_jvp(fails, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1), FAC_ERR_SHAPE);
+        assert_null(y);
+        assert_null(t);
+        assert_error(FAC_ERR_SHAPE, "mm");
+        assert_true(fac_is_grad_enabled());
+    }
+    assert_null(fac_make_dual(x, v));
+    assert_error(FAC_ERR_STATE, "no level exists");
+    assert_int_equal(fac_jvp(curve, NULL, FAC_TENSORS(x), FAC_TENSORS(v, v), &y, &t, 1), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "1 primals and 2 tangents");
+}
+
+static void levels_are_limited(void **state) {
+    (void)state;
+    int n = 0;
+    int64_t first = 0;
+    for (int64_t level; (level = fac_dual_level_enter()) != 0; n++) first = first ? first : level;
+    assert_error(FAC_ERR_STATE, "no room for another");
+    assert_true(n >= 16);
+    assert_ok(fac_dual_level_exit(first));
+}
+
+/* ---- Jacobians ----------------------------------------------------------------------------------------------------------------------- */
+
+static fac_status outer_product(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    out[0] = fac_outer(in.v[0], fac_exp(in.v[0]));
+    return fac_error();
+}
+
+static void jacobians_by_columns_and_by_rows_agree(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *by_columns = fac_jacfwd(outer_product, NULL, x),
+               *by_rows = fac_jacobian(outer_product, NULL, x);
+    assert_int_equal(fac_tensor_sizes(by_columns).v[0], 9);
+    for (int i = 0; i < 27; i++) assert_within(at(by_columns, i), at(by_rows, i), 1e-12);
+    assert_null(fac_hessian(outer_product, NULL, x));
+    assert_error(FAC_ERR_SHAPE, "only one of one element has a Hessian");
+}
+
+static void gradcheck_looks_at_forward_mode(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(vec(X, 3), true);
+    assert_ok(fac_gradcheck(outer_product, NULL, FAC_TENSORS(x), 1, .check_forward_ad = true));
+}
+
+/* ---- custom functions -------------------------------------------------------------------------------------------------------------------- */
+
+/* x^3, computed in a way that no operator sees. */
+static fac_status cube_forward(fac_function_ctx *c, fac_tensors in, fac_tensor **out) {
+    FAC_TRY(fac_function_save(c, in));
+    out[0] = fac_pow(in.v[0], 3);
+    return fac_error();
+}
+static fac_status cube_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
+    fac_tensor *x = fac_function_saved(c).v[0];
+    out[0] = fac_mul(fac_mul(grads.v[0], 3), fac_mul(x, x));
+    return fac_error();
+}
+static fac_status cube_jvp(fac_function_ctx *c, fac_tensors tangents, fac_tensor **out) {
+    fac_tensor *x = fac_function_saved(c).v[0];
+    out[0] = fac_mul(fac_mul(tangents.v[0], 3), fac_mul(x, x));
+    return fac_error();
+}
+static const fac_function cube = {
+    .name = "Cube", .n_outputs = 1, .forward = cube_forward, .backward = cube_backward, .jvp = cube_jvp};
+static const fac_function no_jvp = {.name = "Cube", .n_outputs = 1, .forward = cube_forward, .backward = cube_backward};
+/* Twice the true tangent, to tell which was used. */
+static fac_status double_jvp(fac_function_ctx *c, fac_tensors tangents, fac_tensor **out) {
+    FAC_TRY(cube_jvp(c, tangents, out));
+    out[0] = fac_mul(out[0], 2);
+    return fac_error();
+}
+static const fac_function doubled = {.name = "Doubled", .n_outputs = 1, .forward = cube_forward, .jvp = double_jvp};
+
+static fac_status apply_custom(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_function_apply(context, NULL, in, out);
+}
+static fac_status sum_of_custom(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    FAC_TRY(apply_custom(context, in, out, n));
+    out[0] = fac_sum(out[0]);
+    return fac_error();
+}
+static fac_status jvp_of_custom(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *y, *v = fac_ones_like(fac_detach(in.v[0]));
+    (void)n;
+    return fac_jvp(apply_custom, context, in, FAC_TENSORS(v), &y, out, 1);
+}
+
+static void custom_functions_bring_their_own_tangent(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y, *t, *g;
+    assert_ok(fac_jvp(apply_custom, (void *)(uintptr_t)&doubled, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    for (int i = 0; i < 3; i++) assert_within(at(t, i), 6 * X[i] * X[i] * V[i], 1e-12);
+    assert_ok(fac_jvp(jvp_of_custom, (void *)(uintptr_t)&cube, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    for (int i = 0; i < 3; i++) assert_within(at(t, i), 6 * X[i] * V[i], 1e-12);
+    fac_tensor *hv = fac_hvp(sum_of_custom, (void *)(uintptr_t)&cube, x, v);
+    for (int i = 0; i < 3; i++) assert_within(at(hv, i), 6 * X[i] * V[i], 1e-12);
+    fac_tensor *leaf = fac_set_requires_grad(vec(X, 3), true);
+    assert_ok(fac_jvp(apply_custom, (void *)(uintptr_t)&cube, FAC_TENSORS(leaf), FAC_TENSORS(v), &y, &t, 1));
+    fac_tensor *sum = fac_sum(t);
+    assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(leaf), &g));
+    for (int i = 0; i < 3; i++) assert_within(at(g, i), 6 * X[i] * V[i], 1e-12);
+    assert_int_equal(fac_jvp(apply_custom, (void *)(uintptr_t)&no_jvp, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1),
+                     FAC_ERR_AUTOGRAD);
+    assert_error(FAC_ERR_AUTOGRAD, "it has no jvp");
+}
+
+static const struct CMUnitTest tests[] = {
+    FAC_TEST(dual_tensors_carry_tangents),
+    FAC_TEST(jvp_of_a_curve_is_its_slope),
+    FAC_TEST(jvp_nests),
+    FAC_TEST(nested_levels_are_not_confused),
+    FAC_TEST(hessians_forward_over_reverse_equal_reverse_over_reverse),
+    FAC_TEST(reverse_goes_through_tangents),
+    FAC_TEST(in_place_changes_carry_tangents),
+    FAC_TEST(filling_with_random_numbers_draws_them_once),
+    FAC_TEST(change_of_a_view_reaches_the_base),
+    FAC_TEST(plain_tensors_take_on_tangents),
+    FAC_TEST(out_forms_refuse_tangents),
+    FAC_TEST(results_without_a_derivative_have_no_tangent),
+    FAC_TEST(outputs_that_do_not_depend_have_zeros),
+    FAC_TEST(modes_of_going_backward_leave_tangents_alone),
+    FAC_TEST(tangents_can_be_switched_off),
+    FAC_TEST(gradients_of_dual_tensors_are_dual),
+    FAC_TEST(tensors_of_a_closed_level_are_plain),
+    FAC_TEST(wrong_duals_are_refused),
+    FAC_TEST(failing_functions_leave_nothing_behind),
+    FAC_TEST(levels_are_limited),
+    FAC_TEST(jacobians_by_columns_and_by_rows_agree),
+    FAC_TEST(gradcheck_looks_at_forward_mode),
+    FAC_TEST(custom_functions_bring_their_own_tangent),
+};
+int main(void) { return support_run(tests, FAC_COUNT(tests), NULL); }
