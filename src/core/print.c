@@ -212,12 +212,13 @@ static const char *tuple_text(const fac_tensor *t, char *buf, size_t size) {
 static void add_suffixes(printer *p, fac_tensor *t) {
     char text[300];
     fac_dtype d = (fac_dtype)t->dtype, standard = fac_default_dtype();
-    bool meta = t->device.type == FAC_META, empty = t->numel == 0;
+    bool meta = t->device.type == FAC_META || t->cls, empty = t->numel == 0;
     bool usual = d == standard || d == fac__complex_of(standard) || d == FAC_I64 || d == FAC_BOOL;
     int64_t line = last_line(p);
     if (!fac__is_cpu(t)) add_suffix(p, &line, "device='%s'", fac_device_format(t->device, text, sizeof text));
     if (meta || (empty && t->ndim != 1)) add_suffix(p, &line, "size=%s", tuple_text(t, text, sizeof text));
     if (meta || empty ? d != standard : !usual) add_suffix(p, &line, "dtype=torch.%s", fac_dtype_name(d));
+    if (t->cls) add_suffix(p, &line, "%s", t->cls->name);
     if (t->ag) fac__autograd.describe(t, text, sizeof text);
     if (t->ag && *text) add_suffix(p, &line, "%s", text);
     add(p, ")", 1);
@@ -244,7 +245,7 @@ static fac_status write_text(fac_tensor *t, printer *p) {
     FAC_OPEN(t, "fac_print", "t", fac_error());
     p->line_width = atomic_load(&option_width);
     add(p, prefix, INDENT);
-    if (t->device.type == FAC_META)
+    if (t->device.type == FAC_META || t->cls)
         add(p, "...", 3);
     else if (t->numel == 0)
         add(p, "[]", 2);

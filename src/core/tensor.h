@@ -32,6 +32,7 @@ struct fac_autograd; /* src/autograd/autograd_meta.h */
 typedef struct fac_tensor_class {
     const char *name;
     void (*destroy)(fac_tensor *t);
+    const char *unread; /* why its elements cannot be read, and what to do instead; NULL: make it dense */
 } fac_tensor_class;
 
 enum {
@@ -174,12 +175,19 @@ typedef struct fac_autograd_table {
     bool (*requires_grad)(const struct fac_autograd *ag);
     /* "grad_fn=<AddBackward0>", "requires_grad=True" or "", into buf. */
     void (*describe)(fac_tensor *t, char *buf, size_t size);
+    /* From now on t, which is not plain, wants a gradient whenever `value` does, which lives as long as t. */
+    fac_status (*stand_for)(fac_tensor *t, fac_tensor *value);
 } fac_autograd_table;
 extern FAC_HIDDEN fac_autograd_table fac__autograd;
 
 /* True if a gradient is wanted for t: it is a floating leaf with requires_grad or has a history. NULL: false. */
 static FAC_ALWAYS_INLINE bool fac__requires_grad(const fac_tensor *t) {
     return t && t->ag && fac__autograd.requires_grad(t->ag);
+}
+/* The error for a tensor that is not plain, where memory of its own or a place in a graph is asked for. */
+fac_status fac__not_plain(const fac_tensor *t, const char *what);
+static inline fac_status fac__check_plain(const fac_tensor *t, const char *what) {
+    return FAC_LIKELY(!t || !t->cls) ? FAC_OK : fac__not_plain(t, what);
 }
 /* The error for an inference tensor that is changed outside inference mode. */
 fac_status fac__not_writable(void);

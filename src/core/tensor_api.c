@@ -86,11 +86,13 @@ bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format) 
 
 void *fac_tensor_data(fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", NULL);
+    if (fac__check_plain(t, "fac_tensor_data")) return NULL;
     return fac__data(t);
 }
 
 fac_storage *fac_tensor_storage(fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", NULL);
+    if (fac__check_plain(t, "fac_tensor_storage")) return NULL;
     return t->storage;
 }
 

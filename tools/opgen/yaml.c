@@ -106,6 +106,7 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(combines, word_of);
     KEY(random, text_of);
     KEY(functional, text_of);
+    KEY(batch, text_of);
     KEY(variants, list_of);
     KEY(tags, list_of);
     KEY(updates, list_of);
