@@ -62,17 +62,17 @@ static size_t count_tensors(const fac_value *stack, size_t n_args) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------ */
 
-fac_status batch_become(batch_tensor *x, fac_status st, fac_tensor *next) {
+fac_status batch_become(batch_tensor *x, fac_status st, fac_tensor *const *next) {
     if (st != FAC_OK) return st;
     fac__unref(x->t);
-    x->t = next;
+    x->t = *next;
     return FAC_OK;
 }
 
 fac_status batch_front(batch_call *b, batch_tensor *x, bool expand) {
     fac_tensor *next = NULL;
     if (x->front) return FAC_OK;
-    FAC_TRY(batch_become(x, fac__batch_front(b->level, x->t, expand, &next), next));
+    FAC_TRY(batch_become(x, fac__batch_front(b->level, x->t, expand, &next), &next));
     x->front = x->batched || expand;
     return FAC_OK;
 }
@@ -90,7 +90,7 @@ fac_status batch_insert(batch_tensor *x, int at, int n) {
     FAC_CHECK(x->t->ndim + n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor of %d dimensions has no room for %d more",
               x->t->ndim, n);
     for (int d = 0; d < x->t->ndim + n; d++) sizes[d] = d < at ? x->t->sizes[d] : d < at + n ? 1 : x->t->sizes[d - n];
-    return batch_become(x, fac__c_view(x->t, (fac_ints){sizes, (size_t)(x->t->ndim + n)}, &next), next);
+    return batch_become(x, fac__c_view(x->t, (fac_ints){sizes, (size_t)(x->t->ndim + n)}, &next), &next);
 }
 
 fac_status batch_flatten(batch_tensor *x, int at, int n) {
@@ -108,7 +108,7 @@ fac_status batch_flatten(batch_tensor *x, int at, int n) {
         sizes[at] = 1;
         to++;
     }
-    return batch_become(x, fac__c_reshape(x->t, (fac_ints){sizes, (size_t)to}, &next), next);
+    return batch_become(x, fac__c_reshape(x->t, (fac_ints){sizes, (size_t)to}, &next), &next);
 }
 
 fac_status batch_split(fac_value *out, int64_t first) {

@@ -59,8 +59,8 @@ batch_tensor *batch_tensor_of(const batch_call *b, size_t arg);
 /* Samples in front; what is not batched is expanded if `expand`, else left. */
 fac_status batch_front(batch_call *b, batch_tensor *x, bool expand);
 fac_status batch_front_all(batch_call *b, bool expand);
-/* Replaces x->t, unless making `next` failed. */
-fac_status batch_become(batch_tensor *x, fac_status st, fac_tensor *next);
+/* Replaces x->t by *next, unless making it failed. */
+fac_status batch_become(batch_tensor *x, fac_status st, fac_tensor *const *next);
 /* Puts n dimensions of one element behind the first `at` of x->t. */
 fac_status batch_insert(batch_tensor *x, int at, int n);
 /* Joins the n dimensions from `at` on into one, and the reverse, splitting dimension 0 of an out. */

@@ -2,9 +2,9 @@
 #include "ops/batch/rules.h"
 #include "ops_gen.h"
 
-static fac_status give(batch_call *b, size_t i, fac_status st, fac_tensor *owned) {
+static fac_status give(batch_call *b, size_t i, fac_status st, fac_tensor *const *owned) {
     if (st != FAC_OK) return st;
-    batch_give(b, i, owned);
+    batch_give(b, i, *owned);
     return fac_error();
 }
 
@@ -12,7 +12,7 @@ static fac_status give(batch_call *b, size_t i, fac_status st, fac_tensor *owned
 static fac_status into_channels(batch_call *b, batch_tensor *x) {
     fac_tensor *next = NULL;
     FAC_TRY(batch_front(b, x, true));
-    FAC_TRY(batch_become(x, fac__c_transpose_int(x->t, 0, 1, &next), next));
+    FAC_TRY(batch_become(x, fac__c_transpose_int(x->t, 0, 1, &next), &next));
     return batch_flatten(x, 1, 2);
 }
 
@@ -27,7 +27,7 @@ static fac_status out_of_channels(batch_call *b, size_t i) {
     FAC_TRY(fac__c_reshape(t, (fac_ints){sizes, (size_t)t->ndim + 1}, &split));
     const fac_status st = fac__c_transpose_int(split, 0, 1, &out);
     fac__unref(split);
-    return give(b, i, st, out);
+    return give(b, i, st, &out);
 }
 
 /* ---- convolutions --------------------------------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static fac_status split_rows(batch_call *b, size_t i) {
     if (!t) return FAC_OK;
     sizes[0] = b->level->size;
     sizes[1] = t->numel / b->level->size;
-    return give(b, i, fac__c_reshape(t, (fac_ints){sizes, 2}, &out), out);
+    return give(b, i, fac__c_reshape(t, (fac_ints){sizes, 2}, &out), &out);
 }
 
 fac_status fac__batch_channels(batch_call *b) {
@@ -117,7 +117,7 @@ static fac_status with(batch_call *b, batch_tensor *x, int rank, bool multiply) 
     FAC_TRY(batch_front(b, x, false));
     if (x->front) FAC_TRY(batch_insert(x, 1, rank - x->rank));
     return give(b, 0, multiply ? fac__c_mul_Tensor(t, x->t, &out) : fac__c_add_Tensor(t, x->t, fac_scalar_i_(1), &out),
-                out);
+                &out);
 }
 
 static fac_status without_affine(batch_call *b, int weight, int bias) {

@@ -47,7 +47,7 @@ static fac_status slice(batch_call *b, int64_t i) {
         const fac_batched *given = fac__batched(x->given);
         fac_tensor *next = NULL;
         if (!x->batched) continue;
-        FAC_TRY(batch_become(x, fac__c_select_int(given->value, given->dim, i, &next), next));
+        FAC_TRY(batch_become(x, fac__c_select_int(given->value, given->dim, i, &next), &next));
     }
     return FAC_OK;
 }
@@ -160,7 +160,8 @@ fac_status fac__batch_loop(batch_call *b) {
     for (size_t k = 0; k < b->n; k++) {
         b->v[k].front = false;
         if (b->v[k].batched) continue;
-        FAC_TRY(batch_become(&b->v[k], FAC_OK, fac__ref(b->v[k].given)));
+        fac_tensor *given = fac__ref(b->v[k].given);
+        FAC_TRY(batch_become(&b->v[k], FAC_OK, &given));
     }
     return loop_in_room(b, NULL);
 }

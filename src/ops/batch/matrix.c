@@ -93,7 +93,7 @@ fac_status fac__batch_addmatmul(batch_call *b) {
     const int rank = rank_a + rank_c - 2 - (rank_a == 3);
     const bool sound = b->n == 3 && is_sound(&b->v[1], &b->v[2], rank_a, rank_c) && b->v[0].rank <= rank &&
                        b->v[0].given->dtype == b->v[1].given->dtype;
-    if (!sound) return fac__batch_loop(b);
+    if (!sound || (is_number(&b->stack[3], 0) && fac__requires_grad(b->v[0].given))) return fac__batch_loop(b);
     const bool any = b->v[1].batched || b->v[2].batched;
     FAC_TRY(product(b, &b->v[1], &b->v[2], &made));
     /* What one sample would have refused: the product gives the size. */

@@ -25,11 +25,11 @@ static fac_status settle_dtype(batch_call *b, batch_tensor *x, fac_dtype dtype) 
     fac_tensor *next = NULL;
     const fac_dtype own = (fac_dtype)x->given->dtype;
     if (!x->batched || x->written || x->rank || own == FAC_BOOL || own == dtype || dtype == FAC_BOOL) return FAC_OK;
-    (void)b;
+    FAC_TRY(batch_front(b, x, false));
     return batch_become(x,
                         fac__c__to_copy(x->t, dtype, FAC_STRIDED, (fac_device){0, 0}, (fac_opt_num){0}, false,
                                         FAC_FORMAT_DEFAULT, &next),
-                        next);
+                        &next);
 }
 
 int batch_most_dims(const batch_call *b) {
@@ -54,9 +54,11 @@ static fac_status pointwise(batch_call *b) {
         const fac_dtype dtype = sample_dtype(b);
         for (size_t i = 0; i < b->n; i++) FAC_TRY(settle_dtype(b, &b->v[i], dtype));
     }
-    /* What is written keeps its dimensions: an operand with more of them is an error, as it is for one sample. */
+    /* What is written keeps its dimensions: an operand with more of them is an error, as it is for one sample. An argument that
+       the entry names is one number, and cannot have a dimension for the samples. */
     for (size_t i = 0; i < b->n; i++)
-        if (b->v[i].written && b->v[i].rank < batch_most_dims(b)) return fac__batch_loop(b);
+        if ((b->v[i].written && b->v[i].rank < batch_most_dims(b)) || (batch_told(b, b->v[i].arg) && b->v[i].batched))
+            return fac__batch_loop(b);
     FAC_TRY(batch_align(b));
     return batch_call_op(b);
 }
@@ -250,7 +252,10 @@ static fac_status size(batch_call *b) {
     static const char *const names[] = {"size", "input_sizes"};
     int64_t sizes[FAC_MAX_DIMS + 1];
     int i = -1;
-    for (size_t k = 0; k < FAC_COUNT(names) && i < 0; k++) i = batch_find(b, names[k]);
+    for (size_t k = 0; k < FAC_COUNT(names); k++) {
+        const int found = batch_find(b, names[k]);
+        if (found >= 0 && b->schema->args[found].type.list) i = found;
+    }
     const fac_ints l = fac_value_as_ints(b->stack[i]);
     FAC_CHECK(l.n < FAC_MAX_DIMS, FAC_ERR_SHAPE, "%zu sizes; with one for the batch there are at most %d", l.n,
               FAC_MAX_DIMS);

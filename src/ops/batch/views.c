@@ -25,9 +25,9 @@ fac_status fac__batch_expand(batch_call *b) {
     return batch_call_op(b);
 }
 
-static fac_status give(batch_call *b, fac_status st, fac_tensor *owned) {
+static fac_status give(batch_call *b, fac_status st, fac_tensor *const *owned) {
     if (st != FAC_OK) return st;
-    batch_give(b, 0, owned);
+    batch_give(b, 0, *owned);
     return fac_error();
 }
 
@@ -36,7 +36,7 @@ fac_status fac__batch_t(batch_call *b) {
     batch_tensor *x = &b->v[0];
     FAC_CHECK(x->rank <= 2, FAC_ERR_SHAPE, "t() expects a tensor with <= 2 dimensions, but self is %dD", x->rank);
     FAC_TRY(batch_front(b, x, true));
-    return give(b, x->rank == 2 ? fac__c_transpose_int(x->t, 1, 2, &out) : fac__c_alias(x->t, &out), out);
+    return give(b, x->rank == 2 ? fac__c_transpose_int(x->t, 1, 2, &out) : fac__c_alias(x->t, &out), &out);
 }
 
 fac_status fac__batch_squeeze(batch_call *b) {
@@ -47,7 +47,7 @@ fac_status fac__batch_squeeze(batch_call *b) {
     FAC_TRY(batch_front(b, x, true));
     for (int d = 1; d < x->t->ndim; d++)
         if (x->t->sizes[d] == 1) dims[n++] = d;
-    return give(b, fac__c_squeeze_dims(x->t, (fac_ints){dims, n}, &out), out);
+    return give(b, fac__c_squeeze_dims(x->t, (fac_ints){dims, n}, &out), &out);
 }
 
 /* An offset is that of the first sample's elements; the others' lie as far behind as the samples do. */
