@@ -205,7 +205,8 @@ fac_status fac__grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_g
 }
 
 /* grad_outputs have a dimension in front, and so have the results. */
-static fac_status grad_in_batch(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
+static fac_status grad_in_batch(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads,
+                                const fac_grad_kw *kw) {
     const fac_tensor *first = kw->grad_outputs.n ? kw->grad_outputs.v[0] : NULL;
     FAC_CHECK(first && kw->grad_outputs.n == outputs.n, FAC_ERR_ARGUMENT,
               "is_grads_batched needs grad_outputs, one for each output, but got %zu for %zu", kw->grad_outputs.n,

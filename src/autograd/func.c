@@ -1,5 +1,6 @@
-/* Several backward passes in one, for transforms of functions: the gradients on their way are batched tensors, so that formulas run
-   once for all of them. And what tells whether a result is a function of more than was asked for. */
+/* Several backward passes in one, for transforms of functions: the gradients on their way are batched tensors, so
+   that formulas run once for all of them. And what tells whether a result is a function of more than was asked for.
+   */
 #include "autograd/func.h"
 #include "autograd/autograd_meta.h"
 #include "autograd/leaf.h"
@@ -7,7 +8,7 @@
 #include "core/tensor_make.h"
 #include "ops/batch/batch.h"
 
-/* ---- batches of gradients ------------------------------------------------------------------------------------------------ */
+/* ---- batches of gradients --------------------------------------------------------------------------------------- */
 
 static fac_status check_batched(fac_tensors grads, int64_t n) {
     for (size_t i = 0; i < grads.n; i++)
@@ -69,7 +70,7 @@ fac_status fac__grad_batched(fac_tensors outputs, fac_tensors inputs, fac_tensor
     return st;
 }
 
-/* ---- where a graph ends ------------------------------------------------------------------------------------------------------ */
+/* ---- where a graph ends ----------------------------------------------------------------------------------------- */
 
 typedef struct search {
     fac_set seen;

@@ -50,9 +50,9 @@ typedef struct fac_builtin_facts {
     bool fills, data_dependent;
     uint32_t conjugated; /* arguments that the CPU's kernels read as conjugated where FAC_TF_CONJ says so */
     const char *gradient;
-    uint8_t batch;         /* a kind of batch_kinds.h */
-    uint32_t batch_args;   /* arguments, as bits, that the kind is told of */
-    uint32_t batch_ranks;  /* numbers that it is told of, four bits each, the first lowest */
+    uint8_t batch;          /* a kind of batch_kinds.h */
+    uint32_t batch_args;    /* arguments, as bits, that the kind is told of */
+    uint32_t batch_ranks;   /* numbers that it is told of, four bits each, the first lowest */
     fac_operator *batch_op; /* the operator that it is told of */
 } fac_builtin_facts;
 typedef struct fac_builtin_op {

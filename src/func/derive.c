@@ -1,4 +1,5 @@
-/* See derive.h. */
+/* Fresh inputs for a function to be differentiated, the call, and the pass from its outputs back to them: derive.h tells how samples
+   of vmap come in. */
 #include "func/derive.h"
 #include "base/base.h"
 #include "core/tensor_make.h"
@@ -7,13 +8,13 @@
 
 fac_status fac__derive_argnum(const char *who, int64_t argnum, size_t n_inputs, int64_t *out) {
     const int64_t n = (int64_t)n_inputs;
-    FAC_CHECK(argnum >= -n && argnum < n, FAC_ERR_INDEX, "%s: there is no input %lld among %lld", who, (long long)argnum,
-              (long long)n);
+    FAC_CHECK(argnum >= -n && argnum < n, FAC_ERR_INDEX, "%s: there is no input %lld among %lld", who,
+              (long long)argnum, (long long)n);
     *out = argnum < 0 ? argnum + n : argnum;
     return FAC_OK;
 }
 
-/* ---- the call --------------------------------------------------------------------------------------------------------------- */
+/* ---- the call --------------------------------------------------------------------------------------------------- */
 
 /* What of the thread a transform changes. */
 typedef struct mode {
@@ -65,22 +66,23 @@ static fac_status make_input(derivation *d, size_t k, fac_tensor *t, int64_t i, 
 
 static fac_status make_inputs(derivation *d, fac_tensors inputs, fac_ints which, bool outer, bool *connected) {
     for (size_t i = 0; i < inputs.n; i++) d->inputs[i] = fac__handle(inputs.v[i]);
-    for (size_t k = 0; k < which.n; k++)
-        FAC_TRY(make_input(d, k, inputs.v[which.v[k]], which.v[k], outer, connected));
+    for (size_t k = 0; k < which.n; k++) FAC_TRY(make_input(d, k, inputs.v[which.v[k]], which.v[k], outer, connected));
     return FAC_OK;
 }
 
 static fac_status call(derivation *d, fac_func fn, void *context) {
     fac_status st;
     FAC_CALLBACK(st = fn(context, (fac_tensors){d->inputs, d->n_inputs}, d->outputs, d->n_outputs));
-    if (st != FAC_OK && fac_error() == FAC_OK) return FAC_FAIL(st, "the function to be differentiated returned an error");
+    if (st != FAC_OK && fac_error() == FAC_OK)
+        return FAC_FAIL(st, "the function to be differentiated returned an error");
     FAC_TRY(fac_error());
     for (size_t i = 0; i < d->n_outputs; i++)
         FAC_CHECK(d->outputs[i], FAC_ERR_ARGUMENT, "the function to be differentiated left output %zu unset", i);
     return fac__to_headers(d->outputs, d->n_outputs, "func_grad", "output");
 }
 
-/* Gradients of gradients are for whoever recorded before, through the inputs or through what the function reads besides. */
+/* Gradients of gradients are for whoever recorded before, through the inputs or through what the function reads
+   besides. */
 static fac_status find_recorded(derivation *d, bool outer, bool connected) {
     d->recorded = outer && connected;
     for (size_t i = 0; i < d->n_outputs && outer && !d->recorded; i++)
@@ -96,7 +98,8 @@ static fac_status run(derivation *d, fac_func fn, void *context, fac_tensors inp
     return find_recorded(d, outer, connected);
 }
 
-fac_status fac__derive(derivation *d, fac_func fn, void *context, fac_tensors inputs, fac_ints which, size_t n_outputs) {
+fac_status fac__derive(derivation *d, fac_func fn, void *context, fac_tensors inputs, fac_ints which,
+                       size_t n_outputs) {
     const bool outer = fac_is_grad_enabled();
     *d = (derivation){.n_leaves = which.n, .n_inputs = inputs.n, .n_outputs = n_outputs, .scope = fac_scope_begin()};
     d->leaves = fac__alloc_zero((which.n + 1) * sizeof *d->leaves);
@@ -121,7 +124,7 @@ void fac__derive_end(derivation *d) {
     fac_scope_end(&d->scope);
 }
 
-/* ---- what comes of it ------------------------------------------------------------------------------------------------------------ */
+/* ---- what comes of it ------------------------------------------------------------------------------------------- */
 
 /* Outputs that gradients flow back from, with their cotangents' values; returns how many. */
 static fac_status gather(derivation *d, fac_tensors cotangents, fac_tensor **roots, fac_tensor **grads, size_t *n) {
@@ -146,7 +149,8 @@ static fac_status pass(derivation *d, fac_tensor **roots, fac_tensor **grads, si
     kw.grad_outputs = (fac_tensors){grads, n};
     kw.create_graph = kw.retain_graph = d->recorded;
     kw.allow_unused = true;
-    return n && d->n_leaves ? fac__grad((fac_tensors){roots, n}, (fac_tensors){d->leaves, d->n_leaves}, out, &kw) : FAC_OK;
+    return n && d->n_leaves ? fac__grad((fac_tensors){roots, n}, (fac_tensors){d->leaves, d->n_leaves}, out, &kw)
+                            : FAC_OK;
 }
 
 /* Gradients with all levels' dimensions in front, as the batched tensors that they are the values of. */
@@ -154,8 +158,8 @@ static fac_status raise_all(derivation *d, fac_tensor **out) {
     for (size_t k = 0; k < d->n_leaves; k++) {
         fac_tensor *low = fac__ref(out[k]), *raised = NULL;
         if (!low)
-            FAC_TRY(fac__c_zeros_like(d->leaves[k], FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0, 0}, (fac_opt_num){0},
-                                      FAC_FORMAT_DEFAULT, &low));
+            FAC_TRY(fac__c_zeros_like(d->leaves[k], FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0, 0},
+                                      (fac_opt_num){0}, FAC_FORMAT_DEFAULT, &low));
         FAC_TRY(fac__batch_raise(low, &raised));
         out[k] = fac__adopt(fac__thread(), raised);
         if (!out[k]) return fac_error();

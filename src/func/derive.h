@@ -7,8 +7,9 @@
 #include "core/handle.h"
 #include <facula/func.h>
 
-/* A function that was called with inputs that are fresh, so that gradients of its outputs end there. Under vmap an input has a
-   dimension for each level in front: samples do not depend on each other, so the gradient of the sum over them is each one's. */
+/* A function that was called with inputs that are fresh, so that gradients of its outputs end there. Under vmap an
+   input has a dimension for each level in front: samples do not depend on each other, so the gradient of the sum over
+   them is each one's. */
 typedef struct derivation {
     fac_tensor **leaves;  /* owned: the values that gradients are taken of; n_leaves */
     fac_tensor **inputs;  /* handles that the function got; temporaries, n_inputs */
@@ -19,12 +20,12 @@ typedef struct derivation {
     fac_scope scope;
 } derivation;
 
-/* Calls fn with inputs (headers) of which those of `which` are fresh. To be ended also after a failure; the scope is the caller's to
-   yield from before that. */
+/* Calls fn with inputs (headers) of which those of `which` are fresh. To be ended also after a failure; the scope is
+   the caller's to yield from before that. */
 fac_status fac__derive(derivation *d, fac_func fn, void *context, fac_tensors inputs, fac_ints which, size_t n_outputs);
 void fac__derive_end(derivation *d);
-/* The gradients of the leaves for a cotangent of each output (NULL: that has none), as temporaries shaped like the inputs; zeros
-   where the outputs do not depend on one. */
+/* The gradients of the leaves for a cotangent of each output (NULL: that has none), as temporaries shaped like the
+   inputs; zeros where the outputs do not depend on one. */
 fac_status fac__derive_grads(derivation *d, fac_tensors cotangents, fac_tensor **out);
 /* Output i as a temporary, cut off from the leaves unless it is to be recorded. */
 fac_status fac__derive_value(derivation *d, size_t i, fac_tensor **out);

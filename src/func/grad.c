@@ -17,11 +17,12 @@ static fac_status yield_all(derivation *d, fac_tensor **v, size_t n) {
 }
 
 static fac_status check_scope(const char *who) {
-    FAC_CHECK(fac__thread()->n_scopes > 0, FAC_ERR_STATE, "no scope is open, so nothing could own the results of %s", who);
+    FAC_CHECK(fac__thread()->n_scopes > 0, FAC_ERR_STATE, "no scope is open, so nothing could own the results of %s",
+              who);
     return FAC_OK;
 }
 
-/* ---- grad -------------------------------------------------------------------------------------------------------------------- */
+/* ---- grad ------------------------------------------------------------------------------------------------------- */
 
 static fac_status grad_of_one(derivation *d, fac_tensor **out, fac_tensor **value) {
     FAC_CHECK(d->outputs[0]->numel == 1, FAC_ERR_SHAPE,
@@ -35,7 +36,8 @@ static fac_status grad_of_one(derivation *d, fac_tensor **out, fac_tensor **valu
     return value ? yield_all(d, value, 1) : FAC_OK;
 }
 
-static fac_status grad(fac_func fn, void *context, fac_tensors inputs, fac_ints which, fac_tensor **out, fac_tensor **value) {
+static fac_status grad(fac_func fn, void *context, fac_tensors inputs, fac_ints which, fac_tensor **out,
+                       fac_tensor **value) {
     derivation d;
     FAC_TRY(check_scope("func_grad"));
     fac_status st = fac__derive(&d, fn, context, inputs, which, 1);
@@ -73,9 +75,10 @@ fac_status(fac_func_grad)(fac_func fn, void *context, fac_tensors inputs, fac_te
     return give(st, out_grads, k.argnums.n);
 }
 
-/* ---- vjp ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- vjp -------------------------------------------------------------------------------------------------------- */
 
-static fac_status pull_back(derivation *d, fac_tensors cotangents, fac_ints which, fac_tensor **outputs, fac_tensor **grads) {
+static fac_status pull_back(derivation *d, fac_tensors cotangents, fac_ints which, fac_tensor **outputs,
+                            fac_tensor **grads) {
     fac_tensor **made = fac__alloc_zero((which.n + 1) * sizeof *made);
     if (!made) return fac_error();
     fac_status st = fac__derive_grads(d, cotangents, made);
@@ -104,8 +107,8 @@ static fac_status vjp(fac_func fn, void *context, fac_tensors inputs, fac_tensor
     return st;
 }
 
-fac_status fac_func_vjp(fac_func fn, void *context, fac_tensors inputs, fac_tensors cotangents, fac_tensor **out_outputs,
-                        fac_tensor **out_grads) {
+fac_status fac_func_vjp(fac_func fn, void *context, fac_tensors inputs, fac_tensors cotangents,
+                        fac_tensor **out_outputs, fac_tensor **out_grads) {
     fac_handle_list in, ct;
     FAC_TRY(fac_error());
     FAC_CHECK((out_outputs || !cotangents.n) && (out_grads || !inputs.n), FAC_ERR_ARGUMENT,

@@ -13,7 +13,8 @@ typedef struct jacobian {
     int64_t rows, chunk;
 } jacobian;
 
-/* Rows [from, from + n) of the identity, shaped like the output with n in front, the same for all samples; a temporary. */
+/* Rows [from, from + n) of the identity, shaped like the output with n in front, the same for all samples; a
+   temporary. */
 static fac_tensor *cotangents(const jacobian *j, int64_t from, int64_t n) {
     const fac_tensor *value = j->d.values[0];
     int64_t narrow[FAC_MAX_DIMS + 1], wide[FAC_MAX_DIMS + 1];
@@ -57,7 +58,8 @@ static fac_tensor *shaped(const jacobian *j, fac_tensor *rows) {
     for (int d = 0; d < value->ndim; d++) sizes[n++] = value->sizes[d];
     for (int d = j->levels; d < leaf->ndim; d++) sizes[n++] = leaf->sizes[d];
     if (n > FAC_MAX_DIMS) {
-        FAC_FAIL(FAC_ERR_SHAPE, "func_jacrev: the Jacobian has %d dimensions; at most %d are supported", n, FAC_MAX_DIMS);
+        FAC_FAIL(FAC_ERR_SHAPE, "func_jacrev: the Jacobian has %d dimensions; at most %d are supported", n,
+                 FAC_MAX_DIMS);
         return NULL;
     }
     return fac__s_reshape(rows, (fac_ints){sizes, (size_t)n});
@@ -121,7 +123,8 @@ static fac_tensor *compute(jacobian *j, int64_t chunk) {
     return raised ? fac__scope_yield(&j->d.scope, raised) : NULL;
 }
 
-static fac_tensor *jacrev(const char *who, fac_func fn, void *context, fac_tensors inputs, int64_t argnum, int64_t chunk) {
+static fac_tensor *jacrev(const char *who, fac_func fn, void *context, fac_tensors inputs, int64_t argnum,
+                          int64_t chunk) {
     fac_handle_list open;
     jacobian j;
     int64_t which;
@@ -152,7 +155,7 @@ fac_tensor *(fac_func_jacrev)(fac_func fn, void *context, fac_tensors inputs, co
     return jacrev("func_jacrev", fn, context, inputs, k.argnum, k.chunk_size);
 }
 
-/* ---- the Jacobian of the gradient ---------------------------------------------------------------------------------------------- */
+/* ---- the Jacobian of the gradient ------------------------------------------------------------------------------- */
 
 typedef struct inner {
     fac_func fn;

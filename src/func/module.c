@@ -1,11 +1,11 @@
 /* Modules as functions of their parameters, and gradients of each sample. */
+#include "nn/module.h"
 #include "base/base.h"
 #include "core/handle.h"
 #include "keywords_gen.h"
-#include "nn/module.h"
 #include <facula/func.h>
 
-/* ---- other parameters ------------------------------------------------------------------------------------------------------- */
+/* ---- other parameters ------------------------------------------------------------------------------------------- */
 
 typedef struct swapped {
     fac_slot *slot;
@@ -63,9 +63,10 @@ fac_tensor *fac_functional_call(fac_module *m, fac_tensors parameters, fac_tenso
     return y;
 }
 
-/* ---- gradients of each sample -------------------------------------------------------------------------------------------------- */
+/* ---- gradients of each sample ----------------------------------------------------------------------------------- */
 
-/* What the functions below are called with. Inputs of each are the parameters, then the sample, then its target if there is one. */
+/* What the functions below are called with. Inputs of each are the parameters, then the sample, then its target if
+   there is one. */
 typedef struct sampling {
     fac_module *m;
     fac_sample_loss loss;
@@ -93,7 +94,8 @@ static fac_status grads_of_sample(void *context, fac_tensors inputs, fac_tensor 
 
 /* The parameters are the same for all samples, what follows them is not. */
 static fac_status map_samples(sampling *s, const fac_state *own, fac_tensor *input, fac_tensor *target,
-                              const fac_func_per_sample_grads_kw *k, fac_tensor **room, int64_t *dims, fac_tensor **out) {
+                              const fac_func_per_sample_grads_kw *k, fac_tensor **room, int64_t *dims,
+                              fac_tensor **out) {
     fac_vmap_kw kw;
     const size_t n = s->n + 1 + (target != NULL);
     for (size_t i = 0; i < s->n; i++) {
@@ -114,7 +116,8 @@ static fac_status map_samples(sampling *s, const fac_state *own, fac_tensor *inp
 static fac_status sample(sampling *s, const fac_state *own, fac_tensor *input, fac_tensor *target,
                          const fac_func_per_sample_grads_kw *k, fac_tensor **out) {
     FAC_CHECK(own->n == s->n, FAC_ERR_ARGUMENT,
-              "func_per_sample_grads: the module has %zu parameters, but room for %zu gradients was given", own->n, s->n);
+              "func_per_sample_grads: the module has %zu parameters, but room for %zu gradients was given", own->n,
+              s->n);
     FAC_CHECK(s->n > 0, FAC_ERR_ARGUMENT, "func_per_sample_grads: the module has no parameters");
     fac_tensor **room = fac__alloc_array(s->n + 2, sizeof *room);
     int64_t *dims = fac__alloc_array(2 * s->n + 2, sizeof *dims);

@@ -1,4 +1,5 @@
-/* fac_vmap: a level, batched tensors in the place of what is mapped, one call of the function, and the values of its outputs. */
+/* fac_vmap: a level, batched tensors in the place of what is mapped, one call of the function, and the values of its
+   outputs. */
 #include "base/base.h"
 #include "core/handle.h"
 #include "core/tensor_make.h"
@@ -20,7 +21,7 @@ typedef struct request {
 
 static int64_t dim_of(fac_ints dims, size_t i) { return dims.v[dims.n == 1 ? 0 : i]; }
 
-/* ---- checks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- checks ----------------------------------------------------------------------------------------------------- */
 
 static fac_status read_randomness(const char *text, fac_batch_random *out) {
     static const char *const words[] = {"error", "different", "same"};
@@ -34,8 +35,8 @@ static fac_status read_randomness(const char *text, fac_batch_random *out) {
 }
 
 static fac_status check_dims(const char *what, fac_ints dims, size_t n) {
-    FAC_CHECK(dims.n == 1 || dims.n == n, FAC_ERR_ARGUMENT, "vmap: %s names %zu dimensions for %zu tensors", what, dims.n,
-              n);
+    FAC_CHECK(dims.n == 1 || dims.n == n, FAC_ERR_ARGUMENT, "vmap: %s names %zu dimensions for %zu tensors", what,
+              dims.n, n);
     return FAC_OK;
 }
 
@@ -47,8 +48,9 @@ static fac_status find_size(request *r) {
         const int64_t dim = dim_of(r->in_dims, i);
         const fac_tensor *t = r->inputs.v[i];
         if (dim == FAC_UNSET) continue;
-        FAC_CHECK(t->ndim > 0, FAC_ERR_SHAPE, "vmap: input %zu has no dimension to map over; give in_dims with FAC_UNSET "
-                                              "for what is the same for all samples",
+        FAC_CHECK(t->ndim > 0, FAC_ERR_SHAPE,
+                  "vmap: input %zu has no dimension to map over; give in_dims with FAC_UNSET "
+                  "for what is the same for all samples",
                   i);
         FAC_TRY(fac__wrap_dim(dim, t->ndim, &d));
         FAC_CHECK(r->size < 0 || r->size == t->sizes[d], FAC_ERR_SHAPE,
@@ -61,7 +63,7 @@ static fac_status find_size(request *r) {
     return FAC_OK;
 }
 
-/* ---- a chunk of samples ------------------------------------------------------------------------------------------------------- */
+/* ---- a chunk of samples ----------------------------------------------------------------------------------------- */
 
 /* Handles of temporaries of the innermost scope: what fn is called with. */
 static fac_status wrap_inputs(const request *r, const fac_batch_level *l, int64_t from, fac_tensor **out) {
@@ -120,7 +122,8 @@ static fac_status value_of(const request *r, const fac_batch_level *l, size_t i,
     return st;
 }
 
-static fac_status take_outputs(const request *r, const fac_batch_level *l, fac_tensor *const *outputs, fac_tensor **out) {
+static fac_status take_outputs(const request *r, const fac_batch_level *l, fac_tensor *const *outputs,
+                               fac_tensor **out) {
     for (size_t i = 0; i < r->n_outputs; i++) FAC_TRY(value_of(r, l, i, outputs[i], &out[i]));
     return FAC_OK;
 }
@@ -144,7 +147,7 @@ static fac_status run_chunk(const request *r, int64_t from, int64_t n, fac_tenso
     return st;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------------------ */
 
 /* Chunks of an output, joined; owned. */
 static fac_status join(const request *r, size_t i, fac_tensor *const *parts, size_t n_chunks, fac_tensor **out) {
@@ -217,8 +220,7 @@ fac_status(fac_vmap)(fac_func fn, void *context, fac_tensors inputs, fac_tensor 
     FAC_TRY(fac__open_vmap_kw(&k, kw));
     FAC_CHECK(fn && (out_outputs || !n_outputs), FAC_ERR_ARGUMENT, "vmap needs a function and a place for its outputs");
     for (size_t i = 0; i < n_outputs; i++) out_outputs[i] = NULL;
-    request r = {
-        .fn = fn, .context = context, .n_outputs = n_outputs, .in_dims = k.in_dims, .out_dims = k.out_dims};
+    request r = {.fn = fn, .context = context, .n_outputs = n_outputs, .in_dims = k.in_dims, .out_dims = k.out_dims};
     fac_status st = fac__open_list(&open, inputs, false, "vmap", "inputs");
     r.inputs = open.l;
     if (st == FAC_OK) st = map(&r, &k, out_outputs);

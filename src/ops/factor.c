@@ -1,7 +1,7 @@
 /* Turns the numbers that LAPACK's factorisations leave into errors. */
 #include "ops/factor.h"
-#include "ops/call.h"
 #include "ops/batch/batch.h"
+#include "ops/call.h"
 #include "ops_gen.h"
 #include <stdio.h>
 

@@ -6,8 +6,8 @@
 #include "base/mutex.h"
 #include "core/guard.h"
 #include "dispatch/operator.h"
-#include "ops/loop.h"
 #include "ops/batch/batch.h"
+#include "ops/loop.h"
 #include "ops/pending.h"
 
 /* In the order of their start. A room that fails to start leaves nothing behind. */
@@ -20,8 +20,7 @@ static const struct {
     {fac__cuda_init, fac__cuda_shutdown},         {fac__cuda_ops_init, NULL},
 #endif
     {fac__dispatch_init, fac__dispatch_shutdown}, {fac__pending_init, NULL},
-    {fac__batch_init, fac__batch_shutdown},
-    {fac__autograd_init, fac__autograd_shutdown},
+    {fac__batch_init, fac__batch_shutdown},       {fac__autograd_init, fac__autograd_shutdown},
 };
 
 /* Guards the start and stop of the rooms, fac__started where it is written, and the two below. Recursive: what a room does while

@@ -19,7 +19,7 @@ static void assert_close(fac_tensor *a, fac_tensor *b) {
     assert_true(fac_allclose(fac_detach(a), fac_detach(b), .rtol = 1e-10, .atol = 1e-10));
 }
 
-/* ---- grad -------------------------------------------------------------------------------------------------------------- */
+/* ---- grad ------------------------------------------------------------------------------------------------------- */
 
 static fac_status cubes(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -142,7 +142,7 @@ static void func_grad_of_what_has_none_S091(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "returned an error");
 }
 
-/* ---- for each sample ------------------------------------------------------------------------------------------------------- */
+/* ---- for each sample -------------------------------------------------------------------------------------------- */
 
 typedef struct of_function {
     fac_func fn;
@@ -179,7 +179,7 @@ static void func_grad_in_vmap_is_that_of_each_sample_S091(void **state) {
     assert_close(want, fac_mul(leaf, 6.0));
 }
 
-/* ---- vjp --------------------------------------------------------------------------------------------------------------------- */
+/* ---- vjp -------------------------------------------------------------------------------------------------------- */
 
 static fac_status two_outputs(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -209,7 +209,7 @@ static void func_vjp_pulls_cotangents_back_S091(void **state) {
     assert_null(grads[0]);
 }
 
-/* ---- Jacobians ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Jacobians -------------------------------------------------------------------------------------------------- */
 
 /* [3] -> [2, 3], each element of which depends on two. */
 static fac_status mixes(void *context, fac_tensors in, fac_tensor **out, size_t n) {
@@ -283,12 +283,13 @@ static void func_hessian_is_that_of_the_formula_S091(void **state) {
     assert_close(fac_select(out, 0, 1), fac_func_hessian(energy, NULL, FAC_TENSORS(fac_select(x, 0, 1))));
 }
 
-/* ---- many gradients in one pass ----------------------------------------------------------------------------------------------------- */
+/* ---- many gradients in one pass --------------------------------------------------------------------------------- */
 
 static void grads_in_a_batch_equal_a_loop_S091(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(3)), true), *w = fac_set_requires_grad(numbers(FAC_INTS(2, 3)), true);
+    fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(3)), true),
+               *w = fac_set_requires_grad(numbers(FAC_INTS(2, 3)), true);
     fac_tensor *y = fac_tanh(fac_linear(x, w, NULL)), *cts = fac_sub(numbers(FAC_INTS(5, 2)), 0.5), *got[2], *want[2];
     assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x, w), got, .grad_outputs = FAC_TENSORS(cts), .retain_graph = true,
                        .is_grads_batched = true));
@@ -308,8 +309,8 @@ static void grads_in_a_batch_equal_a_loop_S091(void **state) {
                      FAC_ERR_AUTOGRAD);
     assert_error(FAC_ERR_AUTOGRAD, "inputs[1]");
     assert_null(got[0]);
-    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x, unused), got, .grad_outputs = FAC_TENSORS(cts), .allow_unused = true,
-                       .retain_graph = true, .is_grads_batched = true));
+    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(x, unused), got, .grad_outputs = FAC_TENSORS(cts),
+                       .allow_unused = true, .retain_graph = true, .is_grads_batched = true));
     assert_non_null(got[0]);
     assert_null(got[1]);
     /* They are recorded in turn. */
@@ -323,10 +324,11 @@ static void grads_in_a_batch_equal_a_loop_S091(void **state) {
     assert_close(want[0], again[0]);
 }
 
-/* ---- modules --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules ---------------------------------------------------------------------------------------------------- */
 
 static fac_module *network(void) {
-    return fac_sequential(fac_linear_new(3, 4, .dtype = FAC_F64), fac_tanh_new(), fac_linear_new(4, 2, .dtype = FAC_F64));
+    return fac_sequential(fac_linear_new(3, 4, .dtype = FAC_F64), fac_tanh_new(),
+                          fac_linear_new(4, 2, .dtype = FAC_F64));
 }
 
 static fac_tensor *squared_error(void *context, fac_tensor *output, fac_tensor *target) {
@@ -341,7 +343,8 @@ static void gradients_of_each_sample_equal_a_loop_S091(void **state) {
     assert_non_null(m);
     fac_state *p = fac_module_parameters(m);
     assert_int_equal(p->n, 4);
-    fac_tensor *x = numbers(FAC_INTS(5, 3)), *y = numbers(FAC_INTS(5, 2)), *got[4], *chunked[4], *want[4], *parameters[4];
+    fac_tensor *x = numbers(FAC_INTS(5, 3)), *y = numbers(FAC_INTS(5, 2)), *got[4], *chunked[4], *want[4],
+               *parameters[4];
     for (size_t i = 0; i < 4; i++) parameters[i] = p->v[i].tensor;
     assert_ok(fac_func_per_sample_grads(m, squared_error, NULL, x, y, got, 4));
     assert_ok(fac_func_per_sample_grads(m, squared_error, NULL, x, y, chunked, 4, .chunk_size = 2));
@@ -365,7 +368,8 @@ static void functional_call_leaves_the_module_as_it_was_S091(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_module *m = fac_linear_new(3, 2, .dtype = FAC_F64);
-    fac_tensor *w = fac_module_parameter(m, "weight"), *other = fac_zeros_like(w), *b = fac_ones(FAC_INTS(2), .dtype = FAC_F64);
+    fac_tensor *w = fac_module_parameter(m, "weight"), *other = fac_zeros_like(w),
+               *b = fac_ones(FAC_INTS(2), .dtype = FAC_F64);
     fac_tensor *x = numbers(FAC_INTS(4, 3));
     assert_close(fac_functional_call(m, FAC_TENSORS(other, b), x), fac_ones(FAC_INTS(4, 2), .dtype = FAC_F64));
     assert_ptr_equal(fac_module_parameter(m, "weight"), w);

@@ -4,7 +4,7 @@
 #include <facula/facula.h>
 #include <string.h>
 
-/* ---- what the tests share ------------------------------------------------------------------------------------------------ */
+/* ---- what the tests share --------------------------------------------------------------------------------------- */
 
 static fac_tensor *numbers(fac_ints sizes) {
     int64_t n = 1;
@@ -30,7 +30,7 @@ static void note(void *context, const char *message) {
     warnings++;
 }
 
-/* ---- functions that are mapped ---------------------------------------------------------------------------------------------- */
+/* ---- functions that are mapped ---------------------------------------------------------------------------------- */
 
 static fac_status add(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -62,7 +62,8 @@ static void vmap_takes_the_dimensions_that_are_named_S091(void **state) {
                        .out_dims = FAC_INTS(1, 0)));
     assert_close(out[0], fac_t(fac_matmul(fac_t(x), w)));
     assert_close(out[1], fac_sum(x, .dim = 0));
-    assert_ok(fac_vmap(affine, NULL, FAC_TENSORS(fac_t(x), w), out, 2, .in_dims = FAC_INTS(0, FAC_UNSET), .out_dim = -1));
+    assert_ok(
+        fac_vmap(affine, NULL, FAC_TENSORS(fac_t(x), w), out, 2, .in_dims = FAC_INTS(0, FAC_UNSET), .out_dim = -1));
     assert_close(out[0], fac_t(fac_matmul(fac_t(x), w)));
 }
 
@@ -90,7 +91,7 @@ static void vmap_expands_an_output_that_samples_share_S091(void **state) {
     assert_null(out);
 }
 
-/* ---- levels ------------------------------------------------------------------------------------------------------------------ */
+/* ---- levels ----------------------------------------------------------------------------------------------------- */
 
 /* Maps over the second input's rows for one row of the first: all pairs. */
 static fac_status each_with_all(void *context, fac_tensors in, fac_tensor **out, size_t n) {
@@ -127,7 +128,8 @@ static void vmap_that_fails_leaves_no_level_open_S091(void **state) {
     assert_error(FAC_ERR_SHAPE, "");
     assert_null(out);
     assert_int_equal(fac_thread_included(), before);
-    assert_close(fac_rand(FAC_INTS(0), .dtype = FAC_F64), fac_zeros(FAC_INTS(0), .dtype = FAC_F64)); /* no level refuses it */
+    assert_close(fac_rand(FAC_INTS(0), .dtype = FAC_F64),
+                 fac_zeros(FAC_INTS(0), .dtype = FAC_F64)); /* no level refuses it */
     assert_ok(fac_vmap(add, NULL, FAC_TENSORS(x, x), &out, 1));
     assert_close(out, fac_add(x, x));
 }
@@ -172,7 +174,7 @@ static void vmap_of_what_is_wrong_is_refused_S091(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "chunk_size should be at least 1");
 }
 
-/* ---- tensors that leave ---------------------------------------------------------------------------------------------------------- */
+/* ---- tensors that leave ----------------------------------------------------------------------------------------- */
 
 static fac_tensor *kept;
 static fac_status keeps(void *context, fac_tensors in, fac_tensor **out, size_t n) {
@@ -203,7 +205,7 @@ static void batched_tensor_that_outlives_its_vmap_is_an_error_S091(void **state)
     fac_release(kept);
 }
 
-/* ---- what samples do not show ------------------------------------------------------------------------------------------------------ */
+/* ---- what samples do not show ----------------------------------------------------------------------------------- */
 
 static fac_status reads(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     double both[2];
@@ -244,7 +246,7 @@ static void elements_of_samples_cannot_be_read_S091(void **state) {
     assert_close(out, x);
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 static fac_status writes(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -263,7 +265,8 @@ static void samples_write_to_what_is_theirs_S091(void **state) {
     FAC_SCOPE(s);
     fac_tensor *x = numbers(FAC_INTS(2, 3)), *out;
     assert_ok(fac_vmap(writes, NULL, FAC_TENSORS(x), &out, 1, .in_dim = 1));
-    fac_tensor *scaled = fac_mul(x, fac_reshape(fac_tensor_from((double[]){1, 10}, FAC_F64, FAC_INTS(2)), FAC_INTS(2, 1)));
+    fac_tensor *scaled =
+        fac_mul(x, fac_reshape(fac_tensor_from((double[]){1, 10}, FAC_F64, FAC_INTS(2)), FAC_INTS(2, 1)));
     assert_close(out, fac_add(fac_t(scaled), 2.0));
 }
 
@@ -283,7 +286,7 @@ static void writes_of_samples_reach_the_input_S091(void **state) {
     assert_close(out, fac_t(x));
 }
 
-/* ---- samples without dimensions ------------------------------------------------------------------------------------------------------ */
+/* ---- samples without dimensions --------------------------------------------------------------------------------- */
 
 static fac_status low_ranks(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -294,7 +297,8 @@ static fac_status low_ranks(void *context, fac_tensors in, fac_tensor **out, siz
     out[3] = fac_cumsum(x, 0);
     out[4] = fac_stack(FAC_TENSORS(x, x));
     out[5] = fac_unsqueeze(x, -1);
-    out[6] = fac_add(fac_to(x, .dtype = FAC_F64), fac_ones(FAC_INTS(2), .dtype = FAC_F32)); /* ranks below it: float32 */
+    out[6] =
+        fac_add(fac_to(x, .dtype = FAC_F64), fac_ones(FAC_INTS(2), .dtype = FAC_F32)); /* ranks below it: float32 */
     assert_null(fac_select(x, 0, 0));
     fac_error_clear();
     return fac_error();
@@ -320,7 +324,8 @@ static fac_status solves(void *context, fac_tensors in, fac_tensor **out, size_t
     return fac_error();
 }
 
-/* A vector of right-hand sides for each sample must not be taken for a matrix of all, nor one matrix for a list of vectors. */
+/* A vector of right-hand sides for each sample must not be taken for a matrix of all, nor one matrix for a list of
+   vectors. */
 static void solve_of_samples_knows_vectors_from_matrices_S091(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -332,15 +337,17 @@ static void solve_of_samples_knows_vectors_from_matrices_S091(void **state) {
     assert_ok(fac_vmap(solves, NULL, FAC_TENSORS(a, matrices), &out, 1));
     for (int i = 0; i < 2; i++)
         assert_close(fac_select(out, 0, i), fac_linalg_solve(fac_select(a, 0, i), fac_select(matrices, 0, i)));
-    assert_ok(fac_vmap(solves, NULL, FAC_TENSORS(fac_select(a, 0, 0), vectors), &out, 1, .in_dims = FAC_INTS(FAC_UNSET, 0)));
+    assert_ok(
+        fac_vmap(solves, NULL, FAC_TENSORS(fac_select(a, 0, 0), vectors), &out, 1, .in_dims = FAC_INTS(FAC_UNSET, 0)));
     for (int i = 0; i < 2; i++)
         assert_close(fac_select(out, 0, i), fac_linalg_solve(fac_select(a, 0, 0), fac_select(vectors, 0, i)));
-    assert_ok(fac_vmap(solves, NULL, FAC_TENSORS(a, fac_select(vectors, 0, 0)), &out, 1, .in_dims = FAC_INTS(0, FAC_UNSET)));
+    assert_ok(
+        fac_vmap(solves, NULL, FAC_TENSORS(a, fac_select(vectors, 0, 0)), &out, 1, .in_dims = FAC_INTS(0, FAC_UNSET)));
     for (int i = 0; i < 2; i++)
         assert_close(fac_select(out, 0, i), fac_linalg_solve(fac_select(a, 0, i), fac_select(vectors, 0, 0)));
 }
 
-/* ---- random numbers ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- random numbers --------------------------------------------------------------------------------------------- */
 
 static fac_status noise(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -415,7 +422,7 @@ static void levels_decide_on_random_numbers_for_themselves_S091(void **state) {
     assert_error(FAC_ERR_UNSUPPORTED, "randomness is \"error\"");
 }
 
-/* ---- chunks -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- chunks ----------------------------------------------------------------------------------------------------- */
 
 static int calls;
 static int64_t live_at_call[8];
@@ -446,7 +453,7 @@ static void vmap_in_chunks_frees_each_before_the_next_S091(void **state) {
     assert_int_equal(calls, 1);
 }
 
-/* ---- sample by sample ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sample by sample ------------------------------------------------------------------------------------------- */
 
 static fac_status median_of(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -475,7 +482,7 @@ static void operator_without_a_rule_warns_once_S091(void **state) {
     assert_non_null(strstr(warning, "vmap: aten::median is called sample by sample"));
 }
 
-/* ---- what records ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- what records ----------------------------------------------------------------------------------------------- */
 
 static fac_status squares(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -595,7 +602,8 @@ FAC_TEST_MAIN(FAC_TEST(vmap_of_add_equals_a_loop_S091), FAC_TEST(vmap_takes_the_
               FAC_TEST(random_numbers_of_samples_are_as_asked_for_S091),
               FAC_TEST(random_numbers_that_differ_do_not_fit_a_shared_tensor_S091),
               FAC_TEST(levels_decide_on_random_numbers_for_themselves_S091),
-              FAC_TEST(vmap_in_chunks_frees_each_before_the_next_S091), FAC_TEST(operator_without_a_rule_warns_once_S091),
-              FAC_TEST(gradients_flow_through_vmap_S091), FAC_TEST(custom_function_in_vmap_is_refused_S091),
+              FAC_TEST(vmap_in_chunks_frees_each_before_the_next_S091),
+              FAC_TEST(operator_without_a_rule_warns_once_S091), FAC_TEST(gradients_flow_through_vmap_S091),
+              FAC_TEST(custom_function_in_vmap_is_refused_S091),
               FAC_TEST(checkpoint_in_vmap_is_refused_where_it_would_record_S091),
               FAC_TEST(saved_tensor_hooks_work_in_vmap_S091))

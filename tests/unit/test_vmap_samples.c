@@ -1,5 +1,6 @@
-/* Every operator in every sample, called for a batch: each tensor alone and all together, against a loop over the samples; and
-   the gradients through batches. What is not compared is listed with its reason, and the numbers are printed. */
+/* Every operator in every sample, called for a batch: each tensor alone and all together, against a loop over the
+   samples; and the gradients through batches. What is not compared is listed with its reason, and the numbers are
+   printed. */
 #include "dispatch/operator.h"
 #include "support/sample_tensors.h"
 #include "support/samples.h"
@@ -20,11 +21,17 @@ static int load(void **state) {
     return samples_load(&set) ? 0 : -1;
 }
 
-/* ---- what is not as it is elsewhere ----------------------------------------------------------------------------------------- */
+/* ---- what is not as it is elsewhere ----------------------------------------------------------------------------- */
 
 typedef struct exemption {
     const char *op; /* all that begin with it, if it ends with '*' */
-    enum { SKIPPED, VALUES, GRADIENT, REFUSED, IN_FRONT } how; /* not called; the values, or the gradient, not compared; may be
+    enum {
+        SKIPPED,
+        VALUES,
+        GRADIENT,
+        REFUSED,
+        IN_FRONT
+    } how; /* not called; the values, or the gradient, not compared; may be
                                                                 refused; only with the samples in dimension 0 */
     const char *why;
 } exemption;
@@ -63,16 +70,16 @@ static const exemption *exemption_of(const char *op, int how) {
     return NULL;
 }
 
-/* ---- a call as a function of its tensors -------------------------------------------------------------------------------------- */
+/* ---- a call as a function of its tensors ------------------------------------------------------------------------ */
 
 typedef struct called {
     const fac_operator *op;
     const fac_schema *schema;
     sample_call call;
     sample_made made;
-    fac_tensor *own[SAMPLE_TENSORS];                     /* the call's tensors */
-    fac_tensor *batches[SAMPLE_TENSORS];                 /* what takes their place, all of them or one */
-    int64_t dims[SAMPLE_TENSORS];                        /* where the samples lie; FAC_UNSET: not batched */
+    fac_tensor *own[SAMPLE_TENSORS];     /* the call's tensors */
+    fac_tensor *batches[SAMPLE_TENSORS]; /* what takes their place, all of them or one */
+    int64_t dims[SAMPLE_TENSORS];        /* where the samples lie; FAC_UNSET: not batched */
     bool written[SAMPLE_TENSORS];
     fac_value plain[RESULTS]; /* results that are no tensors */
     size_t n_plain;
@@ -127,7 +134,7 @@ static fac_status run(void *context, fac_tensors in, fac_tensor **out, size_t n)
     return FAC_OK;
 }
 
-/* ---- batches --------------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ---------------------------------------------------------------------------------------------------- */
 
 static bool is_differentiable(fac_tensor *t) {
     return fac_dtype_is_floating(fac_tensor_dtype(t)) || fac_dtype_is_complex(fac_tensor_dtype(t));
@@ -173,7 +180,7 @@ static fac_status loop(called *k, fac_tensor *outs[BATCH][MOST], size_t *n) {
     return fac_error();
 }
 
-/* ---- counts ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- counts ----------------------------------------------------------------------------------------------------- */
 
 static struct {
     int operators, calls, by_rule, by_loop, by_parts, refused, no_sample, gradients, failed, exempt;
@@ -182,8 +189,8 @@ static struct {
 static void complain(const called *k, const char *what) {
     char text[SAMPLE_TEXT];
     const char *why = fac_error() ? fac_error_message() : "";
-    print_error("%s %s (%s): %s\n", what, sample_print(&k->call, text, sizeof text),
-                fac_operator_batch_rule(k->op), why);
+    print_error("%s %s (%s): %s\n", what, sample_print(&k->call, text, sizeof text), fac_operator_batch_rule(k->op),
+                why);
     for (size_t j = 0; j < k->made.n_tensors; j++)
         print_error("   tensor %zu: %s\n", j, k->dims[j] == FAC_UNSET ? "shared" : "batched");
     fac_error_clear();
@@ -196,11 +203,12 @@ static bool close_to(fac_tensor *a, fac_tensor *b) {
     const double tolerance = d == FAC_F16 || d == FAC_BF16 ? 2e-2 : d == FAC_F64 || d == FAC_C128 ? 1e-9 : 1e-4;
     if (fac_tensor_dtype(b) != d || !same_sizes(a, b)) return false;
     if (!is_differentiable(a)) return fac_equal(a, b);
-    return fac_allclose(fac_resolve_neg(fac_resolve_conj(fac_detach(a))), fac_resolve_neg(fac_resolve_conj(fac_detach(b))),
-                        .rtol = tolerance, .atol = tolerance, .equal_nan = true);
+    return fac_allclose(fac_resolve_neg(fac_resolve_conj(fac_detach(a))),
+                        fac_resolve_neg(fac_resolve_conj(fac_detach(b))), .rtol = tolerance, .atol = tolerance,
+                        .equal_nan = true);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- values ----------------------------------------------------------------------------------------------------- */
 
 static bool writes_shared(const called *k) {
     for (size_t j = 0; j < k->made.n_tensors; j++)
@@ -259,7 +267,8 @@ static void check_values(called *k) {
             complain(k, "failed:");
             return;
         }
-        if (getenv("FACULA_VMAP_REFUSED") && !writes_shared(k)) print_message("refused: %s: %s\n", k->op->name, fac_error_message());
+        if (getenv("FACULA_VMAP_REFUSED") && !writes_shared(k))
+            print_message("refused: %s: %s\n", k->op->name, fac_error_message());
         fac_error_clear();
         counts.refused++;
         return;
@@ -268,7 +277,7 @@ static void check_values(called *k) {
     compare(k, outs, n, got, n_got);
 }
 
-/* ---- gradients ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- gradients -------------------------------------------------------------------------------------------------- */
 
 /* The sum of a result with weights that differ; NULL if it has no gradient. */
 static fac_tensor *weighed(fac_tensor *t) {
@@ -341,7 +350,7 @@ static void check_gradients(called *k) {
         }
 }
 
-/* ---- each operator --------------------------------------------------------------------------------------------------------------------- */
+/* ---- each operator ---------------------------------------------------------------------------------------------- */
 
 static void find_written(called *k) {
     fac_operator_facts facts;

@@ -1,5 +1,6 @@
-/* How an operator is called for a batch of samples (vmap): what `batch` says, or what follows from the entry. The kinds are those
-   of src/dispatch/batch_kinds.h; after the word stand the names of arguments, numbers, or an operator that the kind is told of. */
+/* How an operator is called for a batch of samples (vmap): what `batch` says, or what follows from the entry. The
+   kinds are those of src/dispatch/batch_kinds.h; after the word stand the names of arguments, numbers, or an operator
+   that the kind is told of. */
 #include "dispatch/batch_kinds.h"
 #include "opgen.h"
 #include <ctype.h>
@@ -23,7 +24,8 @@ typedef struct told {
     const op *with;
 } told;
 
-/* Follows from what the entry says anyway. A form without a loop of its own is made of the functional one, as outs are. */
+/* Follows from what the entry says anyway. A form without a loop of its own is made of the functional one, as outs
+   are. */
 static int inferred(const op *o) {
     const entry *e = o->e;
     if (o->form == FORM_OUT) return FAC_BATCH_OUT;

@@ -1,11 +1,12 @@
 /* Batching: operators that are called once for all samples of a batch.
 
-   A level is one vmap under way. A batched tensor of a level is a header of its own class: it shows the geometry of one sample, and
-   holds the value of all, with the dimension in which the samples lie. It has the key Batched, which stands on top of all others, so
-   that everything below, autograd too, sees plain tensors of all samples. The kernel of that key takes the innermost level among
-   a call's arguments, puts the values in the place of the batched tensors, and calls the operator by the rule that its entry names
-   (dispatch/batch_kinds.h) with that level and those within it out of sight; values may be batched tensors of outer levels, so the
-   call may come by again. Results are wrapped. See docs/design/013-vmap.md. */
+   A level is one vmap under way. A batched tensor of a level is a header of its own class: it shows the geometry
+   of one sample, and holds the value of all, with the dimension in which the samples lie. It has the key Batched,
+   which stands on top of all others, so that everything below, autograd too, sees plain tensors of all samples.
+   The kernel of that key takes the innermost level among a call's arguments, puts the values in the place of the
+   batched tensors, and calls the operator by the rule that its entry names (dispatch/batch_kinds.h) with that
+   level and those within it out of sight; values may be batched tensors of outer levels, so the call may come by
+   again. Results are wrapped. See docs/design/013-vmap.md. */
 #ifndef FAC_SRC_OPS_BATCH_BATCH_H
 #define FAC_SRC_OPS_BATCH_BATCH_H
 

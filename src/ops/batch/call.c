@@ -1,8 +1,9 @@
-/* The kernel of the key Batched: finds the level of a call, replaces its batched tensors, has a rule called and wraps what it gives. */
+/* The kernel of the key Batched: finds the level of a call, replaces its batched tensors, has a rule called and wraps
+   what it gives. */
 #include "ops/batch/call.h"
 #include "ops_gen.h"
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------------- */
+/* ---- arguments -------------------------------------------------------------------------------------------------- */
 
 fac_status batch_set(batch_call *b, size_t i, fac_value v) {
     if (v.tag == FAC_TAG_NONE) return fac_error() ? fac_error() : FAC_OK;
@@ -60,7 +61,7 @@ static size_t count_tensors(const fac_value *stack, size_t n_args) {
     return n;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------------ */
+/* ---- steps ------------------------------------------------------------------------------------------------------ */
 
 fac_status batch_become(batch_tensor *x, fac_status st, fac_tensor *const *next) {
     if (st != FAC_OK) return st;
@@ -165,7 +166,8 @@ fac_status batch_call_other(batch_call *b, const fac_operator *op, const fac_val
     return fac_call_op(op, args, n, b->outs);
 }
 
-static fac_status each_of_list(batch_call *b, fac_value *v, fac_status (*f)(batch_call *, fac_tensor *, fac_tensor **)) {
+static fac_status each_of_list(batch_call *b, fac_value *v,
+                               fac_status (*f)(batch_call *, fac_tensor *, fac_tensor **)) {
     const fac_tensors l = fac__value_headers(v);
     fac_tensor **made = l.n ? fac__alloc_zero(l.n * sizeof *made) : NULL;
     if (l.n && !made) return fac_error();
@@ -207,7 +209,7 @@ fac_status batch_refuse(const batch_call *b, const char *why) {
     return FAC_FAIL(FAC_ERR_UNSUPPORTED, "vmap cannot run %s: %s", b->op->name, why);
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------------------ */
+/* ---- results ---------------------------------------------------------------------------------------------------- */
 
 static fac_status wrap(batch_call *b, fac_tensor *t, fac_tensor **out) {
     return fac__batch_wrap(b->level, fac__ref(t), 0, out);
@@ -236,15 +238,15 @@ static fac_status give_results(batch_call *b, fac_value *stack) {
     return fac_error();
 }
 
-/* ---- the kernel ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
 /* A tensor that every sample would write to. */
 static fac_status check_written(const batch_call *b) {
     for (size_t i = 0; i < b->n && b->any; i++)
         FAC_CHECK(!b->v[i].written || b->v[i].batched || !b->schema->args[b->v[i].arg].type.write, FAC_ERR_UNSUPPORTED,
-                  "vmap: %s cannot write to '%s', which all samples share, what differs between samples. Make it of a "
-                  "batched tensor (fac_zeros_like, fac_new_zeros), or use the operator that makes a new tensor",
-                  b->op->name, b->schema->args[b->v[i].arg].name);
+                  "within vmap, what differs between samples cannot be written to '%s', which all samples share. Make "
+                  "it of a batched tensor (fac_zeros_like, fac_new_zeros), or use the operator that makes a new tensor",
+                  b->schema->args[b->v[i].arg].name);
     return FAC_OK;
 }
 
@@ -277,7 +279,8 @@ static fac_status run(batch_call *b, fac_value *stack, bool random) {
     return st;
 }
 
-/* The innermost level among the arguments, NULL if they have none; false with an error if one of them is out of sight. */
+/* The innermost level among the arguments, NULL if they have none; false with an error if one of them is out of
+   sight. */
 static bool find_level(const fac_value *stack, size_t n_args, const fac_batch_level **out) {
     *out = NULL;
     for (size_t i = 0; i < n_args; i++) {

@@ -36,7 +36,7 @@ extern const batch_rule fac__batch_rules[FAC_BATCH_COUNT];
 /* Random operators where each sample has numbers of its own, or all have the same. */
 fac_status fac__batch_random_call(batch_call *b);
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------- */
+/* ---- arguments -------------------------------------------------------------------------------------------------- */
 
 /* An argument as the call will get it. */
 static inline const fac_value *batch_arg(const batch_call *b, size_t i) {
@@ -54,7 +54,7 @@ static inline int batch_number(const batch_call *b, int i) { return (int)(b->fac
 /* The only tensor of an argument; NULL if it is none or not given. */
 batch_tensor *batch_tensor_of(const batch_call *b, size_t arg);
 
-/* ---- steps of rules --------------------------------------------------------------------------------------------------- */
+/* ---- steps of rules --------------------------------------------------------------------------------------------- */
 
 /* Samples in front; what is not batched is expanded if `expand`, else left. */
 fac_status batch_front(batch_call *b, batch_tensor *x, bool expand);

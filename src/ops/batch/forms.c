@@ -1,10 +1,11 @@
-/* Forms that write, where the operator has no rule for them: the functional form is called, batched, and its results are copied.
-   And losses, which are a pointwise operator and a mean. */
+/* Forms that write, where the operator has no rule for them: the functional form is called, batched, and its results
+   are copied. And losses, which are a pointwise operator and a mean. */
 #include "ops/batch/rules.h"
 #include "ops/call.h"
 #include "ops_gen.h"
 
-/* The functional form of the same arguments, with the level in sight; results are the caller's, as batched as they come. */
+/* The functional form of the same arguments, with the level in sight; results are the caller's, as batched as they
+   come. */
 static fac_status call_functional(batch_call *b, const fac_operator *op) {
     const fac_batch_sight was = fac__batch_hide(b->level);
     const fac_status st = fac_call_op(op, b->stack, op->n_args, b->outs);
@@ -26,9 +27,10 @@ static fac_status copy_to_outs(batch_call *b) {
     for (size_t i = 0; i < n; i++) {
         outs[i] = fac__value_header(&b->stack[b->op->n_args - n + i]);
         made[i] = fac__value_header(&b->outs[i]);
-        FAC_CHECK(outs[i] && made[i] && fac__same_sizes(outs[i], made[i]), FAC_ERR_SHAPE,
-                  "vmap: an out has to have the sizes of the result, %s, since one sample of it cannot be resized",
-                  made[i] ? FAC_SHAPE_TEXT(made[i]) : "[]");
+        FAC_CHECK(
+            outs[i] && made[i] && fac__same_sizes(outs[i], made[i]), FAC_ERR_SHAPE,
+            "within vmap, an out has to have the sizes of the result, %s, since one sample of it cannot be resized",
+            made[i] ? FAC_SHAPE_TEXT(made[i]) : "[]");
     }
     return fac__copy_to_outs(outs, made, n);
 }
@@ -52,7 +54,7 @@ fac_status fac__batch_inplace(batch_call *b) {
     return in_sight(b, copy_over);
 }
 
-/* ---- losses -------------------------------------------------------------------------------------------------------------- */
+/* ---- losses ----------------------------------------------------------------------------------------------------- */
 
 /* [B, ...] -> [B], by the mean or the sum. */
 static fac_status reduced(batch_call *b, int64_t how, fac_tensor **out) {

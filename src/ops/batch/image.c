@@ -1,4 +1,5 @@
-/* Convolutions and normalisations: the batch joins the images where all samples share the weights, else the channels. */
+/* Convolutions and normalisations: the batch joins the images where all samples share the weights, else the channels.
+   */
 #include "ops/batch/rules.h"
 #include "ops_gen.h"
 
@@ -30,7 +31,7 @@ static fac_status out_of_channels(batch_call *b, size_t i) {
     return give(b, i, st, &out);
 }
 
-/* ---- convolutions --------------------------------------------------------------------------------------------------------- */
+/* ---- convolutions ----------------------------------------------------------------------------------------------- */
 
 static fac_status with_shared_weights(batch_call *b, batch_tensor *input) {
     FAC_TRY(batch_front(b, input, true));
@@ -64,7 +65,7 @@ fac_status fac__batch_convolution(batch_call *b) {
     return with_own_weights(b, input, weight, bias);
 }
 
-/* ---- batch normalisation ------------------------------------------------------------------------------------------------------ */
+/* ---- batch normalisation ---------------------------------------------------------------------------------------- */
 
 /* [C] of all samples, [B * C]; false if what is written would be a copy. */
 static fac_status row_of_channels(batch_call *b, batch_tensor *x, bool written, bool *whole) {
@@ -109,7 +110,7 @@ fac_status fac__batch_channels(batch_call *b) {
     return split_rows(b, 2);
 }
 
-/* ---- normalisation over the last dimensions -------------------------------------------------------------------------------------- */
+/* ---- normalisation over the last dimensions --------------------------------------------------------------------- */
 
 /* out *= weight or out += bias, which have a sample's last dimensions. */
 static fac_status with(batch_call *b, batch_tensor *x, int rank, bool multiply) {

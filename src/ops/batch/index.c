@@ -2,7 +2,7 @@
 #include "ops/batch/rules.h"
 #include "ops_gen.h"
 
-/* ---- embedding ------------------------------------------------------------------------------------------------------------ */
+/* ---- embedding -------------------------------------------------------------------------------------------------- */
 
 /* Rows of a table of each sample's own: gather, which checks each index. */
 static fac_status gather_rows(batch_call *b, batch_tensor *table, batch_tensor *indices) {
@@ -36,7 +36,7 @@ fac_status fac__batch_embedding(batch_call *b) {
     return batch_call_op(b);
 }
 
-/* ---- index ------------------------------------------------------------------------------------------------------------------- */
+/* ---- index ------------------------------------------------------------------------------------------------------ */
 
 /* Where the indices of a call stand. */
 typedef struct places {
@@ -113,7 +113,8 @@ static fac_status numbers_of_samples(batch_call *b, int rank, fac_tensor **out) 
     return st;
 }
 
-/* The sample's number stands in front, so what is indexed comes out there, unless indices stand together further on. */
+/* The sample's number stands in front, so what is indexed comes out there, unless indices stand together further on.
+   */
 static fac_status by_own(batch_call *b, const places *p) {
     fac_tensor *numbers = NULL;
     FAC_TRY(batch_front(b, &b->v[0], true));
@@ -132,8 +133,9 @@ static fac_status by_own(batch_call *b, const places *p) {
 fac_status fac__batch_index(batch_call *b) {
     const places p = places_of(b);
     if (p.masks && p.batched)
-        return batch_refuse(b, "how many elements a mask picks depends on its values, and would differ between samples. "
-                               "Use where");
+        return batch_refuse(b,
+                            "how many elements a mask picks depends on its values, and would differ between samples. "
+                            "Use where");
     if (p.n == 0 || fac__value_headers(&b->stack[1]).n > (size_t)b->v[0].rank) return fac__batch_loop(b);
     return p.batched ? by_own(b, &p) : by_shared(b, &p);
 }

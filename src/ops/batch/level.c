@@ -1,9 +1,9 @@
 /* Levels, batched tensors, and the way from these to the values of all samples and back. */
-#include "ops/batch/batch.h"
 #include "core/tensor_make.h"
+#include "ops/batch/batch.h"
 #include "ops_gen.h"
 
-/* ---- levels ------------------------------------------------------------------------------------------------------------ */
+/* ---- levels ----------------------------------------------------------------------------------------------------- */
 
 #define BATCHED_KEY (fac__func_bit(FAC_KEY_BATCHED))
 
@@ -43,8 +43,9 @@ const fac_batch_level *fac__batch_level_of(const fac_tensor *t) {
     const fac_batched *b = fac__batched(t);
     for (const fac_batch_level *l = fac__thread()->batch; b && l; l = l->outer)
         if (l->id == b->level) return l;
-    FAC_FAIL(FAC_ERR_STATE, "a batched tensor is used after its vmap has ended, or where it is out of sight: in a hook, in "
-                            "a backward pass, on another thread. What leaves a vmap are the outputs of its function");
+    FAC_FAIL(FAC_ERR_STATE,
+             "a batched tensor is used after its vmap has ended, or where it is out of sight: in a hook, in "
+             "a backward pass, on another thread. What leaves a vmap are the outputs of its function");
     return NULL;
 }
 
@@ -54,7 +55,7 @@ int fac__batch_depth(void) {
     return n;
 }
 
-/* ---- batched tensors --------------------------------------------------------------------------------------------------- */
+/* ---- batched tensors -------------------------------------------------------------------------------------------- */
 
 static void destroy(fac_tensor *t) {
     fac_batched *b = t->ext;
@@ -103,7 +104,7 @@ fac_status fac__batch_wrap(const fac_batch_level *l, fac_tensor *value, int dim,
     return st;
 }
 
-/* ---- samples in front ---------------------------------------------------------------------------------------------------- */
+/* ---- samples in front ------------------------------------------------------------------------------------------- */
 
 /* Owned: t expanded by a dimension in front. */
 static fac_status expand_front(fac_tensor *t, int64_t size, fac_tensor **out) {
@@ -144,7 +145,8 @@ fac_status fac__batch_lower(fac_tensor *t, fac_tensor **out) {
         fac_tensor *next = NULL;
         fac__batch_hide(l->outer);
         st = fac__batch_front(l, now, true, &next);
-        /* The dimensions of inner levels lie in front so far: this level's goes before them, as the outermost is the first. */
+        /* The dimensions of inner levels lie in front so far: this level's goes before them, as the outermost is the
+           first. */
         if (st != FAC_OK) break;
         fac__unref(now);
         now = next;

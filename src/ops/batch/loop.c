@@ -1,44 +1,38 @@
-/* What has no rule runs sample by sample: the operator is called with slices of its batched arguments, and the results are stacked.
-   Slices are views, so what is written reaches the tensor. The first time, for each operator, a warning says so. */
+/* What has no rule runs sample by sample: the operator is called with slices of its batched arguments, and the
+   results are stacked. Slices are views, so what is written reaches the tensor. The first time, for each operator, a
+   warning says so. */
 #include "ops/batch/call.h"
-#include "base/mutex.h"
 #include "ops_gen.h"
 #include <facula/tensor.h>
 
-/* ---- the warning ------------------------------------------------------------------------------------------------------- */
+/* ---- the warning ------------------------------------------------------------------------------------------------ */
 
 enum { MOST_WARNED = 1024 };
-static struct {
-    fac_mutex lock;
-    const fac_operator *of[MOST_WARNED];
-    size_t n;
-} warned = {.lock = FAC_MUTEX_INIT};
+static _Atomic(const fac_operator *) warned[MOST_WARNED];
 
 void fac__batch_shutdown(void) {
-    fac__mutex_lock(&warned.lock);
-    warned.n = 0;
-    fac__mutex_unlock(&warned.lock);
+    for (size_t i = 0; i < MOST_WARNED; i++) atomic_store(&warned[i], NULL);
 }
 
-/* The table is full long after the user has understood. */
+/* Takes the first free place for op, unless it has one. The table is full long after the user has understood. */
 static bool is_first(const fac_operator *op) {
-    fac__mutex_lock(&warned.lock);
-    size_t i = 0;
-    while (i < warned.n && warned.of[i] != op) i++;
-    const bool first = i == warned.n && warned.n < MOST_WARNED;
-    if (first) warned.of[warned.n++] = op;
-    fac__mutex_unlock(&warned.lock);
-    return first;
+    for (size_t i = 0; i < MOST_WARNED; i++) {
+        const fac_operator *there = NULL;
+        if (atomic_compare_exchange_strong(&warned[i], &there, op)) return true;
+        if (there == op) return false;
+    }
+    return false;
 }
 
 static void warn_once(const fac_operator *op) {
     if (is_first(op))
-        fac__warn("vmap: %s is called sample by sample: it has no rule for batches of these arguments. The results are the same; it "
+        fac__warn("vmap: %s is called sample by sample: it has no rule for batches of these arguments. "
+                  "The results are the same; it "
                   "takes longer",
                   op->name);
 }
 
-/* ---- slices -------------------------------------------------------------------------------------------------------------- */
+/* ---- slices ----------------------------------------------------------------------------------------------------- */
 
 /* The arguments of sample i. */
 static fac_status slice(batch_call *b, int64_t i) {
@@ -52,7 +46,7 @@ static fac_status slice(batch_call *b, int64_t i) {
     return FAC_OK;
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------------------- */
+/* ---- results ---------------------------------------------------------------------------------------------------- */
 
 /* The tensor at place j of a result, be it one or a list. */
 static fac_tensor *entry(const fac_value *v, size_t j) {
@@ -70,11 +64,11 @@ static fac_status stack_entry(batch_call *b, const fac_value *all, size_t r, siz
         v[i] = entry(&all[i * n_rets + r], j);
         there += v[i] != NULL;
         if (v[i] && v[0] && !fac__same_sizes(v[i], v[0]))
-            st = FAC_FAIL(FAC_ERR_SHAPE, "vmap: %s gives sizes %s for one sample and %s for another", b->op->name,
-                          FAC_SHAPE_TEXT(v[0]), FAC_SHAPE_TEXT(v[i]));
+            st = FAC_FAIL(FAC_ERR_SHAPE, "within vmap, one sample gives sizes %s and another %s", FAC_SHAPE_TEXT(v[0]),
+                          FAC_SHAPE_TEXT(v[i]));
     }
     if (st == FAC_OK && there && there < n)
-        st = FAC_FAIL(FAC_ERR_UNSUPPORTED, "vmap: %s gives a result for some samples and none for others", b->op->name);
+        st = FAC_FAIL(FAC_ERR_UNSUPPORTED, "within vmap, some samples give a result and others none");
     if (st == FAC_OK && there) st = fac__c_stack((fac_tensors){v, n}, 0, out);
     fac__free(v);
     return st;
@@ -84,7 +78,7 @@ static fac_status stack_list(batch_call *b, const fac_value *all, size_t r) {
     const size_t n = fac__value_headers(&all[r]).n;
     for (int64_t i = 1; i < b->level->size; i++)
         FAC_CHECK(fac__value_headers(&all[(size_t)i * b->schema->n_rets + r]).n == n, FAC_ERR_SHAPE,
-                  "vmap: %s gives lists of different lengths for different samples", b->op->name);
+                  "within vmap, samples give lists of different lengths");
     fac_tensor **made = fac__alloc_zero((n ? n : 1) * sizeof *made);
     fac_status st = made ? FAC_OK : fac_error();
     for (size_t j = 0; j < n && st == FAC_OK; j++) st = stack_entry(b, all, r, j, &made[j]);
@@ -97,7 +91,8 @@ static fac_status stack_list(batch_call *b, const fac_value *all, size_t r) {
     return st;
 }
 
-/* A result that is no tensor follows from sizes and dtypes, which samples share; what follows from values is refused. */
+/* A result that is no tensor follows from sizes and dtypes, which samples share; what follows from values is refused.
+   */
 static fac_status stack_result(batch_call *b, fac_value *all, size_t r) {
     fac_tensor *made = NULL;
     if (all[r].tag == FAC_TAG_TENSORS) return stack_list(b, all, r);
@@ -112,7 +107,8 @@ static fac_status stack_result(batch_call *b, fac_value *all, size_t r) {
     return fac_error();
 }
 
-/* g: samples draw the same numbers from it, those of the first again and again. NULL: they do not draw, or go on drawing. */
+/* g: samples draw the same numbers from it, those of the first again and again. NULL: they do not draw, or go on
+   drawing. */
 static fac_status loop(batch_call *b, fac_value *all, fac_generator *g) {
     const size_t n_rets = b->schema->n_rets;
     uint64_t seed = 0, offset = 0;
@@ -134,7 +130,7 @@ static fac_status loop(batch_call *b, fac_value *all, fac_generator *g) {
 static fac_status loop_in_room(batch_call *b, fac_generator *g) {
     int64_t n;
     FAC_CHECK(fac__mul(b->level->size, (int64_t)b->schema->n_rets, &n), FAC_ERR_OVERFLOW,
-              "vmap: %lld samples are too many", (long long)b->level->size);
+              "within vmap, %lld samples are too many", (long long)b->level->size);
     fac_value *all = fac__alloc_array((size_t)n + 1, sizeof *all);
     if (!all) return fac_error();
     for (int64_t i = 0; i < n; i++) all[i] = fac_value_none();
@@ -166,7 +162,7 @@ fac_status fac__batch_loop(batch_call *b) {
     return loop_in_room(b, NULL);
 }
 
-/* ---- random numbers ------------------------------------------------------------------------------------------------------------ */
+/* ---- random numbers --------------------------------------------------------------------------------------------- */
 
 static fac_generator *generator_of(const batch_call *b) {
     for (size_t i = 0; i < b->schema->n_args; i++)
@@ -180,7 +176,8 @@ static fac_status same_for_all(batch_call *b) {
     return batch_call_op(b);
 }
 
-/* Every tensor gets a place for each sample, so that each draws its own; what has no rule for that runs sample by sample. */
+/* Every tensor gets a place for each sample, so that each draws its own; what has no rule for that runs sample by
+   sample. */
 static fac_status different_for_each(batch_call *b) {
     for (size_t i = 0; i < b->n; i++) {
         if (b->v[i].written && !b->v[i].batched)
@@ -197,6 +194,7 @@ fac_status fac__batch_random_call(batch_call *b) {
     case FAC_RANDOM_SAME: return same_for_all(b);
     default: break;
     }
-    return batch_refuse(b, "it draws random numbers, and randomness is \"error\". With \"different\" each sample draws its "
-                           "own, with \"same\" all draw the same");
+    return batch_refuse(
+        b, "it draws random numbers, and randomness is \"error\". With \"different\" each sample draws its "
+           "own, with \"same\" all draw the same");
 }

@@ -55,7 +55,7 @@ fac_status fac__batch_matmul(batch_call *b) {
     return fac_error();
 }
 
-/* ---- beta * self + alpha * a @ c -------------------------------------------------------------------------------------------- */
+/* ---- beta * self + alpha * a @ c -------------------------------------------------------------------------------- */
 
 static bool is_number(const fac_value *v, double number) {
     const fac_scalar s = fac_value_as_scalar(*v);
@@ -117,7 +117,7 @@ fac_status fac__batch_addmatmul(batch_call *b) {
     return fac_error();
 }
 
-/* ---- solving ------------------------------------------------------------------------------------------------------------------- */
+/* ---- solving ---------------------------------------------------------------------------------------------------- */
 
 /* B is a vector if it has one dimension, or A's less one. */
 static bool is_vector(const batch_tensor *a, const batch_tensor *x) {

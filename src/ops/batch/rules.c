@@ -1,13 +1,13 @@
-/* The rules that many operators share. What they have in common: samples go to dimension 0, and what the arguments say of
-   dimensions is said of one more. */
+/* The rules that many operators share. What they have in common: samples go to dimension 0, and what the arguments
+   say of dimensions is said of one more. */
 #include "ops/batch/rules.h"
 #include "core/scalar.h"
 #include "ops_gen.h"
 
-/* ---- pointwise ---------------------------------------------------------------------------------------------------------- */
+/* ---- pointwise -------------------------------------------------------------------------------------------------- */
 
-/* The dtype that one sample would be computed in: a tensor without dimensions ranks below others, which it no longer does with a
-   dimension for the samples. */
+/* The dtype that one sample would be computed in: a tensor without dimensions ranks below others, which it no longer
+   does with a dimension for the samples. */
 static fac_dtype sample_dtype(const batch_call *b) {
     fac_promotion types = {0};
     for (size_t i = 0; i < b->n; i++) fac__promote_tensor(&types, b->v[i].given);
@@ -54,8 +54,8 @@ static fac_status pointwise(batch_call *b) {
         const fac_dtype dtype = sample_dtype(b);
         for (size_t i = 0; i < b->n; i++) FAC_TRY(settle_dtype(b, &b->v[i], dtype));
     }
-    /* What is written keeps its dimensions: an operand with more of them is an error, as it is for one sample. An argument that
-       the entry names is one number, and cannot have a dimension for the samples. */
+    /* What is written keeps its dimensions: an operand with more of them is an error, as it is for one sample. An
+       argument that the entry names is one number, and cannot have a dimension for the samples. */
     for (size_t i = 0; i < b->n; i++)
         if ((b->v[i].written && b->v[i].rank < batch_most_dims(b)) || (batch_told(b, b->v[i].arg) && b->v[i].batched))
             return fac__batch_loop(b);
@@ -63,7 +63,7 @@ static fac_status pointwise(batch_call *b) {
     return batch_call_op(b);
 }
 
-/* ---- as they are ----------------------------------------------------------------------------------------------------------- */
+/* ---- as they are ------------------------------------------------------------------------------------------------ */
 
 /* Orders in memory are for four or five dimensions, and say nothing of values. */
 static fac_status plain_format(batch_call *b) {
@@ -96,7 +96,7 @@ static fac_status refused(batch_call *b) {
                                : "it changes what a tensor is made of, which a sample is only a part of");
 }
 
-/* ---- arguments that name dimensions --------------------------------------------------------------------------------------------- */
+/* ---- arguments that name dimensions ----------------------------------------------------------------------------- */
 
 static bool names_dims(const char *name) {
     static const char *const names[] = {"dim", "dims", "dim0", "dim1", "dim2", "dimension", "axis"};
@@ -115,7 +115,8 @@ static fac_status shift(batch_call *b, size_t i, int rank, bool lead) {
     }
     const fac_ints l = fac_value_as_ints(v);
     size_t n = 0;
-    FAC_CHECK(l.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "a list of %zu dimensions; there are at most %d", l.n, FAC_MAX_DIMS);
+    FAC_CHECK(l.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "a list of %zu dimensions; there are at most %d", l.n,
+              FAC_MAX_DIMS);
     if (lead) dims[n++] = 0;
     for (size_t k = 0; k < l.n; k++, n++) {
         FAC_TRY(fac__wrap_dim(l.v[k], rank, &d));
@@ -143,7 +144,8 @@ static fac_status lower_out(batch_call *b, fac_tensor *t, fac_tensor **out) {
     return FAC_OK;
 }
 
-/* All tensors have the dimensions of one, but for those that the entry names, which must be the same for all samples. */
+/* All tensors have the dimensions of one, but for those that the entry names, which must be the same for all samples.
+   */
 static bool fits_dim(const batch_call *b, int most) {
     for (size_t i = 0; i < b->n; i++) {
         const bool apart = batch_told(b, b->v[i].arg);
@@ -175,16 +177,15 @@ static fac_status dim(batch_call *b) {
 static fac_status place(batch_call *b) {
     const int rank = b->v[0].rank + batch_number(b, 0);
     FAC_TRY(batch_front_all(b, true));
-    FAC_CHECK(rank > 0 || batch_number(b, 1), FAC_ERR_INDEX,
-              "%s needs a dimension to work on, but each sample has none", b->op->name);
+    FAC_CHECK(rank > 0 || batch_number(b, 1), FAC_ERR_INDEX, "a dimension is named, but each sample has none");
     FAC_TRY(shift_all(b, rank, batch_number(b, 1) != 0));
     return batch_call_op(b);
 }
 
-/* ---- reductions --------------------------------------------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------------------------- */
 
-/* A list that is not given, or empty where that means the same, stands for all dimensions; a single one that is not given for a
-   row of all elements. */
+/* A list that is not given, or empty where that means the same, stands for all dimensions; a single one that is not
+   given for a row of all elements. */
 static fac_status name_dims(batch_call *b, size_t i, int rank, bool *flat) {
     const fac_value v = b->stack[i];
     int64_t dims[FAC_MAX_DIMS];
@@ -234,8 +235,8 @@ static fac_status all(batch_call *b) {
     FAC_TRY(batch_flatten(&b->v[0], 1, b->v[0].t->ndim - 1));
     const fac_schema *s = atomic_load_explicit(&b->facts->batch_op->schema, memory_order_acquire);
     FAC_CHECK(s, FAC_ERR_NOT_FOUND, "vmap of %s needs an operator that this program has left out", b->op->name);
-    fac_value args[4] = {fac__value_tensor(b->v[0].t), s->args[1].type.list ? fac_value_ints(&one, 1) : fac_value_int(1),
-                         fac_value_bool(false)};
+    fac_value args[4] = {fac__value_tensor(b->v[0].t),
+                         s->args[1].type.list ? fac_value_ints(&one, 1) : fac_value_int(1), fac_value_bool(false)};
     size_t n = 3;
     const int dtype = batch_find(b, "dtype");
     if (dtype >= 0) args[n++] = fac_value_copy(b->stack[dtype]);
@@ -245,7 +246,7 @@ static fac_status all(batch_call *b) {
     return st;
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
 /* A list of sizes gets the batch's in front, dimensions are counted among them. */
 static fac_status size(batch_call *b) {
@@ -267,9 +268,10 @@ static fac_status size(batch_call *b) {
     return batch_call_op(b);
 }
 
-/* ---- matrices and images in the last dimensions ------------------------------------------------------------------------------------------ */
+/* ---- matrices and images in the last dimensions ----------------------------------------------------------------- */
 
-/* Dimensions before those of the matrices are aligned at the right and broadcast; each tensor has the batch's before them. */
+/* Dimensions before those of the matrices are aligned at the right and broadcast; each tensor has the batch's before
+   them. */
 static fac_status trailing(batch_call *b) {
     int lead = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -289,11 +291,10 @@ static fac_status scale_sizes(batch_call *b) {
     for (size_t i = 0; i < b->op->n_args; i++) {
         if (!batch_told(b, i)) continue;
         const fac_ints l = fac_value_as_ints(b->stack[i]);
-        FAC_CHECK(l.n && l.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "%s: '%s' has %zu sizes", b->op->name,
-                  b->schema->args[i].name, l.n);
+        FAC_CHECK(l.n && l.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "'%s' has %zu sizes", b->schema->args[i].name, l.n);
         for (size_t d = 0; d < l.n; d++) sizes[d] = l.v[d];
-        FAC_CHECK(fac__mul(sizes[0], b->level->size, &sizes[0]), FAC_ERR_OVERFLOW, "a batch of %lld images is too large",
-                  (long long)sizes[0]);
+        FAC_CHECK(fac__mul(sizes[0], b->level->size, &sizes[0]), FAC_ERR_OVERFLOW,
+                  "a batch of %lld images is too large", (long long)sizes[0]);
         FAC_TRY(batch_set_ints(b, i, sizes, l.n));
     }
     return FAC_OK;
@@ -321,7 +322,7 @@ static fac_status fold(batch_call *b) {
     return unfold_outs(b);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the table -------------------------------------------------------------------------------------------------- */
 
 /* Composites reach this only when their own kernel is not registered: their parts have rules. */
 const batch_rule fac__batch_rules[FAC_BATCH_COUNT] = {

@@ -4,7 +4,8 @@
 
 #include "ops/batch/call.h"
 
-/* Samples in front and, where they have fewer dimensions than the others' samples, dimensions of one element after them. */
+/* Samples in front and, where they have fewer dimensions than the others' samples, dimensions of one element after
+   them. */
 fac_status batch_align(batch_call *b);
 /* The dimensions of the sample that has most. */
 int batch_most_dims(const batch_call *b);

@@ -8,14 +8,14 @@ fac_status fac__batch_expand(batch_call *b) {
     const fac_ints l = fac_value_as_ints(b->stack[1]);
     batch_tensor *x = &b->v[0];
     FAC_CHECK(l.n < FAC_MAX_DIMS && (size_t)x->rank <= l.n, FAC_ERR_SHAPE,
-              "expand: the number of sizes provided (%zu) must be greater or equal to the number of dimensions in the "
+              "the number of sizes provided (%zu) must be greater or equal to the number of dimensions in the "
               "tensor (%d)",
               l.n, x->rank);
     FAC_TRY(batch_front(b, x, true));
     for (size_t d = 0; d < l.n; d++) {
         const bool is_new = d < l.n - (size_t)x->rank;
         FAC_CHECK(!is_new || l.v[d] >= 0, FAC_ERR_SHAPE,
-                  "expand: the expanded size of the tensor (%lld) isn't allowed in a leading, non-existing dimension %zu",
+                  "the expanded size of the tensor (%lld) isn't allowed in a leading, non-existing dimension %zu",
                   (long long)l.v[d], d);
         sizes[d + 1] = l.v[d];
     }
@@ -55,7 +55,7 @@ fac_status fac__batch_as_strided(batch_call *b) {
     int64_t sizes[FAC_MAX_DIMS + 1], strides[FAC_MAX_DIMS + 1];
     const fac_ints size = fac_value_as_ints(b->stack[1]), stride = fac_value_as_ints(b->stack[2]);
     batch_tensor *x = &b->v[0];
-    FAC_CHECK(size.n == stride.n && size.n < FAC_MAX_DIMS, FAC_ERR_SHAPE, "as_strided: %zu sizes and %zu strides", size.n,
+    FAC_CHECK(size.n == stride.n && size.n < FAC_MAX_DIMS, FAC_ERR_SHAPE, "got %zu sizes and %zu strides", size.n,
               stride.n);
     FAC_TRY(batch_front(b, x, true));
     sizes[0] = x->t->sizes[0];
