@@ -85,3 +85,66 @@ fac_status fac__batch_loss(batch_call *b) {
     batch_give(b, 0, made);
     return fac_error();
 }
+
+/* ---- losses of classes ----------------------------------------------------------------------------------------- */
+
+/* [B, N]: 1 where the target counts. */
+static fac_status counted(batch_call *b, fac_tensor *target, fac_dtype dtype, fac_tensor **out) {
+    fac_tensor *ne = NULL, *wide = NULL;
+    const int64_t rows[] = {b->level->size, -1};
+    FAC_TRY(fac__c_ne_Scalar(target, fac_value_as_scalar(b->stack[batch_find(b, "ignore_index")]), &ne));
+    fac_status st =
+        fac__c__to_copy(ne, dtype, FAC_STRIDED, (fac_device){0, 0}, (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT, &wide);
+    if (st == FAC_OK) st = fac__c_reshape(wide, (fac_ints){rows, 2}, out);
+    fac__unref(ne);
+    fac__unref(wide);
+    return st;
+}
+
+/* Sums over the rows of each sample, [B, N] -> [B]; takes t. */
+static fac_status sum_rows(fac_tensor *t, fac_tensor **out) {
+    const int64_t one = 1;
+    const fac_status st = fac__c_sum_dim_IntList(t, (fac_ints){&one, 1}, false, FAC_DTYPE_DEFAULT, out);
+    fac__unref(t);
+    return st;
+}
+
+/* The loss of each row in outs[0] becomes that of each sample, and the last out the sum of the weights that count. */
+static fac_status reduce_rows(batch_call *b, fac_tensor *target, bool mean) {
+    const size_t last = b->schema->n_rets - 1;
+    const int64_t rows[] = {b->level->size, -1};
+    fac_tensor *loss = NULL, *sum = NULL, *ones = NULL, *total = NULL, *out = NULL;
+    FAC_TRY(fac__c_reshape(fac__value_header(&b->outs[0]), (fac_ints){rows, 2}, &loss));
+    fac_status st = sum_rows(loss, &sum);
+    if (st == FAC_OK) st = counted(b, target, (fac_dtype)fac__value_header(&b->outs[last])->dtype, &ones);
+    if (st == FAC_OK) st = sum_rows(ones, &total);
+    if (st == FAC_OK) st = mean ? fac__c_div_Tensor(sum, total, &out) : FAC_OK;
+    if (st == FAC_OK) {
+        batch_give(b, 0, mean ? out : fac__ref(sum));
+        batch_give(b, last, fac__ref(total));
+        st = fac_error();
+    }
+    fac__unref(sum);
+    fac__unref(total);
+    return st;
+}
+
+/* Rows of logits: of one dimension, or of two that the batch joins. Weighted classes go to the loop. */
+fac_status fac__batch_nll(batch_call *b) {
+    const int i = batch_find(b, "reduction");
+    const int64_t how = fac_value_as_int(b->stack[i]);
+    batch_tensor *self = &b->v[0], *target = &b->v[1];
+    const bool plain = b->n == 2 && self->rank >= 1 && self->rank <= 2 && target->rank == self->rank - 1;
+    if (!plain || (how != 1 && how != 2) || fac__is_half((fac_dtype)self->given->dtype) || self->given->numel == 0 ||
+        (target->rank && target->given->sizes[0] != self->given->sizes[0]))
+        return fac__batch_loop(b);
+    FAC_TRY(batch_front_all(b, true));
+    if (self->rank == 2) {
+        FAC_TRY(batch_flatten(self, 0, 2));
+        FAC_TRY(batch_flatten(target, 0, 2));
+    }
+    FAC_TRY(batch_set(b, (size_t)i, fac_value_int(0)));
+    FAC_TRY(batch_call_op(b));
+    if (b->schema->n_rets == 3) FAC_TRY(batch_split(&b->outs[1], b->level->size));
+    return reduce_rows(b, target->t, how == 1);
+}

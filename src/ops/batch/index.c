@@ -49,6 +49,7 @@ static places places_of(const batch_call *b) {
     places p = {.first = SIZE_MAX};
     for (size_t i = 1; i < b->n; i++) {
         const batch_tensor *x = &b->v[i];
+        if (x->arg != 1) continue;
         const bool mask = x->given->dtype == FAC_BOOL || x->given->dtype == FAC_U8;
         if (p.first == SIZE_MAX) p.first = x->at;
         p.last = x->at;
@@ -60,19 +61,24 @@ static places places_of(const batch_call *b) {
     return p;
 }
 
-/* The operator with one more index in front: NULL for all samples, or each sample's number. */
+/* The operator with one more index in front: NULL for all samples, or each sample's number. Arguments after the indices are
+   the call's own. */
 static fac_status call_with(batch_call *b, fac_tensor *front) {
     const fac_tensors given = fac__value_headers(&b->stack[1]);
     fac_tensor **v = fac__alloc_zero((given.n + 1) * sizeof *v);
     if (!v) return fac_error();
     v[0] = front;
-    for (size_t i = 1; i < b->n; i++) v[1 + b->v[i].at] = b->v[i].t;
-    fac_value args[2] = {fac__value_tensor(b->v[0].t), fac__value_tensors(v, given.n + 1)};
+    for (size_t i = 1; i < b->n; i++)
+        if (b->v[i].arg == 1) v[1 + b->v[i].at] = b->v[i].t;
+    fac_value args[4] = {fac__value_tensor(b->v[0].t), fac__value_tensors(v, given.n + 1)};
     fac__free(v);
+    if (b->op->n_args == 4) {
+        args[2] = fac__value_tensor(b->v[b->n - 1].t);
+        args[3] = b->stack[3];
+    }
     fac_status st = fac_error();
-    if (st == FAC_OK) st = batch_call_other(b, b->op, args, 2);
-    fac_value_release(&args[0]);
-    fac_value_release(&args[1]);
+    if (st == FAC_OK) st = batch_call_other(b, b->op, args, b->op->n_args);
+    for (size_t i = 0; i < 3 && i < b->op->n_args; i++) fac_value_release(&args[i]);
     return st;
 }
 
@@ -115,17 +121,22 @@ static fac_status numbers_of_samples(batch_call *b, int rank, fac_tensor **out) 
 
 /* The sample's number stands in front, so what is indexed comes out there, unless indices stand together further on.
    */
-static fac_status by_own(batch_call *b, const places *p) {
+static fac_status call_by_own(batch_call *b, const places *p) {
     fac_tensor *numbers = NULL;
     FAC_TRY(batch_front(b, &b->v[0], true));
     for (size_t i = 1; i < b->n; i++) {
+        if (b->v[i].arg != 1) continue;
         FAC_TRY(batch_front(b, &b->v[i], false));
         if (b->v[i].front) FAC_TRY(batch_insert(&b->v[i], 1, p->rank - b->v[i].rank));
     }
     FAC_TRY(numbers_of_samples(b, p->rank, &numbers));
     const fac_status st = call_with(b, numbers);
     fac__unref(numbers);
-    FAC_TRY(st);
+    return st;
+}
+
+static fac_status by_own(batch_call *b, const places *p) {
+    FAC_TRY(call_by_own(b, p));
     const bool together = p->last - p->first + 1 == p->n;
     return together && p->first > 0 ? move_out(b, 1, p->rank, 1 + (int)p->first) : FAC_OK;
 }
@@ -138,4 +149,20 @@ fac_status fac__batch_index(batch_call *b) {
                             "Use where");
     if (p.n == 0 || fac__value_headers(&b->stack[1]).n > (size_t)b->v[0].rank) return fac__batch_loop(b);
     return p.batched ? by_own(b, &p) : by_shared(b, &p);
+}
+
+/* Where what is indexed comes out behind the samples, the values are aligned with it: indices that stand together begin at the first
+   dimension, or do not stand together. */
+fac_status fac__batch_index_put(batch_call *b) {
+    const places p = places_of(b);
+    const size_t given = fac__value_headers(&b->stack[1]).n;
+    batch_tensor *values = &b->v[b->n - 1];
+    const bool together = p.n && p.last - p.first + 1 == p.n;
+    if (p.n == 0 || p.masks || given > (size_t)b->v[0].rank || values->arg != 2 || (together && p.first > 0))
+        return fac__batch_loop(b);
+    const int dims = p.rank + b->v[0].rank - (int)p.n;
+    if (values->rank > dims) return fac__batch_loop(b);
+    FAC_TRY(batch_front(b, values, false));
+    if (values->front) FAC_TRY(batch_insert(values, 1, dims - values->rank));
+    return call_by_own(b, &p);
 }

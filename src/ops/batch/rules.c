@@ -352,8 +352,8 @@ const batch_rule fac__batch_rules[FAC_BATCH_COUNT] = {
     [FAC_BATCH_CONVOLUTION] = fac__batch_convolution,
     [FAC_BATCH_EMBEDDING] = fac__batch_embedding,
     [FAC_BATCH_INDEX] = fac__batch_index,
-    [FAC_BATCH_INDEX_PUT] = fac__batch_loop,
+    [FAC_BATCH_INDEX_PUT] = fac__batch_index_put,
     [FAC_BATCH_NORMALIZED] = fac__batch_normalized,
     [FAC_BATCH_CHANNELS] = fac__batch_channels,
-    [FAC_BATCH_NLL] = fac__batch_loop,
+    [FAC_BATCH_NLL] = fac__batch_nll,
 };

@@ -26,5 +26,7 @@ fac_status fac__batch_embedding(batch_call *b);
 fac_status fac__batch_index(batch_call *b);
 fac_status fac__batch_normalized(batch_call *b);
 fac_status fac__batch_channels(batch_call *b);
+fac_status fac__batch_nll(batch_call *b);
+fac_status fac__batch_index_put(batch_call *b);
 
 #endif
