@@ -57,11 +57,13 @@ FAC_API FAC_MUST fac_status fac_func_vjp(fac_func fn, void *context, fac_tensors
 /* The Jacobian of fn, which has one output, with respect to input `argnum`: fn runs once, and one backward pass
    carries the rows of all elements of the output, chunk_size of them at a time.
    shape:  output [...out], input [...in] -> [...out, ...in]
+   own:    the result belongs to the innermost scope
    errors: as fac_func_grad
    source: torch.func.jacrev */
 FAC_API fac_tensor *fac_func_jacrev(fac_func fn, void *context, fac_tensors inputs, const fac_func_jacrev_kw *kw);
 /* The Hessian of fn, which has one output of one element: the Jacobian of its gradient.
    shape:  input [...in] -> [...in, ...in]
+   own:    the result belongs to the innermost scope
    errors: as fac_func_grad
    source: torch.func.hessian */
 FAC_API fac_tensor *fac_func_hessian(fac_func fn, void *context, fac_tensors inputs, const fac_func_hessian_kw *kw);

@@ -176,8 +176,8 @@ static fac_status dim(batch_call *b) {
 /* Where tensors without dimensions have none to name. */
 static fac_status place(batch_call *b) {
     const int rank = b->v[0].rank + batch_number(b, 0);
+    if (rank == 0 && !batch_number(b, 1)) return fac__batch_loop(b); /* which says what is wrong, if anything is */
     FAC_TRY(batch_front_all(b, true));
-    FAC_CHECK(rank > 0 || batch_number(b, 1), FAC_ERR_INDEX, "a dimension is named, but each sample has none");
     FAC_TRY(shift_all(b, rank, batch_number(b, 1) != 0));
     return batch_call_op(b);
 }
