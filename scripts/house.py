@@ -31,6 +31,7 @@ ROOMS = {
     "data": "base core ops",
     "nn": "core ops autograd io",
     "optim": "base core ops autograd nn",
+    "func": "base core dispatch ops autograd nn",
     "start": "base core dispatch ops autograd backend/cpu backend/cuda/runtime backend/cuda/ops",
     "tools/opgen": "dispatch",
 }
@@ -40,7 +41,7 @@ HEADERS = {"cuda": "backend/cuda/runtime", "cuda_memory": "backend/cuda/runtime"
 # The room that a generated header speaks for: the lowest that includes it.
 GENERATED = {"ops_gen.h": "ops", "loops_gen.h": "ops", "ops_unread.h": "ops", "keywords_gen.h": "core"}
 # Headers of a room that others may include, where the rest is its own; generated code, which is in no room, may include all.
-FRONT = {"autograd": "hook_list init leaf"}
+FRONT = {"autograd": "func hook_list init leaf"}
 # What is called upwards all the same, by name and at link time.
 UPWARDS = {"fac_init": "whatever is called first starts the library",
            "fac__fail": "failing: the library's or the generator's own", "fac_error": "as fac__fail"}

@@ -34,9 +34,9 @@ static int print_facts(const fac_operator *op) {
     printf("   ");
     print_mask("writes", f.writes);
     print_mask("aliases", f.aliases);
-    printf(" offsets=%d data_dependent=%s combines=%s functional=%s%s\n    gradient: %s\n", f.offsets,
+    printf(" offsets=%d data_dependent=%s combines=%s functional=%s%s batch=%s\n    gradient: %s\n", f.offsets,
            f.data_dependent ? "yes" : "no", combining[f.combines], f.functional ? fac_operator_name(f.functional) : "-",
-           f.fills ? " fills" : "", f.gradient);
+           f.fills ? " fills" : "", fac_operator_batch_rule(op), f.gradient);
     return CLI_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <facula/data.h>
 #include <facula/device.h>
 #include <facula/dispatch.h>
+#include <facula/func.h>
 #include <facula/io.h>
 #include <facula/names.h>
 #include <facula/nn.h>

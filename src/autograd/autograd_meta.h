@@ -29,6 +29,7 @@ struct fac_autograd {
     uint8_t how;                     /* fac_view_made of a view */
     bool requires_grad;              /* set on a leaf */
     bool reshaped;                   /* no view, and its sizes or strides were changed in place: see view.c */
+    fac_tensor *stands_for; /* of a tensor that is not plain and is in no graph: what is in its place; borrowed */
 };
 
 /* The node as it was last published; borrowed. Not for views that may be out of date: those ask fac__grad_fn. */

@@ -3,6 +3,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/engine_ops.h"
+#include "autograd/func.h"
 #include "autograd/leaf.h"
 #include "core/tensor_make.h"
 #include "keywords_gen.h"
@@ -65,6 +66,7 @@ static fac_status check_grad(const fac_tensor *root, const fac_tensor *grad, siz
 
 static fac_status gather_root(gathered *g, size_t i, fac_tensor *root, fac_tensor *grad) {
     FAC_TRY(fac__check_header(root, "backward", "tensors"));
+    FAC_TRY(fac__check_own(root, "a backward pass"));
     FAC_TRY(fac__gradient_edge(root, &g->edges[i]));
     FAC_CHECK(g->edges[i].node, FAC_ERR_AUTOGRAD,
               "element %zu of tensors does not require grad and does not have a grad_fn", i);
@@ -98,6 +100,7 @@ static fac_status gather_inputs(gathered *g, fac_tensors inputs, bool accumulate
     for (size_t i = 0; i < inputs.n; i++) {
         fac_tensor *t = inputs.v[i];
         FAC_TRY(fac__check_header(t, "grad", "inputs"));
+        FAC_TRY(fac__check_own(t, "grad"));
         FAC_CHECK(fac__requires_grad(t), FAC_ERR_AUTOGRAD, "One of the differentiated Tensors does not require grad");
         FAC_TRY(fac__gradient_edge(t, &g->edges[i]));
         if (accumulate && fac__history(t->ag)) FAC_TRY(fac__retain_grad(t));
@@ -157,12 +160,16 @@ fac_status(fac_backward)(fac_tensor *root, const fac_backward_kw *kw) {
 
 /* ---- grad ------------------------------------------------------------------------------------------------------------------ */
 
+static fac_status unused(size_t i) {
+    return FAC_FAIL(FAC_ERR_AUTOGRAD,
+                    "One of the differentiated Tensors (inputs[%zu]) appears to not have been used in the graph. Set "
+                    "allow_unused=True if this is the desired behavior.",
+                    i);
+}
+
 static fac_status check_used(const gathered *to, bool allow_unused) {
     for (size_t i = 0; i < to->n && !allow_unused; i++)
-        FAC_CHECK(to->grads[i], FAC_ERR_AUTOGRAD,
-                  "One of the differentiated Tensors (inputs[%zu]) appears to not have been used in the graph. Set "
-                  "allow_unused=True if this is the desired behavior.",
-                  i);
+        if (!to->grads[i]) return unused(i);
     return FAC_OK;
 }
 
@@ -197,6 +204,26 @@ fac_status fac__grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_g
     return st;
 }
 
+/* grad_outputs have a dimension in front, and so have the results. */
+static fac_status grad_in_batch(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads,
+                                const fac_grad_kw *kw) {
+    const fac_tensor *first = kw->grad_outputs.n ? kw->grad_outputs.v[0] : NULL;
+    FAC_CHECK(first && kw->grad_outputs.n == outputs.n, FAC_ERR_ARGUMENT,
+              "is_grads_batched needs grad_outputs, one for each output, but got %zu for %zu", kw->grad_outputs.n,
+              outputs.n);
+    FAC_CHECK(first->ndim > 0 && first->sizes[0] > 0, FAC_ERR_SHAPE,
+              "is_grads_batched needs grad_outputs with the size of the batch in front, but got %s",
+              FAC_SHAPE_TEXT(first));
+    FAC_TRY(fac__grad_batched(outputs, inputs, kw->grad_outputs, first->sizes[0], kw->retain_graph, kw->create_graph,
+                              out_grads));
+    fac_thread *th = fac__thread();
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < inputs.n && !kw->allow_unused && st == FAC_OK; i++)
+        if (!out_grads[i]) st = unused(i);
+    for (size_t i = 0; i < inputs.n; i++) out_grads[i] = fac__adopt(th, out_grads[i]);
+    return st == FAC_OK ? fac_error() : st;
+}
+
 /* With the user's handles. */
 static fac_status grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_grads, const fac_grad_kw *kw) {
     fac_handle_list o, i, g;
@@ -207,7 +234,8 @@ static fac_status grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out
     if (st == FAC_OK) st = st_inputs != FAC_OK ? st_inputs : st_grads;
     if (st == FAC_OK) {
         headers.grad_outputs = g.l;
-        st = fac__grad(o.l, i.l, out_grads, &headers);
+        st = (kw->is_grads_batched ? grad_in_batch : fac__grad)(o.l, i.l, out_grads, &headers);
+        for (size_t k = 0; k < inputs.n && st != FAC_OK; k++) out_grads[k] = NULL;
         fac__to_handles(out_grads, inputs.n);
     }
     fac__handle_list_free(&g);

@@ -186,6 +186,12 @@ fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inpu
         return NULL;
     }
     if (!fac__grad_enabled(fac__thread())) return call_back(fn, context, inputs);
+    if (fac__thread()->batch) {
+        FAC_FAIL(FAC_ERR_UNSUPPORTED,
+                 "checkpoint cannot record within a vmap: a backward pass would run the function again "
+                 "when its samples are gone. Call it around the vmap, or without recording");
+        return NULL;
+    }
     frame *f = frame_of_handles(fn, context, inputs);
     if (!f) return NULL;
     fac_saved_tensor_hooks outer = fac__saved_tensor_hooks;

@@ -25,7 +25,15 @@ void fac__autograd_free(struct fac_autograd *ag) {
 }
 
 bool fac__autograd_wants(const struct fac_autograd *ag) {
-    return ag->requires_grad || fac__history(ag) || (ag->base && fac__requires_grad(ag->base));
+    return ag->requires_grad || fac__history(ag) || (ag->base && fac__requires_grad(ag->base)) ||
+           (ag->stands_for && fac__requires_grad(ag->stands_for));
+}
+
+fac_status fac__autograd_stand_for(fac_tensor *t, fac_tensor *value) {
+    struct fac_autograd *ag = fac__autograd_of(t);
+    if (!ag) return FAC_ERR_MEMORY;
+    ag->stands_for = value;
+    return FAC_OK;
 }
 
 fac_status fac__exchange_grad_fn(fac_tensor *t, fac_node *n, uint32_t nr, fac_node **out_old) {

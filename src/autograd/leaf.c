@@ -22,6 +22,7 @@ bool fac_is_inference(const fac_tensor *t) {
 }
 
 fac_status fac__set_requires_grad(fac_tensor *t, bool on) {
+    FAC_TRY(fac__check_own(t, "requires_grad_"));
     FAC_CHECK(!on || fac__differentiable((fac_dtype)t->dtype), FAC_ERR_DTYPE,
               "only Tensors of floating point and complex dtype can require gradients, not %s",
               fac_dtype_name((fac_dtype)t->dtype));
@@ -67,6 +68,8 @@ fac_status fac_set_grad(fac_tensor *t, fac_tensor *grad) {
 }
 
 fac_status fac__set_grad(fac_tensor *t, fac_tensor *grad) {
+    FAC_TRY(fac__check_own(t, "set_grad"));
+    FAC_TRY(fac__check_own(grad, "set_grad"));
     if (grad) FAC_TRY(check_grad(t, grad));
     if (!grad && !t->ag) return FAC_OK;
     struct fac_autograd *ag = fac__autograd_of(t);
@@ -95,6 +98,7 @@ fac_status fac_retain_grad(fac_tensor *t) {
 }
 
 fac_status fac__retain_grad(fac_tensor *t) {
+    FAC_TRY(fac__check_own(t, "retain_grad"));
     FAC_CHECK(fac__requires_grad(t), FAC_ERR_AUTOGRAD, "can't retain_grad on Tensor that has requires_grad=False");
     fac_node *fn = fac__grad_fn(t);
     if (!fn) return fac_error(); /* a leaf always keeps it */
@@ -110,7 +114,7 @@ static bool is_hook(void (*fn)(void)) {
 
 fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context) {
     FAC_OPEN(t, "register_hook", "self", NULL);
-    if (!is_hook((void (*)(void))fn)) return NULL;
+    if (!is_hook((void (*)(void))fn) || fac__check_own(t, "register_hook")) return NULL;
     if (!fac__requires_grad(t)) {
         FAC_FAIL(FAC_ERR_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
         return NULL;
@@ -125,7 +129,7 @@ fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context) {
 
 fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *context, fac_tensor *t), void *context) {
     FAC_OPEN(t, "register_post_accumulate_grad_hook", "self", NULL);
-    if (!is_hook((void (*)(void))fn)) return NULL;
+    if (!is_hook((void (*)(void))fn) || fac__check_own(t, "register_post_accumulate_grad_hook")) return NULL;
     if (!t->ag || !t->ag->requires_grad || fac__history(t->ag)) {
         FAC_FAIL(FAC_ERR_AUTOGRAD,
                  "post accumulate grad hooks can only be registered on leaf tensors that require a gradient");

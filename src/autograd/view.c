@@ -267,6 +267,7 @@ static fac_status take_history(fac_tensor *t, const fac_tensor *view) {
 
 /* Steps that other views of t recorded began at its old sizes: `reshaped` says that they no longer hold. */
 fac_status fac__view_become(fac_tensor *t, fac_tensor *view) {
+    FAC_TRY(fac__check_own(t, "what a view becomes in place"));
     FAC_TRY(fac__version_make(t));
     if (!fac__autograd_of(t)) return FAC_ERR_MEMORY;
     if (view != t) {
@@ -284,6 +285,7 @@ fac_status fac__view_become(fac_tensor *t, fac_tensor *view) {
 }
 
 fac_status fac__detach_in_place(fac_tensor *t) {
+    FAC_TRY(fac__check_own(t, "what a view becomes in place"));
     struct fac_autograd *ag = t->ag;
     if (!ag) return FAC_OK;
     FAC_CHECK(!ag->view, FAC_ERR_AUTOGRAD, "Can't detach views in-place. Use detach() instead.");

@@ -100,7 +100,7 @@ int64_t fac__code_of(float x, float scale, int64_t zero_point, int64_t least, in
 
 static void drop_quantizer(fac_tensor *t) { fac__quantizer_unref(t->ext); }
 
-static const fac_tensor_class quantized = {"quantized", drop_quantizer};
+static const fac_tensor_class quantized = {.name = "quantized", .destroy = drop_quantizer};
 
 fac_quantizer *fac__quantizer_of(const fac_tensor *t) { return t->cls == &quantized ? t->ext : NULL; }
 

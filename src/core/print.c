@@ -263,7 +263,7 @@ static fac_status add_quantizer(printer *p, const fac_quantizer *q, int64_t *lin
 static fac_status add_suffixes(printer *p, fac_tensor *t) {
     char text[300];
     fac_dtype d = (fac_dtype)t->dtype, standard = fac_default_dtype();
-    bool meta = t->device.type == FAC_META, empty = t->numel == 0;
+    bool meta = t->device.type == FAC_META || fac__stands_for_another(t), empty = t->numel == 0;
     bool usual = d == standard || d == fac__complex_of(standard) || d == FAC_I64 || d == FAC_BOOL;
     int64_t line = last_line(p);
     if (!fac__is_cpu(t)) add_suffix(p, &line, "device='%s'", fac_device_format(t->device, text, sizeof text));
@@ -276,6 +276,7 @@ static fac_status add_suffixes(printer *p, fac_tensor *t) {
         fac__names_of(t, &l);
         add_suffix(p, &line, "names=%s", fac__names_text(&l, text, sizeof text));
     }
+    if (fac__stands_for_another(t)) add_suffix(p, &line, "%s", t->cls->name);
     if (t->ag) fac__autograd.describe(t, text, sizeof text);
     if (t->ag && *text) add_suffix(p, &line, "%s", text);
     add(p, ")", 1);
@@ -300,8 +301,9 @@ static fac_status add_values_at(printer *p, fac_tensor *t, int64_t indent) {
 
 /* "...", "[]" or the numbers. */
 static fac_status add_elements(printer *p, fac_tensor *t, int64_t indent) {
-    if (t->device.type != FAC_META && t->numel) return add_values_at(p, t, indent);
-    const char *text = t->device.type == FAC_META ? "..." : "[]";
+    const bool none = t->device.type == FAC_META || fac__stands_for_another(t);
+    if (!none && t->numel) return add_values_at(p, t, indent);
+    const char *text = none ? "..." : "[]";
     add(p, text, strlen(text));
     return FAC_OK;
 }

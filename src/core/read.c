@@ -113,8 +113,8 @@ fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
     fac_tensor *here;
     *out = NULL;
     if (fac__quantizer_of(t)) return dequantized(t, out);
-    FAC_CHECK(!t->cls || t->cls->in_memory, FAC_ERR_UNSUPPORTED,
-              "the elements of a %s tensor cannot be read; make it dense first", t->cls->name);
+    FAC_CHECK(!t->cls || t->cls->in_memory, FAC_ERR_UNSUPPORTED, "the elements of a %s tensor cannot be read; %s",
+              t->cls->name, t->cls->unread ? t->cls->unread : "make it dense first");
     FAC_CHECK(t->device.type != FAC_META, FAC_ERR_DEVICE, "Cannot read the data of a meta tensor: it has none");
     if (fac__is_cpu(t))
         here = fac__ref(t);

@@ -18,9 +18,8 @@ static fac_status check_ndim(int ndim) {
     return FAC_OK;
 }
 
-static fac_status check_plain(const fac_tensor *t, const char *what) {
-    FAC_CHECK(!t->cls, FAC_ERR_UNSUPPORTED, "%s works on plain tensors, not on a %s tensor", what, t->cls->name);
-    return FAC_OK;
+fac_status fac__not_plain(const fac_tensor *t, const char *what) {
+    return FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s works on plain tensors, not on a %s tensor", what, t->cls->name);
 }
 
 static fac_status bad_shape(const int64_t *sizes, int ndim, fac_dtype dtype) {
@@ -234,6 +233,28 @@ fac_status fac__scalar_tensor(fac_scalar v, fac_dtype dtype, fac_tensor **out) {
     return FAC_OK;
 }
 
+/* ---- of a class -------------------------------------------------------------------------------------------------------------- */
+
+fac_status fac__tensor_of_class(const fac_tensor_class *cls, void *ext, const fac_geometry *g, fac_tensor **out) {
+    fac_tensor *t = new_header(fac__thread(), g->ndim, g->dtype, g->device);
+    if (!t) return FAC_ERR_MEMORY;
+    for (int d = 0; d < g->ndim; d++) {
+        t->sizes[d] = g->sizes[d];
+        t->strides[d] = g->strides[d];
+    }
+    if (!fac__numel(t->sizes, t->ndim, &t->numel)) {
+        free_header(t);
+        return bad_shape(g->sizes, g->ndim, g->dtype);
+    }
+    t->keys = g->keys;
+    t->flags = g->flags;
+    fac__compute_flags(t);
+    t->cls = cls;
+    t->ext = ext;
+    *out = t;
+    return FAC_OK;
+}
+
 /* ---- aliases ------------------------------------------------------------------------------------------------------------------ */
 
 /* Whether elements [0, room) from `offset` on lie inside t's storage; meta tensors have none to leave. */
@@ -256,7 +277,7 @@ static fac_status check_bounds(const fac_tensor *t, const int64_t *sizes, const 
 fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset,
                      bool check, fac_tensor **out) {
     *out = NULL;
-    FAC_TRY(check_plain(base, "a strided view"));
+    FAC_TRY(fac__check_plain(base, "a strided view"));
     FAC_TRY(check_ndim(ndim));
     if (check) FAC_TRY(check_bounds(base, sizes, strides, ndim, offset));
     int64_t numel; /* a stride of 0 may repeat elements without end */
@@ -287,7 +308,7 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
 static fac_status alias_of_class(fac_tensor *base, bool share_version, fac_tensor **out) {
     void *ext = NULL;
     *out = NULL;
-    if (!base->cls->share) return check_plain(base, "an alias");
+    if (!base->cls->share) return fac__not_plain(base, "an alias");
     FAC_TRY(base->cls->share(base, &ext));
     const fac_status st = fac__alias_header(base, share_version, out);
     if (st != FAC_OK) {

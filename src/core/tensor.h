@@ -34,7 +34,8 @@ typedef struct fac_tensor_class {
     void (*destroy)(fac_tensor *t);
     fac_status (*share)(const fac_tensor *t, void **out_ext); /* the ext of an alias of t; NULL: there can be none */
     fac_layout (*layout)(const fac_tensor *t);                /* NULL: strided */
-    bool in_memory; /* its elements lie in its storage, as those of a plain tensor do */
+    bool in_memory;     /* its elements lie in its storage, as those of a plain tensor do */
+    const char *unread; /* why its elements cannot be read, and what to do instead; NULL: make it dense */
 } fac_tensor_class;
 
 enum {
@@ -180,6 +181,8 @@ typedef struct fac_autograd_table {
     /* "grad_fn=<AddBackward0>", "requires_grad=True" or "", into buf. */
     void (*describe)(fac_tensor *t, char *buf, size_t size);
     void (*end_thread)(fac_thread *th); /* closes the dual levels that it left open */
+    /* From now on t, which is not plain, wants a gradient whenever `value` does, which lives as long as t. */
+    fac_status (*stand_for)(fac_tensor *t, fac_tensor *value);
 } fac_autograd_table;
 extern FAC_HIDDEN fac_autograd_table fac__autograd;
 
@@ -192,6 +195,16 @@ static inline bool fac__wants_derivative(const fac_tensor *t) {
     const fac_thread *th = fac__thread();
     if (t && t->keys & fac__func_bit(FAC_KEY_FORWARD_AD)) return true;
     return fac__requires_grad(t) && !th->grad_disabled && !th->inference;
+}
+/* The error for a tensor that is not plain, where memory of its own or a place in a graph is asked for. */
+fac_status fac__not_plain(const fac_tensor *t, const char *what);
+static inline fac_status fac__check_plain(const fac_tensor *t, const char *what) {
+    return FAC_LIKELY(!t || !t->cls) ? FAC_OK : fac__not_plain(t, what);
+}
+/* Whether t has neither elements nor a history of its own but stands for another tensor, as a batched one does. NULL: no. */
+static inline bool fac__stands_for_another(const fac_tensor *t) { return t && t->cls && t->cls->unread; }
+static inline fac_status fac__check_own(const fac_tensor *t, const char *what) {
+    return FAC_LIKELY(!fac__stands_for_another(t)) ? FAC_OK : fac__not_plain(t, what);
 }
 /* The error for an inference tensor that is changed outside inference mode. */
 fac_status fac__not_writable(void);

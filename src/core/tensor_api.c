@@ -90,13 +90,20 @@ bool fac_tensor_is_contiguous_as(const fac_tensor *t, fac_memory_format format) 
     return false;
 }
 
+/* A tensor that is not plain may have its elements elsewhere. */
+static fac_status check_memory(const fac_tensor *t, const char *what) {
+    return t->storage || !t->cls || t->device.type == FAC_META ? FAC_OK : fac__not_plain(t, what);
+}
+
 void *fac_tensor_data(fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", NULL);
+    if (check_memory(t, "fac_tensor_data")) return NULL;
     return fac__data(t);
 }
 
 fac_storage *fac_tensor_storage(fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", NULL);
+    if (check_memory(t, "fac_tensor_storage")) return NULL;
     return t->storage;
 }
 

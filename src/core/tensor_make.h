@@ -29,6 +29,17 @@ fac_status fac__view(fac_tensor *base, const int64_t *sizes, const int64_t *stri
 fac_status fac__alias(fac_tensor *t, bool share_version, fac_tensor **out);
 /* fac__alias without the check that t is plain: its class and what it hangs on the tensor are left behind. */
 fac_status fac__alias_header(fac_tensor *t, bool share_version, fac_tensor **out);
+/* What a tensor of a class of its own shows. */
+typedef struct fac_geometry {
+    const int64_t *sizes, *strides;
+    int ndim;
+    fac_dtype dtype;
+    fac_device device;
+    fac_keyset keys;
+    uint16_t flags; /* those that do not follow from sizes and strides */
+} fac_geometry;
+/* Owned, without storage; takes ext on success. */
+fac_status fac__tensor_of_class(const fac_tensor_class *cls, void *ext, const fac_geometry *g, fac_tensor **out);
 /* fac_tensor_from, giving a header of the innermost scope. */
 fac_tensor *fac__tensor_from(const void *data, fac_dtype dtype, fac_ints sizes);
 /* Owned 0-dim tensor holding a number in `dtype` on the CPU. FAC_DTYPE_DEFAULT: in the number's own dtype, and marked as

@@ -97,6 +97,8 @@ typedef struct fac_thread {
 
     _Atomic(uint64_t) *cancel; /* where fac_cancel leaves word (core/cancel.c); NULL if there was no place left */
     int64_t number;            /* what fac_cancel knows the thread by; 0 without a place */
+
+    const struct fac_batch_level *batch; /* the innermost vmap that operators see: ops/batch/batch.h */
 } fac_thread;
 
 extern _Thread_local fac_thread *fac__tls __attribute__((tls_model("initial-exec")));

@@ -16,7 +16,7 @@ const uint8_t fac__slot_mask[FAC_KEY_COUNT] = {
     PER_BACKEND(FAC_KEY_SPARSE_CSR), PER_BACKEND(FAC_KEY_SPARSE),    PER_BACKEND(FAC_KEY_AUTOGRAD),
     PER_BACKEND(FAC_KEY_AUTOCAST),
 };
-_Static_assert(FAC_SLOTS == 121, "the offsets above fill the table");
+_Static_assert(FAC_SLOTS == 122, "the offsets above fill the table");
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #define FAC_SRC_DISPATCH_OPERATOR_H
 
 #include "core/tensor.h"
+#include "dispatch/batch_kinds.h"
 #include "dispatch/schema.h"
 
 /* Table slots: functionalities that differ by backend have 16 each, the others one. */
@@ -49,7 +50,11 @@ typedef struct fac_builtin_facts {
     bool fills, data_dependent;
     uint32_t conjugated; /* arguments that the CPU's kernels read as conjugated where FAC_TF_CONJ says so */
     const char *gradient;
-    const char *forward; /* how tangents pass: see src/autograd/forward_rules.c; NULL: by the gradient's gradient */
+    const char *forward;    /* how tangents pass: see src/autograd/forward_rules.c; NULL: by the gradient's gradient */
+    uint8_t batch;          /* a kind of batch_kinds.h */
+    uint32_t batch_args;    /* arguments, as bits, that the kind is told of */
+    uint32_t batch_ranks;   /* numbers that it is told of, four bits each, the first lowest */
+    fac_operator *batch_op; /* the operator that it is told of */
 } fac_builtin_facts;
 typedef struct fac_builtin_op {
     fac_operator *op;

@@ -1,5 +1,6 @@
 /* Turns the numbers that LAPACK's factorisations leave into errors. */
 #include "ops/factor.h"
+#include "ops/batch/batch.h"
 #include "ops/call.h"
 #include "ops_gen.h"
 #include <stdio.h>
@@ -44,6 +45,7 @@ static fac_status look(fac_factor what, const int32_t *info, const fac_tensor *t
 
 fac_status fac__check_info(fac_factor what, fac_tensor *info) {
     if (!info) return fac_error();
+    for (const fac_batched *b; (b = fac__batched(info)) != NULL;) info = b->value; /* those of all samples */
     if (info->device.type == FAC_META || info->numel == 0) return FAC_OK;
     if (fac__is_cpu(info) && fac__is_contiguous(info)) return look(what, fac__data(info), info);
     FAC_SCOPE(s);

@@ -7,6 +7,7 @@
 #include "core/guard.h"
 #include "core/names.h"
 #include "dispatch/operator.h"
+#include "ops/batch/batch.h"
 #include "ops/coded.h"
 #include "ops/loop.h"
 #include "ops/pending.h"
@@ -27,6 +28,7 @@ static const struct {
     {fac__pending_init, NULL},
     {fac__sparse_init, NULL},
     {fac__coded_init, NULL},
+    {fac__batch_init, fac__batch_shutdown},
     {NULL, fac__names_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
 };

@@ -42,7 +42,10 @@ class Dual(C.Structure):
 
 class GradKw(C.Structure):
     _fields_ = [("kw_size", SIZE), ("grad_outputs", Tensors), ("retain_graph", C.c_int),
-                ("create_graph", C.c_int), ("allow_unused", C.c_int), ("kw_stray", C.c_int64)]
+                ("create_graph", C.c_int), ("allow_unused", C.c_int), ("is_grads_batched", C.c_int), ("kw_stray", C.c_int64)]
+
+
+MAPPED = C.CFUNCTYPE(C.c_int, P, Tensors, C.POINTER(P), SIZE)  # fac_func
 
 
 (TAG_NONE, TAG_TENSOR, TAG_INT, TAG_FLOAT, TAG_BOOL, TAG_COMPLEX, TAG_STRING, TAG_INTS, TAG_FLOATS, TAG_BOOLS, TAG_TENSORS,
@@ -103,6 +106,7 @@ class Facula:
         declare("fac_unpack_dual", Dual, P)
         declare("fac_requires_grad", C.c_bool, P)
         declare("fac_grad_kw_init", None, C.POINTER(GradKw))
+        declare("fac_vmap", C.c_int, MAPPED, P, Tensors, C.POINTER(P), SIZE, P)
         declare("fac_grad", C.c_int, Tensors, Tensors, C.POINTER(P), C.POINTER(GradKw))
         declare("fac_operator_count", SIZE)
         declare("fac_operator_at", P, SIZE)
@@ -369,6 +373,29 @@ class Scope:
     def tangent(self, t):
         h = self.lib.fac_unpack_dual(t.h).tangent
         return Tensor(self, h) if h else None
+    def vmap(self, fn, inputs, n_outputs):
+        """fn of one sample's tensors, for all samples: each input has them in dimension 0, as have the outputs."""
+        raised = []
+
+        def call(_, given, out, n):
+            try:
+                made = fn([Tensor(self, given.v[i]) for i in range(given.n)])
+                if len(made) != n:
+                    raise Error(f"{len(made)} results for one sample, {n} expected")
+                for i, t in enumerate(made):
+                    out[i] = t.h
+                return 0
+            except Exception as e:  # it may not go through C
+                raised.append(e)
+                return 1
+
+        out = (P * max(n_outputs, 1))()
+        given = Tensors((P * max(len(inputs), 1))(*[t.h for t in inputs]), len(inputs))
+        status = self.lib.fac_vmap(MAPPED(call), None, given, out, n_outputs, None)
+        if raised:
+            raise raised[0]
+        self.f.check(status)
+        return [Tensor(self, out[i]) for i in range(n_outputs)]
 
 
 class Tensor:

@@ -17,7 +17,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODES = ("plain", "noncontiguous", "forms", "gradient")
-MORE_MODES = ("formats", "forward")  # not part of what is asked for by default
+MORE_MODES = ("formats", "forward", "vmap")  # not part of what is asked for by default
 
 
 class Worker:

@@ -174,6 +174,50 @@ def check_sample(f, op, sample, gradients, forms, formats):
                                 [theirs_inputs[i] for i in wanted], lambda: ([exact()[i] for i in flows], [wide_inputs[i] for i in wanted]), formats)
 
 
+REFUSED = ("vmap cannot run", "of a batched tensor cannot be read", "which all samples share", "not on a batched tensor")
+
+
+def check_batch(f, op, sample):
+    """Two samples in one vmap against PyTorch called for each: the sample, and smaller numbers where they are valid too."""
+    inputs = []
+    shape = interpret.flatten((sample.input, sample.args, sample.kwargs), inputs)
+    if lists.takes(op) or not inputs:
+        raise Unsupported("nothing to map over")
+
+    def fn(*ts):
+        first, args, kwargs = interpret.fill(shape, ts)
+        return op.op(first, *args, **kwargs)
+
+    graph = interpret.trace(fn, [copied(t) for t in inputs])
+    if absent := interpret.missing(f, graph):
+        raise interpret.Missing(absent)
+
+    def smaller(t):
+        return t.detach() * 0.875 if t.is_floating_point() or t.is_complex() else t.detach()
+
+    first = interpret.tensors_of(fn(*[copied(t) for t in inputs]))
+    try:
+        second, others = interpret.tensors_of(fn(*[smaller(t) for t in inputs])), [smaller(t) for t in inputs]
+        if [t.shape for t in first] != [t.shape for t in second]:
+            raise RuntimeError
+    except RuntimeError:
+        second, others = first, inputs
+    if not first:
+        raise Unsupported("the result is no tensor")
+
+    def exact():
+        wide = [interpret.tensors_of(fn(*[copied(t).to(WIDER.get(t.dtype, t.dtype)) for t in ts])) for ts in (inputs, others)]
+        return [torch.stack([a, b]) for a, b in zip(*wide)]
+
+    with Scope(f) as scope:
+        handles = [scope.wrap(torch.stack([t.detach(), o.detach()])) for t, o in zip(inputs, others)]
+        try:
+            results = scope.vmap(lambda ts: interpret.run(scope, graph, ts), handles, len(first))
+        except Error as e:
+            raise Unsupported(str(e)) if any(text in str(e) for text in REFUSED) else e
+        compare(op, [r.torch() for r in results], [torch.stack([a, b]) for a, b in zip(first, second)], "result", exact)
+
+
 def run_lists(scope, op, call):
     first, args, kwargs = call
     name, results = lists.run(scope, op.name, (first, *args), kwargs)
@@ -266,7 +310,7 @@ def samples_of(op, dtype, gradients):
 
 
 def check_operator(f, op, dtype, mode, limit, seconds):
-    """Counts and reasons for one operator, dtype and mode (plain, noncontiguous, forms, gradient, formats, forward)."""
+    """Counts and reasons for one operator, dtype and mode (plain, noncontiguous, forms, gradient, formats, forward, vmap)."""
     gradients = mode in ("gradient", "forward") or mode == "formats" and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     out = {"samples": 0, "passed": 0, "failed": 0, "missing": 0, "unsupported": 0, "cut": False, "reasons": []}
     started = time.monotonic()
@@ -286,6 +330,8 @@ def check_operator(f, op, dtype, mode, limit, seconds):
         try:
             if mode == "forward":
                 check_forward(f, op, sample)
+            elif mode == "vmap":
+                check_batch(f, op, sample)
             else:
                 check_sample(f, op, sample, gradients, mode == "forms", mode == "formats")
             out["passed"] += 1

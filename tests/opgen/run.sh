@@ -168,6 +168,19 @@ files "- combines: rounded
 - combines: nothing
 $(fact "one$schema")" ''
 expect 'two words for the whole file' 1 "a.yaml:2: error: 'combines' of the whole file is given twice"
+files "$(fact 'one(Tensor self, Tensor other) -> Tensor' 'combines: nothing' 'batch: trailing 2 1')" ''
+expect 'a rule for batches' 0
+grep -q 'batch = FAC_BATCH_TRAILING, .batch_ranks = 18,' "$work/out/ops_table.c" || { echo 'batch is not in the table'; failed=1; }
+files "$(fact "one$schema" 'combines: nothing')" ''
+expect 'no rule for batches' 0
+grep -q 'batch = FAC_BATCH' "$work/out/ops_table.c" && { echo 'a rule for batches comes from nowhere'; failed=1; }
+files "$(fact "one$schema" 'combines: nothing' 'batch: somehow')" ''
+expect 'no kind of rule for batches' 1 "'somehow' is no kind of 'batch'"
+files "$(fact "one$schema" 'combines: nothing' 'batch: dim other')" ''
+expect 'a rule for batches that names nothing' 1 "'batch' names 'other', which is neither an argument nor an operator"
+files "$(composite "one$schema" some_function)
+  batch: like" ''
+expect 'a rule for batches of a composite' 1 "one is composite: its parts have their own 'batch'"
 files "$(fact 'one(Tensor self, Generator? g) -> Tensor' 'combines: nothing')" ''
 expect 'a generator of which nothing is said' 1 "one takes a generator: 'random' should say"
 files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing')" ''

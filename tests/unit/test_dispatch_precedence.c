@@ -180,12 +180,12 @@ static void S071_fall_through_of_one_backend_leaves_the_others(void **state) {
 }
 
 static void S071_fallback_may_fall_through(void **state) {
-    const fac_keyset keys = fac__func_bit(FAC_KEY_BATCHED) | keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU);
+    const fac_keyset keys = fac__func_bit(FAC_KEY_SPARSE) | keys_on(FAC_KEY_DENSE, FAC_BACKEND_CPU);
     (void)state;
     declare("t::f(Tensor x) -> int");
     add("t::f", "CPU", &one);
-    ask_in_vain("t::f", keys, "'Batched' key"); /* data in another representation does not fall through by itself */
-    fac_registration *r = fac_register_fallback("Batched", NULL, NULL, FAC_HERE);
+    ask_in_vain("t::f", keys, "'SparseCPU' key"); /* data in another representation does not fall through by itself */
+    fac_registration *r = fac_register_fallback("SparseCPU", NULL, NULL, FAC_HERE);
     assert_non_null(r);
     assert_int_equal(ask("t::f", keys), 1);
     fac_registration_release(r);

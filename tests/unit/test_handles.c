@@ -123,6 +123,24 @@ static void use_jvp(fac_tensor *dead) {
 USE(use_make_dual, (void)!fac_make_dual(dead, dead))
 USE(use_unpack_dual, (void)fac_unpack_dual(dead))
 USE(use_is_dual, (void)fac_is_dual(dead))
+USE(use_vmap, {
+    fac_tensor *out;
+    (void)!(fac_vmap(identity, NULL, FAC_TENSORS(dead), &out, 1));
+})
+USE(use_func_grad, {
+    fac_tensor *out;
+    (void)!(fac_func_grad(identity, NULL, FAC_TENSORS(dead), &out));
+})
+USE(use_func_vjp, {
+    fac_tensor *out, *grad;
+    (void)!(fac_func_vjp(identity, NULL, FAC_TENSORS(dead), FAC_TENSORS(live), &out, &grad));
+})
+USE(use_func_vjp_cotangents, {
+    fac_tensor *out, *grad;
+    (void)!(fac_func_vjp(identity, NULL, FAC_TENSORS(live), FAC_TENSORS(dead), &out, &grad));
+})
+USE(use_func_jacrev, (void)!fac_func_jacrev(identity, NULL, FAC_TENSORS(dead)))
+USE(use_func_hessian, (void)!fac_func_hessian(identity, NULL, FAC_TENSORS(dead)))
 static fac_tensor *doubled(void *context, fac_tensors in) { return (void)context, fac_mul(in.v[0], 2); }
 USE(use_checkpoint, (void)!fac_checkpoint(doubled, NULL, FAC_TENSORS(dead)))
 
@@ -154,6 +172,15 @@ USE(use_module_add_parameter, (void)!fac_module_add_parameter(linear, "late", de
 USE(use_module_add_buffer, (void)!fac_module_add_buffer(linear, "late", dead))
 USE(use_module_set_tensor, (void)!(fac_module_set_tensor(linear, "weight", dead)))
 USE(use_forward, (void)!fac_forward(relu, dead))
+USE(use_functional_call, (void)!fac_functional_call(linear, FAC_TENSORS(live, dead), live))
+static fac_tensor *mean_loss(void *context, fac_tensor *y, fac_tensor *target) {
+    (void)context, (void)target;
+    return fac_mean(y);
+}
+USE(use_per_sample_grads, {
+    fac_tensor *out[2];
+    (void)!(fac_func_per_sample_grads(linear, mean_loss, NULL, dead, NULL, out, 2));
+})
 USE(use_forward_many, (void)!fac_forward_many(relu, FAC_TENSORS(dead)))
 USE(use_state_set, (void)!(fac_state_set(names, "late", dead)))
 USE(use_cross_entropy_loss_new, (void)!(fac_cross_entropy_loss_new(dead)))
@@ -289,6 +316,14 @@ static const struct {
     ROW(use_unpack_dual, "unpack_dual"),
     ROW(use_is_dual, "fac_is_dual"),
     ROW(use_checkpoint, "checkpoint"),
+    ROW(use_functional_call, "functional_call"),
+    ROW(use_per_sample_grads, "vmap"),
+    ROW(use_vmap, "vmap"),
+    ROW(use_func_grad, "func_grad"),
+    ROW(use_func_vjp, "func_vjp"),
+    ROW(use_func_vjp_cotangents, "func_vjp"),
+    ROW(use_func_jacrev, "func_jacrev"),
+    ROW(use_func_hessian, "func_hessian"),
     ROW(use_function_apply, "Misusing"),
     ROW(use_function_save, "MisusingBackward"),
     ROW(use_function_mark_dirty, "MisusingBackward"),

@@ -140,6 +140,7 @@ void emit_facts(FILE *f, const op *o) {
     if (e->conjugated && !takes_pending(o)) fprintf(f, ".conjugated = %lu, ", mask_of(o, "conjugated", e->conjugated));
     if (e->random) fputs(".offsets = 1, ", f);
     if (e->data_dependent) fputs(".data_dependent = true, ", f);
+    emit_batch(f, o);
     fprintf(f, ".combines = FAC_COMBINES_%s, .gradient = ", upper(how));
     const char *gradient = gradient_source(o), *forward = o->grad ? forward_of(o) : NULL;
     quoted(f, gradient ? gradient : "none: no argument has one");

@@ -98,6 +98,7 @@ int main(int argc, char **argv) {
     if (!writes_all) return explain(&m, argv[2]);
     check_closure(&m);
     check_facts(&m);
+    check_batch(&m);
     const texts names = families(argv + first, n_yaml);
     write_all(argv[2], &m, &names);
     return 0;

@@ -41,6 +41,7 @@ typedef struct entry {
     int positional;                 /* -1: not given */
     char *combines, *functional;    /* facts.c */
     char *forward;                  /* what the results are linear in: "self + mat1 * mat2" */
+    char *batch;                    /* batch.c */
     char *random;                   /* offsets of the generator that a call takes, as C over the arguments; 1 at most */
     bool internal, factory, data_dependent;
 } entry;
@@ -380,6 +381,9 @@ bool is_positional(const op *o, size_t i);
 bool is_keyword(const op *o, size_t i);
 bool is_generator(const op *o, size_t i);
 bool is_factory(const op *o);
+/* How the operator is called for a batch: members of its facts. */
+void emit_batch(FILE *f, const op *o);
+void check_batch(const model *m);
 /* Takes dtype and device from the tensor that it fills, where its functional form has keywords. */
 bool is_factory_out(const op *o);
 const char *plain_type(const fac_schema_type *t); /* as a public argument, where optional numbers are plain ones */

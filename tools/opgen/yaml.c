@@ -108,6 +108,7 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(random, text_of);
     KEY(functional, text_of);
     KEY(forward, text_of);
+    KEY(batch, text_of);
     KEY(variants, list_of);
     KEY(tags, list_of);
     KEY(updates, list_of);
