@@ -20,8 +20,15 @@ static const fac_operator *find(const char *name) {
     return NULL;
 }
 
-static bool has(const fac_operator *op, const char *key, int *count) {
-    const bool there = fac_operator_has_kernel(op, key);
+/* Whether a kernel serves tensors on the device, of whatever representation: an operator such as q_scale knows quantized ones alone. */
+static bool has(const fac_operator *op, const char *device, int *count) {
+    static const char *const representations[] = {"", "Sparse", "SparseCsr", "Quantized"};
+    bool there = false;
+    for (size_t i = 0; i < sizeof representations / sizeof *representations && !there; i++) {
+        char key[40];
+        snprintf(key, sizeof key, "%s%s", representations[i], device);
+        there = fac_operator_has_kernel(op, key);
+    }
     *count += there;
     return there;
 }
