@@ -54,6 +54,7 @@ static const condition conditions[] = {{"aten::acosh", .from = 1},
                                        {"aten::cholesky", .wrap = definite},
                                        {"aten::logdet", .wrap = definite},
                                        {"aten::cholesky_inverse", .wrap = factor},
+                                       {"aten::linalg_matrix_sqrth", .wrap = definite},
                                        {"aten::cholesky_solve", .which = 1, .wrap = factor},
                                        {"aten::corrcoef", .wrap = uneven}};
 

@@ -509,7 +509,7 @@ static fac_status identity_backward(fac_function_ctx *c, fac_tensors grads, fac_
     out[0] = grads.v[0];
     return FAC_OK;
 }
-static const fac_function identity = {"Identity", 1, identity_forward, identity_backward, NULL};
+static const fac_function identity = {"Identity", 1, identity_forward, identity_backward, NULL, NULL};
 
 static fac_status custom(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -521,7 +521,7 @@ static fac_status doubled_other(fac_function_ctx *c, fac_tensors in, fac_tensor 
     out[0] = fac_mul((fac_tensor *)fac_function_user(c), 2.0);
     return fac_error();
 }
-static const fac_function hidden = {"Hidden", 1, doubled_other, identity_backward, NULL};
+static const fac_function hidden = {"Hidden", 1, doubled_other, identity_backward, NULL, NULL};
 
 static fac_status custom_of_captured(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)n;

@@ -52,6 +52,7 @@ static fac_tensor *conj_if_complex(fac_tensor *t) {
 
 /* t moved by k places along dim; the places before it hold `fill`. */
 static fac_tensor *shifted(fac_tensor *t, int64_t dim, int64_t k, double fill) {
+    if (!t) return NULL;
     int64_t pad[2 * FAC_MAX_DIMS] = {0}, n = t->sizes[dim];
     size_t used = 2 * (size_t)(t->ndim - dim);
     pad[used - 2] = k < n ? k : n;
