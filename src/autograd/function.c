@@ -242,7 +242,7 @@ static fac_status record(fac_function_ctx *c, fac_thread *th, fac_tensors inputs
 static fac_status refuse_batched(const fac_function *fn, fac_tensors l, const char *what) {
     for (size_t i = 0; i < l.n; i++)
         FAC_CHECK(
-            !l.v[i] || !l.v[i]->cls, FAC_ERR_UNSUPPORTED,
+            !fac__stands_for_another(l.v[i]), FAC_ERR_UNSUPPORTED,
             "the custom function %s cannot take part in a vmap: %s %zu is a %s tensor. Write it with operators, or "
             "call it for each sample",
             name_of(fn), what, i, l.v[i]->cls->name);
