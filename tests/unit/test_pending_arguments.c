@@ -132,7 +132,8 @@ static void forget(outcome *o) {
 /* Bit by bit, but that negating may give zeros and NaNs another sign. */
 static bool same_elements(fac_tensor *a, fac_tensor *b, size_t n) {
     const fac_dtype d = fac_tensor_dtype(a), wide = fac_dtype_is_complex(d) ? FAC_C128 : FAC_F64;
-    const bool floats = fac_dtype_is_floating(d) || wide == FAC_C128, as_wide = floats && d != wide;
+    const bool coded = fac_dtype_is_quantized(d) || fac_dtype_is_float8(d); /* read as what the codes stand for */
+    const bool floats = fac_dtype_is_floating(d) || wide == FAC_C128 || coded, as_wide = floats && d != wide;
     const fac_dtype read = as_wide ? wide : d;
     const size_t bytes = n * fac_dtype_size(read), numbers = wide == FAC_C128 ? 2 * n : n;
     double *p = malloc(bytes + 1), *q = malloc(bytes + 1);
