@@ -190,7 +190,7 @@ static bool tells_them_apart(const char *op) {
     const char *name = op + strlen("aten::");
     for (size_t i = 0; i < FAC_COUNT(ops); i++)
         if (strcmp(name, ops[i]) == 0) return true;
-    return strncmp(name, "empty", 5) == 0;
+    return strncmp(name + (name[0] == '_'), "empty", 5) == 0;
 }
 
 static int compare(const fac_operator *op, const char *text, fac_dtype dtype, pending p, bool gradients, int *worked) {

@@ -66,7 +66,9 @@ static void S011_layout_takes_part_in_dispatch(void **state) {
     assert_true(fac_tensor_keys(csr) & fac_keyset_of(FAC_KEY_SPARSE_CSR));
     assert_false((fac_tensor_keys(coo) | fac_tensor_keys(csr)) & fac_keyset_of(FAC_KEY_DENSE));
     assert_null(fac_tensor_data(coo));
+    assert_error(FAC_ERR_UNSUPPORTED, "not on a sparse tensor");
     assert_null(fac_tensor_storage(coo));
+    assert_error(FAC_ERR_UNSUPPORTED, "not on a sparse tensor");
     assert_int_equal(fac_tensor_stride(coo, 0), 0);
     assert_error(FAC_ERR_UNSUPPORTED, "do not have strides");
     assert_null(fac_cos(coo));
