@@ -413,6 +413,8 @@ static fac_status set_opaque_data(fac_tensor *t, fac_tensor *src) {
 }
 
 fac_status fac__set_data(fac_tensor *t, fac_tensor *src) {
+    FAC_TRY(fac__check_own(t, "set_data"));
+    FAC_TRY(fac__check_own(src, "set_data"));
     if (t->cls || src->cls) return set_opaque_data(t, src);
     fac_storage *old = t->storage;
     uint8_t dtype = t->dtype;
