@@ -42,9 +42,9 @@ static double number(reader *r, bool *out_whole) {
 static const struct {
     const char *name;
     fac_dtype dtype;
-} dtypes[] = {{"bool", FAC_BOOL}, {"u8", FAC_U8},   {"i8", FAC_I8},   {"i16", FAC_I16},
-              {"i32", FAC_I32},   {"i64", FAC_I64}, {"f16", FAC_F16}, {"bf16", FAC_BF16},
-              {"f32", FAC_F32},   {"f64", FAC_F64}, {"c64", FAC_C64}, {"c128", FAC_C128}};
+} dtypes[] = {{"bool", FAC_BOOL}, {"u8", FAC_U8},     {"i8", FAC_I8},     {"i16", FAC_I16}, {"i32", FAC_I32},
+              {"i64", FAC_I64},   {"f16", FAC_F16},   {"bf16", FAC_BF16}, {"f32", FAC_F32}, {"f64", FAC_F64},
+              {"c64", FAC_C64},   {"c128", FAC_C128}, {"qi8", FAC_QINT8}};
 
 /* The dtype that the text begins with, DEFAULT if none. */
 static fac_dtype dtype_at(reader *r) {

@@ -5,7 +5,7 @@ import re
 
 TABLE = pathlib.Path(__file__).resolve().parent / "operators.txt"
 DTYPES = {"bool": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
-          "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}
+          "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128", "qi8": "qint8"}
 TENSOR = re.compile(r"(bool|u8|i8|i16|i32|i64|f16|bf16|f32|f64|c64|c128)\[([\dKM,]*)\](?:\{([^}]*)\})?('t)?")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?([KM])?")
 
