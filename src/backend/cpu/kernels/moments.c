@@ -65,13 +65,14 @@ static void merge_all(moments *m, int64_t n) {
         for (int64_t i = 0; i + step < n; i += 2 * step) merge(&m[i], &m[i + step]);
 }
 
+enum { SOME = 512 }; /* of a run, on the stack */
 static void of_complex(const double *x, int64_t n, moments *out) {
     const fac_fold_row_fn add = fac__fold_get(FAC_FOLD_SUM, FAC_ACC_F64).row;
-    double mean[2] = {0, 0}, low[2] = {0, 0}, m2 = 0, squares[RUN];
+    double mean[2] = {0, 0}, low[2] = {0, 0}, m2 = 0, squares[SOME];
     fac__fold_get(FAC_FOLD_SUM, FAC_ACC_C128).row(x, n, mean);
     for (int k = 0; k < 2; k++) mean[k] /= (double)n;
-    for (int64_t i = 0; i < n; i += RUN) {
-        const int64_t some = fac__min(RUN, n - i);
+    for (int64_t i = 0; i < n; i += SOME) {
+        const int64_t some = fac__min(SOME, n - i);
         for (int64_t k = 0; k < some; k++) {
             const double re = x[2 * (i + k)] - mean[0], im = x[2 * (i + k) + 1] - mean[1];
             squares[k] = re * re + im * im;
