@@ -72,12 +72,13 @@ static void finish(const job *j, void *acc, int64_t n) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Sums of runs are kept apart and then summed as a run themselves, pairwise. */
+/* Sums of runs are kept apart and then summed as a run themselves, pairwise. Few at a time: they lie on the stack. */
+enum { PARTS = 128 };
 typedef struct parts {
     int64_t n;
     union {
         double align;
-        char bytes[512 * 16];
+        char bytes[PARTS * 16];
     } room;
 } parts;
 
@@ -91,7 +92,7 @@ static void fold_run(const job *j, const void *x, int64_t n, parts *p, void *acc
         j->fns.row(x, n, acc);
         return;
     }
-    if (p->n == 512) parts_fold(j, p, acc);
+    if (p->n == PARTS) parts_fold(j, p, acc);
     char *slot = p->room.bytes + (size_t)p->n++ * j->acc_item;
     memset(slot, 0, j->acc_item);
     j->fns.row(x, n, slot);
