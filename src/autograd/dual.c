@@ -3,6 +3,7 @@
 #include "autograd/engine_ops.h"
 #include "autograd/forward.h"
 #include "core/tensor_make.h"
+#include "ops/batch/batch.h"
 #include "ops_gen.h"
 
 /* ---- the class ----------------------------------------------------------------------------------------------------------- */
@@ -132,11 +133,14 @@ fac_status fac__dual_settle(fac_tensor *tangent, const fac_tensor *primal, fac_t
     return st;
 }
 
-static fac_status check_fit(const fac_tensor *primal, const fac_tensor *tangent, fac_level level) {
-    const fac_dual_parts *p = fac__dual_parts(primal), *t = fac__dual_parts(tangent);
+fac_status fac__dual_cut(fac_tensor *t, fac_tensor **out) {
+    return t->cls == &fac__dual_class ? fac__alias(t, true, out) : fac__c_detach(t, out);
+}
+
+fac_status fac__dual_check(const fac_tensor *primal, const fac_tensor *tangent) {
     for (int i = 0; i < 2; i++) {
         const fac_tensor *part = i ? tangent : primal;
-        FAC_CHECK(!part->cls || part->cls == &fac__dual_class, FAC_ERR_UNSUPPORTED,
+        FAC_CHECK(!part->cls || part->cls == &fac__dual_class || fac__batched(part), FAC_ERR_UNSUPPORTED,
                   "a dual tensor is made of plain tensors, not of a %s one", part->cls->name);
     }
     FAC_CHECK(fac__differentiable((fac_dtype)primal->dtype), FAC_ERR_DTYPE,
@@ -150,6 +154,11 @@ static fac_status check_fit(const fac_tensor *primal, const fac_tensor *tangent,
               fac_dtype_name((fac_dtype)primal->dtype), fac_dtype_name((fac_dtype)tangent->dtype));
     FAC_CHECK(fac_device_equal(primal->device, tangent->device), FAC_ERR_DEVICE,
               "Expected tangent to be on the device of the primal");
+    return FAC_OK;
+}
+
+static fac_status check_levels(const fac_tensor *primal, const fac_tensor *tangent, fac_level level) {
+    const fac_dual_parts *p = fac__dual_parts(primal), *t = fac__dual_parts(tangent);
     FAC_CHECK(!(p && p->level.number >= level.number) && !(t && t->level.number >= level.number), FAC_ERR_STATE,
               "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level is not "
               "supported.");
@@ -160,7 +169,8 @@ fac_status fac__dual_make(fac_tensor *primal, fac_tensor *tangent, fac_level lev
     fac_tensor *view = NULL, *copy = NULL;
     primal = fac__dual_open_part(primal);
     tangent = fac__dual_open_part(tangent);
-    FAC_TRY(check_fit(primal, tangent, level));
+    FAC_TRY(fac__dual_check(primal, tangent));
+    FAC_TRY(check_levels(primal, tangent, level));
     FAC_TRY(fac__c_alias(primal, &view));
     fac__ref(tangent); /* which is not ours alone: it is copied */
     const fac_status st = fac__dual_settle(tangent, view, &copy);

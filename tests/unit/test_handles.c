@@ -118,7 +118,7 @@ USE(use_hessian, (void)!fac_hessian(identity, NULL, dead))
 USE(use_hvp, (void)!fac_hvp(identity, NULL, dead, dead))
 static void use_jvp(fac_tensor *dead) {
     fac_tensor *y, *t;
-    (void)!(fac_jvp(identity, NULL, FAC_TENSORS(dead), FAC_TENSORS(dead), &y, &t, 1));
+    (void)!(fac_func_jvp(identity, NULL, FAC_TENSORS(dead), FAC_TENSORS(dead), &y, &t, 1));
 }
 USE(use_make_dual, (void)!fac_make_dual(dead, dead))
 USE(use_unpack_dual, (void)fac_unpack_dual(dead))

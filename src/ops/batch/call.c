@@ -215,6 +215,13 @@ static fac_status wrap(batch_call *b, fac_tensor *t, fac_tensor **out) {
     return fac__batch_wrap(b->level, fac__ref(t), 0, out);
 }
 
+/* A value that was written may have become dual. */
+static void follow_writes(const batch_call *b) {
+    for (size_t i = 0; i < b->n; i++)
+        if (b->v[i].written && b->v[i].batched)
+            b->v[i].given->keys |= fac__batched(b->v[i].given)->value->keys & fac__func_bit(FAC_KEY_FORWARD_AD);
+}
+
 /* The argument that result i is, if it is one. */
 static const batch_tensor *given_result(const batch_call *b, size_t i) {
     const fac_schema_type *r = &b->schema->rets[i].type;
@@ -270,6 +277,7 @@ static fac_status run(batch_call *b, fac_value *stack, bool random) {
         const fac_batch_sight was = fac__batch_hide(b->level->outer);
         st = apply(b, random);
         fac__batch_see(was);
+        follow_writes(b);
         if (st == FAC_OK) st = give_results(b, stack);
         for (size_t i = 0; i < width; i++) fac_value_release(&values[i]);
         for (size_t i = 0; i < b->n; i++) fac__unref(b->v[i].t);
