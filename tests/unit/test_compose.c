@@ -1,0 +1,393 @@
+/* Transforms of functions within each other, against loops and against going backward twice; and pairs of what a tensor can be
+   besides plain: batched, dual, named, sparse, quantized, with a conjugation pending. */
+#include "support/support.h"
+
+#include <facula/facula.h>
+#include <math.h>
+
+static fac_tensor *numbers(fac_ints sizes) {
+    int64_t n = 1;
+    for (size_t i = 0; i < sizes.n; i++) n *= sizes.v[i];
+    return fac_reshape(fac_sub(fac_div(fac_arange((double)n, .dtype = FAC_F64), 7.0), 0.4), sizes);
+}
+
+static void assert_close(fac_tensor *a, fac_tensor *b) {
+    assert_no_error();
+    assert_non_null(a);
+    assert_non_null(b);
+    const fac_ints x = fac_tensor_sizes(a), y = fac_tensor_sizes(b);
+    assert_int_equal(x.n, y.n);
+    for (size_t i = 0; i < x.n; i++) assert_int_equal(x.v[i], y.v[i]);
+    assert_true(fac_allclose(fac_detach(a), fac_detach(b), .rtol = 1e-9, .atol = 1e-9));
+}
+
+/* ---- functions of one sample ------------------------------------------------------------------------------------ */
+
+static fac_status waves(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    fac_tensor *x = in.v[0];
+    out[0] = fac_add(fac_mul(fac_sin(x), fac_cumsum(x, 0)), fac_softmax(x, 0));
+    return fac_error();
+}
+
+/* Of one element. */
+static fac_status energy(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    FAC_TRY(waves(context, in, out, n));
+    out[0] = fac_sum(fac_mul(fac_mul(out[0], out[0]), fac_exp(in.v[0])));
+    return fac_error();
+}
+
+/* In.v[0] along in.v[1]: outputs and tangents. */
+static fac_status pushed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    assert_int_equal(n, 2);
+    return fac_func_jvp(waves, context, FAC_TENSORS(in.v[0]), FAC_TENSORS(in.v[1]), &out[0], &out[1], 1);
+}
+
+static fac_status gradient(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_grad(energy, context, FAC_TENSORS(in.v[0]), out);
+}
+
+/* The sum of the tangent: a function of one element. */
+static fac_status slope(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *y, *t;
+    (void)n;
+    FAC_TRY(fac_func_jvp(waves, context, FAC_TENSORS(in.v[0]), FAC_TENSORS(in.v[1]), &y, &t, 1));
+    out[0] = fac_sum(fac_mul(t, y));
+    return fac_error();
+}
+
+static fac_status gradient_of_slope(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_grad(slope, context, in, out, .argnums = FAC_INTS(0, 1));
+}
+
+/* The gradient along in.v[1]: a Hessian's product. */
+static fac_status pushed_gradient(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_jvp(gradient, context, FAC_TENSORS(in.v[0]), FAC_TENSORS(in.v[1]), &out[0], &out[1], 1);
+}
+
+/* The tangent's tangent. */
+static fac_status pushed_twice(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *y[2], *t[2];
+    (void)n;
+    FAC_TRY(fac_func_jvp(pushed, context, in, FAC_TENSORS(in.v[1], in.v[0]), y, t, 2));
+    out[0] = t[0];
+    out[1] = t[1];
+    return fac_error();
+}
+
+/* With levels opened by hand. */
+static fac_status by_hand(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    FAC_DUAL_LEVEL(level);
+    fac_tensor *x = fac_make_dual(in.v[0], in.v[1]), *y;
+    (void)n;
+    assert_true(fac_is_dual(x) && !fac_is_dual(in.v[0]));
+    FAC_TRY(waves(context, FAC_TENSORS(x), &y, 1));
+    const fac_dual d = fac_unpack_dual(y);
+    out[0] = d.primal;
+    out[1] = d.tangent;
+    return fac_error();
+}
+
+static fac_status in_place(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    fac_tensor *buffer = fac_zeros_like(fac_detach(in.v[0]));
+    fac_add_(fac_select(buffer, 0, 1), fac_sum(fac_sin(in.v[0])));
+    fac_mul_(buffer, in.v[0]);
+    fac_copy_(fac_narrow(buffer, 0, 0, 1), fac_narrow(in.v[0], 0, 1, 1));
+    out[0] = buffer;
+    return fac_error();
+}
+
+static fac_status pushed_in_place(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_jvp(in_place, context, FAC_TENSORS(in.v[0]), FAC_TENSORS(in.v[1]), &out[0], &out[1], 1);
+}
+
+/* Composites that choose their way by who wants a derivative. */
+static fac_status choosing(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    fac_tensor *m = fac_outer(in.v[0], fac_cos(in.v[0]));
+    out[0] = fac_matmul(fac_matrix_power(m, 2), fac_linalg_svdvals(m));
+    return fac_error();
+}
+static fac_status pushed_choosing(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_jvp(choosing, context, FAC_TENSORS(in.v[0]), FAC_TENSORS(in.v[1]), &out[0], &out[1], 1);
+}
+
+/* ---- vmap around them ------------------------------------------------------------------------------------------- */
+
+/* fn, of in.v[0] and in.v[1] to two outputs, under vmap, against a loop; then the direction shared; then the point. */
+static void compare(fac_func fn, int64_t n_outputs) {
+    FAC_SCOPE(s);
+    fac_tensor *x = numbers(FAC_INTS(3, 4)), *v = fac_cos(numbers(FAC_INTS(4, 3))), *got[2], *want[2];
+    const fac_ints dims[] = {FAC_INTS(0, 1), FAC_INTS(0, FAC_UNSET), FAC_INTS(FAC_UNSET, 1)};
+    for (size_t k = 0; k < FAC_COUNT(dims); k++) {
+        const bool own_x = dims[k].v[0] == 0, own_v = dims[k].v[1] == 1;
+        fac_tensor *in[] = {own_x ? x : fac_select(x, 0, 1), own_v ? v : fac_select(v, 1, 2)};
+        const fac_tensors given = {in, 2};
+        assert_ok(fac_vmap(fn, NULL, given, got, (size_t)n_outputs, .in_dims = dims[k]));
+        for (int64_t i = 0; i < 3; i++) {
+            fac_tensor *one[] = {own_x ? fac_select(x, 0, i) : in[0], own_v ? fac_select(v, 1, i) : in[1]};
+            assert_ok(fn(NULL, (fac_tensors){one, 2}, want, (size_t)n_outputs));
+            for (int64_t o = 0; o < n_outputs; o++) assert_close(fac_select(got[o], 0, i), want[o]);
+        }
+        assert_false(fac_is_dual(got[0]) || fac_requires_grad(got[0]));
+    }
+}
+
+static void vmap_over_jvp_equals_a_loop_S091(void **state) {
+    (void)state;
+    compare(pushed, 2);
+    compare(pushed_twice, 2);
+    compare(by_hand, 2);
+    compare(pushed_in_place, 2);
+    compare(pushed_choosing, 2);
+}
+
+static void vmap_over_reverse_over_forward_equals_a_loop_S091(void **state) {
+    (void)state;
+    compare(gradient_of_slope, 2);
+}
+
+static void vmap_over_forward_over_reverse_equals_a_loop_S091(void **state) {
+    (void)state;
+    compare(pushed_gradient, 2);
+}
+
+/* A vmap whose samples go through a jvp whose function is a vmap. */
+static fac_status rows_mapped(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    return fac_vmap(waves, context, in, out, n, .in_dim = 1, .out_dim = 1);
+}
+static fac_status pushed_rows(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_jvp(rows_mapped, context, FAC_TENSORS(in.v[0]), FAC_TENSORS(in.v[1]), &out[0], &out[1], 1);
+}
+
+static void jvp_over_vmap_equals_a_loop_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = numbers(FAC_INTS(2, 4, 3)), *v = fac_cos(x), *got[2], *deep[2], *want[2];
+    assert_ok(fac_vmap(pushed_rows, NULL, FAC_TENSORS(x, v), deep, 2));
+    for (int64_t i = 0; i < 2; i++) {
+        fac_tensor *xi = fac_select(x, 0, i), *vi = fac_select(v, 0, i);
+        assert_ok(pushed_rows(NULL, FAC_TENSORS(xi, vi), got, 2));
+        for (int64_t k = 0; k < 3; k++) {
+            fac_tensor *one[] = {fac_select(xi, 1, k), fac_select(vi, 1, k)};
+            assert_ok(pushed(NULL, (fac_tensors){one, 2}, want, 2));
+            for (int o = 0; o < 2; o++) assert_close(fac_select(got[o], 1, k), want[o]);
+        }
+        for (int o = 0; o < 2; o++) assert_close(fac_select(deep[o], 0, i), got[o]);
+    }
+}
+
+/* The level is outside the vmap; within, a sample is unpacked. */
+static fac_status unpacked_within(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    assert_true(fac_is_dual(in.v[0]));
+    const fac_dual d = fac_unpack_dual(in.v[0]);
+    assert_non_null(d.tangent);
+    out[1] = fac_mul(d.tangent, d.primal);
+    return waves(context, in, out, 1);
+}
+
+static void dual_tensors_of_a_level_around_vmap_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(level);
+    fac_tensor *x = numbers(FAC_INTS(3, 4)), *v = fac_cos(x), *got[2], *want[2];
+    fac_tensor *dual = fac_make_dual(x, v);
+    assert_ok(fac_vmap(unpacked_within, NULL, FAC_TENSORS(dual), got, 2, .chunk_size = 2));
+    assert_close(got[1], fac_mul(x, v));
+    const fac_dual d = fac_unpack_dual(got[0]);
+    for (int64_t i = 0; i < 3; i++) {
+        assert_ok(pushed(NULL, FAC_TENSORS(fac_select(x, 0, i), fac_select(v, 0, i)), want, 2));
+        assert_close(fac_select(d.primal, 0, i), want[0]);
+        assert_close(fac_select(d.tangent, 0, i), want[1]);
+    }
+}
+
+/* ---- forward and reverse ---------------------------------------------------------------------------------------- */
+
+static fac_tensor *hessian_by_rows(fac_func fn, fac_tensor *at) {
+    fac_tensor *leaf = fac_set_requires_grad(fac_clone(fac_detach(at)), true), *y, *g, *rows[16];
+    assert_ok(fn(NULL, FAC_TENSORS(leaf), &y, 1));
+    assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(leaf), &g, .create_graph = true));
+    const int64_t n = fac_tensor_sizes(at).v[0];
+    for (int64_t i = 0; i < n; i++) {
+        fac_tensor *gi = fac_select(g, 0, i);
+        assert_ok(fac_grad(FAC_TENSORS(gi), FAC_TENSORS(leaf), &rows[i], .retain_graph = true));
+    }
+    const fac_tensors all = {rows, (size_t)n};
+    return fac_stack(all);
+}
+
+static fac_status hessian_of_sample(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = fac_func_hessian(energy, context, in);
+    return fac_error();
+}
+
+static void hessians_equal_going_backward_twice_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = numbers(FAC_INTS(3, 4)), *h, *v = fac_cos(x), *got, *both[2];
+    assert_ok(fac_vmap(hessian_of_sample, NULL, FAC_TENSORS(x), &h, 1));
+    for (int64_t i = 0; i < 3; i++) {
+        fac_tensor *xi = fac_select(x, 0, i), *vi = fac_select(v, 0, i), *want = hessian_by_rows(energy, xi);
+        assert_close(fac_func_hessian(energy, NULL, FAC_TENSORS(xi)), want);
+        assert_close(fac_func_hessian(energy, NULL, FAC_TENSORS(xi), .chunk_size = 3), want);
+        assert_close(fac_select(h, 0, i), want);
+        assert_ok(fac_func_hvp(energy, NULL, FAC_TENSORS(xi), FAC_TENSORS(vi), &got));
+        assert_close(got, fac_mv(want, vi));
+        assert_ok(pushed_gradient(NULL, FAC_TENSORS(xi, vi), both, 2));
+        assert_close(both[1], fac_mv(want, vi));
+    }
+}
+
+/* jvp(grad), in a function that somebody goes backward through: third derivatives. */
+static void backward_through_pushed_gradients_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(4)), true), *v = fac_cos(numbers(FAC_INTS(4)));
+    fac_tensor *both[2], *third, *plus[2], *minus[2];
+    assert_ok(pushed_gradient(NULL, FAC_TENSORS(x, v), both, 2));
+    assert_true(fac_requires_grad(both[1]));
+    fac_tensor *sum = fac_sum(both[1]);
+    assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(x), &third));
+    for (int64_t i = 0; i < 4; i++) {
+        fac_tensor *step = fac_zeros(FAC_INTS(4), .dtype = FAC_F64);
+        fac_fill_(fac_select(step, 0, i), 1e-4);
+        fac_tensor *at = fac_detach(x);
+        assert_ok(pushed_gradient(NULL, FAC_TENSORS(fac_add(at, step), v), plus, 2));
+        assert_ok(pushed_gradient(NULL, FAC_TENSORS(fac_sub(at, step), v), minus, 2));
+        const double want = fac_item(fac_div(fac_sub(fac_sum(plus[1]), fac_sum(minus[1])), 2e-4));
+        const double got = fac_item(fac_select(third, 0, i));
+        assert_true(fabs(got - want) < 1e-4 * (1 + fabs(want)));
+    }
+}
+
+/* The value of a gradient, and outputs of a vjp, keep their tangents within a jvp. */
+static fac_status values(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *g, *grads[1], *ones = fac_ones(FAC_INTS(4), .dtype = FAC_F64);
+    (void)n;
+    FAC_TRY(fac_func_grad(energy, context, in, &g, .value = &out[0]));
+    return fac_func_vjp(waves, context, in, FAC_TENSORS(ones), &out[1], grads);
+}
+static void values_of_transforms_keep_tangents_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = numbers(FAC_INTS(4)), *v = fac_cos(x), *y[2], *t[2], *want[2], *wanted[2];
+    assert_ok(fac_func_jvp(values, NULL, FAC_TENSORS(x), FAC_TENSORS(v), y, t, 2));
+    assert_ok(fac_func_jvp(energy, NULL, FAC_TENSORS(x), FAC_TENSORS(v), want, wanted, 1));
+    assert_ok(fac_func_jvp(waves, NULL, FAC_TENSORS(x), FAC_TENSORS(v), want + 1, wanted + 1, 1));
+    for (int o = 0; o < 2; o++) assert_close(y[o], want[o]), assert_close(t[o], wanted[o]);
+}
+
+/* ---- Jacobians by columns --------------------------------------------------------------------------------------- */
+
+/* What a function may do that a batch refuses: branch by an element. */
+static fac_status branching(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    ++*(int *)context;
+    const double first = fac_item(fac_select(in.v[0], 0, 0));
+    out[0] = first > 10 ? in.v[0] : fac_mul(in.v[0], fac_flip(in.v[0], FAC_INTS(0)));
+    return fac_error();
+}
+
+static fac_status noisy(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    out[0] = fac_mul(fac_dropout(in.v[0], 0.5, true), fac_rand(FAC_INTS(4), .dtype = FAC_F64));
+    return fac_error();
+}
+static fac_status noisy_and_branching(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    int calls = 0;
+    FAC_TRY(noisy(context, in, out, n));
+    return branching(&calls, FAC_TENSORS(out[0]), out, n);
+}
+
+static fac_status failing(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)in, (void)out, (void)n;
+    return fac_error_set(FAC_ERR_NOT_FOUND, "nothing here");
+}
+static fac_status whole_numbers(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    out[0] = fac_argsort(in.v[0]);
+    return fac_error();
+}
+
+static fac_status of_two(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    out[0] = fac_matmul(in.v[0], fac_sin(in.v[1]));
+    return fac_error();
+}
+static fac_status columns_of_sample(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = fac_func_jacfwd(of_two, context, in, .argnum = 1);
+    return fac_error();
+}
+
+static void jacfwd_equals_jacrev_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *m = numbers(FAC_INTS(2, 3, 4)), *x = numbers(FAC_INTS(4, 2)), *j;
+    fac_tensor *m0 = fac_select(m, 0, 1);
+    for (int64_t arg = -2; arg < 2; arg++) {
+        fac_tensor *want = fac_func_jacrev(of_two, NULL, FAC_TENSORS(m0, x), .argnum = arg);
+        assert_int_equal(fac_tensor_sizes(want).n, 4);
+        assert_close(fac_func_jacfwd(of_two, NULL, FAC_TENSORS(m0, x), .argnum = arg), want);
+        assert_close(fac_func_jacfwd(of_two, NULL, FAC_TENSORS(m0, x), .argnum = arg, .chunk_size = 3), want);
+    }
+    assert_ok(fac_vmap(columns_of_sample, NULL, FAC_TENSORS(m, x), &j, 1, .in_dims = FAC_INTS(0, FAC_UNSET)));
+    assert_close(fac_select(j, 0, 1), fac_func_jacrev(of_two, NULL, FAC_TENSORS(m0, x), .argnum = 1));
+    fac_tensor *none = fac_zeros(FAC_INTS(4, 0), .dtype = FAC_F64);
+    j = fac_func_jacfwd(of_two, NULL, FAC_TENSORS(m0, none), .argnum = 1);
+    assert_non_null(j);
+    assert_int_equal(fac_tensor_numel(j), 0);
+    assert_int_equal(fac_tensor_sizes(j).n, 4);
+}
+
+static void jacfwd_goes_one_by_one_where_batches_are_refused_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    int calls = 0;
+    fac_tensor *x = numbers(FAC_INTS(4)), *want = fac_func_jacrev(branching, &calls, FAC_TENSORS(x));
+    calls = 0;
+    assert_close(fac_func_jacfwd(branching, &calls, FAC_TENSORS(x)), want);
+    assert_int_equal(calls, 5); /* one for all, refused; and one for each */
+    fac_func fns[] = {noisy, noisy_and_branching};
+    for (int k = 0; k < 2; k++) {
+        fac_manual_seed(5);
+        want = fac_func_jacrev(fns[k], NULL, FAC_TENSORS(x));
+        fac_manual_seed(5);
+        fac_tensor *got = fac_func_jacfwd(fns[k], NULL, FAC_TENSORS(x));
+        /* one function, whatever it drew: the Jacobian is diagonal for the first */
+        assert_non_null(got);
+        if (k == 0) assert_close(fac_triu(fac_tril(got)), got);
+        if (k == 1) assert_close(got, want);
+    }
+    assert_null(fac_func_jacfwd(failing, NULL, FAC_TENSORS(x)));
+    assert_error(FAC_ERR_NOT_FOUND, "nothing here");
+    assert_null(fac_func_jacfwd(whole_numbers, NULL, FAC_TENSORS(x)));
+    assert_error(FAC_ERR_DTYPE, "has no derivative");
+    assert_null(fac_func_jacfwd(waves, NULL, FAC_TENSORS(fac_arange(3, .dtype = FAC_I64))));
+    assert_error(FAC_ERR_DTYPE, "has no derivative");
+    assert_null(fac_func_jacfwd(waves, NULL, FAC_TENSORS(x), .argnum = 1));
+    assert_error(FAC_ERR_INDEX, "no input 1");
+    assert_null(fac_func_jacfwd(waves, NULL, FAC_TENSORS(x), .chunk_size = 0));
+    assert_error(FAC_ERR_ARGUMENT, "chunk_size");
+}
+
+FAC_TEST_MAIN(FAC_TEST(vmap_over_jvp_equals_a_loop_S091),
+              FAC_TEST(vmap_over_reverse_over_forward_equals_a_loop_S091),
+              FAC_TEST(vmap_over_forward_over_reverse_equals_a_loop_S091),
+              FAC_TEST(jvp_over_vmap_equals_a_loop_S091),
+              FAC_TEST(dual_tensors_of_a_level_around_vmap_S091),
+              FAC_TEST(hessians_equal_going_backward_twice_S091),
+              FAC_TEST(backward_through_pushed_gradients_S091),
+              FAC_TEST(values_of_transforms_keep_tangents_S091),
+              FAC_TEST(jacfwd_equals_jacrev_S091),
+              FAC_TEST(jacfwd_goes_one_by_one_where_batches_are_refused_S091))
