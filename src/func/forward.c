@@ -83,14 +83,12 @@ static fac_status one_column(columns *c, fac_tensor *units, int64_t k, fac_tenso
     return *out ? FAC_OK : fac_error();
 }
 
-/* The same, one after the other. */
-static fac_status one_by_one(columns *c, fac_tensor *units, fac_tensor **out) {
-    uint64_t seed, offset;
+/* The same, one after the other, each with random numbers from the state that is given. */
+static fac_status one_by_one(columns *c, fac_tensor *units, uint64_t seed, uint64_t offset, fac_tensor **out) {
     const int64_t n = c->x->numel;
     fac_status st = FAC_OK;
     fac_tensor **v = fac__alloc_array((size_t)n, sizeof *v);
     if (!v) return fac_error();
-    fac_generator_get_state(fac_default_generator(), &seed, &offset);
     for (int64_t k = 0; k < n && st == FAC_OK; k++) {
         fac_generator_set_state(fac_default_generator(), seed, offset);
         st = one_column(c, units, k, &v[k]);
@@ -116,13 +114,15 @@ static fac_status no_columns(columns *c, fac_tensor **out) {
 /* A function that refuses batches gives an error, not a wrong result: it is tried again without. Whatever else was wrong with
    it is so there. */
 static fac_status all_columns(columns *c, fac_tensor **out) {
+    uint64_t seed, offset;
     if (c->x->numel == 0) return no_columns(c, out);
+    fac_generator_get_state(fac_default_generator(), &seed, &offset);
     fac_tensor *units = unit_vectors(c);
     if (!units) return fac_error();
     const fac_status st = in_a_batch(c, units, out);
     if (st == FAC_OK || st == FAC_ERR_MEMORY) return st;
     fac_error_clear();
-    return one_by_one(c, units, out);
+    return one_by_one(c, units, seed, offset, out);
 }
 
 /* [out..., n] -> [out..., in...] */
