@@ -4,6 +4,7 @@
 #include "autograd/forward.h"
 #include "autograd/leaf.h"
 #include "core/handle.h"
+#include "core/names.h"
 #include "core/tensor_make.h"
 #include "ops/batch/batch.h"
 #include "ops_gen.h"
@@ -95,8 +96,11 @@ static fac_status make_batched_dual(fac_tensor *primal, fac_tensor *tangent, fac
 static fac_tensor *make_dual(fac_tensor *primal, fac_tensor *tangent, fac_level level, bool linked) {
     fac_tensor *out = NULL;
     const bool batched = fac__batched(primal) || fac__batched(tangent);
-    FAC_TRY_NULL((batched ? make_batched_dual : make_plain_dual)(primal, tangent, level, linked, &out));
-    return fac__adopt(fac__thread(), out);
+    const fac_keyset was = fac__names_hide(); /* the dual tensor has the names, its parts have none */
+    const fac_status st = (batched ? make_batched_dual : make_plain_dual)(primal, tangent, level, linked, &out);
+    fac__names_see(was);
+    if (st == FAC_OK) fac__set_names(out, primal->names);
+    return st == FAC_OK ? fac__adopt(fac__thread(), out) : NULL;
 }
 
 fac_tensor *fac_make_dual(fac_tensor *primal, fac_tensor *tangent) {
@@ -130,8 +134,20 @@ static fac_status unpack_batched(fac_tensor *t, fac_level level, fac_tensor **pr
     return st == FAC_OK ? fac_error() : st;
 }
 
-/* Headers of the innermost scope; the tangent is NULL if t has none on the level. */
-static fac_status unpack(fac_tensor *t, fac_level level, fac_tensor **primal, fac_tensor **tangent) {
+/* *part of a dual tensor, a temporary, becomes one with the names. */
+static fac_status name_part(uint32_t names, fac_tensor **part) {
+    fac_tensor *named = NULL;
+    if (!*part || !names) return FAC_OK;
+    const fac_keyset was = fac__names_hide();
+    const fac_status st = fac__c_alias(*part, &named);
+    fac__names_see(was);
+    FAC_TRY(st);
+    fac__set_names(named, names);
+    *part = fac__adopt(fac__thread(), named);
+    return *part ? FAC_OK : fac_error();
+}
+
+static fac_status unpack_nameless(fac_tensor *t, fac_level level, fac_tensor **primal, fac_tensor **tangent) {
     fac_thread *th = fac__thread();
     if (fac__batched(t) && value_of(t)->cls) return unpack_batched(t, level, primal, tangent);
     t = fac__dual_open_part(t);
@@ -144,6 +160,14 @@ static fac_status unpack(fac_tensor *t, fac_level level, fac_tensor **primal, fa
     }
     *primal = fac__adopt(th, fac__ref(*primal));
     return fac_error();
+}
+
+/* Headers of the innermost scope; the tangent is NULL if t has none on the level. */
+static fac_status unpack(fac_tensor *t, fac_level level, fac_tensor **primal, fac_tensor **tangent) {
+    const uint32_t names = t->names;
+    FAC_TRY(unpack_nameless(t, level, primal, tangent));
+    if (*tangent) FAC_TRY(name_part(names, primal));
+    return name_part(names, tangent);
 }
 
 fac_dual fac_unpack_dual(fac_tensor *t) {

@@ -3,6 +3,7 @@
 #include "func/derive.h"
 #include "autograd/forward.h"
 #include "base/base.h"
+#include "core/names.h"
 #include "core/tensor_make.h"
 #include "ops/batch/batch.h"
 #include "ops_gen.h"
@@ -49,6 +50,7 @@ static fac_status make_leaf(fac_tensor *t, bool connected, fac_tensor **out) {
     const fac_batch_sight was = fac__batch_hide(NULL);
     fac_status st = connected ? fac__c_alias(low, out) : fac__dual_cut(low, out);
     if (st == FAC_OK && !connected) st = fac__set_requires_grad(*out, true);
+    if (st == FAC_OK && low->cls) fac__set_names(*out, low->names);
     fac__batch_see(was);
     fac__unref(low);
     return st;
@@ -61,6 +63,7 @@ static fac_status make_input(derivation *d, size_t k, fac_tensor *t, int64_t i, 
     *connected |= joins;
     FAC_TRY(make_leaf(t, joins, &d->leaves[k]));
     FAC_TRY(fac__batch_raise(fac__ref(d->leaves[k]), &raised));
+    if (raised != d->leaves[k]) fac__set_names(raised, t->names);
     d->inputs[i] = fac__adopt_handle(fac__thread(), raised);
     return d->inputs[i] ? FAC_OK : fac_error();
 }

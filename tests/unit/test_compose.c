@@ -4,6 +4,8 @@
 
 #include <facula/facula.h>
 #include <math.h>
+#include <stdlib.h>
+#define SHOW if (getenv("FACULA_TEST_SHOW")) fprintf(stderr, "%s %s %d %d: %s\n", kind_names[p->a], kind_names[p->b], p->apart, p->op, fac_error_message());
 
 static fac_tensor *numbers(fac_ints sizes) {
     int64_t n = 1;
@@ -377,6 +379,145 @@ static void jacfwd_goes_one_by_one_where_batches_are_refused_S091(void **state) 
     assert_error(FAC_ERR_ARGUMENT, "chunk_size");
 }
 
+/* ---- pairs of what tensors can be ------------------------------------------------------------------------------- */
+
+typedef enum kind { PLAIN, BATCHED, DUAL, NAMED, SPARSE, QUANTIZED, CONJUGATE, N_KINDS } kind;
+static const char *const kind_names[] = {"plain", "batched", "dual", "named", "sparse", "quantized", "conjugate"};
+
+/* What stands for the same elements: `one` kind of it, and the ones that are not compared with themselves made plain. */
+static fac_tensor *made(kind k, fac_tensor *t, bool plain) {
+    switch (k) {
+    case DUAL: return fac_make_dual(t, fac_mul(fac_detach(t), 0.5));
+    case NAMED: return fac_rename(t, FAC_NAMES("R", "C"));
+    case SPARSE: return plain ? t : fac_to_sparse(t);
+    case QUANTIZED: return plain ? t : fac_quantize_per_tensor(t, 1, 0, FAC_QINT8);
+    case CONJUGATE: return plain ? fac_conj_physical(t) : fac_conj(t);
+    default: return t;
+    }
+}
+
+typedef struct pair {
+    kind a, b;
+    bool apart, plain; /* the two are two tensors, or one is both; a loop over plain ones, to compare with */
+    int op;
+    char names[64];
+} pair;
+
+static fac_tensor *printed(fac_tensor *t) {
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    const fac_status st = fac_print(t, f);
+    fclose(f);
+    return st == FAC_OK ? fac_clone(t) : NULL;
+}
+
+enum { N_OPS = 11 };
+static fac_tensor *call_op(int op, fac_tensor *x, fac_tensor *y) {
+    switch (op) {
+    case 0: return fac_add(x, y);
+    case 1: return fac_mul(x, y);
+    case 2: return fac_sum(fac_add(x, y));
+    case 3: return fac_mm(x, y);
+    case 4: return fac_relu(x);
+    case 5: return fac_clone(x);
+    case 6: return fac_transpose(x, 0, 1);
+    case 7: return fac_add_(fac_clone(x), y);
+    case 8: return fac_index_select(x, 0, fac_tensor_from(((const int64_t[]){2, 0}), FAC_I64, FAC_INTS(2)));
+    case 9: return fac_detach(x);
+    default: return printed(x);
+    }
+}
+
+/* The elements of t and of its tangent, without anything that t is besides. */
+static fac_status take_elements(pair *p, fac_tensor *t, fac_tensor **out) {
+    p->names[0] = 0;
+    if (!t) return fac_error();
+    const int64_t n = fac_tensor_ndim(t);
+    for (int64_t d = 0; d < n && fac_has_names(t); d++) {
+        const char *name = fac_tensor_name(t, d);
+        strcat(strcat(p->names, name ? name : "*"), " ");
+    }
+    if (fac_has_names(t)) t = fac_rename(t, FAC_NAMES());
+    const fac_dual parts = fac_unpack_dual(t);
+    out[0] = parts.primal;
+    if (fac_tensor_layout(out[0]) != FAC_STRIDED) out[0] = fac_to_dense(out[0]);
+    if (fac_tensor_dtype(out[0]) == FAC_QINT8) out[0] = fac_dequantize(out[0]);
+    out[0] = fac_resolve_conj(out[0]);
+    out[1] = parts.tangent ? fac_to_dense(parts.tangent) : fac_zeros_like(out[0]);
+    out[1] = fac_resolve_conj(out[1]);
+    return fac_error();
+}
+
+static fac_status call_pair(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    pair *p = context;
+    FAC_DUAL_LEVEL(level);
+    fac_tensor *x = made(p->a, in.v[0], p->plain), *y = in.v[1];
+    (void)n;
+    if (p->apart)
+        y = made(p->b, y, p->plain);
+    else
+        x = made(p->b, x, p->plain);
+    return take_elements(p, call_op(p->op, x, y), out);
+}
+
+/* The same, sample by sample where one of the two is batched. */
+static fac_status call_plain(pair *p, fac_tensors in, fac_ints dims, fac_tensor **out) {
+    fac_tensor *each[2][2];
+    const bool mapped = p->a == BATCHED || p->b == BATCHED;
+    p->plain = true;
+    for (int64_t i = 0; i < 1 + mapped; i++) {
+        fac_tensor *one[2];
+        for (int k = 0; k < 2; k++) one[k] = mapped && dims.v[k] == 0 ? fac_select(in.v[k], 0, i) : in.v[k];
+        FAC_TRY(call_pair(p, (fac_tensors){one, 2}, each[i], 2));
+    }
+    for (int o = 0; o < 2; o++) out[o] = mapped ? fac_stack(FAC_TENSORS(each[0][o], each[1][o])) : each[0][o];
+    return fac_error();
+}
+
+static fac_tensor *elements(const pair *p, bool batched, double shift) {
+    fac_tensor *t = fac_sub(fac_arange(batched ? 18 : 9), 4 + shift);
+    t = fac_reshape(t, batched ? FAC_INTS(2, 3, 3) : FAC_INTS(3, 3));
+    return p->a == CONJUGATE || p->b == CONJUGATE ? fac_view_as_complex(fac_stack(FAC_TENSORS(t, fac_add(t, 2)), .dim = -1)) : t;
+}
+
+/* What could be done: 1, or 0 with an error that says why it could not. */
+static int try_pair(pair *p) {
+    FAC_SCOPE(s);
+    const bool x_batched = p->a == BATCHED || (!p->apart && p->b == BATCHED), y_batched = p->apart && p->b == BATCHED;
+    fac_tensor *in[] = {elements(p, x_batched, 0), elements(p, y_batched, 1)}, *got[2], *want[2];
+    const fac_ints dims = FAC_INTS(x_batched ? 0 : FAC_UNSET, y_batched ? 0 : FAC_UNSET);
+    const fac_tensors given = {in, 2};
+    char names[64];
+    p->plain = false;
+    const fac_status st = x_batched || y_batched ? fac_vmap(call_pair, p, given, got, 2, .in_dims = dims)
+                                                 : call_pair(p, given, got, 2);
+    assert_int_equal(st, fac_error());
+    if (st != FAC_OK) {
+        if (st == FAC_ERR_INTERNAL || st == FAC_ERR_MEMORY || !*fac_error_message())
+            fail_msg("%s, %s, operator %d: %s", kind_names[p->a], kind_names[p->b], p->op, fac_error_message());
+        SHOW
+        fac_error_clear();
+        return 0;
+    }
+    memcpy(names, p->names, sizeof names);
+    assert_ok(call_plain(p, given, dims, want));
+    if (strcmp(names, p->names) != 0 || !fac_allclose(got[0], want[0]) || !fac_allclose(got[1], want[1]))
+        fail_msg("%s, %s, operator %d%s: another result (names %s, %s)", kind_names[p->a], kind_names[p->b], p->op,
+                 p->apart ? " of two" : "", names, p->names);
+    return 1;
+}
+
+static void pairs_of_kinds_work_or_say_why_not_S091(void **state) {
+    (void)state;
+    for (kind a = BATCHED; a < N_KINDS; a++)
+        for (kind b = BATCHED; b < N_KINDS; b++)
+            for (int apart = 0; apart < 2; apart++) {
+                int n = 0;
+                for (int op = 0; op < N_OPS; op++) n += try_pair(&(pair){.a = a, .b = b, .apart = apart, .op = op});
+                print_message("%s, %s%s: %d of %d\n", kind_names[a], kind_names[b], apart ? ", two tensors" : "", n, N_OPS);
+            }
+}
+
 FAC_TEST_MAIN(FAC_TEST(vmap_over_jvp_equals_a_loop_S091),
               FAC_TEST(vmap_over_reverse_over_forward_equals_a_loop_S091),
               FAC_TEST(vmap_over_forward_over_reverse_equals_a_loop_S091),
@@ -386,4 +527,5 @@ FAC_TEST_MAIN(FAC_TEST(vmap_over_jvp_equals_a_loop_S091),
               FAC_TEST(backward_through_pushed_gradients_S091),
               FAC_TEST(values_of_transforms_keep_tangents_S091),
               FAC_TEST(jacfwd_equals_jacrev_S091),
-              FAC_TEST(jacfwd_goes_one_by_one_where_batches_are_refused_S091))
+              FAC_TEST(jacfwd_goes_one_by_one_where_batches_are_refused_S091),
+              FAC_TEST(pairs_of_kinds_work_or_say_why_not_S091))

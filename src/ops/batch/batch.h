@@ -37,6 +37,9 @@ static inline const fac_batched *fac__batched(const fac_tensor *t) {
     return t && t->cls == &fac__batched_class ? t->ext : NULL;
 }
 
+/* Whether t is of a kind, sparse or quantized, that cannot be a value of samples. */
+static inline bool fac__is_opaque(const fac_tensor *t) { return t->cls && !t->cls->in_memory && !fac__batched(t); }
+
 /* Opens a level on this thread within those that are in sight, and closes it. Both go with scopes: the last opened first. */
 void fac__batch_open(fac_batch_level *l, int64_t size, fac_batch_random random);
 void fac__batch_close(const fac_batch_level *l);

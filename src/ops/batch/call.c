@@ -257,9 +257,17 @@ static fac_status check_written(const batch_call *b) {
     return FAC_OK;
 }
 
+/* A sparse or quantized argument that all samples share: rules know of plain tensors. */
+static bool has_opaque(const batch_call *b) {
+    for (size_t i = 0; i < b->n; i++)
+        if (fac__is_opaque(b->v[i].given)) return true;
+    return false;
+}
+
 static fac_status apply(batch_call *b, bool random) {
     FAC_TRY(check_written(b));
     if (random) return fac__batch_random_call(b);
+    if (has_opaque(b) && b->facts && b->facts->batch != FAC_BATCH_REFUSED) return fac__batch_loop(b);
     return fac__batch_rules[b->facts ? b->facts->batch : FAC_BATCH_LOOP](b);
 }
 

@@ -93,6 +93,10 @@ fac_status fac__batch_wrap(const fac_batch_level *l, fac_tensor *value, int dim,
     fac_batched *b = fac__alloc(sizeof *b);
     fac_status st = b ? FAC_OK : fac_error();
     if (b) *b = (fac_batched){value, l->id, dim};
+    if (b && fac__is_opaque(value))
+        st = FAC_FAIL(FAC_ERR_UNSUPPORTED,
+                      "within vmap a sample cannot be a %s tensor; make it dense (fac_to_dense, fac_dequantize)",
+                      value->cls->name);
     if (st == FAC_OK) st = show_sample(value, dim, b, out);
     if (st != FAC_OK) {
         fac__free(b);
