@@ -55,9 +55,16 @@ bool fac__dual_requires_grad(const fac_tensor *t) {
 
 /* ---- making --------------------------------------------------------------------------------------------------------------- */
 
+fac_status fac__dual_check_kind(const fac_tensor *t) {
+    FAC_CHECK(!t->cls || t->cls == &fac__dual_class || fac__batched(t), FAC_ERR_UNSUPPORTED,
+              "a %s tensor cannot carry a tangent; make it dense (fac_to_dense, fac_dequantize)", t->cls->name);
+    return FAC_OK;
+}
+
 fac_status fac__dual_wrap(fac_tensor *primal, fac_tensor *tangent, fac_level level, fac_tensor **out) {
     fac_tensor *t = NULL;
-    fac_status st = fac__alias(primal, false, &t);
+    fac_status st = fac__dual_check_kind(primal);
+    if (st == FAC_OK) st = fac__alias(primal, false, &t);
     if (st != FAC_OK) {
         fac__unref(primal);
         fac__unref(tangent);
@@ -138,11 +145,8 @@ fac_status fac__dual_cut(fac_tensor *t, fac_tensor **out) {
 }
 
 fac_status fac__dual_check(const fac_tensor *primal, const fac_tensor *tangent) {
-    for (int i = 0; i < 2; i++) {
-        const fac_tensor *part = i ? tangent : primal;
-        FAC_CHECK(!part->cls || part->cls == &fac__dual_class || fac__batched(part), FAC_ERR_UNSUPPORTED,
-                  "a dual tensor is made of plain tensors, not of a %s one", part->cls->name);
-    }
+    FAC_TRY(fac__dual_check_kind(primal));
+    FAC_TRY(fac__dual_check_kind(tangent));
     FAC_CHECK(fac__differentiable((fac_dtype)primal->dtype), FAC_ERR_DTYPE,
               "a tensor of %s has no tangent: a dual tensor is made of a floating or complex one",
               fac_dtype_name((fac_dtype)primal->dtype));

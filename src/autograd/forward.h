@@ -51,6 +51,8 @@ fac_status fac__dual_become(fac_tensor *t, fac_tensor *primal, fac_tensor *tange
 /* Owned: an alias of t that is in no graph of t's own level. One of a dual tensor keeps the tangent, and what primal and tangent
    have as history. */
 fac_status fac__dual_cut(fac_tensor *t, fac_tensor **out);
+/* errors: UNSUPPORTED if t is of a kind, sparse or quantized, that cannot carry a tangent */
+fac_status fac__dual_check_kind(const fac_tensor *t);
 /* errors: DTYPE, SHAPE, DEVICE, UNSUPPORTED if the two do not make a dual tensor */
 fac_status fac__dual_check(const fac_tensor *primal, const fac_tensor *tangent);
 /* Owned: a dual tensor of the level, of a view of the primal and a copy of the tangent. Checks that they fit. */

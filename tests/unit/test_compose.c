@@ -390,7 +390,7 @@ static fac_tensor *made(kind k, fac_tensor *t, bool plain) {
     case DUAL: return fac_make_dual(t, fac_mul(fac_detach(t), 0.5));
     case NAMED: return fac_rename(t, FAC_NAMES("R", "C"));
     case SPARSE: return plain ? t : fac_to_sparse(t);
-    case QUANTIZED: return plain ? t : fac_quantize_per_tensor(t, 1, 0, FAC_QINT8);
+    case QUANTIZED: return plain ? fac_detach(t) /* codes have no derivative */ : fac_quantize_per_tensor(t, 1, 0, FAC_QINT8);
     case CONJUGATE: return plain ? fac_conj_physical(t) : fac_conj(t);
     default: return t;
     }
