@@ -165,8 +165,8 @@ static void count_error(const char *text, fac_dtype dtype, counts *c) {
 }
 
 static void compare(checked *k, direction *d, const char *text, fac_dtype dtype, counts *c) {
-    if (fac_func_jvp(checked_run, k, (fac_tensors){d->at, k->n_leaves}, (fac_tensors){d->along, k->n_leaves}, d->y, d->t,
-                k->n_outs) != FAC_OK) {
+    if (fac_func_jvp(checked_run, k, (fac_tensors){d->at, k->n_leaves}, (fac_tensors){d->along, k->n_leaves}, d->y,
+                     d->t, k->n_outs) != FAC_OK) {
         count_error(text, dtype, c);
         return;
     }
