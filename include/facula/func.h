@@ -59,15 +59,15 @@ FAC_API FAC_MUST fac_status fac_func_vjp(fac_func fn, void *context, fac_tensors
    source: torch.func.jvp */
 FAC_API FAC_MUST fac_status fac_func_jvp(fac_func fn, void *context, fac_tensors inputs, fac_tensors tangents,
                                          fac_tensor **out_outputs, fac_tensor **out_tangents, size_t n_outputs);
-/* The Jacobian of fn, which has one output, with respect to input `argnum`, by rows: fn runs once, and one backward pass
-   carries the rows of all elements of the output, chunk_size of them at a time.
+/* The Jacobian of fn, which has one output, with respect to input `argnum`, by rows: fn runs once, and one backward
+   pass carries the rows of all elements of the output, chunk_size of them at a time.
    shape:  output [...out], input [...in] -> [...out, ...in]
    own:    the result belongs to the innermost scope
    errors: as fac_func_grad
    source: torch.func.jacrev */
 FAC_API fac_tensor *fac_func_jacrev(fac_func fn, void *context, fac_tensors inputs, const fac_func_jacrev_kw *kw);
-/* The same by columns, in forward mode: fn runs once for the columns of all elements of the input, chunk_size of them at
-   a time, as fac_vmap runs it, with the same random numbers for each. Quicker than by rows where the output is the
+/* The same by columns, in forward mode: fn runs once for the columns of all elements of the input, chunk_size of them
+   at a time, as fac_vmap runs it, with the same random numbers for each. Quicker than by rows where the output is the
    longer. A function that refuses batches is called again for each column on its own.
    shape:  output [...out], input [...in] -> [...out, ...in]
    own:    the result belongs to the innermost scope

@@ -2,6 +2,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/forward.h"
+#include "autograd/func.h"
 #include "core/tensor_make.h"
 #include "ops/batch/batch.h"
 #include "ops_gen.h"

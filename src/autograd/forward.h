@@ -48,9 +48,6 @@ fac_tensor *fac__dual_open_part(fac_tensor *t);
 fac_status fac__dual_wrap(fac_tensor *primal, fac_tensor *tangent, fac_level level, fac_tensor **out);
 /* Turns t itself, whose memory the primal has, into a dual tensor. Takes both references, always. */
 fac_status fac__dual_become(fac_tensor *t, fac_tensor *primal, fac_tensor *tangent, fac_level level);
-/* Owned: an alias of t that is in no graph of t's own level. One of a dual tensor keeps the tangent, and what primal and tangent
-   have as history. */
-fac_status fac__dual_cut(fac_tensor *t, fac_tensor **out);
 /* errors: UNSUPPORTED if t is of a kind, sparse or quantized, that cannot carry a tangent */
 fac_status fac__dual_check_kind(const fac_tensor *t);
 /* errors: DTYPE, SHAPE, DEVICE, UNSUPPORTED if the two do not make a dual tensor */
@@ -63,10 +60,6 @@ fac_status fac__dual_settle(fac_tensor *tangent, const fac_tensor *primal, fac_t
 fac_status fac__dual_begin(fac_tensor *made, fac_tensor *of);
 /* Whether t, a primal, a tangent or both, wants a gradient on any of its levels. */
 bool fac__dual_requires_grad(const fac_tensor *t);
-
-/* fac_func_jvp with headers in and out. */
-fac_status fac__jvp(fac_func fn, void *context, fac_tensors primals, fac_tensors tangents, fac_tensor **out_outputs,
-                    fac_tensor **out_tangents, size_t n_outputs);
 
 /* The fallback of the key ForwardAD. */
 fac_status fac__forward_init(void);

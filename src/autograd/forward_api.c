@@ -2,6 +2,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/forward.h"
+#include "autograd/func.h"
 #include "autograd/leaf.h"
 #include "core/handle.h"
 #include "core/names.h"

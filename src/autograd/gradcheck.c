@@ -2,7 +2,7 @@
    one a backward pass per component of the outputs. Complex numbers count as two real ones: by the conjugate convention the
    gradient of Re f has the derivatives by real and imaginary part as its parts, and i as grad_output selects Im f. */
 #include "autograd/autograd_meta.h"
-#include "autograd/forward.h"
+#include "autograd/func.h"
 #include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/numeric.h"

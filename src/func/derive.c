@@ -1,7 +1,6 @@
 /* Fresh inputs for a function to be differentiated, the call, and the pass from its outputs back to them: derive.h tells how samples
    of vmap come in. */
 #include "func/derive.h"
-#include "autograd/forward.h"
 #include "base/base.h"
 #include "core/names.h"
 #include "core/tensor_make.h"

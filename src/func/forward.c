@@ -1,5 +1,4 @@
 /* What is made of forward mode: fac_func_jvp, and fac_func_jacfwd, fac_func_hessian and fac_func_hvp on top of it. */
-#include "autograd/forward.h"
 #include "base/base.h"
 #include "func/derive.h"
 #include "keywords_gen.h"
