@@ -77,7 +77,8 @@ static fac_status show_sample(const fac_tensor *value, int dim, fac_batched *b, 
         sizes[n] = value->sizes[d];
         strides[n++] = value->strides[d];
     }
-    const fac_keyset kept = FAC_BACKEND_MASK | fac__func_bit(FAC_KEY_CONJUGATE) | fac__func_bit(FAC_KEY_FORWARD_AD);
+    const fac_keyset kept = FAC_BACKEND_MASK | fac__func_bit(FAC_KEY_CONJUGATE) | fac__func_bit(FAC_KEY_FORWARD_AD) |
+                            fac__func_bit(FAC_KEY_QUANTIZED); /* of float8 */
     const fac_geometry g = {.sizes = sizes,
                             .strides = strides,
                             .ndim = n,
