@@ -89,15 +89,19 @@ static fac_status show_sample(const fac_tensor *value, int dim, fac_batched *b, 
     return fac__tensor_of_class(&fac__batched_class, b, &g, out);
 }
 
+fac_status fac__batch_check(const fac_tensor *value) {
+    FAC_CHECK(!fac__is_opaque(value), FAC_ERR_UNSUPPORTED,
+              "within vmap a sample cannot be a %s tensor; make it dense (fac_to_dense, fac_dequantize)",
+              value->cls->name);
+    return FAC_OK;
+}
+
 fac_status fac__batch_wrap(const fac_batch_level *l, fac_tensor *value, int dim, fac_tensor **out) {
     *out = NULL;
     fac_batched *b = fac__alloc(sizeof *b);
     fac_status st = b ? FAC_OK : fac_error();
     if (b) *b = (fac_batched){value, l->id, dim};
-    if (b && fac__is_opaque(value))
-        st = FAC_FAIL(FAC_ERR_UNSUPPORTED,
-                      "within vmap a sample cannot be a %s tensor; make it dense (fac_to_dense, fac_dequantize)",
-                      value->cls->name);
+    if (st == FAC_OK) st = fac__batch_check(value);
     if (st == FAC_OK) st = show_sample(value, dim, b, out);
     if (st != FAC_OK) {
         fac__free(b);
