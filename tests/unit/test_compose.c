@@ -556,6 +556,60 @@ static void pairs_of_kinds_work_or_say_why_not_S091(void **state) {
     print_message("of %d calls %d work, the others say why not\n", 2 * (N_KINDS - 1) * (N_KINDS - 1) * N_OPS, works);
 }
 
+/* ---- names, and what has no samples ------------------------------------------------------------------------------ */
+
+static fac_status scaled(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    assert_string_equal(fac_tensor_name(in.v[0], 0), "R");
+    assert_string_equal(fac_tensor_name(in.v[0], 1), "C");
+    out[0] = fac_transpose(fac_mul(in.v[0], 2), 0, 1);
+    return fac_error();
+}
+static fac_status energy_of_named(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    assert_true(fac_has_names(in.v[0]));
+    out[0] = fac_sum(fac_mul(in.v[0], in.v[0]));
+    return fac_error();
+}
+static fac_status gradient_of_named(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_grad(energy_of_named, context, in, out);
+}
+
+static void names_of_samples_go_in_and_out_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = numbers(FAC_INTS(3, 2, 4)), *named = fac_rename(x, FAC_NAMES("R", "N", "C")), *y, *g;
+    const int64_t chunks[] = {FAC_UNSET, 1};
+    for (size_t k = 0; k < FAC_COUNT(chunks); k++) {
+        assert_ok(
+            fac_vmap(scaled, NULL, FAC_TENSORS(named), &y, 1, .in_dim = 1, .out_dim = -1, .chunk_size = chunks[k]));
+        assert_string_equal(fac_tensor_name(y, 0), "C");
+        assert_string_equal(fac_tensor_name(y, 1), "R");
+        assert_null(fac_tensor_name(y, 2));
+        assert_close(fac_rename(y, FAC_NAMES()), fac_mul(fac_permute(x, FAC_INTS(2, 0, 1)), 2));
+    }
+    assert_ok(fac_vmap(gradient_of_named, NULL, FAC_TENSORS(named), &g, 1, .in_dim = 1));
+    assert_close(fac_rename(g, FAC_NAMES()), fac_mul(fac_permute(x, FAC_INTS(1, 0, 2)), 2));
+    assert_string_equal(fac_tensor_name(named, 1), "N");
+    assert_false(fac_has_names(x));
+}
+
+static void sparse_and_quantized_tensors_are_no_samples_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_ones(FAC_INTS(3, 2)), *y;
+    FAC_DUAL_LEVEL(level);
+    fac_tensor *others[] = {fac_to_sparse(x), fac_quantize_per_tensor(x, 1, 0, FAC_QINT8)};
+    for (size_t k = 0; k < FAC_COUNT(others); k++) {
+        assert_int_equal(fac_vmap(waves, NULL, FAC_TENSORS(others[k]), &y, 1), FAC_ERR_UNSUPPORTED);
+        assert_error(FAC_ERR_UNSUPPORTED, "cannot be mapped over");
+        assert_null(y);
+        assert_null(fac_make_dual(others[k], others[k]));
+        assert_error(FAC_ERR_UNSUPPORTED, "cannot carry a tangent");
+    }
+}
+
 /* Names live until the end of the library; here, until that of a test. */
 static int forget_names(void **state) {
     fac__names_forget();
@@ -582,6 +636,8 @@ int main(void) {
         FAC_TEST(jacfwd_equals_jacrev_S091),
         FAC_TEST(jacfwd_goes_one_by_one_where_batches_are_refused_S091),
         NAMES_TEST(pairs_of_kinds_work_or_say_why_not_S091),
+        NAMES_TEST(names_of_samples_go_in_and_out_S091),
+        FAC_TEST(sparse_and_quantized_tensors_are_no_samples_S091),
     };
     return support_run(tests, FAC_COUNT(tests), begin);
 }
