@@ -23,6 +23,7 @@ VALID = {
     "size_t": "1", "double": "1.0", "bool": "true", "fac_dtype": "FAC_F32", "fac_device": "fac_device_make(FAC_CPU, -1)",
     "fac_device_type": "FAC_CPU", "int": "0",
     "const char *": '"sum"', "fac_generator *": "slip_generator", "fac_module *": "slip_module", "fac_func": "NULL",
+    "fac_sample_loss": "NULL",
     "void *": "NULL", "const fac_state *": "NULL", "fac_tensor **": "&slip_result", "const char *const *": "&slip_path",
 }
 ENUMERATIONS = ("fac_dtype", "fac_layout", "fac_memory_format", "fac_loss_reduction")
