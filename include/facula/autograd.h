@@ -9,6 +9,10 @@
 extern "C" {
 #endif
 
+/* A function of tensors, to be differentiated, mapped or checked: `out_outputs` has room for n_outputs, which belong to
+   the innermost scope. */
+typedef fac_status (*fac_func)(void *context, fac_tensors inputs, fac_tensor **out_outputs, size_t n_outputs);
+
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */
 
 /* Whether a gradient flows to t: set on a leaf, or inherited from an operand. */
@@ -170,9 +174,6 @@ FAC_API bool fac_set_detect_anomaly(bool on);
 
 /* ---- forward mode ------------------------------------------------------------------------------------------------ */
 
-/* A function of tensors: n_outputs outputs, which belong to the innermost scope. */
-typedef fac_status (*fac_check_fn)(void *context, fac_tensors inputs, fac_tensor **out_outputs, size_t n_outputs);
-
 /* Opens a level of forward mode on this thread. Tensors that are made dual are so until it is closed. Returns its
    number, or 0 with an error pending. Levels nest; a tangent belongs to one of them.
    errors: STATE if too many are open
@@ -194,8 +195,8 @@ FAC_API void fac_dual_level_end(fac_dual_level *level);
 #define FAC_DUAL_LEVEL(l) fac_dual_level l __attribute__((cleanup(fac_dual_level_end), unused)) = fac_dual_level_begin()
 #endif
 /* A view of primal that carries a tangent, a copy of the one given, on the innermost level. What operators compute
-   of it carries tangents too: the derivative in the direction that the tangents say. The result belongs to the
-   innermost scope.
+   of it carries tangents too: the derivative in the direction that the tangents say. Under fac_vmap each sample has
+   its own. The result belongs to the innermost scope.
    shape:  tangent as primal
    dtype:  floating or complex, both the same
    errors: SHAPE, DTYPE, DEVICE if they differ; STATE if no level is open, or primal has a tangent on it
@@ -216,40 +217,18 @@ FAC_API bool fac_is_dual(const fac_tensor *t);
 FAC_API bool fac_set_fwd_grad_enabled(bool on);
 FAC_API bool fac_is_fwd_grad_enabled(void);
 
-/* The outputs of fn at `primals`, and their derivative in the direction of `tangents` (entries NULL: zero), which is
-   zero where an output does not depend on them, and NULL where it is integral. All belong to the innermost scope;
-   calls nest, within each other and with fac_grad, to derivatives of any order.
-   errors: as fac_make_dual; what fn returns. All outputs are then NULL
-   source: torch.func.jvp */
-FAC_API FAC_MUST fac_status fac_jvp(fac_check_fn fn, void *context, fac_tensors primals, fac_tensors tangents,
-                                    fac_tensor **out_outputs, fac_tensor **out_tangents, size_t n_outputs);
-/* Jacobian of fn (one output) by columns, a jvp for each element of the input; as fac_jacobian gives it:
-   [numel(output), numel(input)]. Quicker than by rows where the output is the longer. It belongs to the innermost
-   scope.
-   source: torch.func.jacfwd */
-FAC_API fac_tensor *fac_jacfwd(fac_check_fn fn, void *context, fac_tensor *input);
-/* Hessian of fn, whose one output has one element: [numel(input), numel(input)]; fac_jacfwd of the gradient. It belongs
-   to the innermost scope.
-   errors: SHAPE if the output has several elements
-   source: torch.func.hessian */
-FAC_API fac_tensor *fac_hessian(fac_check_fn fn, void *context, fac_tensor *input);
-/* The product of that Hessian with v, shaped as input: the derivative of the gradient in the direction of v.
-   It belongs to the innermost scope.
-   source: torch.autograd.functional.hvp */
-FAC_API fac_tensor *fac_hvp(fac_check_fn fn, void *context, fac_tensor *input, fac_tensor *v);
-
 /* ---- numerical checks -------------------------------------------------------------------------------------------- */
 
 /* Compares analytic with central-difference Jacobians for every f64 (or c128) input that requires a gradient, and
    with check_forward_ad those of forward mode too. A mismatch is FAC_ERR_AUTOGRAD naming output, input and both
    values. source: torch.autograd.gradcheck */
-FAC_API FAC_MUST fac_status fac_gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+FAC_API FAC_MUST fac_status fac_gradcheck(fac_func fn, void *context, fac_tensors inputs, size_t n_outputs,
                                           const fac_gradcheck_kw *kw);
 /* fac_gradcheck of the gradients themselves, with random grad_outputs. source: torch.autograd.gradgradcheck */
-FAC_API FAC_MUST fac_status fac_gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+FAC_API FAC_MUST fac_status fac_gradgradcheck(fac_func fn, void *context, fac_tensors inputs, size_t n_outputs,
                                               const fac_gradgradcheck_kw *kw);
 /* Jacobian of fn (one output) by rows: [numel(output), numel(input)]; belongs to the innermost scope. */
-FAC_API fac_tensor *fac_jacobian(fac_check_fn fn, void *context, fac_tensor *input);
+FAC_API fac_tensor *fac_jacobian(fac_func fn, void *context, fac_tensor *input);
 
 #ifdef __cplusplus
 }

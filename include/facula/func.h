@@ -4,16 +4,12 @@
 #ifndef FACULA_FUNC_H
 #define FACULA_FUNC_H
 
-#include <facula/dispatch.h>
+#include <facula/autograd.h>
 #include <facula/keywords.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* A function of tensors: `out_outputs` has room for n_outputs, which belong to the innermost scope. The same as
-   fac_check_fn. */
-typedef fac_status (*fac_func)(void *context, fac_tensors inputs, fac_tensor **out_outputs, size_t n_outputs);
 
 /* Maps fn over a dimension of its inputs: fn is called once, with tensors that show one sample, and every operator in
    it computes all samples. The outputs equal those of a loop over the samples, stacked. Calls nest. Within fn the
@@ -54,19 +50,44 @@ FAC_API FAC_MUST fac_status fac_func_grad(fac_func fn, void *context, fac_tensor
    source: torch.func.vjp */
 FAC_API FAC_MUST fac_status fac_func_vjp(fac_func fn, void *context, fac_tensors inputs, fac_tensors cotangents,
                                          fac_tensor **out_outputs, fac_tensor **out_grads);
-/* The Jacobian of fn, which has one output, with respect to input `argnum`: fn runs once, and one backward pass
-   carries the rows of all elements of the output, chunk_size of them at a time.
+/* The outputs of fn, and their derivatives along tangents of the inputs, in forward mode; NULL leaves out an input. The
+   derivative is zero for an output that does not depend on them, and NULL for one that is not floating.
+   own:    outputs and tangents belong to the innermost scope
+   errors: SHAPE, DTYPE, DEVICE if a tangent differs from its input; AUTOGRAD for an operator without a tangent; what fn
+           returns. All outputs are then NULL
+   grad:   flows through outputs and tangents
+   source: torch.func.jvp */
+FAC_API FAC_MUST fac_status fac_func_jvp(fac_func fn, void *context, fac_tensors inputs, fac_tensors tangents,
+                                         fac_tensor **out_outputs, fac_tensor **out_tangents, size_t n_outputs);
+/* The Jacobian of fn, which has one output, with respect to input `argnum`, by rows: fn runs once, and one backward
+   pass carries the rows of all elements of the output, chunk_size of them at a time.
    shape:  output [...out], input [...in] -> [...out, ...in]
    own:    the result belongs to the innermost scope
    errors: as fac_func_grad
    source: torch.func.jacrev */
 FAC_API fac_tensor *fac_func_jacrev(fac_func fn, void *context, fac_tensors inputs, const fac_func_jacrev_kw *kw);
-/* The Hessian of fn, which has one output of one element: the Jacobian of its gradient.
-   shape:  input [...in] -> [...in, ...in]
+/* The same by columns, in forward mode: fn runs once for the columns of all elements of the input, chunk_size of them
+   at a time, as fac_vmap runs it, with the same random numbers for each. Quicker than by rows where the output is the
+   longer. A function that refuses batches is called again for each column on its own.
+   shape:  output [...out], input [...in] -> [...out, ...in]
    own:    the result belongs to the innermost scope
-   errors: as fac_func_grad
+   errors: as fac_func_jvp; DTYPE if the output is not floating; INDEX
+   source: torch.func.jacfwd */
+FAC_API fac_tensor *fac_func_jacfwd(fac_func fn, void *context, fac_tensors inputs, const fac_func_jacfwd_kw *kw);
+/* The Hessian of fn, which has one output, with respect to input `argnum`: fac_func_jacfwd of fac_func_jacrev.
+   shape:  output [...out], input [...in] -> [...out, ...in, ...in]
+   own:    the result belongs to the innermost scope
+   errors: as fac_func_jacfwd and fac_func_jacrev
    source: torch.func.hessian */
 FAC_API fac_tensor *fac_func_hessian(fac_func fn, void *context, fac_tensors inputs, const fac_func_hessian_kw *kw);
+/* The product of the Hessian of fn, which has one output of one element, with vectors shaped like the inputs, without
+   that Hessian: the derivative of the gradient along them; NULL leaves out an input. out_products has room for one for
+   each input; one that is not floating gets NULL.
+   own:    the products belong to the innermost scope
+   errors: as fac_func_jvp and fac_func_grad
+   source: torch.autograd.functional.hvp */
+FAC_API FAC_MUST fac_status fac_func_hvp(fac_func fn, void *context, fac_tensors inputs, fac_tensors vectors,
+                                         fac_tensor **out_products);
 
 typedef struct fac_module fac_module;
 /* Calls a module with other tensors in the place of its parameters, in the order of fac_module_parameters; the module

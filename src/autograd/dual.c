@@ -2,7 +2,9 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/forward.h"
+#include "autograd/func.h"
 #include "core/tensor_make.h"
+#include "ops/batch/batch.h"
 #include "ops_gen.h"
 
 /* ---- the class ----------------------------------------------------------------------------------------------------------- */
@@ -54,9 +56,16 @@ bool fac__dual_requires_grad(const fac_tensor *t) {
 
 /* ---- making --------------------------------------------------------------------------------------------------------------- */
 
+fac_status fac__dual_check_kind(const fac_tensor *t) {
+    FAC_CHECK(!t->cls || t->cls == &fac__dual_class || fac__batched(t), FAC_ERR_UNSUPPORTED,
+              "a %s tensor cannot carry a tangent; make it dense (fac_to_dense, fac_dequantize)", t->cls->name);
+    return FAC_OK;
+}
+
 fac_status fac__dual_wrap(fac_tensor *primal, fac_tensor *tangent, fac_level level, fac_tensor **out) {
     fac_tensor *t = NULL;
-    fac_status st = fac__alias(primal, false, &t);
+    fac_status st = fac__dual_check_kind(primal);
+    if (st == FAC_OK) st = fac__alias(primal, false, &t);
     if (st != FAC_OK) {
         fac__unref(primal);
         fac__unref(tangent);
@@ -132,13 +141,13 @@ fac_status fac__dual_settle(fac_tensor *tangent, const fac_tensor *primal, fac_t
     return st;
 }
 
-static fac_status check_fit(const fac_tensor *primal, const fac_tensor *tangent, fac_level level) {
-    const fac_dual_parts *p = fac__dual_parts(primal), *t = fac__dual_parts(tangent);
-    for (int i = 0; i < 2; i++) {
-        const fac_tensor *part = i ? tangent : primal;
-        FAC_CHECK(!part->cls || part->cls == &fac__dual_class, FAC_ERR_UNSUPPORTED,
-                  "a dual tensor is made of plain tensors, not of a %s one", part->cls->name);
-    }
+fac_status fac__dual_cut(fac_tensor *t, fac_tensor **out) {
+    return t->cls == &fac__dual_class ? fac__alias(t, true, out) : fac__c_detach(t, out);
+}
+
+fac_status fac__dual_check(const fac_tensor *primal, const fac_tensor *tangent) {
+    FAC_TRY(fac__dual_check_kind(primal));
+    FAC_TRY(fac__dual_check_kind(tangent));
     FAC_CHECK(fac__differentiable((fac_dtype)primal->dtype), FAC_ERR_DTYPE,
               "a tensor of %s has no tangent: a dual tensor is made of a floating or complex one",
               fac_dtype_name((fac_dtype)primal->dtype));
@@ -150,6 +159,11 @@ static fac_status check_fit(const fac_tensor *primal, const fac_tensor *tangent,
               fac_dtype_name((fac_dtype)primal->dtype), fac_dtype_name((fac_dtype)tangent->dtype));
     FAC_CHECK(fac_device_equal(primal->device, tangent->device), FAC_ERR_DEVICE,
               "Expected tangent to be on the device of the primal");
+    return FAC_OK;
+}
+
+static fac_status check_levels(const fac_tensor *primal, const fac_tensor *tangent, fac_level level) {
+    const fac_dual_parts *p = fac__dual_parts(primal), *t = fac__dual_parts(tangent);
     FAC_CHECK(!(p && p->level.number >= level.number) && !(t && t->level.number >= level.number), FAC_ERR_STATE,
               "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level is not "
               "supported.");
@@ -160,7 +174,8 @@ fac_status fac__dual_make(fac_tensor *primal, fac_tensor *tangent, fac_level lev
     fac_tensor *view = NULL, *copy = NULL;
     primal = fac__dual_open_part(primal);
     tangent = fac__dual_open_part(tangent);
-    FAC_TRY(check_fit(primal, tangent, level));
+    FAC_TRY(fac__dual_check(primal, tangent));
+    FAC_TRY(check_levels(primal, tangent, level));
     FAC_TRY(fac__c_alias(primal, &view));
     fac__ref(tangent); /* which is not ours alone: it is copied */
     const fac_status st = fac__dual_settle(tangent, view, &copy);

@@ -48,6 +48,10 @@ fac_tensor *fac__dual_open_part(fac_tensor *t);
 fac_status fac__dual_wrap(fac_tensor *primal, fac_tensor *tangent, fac_level level, fac_tensor **out);
 /* Turns t itself, whose memory the primal has, into a dual tensor. Takes both references, always. */
 fac_status fac__dual_become(fac_tensor *t, fac_tensor *primal, fac_tensor *tangent, fac_level level);
+/* errors: UNSUPPORTED if t is of a kind, sparse or quantized, that cannot carry a tangent */
+fac_status fac__dual_check_kind(const fac_tensor *t);
+/* errors: DTYPE, SHAPE, DEVICE, UNSUPPORTED if the two do not make a dual tensor */
+fac_status fac__dual_check(const fac_tensor *primal, const fac_tensor *tangent);
 /* Owned: a dual tensor of the level, of a view of the primal and a copy of the tangent. Checks that they fit. */
 fac_status fac__dual_make(fac_tensor *primal, fac_tensor *tangent, fac_level level, fac_tensor **out);
 /* Owned: `tangent` in the sizes, dtype and layout of `primal`; the tensor itself where that is so and only the caller has it. */
@@ -56,10 +60,6 @@ fac_status fac__dual_settle(fac_tensor *tangent, const fac_tensor *primal, fac_t
 fac_status fac__dual_begin(fac_tensor *made, fac_tensor *of);
 /* Whether t, a primal, a tangent or both, wants a gradient on any of its levels. */
 bool fac__dual_requires_grad(const fac_tensor *t);
-
-/* fac_jvp with headers in and out. */
-fac_status fac__jvp(fac_check_fn fn, void *context, fac_tensors primals, fac_tensors tangents, fac_tensor **out_outputs,
-                    fac_tensor **out_tangents, size_t n_outputs);
 
 /* The fallback of the key ForwardAD. */
 fac_status fac__forward_init(void);

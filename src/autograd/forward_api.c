@@ -2,11 +2,12 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "autograd/forward.h"
+#include "autograd/func.h"
 #include "autograd/leaf.h"
-#include "autograd/numeric.h"
 #include "core/handle.h"
+#include "core/names.h"
 #include "core/tensor_make.h"
-#include "keywords_gen.h"
+#include "ops/batch/batch.h"
 #include "ops_gen.h"
 
 /* ---- levels ---------------------------------------------------------------------------------------------------------------- */
@@ -53,9 +54,15 @@ bool fac_is_fwd_grad_enabled(void) { return !fac__thread()->tangents_off; }
 
 /* ---- dual tensors ------------------------------------------------------------------------------------------------------------ */
 
+/* What stands behind a batched tensor, at the outermost of its levels. */
+static fac_tensor *value_of(fac_tensor *t) {
+    for (const fac_batched *b; (b = fac__batched(t));) t = b->value;
+    return t;
+}
+
 bool fac_is_dual(const fac_tensor *t) {
     FAC_OPEN(t, "fac_is_dual", "t", false);
-    return fac__dual_parts(fac__dual_open_part((fac_tensor *)(uintptr_t)t)) != NULL;
+    return fac__dual_parts(fac__dual_open_part(value_of((fac_tensor *)(uintptr_t)t))) != NULL;
 }
 
 /* The dual tensor is a function of a primal that wants a gradient, also for who goes backward from dual results. */
@@ -64,12 +71,37 @@ static fac_status link_to_primal(fac_tensor *dual, fac_tensor *primal) {
     return fac__dual_begin(dual, primal);
 }
 
+static fac_status make_plain_dual(fac_tensor *primal, fac_tensor *tangent, fac_level level, bool linked,
+                                  fac_tensor **out) {
+    FAC_TRY(fac__dual_make(primal, tangent, level, out));
+    const fac_status st = linked ? link_to_primal(*out, primal) : FAC_OK;
+    if (st != FAC_OK) fac__unref(*out), *out = NULL;
+    return st;
+}
+
+/* Samples do not depend on each other: a tangent of the values of all is each sample's tangent. */
+static fac_status make_batched_dual(fac_tensor *primal, fac_tensor *tangent, fac_level level, bool linked,
+                                    fac_tensor **out) {
+    fac_tensor *low[2] = {NULL, NULL}, *made = NULL;
+    FAC_TRY(fac__dual_check(primal, tangent));
+    fac_status st = fac__batch_lower(primal, &low[0]);
+    if (st == FAC_OK) st = fac__batch_lower(tangent, &low[1]);
+    const fac_batch_sight was = fac__batch_hide(NULL);
+    if (st == FAC_OK) st = make_plain_dual(low[0], low[1], level, linked, &made);
+    fac__batch_see(was);
+    fac__unref(low[0]);
+    fac__unref(low[1]);
+    return st == FAC_OK ? fac__batch_raise(made, out) : st;
+}
+
 static fac_tensor *make_dual(fac_tensor *primal, fac_tensor *tangent, fac_level level, bool linked) {
     fac_tensor *out = NULL;
-    FAC_TRY_NULL(fac__dual_make(primal, tangent, level, &out));
-    out = fac__adopt(fac__thread(), out);
-    if (out && linked) FAC_TRY_NULL(link_to_primal(out, primal));
-    return out;
+    const bool batched = fac__batched(primal) || fac__batched(tangent);
+    const fac_keyset was = fac__names_hide(); /* the dual tensor has the names, its parts have none */
+    const fac_status st = (batched ? make_batched_dual : make_plain_dual)(primal, tangent, level, linked, &out);
+    fac__names_see(was);
+    if (st == FAC_OK) fac__set_names(out, primal->names);
+    return st == FAC_OK ? fac__adopt(fac__thread(), out) : NULL;
 }
 
 fac_tensor *fac_make_dual(fac_tensor *primal, fac_tensor *tangent) {
@@ -85,9 +117,40 @@ fac_tensor *fac_make_dual(fac_tensor *primal, fac_tensor *tangent) {
     return fac__handle(make_dual(primal, tangent, level, true));
 }
 
-/* Headers of the innermost scope; the tangent is NULL if t has none on the level. */
-static fac_status unpack(fac_tensor *t, fac_level level, fac_tensor **primal, fac_tensor **tangent) {
+/* The same of a dual value behind a batched tensor. */
+static fac_status unpack_batched(fac_tensor *t, fac_level level, fac_tensor **primal, fac_tensor **tangent) {
+    fac_tensor *low = NULL, *made[2] = {NULL, NULL};
+    FAC_TRY(fac__batch_lower(t, &low));
+    const fac_dual_parts *p = fac__dual_parts(fac__dual_open_part(low));
+    fac_status st = FAC_OK;
+    if (!p || p->level.number != level.number)
+        made[0] = fac__ref(t);
+    else {
+        st = fac__batch_raise(fac__ref(p->primal), &made[0]);
+        if (st == FAC_OK) st = fac__batch_raise(fac__ref(p->tangent), &made[1]);
+    }
+    fac__unref(low);
+    *primal = fac__adopt(fac__thread(), made[0]);
+    *tangent = fac__adopt(fac__thread(), made[1]);
+    return st == FAC_OK ? fac_error() : st;
+}
+
+/* *part of a dual tensor, a temporary, becomes one with the names. */
+static fac_status name_part(uint32_t names, fac_tensor **part) {
+    fac_tensor *named = NULL;
+    if (!*part || !names) return FAC_OK;
+    const fac_keyset was = fac__names_hide();
+    const fac_status st = fac__c_alias(*part, &named);
+    fac__names_see(was);
+    FAC_TRY(st);
+    fac__set_names(named, names);
+    *part = fac__adopt(fac__thread(), named);
+    return *part ? FAC_OK : fac_error();
+}
+
+static fac_status unpack_nameless(fac_tensor *t, fac_level level, fac_tensor **primal, fac_tensor **tangent) {
     fac_thread *th = fac__thread();
+    if (fac__batched(t) && value_of(t)->cls) return unpack_batched(t, level, primal, tangent);
     t = fac__dual_open_part(t);
     const fac_dual_parts *p = fac__dual_parts(t);
     *tangent = NULL;
@@ -98,6 +161,14 @@ static fac_status unpack(fac_tensor *t, fac_level level, fac_tensor **primal, fa
     }
     *primal = fac__adopt(th, fac__ref(*primal));
     return fac_error();
+}
+
+/* Headers of the innermost scope; the tangent is NULL if t has none on the level. */
+static fac_status unpack(fac_tensor *t, fac_level level, fac_tensor **primal, fac_tensor **tangent) {
+    const uint32_t names = t->names;
+    FAC_TRY(unpack_nameless(t, level, primal, tangent));
+    if (*tangent) FAC_TRY(name_part(names, primal));
+    return name_part(names, tangent);
 }
 
 fac_dual fac_unpack_dual(fac_tensor *t) {
@@ -114,7 +185,7 @@ fac_dual fac_unpack_dual(fac_tensor *t) {
 /* ---- jvp ------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct jvp_call {
-    fac_check_fn fn;
+    fac_func fn;
     void *context;
     fac_tensors primals, tangents; /* headers */
     fac_tensor **outputs, **out_tangents;
@@ -191,107 +262,7 @@ static fac_status run_jvp(const jvp_call *j) {
     return st;
 }
 
-fac_status fac__jvp(fac_check_fn fn, void *context, fac_tensors primals, fac_tensors tangents, fac_tensor **out_outputs,
+fac_status fac__jvp(fac_func fn, void *context, fac_tensors primals, fac_tensors tangents, fac_tensor **out_outputs,
                     fac_tensor **out_tangents, size_t n_outputs) {
-    return run_jvp(&(jvp_call){fn, context, primals, tangents, out_outputs, out_tangents, n_outputs, "jvp"});
-}
-
-fac_status fac_jvp(fac_check_fn fn, void *context, fac_tensors primals, fac_tensors tangents, fac_tensor **out_outputs,
-                   fac_tensor **out_tangents, size_t n_outputs) {
-    FAC_TRY(fac_error());
-    FAC_CHECK(fn && out_outputs && out_tangents && n_outputs, FAC_ERR_ARGUMENT,
-              "jvp needs a function with at least one output, and places for outputs and tangents");
-    fac_handle_list p, t;
-    fac_status st = fac__open_list(&p, primals, false, "jvp", "primals");
-    const fac_status st_tangents = fac__open_list(&t, tangents, true, "jvp", "tangents");
-    for (size_t i = 0; i < n_outputs; i++) out_outputs[i] = out_tangents[i] = NULL;
-    if (st == FAC_OK) st = st_tangents;
-    if (st == FAC_OK) st = fac__jvp(fn, context, p.l, t.l, out_outputs, out_tangents, n_outputs);
-    fac__to_handles(out_outputs, n_outputs);
-    fac__to_handles(out_tangents, n_outputs);
-    fac__handle_list_free(&t);
-    fac__handle_list_free(&p);
-    return st;
-}
-
-/* ---- Jacobians -------------------------------------------------------------------------------------------------------------------- */
-
-/* Derivative by element k of the input as a row, which the innermost scope owns; NULL on failure. */
-static fac_tensor *column_of(fac_check_fn fn, void *context, fac_tensor *input, size_t k) {
-    FAC_SCOPE(s);
-    fac_tensor *unit = fac__unit_like(input, k * fac__parts(input)), *y = NULL, *t = NULL;
-    if (!unit) return NULL;
-    FAC_TRY_NULL(run_jvp(&(jvp_call){fn, context, {&input, 1}, {&unit, 1}, &y, &t, 1, "jacfwd"}));
-    if (!t) {
-        FAC_FAIL(FAC_ERR_DTYPE, "jacfwd: the function gives %s, which has no derivative",
-                 fac_dtype_name((fac_dtype)y->dtype));
-        return NULL;
-    }
-    return fac__scope_yield(&s, fac__s_reshape(t, FAC_INTS(-1)));
-}
-
-static fac_tensor *jacfwd(fac_check_fn fn, void *context, fac_tensor *input) {
-    FAC_SCOPE(s);
-    const size_t n = (size_t)input->numel;
-    fac_tensor **columns = fac__alloc_array(n, sizeof *columns), *out = NULL;
-    bool whole = columns != NULL;
-    for (size_t k = 0; whole && k < n; k++) {
-        columns[k] = column_of(fn, context, input, k);
-        whole = columns[k] != NULL;
-    }
-    if (whole) out = fac__s_stack((fac_tensors){columns, n}, 1);
-    fac__free(columns);
-    return out ? fac__scope_yield(&s, out) : NULL;
-}
-
-static bool is_given(fac_check_fn fn, const fac_tensor *input, const char *name) {
-    if (!fn)
-        FAC_FAIL(FAC_ERR_ARGUMENT, "%s needs a function", name);
-    else if (!fac__differentiable((fac_dtype)input->dtype) || !input->numel)
-        FAC_FAIL(FAC_ERR_ARGUMENT, "%s needs an input of floating or complex elements", name);
-    return fac_error() == FAC_OK;
-}
-
-fac_tensor *fac_jacfwd(fac_check_fn fn, void *context, fac_tensor *input) {
-    FAC_TRY_NULL(fac_error());
-    FAC_OPEN(input, "jacfwd", "input", NULL);
-    return is_given(fn, input, "jacfwd") ? fac__handle(jacfwd(fn, context, input)) : NULL;
-}
-
-/* ---- second derivatives -------------------------------------------------------------------------------------------------------------- */
-
-typedef struct scalar_fn {
-    fac_check_fn fn;
-    void *context;
-} scalar_fn;
-
-/* The gradient of a function of one element, as a function. */
-static fac_status gradient_fn(void *context, fac_tensors inputs, fac_tensor **outputs, size_t n) {
-    const scalar_fn *f = context;
-    (void)n;
-    const fac_tensor *x = fac__header(inputs.v[0]);
-    fac_tensor *row = fac__header(fac_jacobian(f->fn, f->context, inputs.v[0]));
-    FAC_TRY(fac_error());
-    FAC_CHECK(row->sizes[0] == 1, FAC_ERR_SHAPE,
-              "the function gives %lld elements; only one of one element has a Hessian", (long long)row->sizes[0]);
-    outputs[0] = fac__handle(fac__s_reshape(row, (fac_ints){x->sizes, x->ndim}));
-    return fac_error();
-}
-
-fac_tensor *fac_hessian(fac_check_fn fn, void *context, fac_tensor *input) {
-    FAC_TRY_NULL(fac_error());
-    FAC_OPEN(input, "hessian", "input", NULL);
-    scalar_fn f = {fn, context};
-    return is_given(fn, input, "hessian") ? fac__handle(jacfwd(gradient_fn, &f, input)) : NULL;
-}
-
-fac_tensor *fac_hvp(fac_check_fn fn, void *context, fac_tensor *input, fac_tensor *v) {
-    FAC_TRY_NULL(fac_error());
-    FAC_OPEN(input, "hvp", "input", NULL);
-    FAC_OPEN(v, "hvp", "v", NULL);
-    scalar_fn f = {fn, context};
-    fac_tensor *gradient = NULL, *product = NULL;
-    if (!is_given(fn, input, "hvp")) return NULL;
-    FAC_TRY_NULL(run_jvp(&(jvp_call){gradient_fn, &f, {&input, 1}, {&v, 1}, &gradient, &product, 1, "hvp"}));
-    return fac__handle(product);
+    return run_jvp(&(jvp_call){fn, context, primals, tangents, out_outputs, out_tangents, n_outputs, "func_jvp"});
 }

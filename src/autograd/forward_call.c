@@ -106,6 +106,7 @@ fac_status fac__dual_evaluate(const dual_call *k, fac_tensor *const *v, fac_valu
 /* Owned: what t, which is to become a dual tensor, was; it takes its history along. */
 static fac_status take_apart(fac_tensor *t, fac_tensor **out) {
     struct fac_autograd *ag = t->ag;
+    FAC_TRY(fac__dual_check_kind(t));
     FAC_CHECK(!ag || !ag->requires_grad, FAC_ERR_AUTOGRAD,
               "a leaf that requires grad was changed in place by a tensor that has a tangent, which it cannot take on");
     FAC_TRY(fac__alias(t, false, out));
@@ -205,7 +206,11 @@ static fac_status put_together(const dual_call *k, fac_tensor *t, fac_tensor *ta
         *out = primal;
         return FAC_OK;
     }
-    fac_status st = FAC_OK;
+    fac_status st = fac__dual_check_kind(primal);
+    if (st != FAC_OK) {
+        fac__unref(primal);
+        return st;
+    }
     if (tangent && k->is_view)
         settled = fac__ref(tangent);
     else

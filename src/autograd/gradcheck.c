@@ -2,7 +2,7 @@
    one a backward pass per component of the outputs. Complex numbers count as two real ones: by the conjugate convention the
    gradient of Re f has the derivatives by real and imaginary part as its parts, and i as grad_output selects Im f. */
 #include "autograd/autograd_meta.h"
-#include "autograd/forward.h"
+#include "autograd/func.h"
 #include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/numeric.h"
@@ -12,7 +12,7 @@
 
 /* Tensors are headers here; the function under test gets handles, and gives them. */
 typedef struct check {
-    fac_check_fn fn;
+    fac_func fn;
     void *context;
     fac_tensors inputs;
     fac_tensor **outputs; /* n_outputs, of one run on the inputs */
@@ -26,7 +26,7 @@ typedef struct check {
 
 static bool checked_output(const fac_tensor *t) { return t && fac__differentiable((fac_dtype)t->dtype); }
 
-static fac_status run(fac_check_fn fn, void *context, fac_tensors inputs, fac_tensor **outputs, size_t n_outputs) {
+static fac_status run(fac_func fn, void *context, fac_tensors inputs, fac_tensor **outputs, size_t n_outputs) {
     fac_handle_list given;
     memset(outputs, 0, n_outputs * sizeof *outputs);
     FAC_TRY(fac__handle_list(&given, inputs));
@@ -249,7 +249,7 @@ typedef struct tolerance {
     bool forward;
 } tolerance;
 
-static fac_status gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs, tolerance t) {
+static fac_status gradcheck(fac_func fn, void *context, fac_tensors inputs, size_t n_outputs, tolerance t) {
     FAC_CHECK(fn && n_outputs > 0, FAC_ERR_ARGUMENT, "gradcheck needs a function with at least one output");
     FAC_TRY(check_inputs(inputs));
     check c = {.fn = fn,
@@ -269,7 +269,7 @@ static fac_status gradcheck(fac_check_fn fn, void *context, fac_tensors inputs, 
     return st;
 }
 
-fac_status(fac_gradcheck)(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+fac_status(fac_gradcheck)(fac_func fn, void *context, fac_tensors inputs, size_t n_outputs,
                           const fac_gradcheck_kw *kw) {
     fac_gradcheck_kw k;
     FAC_TRY(fac_error());
@@ -285,7 +285,7 @@ fac_status(fac_gradcheck)(fac_check_fn fn, void *context, fac_tensors inputs, si
 /* ---- of the gradients themselves ----------------------------------------------------------------------------------------------------- */
 
 typedef struct second {
-    fac_check_fn fn;
+    fac_func fn;
     void *context;
     size_t n_inputs, n_outputs; /* of fn; grad_outputs follow its inputs */
 } second;
@@ -358,7 +358,7 @@ static fac_status check_second(second *g, fac_tensors inputs, fac_tensor **all, 
     return gradcheck(second_fn, g, (fac_tensors){all, inputs.n + g->n_outputs}, n_wanted, t);
 }
 
-static fac_status gradgradcheck(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs, tolerance t) {
+static fac_status gradgradcheck(fac_func fn, void *context, fac_tensors inputs, size_t n_outputs, tolerance t) {
     FAC_CHECK(fn && n_outputs > 0, FAC_ERR_ARGUMENT, "gradgradcheck needs a function with at least one output");
     FAC_TRY(check_inputs(inputs));
     second g = {fn, context, inputs.n, n_outputs};
@@ -371,7 +371,7 @@ static fac_status gradgradcheck(fac_check_fn fn, void *context, fac_tensors inpu
     return st;
 }
 
-fac_status(fac_gradgradcheck)(fac_check_fn fn, void *context, fac_tensors inputs, size_t n_outputs,
+fac_status(fac_gradgradcheck)(fac_func fn, void *context, fac_tensors inputs, size_t n_outputs,
                               const fac_gradgradcheck_kw *kw) {
     fac_gradgradcheck_kw k;
     FAC_TRY(fac_error());

@@ -39,7 +39,7 @@ static fac_tensor *leaf_of(fac_tensor *t) {
     return alias && fac__set_requires_grad(alias, true) == FAC_OK ? alias : NULL;
 }
 
-static fac_tensor *jacobian(fac_check_fn fn, void *context, fac_tensor *input) {
+static fac_tensor *jacobian(fac_func fn, void *context, fac_tensor *input) {
     FAC_SCOPE(s);
     fac_tensor *x = leaf_of(input), *y = NULL;
     if (!x) return NULL;
@@ -56,7 +56,7 @@ static fac_tensor *jacobian(fac_check_fn fn, void *context, fac_tensor *input) {
     return fac__scope_yield(&s, stack_rows(y, x));
 }
 
-fac_tensor *fac_jacobian(fac_check_fn fn, void *context, fac_tensor *input) {
+fac_tensor *fac_jacobian(fac_func fn, void *context, fac_tensor *input) {
     FAC_TRY_NULL(fac_error());
     if (!fn) {
         FAC_FAIL(FAC_ERR_ARGUMENT, "jacobian needs a function");

@@ -35,6 +35,14 @@ static inline void fac__set_names(fac_tensor *t, uint32_t number) {
 }
 /* Whether names are masked in this thread (fac_no_names_begin). */
 static inline bool fac__names_masked(void) { return (fac__thread()->exclude & fac__func_bit(FAC_KEY_NAMED)) != 0; }
+/* From here to fac__names_see this thread has names masked. */
+static inline fac_keyset fac__names_hide(void) {
+    fac_thread *th = fac__thread();
+    const fac_keyset was = th->exclude;
+    th->exclude = was | fac__func_bit(FAC_KEY_NAMED);
+    return was;
+}
+static inline void fac__names_see(fac_keyset was) { fac__thread()->exclude = was; }
 /* Calls `begin` unless it was called before, with success, since the start of the library. */
 fac_status fac__names_once(fac_status (*begin)(void));
 /* Forgets all lists and names; no tensor has one any more. */

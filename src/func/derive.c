@@ -2,6 +2,7 @@
    of vmap come in. */
 #include "func/derive.h"
 #include "base/base.h"
+#include "core/names.h"
 #include "core/tensor_make.h"
 #include "ops/batch/batch.h"
 #include "ops_gen.h"
@@ -35,7 +36,7 @@ static void end_recording(mode was) {
 }
 
 static fac_status check_input(const fac_tensor *t, int64_t i) {
-    FAC_CHECK(t->dtype >= FAC_F16, FAC_ERR_DTYPE,
+    FAC_CHECK(fac__derive_is_floating(t), FAC_ERR_DTYPE,
               "input %lld has no gradient: only floating and complex tensors have, not %s", (long long)i,
               fac_dtype_name((fac_dtype)t->dtype));
     return FAC_OK;
@@ -46,8 +47,9 @@ static fac_status make_leaf(fac_tensor *t, bool connected, fac_tensor **out) {
     fac_tensor *low = NULL;
     FAC_TRY(fac__batch_lower(t, &low));
     const fac_batch_sight was = fac__batch_hide(NULL);
-    fac_status st = connected ? fac__c_alias(low, out) : fac__c_detach(low, out);
+    fac_status st = connected ? fac__c_alias(low, out) : fac__dual_cut(low, out);
     if (st == FAC_OK && !connected) st = fac__set_requires_grad(*out, true);
+    if (st == FAC_OK && low->cls) fac__set_names(*out, low->names);
     fac__batch_see(was);
     fac__unref(low);
     return st;
@@ -60,6 +62,7 @@ static fac_status make_input(derivation *d, size_t k, fac_tensor *t, int64_t i, 
     *connected |= joins;
     FAC_TRY(make_leaf(t, joins, &d->leaves[k]));
     FAC_TRY(fac__batch_raise(fac__ref(d->leaves[k]), &raised));
+    if (raised != d->leaves[k]) fac__set_names(raised, t->names);
     d->inputs[i] = fac__adopt_handle(fac__thread(), raised);
     return d->inputs[i] ? FAC_OK : fac_error();
 }
@@ -191,7 +194,12 @@ fac_status fac__derive_value(derivation *d, size_t i, fac_tensor **out) {
     fac_tensor *cut = NULL;
     *out = d->outputs[i];
     if (d->recorded) return FAC_OK;
-    FAC_TRY(fac__c_detach(d->outputs[i], &cut));
+    if (d->values[i]->cls) { /* dual: the tangent stays */
+        FAC_TRY(fac__dual_cut(d->values[i], &cut));
+        FAC_TRY(fac__batch_raise(cut, &cut));
+    } else {
+        FAC_TRY(fac__c_detach(d->outputs[i], &cut));
+    }
     *out = fac__adopt(fac__thread(), cut);
     return *out ? FAC_OK : fac_error();
 }

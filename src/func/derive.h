@@ -29,6 +29,8 @@ void fac__derive_end(derivation *d);
 fac_status fac__derive_grads(derivation *d, fac_tensors cotangents, fac_tensor **out);
 /* Output i as a temporary, cut off from the leaves unless it is to be recorded. */
 fac_status fac__derive_value(derivation *d, size_t i, fac_tensor **out);
+/* Whether there are derivatives by t: of floating and complex tensors. */
+static inline bool fac__derive_is_floating(const fac_tensor *t) { return t->dtype >= FAC_F16 && t->dtype < FAC_QINT8; }
 /* The number of an input, which may be counted from the end. */
 fac_status fac__derive_argnum(const char *who, int64_t argnum, size_t n_inputs, int64_t *out);
 

@@ -98,7 +98,7 @@ static fac_status vjp(fac_func fn, void *context, fac_tensors inputs, fac_tensor
     int64_t *room = fac__alloc_array(inputs.n + 1, sizeof *room);
     if (!room) return fac_error();
     for (size_t i = 0; i < inputs.n; i++)
-        if (inputs.v[i]->dtype >= FAC_F16) room[which.n++] = (int64_t)i;
+        if (fac__derive_is_floating(inputs.v[i])) room[which.n++] = (int64_t)i;
     which.v = room;
     fac_status st = fac__derive(&d, fn, context, inputs, which, cotangents.n);
     if (st == FAC_OK) st = pull_back(&d, cotangents, which, outputs, grads);

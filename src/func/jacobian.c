@@ -1,4 +1,4 @@
-/* fac_func_jacrev and fac_func_hessian. */
+/* fac_func_jacrev. */
 #include "base/base.h"
 #include "core/tensor_make.h"
 #include "func/derive.h"
@@ -153,28 +153,4 @@ fac_tensor *(fac_func_jacrev)(fac_func fn, void *context, fac_tensors inputs, co
         return NULL;
     }
     return jacrev("func_jacrev", fn, context, inputs, k.argnum, k.chunk_size);
-}
-
-/* ---- the Jacobian of the gradient ------------------------------------------------------------------------------- */
-
-typedef struct inner {
-    fac_func fn;
-    void *context;
-    int64_t argnum;
-} inner;
-
-static fac_status gradient(void *context, fac_tensors inputs, fac_tensor **out, size_t n) {
-    const inner *f = context;
-    fac_func_grad_kw kw;
-    fac_func_grad_kw_init(&kw);
-    kw.argnum = f->argnum;
-    (void)n;
-    return (fac_func_grad)(f->fn, f->context, inputs, out, &kw);
-}
-
-fac_tensor *(fac_func_hessian)(fac_func fn, void *context, fac_tensors inputs, const fac_func_hessian_kw *kw) {
-    fac_func_hessian_kw k;
-    if (!is_ready("func_hessian") || fac__open_func_hessian_kw(&k, kw)) return NULL;
-    inner f = {fn, context, k.argnum};
-    return jacrev("func_hessian", gradient, &f, inputs, k.argnum, FAC_UNSET);
 }

@@ -2,6 +2,7 @@
    outputs. */
 #include "base/base.h"
 #include "core/handle.h"
+#include "core/names.h"
 #include "core/tensor_make.h"
 #include "keywords_gen.h"
 #include "ops/batch/batch.h"
@@ -52,6 +53,10 @@ static fac_status find_size(request *r) {
                   "vmap: input %zu has no dimension to map over; give in_dims with FAC_UNSET "
                   "for what is the same for all samples",
                   i);
+        FAC_CHECK(!fac__is_opaque(t), FAC_ERR_UNSUPPORTED,
+                  "vmap: input %zu is a %s tensor, which cannot be mapped over: make it dense (fac_to_dense, "
+                  "fac_dequantize), or the same for all samples with FAC_UNSET in in_dims",
+                  i, t->cls->name);
         FAC_TRY(fac__wrap_dim(dim, t->ndim, &d));
         FAC_CHECK(r->size < 0 || r->size == t->sizes[d], FAC_ERR_SHAPE,
                   "vmap: input %zu has %lld samples in dimension %lld, but others have %lld", i, (long long)t->sizes[d],
@@ -65,6 +70,42 @@ static fac_status find_size(request *r) {
 
 /* ---- a chunk of samples ----------------------------------------------------------------------------------------- */
 
+/* The names of t, without that of the mapped dimension (or with none in its place: `at` of a sample's names). */
+static fac_status pass_names(const fac_tensor *t, int dim, bool to_sample, fac_tensor *out) {
+    fac_dim_names own, l = {.n = 0};
+    uint32_t number;
+    fac__names_of(t, &own);
+    for (int d = 0; d < own.n; d++) {
+        if (d == dim && to_sample) continue;
+        if (d == dim) l.v[l.n++] = NULL;
+        l.v[l.n++] = own.v[d];
+    }
+    if (dim == own.n) l.v[l.n++] = NULL;
+    FAC_TRY(fac__names_number(&l, &number));
+    fac__set_names(out, number);
+    return FAC_OK;
+}
+
+/* Owned: a batched tensor of the samples from `from` on. A sample has the names, its value has none. */
+static fac_status wrap_input(const request *r, const fac_batch_level *l, fac_tensor *t, int dim, int64_t from,
+                             fac_tensor **out) {
+    fac_tensor *part = NULL;
+    const fac_keyset was = fac__names_hide();
+    fac_status st = FAC_OK;
+    *out = NULL;
+    if (l->size != r->size)
+        st = fac__c_narrow(t, dim, from, l->size, &part);
+    else if (t->names)
+        st = fac__c_alias(t, &part);
+    else
+        part = fac__ref(t);
+    if (st == FAC_OK) st = fac__batch_wrap(l, part, dim, out);
+    fac__names_see(was);
+    if (st == FAC_OK && t->names) st = pass_names(t, dim, true, *out);
+    if (st != FAC_OK) fac__unref(*out), *out = NULL;
+    return st;
+}
+
 /* Handles of temporaries of the innermost scope: what fn is called with. */
 static fac_status wrap_inputs(const request *r, const fac_batch_level *l, int64_t from, fac_tensor **out) {
     fac_thread *th = fac__thread();
@@ -76,11 +117,7 @@ static fac_status wrap_inputs(const request *r, const fac_batch_level *l, int64_
             continue;
         }
         FAC_TRY(fac__wrap_dim(d, t->ndim, &d));
-        if (l->size == r->size)
-            part = fac__ref(t);
-        else
-            FAC_TRY(fac__c_narrow(t, d, from, l->size, &part));
-        FAC_TRY(fac__batch_wrap(l, part, (int)d, &part));
+        FAC_TRY(wrap_input(r, l, t, (int)d, from, &part));
         out[i] = fac__adopt_handle(th, part);
         if (!out[i]) return fac_error();
     }
@@ -98,6 +135,21 @@ static fac_status call(const request *r, fac_tensors inputs, fac_tensor **output
     return fac__to_headers(outputs, r->n_outputs, "vmap", "output");
 }
 
+/* Owned, of front, which it takes: the samples in dimension `to`, with the names of a sample. */
+static fac_status arranged(const fac_tensor *sample, fac_tensor *front, int64_t to, fac_tensor **out) {
+    const fac_keyset was = fac__names_hide();
+    fac_status st = FAC_OK;
+    if (to)
+        st = fac__c_movedim_int(front, 0, to, out);
+    else if (sample->names)
+        st = fac__c_alias(front, out);
+    else
+        *out = fac__ref(front);
+    fac__names_see(was);
+    fac__unref(front);
+    return st == FAC_OK && sample->names ? pass_names(sample, (int)to, false, *out) : st;
+}
+
 /* Owned: the value of an output, with the samples where they are asked for. The level is closed. */
 static fac_status value_of(const request *r, const fac_batch_level *l, size_t i, fac_tensor *t, fac_tensor **out) {
     int64_t to = dim_of(r->out_dims, i);
@@ -112,14 +164,10 @@ static fac_status value_of(const request *r, const fac_batch_level *l, size_t i,
         return FAC_OK;
     }
     FAC_TRY(fac__wrap_dim(to, t->ndim + 1, &to));
-    FAC_TRY(fac__batch_front(l, t, true, &front));
-    if (to == 0) {
-        *out = front;
-        return FAC_OK;
-    }
-    const fac_status st = fac__c_movedim_int(front, 0, to, out);
-    fac__unref(front);
-    return st;
+    const fac_keyset was = fac__names_hide();
+    const fac_status st = fac__batch_front(l, t, true, &front);
+    fac__names_see(was);
+    return st == FAC_OK ? arranged(t, front, to, out) : st;
 }
 
 static fac_status take_outputs(const request *r, const fac_batch_level *l, fac_tensor *const *outputs,

@@ -22,7 +22,8 @@ VALID = {
     "fac_tensor *": "slip_tensor", "fac_tensors": "SLIP_TENSORS", "fac_ints": "SLIP_INTS", "fac_floats": "SLIP_FLOATS", "fac_scalar": "2", "int64_t": "1",
     "size_t": "1", "double": "1.0", "bool": "true", "fac_dtype": "FAC_F32", "fac_device": "fac_device_make(FAC_CPU, -1)",
     "fac_device_type": "FAC_CPU", "int": "0",
-    "const char *": '"sum"', "fac_generator *": "slip_generator", "fac_module *": "slip_module", "fac_check_fn": "NULL",
+    "const char *": '"sum"', "fac_generator *": "slip_generator", "fac_module *": "slip_module", "fac_func": "NULL",
+    "fac_sample_loss": "NULL",
     "void *": "NULL", "const fac_state *": "NULL", "fac_tensor **": "&slip_result", "const char *const *": "&slip_path",
 }
 ENUMERATIONS = ("fac_dtype", "fac_layout", "fac_memory_format", "fac_loss_reduction")

@@ -25,7 +25,7 @@ typedef struct checked {
     size_t outs[CHECKED_RESULTS], n_outs;   /* which of the results are looked at */
 } checked;
 
-/* The results that are looked at, of the call with `in` in the place of its leaves; a fac_check_fn whose context is a `checked`. */
+/* The results that are looked at, of the call with `in` in the place of its leaves; a fac_func whose context is a `checked`. */
 fac_status checked_run(void *context, fac_tensors in, fac_tensor **out, size_t n);
 /* The call in `text` with every floating number in `dtype`. False if it does not work so, or gives nothing that has a gradient, or
    no numbers; else it is to be unmade (k->made). */

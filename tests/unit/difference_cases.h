@@ -6,7 +6,7 @@
 
 typedef struct difference_case {
     const char *name;
-    fac_check_fn fn;
+    fac_func fn;
 } difference_case;
 
 /* Defines a function for the table. */

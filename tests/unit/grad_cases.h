@@ -10,7 +10,7 @@
 
 typedef struct grad_case {
     const char *name;
-    fac_check_fn fn;
+    fac_func fn;
     size_t n_out;
     const char *shapes; /* "2,3;3": one shape per input */
     double lo, hi;

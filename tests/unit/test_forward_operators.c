@@ -120,7 +120,7 @@ static fac_tensor *weighted(checked *k, const direction *d, fac_tensor *const *w
     uint64_t state = 5;
     for (size_t i = 0; i < k->n_leaves; i++) at[i] = w ? fac_add(d->at[i], fac_mul(w[i], step)) : k->leaves[i];
     const fac_tensors along = {d->along, k->n_leaves};
-    if (fac_jvp(checked_run, k, (fac_tensors){at, k->n_leaves}, along, y, t, k->n_outs) != FAC_OK) return NULL;
+    if (fac_func_jvp(checked_run, k, (fac_tensors){at, k->n_leaves}, along, y, t, k->n_outs) != FAC_OK) return NULL;
     for (size_t i = 0; i < k->n_outs; i++) {
         fac_tensor *u = random_like(t[i], &state);
         if (!u) return NULL;
@@ -165,8 +165,8 @@ static void count_error(const char *text, fac_dtype dtype, counts *c) {
 }
 
 static void compare(checked *k, direction *d, const char *text, fac_dtype dtype, counts *c) {
-    if (fac_jvp(checked_run, k, (fac_tensors){d->at, k->n_leaves}, (fac_tensors){d->along, k->n_leaves}, d->y, d->t,
-                k->n_outs) != FAC_OK) {
+    if (fac_func_jvp(checked_run, k, (fac_tensors){d->at, k->n_leaves}, (fac_tensors){d->along, k->n_leaves}, d->y,
+                     d->t, k->n_outs) != FAC_OK) {
         count_error(text, dtype, c);
         return;
     }

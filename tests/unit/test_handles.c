@@ -113,13 +113,6 @@ static fac_status identity(void *context, fac_tensors in, fac_tensor **out, size
 USE(use_gradcheck, (void)!(fac_gradcheck(identity, NULL, FAC_TENSORS(dead), 1)))
 USE(use_gradgradcheck, (void)!(fac_gradgradcheck(identity, NULL, FAC_TENSORS(dead), 1)))
 USE(use_jacobian, (void)!fac_jacobian(identity, NULL, dead))
-USE(use_jacfwd, (void)!fac_jacfwd(identity, NULL, dead))
-USE(use_hessian, (void)!fac_hessian(identity, NULL, dead))
-USE(use_hvp, (void)!fac_hvp(identity, NULL, dead, dead))
-static void use_jvp(fac_tensor *dead) {
-    fac_tensor *y, *t;
-    (void)!(fac_jvp(identity, NULL, FAC_TENSORS(dead), FAC_TENSORS(dead), &y, &t, 1));
-}
 USE(use_make_dual, (void)!fac_make_dual(dead, dead))
 USE(use_unpack_dual, (void)fac_unpack_dual(dead))
 USE(use_is_dual, (void)fac_is_dual(dead))
@@ -139,6 +132,19 @@ USE(use_func_vjp_cotangents, {
     fac_tensor *out, *grad;
     (void)!(fac_func_vjp(identity, NULL, FAC_TENSORS(live), FAC_TENSORS(dead), &out, &grad));
 })
+USE(use_func_jvp, {
+    fac_tensor *y, *t;
+    (void)!(fac_func_jvp(identity, NULL, FAC_TENSORS(dead), FAC_TENSORS(live), &y, &t, 1));
+})
+USE(use_func_jvp_tangents, {
+    fac_tensor *y, *t;
+    (void)!(fac_func_jvp(identity, NULL, FAC_TENSORS(live), FAC_TENSORS(dead), &y, &t, 1));
+})
+USE(use_func_hvp, {
+    fac_tensor *out;
+    (void)!(fac_func_hvp(identity, NULL, FAC_TENSORS(dead), FAC_TENSORS(live), &out));
+})
+USE(use_func_jacfwd, (void)!fac_func_jacfwd(identity, NULL, FAC_TENSORS(dead)))
 USE(use_func_jacrev, (void)!fac_func_jacrev(identity, NULL, FAC_TENSORS(dead)))
 USE(use_func_hessian, (void)!fac_func_hessian(identity, NULL, FAC_TENSORS(dead)))
 static fac_tensor *doubled(void *context, fac_tensors in) { return (void)context, fac_mul(in.v[0], 2); }
@@ -308,10 +314,6 @@ static const struct {
     ROW(use_gradcheck, "gradcheck"),
     ROW(use_gradgradcheck, "gradgradcheck"),
     ROW(use_jacobian, "jacobian"),
-    ROW(use_jacfwd, "jacfwd"),
-    ROW(use_hessian, "hessian"),
-    ROW(use_hvp, "hvp"),
-    ROW(use_jvp, "jvp"),
     ROW(use_make_dual, "make_dual"),
     ROW(use_unpack_dual, "unpack_dual"),
     ROW(use_is_dual, "fac_is_dual"),
@@ -323,6 +325,10 @@ static const struct {
     ROW(use_func_vjp, "func_vjp"),
     ROW(use_func_vjp_cotangents, "func_vjp"),
     ROW(use_func_jacrev, "func_jacrev"),
+    ROW(use_func_jvp, "func_jvp"),
+    ROW(use_func_jvp_tangents, "func_jvp"),
+    ROW(use_func_hvp, "func_hvp"),
+    ROW(use_func_jacfwd, "func_jacfwd"),
     ROW(use_func_hessian, "func_hessian"),
     ROW(use_function_apply, "Misusing"),
     ROW(use_function_save, "MisusingBackward"),

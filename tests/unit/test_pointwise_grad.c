@@ -58,7 +58,7 @@ CASES(DEFINE)
 
 static const struct {
     const char *name;
-    fac_check_fn fn;
+    fac_func fn;
     size_t n;
     double lo, hi;
 } cases[] = {

@@ -443,7 +443,7 @@ GRADIENTS(DEFINE)
 
 static const struct {
     const char *name;
-    fac_check_fn fn;
+    fac_func fn;
     size_t n;
     double lo, hi;
 } gradients[] = {

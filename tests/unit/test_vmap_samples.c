@@ -45,6 +45,9 @@ static const exemption exemptions[] = {
     {"cov", REFUSED, "weights are read to be checked"},
     {"quantile*", REFUSED, "the quantiles are read to be checked"},
     {"nanquantile*", REFUSED, "the quantiles are read to be checked"},
+    {"sparse_*", REFUSED, "indices are read to be checked"},
+    {"_validate_sparse_*", REFUSED, "indices are read to be checked"},
+    {"embedding_sparse_backward", REFUSED, "indices are read to be checked"},
     {"as_strided_", REFUSED, "views in place change what a tensor is"},
     {"squeeze_*", REFUSED, "views in place change what a tensor is"},
     {"t_", REFUSED, "views in place change what a tensor is"},
@@ -244,6 +247,7 @@ static bool may_refuse(const called *k) {
     fac_operator_facts facts;
     if (fac_operator_facts_of(k->op, &facts) != FAC_OK) return false;
     if (exemption_of(k->op->name, REFUSED)) return true;
+    if (strstr(fac_error_message(), "within vmap a sample cannot be a ")) return true; /* sparse, quantized */
     return writes_shared(k) || facts.data_dependent || strcmp(fac_operator_batch_rule(k->op), "refused") == 0;
 }
 
@@ -364,8 +368,16 @@ static void find_written(called *k) {
     }
 }
 
+/* Sparse and quantized tensors are not mapped over. */
+static bool is_opaque(fac_tensor *t) {
+    const fac_dtype d = fac_tensor_dtype(t);
+    return fac_tensor_layout(t) != FAC_STRIDED || (d >= FAC_QINT8 && d <= FAC_QINT32);
+}
+
 /* With tensor `only` batched, or all of them. */
 static void check_batched(called *k, size_t only, bool gradients) {
+    for (size_t j = 0; j < k->made.n_tensors; j++)
+        if ((only == SIZE_MAX || only == j) && is_opaque(k->own[j])) return;
     for (int vary = 1; vary >= 0; vary--) {
         FAC_SCOPE(s);
         const int before = counts.no_sample;

@@ -37,6 +37,9 @@ static inline const fac_batched *fac__batched(const fac_tensor *t) {
     return t && t->cls == &fac__batched_class ? t->ext : NULL;
 }
 
+/* Whether t is of a kind, sparse or quantized, that cannot be a value of samples. */
+static inline bool fac__is_opaque(const fac_tensor *t) { return t->cls && !t->cls->in_memory && !fac__batched(t); }
+
 /* Opens a level on this thread within those that are in sight, and closes it. Both go with scopes: the last opened first. */
 void fac__batch_open(fac_batch_level *l, int64_t size, fac_batch_random random);
 void fac__batch_close(const fac_batch_level *l);
@@ -51,6 +54,8 @@ void fac__batch_see(fac_batch_sight s);
 /* The level of a batched tensor; NULL, with an error, if it is not in sight: its vmap has ended. */
 const fac_batch_level *fac__batch_level_of(const fac_tensor *t);
 
+/* errors: UNSUPPORTED if value is of a kind that samples cannot be of */
+fac_status fac__batch_check(const fac_tensor *value);
 /* Owned batched tensor over `value`, which it takes, also on failure. */
 fac_status fac__batch_wrap(const fac_batch_level *l, fac_tensor *value, int dim, fac_tensor **out);
 /* Owned: the value of t at level l with the samples in dimension 0. What is not batched there is expanded to it if `expand` is set,

@@ -215,6 +215,13 @@ static fac_status wrap(batch_call *b, fac_tensor *t, fac_tensor **out) {
     return fac__batch_wrap(b->level, fac__ref(t), 0, out);
 }
 
+/* A value that was written may have become dual. */
+static void follow_writes(const batch_call *b) {
+    for (size_t i = 0; i < b->n; i++)
+        if (b->v[i].written && b->v[i].batched)
+            b->v[i].given->keys |= fac__batched(b->v[i].given)->value->keys & fac__func_bit(FAC_KEY_FORWARD_AD);
+}
+
 /* The argument that result i is, if it is one. */
 static const batch_tensor *given_result(const batch_call *b, size_t i) {
     const fac_schema_type *r = &b->schema->rets[i].type;
@@ -250,9 +257,17 @@ static fac_status check_written(const batch_call *b) {
     return FAC_OK;
 }
 
+/* A sparse or quantized argument that all samples share: rules know of plain tensors. */
+static bool has_opaque(const batch_call *b) {
+    for (size_t i = 0; i < b->n; i++)
+        if (fac__is_opaque(b->v[i].given)) return true;
+    return false;
+}
+
 static fac_status apply(batch_call *b, bool random) {
     FAC_TRY(check_written(b));
     if (random) return fac__batch_random_call(b);
+    if (has_opaque(b) && b->facts && b->facts->batch != FAC_BATCH_REFUSED) return fac__batch_loop(b);
     return fac__batch_rules[b->facts ? b->facts->batch : FAC_BATCH_LOOP](b);
 }
 
@@ -270,6 +285,7 @@ static fac_status run(batch_call *b, fac_value *stack, bool random) {
         const fac_batch_sight was = fac__batch_hide(b->level->outer);
         st = apply(b, random);
         fac__batch_see(was);
+        follow_writes(b);
         if (st == FAC_OK) st = give_results(b, stack);
         for (size_t i = 0; i < width; i++) fac_value_release(&values[i]);
         for (size_t i = 0; i < b->n; i++) fac__unref(b->v[i].t);

@@ -77,15 +77,23 @@ static fac_status show_sample(const fac_tensor *value, int dim, fac_batched *b, 
         sizes[n] = value->sizes[d];
         strides[n++] = value->strides[d];
     }
-    const fac_keyset conj = fac__func_bit(FAC_KEY_CONJUGATE);
+    const fac_keyset kept = FAC_BACKEND_MASK | fac__func_bit(FAC_KEY_CONJUGATE) | fac__func_bit(FAC_KEY_FORWARD_AD) |
+                            fac__func_bit(FAC_KEY_QUANTIZED); /* of float8 */
     const fac_geometry g = {.sizes = sizes,
                             .strides = strides,
                             .ndim = n,
                             .dtype = (fac_dtype)value->dtype,
                             .device = value->device,
-                            .keys = (value->keys & (FAC_BACKEND_MASK | conj)) | FAC_KS_DENSE | BATCHED_KEY,
+                            .keys = (value->keys & kept) | FAC_KS_DENSE | BATCHED_KEY,
                             .flags = value->flags & (FAC_TF_PENDING | FAC_TF_INFERENCE)};
     return fac__tensor_of_class(&fac__batched_class, b, &g, out);
+}
+
+fac_status fac__batch_check(const fac_tensor *value) {
+    FAC_CHECK(!fac__is_opaque(value), FAC_ERR_UNSUPPORTED,
+              "within vmap a sample cannot be a %s tensor; make it dense (fac_to_dense, fac_dequantize)",
+              value->cls->name);
+    return FAC_OK;
 }
 
 fac_status fac__batch_wrap(const fac_batch_level *l, fac_tensor *value, int dim, fac_tensor **out) {
@@ -93,6 +101,7 @@ fac_status fac__batch_wrap(const fac_batch_level *l, fac_tensor *value, int dim,
     fac_batched *b = fac__alloc(sizeof *b);
     fac_status st = b ? FAC_OK : fac_error();
     if (b) *b = (fac_batched){value, l->id, dim};
+    if (st == FAC_OK) st = fac__batch_check(value);
     if (st == FAC_OK) st = show_sample(value, dim, b, out);
     if (st != FAC_OK) {
         fac__free(b);
@@ -139,7 +148,7 @@ fac_status fac__batch_front(const fac_batch_level *l, fac_tensor *t, bool expand
 /* From the innermost level outwards; each step sees the levels around its own. */
 fac_status fac__batch_lower(fac_tensor *t, fac_tensor **out) {
     fac_tensor *now = fac__ref(t);
-    fac_status st = t->cls && !fac__batch_level_of(t) ? fac_error() : FAC_OK;
+    fac_status st = fac__batched(t) && !fac__batch_level_of(t) ? fac_error() : FAC_OK;
     const fac_batch_sight was = {fac__thread()->batch, fac__thread()->include};
     for (const fac_batch_level *l = was.batch; l && st == FAC_OK; l = l->outer) {
         fac_tensor *next = NULL;

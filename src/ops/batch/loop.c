@@ -63,7 +63,8 @@ static fac_status stack_entry(batch_call *b, const fac_value *all, size_t r, siz
     for (size_t i = 0; i < n && st == FAC_OK; i++) {
         v[i] = entry(&all[i * n_rets + r], j);
         there += v[i] != NULL;
-        if (v[i] && v[0] && !fac__same_sizes(v[i], v[0]))
+        if (v[i]) st = fac__batch_check(v[i]);
+        if (st == FAC_OK && v[i] && v[0] && !fac__same_sizes(v[i], v[0]))
             st = FAC_FAIL(FAC_ERR_SHAPE, "within vmap, one sample gives sizes %s and another %s", FAC_SHAPE_TEXT(v[0]),
                           FAC_SHAPE_TEXT(v[i]));
     }
