@@ -58,6 +58,8 @@ fac_status fac__dual_make(fac_tensor *primal, fac_tensor *tangent, fac_level lev
 fac_status fac__dual_settle(fac_tensor *tangent, const fac_tensor *primal, fac_tensor **out);
 /* Gives `made`, which is fresh, a history that leads to that of `of` and changes nothing, or that ends there (NULL). */
 fac_status fac__dual_begin(fac_tensor *made, fac_tensor *of);
+/* Makes t, a view that is plain though its base has become dual since, the dual tensor that it would be now. NULL-safe. */
+fac_status fac__dual_catch_up(fac_tensor *t);
 /* Whether t, a primal, a tangent or both, wants a gradient on any of its levels. */
 bool fac__dual_requires_grad(const fac_tensor *t);
 

@@ -6,6 +6,7 @@
 #include "autograd/autograd_meta.h"
 #include "autograd/engine_ops.h"
 #include "core/resize.h"
+#include "core/sparse.h"
 #include "core/tensor_make.h"
 #include "dispatch/value.h"
 #include "ops_gen.h"
@@ -119,6 +120,7 @@ static fac_status take_apart(fac_tensor *t, fac_tensor **out) {
 
 static fac_status become_whole(fac_tensor *t, fac_tensor *tangent, fac_level level) {
     fac_tensor *primal = NULL, *laid_out = NULL;
+    fac__dual_note_change(level);
     fac_status st = take_apart(t, &primal);
     if (st == FAC_OK && tangent) st = fac__dual_settle(tangent, primal, &laid_out);
     if (st == FAC_OK && !tangent) {
@@ -194,10 +196,22 @@ static fac_status without_history(fac_tensor *t, fac_tensor **out) {
     return FAC_OK;
 }
 
+/* A tangent would have to be laid out as what it belongs to. */
+static fac_status check_strided(const dual_call *k, const fac_tensor *t) {
+    const fac_layout layout = fac__layout_of(t);
+    FAC_CHECK(layout == FAC_STRIDED, FAC_ERR_UNSUPPORTED,
+              "%s: a result of layout %s has no tangent, but one of the arguments has one; detach it first",
+              k->op->name, fac__layout_name(layout));
+    FAC_CHECK(!fac_dtype_is_quantized((fac_dtype)t->dtype), FAC_ERR_UNSUPPORTED,
+              "%s: a quantized result has no tangent, but one of the arguments has one; detach it first", k->op->name);
+    return FAC_OK;
+}
+
 /* Owned: what stands for an output: a dual tensor, if there is a tangent or a history of its primal's to go on from. */
 static fac_status put_together(const dual_call *k, fac_tensor *t, fac_tensor *tangent, bool keep_history,
                                fac_tensor **out) {
     fac_tensor *primal = NULL, *settled = NULL;
+    FAC_TRY(check_strided(k, t));
     if (keep_history)
         primal = fac__ref(t);
     else
@@ -435,7 +449,25 @@ static fac_status closed_only(const fac_call_info *c, dual_call *k, fac_value *s
 
 /* ---- the fallback ---------------------------------------------------------------------------------------------------------------- */
 
-static fac_status on_dual_tensors(const fac_call_info *c, fac_value *stack) {
+static fac_status see_tensor(fac_tensor *t, bool *any) {
+    FAC_TRY(fac__dual_catch_up(t));
+    fac_tensor *part = fac__dual_open_part(t);
+    if (part != t) FAC_TRY(fac__dual_catch_up(part));
+    *any |= t && t->cls == &fac__dual_class;
+    return FAC_OK;
+}
+
+/* Views among the arguments catch up with their bases. *any: there are dual tensors. */
+static fac_status see_tensors(const fac_call_info *c, const fac_value *stack, bool *any) {
+    for (size_t i = 0; i < c->op->n_args; i++) {
+        const fac_tensors l = fac__value_headers(&stack[i]);
+        for (size_t j = 0; j < l.n; j++) FAC_TRY(see_tensor(l.v[j], any));
+        if (stack[i].tag == FAC_TAG_TENSOR) FAC_TRY(see_tensor(fac__value_header(&stack[i]), any));
+    }
+    return FAC_OK;
+}
+
+static fac_status call(const fac_call_info *c, fac_value *stack) {
     const fac_schema *schema = atomic_load_explicit(&c->op->schema, memory_order_acquire);
     const fac_schema_type *first = c->op->n_rets ? &schema->rets[0].type : NULL;
     dual_call k = {.op = c->op, .schema = schema, .args = stack, .is_view = first && first->alias && !first->write};
@@ -451,6 +483,14 @@ static fac_status on_dual_tensors(const fac_call_info *c, fac_value *stack) {
     const fac_status st =
         k.level.number && !fac__thread()->tangents_off ? in_mode(&k, stack) : closed_only(c, &k, stack);
     fac__free(k.slots);
+    return st;
+}
+
+static fac_status on_dual_tensors(const fac_call_info *c, fac_value *stack) {
+    bool any = false;
+    FAC_TRY(see_tensors(c, stack, &any));
+    const fac_status st = any ? call(c, stack) : fac_redispatch_below(c, FAC_KEY_FORWARD_AD, stack);
+    fac__dual_watch_views(fac__thread());
     return st;
 }
 

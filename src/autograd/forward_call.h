@@ -1,4 +1,4 @@
-/* A call with dual tensors while it is carried out; shared by forward_call.c and forward_rules.c. */
+/* A call with dual tensors while it is carried out; shared by forward_call.c, forward_rules.c and forward_views.c. */
 #ifndef FAC_SRC_AUTOGRAD_FORWARD_CALL_H
 #define FAC_SRC_AUTOGRAD_FORWARD_CALL_H
 
@@ -42,5 +42,10 @@ typedef struct dual_outcome {
     bool is_evaluated;
 } dual_outcome;
 fac_status fac__dual_tangents(const dual_call *k, dual_outcome *o);
+
+/* A plain tensor, which may have views, has become a dual one of `level`. */
+void fac__dual_note_change(fac_level level);
+/* Has the thread's calls come by the fallback of ForwardAD while there may be views that are behind their bases; ends it after. */
+void fac__dual_watch_views(fac_thread *th);
 
 #endif

@@ -13,12 +13,12 @@ typedef struct fac_recording {
 static inline fac_recording fac__recording_save(const fac_thread *th) {
     return (fac_recording){th->grad_disabled, th->inference, th->include, th->exclude};
 }
-/* Puts the state back on the calling thread. */
+/* Puts the state back on the calling thread. That calls come by ForwardAD lasts: see forward_views.c. */
 static inline void fac__recording_end(fac_recording r) {
     fac_thread *th = fac__thread();
     th->grad_disabled = r.grad_disabled;
     th->inference = r.inference;
-    th->include = r.include;
+    th->include = r.include | (th->include & fac__func_bit(FAC_KEY_FORWARD_AD));
     th->exclude = r.exclude;
 }
 /* From here to fac__recording_end operators are recorded, wherever this is called from. */

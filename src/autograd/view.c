@@ -56,8 +56,10 @@ static fac_view_step *strided_step(fac_thread *th, fac_view_step *before, const 
     return step_new(th, before, fac__ag_as_strided(), own, AS_STRIDED_ARGS);
 }
 
+static bool is_in_memory(const fac_tensor *t) { return !t->cls || t->cls->in_memory; }
+
 static bool is_plain_view_of(const fac_tensor *view, const fac_tensor *base) {
-    return view->dtype == base->dtype && !view->cls && !base->cls && view->storage == base->storage &&
+    return view->dtype == base->dtype && is_in_memory(view) && is_in_memory(base) && view->storage == base->storage &&
            fac__pending(view) == fac__pending(base);
 }
 

@@ -188,6 +188,104 @@ static void plain_tensors_take_on_tangents(void **state) {
     assert_error(FAC_ERR_AUTOGRAD, "a leaf that requires grad");
 }
 
+/* c = ones; w, a view of it; c *= x; then w is read, or written. */
+static fac_status through_an_old_view(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *c = fac_ones(FAC_INTS(2), .dtype = FAC_F64), *w = fac_narrow(c, 0, 0, 1), *part = fac_select(w, 0, 0);
+    (void)n;
+    fac_mul_(c, in.v[0]);
+    if (*(const bool *)context) fac_mul_(w, 2);
+    out[0] = *(const bool *)context ? c : fac_cat(FAC_TENSORS(fac_mul(w, 1), fac_reshape(part, FAC_INTS(1))), 0);
+    return fac_error();
+}
+
+static void views_made_before_follow_a_base_that_becomes_dual(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const double x3[] = {3, 5}, ones[] = {1, 1};
+    fac_tensor *x = vec(x3, 2), *v = vec(ones, 2), *y, *t;
+    bool writes = true;
+    assert_ok(fac_jvp(through_an_old_view, &writes, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    assert_true(at(y, 0) == 6 && at(y, 1) == 5 && at(t, 0) == 2 && at(t, 1) == 1);
+    writes = false;
+    assert_ok(fac_jvp(through_an_old_view, &writes, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    assert_true(at(y, 0) == 3 && at(y, 1) == 3 && at(t, 0) == 1 && at(t, 1) == 1);
+    assert_false(fac_thread_included() != 0 && fac_is_dual(fac_mul(x, 2)));
+    assert_true(fac_thread_included() == 0); /* the first call after the level looks at no views any more */
+}
+
+static void views_follow_whatever_made_their_base_dual(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *d = fac_make_dual(x, v);
+    fac_tensor *table = fac_zeros(FAC_INTS(2, 3), .dtype = FAC_F64), *turned = fac_t(table);
+    fac_tensor *row = fac_select(table, 0, 1), *other = fac_select(table, 0, 0), *cut = fac_detach(row);
+    assert_non_null(fac_copy_(row, d)); /* by another view */
+    assert_within(at(tangent_of(fac_mul(turned, 2)), 3), 2 * V[1], 1e-12);
+    assert_within(at(tangent_of(fac_stack(FAC_TENSORS(x, other), 0)), 4), 0, 0);
+    assert_false(fac_is_dual(fac_mul(cut, 2)));
+    assert_non_null(fac_add_(other, row));
+    for (int i = 0; i < 6; i++) assert_within(at(tangent_of(table), i), V[i % 3], 1e-12);
+    for (int i = 0; i < 6; i++) assert_within(at(tangent_of(fac_neg(turned)), i), -V[i / 2], 1e-12);
+    fac_tensor *leaf = fac_set_requires_grad(vec(X, 3), true), *c = fac_mul(leaf, 1), *w = fac_narrow(c, 0, 1, 1), *g;
+    assert_non_null(fac_mul_(c, d)); /* with a history: w = leaf[1] * x[1] */
+    fac_tensor *square = fac_sum(fac_mul(w, w));
+    assert_within(at(tangent_of(square), 0), 2 * X[1] * X[1] * X[1] * V[1], 1e-12);
+    assert_ok(fac_grad(FAC_TENSORS(square), FAC_TENSORS(leaf), &g));
+    assert_within(at(g, 1), 2 * X[1] * X[1] * X[1], 1e-12);
+    assert_within(at(tangent_of(g), 1), 4 * X[1] * X[1] * V[1], 1e-12);
+}
+
+static fac_status jvp_through_an_old_view(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *y, *one = fac_ones_like(fac_detach(in.v[0]));
+    bool writes = true;
+    (void)context, (void)n;
+    return fac_jvp(through_an_old_view, &writes, FAC_TENSORS(fac_mul(in.v[0], in.v[0])), FAC_TENSORS(one), &y, out, 1);
+}
+
+/* c = ones; w, a view of it; c *= x on the outer level, and again on the inner one. */
+static fac_status inner_change(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor **outer = context, *c = fac_ones(FAC_INTS(3), .dtype = FAC_F64), *w = fac_narrow(c, 0, 0, 1);
+    (void)n;
+    fac_mul_(c, *outer);
+    fac_mul_(w, fac_narrow(*outer, 0, 0, 1));
+    fac_mul_(c, in.v[0]);
+    out[0] = fac_mul(w, 1); /* x^2 y */
+    return fac_error();
+}
+static fac_status outer_change(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *x = in.v[0], *inner = fac_detach(x), *one = fac_ones_like(inner), *y;
+    (void)context, (void)n;
+    return fac_jvp(inner_change, &x, FAC_TENSORS(inner), FAC_TENSORS(one), &y, out, 1);
+}
+
+static void views_follow_on_nested_levels(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y, *t, *two = vec(X, 2), *along = vec(V, 2);
+    assert_ok(fac_jvp(outer_change, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    assert_within(at(y, 0), X[0] * X[0], 1e-12);
+    assert_within(at(t, 0), 2 * X[0] * V[0], 1e-12);
+    assert_ok(fac_jvp(jvp_through_an_old_view, NULL, FAC_TENSORS(two), FAC_TENSORS(along), &y, &t, 1));
+    assert_true(at(y, 0) == 2 && at(y, 1) == 1 && at(t, 0) == 0 && at(t, 1) == 0);
+}
+
+static void sparse_and_quantized_results_refuse_tangents(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = fac_reshape(vec(X, 3), FAC_INTS(1, 3)), *v = fac_ones_like(x), *d = fac_make_dual(x, v);
+    assert_null(fac_to_sparse(d));
+    assert_error(FAC_ERR_UNSUPPORTED, "has no tangent");
+    assert_null(fac_to_sparse_csr(d));
+    assert_error(FAC_ERR_UNSUPPORTED, "has no tangent");
+    assert_null(fac_mul(fac_to_sparse(x), d));
+    assert_error(FAC_ERR_UNSUPPORTED, "has no tangent");
+    assert_null(fac_quantize_per_tensor(fac_to_dtype(d, FAC_F32), 0.1, 0, FAC_QINT8));
+    assert_error(FAC_ERR_UNSUPPORTED, "has no tangent");
+    assert_non_null(fac_to_sparse(fac_detach(d)));
+}
+
 static void out_forms_refuse_tangents(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -458,6 +556,10 @@ static const struct CMUnitTest tests[] = {
     FAC_TEST(filling_with_random_numbers_draws_them_once),
     FAC_TEST(change_of_a_view_reaches_the_base),
     FAC_TEST(plain_tensors_take_on_tangents),
+    FAC_TEST(views_made_before_follow_a_base_that_becomes_dual),
+    FAC_TEST(views_follow_whatever_made_their_base_dual),
+    FAC_TEST(views_follow_on_nested_levels),
+    FAC_TEST(sparse_and_quantized_results_refuse_tangents),
     FAC_TEST(out_forms_refuse_tangents),
     FAC_TEST(results_without_a_derivative_have_no_tangent),
     FAC_TEST(outputs_that_do_not_depend_have_zeros),
