@@ -142,9 +142,9 @@ fac_status fac__sparse_check_compressed_shapes(fac_tensor *compressed, fac_tenso
     FAC_CHECK(in_blocks(values, size, batch, n, counts), FAC_ERR_SHAPE,
               "tensor shape[%d] (=%lld) and shape[%d] (=%lld) must be divisible by the blocks of values of sizes %s",
               batch, (long long)size.v[batch], batch + 1, (long long)size.v[batch + 1], FAC_SHAPE_TEXT(values));
-    FAC_CHECK(compressed->sizes[batch] == counts[n.by_row ? 0 : 1] + 1, FAC_ERR_SHAPE,
-              "%s.shape[-1] must be equal to the number of %s + 1 (=%lld), but got %lld", n.compressed, n.lines,
-              (long long)counts[n.by_row ? 0 : 1] + 1, (long long)compressed->sizes[batch]);
+    FAC_CHECK(compressed->sizes[batch] - 1 == counts[n.by_row ? 0 : 1], FAC_ERR_SHAPE,
+              "%s.shape[-1] must be equal to the number of %s + 1 (=%llu), but got %lld", n.compressed, n.lines,
+              (unsigned long long)counts[n.by_row ? 0 : 1] + 1, (long long)compressed->sizes[batch]);
     FAC_CHECK(fac_device_equal(compressed->device, plain->device) && fac_device_equal(plain->device, values->device),
               FAC_ERR_DEVICE, "%s, %s and values must be on one device", n.compressed, n.plain);
     return FAC_OK;

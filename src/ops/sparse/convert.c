@@ -3,10 +3,10 @@
 
 /* ---- dense and coordinates --------------------------------------------------------------------------------------------- */
 
+/* INT64_MAX, which no memory holds, if it is more. */
 static int64_t product(const int64_t *sizes, int n) {
-    int64_t p = 1;
-    for (int i = 0; i < n; i++) p *= sizes[i];
-    return p;
+    int64_t p;
+    return fac__numel(sizes, n, &p) ? p : INT64_MAX;
 }
 
 fac_tensor *fac__sparse_dense(fac_tensor *t) {
@@ -42,8 +42,11 @@ fac_tensor *fac__sparse_of_dense(fac_tensor *t, int sparse_dim) {
 /* ---- compressed to coordinates -------------------------------------------------------------------------------------------- */
 
 fac_tensor *fac__sparse_compress(fac_tensor *rows, int64_t n) {
+    int64_t edges;
     if (!rows) return NULL;
-    return fac__s_searchsorted_Tensor(rows, fac__sparse_range(n + 1, rows->device), false, false, NULL, NULL);
+    if (!fac__add(n, 1, &edges))
+        return FAC_FAIL(FAC_ERR_OVERFLOW, "a compressed tensor of %lld lines is too large", (long long)n), NULL;
+    return fac__s_searchsorted_Tensor(rows, fac__sparse_range(edges, rows->device), false, false, NULL, NULL);
 }
 
 /* [b, n + 1] row beginnings and z elements in each batch: row numbers [b, z]. */
@@ -122,7 +125,9 @@ static fac_tensor *compress(fac_tensor *coo, fac_layout layout, fac_ints sizes, 
     const fac_sparse *s = fac__sparse_of(coo);
     const int batch_dims = s->sparse_dim - 2;
     const int64_t batches = product(coo->sizes, batch_dims), nnz = s->indices->sizes[1];
-    int64_t z, head[FAC_MAX_DIMS + 2];
+    int64_t z, edges, head[FAC_MAX_DIMS + 2];
+    if (!fac__add(lines, 1, &edges))
+        return FAC_FAIL(FAC_ERR_OVERFLOW, "a compressed tensor of %lld lines is too large", (long long)lines), NULL;
     fac_tensor *line = fac__s_select_int(s->indices, 0, batch_dims),
                *place = fac__s_select_int(s->indices, 0, batch_dims + 1);
     if (!line || per_batch(line, batches, nnz, &z) != FAC_OK) return NULL;
@@ -144,13 +149,12 @@ static fac_tensor *compress(fac_tensor *coo, fac_layout layout, fac_ints sizes, 
             return NULL;
         }
         fac_tensor *asked = fac__s_contiguous(
-            fac__s_expand(fac__sparse_range(lines + 1, coo->device), FAC_INTS(batches, lines + 1), false),
-            FAC_FORMAT_DEFAULT);
+            fac__s_expand(fac__sparse_range(edges, coo->device), FAC_INTS(batches, edges), false), FAC_FORMAT_DEFAULT);
         compressed = fac__s_searchsorted_Tensor(
             fac__s_contiguous(fac__s_reshape(line, FAC_INTS(batches, z)), FAC_FORMAT_DEFAULT), asked, false, false,
             NULL, NULL);
     }
-    head[batch_dims] = lines + 1;
+    head[batch_dims] = edges;
     compressed = compressed ? fac__s_reshape(compressed, (fac_ints){head, (size_t)batch_dims + 1}) : NULL;
     head[batch_dims] = z;
     const fac_ints each = {head, (size_t)batch_dims + 1};

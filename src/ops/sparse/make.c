@@ -298,7 +298,9 @@ fac_status compressed_with_dims_explicit(const fac_call_info *c, int64_t nnz, in
     int64_t sizes[2 * FAC_MAX_DIMS];
     size_t n = (size_t)batch;
     for (int i = 0; i < batch; i++) sizes[i] = size.v[i];
-    sizes[batch] = size.v[batch + (by_row ? 0 : 1)] / (blocks ? blocksize.v[by_row ? 0 : 1] : 1) + 1;
+    const int64_t lines = size.v[batch + (by_row ? 0 : 1)] / (blocks ? blocksize.v[by_row ? 0 : 1] : 1);
+    FAC_CHECK(fac__add(lines, 1, &sizes[batch]), FAC_ERR_OVERFLOW, "a compressed tensor of %lld lines is too large",
+              (long long)lines);
     fac_tensor *a = fac__sparse_zeros((fac_ints){sizes, n + 1}, index_dtype, f.device);
     sizes[n++] = nnz;
     fac_tensor *b = fac__sparse_zeros((fac_ints){sizes, n}, index_dtype, f.device);
