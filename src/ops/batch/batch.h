@@ -22,6 +22,7 @@ typedef struct fac_batch_level {
     uint64_t id; /* never used again */
     int64_t size;
     fac_batch_random random;
+    bool chunked; /* further samples come later, at a level of their own; set after it was opened */
     fac_keyset include; /* the thread's when the level was opened */
 } fac_batch_level;
 
@@ -51,6 +52,8 @@ void fac__batch_see(fac_batch_sight s);
 /* The level of a batched tensor; NULL, with an error, if it is not in sight: its vmap has ended. */
 const fac_batch_level *fac__batch_level_of(const fac_tensor *t);
 
+/* Fails for what no batched tensor can hold: what lies elsewhere than in strided memory, and what is coded. */
+fac_status fac__batch_check(const fac_tensor *value);
 /* Owned batched tensor over `value`, which it takes, also on failure. */
 fac_status fac__batch_wrap(const fac_batch_level *l, fac_tensor *value, int dim, fac_tensor **out);
 /* Owned: the value of t at level l with the samples in dimension 0. What is not batched there is expanded to it if `expand` is set,

@@ -63,6 +63,8 @@ static fac_status stack_entry(batch_call *b, const fac_value *all, size_t r, siz
     for (size_t i = 0; i < n && st == FAC_OK; i++) {
         v[i] = entry(&all[i * n_rets + r], j);
         there += v[i] != NULL;
+        if (v[i]) st = fac__batch_check(v[i]);
+        if (st != FAC_OK) break;
         if (v[i] && v[0] && !fac__same_sizes(v[i], v[0]))
             st = FAC_FAIL(FAC_ERR_SHAPE, "within vmap, one sample gives sizes %s and another %s", FAC_SHAPE_TEXT(v[0]),
                           FAC_SHAPE_TEXT(v[i]));
@@ -171,6 +173,9 @@ static fac_generator *generator_of(const batch_call *b) {
 }
 
 static fac_status same_for_all(batch_call *b) {
+    if (b->level->chunked && generator_of(b) != fac_default_generator())
+        return batch_refuse(b, "with randomness \"same\" and chunk_size its numbers have to come from the default "
+                               "generator, which alone begins anew with each chunk, and it was given another");
     if (b->any) return loop_in_room(b, generator_of(b));
     b->plain = true;
     return batch_call_op(b);
