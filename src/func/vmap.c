@@ -184,6 +184,7 @@ static fac_status run_chunk(const request *r, int64_t from, int64_t n, fac_tenso
     fac_scope s = fac_scope_begin();
     fac_batch_level l;
     fac__batch_open(&l, n, r->random);
+    l.chunked = n < r->size;
     const fac_batch_sight within = fac__batch_hide(l.outer); /* inputs are made outside */
     fac_status st = wrap_inputs(r, &l, from, room);
     fac__batch_see(within);

@@ -87,6 +87,7 @@ static fac_status move_out(batch_call *b, int from, int n, int to) {
     int64_t dims[FAC_MAX_DIMS];
     fac_tensor *t = fac__value_header(&b->outs[0]), *out = NULL;
     int k = 0, rest = 0;
+    if (n == 0) return FAC_OK;
     while (k < t->ndim) {
         if (k == to)
             for (int d = 0; d < n; d++) dims[k++] = from + d;

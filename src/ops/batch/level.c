@@ -98,10 +98,10 @@ fac_status fac__batch_check(const fac_tensor *value) {
 
 fac_status fac__batch_wrap(const fac_batch_level *l, fac_tensor *value, int dim, fac_tensor **out) {
     *out = NULL;
-    fac_batched *b = fac__alloc(sizeof *b);
-    fac_status st = b ? FAC_OK : fac_error();
+    fac_status st = fac__batch_check(value);
+    fac_batched *b = st == FAC_OK ? fac__alloc(sizeof *b) : NULL;
+    if (st == FAC_OK && !b) st = fac_error();
     if (b) *b = (fac_batched){value, l->id, dim};
-    if (st == FAC_OK) st = fac__batch_check(value);
     if (st == FAC_OK) st = show_sample(value, dim, b, out);
     if (st != FAC_OK) {
         fac__free(b);
@@ -118,6 +118,7 @@ fac_status fac__batch_wrap(const fac_batch_level *l, fac_tensor *value, int dim,
 /* Owned: t expanded by a dimension in front. */
 static fac_status expand_front(fac_tensor *t, int64_t size, fac_tensor **out) {
     int64_t sizes[FAC_MAX_DIMS];
+    FAC_TRY(fac__batch_check(t));
     FAC_CHECK(t->ndim < FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor of %d dimensions has no room for one more", t->ndim);
     sizes[0] = size;
     for (int d = 0; d < t->ndim; d++) sizes[d + 1] = t->sizes[d];

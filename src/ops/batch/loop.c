@@ -172,6 +172,9 @@ static fac_generator *generator_of(const batch_call *b) {
 }
 
 static fac_status same_for_all(batch_call *b) {
+    if (b->level->chunked && generator_of(b) != fac_default_generator())
+        return batch_refuse(b, "with randomness \"same\" and chunk_size its numbers have to come from the default "
+                               "generator, which alone begins anew with each chunk, and it was given another");
     if (b->any) return loop_in_room(b, generator_of(b));
     b->plain = true;
     return batch_call_op(b);

@@ -128,6 +128,18 @@ static bool is_vector(const batch_tensor *a, const batch_tensor *x) {
     return true;
 }
 
+/* [B, 1..., n...] -> [B, n...]: an out that has A's dimensions, without the n that A was given. */
+static fac_status drop(batch_call *b, size_t i, int n) {
+    int64_t sizes[FAC_MAX_DIMS];
+    fac_tensor *t = fac__value_header(&b->outs[i]), *out = NULL;
+    int to = 0;
+    for (int d = 0; d < t->ndim; d++)
+        if (d < 1 || d > n) sizes[to++] = t->sizes[d];
+    FAC_TRY(fac__c_reshape(t, (fac_ints){sizes, (size_t)to}, &out));
+    batch_give(b, i, out);
+    return fac_error();
+}
+
 /* With as many dimensions before the matrices, B cannot be taken for a vector. */
 fac_status fac__batch_solve(batch_call *b) {
     batch_tensor *a = &b->v[0], *x = &b->v[1];
@@ -139,6 +151,7 @@ fac_status fac__batch_solve(batch_call *b) {
     const int more = a->t->ndim - x->t->ndim;
     FAC_TRY(batch_insert(more < 0 ? a : x, 1, more < 0 ? -more : more));
     FAC_TRY(batch_call_op(b));
+    for (size_t i = 1; i < b->schema->n_rets && more < 0; i++) FAC_TRY(drop(b, i, -more));
     if (!vector) return FAC_OK;
     FAC_TRY(fac__c_squeeze_dim(fac__value_header(&b->outs[0]), -1, &out));
     batch_give(b, 0, out);

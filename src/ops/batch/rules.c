@@ -6,11 +6,18 @@
 
 /* ---- pointwise -------------------------------------------------------------------------------------------------- */
 
+/* What chooses between elements has no part in their dtype. */
+static bool chooses(const batch_call *b, const batch_tensor *x) {
+    const char *name = b->schema->args[x->arg].name;
+    return strcmp(name, "condition") == 0 || strcmp(name, "mask") == 0;
+}
+
 /* The dtype that one sample would be computed in: a tensor without dimensions ranks below others, which it no longer
    does with a dimension for the samples. */
 static fac_dtype sample_dtype(const batch_call *b) {
     fac_promotion types = {0};
-    for (size_t i = 0; i < b->n; i++) fac__promote_tensor(&types, b->v[i].given);
+    for (size_t i = 0; i < b->n; i++)
+        if (!chooses(b, &b->v[i])) fac__promote_tensor(&types, b->v[i].given);
     return fac__promote_result(&types);
 }
 
@@ -24,7 +31,7 @@ static bool is_alone(const batch_call *b) {
 static fac_status settle_dtype(batch_call *b, batch_tensor *x, fac_dtype dtype) {
     fac_tensor *next = NULL;
     const fac_dtype own = (fac_dtype)x->given->dtype;
-    if (!x->batched || x->written || x->rank || own == FAC_BOOL || own == dtype || dtype == FAC_BOOL) return FAC_OK;
+    if (!x->batched || x->written || x->rank || chooses(b, x) || own == FAC_BOOL || own == dtype || dtype == FAC_BOOL) return FAC_OK;
     FAC_TRY(batch_front(b, x, false));
     return batch_become(x,
                         fac__c__to_copy(x->t, dtype, FAC_STRIDED, (fac_device){0, 0}, (fac_opt_num){0}, false,
@@ -49,8 +56,9 @@ fac_status batch_align(batch_call *b) {
     return FAC_OK;
 }
 
+/* An operator that brings its tensors to no common dtype has the number 1 in its entry. */
 static fac_status pointwise(batch_call *b) {
-    if (!is_alone(b)) {
+    if (!is_alone(b) && !batch_number(b, 0)) {
         const fac_dtype dtype = sample_dtype(b);
         for (size_t i = 0; i < b->n; i++) FAC_TRY(settle_dtype(b, &b->v[i], dtype));
     }
@@ -82,8 +90,15 @@ static bool is_too_long(const batch_call *b) {
     return false;
 }
 
+/* What is read as items of another size gives or takes elements of the last dimension, which would be the batch's. */
+static bool lacks_last(const batch_call *b) {
+    if (b->v[0].rank >= batch_number(b, 0)) return false;
+    const int i = batch_find(b, "dtype");
+    return i < 0 || fac__dtype_size(fac_value_as_dtype(b->stack[i])) != fac__item_size(b->v[0].given);
+}
+
 static fac_status like(batch_call *b) {
-    if (is_too_long(b)) return fac__batch_loop(b);
+    if (is_too_long(b) || lacks_last(b)) return fac__batch_loop(b);
     FAC_TRY(batch_front_all(b, true));
     FAC_TRY(plain_format(b));
     return batch_call_op(b);
@@ -161,9 +176,18 @@ static int dims_of_samples(const batch_call *b) {
     return most;
 }
 
+/* Whether a call is not the same for samples without dimensions as for samples of one element: what is joined needs dimensions,
+   and of several indices each would be an element. The loop says what is wrong. */
+static bool wants_dims(const batch_call *b) {
+    for (size_t i = 0; i < b->n; i++)
+        if (b->schema->args[b->v[i].arg].type.list || (batch_told(b, b->v[i].arg) && b->v[i].given->numel != 1))
+            return true;
+    return false;
+}
+
 static fac_status dim(batch_call *b) {
     const int most = dims_of_samples(b);
-    if (!fits_dim(b, most)) return fac__batch_loop(b);
+    if (!fits_dim(b, most) || (most == 0 && wants_dims(b))) return fac__batch_loop(b);
     for (size_t i = 0; i < b->n; i++)
         if (!batch_told(b, b->v[i].arg)) FAC_TRY(batch_front(b, &b->v[i], true));
     for (size_t i = 0; i < b->n && most == 0; i++)
@@ -285,11 +309,28 @@ static fac_status trailing(batch_call *b) {
     return batch_call_op(b);
 }
 
+/* One image in a tensor that the entry names serves all of the first tensor's; false if others have not as many. */
+static fac_status spread_images(batch_call *b, bool *fit) {
+    int64_t sizes[FAC_MAX_DIMS];
+    const int64_t images = b->v[0].given->sizes[0];
+    *fit = true;
+    for (size_t i = 1; i < b->n; i++) {
+        batch_tensor *x = &b->v[i];
+        fac_tensor *next = NULL;
+        if (x->given->sizes[0] == images) continue;
+        *fit = *fit && x->given->sizes[0] == 1 && batch_told(b, x->arg);
+        if (!*fit) return FAC_OK;
+        for (int d = 0; d < x->t->ndim; d++) sizes[d] = d == 1 ? images : -1;
+        FAC_TRY(batch_become(x, fac__c_expand(x->t, (fac_ints){sizes, x->t->ndim}, false, &next), &next));
+    }
+    return FAC_OK;
+}
+
 /* The first size of a list of N, C and so on. */
 static fac_status scale_sizes(batch_call *b) {
     int64_t sizes[FAC_MAX_DIMS];
     for (size_t i = 0; i < b->op->n_args; i++) {
-        if (!batch_told(b, i)) continue;
+        if (!batch_told(b, i) || !b->schema->args[i].type.list) continue;
         const fac_ints l = fac_value_as_ints(b->stack[i]);
         FAC_CHECK(l.n && l.n <= FAC_MAX_DIMS, FAC_ERR_ARGUMENT, "'%s' has %zu sizes", b->schema->args[i].name, l.n);
         for (size_t d = 0; d < l.n; d++) sizes[d] = l.v[d];
@@ -308,11 +349,14 @@ static fac_status unfold_outs(batch_call *b) {
 /* The batch joins the dimension of the images; a sample that is one image has none, and gets the batch's. */
 static fac_status fold(batch_call *b) {
     const int inner = batch_number(b, 0), rank = b->v[0].rank;
+    bool fit;
     for (size_t i = 0; i < b->n; i++)
         if (b->v[i].rank != rank) return fac__batch_loop(b);
     if (rank != inner && rank != inner + 1) return fac__batch_loop(b);
     FAC_TRY(batch_front_all(b, true));
     if (rank == inner) return batch_call_op(b);
+    FAC_TRY(spread_images(b, &fit));
+    if (!fit) return fac__batch_loop(b);
     for (size_t i = 0; i < b->n; i++) {
         if (b->v[i].t->sizes[0] == 0 || b->v[i].t->sizes[1] == 0) return fac__batch_loop(b);
         FAC_TRY(batch_flatten(&b->v[i], 0, 2));

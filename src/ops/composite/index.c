@@ -1,5 +1,6 @@
 /* Indexing operators composed of others. */
 #include "ops/composite/brief.h"
+#include "ops/batch/batch.h"
 
 /* Indices of a dimension of `size`, with negative ones counted from its end. */
 static fac_tensor *from_start(fac_tensor *index, int64_t size) {
@@ -84,7 +85,8 @@ fac_status one_hot_composite(const fac_call_info *c, fac_tensor *self, int64_t n
               "Can not infer total number of classes from empty tensor.");
     FAC_CHECK(num_classes == -1 || num_classes > 0, FAC_ERR_ARGUMENT, "num_classes should be positive, got %lld",
               (long long)num_classes);
-    if (self->numel) FAC_TRY(largest_class(self, num_classes, &largest));
+    /* Of samples of a vmap no element can be read: with the number given, scatter checks that the classes are below it. */
+    if (self->numel && !(fac__batched(self) && num_classes > 0)) FAC_TRY(largest_class(self, num_classes, &largest));
     memcpy(sizes, self->sizes, self->ndim * sizeof *sizes);
     if (num_classes == -1)
         FAC_CHECK(fac__add(largest, 1, &num_classes), FAC_ERR_OVERFLOW, "the class %lld is the last of too many",
