@@ -14,7 +14,9 @@ static fac_tensor *numbers(fac_ints sizes) {
     return fac_reshape(fac_div(fac_arange((double)n, .dtype = FAC_F64), 7.0), sizes);
 }
 
-static fac_tensor *places(fac_ints sizes, double below) { return fac_to(fac_remainder(fac_mul(numbers(sizes), 7.0), below), .dtype = FAC_I64); }
+static fac_tensor *places(fac_ints sizes, double below) {
+    return fac_to(fac_remainder(fac_mul(numbers(sizes), 7.0), below), .dtype = FAC_I64);
+}
 
 /* What f gives for sample i: the inputs' rows, and the last `shared` inputs as they are. */
 static fac_status sample(fac_func f, fac_tensors in, size_t shared, int64_t i, fac_tensor **out, size_t n) {
@@ -60,13 +62,13 @@ static void assert_refused_as_in_a_loop(fac_func f, fac_tensors in, size_t share
 }
 
 /* One operator as a function of one output. */
-#define FUNCTION(name, call)                                                              \
-    static fac_status name(void *context, fac_tensors in, fac_tensor **out, size_t n) {   \
-        (void)context, (void)n;                                                           \
+#define FUNCTION(name, call)                                                                     \
+    static fac_status name(void *context, fac_tensors in, fac_tensor **out, size_t n) {          \
+        (void)context, (void)n;                                                                  \
         fac_tensor *a = in.v[0], *b = in.n > 1 ? in.v[1] : NULL, *c = in.n > 2 ? in.v[2] : NULL; \
-        (void)b, (void)c;                                                                 \
-        out[0] = (call);                                                                  \
-        return fac_error();                                                               \
+        (void)b, (void)c;                                                                        \
+        out[0] = (call);                                                                         \
+        return fac_error();                                                                      \
     }
 
 /* ---- indices ---------------------------------------------------------------------------------------------------- */
@@ -188,7 +190,8 @@ static void one_hot_of_samples_is_told_the_classes_S091(void **state) {
 
 static fac_status rand_by(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)n;
-    out[0] = fac_add(in.v[0], fac_normal_(fac_zeros(FAC_INTS(4), .dtype = FAC_F64), .generator = (fac_generator *)context));
+    out[0] =
+        fac_add(in.v[0], fac_normal_(fac_zeros(FAC_INTS(4), .dtype = FAC_F64), .generator = (fac_generator *)context));
     return fac_error();
 }
 
@@ -204,8 +207,8 @@ static void generator_of_the_callers_is_refused_where_chunks_draw_the_same_S091(
     fac_generator_release(g);
     assert_ok(whole);
     assert_int_equal(st, FAC_ERR_UNSUPPORTED);
-    assert_ok(fac_vmap(rand_by, fac_default_generator(), FAC_TENSORS(x), &out, 1, .randomness = "same",
-                       .chunk_size = 2));
+    assert_ok(
+        fac_vmap(rand_by, fac_default_generator(), FAC_TENSORS(x), &out, 1, .randomness = "same", .chunk_size = 2));
     for (int i = 1; i < 4; i++) assert_true(fac_equal(fac_select(out, 0, 0), fac_select(out, 0, i)));
 }
 

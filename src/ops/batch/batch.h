@@ -22,7 +22,7 @@ typedef struct fac_batch_level {
     uint64_t id; /* never used again */
     int64_t size;
     fac_batch_random random;
-    bool chunked; /* further samples come later, at a level of their own; set after it was opened */
+    bool chunked;       /* further samples come later, at a level of their own; set after it was opened */
     fac_keyset include; /* the thread's when the level was opened */
 } fac_batch_level;
 

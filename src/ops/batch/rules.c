@@ -31,7 +31,8 @@ static bool is_alone(const batch_call *b) {
 static fac_status settle_dtype(batch_call *b, batch_tensor *x, fac_dtype dtype) {
     fac_tensor *next = NULL;
     const fac_dtype own = (fac_dtype)x->given->dtype;
-    if (!x->batched || x->written || x->rank || chooses(b, x) || own == FAC_BOOL || own == dtype || dtype == FAC_BOOL) return FAC_OK;
+    if (!x->batched || x->written || x->rank || chooses(b, x) || own == FAC_BOOL || own == dtype || dtype == FAC_BOOL)
+        return FAC_OK;
     FAC_TRY(batch_front(b, x, false));
     return batch_become(x,
                         fac__c__to_copy(x->t, dtype, FAC_STRIDED, (fac_device){0, 0}, (fac_opt_num){0}, false,

@@ -1,6 +1,6 @@
 /* Indexing operators composed of others. */
-#include "ops/composite/brief.h"
 #include "ops/batch/batch.h"
+#include "ops/composite/brief.h"
 
 /* Indices of a dimension of `size`, with negative ones counted from its end. */
 static fac_tensor *from_start(fac_tensor *index, int64_t size) {
