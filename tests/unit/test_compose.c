@@ -521,7 +521,7 @@ static const uint8_t expected[N_KINDS][N_KINDS][2] = {
               [DUAL] = {0, 11},
               [NAMED] = {10, 11},
               [SPARSE] = {0, 10},
-              [QUANTIZED] = {6, 6},
+              [QUANTIZED] = {0, 6},
               [CONJUGATE] = {10, 10}},
     [NAMED] = {[BATCHED] = {10, 9},
                [DUAL] = {10, 10},

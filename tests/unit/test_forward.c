@@ -204,10 +204,10 @@ static void views_made_before_follow_a_base_that_becomes_dual(void **state) {
     const double x3[] = {3, 5}, ones[] = {1, 1};
     fac_tensor *x = vec(x3, 2), *v = vec(ones, 2), *y, *t;
     bool writes = true;
-    assert_ok(fac_jvp(through_an_old_view, &writes, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    assert_ok(fac_func_jvp(through_an_old_view, &writes, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
     assert_true(at(y, 0) == 6 && at(y, 1) == 5 && at(t, 0) == 2 && at(t, 1) == 1);
     writes = false;
-    assert_ok(fac_jvp(through_an_old_view, &writes, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    assert_ok(fac_func_jvp(through_an_old_view, &writes, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
     assert_true(at(y, 0) == 3 && at(y, 1) == 3 && at(t, 0) == 1 && at(t, 1) == 1);
     assert_false(fac_thread_included() != 0 && fac_is_dual(fac_mul(x, 2)));
     assert_true(fac_thread_included() == 0); /* the first call after the level looks at no views any more */
@@ -240,7 +240,8 @@ static fac_status jvp_through_an_old_view(void *context, fac_tensors in, fac_ten
     fac_tensor *y, *one = fac_ones_like(fac_detach(in.v[0]));
     bool writes = true;
     (void)context, (void)n;
-    return fac_jvp(through_an_old_view, &writes, FAC_TENSORS(fac_mul(in.v[0], in.v[0])), FAC_TENSORS(one), &y, out, 1);
+    return fac_func_jvp(through_an_old_view, &writes, FAC_TENSORS(fac_mul(in.v[0], in.v[0])), FAC_TENSORS(one), &y, out,
+                        1);
 }
 
 /* c = ones; w, a view of it; c *= x on the outer level, and again on the inner one. */
@@ -256,17 +257,17 @@ static fac_status inner_change(void *context, fac_tensors in, fac_tensor **out, 
 static fac_status outer_change(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     fac_tensor *x = in.v[0], *inner = fac_detach(x), *one = fac_ones_like(inner), *y;
     (void)context, (void)n;
-    return fac_jvp(inner_change, &x, FAC_TENSORS(inner), FAC_TENSORS(one), &y, out, 1);
+    return fac_func_jvp(inner_change, &x, FAC_TENSORS(inner), FAC_TENSORS(one), &y, out, 1);
 }
 
 static void views_follow_on_nested_levels(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y, *t, *two = vec(X, 2), *along = vec(V, 2);
-    assert_ok(fac_jvp(outer_change, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    assert_ok(fac_func_jvp(outer_change, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
     assert_within(at(y, 0), X[0] * X[0], 1e-12);
     assert_within(at(t, 0), 2 * X[0] * V[0], 1e-12);
-    assert_ok(fac_jvp(jvp_through_an_old_view, NULL, FAC_TENSORS(two), FAC_TENSORS(along), &y, &t, 1));
+    assert_ok(fac_func_jvp(jvp_through_an_old_view, NULL, FAC_TENSORS(two), FAC_TENSORS(along), &y, &t, 1));
     assert_true(at(y, 0) == 2 && at(y, 1) == 1 && at(t, 0) == 0 && at(t, 1) == 0);
 }
 
