@@ -6,12 +6,12 @@
 /* A code is a sign, an exponent and `bits` of the mantissa. Codes above `most`, less the sign, are infinite or no numbers. */
 typedef struct format {
     int bits, bias;
-    uint8_t most, inf, nan; /* inf: what overflow gives */
+    uint8_t most, inf, nan; /* inf: what overflow gives, and infinity */
     bool unsigned_zero;     /* there is no -0, and its code is the one NaN */
 } format;
 
 static const format formats[] = {
-    [FAC_F8_E4M3FN - FAC_F8_E4M3FN] = {3, 7, 0x7e, 0x7f, 0x7f, false},
+    [FAC_F8_E4M3FN - FAC_F8_E4M3FN] = {3, 7, 0x7e, 0x7e, 0x7f, false},
     [FAC_F8_E5M2 - FAC_F8_E4M3FN] = {2, 15, 0x7b, 0x7c, 0x7f, false},
     [FAC_F8_E4M3FNUZ - FAC_F8_E4M3FN] = {3, 8, 0x7f, 0x80, 0x80, true},
     [FAC_F8_E5M2FNUZ - FAC_F8_E4M3FN] = {2, 16, 0x7f, 0x80, 0x80, true},

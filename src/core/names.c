@@ -130,12 +130,12 @@ fac_status fac__names_number(const fac_dim_names *l, uint32_t *out) {
     return st;
 }
 
-const char *const *fac__names_list(uint32_t number) { return number ? list_of(number)->v : NULL; }
+int fac__names_count(uint32_t number) { return number ? list_of(number)->n : 0; }
 
 void fac__names_of(const fac_tensor *t, fac_dim_names *out) {
-    const char *const *v = t->names && !fac__names_masked() ? fac__names_list(t->names) : NULL;
+    const name_list *l = t->names && !fac__names_masked() ? list_of(t->names) : NULL;
     out->n = t->ndim;
-    for (int i = 0; i < out->n; i++) out->v[i] = v ? v[i] : NULL;
+    for (int i = 0; i < out->n; i++) out->v[i] = l && i < l->n ? l->v[i] : NULL;
 }
 
 char *fac__names_text(const fac_dim_names *l, char *buf, size_t size) {

@@ -19,8 +19,8 @@ fac_status fac__name_of_text(const char *text, const char **out);
 /* The number of a list whose names are those of fac__name_of_text; 0 if none of its dimensions has a name.
    errors: ARGUMENT if a name is there twice */
 fac_status fac__names_number(const fac_dim_names *l, uint32_t *out);
-/* The list of a number; NULL for 0. */
-const char *const *fac__names_list(uint32_t number);
+/* How many dimensions the list of a number is for; 0 for 0. */
+int fac__names_count(uint32_t number);
 /* What t's dimensions are called, all without names where the thread has names masked. */
 void fac__names_of(const fac_tensor *t, fac_dim_names *out);
 /* "('N', 'C', None)" into buf; returns buf. */

@@ -1,6 +1,7 @@
 /* Resizing, in two steps: the first does all that can fail and leaves the tensor as it is, the second cannot fail. Operators
    put their work between the two, so that an output of one that failed has kept its sizes, its bytes and its address. */
 #include "core/resize.h"
+#include "core/names.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
 #include "core/tensor_make.h"
@@ -57,16 +58,22 @@ static void move_dims(fac_tensor *t, fac_tensor *next) {
     next->ndim = 0;
 }
 
-void fac__move_geometry(fac_tensor *t, fac_tensor *next) {
+static void take_geometry(fac_tensor *t, fac_tensor *next) {
     t->offset = next->offset;
     t->numel = next->numel;
     move_dims(t, next);
     fac__compute_flags(t);
 }
 
+void fac__move_geometry(fac_tensor *t, fac_tensor *next) {
+    fac__set_names(t, 0);
+    take_geometry(t, next);
+}
+
 void fac__resize_end(fac_tensor *t, fac_tensor *next) {
     if (next->storage != t->storage) fac__storage_swap(next->storage, t->storage);
-    fac__move_geometry(t, next);
+    if (!fac__same_sizes(t, next)) fac__set_names(t, 0);
+    take_geometry(t, next);
     fac__unref(next);
     FAC_INVARIANT(fac__tensor_is_valid(t));
 }

@@ -1,6 +1,7 @@
 /* Tensor headers: making, aliasing, geometry, freeing. */
 #include "core/guard.h"
 #include "core/handle.h"
+#include "core/names.h"
 #include "core/scalar.h"
 #include "core/slot.h"
 #include "core/storage.h"
@@ -364,7 +365,7 @@ static fac_status reserve_dims(fac_tensor *t, int ndim) {
     return FAC_OK;
 }
 
-/* Sets geometry in place (resize_, set_data): no data moved, flags recomputed. */
+/* Sets geometry in place (resize_, set_data): no data moved, flags recomputed; dimensions of other sizes have no names. */
 static fac_status set_geometry(fac_tensor *t, const int64_t *sizes, const int64_t *strides, int ndim, int64_t offset) {
     int64_t kept[2 * FAC_MAX_DIMS], numel; /* the given lists may be t's own */
     FAC_TRY(check_ndim(ndim));
@@ -372,6 +373,7 @@ static fac_status set_geometry(fac_tensor *t, const int64_t *sizes, const int64_
     size_t bytes = (size_t)ndim * sizeof *sizes;
     if (ndim) memcpy(kept, sizes, bytes), memcpy(kept + ndim, strides, bytes);
     if (ndim != t->ndim) FAC_TRY(reserve_dims(t, ndim));
+    if (ndim != t->ndim || memcmp(t->sizes, kept, bytes) != 0) fac__set_names(t, 0);
     if (ndim) memcpy(t->sizes, kept, bytes), memcpy(t->strides, kept + ndim, bytes);
     t->ndim = (uint8_t)ndim;
     t->numel = numel;
@@ -406,6 +408,7 @@ static fac_status set_opaque_data(fac_tensor *t, fac_tensor *src) {
     t->dtype = src->dtype;
     t->device = src->device;
     t->keys = src->keys;
+    t->names = src->names;
     t->flags = (uint16_t)((t->flags & ~FAC_TF_INFERENCE) | (src->flags & FAC_TF_INFERENCE));
     fac__version_unref(t->version);
     t->version = NULL;

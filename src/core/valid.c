@@ -1,5 +1,6 @@
 /* The invariants of tensors, as debug builds check them. */
 #include "core/valid.h"
+#include "core/names.h"
 #include "core/tensor_flags.h"
 
 /* A tensor of which this does not hold is looked at no further: other builds than debug ones go on after a bug. */
@@ -41,6 +42,7 @@ bool fac__tensor_is_valid(const fac_tensor *t) {
     HOLDS(!(t->flags & FAC_TF_INFERENCE) || !t->version);
     HOLDS(!fac__pending(t) == !(t->keys & fac__func_bit(FAC_KEY_CONJUGATE)));
     HOLDS(!t->names == !(t->keys & fac__func_bit(FAC_KEY_NAMED)));
+    HOLDS(!t->names || fac__names_count(t->names) == t->ndim);
     HOLDS(!(t->flags & FAC_TF_CONJ) || fac_dtype_is_complex((fac_dtype)t->dtype));
     if (t->cls) return true; /* what else it has is its class's */
     HOLDS((t->storage == NULL) == (t->device.type == FAC_META));

@@ -58,6 +58,7 @@ static const coded_op table[] = {
     {"aten::unsqueeze", MOVES, UNSQUEEZED, true},
     {"aten::view", MOVES, NO_AXIS, true},
     {"aten::_reshape_alias", MOVES, NO_AXIS, true},
+    {"aten::_unsafe_view", MOVES, NO_AXIS, true},
     {"aten::amax", ORDERS, NO_AXIS, false},
     {"aten::amin", ORDERS, NO_AXIS, false},
     {"aten::max", ORDERS, NO_AXIS, false},
@@ -365,6 +366,7 @@ static fac_status finish_value(const coded_call *k, fac_value *v, fac_quantizer 
 static fac_status finish_results(coded_call *k) {
     const size_t n = k->op->how == MOVES ? k->c->op->n_rets : k->op->how == NUMBERS ? 0 : 1;
     fac_quantizer *q;
+    if (n == 0) return FAC_OK;
     FAC_TRY(result_quantizer(k, &q));
     fac_status st = FAC_OK;
     for (size_t i = 0; i < n && st == FAC_OK; i++) st = finish_value(k, &k->work[i], q);

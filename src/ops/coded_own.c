@@ -161,9 +161,11 @@ static fac_status to_copy_coded(const fac_call_info *c, fac_value *stack) {
     FAC_CHECK(!dtype || dtype == self->dtype, FAC_ERR_DTYPE,
               "a quantized tensor is converted by dequantize, int_repr or quantize_per_tensor, and not to %s by to",
               fac_dtype_name(dtype));
-    FAC_TRY(fac__codes_of(self, &codes));
     fac_value work[8];
-    memcpy(work, stack, sizeof work);
+    FAC_CHECK(c->op->n_args <= FAC_COUNT(work), FAC_ERR_INTERNAL, "%s has more arguments than its kernel for codes can",
+              c->op->name);
+    memcpy(work, stack, c->op->n_args * sizeof *work);
+    FAC_TRY(fac__codes_of(self, &codes));
     work[0] = fac__value_owned_tensor(codes);
     work[1] = fac_value_none();
     fac_value held = work[0];

@@ -12,10 +12,10 @@ static const struct {
 } table[] = {
     {FAC_NAMES_UNIFY, " copy lerp masked_fill max.other maximum min.other minimum where "},
     {FAC_NAMES_KEEP,
-     " _conj _conj_physical _log_softmax _neg_view _softmax _to_copy alias alpha_dropout bernoulli bernoulli.p cauchy chunk clone conj "
-     "contiguous cummax cummin cumprod cumsum detach dropout empty_like exponential feature_dropout fill flip full_like geometric "
+     " _conj _conj_physical _log_softmax _neg_view _softmax _to_copy _to_dense alias alpha_dropout bernoulli bernoulli.p cauchy chunk clone conj "
+     "contiguous cummax cummin cumprod cumsum dequantize.self detach dropout empty_like exponential feature_dropout fill flip full_like geometric "
      "imag index_fill log_normal log_softmax log_softmax.int logcumsumexp narrow native_dropout normal ones_like rand_like "
-     "randn_like random real resolve_conj resolve_neg roll slice softmax softmax.int sort split split_with_sizes topk tril triu "
+     "randn_like random real resolve_conj resolve_neg roll slice softmax softmax.int sort split split_with_sizes to_dense topk tril triu "
      "uniform unsafe_chunk unsafe_split unsafe_split_with_sizes view.dtype zero zeros_like "},
     {FAC_NAMES_REDUCE,
      " all amax amin aminmax any argmax argmin count_nonzero kthvalue linalg_vector_norm logsumexp max mean median min mode nanmean "
@@ -229,6 +229,8 @@ static fac_status squeeze(const fac_schema *s, const fac_value *args, fac_dim_na
     const fac_tensor *t = tensor(s, args, 0);
     names_at(s, args, 0, out);
     FAC_TRY(dims_of(s, args, out->n, &mask));
+    const fac_value *dims = argument(s, args, "dim");
+    if (dims && dims->tag == FAC_TAG_INTS && fac_value_as_ints(*dims).n == 0) mask = 0;
     for (int d = 0; d < out->n; d++)
         if (t->sizes[d] != 1) mask &= ~((uint64_t)1 << d);
     drop(out, mask);

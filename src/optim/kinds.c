@@ -30,8 +30,6 @@ static fac_status check_sgd(const double *v) {
 static fac_status sgd_sparse_step(const fac_optimizer_update *u) {
     const double *v = u->options;
     FAC_SCOPE(s);
-    FAC_CHECK(v[SGD_MOMENTUM] == 0 && v[SGD_DECAY] == 0, FAC_ERR_UNSUPPORTED,
-              "SGD takes sparse gradients without momentum and weight_decay; to_dense makes a gradient strided");
     const fac_scalar step = fac_scalar_f_(v[SGD_MAXIMIZE] != 0 ? v[SGD_LR] : -v[SGD_LR]);
     return fac__s_add__Tensor(fac__header(u->parameter), fac__header(u->grad), step) ? FAC_OK : fac_error();
 }
@@ -114,6 +112,14 @@ static const fac_optimizer_class adamw_class = {.name = "AdamW",
                                                 .check_options = check_adam,
                                                 .check_parameter = check_fused,
                                                 .state_count = adam_state_count};
+
+fac_status fac__optim_check_sparse(const fac_optimizer_class *cls, const double *options) {
+    FAC_CHECK(cls != &sgd_class || (options[SGD_MOMENTUM] == 0 && options[SGD_DECAY] == 0), FAC_ERR_UNSUPPORTED,
+              "SGD takes sparse gradients without momentum and weight_decay; to_dense makes a gradient strided");
+    FAC_CHECK(cls != &adam_class && cls != &adamw_class, FAC_ERR_UNSUPPORTED,
+              "%s does not take sparse gradients; to_dense makes a gradient strided", cls->name);
+    return FAC_OK;
+}
 
 fac_optimizer *(fac_adam_new)(fac_module *m, double lr, const fac_adam_new_kw *kw) {
     fac_adam_new_kw k;

@@ -48,6 +48,9 @@ fac_optimizer *fac__optim_of(const fac_optimizer_class *cls, fac_tensors paramet
 /* Makes state i of e, zeroed and laid out as the parameter, if it is not there. */
 fac_status fac__optim_make_state(fac_optim_entry *e, size_t i);
 
+/* Refuses a sparse gradient that a built-in class cannot take with these settings; other classes see for themselves. */
+fac_status fac__optim_check_sparse(const fac_optimizer_class *cls, const double *options);
+
 /* ---- settings (options.c) ---- */
 
 static inline double fac__optim_lr(const fac_optim_group *g) { return g->options[0]; }

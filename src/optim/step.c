@@ -1,9 +1,11 @@
 /* Stepping: everything that can fail is done for all parameters before the first is updated. */
 #include "autograd/leaf.h"
 #include "core/handle.h"
+#include "core/sparse.h"
 #include "core/tensor_make.h"
 #include "ops/optim.h"
 #include "optim/optimizer.h"
+#include <facula/names.h>
 
 /* ---- preparing ------------------------------------------------------------------------------------------------------------ */
 
@@ -45,6 +47,11 @@ static fac_status check_parameter(const fac_optimizer *o, const fac_tensor *p) {
     return FAC_LIKELY(!st) ? FAC_OK : FAC_FAIL(st, "%s refuses a parameter", o->cls->name);
 }
 
+static fac_status check_sparse(const fac_optimizer *o, const fac_optim_entry *e, const fac_tensor *grad) {
+    FAC_TRY(check_grad(e->parameter, grad));
+    return fac__sparse_of(grad) ? fac__optim_check_sparse(o->cls, o->groups.v[e->group].options) : FAC_OK;
+}
+
 static fac_status make_state(const fac_optimizer *o, fac_optim_entry *e) {
     e->kept = o->n_state;
     if (o->cls->state_count) FAC_CALLBACK(e->kept = o->cls->state_count(o->groups.v[e->group].options));
@@ -65,6 +72,7 @@ static fac_status prepare(const fac_optimizer *o, fac_optim_entry *e) {
     e->made = 0;
     if (!grad) return FAC_OK;
     FAC_TRY(check_parameter(o, e->parameter));
+    if (FAC_UNLIKELY(grad->cls != NULL)) FAC_TRY(check_sparse(o, e, grad));
     FAC_TRY(make_state(o, e));
     grad = aligned_grad(e->parameter, grad);
     if (!grad) return fac_error();
@@ -133,6 +141,7 @@ fac_status fac_optimizer_step(fac_optimizer *o) {
     if (fac_error()) return fac_error();
     FAC_CHECK(o != NULL, FAC_ERR_ARGUMENT, "the optimiser is NULL");
     FAC_NO_GRAD(g);
+    FAC_NO_NAMES(masked);
     FAC_SCOPE(s);
     FAC_TRY(prepare_all(o));
     return update_all(o);

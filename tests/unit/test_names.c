@@ -250,6 +250,67 @@ static void S023_a_guard_masks_names(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "two dimensions 'N'");
 }
 
+/* A header whose dimensions change below the names has none, however the change comes about. */
+static void S023_names_do_not_outlive_their_dimensions(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = ones_of(FAC_SHAPE(2, 3), FAC_NAMES("N", "C")), *one = ones_of(FAC_SHAPE(1, 1), FAC_NAMES("N", "C"));
+    fac_tensor *few = ones_of(FAC_SHAPE(1, 2, 1), FAC_NAMES("a", "b", "c")),
+               *same = ones_of(FAC_SHAPE(2), FAC_NAMES("K"));
+    fac_tensor *out = ones_of(FAC_SHAPE(0), FAC_NAMES("K"));
+    {
+        FAC_NO_NAMES(masked);
+        for (int i = 0; i < 10; i++) assert_non_null(fac_unsqueeze_(x, 0));
+        assert_non_null(fac_t_(one));
+        assert_non_null(fac_squeeze_(few));
+        assert_non_null(fac_add_out(same, fac_ones(FAC_SHAPE(2)), 1));
+        assert_non_null(fac_add_out(out, fac_ones(FAC_SHAPE(2, 3)), 1));
+    }
+    assert_int_equal(fac_tensor_ndim(x), 12);
+    for (int i = 0; i < 12; i++) assert_null(fac_tensor_name(x, i));
+    assert_names(one, NULL, NULL);
+    assert_names(few, NULL);
+    assert_names(same, "K");
+    assert_names(out, NULL, NULL);
+    fac_tensor *found = fac_set_names(fac_zeros(FAC_SHAPE(4), .dtype = FAC_I64), FAC_NAMES("K"));
+    assert_non_null(fac_nonzero_out(found, fac_ones(FAC_SHAPE(2, 3))));
+    assert_names(found, NULL, NULL);
+    assert_names(fac_t_(ones_of(FAC_SHAPE(2, 2), FAC_NAMES("N", "C"))), "C", "N");
+    assert_names(fac_squeeze_dims(ones_of(FAC_SHAPE(1, 3), FAC_NAMES("N", "C")), FAC_INTS()), "N", "C");
+}
+
+static void S023_names_stay_where_codes_and_patterns_become_numbers(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_ones(FAC_SHAPE(2, 3));
+    fac_tensor *q = fac_set_names(fac_quantize_per_tensor(x, 0.1, 0, FAC_QUINT8), FAC_NAMES("N", "C"));
+    assert_names(fac_dequantize(q), "N", "C");
+    assert_names(fac_to_dense(fac_set_names(fac_to_sparse(x), FAC_NAMES("N", "C"))), "N", "C");
+}
+
+static void S023_optimisers_step_named_parameters(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    for (int k = 0; k < 3; k++) {
+        fac_tensor *p = fac_set_requires_grad(ones_of(FAC_SHAPE(2), FAC_NAMES("N")), true);
+        fac_tensor *q = fac_set_requires_grad(fac_ones(FAC_SHAPE(2)), true);
+        const fac_tensors both = FAC_TENSORS(p, q);
+        fac_optimizer *o = k == 0   ? fac_adam_of(both, 0.1)
+                           : k == 1 ? fac_sgd_of(both, 0.1, .momentum = 0.9)
+                                    : fac_adamw_of(both, 0.1);
+        for (int i = 0; i < 2; i++) {
+            assert_ok(fac_set_grad(p, fac_full(FAC_SHAPE(2), 2.0)));
+            assert_ok(fac_set_grad(q, fac_full(FAC_SHAPE(2), 2.0)));
+            assert_ok(fac_optimizer_step(o));
+        }
+        assert_names(p, "N");
+        fac_optimizer_release(o);
+        FAC_NO_NAMES(masked);
+        assert_true(fac_equal(p, q));
+        assert_true(fac_item(fac_select(fac_detach(p), 0, 0)) < 1);
+    }
+}
+
 /* ---- gradients ------------------------------------------------------------------------------------------------------------- */
 
 static void S023_gradients_have_no_names_and_are_what_they_are_without(void **state) {
@@ -363,6 +424,9 @@ int main(void) {
         NAMES_TEST(S023_outputs_are_called_so_or_are_so_already),
         NAMES_TEST(S023_operators_without_a_rule_refuse_names),
         NAMES_TEST(S023_a_guard_masks_names),
+        NAMES_TEST(S023_names_do_not_outlive_their_dimensions),
+        NAMES_TEST(S023_names_stay_where_codes_and_patterns_become_numbers),
+        NAMES_TEST(S023_optimisers_step_named_parameters),
         NAMES_TEST(S023_gradients_have_no_names_and_are_what_they_are_without),
         NAMES_TEST(S023_every_operator_keeps_or_refuses_names),
     };

@@ -316,7 +316,53 @@ static void quantizing_refuses_bad_numbers_S024(void **state) {
     assert_error(FAC_ERR_NO_KERNEL, "int_repr");
 }
 
-FAC_TEST_MAIN(FAC_TEST(quantized_codes_round_to_even_and_saturate_S024),
+static fac_tensor *by_channel(fac_tensor *x) {
+    const double scales[] = {0.1, 0.2, 0.5};
+    const int64_t zeros[] = {0, 5, 10};
+    return fac_quantize_per_channel(x, fac_tensor_from(scales, FAC_F64, FAC_INTS(3)),
+                                    fac_tensor_from(zeros, FAC_I64, FAC_INTS(3)), 0, FAC_QUINT8);
+}
+
+static void quantized_per_channel_compares_numbers_S024(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *q = by_channel(floats(FAC_INTS(3, 4), -1, 8, 5)), *x = fac_dequantize(q);
+    assert_true(fac_equal(fac_eq(q, q), fac_eq(x, x)));
+    assert_true(fac_equal(fac_lt(q, 5.5), fac_lt(x, 5.5)));
+    assert_true(fac_equal(fac_gt(q, 1), fac_gt(x, 1)));
+    assert_int_equal(fac_tensor_dtype(fac_ne(q, 0)), FAC_BOOL);
+}
+
+static void quantized_is_reshaped_by_a_copy_where_no_view_does_S024(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *plain = floats(FAC_INTS(2, 3), -3, 3, 9);
+    fac_tensor *made[] = {fac_quantize_per_tensor(plain, 0.1, 3, FAC_QUINT8), fac_to_dtype(plain, FAC_F8_E5M2)};
+    for (size_t k = 0; k < FAC_COUNT(made); k++) {
+        fac_tensor *q = made[k], *x = fac_dequantize(q);
+        assert_true(
+            fac_equal(fac_dequantize(fac_reshape(fac_t(q), FAC_SHAPE(6))), fac_reshape(fac_t(x), FAC_SHAPE(6))));
+        assert_true(fac_equal(fac_dequantize(fac_flatten(fac_t(q))), fac_flatten(fac_t(x))));
+        assert_true(fac_equal(fac_dequantize(fac_repeat(q, FAC_INTS(2, 2))), fac_repeat(x, FAC_INTS(2, 2))));
+        assert_int_equal(fac_tensor_dtype(fac_repeat(q, FAC_INTS(2, 1))), fac_tensor_dtype(q));
+    }
+    assert_null(fac_reshape(fac_t(by_channel(floats(FAC_INTS(3, 4), -1, 8, 5))), FAC_SHAPE(12)));
+    assert_error(FAC_ERR_UNSUPPORTED, "per channel");
+}
+
+static void quantized_is_numbered_alike_on_meta_S024(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *q = fac_t(fac_quantize_per_tensor(fac_ones(FAC_SHAPE(3, 2)), 0.1, 3, FAC_QINT8));
+    fac_tensor *here = fac_dequantize(q), *there = fac_dequantize(fac_to(q, .device = fac_device_make(FAC_META, -1)));
+    assert_no_error();
+    for (int d = 0; d < 2; d++) assert_int_equal(fac_tensor_stride(there, d), fac_tensor_stride(here, d));
+}
+
+FAC_TEST_MAIN(FAC_TEST(quantized_per_channel_compares_numbers_S024),
+              FAC_TEST(quantized_is_reshaped_by_a_copy_where_no_view_does_S024),
+              FAC_TEST(quantized_is_numbered_alike_on_meta_S024),
+              FAC_TEST(quantized_codes_round_to_even_and_saturate_S024),
               FAC_TEST(quantized_tensor_has_the_key_quantized_and_not_dense_S024),
               FAC_TEST(quantized_per_channel_uses_each_channels_numbers_S024),
               FAC_TEST(quantized_views_share_codes_and_keep_the_quantizer_S024),

@@ -396,6 +396,39 @@ static void sgd_takes_sparse_gradients(void **state) {
     fac_optimizer_release(a), fac_optimizer_release(b);
 }
 
+/* A parameter, one with a sparse gradient and another: none may change. */
+static void steps_that_refuse_sparse_gradients_change_nothing(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    static const int64_t at[] = {1, 1, 3};
+    fac_tensor *index = fac_tensor_from(at, FAC_I64, FAC_INTS(3));
+    for (int k = 0; k < 4; k++) {
+        fac_tensor *a = fac_set_requires_grad(fac_ones(FAC_INTS(2)), true),
+                   *w = fac_set_requires_grad(fac_ones(FAC_INTS(4, 2)), true);
+        const fac_tensors both = FAC_TENSORS(a, w);
+        fac_optimizer *o = k == 0   ? fac_adam_of(both, 0.1)
+                           : k == 1 ? fac_adamw_of(both, 0.1)
+                           : k == 2 ? fac_sgd_of(both, 0.1, .momentum = 0.9)
+                                    : fac_sgd_of(both, 0.1, .weight_decay = 0.1);
+        assert_ok(fac_backward(fac_add(fac_sum(fac_embedding(w, index, .sparse = true)), fac_sum(a))));
+        assert_int_equal(fac_optimizer_step(o), FAC_ERR_UNSUPPORTED);
+        assert_error(FAC_ERR_UNSUPPORTED, "sparse gradients");
+        assert_same(fac_detach(a), fac_ones(FAC_INTS(2)));
+        assert_same(fac_detach(w), fac_ones(FAC_INTS(4, 2)));
+        fac_optimizer_release(o);
+    }
+}
+
+static void products_without_elements_have_the_common_dtype(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *none = fac_to_sparse(fac_zeros(FAC_INTS(2, 3)));
+    fac_tensor *wide = fac_ones(FAC_INTS(2, 3), .dtype = FAC_F64);
+    assert_int_equal(fac_tensor_dtype(fac_mul(none, wide)), FAC_F64);
+    assert_int_equal(fac_tensor_dtype(fac_mul(wide, none)), FAC_F64);
+    assert_int_equal(fac_tensor_dtype(fac_mul(none, fac_ones(FAC_INTS(2, 3), .dtype = FAC_I64))), FAC_F32);
+}
+
 static void handles_take_other_data_and_files_refuse(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -460,5 +493,7 @@ FAC_TEST_MAIN(FAC_TEST(S011_every_layout_gives_its_elements_back), FAC_TEST(S011
               FAC_TEST(shapes_agree_with_strided), FAC_TEST(gradients_of_sparse_leaves_have_their_pattern),
               FAC_TEST(gradients_pass_through_layouts), FAC_TEST(values_have_a_gradient),
               FAC_TEST(embedding_gives_sparse_gradients_that_accumulate), FAC_TEST(sgd_takes_sparse_gradients),
+              FAC_TEST(steps_that_refuse_sparse_gradients_change_nothing),
+              FAC_TEST(products_without_elements_have_the_common_dtype),
               FAC_TEST(handles_take_other_data_and_files_refuse), FAC_TEST(bits_do_not_depend_on_threads),
               FAC_TEST(text_is_that_of_pytorch))

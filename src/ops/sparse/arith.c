@@ -115,7 +115,7 @@ static fac_tensor *elements_at(fac_tensor *dense, fac_tensor *sparse) {
     const fac_sparse *s = fac__sparse_of(sparse);
     int64_t cells = 1;
     for (int i = 0; i < s->sparse_dim; i++) cells *= sparse->sizes[i];
-    if (s->indices->sizes[1] == 0) return s->values;
+    if (s->indices->sizes[1] == 0) return fac__sparse_cast(s->values, fac__sparse_dtype(dense));
     fac_tensor *flat =
         fac__sparse_reshape(fac__s_expand(dense, fac__sparse_sizes(sparse), false), 0, s->sparse_dim, FAC_INTS(cells));
     return fac__s_index_select(flat, 0, fac__sparse_flat(s->indices, sparse->sizes));

@@ -300,6 +300,8 @@ fac_status dequantize_kernel(const fac_call_info *c, fac_tensor *self, fac_tenso
     FAC_CHECK(fac_dtype_is_quantized(dtype) || fac_dtype_is_float8(dtype) || fac_dtype_is_floating(dtype),
               FAC_ERR_DTYPE, "dequantize is for quantized and floating tensors, got %s", fac_dtype_name(dtype));
     if (q && fac__is_cpu(self)) return decoded(self, q, out);
+    if (q && q->axis < 0 && self->flags & FAC_TF_DENSE)
+        return fac__empty_strided(self->sizes, self->strides, self->ndim, FAC_F32, self->device, out);
     if (q) return fac__empty(self->sizes, self->ndim, FAC_F32, self->device, out);
     return fac__redispatch__to_copy(fac__dense_keys(self), self, FAC_F32, FAC_STRIDED, (fac_device){0},
                                     (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT, out);
