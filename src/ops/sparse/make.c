@@ -48,7 +48,7 @@ fac_status fac__sparse_check_coo_shapes(fac_tensor *indices, fac_tensor *values,
               "indices and values must have same nnz, but got nnz from indices: %lld, nnz from values: %s",
               (long long)indices->sizes[1], FAC_SHAPE_TEXT(values));
     const int64_t sparse = indices->sizes[0], dense = values->ndim - 1;
-    FAC_CHECK(sparse + dense == (int64_t)size.n, FAC_ERR_SHAPE,
+    FAC_CHECK(sparse == (int64_t)size.n - dense, FAC_ERR_SHAPE,
               "number of dimensions must be sparse_dim (%lld) + dense_dim (%lld), but got %zu", (long long)sparse,
               (long long)dense, size.n);
     for (int i = 0; i < dense; i++)
