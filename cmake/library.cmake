@@ -123,6 +123,15 @@ if(FACULA_OPERATORS)
         message(FATAL_ERROR "FACULA_OPERATORS:${lines}")
     endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${FACULA_OPERATORS})
+    # What only some kinds of tensors need is started if the list speaks of them.
+    file(READ ${FACULA_OPERATORS} facula_list)
+    foreach(kind "SPARSE;sparse|to_dense|coalesce" "CODED;quantize|float8|scaled_mm" "BATCHED;vmap|func_")
+        list(GET kind 0 name)
+        list(GET kind 1 pattern)
+        if(NOT facula_list MATCHES "${pattern}")
+            target_compile_definitions(facula_objects PRIVATE FAC_HAVE_${name}=0)
+        endif()
+    endforeach()
     set(facula_map ${PROJECT_BINARY_DIR}/selected.map)
     add_custom_command(
         OUTPUT ${facula_map}

@@ -13,6 +13,17 @@
 #include "ops/pending.h"
 #include "ops/sparse/fallback.h"
 
+/* A library with few operators has only the kinds of tensors that its list speaks of (cmake/library.cmake). */
+#ifndef FAC_HAVE_SPARSE
+#define FAC_HAVE_SPARSE 1
+#endif
+#ifndef FAC_HAVE_CODED
+#define FAC_HAVE_CODED 1
+#endif
+#ifndef FAC_HAVE_BATCHED
+#define FAC_HAVE_BATCHED 1
+#endif
+
 /* In the order of their start. A room that fails to start leaves nothing behind. */
 static const struct {
     fac_status (*start)(void);
@@ -26,9 +37,15 @@ static const struct {
 #endif
     {fac__dispatch_init, fac__dispatch_shutdown},
     {fac__pending_init, NULL},
+#if FAC_HAVE_SPARSE
     {fac__sparse_init, NULL},
+#endif
+#if FAC_HAVE_CODED
     {fac__coded_init, NULL},
+#endif
+#if FAC_HAVE_BATCHED
     {fac__batch_init, fac__batch_shutdown},
+#endif
     {NULL, fac__names_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
 };

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Usage: embedded.sh SOURCE BUILD: builds, in the folder BUILD, the library with only the operators that a list names. Both ways of having
-# it, shared and in the program, train a small model, refuse what was left out, and take less than 0.7 MB.
+# it, shared and in the program, train a small model, refuse what was left out, and take less than 0.85 MB.
 set -eu
 source=$1
 build=$2
-most=700000
+most=850000
 list=$source/tests/install/toy_module.txt
 fail() {
     echo "embedded: $*" >&2

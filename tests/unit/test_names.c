@@ -84,6 +84,7 @@ static void S023_names_are_printed(void **state) {
     (void)state;
     FAC_SCOPE(s);
     text = fac_tensor_string(ones_of(FAC_SHAPE(2, 1), FAC_NAMES("N", NULL)));
+    assert_non_null(text);
     assert_non_null(strstr(text, "names=('N', None))"));
     fac_string_free(text);
 }

@@ -286,6 +286,7 @@ static void quantized_tensor_prints_as_pytorch_S024(void **state) {
     const int64_t zeros[] = {0, 1};
     fac_tensor *q = fac_quantize_per_tensor(fac_tensor_from(x, FAC_F32, FAC_INTS(4)), 0.1, 10, FAC_QUINT8);
     char *text = fac_tensor_string(q);
+    assert_non_null(text);
     assert_string_equal(text, "tensor([-1.,  0.,  1.,  2.], size=(4,), dtype=torch.quint8,\n"
                               "       quantization_scheme=torch.per_tensor_affine, scale=0.1, zero_point=10)");
     fac_string_free(text);
@@ -293,6 +294,7 @@ static void quantized_tensor_prints_as_pytorch_S024(void **state) {
                                  fac_tensor_from(scales, FAC_F64, FAC_INTS(2)),
                                  fac_tensor_from(zeros, FAC_I64, FAC_INTS(2)), 0, FAC_QINT8);
     text = fac_tensor_string(q);
+    assert_non_null(text);
     assert_non_null(strstr(text, "dtype=torch.qint8"));
     assert_non_null(strstr(text, "quantization_scheme=torch.per_channel_affine"));
     assert_non_null(strstr(text, "scale=tensor([0.5000, 0.2500], dtype=torch.float64)"));

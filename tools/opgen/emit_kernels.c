@@ -284,7 +284,11 @@ void emit_rows(FILE *f, const op *o, const rows *k) {
     emit(f, o,
          "NULL};\nextern const fac_builtin_kernel fac__kernels_$id[];\n"
          "const fac_builtin_kernel fac__kernels_$id[] = {\n");
-    for (size_t i = 0; i < k->n; i++) fprintf(f, "    {\"%s\", (fac_fn)%s},\n", k->v[i].key, fill(o, k->v[i].fn));
+    for (size_t i = 0; i < k->n; i++) {
+        const bool sparse = strncmp(k->v[i].key, "Sparse", 6) == 0; /* a small library may have no such tensors */
+        if (sparse) fputs("#if !defined FAC_HAVE_SPARSE || FAC_HAVE_SPARSE\n", f);
+        fprintf(f, "    {\"%s\", (fac_fn)%s},\n%s", k->v[i].key, fill(o, k->v[i].fn), sparse ? "#endif\n" : "");
+    }
     if (!e->composite)
         emit(f, o,
              e->nondifferentiable && !writes(o) ? "    {\"Autograd\", (fac_fn)NULL},\n"

@@ -41,6 +41,10 @@ static fac_status filled_new(fac_factory f, fac_tensor *like, fac_ints size, fac
 
 /* A tensor without elements, which is empty and full of zeros. */
 static fac_status without_elements(fac_factory f, fac_ints size, fac_tensor **out) {
+#if defined FAC_HAVE_SPARSE && !FAC_HAVE_SPARSE
+    (void)size, (void)out;
+    return FAC_FAIL(FAC_ERR_UNSUPPORTED, "this build has no tensors of the layout %s", fac__layout_name(f.layout));
+#else
     if (f.layout == FAC_SPARSE_COO)
         return fac__c_sparse_coo_tensor_size(size, f.dtype, f.layout, f.device, f.pin_memory, out);
     FAC_CHECK(f.layout == FAC_SPARSE_CSR || f.layout == FAC_SPARSE_CSC, FAC_ERR_UNSUPPORTED,
@@ -48,6 +52,7 @@ static fac_status without_elements(fac_factory f, fac_ints size, fac_tensor **ou
               fac__layout_name(f.layout));
     return fac__c__sparse_compressed_tensor_with_dims(0, 0, size, (fac_ints){0}, FAC_I64, f.dtype, f.layout, f.device,
                                                       f.pin_memory, out);
+#endif
 }
 
 /* ---- empty --------------------------------------------------------------------------------------------------------------- */

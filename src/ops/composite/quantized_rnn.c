@@ -54,7 +54,9 @@ static fac_status check_state(const fac_tensor *input, const fac_tensor *h, cons
     FAC_CHECK(input->ndim == 2 && h->ndim == 2 && input->sizes[0] == h->sizes[0], FAC_ERR_SHAPE,
               "an input [B, I] and a state [B, H] are expected, but got %s and %s", FAC_SHAPE_TEXT(input),
               FAC_SHAPE_TEXT(h));
-    const int64_t rows = gates_of(kind) * h->sizes[1];
+    int64_t rows;
+    FAC_CHECK(fac__mul(gates_of(kind), h->sizes[1], &rows), FAC_ERR_OVERFLOW, "a state of %s is too large",
+              FAC_SHAPE_TEXT(h));
     FAC_TRY(fac__need_sizes("w_ih", w_ih, (const int64_t[]){rows, input->sizes[1]}, 2));
     return fac__need_sizes("w_hh", w_hh, (const int64_t[]){rows, h->sizes[1]}, 2);
 }
@@ -144,7 +146,9 @@ static cell cell_of(const network *k, int64_t i) {
 }
 
 static fac_status check_cell(const cell *k, int64_t width, int64_t h) {
-    const int64_t rows = gates_of(k->kind) * h;
+    int64_t rows;
+    FAC_CHECK(fac__mul(gates_of(k->kind), h, &rows), FAC_ERR_OVERFLOW, "a state of %lld features is too large",
+              (long long)h);
     FAC_TRY(fac__need_sizes("w_ih", k->w_ih, (const int64_t[]){rows, width}, 2));
     return fac__need_sizes("w_hh", k->w_hh, (const int64_t[]){rows, h}, 2);
 }
