@@ -147,9 +147,10 @@ fac_status coo_of_indices_composite(const fac_call_info *c, fac_tensor *indices,
     FAC_TRY(coo_parts(&indices, &values));
     FAC_CHECK(indices->ndim == 2, FAC_ERR_SHAPE, "indices must be sparse_dim x nnz, but got: %s",
               FAC_SHAPE_TEXT(indices));
+    FAC_CHECK(indices->sizes[0] <= FAC_MAX_DIMS - (values->ndim - 1), FAC_ERR_SHAPE,
+              "a tensor may have at most %d dimensions, got %lld sparse and %d dense ones", FAC_MAX_DIMS,
+              (long long)indices->sizes[0], values->ndim - 1);
     const int64_t n = indices->sizes[0] + values->ndim - 1;
-    FAC_CHECK(n <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a tensor may have at most %d dimensions, got %lld", FAC_MAX_DIMS,
-              (long long)n);
     FAC_TRY(fac__sparse_largest(indices, size));
     for (int i = 1; i < values->ndim; i++) size[indices->sizes[0] + i - 1] = values->sizes[i];
     return coo(true, indices, values, (fac_ints){size, (size_t)n}, COO_ARGS, out);
