@@ -36,14 +36,16 @@ Slip = namedtuple("Slip", "callee keyword value text usual")
 # And where any value of the type would not do.
 VALID_NAMED = {"high": "5", "physical_layout": "FAC_INTS(1, 0)", ("start", "fac_tensor *"): "slip_number_tensor", ("end", "fac_tensor *"): "slip_number_tensor"}
 
+VALID_OF = {("fac_sparse_coo_tensor_indices", "indices"): "slip_index_tensor"}
 
-def valid(parameter):
-    named = VALID_NAMED.get((parameter.name, parameter.type)) or VALID_NAMED.get(parameter.name)
+
+def valid(callee, parameter):
+    named = VALID_OF.get((callee.name, parameter.name)) or VALID_NAMED.get((parameter.name, parameter.type)) or VALID_NAMED.get(parameter.name)
     return named or VALID[parameter.type]
 
 
 def call(callee, keywords):
-    given = [valid(p) for p in callee.parameters]
+    given = [valid(callee, p) for p in callee.parameters]
     return f"{callee.name}({', '.join(given + keywords)})"
 
 
@@ -62,13 +64,7 @@ def places(callee, keyword):
             yield before + ["%s"] + after
 
 
-# Of these no call is right with what stands for any parameter, so that an error says nothing of a keyword.
-NEVER_RIGHT = {"fac_sparse_coo_tensor_indices"}  # indices of integers, as many as there are values
-
-
 def slips_of(callee):
-    if callee.name in NEVER_RIGHT:
-        return
     usual = call(callee, [])
     for keyword in callee.keywords:
         for place in places(callee, keyword):

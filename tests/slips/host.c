@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <string.h>
 
-fac_tensor *slip_tensor, *slip_number_tensor, *slip_result;
+fac_tensor *slip_tensor, *slip_number_tensor, *slip_index_tensor, *slip_result;
 fac_generator *slip_generator;
 fac_module *slip_module;
 void *slip_pointer;
@@ -234,6 +234,7 @@ int main(int argc, char **argv) {
     signal(SIGSEGV, crashed);
     slip_tensor = fac_ones(FAC_SHAPE(2, 3));
     slip_number_tensor = fac_full(FAC_SHAPE(), 2);
+    slip_index_tensor = fac_zeros(FAC_SHAPE(1, 2), .dtype = FAC_I64);
     slip_generator = fac_default_generator();
     slip_module = fac_relu_new();
     if (record_operators()) return fac_report(stderr);

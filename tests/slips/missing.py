@@ -15,7 +15,7 @@ from keywords import callees
 
 def short_call(callee):
     """The call without the last argument."""
-    given = [calls.valid(p) for p in callee.parameters[:-1]]
+    given = [calls.valid(callee, p) for p in callee.parameters[:-1]]
     return f"{callee.name}({', '.join(given)})"
 
 
