@@ -34,7 +34,8 @@ typedef struct slip {
 } slip;
 
 /* What calls are given; the program makes them. */
-FAC_API extern fac_tensor *slip_tensor, *slip_number_tensor, *slip_index_tensor; /* of sizes [2, 3]; of one number; of [1, 2] zeros */
+FAC_API extern fac_tensor *slip_tensor, *slip_number_tensor,
+    *slip_index_tensor; /* of sizes [2, 3]; of one number; of [1, 2] zeros */
 FAC_API extern fac_generator *slip_generator;
 FAC_API extern fac_module *slip_module;
 FAC_API extern void *slip_pointer;

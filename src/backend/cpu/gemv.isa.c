@@ -1,6 +1,7 @@
 /* Matrix-vector products: bound by memory, so each element of the matrix is read once, in order, and nothing is packed.
    Sums are kept in f32 (f64 for f64) and are pairwise over short blocks (cascade.h): of a row's dot product blocks of FAC_DOT vectors
-   of partial sums, then the tail; of a column sum 16 rows. Neither depends on how callers cut the rows. */
+   of partial sums, then the tail; of a column sum 16 rows. Neither depends on how callers cut the rows. The kernels of column
+   sums are not inlined, so that the stack holds the sums of one dtype alone. */
 #include "backend/cpu/cascade.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/simd.h"
@@ -84,7 +85,8 @@ static inline fac_vf32 load_f16(const uint16_t *p) {
             for (; j < n; j++) y[j] = FMA1(x[i], ONE(r[j]), y[j]);                                                   \
         }                                                                                                            \
     }                                                                                                                \
-    static void cols_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                        \
+    static                                                                                                           \
+        __attribute__((noinline)) void cols_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) { \
         if (k <= 2 * FAC_CASCADE_STEPS) {                                                                            \
             few_##SUF(k, n, a, lda, x, y);                                                                           \
             return;                                                                                                  \
