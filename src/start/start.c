@@ -5,6 +5,7 @@
 #include "backend/cuda/runtime/runtime.h"
 #include "base/mutex.h"
 #include "core/guard.h"
+#include "core/kinds.h"
 #include "core/names.h"
 #include "dispatch/operator.h"
 #include "ops/batch/batch.h"
@@ -12,17 +13,6 @@
 #include "ops/loop.h"
 #include "ops/pending.h"
 #include "ops/sparse/fallback.h"
-
-/* A library with few operators has only the kinds of tensors that its list speaks of (cmake/library.cmake). */
-#ifndef FAC_HAVE_SPARSE
-#define FAC_HAVE_SPARSE 1
-#endif
-#ifndef FAC_HAVE_CODED
-#define FAC_HAVE_CODED 1
-#endif
-#ifndef FAC_HAVE_BATCHED
-#define FAC_HAVE_BATCHED 1
-#endif
 
 /* In the order of their start. A room that fails to start leaves nothing behind. */
 static const struct {

@@ -286,7 +286,7 @@ void emit_rows(FILE *f, const op *o, const rows *k) {
          "const fac_builtin_kernel fac__kernels_$id[] = {\n");
     for (size_t i = 0; i < k->n; i++) {
         const bool sparse = strncmp(k->v[i].key, "Sparse", 6) == 0; /* a small library may have no such tensors */
-        if (sparse) fputs("#if !defined FAC_HAVE_SPARSE || FAC_HAVE_SPARSE\n", f);
+        if (sparse) fputs("#if FAC_HAVE_SPARSE\n", f);
         fprintf(f, "    {\"%s\", (fac_fn)%s},\n%s", k->v[i].key, fill(o, k->v[i].fn), sparse ? "#endif\n" : "");
     }
     if (!e->composite)

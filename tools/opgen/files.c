@@ -249,7 +249,7 @@ static const struct {
     {"ops_gen.h",
      GUARD(
          "FAC_OPS_GEN_H",
-         "#include \"autograd/node.h\"\n#include \"core/scalar.h\"\n#include \"ops/call.h\"\n#include \"dispatch/value.h\"\n"
+         "#include \"autograd/node.h\"\n#include \"core/kinds.h\"\n#include \"core/scalar.h\"\n#include \"ops/call.h\"\n#include \"dispatch/value.h\"\n"
          "#include \"autograd/foreach.h\"\n#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n"),
      .op = emit_internal_decl, .write = write_formula_fns, .end = "#endif\n"},
     {"ops_signatures.c",

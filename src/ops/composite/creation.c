@@ -1,5 +1,6 @@
 /* Factories of constant contents: empty, zeros, ones, full, eye and their ..._like and new_... forms. They run below
    autograd on every device: an empty tensor, filled by the back end. */
+#include "core/kinds.h"
 #include "core/sparse.h"
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
@@ -41,7 +42,7 @@ static fac_status filled_new(fac_factory f, fac_tensor *like, fac_ints size, fac
 
 /* A tensor without elements, which is empty and full of zeros. */
 static fac_status without_elements(fac_factory f, fac_ints size, fac_tensor **out) {
-#if defined FAC_HAVE_SPARSE && !FAC_HAVE_SPARSE
+#if !FAC_HAVE_SPARSE
     (void)size, (void)out;
     return FAC_FAIL(FAC_ERR_UNSUPPORTED, "this build has no tensors of the layout %s", fac__layout_name(f.layout));
 #else

@@ -1,0 +1,16 @@
+/* Which kinds of tensors a build has. A library with few operators has only those that its list speaks of: cmake/library.cmake defines
+   the others as 0, and what only they need is then neither started nor linked. */
+#ifndef FAC_SRC_CORE_KINDS_H
+#define FAC_SRC_CORE_KINDS_H
+
+#ifndef FAC_HAVE_SPARSE
+#define FAC_HAVE_SPARSE 1
+#endif
+#ifndef FAC_HAVE_CODED
+#define FAC_HAVE_CODED 1
+#endif
+#ifndef FAC_HAVE_BATCHED
+#define FAC_HAVE_BATCHED 1
+#endif
+
+#endif
