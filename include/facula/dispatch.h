@@ -52,6 +52,7 @@ typedef enum fac_functionality {
     FAC_KEY_FORWARD_AD, /* a tensor that has a tangent: see fac_make_dual */
     FAC_KEY_AD_INPLACE_OR_VIEW,
     FAC_KEY_AUTOGRAD,
+    FAC_KEY_NESTED, /* a nested tensor, whose values are seen to by all below; composites do not serve it */
     FAC_KEY_TRACE,
     FAC_KEY_AUTOCAST,
     FAC_KEY_BATCHED,
