@@ -7,12 +7,15 @@
 fac_status fac__nested_grad_elements(fac_tensor *t, fac_tensor *grad, fac_tensor **out) {
     FAC_CHECK(!fac__nested_of(t) == !fac__nested_of(grad), FAC_ERR_UNSUPPORTED,
               "the gradient of a nested tensor is a nested one, and that of a plain tensor a plain one");
-    if (!fac__nested_of(t)) {
-        *out = fac__ref(grad);
-        return FAC_OK;
+#if !defined FAC_HAVE_NESTED || \
+    FAC_HAVE_NESTED /* a small library may have no such tensors, nor the operators for this */
+    if (fac__nested_of(t)) {
+        FAC_SCOPE(s);
+        return fac__give(out, fac__nested_elements_like(grad, t));
     }
-    FAC_SCOPE(s);
-    return fac__give(out, fac__nested_elements_like(grad, t));
+#endif
+    *out = fac__ref(grad);
+    return FAC_OK;
 }
 
 fac_status fac__nested_show_grad(const fac_tensor *t, fac_tensor **grad) {

@@ -3,8 +3,8 @@
    The elements of all components lie in one vector, the buffer, component after component, each row-major in the sizes that it is
    stored in. What is shown may have a component's dimensions in another order, the same for all, so that transposing moves nothing.
 
-   A nested tensor has no history of its own: the buffer has, and gradients flow to it. So it has the key Nested, which stands above
-   autograd, and none of the keys below. Its header shows n for the first size, and for each other the size that all components
+   A nested tensor has no history of its own: the buffer has, and gradients flow to it. So it has the key Nested, which stands on
+   top of all others, and none of them. Its header shows n for the first size, and for each other the size that all components
    agree in or FAC_RAGGED. */
 #ifndef FAC_SRC_CORE_NESTED_H
 #define FAC_SRC_CORE_NESTED_H

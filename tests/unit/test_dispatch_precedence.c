@@ -258,9 +258,9 @@ static void S062_highest_functionality_on_the_highest_backend(void **state) {
 }
 
 static void S062_order_of_functionalities(void **state) {
-    static const char *const order[] = {"Named",       "Batched",         "AutocastCPU", "Trace",         "Nested",
-                                        "AutogradCPU", "ADInplaceOrView", "ForwardAD",   "Functionalize", "Conjugate",
-                                        "Watch",       "BackendSelect",   "SparseCPU",   "SparseCsrCPU",  "VendorCPU",
+    static const char *const order[] = {"Nested",      "Named",           "Batched",   "AutocastCPU",   "Trace",
+                                        "AutogradCPU", "ADInplaceOrView", "ForwardAD", "Functionalize", "Conjugate",
+                                        "Watch",       "BackendSelect",   "SparseCPU", "SparseCsrCPU",  "VendorCPU",
                                         "CustomRNG",   "QuantizedCPU",    "CPU"};
     fac_keyset all = ((fac_keyset)((1 << FAC_KEY_COUNT) - 1) << FAC_BACKEND_BITS) | fac__backend_bit(FAC_BACKEND_CPU);
     fac_registration *r[FAC_COUNT(order)];

@@ -517,6 +517,36 @@ static void nested_arguments_are_refused_by_name(void **state) {
     assert_error(FAC_ERR_SHAPE, "scalar outputs");
 }
 
+static fac_tensor *doubled(void *context, fac_tensors in) {
+    (void)context;
+    return fac_mul(fac_relu(in.v[0]), 2.0);
+}
+
+static void nested_tensors_in_layers_and_checkpoints(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *v[N], *b[N], *want[N];
+    for (int i = 0; i < N; i++) v[i] = fac_set_requires_grad(fac_to_dtype(RANDOM(rows[i], 6), FAC_F32), true);
+    copies(b, v);
+    fac_module *linear = fac_linear_new(6, 4), *norm = fac_layer_norm_new(FAC_INTS(4));
+    fac_tensor *t = fac_checkpoint(doubled, NULL, FAC_TENSORS(fac_as_nested_tensor(list(v))));
+    t = fac_forward(norm, fac_forward(linear, t));
+    for (int i = 0; i < N; i++) want[i] = fac_forward(norm, fac_forward(linear, doubled(NULL, FAC_TENSORS(b[i]))));
+    for (int i = 0; i < N; i++) assert_near(fac_select(t, 0, i), want[i], 1e-5);
+    assert_ok(fac_backward(weighed(fac_unbind(t))));
+    assert_ok(fac_backward(weighed(list(want))));
+    for (int i = 0; i < N; i++)
+        if (fac_grad_of(b[i])) assert_near(fac_grad_of(v[i]), fac_grad_of(b[i]), 1e-4);
+    assert_null(fac_module_add_parameter(norm, "nested", fac_nested_tensor(list(v))));
+    assert_error(FAC_ERR_UNSUPPORTED, "'nested' is a nested tensor, which cannot be a parameter");
+    assert_null(fac_set_names(t, FAC_NAMES("A", "B", "C")));
+    assert_error(FAC_ERR_UNSUPPORTED, "not on a nested tensor");
+    assert_null(fac_register_hook(t, NULL, NULL));
+    assert_error(FAC_ERR_ARGUMENT, "a hook needs a function");
+    fac_module_release(linear);
+    fac_module_release(norm);
+}
+
 static void nested_embedding_gives_rows_of_the_table(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -571,5 +601,6 @@ FAC_TEST_MAIN(FAC_TEST(nested_gives_its_components_back), FAC_TEST(nested_lists_
               FAC_TEST(nested_functions_and_gradients_are_those_of_the_components),
               FAC_TEST(nested_operands_have_the_same_sizes), FAC_TEST(nested_changes_in_place_are_seen_by_all),
               FAC_TEST(nested_copies_and_conversions), FAC_TEST(nested_to_padded_and_back),
-              FAC_TEST(nested_arguments_are_refused_by_name), FAC_TEST(nested_embedding_gives_rows_of_the_table),
-              FAC_TEST(nested_grad_gives_nested_gradients), FAC_TEST(nested_text_is_that_of_pytorch))
+              FAC_TEST(nested_arguments_are_refused_by_name), FAC_TEST(nested_tensors_in_layers_and_checkpoints),
+              FAC_TEST(nested_embedding_gives_rows_of_the_table), FAC_TEST(nested_grad_gives_nested_gradients),
+              FAC_TEST(nested_text_is_that_of_pytorch))

@@ -8,7 +8,7 @@
 #include "dispatch/value.h"
 #include "ops/nested/parts.h"
 
-enum { MOST_ARGS = 64 };
+enum { MOST_ARGS = 64, MOST_RESULTS = 8 };
 
 /* Those that are not pointwise, but look at elements one by one all the same. By name, so that a library with few operators has no
    more for it. */
@@ -89,7 +89,7 @@ static fac_status give(const fac_operator *op, fac_value *results, fac_tensor *l
 }
 
 static fac_status on_buffers(const fac_operator *op, fac_tensor *like, fac_value *stack) {
-    fac_value work[MOST_ARGS], results[MOST_ARGS];
+    fac_value work[MOST_ARGS], results[MOST_RESULTS];
     bool own[MOST_ARGS] = {false};
     fac_status st = FAC_OK;
     memcpy(work, stack, op->n_args * sizeof *work);
@@ -107,7 +107,7 @@ static fac_status nested_fallback(const fac_call_info *c, fac_value *stack) {
     FAC_SCOPE(s);
     const fac_operator *op = c->op;
     if (!op->facts) return fac__no_kernel(c); /* a user's: nothing is known of it */
-    if (op->n_args > MOST_ARGS || op->n_rets > MOST_ARGS || !is_of_elements(op)) return refuse(op);
+    if (op->n_args > MOST_ARGS || op->n_rets > MOST_RESULTS || !is_of_elements(op)) return refuse(op);
     fac_tensor *like = first_nested(op, stack);
     return like ? on_buffers(op, like, stack) : refuse(op);
 }
