@@ -38,6 +38,7 @@ static fac_tensor *run_randn(fixture *f) {
 }
 static fac_tensor *run_dropout(fixture *f) { return fac_dropout(f->x[0], 0.1, true); }
 static fac_tensor *run_linear(fixture *f) { return fac_linear(f->x[0], f->x[1], f->x[2]); }
+static fac_tensor *run_bmm(fixture *f) { return fac_bmm(f->x[0], f->x[1]); }
 static fac_tensor *run_conv(fixture *f) { return fac_conv2d(f->x[0], f->x[1], f->x[2], .padding = 1); }
 
 /* Backward of y with the weights x[3], then the inputs' gradients are dropped. */
@@ -53,6 +54,18 @@ static fac_tensor *run_conv_backward(fixture *f) { return backward(f, run_conv(f
 
 static void prepare_where(fixture *f) { f->x[2] = fac_gt(f->x[0], 0.0); }
 static void prepare_embedding(fixture *f) { f->x[1] = fac_randint(32768, FAC_INTS(16384)); }
+/* 64 components of 16, 18 ... 142 rows, of the rows of x[0]. */
+enum { COMPONENTS = 64, COMPONENT_ROWS = 5056 };
+static void prepare_nested(fixture *f) {
+    int64_t rows[COMPONENTS];
+    for (int i = 0; i < COMPONENTS; i++) rows[i] = 16 + 2 * i;
+    const fac_ints list = {rows, COMPONENTS};
+    f->x[0] = fac_nested_tensor(fac_split_with_sizes(f->x[0], list));
+}
+static void prepare_nested_bmm(fixture *f) {
+    prepare_nested(f);
+    f->x[1] = fac_transpose(f->x[0], 1, 2);
+}
 static void prepare_backward(fixture *f) { fac_set_requires_grad(f->x[3], false); }
 
 const row op_rows[] = {
@@ -103,6 +116,13 @@ const row op_rows[] = {
      prepare_backward,
      {{256, 1024}, {1024, 1024}, {1024}, {256, 1024}},
      true},
+    {"matrix", "nested bmm 64x(16..142)x64", run_bmm, prepare_nested_bmm, {{COMPONENT_ROWS, 64}}, false},
+    {"matrix",
+     "nested linear 64x(16..142)x64x256",
+     run_linear,
+     prepare_nested,
+     {{COMPONENT_ROWS, 64}, {256, 64}, {256}},
+     false},
     {"matrix", "conv 32x64x32x32 3x3", run_conv, NULL, {{32, 64, 32, 32}, {64, 64, 3, 3}, {64}}, false},
     {"matrix",
      "conv 32x64x32x32 3x3 fwd+bwd",

@@ -99,6 +99,21 @@ class GPT(nn.Module):
         return self.head(self.norm(x)).view(-1, self.head.out_features)
 
 
+def nested():
+    return torch.nested.nested_tensor([torch.randn(16 + 2 * i, 64) for i in range(64)])
+
+
+def nested_bmm():
+    a = nested()
+    b = a.transpose(1, 2)
+    return lambda: torch.bmm(a, b)
+
+
+def nested_linear():
+    x, weight, bias = nested(), torch.randn(256, 64), torch.randn(256)
+    return lambda: F.linear(x, weight, bias)
+
+
 def training_step(model, optimizer, x, y):
     def run():
         F.cross_entropy(model(x), y).backward()
@@ -162,6 +177,8 @@ ROWS = {
     **{f"mm {n}": on(torch.mm, (n, n), (n, n)) for n in (64, 128, 256, 512, 1024)},
     "linear 256x1024x1024": on(F.linear, *LINEAR),
     "linear 256x1024x1024 fwd+bwd": backward_of(F.linear, *LINEAR, weights=(256, 1024)),
+    "nested bmm 64x(16..142)x64": nested_bmm,
+    "nested linear 64x(16..142)x64x256": nested_linear,
     "conv 32x64x32x32 3x3": on(lambda x, w, b: F.conv2d(x, w, b, padding=1), *CONV),
     "conv 32x64x32x32 3x3 fwd+bwd": backward_of(lambda x, w, b: F.conv2d(x, w, b, padding=1), *CONV, weights=(32, 64, 32, 32)),
     "MLP 2-16-16-2 b8 SGD": tiny_step,

@@ -37,7 +37,8 @@ typedef enum fac_backend {
 } fac_backend;
 
 /* What kind of handling a call needs. Higher runs first. source: c10::DispatchKey, whose order they have, but for
-   Named: here names are seen to before anything else, so that operators made of others keep them too */
+   Named and Nested: here they are seen to before anything else, so that operators made of others keep names too, and
+   look at no nested tensor */
 typedef enum fac_functionality {
     FAC_KEY_DENSE,
     FAC_KEY_QUANTIZED,
@@ -56,6 +57,7 @@ typedef enum fac_functionality {
     FAC_KEY_AUTOCAST,
     FAC_KEY_BATCHED,
     FAC_KEY_NAMED,
+    FAC_KEY_NESTED, /* a nested tensor: its elements are seen to by all keys below. Composites do not serve it */
     FAC_KEY_COUNT
 } fac_functionality;
 

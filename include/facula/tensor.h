@@ -32,10 +32,12 @@ FAC_API fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, f
 /* Each of these gives 0, NULL or an unset value, with an error pending, for a NULL or dead handle. */
 /* Number of dimensions. */
 FAC_API int fac_tensor_ndim(const fac_tensor *t);
-/* Size or stride (in elements) of dimension dim, counted from the end if negative. */
+/* Size or stride (in elements) of dimension dim, counted from the end if negative.
+   errors: INDEX; SHAPE for a dimension of a nested tensor in which its components differ; UNSUPPORTED for strides of a
+           tensor that is not strided */
 FAC_API int64_t fac_tensor_size(const fac_tensor *t, int64_t dim);
 FAC_API int64_t fac_tensor_stride(const fac_tensor *t, int64_t dim);
-/* All sizes or strides; borrowed from the tensor. */
+/* All sizes or strides; borrowed from the tensor. Errors as for one. */
 FAC_API fac_ints fac_tensor_sizes(const fac_tensor *t);
 FAC_API fac_ints fac_tensor_strides(const fac_tensor *t);
 /* Number of elements. */
@@ -46,6 +48,8 @@ FAC_API int64_t fac_tensor_offset(const fac_tensor *t);
 FAC_API fac_dtype fac_tensor_dtype(const fac_tensor *t);
 FAC_API fac_device fac_tensor_device(const fac_tensor *t);
 FAC_API fac_layout fac_tensor_layout(const fac_tensor *t);
+/* Whether t is a nested tensor: a list of components whose sizes may differ. */
+FAC_API bool fac_is_nested(const fac_tensor *t);
 /* True if the elements lie in row-major order without gaps. */
 FAC_API bool fac_tensor_is_contiguous(const fac_tensor *t);
 /* True if the elements lie in the given order without gaps. */

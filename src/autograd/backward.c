@@ -5,6 +5,7 @@
 #include "autograd/engine_ops.h"
 #include "autograd/func.h"
 #include "autograd/leaf.h"
+#include "autograd/nested.h"
 #include "core/tensor_make.h"
 #include "keywords_gen.h"
 #include "ops/call.h"
@@ -64,8 +65,7 @@ static fac_status check_grad(const fac_tensor *root, const fac_tensor *grad, siz
     return FAC_OK;
 }
 
-static fac_status gather_root(gathered *g, size_t i, fac_tensor *root, fac_tensor *grad) {
-    FAC_TRY(fac__check_header(root, "backward", "tensors"));
+static fac_status gather_plain_root(gathered *g, size_t i, fac_tensor *root, fac_tensor *grad) {
     FAC_TRY(fac__check_own(root, "a backward pass"));
     FAC_TRY(fac__gradient_edge(root, &g->edges[i]));
     FAC_CHECK(g->edges[i].node, FAC_ERR_AUTOGRAD,
@@ -83,6 +83,16 @@ static fac_status gather_root(gathered *g, size_t i, fac_tensor *root, fac_tenso
     return fac__fit_gradient("backward", (uint32_t)i, &g->edges[i], &g->grads[i]);
 }
 
+static fac_status gather_root(gathered *g, size_t i, fac_tensor *root, fac_tensor *grad) {
+    FAC_TRY(fac__check_header(root, "backward", "tensors"));
+    if (FAC_LIKELY(!fac__nested_of(root) && !fac__nested_of(grad))) return gather_plain_root(g, i, root, grad);
+    fac_tensor *elements = NULL;
+    if (grad) FAC_TRY(fac__nested_grad_elements(root, grad, &elements));
+    const fac_status st = gather_plain_root(g, i, fac__history_of(root), elements);
+    fac__unref(elements);
+    return st;
+}
+
 static fac_status gather_roots(gathered *g, fac_tensors roots, fac_tensors grads) {
     FAC_TRY(gathered_init(g, roots.n));
     FAC_CHECK(grads.n == 0 || grads.n == roots.n, FAC_ERR_ARGUMENT, "got %zu tensors and %zu gradients", roots.n,
@@ -98,8 +108,8 @@ static fac_status gather_roots(gathered *g, fac_tensors roots, fac_tensors grads
 static fac_status gather_inputs(gathered *g, fac_tensors inputs, bool accumulate) {
     FAC_TRY(gathered_init(g, inputs.n));
     for (size_t i = 0; i < inputs.n; i++) {
-        fac_tensor *t = inputs.v[i];
-        FAC_TRY(fac__check_header(t, "grad", "inputs"));
+        FAC_TRY(fac__check_header(inputs.v[i], "grad", "inputs"));
+        fac_tensor *t = fac__history_of(inputs.v[i]);
         FAC_TRY(fac__check_own(t, "grad"));
         FAC_CHECK(fac__requires_grad(t), FAC_ERR_AUTOGRAD, "One of the differentiated Tensors does not require grad");
         FAC_TRY(fac__gradient_edge(t, &g->edges[i]));
@@ -174,8 +184,9 @@ static fac_status check_used(const gathered *to, bool allow_unused) {
 }
 
 /* Captured gradients become temporaries of the innermost scope. */
-static fac_status give_out(gathered *to, fac_tensor **out_grads) {
+static fac_status give_out(gathered *to, fac_tensors inputs, fac_tensor **out_grads) {
     fac_thread *th = fac__thread();
+    for (size_t i = 0; i < to->n; i++) FAC_TRY(fac__nested_show_grad(inputs.v[i], &to->grads[i]));
     for (size_t i = 0; i < to->n; i++) {
         out_grads[i] = fac__adopt(th, to->grads[i]);
         to->grads[i] = NULL;
@@ -198,7 +209,7 @@ fac_status fac__grad(fac_tensors outputs, fac_tensors inputs, fac_tensor **out_g
                                                .keep_graph = kw->retain_graph || kw->create_graph,
                                                .create_graph = kw->create_graph});
     if (st == FAC_OK) st = check_used(&to, kw->allow_unused);
-    if (st == FAC_OK) st = give_out(&to, out_grads);
+    if (st == FAC_OK) st = give_out(&to, inputs, out_grads);
     gathered_free(&to);
     gathered_free(&from);
     return st;

@@ -58,7 +58,8 @@ bool fac__dual_requires_grad(const fac_tensor *t) {
 
 fac_status fac__dual_check_kind(const fac_tensor *t) {
     FAC_CHECK(!t->cls || t->cls == &fac__dual_class || fac__batched(t), FAC_ERR_UNSUPPORTED,
-              "a %s tensor cannot carry a tangent; make it dense (fac_to_dense, fac_dequantize)", t->cls->name);
+              "a %s tensor cannot carry a tangent; make it dense (fac_to_dense, fac_dequantize, fac_to_padded_tensor)",
+              t->cls->name);
     return FAC_OK;
 }
 

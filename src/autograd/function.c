@@ -3,6 +3,7 @@
 #include "autograd/forward.h"
 #include "autograd/saved.h"
 #include "core/handle.h"
+#include "core/nested.h"
 #include "core/tensor_make.h"
 
 typedef struct tensor_vec {
@@ -238,21 +239,22 @@ static fac_status record(fac_function_ctx *c, fac_thread *th, fac_tensors inputs
     return FAC_OK;
 }
 
-/* forward computes below autograd, and backward on what it saved, plain tensors both: gradients of samples would be lost. */
-static fac_status refuse_batched(const fac_function *fn, fac_tensors l, const char *what) {
+/* forward computes below autograd, and backward on what it saved, plain tensors both: gradients of samples, or of the components of a
+   nested tensor, would be lost. */
+static fac_status refuse_standing(const fac_function *fn, fac_tensors l, const char *what) {
     for (size_t i = 0; i < l.n; i++)
-        FAC_CHECK(
-            !fac__stands_for_another(l.v[i]), FAC_ERR_UNSUPPORTED,
-            "the custom function %s cannot take part in a vmap: %s %zu is a %s tensor. Write it with operators, or "
-            "call it for each sample",
-            name_of(fn), what, i, l.v[i]->cls->name);
+        FAC_CHECK(!fac__stands_for_another(l.v[i]), FAC_ERR_UNSUPPORTED,
+                  "the custom function %s cannot take part in %s: %s %zu is a %s tensor. Write it with operators, or "
+                  "call it for each %s",
+                  name_of(fn), fac__nested_of(l.v[i]) ? "a computation on nested tensors" : "a vmap", what, i,
+                  l.v[i]->cls->name, fac__nested_of(l.v[i]) ? "component" : "sample");
     return FAC_OK;
 }
 
 static fac_status apply_in(fac_scope *s, fac_function_ctx *c, fac_thread *th, fac_tensors inputs, fac_tensor **raw,
                            fac_tensor **outs) {
     FAC_TRY(run_forward(c, th, inputs, raw));
-    FAC_TRY(refuse_batched(c->fn, (fac_tensors){raw, c->fn->n_outputs}, "output"));
+    FAC_TRY(refuse_standing(c->fn, (fac_tensors){raw, c->fn->n_outputs}, "output"));
     FAC_TRY(check_dirty(c, raw));
     memcpy(outs, raw, c->fn->n_outputs * sizeof *outs);
     FAC_TRY(record(c, th, inputs, raw, outs));
@@ -414,7 +416,7 @@ fac_status fac_function_apply(const fac_function *fn, void *user, fac_tensors in
     FAC_TRY(check_apply(fn, inputs));
     fac_handle_list open;
     fac_status st = fac__open_list(&open, inputs, true, name_of(fn), "inputs");
-    if (st == FAC_OK) st = refuse_batched(fn, open.l, "input");
+    if (st == FAC_OK) st = refuse_standing(fn, open.l, "input");
     if (st == FAC_OK) st = apply(fn, user, open.l, out_outputs);
     if (st == FAC_OK) fac__to_handles(out_outputs, fn->n_outputs);
     fac__handle_list_free(&open);

@@ -2,18 +2,19 @@
 #include "autograd/leaf.h"
 #include "autograd/autograd_meta.h"
 #include "autograd/hooks.h"
+#include "autograd/nested.h"
 #include "core/handle.h"
 
 bool fac_requires_grad(const fac_tensor *t) {
     FAC_OPEN(t, "fac_requires_grad", "t", false);
-    return fac__requires_grad(t);
+    return fac__requires_grad(fac__history_of((fac_tensor *)(uintptr_t)t));
 }
 
 bool fac__is_leaf(const fac_tensor *t) { return !(t->ag && fac__history(t->ag)); }
 
 bool fac_is_leaf(const fac_tensor *t) {
     FAC_OPEN(t, "fac_is_leaf", "t", false);
-    return fac__is_leaf(t);
+    return fac__is_leaf(fac__history_of((fac_tensor *)(uintptr_t)t));
 }
 
 bool fac_is_inference(const fac_tensor *t) {
@@ -40,13 +41,14 @@ fac_status fac__set_requires_grad(fac_tensor *t, bool on) {
 
 fac_tensor *fac_set_requires_grad(fac_tensor *t, bool on) {
     FAC_OPEN(t, "requires_grad_", "self", NULL);
-    return fac__set_requires_grad(t, on) == FAC_OK ? fac__handle(t) : NULL;
+    return fac__set_requires_grad(fac__history_of(t), on) == FAC_OK ? fac__handle(t) : NULL;
 }
 
 fac_tensor *fac__grad_of(const fac_tensor *t) { return t->ag ? t->ag->grad : NULL; }
 
 fac_tensor *fac_grad_of(const fac_tensor *t) {
     FAC_OPEN(t, "grad", "self", NULL);
+    if (FAC_UNLIKELY(fac__nested_of(t) != NULL)) return fac__handle(fac__nested_grad_of(t));
     return fac__handle(fac__grad_of(t));
 }
 
@@ -64,6 +66,7 @@ static fac_status check_grad(const fac_tensor *t, const fac_tensor *grad) {
 fac_status fac_set_grad(fac_tensor *t, fac_tensor *grad) {
     FAC_OPEN(t, "set_grad", "self", fac_error());
     FAC_OPEN_OPTIONAL(grad, "set_grad", "grad", fac_error());
+    if (FAC_UNLIKELY(fac__nested_of(t) != NULL)) return fac__nested_set_grad(t, grad);
     return fac__set_grad(t, grad);
 }
 
@@ -82,7 +85,7 @@ fac_status fac__set_grad(fac_tensor *t, fac_tensor *grad) {
 
 fac_node *fac_grad_fn(fac_tensor *t) {
     FAC_OPEN(t, "grad_fn", "self", NULL);
-    return fac__grad_fn(t);
+    return fac__grad_fn(fac__history_of(t));
 }
 
 bool fac_is_view(const fac_tensor *t) { return fac_view_base(t) != NULL; }
@@ -94,7 +97,7 @@ fac_tensor *fac_view_base(const fac_tensor *t) {
 
 fac_status fac_retain_grad(fac_tensor *t) {
     FAC_OPEN(t, "retain_grad", "self", fac_error());
-    return fac__retain_grad(t);
+    return fac__retain_grad(fac__history_of(t));
 }
 
 fac_status fac__retain_grad(fac_tensor *t) {

@@ -6,6 +6,12 @@
 #ifndef FAC_HAVE_SPARSE
 #define FAC_HAVE_SPARSE 1
 #endif
+#ifndef FAC_HAVE_NESTED
+#define FAC_HAVE_NESTED 1
+#endif
+#ifndef FAC_HAVE_VENDOR
+#define FAC_HAVE_VENDOR 1
+#endif
 #ifndef FAC_HAVE_CODED
 #define FAC_HAVE_CODED 1
 #endif

@@ -3,9 +3,11 @@
 #include "core/coded.h"
 #include "core/handle.h"
 #include "core/names.h"
+#include "core/nested.h"
 #include "core/read.h"
 #include "core/scalar.h"
 #include "core/sparse.h"
+#include "core/tensor_make.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -351,9 +353,65 @@ static void add_sparse_suffixes(printer *p, fac_tensor *t, const fac_sparse *s) 
     add(p, ")", 1);
 }
 
+/* ---- nested tensors -------------------------------------------------------------------------------------------------------------- */
+
+/* Owned: component i, without a history. */
+static fac_status component_of(const fac_nested *t, int64_t i, fac_tensor **out) {
+    int64_t stored[FAC_MAX_DIMS], sizes[FAC_MAX_DIMS], strides[FAC_MAX_DIMS];
+    const fac_ragged *r = t->shape;
+    fac__row_major(r->sizes + i * r->d, r->d, stored);
+    for (int k = 0; k < r->d; k++) {
+        sizes[k] = fac__nested_size(t, i, k);
+        strides[k] = stored[t->order[k]] * t->buffer->strides[0];
+    }
+    const int64_t first = t->buffer->offset + r->offsets[i] * t->buffer->strides[0];
+    return fac__view(t->buffer, sizes, strides, r->d, first, false, out);
+}
+
+/* Its text, each line two spaces further in. */
+static fac_status add_component(printer *p, const fac_nested *t, int64_t i) {
+    printer inner = {.line_width = p->line_width};
+    fac_tensor *component;
+    FAC_TRY(component_of(t, i, &component));
+    const fac_status st = write_header(component, &inner);
+    fac__unref(component);
+    add(p, "\n  ", 3);
+    for (const char *c = inner.out.data; st == FAC_OK && *c; c++) {
+        add(p, c, 1);
+        if (*c == '\n') add(p, "  ", 2);
+    }
+    fac__buf_free(&inner.out);
+    return st;
+}
+
+static fac_status add_components(printer *p, const fac_nested *t) {
+    char text[300];
+    const int64_t n = t->shape->n, edge = atomic_load(&option_edge);
+    const bool shortened = t->buffer->numel > atomic_load(&option_threshold) && n > 2 * edge;
+    add(p, "nested_tensor([", sizeof "nested_tensor([" - 1);
+    for (int64_t i = 0; i < n; i++) {
+        if (shortened && i == edge) {
+            add(p, "\n  ...,", 7);
+            i = n - edge;
+        }
+        FAC_TRY(add_component(p, t, i));
+        if (i + 1 < n) add(p, ",", 1);
+    }
+    add(p, n ? "\n]" : "]", n ? 2 : 1);
+    int64_t line = last_line(p);
+    if (t->buffer->ag) fac__autograd.describe(t->buffer, text, sizeof text);
+    if (t->buffer->ag && *text) add_suffix(p, &line, "%s", text);
+    add(p, ")", 1);
+    return FAC_OK;
+}
+
 /* ---- public ------------------------------------------------------------------------------------------------------------------- */
 
 static fac_status write_header(fac_tensor *t, printer *p) {
+    if (fac__nested_of(t)) {
+        FAC_TRY(add_components(p, fac__nested_of(t)));
+        return p->out.failed ? FAC_ERR_MEMORY : FAC_OK;
+    }
     add(p, prefix, INDENT);
     const fac_sparse *sparse = fac__sparse_of(t);
     if (sparse) {

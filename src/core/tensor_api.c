@@ -1,5 +1,6 @@
 /* The public face of a tensor: its properties, and tensors over given data. */
 #include "core/handle.h"
+#include "core/nested.h"
 #include "core/sparse.h"
 #include "core/storage.h"
 #include "core/tensor_flags.h"
@@ -8,6 +9,11 @@
 int fac_tensor_ndim(const fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", 0);
     return t->ndim;
+}
+
+bool fac_is_nested(const fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", false);
+    return fac__nested_of(t) != NULL;
 }
 
 /* Entry `dim` of sizes or strides, 0 with an error if there is none. */
@@ -21,13 +27,18 @@ static int64_t entry(const int64_t *list, int ndim, int64_t dim) {
 
 int64_t fac_tensor_size(const fac_tensor *t, int64_t dim) {
     FAC_OPEN(t, __func__, "t", 0);
-    return entry(t->sizes, t->ndim, dim);
+    const int64_t size = entry(t->sizes, t->ndim, dim);
+    if (FAC_LIKELY(size != FAC_RAGGED)) return size;
+    FAC_FAIL(FAC_ERR_SHAPE, "Given dimension %lld is irregular and does not have a size.", (long long)dim);
+    return 0;
 }
 
 /* Elements of other layouts do not lie at steps; an error is left pending. */
 static bool has_strides(const fac_tensor *t) {
-    if (fac__layout_of(t) == FAC_STRIDED) return true;
-    FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s tensors do not have strides", fac__layout_name(fac__layout_of(t)));
+    const bool nested = fac__nested_of(t) != NULL;
+    if (fac__layout_of(t) == FAC_STRIDED && !nested) return true;
+    FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s tensors do not have strides",
+             nested ? "nested" : fac__layout_name(fac__layout_of(t)));
     return false;
 }
 
@@ -38,6 +49,14 @@ int64_t fac_tensor_stride(const fac_tensor *t, int64_t dim) {
 
 fac_ints fac_tensor_sizes(const fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", (fac_ints){NULL, 0});
+    for (int k = 0; k < t->ndim && fac__nested_of(t); k++) {
+        if (t->sizes[k] != FAC_RAGGED) continue;
+        FAC_FAIL(FAC_ERR_SHAPE,
+                 "dimension %d of the nested tensor is irregular and does not have a size; "
+                 "fac_nested_tensor_size gives those of the components",
+                 k);
+        return (fac_ints){NULL, 0};
+    }
     return (fac_ints){t->sizes, t->ndim};
 }
 

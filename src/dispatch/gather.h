@@ -15,7 +15,7 @@
 
 /* Defines fac_op_ID, zeroed, and lists fac__row_ID. */
 #if FAC_GATHERED
-#define FAC_OPERATOR_BYTES 1192
+#define FAC_OPERATOR_BYTES 1200
 _Static_assert(sizeof(fac_operator) == FAC_OPERATOR_BYTES && _Alignof(fac_operator) == 8, "adapt FAC_OPERATOR_BYTES");
 #define FAC_BUILTIN(id)                                                                                          \
     __asm__(".pushsection .bss.fac_op_" #id ",\"awG\",%nobits,fac_op_" #id ".group\n"                            \

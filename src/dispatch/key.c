@@ -8,7 +8,7 @@ const uint8_t fac__slot_offset[FAC_KEY_COUNT] = {
     [FAC_KEY_BACKEND_SELECT] = 81, [FAC_KEY_WATCH] = 82,      [FAC_KEY_CONJUGATE] = 83,
     [FAC_KEY_FUNCTIONALIZE] = 84,  [FAC_KEY_FORWARD_AD] = 85, [FAC_KEY_AD_INPLACE_OR_VIEW] = 86,
     [FAC_KEY_AUTOGRAD] = 87,       [FAC_KEY_TRACE] = 103,     [FAC_KEY_AUTOCAST] = 104,
-    [FAC_KEY_BATCHED] = 120,       [FAC_KEY_NAMED] = 121,
+    [FAC_KEY_BATCHED] = 120,       [FAC_KEY_NAMED] = 121,     [FAC_KEY_NESTED] = 122,
 };
 #define PER_BACKEND(f) [f] = FAC_BACKEND_BITS - 1
 const uint8_t fac__slot_mask[FAC_KEY_COUNT] = {
@@ -16,7 +16,7 @@ const uint8_t fac__slot_mask[FAC_KEY_COUNT] = {
     PER_BACKEND(FAC_KEY_SPARSE_CSR), PER_BACKEND(FAC_KEY_SPARSE),    PER_BACKEND(FAC_KEY_AUTOGRAD),
     PER_BACKEND(FAC_KEY_AUTOCAST),
 };
-_Static_assert(FAC_SLOTS == 122, "the offsets above fill the table");
+_Static_assert(FAC_SLOTS == 123, "the offsets above fill the table");
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -58,6 +58,7 @@ static const char *const functionality_names[FAC_KEY_COUNT][2] = {
     [FAC_KEY_AUTOCAST] = {"Autocast"},
     [FAC_KEY_BATCHED] = {"Batched"},
     [FAC_KEY_NAMED] = {"Named"},
+    [FAC_KEY_NESTED] = {"Nested", "NestedTensor"},
 };
 static const struct {
     const char *name;

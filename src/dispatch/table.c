@@ -133,6 +133,7 @@ static bool falls_through_by_default(int f) {
     case FAC_KEY_SPARSE_CSR:
     case FAC_KEY_SPARSE:
     case FAC_KEY_FORWARD_AD:
+    case FAC_KEY_NESTED:
     case FAC_KEY_BATCHED: return false;
     default: return true;
     }
@@ -162,9 +163,11 @@ static bool has_dense_kernel(tops t, int b) {
     return (r && !r->fallthrough) || shared(t, b);
 }
 
-/* A catch-all serves every key that has nothing nearer. But where the operator has a kernel of its own for the backend
+/* A catch-all serves every key that has nothing nearer, but for Nested: operators made of others look at sizes, which a nested
+   tensor does not have. And where the operator has a kernel of its own for the backend
    (or, for keys without backends, for any), the keys on the way down to it are not caught, or it could never run. */
 static bool steps_back(tops t, int f, int b) {
+    if (f == FAC_KEY_NESTED) return true;
     if (!falls_through_by_default(f)) return false;
     if (fac__slot_mask[f]) return has_dense_kernel(t, b);
     for (int any = 0; any < FAC_BACKEND_COUNT; any++)

@@ -1,5 +1,6 @@
 /* Module objects: making, registration, modes. */
 #include "nn/module.h"
+#include "core/nested.h"
 #include "keywords_gen.h"
 
 static void free_slot(fac_slot *s) {
@@ -86,7 +87,10 @@ static fac_status check_name(fac_module *m, const char *name) {
 
 static fac_status add_slot(fac_module *m, const char *name, fac_tensor *t, fac_slot_kind kind, bool persistent) {
     FAC_TRY(check_name(m, name));
-    if (t && !fac__open(t, "fac_module_add", name)) return fac_error();
+    const fac_tensor *header = t ? fac__open(t, "fac_module_add", name) : NULL;
+    if (t && !header) return fac_error();
+    FAC_CHECK(!fac__nested_of(header), FAC_ERR_UNSUPPORTED,
+              "'%s' is a nested tensor, which cannot be a parameter or a buffer; add its components (unbind)", name);
     FAC_TRY(FAC_VEC_GROW(&m->slots));
     char *copy = fac__strdup(name);
     if (!copy) return fac_error();

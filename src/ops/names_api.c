@@ -1,6 +1,7 @@
 /* Public functions for the names of dimensions: facula/names.h. What they do to the data is done by operators,
    with names masked. */
 #include "core/handle.h"
+#include "core/nested.h"
 #include "ops/call.h"
 #include "ops/names.h"
 #include "ops_gen.h"
@@ -105,10 +106,14 @@ static fac_tensor *alias_of(fac_tensor *t) {
     return fac__s_alias(t);
 }
 
+static fac_status refuse_nested(const fac_tensor *t) {
+    return fac__nested_of(t) ? fac__not_plain(t, "a name of a dimension") : FAC_OK;
+}
+
 /* Made with names masked; now called so. NULL is passed on. */
 static fac_tensor *called(fac_tensor *made, const fac_dim_names *l) {
     uint32_t number;
-    if (!made || fac__names_number(l, &number)) return NULL;
+    if (!made || refuse_nested(made) || fac__names_number(l, &number)) return NULL;
     fac__set_names(made, number);
     return made;
 }

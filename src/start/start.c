@@ -11,6 +11,7 @@
 #include "ops/batch/batch.h"
 #include "ops/coded.h"
 #include "ops/loop.h"
+#include "ops/nested/fallback.h"
 #include "ops/pending.h"
 #include "ops/sparse/fallback.h"
 
@@ -29,6 +30,9 @@ static const struct {
     {fac__pending_init, NULL},
 #if FAC_HAVE_SPARSE
     {fac__sparse_init, NULL},
+#endif
+#if FAC_HAVE_NESTED
+    {fac__nested_init, NULL},
 #endif
 #if FAC_HAVE_CODED
     {fac__coded_init, NULL},

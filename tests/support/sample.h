@@ -15,6 +15,7 @@
          &0                lies in the storage of the call's tensor number 0
          ^                 quantized along dimension 0
          %2 %csr           made sparse: coordinates of two dimensions (%2u: not marked as coalesced), or csr, csc, bsr or bsc (with blocks of one element)
+         %nested           made nested: its entries are the components, every second one shorter by one in its first dimension
        $0                the tensor number 0 once more
        3  0.5  nan  True  (1,2)  "text"  "ab"*100  None  [1,2]     (1,2) is the complex number 1+2j
        dtype(f32)  device(cpu)  layout(0)  format(1)  generator */
@@ -68,6 +69,7 @@ typedef struct sample_tensor {
     fac_layout layout;  /* FAC_STRIDED, or what it is made after it has its elements */
     int64_t sparse_dim; /* of coordinates */
     bool uncoalesced;   /* not marked as in order */
+    bool nested;        /* made so after it has its elements */
     int n_elements;     /* 0: small numbers */
     double elements[SAMPLE_ELEMENTS];
 } sample_tensor;

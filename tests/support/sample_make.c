@@ -3,7 +3,7 @@
 #include "sample.h"
 
 #include "dispatch/operator.h"
-#include <facula/autograd.h>
+#include <facula/facula.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -228,6 +228,25 @@ static fac_status sparse_tensor(const sample_tensor *t, fac_device device, fac_v
     return made_sparse(t, device, out);
 }
 
+/* ---- nested ones -------------------------------------------------------------------------------------------------- */
+
+static fac_status nested_tensor(const sample_tensor *t, fac_device device, fac_value *out) {
+    fac_tensor *parts[SAMPLE_ITEMS];
+    fac_value whole;
+    FAC_TRY(fresh_tensor(t, device, &whole));
+    FAC_SCOPE(s);
+    const fac_tensors entries = fac_unbind(fac_value_as_tensor(whole));
+    size_t n = 0;
+    for (; n < entries.n && n < SAMPLE_ITEMS; n++) {
+        const bool shorter = n % 2 && t->ndim > 1 && t->sizes[1] > 0;
+        parts[n] = shorter ? fac_narrow(entries.v[n], 0, 0, t->sizes[1] - 1) : entries.v[n];
+    }
+    const fac_tensors l = {parts, n};
+    *out = fac_value_tensor(fac_as_nested_tensor(l));
+    fac_value_release(&whole);
+    return fac_error();
+}
+
 /* Requires a gradient where that is possible. */
 static fac_status require(const sample_tensor *t, fac_value *v) {
     bool can = fac_dtype_is_floating(t->dtype) || fac_dtype_is_complex(t->dtype);
@@ -247,6 +266,7 @@ static fac_status make_tensor(const sample_call *c, int i, fac_device here, samp
     }
     bool was = fac_set_inference_mode((t.flags & SAMPLE_INFERENCE) != 0);
     fac_status st = t.base >= 0 ? view_of(m->tensors[t.base], &t, &m->tensors[i])
+                    : t.nested  ? nested_tensor(&t, device_of(t.place, here), &m->tensors[i])
                     : t.layout  ? sparse_tensor(&t, device_of(t.place, here), &m->tensors[i])
                                 : fresh_tensor(&t, device_of(t.place, here), &m->tensors[i]);
     fac_set_inference_mode(was);

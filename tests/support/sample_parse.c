@@ -95,6 +95,7 @@ static const struct {
 } layouts[] = {{"csr", FAC_SPARSE_CSR}, {"csc", FAC_SPARSE_CSC}, {"bsr", FAC_SPARSE_BSR}, {"bsc", FAC_SPARSE_BSC}};
 
 static bool read_layout(reader *r, sample_tensor *t) {
+    if (eat(r, "nested")) return t->nested = true;
     for (size_t i = 0; i < FAC_COUNT(layouts); i++)
         if (eat(r, layouts[i].name)) return t->layout = layouts[i].layout, true;
     t->layout = FAC_SPARSE_COO;

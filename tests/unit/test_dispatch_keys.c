@@ -53,6 +53,8 @@ static void S081_single_keys_and_aliases(void **state) {
     assert_key("Trace", FAC_KEY_TRACE, FAC_ALL_BACKENDS, FAC_ALIAS_NONE, NULL);
     assert_key("Tracer", FAC_KEY_TRACE, FAC_ALL_BACKENDS, FAC_ALIAS_NONE, "Trace");
     assert_key("Batched", FAC_KEY_BATCHED, FAC_ALL_BACKENDS, FAC_ALIAS_NONE, NULL);
+    assert_key("Nested", FAC_KEY_NESTED, FAC_ALL_BACKENDS, FAC_ALIAS_NONE, NULL);
+    assert_key("NestedTensor", FAC_KEY_NESTED, FAC_ALL_BACKENDS, FAC_ALIAS_NONE, "Nested");
     assert_key("CatchAll", FAC_KEY_ANY, FAC_ALL_BACKENDS, FAC_ALIAS_CATCH_ALL, NULL);
     assert_key("CompositeImplicitAutograd", FAC_KEY_ANY, FAC_ALL_BACKENDS, FAC_ALIAS_CATCH_ALL, "CatchAll");
     assert_key("CompositeExplicit", FAC_KEY_ANY, FAC_ALL_BACKENDS, FAC_ALIAS_COMPOSITE_EXPLICIT, NULL);

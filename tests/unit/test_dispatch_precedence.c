@@ -92,6 +92,7 @@ static void E43_one_cell(void **state) {
     ask_in_vain("t::g", keys_on(FAC_KEY_SPARSE, FAC_BACKEND_CUDA), "'SparseCUDA' key");
 }
 
+/* But for nested tensors, which have no sizes that an operator made of others could look at. */
 static void S068_catch_all_fills_the_row(void **state) {
     (void)state;
     declare("t::f(Tensor x) -> int");
@@ -99,7 +100,10 @@ static void S068_catch_all_fills_the_row(void **state) {
     add("t::f", "CatchAll", &one);
     for (int f = 0; f < FAC_KEY_COUNT; f++) {
         for (int b = 0; b < FAC_BACKEND_COUNT; b++) {
-            assert_int_equal(ask("t::f", keys_on((fac_functionality)f, (fac_backend)b)), 1);
+            if (f == FAC_KEY_NESTED)
+                ask_in_vain("t::f", keys_on((fac_functionality)f, (fac_backend)b), "t::f");
+            else
+                assert_int_equal(ask("t::f", keys_on((fac_functionality)f, (fac_backend)b)), 1);
             ask_in_vain("t::g", keys_on((fac_functionality)f, (fac_backend)b), "t::g");
         }
     }
@@ -254,10 +258,10 @@ static void S062_highest_functionality_on_the_highest_backend(void **state) {
 }
 
 static void S062_order_of_functionalities(void **state) {
-    static const char *const order[] = {"Named",           "Batched",   "AutocastCPU",   "Trace",     "AutogradCPU",
-                                        "ADInplaceOrView", "ForwardAD", "Functionalize", "Conjugate", "Watch",
-                                        "BackendSelect",   "SparseCPU", "SparseCsrCPU",  "VendorCPU", "CustomRNG",
-                                        "QuantizedCPU",    "CPU"};
+    static const char *const order[] = {"Nested",      "Named",           "Batched",   "AutocastCPU",   "Trace",
+                                        "AutogradCPU", "ADInplaceOrView", "ForwardAD", "Functionalize", "Conjugate",
+                                        "Watch",       "BackendSelect",   "SparseCPU", "SparseCsrCPU",  "VendorCPU",
+                                        "CustomRNG",   "QuantizedCPU",    "CPU"};
     fac_keyset all = ((fac_keyset)((1 << FAC_KEY_COUNT) - 1) << FAC_BACKEND_BITS) | fac__backend_bit(FAC_BACKEND_CPU);
     fac_registration *r[FAC_COUNT(order)];
     int answers[FAC_COUNT(order)];

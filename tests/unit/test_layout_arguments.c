@@ -1,5 +1,5 @@
-/* Layouts, over all operators: one that cannot be made is refused by every operator that takes one; and a sparse tensor in the place
-   of a strided one is refused, with a word on what would help, or gives what the strided one does. */
+/* Layouts, over all operators: one that cannot be made is refused by every operator that takes one; and a sparse or a nested tensor in the
+   place of a strided one is refused, with a word on what would help, or gives what the strided one does. */
 #include "support/samples.h"
 #include "support/support.h"
 
@@ -69,19 +69,24 @@ static void S011_every_layout_is_made_or_refused(void **state) {
     assert_true(operators > 30 && made > 10);
 }
 
-/* ---- sparse tensors in the place of strided ones -------------------------------------------------------------------------- */
+/* ---- sparse and nested tensors in the place of strided ones -------------------------------------------------------------------------- */
 
 typedef struct counts {
     int calls, refused, done, wrong;
 } counts;
 
-static fac_value as_sparse(fac_value v, fac_layout layout) {
+enum { NESTED = -1 }; /* in the place of a layout: its entries are the components */
+
+static fac_value as_other(fac_value v, int layout) {
     fac_tensor *t = fac_value_as_tensor(v);
-    return fac_value_tensor(layout == FAC_SPARSE_COO ? fac_to_sparse(t) : fac_to_sparse(t, .layout = layout));
+    if (layout == NESTED) return fac_value_tensor(fac_as_nested_tensor(fac_unbind(t)));
+    return fac_value_tensor(layout == FAC_SPARSE_COO ? fac_to_sparse(t)
+                                                     : fac_to_sparse(t, .layout = (fac_layout)layout));
 }
 
 static bool is_strided(fac_value v) {
-    return v.tag == FAC_TAG_TENSOR && fac_tensor_layout(fac_value_as_tensor(v)) == FAC_STRIDED;
+    return v.tag == FAC_TAG_TENSOR && fac_tensor_layout(fac_value_as_tensor(v)) == FAC_STRIDED &&
+           !fac_is_nested(fac_value_as_tensor(v));
 }
 
 /* Whether the sizes of two results are those of each other. */
@@ -92,20 +97,21 @@ static bool same_kind(fac_value a, fac_value b) {
     return x.n == y.n && memcmp(x.v, y.v, x.n * sizeof *x.v) == 0;
 }
 
-static void judge(const fac_operator *op, const char *text, size_t arg, fac_status st, fac_value got, fac_value want,
-                  counts *n) {
+static void judge(const fac_operator *op, const char *text, size_t arg, int layout, fac_status st, fac_value got,
+                  fac_value want, counts *n) {
+    const char *kind = layout == NESTED ? "nested" : "sparse";
     n->calls++;
     if (st == FAC_OK) {
         n->done++;
         if (same_kind(got, want)) return;
         n->wrong++;
-        print_error("%s gives another result for a sparse argument %zu\n", text, arg);
+        print_error("%s gives another result for a %s argument %zu\n", text, kind, arg);
         return;
     }
     n->refused++;
     const bool unclear = st == FAC_ERR_NO_KERNEL || st == FAC_ERR_INTERNAL ||
-                         (st == FAC_ERR_UNSUPPORTED && !strstr(fac_error_message(), "to_dense") &&
-                          !strstr(fac_error_message(), "sparse"));
+                         (st == FAC_ERR_UNSUPPORTED && !strstr(fac_error_message(), kind) &&
+                          (layout == NESTED || !strstr(fac_error_message(), "to_dense")));
     if (unclear) print_error("%s, argument %zu: %s\n", fac_operator_name(op), arg, fac_error_message());
     n->wrong += unclear;
     fac_error_clear();
@@ -115,7 +121,7 @@ static void release(fac_value *v, size_t n) {
     for (size_t i = 0; i < n; i++) fac_value_release(&v[i]), v[i] = fac_value_none();
 }
 
-static void call_with_sparse(const fac_operator *op, const char *text, size_t arg, fac_layout layout, counts *n) {
+static void call_with(const fac_operator *op, const char *text, size_t arg, int layout, counts *n) {
     FAC_SCOPE(s);
     sample_call c;
     sample_made m, plain;
@@ -124,12 +130,12 @@ static void call_with_sparse(const fac_operator *op, const char *text, size_t ar
     assert_ok(sample_make(&c, fac_device_make(FAC_CPU, -1), &m));
     assert_ok(sample_make(&c, fac_device_make(FAC_CPU, -1), &plain));
     if (arg < m.n_args && is_strided(m.args[arg]) && fac_call_op(op, plain.args, plain.n_args, want) == FAC_OK) {
-        const fac_value sparse = as_sparse(m.args[arg], layout);
+        const fac_value other = as_other(m.args[arg], layout);
         if (fac_error() == FAC_OK) {
             fac_value_release(&m.args[arg]);
-            m.args[arg] = sparse;
+            m.args[arg] = other;
             const fac_status st = fac_call_op(op, m.args, m.n_args, got);
-            judge(op, text, arg, st, got[0], want[0], n);
+            judge(op, text, arg, layout, st, got[0], want[0], n);
         }
     }
     fac_error_clear();
@@ -139,10 +145,8 @@ static void call_with_sparse(const fac_operator *op, const char *text, size_t ar
     sample_unmake(&plain);
 }
 
-static void S011_sparse_arguments_are_taken_or_refused_by_every_operator(void **state) {
-    (void)state;
+static counts call_all_with(const int *layouts, size_t n_layouts) {
     counts n = {0};
-    static const fac_layout layouts[] = {FAC_SPARSE_COO, FAC_SPARSE_CSR};
     for (size_t i = 0; i < fac_operator_count(); i++) {
         const fac_operator *op = fac_operator_at(i);
         const fac_schema *s = atomic_load(&op->schema);
@@ -152,15 +156,30 @@ static void S011_sparse_arguments_are_taken_or_refused_by_every_operator(void **
         for (size_t k = 0; k < n_texts && k < 2; k++)
             for (size_t a = 0; a < s->n_args; a++)
                 if (s->args[a].type.kind == FAC_TYPE_TENSOR && !s->args[a].type.list)
-                    for (size_t l = 0; l < FAC_COUNT(layouts); l++) call_with_sparse(op, texts[k], a, layouts[l], &n);
+                    for (size_t l = 0; l < n_layouts; l++) call_with(op, texts[k], a, layouts[l], &n);
     }
-    print_message("%d calls with a sparse argument: %d refused, %d done\n", n.calls, n.refused, n.done);
+    print_message("%d calls with another argument: %d refused, %d done\n", n.calls, n.refused, n.done);
     assert_int_equal(n.wrong, 0);
+    return n;
+}
+
+static void S011_sparse_arguments_are_taken_or_refused_by_every_operator(void **state) {
+    (void)state;
+    static const int layouts[] = {FAC_SPARSE_COO, FAC_SPARSE_CSR};
+    const counts n = call_all_with(layouts, FAC_COUNT(layouts));
     assert_true(n.calls > 1000 && n.refused > 500 && n.done > 100);
 }
 
+static void S178_nested_arguments_are_taken_or_refused_by_every_operator(void **state) {
+    (void)state;
+    static const int nested = NESTED;
+    const counts n = call_all_with(&nested, 1);
+    assert_true(n.calls > 1000 && n.refused > 500 && n.done > 300);
+}
+
 static const struct CMUnitTest tests[] = {FAC_TEST(S011_every_layout_is_made_or_refused),
-                                          FAC_TEST(S011_sparse_arguments_are_taken_or_refused_by_every_operator)};
+                                          FAC_TEST(S011_sparse_arguments_are_taken_or_refused_by_every_operator),
+                                          FAC_TEST(S178_nested_arguments_are_taken_or_refused_by_every_operator)};
 int main(void) {
     int failed = support_run(tests, FAC_COUNT(tests), load);
     samples_free(&set);

@@ -33,6 +33,7 @@ static const struct {
     {"aten::float_power_.Scalar", "the functional form has cases"},
     {"aten::_sparse_addmm", "addmm, which it calls, has cases"},
     {"aten::sparse_sampled_addmm", "a case has no sparse matrices; test_sparse calls it"},
+    {"aten::to_padded_tensor", "a case has no nested tensors; test_nested calls it"},
     {"aten::sspaddmm", "a case has no sparse matrices; test_sparse calls it"},
     {"aten::quantize*", "scales and zero points of quantized tensors have tests of their own"},
     {"aten::_empty_affine_quantized", "scales and zero points of quantized tensors have tests of their own"},

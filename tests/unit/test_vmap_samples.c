@@ -47,6 +47,9 @@ static const exemption exemptions[] = {
     {"nanquantile*", REFUSED, "the quantiles are read to be checked"},
     {"sparse_*", REFUSED, "indices are read to be checked"},
     {"_validate_sparse_*", REFUSED, "indices are read to be checked"},
+    {"nested_tensor", REFUSED, "a nested tensor is made of plain ones"},
+    {"as_nested_tensor", REFUSED, "a nested tensor is made of plain ones"},
+    {"_nested_tensor_from_tensor_list", REFUSED, "a nested tensor is made of plain ones"},
     {"embedding_sparse_backward", REFUSED, "indices are read to be checked"},
     {"as_strided_", REFUSED, "views in place change what a tensor is"},
     {"squeeze_*", REFUSED, "views in place change what a tensor is"},
@@ -368,10 +371,10 @@ static void find_written(called *k) {
     }
 }
 
-/* Sparse and quantized tensors are not mapped over. */
+/* Sparse, nested and quantized tensors are not mapped over. */
 static bool is_opaque(fac_tensor *t) {
     const fac_dtype d = fac_tensor_dtype(t);
-    return fac_tensor_layout(t) != FAC_STRIDED || (d >= FAC_QINT8 && d <= FAC_QINT32);
+    return fac_tensor_layout(t) != FAC_STRIDED || fac_is_nested(t) || (d >= FAC_QINT8 && d <= FAC_QINT32);
 }
 
 /* With tensor `only` batched, or all of them. */

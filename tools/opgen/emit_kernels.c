@@ -277,6 +277,12 @@ rows emit_kernels(FILE *f, const op *o) {
     return k;
 }
 
+/* Which kind of tensor a key is of that a small library may not have; NULL: none. */
+static const char *kind_of(const char *key) {
+    if (strncmp(key, "Sparse", 6) == 0) return "SPARSE";
+    return strcmp(key, "Nested") == 0 ? "NESTED" : NULL;
+}
+
 void emit_rows(FILE *f, const op *o, const rows *k) {
     const entry *e = o->e;
     emit(f, o, "extern const char *const fac__tags_$id[];\nconst char *const fac__tags_$id[] = {");
@@ -285,9 +291,9 @@ void emit_rows(FILE *f, const op *o, const rows *k) {
          "NULL};\nextern const fac_builtin_kernel fac__kernels_$id[];\n"
          "const fac_builtin_kernel fac__kernels_$id[] = {\n");
     for (size_t i = 0; i < k->n; i++) {
-        const bool sparse = strncmp(k->v[i].key, "Sparse", 6) == 0; /* a small library may have no such tensors */
-        if (sparse) fputs("#if FAC_HAVE_SPARSE\n", f);
-        fprintf(f, "    {\"%s\", (fac_fn)%s},\n%s", k->v[i].key, fill(o, k->v[i].fn), sparse ? "#endif\n" : "");
+        const char *kind = kind_of(k->v[i].key);
+        if (kind) fprintf(f, "#if FAC_HAVE_%s\n", kind);
+        fprintf(f, "    {\"%s\", (fac_fn)%s},\n%s", k->v[i].key, fill(o, k->v[i].fn), kind ? "#endif\n" : "");
     }
     if (!e->composite)
         emit(f, o,

@@ -28,8 +28,8 @@ static const char *const words_of[][2] = {
     {"output_differentiability", "False, True"},
     {"tags", "core, data_dependent_output, dynamic_output_shape, nondeterministic_seeded"},
     {"kernels", "CPU, CUDA, Meta"}, /* that the library has kernels for */
-    {"raw", "CPU, CUDA, Meta, Conjugate, QuantizedCPU, QuantizedMeta, Sparse, SparseCsr, Vendor"},
-    {"layouts", "Sparse, SparseCsr, Vendor"},
+    {"raw", "CPU, CUDA, Meta, Conjugate, QuantizedCPU, QuantizedMeta, Sparse, SparseCsr, Nested, Vendor"},
+    {"layouts", "Sparse, SparseCsr, Nested, Vendor"},
 };
 
 static char *word_of(doc *d, yaml_node_t *n, const char *key) {

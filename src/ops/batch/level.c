@@ -90,9 +90,10 @@ static fac_status show_sample(const fac_tensor *value, int dim, fac_batched *b, 
 }
 
 fac_status fac__batch_check(const fac_tensor *value) {
-    FAC_CHECK(!fac__is_opaque(value), FAC_ERR_UNSUPPORTED,
-              "within vmap a sample cannot be a %s tensor; make it dense (fac_to_dense, fac_dequantize)",
-              value->cls->name);
+    FAC_CHECK(
+        !fac__is_opaque(value), FAC_ERR_UNSUPPORTED,
+        "within vmap a sample cannot be a %s tensor; make it dense (fac_to_dense, fac_dequantize, fac_to_padded_tensor)",
+        value->cls->name);
     return FAC_OK;
 }
 

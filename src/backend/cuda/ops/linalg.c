@@ -105,3 +105,40 @@ fac_status dot_cuda(fac_structured *s, fac_tensor *self, fac_tensor *tensor) {
     matrix a = {self, 0, 1, self->strides[0]}, b = column_of(tensor);
     return product(s, &g, &a, &b, NULL, fac_scalar_i_(0), fac_scalar_i_(1));
 }
+
+/* ---- matrices of different sizes ---------------------------------------------------------------------------------------- */
+
+/* How many triples of `sizes` from i on are the same. */
+static size_t run_of(fac_ints sizes, size_t i) {
+    size_t end = i + 3;
+    while (end < sizes.n && memcmp(sizes.v + i, sizes.v + end, 3 * sizeof *sizes.v) == 0) end += 3;
+    return (end - i) / 3;
+}
+
+/* One launch for each run of products of one shape, which lie one after the other. */
+fac_status ragged_bmm_cuda(fac_structured *s, fac_tensor *self, fac_tensor *mat2, fac_ints sizes, int64_t transposed) {
+    fac_tensor *out = s->out[0];
+    const int64_t sa = self->strides[0], sb = mat2->strides[0], item = fac__item_size(out);
+    const bool ta = (transposed & 1) != 0, tb = (transposed & 2) != 0;
+    int64_t at[3] = {0};
+    if (out->numel == 0) return FAC_OK;
+    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)out->dtype), FAC_ERR_UNSUPPORTED,
+              "matrix products have no CUDA kernel for complex numbers yet");
+    for (size_t i = 0, run; i < sizes.n; i += 3 * run) {
+        const int64_t m = sizes.v[i], k = sizes.v[i + 1], n = sizes.v[i + 2];
+        run = run_of(sizes, i);
+        k_gemm g = {.batch = (int64_t)run, .m = m, .k = k, .n = n, .dtype = out->dtype, .item = (int32_t)item};
+        const matrix a = {self, m * k * sa, ta ? sa : k * sa, ta ? m * sa : sa},
+                     b = {mat2, k * n * sb, tb ? sb : n * sb, tb ? k * sb : sb};
+        g.a = fac__data(self) ? (char *)fac__data(self) + at[0] * sa * item : NULL;
+        g.b = fac__data(mat2) ? (char *)fac__data(mat2) + at[1] * sb * item : NULL;
+        g.c = (char *)fac__data(out) + at[2] * item;
+        g.a_batch = a.batch, g.a_row = a.row, g.a_col = a.col;
+        g.b_batch = b.batch, g.b_row = b.row, g.b_col = b.col;
+        g.c_batch = m * n, g.c_row = n, g.c_col = 1;
+        g.alpha = 1, g.alpha_i = 1;
+        if (m && n) FAC_TRY(launch(s, &g, &a, &b));
+        at[0] += (int64_t)run * m * k, at[1] += (int64_t)run * k * n, at[2] += (int64_t)run * m * n;
+    }
+    return FAC_OK;
+}
