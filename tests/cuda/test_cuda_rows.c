@@ -61,6 +61,20 @@ static void S113_cuda_vector_and_strided_paths_agree_with_the_cpu(void **state) 
             }
 }
 
+/* The setting permits to round; Facula's kernels do not make use of it. */
+static void S194_cuda_products_are_of_float32_at_every_precision(void **state) {
+    (void)state;
+    support_need_devices(1);
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_randn(FAC_SHAPE(40, 60)), *b = fac_randn(FAC_SHAPE(60, 50)), *exact = fac_matmul(a, b);
+    for (int p = FAC_PRECISION_HIGHEST; p <= FAC_PRECISION_MEDIUM; p++) {
+        assert_ok(fac_set_float32_matmul_precision((fac_matmul_precision)p));
+        fac_tensor *product = fac_to(fac_matmul(on_cuda(a), on_cuda(b)), .device = fac_device_make(FAC_CPU, -1));
+        assert_ok(fac_set_float32_matmul_precision(FAC_PRECISION_HIGHEST));
+        assert_true(fac_allclose(product, exact, .rtol = 1e-5, .atol = 1e-4)); /* TF32 is off by some 1e-2 */
+    }
+}
+
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
 
 static void S044_a_recorded_block_is_not_reused_before_the_streams_work_is_done(void **state) {
@@ -217,6 +231,7 @@ static void S026_item_waits_for_the_device(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_CUDA_TEST(S105_prelu_agrees_on_every_device),
+              FAC_CUDA_TEST(S194_cuda_products_are_of_float32_at_every_precision),
               FAC_CUDA_TEST(S113_cuda_vector_and_strided_paths_agree_with_the_cpu),
               FAC_CUDA_TEST(S044_a_recorded_block_is_not_reused_before_the_streams_work_is_done),
               FAC_CUDA_TEST(S223_cached_memory_is_in_use_for_the_driver_until_the_cache_is_emptied),
