@@ -63,6 +63,22 @@ FAC_API bool fac_cuda_peer_access_enabled(int device, int peer);
    CUDA_LAUNCH_BLOCKING=1) turns it on. Process-wide; returns the former setting. */
 FAC_API bool fac_cuda_set_launch_blocking(bool on);
 
+/* ---- Fourier transforms ------------------------------------------------------------------------------------------ */
+
+/* Transforms of CUDA tensors are cuFFT's, which is loaded when the first is called. What it prepares for a shape is a
+   plan; each device keeps those that were used last, up to a maximum, 4096 at start. docs/cuda.md
+   source: torch.backends.cuda.cufft_plan_cache */
+
+/* How many plans a device keeps, and at most; 0 with an error for a device that is not there. */
+FAC_API int64_t fac_cuda_fft_plan_cache_size(int device);
+FAC_API int64_t fac_cuda_fft_plan_cache_max_size(int device);
+/* Sets the maximum; what is then too much goes, the longest unused first. 0: every transform makes a plan of its own.
+   Lasts until the process ends. errors: DEVICE; ARGUMENT if max is negative */
+FAC_API FAC_MUST fac_status fac_cuda_fft_plan_cache_set_max_size(int device, int64_t max);
+/* Drops the plans of a device, but for those that a call is using and those that a captured graph may use, which go at
+   fac_shutdown. errors: DEVICE */
+FAC_API FAC_MUST fac_status fac_cuda_fft_plan_cache_clear(int device);
+
 /* ---- kernels of one's own ---------------------------------------------------------------------------------------- */
 
 /* Compiled code: loaded on each device when a kernel of it is first launched there. */

@@ -147,6 +147,25 @@ FAC_API void fac_set_print_options(fac_print_options o);
    refuses one, there are fewer. In the child of a fork 1 until it is set there. */
 FAC_API int fac_num_threads(void);
 FAC_API FAC_MUST fac_status fac_set_num_threads(int n);
+/* How exact products of float32 matrices are on all devices: PyTorch's set_float32_matmul_precision.
+     HIGHEST  factors and sums are float32; so it is at start
+     HIGH     on CUDA factors may be rounded to 11 bits (TF32); the CPU computes as for HIGHEST
+     MEDIUM   factors may also be rounded to 8 bits (bfloat16): numbers below float32's normal range count as
+              zero, those beyond bfloat16's range as infinity; sums are float32
+   Each permits, none demands: a product is rounded only where that is faster. On the CPU MEDIUM rounds in mm, addmm,
+   bmm and baddbmm, and what is made of them (matmul, linear, tensordot, einsum, gradients), of more than 4,096
+   multiplications, where the processor has AVX512_BF16 and fac_cpu_isa() is "avx512". Convolutions, recurrent layers,
+   attention and linear algebra do not heed it, nor do matrices times vectors. Facula's CUDA kernels multiply in
+   float32. */
+typedef enum fac_matmul_precision {
+    FAC_PRECISION_HIGHEST,
+    FAC_PRECISION_HIGH,
+    FAC_PRECISION_MEDIUM
+} fac_matmul_precision;
+/* For the whole process, from the next product on; those under way keep theirs.
+   errors: ARGUMENT for another value, which changes nothing */
+FAC_API FAC_MUST fac_status fac_set_float32_matmul_precision(fac_matmul_precision p);
+FAC_API fac_matmul_precision fac_get_float32_matmul_precision(void);
 /* The instruction set whose kernels were chosen: "default", "avx2" or "avx512". FACULA_ISA in the environment caps
    it. */
 FAC_API const char *fac_cpu_isa(void);

@@ -87,8 +87,33 @@ static void unload(container *c) {
     sim_object_free(c);
 }
 
+static sim_function *natives;
+
+static sim_function *new_function(const sim_kernel *k, sim_device *d) {
+    sim_function *f = sim_object_new(SIM_FUNCTION, sizeof *f);
+    f->kernel = k;
+    f->device = d;
+    f->max_dynamic_shared = MAX_SHARED - (int)k->static_shared;
+    f->carveout = -1;
+    return f;
+}
+
+sim_function *sim_native_function(const sim_kernel *k) {
+    sim_function *f = natives;
+    while (f && f->kernel != k) f = f->next;
+    if (f) return f;
+    f = new_function(k, NULL);
+    f->next = natives;
+    return natives = f;
+}
+
 void sim_code_stop(void) {
     while (containers) unload(containers);
+    while (natives) {
+        sim_function *f = natives;
+        natives = f->next;
+        sim_object_free(f);
+    }
     n_launches = 0;
 }
 
@@ -100,11 +125,7 @@ static CUresult find_function(container *c, const char *name, sim_function **out
     }
     for (uint32_t i = 0; i < c->image->n_kernels; i++) {
         if (strcmp(c->image->kernels[i]->name, name) != 0) continue;
-        sim_function *f = sim_object_new(SIM_FUNCTION, sizeof *f);
-        f->kernel = c->image->kernels[i];
-        f->device = c->device;
-        f->max_dynamic_shared = MAX_SHARED - (int)f->kernel->static_shared;
-        f->carveout = -1;
+        sim_function *f = new_function(c->image->kernels[i], c->device);
         f->next = c->functions;
         *out = c->functions = f;
         return CUDA_SUCCESS;

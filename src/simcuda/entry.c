@@ -209,6 +209,7 @@ static void stop_everything(void) {
     for (int i = 0; i < sim_n_devices; i++) sim_streams_stop(&sim_devices[i]);
     sim_events_stop();
     sim_graphs_stop();
+    sim_cufft_stop();
     sim_code_stop();
     sim_virtual_stop();
     sim_pools_stop();

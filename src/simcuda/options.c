@@ -54,6 +54,7 @@ static void set_fill(int64_t v) { sim_opt.fill = v; }
 static void set_oom(int64_t v) { sim_opt.oom = v; }
 static void set_fail(int64_t v) { sim_opt.fail = v; }
 static void set_fault(int64_t v) { sim_opt.fault = v; }
+static void set_cufft(int64_t v) { sim_opt.cufft = v; }
 static void set_delay(int64_t v) { sim_opt.delay = v; }
 static void set_clear(int64_t v) {
     for (int i = 0; v && i < sim_n_devices; i++) sim_devices[i].fault = CUDA_SUCCESS;
@@ -72,6 +73,7 @@ static const knob knobs[] = {
     {"fail",    0, INT64_MAX,        -1, set_fail},
     {"fault",   0, INT64_MAX,        -1, set_fault},
     {"delay",   0, 1000000,         100, set_delay},
+    {"cufft",   0, 255,              -1, set_cufft},
     {"clear",   0, 1,                 1, set_clear},
 };
 /* clang-format on */
@@ -132,6 +134,7 @@ int64_t simcuda_count(const char *name) {
     int64_t n = sim_memory_count(name);
     if (n < 0) n = sim_work_count(name);
     if (n < 0) n = sim_code_count(name);
+    if (n < 0) n = sim_cufft_count(name);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (!strcmp(name, types[i].name)) n = sim_object_live[types[i].type];
     }

@@ -34,6 +34,7 @@ typedef struct sim_options {
     int64_t oom;   /* the n-th device allocation from now on fails; 0: none */
     int64_t fail;  /* the n-th launch from now on is refused */
     int64_t fault; /* the n-th kernel that runs from now on faults */
+    int64_t cufft; /* the result code of the next call that makes a plan of cuFFT; 0: none asked for */
     int64_t delay; /* microseconds: each op is preceded by a random pause of up to so long */
 } sim_options;
 extern sim_options sim_opt;
@@ -397,5 +398,12 @@ struct CUfunc_st { /* a CUkernel is one too */
 CUresult sim_kernel_spec(sim_function *f, const unsigned grid[3], const unsigned block[3], unsigned shared,
                          void **parameters, void **extra, sim_device *d, sim_spec *out);
 void sim_code_stop(void);
+/* The function of a native kernel of the simulator's own libraries, the same at every call. */
+sim_function *sim_native_function(const sim_kernel *k);
+
+/* ---- cuFFT ------------------------------------------------------------------------------------------------------- */
+
+int64_t sim_cufft_count(const char *name);
+void sim_cufft_stop(void);
 
 #endif

@@ -11,9 +11,9 @@
    them off; `clear` forgets the faults of all devices. How many devices there are, their memory, `threads` and `trap`
    are settled at start. Returns 0, or -1, with a sentence on stderr, for what it does not know. */
 SIM_API int simcuda_set(const char *options);
-/* A count: of live objects ("streams", "events", "modules", "libraries", "graphs", "execs", "pools", "handles"), of
+/* A count: of live objects ("streams", "events", "modules", "libraries", "graphs", "execs", "pools", "handles", "transforms": plans of cuFFT), of
    live blocks ("blocks", "pinned"), of bytes taken on all devices ("bytes"), of ops not done ("pending"), of device
-   allocations and launches so far ("allocations", "launches"), or 1 for each option that is on ("trap", "threads"); -1
+   allocations, launches and plans of cuFFT so far ("allocations", "launches", "transforms made"), or 1 for each option that is on ("trap", "threads"); -1
    for other names. */
 SIM_API int64_t simcuda_count(const char *name);
 /* Number of devices that cuInit would show. */

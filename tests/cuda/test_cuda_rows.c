@@ -61,6 +61,46 @@ static void S113_cuda_vector_and_strided_paths_agree_with_the_cpu(void **state) 
             }
 }
 
+/* The setting permits to round; Facula's kernels do not make use of it. */
+static void S194_cuda_products_are_of_float32_at_every_precision(void **state) {
+    (void)state;
+    support_need_devices(1);
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_randn(FAC_SHAPE(40, 60)), *b = fac_randn(FAC_SHAPE(60, 50)), *exact = fac_matmul(a, b);
+    for (int p = FAC_PRECISION_HIGHEST; p <= FAC_PRECISION_MEDIUM; p++) {
+        assert_ok(fac_set_float32_matmul_precision((fac_matmul_precision)p));
+        fac_tensor *product = fac_to(fac_matmul(on_cuda(a), on_cuda(b)), .device = fac_device_make(FAC_CPU, -1));
+        assert_ok(fac_set_float32_matmul_precision(FAC_PRECISION_HIGHEST));
+        assert_true(fac_allclose(product, exact, .rtol = 1e-5, .atol = 1e-4)); /* TF32 is off by some 1e-2 */
+    }
+}
+
+static void S022_conjugates_are_resolved_on_cuda(void **state) {
+    (void)state;
+    support_need_devices(1);
+    const fac_dtype dtypes[] = {FAC_C64, FAC_C128};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_randn(FAC_SHAPE(5, 6), .dtype = dtypes[i]), *there = on_cuda(x);
+        fac_tensor *from[] = {x, fac_t(x)}, *on[] = {there, fac_t(there)};
+        for (int k = 0; k < 2; k++) {
+            const struct {
+                fac_tensor *here, *there;
+            } pairs[] = {{fac_conj(from[k]), fac_resolve_conj(fac_conj(on[k]))},
+                         {fac_conj(from[k]), fac_conj_physical(on[k])},
+                         {fac_conj(from[k]), fac_conj(on[k])},
+                         {fac_neg(from[k]), fac_neg(on[k])},
+                         {fac_neg(fac_conj(from[k])), fac_neg(fac_conj(on[k]))},
+                         {fac_imag(fac_conj(from[k])), fac_resolve_neg(fac_imag(fac_conj(on[k])))}};
+            for (size_t p = 0; p < FAC_COUNT(pairs); p++) {
+                fac_tensor *back = fac_to(pairs[p].there, .device = fac_device_make(FAC_CPU, -1));
+                assert_no_error();
+                assert_true(fac_equal(fac_resolve_neg(fac_resolve_conj(back)), pairs[p].here));
+            }
+        }
+    }
+}
+
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
 
 static void S044_a_recorded_block_is_not_reused_before_the_streams_work_is_done(void **state) {
@@ -217,6 +257,8 @@ static void S026_item_waits_for_the_device(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_CUDA_TEST(S105_prelu_agrees_on_every_device),
+              FAC_CUDA_TEST(S194_cuda_products_are_of_float32_at_every_precision),
+              FAC_CUDA_TEST(S022_conjugates_are_resolved_on_cuda),
               FAC_CUDA_TEST(S113_cuda_vector_and_strided_paths_agree_with_the_cpu),
               FAC_CUDA_TEST(S044_a_recorded_block_is_not_reused_before_the_streams_work_is_done),
               FAC_CUDA_TEST(S223_cached_memory_is_in_use_for_the_driver_until_the_cache_is_emptied),

@@ -21,6 +21,11 @@ fac_tensor *fft_r2c_grad(fac_tensor *grad, fac_ints dim, int64_t normalization, 
     return fac__s_real(fac__s__fft_c2c(all, dim, normalization, false));
 }
 
+/* By its parts: devices without complex arithmetic have it too. */
+static fac_tensor *doubled(fac_tensor *t) {
+    return t ? fac__s_view_as_complex(scaled_by(fac__s_view_as_real(t), 2)) : NULL;
+}
+
 /* A point that stands for its mirror image too counts twice. */
 fac_tensor *fft_c2r_grad(fac_tensor *grad, fac_ints dim, int64_t normalization) {
     fac_tensor *half = fac__s__fft_r2c(grad, dim, normalization, true);
@@ -28,7 +33,7 @@ fac_tensor *fft_c2r_grad(fac_tensor *grad, fac_ints dim, int64_t normalization) 
     if (!half || fac__wrap_dim(dim.v[dim.n - 1], half->ndim, &d) != FAC_OK) return NULL;
     const int64_t twice = grad->sizes[d] - half->sizes[d], after = half->sizes[d] - 1 - twice;
     if (twice <= 0) return half;
-    fac_tensor *parts[3] = {fac__s_narrow(half, d, 0, 1), scaled_by(fac__s_narrow(half, d, 1, twice), 2),
+    fac_tensor *parts[3] = {fac__s_narrow(half, d, 0, 1), doubled(fac__s_narrow(half, d, 1, twice)),
                             after ? fac__s_narrow(half, d, 1 + twice, after) : NULL};
     return fac__s_cat((fac_tensors){parts, after ? 3 : 2}, d);
 }

@@ -2,6 +2,7 @@
 
    vector     one of m, n is 1 and the matrix has a contiguous side: gemv.isa.c, bound by memory
    library    large f32: oneDNN's sgemm, on blocks fixed by shape, since its bits depend on the block
+   rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_bf16.isa.c
    packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
               follow the number of threads
    integers   plain loops (blas_int.c)
@@ -25,8 +26,9 @@ enum {
     SPLIT_DEPTH = 2048,          /* depth of one part of a split product */
     SPLIT_MAX = 16,
     SPLIT_ELEMENTS = 8 * 128 * 128, /* most elements of C */
-    LIBRARY_MIN = 256,              /* sides from which oneDNN is faster than gemm.isa.c (by up to 15%) */
-    LIBRARY_BLOCK = 512,            /* sides of its blocks where there are LIBRARY_MANY of them, else half of that */
+    ROUNDED_WORK = 1 << 12, /* multiply-adds of one matrix above which factors are rounded: PyTorch's own limit */
+    LIBRARY_MIN = 256,      /* sides from which oneDNN is faster than gemm.isa.c (by up to 15%) */
+    LIBRARY_BLOCK = 512,    /* sides of its blocks where there are LIBRARY_MANY of them, else half of that */
     LIBRARY_MANY = 16,
     LIBRARY_FEW = 4,          /* with fewer blocks, gemm.isa.c feeds more threads */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
@@ -35,6 +37,13 @@ static const int64_t longest_side = INT64_C(1)
                                     << 40; /* of a product that is computed: sums of rooms for it cannot overflow */
 
 static const fac_gemm_kernels *kernels(void) { return FAC_ISA_PICK(fac__gemm_kernels)(); }
+
+/* The way for products that may round and are worth it; NULL: they are computed as all others. */
+static fac_gemm_block_fn *rounded_block(const fac_gemm *g) {
+    if (!g->may_round || g->dtype != FAC_F32 || g->c_dtype != FAC_F32 || g->k == 0) return NULL;
+    if ((double)g->m * (double)g->n * (double)g->k <= ROUNDED_WORK) return NULL;
+    return FAC_ISA_PICK(fac__gemm_bf16)();
+}
 
 static inline fac_dtype compute_type(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_F64 : FAC_F32; }
 static inline const char *at(const void *p, int64_t elements, fac_dtype d) {
@@ -180,6 +189,7 @@ typedef struct block_job {
     int64_t rows, cols; /* blocks per batch entry */
     bool direct;        /* blocks are written where C is */
     bool library;
+    fac_gemm_block_fn *block; /* unless the library is the way */
     double alpha[2];
     size_t kernel_bytes;              /* of a task's scratch: packing */
     size_t plane_bytes, planes_bytes; /* one plane of a block, and the planes that are not direct */
@@ -208,7 +218,7 @@ static fac_status block_task(const block_job *job, int64_t task, char *room) {
     if (job->library)
         st = fac__onednn_sgemm(&p);
     else
-        kernels()->block(&p);
+        job->block(&p);
     if (st == FAC_OK && !job->direct) merge(&o, p.m, p.n, p.c, p.c_imag, p.ldc);
     return st;
 }
@@ -273,7 +283,7 @@ static bool suits_library(const fac_gemm *g) {
 
 /* Whether oneDNN multiplies, and the sides of its blocks. */
 static bool use_library(const fac_gemm *g, int64_t *mb, int64_t *nb) {
-    return suits_library(g) && library_sides(g, mb, nb) >= LIBRARY_FEW;
+    return !rounded_block(g) && suits_library(g) && library_sides(g, mb, nb) >= LIBRARY_FEW;
 }
 
 /* C holds the compute type and its rows have no gaps, and nothing but a sum is asked for. */
@@ -289,6 +299,8 @@ static fac_status run_blocks(const fac_gemm *g) {
     fac__scalar_c128(g->alpha, job.alpha);
     job.library = use_library(g, &job.mb, &job.nb);
     if (!job.library) {
+        fac_gemm_block_fn *rounded = rounded_block(g);
+        job.block = rounded ? rounded : kern->block;
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
     }

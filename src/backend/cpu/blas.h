@@ -22,6 +22,7 @@ typedef struct fac_gemm {
     void *c;           /* [batch, m, n]; may not overlap A, B or itself */
     int64_t c_row, c_col, c_batch;
     const void *row;        /* [n] without gaps, which beta multiplies in place of C; NULL unless fac__gemm_takes_row */
+    bool may_round;         /* float32 factors may be rounded to bfloat16 where that is faster; sums stay float32 */
     fac_scalar alpha, beta; /* beta == 0: C is not read, so NaN in it does not matter */
     fac_workspace scratch;  /* none: taken before C is written, and given back */
 } fac_gemm;

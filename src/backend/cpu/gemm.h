@@ -1,5 +1,5 @@
 /* The packed matrix product, one variant per instruction set (gemm.isa.c), and the matrix-vector products beside it
-   (gemv.isa.c). Callers are in blas.c; onednn.h takes the same blocks. */
+   (gemv.isa.c) and products whose factors are rounded (gemm_bf16.isa.c). Callers are in blas.c; onednn.h takes the same blocks. */
 #ifndef FAC_SRC_BACKEND_CPU_GEMM_H
 #define FAC_SRC_BACKEND_CPU_GEMM_H
 
@@ -30,12 +30,14 @@ typedef struct fac_gemm_block {
     void *scratch; /* fac_gemm_kernels.scratch_bytes(m, n, k, dtype), aligned to 64 */
 } fac_gemm_block;
 
+typedef void fac_gemm_block_fn(const fac_gemm_block *g);
+
 /* What one instruction set offers. All matrices of the vector kernels are real, f32, f64, f16 or bf16; vectors x and y
    are contiguous in the compute type. */
 typedef struct fac_gemm_kernels {
     int mr, nr_f32, nr_f64;
     size_t (*scratch_bytes)(int64_t m, int64_t n, int64_t k, fac_dtype dtype);
-    void (*block)(const fac_gemm_block *g);
+    fac_gemm_block_fn *block;
     /* y[i] = sum_j a[i*lda + j] * x[j] for i < m. Each y[i] depends on its row alone. */
     void (*gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t lda, const void *x, void *y);
     /* y[j] (+)= sum_i x[i] * a[i*lda + j] for j < n, summed in the order of i. */
@@ -44,5 +46,9 @@ typedef struct fac_gemm_kernels {
 } fac_gemm_kernels;
 
 FAC_ISA_DECLARE(const fac_gemm_kernels *, fac__gemm_kernels, (void));
+
+/* As `block`, of f32 alone, on factors rounded to bfloat16 and with no more scratch; NULL where the processor has no dot
+   products of these. */
+FAC_ISA_DECLARE(fac_gemm_block_fn *, fac__gemm_bf16, (void));
 
 #endif

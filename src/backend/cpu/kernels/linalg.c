@@ -1,5 +1,6 @@
 /* Matrix products of tensors: each is described to fac__gemm with its strides as they are. */
 #include "backend/cpu/blas.h"
+#include "core/precision.h"
 #include "ops/composite/below.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
@@ -66,7 +67,8 @@ static fac_gemm matrices(const fac_tensor *a, const fac_tensor *b) {
                       .k = a->sizes[a->ndim - 1],
                       .n = b->sizes[b->ndim - 1],
                       .a = matrix_of(a),
-                      .b = matrix_of(b)};
+                      .b = matrix_of(b),
+                      .may_round = fac__matmul_may_round()};
 }
 
 fac_status mm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat2) {

@@ -189,6 +189,7 @@ void fac__cu_unload(void) {
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 bool fac__cu_is_simulated(void) { return driver.simulated; }
+void *fac__cu_library(void) { return driver.library; }
 int fac__cu_version(void) { return driver.version; }
 bool fac__cu_forked(void) { return atomic_load(&driver.forked); }
 

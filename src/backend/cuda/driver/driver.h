@@ -25,6 +25,8 @@ void fac__cu_unload(void);
 
 /* True if the loaded driver is the simulated one. */
 bool fac__cu_is_simulated(void);
+/* The loaded driver's library, for what the simulator has beside the driver's entries. */
+void *fac__cu_library(void);
 /* Of the loaded driver, as 1000 * major + 10 * minor; 0 if none is loaded. */
 int fac__cu_version(void);
 /* How many devices there are, after CUDA_VISIBLE_DEVICES; 0 if CUDA cannot be used for whatever reason. Sets no error,

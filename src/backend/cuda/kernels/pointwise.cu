@@ -120,16 +120,21 @@ KDEV double exp_minus_abs(double x) { return exp(-fabs(x)); }
 
 #include "pointwise_body.h"
 
-/* ---- complex numbers are copied ------------------------------------------------------------------------------------------------- */
+/* ---- complex numbers are copied, conjugated and negated -------------------------------------------------------------------------- */
 
-KERNEL(pointwise_copy_complex, (VAL, k_plan, p)) {
-    KLOOP(i, p.numel) {
-        int64_t at[2];
-        k_offsets(&p, 2, i, at);
-        k_complex z;
-        z.re = p.op[1].number[0];
-        z.im = p.op[1].number[1];
-        if (p.op[1].data) z = k_load_complex(p.op[1].data + at[1], p.op[1].dtype);
-        k_store_complex(p.op[0].data + at[0], p.op[0].dtype, z);
+#define K_COMPLEX(name, ...)                                                           \
+    KERNEL(pointwise_##name##_complex, (VAL, k_plan, p)) {                             \
+        KLOOP(i, p.numel) {                                                            \
+            int64_t at[2];                                                             \
+            k_offsets(&p, 2, i, at);                                                   \
+            k_complex z;                                                               \
+            z.re = p.op[1].number[0];                                                  \
+            z.im = p.op[1].number[1];                                                  \
+            if (p.op[1].data) z = k_load_complex(p.op[1].data + at[1], p.op[1].dtype); \
+            __VA_ARGS__;                                                               \
+            k_store_complex(p.op[0].data + at[0], p.op[0].dtype, z);                   \
+        }                                                                              \
     }
-}
+K_COMPLEX(copy, (void)z)
+K_COMPLEX(conj, z.im = -z.im)
+K_COMPLEX(neg, z.re = -z.re; z.im = -z.im)

@@ -32,7 +32,9 @@ static fac_dtype dtype_of(kind k) {
 FAC_LOOPS_OF_REAL(DECLARE_REAL)
 FAC_LOOPS_OF_INTEGERS(DECLARE_INTEGER)
 FAC_LOOPS_OF_TRUTHS(DECLARE_BOOLEAN)
-DECLARE_REAL(copy) DECLARE_INTEGER(copy) DECLARE_BOOLEAN(copy) extern fac_cuda_kernel NAME(copy, complex);
+DECLARE_REAL(copy)
+DECLARE_INTEGER(copy)
+DECLARE_BOOLEAN(copy) extern fac_cuda_kernel NAME(copy, complex), NAME(conj, complex), NAME(neg, complex);
 
 static fac_cuda_kernel *const kernels[KIND_COUNT][FAC_LOOP_COUNT] = {
     [KIND_F32] = {FAC_LOOPS_OF_REAL(ROW_F32)},
@@ -42,6 +44,11 @@ static fac_cuda_kernel *const kernels[KIND_COUNT][FAC_LOOP_COUNT] = {
 };
 static fac_cuda_kernel *const copy_kernels[KIND_COUNT] = {&NAME(copy, f32), &NAME(copy, f64), &NAME(copy, i64),
                                                           &NAME(copy, bool)};
+
+/* The arithmetic of complex numbers that there is. */
+static fac_cuda_kernel *complex_kernel(fac_loop_id id) {
+    return id == FAC_LOOP_conj ? &NAME(conj, complex) : id == FAC_LOOP_neg ? &NAME(neg, complex) : NULL;
+}
 
 _Static_assert(K_BOOL == (int)FAC_BOOL && K_I64 == (int)FAC_I64 && K_F16 == (int)FAC_F16 && K_BF16 == (int)FAC_BF16 &&
                    K_F32 == (int)FAC_F32 && K_F64 == (int)FAC_F64 && K_C128 == (int)FAC_C128,
@@ -119,8 +126,9 @@ static fac_status launch(const fac_iter *it, fac_cuda_kernel *kernel, const fac_
 
 static fac_status run_loop(const fac_structured *s, fac_loop_id id, fac_dtype out, const fac_loop_args *args) {
     const fac_iter *it = &s->iter;
-    kind k = kind_of(it->common);
-    fac_cuda_kernel *kernel = fac_dtype_is_complex(it->common) ? NULL : kernels[k][id];
+    const bool complex_numbers = fac_dtype_is_complex(it->common);
+    kind k = complex_numbers ? KIND_F64 : kind_of(it->common);
+    fac_cuda_kernel *kernel = complex_numbers ? complex_kernel(id) : kernels[k][id];
     FAC_CHECK(kernel, FAC_ERR_UNSUPPORTED, "there is no CUDA kernel for %s", fac_dtype_name(it->common));
     return it->nest.count ? launch(it, kernel, s->call->op, k, out, args) : FAC_OK;
 }

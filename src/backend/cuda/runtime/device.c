@@ -1,5 +1,7 @@
 /* Devices, their primary contexts, and which device a thread is on. The driver's current context is the truth, since other
    libraries in the process may change it; a device whose context does not exist yet is remembered aside. */
+#include "backend/cuda/driver/cufft.h"
+#include "backend/cuda/runtime/fft.h"
 #include "backend/cuda/runtime/parts.h"
 #include "backend/cuda/runtime/race.h"
 #include "base/mutex.h"
@@ -206,6 +208,7 @@ static void release_device(fac_cuda_device *d) {
 }
 
 static void stop_parts(int index) {
+    fac__cuda_fft_stop(index);
     fac__cuda_streams_stop(index);
     fac__cuda_events_stop(index);
     fac__cuda_bounds_stop(index);
@@ -234,5 +237,6 @@ void fac__cuda_shutdown(void) {
     atomic_store_explicit(&gone, false, memory_order_relaxed);
     n_devices = 0;
     memset(devices, 0, sizeof devices);
+    fac__cufft_unload();
     fac__cu_unload();
 }

@@ -13,7 +13,7 @@ static struct {
     atomic_uint n;
 } recent[FAC_CUDA_MAX_DEVICES];
 
-static void note(int index, const char *name) {
+void fac__cuda_launched(int index, const char *name) {
     unsigned n = atomic_load_explicit(&recent[index].n, memory_order_relaxed); /* a lost race loses one name */
     atomic_store_explicit(&recent[index].names[n % RECENT], name, memory_order_relaxed);
     atomic_store_explicit(&recent[index].n, n + 1, memory_order_relaxed);
@@ -60,7 +60,7 @@ fac_status fac__cuda_queue_function(const fac_cuda_queue *q) {
         r = fac__cu.cuLaunchKernel(q->function, q->grid[0], q->grid[1], q->grid[2], q->block[0], q->block[1],
                                    q->block[2], q->shared, stream, q->args, NULL);
     if (FAC_UNLIKELY(r != CUDA_SUCCESS)) return fac__cuda_fail(r, describe(q, text, sizeof text));
-    note(q->device, q->name);
+    fac__cuda_launched(q->device, q->name);
     return FAC_LIKELY(!fac__cuda_blocking()) ? FAC_OK : fac__cuda_queued(q->device, id, describe(q, text, sizeof text));
 }
 

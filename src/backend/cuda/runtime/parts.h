@@ -82,6 +82,8 @@ typedef struct fac_cuda_queue {
     size_t n_accesses;
 } fac_cuda_queue;
 fac_status fac__cuda_queue_function(const fac_cuda_queue *q);
+/* Notes something that was launched, by a name that lives until the shutdown. */
+void fac__cuda_launched(int index, const char *name);
 /* The last launches on a device, newest first, for the text of an asynchronous error: "add, mul". */
 void fac__cuda_recent(int index, char *text, size_t size);
 void fac__cuda_recent_forget(int index);
