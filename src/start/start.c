@@ -12,10 +12,14 @@
 #include "ops/loop.h"
 #include "ops/pending.h"
 #include "ops/sparse/fallback.h"
+#include "ops/vendor/fallback.h"
 
 /* A library with few operators has only the kinds of tensors that its list speaks of (cmake/library.cmake). */
 #ifndef FAC_HAVE_SPARSE
 #define FAC_HAVE_SPARSE 1
+#endif
+#ifndef FAC_HAVE_VENDOR
+#define FAC_HAVE_VENDOR 1
 #endif
 #ifndef FAC_HAVE_CODED
 #define FAC_HAVE_CODED 1
@@ -39,6 +43,9 @@ static const struct {
     {fac__pending_init, NULL},
 #if FAC_HAVE_SPARSE
     {fac__sparse_init, NULL},
+#endif
+#if FAC_HAVE_VENDOR
+    {fac__vendor_init, NULL},
 #endif
 #if FAC_HAVE_CODED
     {fac__coded_init, NULL},

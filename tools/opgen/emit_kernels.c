@@ -277,6 +277,11 @@ rows emit_kernels(FILE *f, const op *o) {
     return k;
 }
 
+/* What a small library may have no tensors of, as FAC_HAVE_* names it; NULL for other keys. */
+static const char *optional_kind(const char *key) {
+    return strncmp(key, "Sparse", 6) == 0 ? "SPARSE" : strncmp(key, "Vendor", 6) == 0 ? "VENDOR" : NULL;
+}
+
 void emit_rows(FILE *f, const op *o, const rows *k) {
     const entry *e = o->e;
     emit(f, o, "extern const char *const fac__tags_$id[];\nconst char *const fac__tags_$id[] = {");
@@ -285,9 +290,9 @@ void emit_rows(FILE *f, const op *o, const rows *k) {
          "NULL};\nextern const fac_builtin_kernel fac__kernels_$id[];\n"
          "const fac_builtin_kernel fac__kernels_$id[] = {\n");
     for (size_t i = 0; i < k->n; i++) {
-        const bool sparse = strncmp(k->v[i].key, "Sparse", 6) == 0; /* a small library may have no such tensors */
-        if (sparse) fputs("#if !defined FAC_HAVE_SPARSE || FAC_HAVE_SPARSE\n", f);
-        fprintf(f, "    {\"%s\", (fac_fn)%s},\n%s", k->v[i].key, fill(o, k->v[i].fn), sparse ? "#endif\n" : "");
+        const char *kind = optional_kind(k->v[i].key);
+        if (kind) fprintf(f, "#if !defined FAC_HAVE_%s || FAC_HAVE_%s\n", kind, kind);
+        fprintf(f, "    {\"%s\", (fac_fn)%s},\n%s", k->v[i].key, fill(o, k->v[i].fn), kind ? "#endif\n" : "");
     }
     if (!e->composite)
         emit(f, o,
