@@ -286,7 +286,7 @@ static fac_status over_cells(const fac_operator *op, fac_tensor *like, fac_value
         fac_tensor *cells = results[i].tag == FAC_TAG_TENSOR ? fac__value_header(&results[i]) : NULL;
         if (!cells) return no_kernel(op, "");
         if (!fac__vendor_takes(fac__vendor_dtype(cells)))
-            return no_kernel(op, ", which is for float32, bfloat16 and float16, as its result has another dtype");
+            return no_kernel(op, ", as its result is not float32, bfloat16 or float16");
         fac_tensor *t = fac__vendor_with_cells(like, cells);
         if (!t) return fac_error();
         FAC_TRY(fac__vendor_clear_spare(t));
@@ -323,7 +323,10 @@ static fac_status on_cells(const fac_operator *op, const operands *o, fac_value 
 static fac_status pointwise(const fac_operator *op, fac_value *stack) {
     operands o;
     if (!gather(stack, op->n_args, &o) || op->n_rets > MOST_RESULTS) return no_kernel(op, " in lists");
-    if (o.mixed) return no_kernel(op, " together with strided ones; make these so by to_mkldnn, or");
+    FAC_CHECK(!o.mixed, FAC_ERR_UNSUPPORTED,
+              "'%s' does not take tensors of the layout _mkldnn together with strided ones: make all of them the one by "
+              "to_mkldnn, or the other by to_dense",
+              op->name);
     if (!o.differ) return on_cells(op, &o, stack);
     int8_t like[MOST_RESULTS];
     for (size_t i = 0; i < o.n; i++)
