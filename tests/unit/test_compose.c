@@ -381,7 +381,8 @@ static void jacfwd_goes_one_by_one_where_batches_are_refused_S091(void **state) 
 /* ---- pairs of what tensors can be ------------------------------------------------------------------------------- */
 
 typedef enum kind { PLAIN, BATCHED, DUAL, NAMED, SPARSE, QUANTIZED, CONJUGATE, VENDOR, N_KINDS } kind;
-static const char *const kind_names[] = {"plain", "batched", "dual", "named", "sparse", "quantized", "conjugate", "vendor"};
+static const char *const kind_names[] = {"plain",  "batched",   "dual",      "named",
+                                         "sparse", "quantized", "conjugate", "vendor"};
 
 /* What stands for the same elements: `one` kind of it, and the ones that are not compared with themselves made plain. */
 static fac_tensor *made(kind k, fac_tensor *t, bool plain) {

@@ -60,9 +60,9 @@ static void assert_spare_is_zero(fac_tensor *t) {
 }
 
 /* Sizes on both sides of a block, and of every number of dimensions that there is an order for. */
-static const int64_t shapes[][5] = {{2, 3, 4, 5, 0},   {1, 8, 3, 3, 0},   {2, 16, 5, 4, 0}, {1, 17, 2, 3, 0},
-                                    {3, 40, 1, 7, 0},  {1, 32, 2, 3, 4},  {2, 19, 3, 1, 2}, {2, 64, 1, 1, 0},
-                                    {0, 16, 2, 2, 0}};
+static const int64_t shapes[][5] = {{2, 3, 4, 5, 0},  {1, 8, 3, 3, 0},  {2, 16, 5, 4, 0},
+                                    {1, 17, 2, 3, 0}, {3, 40, 1, 7, 0}, {1, 32, 2, 3, 4},
+                                    {2, 19, 3, 1, 2}, {2, 64, 1, 1, 0}, {0, 16, 2, 2, 0}};
 static fac_ints shape(size_t i) { return (fac_ints){shapes[i], shapes[i][4] ? 5 : 4}; }
 
 /* ---- the layout ---------------------------------------------------------------------------------------------------------- */
@@ -256,10 +256,10 @@ static fac_tensor *mean_of_images(fac_tensor *x) { return fac_mean(x, .dims = FA
 static const struct {
     unary_fn fn;
     bool exact; /* moves elements, or computes each alone */
-} unary[] = {{relu, true},        {sigmoid, true}, {tanh_of, true}, {gelu, true},         {exp_of, true},
-             {thrice, true},      {more, true},    {twice, true},   {square, true},       {softmax, true},
-             {log_softmax, true}, {swapped, true}, {unsqueezed, true}, {flat, true},      {one_row, true},
-             {channel, true},     {some, true},    {joined, true},  {total, true},        {mean, true},
+} unary[] = {{relu, true},          {sigmoid, true}, {tanh_of, true},    {gelu, true},   {exp_of, true},
+             {thrice, true},        {more, true},    {twice, true},      {square, true}, {softmax, true},
+             {log_softmax, true},   {swapped, true}, {unsqueezed, true}, {flat, true},   {one_row, true},
+             {channel, true},       {some, true},    {joined, true},     {total, true},  {mean, true},
              {mean_of_images, true}};
 
 static void S011_operators_of_the_vendor_layout_give_what_strided_ones_do(void **state) {
@@ -323,14 +323,22 @@ typedef struct conv_case {
 } conv_case;
 
 static const conv_case convs[] = {
-    {2, 2, 3, 16, 1, {7, 9}, {3, 3}, 1, 1, 1, true},       {2, 1, 16, 16, 1, {5, 14}, {3, 3}, 1, 1, 1, true},
-    {2, 2, 32, 48, 1, {8, 8}, {3, 3}, 2, 1, 1, false},     {2, 1, 16, 33, 1, {6, 5}, {1, 1}, 1, 0, 1, true},
-    {2, 3, 20, 5, 1, {6, 7}, {3, 2}, 1, 2, 2, true},       {2, 1, 64, 64, 1, {14, 14}, {3, 3}, 1, 1, 1, true},
-    {2, 2, 32, 32, 2, {6, 6}, {3, 3}, 1, 1, 1, true},      {2, 2, 24, 24, 24, {9, 13}, {3, 3}, 1, 1, 1, true},
-    {2, 1, 17, 17, 17, {5, 5}, {5, 3}, 2, 2, 1, false},    {2, 1, 12, 6, 3, {5, 5}, {3, 3}, 1, 1, 1, true},
-    {1, 2, 16, 24, 1, {19}, {5}, 2, 3, 1, true},           {1, 1, 3, 8, 1, {30}, {3}, 1, 1, 3, true},
-    {3, 1, 16, 16, 1, {4, 5, 13}, {3, 3, 3}, 1, 1, 1, true}, {3, 2, 3, 17, 1, {5, 4, 6}, {2, 3, 2}, 2, 1, 1, true},
-    {3, 1, 18, 18, 18, {3, 4, 5}, {3, 3, 3}, 1, 1, 1, true}, {2, 1, 2, 2, 1, {3, 3}, {3, 3}, 1, 4, 1, true},
+    {2, 2, 3, 16, 1, {7, 9}, {3, 3}, 1, 1, 1, true},
+    {2, 1, 16, 16, 1, {5, 14}, {3, 3}, 1, 1, 1, true},
+    {2, 2, 32, 48, 1, {8, 8}, {3, 3}, 2, 1, 1, false},
+    {2, 1, 16, 33, 1, {6, 5}, {1, 1}, 1, 0, 1, true},
+    {2, 3, 20, 5, 1, {6, 7}, {3, 2}, 1, 2, 2, true},
+    {2, 1, 64, 64, 1, {14, 14}, {3, 3}, 1, 1, 1, true},
+    {2, 2, 32, 32, 2, {6, 6}, {3, 3}, 1, 1, 1, true},
+    {2, 2, 24, 24, 24, {9, 13}, {3, 3}, 1, 1, 1, true},
+    {2, 1, 17, 17, 17, {5, 5}, {5, 3}, 2, 2, 1, false},
+    {2, 1, 12, 6, 3, {5, 5}, {3, 3}, 1, 1, 1, true},
+    {1, 2, 16, 24, 1, {19}, {5}, 2, 3, 1, true},
+    {1, 1, 3, 8, 1, {30}, {3}, 1, 1, 3, true},
+    {3, 1, 16, 16, 1, {4, 5, 13}, {3, 3, 3}, 1, 1, 1, true},
+    {3, 2, 3, 17, 1, {5, 4, 6}, {2, 3, 2}, 2, 1, 1, true},
+    {3, 1, 18, 18, 18, {3, 4, 5}, {3, 3, 3}, 1, 1, 1, true},
+    {2, 1, 2, 2, 1, {3, 3}, {3, 3}, 1, 4, 1, true},
 };
 
 static double at(const float *x, const int64_t *sizes, const int64_t *index, int n) {
@@ -340,8 +348,8 @@ static double at(const float *x, const int64_t *sizes, const int64_t *index, int
 }
 
 /* By the definition, in double. */
-static double convolved(const conv_case *c, const fac_tensor *x, const fac_tensor *w, const fac_tensor *b, int64_t n, int64_t o,
-                        const int64_t *point) {
+static double convolved(const conv_case *c, const fac_tensor *x, const fac_tensor *w, const fac_tensor *b, int64_t n,
+                        int64_t o, const int64_t *point) {
     const fac_ints xs = fac_tensor_sizes(x), ws = fac_tensor_sizes(w);
     const int64_t ins = c->in / c->groups, group = o / (c->out / c->groups);
     double sum = b ? (double)((const float *)fac_tensor_data((fac_tensor *)(uintptr_t)b))[o] : 0;
@@ -420,7 +428,8 @@ static void S011_convolutions_of_the_vendor_layout(void **state) {
             assert_same(dense(r), w);
             assert_same(dense(conv(c, vendor(x), r, b)), dense(y));
         }
-        fac_tensor *halves[] = {fac_to_dtype(x, FAC_BF16), fac_to_dtype(w, FAC_BF16), b ? fac_to_dtype(b, FAC_BF16) : NULL};
+        fac_tensor *halves[] = {fac_to_dtype(x, FAC_BF16), fac_to_dtype(w, FAC_BF16),
+                                b ? fac_to_dtype(b, FAC_BF16) : NULL};
         fac_tensor *h = conv(c, vendor(halves[0]), halves[1], halves[2]);
         assert_int_equal(fac_tensor_dtype(h), FAC_BF16);
         assert_close(fac_to_dtype(dense(h), FAC_F32),
@@ -510,13 +519,16 @@ static void S011_pooling_of_the_vendor_layout(void **state) {
         assert_same(dense(fac_max_pool2d(v, 2)), fac_max_pool2d(x, 2));
         assert_same(dense(fac_mkldnn_max_pool2d(v, 2)), fac_max_pool2d(x, 2));
         assert_close(dense(fac_avg_pool2d(v, 3, .padding = 1)), fac_avg_pool2d(x, 3, .padding = 1), 1e-6);
-        assert_close(dense(fac_adaptive_avg_pool2d(v, FAC_INTS(4, 3))), fac_adaptive_avg_pool2d(x, FAC_INTS(4, 3)), 1e-6);
-        assert_close(dense(fac_mkldnn_adaptive_avg_pool2d(v, FAC_INTS(1))), fac_adaptive_avg_pool2d(x, FAC_INTS(1)), 1e-6);
+        assert_close(dense(fac_adaptive_avg_pool2d(v, FAC_INTS(4, 3))), fac_adaptive_avg_pool2d(x, FAC_INTS(4, 3)),
+                     1e-6);
+        assert_close(dense(fac_mkldnn_adaptive_avg_pool2d(v, FAC_INTS(1))), fac_adaptive_avg_pool2d(x, FAC_INTS(1)),
+                     1e-6);
         x = numbers(FAC_INTS(2, channels[i], 4, 5, 6), 0), v = vendor(x);
         assert_same(dense(fac_max_pool3d(v, 2)), fac_max_pool3d(x, 2));
         assert_same(dense(fac_mkldnn_max_pool3d(v, 2)), fac_max_pool3d(x, 2));
         assert_close(dense(fac_avg_pool3d(v, 2)), fac_avg_pool3d(x, 2), 1e-6);
-        assert_close(dense(fac_adaptive_avg_pool3d(v, FAC_INTS(2, 2, 3))), fac_adaptive_avg_pool3d(x, FAC_INTS(2, 2, 3)), 1e-6);
+        assert_close(dense(fac_adaptive_avg_pool3d(v, FAC_INTS(2, 2, 3))),
+                     fac_adaptive_avg_pool3d(x, FAC_INTS(2, 2, 3)), 1e-6);
         x = numbers(FAC_INTS(2, channels[i], 12), 0), v = vendor(x);
         assert_close(dense(fac_avg_pool1d(v, 3)), fac_avg_pool1d(x, 3), 1e-6);
         assert_same(dense(fac_max_pool1d(v, 3)), fac_max_pool1d(x, 3));
@@ -531,10 +543,13 @@ static void S011_batch_norm_of_the_vendor_layout(void **state) {
         for (int training = 0; training < 2; training++) {
             FAC_SCOPE(s);
             const int64_t n = channels[i];
-            fac_tensor *x = numbers(FAC_INTS(2, n, 4, 5), 0), *w = numbers(FAC_INTS(n), 1), *b = numbers(FAC_INTS(n), 2);
+            fac_tensor *x = numbers(FAC_INTS(2, n, 4, 5), 0), *w = numbers(FAC_INTS(n), 1),
+                       *b = numbers(FAC_INTS(n), 2);
             fac_tensor *mean[] = {numbers(FAC_INTS(n), 3), numbers(FAC_INTS(n), 3)};
-            fac_tensor *var[] = {fac_add(fac_abs(numbers(FAC_INTS(n), 4)), 0.5), fac_add(fac_abs(numbers(FAC_INTS(n), 4)), 0.5)};
-            fac_native_batch_norm_result a = fac_native_batch_norm(vendor(x), w, b, mean[0], var[0], training, 0.1, 1e-5);
+            fac_tensor *var[] = {fac_add(fac_abs(numbers(FAC_INTS(n), 4)), 0.5),
+                                 fac_add(fac_abs(numbers(FAC_INTS(n), 4)), 0.5)};
+            fac_native_batch_norm_result a =
+                fac_native_batch_norm(vendor(x), w, b, mean[0], var[0], training, 0.1, 1e-5);
             assert_no_error();
             fac_native_batch_norm_result c = fac_native_batch_norm(x, w, b, mean[1], var[1], training, 0.1, 1e-5);
             assert_true(fac_is_mkldnn(a.result0));
@@ -570,8 +585,12 @@ static void S011_gradients_go_through_the_vendor_layout(void **state) {
     enum { LEAVES = 7 };
     fac_tensor *leaf[2][LEAVES];
     for (int k = 0; k < 2; k++) {
-        fac_tensor *made[LEAVES] = {numbers(FAC_INTS(2, 16, 8, 8), 0), numbers(FAC_INTS(20, 16, 3, 3), 1), numbers(FAC_INTS(20), 2),
-                                    numbers(FAC_INTS(20), 3),          numbers(FAC_INTS(20), 4),           numbers(FAC_INTS(4, 20), 5),
+        fac_tensor *made[LEAVES] = {numbers(FAC_INTS(2, 16, 8, 8), 0),
+                                    numbers(FAC_INTS(20, 16, 3, 3), 1),
+                                    numbers(FAC_INTS(20), 2),
+                                    numbers(FAC_INTS(20), 3),
+                                    numbers(FAC_INTS(20), 4),
+                                    numbers(FAC_INTS(4, 20), 5),
                                     numbers(FAC_INTS(4), 6)};
         for (int i = 0; i < LEAVES; i++) leaf[k][i] = fac_set_requires_grad(made[i], true);
         assert_ok(fac_backward(network(leaf[k], k == 1)));
@@ -607,7 +626,8 @@ static void S011_second_derivatives_go_through_the_vendor_layout(void **state) {
     fac_tensor *second[2];
     for (int k = 0; k < 2; k++) {
         fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(2, 6), 0), true), *w = numbers(FAC_INTS(3, 6), 1);
-        fac_tensor *y = k ? fac_to_dense(fac_tanh(fac_linear(fac_to_mkldnn(x), w, NULL))) : fac_tanh(fac_linear(x, w, NULL));
+        fac_tensor *y =
+            k ? fac_to_dense(fac_tanh(fac_linear(fac_to_mkldnn(x), w, NULL))) : fac_tanh(fac_linear(x, w, NULL));
         fac_tensor *first = NULL;
         assert_ok(fac_grad(FAC_TENSORS(fac_sum(y)), FAC_TENSORS(x), &first, .create_graph = true));
         assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_mul(first, first))), FAC_TENSORS(x), &second[k]));
@@ -671,7 +691,9 @@ static void S011_vendor_tensors_are_printed_and_read(void **state) {
         assert_memory_equal(got, fac_tensor_data(x) ? fac_tensor_data(x) : got, n * sizeof *got);
         free(got);
     }
-    assert_true(fac_item(vendor(fac_full(FAC_SHAPE(1, 16, 1, 1), 2.5)) ? fac_sum(vendor(fac_full(FAC_SHAPE(1, 16, 1, 1), 2.5))) : NULL) == 40);
+    assert_true(fac_item(vendor(fac_full(FAC_SHAPE(1, 16, 1, 1), 2.5))
+                             ? fac_sum(vendor(fac_full(FAC_SHAPE(1, 16, 1, 1), 2.5)))
+                             : NULL) == 40);
 }
 
 int main(void) {

@@ -1,17 +1,15 @@
 /* Gradients of operators that are for the vendor layout alone. */
 #include "ops/vendor/parts.h"
 
-static fac_tensor *strided(fac_tensor *t) {
-    return t ? fac__s_to_dense(t, FAC_DTYPE_DEFAULT, (fac_opt_num){0}) : NULL;
-}
+static fac_tensor *strided(fac_tensor *t) { return t ? fac__s_to_dense(t, FAC_DTYPE_DEFAULT, (fac_opt_num){0}) : NULL; }
 /* In the layout of what it is the gradient of. */
 static fac_tensor *as(fac_tensor *grad, const fac_tensor *of) {
     return grad && fac__vendor_of(of) ? fac__s_to_mkldnn(grad, FAC_DTYPE_DEFAULT) : grad;
 }
 
 /* y = x w^T + b, over all rows of x. */
-fac_status mkldnn_linear_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, fac_tensor *weight, fac_tensor *bias,
-                              bool needs_self, bool needs_weight, bool needs_bias) {
+fac_status mkldnn_linear_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *self, fac_tensor *weight,
+                              fac_tensor *bias, bool needs_self, bool needs_weight, bool needs_bias) {
     fac_tensor *g = strided(grad), *x = strided(self), *w = strided(weight);
     if (!g || !x || !w) return fac_error();
     const int64_t ins = w->sizes[w->ndim - 1], outs = w->ndim == 2 ? w->sizes[0] : 1;

@@ -15,7 +15,8 @@ enum { MOST_ARGS = 32, MOST_RESULTS = 4, MOST_TENSORS = 8 };
 
 static fac_status no_kernel(const fac_operator *op, const char *why) {
     return FAC_FAIL(FAC_ERR_UNSUPPORTED,
-                    "'%s' does not take tensors of the layout _mkldnn%s; make them strided first: to_dense", op->name, why);
+                    "'%s' does not take tensors of the layout _mkldnn%s; make them strided first: to_dense", op->name,
+                    why);
 }
 
 static void release_all(fac_value *v, size_t n) {
@@ -222,8 +223,8 @@ static fac_tensor *normalised(fac_tensor *input, fac_tensor *const *v, double ep
     fac_tensor *shift = fac__s_neg(fac__s_mul_Tensor(v[2], factor));
     if (v[1]) shift = fac__s_add_Tensor(shift, v[1], one);
     factor = per_block(factor, input), shift = per_block(shift, input);
-    return fac__vendor_with_cells(
-        input, fac__s_addcmul(shift, fac__vendor_keep(fac__vendor_of(input)->cells), factor, one));
+    return fac__vendor_with_cells(input,
+                                  fac__s_addcmul(shift, fac__vendor_keep(fac__vendor_of(input)->cells), factor, one));
 }
 
 static fac_status batch_norm(const fac_call_info *c, fac_value *stack) {
@@ -277,7 +278,8 @@ static bool gather(const fac_value *args, size_t n_args, operands *o) {
 /* The order that all of them can be computed in: channels if one has it. */
 static fac_vendor_order common_order(const operands *o) {
     for (size_t i = 0; i < o->n; i++)
-        if (fac__vendor_of(o->v[i]) && fac__vendor_of(o->v[i])->order == FAC_VENDOR_CHANNELS) return FAC_VENDOR_CHANNELS;
+        if (fac__vendor_of(o->v[i]) && fac__vendor_of(o->v[i])->order == FAC_VENDOR_CHANNELS)
+            return FAC_VENDOR_CHANNELS;
     return FAC_VENDOR_ROWS;
 }
 
@@ -323,10 +325,11 @@ static fac_status on_cells(const fac_operator *op, const operands *o, fac_value 
 static fac_status pointwise(const fac_operator *op, fac_value *stack) {
     operands o;
     if (!gather(stack, op->n_args, &o) || op->n_rets > MOST_RESULTS) return no_kernel(op, " in lists");
-    FAC_CHECK(!o.mixed, FAC_ERR_UNSUPPORTED,
-              "'%s' does not take tensors of the layout _mkldnn together with strided ones: make all of them the one by "
-              "to_mkldnn, or the other by to_dense",
-              op->name);
+    FAC_CHECK(
+        !o.mixed, FAC_ERR_UNSUPPORTED,
+        "'%s' does not take tensors of the layout _mkldnn together with strided ones: make all of them the one by "
+        "to_mkldnn, or the other by to_dense",
+        op->name);
     if (!o.differ) return on_cells(op, &o, stack);
     int8_t like[MOST_RESULTS];
     for (size_t i = 0; i < o.n; i++)
@@ -336,19 +339,28 @@ static fac_status pointwise(const fac_operator *op, fac_value *stack) {
 
 /* ---- forms ------------------------------------------------------------------------------------------------------------------- */
 
-/* The last step cannot fail but for want of memory, before anything has changed. */
-static fac_status put(fac_tensor *to, fac_tensor *result) {
+/* Whether a result can be written where it belongs; looked at for all results before one is written. */
+static fac_status check_put(const fac_tensor *to, const fac_tensor *result, bool in_place) {
     if (!result) return FAC_FAIL(FAC_ERR_INTERNAL, "an operator gave no result");
-    FAC_CHECK(fac__vendor_of(to) && fac__vendor_of(result), FAC_ERR_UNSUPPORTED,
-              "a result of the layout %s cannot be written to a tensor of the layout %s",
-              fac__vendor_of(result) ? "_mkldnn" : "strided", fac__vendor_of(to) ? "_mkldnn" : "strided");
+    const bool vendor = fac__vendor_of(to) != NULL;
+    FAC_CHECK(
+        vendor == (fac__vendor_of(result) != NULL), FAC_ERR_UNSUPPORTED,
+        "a result of the layout %s cannot be written to a tensor of the layout %s; to_dense and to_mkldnn convert "
+        "one into the other",
+        fac__layout_name(fac__layout_of(result)), fac__layout_name(fac__layout_of(to)));
     FAC_TRY(fac__check_writable(to));
     FAC_CHECK(fac_can_cast(fac__vendor_dtype(result), fac__vendor_dtype(to)), FAC_ERR_DTYPE,
               "result type %s can't be cast to the desired output type %s", fac_dtype_name(fac__vendor_dtype(result)),
               fac_dtype_name(fac__vendor_dtype(to)));
-    FAC_CHECK(fac__same_sizes(to, result), FAC_ERR_SHAPE, "output with shape %s doesn't match the shape %s of the result",
-              FAC_SHAPE_TEXT(to), FAC_SHAPE_TEXT(result));
-    return fac__vendor_put(to, result);
+    FAC_CHECK(fac__same_sizes(to, result) || (!vendor && !in_place), FAC_ERR_SHAPE,
+              "output with shape %s doesn't match the shape %s of the result", FAC_SHAPE_TEXT(to),
+              FAC_SHAPE_TEXT(result));
+    return FAC_OK;
+}
+
+static fac_status put(fac_tensor *to, fac_tensor *result, bool in_place) {
+    if (fac__vendor_of(to)) return fac__vendor_put(to, result);
+    return in_place ? fac__copy_over(to, result) : fac__copy_to_outs(&to, &result, 1);
 }
 
 /* Calls the functional form and puts its results into the `written` arguments that op writes. */
@@ -359,7 +371,9 @@ static fac_status call_form(const fac_operator *op, const fac_operator *function
     clear_all(results, MOST_RESULTS);
     for (size_t i = 0; i < written; i++) to[i] = fac__value_header(&stack[in_place ? 0 : functional->n_args + i]);
     fac_status st = fac_call_op(functional, stack, functional->n_args, results);
-    for (size_t i = 0; i < written && st == FAC_OK; i++) st = put(to[i], fac__value_header(&results[i]));
+    for (size_t i = 0; i < written && st == FAC_OK; i++)
+        st = check_put(to[i], fac__value_header(&results[i]), in_place);
+    for (size_t i = 0; i < written && st == FAC_OK; i++) st = put(to[i], fac__value_header(&results[i]), in_place);
     release_all(results, MOST_RESULTS);
     for (size_t i = 0; i < op->n_rets && st == FAC_OK; i++) {
         stack[i] = fac__value_tensor(to[i]);

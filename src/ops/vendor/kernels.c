@@ -60,7 +60,8 @@ static fac_status check_wish(fac_layout layout, fac_device device, fac_opt_num p
     FAC_CHECK(device.type == FAC_DEVICE_UNSET || device.type == FAC_CPU, FAC_ERR_UNSUPPORTED,
               "the layout _mkldnn is the CPU's: make the tensor strided by to_dense before it goes to %s",
               fac_device_format(device, (char[24]){0}, 24));
-    FAC_CHECK(!pin_memory.set || !pin_memory.v.bits, FAC_ERR_UNSUPPORTED, "tensors of the layout _mkldnn cannot be pinned");
+    FAC_CHECK(!pin_memory.set || !pin_memory.v.bits, FAC_ERR_UNSUPPORTED,
+              "tensors of the layout _mkldnn cannot be pinned");
     return FAC_OK;
 }
 
@@ -81,8 +82,9 @@ fac_status copy_vendor(const fac_call_info *c, fac_tensor *self, fac_tensor *src
     FAC_CHECK(to == FAC_VENDOR_LAYOUT && to == from, FAC_ERR_UNSUPPORTED,
               "copy_ between tensors of the layouts %s and %s: convert one by to_dense or to_mkldnn first",
               fac__layout_name(to), fac__layout_name(from));
-    FAC_CHECK(fac__same_sizes(self, src), FAC_ERR_SHAPE, "copy_ of _mkldnn tensors needs equal sizes, but got %s and %s",
-              FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(src));
+    FAC_CHECK(fac__same_sizes(self, src), FAC_ERR_SHAPE,
+              "copy_ of _mkldnn tensors needs equal sizes, but got %s and %s", FAC_SHAPE_TEXT(self),
+              FAC_SHAPE_TEXT(src));
     if (self != src) FAC_TRY(fac__vendor_put(self, src));
     *out = fac__ref(self);
     return FAC_OK;
@@ -117,10 +119,10 @@ fac_status mkldnn_linear_vendor(const fac_call_info *c, fac_tensor *self, fac_te
     (void)c;
     FAC_VENDOR_KERNEL;
     FAC_CHECK(fac__vendor_of(self), FAC_ERR_UNSUPPORTED,
-              "mkldnn_linear: self should be of the layout _mkldnn, but is %s; to_mkldnn makes it so",
+              "self should be of the layout _mkldnn, but is %s; to_mkldnn makes it so",
               fac__layout_name(fac__layout_of(self)));
-    fac_tensor *y = fac__s_linear(fac__vendor_strided(self), fac__vendor_strided(weight),
-                                  bias ? fac__vendor_strided(bias) : NULL);
+    fac_tensor *y =
+        fac__s_linear(fac__vendor_strided(self), fac__vendor_strided(weight), bias ? fac__vendor_strided(bias) : NULL);
     if (!y) return fac_error();
     return fac__give(out, fac__vendor_of_strided(y, fac__vendor_order_for(y->sizes, y->ndim)));
 }
@@ -130,7 +132,8 @@ fac_status mkldnn_convolution_composite(const fac_call_info *c, fac_tensor *self
                                         fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
-    return fac__give(out, fac__s_convolution(self, weight, bias, stride, padding, dilation, false, FAC_INTS(0), groups));
+    return fac__give(out,
+                     fac__s_convolution(self, weight, bias, stride, padding, dilation, false, FAC_INTS(0), groups));
 }
 
 /* ---- weights of convolutions -------------------------------------------------------------------------------------------------------- */
@@ -161,12 +164,12 @@ static fac_status reordered(fac_tensor *self, int nd, fac_ints padding, fac_ints
     return t == self ? fac__alias(self, true, out) : fac__give(out, t);
 }
 
-#define REORDER(nd)                                                                                              \
+#define REORDER(nd)                                                                                                 \
     fac_status mkldnn_reorder_conv##nd##d_weight_vendor(const fac_call_info *c, fac_tensor *self, fac_ints padding, \
-                                                        fac_ints stride, fac_ints dilation, int64_t groups,      \
-                                                        fac_ints input_size, fac_tensor **out) {                 \
-        (void)c;                                                                                                 \
-        return reordered(self, nd, padding, stride, dilation, groups, input_size, out);                          \
+                                                        fac_ints stride, fac_ints dilation, int64_t groups,         \
+                                                        fac_ints input_size, fac_tensor **out) {                    \
+        (void)c;                                                                                                    \
+        return reordered(self, nd, padding, stride, dilation, groups, input_size, out);                             \
     }
 REORDER(2)
 REORDER(3)

@@ -86,8 +86,8 @@ static fac_status pair_of_views(const fac_tensor *t, fac_tensor *strided, int64_
     sizes[1] = n / lanes, sizes[d - 1] = lanes;
     steps[0] = strided->strides[0], steps[1] = step * v->block, steps[d - 1] = step;
     for (int i = 2; i < t->ndim; i++) steps[i] = strided->strides[i];
-    FAC_TRY(fac__view(v->cells, sizes, v->cells->strides, d,
-                      v->cells->offset + first / v->block * v->cells->strides[1], true, &out[0]));
+    FAC_TRY(fac__view(v->cells, sizes, v->cells->strides, d, v->cells->offset + first / v->block * v->cells->strides[1],
+                      true, &out[0]));
     const fac_status st = fac__view(strided, sizes, steps, d, strided->offset + first * step, true, &out[1]);
     if (st != FAC_OK) fac__unref(out[0]);
     return st;
@@ -148,7 +148,8 @@ static fac_tensor *blocks_of_depthwise(fac_tensor *w) {
     const int64_t b = fac__vendor_block, blocks = fac__div_up(w->sizes[0], b);
     fac_tensor *t = fac__s_select_int(w, 1, 0);
     pad[2 * nd + 1] = blocks * b - w->sizes[0];
-    if (pad[2 * nd + 1]) t = t ? fac__s_constant_pad_nd(t, (fac_ints){pad, 2 * (size_t)nd + 2}, fac_scalar_i_(0)) : NULL;
+    if (pad[2 * nd + 1])
+        t = t ? fac__s_constant_pad_nd(t, (fac_ints){pad, 2 * (size_t)nd + 2}, fac_scalar_i_(0)) : NULL;
     sizes[0] = blocks, sizes[1] = b;
     for (int i = 0; i < nd; i++) sizes[2 + i] = w->sizes[2 + i], order[1 + i] = 2 + i;
     order[0] = 0, order[1 + nd] = 1;
@@ -196,8 +197,8 @@ fac_tensor *fac__vendor_in_order(fac_tensor *t, fac_vendor_order order) {
 fac_tensor *fac__vendor_cast(fac_tensor *t, fac_dtype dtype) {
     if (!t || t->dtype == dtype) return t;
     if (fac__vendor_check_dtype(dtype) != FAC_OK) return NULL;
-    return fac__vendor_with_cells(
-        t, fac__s_to_dtype(fac__vendor_of(t)->cells, dtype, false, false, FAC_FORMAT_DEFAULT));
+    return fac__vendor_with_cells(t,
+                                  fac__s_to_dtype(fac__vendor_of(t)->cells, dtype, false, false, FAC_FORMAT_DEFAULT));
 }
 
 fac_status fac__vendor_put(fac_tensor *to, fac_tensor *from) {

@@ -11,11 +11,11 @@ typedef struct fac_blocked_conv {
     const fac_conv *c;
     const float *in, *weight, *bias; /* bias: of whole blocks, NULL for none */
     float *out;
-    int block;              /* output channels in a block: 8 or 16 */
-    int64_t in_block;       /* channels that lie beside each other: block, or 1 */
-    int64_t weight_in;      /* input channels in a block of the weight; 0: each group has one channel on either side */
-    int64_t blocks;         /* of output channels per group; of groups where each has one channel */
-    int64_t rows;           /* tasks: lines along the last dimension of one block of one image of the output */
+    int block;         /* output channels in a block: 8 or 16 */
+    int64_t in_block;  /* channels that lie beside each other: block, or 1 */
+    int64_t weight_in; /* input channels in a block of the weight; 0: each group has one channel on either side */
+    int64_t blocks;    /* of output channels per group; of groups where each has one channel */
+    int64_t rows;      /* tasks: lines along the last dimension of one block of one image of the output */
 } fac_blocked_conv;
 
 /* Lines [begin, end) of the output. */

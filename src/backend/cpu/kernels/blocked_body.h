@@ -27,14 +27,15 @@ static NAME(place) NAME(find)(const fac_blocked_conv *j, int64_t row) {
     const int64_t second = c->nd == 3 ? c->small_size[1] : 1;
     p.at[0] = c->nd == 1 ? 0 : line / second;
     p.at[1] = c->nd == 3 ? line % second : 0;
-    const int64_t in_group = j->in_block == 1 ? c->large * c->large_count
-                                              : fac__div_up(c->large, BLOCK) * c->large_count * BLOCK;
+    const int64_t in_group =
+        j->in_block == 1 ? c->large * c->large_count : fac__div_up(c->large, BLOCK) * c->large_count * BLOCK;
     if (single) {
         p.in = j->in + (n * j->blocks + block) * c->large_count * BLOCK;
         p.weight = j->weight + block * c->taps * BLOCK;
     } else {
         p.in = j->in + (n * groups + g) * in_group;
-        p.weight = j->weight + (g * j->blocks + block) * fac__div_up(c->large, j->weight_in) * c->taps * j->weight_in * BLOCK;
+        p.weight =
+            j->weight + (g * j->blocks + block) * fac__div_up(c->large, j->weight_in) * c->taps * j->weight_in * BLOCK;
     }
     p.bias = j->bias ? j->bias + (g * j->blocks + block) * BLOCK : NULL;
     p.out = j->out + (((n * groups + g) * j->blocks + block) * c->small_count + line * width) * BLOCK;
@@ -42,7 +43,8 @@ static NAME(place) NAME(find)(const fac_blocked_conv *j, int64_t row) {
 }
 
 /* The points [lo, hi) of n from `first` on whose tap lies within the input. */
-static inline void NAME(within)(const fac_conv *c, int64_t first, int64_t tap, int64_t n, int64_t *lo, int64_t *hi, int64_t *x) {
+static inline void NAME(within)(const fac_conv *c, int64_t first, int64_t tap, int64_t n, int64_t *lo, int64_t *hi,
+                                int64_t *x) {
     const int d = c->nd - 1;
     const int64_t step = c->stride[d], start = first * step - c->padding[d] + tap * c->dilation[d];
     *x = start;
@@ -65,7 +67,8 @@ static inline int64_t NAME(line_of)(const fac_conv *c, const int64_t *at, int64_
 /* Points [first, first + n) of a line, n at most TILE. */
 static void NAME(points)(const fac_blocked_conv *j, const NAME(place) * p, int64_t first, int64_t n) {
     const fac_conv *c = j->c;
-    const int64_t width = c->large_size[c->nd - 1], taps = c->kernel[c->nd - 1], step = c->stride[c->nd - 1] * j->in_block;
+    const int64_t width = c->large_size[c->nd - 1], taps = c->kernel[c->nd - 1],
+                  step = c->stride[c->nd - 1] * j->in_block;
     const int64_t outer = c->taps / taps, channel = j->in_block == 1 ? c->large_count : 1;
     const int64_t in_step = (j->in_block == 1 ? j->weight_in : BLOCK) * c->large_count;
     NAME(lanes) sum[TILE];
@@ -85,12 +88,14 @@ static void NAME(points)(const fac_blocked_conv *j, const NAME(place) * p, int64
                     for (int64_t i = 0; i < channels; i++) {
                         const NAME(lanes) weight = AT(w + i * BLOCK);
                         const float *at = from + start + i * channel;
-                        for (int t = 0; t < TILE; t++) sum[t] = MULTIPLY_ADD(weight, at[t * step] - (NAME(lanes)){0}, sum[t]);
+                        for (int t = 0; t < TILE; t++)
+                            sum[t] = MULTIPLY_ADD(weight, at[t * step] - (NAME(lanes)){0}, sum[t]);
                     }
                 } else {
                     for (int64_t t = lo; t < hi; t++)
                         for (int64_t i = 0; i < channels; i++)
-                            sum[t] = MULTIPLY_ADD(AT(w + i * BLOCK), from[start + t * step + i * channel] - (NAME(lanes)){0}, sum[t]);
+                            sum[t] = MULTIPLY_ADD(AT(w + i * BLOCK),
+                                                  from[start + t * step + i * channel] - (NAME(lanes)){0}, sum[t]);
                 }
             }
         }

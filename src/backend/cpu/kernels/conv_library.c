@@ -270,8 +270,9 @@ typedef struct blocked_job {
     const fac_conv *c;
     const fac_conv_blocked *arrays;
     fac_conv_primitive *primitive;
-    int64_t blocks;                      /* tasks of an image */
-    int64_t image[2], weight, channels;  /* floats from image to image of the small and large side; per task: of a weight; channels */
+    int64_t blocks; /* tasks of an image */
+    int64_t image[2], weight,
+        channels; /* floats from image to image of the small and large side; per task: of a weight; channels */
 } blocked_job;
 
 static fac_status run_blocked(void *ctx, int64_t begin, int64_t end, void *scratch) {
@@ -280,10 +281,10 @@ static fac_status run_blocked(void *ctx, int64_t begin, int64_t end, void *scrat
     fac_status st = fac__conv_lane_open(&lane, j->primitive, scratch);
     for (int64_t t = begin; t < end && st == FAC_OK; t++) {
         const int64_t n = t / j->blocks, block = t % j->blocks;
-        void *side[FAC_CONV_SIDES] = {
-            [FAC_CONV_SMALL] = j->arrays->small + n * j->image[0] + block * (j->image[0] / j->blocks),
-            [FAC_CONV_LARGE] = (float *)(uintptr_t)j->arrays->large + n * j->image[1],
-            [FAC_CONV_WEIGHT] = (float *)(uintptr_t)j->arrays->weight + block * j->weight};
+        void *side[FAC_CONV_SIDES] = {[FAC_CONV_SMALL] =
+                                          j->arrays->small + n * j->image[0] + block * (j->image[0] / j->blocks),
+                                      [FAC_CONV_LARGE] = (float *)(uintptr_t)j->arrays->large + n * j->image[1],
+                                      [FAC_CONV_WEIGHT] = (float *)(uintptr_t)j->arrays->weight + block * j->weight};
         st = fac__conv_lane_run(&lane, side, j->arrays->bias ? j->arrays->bias + block * j->channels : NULL);
     }
     fac__conv_lane_close(&lane);
@@ -320,7 +321,8 @@ fac_status fac__conv_library_blocked(const fac_conv *c, const fac_conv_blocked *
     fac_status st = fac__conv_primitive_take(&shape, &room, &j.primitive);
     if (st == FAC_OK && j.primitive->compute) {
         const int64_t tasks = c->batch * j.blocks, each = (int64_t)(work_of(c) / (double)fac__max(tasks, 1)) + 1;
-        st = fac__parallel_for_scratch(0, tasks, fac__max(1, GRAIN / each), fac__conv_lane_bytes(j.primitive), run_blocked, &j);
+        st = fac__parallel_for_scratch(0, tasks, fac__max(1, GRAIN / each), fac__conv_lane_bytes(j.primitive),
+                                       run_blocked, &j);
         *done = st == FAC_OK;
     }
     fac__conv_primitive_give(j.primitive, &room);

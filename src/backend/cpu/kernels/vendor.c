@@ -50,7 +50,8 @@ static fac_tensor *by_strided(const call *k) {
     fac_tensor *y = fac__s_convolution(fac__vendor_strided(k->input), fac__vendor_strided(k->weight),
                                        k->bias ? fac__vendor_strided(k->bias) : NULL, a->stride, a->padding,
                                        a->dilation, a->transposed, a->output_padding, a->groups);
-    if (!y || !fac__vendor_of(k->input)) return y; /* a strided input with a weight in the layout gives a strided result */
+    if (!y || !fac__vendor_of(k->input))
+        return y; /* a strided input with a weight in the layout gives a strided result */
     return fac__vendor_of_strided(y, fac__vendor_order_for(y->sizes, y->ndim));
 }
 
@@ -59,7 +60,8 @@ static bool is_single(const fac_conv *c) { return c->groups > 1 && c->small == 1
 static bool suits(const call *k) {
     const fac_conv *c = &k->c;
     const int64_t b = fac__vendor_block;
-    if (!fac__vendor_of(k->input) || c->transposed || !c->batched || k->input->numel == 0 || k->weight->numel == 0) return false;
+    if (!fac__vendor_of(k->input) || c->transposed || !c->batched || k->input->numel == 0 || k->weight->numel == 0)
+        return false;
     return c->groups == 1 || is_single(c) || (c->small % b == 0 && c->large % b == 0);
 }
 
@@ -94,8 +96,9 @@ static fac_status compute(const call *k, fac_tensor *input, fac_tensor *weight, 
     const bool alike = in_blocks ? w->in_block == w->block : w->in_block == k->c.large;
     bool done = false;
     if (!is_single(&k->c) && alike && fac__conv_library_suits(&k->c, FAC_CONV_SMALL)) {
-        const fac_conv_blocked a = {floats(x->cells), floats(w->cells), floats(bias), fac__data(fac__vendor_of(out)->cells),
-                                    w->block, in_blocks};
+        const fac_conv_blocked a = {floats(x->cells), floats(w->cells),
+                                    floats(bias),     fac__data(fac__vendor_of(out)->cells),
+                                    w->block,         in_blocks};
         FAC_TRY(fac__conv_library_blocked(&k->c, &a, &done));
     }
     if (done) return FAC_OK;
@@ -123,14 +126,14 @@ static fac_tensor *by_blocks(const call *k) {
     return fac__vendor_cast(out, fac__vendor_dtype(k->input));
 }
 
-fac_status convolution_vendor(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias, fac_ints stride,
-                              fac_ints padding, fac_ints dilation, bool transposed, fac_ints output_padding, int64_t groups,
-                              fac_tensor **out) {
+fac_status convolution_vendor(const fac_call_info *c, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
+                              fac_ints stride, fac_ints padding, fac_ints dilation, bool transposed,
+                              fac_ints output_padding, int64_t groups, fac_tensor **out) {
     (void)c;
     FAC_VENDOR_KERNEL;
     call k = {input, weight, bias, {stride, padding, dilation, output_padding, transposed, groups}, {0}};
     FAC_TRY(fac__conv_plan(input, weight, bias, &k.args, &k.c));
     FAC_CHECK(fac__is_cpu(input) && fac__is_cpu(weight) && (!bias || fac__is_cpu(bias)), FAC_ERR_DEVICE,
-              "convolution: input, weight and bias should be on the CPU where one has the layout _mkldnn");
+              "input, weight and bias should be on the CPU where one has the layout _mkldnn");
     return fac__give(out, suits(&k) ? by_blocks(&k) : by_strided(&k));
 }
