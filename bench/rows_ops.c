@@ -53,6 +53,11 @@ static fac_tensor *run_conv_backward(fixture *f) { return backward(f, run_conv(f
 
 static void prepare_where(fixture *f) { f->x[2] = fac_gt(f->x[0], 0.0); }
 static void prepare_embedding(fixture *f) { f->x[1] = fac_randint(32768, FAC_INTS(16384)); }
+/* The images and the weight of a convolution in the vendor layout. */
+static void prepare_vendor(fixture *f) {
+    f->x[0] = fac_to_mkldnn(f->x[0]);
+    f->x[1] = fac_mkldnn_reorder_conv2d_weight(fac_to_mkldnn(f->x[1]), .padding = 1);
+}
 static void prepare_backward(fixture *f) { fac_set_requires_grad(f->x[3], false); }
 
 const row op_rows[] = {
@@ -104,6 +109,12 @@ const row op_rows[] = {
      {{256, 1024}, {1024, 1024}, {1024}, {256, 1024}},
      true},
     {"matrix", "conv 32x64x32x32 3x3", run_conv, NULL, {{32, 64, 32, 32}, {64, 64, 3, 3}, {64}}, false},
+    {"matrix",
+     "conv 32x64x32x32 3x3 mkldnn",
+     run_conv,
+     prepare_vendor,
+     {{32, 64, 32, 32}, {64, 64, 3, 3}, {64}},
+     false},
     {"matrix",
      "conv 32x64x32x32 3x3 fwd+bwd",
      run_conv_backward,
