@@ -66,6 +66,11 @@ static void prepare_nested_bmm(fixture *f) {
     prepare_nested(f);
     f->x[1] = fac_transpose(f->x[0], 1, 2);
 }
+/* The images and the weight of a convolution in the vendor layout. */
+static void prepare_vendor(fixture *f) {
+    f->x[0] = fac_to_mkldnn(f->x[0]);
+    f->x[1] = fac_mkldnn_reorder_conv2d_weight(fac_to_mkldnn(f->x[1]), .padding = 1);
+}
 static void prepare_backward(fixture *f) { fac_set_requires_grad(f->x[3], false); }
 
 const row op_rows[] = {
@@ -124,6 +129,12 @@ const row op_rows[] = {
      {{COMPONENT_ROWS, 64}, {256, 64}, {256}},
      false},
     {"matrix", "conv 32x64x32x32 3x3", run_conv, NULL, {{32, 64, 32, 32}, {64, 64, 3, 3}, {64}}, false},
+    {"matrix",
+     "conv 32x64x32x32 3x3 mkldnn",
+     run_conv,
+     prepare_vendor,
+     {{32, 64, 32, 32}, {64, 64, 3, 3}, {64}},
+     false},
     {"matrix",
      "conv 32x64x32x32 3x3 fwd+bwd",
      run_conv_backward,

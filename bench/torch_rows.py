@@ -140,6 +140,15 @@ def gpt_step():
 
 
 CONV = ((32, 64, 32, 32), (64, 64, 3, 3), (64,))
+
+
+def vendor_conv():
+    """Images and weight in oneDNN's layout, the weight in the order of the convolution."""
+    x, w, b = (torch.randn(sizes) for sizes in CONV)
+    x, w = x.to_mkldnn(), torch._C._nn.mkldnn_reorder_conv2d_weight(w.to_mkldnn(), 1, 1, 1, 1)
+    return lambda: F.conv2d(x, w, b, padding=1)
+
+
 LINEAR = ((256, 1024), (1024, 1024), (1024,))
 ROWS = {
     "empty 16": lambda: (lambda: torch.empty(16)),
@@ -180,6 +189,7 @@ ROWS = {
     "nested bmm 64x(16..142)x64": nested_bmm,
     "nested linear 64x(16..142)x64x256": nested_linear,
     "conv 32x64x32x32 3x3": on(lambda x, w, b: F.conv2d(x, w, b, padding=1), *CONV),
+    "conv 32x64x32x32 3x3 mkldnn": vendor_conv,
     "conv 32x64x32x32 3x3 fwd+bwd": backward_of(lambda x, w, b: F.conv2d(x, w, b, padding=1), *CONV, weights=(32, 64, 32, 32)),
     "MLP 2-16-16-2 b8 SGD": tiny_step,
     "MLP 784-512-256-10 b64 SGD": mlp_step,

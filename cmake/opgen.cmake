@@ -15,7 +15,7 @@ list(FILTER facula_headers EXCLUDE REGEX "/(facula|strict)\\.h$") # which declar
 # Where gradient formulas lead: opgen reads which operators they call.
 file(GLOB facula_formulas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/autograd/formulas/*.[ch]
      ${PROJECT_SOURCE_DIR}/src/ops/composite/*.[ch] ${PROJECT_SOURCE_DIR}/src/ops/sparse/*.[ch] ${PROJECT_SOURCE_DIR}/src/ops/nested/*.[ch]
-     ${PROJECT_SOURCE_DIR}/src/ops/*.[ch]
+     ${PROJECT_SOURCE_DIR}/src/ops/vendor/*.[ch] ${PROJECT_SOURCE_DIR}/src/ops/*.[ch]
      ${PROJECT_SOURCE_DIR}/src/ops/scalar/*.h)
 
 if(facula_base_sources)

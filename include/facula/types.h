@@ -103,7 +103,7 @@ FAC_API bool fac_device_equal(fac_device a, fac_device b);
 FAC_API FAC_MUST fac_status fac_device_rename(fac_device_type type, const char *name);
 
 /* Tensor layouts; 0 is strided. Sparse ones: coordinates, compressed rows and columns, and these
-   with blocks for elements. FAC_VENDOR_LAYOUT is reserved for what a back end's library chooses. */
+   with blocks for elements. FAC_VENDOR_LAYOUT, torch._mkldnn, is what a back end's library chooses. */
 typedef enum fac_layout {
     FAC_STRIDED = 0,
     FAC_SPARSE_COO,

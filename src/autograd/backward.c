@@ -7,6 +7,7 @@
 #include "autograd/leaf.h"
 #include "autograd/nested.h"
 #include "core/tensor_make.h"
+#include "core/vendor.h"
 #include "keywords_gen.h"
 #include "ops/call.h"
 
@@ -74,7 +75,7 @@ static fac_status gather_plain_root(gathered *g, size_t i, fac_tensor *root, fac
         FAC_CHECK(root->numel == 1, FAC_ERR_SHAPE,
                   "grad can be implicitly created only for scalar outputs, but output[%zu] has a shape of %s", i,
                   FAC_SHAPE_TEXT(root));
-        if (root->ndim == 0 && fac__is_cpu(root))
+        if (root->ndim == 0 && fac__is_cpu(root) && !fac__vendor_of(root))
             return fac__scalar_tensor(fac_scalar_f_(1), (fac_dtype)root->dtype, &g->grads[i]);
         return fac__ag_ones_like(root, &g->grads[i]);
     }

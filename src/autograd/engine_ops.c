@@ -1,7 +1,9 @@
 /* See engine_ops.h. Results of dispatching calls are owned. */
 #include "autograd/engine_ops.h"
+#include "core/kinds.h"
 #include "core/read.h"
 #include "core/tensor_make.h"
+#include "core/vendor.h"
 #include "ops_gen.h"
 
 fac_status fac__ag_add(fac_tensor *a, fac_tensor *b, fac_tensor **out) {
@@ -83,6 +85,9 @@ fac_status fac__ag_cast(fac_tensor *t, fac_dtype dtype, fac_device device, fac_t
 }
 
 fac_status fac__ag_in_layout_of(fac_tensor *t, fac_tensor *like, fac_tensor **out) {
+#if FAC_HAVE_VENDOR
+    if (fac__vendor_of(like)) return fac__c_to_mkldnn(t, FAC_DTYPE_DEFAULT, out);
+#endif
     return fac__c_sparse_mask(t, like, out);
 }
 

@@ -273,6 +273,7 @@ static fac_status add_suffixes(printer *p, fac_tensor *t) {
     if (meta || quantizer || (empty && t->ndim != 1)) add_suffix(p, &line, "size=%s", tuple_text(t, text, sizeof text));
     if (meta || empty ? d != standard : !usual) add_suffix(p, &line, "dtype=torch.%s", fac_dtype_name(d));
     if (quantizer) FAC_TRY(add_quantizer(p, quantizer, &line));
+    if (fac__layout_of(t) != FAC_STRIDED) add_suffix(p, &line, "layout=torch.%s", fac__layout_name(fac__layout_of(t)));
     if (t->names && !fac__names_masked()) {
         fac_dim_names l;
         fac__names_of(t, &l);

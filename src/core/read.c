@@ -5,6 +5,7 @@
 #include "core/handle.h"
 #include "core/scalar.h"
 #include "core/tensor_make.h"
+#include "core/vendor.h"
 
 /* Owned copy on the CPU with the strides of t: the bytes between its first and last element, in one go. */
 static fac_status fetch(fac_tensor *t, fac_tensor **out) {
@@ -113,6 +114,7 @@ fac_status fac__readable(fac_tensor *t, fac_tensor **out) {
     fac_tensor *here;
     *out = NULL;
     if (fac__quantizer_of(t)) return dequantized(t, out);
+    if (fac__vendor_of(t)) return fac__vendor_settled(t, out);
     FAC_CHECK(!t->cls || t->cls->in_memory, FAC_ERR_UNSUPPORTED, "the elements of a %s tensor cannot be read; %s",
               t->cls->name, t->cls->unread ? t->cls->unread : "make it dense first");
     FAC_CHECK(t->device.type != FAC_META, FAC_ERR_DEVICE, "Cannot read the data of a meta tensor: it has none");

@@ -90,6 +90,11 @@ fac_layout fac_tensor_layout(const fac_tensor *t) {
     return fac__layout_of(t);
 }
 
+bool fac_is_mkldnn(const fac_tensor *t) {
+    FAC_OPEN(t, __func__, "t", false);
+    return fac__layout_of(t) == FAC_VENDOR_LAYOUT;
+}
+
 bool fac_tensor_is_contiguous(const fac_tensor *t) {
     FAC_OPEN(t, __func__, "t", false);
     return fac__is_contiguous(t);

@@ -14,6 +14,7 @@
 #include "ops/nested/fallback.h"
 #include "ops/pending.h"
 #include "ops/sparse/fallback.h"
+#include "ops/vendor/fallback.h"
 
 /* In the order of their start. A room that fails to start leaves nothing behind. */
 static const struct {
@@ -33,6 +34,9 @@ static const struct {
 #endif
 #if FAC_HAVE_NESTED
     {fac__nested_init, NULL},
+#endif
+#if FAC_HAVE_VENDOR
+    {fac__vendor_init, NULL},
 #endif
 #if FAC_HAVE_CODED
     {fac__coded_init, NULL},

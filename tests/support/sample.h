@@ -16,6 +16,7 @@
          ^                 quantized along dimension 0
          %2 %csr           made sparse: coordinates of two dimensions (%2u: not marked as coalesced), or csr, csc, bsr or bsc (with blocks of one element)
          %nested           made nested: its entries are the components, every second one shorter by one in its first dimension
+         %mkldnn           in the vendor layout, which is the CPU's whatever the device
        $0                the tensor number 0 once more
        3  0.5  nan  True  (1,2)  "text"  "ab"*100  None  [1,2]     (1,2) is the complex number 1+2j
        dtype(f32)  device(cpu)  layout(0)  format(1)  generator */

@@ -222,7 +222,14 @@ static fac_status made_sparse(const sample_tensor *s, fac_device device, fac_val
     return st == FAC_OK && device.type != FAC_CPU ? moved(t, s->dtype, device) : st;
 }
 
+static fac_status vendor_tensor(const sample_tensor *t, fac_value *out) {
+    FAC_TRY(fresh_tensor(t, fac_device_make(FAC_CPU, -1), out));
+    fac_value args[] = {*out};
+    return one_result("aten::to_mkldnn", args, 1, out);
+}
+
 static fac_status sparse_tensor(const sample_tensor *t, fac_device device, fac_value *out) {
+    if (t->layout == FAC_VENDOR_LAYOUT) return vendor_tensor(t, out);
     if (device.type == FAC_META) return sparse_on_meta(t, out);
     FAC_TRY(fresh_tensor(t, fac_device_make(FAC_CPU, -1), out));
     return made_sparse(t, device, out);

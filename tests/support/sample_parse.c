@@ -92,7 +92,11 @@ static bool read_elements(reader *r, sample_tensor *t) {
 static const struct {
     const char *name;
     fac_layout layout;
-} layouts[] = {{"csr", FAC_SPARSE_CSR}, {"csc", FAC_SPARSE_CSC}, {"bsr", FAC_SPARSE_BSR}, {"bsc", FAC_SPARSE_BSC}};
+} layouts[] = {{"csr", FAC_SPARSE_CSR},
+               {"csc", FAC_SPARSE_CSC},
+               {"bsr", FAC_SPARSE_BSR},
+               {"bsc", FAC_SPARSE_BSC},
+               {"mkldnn", FAC_VENDOR_LAYOUT}};
 
 static bool read_layout(reader *r, sample_tensor *t) {
     if (eat(r, "nested")) return t->nested = true;

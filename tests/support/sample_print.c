@@ -77,6 +77,7 @@ static void put_tensor(writer *w, const sample_tensor *t) {
     if (t->layout == FAC_SPARSE_BSR) put(w, "%%bsr");
     if (t->layout == FAC_SPARSE_BSC) put(w, "%%bsc");
     if (t->nested) put(w, "%%nested");
+    if (t->layout == FAC_VENDOR_LAYOUT) put(w, "%%mkldnn");
 }
 
 static void put_string(writer *w, const sample_value *v) {

@@ -1,5 +1,5 @@
 /* Transforms of functions within each other, against loops and against going backward twice; and pairs of what a tensor can be
-   besides plain: batched, dual, named, sparse, quantized, with a conjugation pending. */
+   besides plain: batched, dual, named, sparse, quantized, with a conjugation pending, in the vendor layout. */
 #include "ops/names.h"
 #include "support/support.h"
 
@@ -380,8 +380,9 @@ static void jacfwd_goes_one_by_one_where_batches_are_refused_S091(void **state) 
 
 /* ---- pairs of what tensors can be ------------------------------------------------------------------------------- */
 
-typedef enum kind { PLAIN, BATCHED, DUAL, NAMED, SPARSE, QUANTIZED, CONJUGATE, N_KINDS } kind;
-static const char *const kind_names[] = {"plain", "batched", "dual", "named", "sparse", "quantized", "conjugate"};
+typedef enum kind { PLAIN, BATCHED, DUAL, NAMED, SPARSE, QUANTIZED, CONJUGATE, VENDOR, N_KINDS } kind;
+static const char *const kind_names[] = {"plain",  "batched",   "dual",      "named",
+                                         "sparse", "quantized", "conjugate", "vendor"};
 
 /* What stands for the same elements: `one` kind of it, and the ones that are not compared with themselves made plain. */
 static fac_tensor *made(kind k, fac_tensor *t, bool plain) {
@@ -392,6 +393,7 @@ static fac_tensor *made(kind k, fac_tensor *t, bool plain) {
     case QUANTIZED:
         return plain ? fac_detach(t) /* codes have no derivative */ : fac_quantize_per_tensor(t, 1, 0, FAC_QINT8);
     case CONJUGATE: return plain ? fac_conj_physical(t) : fac_conj(t);
+    case VENDOR: return plain ? t : fac_to_mkldnn(t);
     default: return t;
     }
 }
@@ -516,28 +518,43 @@ static const uint8_t expected[N_KINDS][N_KINDS][2] = {
                  [NAMED] = {10, 11},
                  [SPARSE] = {0, 10},
                  [QUANTIZED] = {0, 6},
-                 [CONJUGATE] = {10, 10}},
+                 [CONJUGATE] = {10, 10},
+                 [VENDOR] = {0, 6}},
     [DUAL] = {[BATCHED] = {11, 10},
               [DUAL] = {0, 11},
               [NAMED] = {10, 11},
               [SPARSE] = {0, 10},
               [QUANTIZED] = {0, 6},
-              [CONJUGATE] = {10, 10}},
+              [CONJUGATE] = {10, 10},
+              [VENDOR] = {0, 6}},
     [NAMED] = {[BATCHED] = {10, 9},
                [DUAL] = {10, 10},
                [NAMED] = {10, 10},
                [SPARSE] = {0, 10},
                [QUANTIZED] = {0, 5},
-               [CONJUGATE] = {9, 9}},
+               [CONJUGATE] = {9, 9},
+               [VENDOR] = {0, 5}},
     [SPARSE] = {[BATCHED] = {0, 9},
                 [DUAL] = {0, 9},
                 [NAMED] = {9, 10},
                 [SPARSE] = {10, 11},
                 [QUANTIZED] = {0, 6},
-                [CONJUGATE] = {9, 9}},
-    [QUANTIZED] = {[BATCHED] = {0, 6}, [DUAL] = {0, 6}, [NAMED] = {5, 6}, [SPARSE] = {0, 6}, [QUANTIZED] = {0, 6}},
+                [CONJUGATE] = {9, 9},
+                [VENDOR] = {0, 6}},
+    [QUANTIZED] = {[BATCHED] = {0, 6},
+                   [DUAL] = {0, 6},
+                   [NAMED] = {5, 6},
+                   [SPARSE] = {0, 6},
+                   [QUANTIZED] = {0, 6},
+                   [VENDOR] = {0, 6}},
     [CONJUGATE] =
         {[BATCHED] = {10, 9}, [DUAL] = {10, 10}, [NAMED] = {9, 10}, [SPARSE] = {9, 10}, [CONJUGATE] = {10, 10}},
+    [VENDOR] = {[BATCHED] = {0, 5},
+                [DUAL] = {0, 5},
+                [NAMED] = {5, 5},
+                [SPARSE] = {0, 5},
+                [QUANTIZED] = {0, 5},
+                [VENDOR] = {0, 9}},
 };
 
 static void pairs_of_kinds_work_or_say_why_not_S091(void **state) {
@@ -595,12 +612,12 @@ static void names_of_samples_go_in_and_out_S091(void **state) {
     assert_false(fac_has_names(x));
 }
 
-static void sparse_and_quantized_tensors_are_no_samples_S091(void **state) {
+static void tensors_of_other_layouts_are_no_samples_S091(void **state) {
     (void)state;
     FAC_SCOPE(s);
     fac_tensor *x = fac_ones(FAC_INTS(3, 2)), *y;
     FAC_DUAL_LEVEL(level);
-    fac_tensor *others[] = {fac_to_sparse(x), fac_quantize_per_tensor(x, 1, 0, FAC_QINT8)};
+    fac_tensor *others[] = {fac_to_sparse(x), fac_quantize_per_tensor(x, 1, 0, FAC_QINT8), fac_to_mkldnn(x)};
     for (size_t k = 0; k < FAC_COUNT(others); k++) {
         assert_int_equal(fac_vmap(waves, NULL, FAC_TENSORS(others[k]), &y, 1), FAC_ERR_UNSUPPORTED);
         assert_error(FAC_ERR_UNSUPPORTED, "cannot be mapped over");
@@ -637,7 +654,7 @@ int main(void) {
         FAC_TEST(jacfwd_goes_one_by_one_where_batches_are_refused_S091),
         NAMES_TEST(pairs_of_kinds_work_or_say_why_not_S091),
         NAMES_TEST(names_of_samples_go_in_and_out_S091),
-        FAC_TEST(sparse_and_quantized_tensors_are_no_samples_S091),
+        FAC_TEST(tensors_of_other_layouts_are_no_samples_S091),
     };
     return support_run(tests, FAC_COUNT(tests), begin);
 }

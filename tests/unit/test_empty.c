@@ -162,7 +162,7 @@ static void E34_empty_that_cannot_be_asks_no_allocator(void **state) {
         assert_error(FAC_ERR_OVERFLOW, "");
         assert_null(fac_empty(2, .dtype = (fac_dtype)77, .device = d));
         assert_error(FAC_ERR_ARGUMENT, "77");
-        assert_null(fac_empty(2, .device = d, .layout = FAC_VENDOR_LAYOUT));
+        assert_null(fac_empty(2, .device = d, .layout = FAC_SPARSE_BSR));
         assert_error(FAC_ERR_UNSUPPORTED, "strided");
         assert_null(fac_empty(FAC_SHAPE(2, 2), .device = d, .memory_format = FAC_CHANNELS_LAST));
         assert_error(FAC_ERR_ARGUMENT, "rank 4");

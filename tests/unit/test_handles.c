@@ -55,6 +55,7 @@ USE(use_dtype, fac_tensor_dtype(dead))
 USE(use_device, fac_tensor_device(dead))
 USE(use_layout, fac_tensor_layout(dead))
 USE(use_is_nested, (void)!fac_is_nested(dead))
+USE(use_is_mkldnn, fac_is_mkldnn(dead))
 USE(use_is_contiguous, fac_tensor_is_contiguous(dead))
 USE(use_is_contiguous_as, fac_tensor_is_contiguous_as(dead, FAC_CONTIGUOUS))
 USE(use_data, (void)!fac_tensor_data(dead))
@@ -268,6 +269,7 @@ static const struct {
     ROW(use_device, "fac_tensor_device"),
     ROW(use_layout, "fac_tensor_layout"),
     ROW(use_is_nested, "fac_is_nested"),
+    ROW(use_is_mkldnn, "fac_is_mkldnn"),
     ROW(use_is_contiguous, "fac_tensor_is_contiguous"),
     ROW(use_is_contiguous_as, "fac_tensor_is_contiguous_as"),
     ROW(use_data, "fac_tensor_data"),

@@ -1,5 +1,5 @@
-/* Layouts, over all operators: one that cannot be made is refused by every operator that takes one; and a sparse or a nested tensor in the
-   place of a strided one is refused, with a word on what would help, or gives what the strided one does. */
+/* Layouts, over all operators: one that cannot be made is refused by every operator that takes one; and a tensor that is sparse, nested
+   or in the vendor layout, in the place of a strided one, is refused, with a word on what would help, or gives what the strided one does. */
 #include "support/samples.h"
 #include "support/support.h"
 
@@ -69,7 +69,7 @@ static void S011_every_layout_is_made_or_refused(void **state) {
     assert_true(operators > 30 && made > 10);
 }
 
-/* ---- sparse and nested tensors in the place of strided ones -------------------------------------------------------------------------- */
+/* ---- tensors of other kinds in the place of strided ones ----------------------------------------------------------------- */
 
 typedef struct counts {
     int calls, refused, done, wrong;
@@ -80,6 +80,7 @@ enum { NESTED = -1 }; /* in the place of a layout: its entries are the component
 static fac_value as_other(fac_value v, int layout) {
     fac_tensor *t = fac_value_as_tensor(v);
     if (layout == NESTED) return fac_value_tensor(fac_as_nested_tensor(fac_unbind(t)));
+    if (layout == FAC_VENDOR_LAYOUT) return fac_value_tensor(fac_to_mkldnn(t));
     return fac_value_tensor(layout == FAC_SPARSE_COO ? fac_to_sparse(t)
                                                      : fac_to_sparse(t, .layout = (fac_layout)layout));
 }
@@ -99,7 +100,7 @@ static bool same_kind(fac_value a, fac_value b) {
 
 static void judge(const fac_operator *op, const char *text, size_t arg, int layout, fac_status st, fac_value got,
                   fac_value want, counts *n) {
-    const char *kind = layout == NESTED ? "nested" : "sparse";
+    const char *kind = layout == NESTED ? "nested" : layout == FAC_VENDOR_LAYOUT ? "_mkldnn" : "sparse";
     n->calls++;
     if (st == FAC_OK) {
         n->done++;
@@ -177,9 +178,17 @@ static void S178_nested_arguments_are_taken_or_refused_by_every_operator(void **
     assert_true(n.calls > 1000 && n.refused > 500 && n.done > 300);
 }
 
+static void S011_vendor_arguments_are_taken_or_refused_by_every_operator(void **state) {
+    (void)state;
+    static const int vendor = FAC_VENDOR_LAYOUT;
+    const counts n = call_all_with(&vendor, 1);
+    assert_true(n.calls > 500 && n.refused > 300 && n.done > 100);
+}
+
 static const struct CMUnitTest tests[] = {FAC_TEST(S011_every_layout_is_made_or_refused),
                                           FAC_TEST(S011_sparse_arguments_are_taken_or_refused_by_every_operator),
-                                          FAC_TEST(S178_nested_arguments_are_taken_or_refused_by_every_operator)};
+                                          FAC_TEST(S178_nested_arguments_are_taken_or_refused_by_every_operator),
+                                          FAC_TEST(S011_vendor_arguments_are_taken_or_refused_by_every_operator)};
 int main(void) {
     int failed = support_run(tests, FAC_COUNT(tests), load);
     samples_free(&set);

@@ -280,6 +280,7 @@ rows emit_kernels(FILE *f, const op *o) {
 /* Which kind of tensor a key is of that a small library may not have; NULL: none. */
 static const char *kind_of(const char *key) {
     if (strncmp(key, "Sparse", 6) == 0) return "SPARSE";
+    if (strncmp(key, "Vendor", 6) == 0) return "VENDOR";
     return strcmp(key, "Nested") == 0 ? "NESTED" : NULL;
 }
 

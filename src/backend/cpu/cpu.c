@@ -4,6 +4,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/pointwise.h"
 #include "backend/cpu/workers.h"
+#include "core/vendor.h"
 #include <facula/tensor.h>
 #include <stdlib.h>
 
@@ -59,6 +60,7 @@ fac_status fac__cpu_init(void) {
     FAC_TRY(fac__parallel_start());
     fac__onednn_start();
     fac__cpu_isa = isa;
+    fac__vendor_block = isa == FAC_ISA_AVX512 ? 16 : 8;
     fac__pointwise_register(FAC_CPU, fac__cpu_pointwise);
     FAC_INSTALL_LEVEL(default);
 #if FAC_ISA_LEVELS

@@ -135,11 +135,33 @@ static int side_dims(const fac_conv_shape *s, int side, int64_t *dims, int64_t *
     return weight_dims(s, dims, strides);
 }
 
+/* What lies in blocks, by number of spatial dimensions, for blocks of 8 and of 16: sides; weights of large sides in blocks; the same of
+   several groups; weights of large sides that are not. */
+static const dnnl_format_tag_t block_tags[4][FAC_CONV_DIMS][2] = {
+    {{dnnl_aBc8b, dnnl_aBc16b}, {dnnl_aBcd8b, dnnl_aBcd16b}, {dnnl_aBcde8b, dnnl_aBcde16b}},
+    {{dnnl_ABc8b8a, dnnl_ABc16b16a}, {dnnl_ABcd8b8a, dnnl_ABcd16b16a}, {dnnl_ABcde8b8a, dnnl_ABcde16b16a}},
+    {{dnnl_aBCd8c8b, dnnl_aBCd16c16b}, {dnnl_aBCde8c8b, dnnl_aBCde16c16b}, {dnnl_aBCdef8c8b, dnnl_aBCdef16c16b}},
+    {{dnnl_Acb8a, dnnl_Acb16a}, {dnnl_Acdb8a, dnnl_Acdb16a}, {dnnl_Acdeb8a, dnnl_Acdeb16a}},
+};
+
+static dnnl_status_t describe_block(const fac_conv_shape *s, int side, int n, const int64_t *dims,
+                                    const int64_t *strides, layout *out) {
+    const int wide = s->block == 16;
+    if (side == FAC_CONV_LARGE && !s->large_block) return layout_of_strides(out, n, dims, dnnl_f32, strides);
+    const int kind = side != FAC_CONV_WEIGHT ? 0 : !s->large_block ? 3 : s->groups > 1 ? 2 : 1;
+    return layout_of_tag(out, n, dims, dnnl_f32, block_tags[kind][s->nd - 1][wide]);
+}
+
 /* as_it_lies: the two sides are computed with where they are. */
 static dnnl_status_t describe(const fac_conv_shape *s, bool as_it_lies, description *d) {
     dnnl_dims_t dims, strides;
     for (int side = 0; side < FAC_CONV_SIDES; side++) {
         const int n = side_dims(s, side, dims, strides);
+        if (s->block) {
+            TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->plain[side]));
+            TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->any[side]));
+            continue;
+        }
         TRY_ONEDNN(layout_of_strides(&d->plain[side], n, dims, dnnl_f32, strides));
         if (as_it_lies && side != FAC_CONV_WEIGHT)
             TRY_ONEDNN(layout_of_strides(&d->any[side], n, dims, dnnl_f32, strides));

@@ -17,6 +17,9 @@ typedef struct fac_conv_shape {
     int64_t bias;                     /* 1: one is added to the small side */
     /* Of channels that are innermost: elements from one point of a side, or from one tap of a weight, to the next; else 0. */
     int64_t small_point, large_point, weight_point;
+    /* Of channels in blocks: channels in a block of the small side and of the weight, and whether the large side has them too (else
+       it is row-major and has less channels than a block); 0 else. */
+    int64_t block, large_block;
 } fac_conv_shape;
 
 /* A primitive and the reorders between the arrays of its shape and the layouts that it computes with. */

@@ -22,3 +22,9 @@ fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_
     *done = false;
     return FAC_OK;
 }
+
+fac_status fac__conv_library_blocked(const fac_conv *c, const fac_conv_blocked *arrays, bool *done) {
+    (void)c, (void)arrays;
+    *done = false;
+    return FAC_OK;
+}

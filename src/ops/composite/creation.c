@@ -5,6 +5,7 @@
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
+#include "ops/vendor/parts.h"
 #include "ops_gen.h"
 
 static const fac_scalar zero = {0, FAC_KIND_INT}, one = {1, FAC_KIND_INT};
@@ -40,8 +41,27 @@ static fac_status filled_new(fac_factory f, fac_tensor *like, fac_ints size, fac
 
 /* ---- other layouts -------------------------------------------------------------------------------------------------------- */
 
+/* In the layout of the CPU's library. */
+static fac_status vendor(fac_factory f, fac_ints size, bool zeros, fac_tensor **out) {
+#if !FAC_HAVE_VENDOR
+    (void)size, (void)zeros, (void)out;
+    return FAC_FAIL(FAC_ERR_UNSUPPORTED, "this build has no tensors of the layout %s", fac__layout_name(f.layout));
+#else
+    f.layout = FAC_STRIDED;
+    FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
+    FAC_CHECK(f.device.type == FAC_CPU && !(f.pin_memory.set && f.pin_memory.v.bits), FAC_ERR_UNSUPPORTED,
+              "the layout _mkldnn is the CPU's, in memory that is not pinned: a tensor on %s is made strided",
+              fac_device_format(f.device, (char[24]){0}, 24));
+    FAC_VENDOR_KERNEL;
+    const fac_vendor_order order = size.n > 5 ? FAC_VENDOR_ROWS : fac__vendor_order_for(size.v, (int)size.n);
+    fac_tensor *t = fac__vendor_empty(size, order, f.dtype);
+    return fac__give(out, t && zeros ? fac__s_zero_(t) : t);
+#endif
+}
+
 /* A tensor without elements, which is empty and full of zeros. */
-static fac_status without_elements(fac_factory f, fac_ints size, fac_tensor **out) {
+static fac_status without_elements(fac_factory f, fac_ints size, bool zeros, fac_tensor **out) {
+    if (f.layout == FAC_VENDOR_LAYOUT) return vendor(f, size, zeros, out);
 #if !FAC_HAVE_SPARSE
     (void)size, (void)out;
     return FAC_FAIL(FAC_ERR_UNSUPPORTED, "this build has no tensors of the layout %s", fac__layout_name(f.layout));
@@ -62,7 +82,7 @@ fac_status empty_explicit(const fac_call_info *c, fac_ints size, fac_dtype dtype
                           fac_opt_num pin_memory, fac_memory_format memory_format, fac_tensor **out) {
     (void)c;
     fac_factory f = FACTORY(dtype, layout, device, pin_memory);
-    if (FAC_UNLIKELY(layout != FAC_STRIDED)) return without_elements(f, size, out);
+    if (FAC_UNLIKELY(layout != FAC_STRIDED)) return without_elements(f, size, false, out);
     FAC_TRY(fac__factory_resolve(&f, fac_default_dtype()));
     return fac__factory_empty(&f, size, memory_format, out);
 }
@@ -149,7 +169,7 @@ fac_status zeros_explicit(const fac_call_info *c, fac_ints size, fac_dtype dtype
                           fac_opt_num pin_memory, fac_tensor **out) {
     (void)c;
     if (FAC_UNLIKELY(layout != FAC_STRIDED))
-        return without_elements(FACTORY(dtype, layout, device, pin_memory), size, out);
+        return without_elements(FACTORY(dtype, layout, device, pin_memory), size, true, out);
     return filled(FACTORY(dtype, layout, device, pin_memory), fac_default_dtype(), size, zero, out);
 }
 

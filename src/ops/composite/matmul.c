@@ -1,4 +1,6 @@
 /* matmul, linear and their relatives in terms of mm, bmm, mv and dot. */
+#include "core/kinds.h"
+#include "core/vendor.h"
 #include "ops/call.h"
 #include "ops_gen.h"
 #include <facula/autograd.h>
@@ -104,6 +106,9 @@ fac_status linear_composite(const fac_call_info *c, fac_tensor *input, fac_tenso
               "the last size of the input must be that of the weight, which is [out, in]; got input %s and weight %s",
               FAC_SHAPE_TEXT(input), FAC_SHAPE_TEXT(weight));
     FAC_SCOPE(scope);
+#if FAC_HAVE_VENDOR
+    if (fac__vendor_of(input)) return fac__give(out, fac__s_mkldnn_linear(input, weight, bias));
+#endif
     fac_tensor *wt = weight->ndim == 2 ? fac__s_t(weight) : weight;
     if (bias && input->ndim == 2 && weight->ndim == 2)
         return fac__give(out, fac__s_addmm(bias, input, wt, fac_scalar_i_(1), fac_scalar_i_(1)));

@@ -1,5 +1,7 @@
 /* What sparse tensors are made of, and their way from layout to layout: the operators. */
+#include "core/kinds.h"
 #include "core/tensor_make.h"
+#include "core/vendor.h"
 #include "ops/sparse/parts.h"
 
 /* ---- counts ------------------------------------------------------------------------------------------------------------ */
@@ -152,6 +154,11 @@ fac_status to_dense_backward_composite(const fac_call_info *c, fac_tensor *grad,
     FAC_CHECK(fac__same_sizes(grad, input), FAC_ERR_SHAPE, "grad has sizes %s, but input has %s", FAC_SHAPE_TEXT(grad),
               FAC_SHAPE_TEXT(input));
     const bool masked = !masked_grad.set || masked_grad.v.bits != 0;
+#if FAC_HAVE_VENDOR
+    if (fac__vendor_of(input))
+        return fac__give(out, fac__s_to_mkldnn(fac__s_to_dense(grad, FAC_DTYPE_DEFAULT, (fac_opt_num){0}),
+                                               fac__sparse_dtype(input)));
+#endif
     grad = fac__sparse_cast(grad, fac__sparse_dtype(input));
     if (!fac__sparse_of(input)) return fac__give(out, fac__s_to_dense(grad, FAC_DTYPE_DEFAULT, (fac_opt_num){0}));
     if (masked) return fac__give(out, fac__s_sparse_mask(grad, input));

@@ -9,13 +9,10 @@
 #include "core/read.h"
 #include "core/tensor_make.h"
 #include "dispatch/value.h"
+#include "ops/forms.h"
 #include "ops/sparse/parts.h"
 
 enum { MOST_ARGS = 64, MOST_TENSORS = 8 };
-
-static const fac_schema *schema_of(const fac_operator *op) {
-    return atomic_load_explicit(&op->schema, memory_order_acquire);
-}
 
 static fac_status no_kernel(const fac_operator *op, const char *layout, const char *why) {
     return FAC_FAIL(FAC_ERR_UNSUPPORTED,
@@ -186,21 +183,6 @@ static fac_status put(fac_tensor *to, fac_tensor *result, bool in_place) {
     return in_place ? fac__copy_over(to, result) : fac__copy_to_outs(&to, &result, 1);
 }
 
-/* The arguments that op writes, if it is an in-place or out form of a `functional` that takes the others; else 0. */
-static size_t written_by(const fac_operator *op, const fac_operator *functional, bool *in_place) {
-    const fac_schema *s = schema_of(op);
-    size_t outs = 0;
-    while (outs < s->n_args && s->args[s->n_args - 1 - outs].type.write && s->args[s->n_args - 1 - outs].kwarg_only)
-        outs++;
-    *in_place = outs == 0;
-    if (functional->n_args != s->n_args - outs || functional->n_rets != s->n_rets) return 0;
-    if (outs) return outs == s->n_rets ? outs : 0;
-    const bool self = s->n_args && s->args[0].type.write && !s->args[0].type.list && s->n_rets == 1;
-    for (size_t i = 1; i < s->n_args; i++)
-        if (s->args[i].type.write) return 0;
-    return self;
-}
-
 static fac_status call_form(const fac_operator *op, const fac_operator *functional, size_t written, bool in_place,
                             fac_value *stack) {
     fac_value results[MOST_TENSORS];
@@ -248,7 +230,7 @@ static fac_status form(const fac_operator *op, const fac_operator *functional, f
             return fac_error();
         }
     }
-    const size_t written = written_by(op, functional, &in_place);
+    const size_t written = fac__form_writes(op, functional, &in_place);
     *out_done = written > 0 && written <= MOST_TENSORS;
     return *out_done ? call_form(op, functional, written, in_place, stack) : FAC_OK;
 }

@@ -262,3 +262,69 @@ fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_
     fac__conv_primitive_give(j.full, &rooms[0]);
     return st;
 }
+
+/* ---- channels in blocks ---------------------------------------------------------------------------------------------------- */
+
+/* A task is an image, or blocks of channels of one. Nothing is reordered: oneDNN computes with the arrays where they are. */
+typedef struct blocked_job {
+    const fac_conv *c;
+    const fac_conv_blocked *arrays;
+    fac_conv_primitive *primitive;
+    int64_t blocks; /* tasks of an image */
+    int64_t image[2], weight,
+        channels; /* floats from image to image of the small and large side; per task: of a weight; channels */
+} blocked_job;
+
+static fac_status run_blocked(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const blocked_job *j = ctx;
+    fac_conv_lane lane = {0};
+    fac_status st = fac__conv_lane_open(&lane, j->primitive, scratch);
+    for (int64_t t = begin; t < end && st == FAC_OK; t++) {
+        const int64_t n = t / j->blocks, block = t % j->blocks;
+        void *side[FAC_CONV_SIDES] = {[FAC_CONV_SMALL] =
+                                          j->arrays->small + n * j->image[0] + block * (j->image[0] / j->blocks),
+                                      [FAC_CONV_LARGE] = (float *)(uintptr_t)j->arrays->large + n * j->image[1],
+                                      [FAC_CONV_WEIGHT] = (float *)(uintptr_t)j->arrays->weight + block * j->weight};
+        st = fac__conv_lane_run(&lane, side, j->arrays->bias ? j->arrays->bias + block * j->channels : NULL);
+    }
+    fac__conv_lane_close(&lane);
+    return st;
+}
+
+static fac_conv_shape blocked_shape(const fac_conv *c, const fac_conv_blocked *a, int64_t blocks) {
+    fac_conv_shape s = {.result = FAC_CONV_SMALL, .nd = c->nd, .images = 1, .groups = c->groups};
+    s.small = c->small / blocks, s.large = c->large;
+    memcpy(s.small_size, c->small_size, sizeof s.small_size);
+    memcpy(s.large_size, c->large_size, sizeof s.large_size);
+    memcpy(s.kernel, c->kernel, sizeof s.kernel);
+    memcpy(s.stride, c->stride, sizeof s.stride);
+    memcpy(s.padding, c->padding, sizeof s.padding);
+    memcpy(s.dilation, c->dilation, sizeof s.dilation);
+    s.large_pitch = c->groups * c->large * c->large_count;
+    s.bias = a->bias != NULL;
+    s.block = a->block, s.large_block = a->large_block;
+    return s;
+}
+
+fac_status fac__conv_library_blocked(const fac_conv *c, const fac_conv_blocked *a, bool *done) {
+    const int64_t wanted = fac__div_up(wanted_tasks(c), fac__max(c->batch, 1));
+    blocked_job j = {.c = c, .arrays = a};
+    j.blocks = c->groups > 1 ? 1 : even_blocks(c->small, a->block, wanted);
+    j.channels = c->small / j.blocks;
+    const int64_t large = a->large_block ? fac__div_up(c->large, a->block) * a->block : c->large;
+    j.image[0] = c->groups * fac__div_up(c->small, a->block) * a->block * c->small_count;
+    j.image[1] = c->groups * large * c->large_count;
+    j.weight = fac__div_up(j.channels, a->block) * a->block * large * c->taps;
+    fac_conv_primitive room;
+    const fac_conv_shape shape = blocked_shape(c, a, j.blocks);
+    *done = false;
+    fac_status st = fac__conv_primitive_take(&shape, &room, &j.primitive);
+    if (st == FAC_OK && j.primitive->compute) {
+        const int64_t tasks = c->batch * j.blocks, each = (int64_t)(work_of(c) / (double)fac__max(tasks, 1)) + 1;
+        st = fac__parallel_for_scratch(0, tasks, fac__max(1, GRAIN / each), fac__conv_lane_bytes(j.primitive),
+                                       run_blocked, &j);
+        *done = st == FAC_OK;
+    }
+    fac__conv_primitive_give(j.primitive, &room);
+    return st;
+}

@@ -18,4 +18,15 @@ bool fac__conv_library_suits(const fac_conv *c, fac_conv_side result);
    errors: MEMORY */
 fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done);
 
+/* The small side of a convolution that suits, in blocks of `block` channels as is the weight (core/vendor.h); so is the large side if
+   large_block, else it is row-major with less channels. bias: of the channels, NULL for none. Groups have whole blocks.
+   errors: MEMORY */
+typedef struct fac_conv_blocked {
+    const float *large, *weight, *bias;
+    float *small;
+    int block;
+    bool large_block;
+} fac_conv_blocked;
+fac_status fac__conv_library_blocked(const fac_conv *c, const fac_conv_blocked *arrays, bool *done);
+
 #endif
