@@ -283,11 +283,19 @@ static bool has_no_tangent(const dual_call *k) {
     return f && strncmp(f->gradient, "none", 4) == 0 && !k->n_written;
 }
 
+bool fac__dual_is_restrided(const dual_call *k) {
+    return k->op == fac__ag_as_strided() && fac__has_internal_overlap(k->slots[0].primal);
+}
+
+static bool is_linear(const dual_call *k) {
+    return isdigit((unsigned char)rule_of(k)[0]) && !fac__dual_is_restrided(k);
+}
+
 fac_status fac__dual_tangents(const dual_call *k, dual_outcome *o) {
     if (has_no_tangent(k)) return FAC_OK;
     fac_tensor **v = fac__alloc_array(k->n + 1, sizeof *v);
     if (!v) return FAC_ERR_MEMORY;
-    const fac_status st = isdigit((unsigned char)rule_of(k)[0]) ? linear(k, v, &o->tangents) : by_gradients(k, v, o);
+    const fac_status st = is_linear(k) ? linear(k, v, &o->tangents) : by_gradients(k, v, o);
     fac__free(v);
     return st;
 }

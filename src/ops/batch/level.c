@@ -22,7 +22,7 @@ void fac__batch_open(fac_batch_level *l, int64_t size, fac_batch_random random) 
 void fac__batch_close(const fac_batch_level *l) {
     fac_thread *th = fac__thread();
     th->batch = l->outer;
-    th->include = l->include;
+    fac__include_restore(th, l->include);
 }
 
 fac_batch_sight fac__batch_hide(const fac_batch_level *l) {
@@ -36,7 +36,7 @@ fac_batch_sight fac__batch_hide(const fac_batch_level *l) {
 void fac__batch_see(fac_batch_sight s) {
     fac_thread *th = fac__thread();
     th->batch = s.batch;
-    th->include = s.include;
+    fac__include_restore(th, s.include);
 }
 
 const fac_batch_level *fac__batch_level_of(const fac_tensor *t) {
