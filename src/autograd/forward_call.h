@@ -42,8 +42,8 @@ typedef struct dual_outcome {
     bool is_evaluated;
 } dual_outcome;
 fac_status fac__dual_tangents(const dual_call *k, dual_outcome *o);
-/* Whether the call is as_strided of a primal whose elements overlap. Its tangent, whose elements do not, lies otherwise in memory:
-   the result's is made by gradients, and is no view of it. */
+/* Whether the call is as_strided of a primal whose elements overlap, or of more memory than the primal has: its tangent, whose elements
+   do not overlap, has no memory of that form. The result's is made by gradients, and is no view of it. */
 bool fac__dual_is_restrided(const dual_call *k);
 
 /* A plain tensor, which may have views, has become a dual one of `level`. */

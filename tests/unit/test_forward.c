@@ -739,6 +739,71 @@ static void restriding_an_expanded_primal_knows_what_its_elements_share(void **s
     for (int i = 0; i < 3; i++) assert_within(at(tangent_of(y), i), V[i], 1e-12);
 }
 
+/* A part of a vector that is made dual: what as_strided reads around it has no tangent. */
+static void restriding_beyond_the_primal_reads_what_has_no_tangent(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = fac_arange(6, .dtype = FAC_F64), *v = vec(V, 3), *d = fac_make_dual(fac_narrow(x, 0, 2, 3), v);
+    fac_tensor *y = fac_as_strided(d, FAC_INTS(6), FAC_INTS(1), .storage_offset = 0);
+    const double want[] = {0, 0, V[0], V[1], V[2], 0};
+    for (int i = 0; i < 6; i++) {
+        assert_within(at(y, i), i, 0);
+        assert_within(at(tangent_of(y), i), want[i], 0);
+    }
+    y = fac_as_strided(d, FAC_INTS(2, 2), FAC_INTS(1, 1), .storage_offset = 2);
+    assert_within(at(tangent_of(y), 3), V[2], 0);
+}
+
+/* ---- where a formula divides by nothing ------------------------------------------------------------------------------------------ */
+
+static void tangents_at_zero_are_those_of_the_gradient(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = fac_zeros(FAC_INTS(3), .dtype = FAC_F64), *d = fac_make_dual(x, vec(V, 3));
+    const double orders[] = {1.5, 2, 3.5};
+    for (int i = 0; i < 3; i++) {
+        fac_tensor *y = fac_linalg_vector_norm(d, .ord = orders[i]);
+        assert_within(at(tangent_of(y), 0), 0, 0);
+    }
+    assert_within(at(tangent_of(fac_std(d)), 0), 0, 0);
+}
+
+/* The derivative of a determinant by cofactors, of a matrix of rank 2 whose rounded determinant is not 0. */
+static void determinants_of_singular_matrices_have_tangents(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    const double a[] = {0.1, 0.7, 0.3, 0.2, 0.35, 0.9, 0.3, 1.05, 1.2}; /* the last row is the sum of the others */
+    const double v[] = {1, -0.5, 2, 0.25, 3, -1, 0.75, 1.5, -2};
+    double want = 0;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            const int p = (i + 1) % 3, q = (i + 2) % 3, r = (j + 1) % 3, t = (j + 2) % 3;
+            want += v[3 * i + j] * (a[3 * p + r] * a[3 * q + t] - a[3 * p + t] * a[3 * q + r]);
+        }
+    for (double scale = 1e-3; scale < 1e4; scale *= 1e3) {
+        fac_tensor *x = fac_reshape(vec(a, 9), FAC_INTS(3, 3)),
+                   *d = fac_make_dual(fac_mul(x, scale), fac_reshape(vec(v, 9), FAC_INTS(3, 3)));
+        assert_within(at(tangent_of(fac_linalg_det(d)), 0) / (scale * scale), want, 1e-12);
+    }
+}
+
+/* Of elements that go to one place the last counts, and so does its tangent. */
+static void unpooling_to_one_place_has_the_tangent_of_what_stays(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    const int64_t places[] = {1, 1, 3};
+    fac_tensor *x = fac_reshape(vec(X, 3), FAC_INTS(1, 1, 3)), *v = fac_reshape(vec(V, 3), FAC_INTS(1, 1, 3));
+    fac_tensor *to = fac_tensor_from(places, FAC_I64, FAC_INTS(1, 1, 3));
+    fac_tensor *y = fac_max_unpool2d(fac_make_dual(x, v), to, FAC_INTS(1, 4));
+    assert_within(at(y, 1), X[1], 0);
+    assert_within(at(tangent_of(y), 1), V[1], 0);
+    assert_within(at(tangent_of(y), 3), V[2], 0);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------------------------------------- */
 
 static int seen_off;
@@ -813,5 +878,9 @@ static const struct CMUnitTest tests[] = {
     FAC_TEST(functions_that_end_badly_leave_the_thread_as_it_was),
     FAC_TEST(restriding_an_expanded_primal_knows_what_its_elements_share),
     FAC_TEST(threads_that_help_a_pass_have_tangents_off_too),
+    FAC_TEST(restriding_beyond_the_primal_reads_what_has_no_tangent),
+    FAC_TEST(tangents_at_zero_are_those_of_the_gradient),
+    FAC_TEST(determinants_of_singular_matrices_have_tangents),
+    FAC_TEST(unpooling_to_one_place_has_the_tangent_of_what_stays),
 };
 int main(void) { return support_run(tests, FAC_COUNT(tests), NULL); }
