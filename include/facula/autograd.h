@@ -125,6 +125,16 @@ typedef struct fac_function {
     /* Tangents of outputs (owned by the innermost scope; NULL: zero) of those of inputs (NULL: zero), in forward
        mode; made with public operators, and fac_function_saved. NULL: dual tensors are refused. */
     fac_status (*jvp)(fac_function_ctx *c, fac_tensors tangents, fac_tensor **out_tangents);
+    /* How it runs for all samples of a fac_vmap: one of these two, else it refuses samples with UNSUPPORTED.
+       generate_vmap_rule: forward, backward and jvp see samples, as the function of the vmap does. They may run again
+       after the vmap, so samples are theirs from inputs, gradients and fac_function_saved only.
+       vmap: computes all samples, mostly by fac_function_apply of this function or another. Input i has them in
+       dimension in_dims.v[i], or is the same for all (FAC_UNSET); out_dims says the same of the outputs, and is 0 for
+       each at first. `user` is what fac_function_apply was given.
+       source: torch.autograd.Function, generate_vmap_rule and vmap */
+    bool generate_vmap_rule;
+    fac_status (*vmap)(void *user, int64_t batch_size, fac_ints in_dims, fac_tensors inputs, fac_tensor **out_outputs,
+                       int64_t *out_dims);
 } fac_function;
 /* In forward: keeps inputs, outputs or other tensors for backward. */
 FAC_API FAC_MUST fac_status fac_function_save(fac_function_ctx *c, fac_tensors tensors);
@@ -155,7 +165,8 @@ FAC_API fac_registration *fac_register_gradient(const char *op, fac_operator_bac
                                                 const char *where);
 
 /* Runs fn without keeping what it saves; backward runs it again. Random numbers are the same both times. What fn
-   returns belongs to the innermost scope. */
+   returns belongs to the innermost scope. Within a fac_vmap the samples that fn sees are those of its inputs: one that
+   it has from elsewhere is an error (STATE). */
 typedef fac_tensor *(*fac_checkpoint_fn)(void *context, fac_tensors inputs);
 FAC_API fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inputs);
 

@@ -2,12 +2,16 @@
 
    The piece is recorded as always, but with saved-tensor hooks that keep a number instead of the tensor. Unpacking runs the
    function once more, with hooks that catch what it saves, in the same order: the k-th caught is the k-th dropped. So
-   gradients flow to whatever the function used, leaves it closes over included, and every kind of pass works. */
+   gradients flow to whatever the function used, leaves it closes over included, and every kind of pass works.
+
+   Within a vmap the frame keeps the values of all samples, and both times the function gets them as samples of fresh levels: those of
+   the vmap may be closed when it runs again. So a sample that it closes over is an error the first time. */
 #include "autograd/leaf.h"
 #include "autograd/mode.h"
 #include "autograd/saved.h"
 #include "core/handle.h"
 #include "core/tensor_make.h"
+#include "ops/batch/batch.h"
 
 typedef struct frame {
     atomic_int refs; /* one per number handed out, and one while forward runs */
@@ -18,8 +22,9 @@ typedef struct frame {
     size_t n_inputs;
     uint64_t seed, offset; /* of the default generator when forward ran */
     fac_keyset include, exclude;
-    size_t n_dropped;    /* by forward */
-    fac_tensor **caught; /* by the last run: n_dropped slots, each emptied when it is unpacked */
+    fac_batch_levels *levels; /* of samples whose values the inputs are; NULL: of none */
+    size_t n_dropped;         /* by forward */
+    fac_tensor **caught;      /* by the last run: n_dropped slots, each emptied when it is unpacked */
     size_t n_caught;
 } frame;
 
@@ -41,6 +46,7 @@ static void frame_unref(frame *f) {
     for (size_t i = 0; f->inputs && i < f->n_inputs; i++) fac__unref(f->inputs[i]);
     fac__free(f->inputs);
     fac__free(f->versions);
+    fac__batch_levels_unref(f->levels);
     fac__free(f);
 }
 
@@ -103,14 +109,32 @@ static fac_tensor *call_back(fac_checkpoint_fn fn, void *context, fac_tensors in
     return y;
 }
 
+/* The function's result, a handle, or the value of one that is a sample. */
+static fac_tensor *call_with_samples(const frame *f, fac_tensor **inputs) {
+    fac_batch_stay stay;
+    fac_tensor *y = NULL;
+    FAC_TRY_NULL(fac__batch_enter(f->levels, &stay));
+    if (fac__batch_raise_all(inputs, f->n_inputs, f->levels->n) == FAC_OK) {
+        fac__to_handles(inputs, f->n_inputs);
+        y = call_back(f->fn, f->context, (fac_tensors){inputs, f->n_inputs});
+    }
+    fac_status st = y ? fac__to_headers(&y, 1, "checkpoint", "output") : fac_error();
+    if (st == FAC_OK && y) st = fac__batch_lower_all(&y, 1, f->levels->n);
+    fac__batch_leave(&stay);
+    return st == FAC_OK ? fac__handle(y) : NULL;
+}
+
+/* Of headers. */
+static fac_tensor *call_frame(const frame *f, fac_tensor **inputs) {
+    if (f->levels) return call_with_samples(f, inputs);
+    fac__to_handles(inputs, f->n_inputs);
+    return call_back(f->fn, f->context, (fac_tensors){inputs, f->n_inputs});
+}
+
 static fac_status run_again(frame *f) {
     fac_tensor **inputs = fac__alloc_array(f->n_inputs, sizeof *inputs);
     if (!inputs) return FAC_ERR_MEMORY;
-    fac_status st = detached_inputs(f, inputs);
-    if (st == FAC_OK) {
-        fac__to_handles(inputs, f->n_inputs);
-        call_back(f->fn, f->context, (fac_tensors){inputs, f->n_inputs});
-    }
+    if (detached_inputs(f, inputs) == FAC_OK) call_frame(f, inputs);
     fac__free(inputs);
     return fac_error();
 }
@@ -126,7 +150,7 @@ static fac_status recompute(frame *f) {
     fac_saved_tensor_hooks outer = fac__saved_tensor_hooks;
     fac__saved_tensor_hooks = (fac_saved_tensor_hooks){catch_saved, never_unpacked, NULL, f};
     fac_recording was = fac__recording_begin();
-    fac__thread()->include = f->include;
+    fac__include_restore(fac__thread(), f->include);
     fac__thread()->exclude = f->exclude;
     fac_scope s = fac_scope_begin();
     fac_status st = run_again(f);
@@ -171,12 +195,44 @@ static void forget_number(void *context, void *handle) {
     fac__free(n);
 }
 
+/* Values in the place of the samples; those of the innermost scope. */
+static fac_status begin_samples(frame *f) {
+    if (!fac__thread()->batch) return FAC_OK;
+    f->levels = fac__batch_levels_now();
+    if (!f->levels) return fac_error();
+    for (size_t i = 0; i < f->n_inputs; i++) {
+        fac_tensor *value = NULL;
+        if (!f->inputs[i]) continue;
+        FAC_TRY(fac__batch_lower(f->inputs[i], &value));
+        fac__unref(f->inputs[i]);
+        f->inputs[i] = value;
+        f->versions[i] = fac__version_of(value);
+    }
+    return FAC_OK;
+}
+
 static frame *frame_of_handles(fac_checkpoint_fn fn, void *context, fac_tensors inputs) {
     fac_handle_list open;
     frame *f = NULL;
     if (fac__open_list(&open, inputs, true, "checkpoint", "inputs") == FAC_OK) f = frame_new(fn, context, open.l);
     fac__handle_list_free(&open);
-    return f;
+    if (f && begin_samples(f) == FAC_OK) return f;
+    if (f) frame_unref(f);
+    return NULL;
+}
+
+/* The first time: the function's result, of which nothing that it saves is kept. */
+static fac_tensor *run_first(frame *f, fac_tensors inputs) {
+    if (!f->levels) return call_back(f->fn, f->context, inputs);
+    fac_tensor **values = fac__alloc_array(f->n_inputs + 1, sizeof *values), *y = NULL;
+    if (!values) return NULL;
+    for (size_t i = 0; i < f->n_inputs; i++) values[i] = f->inputs[i];
+    const fac_batch_sight was = fac__batch_hide(NULL);
+    y = call_with_samples(f, values);
+    fac__batch_see(was);
+    fac__free(values);
+    if (y && (fac__to_headers(&y, 1, "checkpoint", "output") || fac__batch_raise_all(&y, 1, f->levels->n))) return NULL;
+    return y ? fac__handle(y) : NULL;
 }
 
 fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inputs) {
@@ -186,18 +242,12 @@ fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inpu
         return NULL;
     }
     if (!fac__grad_enabled(fac__thread())) return call_back(fn, context, inputs);
-    if (fac__thread()->batch) {
-        FAC_FAIL(FAC_ERR_UNSUPPORTED,
-                 "checkpoint cannot record within a vmap: a backward pass would run the function again "
-                 "when its samples are gone. Call it around the vmap, or without recording");
-        return NULL;
-    }
     frame *f = frame_of_handles(fn, context, inputs);
     if (!f) return NULL;
     fac_saved_tensor_hooks outer = fac__saved_tensor_hooks;
     fac__saved_tensor_hooks = (fac_saved_tensor_hooks){drop_saved, compute_saved, forget_number, f};
     fac_scope s = fac_scope_begin();
-    fac_tensor *out = fac_scope_yield(&s, call_back(fn, context, inputs));
+    fac_tensor *out = fac_scope_yield(&s, run_first(f, inputs));
     fac_scope_end(&s);
     fac__saved_tensor_hooks = outer;
     frame_unref(f);

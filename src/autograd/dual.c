@@ -143,6 +143,7 @@ fac_status fac__dual_settle(fac_tensor *tangent, const fac_tensor *primal, fac_t
 }
 
 fac_status fac__dual_cut(fac_tensor *t, fac_tensor **out) {
+    FAC_TRY(fac__dual_catch_up(t));
     return t->cls == &fac__dual_class ? fac__alias(t, true, out) : fac__c_detach(t, out);
 }
 

@@ -35,6 +35,8 @@ void fac__levels_end_thread(fac_thread *th);
 bool fac__level_is_open(fac_level level);
 /* The innermost that this thread has open; number 0 if there is none. */
 fac_level fac__level_innermost(void);
+/* The outermost that it has. */
+fac_level fac__level_outermost(void);
 /* Makes the thread's mode that of what is below an open level. */
 void fac__level_leave(fac_level level, fac_thread *th);
 
@@ -58,8 +60,14 @@ fac_status fac__dual_make(fac_tensor *primal, fac_tensor *tangent, fac_level lev
 fac_status fac__dual_settle(fac_tensor *tangent, const fac_tensor *primal, fac_tensor **out);
 /* Gives `made`, which is fresh, a history that leads to that of `of` and changes nothing, or that ends there (NULL). */
 fac_status fac__dual_begin(fac_tensor *made, fac_tensor *of);
-/* Makes t, a view that is plain though its base has become dual since, the dual tensor that it would be now. NULL-safe. */
+/* Makes t, a view that is plain though its base has become dual since, the dual tensor that it would be now. NULL-safe. Whoever
+   asks a tensor for its parts calls this first, unless the fallback of ForwardAD, which does, has come by. */
 fac_status fac__dual_catch_up(fac_tensor *t);
+/* Has the thread's calls come by that fallback while there may be views that are behind their bases; ends it after. */
+void fac__dual_watch_views(fac_thread *th);
+/* The outermost level in which a plain tensor has become dual on this thread; makes it that of another, for whom this one works. */
+fac_level fac__dual_watched(void);
+void fac__dual_watch_from(fac_thread *th, fac_level level);
 /* Whether t, a primal, a tangent or both, wants a gradient on any of its levels. */
 bool fac__dual_requires_grad(const fac_tensor *t);
 

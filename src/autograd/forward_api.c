@@ -60,9 +60,18 @@ static fac_tensor *value_of(fac_tensor *t) {
     return t;
 }
 
+/* The same with no level of vmap in sight, which a value has none of. */
+static fac_status catch_up(fac_tensor *value) {
+    const fac_batch_sight was = fac__batch_hide(NULL);
+    const fac_status st = fac__dual_catch_up(value);
+    fac__batch_see(was);
+    return st;
+}
+
 bool fac_is_dual(const fac_tensor *t) {
     FAC_OPEN(t, "fac_is_dual", "t", false);
-    return fac__dual_parts(fac__dual_open_part(value_of((fac_tensor *)(uintptr_t)t))) != NULL;
+    fac_tensor *value = value_of((fac_tensor *)(uintptr_t)t);
+    return catch_up(value) == FAC_OK && fac__dual_parts(fac__dual_open_part(value)) != NULL;
 }
 
 /* The dual tensor is a function of a primal that wants a gradient, also for who goes backward from dual results. */
@@ -73,6 +82,8 @@ static fac_status link_to_primal(fac_tensor *dual, fac_tensor *primal) {
 
 static fac_status make_plain_dual(fac_tensor *primal, fac_tensor *tangent, fac_level level, bool linked,
                                   fac_tensor **out) {
+    FAC_TRY(fac__dual_catch_up(primal));
+    FAC_TRY(fac__dual_catch_up(tangent));
     FAC_TRY(fac__dual_make(primal, tangent, level, out));
     const fac_status st = linked ? link_to_primal(*out, primal) : FAC_OK;
     if (st != FAC_OK) fac__unref(*out), *out = NULL;
@@ -150,6 +161,7 @@ static fac_status name_part(uint32_t names, fac_tensor **part) {
 
 static fac_status unpack_nameless(fac_tensor *t, fac_level level, fac_tensor **primal, fac_tensor **tangent) {
     fac_thread *th = fac__thread();
+    FAC_TRY(catch_up(value_of(t)));
     if (fac__batched(t) && value_of(t)->cls) return unpack_batched(t, level, primal, tangent);
     t = fac__dual_open_part(t);
     const fac_dual_parts *p = fac__dual_parts(t);
@@ -221,6 +233,8 @@ static fac_status on_level(const jvp_call *j, fac_level level, fac_tensor **inpu
         FAC_TRY(fac_error());
     }
     FAC_TRY(run_fn(j, (fac_tensors){inputs, j->primals.n}));
+    FAC_CHECK(fac__level_is_open(level), FAC_ERR_STATE,
+              "%s: the function has closed the level of forward mode that it was called on, or one around it", j->name);
     for (size_t i = 0; i < j->n_outputs; i++)
         FAC_TRY(unpack(j->outputs[i], level, &j->outputs[i], &j->out_tangents[i]));
     return FAC_OK;
@@ -248,11 +262,9 @@ static fac_status run_jvp(const jvp_call *j) {
     if (st == FAC_OK) {
         const fac_recording was = fac__recording_save(th);
         fac_scope s = fac_scope_begin();
-        const bool was_off = th->tangents_off;
         th->tangents_off = false;
         st = on_level(j, level, inputs);
         fac__recording_end(was); /* whatever fn has left behind */
-        th->tangents_off = was_off;
         fac__level_close(level);
         if (st == FAC_OK) st = give_out(j, &s);
         fac_scope_end(&s);

@@ -225,7 +225,7 @@ static fac_status put_together(const dual_call *k, fac_tensor *t, fac_tensor *ta
         fac__unref(primal);
         return st;
     }
-    if (tangent && k->is_view)
+    if (tangent && k->is_view && !fac__dual_is_restrided(k))
         settled = fac__ref(tangent);
     else
         st = fac__dual_settle(tangent ? tangent : t, primal, &settled);
@@ -451,8 +451,6 @@ static fac_status closed_only(const fac_call_info *c, dual_call *k, fac_value *s
 
 static fac_status see_tensor(fac_tensor *t, bool *any) {
     FAC_TRY(fac__dual_catch_up(t));
-    fac_tensor *part = fac__dual_open_part(t);
-    if (part != t) FAC_TRY(fac__dual_catch_up(part));
     *any |= t && t->cls == &fac__dual_class;
     return FAC_OK;
 }

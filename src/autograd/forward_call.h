@@ -42,10 +42,11 @@ typedef struct dual_outcome {
     bool is_evaluated;
 } dual_outcome;
 fac_status fac__dual_tangents(const dual_call *k, dual_outcome *o);
+/* Whether the call is as_strided of a primal whose elements overlap, or of more memory than the primal has: its tangent, whose elements
+   do not overlap, has no memory of that form. The result's is made by gradients, and is no view of it. */
+bool fac__dual_is_restrided(const dual_call *k);
 
 /* A plain tensor, which may have views, has become a dual one of `level`. */
 void fac__dual_note_change(fac_level level);
-/* Has the thread's calls come by the fallback of ForwardAD while there may be views that are behind their bases; ends it after. */
-void fac__dual_watch_views(fac_thread *th);
 
 #endif

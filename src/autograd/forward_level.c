@@ -46,6 +46,7 @@ void fac__level_close(fac_level level) {
     while (depth < th->dual_depth && th->dual_levels[depth] != level.place) depth++;
     if (depth == th->dual_depth || !fac__level_is_open(level)) return;
     while (th->dual_depth > depth) close_last(th);
+    fac__dual_watch_views(th);
 }
 
 void fac__levels_end_thread(fac_thread *th) {
@@ -56,12 +57,14 @@ bool fac__level_is_open(fac_level level) {
     return level.number > 0 && atomic_load_explicit(&places[level.place].number, memory_order_acquire) == level.number;
 }
 
-fac_level fac__level_innermost(void) {
-    const fac_thread *th = fac__thread();
+static fac_level level_at(const fac_thread *th, int depth) {
     if (!th->dual_depth) return (fac_level){0, 0};
-    const uint8_t place = th->dual_levels[th->dual_depth - 1];
+    const uint8_t place = th->dual_levels[depth];
     return (fac_level){atomic_load_explicit(&places[place].number, memory_order_relaxed), place};
 }
+
+fac_level fac__level_innermost(void) { return level_at(fac__thread(), fac__thread()->dual_depth - 1); }
+fac_level fac__level_outermost(void) { return level_at(fac__thread(), 0); }
 
 void fac__level_leave(fac_level level, fac_thread *th) {
     th->exclude &= ~(FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW);

@@ -283,11 +283,33 @@ static bool has_no_tangent(const dual_call *k) {
     return f && strncmp(f->gradient, "none", 4) == 0 && !k->n_written;
 }
 
+/* Whether as_strided of the first slot's tangent, shifted to where that lies, stays within its memory. */
+static bool reaches_tangent(const dual_call *k) {
+    const fac_tensor *t = k->slots[0].tangent, *primal = k->slots[0].primal;
+    const fac_ints sizes = fac_value_as_ints(k->args[1]), strides = fac_value_as_ints(k->args[2]);
+    const bool given = k->args[3].tag != FAC_TAG_NONE;
+    int64_t from = given ? fac_value_as_int(k->args[3]) - primal->offset + t->offset : t->offset, last = from, step;
+    for (size_t d = 0; d < sizes.n && d < strides.n; d++) {
+        if (sizes.v[d] == 0) return true;
+        if (!fac__mul(sizes.v[d] - 1, strides.v[d], &step) || !fac__add(last, step, &last)) return true; /* refused */
+    }
+    return from >= 0 && t->storage && last < t->storage->bytes / fac__item_size(t);
+}
+
+bool fac__dual_is_restrided(const dual_call *k) {
+    if (k->op != fac__ag_as_strided() || !k->slots[0].tangent) return false;
+    return fac__has_internal_overlap(k->slots[0].primal) || !reaches_tangent(k);
+}
+
+static bool is_linear(const dual_call *k) {
+    return isdigit((unsigned char)rule_of(k)[0]) && !fac__dual_is_restrided(k);
+}
+
 fac_status fac__dual_tangents(const dual_call *k, dual_outcome *o) {
     if (has_no_tangent(k)) return FAC_OK;
     fac_tensor **v = fac__alloc_array(k->n + 1, sizeof *v);
     if (!v) return FAC_ERR_MEMORY;
-    const fac_status st = isdigit((unsigned char)rule_of(k)[0]) ? linear(k, v, &o->tangents) : by_gradients(k, v, o);
+    const fac_status st = is_linear(k) ? linear(k, v, &o->tangents) : by_gradients(k, v, o);
     fac__free(v);
     return st;
 }

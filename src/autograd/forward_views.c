@@ -11,14 +11,22 @@ void fac__dual_note_change(fac_level level) {
     if (!fac__level_is_open(since) || level.number < since.number) since = level;
 }
 
+fac_level fac__dual_watched(void) { return since; }
+
+/* Once the level is closed, those inside it may be open still, if another thread had opened it. */
 void fac__dual_watch_views(fac_thread *th) {
     if (!since.number || th != fac__tls) return;
-    if (fac__level_is_open(since)) {
+    if (!fac__level_is_open(since)) since = fac__level_outermost();
+    if (since.number)
         th->include |= FAC_KS_FORWARD;
-        return;
-    }
-    th->include &= ~FAC_KS_FORWARD;
-    since = (fac_level){0, 0};
+    else
+        th->include &= ~FAC_KS_FORWARD;
+}
+
+void fac__dual_watch_from(fac_thread *th, fac_level level) {
+    if (th != fac__tls) return;
+    since = level;
+    fac__dual_watch_views(th);
 }
 
 static bool is_behind(const fac_tensor *t) {
@@ -44,13 +52,20 @@ static fac_status take_parts(fac_tensor *t, const fac_dual_parts *p) {
     return fac__dual_become(t, fac__ref(p->primal), fac__ref(p->tangent), p->level);
 }
 
-fac_status fac__dual_catch_up(fac_tensor *t) {
+static fac_status catch_up(fac_tensor *t) {
     fac_tensor *again = NULL;
-    if (!t || !is_behind(t) || fac__thread()->tangents_off) return FAC_OK;
+    if (!is_behind(t)) return FAC_OK;
     fac_status st = replay(t, &again);
     const fac_dual_parts *p = fac__dual_parts(again), *base = fac__dual_parts(t->ag->base);
     /* a view by detach has no tangent */
     if (st == FAC_OK && p && p->level.number == base->level.number) st = take_parts(t, p);
     fac__unref(again);
     return st;
+}
+
+fac_status fac__dual_catch_up(fac_tensor *t) {
+    if (!t || fac__thread()->tangents_off) return FAC_OK;
+    FAC_TRY(catch_up(t));
+    fac_tensor *part = fac__dual_open_part(t);
+    return part != t ? catch_up(part) : FAC_OK;
 }

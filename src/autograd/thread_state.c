@@ -20,6 +20,8 @@ static fac_status save_kind(const fac_device_guard *g, fac_thread_state *out) {
 
 fac_status fac__thread_state_save(const fac_thread *th, fac_thread_state *out) {
     *out = (fac_thread_state){.recording = fac__recording_save(th),
+                              .watched = fac__dual_watched(),
+                              .batch = th->batch,
                               .num_threads = th->num_threads,
                               .backward_depth = th->backward_depth,
                               .next_seq = th->next_seq};
@@ -35,6 +37,8 @@ void fac__thread_state_restore(const fac_thread_state *s) {
     fac_thread *th = fac__thread();
     fac__device_thread_begin();
     fac__recording_end(s->recording);
+    fac__dual_watch_from(th, s->watched);
+    th->batch = s->batch;
     th->num_threads = s->num_threads;
     th->next_seq = s->next_seq;
     for (int type = 0; type < FAC_DEVICE_TYPE_COUNT; type++) {

@@ -4,11 +4,13 @@
 #ifndef FAC_SRC_AUTOGRAD_THREAD_STATE_H
 #define FAC_SRC_AUTOGRAD_THREAD_STATE_H
 
-#include "autograd/mode.h"
+#include "autograd/forward.h"
 #include <facula/device.h>
 
 typedef struct fac_thread_state {
     fac_recording recording;
+    fac_level watched;                   /* of forward mode: see forward.h */
+    const struct fac_batch_level *batch; /* vmaps in sight: the thread whose they are waits meanwhile */
     int num_threads, backward_depth;
     uint64_t next_seq;
     fac_device devices[FAC_DEVICE_TYPE_COUNT]; /* the current one of each kind in use; UNSET: of no kind in use */

@@ -190,10 +190,16 @@ extern FAC_HIDDEN fac_autograd_table fac__autograd;
 static FAC_ALWAYS_INLINE bool fac__requires_grad(const fac_tensor *t) {
     return t && t->ag && fac__autograd.requires_grad(t->ag);
 }
-/* Whether a derivative by t is wanted, in reverse or forward mode: t has a gradient that is recorded, or a tangent. NULL: false. */
+/* Puts back a thread's included keys. ForwardAD stays as it is: autograd/forward_views.c knows how long it lasts. */
+static inline void fac__include_restore(fac_thread *th, fac_keyset was) {
+    const fac_keyset lasting = fac__func_bit(FAC_KEY_FORWARD_AD);
+    th->include = (was & ~lasting) | (th->include & lasting);
+}
+/* Whether a derivative by t is wanted, in reverse or forward mode: t has a gradient that is recorded, or a tangent, or may get
+   one from its base (forward_views.c) when an operator next uses it. NULL: false. */
 static inline bool fac__wants_derivative(const fac_tensor *t) {
     const fac_thread *th = fac__thread();
-    if (t && t->keys & fac__func_bit(FAC_KEY_FORWARD_AD)) return true;
+    if (t && (t->keys | th->include) & fac__func_bit(FAC_KEY_FORWARD_AD)) return true;
     return fac__requires_grad(t) && !th->grad_disabled && !th->inference;
 }
 /* The error for a tensor that is not plain, where memory of its own or a place in a graph is asked for. */

@@ -197,9 +197,11 @@ static fac_keyset replace(fac_thread *th, fac_keyset *set, fac_keyset ks) {
     return before;
 }
 
+/* ForwardAD is not the caller's to put back: see fac__include_restore. */
 fac_keyset fac_thread_include(fac_keyset ks) {
     fac_thread *th = fac__thread();
-    return replace(th, &th->include, ks);
+    const fac_keyset before = replace(th, &th->include, ks | (th->include & fac__func_bit(FAC_KEY_FORWARD_AD)));
+    return before & ~fac__func_bit(FAC_KEY_FORWARD_AD);
 }
 
 fac_keyset fac_thread_exclude(fac_keyset ks) {

@@ -181,44 +181,38 @@ fac_tensor *(fac_func_jacfwd)(fac_func fn, void *context, fac_tensors inputs, co
 
 /* ---- second derivatives ----------------------------------------------------------------------------------------- */
 
-/* A function, and the input that it is differentiated by. */
+/* A function whose first derivative is a function in turn, and the inputs that it is taken by. */
 typedef struct inner {
     fac_func fn;
     void *context;
-    int64_t argnum;
+    fac_ints which;
 } inner;
 
+/* Of one input, by rows, as the function may have an output of any size. */
 static fac_status rows(void *context, fac_tensors inputs, fac_tensor **out, size_t n) {
     const inner *f = context;
     fac_func_jacrev_kw kw;
     fac_func_jacrev_kw_init(&kw);
-    kw.argnum = f->argnum;
+    kw.argnum = f->which.v[0];
     (void)n;
     out[0] = (fac_func_jacrev)(f->fn, f->context, inputs, &kw);
     return fac_error();
 }
 
-fac_tensor *(fac_func_hessian)(fac_func fn, void *context, fac_tensors inputs, const fac_func_hessian_kw *kw) {
-    fac_func_hessian_kw k;
-    if (fac_error() || fac__open_func_hessian_kw(&k, kw)) return NULL;
-    inner f = {fn, context, k.argnum};
-    return jacfwd(&(columns){"func_hessian", fn ? rows : NULL, &f, inputs, k.argnum, k.chunk_size, NULL});
-}
-
-/* The gradients by all inputs that have some. */
-typedef struct gradients {
-    fac_func fn;
-    void *context;
-    fac_ints which;
-} gradients;
-
-static fac_status gradients_of(void *context, fac_tensors inputs, fac_tensor **out, size_t n) {
-    const gradients *f = context;
+static fac_status gradients(void *context, fac_tensors inputs, fac_tensor **out, size_t n) {
+    const inner *f = context;
     fac_func_grad_kw kw;
     fac_func_grad_kw_init(&kw);
     kw.argnums = f->which;
     (void)n;
     return (fac_func_grad)(f->fn, f->context, inputs, out, &kw);
+}
+
+fac_tensor *(fac_func_hessian)(fac_func fn, void *context, fac_tensors inputs, const fac_func_hessian_kw *kw) {
+    fac_func_hessian_kw k;
+    if (fac_error() || fac__open_func_hessian_kw(&k, kw)) return NULL;
+    inner f = {fn, context, {&k.argnum, 1}};
+    return jacfwd(&(columns){"func_hessian", fn ? rows : NULL, &f, inputs, k.argnum, k.chunk_size, NULL});
 }
 
 static fac_status hvp(fac_func fn, void *context, fac_tensors inputs, fac_tensors vectors, fac_tensor **out) {
@@ -229,8 +223,8 @@ static fac_status hvp(fac_func fn, void *context, fac_tensors inputs, fac_tensor
     fac_status st = made && which ? FAC_OK : fac_error();
     for (size_t i = 0; i < n && st == FAC_OK; i++)
         if (fac__derive_is_floating(fac__header(inputs.v[i]))) which[m++] = (int64_t)i;
-    gradients f = {fn, context, {which, m}};
-    if (st == FAC_OK) st = fac_func_jvp(gradients_of, &f, inputs, vectors, made, made + n, m);
+    inner f = {fn, context, {which, m}}; /* all that have some */
+    if (st == FAC_OK) st = fac_func_jvp(gradients, &f, inputs, vectors, made, made + n, m);
     for (size_t k = 0; k < m && st == FAC_OK; k++) out[which[k]] = made[n + k];
     fac__free(which);
     fac__free(made);

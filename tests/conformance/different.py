@@ -30,6 +30,19 @@ DELIBERATE = {
     "special.polygamma": [("difference: inf", "as digamma")],
     **{f"special.bessel_{kind}": [("not close", "PyTorch's is off by up to 9e-7 right of 5, where it changes to another formula")]
        for kind in ("j0", "j1", "y0", "y1")},
+    "native_layer_norm": [("tangent 1: a tensor", "the mean and the inverse deviation have tangents as well")],
+    "native_batch_norm": [("tangent 1: a tensor", "as native_layer_norm")],
+    "cholesky_inverse": [("tangent 0", "PyTorch's tangent loses up to a half of the digits")],
+    "logcumsumexp": [("tangent 0", "as cholesky_inverse")],
+    "scatter_reduce": [("tangent 0: a tensor", "PyTorch has no tangent of a product")],
+    "nn.functional.linear_cross_entropy": [("tangent 0: a tensor", "PyTorch loses the tangent")],
+    "_native_batch_norm_legit": [("tangent 1: a tensor", "as native_layer_norm")],
+    "_batch_norm_with_update": [("tangent 1: a tensor", "as native_layer_norm")],
+    "_foreach_add": [("tangent", "a tensor of one number has a tangent as well")],
+    "_foreach_maximum": [("tangent", "PyTorch takes the bound for its tangent")],
+    "_foreach_minimum": [("tangent", "as _foreach_maximum")],
+    "masked.logaddexp": [("tangent 0", "the limit of two equal infinities, which is NaN in PyTorch")],
+    "linalg.lstsq": [("tangent 1: a tensor", "the residuals have a tangent as well")],
     "linspace": [("Mismatched", "each half is rounded once; PyTorch rounds the step too")],
 }
 

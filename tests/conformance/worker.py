@@ -265,20 +265,18 @@ def check_gradients(op, scope, results, handles, expected, inputs, wide, formats
 
 
 def check_forward(f, op, sample):
-    """Tangents of the results along random tangents of all inputs that have one."""
+    """Tangents of the results along random tangents of all inputs that have one. The call is the one that PyTorch's own checks of
+    gradients make: of a Hermitian or a triangular matrix, where the operator reads one triangle and may take the other as it likes."""
     inputs = []
     shape = interpret.flatten((sample.input, sample.args, sample.kwargs), inputs)
 
     def fn(*ts):
         first, args, kwargs = interpret.fill(shape, ts)
-        result = op.op(first, *args, **kwargs)
+        result = op.op(first, *args, **kwargs) if lists.takes(op) else op.gradcheck_wrapper(op.op, first, *args, **kwargs)
         return sample.output_process_fn_grad(result) if op.name in FREE_FACTORS else result
 
-    if lists.takes(op):
-        raise Unsupported("an operator over lists")
-    graph = interpret.trace(fn, [copied(t) for t in inputs])
-    absent = interpret.missing(f, graph)
-    if absent:
+    graph = None if lists.takes(op) else interpret.trace(fn, [copied(t) for t in inputs])
+    if graph and (absent := interpret.missing(f, graph)):
         raise interpret.Missing(absent)
     torch.manual_seed(0)
     along = [torch.randn_like(t.detach()) if differentiable(t) else None for t in inputs]
@@ -297,7 +295,7 @@ def check_forward(f, op, sample):
         try:
             handles = [scope.wrap(copied(t)) for t in inputs]
             handles = [scope.dual(h, scope.wrap(v)) if v is not None else h for h, v in zip(handles, along)]
-            results = interpret.run(scope, graph, handles)
+            results = interpret.run(scope, graph, handles) if graph else run_lists(scope, op, interpret.fill(shape, handles))
             mine = [scope.tangent(r) for r in results]
             compare(op, [t and t.torch() for t in mine], expected, "tangent", lambda: theirs(lambda t: t.to(WIDER.get(t.dtype, t.dtype))))
         finally:

@@ -423,7 +423,8 @@ static fac_status nested_forward(fac_function_ctx *c, fac_tensors inputs, fac_te
 }
 
 static fac_status nested_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out);
-static const fac_function nested = {"Nested", 1, nested_forward, nested_backward, NULL, NULL};
+static const fac_function nested = {
+    .name = "Nested", .n_outputs = 1, .forward = nested_forward, .backward = nested_backward};
 
 static fac_status pass_in_the_other_stream(int levels) {
     FAC_SCOPE(s);

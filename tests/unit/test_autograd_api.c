@@ -224,7 +224,7 @@ static fac_status cube_backward(fac_function_ctx *c, fac_tensors grads, fac_tens
     return fac_error();
 }
 
-static const fac_function cube = {"Cube", 2, cube_forward, cube_backward, NULL, NULL};
+static const fac_function cube = {.name = "Cube", .n_outputs = 2, .forward = cube_forward, .backward = cube_backward};
 
 static void function_saves_inputs_and_outputs_and_is_twice_differentiable(void **state) {
     (void)state;
@@ -265,7 +265,8 @@ static fac_status scale_backward(fac_function_ctx *c, fac_tensors grads, fac_ten
     return fac_error();
 }
 
-static const fac_function scale = {"Scale", 1, scale_forward, scale_backward, destroy_user, NULL};
+static const fac_function scale = {
+    .name = "Scale", .n_outputs = 1, .forward = scale_forward, .backward = scale_backward, .destroy = destroy_user};
 
 static void function_may_change_its_input_in_place(void **state) {
     (void)state;
@@ -300,7 +301,7 @@ static fac_status wrong_backward(fac_function_ctx *c, fac_tensors grads, fac_ten
 static void function_output_that_is_an_input_gets_a_history_of_its_own(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    const fac_function same = {"Same", 2, same_forward, wrong_backward, NULL, NULL};
+    const fac_function same = {.name = "Same", .n_outputs = 2, .forward = same_forward, .backward = wrong_backward};
     fac_tensor *x = leaf(DOUBLES(1, 2)), *out[2];
     assert_ok(fac_function_apply(&same, NULL, FAC_TENSORS(x), out));
     assert_ptr_not_equal(out[0], x);

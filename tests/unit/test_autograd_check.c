@@ -24,7 +24,8 @@ static fac_status doubled_backward(fac_function_ctx *c, fac_tensors grads, fac_t
 
 static fac_status square_with(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)n;
-    static const fac_function square = {"Square", 1, doubled_forward, doubled_backward, NULL, NULL};
+    static const fac_function square = {
+        .name = "Square", .n_outputs = 1, .forward = doubled_forward, .backward = doubled_backward};
     return fac_function_apply(&square, context, in, out);
 }
 
@@ -36,7 +37,8 @@ static fac_status cut_backward(fac_function_ctx *c, fac_tensors grads, fac_tenso
 
 static fac_status square_cut(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
-    static const fac_function cut = {"Cut", 1, doubled_forward, cut_backward, NULL, NULL};
+    static const fac_function cut = {
+        .name = "Cut", .n_outputs = 1, .forward = doubled_forward, .backward = cut_backward};
     return fac_function_apply(&cut, NULL, in, out);
 }
 

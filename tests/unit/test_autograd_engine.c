@@ -19,7 +19,8 @@ static fac_status double_backward(fac_function_ctx *c, fac_tensors grads, fac_te
     return fac_error();
 }
 
-static const fac_function doubling = {"Double", 1, double_forward, double_backward, NULL, NULL};
+static const fac_function doubling = {
+    .name = "Double", .n_outputs = 1, .forward = double_forward, .backward = double_backward};
 
 static fac_tensor *apply1(const fac_function *fn, fac_tensor *x) {
     fac_tensor *out = NULL;
@@ -118,7 +119,7 @@ static fac_status pick_backward(fac_function_ctx *c, fac_tensors grads, fac_tens
 static void S118_gradients_that_lead_to_no_input_are_not_computed(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    const fac_function pick = {"Pick", 1, pick_forward, pick_backward, NULL, NULL};
+    const fac_function pick = {.name = "Pick", .n_outputs = 1, .forward = pick_forward, .backward = pick_backward};
     fac_tensor *a = leaf(DOUBLES(1)), *b = leaf(DOUBLES(2)), *y, *g[1];
     assert_ok(fac_function_apply(&pick, NULL, FAC_TENSORS(a, fac_mul(b, 2.0)), &y));
     assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(a), g, .retain_graph = true));
@@ -371,7 +372,8 @@ static int deepest;
 
 /* Runs a backward pass in a backward pass, `user` levels deep. */
 static fac_status nested_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out);
-static const fac_function nested = {"Nested", 1, nested_forward, nested_backward, NULL, NULL};
+static const fac_function nested = {
+    .name = "Nested", .n_outputs = 1, .forward = nested_forward, .backward = nested_backward};
 
 static fac_status nested_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
     const int *levels = fac_function_user(c);
@@ -407,7 +409,8 @@ static fac_status failing_backward(fac_function_ctx *c, fac_tensors grads, fac_t
 static void engine_first_failure_stops_and_names_its_node(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    const fac_function failing = {"Failing", 1, nested_forward, failing_backward, NULL, NULL};
+    const fac_function failing = {
+        .name = "Failing", .n_outputs = 1, .forward = nested_forward, .backward = failing_backward};
     fac_tensor *x = leaf(DOUBLES(1)), *w = leaf(DOUBLES(1));
     backwards = 0;
     fac_tensor *y = fac_mul(apply1(&failing, apply1(&doubling, x)), w);

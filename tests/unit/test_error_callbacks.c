@@ -206,18 +206,19 @@ static void run_node_post(fac_tensor *w) {
     assert_int_equal(fac_backward(y), FAC_ERR_SHAPE);
 }
 static void run_function_forward(fac_tensor *w) {
-    static const fac_function f = {"own", 1, function_fails, function_ok, NULL, NULL};
+    static const fac_function f = {.name = "own", .n_outputs = 1, .forward = function_fails, .backward = function_ok};
     fac_tensor *y = NULL;
     assert_int_equal(fac_function_apply(&f, NULL, FAC_TENSORS(w), &y), FAC_ERR_SHAPE);
 }
 static void run_function_backward(fac_tensor *w) {
-    static const fac_function f = {"own", 1, function_ok, function_fails, NULL, NULL};
+    static const fac_function f = {.name = "own", .n_outputs = 1, .forward = function_ok, .backward = function_fails};
     fac_tensor *y = NULL;
     assert_int_equal(fac_function_apply(&f, NULL, FAC_TENSORS(w), &y), FAC_OK);
     assert_int_equal(fac_backward(fac_sum(y)), FAC_ERR_SHAPE);
 }
 static void run_function_destroy(fac_tensor *w) {
-    static const fac_function f = {"own", 1, function_ok, function_ok, user_destroyed, NULL};
+    static const fac_function f = {
+        .name = "own", .n_outputs = 1, .forward = function_ok, .backward = function_ok, .destroy = user_destroyed};
     fac_tensor *y = NULL;
     assert_int_equal(fac_function_apply(&f, NULL, FAC_TENSORS(w), &y), FAC_OK);
     fac_drop(y);

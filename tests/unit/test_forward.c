@@ -1,5 +1,7 @@
 /* Forward mode: levels, dual tensors, jvp, Jacobians and Hessians, against closed forms and against going backward. */
 #include "support/support.h"
+
+#include "autograd/engine.h"
 #include <facula/facula.h>
 #include <math.h>
 
@@ -546,6 +548,302 @@ static void custom_functions_bring_their_own_tangent(void **state) {
     assert_error(FAC_ERR_AUTOGRAD, "it has no jvp");
 }
 
+/* What chooses a way by who wants a derivative, of one matrix. */
+static fac_tensor *of_mask(fac_tensor *w) {
+    fac_tensor *q = fac_reshape(fac_div(fac_arange(9, .dtype = FAC_F64), 7.0), FAC_INTS(1, 3, 3));
+    return fac_scaled_dot_product_attention(q, fac_sin(q), fac_cos(q), .attn_mask = w);
+}
+static fac_tensor *of_query(fac_tensor *w) {
+    fac_tensor *q = fac_unsqueeze(w, 0), *k = fac_cos(fac_detach(q));
+    return fac_scaled_dot_product_attention(w, fac_squeeze(k), fac_squeeze(k));
+}
+static fac_tensor *of_small_factor(fac_tensor *w) {
+    return fac_matmul(fac_reshape(fac_arange(18, .dtype = FAC_F64), FAC_INTS(2, 3, 3)), w);
+}
+static fac_tensor *of_svdvals(fac_tensor *w) { return fac_linalg_svdvals(w); }
+static fac_tensor *of_eigvalsh(fac_tensor *w) { return fac_linalg_eigvalsh(w); }
+static fac_tensor *of_eigvals(fac_tensor *w) { return fac_abs(fac_linalg_eigvals(w)); }
+static fac_tensor *of_norm(fac_tensor *w) { return fac_linalg_matrix_norm_str_ord(w, "nuc"); }
+static fac_tensor *of_power(fac_tensor *w) { return fac_linalg_matrix_power(w, 3); }
+static fac_tensor *of_list(fac_tensor *w) {
+    fac_tensor *a = fac_ones(FAC_INTS(3, 3), .dtype = FAC_F64);
+    fac_value none, args[] = {fac_value_tensors(&a, 1), fac_value_tensors(&w, 1)};
+    const fac_status st = fac_call("aten::_foreach_mul_.List", args, 2, &none);
+    fac_value_release(&args[0]);
+    fac_value_release(&args[1]);
+    return st == FAC_OK ? a : NULL;
+}
+static fac_tensor *of_list_changed(fac_tensor *w) {
+    fac_value none, args[] = {fac_value_tensors(&w, 1)};
+    const fac_status st = fac_call("aten::_foreach_exp_", args, 1, &none);
+    fac_value_release(&args[0]);
+    return st == FAC_OK ? w : NULL;
+}
+static fac_tensor *of_polygamma(fac_tensor *w) { return fac_polygamma_(w, 1); }
+
+static void views_made_before_keep_their_tangents_in_composites(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *(*const all[])(fac_tensor *) = {of_mask,     of_query,        of_small_factor, of_svdvals,
+                                                of_eigvalsh, of_eigvals,      of_norm,         of_power,
+                                                of_list,     of_list_changed, of_polygamma};
+    const double m[] = {4, 1, 0.5, 1, 3, 0.25, 0.5, 0.25, 2};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        FAC_SCOPE(each);
+        FAC_DUAL_LEVEL(l);
+        fac_tensor *x = fac_reshape(vec(m, 9), FAC_INTS(3, 3)), *d = fac_make_dual(x, fac_cos(x));
+        fac_tensor *want = all[i](fac_clone(d)), *base = fac_zeros(FAC_INTS(2, 3, 3), .dtype = FAC_F64);
+        fac_tensor *w = fac_select(base, 0, 1), *other = fac_select(base, 0, 1);
+        assert_non_null(fac_copy_(other, d));
+        fac_tensor *have = all[i](w);
+        if (!have || !tangent_of(want) || !tangent_of(have)) print_error("composite %zu\n", i);
+        assert_non_null(have);
+        assert_non_null(tangent_of(want));
+        assert_non_null(tangent_of(have));
+        assert_true(fac_allclose(fac_unpack_dual(have).primal, fac_unpack_dual(want).primal));
+        assert_true(fac_allclose(tangent_of(have), tangent_of(want)));
+    }
+}
+
+static fac_status old_view(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *c = fac_ones(FAC_INTS(2), .dtype = FAC_F64);
+    (void)context, (void)n;
+    out[0] = fac_narrow(c, 0, 1, 1);
+    fac_mul_(c, in.v[0]);
+    return fac_error();
+}
+
+/* Before any operator has used them. */
+static void views_made_before_show_their_tangents_at_once(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 2), *v = vec(V, 2), *y, *t;
+    assert_ok(fac_func_jvp(old_view, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1));
+    assert_true(at(y, 0) == X[1] && at(t, 0) == V[1]);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *c = fac_zeros(FAC_INTS(2), .dtype = FAC_F64), *w = fac_narrow(c, 0, 1, 1),
+               *part = fac_narrow(c, 0, 0, 1);
+    fac_tensor *again = fac_narrow(c, 0, 0, 1), *cut = fac_detach(part);
+    assert_false(fac_is_dual(w));
+    assert_non_null(fac_add_(c, fac_make_dual(x, v)));
+    assert_true(fac_is_dual(w) && !fac_is_dual(cut));
+    assert_within(at(fac_unpack_dual(part).tangent, 0), V[0], 0);
+    assert_within(at(fac_unpack_dual(part).primal, 0), X[0], 0);
+    assert_null(fac_make_dual(again, again));
+    assert_error(FAC_ERR_STATE, "already has a forward gradient");
+    fac_tensor *late = fac_zeros(FAC_INTS(1), .dtype = FAC_F64), *view = fac_view(late, FAC_INTS(1));
+    assert_non_null(fac_add_(late, w));
+    assert_ok(fac_function_apply(&doubled, NULL, FAC_TENSORS(view), &y));
+    assert_within(at(tangent_of(y), 0), 6 * X[1] * X[1] * V[1], 1e-12);
+}
+
+/* Within a vmap as well: c becomes dual behind w, a view of it that was made before. */
+static fac_status becomes_dual_in_vmap(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *c = fac_zeros_like(fac_detach(in.v[0])), *w = fac_narrow(c, 0, 1, 1), *d = *(fac_tensor **)context;
+    (void)n;
+    fac_add_(c, d);
+    out[0] = fac_mul(w, 3);
+    if (!fac_is_dual(out[0])) return fac_error_set(FAC_ERR_STATE, "the tangent is lost");
+    out[0] = fac_linalg_svdvals(fac_unsqueeze(w, 0));
+    return fac_error();
+}
+static fac_status closes_in_vmap(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = fac_mul(in.v[0], 2);
+    return fac_dual_level_exit(*(int64_t *)context);
+}
+
+/* What calls come by is right whichever of a level and a vmap ends first. */
+static void levels_and_vmaps_end_in_any_order(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *rows = fac_zeros(FAC_INTS(2, 3), .dtype = FAC_F64), *out;
+    {
+        FAC_DUAL_LEVEL(l);
+        fac_tensor *d = fac_make_dual(x, v);
+        assert_ok(fac_vmap(becomes_dual_in_vmap, &d, FAC_TENSORS(rows), &out, 1));
+        assert_within(at(tangent_of(out), 0), X[1] < 0 ? -V[1] : V[1], 1e-12);
+    }
+    assert_true(fac_thread_included() == 0);
+    int64_t level = fac_dual_level_enter();
+    fac_tensor *c = fac_zeros(FAC_INTS(3), .dtype = FAC_F64), *w = fac_narrow(c, 0, 1, 1);
+    assert_non_null(fac_add_(c, fac_make_dual(x, v)));
+    assert_ok(fac_vmap(closes_in_vmap, &level, FAC_TENSORS(rows), &out, 1));
+    assert_true(fac_thread_included() == 0);
+    assert_false(fac_is_dual(fac_mul(w, 2)));
+    assert_true(fac_thread_included() == 0);
+    const int64_t outer = fac_dual_level_enter();
+    (void)fac_dual_level_enter();
+    fac_tensor *again = fac_zeros(FAC_INTS(3), .dtype = FAC_F64), *old = fac_narrow(again, 0, 1, 1);
+    assert_non_null(fac_add_(again, fac_make_dual(x, v)));
+    const fac_keyset mine = fac_thread_include(0); /* a program that sets its keys and puts them back */
+    fac_thread_include(mine);
+    assert_true(fac_is_dual(fac_mul(old, 2)));
+    assert_ok(fac_dual_level_exit(outer)); /* the inner one with it */
+    assert_true(fac_thread_included() == 0);
+    fac_thread_include(mine);
+    assert_true(fac_thread_included() == 0);
+}
+
+static fac_status closes_its_level(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = fac_mul(in.v[0], 2);
+    return fac_dual_level_exit(*(int64_t *)context);
+}
+static fac_status fails_late(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *c = fac_zeros_like(fac_detach(in.v[0]));
+    (void)context, (void)n;
+    (void)fac_dual_level_enter();
+    fac_set_fwd_grad_enabled(false);
+    fac_set_fwd_grad_enabled(true);
+    out[0] = fac_add_(c, in.v[0]);
+    fac_set_fwd_grad_enabled(false);
+    return fac_error_set(FAC_ERR_IO, "the disk is full");
+}
+static fac_status fails_in_vmap(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    return fac_vmap(fails_late, context, in, out, n);
+}
+
+static void functions_that_end_badly_leave_the_thread_as_it_was(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = vec(X, 3), *v = vec(V, 3), *y, *t;
+    int64_t outer = fac_dual_level_enter();
+    assert_int_equal(fac_func_jvp(closes_its_level, &outer, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1), FAC_ERR_STATE);
+    assert_error(FAC_ERR_STATE, "func_jvp: the function has closed the level");
+    assert_null(y);
+    assert_int_equal(fac_func_jvp(fails_late, NULL, FAC_TENSORS(x), FAC_TENSORS(v), &y, &t, 1), FAC_ERR_IO);
+    assert_error(FAC_ERR_IO, "the disk is full");
+    assert_true(fac_thread_included() == 0 && fac_is_fwd_grad_enabled());
+    fac_tensor *two = fac_stack(FAC_TENSORS(x, v), 0);
+    assert_int_equal(fac_func_jvp(fails_in_vmap, NULL, FAC_TENSORS(two), FAC_TENSORS(two), &y, &t, 1), FAC_ERR_IO);
+    assert_error(FAC_ERR_IO, "the disk is full");
+    assert_true(fac_thread_included() == 0 && fac_is_fwd_grad_enabled());
+}
+
+/* What is left of as_strided where elements of the primal share memory: each place has the mean of their tangents. */
+static void restriding_an_expanded_primal_knows_what_its_elements_share(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = vec(X, 3), *v = fac_reshape(vec((const double[]){1, 2, 3, 4, 5, 6}, 6), FAC_INTS(2, 3));
+    fac_tensor *d = fac_make_dual(fac_expand(x, FAC_INTS(2, 3)), v);
+    fac_tensor *y = fac_as_strided(d, FAC_INTS(2), FAC_INTS(2)); /* x[0], x[2] */
+    assert_true(at(y, 0) == X[0] && at(y, 1) == X[2]);
+    assert_within(at(tangent_of(y), 0), 2.5, 1e-12);
+    assert_within(at(tangent_of(y), 1), 4.5, 1e-12);
+    y = fac_mul(fac_as_strided(d, FAC_INTS(2, 2), FAC_INTS(0, 1), .storage_offset = 1), 2);
+    assert_within(at(tangent_of(y), 2), 7, 1e-12);
+    assert_within(at(tangent_of(y), 3), 9, 1e-12);
+    y = fac_as_strided(fac_expand(fac_make_dual(x, v = vec(V, 3)), FAC_INTS(2, 3)), FAC_INTS(3), FAC_INTS(1));
+    for (int i = 0; i < 3; i++) assert_within(at(tangent_of(y), i), V[i], 1e-12);
+}
+
+/* A part of a vector that is made dual: what as_strided reads around it has no tangent. */
+static void restriding_beyond_the_primal_reads_what_has_no_tangent(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = fac_arange(6, .dtype = FAC_F64), *v = vec(V, 3), *d = fac_make_dual(fac_narrow(x, 0, 2, 3), v);
+    fac_tensor *y = fac_as_strided(d, FAC_INTS(6), FAC_INTS(1), .storage_offset = 0);
+    const double want[] = {0, 0, V[0], V[1], V[2], 0};
+    for (int i = 0; i < 6; i++) {
+        assert_within(at(y, i), i, 0);
+        assert_within(at(tangent_of(y), i), want[i], 0);
+    }
+    y = fac_as_strided(d, FAC_INTS(2, 2), FAC_INTS(1, 1), .storage_offset = 2);
+    assert_within(at(tangent_of(y), 3), V[2], 0);
+}
+
+/* ---- where a formula divides by nothing ------------------------------------------------------------------------------------------ */
+
+static void tangents_at_zero_are_those_of_the_gradient(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    fac_tensor *x = fac_zeros(FAC_INTS(3), .dtype = FAC_F64), *d = fac_make_dual(x, vec(V, 3));
+    const double orders[] = {1.5, 2, 3.5};
+    for (int i = 0; i < 3; i++) {
+        fac_tensor *y = fac_linalg_vector_norm(d, .ord = orders[i]);
+        assert_within(at(tangent_of(y), 0), 0, 0);
+    }
+    assert_within(at(tangent_of(fac_std(d)), 0), 0, 0);
+}
+
+/* The derivative of a determinant by cofactors, of a matrix of rank 2 whose rounded determinant is not 0. */
+static void determinants_of_singular_matrices_have_tangents(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    const double a[] = {0.1, 0.7, 0.3, 0.2, 0.35, 0.9, 0.3, 1.05, 1.2}; /* the last row is the sum of the others */
+    const double v[] = {1, -0.5, 2, 0.25, 3, -1, 0.75, 1.5, -2};
+    double want = 0;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            const int p = (i + 1) % 3, q = (i + 2) % 3, r = (j + 1) % 3, t = (j + 2) % 3;
+            want += v[3 * i + j] * (a[3 * p + r] * a[3 * q + t] - a[3 * p + t] * a[3 * q + r]);
+        }
+    for (double scale = 1e-3; scale < 1e4; scale *= 1e3) {
+        fac_tensor *x = fac_reshape(vec(a, 9), FAC_INTS(3, 3)),
+                   *d = fac_make_dual(fac_mul(x, scale), fac_reshape(vec(v, 9), FAC_INTS(3, 3)));
+        assert_within(at(tangent_of(fac_linalg_det(d)), 0) / (scale * scale), want, 1e-12);
+    }
+}
+
+/* Of elements that go to one place the last counts, and so does its tangent. */
+static void unpooling_to_one_place_has_the_tangent_of_what_stays(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    FAC_DUAL_LEVEL(l);
+    const int64_t places[] = {1, 1, 3};
+    fac_tensor *x = fac_reshape(vec(X, 3), FAC_INTS(1, 1, 3)), *v = fac_reshape(vec(V, 3), FAC_INTS(1, 1, 3));
+    fac_tensor *to = fac_tensor_from(places, FAC_I64, FAC_INTS(1, 1, 3));
+    fac_tensor *y = fac_max_unpool2d(fac_make_dual(x, v), to, FAC_INTS(1, 4));
+    assert_within(at(y, 1), X[1], 0);
+    assert_within(at(tangent_of(y), 1), V[1], 0);
+    assert_within(at(tangent_of(y), 3), V[2], 0);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------------------- */
+
+static int seen_off;
+static fac_status nested_forward(fac_function_ctx *c, fac_tensors inputs, fac_tensor **out) {
+    (void)c;
+    out[0] = fac_clone(inputs.v[0]);
+    return fac_error();
+}
+static fac_status nested_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out);
+static const fac_function nested = {
+    .name = "Nested", .n_outputs = 1, .forward = nested_forward, .backward = nested_backward};
+
+/* A backward pass within a backward pass, so deep that threads help; counts where tangents are off. */
+static fac_status nested_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
+    const int *levels = fac_function_user(c);
+    out[0] = grads.v[0];
+    seen_off += !fac_is_fwd_grad_enabled();
+    if (*levels == 0) return FAC_OK;
+    FAC_SCOPE(s);
+    FAC_ENABLE_GRAD(g);
+    int below = *levels - 1;
+    fac_tensor *x = fac_set_requires_grad(fac_ones(FAC_INTS(1)), true), *y = NULL;
+    FAC_TRY(fac_function_apply(&nested, &below, FAC_TENSORS(x), &y));
+    return fac_backward(y);
+}
+
+static void threads_that_help_a_pass_have_tangents_off_too(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    int levels = 3 * FAC_MAX_NESTED_PASSES;
+    fac_tensor *x = fac_set_requires_grad(fac_ones(FAC_INTS(1)), true), *y = NULL;
+    seen_off = 0;
+    fac_set_fwd_grad_enabled(false);
+    assert_ok(fac_function_apply(&nested, &levels, FAC_TENSORS(x), &y));
+    const fac_status st = fac_backward(y);
+    fac_set_fwd_grad_enabled(true);
+    assert_ok(st);
+    assert_int_equal(seen_off, levels + 1);
+}
+
 static const struct CMUnitTest tests[] = {
     FAC_TEST(dual_tensors_carry_tangents),
     FAC_TEST(jvp_of_a_curve_is_its_slope),
@@ -574,5 +872,15 @@ static const struct CMUnitTest tests[] = {
     FAC_TEST(jacobians_by_columns_and_by_rows_agree),
     FAC_TEST(gradcheck_looks_at_forward_mode),
     FAC_TEST(custom_functions_bring_their_own_tangent),
+    FAC_TEST(views_made_before_keep_their_tangents_in_composites),
+    FAC_TEST(views_made_before_show_their_tangents_at_once),
+    FAC_TEST(levels_and_vmaps_end_in_any_order),
+    FAC_TEST(functions_that_end_badly_leave_the_thread_as_it_was),
+    FAC_TEST(restriding_an_expanded_primal_knows_what_its_elements_share),
+    FAC_TEST(threads_that_help_a_pass_have_tangents_off_too),
+    FAC_TEST(restriding_beyond_the_primal_reads_what_has_no_tangent),
+    FAC_TEST(tangents_at_zero_are_those_of_the_gradient),
+    FAC_TEST(determinants_of_singular_matrices_have_tangents),
+    FAC_TEST(unpooling_to_one_place_has_the_tangent_of_what_stays),
 };
 int main(void) { return support_run(tests, FAC_COUNT(tests), NULL); }

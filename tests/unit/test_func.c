@@ -1,23 +1,8 @@
 /* Derivatives as transforms of functions, against loops and against what backward passes give. */
 #include "support/support.h"
+#include "support/values.h"
 
 #include <facula/facula.h>
-
-static fac_tensor *numbers(fac_ints sizes) {
-    int64_t n = 1;
-    for (size_t i = 0; i < sizes.n; i++) n *= sizes.v[i];
-    return fac_reshape(fac_div(fac_arange((double)n, .dtype = FAC_F64), 7.0), sizes);
-}
-
-static void assert_close(fac_tensor *a, fac_tensor *b) {
-    assert_no_error();
-    assert_non_null(a);
-    assert_non_null(b);
-    const fac_ints x = fac_tensor_sizes(a), y = fac_tensor_sizes(b);
-    assert_int_equal(x.n, y.n);
-    for (size_t i = 0; i < x.n; i++) assert_int_equal(x.v[i], y.v[i]);
-    assert_true(fac_allclose(fac_detach(a), fac_detach(b), .rtol = 1e-10, .atol = 1e-10));
-}
 
 /* ---- grad ------------------------------------------------------------------------------------------------------- */
 

@@ -1,26 +1,9 @@
 /* vmap: how it is called, what is refused, and what is left behind. test_vmap_samples.c has the operators. */
 #include "support/support.h"
+#include "support/values.h"
 
 #include <facula/facula.h>
 #include <string.h>
-
-/* ---- what the tests share --------------------------------------------------------------------------------------- */
-
-static fac_tensor *numbers(fac_ints sizes) {
-    int64_t n = 1;
-    for (size_t i = 0; i < sizes.n; i++) n *= sizes.v[i];
-    return fac_reshape(fac_div(fac_arange((double)n, .dtype = FAC_F64), 7.0), sizes);
-}
-
-static void assert_close(fac_tensor *a, fac_tensor *b) {
-    assert_no_error();
-    assert_non_null(a);
-    assert_non_null(b);
-    const fac_ints x = fac_tensor_sizes(a), y = fac_tensor_sizes(b);
-    assert_int_equal(x.n, y.n);
-    for (size_t i = 0; i < x.n; i++) assert_int_equal(x.v[i], y.v[i]);
-    assert_true(fac_allclose(fac_detach(a), fac_detach(b), .rtol = 1e-10, .atol = 1e-10));
-}
 
 static char warning[600];
 static int warnings;
@@ -509,7 +492,8 @@ static fac_status identity_backward(fac_function_ctx *c, fac_tensors grads, fac_
     out[0] = grads.v[0];
     return FAC_OK;
 }
-static const fac_function identity = {"Identity", 1, identity_forward, identity_backward, NULL, NULL};
+static const fac_function identity = {
+    .name = "Identity", .n_outputs = 1, .forward = identity_forward, .backward = identity_backward};
 
 static fac_status custom(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)context, (void)n;
@@ -521,7 +505,8 @@ static fac_status doubled_other(fac_function_ctx *c, fac_tensors in, fac_tensor 
     out[0] = fac_mul((fac_tensor *)fac_function_user(c), 2.0);
     return fac_error();
 }
-static const fac_function hidden = {"Hidden", 1, doubled_other, identity_backward, NULL, NULL};
+static const fac_function hidden = {
+    .name = "Hidden", .n_outputs = 1, .forward = doubled_other, .backward = identity_backward};
 
 static fac_status custom_of_captured(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)n;
@@ -538,26 +523,347 @@ static void custom_function_in_vmap_is_refused_S091(void **state) {
     assert_error(FAC_ERR_UNSUPPORTED, "the custom function Hidden cannot take part in a vmap: output 0");
 }
 
+/* ---- custom functions with a rule --------------------------------------------------------------------------------- */
+
+/* x^2 w, whose backward is made of operators, so that it has a second derivative. */
+static fac_status weigh_forward(fac_function_ctx *c, fac_tensors in, fac_tensor **out) {
+    out[0] = fac_mul(fac_mul(in.v[0], in.v[0]), in.v[1]);
+    return fac_function_save(c, in);
+}
+static fac_status weigh_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
+    fac_tensors saved = fac_function_saved(c);
+    if (!saved.n) return fac_error();
+    fac_tensor *x = saved.v[0], *w = saved.v[1], *g = grads.v[0];
+    if (fac_function_needs_input_grad(c, 0)) out[0] = fac_mul(fac_mul(fac_mul(x, w), g), 2.0);
+    if (fac_function_needs_input_grad(c, 1)) out[1] = fac_mul(fac_mul(x, x), g);
+    return fac_error();
+}
+static fac_status weigh_jvp(fac_function_ctx *c, fac_tensors tangents, fac_tensor **out) {
+    fac_tensors saved = fac_function_saved(c);
+    fac_tensor *x = saved.v[0], *w = saved.v[1], *t = tangents.v[0], *u = tangents.v[1];
+    fac_tensor *first = t ? fac_mul(fac_mul(fac_mul(x, w), t), 2.0) : NULL,
+               *second = u ? fac_mul(fac_mul(x, x), u) : NULL;
+    out[0] = first && second ? fac_add(first, second) : first ? first : second;
+    return fac_error();
+}
+static const fac_function weigh = {.name = "Weigh",
+                                   .n_outputs = 1,
+                                   .forward = weigh_forward,
+                                   .backward = weigh_backward,
+                                   .jvp = weigh_jvp,
+                                   .generate_vmap_rule = true};
+static const fac_function plain_weigh = {
+    .name = "Weigh", .n_outputs = 1, .forward = weigh_forward, .backward = weigh_backward, .jvp = weigh_jvp};
+
+static fac_status weighed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_function_apply(context, NULL, in, out);
+}
+static fac_status weighed_sum(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    FAC_TRY(weighed(context, in, out, n));
+    out[0] = fac_sum(out[0]);
+    return fac_error();
+}
+static fac_status grad_of_weighed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_grad(weighed_sum, context, in, out, .argnums = FAC_INTS(0, 1));
+}
+static fac_status hessian_of_weighed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = fac_func_hessian(weighed_sum, context, in);
+    return fac_error();
+}
+static fac_status jacrev_of_weighed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = fac_func_jacrev(weighed, context, in);
+    return fac_error();
+}
+static fac_status jvp_of_weighed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *y, *tangents[] = {fac_cos(in.v[0]), fac_sin(in.v[1])};
+    (void)n;
+    return fac_func_jvp(weighed, context, in, (fac_tensors){tangents, 2}, &y, out, 1);
+}
+static fac_status pairs_of_weighed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    return fac_vmap(weighed, context, in, out, n, .in_dims = FAC_INTS(FAC_UNSET, 0));
+}
+static fac_status sum_of_pairs(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    FAC_TRY(pairs_of_weighed(context, in, out, n));
+    out[0] = fac_sum(out[0]);
+    return fac_error();
+}
+static fac_status grad_of_pairs(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_grad(sum_of_pairs, context, in, out, .argnums = FAC_INTS(0, 1));
+}
+
+/* What the mapped function gives with `fn`, against a loop with the function that knows of no vmap. */
+static void assert_mapped(fac_func f, const fac_function *fn, size_t n_out) {
+    FAC_SCOPE(s);
+    fac_tensor *x = numbers(FAC_INTS(2, 3)), *w = fac_sin(numbers(FAC_INTS(2))), *out[2];
+    assert_ok(fac_vmap(f, (void *)(uintptr_t)fn, FAC_TENSORS(x, w), out, n_out, .in_dims = FAC_INTS(1, FAC_UNSET)));
+    for (int64_t i = 0; i < 3; i++) {
+        fac_tensor *one[2];
+        assert_ok(f((void *)(uintptr_t)&plain_weigh, FAC_TENSORS(fac_select(x, 1, i), w), one, n_out));
+        for (size_t k = 0; k < n_out; k++) assert_close(fac_select(out[k], 0, i), one[k]);
+    }
+}
+
+static void custom_function_sees_samples_where_it_says_so_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    assert_mapped(weighed, &weigh, 1);
+    assert_mapped(grad_of_weighed, &weigh, 2);
+    assert_mapped(jacrev_of_weighed, &weigh, 1);
+    assert_mapped(jvp_of_weighed, &weigh, 1);
+    assert_mapped(hessian_of_weighed, &weigh, 1);
+}
+
+static void custom_function_of_samples_is_recorded_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    void *context = (void *)(uintptr_t)&weigh;
+    fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(3, 2)), true);
+    fac_tensor *w = fac_set_requires_grad(fac_sin(numbers(FAC_INTS(2))), true), *out, *grads[2], *second[2], *both[2];
+    assert_ok(fac_vmap(weighed, context, FAC_TENSORS(x, w), &out, 1, .in_dims = FAC_INTS(0, FAC_UNSET)));
+    fac_tensor *loss = fac_sum(fac_sin(out)), *want = fac_sum(fac_sin(fac_mul(fac_mul(x, x), w)));
+    assert_ok(fac_grad(FAC_TENSORS(loss), FAC_TENSORS(x, w), grads, .create_graph = true)); /* the vmap has ended */
+    assert_ok(fac_grad(FAC_TENSORS(want), FAC_TENSORS(x, w), both, .create_graph = true));
+    for (int k = 0; k < 2; k++) assert_close(grads[k], both[k]);
+    loss = fac_sum(fac_cos(grads[0])), want = fac_sum(fac_cos(both[0]));
+    assert_ok(fac_grad(FAC_TENSORS(loss), FAC_TENSORS(x, w), second));
+    assert_ok(fac_grad(FAC_TENSORS(want), FAC_TENSORS(x, w), both));
+    for (int k = 0; k < 2; k++) assert_close(second[k], both[k]);
+}
+
+static void custom_function_of_samples_of_samples_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    void *context = (void *)(uintptr_t)&weigh;
+    fac_tensor *x = numbers(FAC_INTS(3, 2)), *w = fac_sin(numbers(FAC_INTS(4, 2))), *out, *grads[2];
+    assert_ok(fac_vmap(pairs_of_weighed, context, FAC_TENSORS(x, w), &out, 1, .in_dims = FAC_INTS(0, FAC_UNSET)));
+    fac_tensor *squares_of = fac_unsqueeze(fac_mul(x, x), 1);
+    assert_close(out, fac_mul(squares_of, w));
+    assert_ok(fac_vmap(grad_of_pairs, context, FAC_TENSORS(x, w), grads, 2, .in_dims = FAC_INTS(0, FAC_UNSET)));
+    assert_close(grads[0], fac_mul(fac_mul(x, fac_sum(w, .dim = 0)), 2.0));
+    assert_close(grads[1], fac_expand(squares_of, FAC_INTS(3, 4, 2)));
+}
+
+/* exp, which saves what it gives, and doubles its input in place. */
+static fac_status exp_forward(fac_function_ctx *c, fac_tensors in, fac_tensor **out) {
+    out[0] = fac_exp(in.v[0]);
+    return fac_function_save(c, (fac_tensors){out, 1});
+}
+static fac_status exp_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
+    out[0] = fac_mul(fac_function_saved(c).v[0], grads.v[0]);
+    return fac_error();
+}
+static const fac_function exponential = {
+    .name = "Exp", .n_outputs = 1, .forward = exp_forward, .backward = exp_backward, .generate_vmap_rule = true};
+static fac_status twice_forward(fac_function_ctx *c, fac_tensors in, fac_tensor **out) {
+    fac_function_mark_dirty(c, in.v[0]);
+    out[0] = fac_mul_(in.v[0], 2.0);
+    out[1] = fac_gt(in.v[0], 1.0);
+    fac_function_mark_non_differentiable(c, out[1]);
+    return fac_error();
+}
+static fac_status twice_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **out) {
+    (void)c;
+    out[0] = fac_mul(grads.v[0], 2.0);
+    return fac_error();
+}
+static const fac_function twice = {
+    .name = "Twice", .n_outputs = 2, .forward = twice_forward, .backward = twice_backward, .generate_vmap_rule = true};
+static fac_status exp_of_twice(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    fac_tensor *x = fac_mul(in.v[0], 1.0), *both[2];
+    (void)context, (void)n;
+    FAC_TRY(fac_function_apply(&twice, NULL, FAC_TENSORS(x), both));
+    return fac_function_apply(&exponential, NULL, FAC_TENSORS(both[0]), out);
+}
+
+static void custom_function_of_samples_keeps_outputs_and_marks_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(3, 2)), true), *out, *g, *second;
+    assert_ok(fac_vmap(exp_of_twice, NULL, FAC_TENSORS(x), &out, 1));
+    fac_tensor *want = fac_exp(fac_mul(x, 2.0)), *sum = fac_sum(out);
+    assert_close(out, want);
+    assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(x), &g, .create_graph = true));
+    assert_close(g, fac_mul(want, 2.0));
+    sum = fac_sum(g);
+    assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(x), &second)); /* through the output that was saved */
+    assert_close(second, fac_mul(want, 4.0));
+}
+
+/* A rule of the user's: the same function of all samples; w gets dimensions between. */
+static int rule_calls;
+static fac_status weigh_vmap(void *user, int64_t batch_size, fac_ints in_dims, fac_tensors in, fac_tensor **out,
+                             int64_t *out_dims) {
+    fac_tensor *x = fac_movedim(in.v[0], in_dims.v[0], 0);
+    if (!x) return fac_error();
+    assert_int_equal(fac_tensor_size(x, 0), batch_size);
+    fac_tensor *w = in_dims.v[1] == FAC_UNSET ? fac_expand_as(in.v[1], x) : fac_movedim(in.v[1], in_dims.v[1], 0);
+    assert_true(out_dims[0] == 0 && !user);
+    rule_calls++;
+    FAC_TRY(fac_function_apply(&plain_weigh, user, FAC_TENSORS(x, w), out));
+    out[0] = fac_movedim(out[0], 0, -1);
+    out_dims[0] = -1;
+    return fac_error();
+}
+static const fac_function ruled = {.name = "Ruled", .n_outputs = 1, .forward = weigh_forward, .vmap = weigh_vmap};
+
+static fac_status wrong_vmap(void *user, int64_t batch_size, fac_ints in_dims, fac_tensors in, fac_tensor **out,
+                             int64_t *out_dims) {
+    (void)user, (void)batch_size, (void)in_dims, (void)out_dims;
+    out[0] = fac_unsqueeze(fac_sum(in.v[0]), 0);
+    return fac_error();
+}
+static fac_status failing_vmap(void *user, int64_t batch_size, fac_ints in_dims, fac_tensors in, fac_tensor **out,
+                               int64_t *out_dims) {
+    (void)user, (void)batch_size, (void)in_dims, (void)out_dims, (void)in, (void)out;
+    return FAC_ERR_IO;
+}
+static fac_status empty_vmap(void *user, int64_t batch_size, fac_ints in_dims, fac_tensors in, fac_tensor **out,
+                             int64_t *out_dims) {
+    (void)user, (void)batch_size, (void)in_dims, (void)out_dims, (void)in, (void)out;
+    return FAC_OK;
+}
+
+static void custom_function_brings_a_rule_of_its_own_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    rule_calls = 0;
+    assert_mapped(weighed, &ruled, 1);
+    assert_mapped(grad_of_weighed, &ruled, 2);
+    assert_mapped(jvp_of_weighed, &ruled, 1);
+    assert_int_equal(rule_calls, 3);
+    const struct {
+        fac_function fn;
+        fac_status code;
+        const char *text;
+    } wrong[] = {
+        {{.name = "Wrong", .n_outputs = 1, .forward = weigh_forward, .vmap = wrong_vmap},
+         FAC_ERR_SHAPE,
+         "gave output 0 of [1]"},
+        {{.name = "Wrong", .n_outputs = 1, .forward = weigh_forward, .vmap = failing_vmap}, FAC_ERR_IO, "the vmap of"},
+        {{.name = "Wrong", .n_outputs = 1, .forward = weigh_forward, .vmap = empty_vmap},
+         FAC_ERR_ARGUMENT,
+         "left output 0 unset"},
+        {{.name = "Wrong", .n_outputs = 1, .forward = weigh_forward, .vmap = weigh_vmap, .generate_vmap_rule = true},
+         FAC_ERR_ARGUMENT,
+         "only one of them"},
+    };
+    fac_tensor *x = numbers(FAC_INTS(3, 2)), *w = numbers(FAC_INTS(2)), *out;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        void *fn = (void *)(uintptr_t)&wrong[i].fn;
+        assert_int_equal(fac_vmap(weighed, fn, FAC_TENSORS(x, w), &out, 1, .in_dims = FAC_INTS(0, FAC_UNSET)),
+                         wrong[i].code);
+        assert_error(wrong[i].code, wrong[i].text);
+        assert_null(out);
+    }
+}
+
+static fac_status weigh_all(void *context) {
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(3, 2)), true), *w = numbers(FAC_INTS(2)), *out, *g;
+    FAC_TRY(fac_vmap(weighed, context, FAC_TENSORS(x, w), &out, 1, .in_dims = FAC_INTS(0, FAC_UNSET)));
+    fac_tensor *loss = fac_sum(out);
+    return fac_grad(FAC_TENSORS(loss), FAC_TENSORS(x), &g);
+}
+
+static void custom_function_of_samples_without_memory_leaves_nothing_S091(void **state) {
+    (void)state;
+    support_fail_each_allocation(weigh_all, (void *)(uintptr_t)&weigh);
+    support_fail_each_allocation(weigh_all, (void *)(uintptr_t)&ruled);
+}
+
+/* ---- checkpoints -------------------------------------------------------------------------------------------------- */
+
+static int runs;
 static fac_tensor *sine(void *context, fac_tensors in) {
     (void)context;
-    return fac_sin(fac_sin(in.v[0]));
+    runs++;
+    fac_tensor *y = fac_sin(fac_sin(in.v[0]));
+    return in.n > 1 ? fac_mul(y, in.v[1]) : y;
 }
 
 static fac_status checkpointed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
     (void)n;
-    out[0] = fac_checkpoint(sine, context, FAC_TENSORS(in.v[0]));
+    out[0] = fac_checkpoint(sine, context, in);
+    return fac_error();
+}
+static fac_status sum_of_checkpointed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    FAC_TRY(checkpointed(context, in, out, n));
+    out[0] = fac_sum(out[0]);
+    return fac_error();
+}
+static fac_status grad_of_checkpointed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    return fac_func_grad(sum_of_checkpointed, context, in, out, .argnums = FAC_INTS(0, 1));
+}
+static fac_status pairs_of_checkpointed(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    return fac_vmap(checkpointed, context, in, out, n, .in_dims = FAC_INTS(FAC_UNSET, 0));
+}
+
+static void checkpoint_in_vmap_runs_again_with_samples_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(2, 3)), true),
+               *w = fac_set_requires_grad(numbers(FAC_INTS(2)), true);
+    fac_tensor *out, *grads[2], *want[2];
+    runs = 0;
+    assert_ok(fac_vmap(checkpointed, NULL, FAC_TENSORS(x, w), &out, 1, .in_dims = FAC_INTS(1, FAC_UNSET)));
+    fac_tensor *plain = fac_mul(fac_sin(fac_sin(fac_t(x))), w), *a = fac_sum(fac_mul(out, out)),
+               *b = fac_sum(fac_mul(plain, plain));
+    assert_close(out, plain);
+    assert_ok(fac_grad(FAC_TENSORS(a), FAC_TENSORS(x, w), grads)); /* the vmap has ended */
+    assert_int_equal(runs, 2);
+    assert_ok(fac_grad(FAC_TENSORS(b), FAC_TENSORS(x, w), want));
+    for (int k = 0; k < 2; k++) assert_close(grads[k], want[k]);
+    fac_tensor *y = fac_detach(fac_t(x)), *u = fac_detach(w), *inner = fac_sin(y);
+    assert_ok(fac_vmap(grad_of_checkpointed, NULL, FAC_TENSORS(y, u), grads, 2, .in_dims = FAC_INTS(0, FAC_UNSET)));
+    assert_close(grads[0], fac_mul(fac_mul(fac_cos(inner), fac_cos(y)), u));
+    assert_close(grads[1], fac_sin(inner));
+    fac_tensor *us = numbers(FAC_INTS(4, 2));
+    assert_ok(fac_vmap(pairs_of_checkpointed, NULL, FAC_TENSORS(x, us), &out, 1, .in_dims = FAC_INTS(1, FAC_UNSET)));
+    assert_close(out, fac_mul(fac_unsqueeze(fac_sin(fac_sin(fac_t(x))), 1), us));
+    a = fac_sum(out);
+    assert_ok(fac_grad(FAC_TENSORS(a), FAC_TENSORS(x), grads));
+    assert_close(fac_t(grads[0]), fac_mul(fac_mul(fac_cos(inner), fac_cos(y)), fac_sum(us, .dim = 0)));
+    FAC_NO_GRAD(g);
+    assert_ok(fac_vmap(checkpointed, NULL, FAC_TENSORS(fac_t(x)), &out, 1));
+    assert_close(out, fac_sin(fac_sin(fac_t(x))));
+}
+
+/* The same numbers both times, for each sample its own. */
+static fac_tensor *dropped(void *context, fac_tensors in) {
+    (void)context;
+    return fac_mul(fac_dropout(in.v[0], 0.5, true), in.v[0]);
+}
+static fac_status checkpoint_of_dropped(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = fac_checkpoint(dropped, context, in);
+    return fac_error();
+}
+static fac_tensor *of_captured(void *context, fac_tensors in) {
+    return fac_sin(fac_mul(in.v[0], (fac_tensor *)context));
+}
+static fac_status checkpoint_of_captured(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    out[0] = fac_checkpoint(of_captured, in.v[0], in);
     return fac_error();
 }
 
-static void checkpoint_in_vmap_is_refused_where_it_would_record_S091(void **state) {
+static void checkpoint_in_vmap_draws_the_same_and_captures_no_sample_S091(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(3, 2)), true), *out;
-    assert_int_equal(fac_vmap(checkpointed, NULL, FAC_TENSORS(x), &out, 1), FAC_ERR_UNSUPPORTED);
-    assert_error(FAC_ERR_UNSUPPORTED, "checkpoint cannot record within a vmap");
-    FAC_NO_GRAD(g);
-    assert_ok(fac_vmap(checkpointed, NULL, FAC_TENSORS(x), &out, 1));
-    assert_close(out, fac_sin(fac_sin(x)));
+    fac_tensor *x = fac_set_requires_grad(fac_ones(FAC_INTS(8, 16), .dtype = FAC_F64), true), *out, *g;
+    assert_ok(fac_vmap(checkpoint_of_dropped, NULL, FAC_TENSORS(x), &out, 1, .randomness = "different"));
+    fac_tensor *sum = fac_sum(out);
+    assert_ok(fac_grad(FAC_TENSORS(sum), FAC_TENSORS(x), &g));
+    assert_close(g, fac_mul(out, 2.0)); /* of m x^2 at ones */
+    assert_false(fac_equal(fac_select(fac_detach(out), 0, 0), fac_select(fac_detach(out), 0, 1)));
+    assert_int_equal(fac_vmap(checkpoint_of_captured, NULL, FAC_TENSORS(x), &out, 1), FAC_ERR_STATE);
+    assert_error(FAC_ERR_STATE, "out of sight");
 }
 
 static int packed;
@@ -605,5 +911,12 @@ FAC_TEST_MAIN(FAC_TEST(vmap_of_add_equals_a_loop_S091), FAC_TEST(vmap_takes_the_
               FAC_TEST(vmap_in_chunks_frees_each_before_the_next_S091),
               FAC_TEST(operator_without_a_rule_warns_once_S091), FAC_TEST(gradients_flow_through_vmap_S091),
               FAC_TEST(custom_function_in_vmap_is_refused_S091),
-              FAC_TEST(checkpoint_in_vmap_is_refused_where_it_would_record_S091),
+              FAC_TEST(custom_function_sees_samples_where_it_says_so_S091),
+              FAC_TEST(custom_function_of_samples_is_recorded_S091),
+              FAC_TEST(custom_function_of_samples_of_samples_S091),
+              FAC_TEST(custom_function_of_samples_keeps_outputs_and_marks_S091),
+              FAC_TEST(custom_function_brings_a_rule_of_its_own_S091),
+              FAC_TEST(custom_function_of_samples_without_memory_leaves_nothing_S091),
+              FAC_TEST(checkpoint_in_vmap_runs_again_with_samples_S091),
+              FAC_TEST(checkpoint_in_vmap_draws_the_same_and_captures_no_sample_S091),
               FAC_TEST(saved_tensor_hooks_work_in_vmap_S091))

@@ -1,5 +1,6 @@
 /* Rules of vmap where a sample is not simply one dimension less: results and errors are those of a loop. */
 #include "support/support.h"
+#include "support/values.h"
 
 #include <facula/facula.h>
 #include <string.h>
@@ -7,12 +8,6 @@
 enum { SAMPLES = 3, MOST = 4 };
 
 static void quiet(void *context, const char *message) { (void)context, (void)message; }
-
-static fac_tensor *numbers(fac_ints sizes) {
-    int64_t n = 1;
-    for (size_t i = 0; i < sizes.n; i++) n *= sizes.v[i];
-    return fac_reshape(fac_div(fac_arange((double)n, .dtype = FAC_F64), 7.0), sizes);
-}
 
 static fac_tensor *places(fac_ints sizes, double below) {
     return fac_to(fac_remainder(fac_mul(numbers(sizes), 7.0), below), .dtype = FAC_I64);

@@ -224,6 +224,13 @@ static fac_tensor *det_grad_singular(fac_tensor *grad, fac_tensor *A) {
     return product(mul(r.U, fac__s_unsqueeze(scale, -2)), r.Vh);
 }
 
+/* Where solving with A would leave no digits: by the factors, as the determinant says nothing of the size of A. */
+static fac_tensor *is_singular(fac_tensor *lu) {
+    fac_tensor *u = fac__s_abs(matrix_diagonal(lu));
+    fac_tensor *least = fac__s_amin(u, FAC_INTS(-1), false), *most = fac__s_amax(u, FAC_INTS(-1), false);
+    return fac__s_le_Tensor(least, scaled_by(most, 128 * smallest_step(lu)));
+}
+
 static bool some(fac_tensor *mask) {
     fac_tensor *any = fac__s_any(mask);
     return any && any->device.type != FAC_META && fac__scalar_is(fac__s_item(any), 1);
@@ -234,7 +241,7 @@ fac_tensor *det_grad(fac_tensors in, fac_tensor *A, fac_tensor *det, fac_tensor 
     if (!in.v[0]) return of_factors;
     if (!fac_is_grad_enabled()) return plus(of_factors, det_grad_once(in.v[0], A, lu, pivots));
     fac_tensor *g;
-    if (some(is_zero(det)))
+    if (lu->numel && some(is_singular(lu)))
         g = det_grad_singular(in.v[0], A);
     else
         g = fac__s_linalg_solve(adjoint(A), scaled_identity(mul(in.v[0], fac__s_conj(det)), A), true);

@@ -123,9 +123,15 @@ fac_tensor *var_grad(fac_tensor *grad, fac_tensor *self, fac_ints dim, fac_opt_n
     return mul(scaled_by(restored(grad, self->ndim, dim, keepdim), 2.0 / n), centred);
 }
 
+/* a / b, 0 where b is 0, and so are its own derivatives: what is masked must be so before the division. */
+static fac_tensor *ratio(fac_tensor *a, fac_tensor *b) {
+    fac_tensor *zero = is_zero(b);
+    return divide(fill_where(a, zero, 0), fill_where(b, zero, 1));
+}
+
 fac_tensor *std_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, fac_opt_num correction,
                      bool keepdim) {
-    fac_tensor *of_var = fill_where(divide(grad, scaled_by(result, 2)), is_zero(result), 0);
+    fac_tensor *of_var = ratio(grad, scaled_by(result, 2));
     return var_grad(of_var, self, dim, correction, keepdim);
 }
 
@@ -144,7 +150,8 @@ fac_tensor *std_mean_grad(fac_tensors grads, fac_tensor *self, fac_tensor *resul
 
 /* sgn(x) |x|^(p-1) g / norm^(p-1), 0 where the norm is 0. */
 static fac_tensor *power_norm_grad(fac_tensor *g, fac_tensor *self, double p, fac_tensor *norm) {
-    fac_tensor *scale = fill_where(divide(g, fac__s_pow_Tensor_Scalar(norm, fac_scalar_f_(p - 1))), is_zero(norm), 0);
+    fac_tensor *scale = ratio(g, fac__s_pow_Tensor_Scalar(fill_where(norm, is_zero(norm), 1), fac_scalar_f_(p - 1)));
+    scale = fill_where(scale, is_zero(norm), 0);
     if (p > 2) return mul(mul(self, fac__s_pow_Tensor_Scalar(fac__s_abs(self), fac_scalar_f_(p - 2))), scale);
     fac_tensor *power = fac__s_pow_Tensor_Scalar(fac__s_abs(self), fac_scalar_f_(p - 1));
     if (p < 1) power = fill_where(power, is_zero(self), 0);
@@ -164,7 +171,7 @@ fac_tensor *norm_grad(fac_tensor *grad, fac_tensor *self, fac_scalar ord, fac_te
     fac_tensor *g = restored(grad, self->ndim, dim, keepdim), *norm = restored(result, self->ndim, dim, keepdim);
     if (p == 0) return fac__s_zeros_like(self, 0, 0, (fac_device){0}, (fac_opt_num){0}, 0);
     if (p == 1) return mul(fac__s_sgn(self), g);
-    if (p == 2) return mul(self, fill_where(divide(g, norm), is_zero(norm), 0));
+    if (p == 2) return mul(self, ratio(g, norm));
     return isinf(p) ? extreme_norm_grad(g, self, norm, dim) : power_norm_grad(g, self, p, norm);
 }
 

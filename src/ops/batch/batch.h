@@ -67,6 +67,33 @@ fac_status fac__batch_front(const fac_batch_level *l, fac_tensor *t, bool expand
 fac_status fac__batch_lower(fac_tensor *t, fac_tensor **out);
 /* The reverse, for a tensor with those dimensions in front, which it takes. */
 fac_status fac__batch_raise(fac_tensor *value, fac_tensor **out);
+/* The same of n tensors, NULL among them, in place, and of no more than the `depth` innermost levels in sight; what comes is
+   temporary in the innermost scope. */
+fac_status fac__batch_lower_all(fac_tensor **v, size_t n, size_t depth);
+fac_status fac__batch_raise_all(fac_tensor **v, size_t n, size_t depth);
+
+/* ---- code that runs again ------------------------------------------------------------------------------------------------- */
+
+/* What levels were in sight, the outermost first: for code that a backward pass runs, perhaps after they are closed. Counted. */
+typedef struct fac_batch_levels {
+    atomic_int refs;
+    size_t n;
+    fac_batch_level v[];
+} fac_batch_levels;
+/* A new one of the levels in sight; NULL, with an error, if memory is out. */
+fac_batch_levels *fac__batch_levels_now(void);
+fac_batch_levels *fac__batch_levels_ref(fac_batch_levels *l); /* both NULL-safe */
+void fac__batch_levels_unref(fac_batch_levels *l);
+
+typedef struct fac_batch_stay {
+    fac_batch_sight was;
+    fac_batch_level *levels;
+} fac_batch_stay;
+/* From here to fac__batch_leave fresh levels like these are in sight within those that are: values with their dimensions in front are
+   raised to these `like->n` and lowered again. Nothing is to be left after a failure. */
+fac_status fac__batch_enter(const fac_batch_levels *like, fac_batch_stay *out);
+void fac__batch_leave(fac_batch_stay *s);
+
 /* How many levels are in sight. */
 int fac__batch_depth(void);
 

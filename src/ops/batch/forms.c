@@ -70,7 +70,36 @@ static fac_status reduced(batch_call *b, int64_t how, fac_tensor **out) {
                     : fac__c_sum_dim_IntList(t, (fac_ints){dims, n}, false, FAC_DTYPE_DEFAULT, out);
 }
 
+/* [B] -> [B, 1...]: the gradient of each sample's loss, shared out among its elements where that is their mean. */
+static fac_status share_out(batch_call *b, batch_tensor *grad, int64_t elements, int rank, bool mean) {
+    fac_tensor *next = NULL;
+    FAC_TRY(batch_insert(grad, 1, rank));
+    if (!mean) return FAC_OK;
+    (void)b;
+    return batch_become(grad, fac__c_div_Scalar(grad->t, fac_scalar_i_(elements), &next), &next);
+}
+
+/* Of tensors of one shape, as above: without a reduction each element has its sample's gradient. */
+static fac_status loss_backward(batch_call *b) {
+    const int i = batch_find(b, "reduction");
+    const int64_t how = fac_value_as_int(b->stack[i]);
+    batch_tensor *grad = &b->v[0], *self = &b->v[1];
+    for (size_t k = 2; k < b->n; k++)
+        if (!fac__same_sizes(b->v[k].given, self->given)) return fac__batch_loop(b);
+    for (size_t k = 0; k < b->n; k++)
+        if (b->v[k].given->dtype != self->given->dtype) return fac__batch_loop(b);
+    const bool reduced_one = how == 1 || how == 2;
+    if ((how != 0 && !reduced_one) || grad->rank != (reduced_one ? 0 : self->rank) || self->given->numel == 0 ||
+        fac__is_half((fac_dtype)self->given->dtype))
+        return fac__batch_loop(b);
+    FAC_TRY(batch_front_all(b, true));
+    FAC_TRY(batch_set(b, (size_t)i, fac_value_int(0)));
+    if (reduced_one) FAC_TRY(share_out(b, grad, self->given->numel, self->rank, how == 1));
+    return batch_call_op(b);
+}
+
 fac_status fac__batch_loss(batch_call *b) {
+    if (batch_find(b, "grad_output") == 0) return loss_backward(b);
     const int i = batch_find(b, "reduction");
     const int64_t how = fac_value_as_int(b->stack[i]);
     fac_tensor *made = NULL;
@@ -129,8 +158,40 @@ static fac_status reduce_rows(batch_call *b, fac_tensor *target, bool mean) {
     return st;
 }
 
+/* The gradient of each row's loss: its sample's, divided by the number of rows that count where the loss is their mean. */
+static fac_status grad_of_rows(batch_tensor *grad, const batch_tensor *total, int64_t rows, bool mean) {
+    fac_tensor *next = NULL;
+    if (mean) FAC_TRY(batch_become(grad, fac__c_div_Tensor(grad->t, total->t, &next), &next));
+    FAC_TRY(batch_insert(grad, 1, 1));
+    return batch_become(grad, fac__c_expand(grad->t, FAC_INTS(-1, rows), false, &next), &next);
+}
+
+/* The same for the gradient, of as many rows: the sums that forward has kept, if it has, are rows too. */
+static fac_status nll_backward(batch_call *b) {
+    const int i = batch_find(b, "reduction"), sums = batch_find(b, "row_sums");
+    const int64_t how = fac_value_as_int(b->stack[i]);
+    batch_tensor *grad = &b->v[0], *self = &b->v[1], *target = &b->v[2], *total = &b->v[b->n - 1];
+    batch_tensor *kept = sums >= 0 ? batch_tensor_of(b, (size_t)sums) : NULL;
+    fac_tensor *one = NULL;
+    if (b->n != (size_t)(4 + (sums >= 0)) || (how != 1 && how != 2) || self->rank != 2 || target->rank != 1 ||
+        grad->rank != 0 || total->rank != 0 || (kept && kept->rank != 1) || self->given->numel == 0 ||
+        target->given->sizes[0] != self->given->sizes[0] || fac__is_half((fac_dtype)self->given->dtype))
+        return fac__batch_loop(b);
+    FAC_TRY(batch_front_all(b, true));
+    FAC_TRY(grad_of_rows(grad, total, self->given->sizes[0], how == 1));
+    FAC_TRY(batch_become(total, fac__c_select_int(total->t, 0, 0, &one), &one)); /* which rows do not read */
+    FAC_TRY(batch_flatten(grad, 0, 2));
+    FAC_TRY(batch_flatten(self, 0, 2));
+    FAC_TRY(batch_flatten(target, 0, 2));
+    if (kept) FAC_TRY(batch_flatten(kept, 0, 2));
+    FAC_TRY(batch_set(b, (size_t)i, fac_value_int(0)));
+    FAC_TRY(batch_call_op(b));
+    return batch_split(&b->outs[0], b->level->size);
+}
+
 /* Rows of logits: of one dimension, or of two that the batch joins. Weighted classes go to the loop. */
 fac_status fac__batch_nll(batch_call *b) {
+    if (batch_find(b, "grad_output") == 0) return nll_backward(b);
     const int i = batch_find(b, "reduction");
     const int64_t how = fac_value_as_int(b->stack[i]);
     batch_tensor *self = &b->v[0], *target = &b->v[1];

@@ -116,7 +116,7 @@ fac_status fac__batch_channels(batch_call *b) {
 static fac_status with(batch_call *b, batch_tensor *x, int rank, bool multiply) {
     fac_tensor *t = fac__value_header(&b->outs[0]), *out = NULL;
     FAC_TRY(batch_front(b, x, false));
-    if (x->front) FAC_TRY(batch_insert(x, 1, rank - x->rank));
+    if (x->front) FAC_TRY(batch_insert(x, 1, rank + 1 - x->t->ndim));
     return give(b, 0, multiply ? fac__c_mul_Tensor(t, x->t, &out) : fac__c_add_Tensor(t, x->t, fac_scalar_i_(1), &out),
                 &out);
 }
@@ -124,7 +124,7 @@ static fac_status with(batch_call *b, batch_tensor *x, int rank, bool multiply) 
 static fac_status without_affine(batch_call *b, int weight, int bias) {
     fac_value args[8];
     for (size_t i = 0; i < b->op->n_args && i < FAC_COUNT(args); i++)
-        args[i] = (int)i == weight || (int)i == bias ? fac_value_none() : b->stack[i];
+        args[i] = (int)i == weight || (int)i == bias ? fac_value_none() : *batch_arg(b, i);
     args[0] = fac__value_tensor(b->v[0].t);
     fac_status st = fac_error();
     if (st == FAC_OK) st = batch_call_other(b, b->op, args, b->op->n_args);
@@ -132,7 +132,35 @@ static fac_status without_affine(batch_call *b, int weight, int bias) {
     return st;
 }
 
+/* Groups of channels, which weights come after: those of all samples are more images. */
+static fac_status group_norm(batch_call *b) {
+    const int rows = batch_find(b, "N");
+    batch_tensor *input = &b->v[0], *w = batch_tensor_of(b, 1), *c = batch_tensor_of(b, 2);
+    int64_t images;
+    if (input->rank < 2 || input->given->numel == 0 || fac__is_half((fac_dtype)input->given->dtype))
+        return fac__batch_loop(b);
+    for (size_t i = 1; i < b->n; i++)
+        if (!is_channels(&b->v[i], input) || b->v[i].given->dtype != input->given->dtype) return fac__batch_loop(b);
+    FAC_CHECK(fac__mul(fac_value_as_int(b->stack[rows]), b->level->size, &images), FAC_ERR_OVERFLOW,
+              "a batch of %lld images is too large", (long long)fac_value_as_int(b->stack[rows]));
+    FAC_TRY(batch_front(b, input, true));
+    FAC_TRY(batch_flatten(input, 0, 2));
+    FAC_TRY(batch_set(b, (size_t)rows, fac_value_int(images)));
+    FAC_TRY(without_affine(b, 1, 2));
+    for (size_t i = 0; i < b->schema->n_rets; i++) FAC_TRY(batch_split(&b->outs[i], b->level->size));
+    for (int multiply = 1; multiply >= 0; multiply--) {
+        batch_tensor *x = multiply ? w : c;
+        if (!x) continue;
+        FAC_TRY(batch_front(b, x, true));
+        FAC_TRY(batch_insert(x, 2, input->rank - 2));
+        FAC_TRY(batch_insert(x, 1, 1));
+        FAC_TRY(with(b, x, x->t->ndim - 1, multiply != 0));
+    }
+    return FAC_OK;
+}
+
 fac_status fac__batch_normalized(batch_call *b) {
+    if (batch_find(b, "group") >= 0) return group_norm(b);
     const int weight = batch_find(b, "weight"), bias = batch_find(b, "bias");
     batch_tensor *input = batch_tensor_of(b, 0), *w = batch_tensor_of(b, (size_t)weight),
                  *c = bias >= 0 ? batch_tensor_of(b, (size_t)bias) : NULL;

@@ -142,7 +142,101 @@ static fac_status by_own(batch_call *b, const places *p) {
     return together && p->first > 0 ? move_out(b, 1, p->rank, 1 + (int)p->first) : FAC_OK;
 }
 
+/* take: elements of each sample by their number in it. */
+static fac_status take(batch_call *b) {
+    batch_tensor *self = &b->v[0], *index = &b->v[1];
+    fac_tensor *numbers = NULL, *out = NULL;
+    if (self->given->numel == 0 || index->given->dtype != FAC_I64) return fac__batch_loop(b);
+    FAC_TRY(batch_front_all(b, true));
+    FAC_TRY(batch_flatten(self, 1, self->rank));
+    FAC_TRY(numbers_of_samples(b, index->rank, &numbers));
+    fac_tensor *const both[] = {numbers, index->t};
+    const fac_status st = fac__c_index_Tensor(self->t, (fac_tensors){both, 2}, &out);
+    fac__unref(numbers);
+    if (st != FAC_OK) return st;
+    batch_give(b, 0, out);
+    return fac_error();
+}
+
+/* put: the same, written to. */
+static fac_status put(batch_call *b) {
+    batch_tensor *self = &b->v[0], *index = &b->v[1], *source = &b->v[2];
+    int64_t sizes[FAC_MAX_DIMS + 1];
+    fac_tensor *numbers = NULL, *flat = NULL, *out = NULL;
+    if (self->given->numel == 0 || index->given->numel == 0 || index->given->dtype != FAC_I64 ||
+        source->given->numel != index->given->numel || source->given->dtype != self->given->dtype)
+        return fac__batch_loop(b);
+    FAC_TRY(batch_front_all(b, true));
+    for (int d = 0; d <= self->rank; d++) sizes[d] = self->t->sizes[d];
+    for (int k = 0; k < 3; k++) FAC_TRY(batch_flatten(&b->v[k], 1, b->v[k].rank));
+    FAC_TRY(numbers_of_samples(b, 1, &numbers));
+    fac_tensor *const both[] = {numbers, index->t};
+    fac_status st = fac__c_index_put(self->t, (fac_tensors){both, 2}, source->t, fac_value_as_bool(b->stack[3]), &flat);
+    if (st == FAC_OK) st = fac__c_reshape(flat, (fac_ints){sizes, (size_t)self->rank + 1}, &out);
+    fac__unref(numbers);
+    fac__unref(flat);
+    if (st != FAC_OK) return st;
+    batch_give(b, 0, out);
+    return fac_error();
+}
+
+/* searchsorted: rows of as many samples; one sequence for all values of a sample takes them as a row. */
+static fac_status search(batch_call *b) {
+    batch_tensor *sequence = &b->v[0], *values = &b->v[1];
+    int64_t sizes[FAC_MAX_DIMS + 1];
+    fac_tensor *out = NULL;
+    if (b->n != 2 || sequence->rank < 1 || (sequence->rank != 1 && sequence->rank != values->rank))
+        return fac__batch_loop(b);
+    FAC_TRY(batch_front_all(b, true));
+    const int n = values->t->ndim;
+    for (int d = 0; d < n; d++) sizes[d] = values->t->sizes[d];
+    if (sequence->rank == 1) FAC_TRY(batch_flatten(values, 1, values->rank));
+    FAC_TRY(batch_call_op(b));
+    FAC_TRY(fac__c_reshape(fac__value_header(&b->outs[0]), (fac_ints){sizes, (size_t)n}, &out));
+    batch_give(b, 0, out);
+    return fac_error();
+}
+
+/* masked_scatter: the k-th place of the mask gets the k-th element of the source, so the mask's running count is an index. */
+static fac_status from_source(batch_call *b, fac_tensor *mask, fac_tensor *source, fac_tensor **out) {
+    fac_tensor *count = NULL, *place = NULL, *first = NULL, *taken = NULL;
+    fac_status st = fac__c_cumsum(mask, 1, FAC_I64, &count);
+    if (st == FAC_OK) st = fac__c_sub_Scalar(count, fac_scalar_i_(1), fac_scalar_i_(1), &place);
+    if (st == FAC_OK) st = fac__c_clamp_min(place, fac_scalar_i_(0), &first);
+    if (st == FAC_OK) st = fac__c_gather(source, 1, first, false, &taken);
+    if (st == FAC_OK) st = fac__c_where_self(mask, taken, b->v[0].t, out);
+    fac__unref(count);
+    fac__unref(place);
+    fac__unref(first);
+    fac__unref(taken);
+    return st;
+}
+
+static fac_status masked_scatter(batch_call *b) {
+    batch_tensor *self = &b->v[0], *mask = &b->v[1], *source = &b->v[2];
+    int64_t sizes[FAC_MAX_DIMS + 1];
+    fac_tensor *wide = NULL, *flat = NULL, *out = NULL;
+    if (self->given->numel == 0 || source->given->numel < self->given->numel || mask->rank > self->rank ||
+        mask->given->dtype != FAC_BOOL || source->given->dtype != self->given->dtype)
+        return fac__batch_loop(b);
+    FAC_TRY(batch_front_all(b, true));
+    const int n = self->t->ndim;
+    for (int d = 0; d < n; d++) sizes[d] = self->t->sizes[d];
+    FAC_TRY(batch_insert(mask, 1, n - mask->t->ndim));
+    FAC_TRY(batch_become(mask, fac__c_expand(mask->t, (fac_ints){sizes, (size_t)n}, false, &wide), &wide));
+    for (int k = 0; k < 3; k++) FAC_TRY(batch_flatten(&b->v[k], 1, b->v[k].t->ndim - 1));
+    fac_status st = from_source(b, mask->t, source->t, &flat);
+    if (st == FAC_OK) st = fac__c_reshape(flat, (fac_ints){sizes, (size_t)n}, &out);
+    fac__unref(flat);
+    if (st != FAC_OK) return st;
+    batch_give(b, 0, out);
+    return fac_error();
+}
+
 fac_status fac__batch_index(batch_call *b) {
+    if (batch_find(b, "sorted_sequence") == 0) return search(b);
+    if (batch_find(b, "mask") == 1) return masked_scatter(b);
+    if (batch_find(b, "index") == 1) return batch_find(b, "source") == 2 ? put(b) : take(b);
     const places p = places_of(b);
     if (p.masks && p.batched)
         return batch_refuse(b,

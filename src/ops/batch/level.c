@@ -22,7 +22,7 @@ void fac__batch_open(fac_batch_level *l, int64_t size, fac_batch_random random) 
 void fac__batch_close(const fac_batch_level *l) {
     fac_thread *th = fac__thread();
     th->batch = l->outer;
-    th->include = l->include;
+    fac__include_restore(th, l->include);
 }
 
 fac_batch_sight fac__batch_hide(const fac_batch_level *l) {
@@ -36,7 +36,7 @@ fac_batch_sight fac__batch_hide(const fac_batch_level *l) {
 void fac__batch_see(fac_batch_sight s) {
     fac_thread *th = fac__thread();
     th->batch = s.batch;
-    th->include = s.include;
+    fac__include_restore(th, s.include);
 }
 
 const fac_batch_level *fac__batch_level_of(const fac_tensor *t) {
@@ -148,11 +148,11 @@ fac_status fac__batch_front(const fac_batch_level *l, fac_tensor *t, bool expand
 }
 
 /* From the innermost level outwards; each step sees the levels around its own. */
-fac_status fac__batch_lower(fac_tensor *t, fac_tensor **out) {
+static fac_status lower(fac_tensor *t, size_t depth, fac_tensor **out) {
     fac_tensor *now = fac__ref(t);
     fac_status st = fac__batched(t) && !fac__batch_level_of(t) ? fac_error() : FAC_OK;
     const fac_batch_sight was = {fac__thread()->batch, fac__thread()->include};
-    for (const fac_batch_level *l = was.batch; l && st == FAC_OK; l = l->outer) {
+    for (const fac_batch_level *l = was.batch; l && depth-- && st == FAC_OK; l = l->outer) {
         fac_tensor *next = NULL;
         fac__batch_hide(l->outer);
         st = fac__batch_front(l, now, true, &next);
@@ -168,10 +168,12 @@ fac_status fac__batch_lower(fac_tensor *t, fac_tensor **out) {
     return st;
 }
 
+fac_status fac__batch_lower(fac_tensor *t, fac_tensor **out) { return lower(t, SIZE_MAX, out); }
+
 /* The outermost level's dimension is the first: it is wrapped first, and lies innermost. */
-static fac_status raise_to(const fac_batch_level *l, fac_tensor **value) {
-    if (!l) return FAC_OK;
-    FAC_TRY(raise_to(l->outer, value));
+static fac_status raise_to(const fac_batch_level *l, size_t depth, fac_tensor **value) {
+    if (!l || !depth) return FAC_OK;
+    FAC_TRY(raise_to(l->outer, depth - 1, value));
     fac_tensor *given = *value;
     *value = NULL;
     return fac__batch_wrap(l, given, 0, value);
@@ -179,5 +181,64 @@ static fac_status raise_to(const fac_batch_level *l, fac_tensor **value) {
 
 fac_status fac__batch_raise(fac_tensor *value, fac_tensor **out) {
     *out = value;
-    return raise_to(fac__thread()->batch, out);
+    return raise_to(fac__thread()->batch, SIZE_MAX, out);
+}
+
+static fac_status move_all(fac_tensor **v, size_t n, size_t depth,
+                           fac_status (*move)(fac_tensor *, size_t, fac_tensor **)) {
+    for (size_t i = 0; i < n; i++) {
+        fac_tensor *moved = NULL;
+        if (!v[i]) continue;
+        FAC_TRY(move(v[i], depth, &moved));
+        v[i] = fac__adopt(fac__thread(), moved);
+        if (!v[i]) return fac_error();
+    }
+    return FAC_OK;
+}
+
+static fac_status raise(fac_tensor *t, size_t depth, fac_tensor **out) {
+    *out = fac__ref(t);
+    return raise_to(fac__thread()->batch, depth, out);
+}
+
+fac_status fac__batch_lower_all(fac_tensor **v, size_t n, size_t depth) { return move_all(v, n, depth, lower); }
+fac_status fac__batch_raise_all(fac_tensor **v, size_t n, size_t depth) { return move_all(v, n, depth, raise); }
+
+/* ---- code that runs again --------------------------------------------------------------------------------------- */
+
+fac_batch_levels *fac__batch_levels_now(void) {
+    const size_t n = (size_t)fac__batch_depth();
+    fac_batch_levels *levels = fac__alloc(sizeof *levels + n * sizeof *levels->v);
+    if (!levels) return NULL;
+    atomic_init(&levels->refs, 1);
+    levels->n = n;
+    size_t i = n;
+    for (const fac_batch_level *l = fac__thread()->batch; l; l = l->outer) levels->v[--i] = *l;
+    return levels;
+}
+
+fac_batch_levels *fac__batch_levels_ref(fac_batch_levels *l) {
+    if (l) atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+    return l;
+}
+
+void fac__batch_levels_unref(fac_batch_levels *l) {
+    if (l && fac__last_ref(&l->refs)) fac__free(l);
+}
+
+fac_status fac__batch_enter(const fac_batch_levels *like, fac_batch_stay *out) {
+    out->levels = fac__alloc_array(like->n + 1, sizeof *out->levels);
+    if (!out->levels) return fac_error();
+    out->was = fac__batch_hide(fac__thread()->batch);
+    for (size_t i = 0; i < like->n; i++) {
+        fac__batch_open(&out->levels[i], like->v[i].size, like->v[i].random);
+        out->levels[i].chunked = like->v[i].chunked;
+    }
+    return FAC_OK;
+}
+
+void fac__batch_leave(fac_batch_stay *s) {
+    fac__batch_see(s->was);
+    fac__free(s->levels);
+    s->levels = NULL;
 }

@@ -41,8 +41,9 @@ static fac_status product(batch_call *b, batch_tensor *a, batch_tensor *c, fac_t
 static void ranks_of(const batch_call *b, int *a, int *c) {
     const char *name = b->schema->name;
     const bool lists = strstr(name, "bmm") != NULL;
-    *a = strcmp(name, "dot") == 0 ? 1 : lists ? 3 : 2;
-    *c = strcmp(name, "dot") == 0 || strcmp(name, "mv") == 0 || strcmp(name, "addmv") == 0 ? 1 : lists ? 3 : 2;
+    const bool vectors = strcmp(name, "dot") == 0 || strcmp(name, "vdot") == 0;
+    *a = vectors ? 1 : lists ? 3 : 2;
+    *c = vectors || strcmp(name, "mv") == 0 || strcmp(name, "addmv") == 0 ? 1 : lists ? 3 : 2;
 }
 
 fac_status fac__batch_matmul(batch_call *b) {
@@ -50,6 +51,10 @@ fac_status fac__batch_matmul(batch_call *b) {
     fac_tensor *out = NULL;
     ranks_of(b, &rank_a, &rank_c);
     if (b->n != 2 || !is_sound(&b->v[0], &b->v[1], rank_a, rank_c)) return fac__batch_loop(b);
+    fac_tensor *conjugate = NULL;
+    FAC_TRY(batch_front(b, &b->v[0], false));
+    if (strcmp(b->schema->name, "vdot") == 0)
+        FAC_TRY(batch_become(&b->v[0], fac__c_conj(b->v[0].t, &conjugate), &conjugate));
     FAC_TRY(product(b, &b->v[0], &b->v[1], &out));
     batch_give(b, 0, out);
     return fac_error();
