@@ -40,6 +40,9 @@ FAC_ISA_DECLARE(void, fac__moments_strip_f64,
 FAC_ISA_DECLARE(int64_t, fac__argbest_f32, (const float *x, int64_t n, int sign));
 FAC_ISA_DECLARE(int64_t, fac__argbest_f64, (const double *x, int64_t n, int sign));
 FAC_ISA_DECLARE(int64_t, fac__argbest_i64, (const int64_t *x, int64_t n, int sign));
+/* The same of `rows` rows of n floats, `step` apart, n >= 1; values may be NULL. Both results are dense. */
+FAC_ISA_DECLARE(void, fac__argbest_rows_f32,
+                (const float *x, int64_t step, int64_t n, int64_t rows, int sign, float *values, int64_t *indices));
 /* Row i of n columns against the best of those before it and their places. */
 FAC_ISA_DECLARE(void, fac__argbest_columns_f32,
                 (const float *x, int64_t i, int64_t n, int sign, float *best, int64_t *at));

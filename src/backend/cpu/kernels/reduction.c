@@ -1,9 +1,10 @@
 /* Two walks, chosen by which dimensions step fastest in memory:
    - rows: each output folds its own run; runs above FAC_ROW_BLOCK are cut in blocks whose partial results are folded;
-   - columns: strips of FAC_COL_WIDTH neighbouring outputs fold row after row; 16 rows at a time go to a strip of their own
-     first, and 128 to another, so that sums cascade; more than FAC_COL_BLOCK rows are cut in blocks.
+   - columns, and rows too short to be worth a call: strips of FAC_COL_WIDTH neighbouring outputs fold row after row; 16 rows at a
+     time go to a strip of their own first, and 128 to another, so that sums cascade; more than FAC_COL_BLOCK rows are cut in blocks.
    Accumulates in float for 16- and 32-bit floats, double, int64 or a pair of doubles. */
 #include "backend/cpu/kernels/reduction.h"
+#include "backend/cpu/kernels/tile_isa.h"
 #include "backend/cpu/parallel.h"
 #include <math.h>
 
@@ -51,23 +52,9 @@ static void load(const job *j, void *dst, const char *src, int64_t stride, int64
         fac__tile_load_map(k, dst, src, j->in_dtype, stride, n, j->r->map, j->r->p);
 }
 
-static double finished(const fac_reduction *r, double x) {
-    if (r->finish == FAC_FINISH_DIV) return x / r->finish_p;
-    return r->finish == FAC_FINISH_SQRT ? sqrt(x) : pow(x, 1.0 / r->finish_p);
-}
-
 static void finish(const job *j, void *acc, int64_t n) {
     const fac_reduction *r = j->r;
-    if (r->finish == FAC_FINISH_NONE) return;
-    int64_t m = r->kind == FAC_ACC_C128 ? 2 * n : n;
-    for (int64_t i = 0; i < m; i++) {
-        double x = r->kind == FAC_ACC_F32 ? (double)((float *)acc)[i] : ((double *)acc)[i];
-        double y = finished(r, x);
-        if (r->kind == FAC_ACC_F32)
-            ((float *)acc)[i] = (float)y;
-        else
-            ((double *)acc)[i] = y;
-    }
+    if (r->finish != FAC_FINISH_NONE) FAC_ISA_PICK(fac__tile_finish)(r->kind, acc, n, r->finish, r->finish_p);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -152,7 +139,7 @@ static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
         fac__tile_store(j->r->kind, acc, home, j->out_dtype, 1, 1);
 }
 
-enum { SHORT_ROW = 32, ROWS_AT_ONCE = 16 };
+enum { SHORT_ROW = 32, ROWS_AT_ONCE = 16, THIN = 16 };
 
 /* Sums of short rows side by side: a row of its own would cost more than what it adds. */
 static void sum_short_rows(const float *x, int64_t step, int64_t n, int64_t rows, float *restrict sums) {
@@ -200,6 +187,33 @@ static fac_status run_plain_rows(void *ctx, int64_t begin, int64_t end) {
         j->fns.row(j->in + c.offset[0] * (int64_t)j->in_item, n, &acc);
         store(j, &acc, &c);
         fac__nest_advance(kept, 2, 1, &c);
+    }
+    return FAC_OK;
+}
+
+/* Rows that have to be converted, but fit a tile: each goes through one, and results are finished several at a time. */
+static fac_status run_tile_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const fac_nest *kept = &j->split.kept;
+    const int64_t n = j->split.reduced.count, step = fac__nest_step(&j->split.reduced, 0);
+    enum { TOGETHER = 32 };
+    fac_acc_value acc[TOGETHER]; /* accumulators of the kind, side by side */
+    fac_tile_buf tile;
+    fac_cursor c, home;
+    fac__nest_seek(kept, 2, begin, &c);
+    for (int64_t i = begin; i < end;) {
+        const int64_t some = fac__min(TOGETHER, end - i);
+        home = c;
+        fac__fold_identity(j->r->op, j->r->kind, acc, some);
+        for (int64_t k = 0; k < some; k++, fac__nest_advance(kept, 2, 1, &c)) {
+            load(j, &tile, j->in + c.offset[0] * (int64_t)j->in_item, step, n);
+            j->fns.row(&tile, n, (char *)acc + (size_t)k * j->acc_item);
+        }
+        finish(j, acc, some);
+        for (int64_t k = 0; k < some; k++, fac__nest_advance(kept, 2, 1, &home))
+            fac__tile_store(j->r->kind, (char *)acc + (size_t)k * j->acc_item,
+                            j->out + home.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
+        i += some;
     }
     return FAC_OK;
 }
@@ -254,7 +268,8 @@ static fac_status reduce_rows(job *j) {
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
     bool plain = j->blocks == 1 && j->direct && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
     int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
-    fac_range_fn run = !plain ? run_rows : is_short(j) ? run_short_rows : run_plain_rows;
+    const bool tiles = n <= FAC_TILE && n > 0 && j->split.reduced.ndim <= 1;
+    fac_range_fn run = plain ? is_short(j) ? run_short_rows : run_plain_rows : tiles ? run_tile_rows : run_rows;
     fac_status st = fac__parallel_for(0, items, grain, run, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
@@ -385,6 +400,12 @@ static fac_status reduce_columns(job *j) {
     return st;
 }
 
+/* Neighbouring outputs that fold few elements each. */
+static bool is_thin(const job *j) {
+    return j->split.reduced.count <= (j->direct ? THIN / 4 : THIN) && j->split.kept.ndim &&
+           j->split.kept.size[0] >= FAC_LONG_RUN && !(j->direct && is_short(j));
+}
+
 /* ---- entry ---------------------------------------------------------------------------------------------------------- */
 
 fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fac_tensor *out) {
@@ -411,5 +432,5 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.in_item = fac__dtype_size(j.in_dtype);
     j.out_item = fac__dtype_size(j.out_dtype);
     fac__split(&j.split, in, mask, &out, 1, false);
-    return fac__split_is_columns(&j.split) ? reduce_columns(&j) : reduce_rows(&j);
+    return fac__split_is_columns(&j.split) || is_thin(&j) ? reduce_columns(&j) : reduce_rows(&j);
 }
