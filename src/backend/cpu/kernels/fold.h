@@ -18,6 +18,8 @@ typedef fac_fold_fns fac_fold_table[FAC_FOLD_COUNT][FAC_ACC_COUNT];
 
 extern const fac_fold_table fac__folds_default, fac__folds_avx2, fac__folds_avx512;
 static inline fac_fold_fns fac__fold_get(fac_fold_op op, fac_acc k) { return FAC_ISA_PICK(fac__folds)[op][k]; }
+/* A sum in float of elements of dtype d as they become by `map`; NULL where there is none that needs no tile. */
+FAC_ISA_DECLARE(fac_fold_row_fn, fac__fold_sum_of, (fac_dtype d, fac_tile_map map));
 /* Sets n accumulators to the operation's identity. */
 void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n);
 

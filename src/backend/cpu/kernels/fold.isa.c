@@ -86,6 +86,54 @@ static void sum_row_f32(const void *vx, int64_t n, void *vacc) {
     *(float *)vacc = (float)(sum + tail);
 }
 
+/* Sums of elements that become floats on the way, a vector at a time. */
+typedef uint16_t half_vu16 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+typedef uint32_t vu32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
+static inline fac_vf32 load_bf16(const uint16_t *p) {
+    half_vu16 h;
+    memcpy(&h, p, sizeof h);
+    return (fac_vf32)(__builtin_convertvector(h, vu32) << 16);
+}
+static inline fac_vf32 load_number(const float *p) {
+    const fac_vf32 v = fac_load_f32(p);
+    return (fac_vf32)((vu32)v & (vu32)(v == v));
+}
+static inline fac_vf32 load_abs(const float *p) { return (fac_vf32)((vu32)fac_load_f32(p) & 0x7fffffffu); }
+static inline fac_vf32 load_square(const float *p) {
+    const fac_vf32 v = fac_load_f32(p);
+    return v * v;
+}
+static inline float one_bf16(uint16_t x) {
+    const uint32_t bits = (uint32_t)x << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+#define ONE_NUMBER(x) ((x) == (x) ? (x) : 0.0f)
+#define ONE_SQUARE(x) ((x) * (x))
+#define SUM_ROW_OF(NAME, T, LOAD, ONE)                                                               \
+    SUM_LANES(NAME##_lanes, T, fac_vf32, V32, LOAD, cascade_f32)                                     \
+    static void NAME(const void *vx, int64_t n, void *vacc) {                                        \
+        const T *x = vx;                                                                             \
+        int64_t rest;                                                                                \
+        double sum = lanes_sum(NAME##_lanes(x, n, &rest)), tail = (double)*(float *)vacc;            \
+        for (int64_t i = n - rest; i < n; i++) tail += (double)ONE(x[i]);                            \
+        *(float *)vacc = (float)(sum + tail);                                                        \
+    }
+SUM_ROW_OF(sum_row_bf16, uint16_t, load_bf16, one_bf16)
+SUM_ROW_OF(sum_row_numbers, float, load_number, ONE_NUMBER)
+SUM_ROW_OF(sum_row_abs, float, load_abs, fabsf)
+SUM_ROW_OF(sum_row_squares, float, load_square, ONE_SQUARE)
+
+fac_fold_row_fn FAC_ISA_NAME(fac__fold_sum_of)(fac_dtype d, fac_tile_map map) {
+    if (d == FAC_BF16 && map == FAC_MAP_NONE) return sum_row_bf16;
+    if (d != FAC_F32) return NULL;
+    return map == FAC_MAP_NAN_TO_ZERO ? sum_row_numbers
+           : map == FAC_MAP_ABS       ? sum_row_abs
+           : map == FAC_MAP_SQUARE    ? sum_row_squares
+                                      : NULL;
+}
+
 static void sum_row_f64(const void *vx, int64_t n, void *vacc) {
     const double *x = vx;
     int64_t rest;

@@ -21,6 +21,7 @@ typedef struct job {
     size_t in_item, out_item, acc_item;
     bool direct;    /* elements are accumulators already */
     bool plain_out; /* so are results */
+    fac_fold_row_fn sum_of; /* folds elements that are no accumulators yet, without a tile; NULL if there is none */
     int64_t blocks, outer, strips, width;
 } job;
 
@@ -57,6 +58,11 @@ static void finish(const job *j, void *acc, int64_t n) {
     if (r->finish != FAC_FINISH_NONE) FAC_ISA_PICK(fac__tile_finish)(r->kind, acc, n, r->finish, r->finish_p);
 }
 
+typedef union strip {
+    float f32[FAC_COL_WIDTH];
+    double f64[2 * FAC_COL_WIDTH];
+} strip __attribute__((aligned(64)));
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* Sums of runs are kept apart and then summed as a run themselves, pairwise. Few at a time: they lie on the stack. */
@@ -74,15 +80,15 @@ static void parts_fold(const job *j, parts *p, void *acc) {
     p->n = 0;
 }
 
-static void fold_run(const job *j, const void *x, int64_t n, parts *p, void *acc) {
+static void fold_run(const job *j, fac_fold_row_fn row, const void *x, int64_t n, parts *p, void *acc) {
     if (j->r->op != FAC_FOLD_SUM) {
-        j->fns.row(x, n, acc);
+        row(x, n, acc);
         return;
     }
     if (p->n == PARTS) parts_fold(j, p, acc);
     char *slot = p->room.bytes + (size_t)p->n++ * j->acc_item;
     memset(slot, 0, j->acc_item);
-    j->fns.row(x, n, slot);
+    row(x, n, slot);
 }
 
 /* Folds points [i, end) of the reduced nest, collecting short or unreadable runs in a tile. */
@@ -101,9 +107,12 @@ static void fold_tiled(const job *j, const char *base, int64_t i, int64_t end, p
             filled += m;
             i += m;
         }
-        fold_run(j, &tile, filled, p, acc);
+        fold_run(j, j->fns.row, &tile, filled, p, acc);
     }
 }
+
+/* What folds elements as they lie in the input; NULL if they have to go through a tile. */
+static fac_fold_row_fn in_place(const job *j) { return j->direct ? j->fns.row : j->sum_of; }
 
 static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, parts *p, void *acc) {
     const fac_nest *red = &j->split.reduced;
@@ -111,10 +120,29 @@ static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, 
     fac__nest_seek(red, 1, i, &c);
     while (i < end) {
         int64_t m = fac__min(fac__nest_run(red, &c), end - i);
-        fold_run(j, base + c.offset[0] * (int64_t)j->in_item, m, p, acc);
+        fold_run(j, in_place(j), base + c.offset[0] * (int64_t)j->in_item, m, p, acc);
         fac__nest_advance(red, 1, m, &c);
         i += m;
     }
+}
+
+/* Sums of several equal runs of floats, which are added to each other before what that leaves is folded. */
+static bool is_grid(const job *j) {
+    const fac_nest *red = &j->split.reduced;
+    return j->r->op == FAC_FOLD_SUM && j->direct && red->ndim == 2 && fac__nest_step(red, 0) == 1 &&
+           red->size[0] <= FAC_COL_WIDTH && red->size[0] >= FAC_LONG_RUN / 2 && red->size[1] >= 4;
+}
+
+static void fold_grid(const job *j, const char *base, void *acc) {
+    const int64_t w = j->split.reduced.size[0], rows = j->split.reduced.size[1], ld = j->split.reduced.stride[0][1];
+    strip all, part;
+    fac__fold_identity(FAC_FOLD_SUM, j->r->kind, &all, w);
+    for (int64_t i = 0; i < rows; i += CASCADE_ROWS) {
+        fac__fold_identity(FAC_FOLD_SUM, j->r->kind, &part, w);
+        j->fns.col(base + i * ld * (int64_t)j->in_item, ld, fac__min(CASCADE_ROWS, rows - i), w, &part);
+        j->fns.col(&part, w, 1, w, &all);
+    }
+    j->fns.row(&all, w, acc);
 }
 
 static void fold_range(const job *j, const char *base, int64_t begin, int64_t end, void *acc) {
@@ -122,7 +150,9 @@ static void fold_range(const job *j, const char *base, int64_t begin, int64_t en
     bool long_runs = red->ndim <= 1 || red->size[0] >= FAC_LONG_RUN;
     parts p;
     p.n = 0;
-    if (j->direct && fac__nest_step(red, 0) == 1 && long_runs)
+    if (is_grid(j) && j->blocks == 1)
+        fold_grid(j, base, acc);
+    else if (in_place(j) && fac__nest_step(red, 0) == 1 && long_runs)
         fold_direct(j, base, begin, end, &p, acc);
     else
         fold_tiled(j, base, begin, end, &p, acc);
@@ -178,13 +208,14 @@ static fac_status run_plain_rows(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     const fac_nest *kept = &j->split.kept;
     int64_t n = j->split.reduced.count;
+    const fac_fold_row_fn row = in_place(j);
     fac_acc_value first, acc;
     fac_cursor c;
     fac__fold_identity(j->r->op, j->r->kind, &first, 1);
     fac__nest_seek(kept, 2, begin, &c);
     for (int64_t i = begin; i < end; i++) {
         acc = first;
-        j->fns.row(j->in + c.offset[0] * (int64_t)j->in_item, n, &acc);
+        row(j->in + c.offset[0] * (int64_t)j->in_item, n, &acc);
         store(j, &acc, &c);
         fac__nest_advance(kept, 2, 1, &c);
     }
@@ -266,10 +297,10 @@ static fac_status reduce_rows(job *j) {
     int64_t items;
     FAC_CHECK(fac__mul(j->split.kept.count, j->blocks, &items), FAC_ERR_OVERFLOW, "too many elements to reduce");
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
-    bool plain = j->blocks == 1 && j->direct && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
+    bool plain = j->blocks == 1 && in_place(j) && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
     int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
     const bool tiles = n <= FAC_TILE && n > 0 && j->split.reduced.ndim <= 1;
-    fac_range_fn run = plain ? is_short(j) ? run_short_rows : run_plain_rows : tiles ? run_tile_rows : run_rows;
+    fac_range_fn run = plain ? j->direct && is_short(j) ? run_short_rows : run_plain_rows : tiles ? run_tile_rows : run_rows;
     fac_status st = fac__parallel_for(0, items, grain, run, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
@@ -277,11 +308,6 @@ static fac_status reduce_rows(job *j) {
 }
 
 /* ---- columns ------------------------------------------------------------------------------------------------------ */
-
-typedef union strip {
-    float f32[FAC_COL_WIDTH];
-    double f64[2 * FAC_COL_WIDTH];
-} strip __attribute__((aligned(64)));
 
 /* Folds `rows` rows from the cursor on into acc. */
 static void fold_rows(const job *j, const char *base, int64_t rows, int64_t w, fac_cursor *c, void *acc) {
@@ -421,6 +447,7 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);
     j.plain_out = fac__acc_is(r->kind, j.out_dtype);
     j.acc_item = fac__acc_size(r->kind);
+    j.sum_of = r->op == FAC_FOLD_SUM && r->kind == FAC_ACC_F32 && !r->via ? FAC_ISA_PICK(fac__fold_sum_of)(j.in_dtype, r->map) : NULL;
     if (j.direct && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
         fac_acc_value acc;
         fac__fold_identity(r->op, r->kind, &acc, 1);
