@@ -111,14 +111,14 @@ static inline float one_bf16(uint16_t x) {
 }
 #define ONE_NUMBER(x) ((x) == (x) ? (x) : 0.0f)
 #define ONE_SQUARE(x) ((x) * (x))
-#define SUM_ROW_OF(NAME, T, LOAD, ONE)                                                               \
-    SUM_LANES(NAME##_lanes, T, fac_vf32, V32, LOAD, cascade_f32)                                     \
-    static void NAME(const void *vx, int64_t n, void *vacc) {                                        \
-        const T *x = vx;                                                                             \
-        int64_t rest;                                                                                \
-        double sum = lanes_sum(NAME##_lanes(x, n, &rest)), tail = (double)*(float *)vacc;            \
-        for (int64_t i = n - rest; i < n; i++) tail += (double)ONE(x[i]);                            \
-        *(float *)vacc = (float)(sum + tail);                                                        \
+#define SUM_ROW_OF(NAME, T, LOAD, ONE)                                                    \
+    SUM_LANES(NAME##_lanes, T, fac_vf32, V32, LOAD, cascade_f32)                          \
+    static void NAME(const void *vx, int64_t n, void *vacc) {                             \
+        const T *x = vx;                                                                  \
+        int64_t rest;                                                                     \
+        double sum = lanes_sum(NAME##_lanes(x, n, &rest)), tail = (double)*(float *)vacc; \
+        for (int64_t i = n - rest; i < n; i++) tail += (double)ONE(x[i]);                 \
+        *(float *)vacc = (float)(sum + tail);                                             \
     }
 SUM_ROW_OF(sum_row_bf16, uint16_t, load_bf16, one_bf16)
 SUM_ROW_OF(sum_row_numbers, float, load_number, ONE_NUMBER)

@@ -219,9 +219,9 @@ static void mean_bands(const pool_job *j, int64_t plane) {
     float *to = (float *)(void *)j->to + plane * p->out_count, band[BAND];
     for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++)
         for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++) {
-            FAC_ISA_PICK(fac__sum_of_rows_f32)(from + (s0->begin * p->in[1] + s1->begin) * p->in[2],
-                                               s0->end - s0->begin, p->in[1] * p->in[2], s1->end - s1->begin, p->in[2],
-                                               p->in[2], band);
+            FAC_ISA_PICK(fac__sum_of_rows_f32)
+            (from + (s0->begin * p->in[1] + s1->begin) * p->in[2], s0->end - s0->begin, p->in[1] * p->in[2],
+             s1->end - s1->begin, p->in[2], p->in[2], band);
             for (const span *s2 = j->spans[2], *e2 = s2 + p->out[2]; s2 < e2; s2++) {
                 const int64_t n = divisor_of(j, s0, s1, s2);
                 float sum = 0;

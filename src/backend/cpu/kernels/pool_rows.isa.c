@@ -22,8 +22,8 @@ static inline void take(fac_vf32 v, places at, fac_vf32 *top, places *best) {
     *best = (at & better) | (*best & ~better);
 }
 
-void FAC_ISA_NAME(fac__max_pairs_f32)(const float *from, const int64_t *first, int rows, int64_t n,
-                                      float *restrict out, int64_t *restrict indices) {
+void FAC_ISA_NAME(fac__max_pairs_f32)(const float *from, const int64_t *first, int rows, int64_t n, float *restrict out,
+                                      int64_t *restrict indices) {
     places two = {0};
     int64_t i = 0;
     for (int k = 0; k < V; k++) two[k] = 2 * k;

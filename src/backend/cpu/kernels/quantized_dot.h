@@ -26,7 +26,7 @@ FAC_ISA_DECLARE(void, fac__dequantize_sums,
                  float *out));
 /* dst[i][j] = src[j][i] ^ flip of bytes, i < rows, j < cols; dst_row and src_row bytes from one row to the next. */
 FAC_ISA_DECLARE(void, fac__transpose_bytes,
-                (uint8_t *dst, int64_t dst_row, const uint8_t *src, int64_t src_row, int64_t rows, int64_t cols,
+                (uint8_t * dst, int64_t dst_row, const uint8_t *src, int64_t src_row, int64_t rows, int64_t cols,
                  uint8_t flip));
 /* sum[c] = sum over t < taps of at[t][c] * w[t * n + c], of n channels, and x_sum[c] that of at[t][c]; an `at` that is NULL stands for
    bytes of `pad`. */

@@ -145,8 +145,8 @@ static inline void transpose_16(uint8_t *dst, int64_t dst_row, const uint8_t *sr
     for (int i = 0; i < 16; i++) memcpy(dst + i * dst_row, &a[i], 16);
 }
 
-void FAC_ISA_NAME(fac__transpose_bytes)(uint8_t *dst, int64_t dst_row, const uint8_t *src, int64_t src_row, int64_t rows,
-                                        int64_t cols, uint8_t flip) {
+void FAC_ISA_NAME(fac__transpose_bytes)(uint8_t *dst, int64_t dst_row, const uint8_t *src, int64_t src_row,
+                                        int64_t rows, int64_t cols, uint8_t flip) {
     int64_t i = 0;
     for (; i + 16 <= rows; i += 16) {
         int64_t j = 0;

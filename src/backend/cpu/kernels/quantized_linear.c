@@ -93,8 +93,8 @@ static void taps_of(const fac_conv *c, int64_t row, int64_t *taps) {
             for (int64_t l = 0; l < c->kernel[2]; l++) {
                 const int64_t z = at[0] + i * c->dilation[0], y = at[1] + j * c->dilation[1],
                               w = at[2] + l * c->dilation[2];
-                const bool in = z >= 0 && z < c->large_size[0] && y >= 0 && y < c->large_size[1] && w >= 0 &&
-                                w < c->large_size[2];
+                const bool in =
+                    z >= 0 && z < c->large_size[0] && y >= 0 && y < c->large_size[1] && w >= 0 && w < c->large_size[2];
                 *taps++ = in ? (z * c->large_size[1] + y) * c->large_size[2] + w : -1;
             }
 }
@@ -107,7 +107,8 @@ static void take_patches(const product *p, int64_t g, int64_t begin, int64_t n, 
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        const uint8_t *x = p->last + (begin + i) / c->small_count * c->large_count * c->groups * c->large + g * c->large;
+        const uint8_t *x =
+            p->last + (begin + i) / c->small_count * c->large_count * c->groups * c->large + g * c->large;
         taps_of(c, begin + i, taps);
         for (int64_t t = 0; t < c->taps; t++, out += c->large) {
             if (taps[t] < 0)
@@ -122,14 +123,15 @@ static void take_patches(const product *p, int64_t g, int64_t begin, int64_t n, 
 
 /* n sums of a row, of the columns from `column` on, to the row's results; `codes` takes those that are codes. away: what the sums are
    less. */
-static void finish_row(const product *p, int64_t row, int64_t column, const int32_t *sums, const int64_t *away, int64_t n,
-                       uint8_t *codes) {
+static void finish_row(const product *p, int64_t row, int64_t column, const int32_t *sums, const int64_t *away,
+                       int64_t n, uint8_t *codes) {
     if (p->out_dtype == FAC_F32)
-        FAC_ISA_PICK(fac__dequantize_sums)(sums, away, p->scale + column, p->bias + column, n,
-                                           (float *)p->out + row * p->groups * p->columns + column);
+        FAC_ISA_PICK(fac__dequantize_sums)
+        (sums, away, p->scale + column, p->bias + column, n, (float *)p->out + row * p->groups * p->columns + column);
     else
-        FAC_ISA_PICK(fac__requantize)(sums, away, p->bias + column, p->multiplier + column, n, (float)p->y_zero,
-                                      (float)p->least, (float)p->most, codes);
+        FAC_ISA_PICK(fac__requantize)
+        (sums, away, p->bias + column, p->multiplier + column, n, (float)p->y_zero, (float)p->least, (float)p->most,
+         codes);
 }
 
 /* Where the codes of a row go: to their place, or side by side to be turned into planes. */
@@ -143,8 +145,8 @@ static void to_planes(const product *p, int64_t row, int64_t column, const uint8
     const int64_t all = p->groups * p->columns;
     for (int64_t i = 0; i < n;) {
         const int64_t image = (row + i) / p->plane, at = (row + i) % p->plane, some = fac__min(n - i, p->plane - at);
-        FAC_ISA_PICK(fac__transpose_bytes)((uint8_t *)p->out + (image * all + column) * p->plane + at, p->plane,
-                                           codes + i * ld, ld, width, some, 0);
+        FAC_ISA_PICK(fac__transpose_bytes)
+        ((uint8_t *)p->out + (image * all + column) * p->plane + at, p->plane, codes + i * ld, ld, width, some, 0);
         i += some;
     }
 }
@@ -314,9 +316,9 @@ static fac_status turn_image(void *context, int64_t begin, int64_t end) {
     const int64_t channels = c->groups * c->large, n = c->large_count;
     for (int64_t i = begin; i < end;) {
         const int64_t image = i / n, at = i % n, some = fac__min(end - i, n - at);
-        FAC_ISA_PICK(fac__transpose_bytes)(p->last + i * channels, channels,
-                                           (const uint8_t *)p->source + image * channels * n + at, n, some, channels,
-                                           (uint8_t)p->flip);
+        FAC_ISA_PICK(fac__transpose_bytes)
+        (p->last + i * channels, channels, (const uint8_t *)p->source + image * channels * n + at, n, some, channels,
+         (uint8_t)p->flip);
         i += some;
     }
     return FAC_OK;
@@ -336,8 +338,9 @@ static fac_status lay_channels_innermost(product *p) {
     p->last_weight = (int8_t *)p->last + image;
     const int64_t blocks = depthwise ? 1 : p->groups * p->columns, large = depthwise ? c->groups : c->large;
     for (int64_t j = 0; j < blocks; j++) /* [large, taps] to [taps, large] */
-        FAC_ISA_PICK(fac__transpose_bytes)((uint8_t *)p->last_weight + j * large * c->taps, large,
-                                           (const uint8_t *)p->weight + j * large * c->taps, c->taps, c->taps, large, 0);
+        FAC_ISA_PICK(fac__transpose_bytes)
+        ((uint8_t *)p->last_weight + j * large * c->taps, large, (const uint8_t *)p->weight + j * large * c->taps,
+         c->taps, c->taps, large, 0);
     return fac__parallel_for(0, c->batch * c->large_count, fac__grain(8 * FAC_GRAIN, channels), turn_image, p);
 }
 

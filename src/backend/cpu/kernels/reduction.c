@@ -19,8 +19,8 @@ typedef struct job {
     char *out, *partial; /* partial NULL: one block */
     fac_dtype in_dtype, out_dtype;
     size_t in_item, out_item, acc_item;
-    bool direct;    /* elements are accumulators already */
-    bool plain_out; /* so are results */
+    bool direct;            /* elements are accumulators already */
+    bool plain_out;         /* so are results */
     fac_fold_row_fn sum_of; /* folds elements that are no accumulators yet, without a tile; NULL if there is none */
     int64_t blocks, outer, strips, width;
 } job;
@@ -297,10 +297,13 @@ static fac_status reduce_rows(job *j) {
     int64_t items;
     FAC_CHECK(fac__mul(j->split.kept.count, j->blocks, &items), FAC_ERR_OVERFLOW, "too many elements to reduce");
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
-    bool plain = j->blocks == 1 && in_place(j) && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
+    bool plain =
+        j->blocks == 1 && in_place(j) && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
     int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
     const bool tiles = n <= FAC_TILE && n > 0 && j->split.reduced.ndim <= 1;
-    fac_range_fn run = plain ? j->direct && is_short(j) ? run_short_rows : run_plain_rows : tiles ? run_tile_rows : run_rows;
+    fac_range_fn run = plain   ? j->direct && is_short(j) ? run_short_rows : run_plain_rows
+                       : tiles ? run_tile_rows
+                               : run_rows;
     fac_status st = fac__parallel_for(0, items, grain, run, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
@@ -447,7 +450,9 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);
     j.plain_out = fac__acc_is(r->kind, j.out_dtype);
     j.acc_item = fac__acc_size(r->kind);
-    j.sum_of = r->op == FAC_FOLD_SUM && r->kind == FAC_ACC_F32 && !r->via ? FAC_ISA_PICK(fac__fold_sum_of)(j.in_dtype, r->map) : NULL;
+    j.sum_of = r->op == FAC_FOLD_SUM && r->kind == FAC_ACC_F32 && !r->via
+                   ? FAC_ISA_PICK(fac__fold_sum_of)(j.in_dtype, r->map)
+                   : NULL;
     if (j.direct && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
         fac_acc_value acc;
         fac__fold_identity(r->op, r->kind, &acc, 1);
