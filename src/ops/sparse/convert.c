@@ -1,6 +1,8 @@
 /* Sparse tensors from one layout to another, by way of coordinates. */
 #include "ops/sparse/parts.h"
 
+static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order);
+
 /* ---- dense and coordinates --------------------------------------------------------------------------------------------- */
 
 /* INT64_MAX, which no memory holds, if it is more. */
@@ -12,14 +14,19 @@ static int64_t product(const int64_t *sizes, int n) {
 fac_tensor *fac__sparse_dense(fac_tensor *t) {
     if (!t || !fac__sparse_of(t)) return t;
     if (t->device.type == FAC_META) return fac__sparse_zeros(fac__sparse_sizes(t), fac__sparse_dtype(t), t->device);
-    t = fac__sparse_as_coo(t);
+    const bool adds =
+        t->dtype != FAC_BOOL; /* elements that are there twice are added to zeros as well as to each other */
+    t = !adds ? fac__sparse_as_coo(t) : fac__is_coo(t) ? t : from_compressed(t, true);
     if (!t) return NULL;
     const fac_sparse *s = fac__sparse_of(t);
     const int64_t cells = product(t->sizes, s->sparse_dim);
     fac_tensor *zeros = fac__sparse_zeros(fac__sparse_sizes(t), fac__sparse_dtype(t), t->device);
     if (s->indices->sizes[1] == 0 || t->numel == 0) return zeros;
     fac_tensor *cell = fac__sparse_reshape(zeros, 0, s->sparse_dim, FAC_INTS(cells)),
-               *flat = cell ? fac__s_index_copy_(cell, 0, fac__sparse_flat(s->indices, t->sizes), s->values) : NULL;
+               *at = fac__sparse_flat(s->indices, t->sizes);
+    if (!cell || !at) return NULL;
+    fac_tensor *flat = s->coalesced ? fac__s_index_copy_(cell, 0, at, s->values)
+                                    : fac__s_index_add_(cell, 0, at, s->values, fac_scalar_i_(1));
     return flat ? fac__s_reshape(flat, fac__sparse_sizes(t)) : NULL;
 }
 
@@ -96,7 +103,8 @@ static void unblock(fac_tensor **row, fac_tensor **column, int64_t h, int64_t w)
     *column = fac__s_reshape(fac__s_expand(c, FAC_INTS(z, h, w), false), FAC_INTS(z * h * w));
 }
 
-static fac_tensor *from_compressed(fac_tensor *t) {
+/* In order, and each once, unless any order will do. */
+static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order) {
     const fac_sparse *s = fac__sparse_of(t);
     int64_t block[2];
     const fac_ints b = fac__sparse_block(t, block);
@@ -127,11 +135,11 @@ static fac_tensor *from_compressed(fac_tensor *t) {
     fac_tensor *ij = fac__s_stack(FAC_TENSORS(row, column), 0);
     fac_tensor *indices = batch_dims ? fac__s_cat(FAC_TENSORS(in_batch, ij), 0) : ij;
     fac_tensor *coo = fac__sparse_coo(fac__sparse_sizes(t), indices, values, by_row && !b.n);
-    return by_row && !b.n ? coo : fac__sparse_coalesced(coo);
+    return (by_row && !b.n) || in_any_order ? coo : fac__sparse_coalesced(coo);
 }
 
 fac_tensor *fac__sparse_to_coo(fac_tensor *t) {
-    return t && fac__sparse_of(t) && !fac__is_coo(t) ? from_compressed(t) : t;
+    return t && fac__sparse_of(t) && !fac__is_coo(t) ? from_compressed(t, false) : t;
 }
 fac_tensor *fac__sparse_as_coo(fac_tensor *t) { return fac__sparse_coalesced(fac__sparse_to_coo(t)); }
 

@@ -218,21 +218,30 @@ static fac_status make_groups(const groups *g, fac_tensor *self, bool inverse, b
 }
 
 /* Runs of equal neighbours of a type that compares as it stands: a NaN is equal to nothing. Writes what is not NULL; returns how many
-   there are. */
+   there are. Without branches: whether a run goes on is not to be foretold. */
 #define RUNS(NAME, T)                                                                                   \
     static int64_t NAME(const void *data, int64_t n, void *values, int64_t *inverse, int64_t *counts) { \
         const T *v = data;                                                                              \
-        T *out = values;                                                                                \
-        int64_t runs = 0, start = 0;                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                               \
-            const bool begins = i == 0 || v[i] != v[i - 1];                                             \
-            if (counts && begins && runs) counts[runs - 1] = i - start;                                 \
-            start = begins ? i : start;                                                                 \
+        T *out = values, first = n ? v[0] : 0;                                                          \
+        int64_t runs = n > 0, before = 0;                                                               \
+        if (!out) {                                                                                     \
+            for (int64_t i = 1; i < n; i++) runs += v[i] != v[i - 1];                                   \
+            return runs;                                                                                \
+        }                                                                                               \
+        if (n) out[0] = first;                                                                          \
+        if (n && inverse) inverse[0] = 0;                                                               \
+        for (int64_t i = 1; i < n; i++) {                                                               \
+            const bool begins = v[i] != v[i - 1];                                                       \
             runs += begins;                                                                             \
-            if (out) out[runs - 1] = v[start];                                                          \
+            first = begins ? v[i] : first;                                                              \
+            out[runs - 1] = first;                                                                      \
             if (inverse) inverse[i] = runs - 1;                                                         \
         }                                                                                               \
-        if (counts && runs) counts[runs - 1] = n - start;                                               \
+        for (int64_t i = 1, k = 0; counts && i <= n; i++) {                                             \
+            if (i < n && v[i] == v[i - 1]) continue;                                                    \
+            counts[k++] = i - before;                                                                   \
+            before = i;                                                                                 \
+        }                                                                                               \
         return runs;                                                                                    \
     }
 RUNS(runs_u8, uint8_t)
