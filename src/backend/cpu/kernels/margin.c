@@ -63,9 +63,14 @@ static double multilabel_row(const margin_job *j, int64_t row, double *x, double
     double *flags = x + 2 * j->classes, *others = flags, loss = 0;
     if (dx) memset(dx, 0, (size_t)j->classes * sizeof *dx);
     if (!n) return 0;
-    fac__tile_load(FAC_ACC_F64, flags, j->flags + row * j->classes * fac__dtype_size(j->dtype), j->dtype, 1,
-                   j->classes);
-    for (int64_t c = 0; c < j->classes; c++) others[c] = flags[c] != 0 ? -INFINITY : x[c];
+    if (dx) { /* the flags are a caller's */
+        fac__tile_load(FAC_ACC_F64, flags, j->flags + row * j->classes * fac__dtype_size(j->dtype), j->dtype, 1,
+                       j->classes);
+        for (int64_t c = 0; c < j->classes; c++) others[c] = flags[c] != 0 ? -INFINITY : x[c];
+    } else {
+        memcpy(others, x, (size_t)j->classes * sizeof *others);
+        for (int64_t i = 0; i < n; i++) others[target[i]] = -INFINITY;
+    }
     for (int64_t i = 0; i < n; i++) {
         const double shift = 1 - x[target[i]];
         if (dx)

@@ -125,13 +125,14 @@ static void take_patches(const product *p, int64_t g, int64_t begin, int64_t n, 
    less. */
 static void finish_row(const product *p, int64_t row, int64_t column, const int32_t *sums, const int64_t *away,
                        int64_t n, uint8_t *codes) {
-    if (p->out_dtype == FAC_F32)
-        FAC_ISA_PICK(fac__dequantize_sums)
-        (sums, away, p->scale + column, p->bias + column, n, (float *)p->out + row * p->groups * p->columns + column);
-    else
-        FAC_ISA_PICK(fac__requantize)
-        (sums, away, p->bias + column, p->multiplier + column, n, (float)p->y_zero, (float)p->least, (float)p->most,
-         codes);
+    if (p->out_dtype == FAC_F32) {
+        float *to = (float *)p->out + row * p->groups * p->columns + column;
+        FAC_ISA_PICK(fac__dequantize_sums)(sums, away, p->scale + column, p->bias + column, n, to);
+        return;
+    }
+    const float zero = (float)p->y_zero, least = (float)p->least, most = (float)p->most;
+    const float *bias = p->bias + column, *multiplier = p->multiplier + column;
+    FAC_ISA_PICK(fac__requantize)(sums, away, bias, multiplier, n, zero, least, most, codes);
 }
 
 /* Where the codes of a row go: to their place, or side by side to be turned into planes. */
@@ -339,8 +340,8 @@ static fac_status lay_channels_innermost(product *p) {
     const int64_t blocks = depthwise ? 1 : p->groups * p->columns, large = depthwise ? c->groups : c->large;
     for (int64_t j = 0; j < blocks; j++) /* [large, taps] to [taps, large] */
         FAC_ISA_PICK(fac__transpose_bytes)
-        ((uint8_t *)p->last_weight + j * large * c->taps, large, (const uint8_t *)p->weight + j * large * c->taps,
-         c->taps, c->taps, large, 0);
+    ((uint8_t *)p->last_weight + j * large * c->taps, large, (const uint8_t *)p->weight + j * large * c->taps, c->taps,
+     c->taps, large, 0);
     return fac__parallel_for(0, c->batch * c->large_count, fac__grain(8 * FAC_GRAIN, channels), turn_image, p);
 }
 

@@ -279,6 +279,10 @@ static void scan_line(const scan *s, const fac_cursor *c) {
     double local[2] = {0, 0};
     const bool exactly = sums_exactly(s);
     const int parts = s->kind == FAC_ACC_C128 ? 2 : 1;
+    if (s->op == SCAN_SUM && s->in_dtype == FAC_I64 && s->out_dtype == FAC_I64 && s->in_step == 1 && s->out_step == 1) {
+        FAC_ISA_PICK(fac__prefix_sum_i64)((const int64_t *)(const void *)in, (int64_t *)(void *)out, s->n, 0);
+        return;
+    }
     identity(s, &acc, 1);
     for (int64_t i = 0; i < s->n; i += FAC_TILE) {
         int64_t m = fac__min(FAC_TILE, s->n - i);
@@ -299,7 +303,7 @@ static void scan_line(const scan *s, const fac_cursor *c) {
             extreme_i64(s->op == SCAN_MAX, tile.i64, m, &acc.i64, &where, indices + i * s->index_step, s->index_step,
                         i);
         else if (s->kind == FAC_ACC_I64 && s->op == SCAN_SUM)
-            acc.i64 = FAC_ISA_PICK(fac__prefix_sum_i64)(tile.i64, m, acc.i64);
+            acc.i64 = FAC_ISA_PICK(fac__prefix_sum_i64)(tile.i64, tile.i64, m, acc.i64);
         else if (s->kind == FAC_ACC_I64)
             prefix_i64(s->op, tile.i64, m, &acc.i64);
         else
@@ -317,11 +321,14 @@ static bool has_plain_lines(const scan *s) {
 /* Returns how many lines it took. */
 static int64_t scan_lines(const scan *s, int64_t begin, int64_t end) {
     const int64_t *step[] = {s->lines.stride[0], s->lines.stride[1], s->lines.stride[2]};
+    const float *x = (const float *)(const void *)s->in;
+    float *out = (float *)(void *)s->out;
     int64_t i = begin;
-    for (; i + FAC_SCAN_LINES <= end; i += FAC_SCAN_LINES)
+    for (; i + FAC_SCAN_LINES <= end; i += FAC_SCAN_LINES) {
+        int64_t *at = s->indices + i * *step[2];
         FAC_ISA_PICK(fac__extreme_lines_f32)
-        (s->op == SCAN_MAX, (const float *)(const void *)s->in + i * *step[0], *step[0],
-         (float *)(void *)s->out + i * *step[1], *step[1], s->indices + i * *step[2], *step[2], s->n);
+        (s->op == SCAN_MAX, x + i * *step[0], *step[0], out + i * *step[1], *step[1], at, *step[2], s->n);
+    }
     return i - begin;
 }
 

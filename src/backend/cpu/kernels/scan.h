@@ -4,8 +4,8 @@
 
 #include "backend/cpu/cpu.h"
 
-/* x[i] <- before + x[0] + ... + x[i], wrapping; returns the last. */
-FAC_ISA_DECLARE(int64_t, fac__prefix_sum_i64, (int64_t * x, int64_t n, int64_t before));
+/* out[i] = before + x[0] + ... + x[i], wrapping; x may be out. Returns the last. */
+FAC_ISA_DECLARE(int64_t, fac__prefix_sum_i64, (const int64_t *x, int64_t *out, int64_t n, int64_t before));
 /* Running extremes of FAC_SCAN_LINES lines of n floats, and their places: the latest of equals, a NaN once met until a later one. Lines
    follow each other x_line, out_line and at_line elements apart. */
 #define FAC_SCAN_LINES 4
