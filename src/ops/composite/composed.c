@@ -90,7 +90,10 @@ fac_status linalg__powsum_composite(const fac_call_info *c, fac_tensor *self, fa
               fac_dtype_name((fac_dtype)self->dtype));
     FAC_CHECK(ord.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "ord must not be complex");
     FAC_SCOPE(s);
-    fac_tensor *x = fac__s_abs(dtype == FAC_DTYPE_DEFAULT ? self : cast(self, dtype));
+    fac_tensor *x = dtype == FAC_DTYPE_DEFAULT ? self : cast(self, dtype);
+    if (x && fac__scalar_is(ord, 2) && !fac_dtype_is_complex((fac_dtype)x->dtype))
+        return fac__give(out, fac__s_sum_dim_IntList(mul(x, x), dim, keepdim, FAC_DTYPE_DEFAULT));
+    x = x ? fac__s_abs(x) : NULL;
     if (!x) return fac_error();
     fac_tensor *powers = fac__scalar_is(ord, 0) ? cast(fac__s_ne_Scalar(x, fac_scalar_i_(0)), (fac_dtype)x->dtype)
                                                 : fac__s_pow_Tensor_Scalar(x, ord);
@@ -299,7 +302,7 @@ fac_status glu_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_
     fac_tensor *x[2];
     FAC_TRY(halves(self, dim, x));
     fac_tensor *sig = fac__s_sigmoid(x[1]), *first = mul(grad, sig);
-    return fac__give(out, joined(first, mul(mul(first, x[0]), one_less(sig)), dim));
+    return fac__give(out, joined(first, fac__s_sigmoid_backward(mul(grad, x[0]), sig), dim));
 }
 
 fac_status glu_jvp_composite(const fac_call_info *c, fac_tensor *glu, fac_tensor *x, fac_tensor *dx, int64_t dim,
